@@ -215,7 +215,7 @@ func TestHouseIsWhole(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	code := regexp.MustCompile("`[^`\n]*`") // Go's generic calls look like links
+	code := regexp.MustCompile("(?s)```.*?\n```|`[^`\n]*`") // Go's generic calls look like links
 	link := regexp.MustCompile(`\]\(([^)#:]+)\)`)
 	pages := 0
 	for _, path := range tracked(t, "*.md") {

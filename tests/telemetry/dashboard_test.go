@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -142,8 +143,8 @@ func series(ctx context.Context, prometheus, query string) (int, error) {
 func traffic(ctx context.Context, t *testing.T, base string, round int, missing map[string]string) {
 	t.Helper()
 	post := func(path, body string) (token int64) {
-		body = strings.ReplaceAll(body, "#", fmt.Sprint(round))
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+strings.ReplaceAll(path, "#", fmt.Sprint(round)), strings.NewReader(body))
+		body = strings.ReplaceAll(body, "#", strconv.Itoa(round))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+strings.ReplaceAll(path, "#", strconv.Itoa(round)), strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -602,7 +602,7 @@ export interface paths {
             readonly cookie?: never;
         };
         /**
-         * The current epoch, with its members and which partition is whose
+         * The current epoch, or an earlier one, with its members and which partition is whose
          * With it a caller places identities without further requests: the partition of an identity is given by its hash, whose version is
          *     `hash_version`, and `table` names the member of each partition by its index in `members`, -1 for none. It can be read in every state; while
          *     `status` is `UNDETERMINED`, nothing can be placed.
@@ -4590,7 +4590,13 @@ export interface operations {
     };
     readonly getTopology: {
         readonly parameters: {
-            readonly query?: never;
+            readonly query?: {
+                /**
+                 * The number of the epoch; without it, or with 0, the current one. An earlier one is kept for a day, and compared with the next one it says
+                 *     which partitions that one moved.
+                 */
+                readonly epoch?: number;
+            };
             readonly header?: {
                 /** The `ETag` of the epoch that the caller has. */
                 readonly "If-None-Match"?: string;
@@ -4605,7 +4611,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** The current epoch. */
+            /** The epoch. */
             readonly 200: {
                 headers: {
                     readonly ETag: components["headers"]["ETag"];
@@ -4662,7 +4668,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Topology"];
                 };
             };
-            /** The epoch that `If-None-Match` names is the current one. The response has no body. */
+            /** The epoch is the one that `If-None-Match` names. The response has no body. */
             readonly 304: {
                 headers: {
                     readonly ETag: components["headers"]["ETag"];
@@ -4675,6 +4681,16 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
+            /** `NOT_FOUND`: this epoch has not been, or is kept no longer. */
+            readonly 404: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             readonly 429: components["responses"]["RateLimited"];
             readonly 500: components["responses"]["Internal"];
             readonly 503: components["responses"]["Unavailable"];
