@@ -526,6 +526,53 @@ func TestTenants(t *testing.T) {
 	}
 }
 
+// TestSeriesAreBounded: callers choose names of all kinds, methods and paths as they like, and there are as many series as after the first few of them.
+func TestSeriesAreBounded(t *testing.T) {
+	s := newServer(t, nil)
+	send := func(from, to int) map[string]bool {
+		for n := from; n < to; n++ {
+			name := fmt.Sprintf("name%d", n)
+			in := "/tenants/" + name
+			for _, c := range []struct{ method, path, body string }{
+				{"POST", in + "/locks/" + name + "/acquire", `{"request_id":"1","owner_id":"` + name + `","ttl_seconds":30,"metadata":{"` + name + `":"a"}}`},
+				{"POST", in + "/locks/" + name + "/acquire", `{"request_id":"2","owner_id":"other ` + name + `","ttl_seconds":30}`},
+				{"POST", in + "/locks/" + name + "/renew", `{"request_id":"3","owner_id":"` + name + `","ttl_seconds":30,"fencing_token":1}`},
+				{"POST", in + "/locks/" + name + "/" + name, "{}"},
+				{"POST", in + "/fences/" + name + "/check", `{"fencing_token":1}`},
+				{"PUT", "/analyses/" + name, ""},
+				{"POST", "/analyses/" + name + "/lock", `{"request_id":"1","owner_id":"` + name + `"}`},
+				{"POST", in + "/runs/" + name + "/lock", `{"request_id":"1","owner_id":"` + name + `"}`},
+				{"POST", in + "/clusters/" + name + "/members/" + name + "/join", `{"request_id":"1","kinds":["` + name + `"],"ttl_seconds":10}`},
+				{"POST", in + "/clusters/" + name + "/activations/" + name + "/" + name + "/claim", `{"request_id":"1"}`},
+				{"POST", "/machine-ids/lease", `{"request_id":"` + name + `","owner_id":"` + name + `","space":"` + name + `","ttl_seconds":60}`},
+				{"GET", "/" + name + "?" + name + "=1", ""},
+				{strings.ToUpper(name), in + "/locks", ""},
+			} {
+				s.do(c.method, c.path, c.body)
+			}
+		}
+		series := map[string]bool{}
+		for instrument, points := range s.collect() {
+			for _, p := range points {
+				series[instrument+" "+p.attrs] = true
+				if strings.Contains(strings.ToLower(p.attrs), "name1") {
+					t.Errorf("%s: %s", instrument, p.attrs)
+				}
+			}
+		}
+		return series
+	}
+	first := send(100, 110)
+	for one := range send(110, 300) {
+		if !first[one] {
+			t.Errorf("a later request made %s", one)
+		}
+	}
+	if len(first) < 50 {
+		t.Errorf("%d series: are requests measured?", len(first))
+	}
+}
+
 // TestOperations: each endpoint of the API counts as an operation of the list, and one that does not exist as none.
 func TestOperations(t *testing.T) {
 	s := newServer(t, nil)
