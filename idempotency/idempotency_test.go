@@ -194,6 +194,39 @@ func TestAnotherPayload(t *testing.T) {
 	})
 }
 
+// TestPartsAreNotJoined: a key, its scope and its name are three things, and so are the parts of a payload: what one caller's scope ends with is not what
+// another's key begins with.
+func TestPartsAreNotJoined(t *testing.T) {
+	var runs atomic.Int64
+	store := docstore.NewMemory(nil)
+	h := middleware(t, gate(store), &idempotency.Options{Name: "shop", Headers: []string{"X-A", "X-B"}}).Wrap(payments(&runs, 0))
+	as := func(user string) func(*http.Request) { return func(r *http.Request) { r.Header.Set("X-User", user) } }
+	named := middleware(t, gate(store), &idempotency.Options{Name: "shopa", Headers: []string{"X-A", "X-B"}}).Wrap(payments(&runs, 0))
+	for what, w := range map[string]*httptest.ResponseRecorder{
+		"ann, b1":              post(h, "b1", "ten", as("ann")),
+		"annb, 1":              post(h, "1", "ten", as("annb")),
+		"an, nb1":              post(h, "nb1", "ten", as("an")),
+		"another name, nn, b1": post(named, "b1", "ten", as("nn")),
+	} {
+		if w.Code != 201 || replayed(w) {
+			t.Errorf("%s: %d %s", what, w.Code, w.Body)
+		}
+	}
+	if runs.Load() != 4 {
+		t.Errorf("%d runs", runs.Load())
+	}
+
+	post(h, "k1", "ten", func(r *http.Request) { r.Header.Set("X-A", "one"); r.URL.RawQuery = "a=1" })
+	for what, change := range map[string]func(*http.Request){
+		"body in the query":  func(r *http.Request) { r.URL.RawQuery, r.Body = "a=1ten", http.NoBody },
+		"query in the path":  func(r *http.Request) { r.URL.Path, r.URL.RawQuery = "/paymentsa=1", "" },
+		"header in its name": func(r *http.Request) { r.Header.Del("X-A"); r.Header.Set("X-B", "one") },
+		"two values":         func(r *http.Request) { r.Header["X-A"] = []string{"on", "e"} },
+	} {
+		is(t, what, post(h, "k1", "ten", func(r *http.Request) { r.Header.Set("X-A", "one"); r.URL.RawQuery = "a=1" }, change), 422, "IDEMPOTENCY_KEY_REUSED")
+	}
+}
+
 // TestKeys: the header field in the forms that are accepted, and those that are not.
 func TestKeys(t *testing.T) {
 	var runs atomic.Int64

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -35,7 +36,11 @@ type lockServer struct {
 
 func newLockServer(t *testing.T) *lockServer {
 	t.Helper()
-	store := docstore.NewMemory(nil)
+	return lockServerOn(t, docstore.NewMemory(nil))
+}
+
+func lockServerOn(t *testing.T, store docstore.Store) *lockServer {
+	t.Helper()
 	s := &lockServer{locks: lock.New(store, nil)}
 	api := httpapi.New(store, httpapi.Development{}, nil)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -383,6 +388,42 @@ func TestLockRunOnStore(t *testing.T) {
 	}
 	if code, _, stderr := run(t, nil, "lock", "run", "--store", "sqlite", "--data", "/dev/null/x", "k", "--", "true"); code != 118 || !strings.Contains(stderr, "--data") {
 		t.Errorf("a store that cannot be opened: %d %q", code, stderr)
+	}
+}
+
+// TestLockRunNeverSkipsWhatIsFree: a job runs, however many readers of its lock have died: no lock is taken for held that no one holds.
+func TestLockRunNeverSkipsWhatIsFree(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64 // of the store's clock
+	s := lockServerOn(t, docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }}))
+	jobs := map[string][]string{
+		"report": {"report", "--skip"},
+		"fair":   {"fair", "--skip", "--fair"},
+		"pool":   {"pool", "--skip", "--permits", "3"},
+		"both":   {"both", "--skip", "--also", "report"},
+		"forced": {"forced", "--skip"},
+	}
+	for key := range jobs {
+		for i := range 60 {
+			o, err := s.locks.Acquire(t.Context(), lock.Acquire{
+				ID: lock.ID{Tenant: "default", Key: key}, Owner: fmt.Sprint("reader ", i), RequestID: "r", TTLSeconds: 60, Mode: lock.Shared, LockDelaySeconds: 30,
+			})
+			if err != nil || o.Code != lock.OK {
+				t.Fatalf("%+v, %v", o, err)
+			}
+		}
+	}
+	s.free(t, "forced")
+	if code, stdout, stderr := run(t, []string{"LEASEHOLD_SERVER=" + s.url}, "lock", "run", "report", "--skip", "--", "echo", "ran"); code != 0 ||
+		stdout != "" || !strings.Contains(stderr, "skipped") {
+		t.Errorf("while they hold it: %d %q %q", code, stdout, stderr)
+	}
+	ahead.Store(int64(90 * time.Second))
+	for key, args := range jobs {
+		args = append(append([]string{"lock", "run"}, args...), "--", "echo", "ran")
+		if code, stdout, stderr := run(t, []string{"LEASEHOLD_SERVER=" + s.url}, args...); code != 0 || stdout != "ran\n" || stderr != "" {
+			t.Errorf("%s: %d %q %q", key, code, stdout, stderr)
+		}
 	}
 }
 

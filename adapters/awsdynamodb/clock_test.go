@@ -87,6 +87,28 @@ func TestClockBounds(t *testing.T) {
 	}
 }
 
+// TestServersApart: the clocks of the service's servers are a little apart, and its time has whole milliseconds here. Where a Date leaves no more room than
+// that, on either side, the truth lies between the bounds all the same, also a part of a millisecond later.
+func TestServersApart(t *testing.T) {
+	for _, off := range []time.Duration{0, 300 * time.Millisecond, -300*time.Millisecond - 123*time.Microsecond} {
+		for name, server := range map[string]struct{ apart, shows time.Duration }{
+			"ahead":  {spread, 300 * time.Microsecond},              // its second has just begun, that of the truth has not
+			"behind": {-spread, time.Second - 300*time.Microsecond}, // its second is about to end, that of the truth has ended
+		} {
+			f := &fakeClock{truth: noon.Add(server.shows - server.apart), off: off}
+			c := f.clock(time.Second)
+			c.learn(c.start(), noon)
+			for range 30 {
+				f.covers(t, c)
+				f.truth = f.truth.Add(100 * time.Microsecond)
+			}
+			if s := c.skew(); s.Low > -off || s.High < -off {
+				t.Errorf("%s, off by %v: the bounds are %v to %v", name, off, s.Low, s.High)
+			}
+		}
+	}
+}
+
 // TestClockMeddledWith: steps and sleeps that are too small to be noticed stay within the bounds, whenever they happen, and so
 // does what a clock gains or loses in an idle hour.
 func TestClockMeddledWith(t *testing.T) {

@@ -303,7 +303,7 @@ func (g *garbled) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w, err
 }
 
-// TestResponseBreaksOff: a rejection whose reason cannot be read changed nothing, and the write is sent again. A success
+// TestResponseBreaksOff: a rejection whose reason cannot be read changed nothing, and the write is sent again. A success or a failure
 // that cannot be read may not be repeated: the outcome is unknown.
 func TestResponseBreaksOff(t *testing.T) {
 	server := dynamodbtest.New(nil)
@@ -321,15 +321,24 @@ func TestResponseBreaksOff(t *testing.T) {
 		t.Errorf("a success that breaks off: %d requests", n)
 	}
 	server.ResetCounts()
+	server.Inject(dynamodbtest.Fault{Kind: dynamodbtest.FailAfter, Op: "UpdateItem", Times: 1})
+	g.status, g.times = http.StatusInternalServerError, 1
+	if r, err := s.Write(t.Context(), count); !errors.Is(err, docstore.ErrUnavailable) || errors.Is(err, docstore.ErrNotWritten) {
+		t.Errorf("a failure that breaks off: %+v, %v", r, err)
+	}
+	if snap, err := s.Get(t.Context(), count.Key); err != nil || snap.Docs[0]["n"] != docstore.Int(2) || server.Count("UpdateItem") != 1 {
+		t.Errorf("a failure that breaks off: %d requests, %v, %v", server.Count("UpdateItem"), snap.Docs, err)
+	}
+	server.ResetCounts()
 	g.status, g.times = http.StatusBadRequest, 1
 	count.If = docstore.Absent{}
-	if r, err := s.Write(t.Context(), count); err != nil || r.Applied || r.Docs[0]["n"] != docstore.Int(1) {
+	if r, err := s.Write(t.Context(), count); err != nil || r.Applied || r.Docs[0]["n"] != docstore.Int(2) {
 		t.Errorf("a refusal that breaks off: %+v, %v", r, err)
 	}
 	count.If = docstore.Not{Cond: docstore.Has{Field: "n"}}
 	count.Add = nil
 	g.times = 1
-	if r, err := s.Write(t.Context(), count); err != nil || r.Applied || r.Docs[0]["n"] != docstore.Int(1) {
+	if r, err := s.Write(t.Context(), count); err != nil || r.Applied || r.Docs[0]["n"] != docstore.Int(2) {
 		t.Errorf("a refusal that breaks off, of a write that does not refuse itself: %+v, %v", r, err)
 	}
 	if n := server.Count("UpdateItem"); n != 4 {

@@ -187,6 +187,64 @@ func TestTokensAfterTheClockWasSetBack(t *testing.T) {
 	})
 }
 
+// TestFloorOfSeveralDocuments: what is granted to several documents in one step counts for the floor: the highest of all, whichever comes last, that of a new
+// counter and that of one that goes on. With the clock set back, each is started above it.
+func TestFloorOfSeveralDocuments(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+		at := noon
+		s := open(t, server, &redisstore.Options{Now: func() time.Time { return at }})
+		beside := docstore.Write{Key: key("beside"), Set: docstore.Doc{"x": docstore.Int(1)}}
+		grant := func(id string, by int64) docstore.Write {
+			return docstore.Write{Key: key(id), Add: map[string]int64{"token": by}, StartAtNow: []string{"token"}}
+		}
+		highest := noon.UnixMicro()
+		write := func(name string, want []int64, w ...docstore.Write) {
+			t.Helper()
+			r, err := s.Write(t.Context(), w...)
+			if err != nil || !r.Applied {
+				t.Fatalf("%s: %v, %v", name, r.Applied, err)
+			}
+			base := highest
+			for i, above := range want {
+				if got := r.Docs[i]["token"]; got != docstore.Int(base+above) {
+					t.Errorf("%s: token %d is %v, want %d", name, i, got, base+above)
+				}
+				highest = max(highest, base+above)
+			}
+		}
+		// back removes what there is, so that nothing but the floor knows what was granted. A counter that went on may have moved it by headroom.
+		back := func(name string, headroom int64, ids ...string) {
+			t.Helper()
+			at = noon.Add(-time.Hour)
+			for _, id := range ids {
+				if r, err := s.Write(t.Context(), docstore.Write{Key: key(id), If: docstore.Has{Field: "token"}, Delete: true}, beside); err != nil || !r.Applied {
+					t.Fatal(r.Applied, err)
+				}
+			}
+			r, err := s.Write(t.Context(), grant("next "+name, 1), beside)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, _ := r.Docs[0]["token"].(docstore.Int); int64(got) != highest+headroom+1 {
+				t.Errorf("%s: with the clock set back, token %d is not the one after %d", name, got, highest+headroom)
+			}
+			highest = int64(r.Docs[0]["token"].(docstore.Int))
+		}
+		write("two begin", []int64{5000, 1}, grant("a", 5000), grant("b", 1))
+		back("the higher first", 0, "a", "b")
+		write("two begin", []int64{1, 5000}, grant("a", 1), grant("b", 5000), beside)
+		back("the higher last", 0, "b")
+		write("one goes on", nil, grant("a", 9000), beside)
+		highest += 9000 - 5000
+		r, err := s.Get(t.Context(), key("a"))
+		if got, _ := r.Docs[0]["token"].(docstore.Int); err != nil || int64(got) != highest {
+			t.Fatalf("%v, %v, want %d", r.Docs, err, highest)
+		}
+		back("one goes on", 1000, "a")
+	})
+}
+
 // TestPruneByTheClock: a document goes at its end and not a millisecond before, and leaves nothing behind.
 func TestPruneByTheClock(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {

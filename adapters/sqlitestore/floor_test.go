@@ -2,6 +2,7 @@ package sqlitestore_test
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -172,6 +173,22 @@ func TestFloorOfAFailedCommit(t *testing.T) {
 	remove(t, s, key("a"))
 	if got := grantToken(t, s, key("a")); got <= last {
 		t.Errorf("token %d after %d", got, last)
+	}
+}
+
+// TestOutcomeOfAFailedCommit: a COMMIT that fails may have reached the log all the same, so its outcome is unknown: the error never says that nothing was
+// written. That of a statement before it does.
+func TestOutcomeOfAFailedCommit(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "leasehold.db"), nil)
+	failingCommits(t, s)
+	if err := s.Exec("CREATE TRIGGER broken AFTER INSERT ON docs WHEN new.id = 'broken' BEGIN SELECT RAISE(ABORT, 'broken'); END"); err != nil {
+		t.Fatal(err)
+	}
+	for id, notWritten := range map[string]bool{"poison": false, "broken": true} {
+		_, err := s.Write(t.Context(), docstore.Write{Key: key(id), Set: docstore.Doc{"a": docstore.Int(1)}})
+		if err == nil || errors.Is(err, docstore.ErrNotWritten) != notWritten {
+			t.Errorf("%s: %v", id, err)
+		}
 	}
 }
 

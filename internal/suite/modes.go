@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -22,6 +23,14 @@ func Modes(t *testing.T, newStore func(t *testing.T, now func() time.Time) docst
 	t.Run("fifty callers at once, three permits", func(t *testing.T) { somePermits(t, newStore) })
 	t.Run("first come first served", func(t *testing.T) { inOrder(t, newStore) })
 	t.Run("a hundred permits that expired together", func(t *testing.T) { manyExpired(t, newStore) })
+	for name, ask := range obtains {
+		for _, n := range []int{21, 100} {
+			t.Run(fmt.Sprintf("%s after %d readers that died", name, n), func(t *testing.T) {
+				clock := NewClock()
+				afterTheDead(t, newStore(t, clock.Now), clock, n, ask)
+			})
+		}
+	}
 }
 
 // ModesChecksBite shows that the checks of [Modes] notice faults.
@@ -178,4 +187,77 @@ func manyExpired(t *testing.T, newStore func(*testing.T, func() time.Time) docst
 		}
 		clock.Advance(time.Minute)
 	}
+}
+
+// obtains are callers that ask once for a lock that no one holds. They report whether they obtained it.
+var obtains = map[string]func(ctx context.Context, l *lock.Locks, id lock.ID) (lock.Code, error){
+	"a writer": func(ctx context.Context, l *lock.Locks, id lock.ID) (lock.Code, error) {
+		o, err := l.Acquire(ctx, lock.Acquire{ID: id, Owner: "zoe", RequestID: "r", TTLSeconds: 60})
+		return o.Code, err
+	},
+	"another limit": func(ctx context.Context, l *lock.Locks, id lock.ID) (lock.Code, error) {
+		o, err := l.Acquire(ctx, lock.Acquire{ID: id, Owner: "zoe", RequestID: "r", TTLSeconds: 60, Mode: lock.Permits, Limit: 3})
+		return o.Code, err
+	},
+	"a set": func(ctx context.Context, l *lock.Locks, id lock.ID) (lock.Code, error) {
+		o, err := l.AcquireSet(ctx, lock.AcquireSet{Tenant: id.Tenant, Keys: []string{id.Key, "another"}, Owner: "zoe", RequestID: "r", TTLSeconds: 60})
+		return o.Code, err
+	},
+	"a force-release, then a writer": func(ctx context.Context, l *lock.Locks, id lock.ID) (lock.Code, error) {
+		o, err := l.ForceRelease(ctx, lock.ForceRelease{ID: id, By: "root", Reason: "it hangs", RequestID: "f"})
+		if err != nil || o.Code != lock.NotHeld {
+			return o.Code, err
+		}
+		o, err = l.Acquire(ctx, lock.Acquire{ID: id, Owner: "zoe", RequestID: "r", TTLSeconds: 60})
+		return o.Code, err
+	},
+}
+
+// afterTheDead lets readers wait in line behind a writer, have the lock and die, each in another way: handed the lock they never come again,
+// or they claim it, with a lock delay, and are ended by force. The lock is obtained by the caller that asks once.
+func afterTheDead(
+	t *testing.T, store docstore.Store, clock *Clock, n int, ask func(context.Context, *lock.Locks, lock.ID) (lock.Code, error),
+) {
+	t.Helper()
+	l, id := lock.New(store, &lock.Options{Now: clock.Now}), lock.ID{Tenant: "acme", Key: "k"}
+	must := func(o lock.Outcome, err error) lock.Outcome {
+		t.Helper()
+		if err != nil || o.Code != lock.OK && o.Position == 0 {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		return o
+	}
+	reader := func(i int) lock.Acquire {
+		return lock.Acquire{
+			ID: id, Owner: fmt.Sprint("dead ", i), RequestID: "r", TTLSeconds: 60, Mode: lock.Shared, LockDelaySeconds: int64(i % 3), WaitSeconds: 20,
+		}
+	}
+	writer := must(l.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: "r", TTLSeconds: 60}))
+	for i := range n {
+		must(l.AcquireWithin(t.Context(), reader(i), 0))
+	}
+	must(l.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: writer.Lease.Token, RequestID: "e"}))
+	for i := range 5 {
+		if o := must(l.AcquireWithin(t.Context(), reader(n-1-i), 0)); o.Code != lock.OK {
+			t.Fatalf("reader %d: %+v", n-1-i, o)
+		}
+	}
+	must(l.ForceRelease(t.Context(), lock.ForceRelease{ID: id, By: "root", Reason: "it hangs", RequestID: "f0", LeaseID: lastLease(t, l, id)}))
+	clock.Advance(62 * time.Second)
+	if code, err := ask(t.Context(), l, id); err != nil || code != lock.OK {
+		t.Errorf("%s, %v", code, err)
+	}
+	if st, found, err := l.Get(t.Context(), id); err != nil || !found || st.Phase != lock.Active || st.Owner != "zoe" {
+		t.Errorf("%+v, %v", st, err)
+	}
+}
+
+// lastLease is the ID of the latest lease of a lock.
+func lastLease(t *testing.T, l *lock.Locks, id lock.ID) string {
+	t.Helper()
+	st, _, err := l.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st.LeaseID
 }

@@ -377,6 +377,24 @@ const either = 2
 // refusals is the result of a command that changes nothing: nothing is written down, not even what time did.
 func refusals(l modesLock, a modesAnswer) []modesResult { return []modesResult{{l, a}} }
 
+// turned are the results of a command that gets nothing, and writes down what time did: s is the lock after that. In plain form there is
+// one lease, whose end needs no writing.
+func (l modesLock) turned(s modesLock, a modesAnswer) []modesResult {
+	switch {
+	case l.form == formPlain || !l.changed(s):
+		return refusals(l, a)
+	case l.form == formShared:
+		return []modesResult{{s, a}}
+	default:
+		return []modesResult{{l, a}, {s, a}}
+	}
+}
+
+// changed reports whether leases or places have ended, or the lock was handed over.
+func (l modesLock) changed(s modesLock) bool {
+	return len(s.holders) != len(l.holders) || len(s.waiting) != len(l.waiting) || s.token != l.token
+}
+
 // step is what a command may do to the lock, and return. It is decided at one time and written at another: a command that needs a second
 // write decides by the document that the first one found, and its write applies only if nothing was changed since. What it grants counts
 // from when it is written; what lasts only for so long must last until then.
@@ -417,7 +435,7 @@ func (l modesLock) acquire(c modesCommand, at, written moment) []modesResult {
 		return earlier
 	}
 	if s.busy(at) && s.kind != c.kind() {
-		return append(earlier, refusals(l, modesAnswer{codes: "LOCK_MODE_DIFFERS"})...)
+		return append(earlier, l.turned(s, modesAnswer{codes: "LOCK_MODE_DIFFERS"})...)
 	}
 	s.take(c.kind())
 	if i := s.replaces(c, at); i >= 0 {
@@ -522,7 +540,7 @@ func (l modesLock) waitOn(s modesLock, i int, c modesCommand, at, written moment
 	moved.waiting[i].until = at.add(c.wait + placeSeconds)
 	results := []modesResult{{moved, a}}
 	if moved.waiting[i].until-s.waiting[i].until <= moveAtMost {
-		results = append(results, modesResult{l, a}, modesResult{s, a})
+		results = append(results, l.turned(s, a)...)
 	}
 	return results
 }
@@ -544,13 +562,13 @@ func (l modesLock) turnAway(s modesLock, c modesCommand, at moment) []modesResul
 	}
 	switch {
 	case c.wait == 0:
-		return refusals(l, a)
+		return l.turned(s, a)
 	case !c.inLine() && s.form == formPlain:
-		return refusals(l, a)
+		return l.turned(s, a)
 	case int64(len(s.waiting)) >= most:
-		return refusals(l, full)
+		return l.turned(s, full)
 	case !c.inLine() && s.form == formEither:
-		return append(refusals(l, a), stays)
+		return append(l.turned(s, a), stays)
 	default:
 		return []modesResult{stays}
 	}
@@ -714,9 +732,9 @@ func (l modesLock) force(c modesCommand, at, written moment) []modesResult {
 	}
 	switch {
 	case !held:
-		return refusals(l, modesAnswer{codes: "LOCK_NOT_HELD LOCK_MODE_DIFFERS"})
+		return l.turned(l.settled(at, written), modesAnswer{codes: "LOCK_NOT_HELD LOCK_MODE_DIFFERS"})
 	case len(ended) == 0:
-		return refusals(l, modesAnswer{codes: "LEASE_LOST"})
+		return l.turned(l.settled(at, written), modesAnswer{codes: "LEASE_LOST"})
 	}
 	r = r.dropped(at).served(at, written)
 	var results []modesResult

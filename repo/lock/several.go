@@ -30,9 +30,6 @@ const (
 
 // Bounds of the shared form.
 const (
-	// mostAtOnce is how many leases that have ended one write drops, and how many it grants: the next write goes on.
-	mostAtOnce = 20
-
 	// mostBytes is what the leases and places of a document may take when another one is added.
 	mostBytes = 128 << 10
 
@@ -62,7 +59,8 @@ type several struct {
 
 	// What the write brings.
 	granted  []string // requests of the new grants, oldest first
-	dropped  int      // leases that have ended
+	cleared  bool     // leases or places that have ended are left out
+	over     *holder  // of those leases the one that closes last
 	asked    bool     // whether the latest grant has left the window
 	asks     docstore.All
 	finished *finished // the lease with the latest token, if it ends now
@@ -214,23 +212,39 @@ func (s State) holder() holder {
 	}
 }
 
-// drop drops leases and places that have ended, by the earliest that the store's time can be: every command does it first. The write asks the store whether each lease has.
+// drop drops leases and places that have ended, by the earliest that the store's time can be: every command does it first. However many
+// they are, the write asks the store about the lease that closes last only: it applies to the document found, so that the others have
+// ended when that one has.
 func (v *several) drop(w rule.When) {
 	v.holders = slices.DeleteFunc(v.holders, func(h holder) bool {
-		if h.closes().After(w.At) || v.dropped == mostAtOnce {
+		if h.closes().After(w.At) {
 			return false
 		}
-		v.dropped++
-		v.asks = append(v.asks, docstore.LE{Field: h.field, Value: docstore.Now.Add(-h.closed())})
+		v.cleared = true
+		if v.over == nil || h.closes().After(v.over.closes()) {
+			v.over = &h
+		}
 		if !h.ended {
 			v.end(h, EndedExpired, h.expires, "")
 		}
 		return true
 	})
-	v.line = slices.DeleteFunc(v.line, func(p place) bool { return !p.until.After(w.At) })
+	v.line = slices.DeleteFunc(v.line, func(p place) bool {
+		over := !p.until.After(w.At)
+		v.cleared = v.cleared || over
+		return over
+	})
 	if v.family == Rate {
 		v.dropGrants(w)
 	}
+}
+
+// worthWriting is the same change, or nil if it changes nothing for others: a refusal is written only then.
+func (v *several) worthWriting() *several {
+	if v.cleared || len(v.granted) > 0 {
+		return v
+	}
+	return nil
 }
 
 // dropGrants drops the grants that have left the window. The last ones are kept for a while, so that a request which waited in line
@@ -329,7 +343,7 @@ func (v *several) room(m Mode, w rule.When) int64 {
 // the lock over in the same write. A lease is not claimed unless it is that of the
 // request here, which is being sent.
 func (v *several) serve(w rule.When, here string) {
-	for len(v.line) > 0 && len(v.granted) < mostAtOnce {
+	for len(v.line) > 0 {
 		first := v.line[0]
 		number := v.room(first.mode, w)
 		if number == 0 {
@@ -502,9 +516,11 @@ func ours(field string) bool {
 
 // write is the difference to the state found as one write. It applies only to the document found.
 func (v *several) write(id ID, s State, w rule.When, retention time.Duration) docstore.Write {
-	wr := docstore.Write{
-		Key: id.key(), If: append(s.asFound(), v.asks...), Set: map[string]docstore.Value{}, Keep: v.keep(w, retention),
+	cond := append(s.asFound(), v.asks...)
+	if v.over != nil {
+		cond = append(cond, docstore.LE{Field: v.over.field, Value: docstore.Now.Add(-v.over.closed())})
 	}
+	wr := docstore.Write{Key: id.key(), If: cond, Set: map[string]docstore.Value{}, Keep: v.keep(w, retention)}
 	after := v.document(s)
 	for _, f := range slices.Sorted(maps.Keys(after)) {
 		if found, ok := s.found[f]; !ok || !equalValues(found, after[f]) {

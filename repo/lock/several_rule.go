@@ -94,9 +94,9 @@ func (c Acquire) decide(s State, w rule.When) decision {
 	}
 	if detail := v.differs(c); detail != "" {
 		if v.idleBy(w.Latest()) { // it may take another mode already: that is known soon
-			return decision{code: Held}
+			return decision{after: v.worthWriting(), code: Held}
 		}
-		return decision{code: ModeDiffers, detail: detail}
+		return decision{after: v.worthWriting(), code: ModeDiffers, detail: detail}
 	}
 	p, full, detail := c.place(w), v.bytes() >= mostBytes, ""
 	if len(v.line) == 0 {
@@ -113,13 +113,13 @@ func (c Acquire) decide(s State, w rule.When) decision {
 		}
 	}
 	if c.WaitSeconds == 0 || !c.lines() && s.several == nil {
-		return decision{code: Held, detail: detail}
+		return decision{after: v.worthWriting(), code: Held, detail: detail}
 	}
 	if waiting := int64(len(v.line)); waiting >= cmp.Or(c.MaxWaiting, MaxWaiting) {
-		return decision{code: QueueFull, detail: fmt.Sprintf("%d wait in line already", waiting)}
+		return decision{after: v.worthWriting(), code: QueueFull, detail: fmt.Sprintf("%d wait in line already", waiting)}
 	}
 	if full {
-		return decision{code: QueueFull, detail: tooLarge}
+		return decision{after: v.worthWriting(), code: QueueFull, detail: tooLarge}
 	}
 	v.line = append(v.line, p)
 	return decision{after: v, code: Held, position: int64(len(v.line))}
@@ -163,13 +163,10 @@ func (c Acquire) waits(v *several, w rule.When, i int) decision {
 		v.serve(w, "")
 		return decision{after: v, code: Held}
 	}
-	r := decision{code: Held, position: int64(i) + 1}
+	r := decision{after: v.worthWriting(), code: Held, position: int64(i) + 1}
 	until := c.until(docstore.TruncateMilli(w.Latest()))
 	if until.Sub(v.line[i].until) >= placeStep {
 		v.line[i].until = until
-		r.after = v
-	}
-	if len(v.granted) > 0 {
 		r.after = v
 	}
 	return r
@@ -224,8 +221,16 @@ func (c Acquire) Second(s State, w rule.When) (docstore.Write, bool) {
 	return d.after.write(c.ID, s, w, c.retention), true
 }
 
-// GrantedSecond is what the request has after its second write: the lease, or a place in line.
-func (c Acquire) GrantedSecond(_, s State, w rule.When) Outcome { return c.has(s, w) }
+// GrantedSecond is what the request has after its second write: the lease, a place in line, or the refusal that the write went with.
+func (c Acquire) GrantedSecond(found, s State, decided, w rule.When) Outcome {
+	if found.several == nil && !c.lines() {
+		return c.has(s, w)
+	}
+	if d := c.decide(found, decided); d.code != OK && d.position == 0 {
+		return c.turnedAway(d, s, w)
+	}
+	return c.has(s, w)
+}
 
 // has is what the request has in a state: the lease, a place in line, or nothing.
 func (c Acquire) has(s State, w rule.When) Outcome {
@@ -266,7 +271,11 @@ func (v *several) lease(id ID, h holder, phase Phase) Lease {
 
 // refusalOfSeveral is the refusal of an acquire of a lock in shared form, or of one that would give it that.
 func (c Acquire) refusalOfSeveral(s State, w rule.When) Outcome {
-	d := c.decide(s, w)
+	return c.turnedAway(c.decide(s, w), s, w)
+}
+
+// turnedAway is the outcome of a decision by which the request obtains nothing, in the state that it leaves.
+func (c Acquire) turnedAway(d decision, s State, w rule.When) Outcome {
 	switch d.code {
 	case OK:
 		if d.lease == nil {
@@ -522,7 +531,7 @@ func (v *several) remove(h holder, how Ended, w rule.When, by string) {
 }
 
 // GrantedSecond is the released lease.
-func (c Release) GrantedSecond(found, _ State, w rule.When) Outcome {
+func (c Release) GrantedSecond(found, _ State, _, w rule.When) Outcome {
 	v := found.open()
 	o := Outcome{Code: OK, At: w.Latest(), Lease: c.named(c.Token)}
 	if h := v.byToken(c.Token); h != nil {
@@ -533,7 +542,7 @@ func (c Release) GrantedSecond(found, _ State, w rule.When) Outcome {
 }
 
 // Second is the write of a force-release: of the lease named, or of all that are held. The store is not asked whether each has expired
-// meanwhile: DynamoDB takes no condition about a hundred.
+// meanwhile: DynamoDB takes no condition about a hundred. Where there is none to end, it clears what has ended.
 func (c ForceRelease) Second(s State, w rule.When) (docstore.Write, bool) {
 	if i, _ := s.Forces.Find(c.request()); i >= 0 || s.several == nil {
 		return docstore.Write{}, false
@@ -542,7 +551,11 @@ func (c ForceRelease) Second(s State, w rule.When) (docstore.Write, bool) {
 	v.drop(w)
 	targets := c.targets(v.holders, w)
 	if len(targets) == 0 {
-		return docstore.Write{}, false
+		v.serve(w, "")
+		if v.worthWriting() == nil {
+			return docstore.Write{}, false
+		}
+		return v.write(c.ID, s, w, c.retention), true
 	}
 	for _, h := range targets {
 		if h.delay == 0 || h.unclaimed {
@@ -570,8 +583,13 @@ func (c ForceRelease) targets(holders []holder, w rule.When) (targets []holder) 
 	return targets
 }
 
-// GrantedSecond is the lease that was ended, the latest of several.
-func (c ForceRelease) GrantedSecond(found, _ State, w rule.When) Outcome {
+// GrantedSecond is the lease that was ended, the latest of several; or the refusal that the write went with.
+func (c ForceRelease) GrantedSecond(found, after State, decided, w rule.When) Outcome {
+	if i, _ := after.Forces.Find(c.request()); i < 0 {
+		o := c.refusalOfSeveral(found, decided)
+		o.At = w.Latest()
+		return o
+	}
 	v := found.open()
 	o := Outcome{Code: OK, At: w.Latest(), Lease: c.named(0)}
 	targets := c.targets(v.holders, w)
@@ -692,10 +710,10 @@ func (c Acquire) readyInLine(s State, at time.Time) (again bool, next time.Time)
 		return true, time.Time{}
 	}
 	v.serve(w, "")
-	if len(v.granted) == 0 {
+	if v.worthWriting() == nil {
 		return false, c.nextEnd(s, w)
 	}
-	// The next write serves those in line: the first one sends it, and the others only if it does not.
+	// The next write clears what has ended and serves those in line: the first one sends it, and the others only if it does not.
 	due := at
 	if end := c.firstEnd(s, w); !end.IsZero() {
 		due = end.Add(time.Duration(min(own, 8)) * stagger)
@@ -755,7 +773,7 @@ func (v *several) status(id ID, s State, now time.Time) Status {
 			if end := h.closes(); end.After(now) && end.After(st.FreeAt) {
 				st.FreeAt = end
 			}
-			if top == nil && !h.ended {
+			if !h.ended && (top == nil || !top.lasts(now)) {
 				top = h
 			}
 			continue

@@ -540,10 +540,10 @@ func (c noted) Tries() int {
 }
 
 // GrantedSecond is that of the command, if it has one.
-func (c noted) GrantedSecond(found, after State, w rule.When) Outcome {
+func (c noted) GrantedSecond(found, after State, decided, w rule.When) Outcome {
 	c.waits.note(c.id, observation{state: after, at: w.At, begun: c.begun})
 	if second, ok := c.command.(rule.Seconded[State, Outcome]); ok {
-		return second.GrantedSecond(found, after, w)
+		return second.GrantedSecond(found, after, decided, w)
 	}
 	return c.command.Granted(after, w)
 }

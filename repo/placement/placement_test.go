@@ -453,6 +453,16 @@ func TestJoinsAndLateDuplicates(t *testing.T) {
 	if o := must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), beat)); o.Code != placement.OK || !o.Replayed || !o.ExpiresAt.Equal(b1.ExpiresAt) {
 		t.Errorf("a heartbeat that comes twice: %+v, then %+v", b1, o)
 	}
+	later, sooner := beat, beat // the third arrives before the second, which asks for less
+	later.Seq, later.TTL = 3, time.Minute
+	sooner.Seq, sooner.TTL = 2, time.Second
+	b3 := must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), later))
+	w.clock.Advance(time.Second)
+	for _, late := range []placement.Heartbeat{sooner, later} {
+		if o := must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), late)); o.Code != placement.OK || !o.Replayed || !o.ExpiresAt.Equal(b3.ExpiresAt) {
+			t.Errorf("heartbeat %d, after the third: %+v, then %+v", late.Seq, b3, o)
+		}
+	}
 	unknown := beat
 	unknown.Incarnation.Member = "bob"
 	w.want(must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), unknown)).Code, placement.MemberUnknown)
@@ -688,6 +698,48 @@ func TestStoppedBetweenReadAndWrite(t *testing.T) {
 	o := must[placement.Outcome](w)(stopped.Claim(t.Context(), placement.Claim{Cluster: w.cluster, Identity: room("lobby"), RequestID: "late"}))
 	if o.Code != placement.OK || o.Activation.Token <= token || len(store.Requests()) < 4 {
 		t.Errorf("token %d after %d: %+v, requests %v", o.Activation.Token, token, o, store.Requests())
+	}
+}
+
+// TestLapsedLock: a claim of an activation whose lock phase has ended is decided by the store's time, and on the document that was read: at the time of the
+// write the lock may not have ended for certain, and its token may have been raised.
+func TestLapsedLock(t *testing.T) {
+	t.Parallel()
+	raise := func(w *world, to int64) {
+		key := docstore.Key{Kind: placement.ActivationKind, Tenant: "acme/prod", ID: "room/lobby"}
+		must[docstore.Result](w)(w.store.Write(w.Context(), docstore.Write{Key: key, Set: docstore.Doc{"token": docstore.Int(to)}}))
+	}
+	for name, c := range map[string]struct {
+		between func(w *world, token int64)
+		code    placement.Code
+		token   int64 // above that of the lock
+		wait    time.Duration
+	}{
+		"ended":       {func(*world, int64) {}, placement.OK, 1, 0},
+		"not for all": {func(w *world, _ int64) { w.clock.Advance(-time.Millisecond) }, placement.Locking, 0, time.Millisecond},
+		"raised":      {func(w *world, token int64) { raise(w, token+1_000) }, placement.OK, 1_001, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.join("ann", func(j *placement.Join) { j.TTL = time.Hour })
+			token := w.claim(room("lobby")).Activation.Token
+			w.clock.Advance(placement.DefaultLockTTL)
+			store := &suite.Watched{Store: w.store}
+			store.OnWrite = func(apply func() (docstore.Result, error)) (docstore.Result, error) {
+				store.OnWrite = nil
+				c.between(w, token)
+				return apply()
+			}
+			o := must[placement.Outcome](w)(placement.New(store, &placement.Options{Now: w.clock.Now}).Claim(t.Context(), placement.Claim{
+				Cluster: w.cluster, Identity: room("lobby"), RequestID: "next",
+			}))
+			if o.Code != c.code || o.Activation.Token != token+c.token || o.RetryAfter != c.wait {
+				t.Errorf("token %d: %+v", token, o)
+			}
+			if a := w.lookup(room("lobby")).Activation; a.Token != token+c.token {
+				t.Errorf("after it: %+v", a)
+			}
+		})
 	}
 }
 

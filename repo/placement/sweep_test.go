@@ -246,6 +246,76 @@ func (q *quicker) Write(ctx context.Context, writes ...docstore.Write) (docstore
 	return q.Store.Write(ctx, writes...)
 }
 
+// TestSweepBesideANewcomer: an activation of a member that joined after the sweep had read the members, and before it read the activations, is
+// that member's.
+func TestSweepBesideANewcomer(t *testing.T) {
+	w := newWorld(t)
+	w.join("ann", func(j *placement.Join) { j.Kinds = []string{"hall"} })
+	var bob placement.Incarnation
+	var held placement.Hold
+	late := &listed{Store: w.store, kind: placement.ActivationKind, run: func() {
+		bob = w.join("bob")
+		held = w.active(room("lobby"))
+	}}
+	w.wantSwept(must[placement.Swept](w)(placement.New(late, &placement.Options{Now: w.clock.Now}).Sweep(t.Context(), 0)), placement.Swept{Clusters: 1})
+	if a := w.lookup(room("lobby")).Activation; held.Owner != bob || a.Owner != bob || a.Phase != placement.Active || a.Token != held.Token {
+		t.Errorf("after the sweep: %+v", a)
+	}
+}
+
+// listed is a store before whose first list of a kind another caller does something.
+type listed struct {
+	docstore.Store
+	kind string
+	run  func()
+}
+
+func (l *listed) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
+	if run := l.run; run != nil && q.Kind == l.kind {
+		l.run = nil
+		run()
+	}
+	return l.Store.List(ctx, q)
+}
+
+// TestSweepBesideItsOwner: an activation that changes after the sweep has read it, and keeps its owner, is not freed: the owner activates it an hour
+// after its lock phase, or a repair of the store raises its token, which the sweep's event would tell wrongly.
+func TestSweepBesideItsOwner(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(w *world, h placement.Hold)
+		want   placement.Phase
+	}{
+		"activated": {
+			func(w *world, h placement.Hold) {
+				w.want(must[placement.Outcome](w)(w.Activated(w.Context(), placement.Activated{Hold: h})).Code, placement.OK)
+			},
+			placement.Active,
+		},
+		"raised": {
+			func(w *world, h placement.Hold) {
+				key := docstore.Key{Kind: placement.ActivationKind, Tenant: "acme/prod", ID: "room/lobby"}
+				must[docstore.Result](w)(w.store.Write(w.Context(), docstore.Write{Key: key, Set: docstore.Doc{"token": docstore.Int(h.Token + 1_000)}}))
+			},
+			placement.Locked,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			ann := w.join("ann", func(j *placement.Join) { j.TTL = time.Hour })
+			h := w.hold(w.claim(room("lobby")))
+			w.clock.Advance(time.Hour - time.Minute)
+			must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), placement.Heartbeat{Cluster: w.cluster, Incarnation: ann, Seq: 1, TTL: time.Hour}))
+			w.clock.Advance(placement.DefaultLockTTL + time.Minute)
+			quick := &quicker{Store: w.store, run: func() { c.change(w, h) }}
+			swept := must[placement.Swept](w)(placement.New(quick, &placement.Options{Now: w.clock.Now}).Sweep(t.Context(), 0))
+			w.wantSwept(swept, placement.Swept{Clusters: 1})
+			if a := w.lookup(room("lobby")).Activation; quick.run != nil || a.Phase != c.want || a.Owner != h.Owner {
+				t.Errorf("after the sweep: %+v", a)
+			}
+		})
+	}
+}
+
 // TestSweepStoreDown: a store that does not respond ends the sweep, and the next one begins behind the cluster where it ended.
 func TestSweepStoreDown(t *testing.T) {
 	w := newWorld(t)

@@ -168,6 +168,33 @@ func TestRaiseTokensBesideServers(t *testing.T) {
 			}
 		})
 	}
+	t.Run("other kinds", func(t *testing.T) {
+		memory := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return present }})
+		counters := map[docstore.Key]string{
+			put(t, memory, analysis.Kind, "", "a", docstore.Doc{"lockToken": docstore.Int(7)}):                          "lockToken",
+			put(t, memory, runs.Kind, "acme", "r", docstore.Doc{"lockToken": docstore.Int(7)}):                          "lockToken",
+			put(t, memory, lock.FenceKind, "acme", "f", docstore.Doc{"token": docstore.Int(7)}):                         "token",
+			put(t, memory, placement.ActivationKind, "acme/prod", "room/lobby", docstore.Doc{"token": docstore.Int(7)}): "token",
+		}
+		higher := docstore.Int(present.Add(time.Hour).UnixMicro())
+		written := map[docstore.Key]bool{}
+		store := &busy{Store: memory, Walker: memory, before: func(k docstore.Key) error {
+			if written[k] {
+				return nil
+			}
+			written[k] = true
+			_, err := memory.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{counters[k]: higher}})
+			return err
+		}}
+		if _, err := restore.RaiseTokens(t.Context(), store, restore.Options{}); err != nil || store.writes != len(counters) {
+			t.Error(store.writes, err)
+		}
+		for k, counter := range counters {
+			if got := read(t, memory, k)[counter]; got != higher {
+				t.Errorf("%s: a token that is higher was lowered to %v", k, got)
+			}
+		}
+	})
 	t.Run("a store that fails", func(t *testing.T) {
 		memory := docstore.NewMemory(nil)
 		put(t, memory, lock.Kind, "acme", "deploy", docstore.Doc{"token": docstore.Int(7)})
@@ -181,6 +208,26 @@ func TestRaiseTokensBesideServers(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestRaiseTokensOfManyDocuments: the documents of a kind come in pages, and all are raised: as many as a page has, one more, and ten times as many.
+func TestRaiseTokensOfManyDocuments(t *testing.T) {
+	for _, n := range []int{docstore.MaxLimit, docstore.MaxLimit + 1, 10 * docstore.MaxLimit} {
+		store := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return present }})
+		for i := range n {
+			put(t, store, lock.FenceKind, "t"+strconv.Itoa(i%3), strconv.Itoa(i), docstore.Doc{"token": docstore.Int(7)})
+		}
+		got, err := restore.RaiseTokens(t.Context(), store, restore.Options{})
+		if i := slices.IndexFunc(got, func(r restore.Report) bool { return r.Kind == lock.FenceKind }); err != nil || got[i] != (restore.Report{Kind: lock.FenceKind, Documents: n, Raised: n}) {
+			t.Errorf("of %d: %+v, %v", n, got, err)
+		}
+		for i := range n {
+			k := docstore.Key{Kind: lock.FenceKind, Tenant: "t" + strconv.Itoa(i%3), ID: strconv.Itoa(i)}
+			if token, want := read(t, store, k)["token"], docstore.Int(present.Add(time.Minute).UnixMicro()); token != want {
+				t.Fatalf("%s has %v, want %d", k, token, want)
+			}
+		}
+	}
 }
 
 // TestFencesAfterARaise: a lock without a record starts at the present. If that is within the minute after a raise, the fence rejects

@@ -78,8 +78,8 @@ type Queued interface {
 
 // Seconded is a [Second] whose outcome rests on the state found as well as on the one after its write.
 type Seconded[S, O any] interface {
-	// GrantedSecond is the outcome of an applied second write.
-	GrantedSecond(found, after S, w When) O
+	// GrantedSecond is the outcome of an applied second write, which Second returned for the state found at the time decided.
+	GrantedSecond(found, after S, decided, w When) O
 }
 
 // When is what is known of the time of a decision.
@@ -149,7 +149,7 @@ func run[S, O any](ctx context.Context, store docstore.Store, now func() time.Ti
 			if !ok || !when.holds(second.If, found) {
 				return c.Refusal(s, when), nil
 			}
-			next, again = second, grantedSecond(c, s)
+			next, again = second, grantedSecond(c, s, when)
 		}
 		if q, ok := c.(Queued); ok && try == 0 {
 			defer q.Turn(ctx)()
@@ -189,13 +189,13 @@ func pause(ctx context.Context, try int) error {
 	}
 }
 
-// grantedSecond is the outcome of the second write of a command that found a state.
-func grantedSecond[S, O any](c Command[S, O], found S) func(S, When) O {
+// grantedSecond is the outcome of the second write of a command that found a state, and decided at that time.
+func grantedSecond[S, O any](c Command[S, O], found S, decided When) func(S, When) O {
 	second, ok := c.(Seconded[S, O])
 	if !ok {
 		return c.Granted
 	}
-	return func(after S, w When) O { return second.GrantedSecond(found, after, w) }
+	return func(after S, w When) O { return second.GrantedSecond(found, after, decided, w) }
 }
 
 // holds reports whether a condition certainly held at the decision: that a time has passed by the earliest that the store's time can have
@@ -297,7 +297,7 @@ func Step[S, O any](c Command[S, O], found docstore.Doc, when When) (docstore.Do
 		if !ok || !second.Holds(found, when.At) {
 			return found, c.Refusal(s, when), nil
 		}
-		w, granted = second, grantedSecond(c, s)
+		w, granted = second, grantedSecond(c, s, when)
 	}
 	after, err := w.Apply(found, when.At)
 	if err != nil {

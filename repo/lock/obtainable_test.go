@@ -1,0 +1,314 @@
+package lock
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// howMany are numbers of leases that have ended: a few, around bounds that a pass might have, and as many as there can be.
+var howMany = []int64{1, 19, 20, 21, 40, 41, 60, 100}
+
+// left are ways in which a lock gets many leases that have ended without a release. Each leaves n of them on the stage, and nothing else.
+var left = map[string]func(s *stage, n int64){
+	"readers that expired": func(s *stage, n int64) {
+		s.hold(n, Shared, 0)
+		s.pass(time.Minute)
+	},
+	"permits that expired one after the other": func(s *stage, n int64) {
+		for i := range n {
+			c := try(fmt.Sprint("dead ", i), Permits)
+			c.Limit = MaxPermits
+			s.gets(c, OK, int(min(i, 1))+1)
+			s.pass(time.Millisecond)
+		}
+		s.pass(time.Minute)
+	},
+	"readers with lock delays": func(s *stage, n int64) {
+		s.hold(n, Shared, 30)
+		s.pass(time.Minute + 30*time.Second)
+	},
+	"readers ended by force, with lock delays": func(s *stage, n int64) {
+		s.hold(n, Shared, 30)
+		s.gets(ForceRelease{ID: subject, By: "root", Reason: "hang", RequestID: "f0"}, OK, 2)
+		s.gets(try("early", Exclusive), Delayed, 1)
+		s.pass(30 * time.Second)
+	},
+	"readers that were handed the lock, and had gone": func(s *stage, n int64) {
+		s.line(n)
+		s.gets(give("first", 1), OK, 2)
+		s.gets(try("early", Exclusive), Held, 1)
+		s.pass(ClaimTime)
+	},
+	"places of readers that have gone": func(s *stage, n int64) {
+		s.line(n)
+		s.pass(time.Minute)
+	},
+	"grants of a rate": func(s *stage, n int64) {
+		for i := range n {
+			c := try(fmt.Sprint("dead ", i), Rate)
+			c.Limit = MaxRate
+			s.gets(c, OK, int(min(i, 1))+1)
+		}
+		s.pass(10 * time.Second)
+	},
+}
+
+// hold lets n callers hold the lock with others.
+func (s *stage) hold(n int64, mode Mode, delay int64) {
+	s.Helper()
+	for i := range n {
+		c := try(fmt.Sprint("dead ", i), mode)
+		c.LockDelaySeconds = delay * (1 + i%2) / 2 // of different lengths
+		s.gets(c, OK, int(min(i, 1))+1)
+	}
+}
+
+// line lets n readers wait for a writer.
+func (s *stage) line(n int64) {
+	s.Helper()
+	s.granted(try("first", Exclusive), 1, 1)
+	for i := range n {
+		s.waits(wait(fmt.Sprint("dead ", i), Shared), i+1, 2)
+	}
+}
+
+// TestWhatNoOneHoldsIsObtained: however many leases, places and grants have ended, a lock that no one holds is obtained by the caller that
+// asks once, whatever it asks for; a force-release says that no one holds it, and leaves it free.
+func TestWhatNoOneHoldsIsObtained(t *testing.T) {
+	obtains := func(change func(*Acquire)) func(*stage) {
+		return func(s *stage) {
+			c := try("zoe", Exclusive)
+			change(&c)
+			s.gets(c, OK, s.second())
+			if c.Mode == Exclusive {
+				s.plain(Active)
+			}
+		}
+	}
+	for name, ask := range map[string]func(s *stage){
+		"a writer":          obtains(func(*Acquire) {}),
+		"a fair writer":     obtains(func(c *Acquire) { c.Fair = true }),
+		"one that replaces": obtains(func(c *Acquire) { c.Replace = true }),
+		"a reader":          obtains(func(c *Acquire) { c.Mode = Shared }),
+		"another limit":     obtains(func(c *Acquire) { c.Mode, c.Limit = Permits, 7 }),
+		"a rate":            obtains(func(c *Acquire) { c.Mode, c.Limit, c.WindowSeconds, c.TTLSeconds = Rate, 7, 9, 0 }),
+		"a set": func(s *stage) {
+			l := New(s.store, &Options{Now: func() time.Time { return s.now }})
+			o, err := l.AcquireSet(s.Context(), AcquireSet{
+				Tenant: subject.Tenant, Keys: []string{"another", subject.Key}, Owner: "zoe", RequestID: "r", TTLSeconds: 60,
+			})
+			if err != nil || o.Code != OK || len(o.Leases) != 2 {
+				s.Fatalf("got %+v, %v", o, err)
+			}
+			s.plain(Active)
+		},
+		"a force-release, then a writer": func(s *stage) {
+			force := ForceRelease{ID: subject, By: "root", Reason: "hang", RequestID: "f1"}
+			if s.status().Mode == Rate { // nothing stands in the way
+				s.gets(force, NotHeld, 1)
+			} else {
+				s.gets(force, NotHeld, s.second())
+				s.gets(force, NotHeld, 1) // nothing is left to clear
+			}
+			s.gets(try("zoe", Exclusive), OK, s.second())
+			s.plain(Active)
+		},
+	} {
+		for before, leave := range left {
+			for _, n := range howMany {
+				t.Run(fmt.Sprintf("%s/%d %s", name, n, before), func(t *testing.T) {
+					s := newStage(t)
+					leave(s, n)
+					if st := s.status(); len(st.Holders)+len(st.Waiting) > 0 || !st.FreeAt.IsZero() || st.Phase == Active {
+						t.Fatalf("not free: %+v", st)
+					}
+					ask(s)
+				})
+			}
+		}
+	}
+}
+
+// second is how many requests a command takes that has something to do: two in shared form, one in plain form.
+func (s *stage) second() int {
+	s.Helper()
+	r, err := s.store.Get(s.Context(), subject.key())
+	if err != nil {
+		s.Fatal(err)
+	}
+	if r.Docs[0][fState] == docstore.Value(docstore.String(shared)) {
+		return 2
+	}
+	return 1
+}
+
+// TestALineGoesOnOverTheDead: who is the first in line behind any number of holders that died has the lock when it comes again.
+func TestALineGoesOnOverTheDead(t *testing.T) {
+	for _, n := range howMany {
+		s := newStage(t)
+		s.hold(n, Shared, 0)
+		s.waits(wait("bob", Exclusive), 1, 2)
+		s.waits(wait("eve", Exclusive), 2, 2)
+		for range 3 {
+			s.pass(20 * time.Second)
+			if s.now.Before(epoch.Add(time.Minute)) {
+				s.waits(wait("bob", Exclusive), 1, 2)
+				s.waits(wait("eve", Exclusive), 2, 2)
+			}
+		}
+		s.granted(wait("bob", Exclusive), n+1, 2)
+		s.waits(wait("eve", Exclusive), 1, 2)
+	}
+}
+
+// TestARefusalClears: a refusal writes what it found to have ended, and what those in line get thereby; once, so that the next one costs a
+// request as it always did.
+func TestARefusalClears(t *testing.T) {
+	for name, refused := range map[string]struct {
+		ask  command
+		code Code
+	}{
+		"a writer":                         {try("zoe", Exclusive), Held},
+		"another mode":                     {try("zoe", Permits), ModeDiffers},
+		"a line that is full":              {Acquire{ID: subject, Owner: "zoe", RequestID: "r", LeaseID: "l", TTLSeconds: 1, Fair: true, WaitSeconds: 9, MaxWaiting: 1}, QueueFull},
+		"a force-release of another lease": {ForceRelease{ID: subject, By: "root", Reason: "x", RequestID: "f", LeaseID: "l-dead 0"}, LeaseLost},
+	} {
+		for _, n := range howMany[:len(howMany)-1] {
+			t.Run(fmt.Sprint(name, "/", n), func(t *testing.T) {
+				s := newStage(t)
+				s.hold(n, Shared, 0)
+				s.pass(time.Second)
+				s.granted(try("ann", Shared), n+1, 2)
+				s.waits(wait("bob", Exclusive), 1, 2)
+				s.pass(20 * time.Second)
+				s.waits(wait("bob", Exclusive), 1, 2)
+				s.pass(20 * time.Second)
+				s.waits(wait("bob", Exclusive), 1, 2)
+				s.pass(19 * time.Second)
+				first := s.gets(refused.ask, refused.code, 2)
+				if got := s.leases(); got != 1 {
+					t.Fatalf("%d leases are left", got)
+				}
+				if again := s.gets(refused.ask, refused.code, 1); again.Detail != first.Detail || again.RetryAfter != first.RetryAfter ||
+					fmt.Sprint(again.Lease) != fmt.Sprint(first.Lease) {
+					t.Fatalf("first %+v\nthen  %+v", first, again)
+				}
+				s.pass(time.Second)
+				s.gets(try("kim", Exclusive), Held, 2) // bob is handed the lock
+				s.granted(wait("bob", Exclusive), n+2, 2)
+			})
+		}
+	}
+}
+
+// leases is how many leases the document has.
+func (s *stage) leases() (n int) {
+	s.Helper()
+	r, err := s.store.Get(s.Context(), subject.key())
+	if err != nil {
+		s.Fatal(err)
+	}
+	for f := range r.Docs[0] {
+		if _, ok := numbered(f, "x"); ok {
+			n++
+		}
+	}
+	return n
+}
+
+// TestAHundredInLineGetTheLockTogether: no bound leaves what is free to the next write.
+func TestAHundredInLineGetTheLockTogether(t *testing.T) {
+	for name, c := range map[string]struct {
+		first Acquire
+		mode  func(i int) Acquire
+	}{
+		"readers": {try("first", Exclusive), func(i int) Acquire { return wait(fmt.Sprint("o", i), Shared) }},
+		"a rate": {
+			Acquire{ID: subject, Owner: "first", RequestID: "r", LeaseID: "l", Mode: Rate, Limit: 100, WindowSeconds: 1},
+			func(i int) Acquire {
+				return Acquire{ID: subject, Owner: fmt.Sprint("o", i), RequestID: "r", LeaseID: "l", Mode: Rate, Limit: 100, WindowSeconds: 1, WaitSeconds: 20}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.granted(c.first, 1, 1)
+			n := int64(1)
+			for c.first.Mode == Rate && n < 100 {
+				more := c.mode(int(1000 + n))
+				n++
+				s.granted(more, n, 2)
+			}
+			for i := range MaxWaiting {
+				s.waits(c.mode(i), int64(i)+1, 2)
+			}
+			if c.first.Mode == Rate {
+				s.pass(time.Second)
+				s.granted(c.mode(MaxWaiting-1), n+MaxWaiting, 2)
+			} else {
+				s.gets(Release{ID: subject, Owner: "first", Token: token(1), RequestID: "e"}, OK, 2)
+			}
+			for i := range MaxWaiting {
+				if o := s.send(c.mode(i)); o.Code != OK || o.Lease.Token != token(n+int64(i)+1) {
+					t.Fatalf("%d: %+v", i, o)
+				}
+			}
+		})
+	}
+}
+
+// TestOneConditionForAllThatEnded: of leases with different lock delays the one that closes last is asked about, so that the write has one
+// condition for any number of them.
+func TestOneConditionForAllThatEnded(t *testing.T) {
+	s := newStage(t)
+	delays := []int64{0, 300, 20, 0}
+	for i, ttl := range []int64{90, 10, 100, 200} {
+		c := try(fmt.Sprint("o", i), Shared)
+		c.TTLSeconds, c.LockDelaySeconds = ttl, delays[i]
+		s.send(c)
+	}
+	s.pass(310*time.Second - time.Millisecond)
+	s.gets(try("zoe", Exclusive), Delayed, 2) // clears three
+	s.gets(try("zoe", Exclusive), Delayed, 1)
+	r, err := s.store.Get(t.Context(), subject.key())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.pass(time.Millisecond)
+	var sent docstore.Write
+	s.store = sending{s.store, func(w docstore.Write) { sent = w }}
+	s.granted(try("zoe", Exclusive), 5, 2)
+	asked := 0
+	all, ok := sent.If.(docstore.All)
+	if !ok {
+		t.Fatalf("sent %v", sent.If)
+	}
+	for _, c := range all {
+		le, ok := c.(docstore.LE)
+		if !ok {
+			continue
+		}
+		if asked++; le.Value != docstore.Value(docstore.Now.Add(-300*time.Second)) || r.Docs[0][le.Field] != docstore.Value(docstore.FormatTime(epoch.Add(10*time.Second))) {
+			t.Errorf("asked %+v", le)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("%d conditions on times", asked)
+	}
+}
+
+// sending is a store that shows what is sent to it.
+type sending struct {
+	docstore.Store
+
+	see func(docstore.Write)
+}
+
+func (s sending) Write(ctx context.Context, w ...docstore.Write) (docstore.Result, error) {
+	s.see(w[0])
+	return s.Store.Write(ctx, w...)
+}
