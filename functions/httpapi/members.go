@@ -227,9 +227,11 @@ func (a *api) listClusters(w http.ResponseWriter, r *http.Request, _ Caller) err
 		return err
 	}
 	list := placement.Clusters{Tenant: r.PathValue("tenant_id"), After: q["page_token"]}
-	if list.Limit, err = pageSize(q); err != nil {
+	size, err := number(q, "page_size", 1, docstore.MaxLimit)
+	if err != nil {
 		return err
 	}
+	list.Limit = int(size)
 	if err := list.Validate(); err != nil {
 		return err // without waiting
 	}

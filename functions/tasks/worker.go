@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -169,7 +170,7 @@ const retryUnknown = time.Minute
 // After Grace it is dead.
 func (w *Worker) grace(m Message) (retryAfter time.Duration, dead bool) {
 	grace, now := cmp.Or(w.Grace, DefaultGrace), time.Now()
-	since := w.waiting.first(m.ID, now)
+	since := w.waiting.first(m.ID, now, grace)
 	if !m.Sent.IsZero() && m.Sent.Before(since) {
 		since = m.Sent
 	}
@@ -184,18 +185,37 @@ func (w *Worker) grace(m Message) (retryAfter time.Duration, dead bool) {
 type sightings struct {
 	mu    sync.Mutex
 	since map[string]time.Time
+	full  time.Time // until then there is no room for another message
 }
 
-// maxSightings bounds what is remembered. When there are more, all begin anew: their messages wait longer.
+// maxSightings bounds what is remembered. When there are more, those that came long ago are forgotten, and a message for which there is still
+// no room begins when there is: it waits longer, but none begins anew while it waits.
 const maxSightings = 10_000
 
-func (s *sightings) first(id string, now time.Time) time.Time {
+// first returns when a message was first seen. What was seen longer ago than twice the grace was told that it is dead.
+func (s *sightings) first(id string, now time.Time, grace time.Duration) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at, ok := s.since[id]; ok {
 		return at
 	}
-	if s.since == nil || len(s.since) >= maxSightings {
+	if len(s.since) >= maxSightings {
+		if now.Before(s.full) {
+			return now
+		}
+		s.full = now.Add(2 * grace)
+		maps.DeleteFunc(s.since, func(_ string, at time.Time) bool {
+			end := at.Add(2 * grace)
+			if end.After(now) && end.Before(s.full) {
+				s.full = end
+			}
+			return !end.After(now)
+		})
+		if len(s.since) >= maxSightings {
+			return now
+		}
+	}
+	if s.since == nil {
 		s.since = map[string]time.Time{}
 	}
 	s.since[id] = now

@@ -13,8 +13,21 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/contracttest"
 )
 
+// TestDocuments, LS-API: the documents are OpenAPI, and their examples match their schemas.
+func TestDocuments(t *testing.T) {
+	public, internal, err := contracttest.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, doc := range []*openapi3.T{public, internal} {
+		if err := doc.Validate(t.Context(), openapi3.EnableExamplesValidation()); err != nil {
+			t.Errorf("%s: %v", doc.Info.Title, err)
+		}
+	}
+}
+
 // TestExamples, LS-API: every response with a body has an example; those of problems are what the server would send, under the right
-// status. That examples match their schemas, [contracttest.Load] checks.
+// status. That examples match their schemas is what TestDocuments asks.
 func TestExamples(t *testing.T) {
 	public, internal, err := contracttest.Load()
 	if err != nil {

@@ -114,10 +114,10 @@ func (n Need) Validate() error {
 
 // Validate reports whether there can be such an incarnation. The error is a [field.Error].
 func (i Incarnation) Validate() error {
-	return first(checkMember(i.Member), field.Range("incarnation", i.Number, 1, docstore.MaxInt))
+	return first(checkMember("member", i.Member), field.Range("incarnation", i.Number, 1, docstore.MaxInt))
 }
 
-func checkMember(s string) error { return field.Text("member", s, MaxMemberBytes) }
+func checkMember(name, s string) error { return field.Text(name, s, MaxMemberBytes) }
 
 func checkAddress(s string) error { return field.OptionalText("address", s, MaxAddressBytes) }
 

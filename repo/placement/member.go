@@ -360,7 +360,7 @@ type Join struct {
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
 func (c Join) Validate() error {
-	err := first(c.Cluster.Validate(), checkMember(c.Member), checkRequestID(c.RequestID), c.Offer.Validate(), checkAddress(c.Address),
+	err := first(c.Cluster.Validate(), checkMember("member", c.Member), checkRequestID(c.RequestID), c.Offer.Validate(), checkAddress(c.Address),
 		checkTTL("ttl", c.TTL))
 	if err == nil && c.Partitions != 0 {
 		err = checkPartitions(c.Partitions)

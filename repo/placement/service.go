@@ -506,7 +506,7 @@ type Transfer struct {
 func (c Transfer) Validate() error {
 	err := first(c.validate(), c.Need.Validate(), checkRequestID(c.RequestID), checkTTL("lock_ttl", c.LockTTL))
 	if err == nil && c.To != "" {
-		err = checkMember(c.To)
+		err = checkMember("to", c.To)
 	}
 	return err
 }
