@@ -83,36 +83,39 @@ func TestAGiveUpEndsTheWaits(t *testing.T) {
 }
 
 // TestAGiveUpIsDecidedAfterwards: what a delivery obtains that is being sent when the give-up arrives is the outcome of the give-up, so that the client
-// releases it; whether it is the first sending of the delivery, one at the end of a wait, or one without a wait.
+// releases it; whether it is the first sending of the delivery, one at the end of a wait, or one without a wait. The store is quicker with the give-up.
 func TestAGiveUpIsDecidedAfterwards(t *testing.T) {
-	const takes = 100 * time.Millisecond
 	for name, mode := range givenUpModes {
 		for course, waits := range map[string]int64{"the first sending": 20, "without a wait": 0, "at the end of the wait": 20} {
 			t.Run(name+"/"+course, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					l := lock.New(slowWrites{newCounted(takes)}, nil)
+					s := &slowAt{Store: docstore.NewMemory(nil), from: time.Now()}
+					l := lock.New(s, nil)
 					bob := asked(mode.waits, "bob", waits)
 					var first <-chan result
 					if course == "at the end of the wait" {
+						s.from = time.Now().Add(time.Hour)
 						o, err := l.Acquire(t.Context(), asked(mode.held, "ann", 0))
 						lease := must(t, o, err)
 						first = acquiring(t.Context(), l, bob)
 						time.Sleep(time.Second)
-						if lease.Mode != lock.Rate {
-							endLease(t, l, lease)
+						if lease.Mode == lock.Rate {
+							s.from = lease.AcquiredAt.Add(10 * time.Second)
+							time.Sleep(time.Until(s.from))
 						} else {
-							time.Sleep(time.Until(lease.AcquiredAt.Add(10 * time.Second)))
+							s.from = time.Now().Add(time.Millisecond) // after the release
+							endLease(t, l, lease)
 						}
 					} else {
 						first = acquiring(t.Context(), l, bob)
 					}
-					time.Sleep(takes / 2) // it is being sent
+					time.Sleep(50 * time.Millisecond) // it is being sent
 					bob.WaitSeconds = 0
 					o, err := l.Acquire(t.Context(), bob)
 					got := must(t, o, err)
 					r := <-first
-					if lease := must(t, r.Outcome, r.err); lease.Token != got.Token || !o.Replayed {
-						t.Errorf("the give-up has %+v, and the delivery before it %+v", o, lease)
+					if lease := must(t, r.Outcome, r.err); lease.Token != got.Token || !o.Replayed || r.Replayed {
+						t.Errorf("the give-up has %+v, and the delivery before it %+v", o, r)
 					}
 				})
 			})
@@ -120,11 +123,19 @@ func TestAGiveUpIsDecidedAfterwards(t *testing.T) {
 	}
 }
 
-// slowWrites is a counted store whose reads take no time.
-type slowWrites struct{ *counted }
+// slowAt is a store whose reads take no time and whose writes take a millisecond, but for those that begin at a certain time.
+type slowAt struct {
+	docstore.Store
 
-func (s slowWrites) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapshot, error) {
-	return s.Store.Get(ctx, keys...)
+	from time.Time
+}
+
+func (s *slowAt) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	if since := time.Since(s.from); since >= 0 && since < 10*time.Millisecond {
+		time.Sleep(200 * time.Millisecond)
+	}
+	time.Sleep(time.Millisecond)
+	return s.Store.Write(ctx, writes...)
 }
 
 // TestAGiveUpBeforeItsDelivery: a delivery that has no room to be sent yet when it is given up is not sent at all.
