@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/backoff"
 	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/locks"
 )
@@ -96,12 +97,13 @@ func (e *UnknownOutcomeError) Error() string {
 // Unwrap returns Err.
 func (e *UnknownOutcomeError) Unwrap() error { return e.Err }
 
-// abandonTimeout bounds the attempt to release what a cancelled acquire may have acquired.
+// abandonTimeout bounds the attempt to release what a cancelled acquire may have acquired, beside the wait that the server was asked for.
 const abandonTimeout = 10 * time.Second
 
 // Acquire takes the lock. The error LOCK_HELD has the holder and when its lease expires. An empty RequestID is filled in; if ctx then
 // ends before there is a response, Acquire returns at once and the client calls [Locks.Abandon] in the background, for 10 s at
-// most. A lease that has expired by the time its response arrives is the error LEASE_EXPIRED.
+// most; with WaitSeconds a few times more while it is refused, until the wait that the server was asked for has ended, because another server may
+// still wait. A lease that has expired by the time its response arrives is the error LEASE_EXPIRED.
 //
 // With WaitSeconds the server waits for a lock that is held, and the client so much longer for the response. LOCK_HELD then says that the wait is
 // over: send the same request again to wait on, or call [Locks.Abandon] to give the place in line to the next. A grant of the mode rate is a
@@ -112,6 +114,7 @@ func (l *Locks) Acquire(ctx context.Context, tenant, key string, r contracts.Acq
 	valid := func(got contracts.Lease) error {
 		return lease.Asked{Tenant: tenant, Key: key, Owner: r.OwnerID}.Acquired(r, got)
 	}
+	asked := time.Now()
 	slow := &Locks{l.client.waiting(time.Duration(r.WaitSeconds) * time.Second)}
 	lease, err := slow.lease(ctx, tenant, key, "/acquire", r.OwnerID, r.RequestID, r, valid)
 	if unknown, ok := errors.AsType[*UnknownOutcomeError](err); ok && own && ctx.Err() != nil {
@@ -119,9 +122,7 @@ func (l *Locks) Acquire(ctx context.Context, tenant, key string, r contracts.Acq
 		unknown.Released = released
 		go func() {
 			defer close(released)
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
-			defer cancel()
-			_ = l.Abandon(ctx, tenant, key, r) // otherwise the lease expires
+			l.settle(context.WithoutCancel(ctx), tenant, key, r, asked) // otherwise the lease expires
 		}()
 	}
 	return lease, err
@@ -131,7 +132,37 @@ func (l *Locks) Acquire(ctx context.Context, tenant, key string, r contracts.Acq
 // the request with its RequestID: it is sent again, without the wait, which returns the lease of the first delivery if there was one, and the lease
 // is released. If the lock is held by another request, or the lease has ended already, there is nothing to do. With Replace it is sent only if
 // without that the server says that it was carried out, so that it replaces no one now. A grant of the mode rate stays used.
+//
+// The server that it reaches ends its own waits for the request. A delivery that waits at another server may obtain the lock until its wait ends.
 func (l *Locks) Abandon(ctx context.Context, tenant, key string, r contracts.AcquireRequest) error {
+	err := l.abandon(ctx, tenant, key, r)
+	if lease.Refused(err) {
+		return nil
+	}
+	return err
+}
+
+// settle is Abandon in the background. While it is refused it goes on until the wait of the request has ended, which was sent at a time.
+func (l *Locks) settle(ctx context.Context, tenant, key string, r contracts.AcquireRequest, asked time.Time) {
+	end := asked
+	if r.WaitSeconds > 0 {
+		end = asked.Add(time.Duration(r.WaitSeconds)*time.Second + lease.LateWait)
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(0, time.Until(end))+abandonTimeout)
+	defer cancel()
+	for retry := 0; ; retry++ {
+		left := time.Until(end)
+		if err := l.abandon(ctx, tenant, key, r); !lease.Refused(err) || left <= 0 {
+			return
+		}
+		if backoff.Sleep(ctx, min(left, lease.GivenUp.Delay(retry))) != nil {
+			return
+		}
+	}
+}
+
+// abandon is Abandon, whose error says if the request was refused.
+func (l *Locks) abandon(ctx context.Context, tenant, key string, r contracts.AcquireRequest) error {
 	if r.RequestID == "" {
 		return errors.New("abandon: RequestID is required: that of the acquire to undo")
 	}
@@ -149,7 +180,7 @@ func (l *Locks) Abandon(ctx context.Context, tenant, key string, r contracts.Acq
 		_, err = l.Release(ctx, tenant, key, contracts.ReleaseRequest{OwnerID: r.OwnerID, FencingToken: lease.FencingToken})
 	}
 	for _, over := range []contracts.Code{
-		contracts.CodeLockHeld, contracts.CodeLockDelayed, contracts.CodeRequestIDReused, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeLeaseLost,
+		contracts.CodeRequestIDReused, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeLeaseLost,
 		contracts.CodeNotOwner,
 	} {
 		if errors.Is(err, over) {

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -131,6 +132,60 @@ func TestAbandonOfModes(t *testing.T) {
 			if fmt.Sprint(replace) != fmt.Sprint(c.replace) || s.ended != c.ended {
 				t.Errorf("replace %v, %d leases ended; want %v, %d", replace, s.ended, c.replace, c.ended)
 			}
+		})
+	}
+}
+
+// TestAbandonUntilTheWaitEnds: what a cancelled acquire may still obtain at another server is looked for while that may wait; a refusal is not the end. It takes
+// a few requests, none after what the request obtained was found, or after it cannot wait any more.
+func TestAbandonUntilTheWaitEnds(t *testing.T) {
+	held, reused := contracts.Errorf(contracts.CodeLockHeld, ""), contracts.Errorf(contracts.CodeRequestIDReused, "")
+	for name, c := range map[string]struct {
+		wait        int64
+		says        func(n int) error // to the requests after the first one
+		least, most int               // of them
+		ended       int               // leases
+		until       time.Duration     // when the client is done, at the latest
+	}{
+		"obtained later":    {20, func(n int) error { return []error{held, held, nil}[n] }, 3, 3, 1, 7 * time.Second},
+		"used":              {20, func(n int) error { return []error{held, reused}[n] }, 2, 2, 0, 3 * time.Second},
+		"nothing":           {20, func(int) error { return held }, 5, 8, 0, 22 * time.Second},
+		"without a wait":    {0, func(int) error { return held }, 1, 1, 0, 2 * time.Second},
+		"another mode":      {5, func(int) error { return contracts.Errorf(contracts.CodeLockModeDiffers, "") }, 3, 5, 0, 7 * time.Second},
+		"it has no right":   {20, func(int) error { return contracts.Errorf(contracts.CodePermissionDenied, "") }, 1, 1, 0, 2 * time.Second},
+		"it does not reply": {20, func(int) error { return contracts.Errorf(contracts.CodeUnavailable, "") }, 1, 1, 0, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &waitingServer{acquire: func(n int, _ contracts.AcquireRequest) (time.Duration, contracts.Lease, error) {
+					if n == 1 {
+						return time.Hour, contracts.Lease{}, nil
+					}
+					return 0, contracts.Lease{}, c.says(n - 2)
+				}}
+				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+				defer cancel()
+				begin := time.Now()
+				_, err := s.locks(t).Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 300, WaitSeconds: c.wait})
+				unknown, ok := errors.AsType[*client.UnknownOutcomeError](err)
+				if !ok || time.Since(begin) != 500*time.Millisecond {
+					t.Fatalf("%v, after %v", err, time.Since(begin))
+				}
+				<-unknown.Released
+				if took := time.Since(begin); took > c.until {
+					t.Errorf("done after %v", took)
+				}
+				time.Sleep(time.Minute)
+				again := s.asked[1:]
+				if len(again) < c.least || len(again) > c.most || s.ended != c.ended {
+					t.Errorf("sent again %d times, %d leases ended", len(again), s.ended)
+				}
+				for _, r := range again {
+					if r.WaitSeconds != 0 || r.RequestID != s.asked[0].RequestID {
+						t.Errorf("%+v", r)
+					}
+				}
+			})
 		})
 	}
 }

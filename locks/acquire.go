@@ -143,12 +143,13 @@ type acquisition struct {
 	grant    bool                     // of a rate, which is not held
 	several  bool                     // locks, see [Client.LockAll]
 
-	leave  func() // lets the next goroutine of the client ask
-	inside bool   // it is this one's turn
-	open   bool   // a try may have been carried out, or may still be
-	waited bool   // a try asked the provider to wait
-	placed bool   // it may have a place in line
-	last   error  // of the latest try that was not cut off
+	leave  func()      // lets the next goroutine of the client ask
+	inside bool        // it is this one's turn
+	open   bool        // a try may have been carried out, or may still be
+	waited bool        // a try asked the provider to wait
+	placed bool        // it may have a place in line
+	until  term.Moment // when the last wait of a try has ended to which there was no definite response
+	last   error       // of the latest try that was not cut off
 }
 
 // try is one request.
@@ -258,6 +259,9 @@ func (a *acquisition) try(ctx context.Context, wait time.Duration) (t try) {
 			t.err = a.late(t.asked, t.got)
 		}
 	}
+	if end := t.asked.Add(wait + lease.LateWait); wait > 0 && t.err != nil && lease.Unsettled(t.err) && a.until.Until(end) > 0 {
+		a.until = end
+	}
 	a.open = t.err != nil && (lease.Unsettled(t.err) || a.open && !lease.Settles(t.err))
 	switch {
 	case t.err == nil:
@@ -328,13 +332,21 @@ func (c *Client) discard(a *acquisition, asked term.Moment, got contracts.Lease)
 // abandon releases in the background what an acquire that was given up may have obtained, and gives its place in line to the next. Its request is sent
 // again: if it had obtained the lock that returns the lease, and otherwise, once the lease that it obtains now is released, no delivery that comes late
 // obtains another. It replaces no one: with Replace it is sent only if without that it is told that it was carried out.
+//
+// A refusal does not say that nothing comes of the request any more: a try whose connection was cut may still wait at another server than the one that
+// refuses it now. So the request is sent again, a few times, until such a wait has ended, or the client is closed.
 func (c *Client) abandon(a *acquisition) {
 	c.underway.run(func() {
-		ctx, cancel := context.WithTimeout(a.ctx, min(a.o.TTL, 30*time.Second))
+		waits := max(0, c.o.clock().Until(a.until))
+		ctx, cancel := context.WithTimeout(a.ctx, waits+min(a.o.TTL, 30*time.Second))
 		defer cancel()
+		open, stop := context.WithCancel(ctx)
+		defer stop()
+		defer context.AfterFunc(c.ctx, stop)()
 		request := a.request
 		request.Replace = false
-		for retry := 0; ; retry++ {
+		for retry, refused := 0, 0; ; retry++ {
+			left := c.o.clock().Until(a.until)
 			got, err := bounded(ctx, a.each, func(ctx context.Context) (contracts.Lease, error) { return a.provider.Acquire(ctx, a.key, request) })
 			if err == nil {
 				err = acquired(got, a.key, request)
@@ -345,6 +357,10 @@ func (c *Client) abandon(a *acquisition) {
 				err = c.free(ctx, a.provider, a.key, got)
 			case errors.Is(err, contracts.CodeRequestIDReused) && a.request.Replace && !request.Replace:
 				request.Replace = true
+				continue
+			case lease.Refused(err) && left > 0 && backoff.Sleep(open, min(left, lease.GivenUp.Delay(refused))) == nil:
+				request.Replace = false
+				retry, refused = 0, refused+1
 				continue
 			case lease.Settles(err):
 				err = nil // another has it, or the lease has ended

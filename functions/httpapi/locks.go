@@ -23,7 +23,7 @@ func lockID(r *http.Request) lock.ID {
 }
 
 // acquire works like other requests if it does not wait. One that waits has more time, and takes a slot for each of its steps, see
-// [lock.Options].Working: when it is sent to the store.
+// [lock.Options].Working: when it is sent to the store. It is one of those that wait, which are bounded, from its first refusal on.
 func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 	var command lock.Acquire
 	err := a.working(func(w http.ResponseWriter, r *http.Request, c Caller) error {
@@ -45,10 +45,6 @@ func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 	if err != nil || command.WaitSeconds == 0 {
 		return err
 	}
-	if err := a.lockWaiters.enter(command.Tenant); err != nil {
-		return err
-	}
-	defer a.lockWaiters.leave(command.Tenant)
 	ctx, cancel := noteOf(r).within(lock.MaxWaitSeconds*time.Second + a.timeout)
 	defer cancel()
 	most := a.longest(ctx, time.Duration(command.WaitSeconds)*time.Second)
@@ -71,6 +67,14 @@ func (a *api) step(ctx context.Context, _ string, do func(context.Context) error
 		defer cancel()
 		return do(ctx)
 	})
+}
+
+// seat makes room for a request that was refused and is to wait.
+func (a *api) seat(tenant string) (leave func(), ok bool) {
+	if err := a.lockWaiters.enter(tenant); err != nil {
+		return nil, false
+	}
+	return func() { a.lockWaiters.leave(tenant) }, true
 }
 
 // acquireBody reads the body of an acquire. Which members it must have depends on its mode, so [decode] cannot say what is missing. And the rule takes

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -173,8 +174,12 @@ func TestAcquireWaits(t *testing.T) {
 		if writes != most+1 {
 			t.Errorf("%d writes by %d requests", writes, most+1)
 		}
-		if w, a := s.call(t.Context(), path+"/acquire", acquire("more", 1)); w.Code != 503 || a["code"] != "OVERLOADED" || w.Header().Get("Retry-After") == "" {
+		begin := time.Now()
+		if w, a := s.call(t.Context(), path+"/acquire", acquire("more", 20)); w.Code != 409 || a["code"] != "LOCK_HELD" || a["retry_after_ms"] == nil {
 			t.Errorf("one more: %d %s", w.Code, w.Body)
+		}
+		if took := time.Since(begin); took > 10*time.Millisecond {
+			t.Errorf("one more is refused after %v", took)
 		}
 		// Those who wait take no slot: others of the tenant work, and those of other tenants can wait.
 		if w, a := s.call(t.Context(), path+"/acquire", acquire("now", 0)); w.Code != 409 || a["code"] != "LOCK_HELD" {
@@ -184,8 +189,8 @@ func TestAcquireWaits(t *testing.T) {
 			t.Errorf("another tenant: %d %s", w.Code, w.Body)
 		}
 		time.Sleep(10 * time.Second)
-		if more := s.gets.Load() - gets; more > 14 || s.writes.Load() != writes+2 {
-			t.Errorf("%d reads and %d writes in ten seconds, while %d wait", more, s.writes.Load()-writes-2, most)
+		if more := s.gets.Load() - gets; more > 14 || s.writes.Load() != writes+3 {
+			t.Errorf("%d reads and %d writes in ten seconds, while %d wait", more, s.writes.Load()-writes-3, most)
 		}
 		for range most {
 			if code := <-codes; code != "LOCK_HELD" {
@@ -208,4 +213,70 @@ func TestAcquireWaits(t *testing.T) {
 			t.Errorf("%v", took)
 		}
 	})
+}
+
+// TestAFreeKeyWhileManyWait: how many requests wait for other keys does not matter to one that need not wait. Those that find no room to wait are
+// refused as those that do not wait: with LOCK_HELD, and when to come again.
+func TestAFreeKeyWhileManyWait(t *testing.T) {
+	const keys = 32
+	for _, c := range []struct{ tenants, each, waiting int }{
+		{1, 255, 255},
+		{1, 256, 256},
+		{1, 257, 256},
+		{1, 2560, 256},
+		{4, 256, 1024},
+		{5, 256, 1024},
+		{10, 256, 1024},
+	} {
+		t.Run(fmt.Sprintf("%d tenants, each with %d", c.tenants, c.each), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil)
+				call := func(tenant, key, owner string, wait int) (*httptest.ResponseRecorder, map[string]any) {
+					w, body := httptest.NewRecorder(), fmt.Sprintf(`{"request_id":"by-%[1]s","owner_id":%[1]q,"ttl_seconds":60,"wait_seconds":%[2]d}`, owner, wait)
+					target := "http://127.0.0.1:8080/v1/tenants/" + tenant + "/locks/" + key + "/acquire"
+					h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, target, strings.NewReader(body)))
+					var all map[string]any
+					_ = json.Unmarshal(w.Body.Bytes(), &all)
+					return w, all
+				}
+				begin := time.Now()
+				var waiting, refused atomic.Int64
+				var all sync.WaitGroup
+				for tenant := range c.tenants {
+					name := fmt.Sprint("t", tenant)
+					for key := range keys {
+						if w, _ := call(name, fmt.Sprint("k", key), "ann", 20); w.Code != 200 {
+							t.Fatalf("%d %s", w.Code, w.Body)
+						}
+					}
+					for n := range c.each {
+						all.Go(func() {
+							w, a := call(name, fmt.Sprint("k", n%keys), fmt.Sprint("w", n), 20)
+							if w.Code != 409 || a["code"] != "LOCK_HELD" || a["retry_after_ms"] == nil || a["owner_id"] != "ann" {
+								t.Errorf("%d %s", w.Code, w.Body)
+							}
+							if time.Since(begin) == 0 {
+								refused.Add(1)
+							} else {
+								waiting.Add(1)
+							}
+						})
+						if n%128 == 127 {
+							synctest.Wait() // as many are worked on at once as may be
+						}
+					}
+				}
+				synctest.Wait()
+				for tenant := range c.tenants {
+					if w, a := call(fmt.Sprint("t", tenant), "free", "bob", 20); w.Code != 200 || a["fencing_token"] == nil || time.Since(begin) != 0 {
+						t.Errorf("a free key of tenant %d, after %v: %d %s", tenant, time.Since(begin), w.Code, w.Body)
+					}
+				}
+				all.Wait()
+				if waiting.Load() != int64(c.waiting) || refused.Load() != int64(c.tenants*c.each-c.waiting) {
+					t.Errorf("%d waited and %d were refused at once, want %d and the rest", waiting.Load(), refused.Load(), c.waiting)
+				}
+			})
+		})
+	}
 }

@@ -13,7 +13,7 @@ import (
 
 // TestOutcome: what an error says of the request, as a code alone and with what a server says.
 func TestOutcome(t *testing.T) {
-	type says struct{ gone, rejected, unsettled, settles bool }
+	type says struct{ gone, rejected, unsettled, settles, refused bool }
 	for _, c := range []struct {
 		err  error
 		want says
@@ -32,8 +32,11 @@ func TestOutcome(t *testing.T) {
 		{contracts.CodeUnauthenticated, says{rejected: true}},
 		{contracts.CodePermissionDenied, says{rejected: true, settles: true}},
 		{contracts.CodeInvalidArgument, says{rejected: true, settles: true}},
-		{contracts.CodeLockHeld, says{settles: true}},
-		{contracts.CodeLeaseChanged, says{settles: true}},
+		{contracts.CodeLockHeld, says{settles: true, refused: true}},
+		{contracts.CodeLockDelayed, says{settles: true, refused: true}},
+		{contracts.CodeLockQueueFull, says{settles: true, refused: true}},
+		{contracts.CodeLockModeDiffers, says{rejected: true, settles: true, refused: true}},
+		{contracts.CodeLeaseChanged, says{settles: true, refused: true}},
 		{contracts.CodeRequestIDReused, says{rejected: true, settles: true}},
 		{contracts.CodeLeaseLost, says{gone: true, rejected: true, settles: true}},
 		{contracts.CodeLeaseExpired, says{gone: true, rejected: true, settles: true}},
@@ -41,7 +44,7 @@ func TestOutcome(t *testing.T) {
 		{contracts.CodeNotOwner, says{gone: true, rejected: true, settles: true}},
 	} {
 		for _, err := range []error{c.err, fmt.Errorf("acquire: %w", c.err), full(c.err)} {
-			if got := (says{lease.Gone(err), lease.Rejected(err), lease.Unsettled(err), lease.Settles(err)}); got != c.want {
+			if got := (says{lease.Gone(err), lease.Rejected(err), lease.Unsettled(err), lease.Settles(err), lease.Refused(err)}); got != c.want {
 				t.Errorf("%v: %+v, want %+v", err, got, c.want)
 			}
 		}

@@ -23,7 +23,9 @@ type Locks struct {
 	retention  time.Duration
 	census     *census.Census
 	working    func(ctx context.Context, tenant string, do func(context.Context) error) error
+	seat       func(tenant string) (leave func(), ok bool)
 	waits      *waits
+	deliveries deliveries
 	queue      queue
 	refusals   refusals
 }
@@ -62,6 +64,10 @@ type Options struct {
 	// pauses between them. nil: do is called.
 	Working func(ctx context.Context, tenant string, do func(context.Context) error) error
 
+	// Seat is asked for room by an acquire of a tenant that was refused and is to wait, and leave is called after its wait. If there is none (ok is
+	// false), its refusal is the outcome at once, as if its time had passed: it keeps a place in line that it has. nil: there is room for all.
+	Seat func(tenant string) (leave func(), ok bool)
+
 	// RecordRefusals makes the document of a lock say who was refused last (Status.Refused). It costs one write more when an acquire is refused,
 	// for each lock and process once in this time at the most. 0: nothing is recorded.
 	RecordRefusals time.Duration
@@ -82,7 +88,7 @@ func New(store docstore.Store, o *Options) *Locks {
 	l.waits = &waits{store: store, of: map[ID]*watch{}}
 	if o != nil {
 		l.census = census.New(store, Kind, o.MaxPerTenant, l.now)
-		l.waits.stop, l.working = o.Stop, o.Working
+		l.waits.stop, l.working, l.seat = o.Stop, o.Working, o.Seat
 		l.refusals = refusals{every: max(o.RecordRefusals, 0), store: store, now: l.now, last: map[docstore.Key]time.Time{}}
 	}
 	return l

@@ -131,6 +131,8 @@ type Outcome struct {
 	Position   int64         // for Held: the caller's place in line, 1 being the next; 0 if it has none
 	RetryAfter time.Duration // for Held and Delayed: when the lock is free, if its holder does nothing; for Limit: when the tenant may be counted again
 	Detail     string        // a sentence for people that says more than the code, may be empty
+
+	lost bool // the request had a place in line, and has it no more
 }
 
 // lease shows the latest lease of the state at the time now.

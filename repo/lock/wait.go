@@ -44,8 +44,15 @@ const (
 // process find out about the lock, the watch knows without reading. A request is sent again only when the document says that
 // it may be granted now, one request at a time, in the order of their arrival.
 //
-// A wait ends with the last refusal (see [Outcome].Position), after the time or when [Options].Stop is closed. If the context ends, the
-// request gives up its place in line.
+// A wait ends with the last refusal (see [Outcome].Position), after the time, when [Options].Stop is closed, or when the request has lost its place
+// in line: within a wait no request joins a line twice. If the context ends, the request gives up its place in line.
+//
+// # How a wait is given up
+//
+// A delivery with c.WaitSeconds 0 ends the waits of all others of the same owner and request_id in this process, because a caller that does not
+// wait any more listens to none of them: in front of the process there may be one that does not pass on that a caller has gone. They end with the
+// refusal that they had, and are not sent again. The delivery itself is decided after each of them that is being sent. So whatever they have obtained is
+// its outcome, and none obtains anything once it is answered.
 func (l *Locks) AcquireWithin(ctx context.Context, c Acquire, most time.Duration) (Outcome, error) {
 	if c.LeaseID == "" {
 		c.LeaseID = l.newLeaseID()
@@ -66,16 +73,20 @@ func (l *Locks) AcquireWithin(ctx context.Context, c Acquire, most time.Duration
 func (l *Locks) acquireWithin(ctx context.Context, c Acquire, most time.Duration) (Outcome, error) {
 	most = min(most, time.Duration(c.WaitSeconds)*time.Second)
 	begun := l.now()
-	if most <= 0 {
-		return l.send(ctx, c, begun)
+	if c.WaitSeconds == 0 {
+		l.waits.endWaits(c.delivery())
+		return l.send(ctx, c, nil, begun)
 	}
 	over := time.NewTimer(most)
 	defer over.Stop()
 	w, x := l.waits.enter(c)
 	defer l.waits.leave(w, x)
-	o, err := l.send(ctx, c, begun)
-	if err == nil && o.waits() {
-		o, err = l.wait(ctx, w, x, o, begun, over.C)
+	o, err := l.send(ctx, c, x, begun)
+	if errors.Is(err, errGivenUp) {
+		return c.givenUp(), nil
+	}
+	if err == nil && o.waits() && most > 0 {
+		o, err = l.seated(ctx, w, x, o, begun, over.C)
 	}
 	if err != nil && ctx.Err() != nil {
 		l.giveUp(ctx, w, x)
@@ -83,12 +94,37 @@ func (l *Locks) acquireWithin(ctx context.Context, c Acquire, most time.Duration
 	return o, err
 }
 
-// send sends an acquire to the store, once. begun is when its wait began.
-func (l *Locks) send(ctx context.Context, c Acquire, begun time.Time) (o Outcome, err error) {
+// seated lets a request wait that was refused with the outcome o, if there is room for one more that waits.
+func (l *Locks) seated(ctx context.Context, w *watch, x *waiter, o Outcome, begun time.Time, over <-chan time.Time) (Outcome, error) {
+	if l.seat != nil {
+		leave, ok := l.seat(x.acquire.Tenant)
+		if !ok {
+			return o, nil
+		}
+		defer leave()
+	}
+	return l.wait(ctx, w, x, o, begun, over)
+}
+
+// send sends an acquire to the store, once. x is its wait, nil if it does not wait, and begun is when that began.
+func (l *Locks) send(ctx context.Context, c Acquire, x *waiter, begun time.Time) (o Outcome, err error) {
 	var waited time.Duration
 	do := func(ctx context.Context) error {
+		if err = l.deliveries.enter(ctx, c.delivery()); err != nil {
+			err = fmt.Errorf("%s: another delivery of the request is under way: %w", c.key(), err)
+			return err
+		}
+		defer l.deliveries.leave(c.delivery())
+		if x != nil && !l.waits.sendable(x) {
+			err = errGivenUp
+			return err
+		}
 		waited = l.now().Sub(begun)
-		o, err = l.acquire(ctx, c)
+		if x != nil && x.placed {
+			o, err = rule.Run(ctx, l.store, l.now, l.noted(c.ID, inLine{c}))
+		} else {
+			o, err = l.acquire(ctx, c)
+		}
 		return err
 	}
 	if l.working == nil {
@@ -98,6 +134,9 @@ func (l *Locks) send(ctx context.Context, c Acquire, begun time.Time) (o Outcome
 	}
 	if c.WaitSeconds > 0 {
 		o.Waited = waited
+	}
+	if x != nil && err == nil {
+		x.placed = o.Position > 0
 	}
 	return o, err
 }
@@ -111,13 +150,20 @@ func (l *Locks) wait(ctx context.Context, w *watch, x *waiter, o Outcome, begun 
 			if err == nil {
 				err = ctx.Err()
 			}
+			found := o
 			if err == nil {
-				o, err = l.send(ctx, x.acquire, begun)
+				found, err = l.send(ctx, x.acquire, x, begun)
 			}
 			l.waits.done(w, x)
-			if err != nil || !o.waits() {
-				return o, err
+			switch {
+			case errors.Is(err, errGivenUp):
+				return l.waits.refused(w, x, o), nil
+			case err != nil || !found.waits() || found.lost:
+				return found, err
 			}
+			o = found
+		case <-x.end:
+			return l.waits.refused(w, x, o), nil
 		case <-over:
 			return l.waits.refused(w, x, o), nil
 		case <-l.waits.stop:
@@ -153,7 +199,7 @@ func (s *waits) again(w *watch, x *waiter) bool {
 	defer s.mu.Unlock()
 	x.gone = true
 	return slices.ContainsFunc(w.waiters, func(other *waiter) bool {
-		return !other.gone && other.acquire.Owner == x.acquire.Owner && other.acquire.RequestID == x.acquire.RequestID
+		return !other.gone && !other.givenUp && other.acquire.delivery() == x.acquire.delivery()
 	})
 }
 
@@ -223,6 +269,10 @@ type waiter struct {
 	tried   int        // the version after it was sent last
 	turn    chan error // nil: it is to be sent again
 
+	placed  bool          // it had a place in line when it was sent last; only its own goroutine uses it
+	givenUp bool          // a later delivery of the request does not wait
+	end     chan struct{} // is closed then
+
 	judged int       // the version of which again and next are
 	again  bool      // see Acquire.ready
 	next   time.Time // see Acquire.ready
@@ -246,7 +296,7 @@ func (s *waits) enter(c Acquire) (*watch, *waiter) {
 		w = &watch{id: c.ID, kick: make(chan struct{}, 1), end: func() {}}
 		s.of[c.ID] = w
 	}
-	x := &waiter{acquire: c, turn: make(chan error, 1)}
+	x := &waiter{acquire: c, turn: make(chan error, 1), end: make(chan struct{})}
 	w.waiters = append(w.waiters, x)
 	return w, x
 }
@@ -353,7 +403,7 @@ func (w *watch) giveTurn(now time.Time) {
 		return
 	}
 	for _, x := range w.waiters {
-		if !x.waiting || x.busy || x.tried == w.version {
+		if !x.waiting || x.busy || x.givenUp || x.tried == w.version {
 			continue
 		}
 		if again, _ := x.ready(w); again {

@@ -15,10 +15,10 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestWaitPrograms lets callers of three processes wait for one lock at random: with random times to wait, cancelled or not, sent again or not,
-// while holders release, renew or die. Whatever happens: the lock is never held by more than it has room for, those in line are
+// TestWaitPrograms lets callers of three processes wait for one lock at random: with random times to wait, cancelled or not, given up by another
+// delivery or not, sent again or not, while holders release, renew or die. Whatever happens: the lock is never held by more than it has room for, those in line are
 // served in turn, no one waits longer than its time, no one leaves a lock that was free for longer than a read takes to find out, whose
-// caller has gone leaves the line, and the store is read no more often than the hints and the ends of leases call for. All of it is in a bubble of
+// caller has gone leaves the line, what was given up stays given up, and the store is read no more often than the hints and the ends of leases call for. All of it is in a bubble of
 // synctest, where sleeping moves the clock and takes no time: sleeps are what requests take, and what callers and holders do.
 func TestWaitPrograms(t *testing.T) {
 	for name, ask := range waitModes {
@@ -32,10 +32,12 @@ func TestWaitPrograms(t *testing.T) {
 					t.Errorf("seed %d: %s", seed, e)
 				}
 				total.granted, total.handed, total.missed, total.cancelled = total.granted+p.granted, total.handed+p.handed, total.missed+p.missed, total.cancelled+p.cancelled
+				total.quit += p.quit
 				total.reads, total.mayRead = total.reads+p.reads, total.mayRead+p.mayRead
 			}
-			t.Logf("%d granted, %d after a wait, %d not, %d cancelled; %d reads, %d would be right", total.granted, total.handed, total.missed, total.cancelled, total.reads, total.mayRead)
-			if total.granted < 100 || total.handed < 50 || total.missed < 50 || total.cancelled < 25 {
+			t.Logf("%d granted, %d after a wait, %d not, %d cancelled, %d given up; %d reads, %d would be right",
+				total.granted, total.handed, total.missed, total.cancelled, total.quit, total.reads, total.mayRead)
+			if total.granted < 100 || total.handed < 50 || total.missed < 50 || total.cancelled < 25 || total.quit < 25 {
 				t.Error("the programs do not reach what they are for")
 			}
 		})
@@ -50,6 +52,7 @@ func TestWaitProgramsBite(t *testing.T) {
 	}{
 		"never wakes":             {waitFaults{deaf: true}, "which was free for"},
 		"forgets to leave":        {waitFaults{stays: true}, "is still in line"},
+		"a wait goes on":          {waitFaults{keeps: true}, "was given up, and gets the lock"},
 		"another order":           {waitFaults{reversed: true}, "who came earlier"},
 		"waits beyond its time":   {waitFaults{lingers: true}, "and wanted to for"},
 		"a lease of two":          {waitFaults{shares: true}, "have the token"},
@@ -84,7 +87,7 @@ var waitModes = map[string]func(*rand.Rand) Acquire{
 }
 
 // waitFaults are what the programs must notice.
-type waitFaults struct{ deaf, stays, reversed, lingers, shares, curious, slow bool }
+type waitFaults struct{ deaf, stays, keeps, reversed, lingers, shares, curious, slow bool }
 
 // waitProgram is a program under way, and the store of its processes.
 type waitProgram struct {
@@ -102,11 +105,13 @@ type waitProgram struct {
 	since  time.Time
 	fits   time.Time // from when on the first in line, or anyone, fits, if nothing is written
 	came   []string  // those who are or were in line, by arrival
+	gaveUp []string  // those whose request was given up, without a lease
 
-	granted, handed, missed, cancelled int
-	reads, mayRead                     int
-	busy                               []int // calls of each process that wait
-	from                               []time.Time
+	granted, handed, missed, cancelled, quit int
+
+	reads, mayRead int
+	busy           []int // calls of each process that wait
+	from           []time.Time
 }
 
 type waitLease struct {
@@ -202,6 +207,9 @@ func (p *waitProgram) look(ctx context.Context) {
 		if slices.Contains(was(before), owner) {
 			continue
 		}
+		if slices.Contains(p.gaveUp, owner) {
+			p.failf("%s was given up, and gets the lock", owner)
+		}
 		for _, w := range before.Waiting {
 			i := slices.Index(p.came, owner)
 			if w.Owner != owner && stays(w.Owner) && w.Until.After(now) && (i < 0 || slices.Index(p.came, w.Owner) < i) {
@@ -293,10 +301,28 @@ func (p *waitProgram) call(ctx context.Context, all []*Locks, process int, r *ra
 			asking, cancel = context.WithTimeout(ctx, time.Duration(r.IntN(3000))*time.Millisecond)
 		}
 		most := time.Duration(1+r.IntN(20)) * time.Second
+		quits := time.Hour
+		if r.IntN(3) == 0 {
+			quits = time.Duration(200+r.IntN(3000)) * time.Millisecond
+		}
 		begun := time.Now()
 		p.enter(process)
-		o, err := p.acquire(asking, all[process], c, most)
+		done := make(chan waitResult, 1)
+		go func() {
+			o, err := p.acquire(asking, all[process], c, most)
+			done <- waitResult{o, err}
+		}()
+		var got waitResult
+		select {
+		case got = <-done:
+		case <-time.After(quits):
+			p.giveUp(ctx, all, process, r, c, done)
+			p.leave(process)
+			cancel()
+			return
+		}
 		p.leave(process)
+		o, err := got.o, got.err
 		took := time.Since(begun)
 		cancel()
 		p.mu.Lock()
@@ -327,6 +353,55 @@ func (p *waitProgram) call(ctx context.Context, all []*Locks, process int, r *ra
 		if err != nil || o.Code != Held || c.WaitSeconds == 0 || r.IntN(3) == 0 {
 			return
 		}
+	}
+}
+
+type waitResult struct {
+	o   Outcome
+	err error
+}
+
+// giveUp gives up a request behind something that keeps the connection of its caller: by another delivery, which does not wait. In line it may go to
+// another process. What it obtains is released. done is what becomes of the first delivery.
+func (p *waitProgram) giveUp(ctx context.Context, all []*Locks, process int, r *rand.Rand, c Acquire, done <-chan waitResult) {
+	at := process
+	if c.lines() {
+		at = r.IntN(len(all))
+	}
+	c.WaitSeconds = 0
+	begun := time.Now()
+	got := waitResult{o: Outcome{Code: Held}}
+	if !p.faults.keeps {
+		got.o, got.err = all[at].Acquire(ctx, c)
+	}
+	took := time.Since(begun)
+	p.mu.Lock()
+	p.quit++
+	switch {
+	case got.err != nil:
+		p.failf("%s: giving up: %v", c.Owner, got.err)
+	case took > waitSlack:
+		p.failf("%s: giving up took %v", c.Owner, took)
+	case got.o.Code == OK:
+		p.granted++
+	case got.o.Code == Held || got.o.Code == RequestIDReused || got.o.Code == LeaseExpired:
+		p.gaveUp = append(p.gaveUp, c.Owner)
+	default:
+		p.failf("%s: giving up: %+v", c.Owner, got.o)
+	}
+	p.mu.Unlock()
+	if got.o.Code == OK && c.Mode != Rate {
+		_, _ = all[at].Release(ctx, Release{ID: waitID, Owner: c.Owner, Token: got.o.Lease.Token, RequestID: "e"})
+	}
+	answered := time.Now()
+	first := <-done
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if late := time.Since(answered); at == process && !p.faults.keeps && late > waitSlack {
+		p.failf("%s was given up, and its wait goes on for %v", c.Owner, late)
+	}
+	if first.err == nil && first.o.Code == OK && (got.o.Code != OK || got.o.Lease.Token != first.o.Lease.Token) {
+		p.failf("%s was given up, and gets the lock: %+v after %+v", c.Owner, first.o, got.o)
 	}
 }
 
