@@ -173,6 +173,14 @@ type Swept struct {
 	More     bool // it ended at a bound or by its time; the next one goes on where it stopped
 }
 
+// Plus is the sum of two sweeps, the second of which went on where the first stopped.
+func (s Swept) Plus(t Swept) Swept {
+	return Swept{
+		Stale: s.Stale + t.Stale, Requeued: s.Requeued + t.Requeued, Failed: s.Failed + t.Failed, Skipped: s.Skipped + t.Skipped,
+		Errors: s.Errors + t.Errors, Damaged: s.Damaged + t.Damaged, More: t.More,
+	}
+}
+
 // Validate reports whether the settings can work. The error is a [field.Error].
 func (c Sweep) Validate() error {
 	switch {
@@ -306,8 +314,10 @@ func (s *sweep) pages(ctx context.Context) error {
 			}
 			if err := s.one(ctx, e, p.At); err != nil {
 				if ctx.Err() != nil {
-					if s.looked == 0 { // one that takes all the time must not take that of the next sweep as well
-						s.at.last = e.Key.ID
+					if s.looked == 0 && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+						// It took all the time, and must not take that of the next sweep as well.
+						s.trouble(err)
+						s.looked, s.at.last = 1, e.Key.ID
 					}
 					return err
 				}
@@ -335,10 +345,21 @@ func (s *sweep) page(ctx context.Context) (docstore.Page, error) {
 
 // trouble counts an analysis that failed.
 func (s *sweep) trouble(err error) {
+	if errors.Is(err, docstore.ErrDamaged) {
+		s.done.Damaged++
+	}
 	if s.done.Errors++; s.done.Errors <= maxTroubles {
 		s.troubles = errors.Join(s.troubles, err)
 	}
 }
+
+// hopeless is the error with an analysis that no sweep can help until its document is repaired: a [docstore.ErrDamaged], whatever it says.
+type hopeless struct{ error }
+
+func (e hopeless) Unwrap() error { return e.error }
+
+// Is implements the interface that [errors.Is] looks for.
+func (hopeless) Is(target error) bool { return target == docstore.ErrDamaged }
 
 // one does what there is to do about one analysis. An index gave it as it was at a time, and may be older than its document.
 func (s *sweep) one(ctx context.Context, e docstore.Entry, at time.Time) error {
@@ -350,8 +371,7 @@ func (s *sweep) one(ctx context.Context, e docstore.Entry, at time.Time) error {
 	switch {
 	case err != nil:
 		s.done.Stale++
-		s.done.Damaged++
-		return fmt.Errorf("analysis %s: %w", id, err)
+		return hopeless{fmt.Errorf("analysis %s: %w", id, err)}
 	case found.Status.Finished() || found.Owner == "" && !found.awaitsRetry():
 		return nil // a document of another writer, with a time and without a lock
 	}
@@ -361,8 +381,7 @@ func (s *sweep) one(ctx context.Context, e docstore.Entry, at time.Time) error {
 	}
 	switch {
 	case found.Expiry.Unclear:
-		s.done.Damaged++
-		return fmt.Errorf("analysis %s: %s: %s", id, Unreadable, found.unjudged())
+		return hopeless{fmt.Errorf("analysis %s: %s: %s", id, Unreadable, found.unjudged())}
 	case !found.Expiry.passed(at): // it only sorts among the times that have
 		s.done.Skipped++
 		return nil

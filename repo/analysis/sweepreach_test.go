@@ -172,7 +172,7 @@ func TestSweepGoesOn(t *testing.T) {
 		more := analysis.Swept{Stale: 3, Requeued: 2, More: true}
 		sweep(more, false, ids[0], ids[1])
 		sweep(analysis.Swept{Stale: 3, Requeued: 2, More: true}, false, ids[2], ids[3])
-		sweep(analysis.Swept{Stale: 1, More: true}, true) // ids[4] takes all of it
+		sweep(analysis.Swept{Stale: 1, Errors: 1, More: true}, true) // ids[4] takes all of it
 		sweep(more, false, ids[5], ids[6])
 		sweep(analysis.Swept{Stale: 2, Requeued: 2}, false, ids[7], ids[8])
 	})
