@@ -44,6 +44,9 @@ type ClustersSwept struct {
 	// Clusters Clusters that were looked at.
 	Clusters int `json:"clusters"`
 
+	// Damaged Of `errors`, documents that cannot be read; left out if none.
+	Damaged int `json:"damaged,omitempty"`
+
 	// Errors Clusters and documents that could not be swept. The server's log names them; the next sweep tries again.
 	Errors int `json:"errors"`
 
@@ -64,13 +67,16 @@ type ClustersSwept struct {
 type SweepDone struct {
 	Clusters *ClustersSwept `json:"clusters,omitempty"`
 
+	// Damaged Of `errors`, analyses whose document cannot be read: each sweep passes them by until they are repaired; left out if none.
+	Damaged int `json:"damaged,omitempty"`
+
 	// Errors Analyses whose document or queue failed. The server's log names them; the next sweep tries again.
 	Errors int `json:"errors"`
 
 	// Failed Turned FAILED, because their workers crashed too often.
 	Failed int `json:"failed"`
 
-	// More Whether there are more than one sweep handles.
+	// More Whether there is more than one sweep handles, or its time allowed: the next one goes on where this one stopped.
 	More bool `json:"more"`
 
 	// Pruned Documents that were removed because their time had come, such as ended locks, 5000 at most; left out if none. DynamoDB and Firestore remove them by themselves.
@@ -84,6 +90,9 @@ type SweepDone struct {
 
 	// Stale Analyses found that are due: by a stale lock, or by a retry that no worker has begun.
 	Stale int `json:"stale"`
+
+	// Unreadable What is wrong with the first documents that cannot be read, one sentence each, of all kinds; left out if none.
+	Unreadable []string `json:"unreadable,omitempty"`
 }
 
 // TaskDone The message is done.

@@ -48,8 +48,8 @@ type swept struct {
 	Clusters placement.Swept
 }
 
-// Invoke sweeps once, logs and returns the counts. It fails if a sweep ended early, or an analysis or a cluster failed, after doing the
-// rest, so that an alarm on failed invocations is raised.
+// Invoke sweeps once, logs and returns the counts. It fails if a sweep came nowhere, or an analysis or a cluster failed, after doing the
+// rest, so that an alarm on failed invocations is raised. One whose time was over at work succeeds, with More: the next one goes on.
 func (s *Sweeper) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	if err := scheduled(payload); err != nil {
 		return nil, err
@@ -59,41 +59,11 @@ func (s *Sweeper) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-min(SweepMargin, time.Until(deadline)/4)))
 		defer cancel()
 	}
-	var done swept
-	err := errors.Join(s.sweepAnalyses(ctx, &done.Swept), s.sweepClusters(ctx, &done.Clusters))
-	if err != nil {
+	did := tasks.Sweeps{Analyses: s.analyses, Sweep: s.sweep, Clusters: s.clusters, Log: s.log, Metrics: s.Metrics}.Run(ctx)
+	if err := errors.Join(did.AnalysesErr, did.ClustersErr); err != nil {
 		return nil, err
 	}
-	return json.Marshal(done)
-}
-
-func (s *Sweeper) sweepClusters(ctx context.Context, done *placement.Swept) (err error) {
-	if s.clusters == nil {
-		return nil
-	}
-	*done, err = s.clusters.Sweep(ctx, 0)
-	s.Metrics.SweptClusters(ctx, *done, err)
-	tasks.LogClusters(ctx, s.log, *done, err)
-	return err
-}
-
-func (s *Sweeper) sweepAnalyses(ctx context.Context, done *analysis.Swept) (err error) {
-	if s.analyses == nil {
-		return nil
-	}
-	sweep := s.sweep
-	if s.Metrics != nil {
-		sweep.Behind = s.Metrics.Behind
-	}
-	*done, err = s.analyses.Sweep(ctx, sweep)
-	s.Metrics.SweptAnalyses(ctx, *done, err)
-	counts := []any{"stale", done.Stale, "requeued", done.Requeued, "failed", done.Failed, "skipped", done.Skipped, "errors", done.Errors, "more", done.More}
-	if err != nil {
-		s.log.ErrorContext(ctx, "sweep", append(counts, "err", err)...)
-		return err
-	}
-	s.log.InfoContext(ctx, "sweep", counts...)
-	return nil
+	return json.Marshal(swept{did.Analyses, did.Clusters})
 }
 
 // scheduled rejects events that no schedule sends. To sweep by hand, send {"detail-type":"Scheduled Event"}.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -27,11 +28,11 @@ type SweepEndpoint struct {
 	Sweep    analysis.Sweep     // its Queue is required with Analyses
 	Guard    Guard
 
-	// Clusters are swept after the analyses, in the rest of the time; nil leaves them alone. If that fails, the response counts errors.
+	// Clusters are swept in the same time, see [Sweeps]; nil leaves them alone. If that fails, the response counts errors.
 	Clusters *placement.Service
 
-	// Prune removes documents whose end has passed and returns how many; nil where the store does that by itself. It comes after
-	// the sweep, in the rest of its time, and if it fails the response is that of the sweep.
+	// Prune removes documents whose end has passed and returns how many; nil where the store does that by itself. If it fails, the
+	// response is that of the sweep.
 	Prune func(context.Context) (removed int, err error)
 
 	Timeout time.Duration // 0 means DefaultSweepTimeout; at most MaxTimeout, as long as Cloud Scheduler waits
@@ -74,86 +75,49 @@ func (d SweepEndpoint) sweep(w http.ResponseWriter, r *http.Request) error {
 	writeWithin(w, d.Timeout+2*Margin)
 	ctx, cancel := context.WithTimeout(r.Context(), d.Timeout)
 	defer cancel()
-	s, err := d.analyses(ctx)
-	clusters := d.clusters(ctx) // a queue that is down keeps no cluster from being swept
-	if err != nil && !partly(s, err) {
+	done := Sweeps{Analyses: d.Analyses, Sweep: d.Sweep, Clusters: d.Clusters, Prune: d.Prune, Log: d.Log, Metrics: d.Metrics}.Run(ctx)
+	s, err := done.Analyses, done.AnalysesErr
+	if err != nil && !partly(s) {
 		if errors.Is(err, docstore.ErrClockSkew) {
 			return err
 		}
 		return contracts.Errorf(contracts.CodeUnavailable, "the sweep ended early: the store or the queue did not respond")
 	}
-	return httpapi.Send(w, contracts.SweepDone{
-		Stale: s.Stale, Requeued: s.Requeued, Failed: s.Failed, Skipped: s.Skipped, Errors: s.Errors, More: s.More,
-		Clusters: clusters, Pruned: d.prune(ctx),
-	})
+	response := contracts.SweepDone{
+		Stale: s.Stale, Requeued: s.Requeued, Failed: s.Failed, Skipped: s.Skipped, Errors: s.Errors, Damaged: s.Damaged,
+		More: s.More || done.PruneMore, Pruned: done.Pruned,
+	}
+	if c := done.Clusters; d.Clusters != nil {
+		if done.ClustersErr != nil && c.Errors == 0 {
+			c.Errors = 1 // not even their names could be read
+		}
+		response.Clusters = &contracts.ClustersSwept{
+			Clusters: c.Clusters, Evicted: c.Evicted, Freed: c.Freed, Removed: c.Removed, Errors: c.Errors, Damaged: c.Damaged, More: c.More,
+		}
+	}
+	response.Unreadable = unreadable(err, done.ClustersErr, done.PruneErr)
+	return httpapi.Send(w, response)
 }
 
-func (d SweepEndpoint) analyses(ctx context.Context) (s analysis.Swept, err error) {
-	if d.Analyses == nil {
-		return s, nil
-	}
-	if d.Metrics != nil {
-		d.Sweep.Behind = d.Metrics.Behind
-	}
-	s, err = d.Analyses.Sweep(ctx, d.Sweep)
-	d.Metrics.SweptAnalyses(ctx, s, err)
-	d.log(ctx, s, err)
-	return s, err
-}
+// mostUnreadable bounds the documents that a response names.
+const mostUnreadable = 20
 
-func (d SweepEndpoint) clusters(ctx context.Context) *contracts.ClustersSwept {
-	if d.Clusters == nil {
-		return nil
+// unreadable are the documents that errors name as damaged, in the order of the errors.
+func unreadable(errs ...error) (texts []string) {
+	for _, err := range errs {
+		if !errors.Is(err, docstore.ErrDamaged) {
+			continue
+		}
+		several, _ := err.(interface{ Unwrap() []error })
+		if several == nil || slices.Contains(several.Unwrap(), docstore.ErrDamaged) {
+			texts = append(texts, err.Error())
+		} else {
+			texts = append(texts, unreadable(several.Unwrap()...)...)
+		}
 	}
-	s, err := d.Clusters.Sweep(ctx, 0)
-	d.Metrics.SweptClusters(ctx, s, err)
-	if err != nil && s.Errors == 0 {
-		s.Errors = 1 // not even their names could be read
-	}
-	LogClusters(ctx, d.Log, s, err)
-	return &contracts.ClustersSwept{
-		Clusters: s.Clusters, Evicted: s.Evicted, Freed: s.Freed, Removed: s.Removed, Errors: s.Errors, More: s.More,
-	}
-}
-
-// LogClusters writes what a sweep of clusters did.
-func LogClusters(ctx context.Context, log *slog.Logger, s placement.Swept, err error) {
-	level, line := slog.LevelInfo, []slog.Attr{
-		slog.Int("clusters", s.Clusters), slog.Int("evicted", s.Evicted), slog.Int("freed", s.Freed), slog.Int("removed", s.Removed),
-		slog.Int("errors", s.Errors), slog.Bool("more", s.More),
-	}
-	if err != nil {
-		level, line = slog.LevelError, append(line, slog.String("err", err.Error()))
-	}
-	log.LogAttrs(ctx, level, "sweep of clusters", line...)
-}
-
-// prune removes what is due, and logs a failure: the next sweep does what is left.
-func (d SweepEndpoint) prune(ctx context.Context) (removed int) {
-	if d.Prune == nil {
-		return 0
-	}
-	removed, err := d.Prune(ctx)
-	if err != nil {
-		d.Log.LogAttrs(ctx, slog.LevelWarn, "cannot remove ended locks; the next sweep goes on", slog.Int("removed", removed), slog.String("err", err.Error()))
-	}
-	return removed
-}
-
-// log writes what a sweep did.
-func (d SweepEndpoint) log(ctx context.Context, s analysis.Swept, err error) {
-	level, line := slog.LevelInfo, []slog.Attr{
-		slog.Int("stale", s.Stale), slog.Int("requeued", s.Requeued), slog.Int("failed", s.Failed), slog.Int("skipped", s.Skipped),
-		slog.Int("errors", s.Errors), slog.Bool("more", s.More),
-	}
-	if err != nil {
-		level, line = slog.LevelError, append(line, slog.String("err", err.Error()))
-	}
-	d.Log.LogAttrs(ctx, level, "sweep", line...)
+	return texts[:min(len(texts), mostUnreadable)]
 }
 
 // partly reports whether a sweep with troubles is still one that was done: single analyses made them, and there were
 // others, or their documents are damaged, which another sweep would find again.
-func partly(s analysis.Swept, err error) bool {
-	return s.Errors > 0 && (s.Stale > s.Errors || errors.Is(err, docstore.ErrDamaged))
-}
+func partly(s analysis.Swept) bool { return s.Errors > 0 && (s.Stale > s.Errors || s.Damaged > 0) }

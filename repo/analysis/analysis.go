@@ -92,9 +92,3 @@ func (a *Analyses) Get(ctx context.Context, id ID) (State, time.Time, error) {
 	s, err := id.State(r.Docs[0])
 	return s, r.At, err
 }
-
-// time is the store's time: that of a read of a document that need not exist.
-func (a *Analyses) time(ctx context.Context) (time.Time, error) {
-	r, err := a.store.Get(ctx, docstore.Key{Kind: "health", ID: "ready"})
-	return r.At, err
-}

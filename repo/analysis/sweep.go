@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -141,7 +142,7 @@ type Sweep struct {
 	RequeueEvery time.Duration // a queued analysis that has not begun is queued again after this, whole milliseconds; 0 means DefaultRequeueEvery
 	Grace        time.Duration // how long a lock must have been stale: the queue may redeliver by itself; 0 means none
 	PageSize     int           // analyses looked at in one request, 1 to docstore.MaxLimit; 0 means docstore.DefaultLimit
-	Most         int           // stale analyses looked at in one sweep; 0 means DefaultMostSwept
+	Most         int           // analyses acted on in one sweep, ten times as many looked at; 0 means DefaultMostSwept
 
 	// Behind is told, of each analysis whose lock has expired, for how long it has; nil if no one wants to know.
 	Behind func(ctx context.Context, expired time.Duration)
@@ -158,6 +159,7 @@ const (
 const (
 	maxRequeueEvery = 366 * 24 * time.Hour
 	maxTroubles     = 20 // that Sweep returns in words
+	looksPerAct     = 10 // how many times Sweep.Most a sweep looks at: what needs no write costs a part of a page
 )
 
 // Swept counts what a sweep did.
@@ -166,8 +168,17 @@ type Swept struct {
 	Requeued int  // queued again by this sweep
 	Failed   int  // turned FAILED by this sweep
 	Skipped  int  // queued a short time ago, or another sweep or worker was faster
-	Errors   int  // analyses whose document or queue failed; the sweep went on, and the next one tries again
-	More     bool // it ended after Sweep.Most, and there may be more
+	Errors   int  // analyses whose document or queue failed; the sweep went on, and a later one tries again
+	Damaged  int  // of the Errors, those whose document no sweep can read: they fail again until it is repaired
+	More     bool // it ended at a bound or by its time; the next one goes on where it stopped
+}
+
+// Plus is the sum of two sweeps, the second of which went on where the first stopped.
+func (s Swept) Plus(t Swept) Swept {
+	return Swept{
+		Stale: s.Stale + t.Stale, Requeued: s.Requeued + t.Requeued, Failed: s.Failed + t.Failed, Skipped: s.Skipped + t.Skipped,
+		Errors: s.Errors + t.Errors, Damaged: s.Damaged + t.Damaged, More: t.More,
+	}
 }
 
 // Validate reports whether the settings can work. The error is a [field.Error].
@@ -189,11 +200,15 @@ func (c Sweep) Validate() error {
 	return nil
 }
 
-// Sweep does one sweep; see [Sweep]. An error means that it ended early, or that single analyses failed (Swept.Errors); what Swept
-// counts was done all the same.
+// Sweep does one sweep; see [Sweep]. What it does not reach, because of Sweep.Most or of the time that ctx leaves it, the next one does: where
+// it stopped is kept in the store. So analyses that no sweep can help keep none behind them from being found, however many they are.
 //
-// One read for the time, one request of [docstore.Due] for each page, and for each stale analysis that was not queued a short
-// time ago one write, and another if it could not be queued.
+// An error means that it ended early, or that single analyses failed (Swept.Errors); what Swept counts was done all the same. A
+// deadline that ends it after it did something is no error.
+//
+// One read for the time and the place, one request of [docstore.Due] for each page, and for each stale analysis that was not queued a short
+// time ago one write, and another if it could not be queued. A sweep that stops before the end writes where, and the one that goes on from
+// there to the end writes that, too.
 func (a *Analyses) Sweep(ctx context.Context, c Sweep) (Swept, error) {
 	if err := c.Validate(); err != nil {
 		return Swept{}, err
@@ -207,45 +222,144 @@ func (a *Analyses) Sweep(ctx context.Context, c Sweep) (Swept, error) {
 	if c.Most == 0 {
 		c.Most = DefaultMostSwept
 	}
-	upTo, err := a.time(ctx)
+	snap, err := a.store.Get(ctx, placeKey)
 	if err != nil {
 		return Swept{}, fmt.Errorf("sweep: %w", err)
 	}
-	s := sweep{Sweep: c, analyses: a, name: rand.Text()}
-	q := docstore.DueQuery{Kind: Kind, Field: ExpiryField, UpTo: upTo.Add(-c.Grace), Limit: c.PageSize}
-	for {
-		p, err := docstore.Due(ctx, a.store, q)
-		if err != nil {
-			return s.done, fmt.Errorf("sweep: %w", errors.Join(err, s.troubles))
-		}
-		for _, e := range p.Entries {
-			if s.done.Stale == c.Most {
-				s.done.More = true
-				return s.done, s.troubles
-			}
-			if err := s.one(ctx, e, p.At); err != nil {
-				if ctx.Err() != nil {
-					return s.done, fmt.Errorf("sweep: %w", errors.Join(ctx.Err(), s.troubles))
-				}
-				if s.done.Errors++; s.done.Errors <= maxTroubles {
-					s.troubles = errors.Join(s.troubles, err)
-				}
-			}
-		}
-		if q.After = p.Next; q.After == "" {
-			return s.done, s.troubles
+	s := &sweep{Sweep: c, analyses: a, name: rand.Text(), upTo: snap.At.Add(-c.Grace), began: placeOf(snap.Docs[0])}
+	s.at = s.began
+	err = s.pages(ctx)
+	if err != nil && ctx.Err() != nil {
+		if s.done.More = true; s.looked > 0 && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = nil
+		} else {
+			err = ctx.Err() // however the store says it
 		}
 	}
+	if err != nil {
+		err = fmt.Errorf("sweep: %w", err)
+	}
+	return s.done, errors.Join(err, s.keep(ctx), s.troubles)
 }
 
 // sweep is a [Sweep] in progress.
 type sweep struct {
 	Sweep
 	analyses *Analyses
-	name     string // of this sweep, in its marks
+	name     string    // of this sweep, in its marks
+	upTo     time.Time // what expired later is not looked for
+	began    sweepPlace
+	at       sweepPlace // behind what was looked at; the zero place after the last page
+	looked   int
+	acted    int
 	done     Swept
 	troubles error
 }
+
+// sweepPlace is where a sweep stopped. The zero place is the beginning.
+type sweepPlace struct {
+	after string // docstore.DueQuery.After of the page
+	last  string // the ID of the last analysis of that page that was looked at; empty for none
+}
+
+// placeKey is of one document for the store. It is also read where there is none: for the store's time.
+var placeKey = docstore.Key{Kind: "analysis_sweeps", ID: "next"}
+
+const (
+	fAfter = "after"
+	fLast  = "last"
+
+	// keepPlace is how long a place is of use. A sweep long after it begins anew.
+	keepPlace = 30 * 24 * time.Hour
+)
+
+// placeOf reads a place. What is damaged is as good as nothing.
+func placeOf(d docstore.Doc) sweepPlace {
+	after, _ := d[fAfter].(docstore.String)
+	last, _ := d[fLast].(docstore.String)
+	return sweepPlace{after: string(after), last: string(last)}
+}
+
+// keep writes where the next sweep begins, also when the time of this one is over.
+func (s *sweep) keep(ctx context.Context) error {
+	if s.at == s.began {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	_, err := s.analyses.store.Write(ctx, docstore.Write{
+		Key:  placeKey,
+		Set:  map[string]docstore.Value{fAfter: docstore.String(s.at.after), fLast: docstore.String(s.at.last)},
+		Keep: keepPlace,
+	})
+	if err != nil {
+		return fmt.Errorf("where the next sweep begins: %w", err)
+	}
+	return nil
+}
+
+// pages looks at pages until the last, or until a bound is reached.
+func (s *sweep) pages(ctx context.Context) error {
+	for {
+		p, err := s.page(ctx)
+		if err != nil {
+			return err
+		}
+		// The last that was looked at may not be on the page any more: then all of it is looked at again, which has no second effect.
+		behind := slices.IndexFunc(p.Entries, func(e docstore.Entry) bool { return e.Key.ID == s.at.last }) + 1
+		for _, e := range p.Entries[behind:] {
+			if s.acted >= s.Most || s.looked/looksPerAct >= s.Most {
+				s.done.More = true
+				return nil
+			}
+			if err := s.one(ctx, e, p.At); err != nil {
+				if ctx.Err() != nil {
+					if s.looked == 0 && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+						// It took all the time, and must not take that of the next sweep as well.
+						s.trouble(err)
+						s.looked, s.at.last = 1, e.Key.ID
+					}
+					return err
+				}
+				s.trouble(err)
+			}
+			s.looked++
+			s.at.last = e.Key.ID
+		}
+		if s.at = (sweepPlace{after: p.Next}); p.Next == "" {
+			return nil
+		}
+	}
+}
+
+// page is the page at the place. A place that is not of this index is none: the store has made another one since.
+func (s *sweep) page(ctx context.Context) (docstore.Page, error) {
+	q := docstore.DueQuery{Kind: Kind, Field: ExpiryField, UpTo: s.upTo, Limit: s.PageSize, After: s.at.after}
+	p, err := docstore.Due(ctx, s.analyses.store, q)
+	if errors.Is(err, docstore.ErrInvalid) && s.at == s.began && q.After != "" {
+		s.at, q.After = sweepPlace{}, ""
+		p, err = docstore.Due(ctx, s.analyses.store, q)
+	}
+	return p, err
+}
+
+// trouble counts an analysis that failed.
+func (s *sweep) trouble(err error) {
+	if errors.Is(err, docstore.ErrDamaged) {
+		s.done.Damaged++
+	}
+	if s.done.Errors++; s.done.Errors <= maxTroubles {
+		s.troubles = errors.Join(s.troubles, err)
+	}
+}
+
+// hopeless is the error with an analysis that no sweep can help until its document is repaired: a [docstore.ErrDamaged], whatever it says.
+type hopeless struct{ error }
+
+func (e hopeless) Unwrap() error { return e.error }
+
+// Is implements the interface that [errors.Is] looks for.
+func (hopeless) Is(target error) bool { return target == docstore.ErrDamaged }
 
 // one does what there is to do about one analysis. An index gave it as it was at a time, and may be older than its document.
 func (s *sweep) one(ctx context.Context, e docstore.Entry, at time.Time) error {
@@ -257,7 +371,7 @@ func (s *sweep) one(ctx context.Context, e docstore.Entry, at time.Time) error {
 	switch {
 	case err != nil:
 		s.done.Stale++
-		return fmt.Errorf("analysis %s: %w", id, err)
+		return hopeless{fmt.Errorf("analysis %s: %w", id, err)}
 	case found.Status.Finished() || found.Owner == "" && !found.awaitsRetry():
 		return nil // a document of another writer, with a time and without a lock
 	}
@@ -267,11 +381,12 @@ func (s *sweep) one(ctx context.Context, e docstore.Entry, at time.Time) error {
 	}
 	switch {
 	case found.Expiry.Unclear:
-		return fmt.Errorf("analysis %s: %s: %s", id, Unreadable, found.unjudged())
+		return hopeless{fmt.Errorf("analysis %s: %s: %s", id, Unreadable, found.unjudged())}
 	case !found.Expiry.passed(at): // it only sorts among the times that have
 		s.done.Skipped++
 		return nil
 	case found.Owner != "" && found.Takeovers() >= s.MaxTakeovers:
+		s.acted++
 		o, err := rule.Run(ctx, s.analyses.store, s.analyses.now, abandon{
 			ID: id, Token: found.Token, Expiry: found.Expiry.Text, Reason: tooManyTakeovers(found.Takeovers()),
 		})
@@ -288,6 +403,7 @@ func (s *sweep) one(ctx context.Context, e docstore.Entry, at time.Time) error {
 	mark := requeue{ID: id, RequestID: s.name, Token: found.Token, Expiry: found.Expiry.Text, Every: s.RequeueEvery}
 	_, o, err := rule.Step(mark, e.Doc, rule.When{At: at}) // saves a write that would only be refused
 	if err == nil && o.Code == OK {
+		s.acted++
 		o, err = rule.Run(ctx, s.analyses.store, s.analyses.now, mark)
 	}
 	if err != nil {

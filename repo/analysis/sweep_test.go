@@ -424,7 +424,7 @@ func TestSweepPassesDamage(t *testing.T) {
 	b.put(tooLong, docstore.Doc{"lockOwner": docstore.String("x"), "lockExpiresAt": docstore.FormatTime(at(0))})
 	q := &queue{}
 	done, err := b.analyses.Sweep(t.Context(), analysis.Sweep{Queue: q, PageSize: 2})
-	if want := (analysis.Swept{Stale: 6, Requeued: 2, Errors: 4}); done != want {
+	if want := (analysis.Swept{Stale: 6, Requeued: 2, Errors: 4, Damaged: 4}); done != want {
 		t.Errorf("got %+v, want %+v", done, want)
 	}
 	if !errors.Is(err, docstore.ErrDamaged) {
@@ -458,7 +458,7 @@ func TestSweepOfLocksFromElsewhere(t *testing.T) {
 func TestSweepOfForeignTimes(t *testing.T) {
 	const day = 24 * time.Hour
 	requeued, skipped, failed, unclear, unseen := analysis.Swept{Stale: 1, Requeued: 1}, analysis.Swept{Stale: 1, Skipped: 1},
-		analysis.Swept{Stale: 1, Failed: 1}, analysis.Swept{Stale: 1, Errors: 1}, analysis.Swept{}
+		analysis.Swept{Stale: 1, Failed: 1}, analysis.Swept{Stale: 1, Errors: 1, Damaged: 1}, analysis.Swept{}
 	for _, c := range []struct {
 		expiry docstore.Value
 		after  time.Duration // from 2026-01-01T00:00:00Z on
@@ -556,12 +556,12 @@ func TestSweepIsCanceled(t *testing.T) {
 		return nil
 	}}
 	done, err := b.analyses.Sweep(ctx, analysis.Sweep{Queue: q, PageSize: 2})
-	if want := (analysis.Swept{Stale: 5, Requeued: 4}); done != want || !errors.Is(err, context.Canceled) {
+	if want := (analysis.Swept{Stale: 5, Requeued: 4, More: true}); done != want || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %+v, %v; want %+v", done, err, want)
 	}
 	b.queued(q, once(ids[:4]...))
 	q.before = nil
-	b.sweeps(analysis.Sweep{Queue: q}, analysis.Swept{Stale: 9, Requeued: 5, Skipped: 4})
+	b.sweeps(analysis.Sweep{Queue: q, PageSize: 2}, analysis.Swept{Stale: 5, Requeued: 5})
 	b.queued(q, once(ids[4:]...))
 
 	before := b.store

@@ -196,7 +196,30 @@ type Query struct {
 type Page struct {
 	At      time.Time // the store's time of the read, in UTC, whole milliseconds
 	Entries []Entry
-	Next    string // Query.After of the next page; empty when this was the last
+	Damaged []Damaged // those of the page that the store cannot read, by ascending IDs; they count to Limit as entries do
+	Next    string    // Query.After of the next page; empty when this was the last
+}
+
+// Damaged is a document that the store cannot read: what it has in the document's place is none. It keeps no other from being read.
+type Damaged struct {
+	Key Key
+	Err error // an [ErrDamaged] that names the document
+}
+
+// Keys are those of all documents of the page, by ascending IDs, also of those that the store cannot read.
+func (p Page) Keys() []Key {
+	keys := make([]Key, 0, len(p.Entries)+len(p.Damaged))
+	damaged := p.Damaged
+	for _, e := range p.Entries {
+		for len(damaged) > 0 && damaged[0].Key.ID < e.Key.ID {
+			keys, damaged = append(keys, damaged[0].Key), damaged[1:]
+		}
+		keys = append(keys, e.Key)
+	}
+	for _, d := range damaged {
+		keys = append(keys, d.Key)
+	}
+	return keys
 }
 
 // Entry is one document of a [Page].

@@ -3,6 +3,7 @@ package placement
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -389,38 +390,63 @@ func (s *Service) Leave(ctx context.Context, c Cluster, i Incarnation) (MemberOu
 
 // Evict evicts the members whose leases have ended, all that there are in one epoch (30 at most in each). Anyone may call it, as often
 // as they like: it asks the store for the leases, and a heartbeat that comes first wins. It returns whom it evicted, as far as the store responded.
+// Members whose documents cannot be read are passed by: the error names them (a [docstore.ErrDamaged]), after the others were evicted.
 func (s *Service) Evict(ctx context.Context, c Cluster) (evicted []Incarnation, err error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	for {
+	evicted, damaged, err := s.evictAll(ctx, c)
+	return evicted, errors.Join(err, damaged.err())
+}
+
+// evictAll is [Service.Evict]. It goes through the leases once: what could not be evicted, because a heartbeat came first or its document is
+// damaged, keeps none behind it.
+func (s *Service) evictAll(ctx context.Context, c Cluster) (evicted []Incarnation, damaged troubles, err error) {
+	for q := (docstore.Query{Kind: leaseKind, Tenant: c.space(), Limit: docstore.MaxLimit}); ; {
+		p, err := s.store.List(ctx, q)
+		if err != nil {
+			return evicted, damaged, fmt.Errorf("leases of %q: %w", c.Name, err)
+		}
+		damaged.addAll(p.Damaged)
 		var ended []string
-		for q := (docstore.Query{Kind: leaseKind, Tenant: c.space(), Limit: docstore.MaxLimit}); len(ended) < evictions; {
-			p, err := s.store.List(ctx, q)
-			if err != nil {
-				return evicted, fmt.Errorf("leases of %q: %w", c.Name, err)
-			}
-			for _, e := range p.Entries {
-				l, err := c.leaseOf(e.Key.ID, e.Doc)
-				if err != nil {
-					return evicted, err
-				}
-				if !l.ExpiresAt.IsZero() && !l.held(p.At) && len(ended) < evictions {
-					ended = append(ended, e.Key.ID)
-				}
-			}
-			if q.After = p.Next; p.Next == "" {
-				break
+		for _, e := range p.Entries {
+			l, err := c.leaseOf(e.Key.ID, e.Doc)
+			switch {
+			case err != nil:
+				damaged.add(err)
+			case !l.ExpiresAt.IsZero() && !l.held(p.At):
+				ended = append(ended, e.Key.ID)
 			}
 		}
-		if len(ended) == 0 {
-			return evicted, nil
+		for names := range slices.Chunk(ended, evictions) {
+			dead, err := s.evictEach(ctx, c, names, &damaged)
+			if evicted = append(evicted, dead...); err != nil {
+				return evicted, damaged, err
+			}
 		}
-		dead, err := s.evict(ctx, c, ended)
-		if evicted = append(evicted, dead...); err != nil || len(dead) == 0 {
-			return evicted, err
+		if q.After = p.Next; p.Next == "" {
+			return evicted, damaged, nil
 		}
 	}
+}
+
+// evictEach is [Service.evict], by halves where one of the members has a document that cannot be read.
+func (s *Service) evictEach(ctx context.Context, c Cluster, names []string, damaged *troubles) (dead []Incarnation, err error) {
+	dead, err = s.evict(ctx, c, names)
+	switch {
+	case !errors.Is(err, docstore.ErrDamaged):
+		return dead, err
+	case len(names) == 1:
+		damaged.add(err)
+		return nil, nil
+	}
+	for half := range slices.Chunk(names, (len(names)+1)/2) {
+		some, err := s.evictEach(ctx, c, half, damaged)
+		if dead = append(dead, some...); err != nil {
+			return dead, err
+		}
+	}
+	return dead, nil
 }
 
 // evict evicts those of the named members whose leases have ended.

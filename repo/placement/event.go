@@ -88,9 +88,10 @@ func eventOf(k docstore.Key, d docstore.Doc) (Event, error) {
 
 // EventPage is the result of [Service.Events].
 type EventPage struct {
-	At     time.Time // the store's time of the read
-	Events []Event   // in the order of their IDs
-	Next   string    // what to pass as after the next time; never empty
+	At      time.Time          // the store's time of the read
+	Events  []Event            // in the order of their IDs
+	Damaged []docstore.Damaged // those of the page that cannot be read
+	Next    string             // what to pass as after the next time; never empty
 }
 
 // Events returns events in the order of their IDs, those after a Next of before; the first ones for an empty after. Next never passes
@@ -105,22 +106,32 @@ func (s *Service) Events(ctx context.Context, c Cluster, after string, limit int
 	if err != nil {
 		return EventPage{}, fmt.Errorf("events of %q: %w", c.Name, err)
 	}
-	page := EventPage{At: p.At, Next: after}
+	page := EventPage{At: p.At, Damaged: p.Damaged, Next: after}
 	settled := p.At.Add(-EventLag).UTC().Format(eventID)
 	for _, entry := range p.Entries {
 		e, err := eventOf(entry.Key, entry.Doc)
 		if err != nil {
-			return EventPage{}, err
+			page.Damaged = append(page.Damaged, docstore.Damaged{Key: entry.Key, Err: err})
+		} else {
+			page.Events = append(page.Events, e)
 		}
-		page.Events = append(page.Events, e)
-		if e.ID < settled {
-			page.Next = e.ID
-		}
+		page.Next = later(page.Next, entry.Key.ID, settled)
+	}
+	for _, d := range p.Damaged {
+		page.Next = later(page.Next, d.Key.ID, settled)
 	}
 	if page.Next == "" {
 		page.Next = time.Time{}.Format(eventID)
 	}
 	return page, nil
+}
+
+// later is where a reader of events goes on: at an ID, if it is behind and others cannot appear before it any more.
+func later(next, id, settled string) string {
+	if id > next && id < settled && checkAfter(id) == nil {
+		return id
+	}
+	return next
 }
 
 func checkAfter(after string) error {

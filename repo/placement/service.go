@@ -3,6 +3,7 @@ package placement
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -311,7 +312,7 @@ func (s *Service) see(ctx context.Context, c subject, need Need) (*view, error) 
 		if l.held(at) {
 			return v, nil
 		}
-		if _, err := s.Evict(ctx, c.Cluster); err != nil {
+		if _, err := s.Evict(ctx, c.Cluster); err != nil && !errors.Is(err, docstore.ErrDamaged) { // the one that matters was read
 			return nil, err
 		}
 		if t := s.Cached(c.Cluster); t != nil && t.Live(matters.Incarnation) {
@@ -647,8 +648,9 @@ type Snapshot struct {
 	Ready    bool      // identities can be placed
 	Topology *Topology // the current epoch; of epoch 0 and without members before the first
 
-	Activations []Activation // in the order of kind and ID, a page at a time
-	Next        string       // Query.After of the next page; empty when this was the last
+	Activations []Activation       // in the order of kind and ID, a page at a time
+	Damaged     []docstore.Damaged // those of the page that cannot be read
+	Next        string             // Query.After of the next page; empty when this was the last
 }
 
 // Snapshot reads a cluster: two requests to the store, three if there is a new epoch. The activations are those at the time
@@ -669,7 +671,7 @@ func (s *Service) Snapshot(ctx context.Context, c Cluster, q Query) (Snapshot, e
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("activations of %q: %w", c.Name, err)
 	}
-	snap := Snapshot{At: p.At, Ready: t.Ready(), Topology: t, Next: p.Next}
+	snap := Snapshot{At: p.At, Ready: t.Ready(), Topology: t, Damaged: p.Damaged, Next: p.Next}
 	if t == nil {
 		snap.Topology = NewTopology(DefaultPartitions)
 	}
@@ -677,7 +679,8 @@ func (s *Service) Snapshot(ctx context.Context, c Cluster, q Query) (Snapshot, e
 		kind, id, _ := strings.Cut(e.Key.ID, "/")
 		a, err := (subject{c, Identity{kind, id}}).State(e.Doc)
 		if err != nil {
-			return Snapshot{}, err
+			snap.Damaged = append(snap.Damaged, docstore.Damaged{Key: e.Key, Err: err})
+			continue
 		}
 		snap.Activations = append(snap.Activations, a)
 	}

@@ -3,6 +3,7 @@ package placement
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -15,6 +16,7 @@ type Survey struct {
 	Active   int // members that take activations
 	Full     int // active members that take no more
 	Draining int
+	Damaged  int // documents that cannot be read: of clusters, and leases of members
 	Expired  int // members whose leases have expired and who were not evicted yet; each is one of the others as well
 
 	// Imbalance is by how much the member with the most partitions has more of them than its weight's share, in the cluster where that is most: 1 is no more.
@@ -25,14 +27,20 @@ type Survey struct {
 // Survey counts the members of all clusters. A cluster costs one read, one more after its members changed, and a list of its leases. If there are more than most clusters,
 // complete is false and nothing is counted.
 func (s *Service) Survey(ctx context.Context, most int) (sum Survey, complete bool, err error) {
-	entries, _, err := (&sweeping{Service: s}).clusters(ctx)
+	w := &sweeping{Service: s}
+	entries, _, err := w.clusters(ctx)
 	if err != nil || len(entries) > most {
 		return Survey{}, false, err
 	}
+	sum.Damaged = w.done.Damaged
 	for _, e := range entries {
 		c, err := clusterOf(e.Key)
 		if err == nil {
 			err = s.survey(ctx, c, &sum)
+		}
+		if errors.Is(err, docstore.ErrDamaged) {
+			sum.Damaged++
+			continue
 		}
 		if err != nil {
 			return Survey{}, false, fmt.Errorf("cluster %q: %w", e.Key.ID, err)
@@ -73,10 +81,12 @@ func (s *Service) survey(ctx context.Context, c Cluster, sum *Survey) error {
 		if err != nil {
 			return err
 		}
+		sum.Damaged += len(p.Damaged)
 		for _, e := range p.Entries {
 			l, err := c.leaseOf(e.Key.ID, e.Doc)
 			if err != nil {
-				return err
+				sum.Damaged++
+				continue
 			}
 			if t.Live(Incarnation{e.Key.ID, l.Number}) && !l.held(p.At) {
 				sum.Expired++

@@ -39,7 +39,16 @@ type Swept struct {
 	Freed    int  // activations whose owners are gone, or did not activate them for an hour after their lock phase
 	Removed  int  // documents that the store should have removed two days ago
 	Errors   int  // clusters and documents that could not be looked at
+	Damaged  int  // of the Errors, documents that cannot be read: they fail again until they are repaired
 	More     bool // it ended before it was through: the next one goes on
+}
+
+// Plus is the sum of two sweeps, the second of which went on where the first stopped.
+func (s Swept) Plus(t Swept) Swept {
+	return Swept{
+		Clusters: s.Clusters + t.Clusters, Evicted: s.Evicted + t.Evicted, Freed: s.Freed + t.Freed, Removed: s.Removed + t.Removed,
+		Errors: s.Errors + t.Errors, Damaged: s.Damaged + t.Damaged, More: t.More,
+	}
 }
 
 // Sweep does what no one else may ever do, in all clusters of the store. It evicts the members whose leases have ended, so that a new
@@ -50,7 +59,8 @@ type Swept struct {
 // DefaultSweepLimit. What it does not reach, the next sweep does. Everything it does is conditional on what it found, so that any
 // number of sweeps may run at once, beside members at work. A cluster without members costs one read, any other one read and a list of its leases.
 //
-// An error says what could not be done; other clusters were swept, unless the store did not respond.
+// An error says what could not be done; other clusters were swept, unless the store did not respond. A deadline that ends it after it did
+// something is no error: the next one goes on. Documents that cannot be read are passed by, and the first twenty are in the error.
 func (s *Service) Sweep(ctx context.Context, limit int) (Swept, error) {
 	if limit < 0 {
 		return Swept{}, field.Errorf("limit", "is %d: a number of documents, or 0 for %d", limit, DefaultSweepLimit)
@@ -67,9 +77,9 @@ func (s *Service) Sweep(ctx context.Context, limit int) (Swept, error) {
 	for i, e := range entries {
 		left := w.left
 		err := w.cluster(ctx, e)
-		if err != nil {
-			w.errs = append(w.errs, fmt.Errorf("cluster %q: %w", e.Key.ID, err))
-			w.done.Errors++
+		over := fatal(err) && errors.Is(ctx.Err(), context.DeadlineExceeded) && (w.moved || w.done.Clusters > 0)
+		if err != nil && !over {
+			w.trouble(fmt.Errorf("cluster %q: %w", e.Key.ID, err))
 		}
 		if fatal(err) {
 			next, w.done.More = e.Key.ID, true
@@ -80,10 +90,43 @@ func (s *Service) Sweep(ctx context.Context, limit int) (Swept, error) {
 			next = e.Key.ID // a large cluster that goes on is the last of the next sweep
 		}
 	}
+	var unmarked error
 	if next != mark {
-		w.errs = append(w.errs, s.mark(ctx, next))
+		unmarked = s.mark(ctx, next)
 	}
-	return w.done, errors.Join(w.errs...)
+	return w.done, errors.Join(w.troubles.err(), unmarked)
+}
+
+// mostTroubles bounds the errors that are returned in words.
+const mostTroubles = 20
+
+// troubles are errors with single documents, which keep no other from its turn.
+type troubles struct {
+	n    int
+	errs []error // the first of them
+}
+
+func (t *troubles) add(err error) {
+	if t.n++; len(t.errs) < mostTroubles {
+		t.errs = append(t.errs, err)
+	}
+}
+
+func (t *troubles) addAll(damaged []docstore.Damaged) {
+	for _, d := range damaged {
+		t.add(d.Err)
+	}
+}
+
+// err is all of them together, nil for none.
+func (t *troubles) err() error { return errors.Join(t.errs...) }
+
+// trouble counts a cluster or a document that could not be looked at.
+func (w *sweeping) trouble(err error) {
+	if w.done.Errors++; errors.Is(err, docstore.ErrDamaged) {
+		w.done.Damaged++
+	}
+	w.troubles.add(err)
 }
 
 // fatal reports whether other clusters would meet the same error.
@@ -118,8 +161,8 @@ func (s *Service) full(ctx context.Context, c Cluster) (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("clusters of %q: %w", c.Tenant, err)
 		}
-		for _, e := range p.Entries {
-			name := strings.TrimPrefix(e.Key.ID, prefix)
+		for _, k := range p.Keys() {
+			name := strings.TrimPrefix(k.ID, prefix)
 			if name == c.Name {
 				return false, nil // an earlier join has named it
 			}
@@ -168,12 +211,13 @@ func (s *Service) Clusters(ctx context.Context, q Clusters) (names []string, nex
 		if err != nil {
 			return nil, "", fmt.Errorf("clusters of %q: %w", q.Tenant, err)
 		}
-		for i, e := range p.Entries {
-			name := strings.TrimPrefix(e.Key.ID, prefix)
+		keys := p.Keys()
+		for i, k := range keys {
+			name := strings.TrimPrefix(k.ID, prefix)
 			if strings.Contains(name, "/") {
 				continue // of a tenant whose name is longer
 			}
-			if names = append(names, name); len(names) == size && (i+1 < len(p.Entries) || p.Next != "") {
+			if names = append(names, name); len(names) == size && (i+1 < len(keys) || p.Next != "") {
 				return names, name, nil
 			}
 		}
@@ -200,10 +244,18 @@ func (s *Service) mark(ctx context.Context, after string) error {
 type sweeping struct {
 	*Service
 
-	left int // documents that may still be looked at
-	done Swept
-	errs []error
-	at   time.Time // the store's time of the latest read
+	left     int  // documents that may still be looked at
+	moved    bool // a page of a cluster was looked at
+	done     Swept
+	troubles troubles
+	at       time.Time // the store's time of the latest read
+}
+
+// damaged counts the documents of a page that the store cannot read.
+func (w *sweeping) damaged(p docstore.Page) {
+	for _, d := range p.Damaged {
+		w.trouble(d.Err)
+	}
 }
 
 // clusters are the documents that name clusters, those first that the sweep before did not reach.
@@ -220,6 +272,7 @@ func (w *sweeping) clusters(ctx context.Context) (entries []docstore.Entry, mark
 			return nil, "", fmt.Errorf("clusters: %w", err)
 		}
 		entries, w.at = append(entries, p.Entries...), p.At
+		w.damaged(p)
 		if q.After = p.Next; p.Next == "" {
 			break
 		}
@@ -284,20 +337,25 @@ func (w *sweeping) cluster(ctx context.Context, e docstore.Entry) error {
 	if err != nil {
 		return err
 	}
-	p, err := progressOf(e)
-	if err != nil {
-		return err
-	}
 	t, err := w.Topology(ctx, c)
 	if err != nil || t == nil { // its first member has not joined yet
 		return err
 	}
 	if len(t.Members) > 0 {
-		dead, err := w.Evict(ctx, c)
-		if w.done.Evicted += len(dead); err != nil {
+		dead, damaged, err := w.evictAll(ctx, c)
+		w.done.Evicted += len(dead)
+		w.done.Errors, w.done.Damaged = w.done.Errors+damaged.n, w.done.Damaged+damaged.n
+		for _, e := range damaged.errs {
+			w.troubles.add(fmt.Errorf("cluster %q: %w", c.space(), e))
+		}
+		if err != nil {
 			return err
 		}
 		t = w.Cached(c) // what the eviction was decided on, or a later one
+	}
+	p, err := progressOf(e) // last: its damage keeps no member from being evicted
+	if err != nil {
+		return err
 	}
 	if p.stage == "" {
 		if p.epoch == t.Epoch && w.at.Before(p.at.Add(walkEvery)) {
@@ -317,7 +375,7 @@ func (w *sweeping) walk(ctx context.Context, c Cluster, k docstore.Key, p progre
 		if err != nil { // often that of a sweep whose time has run out: the next one goes on here, not where this one began
 			return errors.Join(err, w.save(ctx, k, p, moved))
 		}
-		moved = true
+		moved, w.moved = true, true
 		if p.after = next; next == "" {
 			if p.stage = ""; i+1 < len(stages) {
 				p.stage = stages[i+1].kind
@@ -360,7 +418,8 @@ func (w *sweeping) page(ctx context.Context, c Cluster, kind, after string, limi
 	if err != nil {
 		return p, fmt.Errorf("%s of %q: %w", kind, c.Name, err)
 	}
-	w.left -= max(1, len(p.Entries))
+	w.damaged(p)
+	w.left -= max(1, len(p.Entries)+len(p.Damaged))
 	w.at = p.At
 	w.learn(p.At)
 	return p, nil
@@ -379,8 +438,7 @@ func (w *sweeping) activations(ctx context.Context, c Cluster, after string) (st
 		a, err := (subject{c, Identity{kind, id}}).State(e.Doc)
 		switch {
 		case err != nil: // others are not kept from being freed
-			w.done.Errors++
-			w.errs = append(w.errs, err)
+			w.trouble(err)
 		case a.Phase != Free && (!t.Live(a.Owner) || a.lapsedFor(keepLocked, page.At)):
 			abandoned = append(abandoned, a)
 		}
@@ -463,8 +521,13 @@ func (w *sweeping) events(ctx context.Context, c Cluster, after string) (string,
 		return "", err
 	}
 	due := over(fAt, keepEvents, docstore.Has{Field: fTo})
-	if n := len(page.Entries); n > 0 && !due.Holds(page.Entries[n-1].Doc, page.At) {
-		page.Next = ""
+	for _, e := range slices.Backward(page.Entries) {
+		if _, err := eventOf(e.Key, e.Doc); err == nil { // those that cannot be read say nothing of the ones behind them
+			if !due.Holds(e.Doc, page.At) {
+				page.Next = ""
+			}
+			break
+		}
 	}
 	return page.Next, w.remove(ctx, page, due)
 }
@@ -476,8 +539,10 @@ func (w *sweeping) epochs(ctx context.Context, c Cluster, after string) (string,
 		return "", err
 	}
 	began, ended := over(fChangedAt, keepEpochs, docstore.Has{Field: fEpoch}), 0
-	for ended+1 < len(page.Entries) && began.Holds(page.Entries[ended+1].Doc, page.At) {
-		ended++
+	for i, e := range page.Entries { // all before one that began long enough ago have ended, also those that cannot be read
+		if began.Holds(e.Doc, page.At) {
+			ended = i
+		}
 	}
 	if ended == 0 {
 		return "", nil
@@ -511,6 +576,13 @@ func (w *sweeping) apply(ctx context.Context, steps [][]docstore.Write) (applied
 		batch := slices.Clone(steps[:n])
 		for steps = steps[n:]; len(batch) > 0; {
 			r, err := w.store.Write(ctx, slices.Concat(batch...)...)
+			if errors.Is(err, docstore.ErrDamaged) {
+				n, err := w.applyEach(ctx, batch, err)
+				if applied += n; err != nil {
+					return applied, err
+				}
+				break
+			}
 			if err != nil {
 				return applied, fmt.Errorf("%s: %w", batch[0][0].Key, err)
 			}
@@ -532,6 +604,21 @@ func (w *sweeping) apply(ctx context.Context, steps [][]docstore.Write) (applied
 				return applied, fmt.Errorf("%w: %s: the store refused a step and does not say which", docstore.ErrDamaged, batch[0][0].Key)
 			}
 			batch = kept
+		}
+	}
+	return applied, nil
+}
+
+// applyEach applies steps one by one, of which some cannot be applied because a document is damaged: those are counted.
+func (w *sweeping) applyEach(ctx context.Context, steps [][]docstore.Write, damaged error) (applied int, err error) {
+	if len(steps) == 1 {
+		w.trouble(fmt.Errorf("%s: %w", steps[0][0].Key, damaged))
+		return 0, nil
+	}
+	for _, step := range steps {
+		n, err := w.apply(ctx, [][]docstore.Write{step})
+		if applied += n; err != nil {
+			return applied, err
 		}
 	}
 	return applied, nil

@@ -205,7 +205,7 @@ func TestSweepOfDamage(t *testing.T) {
 	put("placement_registry", "", "acme/early", "at", docstore.FormatTime(w.clock.Now())) // its first member has yet to join
 	w.clock.Advance(10 * time.Second)
 	swept, err := w.Sweep(t.Context(), 0)
-	if w.wantSwept(swept, placement.Swept{Clusters: 3, Evicted: 1, Freed: 1, Errors: 2}); !errors.Is(err, docstore.ErrDamaged) ||
+	if w.wantSwept(swept, placement.Swept{Clusters: 3, Evicted: 1, Freed: 1, Errors: 2, Damaged: 2}); !errors.Is(err, docstore.ErrDamaged) ||
 		!strings.Contains(err.Error(), "room%2Fa") || !strings.Contains(err.Error(), `cluster "no cluster"`) {
 		t.Error(err)
 	}

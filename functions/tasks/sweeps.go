@@ -1,0 +1,147 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/functions/metrics"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/placement"
+)
+
+// Sweeps are the kinds of work that one call of a scheduler does, on every platform. They share its time: each gets an equal part of what is
+// left, and what one does not use goes to the others. One that was cut off goes on in the rest, and in the next call, where it stopped.
+type Sweeps struct {
+	Analyses *analysis.Analyses // nil leaves analyses alone
+	Sweep    analysis.Sweep     // its Queue is required with Analyses
+
+	// Clusters are swept, too; nil leaves them alone.
+	Clusters *placement.Service
+
+	// Prune removes documents whose end has passed and returns how many; nil where the store does that by itself.
+	Prune func(context.Context) (removed int, err error)
+
+	Log     *slog.Logger     // required; one line for each kind
+	Metrics *metrics.Metrics // counts what sweeps do; nil counts nothing
+}
+
+// Swept is what [Sweeps.Run] did. A kind of work that fails does not keep the others from theirs.
+type Swept struct {
+	Analyses    analysis.Swept
+	AnalysesErr error // as of [analysis.Analyses.Sweep]
+
+	Clusters    placement.Swept
+	ClustersErr error // as of [placement.Service.Sweep]
+
+	Pruned    int
+	PruneErr  error
+	PruneMore bool // it was cut off
+}
+
+// leastRest is the part of a call's time that is worth another round.
+const leastRest = 20
+
+// Run does all of it, within the deadline of ctx, and logs and counts it.
+func (s Sweeps) Run(ctx context.Context) Swept {
+	var done Swept
+	var passes []pass
+	if s.Analyses != nil {
+		if s.Metrics != nil {
+			s.Sweep.Behind = s.Metrics.Behind
+		}
+		passes = append(passes, func(ctx context.Context) {
+			some, err := s.Analyses.Sweep(ctx, s.Sweep)
+			done.Analyses, done.AnalysesErr = done.Analyses.Plus(some), errors.Join(done.AnalysesErr, err)
+		})
+	}
+	if s.Clusters != nil {
+		passes = append(passes, func(ctx context.Context) {
+			some, err := s.Clusters.Sweep(ctx, 0)
+			done.Clusters, done.ClustersErr = done.Clusters.Plus(some), errors.Join(done.ClustersErr, err)
+		})
+	}
+	if s.Prune != nil {
+		passes = append(passes, func(ctx context.Context) {
+			n, err := s.Prune(ctx)
+			done.Pruned += n
+			if done.PruneMore = err != nil && ctx.Err() != nil; done.PruneMore && n > 0 {
+				return // its time was over at work
+			}
+			done.PruneErr = errors.Join(done.PruneErr, err)
+		})
+	}
+	share(ctx, passes)
+	s.report(ctx, done)
+	return done
+}
+
+// report logs and counts what was done.
+func (s Sweeps) report(ctx context.Context, done Swept) {
+	if s.Analyses != nil {
+		s.Metrics.SweptAnalyses(ctx, done.Analyses, done.AnalysesErr)
+		logAnalyses(ctx, s.Log, done.Analyses, done.AnalysesErr)
+	}
+	if s.Clusters != nil {
+		s.Metrics.SweptClusters(ctx, done.Clusters, done.ClustersErr)
+		LogClusters(ctx, s.Log, done.Clusters, done.ClustersErr)
+	}
+	if done.PruneErr != nil {
+		s.Log.LogAttrs(ctx, slog.LevelWarn, "cannot remove ended locks; the next sweep goes on",
+			slog.Int("removed", done.Pruned), slog.String("err", done.PruneErr.Error()))
+	}
+}
+
+// pass is a kind of work that keeps how far it came, so that it can be cut off and called again.
+type pass func(ctx context.Context)
+
+// share calls passes one after the other, each with its part of the time that is left, and those that were cut off again while there is
+// some. Without a deadline each has as long as it takes.
+func share(ctx context.Context, passes []pass) {
+	deadline, bounded := ctx.Deadline()
+	if !bounded {
+		for _, p := range passes {
+			p(ctx)
+		}
+		return
+	}
+	least := time.Until(deadline) / leastRest
+	for first := true; first || ctx.Err() == nil && time.Until(deadline) > least; first = false {
+		var cut []pass
+		for i, p := range passes {
+			part, cancel := context.WithTimeout(ctx, time.Until(deadline)/time.Duration(len(passes)-i))
+			if p(part); part.Err() != nil {
+				cut = append(cut, p)
+			}
+			cancel()
+		}
+		if passes = cut; len(passes) == 0 {
+			return
+		}
+	}
+}
+
+// logAnalyses writes what a sweep of analyses did.
+func logAnalyses(ctx context.Context, log *slog.Logger, s analysis.Swept, err error) {
+	level, line := slog.LevelInfo, []slog.Attr{
+		slog.Int("stale", s.Stale), slog.Int("requeued", s.Requeued), slog.Int("failed", s.Failed), slog.Int("skipped", s.Skipped),
+		slog.Int("errors", s.Errors), slog.Int("damaged", s.Damaged), slog.Bool("more", s.More),
+	}
+	if err != nil {
+		level, line = slog.LevelError, append(line, slog.String("err", err.Error()))
+	}
+	log.LogAttrs(ctx, level, "sweep", line...)
+}
+
+// LogClusters writes what a sweep of clusters did.
+func LogClusters(ctx context.Context, log *slog.Logger, s placement.Swept, err error) {
+	level, line := slog.LevelInfo, []slog.Attr{
+		slog.Int("clusters", s.Clusters), slog.Int("evicted", s.Evicted), slog.Int("freed", s.Freed), slog.Int("removed", s.Removed),
+		slog.Int("errors", s.Errors), slog.Int("damaged", s.Damaged), slog.Bool("more", s.More),
+	}
+	if err != nil {
+		level, line = slog.LevelError, append(line, slog.String("err", err.Error()))
+	}
+	log.LogAttrs(ctx, level, "sweep of clusters", line...)
+}

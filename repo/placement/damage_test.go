@@ -1,0 +1,143 @@
+package placement_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/placement"
+)
+
+// damage writes a field of a document, as no version of the program does.
+func (w *world) damage(kind, id, field string, v docstore.Value) {
+	w.Helper()
+	k := docstore.Key{Kind: kind, Tenant: "acme/prod", ID: id}
+	must[docstore.Result](w)(w.store.Write(w.Context(), docstore.Write{Key: k, Set: docstore.Doc{field: v}}))
+}
+
+// TestDamagedLeases: leases that cannot be read, first in the list, one more than a page has, and ten times as many, keep no other member from
+// being evicted, by a sweep, a lookup or whoever asks; all that are named are counted, and the first twenty said.
+func TestDamagedLeases(t *testing.T) {
+	for _, n := range []int{1, docstore.MaxLimit - 1, docstore.MaxLimit + 1, 10*docstore.MaxLimit + 1} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			w := newWorld(t)
+			for i := range n {
+				w.damage("placement_member_leases", fmt.Sprintf("a%05d", i), "expires_at", docstore.Int(7))
+			}
+			for i := range 35 { // more than one epoch evicts
+				w.join(fmt.Sprintf("m%02d", i))
+			}
+			bob := w.join("zoe", func(j *placement.Join) { j.TTL = time.Hour })
+			w.clock.Advance(15 * time.Second)
+			w.wantSurvey(placement.Survey{Clusters: 1, Active: 36, Expired: 35, Damaged: n, Imbalance: 36. * 2 / 64})
+			swept, err := w.Sweep(t.Context(), 0)
+			if swept.Evicted != 35 || swept.Errors != n || swept.Damaged != n || !errors.Is(err, docstore.ErrDamaged) ||
+				strings.Count(err.Error(), `"expires_at"`) != min(n, 20) {
+				t.Fatalf("%+v, %v", swept, err)
+			}
+			if p := w.lookup(room("lobby")); p.Placed == nil || p.Placed.Incarnation != bob {
+				t.Errorf("placed %+v", p)
+			}
+		})
+	}
+}
+
+// TestDamagedSeat: a member whose other document cannot be read is not evicted, and those in the same epoch are; a lookup of what they had
+// gets it placed.
+func TestDamagedSeat(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"ann", "bob", "cat"} {
+		w.join(name)
+	}
+	w.damage("placement_members", "bob", "incarnation", docstore.String("7"))
+	w.clock.Advance(15 * time.Second)
+	dead, err := w.Evict(t.Context(), w.cluster)
+	if len(dead) != 2 || dead[0].Member != "ann" || dead[1].Member != "cat" || !errors.Is(err, docstore.ErrDamaged) || !strings.Contains(err.Error(), "bob") {
+		t.Errorf("%v, %v", dead, err)
+	}
+}
+
+// TestDamagedProgress: where the sweep notes how far it came is damaged, and members are evicted all the same.
+func TestDamagedProgress(t *testing.T) {
+	w := newWorld(t)
+	w.join("ann")
+	k := docstore.Key{Kind: "placement_registry", ID: "acme/prod"}
+	must[docstore.Result](w)(w.store.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"rev": docstore.String("x")}}))
+	w.clock.Advance(15 * time.Second)
+	if swept, err := w.Sweep(t.Context(), 0); swept.Evicted != 1 || swept.Damaged != 1 || !errors.Is(err, docstore.ErrDamaged) {
+		t.Errorf("%+v, %v", swept, err)
+	}
+}
+
+// TestListsPassDamage: activations and events that cannot be read are said beside the others, wherever they are on a page.
+func TestListsPassDamage(t *testing.T) {
+	w := newWorld(t)
+	w.join("ann", func(j *placement.Join) { j.TTL = time.Hour })
+	const each = 7
+	for i := range each {
+		w.active(room(fmt.Sprintf("b%d", i)))
+	}
+	for _, prefix := range []string{"a", "b3x", "c"} {
+		for i := range 25 {
+			w.damage(placement.ActivationKind, fmt.Sprintf("room/%s%02d", prefix, i), "token", docstore.String("x"))
+		}
+	}
+	found, damaged := 0, 0
+	for q := (placement.Query{Limit: 10}); ; {
+		snap := must[placement.Snapshot](w)(w.Snapshot(t.Context(), w.cluster, q))
+		found, damaged = found+len(snap.Activations), damaged+len(snap.Damaged)
+		if q.After = snap.Next; snap.Next == "" {
+			break
+		}
+	}
+	if found != each || damaged != 75 {
+		t.Errorf("%d activations and %d damaged ones", found, damaged)
+	}
+
+	events := len(w.events())
+	first := w.events()[0]
+	for i := range 25 {
+		w.damage("placement_events", fmt.Sprintf("%s%02d", first.ID, i), "epoch", docstore.String("x"))
+	}
+	w.clock.Advance(time.Hour) // all are settled
+	found, damaged = 0, 0
+	for after, page := "", (placement.EventPage{Next: "-"}); page.Next != after; {
+		after = page.Next
+		if after == "-" {
+			after = ""
+		}
+		page = must[placement.EventPage](w)(w.Events(t.Context(), w.cluster, after, 10))
+		found, damaged = found+len(page.Events), damaged+len(page.Damaged)
+	}
+	if found != events || damaged != 25 {
+		t.Errorf("%d of %d events, and %d damaged ones", found, events, damaged)
+	}
+}
+
+// TestRetentionPassesDamage: old events and epochs are removed behind more damaged ones than a page has.
+func TestRetentionPassesDamage(t *testing.T) {
+	w := newWorld(t)
+	for i := range 251 {
+		w.damage("placement_events", fmt.Sprintf("1999-01-01T00:00:00.000Z-%03d", i), "at", docstore.Int(7))
+	}
+	for i := range 3 {
+		w.join(fmt.Sprint("m", i), func(j *placement.Join) { j.TTL = time.Hour })
+	}
+	before := len(w.kinds("placement_events"))
+	w.damage("placement_epochs", w.kinds("placement_epochs")[1], "changed_at", docstore.Int(7))
+	for day := range 120 {
+		w.clock.Advance(24 * time.Hour)
+		if _, err := w.Sweep(t.Context(), 0); err != nil && !errors.Is(err, docstore.ErrDamaged) {
+			t.Fatal(day, err)
+		}
+	}
+	if got := len(w.kinds("placement_events")); got >= before {
+		t.Errorf("%d events of %d are there", got, before)
+	}
+	if got := w.kinds("placement_epochs"); len(got) > 2 {
+		t.Errorf("epochs %v are there", got)
+	}
+}
