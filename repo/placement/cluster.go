@@ -47,6 +47,7 @@ type plan struct {
 	cause   string
 
 	members []Member          // of the next epoch
+	grows   bool              // it says more about members than before: then the bounds of a cluster count
 	heir    map[string]string // see [Topology.Next]
 	writes  []docstore.Write  // of seats and leases
 	events  []Event
@@ -88,10 +89,17 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 		if err != nil {
 			return MemberOutcome{}, err
 		}
-		if len(next.Members) > MaxMembers || bodyBytes(writes) > maxBodyBytes {
+		if p.grows && (len(next.Members) > MaxMembers || bodyBytes(writes) > maxBodyBytes) {
+			dead, ends, err := s.evictSome(ctx, c)
+			if err != nil {
+				return MemberOutcome{}, err
+			}
+			if len(dead) > 0 {
+				continue // it was full of members that are dead
+			}
 			return v.rejected(MemberOutcome{
-				Code: ClusterFull, Incarnation: p.outcome.Incarnation,
-				Detail: fmt.Sprintf("a cluster has %d members and %d bytes about them at most", MaxMembers, maxBodyBytes),
+				Code: ClusterFull, Incarnation: p.outcome.Incarnation, RetryAfter: ends,
+				Detail: fmt.Sprintf("a cluster has %d members and %d bytes about them at most, and the leases of all of them last", MaxMembers, maxBodyBytes),
 			}).outcome, nil
 		}
 		if v.head.epoch == 0 {
@@ -202,7 +210,8 @@ func bodyBytes(writes []docstore.Write) int {
 }
 
 // Join makes a member; see [Join]. One read and one write of the store, unless others change the members at the same moment; the first
-// of a cluster is one write more, by which sweeps find it. The codes
+// of a cluster is one write more, by which sweeps find it. Where the cluster is full, members whose leases have ended are evicted, and it is decided
+// again; ClusterFull says when the first lease ends of those that last. The codes
 // of rejections are MemberExists, StaleIncarnation and MemberUnknown (of what it replaces), ClusterDiffers, ClusterFull,
 // RequestIDReused and LateAnswer.
 func (s *Service) Join(ctx context.Context, c Join) (MemberOutcome, error) {
@@ -248,7 +257,7 @@ func (c Join) decide(v *sight) plan {
 	p := plan{
 		outcome: MemberOutcome{Code: OK, Incarnation: born, Status: MemberActive, ExpiresAt: v.at.Add(c.TTL)},
 		cause:   "join of " + c.Member,
-		members: append(without(v.top.Members, c.Member), joined),
+		members: append(without(v.top.Members, c.Member), joined), grows: true,
 	}
 	seat := c.seatWrite(born, found, MemberActive, epoch)
 	joins.Remember(seat.Set, c.request())
@@ -349,7 +358,7 @@ func (c ChangeOffer) decide(v *sight) plan {
 		return v.rejected(o)
 	}
 	p := plan{
-		outcome: o, cause: "offer of " + i.Member, members: slices.Clone(v.top.Members),
+		outcome: o, cause: "offer of " + i.Member, members: slices.Clone(v.top.Members), grows: true,
 		events: []Event{{Member: i, From: string(found.status), To: string(found.status), Reason: "another offer"}},
 	}
 	seat := c.seatWrite(i, found, found.status, v.top.Epoch+1)
@@ -394,33 +403,45 @@ func (s *Service) Evict(ctx context.Context, c Cluster) (evicted []Incarnation, 
 		return nil, err
 	}
 	for {
-		var ended []string
-		for q := (docstore.Query{Kind: leaseKind, Tenant: c.space(), Limit: docstore.MaxLimit}); len(ended) < evictions; {
-			p, err := s.store.List(ctx, q)
-			if err != nil {
-				return evicted, fmt.Errorf("leases of %q: %w", c.Name, err)
-			}
-			for _, e := range p.Entries {
-				l, err := c.leaseOf(e.Key.ID, e.Doc)
-				if err != nil {
-					return evicted, err
-				}
-				if !l.ExpiresAt.IsZero() && !l.held(p.At) && len(ended) < evictions {
-					ended = append(ended, e.Key.ID)
-				}
-			}
-			if q.After = p.Next; p.Next == "" {
-				break
-			}
-		}
-		if len(ended) == 0 {
-			return evicted, nil
-		}
-		dead, err := s.evict(ctx, c, ended)
+		dead, _, err := s.evictSome(ctx, c)
 		if evicted = append(evicted, dead...); err != nil || len(dead) == 0 {
 			return evicted, err
 		}
 	}
+}
+
+// evictSome evicts members whose leases have ended, as many as one epoch can. If it evicts none, next is how long it takes until the first lease
+// ends, 0 if there is none; a store that is not sure of the time can evict none of those that have just ended.
+func (s *Service) evictSome(ctx context.Context, c Cluster) (dead []Incarnation, next time.Duration, err error) {
+	var ended []string
+	for q := (docstore.Query{Kind: leaseKind, Tenant: c.space(), Limit: docstore.MaxLimit}); len(ended) < evictions; {
+		p, err := s.store.List(ctx, q)
+		if err != nil {
+			return nil, 0, fmt.Errorf("leases of %q: %w", c.Name, err)
+		}
+		for _, e := range p.Entries {
+			l, err := c.leaseOf(e.Key.ID, e.Doc)
+			switch {
+			case err != nil:
+				return nil, 0, err
+			case l.ExpiresAt.IsZero(): // it was ended
+			case l.held(p.At):
+				if left := l.ExpiresAt.Sub(p.At); next == 0 || left < next {
+					next = left
+				}
+			case len(ended) < evictions:
+				ended = append(ended, e.Key.ID)
+			}
+		}
+		if q.After = p.Next; p.Next == "" {
+			break
+		}
+	}
+	if len(ended) == 0 {
+		return nil, next, nil
+	}
+	dead, err = s.evict(ctx, c, ended)
+	return dead, time.Second, err
 }
 
 // evict evicts those of the named members whose leases have ended.
