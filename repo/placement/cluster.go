@@ -28,7 +28,7 @@ type sight struct {
 	at     time.Time
 	passed time.Time // by it leases must have ended: earlier than at, on a store that turned out not to be sure of the time
 	head   head      // zero for a cluster without members so far
-	top    *Topology // never nil; of epoch 0 then
+	top    *Topology // never nil; of epoch 0 then, or that of the removal
 	seats  map[string]seat
 	leases map[string]LeaseState
 }
@@ -102,7 +102,7 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 				Detail: fmt.Sprintf("a cluster has %d members and %d bytes about them at most, and the leases of all of them last", MaxMembers, maxBodyBytes),
 			}).outcome, nil
 		}
-		if v.head.epoch == 0 {
+		if v.head.fresh() {
 			switch full, err := s.register(ctx, c); {
 			case err != nil:
 				return MemberOutcome{}, err
@@ -125,6 +125,11 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 				return MemberOutcome{}, fmt.Errorf("cluster %q: %w", c.Name, err)
 			}
 			continue
+		}
+		if v.head.fresh() && s.now().Sub(begin) > maxDelay { // a sweep may have removed the name of a cluster that no one seemed to join
+			if _, err := s.register(ctx, c); err != nil {
+				return MemberOutcome{}, err
+			}
 		}
 		next.At = r.At
 		s.keep(c, next.dated())
@@ -163,6 +168,7 @@ func (s *Service) look(ctx context.Context, c Cluster, partitions int, names []s
 	}
 	if v.top == nil {
 		v.top = NewTopology(partitions)
+		v.top.Epoch = v.head.epoch // of a cluster that was removed: the next epoch is higher
 	}
 	for i, n := range names {
 		if v.seats[n], err = c.seatOf(n, snap.Docs[1+2*i]); err != nil {
@@ -185,13 +191,15 @@ func (s *Service) changeWrites(c Cluster, v *sight, p plan, next *Topology, move
 	head := docstore.Write{Key: c.head(), If: docstore.Absent{}, Set: map[string]docstore.Value{
 		fEpoch: docstore.Int(next.Epoch), fPartitions: docstore.Int(next.Partitions()), fHashVersion: docstore.Int(HashVersion),
 		fChangedAt: docstore.Now,
-	}}
+	}, Unset: []string{fRemoved}}
 	writes := []docstore.Write{head, body}
 	if v.head.epoch > 0 {
 		writes[0].If = docstore.All{
 			docstore.Eq{Field: fEpoch, Value: docstore.Int(v.head.epoch)},
 			docstore.Not{Cond: docstore.LE{Field: fChangedAt, Value: docstore.Now.Add(v.head.changedAt.Sub(v.at) - maxDelay)}},
 		}
+	}
+	if !v.head.fresh() {
 		writes = append(writes, docstore.Write{Key: c.epoch(v.head.epoch), If: docstore.Has{Field: fEpoch}, Keep: keepEpochs})
 	}
 	writes = append(writes, p.writes...)
@@ -245,7 +253,7 @@ func (c Join) decide(v *sight) plan {
 			Code: MemberExists, Incarnation: now, Status: found.status, ExpiresAt: lease.ExpiresAt, RetryAfter: lease.ExpiresAt.Sub(v.passed),
 			Detail: "a member of this name lives: give each process a name of its own",
 		})
-	case v.head.epoch > 0 && c.Partitions != 0 && c.Partitions != v.head.partitions:
+	case !v.head.fresh() && c.Partitions != 0 && c.Partitions != v.head.partitions:
 		return v.rejected(MemberOutcome{Code: ClusterDiffers, Incarnation: now, Detail: fmt.Sprintf(
 			"the cluster was set up with %d partitions, which can never change, not %d", v.head.partitions, c.Partitions)})
 	case c.Replaces.Member != "" && !v.lives(c.Replaces):

@@ -26,6 +26,7 @@ const (
 	StaleIncarnation Code = "STALE_INCARNATION" // the incarnation is not the current one, or has ended
 	ClusterFull      Code = "CLUSTER_FULL"      // the cluster has as many members, or as much about them, as an epoch can hold; MemberOutcome.RetryAfter is when the first lease ends
 	ClusterDiffers   Code = "CLUSTER_DIFFERS"   // the cluster was set up otherwise than the caller asks for
+	ClusterUnknown   Code = "NOT_FOUND"         // there is no such cluster to remove
 	Limit            Code = "PLACEMENT_LIMIT"   // as many identities or clusters as there may be: see [Options]
 	LateAnswer       Code = "LEASE_EXPIRED"     // the lease was over when the store responded
 	RequestIDReused  Code = "REQUEST_ID_REUSED" // the request_id was used for something else, or for what has ended since
