@@ -154,3 +154,38 @@ func TestForceReleaseOfMachineIDs(t *testing.T) {
 		}
 	}
 }
+
+// TestMemoryIsForgotten: a server whose store is in memory says at its start what that means: it leases the same machine IDs again after
+// it was killed. One on a file does not say it, and leases others.
+func TestMemoryIsForgotten(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		store  string
+		warned bool
+	}{{"memory", true}, {"sqlite", false}} {
+		t.Run(c.store, func(t *testing.T) {
+			t.Parallel()
+			args := []string{"--store", c.store}
+			if c.store == "sqlite" {
+				args = append(args, "--data", t.TempDir())
+			}
+			free := func() (left int, log string) {
+				p := start(t, args...)
+				left = 8192 - leased(t, p)
+				for range 4 {
+					fetch(t, http.MethodPost, p.url+"/v1/machine-ids/lease", `{"throughputPerMs":16384}`)
+				}
+				p.kill(t)
+				return left, p.stderr.String()
+			}
+			before, log := free()
+			if got := strings.Contains(log, "Machine IDs are leased again"); got != c.warned {
+				t.Errorf("warned is %v: %s", got, log)
+			}
+			after, _ := free()
+			if forgotten := after == before; forgotten != c.warned {
+				t.Errorf("%d machine IDs were free, and %d after the server was killed", before, after)
+			}
+		})
+	}
+}

@@ -22,12 +22,17 @@ import (
 // openTimeout bounds the wait for a store or a queue at the start.
 const openTimeout = 15 * time.Second
 
+// lostWithMemory is what operators of the store memory must know.
+const lostWithMemory = "the store is in memory: when this process ends, all locks, runs and leases are forgotten. Machine IDs are leased again while their " +
+	"holders go on, so that two of them may make equal IDs. For anything but trials use --store sqlite, which is the default"
+
 // openStore opens the store and makes sure that it responds; where says in words where locks are stored. count asks for what is billed.
 func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, count bool) (store docstore.Store, where string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	switch c.Store {
 	case "memory":
+		log.Warn(lostWithMemory)
 		return docstore.NewMemory(nil), "in memory, until the server ends", nil
 	case "firestore":
 		return openFirestore(ctx, c)

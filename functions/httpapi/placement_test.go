@@ -583,7 +583,7 @@ func TestClusterIsFull(t *testing.T) {
 			continue
 		}
 		a.refuses(t, 409, "CLUSTER_FULL", "")
-		if a.body["retryable"] != true || a.number("epoch") != strconv.Itoa(i) || d.cluster() != before {
+		if a.body["retryable"] != true || a.body["retry_after_ms"] == nil || a.number("epoch") != strconv.Itoa(i) || d.cluster() != before {
 			t.Errorf("%s", a.raw)
 		}
 		return

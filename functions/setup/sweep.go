@@ -36,7 +36,7 @@ func SweepLoop(ctx context.Context, clusters *placement.Service, log *slog.Logge
 		switch {
 		case ctx.Err() != nil || errors.Is(err, docstore.ErrClosed):
 			return
-		case err != nil || some.Evicted+some.Freed+some.Removed > 0:
+		case err != nil || some.Evicted+some.Freed+some.Removed+some.Retired > 0:
 			tasks.LogClusters(ctx, log, some, err)
 		}
 	}

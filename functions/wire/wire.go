@@ -39,8 +39,8 @@ func MemberState(o placement.MemberOutcome) (contracts.MemberState, error) {
 	if o.Code == placement.MemberExists || o.Code == placement.StaleIncarnation {
 		e.Incarnation = o.Incarnation.Number
 	}
-	if o.Code == placement.MemberExists {
-		e.ExpiresAt, e.RetryAfter = o.ExpiresAt, o.RetryAfter
+	if e.RetryAfter = o.RetryAfter; o.Code == placement.MemberExists {
+		e.ExpiresAt = o.ExpiresAt
 	}
 	return contracts.MemberState{}, e
 }

@@ -245,3 +245,15 @@ func (c *Census) RetryAfter(tenant string) time.Duration {
 	}
 	return time.Second
 }
+
+// Removed says that this process removed a document of a tenant.
+func (c *Census) Removed(tenant string) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t := c.tenants[tenant]; t != nil && t.count > 0 {
+		t.count--
+	}
+}

@@ -10,12 +10,17 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
+// morePages is how many pages an acquire reads at once that found the first one full, before it reads all.
+const morePages = 8
+
 // acquire is one call of [Service.Acquire].
 type acquire struct {
 	*Service
 	sv   *service
 	sp   *guarded
 	want int
+
+	looked int // for how many regions of pages the acquire has looked
 }
 
 // grant is what an acquire is about to write, or has written.
@@ -29,15 +34,13 @@ type grant struct {
 }
 
 func (a *acquire) run(ctx context.Context) ([]kazahana.Lease, error) {
-	begin, seen, err := a.anyPage(ctx)
-	if err != nil {
-		return nil, err
-	}
+	begin, seen, err := a.look(ctx)
 	for range maxTries {
-		if !a.enough(seen) {
-			if begin, seen, err = a.see(ctx, geometry.all); err != nil {
-				return nil, err
-			}
+		for err == nil && !a.enough(seen) {
+			begin, seen, err = a.look(ctx)
+		}
+		if err != nil {
+			return nil, err
 		}
 		g, err := a.decide(seen)
 		if err != nil {
@@ -64,8 +67,26 @@ func (a *acquire) run(ctx context.Context) ([]kazahana.Lease, error) {
 	return nil, busy(a.sp, maxTries)
 }
 
-func (a *acquire) anyPage(ctx context.Context) (time.Time, view, error) {
-	return a.see(ctx, func(g geometry) []int { return []int{a.spread(g.pages)} })
+// need is what the acquire looks for.
+func (a *acquire) need(g geometry) need {
+	return need{size: a.sv.size(g), want: a.want, small: a.sp.minSeq - g.unit, large: a.sp.maxSeq - g.unit}
+}
+
+// look reads pages: first one; then, if leases of other sizes are to be spared, some more of the pages that are not; in the end all.
+func (a *acquire) look(ctx context.Context) (time.Time, view, error) {
+	defer func() { a.looked++ }()
+	return a.see(ctx, func(g geometry) []int {
+		n := a.need(g)
+		regions := g.regions(n)
+		switch {
+		case a.looked == 0:
+			return regions[0].some(1, a.spread)
+		case a.looked == 1 && len(regions) > 1 && n.want <= g.perPage(n.size):
+			return append(regions[0].some(morePages-1, a.spread), regions[1].some(1, a.spread)...)
+		default:
+			return g.all()
+		}
+	})
 }
 
 // see reads pages with slots that are small enough for leases of the service, and creates what the space lacks. begin is before
@@ -90,8 +111,9 @@ func (a *acquire) enough(seen view) bool {
 	if len(seen.pages) == seen.g.pages {
 		return true
 	}
+	n := a.need(seen.g)
 	for index, p := range seen.pages {
-		if free, _ := p.runs(index, a.sv.size(seen.g), seen.at); len(free) >= a.want {
+		if free, _ := p.runs(index, n.size, n.size, seen.at); len(free) >= n.want {
 			return true
 		}
 	}
@@ -105,8 +127,8 @@ func (a *acquire) decide(seen view) (grant, error) {
 	if g.created, g.expired, err = a.sv.interval(seen.at); err != nil {
 		return grant{}, err
 	}
-	size := a.sv.size(seen.g)
-	runs, next := choose(seen.pages, size, a.want, seen.at, a.spread)
+	n := a.need(seen.g)
+	runs, next := choose(seen.g, seen.pages, n, seen.at, a.spread)
 	if len(runs) == 0 {
 		return grant{}, &kazahana.ExhaustedError{RetryAfter: time.Duration(next-seen.at) * time.Millisecond}
 	}
@@ -119,7 +141,7 @@ func (a *acquire) decide(seen view) (grant, error) {
 		for to < len(runs) && runs[to].page == index {
 			to++
 		}
-		after := seen.pages[index].grant(runs[from:to], g.secrets[from:to], size, a.sv.ServiceID, g.created, g.expired)
+		after := seen.pages[index].grant(runs[from:to], g.secrets[from:to], n.size, a.sv.ServiceID, g.created, g.expired)
 		g.pages = append(g.pages, index)
 		g.writes = append(g.writes, after.write(a.sp.page(index)))
 	}
@@ -145,7 +167,8 @@ func (a *acquire) isOwn(g grant, r docstore.Result) (bool, error) {
 // read. Several documents are read again, and one that was deleted is looked at as any that is missing.
 func (a *acquire) again(ctx context.Context, g grant, r docstore.Result, sent time.Time) (time.Time, view, error) {
 	if len(g.writes) > 1 || r.Docs[0] == nil {
-		return a.anyPage(ctx)
+		a.looked = 0
+		return a.look(ctx)
 	}
 	p, err := pageOf(g.g, g.writes[0].Key, r.Docs[0])
 	if err != nil {

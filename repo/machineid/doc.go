@@ -41,6 +41,14 @@
 // to one read of all pages, after which it is known where they are, or that there are none: then the error says when the
 // next one becomes free.
 //
+// # Leases of several sizes
+//
+// Where leases of a space have several sizes, small ones must not take a part of everything that a large one needs whole. In a page, a
+// lease goes into the smallest aligned gap that holds it, and among equal ones into that which has been free for longest. Among pages, the
+// largest leases of the space begin at one end and all others at the other: an acquire reads a page of its half, then some
+// more of its half and one beyond, then all. Only where no such page has space does it take another, so a lease is always granted while
+// a free aligned group of units exists.
+//
 // # Missing documents
 //
 // Documents are never deleted, because notBefore lives in them. The first acquire of a space creates all its pages, and then the

@@ -80,7 +80,7 @@ func (sp *guarded) occupancy(seen view) Occupancy {
 	next := int64(0)
 	for index, p := range seen.pages {
 		p = p.fit(size)
-		free, n := p.runs(index, size, seen.at)
+		free, n := p.runs(index, size, size, seen.at)
 		o.Free += len(free)
 		if n != 0 && (next == 0 || n < next) {
 			next = n

@@ -35,6 +35,14 @@ func newGeometry(l kazahana.Layout, unit int) geometry {
 
 func (g geometry) units() int { return g.pages * g.slots }
 
+// perPage is how many leases of a size a page holds.
+func (g geometry) perPage(size int) int {
+	if size < 0 {
+		return g.slots << -size
+	}
+	return g.slots >> size
+}
+
 // blank is a page without leases, of which all is free from a time on.
 func (g geometry) blank(free int64) page {
 	p := page{notBefore: make([]int64, g.slots)}

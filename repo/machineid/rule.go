@@ -13,25 +13,116 @@ import (
 // run is an aligned group of slots that one lease can take.
 type run struct {
 	page, slot int
-	split      int   // of the page
-	since      int64 // from when on it is free: the latest notBefore of its slots, in Unix milliseconds
+	split      int // of the page
 }
 
-// runs are the groups of slots of a page that leases of a size can take at the time now, free for longest first; and the
-// earliest time at which another one becomes free without a release, 0 if there is none. The size fits the page.
-func (p page) runs(index, size int, now int64) (free []run, next int64) {
+// need is what an acquire looks for, and how to leave space for others.
+type need struct {
+	size, want   int
+	small, large int // the smallest and the largest size of leases in the space
+}
+
+// runs are the groups of slots of a page that leases of a size can take at the time now; and the earliest time at which another one
+// becomes free without a release, 0 if there is none. The size fits the page.
+//
+// They come in the order in which they are to be taken: those in the smallest aligned gaps first, so that what larger leases can take
+// stays whole, up to the size large; and among equal gaps those that are free for longest. Any number of them, from the first on, leaves
+// gaps as large as can be. Where all leases have one size, only the time counts.
+func (p page) runs(index, size, large int, now int64) (free []run, next int64) {
 	bits := size + p.split
-	for slot := 0; slot < len(p.notBefore); slot += 1 << bits {
-		since := slices.Max(p.notBefore[slot : slot+1<<bits])
-		switch {
-		case since <= now:
-			free = append(free, run{page: index, slot: slot, split: p.split, since: since})
-		case next == 0 || since < next:
-			next = since
+	// since has from when on each aligned block is free: the latest notBefore of its slots. Blocks of a level are twice those before it.
+	since := [][]int64{make([]int64, len(p.notBefore)>>bits)}
+	for i := range since[0] {
+		since[0][i] = slices.Max(p.notBefore[i<<bits : (i+1)<<bits])
+		if at := since[0][i]; at > now && (next == 0 || at < next) {
+			next = at
 		}
 	}
-	slices.SortStableFunc(free, func(a, b run) int { return cmp.Compare(a.since, b.since) })
+	for below := since[0]; len(since) <= large-size && len(below) > 1; below = since[len(since)-1] {
+		level := make([]int64, len(below)/2)
+		for i := range level {
+			level[i] = max(below[2*i], below[2*i+1])
+		}
+		since = append(since, level)
+	}
+	type block struct{ level, at int }
+	var gaps []block // free blocks that are part of no larger one
+	var find func(level, at int)
+	find = func(level, at int) {
+		switch {
+		case since[level][at] <= now:
+			gaps = append(gaps, block{level, at})
+		case level > 0:
+			find(level-1, 2*at)
+			find(level-1, 2*at+1)
+		}
+	}
+	for at := range since[len(since)-1] {
+		find(len(since)-1, at)
+	}
+	slices.SortStableFunc(gaps, func(a, b block) int {
+		return cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(since[a.level][a.at], since[b.level][b.at]))
+	})
+	// A half is used up before the other one is begun.
+	var take func(level, at int)
+	take = func(level, at int) {
+		if level == 0 {
+			free = append(free, run{page: index, slot: at << bits, split: p.split})
+			return
+		}
+		one, other := 2*at, 2*at+1
+		if since[level-1][other] < since[level-1][one] {
+			one, other = other, one
+		}
+		take(level-1, one)
+		take(level-1, other)
+	}
+	for _, g := range gaps {
+		take(g.level, g.at)
+	}
 	return free, next
+}
+
+// span is a range of pages: from from on, before to.
+type span struct{ from, to int }
+
+// some are pages of the range, beginning at a random one.
+func (s span) some(n int, spread func(n int) int) []int {
+	size := s.to - s.from
+	begin := spread(size)
+	pages := make([]int, min(n, size))
+	for i := range pages {
+		pages[i] = s.from + (begin+i)%size
+	}
+	return pages
+}
+
+// regions are the pages in which leases of a size are looked for one after the other, before all pages are. The largest leases of a space
+// and the smaller ones begin at different ends: if either takes less than half of the space, the pages of the other end stay whole.
+// Where all leases have one size, all pages are alike.
+func (g geometry) regions(n need) []span {
+	half, quarter := g.pages/2, g.pages/4
+	switch {
+	case n.small == n.large || half == 0:
+		return []span{{0, g.pages}}
+	case quarter == 0 && n.size < n.large:
+		return []span{{0, half}}
+	case quarter == 0:
+		return []span{{half, g.pages}}
+	case n.size < n.large:
+		return []span{{0, half}, {half, half + quarter}}
+	default:
+		return []span{{half, g.pages}, {quarter, half}}
+	}
+}
+
+// rank is which of the regions a page is in.
+func rank(regions []span, page int) int {
+	i := slices.IndexFunc(regions, func(s span) bool { return page >= s.from && page < s.to })
+	if i < 0 {
+		return len(regions)
+	}
+	return i
 }
 
 // grant is the page after leases of a size and of the interval [created, expired) for the free runs. Leases that have run
@@ -98,53 +189,61 @@ func (p page) taken(slot, bits int, now int64) bool {
 	})
 }
 
-// choose picks want free runs: all of them in one page if there is such a page, else in as few as hold them. With fewer
-// free than wanted it picks one, so that the last ones go to callers that have none. If none is free it picks none, and next
+// choose picks free runs, as many as are needed: all of them in one page if there is such a page, else in as few as hold them. With
+// fewer free than wanted it picks one, so that the last ones go to callers that have none. If none is free it picks none, and next
 // is when one will be, in Unix milliseconds. spread draws a number below n.
-func choose(pages map[int]page, size, want int, now int64, spread func(n int) int) (picked []run, next int64) {
+func choose(g geometry, pages map[int]page, n need, now int64, spread func(n int) int) (picked []run, next int64) {
 	type candidate struct {
-		index int
-		free  []run
+		index, rank int
+		free        []run
 	}
+	regions := g.regions(n)
 	var candidates, enough []candidate
-	total, roomy := 0, 0
+	total := 0
 	for index, p := range pages {
-		free, n := p.runs(index, size, now)
-		if n != 0 && (next == 0 || n < next) {
-			next = n
+		free, at := p.runs(index, n.size, n.large, now)
+		if at != 0 && (next == 0 || at < next) {
+			next = at
 		}
 		if len(free) == 0 {
 			continue
 		}
-		c := candidate{index, free}
+		c := candidate{index, rank(regions, index), free}
 		candidates = append(candidates, c)
 		total += len(free)
-		if len(free) >= want {
+		if len(free) >= n.want {
 			enough = append(enough, c)
-			roomy += len(free)
 		}
 	}
 	// Map order is random; sort so that spread alone decides.
-	byIndex := func(a, b candidate) int { return cmp.Compare(a.index, b.index) }
-	slices.SortFunc(candidates, byIndex)
-	slices.SortFunc(enough, byIndex)
+	inOrder := func(a, b candidate) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.index, b.index)) }
+	slices.SortFunc(candidates, inOrder)
+	slices.SortFunc(enough, inOrder)
 	switch {
 	case total == 0:
 		return nil, next
-	case len(enough) == 0 && total >= want:
+	case len(enough) == 0 && total >= n.want:
 		// The emptiest pages first: the fewer documents change together, the fewer conflicts.
 		slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(len(b.free), len(a.free)) })
 		for _, c := range candidates[:min(len(candidates), docstore.MaxWrites)] {
-			picked = append(picked, c.free[:min(len(c.free), want-len(picked))]...)
+			picked = append(picked, c.free[:min(len(c.free), n.want-len(picked))]...)
 		}
-		if len(picked) == want {
+		if len(picked) == n.want {
 			return picked, next
 		}
 	}
+	want := n.want
 	if len(enough) == 0 {
-		want, enough, roomy = 1, candidates, total
+		want, enough = 1, candidates
+		slices.SortFunc(enough, inOrder)
 	}
-	// A page by its share of what is free: concurrent callers spread over the pages, and fill them evenly.
+	// A page of the first region that has one, by its share of what is free there: concurrent callers spread over the pages, and fill
+	// them evenly.
+	roomy := 0
+	enough = slices.DeleteFunc(enough, func(c candidate) bool { return c.rank > enough[0].rank })
+	for _, c := range enough {
+		roomy += len(c.free)
+	}
 	at := spread(roomy)
 	for _, c := range enough {
 		if at -= len(c.free); at < 0 {

@@ -78,7 +78,7 @@ func TestWriteAgreesWithDecide(t *testing.T) {
 		p = p.fit(-rapid.IntRange(0, splitBits).Draw(t, "parts")) // for leases of a part of a unit
 		var after page
 		if rapid.Bool().Draw(t, "grant") {
-			free, _ := p.runs(0, bits-p.split, now)
+			free, _ := p.runs(0, bits-p.split, bits-p.split, now)
 			if len(free) == 0 {
 				return
 			}
@@ -143,7 +143,7 @@ func TestUnitsThatAreSplit(t *testing.T) {
 		t.Errorf("%+v, want %+v", fine.held, want)
 	}
 	// More names than a byte counts.
-	free, _ := fine.runs(0, -splitBits, 3000)
+	free, _ := fine.runs(0, -splitBits, -splitBits, 3000)
 	for i, r := range free[:300] {
 		fine = fine.grant([]run{r}, []secret{signed(byte(i))}, -splitBits, fmt.Sprint("service ", i), 3000, 4000)
 	}
@@ -156,7 +156,7 @@ func TestUnitsThatAreSplit(t *testing.T) {
 // TestPageThatIsDamaged: what no rule wrote is rejected, and named.
 func TestPageThatIsDamaged(t *testing.T) {
 	good := func() docstore.Doc {
-		free, _ := page{notBefore: make([]int64, 8)}.runs(0, 0, 1000)
+		free, _ := page{notBefore: make([]int64, 8)}.runs(0, 0, 0, 1000)
 		return stored(page{notBefore: make([]int64, 8)}.grant(free[:1], []secret{signed(1)}, 0, "ids", 1000, 2000))
 	}
 	lease := func(slot, bits, name byte) docstore.Bytes {
@@ -271,7 +271,7 @@ func TestChoose(t *testing.T) {
 		{"the run that is free for longest", map[int]page{0: with(10, 0, 0, 0, 5, 5, 30, 0)}, 1, 2, first, "0:2 0:4", 0},
 		{"no aligned run", map[int]page{0: with(2000, 0, 0, 1800, 0, 1500, 1600, 0)}, 1, 1, first, "", 1500},
 	} {
-		picked, next := choose(c.pages, c.bits, c.want, now, c.spread)
+		picked, next := choose(geometry{pages: len(c.pages), slots: len(c.pages[0].notBefore)}, c.pages, alike(c.bits, c.want), now, c.spread)
 		var got []string
 		for _, r := range picked {
 			got = append(got, fmt.Sprintf("%d:%d", r.page, r.slot))
@@ -441,7 +441,7 @@ func schedule(proto protocol, steps []step) error {
 				}
 				continue
 			}
-			picked, _ := choose(map[int]page{0: p}, 0, 1, now, func(int) int { return 0 })
+			picked, _ := choose(small, map[int]page{0: p}, alike(0, 1), now, func(int) int { return 0 })
 			if len(picked) == 0 {
 				continue
 			}
@@ -502,7 +502,7 @@ func TestReuseDistance(t *testing.T) {
 	acquire := func() {
 		now++
 		index := r.IntN(g.pages)
-		picked, _ := choose(map[int]page{index: pages[index]}, 0, 1, now, r.IntN)
+		picked, _ := choose(g, map[int]page{index: pages[index]}, alike(0, 1), now, r.IntN)
 		if len(picked) == 0 {
 			t.Fatal("a page is full at half occupancy")
 		}
@@ -573,10 +573,78 @@ func FuzzPage(f *testing.F) {
 			return
 		}
 		for bits := range 3 {
-			picked, _ := choose(map[int]page{0: p}, bits, 1, 1000, func(int) int { return 0 })
+			picked, _ := choose(small, map[int]page{0: p}, need{size: bits, want: 1, large: 2}, 1000, func(int) int { return 0 })
 			for _, r := range picked {
 				p.grant([]run{r}, []secret{{}}, bits, "ids", 1000, 2000).write(pageKey)
 			}
 		}
 	})
+}
+
+// alike is what an acquire needs where all leases have one size.
+func alike(size, want int) need { return need{size: size, want: want, small: size, large: size} }
+
+// TestBestFit: whatever number of leases a page grants, it keeps as many free blocks of each larger size as it can: blocks are begun only
+// when there is no smaller gap left.
+func TestBestFit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := genPage.Draw(t, "page")
+		p = p.fit(-rapid.IntRange(0, 2).Draw(t, "parts"))
+		now := rapid.Int64Range(990, 1010).Draw(t, "now")
+		bits, large := rapid.IntRange(0, 2).Draw(t, "bits"), rapid.IntRange(0, 3).Draw(t, "large")
+		large = max(bits, large)
+		free, _ := p.runs(0, bits-p.split, large-p.split, now)
+		whole := func(bits int) (n int) {
+			for at := 0; at < len(p.notBefore); at += 1 << bits {
+				if slices.Max(p.notBefore[at:at+1<<bits]) <= now {
+					n++
+				}
+			}
+			return n
+		}
+		if len(free) != whole(bits) {
+			t.Fatalf("%d runs, and %d are free", len(free), whole(bits))
+		}
+		before := make([]int, large+1)
+		for level := range before {
+			before[level] = whole(level)
+		}
+		for n, r := range free {
+			if now < slices.Max(p.notBefore[r.slot:r.slot+1<<bits]) || r.slot&(1<<bits-1) != 0 {
+				t.Fatalf("the run at %d is not free and aligned", r.slot)
+			}
+			for slot := r.slot; slot < r.slot+1<<bits; slot++ {
+				p.notBefore[slot] = now + 1
+			}
+			for level := bits; level <= large; level++ {
+				each := 1 << (level - bits) // leases in a block
+				outside := before[bits] - before[level]*each
+				want := before[level] - (max(0, n+1-outside)+each-1)/each
+				if got := whole(level); got != want {
+					t.Fatalf("after %d leases %d blocks of %d slots are free, and %d could be", n+1, got, 1<<level, want)
+				}
+			}
+		}
+	})
+}
+
+// TestRegions: sizes begin at different ends of a space, and every page has a rank.
+func TestRegions(t *testing.T) {
+	for _, c := range []struct {
+		pages, size, small, large int
+		want                      string
+	}{
+		{64, 0, 0, 0, "[{0 64}]"}, {64, 0, 0, 4, "[{0 32} {32 48}]"}, {64, 3, 0, 4, "[{0 32} {32 48}]"}, {64, 4, 0, 4, "[{32 64} {16 32}]"},
+		{1, 0, 0, 4, "[{0 1}]"}, {2, 0, 0, 4, "[{0 1}]"}, {2, 4, 0, 4, "[{1 2}]"}, {4, 0, -2, 4, "[{0 2} {2 3}]"},
+	} {
+		got := geometry{pages: c.pages}.regions(need{size: c.size, small: c.small, large: c.large})
+		if fmt.Sprint(got) != c.want {
+			t.Errorf("%d pages, size %d of %d to %d: %v, want %s", c.pages, c.size, c.small, c.large, got, c.want)
+		}
+		for page := range c.pages {
+			if r := rank(got, page); r < 0 || r > len(got) {
+				t.Errorf("page %d has the rank %d", page, r)
+			}
+		}
+	}
 }

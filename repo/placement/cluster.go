@@ -29,7 +29,7 @@ type sight struct {
 	at     time.Time
 	passed time.Time // by it leases must have ended: earlier than at, on a store that turned out not to be sure of the time
 	head   head      // zero for a cluster without members so far
-	top    *Topology // never nil; of epoch 0 then
+	top    *Topology // never nil; of epoch 0 then, or that of the removal
 	seats  map[string]seat
 	leases map[string]LeaseState
 }
@@ -48,6 +48,7 @@ type plan struct {
 	cause   string
 
 	members []Member          // of the next epoch
+	grows   bool              // it says more about members than before: then the bounds of a cluster count
 	heir    map[string]string // see [Topology.Next]
 	writes  []docstore.Write  // of seats and leases
 	events  []Event
@@ -89,13 +90,20 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 		if err != nil {
 			return MemberOutcome{}, err
 		}
-		if len(next.Members) > MaxMembers || bodyBytes(writes) > maxBodyBytes {
+		if p.grows && (len(next.Members) > MaxMembers || bodyBytes(writes) > maxBodyBytes) {
+			made, err := s.evictEnded(ctx, c, 1)
+			if err != nil {
+				return MemberOutcome{}, err
+			}
+			if len(made.evicted) > 0 {
+				continue // it was full of members that are dead
+			}
 			return v.rejected(MemberOutcome{
-				Code: ClusterFull, Incarnation: p.outcome.Incarnation,
-				Detail: fmt.Sprintf("a cluster has %d members and %d bytes about them at most", MaxMembers, maxBodyBytes),
+				Code: ClusterFull, Incarnation: p.outcome.Incarnation, RetryAfter: made.next,
+				Detail: fmt.Sprintf("a cluster has %d members and %d bytes about them at most, and the leases of all of them last", MaxMembers, maxBodyBytes),
 			}).outcome, nil
 		}
-		if v.head.epoch == 0 {
+		if v.head.fresh() {
 			switch full, err := s.register(ctx, c); {
 			case err != nil:
 				return MemberOutcome{}, err
@@ -118,6 +126,11 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 				return MemberOutcome{}, fmt.Errorf("cluster %q: %w", c.Name, err)
 			}
 			continue
+		}
+		if v.head.fresh() && s.now().Sub(begin) > maxDelay { // a sweep may have removed the name of a cluster that no one seemed to join
+			if _, err := s.register(ctx, c); err != nil {
+				return MemberOutcome{}, err
+			}
 		}
 		next.At = r.At
 		s.keep(c, next.dated())
@@ -156,6 +169,7 @@ func (s *Service) look(ctx context.Context, c Cluster, partitions int, names []s
 	}
 	if v.top == nil {
 		v.top = NewTopology(partitions)
+		v.top.Epoch = v.head.epoch // of a cluster that was removed: the next epoch is higher
 	}
 	for i, n := range names {
 		if v.seats[n], err = c.seatOf(n, snap.Docs[1+2*i]); err != nil {
@@ -178,13 +192,15 @@ func (s *Service) changeWrites(c Cluster, v *sight, p plan, next *Topology, move
 	head := docstore.Write{Key: c.head(), If: docstore.Absent{}, Set: map[string]docstore.Value{
 		fEpoch: docstore.Int(next.Epoch), fPartitions: docstore.Int(next.Partitions()), fHashVersion: docstore.Int(HashVersion),
 		fChangedAt: docstore.Now,
-	}}
+	}, Unset: []string{fRemoved}}
 	writes := []docstore.Write{head, body}
 	if v.head.epoch > 0 {
 		writes[0].If = docstore.All{
 			docstore.Eq{Field: fEpoch, Value: docstore.Int(v.head.epoch)},
 			docstore.Not{Cond: docstore.LE{Field: fChangedAt, Value: docstore.Now.Add(v.head.changedAt.Sub(v.at) - maxDelay)}},
 		}
+	}
+	if !v.head.fresh() {
 		writes = append(writes, docstore.Write{Key: c.epoch(v.head.epoch), If: docstore.Has{Field: fEpoch}, Keep: keepEpochs})
 	}
 	writes = append(writes, p.writes...)
@@ -203,7 +219,8 @@ func bodyBytes(writes []docstore.Write) int {
 }
 
 // Join makes a member; see [Join]. One read and one write of the store, unless others change the members at the same moment; the first
-// of a cluster is one write more, by which sweeps find it. The codes
+// of a cluster is one write more, by which sweeps find it. Where the cluster is full, members whose leases have ended are evicted, and it is decided
+// again; ClusterFull says when the first lease ends of those that last. The codes
 // of rejections are MemberExists, StaleIncarnation and MemberUnknown (of what it replaces), ClusterDiffers, ClusterFull,
 // RequestIDReused and LateAnswer.
 func (s *Service) Join(ctx context.Context, c Join) (MemberOutcome, error) {
@@ -237,7 +254,7 @@ func (c Join) decide(v *sight) plan {
 			Code: MemberExists, Incarnation: now, Status: found.status, ExpiresAt: lease.ExpiresAt, RetryAfter: lease.ExpiresAt.Sub(v.passed),
 			Detail: "a member of this name lives: give each process a name of its own",
 		})
-	case v.head.epoch > 0 && c.Partitions != 0 && c.Partitions != v.head.partitions:
+	case !v.head.fresh() && c.Partitions != 0 && c.Partitions != v.head.partitions:
 		return v.rejected(MemberOutcome{Code: ClusterDiffers, Incarnation: now, Detail: fmt.Sprintf(
 			"the cluster was set up with %d partitions, which can never change, not %d", v.head.partitions, c.Partitions)})
 	case c.Replaces.Member != "" && !v.lives(c.Replaces):
@@ -249,7 +266,7 @@ func (c Join) decide(v *sight) plan {
 	p := plan{
 		outcome: MemberOutcome{Code: OK, Incarnation: born, Status: MemberActive, ExpiresAt: v.at.Add(c.TTL)},
 		cause:   "join of " + c.Member,
-		members: append(without(v.top.Members, c.Member), joined),
+		members: append(without(v.top.Members, c.Member), joined), grows: true,
 	}
 	seat := c.seatWrite(born, found, MemberActive, epoch)
 	joins.Remember(seat.Set, c.request())
@@ -350,7 +367,7 @@ func (c ChangeOffer) decide(v *sight) plan {
 		return v.rejected(o)
 	}
 	p := plan{
-		outcome: o, cause: "offer of " + i.Member, members: slices.Clone(v.top.Members),
+		outcome: o, cause: "offer of " + i.Member, members: slices.Clone(v.top.Members), grows: true,
 		events: []Event{{Member: i, From: string(found.status), To: string(found.status), Reason: "another offer"}},
 	}
 	seat := c.seatWrite(i, found, found.status, v.top.Epoch+1)
@@ -395,38 +412,61 @@ func (s *Service) Evict(ctx context.Context, c Cluster) (evicted []Incarnation, 
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	evicted, damaged, err := s.evictAll(ctx, c)
-	return evicted, errors.Join(err, damaged.err())
+	done, err := s.evictEnded(ctx, c, MaxMembers)
+	return done.evicted, errors.Join(err, done.damaged.err())
 }
 
-// evictAll is [Service.Evict]. It goes through the leases once: what could not be evicted, because a heartbeat came first or its document is
-// damaged, keeps none behind it.
-func (s *Service) evictAll(ctx context.Context, c Cluster) (evicted []Incarnation, damaged troubles, err error) {
+// evicted is what became of a pass over the leases of a cluster.
+type evicted struct {
+	evicted []Incarnation
+	damaged troubles
+
+	// next is how long it takes until the first lease of another member ends, 0 if there is none. A store that is not sure of the time can
+	// evict none of those that have just ended: then it is a second.
+	next time.Duration
+}
+
+// evictEnded goes through the leases once and evicts members whose leases have ended, until it has evicted enough of them. What could not be
+// evicted, because a heartbeat came first or its document is damaged, keeps none behind it.
+func (s *Service) evictEnded(ctx context.Context, c Cluster, enough int) (done evicted, err error) {
 	for q := (docstore.Query{Kind: leaseKind, Tenant: c.space(), Limit: docstore.MaxLimit}); ; {
 		p, err := s.store.List(ctx, q)
 		if err != nil {
-			return evicted, damaged, fmt.Errorf("leases of %q: %w", c.Name, err)
+			return done, fmt.Errorf("leases of %q: %w", c.Name, err)
 		}
-		damaged.addAll(p.Damaged)
+		done.damaged.addAll(p.Damaged)
 		var ended []string
 		for _, e := range p.Entries {
 			l, err := c.leaseOf(e.Key.ID, e.Doc)
 			switch {
 			case err != nil:
-				damaged.add(err)
-			case !l.ExpiresAt.IsZero() && !l.held(p.At):
+				done.damaged.add(err)
+			case l.ExpiresAt.IsZero(): // it was ended
+			case l.held(p.At):
+				done.comes(l.ExpiresAt.Sub(p.At))
+			default:
 				ended = append(ended, e.Key.ID)
 			}
 		}
 		for names := range slices.Chunk(ended, evictions) {
-			dead, err := s.evictEach(ctx, c, names, &damaged)
-			if evicted = append(evicted, dead...); err != nil {
-				return evicted, damaged, err
+			dead, err := s.evictEach(ctx, c, names, &done.damaged)
+			if done.evicted = append(done.evicted, dead...); err != nil || len(done.evicted) >= enough {
+				return done, err
+			}
+			if len(dead) < len(names) {
+				done.comes(time.Second)
 			}
 		}
 		if q.After = p.Next; p.Next == "" {
-			return evicted, damaged, nil
+			return done, nil
 		}
+	}
+}
+
+// comes notes that a lease ends in a while.
+func (e *evicted) comes(in time.Duration) {
+	if e.next == 0 || in < e.next {
+		e.next = in
 	}
 }
 

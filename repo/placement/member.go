@@ -69,12 +69,17 @@ type head struct {
 	partitions  int
 	hashVersion int64
 	changedAt   time.Time
+	removed     int64 // the epoch that the cluster was removed from; 0 if it was not, or lives again
 }
+
+// fresh reports whether the next epoch is the first of a cluster.
+func (h head) fresh() bool { return h.epoch == 0 || h.removed > 0 }
 
 func (c Cluster) headOf(d docstore.Doc) (head, error) {
 	r := rule.Read(c.head(), d)
 	h := head{
 		epoch: r.Number(fEpoch), partitions: int(r.Number(fPartitions)), hashVersion: r.Number(fHashVersion), changedAt: r.Time(fChangedAt),
+		removed: r.Number(fRemoved),
 	}
 	if r.Err() == nil && (h.epoch < 1 || checkPartitions(h.partitions) != nil) {
 		r.Fail(fEpoch, "an epoch, or its number of partitions is not one")

@@ -24,8 +24,9 @@ const (
 	MemberExists     Code = "MEMBER_EXISTS"     // a member of that name lives: Outcome.RetryAfter is when its lease ends, if it does nothing
 	MemberUnknown    Code = "MEMBER_UNKNOWN"    // there is no member of that name
 	StaleIncarnation Code = "STALE_INCARNATION" // the incarnation is not the current one, or has ended
-	ClusterFull      Code = "CLUSTER_FULL"      // the cluster has as many members, or as much about them, as an epoch can hold
+	ClusterFull      Code = "CLUSTER_FULL"      // the cluster has as many members, or as much about them, as an epoch can hold; MemberOutcome.RetryAfter is when the first lease ends
 	ClusterDiffers   Code = "CLUSTER_DIFFERS"   // the cluster was set up otherwise than the caller asks for
+	ClusterUnknown   Code = "NOT_FOUND"         // there is no such cluster to remove
 	Limit            Code = "PLACEMENT_LIMIT"   // as many identities or clusters as there may be: see [Options]
 	LateAnswer       Code = "LEASE_EXPIRED"     // the lease was over when the store responded
 	RequestIDReused  Code = "REQUEST_ID_REUSED" // the request_id was used for something else, or for what has ended since
@@ -62,6 +63,6 @@ type MemberOutcome struct {
 	Epoch      int64         // that the command began, or the current one
 	Moved      int           // partitions that changed hands with the epoch
 	At         time.Time     // the store's time of the decision
-	RetryAfter time.Duration // for MemberExists
+	RetryAfter time.Duration // for MemberExists and ClusterFull
 	Detail     string        // a sentence for people, may be empty
 }

@@ -743,10 +743,8 @@ func TestLapsedLock(t *testing.T) {
 	}
 }
 
-// TestClusterFull: a cluster takes no more members than the document of an epoch can hold, says so, and goes on.
-func TestClusterFull(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
+// heavy is an offer that has everything that an offer can have, so that few members fill a cluster.
+func heavy() placement.Offer {
 	offer := placement.Offer{Labels: map[string]string{}}
 	for n := range placement.MaxKinds {
 		offer.Kinds = append(offer.Kinds, fmt.Sprintf("k%0*d", placement.MaxKindBytes-1, n))
@@ -754,9 +752,17 @@ func TestClusterFull(t *testing.T) {
 	for n := range placement.MaxLabels {
 		offer.Labels[fmt.Sprintf("%0*d", placement.MaxLabelKeyBytes, n)] = strings.Repeat("v", placement.MaxLabelValueBytes)
 	}
+	return offer
+}
+
+// TestClusterFull: a cluster takes no more members than the document of an epoch can hold, says until when, and goes on. Members that drain
+// or leave are never in the way of it.
+func TestClusterFull(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
 	join := func(n int) placement.MemberOutcome {
 		return must[placement.MemberOutcome](w)(w.Join(t.Context(), placement.Join{
-			Cluster: w.cluster, Member: fmt.Sprint("member-", n), RequestID: "j", TTL: time.Hour, Offer: offer,
+			Cluster: w.cluster, Member: fmt.Sprint("member-", n), RequestID: "j", TTL: time.Hour - time.Duration(n)*time.Second, Offer: heavy(),
 		}))
 	}
 	n := 0
@@ -768,6 +774,58 @@ func TestClusterFull(t *testing.T) {
 	if o.Code != placement.ClusterFull || n < 40 || len(before.Members) != n || o.Epoch != before.Epoch {
 		t.Fatalf("%d members: %+v", n, o)
 	}
+	if want := time.Hour - time.Duration(n-1)*time.Second; o.RetryAfter != want {
+		t.Errorf("retry after %v, want %v: when the first lease ends", o.RetryAfter, want)
+	}
+	offered := must[placement.MemberOutcome](w)(w.ChangeOffer(t.Context(), placement.ChangeOffer{
+		Cluster: w.cluster, Incarnation: before.Members[0].Incarnation, RequestID: "o", Address: strings.Repeat("a", placement.MaxAddressBytes), Offer: heavy(),
+	}))
+	for i := 1; offered.Code == placement.OK && i < n; i++ { // until there is no room for another byte
+		offered = must[placement.MemberOutcome](w)(w.ChangeOffer(t.Context(), placement.ChangeOffer{
+			Cluster: w.cluster, Incarnation: before.Members[i].Incarnation, RequestID: "o", Address: strings.Repeat("a", placement.MaxAddressBytes), Offer: heavy(),
+		}))
+	}
+	w.want(offered.Code, placement.ClusterFull)
+	for _, m := range before.Members {
+		w.want(must[placement.MemberOutcome](w)(w.DrainMember(t.Context(), w.cluster, m.Incarnation)).Code, placement.OK)
+	}
 	must[placement.MemberOutcome](w)(w.Leave(t.Context(), w.cluster, before.Members[0].Incarnation))
+	must[placement.MemberOutcome](w)(w.Leave(t.Context(), w.cluster, before.Members[1].Incarnation))
 	w.want(join(n).Code, placement.OK)
+}
+
+// TestClusterFullOfTheDead: members whose leases have ended keep no other from joining, whether few of them fill the cluster or many. The join
+// evicts as many as it needs, and what it does costs nothing while there is room.
+func TestClusterFullOfTheDead(t *testing.T) {
+	t.Parallel()
+	for name, offer := range map[string]placement.Offer{"bytes": heavy(), "members": {Kinds: []string{"room"}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			join := func(member string) placement.MemberOutcome {
+				return must[placement.MemberOutcome](w)(w.Join(t.Context(), placement.Join{
+					Cluster: w.cluster, Member: member, RequestID: "j", TTL: 30 * time.Second, Offer: offer, Partitions: placement.MinPartitions,
+				}))
+			}
+			w.want(join("first").Code, placement.OK)
+			w.store.took()
+			w.want(join("second").Code, placement.OK)
+			if got := w.store.took(); got != [2]int{1, 1} {
+				t.Errorf("a join with room: %v reads and writes", got)
+			}
+			n := 2
+			for ; join(fmt.Sprint("restart-", n)).Code == placement.OK; n++ {
+				w.clock.Advance(time.Millisecond) // a process that crashes as it starts
+			}
+			w.clock.Advance(time.Minute)
+			for i := range 3 { // one after the other, each asks once
+				if o := join(fmt.Sprint("late-", i)); o.Code != placement.OK {
+					t.Fatalf("after %d dead members: %+v", n, o)
+				}
+			}
+			if left := len(w.Cached(w.cluster).Members); left >= n || left < 3 {
+				t.Errorf("%d members", left)
+			}
+		})
+	}
 }

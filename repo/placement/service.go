@@ -102,7 +102,7 @@ func (s *Service) keep(c Cluster, t *Topology) {
 }
 
 // current is the epoch that a document of the head names: the one that is known here, or else read. Both are zero for a cluster that
-// never had a member.
+// never had a member; one that was removed has a head and no epoch.
 func (s *Service) current(ctx context.Context, c Cluster, d docstore.Doc) (head, *Topology, error) {
 	if d == nil {
 		return head{}, nil, nil
@@ -110,6 +110,10 @@ func (s *Service) current(ctx context.Context, c Cluster, d docstore.Doc) (head,
 	h, err := c.headOf(d)
 	if err != nil {
 		return head{}, nil, err
+	}
+	if h.removed > 0 {
+		s.forget(c)
+		return h, nil, nil
 	}
 	if t := s.Cached(c); t != nil && t.Epoch == h.epoch {
 		return h, t, nil
@@ -126,7 +130,7 @@ func (s *Service) current(ctx context.Context, c Cluster, d docstore.Doc) (head,
 	return h, t, nil
 }
 
-// Topology is the current epoch of a cluster, nil if it never had a member. One request to the store, two if there is a new
+// Topology is the current epoch of a cluster, nil if it never had a member, or was removed. One request to the store, two if there is a new
 // epoch.
 func (s *Service) Topology(ctx context.Context, c Cluster) (*Topology, error) {
 	if err := c.Validate(); err != nil {

@@ -38,6 +38,7 @@ type Swept struct {
 	Evicted  int  // members whose leases had ended
 	Freed    int  // activations whose owners are gone, or did not activate them for an hour after their lock phase
 	Removed  int  // documents that the store should have removed two days ago
+	Retired  int  // clusters that had neither members nor activations for the retention
 	Errors   int  // clusters and documents that could not be looked at
 	Damaged  int  // of the Errors, documents that cannot be read: they fail again until they are repaired
 	More     bool // it ended before it was through: the next one goes on
@@ -146,7 +147,8 @@ func (s *Service) register(ctx context.Context, c Cluster) (full bool, err error
 			return full, err
 		}
 	}
-	_, err = s.store.Write(ctx, docstore.Write{Key: c.entry(), If: docstore.Absent{}, Set: map[string]docstore.Value{fAt: docstore.Now}})
+	// The time of the latest try keeps sweeps from removing the name before the epoch is written.
+	_, err = s.store.Write(ctx, docstore.Write{Key: c.entry(), Set: map[string]docstore.Value{fAt: docstore.Now}})
 	if err != nil {
 		return false, fmt.Errorf("cluster %q: %w", c.Name, err)
 	}
@@ -338,20 +340,28 @@ func (w *sweeping) cluster(ctx context.Context, e docstore.Entry) error {
 		return err
 	}
 	t, err := w.Topology(ctx, c)
-	if err != nil || t == nil { // its first member has not joined yet
+	if err != nil {
 		return err
 	}
+	if t == nil { // its first member has not joined yet, or it was removed
+		return w.retire(ctx, c, e)
+	}
 	if len(t.Members) > 0 {
-		dead, damaged, err := w.evictAll(ctx, c)
-		w.done.Evicted += len(dead)
-		w.done.Errors, w.done.Damaged = w.done.Errors+damaged.n, w.done.Damaged+damaged.n
-		for _, e := range damaged.errs {
+		done, err := w.evictEnded(ctx, c, MaxMembers)
+		w.done.Evicted += len(done.evicted)
+		w.done.Errors, w.done.Damaged = w.done.Errors+done.damaged.n, w.done.Damaged+done.damaged.n
+		for _, e := range done.damaged.errs {
 			w.troubles.add(fmt.Errorf("cluster %q: %w", c.space(), e))
 		}
 		if err != nil {
 			return err
 		}
-		t = w.Cached(c) // what the eviction was decided on, or a later one
+		if t = w.Cached(c); t == nil { // what the eviction was decided on, or a later one
+			return nil // the cluster was removed meanwhile
+		}
+	}
+	if done, err := w.idle(ctx, c, t, e); done || err != nil {
+		return err
 	}
 	p, err := progressOf(e) // last: its damage keeps no member from being evicted
 	if err != nil {

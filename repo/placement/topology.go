@@ -184,6 +184,9 @@ func (t *Topology) Find(member string) *Member {
 
 // Live reports whether an incarnation is in the epoch.
 func (t *Topology) Live(i Incarnation) bool {
+	if t == nil {
+		return false
+	}
 	m := t.Find(i.Member)
 	return m != nil && m.Number == i.Number
 }
