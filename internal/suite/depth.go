@@ -20,6 +20,15 @@ func AtDepth[T any](normally, deeply T) T {
 	return normally
 }
 
+// EveryStore skips a test that puts rules on Redis or Firestore, unless the environment asks for other servers or for depth:
+// normally the rules are put to the test in memory, on SQLite and on the emulator of DynamoDB.
+func EveryStore(t *testing.T) {
+	t.Helper()
+	if !deep && os.Getenv("LEASEHOLD_TEST_SERVERS") != "1" {
+		t.Skip("rules on this store: set LEASEHOLD_TEST_SERVERS=1")
+	}
+}
+
 // Whatever tests import this package run random programs against stores: 40 for each property, unless the command line asks
 // for another number. Many of them wait, for stores and for other processes, so that more of them run at once than there are
 // processors. Programs leave much garbage and keep little: collecting it less often saves a tenth of the time.
