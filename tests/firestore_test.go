@@ -42,6 +42,7 @@ func openFirestore(t *testing.T, o *gcpfirestore.Options) *gcpfirestore.Store {
 // LS-ACC-04.
 func TestLocksOnFirestore(t *testing.T) {
 	t.Parallel()
+	suite.EveryStore(t)
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			suite.Locks(t, func(t *testing.T, now func() time.Time) docstore.Store {
@@ -55,6 +56,7 @@ func TestLocksOnFirestore(t *testing.T) {
 // TestAmbiguousWritesOnFirestore: LS-ACC-04, LS-ACQ-004, LS-RNW-003, LS-REL-003.
 func TestAmbiguousWritesOnFirestore(t *testing.T) {
 	t.Parallel()
+	suite.EveryStore(t)
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			suite.Ambiguous(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
@@ -68,6 +70,7 @@ func TestAmbiguousWritesOnFirestore(t *testing.T) {
 // TestAnalysesOnFirestore: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4.
 func TestAnalysesOnFirestore(t *testing.T) {
 	t.Parallel()
+	suite.EveryStore(t)
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			suite.Analyses(t, func(t *testing.T, now func() time.Time) docstore.Store {
@@ -80,6 +83,7 @@ func TestAnalysesOnFirestore(t *testing.T) {
 
 func TestMachineIDsOnFirestore(t *testing.T) {
 	t.Parallel()
+	suite.EveryStore(t)
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			suite.MachineIDs(t, func(t *testing.T, now func() time.Time) docstore.Store {
@@ -93,6 +97,7 @@ func TestMachineIDsOnFirestore(t *testing.T) {
 // TestPlacementsOnFirestore: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1.
 func TestPlacementsOnFirestore(t *testing.T) {
 	t.Parallel()
+	suite.EveryStore(t)
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			suite.Placements(t, func(t *testing.T, now func() time.Time) docstore.Store {
@@ -132,6 +137,7 @@ func TestPlacementRequestsOnFirestore(t *testing.T) {
 // TestAmbiguousAnalysesOnFirestore: commits whose request or response was lost, with a store that retries.
 func TestAmbiguousAnalysesOnFirestore(t *testing.T) {
 	t.Parallel()
+	suite.EveryStore(t)
 	suite.AmbiguousAnalyses(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
 		s, server := onFirestore(t, firestoretest.Pessimistic, now)
 		return s, firestoreFaults(server)
@@ -141,6 +147,7 @@ func TestAmbiguousAnalysesOnFirestore(t *testing.T) {
 // TestAmbiguousRunsOnFirestore: the same for commands of named runs.
 func TestAmbiguousRunsOnFirestore(t *testing.T) {
 	t.Parallel()
+	suite.EveryStore(t)
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			suite.AmbiguousRuns(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
@@ -154,6 +161,7 @@ func TestAmbiguousRunsOnFirestore(t *testing.T) {
 // TestAmbiguousPlacementsOnFirestore: the same for commands on members and activations.
 func TestAmbiguousPlacementsOnFirestore(t *testing.T) {
 	t.Parallel()
+	suite.EveryStore(t)
 	suite.AmbiguousPlacements(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
 		s, server := onFirestore(t, firestoretest.Pessimistic, now)
 		return s, firestoreFaults(server)
@@ -162,6 +170,7 @@ func TestAmbiguousPlacementsOnFirestore(t *testing.T) {
 
 func TestAmbiguousMachineIDsOnFirestore(t *testing.T) {
 	t.Parallel()
+	suite.EveryStore(t)
 	suite.AmbiguousMachineIDs(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
 		s, server := onFirestore(t, firestoretest.Pessimistic, now)
 		return s, firestoreFaults(server)

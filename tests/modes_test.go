@@ -25,6 +25,7 @@ func TestModesOnSQLite(t *testing.T) {
 
 func TestModesOnRedis(t *testing.T) {
 	t.Parallel()
+	suite.EveryStore(t)
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		suite.Modes(t, func(t *testing.T, now func() time.Time) docstore.Store { return onRedis(t, server, now) })
 	})
@@ -49,6 +50,7 @@ func TestModesOnDynoxide(t *testing.T) {
 
 func TestModesOnFirestore(t *testing.T) {
 	t.Parallel()
+	suite.EveryStore(t)
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			suite.Modes(t, func(t *testing.T, now func() time.Time) docstore.Store {
@@ -74,11 +76,13 @@ func TestAmbiguousModesOnDynamoDB(t *testing.T) {
 
 func TestAmbiguousModesOnRedis(t *testing.T) {
 	t.Parallel()
+	suite.EveryStore(t)
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.AmbiguousModes(t, redisWithFaults(server)) })
 }
 
 func TestAmbiguousModesOnFirestore(t *testing.T) {
 	t.Parallel()
+	suite.EveryStore(t)
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			suite.AmbiguousModes(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {

@@ -39,6 +39,7 @@ func onRedis(t testing.TB, server *redistest.Server, now func() time.Time) *redi
 // TestLocksOnRedis: LS-INV-001, LS-INV-002, LS-INV-003, LS-INV-004, LS-ACC-01, LS-ACC-02, LS-ACC-03, LS-ACC-04.
 func TestLocksOnRedis(t *testing.T) {
 	t.Parallel()
+	suite.EveryStore(t)
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		suite.Locks(t, func(t *testing.T, now func() time.Time) docstore.Store { return onRedis(t, server, now) })
 	})
@@ -47,6 +48,7 @@ func TestLocksOnRedis(t *testing.T) {
 // TestAnalysesOnRedis: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4.
 func TestAnalysesOnRedis(t *testing.T) {
 	t.Parallel()
+	suite.EveryStore(t)
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		suite.Analyses(t, func(t *testing.T, now func() time.Time) docstore.Store { return onRedis(t, server, now) })
 	})
@@ -55,12 +57,14 @@ func TestAnalysesOnRedis(t *testing.T) {
 // TestAmbiguousAnalysesOnRedis: acquire, refresh, release and finish whose request or response was lost.
 func TestAmbiguousAnalysesOnRedis(t *testing.T) {
 	t.Parallel()
+	suite.EveryStore(t)
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.AmbiguousAnalyses(t, redisWithFaults(server)) })
 }
 
 // TestMachineIDsOnRedis: leases of machine IDs, on the same servers.
 func TestMachineIDsOnRedis(t *testing.T) {
 	t.Parallel()
+	suite.EveryStore(t)
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		suite.MachineIDs(t, func(t *testing.T, now func() time.Time) docstore.Store { return onRedis(t, server, now) })
 	})
@@ -69,6 +73,7 @@ func TestMachineIDsOnRedis(t *testing.T) {
 // TestPlacementsOnRedis: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1.
 func TestPlacementsOnRedis(t *testing.T) {
 	t.Parallel()
+	suite.EveryStore(t)
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		suite.Placements(t, func(t *testing.T, now func() time.Time) docstore.Store { return onRedis(t, server, now) })
 	})
@@ -98,23 +103,27 @@ func TestPlacementRequestsOnRedis(t *testing.T) {
 // TestAmbiguousWritesOnRedis: LS-ACC-04, LS-ACQ-004, LS-RNW-003, LS-REL-003.
 func TestAmbiguousWritesOnRedis(t *testing.T) {
 	t.Parallel()
+	suite.EveryStore(t)
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.Ambiguous(t, redisWithFaults(server)) })
 }
 
 // TestAmbiguousRunsOnRedis: commands of named runs whose request or response was lost.
 func TestAmbiguousRunsOnRedis(t *testing.T) {
 	t.Parallel()
+	suite.EveryStore(t)
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.AmbiguousRuns(t, redisWithFaults(server)) })
 }
 
 func TestAmbiguousMachineIDsOnRedis(t *testing.T) {
 	t.Parallel()
+	suite.EveryStore(t)
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.AmbiguousMachineIDs(t, redisWithFaults(server)) })
 }
 
 // TestAmbiguousPlacementsOnRedis: the same for commands on members and activations.
 func TestAmbiguousPlacementsOnRedis(t *testing.T) {
 	t.Parallel()
+	suite.EveryStore(t)
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		open := redisWithFaults(server)
 		suite.AmbiguousPlacements(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {

@@ -6,6 +6,8 @@
 package suite
 
 import (
+	"context"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -30,6 +32,13 @@ func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
+}
+
+// Sleep lets others go on, and does not move the clock: what waits for a time that was measured by a clock that others move would
+// wait for long, and for no reason.
+func (c *Clock) Sleep(ctx context.Context, _ time.Duration) error {
+	runtime.Gosched()
+	return ctx.Err()
 }
 
 // Advance moves the clock.

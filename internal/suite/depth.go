@@ -3,7 +3,10 @@ package suite
 import (
 	"flag"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"strconv"
+	"testing"
 )
 
 // deep asks for the sizes of the gate: more seeds, more processes. The environment sets it; see CONTRIBUTING.md.
@@ -17,11 +20,24 @@ func AtDepth[T any](normally, deeply T) T {
 	return normally
 }
 
+// EveryStore skips a test that puts rules on Redis or Firestore, unless the environment asks for other servers or for depth:
+// normally the rules are put to the test in memory, on SQLite and on the emulator of DynamoDB.
+func EveryStore(t *testing.T) {
+	t.Helper()
+	if !deep && os.Getenv("LEASEHOLD_TEST_SERVERS") != "1" {
+		t.Skip("rules on this store: set LEASEHOLD_TEST_SERVERS=1")
+	}
+}
+
 // Whatever tests import this package run random programs against stores: 40 for each property, unless the command line asks
-// for another number. Programs leave much garbage and keep little, so that collecting it less often saves a tenth of the time.
+// for another number. Many of them wait, for stores and for other processes, so that more of them run at once than there are
+// processors. Programs leave much garbage and keep little: collecting it less often saves a tenth of the time.
 func init() { //nolint:gochecknoinits // before flags are parsed, so that the command line wins
-	if err := flag.Set("rapid.checks", "40"); err != nil {
-		panic(err)
+	testing.Init()
+	for name, value := range map[string]string{"rapid.checks": "40", "test.parallel": strconv.Itoa(8 * runtime.GOMAXPROCS(0))} {
+		if err := flag.Set(name, value); err != nil {
+			panic(err)
+		}
 	}
 	debug.SetGCPercent(400)
 }

@@ -26,7 +26,7 @@ func ambiguousPlacement(t *testing.T, store docstore.Store, faults Faults, clock
 		oracle: newPlacementOracle(oraclePartitions), numbers: map[string][]int64{}, last: map[string]int64{}, begun: clock.Now(),
 	}
 	for i := range r.via {
-		r.via[i] = placement.New(store, &placement.Options{Now: clock.Now, Retention: oracleRetention})
+		r.via[i] = placement.New(store, &placement.Options{Now: clock.Now, Sleep: clock.Sleep, Retention: oracleRetention})
 	}
 	before := func(c placementCommand) {
 		t.Helper()

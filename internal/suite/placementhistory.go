@@ -24,7 +24,7 @@ import (
 func PlacementHistory(ctx context.Context, store docstore.Store, clock *Clock, name string, seed uint64) error {
 	cluster := placement.Cluster{Tenant: "acme", Name: strings.ReplaceAll(name, " ", "-")}
 	paused := &pausing{through: through{newFaultyStore(store, seed)}, random: rand.New(rand.NewPCG(seed, 99))}
-	first, err := firstActivation(ctx, placement.New(store, &placement.Options{Now: clock.Now}), cluster)
+	first, err := firstActivation(ctx, placement.New(store, &placement.Options{Now: clock.Now, Sleep: clock.Sleep}), cluster)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func PlacementHistory(ctx context.Context, store docstore.Store, clock *Clock, n
 		c.told = true
 		p := &placing{
 			caller: c, cluster: cluster, lives: map[string]int64{}, seqs: map[string]int64{},
-			service: placement.New(oneCluster{through{paused}, "acme/" + cluster.Name}, &placement.Options{Now: clock.Now}),
+			service: placement.New(oneCluster{through{paused}, "acme/" + cluster.Name}, &placement.Options{Now: clock.Now, Sleep: clock.Sleep}),
 		}
 		return func() error { return p.command(ctx) }
 	})

@@ -152,7 +152,7 @@ func RunPlacement(ctx context.Context, store docstore.Store, clock *Clock, name 
 		oracle: newPlacementOracle(oraclePartitions), numbers: map[string][]int64{}, last: map[string]int64{}, begun: clock.Now(),
 	}
 	for i := range r.via {
-		r.via[i] = placement.New(oneCluster{through{lossy}, "acme/" + r.cluster.Name}, &placement.Options{Now: clock.Now, Retention: oracleRetention})
+		r.via[i] = placement.New(oneCluster{through{lossy}, "acme/" + r.cluster.Name}, &placement.Options{Now: clock.Now, Sleep: clock.Sleep, Retention: oracleRetention})
 	}
 	for i, s := range program {
 		clock.Advance(s.Wait)

@@ -200,7 +200,7 @@ func placementRequests(t *testing.T, newStore func(*testing.T, func() time.Time)
 // PlacementSteps lets one member join and one identity live, and calls before and after around each step, to count what it costs.
 func PlacementSteps(t *testing.T, store docstore.Store, clock *Clock, before func(), after func(step string)) {
 	t.Helper()
-	s := placement.New(store, &placement.Options{Now: clock.Now})
+	s := placement.New(store, &placement.Options{Now: clock.Now, Sleep: clock.Sleep})
 	cluster, id := placement.Cluster{Tenant: "acme", Name: "prod"}, roomOf("lobby")
 	joined, err := s.Join(t.Context(), placement.Join{
 		Cluster: cluster, Member: "ann", RequestID: "j", Offer: placement.Offer{Kinds: []string{id.Kind}},

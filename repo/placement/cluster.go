@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/internal/backoff"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
@@ -122,7 +121,7 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 			margin = r.Margin
 			// Another change came first, or this one was applied before: the documents tell. Of many that come at once one is first each
 			// time, and the others would only keep each other from it.
-			if err := pause(ctx, s.now().Sub(begin), try); err != nil {
+			if err := s.pause(ctx, s.now().Sub(begin), try); err != nil {
 				return MemberOutcome{}, fmt.Errorf("cluster %q: %w", c.Name, err)
 			}
 			continue
@@ -148,8 +147,8 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 }
 
 // pause waits after a try that took so long and came too late: for a random time, up to as long as two tries take, then four, and up to 32.
-func pause(ctx context.Context, took time.Duration, try int) error {
-	return backoff.Sleep(ctx, rand.N(1+took<<min(try+1, maxPause)))
+func (s *Service) pause(ctx context.Context, took time.Duration, try int) error {
+	return s.sleep(ctx, rand.N(1+took<<min(try+1, maxPause)))
 }
 
 // look reads what a change is decided on: one request, two if the epoch is not known here.

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/internal/backoff"
 	"github.com/leasehold-dev/leasehold/repo/census"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
@@ -27,6 +28,7 @@ import (
 type Service struct {
 	store     docstore.Store
 	now       func() time.Time
+	sleep     func(ctx context.Context, d time.Duration) error
 	retention time.Duration
 
 	identities  *census.Census
@@ -44,6 +46,10 @@ type Options struct {
 	// Now measures how long a store takes to respond: it must be monotonic, and need not show the right time. nil means
 	// time.Now.
 	Now func() time.Time
+
+	// Sleep waits before another try, for a time that Now measured, or until the context ends, which is its error. A clock that does
+	// not run by itself needs its own. nil means the machine's time.
+	Sleep func(ctx context.Context, d time.Duration) error
 
 	// Retention is how long documents are kept of activations that are free, and of members that left or died; then the store may
 	// remove them, and with an activation its state. 0 means DefaultRetention; it is brought into the range from MinRetention to a
@@ -65,9 +71,12 @@ type Options struct {
 
 // New returns the commands of placement on a store. Options may be nil.
 func New(store docstore.Store, o *Options) *Service {
-	s := &Service{store: store, now: time.Now, retention: DefaultRetention, latest: map[Cluster]*Topology{}}
+	s := &Service{store: store, now: time.Now, sleep: backoff.Sleep, retention: DefaultRetention, latest: map[Cluster]*Topology{}}
 	if o != nil && o.Now != nil {
 		s.now = o.Now
+	}
+	if o != nil && o.Sleep != nil {
+		s.sleep = o.Sleep
 	}
 	if o != nil && o.Retention != 0 {
 		s.retention = min(max(o.Retention.Truncate(time.Millisecond), MinRetention), keepForever)
