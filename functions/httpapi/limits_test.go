@@ -103,12 +103,17 @@ func TestRates(t *testing.T) {
 	})
 }
 
-// TestRatesForgetIdleCallers: a process remembers some thousands of callers, not all that there ever were.
+// TestRatesForgetIdleCallers: a process remembers some thousands of callers, not all that there ever were. Those that are busy are not forgotten.
 func TestRatesForgetIdleCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := httpapi.New(docstore.NewMemory(nil), byHeader{}, &httpapi.Options{Limits: httpapi.Limits{PerSubject: 1}})
 		for i := range 10_002 {
-			if i == 10_001 {
+			if i == 10_001 { // those that were remembered did not begin anew
+				for _, want := range []int{404, 429} {
+					if status, _, _ := ask(t.Context(), h, "0@acme", "/v1/tenants/acme/locks/k"); status != want {
+						t.Errorf("the first caller: %d, want %d", status, want)
+					}
+				}
 				time.Sleep(time.Hour)
 			}
 			if status, _, _ := ask(t.Context(), h, fmt.Sprint(i, "@acme"), "/v1/tenants/acme/locks/k"); status != 404 {
@@ -203,6 +208,47 @@ func TestOverload(t *testing.T) {
 			<-first
 		})
 	})
+}
+
+// TestPanicsLeaveNothingBehind: a request that ends with a panic has left its place, and the memory of its page.
+func TestPanicsLeaveNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &panics{Store: docstore.NewMemory(nil)}
+		h := httpapi.New(store, byHeader{}, &httpapi.Options{Limits: httpapi.Limits{Concurrent: 1, Lists: 1, PageBytes: 1}})
+		for path, want := range map[string]int{"/v1/tenants/acme/locks/k": 404, "/v1/tenants/acme/locks": 200} {
+			for range 3 {
+				store.next = true
+				for _, want := range []int{500, want} {
+					if status, code, _ := ask(t.Context(), h, "ann@acme", path); status != want {
+						t.Errorf("%s: %d %s, want %d", path, status, code, want)
+					}
+				}
+			}
+		}
+	})
+}
+
+// panics is a store with a bug that the next read meets.
+type panics struct {
+	docstore.Store
+	next bool
+}
+
+func (p *panics) meet() {
+	if p.next {
+		p.next = false
+		panic("a bug")
+	}
+}
+
+func (p *panics) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapshot, error) {
+	p.meet()
+	return p.Store.Get(ctx, keys...)
+}
+
+func (p *panics) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
+	p.meet()
+	return p.Store.List(ctx, q)
 }
 
 // TestTenantsTakeTurns: a tenant that keeps all slots and the whole queue busy costs another one a turn, and no rejection.

@@ -1,0 +1,49 @@
+package locks_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/leasehold-dev/leasehold/fence"
+	"github.com/leasehold-dev/leasehold/functions/direct"
+	"github.com/leasehold-dev/leasehold/locks"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+)
+
+// TestTokensOfASet: each of several locks has a token of its own, and the context carries none: what one lock protects would be written with the token of
+// another.
+func TestTokensOfASet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := locks.New(direct.Locks(lock.New(docstore.NewMemory(nil), nil), "acme"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one, err := c.Lock(t.Context(), "b", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token, ok := fence.Token(one.Context()); !ok || token != one.Token() {
+			t.Errorf("of one lock: %d %v, want %d", token, ok, one.Token())
+		}
+		if err := one.Unlock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, keys := range [][]string{{"b", "a"}, {"b"}} {
+			s, err := c.LockAll(t.Context(), keys, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if token, ok := fence.Token(s.Context()); ok {
+				t.Errorf("%v: the context carries the token %d", keys, token)
+			}
+			if !slices.Equal(s.Keys(), slices.Sorted(slices.Values(keys))) || s.Token("b") <= one.Token() || s.Token("c") != 0 {
+				t.Errorf("%v: token %d of b after %d, %d of c", s.Keys(), s.Token("b"), one.Token(), s.Token("c"))
+			}
+			if err := s.Unlock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
