@@ -95,6 +95,9 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case *parallel < 1:
 		return fail(errors.New("-parallel is 1 or more"))
 	}
+	if *root, err = filepath.Abs(*root); err != nil {
+		return fail(err)
+	}
 	faults, err := readLists(filepath.Join(*root, filepath.FromSlash(*lists)))
 	if err != nil {
 		return fail(err)
@@ -178,7 +181,7 @@ func summary(results []result, took time.Duration, asJSON bool, stdout io.Writer
 		len(results), took.Seconds(), counts[noticed], counts[hung], counts[survived], counts[broken])
 	for _, r := range results {
 		if r.Status == survived || r.Status == broken {
-			_, _ = fmt.Fprintf(stdout, "%-8s %s (%s)\n", r.Status, r.fault.where(), r.fault.check)
+			_, _ = fmt.Fprintf(stdout, "%-8s %s\n", r.Status, r.fault.where())
 		}
 	}
 	return code

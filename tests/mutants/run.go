@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,6 +51,10 @@ type runner struct {
 
 // run tries the faults. What fails without any fault is reported with each fault that it concerns.
 func (r *runner) run(ctx context.Context, faults []*fault) error {
+	replace, faults, err := r.compiling(ctx, faults)
+	if err != nil {
+		return err
+	}
 	groups := map[check][]*fault{}
 	var checks []check // in the order of the lists, those of a package together
 	of := map[string]int{}
@@ -59,14 +64,6 @@ func (r *runner) run(ctx context.Context, faults []*fault) error {
 			of[f.check.pkg]++
 		}
 		groups[f.check] = append(groups[f.check], f)
-	}
-	o, err := newOverlay(r.src, faults)
-	if err != nil {
-		return err
-	}
-	replace, err := o.write(r.work)
-	if err != nil {
-		return err
 	}
 	r.sem = make(chan struct{}, r.parallel)
 	binaries, prepared := map[string]binary{}, map[string]error{}
@@ -92,6 +89,46 @@ func (r *runner) run(ctx context.Context, faults []*fault) error {
 	}
 	r.wg.Wait()
 	return ctx.Err()
+}
+
+// compiling writes the overlay of the faults that compile, and reports the others: one of them must not keep the rest from being tried.
+func (r *runner) compiling(ctx context.Context, faults []*fault) (replace string, rest []*fault, err error) {
+	for rest = faults; ; {
+		o, err := newOverlay(r.src, rest)
+		if err != nil {
+			return "", nil, err
+		}
+		if replace, err = o.write(r.work); err != nil || len(o.inits) == 0 {
+			return replace, rest, err
+		}
+		args := []string{"build", "-gcflags=-e", "-overlay", replace}
+		for _, dir := range sorted(o.inits) {
+			args = append(args, "./"+dir)
+		}
+		r.log("compiling %d packages with their faults", len(o.inits))
+		build := exec.CommandContext(ctx, "go", args...)
+		build.Dir = r.src.root
+		out, failed := build.CombinedOutput()
+		if failed == nil {
+			return replace, rest, nil
+		}
+		said := map[string][]string{} // by fault: //line gives each the name of a file of its own
+		for line := range strings.Lines(string(out)) {
+			if name, _, ok := strings.Cut(line, ".go:"); ok {
+				said[name] = append(said[name], line)
+			}
+		}
+		before := len(rest)
+		rest = slices.DeleteFunc(slices.Clone(rest), func(f *fault) bool {
+			if said[f.name] != nil {
+				r.report(result{Name: f.name, Status: broken, Why: "it does not compile:\n" + strings.Join(said[f.name], ""), fault: f})
+			}
+			return said[f.name] != nil
+		})
+		if len(rest) == before {
+			return "", nil, fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), failed, out)
+		}
+	}
 }
 
 // outcome is how a run ended.
