@@ -37,6 +37,10 @@ deep: ## Run every check at full size, for an hour and a half, and write what be
 race: ## Run all tests under the race detector
 	go test -race ./...
 
+.PHONY: mutants
+mutants: ## Run tests with each fault of tests/mutants/faults: none may survive; make mutants RUN='^lock/' tries some
+	go run ./tests/mutants $(if $(RUN),-run '$(RUN)')
+
 .PHONY: bench
 bench: ## Run the benchmarks
 	go test ./... -run '^$$' -bench . -benchmem

@@ -1,0 +1,396 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// What became of a fault.
+const (
+	noticed  = "noticed"
+	hung     = "hung"     // a test did not end: noticed as well
+	survived = "survived" // no test failed
+	broken   = "broken"   // it could not be tried
+)
+
+// result is what became of a fault.
+type result struct {
+	Name    string  `json:"name"`
+	Status  string  `json:"status"`
+	By      string  `json:"by,omitempty"` // the test that failed
+	Seconds float64 `json:"seconds"`
+	Why     string  `json:"why,omitempty"` // it could not be tried
+
+	fault *fault
+}
+
+// runner tries faults.
+type runner struct {
+	src      *sources
+	work     string        // a folder that is removed at the end
+	limit    time.Duration // of a run with a fault, beside ten times what its tests take without
+	parallel int
+	log      func(format string, args ...any)
+	report   func(result) // is called one at a time
+
+	mu  sync.Mutex
+	wg  sync.WaitGroup
+	sem chan struct{}
+}
+
+// run tries the faults. What fails without any fault is reported with each fault that it concerns.
+func (r *runner) run(ctx context.Context, faults []*fault) error {
+	replace, faults, err := r.compiling(ctx, faults)
+	if err != nil {
+		return err
+	}
+	groups := map[check][]*fault{}
+	var checks []check // in the order of the lists, those of a package together
+	of := map[string]int{}
+	for _, f := range faults {
+		if groups[f.check] == nil {
+			checks = append(checks, f.check)
+			of[f.check.pkg]++
+		}
+		groups[f.check] = append(groups[f.check], f)
+	}
+	r.sem = make(chan struct{}, r.parallel)
+	binaries, prepared := map[string]binary{}, map[string]error{}
+	for _, c := range checks {
+		var try attempt
+		var err error
+		if c.switched() {
+			b, ok := binaries[c.pkg]
+			if !ok {
+				r.log("building %s: %d groups of tests", c.pkg, of[c.pkg])
+				b = r.compile(ctx, c.pkg, replace, len(binaries))
+				binaries[c.pkg] = b
+			}
+			try, err = r.switched(b, c), b.err
+		} else {
+			if _, ok := prepared[c.prepare]; !ok {
+				r.log("%s", c.prepare)
+				prepared[c.prepare] = r.prepare(ctx, c.prepare)
+			}
+			try, err = r.copied(c), prepared[c.prepare]
+		}
+		r.wg.Go(func() { r.group(ctx, c, groups[c], try, err) })
+	}
+	r.wg.Wait()
+	return ctx.Err()
+}
+
+// compiling writes the overlay of the faults that compile, and reports the others: one of them must not keep the rest from being tried.
+func (r *runner) compiling(ctx context.Context, faults []*fault) (replace string, rest []*fault, err error) {
+	for rest = faults; ; {
+		o, err := newOverlay(r.src, rest)
+		if err != nil {
+			return "", nil, err
+		}
+		if replace, err = o.write(r.work); err != nil || len(o.inits) == 0 {
+			return replace, rest, err
+		}
+		args := []string{"build", "-gcflags=-e", "-overlay", replace}
+		for _, dir := range sorted(o.inits) {
+			args = append(args, "./"+dir)
+		}
+		r.log("compiling %d packages with their faults", len(o.inits))
+		build := exec.CommandContext(ctx, "go", args...)
+		build.Dir = r.src.root
+		out, failed := build.CombinedOutput()
+		if failed == nil {
+			return replace, rest, nil
+		}
+		said := map[string][]string{} // by fault: //line gives each the name of a file of its own
+		for line := range strings.Lines(string(out)) {
+			if name, _, ok := strings.Cut(line, ".go:"); ok {
+				said[name] = append(said[name], line)
+			}
+		}
+		before := len(rest)
+		rest = slices.DeleteFunc(slices.Clone(rest), func(f *fault) bool {
+			if said[f.name] != nil {
+				r.report(result{Name: f.name, Status: broken, Why: "it does not compile:\n" + strings.Join(said[f.name], ""), fault: f})
+			}
+			return said[f.name] != nil
+		})
+		if len(rest) == before {
+			return "", nil, fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), failed, out)
+		}
+	}
+}
+
+// outcome is how a run ended.
+type outcome struct {
+	failed, hung bool
+	by           string
+	text         string
+	seconds      float64
+	err          error // it could not be carried out
+}
+
+// attempt carries a check out once, with a fault or, if it is nil, without.
+type attempt func(ctx context.Context, f *fault, limit time.Duration) outcome
+
+// withoutFault limits a run without a fault: a machine may be slow.
+const withoutFault = 10 * time.Minute
+
+// group tries the faults with the same check, after a run without any.
+func (r *runner) group(ctx context.Context, c check, faults []*fault, try attempt, err error) {
+	one := func(f *fault, limit time.Duration) outcome {
+		r.sem <- struct{}{}
+		defer func() { <-r.sem }()
+		if ctx.Err() != nil {
+			return outcome{err: ctx.Err()}
+		}
+		return try(ctx, f, limit)
+	}
+	report := func(res result) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if ctx.Err() == nil {
+			r.report(res)
+		}
+	}
+	var plain outcome
+	if err == nil {
+		plain = one(nil, withoutFault)
+		err = plain.err
+		if plain.failed || plain.hung {
+			err = fmt.Errorf("without a fault, %s fails:\n%s", c, plain.text)
+		}
+	}
+	limit := r.limit + time.Duration(10*plain.seconds*float64(time.Second))
+	for _, f := range faults {
+		if err != nil {
+			report(result{Name: f.name, Status: broken, Why: err.Error(), fault: f})
+			continue
+		}
+		r.wg.Go(func() {
+			o := one(f, limit)
+			res := result{Name: f.name, Status: survived, By: o.by, Seconds: o.seconds, fault: f}
+			switch {
+			case o.err != nil:
+				res.Status, res.Why = broken, o.err.Error()
+			case o.hung:
+				res.Status = hung
+			case o.failed:
+				res.Status = noticed
+			}
+			report(res)
+		})
+	}
+}
+
+// binary is the test binary of a package, with all faults of all packages.
+type binary struct {
+	path, dir string
+	rapid     bool // it has the flags of pgregory.net/rapid
+	err       error
+}
+
+// compile builds the test binary of a package.
+func (r *runner) compile(ctx context.Context, pkg, replace string, n int) binary {
+	b := binary{path: filepath.Join(r.work, strconv.Itoa(n)+".test"), dir: filepath.Join(r.src.root, filepath.FromSlash(pkg))}
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", replace, "-o", b.path, pkg)
+	build.Dir = r.src.root
+	if out, err := build.CombinedOutput(); err != nil {
+		b.err = fmt.Errorf("go test -c %s with the faults: %w\n%s", pkg, err, out)
+		return b
+	} else if _, err := os.Stat(b.path); err != nil {
+		b.err = fmt.Errorf("%s has no tests", pkg)
+		return b
+	}
+	probe := exec.CommandContext(ctx, b.path, "-test.list=^$", "-rapid.nofailfile")
+	probe.Dir = b.dir
+	b.rapid = probe.Run() == nil
+	return b
+}
+
+// switched runs the tests of a binary with a fault switched on.
+func (r *runner) switched(b binary, c check) attempt {
+	return func(ctx context.Context, f *fault, limit time.Duration) outcome {
+		args := []string{"-test.run=" + c.tests, "-test.failfast", "-test.timeout=" + limit.String()}
+		if b.rapid { // the same programs each time; what they find is not kept, and need not be small
+			args = append(args, "-rapid.seed=1", "-rapid.nofailfile", "-rapid.shrinktime=1ms")
+		}
+		id := "0"
+		if f != nil {
+			id = strconv.FormatUint(f.id(), 10)
+		}
+		o := r.execute(ctx, b.dir, limit, []string{variable + "=" + id}, b.path, args...)
+		if f == nil && strings.Contains(o.text, "testing: warning: no tests to run") {
+			o.err = fmt.Errorf("%s: there is no such test", c)
+		}
+		return o
+	}
+}
+
+// prepare runs the command of a list that makes what its tests need.
+func (r *runner) prepare(ctx context.Context, command string) error {
+	if command == "" {
+		return nil
+	}
+	o := r.execute(ctx, r.src.root, withoutFault, r.built(), "sh", "-c", command)
+	if o.failed || o.hung {
+		return fmt.Errorf("%s:\n%s", command, o.text)
+	}
+	return o.err
+}
+
+func (r *runner) built() []string { return []string{"BUILT=" + filepath.Join(r.work, "built")} }
+
+// copied runs a command in a copy of its folder, in which the fault is.
+func (r *runner) copied(c check) attempt {
+	return func(ctx context.Context, f *fault, limit time.Duration) outcome {
+		root, err := os.MkdirTemp(r.work, "copy")
+		if err != nil {
+			return outcome{err: err}
+		}
+		defer func() { _ = os.RemoveAll(root) }()
+		if err := copyFolder(r.src.root, root, c.folder); err != nil {
+			return outcome{err: err}
+		}
+		dir := filepath.Join(root, filepath.FromSlash(c.folder))
+		if f != nil {
+			text, err := r.src.read(f.file)
+			if err == nil {
+				text, err = f.apply(text)
+			}
+			if err == nil {
+				err = os.WriteFile(filepath.Join(root, filepath.FromSlash(f.file)), []byte(text), 0o600)
+			}
+			if err != nil {
+				return outcome{err: err}
+			}
+		}
+		if c.build != "" {
+			o := r.execute(ctx, dir, withoutFault, r.built(), "sh", "-c", c.build)
+			if o.failed || o.hung {
+				o.err = fmt.Errorf("%s:\n%s", c.build, o.text)
+			}
+			if o.err != nil {
+				return o
+			}
+		}
+		return r.execute(ctx, dir, limit, r.built(), "sh", "-c", c.command)
+	}
+}
+
+// copyFolder copies a folder of the repository. What is beside it and beside the folders that it is in, and what its tools have installed, is linked.
+func copyFolder(from, to, folder string) error {
+	first, rest, deeper := strings.Cut(folder, "/")
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		source, target := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
+		switch {
+		case folder != "" && e.Name() == first:
+			err = os.Mkdir(target, 0o700)
+			if !deeper {
+				rest = ""
+			}
+			if err == nil {
+				err = copyFolder(source, target, rest)
+			}
+		case folder != "" || e.Name() == "node_modules":
+			err = os.Symlink(source, target)
+		case e.Name() == "build" || e.Name() == "dist" || e.Name() == "__pycache__":
+		default:
+			err = copyAll(source, target)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyAll copies a file or a folder with what is in it.
+func copyAll(from, to string) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return os.CopyFS(to, os.DirFS(from))
+	}
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, text, info.Mode().Perm())
+}
+
+// kept is how much of what a run says is shown where that matters.
+const kept = 4 << 10
+
+// execute runs a program with a limit of time. The files that it makes where temporary files go are removed.
+func (r *runner) execute(ctx context.Context, dir string, limit time.Duration, env []string, name string, args ...string) (o outcome) {
+	temp, err := os.MkdirTemp(r.work, "temp")
+	if err != nil {
+		return outcome{err: err}
+	}
+	defer func() { _ = os.RemoveAll(temp) }()
+	const toSayWhichTestsRan = 10 * time.Second
+	limited, cancel := context.WithTimeout(ctx, limit+toSayWhichTestsRan)
+	defer cancel()
+	cmd := exec.CommandContext(limited, name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(append(os.Environ(), env...), "TMPDIR="+temp)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.WaitDelay = time.Second // a program that it started may keep the pipe
+	inGroup(cmd)
+	begin := time.Now()
+	err = cmd.Run()
+	o.seconds = time.Since(begin).Seconds()
+	text := out.String()
+	o.text = text
+	if len(text) > kept {
+		o.text = text[:kept/2] + "\n…\n" + text[len(text)-kept/2:]
+	}
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) && limited.Err() == nil {
+		o.err = err
+		return o
+	}
+	o.hung = limited.Err() != nil || strings.Contains(text, "panic: test timed out after")
+	o.failed = err != nil
+	if o.failed || o.hung {
+		o.by = failedTest(text)
+	}
+	return o
+}
+
+// failures are how the runners of tests say which test failed, the best first.
+var failures = []*regexp.Regexp{
+	regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`),
+	regexp.MustCompile(`running tests:\n\s+(\S+)`),
+	regexp.MustCompile(`(?m)^(?:FAIL|ERROR): (.+)$`),
+	regexp.MustCompile(`(?m)^\s*not ok \d+ - (.+)$`),
+	regexp.MustCompile(`\.(Test\w+)(?:\.func[\d.]+)?\(`), // in the stack of a panic
+	regexp.MustCompile(`(?m)^((?:panic|fatal error): .+)$`),
+}
+
+// failedTest is the first test that failed, empty if the text does not say it.
+func failedTest(text string) string {
+	for _, re := range failures {
+		if m := re.FindStringSubmatch(text); m != nil {
+			return m[1]
+		}
+	}
+	return ""
+}
