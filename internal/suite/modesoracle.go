@@ -732,7 +732,7 @@ func (l modesLock) force(c modesCommand, at, written moment) []modesResult {
 	}
 	switch {
 	case !held && c.lease == "" && (r.inWindow(at) > 0 || slices.ContainsFunc(r.holders, func(h modesLease) bool { return h.closes(at) })):
-		return []modesResult{{r.opened().served(at, written), modesAnswer{codes: "OK"}}}
+		return []modesResult{{r.opened(written).served(at, written), modesAnswer{codes: "OK"}}}
 	case !held:
 		return l.turned(l.settled(at, written), modesAnswer{codes: "LOCK_NOT_HELD LOCK_MODE_DIFFERS"})
 	case len(ended) == 0:
@@ -747,10 +747,13 @@ func (l modesLock) force(c modesCommand, at, written moment) []modesResult {
 }
 
 // opened is the lock without what closes it although no one holds it: leases that were lost, with lock delays, and the grants of a rate.
-func (l modesLock) opened() modesLock {
+func (l modesLock) opened(at moment) modesLock {
 	l = l.clone()
 	for _, h := range l.holders {
 		l.end(h, "expired", h.expires)
+	}
+	for _, g := range l.rated {
+		l.end(g, "forced", at)
 	}
 	l.holders, l.rated = nil, nil
 	return l

@@ -571,7 +571,7 @@ func (c ForceRelease) Second(s State, w rule.When) (docstore.Write, bool) {
 	if len(targets) > 0 || v.family == Rate && ends {
 		v.forced = &Forced{By: c.By, Reason: c.Reason}
 	}
-	v.open(closing)
+	v.reopen(closing)
 	v.serve(w, "")
 	if !ends && v.worthWriting() == nil {
 		return docstore.Write{}, false
@@ -600,8 +600,8 @@ func (c ForceRelease) opens(s State, w rule.When) (closing []holder) {
 	return closing
 }
 
-// open ends what closes the lock. The store is asked whether the leases have expired, by the one that expires last.
-func (v *several) open(closing []holder) {
+// reopen ends what closes the lock. The store is asked whether the leases have expired, by the one that expires last.
+func (v *several) reopen(closing []holder) {
 	if len(closing) == 0 {
 		return
 	}
