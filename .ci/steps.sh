@@ -285,7 +285,7 @@ step_terraform_apply() {
 # enough; checks of checks, and tests of processes that were built without the detector, say nothing about races. The step race_all leaves out none.
 step_race() {
   busy_cores
-  local alone='ChecksBite|DetectsMutations|OfProcesses|AgreesWithTheOracle|EveryExpiry|HasTeeth'
+  local alone='ChecksBite|DetectsMutations|OfProcesses|AgreesWithTheOracle|EveryExpiry|HasTeeth|ClocksApart|Interpreted|SizeOf|EdgesOfValues|WaitPrograms'
   go test -race -count=1 -timeout 20m ./tests -run '^Test(Locks|Analyses|MachineIDs|Placements|Modes|Ambiguous|Chaos)' -skip "$alone" -rapid.checks=5
   go test -race -count=1 -timeout 20m $(with_programs) -skip "$alone" -rapid.checks=5
   go test -race -count=1 -timeout 20m $(go list ./... | grep -v '/tests$' | grep -vxF "$(with_programs)")
