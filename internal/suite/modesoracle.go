@@ -731,6 +731,8 @@ func (l modesLock) force(c modesCommand, at, written moment) []modesResult {
 		}
 	}
 	switch {
+	case !held && c.lease == "" && (r.inWindow(at) > 0 || slices.ContainsFunc(r.holders, func(h modesLease) bool { return h.closes(at) })):
+		return []modesResult{{r.opened().served(at, written), modesAnswer{codes: "OK"}}}
 	case !held:
 		return l.turned(l.settled(at, written), modesAnswer{codes: "LOCK_NOT_HELD LOCK_MODE_DIFFERS"})
 	case len(ended) == 0:
@@ -742,6 +744,16 @@ func (l modesLock) force(c modesCommand, at, written moment) []modesResult {
 		results = append(results, modesResult{r, modesAnswer{codes: "OK", lease: &ended[i]}})
 	}
 	return results
+}
+
+// opened is the lock without what closes it although no one holds it: leases that were lost, with lock delays, and the grants of a rate.
+func (l modesLock) opened() modesLock {
+	l = l.clone()
+	for _, h := range l.holders {
+		l.end(h, "expired", h.expires)
+	}
+	l.holders, l.rated = nil, nil
+	return l
 }
 
 // modesSeen is what a caller saw of the outcome of a command.

@@ -312,3 +312,126 @@ func (s sending) Write(ctx context.Context, w ...docstore.Write) (docstore.Resul
 	s.see(w[0])
 	return s.Store.Write(ctx, w...)
 }
+
+// TestAnAdministratorOpensWhatIsClosed: a force-release of a lock that no one holds ends what closes it, a lock delay or the grants of a rate,
+// and the lock is obtained at once. One that names a lease ends nothing else, and what was ended is not ended twice.
+func TestAnAdministratorOpensWhatIsClosed(t *testing.T) {
+	closing := func(owner string, mode Mode) Acquire {
+		c := try(owner, mode)
+		c.LockDelaySeconds = 3600
+		return c
+	}
+	force := func(request, lease string) ForceRelease {
+		return ForceRelease{ID: subject, By: "root", Reason: "typed the wrong key", RequestID: request, LeaseID: lease}
+	}
+	for name, c := range map[string]struct {
+		close func(s *stage)
+		owner string // whose lease the response shows
+	}{
+		"a lease that expired": {func(s *stage) {
+			s.granted(closing("ann", Exclusive), 1, 1)
+			s.pass(time.Minute)
+		}, "ann"},
+		"a lease that was ended by force": {func(s *stage) {
+			s.granted(closing("ann", Exclusive), 1, 1)
+			s.gets(force("f0", ""), OK, 1)
+		}, "ann"},
+		"readers that expired": {func(s *stage) {
+			s.granted(closing("ann", Shared), 1, 1)
+			s.granted(try("bob", Shared), 2, 2)
+			s.granted(closing("eve", Shared), 3, 2)
+			s.pass(time.Minute)
+		}, "eve"},
+		"readers that were ended by force": {func(s *stage) {
+			s.hold(25, Shared, 3600)
+			s.gets(force("f0", ""), OK, 2)
+			s.pass(time.Second)
+		}, "dead 24"},
+		"permits, some expired and some ended": {func(s *stage) {
+			ann := closing("ann", Permits)
+			s.granted(ann, 1, 1)
+			s.granted(closing("bob", Permits), 2, 2)
+			s.gets(force("f0", "l-bob"), OK, 2)
+			s.pass(time.Minute)
+		}, "bob"},
+		"a rate": {func(s *stage) {
+			for i := range int64(3) {
+				c := try(fmt.Sprint("o", i), Rate)
+				c.Limit, c.WindowSeconds = 3, MaxWindowSeconds
+				s.granted(c, i+1, int(min(i, 1))+1)
+				s.pass(time.Second)
+			}
+		}, "o2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			c.close(s)
+			if o := s.send(try("zoe", Exclusive)); o.Code != Delayed && o.Code != ModeDiffers {
+				t.Fatalf("not closed: %+v", o)
+			}
+			if o := s.send(force("f1", "l-another")); o.Code != NotHeld || o.Detail != "no one holds the lock, and it is closed all the same; a force-release without lease_id opens it" {
+				t.Fatalf("got %+v", o)
+			}
+			o := s.gets(force("f2", ""), OK, 2)
+			if o.Lease.Owner != c.owner || o.Lease.Phase != Released || o.Lease.Forced.By != "root" || !o.Lease.ReleasedAt.Equal(s.now) ||
+				!o.Lease.FreeAt.IsZero() || o.Lease.AcquiredAt.Before(epoch) {
+				t.Fatalf("got %+v", o)
+			}
+			if o := s.gets(force("f2", ""), OK, 1); !o.Replayed {
+				t.Fatalf("got %+v", o)
+			}
+			if st := s.status(); !st.FreeAt.IsZero() || st.Holders != nil {
+				t.Fatalf("got %+v", st)
+			}
+			if o := s.gets(force("f3", ""), NotHeld, 1); o.Detail != "no one holds the lock" {
+				t.Fatalf("got %+v", o)
+			}
+			s.gets(try("zoe", Exclusive), OK, 1)
+			if o := s.send(force("f2", "")); o.Code != OK || !o.Replayed {
+				t.Fatalf("got %+v", o)
+			}
+			if st := s.status(); st.Phase != Active || st.Owner != "zoe" {
+				t.Fatalf("a delivery that came late ended a later lease: %+v", st)
+			}
+		})
+	}
+}
+
+// TestARateIsForgottenForItsLine: those who wait for a rate have their grants in the write that forgets the earlier ones, whose requests
+// obtain nothing any more.
+func TestARateIsForgottenForItsLine(t *testing.T) {
+	s := newStage(t)
+	s.granted(try("ann", Rate), 1, 1)
+	s.granted(try("bob", Rate), 2, 2)
+	for i, owner := range []string{"eve", "kim", "lee"} {
+		s.waits(wait(owner, Rate), int64(i)+1, 2)
+	}
+	o := s.gets(ForceRelease{ID: subject, By: "root", Reason: "x", RequestID: "f1"}, OK, 2)
+	if o.Lease.Owner != "bob" {
+		t.Fatalf("got %+v", o)
+	}
+	for i, owner := range []string{"eve", "kim"} {
+		if o := s.gets(wait(owner, Rate), OK, 1); o.Lease.Token != token(int64(i)+3) {
+			t.Fatalf("got %+v", o)
+		}
+	}
+	s.waits(wait("lee", Rate), 1, 1)
+	s.gets(try("ann", Rate), RequestIDReused, 1)
+}
+
+// TestALockDelayIsOpenedWhenItIsSure: on a store that knows the time within a margin only, no lease is taken for expired that may last.
+func TestALockDelayIsOpenedWhenItIsSure(t *testing.T) {
+	for _, mode := range []Mode{Exclusive, Shared} {
+		s := newStage(t)
+		s.store = Uncertain{Store: s.store, Margin: time.Second}
+		c := try("ann", mode)
+		c.LockDelaySeconds = 600
+		s.granted(c, 1, 1)
+		s.pass(time.Minute + time.Second - time.Millisecond)
+		force := ForceRelease{ID: subject, By: "root", Reason: "x", RequestID: "f1"}
+		s.gets(force, NotHeld, 1)
+		s.pass(time.Millisecond)
+		s.gets(force, OK, 2)
+		s.granted(try("zoe", Exclusive), 2, 1)
+	}
+}

@@ -154,6 +154,26 @@ func (id ID) status(s State, now time.Time) Status {
 	return id.lease(s, now).Status
 }
 
+// howEnded says for the release of a lease that others have followed what is remembered of its end. Most such releases are of a lease that was
+// released, by a delivery that is forgotten: nothing was lost then.
+func (s State) howEnded(token int64) string {
+	const after = "later leases have been granted since"
+	for _, p := range s.history() {
+		if p.Token != token {
+			continue
+		}
+		switch at := string(docstore.FormatTime(p.EndedAt)); p.Ended {
+		case EndedReleased:
+			return "the lease was released at " + at + ", by a request that is no longer remembered; " + after
+		case EndedForced:
+			return "the lease was ended by " + p.By + " at " + at + "; " + after
+		default: // one that was replaced is told by whom
+			return "the lease expired at " + at + ", and a later lease has been granted; stop the work that this token protects"
+		}
+	}
+	return "the lease has ended, whether by a release is no longer remembered; " + after
+}
+
 // replacedBy says who replaced the lease, if someone did.
 func (o Outcome) replacedBy(by string) Outcome {
 	if by != "" && o.Code == LeaseLost {

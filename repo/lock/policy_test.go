@@ -128,7 +128,9 @@ func TestLockDelay(t *testing.T) {
 	if !strings.Contains(o.Detail, "was ended by force at 2026-01-01T00:01:05.000Z") || o.RetryAfter != time.Millisecond || o.Lease.Phase != lock.Released {
 		t.Errorf("%+v", o)
 	}
-	b.gets(force("f2"), lock.NotHeld, false)
+	another := force("f2")
+	another.LeaseID = "another"
+	b.gets(another, lock.NotHeld, false)
 	b.clock.Advance(time.Millisecond)
 	b.gets(acquire("bob", "b2", 30), lock.OK, false)
 	b.clock.Advance(30 * time.Second)
@@ -245,5 +247,36 @@ func TestReplacedOften(t *testing.T) {
 			b.gets(renew("ann", before, "n", 30), lock.LeaseLost, false)
 		}
 		b.gets(renew("ann", n, "n", 30), lock.OK, false)
+	}
+}
+
+// TestAReleaseThatIsForgottenAlarmsNoOne: a release that comes again after so many others that the lock does not remember it gets the code that
+// it always did, and is told what is known of its lease: only one that expired was lost.
+func TestAReleaseThatIsForgottenAlarmsNoOne(t *testing.T) {
+	const since = "; later leases have been granted since"
+	for name, c := range map[string]struct {
+		end   func(b *bench, n int64)
+		after int
+		want  string
+	}{
+		"released, long ago":                {func(b *bench, n int64) { b.gets(release("ann", n, "e1"), lock.OK, false) }, 9, "the lease has ended, whether by a release is no longer remembered" + since},
+		"expired, long ago":                 {func(b *bench, _ int64) { b.clock.Advance(30 * time.Second) }, 9, "the lease has ended, whether by a release is no longer remembered" + since},
+		"released under another request_id": {func(b *bench, n int64) { b.gets(release("ann", n, "e0"), lock.OK, false) }, 1, "the lease was released at 2026-01-01T00:00:00.000Z, by a request that is no longer remembered" + since},
+		"ended by force":                    {func(b *bench, _ int64) { b.gets(force("f1"), lock.OK, false) }, 1, "the lease was ended by root at 2026-01-01T00:00:00.000Z" + since},
+		"expired, and followed":             {func(b *bench, _ int64) { b.clock.Advance(30 * time.Second) }, 1, "the lease expired at 2026-01-01T00:00:30.000Z, and a later lease has been granted; stop the work that this token protects"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := begin(t)
+			b.gets(acquire("ann", "a1", 30), lock.OK, false)
+			c.end(b, 1)
+			for i := range int64(c.after) {
+				request := string(rune('0' + i))
+				b.gets(acquire("bob", request, 30), lock.OK, false)
+				b.gets(release("bob", 2+i, request), lock.OK, false)
+			}
+			if o := b.gets(release("ann", 1, "e1"), lock.LeaseLost, false); o.Detail != c.want {
+				t.Errorf("got  %q\nwant %q", o.Detail, c.want)
+			}
+		})
 	}
 }

@@ -310,11 +310,15 @@ func (c Release) Refusal(s State, w rule.When) Outcome {
 	if o, ok := c.notHeld(c.Token, s, w); ok && !remembered {
 		return o
 	}
-	replacedBy, several := s.replacedBy(c.Token), s.several != nil
+	replacedBy, several, ended := s.replacedBy(c.Token), s.several != nil, s.howEnded(c.Token)
 	s = s.seen(c.Token)
 	switch {
 	case !remembered:
-		return c.refused(s.checkHolder(c.Owner, c.Token, w.Latest()), c.Token, s, w).replacedBy(replacedBy)
+		o := c.refused(s.checkHolder(c.Owner, c.Token, w.Latest()), c.Token, s, w)
+		if o.Code == LeaseLost && c.Token < s.Token {
+			o.Detail = ended
+		}
+		return o.replacedBy(replacedBy)
 	case c.Token == s.Token:
 		o := c.replayed(s, w)
 		if several { // its history cuts names
@@ -329,7 +333,8 @@ func (c Release) Refusal(s State, w rule.When) Outcome {
 }
 
 // ForceRelease ends the current lease of any owner: an administrator's tool for a holder that hangs. It does not stop the
-// holder's work; the next grant's token does, where tokens are checked.
+// holder's work; the next grant's token does, where tokens are checked. Of a lock that no one holds it ends what closes the lock, unless it
+// names a lease: the lock delay, or the grants of a rate, which are forgotten.
 type ForceRelease struct {
 	ID
 	By        string // the administrator
@@ -375,6 +380,14 @@ func (c ForceRelease) Write() docstore.Write {
 // Granted is the lease that was ended.
 func (c ForceRelease) Granted(s State, w rule.When) Outcome { return c.ok(s, w) }
 
+// notHeldDetail says why there is nothing to end.
+func (c ForceRelease) notHeldDetail(s State, w rule.When) string {
+	if c.LeaseID != "" && len((ForceRelease{ID: c.ID}).opens(s, w)) > 0 {
+		return "no one holds the lock, and it is closed all the same; a force-release without lease_id opens it"
+	}
+	return "no one holds the lock"
+}
+
 // Refusal recognises the latest force-releases of the lock. Nothing is known any more of a lease that has been followed by
 // another.
 func (c ForceRelease) Refusal(s State, w rule.When) Outcome {
@@ -389,7 +402,7 @@ func (c ForceRelease) Refusal(s State, w rule.When) Outcome {
 	case i >= 0:
 		return c.endedBefore(0, w)
 	case s.PhaseAt(w.Latest()) != Active:
-		return Outcome{Code: NotHeld, At: w.Latest(), Lease: c.lease(s, w.Latest()), Detail: "no one holds the lock"}
+		return Outcome{Code: NotHeld, At: w.Latest(), Lease: c.lease(s, w.Latest()), Detail: c.notHeldDetail(s, w)}
 	default:
 		return Outcome{Code: LeaseLost, At: w.Latest(), Lease: c.named(0),
 			Detail: "the lock is held under another lease_id; look at the lock again before ending it"}

@@ -506,6 +506,7 @@ func oracle(c command, h history, w rule.When) (history, Outcome) {
 		return h, gone(code, c.Token)
 	case ForceRelease:
 		earlier, newest := known(h.forces, func(s sent) bool { return s.owner == c.By && s.request == c.RequestID })
+		_, closed := h.closed(w.At)
 		switch {
 		case earlier != nil && (earlier.reason != c.Reason || earlier.lease != c.LeaseID):
 			return h, gone(RequestIDReused, 0)
@@ -514,6 +515,13 @@ func oracle(c command, h history, w rule.When) (history, Outcome) {
 		case earlier != nil: // a later lease is neither touched nor shown
 			o := Outcome{Code: OK, Replayed: true, At: latest, Lease: named(0)}
 			o.Lease.Phase = Released
+			return h, o
+		case !held && c.LeaseID == "" && closed: // it ends the lock delay
+			o := granted(h)
+			o.Lease.Phase, o.Lease.FreeAt, o.Lease.ReleasedAt = Released, time.Time{}, w.At
+			o.Lease.Forced = Forced{By: c.By, Reason: c.Reason, At: w.At}
+			h.delay = 0
+			h.forces = append(slices.Clone(h.forces), sent{owner: c.By, request: c.RequestID, reason: c.Reason, lease: c.LeaseID})
 			return h, o
 		case !held:
 			return h, Outcome{Code: NotHeld, At: latest, Lease: shown(h, latest)}
@@ -570,6 +578,13 @@ func (m mutated) Second(s State, w rule.When) (docstore.Write, bool) {
 		return docstore.Write{}, false
 	}
 	return m.change(write), true
+}
+
+func (m mutated) GrantedSecond(found, after State, decided, w rule.When) Outcome {
+	if second, ok := m.command.(rule.Seconded[State, Outcome]); ok {
+		return second.GrantedSecond(found, after, decided, w)
+	}
+	return m.Granted(after, w)
 }
 
 // unchanged is no fault.

@@ -735,6 +735,9 @@ func (v *several) plainFree() docstore.Doc {
 		return d
 	default:
 		d := docstore.Doc{fState: docstore.String(Released), fReleasedAt: docstore.Now}
+		if v.forced != nil { // the grants of a rate
+			v.rememberForce(d, State{})
+		}
 		v.rememberPast(d, plainPast)
 		return d
 	}

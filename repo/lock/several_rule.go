@@ -541,22 +541,19 @@ func (c Release) GrantedSecond(found, _ State, _, w rule.When) Outcome {
 	return o
 }
 
-// Second is the write of a force-release: of the lease named, or of all that are held. The store is not asked whether each has expired
-// meanwhile: DynamoDB takes no condition about a hundred. Where there is none to end, it clears what has ended.
+// Second is the write of a force-release in shared form: of the lease named, or of all that are held. The store is not asked whether each
+// has expired meanwhile: DynamoDB takes no condition about a hundred. Where no lease is held it ends what closes the lock: lock delays, or the
+// grants of a rate. Where there is nothing to end, it clears what has ended.
 func (c ForceRelease) Second(s State, w rule.When) (docstore.Write, bool) {
-	if i, _ := s.Forces.Find(c.request()); i >= 0 || s.several == nil {
+	if i, _ := s.Forces.Find(c.request()); i >= 0 || s.Phase == None {
 		return docstore.Write{}, false
+	}
+	if s.several == nil {
+		return c.endDelay(s, w)
 	}
 	v := s.open()
 	v.drop(w)
-	targets := c.targets(v.holders, w)
-	if len(targets) == 0 {
-		v.serve(w, "")
-		if v.worthWriting() == nil {
-			return docstore.Write{}, false
-		}
-		return v.write(c.ID, s, w, c.retention), true
-	}
+	targets, closing := c.targets(v.holders, w), c.opens(s, w)
 	for _, h := range targets {
 		if h.delay == 0 || h.unclaimed {
 			v.remove(h, EndedForced, w, c.By)
@@ -564,13 +561,82 @@ func (c ForceRelease) Second(s State, w rule.When) (docstore.Write, bool) {
 		}
 		v.end(h, EndedForced, soon(w, 0), c.By)
 		i := slices.IndexFunc(v.holders, func(o holder) bool { return o.number == h.number })
-		v.holders[i].ended = true
+		v.holders[i].ended, v.holders[i].derived = true, false
 		v.holders[i].expires = soon(w, 0)
 	}
-	v.forced = &Forced{By: c.By, Reason: c.Reason}
-	forces.Remember(v.sets, c.request())
+	ends := len(targets)+len(closing) > 0
+	if ends {
+		forces.Remember(v.sets, c.request())
+	}
+	if len(targets) > 0 || v.family == Rate && ends {
+		v.forced = &Forced{By: c.By, Reason: c.Reason}
+	}
+	v.open(closing)
 	v.serve(w, "")
+	if !ends && v.worthWriting() == nil {
+		return docstore.Write{}, false
+	}
 	return v.write(c.ID, s, w, c.retention), true
+}
+
+// opens are the leases that close a lock which no one holds, by their lock delays, or the latest grant of a rate that is not over: a
+// force-release ends those, unless it names a lease.
+func (c ForceRelease) opens(s State, w rule.When) (closing []holder) {
+	v := s.open()
+	if c.LeaseID != "" {
+		return nil
+	}
+	if n, _ := v.counts(w); v.family == Rate && n > 0 {
+		return []holder{*v.latest}
+	}
+	for _, h := range v.holders {
+		switch {
+		case !h.ended && h.expires.After(w.At): // as far as is known: the store is asked about none that may last
+			return nil
+		case h.closes().After(w.At):
+			closing = append(closing, h)
+		}
+	}
+	return closing
+}
+
+// open ends what closes the lock. The store is asked whether the leases have expired, by the one that expires last.
+func (v *several) open(closing []holder) {
+	if len(closing) == 0 {
+		return
+	}
+	if v.family == Rate {
+		v.latest, v.grants = nil, nil
+		return
+	}
+	var last *holder
+	for i, h := range closing {
+		v.holders = slices.DeleteFunc(v.holders, func(o holder) bool { return o.number == h.number })
+		if h.ended {
+			continue
+		}
+		v.end(h, EndedExpired, h.expires, "")
+		if last == nil || h.expires.After(last.expires.Time) {
+			last = &closing[i]
+		}
+	}
+	if last != nil {
+		v.asks = append(v.asks, docstore.LE{Field: last.field, Value: docstore.Now})
+	}
+}
+
+// endDelay is the write of a force-release in plain form, of a lock that is closed by the lock delay of its latest lease.
+func (c ForceRelease) endDelay(s State, w rule.When) (docstore.Write, bool) {
+	if c.LeaseID != "" || s.closedUntil(w.At).IsZero() {
+		return docstore.Write{}, false
+	}
+	cond := append(s.asFound(), docstore.Eq{Field: fDelay, Value: docstore.Int(s.LockDelaySeconds)})
+	if s.Phase == Active {
+		cond = append(cond, passed)
+	}
+	wr := docstore.Write{Key: c.key(), If: cond, Set: map[string]docstore.Value{}, Unset: []string{fDelay}, Keep: keep(0, c.retention)}
+	forces.Remember(wr.Set, c.request())
+	return wr, true
 }
 
 // targets are the leases that a force-release ends.
@@ -583,27 +649,22 @@ func (c ForceRelease) targets(holders []holder, w rule.When) (targets []holder) 
 	return targets
 }
 
-// GrantedSecond is the lease that was ended, the latest of several; or the refusal that the write went with.
+// GrantedSecond is the lease that was ended, or whose lock delay was, the latest of several; or the refusal that the write went with.
 func (c ForceRelease) GrantedSecond(found, after State, decided, w rule.When) Outcome {
 	if i, _ := after.Forces.Find(c.request()); i < 0 {
-		o := c.refusalOfSeveral(found, decided)
+		o := c.Refusal(found, decided)
 		o.At = w.Latest()
 		return o
 	}
 	v := found.open()
 	o := Outcome{Code: OK, At: w.Latest(), Lease: c.named(0)}
-	targets := c.targets(v.holders, w)
-	if len(targets) == 0 { // they expired on the way, and were ended all the same: the one that lasted longest is shown
-		for _, h := range v.holders {
-			if h.ended || c.LeaseID != "" && c.LeaseID != h.leaseID {
-				continue
-			}
-			if len(targets) == 0 || h.expires.After(targets[0].expires.Time) {
-				targets = []holder{h}
-			}
-		}
+	if found.several == nil {
+		o.Lease = c.lease(found, w.Latest())
+		o.Lease.Phase, o.Lease.FreeAt = Released, time.Time{}
+		o.Lease.ReleasedAt, o.Lease.Forced = w.At, Forced{By: c.By, Reason: c.Reason, At: w.At}
+		return o
 	}
-	for _, h := range targets {
+	for _, h := range append(c.targets(v.holders, decided), c.opens(found, decided)...) {
 		if h.token > o.Lease.Token {
 			o.Lease = v.lease(c.ID, h, Released)
 		}
@@ -625,11 +686,7 @@ func (c ForceRelease) refusalOfSeveral(s State, w rule.When) Outcome {
 		}
 		return o
 	case len(ForceRelease{}.targets(v.holders, w)) == 0:
-		detail := "no one holds the lock"
-		if v.family == Rate {
-			detail = "grants of a rate are not held, renewed or released"
-		}
-		return Outcome{Code: NotHeld, At: w.Latest(), Lease: c.named(0), Detail: detail}
+		return Outcome{Code: NotHeld, At: w.Latest(), Lease: c.named(0), Detail: c.notHeldDetail(s, w)}
 	default:
 		return Outcome{Code: LeaseLost, At: w.Latest(), Lease: c.named(0),
 			Detail: "the lock is not held under this lease_id; look at the lock again before ending it"}

@@ -294,7 +294,7 @@ func TestRate(t *testing.T) {
 	}
 	s.gets(extend("bob", 2, "n1"), ModeDiffers, 1)
 	s.gets(give("bob", 2), ModeDiffers, 1)
-	s.gets(ForceRelease{ID: subject, By: "root", Reason: "x", RequestID: "f1"}, NotHeld, 1)
+	s.gets(ForceRelease{ID: subject, By: "root", Reason: "x", RequestID: "f1", LeaseID: first.Lease.LeaseID}, NotHeld, 1)
 	s.gets(try("lee", Exclusive), ModeDiffers, 1)
 	s.pass(6*time.Second - time.Millisecond)
 	s.waits(wait("eve", Rate), 1, 2) // moves the end of the place
@@ -514,7 +514,7 @@ func TestLockDelayOfSeveral(t *testing.T) {
 		if o := s.gets(ForceRelease{ID: subject, By: "root", Reason: "hangs", RequestID: "f1"}, OK, 1); !o.Replayed || o.Lease.Forced.Reason != "hangs" {
 			t.Fatalf("got %+v", o)
 		}
-		s.gets(ForceRelease{ID: subject, By: "root", Reason: "hangs", RequestID: "f2"}, NotHeld, 1)
+		s.gets(ForceRelease{ID: subject, By: "root", Reason: "hangs", RequestID: "f2", LeaseID: "l-bob"}, NotHeld, 1)
 		for n, owner := range []string{"ann", "bob"} {
 			if o := s.gets(extend(owner, int64(n)+1, "n1"), LeaseReleased, 1); o.Detail != "the lease was ended by root: hangs" {
 				t.Fatalf("got %+v", o)

@@ -343,3 +343,60 @@ func TestWaitForASet(t *testing.T) {
 		}
 	})
 }
+
+// TestWaitOverTheDead: who waits behind a hundred readers that die has the lock when they have expired, for a write that takes it. What has
+// ended without making room is cleared by one of those who wait, once.
+func TestWaitOverTheDead(t *testing.T) {
+	dying := func(t *testing.T, l *lock.Locks, n int) {
+		t.Helper()
+		for i := range n {
+			c := waitFor(fmt.Sprint("dead ", i), 0)
+			c.Mode, c.TTLSeconds = lock.Shared, 5
+			if o, err := l.Acquire(t.Context(), c); err != nil || o.Code != lock.OK {
+				t.Fatalf("%+v, error %v", o, err)
+			}
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newCounted(0)
+		l := lock.New(s, nil)
+		dying(t, l, 100)
+		for name, c := range map[string]lock.Acquire{"fair": fairly("bob", 20), "not fair": waitFor("eve", 20)} {
+			s.take()
+			if r := <-acquiring(t.Context(), l, c); r.err != nil || r.Code != lock.OK || r.took > 5*time.Second {
+				t.Fatalf("%s: %+v", name, r)
+			} else {
+				endLease(t, l, r.Lease)
+			}
+			if _, granted, refused := s.take(); granted > 4 || refused > 4 {
+				t.Errorf("%s: %d writes, %d refused", name, granted, refused)
+			}
+			dying(t, l, 100)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := newCounted(0)
+		here, there := lock.New(s, nil), lock.New(s, nil)
+		dying(t, here, 60)
+		c := waitFor("alive", 0)
+		c.Mode = lock.Shared
+		if o, err := here.Acquire(t.Context(), c); err != nil || o.Code != lock.OK {
+			t.Fatalf("%+v, error %v", o, err)
+		}
+		all := []<-chan result{acquiring(t.Context(), here, fairly("bob", 20)), acquiring(t.Context(), there, fairly("eve", 20))}
+		time.Sleep(time.Second)
+		s.take()
+		time.Sleep(10 * time.Second)
+		if _, granted, refused := s.take(); granted != 1 || refused != 1 {
+			t.Errorf("%d writes, %d refused: want one that clears, by a second write", granted, refused)
+		}
+		for _, c := range all {
+			if r := <-c; r.err != nil || r.Code != lock.Held || r.Position == 0 {
+				t.Errorf("%+v", r)
+			}
+		}
+		if _, granted, refused := s.take(); granted+refused != 0 {
+			t.Errorf("%d writes, %d refused, although nothing changes", granted, refused)
+		}
+	})
+}
