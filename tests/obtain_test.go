@@ -17,7 +17,7 @@ import (
 func whatIsFreeIsObtained(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
 	t.Helper()
 	t.Run("locks", func(t *testing.T) {
-		suite.ObtainableLocks(t, newStore, suite.AtDepth(suite.Extent{Dead: []int{21}, Every: 3, Asks: 1}, suite.Everything))
+		suite.ObtainableLocks(t, newStore, suite.AtDepth(suite.Extent{Dead: []int{21}, Every: 5, Asks: 1}, suite.Everything))
 	})
 	t.Run("analyses", func(t *testing.T) { suite.ObtainableAnalyses(t, newStore, suite.AtDepth(1, 200)) })
 	t.Run("runs", func(t *testing.T) { suite.ObtainableRuns(t, newStore, suite.AtDepth([]int{1}, suite.TriesOfRuns)) })

@@ -15,7 +15,7 @@ import (
 
 // ObtainableLocks proves on a store that what is free can be had: from what programs leave behind, at a time at which nothing is held any
 // more, one that asks once gets the lock, a set gets its keys, the head of a line is served, and a force-release leaves the lock free. The
-// programs run on the memory store, which all stores behave like, and what they leave is then planted: a hundred commands once, and not
+// programs run on the memory store, which all stores behave like, and what they leave is then copied: a hundred commands once, and not
 // for each question.
 func ObtainableLocks(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store, e Extent) {
 	t.Helper()
@@ -74,6 +74,9 @@ func (r *obtaining) all(ctx context.Context, e Extent) iter.Seq[error] {
 			if err := r.forced(ctx, n); err != nil && !yield(fmt.Errorf("%d who died beside living ones: %w", n, err)) {
 				return
 			}
+			if err := r.opened(ctx, n); err != nil && !yield(fmt.Errorf("%d who left the lock closed: %w", n, err)) {
+				return
+			}
 		}
 		for seed := range e.Programs {
 			program := LeaveProgram.Example(seed)
@@ -105,7 +108,7 @@ func (r *obtaining) plant(ctx context.Context, left leftover) (lock.ID, error) {
 		Key: docstore.Key{Kind: lock.Kind, Tenant: id.Tenant, ID: id.Key}, If: docstore.Absent{}, Set: left.doc.Clone(), Keep: lock.MinRetention,
 	})
 	if err == nil && !w.Applied {
-		err = fmt.Errorf("%v cannot be planted", id)
+		err = fmt.Errorf("%v cannot be made", id)
 	}
 	return id, err
 }
@@ -237,7 +240,7 @@ func (r *obtaining) befores(left leftover) []before {
 	return all
 }
 
-// once plants what was left, and asks for it once: that is one grant, and the lock shows before that it is free.
+// once makes another lock of what was left, and asks for it once: that is one grant, and the lock shows before that it is free.
 func (r *obtaining) once(ctx context.Context, left leftover, a obtainAsk, first before) error {
 	id, err := r.plant(ctx, left)
 	if err != nil {
@@ -383,6 +386,35 @@ func (r *obtaining) forced(ctx context.Context, n int) error {
 		return fmt.Errorf("a force-release gets %s (%s), want %s", o.Code, o.Detail, want)
 	}
 	return r.free(ctx, id, obtainAsks[0])
+}
+
+// opened ends by force what closes a lock that no one holds: the lock delays of n who died, or the grants of a rate.
+func (r *obtaining) opened(ctx context.Context, n int) error {
+	for _, c := range []lock.Acquire{
+		{Mode: lock.Shared, TTLSeconds: 5, LockDelaySeconds: lock.MaxLockDelaySeconds},
+		{Mode: lock.Rate, Limit: int64(n), WindowSeconds: lock.MaxWindowSeconds},
+	} {
+		left, err := r.build(ctx, []LeaveStep{acquires(n, c)})
+		if err != nil {
+			return err
+		}
+		r.clock.Advance(5 * time.Second)
+		id, err := r.plant(ctx, left)
+		if err != nil {
+			return err
+		}
+		o, err := r.server().ForceRelease(ctx, lock.ForceRelease{ID: id, By: "root", Reason: "it is closed", RequestID: "by force"})
+		if err != nil {
+			return err
+		}
+		if o.Code != lock.OK {
+			return fmt.Errorf("a force-release gets %s (%s)", o.Code, o.Detail)
+		}
+		if err := r.free(ctx, id, obtainAsks[n%len(obtainAsks)]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // inLine is a caller that waits in line, and sends its request again before its place ends, by another server each time.

@@ -15,7 +15,7 @@ import (
 )
 
 // ObtainableAnalyses proves on a store that a stale analysis is acquired by one worker that asks once, and that one which has ended says
-// so: after programs of workers, sweeps and administrators, whoever wrote the lock, in whatever spelling.
+// so: after programs of workers, sweeps and administrators, whichever program wrote the lock, in whatever spelling.
 func ObtainableAnalyses(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store, programs int) {
 	t.Helper()
 	clock := NewClock()

@@ -70,7 +70,7 @@ var obtainMutants = map[string]func(faultyServer) lockServer{
 	"a force-release that does not get past the dead": func(f faultyServer) lockServer {
 		return forces{f, func(_ context.Context, d docstore.Doc, _ lock.ID) (bool, error) { return f.dead(d, 0) > 0, nil }}
 	},
-	"a force-release with a lock delay of its own": func(f faultyServer) lockServer {
+	"a force-release that closes the lock for a while": func(f faultyServer) lockServer {
 		return forces{f, func(ctx context.Context, d docstore.Doc, id lock.ID) (bool, error) {
 			if d == nil {
 				return false, nil
@@ -78,7 +78,7 @@ var obtainMutants = map[string]func(faultyServer) lockServer{
 			_, err := f.store.Write(ctx, docstore.Write{Key: docstore.Key{Kind: lock.Kind, Tenant: id.Tenant, ID: id.Key}, Set: docstore.Doc{
 				"state": docstore.String("RELEASED"), "released_at": docstore.Now, "lock_delay_seconds": docstore.Int(60),
 			}})
-			return false, err
+			return true, err
 		}}
 	},
 	"those who died are shown": func(f faultyServer) lockServer { return shows{f} },
