@@ -314,6 +314,18 @@ func TestLossByTime(t *testing.T) {
 	}
 }
 
+// TestFirstRefreshOfAReplay: an acquire that is sent again finds its own grant with less time left, and is refreshed sooner in proportion; afterwards as any other.
+func TestFirstRefreshOfAReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{owner: "ann", request: "r1", token: 1, end: time.Now().Add(100 * time.Second)} // of the five minutes
+		out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string, error) {
+			return "", work(ctx, 150*time.Second)
+		}, &once.Options{Owner: "ann", RequestID: "r1"})
+		want(t, "status", out.Status, once.Ready)
+		want(t, "refreshes", f.times("refresh"), s(20, 80, 140))
+	})
+}
+
 // TestSlowGrant: what counts is when the request was sent, not when its response arrived.
 func TestSlowGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

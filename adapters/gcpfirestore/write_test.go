@@ -176,6 +176,41 @@ func TestLostCommit(t *testing.T) {
 	}
 }
 
+// TestTwoLostCommits: of two Commits without a response either may have been applied, whichever was lost on the way: what the first one was based on stays what
+// counts.
+func TestTwoLostCommits(t *testing.T) {
+	lost, unanswered := firestoretest.Fail{Code: codes.Unavailable}, firestoretest.ApplyThenFail{Code: codes.Unavailable}
+	for name, c := range map[string]struct {
+		write   docstore.Write
+		second  firestoretest.Effect
+		applied bool
+		unknown bool
+		commits int
+	}{
+		"neither arrived":                    {increment, lost, true, false, 3},
+		"the second arrived, no condition":   {increment, unanswered, false, true, 2},
+		"the second arrived, with condition": {create, unanswered, false, false, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := firestoretest.Start(t, nil)
+			s := open(t, server, "")
+			server.ResetCounts()
+			server.Inject(firestoretest.Fault{Method: "Commit", Times: 1, Effect: lost})
+			server.Inject(firestoretest.Fault{Method: "Commit", Times: 1, Effect: c.second})
+			r, err := s.Write(t.Context(), c.write)
+			if errors.Is(err, docstore.ErrUnavailable) != c.unknown || err == nil && (r.Applied != c.applied || r.Docs[0]["n"] != docstore.Int(1)) {
+				t.Errorf("applied %v, found %v, error %v", r.Applied, r.Docs, err)
+			}
+			if got := server.Count("Commit"); got != c.commits {
+				t.Errorf("%d commits, want %d", got, c.commits)
+			}
+			if got := n(t, s); got != 1 {
+				t.Errorf("n is %d afterwards", got)
+			}
+		})
+	}
+}
+
 // TestLostCommitOvertaken: the time has gone on after a lost response, the condition no longer holds, and the documents
 // are as they were. The Commit may still arrive, so that a rejection would be a guess.
 func TestLostCommitOvertaken(t *testing.T) {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -109,6 +111,65 @@ func TestLockRunTimes(t *testing.T) {
 				_ = holder.Close(t.Context())
 			})
 		})
+	}
+}
+
+// over is a lease that has ended, or has not.
+type over struct {
+	left time.Duration
+	ctx  context.Context //nolint:containedctx // it is what the lease shows
+}
+
+func (o over) Left() time.Duration          { return o.left }
+func (o over) Context() context.Context     { return o.ctx }
+func (o over) Unlock(context.Context) error { return nil }
+
+// TestLeaseOverWhenTheCommandEnds: a command that ends when its lease is over, because all was stopped for a while, did not end under the lock; one that ends
+// when the work was to end and the lease lasts did.
+func TestLeaseOverWhenTheCommandEnds(t *testing.T) {
+	ctx, end := context.WithCancelCause(t.Context())
+	end(locks.ErrLost)
+	cmd := &lockRunCmd{Key: "k", Grace: time.Second}
+	p := &program{name: "true", send: func(os.Signal) {}, ended: make(chan struct{})}
+	close(p.ended)
+	for range 50 { // both have happened, and either may be seen first
+		if err := cmd.watch(p, over{ctx: ctx}); !errors.Is(err, locks.ErrLost) {
+			t.Fatalf("the lease is over: %v", err)
+		}
+	}
+	if err := cmd.watch(p, over{ctx: t.Context(), left: time.Second}); err != nil {
+		t.Errorf("the lease lasts: %v", err)
+	}
+}
+
+// TestLostAtRelease: a release that is told that the lock was lost makes that of a command that succeeded, and of one that failed, because no renewal may have
+// told it before. A release without a response changes nothing: the command ended under the lock.
+func TestLostAtRelease(t *testing.T) {
+	for _, failed := range []error{nil, errors.New("exit status 3")} {
+		for _, c := range []struct {
+			released error
+			lost     bool
+		}{
+			{nil, false},
+			{contracts.Errorf(contracts.CodeLeaseLost, ""), true},
+			{contracts.Errorf(contracts.CodeLeaseReleased, "by ann"), true},
+			{contracts.Errorf(contracts.CodeNotOwner, ""), true},
+			{fmt.Errorf("%w: no route", locks.ErrNotReleased), false},
+		} {
+			var out, errs bytes.Buffer
+			p := &program{name: "true", ended: make(chan struct{}), err: failed}
+			err := (&lockRunCmd{Key: "k"}).outcome(p, nil, c.released, &lockCmd{}, &streams{out: &out, err: &errs})
+			code := 0
+			if e, ok := errors.AsType[*exitError](err); ok {
+				code = e.code
+			}
+			if c.lost != (code == exitLost) || !c.lost && (code == 0) != (failed == nil) {
+				t.Errorf("released: %v, the command: %v: exit code %d, %v", c.released, failed, code, err)
+			}
+			if told := errs.Len() > 0; told != errors.Is(c.released, locks.ErrNotReleased) {
+				t.Errorf("released: %v: %q", c.released, errs.String())
+			}
+		}
 	}
 }
 
