@@ -156,8 +156,8 @@ func (id ID) status(s State, now time.Time) Status {
 	return id.lease(s, now).Status
 }
 
-// howEnded says for the release of a lease that others have followed what is remembered of its end. Most such releases are of a lease that was
-// released, by a delivery that is forgotten: nothing was lost then.
+// howEnded says for the release of a lease that others have followed what is remembered of its end. Most such releases are
+// of a lease that was released, by a delivery that is forgotten: nothing was lost then.
 func (s State) howEnded(token int64) string {
 	const after = "later leases have been granted since"
 	for _, p := range s.history() {
