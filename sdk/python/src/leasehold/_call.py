@@ -121,6 +121,14 @@ class Background:
             self._running -= 1
             self._changed.notify_all()
 
+    def rest(self, do: Callable[[], T]) -> T:
+        """Do something in between that no one needs to wait for: work that is under way may be left there."""
+        self.end()
+        try:
+            return do()
+        finally:
+            self.begin()
+
     def wait(self, seconds: float) -> bool:
         """Wait until nothing goes on; False if that takes longer."""
         with self._changed:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from email.message import Message
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote, urlencode
 
@@ -295,30 +296,47 @@ class LockAPI:
         """Take the lock. :class:`~leasehold.codes.LockHeld` has the holder, and when its lease expires.
 
         With wait_seconds the server waits for a lock that is held, and the client so much longer for the response. If the call ends without a
-        response and the request had no request_id, the client calls :meth:`abandon` in the background, for 10 s at most. A lease that has
-        expired by the time its response arrives is LeaseExpired.
+        response and the request had no request_id, the client calls :meth:`abandon` in the background, for 10 s at most; with wait_seconds a few
+        times more while it is refused, until the wait that the server was asked for has ended, because another server may still wait. A lease that
+        has expired by the time its response arrives is LeaseExpired.
         """
         own = not request.get("request_id")
         r = cast(AcquireRequest, _filled(request))
+        asked = self._client._clock.now()
         try:
             return self._lease(key, "/acquire", r, lambda got: _outcome.acquired(r, got, self.tenant, key), _check.whole("wait_seconds", r.get("wait_seconds", 0)), timeout)
         except (UnknownOutcomeError, KeyboardInterrupt, SystemExit):
             if own:
-                self._client._background.run("abandon", lambda: self._give_up(key, r))
+                self._client._background.run("abandon", lambda: self._give_up(key, r, asked))
             raise
 
-    def _give_up(self, key: str, r: AcquireRequest) -> None:
-        try:
-            self.abandon(key, r, timeout=ABANDON_TIME)
-        except LeaseholdError:
-            pass  # otherwise the lease expires
+    def _give_up(self, key: str, r: AcquireRequest, asked: Moment) -> None:
+        """Abandon in the background. While it is refused it goes on until the wait of the request has ended, which was sent at a time."""
+        clock, wait, retry = self._client._clock, float(r.get("wait_seconds", 0)), 0
+        end = asked.plus(wait + _outcome.LATE_WAIT) if wait > 0 else asked
+        while True:
+            left = clock.now().until(end)
+            try:
+                refused = self._abandon(key, r, ABANDON_TIME)
+            except LeaseholdError:
+                return  # the lease expires
+            if not refused or left <= 0:
+                return
+            self._client._background.rest(partial(clock.sleep, min(left, _outcome.given_up_pause(retry))))
+            retry += 1
 
     def abandon(self, key: str, request: AcquireRequest, *, timeout: float | None = None) -> None:
         """Release the lease that an acquire without a response may have obtained, and give up the place in line of one that waited.
 
         The request is sent again with its request_id, without the wait. With replace it is sent only if without that the server says that it
         was carried out, so that it replaces no one now. A grant of the mode rate stays used.
+
+        The server that it reaches ends its own waits for the request. A delivery that waits at another server may obtain the lock until its wait ends.
         """
+        self._abandon(key, request, timeout)
+
+    def _abandon(self, key: str, request: AcquireRequest, timeout: float | None) -> bool:
+        """Whether the request was refused: a delivery of it may still wait at another server."""
         if not request.get("request_id"):
             raise InvalidSettingError("request_id", "is required: that of the acquire to undo")
         r = dict(request)
@@ -339,8 +357,13 @@ class LockAPI:
                 got = again()
             if r.get("mode") != "rate":
                 self.release(key, cast(ReleaseRequest, {"owner_id": r.get("owner_id", ""), "fencing_token": got["fencing_token"]}), timeout=timeout)
-        except (codes.LockHeld, codes.LockDelayed, codes.RequestIDReused, codes.LeaseExpired, codes.LeaseReleased, codes.LeaseLost, codes.NotOwner):
+        except (codes.RequestIDReused, codes.LeaseExpired, codes.LeaseReleased, codes.LeaseLost, codes.NotOwner):
             pass  # there is nothing to release
+        except ApiError as err:
+            if not _outcome.refused(err):
+                raise
+            return True
+        return False
 
     def renew(self, key: str, request: RenewRequest, *, timeout: float | None = None) -> HeldLease:
         """Move the lease's expiry to now + ttl_seconds.

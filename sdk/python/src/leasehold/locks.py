@@ -37,6 +37,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace as changed
 from datetime import datetime, timezone
+from functools import partial
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
@@ -456,15 +457,23 @@ class Locks:
 
         Its request is sent again: if it had obtained the lock that returns the lease, and otherwise, once the lease that it obtains now is released, no
         delivery that comes late obtains another. It replaces no one: with replace it is sent only if without that it is told that it was carried out.
+
+        A refusal does not say that nothing comes of the request any more: a try whose connection was cut may still wait at another server than the one
+        that refuses it now. So it is sent again, a few times, until such a wait has ended, or the client is closed.
         """
         request = dict(a.request)
         replace = request.pop("replace", False)
-        end = self._clock.now().plus(min(a.o.ttl, 30.0))
+
+        def waits() -> float:
+            return 0.0 if a.waits is None else max(0.0, self._clock.now().until(a.waits))
+
+        end = self._clock.now().plus(waits() + min(a.o.ttl, 30.0))
 
         def work() -> None:
-            retry, token = 0, 0
+            retry, refused, token = 0, 0, 0
             while True:
                 failed: BaseException | None = None
+                wait = waits()
                 try:
                     left = max(0.01, self._clock.now().until(end))
                     seconds = min(a.each, left)
@@ -478,6 +487,11 @@ class Locks:
                         request["replace"] = True
                         continue
                 except Exception as err:
+                    pause = min(wait, _outcome.given_up_pause(refused))
+                    if wait > 0 and not token and _outcome.refused(err) and self._background.rest(partial(self._clock.sleep, pause, self._closed)):
+                        request.pop("replace", None)
+                        retry, refused = 0, refused + 1
+                        continue
                     failed = None if _outcome.settles(err) and not token else err
                 pause = _pause(retry, failed, self._clock.now().until(end))
                 if failed is None or _outcome.rejected(failed) or self._clock.now().until(end) <= pause:
@@ -583,6 +597,7 @@ class _Acquire:
         self.open = False  # a try may have been carried out, or may still be
         self.waited = False  # a try asked the server to wait
         self.placed = False  # it may have a place in line
+        self.waits: Moment | None = None  # until then a try without a definite response may wait at a server
         self.last: Exception | None = None  # of the latest try that was not cut off
         self.clock = client._clock
 
@@ -731,6 +746,10 @@ class _Acquire:
                 self.client._discard(self, asked, got)
                 raise codes.LeaseExpired(f"the response arrived when the lease was about to end: use a longer ttl than {self.o.ttl:.0f}s")
         except BaseException as err:
+            if wait > 0 and _outcome.unsettled(err):
+                end = asked.plus(wait + _outcome.LATE_WAIT)
+                if self.waits is None or self.waits.until(end) > 0:
+                    self.waits = end
             self.open = _outcome.unsettled(err) or self.open and not _outcome.settles(err)
             lines = self.o.lines or self.grant
             if _outcome.settles(err):
