@@ -9,7 +9,7 @@ import {
   MaxHoldError, NotReleasedError, OverloadedError, ReleasedError, RequestIdReusedError, isGone, apiError,
 } from './errors.js'
 import { Server, randomID, segment, type ServerOptions } from './http.js'
-import { isRejected, isSettled, isUnsettled, messageOf, retryAfter } from './judge.js'
+import { isRefused, isRejected, isSettled, isUnsettled, messageOf, retryAfter } from './judge.js'
 import { type AcquireRequest, type Asked, bad, checkLease, checkReleased, checkSet, count, text } from './lease.js'
 import { Term } from './term.js'
 import { type Clock, type Moment, Scope, add, backoff, elapsed, endOf, moment, orAborted, pause, pauseBefore, sleepUntil, until } from './time.js'
@@ -94,6 +94,7 @@ export interface Rate {
 
 // Times of requests, in milliseconds.
 const tryTime = 15_000 // of one request, beside what the server is to wait; less when the lease is shorter
+const lateWait = 2000 // how much later than it is asked to a server ends a wait, at most
 const waitTime = 20_000 // for which one request asks the server to wait, at most
 const graceTime = 5_000 // for a release that is waited for
 const placedPause = 2_000 // between two requests of one that waits in line
@@ -375,6 +376,7 @@ export class Locks {
     let open = false // a try may have been carried out, or may still be
     let queued = false // a try asked the server to wait
     let placed = false // it may have a place in line
+    let waits = 0 // until then, on the clock, a try without a definite response may wait at a server
     let last: unknown // the error of the latest try that was not cut off
 
     const isHeld = (e: unknown) =>
@@ -389,6 +391,7 @@ export class Locks {
     const attempt = async (wait: number, within: AbortSignal) => {
       const r = { ...request, ...(wait > 0 && { wait_seconds: wait / 1000 }) }
       queued ||= wait > 0
+      const end = clock.now() + wait + lateWait
       let asked = moment(clock)
       const began = asked
       try {
@@ -405,6 +408,7 @@ export class Locks {
       } catch (error) {
         const unsettled = within.aborted || isUnsettled(error)
         open = unsettled || (open && !isSettled(error))
+        if (unsettled && wait > 0) waits = Math.max(waits, end)
         if (!within.aborted && isSettled(error)) {
           placed = wait > 0 && isHeld(error) && !(error instanceof LockQueueFullError) && (lines || (error as ApiError).position !== undefined)
         } else if (unsettled) placed ||= wait > 0 && lines
@@ -470,7 +474,7 @@ export class Locks {
         if (!(await pause(clock, after, waiting.signal))) throw t.error
       }
     } catch (error) {
-      if (placed || (open && (queued || !grant))) this.#abandon(subject, request, each, s, grant)
+      if (placed || (open && (queued || !grant))) this.#abandon(subject, request, each, s, grant, waits)
       if (calling.signal.aborted) throw calling.signal.reason
       if (waiting.signal.aborted) {
         if (o.ifAvailable && isHeld(last)) return null
@@ -512,15 +516,20 @@ export class Locks {
    * Releases in the background what an acquire that was given up may have obtained, and gives its place in line to the next. Its request is sent again: if it
    * had obtained the lock that returns the lease, and otherwise, once the lease that it obtains now is released, no delivery that comes late obtains another.
    * It replaces no one: with `replace` it is sent only if without that the server says that it was carried out.
+   *
+   * A refusal does not say that nothing comes of the request any more: a try whose connection was cut may still wait at another server than the one that
+   * refuses it now. So it is sent again, a few times, until such a wait has ended, or the client is closed.
    */
-  #abandon(subject: Subject, asked: AcquireRequest, each: number, s: Settings, grant: boolean): void {
+  #abandon(subject: Subject, asked: AcquireRequest, each: number, s: Settings, grant: boolean, waits: number): void {
     const clock = this.#server.clock
+    const left = () => Math.max(0, waits - clock.now())
     const work = async () => {
-      const scope = new Scope().within(clock, Math.min(s.ttl, 30_000), () => undefined)
+      const scope = new Scope().within(clock, left() + Math.min(s.ttl, 30_000), () => undefined)
       const { replace, ...calm } = asked
       let request: AcquireRequest = calm
       let error: unknown
-      for (let retry = 0; ; retry++) {
+      for (let retry = 0, refused = 0; ; retry++) {
+        const wait = left()
         error = undefined
         try {
           const granted = await subject.acquire(request, each, scope.signal)
@@ -528,6 +537,11 @@ export class Locks {
         } catch (e) {
           if (e instanceof RequestIdReusedError && replace && !request.replace) {
             request = asked
+            continue
+          }
+          if (wait > 0 && isRefused(e) && (await pause(clock, Math.min(wait, backoff(refused++, 2000, 8000, 1000)), this.#closed.signal))) {
+            request = calm
+            retry = -1
             continue
           }
           if (!isSettled(e)) error = e // otherwise another has it, or the lease has ended
