@@ -194,8 +194,8 @@ func TestAnotherPayload(t *testing.T) {
 	})
 }
 
-// TestPartsAreNotJoined: a key, its scope and its name are three things, and so are the parts of a payload: what one caller's scope ends with is not what
-// another's key begins with.
+// TestPartsAreNotJoined: a key, its scope and its name are three things, and so are the parts of a payload: what one
+// caller's scope ends with is not what another's key begins with.
 func TestPartsAreNotJoined(t *testing.T) {
 	var runs atomic.Int64
 	store := docstore.NewMemory(nil)

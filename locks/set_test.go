@@ -12,8 +12,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// TestTokensOfASet: each of several locks has a token of its own, and the context carries none: what one lock protects would be written with the token of
-// another.
+// TestTokensOfASet: each of several locks has a token of its own, and the context carries none: what one lock protects
+// would be written with the token of another.
 func TestTokensOfASet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := locks.New(direct.Locks(lock.New(docstore.NewMemory(nil), nil), "acme"), nil)

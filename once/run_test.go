@@ -314,7 +314,8 @@ func TestLossByTime(t *testing.T) {
 	}
 }
 
-// TestFirstRefreshOfAReplay: an acquire that is sent again finds its own grant with less time left, and is refreshed sooner in proportion; afterwards as any other.
+// TestFirstRefreshOfAReplay: an acquire that is sent again finds its own grant with less time left, and is refreshed
+// sooner in proportion; afterwards as any other.
 func TestFirstRefreshOfAReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{owner: "ann", request: "r1", token: 1, end: time.Now().Add(100 * time.Second)} // of the five minutes

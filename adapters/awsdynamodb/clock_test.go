@@ -87,8 +87,9 @@ func TestClockBounds(t *testing.T) {
 	}
 }
 
-// TestServersApart: the clocks of the service's servers are a little apart, and its time has whole milliseconds here. Where a Date leaves no more room than
-// that, on either side, the truth lies between the bounds all the same, also a part of a millisecond later.
+// TestServersApart: the clocks of the service's servers are a little apart, and its time has whole milliseconds here.
+// Where a Date leaves no more room than that, on either side, the truth lies between the bounds all the same, also a
+// part of a millisecond later.
 func TestServersApart(t *testing.T) {
 	for _, off := range []time.Duration{0, 300 * time.Millisecond, -300*time.Millisecond - 123*time.Microsecond} {
 		for name, server := range map[string]struct{ apart, shows time.Duration }{

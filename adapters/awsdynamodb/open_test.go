@@ -303,8 +303,8 @@ func (g *garbled) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w, err
 }
 
-// TestResponseBreaksOff: a rejection whose reason cannot be read changed nothing, and the write is sent again. A success or a failure
-// that cannot be read may not be repeated: the outcome is unknown.
+// TestResponseBreaksOff: a rejection whose reason cannot be read changed nothing, and the write is sent again. A
+// success or a failure that cannot be read may not be repeated: the outcome is unknown.
 func TestResponseBreaksOff(t *testing.T) {
 	server := dynamodbtest.New(nil)
 	g := &garbled{RoundTripper: server.RoundTripper()}

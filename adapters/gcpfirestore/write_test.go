@@ -176,8 +176,8 @@ func TestLostCommit(t *testing.T) {
 	}
 }
 
-// TestTwoLostCommits: of two Commits without a response either may have been applied, whichever was lost on the way: what the first one was based on stays what
-// counts.
+// TestTwoLostCommits: of two Commits without a response either may have been applied, whichever was lost on the way:
+// what the first one was based on stays what counts.
 func TestTwoLostCommits(t *testing.T) {
 	lost, unanswered := firestoretest.Fail{Code: codes.Unavailable}, firestoretest.ApplyThenFail{Code: codes.Unavailable}
 	for name, c := range map[string]struct {

@@ -187,8 +187,9 @@ func TestTokensAfterTheClockWasSetBack(t *testing.T) {
 	})
 }
 
-// TestFloorOfSeveralDocuments: what is granted to several documents in one step counts for the floor: the highest of all, whichever comes last, that of a new
-// counter and that of one that goes on. With the clock set back, each is started above it.
+// TestFloorOfSeveralDocuments: what is granted to several documents in one step counts for the floor: the highest of
+// all, whichever comes last, that of a new counter and that of one that goes on. With the clock set back, each is
+// started above it.
 func TestFloorOfSeveralDocuments(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -213,7 +214,8 @@ func TestFloorOfSeveralDocuments(t *testing.T) {
 				highest = max(highest, base+above)
 			}
 		}
-		// back removes what there is, so that nothing but the floor knows what was granted. A counter that went on may have moved it by headroom.
+		// back removes what there is, so that nothing but the floor knows what was granted. A counter that went on may
+		// have moved it by headroom.
 		back := func(name string, headroom int64, ids ...string) {
 			t.Helper()
 			at = noon.Add(-time.Hour)

@@ -176,8 +176,8 @@ func TestFloorOfAFailedCommit(t *testing.T) {
 	}
 }
 
-// TestOutcomeOfAFailedCommit: a COMMIT that fails may have reached the log all the same, so its outcome is unknown: the error never says that nothing was
-// written. That of a statement before it does.
+// TestOutcomeOfAFailedCommit: a COMMIT that fails may have reached the log all the same, so its outcome is unknown: the
+// error never says that nothing was written. That of a statement before it does.
 func TestOutcomeOfAFailedCommit(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "leasehold.db"), nil)
 	failingCommits(t, s)

@@ -124,8 +124,8 @@ func (o over) Left() time.Duration          { return o.left }
 func (o over) Context() context.Context     { return o.ctx }
 func (o over) Unlock(context.Context) error { return nil }
 
-// TestLeaseOverWhenTheCommandEnds: a command that ends when its lease is over, because all was stopped for a while, did not end under the lock; one that ends
-// when the work was to end and the lease lasts did.
+// TestLeaseOverWhenTheCommandEnds: a command that ends when its lease is over, because all was stopped for a while, did
+// not end under the lock; one that ends when the work was to end and the lease lasts did.
 func TestLeaseOverWhenTheCommandEnds(t *testing.T) {
 	ctx, end := context.WithCancelCause(t.Context())
 	end(locks.ErrLost)
@@ -142,8 +142,9 @@ func TestLeaseOverWhenTheCommandEnds(t *testing.T) {
 	}
 }
 
-// TestLostAtRelease: a release that is told that the lock was lost makes that of a command that succeeded, and of one that failed, because no renewal may have
-// told it before. A release without a response changes nothing: the command ended under the lock.
+// TestLostAtRelease: a release that is told that the lock was lost makes that of a command that succeeded, and of one
+// that failed, because no renewal may have told it before. A release without a response changes nothing: the command
+// ended under the lock.
 func TestLostAtRelease(t *testing.T) {
 	for _, failed := range []error{nil, errors.New("exit status 3")} {
 		for _, c := range []struct {

@@ -103,7 +103,8 @@ func TestRates(t *testing.T) {
 	})
 }
 
-// TestRatesForgetIdleCallers: a process remembers some thousands of callers, not all that there ever were. Those that are busy are not forgotten.
+// TestRatesForgetIdleCallers: a process remembers some thousands of callers, not all that there ever were. Those that
+// are busy are not forgotten.
 func TestRatesForgetIdleCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := httpapi.New(docstore.NewMemory(nil), byHeader{}, &httpapi.Options{Limits: httpapi.Limits{PerSubject: 1}})

@@ -253,3 +253,53 @@ func TestObserve(t *testing.T) {
 		}
 	})
 }
+
+// TestLeaderThatDied: who leads no more because its lease has expired is no leader, although no one has followed it.
+func TestLeaderThatDied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := open(t)
+		eve := n.candidate(t, "eve", nil)
+		leader := func(want string) {
+			t.Helper()
+			if l, err := eve.Leader(t.Context()); err != nil || l.Owner != want {
+				t.Errorf("%+v, %v, want %q", l, err, want)
+			}
+		}
+		leader("")
+		if _, err := n.candidate(t, "ann", nil).Campaign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		n.down.Store("ann", true)
+		time.Sleep(locks.DefaultTTL - time.Millisecond)
+		leader("ann")
+		time.Sleep(time.Millisecond)
+		leader("")
+		time.Sleep(time.Minute)
+	})
+}
+
+// TestObserveTellsEachOutage: also the second one, and soon: what went well in between counts.
+func TestObserveTellsEachOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := open(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		outages := 0
+		go func() {
+			for _, err := range n.candidate(t, "eve", nil).Observe(ctx) {
+				if err != nil {
+					outages++
+				}
+			}
+		}()
+		for i := range 3 {
+			time.Sleep(time.Minute)
+			n.down.Store("all", true)
+			time.Sleep(time.Minute)
+			n.down.Delete("all")
+			if synctest.Wait(); outages != i+1 {
+				t.Errorf("%d outages were told after %d", outages, i+1)
+			}
+		}
+	})
+}

@@ -53,7 +53,8 @@ func (w *world) put(id string) {
 	}
 }
 
-// create runs a command that creates a document unless it must not, and reports whether it did. It waits in between for an end, if there is one.
+// create runs a command that creates a document unless it must not, and reports whether it did. It waits in between for
+// an end, if there is one.
 func (w *world) create(id string, until <-chan struct{}) (created bool) {
 	w.Helper()
 	err := w.Within(w.Context(), tenant, true, func(existing bool) (census.Effect, error) {
@@ -80,8 +81,8 @@ func (w *world) want(what string, created, want bool) {
 	}
 }
 
-// TestBound: a tenant creates as many documents as it may have, and no more until it has room when it is counted again. Commands that create nothing take no
-// room, however many there are.
+// TestBound: a tenant creates as many documents as it may have, and no more until it has room when it is counted again.
+// Commands that create nothing take no room, however many there are.
 func TestBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -175,7 +176,8 @@ func TestUnknownOutcome(t *testing.T) {
 	})
 }
 
-// TestSets: a set is created if there is room for all that it lacks. What exists already counts for nothing, and what was reserved for it is returned.
+// TestSets: a set is created if there is room for all that it lacks. What exists already counts for nothing, and what
+// was reserved for it is returned.
 func TestSets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 4)
@@ -223,7 +225,8 @@ func TestLargeTenants(t *testing.T) {
 	}
 }
 
-// TestCountThatFails: its error is that of the command that needs it; the next command counts again, and the bound holds.
+// TestCountThatFails: its error is that of the command that needs it; the next command counts again, and the bound
+// holds.
 func TestCountThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -248,8 +251,8 @@ func TestCountThatFails(t *testing.T) {
 	})
 }
 
-// TestForgetsIdleTenants: some thousands are remembered, and those beyond them take the place of idle ones, not of one with a request under way, whose
-// document counts afterwards.
+// TestForgetsIdleTenants: some thousands are remembered, and those beyond them take the place of idle ones, not of one
+// with a request under way, whose document counts afterwards.
 func TestForgetsIdleTenants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2)

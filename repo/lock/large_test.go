@@ -8,7 +8,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// size fails the test if the document of the lock is larger than any store takes, as DynamoDB counts: the names of the fields and their values, 400 KB in all.
+// size fails the test if the document of the lock is larger than any store takes, as DynamoDB counts: the names of the
+// fields and their values, 400 KB in all.
 func (s *stage) size() {
 	s.Helper()
 	r, err := s.store.Get(s.Context(), subject.key())
@@ -37,8 +38,8 @@ func (s *stage) size() {
 	}
 }
 
-// TestLargeLinesAreBounded: those who wait in line share what a document may take with those who hold the lock, and all of them fit when the lock is handed
-// over to them at once.
+// TestLargeLinesAreBounded: those who wait in line share what a document may take with those who hold the lock, and all
+// of them fit when the lock is handed over to them at once.
 func TestLargeLinesAreBounded(t *testing.T) {
 	for name, c := range map[string]struct {
 		first Acquire // holds the lock while the others come
@@ -83,7 +84,8 @@ func TestLargeLinesAreBounded(t *testing.T) {
 	}
 }
 
-// TestAsManyAsThereCanBe: with the longest names and without metadata, a lock has all holders that it can have, and all that can wait in line.
+// TestAsManyAsThereCanBe: with the longest names and without metadata, a lock has all holders that it can have, and all
+// that can wait in line.
 func TestAsManyAsThereCanBe(t *testing.T) {
 	s := newStage(t)
 	owner := func(n int) string { return strings.Repeat("o", MaxOwnerBytes-4) + fmt.Sprintf("%04d", n) }

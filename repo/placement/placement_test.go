@@ -701,8 +701,9 @@ func TestStoppedBetweenReadAndWrite(t *testing.T) {
 	}
 }
 
-// TestLapsedLock: a claim of an activation whose lock phase has ended is decided by the store's time, and on the document that was read: at the time of the
-// write the lock may not have ended for certain, and its token may have been raised.
+// TestLapsedLock: a claim of an activation whose lock phase has ended is decided by the store's time, and on the
+// document that was read: at the time of the write the lock may not have ended for certain, and its token may have been
+// raised.
 func TestLapsedLock(t *testing.T) {
 	t.Parallel()
 	raise := func(w *world, to int64) {

@@ -250,8 +250,8 @@ func (q *quicker) Write(ctx context.Context, writes ...docstore.Write) (docstore
 	return q.Store.Write(ctx, writes...)
 }
 
-// TestSweepBesideANewcomer: an activation of a member that joined after the sweep had read the members, and before it read the activations, is
-// that member's.
+// TestSweepBesideANewcomer: an activation of a member that joined after the sweep had read the members, and before it
+// read the activations, is that member's.
 func TestSweepBesideANewcomer(t *testing.T) {
 	w := newWorld(t)
 	w.join("ann", func(j *placement.Join) { j.Kinds = []string{"hall"} })
@@ -282,8 +282,9 @@ func (l *listed) List(ctx context.Context, q docstore.Query) (docstore.Page, err
 	return l.Store.List(ctx, q)
 }
 
-// TestSweepBesideItsOwner: an activation that changes after the sweep has read it, and keeps its owner, is not freed: the owner activates it an hour
-// after its lock phase, or a repair of the store raises its token, which the sweep's event would tell wrongly.
+// TestSweepBesideItsOwner: an activation that changes after the sweep has read it, and keeps its owner, is not freed:
+// the owner activates it an hour after its lock phase, or a repair of the store raises its token, which the sweep's
+// event would tell wrongly.
 func TestSweepBesideItsOwner(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(w *world, h placement.Hold)

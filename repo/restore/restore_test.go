@@ -210,7 +210,8 @@ func TestRaiseTokensBesideServers(t *testing.T) {
 	})
 }
 
-// TestRaiseTokensOfManyDocuments: the documents of a kind come in pages, and all are raised: as many as a page has, one more, and ten times as many.
+// TestRaiseTokensOfManyDocuments: the documents of a kind come in pages, and all are raised: as many as a page has, one
+// more, and ten times as many.
 func TestRaiseTokensOfManyDocuments(t *testing.T) {
 	for _, n := range []int{docstore.MaxLimit, docstore.MaxLimit + 1, 10 * docstore.MaxLimit} {
 		store := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return present }})

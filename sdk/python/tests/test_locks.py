@@ -231,6 +231,16 @@ class LocksTest(unittest.TestCase):
         self.assertIsInstance(p.error, codes.PermissionDenied)
         self.assertEqual(len(self.server.sent), 1)
 
+    def test_a_release_without_an_answer_is_repeated(self) -> None:
+        lock = self.held()
+        self.server.answers["release"] = [fails(leasehold.TransportError("no"))] * 3
+        p = Program(lock.release)
+        self.clock.run(20)
+        self.assertIsNone(p.error)
+        releases = self.sent("release")
+        self.assertEqual(len(releases), 4)
+        self.assertEqual(len({r["request_id"] for r in releases}), 1)
+
     def test_threads_are_served_in_their_order(self) -> None:
         first = self.held()
         order: list[int] = []
