@@ -560,7 +560,8 @@ type ActivationPage struct {
 	NextPageToken string `json:"next_page_token,omitempty"`
 
 	// Status A cluster is READY while it has an active member.
-	Status ClusterStatus `json:"status"`
+	Status     ClusterStatus          `json:"status"`
+	Unreadable []UnreadableActivation `json:"unreadable,omitempty"`
 }
 
 // ActivationStateRequest defines model for ActivationStateRequest.
@@ -1256,7 +1257,8 @@ type LockPage struct {
 	Locks []Lock `json:"locks"`
 
 	// NextPageToken `page_token` of the next page; missing on the last.
-	NextPageToken string `json:"next_page_token,omitempty"`
+	NextPageToken string           `json:"next_page_token,omitempty"`
+	Unreadable    []UnreadableLock `json:"unreadable,omitempty"`
 }
 
 // LockRefusal Who was refused last, if the server records that (`LEASEHOLD_RECORD_REFUSALS`). Not in lists.
@@ -2193,12 +2195,28 @@ type Topology struct {
 // UnixMilliseconds A time in Unix milliseconds.
 type UnixMilliseconds = int64
 
+// UnreadableActivation An activation of the page whose document cannot be read. The server's log says what is wrong with it.
+type UnreadableActivation struct {
+	// Code `DOCUMENT_DAMAGED`: a field holds what it cannot, or there is something else in the document's place.
+	Code Code   `json:"code"`
+	ID   string `json:"id"`
+	Kind string `json:"kind"`
+}
+
 // UnreadableAnalysis A document that is no analysis which the server can judge. The server's log says what is wrong with it.
 type UnreadableAnalysis struct {
 	AnalysisID string `json:"analysis_id"`
 
 	// Code `DOCUMENT_DAMAGED`: a field holds what it cannot. `INVALID_ARGUMENT`: its ID is none that a command can name.
 	Code Code `json:"code"`
+}
+
+// UnreadableLock A lock of the page whose document cannot be read. It is listed whatever the state that was asked for. The server's log says what is wrong
+// with it.
+type UnreadableLock struct {
+	// Code `DOCUMENT_DAMAGED`: a field holds what it cannot, or there is something else in the document's place.
+	Code    Code   `json:"code"`
+	LockKey string `json:"lock_key"`
 }
 
 // UnreadableRun A document that is no run which the server can judge. The server's log says what is wrong with it.

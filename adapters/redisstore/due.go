@@ -54,14 +54,16 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 	for i, m := range members {
 		keys[i] = m.key
 	}
-	at, docs, err := s.read(ctx, s.keys.of(q.Tenant), keys)
+	at, docs, damaged, err := s.readEach(ctx, s.keys.of(q.Tenant), keys)
 	if err != nil {
 		return docstore.Page{}, err
 	}
 	page.At = at
 	var stale []member
 	for i, m := range members {
-		if docs[i][q.Field] == docstore.Value(docstore.String(m.text)) {
+		if err := damaged[i]; err != nil {
+			page.Damaged = append(page.Damaged, docstore.Damaged{Key: m.key, Err: err})
+		} else if docs[i][q.Field] == docstore.Value(docstore.String(m.text)) {
 			page.Entries = append(page.Entries, docstore.Entry{Key: m.key, Doc: docs[i]})
 		} else {
 			stale = append(stale, m)

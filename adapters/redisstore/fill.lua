@@ -8,8 +8,8 @@
 
 call('ZCARD', KEYS[2])
 for i = 3, #KEYS do
-  local _, fields = read(KEYS[i])
-  if fields then
+  local fine, _, fields = pcall(read, KEYS[i]) -- what another program has put there has no text in a field
+  if fine and fields then
     reindex(KEYS[2], args[1], args[i - 1], nil, fields[args[1]])
   end
 end

@@ -13,7 +13,8 @@ func (s *Store) Look(ctx context.Context) { s.look(ctx) }
 
 // RemoveDue removes documents that were found to be due, by their members in the set of ends.
 func (s *Store) RemoveDue(ctx context.Context, members ...string) (int, error) {
-	return s.remove(ctx, s.keys.shards[0], members)
+	removed, _, err := s.remove(ctx, s.keys.shards[0], members)
+	return removed, err
 }
 
 // LookAlways makes every call look at the settings again.

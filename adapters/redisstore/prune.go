@@ -2,13 +2,15 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
 // Prune implements [docstore.Pruner]. It is two round trips for each hundred documents, one that finds them and one that removes
-// those that are still due, and one for each shard, which finds no more.
+// those that are still due, and one for each shard, which finds no more. What another program has put in the place of a document is left there:
+// the error names it, once, after all others were removed.
 func (s *Store) Prune(ctx context.Context, limit int) (removed int, err error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("%w: limit %d: 1 or more", docstore.ErrInvalid, limit)
@@ -17,43 +19,68 @@ func (s *Store) Prune(ctx context.Context, limit int) (removed int, err error) {
 		return 0, err
 	}
 	defer s.calls.End()
+	var damaged []string
 	for _, of := range s.keys.shards {
 		for removed < limit {
 			_, due, err := s.members(ctx, of, of.ends, min(limit-removed, docstore.MaxWrites))
 			if err != nil {
-				return removed, err
+				return removed, errors.Join(err, of.notPruned(damaged))
 			}
 			if len(due) == 0 {
 				break
 			}
-			n, err := s.remove(ctx, of, due)
+			n, some, err := s.remove(ctx, of, due)
+			damaged = append(damaged, some...)
 			if removed += n; err != nil {
-				return removed, err
+				return removed, errors.Join(err, of.notPruned(damaged))
 			}
 		}
+		err = errors.Join(err, of.notPruned(damaged))
+		damaged = nil
 	}
-	return removed, nil
+	return removed, err
 }
 
-// remove removes those documents of a shard that are due. due are members of its set of ends.
-func (s *Store) remove(ctx context.Context, of *shard, due []string) (removed int, err error) {
+// mostUnpruned bounds the keys that an error names.
+const mostUnpruned = 20
+
+// notPruned is the error of members of the ends in whose place there is no document.
+func (of *shard) notPruned(damaged []string) error {
+	if len(damaged) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %d keys that are to be removed hold something else than Leasehold put there, and are left alone: %q", docstore.ErrDamaged, len(damaged),
+		damaged[:min(len(damaged), mostUnpruned)])
+}
+
+// remove removes those documents of a shard that are due. due are members of its set of ends; damaged are those of them that were taken off
+// it, because there is no document in their place.
+func (s *Store) remove(ctx context.Context, of *shard, due []string) (removed int, damaged []string, err error) {
 	keys := append(make([]string, 0, 2+3*len(due)), of.ends, of.tenants)
 	ids := appendList(nil, len(due))
+	var none []string
 	for _, member := range due {
 		k, err := docstore.ParseKey(member)
 		if err != nil {
-			return 0, fmt.Errorf("%w: %s holds %q: %w", docstore.ErrDamaged, of.ends, member, err)
+			none = append(none, member)
+			continue
 		}
 		ids = appendText(ids, "", k.ID)
 		keys = of.appendKeys(keys, k)
 	}
+	for _, member := range none {
+		ids = appendText(ids, "", member)
+	}
 	reply, err := s.do(ctx, "prune", pruneScript, true, of, keys, ids)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	n, err := reply.rest.number()
 	if err != nil {
-		return 0, s.unreadable("prune", err)
+		return 0, nil, s.unreadable("prune", err)
 	}
-	return int(n), nil
+	if damaged, err = reply.rest.list(); err != nil {
+		return int(n), nil, s.unreadable("prune", err)
+	}
+	return int(n), damaged, nil
 }

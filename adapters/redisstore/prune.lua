@@ -1,19 +1,27 @@
 #!lua flags=allow-oom
--- Removes documents whose retention has ended. Each is looked at again: a write may have come in between.
+-- Removes documents whose retention has ended. Each is looked at again: a write may have come in between. What another program has put in the
+-- place of one is left there, and has no retention any more, so that it does not come first again in each later call.
 --
 -- KEYS  see begin.lua; then the ends, the tenants; then for each document: it, the IDs and the indexes of its kind and tenant
--- ARGV  see begin.lua; then for each document: its ID
+-- ARGV  see begin.lua; then for each document: its ID; then members of the ends that name no document
 --
--- Returns how many were removed.
+-- Returns how many were removed; the members of the ends that were taken off.
 
-local removed = 0
+local removed, damaged = 0, {}
 call('ZCARD', KEYS[3]) -- that it can be written to
 for i = 4, #KEYS, 3 do
   local key, ids, by, id = KEYS[i], KEYS[i + 1], KEYS[i + 2], args[(i - 1) / 3]
   local member = key:match('^%b{}:doc:(.*)$')
   local over = call('ZSCORE', KEYS[2], member)
-  if over and tonumber(over) <= now then
-    local _, doc = read(key)
+  local due = over and tonumber(over) <= now
+  local fine, _, doc = true
+  if due then
+    fine, _, doc = pcall(read, key)
+  end
+  if not fine then
+    call('ZREM', KEYS[2], member)
+    damaged[#damaged + 1] = member
+  elseif due then
     call('ZSCORE', ids, id)
     call('ZCARD', by)
     for _, field in ipairs(fieldsOf(by)) do
@@ -28,7 +36,11 @@ for i = 4, #KEYS, 3 do
     removed = removed + 1
   end
 end
+for i = (#KEYS - 3) / 3 + 1, #args do
+  call('ZREM', KEYS[2], args[i])
+  damaged[#damaged + 1] = args[i]
+end
 if removed > 0 then
   count()
 end
-return pack('pruned', now, writes, removed)
+return pack('pruned', now, writes, removed, damaged)

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -59,10 +60,36 @@ func (s *Store) read(ctx context.Context, of *shard, keys []docstore.Key) (time.
 	docs := make([]docstore.Doc, len(keys))
 	for i := range docs {
 		if docs[i], err = reply.rest.doc(); err != nil {
-			return time.Time{}, nil, s.unreadable("read from", err)
+			return time.Time{}, nil, fmt.Errorf("%w: %w", docstore.ErrDamaged, s.unreadable("read from", err))
 		}
 	}
 	return reply.at, docs, nil
+}
+
+// readEach is [Store.read], by halves where another program has put something else in the place of a document: damaged are those, by their
+// position.
+func (s *Store) readEach(ctx context.Context, of *shard, keys []docstore.Key) (at time.Time, docs []docstore.Doc, damaged map[int]error, err error) {
+	at, docs, err = s.read(ctx, of, keys)
+	switch {
+	case !errors.Is(err, docstore.ErrDamaged):
+		return at, docs, nil, err
+	case len(keys) == 1:
+		return at, make([]docstore.Doc, 1), map[int]error{0: fmt.Errorf("%s: %w", keys[0], err)}, nil
+	}
+	damaged = map[int]error{}
+	for half := range slices.Chunk(keys, (len(keys)+1)/2) {
+		then, some, bad, err := s.readEach(ctx, of, half)
+		if err != nil {
+			return time.Time{}, nil, nil, err
+		}
+		for i, e := range bad {
+			damaged[len(docs)+i] = e
+		}
+		if docs = append(docs, some...); at.IsZero() {
+			at = then
+		}
+	}
+	return at, docs, damaged, nil
 }
 
 // listedAtOnce is how many documents of a page one script reads. The server does nothing else meanwhile, so that a large page would keep all
@@ -113,7 +140,7 @@ func (s *Store) documents(ctx context.Context, of *shard, kind, tenant string, i
 	}
 	var page docstore.Page
 	for chunk := range slices.Chunk(keys, listedAtOnce) {
-		at, docs, err := s.read(ctx, of, chunk)
+		at, docs, damaged, err := s.readEach(ctx, of, chunk)
 		if err != nil {
 			return docstore.Page{}, err
 		}
@@ -121,7 +148,9 @@ func (s *Store) documents(ctx context.Context, of *shard, kind, tenant string, i
 			page.At = at
 		}
 		for i, k := range chunk {
-			if docs[i] != nil {
+			if err := damaged[i]; err != nil {
+				page.Damaged = append(page.Damaged, docstore.Damaged{Key: k, Err: err})
+			} else if docs[i] != nil {
 				page.Entries = append(page.Entries, docstore.Entry{Key: k, Doc: docs[i]})
 			}
 		}

@@ -302,8 +302,9 @@ func TestDamagedDocument(t *testing.T) {
 		if _, err := s.Get(t.Context(), key(id)); !errors.Is(err, docstore.ErrDamaged) {
 			t.Errorf("%s: Get: error is %v", id, err)
 		}
-		if _, err := s.List(t.Context(), docstore.Query{Kind: "locks", Tenant: "acme", Prefix: id}); !errors.Is(err, docstore.ErrDamaged) {
-			t.Errorf("%s: List: error is %v", id, err)
+		list, err := s.List(t.Context(), docstore.Query{Kind: "locks", Tenant: "acme", Prefix: id})
+		if err != nil || len(list.Damaged) != 1 || !errors.Is(list.Damaged[0].Err, docstore.ErrDamaged) || list.Damaged[0].Key != key(id) {
+			t.Errorf("%s: List: %+v, %v", id, list, err)
 		}
 		var kept string
 		if err := c.QueryRowContext(t.Context(), "SELECT doc FROM docs WHERE id = ?", id).Scan(&kept); err != nil || kept != doc {

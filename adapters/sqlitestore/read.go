@@ -115,27 +115,25 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 	var page docstore.Page
 	err := s.view(ctx, func(r *reader) error {
 		page = docstore.Page{}
+		var last docstore.Key
 		err := r.list.each(func(row []driver.Value) error {
 			k, err := parseKey(q.Kind, q.Tenant, row[0])
-			if err != nil {
-				return err
-			}
 			switch {
+			case err != nil: // it and what follows have IDs that are no text: no one can name them
+				page.Damaged = append(page.Damaged, docstore.Damaged{Key: k, Err: err})
+				return io.EOF
 			case k.ID == q.After:
 				return nil
 			case !strings.HasPrefix(k.ID, q.Prefix):
 				return io.EOF
-			case len(page.Entries) == q.Size():
-				page.Next = page.Entries[len(page.Entries)-1].Key.ID
+			case len(page.Entries)+len(page.Damaged) == q.Size():
+				page.Next = last.ID
 				return io.EOF
 			case ctx.Err() != nil:
 				return ctx.Err()
 			}
-			doc, err := parseRow(k, row[1])
-			if err != nil {
-				return err
-			}
-			page.Entries = append(page.Entries, docstore.Entry{Key: k, Doc: doc})
+			last = k
+			take(&page, k, row[1])
 			return nil
 		}, q.Kind, q.Tenant, max(q.Prefix, q.After))
 		page.At = docstore.TruncateMilli(s.now())
@@ -145,6 +143,16 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 		return docstore.Page{}, err
 	}
 	return page, nil
+}
+
+// take puts a row on a page: as a document, or as one that cannot be read.
+func take(page *docstore.Page, k docstore.Key, stored driver.Value) {
+	doc, err := parseRow(k, stored)
+	if err != nil {
+		page.Damaged = append(page.Damaged, docstore.Damaged{Key: k, Err: err})
+		return
+	}
+	page.Entries = append(page.Entries, docstore.Entry{Key: k, Doc: doc})
 }
 
 var _ docstore.Walker = (*Store)(nil)
@@ -164,27 +172,27 @@ func (s *Store) Walk(ctx context.Context, q docstore.WalkQuery) (docstore.Page, 
 	var page docstore.Page
 	err := s.view(ctx, func(r *reader) error {
 		page = docstore.Page{}
+		var last docstore.Key
 		err := r.walk.each(func(row []driver.Value) error {
 			tenant, ok := row[0].(string)
-			if !ok {
-				return fmt.Errorf("%w: %s of a tenant that is not text", docstore.ErrDamaged, q.Kind)
+			if !ok { // it and what follows are of tenants that no one can name
+				err := fmt.Errorf("%w: %s of a tenant that is not text", docstore.ErrDamaged, q.Kind)
+				page.Damaged = append(page.Damaged, docstore.Damaged{Key: docstore.Key{Kind: q.Kind}, Err: err})
+				return io.EOF
 			}
 			k, err := parseKey(q.Kind, tenant, row[1])
-			if err != nil {
-				return err
-			}
 			switch {
-			case len(page.Entries) == q.Size():
-				page.Next = page.Entries[len(page.Entries)-1].Key.String()
+			case err != nil: // the tenants behind it have others
+				page.Damaged = append(page.Damaged, docstore.Damaged{Key: docstore.Key{Kind: q.Kind, Tenant: tenant}, Err: err})
+				return ctx.Err()
+			case len(page.Entries)+len(page.Damaged) >= q.Size() && last != (docstore.Key{}):
+				page.Next = last.String()
 				return io.EOF
 			case ctx.Err() != nil:
 				return ctx.Err()
 			}
-			doc, err := parseRow(k, row[2])
-			if err != nil {
-				return err
-			}
-			page.Entries = append(page.Entries, docstore.Entry{Key: k, Doc: doc})
+			last = k
+			take(&page, k, row[2])
 			return nil
 		}, q.Kind, after.Tenant, after.ID)
 		page.At = docstore.TruncateMilli(s.now())

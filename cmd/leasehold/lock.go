@@ -390,6 +390,9 @@ func (c *listCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 			if err := each(page.Locks); err != nil {
 				return err
 			}
+			for _, u := range page.Unreadable {
+				fmt.Fprintf(s.err, "leasehold: lock %s cannot be read (%s); the server's log says why\n", printable(u.LockKey), u.Code)
+			}
 			if q.PageToken = page.NextPageToken; q.PageToken == "" {
 				return nil
 			}

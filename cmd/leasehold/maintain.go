@@ -119,7 +119,11 @@ func (c *raiseTokensCmd) Run(ctx context.Context, parent *storeCmd, s *streams) 
 	defer done()
 	damaged := 0
 	reports, err := restore.RaiseTokens(ctx, store, restore.Options{DryRun: c.DryRun, Damaged: func(k docstore.Key, field string) {
-		if damaged++; damaged <= 20 { // a store full of them needs no longer list
+		switch damaged++; {
+		case damaged > 20: // a store full of them needs no longer list
+		case field == "":
+			fmt.Fprintf(s.err, "leasehold: %s cannot be read; left as it is\n", k)
+		default:
 			fmt.Fprintf(s.err, "leasehold: %s: field %q is not a whole number; left as it is\n", k, field)
 		}
 	}})

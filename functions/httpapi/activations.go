@@ -267,7 +267,12 @@ func (a *api) listActivations(w http.ResponseWriter, r *http.Request, _ Caller) 
 			cost.Read += activationBytes + len(s.Activations[i].State)
 			s.Activations[i].State = nil
 		}
+		a.logUnreadable(r, "activations", s.Damaged)
 		rest := pageOfEpoch{Status: wire.Status(s.Topology), Epoch: s.Topology.Epoch}
+		for _, d := range s.Damaged {
+			kind, id, _ := strings.Cut(d.Key.ID, "/")
+			rest.Unreadable = append(rest.Unreadable, contracts.UnreadableActivation{Kind: kind, ID: id, Code: problemOf(d.Err).Code})
+		}
 		if s.Next != "" {
 			rest.Token = base64.RawURLEncoding.EncodeToString([]byte(s.Next))
 		}
@@ -280,7 +285,8 @@ const activationBytes = 1 << 10
 
 // pageOfEpoch is what follows the activations of a page.
 type pageOfEpoch struct {
-	Status contracts.ClusterStatus `json:"status"`
-	Epoch  int64                   `json:"epoch"`
+	Status     contracts.ClusterStatus          `json:"status"`
+	Epoch      int64                            `json:"epoch"`
+	Unreadable []contracts.UnreadableActivation `json:"unreadable,omitempty"`
 	nextPage
 }

@@ -190,14 +190,16 @@ func (a *api) listAnalyses(w http.ResponseWriter, r *http.Request, _ Caller) err
 	return sendList(a, w, r, "analyses", show, func(ctx context.Context) (readable []analysis.Listed, rest any, cost page.Cost, err error) {
 		p, err := a.analyses.List(ctx, list)
 		end := unreadable{nextPage: nextPage{p.Next}}
+		var damaged []docstore.Damaged
 		for _, l := range p.Analyses {
 			if l.Err == nil {
 				readable = append(readable, l)
 				continue
 			}
 			end.Unreadable = append(end.Unreadable, contracts.UnreadableAnalysis{AnalysisID: string(l.ID), Code: problemOf(l.Err).Code})
-			a.log.WarnContext(ctx, "an analysis cannot be read", "request", w.Header().Get(requestIDHeader), "err", l.Err.Error())
+			damaged = append(damaged, docstore.Damaged{Err: l.Err})
 		}
+		a.logUnreadable(r, "analyses", damaged)
 		return readable, end, p.Cost, err
 	})
 }

@@ -336,6 +336,18 @@ func TestStrangeDocuments(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.get(deploy).refuses(t, 500, "DOCUMENT_DAMAGED", "")
+
+		// It keeps no other from being listed, and is listed itself.
+		d.post("/v1/tenants/acme/locks/z/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`)
+		d.log.Reset()
+		a := d.get("/v1/tenants/acme/locks?state=ACTIVE&page_size=2")
+		unreadable, _ := json.Marshal(a.body["unreadable"])
+		if a.status != 200 || string(unreadable) != `[{"code":"DOCUMENT_DAMAGED","lock_key":"deploy-prod"}]` || !strings.Contains(a.raw, `"lock_key":"z"`) {
+			t.Errorf("the list: %d %s", a.status, a.raw)
+		}
+		if log := d.log.String(); strings.Count(log, "documents of a list cannot be read") != 1 || !strings.Contains(log, `field \"token\"`) {
+			t.Errorf("the log: %s", log)
+		}
 	})
 }
 

@@ -108,7 +108,8 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, _ Caller) error
 			if err != nil {
 				return nil, nil, page.Cost{}, err
 			}
-			last, full = from.next(p), len(p.Events) == int(size)
+			last, full = from.next(p), len(p.Events)+len(p.Damaged) == int(size)
+			a.logUnreadable(r, "events", p.Damaged)
 			if !from.news(p) {
 				return nil, nil, page.Cost{}, errNoNews
 			}

@@ -204,13 +204,19 @@ func (a *api) listLocks(w http.ResponseWriter, r *http.Request, _ Caller) error 
 	}
 	return sendList(a, w, r, "locks", wire.Lock, func(ctx context.Context) ([]lock.Status, any, page.Cost, error) {
 		p, err := a.locks.List(ctx, list)
-		return p.Locks, pageOfLocks{wire.Time(p.At), nextPage{p.Next}}, p.Cost, err
+		rest := pageOfLocks{At: wire.Time(p.At), nextPage: nextPage{p.Next}}
+		for _, d := range p.Damaged {
+			rest.Unreadable = append(rest.Unreadable, contracts.UnreadableLock{LockKey: d.Key.ID, Code: problemOf(d.Err).Code})
+		}
+		a.logUnreadable(r, "locks", p.Damaged)
+		return p.Locks, rest, p.Cost, err
 	})
 }
 
 // pageOfLocks is what follows the locks of a page.
 type pageOfLocks struct {
-	At contracts.Time `json:"at"`
+	Unreadable []contracts.UnreadableLock `json:"unreadable,omitempty"`
+	At         contracts.Time             `json:"at"`
 	nextPage
 }
 

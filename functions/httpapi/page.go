@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/page"
 )
 
@@ -93,4 +95,19 @@ func writePage[T, B any](w http.ResponseWriter, name string, entries []T, rest a
 	}
 	b.WriteByte('\n')
 	_, _ = w.Write(b.Bytes()) // an error means that the caller is gone
+}
+
+// mostLogged bounds the documents that one line of the log names.
+const mostLogged = 20
+
+// logUnreadable says in one line which documents of a page cannot be read, and what is wrong with the first of them.
+func (a *api) logUnreadable(r *http.Request, what string, damaged []docstore.Damaged) {
+	if len(damaged) == 0 {
+		return
+	}
+	texts := make([]string, 0, mostLogged)
+	for _, d := range damaged[:min(len(damaged), mostLogged)] {
+		texts = append(texts, d.Err.Error())
+	}
+	a.log.WarnContext(r.Context(), "documents of a list cannot be read", "what", what, "count", len(damaged), "err", strings.Join(texts, "; "))
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/page"
 	"github.com/leasehold-dev/leasehold/repo/runs"
@@ -173,14 +174,16 @@ func (a *api) listRuns(w http.ResponseWriter, r *http.Request, _ Caller) error {
 	return sendList(a, w, r, "runs", show, func(ctx context.Context) (readable []analysis.Listed, rest any, cost page.Cost, err error) {
 		p, err := a.runs.List(ctx, list)
 		end := unreadableRuns{nextPage: nextPage{p.Next}}
+		var damaged []docstore.Damaged
 		for _, l := range p.Runs {
 			if l.Err == nil {
 				readable = append(readable, l)
 				continue
 			}
 			end.Unreadable = append(end.Unreadable, contracts.UnreadableRun{RunID: string(l.ID), Code: problemOf(l.Err).Code})
-			a.log.WarnContext(ctx, "a run cannot be read", "request", w.Header().Get(requestIDHeader), "err", l.Err.Error())
+			damaged = append(damaged, docstore.Damaged{Err: l.Err})
 		}
+		a.logUnreadable(r, "runs", damaged)
 		return readable, end, p.Cost, err
 	})
 }

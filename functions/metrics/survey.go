@@ -71,6 +71,7 @@ func countAnalyses(ctx context.Context, store docstore.Store) (map[string]int, e
 		if err != nil {
 			return nil, err
 		}
+		by["UNREADABLE"] += len(p.Damaged)
 		for _, e := range p.Entries {
 			s, err := analysis.ID(e.Key.ID).State(e.Doc)
 			switch {
@@ -88,7 +89,7 @@ func countAnalyses(ctx context.Context, store docstore.Store) (map[string]int, e
 				}
 			}
 		}
-		if seen += len(p.Entries); seen > MaxSurveyed {
+		if seen += len(p.Entries) + len(p.Damaged); seen > MaxSurveyed {
 			return nil, nil //nolint:nilnil // nil says that there are too many to count
 		}
 		if q.After = p.Next; q.After == "" {

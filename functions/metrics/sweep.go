@@ -65,7 +65,8 @@ func (m *Metrics) SweptAnalyses(ctx context.Context, s analysis.Swept, err error
 	m.count(ctx, m.swept, s.Requeued, what, "requeued")
 	m.count(ctx, m.swept, s.Failed, what, "failed")
 	m.count(ctx, m.swept, s.Skipped, what, "skipped")
-	m.count(ctx, m.swept, s.Errors, what, "error")
+	m.count(ctx, m.swept, s.Errors-s.Damaged, what, "error")
+	m.count(ctx, m.swept, s.Damaged, what, "damaged")
 }
 
 // SweptClusters counts a sweep of clusters and what it did.
@@ -78,7 +79,8 @@ func (m *Metrics) SweptClusters(ctx context.Context, s placement.Swept, err erro
 	m.count(ctx, m.swept, s.Evicted, what, "evicted")
 	m.count(ctx, m.swept, s.Freed, what, "freed")
 	m.count(ctx, m.swept, s.Removed, what, "removed")
-	m.count(ctx, m.swept, s.Errors, what, "error")
+	m.count(ctx, m.swept, s.Errors-s.Damaged, what, "error")
+	m.count(ctx, m.swept, s.Damaged, what, "damaged")
 }
 
 // sweep counts a sweep. One that fails makes the series of those that get through as well, whose rest is what an alert looks for.

@@ -249,8 +249,8 @@ var Table = []Instrument{
 	{
 		Name: nameSwept, Group: groupSweep, Unit: "{document}", Kind: Counter, Attributes: []string{attrWhat, attrOutcome},
 		CloudWatch: []string{attrWhat, attrOutcome},
-		Help: "What sweeps found: of analyses `requeued`, `failed` (given up after too many takeovers), `skipped` and `error`; of clusters members that were `evicted`, " +
-			"activations that were `freed`, documents that were `removed`, and `error`.",
+		Help: "What sweeps found: of analyses `requeued`, `failed` (given up after too many takeovers), `skipped`, `error` and `damaged` (the document cannot be read); of clusters members that were `evicted`, " +
+			"activations that were `freed`, documents that were `removed`, `error` and `damaged`.",
 		Question: "How many workers and members die?",
 	},
 	{

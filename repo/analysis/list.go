@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -60,9 +61,10 @@ func (a *Analyses) List(ctx context.Context, q List) (Page, error) {
 		return Page{}, err
 	}
 	var p Page
-	done, err := q.page().Read(ctx, a.store, func(e docstore.Entry, at time.Time) (page.Entry, error) {
+	done, err := q.page().Read(ctx, a.store, func(e docstore.Entry, damaged error, at time.Time) page.Entry {
 		id := ID(e.Key.ID)
 		s, err := id.State(e.Doc)
+		err = cmp.Or(damaged, err)
 		if invalid := id.Validate(); invalid != nil {
 			s, err = State{}, invalid
 		}
@@ -70,7 +72,7 @@ func (a *Analyses) List(ctx context.Context, q List) (Page, error) {
 		if kept {
 			p.Analyses = append(p.Analyses, Listed{ID: id, State: s, Locked: s.Locked(at), Err: err})
 		}
-		return page.Entry{Kept: kept, Bytes: Size(e)}, nil
+		return page.Entry{Kept: kept, Bytes: Size(e)}
 	})
 	if err != nil {
 		return Page{}, err

@@ -301,14 +301,23 @@ func (s *sweep) keep(ctx context.Context) error {
 // pages looks at pages until the last, or until a bound is reached.
 func (s *sweep) pages(ctx context.Context) error {
 	for {
+		if s.full() {
+			s.done.More = true
+			return nil
+		}
 		p, err := s.page(ctx)
 		if err != nil {
 			return err
 		}
+		for _, d := range p.Damaged {
+			s.done.Stale++
+			s.looked++
+			s.trouble(d.Err)
+		}
 		// The last that was looked at may not be on the page any more: then all of it is looked at again, which has no second effect.
 		behind := slices.IndexFunc(p.Entries, func(e docstore.Entry) bool { return e.Key.ID == s.at.last }) + 1
 		for _, e := range p.Entries[behind:] {
-			if s.acted >= s.Most || s.looked/looksPerAct >= s.Most {
+			if s.full() {
 				s.done.More = true
 				return nil
 			}
@@ -331,6 +340,9 @@ func (s *sweep) pages(ctx context.Context) error {
 		}
 	}
 }
+
+// full reports whether a bound of the sweep is reached.
+func (s *sweep) full() bool { return s.acted >= s.Most || s.looked/looksPerAct >= s.Most }
 
 // page is the page at the place. A place that is not of this index is none: the store has made another one since.
 func (s *sweep) page(ctx context.Context) (docstore.Page, error) {

@@ -102,12 +102,10 @@ func TestSweepsReachAll(t *testing.T) {
 			b.put(id, doc)
 		}
 		most, cutAt := rapid.IntRange(1, 12).Draw(rt, "most"), 0
-		ctx, cancel := context.WithCancel(t.Context())
-		defer func() { cancel() }()
-		tried := 0
+		tried, cutOff := 0, func() {}
 		q := &queue{before: func(id analysis.ID) error {
 			if tried++; cutAt > 0 && tried == cutAt {
-				cancel()
+				cutOff()
 			}
 			if fails[id] {
 				return errors.New("the queue does not take it")
@@ -116,15 +114,14 @@ func TestSweepsReachAll(t *testing.T) {
 		}}
 		c := analysis.Sweep{Queue: q, Most: most, PageSize: rapid.IntRange(1, 20).Draw(rt, "page size")}
 		for range rapid.IntRange(0, 5).Draw(rt, "sweeps that are cut off") {
-			tried, cutAt = 0, rapid.IntRange(1, 5).Draw(rt, "cut off at")
+			ctx, cancel := context.WithCancel(t.Context())
+			tried, cutAt, cutOff = 0, rapid.IntRange(1, 5).Draw(rt, "cut off at"), cancel
 			_, _ = b.analyses.Sweep(ctx, c)
-			ctx, cancel = context.WithCancel(t.Context())
+			cancel()
 		}
 		tried, cutAt = 0, 0
 		for range (len(mixture)+most-1)/most + 1 {
-			if _, err := b.analyses.Sweep(ctx, c); ctx.Err() != nil {
-				t.Fatal(err)
-			}
+			_, _ = b.analyses.Sweep(t.Context(), c) // those that fail, and those that cannot be read, are its error
 		}
 		if got := q.take(); len(want) > 0 && !maps.Equal(got, want) {
 			rt.Fatalf("queued %v, want %v", got, want)

@@ -214,7 +214,7 @@ func (c *Census) walk(tenant string) (n int, err error) {
 		if err != nil {
 			return 0, fmt.Errorf("count the %s of %q: %w", c.kind, tenant, err)
 		}
-		n += len(p.Entries)
+		n += len(p.Entries) + len(p.Damaged)
 		if q.After = p.Next; p.Next == "" || n >= c.most {
 			return n, nil
 		}

@@ -35,6 +35,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -206,20 +207,27 @@ type Damaged struct {
 	Err error // an [ErrDamaged] that names the document
 }
 
-// Keys are those of all documents of the page, by ascending IDs, also of those that the store cannot read.
-func (p Page) Keys() []Key {
-	keys := make([]Key, 0, len(p.Entries)+len(p.Damaged))
-	damaged := p.Damaged
-	for _, e := range p.Entries {
-		for len(damaged) > 0 && damaged[0].Key.ID < e.Key.ID {
-			keys, damaged = append(keys, damaged[0].Key), damaged[1:]
+// All are the documents of the page by ascending IDs, each with nil, or without fields and with why the store cannot read it.
+func (p Page) All() iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		damaged := p.Damaged
+		for _, e := range p.Entries {
+			for len(damaged) > 0 && damaged[0].Key.ID < e.Key.ID {
+				if !yield(Entry{Key: damaged[0].Key}, damaged[0].Err) {
+					return
+				}
+				damaged = damaged[1:]
+			}
+			if !yield(e, nil) {
+				return
+			}
 		}
-		keys = append(keys, e.Key)
+		for _, d := range damaged {
+			if !yield(Entry{Key: d.Key}, d.Err) {
+				return
+			}
+		}
 	}
-	for _, d := range damaged {
-		keys = append(keys, d.Key)
-	}
-	return keys
 }
 
 // Entry is one document of a [Page].

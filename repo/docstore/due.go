@@ -54,7 +54,7 @@ func Due(ctx context.Context, s Store, q DueQuery) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	found := Page{At: p.At, Next: p.Next}
+	found := Page{At: p.At, Damaged: p.Damaged, Next: p.Next}
 	for _, e := range p.Entries {
 		if !q.holds(e.Doc) {
 			continue

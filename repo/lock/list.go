@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -20,10 +21,11 @@ type List struct {
 
 // Page is a page of locks by ascending bytes of their keys.
 type Page struct {
-	Locks []Status
-	At    time.Time // the store's time of the last read, by which phases were told
-	Next  string    // List.PageToken of the next page; empty when this was the last
-	Cost  page.Cost
+	Locks   []Status
+	Damaged []docstore.Damaged // those of the page that cannot be read, whatever the phase that was asked for
+	At      time.Time          // the store's time of the last read, by which phases were told
+	Next    string             // List.PageToken of the next page; empty when this was the last
+	Cost    page.Cost
 }
 
 // Bounds of a page.
@@ -63,18 +65,19 @@ func (l *Locks) List(ctx context.Context, q List) (Page, error) {
 		return Page{}, err
 	}
 	p := Page{Locks: []Status{}}
-	done, err := q.page().Read(ctx, l.store, func(e docstore.Entry, at time.Time) (page.Entry, error) {
+	done, err := q.page().Read(ctx, l.store, func(e docstore.Entry, damaged error, at time.Time) page.Entry {
 		id := ID{Tenant: q.Tenant, Key: e.Key.ID}
 		s, err := id.State(e.Doc)
-		if err != nil {
-			return page.Entry{}, err
+		if err = cmp.Or(damaged, err); err != nil {
+			p.Damaged = append(p.Damaged, docstore.Damaged{Key: e.Key, Err: err})
+			return page.Entry{Kept: true, Bytes: 256 + len(e.Key.ID)}
 		}
 		st := id.status(s, at)
 		kept := st.Phase != None && (q.Phase == None || q.Phase == st.Phase)
 		if kept {
 			p.Locks = append(p.Locks, st)
 		}
-		return page.Entry{Kept: kept, Bytes: st.size()}, nil
+		return page.Entry{Kept: kept, Bytes: st.size()}
 	})
 	if err != nil {
 		return Page{}, err

@@ -508,8 +508,11 @@ func TestDamagedDocuments(t *testing.T) {
 			if found {
 				t.Error("Get shows a lock")
 			}
-			_, err = b.locks.List(t.Context(), lock.List{Tenant: "acme"})
-			isDamage(err)
+			list, err := b.locks.List(t.Context(), lock.List{Tenant: "acme"})
+			if err != nil || len(list.Locks) != 0 || len(list.Damaged) != 1 {
+				t.Fatalf("the list: %+v, %v", list, err)
+			}
+			isDamage(list.Damaged[0].Err)
 			if got := b.document(); !got.Equal(d) {
 				t.Errorf("the document was changed:\ngot  %v\nwant %v", got, d)
 			}

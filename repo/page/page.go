@@ -91,9 +91,9 @@ func (q Query) after() (string, error) {
 	return string(b), nil
 }
 
-// Read gives keep the documents of a page, each with the store's time of the read, until the page is full. An error of keep ends
-// it.
-func (q Query) Read(ctx context.Context, store docstore.Store, keep func(docstore.Entry, time.Time) (Entry, error)) (Done, error) {
+// Read gives keep the documents of a page, each with the store's time of the read, until the page is full. One that the store cannot read
+// comes with why, and without fields: it keeps no other from being listed.
+func (q Query) Read(ctx context.Context, store docstore.Store, keep func(docstore.Entry, error, time.Time) Entry) (Done, error) {
 	at, err := q.after()
 	if err != nil {
 		return Done{}, err
@@ -110,17 +110,16 @@ func (q Query) Read(ctx context.Context, store docstore.Store, keep func(docstor
 			return Done{}, fmt.Errorf("%s of %q: %w", q.Kind, q.Tenant, err)
 		}
 		done.At = r.At
-		for i, e := range r.Entries {
-			seen, err := keep(e, r.At)
-			if err != nil {
-				return Done{}, err
-			}
+		left := len(r.Entries) + len(r.Damaged)
+		for e, damaged := range r.All() {
+			seen := keep(e, damaged, r.At)
+			left--
 			done.Cost.Read += seen.Bytes
 			if seen.Kept {
 				kept++
 				done.Cost.Kept += seen.Bytes
 			}
-			if (kept == size || done.Cost.Kept >= maxBytes) && (i+1 < len(r.Entries) || r.Next != "") {
+			if (kept == size || done.Cost.Kept >= maxBytes) && (left > 0 || r.Next != "") {
 				done.Next = token(e.Key.ID)
 				return done, nil
 			}
@@ -131,7 +130,7 @@ func (q Query) Read(ctx context.Context, store docstore.Store, keep func(docstor
 		}
 		// Where few documents are kept, a small page must not cost a request for each that is passed over; and no request brings more than
 		// some megabytes.
-		scanned += len(r.Entries)
+		scanned += len(r.Entries) + len(r.Damaged)
 		most := maxBytes * scanned / max(1, done.Cost.Read)
 		if q.Selective {
 			most = min(most, 2*limit)

@@ -19,7 +19,7 @@ func (w *world) damage(kind, id, field string, v docstore.Value) {
 }
 
 // TestDamagedLeases: leases that cannot be read, first in the list, one more than a page has, and ten times as many, keep no other member from
-// being evicted, by a sweep, a lookup or whoever asks; all that are named are counted, and the first twenty said.
+// being evicted, by a sweep; all are counted, and the first twenty said.
 func TestDamagedLeases(t *testing.T) {
 	for _, n := range []int{1, docstore.MaxLimit - 1, docstore.MaxLimit + 1, 10*docstore.MaxLimit + 1} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

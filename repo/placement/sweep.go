@@ -163,8 +163,8 @@ func (s *Service) full(ctx context.Context, c Cluster) (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("clusters of %q: %w", c.Tenant, err)
 		}
-		for _, k := range p.Keys() {
-			name := strings.TrimPrefix(k.ID, prefix)
+		for e := range p.All() {
+			name := strings.TrimPrefix(e.Key.ID, prefix)
 			if name == c.Name {
 				return false, nil // an earlier join has named it
 			}
@@ -213,13 +213,14 @@ func (s *Service) Clusters(ctx context.Context, q Clusters) (names []string, nex
 		if err != nil {
 			return nil, "", fmt.Errorf("clusters of %q: %w", q.Tenant, err)
 		}
-		keys := p.Keys()
-		for i, k := range keys {
-			name := strings.TrimPrefix(k.ID, prefix)
+		left := len(p.Entries) + len(p.Damaged)
+		for e := range p.All() {
+			left--
+			name := strings.TrimPrefix(e.Key.ID, prefix)
 			if strings.Contains(name, "/") {
 				continue // of a tenant whose name is longer
 			}
-			if names = append(names, name); len(names) == size && (i+1 < len(keys) || p.Next != "") {
+			if names = append(names, name); len(names) == size && (left > 0 || p.Next != "") {
 				return names, name, nil
 			}
 		}

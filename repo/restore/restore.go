@@ -63,7 +63,8 @@ const tries = 10
 type Options struct {
 	DryRun bool // count, and write nothing
 
-	// Damaged receives the documents whose token is not a whole number; nil drops them. They are left as they are.
+	// Damaged receives the documents whose token is not a whole number, and, without a field, those that the store cannot read; nil drops
+	// them. They are left as they are.
 	Damaged func(key docstore.Key, field string)
 }
 
@@ -92,7 +93,10 @@ func RaiseTokens(ctx context.Context, store docstore.Store, o Options) ([]Report
 	var to int64 // the same for all documents
 	for _, c := range counters {
 		r := Report{Kind: c.kind}
-		err := walk(ctx, walker, c.kind, func(e docstore.Entry, at time.Time) error {
+		err := walk(ctx, walker, c.kind, func(k docstore.Key) {
+			r.Documents++
+			r.damaged(o, k, "")
+		}, func(e docstore.Entry, at time.Time) error {
 			if to == 0 {
 				to = at.Add(ahead).UnixMicro()
 			}
@@ -107,11 +111,14 @@ func RaiseTokens(ctx context.Context, store docstore.Store, o Options) ([]Report
 }
 
 // walk passes all documents of a kind to do, with the store's time.
-func walk(ctx context.Context, store docstore.Walker, kind string, do func(docstore.Entry, time.Time) error) error {
+func walk(ctx context.Context, store docstore.Walker, kind string, damaged func(docstore.Key), do func(docstore.Entry, time.Time) error) error {
 	for q := (docstore.WalkQuery{Kind: kind, Limit: docstore.MaxLimit}); ; {
 		p, err := store.Walk(ctx, q)
 		if err != nil {
 			return err
+		}
+		for _, d := range p.Damaged {
+			damaged(d.Key)
 		}
 		for _, e := range p.Entries {
 			if err := do(e, p.At); err != nil {
@@ -130,6 +137,13 @@ func missing(v docstore.Value) bool {
 	return v == nil || ok && o.Null
 }
 
+// damaged counts a document that is left as it is.
+func (r *Report) damaged(o Options, k docstore.Key, field string) {
+	if r.Damaged++; o.Damaged != nil {
+		o.Damaged(k, field)
+	}
+}
+
 // raise sets the token of one document, and counts what came of it.
 func (c counter) raise(ctx context.Context, store docstore.Store, o Options, e docstore.Entry, to int64, r *Report) error {
 	for range tries {
@@ -139,10 +153,7 @@ func (c counter) raise(ctx context.Context, store docstore.Store, o Options, e d
 			r.Current++
 			return nil
 		case !whole:
-			r.Damaged++
-			if o.Damaged != nil {
-				o.Damaged(e.Key, c.field)
-			}
+			r.damaged(o, e.Key, c.field)
 			return nil
 		case o.DryRun:
 			r.Raised++
@@ -153,6 +164,10 @@ func (c counter) raise(ctx context.Context, store docstore.Store, o Options, e d
 			raised = c.write(e, to)
 		}
 		w, err := store.Write(ctx, raised)
+		if errors.Is(err, docstore.ErrDamaged) {
+			r.damaged(o, e.Key, c.field)
+			return nil
+		}
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -51,13 +52,13 @@ func (r *Runs) List(ctx context.Context, q List) (Page, error) {
 		return Page{}, err
 	}
 	var p Page
-	done, err := q.page().Read(ctx, r.store, func(e docstore.Entry, at time.Time) (page.Entry, error) {
+	done, err := q.page().Read(ctx, r.store, func(e docstore.Entry, damaged error, at time.Time) page.Entry {
 		bytes := analysis.Size(e)
 		id := analysis.ID(e.Key.ID)
 		s, err := id.State(shown([]docstore.Doc{e.Doc})[0])
-		s.Result = ""
+		s.Result, err = "", cmp.Or(damaged, err)
 		p.Runs = append(p.Runs, analysis.Listed{ID: id, State: s, Locked: s.Locked(at), Err: err})
-		return page.Entry{Kept: true, Bytes: bytes}, nil
+		return page.Entry{Kept: true, Bytes: bytes}
 	})
 	if err != nil {
 		return Page{}, err
