@@ -120,7 +120,7 @@ func (d SweepEndpoint) clusters(ctx context.Context) *contracts.ClustersSwept {
 func LogClusters(ctx context.Context, log *slog.Logger, s placement.Swept, err error) {
 	level, line := slog.LevelInfo, []slog.Attr{
 		slog.Int("clusters", s.Clusters), slog.Int("evicted", s.Evicted), slog.Int("freed", s.Freed), slog.Int("removed", s.Removed),
-		slog.Int("errors", s.Errors), slog.Bool("more", s.More),
+		slog.Int("retired", s.Retired), slog.Int("errors", s.Errors), slog.Bool("more", s.More),
 	}
 	if err != nil {
 		level, line = slog.LevelError, append(line, slog.String("err", err.Error()))
