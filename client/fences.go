@@ -45,6 +45,18 @@ func (f *Fences) Reset(ctx context.Context, tenant, resource string, r contracts
 	})
 }
 
+// Remove removes the resource's fence, if its highest token still is HighestToken, or was reset from it: an administrator's tool for a resource that is gone. What
+// the fence knew is lost: if the resource is used again, the next token that is checked passes, whichever it is. Without a fence nothing is done.
+// Errors: PERMISSION_DENIED without the administrator's scope; STALE_TOKEN, with the highest token, if it is another one by now.
+func (f *Fences) Remove(ctx context.Context, tenant, resource string, r contracts.FenceRemoveRequest) (contracts.FenceRemoved, error) {
+	return call(ctx, f.client, http.MethodPost, fencePath(tenant, resource)+"/remove", r, func(got contracts.FenceRemoved) error {
+		if got.TenantID != tenant || got.Resource != resource || got.RemovedToken != r.HighestToken {
+			return fmt.Errorf("it is about token %d of the fence of %q of tenant %q, which was not asked for", got.RemovedToken, got.Resource, got.TenantID)
+		}
+		return nil
+	})
+}
+
 func fencePath(tenant, resource string) string {
 	return "/v1/tenants/" + url.PathEscape(tenant) + "/fences/" + url.PathEscape(resource)
 }

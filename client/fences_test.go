@@ -71,6 +71,17 @@ func TestFenceReset(t *testing.T) {
 	if err := check(3); err != nil {
 		t.Errorf("after the reset: %v", err)
 	}
+	remove := contracts.FenceRemoveRequest{OwnerID: "ann", HighestToken: 4, Reason: "gone"}
+	if _, err := c.Fences().Remove(t.Context(), "acme", resource, remove); !errors.Is(err, contracts.CodeStaleToken) {
+		t.Errorf("another token: %v", err)
+	}
+	remove.HighestToken = 3
+	for _, replayed := range []bool{false, true} {
+		got, err := c.Fences().Remove(t.Context(), "acme", resource, remove)
+		if want := (contracts.FenceRemoved{TenantID: "acme", Resource: resource, RemovedToken: 3, Replayed: replayed}); err != nil || got != want {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
 }
 
 // TestFenceOfAnother: a response about another fence is none.
@@ -79,6 +90,7 @@ func TestFenceOfAnother(t *testing.T) {
 		`{}`, `{"tenant_id":"acme","resource":"other","fencing_token":7}`, `{"tenant_id":"other","resource":"db","fencing_token":7}`,
 		`{"tenant_id":"acme","resource":"db","fencing_token":8}`,
 		`{"tenant_id":"acme","resource":"db","reset_token":8,"replayed":false}`, `{"tenant_id":"acme","resource":"x","reset_token":7,"replayed":false}`,
+		`{"tenant_id":"acme","resource":"db","removed_token":8,"replayed":false}`, `{"tenant_id":"acme","cluster":"chat","epoch":8,"identities":0,"replayed":false}`,
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
@@ -92,6 +104,12 @@ func TestFenceOfAnother(t *testing.T) {
 			t.Errorf("%s: %+v", body, p)
 		}
 		if p, err := c.Fences().Reset(t.Context(), "acme", "db", contracts.FenceResetRequest{HighestToken: 7, Reason: "typo"}); err == nil {
+			t.Errorf("%s: %+v", body, p)
+		}
+		if p, err := c.Fences().Remove(t.Context(), "acme", "db", contracts.FenceRemoveRequest{HighestToken: 7, Reason: "gone"}); err == nil {
+			t.Errorf("%s: %+v", body, p)
+		}
+		if p, err := c.RemoveCluster(t.Context(), "acme", "chat", contracts.ClusterRemoveRequest{Epoch: 7, Reason: "gone"}); err == nil {
 			t.Errorf("%s: %+v", body, p)
 		}
 		server.Close()

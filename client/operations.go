@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -55,4 +56,17 @@ func (m *MachineIDs) Map(ctx context.Context, space string) (contracts.MachineID
 func (c *Client) Clusters(ctx context.Context, tenant string, pageSize int, pageToken string) (contracts.ClusterPage, error) {
 	return call(ctx, c, http.MethodGet, "/v1/tenants/"+url.PathEscape(tenant)+"/clusters"+listQuery(pageSize, map[string]string{"page_token": pageToken}), nil,
 		complete(func(p contracts.ClusterPage) bool { return p.Clusters != nil }))
+}
+
+// RemoveCluster removes a cluster that has no members, with everything that is remembered of its identities, if its epoch is the one that the
+// request names: an administrator's command. Sending it again has no second effect. Errors: PERMISSION_DENIED without the administrator's scope;
+// NOT_FOUND if the cluster never had a member; MEMBER_EXISTS while a member lives; STALE_EPOCH, with the current one, if it is another by now.
+func (c *Client) RemoveCluster(ctx context.Context, tenant, cluster string, r contracts.ClusterRemoveRequest) (contracts.ClusterRemoved, error) {
+	path := "/v1/tenants/" + url.PathEscape(tenant) + "/clusters/" + url.PathEscape(cluster) + "/remove"
+	return call(ctx, c, http.MethodPost, path, r, func(got contracts.ClusterRemoved) error {
+		if got.TenantID != tenant || got.Cluster != cluster || got.Epoch != r.Epoch {
+			return fmt.Errorf("it is about epoch %d of the cluster %q of tenant %q, which was not asked for", got.Epoch, got.Cluster, got.TenantID)
+		}
+		return nil
+	})
 }

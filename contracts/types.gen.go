@@ -936,6 +936,30 @@ type ClusterPage struct {
 	NextPageToken string `json:"next_page_token,omitempty"`
 }
 
+// ClusterRemoveRequest defines model for ClusterRemoveRequest.
+type ClusterRemoveRequest struct {
+	// Epoch The current one.
+	Epoch int64 `json:"epoch"`
+
+	// Reason For the server's log.
+	Reason string `json:"reason"`
+}
+
+// ClusterRemoved defines model for ClusterRemoved.
+type ClusterRemoved struct {
+	Cluster string `json:"cluster"`
+
+	// Epoch The epoch that the request named.
+	Epoch int64 `json:"epoch"`
+
+	// Identities Of which what was remembered was removed by this request.
+	Identities int64 `json:"identities"`
+
+	// Replayed Whether it was removed before.
+	Replayed bool   `json:"replayed"`
+	TenantID string `json:"tenant_id"`
+}
+
 // ClusterStatus A cluster is READY while it has an active member.
 type ClusterStatus string
 
@@ -1004,6 +1028,31 @@ type FencePassed struct {
 	FencingToken FencingToken `json:"fencing_token"`
 	Resource     string       `json:"resource"`
 	TenantID     string       `json:"tenant_id"`
+}
+
+// FenceRemoveRequest defines model for FenceRemoveRequest.
+type FenceRemoveRequest struct {
+	// HighestToken The highest token of the resource; after a reset, the one that it was reset from.
+	HighestToken FencingToken `json:"highest_token"`
+
+	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
+	// here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
+	// "subject#suffix".
+	OwnerID OwnerID `json:"owner_id,omitempty"`
+
+	// Reason For the server's log.
+	Reason string `json:"reason"`
+}
+
+// FenceRemoved defines model for FenceRemoved.
+type FenceRemoved struct {
+	// RemovedToken The token that was named, and is forgotten.
+	RemovedToken FencingToken `json:"removed_token"`
+
+	// Replayed Whether there was no fence already.
+	Replayed bool   `json:"replayed"`
+	Resource string `json:"resource"`
+	TenantID string `json:"tenant_id"`
 }
 
 // FenceRequest defines model for FenceRequest.

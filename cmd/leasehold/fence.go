@@ -11,8 +11,9 @@ import (
 type fenceCmd struct {
 	inTenant
 
-	Check fenceCheckCmd `cmd:"" help:"Pass a fencing token by a resource's fence, which rejects lower ones from then on."`
-	Reset fenceResetCmd `cmd:"" help:"Make a fence forget a wrong token that has closed it (administrators)."`
+	Check  fenceCheckCmd  `cmd:"" help:"Pass a fencing token by a resource's fence, which rejects lower ones from then on."`
+	Reset  fenceResetCmd  `cmd:"" help:"Make a fence forget a wrong token that has closed it (administrators)."`
+	Remove fenceRemoveCmd `cmd:"" help:"Remove the fence of a resource that is gone (administrators)."`
 }
 
 // Help is the longer help of the command.
@@ -78,4 +79,40 @@ func (c *fenceResetCmd) Run(ctx context.Context, f *fenceCmd, s *streams) error 
 		words = "%s of tenant %s had forgotten fencing token %d before\n"
 	}
 	return show(s, f.JSON, done, words, done.Resource, done.TenantID, done.ResetToken)
+}
+
+type fenceRemoveCmd struct {
+	Resource string `arg:"" help:"What the fence protected."`
+	Token    int64  `required:"" placeholder:"N" help:"The highest token of the fence, or the one that it was reset from. Nothing is done if it is another by now."`
+	Reason   string `required:"" help:"Why: it stays in the server's log."`
+	owner
+}
+
+// Help is the longer help of the command.
+func (fenceRemoveCmd) Help() string {
+	return `For a resource that is gone, so that its fence does not count against the bound of the tenant any more.
+
+  leasehold fence remove orders-db --token 1795414766484001 --reason "the database was deleted"
+
+The highest token is forgotten: if the resource is used again, the next token that is checked passes, also that of a holder that has lost its lease.`
+}
+
+// Run removes the fence.
+func (c *fenceRemoveCmd) Run(ctx context.Context, f *fenceCmd, s *streams) error {
+	server, err := f.connect()
+	if err != nil {
+		return err
+	}
+	done, err := server.Fences().Remove(ctx, f.Tenant, c.Resource, contracts.FenceRemoveRequest{OwnerID: c.id(f.remote), HighestToken: c.Token, Reason: c.Reason})
+	if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeStaleToken {
+		err = fmt.Errorf("%w: the highest is %d", err, e.HighestToken)
+	}
+	if err != nil {
+		return f.outcome(err)
+	}
+	words := "the fence of %s of tenant %s is removed, and fencing token %d forgotten\n"
+	if done.Replayed {
+		words = "there is no fence of %s of tenant %s; token %d was not needed\n"
+	}
+	return show(s, f.JSON, done, words, done.Resource, done.TenantID, done.RemovedToken)
 }

@@ -20,6 +20,7 @@ type placementCmd struct {
 	Where   whereCmd   `cmd:"" help:"Say on which member an identity is, or would be."`
 	Drain   drainCmd   `cmd:"" help:"Give a member no new activations, before its process is stopped."`
 	Events  eventsCmd  `cmd:"" help:"Show what changed in a cluster during the last day."`
+	Remove  removeCmd  `cmd:"" help:"Remove a cluster that has no members (administrators)."`
 }
 
 // Help is the longer help of the command.
@@ -30,7 +31,7 @@ func (placementCmd) Help() string {
   leasehold placement where chat room lobby
   leasehold placement events chat --follow
 
-Exit codes: 0 done, 4 the incarnation has ended, 5 no such member, or none that may host the identity, 130 interrupted. With --json an error is a JSON object on standard error, with its code and exit_code.`
+Exit codes: 0 done, 4 the incarnation or the epoch has ended, 5 no such member or cluster, or none that may host the identity, 130 interrupted. With --json an error is a JSON object on standard error, with its code and exit_code.`
 }
 
 // placements is the client that the commands about a cluster share.
@@ -174,6 +175,44 @@ func (c *drainCmd) Run(ctx context.Context, p *placementCmd, s *streams) error {
 	}
 	return show(s, p.JSON, got, "%s drains: %d partitions left it, epoch %d; it keeps what it hosts until it hands that over\n",
 		printable(got.Member), got.Moved, got.Epoch)
+}
+
+type removeCmd struct {
+	Cluster string `arg:"" help:"The cluster."`
+	Epoch   int64  `placeholder:"N" help:"Remove it only if this is its epoch; the default is the current one."`
+	Reason  string `required:"" help:"Why: it stays in the server's log."`
+}
+
+// Help is the longer help of the command.
+func (removeCmd) Help() string {
+	return `For a cluster that is not used any more, so that it does not count against the bound of the tenant. Without it, servers remove it when it had neither members nor identities for the retention.
+
+  leasehold placement remove chat --reason "the test is over"
+
+Everything that is remembered of its identities is lost, with their states, and so are its events. A cluster with members that live is not removed: stop them first. If the name is used again, fencing tokens are higher than before.`
+}
+
+// Run removes a cluster.
+func (c *removeCmd) Run(ctx context.Context, p *placementCmd, s *streams) error {
+	server, err := p.connect()
+	if err != nil {
+		return err
+	}
+	epoch := c.Epoch
+	if epoch == 0 {
+		list, err := server.Placements(p.Tenant, c.Cluster).Members(ctx)
+		if err != nil {
+			return p.outcome(err)
+		}
+		if epoch = list.Epoch; epoch == 0 {
+			return p.outcome(contracts.Errorf(contracts.CodeNotFound, "there is no cluster %q of tenant %s", c.Cluster, p.Tenant))
+		}
+	}
+	done, err := server.RemoveCluster(ctx, p.Tenant, c.Cluster, contracts.ClusterRemoveRequest{Epoch: epoch, Reason: c.Reason})
+	if err != nil {
+		return p.outcome(err)
+	}
+	return show(s, p.JSON, done, "the cluster %s of tenant %s is removed, with %d identities\n", done.Cluster, done.TenantID, done.Identities)
 }
 
 type eventsCmd struct {

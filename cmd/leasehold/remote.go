@@ -177,7 +177,7 @@ func withExit(code contracts.Code, err error) error {
 	case contracts.CodeLockHeld, contracts.CodeLockDelayed, contracts.CodeLockQueueFull:
 		return &exitError{exitHeld, err}
 	case contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeNotOwner, contracts.CodeLockNotHeld,
-		contracts.CodeStaleToken, contracts.CodeStaleIncarnation:
+		contracts.CodeStaleToken, contracts.CodeStaleIncarnation, contracts.CodeStaleEpoch:
 		return &exitError{exitGone, err}
 	case contracts.CodeNotFound, contracts.CodeUnknownService, contracts.CodeMemberUnknown, contracts.CodeTopologyUndetermined, contracts.CodeNoEligibleMember:
 		return &exitError{exitMissing, err}

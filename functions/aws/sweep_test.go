@@ -86,7 +86,7 @@ func TestSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := s.Invoke(t.Context(), file(t, "schedule.json"))
-		want := `{"Stale":0,"Requeued":0,"Failed":0,"Skipped":0,"Errors":0,"Damaged":0,"More":false,"Clusters":{"Clusters":1,"Evicted":1,"Freed":0,"Removed":0,"Errors":0,"Damaged":0,"More":false}}`
+		want := `{"Stale":0,"Requeued":0,"Failed":0,"Skipped":0,"Errors":0,"Damaged":0,"More":false,"Clusters":{"Clusters":1,"Evicted":1,"Freed":0,"Removed":0,"Retired":0,"Errors":0,"Damaged":0,"More":false}}`
 		if err != nil || string(got) != want {
 			t.Errorf("%s, %v; want %s", got, err, want)
 		}

@@ -287,6 +287,38 @@ func (a *api) resetFence(w http.ResponseWriter, r *http.Request, c Caller) error
 	}
 }
 
+func (a *api) removeFence(w http.ResponseWriter, r *http.Request, c Caller) error {
+	if !c.Admin {
+		return contracts.Errorf(contracts.CodePermissionDenied, "removing a fence needs the administrator's scope")
+	}
+	var body contracts.FenceRemoveRequest
+	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
+		return err
+	}
+	by, err := c.owner(body.OwnerID)
+	if err != nil {
+		return err
+	}
+	command := lock.FenceRemove{
+		Tenant: r.PathValue("tenant_id"), Resource: r.PathValue("resource"), Highest: body.HighestToken, By: by, Reason: body.Reason,
+	}
+	auditNote(r, slog.Int64("highest_token", body.HighestToken), slog.String("reason", body.Reason))
+	o, err := a.guard.Remove(r.Context(), command)
+	switch {
+	case err != nil:
+		return err
+	case o.Removed:
+		factsOf(r).Replayed = o.Replayed
+		return send(w, contracts.FenceRemoved{
+			TenantID: command.Tenant, Resource: command.Resource, RemovedToken: command.Highest, Replayed: o.Replayed,
+		})
+	default:
+		e := contracts.Errorf(contracts.CodeStaleToken, "another token is the highest by now: look again before removing the fence")
+		e.HighestToken = o.Highest
+		return e
+	}
+}
+
 // sendOutcome sends the outcome of a lock command: the body if it is OK, else the error of the same code.
 func sendOutcome(w http.ResponseWriter, r *http.Request, o lock.Outcome, err error, body func() any) error {
 	factsOf(r).Replayed = o.Replayed

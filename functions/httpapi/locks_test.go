@@ -329,6 +329,25 @@ func TestFencePoisoned(t *testing.T) {
 	d.post(fence+"/check", `{"fencing_token":1767225600000001}`).
 		wants(t, 200, `{"tenant_id":"acme","resource":"orders-db","fencing_token":1767225600000001}`)
 	d.post(fence+"/reset", body).refuses(t, 409, "STALE_TOKEN", "") // late
+
+	// The fence of a resource that is gone is removed by its highest token, once.
+	d.post(fence+"/remove", body).refuses(t, 409, "STALE_TOKEN", "")
+	highest := d.get(fence).ok(t).number("highest_token")
+	gone := `{"owner_id":"root","highest_token":` + highest + `,"reason":"the database was deleted"}`
+	d.post(fence+"/remove", strings.Replace(gone, "the database was deleted", "", 1)).refuses(t, 400, "INVALID_ARGUMENT", "reason")
+	for _, replayed := range []bool{false, true} {
+		d.log.Reset()
+		a := d.post(fence+"/remove", gone).ok(t)
+		if a.body["replayed"] != replayed || a.number("removed_token") != highest {
+			t.Errorf("%s", a.raw)
+		}
+		for _, part := range []string{`"action":"fence.remove"`, `"highest_token":` + highest, `"reason":"the database was deleted"`} {
+			if !strings.Contains(d.log.String(), part) {
+				t.Errorf("the log has no %s: %s", part, d.log.String())
+			}
+		}
+	}
+	d.get(fence).refuses(t, 404, "NOT_FOUND", "")
 }
 
 func TestKeysOfAnySpelling(t *testing.T) {

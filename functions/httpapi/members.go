@@ -167,6 +167,32 @@ func (a *api) evictMember(w http.ResponseWriter, r *http.Request, c Caller) erro
 	return sendMember(w, r, o, err)
 }
 
+func (a *api) removeCluster(w http.ResponseWriter, r *http.Request, c Caller) error {
+	if !c.Admin {
+		return contracts.Errorf(contracts.CodePermissionDenied, "removing a cluster needs the administrator's scope")
+	}
+	var body contracts.ClusterRemoveRequest
+	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
+		return err
+	}
+	command := placement.RemoveCluster{Cluster: clusterOf(r), Epoch: body.Epoch, Reason: body.Reason}
+	auditNote(r, slog.Int64("epoch", body.Epoch), slog.String("reason", body.Reason))
+	o, err := a.placement.RemoveCluster(r.Context(), command)
+	switch {
+	case err != nil:
+		return err
+	case o.Code == placement.OK:
+		factsOf(r).Replayed = o.Replayed
+		return send(w, contracts.ClusterRemoved{
+			TenantID: command.Tenant, Cluster: command.Name, Epoch: command.Epoch, Identities: int64(o.Identities), Replayed: o.Replayed,
+		})
+	default:
+		e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
+		e.Epoch, e.RetryAfter = o.Epoch, o.RetryAfter
+		return e
+	}
+}
+
 func (a *api) changeOffer(w http.ResponseWriter, r *http.Request, c Caller) error {
 	var body contracts.MemberOfferRequest
 	if err := decode(w, r, MaxBodyBytes, &body); err != nil {

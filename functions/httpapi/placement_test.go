@@ -368,6 +368,7 @@ func TestMembersBelongToSubjects(t *testing.T) {
 		"/members/svc%23w1/join": join, "/members/svc%23w1/heartbeat": `{"incarnation":` + number + `,"seq":1}`, "/members/svc%23w1/drain": `{"incarnation":` + number + `}`,
 		"/members/svc%23w1/leave": `{"incarnation":` + number + `}`, "/members/svc%23w1/offer": `{"incarnation":` + number + `,"request_id":"o","kinds":[]}`,
 		"/members/svc%23w1/evict":           `{"incarnation":` + number + `,"reason":"x"}`,
+		"/remove":                           `{"epoch":1,"reason":"x"}`,
 		"/members/w2/replace":               `{"request_id":"r","kinds":[],"replaces":{"member":"svc#w1","incarnation":` + number + `}}`,
 		"/activations/room/lobby/activated": "{" + whole + "}", "/activations/room/lobby/drain": "{" + whole + "}",
 		"/activations/room/lobby/failed": "{" + whole + `,"reason":"x"}`, "/activations/room/lobby/deactivate": "{" + whole + "}",

@@ -249,7 +249,7 @@ func TestOwnerComesFromIdentity(t *testing.T) {
 func TestCallersStayInTheirTenant(t *testing.T) {
 	d := open(t, verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme"}})
 	for _, other := range []string{"rival", "acmf", "bcme", "ACME", "acm", "acme2", "acme%20", "%20acme", "a"} { // not only of another length
-		for _, target := range []string{"locks/k/acquire", "locks/k/renew", "locks/k/release", "locks/k/force-release", "fences/r/check", "fences/r/reset"} {
+		for _, target := range []string{"locks/k/acquire", "locks/k/renew", "locks/k/release", "locks/k/force-release", "fences/r/check", "fences/r/reset", "fences/r/remove"} {
 			d.post("/v1/tenants/"+other+"/"+target, `{}`).refuses(t, 403, "PERMISSION_DENIED", "")
 		}
 		for _, target := range []string{"locks/k", "locks"} {
@@ -276,6 +276,7 @@ func TestOnlyAdministratorsResetFences(t *testing.T) {
 	const fence = "/v1/tenants/acme/fences/db"
 	d.post(fence+"/check", `{"fencing_token":9}`)
 	d.post(fence+"/reset", `{"highest_token":9,"reason":"x"}`).refuses(t, 403, "PERMISSION_DENIED", "")
+	d.post(fence+"/remove", `{"highest_token":9,"reason":"x"}`).refuses(t, 403, "PERMISSION_DENIED", "")
 	d.post(fence+"/check", `{"fencing_token":8}`).refuses(t, 409, "STALE_TOKEN", "")
 	d.serve(verified{caller: httpapi.Caller{Subject: "root", Tenant: "acme", Admin: true}}, d.store)
 	if a := d.post(fence+"/reset", `{"highest_token":9,"reason":"x"}`); a.status != 200 {

@@ -649,7 +649,7 @@ func TestSweepOfClusters(t *testing.T) {
 		join("ann")
 		wants(t, "clusters alone", sweep(tasks.SweepEndpoint{Clusters: clusters}), 200,
 			`{"clusters":{"clusters":1,"errors":0,"evicted":1,"freed":1,"more":false,"removed":0},"errors":0,"failed":0,"more":false,"requeued":0,"skipped":0,"stale":0}`)
-		if !strings.Contains(b.log.String(), `"msg":"sweep of clusters","clusters":1,"evicted":1,"freed":1,"removed":0,"errors":0,"damaged":0,"more":false`) {
+		if !strings.Contains(b.log.String(), `"msg":"sweep of clusters","clusters":1,"evicted":1,"freed":1,"removed":0,"retired":0,"errors":0,"damaged":0,"more":false`) {
 			t.Errorf("the log: %s", b.log)
 		}
 		join("bob")

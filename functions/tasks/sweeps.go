@@ -138,6 +138,7 @@ func logAnalyses(ctx context.Context, log *slog.Logger, s analysis.Swept, err er
 func LogClusters(ctx context.Context, log *slog.Logger, s placement.Swept, err error) {
 	level, line := slog.LevelInfo, []slog.Attr{
 		slog.Int("clusters", s.Clusters), slog.Int("evicted", s.Evicted), slog.Int("freed", s.Freed), slog.Int("removed", s.Removed),
+		slog.Int("retired", s.Retired),
 		slog.Int("errors", s.Errors), slog.Int("damaged", s.Damaged), slog.Bool("more", s.More),
 	}
 	if err != nil {

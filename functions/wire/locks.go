@@ -153,7 +153,7 @@ func FenceRejection(o lock.FenceOutcome) error {
 	switch {
 	case o.Limit:
 		e := contracts.Errorf(contracts.CodeLockLimit, "the tenant has as many fences as this server allows; the token was not checked")
-		e.RetryAfter = time.Minute // fences are not removed, but the bound may be raised
+		e.RetryAfter = time.Minute // an administrator may remove fences, or raise the bound
 		return e
 	case !o.Passed:
 		e := contracts.Errorf(contracts.CodeStaleToken, "the sender of this token has lost the lock: stop the work")

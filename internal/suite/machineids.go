@@ -48,6 +48,12 @@ func MachineIDs(t *testing.T, newStore func(t *testing.T, now func() time.Time) 
 			intervals(t, clock, seed, leasing(t, store, clock, small, large), leasing(t, store, clock, fine, large))
 		}
 	})
+	t.Run("what is free can be had, in every size", func(t *testing.T) {
+		for seed := range uint64(2) {
+			s, clock := serve(t, sizesOfOneSpace()...)
+			freeMachineIDs(t, s, clock, seed)
+		}
+	})
 	t.Run("callers at the same moment", func(t *testing.T) {
 		s, _ := serve(t)
 		sameMoment(t, s)

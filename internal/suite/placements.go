@@ -17,6 +17,7 @@ import (
 // given clock, and closes it with the test.
 func Placements(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
 	placementsProof.of(t, newStore)
+	t.Run("what the dead had can be had", func(t *testing.T) { freePlacements(t, newStore) })
 	t.Run("round trips", func(t *testing.T) { placementRequests(t, newStore) })
 }
 

@@ -318,6 +318,33 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/v1/tenants/{tenant_id}/fences/{resource}/remove": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** What is protected, 1 to 256 bytes without control characters. */
+                readonly resource: components["parameters"]["Resource"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Remove the fence of a resource (administrators)
+         * For a resource that is gone: its fence counts against the bound of the tenant no more. It needs the administrator's scope. **The highest token is
+         *     forgotten:** if the resource is used again, the next token that is checked passes, whichever it is. `highest_token` is what
+         *     `GET` shows, or what the fence was reset from: the fence is removed only while it is that one. If there is no fence, nothing is done, and `replayed` is true.
+         */
+        readonly post: operations["removeFence"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/v1/tenants/{tenant_id}/clusters": {
         readonly parameters: {
             readonly query?: never;
@@ -330,12 +357,42 @@ export interface paths {
         };
         /**
          * List a tenant's clusters
-         * By ascending bytes of the name, all that members have joined, also those that have no members any more. A page can be shorter than
+         * By ascending bytes of the name, all that members have joined and that were not removed, also those that have no members any more. A page can be shorter than
          *     `page_size`, even empty, and still have a `next_page_token`.
          */
         readonly get: operations["listClusters"];
         readonly put?: never;
         readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/clusters/{cluster}/remove": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Remove a cluster without members (administrators)
+         * The cluster is listed no more, and does not count against the bound of the tenant. It needs the administrator's scope. Members whose leases have ended are
+         *     evicted first. **What is remembered of its identities is removed, with their states, and so are its events.** `epoch` is the current one, as `GET …/members` shows it: the cluster is
+         *     removed only while it is that one, so that a retry removes nothing that came after. A join sets the cluster up again, with higher epochs, incarnations and
+         *     fencing tokens than it ever had. Sweeps remove clusters that had neither members nor identities for the retention.
+         *
+         *     A large cluster takes longer than a request may: send it again, or leave the rest to sweeps.
+         */
+        readonly post: operations["removeCluster"];
         readonly delete?: never;
         readonly options?: never;
         readonly head?: never;
@@ -1648,6 +1705,13 @@ export interface components {
             /** For later; it stays in the fence's record. */
             readonly reason: string;
         };
+        readonly FenceRemoveRequest: {
+            readonly owner_id?: components["schemas"]["OwnerID"];
+            /** The highest token of the resource; after a reset, the one that it was reset from. */
+            readonly highest_token: components["schemas"]["FencingToken"];
+            /** For the server's log. */
+            readonly reason: string;
+        };
         readonly FenceRequest: {
             readonly fencing_token: components["schemas"]["FencingToken"];
         };
@@ -2212,6 +2276,39 @@ export interface components {
             readonly resource: string;
             /** The token that was forgotten. */
             readonly reset_token: components["schemas"]["FencingToken"];
+            readonly replayed: boolean;
+        };
+        readonly FenceRemoved: {
+            readonly tenant_id: string;
+            readonly resource: string;
+            /** The token that was named, and is forgotten. */
+            readonly removed_token: components["schemas"]["FencingToken"];
+            /** Whether there was no fence already. */
+            readonly replayed: boolean;
+        };
+        readonly ClusterRemoveRequest: {
+            /**
+             * Format: int64
+             * The current one.
+             */
+            readonly epoch: number;
+            /** For the server's log. */
+            readonly reason: string;
+        };
+        readonly ClusterRemoved: {
+            readonly tenant_id: string;
+            readonly cluster: string;
+            /**
+             * Format: int64
+             * The epoch that the request named.
+             */
+            readonly epoch: number;
+            /**
+             * Format: int64
+             * Of which what was remembered was removed by this request.
+             */
+            readonly identities: number;
+            /** Whether it was removed before. */
             readonly replayed: boolean;
         };
         readonly ClusterListed: {
@@ -2835,7 +2932,7 @@ export interface components {
             readonly expires_at?: components["schemas"]["Time"];
             /**
              * Format: int64
-             * In milliseconds. For LOCK_HELD, LOCK_QUEUE_FULL, ANALYSIS_LOCKED, MEMBER_EXISTS, MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, unless its holder extends it; with the mode `rate`, until the next grant is possible. For LOCK_DELAYED: until the lock opens. For ACTIVATION_LOCKED: until the lock phase ends at the latest. For LOCK_LIMIT and PLACEMENT_LIMIT: until the server counts again what there is. For RATE_LIMITED and OVERLOADED: when to send the request again.
+             * In milliseconds. For LOCK_HELD, LOCK_QUEUE_FULL, ANALYSIS_LOCKED, MEMBER_EXISTS, CLUSTER_FULL, MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, unless its holder extends it; with the mode `rate`, until the next grant is possible. For LOCK_DELAYED: until the lock opens. For ACTIVATION_LOCKED: until the lock phase ends at the latest. For LOCK_LIMIT and PLACEMENT_LIMIT: until the server counts again what there is. For RATE_LIMITED and OVERLOADED: when to send the request again.
              */
             readonly retry_after_ms?: number;
             readonly highest_token?: components["schemas"]["FencingToken"];
@@ -3897,6 +3994,69 @@ export interface operations {
             readonly 504: components["responses"]["Timeout"];
         };
     };
+    readonly removeFence: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** What is protected, 1 to 256 bytes without control characters. */
+                readonly resource: components["parameters"]["Resource"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "owner_id": "admin",
+                 *       "highest_token": 1767229200000000,
+                 *       "reason": "the database was deleted"
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["FenceRemoveRequest"];
+            };
+        };
+        readonly responses: {
+            /** There is no fence of this resource. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "tenant_id": "acme",
+                     *       "resource": "orders-db",
+                     *       "removed_token": 1767229200000000,
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["FenceRemoved"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /** `STALE_TOKEN`: another token is the highest by now, `highest_token`. Nothing was changed. */
+            readonly 409: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
     readonly listClusters: {
         readonly parameters: {
             readonly query?: {
@@ -3938,6 +4098,83 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly removeCluster: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "epoch": 7,
+                 *       "reason": "the test is over"
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["ClusterRemoveRequest"];
+            };
+        };
+        readonly responses: {
+            /** The cluster is removed. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "tenant_id": "acme",
+                     *       "cluster": "chat",
+                     *       "epoch": 7,
+                     *       "identities": 120,
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["ClusterRemoved"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /** `NOT_FOUND`: the cluster never had a member, or was removed from another epoch. */
+            readonly 404: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /**
+             * `MEMBER_EXISTS`: the cluster has members that live; `retry_after_ms` says when the first lease ends if its member sends no heartbeat.
+             *     `STALE_EPOCH`: the epoch is another one by now, `epoch`. Nothing was changed.
+             */
+            readonly 409: {
+                headers: {
+                    readonly "Retry-After": components["headers"]["RetryAfter"];
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
             readonly 429: components["responses"]["RateLimited"];
             readonly 500: components["responses"]["Internal"];
             readonly 503: components["responses"]["Unavailable"];
@@ -4007,7 +4244,8 @@ export interface operations {
             readonly 403: components["responses"]["Forbidden"];
             /**
              * `MEMBER_EXISTS`: a member of this name lives; `retry_after_ms` says when its lease ends if it sends no heartbeat.
-             *     `CLUSTER_DIFFERS`: the cluster has another number of partitions. `CLUSTER_FULL`: the cluster has as many members as it can.
+             *     `CLUSTER_DIFFERS`: the cluster has another number of partitions. `CLUSTER_FULL`: the cluster has as many members as it can, and the
+             *     leases of all of them last; `retry_after_ms` says when the first one ends.
              *     `LEASE_EXPIRED`: the time to live passed before the store responded. Nothing was changed.
              */
             readonly 409: {
@@ -4103,8 +4341,8 @@ export interface operations {
             /**
              * `MEMBER_EXISTS`: a member of this name lives; `retry_after_ms` says when its lease ends if it sends no heartbeat.
              *     `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. `CLUSTER_DIFFERS`: the cluster has another
-             *     number of partitions. `CLUSTER_FULL`: the cluster has as many members as it can. `LEASE_EXPIRED`: the time to live passed before
-             *     the store responded. Nothing was changed.
+             *     number of partitions. `CLUSTER_FULL`: the cluster has as many members as it can, and the leases of all of them last;
+             *     `retry_after_ms` says when the first one ends. `LEASE_EXPIRED`: the time to live passed before the store responded. Nothing was changed.
              */
             readonly 409: {
                 headers: {
@@ -4512,10 +4750,11 @@ export interface operations {
             };
             /**
              * `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. `CLUSTER_FULL`: the cluster has as many
-             *     members as it can. Nothing was changed.
+             *     members as it can; `retry_after_ms` says when the first lease ends. Nothing was changed.
              */
             readonly 409: {
                 headers: {
+                    readonly "Retry-After": components["headers"]["RetryAfter"];
                     readonly "X-Request-Id": components["headers"]["RequestID"];
                     readonly [name: string]: unknown;
                 };
