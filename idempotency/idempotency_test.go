@@ -716,3 +716,17 @@ func TestNew(t *testing.T) {
 		}
 	}
 }
+
+// TestHeaderAfterTheResponseBegan: what a handler changes in the header once it has written the status is in no response, as with net/http.
+func TestHeaderAfterTheResponseBegan(t *testing.T) {
+	h := middleware(t, gate(docstore.NewMemory(nil)), &idempotency.Options{Replay: []string{"X-Step"}}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Step", "before")
+		w.WriteHeader(http.StatusCreated)
+		w.Header().Set("X-Step", "after")
+	}))
+	for _, again := range []bool{false, true} {
+		if w := post(h, "k1", ""); w.Code != 201 || replayed(w) != again || w.Header().Get("X-Step") != "before" {
+			t.Errorf("replayed %v: %d %v", again, w.Code, w.Header())
+		}
+	}
+}

@@ -154,6 +154,8 @@ func TestFailedAttempts(t *testing.T) {
 		"never by count":    {errWork, 1000, 0, once.Retry, "", 1001, "model returned nonsense"},
 		"permanent":         {once.Permanent(errWork), 0, 0, once.Failed, "FAILED", 0, "model returned nonsense"},
 		"permanent wrapped": {fmt.Errorf("step 3: %w", once.Permanent(errWork)), 0, 5, once.Failed, "FAILED", 0, "step 3: model returned nonsense"},
+		"uncounted":         {once.Uncounted(errWork), 0, 1, once.Retry, "", 0, ""},
+		"uncounted wrapped": {fmt.Errorf("step 3: %w", once.Uncounted(errWork)), 2, 3, once.Retry, "", 2, ""},
 		"no text":           {errors.New(""), 0, 0, once.Retry, "", 1, "the work failed with an empty *errors.errorString"},
 		"not UTF-8":         {errors.New("a\xffb"), 0, 0, once.Retry, "", 1, "a�b"},
 	} {
