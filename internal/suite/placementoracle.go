@@ -20,6 +20,8 @@ type placementOracle struct {
 
 	walked   int64 // the epoch at which a sweep looked through the cluster, and when
 	walkedAt time.Time
+
+	retired bool // the cluster was removed; its epoch is that of the removal, which is to be learned
 }
 
 type eventOracle struct {
@@ -125,7 +127,24 @@ func (o *placementOracle) begin(now time.Time, heir map[string]string, change fu
 			after.Members[i].At = now
 		}
 	}
-	o.top = after
+	o.top, o.retired = after, false
+}
+
+// retire removes the cluster if it has had neither members nor activations for the retention.
+func (o *placementOracle) retire(now time.Time) bool {
+	for _, a := range o.activations {
+		if a.token != 0 {
+			return false
+		}
+	}
+	if len(o.top.Members) > 0 || now.Before(o.top.At.Add(oracleRetention)) {
+		return false
+	}
+	epoch := o.top.Epoch
+	o.top = placement.NewTopology(o.top.Partitions())
+	o.top.Epoch = epoch
+	o.members, o.events, o.walked, o.retired = map[string]*seatOracle{}, nil, 0, true
+	return true
 }
 
 func (o *placementOracle) event(who string, number int64, id, to string) {
@@ -286,7 +305,7 @@ func (o *placementOracle) evict(now time.Time) {
 // sweep evicts, and looks through a cluster whose members changed since the last time, or once a day: activations of owners that are gone, and
 // of those that let an hour pass after their lock, are free; what has ended is removed after its time.
 func (o *placementOracle) sweep(now time.Time) {
-	if o.evict(now); o.top.Epoch == 0 || o.walked == o.top.Epoch && now.Before(o.walkedAt.Add(24*time.Hour)) {
+	if o.evict(now); o.top.Epoch == 0 || o.retired || o.retire(now) || o.walked == o.top.Epoch && now.Before(o.walkedAt.Add(24*time.Hour)) {
 		return
 	}
 	o.walked, o.walkedAt = o.top.Epoch, now

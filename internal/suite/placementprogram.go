@@ -170,6 +170,21 @@ func RunPlacement(ctx context.Context, store docstore.Store, clock *Clock, name 
 	return r.compareEvents(ctx)
 }
 
+// learnRemoval reads at which epoch a cluster was removed: above the one before, and above all tokens that were given by then.
+func (r *placementRun) learnRemoval(ctx context.Context, now time.Time) error {
+	snap, err := r.lossy.Store.Get(ctx, docstore.Key{Kind: "placement_clusters", Tenant: "acme/" + r.cluster.Name, ID: "head"})
+	if err != nil {
+		return err
+	}
+	epoch, _ := snap.Docs[0]["epoch"].(docstore.Int)
+	known := r.oracle.top.Epoch
+	if snap.Docs[0]["removed_from"] == nil || int64(epoch) < known || known < 1<<20 && int64(epoch)<<20 <= now.UnixMicro() {
+		return fmt.Errorf("the cluster was to be removed after epoch %d, and its head is %v", known, snap.Docs[0])
+	}
+	r.oracle.top.Epoch = int64(epoch)
+	return nil
+}
+
 // given is a number before the latest that was given, or one that never was.
 func (r *placementRun) given(what string, back int) int64 {
 	n := r.numbers[what]
@@ -245,6 +260,9 @@ func (r *placementRun) send(ctx context.Context, c placementCommand, s Placement
 		if swept.Errors > 0 || swept.More {
 			return fmt.Errorf("swept %+v", swept)
 		}
+		if err == nil && r.oracle.retired {
+			err = r.learnRemoval(ctx, now)
+		}
 		return err
 	}
 	ofMember := slices.Contains([]string{"join", "beat", "drain member", "offer", "leave"}, c.do)
@@ -252,12 +270,12 @@ func (r *placementRun) send(ctx context.Context, c placementCommand, s Placement
 	if ofMember {
 		ask = r.oracle.answerMember
 	}
-	epoch := r.oracle.top.Epoch
+	epoch, fresh := r.oracle.top.Epoch, r.oracle.top.Epoch == 0 || r.oracle.retired
 	want := ask(c, now)
 	if again := want.Code == "OK" && s.Lost > 0 && !want.Replayed; again && c.do != "lookup" {
 		// A command that evicts on its way loses the response to that.
 		// The first join of a cluster loses that to the write by which sweeps find it.
-		want.Replayed = ofMember && epoch > 0 || !ofMember && epoch == r.oracle.top.Epoch
+		want.Replayed = ofMember && !fresh || !ofMember && epoch == r.oracle.top.Epoch
 	}
 	r.lossy.lose = s.Lost
 	got, err := sendPlacement(ctx, r.via[s.Via], r.cluster, c)
@@ -363,7 +381,7 @@ func (r *placementRun) compare(ctx context.Context) error {
 		return err
 	}
 	want := r.oracle.top
-	if want.Epoch == 0 {
+	if want.Epoch == 0 || r.oracle.retired {
 		if s.Ready || s.Topology.Epoch != 0 {
 			return fmt.Errorf("epoch %d before anyone joined", s.Topology.Epoch)
 		}

@@ -224,8 +224,11 @@ func (w *sweeping) idle(ctx context.Context, c Cluster, t *Topology, e docstore.
 		return false, err
 	}
 	h, applied, err := w.end(ctx, c, head{epoch: t.Epoch}, t.Epoch)
-	if err != nil || !applied {
+	switch {
+	case err != nil:
 		return false, err
+	case !applied: // a member joined first, or this one had been applied before: the head tells
+		return true, w.retire(ctx, c, e)
 	}
 	w.done.Retired++
 	_, err = w.clear(ctx, c, h, e.Doc, false)
