@@ -34,7 +34,7 @@ var imports = map[string][]string{
 	"internal/owner":                {},
 	"internal/price":                {},
 	"internal/term":                 {},
-	"internal/lease":                {"contracts"},
+	"internal/lease":                {"contracts", "internal/backoff"},
 	"kazahana":                      {"internal/backoff"},
 	"fence":                         {"contracts", "internal/backoff", "internal/fencing", "internal/term"},
 	"internal/fencing":              {},

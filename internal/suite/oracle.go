@@ -25,6 +25,7 @@ type lease struct {
 	release  *command  // the owner's
 	released time.Time
 	forced   *command // the administrator's
+	opened   *command // the one that ended its lock delay
 }
 
 // command is what a caller sent: a delivery that comes late, or twice, is equal to it.
@@ -88,6 +89,9 @@ func (l *lease) active(now time.Time) bool { return !l.ended() && now.Before(l.e
 // free is when the lock is free if no one does anything. A lease that its owner released has no lock delay.
 func (l *lease) free() time.Time {
 	delay := time.Duration(l.by.delay) * time.Second
+	if l.opened != nil {
+		delay = 0
+	}
 	switch {
 	case l.release != nil:
 		return l.released
@@ -207,11 +211,18 @@ func (o *oracle) acquire(c command, now time.Time) outcome {
 	return l.shown("OK", now)
 }
 
-// afterRefusal reports whether an acquire of a lock is granted by a second write: its lease has a lock delay, which the first one does
-// not know.
-func (o *oracle) afterRefusal(c command) bool {
+// afterRefusal reports whether a command on a lock takes a second write, because the first one knows no lock delays: an acquire where
+// the latest lease has one, and a force-release that ends it.
+func (o *oracle) afterRefusal(c command, now time.Time) bool {
 	l := o.latest()
-	return c.do == "acquire" && l != nil && l.by.delay > 0 && l.release == nil
+	switch {
+	case l == nil || l.by.delay == 0 || l.opened != nil:
+		return false
+	case c.do == "force":
+		return l.closed(now) && c.lease == ""
+	default:
+		return c.do == "acquire" && l.release == nil
+	}
 }
 
 // refusal says why the lease with the token is not the owner's to change; ok if it is (LS-INV-003, LS-INV-004).
@@ -288,10 +299,11 @@ func (o *oracle) release(c command, now time.Time) outcome {
 func (o *oracle) force(c command, now time.Time) outcome {
 	l := o.latest()
 	same, _ := remembered(o.forces, c)
+	is := func(one *command) bool { return one != nil && one.owner == c.owner && one.request == c.request }
 	switch {
 	case same != nil && (same.reason != c.reason || same.lease != c.lease):
 		return outcome{Code: "REQUEST_ID_REUSED", At: written(now)}
-	case same != nil && l.forced != nil && l.forced.owner == c.owner && l.forced.request == c.request:
+	case same != nil && (is(l.forced) || is(l.opened) && l.forced != nil && l.forced.owner == c.owner):
 		a := l.shown("OK", now)
 		a.Replayed = true
 		return a
@@ -299,6 +311,12 @@ func (o *oracle) force(c command, now time.Time) outcome {
 		return outcome{Code: "OK", Replayed: true, At: written(now), Phase: "RELEASED", Metadata: labels(nil)}
 	case l == nil:
 		return outcome{Code: "LOCK_NOT_HELD", At: written(now)}
+	case l.closed(now) && c.lease == "": // no one holds it: what closes it ends
+		l.opened = &c
+		o.forces = append(o.forces, c)
+		a := l.shown("OK", now)
+		a.Phase, a.Released, a.Forced = "RELEASED", written(now), c.owner+": "+c.reason+" at "+written(now)
+		return a
 	case !l.active(now):
 		return l.shown("LOCK_NOT_HELD", now)
 	case c.lease != "" && c.lease != l.by.lease:

@@ -184,7 +184,7 @@ func (o *oracle) token(back int) int64 {
 func (r *lockRun) send(ctx context.Context, c command, lost int, now time.Time) error {
 	o := r.of(c.key)
 	before := slices.Max(append([]int64{0}, o.tokens...))
-	if o.afterRefusal(c) {
+	if o.afterRefusal(c, now) {
 		lost = 0 // those of refusals, before the write that may be applied
 	}
 	want := o.answer(c, now)

@@ -248,7 +248,7 @@ func (r *setRun) sendSet(ctx context.Context, c setCommand, lost int, now time.T
 	least := map[string]int64{}
 	for _, one := range c.each {
 		least[one.key] = max(slices.Max(append([]int64{0}, r.of(one.key).tokens...)), now.UnixMicro())
-		if r.of(one.key).afterRefusal(one) {
+		if r.of(one.key).afterRefusal(one, now) {
 			lost = 0 // those of refusals, before the write that may be applied to all of them
 		}
 	}

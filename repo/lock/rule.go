@@ -397,7 +397,7 @@ func (c ForceRelease) Refusal(s State, w rule.When) Outcome {
 	switch i, same := s.Forces.Find(c.request()); {
 	case i >= 0 && !same:
 		return c.reused(w, 0, "this request_id ended a lease with another reason or lease_id; use a new request_id")
-	case i == 0 && s.wasForced():
+	case i == 0 && s.wasForced() && s.Forced.By == c.By && s.Forced.Reason == c.Reason: // not if it opened what another closed
 		return c.replayed(s, w)
 	case i >= 0:
 		return c.endedBefore(0, w)

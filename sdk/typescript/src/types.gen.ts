@@ -24,7 +24,9 @@ export interface paths {
          *
          *     With `wait_seconds` the server waits for a lock that is held, and responds as soon as the caller has it. If it is still held then, the response is
          *     `LOCK_HELD`: send the same request again, with the same `request_id`, to wait on. A request that waits in line has a `position`, and keeps its place
-         *     for 10 seconds after the response. With `wait_seconds` 0 it gives its place up.
+         *     for 10 seconds after the response. With `wait_seconds` 0 it gives its place up, and ends the waits of its earlier deliveries at the server that it reaches:
+         *     they obtain nothing afterwards. If one has obtained the lock, the response is its lease. A server that has no room for more requests that wait
+         *     responds at once, as with `wait_seconds` 0, but for the place in line.
          */
         readonly post: operations["acquireLock"];
         readonly delete?: never;
@@ -108,6 +110,9 @@ export interface paths {
          *     holder at its next renewal. With `lease_id` only that lease is ended, never a later one. A retry never ends a later lease.
          *
          *     Of a lock with several holders all leases are ended, unless `lease_id` names one. Who waits in line gets the lock then.
+         *
+         *     If no lease is held, and no `lease_id` is given, it ends what closes the lock all the same: a lock delay, or the grants of a `rate`, which
+         *     are forgotten. The response shows the lease whose delay was ended, or the latest grant.
          */
         readonly post: operations["forceReleaseLock"];
         readonly delete?: never;
@@ -2255,10 +2260,20 @@ export interface components {
         };
         readonly LockPage: {
             readonly locks: readonly components["schemas"]["Lock"][];
+            readonly unreadable?: readonly components["schemas"]["UnreadableLock"][];
             /** The store's time when the page was read, by which the states were told: a lease has `expires_at` - `at` left. */
             readonly at: components["schemas"]["Time"];
             /** `page_token` of the next page; missing on the last. */
             readonly next_page_token?: string;
+        };
+        /**
+         * A lock of the page whose document cannot be read. It is listed whatever the state that was asked for. The server's log says what is wrong
+         *     with it.
+         */
+        readonly UnreadableLock: {
+            readonly lock_key: string;
+            /** `DOCUMENT_DAMAGED`: a field holds what it cannot, or there is something else in the document's place. */
+            readonly code: components["schemas"]["Code"];
         };
         readonly Fence: {
             readonly tenant_id: string;
@@ -2553,10 +2568,18 @@ export interface components {
         };
         readonly ActivationPage: {
             readonly activations: readonly components["schemas"]["Activation"][];
+            readonly unreadable?: readonly components["schemas"]["UnreadableActivation"][];
             readonly status: components["schemas"]["ClusterStatus"];
             readonly epoch: components["schemas"]["Epoch"];
             /** `page_token` of the next page; missing on the last. */
             readonly next_page_token?: string;
+        };
+        /** An activation of the page whose document cannot be read. The server's log says what is wrong with it. */
+        readonly UnreadableActivation: {
+            readonly kind: string;
+            readonly id: string;
+            /** `DOCUMENT_DAMAGED`: a field holds what it cannot, or there is something else in the document's place. */
+            readonly code: components["schemas"]["Code"];
         };
         readonly Placement: {
             readonly kind: string;
@@ -3423,7 +3446,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
-            /** `LOCK_NOT_HELD`: there is no lease to end. `LEASE_LOST`: the lock is held under another `lease_id`. */
+            /** `LOCK_NOT_HELD`: there is no lease to end, and nothing that closes the lock. `LEASE_LOST`: the lock is held under another `lease_id`. */
             readonly 409: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];

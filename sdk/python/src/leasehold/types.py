@@ -51,6 +51,7 @@ __all__ = [
     "RunReleaseRequest",
     "RunReleased",
     "RunSkipped",
+    "UnreadableLock",
 ]
 
 class _AcquireRequest(TypedDict):
@@ -381,6 +382,15 @@ class Lock(_Lock, total=False):
     """Who was refused last, if the server records that (`LEASEHOLD_RECORD_REFUSALS`). Not in lists."""
 
 
+class UnreadableLock(TypedDict):
+    """A lock of the page whose document cannot be read. It is listed whatever the state that was asked for. The server's log says what is
+    wrong with it."""
+
+    lock_key: str
+    code: Literal["INVALID_ARGUMENT", "UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_OWNER", "BAD_SIGNATURE", "NOT_FOUND", "UNKNOWN_SERVICE", "METHOD_NOT_ALLOWED", "LOCK_HELD", "LOCK_NOT_HELD", "LOCK_MODE_DIFFERS", "LOCK_QUEUE_FULL", "LOCK_DELAYED", "ANALYSIS_LOCKED", "RUN_INTERRUPTED", "RUN_DIFFERS", "LEASE_LOST", "LEASE_EXPIRED", "LEASE_RELEASED", "LEASE_CHANGED", "ALREADY_FINISHED", "ANALYSIS_NOT_FAILED", "ANALYSIS_CHANGED", "LOCK_UNREADABLE", "STALE_TOKEN", "PAYLOAD_TOO_LARGE", "REQUEST_ID_REUSED", "ATTEMPT_FAILED", "INTERNAL", "DOCUMENT_DAMAGED", "NOT_CONFIGURED", "UNAVAILABLE", "MACHINE_IDS_EXHAUSTED", "CLOCK_SKEW", "DEADLINE_EXCEEDED", "MACHINE_ID_LIMIT", "LOCK_LIMIT", "PLACEMENT_LIMIT", "RATE_LIMITED", "OVERLOADED", "TOPOLOGY_UNDETERMINED", "NO_ELIGIBLE_MEMBER", "MEMBER_INELIGIBLE", "STALE_EPOCH", "ACTIVATION_EXISTS", "ACTIVATION_LOCKED", "ACTIVATION_FAILED", "WRONG_PHASE", "STATE_CHANGED", "MEMBER_EXISTS", "MEMBER_UNKNOWN", "STALE_INCARNATION", "CLUSTER_FULL", "CLUSTER_DIFFERS"]
+    """`DOCUMENT_DAMAGED`: a field holds what it cannot, or there is something else in the document's place."""
+
+
 class _LockPage(TypedDict):
     """What it always has."""
 
@@ -392,6 +402,7 @@ class _LockPage(TypedDict):
 class LockPage(_LockPage, total=False):
     """See the contract: LockPage."""
 
+    unreadable: list[UnreadableLock]
     next_page_token: str
     """`page_token` of the next page; missing on the last."""
 
