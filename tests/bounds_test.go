@@ -1,7 +1,6 @@
 package tests
 
 import (
-	"fmt"
 	"go/ast"
 	"go/constant"
 	"go/parser"
@@ -218,7 +217,9 @@ func values(cell string) (all []string) {
 		unit := map[string]int64{
 			"ms": 1e6, "s": 1e9, "min": 60e9, "h": 3600e9, "days": 86400e9, "KiB": 1 << 10, "MiB": 1 << 20, "kB": 1000, "MB": 1e6,
 		}[m[3]]
-		all = append(all, fmt.Sprint(n), fmt.Sprint(n*max(unit, 1)), fmt.Sprint(n*unit/1e9), fmt.Sprint(n*unit/1e6))
+		for _, v := range []int64{n, n * max(unit, 1), n * unit / 1e9, n * unit / 1e6} {
+			all = append(all, strconv.FormatInt(v, 10))
+		}
 	}
 	return all
 }

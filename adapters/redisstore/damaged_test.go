@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ import (
 // or removed when it is due.
 func TestDamagedKeys(t *testing.T) {
 	for _, n := range []int{1, 9, 101, 201} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 				at := time.Date(2026, 1, 1, 0, 0, 30, 0, time.UTC)
 				s := open(t, server, &redisstore.Options{Prefix: "bad", Now: func() time.Time { return at }})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/leasehold-dev/leasehold/adapters/sqlitestore"
@@ -15,7 +16,7 @@ import (
 // them, and keep no other from being listed, walked to or found by a time.
 func TestDamagedRows(t *testing.T) {
 	for _, n := range []int{1, 9, 11, 101} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "store.db")
 			s, err := sqlitestore.Open(t.Context(), path, nil)
 			if err != nil {

@@ -67,18 +67,24 @@ func (c *fenceResetCmd) Run(ctx context.Context, f *fenceCmd, s *streams) error 
 	if err != nil {
 		return err
 	}
-	done, err := server.Fences().Reset(ctx, f.Tenant, c.Resource, contracts.FenceResetRequest{OwnerID: c.id(f.remote), HighestToken: c.Token, Reason: c.Reason})
-	if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeStaleToken {
-		err = fmt.Errorf("%w: the highest is %d", err, e.HighestToken)
-	}
+	request := contracts.FenceResetRequest{OwnerID: c.id(f.remote), HighestToken: c.Token, Reason: c.Reason}
+	done, err := server.Fences().Reset(ctx, f.Tenant, c.Resource, request)
 	if err != nil {
-		return f.outcome(err)
+		return f.changed(err)
 	}
 	words := "%s of tenant %s has forgotten fencing token %d; the next one that is checked passes, whichever it is\n"
 	if done.Replayed {
 		words = "%s of tenant %s had forgotten fencing token %d before\n"
 	}
 	return show(s, f.JSON, done, words, done.Resource, done.TenantID, done.ResetToken)
+}
+
+// changed says which token is the highest, if it is another than the one that a change named.
+func (f *fenceCmd) changed(err error) error {
+	if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeStaleToken {
+		err = fmt.Errorf("%w: the highest is %d", err, e.HighestToken)
+	}
+	return f.outcome(err)
 }
 
 type fenceRemoveCmd struct {
@@ -103,12 +109,10 @@ func (c *fenceRemoveCmd) Run(ctx context.Context, f *fenceCmd, s *streams) error
 	if err != nil {
 		return err
 	}
-	done, err := server.Fences().Remove(ctx, f.Tenant, c.Resource, contracts.FenceRemoveRequest{OwnerID: c.id(f.remote), HighestToken: c.Token, Reason: c.Reason})
-	if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeStaleToken {
-		err = fmt.Errorf("%w: the highest is %d", err, e.HighestToken)
-	}
+	request := contracts.FenceRemoveRequest{OwnerID: c.id(f.remote), HighestToken: c.Token, Reason: c.Reason}
+	done, err := server.Fences().Remove(ctx, f.Tenant, c.Resource, request)
 	if err != nil {
-		return f.outcome(err)
+		return f.changed(err)
 	}
 	words := "the fence of %s of tenant %s is removed, and fencing token %d forgotten\n"
 	if done.Replayed {

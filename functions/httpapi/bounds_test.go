@@ -227,13 +227,14 @@ func valuesAt(s *openapi3.Schema) (values []boundValue) {
 	}
 	if s.Max != nil {
 		most := int64(*s.Max)
-		add(false, fmt.Sprint(most), most)
-		add(true, fmt.Sprint(most+1), most+1)
-		add(true, fmt.Sprint(10*most), 10*most)
+		add(false, strconv.FormatInt(most, 10), most)
+		add(true, strconv.FormatInt(most+1, 10), most+1)
+		add(true, strconv.FormatInt(10*most, 10), 10*most)
 	}
 	if s.Min != nil {
-		add(false, fmt.Sprint(int64(*s.Min)), int64(*s.Min))
-		add(true, fmt.Sprint(int64(*s.Min)-1), int64(*s.Min)-1)
+		least := int64(*s.Min)
+		add(false, strconv.FormatInt(least, 10), least)
+		add(true, strconv.FormatInt(least-1, 10), least-1)
 	}
 	if s.MaxProps != nil {
 		upTo("members", *s.MaxProps, func(n int) any {

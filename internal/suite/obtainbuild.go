@@ -53,6 +53,7 @@ var LeaveProgram = rapid.Custom(func(t *rapid.T) []LeaveStep {
 			if c.Limit = limit; rapid.IntRange(0, 9).Draw(t, "another limit") == 0 {
 				c.Limit = 2
 			}
+		case lock.Shared:
 		case lock.Exclusive:
 			c.Fair, c.Replace = rapid.Bool().Draw(t, "fair"), rapid.IntRange(0, 2).Draw(t, "replace") == 0
 		}

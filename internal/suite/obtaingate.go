@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -367,14 +368,14 @@ func retention(ctx context.Context, store docstore.Store, p docstore.Pruner, ask
 	for n := range documents {
 		if n%4 == 3 {
 			o, err := records.Begin(ctx, runs.Begin{
-				ID: runs.ID{Tenant: "acme", ID: fmt.Sprint(n)}, Owner: "ann", RequestID: "r", TTLSeconds: 30, KeepSeconds: runs.MinKeepSeconds,
+				ID: runs.ID{Tenant: "acme", ID: strconv.Itoa(n)}, Owner: "ann", RequestID: "r", TTLSeconds: 30, KeepSeconds: runs.MinKeepSeconds,
 			})
 			if err != nil || o.Code != analysis.OK {
 				return fmt.Errorf("begin: %+v, %w", o, err)
 			}
 			continue
 		}
-		l, err := leave(ctx, asked, clock, lock.ID{Tenant: "acme", Key: fmt.Sprint(n)}, rows[names[n%len(names)]].program)
+		l, err := leave(ctx, asked, clock, lock.ID{Tenant: "acme", Key: strconv.Itoa(n)}, rows[names[n%len(names)]].program)
 		if err != nil {
 			return err
 		}

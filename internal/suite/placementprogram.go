@@ -172,7 +172,7 @@ func RunPlacement(ctx context.Context, store docstore.Store, clock *Clock, name 
 
 // learnRemoval reads at which epoch a cluster was removed: above the one before, and above all tokens that were given by then.
 func (r *placementRun) learnRemoval(ctx context.Context, now time.Time) error {
-	snap, err := r.lossy.Store.Get(ctx, docstore.Key{Kind: "placement_clusters", Tenant: "acme/" + r.cluster.Name, ID: "head"})
+	snap, err := r.lossy.Get(ctx, docstore.Key{Kind: "placement_clusters", Tenant: "acme/" + r.cluster.Name, ID: "head"})
 	if err != nil {
 		return err
 	}

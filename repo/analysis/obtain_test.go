@@ -14,7 +14,7 @@ import (
 func asksOnce(c command, found docstore.Doc, w rule.When) (is string, err error) {
 	s, err := ID("a1").State(found)
 	if err != nil || s.Token == docstore.MaxInt || s.Runs == docstore.MaxInt {
-		return "damaged", nil
+		return "damaged", nil //nolint:nilerr // that is what it is
 	}
 	_, to, plain := judge(found[fExpiresAt])
 	after, o, err := rule.Step(c, found, w)
@@ -35,7 +35,7 @@ func asksOnce(c command, found docstore.Doc, w rule.When) (is string, err error)
 	}
 	other := Acquire{ID: "a1", Owner: "another", RequestID: "another", TTLSeconds: 60}
 	if _, o, err := rule.Step(other, after, w); err != nil || o.Code != Locked || o.Grant.Owner != "eve" {
-		return "", fmt.Errorf("%v was acquired, and another gets %+v, %v", found, o, err)
+		return "", fmt.Errorf("%v was acquired, and another gets %+v: %w", found, o, err)
 	}
 	if s.Owner != "" {
 		return "stale", nil

@@ -2,7 +2,7 @@ package lock_test
 
 import (
 	"errors"
-	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -69,7 +69,7 @@ func TestFencesOfATenantCanBeUndone(t *testing.T) {
 	g := lock.NewGuard(store, &lock.GuardOptions{Now: clock.Now, MaxPerTenant: 3})
 	check := func(resource int) bool {
 		t.Helper()
-		o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: fmt.Sprint(resource), Token: 7})
+		o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: strconv.Itoa(resource), Token: 7})
 		if err != nil || o.Passed == o.Limit {
 			t.Fatalf("%+v, %v", o, err)
 		}
@@ -85,7 +85,7 @@ func TestFencesOfATenantCanBeUndone(t *testing.T) {
 		if check(n) {
 			t.Fatalf("fence %d is beyond the bound", n)
 		}
-		o, err := g.Remove(t.Context(), lock.FenceRemove{Tenant: "acme", Resource: fmt.Sprint(n - 3), Highest: 7, By: "root", Reason: "gone"})
+		o, err := g.Remove(t.Context(), lock.FenceRemove{Tenant: "acme", Resource: strconv.Itoa(n - 3), Highest: 7, By: "root", Reason: "gone"})
 		if err != nil || !o.Removed || o.Replayed {
 			t.Fatal(o, err)
 		}

@@ -15,7 +15,7 @@ var howMany = []int64{1, 19, 20, 21, 40, 41, 60, 100}
 // left are ways in which a lock gets many leases that have ended without a release. Each leaves n of them on the stage, and nothing else.
 var left = map[string]func(s *stage, n int64){
 	"readers that expired": func(s *stage, n int64) {
-		s.hold(n, Shared, 0)
+		s.hold(n, 0)
 		s.pass(time.Minute)
 	},
 	"permits that expired one after the other": func(s *stage, n int64) {
@@ -28,11 +28,11 @@ var left = map[string]func(s *stage, n int64){
 		s.pass(time.Minute)
 	},
 	"readers with lock delays": func(s *stage, n int64) {
-		s.hold(n, Shared, 30)
+		s.hold(n, 30)
 		s.pass(time.Minute + 30*time.Second)
 	},
 	"readers ended by force, with lock delays": func(s *stage, n int64) {
-		s.hold(n, Shared, 30)
+		s.hold(n, 30)
 		s.gets(ForceRelease{ID: subject, By: "root", Reason: "hang", RequestID: "f0"}, OK, 2)
 		s.gets(try("early", Exclusive), Delayed, 1)
 		s.pass(30 * time.Second)
@@ -57,11 +57,11 @@ var left = map[string]func(s *stage, n int64){
 	},
 }
 
-// hold lets n callers hold the lock with others.
-func (s *stage) hold(n int64, mode Mode, delay int64) {
+// hold lets n readers hold the lock.
+func (s *stage) hold(n, delay int64) {
 	s.Helper()
 	for i := range n {
-		c := try(fmt.Sprint("dead ", i), mode)
+		c := try(fmt.Sprint("dead ", i), Shared)
 		c.LockDelaySeconds = delay * (1 + i%2) / 2 // of different lengths
 		s.gets(c, OK, int(min(i, 1))+1)
 	}
@@ -150,7 +150,7 @@ func (s *stage) second() int {
 func TestALineGoesOnOverTheDead(t *testing.T) {
 	for _, n := range howMany {
 		s := newStage(t)
-		s.hold(n, Shared, 0)
+		s.hold(n, 0)
 		s.waits(wait("bob", Exclusive), 1, 2)
 		s.waits(wait("eve", Exclusive), 2, 2)
 		for range 3 {
@@ -180,7 +180,7 @@ func TestARefusalClears(t *testing.T) {
 		for _, n := range howMany[:len(howMany)-1] {
 			t.Run(fmt.Sprint(name, "/", n), func(t *testing.T) {
 				s := newStage(t)
-				s.hold(n, Shared, 0)
+				s.hold(n, 0)
 				s.pass(time.Second)
 				s.granted(try("ann", Shared), n+1, 2)
 				s.waits(wait("bob", Exclusive), 1, 2)
@@ -343,7 +343,7 @@ func TestAnAdministratorOpensWhatIsClosed(t *testing.T) {
 			s.pass(time.Minute)
 		}, "eve"},
 		"readers that were ended by force": {func(s *stage) {
-			s.hold(25, Shared, 3600)
+			s.hold(25, 3600)
 			s.gets(force("f0", ""), OK, 2)
 			s.pass(time.Second)
 		}, "dead 24"},

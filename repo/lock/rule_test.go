@@ -510,7 +510,7 @@ func oracle(c command, h history, w rule.When) (history, Outcome) {
 		switch {
 		case earlier != nil && (earlier.reason != c.Reason || earlier.lease != c.LeaseID):
 			return h, gone(RequestIDReused, 0)
-		case earlier != nil && newest && h.forced != (Forced{}): // it ended the latest lease
+		case earlier != nil && newest && h.forced.By == c.By && h.forced.Reason == c.Reason: // it ended the latest lease, or could have
 			return h, replay
 		case earlier != nil: // a later lease is neither touched nor shown
 			o := Outcome{Code: OK, Replayed: true, At: latest, Lease: named(0)}

@@ -3,6 +3,7 @@ package placement_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +23,7 @@ func (w *world) damage(kind, id, field string, v docstore.Value) {
 // being evicted, by a sweep; all are counted, and the first twenty said.
 func TestDamagedLeases(t *testing.T) {
 	for _, n := range []int{1, docstore.MaxLimit - 1, docstore.MaxLimit + 1, 10*docstore.MaxLimit + 1} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			w := newWorld(t)
 			for i := range n {
 				w.damage("placement_member_leases", fmt.Sprintf("a%05d", i), "expires_at", docstore.Int(7))

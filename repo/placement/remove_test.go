@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,10 +24,10 @@ func (w *world) documents() string {
 	w.Helper()
 	var counts []string
 	for _, kind := range []string{placement.ActivationKind, "placement_members", "placement_member_leases", "placement_events", "placement_epochs", "placement_clusters"} {
-		counts = append(counts, fmt.Sprint(len(w.kinds(kind))))
+		counts = append(counts, strconv.Itoa(len(w.kinds(kind))))
 	}
 	p := must[docstore.Page](w)(w.store.List(w.Context(), docstore.Query{Kind: "placement_registry", Limit: docstore.MaxLimit}))
-	return strings.Join(append(counts, fmt.Sprint(len(p.Entries))), " ")
+	return strings.Join(append(counts, strconv.Itoa(len(p.Entries))), " ")
 }
 
 // TestRemoveCluster: a cluster without members is removed, with all that it has but its head; another life of it goes on above everything that the

@@ -163,7 +163,7 @@ func (s *Service) full(ctx context.Context, c Cluster) (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("clusters of %q: %w", c.Tenant, err)
 		}
-		for e := range p.All() {
+		for e := range p.All() { //nolint:errcheck // its name counts, also if the rest cannot be read
 			name := strings.TrimPrefix(e.Key.ID, prefix)
 			if name == c.Name {
 				return false, nil // an earlier join has named it
@@ -214,7 +214,7 @@ func (s *Service) Clusters(ctx context.Context, q Clusters) (names []string, nex
 			return nil, "", fmt.Errorf("clusters of %q: %w", q.Tenant, err)
 		}
 		left := len(p.Entries) + len(p.Damaged)
-		for e := range p.All() {
+		for e := range p.All() { //nolint:errcheck // its name is shown, also if the rest cannot be read
 			left--
 			name := strings.TrimPrefix(e.Key.ID, prefix)
 			if strings.Contains(name, "/") {
