@@ -117,7 +117,7 @@ func keepsConnections(t *testing.T, server string, waited chan<- string) http.Ha
 // sendJSON sends a request that succeeds.
 func sendJSON(t *testing.T, url, body string) map[string]any {
 	t.Helper()
-	r, err := http.Post(url, "application/json", strings.NewReader(body)) //nolint:noctx // a server of the test
+	r, err := http.Post(url, "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func sendJSON(t *testing.T, url, body string) map[string]any {
 // page reads a page.
 func page(t *testing.T, url string) string {
 	t.Helper()
-	r, err := http.Get(url) //nolint:noctx // a server of the test
+	r, err := http.Get(url)
 	if err != nil {
 		t.Fatal(err)
 	}

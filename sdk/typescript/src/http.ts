@@ -42,7 +42,7 @@ export function segment(field: string, s: string, most: number): string {
 
 /** Checks a token. It is not repeated in the error. */
 function checkToken(token: unknown): string {
-  if (typeof token !== 'string' || !/^[!-~]+$/.test(token)) throw invalid('token', 'must be one word of printable ASCII')
+  if (typeof token !== 'string' || !/^[!-~]+$/.test(token)) throw invalid('token', 'must be one word of ASCII')
   return token
 }
 
@@ -50,7 +50,7 @@ function checkToken(token: unknown): string {
 export function parseJSON(text: string): unknown {
   for (const [n] of text.matchAll(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g)) {
     if (n.length > 15 && /^-?\d+$/.test(n) && BigInt(n) > 2n ** 53n) {
-      throw new Error(`the number ${n} has more digits than a number can carry`)
+      throw new Error(`${n} has too many digits`)
     }
   }
   return JSON.parse(text)
@@ -80,7 +80,7 @@ export class Server {
     if (o.token !== undefined) {
       if (typeof o.token !== 'function') checkToken(o.token)
       if (url.protocol === 'http:' && !/^(localhost|127\.[\d.]+|\[::1\])$/.test(url.hostname)) {
-        throw invalid('url', 'must be https: a token must not travel over plain http')
+        throw invalid('url', 'must be https: the token is secret')
       }
     }
     this.base = url.origin + url.pathname.replace(/\/+$/, '')
@@ -138,7 +138,7 @@ export class Server {
     }
     const { status } = response
     if (response.type === 'opaqueredirect' || (status >= 300 && status < 400)) {
-      throw new InvalidResponseError(`${this.base} responded with a redirect, which is not followed: use the URL of the server itself`)
+      throw new InvalidResponseError(`${this.base} responded with a redirect: use the URL of the server itself`)
     }
     const type = (response.headers.get('content-type') ?? '').split(';')[0]?.trim().toLowerCase()
     if ((status === 200 && type === 'application/json') || type === 'application/problem+json') {
@@ -158,7 +158,7 @@ export class Server {
     } else if (method === 'DELETE' && text === '' && (status === 200 || status === 204)) {
       return {}
     }
-    const other = new InvalidResponseError(`${this.base} responded ${status} with the content type "${type}", which is not Leasehold`)
+    const other = new InvalidResponseError(`${this.base} responded ${status} with "${type}", which is not Leasehold`)
     other.retryAfter = retryAfter(response, this.clock)
     throw other
   }
@@ -175,7 +175,7 @@ async function read(response: Response): Promise<string> {
     if (done) return text + decoder.decode()
     if ((size += value.length) > maxResponse) {
       reader.cancel().catch(() => undefined)
-      throw new InvalidResponseError(`the response has more than ${maxResponse} bytes`)
+      throw new InvalidResponseError(`a response of more than ${maxResponse} bytes`)
     }
     text += decoder.decode(value, { stream: true })
   }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { ApiError, DocumentDamagedError, InvalidResponseError, LockModeDiffersError, NotConfiguredError, OverloadedError } from './errors.js'
+import { ApiError, DocumentDamagedError, InvalidResponseError, NotConfiguredError, OverloadedError } from './errors.js'
 
 /** What an error says, which may be anything that was thrown. */
 export function messageOf(e: unknown): string {
@@ -34,12 +34,4 @@ export function isUnsettled(e: unknown): boolean {
 /** Whether an error says what became of earlier tries of the same request: the lease was looked at. */
 export function isSettled(e: unknown): boolean {
   return e instanceof ApiError && e.status < 500 && e.status !== 401 && e.status !== 429
-}
-
-/**
- * Whether an error says of an acquire that it is not granted now, and has not been before. A delivery of it that waits at another server may be granted
- * later.
- */
-export function isRefused(e: unknown): boolean {
-  return isSettled(e) && ((e as ApiError).retryable || e instanceof LockModeDiffersError)
 }

@@ -9,7 +9,7 @@ import {
   MaxHoldError, NotReleasedError, OverloadedError, ReleasedError, RequestIdReusedError, isGone, apiError,
 } from './errors.js'
 import { Server, randomID, segment, type ServerOptions } from './http.js'
-import { isRefused, isRejected, isSettled, isUnsettled, messageOf, retryAfter } from './judge.js'
+import { isRejected, isSettled, isUnsettled, messageOf, retryAfter } from './judge.js'
 import { type AcquireRequest, type Asked, bad, checkLease, checkReleased, checkSet, count, text } from './lease.js'
 import { Term } from './term.js'
 import { type Clock, type Moment, Scope, add, backoff, elapsed, endOf, moment, orAborted, pause, pauseBefore, sleepUntil, until } from './time.js'
@@ -408,7 +408,7 @@ export class Locks {
       } catch (error) {
         const unsettled = within.aborted || isUnsettled(error)
         open = unsettled || (open && !isSettled(error))
-        if (unsettled && wait > 0) waits = Math.max(waits, end)
+        if (unsettled && wait > 0) waits = end
         if (!within.aborted && isSettled(error)) {
           placed = wait > 0 && isHeld(error) && !(error instanceof LockQueueFullError) && (lines || (error as ApiError).position !== undefined)
         } else if (unsettled) placed ||= wait > 0 && lines
@@ -522,14 +522,12 @@ export class Locks {
    */
   #abandon(subject: Subject, asked: AcquireRequest, each: number, s: Settings, grant: boolean, waits: number): void {
     const clock = this.#server.clock
-    const left = () => Math.max(0, waits - clock.now())
     const work = async () => {
-      const scope = new Scope().within(clock, left() + Math.min(s.ttl, 30_000), () => undefined)
+      const scope = new Scope().within(clock, Math.max(0, waits - clock.now()) + Math.min(s.ttl, 30_000), () => undefined)
       const { replace, ...calm } = asked
       let request: AcquireRequest = calm
       let error: unknown
-      for (let retry = 0, refused = 0; ; retry++) {
-        const wait = left()
+      for (let retry = 0; ; retry++) {
         error = undefined
         try {
           const granted = await subject.acquire(request, each, scope.signal)
@@ -539,14 +537,12 @@ export class Locks {
             request = asked
             continue
           }
-          if (wait > 0 && isRefused(e) && (await pause(clock, Math.min(wait, backoff(refused++, 2000, 8000, 1000)), this.#closed.signal))) {
-            request = calm
-            retry = -1
-            continue
-          }
-          if (!isSettled(e)) error = e // otherwise another has it, or the lease has ended
+          // What is settled is that another has it, or that the lease has ended; and more is to come while a server may wait.
+          if (!isSettled(e) || (!isRejected(e) && clock.now() < waits && !this.#closed.signal.aborted)) error = e
         }
-        if (error === undefined || isRejected(error) || !(await pauseBefore(clock, retry, retryAfter(error), scope))) break
+        const refused = isSettled(error)
+        if (refused) request = calm
+        if (error === undefined || isRejected(error) || !(await pauseBefore(clock, retry, refused ? 2000 : retryAfter(error), scope))) break
       }
       scope.end()
       this.#emit({ type: 'abandoned', key: subject.name, ...(error !== undefined && { error }) })
@@ -733,9 +729,9 @@ export class Lock {
 
   #expired(trouble: unknown): LockLostError {
     if (this.#most && until(this.#clock, this.#most) <= 0 && until(this.#clock, this.#end) > this.#s.margin) {
-      return new MaxHoldError(`lock ${this.key}: it was held for as long as maxHold allows`)
+      return new MaxHoldError(`lock ${this.key}: held for as long as maxHold allows`)
     }
-    return new LockLostError(`lock ${this.key}: its lease expires, and was not renewed in time`, trouble === undefined ? undefined : { cause: trouble })
+    return new LockLostError(`lock ${this.key}: its lease was not renewed in time`, trouble === undefined ? undefined : { cause: trouble })
   }
 
   /** When a lease is to be renewed: when a third of its ttl is over. */
