@@ -298,16 +298,16 @@ func (o *oracle) release(c command, now time.Time) outcome {
 
 func (o *oracle) force(c command, now time.Time) outcome {
 	l := o.latest()
-	same, _ := remembered(o.forces, c)
+	same, newest := remembered(o.forces, c)
 	is := func(one *command) bool { return one != nil && one.owner == c.owner && one.request == c.request }
 	switch {
 	case same != nil && (same.reason != c.reason || same.lease != c.lease):
 		return outcome{Code: "REQUEST_ID_REUSED", At: written(now)}
-	case same != nil && (is(l.forced) || is(l.opened) && l.forced != nil && l.forced.owner == c.owner):
+	case same != nil && newest && (is(l.forced) || is(l.opened) && l.forced != nil && l.forced.owner == c.owner):
 		a := l.shown("OK", now)
 		a.Replayed = true
 		return a
-	case same != nil: // it ended an earlier lease: a later one is neither touched nor shown
+	case same != nil: // it ended an earlier lease, or its delay was ended since: what is there now is neither touched nor shown
 		return outcome{Code: "OK", Replayed: true, At: written(now), Phase: "RELEASED", Metadata: labels(nil)}
 	case l == nil:
 		return outcome{Code: "LOCK_NOT_HELD", At: written(now)}
