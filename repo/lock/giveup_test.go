@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,21 +90,23 @@ func TestAGiveUpIsDecidedAfterwards(t *testing.T) {
 		for course, waits := range map[string]int64{"the first sending": 20, "without a wait": 0, "at the end of the wait": 20} {
 			t.Run(name+"/"+course, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := &slowAt{Store: docstore.NewMemory(nil), from: time.Now()}
+					s := &slowAt{Store: docstore.NewMemory(nil)}
+					s.begin(time.Now())
 					l := lock.New(s, nil)
 					bob := asked(mode.waits, "bob", waits)
 					var first <-chan result
 					if course == "at the end of the wait" {
-						s.from = time.Now().Add(time.Hour)
+						s.begin(time.Now().Add(time.Hour))
 						o, err := l.Acquire(t.Context(), asked(mode.held, "ann", 0))
 						lease := must(t, o, err)
 						first = acquiring(t.Context(), l, bob)
 						time.Sleep(time.Second)
 						if lease.Mode == lock.Rate {
-							s.from = lease.AcquiredAt.Add(10 * time.Second)
-							time.Sleep(time.Until(s.from))
+							next := lease.AcquiredAt.Add(10 * time.Second)
+							s.begin(next)
+							time.Sleep(time.Until(next))
 						} else {
-							s.from = time.Now().Add(time.Millisecond) // after the release
+							s.begin(time.Now().Add(time.Millisecond)) // after the release
 							endLease(t, l, lease)
 						}
 					} else {
@@ -127,11 +130,13 @@ func TestAGiveUpIsDecidedAfterwards(t *testing.T) {
 type slowAt struct {
 	docstore.Store
 
-	from time.Time
+	from atomic.Pointer[time.Time]
 }
 
+func (s *slowAt) begin(at time.Time) { s.from.Store(&at) }
+
 func (s *slowAt) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
-	if since := time.Since(s.from); since >= 0 && since < 10*time.Millisecond {
+	if since := time.Since(*s.from.Load()); since >= 0 && since < 10*time.Millisecond {
 		time.Sleep(200 * time.Millisecond)
 	}
 	time.Sleep(time.Millisecond)
