@@ -1226,8 +1226,8 @@ type Lock struct {
 	ExpiresAt    Time           `json:"expires_at"`
 	ForceRelease *ForcedRelease `json:"force_release,omitempty"`
 
-	// FreeAt Until then the lock stays closed after a lease that expired or was ended by force: its lock delay. With `rate`, if the grants are used up: when the
-	// next one is possible.
+	// FreeAt Until then the lock stays closed after a lease that expired or was ended by force: its lock delay; or it is kept for a request for several locks.
+	// With `rate`, if the grants are used up: when the next one is possible.
 	FreeAt Time `json:"free_at,omitempty"`
 
 	// History The last leases that have ended, the latest first: as many as the lock's document has room for. Not in lists. Grants of a rate are not in it.

@@ -23,6 +23,7 @@ func Modes(t *testing.T, newStore func(t *testing.T, now func() time.Time) docst
 	t.Run("fifty callers at once, three permits", func(t *testing.T) { somePermits(t, newStore) })
 	t.Run("first come first served", func(t *testing.T) { inOrder(t, newStore) })
 	t.Run("a hundred permits that expired together", func(t *testing.T) { manyExpired(t, newStore) })
+	t.Run("a set beside a line that is never empty", func(t *testing.T) { setBesideALine(t, newStore) })
 	for name, ask := range obtains {
 		for _, n := range []int{21, 100} {
 			t.Run(fmt.Sprintf("%s after %d readers that died", name, n), func(t *testing.T) {
@@ -187,6 +188,65 @@ func manyExpired(t *testing.T, newStore func(*testing.T, func() time.Time) docst
 		}
 		clock.Advance(time.Minute)
 	}
+}
+
+// setBesideALine lets a set ask again and again, by two servers, while the line of one of its locks never gets empty: it gets all of them, and the
+// line goes on after it.
+func setBesideALine(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
+	clock := NewClock()
+	store := newStore(t, clock.Now)
+	servers := []*lock.Locks{lock.New(store, &lock.Options{Now: clock.Now}), lock.New(store, &lock.Options{Now: clock.Now})}
+	line := lock.ID{Tenant: "acme", Key: "line"}
+	ask := func(n int) lock.Outcome {
+		t.Helper()
+		o, err := servers[n%2].AcquireWithin(t.Context(), lock.Acquire{
+			ID: line, Owner: fmt.Sprint("w", n), RequestID: "r", TTLSeconds: 60, Fair: true, WaitSeconds: 20,
+		}, 0)
+		if err != nil || o.Code != lock.OK && o.Code != lock.Held {
+			t.Fatalf("w%d: %+v, %v", n, o, err)
+		}
+		return o
+	}
+	holder, n := ask(0), 0 // the nth holds the lock, or did last, and three wait behind it
+	for i := range 3 {
+		ask(1 + i)
+	}
+	set := lock.AcquireSet{Tenant: "acme", Keys: []string{"another", "line"}, Owner: "zoe", RequestID: "s", TTLSeconds: 60}
+	for try := range 20 {
+		o, err := servers[try%2].AcquireSet(t.Context(), set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Code == lock.OK {
+			if try < 4 {
+				t.Errorf("the set came before the three in line: at try %d", try)
+			}
+			var leases []lock.SetLease
+			for _, l := range o.Leases {
+				leases = append(leases, lock.SetLease{Key: l.Key, Token: l.Token})
+			}
+			end := lock.ReleaseSet{Tenant: "acme", Leases: leases, Owner: "zoe", RequestID: "e"}
+			if o, err := servers[0].ReleaseSet(t.Context(), end); err != nil || o.Code != lock.OK {
+				t.Errorf("%+v, %v", o, err)
+			}
+			if o := ask(n + 1); o.Code != lock.OK {
+				t.Errorf("after the set the next in line has %+v", o)
+			}
+			return
+		}
+		clock.Advance(time.Second)
+		if holder.Code == lock.OK {
+			c := lock.Release{ID: line, Owner: holder.Lease.Owner, Token: holder.Lease.Token, RequestID: "e"}
+			if o, err := servers[try%2].Release(t.Context(), c); err != nil || o.Code != lock.OK {
+				t.Fatalf("%+v, %v", o, err)
+			}
+		}
+		if holder = ask(n + 1); holder.Code == lock.OK {
+			n++
+			ask(n + 3)
+		}
+	}
+	t.Error("the set never got its locks")
 }
 
 // obtains are callers that ask once for a lock that no one holds. They report whether they obtained it.

@@ -150,6 +150,7 @@ const (
 	fPast     = "z"
 	fGranted  = "g" // with rate: the time of the latest grant, whose lease is h1
 	fGrants   = "o" // with rate: the grants before it
+	fReserved = "w" // what a request for several locks has reserved
 )
 
 // shared is the phase that a document in shared form stores.
@@ -319,6 +320,7 @@ func readSeveral(r *rule.Reader, d docstore.Doc, token int64) *several {
 	}
 	slices.SortFunc(v.holders, func(a, b holder) int { return int(a.number - b.number) })
 	part(r, fLine, "a line", &v.line, decodeLine)
+	part(r, fReserved, "a reservation", &v.reserved, decodeReservation)
 	for i := range v.line {
 		if v.family != Exclusive {
 			v.line[i].mode = v.family
@@ -330,17 +332,17 @@ func readSeveral(r *rule.Reader, d docstore.Doc, token int64) *several {
 	return v
 }
 
-// part reads a list.
-func part[T any](r *rule.Reader, field, want string, into *[]T, decode func([]byte) ([]T, bool)) {
+// part reads what is stored as bytes.
+func part[T any](r *rule.Reader, field, want string, into *T, decode func([]byte) (T, bool)) {
 	b := r.Bytes(field)
 	if b == nil {
 		return
 	}
-	list, ok := decode(b)
+	found, ok := decode(b)
 	if !ok {
 		r.Fail(field, want)
 	}
-	*into = list
+	*into = found
 }
 
 func readHolder(r *rule.Reader, number int64, family Mode, token int64) holder {

@@ -328,6 +328,10 @@ func (l *Locks) acquireSet(ctx context.Context, cs []Acquire, existing bool) (o 
 	if o = refusedSet(refusals, acquireOrder); o.Code != Limit {
 		missing = 0
 	}
+	queues := func(s State) bool { return s.queues(string(cs[0].request().Entry())) }
+	if o.Refusal.waits() && slices.ContainsFunc(slices.Collect(maps.Values(done.refused)), queues) {
+		o = l.reserve(ctx, cs, o)
+	}
 	return o, 0, missing, nil
 }
 

@@ -56,6 +56,7 @@ type several struct {
 	past          []Past // the latest first
 	latest        *holder
 	grants        []grant // of a rate, before the latest, oldest first
+	reserved      *reservation
 
 	// What the write brings.
 	granted  []string // requests of the new grants, oldest first
@@ -190,6 +191,10 @@ func (s State) open() *several {
 			latest := *found.latest
 			v.latest = &latest
 		}
+		if found.reserved != nil {
+			reserved := *found.reserved
+			v.reserved = &reserved
+		}
 		return v
 	}
 	switch {
@@ -234,6 +239,9 @@ func (v *several) drop(w rule.When) {
 		v.cleared = v.cleared || over
 		return over
 	})
+	if v.reserved != nil && v.reserved.over(w.At) {
+		v.reserved = nil
+	}
 	if v.family == Rate {
 		v.dropGrants(w)
 	}
@@ -303,18 +311,22 @@ func (v *several) counts(w rule.When) (n int64, leaves time.Time) {
 // idle reports whether no one holds the lock or waits for it, and nothing keeps it closed: it can take any mode.
 func (v *several) idle(w rule.When) bool {
 	n, _ := v.counts(w)
-	return len(v.holders) == 0 && len(v.line) == 0 && n == 0
+	return len(v.holders) == 0 && len(v.line) == 0 && n == 0 && !v.reserved.keeps(w.At)
 }
 
 // idleBy reports whether all of it is over by a time, also what is not dropped yet.
 func (v *several) idleBy(at time.Time) bool {
 	n, _ := v.counts(rule.When{At: at})
-	return n == 0 && !slices.ContainsFunc(v.holders, func(h holder) bool { return h.closes().After(at) }) &&
+	return n == 0 && !v.reserved.keeps(at) && !slices.ContainsFunc(v.holders, func(h holder) bool { return h.closes().After(at) }) &&
 		!slices.ContainsFunc(v.line, func(p place) bool { return p.until.After(at) })
 }
 
-// room returns the number that a lease of the mode would get, 0 if there is no room for it.
-func (v *several) room(m Mode, w rule.When) int64 {
+// room returns the number that a lease of the mode would get, 0 if there is no room for it, or if the lock is kept for another request than
+// the one whose entry it is.
+func (v *several) room(m Mode, entry string, w rule.When) int64 {
+	if v.reserved.keeps(w.At) && v.reserved.request != entry {
+		return 0
+	}
 	most := int64(MaxHolders)
 	switch v.family {
 	case Rate:
@@ -345,7 +357,7 @@ func (v *several) room(m Mode, w rule.When) int64 {
 func (v *several) serve(w rule.When, here string) {
 	for len(v.line) > 0 {
 		first := v.line[0]
-		number := v.room(first.mode, w)
+		number := v.room(first.mode, first.request, w)
 		if number == 0 {
 			return
 		}
@@ -357,6 +369,9 @@ func (v *several) serve(w rule.When, here string) {
 // grant grants a lease. Its token is one more than the one before it.
 func (v *several) grant(p place, number int64, w rule.When, claimed bool) {
 	v.granted = append(v.granted, p.request)
+	if v.reserved != nil && v.reserved.request == p.request {
+		v.reserved = nil
+	}
 	if v.token > 0 {
 		v.token++
 	}
@@ -503,7 +518,7 @@ var plainFields = append([]string{
 // ours reports whether a write of the shared form says what a field is: the others are counters, and what the lock remembers of requests.
 func ours(field string) bool {
 	switch field {
-	case fRevision, fMode, fLimit, fWindow, fLine, fPast, fGranted, fGrants:
+	case fRevision, fMode, fLimit, fWindow, fLine, fPast, fGranted, fGrants, fReserved:
 		return true
 	}
 	for _, prefix := range []string{"h", "x"} {
@@ -578,6 +593,9 @@ func (v *several) keep(w rule.When, retention time.Duration) time.Duration {
 	if v.latest != nil && v.latest.expires.After(end) {
 		end = v.latest.expires.Time
 	}
+	if v.reserved != nil && v.reserved.until.After(end) {
+		end = v.reserved.until
+	}
 	return end.Sub(w.At).Truncate(time.Millisecond) + keep(0, retention)
 }
 
@@ -591,6 +609,7 @@ func (v *several) document(s State) docstore.Doc {
 // content is that part without the revision.
 func (v *several) content(s State) docstore.Doc {
 	switch {
+	case v.reserved != nil: // only the shared form says that
 	case v.family != Rate && len(v.holders) == 0 && len(v.line) == 0, v.family == Rate && v.latest == nil && len(v.line) == 0:
 		return v.plainFree()
 	case v.plainHeld(s):
@@ -618,6 +637,9 @@ func (v *several) content(s State) docstore.Doc {
 	}
 	if len(v.line) > 0 {
 		d[fLine] = encodeLine(v.line)
+	}
+	if v.reserved != nil {
+		d[fReserved] = v.reserved.encode()
 	}
 	v.rememberPast(d, rememberedPast)
 	v.rememberForce(d, s)

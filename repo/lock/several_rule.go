@@ -99,8 +99,8 @@ func (c Acquire) decide(s State, w rule.When) decision {
 		return decision{after: v.worthWriting(), code: ModeDiffers, detail: detail}
 	}
 	p, full, detail := c.place(w), v.bytes() >= mostBytes, ""
-	if len(v.line) == 0 {
-		number := v.room(c.Mode, w)
+	if len(v.line) == 0 || v.comes(entry, w.At) {
+		number := v.room(c.Mode, entry, w)
 		if number == 0 && c.Replace && v.replace(c, w) {
 			number = 1
 		}
@@ -348,6 +348,12 @@ func (c Acquire) busy(s State, w rule.When, position int64, detail string) Outco
 		if o.Detail == "" {
 			o.Detail = "a lease was lost, and the lock stays closed until " + string(docstore.FormatTime(end)) + " by its lock delay"
 		}
+	case v.reserved.keeps(w.At):
+		r := v.reserved
+		o.Lease.Owner, o.RetryAfter = r.owner, r.turn.Sub(w.At)
+		if o.Detail == "" {
+			o.Detail = "no one holds the lock: it is kept until " + string(docstore.FormatTime(r.turn)) + " for a request for several locks"
+		}
 	case len(v.line) > 0:
 		o.Lease.Owner, o.RetryAfter = v.line[0].owner, ClaimTime
 		if o.Detail == "" {
@@ -553,6 +559,9 @@ func (c ForceRelease) Second(s State, w rule.When) (docstore.Write, bool) {
 	}
 	v := s.open()
 	v.drop(w)
+	if c.LeaseID == "" && v.reserved.keeps(w.At) {
+		v.reserved, v.cleared = nil, true
+	}
 	targets, closing := c.targets(v.holders, w), c.opens(s, w)
 	for _, h := range targets {
 		if h.delay == 0 || h.unclaimed {
@@ -796,6 +805,9 @@ func (s State) ends() (ends []time.Time) {
 	if v.latest != nil {
 		ends = append(ends, v.latest.acquired.Add(v.span()))
 	}
+	if v.reserved != nil && !v.reserved.turn.IsZero() {
+		ends = append(ends, v.reserved.turn)
+	}
 	return ends
 }
 
@@ -859,6 +871,9 @@ func (v *several) status(id ID, s State, now time.Time) Status {
 		if p.Ended == EndedExpired {
 			st.Phase, st.ReleasedAt = Expired, time.Time{}
 		}
+	}
+	if v.reserved.keeps(now) && len(st.Holders) == 0 {
+		st.FreeAt = later(st.FreeAt, v.reserved.turn)
 	}
 	for _, p := range v.line {
 		if p.until.After(now) {

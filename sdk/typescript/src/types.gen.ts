@@ -162,7 +162,9 @@ export interface paths {
          * Acquire several locks
          * Grants up to 20 locks of the tenant in one step, all or none, each with the next fencing token of its key. Each becomes an ordinary exclusive
          *     lease. If one of them is held, nothing is changed, and the response names it. No caller waits with some of its locks held, so that callers whose
-         *     keys overlap cannot block each other for good; who waits asks again. A retry returns the same leases while all of them last.
+         *     keys overlap cannot block each other for good; who waits asks again, with the same `request_id`. Where others wait in line for one of the locks,
+         *     a request that comes again has its turn after those who were in line before it: then its locks are kept for it for 10 seconds. A retry returns
+         *     the same leases while all of them last.
          */
         readonly post: operations["acquireLocks"];
         readonly delete?: never;
@@ -2185,8 +2187,8 @@ export interface components {
              */
             readonly window_seconds?: number;
             /**
-             * Until then the lock stays closed after a lease that expired or was ended by force: its lock delay. With `rate`, if the grants are used up: when the
-             *     next one is possible.
+             * Until then the lock stays closed after a lease that expired or was ended by force: its lock delay; or it is kept for a request for several locks.
+             *     With `rate`, if the grants are used up: when the next one is possible.
              */
             readonly free_at?: components["schemas"]["Time"];
             /**
@@ -3578,8 +3580,8 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             /**
-             * `LOCK_HELD`: the lock `lock_key` is held; with several, the one that is held for longest. `LOCK_MODE_DIFFERS`: it is held or waited for in
-             *     another mode. `LOCK_DELAYED`: its last lease was lost, and it stays closed for its lock delay. `LEASE_EXPIRED`: the ttl passed before the
+             * `LOCK_HELD`: the lock `lock_key` is held, or others are before this request; with several, the one that is held for longest. `LOCK_MODE_DIFFERS`:
+             *     it is held or waited for in another mode. `LOCK_DELAYED`: its last lease was lost, and it stays closed for its lock delay. `LEASE_EXPIRED`: the ttl passed before the
              *     store responded. No lock was acquired.
              */
             readonly 409: {

@@ -266,7 +266,7 @@ class Locks:
         """1 to MAX_KEYS locks of one holder each, acquired and renewed in one step, all or none.
 
         No one waits with some of its locks held, so that those whose keys overlap cannot block each other for good. They are asked for again and
-        again, see poll; who waits for many locks can be overtaken by those who want few. The order of the keys has no meaning. If one of the locks is
+        again, see poll; those who want few can overtake it, but a line at one of them does not keep it waiting for good. The order of the keys has no meaning. If one of the locks is
         lost, all are.
         """
         o = self._options(wait=wait, ttl=ttl, poll=poll, max_hold=max_hold, margin=margin, release_timeout=release_timeout, metadata=metadata)

@@ -368,8 +368,8 @@ class Lock(_Lock, total=False):
     window_seconds: int
     """With `rate`: the length of the window, in seconds."""
     free_at: str
-    """Until then the lock stays closed after a lease that expired or was ended by force: its lock delay. With `rate`, if the grants are
-    used up: when the next one is possible."""
+    """Until then the lock stays closed after a lease that expired or was ended by force: its lock delay; or it is kept for a request for
+    several locks. With `rate`, if the grants are used up: when the next one is possible."""
     holders: list[LockHolder]
     """The leases that last, by token, if the lock has a line or a mode with several holders. The members above are of the latest one. Left
     out for one lease without a line, and with `rate`."""
