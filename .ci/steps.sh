@@ -15,7 +15,7 @@ here=$(go env GOOS)/$(go env GOARCH)
 quick=(tools format tests generated linter vulnerabilities openapi typescript python console telemetry durable race servers databases release terraform)
 # All of it, at full size. Steps with the same subject are here instead of those above, and do what those do and more.
 whole=(tools format tests generated linter vulnerabilities openapi typescript python console telemetry durable busy servers_deep databases properties
-  fuzz bench peers release_all terraform_apply race_all)
+  mutants fuzz bench peers release_all terraform_apply race_all)
 
 times=$(mktemp)
 notes=$(mktemp) # what was skipped
@@ -240,6 +240,9 @@ step_properties() {
 # Fences of PostgreSQL and MariaDB, and with the SDKs of object stores.
 step_databases() { .ci/databases/run "$tools"; }
 
+# Faults that the tests must notice, those of the clients in TypeScript and Python, too.
+step_mutants() { go run ./tests/mutants; }
+
 # A little of each target.
 step_fuzz() {
   local file target
@@ -281,12 +284,14 @@ step_terraform_apply() {
   step_terraform
 }
 
-# The race detector while every core is busy: what runs at once in one process. Random programs send one command after the other, so a few of each are
+# The race detector: what runs at once in one process; servers and stores together while every core is busy. Random programs send one command after the other, so a few of each are
 # enough; checks of checks, and tests of processes that were built without the detector, say nothing about races. The step race_all leaves out none.
 step_race() {
   busy_cores
   local alone='ChecksBite|DetectsMutations|OfProcesses|AgreesWithTheOracle|EveryExpiry|HasTeeth|ClocksApart|Interpreted|SizeOf|EdgesOfValues|WaitPrograms'
   go test -race -count=1 -timeout 20m ./tests -run '^Test(Locks|Analyses|MachineIDs|Placements|Modes|Ambiguous|Chaos)' -skip "$alone" -rapid.checks=5
+  stop # what else is under load runs without the detector, in the step busy
+  background=()
   go test -race -count=1 -timeout 20m $(with_programs) -skip "$alone" -rapid.checks=5
   go test -race -count=1 -timeout 20m $(go list ./... | grep -v '/tests$' | grep -vxF "$(with_programs)")
 }
