@@ -293,6 +293,73 @@ class LocksTest(unittest.TestCase):
         self.assertEqual(len(releases), 4)
         self.assertEqual(len({r["request_id"] for r in releases}), 1)
 
+    def test_a_try_that_may_have_been_carried_out_stays_open(self) -> None:
+        """What it obtained is released when the acquire is given up, whatever the tries after it met, unless one of them looked at the lock."""
+        lost, late, limited = leasehold.TransportError("no"), codes.Unavailable(status=503), codes.RateLimited(status=429)
+        cases: dict[str, tuple[list[Exception], bool]] = {
+            "an error of the server": ([late], True), "then not authenticated": ([lost, codes.Unauthenticated(status=401)], True),
+            "then limited": ([lost] + [limited] * 1000, True), "then denied": ([lost, codes.PermissionDenied(status=403)], False),
+        }
+        for name, (errors, want) in cases.items():
+            with self.subTest(name):
+                self.server.answers["acquire"] = [fails(e) for e in (errors * 1000 if len(errors) == 1 else errors)]
+                p = Program(lambda: self.locks.acquire("k").hold())
+                self.assertTrue(self.clock.run(60, until=lambda: not p.is_alive()))
+                self.assertIsInstance(p.error, type(errors[-1]))
+                self.server.answers["acquire"].clear()
+                self.clock.run(60)
+                self.assertEqual(len(self.sent("release")), 1 if want else 0)
+                self.assertEqual(len({r["request_id"] for r in self.sent("acquire")}), 1)
+                self.server.sent.clear()
+
+    def test_an_error_that_asks_for_more_time_than_there_is(self) -> None:
+        """It is raised at once: a later try would come too late."""
+        problem = {"retryable": True, "retry_after_ms": 11_000}
+        self.server.answers["acquire"] = [fails(codes.RateLimited("", problem, status=429))]
+        p = Program(lambda: self.locks.acquire("k").hold())
+        self.clock.settle()
+        self.assertIsInstance(p.error, codes.RateLimited)
+        self.clock.run(60)
+        self.assertEqual([what for what, _ in self.server.sent], ["acquire"])
+
+    def test_an_acquire_that_is_given_up_replaces_no_one(self) -> None:
+        """Unless it is told that it has replaced one already."""
+        for reused in (False, True):
+            with self.subTest(reused=reused):
+                self.server.sent.clear()
+                self.server.answers["acquire"] = [fails(leasehold.TransportError("no")), fails(codes.Unauthenticated(status=401))]
+                if reused:
+                    self.server.answers["acquire"].append(fails(codes.RequestIDReused(status=422)))
+                p = Program(lambda: self.locks.acquire("k", replace=True).hold())
+                self.clock.run(60)
+                self.assertIsInstance(p.error, codes.Unauthenticated)
+                self.assertEqual([r.get("replace", False) for r in self.sent("acquire")], [True, True, False] + [True] * reused)
+                self.assertEqual(len(self.sent("release")), 1)
+
+    def test_a_renewal_says_that_the_lease_is_gone(self) -> None:
+        for err in (codes.LeaseLost(), codes.LeaseExpired(), codes.LeaseReleased(), codes.NotOwner()):
+            with self.subTest(err.code):
+                lock = self.held()
+                self.server.answers["renew"] = [fails(err)]
+                self.clock.run(11)
+                self.assertTrue(raises(lock))
+                assert lock.lost_cause is not None
+                self.assertIs(lock.lost_cause.__cause__, err)
+
+    def test_a_renewal_of_another_lease_extends_nothing(self) -> None:
+        wrong: tuple[dict[str, Any], ...] = ({"fencing_token": 99}, {"lock_key": "another"}, {"owner_id": "another"}, {"permit": 1}, {"state": "RELEASED"})
+        for members in wrong:
+            with self.subTest(str(members)):
+                lock = self.held()
+                self.server.answers["renew"] = [but(**members)] * 1000
+                self.clock.run(26.9)
+                self.assertFalse(raises(lock))
+                self.clock.run(0.2)
+                self.assertTrue(raises(lock))
+                assert lock.lost_cause is not None
+                self.assertIsInstance(lock.lost_cause.__cause__, leasehold.InvalidResponseError)
+                self.server.answers["renew"].clear()
+
     def test_threads_are_served_in_their_order(self) -> None:
         first = self.held()
         order: list[int] = []
