@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -61,6 +65,54 @@ func TestSendsOnlyOnce(t *testing.T) {
 				s, err := store.Get(t.Context(), k)
 				if n, _ := s.Docs[0]["n"].(docstore.Int); err != nil || n != c.n {
 					t.Errorf("n is %d, want %d, %v", n, c.n, err)
+				}
+			})
+		})
+	}
+}
+
+// refusing is a transport whose next connections cannot be made, or break.
+type refusing struct {
+	http.RoundTripper
+	op    string // of the error: "dial" could not be made, "read" broke
+	times int
+	tries int
+}
+
+func (r *refusing) RoundTrip(req *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(req.Header.Get("X-Amz-Target"), ".UpdateItem") {
+		if r.tries++; r.tries <= r.times {
+			return nil, &net.OpError{Op: r.op, Net: "tcp", Err: syscall.ECONNREFUSED}
+		}
+	}
+	return r.RoundTripper.RoundTrip(req)
+}
+
+// TestConnectionsThatCannotBeMade: a write that was never sent is sent again, also one that would be executed twice; one whose connection broke
+// is not.
+func TestConnectionsThatCannotBeMade(t *testing.T) {
+	k := docstore.Key{Kind: "k", ID: "x"}
+	for _, c := range []struct {
+		op           string
+		times, tries int
+		n            docstore.Value // afterwards
+	}{
+		{"dial", 2, 3, docstore.Int(1)}, {"dial", 9, 3, nil}, {"read", 1, 1, nil},
+	} {
+		t.Run(fmt.Sprint(c.op, " ", c.times), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				transport := &refusing{RoundTripper: dynamodbtest.New(nil).RoundTripper(), op: c.op}
+				store := openWith(t, dialThrough(transport), awsdynamodb.Options{})
+				if _, err := store.Get(t.Context(), k); err != nil { // the clock is measured
+					t.Fatal(err)
+				}
+				transport.times, transport.tries = c.times, 0
+				_, err := store.Write(t.Context(), docstore.Write{Key: k, Add: map[string]int64{"n": 1}})
+				if errors.Is(err, docstore.ErrUnavailable) != (c.n == nil) || transport.tries != c.tries {
+					t.Errorf("%v after %d tries", err, transport.tries)
+				}
+				if s, err := store.Get(t.Context(), k); err != nil || s.Docs[0]["n"] != c.n {
+					t.Errorf("the document is %v, %v", s.Docs, err)
 				}
 			})
 		})

@@ -3,6 +3,7 @@ package term_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -112,6 +113,48 @@ func TestExtend(t *testing.T) {
 			t.Errorf("the cause is %v", err)
 		}
 	})
+}
+
+// TestTheLastMoment: a renewal or an end of the work in the last nanosecond is in time, and one at the end is too late, although no timer has
+// fired and no one has looked at the clocks before.
+func TestTheLastMoment(t *testing.T) {
+	const all = 10*time.Second - time.Millisecond
+	clocks := map[string]func(both *clock, passed time.Duration){
+		"both":              func(both *clock, passed time.Duration) { both.set(passed, passed) },
+		"the monotonic one": func(both *clock, passed time.Duration) { both.set(passed, 0) },
+		"the wall clock":    func(both *clock, passed time.Duration) { both.set(0, passed) },
+	}
+	for name, set := range clocks {
+		for _, passed := range []time.Duration{all - 1, all, all + time.Hour} {
+			lost := passed >= all
+			t.Run(fmt.Sprintf("extended, %s at %v", name, passed), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, both *clock, l *term.Term) {
+					l.Failed(errNetwork)
+					end := both.read().End(20 * time.Second) // of a renewal that was asked for before
+					set(both, passed)
+					if ok := l.Extend(end); ok == lost {
+						t.Errorf("extended: %v", ok)
+					}
+					err := context.Cause(l.Context())
+					if errors.Is(err, errExpired) != lost || errors.Is(err, errNetwork) != lost {
+						t.Errorf("the cause is %v", err)
+					}
+				})
+			})
+			t.Run(fmt.Sprintf("settled, %s at %v", name, passed), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, both *clock, l *term.Term) {
+					set(both, passed)
+					if err := l.Settle(); errors.Is(err, errExpired) != lost {
+						t.Errorf("%v, want lost: %v", err, lost)
+					}
+					both.set(0, 0)
+					if err := l.Check(); errors.Is(err, errExpired) != lost {
+						t.Errorf("later: %v, want lost: %v", err, lost)
+					}
+				})
+			})
+		}
+	}
 }
 
 // TestSettle: what is over in time is not lost later.

@@ -31,6 +31,45 @@ func TestMemoryClock(t *testing.T) {
 	}
 }
 
+// TestMemoryTokensAfterTheClockWasSetBack: no token is seen twice, whether the document was removed or another is made; the time counts again
+// once it has passed what was given.
+func TestMemoryTokensAfterTheClockWasSetBack(t *testing.T) {
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	clock := noon
+	m := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return clock }})
+	last := docstore.Int(0)
+	next := func(id string) {
+		t.Helper()
+		r, err := m.Write(t.Context(), docstore.Write{
+			Key: docstore.Key{Kind: "locks", Tenant: "acme", ID: id}, Add: map[string]int64{"token": 1}, StartAtNow: []string{"token"},
+		})
+		if err != nil || !r.Applied {
+			t.Fatalf("applied %v, error %v", r.Applied, err)
+		}
+		token, _ := r.Docs[0]["token"].(docstore.Int)
+		if token <= last {
+			t.Errorf("%s has token %d after %d", id, token, last)
+		}
+		last = token
+	}
+	for range 1000 { // the counter runs ahead of the clock
+		next("deploy")
+	}
+	for back := time.Hour; back <= 2*time.Hour; back += time.Hour {
+		clock = noon.Add(-back)
+		if _, err := m.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: "locks", Tenant: "acme", ID: "deploy"}, If: docstore.Has{Field: "token"}, Delete: true}); err != nil {
+			t.Fatal(err)
+		}
+		next("deploy")
+		next(fmt.Sprint("another, set back by ", back))
+	}
+	clock = noon.Add(time.Hour)
+	next("an hour later")
+	if want := docstore.Int(clock.UnixMicro() + 1); last != want {
+		t.Errorf("an hour later the token is %d, want %d", last, want)
+	}
+}
+
 // TestMemoryDoesNotScan: what a call compares grows with the logarithm of the number of documents. What it holds the lock for is no more than that, and the page
 // that it returns.
 func TestMemoryDoesNotScan(t *testing.T) {

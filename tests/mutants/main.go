@@ -42,7 +42,7 @@ A list is a text file:
   + return false                             what it becomes; nothing if no line begins with +
 
 The text is a part of a function's body, the value of one constant or variable of a package, or of a file that is embedded as a string.
-Clients of other languages have folder, prepare, build and test lines: see python.txt.
+Clients of other languages have folder, prepare, build and test lines: see typescript.txt.
 
 Write a fault that a programmer could make, and that changes what users see: one that changes nothing does not belong here. If no test
 notices it, write the test. If the tool says that an entry is stale, find the same rule in the new text, or remove the entry with the rule.

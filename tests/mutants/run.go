@@ -80,7 +80,6 @@ func (r *runner) run(ctx context.Context, faults []*fault) error {
 			try, err = r.switched(b, c), b.err
 		} else {
 			if _, ok := prepared[c.prepare]; !ok {
-				r.log("%s", c.prepare)
 				prepared[c.prepare] = r.prepare(ctx, c.prepare)
 			}
 			try, err = r.copied(c), prepared[c.prepare]
@@ -242,6 +241,7 @@ func (r *runner) prepare(ctx context.Context, command string) error {
 	if command == "" {
 		return nil
 	}
+	r.log("%s", command)
 	o := r.execute(ctx, r.src.root, withoutFault, r.built(), "sh", "-c", command)
 	if o.failed || o.hung {
 		return fmt.Errorf("%s:\n%s", command, o.text)

@@ -17,6 +17,7 @@ from leasehold import _outcome, codes
 from leasehold._time import Signal
 from leasehold._transport import loopback
 
+from fork import in_child
 from virtual import STUCK, VirtualClock
 
 
@@ -225,11 +226,62 @@ class LocksTest(unittest.TestCase):
         self.assertIsNotNone(p.value)
 
     def test_an_error_that_stays_is_not_repeated(self) -> None:
-        self.server.answers["acquire"] = [fails(codes.PermissionDenied())]
-        p = Program(lambda: self.locks.acquire("k").hold())
-        self.clock.run(60)
-        self.assertIsInstance(p.error, codes.PermissionDenied)
-        self.assertEqual(len(self.server.sent), 1)
+        errors: tuple[leasehold.ApiError, ...] = (
+            codes.PermissionDenied(), codes.DocumentDamaged("", {"retryable": True}, status=500), codes.NotConfigured(status=501))
+        for err in errors:
+            with self.subTest(err.code):
+                self.server.sent.clear()
+                self.server.answers["acquire"] = [fails(err)]
+                p = Program(lambda: self.locks.acquire("k").hold())
+                self.clock.run(60)
+                self.assertIs(p.error, err)
+                self.assertEqual(len(self.server.sent), 1)  # nor is it asked for once more to release what it obtained: that is nothing
+
+    def test_a_mistake_in_the_program_is_not_repeated(self) -> None:
+        for where in ("send_acquire", "_answer"):  # before anything was sent, and after that
+            with self.subTest(where):
+                self.server.sent.clear()
+                do = getattr(self.server, where)
+                mistakes = mock.Mock(side_effect=[KeyError("a bug of the provider")])
+
+                def once(*args: Any) -> Any:
+                    setattr(self.server, where, do)
+                    if where == "_answer":
+                        do(*args)
+                    return mistakes()
+
+                setattr(self.server, where, once)
+                p = Program(lambda: self.locks.acquire("k").hold())
+                self.clock.run(60)
+                self.assertIsInstance(p.error, KeyError)
+                asked = self.sent("acquire")
+                # What it may have obtained all the same is released: for that it is asked for again.
+                self.assertEqual([what for what, _ in self.server.sent], ["acquire"] * (1 if where == "send_acquire" else 2) + ["release"])
+                self.assertEqual(len({r["request_id"] for r in asked}), 1)
+
+    def test_a_release_with_a_mistake_in_the_program_is_not_repeated(self) -> None:
+        lock = self.held()
+        self.server.answers["release"] = [fails(KeyError("a bug of the provider"))]
+        p = Program(lock.release)
+        self.clock.run(40)
+        self.assertIsInstance(p.error, leasehold.NotReleasedError)
+        assert p.error is not None
+        self.assertIsInstance(p.error.__cause__, KeyError)
+        self.assertEqual(len(self.sent("release")), 1)
+
+    def test_what_was_never_sent_has_obtained_nothing(self) -> None:
+        """A connection that could not be made is tried again, and nothing is asked for when that is given up; a lost response may be that of a grant."""
+        for sent, want in ((False, []), (True, ["acquire", "release"])):
+            with self.subTest(sent=sent):
+                self.server.answers["acquire"] = [fails(leasehold.TransportError("no", sent=sent))] * 1000
+                p = Program(lambda: self.locks.acquire("k").hold())
+                self.assertTrue(self.clock.run(60, until=lambda: not p.is_alive()))
+                self.assertIsInstance(p.error, leasehold.TransportError)
+                self.assertGreater(len(self.sent("acquire")), 2)
+                self.server.answers["acquire"].clear()
+                self.server.sent.clear()
+                self.clock.run(60)
+                self.assertEqual([what for what, _ in self.server.sent], want)
 
     def test_a_release_without_an_answer_is_repeated(self) -> None:
         lock = self.held()
@@ -240,6 +292,73 @@ class LocksTest(unittest.TestCase):
         releases = self.sent("release")
         self.assertEqual(len(releases), 4)
         self.assertEqual(len({r["request_id"] for r in releases}), 1)
+
+    def test_a_try_that_may_have_been_carried_out_stays_open(self) -> None:
+        """What it obtained is released when the acquire is given up, whatever the tries after it met, unless one of them looked at the lock."""
+        lost, late, limited = leasehold.TransportError("no"), codes.Unavailable(status=503), codes.RateLimited(status=429)
+        cases: dict[str, tuple[list[Exception], bool]] = {
+            "an error of the server": ([late], True), "then not authenticated": ([lost, codes.Unauthenticated(status=401)], True),
+            "then limited": ([lost] + [limited] * 1000, True), "then denied": ([lost, codes.PermissionDenied(status=403)], False),
+        }
+        for name, (errors, want) in cases.items():
+            with self.subTest(name):
+                self.server.answers["acquire"] = [fails(e) for e in (errors * 1000 if len(errors) == 1 else errors)]
+                p = Program(lambda: self.locks.acquire("k").hold())
+                self.assertTrue(self.clock.run(60, until=lambda: not p.is_alive()))
+                self.assertIsInstance(p.error, type(errors[-1]))
+                self.server.answers["acquire"].clear()
+                self.clock.run(60)
+                self.assertEqual(len(self.sent("release")), 1 if want else 0)
+                self.assertEqual(len({r["request_id"] for r in self.sent("acquire")}), 1)
+                self.server.sent.clear()
+
+    def test_an_error_that_asks_for_more_time_than_there_is(self) -> None:
+        """It is raised at once: a later try would come too late."""
+        problem = {"retryable": True, "retry_after_ms": 11_000}
+        self.server.answers["acquire"] = [fails(codes.RateLimited("", problem, status=429))]
+        p = Program(lambda: self.locks.acquire("k").hold())
+        self.clock.settle()
+        self.assertIsInstance(p.error, codes.RateLimited)
+        self.clock.run(60)
+        self.assertEqual([what for what, _ in self.server.sent], ["acquire"])
+
+    def test_an_acquire_that_is_given_up_replaces_no_one(self) -> None:
+        """Unless it is told that it has replaced one already."""
+        for reused in (False, True):
+            with self.subTest(reused=reused):
+                self.server.sent.clear()
+                self.server.answers["acquire"] = [fails(leasehold.TransportError("no")), fails(codes.Unauthenticated(status=401))]
+                if reused:
+                    self.server.answers["acquire"].append(fails(codes.RequestIDReused(status=422)))
+                p = Program(lambda: self.locks.acquire("k", replace=True).hold())
+                self.clock.run(60)
+                self.assertIsInstance(p.error, codes.Unauthenticated)
+                self.assertEqual([r.get("replace", False) for r in self.sent("acquire")], [True, True, False] + [True] * reused)
+                self.assertEqual(len(self.sent("release")), 1)
+
+    def test_a_renewal_says_that_the_lease_is_gone(self) -> None:
+        for err in (codes.LeaseLost(), codes.LeaseExpired(), codes.LeaseReleased(), codes.NotOwner()):
+            with self.subTest(err.code):
+                lock = self.held()
+                self.server.answers["renew"] = [fails(err)]
+                self.clock.run(11)
+                self.assertTrue(raises(lock))
+                assert lock.lost_cause is not None
+                self.assertIs(lock.lost_cause.__cause__, err)
+
+    def test_a_renewal_of_another_lease_extends_nothing(self) -> None:
+        wrong: tuple[dict[str, Any], ...] = ({"fencing_token": 99}, {"lock_key": "another"}, {"owner_id": "another"}, {"permit": 1}, {"state": "RELEASED"})
+        for members in wrong:
+            with self.subTest(str(members)):
+                lock = self.held()
+                self.server.answers["renew"] = [but(**members)] * 1000
+                self.clock.run(26.9)
+                self.assertFalse(raises(lock))
+                self.clock.run(0.2)
+                self.assertTrue(raises(lock))
+                assert lock.lost_cause is not None
+                self.assertIsInstance(lock.lost_cause.__cause__, leasehold.InvalidResponseError)
+                self.server.answers["renew"].clear()
 
     def test_threads_are_served_in_their_order(self) -> None:
         first = self.held()
@@ -256,6 +375,79 @@ class LocksTest(unittest.TestCase):
         Program(first.release)
         self.clock.run(1)
         self.assertEqual(order, [0, 1, 2, 3])
+
+    def test_a_thread_that_gets_an_error_lets_the_next_one_ask(self) -> None:
+        self.server.answers["acquire"] = [fails(codes.Unavailable(status=503)), fails(codes.PermissionDenied())]
+        first = Program(lambda: self.locks.acquire("k").hold())
+        self.clock.settle()
+        second = Program(lambda: self.locks.acquire("k").hold())
+        self.clock.settle()
+        self.assertEqual(len(self.sent("acquire")), 1)
+        self.clock.run(20)
+        self.assertIsInstance(first.error, codes.PermissionDenied)
+        self.assertIsInstance(second.value, leasehold.Lock, second.error)
+
+    def test_a_loss_is_told_once(self) -> None:
+        """And none is told of a lock that was released, whatever comes later."""
+        told: list[str] = []
+        self.locks = leasehold.Locks(self.server, owner="me", ttl=30, clock=self.clock, observe=lambda e: told.append(e.what))
+        self.server.answers["renew"] = [fails(codes.LeaseLost())]
+        lock = self.held()
+        self.clock.run(11)
+        self.assertEqual(told, ["Acquired", "Lost"])
+        for _ in range(2):
+            self.assertTrue(raises(lock))
+            p = Program(lock.release)
+            self.clock.run(60)
+            self.assertIsInstance(p.error, leasehold.LockLost)
+        self.assertEqual(told, ["Acquired", "Lost"])
+        told.clear()
+
+        def late(body: dict[str, Any]) -> dict[str, Any]:
+            """The renewal finds that the lease was lost, and says so when the lock was released meanwhile."""
+            Program(lock.release)
+            while not lock._term.over.is_set():
+                time.sleep(0.0002)
+            raise codes.LeaseReleased()
+
+        self.server.answers["renew"] = [late]
+        lock = self.held()
+        self.clock.run(120)
+        self.assertEqual(told, ["Acquired", "Released"])
+        self.assertFalse(lock.lost.is_set())
+        self.assertIsNone(lock.lost_cause)
+
+    def test_a_child_of_a_fork_has_no_lock_of_its_parent(self) -> None:
+        lock = self.held()
+
+        def child() -> list[str]:
+            said = [str(raises(lock)), str(lock.lost_cause), str(lock.remaining)]
+            lock.release()
+            mine = self.held()  # by a request: no thread of the parent is before it
+            said.append(f"{lock.token} {mine.token}")
+            self.clock.run(25)
+
+            def end() -> None:
+                mine.release()
+                self.locks.close(timeout=3)
+                said.append("closed")
+
+            Program(end)
+            self.clock.settle()  # no time passes: it waits for no lock of the parent
+            return [*said, *(f"{what} {r.get('fencing_token', '')}" for what, r in self.server.sent[1:])]
+
+        self.assertEqual(in_child(child), [
+            "True", "lock 'k' is held by the parent of this process", "0.0", "1 2", "closed", "acquire ", "renew 2", "renew 2", "release 2"])
+        self.assertFalse(raises(lock))
+        self.clock.run(11)
+        self.assertEqual([what for what, _ in self.server.sent], ["acquire", "renew"])
+
+    def test_names_of_a_client_in_a_child(self) -> None:
+        """A name that was made up names one process; one that the program chose is kept."""
+        made_up = leasehold.Locks(self.server, clock=self.clock)
+        [other, same] = in_child(lambda: [made_up.owner, self.locks.owner])
+        self.assertNotEqual(other, made_up.owner)
+        self.assertEqual(same, "me")
 
     def test_the_block_keeps_its_exception(self) -> None:
         def use() -> None:
@@ -419,6 +611,26 @@ class Async(unittest.TestCase):
         p = self.run_task(main)
         self.clock.run(11)
         self.assertEqual(p.value, "LeaseLost 0", p.error)
+
+    def test_the_task_is_not_cancelled_after_a_release(self) -> None:
+        """In the block: neither when the lease would have ended, nor by a loss that is told late."""
+        waits: list[Callable[[], object]] = []
+
+        async def main() -> str:
+            loop = asyncio.get_running_loop()
+            over = loop.create_future()
+            waits.append(lambda: loop.call_soon_threadsafe(over.set_result, "went on"))
+            async with self.locks.acquire("k") as lock:
+                await lock.release_async()
+                lock._term.lose(leasehold.LockLost("late"))
+                return str(await over)
+
+        p = self.run_task(main)
+        self.clock.run(120)
+        waits[0]()
+        self.clock.run(1)
+        self.assertEqual(p.value, "went on", p.error)
+        self.assertEqual([what for what, _ in self.server.sent], ["acquire", "release"])
 
     def test_a_coroutine_that_is_thrown_away_releases(self) -> None:
         """While it waits, and while it holds the lock."""

@@ -11,6 +11,7 @@ import leasehold
 from leasehold.ids import DEFAULT_LAYOUT
 from leasehold.machineids import ClockBackwardError, Generator, Lease, LeaseAcquisitionError, sign
 
+from fork import in_child
 from test_locks import Program
 from virtual import VirtualClock
 
@@ -22,11 +23,12 @@ class Provider:
         self.clock, self.answers = clock, list(answers)
         self.asked: list[int] = []
         self.released: list[tuple[int, str, int]] = []
+        self.failure: Exception = leasehold.TransportError("no")
 
     def acquire(self, service: str, throughput_per_ms: int, meta: Mapping[str, str]) -> list[Lease]:
         self.asked.append(throughput_per_ms)
         if not self.answers:
-            raise leasehold.TransportError("no")
+            raise self.failure
         return self.answers.pop(0)
 
     def release(self, service: str, machine_id: int, signature: str, timestamp: int) -> None:
@@ -191,6 +193,61 @@ class Machines(unittest.TestCase):
         self.assertFalse(any(g.layout.decode(i).fallback for i in leased))
         self.assertEqual(made + leased, sorted(set(made + leased)))
         self.assertEqual(g.stats().fallback_ids, 100)
+
+    def test_a_child_of_a_fork_leases_machine_ids_of_its_own(self) -> None:
+        """Its clock shows the same time as that of its parent, which makes IDs in the same milliseconds."""
+        g, p = self.generator([self.lease(5)])
+        before = self.take(g, 10)
+
+        def child() -> list[str]:
+            p.answers.append([self.lease(6)])
+            made = self.take(g, 10)
+            closing = Program(g.close)
+            self.clock.run(1)
+            return [str(closing.error), str(len(p.asked)), *(str(machine) for machine, _, _ in p.released), *(str(i) for i in made)]
+
+        error, asked, released, *made = in_child(child)
+        self.assertEqual((error, asked, released), ("None", "2", "6"))  # the lease of the parent is not the child's to release
+        of_child = [int(i) for i in made]
+        self.assertEqual({g.layout.decode(i).machine_id for i in of_child}, {6})
+        of_parent = before + self.take(g, 10)
+        self.assertEqual({g.layout.decode(i).machine_id for i in of_parent}, {5})
+        self.assertFalse(set(of_parent) & set(of_child))
+        self.assertEqual((len(p.asked), p.released), (1, []))
+
+    def test_a_child_of_a_fork_without_a_lease_makes_none_under_that_of_its_parent(self) -> None:
+        g, p = self.generator([self.lease(5)])
+        self.take(g)
+
+        def child() -> list[str]:
+            try:
+                return [str(i) for i in self.take(g)]
+            except LeaseAcquisitionError:
+                return ["none"]
+
+        self.assertEqual(in_child(child), ["none"])
+
+    def test_fallback_ids_of_a_child_of_a_fork_are_others(self) -> None:
+        """Drawn anew, although it goes on in the same millisecond."""
+        g, _ = self.generator(fallback=True)
+        self.take(g, 10, 0.0505)  # to the middle of a millisecond: rounding makes no other one of it
+        made = [int(i) for i in in_child(lambda: [str(i) for _ in range(5) for i in self.take(g, 10, 0.05)])]
+        own = [i for _ in range(5) for i in self.take(g, 10, 0.05)]
+        self.assertEqual([g.layout.decode(i).unix_ms for i in made], [g.layout.decode(i).unix_ms for i in own])
+        self.assertNotEqual(made, own)
+
+    def test_a_mistake_of_the_provider(self) -> None:
+        """It is a failure as others are: told once, tried again after the pauses of those, and never in a tight loop."""
+        logging.getLogger("leasehold.machineids").setLevel(logging.WARNING)
+        with self.assertLogs("leasehold.machineids", logging.WARNING) as told:
+            g, p = self.generator()
+            p.failure = KeyError("a bug of the provider")
+            self.assertFalse(self.clock.run(600, until=lambda: len(p.asked) > 30))
+            with self.assertRaises(LeaseAcquisitionError) as err:
+                self.take(g)
+        self.assertEqual(len(told.output), 2, told.output)  # of the first failure, and of this one
+        self.assertIsInstance(err.exception.__cause__, KeyError)
+        self.assertGreater(len(p.asked), 600 / 60)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from leasehold.machineids import ConfigurationError, Generator, LeaseAcquisition
 from leasehold.once import Permanent, RunFailedBefore, RunLocked, once, run
 
 from faults import Proxy, Server
+from fork import in_child
 
 SOURCE = str(Path(__file__).resolve().parent.parent / "src")
 LONG = 120.0  # seconds after which a test gives up
@@ -211,32 +212,25 @@ class Basics(WithServer):
         locks = self.locks()
         ids = Generator(leasehold.Client(self.server.url).machine_ids(), service="", fallback=False)
         before = ids.next_ids(100)
-        r, w = os.pipe()
         with locks.acquire("parent") as lock:
-            pid = os.fork()
-            if pid == 0:  # nothing of the child may reach the test runner
+
+            def child() -> list[str]:
                 said = []
                 try:
-                    try:
-                        lock.check()
-                    except leasehold.LockLost:
-                        said.append("lost" if lock.lost.is_set() and lock.lost.wait(0) else "lost, but its event is not set")
-                    lock.release()
-                    try:
-                        with locks.try_acquire("parent"):
-                            said.append("held twice")
-                    except leasehold.LockHeld:
-                        said.append("held")
-                    said += [str(i) for i in ids.next_ids(100, timeout=LONG)]
-                    ids.close()
-                except BaseException as err:
-                    said.append(repr(err))
-                os.write(w, " ".join(said).encode())
-                os._exit(0)
-            os.close(w)
-            with os.fdopen(r) as pipe:
-                said = pipe.read().split()
-            os.waitpid(pid, 0)
+                    lock.check()
+                except leasehold.LockLost:
+                    said.append("lost" if lock.lost.is_set() and lock.lost.wait(0) else "lost, but its event is not set")
+                lock.release()
+                try:
+                    with locks.try_acquire("parent"):
+                        said.append("held twice")
+                except leasehold.LockHeld:
+                    said.append("held")
+                said += [str(i) for i in ids.next_ids(100, timeout=LONG)]
+                ids.close()
+                return said
+
+            said = in_child(child)
             self.assertEqual(said[:2], ["lost", "held"], said)
             lock.check()
             self.assertEqual(locks.get("parent")["state"], "ACTIVE")

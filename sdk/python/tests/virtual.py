@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
+from leasehold._call import on_fork
 from leasehold._time import Clock, Signal
 from leasehold._transport import Response, Transport
 
@@ -30,6 +31,12 @@ class VirtualClock(Clock):
         self._sending: dict[int | None, int] = {}  # threads in a request, and its number: idents of threads are used again
         self._sent = 0
         self._loops: dict[int, asyncio.BaseEventLoop] = {}  # event loops that wait for something to do
+        on_fork(self)
+
+    def after_fork(self) -> None:
+        """In a child no thread of the parent waits."""
+        self._changed = threading.Condition()
+        self._waiting, self._sending, self._loops = {}, {}, {}
 
     def monotonic(self) -> float:
         return self._monotonic

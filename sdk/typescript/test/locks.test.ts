@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
+import { getEventListeners } from 'node:events'
 import { describe, test } from 'node:test'
 import {
   ApiError, ClosedError, ConnectionError, InvalidArgumentError, InvalidResponseError, LeaseLostError, LockHeldError, LockLostError, LockModeDiffersError, Locks, MaxHoldError,
   NotReleasedError, PermissionDeniedError, type LockEvent, type LocksOptions,
 } from '../src/index.js'
+import { parseJSON } from '../src/http.js'
 import { systemClock } from '../src/time.js'
 import { FakeClock, FakeServer, json, problem, settle } from './world.js'
 
@@ -61,6 +63,19 @@ describe('request', () => {
     assert.deepEqual(server.did, ['acquire', 'renew']) // nothing to release
   })
 
+  test('says so also if the process was stopped at the end of the work, and no timer has fired', async () => {
+    for (const passed of [26_900, 27_000, 3_600_000]) {
+      const { clock, server, locks } = world()
+      const work = locks.request('deploy', () => {
+        clock.skip(passed)
+        return 'done'
+      })
+      if (passed < 27_000) assert.equal(await work, 'done')
+      else await assert.rejects(work, LockLostError)
+      assert.deepEqual(server.did, passed > 30_000 ? ['acquire'] : ['acquire', 'release'])
+    }
+  })
+
   test('has the error of the work beside the loss', async () => {
     const { clock, server, locks } = world()
     const own = new Error('own')
@@ -71,6 +86,130 @@ describe('request', () => {
     })
     await assert.rejects(work, (e: unknown) => e instanceof LockLostError && e.workError === own)
   })
+})
+
+describe('listeners', () => {
+  test('of the caller\'s signal, of the client and of the page are gone when the lock is', async (t) => {
+    const { clock, server, locks } = world()
+    const caller = new AbortController()
+    const page = new EventTarget()
+    const targets = new Set<EventTarget>() // all that were listened to
+    const listen = EventTarget.prototype.addEventListener
+    t.mock.method(EventTarget.prototype, 'addEventListener', function (this: EventTarget, ...args: Parameters<typeof listen>) {
+      targets.add(this)
+      return listen.apply(this, args)
+    })
+    Object.assign(globalThis, { document: page })
+    t.after(() => Reflect.deleteProperty(globalThis, 'document'))
+    const o = { signal: caller.signal }
+    const taken = () => (server.holder = { owner: 'bob', request: 'x', token: 7, until: clock.time + 60_000, ttl: 60_000 })
+    const uses: Record<string, () => Promise<unknown>> = {
+      'work': () => locks.request('deploy', o, () => clock.pass(12_000)),
+      'work that fails': () => assert.rejects(locks.request('deploy', o, () => Promise.reject(new RangeError('own'))), RangeError),
+      'a lock that is released': async () => (await locks.acquire('deploy', o)).release(),
+      'a lock that is lost': async () => {
+        await locks.acquire('deploy', o)
+        taken()
+        await clock.pass(12_000)
+      },
+      'a lock that expires': async () => {
+        await locks.acquire('deploy', o)
+        for (let i = 0; i < 100; i++) server.answers.push(() => lostAnswer())
+        await clock.pass(40_000)
+        server.answers.length = 0
+      },
+      'a wait that ends': async () => {
+        taken()
+        await assert.rejects(clock.until(locks.acquire('deploy', { ...o, wait: 5000 })), LockHeldError)
+      },
+      'no wait': async () => {
+        taken()
+        assert.equal(await locks.acquire('deploy', { ...o, ifAvailable: true }), null)
+      },
+      'a rejection': async () => {
+        server.answers.push(() => problem('PERMISSION_DENIED', 403))
+        await assert.rejects(locks.acquire('deploy', o), PermissionDeniedError)
+      },
+      'a lost answer': async () => {
+        server.answers.push((r) => (server.answer(r), lostAnswer()))
+        await (await clock.until(locks.acquire('deploy', o))).release()
+      },
+      'a query': () => locks.query('deploy').catch(() => undefined),
+    }
+    for (const [name, use] of Object.entries(uses)) {
+      for (let i = 0; i < 20; i++) {
+        server.holder = undefined
+        await use()
+        await clock.pass(5000) // what goes on in the background
+      }
+      assert.equal(getEventListeners(caller.signal, 'abort').length, 0, name)
+      assert.deepEqual(['visibilitychange', 'resume', 'pageshow'].map((e) => getEventListeners(page, e).length), [0, 0, 0], name)
+      // Also those that no caller can see: that of the client lasts as long as the client.
+      const most = Math.max(...Array.from(targets, (s) => getEventListeners(s, 'abort').length))
+      assert.ok(most < 10, `${name}: one signal has ${most} listeners`)
+    }
+    assert.equal(clock.timers, 0)
+  })
+
+  test('of a signal that is aborted are gone when the lock has ended', async () => {
+    const { clock, locks } = world()
+    const caller = new AbortController()
+    const lock = await locks.acquire('deploy', { signal: caller.signal })
+    assert.equal(getEventListeners(caller.signal, 'abort').length, 1)
+    caller.abort(new RangeError('enough'))
+    assert.throws(() => lock.check(), RangeError)
+    await clock.pass(60_000)
+    assert.equal(getEventListeners(caller.signal, 'abort').length, 0)
+    assert.equal(clock.timers, 0)
+  })
+})
+
+describe('a wall clock that is wrong', () => {
+  /** What is sent, told and known, and when by the monotonic clock, while the wall clock differs from that of the server by off(). */
+  const story = async (off: (clock: FakeClock) => number) => {
+    const { clock, server, locks, events } = world()
+    clock.wall = () => clock.time + off(clock)
+    const http = (ms: number) => new Date(Math.floor((clock.time + ms) / 1000) * 1000).toUTCString()
+    const busy = () => json({ code: 'UNAVAILABLE', title: 'x', retryable: true }, 503, { date: http(0), 'retry-after': http(7000) })
+    const taken = (ms: number) => (server.holder = { owner: 'bob', request: 'x', token: 7, until: clock.time + ms, ttl: 60_000 })
+    const known: unknown[] = []
+    taken(9000)
+    server.answers.push(busy)
+    const lock = await clock.until(locks.acquire('deploy', { wait: 60_000 }))
+    for (let i = 0; i < 5; i++) {
+      await clock.pass(7000)
+      known.push(lock.remaining)
+    }
+    server.answers.push(busy) // of a renewal
+    await clock.pass(20_000)
+    await lock.release()
+    for (const maxHold of [12_000, 3_600_000]) { // then one whose renewals fail
+      const other = await locks.acquire('deploy', { maxHold })
+      other.signal.addEventListener('abort', () => known.push(clock.mono, (other.signal.reason as Error).name))
+      if (maxHold > 12_000) for (let i = 0; i < 200; i++) server.answers.push(() => lostAnswer())
+      await clock.pass(60_000)
+      server.answers.length = 0
+    }
+    taken(60_000)
+    await assert.rejects(clock.until(locks.acquire('deploy', { wait: 4000 })), LockHeldError)
+    const round = (n: number | undefined) => n && Math.round(n) // numbers of 1970 have more digits behind the point
+    return {
+      sent: server.sent.map((s) => [s.path.split('/').at(-1), round(s.at)]), events: events.map((e) => [e.type, round(e.after)]),
+      known: known.map((k) => (typeof k === 'number' ? round(k) : k)),
+    }
+  }
+  const hour = 3_600_000
+  for (const [name, off] of Object.entries<(clock: FakeClock) => number>({
+    'an hour behind': () => -hour, 'an hour ahead': () => hour, 'of 1970': () => -Date.UTC(2026, 0, 1), 'of the next century': () => 100 * 8766 * hour,
+    'set back by an hour now and then': (clock) => -hour * Math.floor(clock.mono / 17_000),
+  })) {
+    test(`decides nothing: ${name}`, async (t) => {
+      t.mock.method(Math, 'random', () => 0.5)
+      const right = await story(() => 0)
+      assert.deepEqual(await story(off), right)
+      assert.ok(right.sent.length > 20 && right.known.includes('MaxHoldError') && right.known.includes('LockLostError'))
+    })
+  }
 })
 
 describe('the signal', () => {
@@ -185,6 +324,117 @@ describe('retries', () => {
     assert.equal(server.sent.length, 1)
   })
 
+  test('an error of the server is repeated, though it does not say that it may be', async () => {
+    const { clock, server, locks } = world()
+    server.answers.push(() => problem('INTERNAL', 500, { retryable: false }))
+    await (await clock.until(locks.acquire('deploy'))).release()
+    assert.deepEqual(server.did, ['acquire', 'acquire', 'release'])
+  })
+
+  for (const [code, status] of [['DOCUMENT_DAMAGED', 500], ['NOT_CONFIGURED', 501]] as const) {
+    test(`${code} is not repeated, and has obtained nothing`, async () => {
+      const { clock, server, locks } = world()
+      for (let i = 0; i < 9; i++) server.answers.push(() => problem(code, status, { retryable: true }))
+      await assert.rejects(clock.until(locks.acquire('deploy')), (e: unknown) => e instanceof ApiError && e.code === code)
+      await clock.pass(60_000)
+      assert.deepEqual(server.did, ['acquire'])
+    })
+  }
+
+  test('that were not carried out have obtained nothing: OVERLOADED', async () => {
+    const { clock, server, locks, types } = world({ retryFor: 3000 })
+    for (let i = 0; i < 60; i++) server.answers.push(() => problem('OVERLOADED', 503, { retryable: true }))
+    await assert.rejects(clock.until(locks.acquire('deploy')), (e: unknown) => e instanceof ApiError && e.code === 'OVERLOADED')
+    const { length } = server.sent
+    assert.ok(length > 2)
+    server.answers.length = 0
+    await clock.pass(60_000)
+    assert.equal(server.sent.length, length)
+    assert.ok(!types().includes('abandoned'))
+  })
+
+  // What a lost answer may have obtained is released when the acquire is given up, unless a later answer says what became of it.
+  for (const [code, status, open] of [['UNAUTHENTICATED', 401, true], ['RATE_LIMITED', 429, true], ['PERMISSION_DENIED', 403, false]] as const) {
+    test(`a try that may have been carried out stays open: ${code}`, async () => {
+      const { clock, server, locks } = world({ retryFor: 3000 })
+      server.answers.push((r) => (server.answer(r), lostAnswer()))
+      for (let i = 0; i < (status === 429 ? 60 : 1); i++) server.answers.push(() => problem(code, status, { retryable: status === 429 }))
+      await assert.rejects(clock.until(locks.acquire('deploy')), (e: unknown) => e instanceof ApiError && e.code === code)
+      server.answers.length = 0
+      await clock.pass(20_000)
+      assert.equal(server.holder === undefined, open)
+      assert.equal(server.did.includes('release'), open)
+    })
+  }
+
+  test('an acquire that is given up replaces no one, unless it has replaced one already', async () => {
+    for (const reused of [false, true]) {
+      const { clock, server, locks } = world()
+      server.answers.push(() => lostAnswer(), () => problem('UNAUTHENTICATED', 401))
+      if (reused) server.answers.push(() => problem('REQUEST_ID_REUSED', 422))
+      await assert.rejects(clock.until(locks.acquire('deploy', { replace: true })), ApiError)
+      await clock.pass(20_000)
+      assert.deepEqual(server.sent.map((s) => s.body['replace'] ?? false), [true, true, false, ...(reused ? [true] : []), false])
+      assert.equal(server.did.at(-1), 'release')
+    }
+  })
+
+  test('what a request obtained and what has ended is not asked for again by that request', async () => {
+    for (const [code, status] of [['REQUEST_ID_REUSED', 422], ['LEASE_EXPIRED', 409]] as const) {
+      const { clock, server, locks } = world()
+      server.answers.push(() => problem(code, status))
+      await (await clock.until(locks.acquire('deploy'))).release()
+      assert.deepEqual(server.did, ['acquire', 'acquire', 'release'])
+      assert.notEqual(server.sent[0]?.body['request_id'], server.sent[1]?.body['request_id'])
+    }
+  })
+
+  test('an answer that comes when its lease is about to end is released, and another is asked for', async () => {
+    const { clock, server, locks } = world({ ttl: 15_000, retryFor: 60_000 })
+    server.answers.push((r) => {
+      const answer = server.answer(r)
+      clock.skip(13_500)
+      return answer
+    })
+    const lock = await clock.until(locks.acquire('deploy'))
+    assert.equal(lock.held, true)
+    assert.deepEqual(server.did, ['acquire', 'release', 'acquire'])
+    assert.ok(lock.remaining > 13_000)
+    await lock.release()
+  })
+
+  test('are not waited for if the server asks for more time than there is', async () => {
+    const { clock, server, locks } = world()
+    server.answers.push(() => json({ code: 'RATE_LIMITED', title: 'x', retryable: true }, 429, { 'retry-after': '11' }))
+    await assert.rejects(locks.acquire('deploy'), (e: unknown) => e instanceof ApiError && e.code === 'RATE_LIMITED') // no time passes
+    await clock.pass(20_000)
+    assert.deepEqual(server.did, ['acquire'])
+  })
+
+  test('a lease counts from before its request, but for what the server waited, and for no more than it took', async () => {
+    for (const [said, counted] of [[undefined, 5000], [2000, 3000], [3_600_000, 0]] as const) {
+      const { clock, server, locks } = world()
+      server.answers.push(
+        () => problem('LOCK_HELD', 409, { owner_id: 'bob' }),
+        (r) => {
+          clock.skip(5000)
+          return server.answer(r), json(server.lease({ waited_ms: said }))
+        },
+      )
+      const lock = await clock.until(locks.acquire('deploy'))
+      assert.equal(server.sent[1]?.body['wait_seconds'], 20)
+      assert.equal(lock.remaining, 30_000 - 1 - 3000 - counted, `waited_ms ${said}`)
+      await lock.release()
+    }
+  })
+
+  test('follow no redirect', async () => {
+    const redirects: unknown[] = []
+    const { server, locks } = world({ fetch: (input, init) => (redirects.push(init?.redirect), server.fetch(input, init)) })
+    await locks.request('deploy', () => 1)
+    assert.deepEqual(redirects, ['manual', 'manual'])
+  })
+
   test('a try that hangs is given up', async () => {
     const { clock, server, locks } = world({ retryFor: 20_000 })
     server.answers.push(never)
@@ -240,6 +490,35 @@ describe('responses that are not the lease', () => {
       const { clock, server, locks } = world({ retryFor: 0 })
       server.answers.push(answer)
       await assert.rejects(clock.until(locks.acquire('deploy')), InvalidResponseError)
+    })
+  }
+
+  test('a lease whose token would be rounded', async () => {
+    const { clock, server, locks } = world({ retryFor: 0 })
+    server.answers.push((r) => {
+      server.answer(r)
+      const text = JSON.stringify(server.lease()).replace('"fencing_token":101', '"fencing_token":9007199254740993')
+      return new Response(text, { headers: { 'content-type': 'application/json' } })
+    })
+    await assert.rejects(clock.until(locks.acquire('deploy')), InvalidResponseError)
+    for (const [text, ok] of [['9007199254740992', true], ['9007199254740993', false], ['1e300', true], ['"9007199254740993"', true]] as const) {
+      if (ok) assert.doesNotThrow(() => parseJSON(`{"a":[${text}]}`), text)
+      else assert.throws(() => parseJSON(`{"a":[${text}]}`), text)
+    }
+  })
+
+  for (const [name, spoil] of Object.entries<Record<string, unknown>>({
+    'another token': { fencing_token: 99 }, 'another key': { lock_key: 'other' }, 'another owner': { owner_id: 'bob' }, 'released': { state: 'RELEASED' }, 'a permit': { permit: 1 },
+  })) {
+    test(`a renewal: ${name}`, async () => {
+      const { clock, server, locks } = world()
+      const lock = await locks.acquire('deploy')
+      for (let i = 0; i < 100; i++) server.answers.push(() => json(server.lease(spoil)))
+      await clock.pass(26_900)
+      assert.equal(lock.held, true)
+      await clock.pass(200)
+      assert.equal(lock.held, false)
+      assert.ok((lock.signal.reason as Error).cause instanceof InvalidResponseError)
     })
   }
 
@@ -348,6 +627,29 @@ describe('waiting', () => {
     await clock.pass(3000)
     stop.abort(new RangeError('enough'))
     await assert.rejects(waiting, RangeError)
+  })
+
+  test('that is aborted at any moment of a grant leaves nothing held', async () => {
+    let granted = 0
+    const steps = 80
+    for (let step = 0; step < steps; step++) { // so many microtasks after the server has granted it
+      const { clock, server, locks } = world()
+      const stop = new AbortController()
+      server.answers.push((r) => {
+        const answer = server.answer(r)
+        const after = (n: number): void => (n === 0 ? stop.abort(new RangeError('enough')) : queueMicrotask(() => after(n - 1)))
+        after(step)
+        return answer
+      })
+      const lock = await locks.acquire('deploy', { signal: stop.signal }).catch((e: unknown) => assert.ok(e instanceof RangeError))
+      granted += lock ? 1 : 0
+      await settle()
+      await lock?.release() // its signal is aborted: the work stops
+      await settle()
+      assert.equal(server.holder, undefined, `it is held after an abort ${step} steps later`)
+      assert.equal(clock.timers, 0)
+    }
+    assert.ok(granted > 0 && granted < steps, `${granted} were granted`)
   })
 
   test('gives its place in line up when it ends', async () => {

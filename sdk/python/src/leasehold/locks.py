@@ -819,8 +819,7 @@ class _Base:
     @property
     def lost_cause(self) -> LockLost | None:
         """Why the lock was lost; None if it was not."""
-        self._term.look()
-        return self._term.cause
+        return self._term.look()
 
     @property
     def remaining(self) -> float:
