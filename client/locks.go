@@ -305,7 +305,7 @@ func fill(requestID *string) {
 
 func isLock(tenant, key string) func(contracts.Lock) error {
 	return func(l contracts.Lock) error {
-		if l.LeaseID == "" {
+		if l.LeaseID == "" && (l.State == "" || l.State == contracts.StateActive) { // that of a lease that has ended may be forgotten
 			return lease.ErrMissing
 		}
 		return lease.Asked{Tenant: tenant, Key: key}.Lock(l.TenantID, l.LockKey)

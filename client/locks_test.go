@@ -81,11 +81,14 @@ func TestResponsesForOthers(t *testing.T) {
 		"get": {get, seen, []change{
 			{"another tenant", `"acme"`, `"acmf"`, `tenant "acmf"`},
 			{"no lease", `"lease_id":"l1",`, ``, "required members are missing"},
+			{"a lease that has ended and is forgotten", `"lease_id":"l1","owner_id":"ann","state":"ACTIVE"`, `"lease_id":"","owner_id":"","state":"RELEASED"`, ""},
+			{"no state", `"lease_id":"l1","owner_id":"ann","state":"ACTIVE"`, `"lease_id":""`, "required members are missing"},
 		}},
 		"list": {list, `{"locks":[` + seen + `]}`, []change{
 			{"another tenant", `"acme"`, `"acmf"`, `tenant "acmf"`},
 			{"another prefix", `"deploy"`, `"dxploy"`, `"dxploy" in the state ACTIVE, which was not asked for`},
 			{"another state", `"ACTIVE"`, `"EXPIRED"`, `in the state EXPIRED, which was not asked for`},
+			{"no lease", `"lease_id":"l1",`, ``, "required members are missing"},
 		}},
 	} {
 		for _, c := range append(kind.changes, change{of: "as it should be"}) {

@@ -1236,7 +1236,10 @@ type Lock struct {
 	// Holders The leases that last, by token, if the lock has a line or a mode with several holders. The members above are of the latest one. Left out for one lease
 	// without a line, and with `rate`.
 	Holders []LockHolder `json:"holders,omitempty"`
-	LeaseID string       `json:"lease_id"`
+
+	// LeaseID Names the latest lease. It is empty once that has ended and is not known any more: another one ended later, or an administrator
+	// ended the grants of a `rate`. Then `ttl_seconds` is 0, `owner_id` may be empty, and the times may all be when it ended.
+	LeaseID string `json:"lease_id"`
 
 	// Limit With `permits`: how many may hold the lock at a time. With `rate`: how many grants a window may have.
 	Limit   int64  `json:"limit,omitempty"`
@@ -1257,8 +1260,8 @@ type Lock struct {
 	State    State  `json:"state"`
 	TenantID string `json:"tenant_id"`
 
-	// TTLSeconds Of the latest acquire or renewal. With `rate`: the length of the window.
-	TTLSeconds TTLSeconds `json:"ttl_seconds"`
+	// TTLSeconds Of the latest acquire or renewal; 0 if that is not known any more. With `rate`: the length of the window.
+	TTLSeconds int64 `json:"ttl_seconds"`
 
 	// Waiting Who waits in line, the next one first, 100 at most. Left out if no one does.
 	Waiting []LockWaiter `json:"waiting,omitempty"`

@@ -289,14 +289,7 @@ type crashRun struct {
 func TestChaosOfProcesses(t *testing.T) {
 	t.Parallel()
 	processes, messages, analyses := suite.AtDepth(3, 6), suite.AtDepth(40, 200), suite.AtDepth(8, 20)
-	seed := rand.Uint64()
-	if s := os.Getenv("CHAOS_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatalf("CHAOS_SEED: %v", err)
-		}
-	}
-	t.Logf("CHAOS_SEED=%d", seed)
+	seed := seedOf(t, "CHAOS_SEED")
 	ids := make([]string, analyses)
 	for i := range ids {
 		ids[i] = fmt.Sprint("a", i)

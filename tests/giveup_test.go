@@ -37,7 +37,14 @@ func TestGivenUpBehindAFrontEnd(t *testing.T) {
 			metrics := fmt.Sprintf("127.0.0.1:%d", freePort(t))
 			server := start(t, "--store", "memory", "--metrics-listen", metrics)
 			waited := make(chan string, 1)
-			front := httptest.NewServer(keepsConnections(t, server.url, waited))
+			front := httptest.NewServer(keepsConnections(server.url, func(request, response []byte) {
+				if bytes.Contains(request, []byte(`"wait_seconds"`)) {
+					select {
+					case waited <- string(response):
+					default:
+					}
+				}
+			}))
 			defer front.Close()
 			path := server.url + "/v1/tenants/default/locks/deploy"
 			held := sendJSON(t, path+"/acquire", `{"request_id":"a","owner_id":"ann","ttl_seconds":3600`+c.holder+`}`)
@@ -75,43 +82,42 @@ func TestGivenUpBehindAFrontEnd(t *testing.T) {
 	}
 }
 
-// keepsConnections passes requests on to a server, and does not end them when their caller has left. What it has to say to one that waits
-// goes to a channel.
-func keepsConnections(t *testing.T, server string, waited chan<- string) http.Handler {
-	t.Helper()
+// keepsConnections passes requests on to a server, and does not end them when their caller has left. told is called with the body of each request
+// and what the server responds, whether anyone is still there to read it or not; if the server ends without a response, that is the error.
+func keepsConnections(server string, told func(request, response []byte)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), failAfter)
-		defer cancel()
-		on, err := http.NewRequestWithContext(ctx, r.Method, server+r.URL.RequestURI(), bytes.NewReader(body))
+		response, said, err := passOn(r, body, server)
 		if err != nil {
-			t.Error(err)
+			told(body, []byte(err.Error()))
+			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
 		}
-		on.Header = r.Header.Clone()
-		response, err := http.DefaultClient.Do(on)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer func() { _ = response.Body.Close() }()
-		said, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Error(err)
-		}
-		if bytes.Contains(body, []byte(`"wait_seconds"`)) {
-			select {
-			case waited <- string(said):
-			default:
-			}
-		}
+		told(body, said)
 		w.Header().Set("Content-Type", response.Header.Get("Content-Type"))
 		w.WriteHeader(response.StatusCode)
 		_, _ = w.Write(said)
 	})
+}
+
+// passOn sends a request to a server, and returns what that responds.
+func passOn(r *http.Request, body []byte, server string) (response *http.Response, said []byte, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), failAfter)
+	defer cancel()
+	on, err := http.NewRequestWithContext(ctx, r.Method, server+r.URL.RequestURI(), bytes.NewReader(body))
+	if err != nil {
+		return nil, nil, err
+	}
+	on.Header = r.Header.Clone()
+	if response, err = http.DefaultClient.Do(on); err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	said, err = io.ReadAll(response.Body)
+	return response, said, err
 }
 
 // sendJSON sends a request that succeeds.

@@ -143,14 +143,7 @@ func TestPlacementOfProcesses(t *testing.T) {
 	t.Parallel()
 	const slots, rooms = 4, 16
 	lasts := suite.AtDepth(4*time.Second, time.Minute)
-	seed := rand.Uint64()
-	if s := os.Getenv("PLACEMENT_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatalf("PLACEMENT_SEED: %v", err)
-		}
-	}
-	t.Logf("PLACEMENT_SEED=%d", seed)
+	seed := seedOf(t, "PLACEMENT_SEED")
 	random := rand.New(rand.NewPCG(seed, 0))
 
 	p := start(t, "--data", t.TempDir())

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -91,6 +92,21 @@ func freePort(t *testing.T) int {
 	}
 	t.Fatal("no free port")
 	return 0
+}
+
+// seedOf is the seed of a test's random choices: another one in each run, unless the environment names one to repeat a run. The test's output
+// says which.
+func seedOf(t *testing.T, variable string) uint64 {
+	t.Helper()
+	seed := rand.Uint64()
+	if s := os.Getenv(variable); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatalf("%s: %v", variable, err)
+		}
+	}
+	t.Logf("%s=%d", variable, seed)
+	return seed
 }
 
 // children are what this binary does when a test starts it as a process of its own, by the value of childVariable.

@@ -83,8 +83,15 @@ func EndedLease(o lock.Outcome) contracts.EndedLease {
 	}
 }
 
-// Lock is a lock as anyone may see it: without its token.
+// Lock is a lock as anyone may see it: without its token. Of a lease that ended before others of its lock, little is known once all have ended: what has a
+// time in the contract is then when it ended.
 func Lock(s lock.Status) contracts.Lock {
+	if s.AcquiredAt.IsZero() {
+		s.AcquiredAt = s.ReleasedAt
+	}
+	if s.ExpiresAt.IsZero() {
+		s.ExpiresAt = s.ReleasedAt
+	}
 	return contracts.Lock{
 		TenantID: s.Tenant, LockKey: s.Key, LeaseID: s.LeaseID, OwnerID: s.Owner,
 		State: contracts.State(s.Phase), AcquiredAt: Time(s.AcquiredAt), ExpiresAt: Time(s.ExpiresAt), ReleasedAt: Time(s.ReleasedAt),

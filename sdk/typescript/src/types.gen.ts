@@ -2164,14 +2164,21 @@ export interface components {
         readonly Lock: {
             readonly tenant_id: string;
             readonly lock_key: string;
+            /**
+             * Names the latest lease. It is empty once that has ended and is not known any more: another one ended later, or an administrator
+             *     ended the grants of a `rate`. Then `ttl_seconds` is 0, `owner_id` may be empty, and the times may all be when it ended.
+             */
             readonly lease_id: string;
             readonly owner_id: string;
             readonly state: components["schemas"]["State"];
             readonly acquired_at: components["schemas"]["Time"];
             readonly expires_at: components["schemas"]["Time"];
             readonly released_at?: components["schemas"]["Time"];
-            /** Of the latest acquire or renewal. With `rate`: the length of the window. */
-            readonly ttl_seconds: components["schemas"]["TTLSeconds"];
+            /**
+             * Format: int64
+             * Of the latest acquire or renewal; 0 if that is not known any more. With `rate`: the length of the window.
+             */
+            readonly ttl_seconds: number;
             readonly metadata: components["schemas"]["Metadata"];
             readonly force_release?: components["schemas"]["ForcedRelease"];
             /** Left out for `exclusive`. */

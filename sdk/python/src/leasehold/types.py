@@ -341,6 +341,8 @@ class _Lock(TypedDict):
     tenant_id: str
     lock_key: str
     lease_id: str
+    """Names the latest lease. It is empty once that has ended and is not known any more: another one ended later, or an administrator ended
+    the grants of a `rate`. Then `ttl_seconds` is 0, `owner_id` may be empty, and the times may all be when it ended."""
     owner_id: str
     state: Literal["ACTIVE", "RELEASED", "EXPIRED"]
     """A lease is ACTIVE while now < expires_at and it was not released."""
@@ -349,7 +351,7 @@ class _Lock(TypedDict):
     expires_at: str
     """ISO 8601, UTC, milliseconds."""
     ttl_seconds: int
-    """Of the latest acquire or renewal. With `rate`: the length of the window."""
+    """Of the latest acquire or renewal; 0 if that is not known any more. With `rate`: the length of the window."""
     metadata: dict[str, str]
     """Labels for people; keys of 1 to 64 bytes, values of up to 512."""
 
