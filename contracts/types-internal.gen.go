@@ -44,7 +44,7 @@ type ClustersSwept struct {
 	// Clusters Clusters that were looked at.
 	Clusters int `json:"clusters"`
 
-	// Damaged Of `errors`, documents that cannot be read; left out if none.
+	// Damaged Of `errors`, documents that cannot be read, which are passed by; left out if none.
 	Damaged int `json:"damaged,omitempty"`
 
 	// Errors Clusters and documents that could not be swept. The server's log names them; the next sweep tries again.

@@ -330,6 +330,7 @@ func alarms(t *testing.T) (all []object) {
 		{"LeaseholdRunsFail", "leasehold.runs.ended", "Sum", ">", object{"leasehold.kind": "analysis", "leasehold.outcome": "failed"}, 5, 3},
 		{"LeaseholdSweepStopped", "leasehold.sweeps", "Sum", "<", object{"leasehold.what": "analyses", "leasehold.outcome": "ok"}, 1, 6},
 		{"LeaseholdSweepLate", "leasehold.sweep.lag", "p90", ">", nil, 600, 1},
+		{"LeaseholdDocumentsUnreadable", "leasehold.documents.unreadable", "Sum", ">", nil, 0, 1},
 		{"LeaseholdMembersDie", "leasehold.placement.evictions", "Sum", ">", nil, 0, 1},
 	} {
 		i := slices.IndexFunc(known, func(k alert) bool { return k.Alert == a.alert })

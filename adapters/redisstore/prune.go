@@ -10,7 +10,7 @@ import (
 
 // Prune implements [docstore.Pruner]. It is two round trips for each hundred documents, one that finds them and one that removes
 // those that are still due, and one for each shard, which finds no more. What another program has put in the place of a document is left there:
-// the error names it, once, after all others were removed.
+// the error, a [docstore.Unreadable], names it, once, after all others were removed.
 func (s *Store) Prune(ctx context.Context, limit int) (removed int, err error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("%w: limit %d: 1 or more", docstore.ErrInvalid, limit)
@@ -19,38 +19,27 @@ func (s *Store) Prune(ctx context.Context, limit int) (removed int, err error) {
 		return 0, err
 	}
 	defer s.calls.End()
-	var damaged []string
+	var unreadable docstore.Unreadable
 	for _, of := range s.keys.shards {
 		for removed < limit {
 			_, due, err := s.members(ctx, of, of.ends, min(limit-removed, docstore.MaxWrites))
 			if err != nil {
-				return removed, errors.Join(err, of.notPruned(damaged))
+				return removed, errors.Join(err, unreadable.Err())
 			}
 			if len(due) == 0 {
 				break
 			}
-			n, some, err := s.remove(ctx, of, due)
-			damaged = append(damaged, some...)
+			n, damaged, err := s.remove(ctx, of, due)
+			for _, member := range damaged {
+				unreadable.Take(fmt.Errorf("%w: %s:doc:%s is to be removed and holds something else than Leasehold put there: it is left alone",
+					docstore.ErrDamaged, of.root, member))
+			}
 			if removed += n; err != nil {
-				return removed, errors.Join(err, of.notPruned(damaged))
+				return removed, errors.Join(err, unreadable.Err())
 			}
 		}
-		err = errors.Join(err, of.notPruned(damaged))
-		damaged = nil
 	}
-	return removed, err
-}
-
-// mostUnpruned bounds the keys that an error names.
-const mostUnpruned = 20
-
-// notPruned is the error of members of the ends in whose place there is no document.
-func (of *shard) notPruned(damaged []string) error {
-	if len(damaged) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: %d keys that are to be removed hold something else than Leasehold put there, and are left alone: %q", docstore.ErrDamaged, len(damaged),
-		damaged[:min(len(damaged), mostUnpruned)])
+	return removed, unreadable.Err()
 }
 
 // remove removes those documents of a shard that are due. due are members of its set of ends; damaged are those of them that were taken off

@@ -86,11 +86,19 @@ func (c *pruneCmd) Run(ctx context.Context, parent *storeCmd, s *streams) error 
 		return usage("this store removes ended locks by itself, by its time to live: docs/stores.md says how to set it up")
 	}
 	n, err := setup.Prune(ctx, p)
-	if err != nil {
-		return fmt.Errorf("removed %d documents, then: %w", n, err)
+	failed, passed := docstore.Failure(err)
+	if passed.Count > 0 {
+		fmt.Fprintf(s.err, "leasehold: %d documents that are to be removed cannot be read, and are left alone:\n%s\n", passed.Count, passed.Error())
+	}
+	if failed != nil {
+		return fmt.Errorf("removed %d documents, then: %w", n, failed)
 	}
 	if c.JSON {
-		return json.NewEncoder(s.out).Encode(map[string]int{"removed": n})
+		counts := map[string]int{"removed": n}
+		if passed.Count > 0 {
+			counts["damaged"] = passed.Count
+		}
+		return json.NewEncoder(s.out).Encode(counts)
 	}
 	_, err = fmt.Fprintf(s.out, "Removed %d documents %s.\n", n, where)
 	return err

@@ -45,11 +45,13 @@ func NewSweeper(a *analysis.Analyses, s analysis.Sweep, clusters *placement.Serv
 type swept struct {
 	analysis.Swept
 
-	Clusters placement.Swept
+	Clusters   placement.Swept
+	Unreadable []string `json:",omitempty"` // what is wrong with the first documents that cannot be read
 }
 
 // Invoke sweeps once, logs and returns the counts. It fails if a sweep came nowhere, or an analysis or a cluster failed, after doing the
-// rest, so that an alarm on failed invocations is raised. One whose time was over at work succeeds, with More: the next one goes on.
+// rest, so that an alarm on failed invocations is raised. One whose time was over at work succeeds, with More: the next one goes on. So does one
+// that went past documents which cannot be read: it says which, and counts them, and fails for nothing that no later one could do better.
 func (s *Sweeper) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	if err := scheduled(payload); err != nil {
 		return nil, err
@@ -63,7 +65,7 @@ func (s *Sweeper) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	if err := errors.Join(did.AnalysesErr, did.ClustersErr); err != nil {
 		return nil, err
 	}
-	return json.Marshal(swept{did.Analyses, did.Clusters})
+	return json.Marshal(swept{did.Analyses, did.Clusters, did.Unreadable.Texts()})
 }
 
 // scheduled rejects events that no schedule sends. To sweep by hand, send {"detail-type":"Scheduled Event"}.

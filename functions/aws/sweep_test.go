@@ -73,6 +73,31 @@ func TestSweep(t *testing.T) {
 			t.Error("a sweep without time succeeded")
 		}
 	})
+	// Documents that cannot be read: it succeeds and says which, and fails for what fails beside them.
+	synctest.Test(t, func(t *testing.T) {
+		store := docstore.NewMemory(nil)
+		for id, token := range map[string]docstore.Value{"bad": docstore.String("x"), "stale": docstore.Int(1)} {
+			_, err := store.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: id}, Set: docstore.Doc{
+				"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.FormatTime(time.Now().Add(-time.Minute)), "lockToken": token,
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		q := &queue{fails: errors.New("the queue is away")}
+		s, err := aws.NewSweeper(analysis.New(store, nil), analysis.Sweep{Queue: q}, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Invoke(t.Context(), file(t, "schedule.json")); err == nil || !strings.Contains(err.Error(), "the queue is away") || strings.Contains(err.Error(), "bad") {
+			t.Errorf("without a queue: %v", err)
+		}
+		q.fails = nil
+		got, err := s.Invoke(t.Context(), file(t, "schedule.json"))
+		if err != nil || !strings.Contains(string(got), `"Requeued":1,"Failed":0,"Skipped":0,"Errors":1,"Damaged":1`) || !strings.Contains(string(got), `"Unreadable":["analysis bad: `) {
+			t.Errorf("%s, %v", got, err)
+		}
+	})
 	// Clusters alone.
 	synctest.Test(t, func(t *testing.T) {
 		clusters := placement.New(docstore.NewMemory(nil), nil)

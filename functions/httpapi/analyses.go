@@ -199,7 +199,7 @@ func (a *api) listAnalyses(w http.ResponseWriter, r *http.Request, _ Caller) err
 			end.Unreadable = append(end.Unreadable, contracts.UnreadableAnalysis{AnalysisID: string(l.ID), Code: problemOf(l.Err).Code})
 			damaged = append(damaged, docstore.Damaged{Err: l.Err})
 		}
-		a.logUnreadable(r, "analyses", damaged)
+		a.passed(r, "analyses", damaged)
 		return readable, end, p.Cost, err
 	})
 }

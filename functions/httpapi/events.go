@@ -109,7 +109,7 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, _ Caller) error
 				return nil, nil, page.Cost{}, err
 			}
 			last, full = from.next(p), len(p.Events)+len(p.Damaged) == int(size)
-			a.logUnreadable(r, "events", p.Damaged)
+			a.passed(r, "events", p.Damaged)
 			if !from.news(p) {
 				return nil, nil, page.Cost{}, errNoNews
 			}

@@ -100,11 +100,12 @@ func writePage[T, B any](w http.ResponseWriter, name string, entries []T, rest a
 // mostLogged bounds the documents that one line of the log names.
 const mostLogged = 20
 
-// logUnreadable says in one line which documents of a page cannot be read, and what is wrong with the first of them.
-func (a *api) logUnreadable(r *http.Request, what string, damaged []docstore.Damaged) {
+// passed counts documents of a page that cannot be read, and says in one line of the log what is wrong with the first of them.
+func (a *api) passed(r *http.Request, what string, damaged []docstore.Damaged) {
 	if len(damaged) == 0 {
 		return
 	}
+	a.metrics.Unreadable(r.Context(), noteOf(r).operation(), len(damaged))
 	texts := make([]string, 0, mostLogged)
 	for _, d := range damaged[:min(len(damaged), mostLogged)] {
 		texts = append(texts, d.Err.Error())

@@ -42,7 +42,7 @@ type Metrics struct {
 	operations, replays, audited, takeovers          metric.Int64Counter
 	untracked, runsEnded, moves, storeWrites         metric.Int64Counter
 	deliveries, sweeps, swept, storeDocuments        metric.Int64Counter
-	evictions                                        metric.Int64Counter
+	evictions, unreadable                            metric.Int64Counter
 	sweepLag, missed                                 metric.Float64Histogram
 	active                                           metric.Int64UpDownCounter
 	held                                             *held
@@ -54,6 +54,8 @@ type Metrics struct {
 	ends      series[endKey, []metric.AddOption]
 	kinds     series[string, kindSeries]
 	outcomes  series[string, []metric.RecordOption]
+
+	unreadableIn series[string, []metric.AddOption] // by operation
 
 	mu      sync.Mutex
 	waiting map[string]func() int
@@ -81,7 +83,7 @@ func New(provider metric.MeterProvider, o *Options) (*Metrics, error) {
 	m.runsEnded, m.moves = b.counter(nameRunsEnded), b.counter(nameMoves)
 	m.deliveries, m.sweeps, m.swept, m.sweepLag = b.counter(nameDeliveries), b.counter(nameSweeps), b.counter(nameSwept), b.histogram(nameSweepLag)
 	m.evictions, m.missed = b.counter(nameEvictions), b.histogram(nameMissed)
-	m.storeDocuments = b.counter(nameStoreDocuments)
+	m.storeDocuments, m.unreadable = b.counter(nameStoreDocuments), b.counter(nameUnreadable)
 	m.active = b.upDown(nameActiveRequests)
 	m.held = newHeld(o.MaxLeases)
 	m.observeHeld(&b)
@@ -98,6 +100,9 @@ func New(provider metric.MeterProvider, o *Options) (*Metrics, error) {
 func (m *Metrics) beginAtZero() {
 	ctx := context.Background()
 	m.evictions.Add(ctx, 0)
+	for _, operation := range passing {
+		m.unreadable.Add(ctx, 0, set(attrOperation, operation))
+	}
 	for operation, outcome := range alarming {
 		m.operations.Add(ctx, 0, set(attrOperation, operation, attrOutcome, outcome))
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -511,6 +512,54 @@ func TestFirst(t *testing.T) {
 	got := s.collect()["leasehold.sweeps"]
 	if len(got) != 2 || value(map[string][]point{"": got}, "", "leasehold.outcome=failed") != 1 || value(map[string][]point{"": got}, "", "leasehold.outcome=ok") != 0 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestUnreadable: documents that lists and sweeps went past count for themselves, from the first one on, and such a sweep is one that got through.
+func TestUnreadable(t *testing.T) {
+	s := newServer(t, nil)
+	const name = "leasehold.documents.unreadable"
+	if got := s.collect()[name]; len(got) < 5 || got[0].value != 0 {
+		t.Errorf("before the first: %+v", got)
+	}
+	for _, kind := range []string{"locks", "runs"} {
+		for i := range 3 {
+			k := docstore.Key{Kind: kind, Tenant: "acme", ID: fmt.Sprint(i)}
+			if _, err := s.store.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"token": docstore.String("x"), "lockToken": docstore.String("x")}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if status, got := s.do("GET", "/tenants/acme/"+kind, ""); status != 200 {
+			t.Fatal(status, got)
+		}
+	}
+	var unreadable docstore.Unreadable
+	for range 30 {
+		unreadable.Take(docstore.ErrDamaged)
+	}
+	s.m.SweptAnalyses(t.Context(), analysis.Swept{Stale: 30, Errors: 30, Damaged: 30}, unreadable.Err())
+	s.m.SweptClusters(t.Context(), placement.Swept{Errors: 31, Damaged: 30}, errors.Join(docstore.ErrUnavailable, unreadable.Err()))
+	s.m.Pruned(t.Context(), unreadable.Err())
+	s.m.Pruned(t.Context(), docstore.ErrUnavailable)
+	all := s.collect()
+	for attrs, want := range map[string]float64{
+		"leasehold.operation=lock.list": 3, "leasehold.operation=run.list": 3, "leasehold.operation=sweep.analyses": 30, "leasehold.operation=sweep.clusters": 30,
+		"leasehold.operation=sweep.ended": 30,
+	} {
+		if got := value(all, name, attrs); got != want {
+			t.Errorf("%s: %v, want %v", attrs, got, want)
+		}
+	}
+	for attrs, want := range map[string]float64{
+		"leasehold.what=analyses leasehold.outcome=ok": 1, "leasehold.what=analyses leasehold.outcome=failed": 0,
+		"leasehold.what=clusters leasehold.outcome=ok": 0, "leasehold.what=clusters leasehold.outcome=failed": 1,
+	} {
+		if got := value(all, "leasehold.sweeps", strings.Fields(attrs)...); got != want {
+			t.Errorf("%s: %v, want %v", attrs, got, want)
+		}
+	}
+	if got := value(all, "leasehold.sweep.documents", "leasehold.outcome=error"); got != 1 {
+		t.Errorf("%v errors", got)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
@@ -66,7 +67,6 @@ func (m *Metrics) SweptAnalyses(ctx context.Context, s analysis.Swept, err error
 	m.count(ctx, m.swept, s.Failed, what, "failed")
 	m.count(ctx, m.swept, s.Skipped, what, "skipped")
 	m.count(ctx, m.swept, s.Errors-s.Damaged, what, "error")
-	m.count(ctx, m.swept, s.Damaged, what, "damaged")
 }
 
 // SweptClusters counts a sweep of clusters and what it did.
@@ -80,15 +80,37 @@ func (m *Metrics) SweptClusters(ctx context.Context, s placement.Swept, err erro
 	m.count(ctx, m.swept, s.Freed, what, "freed")
 	m.count(ctx, m.swept, s.Removed, what, "removed")
 	m.count(ctx, m.swept, s.Errors-s.Damaged, what, "error")
-	m.count(ctx, m.swept, s.Damaged, what, "damaged")
 }
 
-// sweep counts a sweep. One that fails makes the series of those that get through as well, whose rest is what an alert looks for.
+// sweep counts a sweep, and what it could not read. One that fails makes the series of those that get through as well, whose rest is what an alert
+// looks for.
 func (m *Metrics) sweep(ctx context.Context, what string, err error) {
 	through, failed := int64(1), 0
-	if err != nil {
+	failure, passed := docstore.Failure(err)
+	if failure != nil {
 		through, failed = 0, 1
 	}
 	m.sweeps.Add(ctx, through, m.of(what, "ok")...)
 	m.count(ctx, m.sweeps, failed, what, "failed")
+	m.Unreadable(ctx, sweepOf+what, passed.Count)
+}
+
+// sweepOf begins the operation that sweeps are in what counts documents that cannot be read.
+const sweepOf = "sweep."
+
+// Pruned counts what could not be read of the documents that were to be removed; err is that of a [docstore.Pruner].
+func (m *Metrics) Pruned(ctx context.Context, err error) {
+	if m != nil {
+		_, passed := docstore.Failure(err)
+		m.Unreadable(ctx, sweepOf+"ended", passed.Count)
+	}
+}
+
+// Unreadable counts documents that an operation passed by, because they cannot be read.
+func (m *Metrics) Unreadable(ctx context.Context, operation string, n int) {
+	if m != nil && n > 0 {
+		m.unreadable.Add(ctx, int64(n), m.unreadableIn.get(operation, func(o string) []metric.AddOption {
+			return []metric.AddOption{set(attrOperation, o)}
+		})...)
+	}
 }

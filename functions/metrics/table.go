@@ -105,6 +105,7 @@ const (
 	nameSweeps     = "leasehold.sweeps"
 	nameSwept      = "leasehold.sweep.documents"
 	nameSweepLag   = "leasehold.sweep.lag"
+	nameUnreadable = "leasehold.documents.unreadable"
 
 	nameMachineIDs = "leasehold.machine_ids"
 	nameAnalyses   = "leasehold.analyses"
@@ -243,14 +244,15 @@ var Table = []Instrument{
 	{
 		Name: nameSweeps, Group: groupSweep, Unit: "{sweep}", Kind: Counter, Attributes: []string{attrWhat, attrOutcome},
 		CloudWatch: []string{attrWhat, attrOutcome},
-		Help:       "Sweeps of `analyses` and of `clusters`, by their outcome: `ok`, or `failed` if it ended early or could not look at something.",
-		Question:   "Does the sweep run, and does it get through?",
+		Help: "Sweeps of `analyses` and of `clusters`, by their outcome: `ok`, also if documents could not be read and were passed by, or `failed` if it ended early or " +
+			"something else went wrong.",
+		Question: "Does the sweep run, and does it get through?",
 	},
 	{
 		Name: nameSwept, Group: groupSweep, Unit: "{document}", Kind: Counter, Attributes: []string{attrWhat, attrOutcome},
 		CloudWatch: []string{attrWhat, attrOutcome},
-		Help: "What sweeps found: of analyses `requeued`, `failed` (given up after too many takeovers), `skipped`, `error` and `damaged` (the document cannot be read); of clusters members that were `evicted`, " +
-			"activations that were `freed`, documents that were `removed`, `error` and `damaged`.",
+		Help: "What sweeps found: of analyses `requeued`, `failed` (given up after too many takeovers), `skipped` and `error`; of clusters members that were `evicted`, " +
+			"activations that were `freed`, documents that were `removed`, and `error`. What cannot be read counts as `leasehold.documents.unreadable` instead.",
 		Question: "How many workers and members die?",
 	},
 	{
@@ -258,6 +260,13 @@ var Table = []Instrument{
 		CloudWatch: []string{},
 		Help:       "How long the lock of an analysis had expired when a sweep found it.",
 		Question:   "How late is the work of workers that died begun again?",
+	},
+	{
+		Name: nameUnreadable, Group: groupSweep, Unit: "{document}", Kind: Counter, Attributes: []string{attrOperation},
+		CloudWatch: []string{},
+		Help: "Documents that cannot be read and were passed by, each time that a list or a sweep met them, by what met them: lists by their operation, `placement.events`, " +
+			"`sweep.analyses`, `sweep.clusters`, and `sweep.ended` for what is to be removed.",
+		Question: "Is something in the store damaged, and for whom?",
 	},
 	{
 		Name: nameMachineIDs, Group: groupSurvey, Unit: "{unit}", Kind: Gauge, Attributes: []string{attrSpace, attrState},
@@ -373,6 +382,11 @@ var alarming = map[string]string{
 	"run.finish":            "LEASE_LOST",
 	"run.refresh":           "LEASE_LOST",
 	"run.release":           "LEASE_LOST",
+}
+
+// passing are the operations that pass documents by which cannot be read.
+var passing = []string{
+	"activation.list", "analysis.list", "lock.list", "machine_ids.map", "machine_ids.occupancy", "placement.events", "run.list", "sweep.analyses", "sweep.clusters", "sweep.ended",
 }
 
 // Operations lists what requests are counted as.

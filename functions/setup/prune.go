@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/functions/metrics"
+	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
@@ -22,23 +25,25 @@ const (
 
 // Prune removes the documents whose end has passed, in small batches. It returns how many. An error means that some may be left.
 func Prune(ctx context.Context, store docstore.Pruner) (removed int, err error) {
-	for {
-		n, more, err := pruneOnce(ctx, store)
-		if removed += n; err != nil || !more {
-			return removed, err
-		}
-	}
+	return pruneUpTo(ctx, store, math.MaxInt)
 }
 
 // pruneSome is [Prune] for some thousand documents.
 func pruneSome(ctx context.Context, store docstore.Pruner) (removed int, err error) {
-	for removed < prunedBySweep {
+	return pruneUpTo(ctx, store, prunedBySweep)
+}
+
+func pruneUpTo(ctx context.Context, store docstore.Pruner, most int) (removed int, err error) {
+	var unreadable docstore.Unreadable
+	for removed < most {
 		n, more, err := pruneOnce(ctx, store)
-		if removed += n; err != nil || !more {
-			return removed, err
+		failed, passed := docstore.Failure(err)
+		unreadable.Add(passed) // keeps nothing behind it
+		if removed += n; failed != nil || !more {
+			return removed, errors.Join(failed, unreadable.Err())
 		}
 	}
-	return removed, nil
+	return removed, unreadable.Err()
 }
 
 func pruneOnce(ctx context.Context, store docstore.Pruner) (removed int, more bool, err error) {
@@ -50,7 +55,7 @@ func pruneOnce(ctx context.Context, store docstore.Pruner) (removed int, more bo
 
 // PruneLoop prunes a store every five minutes, more or less, until ctx ends. It returns at once for a store that removes documents by
 // itself (DynamoDB, Firestore). Several processes may do it for one store.
-func PruneLoop(ctx context.Context, store docstore.Store, log *slog.Logger) {
+func PruneLoop(ctx context.Context, store docstore.Store, log *slog.Logger, m *metrics.Metrics) {
 	p, ok := store.(docstore.Pruner)
 	if !ok {
 		return
@@ -66,10 +71,10 @@ func PruneLoop(ctx context.Context, store docstore.Store, log *slog.Logger) {
 		switch {
 		case ctx.Err() != nil || errors.Is(err, docstore.ErrClosed):
 			return
-		case err != nil:
-			log.WarnContext(ctx, "cannot remove ended locks; the next attempt follows in some minutes", "removed", n, "err", err)
-		case n > 0:
+		case n > 0 && err == nil:
 			log.InfoContext(ctx, "removed ended locks", "removed", n)
 		}
+		m.Pruned(ctx, err)
+		tasks.LogPrune(ctx, log, n, err)
 	}
 }

@@ -74,7 +74,7 @@ func TestPruneLoop(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			PruneLoop(ctx, store, slog.New(slog.NewTextHandler(&log, nil)))
+			PruneLoop(ctx, store, slog.New(slog.NewTextHandler(&log, nil)), nil)
 		}()
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
@@ -98,7 +98,7 @@ func TestPruneLoop(t *testing.T) {
 		}
 	})
 	t.Run("a store that does it itself", func(t *testing.T) {
-		PruneLoop(t.Context(), struct{ docstore.Store }{docstore.NewMemory(nil)}, slog.Default()) // returns
+		PruneLoop(t.Context(), struct{ docstore.Store }{docstore.NewMemory(nil)}, slog.Default(), nil) // returns
 	})
 	t.Run("a store that is closed", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -106,8 +106,53 @@ func TestPruneLoop(t *testing.T) {
 			if err := store.Close(); err != nil {
 				t.Fatal(err)
 			}
-			PruneLoop(t.Context(), store, slog.New(slog.DiscardHandler)) // returns
+			PruneLoop(t.Context(), store, slog.New(slog.DiscardHandler), nil) // returns
 		})
+	})
+}
+
+// passing is a store with documents in each batch that cannot be read.
+type passing struct{ *docstore.Memory }
+
+func (p passing) Prune(ctx context.Context, limit int) (int, error) {
+	var u docstore.Unreadable
+	for range 15 {
+		u.Take(docstore.ErrDamaged)
+	}
+	n, err := p.Memory.Prune(ctx, limit)
+	return n, errors.Join(err, u.Err())
+}
+
+// TestPrunePassesDamage: what cannot be read in a batch keeps no later batch from being removed, and is said once for all of them.
+func TestPrunePassesDamage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := docstore.NewMemory(nil)
+		fill(t, store, 1200, time.Minute)
+		time.Sleep(time.Hour)
+		n, err := Prune(t.Context(), passing{store})
+		if failed, u := docstore.Failure(err); n != 1200 || failed != nil || u.Count != 45 || len(u.Named) != docstore.MostNamed {
+			t.Errorf("removed %d: %v, %+v", n, failed, u)
+		}
+		fill(t, store, 5001, time.Minute)
+		time.Sleep(time.Hour)
+		n, err = pruneSome(t.Context(), passing{store})
+		if failed, u := docstore.Failure(err); n != 5000 || failed != nil || u.Count != 150 {
+			t.Errorf("removed %d: %v, %+v", n, failed, u)
+		}
+		var log bytes.Buffer
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			PruneLoop(ctx, passing{store}, slog.New(slog.NewTextHandler(&log, nil)), nil)
+		}()
+		time.Sleep(PruneEvery + PruneEvery/2)
+		synctest.Wait()
+		cancel()
+		<-ended
+		if left(t, store) != 0 || !strings.Contains(log.String(), "damaged=15") || strings.Contains(log.String(), "cannot remove") {
+			t.Errorf("%d are left; the log: %s", left(t, store), &log)
+		}
 	})
 }
 

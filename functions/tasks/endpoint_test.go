@@ -563,6 +563,7 @@ func TestSweepEndpoint(t *testing.T) {
 		"one damaged":            {[]docstore.Doc{damaged}, nil, 200, `{"damaged":1,"errors":1,"failed":0,"more":false,"requeued":0,"skipped":0,"stale":1,"unreadable":["analysis a: docstore: damaged document: analyses//a: field \"lockToken\" is not a whole number from 0 on"]}`},
 		"one damaged of several": {[]docstore.Doc{damaged, stale}, nil, 200, `{"damaged":1,"errors":1,"failed":0,"more":false,"requeued":1,"skipped":0,"stale":2,"unreadable":["analysis a: docstore: damaged document: analyses//a: field \"lockToken\" is not a whole number from 0 on"]}`},
 		"the queue is down":      {[]docstore.Doc{stale, stale}, refuses, 503, "UNAVAILABLE"},
+		"and one is damaged":     {[]docstore.Doc{damaged, stale}, refuses, 503, "UNAVAILABLE"},
 		"and one is given up":    {[]docstore.Doc{stale, given}, refuses, 200, `{"errors":1,"failed":1,"more":false,"requeued":0,"skipped":0,"stale":2}`},
 	} {
 		t.Run(name, func(t *testing.T) {

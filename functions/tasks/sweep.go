@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -95,29 +94,9 @@ func (d SweepEndpoint) sweep(w http.ResponseWriter, r *http.Request) error {
 			Clusters: c.Clusters, Evicted: c.Evicted, Freed: c.Freed, Removed: c.Removed, Errors: c.Errors, Damaged: c.Damaged, More: c.More,
 		}
 	}
-	response.Unreadable = unreadable(err, done.ClustersErr, done.PruneErr)
+	response.Unreadable = done.Unreadable.Texts()
 	return httpapi.Send(w, response)
 }
 
-// mostUnreadable bounds the documents that a response names.
-const mostUnreadable = 20
-
-// unreadable are the documents that errors name as damaged, in the order of the errors.
-func unreadable(errs ...error) (texts []string) {
-	for _, err := range errs {
-		if !errors.Is(err, docstore.ErrDamaged) {
-			continue
-		}
-		several, _ := err.(interface{ Unwrap() []error })
-		if several == nil || slices.Contains(several.Unwrap(), docstore.ErrDamaged) {
-			texts = append(texts, err.Error())
-		} else {
-			texts = append(texts, unreadable(several.Unwrap()...)...)
-		}
-	}
-	return texts[:min(len(texts), mostUnreadable)]
-}
-
-// partly reports whether a sweep with troubles is still one that was done: single analyses made them, and there were
-// others, or their documents are damaged, which another sweep would find again.
-func partly(s analysis.Swept) bool { return s.Errors > 0 && (s.Stale > s.Errors || s.Damaged > 0) }
+// partly reports whether a sweep with failures is still one that was done: single analyses failed, and there were others.
+func partly(s analysis.Swept) bool { return s.Errors > s.Damaged && s.Stale > s.Errors }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
@@ -27,17 +28,19 @@ type Sweeps struct {
 	Metrics *metrics.Metrics // counts what sweeps do; nil counts nothing
 }
 
-// Swept is what [Sweeps.Run] did. A kind of work that fails does not keep the others from theirs.
+// Swept is what [Sweeps.Run] did. A kind of work that fails does not keep the others from theirs. Documents that cannot be read are no failure.
 type Swept struct {
 	Analyses    analysis.Swept
-	AnalysesErr error // as of [analysis.Analyses.Sweep]
+	AnalysesErr error // what failed, as of [analysis.Analyses.Sweep]
 
 	Clusters    placement.Swept
-	ClustersErr error // as of [placement.Service.Sweep]
+	ClustersErr error // what failed, as of [placement.Service.Sweep]
 
 	Pruned    int
 	PruneErr  error
 	PruneMore bool // it was cut off
+
+	Unreadable docstore.Unreadable // documents that cannot be read, of all kinds of work
 }
 
 // leastRest is the part of a call's time that is worth another round.
@@ -74,6 +77,11 @@ func (s Sweeps) Run(ctx context.Context) Swept {
 	}
 	share(ctx, passes)
 	s.report(ctx, done)
+	for _, err := range []*error{&done.AnalysesErr, &done.ClustersErr, &done.PruneErr} {
+		failed, passed := docstore.Failure(*err)
+		*err = failed
+		done.Unreadable.Add(passed)
+	}
 	return done
 }
 
@@ -87,10 +95,35 @@ func (s Sweeps) report(ctx context.Context, done Swept) {
 		s.Metrics.SweptClusters(ctx, done.Clusters, done.ClustersErr)
 		LogClusters(ctx, s.Log, done.Clusters, done.ClustersErr)
 	}
-	if done.PruneErr != nil {
-		s.Log.LogAttrs(ctx, slog.LevelWarn, "cannot remove ended locks; the next sweep goes on",
-			slog.Int("removed", done.Pruned), slog.String("err", done.PruneErr.Error()))
+	if s.Prune != nil {
+		s.Metrics.Pruned(ctx, done.PruneErr)
+		LogPrune(ctx, s.Log, done.Pruned, done.PruneErr)
 	}
+}
+
+// LogPrune writes what went wrong when documents were removed.
+func LogPrune(ctx context.Context, log *slog.Logger, removed int, err error) {
+	failed, passed := docstore.Failure(err)
+	if failed != nil {
+		log.LogAttrs(ctx, slog.LevelWarn, "cannot remove ended locks; the next attempt goes on", slog.Int("removed", removed), slog.String("err", failed.Error()))
+	}
+	if passed.Count > 0 {
+		log.LogAttrs(ctx, slog.LevelWarn, "documents that are to be removed cannot be read: they are left alone",
+			slog.Int("damaged", passed.Count), slog.String("unreadable", passed.Error()))
+	}
+}
+
+// outcome is how a sweep is logged: one that failed as an error, one that went past documents which cannot be read as a warning.
+func outcome(line []slog.Attr, err error) (slog.Level, []slog.Attr) {
+	level := slog.LevelInfo
+	failed, passed := docstore.Failure(err)
+	if passed.Count > 0 {
+		level, line = slog.LevelWarn, append(line, slog.String("unreadable", passed.Error()))
+	}
+	if failed != nil {
+		level, line = slog.LevelError, append(line, slog.String("err", failed.Error()))
+	}
+	return level, line
 }
 
 // pass is a kind of work that keeps how far it came, so that it can be cut off and called again.
@@ -124,25 +157,19 @@ func share(ctx context.Context, passes []pass) {
 
 // logAnalyses writes what a sweep of analyses did.
 func logAnalyses(ctx context.Context, log *slog.Logger, s analysis.Swept, err error) {
-	level, line := slog.LevelInfo, []slog.Attr{
+	level, line := outcome([]slog.Attr{
 		slog.Int("stale", s.Stale), slog.Int("requeued", s.Requeued), slog.Int("failed", s.Failed), slog.Int("skipped", s.Skipped),
 		slog.Int("errors", s.Errors), slog.Int("damaged", s.Damaged), slog.Bool("more", s.More),
-	}
-	if err != nil {
-		level, line = slog.LevelError, append(line, slog.String("err", err.Error()))
-	}
+	}, err)
 	log.LogAttrs(ctx, level, "sweep", line...)
 }
 
 // LogClusters writes what a sweep of clusters did.
 func LogClusters(ctx context.Context, log *slog.Logger, s placement.Swept, err error) {
-	level, line := slog.LevelInfo, []slog.Attr{
+	level, line := outcome([]slog.Attr{
 		slog.Int("clusters", s.Clusters), slog.Int("evicted", s.Evicted), slog.Int("freed", s.Freed), slog.Int("removed", s.Removed),
 		slog.Int("retired", s.Retired),
 		slog.Int("errors", s.Errors), slog.Int("damaged", s.Damaged), slog.Bool("more", s.More),
-	}
-	if err != nil {
-		level, line = slog.LevelError, append(line, slog.String("err", err.Error()))
-	}
+	}, err)
 	log.LogAttrs(ctx, level, "sweep of clusters", line...)
 }

@@ -153,7 +153,44 @@ func TestSweepNamesDamage(t *testing.T) {
 		!strings.Contains(got.Unreadable[1], `a00: field "lockToken"`) {
 		t.Errorf("%s", w.Body)
 	}
-	if lines := strings.Count(b.log.String(), `"msg":"sweep"`); lines != 1 || !strings.Contains(b.log.String(), `"damaged":31`) {
+	if lines := strings.Count(b.log.String(), `"msg":"sweep"`); lines != 1 || !strings.Contains(b.log.String(), `"level":"WARN","msg":"sweep"`) ||
+		!strings.Contains(b.log.String(), `"damaged":31`) || !strings.Contains(b.log.String(), `and 11 more`) || strings.Contains(b.log.String(), `"err"`) {
 		t.Errorf("the log: %s", b.log)
+	}
+}
+
+// TestDamageHidesNoFailure: a sweep that went past more documents which cannot be read than it names has not failed, of whatever kind they are, and
+// says so if it has.
+func TestDamageHidesNoFailure(t *testing.T) {
+	b := newBench(t, nil)
+	for i := range 25 {
+		b.put(fmt.Sprintf("a%02d", i), docstore.Doc{
+			"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("1999-12-31T23:00:00.000Z"), "lockToken": docstore.String("x"),
+		})
+	}
+	b.put("z", docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("1999-12-31T23:00:00.000Z"), "lockToken": docstore.Int(3)})
+	k := docstore.Key{Kind: "placement_registry", ID: "no cluster"}
+	if _, err := b.store.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"at": docstore.Int(1)}}); err != nil {
+		t.Fatal(err)
+	}
+	var left docstore.Unreadable
+	left.Take(fmt.Errorf("%w: a key of another type", docstore.ErrDamaged))
+	full := errors.New("the queue is full")
+	var log strings.Builder
+	s := tasks.Sweeps{
+		Analyses: analysis.New(b.store, nil), Sweep: analysis.Sweep{Queue: &queueOf{err: full}}, Clusters: placement.New(b.store, nil),
+		Prune: func(context.Context) (int, error) { return 3, left.Err() }, Log: slog.New(slog.NewTextHandler(&log, nil)),
+	}
+	done := s.Run(t.Context())
+	if !errors.Is(done.AnalysesErr, full) || errors.Is(done.AnalysesErr, docstore.ErrDamaged) || done.ClustersErr != nil || done.PruneErr != nil ||
+		done.Unreadable.Count != 27 || done.Analyses.Damaged != 25 || done.Analyses.Errors != 26 {
+		t.Errorf("%+v", done)
+	}
+	if strings.Count(log.String(), "level=ERROR") != 1 || strings.Count(log.String(), "level=WARN") != 2 || !strings.Contains(log.String(), "the queue is full") {
+		t.Errorf("the log: %s", log.String())
+	}
+	s.Sweep.Queue = &queueOf{}
+	if done = s.Run(t.Context()); done.AnalysesErr != nil || done.ClustersErr != nil || done.Analyses.Requeued != 1 || done.Unreadable.Count != 27 {
+		t.Errorf("%+v", done)
 	}
 }

@@ -158,7 +158,7 @@ const (
 // Bounds of [Sweep]: a setting beyond them is a mistake.
 const (
 	maxRequeueEvery = 366 * 24 * time.Hour
-	maxTroubles     = 20 // that Sweep returns in words
+	maxTroubles     = 20 // failures that Sweep returns in words, beside what cannot be read
 	looksPerAct     = 10 // how many times Sweep.Most a sweep looks at: what needs no write costs a part of a page
 )
 
@@ -204,7 +204,8 @@ func (c Sweep) Validate() error {
 // it stopped is kept in the store. So analyses that no sweep can help keep none behind them from being found, however many they are.
 //
 // An error means that it ended early, or that single analyses failed (Swept.Errors); what Swept counts was done all the same. A
-// deadline that ends it after it did something is no error.
+// deadline that ends it after it did something is no error. Documents that cannot be read are no failure: they are passed by, and a
+// [docstore.Unreadable] says which, see [docstore.Failure].
 //
 // One read for the time and the place, one request of [docstore.Due] for each page, and for each stale analysis that was not queued a short
 // time ago one write, and another if it could not be queued. A sweep that stops before the end writes where, and the one that goes on from
@@ -222,11 +223,15 @@ func (a *Analyses) Sweep(ctx context.Context, c Sweep) (Swept, error) {
 	if c.Most == 0 {
 		c.Most = DefaultMostSwept
 	}
+	s := &sweep{Sweep: c, analyses: a, name: rand.Text()}
 	snap, err := a.store.Get(ctx, placeKey)
+	if s.lost = s.unreadable.Take(err); s.lost { // it begins with the first analysis
+		snap, err = a.store.Get(ctx, timeKey)
+	}
 	if err != nil {
 		return Swept{}, fmt.Errorf("sweep: %w", err)
 	}
-	s := &sweep{Sweep: c, analyses: a, name: rand.Text(), upTo: snap.At.Add(-c.Grace), began: placeOf(snap.Docs[0])}
+	s.upTo, s.began = snap.At.Add(-c.Grace), placeOf(snap.Docs[0])
 	s.at = s.began
 	err = s.pages(ctx)
 	if err != nil && ctx.Err() != nil {
@@ -239,7 +244,7 @@ func (a *Analyses) Sweep(ctx context.Context, c Sweep) (Swept, error) {
 	if err != nil {
 		err = fmt.Errorf("sweep: %w", err)
 	}
-	return s.done, errors.Join(err, s.keep(ctx), s.troubles)
+	return s.done, errors.Join(err, s.keep(ctx), s.troubles, s.unreadable.Err())
 }
 
 // sweep is a [Sweep] in progress.
@@ -253,7 +258,10 @@ type sweep struct {
 	looked   int
 	acted    int
 	done     Swept
-	troubles error
+	troubles error // the first of them
+
+	unreadable docstore.Unreadable
+	lost       bool // another program has put something in the place of the place: none can be kept
 }
 
 // sweepPlace is where a sweep stopped. The zero place is the beginning.
@@ -264,6 +272,9 @@ type sweepPlace struct {
 
 // placeKey is of one document for the store. It is also read where there is none: for the store's time.
 var placeKey = docstore.Key{Kind: "analysis_sweeps", ID: "next"}
+
+// timeKey is of a document that is never there: its read is of the store's time.
+var timeKey = docstore.Key{Kind: "analysis_sweeps", ID: "none"}
 
 const (
 	fAfter = "after"
@@ -282,7 +293,7 @@ func placeOf(d docstore.Doc) sweepPlace {
 
 // keep writes where the next sweep begins, also when the time of this one is over.
 func (s *sweep) keep(ctx context.Context) error {
-	if s.at == s.began {
+	if s.at == s.began || s.lost {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
@@ -355,12 +366,12 @@ func (s *sweep) page(ctx context.Context) (docstore.Page, error) {
 	return p, err
 }
 
-// trouble counts an analysis that failed.
+// trouble counts an analysis that failed, or whose document cannot be read.
 func (s *sweep) trouble(err error) {
-	if errors.Is(err, docstore.ErrDamaged) {
+	s.done.Errors++
+	if s.unreadable.Take(err) {
 		s.done.Damaged++
-	}
-	if s.done.Errors++; s.done.Errors <= maxTroubles {
+	} else if s.done.Errors-s.done.Damaged <= maxTroubles {
 		s.troubles = errors.Join(s.troubles, err)
 	}
 }

@@ -427,7 +427,7 @@ func TestSweepPassesDamage(t *testing.T) {
 	if want := (analysis.Swept{Stale: 6, Requeued: 2, Errors: 4, Damaged: 4}); done != want {
 		t.Errorf("got %+v, want %+v", done, want)
 	}
-	if !errors.Is(err, docstore.ErrDamaged) {
+	if failed, passed := docstore.Failure(err); failed != nil || passed.Count != 4 {
 		t.Errorf("the error is %v", err)
 	}
 	for _, id := range []analysis.ID{ids[0], ids[2], ids[3], tooLong} {
@@ -439,6 +439,43 @@ func TestSweepPassesDamage(t *testing.T) {
 		}
 	}
 	b.queued(q, once(ids[1], ids[4]))
+}
+
+// elsewhere is a store with something else in the place of a document.
+type elsewhere struct {
+	docstore.Store
+
+	key docstore.Key
+}
+
+func (s elsewhere) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapshot, error) {
+	if slices.Contains(keys, s.key) {
+		return docstore.Snapshot{}, fmt.Errorf("%w: %s", docstore.ErrDamaged, s.key)
+	}
+	return s.Store.Get(ctx, keys...)
+}
+
+func (s elsewhere) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	if slices.ContainsFunc(writes, func(w docstore.Write) bool { return w.Key == s.key }) {
+		return docstore.Result{}, fmt.Errorf("%w: %s", docstore.ErrDamaged, s.key)
+	}
+	return s.Store.Write(ctx, writes...)
+}
+
+// TestSweepWithoutItsPlace: what is in the place of where the next sweep begins is no document. Analyses are queued all the same.
+func TestSweepWithoutItsPlace(t *testing.T) {
+	b := begin(t)
+	ids := numbered(5)
+	b.stale(ids...)
+	q := &queue{}
+	store := elsewhere{b.store, docstore.Key{Kind: "analysis_sweeps", ID: "next"}}
+	for _, want := range []analysis.Swept{{Stale: 3, Requeued: 3, More: true}, {Stale: 5, Requeued: 2, Skipped: 3}} {
+		done, err := analysis.New(store, nil).Sweep(t.Context(), analysis.Sweep{Queue: q, Most: 3, PageSize: 2})
+		if failed, passed := docstore.Failure(err); done != want || failed != nil || passed.Count != 1 || !strings.Contains(err.Error(), "analysis_sweeps") {
+			t.Errorf("%+v, %v", done, err)
+		}
+	}
+	b.queued(q, once(ids...))
 }
 
 // TestSweepOfLocksFromElsewhere: a lock without a token, taken by code that knows the requirement's fields only.

@@ -158,7 +158,8 @@ type Result struct {
 // service does (time to live on DynamoDB and Firestore).
 type Pruner interface {
 	// Prune removes up to limit documents whose Keep has passed, of all kinds and tenants, each in a step that looks at the time
-	// again. It returns how many; fewer than limit means that no more were due. A limit below 1 is [ErrInvalid].
+	// again. It returns how many; fewer than limit means that no more were due. A limit below 1 is [ErrInvalid]. What cannot be read keeps
+	// nothing behind it, and the error names it, an [Unreadable].
 	Prune(ctx context.Context, limit int) (removed int, err error)
 }
 

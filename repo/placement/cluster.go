@@ -406,19 +406,19 @@ func (s *Service) Leave(ctx context.Context, c Cluster, i Incarnation) (MemberOu
 
 // Evict evicts the members whose leases have ended, all that there are in one epoch (30 at most in each). Anyone may call it, as often
 // as they like: it asks the store for the leases, and a heartbeat that comes first wins. It returns whom it evicted, as far as the store responded.
-// Members whose documents cannot be read are passed by: the error names them (a [docstore.ErrDamaged]), after the others were evicted.
+// Members whose documents cannot be read are passed by: the error is a [docstore.Unreadable] that names them, after the others were evicted.
 func (s *Service) Evict(ctx context.Context, c Cluster) (evicted []Incarnation, err error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
 	done, err := s.evictEnded(ctx, c, MaxMembers)
-	return done.evicted, errors.Join(err, done.damaged.err())
+	return done.evicted, errors.Join(err, done.damaged.Err())
 }
 
 // evicted is what became of a pass over the leases of a cluster.
 type evicted struct {
 	evicted []Incarnation
-	damaged troubles
+	damaged docstore.Unreadable
 
 	// next is how long it takes until the first lease of another member ends, 0 if there is none. A store that is not sure of the time can
 	// evict none of those that have just ended: then it is a second.
@@ -433,13 +433,13 @@ func (s *Service) evictEnded(ctx context.Context, c Cluster, enough int) (done e
 		if err != nil {
 			return done, fmt.Errorf("leases of %q: %w", c.Name, err)
 		}
-		done.damaged.addAll(p.Damaged)
+		done.damaged.AddPage(p)
 		var ended []string
 		for _, e := range p.Entries {
 			l, err := c.leaseOf(e.Key.ID, e.Doc)
 			switch {
 			case err != nil:
-				done.damaged.add(err)
+				done.damaged.Take(err)
 			case l.ExpiresAt.IsZero(): // it was ended
 			case l.held(p.At):
 				done.comes(l.ExpiresAt.Sub(p.At))
@@ -470,14 +470,16 @@ func (e *evicted) comes(in time.Duration) {
 }
 
 // evictEach is [Service.evict], by halves where one of the members has a document that cannot be read.
-func (s *Service) evictEach(ctx context.Context, c Cluster, names []string, damaged *troubles) (dead []Incarnation, err error) {
+func (s *Service) evictEach(ctx context.Context, c Cluster, names []string, damaged *docstore.Unreadable) (dead []Incarnation, err error) {
 	dead, err = s.evict(ctx, c, names)
 	switch {
 	case !errors.Is(err, docstore.ErrDamaged):
 		return dead, err
 	case len(names) == 1:
-		damaged.add(err)
-		return nil, nil
+		if damaged.Take(err) {
+			err = nil
+		}
+		return nil, err
 	}
 	for half := range slices.Chunk(names, (len(names)+1)/2) {
 		some, err := s.evictEach(ctx, c, half, damaged)

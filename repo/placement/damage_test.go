@@ -1,8 +1,10 @@
 package placement_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,7 +37,7 @@ func TestDamagedLeases(t *testing.T) {
 			w.clock.Advance(15 * time.Second)
 			w.wantSurvey(placement.Survey{Clusters: 1, Active: 36, Expired: 35, Damaged: n, Imbalance: 36. * 2 / 64})
 			swept, err := w.Sweep(t.Context(), 0)
-			if swept.Evicted != 35 || swept.Errors != n || swept.Damaged != n || !errors.Is(err, docstore.ErrDamaged) ||
+			if failed, passed := docstore.Failure(err); swept.Evicted != 35 || swept.Errors != n || swept.Damaged != n || failed != nil || passed.Count != n ||
 				strings.Count(err.Error(), `"expires_at"`) != min(n, 20) {
 				t.Fatalf("%+v, %v", swept, err)
 			}
@@ -58,6 +60,38 @@ func TestDamagedSeat(t *testing.T) {
 	dead, err := w.Evict(t.Context(), w.cluster)
 	if len(dead) != 2 || dead[0].Member != "ann" || dead[1].Member != "cat" || !errors.Is(err, docstore.ErrDamaged) || !strings.Contains(err.Error(), "bob") {
 		t.Errorf("%v, %v", dead, err)
+	}
+}
+
+// elsewhere is a store with something else in the place of a document.
+type elsewhere struct {
+	docstore.Store
+
+	key docstore.Key
+}
+
+func (s elsewhere) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapshot, error) {
+	if slices.Contains(keys, s.key) {
+		return docstore.Snapshot{}, fmt.Errorf("%w: %s", docstore.ErrDamaged, s.key)
+	}
+	return s.Store.Get(ctx, keys...)
+}
+
+// TestDamagedHead: what is in the place of a cluster's head, or of the mark where the next sweep begins, is no document. The members of the other
+// clusters are evicted, and the sweep has not failed.
+func TestDamagedHead(t *testing.T) {
+	for _, k := range []docstore.Key{{Kind: "placement_clusters", Tenant: "acme/a", ID: "head"}, {Kind: "placement_sweeps", ID: "next"}} {
+		t.Run(k.Kind, func(t *testing.T) {
+			w := newWorld(t)
+			w.join("ann")
+			named := docstore.Write{Key: docstore.Key{Kind: "placement_registry", ID: "acme/a"}, Set: docstore.Doc{"at": docstore.FormatTime(w.clock.Now())}}
+			must[docstore.Result](w)(w.store.Write(t.Context(), named))
+			w.clock.Advance(15 * time.Second)
+			swept, err := placement.New(elsewhere{w.store, k}, &placement.Options{Now: w.clock.Now}).Sweep(t.Context(), 0)
+			if failed, passed := docstore.Failure(err); swept.Evicted != 1 || failed != nil || passed.Count != 1 {
+				t.Errorf("%+v, %v", swept, err)
+			}
+		})
 	}
 }
 

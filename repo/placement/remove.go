@@ -105,7 +105,7 @@ func (s *Service) RemoveCluster(ctx context.Context, c RemoveCluster) (Removal, 
 // emptied evicts all members whose leases have ended. next is how long it takes until the first lease of another ends.
 func (s *Service) emptied(ctx context.Context, c Cluster) (v *sight, next time.Duration, err error) {
 	done, err := s.evictEnded(ctx, c, MaxMembers)
-	if err = errors.Join(err, done.damaged.err()); err != nil {
+	if err = errors.Join(err, done.damaged.Err()); err != nil {
 		return nil, 0, err
 	}
 	v, err = s.look(ctx, c, DefaultPartitions, nil)

@@ -3,7 +3,6 @@ package placement
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -325,8 +324,9 @@ func (s *Service) see(ctx context.Context, c subject, need Need) (*view, error) 
 		if l.held(at) {
 			return v, nil
 		}
-		if _, err := s.Evict(ctx, c.Cluster); err != nil && !errors.Is(err, docstore.ErrDamaged) { // the one that matters was read
-			return nil, err
+		_, err = s.Evict(ctx, c.Cluster)
+		if failed, _ := docstore.Failure(err); failed != nil { // of those that cannot be read none matters: this one was
+			return nil, failed
 		}
 		if t := s.Cached(c.Cluster); t != nil && t.Live(matters.Incarnation) {
 			return v, nil // a store that is not sure of the time: the lease has ended, and not for long enough

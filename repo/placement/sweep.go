@@ -47,7 +47,7 @@ type Swept struct {
 // Plus is the sum of two sweeps, the second of which went on where the first stopped.
 func (s Swept) Plus(t Swept) Swept {
 	return Swept{
-		Clusters: s.Clusters + t.Clusters, Evicted: s.Evicted + t.Evicted, Freed: s.Freed + t.Freed, Removed: s.Removed + t.Removed,
+		Clusters: s.Clusters + t.Clusters, Evicted: s.Evicted + t.Evicted, Freed: s.Freed + t.Freed, Removed: s.Removed + t.Removed, Retired: s.Retired + t.Retired,
 		Errors: s.Errors + t.Errors, Damaged: s.Damaged + t.Damaged, More: t.More,
 	}
 }
@@ -61,7 +61,8 @@ func (s Swept) Plus(t Swept) Swept {
 // number of sweeps may run at once, beside members at work. A cluster without members costs one read, any other one read and a list of its leases.
 //
 // An error says what could not be done; other clusters were swept, unless the store did not respond. A deadline that ends it after it did
-// something is no error: the next one goes on. Documents that cannot be read are passed by, and the first twenty are in the error.
+// something is no error: the next one goes on. Documents that cannot be read are no failure: they are passed by, and a [docstore.Unreadable] says
+// which, see [docstore.Failure].
 func (s *Service) Sweep(ctx context.Context, limit int) (Swept, error) {
 	if limit < 0 {
 		return Swept{}, field.Errorf("limit", "is %d: a number of documents, or 0 for %d", limit, DefaultSweepLimit)
@@ -92,42 +93,23 @@ func (s *Service) Sweep(ctx context.Context, limit int) (Swept, error) {
 		}
 	}
 	var unmarked error
-	if next != mark {
+	if next != mark && !w.lost {
 		unmarked = s.mark(ctx, next)
 	}
-	return w.done, errors.Join(w.troubles.err(), unmarked)
+	return w.done, errors.Join(errors.Join(w.troubles...), unmarked, w.unreadable.Err())
 }
 
-// mostTroubles bounds the errors that are returned in words.
+// mostTroubles bounds the failures that are returned in words, beside what cannot be read.
 const mostTroubles = 20
-
-// troubles are errors with single documents, which keep no other from its turn.
-type troubles struct {
-	n    int
-	errs []error // the first of them
-}
-
-func (t *troubles) add(err error) {
-	if t.n++; len(t.errs) < mostTroubles {
-		t.errs = append(t.errs, err)
-	}
-}
-
-func (t *troubles) addAll(damaged []docstore.Damaged) {
-	for _, d := range damaged {
-		t.add(d.Err)
-	}
-}
-
-// err is all of them together, nil for none.
-func (t *troubles) err() error { return errors.Join(t.errs...) }
 
 // trouble counts a cluster or a document that could not be looked at.
 func (w *sweeping) trouble(err error) {
-	if w.done.Errors++; errors.Is(err, docstore.ErrDamaged) {
+	w.done.Errors++
+	if w.unreadable.Take(err) {
 		w.done.Damaged++
+	} else if len(w.troubles) < mostTroubles {
+		w.troubles = append(w.troubles, err)
 	}
-	w.troubles.add(err)
 }
 
 // fatal reports whether other clusters would meet the same error.
@@ -247,11 +229,13 @@ func (s *Service) mark(ctx context.Context, after string) error {
 type sweeping struct {
 	*Service
 
-	left     int  // documents that may still be looked at
-	moved    bool // a page of a cluster was looked at
-	done     Swept
-	troubles troubles
-	at       time.Time // the store's time of the latest read
+	left       int  // documents that may still be looked at
+	moved      bool // a page of a cluster was looked at
+	lost       bool // another program has put something in the place of the mark: none can be kept
+	done       Swept
+	troubles   []error // the first failures
+	unreadable docstore.Unreadable
+	at         time.Time // the store's time of the latest read
 }
 
 // damaged counts the documents of a page that the store cannot read.
@@ -264,11 +248,13 @@ func (w *sweeping) damaged(p docstore.Page) {
 // clusters are the documents that name clusters, those first that the sweep before did not reach.
 func (w *sweeping) clusters(ctx context.Context) (entries []docstore.Entry, mark string, err error) {
 	snap, err := w.store.Get(ctx, markKey)
-	if err != nil {
+	if w.lost = w.unreadable.Take(err); !w.lost && err != nil {
 		return nil, "", fmt.Errorf("clusters: %w", err)
 	}
-	m, _ := snap.Docs[0][fAfter].(docstore.String) // what is damaged is as good as nothing
-	mark = string(m)
+	if !w.lost {
+		m, _ := snap.Docs[0][fAfter].(docstore.String) // what is damaged is as good as nothing
+		mark = string(m)
+	}
 	for q := (docstore.Query{Kind: registryKind, Limit: docstore.MaxLimit}); ; {
 		p, err := w.store.List(ctx, q)
 		if err != nil {
@@ -350,10 +336,11 @@ func (w *sweeping) cluster(ctx context.Context, e docstore.Entry) error {
 	if len(t.Members) > 0 {
 		done, err := w.evictEnded(ctx, c, MaxMembers)
 		w.done.Evicted += len(done.evicted)
-		w.done.Errors, w.done.Damaged = w.done.Errors+done.damaged.n, w.done.Damaged+done.damaged.n
-		for _, e := range done.damaged.errs {
-			w.troubles.add(fmt.Errorf("cluster %q: %w", c.space(), e))
+		w.done.Errors, w.done.Damaged = w.done.Errors+done.damaged.Count, w.done.Damaged+done.damaged.Count
+		for i, e := range done.damaged.Named {
+			done.damaged.Named[i] = fmt.Errorf("cluster %q: %w", c.space(), e)
 		}
+		w.unreadable.Add(done.damaged)
 		if err != nil {
 			return err
 		}

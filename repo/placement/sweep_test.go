@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -191,6 +192,23 @@ func TestSweepGoesOn(t *testing.T) {
 	}
 	if freed != 1800 {
 		t.Errorf("%d were freed in %d sweeps", freed, times)
+	}
+}
+
+// TestSweptPlus: the sum of two sweeps has each of their counts.
+func TestSweptPlus(t *testing.T) {
+	var one placement.Swept
+	v := reflect.ValueOf(&one).Elem()
+	for i := range v.NumField() {
+		if f := v.Field(i); f.CanInt() {
+			f.SetInt(int64(i + 1))
+		}
+	}
+	sum := reflect.ValueOf(one.Plus(one))
+	for i := range sum.NumField() {
+		if f := sum.Field(i); f.CanInt() && f.Int() != 2*int64(i+1) {
+			t.Errorf("%s is %d", sum.Type().Field(i).Name, f.Int())
+		}
 	}
 }
 
