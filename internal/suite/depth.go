@@ -34,7 +34,7 @@ func EveryStore(t *testing.T) {
 // processors. Programs leave much garbage and keep little: collecting it less often saves a tenth of the time.
 func init() { //nolint:gochecknoinits // before flags are parsed, so that the command line wins
 	testing.Init()
-	for name, value := range map[string]string{"rapid.checks": "40", "test.parallel": strconv.Itoa(8 * runtime.GOMAXPROCS(0))} {
+	for name, value := range map[string]string{"rapid.checks": "40", "test.parallel": strconv.Itoa(24 * runtime.GOMAXPROCS(0))} {
 		if err := flag.Set(name, value); err != nil {
 			panic(err)
 		}
