@@ -1,0 +1,763 @@
+//go:build unix
+
+package tests
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+)
+
+// TestWhatIsFreeIsObtainedOfProcesses (LS-ACQ-002): two processes of `leasehold serve` on one store, and programs of callers in all modes. One server is killed by
+// SIGKILL while a hundred requests wait for one lock through it, half of them behind a front end that keeps the connections of callers who left; the other is
+// stopped by SIGTERM. Then each caller who is still there is served. When all have gone, one who asks once gets what no one holds: each kind of
+// grant, a set of all its keys, a lock after a force-release. What was given up obtains nothing, and no two hold a lock at a time.
+// OBTAIN_SEED repeats the choices of a run.
+func TestWhatIsFreeIsObtainedOfProcesses(t *testing.T) {
+	t.Parallel()
+	first := seedOf(t, "OBTAIN_SEED")
+	for name, backend := range backends {
+		t.Run(name, func(t *testing.T) {
+			if name != "sqlite" {
+				suite.EveryStore(t)
+			}
+			t.Parallel()
+			for seed := range suite.AtDepth(uint64(1), 4) {
+				seed += first
+				t.Run(fmt.Sprint("OBTAIN_SEED=", seed), func(t *testing.T) {
+					t.Parallel()
+					env, args := backend(t)
+					c := &crowd{t: t, random: rand.New(rand.NewPCG(seed, 0)), one: name != "dynamodb", gaveUp: map[string]bool{}, obtained: map[string]bool{}}
+					for n := range c.servers {
+						c.servers[n] = c.serverAt(env, args)
+					}
+					c.play(t.Context(), c.program())
+				})
+			}
+		})
+	}
+}
+
+const (
+	shortTTL  = 1  // seconds, of those who say nothing more once they have a lock
+	longTTL   = 60 // seconds, of those who release it
+	shortGap  = 1  // seconds, of a lock delay
+	oneTenant = "acme"
+
+	// longest is how long the store may say that what the dead left keeps a lock closed: a place in line, or a lease and its delay, and how far clocks on
+	// DynamoDB may be apart.
+	longest = lock.MaxWaitSeconds*time.Second + lock.PlaceTime + 2*time.Second
+
+	// mostRefusals bounds how often one who is still there is refused once faults have stopped. The pauses between them make it a time that is
+	// far beyond that in which all leases and places of the dead end.
+	mostRefusals = 400
+)
+
+// manner is a way in which all who want one lock ask for it.
+type manner struct {
+	name  string
+	lines bool                     // they wait in line
+	hold  contracts.AcquireRequest // what the first ones have
+	ask   func(*rand.Rand) contracts.AcquireRequest
+}
+
+func always(r contracts.AcquireRequest) func(*rand.Rand) contracts.AcquireRequest {
+	return func(*rand.Rand) contracts.AcquireRequest { return r }
+}
+
+// manners are those of a lock whose line is that of limit permits, and in which one of so many readers is a writer. After a kill the first three are
+// soon free, however many waited: the others have their turns one after the other until their places have ended.
+func manners(limit int64, writers int) []manner {
+	plain, fair := contracts.AcquireRequest{}, contracts.AcquireRequest{Fair: true}
+	shared := contracts.AcquireRequest{Mode: contracts.LockModeShared}
+	permits := contracts.AcquireRequest{Mode: contracts.LockModePermits, Limit: limit}
+	rate := contracts.AcquireRequest{Mode: contracts.LockModeRate, Limit: 2, WindowSeconds: 1}
+	replace := contracts.AcquireRequest{Replace: true}
+	return []manner{
+		{"not in line", false, plain, always(plain)},
+		{"readers and writers", true, fair, func(r *rand.Rand) contracts.AcquireRequest {
+			if r.IntN(writers) == 0 {
+				return fair
+			}
+			return shared
+		}},
+		{"permits", true, permits, always(permits)},
+		{"in line", true, fair, always(fair)},
+		{"a rate", true, rate, always(rate)},
+		{"the latest", false, replace, always(replace)},
+		{"whatever", true, plain, func(r *rand.Rand) contracts.AcquireRequest {
+			all := []contracts.AcquireRequest{plain, fair, shared, permits, replace}
+			return all[r.IntN(len(all))]
+		}},
+	}
+}
+
+// fate is what becomes of a caller.
+type fate int
+
+const (
+	dies    fate = iota // with the server that it waits at
+	leaves              // before it is served; the server sees that
+	left                // the same behind the front end: the server sees nothing
+	givesUp             // behind the front end, and says so
+	stays               // until it is served
+)
+
+// asker is a caller that waits for a lock.
+type asker struct {
+	key     string
+	request contracts.AcquireRequest
+	fate    fate
+	server  int  // that it asks first
+	behind  bool // the front end of that server
+	forgets bool // says nothing more once it is served
+}
+
+// contested is a lock that some hold, and more wait for.
+type contested struct {
+	key, manner string
+	holders     []asker // they forget it, or release it, when a server was killed
+	askers      []asker
+	first       contracts.AcquireRequest // of one who asks once all have gone, in the lock's mode
+}
+
+// String says for the reports of failures what the lock has been through.
+func (l contested) String() string {
+	var fates [stays + 1]int
+	for _, a := range l.askers {
+		fates[a.fate]++
+	}
+	return fmt.Sprintf("%s (%s: %d died with their server, %d left, %d left behind the front end, %d gave up there, %d stayed)",
+		l.key, l.manner, fates[dies], fates[leaves], fates[left], fates[givesUp], fates[stays])
+}
+
+// program draws what happens to some locks. A hundred callers wait for the first one at the server that is killed.
+func (c *crowd) program() []contested {
+	var all []contested
+	minor := suite.AtDepth(7, 12)
+	for n := range 1 + minor {
+		dying, others, limit, writers := suite.AtDepth(1+c.random.IntN(2), 3), 2, int64(1+c.random.IntN(3)), 3
+		if n == 0 {
+			dying, others, limit, writers = 100, suite.AtDepth(0, 4*c.random.IntN(2)), 50, suite.AtDepth(100, 3)
+		}
+		ways := manners(limit, writers)
+		if n == 0 {
+			ways = ways[:suite.AtDepth(3, len(ways))]
+		}
+		if n >= firstOfSet { // a set that is refused writes nothing, so that the dead have no turns: it waits until their last place has ended
+			ways = suite.AtDepth(slices.DeleteFunc(ways, func(m manner) bool { return m.lines }), ways)
+		}
+		m := ways[c.random.IntN(len(ways))]
+		l := contested{key: fmt.Sprint("k", n), manner: m.name, first: m.ask(c.random)}
+		forgotten := c.random.IntN(2) == 0
+		for range max(1, m.hold.Limit) {
+			h := asker{key: l.key, request: c.named(m.hold, longTTL*60), server: 1, forgets: forgotten}
+			l.holders = append(l.holders, h)
+		}
+		add := func(times int, f fate, server int) {
+			for range times {
+				a := asker{key: l.key, request: m.ask(c.random), fate: f, server: server}
+				a.behind = f == left || f == givesUp || f != leaves && c.random.IntN(2) == 0
+				a.forgets = f != stays || c.random.IntN(3) == 0
+				ttl := int64(longTTL)
+				if a.forgets {
+					ttl = shortTTL
+				}
+				a.request.WaitSeconds = lock.MaxWaitSeconds
+				a.request = c.named(a.request, ttl)
+				l.askers = append(l.askers, a)
+			}
+		}
+		add(dying, dies, 0)
+		add(1+c.random.IntN(2), leaves, 1)
+		add(1, left, 1)
+		add(1+c.random.IntN(3), givesUp, 1)
+		if n%2 == 0 {
+			add(others, stays, c.random.IntN(2))
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// named is the request of a new owner.
+func (c *crowd) named(r contracts.AcquireRequest, ttl int64) contracts.AcquireRequest {
+	c.owners++
+	r.OwnerID, r.RequestID = fmt.Sprint("owner ", c.owners), "first"
+	if r.Mode != contracts.LockModeRate {
+		r.TTLSeconds = ttl
+		if c.random.IntN(4) == 0 {
+			r.LockDelaySeconds = shortGap
+		}
+	}
+	return r
+}
+
+// crowd are the callers of two servers.
+type crowd struct {
+	t       *testing.T
+	random  *rand.Rand // of the test's own goroutine
+	one     bool       // the store has one clock, to the millisecond
+	servers [2]*serverAt
+	owners  int
+	calm    atomic.Bool // no more faults
+	turn    atomic.Int64
+
+	mu               sync.Mutex
+	grants           []*grantSeen
+	gaveUp, obtained map[string]bool // owners behind a front end: told that it is given up, and granted a lock
+}
+
+// serverAt is a server that is ended and started again where it was.
+type serverAt struct {
+	env, args       []string
+	url, metrics    string
+	process         *process
+	front           *httptest.Server
+	direct, through *client.Locks // each request is sent once
+	commands        *client.Locks
+	sent, answered  atomic.Int64
+}
+
+func (c *crowd) serverAt(env, args []string) *serverAt {
+	c.t.Helper()
+	address, metrics := fmt.Sprintf("127.0.0.1:%d", freePort(c.t)), fmt.Sprintf("127.0.0.1:%d", freePort(c.t))
+	s := &serverAt{
+		env: env, url: "http://" + address, metrics: "http://" + metrics + "/metrics",
+		args: append([]string{"serve", "--listen", address, "--metrics-listen", metrics, "--request-timeout", failAfter.String()}, args...),
+	}
+	s.front = httptest.NewServer(keepsConnections(s.url, c.told))
+	hc := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
+	locks := func(url string, tries int) *client.Locks {
+		cl, err := client.New(url, &client.Options{HTTP: hc, Tries: tries})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		return cl.Locks()
+	}
+	s.direct, s.through, s.commands = locks(s.url, 1), locks(s.front.URL, 1), locks(s.url, 0)
+	s.start(c.t)
+	return s
+}
+
+func (s *serverAt) start(t *testing.T) {
+	t.Helper()
+	s.process = launch(t, s.env, s.args...)
+}
+
+// stop ends the server as its host does, and waits until it is gone.
+func (s *serverAt) stop(t *testing.T) {
+	t.Helper()
+	if err := s.process.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-s.process.ended; err != nil {
+		t.Errorf("a server that was stopped ended with %v\n%s", err, s.process.stderr.Bytes())
+	}
+}
+
+var requestsWaiting = regexp.MustCompile(`(?m)^leasehold_requests_waiting{[^}]*leasehold_what="locks"[^}]*} (\d+)$`)
+
+// settled waits until that many requests at least were sent to the server, and each of them waits there or was answered.
+func (s *serverAt) settled(ctx context.Context, t *testing.T, least int64) (waiting int64) {
+	t.Helper()
+	for ctx.Err() == nil {
+		answered, sent := s.answered.Load(), s.sent.Load()
+		waiting = 0
+		if m := requestsWaiting.FindStringSubmatch(page(t, s.metrics)); m != nil {
+			waiting, _ = strconv.ParseInt(m[1], 10, 64)
+		}
+		if sent >= least && answered+waiting >= sent {
+			return waiting
+		}
+		pauseFor(ctx, 20*time.Millisecond)
+	}
+	t.Fatalf("of %d requests %d were sent, %d were answered, and %d wait", least, s.sent.Load(), s.answered.Load(), waiting)
+	return 0
+}
+
+// told is what a front end saw.
+func (c *crowd) told(request, response []byte) {
+	var r contracts.AcquireRequest
+	var l contracts.Lease
+	if json.Unmarshal(request, &r) != nil || r.WaitSeconds == 0 || json.Unmarshal(response, &l) != nil || l.FencingToken == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.obtained[r.OwnerID] = true
+}
+
+// play carries out a program.
+func (c *crowd) play(test context.Context, program []contested) {
+	t := c.t
+	ctx, end := context.WithTimeout(test, failAfter)
+	leaving, leave := context.WithCancel(ctx)
+	var gone, staying sync.WaitGroup
+	defer func() { // with the servers, so that no connection is kept
+		end()
+		for _, s := range c.servers {
+			_ = s.process.cmd.Process.Kill()
+			s.front.Close()
+		}
+		gone.Wait()
+		staying.Wait()
+	}()
+	killed, alive := c.servers[0], c.servers[1]
+	begun := time.Now()
+	log := func(s string) { t.Log(time.Since(begun), s) }
+
+	held := map[string][]*grantSeen{}
+	for _, l := range program {
+		for _, h := range l.holders {
+			lease, err := alive.commands.Acquire(ctx, oneTenant, h.key, h.request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held[l.key] = append(held[l.key], c.granted(h, lease))
+		}
+	}
+	dying, leavers := &gone, &sync.WaitGroup{}
+	var asked [2]int64
+	for _, l := range program {
+		for _, a := range l.askers {
+			asked[a.server]++
+			switch a.fate {
+			case dies:
+				dying.Go(func() { c.waits(ctx, a) })
+			case stays:
+				staying.Go(func() { c.isServed(ctx, a) })
+			default:
+				leavers.Go(func() {
+					c.waits(leaving, a)
+					if a.fate == givesUp {
+						c.saysSo(ctx, a)
+					}
+				})
+			}
+		}
+	}
+	waiting := []int64{killed.settled(ctx, t, asked[0]), alive.settled(ctx, t, asked[1])}
+	log("settled")
+	leave()
+	leavers.Wait()
+
+	killed.process.kill(t)
+	dying.Wait()
+	for _, l := range program {
+		for n, h := range l.holders {
+			c.ends(ctx, h, held[l.key][n])
+		}
+	}
+	killed.start(t)
+	if c.random.IntN(2) == 0 {
+		alive.stop(t)
+		alive.start(t)
+	}
+	c.calm.Store(true)
+	log("calm")
+	staying.Wait()
+	t.Logf("%v waited; all who stayed were served", waiting)
+
+	log("served")
+	// Every process of before ends, so that nothing is under way any more.
+	for _, s := range c.servers {
+		s.stop(t)
+		s.front.Close()
+	}
+	for owner := range c.gaveUp {
+		if c.obtained[owner] {
+			t.Errorf("%s was told that its request is given up, and afterwards that obtained the lock", owner)
+		}
+	}
+	for _, s := range c.servers {
+		s.start(t)
+	}
+	log("again")
+	c.overlaps()
+	c.obtainsAll(ctx, program)
+	log("obtained")
+}
+
+// locks are those of the server or of its front end, for a request that is sent once.
+func (s *serverAt) locks(a asker) *client.Locks {
+	if a.behind {
+		return s.through
+	}
+	return s.direct
+}
+
+// acquire sends the request of a caller once.
+func (c *crowd) acquire(ctx context.Context, a asker) (client.Lease, error) {
+	s := c.servers[a.server]
+	s.sent.Add(1)
+	defer s.answered.Add(1)
+	return s.locks(a).Acquire(ctx, oneTenant, a.key, a.request)
+}
+
+// waits lets a caller ask, once. If it obtains the lock it says nothing more.
+func (c *crowd) waits(ctx context.Context, a asker) {
+	if lease, err := c.acquire(ctx, a); err == nil {
+		c.granted(a, lease)
+	}
+}
+
+// saysSo gives up a request whose caller has left.
+func (c *crowd) saysSo(ctx context.Context, a asker) {
+	a.request.WaitSeconds = 0
+	lease, err := c.servers[a.server].through.Acquire(ctx, oneTenant, a.key, a.request)
+	switch e := rejection(err); {
+	case err == nil:
+		c.granted(a, lease)
+	case e == nil:
+		c.t.Errorf("%s gives up: %v", a.request.OwnerID, err)
+	case e.Code != contracts.CodeRequestIDReused && e.Code != contracts.CodeLeaseExpired: // those have had the lock before
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.gaveUp[a.request.OwnerID] = true
+	}
+}
+
+// rejection is what the service says, nil if it could not be asked.
+func rejection(err error) *contracts.Error {
+	if e, ok := errors.AsType[*contracts.Error](err); ok && e.Status < http.StatusInternalServerError {
+		return e
+	}
+	return nil
+}
+
+// isServed lets a caller ask until it has the lock, of one server or the other.
+func (c *crowd) isServed(ctx context.Context, a asker) {
+	refusals, used := 0, 0
+	for {
+		lease, err := c.acquire(ctx, a)
+		e := rejection(err)
+		switch {
+		case err == nil:
+			g := c.granted(a, lease)
+			if !a.forgets && a.request.Mode != contracts.LockModeRate {
+				c.release(ctx, a, g)
+			}
+			return
+		case ctx.Err() != nil || refusals == mostRefusals:
+			c.t.Errorf("%s is not served; it was refused %d times after the faults, at last with %v", a.request.OwnerID, refusals, err)
+			return
+		case e == nil:
+			a.server = 1 - a.server
+			pauseFor(ctx, 50*time.Millisecond)
+		case e.Code == contracts.CodeRequestIDReused || e.Code == contracts.CodeLeaseExpired:
+			used++
+			a.request.RequestID = fmt.Sprint("again ", used)
+		default:
+			if c.calm.Load() {
+				refusals++
+			}
+			pauseFor(ctx, max(200*time.Millisecond, min(e.RetryAfter, time.Second)))
+		}
+	}
+}
+
+// ends ends the lease of one who holds a lock from the beginning.
+func (c *crowd) ends(ctx context.Context, h asker, g *grantSeen) {
+	if h.request.Mode == contracts.LockModeRate {
+		return
+	}
+	if !h.forgets {
+		c.release(ctx, h, g)
+		return
+	}
+	lease, err := c.servers[1].commands.Renew(ctx, oneTenant, h.key, contracts.RenewRequest{
+		OwnerID: h.request.OwnerID, FencingToken: g.token, TTLSeconds: shortTTL,
+	})
+	if err == nil {
+		g.ends(storeTime(c.t, lease.ExpiresAt), time.Now().Add(lease.Remaining()))
+	} else if !g.replace {
+		c.t.Errorf("%s renews: %v", h.request.OwnerID, err)
+	}
+}
+
+// release releases a lease.
+func (c *crowd) release(ctx context.Context, a asker, g *grantSeen) {
+	before := time.Now()
+	r := contracts.ReleaseRequest{RequestID: "release", OwnerID: a.request.OwnerID, FencingToken: g.token}
+	for {
+		ended, err := c.servers[a.server].commands.Release(ctx, oneTenant, a.key, r)
+		e := rejection(err)
+		switch {
+		case err == nil:
+			g.ends(storeTime(c.t, ended.ReleasedAt), before)
+			return
+		case e == nil && ctx.Err() == nil:
+			a.server = 1 - a.server
+			continue
+		case e == nil || !g.replace && e.Code != contracts.CodeLeaseExpired:
+			c.t.Errorf("%s releases: %v", a.request.OwnerID, err)
+		}
+		return
+	}
+}
+
+// grantSeen is a lease as its holder knew it.
+type grantSeen struct {
+	key, owner string
+	mode       contracts.LockMode
+	permit     int64
+	token      int64
+	replace    bool
+
+	byStore, here span // by the store's times, and by the clock of this process
+}
+
+type span struct{ from, to time.Time }
+
+func (s span) overlaps(o span) bool { return s.from.Before(o.to) && o.from.Before(s.to) }
+
+// ends makes the lease end earlier than it was to.
+func (g *grantSeen) ends(byStore, here time.Time) {
+	g.byStore.to = byStore
+	if here.Before(g.here.to) {
+		g.here.to = here
+	}
+}
+
+func storeTime(t *testing.T, s string) time.Time {
+	at, err := time.Parse(contracts.TimeFormat, s)
+	if err != nil {
+		t.Error(err)
+	}
+	return at
+}
+
+// granted notes a lease.
+func (c *crowd) granted(a asker, l client.Lease) *grantSeen {
+	now := time.Now()
+	g := &grantSeen{
+		key: a.key, owner: a.request.OwnerID, mode: a.request.Mode, permit: l.Permit, token: l.FencingToken, replace: a.request.Replace,
+		byStore: span{storeTime(c.t, l.AcquiredAt), storeTime(c.t, l.ExpiresAt)}, here: span{now, now.Add(l.Remaining())},
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.grants = append(c.grants, g)
+	return g
+}
+
+// overlaps makes sure that no two held a lock at a time who may not, and that each had a token of its own.
+func (c *crowd) overlaps() {
+	slices.SortFunc(c.grants, func(a, b *grantSeen) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.token, b.token)) })
+	for n, a := range c.grants {
+		for _, b := range c.grants[n+1:] {
+			switch {
+			case a.key != b.key:
+			case a.token == b.token && a.owner != b.owner:
+				c.t.Errorf("%s: %s and %s have token %d", a.key, a.owner, b.owner, a.token)
+			case !a.excludes(b):
+			case a.here.overlaps(b.here), c.one && a.byStore.overlaps(b.byStore):
+				c.t.Errorf("%s is held twice:\n%+v\n%+v", a.key, a, b)
+			}
+		}
+	}
+}
+
+// excludes reports whether two leases of a lock must not last at the same time.
+func (g *grantSeen) excludes(o *grantSeen) bool {
+	switch {
+	case g.mode == contracts.LockModeRate, o.mode == contracts.LockModeRate:
+		return g.mode != o.mode
+	case g.mode == contracts.LockModePermits && o.mode == contracts.LockModePermits:
+		return g.permit == o.permit
+	case g.mode == contracts.LockModeShared && o.mode == contracts.LockModeShared:
+		return false
+	}
+	return !g.replace || !o.replace
+}
+
+// Kinds of grants that one who asks once gets.
+var askedOnce = []contracts.AcquireRequest{
+	{TTLSeconds: longTTL},
+	{TTLSeconds: longTTL, Mode: contracts.LockModeShared},
+	{TTLSeconds: longTTL, Mode: contracts.LockModePermits, Limit: 1},
+	{TTLSeconds: longTTL, Mode: contracts.LockModePermits, Limit: lock.MaxPermits},
+	{TTLSeconds: longTTL, Fair: true},
+	{TTLSeconds: longTTL, Replace: true},
+	{TTLSeconds: longTTL, LockDelaySeconds: lock.MaxLockDelaySeconds},
+	{Mode: contracts.LockModeRate, Limit: 1, WindowSeconds: lock.MaxWindowSeconds},
+}
+
+// The locks of a program, by what is asked of them once no one is left.
+const (
+	firstForced = 3 // the locks before are acquired
+	firstOfSet  = 5
+)
+
+// obtainsAll asks for all locks once no one is left: for some in each kind, for some after force, for the others together.
+func (c *crowd) obtainsAll(ctx context.Context, program []contested) {
+	var all sync.WaitGroup
+	for n, l := range program[:firstOfSet] {
+		kinds := slices.Clone(askedOnce)
+		c.random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+		if l.first.Mode != contracts.LockModeRate {
+			l.first.TTLSeconds = longTTL
+		}
+		if n == 0 {
+			kinds = append([]contracts.AcquireRequest{l.first}, kinds...)
+		}
+		all.Go(func() {
+			if n >= firstForced && !c.opens(ctx, l) {
+				return
+			}
+			for i, r := range kinds {
+				r.OwnerID, r.RequestID = "one who asks once", fmt.Sprint("once ", i)
+				if !c.obtains(ctx, r, []contested{l}, func(locks *client.Locks) error {
+					lease, err := locks.Acquire(ctx, oneTenant, l.key, r)
+					return cmp.Or(err, c.newest(l.key, lease.FencingToken))
+				}) || !c.opens(ctx, l) {
+					return
+				}
+			}
+		})
+	}
+	set := contracts.LockSetAcquireRequest{RequestID: "once", OwnerID: "one who asks once", TTLSeconds: longTTL}
+	for _, l := range program[firstOfSet:] {
+		set.LockKeys = append(set.LockKeys, l.key)
+	}
+	all.Go(func() {
+		c.obtains(ctx, set, program[firstOfSet:], func(locks *client.Locks) error {
+			got, err := locks.AcquireSet(ctx, oneTenant, set)
+			for _, l := range got.Leases {
+				err = cmp.Or(err, c.newest(l.LockKey, l.FencingToken))
+			}
+			return err
+		})
+	})
+	all.Wait()
+}
+
+// newest makes sure that the token of a lease is higher than all before it.
+func (c *crowd) newest(key string, token int64) error {
+	if token == 0 {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, g := range c.grants {
+		if g.key == key && g.token >= token {
+			return fmt.Errorf("token %d after %d", token, g.token)
+		}
+	}
+	c.grants = append(c.grants, &grantSeen{key: key, token: token})
+	return nil
+}
+
+// commands are the locks of one server or the other.
+func (c *crowd) commands() *client.Locks { return c.servers[c.turn.Add(1)%2].commands }
+
+// obtains asks for locks until they are granted. If no one holds them, that is at once; otherwise the refusal, or the locks themselves, say when to ask
+// again.
+func (c *crowd) obtains(ctx context.Context, what any, of []contested, ask func(*client.Locks) error) bool {
+	most := 10
+	for _, l := range of {
+		most += len(l.askers) // one after the other has its turn
+	}
+	for refusals := 0; ; refusals++ {
+		var busy []contracts.Lock
+		for _, l := range of {
+			if seen, free := c.looks(ctx, l); !free {
+				busy = append(busy, seen)
+			}
+		}
+		err := ask(c.commands())
+		if err == nil {
+			return true
+		}
+		e := rejection(err)
+		if e == nil || len(busy) == 0 || refusals == most {
+			c.t.Errorf("%+v of %v gets, after %d refusals, %v; those that were not free: %+v", what, of, refusals, err, busy)
+			return false
+		}
+		wait := e.RetryAfter
+		if wait == 0 { // in another mode: the lock says it, as the refusal has left it
+			wait = c.soonest(ctx, of)
+		}
+		if wait > longest {
+			c.t.Errorf("%+v of %v is to wait for %v: %v; those that were not free: %+v", what, of, wait, err, busy)
+			return false
+		}
+		pauseFor(ctx, max(wait, time.Millisecond))
+	}
+}
+
+// looks reads a lock, and reports whether it is free.
+func (c *crowd) looks(ctx context.Context, l contested) (contracts.Lock, bool) {
+	seen, err := c.commands().Get(ctx, oneTenant, l.key)
+	if errors.Is(err, contracts.CodeNotFound) {
+		return seen, true
+	}
+	if err != nil {
+		c.t.Errorf("%v: %v", l, err)
+	}
+	return seen, err == nil && seen.State != contracts.StateActive && len(seen.Holders) == 0 && len(seen.Waiting) == 0 && seen.FreeAt == ""
+}
+
+// soonest is how long it takes until one of what keeps locks closed ends.
+func (c *crowd) soonest(ctx context.Context, of []contested) time.Duration {
+	var ends []time.Duration
+	add := func(at string) {
+		if at != "" {
+			if d := time.Until(storeTime(c.t, at)); d > 0 {
+				ends = append(ends, d)
+			}
+		}
+	}
+	for _, l := range of {
+		seen, _ := c.looks(ctx, l)
+		add(seen.ExpiresAt)
+		add(seen.FreeAt)
+		for _, h := range seen.Holders {
+			add(h.ExpiresAt)
+		}
+		for _, w := range seen.Waiting {
+			add(w.Until)
+		}
+	}
+	if len(ends) == 0 {
+		return 0
+	}
+	return slices.Min(ends)
+}
+
+// opens ends by force what closes a lock: leases, lock delays, grants of a rate, and what those in line get instead, until the lock is free.
+func (c *crowd) opens(ctx context.Context, l contested) bool {
+	for n := 0; ; n++ {
+		_, err := c.commands().ForceRelease(ctx, oneTenant, l.key, contracts.ForceReleaseRequest{OwnerID: "root", Reason: "it hangs"})
+		if err != nil && !errors.Is(err, contracts.CodeLockNotHeld) && !errors.Is(err, contracts.CodeNotFound) {
+			c.t.Errorf("a force-release of %v: %v", l, err)
+			return false
+		}
+		seen, free := c.looks(ctx, l)
+		if free {
+			return true
+		}
+		if n == 10+2*len(l.askers) {
+			c.t.Errorf("after %d force-releases %v is not free: %+v", n, l, seen)
+			return false
+		}
+	}
+}
