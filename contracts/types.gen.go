@@ -1561,8 +1561,9 @@ type MachineIDMap struct {
 	Pages []string `json:"pages"`
 	Space string   `json:"space"`
 
-	// Units As in `MachineIDSpace`, and so are `leased`, `free`, `next_free` and `leases`.
-	Units int `json:"units"`
+	// Units As in `MachineIDSpace`, and so are `leased`, `free`, `next_free`, `leases` and `unreadable_pages`.
+	Units           int `json:"units"`
+	UnreadablePages int `json:"unreadable_pages,omitempty"`
 }
 
 // MachineIDOccupancy defines model for MachineIDOccupancy.
@@ -1598,6 +1599,9 @@ type MachineIDSpace struct {
 
 	// Units Machine IDs, if all services of the namespace have the same layout; otherwise the units that leases consist of.
 	Units int `json:"units"`
+
+	// UnreadablePages Pages whose documents cannot be read: their units count as leased, and nothing is leased from them; left out if none. The server's log names them.
+	UnreadablePages int `json:"unreadable_pages,omitempty"`
 }
 
 // MemberEvictRequest defines model for MemberEvictRequest.

@@ -2,8 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -29,7 +27,7 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 		return docstore.Page{}, err
 	}
 	defer s.calls.End()
-	found, err := s.dueMembers(ctx, q, after)
+	found, others, err := s.duePage(ctx, q, after)
 	if err != nil {
 		return docstore.Page{}, err
 	}
@@ -37,11 +35,15 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 		if err := s.fill(ctx, q); err != nil {
 			return docstore.Page{}, err
 		}
-		if found, err = s.dueMembers(ctx, q, after); err != nil {
+		var more []string
+		if found, more, err = s.duePage(ctx, q, after); err != nil {
 			return docstore.Page{}, err
 		}
+		others = append(others, more...)
 	}
-	page := docstore.Page{At: found.at}
+	page := docstore.Page{
+		At: found.at, Damaged: appendStrange(nil, docstore.Key{Kind: q.Kind, Tenant: q.Tenant}, s.keys.of(q.Tenant).by(q.Kind, q.Tenant), others),
+	}
 	members := found.members
 	if n := q.Size(); len(members) > n {
 		members = members[:n]
@@ -79,6 +81,8 @@ func name(q docstore.DueQuery) string { return q.Kind + "/" + q.Field }
 type member struct {
 	key  docstore.Key
 	text string // of the field, when it was put there
+
+	entry string // the member itself
 }
 
 // dueFound is the answer of due.lua.
@@ -88,8 +92,27 @@ type dueFound struct {
 	members []member
 }
 
-// dueMembers returns what an index has for a page, and one more.
-func (s *Store) dueMembers(ctx context.Context, q docstore.DueQuery, after driver.DueCursor) (dueFound, error) {
+// duePage is [Store.dueMembers], after what another program has put into the index was removed from it: that has no place at which a page could
+// end. others is what was removed.
+func (s *Store) duePage(ctx context.Context, q docstore.DueQuery, after driver.DueCursor) (found dueFound, others []string, err error) {
+	for {
+		var some []string
+		if found, some, err = s.dueMembers(ctx, q, after); err != nil || len(some) == 0 {
+			return found, others, err
+		}
+		stale := make([]member, len(some))
+		for i, text := range some {
+			stale[i] = member{key: docstore.Key{Kind: q.Kind, Tenant: q.Tenant, ID: "x"}, entry: text} // no entry of this ID
+		}
+		if err := s.tidy(ctx, q, stale); err != nil {
+			return dueFound{}, nil, err
+		}
+		others = append(others, some...)
+	}
+}
+
+// dueMembers returns what an index has for a page, and one more; others are members that are no documents.
+func (s *Store) dueMembers(ctx context.Context, q docstore.DueQuery, after driver.DueCursor) (found dueFound, others []string, err error) {
 	of := s.keys.of(q.Tenant)
 	low, high := "["+q.Field+"\x00", "("+beginning(q.Field, string(q.Bound()))+"\x02"
 	if after.ID != "" {
@@ -99,24 +122,25 @@ func (s *Store) dueMembers(ctx context.Context, q docstore.DueQuery, after drive
 	r, err := s.do(ctx, "look for due documents in", dueScript, true, of, []string{of.by(q.Kind, q.Tenant)},
 		appendText(appendText(args, "", low), "", high))
 	if err != nil {
-		return dueFound{}, err
+		return dueFound{}, nil, err
 	}
 	filled := r.rest.next()
 	texts, err := r.rest.list()
 	if filled.kind != isBool || err != nil {
-		return dueFound{}, s.unreadable("look for due documents in", errPacked)
+		return dueFound{}, nil, s.unreadable("look for due documents in", errPacked)
 	}
-	found := dueFound{reply: r, filled: filled.n == 1}
+	found = dueFound{reply: r, filled: filled.n == 1}
 	for _, text := range texts {
 		rest, ok := strings.CutPrefix(text, q.Field+"\x00")
 		value, id, separated := strings.Cut(rest, "\x00\x01")
 		k := docstore.Key{Kind: q.Kind, Tenant: q.Tenant, ID: id}
 		if !ok || !separated || k.Validate() != nil {
-			return dueFound{}, fmt.Errorf("%w: %s holds %q", docstore.ErrDamaged, of.by(q.Kind, q.Tenant), text)
+			others = append(others, text)
+			continue
 		}
-		found.members = append(found.members, member{k, strings.ReplaceAll(value, "\x00\xff", "\x00")})
+		found.members = append(found.members, member{k, strings.ReplaceAll(value, "\x00\xff", "\x00"), text})
 	}
-	return found, nil
+	return found, others, nil
 }
 
 // beginning is how the members of an index begin whose documents have a text in the field, up to a byte that is 1.
@@ -154,9 +178,9 @@ func (s *Store) fill(ctx context.Context, q docstore.DueQuery) error {
 			return err
 		}
 		for _, p := range places {
-			tenant, err := url.PathUnescape(strings.TrimPrefix(p, place(q.Kind, "")))
-			if err != nil {
-				return fmt.Errorf("%w: %s holds %q: %w", docstore.ErrDamaged, of.tenants, p, err)
+			tenant, ok := s.keys.tenant(of, q.Kind, p)
+			if !ok {
+				continue // another program has put it there
 			}
 			if err := s.fillTenant(ctx, of, q, tenant); err != nil {
 				return err
@@ -201,7 +225,7 @@ func (s *Store) tidy(ctx context.Context, q docstore.DueQuery, stale []member) e
 	keys, args := []string{of.by(q.Kind, q.Tenant)}, appendText(appendList(nil, 1+2*len(stale)), "", q.Field)
 	for _, m := range stale {
 		keys = append(keys, of.doc(m.key))
-		args = appendText(appendText(args, "", m.key.ID), "", entry(q.Field, m.text, m.key.ID))
+		args = appendText(appendText(args, "", m.key.ID), "", m.entry)
 	}
 	_, err := s.do(ctx, "tidy an index of", tidyScript, true, of, keys, args)
 	return err

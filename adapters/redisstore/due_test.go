@@ -276,7 +276,10 @@ func TestIndexAndOtherPrograms(t *testing.T) {
 		if err := admin.Do(t.Context(), "ZADD", "{others}:by:locks/acme", 0, "until\x001").Err(); err != nil {
 			t.Fatal(err)
 		}
-		_, err := s.Due(t.Context(), waiting)
-		says(t, err, []string{"damaged", "{others}:by:locks/acme"})
+		p, err := s.Due(t.Context(), waiting)
+		if err != nil || len(p.Entries) != 2 || len(p.Damaged) != 1 {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		says(t, p.Damaged[0].Err, []string{"damaged", "{others}:by:locks/acme"})
 	})
 }

@@ -93,5 +93,13 @@ func (s *shard) appendKeys(keys []string, k docstore.Key) []string {
 	return append(keys, s.root+":doc:"+p+"/"+url.PathEscape(k.ID), s.root+":ids:"+p, s.root+":by:"+p)
 }
 
+// tenant reads a member of the set of tenants of a shard. ok is false for one that another program has put there: no document is at the place that
+// it names.
+func (l layout) tenant(of *shard, kind, member string) (tenant string, ok bool) {
+	tenant, err := url.PathUnescape(strings.TrimPrefix(member, place(kind, "")))
+	k := docstore.Key{Kind: kind, Tenant: tenant, ID: "x"}
+	return tenant, err == nil && k.Validate() == nil && place(kind, tenant) == member && l.of(tenant) == of
+}
+
 // place is the member of a kind and tenant in the set of tenants.
 func place(kind, tenant string) string { return url.PathEscape(kind) + "/" + url.PathEscape(tenant) }

@@ -19,12 +19,17 @@ func (s *Store) Prune(ctx context.Context, limit int) (removed int, err error) {
 		return 0, err
 	}
 	defer s.calls.End()
+	var failed error
 	var unreadable docstore.Unreadable
 	for _, of := range s.keys.shards {
 		for removed < limit {
 			_, due, err := s.members(ctx, of, of.ends, min(limit-removed, docstore.MaxWrites))
+			if errors.Is(err, docstore.ErrDamaged) {
+				failed = errors.Join(failed, err) // the ends of this shard are something else; others have theirs
+				break
+			}
 			if err != nil {
-				return removed, errors.Join(err, unreadable.Err())
+				return removed, errors.Join(failed, err, unreadable.Err())
 			}
 			if len(due) == 0 {
 				break
@@ -35,11 +40,11 @@ func (s *Store) Prune(ctx context.Context, limit int) (removed int, err error) {
 					docstore.ErrDamaged, of.root, member))
 			}
 			if removed += n; err != nil {
-				return removed, errors.Join(err, unreadable.Err())
+				return removed, errors.Join(failed, err, unreadable.Err())
 			}
 		}
 	}
-	return removed, unreadable.Err()
+	return removed, errors.Join(failed, unreadable.Err())
 }
 
 // remove removes those documents of a shard that are due. due are members of its set of ends; damaged are those of them that were taken off

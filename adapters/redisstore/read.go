@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -113,23 +112,63 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 func (s *Store) page(ctx context.Context, q docstore.Query) (docstore.Page, error) {
 	low, high := lexRange(q)
 	of := s.keys.of(q.Tenant)
-	// The script returns one more, so that the last page can say that it is the last.
-	at, ids, err := s.members(ctx, of, of.ids(q.Kind, q.Tenant), q.Size()+1, low, high)
+	// One more, so that the last page can say that it is the last.
+	at, ids, others, err := s.ids(ctx, of, q.Kind, q.Tenant, q.Size()+1, low, high)
 	if err != nil {
 		return docstore.Page{}, err
 	}
-	page := docstore.Page{At: at}
+	next := ""
 	if n := q.Size(); len(ids) > n {
 		ids = ids[:n]
-		page.Next = ids[n-1]
+		next = ids[n-1]
 	}
-	if len(ids) == 0 {
-		return page, nil
+	page := docstore.Page{At: at}
+	if len(ids) > 0 {
+		if page, err = s.documents(ctx, of, q.Kind, q.Tenant, ids); err != nil {
+			return docstore.Page{}, err
+		}
 	}
-	next := page.Next
-	page, err = s.documents(ctx, of, q.Kind, q.Tenant, ids)
 	page.Next = next
-	return page, err
+	if next != "" {
+		others = slices.DeleteFunc(others, func(m string) bool { return m > next }) // those are of the next page
+	}
+	page.Damaged = appendStrange(page.Damaged, docstore.Key{Kind: q.Kind, Tenant: q.Tenant}, of.ids(q.Kind, q.Tenant), others)
+	return page, nil
+}
+
+// ids are the IDs in a range of those of a kind and tenant, most at most. others are members that another program put among them and that are none:
+// no document has them, and no page could begin behind them.
+func (s *Store) ids(ctx context.Context, of *shard, kind, tenant string, most int, low, high string) (at time.Time, ids, others []string, err error) {
+	for {
+		asked := most - len(ids)
+		then, members, err := s.members(ctx, of, of.ids(kind, tenant), asked, low, high)
+		if err != nil {
+			return time.Time{}, nil, nil, err
+		}
+		if at.IsZero() {
+			at = then
+		}
+		for _, m := range members {
+			if (docstore.Key{Kind: kind, Tenant: tenant, ID: m}).Validate() == nil {
+				ids = append(ids, m)
+			} else {
+				others = append(others, m)
+			}
+		}
+		if len(ids) == most || len(members) < asked {
+			return at, ids, others, nil
+		}
+		low = "(" + members[len(members)-1]
+	}
+}
+
+// appendStrange adds to what is damaged on a page that a set of Leasehold's own has members of another program's: one line for all of them.
+func appendStrange(damaged []docstore.Damaged, k docstore.Key, set string, members []string) []docstore.Damaged {
+	if len(members) == 0 {
+		return damaged
+	}
+	return append(damaged, docstore.Damaged{Key: k, Err: fmt.Errorf(
+		"%w: %s has %d members that another program put there, such as %.100q: they are passed by, remove them", docstore.ErrDamaged, set, len(members), members[0])})
 }
 
 // documents reads those of a kind and tenant with these IDs. One may have been deleted in between.
@@ -175,35 +214,54 @@ func (s *Store) Walk(ctx context.Context, q docstore.WalkQuery) (docstore.Page, 
 		return docstore.Page{}, err
 	}
 	defer s.calls.End()
+	var end docstore.Page // if there are no more documents
 	if q.After != "" {
 		p, err := s.pageOf(ctx, q, after.Tenant, after.ID)
 		if err != nil || p.Next != "" {
 			return p, err
 		}
+		end.Damaged = p.Damaged
 	}
 	from, low := 0, "["+place(q.Kind, "")
 	if q.After != "" {
 		from, low = s.keys.number(after.Tenant), "("+place(q.Kind, after.Tenant)
 	}
-	var at time.Time
 	for _, of := range s.keys.shards[from:] {
-		var tenants []string
-		var err error
-		at, tenants, err = s.members(ctx, of, of.tenants, 1, low, "("+place(q.Kind, "")+"\xff")
-		if err != nil {
-			return docstore.Page{}, err
+		var others []string
+		for most := 1; ; most = docstore.MaxLimit {
+			at, members, err := s.members(ctx, of, of.tenants, most, low, "("+place(q.Kind, "")+"\xff")
+			if err != nil {
+				return docstore.Page{}, err
+			}
+			end.At = at
+			for _, m := range members {
+				tenant, ok := s.keys.tenant(of, q.Kind, m)
+				if !ok {
+					others = append(others, m)
+					continue
+				}
+				p, err := s.pageOf(ctx, q, tenant, "")
+				switch {
+				case errors.Is(err, docstore.ErrDamaged): // its IDs are none: those of other tenants are
+					end.Damaged = append(end.Damaged, docstore.Damaged{Key: docstore.Key{Kind: q.Kind, Tenant: tenant}, Err: err})
+				case err != nil:
+					return docstore.Page{}, err
+				case p.Next != "":
+					p.Damaged = append(p.Damaged, appendStrange(end.Damaged, docstore.Key{Kind: q.Kind}, of.tenants, others)...)
+					return p, nil
+				default: // it has no documents: another program named it, or removed them
+					end.Damaged = append(end.Damaged, p.Damaged...)
+				}
+			}
+			if len(members) < most {
+				break
+			}
+			low = "(" + members[len(members)-1]
 		}
-		if len(tenants) == 0 {
-			low = "[" + place(q.Kind, "")
-			continue
-		}
-		tenant, err := url.PathUnescape(strings.TrimPrefix(tenants[0], place(q.Kind, "")))
-		if err != nil {
-			return docstore.Page{}, fmt.Errorf("%w: %s holds %q: %w", docstore.ErrDamaged, of.tenants, tenants[0], err)
-		}
-		return s.pageOf(ctx, q, tenant, "")
+		end.Damaged = appendStrange(end.Damaged, docstore.Key{Kind: q.Kind}, of.tenants, others)
+		low = "[" + place(q.Kind, "")
 	}
-	return docstore.Page{At: at}, nil
+	return end, nil
 }
 
 // pageOf returns a page of a walk within a tenant. Next is the key of the last document that it looked at, empty if there was
@@ -211,13 +269,21 @@ func (s *Store) Walk(ctx context.Context, q docstore.WalkQuery) (docstore.Page, 
 func (s *Store) pageOf(ctx context.Context, q docstore.WalkQuery, tenant, after string) (docstore.Page, error) {
 	low, high := lexRange(docstore.Query{After: after})
 	of := s.keys.of(tenant)
-	at, ids, err := s.members(ctx, of, of.ids(q.Kind, tenant), q.Size(), low, high)
-	if err != nil || len(ids) == 0 {
-		return docstore.Page{At: at}, err
+	at, ids, others, err := s.ids(ctx, of, q.Kind, tenant, q.Size(), low, high)
+	if err != nil {
+		return docstore.Page{}, err
 	}
-	p, err := s.documents(ctx, of, q.Kind, tenant, ids)
-	p.Next = docstore.Key{Kind: q.Kind, Tenant: tenant, ID: ids[len(ids)-1]}.String()
-	return p, err
+	p := docstore.Page{At: at}
+	if len(ids) > 0 {
+		if p, err = s.documents(ctx, of, q.Kind, tenant, ids); err != nil {
+			return docstore.Page{}, err
+		}
+		last := ids[len(ids)-1]
+		p.Next = docstore.Key{Kind: q.Kind, Tenant: tenant, ID: last}.String()
+		others = slices.DeleteFunc(others, func(m string) bool { return m > last }) // those are of the next page
+	}
+	p.Damaged = appendStrange(p.Damaged, docstore.Key{Kind: q.Kind, Tenant: tenant}, of.ids(q.Kind, tenant), others)
+	return p, nil
 }
 
 // lexRange is the range of IDs that a query asks for, as ZRANGE BYLEX has it. IDs are UTF-8, in which there is no byte

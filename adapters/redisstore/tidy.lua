@@ -8,9 +8,9 @@
 -- Returns nothing more.
 
 for i = 3, #KEYS do
-  local _, fields = read(KEYS[i])
+  local fine, _, fields = pcall(read, KEYS[i])
   local id, member = args[2 * i - 4], args[2 * i - 3]
-  if entry(args[1], fields and fields[args[1]], id) ~= member then
+  if fine and entry(args[1], fields and fields[args[1]], id) ~= member then
     call('ZREM', KEYS[2], member)
   end
 end

@@ -96,8 +96,10 @@ func (a *api) machineIDOccupancy(w http.ResponseWriter, r *http.Request, _ Calle
 		if err != nil {
 			return machineIDError(err, "try again")
 		}
+		a.metrics.Unreadable(r.Context(), noteOf(r).operation(), o.Unreadable.Count)
 		body.Spaces[i] = contracts.MachineIDSpace{
 			Space: o.Space, Units: o.Units, Leased: o.Leased, Free: o.Free, NextFree: unixMilliseconds(o.NextFree), Leases: o.Services,
+			UnreadablePages: o.Unreadable.Count,
 		}
 	}
 	return send(w, body)
@@ -115,9 +117,10 @@ func (a *api) machineIDMap(w http.ResponseWriter, r *http.Request, _ Caller) err
 	if !ok {
 		return contracts.Errorf(contracts.CodeNotFound, "no namespace of machine IDs has this name")
 	}
+	a.metrics.Unreadable(r.Context(), noteOf(r).operation(), m.Unreadable.Count)
 	return send(w, contracts.MachineIDMap{
 		Space: m.Space, At: m.At.UnixMilli(), LongestLease: m.LongestLease.Milliseconds(), Units: m.Units, Leased: m.Leased, Free: m.Free,
-		NextFree: unixMilliseconds(m.NextFree), Leases: m.Services, Pages: m.Pages,
+		NextFree: unixMilliseconds(m.NextFree), Leases: m.Services, Pages: m.Pages, UnreadablePages: m.Unreadable.Count,
 		CustomEpoch: m.Layout.CustomEpoch, BitReserve: m.Layout.BitReserve, BitTS: m.Layout.BitTs, BitID: m.Layout.BitID,
 	})
 }

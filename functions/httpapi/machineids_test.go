@@ -129,6 +129,28 @@ func TestBadMachineIDRequests(t *testing.T) {
 	d.get(machineIDs).wants(t, 200, `{"spaces":[{"space":"default","units":8192,"leased":0,"free":8192,"leases":{}}]}`)
 }
 
+// TestPagesOfMachineIDsAreDamaged: a page that cannot be read is counted where machine IDs are shown, and keeps none of the others from being leased.
+func TestPagesOfMachineIDsAreDamaged(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	d.lease(`{}`)
+	for _, page := range []string{"page-000", "page-063"} {
+		k := docstore.Key{Kind: machineid.Kind, Tenant: machineid.DefaultSpace, ID: page}
+		if _, err := d.store.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"rev": docstore.String("x")}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.clock.Advance(time.Hour)
+	d.get(machineIDs).wants(t, 200, `{"spaces":[{"space":"default","units":8192,"leased":256,"free":7936,"leases":{},"unreadable_pages":2}]}`)
+	if a := d.get(machineIDs + "/spaces/default"); a.status != 200 || !strings.Contains(a.raw, `"unreadable_pages":2`) {
+		t.Errorf("%d %.300s", a.status, a.raw)
+	}
+	for range 20 {
+		if got := len(d.lease(`{}`)); got != 1 {
+			t.Errorf("%d leases", got)
+		}
+	}
+}
+
 // TestWhoLeasesMachineIDs: they belong to no tenant. Callers need the scope, or are administrators; all who are known may release
 // and see how many are leased.
 func TestWhoLeasesMachineIDs(t *testing.T) {

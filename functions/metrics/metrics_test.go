@@ -533,6 +533,17 @@ func TestUnreadable(t *testing.T) {
 			t.Fatal(status, got)
 		}
 	}
+	ids := machineid.NewDefault(s.store, nil)
+	if _, err := ids.Acquire(t.Context(), kazahana.AcquireOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	k := docstore.Key{Kind: machineid.Kind, Tenant: machineid.DefaultSpace, ID: "page-007"}
+	if _, err := s.store.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"rev": docstore.String("x")}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.m.Survey(t.Context(), s.store, ids); err != nil {
+		t.Error(err)
+	}
 	var unreadable docstore.Unreadable
 	for range 30 {
 		unreadable.Take(docstore.ErrDamaged)
@@ -544,7 +555,7 @@ func TestUnreadable(t *testing.T) {
 	all := s.collect()
 	for attrs, want := range map[string]float64{
 		"leasehold.operation=lock.list": 3, "leasehold.operation=run.list": 3, "leasehold.operation=sweep.analyses": 30, "leasehold.operation=sweep.clusters": 30,
-		"leasehold.operation=sweep.ended": 30,
+		"leasehold.operation=sweep.ended": 30, "leasehold.operation=survey": 1,
 	} {
 		if got := value(all, name, attrs); got != want {
 			t.Errorf("%s: %v, want %v", attrs, got, want)

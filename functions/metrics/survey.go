@@ -41,6 +41,7 @@ func (m *Metrics) Survey(ctx context.Context, store docstore.Store, ids *machine
 			return fmt.Errorf("survey: %w", err)
 		}
 		s.spaces = append(s.spaces, o)
+		m.Unreadable(ctx, surveyed, o.Unreadable.Count)
 	}
 	var err error
 	if s.analyses, err = countAnalyses(ctx, store); err != nil {

@@ -43,7 +43,7 @@ const firstRead = 25
 // page is the query for the documents.
 func (q List) page() page.Query {
 	return page.Query{
-		Kind: Kind, Prefix: q.Prefix, Size: q.PageSize, Token: q.PageToken, LongestID: docstore.MaxIDBytes, FirstRead: firstRead,
+		Kind: Kind, Prefix: q.Prefix, Size: q.PageSize, Token: q.PageToken, FirstRead: firstRead,
 		Selective: q.Status != "",
 	}
 }
@@ -65,7 +65,7 @@ func (a *Analyses) List(ctx context.Context, q List) (Page, error) {
 		id := ID(e.Key.ID)
 		s, err := id.State(e.Doc)
 		err = cmp.Or(damaged, err)
-		if invalid := id.Validate(); invalid != nil {
+		if invalid := id.Validate(); invalid != nil && damaged == nil {
 			s, err = State{}, invalid
 		}
 		kept := err != nil || q.Status == "" || q.Status == s.Status

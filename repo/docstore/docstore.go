@@ -198,11 +198,12 @@ type Query struct {
 type Page struct {
 	At      time.Time // the store's time of the read, in UTC, whole milliseconds
 	Entries []Entry
-	Damaged []Damaged // those of the page that the store cannot read, by ascending IDs; they count to Limit as entries do
+	Damaged []Damaged // those of the page that the store cannot read, by ascending IDs; they count to Limit as entries do, unless they have no ID
 	Next    string    // Query.After of the next page; empty when this was the last
 }
 
-// Damaged is a document that the store cannot read: what it has in the document's place is none. It keeps no other from being read.
+// Damaged is a document that the store cannot read: what it has in the document's place is none. It keeps no other from being read. Without an
+// ID it is something among the documents that no key could name; such ones come last.
 type Damaged struct {
 	Key Key
 	Err error // an [ErrDamaged] that names the document
@@ -213,7 +214,7 @@ func (p Page) All() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		damaged := p.Damaged
 		for _, e := range p.Entries {
-			for len(damaged) > 0 && damaged[0].Key.ID < e.Key.ID {
+			for len(damaged) > 0 && damaged[0].Key.ID != "" && damaged[0].Key.ID < e.Key.ID {
 				if !yield(Entry{Key: damaged[0].Key}, damaged[0].Err) {
 					return
 				}

@@ -40,7 +40,7 @@ const (
 // page is the query for the documents.
 func (q List) page() page.Query {
 	return page.Query{
-		Kind: Kind, Tenant: q.Tenant, Prefix: q.Prefix, Size: q.PageSize, Token: q.PageToken, LongestID: MaxKeyBytes, FirstRead: firstRead,
+		Kind: Kind, Tenant: q.Tenant, Prefix: q.Prefix, Size: q.PageSize, Token: q.PageToken, FirstRead: firstRead,
 		Selective: q.Phase != None,
 	}
 }

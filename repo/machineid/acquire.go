@@ -2,6 +2,7 @@ package machineid
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -48,16 +49,15 @@ func (a *acquire) run(ctx context.Context) ([]kazahana.Lease, error) {
 		}
 		sent := a.now()
 		r, err := a.store.Write(ctx, g.writes...)
+		if errors.Is(err, docstore.ErrDamaged) { // since it was read
+			a.looked = 0
+			begin, seen, err = a.look(ctx)
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("lease machine IDs of space %q: %w", a.sp.name, err)
 		}
-		own := r.Applied
-		if !own {
-			if own, err = a.isOwn(g, r); err != nil {
-				return nil, err
-			}
-		}
-		if own {
+		if r.Applied || a.isOwn(g, r) {
 			return a.leases(g, begin)
 		}
 		if begin, seen, err = a.again(ctx, g, r, sent); err != nil {
@@ -150,29 +150,23 @@ func (a *acquire) decide(seen view) (grant, error) {
 
 // isOwn reports whether the refused write had been applied before: its response was lost, the store's library sent it again,
 // and it failed its own condition. The writes are applied all or none, so one page is proof.
-func (a *acquire) isOwn(g grant, r docstore.Result) (bool, error) {
+func (a *acquire) isOwn(g grant, r docstore.Result) bool {
 	for _, i := range r.Refused {
-		p, err := pageOf(g.g, g.writes[i].Key, r.Docs[i])
-		if err != nil {
-			return false, err
-		}
-		if slices.ContainsFunc(p.held, func(l lease) bool { return slices.Contains(g.secrets, l.secret) }) {
-			return true, nil
+		p, err := pageOf(g.g, g.writes[i].Key, r.Docs[i]) // one that cannot be read proves nothing
+		if err == nil && slices.ContainsFunc(p.held, func(l lease) bool { return slices.Contains(g.secrets, l.secret) }) {
+			return true
 		}
 	}
-	return false, nil
+	return false
 }
 
 // again is what to decide about after a conflict. The refused write returned the page as it is now, so staying on it costs no
-// read. Several documents are read again, and one that was deleted is looked at as any that is missing.
+// read. Several documents are read again, and one that was deleted or damaged is looked at as any that is.
 func (a *acquire) again(ctx context.Context, g grant, r docstore.Result, sent time.Time) (time.Time, view, error) {
-	if len(g.writes) > 1 || r.Docs[0] == nil {
+	p, err := pageOf(g.g, g.writes[0].Key, r.Docs[0])
+	if len(g.writes) > 1 || r.Docs[0] == nil || err != nil {
 		a.looked = 0
 		return a.look(ctx)
-	}
-	p, err := pageOf(g.g, g.writes[0].Key, r.Docs[0])
-	if err != nil {
-		return time.Time{}, view{}, err
 	}
 	return sent, view{
 		g: g.g, at: r.At.Add(r.Margin).UnixMilli(), pages: map[int]page{g.pages[0]: p.fit(a.sv.size(g.g))},

@@ -33,7 +33,8 @@ type ForceReleased struct {
 // may equal those of the next one: stop it first.
 //
 // One read of all pages, and a write for each page with such leases; after an error some may have been ended. The error is
-// a [field.Error], an [*UnknownServiceError] or that of the store.
+// a [field.Error], an [*UnknownServiceError] or that of the store. If pages cannot be read it is a [docstore.Unreadable], after the leases of all
+// others were ended.
 func (s *Service) ForceRelease(ctx context.Context, o ForceRelease) (ForceReleased, error) {
 	sv, err := s.service(o.ServiceID)
 	if err != nil {
@@ -52,6 +53,9 @@ func (s *Service) ForceRelease(ctx context.Context, o ForceRelease) (ForceReleas
 	}
 	done := ForceReleased{Space: sp.name, Free: time.UnixMilli(seen.at).UTC().Add(ForceReleaseDelay)}
 	for _, index := range seen.g.all() {
+		if seen.damaged[index] != nil {
+			continue
+		}
 		ended := 0
 		_, err := s.releaseAt(ctx, sp, seen, index, func(p page, now int64) (page, releaseResult) {
 			var after page
@@ -71,7 +75,7 @@ func (s *Service) ForceRelease(ctx context.Context, o ForceRelease) (ForceReleas
 	s.log.LogAttrs(ctx, slog.LevelWarn, "machine IDs force-released",
 		slog.String("space", sp.name), slog.String("service", sv.ServiceID), slog.Int("leases", done.Leases), slog.Int64("first", o.First),
 		slog.Any("last", o.Last), slog.Time("free", done.Free), slog.String("reason", o.Reason), callerOf(ctx))
-	return done, nil
+	return done, seen.err()
 }
 
 // end is the page without the live leases that are chosen, and their number. Their slots are free from a time on, or from

@@ -2,10 +2,12 @@ package machineid
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/kazahana"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
 // Occupancy is how full a space is. It names no holder and no secret.
@@ -17,6 +19,8 @@ type Occupancy struct {
 	Free     int            // the others
 	NextFree time.Time      // when the next of the leased units becomes free; zero if none is leased
 	Services map[string]int // leases that are held now, by service
+
+	Unreadable docstore.Unreadable // pages that cannot be read: their units count as leased
 }
 
 // Occupancy counts a space. One read of all its pages. ok is false if no space has the name.
@@ -78,7 +82,13 @@ func (sp *guarded) occupancy(seen view) Occupancy {
 	size := min(0, sp.minSeq-seen.g.unit)
 	o := Occupancy{Space: sp.name, At: time.UnixMilli(seen.at).UTC(), Units: seen.g.units() << -size, Services: make(map[string]int)}
 	next := int64(0)
+	for _, index := range slices.Sorted(maps.Keys(seen.damaged)) {
+		o.Unreadable.Take(seen.damaged[index])
+	}
 	for index, p := range seen.pages {
+		if seen.damaged[index] != nil {
+			continue // none of its units become free by themselves
+		}
 		p = p.fit(size)
 		free, n := p.runs(index, size, size, seen.at)
 		o.Free += len(free)

@@ -1,6 +1,7 @@
 package machineid
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -278,25 +279,30 @@ func (s *Service) Release(ctx context.Context, o kazahana.ReleaseOptions) error 
 	}
 	names := slices.Sorted(maps.Keys(spaces))
 	bad := false
+	var damaged error // pages that the lease may be on
 	for _, name := range names {
 		configured := spaces[name]
 		v, err := s.releaseIn(ctx, s.spaces[name], func(geometry) []int { return configured }, o)
-		if err != nil || v == released {
-			return err
+		failed, _ := docstore.Failure(err)
+		if failed != nil || v == released {
+			return failed
 		}
+		damaged = cmp.Or(damaged, err)
 		bad = bad || v == refused
 	}
 	for _, name := range names {
 		sp := s.spaces[name]
 		v, err := s.releaseIn(ctx, sp, func(g geometry) []int { return g.otherSizes(sp.layout, spaces[name]) }, o)
-		if err != nil || v == released {
-			return err
+		failed, _ := docstore.Failure(err)
+		if failed != nil || v == released {
+			return failed
 		}
+		damaged = cmp.Or(damaged, err)
 	}
 	if bad {
 		return ErrBadSignature
 	}
-	return nil
+	return damaged
 }
 
 // candidates are the bits of sequence of leases that the configuration grants, by space: of the service that is named, or of
@@ -349,6 +355,9 @@ func (s *Service) releaseIn(ctx context.Context, sp *guarded, sizes func(geometr
 	if err != nil || len(seen.pages) == 0 {
 		return notThere, err
 	}
+	if seen.at == 0 { // none of them could be read
+		return notThere, seen.err()
+	}
 	// In milliseconds: what a caller may send overflows as a duration.
 	if off := max(seen.at-o.Timestamp, o.Timestamp-seen.at); off > ReleaseWindow.Milliseconds() {
 		return notThere, field.Errorf("timestamp", "is %d ms from the server's time, %d at most: sign again, in Unix milliseconds and by the right time",
@@ -361,6 +370,9 @@ func (s *Service) releaseIn(ctx context.Context, sp *guarded, sizes func(geometr
 	worst := notThere
 	for _, bitSeq := range possible(seen.g) {
 		index, first := seen.g.place(bitSeq, o.ID)
+		if seen.damaged[index] != nil {
+			continue
+		}
 		size := bitSeq - seen.g.unit
 		v, err := s.releaseAt(ctx, sp, seen, index, func(p page, now int64) (page, releaseResult) {
 			p = p.fit(size)
@@ -371,7 +383,7 @@ func (s *Service) releaseIn(ctx context.Context, sp *guarded, sizes func(geometr
 		}
 		worst = max(worst, v)
 	}
-	return worst, nil
+	return worst, seen.err() // the lease may be there
 }
 
 // releaseAt decides about one page and writes it. A refused write returns the page as it is now, which is decided about again:

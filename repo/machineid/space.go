@@ -2,8 +2,11 @@ package machineid
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -91,6 +94,44 @@ type view struct {
 
 	// lacking reports that the space is not complete, or that one of the pages was deleted since it was.
 	lacking bool
+
+	// damaged are the pages that cannot be read, by index. No one knows what is leased from them: they are full, and never written.
+	damaged map[int]error
+}
+
+// err is that of the damaged pages, nil if there are none.
+func (v view) err() error {
+	var u docstore.Unreadable
+	for _, index := range slices.Sorted(maps.Keys(v.damaged)) {
+		u.Take(v.damaged[index])
+	}
+	return u.Err()
+}
+
+// get reads documents, by halves where the store cannot read some of them: damaged are those, by their position.
+func (s *Service) get(ctx context.Context, keys []docstore.Key) (snap docstore.Snapshot, damaged map[int]error, err error) {
+	snap, err = s.store.Get(ctx, keys...)
+	switch {
+	case !errors.Is(err, docstore.ErrDamaged):
+		return snap, nil, err
+	case len(keys) == 1:
+		return docstore.Snapshot{Docs: make([]docstore.Doc, 1)}, map[int]error{0: err}, nil
+	}
+	damaged = map[int]error{}
+	for half := range slices.Chunk(keys, (len(keys)+1)/2) {
+		part, bad, err := s.get(ctx, half)
+		if err != nil {
+			return docstore.Snapshot{}, nil, err
+		}
+		for i, e := range bad {
+			damaged[len(snap.Docs)+i] = e
+		}
+		// The earliest time: what was free then is free later.
+		if snap.Docs = append(snap.Docs, part.Docs...); snap.At.IsZero() || !part.At.IsZero() && part.At.Before(snap.At) {
+			snap.At = part.At
+		}
+	}
+	return snap, damaged, nil
 }
 
 // read reads pages of a space in one request. The first one of a process also looks at the document of the space, and may
@@ -112,7 +153,10 @@ func (s *Service) read(ctx context.Context, sp *guarded, which func(geometry) []
 		if len(keys) == 0 {
 			return view{g: g}, nil // nothing but the document of the space was asked for, and it is known
 		}
-		snap, err := s.store.Get(ctx, keys...)
+		snap, damaged, err := s.get(ctx, keys)
+		if err == nil && known == nil {
+			err = damaged[len(indexes)] // without the document of the space nothing can be said of its pages
+		}
 		if err != nil {
 			return view{}, fmt.Errorf("machine IDs of space %q: %w", sp.name, err)
 		}
@@ -131,17 +175,36 @@ func (s *Service) read(ctx context.Context, sp *guarded, which func(geometry) []
 				continue
 			}
 		}
-		v := view{g: g, at: snap.At.UnixMilli(), pages: make(map[int]page, len(indexes)), lacking: !complete}
+		v := view{g: g, pages: make(map[int]page, len(indexes)), lacking: !complete, damaged: map[int]error{}}
+		if !snap.At.IsZero() { // it is if no document could be read
+			v.at = snap.At.UnixMilli()
+		}
 		for i, index := range indexes {
-			if v.pages[index], err = pageOf(g, keys[i], snap.Docs[i]); err != nil {
-				return view{}, err
+			err := damaged[i]
+			if err == nil {
+				v.pages[index], err = pageOf(g, keys[i], snap.Docs[i])
 			}
-			if complete && snap.Docs[i] == nil {
+			switch {
+			case err != nil:
+				v.damaged[index], v.pages[index] = err, g.blank(v.at+lost)
+			case complete && snap.Docs[i] == nil:
 				v.pages[index] = g.blank(v.at + lost)
 				v.lacking = true
 			}
 		}
+		s.report(ctx, sp, v)
+		if len(v.damaged) == g.pages {
+			return view{}, fmt.Errorf("machine IDs of space %q: all pages: %w", sp.name, v.err())
+		}
 		return v, nil
+	}
+}
+
+// report says in one line of the log which pages cannot be read.
+func (s *Service) report(ctx context.Context, sp *guarded, v view) {
+	if err := v.err(); err != nil {
+		s.log.LogAttrs(ctx, slog.LevelWarn, "pages of machine IDs cannot be read: nothing is leased from them until they are repaired",
+			slog.String("space", sp.name), slog.Any("pages", slices.Sorted(maps.Keys(v.damaged))), slog.String("err", err.Error()))
 	}
 }
 
@@ -157,14 +220,17 @@ func (s *Service) complete(ctx context.Context, sp *guarded) error {
 		for i := range keys {
 			keys[i] = sp.page(i)
 		}
-		snap, err := s.store.Get(ctx, append(keys, sp.key())...)
+		snap, damaged, err := s.get(ctx, append(keys, sp.key()))
+		if err == nil {
+			err = damaged[g.pages]
+		}
 		if err != nil {
 			return fmt.Errorf("set up space %q: %w", sp.name, err)
 		}
 		own := snap.Docs[g.pages]
 		var missing []int
 		for i, d := range snap.Docs[:g.pages] {
-			if d == nil {
+			if d == nil && damaged[i] == nil {
 				missing = append(missing, i)
 			}
 		}

@@ -39,9 +39,6 @@ type Query struct {
 	// Token is what [Query.Read] returned for the page before; empty for the first.
 	Token string
 
-	// LongestID is the most bytes that an ID can have.
-	LongestID int
-
 	// FirstRead is how many documents are read before their size is known.
 	FirstRead int
 
@@ -85,7 +82,7 @@ func token(id string) string { return base64.RawURLEncoding.EncodeToString([]byt
 // after is the ID behind which the page begins: the inverse of token.
 func (q Query) after() (string, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(q.Token)
-	if err != nil || len(b) > q.LongestID || !utf8.Valid(b) || bytes.ContainsRune(b, 0) {
+	if err != nil || len(b) > docstore.MaxIDBytes || !utf8.Valid(b) || bytes.ContainsRune(b, 0) {
 		return "", field.Errorf("page_token", "is not one that a page gave: leave it out to begin again")
 	}
 	return string(b), nil
@@ -115,6 +112,9 @@ func (q Query) Read(ctx context.Context, store docstore.Store, keep func(docstor
 			seen := keep(e, damaged, r.At)
 			left--
 			done.Cost.Read += seen.Bytes
+			if e.Key.ID == "" {
+				continue // nothing can begin behind it; it fills no page
+			}
 			if seen.Kept {
 				kept++
 				done.Cost.Kept += seen.Bytes

@@ -31,7 +31,7 @@ const firstRead = 25
 
 func (q List) page() page.Query {
 	return page.Query{
-		Kind: Kind, Tenant: q.Tenant, Prefix: q.Prefix, Size: q.PageSize, Token: q.PageToken, LongestID: analysis.MaxIDBytes, FirstRead: firstRead,
+		Kind: Kind, Tenant: q.Tenant, Prefix: q.Prefix, Size: q.PageSize, Token: q.PageToken, FirstRead: firstRead,
 	}
 }
 

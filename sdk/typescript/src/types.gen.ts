@@ -2803,6 +2803,8 @@ export interface components {
             readonly leases: {
                 readonly [key: string]: number;
             };
+            /** Pages whose documents cannot be read: their units count as leased, and nothing is leased from them; left out if none. The server's log names them. */
+            readonly unreadable_pages?: number;
         };
         readonly MachineIDMap: {
             readonly space: string;
@@ -2816,12 +2818,13 @@ export interface components {
              * How long the longest lease of the namespace's services lasts, in milliseconds.
              */
             readonly longest_lease: number;
-            /** As in `MachineIDSpace`, and so are `leased`, `free`, `next_free` and `leases`. */
+            /** As in `MachineIDSpace`, and so are `leased`, `free`, `next_free`, `leases` and `unreadable_pages`. */
             readonly units: number;
             readonly leased: number;
             readonly free: number;
             /** Format: int64 */
             readonly next_free?: number;
+            readonly unreadable_pages?: number;
             readonly leases: {
                 readonly [key: string]: number;
             };
