@@ -90,7 +90,7 @@ func keepsConnections(server string, told func(request, response []byte)) http.H
 		if err != nil {
 			return
 		}
-		response, said, err := passOn(r, body, server)
+		response, said, err := passOn(r, body, server) //nolint:bodyclose // it has read and closed it
 		if err != nil {
 			told(body, []byte(err.Error()))
 			http.Error(w, err.Error(), http.StatusBadGateway)

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -524,7 +525,7 @@ func TestUnreadable(t *testing.T) {
 	}
 	for _, kind := range []string{"locks", "runs"} {
 		for i := range 3 {
-			k := docstore.Key{Kind: kind, Tenant: "acme", ID: fmt.Sprint(i)}
+			k := docstore.Key{Kind: kind, Tenant: "acme", ID: strconv.Itoa(i)}
 			if _, err := s.store.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"token": docstore.String("x"), "lockToken": docstore.String("x")}}); err != nil {
 				t.Fatal(err)
 			}
