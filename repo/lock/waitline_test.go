@@ -329,8 +329,18 @@ func TestWaitForASet(t *testing.T) {
 		if err != nil || o.Code != lock.OK {
 			t.Fatalf("%+v, error %v", o, err)
 		}
+		begin := time.Now()
 		waits := acquiring(t.Context(), l, waitFor("bob", 20))
-		time.Sleep(5100 * time.Millisecond)
+		reads := func() int {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.gets
+		}
+		for n := reads() + 2; reads() < n; { // the next read is half a second away, at least
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(lock.ReadSignalled)
+		released := time.Since(begin)
 		var leases []lock.SetLease
 		for _, one := range o.Leases {
 			leases = append(leases, lock.SetLease{Key: one.Key, Token: one.Token})
@@ -338,8 +348,8 @@ func TestWaitForASet(t *testing.T) {
 		if o, err := l.ReleaseSet(t.Context(), lock.ReleaseSet{Tenant: deploy.Tenant, Leases: leases, Owner: "ann", RequestID: "e"}); err != nil || o.Code != lock.OK {
 			t.Fatalf("%+v, error %v", o, err)
 		}
-		if r := <-waits; r.err != nil || r.Code != lock.OK || r.took > 5100*time.Millisecond+lock.ReadSignalled {
-			t.Errorf("%+v", r)
+		if r := <-waits; r.err != nil || r.Code != lock.OK || r.took != released {
+			t.Errorf("released after %v: %+v", released, r)
 		}
 	})
 }
