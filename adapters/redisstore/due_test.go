@@ -281,7 +281,8 @@ func TestIndexAndOtherPrograms(t *testing.T) {
 	})
 }
 
-// TestTidiesOnlyWhatIsNotSo: a write may come between finding a document that has another text and taking it off the index. It stays there.
+// TestTidiesOnlyWhatIsNotSo: a write may come between finding a document that has another text and taking it off the
+// index. It stays there.
 func TestTidiesOnlyWhatIsNotSo(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		s, admin := open(t, server, &redisstore.Options{Prefix: "between"}), client(t, server)

@@ -247,8 +247,8 @@ func TestFloorOfSeveralDocuments(t *testing.T) {
 	})
 }
 
-// TestEndOfOneDeletedByHand: a document that takes the place of one that an operator deleted is kept as its own write says, and does not end
-// when the one before would have.
+// TestEndOfOneDeletedByHand: a document that takes the place of one that an operator deleted is kept as its own write
+// says, and does not end when the one before would have.
 func TestEndOfOneDeletedByHand(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		for name, interpret := range map[string]bool{"compiled": false, "interpreted": true} {

@@ -22,7 +22,8 @@ func (s stuck) ProcessPipelineHook(sdk.ProcessPipelineHook) sdk.ProcessPipelineH
 	return func(context.Context, []sdk.Cmder) error { <-s; return nil }
 }
 
-// TestLeavesAtOnce: a caller that leaves does not wait for the response to its request, whether that is sent alone or with those of others.
+// TestLeavesAtOnce: a caller that leaves does not wait for the response to its request, whether that is sent alone or
+// with those of others.
 func TestLeavesAtOnce(t *testing.T) {
 	for name, of := range map[string]func(c *sdk.Client) sender{
 		"alone":       func(c *sdk.Client) sender { return (&Store{client: c}).alone },
