@@ -88,8 +88,8 @@ func (r *refusing) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.RoundTripper.RoundTrip(req)
 }
 
-// TestConnectionsThatCannotBeMade: a write that was never sent is sent again, also one that would be executed twice; one whose connection broke
-// is not.
+// TestConnectionsThatCannotBeMade: a write that was never sent is sent again, also one that would be executed twice;
+// one whose connection broke is not.
 func TestConnectionsThatCannotBeMade(t *testing.T) {
 	k := docstore.Key{Kind: "k", ID: "x"}
 	for _, c := range []struct {

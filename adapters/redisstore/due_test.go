@@ -283,3 +283,31 @@ func TestIndexAndOtherPrograms(t *testing.T) {
 		says(t, p.Damaged[0].Err, []string{"damaged", "{others}:by:locks/acme"})
 	})
 }
+
+// TestTidiesOnlyWhatIsNotSo: a write may come between finding a document that has another text and taking it off the
+// index. It stays there.
+func TestTidiesOnlyWhatIsNotSo(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		s, admin := open(t, server, &redisstore.Options{Prefix: "between"}), client(t, server)
+		text := func(ms int) string {
+			s, _ := waits(docstore.Key{}, ms).Set["until"].(docstore.String)
+			return string(s)
+		}
+		mustWrite(t, s, waits(key("written again"), -5))
+		mustWrite(t, s, waits(key("another program's"), -4))
+		dueIDs(t, s, waiting)
+		doc := "{between}:doc:" + key("another program's").String()
+		if err := admin.Set(t.Context(), doc, redisstore.PackDocument(0, docstore.Doc{}), 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Tidy(t.Context(), waiting, map[docstore.Key]string{key("written again"): text(-5), key("another program's"): text(-4)}); err != nil {
+			t.Fatal(err)
+		}
+		if n := admin.ZCard(t.Context(), "{between}:by:locks/acme").Val(); n != 1 {
+			t.Errorf("%d members are left, want 1", n)
+		}
+		if got := dueIDs(t, s, waiting); !slices.Equal(got, []string{"written again"}) {
+			t.Errorf("found %q", got)
+		}
+	})
+}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
 // Look looks at the server's settings now.
@@ -15,6 +17,15 @@ func (s *Store) Look(ctx context.Context) { s.look(ctx) }
 func (s *Store) RemoveDue(ctx context.Context, members ...string) (int, error) {
 	removed, _, err := s.remove(ctx, s.keys.shards[0], members)
 	return removed, err
+}
+
+// Tidy takes documents of an index that were found to have another text than they were put there with.
+func (s *Store) Tidy(ctx context.Context, q docstore.DueQuery, texts map[docstore.Key]string) error {
+	stale := make([]member, 0, len(texts))
+	for k, text := range texts {
+		stale = append(stale, member{k, text})
+	}
+	return s.tidy(ctx, q, stale)
 }
 
 // LookAlways makes every call look at the settings again.

@@ -247,6 +247,32 @@ func TestFloorOfSeveralDocuments(t *testing.T) {
 	})
 }
 
+// TestEndOfOneDeletedByHand: a document that takes the place of one that an operator deleted is kept as its own write
+// says, and does not end when the one before would have.
+func TestEndOfOneDeletedByHand(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		for name, interpret := range map[string]bool{"compiled": false, "interpreted": true} {
+			at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+			s, admin := open(t, server, &redisstore.Options{Prefix: name, Now: func() time.Time { return at }}), client(t, server)
+			if interpret {
+				s.Interpret()
+			}
+			mustWrite(t, s, docstore.Write{Key: key("k"), Keep: time.Hour})
+			if n := admin.Del(t.Context(), "{"+name+"}:doc:"+key("k").String()).Val(); n != 1 {
+				t.Fatalf("%s: %d documents were deleted", name, n)
+			}
+			mustWrite(t, s, docstore.Write{Key: key("k"), If: docstore.Absent{}, Set: docstore.Doc{"n": docstore.Int(1)}})
+			at = at.Add(24 * time.Hour)
+			if n, err := s.Prune(t.Context(), 10); n != 0 || err != nil {
+				t.Errorf("%s: %d removed, %v", name, n, err)
+			}
+			if snap, err := s.Get(t.Context(), key("k")); err != nil || snap.Docs[0] == nil {
+				t.Errorf("%s: the document is %v, %v", name, snap.Docs, err)
+			}
+		}
+	})
+}
+
 // TestPruneByTheClock: a document goes at its end and not a millisecond before, and leaves nothing behind.
 func TestPruneByTheClock(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestTurnsOfTenants: a tenant whose requests wait has one turn, and then the others have theirs. What comes later from it waits behind its own.
+// TestTurnsOfTenants: a tenant whose requests wait has one turn, and then the others have theirs. What comes later from
+// it waits behind its own.
 func TestTurnsOfTenants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bound{says: "full", left: 1, share: 1, queue: 8, wait: time.Minute, held: map[string]int64{}}
@@ -68,7 +69,8 @@ func TestWaitersLeave(t *testing.T) {
 	}
 }
 
-// TestNamesOfRates: when there are as many names as are remembered, those whose bucket is full are forgotten, and the others keep what they owe.
+// TestNamesOfRates: when there are as many names as are remembered, those whose bucket is full are forgotten, and the
+// others keep what they owe.
 func TestNamesOfRates(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	b := newBuckets(1, func() time.Time { return now }) // two at once

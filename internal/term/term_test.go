@@ -115,8 +115,8 @@ func TestExtend(t *testing.T) {
 	})
 }
 
-// TestTheLastMoment: a renewal or an end of the work in the last nanosecond is in time, and one at the end is too late, although no timer has
-// fired and no one has looked at the clocks before.
+// TestTheLastMoment: a renewal or an end of the work in the last nanosecond is in time, and one at the end is too late,
+// although no timer has fired and no one has looked at the clocks before.
 func TestTheLastMoment(t *testing.T) {
 	const all = 10*time.Second - time.Millisecond
 	clocks := map[string]func(both *clock, passed time.Duration){

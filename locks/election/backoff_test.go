@@ -80,7 +80,8 @@ func (f *failing) candidate(t *testing.T) *election.Election {
 	return election.New(c, "scheduler", nil)
 }
 
-// TestAFailingProviderIsNotAskedAllTheTime: by campaigns and by those who observe: each five seconds on average, after a few that come sooner.
+// TestAFailingProviderIsNotAskedAllTheTime: by campaigns and by those who observe: each five seconds on average, after
+// a few that come sooner.
 func TestAFailingProviderIsNotAskedAllTheTime(t *testing.T) {
 	for name, ask := range map[string]func(context.Context, *election.Election){
 		"lead": func(ctx context.Context, e *election.Election) {
@@ -118,7 +119,8 @@ func TestAFailingProviderIsNotAskedAllTheTime(t *testing.T) {
 // bound is the longest wait before a retry, which doubles from a second to ten.
 func bound(retry int) time.Duration { return min(time.Second<<min(retry, 4), 10*time.Second) }
 
-// TestCampaignsSoonAfterALoss: the waits between campaigns that fail begin anew once this process has led, however long the outage before that was.
+// TestCampaignsSoonAfterALoss: the waits between campaigns that fail begin anew once this process has led, however long
+// the outage before that was.
 func TestCampaignsSoonAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -31,8 +31,8 @@ func TestMemoryClock(t *testing.T) {
 	}
 }
 
-// TestMemoryTokensAfterTheClockWasSetBack: no token is seen twice, whether the document was removed or another is made; the time counts again
-// once it has passed what was given.
+// TestMemoryTokensAfterTheClockWasSetBack: no token is seen twice, whether the document was removed or another is made;
+// the time counts again once it has passed what was given.
 func TestMemoryTokensAfterTheClockWasSetBack(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	clock := noon
@@ -57,7 +57,8 @@ func TestMemoryTokensAfterTheClockWasSetBack(t *testing.T) {
 	}
 	for back := time.Hour; back <= 2*time.Hour; back += time.Hour {
 		clock = noon.Add(-back)
-		if _, err := m.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: "locks", Tenant: "acme", ID: "deploy"}, If: docstore.Has{Field: "token"}, Delete: true}); err != nil {
+		gone := docstore.Write{Key: docstore.Key{Kind: "locks", Tenant: "acme", ID: "deploy"}, If: docstore.Has{Field: "token"}, Delete: true}
+		if _, err := m.Write(t.Context(), gone); err != nil {
 			t.Fatal(err)
 		}
 		next("deploy")

@@ -46,6 +46,11 @@ func conditions() []condition {
 	eq := func(field string, v docstore.Value) docstore.Cond { return docstore.Eq{Field: field, Value: v} }
 	le := func(field string, v docstore.Value) docstore.Cond { return docstore.LE{Field: field, Value: v} }
 	not := func(c docstore.Cond) docstore.Cond { return docstore.Not{Cond: c} }
+	// That a field begins with a text and has more, in the way in which rules say it.
+	begins := func(field, with string) docstore.Cond {
+		return allOf{not(le(field, str(with))), le(field, str(with+"~"))}
+	}
+	one := func(text string) docstore.Doc { return docstore.Doc{"f": str(text)} }
 	none, empty := docstore.Doc(nil), docstore.Doc{}
 	return []condition{
 		{"absent, no document", none, absent{}, true},
@@ -153,6 +158,23 @@ func conditions() []condition {
 		{"nested, empty in all", sample, allOf{anyOf{}, allOf{}}, false},
 		{"nested, a lease that is free", sample, anyOf{absent{}, not(has("owner")), le("when", docstore.Now)}, true},
 		{"nested, a lease that is held", sample, allOf{has("text"), not(le("when", docstore.Now))}, false},
+		{"begins, with more", sample, begins("text", "hel"), true},
+		{"begins, with nothing more", sample, begins("text", "hello"), false},
+		{"begins, with less", sample, begins("text", "hello!"), false},
+		{"begins, another", sample, begins("text", "hem"), false},
+		{"begins, with nothing", sample, begins("text", ""), true},
+		{"begins, empty with nothing", sample, begins("none", ""), false},
+		{"begins, number", sample, begins("num", ""), false},
+		{"begins, bytes", sample, begins("bytes", ""), false},
+		{"begins, missing", sample, begins("other", ""), false},
+		{"begins, no document", none, begins("f", ""), false},
+		{"begins, up to the end of the range", one("a~"), begins("f", "a"), true},
+		{"begins, behind the end of the range", one("a~b"), begins("f", "a"), false},
+		{"begins, above the range", one("a\x7f"), begins("f", "a"), false},
+		{"begins, far above the range", one("a\u00e9"), begins("f", "a"), false},
+		{"begins, in the range", one("a}\u00e9"), begins("f", "a"), true},
+		{"a range of two fields", sample, allOf{not(le("text", str("a"))), le("digit", str("a~"))}, true},
+		{"a range of two texts", sample, allOf{not(le("text", str("a"))), le("text", str("z~"))}, true},
 		// Expression languages bind values by name: the same field and value twice must not clash.
 		{"same field twice", sample, allOf{le("num", num(7)), not(le("num", num(6))), eq("num", num(7))}, true},
 	}
