@@ -154,16 +154,16 @@ func (c *crowd) program() []contested {
 	var all []contested
 	minor := suite.AtDepth(7, 12)
 	for n := range 1 + minor {
-		dying, others, limit, writers := suite.AtDepth(1+c.random.IntN(2), 3), 2, int64(1+c.random.IntN(3)), 3
+		dying, others, limit, writers := suite.AtDepth(1+c.random.IntN(2), 3), suite.AtDepth(1, 2), int64(1+c.random.IntN(3)), 3
 		if n == 0 {
-			dying, others, limit, writers = 100, suite.AtDepth(0, 4*c.random.IntN(2)), 50, suite.AtDepth(100, 3)
+			dying, others, limit, writers = 100, suite.AtDepth(0, 4*c.random.IntN(2)), 50, suite.AtDepth(200, 3)
 		}
 		ways := manners(limit, writers)
 		if n == 0 {
 			ways = ways[:suite.AtDepth(2, len(ways))]
 		}
-		if n >= firstOfSet { // a set that is refused writes nothing, so that the dead have no turns: it waits until their last place has ended
-			ways = suite.AtDepth(slices.DeleteFunc(ways, func(m manner) bool { return m.lines }), ways)
+		if n >= firstOfSet && suite.AtDepth(true, false) { // a set waits until the last place has ended: a refusal of it writes nothing, so that no one has a turn
+			ways = slices.DeleteFunc(ways, func(m manner) bool { return m.lines })
 		}
 		m := ways[c.random.IntN(len(ways))]
 		l := contested{key: fmt.Sprint("k", n), manner: m.name}
@@ -521,6 +521,14 @@ type grantSeen struct {
 
 type span struct{ from, to time.Time }
 
+func (s span) String() string {
+	return s.from.UTC().Format(contracts.TimeFormat) + " to " + s.to.UTC().Format(contracts.TimeFormat)
+}
+
+func (g *grantSeen) String() string {
+	return fmt.Sprintf("%s (%s), token %d, %v by the store, %v here", g.owner, cmp.Or(g.mode, contracts.LockModeExclusive), g.token, g.byStore, g.here)
+}
+
 func (s span) overlaps(o span) bool { return s.from.Before(o.to) && o.from.Before(s.to) }
 
 // ends makes the lease end earlier than it was to.
@@ -563,7 +571,7 @@ func (c *crowd) overlaps() {
 				c.t.Errorf("%s: %s and %s have token %d", a.key, a.owner, b.owner, a.token)
 			case !a.excludes(b):
 			case a.here.overlaps(b.here), c.one && a.byStore.overlaps(b.byStore):
-				c.t.Errorf("%s is held twice:\n%+v\n%+v", a.key, a, b)
+				c.t.Errorf("%s is held twice:\n%v\n%v", a.key, a, b)
 			}
 		}
 	}
