@@ -1007,7 +1007,8 @@ type EventPage struct {
 	Events []PlacementEvent `json:"events"`
 
 	// Next What to send as `after` the next time.
-	Next string `json:"next"`
+	Next       string            `json:"next"`
+	Unreadable []UnreadableEvent `json:"unreadable,omitempty"`
 }
 
 // FailureReason Why the run failed, in up to 1024 bytes. Stored in the document.
@@ -2265,6 +2266,13 @@ type UnreadableAnalysis struct {
 
 	// Code `DOCUMENT_DAMAGED`: a field holds what it cannot. `INVALID_ARGUMENT`: its ID is none that a command can name.
 	Code Code `json:"code"`
+}
+
+// UnreadableEvent An event of the page whose document cannot be read. The server's log says what is wrong with it.
+type UnreadableEvent struct {
+	// Code `DOCUMENT_DAMAGED`: a field holds what it cannot, or there is something else in the document's place.
+	Code    Code   `json:"code"`
+	EventID string `json:"event_id"`
 }
 
 // UnreadableLock A lock of the page whose document cannot be read. It is listed whatever the state that was asked for. The server's log says what is wrong

@@ -21,7 +21,7 @@ func foreign(own string) (members []redis.Z) {
 			members = append(members, redis.Z{Member: m + fmt.Sprint(i)})
 		}
 	}
-	return append(members, redis.Z{Member: ""}, redis.Z{Member: "nobody"})
+	return append(members, redis.Z{Member: ""}, redis.Z{Member: "none"})
 }
 
 // TestForeignMembers: what other programs put into the sets of Leasehold keeps no document from being listed, walked to, found by a time or removed,

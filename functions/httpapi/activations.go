@@ -247,12 +247,12 @@ func (a *api) listActivations(w http.ResponseWriter, r *http.Request, _ Caller) 
 		return err
 	}
 	after, err := base64.RawURLEncoding.Strict().DecodeString(q["page_token"])
-	if err != nil || field.OptionalText("page_token", string(after), placement.MaxKindBytes+1+placement.MaxIDBytes) != nil {
-		return field.Errorf("page_token", "must be the next_page_token of the page before")
-	}
-	list := placement.Query{Kind: q["kind"], After: string(after), Limit: int(size)}
+	list := placement.Query{Kind: q["kind"], Limit: int(size)}
 	if err := list.Validate(); err != nil {
 		return err // without waiting
+	}
+	if list.After = string(after); err != nil || list.Validate() != nil {
+		return field.Errorf("page_token", "must be the next_page_token of the page before")
 	}
 	c := clusterOf(r)
 	show := func(s placement.Activation) contracts.Activation { return wire.Activation(a.placement.Cached(c), s) }

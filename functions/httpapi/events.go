@@ -100,6 +100,7 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, _ Caller) error
 		size = docstore.DefaultLimit
 	}
 	c, last := clusterOf(r), from
+	var bad []contracts.UnreadableEvent
 	send := func() (full bool, err error) {
 		err = sendList(a, w, r, "events", wire.Event, func(ctx context.Context) ([]placement.Event, any, page.Cost, error) {
 			ctx, cancel := context.WithTimeout(ctx, a.timeout)
@@ -108,13 +109,14 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, _ Caller) error
 			if err != nil {
 				return nil, nil, page.Cost{}, err
 			}
-			last, full = from.next(p), len(p.Events)+len(p.Damaged) == int(size)
+			last, full = from.next(p), len(p.Events)+len(p.Damaged) >= int(size)
 			a.passed(r, "events", p.Damaged)
+			bad = unreadableEvents(p.Damaged)
 			if !from.news(p) {
 				return nil, nil, page.Cost{}, errNoNews
 			}
 			bytes := len(p.Events) * eventBytes
-			return p.Events, nextPlace{last.String()}, page.Cost{Kept: bytes, Read: bytes}, nil
+			return p.Events, nextPlace{bad, last.String()}, page.Cost{Kept: bytes, Read: bytes}, nil
 		})
 		return full, err
 	}
@@ -124,7 +126,7 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, _ Caller) error
 		err = a.watches.wait(r.Context(), c, from, a.longest(r.Context(), time.Duration(wait)*time.Second), send)
 	}
 	if errors.Is(err, errNoNews) {
-		writePage(w, "events", nil, nextPlace{last.String()}, wire.Event)
+		writePage(w, "events", nil, nextPlace{bad, last.String()}, wire.Event)
 		return nil
 	}
 	return err
@@ -132,7 +134,16 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, _ Caller) error
 
 // nextPlace is what follows the events of a page.
 type nextPlace struct {
-	Next string `json:"next"`
+	Unreadable []contracts.UnreadableEvent `json:"unreadable,omitempty"`
+	Next       string                      `json:"next"`
+}
+
+// unreadableEvents are documents of a page as the contract has them.
+func unreadableEvents(damaged []docstore.Damaged) (all []contracts.UnreadableEvent) {
+	for _, d := range damaged {
+		all = append(all, contracts.UnreadableEvent{EventID: d.Key.ID, Code: problemOf(d.Err).Code})
+	}
+	return all
 }
 
 // watches are what requests wait with for events: one watch for each cluster for which some do.

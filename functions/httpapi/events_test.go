@@ -17,6 +17,32 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
+// TestEventsThatCannotBeRead: they are listed by themselves, also where there is nothing else, and keep none behind them.
+func TestEventsThatCannotBeRead(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	d.join("alice", `,"ttl_seconds":3600`)
+	p, err := d.store.List(t.Context(), docstore.Query{Kind: "placement_events", Tenant: "acme/chat"})
+	if err != nil || len(p.Entries) != 1 {
+		t.Fatal(p, err)
+	}
+	k := p.Entries[0].Key
+	if _, err := d.store.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"epoch": docstore.String("x")}}); err != nil {
+		t.Fatal(err)
+	}
+	d.clock.Advance(time.Minute)
+	a := d.get(chat + "/events").ok(t)
+	if want := `"unreadable":[{"code":"DOCUMENT_DAMAGED","event_id":"` + k.ID + `"}]`; !strings.Contains(a.raw, want) || a.body["next"] != k.ID {
+		t.Errorf("%s, want %s", a.raw, want)
+	}
+	d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c1"}`).ok(t)
+	if a := d.get(chat + "/events?wait_seconds=1").ok(t); !strings.Contains(a.raw, `"unreadable":[`) || !strings.Contains(a.raw, `"id":"lobby"`) {
+		t.Errorf("%s", a.raw)
+	}
+	if a := d.get(chat + "/events?after=" + k.ID).ok(t); strings.Contains(a.raw, "unreadable") || !strings.Contains(a.raw, `"id":"lobby"`) {
+		t.Errorf("%s", a.raw)
+	}
+}
+
 // TestEventsAreFollowed: who follows next sees every event, pages or not, and an event that was shown is shown again only together with a
 // new one.
 func TestEventsAreFollowed(t *testing.T) {

@@ -152,6 +152,83 @@ func TestListsPassDamage(t *testing.T) {
 	}
 }
 
+// TestEventsBehindStrangeNames: documents whose names no event has, more than a page has, before the events and among them, keep no reader from the events behind
+// them, also one that waits for young ones.
+func TestEventsBehindStrangeNames(t *testing.T) {
+	w := newWorld(t)
+	w.join("ann", func(j *placement.Join) { j.TTL = time.Hour })
+	w.active(room("b"))
+	all := w.events()
+	for i := range 25 {
+		w.damage("placement_events", fmt.Sprintf("!%02d", i), "epoch", docstore.String("x"))
+		w.damage("placement_events", fmt.Sprintf("%s~%02d", all[0].ID, i), "epoch", docstore.String("x"))
+		w.damage("placement_events", fmt.Sprintf("zz%02d", i), "epoch", docstore.String("x"))
+	}
+	for _, young := range []bool{true, false} {
+		seen, damaged := map[string]bool{}, map[string]bool{}
+		for after, n := "", 0; ; n++ {
+			page := must[placement.EventPage](w)(w.Events(t.Context(), w.cluster, after, 10))
+			if n > 20 || len(page.Events)+len(page.Damaged) > 70 {
+				t.Fatal(n, len(page.Events), len(page.Damaged))
+			}
+			for _, e := range page.Events {
+				seen[e.ID] = true
+			}
+			for _, d := range page.Damaged {
+				damaged[d.Key.ID] = true
+			}
+			if page.Next == after || n > 0 && young {
+				break
+			}
+			after = page.Next
+		}
+		if len(seen) == 0 || len(damaged) < 25 || !young && (len(seen) != len(all) || len(damaged) < 50) {
+			t.Errorf("young %v: %d of %d events, and %d damaged ones", young, len(seen), len(all), len(damaged))
+		}
+		w.clock.Advance(time.Minute)
+	}
+}
+
+// TestListsBehindStrangeNames: a cluster and an activation that no command can name are the last of a page, and the next page begins behind them.
+func TestListsBehindStrangeNames(t *testing.T) {
+	w := newWorld(t)
+	w.join("ann", func(j *placement.Join) { j.TTL = time.Hour })
+	w.active(room("b"))
+	for _, name := range []string{"a\tb", "no cluster", strings.Repeat("x", 300), "zz"} {
+		k := docstore.Key{Kind: "placement_registry", ID: "acme/" + name}
+		must[docstore.Result](w)(w.store.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"at": docstore.Int(1)}}))
+		w.damage(placement.ActivationKind, "room/"+name, "token", docstore.Int(1))
+	}
+	var names []string
+	for q := (placement.Clusters{Tenant: "acme", Limit: 1}); ; {
+		some, next, err := w.Clusters(t.Context(), q)
+		if err != nil || len(names) > 5 {
+			t.Fatal(names, err)
+		}
+		names = append(names, some...)
+		if q.After = next; next == "" {
+			break
+		}
+	}
+	if len(names) != 5 {
+		t.Errorf("clusters %q", names)
+	}
+	listed := 0
+	for q := (placement.Query{Limit: 1}); ; {
+		snap, err := w.Snapshot(t.Context(), w.cluster, q)
+		if err != nil || listed > 5 {
+			t.Fatal(listed, err)
+		}
+		listed += len(snap.Activations) + len(snap.Damaged)
+		if q.After = snap.Next; snap.Next == "" {
+			break
+		}
+	}
+	if listed != 5 {
+		t.Errorf("%d activations", listed)
+	}
+}
+
 // TestRetentionPassesDamage: old events and epochs are removed behind more damaged ones than a page has.
 func TestRetentionPassesDamage(t *testing.T) {
 	w := newWorld(t)

@@ -647,7 +647,7 @@ type Query struct {
 
 // Validate reports whether the query is well formed. The error is a [field.Error].
 func (q Query) Validate() error {
-	err := first(checkLimit(q.Limit), field.OptionalText("after", q.After, MaxKindBytes+1+MaxIDBytes))
+	err := first(checkLimit(q.Limit), checkPlace("after", q.After, true))
 	if err == nil && q.Kind != "" {
 		err = word("kind", q.Kind, MaxKindBytes)
 	}

@@ -172,8 +172,13 @@ func (q Clusters) Validate() error {
 	if err := first(field.Text("tenant_id", q.Tenant, MaxTenantBytes), checkLimit(q.Limit)); err != nil || q.After == "" {
 		return err
 	}
-	if word("cluster", q.After, MaxClusterBytes) != nil {
-		return field.Errorf("page_token", "is not one that a page gave: leave it out to begin again")
+	return checkPlace("page_token", q.Tenant+"/"+q.After, !strings.Contains(q.After, "/")) // otherwise it is of another tenant
+}
+
+// checkPlace reports whether a page can begin behind an ID. That of a document of another program may be none that a command can name.
+func checkPlace(name, id string, ok bool) error {
+	if !ok || (docstore.Query{Kind: registryKind, After: id}).Validate() != nil {
+		return field.Errorf(name, "is not one that a page gave: leave it out to begin again")
 	}
 	return nil
 }

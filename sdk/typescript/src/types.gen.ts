@@ -2692,8 +2692,15 @@ export interface components {
         };
         readonly EventPage: {
             readonly events: readonly components["schemas"]["PlacementEvent"][];
+            readonly unreadable?: readonly components["schemas"]["UnreadableEvent"][];
             /** What to send as `after` the next time. */
             readonly next: string;
+        };
+        /** An event of the page whose document cannot be read. The server's log says what is wrong with it. */
+        readonly UnreadableEvent: {
+            readonly event_id: string;
+            /** `DOCUMENT_DAMAGED`: a field holds what it cannot, or there is something else in the document's place. */
+            readonly code: components["schemas"]["Code"];
         };
         /** Names the layout and the namespace. Left out or empty, the service "default". */
         readonly ServiceID: string;
