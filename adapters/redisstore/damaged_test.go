@@ -90,7 +90,7 @@ func TestDamagedKeys(t *testing.T) {
 				// Their time comes before that of the others. The first call says so, and no later one does.
 				at = at.Add(3 * time.Hour)
 				removed, err := s.Prune(t.Context(), 500)
-				if failed, passed := docstore.Failure(err); removed != 3 || failed != nil || passed.Count != n || !strings.Contains(err.Error(), "{bad}:doc:things/acme/m000") {
+				if passed, failed := docstore.Failure(err); removed != 3 || failed != nil || passed.Count != n || !strings.Contains(err.Error(), "{bad}:doc:things/acme/m000") {
 					t.Errorf("removed %d, %v", removed, err)
 				}
 				if removed, err := s.Prune(t.Context(), 500); removed != 0 || err != nil {

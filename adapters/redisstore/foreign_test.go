@@ -149,7 +149,7 @@ func TestForeignMembers(t *testing.T) {
 				due("with others among them", true)
 				due("again", false) // an index is derived: they were removed from it
 				removed, err := s.Prune(t.Context(), 500)
-				if failed, passed := docstore.Failure(err); failed != nil || passed.Count == 0 {
+				if passed, failed := docstore.Failure(err); failed != nil || passed.Count == 0 {
 					t.Errorf("removed %d: %v", removed, err)
 				}
 				if _, err := s.Prune(t.Context(), 500); err != nil {
@@ -223,7 +223,7 @@ func TestForeignSets(t *testing.T) {
 		there = 1
 	}
 	removed, err := s.Prune(t.Context(), 500)
-	if failed, passed := docstore.Failure(err); !errors.Is(failed, docstore.ErrDamaged) || removed != tenants-int(in)-1+there || passed.Count != 1-there {
+	if passed, failed := docstore.Failure(err); !errors.Is(failed, docstore.ErrDamaged) || removed != tenants-int(in)-1+there || passed.Count != 1-there {
 		t.Errorf("removed %d, %v", removed, err)
 	}
 	if removed, err = s.Prune(t.Context(), 500); removed != 0 || !errors.Is(err, docstore.ErrDamaged) {

@@ -23,7 +23,7 @@ func (s *Store) RemoveDue(ctx context.Context, members ...string) (int, error) {
 func (s *Store) Tidy(ctx context.Context, q docstore.DueQuery, texts map[docstore.Key]string) error {
 	stale := make([]member, 0, len(texts))
 	for k, text := range texts {
-		stale = append(stale, member{k, text})
+		stale = append(stale, member{k, text, entry(q.Field, text, k.ID)})
 	}
 	return s.tidy(ctx, q, stale)
 }

@@ -86,7 +86,7 @@ func (c *pruneCmd) Run(ctx context.Context, parent *storeCmd, s *streams) error 
 		return usage("this store removes ended locks by itself, by its time to live: docs/stores.md says how to set it up")
 	}
 	n, err := setup.Prune(ctx, p)
-	failed, passed := docstore.Failure(err)
+	passed, failed := docstore.Failure(err)
 	if passed.Count > 0 {
 		fmt.Fprintf(s.err, "leasehold: %d documents that are to be removed cannot be read, and are left alone:\n%s\n", passed.Count, passed.Error())
 	}

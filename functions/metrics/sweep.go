@@ -86,7 +86,7 @@ func (m *Metrics) SweptClusters(ctx context.Context, s placement.Swept, err erro
 // looks for.
 func (m *Metrics) sweep(ctx context.Context, what string, err error) {
 	through, failed := int64(1), 0
-	failure, passed := docstore.Failure(err)
+	passed, failure := docstore.Failure(err)
 	if failure != nil {
 		through, failed = 0, 1
 	}
@@ -101,7 +101,7 @@ const sweepOf = "sweep."
 // Pruned counts what could not be read of the documents that were to be removed; err is that of a [docstore.Pruner].
 func (m *Metrics) Pruned(ctx context.Context, err error) {
 	if m != nil {
-		_, passed := docstore.Failure(err)
+		passed, _ := docstore.Failure(err)
 		m.Unreadable(ctx, sweepOf+"ended", passed.Count)
 	}
 }

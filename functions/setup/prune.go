@@ -37,7 +37,7 @@ func pruneUpTo(ctx context.Context, store docstore.Pruner, most int) (removed in
 	var unreadable docstore.Unreadable
 	for removed < most {
 		n, more, err := pruneOnce(ctx, store)
-		failed, passed := docstore.Failure(err)
+		passed, failed := docstore.Failure(err)
 		unreadable.Add(passed) // keeps nothing behind it
 		if removed += n; failed != nil || !more {
 			return removed, errors.Join(failed, unreadable.Err())

@@ -130,13 +130,13 @@ func TestPrunePassesDamage(t *testing.T) {
 		fill(t, store, 1200, time.Minute)
 		time.Sleep(time.Hour)
 		n, err := Prune(t.Context(), passing{store})
-		if failed, u := docstore.Failure(err); n != 1200 || failed != nil || u.Count != 45 || len(u.Named) != docstore.MostNamed {
+		if u, failed := docstore.Failure(err); n != 1200 || failed != nil || u.Count != 45 || len(u.Named) != docstore.MostNamed {
 			t.Errorf("removed %d: %v, %+v", n, failed, u)
 		}
 		fill(t, store, 5001, time.Minute)
 		time.Sleep(time.Hour)
 		n, err = pruneSome(t.Context(), passing{store})
-		if failed, u := docstore.Failure(err); n != 5000 || failed != nil || u.Count != 150 {
+		if u, failed := docstore.Failure(err); n != 5000 || failed != nil || u.Count != 150 {
 			t.Errorf("removed %d: %v, %+v", n, failed, u)
 		}
 		var log bytes.Buffer

@@ -78,7 +78,7 @@ func (s Sweeps) Run(ctx context.Context) Swept {
 	share(ctx, passes)
 	s.report(ctx, done)
 	for _, err := range []*error{&done.AnalysesErr, &done.ClustersErr, &done.PruneErr} {
-		failed, passed := docstore.Failure(*err)
+		passed, failed := docstore.Failure(*err)
 		*err = failed
 		done.Unreadable.Add(passed)
 	}
@@ -103,7 +103,7 @@ func (s Sweeps) report(ctx context.Context, done Swept) {
 
 // LogPrune writes what went wrong when documents were removed.
 func LogPrune(ctx context.Context, log *slog.Logger, removed int, err error) {
-	failed, passed := docstore.Failure(err)
+	passed, failed := docstore.Failure(err)
 	if failed != nil {
 		log.LogAttrs(ctx, slog.LevelWarn, "cannot remove ended locks; the next attempt goes on", slog.Int("removed", removed), slog.String("err", failed.Error()))
 	}
@@ -116,7 +116,7 @@ func LogPrune(ctx context.Context, log *slog.Logger, removed int, err error) {
 // outcome is how a sweep is logged: one that failed as an error, one that went past documents which cannot be read as a warning.
 func outcome(line []slog.Attr, err error) (slog.Level, []slog.Attr) {
 	level := slog.LevelInfo
-	failed, passed := docstore.Failure(err)
+	passed, failed := docstore.Failure(err)
 	if passed.Count > 0 {
 		level, line = slog.LevelWarn, append(line, slog.String("unreadable", passed.Error()))
 	}

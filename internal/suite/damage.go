@@ -106,7 +106,7 @@ func (d damaged) analyses(t *testing.T) {
 	analyses := analysis.New(d, nil)
 	done, err := analyses.Sweep(t.Context(), analysis.Sweep{Queue: q, PageSize: 2})
 	slices.Sort(q.ids)
-	if failed, passed := docstore.Failure(err); failed != nil || passed.Count != d.n || done.Damaged != d.n || done.Requeued != 3 || fmt.Sprint(q.ids) != "[a m z]" {
+	if passed, failed := docstore.Failure(err); failed != nil || passed.Count != d.n || done.Damaged != d.n || done.Requeued != 3 || fmt.Sprint(q.ids) != "[a m z]" {
 		t.Errorf("%+v, %v; queued %v", done, err, q.ids)
 	}
 	found, bad := 0, 0
@@ -183,7 +183,7 @@ func (d damaged) clusters(t *testing.T) {
 	d.spoil(t, "placement_registry", "", "epoch", func(int) string { return "acme/broken" }, nil)
 	d.clock.Advance(time.Hour)
 	swept, err := s.Sweep(t.Context(), 0)
-	if failed, passed := docstore.Failure(err); failed != nil || swept.Evicted != 3 || passed.Count != swept.Damaged || passed.Count < 2*d.n+1 || swept.Errors != swept.Damaged {
+	if passed, failed := docstore.Failure(err); failed != nil || swept.Evicted != 3 || passed.Count != swept.Damaged || passed.Count < 2*d.n+1 || swept.Errors != swept.Damaged {
 		t.Errorf("%+v, %v", swept, err)
 	}
 	first := ""

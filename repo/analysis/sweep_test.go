@@ -427,7 +427,7 @@ func TestSweepPassesDamage(t *testing.T) {
 	if want := (analysis.Swept{Stale: 6, Requeued: 2, Errors: 4, Damaged: 4}); done != want {
 		t.Errorf("got %+v, want %+v", done, want)
 	}
-	if failed, passed := docstore.Failure(err); failed != nil || passed.Count != 4 {
+	if passed, failed := docstore.Failure(err); failed != nil || passed.Count != 4 {
 		t.Errorf("the error is %v", err)
 	}
 	for _, id := range []analysis.ID{ids[0], ids[2], ids[3], tooLong} {
@@ -471,7 +471,7 @@ func TestSweepWithoutItsPlace(t *testing.T) {
 	store := elsewhere{b.store, docstore.Key{Kind: "analysis_sweeps", ID: "next"}}
 	for _, want := range []analysis.Swept{{Stale: 3, Requeued: 3, More: true}, {Stale: 5, Requeued: 2, Skipped: 3}} {
 		done, err := analysis.New(store, nil).Sweep(t.Context(), analysis.Sweep{Queue: q, Most: 3, PageSize: 2})
-		if failed, passed := docstore.Failure(err); done != want || failed != nil || passed.Count != 1 || !strings.Contains(err.Error(), "analysis_sweeps") {
+		if passed, failed := docstore.Failure(err); done != want || failed != nil || passed.Count != 1 || !strings.Contains(err.Error(), "analysis_sweeps") {
 			t.Errorf("%+v, %v", done, err)
 		}
 	}

@@ -11,7 +11,7 @@ const MostNamed = 20
 
 // Unreadable is the error of a pass that went past documents which cannot be read. It is no failure: everything else was done, and each later
 // pass meets the same documents until they are repaired. [Failure] tells the two apart. The zero value is of no documents.
-type Unreadable struct {
+type Unreadable struct { //nolint:errname // a pass has it as a value, too: it says what was passed by
 	Count int
 	Named []error // what is wrong with the first MostNamed of them: each is an ErrDamaged
 }
@@ -71,20 +71,20 @@ func (u *Unreadable) Texts() []string {
 
 // Failure splits the error of a pass, or of several that were joined: failed is what went wrong, nil if nothing did, and passed are the documents
 // that were passed by.
-func Failure(err error) (failed error, passed Unreadable) {
+func Failure(err error) (passed Unreadable, failed error) {
 	if u, ok := err.(*Unreadable); ok { //nolint:errorlint // what wraps it says more
-		return nil, *u
+		return *u, nil
 	}
 	joined, ok := err.(interface{ Unwrap() []error })
 	if _, some := errors.AsType[*Unreadable](err); !ok || !some {
-		return err, Unreadable{}
+		return Unreadable{}, err
 	}
 	for _, part := range joined.Unwrap() {
-		f, p := Failure(part)
+		p, f := Failure(part)
 		failed = errors.Join(failed, f)
 		passed.Add(p)
 	}
-	return failed, passed
+	return passed, failed
 }
 
 // onlyDamage reports whether an error is an [ErrDamaged], and so is each error that was joined to it.

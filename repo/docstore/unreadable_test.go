@@ -27,7 +27,7 @@ func TestFailure(t *testing.T) {
 		if u.Take(err) || u.Count != 0 || u.Err() != nil {
 			t.Errorf("%v was taken", err)
 		}
-		if failed, passed := docstore.Failure(err); fmt.Sprint(failed) != fmt.Sprint(err) || passed.Count != 0 {
+		if passed, failed := docstore.Failure(err); fmt.Sprint(failed) != fmt.Sprint(err) || passed.Count != 0 {
 			t.Errorf("%v: failed %v, passed %+v", err, failed, passed)
 		}
 	}
@@ -41,7 +41,7 @@ func TestFailure(t *testing.T) {
 		}
 	}
 	// Damage that is the whole of a pass is a failure: nothing was passed by.
-	if failed, passed := docstore.Failure(damage(1)); failed == nil || passed.Count != 0 {
+	if passed, failed := docstore.Failure(damage(1)); failed == nil || passed.Count != 0 {
 		t.Errorf("failed %v, passed %+v", failed, passed)
 	}
 	var a, b docstore.Unreadable
@@ -49,14 +49,14 @@ func TestFailure(t *testing.T) {
 		a.Take(damage(i))
 		b.Take(damage(100 + i))
 	}
-	failed, passed := docstore.Failure(errors.Join(errors.Join(unavailable, a.Err()), nil, b.Err()))
+	passed, failed := docstore.Failure(errors.Join(errors.Join(unavailable, a.Err()), nil, b.Err()))
 	if !errors.Is(failed, docstore.ErrUnavailable) || errors.Is(failed, docstore.ErrDamaged) || passed.Count != 30 || len(passed.Named) != docstore.MostNamed {
 		t.Errorf("failed %v, passed %+v", failed, passed)
 	}
 	if text := passed.Error(); !strings.Contains(text, "document 104\nand 10 more") || strings.Contains(text, "document 105") || len(passed.Texts()) != 20 {
 		t.Error(text)
 	}
-	if failed, passed = docstore.Failure(errors.Join(a.Err(), b.Err())); failed != nil || passed.Count != 30 || a.Count != 15 {
+	if passed, failed = docstore.Failure(errors.Join(a.Err(), b.Err())); failed != nil || passed.Count != 30 || a.Count != 15 {
 		t.Errorf("failed %v, passed %+v", failed, passed)
 	}
 }

@@ -114,7 +114,7 @@ func TestDamagedPages(t *testing.T) {
 					}
 				}
 				forced, err := s.ForceRelease(t.Context(), machineid.ForceRelease{Reason: "test"})
-				if failed, passed := docstore.Failure(err); failed != nil || passed.Count != 2 || forced.Leases < 250 {
+				if passed, failed := docstore.Failure(err); failed != nil || passed.Count != 2 || forced.Leases < 250 {
 					t.Errorf("%+v, %v", forced, err)
 				}
 				clock.Advance(11 * time.Minute)

@@ -283,7 +283,7 @@ func (s *Service) Release(ctx context.Context, o kazahana.ReleaseOptions) error 
 	for _, name := range names {
 		configured := spaces[name]
 		v, err := s.releaseIn(ctx, s.spaces[name], func(geometry) []int { return configured }, o)
-		failed, _ := docstore.Failure(err)
+		_, failed := docstore.Failure(err)
 		if failed != nil || v == released {
 			return failed
 		}
@@ -293,7 +293,7 @@ func (s *Service) Release(ctx context.Context, o kazahana.ReleaseOptions) error 
 	for _, name := range names {
 		sp := s.spaces[name]
 		v, err := s.releaseIn(ctx, sp, func(g geometry) []int { return g.otherSizes(sp.layout, spaces[name]) }, o)
-		failed, _ := docstore.Failure(err)
+		_, failed := docstore.Failure(err)
 		if failed != nil || v == released {
 			return failed
 		}

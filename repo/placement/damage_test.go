@@ -37,7 +37,7 @@ func TestDamagedLeases(t *testing.T) {
 			w.clock.Advance(15 * time.Second)
 			w.wantSurvey(placement.Survey{Clusters: 1, Active: 36, Expired: 35, Damaged: n, Imbalance: 36. * 2 / 64})
 			swept, err := w.Sweep(t.Context(), 0)
-			if failed, passed := docstore.Failure(err); swept.Evicted != 35 || swept.Errors != n || swept.Damaged != n || failed != nil || passed.Count != n ||
+			if passed, failed := docstore.Failure(err); swept.Evicted != 35 || swept.Errors != n || swept.Damaged != n || failed != nil || passed.Count != n ||
 				strings.Count(err.Error(), `"expires_at"`) != min(n, 20) {
 				t.Fatalf("%+v, %v", swept, err)
 			}
@@ -88,7 +88,7 @@ func TestDamagedHead(t *testing.T) {
 			must[docstore.Result](w)(w.store.Write(t.Context(), named))
 			w.clock.Advance(15 * time.Second)
 			swept, err := placement.New(elsewhere{w.store, k}, &placement.Options{Now: w.clock.Now}).Sweep(t.Context(), 0)
-			if failed, passed := docstore.Failure(err); swept.Evicted != 1 || failed != nil || passed.Count != 1 {
+			if passed, failed := docstore.Failure(err); swept.Evicted != 1 || failed != nil || passed.Count != 1 {
 				t.Errorf("%+v, %v", swept, err)
 			}
 		})

@@ -325,7 +325,7 @@ func (s *Service) see(ctx context.Context, c subject, need Need) (*view, error) 
 			return v, nil
 		}
 		_, err = s.Evict(ctx, c.Cluster)
-		if failed, _ := docstore.Failure(err); failed != nil { // of those that cannot be read none matters: this one was
+		if _, failed := docstore.Failure(err); failed != nil { // of those that cannot be read none matters: this one was
 			return nil, failed
 		}
 		if t := s.Cached(c.Cluster); t != nil && t.Live(matters.Incarnation) {
