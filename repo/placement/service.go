@@ -647,7 +647,10 @@ type Query struct {
 
 // Validate reports whether the query is well formed. The error is a [field.Error].
 func (q Query) Validate() error {
-	err := first(checkLimit(q.Limit), checkPlace("after", q.After, true))
+	err := checkLimit(q.Limit)
+	if err == nil && (docstore.Query{Kind: ActivationKind, After: q.After}).Validate() != nil { // that of a document of another program may be none of ours
+		err = field.Errorf("after", "is not one that a page gave: leave it out to begin again")
+	}
 	if err == nil && q.Kind != "" {
 		err = word("kind", q.Kind, MaxKindBytes)
 	}

@@ -172,13 +172,8 @@ func (q Clusters) Validate() error {
 	if err := first(field.Text("tenant_id", q.Tenant, MaxTenantBytes), checkLimit(q.Limit)); err != nil || q.After == "" {
 		return err
 	}
-	return checkPlace("page_token", q.Tenant+"/"+q.After, !strings.Contains(q.After, "/")) // otherwise it is of another tenant
-}
-
-// checkPlace reports whether a page can begin behind an ID. That of a document of another program may be none that a command can name.
-func checkPlace(name, id string, ok bool) error {
-	if !ok || (docstore.Query{Kind: registryKind, After: id}).Validate() != nil {
-		return field.Errorf(name, "is not one that a page gave: leave it out to begin again")
+	if word("cluster", q.After, MaxClusterBytes) != nil {
+		return field.Errorf("page_token", "is not one that a page gave: leave it out to begin again")
 	}
 	return nil
 }
@@ -204,8 +199,8 @@ func (s *Service) Clusters(ctx context.Context, q Clusters) (names []string, nex
 		for e := range p.All() { //nolint:errcheck // its name is shown, also if the rest cannot be read
 			left--
 			name := strings.TrimPrefix(e.Key.ID, prefix)
-			if strings.Contains(name, "/") {
-				continue // of a tenant whose name is longer
+			if word("cluster", name, MaxClusterBytes) != nil {
+				continue // of a tenant whose name is longer; or of another program, which the sweep reports
 			}
 			if names = append(names, name); len(names) == size && (left > 0 || p.Next != "") {
 				return names, name, nil
