@@ -318,14 +318,15 @@ func (c *crowd) play(test context.Context, program []contested) {
 	t := c.t
 	ctx, end := context.WithTimeout(test, failAfter)
 	leaving, leave := context.WithCancel(ctx)
-	var gone, staying sync.WaitGroup
+	var dying, leavers, staying sync.WaitGroup
 	defer func() { // with the servers, so that no connection is kept
 		end()
 		for _, s := range c.servers {
 			_ = s.process.cmd.Process.Kill()
 			s.front.Close()
 		}
-		gone.Wait()
+		dying.Wait()
+		leavers.Wait()
 		staying.Wait()
 	}()
 	killed, alive := c.servers[0], c.servers[1]
@@ -340,7 +341,6 @@ func (c *crowd) play(test context.Context, program []contested) {
 			held[l.key] = append(held[l.key], c.granted(h, lease))
 		}
 	}
-	dying, leavers := &gone, &sync.WaitGroup{}
 	var asked [2]int64
 	for _, l := range program {
 		for _, a := range l.askers {
