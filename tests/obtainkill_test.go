@@ -140,7 +140,6 @@ type contested struct {
 	key, manner string
 	holders     []asker // they forget it, or release it, when a server was killed
 	askers      []asker
-	first       contracts.AcquireRequest // of one who asks once all have gone, in the lock's mode
 }
 
 // String says for the reports of failures what the lock has been through.

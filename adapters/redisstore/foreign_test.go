@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ import (
 func foreign(own string) (members []redis.Z) {
 	for i := range 25 {
 		for _, m := range []string{"\x00", "a\x00", own + "\xff", "zz\xff", strings.Repeat("q", 2000)} {
-			members = append(members, redis.Z{Member: m + fmt.Sprint(i)})
+			members = append(members, redis.Z{Member: m + strconv.Itoa(i)})
 		}
 	}
 	return append(members, redis.Z{Member: ""}, redis.Z{Member: "none"})
@@ -28,7 +29,7 @@ func foreign(own string) (members []redis.Z) {
 // is reported, and no page begins anew.
 func TestForeignMembers(t *testing.T) {
 	for _, shards := range []int{1, 3} {
-		t.Run(fmt.Sprint(shards), func(t *testing.T) {
+		t.Run(strconv.Itoa(shards), func(t *testing.T) {
 			redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 				at := time.Date(2026, 1, 1, 0, 0, 30, 0, time.UTC)
 				prefix := fmt.Sprintf("foreign%d", shards)

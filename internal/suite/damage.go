@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -48,9 +49,7 @@ func (d damaged) spoil(t *testing.T, kind, tenant, field string, names func(i in
 	t.Helper()
 	for i := range d.n {
 		set := docstore.Doc{field: strange[i%len(strange)]}
-		for f, v := range beside {
-			set[f] = v
-		}
+		maps.Copy(set, beside)
 		k := docstore.Key{Kind: kind, Tenant: tenant, ID: names(i)}
 		if _, err := d.Write(t.Context(), docstore.Write{Key: k, Set: set}); err != nil {
 			t.Fatal(err)

@@ -88,7 +88,7 @@ func TestAFailingProviderIsNotAskedAllTheTime(t *testing.T) {
 			_ = e.Lead(ctx, func(context.Context, *election.Leader) error { return nil })
 		},
 		"observe": func(ctx context.Context, e *election.Election) {
-			for range e.Observe(ctx) { //nolint:revive // it goes on until ctx ends
+			for range e.Observe(ctx) { // until ctx ends
 			}
 		},
 	} {

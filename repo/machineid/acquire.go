@@ -51,7 +51,9 @@ func (a *acquire) run(ctx context.Context) ([]kazahana.Lease, error) {
 		r, err := a.store.Write(ctx, g.writes...)
 		if errors.Is(err, docstore.ErrDamaged) { // since it was read
 			a.looked = 0
-			begin, seen, err = a.look(ctx)
+			if begin, seen, err = a.look(ctx); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		if err != nil {

@@ -93,7 +93,7 @@ func TestLifeOfALease(t *testing.T) {
 		Space: "default", At: suite.Epoch, Units: 8192, Leased: 1, Free: 8191, NextFree: suite.Epoch.Add(10 * time.Minute),
 		Services: map[string]int{"default": 1},
 	}
-	if o := s.occupancy("default"); !reflect.DeepEqual(o, want) {
+	if o := s.occupancy("default"); fmt.Sprintf("%+v", o) != fmt.Sprintf("%+v", want) {
 		t.Errorf("%+v, want %+v", o, want)
 	}
 	s.clock.Advance(time.Minute)
