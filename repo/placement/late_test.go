@@ -177,3 +177,23 @@ func TestRemovalBesideANewLife(t *testing.T) {
 		})
 	}
 }
+
+// TestStateOfAnEarlierVersion: a state replaces the version that it names, and no other.
+func TestStateOfAnEarlierVersion(t *testing.T) {
+	w := newWorld(t)
+	w.join("ann")
+	h := w.active(room("lobby"))
+	stores := func(request string, version int64, want placement.Code) {
+		t.Helper()
+		c := placement.WriteState{Hold: h, RequestID: request, Version: version, Data: []byte(request)}
+		w.want(must[placement.Outcome](w)(w.WriteState(t.Context(), c)).Code, want)
+	}
+	stores("a", 1, placement.StateChanged)
+	stores("a", 0, placement.OK)
+	stores("b", 0, placement.StateChanged)
+	stores("b", 1, placement.OK)
+	stores("c", 1, placement.StateChanged)
+	if a := w.lookup(room("lobby")).Activation; string(a.State) != "b" || a.StateVersion != 2 {
+		t.Errorf("%+v", a)
+	}
+}
