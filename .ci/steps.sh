@@ -15,7 +15,7 @@ here=$(go env GOOS)/$(go env GOARCH)
 quick=(tools format tests generated linter vulnerabilities openapi typescript python console telemetry durable race servers databases release terraform)
 # All of it, at full size. Steps with the same subject are here instead of those above, and do what those do and more.
 whole=(tools format tests generated linter vulnerabilities openapi typescript python console telemetry durable busy servers_deep databases properties
-  mutants fuzz bench peers release_all terraform_apply race_all)
+  mutants fuzz bench peers release_all terraform_apply race_busy race_all)
 
 times=$(mktemp)
 notes=$(mktemp) # what was skipped
@@ -168,7 +168,7 @@ step_telemetry() { go test -C tests/telemetry -count=1 ./...; }
 # An example: Lambda durable functions.
 step_durable() { go test -C examples/durable -count=1 ./...; }
 
-# The suites while every core is busy. Under the race detector it is the step race.
+# The suites while every core is busy. Under the race detector it is the step race_busy.
 step_busy() {
   busy_cores
   go test -count=1 -timeout 10m ./tests -run '^Test(Locks|Analyses|MachineIDs|Ambiguous)'
@@ -284,16 +284,22 @@ step_terraform_apply() {
   step_terraform
 }
 
-# The race detector: what runs at once in one process; servers and stores together while every core is busy. Random programs send one command after the other, so a few of each are
-# enough; checks of checks, and tests of processes that were built without the detector, say nothing about races. The step race_all leaves out none.
+# The race detector: what runs at once in one process. Random programs send one command after the other, so a few of each are enough; checks of
+# checks, and tests of processes that were built without the detector, say nothing about races. The step race_all leaves out none.
+not_raced='ChecksBite|DetectsMutations|OfProcesses|AgreesWithTheOracle|EveryExpiry|HasTeeth|ClocksApart|Interpreted|SizeOf|EdgesOfValues|WaitPrograms'
+raced_suites() {
+  go test -race -count=1 -timeout 20m ./tests -run '^Test(Locks|Analyses|MachineIDs|Placements|Modes|Ambiguous|Chaos)' -skip "$not_raced" -rapid.checks=5
+}
 step_race() {
-  busy_cores
-  local alone='ChecksBite|DetectsMutations|OfProcesses|AgreesWithTheOracle|EveryExpiry|HasTeeth|ClocksApart|Interpreted|SizeOf|EdgesOfValues|WaitPrograms'
-  go test -race -count=1 -timeout 20m ./tests -run '^Test(Locks|Analyses|MachineIDs|Placements|Modes|Ambiguous|Chaos)' -skip "$alone" -rapid.checks=5
-  stop # what else is under load runs without the detector, in the step busy
-  background=()
-  go test -race -count=1 -timeout 20m $(with_programs) -skip "$alone" -rapid.checks=5
+  raced_suites
+  go test -race -count=1 -timeout 20m $(with_programs) -skip "$not_raced" -rapid.checks=5
   go test -race -count=1 -timeout 20m $(go list ./... | grep -v '/tests$' | grep -vxF "$(with_programs)")
+}
+
+# The suites of ./tests under the race detector, while every core is busy.
+step_race_busy() {
+  busy_cores
+  raced_suites
 }
 
 step_race_all() { LEASEHOLD_TEST_SERVERS=1 go test -race -count=1 -timeout 60m ./...; }
