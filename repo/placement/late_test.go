@@ -1,6 +1,8 @@
 package placement_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -195,5 +197,26 @@ func TestStateOfAnEarlierVersion(t *testing.T) {
 	stores("c", 1, placement.StateChanged)
 	if a := w.lookup(room("lobby")).Activation; string(a.State) != "b" || a.StateVersion != 2 {
 		t.Errorf("%+v", a)
+	}
+}
+
+// TestAMemberClaimsWhatIsPlacedOnIt: of two members only the one on which an identity is placed can claim it for itself; the other is told where it is.
+func TestAMemberClaimsWhatIsPlacedOnIt(t *testing.T) {
+	w := newWorld(t)
+	members := []placement.Incarnation{w.join("ann"), w.join("bob")}
+	for i := range 10 {
+		id := room(fmt.Sprint("room ", i))
+		on := w.lookup(id).Placed.Incarnation
+		for _, m := range slices.Backward(members) {
+			o := w.claim(id, func(c *placement.Claim) { c.By = m })
+			switch {
+			case m == on && (o.Code != placement.OK || o.Activation.Owner != m):
+				t.Errorf("%s claims what is placed on it: %+v", m.Member, o)
+			case m != on && o.Code == placement.OK:
+				t.Errorf("%s claims what is placed on %s: %+v", m.Member, on.Member, o)
+			case m != on && o.Code == placement.MemberIneligible && o.Ineligible != placement.PlacedOnOther:
+				t.Errorf("%s is told %+v", m.Member, o)
+			}
+		}
 	}
 }
