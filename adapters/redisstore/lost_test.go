@@ -142,49 +142,57 @@ func TestOpenedOnAReplica(t *testing.T) {
 // TestTokensAfterTheClockWasSetBack: no token is seen twice, also not by another process (LS-INV-002).
 func TestTokensAfterTheClockWasSetBack(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
-		noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-		at := noon
-		o := &redisstore.Options{Prefix: "clock", Now: func() time.Time { return at }}
-		s, admin := open(t, server, o), client(t, server)
-		floor := func() int64 {
-			_, _, floor := redisstore.Own(admin.Get(t.Context(), "{clock}:own").Val())
-			return floor
-		}
-		last := noon.UnixMicro()
-		next := func(name string, k docstore.Key) {
-			t.Helper()
-			if got := token(t, s, k); got != last+1 {
-				t.Errorf("%s: token %d, want %d", name, got, last+1)
-			}
-			last++
-		}
-		remove := func(k docstore.Key) {
-			t.Helper()
-			if r, err := s.Write(t.Context(), docstore.Write{Key: k, If: docstore.Has{Field: "token"}, Delete: true}); err != nil || !r.Applied {
-				t.Fatalf("%v, %v", r.Applied, err)
-			}
-		}
-		next("first", key("a"))
-		next("second", key("a"))
-		ahead := floor()
-		for range 1000 {
-			next("grant", key("a"))
-		}
-		if floor() != ahead { // a grant writes nothing but its document and the number of writes
-			t.Errorf("the floor went from %d to %d", ahead, floor())
-		}
-		next("grant that passes the floor", key("a"))
-		at = noon.Add(-time.Hour)
-		remove(key("a"))
-		last = floor()
-		next("removed", key("a"))
-		next("another", key("b"))
-		s = open(t, server, o)
-		next("another process", key("c"))
-		at = noon.Add(time.Hour)
-		last = at.UnixMicro()
-		next("an hour later", key("d"))
+		t.Run("compiled", func(t *testing.T) { tokensOfABackwardClock(t, server, "compiled", func(*redisstore.Store) {}) })
+		t.Run("interpreted", func(t *testing.T) { tokensOfABackwardClock(t, server, "interpreted", (*redisstore.Store).Interpret) })
 	})
+}
+
+func tokensOfABackwardClock(t *testing.T, server *redistest.Server, prefix string, prepare func(*redisstore.Store)) {
+	t.Helper()
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	at := noon
+	o := &redisstore.Options{Prefix: prefix, Now: func() time.Time { return at }}
+	s, admin := open(t, server, o), client(t, server)
+	prepare(s)
+	floor := func() int64 {
+		_, _, floor := redisstore.Own(admin.Get(t.Context(), "{"+prefix+"}:own").Val())
+		return floor
+	}
+	last := noon.UnixMicro()
+	next := func(name string, k docstore.Key) {
+		t.Helper()
+		if got := token(t, s, k); got != last+1 {
+			t.Errorf("%s: token %d, want %d", name, got, last+1)
+		}
+		last++
+	}
+	remove := func(k docstore.Key) {
+		t.Helper()
+		if r, err := s.Write(t.Context(), docstore.Write{Key: k, If: docstore.Has{Field: "token"}, Delete: true}); err != nil || !r.Applied {
+			t.Fatalf("%v, %v", r.Applied, err)
+		}
+	}
+	next("first", key("a"))
+	next("second", key("a"))
+	ahead := floor()
+	for range 1000 {
+		next("grant", key("a"))
+	}
+	if floor() != ahead { // a grant writes nothing but its document and the number of writes
+		t.Errorf("the floor went from %d to %d", ahead, floor())
+	}
+	next("grant that passes the floor", key("a"))
+	at = noon.Add(-time.Hour)
+	remove(key("a"))
+	last = floor()
+	next("removed", key("a"))
+	next("another", key("b"))
+	s = open(t, server, o)
+	prepare(s)
+	next("another process", key("c"))
+	at = noon.Add(time.Hour)
+	last = at.UnixMicro()
+	next("an hour later", key("d"))
 }
 
 // TestFloorOfSeveralDocuments: what is granted to several documents in one step counts for the floor: the highest of

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -278,9 +280,71 @@ func TestForgetsIdleTenants(t *testing.T) {
 			if after := w.RetryAfter("idle0"); after != c.want {
 				t.Errorf("after %v an idle tenant is to be tried again after %v", c.later, after)
 			}
+			if n := w.Remembered(); c.later > 0 && n != 2 { // the one under way, and the latest
+				t.Errorf("after %v %d tenants are remembered", c.later, n)
+			}
 		}
 		close(until)
 		w.want("the one under way", <-done, true)
 		w.want("beyond it", w.create("c", nil), false)
+	})
+}
+
+// TestRoomForThoseUnderWay: a command that is under way takes the room that it may need.
+func TestRoomForThoseUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 2)
+		w.want("first", w.create("a", nil), true)
+		until, done := make(chan struct{}), make(chan bool)
+		go func() { done <- w.create("b", until) }()
+		synctest.Wait()
+		w.want("beside the one that is under way", w.create("c", nil), false)
+		close(until)
+		w.want("the one under way", <-done, true)
+	})
+}
+
+// slow is a store whose lists wait for an end.
+type slow struct {
+	docstore.Store
+
+	end   chan struct{}
+	lists atomic.Int64
+}
+
+func (s *slow) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
+	s.lists.Add(1)
+	<-s.end
+	return s.Store.List(ctx, q)
+}
+
+// TestCountsAtATime: however many tenants are to be counted, a few are at a time.
+func TestCountsAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{Store: docstore.NewMemory(nil), end: make(chan struct{})}
+		c := census.New(s, kind, 1, time.Now)
+		var all sync.WaitGroup
+		for i := range 10 * census.MaxCounts {
+			all.Go(func() {
+				err := c.Within(t.Context(), fmt.Sprint("tenant ", i), false, func(existing bool) (census.Effect, error) {
+					if existing {
+						return census.Missing, nil
+					}
+					return census.Other, nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := s.lists.Load(); n != census.MaxCounts {
+			t.Errorf("%d counts at a time", n)
+		}
+		close(s.end)
+		all.Wait()
+		if n := s.lists.Load(); n != 10*census.MaxCounts {
+			t.Errorf("%d counts", n)
+		}
 	})
 }
