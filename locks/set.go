@@ -50,8 +50,9 @@ func (c *Client) DoAll(ctx context.Context, keys []string, o *LockOptions, work 
 }
 
 // LockAll is [Client.Lock] for 1 to MaxKeys locks of one holder each. They are acquired, and renewed, in one step, all or none: no one waits with some of its
-// locks held, so that those whose keys overlap cannot block each other for good. They are asked for again and again, see LockOptions.Poll; those
-// who want few can overtake it, but a line at one of them does not keep it waiting for good. The order of the keys has no meaning.
+// locks held, so that those whose keys overlap cannot block each other for good. They are asked for again and again,
+// see LockOptions.Poll; those who want few can overtake it, but a line at one of them does not keep it waiting for
+// good. The order of the keys has no meaning.
 //
 // If one of the locks is lost, the context ends, and [Set.Unlock] releases the others. Where the provider is no [SetProvider], there is an error. In events
 // and errors the key is all keys, separated by ", ", and the token that of the first.

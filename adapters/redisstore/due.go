@@ -92,8 +92,8 @@ type dueFound struct {
 	members []member
 }
 
-// duePage is [Store.dueMembers], after what another program has put into the index was removed from it: that has no place at which a page could
-// end. others is what was removed.
+// duePage is [Store.dueMembers], after what another program has put into the index was removed from it: that has no
+// place at which a page could end. others is what was removed.
 func (s *Store) duePage(ctx context.Context, q docstore.DueQuery, after driver.DueCursor) (found dueFound, others []string, err error) {
 	for {
 		var some []string

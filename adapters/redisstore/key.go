@@ -93,8 +93,8 @@ func (s *shard) appendKeys(keys []string, k docstore.Key) []string {
 	return append(keys, s.root+":doc:"+p+"/"+url.PathEscape(k.ID), s.root+":ids:"+p, s.root+":by:"+p)
 }
 
-// tenant reads a member of the set of tenants of a shard. ok is false for one that another program has put there: no document is at the place that
-// it names.
+// tenant reads a member of the set of tenants of a shard. ok is false for one that another program has put there: no
+// document is at the place that it names.
 func (l layout) tenant(of *shard, kind, member string) (tenant string, ok bool) {
 	tenant, err := url.PathUnescape(strings.TrimPrefix(member, place(kind, "")))
 	k := docstore.Key{Kind: kind, Tenant: tenant, ID: "x"}

@@ -136,8 +136,8 @@ func (s *Store) page(ctx context.Context, q docstore.Query) (docstore.Page, erro
 	return page, nil
 }
 
-// ids are the IDs in a range of those of a kind and tenant, most at most. others are members that another program put among them and that are none:
-// no document has them, and no page could begin behind them.
+// ids are the IDs in a range of those of a kind and tenant, most at most. others are members that another program put
+// among them and that are none: no document has them, and no page could begin behind them.
 func (s *Store) ids(ctx context.Context, of *shard, kind, tenant string, most int, low, high string) (at time.Time, ids, others []string, err error) {
 	for {
 		asked := most - len(ids)
@@ -162,7 +162,8 @@ func (s *Store) ids(ctx context.Context, of *shard, kind, tenant string, most in
 	}
 }
 
-// appendStrange adds to what is damaged on a page that a set of Leasehold's own has members of another program's: one line for all of them.
+// appendStrange adds to what is damaged on a page that a set of Leasehold's own has members of another program's: one
+// line for all of them.
 func appendStrange(damaged []docstore.Damaged, k docstore.Key, set string, members []string) []docstore.Damaged {
 	if len(members) == 0 {
 		return damaged

@@ -50,8 +50,9 @@ type swept struct {
 }
 
 // Invoke sweeps once, logs and returns the counts. It fails if a sweep came nowhere, or an analysis or a cluster failed, after doing the
-// rest, so that an alarm on failed invocations is raised. One whose time was over at work succeeds, with More: the next one goes on. So does one
-// that went past documents which cannot be read: it says which, and counts them, and fails for nothing that no later one could do better.
+// rest, so that an alarm on failed invocations is raised. One whose time was over at work succeeds, with More: the
+// next one goes on. So does one that went past documents which cannot be read: it says which, and counts them, and
+// fails for nothing that no later one could do better.
 func (s *Sweeper) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	if err := scheduled(payload); err != nil {
 		return nil, err

@@ -100,7 +100,8 @@ func writePage[T, B any](w http.ResponseWriter, name string, entries []T, rest a
 // mostLogged bounds the documents that one line of the log names.
 const mostLogged = 20
 
-// passed counts documents of a page that cannot be read, and says in one line of the log what is wrong with the first of them.
+// passed counts documents of a page that cannot be read, and says in one line of the log what is wrong with the first
+// of them.
 func (a *api) passed(r *http.Request, what string, damaged []docstore.Damaged) {
 	if len(damaged) == 0 {
 		return

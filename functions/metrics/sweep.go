@@ -82,8 +82,8 @@ func (m *Metrics) SweptClusters(ctx context.Context, s placement.Swept, err erro
 	m.count(ctx, m.swept, s.Errors-s.Damaged, what, "error")
 }
 
-// sweep counts a sweep, and what it could not read. One that fails makes the series of those that get through as well, whose rest is what an alert
-// looks for.
+// sweep counts a sweep, and what it could not read. One that fails makes the series of those that get through as well,
+// whose rest is what an alert looks for.
 func (m *Metrics) sweep(ctx context.Context, what string, err error) {
 	through, failed := int64(1), 0
 	passed, failure := docstore.Failure(err)

@@ -98,5 +98,6 @@ func (d SweepEndpoint) sweep(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.Send(w, response)
 }
 
-// partly reports whether a sweep with failures is still one that was done: single analyses failed, and there were others.
+// partly reports whether a sweep with failures is still one that was done: single analyses failed, and there were
+// others.
 func partly(s analysis.Swept) bool { return s.Errors > s.Damaged && s.Stale > s.Errors }

@@ -28,7 +28,8 @@ type Sweeps struct {
 	Metrics *metrics.Metrics // counts what sweeps do; nil counts nothing
 }
 
-// Swept is what [Sweeps.Run] did. A kind of work that fails does not keep the others from theirs. Documents that cannot be read are no failure.
+// Swept is what [Sweeps.Run] did. A kind of work that fails does not keep the others from theirs. Documents that
+// cannot be read are no failure.
 type Swept struct {
 	Analyses    analysis.Swept
 	AnalysesErr error // what failed, as of [analysis.Analyses.Sweep]
@@ -113,7 +114,8 @@ func LogPrune(ctx context.Context, log *slog.Logger, removed int, err error) {
 	}
 }
 
-// outcome is how a sweep is logged: one that failed as an error, one that went past documents which cannot be read as a warning.
+// outcome is how a sweep is logged: one that failed as an error, one that went past documents which cannot be read as
+// a warning.
 func outcome(line []slog.Attr, err error) (slog.Level, []slog.Attr) {
 	level := slog.LevelInfo
 	passed, failed := docstore.Failure(err)

@@ -83,8 +83,8 @@ func EndedLease(o lock.Outcome) contracts.EndedLease {
 	}
 }
 
-// Lock is a lock as anyone may see it: without its token. Of a lease that ended before others of its lock, little is known once all have ended: what has a
-// time in the contract is then when it ended.
+// Lock is a lock as anyone may see it: without its token. Of a lease that ended before others of its lock, little is
+// known once all have ended: what has a time in the contract is then when it ended.
 func Lock(s lock.Status) contracts.Lock {
 	if s.AcquiredAt.IsZero() {
 		s.AcquiredAt = s.ReleasedAt

@@ -19,8 +19,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
-// Damage asks on a store that other programs write to whether their documents keep any other from its turn: from being listed, swept, evicted, leased, and whether each is
-// reported. n documents are damaged, before, between and behind the others.
+// Damage asks on a store that other programs write to whether their documents keep any other from its turn: from being
+// listed, swept, evicted, leased, and whether each is reported. n documents are damaged, before, between and behind
+// the others.
 func Damage(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store, n int) {
 	t.Helper()
 	for name, ask := range map[string]func(damaged, *testing.T){

@@ -190,8 +190,8 @@ func manyExpired(t *testing.T, newStore func(*testing.T, func() time.Time) docst
 	}
 }
 
-// setBesideALine lets a set ask again and again, by two servers, while the line of one of its locks never gets empty: it gets all of them, and the
-// line goes on after it.
+// setBesideALine lets a set ask again and again, by two servers, while the line of one of its locks never gets empty:
+// it gets all of them, and the line goes on after it.
 func setBesideALine(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
 	clock := NewClock()
 	store := newStore(t, clock.Now)

@@ -204,8 +204,8 @@ func (c Sweep) Validate() error {
 // it stopped is kept in the store. So analyses that no sweep can help keep none behind them from being found, however many they are.
 //
 // An error means that it ended early, or that single analyses failed (Swept.Errors); what Swept counts was done all the same. A
-// deadline that ends it after it did something is no error. Documents that cannot be read are no failure: they are passed by, and a
-// [docstore.Unreadable] says which, see [docstore.Failure].
+// deadline that ends it after it did something is no error. Documents that cannot be read are no failure: they are
+// passed by, and a [docstore.Unreadable] says which, see [docstore.Failure].
 //
 // One read for the time and the place, one request of [docstore.Due] for each page, and for each stale analysis that was not queued a short
 // time ago one write, and another if it could not be queued. A sweep that stops before the end writes where, and the one that goes on from

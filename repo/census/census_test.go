@@ -290,20 +290,6 @@ func TestForgetsIdleTenants(t *testing.T) {
 	})
 }
 
-// TestRoomForThoseUnderWay: a command that is under way takes the room that it may need.
-func TestRoomForThoseUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 2)
-		w.want("first", w.create("a", nil), true)
-		until, done := make(chan struct{}), make(chan bool)
-		go func() { done <- w.create("b", until) }()
-		synctest.Wait()
-		w.want("beside the one that is under way", w.create("c", nil), false)
-		close(until)
-		w.want("the one under way", <-done, true)
-	})
-}
-
 // slow is a store whose lists wait for an end.
 type slow struct {
 	docstore.Store

@@ -158,8 +158,8 @@ type Result struct {
 // service does (time to live on DynamoDB and Firestore).
 type Pruner interface {
 	// Prune removes up to limit documents whose Keep has passed, of all kinds and tenants, each in a step that looks at the time
-	// again. It returns how many; fewer than limit means that no more were due. A limit below 1 is [ErrInvalid]. What cannot be read keeps
-	// nothing behind it, and the error names it, an [Unreadable].
+	// again. It returns how many; fewer than limit means that no more were due. A limit below 1 is [ErrInvalid]. What
+	// cannot be read keeps nothing behind it, and the error names it, an [Unreadable].
 	Prune(ctx context.Context, limit int) (removed int, err error)
 }
 
@@ -202,8 +202,8 @@ type Page struct {
 	Next    string    // Query.After of the next page; empty when this was the last
 }
 
-// Damaged is a document that the store cannot read: what it has in the document's place is none. It keeps no other from being read. Without an
-// ID it is something among the documents that no key could name; such ones come last.
+// Damaged is a document that the store cannot read: what it has in the document's place is none. It keeps no other
+// from being read. Without an ID it is something among the documents that no key could name; such ones come last.
 type Damaged struct {
 	Key Key
 	Err error // an [ErrDamaged] that names the document

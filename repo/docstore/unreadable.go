@@ -9,14 +9,16 @@ import (
 // MostNamed bounds the documents that an [Unreadable] names.
 const MostNamed = 20
 
-// Unreadable is the error of a pass that went past documents which cannot be read. It is no failure: everything else was done, and each later
-// pass meets the same documents until they are repaired. [Failure] tells the two apart. The zero value is of no documents.
+// Unreadable is the error of a pass that went past documents which cannot be read. It is no failure: everything else
+// was done, and each later pass meets the same documents until they are repaired. [Failure] tells the two apart. The
+// zero value is of no documents.
 type Unreadable struct { //nolint:errname // a pass has it as a value, too: it says what was passed by
 	Count int
 	Named []error // what is wrong with the first MostNamed of them: each is an ErrDamaged
 }
 
-// Take adds an error if all of it is damage, and reports whether it is. An error that says something else as well is a failure.
+// Take adds an error if all of it is damage, and reports whether it is. An error that says something else as well is a
+// failure.
 func (u *Unreadable) Take(err error) bool {
 	if !onlyDamage(err) {
 		return false
@@ -69,8 +71,8 @@ func (u *Unreadable) Texts() []string {
 	return texts
 }
 
-// Failure splits the error of a pass, or of several that were joined: failed is what went wrong, nil if nothing did, and passed are the documents
-// that were passed by.
+// Failure splits the error of a pass, or of several that were joined: failed is what went wrong, nil if nothing did,
+// and passed are the documents that were passed by.
 func Failure(err error) (passed Unreadable, failed error) {
 	if u, ok := err.(*Unreadable); ok { //nolint:errorlint // what wraps it says more
 		return *u, nil

@@ -14,7 +14,8 @@ const (
 	// SetTurn is how long a lock is kept for a request for several locks when its turn has come.
 	SetTurn = 10 * time.Second
 
-	// setRest is how long a request for several locks waits after a turn in which it did not obtain them, before it has the next one.
+	// setRest is how long a request for several locks waits after a turn in which it did not obtain them, before it has
+	// the next one.
 	setRest = 3 * SetTurn
 
 	// setPoll is after what time a request for several locks is to be sent again in its turn.
@@ -70,8 +71,8 @@ func (v *several) comes(entry string, at time.Time) bool {
 		!slices.ContainsFunc(v.line, func(p place) bool { return !p.since.After(r.since) })
 }
 
-// reserve is the command by which a request for several locks reserves one of them, and keeps that. The lock has one reservation at a time: of
-// another request it is refused until that has lapsed or had its turn.
+// reserve is the command by which a request for several locks reserves one of them, and keeps that. The lock has one
+// reservation at a time: of another request it is refused until that has lapsed or had its turn.
 type reserve struct {
 	ID
 	owner string // owner_id of the acquire
@@ -152,18 +153,19 @@ func (s State) queues(entry string) bool {
 	return v != nil && (len(v.line) > 0 || v.reserved != nil && v.reserved.request == entry)
 }
 
-// reserve gives a request for several locks its turn beside lines that are never empty. The request, sent again and again, goes through three
-// states:
+// reserve gives a request for several locks its turn beside lines that are never empty. The request, sent again and
+// again, goes through three states:
 //
 //  1. It reserves its locks, one after the other in the order of their keys, and stops at the first that another request has reserved: so
 //     those whose keys overlap do not wait for each other in a circle. A reservation keeps no one from the lock.
 //  2. When those who were in line before have had their turn at every lock, it is the request's: its locks are kept for it for [SetTurn].
 //  3. When the last of their holders has gone, it obtains them all in one step.
 //
-// If one of the locks is held for longer than the turn, the others go on, and the next turn comes after a rest that is three times as long. A
-// lock without a record is not reserved: no one competes for it.
+// If one of the locks is held for longer than the turn, the others go on, and the next turn comes after a rest that is
+// three times as long. A lock without a record is not reserved: no one competes for it.
 //
-// It is for a request that was refused with o, and returns o, with how soon to ask again. What becomes of the writes matters for the next time only.
+// It is for a request that was refused with o, and returns o, with how soon to ask again. What becomes of the writes
+// matters for the next time only.
 func (l *Locks) reserve(ctx context.Context, cs []Acquire, o SetOutcome) SetOutcome {
 	keys := make([]docstore.Key, len(cs))
 	for i, c := range cs {

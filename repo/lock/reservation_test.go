@@ -258,6 +258,17 @@ func (l *setLine) setOf(owner string, want lock.Code, gets, granted, refused int
 	return o
 }
 
+// beginTurn is a line in which the set has its turn, and no one holds a lock.
+func beginTurn(t *testing.T) *setLine {
+	t.Helper()
+	l := beginLine(t)
+	l.set(lock.Held, 300*time.Second, 1, 2, 3)
+	l.handOver("bob")
+	l.set(lock.Held, 250*time.Millisecond, 1, 2, 3)
+	l.end(l.lease)
+	return l
+}
+
 // TestATurnOfASetStepByStep: a set that is refused beside a line reserves its locks, waits for those who came before, has its turn, in which no
 // one else obtains them, and gets them. What it costs is counted: a lock without a record is not asked.
 func TestATurnOfASetStepByStep(t *testing.T) {
@@ -303,11 +314,7 @@ func TestATurnOfASetStepByStep(t *testing.T) {
 func TestACallerThatLeavesInItsTurn(t *testing.T) {
 	for _, byForce := range []bool{false, true} {
 		t.Run(fmt.Sprintf("by force %v", byForce), func(t *testing.T) {
-			l := beginLine(t)
-			l.set(lock.Held, 300*time.Second, 1, 2, 3)
-			l.handOver("bob")
-			l.set(lock.Held, 250*time.Millisecond, 1, 2, 3)
-			l.end(l.lease)
+			l := beginTurn(t)
 			wait := lock.SetTurn
 			if byForce {
 				wait = 0
@@ -365,11 +372,7 @@ func TestSetsReserveInOrder(t *testing.T) {
 func TestAnotherModeInTheTurnOfASet(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		t.Run(fmt.Sprintf("dies %v", dies), func(t *testing.T) {
-			l := beginLine(t)
-			l.set(lock.Held, 300*time.Second, 1, 2, 3)
-			l.handOver("bob")
-			l.set(lock.Held, 250*time.Millisecond, 1, 2, 3)
-			l.end(l.lease)
+			l := beginTurn(t)
 			permits := waitFor("pam", 0)
 			permits.Key, permits.Mode, permits.Limit = "a", lock.Permits, 3
 			if o, err := l.locks.Acquire(t.Context(), permits); err != nil || o.Code != lock.ModeDiffers {
@@ -448,5 +451,27 @@ func TestARestIsKeptForTheNext(t *testing.T) {
 	l.joinAt("a", "gil")
 	if o := l.setOf("yan", lock.Held, 1, 1, 2, "a"); o.Refusal.RetryAfter != 250*time.Millisecond {
 		t.Errorf("after the rest: %+v", o.Refusal)
+	}
+}
+
+// TestAReservationThatCannotBeRead: what another program put in the place of a reservation is damage, not a free lock. Bytes of
+// no length are no reservation, as in every field of bytes.
+func TestAReservationThatCannotBeRead(t *testing.T) {
+	for name, value := range map[string]docstore.Value{"text": docstore.String("x"), "cut": docstore.Bytes("\x01\x02a")} {
+		t.Run(name, func(t *testing.T) {
+			l := beginTurn(t)
+			k := docstore.Key{Kind: lock.Kind, Tenant: l.lease.Tenant, ID: "a"}
+			if _, err := l.store.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"w": value}}); err != nil {
+				t.Fatal(err)
+			}
+			c := waitFor("dan", 0)
+			c.Key = "a"
+			if o, err := l.locks.Acquire(t.Context(), c); !errors.Is(err, docstore.ErrDamaged) {
+				t.Errorf("one lock: %+v, %v", o, err)
+			}
+			if o, err := l.locks.AcquireSet(t.Context(), acquireSet("zoe", "r", "a", "b", "c")); !errors.Is(err, docstore.ErrDamaged) {
+				t.Errorf("the set: %+v, %v", o, err)
+			}
+		})
 	}
 }

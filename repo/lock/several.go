@@ -321,8 +321,8 @@ func (v *several) idleBy(at time.Time) bool {
 		!slices.ContainsFunc(v.line, func(p place) bool { return p.until.After(at) })
 }
 
-// room returns the number that a lease of the mode would get, 0 if there is no room for it, or if the lock is kept for another request than
-// the one whose entry it is.
+// room returns the number that a lease of the mode would get, 0 if there is no room for it, or if the lock is kept for
+// another request than the one whose entry it is.
 func (v *several) room(m Mode, entry string, w rule.When) int64 {
 	if v.reserved.keeps(w.At) && v.reserved.request != entry {
 		return 0

@@ -33,8 +33,8 @@ type ForceReleased struct {
 // may equal those of the next one: stop it first.
 //
 // One read of all pages, and a write for each page with such leases; after an error some may have been ended. The error is
-// a [field.Error], an [*UnknownServiceError] or that of the store. If pages cannot be read it is a [docstore.Unreadable], after the leases of all
-// others were ended.
+// a [field.Error], an [*UnknownServiceError] or that of the store. If pages cannot be read it is a
+// [docstore.Unreadable], after the leases of all others were ended.
 func (s *Service) ForceRelease(ctx context.Context, o ForceRelease) (ForceReleased, error) {
 	sv, err := s.service(o.ServiceID)
 	if err != nil {

@@ -95,7 +95,8 @@ type view struct {
 	// lacking reports that the space is not complete, or that one of the pages was deleted since it was.
 	lacking bool
 
-	// damaged are the pages that cannot be read, by index. No one knows what is leased from them: they are full, and never written.
+	// damaged are the pages that cannot be read, by index. No one knows what is leased from them: they are full, and
+	// never written.
 	damaged map[int]error
 }
 

@@ -406,7 +406,8 @@ func (s *Service) Leave(ctx context.Context, c Cluster, i Incarnation) (MemberOu
 
 // Evict evicts the members whose leases have ended, all that there are in one epoch (30 at most in each). Anyone may call it, as often
 // as they like: it asks the store for the leases, and a heartbeat that comes first wins. It returns whom it evicted, as far as the store responded.
-// Members whose documents cannot be read are passed by: the error is a [docstore.Unreadable] that names them, after the others were evicted.
+// Members whose documents cannot be read are passed by: the error is a [docstore.Unreadable] that names them, after
+// the others were evicted.
 func (s *Service) Evict(ctx context.Context, c Cluster) (evicted []Incarnation, err error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

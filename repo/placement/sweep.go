@@ -61,8 +61,8 @@ func (s Swept) Plus(t Swept) Swept {
 // number of sweeps may run at once, beside members at work. A cluster without members costs one read, any other one read and a list of its leases.
 //
 // An error says what could not be done; other clusters were swept, unless the store did not respond. A deadline that ends it after it did
-// something is no error: the next one goes on. Documents that cannot be read are no failure: they are passed by, and a [docstore.Unreadable] says
-// which, see [docstore.Failure].
+// something is no error: the next one goes on. Documents that cannot be read are no failure: they are passed by, and a
+// [docstore.Unreadable] says which, see [docstore.Failure].
 func (s *Service) Sweep(ctx context.Context, limit int) (Swept, error) {
 	if limit < 0 {
 		return Swept{}, field.Errorf("limit", "is %d: a number of documents, or 0 for %d", limit, DefaultSweepLimit)
