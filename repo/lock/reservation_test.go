@@ -416,7 +416,8 @@ func TestALineGoesOnAfterATurn(t *testing.T) {
 			t.Fatalf("%+v, %v", o, err)
 		}
 		endLease(t, l, r.Lease)
-		if r := <-waits; r.err != nil || r.Code != lock.OK || r.took != lock.SetTurn {
+		r = <-waits // a look of its own may come just before the end of the turn
+		if r.err != nil || r.Code != lock.OK || r.took < lock.SetTurn || r.took > lock.SetTurn+lock.ReadLeast {
 			t.Errorf("after %v: %+v", r.took, r)
 		}
 	})
