@@ -31,10 +31,12 @@ func EveryStore(t *testing.T) {
 
 // Whatever tests import this package run random programs against stores: 40 for each property, unless the command line asks
 // for another number. Many of them wait, for stores and for other processes, so that more of them run at once than there are
-// processors. Programs leave much garbage and keep little: collecting it less often saves a tenth of the time.
+// processors; fewer in a deep run, whose programs are longer and work more than they wait. Programs leave much garbage and keep
+// little: collecting it less often saves a tenth of the time.
 func init() { //nolint:gochecknoinits // before flags are parsed, so that the command line wins
 	testing.Init()
-	for name, value := range map[string]string{"rapid.checks": "40", "test.parallel": strconv.Itoa(24 * runtime.GOMAXPROCS(0))} {
+	atOnce := AtDepth(24, 6) * runtime.GOMAXPROCS(0)
+	for name, value := range map[string]string{"rapid.checks": "40", "test.parallel": strconv.Itoa(atOnce)} {
 		if err := flag.Set(name, value); err != nil {
 			panic(err)
 		}
