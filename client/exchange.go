@@ -15,7 +15,6 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/internal/backoff"
-	"github.com/leasehold-dev/leasehold/internal/flat"
 	"github.com/leasehold-dev/leasehold/internal/lease"
 )
 
@@ -66,16 +65,10 @@ func neverDone(err error) bool {
 	return ok && e.Op == "dial" || errors.Is(err, contracts.CodeOverloaded)
 }
 
-// usualRequest is room for the body of a command, in bytes.
-const usualRequest = 192
-
 // encode makes a request's body; nil for none.
 func encode(body any) ([]byte, error) {
 	if body == nil {
 		return nil, nil
-	}
-	if payload, ok := flat.Append(make([]byte, 0, usualRequest), body); ok {
-		return payload, nil
 	}
 	payload, err := json.Marshal(body)
 	if err != nil {
@@ -87,10 +80,8 @@ func encode(body any) ([]byte, error) {
 // decode reads the body of a response.
 func decode[T any](c *Client, content []byte, valid func(T) error) (T, error) {
 	var none, got T
-	if !flat.Unmarshal(content, &got) {
-		if err := json.Unmarshal(content, &got); err != nil {
-			return none, fmt.Errorf("invalid response of %s: %w", c.name, err)
-		}
+	if err := json.Unmarshal(content, &got); err != nil {
+		return none, fmt.Errorf("invalid response of %s: %w", c.name, err)
 	}
 	if err := valid(got); err != nil {
 		return none, fmt.Errorf("invalid response of %s: %w", c.name, err)

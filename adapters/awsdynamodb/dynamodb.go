@@ -117,7 +117,6 @@ type Store struct {
 	counts       bool // billed is what the service says
 	shapes       shapes
 	endpoint     lastEndpoint
-	plain        bool // client is the SDK's own, which does what the options of a call say
 
 	due       []string // fields
 	shards    int      // of the indexes, for what this store writes
@@ -158,7 +157,6 @@ func Open(ctx context.Context, table string, o *Options) (*Store, error) {
 		}
 		s.client = c
 	}
-	_, s.plain = s.client.(*sdk.Client)
 	if s.counts = o.CountUnits; s.counts {
 		s.client = billing{s.client, &s.billed}
 	}

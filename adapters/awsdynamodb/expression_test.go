@@ -1,6 +1,7 @@
 package awsdynamodb
 
 import (
+	"fmt"
 	"maps"
 	"testing"
 	"time"
@@ -300,5 +301,49 @@ func TestDecode(t *testing.T) {
 	}
 	if decode(nil) != nil {
 		t.Error("no item is a document")
+	}
+}
+
+// TestShapes: writes that differ in keys and values only have one shape, and what is remembered is bounded.
+func TestShapes(t *testing.T) {
+	var s shapes
+	m := instants{now: noon}
+	write := func(i int) docstore.Write {
+		return docstore.Write{
+			If:  docstore.Any{docstore.Absent{}, docstore.Eq{Field: "owner", Value: docstore.String(fmt.Sprint("o", i))}},
+			Set: docstore.Doc{"owner": docstore.String(fmt.Sprint("o", i%7)), "until": docstore.Now}, Add: map[string]int64{"n": 1}, Unset: []string{"y", "x"},
+		}
+	}
+	first, _ := s.compile(write(0), beside{}, m)
+	for i := range 100 {
+		again, values := s.compile(write(i), beside{}, instants{now: m.now.Add(1e9)})
+		if again != first {
+			t.Fatalf("%+v and %+v", first, again)
+		}
+		if got := decode(values)[":v0"]; got != docstore.String(fmt.Sprint("o", i)) {
+			t.Errorf("%d: the owner is %v", i, got)
+		}
+	}
+	different := map[*shape]bool{first: true}
+	writes := []docstore.Write{
+		{If: docstore.Has{Field: "a"}, Unset: []string{"b"}},
+		{If: docstore.Has{Field: "b"}, Unset: []string{"a"}},
+		{If: docstore.Has{Field: "b"}},
+		{If: docstore.Has{Field: "b"}, Unset: []string{"a", "c"}},
+		{If: docstore.Has{Field: "b"}, Add: map[string]int64{"a": docstore.MaxInt}},
+		{If: docstore.Not{Cond: docstore.Has{Field: "b"}}},
+	}
+	for _, w := range writes {
+		shape, _ := s.compile(w, beside{}, m)
+		different[shape] = true
+	}
+	if len(different) != 1+len(writes) {
+		t.Errorf("%d shapes of %d writes", len(different), 1+len(writes))
+	}
+	for i := range 3 * maxShapes {
+		s.compile(docstore.Write{Set: docstore.Doc{fmt.Sprint("f", i): docstore.Int(1)}}, beside{}, m)
+		if len(s.known) > maxShapes {
+			t.Fatalf("%d shapes are remembered", len(s.known))
+		}
 	}
 }

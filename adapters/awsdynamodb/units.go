@@ -3,7 +3,6 @@ package awsdynamodb
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -92,7 +91,7 @@ func (b billing) Scan(ctx context.Context, in *sdk.ScanInput, o ...func(*sdk.Opt
 	return out, err
 }
 
-// UpdateItem implements [Client]. What a [response] has read itself is not in the output: its reader adds it.
+// UpdateItem implements [Client].
 func (b billing) UpdateItem(ctx context.Context, in *sdk.UpdateItemInput, o ...func(*sdk.Options)) (*sdk.UpdateItemOutput, error) {
 	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
 	out, err := b.Client.UpdateItem(ctx, in, o...)
@@ -186,33 +185,4 @@ func sizeOf(v types.AttributeValue) int {
 	default:
 		return 1
 	}
-}
-
-// capacity reads how many units the service bills for one table.
-func (s *scanner) capacity() (n float64) {
-	s.object(func(name string) bool {
-		switch name {
-		case "TableName":
-			s.text()
-		case "CapacityUnits":
-			n = s.number()
-		default:
-			return false
-		}
-		return true
-	})
-	return n
-}
-
-// number reads a number.
-func (s *scanner) number() float64 {
-	s.space()
-	end := strings.IndexAny(s.rest, ",} \t\r\n")
-	if end < 0 {
-		s.failed = true
-		return 0
-	}
-	n, err := strconv.ParseFloat(s.rest[:end], 64)
-	s.rest, s.failed = s.rest[end:], s.failed || err != nil || n < 0
-	return n
 }

@@ -84,26 +84,23 @@ func (p *prepared) rejection(found docstore.Doc) error {
 }
 
 func (s *Store) writeOne(ctx context.Context, begin reading, p prepared) (docstore.Result, error) {
-	answer, err := s.send(ctx, &p)
-	if err != nil {
-		s.learnFrom(begin, err)
-		failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
-		if !ok {
-			return docstore.Result{}, s.explain(ctx, "write to", err)
-		}
-		answer = written{refused: true, doc: decode(failed.Item)}
-	}
-	s.clock.learn(begin, answer.date)
-	if !answer.refused {
+	after, date, err := s.send(ctx, &p)
+	if err == nil {
+		s.clock.learn(begin, date)
 		for f := range p.Add {
-			if _, ok := answer.doc[f].(docstore.Int); !ok {
+			if _, ok := after[f].(docstore.Int); !ok {
 				return docstore.Result{}, fmt.Errorf("dynamodb: %s: field %q held a fraction, to which was added: the document is damaged",
 					p.Key, f)
 			}
 		}
-		return docstore.Result{Applied: true, At: p.now, Docs: []docstore.Doc{answer.doc}}, nil
+		return docstore.Result{Applied: true, At: p.now, Docs: []docstore.Doc{after}}, nil
 	}
-	found := answer.doc
+	s.learnFrom(begin, err)
+	failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
+	if !ok {
+		return docstore.Result{}, s.explain(ctx, "write to", err)
+	}
+	found := decode(failed.Item)
 	if found == nil && p.holds(p.If, nil) {
 		// The condition could not have failed on no document: this server does not return what it found.
 		if found, err = s.foundBy(ctx, &p); err != nil {
@@ -117,15 +114,8 @@ func (s *Store) writeOne(ctx context.Context, begin reading, p prepared) (docsto
 	return docstore.Result{At: p.now.Add(-margin), Margin: margin, Docs: []docstore.Doc{found}, Refused: []int{0}}, nil
 }
 
-// written is the service's response to a write.
-type written struct {
-	refused bool
-	doc     docstore.Doc // after the write; the one found, if it was refused
-	date    time.Time    // of the response, zero if there was none
-}
-
-// send sends one write.
-func (s *Store) send(ctx context.Context, p *prepared) (written, error) {
+// send sends one write. It returns the document after it, and the date of the response, zero if that has none.
+func (s *Store) send(ctx context.Context, p *prepared) (after docstore.Doc, date time.Time, err error) {
 	attempts := s.attempts(func() bool { return rejectsRepeat(p.Write, p.instants) })
 	if p.Delete {
 		out, err := s.client.DeleteItem(ctx, &sdk.DeleteItemInput{
@@ -137,15 +127,9 @@ func (s *Store) send(ctx context.Context, p *prepared) (written, error) {
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		}, attempts)
 		if err != nil {
-			return written{}, err
+			return nil, time.Time{}, err
 		}
-		return written{date: dateOf(out.ResultMetadata)}, nil
-	}
-	options := []func(*sdk.Options){attempts}
-	var read *response
-	if s.plain {
-		read = &response{}
-		options = append(options, read.option)
+		return nil, dateOf(out.ResultMetadata), nil
 	}
 	out, err := s.client.UpdateItem(ctx, &sdk.UpdateItemInput{
 		TableName:                           &s.table,
@@ -156,23 +140,11 @@ func (s *Store) send(ctx context.Context, p *prepared) (written, error) {
 		ExpressionAttributeValues:           p.values,
 		ReturnValues:                        types.ReturnValueAllNew,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}, options...)
+	}, attempts)
 	if err != nil {
-		return written{}, err
+		return nil, time.Time{}, err
 	}
-	w := written{date: dateOf(out.ResultMetadata)}
-	if read != nil && read.complete {
-		w.refused, w.doc = read.refused, read.doc
-		switch {
-		case s.counts && read.refused:
-			s.billed.Wrote(unitsOf(read.size))
-		case s.counts:
-			s.billed.Wrote(read.units)
-		}
-	} else {
-		w.doc = decode(out.Attributes)
-	}
-	return w, nil
+	return decode(out.Attributes), dateOf(out.ResultMetadata), nil
 }
 
 // foundBy reads the document that rejected a write, for servers that do not return it (dynalite).

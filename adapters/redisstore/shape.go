@@ -1,3 +1,7 @@
+// Writes that are compiled, each shape to a script of its own. It is the second way to carry out a write, beside
+// write.lua, and stays for what it brings: without it a Redis server takes 2.1 times the processor time for a cycle of a
+// lock, 133 µs instead of 63 with 64 callers, of the one thread that it has, and 3.1 times the instructions.
+
 package redisstore
 
 import (

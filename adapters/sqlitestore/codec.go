@@ -15,7 +15,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/leasehold-dev/leasehold/internal/flat"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
@@ -111,10 +110,7 @@ func begin(name string) uint64 {
 }
 
 func appendText(b []byte, s string) []byte {
-	b, plain := flat.AppendText(b, s)
-	if !plain {
-		b, _ = jsontext.AppendQuote(b, s) // an error means invalid UTF-8, which the port rejects
-	}
+	b, _ = jsontext.AppendQuote(b, s) // an error means invalid UTF-8, which the port rejects
 	return b
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/internal/flat"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 )
@@ -46,9 +45,6 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error
 
 // parse is [decode] of a body that was read.
 func parse(body []byte, into any) error {
-	if flat.Unmarshal(body, into) {
-		return noneMissing(body, into)
-	}
 	if len(body) == 0 {
 		return field.Errorf("body", "is empty: send a JSON object")
 	}
@@ -287,23 +283,20 @@ func send(w http.ResponseWriter, body any) error {
 	return sendAs(w, http.StatusOK, "application/json", body)
 }
 
-// usualResponse is room for the body of most responses, in bytes.
-const usualResponse = 512
+var newline = []byte("\n")
 
 func sendAs(w http.ResponseWriter, status int, contentType string, body any) error {
-	b, ok := flat.Append(make([]byte, 0, usualResponse), body)
-	if !ok {
-		var err error
-		if b, err = json.Marshal(body); err != nil {
-			return fmt.Errorf("encode %T: %w", body, err)
-		}
+	b, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode %T: %w", body, err)
 	}
-	b = append(b, '\n')
 	h := w.Header()
-	values := [...]string{contentType, strconv.Itoa(len(b))}          // of two headers, in one piece
+	values := [...]string{contentType, strconv.Itoa(len(b) + 1)}      // of two headers, in one piece
 	h["Content-Type"], h["Content-Length"] = values[:1:1], values[1:] // a flushed response is whole
 	h["Cache-Control"] = noStore
 	w.WriteHeader(status)
-	_, _ = w.Write(b) //nolint:gosec // it is JSON, and says so; an error means that the caller is gone
+	// Errors here mean that the caller is gone. What is written is sent in one piece.
+	_, _ = w.Write(b) //nolint:gosec // it is JSON, and says so
+	_, _ = w.Write(newline)
 	return nil
 }
