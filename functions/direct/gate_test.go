@@ -18,7 +18,6 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
-	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/internal/contracttest"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
@@ -50,7 +49,7 @@ var things = map[string]thing{
 	},
 	"analysis": {
 		key: docstore.Key{Kind: analysis.Kind, ID: "x1"}, expiry: "lockExpiresAt",
-		local:  func(s docstore.Store, o *analysis.Options) once.Gate { return tasks.Local(analysis.New(s, o)) },
+		local:  func(s docstore.Store, o *analysis.Options) once.Gate { return direct.Analyses(analysis.New(s, o)) },
 		remote: func(c *client.Client) once.Gate { return c.Analyses() },
 		read: func(ctx context.Context, c *client.Client) error {
 			_, one := c.Analyses().Get(ctx, "x1")
