@@ -89,7 +89,7 @@ var imports = map[string][]string{
 	"functions/setup":     {"console", "functions/httpapi", "functions/metrics", "functions/oidc", "functions/settings", "functions/tasks", "functions/telemetry", "repo/analysis", "repo/docstore", "repo/machineid", "repo/placement"},
 	"functions/telemetry": {"repo", "go.opentelemetry.io/otel"},
 	"functions/wire":      {"contracts", "repo"},
-	"functions/tasks":     {"once", "functions/httpapi", "functions/metrics", "functions/telemetry", "repo", "contracts", "github.com/go-json-experiment/json"},
+	"functions/tasks":     {"once", "functions/direct", "functions/httpapi", "functions/metrics", "functions/telemetry", "repo", "contracts", "github.com/go-json-experiment/json"},
 
 	// Cloud Functions are registered in the root of the module.
 	root: {"functions/gcp", "github.com/GoogleCloudPlatform/functions-framework-go/functions"},

@@ -3,7 +3,6 @@ package analysis
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -82,13 +81,5 @@ func (a *Analyses) run(ctx context.Context, c command) (Outcome, error) {
 // Get returns the analysis as it stands and the store's time; State.Exists is false if there is none. One strongly
 // consistent read.
 func (a *Analyses) Get(ctx context.Context, id ID) (State, time.Time, error) {
-	if err := id.Validate(); err != nil {
-		return State{}, time.Time{}, err
-	}
-	r, err := a.store.Get(ctx, id.key())
-	if err != nil {
-		return State{}, time.Time{}, fmt.Errorf("%s: %w", id.key(), err)
-	}
-	s, err := id.State(r.Docs[0])
-	return s, r.At, err
+	return id.document().Get(ctx, a.store)
 }

@@ -131,7 +131,7 @@ func failed(owner string, token int64, reason string) analysis.Finish {
 func TestLifeOfAnAnalysis(t *testing.T) {
 	b := begin(t)
 	const (
-		gone     = "there is no such analysis; its document may have been deleted"
+		gone     = "there is no such analysis; its document may have been removed"
 		ended    = "the lock expired; stop the work, or acquire again"
 		notYours = "the lock belongs to another owner_id"
 		over     = "another worker took the analysis over; stop the work that this token protects"

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -30,14 +29,7 @@ const (
 type ID string
 
 // Validate reports whether the ID can name an analysis. The error is a [field.Error].
-func (id ID) Validate() error {
-	if strings.ContainsRune(string(id), '/') || id == "." || id == ".." {
-		return field.Errorf("analysis_id", "cannot be %q: it is the name of one document, without %q", string(id), "/")
-	}
-	return field.Text("analysis_id", string(id), MaxIDBytes)
-}
-
-func (id ID) key() docstore.Key { return docstore.Key{Kind: Kind, ID: string(id)} }
+func (id ID) Validate() error { return id.document().Validate() }
 
 func checkOwner(s string) error {
 	if s == unreadable {

@@ -99,14 +99,14 @@ func (o Outcome) rejectLate(w rule.When) Outcome {
 }
 
 // refused says that the lock of a token is not, or no longer, the caller's.
-func (s State) refused(code Code, token int64, w rule.When) Outcome {
+func (sh *Shape) refused(s State, code Code, token int64, w rule.When) Outcome {
 	o := Outcome{Code: code, At: w.Latest()}
 	switch code {
 	case AlreadyFinished:
 		o.Grant.Status = s.Status
-		o.Detail = "the analysis is already " + string(s.Status) + "; it stays so"
+		o.Detail = "the " + sh.Thing + " is already " + string(s.Status) + "; it stays so"
 	case NotFound:
-		o.Detail = "there is no such analysis; its document may have been deleted"
+		o.Detail = "there is no such " + sh.Thing + "; its document may have been removed"
 	case Expired:
 		o.Detail = "the lock expired; stop the work, or acquire again"
 	case Released:
@@ -114,7 +114,7 @@ func (s State) refused(code Code, token int64, w rule.When) Outcome {
 	case NotOwner:
 		o.Detail = "the lock belongs to another owner_id"
 	case Lost:
-		o.Detail = "another worker took the analysis over; stop the work that this token protects"
+		o.Detail = "another worker took the " + sh.Thing + " over; stop the work that this token protects"
 		if token > s.Token {
 			o.Detail = "this token was never granted"
 		}

@@ -39,7 +39,7 @@ func (c Retry) request() rule.Request {
 // lockExpiresAt becomes the time of the retry, which makes the analysis due: a sweep queues it.
 func (c Retry) Write() docstore.Write {
 	w := nextToken(docstore.Write{
-		Key: c.key(),
+		Key: c.document().Key(),
 		If:  docstore.All{readable(), docstore.Eq{Field: fStatus, Value: docstore.String(Failed)}, fRetries.Lacks(c.request())},
 		Set: map[string]docstore.Value{
 			fStatus:      docstore.String(Pending),
@@ -48,7 +48,7 @@ func (c Retry) Write() docstore.Write {
 			fRetriedBy:   docstore.String(c.By),
 			fRetryReason: docstore.String(c.Reason),
 		},
-		Unset: append(slices.DeleteFunc(unlock(), func(f string) bool { return f == fExpiresAt }), fFailures, fFailed, fFinishedAt),
+		Unset: append(slices.DeleteFunc(analyses.unlock(), func(f string) bool { return f == fExpiresAt }), fFailures, fFailed, fFinishedAt),
 	})
 	if !c.FinishedAt.IsZero() {
 		w.If = docstore.All{w.If, docstore.Eq{Field: fFinishedAt, Value: docstore.FormatTime(c.FinishedAt)}}
@@ -68,7 +68,7 @@ func (c Retry) Granted(s State, w rule.When) Outcome {
 func (c Retry) Refusal(s State, w rule.When) Outcome {
 	switch i, same := s.Retries.Find(c.request()); {
 	case !s.Exists:
-		return s.refused(NotFound, 0, w)
+		return analyses.refused(s, NotFound, 0, w)
 	case i >= 0 && !same:
 		return Outcome{Code: RequestIDReused, At: w.Latest(), Detail: "this request_id retried the analysis with another reason: use a new one"}
 	case i >= 0:

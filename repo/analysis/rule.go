@@ -42,7 +42,7 @@ const (
 	lastText = docstore.String("\U0010FFFF")
 )
 
-// readable holds for a document that [ID.State] can read, but for a status of null, which a condition cannot tell from a number:
+// readable holds for a document that [Document.State] can read, but for a status of null, which a condition cannot tell from a number:
 // see [nullable]. It is the first part of every condition: a write whose outcome cannot be reported must not change anything.
 func readable() docstore.Cond {
 	c := docstore.All{docstore.Any{docstore.Not{Cond: docstore.Has{Field: fStatus}}, docstore.LE{Field: fStatus, Value: lastText}}}
@@ -89,17 +89,17 @@ func owned() docstore.Cond {
 }
 
 // expired holds when the lock of a holder has expired, or its expiry is not text, as the gate writes it.
-func expired() docstore.Cond {
+func (sh *Shape) expired() docstore.Cond {
 	return docstore.Any{
-		docstore.LE{Field: fExpiresAt, Value: docstore.Now},
-		docstore.Not{Cond: docstore.LE{Field: fExpiresAt, Value: lastText}},
+		docstore.LE{Field: sh.ExpiryField, Value: docstore.Now},
+		docstore.Not{Cond: docstore.LE{Field: sh.ExpiryField, Value: lastText}},
 	}
 }
 
 // asksWhen always holds. It asks whether the lock has ended, so that a store without a clock of its own explains a refusal by the
 // earliest that its time can be: [Acquire.Second] judges by that.
-func asksWhen() docstore.Cond {
-	return docstore.Any{docstore.LE{Field: fExpiresAt, Value: docstore.Now}, docstore.All{}}
+func (sh *Shape) asksWhen() docstore.Cond {
+	return docstore.Any{docstore.LE{Field: sh.ExpiryField, Value: docstore.Now}, docstore.All{}}
 }
 
 // heldBy holds while the document's lock is that of owner and token, whether it has expired or not: no one has taken over.
@@ -113,12 +113,12 @@ func heldBy(owner string, token int64) docstore.All {
 
 // asFound holds while the lock is the one that was found: a decision that rests on it still stands. A value that is not text
 // cannot be compared; it must still be none, and the owner and the token must be the same.
-func (s State) asFound() docstore.All {
+func (sh *Shape) asFound(s State) docstore.All {
 	owner := sameText(fOwner, s.Owner)
 	if s.strangeOwner {
 		owner = docstore.Not{Cond: docstore.LE{Field: fOwner, Value: lastText}}
 	}
-	return docstore.All{readable(), unfinished(), owner, sameText(fExpiresAt, s.Expiry.Text), sameToken(s.Token)}
+	return docstore.All{readable(), unfinished(), owner, sameText(sh.ExpiryField, s.Expiry.Text), sameToken(s.Token)}
 }
 
 func sameText(field, found string) docstore.Cond {
@@ -154,8 +154,8 @@ func (s State) checkHolder(owner string, token int64) Code {
 }
 
 // unlock lists the fields that are removed with a lock.
-func unlock() []string {
-	return []string{fOwner, fExpiresAt, fHeartbeatAt, fRuns, fRequeuedAt, fRequeueID}
+func (sh *Shape) unlock() []string {
+	return []string{fOwner, sh.ExpiryField, fHeartbeatAt, fRuns, fRequeuedAt, fRequeueID}
 }
 
 // nextToken increases the token. Where the document has none, it starts at the store's time in microseconds, above every token of an
@@ -189,11 +189,24 @@ type Acquire struct {
 	// Fingerprint says what the run is about, for callers that name a run themselves: an ID that is used again with another
 	// fingerprint is [Differs]. The first acquire that has one stores it. At most MaxFingerprintBytes; empty compares nothing.
 	Fingerprint string
+
+	in Document // where the lock is, if it is not in the document of an analysis
 }
+
+// In is the command on a document of another shape.
+func (c Acquire) In(d Document) Acquire {
+	c.ID, c.in = ID(d.ID), d
+	return c
+}
+
+func (c Acquire) document() Document { return cmp.Or(c.in, c.ID.document()) }
+
+// State reads the document.
+func (c Acquire) State(d docstore.Doc) (State, error) { return c.document().State(d) }
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
 func (c Acquire) Validate() error {
-	return first(c.ID.Validate(), checkOwner(c.Owner), field.Text("request_id", c.RequestID, MaxRequestIDBytes), checkTTL(c.TTLSeconds),
+	return first(c.document().Validate(), checkOwner(c.Owner), field.Text("request_id", c.RequestID, MaxRequestIDBytes), checkTTL(c.TTLSeconds),
 		field.Range("max_takeovers", c.MaxTakeovers, 0, docstore.MaxInt), field.Range("max_failures", c.MaxFailures, 0, docstore.MaxInt),
 		checkFingerprint(c.Fingerprint))
 }
@@ -220,9 +233,10 @@ func (c Acquire) Second(s State, w rule.When) (docstore.Write, bool) {
 	if !s.Exists || s.Status.Finished() || s.Owner != "" && !s.Expiry.passed(w.At) || c.differs(s) {
 		return docstore.Write{}, false
 	}
-	end := c.write(s.asFound())
+	d := c.document()
+	end := c.write(d.asFound(s))
 	if reason := c.exhausted(s); reason != "" {
-		end = giveUp(end.Key, end.If, reason)
+		end = d.giveUp(end.If, reason)
 	}
 	if nulled, ok := nullable(s, end); ok {
 		end = nulled
@@ -242,13 +256,14 @@ func (c Acquire) exhausted(s State) string {
 	}
 }
 
-// giveUp ends an analysis as FAILED. It takes the next token, so that a worker that was only slow learns that it lost the lock.
-func giveUp(k docstore.Key, holds docstore.Cond, reason string) docstore.Write {
+// giveUp ends an analysis, or what else runs once, as FAILED. It takes the next token, so that a worker that was only slow learns that it lost the lock.
+func (d Document) giveUp(holds docstore.Cond, reason string) docstore.Write {
 	return nextToken(docstore.Write{
-		Key:   k,
+		Key:   d.Key(),
+		Keep:  d.Keep,
 		If:    holds,
 		Set:   map[string]docstore.Value{fStatus: docstore.String(Failed), fReason: docstore.String(reason), fFinishedAt: docstore.Now},
-		Unset: unlock(),
+		Unset: d.unlock(),
 	})
 }
 
@@ -277,13 +292,15 @@ func (c Acquire) write(free docstore.All) docstore.Write {
 	if c.Fingerprint != "" {
 		free = append(free, alike(c.Fingerprint))
 	}
+	d := c.document()
 	w := nextToken(docstore.Write{
-		Key: c.key(),
-		If:  append(free, fRequests.Lacks(c.request()), asksWhen()),
+		Key:  d.Key(),
+		Keep: d.Keep,
+		If:   append(free, fRequests.Lacks(c.request()), d.asksWhen()),
 		Set: map[string]docstore.Value{
-			fOwner:       docstore.String(c.Owner),
-			fExpiresAt:   after(c.TTLSeconds),
-			fHeartbeatAt: docstore.Now,
+			fOwner:        docstore.String(c.Owner),
+			d.ExpiryField: after(c.TTLSeconds),
+			fHeartbeatAt:  docstore.Now,
 		},
 		Unset: []string{fRequeuedAt, fRequeueID, fFinishedAt},
 	})
@@ -308,13 +325,17 @@ func (c Acquire) Granted(s State, w rule.When) Outcome {
 // Refusal says how the analysis ended, with its result. It recognises the request that obtained the current lock. A remembered request whose lock has ended, or may have by the
 // margin, obtains nothing again. That the lock was not obtained is an outcome, not an error.
 func (c Acquire) Refusal(s State, w rule.When) Outcome {
+	d := c.document()
 	end, _ := s.ExpiresAt()
 	position, same := s.Requests.Find(c.request())
 	switch {
 	case !s.Exists:
-		return Outcome{Code: NotFound, At: w.At, Detail: "there is no document analyses/" + string(c.ID)}
+		return Outcome{Code: NotFound, At: w.At, Detail: "there is no document " + d.Kind + "/" + d.ID}
 	case c.differs(s):
-		return Outcome{Code: Differs, At: w.At, Detail: "this ID was used before for something else: its fingerprint is another one"}
+		return Outcome{
+			Code: Differs, At: w.At,
+			Detail: "this " + d.IDField + " was used before with another fingerprint: use a new one for something else",
+		}
 	case s.Status.Finished():
 		return s.over(w.At)
 	case position == 0 && same && c.Owner == s.Owner && !w.Ended(s.Expiry.Earliest):
@@ -329,24 +350,25 @@ func (c Acquire) Refusal(s State, w rule.When) Outcome {
 			Grant: Grant{Status: s.Status, Owner: s.Owner, ExpiresAt: end},
 		}
 	default:
-		return Outcome{Code: Unreadable, At: w.At, Grant: Grant{Status: s.Status, Owner: s.Owner, ExpiresAt: end}, Detail: s.unjudged()}
+		return Outcome{Code: Unreadable, At: w.At, Grant: Grant{Status: s.Status, Owner: s.Owner, ExpiresAt: end}, Detail: d.unjudged(s.Expiry)}
 	}
 }
 
 // unjudged says why it cannot be judged whether the lock has ended.
-func (s State) unjudged() string {
-	text := s.Expiry.Text
+func (sh *Shape) unjudged(e Expiry) string {
+	text := e.Text
 	if len(text) > maxISO {
 		text = strings.ToValidUTF8(text[:maxISO], "") + "…"
 	}
+	why := `must be text such as "2026-01-01T00:05:00.000Z":`
 	switch {
 	case text == "":
-		return `lockExpiresAt must be text such as "2026-01-01T00:05:00.000Z": correct it, or remove lockOwner if no one runs the analysis`
-	case s.Expiry.Unclear:
-		return fmt.Sprintf(`lockExpiresAt is %q, and no time of ISO 8601 such as "2026-01-01T00:05:00.000Z": correct it, or remove lockOwner if no one runs the analysis`, text)
+	case e.Unclear:
+		why = fmt.Sprintf(`is %q, and no time of ISO 8601 such as "2026-01-01T00:05:00.000Z":`, text)
 	default:
-		return fmt.Sprintf("lockExpiresAt is %q, without an offset from UTC: it may have passed, depending on the place; correct it, or remove lockOwner if no one runs the analysis", text)
+		why = fmt.Sprintf("is %q, without an offset from UTC: it may have passed, depending on the place;", text)
 	}
+	return fmt.Sprintf("%s %s correct it, or remove %s if no one runs the %s", sh.ExpiryField, why, fOwner, sh.Thing)
 }
 
 // Refresh moves the expiry of a lock to now + TTLSeconds: refreshAnalysisLock of BE-041, the heartbeat. Send it every 60 to
@@ -356,21 +378,36 @@ type Refresh struct {
 	Owner      string
 	Token      int64
 	TTLSeconds int64
+
+	in Document // where the lock is, if it is not in the document of an analysis
 }
+
+// In is the command on a document of another shape.
+func (c Refresh) In(d Document) Refresh {
+	c.ID, c.in = ID(d.ID), d
+	return c
+}
+
+func (c Refresh) document() Document { return cmp.Or(c.in, c.ID.document()) }
+
+// State reads the document.
+func (c Refresh) State(d docstore.Doc) (State, error) { return c.document().State(d) }
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
 func (c Refresh) Validate() error {
-	return first(c.ID.Validate(), checkOwner(c.Owner), checkToken(c.Token), checkTTL(c.TTLSeconds))
+	return first(c.document().Validate(), checkOwner(c.Owner), checkToken(c.Token), checkTTL(c.TTLSeconds))
 }
 
 // Write applies while the lock of an unfinished analysis is held by this owner under this token. An expired lock is never
 // refreshed, even if no one has taken over: its holder may have been told already. If READY or FAILED was written into the
 // document meanwhile, to stop the work, the holder learns it here.
 func (c Refresh) Write() docstore.Write {
+	d := c.document()
 	return docstore.Write{
-		Key: c.key(),
-		If:  append(heldBy(c.Owner, c.Token), unfinished(), docstore.Not{Cond: expired()}),
-		Set: map[string]docstore.Value{fExpiresAt: after(c.TTLSeconds), fHeartbeatAt: docstore.Now},
+		Key:  d.Key(),
+		Keep: d.Keep,
+		If:   append(heldBy(c.Owner, c.Token), unfinished(), docstore.Not{Cond: d.expired()}),
+		Set:  map[string]docstore.Value{d.ExpiryField: after(c.TTLSeconds), fHeartbeatAt: docstore.Now},
 	}
 }
 
@@ -382,13 +419,14 @@ func (c Refresh) Granted(s State, w rule.When) Outcome { return s.ok(w).rejectLa
 
 // Refusal says why the lock is not, or no longer, the caller's. A refresh needs no request ID: repeated, it applies again.
 func (c Refresh) Refusal(s State, w rule.When) Outcome {
+	d := c.document()
 	switch code := s.checkHolder(c.Owner, c.Token); {
 	case code != OK:
-		return s.refused(code, c.Token, w)
+		return d.refused(s, code, c.Token, w)
 	case s.Status.Finished():
-		return s.refused(AlreadyFinished, c.Token, w)
+		return d.refused(s, AlreadyFinished, c.Token, w)
 	default:
-		return s.refused(Expired, c.Token, w)
+		return d.refused(s, Expired, c.Token, w)
 	}
 }
 
@@ -399,16 +437,30 @@ type Release struct {
 	Owner  string
 	Token  int64
 	Failed string // why the run failed, counted and kept in the document; empty if it did not fail, but was stopped
+
+	in Document // where the lock is, if it is not in the document of an analysis
 }
+
+// In is the command on a document of another shape.
+func (c Release) In(d Document) Release {
+	c.ID, c.in = ID(d.ID), d
+	return c
+}
+
+func (c Release) document() Document { return cmp.Or(c.in, c.ID.document()) }
+
+// State reads the document.
+func (c Release) State(d docstore.Doc) (State, error) { return c.document().State(d) }
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
 func (c Release) Validate() error {
-	return first(c.ID.Validate(), checkOwner(c.Owner), checkToken(c.Token), checkReason(c.Failed))
+	return first(c.document().Validate(), checkOwner(c.Owner), checkToken(c.Token), checkReason(c.Failed))
 }
 
 // Write applies while the lock is this owner's under this token, expired or not. The analysis is free for the next run.
 func (c Release) Write() docstore.Write {
-	w := docstore.Write{Key: c.key(), If: heldBy(c.Owner, c.Token), Unset: unlock()}
+	d := c.document()
+	w := docstore.Write{Key: d.Key(), Keep: d.Keep, If: heldBy(c.Owner, c.Token), Unset: d.unlock()}
 	if c.Failed != "" {
 		w.Set = map[string]docstore.Value{fReason: docstore.String(c.Failed), fFailed: docstore.Int(c.Token)}
 		w.Add = map[string]int64{fFailures: 1}
@@ -425,18 +477,19 @@ func (c Release) Granted(s State, w rule.When) Outcome { return s.ok(w) }
 // Refusal recognises that the lock of this token has been released. A failure that was not counted then is not dropped in
 // silence.
 func (c Release) Refusal(s State, w rule.When) Outcome {
+	d := c.document()
 	code := s.checkHolder(c.Owner, c.Token)
 	switch {
 	case code != Released:
-		return s.refused(code, c.Token, w)
+		return d.refused(s, code, c.Token, w)
 	case c.Failed == "" || s.Failed == c.Token && s.Reason == c.Failed:
 		return s.replayed(w)
 	case s.Status.Finished():
-		o := s.refused(AlreadyFinished, c.Token, w)
+		o := d.refused(s, AlreadyFinished, c.Token, w)
 		o.Detail += "; this failure_reason was not stored"
 		return o
 	default:
-		o := s.refused(Released, c.Token, w)
+		o := d.refused(s, Released, c.Token, w)
 		o.Detail = "the lock was released before, without this failure_reason, which was not stored"
 		return o
 	}
@@ -450,7 +503,20 @@ type Finish struct {
 	Status Status // Ready or Failed
 	Result string // with Ready: the result or where it is; empty leaves the document's as it is
 	Reason string // with Failed: why
+
+	in Document // where the lock is, if it is not in the document of an analysis
 }
+
+// In is the command on a document of another shape.
+func (c Finish) In(d Document) Finish {
+	c.ID, c.in = ID(d.ID), d
+	return c
+}
+
+func (c Finish) document() Document { return cmp.Or(c.in, c.ID.document()) }
+
+// State reads the document.
+func (c Finish) State(d docstore.Doc) (State, error) { return c.document().State(d) }
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
 func (c Finish) Validate() error {
@@ -464,18 +530,20 @@ func (c Finish) Validate() error {
 	case len(c.Result) > MaxResultBytes:
 		return field.Errorf("result", "has %d bytes, %d at most: keep it elsewhere and send where it is", len(c.Result), MaxResultBytes)
 	}
-	return first(c.ID.Validate(), checkOwner(c.Owner), checkToken(c.Token), validText("result", c.Result), checkReason(c.Reason))
+	return first(c.document().Validate(), checkOwner(c.Owner), checkToken(c.Token), validText("result", c.Result), checkReason(c.Reason))
 }
 
 // Write applies while the lock is this owner's under this token, expired or not, so that a worker that was taken over can
 // neither finish nor fail the run of another. If the document says already that the analysis ended the same way, the holder
 // itself wrote that, and its lock is removed; an analysis that ended the other way stays as it is.
 func (c Finish) Write() docstore.Write {
+	d := c.document()
 	w := docstore.Write{
-		Key:   c.key(),
+		Key:   d.Key(),
+		Keep:  d.Keep,
 		If:    append(heldBy(c.Owner, c.Token), docstore.Any{unfinished(), docstore.Eq{Field: fStatus, Value: docstore.String(c.Status)}}),
 		Set:   map[string]docstore.Value{fStatus: docstore.String(c.Status), fFinishedAt: docstore.Now},
-		Unset: unlock(),
+		Unset: d.unlock(),
 	}
 	if c.Result != "" {
 		w.Set[fResult] = docstore.String(c.Result)
@@ -501,18 +569,19 @@ func (c Finish) Granted(s State, w rule.When) Outcome { return s.ok(w) }
 // Refusal recognises that the run of this token has finished the same way. One that has finished with another result or reason
 // is told apart: the first stays.
 func (c Finish) Refusal(s State, w rule.When) Outcome {
+	d := c.document()
 	code := s.checkHolder(c.Owner, c.Token)
 	switch {
 	case code == Released && s.Status == c.Status && (c.Result == "" || c.Result == s.Result) && (c.Reason == "" || c.Reason == s.Reason):
 		return s.replayed(w)
 	case code == Released && s.Status == c.Status:
-		o := s.refused(AlreadyFinished, c.Token, w)
-		o.Detail = "the analysis is already " + string(s.Status) + " with another result or failure_reason, which stays"
+		o := d.refused(s, AlreadyFinished, c.Token, w)
+		o.Detail = "the " + d.Thing + " is already " + string(s.Status) + " with another result or failure_reason, which stays"
 		return o
 	case code == OK, code == Released && s.Status.Finished():
-		return s.refused(AlreadyFinished, c.Token, w)
+		return d.refused(s, AlreadyFinished, c.Token, w)
 	default:
-		return s.refused(code, c.Token, w)
+		return d.refused(s, code, c.Token, w)
 	}
 }
 
@@ -525,7 +594,7 @@ type Create struct{ ID }
 // Write applies if there is no document.
 func (c Create) Write() docstore.Write {
 	return docstore.Write{
-		Key: c.key(),
+		Key: c.document().Key(),
 		If:  docstore.Absent{},
 		Set: map[string]docstore.Value{fStatus: docstore.String(Pending)},
 	}

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -110,52 +109,8 @@ func (s State) ExpiresAt() (end time.Time, ok bool) {
 // begun yet: a stale lock of the first run counts as none.
 func (s State) Takeovers() int64 { return max(0, s.Runs-1) }
 
-// State reads an analysis' document; nil is the zero State. The error is [docstore.ErrDamaged] and names the field.
-//
-// null counts as a missing field. Other writers may have written anything into lockOwner and lockExpiresAt, and it is taken as
-// it is. What only the gate writes, and a status, must be readable: an analysis that may be finished must not be run again.
-func (id ID) State(d docstore.Doc) (State, error) {
-	if d == nil {
-		return State{}, nil
-	}
-	s := State{
-		Exists: true, Status: Status(text(d, fStatus)), Owner: text(d, fOwner), Expiry: expiry(d[fExpiresAt]),
-		Requeued: text(d, fRequeuedAt), RequeueID: text(d, fRequeueID),
-		Result: text(d, fResult), Reason: text(d, fReason), Finished: text(d, fFinishedAt), nullStatus: null(d[fStatus]),
-		Retried: Retried{At: text(d, fRetriedAt), By: text(d, fRetriedBy), Reason: text(d, fRetryReason)},
-	}
-	if d[fFingerprint] != nil {
-		s.Fingerprint = unreadable
-		if v, ok := d[fFingerprint].(docstore.String); ok && v != "" {
-			s.Fingerprint = string(v)
-		}
-	}
-	if failed, ok := d[fFailed].(docstore.Int); ok {
-		s.Failed = int64(failed)
-	}
-	if _, ok := d[fOwner].(docstore.String); !ok && d[fOwner] != nil && !null(d[fOwner]) {
-		s.Owner, s.strangeOwner = unreadable, true
-	}
-	if !isText(d[fStatus]) && !s.nullStatus {
-		return State{}, fmt.Errorf("%w: %s: field %q is not text: it must say whether the analysis is finished", docstore.ErrDamaged, id.key(), fStatus)
-	}
-	for i := range rule.Remembered {
-		for _, f := range []string{fRequests[i], fRetries[i]} {
-			if !isText(d[f]) {
-				return State{}, fmt.Errorf("%w: %s: field %q is not text: remove it", docstore.ErrDamaged, id.key(), f)
-			}
-		}
-		s.Requests[i], s.Retries[i] = text(d, fRequests[i]), text(d, fRetries[i])
-	}
-	for i, n := range []*int64{&s.Token, &s.Runs, &s.Failures} {
-		v, ok := d[counts[i]].(docstore.Int)
-		if v < 0 || !ok && d[counts[i]] != nil {
-			return State{}, fmt.Errorf("%w: %s: field %q is not a whole number from 0 on", docstore.ErrDamaged, id.key(), counts[i])
-		}
-		*n = int64(v)
-	}
-	return s, nil
-}
+// State reads an analysis' document, see [Document.State]; nil is the zero State.
+func (id ID) State(d docstore.Doc) (State, error) { return id.document().State(d) }
 
 // isText reports whether a condition finds a field missing or with text that it can compare.
 func isText(v docstore.Value) bool {

@@ -34,7 +34,7 @@ type requeue struct {
 // if no mark is recent.
 func (c requeue) Write() docstore.Write {
 	return docstore.Write{
-		Key: c.key(),
+		Key: c.document().Key(),
 		If: append(isDue(docstore.Any{hasOwner(), isRetried(c.Expiry)}, c.Token, c.Expiry), docstore.Any{
 			docstore.LE{Field: fRequeuedAt, Value: docstore.Now.Add(-c.Every)},
 			docstore.Not{Cond: docstore.LE{Field: fRequeuedAt, Value: noTime}},
@@ -50,11 +50,11 @@ func (c requeue) Granted(s State, w rule.When) Outcome { return s.ok(w) }
 func (c requeue) Refusal(s State, w rule.When) Outcome {
 	switch code := s.checkDue(s.hasOwner() || s.awaitsRetry(), c.Token, c.Expiry, w.At); {
 	case code != OK:
-		return s.refused(code, c.Token, w)
+		return analyses.refused(s, code, c.Token, w)
 	case s.RequeueID == c.RequestID:
 		return s.replayed(w)
 	default:
-		return s.refused(NotStale, c.Token, w)
+		return analyses.refused(s, NotStale, c.Token, w)
 	}
 }
 
@@ -64,7 +64,7 @@ func (c requeue) Second(s State, _ rule.When) (docstore.Write, bool) { return nu
 // unmark removes the mark of an analysis that could not be queued.
 func (c requeue) unmark() docstore.Write {
 	return docstore.Write{
-		Key:   c.key(),
+		Key:   c.document().Key(),
 		If:    docstore.Eq{Field: fRequeueID, Value: docstore.String(c.RequestID)},
 		Unset: []string{fRequeuedAt, fRequeueID},
 	}
@@ -80,7 +80,7 @@ type abandon struct {
 
 // Write applies to an unfinished analysis whose lock is stale and is the one that was found.
 func (c abandon) Write() docstore.Write {
-	return giveUp(c.key(), isDue(hasOwner(), c.Token, c.Expiry), c.Reason)
+	return c.document().giveUp(isDue(hasOwner(), c.Token, c.Expiry), c.Reason)
 }
 
 // Second is Write for a status of null.
@@ -91,7 +91,7 @@ func (c abandon) Granted(s State, w rule.When) Outcome { return s.ok(w) }
 
 // Refusal says why the analysis is left alone.
 func (c abandon) Refusal(s State, w rule.When) Outcome {
-	return s.refused(s.checkDue(s.hasOwner(), c.Token, c.Expiry, w.At), c.Token, w)
+	return analyses.refused(s, s.checkDue(s.hasOwner(), c.Token, c.Expiry, w.At), c.Token, w)
 }
 
 // hasOwner holds while the lock is that of an owner. One that is not text may be null, which is none: the next acquire judges it.
@@ -404,7 +404,7 @@ func (s *sweep) one(ctx context.Context, e docstore.Entry, at time.Time) error {
 	}
 	switch {
 	case found.Expiry.Unclear:
-		return hopeless{fmt.Errorf("analysis %s: %s: %s", id, Unreadable, found.unjudged())}
+		return hopeless{fmt.Errorf("analysis %s: %s: %s", id, Unreadable, analyses.unjudged(found.Expiry))}
 	case !found.Expiry.passed(at): // it only sorts among the times that have
 		s.done.Skipped++
 		return nil

@@ -53,12 +53,10 @@ func (r *Runs) List(ctx context.Context, q List) (Page, error) {
 	}
 	var p Page
 	done, err := q.page().Read(ctx, r.store, func(e docstore.Entry, damaged error, at time.Time) page.Entry {
-		bytes := analysis.Size(e)
-		id := analysis.ID(e.Key.ID)
-		s, err := id.State(shown([]docstore.Doc{e.Doc})[0])
+		s, err := ID{Tenant: q.Tenant, ID: e.Key.ID}.document(0).State(e.Doc)
 		s.Result, err = "", cmp.Or(damaged, err)
-		p.Runs = append(p.Runs, analysis.Listed{ID: id, State: s, Locked: s.Locked(at), Err: err})
-		return page.Entry{Kept: true, Bytes: bytes}
+		p.Runs = append(p.Runs, analysis.Listed{ID: analysis.ID(e.Key.ID), State: s, Locked: s.Locked(at), Err: err})
+		return page.Entry{Kept: true, Bytes: analysis.Size(e)}
 	})
 	if err != nil {
 		return Page{}, err

@@ -10,21 +10,25 @@
 //   - No sweep looks for a run whose holder died: its caller asks again, and takes it over.
 //
 // A document of kind "runs" has the fields of an analysis' document, but for lockExpiresAt, which is called expiresAt here: stores have an
-// index on lockExpiresAt for the sweep, and a run in it would cost a write more for each refresh.
+// index on lockExpiresAt for the sweep, and a run in it would cost a write more for each refresh. Commands are those of package analysis, on a
+// document of this shape.
 package runs
 
 import (
+	"cmp"
 	"context"
-	"strings"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
+	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
 // Kind is the kind of document that a run is: one for each (tenant, run ID).
 const Kind = "runs"
+
+var shape = &analysis.Shape{Kind: Kind, Thing: "run", IDField: "run_id", ExpiryField: "expiresAt"}
 
 // Bounds of what a command may carry. The others are those of package analysis.
 const (
@@ -46,13 +50,13 @@ func (id ID) Validate() error {
 	if err := field.Text("tenant_id", id.Tenant, MaxTenantBytes); err != nil {
 		return err
 	}
-	if strings.ContainsRune(id.ID, '/') || id.ID == "." || id.ID == ".." {
-		return field.Errorf("run_id", "cannot be %q: it is one name, without %q", id.ID, "/")
-	}
-	return field.Text("run_id", id.ID, analysis.MaxIDBytes)
+	return id.document(0).Validate()
 }
 
-func (id ID) key() docstore.Key { return docstore.Key{Kind: Kind, Tenant: id.Tenant, ID: id.ID} }
+// document is that of the run, of which each write says how long it is kept.
+func (id ID) document(keepSeconds int64) analysis.Document {
+	return analysis.Document{Shape: shape, Tenant: id.Tenant, ID: id.ID, Keep: time.Duration(keepSeconds) * time.Second}
+}
 
 // Outcome is the result of a command.
 type Outcome = analysis.Outcome
@@ -60,15 +64,19 @@ type Outcome = analysis.Outcome
 // Runs carries out the commands on a store. It keeps no state between calls: any number of them, in any number of processes, may use the
 // same store. Errors are those of [analysis.Analyses].
 type Runs struct {
-	store docstore.Store
-	o     analysis.Options
+	store        docstore.Store
+	now          func() time.Time
+	maxTakeovers int64
 }
 
 // New returns the commands of runs on a store. Options may be nil; they are those of the gate.
 func New(store docstore.Store, o *analysis.Options) *Runs {
-	r := &Runs{store: store}
+	r := &Runs{store: store, now: time.Now}
 	if o != nil {
-		r.o = *o
+		r.maxTakeovers = o.MaxTakeovers
+		if o.Now != nil {
+			r.now = o.Now
+		}
 	}
 	return r
 }
@@ -123,45 +131,31 @@ type Finish struct {
 // Begin carries out a [Begin]: one request to the store, two for taking over a lock that expired. The outcome of a run that has finished is
 // analysis.AlreadyFinished, with its result; one of another fingerprint is analysis.Differs.
 func (r *Runs) Begin(ctx context.Context, c Begin) (Outcome, error) {
-	if err := c.validate(c.KeepSeconds); err != nil {
-		return Outcome{}, err
-	}
-	o, err := r.gate(c.ID, c.KeepSeconds+c.TTLSeconds).Acquire(ctx, analysis.Acquire{
-		ID: analysis.ID(c.ID.ID), Owner: c.Owner, RequestID: c.RequestID, TTLSeconds: c.TTLSeconds, MaxFailures: c.MaxFailures,
+	return r.run(ctx, c.ID, c.KeepSeconds, analysis.Acquire{
+		Owner: c.Owner, RequestID: c.RequestID, TTLSeconds: c.TTLSeconds, MaxTakeovers: r.maxTakeovers, MaxFailures: c.MaxFailures,
 		Create: true, Fingerprint: c.Fingerprint,
-	})
-	return said(o), c.named(err)
+	}.In(c.document(c.KeepSeconds+c.TTLSeconds)))
 }
 
 // Refresh carries out a [Refresh]: one request to the store.
 func (r *Runs) Refresh(ctx context.Context, c Refresh) (Outcome, error) {
-	if err := c.validate(c.KeepSeconds); err != nil {
-		return Outcome{}, err
-	}
-	o, err := r.gate(c.ID, c.KeepSeconds+c.TTLSeconds).Refresh(ctx, analysis.Refresh{
-		ID: analysis.ID(c.ID.ID), Owner: c.Owner, Token: c.Token, TTLSeconds: c.TTLSeconds,
-	})
-	return said(o), c.named(err)
+	return r.run(ctx, c.ID, c.KeepSeconds, analysis.Refresh{
+		Owner: c.Owner, Token: c.Token, TTLSeconds: c.TTLSeconds,
+	}.In(c.document(c.KeepSeconds+c.TTLSeconds)))
 }
 
 // Release carries out a [Release]: one request to the store.
 func (r *Runs) Release(ctx context.Context, c Release) (Outcome, error) {
-	if err := c.validate(c.KeepSeconds); err != nil {
-		return Outcome{}, err
-	}
-	o, err := r.gate(c.ID, c.KeepSeconds).Release(ctx, analysis.Release{ID: analysis.ID(c.ID.ID), Owner: c.Owner, Token: c.Token, Failed: c.Failed})
-	return said(o), c.named(err)
+	return r.run(ctx, c.ID, c.KeepSeconds, analysis.Release{
+		Owner: c.Owner, Token: c.Token, Failed: c.Failed,
+	}.In(c.document(c.KeepSeconds)))
 }
 
 // Finish carries out a [Finish]: one request to the store.
 func (r *Runs) Finish(ctx context.Context, c Finish) (Outcome, error) {
-	if err := c.validate(c.KeepSeconds); err != nil {
-		return Outcome{}, err
-	}
-	o, err := r.gate(c.ID, c.KeepSeconds).Finish(ctx, analysis.Finish{
-		ID: analysis.ID(c.ID.ID), Owner: c.Owner, Token: c.Token, Status: c.Status, Result: c.Result, Reason: c.Reason,
-	})
-	return said(o), c.named(err)
+	return r.run(ctx, c.ID, c.KeepSeconds, analysis.Finish{
+		Owner: c.Owner, Token: c.Token, Status: c.Status, Result: c.Result, Reason: c.Reason,
+	}.In(c.document(c.KeepSeconds)))
 }
 
 // Get returns the run as it stands and the store's time; State.Exists is false if there is none. One strongly consistent read.
@@ -169,60 +163,36 @@ func (r *Runs) Get(ctx context.Context, id ID) (analysis.State, time.Time, error
 	if err := id.Validate(); err != nil {
 		return analysis.State{}, time.Time{}, err
 	}
-	s, at, err := r.gate(id, 0).Get(ctx, analysis.ID(id.ID))
-	return s, at, id.named(err)
+	return id.document(0).Get(ctx, r.store)
 }
 
-// gate is the rule on the document of a run.
-func (r *Runs) gate(id ID, keepSeconds int64) *analysis.Analyses {
-	return analysis.New(view{Store: r.store, key: id.key(), keep: time.Duration(keepSeconds) * time.Second}, &r.o)
+// command is what the gate's commands on a run have in common.
+type command interface {
+	rule.Command[analysis.State, Outcome]
+	rule.Second[analysis.State]
+	Validate() error
 }
 
-func (id ID) validate(keepSeconds int64) error {
-	if err := id.Validate(); err != nil {
-		return err
+// Command is a command on the lock of a run, for a [rule.Observer]: one of those of package analysis.
+type Command struct {
+	Run ID
+	Of  any
+}
+
+// onRun is a command that observers know as a [Command].
+type onRun struct {
+	command
+
+	id ID
+}
+
+// Unwrap implements [rule.Wrapper].
+func (c onRun) Unwrap() any { return Command{c.id, c.command} }
+
+func (r *Runs) run(ctx context.Context, id ID, keepSeconds int64, c command) (Outcome, error) {
+	keep := field.Range("keep_seconds", keepSeconds, MinKeepSeconds, MaxKeepSeconds)
+	if err := cmp.Or(id.Validate(), keep, c.Validate()); err != nil {
+		return Outcome{}, err
 	}
-	return field.Range("keep_seconds", keepSeconds, MinKeepSeconds, MaxKeepSeconds)
+	return rule.Run(ctx, r.store, r.now, onRun{c, id})
 }
-
-// said is an outcome in words that are about runs.
-func said(o Outcome) Outcome {
-	switch o.Code {
-	case analysis.Lost:
-		if !strings.Contains(o.Detail, "never granted") {
-			o.Detail = "another caller took the run over; stop the work that this token protects"
-		}
-	case analysis.NotFound:
-		o.Detail = "there is no such run; its record may have been removed"
-	case analysis.AlreadyFinished:
-		o.Detail = strings.ReplaceAll(o.Detail, "the analysis is", "the run is")
-	case analysis.RequestIDReused:
-		o.Detail = strings.ReplaceAll(o.Detail, "obtained the lock", "obtained the run")
-	case analysis.Differs:
-		o.Detail = "this run_id was used before with another fingerprint: use a new one for something else"
-	default: // the rule's own words say nothing of analyses
-	}
-	return o
-}
-
-// misnamed is an error of the rule, which names the document of an analysis.
-type misnamed struct {
-	error
-	key docstore.Key
-}
-
-func (id ID) named(err error) error {
-	if err == nil {
-		return nil
-	}
-	return misnamed{err, id.key()}
-}
-
-// Error names the document of the run.
-func (m misnamed) Error() string {
-	other := docstore.Key{Kind: analysis.Kind, ID: m.key.ID}
-	return strings.ReplaceAll(strings.ReplaceAll(m.error.Error(), other.String(), m.key.String()), analysis.ExpiryField, expiryField)
-}
-
-// Unwrap is the error as it was.
-func (m misnamed) Unwrap() error { return m.error }

@@ -129,7 +129,7 @@ func TestRunIsTakenOver(t *testing.T) {
 	if second.Code != analysis.OK || second.Grant.Token != first.Grant.Token+1 || second.Grant.Runs != 2 || b.requests != 2 {
 		t.Fatalf("%+v, %d requests", second, b.requests)
 	}
-	if o := b.finish(t, first.Grant.Token, "late"); o.Code != analysis.Lost || !strings.Contains(o.Detail, "another caller") {
+	if o := b.finish(t, first.Grant.Token, "late"); o.Code != analysis.Lost || !strings.Contains(o.Detail, "another worker took the run over") {
 		t.Errorf("the old holder finishes: %+v", o)
 	}
 	if o, err := b.runs.Refresh(t.Context(), runs.Refresh{ID: order, Owner: "ann", Token: first.Grant.Token, TTLSeconds: 9, KeepSeconds: 60}); err != nil || o.Code != analysis.Lost {

@@ -1,0 +1,149 @@
+package direct
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/once"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/runs"
+)
+
+// Analyses is the gate of analyses on a store, for once.Run and for workers that have the store at hand.
+func Analyses(a *analysis.Analyses) once.Gate { return gate{a, "analysis_id"} }
+
+// Runs is the gate of a tenant's runs on a store, for package idempotency and for once.Run with names of the caller's own. Records are
+// kept for keep after the last write of their holder, in whole seconds, from a minute to 30 days; 0 means a day.
+func Runs(r *runs.Runs, tenant string, keep time.Duration) once.Gate {
+	if keep == 0 {
+		keep = runs.DefaultKeepSeconds * time.Second
+	}
+	return gate{namedRuns{r, tenant, int64(keep / time.Second)}, "run_id"}
+}
+
+// gate answers a program as the rule decides, in the same words whatever it guards.
+type gate struct {
+	commands
+
+	idField string // what callers call the ID
+}
+
+var _ once.Gate = gate{}
+
+// commands are those of the rule: [analysis.Analyses], or what sends them to runs.
+type commands interface {
+	Acquire(ctx context.Context, c analysis.Acquire) (analysis.Outcome, error)
+	Refresh(ctx context.Context, c analysis.Refresh) (analysis.Outcome, error)
+	Release(ctx context.Context, c analysis.Release) (analysis.Outcome, error)
+	Finish(ctx context.Context, c analysis.Finish) (analysis.Outcome, error)
+}
+
+// Acquire implements [once.Gate].
+func (g gate) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
+	o, err := g.commands.Acquire(ctx, analysis.Acquire{
+		ID: analysis.ID(r.AnalysisID), Owner: r.Owner, RequestID: r.RequestID, TTLSeconds: int64(r.TTL / time.Second), MaxFailures: r.MaxFailures,
+		Fingerprint: r.Fingerprint,
+	})
+	if err != nil {
+		return once.Grant{}, judged(err)
+	}
+	switch o.Code {
+	case analysis.OK:
+		return once.Grant{
+			Acquired: true, Status: string(o.Grant.Status), Remaining: o.Grant.ExpiresAt.Sub(o.At), Runs: o.Grant.Runs, Failures: o.Grant.Failures,
+			Lock: once.Lock{AnalysisID: r.AnalysisID, Owner: o.Grant.Owner, Token: o.Grant.Token, ExpiresAt: o.Grant.ExpiresAt},
+		}, nil
+	case analysis.AlreadyFinished:
+		return once.Grant{
+			Reason: contracts.SkipAlreadyFinished, Status: string(o.Grant.Status),
+			Result: once.Result{Failed: o.Grant.Status == analysis.Failed, Result: o.Result, Reason: o.Reason},
+		}, nil
+	case analysis.Locked:
+		return once.Grant{Reason: contracts.SkipLocked, Status: string(o.Grant.Status), RetryAfter: o.RetryAfter}, nil
+	case analysis.NotFound, analysis.RequestIDReused, analysis.Unreadable, analysis.Differs:
+		return once.Grant{}, g.rejection(o)
+	default: // granted, and expired by the time of the store's response
+		return once.Grant{}, fmt.Errorf("%w: %s: %s", docstore.ErrUnavailable, o.Code, o.Detail)
+	}
+}
+
+// Refresh implements [once.Gate].
+func (g gate) Refresh(ctx context.Context, l once.Lock, ttl time.Duration) (time.Time, error) {
+	o, err := g.commands.Refresh(ctx, analysis.Refresh{
+		ID: analysis.ID(l.AnalysisID), Owner: l.Owner, Token: l.Token, TTLSeconds: int64(ttl / time.Second),
+	})
+	return o.Grant.ExpiresAt, g.lost(o, err)
+}
+
+// Release implements [once.Gate].
+func (g gate) Release(ctx context.Context, l once.Lock, failed string) error {
+	return g.lost(g.commands.Release(ctx, analysis.Release{
+		ID: analysis.ID(l.AnalysisID), Owner: l.Owner, Token: l.Token, Failed: failed,
+	}))
+}
+
+// Finish implements [once.Gate].
+func (g gate) Finish(ctx context.Context, l once.Lock, r once.Result) error {
+	f := analysis.Finish{ID: analysis.ID(l.AnalysisID), Owner: l.Owner, Token: l.Token, Status: analysis.Ready, Result: r.Result}
+	if r.Failed {
+		f.Status, f.Result, f.Reason = analysis.Failed, "", r.Reason
+	}
+	return g.lost(g.commands.Finish(ctx, f))
+}
+
+// lost is the error of a holder's command: every rejection means that the lock is no longer its own.
+func (g gate) lost(o analysis.Outcome, err error) error {
+	switch {
+	case err != nil:
+		return judged(err)
+	case o.Code == analysis.OK:
+		return nil
+	default:
+		return g.rejection(o)
+	}
+}
+
+func (g gate) rejection(o analysis.Outcome) error {
+	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
+	if o.Code == analysis.NotFound {
+		e.Field = g.idField
+	}
+	return e
+}
+
+// namedRuns sends the commands of the rule to the runs of a tenant.
+type namedRuns struct {
+	runs   *runs.Runs
+	tenant string
+	keep   int64
+}
+
+func (r namedRuns) id(id analysis.ID) runs.ID { return runs.ID{Tenant: r.tenant, ID: string(id)} }
+
+func (r namedRuns) Acquire(ctx context.Context, c analysis.Acquire) (analysis.Outcome, error) {
+	return r.runs.Begin(ctx, runs.Begin{
+		ID: r.id(c.ID), Owner: c.Owner, RequestID: c.RequestID, TTLSeconds: c.TTLSeconds, MaxFailures: c.MaxFailures,
+		Fingerprint: c.Fingerprint, KeepSeconds: r.keep,
+	})
+}
+
+func (r namedRuns) Refresh(ctx context.Context, c analysis.Refresh) (analysis.Outcome, error) {
+	return r.runs.Refresh(ctx, runs.Refresh{
+		ID: r.id(c.ID), Owner: c.Owner, Token: c.Token, TTLSeconds: c.TTLSeconds, KeepSeconds: r.keep,
+	})
+}
+
+func (r namedRuns) Release(ctx context.Context, c analysis.Release) (analysis.Outcome, error) {
+	return r.runs.Release(ctx, runs.Release{
+		ID: r.id(c.ID), Owner: c.Owner, Token: c.Token, Failed: c.Failed, KeepSeconds: r.keep,
+	})
+}
+
+func (r namedRuns) Finish(ctx context.Context, c analysis.Finish) (analysis.Outcome, error) {
+	return r.runs.Finish(ctx, runs.Finish{
+		ID: r.id(c.ID), Owner: c.Owner, Token: c.Token, Status: c.Status, Result: c.Result, Reason: c.Reason, KeepSeconds: r.keep,
+	})
+}
