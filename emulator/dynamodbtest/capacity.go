@@ -20,12 +20,12 @@ type Units struct{ Read, Write float64 }
 type usage struct {
 	table   *table
 	base    Units
-	indexes map[*index]Units
+	indexes Units
 	factor  float64 // 2 in transactions
 }
 
 func newUsage(t *table) *usage {
-	return &usage{table: t, indexes: map[*index]Units{}, factor: 1}
+	return &usage{table: t, factor: 1}
 }
 
 func ceilUnits(size, unit int) float64 { return float64(max(1, (size+unit-1)/unit)) }
@@ -44,7 +44,7 @@ func readCost(size int, consistent bool) float64 {
 func (u *usage) wrote(before, after attr.Map) {
 	u.base.Write += u.factor * ceilUnits(max(attr.Size(before), attr.Size(after)), writeUnit)
 	for _, x := range u.table.indexes {
-		was, is := x.image(u.table, before), x.image(u.table, after)
+		was, is := x.image(before), x.image(after)
 		var cost float64
 		switch {
 		case was == nil && is == nil || was != nil && is != nil && attr.Equal(was, is):
@@ -54,12 +54,7 @@ func (u *usage) wrote(before, after attr.Map) {
 		default: // the old entry is deleted and a new one put
 			cost = ceilUnits(attr.Size(was), writeUnit) + ceilUnits(attr.Size(is), writeUnit)
 		}
-		if x.local {
-			cost *= u.factor // a global index is brought up to date after the transaction, at the plain price
-		}
-		entry := u.indexes[x]
-		entry.Write += cost
-		u.indexes[x] = entry
+		u.indexes.Write += cost // not times factor: an index is brought up to date after the transaction, at the plain price
 	}
 }
 
@@ -72,45 +67,16 @@ func (u *usage) refused(found attr.Map) {
 func (u *usage) read(size int, consistent bool) { u.base.Read += u.factor * readCost(size, consistent) }
 
 // readIndex adds the cost of reading size bytes of an index.
-func (u *usage) readIndex(x *index, size int, consistent bool) {
-	entry := u.indexes[x]
-	entry.Read += u.factor * readCost(size, consistent)
-	u.indexes[x] = entry
-}
+func (u *usage) readIndex(size int) { u.indexes.Read += u.factor * readCost(size, false) }
 
 func (u *usage) total() Units {
-	sum := u.base
-	for _, x := range u.indexes {
-		sum.Read += x.Read
-		sum.Write += x.Write
-	}
-	return sum
+	return Units{Read: u.base.Read + u.indexes.Read, Write: u.base.Write + u.indexes.Write}
 }
 
-// json is the ConsumedCapacity of a response at the level asked for: TOTAL or INDEXES.
-func (u *usage) json(level string) map[string]any {
-	out := u.units(u.total())
-	out["TableName"] = u.table.name
-	if level != "INDEXES" {
-		return out
-	}
-	out["Table"] = u.units(u.base)
-	for x, units := range u.indexes {
-		member := "GlobalSecondaryIndexes"
-		if x.local {
-			member = "LocalSecondaryIndexes"
-		}
-		if out[member] == nil {
-			out[member] = map[string]any{}
-		}
-		out[member].(map[string]any)[x.name] = u.units(units)
-	}
-	return out
-}
-
-// units writes a sum. Only transactions say whether they read or wrote.
-func (u *usage) units(sum Units) map[string]any {
-	out := map[string]any{"CapacityUnits": sum.Read + sum.Write}
+// json is the ConsumedCapacity of a response. Only transactions say whether they read or wrote.
+func (u *usage) json() map[string]any {
+	sum := u.total()
+	out := map[string]any{"TableName": u.table.name, "CapacityUnits": sum.Read + sum.Write}
 	if u.factor != 1 {
 		if sum.Read > 0 {
 			out["ReadCapacityUnits"] = sum.Read
@@ -124,10 +90,13 @@ func (u *usage) units(sum Units) map[string]any {
 
 // checkCapacity checks a ReturnConsumedCapacity.
 func checkCapacity(level string) *apiError {
+	if level == "INDEXES" {
+		return unsupported("ReturnConsumedCapacity INDEXES")
+	}
 	return oneOf("ReturnConsumedCapacity", level, "INDEXES", "TOTAL", "NONE")
 }
 
-func wantsCapacity(level string) bool { return level == "TOTAL" || level == "INDEXES" }
+func wantsCapacity(level string) bool { return level == "TOTAL" }
 
 // charge adds what requests consumed to the totals of [Server.Consumed].
 func (s *Server) charge(all ...*usage) {
@@ -153,10 +122,10 @@ func (us usages) sorted() []*usage {
 	return slices.SortedFunc(maps.Values(us), func(a, b *usage) int { return compareNames(a.table.name, b.table.name) })
 }
 
-func (us usages) json(level string) []map[string]any {
+func (us usages) json() []map[string]any {
 	var out []map[string]any
 	for _, u := range us.sorted() {
-		out = append(out, u.json(level))
+		out = append(out, u.json())
 	}
 	return out
 }

@@ -51,17 +51,13 @@ func eventsTable() *sdk.CreateTableInput {
 	return &sdk.CreateTableInput{
 		TableName:            aws.String("events"),
 		BillingMode:          types.BillingModePayPerRequest,
-		AttributeDefinitions: definitions("id", "S", "seq", "N", "state", "S", "rank", "N"),
+		AttributeDefinitions: definitions("id", "S", "seq", "N", "state", "S"),
 		KeySchema:            keySchema("id", "seq"),
 		GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{
 			{IndexName: aws.String("by-state"), KeySchema: keySchema("state", "seq"),
 				Projection: &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly}},
-			{IndexName: aws.String("by-state-note"), KeySchema: keySchema("state"),
-				Projection: &types.Projection{ProjectionType: types.ProjectionTypeInclude, NonKeyAttributes: []string{"note"}}},
-		},
-		LocalSecondaryIndexes: []types.LocalSecondaryIndex{
-			{IndexName: aws.String("by-rank"), KeySchema: keySchema("id", "rank"),
-				Projection: &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly}},
+			{IndexName: aws.String("whole-by-state"), KeySchema: keySchema("state"),
+				Projection: &types.Projection{ProjectionType: types.ProjectionTypeAll}},
 		},
 	}
 }

@@ -130,20 +130,6 @@ var knownDifferences = []difference{
 		func(_ step, own, _ map[string]any) bool {
 			return strings.HasPrefix(fmt.Sprint(own["message"]), "Invalid ")
 		}},
-	{"a change below an attribute that is not there is refused, be it REMOVE or DELETE",
-		func(_ step, own, _ map[string]any) bool {
-			return strings.Contains(fmt.Sprint(own["message"], own["CancellationReasons"]), "invalid for update")
-		}},
-	{"UPDATED_OLD and UPDATED_NEW response the updated elements of a list, not the whole list",
-		func(s step, _, _ map[string]any) bool {
-			return strings.HasPrefix(fmt.Sprint(s.Body["ReturnValues"]), "UPDATED") &&
-				strings.Contains(fmt.Sprint(s.Body["UpdateExpression"]), "[")
-		}},
-	{"SET of an element beyond the end of a list appends it, without anything in between",
-		func(_ step, own, other map[string]any) bool {
-			return own["status"] == 200.0 && strings.Contains(compact(other), `{"NULL":true}`) &&
-				len(compact(own)) < len(compact(other))
-		}},
 	{"a key condition has to have the type of the key",
 		func(s step, own, _ map[string]any) bool {
 			return s.Op == "Query" && strings.Contains(fmt.Sprint(own["message"]), "does not match schema type")
@@ -154,7 +140,7 @@ var knownDifferences = []difference{
 		}},
 }
 
-// normalise puts what has no order in order, sets and the items of a scan, and forgets the texts of complaints: of
+// normalise puts what has no order in order, the items of a scan, and forgets the texts of complaints: of
 // several that a request deserves, either server may choose another. Exact texts are for the other tests.
 func normalise(response map[string]any) {
 	if response["__type"] == "com.amazon.coral.validate#ValidationException" {
@@ -174,7 +160,7 @@ func order(v any) {
 	case map[string]any:
 		for name, e := range v {
 			order(e)
-			if list, ok := e.([]any); ok && slices.Contains([]string{"SS", "NS", "BS", "Items"}, name) {
+			if list, ok := e.([]any); ok && name == "Items" {
 				slices.SortFunc(list, func(a, b any) int { return strings.Compare(compact(a), compact(b)) })
 			}
 		}
@@ -214,14 +200,11 @@ func attrValues(depth int) *rapid.Generator[map[string]any] {
 	}
 	gens := []*rapid.Generator[map[string]any]{
 		one("S", "a", "ab", "", "b", "é"),
-		one("N", "0", "1", "1.0", "-1", "1e2", "10", "0.5", "99999999999999999999999999999999999999"),
+		one("N", "0", "1", "1.0", "-1", "10", "0.5", "99999999999999999999999999999999999999"),
 		one("N", "1", "2", "3"),
 		one("B", "", "AA==", "AAE="),
 		one("BOOL", true, false),
 		one("NULL", true),
-		one("SS", []string{"a"}, []string{"a", "b"}, []string{"b", "c"}),
-		one("NS", []string{"1"}, []string{"1", "2.0"}, []string{"2", "3"}),
-		one("BS", []string{"AA=="}, []string{"AA==", "AAE="}),
 	}
 	if depth > 0 {
 		gens = append(gens,
@@ -251,10 +234,6 @@ func items() *rapid.Generator[map[string]any] {
 				it[name] = attrValues(2).Draw(t, name)
 			}
 		}
-		if rapid.Bool().Draw(t, "doc") {
-			it["m"] = map[string]any{"M": map[string]any{"x": attrValues(1).Draw(t, "x"), "y": attrValues(0).Draw(t, "y")}}
-			it["l"] = map[string]any{"L": []any{attrValues(1).Draw(t, "l0"), attrValues(0).Draw(t, "l1")}}
-		}
 		if rapid.Bool().Draw(t, "indexed") {
 			it["g"] = map[string]any{"S": rapid.SampledFrom([]string{"u", "v"}).Draw(t, "g")}
 		}
@@ -263,18 +242,18 @@ func items() *rapid.Generator[map[string]any] {
 }
 
 var (
-	genPath = rapid.SampledFrom([]string{"a", "b", "c", "#a", "m.x", "m.y", "l[0]", "l[1]", "m.#a", "a.x", "l[5]", "m.x[0]"})
+	genPath = rapid.SampledFrom([]string{"a", "b", "c", "#a", "m", "l"})
 	genVal  = rapid.SampledFrom([]string{":u", ":v", ":w"})
 )
 
 func operands() *rapid.Generator[string] {
-	return rapid.OneOf(genPath, genVal, genVal, rapid.Map(genPath, func(p string) string { return "size(" + p + ")" }))
+	return rapid.OneOf(genPath, genVal, genVal)
 }
 
 func conditions(depth int) *rapid.Generator[string] {
 	leaf := rapid.Custom(func(t *rapid.T) string {
 		p, x, y := genPath.Draw(t, "path"), operands().Draw(t, "x"), operands().Draw(t, "y")
-		switch rapid.IntRange(0, 7).Draw(t, "form") {
+		switch rapid.IntRange(0, 5).Draw(t, "form") {
 		case 0:
 			return "attribute_exists(" + p + ")"
 		case 1:
@@ -284,11 +263,7 @@ func conditions(depth int) *rapid.Generator[string] {
 		case 3:
 			return "begins_with(" + p + ", " + x + ")"
 		case 4:
-			return "contains(" + p + ", " + x + ")"
-		case 5:
 			return p + " BETWEEN " + x + " AND " + y
-		case 6:
-			return p + " IN (" + x + ", " + y + ")"
 		default:
 			return x + " " + rapid.SampledFrom([]string{"=", "<>", "<", "<=", ">", ">="}).Draw(t, "op") + " " + y
 		}
@@ -314,17 +289,13 @@ func conditions(depth int) *rapid.Generator[string] {
 func updates() *rapid.Generator[string] {
 	operand := func(t *rapid.T, label string) string {
 		p, v := genPath.Draw(t, label+" path"), genVal.Draw(t, label+" value")
-		switch rapid.IntRange(0, 5).Draw(t, label) {
+		switch rapid.IntRange(0, 3).Draw(t, label) {
 		case 0:
 			return p
 		case 1:
 			return "if_not_exists(" + p + ", " + v + ")"
 		case 2:
-			return "list_append(" + p + ", " + v + ")"
-		case 3:
 			return p + " + " + v
-		case 4:
-			return v + " - " + p
 		default:
 			return v
 		}
@@ -338,7 +309,7 @@ func updates() *rapid.Generator[string] {
 			}
 			parts = append(parts, s)
 		}
-		for _, verb := range []string{"REMOVE", "ADD", "DELETE"} {
+		for _, verb := range []string{"REMOVE", "ADD"} {
 			if rapid.IntRange(0, 3).Draw(t, verb) > 0 {
 				continue
 			}
@@ -379,10 +350,8 @@ func withPlaceholders(t *rapid.T, body map[string]any) map[string]any {
 	if strings.Contains(source, ":k") {
 		values[":k"] = map[string]any{"S": rapid.SampledFrom([]string{"p", "q", "u", "v"}).Draw(t, ":k")}
 	}
-	for _, v := range []string{":lo", ":hi"} {
-		if strings.Contains(source, v) {
-			values[v] = map[string]any{"N": rapid.SampledFrom([]string{"-1", "1", "2", "10"}).Draw(t, v)}
-		}
+	if strings.Contains(source, ":lo") {
+		values[":lo"] = map[string]any{"N": rapid.SampledFrom([]string{"-1", "1", "2", "10"}).Draw(t, ":lo")}
 	}
 	if len(names) > 0 {
 		body["ExpressionAttributeNames"] = names
@@ -406,7 +375,7 @@ func programSteps(table string) *rapid.Generator[step] {
 				body["ConditionExpression"] = conditions(2).Draw(t, "condition")
 				maybe("ReturnValuesOnConditionCheckFailure", "ALL_OLD", "NONE")
 			}
-			maybe("ReturnConsumedCapacity", "TOTAL", "INDEXES", "NONE")
+			maybe("ReturnConsumedCapacity", "TOTAL", "NONE")
 		}
 		switch rapid.IntRange(0, 9).Draw(t, "op") {
 		case 0, 1:
@@ -417,25 +386,22 @@ func programSteps(table string) *rapid.Generator[step] {
 		case 2, 3, 4:
 			body["Key"] = keys().Draw(t, "key")
 			body["UpdateExpression"] = updates().Draw(t, "update")
-			maybe("ReturnValues", "ALL_OLD", "NONE", "ALL_NEW", "UPDATED_OLD", "UPDATED_NEW")
+			maybe("ReturnValues", "ALL_OLD", "NONE", "ALL_NEW")
 			condition()
 			return step{"UpdateItem", withPlaceholders(t, body)}
 		case 5:
 			body["Key"] = keys().Draw(t, "key")
-			maybe("ReturnValues", "ALL_OLD", "NONE", "UPDATED_OLD")
+			maybe("ReturnValues", "ALL_OLD", "NONE")
 			condition()
 			return step{"DeleteItem", withPlaceholders(t, body)}
 		case 6:
 			body["Key"] = keys().Draw(t, "key")
 			maybe("ConsistentRead", true, false)
-			maybe("ReturnConsumedCapacity", "TOTAL", "INDEXES")
-			if rapid.Bool().Draw(t, "project") {
-				body["ProjectionExpression"] = genPath.Draw(t, "p") + ", " + genPath.Draw(t, "p2")
-			}
+			maybe("ReturnConsumedCapacity", "TOTAL")
 			return step{"GetItem", withPlaceholders(t, body)}
 		case 7:
 			body["KeyConditionExpression"] = rapid.SampledFrom([]string{"id = :k", "id = :k AND sk > :lo",
-				"id = :k AND sk BETWEEN :lo AND :hi", ":k = id AND :lo <= sk", "id = :k AND begins_with(sk, :k)",
+				"id = :k AND begins_with(sk, :k)",
 				"sk = :lo", "id > :k", "id = :k AND a = :lo"}).Draw(t, "key condition")
 			if rapid.Bool().Draw(t, "index") {
 				body["IndexName"] = "by-g"
@@ -447,16 +413,14 @@ func programSteps(table string) *rapid.Generator[step] {
 			maybe("Limit", 1, 2)
 			maybe("ScanIndexForward", true, false)
 			maybe("ConsistentRead", true, false)
-			maybe("Select", "COUNT", "ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES", "SPECIFIC_ATTRIBUTES")
-			maybe("ReturnConsumedCapacity", "TOTAL", "INDEXES")
+			maybe("ReturnConsumedCapacity", "TOTAL")
 			return step{"Query", withPlaceholders(t, body)}
 		case 8:
 			if rapid.Bool().Draw(t, "filtered") {
 				body["FilterExpression"] = conditions(1).Draw(t, "filter")
 			}
 			maybe("ConsistentRead", true, false)
-			maybe("Select", "COUNT", "ALL_ATTRIBUTES")
-			maybe("ReturnConsumedCapacity", "TOTAL", "INDEXES")
+			maybe("ReturnConsumedCapacity", "TOTAL")
 			return step{"Scan", withPlaceholders(t, body)}
 		default:
 			return step{"TransactWriteItems", transaction(t, table)}
@@ -487,7 +451,7 @@ func transaction(t *rapid.T, table string) map[string]any {
 	}
 	body := map[string]any{"TransactItems": list}
 	if rapid.Bool().Draw(t, "capacity") {
-		body["ReturnConsumedCapacity"] = rapid.SampledFrom([]string{"TOTAL", "INDEXES"}).Draw(t, "level")
+		body["ReturnConsumedCapacity"] = "TOTAL"
 	}
 	return body
 }

@@ -55,7 +55,7 @@ const (
 	// that its write was applied.
 	DelayResponse
 
-	// StaleRead serves GetItem, BatchGetItem, Query and Scan without ConsistentRead from the past: single items as they
+	// StaleRead serves GetItem, Query and Scan without ConsistentRead from the past: single items as they
 	// were before their latest change, queries and scans as if the table's latest write had not happened.
 	StaleRead
 
@@ -82,7 +82,7 @@ var kindOps = map[Kind][]string{
 
 	ReplicatedConflict: {"PutItem", "UpdateItem", "DeleteItem"},
 	NoTransactions:     {"TransactWriteItems", "TransactGetItems"},
-	StaleRead:          {"GetItem", "BatchGetItem", "Query", "Scan"},
+	StaleRead:          {"GetItem", "Query", "Scan"},
 }
 
 // Fault is a rule that makes requests go wrong. A request meets it when all of Op, Table, Key and Match that are set

@@ -18,13 +18,11 @@ type placeholders struct {
 	ExpressionAttributeValues map[string]any
 }
 
-// expression is one expression of a request. Projections take no :values.
+// expression is one expression of a request.
 type expression struct {
 	name   string
 	source *string
 }
-
-const projectionName = "ProjectionExpression"
 
 // isPlaceholder reports whether a key is a mark and then letters, digits and underscores.
 func isPlaceholder(key string, mark byte) bool {
@@ -41,25 +39,22 @@ func isPlaceholder(key string, mark byte) bool {
 
 // env checks the placeholders of a request that has the given expressions, and decodes their values.
 func (p placeholders) env(expressions ...expression) (*expr.Env, *apiError) {
-	var withValues []string
-	anything, takesValues := false, false
+	var allowed []string
+	anything := false
 	for _, e := range expressions {
 		anything = anything || e.source != nil
-		if e.name != projectionName {
-			takesValues = takesValues || e.source != nil
-			withValues = append(withValues, e.name)
-		}
+		allowed = append(allowed, e.name)
 	}
 	if p.ExpressionAttributeNames != nil && !anything {
 		return nil, invalid("ExpressionAttributeNames can only be specified when using expressions")
 	}
-	if p.ExpressionAttributeValues != nil && !takesValues {
+	if p.ExpressionAttributeValues != nil && !anything {
 		verb := "is"
-		if len(withValues) > 1 {
+		if len(allowed) > 1 {
 			verb = "are"
 		}
 		return nil, invalid("ExpressionAttributeValues can only be specified when using expressions: %s %s null",
-			strings.Join(withValues, " and "), verb)
+			strings.Join(allowed, " and "), verb)
 	}
 	if err := checkPlaceholders("ExpressionAttributeNames", p.ExpressionAttributeNames, '#'); err != nil {
 		return nil, err
@@ -109,10 +104,6 @@ func (e expression) condition(env *expr.Env) (*expr.Condition, *apiError) {
 }
 
 func (e expression) update(env *expr.Env) (*expr.Update, *apiError) { return bind(e, env.Update) }
-
-func (e expression) projection(env *expr.Env) (*expr.Projection, *apiError) {
-	return bind(e, env.Projection)
-}
 
 func bind[T any](e expression, parse func(string) (*T, error)) (*T, *apiError) {
 	if e.source == nil {
@@ -190,14 +181,6 @@ func atLeast(least int64, member string, value *int64) *apiError {
 		return nil
 	}
 	return constraint(strconv.FormatInt(*value, 10), member, fmt.Sprintf("Member must have value greater than or equal to %d", least))
-}
-
-// atMost checks a number that may be left out.
-func atMost(most int64, member string, value *int64) *apiError {
-	if value == nil || *value <= most {
-		return nil
-	}
-	return constraint(strconv.FormatInt(*value, 10), member, fmt.Sprintf("Member must have value less than or equal to %d", most))
 }
 
 // length checks how many elements a list has, at least one. The service writes the list out, which this server does not.

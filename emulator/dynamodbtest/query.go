@@ -1,9 +1,7 @@
 package dynamodbtest
 
 import (
-	"math/bits"
 	"slices"
-	"strings"
 
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/attr"
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/expr"
@@ -20,21 +18,18 @@ type walkParams struct {
 	ConsistentRead         bool
 	ExclusiveStartKey      map[string]any
 	FilterExpression       *string
-	ProjectionExpression   *string
 	Limit                  *int64
 	ReturnConsumedCapacity string
-	Select                 string
 }
 
 // walk is a query or scan that is ready to run.
 type walk struct {
 	*walkParams
-	table      *table
-	index      *index // nil: the table itself
-	rows       *view
-	filter     *expr.Condition
-	projection *expr.Projection
-	start      attr.Map // the key to go on behind; nil: from the beginning
+	table  *table
+	index  *index // nil: the table itself
+	rows   *view
+	filter *expr.Condition
+	start  attr.Map // the key to go on behind; nil: from the beginning
 }
 
 func (r *walkParams) targets() []target { return []target{{table: r.TableName}} }
@@ -43,51 +38,23 @@ func (r *walkParams) filterExpression() expression {
 	return expression{"FilterExpression", r.FilterExpression}
 }
 
-func (r *walkParams) projectionExpression() expression {
-	return expression{projectionName, r.ProjectionExpression}
-}
-
 // checkWalk checks what can be checked without the table.
 func (r *walkParams) checkWalk() *apiError {
 	var index *apiError
 	if r.IndexName != nil {
 		index = checkName("IndexName", *r.IndexName)
 	}
-	err := all(
+	return all(
 		checkName("TableName", r.TableName),
 		index,
 		atLeast(1, "Limit", r.Limit),
 		checkCapacity(r.ReturnConsumedCapacity),
-		oneOf("Select", r.Select, "SPECIFIC_ATTRIBUTES", "COUNT", "ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES"),
 	)
-	if err != nil {
-		return err
-	}
-	return r.checkSelect()
 }
 
-func (r *walkParams) checkSelect() *apiError {
-	what := map[string]string{"COUNT": "only the Count", "ALL_ATTRIBUTES": "ALL_ATTRIBUTES",
-		"ALL_PROJECTED_ATTRIBUTES": "ALL_PROJECTED_ATTRIBUTES"}[r.Select]
-	switch {
-	case what != "" && r.ProjectionExpression != nil:
-		return invalid("Cannot specify the ProjectionExpression when choosing to get %s", what)
-	case r.Select == "SPECIFIC_ATTRIBUTES" && r.ProjectionExpression == nil:
-		return invalid("Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES")
-	case r.Select == "ALL_PROJECTED_ATTRIBUTES" && r.IndexName == nil:
-		return invalid("ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName")
-	default:
-		return nil
-	}
-}
-
-// open compiles the filter and the projection, finds the table and index, and checks the request against them.
+// open compiles the filter, finds the table and index, and checks the request against them.
 func (s *Server) open(r *walkParams, env *expr.Env) (*walk, *apiError) {
 	filter, err := r.filterExpression().condition(env)
-	if err != nil {
-		return nil, err
-	}
-	projection, err := r.projectionExpression().projection(env)
 	if err != nil {
 		return nil, err
 	}
@@ -98,12 +65,12 @@ func (s *Server) open(r *walkParams, env *expr.Env) (*walk, *apiError) {
 	if err != nil {
 		return nil, err
 	}
-	w := &walk{walkParams: r, table: t, rows: t.rows, filter: filter, projection: projection}
+	w := &walk{walkParams: r, table: t, rows: t.rows, filter: filter}
 	if r.IndexName != nil {
 		if w.index = t.index(*r.IndexName); w.index == nil {
 			return nil, invalid("The table does not have the specified index: %s", *r.IndexName)
 		}
-		if !w.index.local && r.ConsistentRead {
+		if r.ConsistentRead {
 			return nil, invalid("Consistent reads are not supported on global secondary indexes")
 		}
 		w.rows = w.index.rows
@@ -113,17 +80,7 @@ func (s *Server) open(r *walkParams, env *expr.Env) (*walk, *apiError) {
 			return nil, err
 		}
 	}
-	if filter != nil {
-		if err := t.checkScalarKeys(filter.Paths()); err != nil {
-			return nil, err
-		}
-	}
-	if projection != nil {
-		if err := t.checkScalarKeys(projection.Paths()); err != nil {
-			return nil, err
-		}
-	}
-	return w, w.checkProjected()
+	return w, nil
 }
 
 // keys are the attributes of a position in the walk: the key of the index and that of the table.
@@ -157,68 +114,21 @@ func (w *walk) startKey() (attr.Map, *apiError) {
 	return key, nil
 }
 
-// checkProjected rejects to read from a global index what it does not hold.
-func (w *walk) checkProjected() *apiError {
-	if w.index == nil || w.index.local || w.index.projection == "ALL" {
-		return nil
-	}
-	if w.Select == "ALL_ATTRIBUTES" {
-		return badValue("Select type ALL_ATTRIBUTES is not supported for global secondary index %s "+
-			"because its projection type is not ALL", w.index.name)
-	}
-	if w.projection == nil {
-		return nil
-	}
-	var lacks []string
-	for _, p := range w.projection.Paths() {
-		if !w.index.projects(w.table, p.Root()) {
-			lacks = append(lacks, p.Root())
-		}
-	}
-	if lacks != nil {
-		return badValue("Global secondary index %s does not project [%s]", w.index.name, strings.Join(lacks, ", "))
-	}
-	return nil
-}
-
-// fetches reports whether a local index has to ask the table for what it does not hold.
-func (w *walk) fetches() bool {
-	if w.index == nil || !w.index.local || w.index.projection == "ALL" {
-		return false
-	}
-	if w.Select == "ALL_ATTRIBUTES" {
-		return true
-	}
-	return w.projection != nil && slices.ContainsFunc(w.projection.Paths(), func(p *expr.Path) bool {
-		return !w.index.projects(w.table, p.Root())
-	})
-}
-
 // page collects rows, which the caller offers in order, until the page is full.
 type page struct {
 	*walk
 	items   []map[string]any
-	count   int
 	scanned int
-	bytes   int      // looked at, in the index if there is one
-	fetched int      // units of reading whole items behind a local index
+	bytes   int      // looked at
 	last    attr.Map // where the page ended, when it was full
-	lean    bool     // only counts
 }
 
 // add takes a row and reports whether another fits into the page.
 func (p *page) add(row attr.Map) bool {
 	p.scanned++
 	p.bytes += attr.Size(row)
-	if p.fetches() {
-		row = p.table.items[p.table.key.id(row)]
-		p.fetched += int(ceilUnits(attr.Size(row), readUnit))
-	}
 	if p.filter == nil || p.filter.Holds(row) {
-		p.count++
-		if !p.lean {
-			p.items = append(p.items, project(p.projection, row))
-		}
+		p.items = append(p.items, attr.JSONMap(row))
 	}
 	if p.Limit != nil && p.scanned == int(*p.Limit) || p.bytes >= maxPage {
 		p.last = make(attr.Map)
@@ -236,28 +146,22 @@ func (w *walk) run(s *Server, m mode, each func(add func(attr.Map) bool)) any {
 		forward := w.table.rewind()
 		defer forward()
 	}
-	p := &page{walk: w, lean: w.Select == "COUNT", items: []map[string]any{}}
+	p := &page{walk: w, items: []map[string]any{}}
 	each(p.add)
 
 	used := newUsage(w.table)
 	if w.index == nil {
 		used.read(p.bytes, w.ConsistentRead)
 	} else {
-		used.readIndex(w.index, p.bytes, w.ConsistentRead)
-		if p.fetched > 0 {
-			used.read(p.fetched*readUnit, w.ConsistentRead)
-		}
+		used.readIndex(p.bytes)
 	}
 	s.charge(used)
-	out := map[string]any{"Count": p.count, "ScannedCount": p.scanned}
-	if !p.lean {
-		out["Items"] = p.items
-	}
+	out := map[string]any{"Items": p.items, "Count": len(p.items), "ScannedCount": p.scanned}
 	if p.last != nil {
 		out["LastEvaluatedKey"] = attr.JSONMap(p.last)
 	}
 	if wantsCapacity(w.ReturnConsumedCapacity) {
-		out["ConsumedCapacity"] = used.json(w.ReturnConsumedCapacity)
+		out["ConsumedCapacity"] = used.json()
 	}
 	return out
 }
@@ -275,8 +179,7 @@ func (r *query) run(s *Server, m mode) (any, *apiError) {
 	if r.KeyConditionExpression == nil {
 		return nil, invalid("Either the KeyConditions or KeyConditionExpression parameter must be specified in the request.")
 	}
-	env, err := r.env(r.projectionExpression(), r.filterExpression(),
-		expression{"KeyConditionExpression", r.KeyConditionExpression})
+	env, err := r.env(r.filterExpression(), expression{"KeyConditionExpression", r.KeyConditionExpression})
 	if err != nil {
 		return nil, err
 	}
@@ -319,14 +222,12 @@ func (w *walk) split(conditions []expr.KeyCondition) (hash, sort *expr.KeyCondit
 		default:
 			continue
 		}
-		for _, v := range c.Values {
-			if v.Type() != a.kind {
-				return nil, nil, badValue("Condition parameter type does not match schema type")
-			}
-			if kind := emptyKind(v); kind != "" {
-				return nil, nil, invalid("One or more parameter values are not valid. The AttributeValue for a key "+
-					"attribute cannot contain an empty %s value. Key: %s", kind, a.name)
-			}
+		if c.Value.Type() != a.kind {
+			return nil, nil, badValue("Condition parameter type does not match schema type")
+		}
+		if kind := emptyKind(c.Value); kind != "" {
+			return nil, nil, invalid("One or more parameter values are not valid. The AttributeValue for a key "+
+				"attribute cannot contain an empty %s value. Key: %s", kind, a.name)
 		}
 	}
 	switch {
@@ -347,10 +248,9 @@ func (w *walk) checkFilterKeys() *apiError {
 	if w.filter == nil {
 		return nil
 	}
-	for _, p := range w.filter.Paths() {
-		if w.rows.key.has(p.Root()) {
-			return invalid("Filter Expression can only contain non-primary key attributes: Primary key attribute: %s",
-				p.Root())
+	for _, name := range w.filter.Names() {
+		if w.rows.key.has(name) {
+			return invalid("Filter Expression can only contain non-primary key attributes: Primary key attribute: %s", name)
 		}
 	}
 	return nil
@@ -372,7 +272,7 @@ func (w *walk) checkStart(hash, sort *expr.KeyCondition) *apiError {
 
 // partition offers the rows of one hash key that meet the condition on the sort key, behind the start key.
 func (w *walk) partition(hash, sort *expr.KeyCondition, backward bool, add func(attr.Map) bool) {
-	rows := w.rows.partition(hash.Values[0])
+	rows := w.rows.partition(hash.Value)
 	from, to := 0, len(rows)
 	if w.start != nil {
 		at, exact := slices.BinarySearchFunc(rows, w.start, w.rows.compare)
@@ -397,17 +297,13 @@ func (w *walk) partition(hash, sort *expr.KeyCondition, backward bool, add func(
 	}
 }
 
-type scan struct {
-	walkParams
-	Segment       *int64
-	TotalSegments *int64
-}
+type scan struct{ walkParams }
 
 func (r *scan) run(s *Server, m mode) (any, *apiError) {
-	if err := all(r.checkWalk(), r.checkSegments()); err != nil {
+	if err := r.checkWalk(); err != nil {
 		return nil, err
 	}
-	env, err := r.env(r.projectionExpression(), r.filterExpression())
+	env, err := r.env(r.filterExpression())
 	if err != nil {
 		return nil, err
 	}
@@ -415,47 +311,11 @@ func (r *scan) run(s *Server, m mode) (any, *apiError) {
 	if err != nil {
 		return nil, err
 	}
-	if w.start != nil && !r.inSegment(position(id(w.start[w.rows.key.hash.name]))) {
-		return nil, invalid("The provided starting key is invalid: Invalid ExclusiveStartKey. Please use "+
-			"ExclusiveStartKey with correct Segment. TotalSegments: %d Segment: %d", *r.TotalSegments, *r.Segment)
-	}
-	return w.run(s, m, func(add func(attr.Map) bool) { w.everything(r.inSegment, add) }), nil
+	return w.run(s, m, w.everything), nil
 }
 
-func (r *scan) checkSegments() *apiError {
-	const maxSegments = 1_000_000
-	err := all(atLeast(0, "Segment", r.Segment), atMost(maxSegments-1, "Segment", r.Segment),
-		atLeast(1, "TotalSegments", r.TotalSegments), atMost(maxSegments, "TotalSegments", r.TotalSegments))
-	switch {
-	case err != nil:
-		return err
-	case r.Segment != nil && r.TotalSegments == nil:
-		return invalid("The TotalSegments parameter is required but was not present in the request " +
-			"when Segment parameter is present")
-	case r.TotalSegments == nil:
-		return nil
-	case r.Segment == nil:
-		return invalid("The Segment parameter is required but was not present in the request " +
-			"when parameter TotalSegments is present")
-	case *r.Segment >= *r.TotalSegments:
-		return invalid("The Segment parameter is zero-based and must be less than parameter TotalSegments: "+
-			"Segment: %d is not less than TotalSegments: %d", *r.Segment, *r.TotalSegments)
-	default:
-		return nil
-	}
-}
-
-// inSegment reports whether a position belongs to the scan's segment.
-func (r *scan) inSegment(position uint64) bool {
-	if r.TotalSegments == nil {
-		return true
-	}
-	segment, _ := bits.Mul64(position, uint64(*r.TotalSegments)) //nolint:gosec // checkSegments lets nothing below 1 pass
-	return segment == uint64(*r.Segment)                         //nolint:gosec // nor below 0 here
-}
-
-// everything offers all rows behind the start key whose positions are wanted.
-func (w *walk) everything(wanted func(uint64) bool, add func(attr.Map) bool) {
+// everything offers all rows behind the start key.
+func (w *walk) everything(add func(attr.Map) bool) {
 	from, skip := 0, 0
 	if w.start != nil {
 		var found bool
@@ -469,9 +329,6 @@ func (w *walk) everything(wanted func(uint64) bool, add func(attr.Map) bool) {
 	for _, p := range w.rows.parts[from:] {
 		rows := p.rows[skip:]
 		skip = 0
-		if !wanted(p.position) {
-			continue
-		}
 		for _, row := range rows {
 			if !add(row) {
 				return

@@ -1,29 +1,6 @@
 package dynamodbtest
 
-import (
-	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/attr"
-	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/expr"
-)
-
-// readParams are the members with which a request reads single items.
-type readParams struct {
-	ExpressionAttributeNames map[string]string
-	ProjectionExpression     *string
-}
-
-// projection binds the projection of a read; nil selects everything.
-func (r *readParams) projection() (*expr.Projection, *apiError) {
-	p := expression{projectionName, r.ProjectionExpression}
-	env, err := placeholders{ExpressionAttributeNames: r.ExpressionAttributeNames}.env(p)
-	if err != nil {
-		return nil, err
-	}
-	bound, err := p.projection(env)
-	if err != nil {
-		return nil, err
-	}
-	return bound, allUsed(env)
-}
+import "github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/attr"
 
 // fetch reads one item by its key. A stale read finds the version before the latest.
 func (t *table) fetch(key attr.Map, stale bool) attr.Map {
@@ -34,21 +11,7 @@ func (t *table) fetch(key attr.Map, stale bool) attr.Map {
 	return t.items[id]
 }
 
-// project returns the response's form of an item; nil when there is no item. An item of which nothing is selected is an
-// empty one.
-func project(p *expr.Projection, item attr.Map) map[string]any {
-	switch {
-	case item == nil:
-		return nil
-	case p == nil:
-		return attr.JSONMap(item)
-	default:
-		return attr.JSONMap(p.Of(item))
-	}
-}
-
 type getItem struct {
-	readParams
 	TableName              string
 	Key                    map[string]any
 	ConsistentRead         bool
@@ -70,15 +33,11 @@ func (r *getItem) run(s *Server, m mode) (any, *apiError) {
 	if err != nil {
 		return nil, err
 	}
-	projection, err := r.projection()
-	if err != nil {
-		return nil, err
-	}
 	t, err := s.table(r.TableName)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.checkRead(key, projection); err != nil {
+	if err := t.checkKey(key); err != nil {
 		return nil, err
 	}
 	item := t.fetch(key, m.stale && !r.ConsistentRead)
@@ -86,22 +45,11 @@ func (r *getItem) run(s *Server, m mode) (any, *apiError) {
 	used.read(attr.Size(item), r.ConsistentRead)
 	s.charge(used)
 	out := map[string]any{}
-	if found := project(projection, item); found != nil {
-		out["Item"] = found
+	if item != nil {
+		out["Item"] = attr.JSONMap(item)
 	}
 	if wantsCapacity(r.ReturnConsumedCapacity) {
-		out["ConsumedCapacity"] = used.json(r.ReturnConsumedCapacity)
+		out["ConsumedCapacity"] = used.json()
 	}
 	return out, nil
-}
-
-// checkRead checks the key and the projection of a read of one item.
-func (t *table) checkRead(key attr.Map, p *expr.Projection) *apiError {
-	if err := t.checkKey(key); err != nil {
-		return err
-	}
-	if p != nil {
-		return t.checkScalarKeys(p.Paths())
-	}
-	return nil
 }

@@ -2,6 +2,7 @@ package dynamodbtest
 
 import (
 	"encoding/base64"
+	"slices"
 
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/attr"
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/expr"
@@ -175,37 +176,12 @@ func checkKeySize(v attr.Value, hash bool) *apiError {
 	}
 }
 
-// checkScalarKeys rejects paths that go below an attribute that is part of a key: keys have no inside.
-func (t *table) checkScalarKeys(paths []*expr.Path) *apiError {
-	for _, p := range paths {
-		if !p.Nested() {
-			continue
-		}
-		kind := ""
-		for _, x := range t.indexes {
-			if x.key.has(p.Root()) {
-				kind = "IndexKey"
-			}
-		}
-		if t.key.has(p.Root()) {
-			kind = "Key"
-		}
-		if kind != "" {
-			return invalid("Key attributes must be scalars; list random access '[]' and map lookup '.' are not "+
-				"allowed: %s: %s", kind, p.Root())
-		}
-	}
-	return nil
-}
-
 // checkUpdate rejects an update that touches the key, or that gives an attribute of an index a type that the index
 // cannot hold.
 func (t *table) checkUpdate(u *expr.Update) *apiError {
 	for _, a := range t.key.attrs() {
-		for _, p := range u.Paths() {
-			if p.Root() == a.name {
-				return badValue("Cannot update attribute %s. This attribute is part of the key", a.name)
-			}
+		if slices.Contains(u.Names(), a.name) {
+			return badValue("Cannot update attribute %s. This attribute is part of the key", a.name)
 		}
 	}
 	for _, x := range t.indexes {
@@ -216,5 +192,5 @@ func (t *table) checkUpdate(u *expr.Update) *apiError {
 			}
 		}
 	}
-	return t.checkScalarKeys(u.Paths())
+	return nil
 }

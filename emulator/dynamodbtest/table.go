@@ -3,6 +3,7 @@ package dynamodbtest
 import (
 	"crypto/md5" //nolint:gosec // it spreads keys and guards nothing
 	"encoding/binary"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,30 +18,20 @@ type table struct {
 	created     time.Time
 	definitions []keyAttr // in the order of the request
 	key         keySchema
-	throughput  *throughput // nil: PAY_PER_REQUEST
-	onDemand    time.Time   // since when it is PAY_PER_REQUEST
-	protected   bool        // against DeleteTable
-	settings    tableSettings
-	stream      time.Time // when its stream was enabled
-	tags        map[string]string
-
-	items   map[itemID]attr.Map
-	rows    *view    // all items in the order of the key
-	indexes []*index // global ones first
+	items       map[itemID]attr.Map
+	rows        *view // all items in the order of the key
+	indexes     []*index
 
 	ttl     string   // attribute that holds the time to live; empty: disabled
 	history []change // the latest changes, oldest first, at most maxHistory
 	writes  int64    // groups of changes so far: one request's changes share a number
 }
 
-// index is a secondary index.
+// index is a global secondary index.
 type index struct {
 	name       string
-	local      bool
 	key        keySchema
-	projection string   // ALL, KEYS_ONLY or INCLUDE
-	include    []string // with INCLUDE
-	throughput *throughput
+	projection string // ALL or KEYS_ONLY
 	rows       *view
 }
 
@@ -77,7 +68,7 @@ func (t *table) replace(key itemID, before, after attr.Map) {
 	}
 	t.rows.replace(before, after)
 	for _, x := range t.indexes {
-		x.rows.replace(x.image(t, before), x.image(t, after))
+		x.rows.replace(x.image(before), x.image(after))
 	}
 }
 
@@ -123,7 +114,7 @@ func (t *table) index(name string) *index {
 }
 
 // image returns what an index holds of an item: nil when the item lacks one of the index's keys.
-func (x *index) image(t *table, item attr.Map) attr.Map {
+func (x *index) image(item attr.Map) attr.Map {
 	if item == nil {
 		return nil
 	}
@@ -132,21 +123,12 @@ func (x *index) image(t *table, item attr.Map) attr.Map {
 			return nil
 		}
 	}
-	if x.projection == "ALL" {
+	if x.projection == wholeItems {
 		return item
 	}
-	out := make(attr.Map)
-	for name, v := range item {
-		if x.projects(t, name) {
-			out[name] = v
-		}
-	}
-	return out
-}
-
-// projects reports whether an index holds an attribute.
-func (x *index) projects(t *table, name string) bool {
-	return x.projection == "ALL" || x.key.has(name) || t.key.has(name) || slices.Contains(x.include, name)
+	keys := x.key.of(item)
+	maps.Copy(keys, x.rows.table.of(item))
+	return keys
 }
 
 // view keeps items in the order in which queries and scans return them: by a hash of the hash key, then by the sort

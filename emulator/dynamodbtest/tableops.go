@@ -53,114 +53,55 @@ func (r *describeTable) run(s *Server, _ mode) (any, *apiError) {
 	return map[string]any{"Table": t.describe()}, nil
 }
 
-type deleteTable struct{ named }
-
-func (r *deleteTable) run(s *Server, _ mode) (any, *apiError) {
-	t, err := r.find(s)
-	if err != nil {
-		return nil, err
-	}
-	if t.protected {
-		return nil, invalid("Resource cannot be deleted as it is currently protected against deletion. " +
-			"Disable deletion protection first.")
-	}
-	delete(s.tables, t.name)
-	description := t.describe()
-	description["TableStatus"] = "DELETING"
-	return map[string]any{"TableDescription": description}, nil
-}
-
-type listTables struct {
-	ExclusiveStartTableName *string
-	Limit                   *int64
-}
+type listTables struct{}
 
 func (r *listTables) targets() []target { return nil }
 
+// run lists all tables at once.
 func (r *listTables) run(s *Server, _ mode) (any, *apiError) {
-	const most = 100
-	limit := most
-	var start *apiError
-	if r.ExclusiveStartTableName != nil {
-		start = checkName("ExclusiveStartTableName", *r.ExclusiveStartTableName)
-	}
-	if err := all(start, atLeast(1, "Limit", r.Limit), atMost(most, "Limit", r.Limit)); err != nil {
-		return nil, err
-	}
-	if r.Limit != nil {
-		limit = int(*r.Limit)
-	}
-	found := []string{}
-	out := map[string]any{}
-	for _, name := range sortedKeys(s.tables) {
-		if r.ExclusiveStartTableName != nil && name <= *r.ExclusiveStartTableName {
-			continue
-		}
-		if len(found) == limit {
-			out["LastEvaluatedTableName"] = found[limit-1]
-			break
-		}
-		found = append(found, name)
-	}
-	out["TableNames"] = found
-	return out, nil
+	return map[string]any{"TableNames": append([]string{}, sortedKeys(s.tables)...)}, nil
 }
 
 // describe is the TableDescription.
 func (t *table) describe() map[string]any {
 	out := map[string]any{
-		"TableName":                 t.name,
-		"TableId":                   t.id,
-		"TableArn":                  arnPrefix + t.name,
-		"TableStatus":               "ACTIVE",
-		"CreationDateTime":          seconds(t.created),
-		"AttributeDefinitions":      t.describeDefinitions(),
-		"KeySchema":                 t.key.describe(),
-		"ProvisionedThroughput":     t.throughput.describe(),
-		"ItemCount":                 len(t.items),
-		"TableSizeBytes":            t.rows.size(),
-		"DeletionProtectionEnabled": t.protected,
+		"TableName":             t.name,
+		"TableId":               t.id,
+		"TableArn":              arnPrefix + t.name,
+		"TableStatus":           "ACTIVE",
+		"CreationDateTime":      seconds(t.created),
+		"AttributeDefinitions":  t.describeDefinitions(),
+		"KeySchema":             t.key.describe(),
+		"BillingModeSummary":    map[string]any{"BillingMode": onDemand, "LastUpdateToPayPerRequestDateTime": seconds(t.created)},
+		"ProvisionedThroughput": noThroughput(),
+		"ItemCount":             len(t.items),
+		"TableSizeBytes":        t.rows.size(),
 	}
-	if t.throughput == nil {
-		out["BillingModeSummary"] = map[string]any{
-			"BillingMode":                       "PAY_PER_REQUEST",
-			"LastUpdateToPayPerRequestDateTime": seconds(t.onDemand),
+	if len(t.indexes) > 0 {
+		indexes := make([]map[string]any, len(t.indexes))
+		for i, x := range t.indexes {
+			indexes[i] = x.describe(t)
 		}
-	}
-	t.describeSettings(out)
-	for _, x := range t.indexes {
-		member := "GlobalSecondaryIndexes"
-		if x.local {
-			member = "LocalSecondaryIndexes"
-		}
-		list, _ := out[member].([]map[string]any)
-		out[member] = append(list, x.describe(t))
+		out["GlobalSecondaryIndexes"] = indexes
 	}
 	return out
 }
 
 func (x *index) describe(t *table) map[string]any {
-	projection := map[string]any{"ProjectionType": x.projection}
-	if x.include != nil {
-		projection["NonKeyAttributes"] = x.include
-	}
 	count := 0
 	for _, p := range x.rows.parts {
 		count += len(p.rows)
 	}
-	out := map[string]any{
-		"IndexName":      x.name,
-		"IndexArn":       arnPrefix + t.name + "/index/" + x.name,
-		"KeySchema":      x.key.describe(),
-		"Projection":     projection,
-		"ItemCount":      count,
-		"IndexSizeBytes": x.rows.size(),
+	return map[string]any{
+		"IndexName":             x.name,
+		"IndexArn":              arnPrefix + t.name + "/index/" + x.name,
+		"IndexStatus":           "ACTIVE",
+		"KeySchema":             x.key.describe(),
+		"Projection":            map[string]any{"ProjectionType": x.projection},
+		"ProvisionedThroughput": noThroughput(),
+		"ItemCount":             count,
+		"IndexSizeBytes":        x.rows.size(),
 	}
-	if !x.local {
-		out["IndexStatus"] = "ACTIVE"
-		out["ProvisionedThroughput"] = x.throughput.describe()
-	}
-	return out
 }
 
 func (t *table) describeDefinitions() []attributeDefinition {
@@ -179,12 +120,9 @@ func (k keySchema) describe() []keySchemaElement {
 	return out
 }
 
-func (p *throughput) describe() map[string]any {
-	read, write := int64(0), int64(0)
-	if p != nil {
-		read, write = *p.ReadCapacityUnits, *p.WriteCapacityUnits
-	}
-	return map[string]any{"ReadCapacityUnits": read, "WriteCapacityUnits": write, "NumberOfDecreasesToday": 0}
+// noThroughput is that of tables and indexes that are paid per request.
+func noThroughput() map[string]any {
+	return map[string]any{"ReadCapacityUnits": 0, "WriteCapacityUnits": 0, "NumberOfDecreasesToday": 0}
 }
 
 func (v *view) size() int {

@@ -181,7 +181,7 @@ func (r *transactWriteItems) run(s *Server, _ mode) (any, *apiError) {
 func (r *transactWriteItems) response(used usages) any {
 	out := map[string]any{}
 	if wantsCapacity(r.ReturnConsumedCapacity) {
-		out["ConsumedCapacity"] = used.json(r.ReturnConsumedCapacity)
+		out["ConsumedCapacity"] = used.json()
 	}
 	return out
 }
@@ -315,7 +315,6 @@ func (s *Server) transact(writes []*write) (usages, *apiError) {
 type transactGetItems struct {
 	TransactItems []struct {
 		Get *struct {
-			readParams
 			TableName string
 			Key       map[string]any
 		}
@@ -356,15 +355,11 @@ func (r *transactGetItems) run(s *Server, _ mode) (any, *apiError) {
 		if err != nil {
 			return nil, err
 		}
-		projection, err := t.Get.projection()
-		if err != nil {
-			return nil, err
-		}
 		on, err := s.table(t.Get.TableName)
 		if err != nil {
 			return nil, err
 		}
-		if err := on.checkRead(key, projection); err != nil {
+		if err := on.checkKey(key); err != nil {
 			causes := make([]cause, len(r.TransactItems))
 			for j := range causes {
 				causes[j].Code = "None"
@@ -381,8 +376,8 @@ func (r *transactGetItems) run(s *Server, _ mode) (any, *apiError) {
 		size += attr.Size(item)
 		used.of(on, transactFactor).read(attr.Size(item), true)
 		responses[i] = map[string]any{}
-		if found := project(projection, item); found != nil {
-			responses[i]["Item"] = found
+		if item != nil {
+			responses[i]["Item"] = attr.JSONMap(item)
 		}
 	}
 	if size > maxTransactSize {
@@ -391,7 +386,7 @@ func (r *transactGetItems) run(s *Server, _ mode) (any, *apiError) {
 	s.charge(used.sorted()...)
 	out := map[string]any{"Responses": responses}
 	if wantsCapacity(r.ReturnConsumedCapacity) {
-		out["ConsumedCapacity"] = used.json(r.ReturnConsumedCapacity)
+		out["ConsumedCapacity"] = used.json()
 	}
 	return out, nil
 }

@@ -198,14 +198,14 @@ func TestTransactGet(t *testing.T) {
 	_, c := start(t, nil)
 	mustPut(t, c, "locks", item{"id": str("a"), "x": num("1"), "y": num("2")})
 	read := func(key item) types.TransactGetItem {
-		return types.TransactGetItem{Get: &types.Get{TableName: aws.String("locks"), Key: key, ProjectionExpression: aws.String("x")}}
+		return types.TransactGetItem{Get: &types.Get{TableName: aws.String("locks"), Key: key}}
 	}
 	out, err := c.TransactGetItems(t.Context(), &sdk.TransactGetItemsInput{ReturnConsumedCapacity: "TOTAL",
 		TransactItems: []types.TransactGetItem{read(item{"id": str("a")}), read(item{"id": str("none")})}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantItem(t, out.Responses[0].Item, item{"x": num("1")})
+	wantItem(t, out.Responses[0].Item, item{"id": str("a"), "x": num("1"), "y": num("2")})
 	wantItem(t, out.Responses[1].Item, nil)
 	if used := out.ConsumedCapacity[0]; *used.CapacityUnits != 4 || *used.ReadCapacityUnits != 4 {
 		t.Errorf("consumed %+v", used)
@@ -213,56 +213,4 @@ func TestTransactGet(t *testing.T) {
 	_, err = c.TransactGetItems(t.Context(), &sdk.TransactGetItemsInput{
 		TransactItems: []types.TransactGetItem{read(item{"id": str("a")}), read(item{"id": num("1")})}})
 	wantCanceled(t, err, "None", "ValidationError")
-}
-
-func TestBatch(t *testing.T) {
-	_, c := start(t, nil)
-	mustPut(t, c, "locks", item{"id": str("old")})
-	write := func(requests ...types.WriteRequest) (*sdk.BatchWriteItemOutput, error) {
-		return c.BatchWriteItem(t.Context(), &sdk.BatchWriteItemInput{ReturnConsumedCapacity: "TOTAL",
-			RequestItems: map[string][]types.WriteRequest{"locks": requests}})
-	}
-	put := func(id string) types.WriteRequest {
-		return types.WriteRequest{PutRequest: &types.PutRequest{Item: item{"id": str(id)}}}
-	}
-	del := func(id string) types.WriteRequest {
-		return types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: item{"id": str(id)}}}
-	}
-	out, err := write(put("a"), put("b"), del("old"))
-	if err != nil || len(out.UnprocessedItems) != 0 || *out.ConsumedCapacity[0].CapacityUnits != 3 {
-		t.Fatalf("got %v, %v", out, err)
-	}
-	keys := func(ids ...string) map[string]types.KeysAndAttributes {
-		var keys []map[string]types.AttributeValue
-		for _, id := range ids {
-			keys = append(keys, item{"id": str(id)})
-		}
-		return map[string]types.KeysAndAttributes{"locks": {Keys: keys, ConsistentRead: aws.Bool(true)}}
-	}
-	read, err := c.BatchGetItem(t.Context(), &sdk.BatchGetItemInput{RequestItems: keys("a", "old", "b"), ReturnConsumedCapacity: "TOTAL"})
-	if err != nil || len(read.Responses["locks"]) != 2 || len(read.UnprocessedKeys) != 0 || *read.ConsumedCapacity[0].CapacityUnits != 3 {
-		t.Fatalf("got %v, %v", read, err)
-	}
-	_, err = write(put("a"), del("a"))
-	wantValidation(t, err, "Provided list of item keys contains duplicates")
-	_, err = c.BatchGetItem(t.Context(), &sdk.BatchGetItemInput{RequestItems: keys("a", "a")})
-	wantValidation(t, err, "Provided list of item keys contains duplicates")
-	var many []types.WriteRequest
-	for i := range 26 {
-		many = append(many, put(strconv.Itoa(i)))
-	}
-	_, err = write(many...)
-	wantValidation(t, err, "1 validation error detected: Value '{locks=[...]}' at 'requestItems' failed to satisfy constraint: "+
-		"Map value must satisfy constraint: [Member must have length less than or equal to 25, Member must have length greater than or equal to 1]")
-	_, err = write(put("c"), types.WriteRequest{})
-	wantValidation(t, err, "Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes")
-	_, err = c.BatchWriteItem(t.Context(), &sdk.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{}})
-	wantValidation(t, err, "1 validation error detected: Value '{}' at 'requestItems' failed to satisfy constraint: "+
-		"Member must have length greater than or equal to 1")
-	_, err = write(put("c"), put(""))
-	wantValidation(t, err, "One or more parameter values are not valid. The AttributeValue for a key attribute cannot "+
-		"contain an empty string value. Key: id")
-	if get(t, c, item{"id": str("c")}) != nil {
-		t.Error("a refused batch was applied in part")
-	}
 }

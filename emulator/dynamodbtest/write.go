@@ -95,12 +95,7 @@ func (w *write) resolve(t *table) *apiError {
 	}
 	w.id = t.key.id(w.item)
 	if w.update != nil {
-		if err := t.checkUpdate(w.update); err != nil {
-			return err
-		}
-	}
-	if w.condition != nil {
-		return t.checkScalarKeys(w.condition.Paths())
+		return t.checkUpdate(w.update)
 	}
 	return nil
 }
@@ -181,6 +176,9 @@ type itemWrite struct {
 }
 
 func (r *itemWrite) checkOptions() *apiError {
+	if r.ReturnValues == "UPDATED_OLD" || r.ReturnValues == "UPDATED_NEW" {
+		return unsupported("ReturnValues %s", r.ReturnValues)
+	}
 	return all(
 		checkCapacity(r.ReturnConsumedCapacity),
 		checkCollectionMetrics(r.ReturnItemCollectionMetrics),
@@ -202,7 +200,7 @@ func (r *itemWrite) response(attributes attr.Map, used *usage) any {
 		out["Attributes"] = attr.JSONMap(attributes)
 	}
 	if wantsCapacity(r.ReturnConsumedCapacity) {
-		out["ConsumedCapacity"] = used.json(r.ReturnConsumedCapacity)
+		out["ConsumedCapacity"] = used.json()
 	}
 	return out
 }
@@ -283,20 +281,12 @@ func (r *updateItem) run(s *Server, _ mode) (any, *apiError) {
 	if err != nil {
 		return nil, err
 	}
-	var paths []*expr.Path
-	if w.update != nil {
-		paths = w.update.Paths()
-	}
 	var attributes attr.Map
 	switch r.ReturnValues {
 	case "ALL_OLD":
 		attributes = before
 	case "ALL_NEW":
 		attributes = after
-	case "UPDATED_OLD":
-		attributes = expr.Select(paths, before)
-	case "UPDATED_NEW":
-		attributes = expr.Select(paths, after)
 	}
 	return r.response(attributes, used), nil
 }

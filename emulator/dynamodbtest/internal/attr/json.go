@@ -2,12 +2,10 @@ package attr
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // maxNesting is how deep lists and maps may be nested inside an attribute.
@@ -87,7 +85,7 @@ func decodeTyped(t Type, raw any, depth int) (Value, error) {
 			return nil, shapeError("Unexpected token received from parser: NULL is true")
 		}
 		if !b {
-			return nil, invalid("Null attribute value types must have the value of true")
+			return nil, errors.New("One or more parameter values were invalid: Null attribute value types must have the value of true")
 		}
 		return Null{}, nil
 	case M:
@@ -96,62 +94,16 @@ func decodeTyped(t Type, raw any, depth int) (Value, error) {
 			return nil, shapeError("Unexpected field type: M is an object")
 		}
 		return asValue(decodeMap(m, depth+1))
-	case L, SS, NS, BS:
+	case L:
 		list, ok := raw.([]any)
 		if !ok {
-			return nil, shapeError("Unexpected field type: %s is an array", t)
+			return nil, shapeError("Unexpected field type: L is an array")
 		}
-		return decodeMany(t, list, depth)
+		return asValue(decodeList(list, depth))
+	case "SS", "NS", "BS":
+		return nil, errors.New("emulator/dynamodbtest does not support sets")
 	default:
 		return nil, shapeError("Unexpected field type: %q is not a type of attribute values", string(t))
-	}
-}
-
-func decodeMany(t Type, raw []any, depth int) (Value, error) {
-	switch t {
-	case L:
-		return asValue(decodeEach(raw, func(e any) (Value, error) { return decode(e, depth+1) },
-			func(vs []Value) List { return vs }))
-	case SS:
-		if len(raw) == 0 {
-			return nil, invalid("An string set  may not be empty")
-		}
-		set, err := decodeEach(raw, func(e any) (String, error) {
-			text, err := asText(e)
-			return String(text), err
-		}, func(vs []String) StringSet { return vs })
-		if err == nil && repeated(set) {
-			return nil, invalid("Input collection " + list(set) + " contains duplicates.")
-		}
-		return asValue(set, err)
-	case NS:
-		if len(raw) == 0 {
-			return nil, invalid("An number set  may not be empty")
-		}
-		set, err := decodeEach(raw, func(e any) (Number, error) {
-			text, err := asText(e)
-			if err != nil {
-				return Number{}, err
-			}
-			return ParseNumber(text)
-		}, func(vs []Number) NumberSet { return vs })
-		if err == nil && repeated(set) {
-			return nil, errors.New("Input collection contains duplicates")
-		}
-		return asValue(set, err)
-	default:
-		if len(raw) == 0 {
-			return nil, invalid("Binary sets should not be empty")
-		}
-		set, err := decodeEach(raw, decodeBinary, func(vs []Binary) BinarySet { return vs })
-		if err == nil && repeated(set) {
-			encoded := make([]string, len(set))
-			for i, b := range set {
-				encoded[i] = base64.StdEncoding.EncodeToString([]byte(b))
-			}
-			return nil, invalid("Input collection " + list(encoded) + "of type BS contains duplicates.")
-		}
-		return asValue(set, err)
 	}
 }
 
@@ -163,17 +115,16 @@ func asValue[T Value](v T, err error) (Value, error) {
 	return v, nil
 }
 
-func decodeEach[E any, T Value](raw []any, one func(any) (E, error), all func([]E) T) (T, error) {
-	out := make([]E, len(raw))
+func decodeList(raw []any, depth int) (List, error) {
+	out := make(List, len(raw))
 	for i, e := range raw {
-		v, err := one(e)
+		v, err := decode(e, depth+1)
 		if err != nil {
-			var none T
-			return none, err
+			return nil, err
 		}
 		out[i] = v
 	}
-	return all(out), nil
+	return out, nil
 }
 
 func asText(raw any) (string, error) {
@@ -200,21 +151,6 @@ func decodeBinary(raw any) (Binary, error) {
 	return Binary(bytes), nil
 }
 
-func invalid(msg string) error {
-	return errors.New("One or more parameter values were invalid: " + msg)
-}
-
-func repeated[E comparable](set []E) bool {
-	seen := make(map[E]bool, len(set))
-	for _, v := range set {
-		if seen[v] {
-			return true
-		}
-		seen[v] = true
-	}
-	return false
-}
-
 // JSON returns the form of a value that encoding/json writes as the service does.
 func JSON(v Value) map[string]any {
 	var inner any
@@ -237,20 +173,6 @@ func JSON(v Value) map[string]any {
 			out[i] = JSON(e)
 		}
 		inner = out
-	case StringSet:
-		inner = v
-	case NumberSet:
-		out := make([]string, len(v))
-		for i, n := range v {
-			out[i] = n.String()
-		}
-		inner = out
-	case BinarySet:
-		out := make([][]byte, len(v))
-		for i, b := range v {
-			out[i] = []byte(b)
-		}
-		inner = out
 	}
 	return map[string]any{string(v.Type()): inner}
 }
@@ -262,28 +184,4 @@ func JSONMap(m Map) map[string]any {
 		out[name] = JSON(v)
 	}
 	return out
-}
-
-// Text writes a value the way the service quotes values in messages: {S:text}.
-func Text(v Value) string {
-	switch v := v.(type) {
-	case String:
-		return "{S:" + string(v) + "}"
-	case Number:
-		return "{N:" + v.String() + "}"
-	default:
-		encoded, err := json.Marshal(JSON(v))
-		if err != nil {
-			return "{" + string(v.Type()) + "}"
-		}
-		return string(encoded)
-	}
-}
-
-func list[E any](set []E) string {
-	parts := make([]string, len(set))
-	for i, e := range set {
-		parts[i] = fmt.Sprint(e)
-	}
-	return "[" + strings.Join(parts, ", ") + "]"
 }

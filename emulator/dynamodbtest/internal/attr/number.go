@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"strconv"
 	"strings"
 )
 
@@ -15,8 +14,8 @@ const (
 	minExponent = -130
 )
 
-// Number is a decimal with up to 38 significant digits. Its form is unique, so == compares by size: "1", "1.0" and
-// "10e-1" are one Number.
+// Number is a decimal with up to 38 significant digits. Its form is unique, so == compares by size: "1" and "1.0" are one
+// Number.
 type Number struct {
 	neg    bool
 	digits string // significant digits without zeros at either end; empty is zero
@@ -29,7 +28,7 @@ var (
 	errPrecision = errors.New("Attempting to store more than 38 significant digits in a Number")
 )
 
-// ParseNumber reads a decimal, with or without an exponent. Its errors have the service's texts.
+// ParseNumber reads a decimal without an exponent. Its errors have the service's texts.
 func ParseNumber(text string) (Number, error) {
 	if text == "" {
 		return Number{}, errors.New("The parameter cannot be converted to a numeric value")
@@ -40,19 +39,14 @@ func ParseNumber(text string) (Number, error) {
 		neg = rest[0] == '-'
 		rest = rest[1:]
 	}
-	mantissa, exponent, hasExp := strings.Cut(strings.ToLower(rest), "e")
-	exp := 0
-	if hasExp {
-		var ok bool
-		if exp, ok = parseExponent(exponent); !ok {
-			return Number{}, malformed
-		}
+	if strings.ContainsAny(rest, "eE") && strings.Trim(rest, "0123456789.eE+-") == "" {
+		return Number{}, errors.New("emulator/dynamodbtest does not support numbers with an exponent")
 	}
-	whole, fraction, _ := strings.Cut(mantissa, ".")
+	whole, fraction, _ := strings.Cut(rest, ".")
 	if whole+fraction == "" || !allDigits(whole) || !allDigits(fraction) {
 		return Number{}, malformed
 	}
-	return newNumber(neg, whole+fraction, exp+len(whole)-1)
+	return newNumber(neg, whole+fraction, len(whole)-1)
 }
 
 // newNumber normalises the decimal d.ddd × 10^exp and checks its bounds.
@@ -73,28 +67,6 @@ func newNumber(neg bool, digits string, exp int) (Number, error) {
 	return Number{neg: neg, digits: trimmed, exp: exp}, nil
 }
 
-// parseExponent reads a signed whole number, saturated far outside the range that any number can have.
-func parseExponent(text string) (int, bool) {
-	const far = 1 << 24
-	neg := strings.HasPrefix(text, "-")
-	if neg || strings.HasPrefix(text, "+") {
-		text = text[1:]
-	}
-	if text == "" || !allDigits(text) {
-		return 0, false
-	}
-	n := 0
-	for _, c := range text {
-		if n = n*10 + int(c-'0'); n > far {
-			n = far
-		}
-	}
-	if neg {
-		n = -n
-	}
-	return n, true
-}
-
 func allDigits(text string) bool {
 	for i := range len(text) {
 		if text[i] < '0' || text[i] > '9' {
@@ -102,15 +74,6 @@ func allDigits(text string) bool {
 		}
 	}
 	return true
-}
-
-// Int returns n as a number.
-func Int(n int) Number {
-	v, err := ParseNumber(strconv.Itoa(n))
-	if err != nil {
-		panic(err) // an int has at most 19 digits
-	}
-	return v
 }
 
 // String writes the number as the service does: plain digits, no exponent, no superfluous zeros.
@@ -175,12 +138,6 @@ func (n Number) Add(o Number) (Number, error) {
 	sum := new(big.Int).Add(n.scaled(low), o.scaled(low))
 	digits := new(big.Int).Abs(sum).String()
 	return newNumber(sum.Sign() < 0, digits, low+len(digits)-1)
-}
-
-// Sub returns the difference, or an error with the service's text when it does not fit a number.
-func (n Number) Sub(o Number) (Number, error) {
-	o.neg = !o.neg && o.digits != ""
-	return n.Add(o)
 }
 
 // lowest is the power of ten of the last significant digit.

@@ -22,28 +22,23 @@ func TestParseNumber(t *testing.T) {
 		{in: "007", out: "7"},
 		{in: ".5", out: "0.5"},
 		{in: "5.", out: "5"},
-		{in: "1e3", out: "1000"},
-		{in: "1E-3", out: "0.001"},
-		{in: "123.456e1", out: "1234.56"},
-		{in: "0e999", out: "0"},
+		{in: "1E-3", err: "emulator/dynamodbtest does not support numbers with an exponent"},
 		{in: strings.Repeat("9", 38), out: strings.Repeat("9", 38)},
 		{in: strings.Repeat("9", 38) + "000", out: strings.Repeat("9", 38) + "000"},
-		{in: "1e125", out: "1" + strings.Repeat("0", 125)},
-		{in: "1e-130", out: "0." + strings.Repeat("0", 129) + "1"},
+		{in: "1" + strings.Repeat("0", 125), out: "1" + strings.Repeat("0", 125)},
+		{in: "." + strings.Repeat("0", 129) + "1", out: "0." + strings.Repeat("0", 129) + "1"},
 		{in: "", err: "The parameter cannot be converted to a numeric value"},
 		{in: "one", err: "The parameter cannot be converted to a numeric value: one"},
 		{in: ".", err: "The parameter cannot be converted to a numeric value: ."},
 		{in: "-", err: "The parameter cannot be converted to a numeric value: -"},
-		{in: "1e", err: "The parameter cannot be converted to a numeric value: 1e"},
 		{in: "1.2.3", err: "The parameter cannot be converted to a numeric value: 1.2.3"},
 		{in: "0x1", err: "The parameter cannot be converted to a numeric value: 0x1"},
 		{in: " 1", err: "The parameter cannot be converted to a numeric value:  1"},
 		{in: "NaN", err: "The parameter cannot be converted to a numeric value: NaN"},
 		{in: "Infinity", err: "The parameter cannot be converted to a numeric value: Infinity"},
 		{in: strings.Repeat("9", 39), err: "Attempting to store more than 38 significant digits in a Number"},
-		{in: "1e126", err: "Number overflow. Attempting to store a number with magnitude larger than supported range"},
-		{in: "1e99999999999999999999", err: "Number overflow. Attempting to store a number with magnitude larger than supported range"},
-		{in: "1e-131", err: "Number underflow. Attempting to store a number with magnitude smaller than supported range"},
+		{in: "1" + strings.Repeat("0", 126), err: "Number overflow. Attempting to store a number with magnitude larger than supported range"},
+		{in: "." + strings.Repeat("0", 130) + "1", err: "Number underflow. Attempting to store a number with magnitude smaller than supported range"},
 	} {
 		t.Run(c.in, func(t *testing.T) {
 			n, err := attr.ParseNumber(c.in)
@@ -60,7 +55,7 @@ func TestParseNumber(t *testing.T) {
 // numbers draws from all shapes, and from a few numbers that are close to each other.
 func numbers() *rapid.Generator[string] {
 	return rapid.OneOf(
-		rapid.StringMatching(`-?[0-9]{1,12}(\.[0-9]{1,12})?([eE][+-]?[0-9]{1,2})?`),
+		rapid.StringMatching(`-?[0-9]{1,12}(\.[0-9]{1,12})?`),
 		rapid.StringMatching(`-?[12](\.[12])?`),
 	)
 }
@@ -105,15 +100,13 @@ func TestNumbersAreRationals(t *testing.T) {
 		if sum, err := x.Add(y); err == nil && exact(t, sum.String()).Cmp(new(big.Rat).Add(p, q)) != 0 {
 			t.Errorf("%s + %s = %s", a, b, sum)
 		}
-		if diff, err := x.Sub(y); err == nil && exact(t, diff.String()).Cmp(new(big.Rat).Sub(p, q)) != 0 {
-			t.Errorf("%s - %s = %s", a, b, diff)
-		}
 	})
 }
 
 func TestCmp(t *testing.T) {
-	ascending := []string{"-9e125", "-10", "-2", "-1.3", "-1.25", "-1.2", "-1", "-0.5", "-1e-130", "0",
-		"1e-130", "0.09", "0.5", "1", "1.2", "1.25", "1.3", "2", "10", "9e125"}
+	zeros, tiny := strings.Repeat("0", 125), "."+strings.Repeat("0", 129)+"1"
+	ascending := []string{"-9" + zeros, "-10", "-2", "-1.3", "-1.25", "-1.2", "-1", "-0.5", "-" + tiny, "0",
+		tiny, "0.09", "0.5", "1", "1.2", "1.25", "1.3", "2", "10", "9" + zeros}
 	for i, a := range ascending {
 		for j, b := range ascending {
 			x, errX := attr.ParseNumber(a)
@@ -129,11 +122,14 @@ func TestCmp(t *testing.T) {
 }
 
 func TestSumsOutOfRange(t *testing.T) {
-	big, err := attr.ParseNumber("9e125")
+	big, err := attr.ParseNumber("9" + strings.Repeat("0", 125))
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := attr.Int(1)
+	one := attr.Number{}
+	if one, err = attr.ParseNumber("1"); err != nil {
+		t.Fatal(err)
+	}
 	if sum, err := big.Add(big); err == nil {
 		t.Errorf("9e125 + 9e125 = %v, want an overflow", sum)
 	}
@@ -143,7 +139,7 @@ func TestSumsOutOfRange(t *testing.T) {
 }
 
 func TestSeconds(t *testing.T) {
-	for in, want := range map[string]int64{"0": 0, "1700000000": 1700000000, "-5": -5, "1e3": 1000} {
+	for in, want := range map[string]int64{"0": 0, "1700000000": 1700000000, "-5": -5, "1000": 1000} {
 		n, err := attr.ParseNumber(in)
 		if err != nil {
 			t.Fatal(err)
@@ -152,7 +148,7 @@ func TestSeconds(t *testing.T) {
 			t.Errorf("%s: got %d, %v", in, got, ok)
 		}
 	}
-	for _, in := range []string{"0.5", "1e30", "9999999999999999999"} {
+	for _, in := range []string{"0.5", "1" + strings.Repeat("0", 30), "9999999999999999999"} {
 		n, err := attr.ParseNumber(in)
 		if err != nil {
 			t.Fatal(err)

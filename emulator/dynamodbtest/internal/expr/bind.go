@@ -49,7 +49,6 @@ type grade int
 
 const (
 	badFunction grade = iota // no such function
-	misused                  // a function where it may not stand
 	badReserved
 	badSection
 	undefined // placeholders without a meaning
@@ -83,21 +82,13 @@ func (b *binder) err() error {
 	return nil
 }
 
-// path binds the steps of a path to names.
-func (b *binder) path(p *Path) {
-	p.Elems = make([]Elem, len(p.steps))
-	for i, s := range p.steps {
-		switch {
-		case s.text == "":
-			p.Elems[i] = Elem{Index: s.index}
-		case s.text[0] == '#':
-			p.Elems[i] = Elem{Name: b.name(s.text)}
-		default:
-			if reserved(s.text) {
-				b.complainf(badReserved, "Attribute name is a reserved keyword; reserved keyword: %s", s.text)
-			}
-			p.Elems[i] = Elem{Name: s.text}
-		}
+// attribute finds the name behind what was written.
+func (b *binder) attribute(a *attribute) {
+	a.name = a.text
+	if a.text[0] == '#' {
+		a.name = b.name(a.text)
+	} else if reserved(a.text) {
+		b.complainf(badReserved, "Attribute name is a reserved keyword; reserved keyword: %s", a.text)
 	}
 }
 
@@ -138,9 +129,9 @@ func (b *binder) arity(c *call) bool {
 	return true
 }
 
-// needsPath checks that an operand names a place in the item.
-func (b *binder) needsPath(function string, arg node) {
-	if _, ok := arg.(*Path); !ok {
+// needsAttribute checks that an operand names an attribute.
+func (b *binder) needsAttribute(function string, arg node) {
+	if _, ok := arg.(*attribute); !ok {
 		b.complainf(badType, "Operator or function requires a document path; operator or function: %s", function)
 	}
 }

@@ -1,7 +1,5 @@
 package expr
 
-import "fmt"
-
 // parseCondition parses a condition, filter or key condition.
 func parseCondition(src string) (node, error) {
 	p, err := newParser(src)
@@ -24,7 +22,7 @@ func (p *parser) asCondition(n node, err error) (node, error) {
 		return nil, err
 	}
 	switch n.(type) {
-	case *Path, *placeholder:
+	case *attribute, *placeholder:
 		return nil, p.fail()
 	}
 	return n, nil
@@ -34,8 +32,8 @@ func (p *parser) asCondition(n node, err error) (node, error) {
 //
 //	either = both {OR both}
 //	both   = test {AND test}
-//	test   = NOT test | side [comparator side | BETWEEN side AND side | IN (side, …)]
-//	side   = (either) | path | :value | function(side, …)
+//	test   = NOT test | side [comparator side | BETWEEN side AND side]
+//	side   = (either) | attribute | :value | function(side, …)
 func (p *parser) either() (node, error) { return p.chain("OR", p.both) }
 
 func (p *parser) both() (node, error) { return p.chain("AND", p.test) }
@@ -86,9 +84,7 @@ func (p *parser) test() (node, error) {
 		p.operators++
 		return p.between(left)
 	case t.is("IN"):
-		p.at++
-		p.operators++
-		return p.membership(left)
+		return nil, unsupported("IN")
 	default:
 		return left, nil
 	}
@@ -109,31 +105,6 @@ func (p *parser) between(operand node) (node, error) {
 	return &between{operand, low, high}, nil
 }
 
-func (p *parser) membership(operand node) (node, error) {
-	m := &membership{operand: operand}
-	if err := p.expect("("); err != nil {
-		return nil, err
-	}
-	for {
-		option, err := p.operand()
-		if err != nil {
-			return nil, err
-		}
-		m.options = append(m.options, option)
-		if p.accept(",") {
-			continue
-		}
-		if err := p.expect(")"); err != nil {
-			return nil, err
-		}
-		if len(m.options) > maxOptions {
-			return nil, fmt.Errorf("Invalid number of operands for IN; maximum: %d, number of operands: %d",
-				maxOptions, len(m.options))
-		}
-		return m, nil
-	}
-}
-
 // operand parses one side of a comparison, in parentheses or not.
 func (p *parser) operand() (node, error) {
 	at := p.at
@@ -152,11 +123,10 @@ func (p *parser) side() (node, error) {
 	return p.primary(p.operand)
 }
 
-// isOperand tells the nodes that means values from those that are true or false. Functions may be either: which of
-// them is allowed where is for binding to say.
+// isOperand tells the nodes that mean values from those that are true or false.
 func isOperand(n node) bool {
 	switch n.(type) {
-	case *Path, *placeholder, *call:
+	case *attribute, *placeholder:
 		return true
 	default:
 		return false

@@ -13,16 +13,14 @@ var conditionFunctions = map[string]int{
 	"attribute_not_exists": 1,
 	"attribute_type":       2,
 	"begins_with":          2,
-	"contains":             2,
-	"size":                 1,
 }
 
-var typeNames = []attr.Type{attr.B, attr.NULL, attr.SS, attr.BOOL, attr.L, attr.BS, attr.N, attr.NS, attr.S, attr.M}
+var typeNames = []attr.Type{attr.B, attr.NULL, "SS", attr.BOOL, attr.L, "BS", attr.N, "NS", attr.S, attr.M}
 
 // Condition is a bound condition, filter or key condition.
 type Condition struct {
 	root  node
-	paths []*Path
+	names []string
 }
 
 // Condition parses and binds a condition or filter. The error is the service's text without the name of the parameter.
@@ -36,15 +34,15 @@ func (e *Env) Condition(src string) (*Condition, error) {
 	if err := b.err(); err != nil {
 		return nil, err
 	}
-	return &Condition{root: root, paths: b.paths}, nil
+	return &Condition{root: root, names: b.names}, nil
 }
 
-// Paths are the document paths that the condition looks at.
-func (c *Condition) Paths() []*Path { return c.paths }
+// Names are the attributes that the condition looks at.
+func (c *Condition) Names() []string { return c.names }
 
 type conditionBinder struct {
 	binder
-	paths []*Path
+	names []string
 }
 
 // condition binds a node that stands where true or false is asked for.
@@ -65,37 +63,20 @@ func (b *conditionBinder) condition(n node) {
 		b.operand(n.low)
 		b.operand(n.high)
 		b.bounds(n)
-	case *membership:
-		b.operand(n.operand)
-		for _, o := range n.options {
-			b.operand(o)
-		}
 	case *call:
-		if n.name == "size" {
-			b.misuse(n)
-		}
 		b.call(n)
 	}
 }
 
-// operand binds a node that stands where a value is asked for: the only function there is size.
+// operand binds a node that stands where a value is asked for.
 func (b *conditionBinder) operand(n node) {
 	switch n := n.(type) {
-	case *Path:
-		b.path(n)
-		b.paths = append(b.paths, n)
+	case *attribute:
+		b.attribute(n)
+		b.names = append(b.names, n.name)
 	case *placeholder:
 		b.value(n)
-	case *call:
-		if _, known := conditionFunctions[n.name]; known && n.name != "size" {
-			b.misuse(n)
-		}
-		b.call(n)
 	}
-}
-
-func (b *conditionBinder) misuse(c *call) {
-	b.complainf(misused, "The function is not allowed to be used this way in an expression; function: %s", c.name)
 }
 
 func (b *conditionBinder) call(c *call) {
@@ -110,7 +91,7 @@ func (b *conditionBinder) call(c *call) {
 	}
 	switch c.name {
 	case "attribute_exists", "attribute_not_exists":
-		b.needsPath(c.name, c.args[0])
+		b.needsAttribute(c.name, c.args[0])
 	case "attribute_type":
 		b.typeName(c.args[1])
 	case "begins_with":
@@ -118,10 +99,6 @@ func (b *conditionBinder) call(c *call) {
 			if t := literal(arg); t != "" && t != attr.S && t != attr.B {
 				b.wrongType(c.name, t)
 			}
-		}
-	case "size":
-		if t := literal(c.args[0]); t == attr.N || t == attr.BOOL || t == attr.NULL {
-			b.wrongType(c.name, t)
 		}
 	}
 }
@@ -146,13 +123,13 @@ func (b *conditionBinder) typeName(arg node) {
 	}
 }
 
-// distinct rejects to compare a path with itself.
+// distinct rejects to compare an attribute with itself.
 func (b *conditionBinder) distinct(operator string, left, right node) {
-	l, ok := left.(*Path)
-	r, also := right.(*Path)
-	if ok && also && slices.Equal(l.Elems, r.Elems) {
+	l, ok := left.(*attribute)
+	r, also := right.(*attribute)
+	if ok && also && l.name == r.name {
 		b.complainf(notDistinct, "The first operand must be distinct from the remaining operands for this operator "+
-			"or function; operator: %s, first operand: %s", operator, l)
+			"or function; operator: %s, first operand: [%s]", operator, l.name)
 	}
 }
 
@@ -177,40 +154,29 @@ func (b *conditionBinder) bounds(x *between) {
 			b.wrongType("BETWEEN", t)
 		}
 	}
-	if literal(x.low) == "" || literal(x.high) == "" {
+	low, high := literal(x.low), literal(x.high)
+	if low == "" || high == "" {
 		return
 	}
-	low, high := x.low.(*placeholder).value, x.high.(*placeholder).value
-	var problem string
-	switch order, _ := attr.Compare(low, high); {
-	case low.Type() != high.Type():
-		problem = "same data type for lower and upper bounds"
-	case order > 0:
-		problem = "upper bound to be greater than or equal to lower bound"
-	default:
-		return
+	order, _ := attr.Compare(x.low.(*placeholder).value, x.high.(*placeholder).value)
+	if low != high || order > 0 {
+		b.complainf(badType, "The BETWEEN operator requires bounds of one type, the upper one not below the lower one")
 	}
-	b.complainf(badType, "The BETWEEN operator requires %s; lower bound operand: AttributeValue: %s, "+
-		"upper bound operand: AttributeValue: %s", problem, attr.Text(low), attr.Text(high))
 }
 
 // KeyCondition is what a KeyConditionExpression says about one key attribute.
 type KeyCondition struct {
-	Name   string
-	Op     string // = < <= > >= BETWEEN begins_with
-	Values []attr.Value
+	Name  string
+	Op    string // = < <= > >= begins_with
+	Value attr.Value
 }
 
 // Matches reports whether the condition holds for a value of the key attribute.
 func (k KeyCondition) Matches(v attr.Value) bool {
-	switch k.Op {
-	case "BETWEEN":
-		return compare(">=", v, k.Values[0]) && compare("<=", v, k.Values[1])
-	case "begins_with":
-		return beginsWith(v, k.Values[0])
-	default:
-		return compare(k.Op, v, k.Values[0])
+	if k.Op == "begins_with" {
+		return beginsWith(v, k.Value)
 	}
+	return compare(k.Op, v, k.Value)
 }
 
 // KeyConditions parses and binds a KeyConditionExpression: one or more conditions, each on another attribute, all of
@@ -229,8 +195,6 @@ func (e *Env) KeyConditions(src string) ([]KeyCondition, error) {
 
 type keyConditions struct{ all []KeyCondition }
 
-var mirrored = map[string]string{"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-
 func (k *keyConditions) add(n node) error {
 	switch n := n.(type) {
 	case *logical:
@@ -243,17 +207,18 @@ func (k *keyConditions) add(n node) error {
 		return k.add(n.right)
 	case *negation:
 		return badKeyOperator("NOT")
-	case *membership:
-		return badKeyOperator("IN")
 	case *comparison:
-		return k.comparison(n)
+		if n.op == "<>" {
+			return badKeyOperator("<>")
+		}
+		return k.condition(n.op, n.left, n.right)
 	case *between:
-		return k.keyFirst("BETWEEN", n.operand, n.low, n.high)
+		return unsupported("BETWEEN in a KeyConditionExpression")
 	case *call:
 		if n.name != "begins_with" {
 			return badKeyOperator(n.name)
 		}
-		return k.keyFirst(n.name, n.args...)
+		return k.condition(n.name, n.args[0], n.args[1])
 	default:
 		panic("unreachable: parsing accepts no operand as a condition")
 	}
@@ -263,51 +228,17 @@ func badKeyOperator(op string) error {
 	return fmt.Errorf("Invalid operator used in KeyConditionExpression: %s", op)
 }
 
-func (k *keyConditions) comparison(c *comparison) error {
-	if c.op == "<>" {
-		return badKeyOperator("<>")
-	}
-	if _, ok := c.left.(*Path); ok {
-		return k.condition(c.op, c.left, c.right)
-	}
-	return k.condition(mirrored[c.op], c.right, c.left)
-}
-
-func (k *keyConditions) keyFirst(op string, operands ...node) error {
-	if _, ok := operands[0].(*Path); !ok {
-		return fmt.Errorf("Invalid condition in KeyConditionExpression: "+
-			"%s operator must have the key attribute as its first operand", op)
-	}
-	return k.condition(op, operands[0], operands[1:]...)
-}
-
-func (k *keyConditions) condition(op string, key node, operands ...node) error {
-	for _, n := range append([]node{key}, operands...) {
-		if _, nested := n.(*call); nested {
-			return errors.New("KeyConditionExpressions cannot contain nested operations")
-		}
-	}
-	path, ok := key.(*Path)
-	if !ok {
-		return errors.New("Invalid condition in KeyConditionExpression: No key attribute specified")
-	}
-	kc := KeyCondition{Name: path.Root(), Op: op}
-	for _, n := range operands {
-		p, ok := n.(*placeholder)
-		if !ok {
-			return errors.New("Invalid condition in KeyConditionExpression: " +
-				"Multiple attribute names used in one condition")
-		}
-		kc.Values = append(kc.Values, p.value)
-	}
-	if path.Nested() {
-		return errors.New("KeyConditionExpressions cannot have conditions on nested attributes")
+func (k *keyConditions) condition(op string, key, operand node) error {
+	a, ok := key.(*attribute)
+	p, also := operand.(*placeholder)
+	if !ok || !also {
+		return unsupported("a condition of a KeyConditionExpression that is not a key attribute and then a :value")
 	}
 	for _, other := range k.all {
-		if other.Name == kc.Name {
+		if other.Name == a.name {
 			return errors.New("KeyConditionExpressions must only contain one condition per key")
 		}
 	}
-	k.all = append(k.all, kc)
+	k.all = append(k.all, KeyCondition{Name: a.name, Op: op, Value: p.value})
 	return nil
 }

@@ -15,7 +15,6 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src string) {
 		stable(t, src, parseCondition, text)
 		stable(t, src, parseUpdate, updateText)
-		stable(t, src, parseProjection, projectionText)
 	})
 }
 

@@ -3,20 +3,26 @@ package expr
 import (
 	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 )
 
 // Limits of one expression.
 const (
 	maxLength    = 4096 // bytes of source
 	maxOperators = 300  // comparators, logical operators, functions and updates
-	maxOptions   = 100  // operands after IN
 )
 
 var (
 	errEmpty     = errors.New("The expression can not be empty;")
 	errRedundant = errors.New("The expression has redundant parentheses;")
 )
+
+// lacking are the service's functions that this package does not have.
+var lacking = []string{"contains", "size", "list_append"}
+
+func unsupported(what string) error {
+	return errors.New("emulator/dynamodbtest does not support " + what)
+}
 
 // parser walks the tokens of one expression. Each rule of the grammar is a method that consumes what it recognises; the
 // first token out of place is the syntax error.
@@ -122,7 +128,7 @@ func (p *parser) partner(i int) int {
 	return i
 }
 
-// primary parses an operand that needs no parentheses: a path, a :value, or a function call.
+// primary parses an operand that needs no parentheses: an attribute, a :value, or a function call.
 func (p *parser) primary(argument func() (node, error)) (node, error) {
 	t := p.peek()
 	switch {
@@ -132,7 +138,7 @@ func (p *parser) primary(argument func() (node, error)) (node, error) {
 	case t.kind == word && p.tokens[p.at+1].is("("):
 		return p.call(argument)
 	case t.kind == word || t.kind == name:
-		return p.path()
+		return p.attribute()
 	default:
 		return nil, p.fail()
 	}
@@ -140,6 +146,9 @@ func (p *parser) primary(argument func() (node, error)) (node, error) {
 
 func (p *parser) call(argument func() (node, error)) (node, error) {
 	c := &call{name: p.next().text}
+	if slices.Contains(lacking, c.name) {
+		return nil, unsupported("the function " + c.name)
+	}
 	p.at++ // the parenthesis
 	p.operators++
 	for {
@@ -154,35 +163,15 @@ func (p *parser) call(argument func() (node, error)) (node, error) {
 	}
 }
 
-// path parses a document path: a.b[0].#c
-func (p *parser) path() (*Path, error) {
-	first := p.peek()
-	if first.kind != word && first.kind != name {
+// attribute parses the name of an attribute: a or #a
+func (p *parser) attribute() (*attribute, error) {
+	t := p.peek()
+	if t.kind != word && t.kind != name {
 		return nil, p.fail()
 	}
 	p.at++
-	path := &Path{steps: []step{{text: first.text}}}
-	for {
-		switch {
-		case p.accept("."):
-			t := p.peek()
-			if t.kind != word && t.kind != name {
-				return nil, p.fail()
-			}
-			p.at++
-			path.steps = append(path.steps, step{text: t.text})
-		case p.accept("["):
-			index, err := strconv.Atoi(p.peek().text)
-			if p.peek().kind != number || err != nil {
-				return nil, p.fail()
-			}
-			p.at++
-			if err := p.expect("]"); err != nil {
-				return nil, err
-			}
-			path.steps = append(path.steps, step{index: index})
-		default:
-			return path, nil
-		}
+	if p.peek().is(".") || p.peek().is("[") {
+		return nil, unsupported("paths into an attribute")
 	}
+	return &attribute{text: t.text}, nil
 }

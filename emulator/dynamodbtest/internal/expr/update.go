@@ -1,15 +1,15 @@
 package expr
 
 import (
-	"errors"
+	"slices"
 
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/attr"
 )
 
-// action is one change of an update: SET path = operand, REMOVE path, ADD path operand, DELETE path operand.
+// action is one change of an update: SET a = operand, REMOVE a, ADD a operand.
 type action struct {
 	verb    string
-	path    *Path
+	target  *attribute
 	operand node // nil for REMOVE
 }
 
@@ -22,10 +22,10 @@ type section struct {
 // parseUpdate parses an update.
 //
 //	update  = section {section}
-//	section = SET set {, set} | REMOVE path {, path} | ADD path side {, …} | DELETE path side {, …}
-//	set     = path = sum
-//	sum     = side [+ side | - side]
-//	side    = (sum) | path | :value | function(side, …)
+//	section = SET set {, set} | REMOVE attribute {, attribute} | ADD attribute :value {, …}
+//	set     = attribute = sum
+//	sum     = side [+ side]
+//	side    = (sum) | attribute | :value | function(side, …)
 func parseUpdate(src string) ([]section, error) {
 	p, err := newParser(src)
 	if err != nil {
@@ -45,7 +45,7 @@ func parseUpdate(src string) ([]section, error) {
 }
 
 func (p *parser) section() (section, error) {
-	for _, verb := range []string{"SET", "REMOVE", "ADD", "DELETE"} {
+	for _, verb := range []string{"SET", "REMOVE", "ADD"} {
 		if !p.accept(verb) {
 			continue
 		}
@@ -61,23 +61,26 @@ func (p *parser) section() (section, error) {
 			}
 		}
 	}
+	if p.peek().is("DELETE") {
+		return section{}, unsupported("DELETE in an UpdateExpression")
+	}
 	return section{}, p.fail()
 }
 
 func (p *parser) action(verb string) (*action, error) {
-	path, err := p.path()
+	target, err := p.attribute()
 	if err != nil {
 		return nil, err
 	}
 	p.operators++
-	a := &action{verb: verb, path: path}
+	a := &action{verb: verb, target: target}
 	switch verb {
 	case "SET":
 		if err := p.expect("="); err != nil {
 			return nil, err
 		}
 		a.operand, err = p.sum()
-	case "ADD", "DELETE":
+	case "ADD":
 		if p.peek().kind != value {
 			return nil, p.fail()
 		}
@@ -91,17 +94,18 @@ func (p *parser) sum() (node, error) {
 	if err != nil {
 		return nil, err
 	}
-	op := p.peek()
-	if !op.is("+") && !op.is("-") {
+	if p.peek().is("-") {
+		return nil, unsupported("differences in an UpdateExpression")
+	}
+	if !p.accept("+") {
 		return left, nil
 	}
-	p.at++
 	p.operators++
 	right, err := p.term()
 	if err != nil {
 		return nil, err
 	}
-	return &arithmetic{op.text, left, right}, nil
+	return &sum{left, right}, nil
 }
 
 func (p *parser) term() (node, error) {
@@ -114,10 +118,10 @@ func (p *parser) term() (node, error) {
 // Update is a bound update.
 type Update struct {
 	actions []*action
-	paths   []*Path
+	names   []string // of the attributes that are changed
 }
 
-var updateFunctions = map[string]int{"if_not_exists": 2, "list_append": 2}
+var updateFunctions = map[string]int{"if_not_exists": 2}
 
 // Update parses and binds an update. The error is the service's text without the name of the parameter.
 func (e *Env) Update(src string) (*Update, error) {
@@ -135,9 +139,12 @@ func (e *Env) Update(src string) (*Update, error) {
 		seen[s.verb] = true
 		for _, a := range s.actions {
 			b.action(a)
-			b.apart(u.paths, a.path)
+			if name := a.target.name; slices.Contains(u.names, name) {
+				b.complainf(overlap, "Two document paths overlap with each other; must remove or rewrite one of these paths; "+
+					"path one: [%[1]s], path two: [%[1]s]", name)
+			}
 			u.actions = append(u.actions, a)
-			u.paths = append(u.paths, a.path)
+			u.names = append(u.names, a.target.name)
 		}
 	}
 	if err := b.err(); err != nil {
@@ -146,14 +153,14 @@ func (e *Env) Update(src string) (*Update, error) {
 	return u, nil
 }
 
-// Paths are the document paths that the update changes.
-func (u *Update) Paths() []*Path { return u.paths }
+// Names are the attributes that the update changes.
+func (u *Update) Names() []string { return u.names }
 
-// Literal returns the value that the update sets a top-level attribute to when that is written out in the request, or
+// Literal returns the value that the update sets an attribute to when that is written out in the request, or
 // nil.
 func (u *Update) Literal(name string) attr.Value {
 	for _, a := range u.actions {
-		if p, ok := a.operand.(*placeholder); ok && a.verb != "DELETE" && !a.path.Nested() && a.path.Root() == name {
+		if p, ok := a.operand.(*placeholder); ok && a.target.name == name {
 			return p.value
 		}
 	}
@@ -161,78 +168,37 @@ func (u *Update) Literal(name string) attr.Value {
 }
 
 func (b *binder) action(a *action) {
-	b.path(a.path)
+	b.attribute(a.target)
 	if a.operand != nil {
 		b.operand(a.operand)
 	}
-	t := literal(a.operand)
-	switch {
-	case t == "" || a.verb == "SET" || t == attr.SS || t == attr.NS || t == attr.BS || a.verb == "ADD" && t == attr.N:
-	default:
-		b.complainf(badType, "Incorrect operand type for operator or function; operator: %s, operand type: %s",
-			a.verb, longNames[t])
+	if t := literal(a.operand); a.verb == "ADD" && t != "" && t != attr.N {
+		b.complainf(badType, "Incorrect operand type for operator or function; operator: ADD, operand type: %s", longNames[t])
 	}
 }
 
-var longNames = map[attr.Type]string{attr.S: "STRING", attr.N: "NUMBER", attr.B: "BINARY", attr.NULL: "NULL",
-	attr.BOOL: "BOOLEAN", attr.L: "LIST", attr.M: "MAP"}
+var longNames = map[attr.Type]string{attr.S: "STRING", attr.B: "BINARY", attr.NULL: "NULL", attr.BOOL: "BOOLEAN", attr.L: "LIST", attr.M: "MAP"}
 
 // operand binds the right side of a SET.
 func (b *binder) operand(n node) {
 	switch n := n.(type) {
-	case *Path:
-		b.path(n)
+	case *attribute:
+		b.attribute(n)
 	case *placeholder:
 		b.value(n)
-	case *arithmetic:
+	case *sum:
 		for _, side := range []node{n.left, n.right} {
 			b.operand(side)
 			if t := literal(side); t != "" && t != attr.N {
-				b.wrongType(n.op, t)
+				b.wrongType("+", t)
 			}
 		}
 	case *call:
 		for _, arg := range n.args {
 			b.operand(arg)
 		}
-		if !b.arity(n) {
-			return
-		}
-		if n.name == "if_not_exists" {
-			b.needsPath(n.name, n.args[0])
-			return
-		}
-		for _, arg := range n.args {
-			if t := literal(arg); t != "" && t != attr.L {
-				b.wrongType(n.name, t)
-			}
+		if b.arity(n) {
+			b.needsAttribute(n.name, n.args[0])
 		}
 	}
-}
-
-// apart complains when a path changes what an earlier path changes, or treats as a map what an earlier one treats as a
-// list.
-func (b *binder) apart(earlier []*Path, p *Path) {
-	for _, e := range earlier {
-		relation := "overlap"
-		for i := range min(len(e.Elems), len(p.Elems)) {
-			x, y := e.Elems[i], p.Elems[i]
-			if (x.Name == "") != (y.Name == "") {
-				relation = "conflict"
-				break
-			}
-			if x != y {
-				relation = ""
-				break
-			}
-		}
-		if relation != "" {
-			b.complainf(overlap, "Two document paths %s with each other; must remove or rewrite one of these paths; "+
-				"path one: %s, path two: %s", relation, e, p)
-		}
-	}
-}
-
-func badOperand() error {
-	return errors.New("An operand in the update expression has an incorrect data type")
 }
