@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,13 +38,16 @@ func refuse(name string, err error) func(context.Context, call) fault {
 	}
 }
 
+// freezing is a client whose process can be stopped for a while: its clocks go on, and its timers do not.
+func (w *world) freezing() (c *locks.Client, freeze func(time.Duration)) {
+	var ahead atomic.Int64
+	c = w.client(locks.Options{}.WithClock(func() term.Moment { return term.Of(time.Now().Add(time.Duration(ahead.Load()))) }))
+	return c, func(d time.Duration) { ahead.Add(int64(d)) }
+}
+
 // TestEachLossIsOneEvent: whatever ends a lease, and however that is noticed, there is one Lost event: before the lock is unlocked, with the cause of
 // the context, and no other when it is unlocked.
 func TestEachLossIsOneEvent(t *testing.T) {
-	type clocks struct {
-		mu    sync.Mutex
-		ahead time.Duration
-	}
 	for name, c := range map[string]struct {
 		fault  func(context.Context, call) fault
 		o      locks.LockOptions
@@ -75,12 +79,7 @@ func TestEachLossIsOneEvent(t *testing.T) {
 				if c.expiry {
 					w.Provider = short{w.Provider, -1}
 				}
-				var now clocks
-				client := w.client(locks.Options{}.WithClock(func() term.Moment {
-					now.mu.Lock()
-					defer now.mu.Unlock()
-					return term.Of(time.Now().Add(now.ahead))
-				}))
+				client, freeze := w.freezing()
 				held := map[string]*locks.Lock{}
 				for i := range 20 { // at once: who notices first is not the same for all
 					key := fmt.Sprint("lock-", i)
@@ -97,9 +96,7 @@ func TestEachLossIsOneEvent(t *testing.T) {
 				held["work"] = <-working
 				if c.frozen != nil {
 					time.Sleep(8 * time.Second)
-					now.mu.Lock()
-					now.ahead = 40 * time.Second
-					now.mu.Unlock()
+					freeze(40 * time.Second)
 					for _, l := range held {
 						c.frozen(l)
 					}
@@ -173,7 +170,11 @@ func TestLossWhileItCloses(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 		defer cancel()
-		wantErr(w.t, "close", c.Close(ctx), locks.ErrLost, locks.ErrNotReleased)
+		closed := make(chan error, 1)
+		go func() { closed <- c.Close(ctx) }()
+		time.Sleep(27 * time.Second) // it is not renewed any more, and Close still waits
+		want(w.t, "losses of the handle", len(w.losses("handle")), 1)
+		wantErr(w.t, "close", <-closed, locks.ErrLost, locks.ErrNotReleased)
 		wantErr(w.t, "the cause", context.Cause(l.Context()), locks.ErrClosed)
 		want(w.t, "losses of the handle", len(w.losses("handle")), 1)
 		wantErr(w.t, "unlock", l.Unlock(w.t.Context()), locks.ErrLost, w.losses("handle")[0])
@@ -225,4 +226,22 @@ func TestUnlockAtTheLoss(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFrozenBetweenReleases: a process that was stopped between two tries of a release, for longer than the lease, sends none after its end.
+func TestFrozenBetweenReleases(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		c, freeze := w.freezing()
+		l := w.take(c, "deploy", nil)
+		w.fault = func(_ context.Context, k call) fault {
+			if k.name == "release" {
+				freeze(40 * time.Second)
+				return fault{err: errNetwork}
+			}
+			return fault{}
+		}
+		wantErr(w.t, "unlock", l.Unlock(w.t.Context()), locks.ErrNotReleased, errNetwork)
+		want(w.t, "releases", len(w.of("release")), 1)
+		want(w.t, "events", w.whats(), []string{"Acquired", "ReleaseFailed"})
+	})
 }
