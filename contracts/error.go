@@ -71,6 +71,30 @@ func (e *Error) Is(target error) bool {
 	return ok && c == e.Code
 }
 
+// Final reports whether the same request would be rejected again: what is wrong is the request, the caller's rights, the stored document or the server's
+// settings, and no wait cures it. The response's own word that a retry may help comes first. Without that word a rejection is final; a failure of the
+// server (5xx) is not, but for codes that say so, and 501. An error without a status is of no response: its code says it all.
+func (e *Error) Final() bool {
+	switch {
+	case e.Status == 0:
+		return e.Code.Final()
+	case e.Retryable:
+		return false
+	default:
+		return e.Status < 500 || e.Status == 501 || e.Code.Final()
+	}
+}
+
+// Final reports whether an error says that the same request would be rejected again: [Error.Final], or [Code.Final] of a code alone. An error
+// without a code is not final: there was no response, or one that is not of a Leasehold server, such as the page of a proxy.
+func Final(err error) bool {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Final()
+	}
+	code, ok := errors.AsType[Code](err)
+	return ok && code.Final()
+}
+
 // RetryAfter is how long the server, or what stands before it, asks to wait before the same request is sent again; 0 if it does not say. That is the
 // time of an [*Error], and of any other error that has a method RetryAfter.
 func RetryAfter(err error) time.Duration {

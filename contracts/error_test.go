@@ -31,6 +31,56 @@ func TestACodeIsAnError(t *testing.T) {
 	}
 }
 
+// TestFinal: the response's own word comes first, then its status and its code; without a response the code says it all.
+func TestFinal(t *testing.T) {
+	response := func(status int, code contracts.Code, retryable bool) *contracts.Error {
+		return &contracts.Error{Code: code, Status: status, Retryable: retryable}
+	}
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{response(409, contracts.CodeLockHeld, true), false},
+		{response(409, contracts.CodeLockHeld, false), true},
+		{response(403, contracts.CodePermissionDenied, false), true},
+		{response(403, contracts.CodePermissionDenied, true), false},
+		{response(500, contracts.CodeInternal, false), false},
+		{response(503, contracts.CodeUnavailable, false), false},
+		{response(500, contracts.CodeDocumentDamaged, false), true},
+		{response(500, contracts.CodeDocumentDamaged, true), false},
+		{response(501, contracts.CodeNotConfigured, false), true},
+		{response(404, "TEAPOT", false), true},
+		{response(409, "TEAPOT", true), false},
+		{response(500, "TEAPOT", false), false},
+		{response(501, "TEAPOT", false), true},
+		{response(0, contracts.CodeUnavailable, false), false}, // of a provider of one's own
+		{response(0, contracts.CodeInvalidArgument, false), true},
+		{response(0, "TEAPOT", false), false},
+		{contracts.CodeLockHeld, false},
+		{contracts.CodeLeaseLost, true},
+		{contracts.CodeDocumentDamaged, true},
+		{contracts.CodeInternal, false},
+		{contracts.Code("TEAPOT"), false},
+		{errors.New("404 Not Found"), false},
+	} {
+		for _, err := range []error{c.err, fmt.Errorf("acquire: %w", c.err), errors.Join(errors.New("x"), c.err)} {
+			if got := contracts.Final(err); got != c.want {
+				t.Errorf("%#v: %v, want %v", c.err, got, c.want)
+			}
+		}
+	}
+}
+
+// TestFinalCodes: what a code alone says is what its response says.
+func TestFinalCodes(t *testing.T) {
+	for _, c := range all(t) {
+		info, _ := c.Info()
+		if e := contracts.Errorf(c, ""); e.Final() != c.Final() || c.Final() && info.Retryable {
+			t.Errorf("%s: %v, and as a response %v", c, c.Final(), e.Final())
+		}
+	}
+}
+
 // TestTextOfLockHeld: who holds the lock and until when, if there is a lease; of several locks also which one.
 func TestTextOfLockHeld(t *testing.T) {
 	until := time.Date(2026, 1, 1, 0, 0, 12, 0, time.UTC)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/internal/backoff"
+	"github.com/leasehold-dev/leasehold/internal/hold"
 	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
@@ -211,7 +212,7 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 		case errors.Is(t.err, contracts.CodeRequestIDReused), errors.Is(t.err, contracts.CodeLeaseExpired):
 			a.request.RequestID = rand.Text() // what it obtained has ended
 			failed++
-		case lease.Rejected(t.err), errors.Is(t.err, contracts.CodeLockQueueFull):
+		case lease.Final(t.err), errors.Is(t.err, contracts.CodeLockQueueFull):
 			return t.asked, t.got, t.err
 		default:
 			if failed == 0 && t.wait > 0 {
@@ -337,38 +338,46 @@ func (c *Client) discard(a *acquisition, asked term.Moment, got contracts.Lease)
 // refuses it now. So the request is sent again, a few times, until such a wait has ended, or the client is closed.
 func (c *Client) abandon(a *acquisition) {
 	c.underway.run(func() {
-		waits := max(0, c.o.clock().Until(a.until))
-		ctx, cancel := context.WithTimeout(a.ctx, waits+min(a.o.TTL, 30*time.Second))
+		waiting := max(0, c.o.clock().Until(a.until))
+		ctx, cancel := context.WithTimeout(a.ctx, waiting+min(a.o.TTL, 30*time.Second))
 		defer cancel()
 		open, stop := context.WithCancel(ctx)
 		defer stop()
 		defer context.AfterFunc(c.ctx, stop)()
 		request := a.request
-		request.Replace = false
-		for retry, refused := 0, 0; ; retry++ {
-			left := c.o.clock().Until(a.until)
-			got, err := bounded(ctx, a.each, func(ctx context.Context) (contracts.Lease, error) { return a.provider.Acquire(ctx, a.key, request) })
+		var got contracts.Lease
+		send := func(ctx context.Context) (err error) {
+			sent := request // which may go on when request is that of the next try
+			got, err = bounded(ctx, a.each, func(ctx context.Context) (contracts.Lease, error) { return a.provider.Acquire(ctx, a.key, sent) })
 			if err == nil {
-				err = acquired(got, a.key, request)
+				err = acquired(got, a.key, sent)
+			}
+			return err
+		}
+		for refused := 0; ; refused++ {
+			request.Replace = false
+			var left time.Duration // of the wait of a try, before the latest request
+			err := hold.Insist{Pauses: waits, Final: func(err error) bool { return lease.Settles(err) || lease.Final(err) }}.Do(ctx,
+				func(ctx context.Context) error {
+					left = c.o.clock().Until(a.until)
+					err := send(ctx)
+					if a.request.Replace && !request.Replace && errors.Is(err, contracts.CodeRequestIDReused) { // it was carried out
+						request.Replace = true
+						err = send(ctx)
+					}
+					return err
+				})
+			if lease.Refused(err) && left > 0 && backoff.Sleep(open, min(left, lease.GivenUp.Delay(refused))) == nil {
+				continue
 			}
 			switch {
-			case err == nil && a.grant: // it stays used
-			case err == nil:
+			case err == nil && !a.grant: // a grant of a rate stays used
 				err = c.free(ctx, a.provider, a.key, got)
-			case errors.Is(err, contracts.CodeRequestIDReused) && a.request.Replace && !request.Replace:
-				request.Replace = true
-				continue
-			case lease.Refused(err) && left > 0 && backoff.Sleep(open, min(left, lease.GivenUp.Delay(refused))) == nil:
-				request.Replace = false
-				retry, refused = 0, refused+1
-				continue
 			case lease.Settles(err):
 				err = nil // another has it, or the lease has ended
 			}
-			if err == nil || lease.Rejected(err) || pause(ctx, retry, err) != nil {
-				c.abandoned(a.key, got.FencingToken, err)
-				return
-			}
+			c.abandoned(a.key, got.FencingToken, err)
+			return
 		}
 	})
 }
@@ -386,24 +395,11 @@ func (c *Client) abandoned(key string, token int64, err error) {
 // free releases a lease that no one holds, until ctx ends.
 func (c *Client) free(ctx context.Context, p Provider, key string, got contracts.Lease) error {
 	r := contracts.ReleaseRequest{OwnerID: c.o.Owner, FencingToken: got.FencingToken, RequestID: rand.Text()}
-	for retry := 0; ; retry++ {
-		err := c.release(ctx, tryTime, p, key, r)
-		if lease.Gone(err) {
-			return nil
-		}
-		if err == nil || lease.Rejected(err) || pause(ctx, retry, err) != nil {
-			return err
-		}
+	err := hold.Insist{Pauses: waits, Final: settled}.Do(ctx, func(ctx context.Context) error { return c.release(ctx, tryTime, p, key, r) })
+	if lease.Gone(err) {
+		return nil
 	}
-}
-
-// pause waits before a retry, as long as the provider asks for; but not for more than a third of the time that is left, as it may come too late then.
-func pause(ctx context.Context, retry int, err error) error {
-	after := contracts.RetryAfter(err)
-	if end, ok := ctx.Deadline(); ok {
-		after = min(after, time.Until(end)/3)
-	}
-	return backoff.Sleep(ctx, max(waits.Delay(retry), after))
+	return err
 }
 
 // release is one try.

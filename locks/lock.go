@@ -12,6 +12,7 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/internal/backoff"
 	"github.com/leasehold-dev/leasehold/internal/fencing"
+	"github.com/leasehold-dev/leasehold/internal/hold"
 	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
@@ -104,9 +105,7 @@ func (c *Client) hold(
 	}
 	go func() {
 		l.term.Watch(l.watching.ctx)
-		if err := l.term.Check(); err != nil {
-			l.announce(err)
-		}
+		l.noticeLoss()
 	}()
 	go l.renewals(l.due(asked, a.lasts(got)))
 	return l, nil
@@ -172,10 +171,12 @@ func (l *Lock) expired(trouble error) error {
 	}
 }
 
-// lose ends the lock because the provider says that it is another's.
-func (l *Lock) lose(err error) {
-	l.term.Lose(fmt.Errorf("%w: %w", ErrLost, err))
-	l.watching.stop()
+// noticeLoss tells of a loss, if there is one, when one of those who look after the lease has ended.
+func (l *Lock) noticeLoss() {
+	if lost := l.term.Check(); lost != nil {
+		l.watching.stop()
+		l.announce(lost)
+	}
 }
 
 // left is how long the lease lasts.
@@ -185,76 +186,63 @@ func (l *Lock) left() time.Duration {
 	return l.client.o.clock().Until(l.end)
 }
 
-// due is when a lease is to be renewed that was asked for at a time and lasted so long then: when a third of its ttl is over.
+// due is when a lease is to be renewed that was asked for at a time and lasted so long then: when a third of its ttl is over. One that lasts for as long
+// as it may be held is not renewed.
 func (l *Lock) due(asked term.Moment, lasts time.Duration) term.Moment {
+	if l.served(asked.End(lasts)) == l.most {
+		return l.most
+	}
 	return asked.Add(lasts - l.o.TTL*2/3)
 }
 
 // renewals renews the lease until the lock is lost, or is to be released.
 func (l *Lock) renewals(due term.Moment) {
-	ctx, clock := l.renewing.ctx, l.client.o.clock
-	soon := min(time.Second, l.o.TTL/24)
-	waits := backoff.Policy{First: soon, Max: min(10*time.Second, l.o.TTL/6), Min: soon / 2}
 	l.mu.Lock()
 	r := contracts.RenewRequest{
 		OwnerID: l.release.OwnerID, FencingToken: l.token, TTLSeconds: int64(l.o.TTL / time.Second), RequestID: rand.Text(), ExpiresAt: l.expiresAt,
 	}
 	l.mu.Unlock()
-	for failed := 0; clock.Sleep(ctx, due) == nil && l.term.Check() == nil; {
-		if left := l.left(); l.client.o.clock().Until(l.most) <= left-l.o.Margin {
-			return // it lasts for as long as it may be held
-		}
-		asked := clock()
-		request := r // of this try, which may go on when r is that of the next
-		got, err := bounded(ctx, min(tryTime, max(l.term.Left()/3, 10*time.Millisecond)), func(ctx context.Context) (contracts.Lease, error) {
-			return l.provider.Renew(ctx, l.key, request)
-		})
-		if err == nil {
-			err = l.renewed(got)
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		changed, _ := errors.AsType[*contracts.Error](err)
-		switch {
-		case err == nil:
+	var got contracts.Lease // of the latest renewal
+	soon := min(time.Second, l.o.TTL/24)
+	k := &hold.Keep{
+		Term: l.term, Clock: l.client.o.clock, Pauses: backoff.Policy{First: soon, Max: min(10*time.Second, l.o.TTL/6), Min: soon / 2},
+		Renew: func(ctx context.Context) (err error) {
+			request := r // of this try, which may go on when r is that of the next
+			got, err = bounded(ctx, hold.Third(l.term.Left(), tryTime), func(ctx context.Context) (contracts.Lease, error) {
+				return l.provider.Renew(ctx, l.key, request)
+			})
+			if err == nil {
+				err = l.renewed(got)
+			}
+			if changed, ok := errors.AsType[*contracts.Error](err); ok && changed.Code == contracts.CodeLeaseChanged && !changed.ExpiresAt.IsZero() {
+				r.ExpiresAt = changed.ExpiresAt.UTC().Format(contracts.TimeFormat) // a renewal whose response was lost, or a duplicate
+			}
+			return err
+		},
+		Again: func(err error) bool { return errors.Is(err, contracts.CodeLeaseChanged) },
+		Renewed: func(asked term.Moment) (end, due term.Moment) {
 			lasts := min(time.Duration(got.RemainingMs)*time.Millisecond, l.o.TTL)
-			if !l.extend(got, asked.End(lasts)) {
-				return
-			}
+			r.RequestID, r.ExpiresAt = rand.Text(), got.ExpiresAt
+			l.mu.Lock()
+			l.expiresAt, l.end = got.ExpiresAt, asked.End(lasts)
+			l.mu.Unlock()
+			return l.served(asked.End(lasts)), l.due(asked, lasts)
+		},
+		Extended: func(context.Context, term.Moment) {
 			l.client.events.emit(Event{What: Renewed, Key: l.key, Token: l.token})
-			r.RequestID, r.ExpiresAt, failed = rand.Text(), got.ExpiresAt, 0
-			due = l.due(asked, lasts)
-			if clock().Until(due) < soon {
-				due = clock().Add(soon)
+		},
+		Lost: func(err error) error {
+			if !lease.Gone(err) {
+				return nil
 			}
-			continue
-		case lease.Gone(err):
-			l.lose(err)
-			return
-		case changed != nil && changed.Code == contracts.CodeLeaseChanged && !changed.ExpiresAt.IsZero():
-			r.ExpiresAt = changed.ExpiresAt.UTC().Format(contracts.TimeFormat) // a renewal whose response was lost, or a duplicate
-			if failed == 0 {
-				failed++
-				continue
-			}
-		}
-		l.term.Failed(err)
-		l.client.events.emit(Event{What: RenewalFailed, Key: l.key, Token: l.token, Err: err})
-		due = clock().Add(max(waits.Delay(failed), min(contracts.RetryAfter(err), l.term.Left()/3)))
-		failed++
+			return fmt.Errorf("%w: %w", ErrLost, err)
+		},
+		Failed: func(err error) {
+			l.client.events.emit(Event{What: RenewalFailed, Key: l.key, Token: l.token, Err: err})
+		},
 	}
-}
-
-// extend moves the lease's end. ok is false if that comes too late.
-func (l *Lock) extend(got contracts.Lease, end term.Moment) (ok bool) {
-	if l.term.Check() != nil {
-		return false
-	}
-	l.mu.Lock()
-	l.expiresAt, l.end = got.ExpiresAt, end
-	l.mu.Unlock()
-	return l.term.Extend(l.served(end))
+	k.Run(l.renewing.ctx, due)
+	l.noticeLoss()
 }
 
 // releasing is the end of a lock.
@@ -339,25 +327,35 @@ func (l *Lock) released(err error) {
 
 // tryRelease releases the lock, or says why it could not until the lease ended.
 func (l *Lock) tryRelease() error {
-	var last error
-	for retry := 0; ; retry++ {
-		left := l.left()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.watching.ctx), l.left())
+	defer cancel()
+	var last error // of the provider
+	err := hold.Insist{Pauses: waits, Final: settled}.Do(ctx, func(ctx context.Context) error {
+		left := l.left() // the clocks may say less than the context
 		if left <= 0 {
-			return fmt.Errorf("%w before its lease ended: %w", ErrNotReleased, cmp.Or(last, error(contracts.CodeLeaseExpired)))
+			return errLeaseEnded
 		}
-		err := l.client.release(context.WithoutCancel(l.watching.ctx), min(tryTime, max(left/3, 10*time.Millisecond)), l.provider, l.key, l.release)
-		switch {
-		case err == nil:
-			return nil
-		case lease.Gone(err):
-			return fmt.Errorf("%w: %w", ErrLost, err)
-		case lease.Rejected(err):
-			return fmt.Errorf("%w: %w", ErrNotReleased, err)
-		}
-		last = err
-		left = max(l.left(), 0)
-		time.Sleep(min(max(waits.Delay(retry), min(contracts.RetryAfter(err), left/3)), left))
+		last = l.client.release(ctx, hold.Third(left, tryTime), l.provider, l.key, l.release)
+		return last
+	})
+	switch {
+	case err == nil:
+		return nil
+	case lease.Gone(err):
+		return fmt.Errorf("%w: %w", ErrLost, err)
+	case lease.Final(err):
+		return fmt.Errorf("%w: %w", ErrNotReleased, err)
+	default:
+		return fmt.Errorf("%w before its lease ended: %w", ErrNotReleased, cmp.Or(last, error(contracts.CodeLeaseExpired)))
 	}
+}
+
+// errLeaseEnded says that there is nothing left to release.
+var errLeaseEnded = errors.New("the lease has ended")
+
+// settled reports whether a request about a lease need not be sent again.
+func settled(err error) bool {
+	return errors.Is(err, errLeaseEnded) || lease.Gone(err) || lease.Final(err)
 }
 
 // closingError is what [Client.Close] says of a lock that is not held any more.

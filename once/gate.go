@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/lease"
 )
 
 // Gate grants runs of analyses: an HTTP client of a server, or the rule itself on a store. Its methods may be called from
@@ -97,19 +98,5 @@ func unknown(err error) bool {
 	return errors.Is(err, contracts.CodeNotFound)
 }
 
-// rejected reports whether the gate would reject the same request again: the caller lacks a right, the request is invalid, or
-// the document is damaged.
-func rejected(err error) bool {
-	if IsLost(err) {
-		return false
-	}
-	if errors.Is(err, contracts.CodeDocumentDamaged) {
-		return true
-	}
-	if e, ok := errors.AsType[*contracts.Error](err); ok {
-		return !e.Retryable && e.Status < 500
-	}
-	code, ok := errors.AsType[contracts.Code](err)
-	info, _ := code.Info()
-	return ok && !info.Retryable && info.Status < 500
-}
+// rejected reports whether the gate would reject the same request again, although the lock is not lost.
+func rejected(err error) bool { return !IsLost(err) && lease.Final(err) }

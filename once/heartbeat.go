@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/internal/backoff"
+	"github.com/leasehold-dev/leasehold/internal/hold"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
@@ -19,37 +19,31 @@ func (r *run) firstBeat(remaining time.Duration) time.Duration {
 	return time.Duration(float64(r.Heartbeat) * float64(remaining) / float64(r.TTL))
 }
 
-// beat refreshes the lock until it is lost or ctx ends. Each refresh is due one Heartbeat after the last one that
-// succeeded was sent. One that fails is tried again, at first soon and at last every ten seconds or half a Heartbeat.
-func (r *run) beat(ctx context.Context, t *term.Term, due term.Moment) {
+// heartbeat refreshes the lock. Each refresh is due one Heartbeat after the last one that succeeded was sent. One that fails is tried again, at
+// first soon and at last every ten seconds or half a Heartbeat.
+func (r *run) heartbeat(t *term.Term) *hold.Keep {
 	soon := min(time.Second, r.Heartbeat/8)
-	failed, waits := 0, backoff.Policy{First: soon, Max: min(10*time.Second, r.Heartbeat/2), Min: soon / 2}
-	for r.clock.Sleep(ctx, due) == nil && t.Check() == nil {
-		asked, left := r.clock(), t.Left()
-		err := try(ctx, min(tryTime, max(left/3, 10*time.Millisecond)), func(ctx context.Context) error {
+	return &hold.Keep{
+		Term: t, Clock: r.clock, Pauses: backoff.Policy{First: soon, Max: min(10*time.Second, r.Heartbeat/2), Min: soon / 2},
+		Each: func(left time.Duration) time.Duration { return hold.Third(left, tryTime) },
+		Renew: func(ctx context.Context) error {
 			_, err := r.gate.Refresh(ctx, r.lock, r.TTL)
 			return err
-		})
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err == nil:
-			if !t.Extend(asked.End(r.TTL)) {
-				return
-			}
-			due, failed = asked.Add(r.Heartbeat), 0
-			_ = try(ctx, min(tryTime, (r.TTL-r.Heartbeat)/2), func(ctx context.Context) error {
-				r.OnRefresh(ctx, asked.Add(r.TTL).Time())
+		},
+		Renewed: func(asked term.Moment) (end, due term.Moment) { return asked.End(r.TTL), asked.Add(r.Heartbeat) },
+		Extended: func(ctx context.Context, asked term.Moment) {
+			ctx, cancel := context.WithTimeout(ctx, min(tryTime, (r.TTL-r.Heartbeat)/2))
+			defer cancel()
+			r.OnRefresh(ctx, asked.Add(r.TTL).Time())
+		},
+		Lost: func(err error) error {
+			if !IsLost(err) {
 				return nil
-			})
-		case IsLost(err):
-			t.Lose(lostBy(err))
-			return
-		default:
-			t.Failed(err)
+			}
+			return lostBy(err)
+		},
+		Failed: func(err error) {
 			r.Warn(fmt.Errorf("refresh the lock of analysis %q, to be tried again: %w", r.id, err))
-			due = r.clock().Add(max(waits.Delay(failed), min(contracts.RetryAfter(err), t.Left()/3)))
-			failed++
-		}
+		},
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/internal/backoff"
+	"github.com/leasehold-dev/leasehold/internal/hold"
 )
 
 // Bounds of the time in which a gate may respond.
@@ -22,26 +22,7 @@ var waits = backoff.Policy{First: 200 * time.Millisecond, Max: 5 * time.Second}
 // insist calls do until it succeeds, the context ends, or final reports that another try would return the same; the error is
 // that of the last try. Before a retry it waits a random time of up to 200 ms, 400 ms and so on, 5 s at most, or for as long as the gate asks for.
 func insist(ctx context.Context, each time.Duration, final func(error) bool, do func(context.Context) error) error {
-	for retry := 0; ; retry++ {
-		err := try(ctx, each, do)
-		if err == nil || final(err) {
-			return err
-		}
-		after := contracts.RetryAfter(err)
-		if end, ok := ctx.Deadline(); ok {
-			after = min(after, time.Until(end)/3) // or the next try may come too late
-		}
-		if backoff.Sleep(ctx, max(waits.Delay(retry), after)) != nil {
-			return err
-		}
-	}
-}
-
-// try is one request with a time of its own.
-func try(ctx context.Context, each time.Duration, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, each)
-	defer cancel()
-	return do(ctx)
+	return hold.Insist{Each: each, Pauses: waits, Final: final}.Do(ctx, do)
 }
 
 // ended reports whether a request of a lock's holder need not be sent again.

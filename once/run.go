@@ -175,7 +175,7 @@ func (r *run) hold(ctx context.Context, g Grant, asked term.Moment, work Work) O
 	defer stop()
 	var keepers sync.WaitGroup
 	keepers.Go(func() { t.Watch(keeping) })
-	keepers.Go(func() { r.beat(keeping, t, asked.Add(r.firstBeat(g.Remaining))) })
+	keepers.Go(func() { r.heartbeat(t).Run(keeping, asked.Add(r.firstBeat(g.Remaining))) })
 
 	result, err := perform(t.Context(), work, r.lock)
 

@@ -37,12 +37,13 @@ var imports = map[string][]string{
 	"kazahana":                      {"internal/backoff"},
 	"fence":                         {"contracts", "internal/backoff", "internal/fencing", "internal/term"},
 	"internal/fencing":              {},
-	"once":                          {"contracts", "internal/backoff", "internal/fencing", "internal/owner", "internal/term"},
+	"internal/hold":                 {"contracts", "internal/backoff", "internal/lease", "internal/term"},
+	"once":                          {"contracts", "internal/backoff", "internal/fencing", "internal/hold", "internal/lease", "internal/owner", "internal/term"},
 	"idempotency":                   {"contracts", "once"},
 	"client":                        {"cluster", "contracts", "internal/backoff", "internal/lease", "kazahana", "locks", "once"},
-	"cluster":                       {"contracts", "internal/backoff", "internal/term"},
-	"locks":                         {"contracts", "internal/backoff", "internal/fencing", "internal/lease", "internal/owner", "internal/term"},
-	"locks/election":                {"contracts", "internal/backoff", "internal/lease", "locks"},
+	"cluster":                       {"contracts", "internal/backoff", "internal/hold", "internal/lease", "internal/term"},
+	"locks":                         {"contracts", "internal/backoff", "internal/fencing", "internal/hold", "internal/lease", "internal/owner", "internal/term"},
+	"locks/election":                {"contracts", "internal/backoff", "internal/hold", "internal/lease", "locks"},
 	"locks/projectlock":             {"contracts", "internal/backoff", "internal/fencing", "internal/lease", "internal/owner", "internal/term", "locks"},
 
 	// Rules, and the port through which they touch storage.

@@ -15,15 +15,18 @@ import (
 var goneCodes = []contracts.Code{contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeNotOwner}
 
 // Gone reports whether an error says that the lease is the caller's no more.
-func Gone(err error) bool {
-	return slices.ContainsFunc(goneCodes, func(c contracts.Code) bool { return errors.Is(err, c) })
-}
+func Gone(err error) bool { return isAny(err, goneCodes) }
 
-// Rejected reports whether the same request would be rejected again: the caller lacks a right, the request is invalid, the
-// document is damaged, or the server has no such service.
-func Rejected(err error) bool {
-	code, info, ok := meaning(err)
-	return ok && (!info.Retryable && info.Status < http.StatusInternalServerError || code == contracts.CodeDocumentDamaged || code == contracts.CodeNotConfigured)
+// Final reports whether the same request would be rejected again: see [contracts.Final]. Codes are those which are final for the caller besides, such
+// as the refusal of a lock that it does not want to wait for.
+func Final(err error, codes ...contracts.Code) bool { return contracts.Final(err) || isAny(err, codes) }
+
+// Rejected is Final, by its name until all callers use that one.
+func Rejected(err error) bool { return Final(err) }
+
+// isAny reports whether an error has one of the codes.
+func isAny(err error, codes []contracts.Code) bool {
+	return slices.ContainsFunc(codes, func(c contracts.Code) bool { return errors.Is(err, c) })
 }
 
 // Unsettled reports whether a request that failed may have been carried out, or may still be.

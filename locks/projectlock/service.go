@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -44,7 +43,7 @@ func (r *request) end(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pending--
-	r.open = unsettled(err) || r.open && unread(err)
+	r.open = err != nil && (lease.Unsettled(err) || r.open && !lease.Settles(err))
 }
 
 // another is for an acquire whose lease has ended already.
@@ -143,7 +142,7 @@ func (s *service) renew(ctx context.Context, h *held, r renewal) (grant, error) 
 	if err == nil {
 		err = s.asked(h.scope, h.token).Granted(got)
 	}
-	if gone(err) {
+	if lease.Gone(err) {
 		err = fmt.Errorf("%w: %w", ErrLost, err)
 	}
 	if err != nil {
@@ -159,7 +158,7 @@ func (s *service) release(ctx context.Context, l *leftover) error {
 // end releases a lease. Its own ID makes the request the same whenever it is sent again.
 func (s *service) end(ctx context.Context, scope Scope, id string, token int64) error {
 	ended, err := s.provider.Release(ctx, s.key(scope), contracts.ReleaseRequest{OwnerID: s.owner, FencingToken: token, RequestID: id})
-	if gone(err) || errors.Is(err, contracts.CodeLockNotHeld) || errors.Is(err, contracts.CodeNotFound) {
+	if lease.Gone(err) || errors.Is(err, contracts.CodeLockNotHeld) || errors.Is(err, contracts.CodeNotFound) {
 		return fmt.Errorf("%w: %w", ErrLost, err)
 	}
 	if err == nil {
@@ -185,48 +184,20 @@ func (s *service) abandon(a *attempt) {
 }
 
 func (*service) judge(err error) (r Reason, permanent bool) {
-	code, ok := errors.AsType[contracts.Code](err)
-	status, again := 0, true
-	if e, is := errors.AsType[*contracts.Error](err); is {
-		code, ok, status, again = e.Code, true, e.Status, e.Retryable
-	} else if ok {
-		info, _ := code.Info()
-		status, again = info.Status, info.Retryable
+	code, coded := errors.AsType[contracts.Code](err)
+	if e, ok := errors.AsType[*contracts.Error](err); ok {
+		code, coded = e.Code, true
 	}
 	switch {
 	case code == contracts.CodeLockHeld:
 		return Contended, false
 	case errors.Is(err, ErrLost), code == contracts.CodeLeaseExpired:
 		return TransientError, false
-	case ok && !again && (status < http.StatusInternalServerError || code == contracts.CodeDocumentDamaged || code == contracts.CodeNotConfigured):
+	case lease.Final(err):
 		return Unavailable, true
-	case !ok, code == contracts.CodeUnavailable, code == contracts.CodeDeadlineExceeded, code == contracts.CodeOverloaded:
+	case !coded, code == contracts.CodeUnavailable, code == contracts.CodeDeadlineExceeded, code == contracts.CodeOverloaded:
 		return Unavailable, false
 	default:
 		return TransientError, false
 	}
-}
-
-// gone reports whether the service says that a lease is the caller's no more.
-func gone(err error) bool {
-	return errors.Is(err, contracts.CodeLeaseLost) || errors.Is(err, contracts.CodeLeaseExpired) || errors.Is(err, contracts.CodeLeaseReleased) ||
-		errors.Is(err, contracts.CodeNotOwner)
-}
-
-// unsettled reports whether a request may have been carried out, or may still be.
-func unsettled(err error) bool {
-	if err == nil {
-		return false
-	}
-	if e, ok := errors.AsType[*contracts.Error](err); ok {
-		return e.Status >= http.StatusInternalServerError
-	}
-	code, ok := errors.AsType[contracts.Code](err)
-	info, _ := code.Info()
-	return !ok || info.Status >= http.StatusInternalServerError
-}
-
-// unread reports whether a request was rejected before the lock was looked at, so that earlier ones are as open as before.
-func unread(err error) bool {
-	return errors.Is(err, contracts.CodeRateLimited) || errors.Is(err, contracts.CodeUnauthenticated) || errors.Is(err, contracts.CodeOverloaded)
 }

@@ -33,7 +33,7 @@ def class_name(code: str) -> str:
 def codes(api: dict[str, Any]) -> str:
     table = {}
     constants = dict(zip(api["components"]["schemas"]["Code"]["x-enum-varnames"], api["components"]["schemas"]["Code"]["enum"]))
-    for name, status, retryable, title in re.findall(r'^\t(Code\w+):\s+\{(\d+), (true|false), "([^"]+)"\}', (CONTRACTS / "codes.go").read_text(), re.M):
+    for name, status, retryable, title in re.findall(r'^\t(Code\w+):\s+\{(\d+), (true|false), (?:true|false), "([^"]+)"\}', (CONTRACTS / "codes.go").read_text(), re.M):
         table[constants[name]] = (int(status), retryable == "true", title)
     missing = set(constants.values()) ^ set(table)
     if missing:

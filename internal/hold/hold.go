@@ -1,0 +1,144 @@
+// Package hold keeps a lease while something runs under it, for all who hold one: [Insist] sends a request until there is an answer, [Keep] renews a
+// lease until it is lost. What a lease is, when it is lost and how long to wait are the caller's: the loops are the same for all, the policies are not.
+//
+//	            due                 renewed
+//	granted ───────────▶ Renew ──────────────▶ Renewed, and due again
+//	                      │  ▲
+//	               failed │  │ after a pause: Pauses, or what the server asks for
+//	                      ▼  │
+//	                     Failed ───▶ lost: Lost says so, or the term has run out
+//
+// A server that asks for a pause (Retry-After) is given it, up to a third of the time that is left: a try that comes later may come too late. No
+// loop goes without a pause.
+//
+// The time of a lease is that of package term, which notices by itself when it has run out.
+package hold
+
+import (
+	"context"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/backoff"
+	"github.com/leasehold-dev/leasehold/internal/lease"
+	"github.com/leasehold-dev/leasehold/internal/term"
+)
+
+// Pause is how long to wait after a request that failed: a caller's own pause, or as long as the server asks for, but not more than a third of what
+// is left of the caller's time.
+func Pause(own time.Duration, err error, left time.Duration) time.Duration {
+	return max(own, min(contracts.RetryAfter(err), left/3))
+}
+
+// shortest bounds the time of a try from below, so that the last one of a lease is sent.
+const shortest = 10 * time.Millisecond
+
+// Third is the time of a try when so much is left: a third of it, so that others can follow, and at most so much.
+func Third(left, most time.Duration) time.Duration { return min(most, max(left/3, shortest)) }
+
+// Insist sends a request until it succeeds, another try would fail as well, or the time is over.
+type Insist struct {
+	Each   time.Duration    // of one try; 0 does not bound it
+	Pauses backoff.Policy   // between tries, unless the server asks for more
+	Final  func(error) bool // reports whether another try would fail as well; nil means [lease.Final]
+	Failed func(error)      // is called before each pause, so once for each try that is to be followed by another; may be nil
+}
+
+// Do sends the request until ctx ends. The error is that of the last try.
+func (i Insist) Do(ctx context.Context, send func(context.Context) error) error {
+	for retry := 0; ; retry++ {
+		err := try(ctx, i.Each, send)
+		if err == nil || i.final(err) || ctx.Err() != nil {
+			return err
+		}
+		if i.Failed != nil {
+			i.Failed(err)
+		}
+		if backoff.Sleep(ctx, Pause(i.Pauses.Delay(retry), err, left(ctx))) != nil {
+			return err
+		}
+	}
+}
+
+func (i Insist) final(err error) bool {
+	if i.Final == nil {
+		return lease.Final(err)
+	}
+	return i.Final(err)
+}
+
+// try is one request with a time of its own.
+func try(ctx context.Context, each time.Duration, send func(context.Context) error) error {
+	if each <= 0 {
+		return send(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, each)
+	defer cancel()
+	return send(ctx)
+}
+
+// left is the time until a context ends; very long if it has no end.
+func left(ctx context.Context) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		return time.Until(end)
+	}
+	return 1<<63 - 1
+}
+
+// Keep renews a lease.
+type Keep struct {
+	Term   *term.Term // is extended by each renewal, and lost when the lease is
+	Clock  term.Clock
+	Each   func(left time.Duration) time.Duration // of one try when the term lasts for so long; nil leaves it to Renew
+	Pauses backoff.Policy                         // after renewals that failed; First also after one that succeeded, however soon the next is due
+
+	Renew   func(context.Context) error                    // sends the request once
+	Renewed func(asked term.Moment) (end, due term.Moment) // until when the term lasts of which the renewal was sent at asked, and when to renew it again
+	Lost    func(error) error                              // why the lease is lost; nil if the error does not say that it is
+	Again   func(error) bool                               // reports that the first failure after a success needs no pause; may be nil
+	Failed  func(error)                                    // is called for each renewal that is to be tried again
+
+	// Extended is called after the term was extended, and the next renewal waits for it; may be nil.
+	Extended func(ctx context.Context, asked term.Moment)
+}
+
+// Run renews the lease from due on, until it is lost or ctx ends. A response that comes after that extends nothing.
+func (k *Keep) Run(ctx context.Context, due term.Moment) {
+	for failed := 0; k.Clock.Sleep(ctx, due) == nil && k.Term.Check() == nil; {
+		asked := k.Clock()
+		each := time.Duration(0)
+		if k.Each != nil {
+			each = k.Each(k.Term.Left())
+		}
+		err := try(ctx, each, k.Renew)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			if k.Term.Check() != nil {
+				return
+			}
+			var end term.Moment
+			if end, due = k.Renewed(asked); !k.Term.Extend(end) {
+				return
+			}
+			if failed = 0; k.Extended != nil {
+				k.Extended(ctx, asked)
+			}
+			if soon := k.Clock(); soon.Until(due) < k.Pauses.First {
+				due = soon.Add(k.Pauses.First)
+			}
+			continue
+		}
+		if cause := k.Lost(err); cause != nil {
+			k.Term.Lose(cause)
+			return
+		}
+		if failed++; failed == 1 && k.Again != nil && k.Again(err) {
+			continue
+		}
+		k.Term.Failed(err)
+		k.Failed(err)
+		due = k.Clock().Add(Pause(k.Pauses.Delay(failed-1), err, k.Term.Left()))
+	}
+}
