@@ -180,14 +180,23 @@ func (c *Client) rejection(w *http.Response, content []byte) (unknown bool, err 
 	}
 }
 
-// problem reads a problem document.
+// problem reads a problem document. If it does not say whether the same request may succeed later, that is as its code says.
 func (c *Client) problem(w *http.Response, content []byte) error {
-	var p contracts.Problem
+	var p struct {
+		contracts.Problem
+		Retryable *bool `json:"retryable"`
+	}
 	if err := json.Unmarshal(content, &p); err != nil || p.Code == "" {
 		return fmt.Errorf("invalid response of %s: status %d with a problem that cannot be read", c.name, w.StatusCode)
 	}
 	e := p.Err()
 	e.Status = w.StatusCode
+	if p.Retryable != nil {
+		e.Retryable = *p.Retryable
+	} else {
+		info, _ := p.Code.Info()
+		e.Retryable = info.Retryable
+	}
 	if e.RequestID == "" {
 		e.RequestID = w.Header.Get("X-Request-Id")
 	}

@@ -80,12 +80,22 @@ func (m *MachineIDs) send(ctx context.Context, method, path string, body any) ([
 	if after := contracts.RetryAfter(err); after > 0 {
 		err = later{err, after}
 	}
-	switch w.StatusCode {
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests: // later it may be another response
-		return nil, err
-	}
-	if w.StatusCode < http.StatusInternalServerError || w.StatusCode == http.StatusNotImplemented {
+	if misconfigured(w.StatusCode, err) {
 		err = kazahana.Misconfigured(err)
 	}
 	return nil, err
+}
+
+// misconfigured reports whether what the server responded is to be cured by those who run the program or the server: its URL, its rights, its settings.
+// A damaged document is not: another program has written it, and IDs go on without a lease until it is mended.
+func misconfigured(status int, err error) bool {
+	if e, ok := errors.AsType[*contracts.Error](err); ok {
+		return e.Final() && e.Code != contracts.CodeDocumentDamaged
+	}
+	switch status { // of a proxy, or of another server altogether
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests: // later it may be another response
+		return false
+	default:
+		return status < http.StatusInternalServerError || status == http.StatusNotImplemented
+	}
 }

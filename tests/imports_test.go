@@ -26,7 +26,8 @@ var imports = map[string][]string{
 	// Libraries.
 	"contracts":                     {},
 	"contracts/internal/genschema":  {"go.yaml.in/yaml"},
-	"contracts/internal/genvectors": {"kazahana", "repo/placement"},
+	"contracts/internal/gencodes":   {"go.yaml.in/yaml"},
+	"contracts/internal/genvectors": {"contracts", "kazahana", "repo/placement"},
 	"internal/awsconfig":            {"github.com/aws"},
 	"internal/backoff":              {},
 	"internal/buildinfo":            {},

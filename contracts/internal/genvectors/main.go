@@ -1,4 +1,4 @@
-// Genvectors writes the test vectors of IDs and of placement into a folder, for those who do the same in other languages:
+// Genvectors writes the test vectors of IDs, of placement and of errors into a folder, for those who do the same in other languages:
 // genvectors vectors
 //
 // It knows no clock and no chance: the same code writes the same files.
@@ -10,6 +10,8 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+
+	"github.com/leasehold-dev/leasehold/contracts"
 )
 
 func main() {
@@ -35,7 +37,7 @@ func Files() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, v := range map[string]any{"kazahana.json": ofIDs, "placement.json": placements()} {
+	for name, v := range map[string]any{"errors.json": errorsOf(contracts.Codes()), "kazahana.json": ofIDs, "placement.json": placements()} {
 		if files[name], err = encode(v); err != nil {
 			return nil, err
 		}

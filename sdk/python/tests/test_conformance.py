@@ -256,7 +256,7 @@ def describe(err: BaseException, cancelled: bool) -> dict[str, Any]:
         d["class"] = "failed"
     elif isinstance(err, (ClockBackwardError, TimeRangeError)):
         d["class"] = "clock"
-    elif _outcome.rejected(said) or isinstance(err, ConfigurationError) or isinstance(err.__cause__, ConfigurationError):
+    elif _outcome.final(said) or isinstance(err, ConfigurationError) or isinstance(err.__cause__, ConfigurationError):
         d["class"] = "rejected"
     return d
 

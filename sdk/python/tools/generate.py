@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 import textwrap
 from pathlib import Path
@@ -30,14 +29,8 @@ def class_name(code: str) -> str:
     return "".join(part.capitalize() for part in code.split("_")).replace("Ids", "IDs").replace("Id", "ID").replace("IDs", "IDs")
 
 
-def codes(api: dict[str, Any]) -> str:
-    table = {}
-    constants = dict(zip(api["components"]["schemas"]["Code"]["x-enum-varnames"], api["components"]["schemas"]["Code"]["enum"]))
-    for name, status, retryable, title in re.findall(r'^\t(Code\w+):\s+\{(\d+), (true|false), (?:true|false), "([^"]+)"\}', (CONTRACTS / "codes.go").read_text(), re.M):
-        table[constants[name]] = (int(status), retryable == "true", title)
-    missing = set(constants.values()) ^ set(table)
-    if missing:
-        raise SystemExit(f"codes.go and openapi.json differ in {sorted(missing)}")
+def codes(vectors: dict[str, Any]) -> str:
+    table = {c["code"]: (c["status"], c["retryable"], c["title"]) for c in vectors["codes"]}
     names = [class_name(c) for c in table]
     out = [
         '"""One class of error for each code of the API. Generated from the contract by tools/generate.py."""', "", "from __future__ import annotations", "",
@@ -139,8 +132,9 @@ def types(api: dict[str, Any]) -> str:
 
 def main() -> int:
     api = json.loads((CONTRACTS / "openapi.json").read_text())
+    errors = json.loads((CONTRACTS / "vectors" / "errors.json").read_text())
     stale = False
-    for path, text in {SOURCE / "codes.py": codes(api), SOURCE / "types.py": types(api)}.items():
+    for path, text in {SOURCE / "codes.py": codes(errors), SOURCE / "types.py": types(api)}.items():
         if "--check" not in sys.argv:
             path.write_text(text)
         elif not path.exists() or path.read_text() != text:

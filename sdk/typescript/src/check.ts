@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { type ApiError, InvalidArgumentError } from './errors.js'
+import { InvalidArgumentError } from './codes.gen.js'
+import { type ApiError } from './errors.js'
 
 /** The error of an argument that cannot work. */
 export function invalid(field: string, detail: string): ApiError {

@@ -4,7 +4,8 @@
  * @module
  */
 import { checkFunction, checkObject, checkText, invalid } from './check.js'
-import { ConnectionError, InvalidResponseError, apiError, type Code } from './errors.js'
+import { apiError } from './codes.gen.js'
+import { ConnectionError, InvalidResponseError, type Code } from './errors.js'
 import { messageOf } from './judge.js'
 import { type Clock, Scope, orAborted, systemClock } from './time.js'
 
@@ -137,8 +138,10 @@ export class Server {
       throw new ConnectionError(`no response of ${this.base}: ${messageOf(cause)}`, { cause })
     }
     const { status } = response
+    const after = retryAfter(response, this.clock)
+    const other = (text: string, options?: ErrorOptions) => Object.assign(new InvalidResponseError(text, options), { status, retryAfter: after })
     if (response.type === 'opaqueredirect' || (status >= 300 && status < 400)) {
-      throw new InvalidResponseError(`${this.base} responded with a redirect: use the URL of the server itself`)
+      throw other(`${this.base} responded with a redirect: use the URL of the server itself`)
     }
     const type = (response.headers.get('content-type') ?? '').split(';')[0]?.trim().toLowerCase()
     if ((status === 200 && type === 'application/json') || type === 'application/problem+json') {
@@ -146,21 +149,17 @@ export class Server {
       try {
         got = parseJSON(text)
       } catch (cause) {
-        throw new InvalidResponseError(`invalid response of ${this.base}: ${messageOf(cause)}`, { cause })
+        throw other(`invalid response of ${this.base}: ${messageOf(cause)}`, { cause })
       }
       if (typeof got === 'object' && got !== null && !Array.isArray(got)) {
         const json = got as Record<string, unknown>
         if (type === 'application/json') return json
-        if (typeof json['code'] === 'string') {
-          throw apiError({ ...json, status, code: json['code'] as Code }, retryAfter(response, this.clock))
-        }
+        if (typeof json['code'] === 'string') throw apiError({ ...json, status, code: json['code'] as Code }, after)
       }
     } else if (method === 'DELETE' && text === '' && (status === 200 || status === 204)) {
       return {}
     }
-    const other = new InvalidResponseError(`${this.base} responded ${status} with "${type}", which is not Leasehold`)
-    other.retryAfter = retryAfter(response, this.clock)
-    throw other
+    throw other(`${this.base} responded ${status} with "${type}", which is not Leasehold`)
   }
 }
 

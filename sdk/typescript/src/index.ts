@@ -4,6 +4,7 @@
  * @packageDocumentation
  */
 export * from './errors.js'
+export * from './codes.gen.js'
 export { Lock, Locks } from './locks.js'
 export type { LockEvent, LockOptions, LockSetOptions, LockState, LocksOptions, Rate, WaitOptions } from './locks.js'
 export type { ServerOptions } from './http.js'

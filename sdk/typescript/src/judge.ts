@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { ApiError, DocumentDamagedError, InvalidResponseError, NotConfiguredError, OverloadedError } from './errors.js'
+import { DocumentDamagedError, NotConfiguredError, OverloadedError } from './codes.gen.js'
+import { ApiError, InvalidResponseError } from './errors.js'
 
 /** What an error says, which may be anything that was thrown. */
 export function messageOf(e: unknown): string {
@@ -19,10 +20,9 @@ export function retryAfter(e: unknown): number {
   return e instanceof ApiError || e instanceof InvalidResponseError ? e.retryAfter : 0
 }
 
-/** Whether the same request would be rejected again. */
-export function isRejected(e: unknown): boolean {
-  return e instanceof ApiError &&
-    ((!e.retryable && e.status < 500) || e instanceof DocumentDamagedError || e instanceof NotConfiguredError)
+/** Whether the same request would be rejected again: the response does not say that a retry may help, and it is no failure of the server that may pass. */
+export function isFinal(e: unknown): e is ApiError {
+  return e instanceof ApiError && !e.retryable && (e.status < 500 || e.status === 501 || e instanceof DocumentDamagedError)
 }
 
 /** Whether a request that failed may have been carried out, or may still be. */

@@ -4,12 +4,10 @@
  * @module
  */
 import { checkFunction, checkLabels, checkNumber, checkObject, invalid } from './check.js'
-import {
-  ApiError, ClosedError, InvalidArgumentError, LeaseChangedError, LeaseExpiredError, LockDelayedError, LockHeldError, LockLostError, LockQueueFullError,
-  MaxHoldError, NotReleasedError, OverloadedError, ReleasedError, RequestIdReusedError, isGone, apiError,
-} from './errors.js'
+import { InvalidArgumentError, LeaseChangedError, LeaseExpiredError, LockDelayedError, LockHeldError, LockQueueFullError, OverloadedError, RequestIdReusedError, apiError } from './codes.gen.js'
+import { ApiError, ClosedError, LockLostError, MaxHoldError, NotReleasedError, ReleasedError, isGone } from './errors.js'
 import { Server, randomID, segment, type ServerOptions } from './http.js'
-import { isRejected, isSettled, isUnsettled, messageOf, retryAfter } from './judge.js'
+import { isFinal, isSettled, isUnsettled, messageOf, retryAfter } from './judge.js'
 import { type AcquireRequest, type Asked, bad, checkLease, checkReleased, checkSet, count, text } from './lease.js'
 import { Term } from './term.js'
 import { type Clock, type Moment, Scope, add, backoff, elapsed, endOf, moment, orAborted, pause, pauseBefore, sleepUntil, until } from './time.js'
@@ -457,7 +455,7 @@ export class Locks {
         } else if (t.error instanceof RequestIdReusedError || t.error instanceof LeaseExpiredError) {
           request = { ...request, request_id: randomID() } // what it obtained has ended
           failed++
-        } else if (isRejected(t.error) || t.error instanceof LockQueueFullError) {
+        } else if (isFinal(t.error) || t.error instanceof LockQueueFullError) {
           throw t.error
         } else {
           if (failed === 0 && wait > 0) since = moment(clock) // there was none to expect before
@@ -507,7 +505,7 @@ export class Locks {
         return await subject.release(granted, id, tryTime)
       } catch (error) {
         if (isGone(error)) return
-        if (isRejected(error) || !(await pauseBefore(this.#server.clock, retry, retryAfter(error), scope))) throw error
+        if (isFinal(error) || !(await pauseBefore(this.#server.clock, retry, retryAfter(error), scope))) throw error
       }
     }
   }
@@ -538,11 +536,11 @@ export class Locks {
             continue
           }
           // What is settled is that another has it, or that the lease has ended; and more is to come while a server may wait.
-          if (!isSettled(e) || (!isRejected(e) && clock.now() < waits && !this.#closed.signal.aborted)) error = e
+          if (!isSettled(e) || (!isFinal(e) && clock.now() < waits && !this.#closed.signal.aborted)) error = e
         }
         const refused = isSettled(error)
         if (refused) request = calm
-        if (error === undefined || isRejected(error) || !(await pauseBefore(clock, retry, refused ? 2000 : retryAfter(error), scope))) break
+        if (error === undefined || isFinal(error) || !(await pauseBefore(clock, retry, refused ? 2000 : retryAfter(error), scope))) break
       }
       scope.end()
       this.#emit({ type: 'abandoned', key: subject.name, ...(error !== undefined && { error }) })
@@ -809,7 +807,7 @@ export class Lock {
           this.#announce(lost)
           throw lost
         }
-        if (left <= 0 || isRejected(error)) {
+        if (left <= 0 || isFinal(error)) {
           this.#host.emit({ type: 'release-failed', key: this.key, token: this.token, error })
           throw new NotReleasedError(`lock ${this.key} was not released`, { cause: error })
         }

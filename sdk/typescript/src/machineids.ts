@@ -6,9 +6,10 @@
  * @module
  */
 import { checkFunction, checkLabels, checkNumber, checkObject, checkText, invalid } from './check.js'
+import { DocumentDamagedError } from './codes.gen.js'
 import { ClosedError, InvalidResponseError, LeaseholdError, NotReleasedError } from './errors.js'
 import { Server, type ServerOptions } from './http.js'
-import { isRejected, messageOf, retryAfter } from './judge.js'
+import { isFinal, messageOf, retryAfter } from './judge.js'
 import { type Layout, checkLayout, defaultLayout, signRelease } from './layout.js'
 import { type Clock, Scope, pause, systemClock } from './time.js'
 
@@ -372,7 +373,7 @@ export class IdGenerator {
         if (clash) throw new InvalidResponseError('it could make the same IDs as another lease that is held')
         fresh.push({ ...l, renewAt: l.created + (l.expired - l.created) * share })
       } catch (cause) {
-        const kind = cause instanceof InvalidResponseError || isRejected(cause) ? InvalidResponseError : LeaseholdError // otherwise a clock is wrong
+        const kind = cause instanceof InvalidResponseError || isFinal(cause) ? InvalidResponseError : LeaseholdError // otherwise a clock is wrong
         fault = new kind(`lease of machine ID ${l.id} rejected: ${messageOf(cause)}`, { cause })
         this.#emit({ type: 'lease-rejected', error: fault })
         if (!this.#held.some((o) => o.id === l.id && o.secret === l.secret)) void this.#release(l)
@@ -424,8 +425,13 @@ export class IdGenerator {
 
 const sorted = (leases: readonly Holding[]): Holding[] => [...leases].sort((a, b) => a.id * 2 ** a.bitSeq - b.id * 2 ** b.bitSeq)
 
-/** An answer that is no lease, or a rejection for good. */
-const isConfiguration = (e: unknown): boolean => e instanceof InvalidResponseError || isRejected(e)
+/**
+ * Whether what the server sent is to be cured by those who run the program or the server: its URL, its rights, its settings. A failure of a proxy is not, nor
+ * is a damaged document: IDs go on without a lease.
+ */
+const isConfiguration = (e: unknown): boolean => e instanceof InvalidResponseError
+  ? (e.status < 500 || e.status === 501) && ![408, 425, 429].includes(e.status)
+  : isFinal(e) && !(e instanceof DocumentDamagedError)
 
 function leaseOf(l: unknown): MachineLease {
   const got = l as MachineLease | null

@@ -4,9 +4,10 @@
  * @module
  */
 import { checkFunction, checkNumber, checkObject, checkText, invalid } from './check.js'
-import { AlreadyFinishedError, LeaseExpiredError, LeaseholdError, LockLostError, NotFoundError, RequestIdReusedError, apiError, isGone } from './errors.js'
+import { AlreadyFinishedError, LeaseExpiredError, NotFoundError, RequestIdReusedError, apiError } from './codes.gen.js'
+import { LeaseholdError, LockLostError, isGone } from './errors.js'
 import { Server, randomID, segment, type ServerOptions } from './http.js'
-import { isRejected, messageOf, retryAfter } from './judge.js'
+import { isFinal, messageOf, retryAfter } from './judge.js'
 import { bad, count, owner, text, token } from './lease.js'
 import { Term } from './term.js'
 import { type Moment, Scope, add, backoff, endOf, moment, pause, pauseBefore, sleepUntil, until } from './time.js'
@@ -230,7 +231,7 @@ export class Runs {
           return { run, asked, remaining }
         } catch (error) {
           if (error instanceof RequestIdReusedError || error instanceof LeaseExpiredError) request_id = randomID()
-          else if (isUnknown(error) || isRejected(error)) throw error
+          else if (isUnknown(error) || isFinal(error)) throw error
           if (late.signal.aborted || !(await pauseBefore(clock, retry, retryAfter(error), late))) throw error
         }
       }
@@ -285,7 +286,7 @@ export class Runs {
             if (what === 'finish') text(got['status'], 'status', (body as { status: string }).status)
             return undefined
           } catch (e) {
-            if (isLost(e) || isRejected(e) || late.signal.aborted || !(await pauseBefore(clock, retry, retryAfter(e), late))) return e
+            if (isLost(e) || isFinal(e) || late.signal.aborted || !(await pauseBefore(clock, retry, retryAfter(e), late))) return e
           }
         }
       } finally {
@@ -300,7 +301,7 @@ export class Runs {
       const e = await end('finish', body)
       if (e === undefined) return done
       if (isLost(e)) return { status: 'lock_lost', token: fencing_token, error: new LockLostError(`the lock of run ${g.run.id} is lost`, { cause: e }) }
-      if (isRejected(e)) await release(reason(e))
+      if (isFinal(e)) await release(reason(e))
       return { status: 'attempt_failed', token: fencing_token, error: e }
     }
     if (lost !== undefined) {

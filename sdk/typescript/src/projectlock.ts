@@ -5,9 +5,10 @@
  * @module
  */
 import { checkFunction, checkObject, checkText, invalid } from './check.js'
-import { LeaseholdError, LockHeldError, isGone } from './errors.js'
+import { LockHeldError } from './codes.gen.js'
+import { LeaseholdError, isGone } from './errors.js'
 import { Server, randomID, segment, type ServerOptions } from './http.js'
-import { isRejected, isSettled, isUnsettled, messageOf } from './judge.js'
+import { isFinal, isSettled, isUnsettled, messageOf } from './judge.js'
 import { type Asked, checkLease, checkReleased } from './lease.js'
 import { Term } from './term.js'
 import { type Clock, type Moment, Scope, add, endOf, moment, orAborted, pause, sleepUntil, systemClock, until } from './time.js'
@@ -465,7 +466,7 @@ class ServiceLock implements Backend<'service'> {
           a.request = randomID() // an earlier try obtained a lease, which has ended
           continue
         }
-        throw isRejected(e) ? new Permanent((e as Error).message, { cause: e }) : e
+        throw isFinal(e) ? new Permanent((e as Error).message, { cause: e }) : e
       }
     }
   }
@@ -480,7 +481,7 @@ class ServiceLock implements Backend<'service'> {
       } catch (e) {
         if (isGone(e)) throw new Lost((e as Error).message, { cause: e })
         const changed = (e as { expiresAt?: string }).expiresAt
-        if (!again || !named(e, 'LeaseChangedError') || !changed) throw isRejected(e) ? new Permanent((e as Error).message, { cause: e }) : e
+        if (!again || !named(e, 'LeaseChangedError') || !changed) throw isFinal(e) ? new Permanent((e as Error).message, { cause: e }) : e
         expires_at = changed // a renewal of this lease whose response was lost
         request = randomID()
       }

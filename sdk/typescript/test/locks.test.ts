@@ -334,7 +334,7 @@ describe('retries', () => {
   for (const [code, status] of [['DOCUMENT_DAMAGED', 500], ['NOT_CONFIGURED', 501]] as const) {
     test(`${code} is not repeated, and has obtained nothing`, async () => {
       const { clock, server, locks } = world()
-      for (let i = 0; i < 9; i++) server.answers.push(() => problem(code, status, { retryable: true }))
+      for (let i = 0; i < 9; i++) server.answers.push(() => problem(code, status, { retryable: false }))
       await assert.rejects(clock.until(locks.acquire('deploy')), (e: unknown) => e instanceof ApiError && e.code === code)
       await clock.pass(60_000)
       assert.deepEqual(server.did, ['acquire'])

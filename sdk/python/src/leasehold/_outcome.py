@@ -29,10 +29,12 @@ def gone(err: BaseException | None) -> bool:
     return isinstance(err, (LeaseLost, LeaseExpired, LeaseReleased, NotOwner))
 
 
-def rejected(err: BaseException) -> bool:
-    """Whether the same request would be rejected again."""
-    return isinstance(err, ApiError) and (
-        not err.retryable and err.status < 500 or isinstance(err, (DocumentDamaged, NotConfigured)))
+def final(err: BaseException) -> bool:
+    """Whether the same request would be rejected again.
+
+    The response's own word that a retry may help comes first. Then a rejection is final; a failure of the server is not, but for 501 and damage.
+    """
+    return isinstance(err, ApiError) and not err.retryable and (err.status < 500 or err.status == 501 or isinstance(err, DocumentDamaged))
 
 
 def unsettled(err: BaseException) -> bool:

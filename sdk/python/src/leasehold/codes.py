@@ -218,69 +218,6 @@ class LeaseChanged(ApiError):
     default_retryable = True
 
 
-class StaleToken(ApiError):
-    """409: stale fencing token."""
-
-    code = "STALE_TOKEN"
-    default_title = "stale fencing token"
-    default_status = 409
-    default_retryable = False
-
-
-class AnalysisLocked(ApiError):
-    """409, retryable: analysis is locked."""
-
-    code = "ANALYSIS_LOCKED"
-    default_title = "analysis is locked"
-    default_status = 409
-    default_retryable = True
-
-
-class RunInterrupted(ApiError):
-    """409, retryable: run interrupted."""
-
-    code = "RUN_INTERRUPTED"
-    default_title = "run interrupted"
-    default_status = 409
-    default_retryable = True
-
-
-class RunDiffers(ApiError):
-    """422: run of something else."""
-
-    code = "RUN_DIFFERS"
-    default_title = "run of something else"
-    default_status = 422
-    default_retryable = False
-
-
-class AlreadyFinished(ApiError):
-    """409: analysis is already finished."""
-
-    code = "ALREADY_FINISHED"
-    default_title = "analysis is already finished"
-    default_status = 409
-    default_retryable = False
-
-
-class AnalysisNotFailed(ApiError):
-    """409: analysis is not FAILED."""
-
-    code = "ANALYSIS_NOT_FAILED"
-    default_title = "analysis is not FAILED"
-    default_status = 409
-    default_retryable = False
-
-
-class AnalysisChanged(ApiError):
-    """409: analysis has changed."""
-
-    code = "ANALYSIS_CHANGED"
-    default_title = "analysis has changed"
-    default_status = 409
-    default_retryable = False
-
-
 class LockUnreadable(ApiError):
     """409: lock cannot be judged."""
 
@@ -290,130 +227,13 @@ class LockUnreadable(ApiError):
     default_retryable = False
 
 
-class PayloadTooLarge(ApiError):
-    """413: body too large."""
+class StaleToken(ApiError):
+    """409: stale fencing token."""
 
-    code = "PAYLOAD_TOO_LARGE"
-    default_title = "body too large"
-    default_status = 413
+    code = "STALE_TOKEN"
+    default_title = "stale fencing token"
+    default_status = 409
     default_retryable = False
-
-
-class RequestIDReused(ApiError):
-    """422: request_id used before."""
-
-    code = "REQUEST_ID_REUSED"
-    default_title = "request_id used before"
-    default_status = 422
-    default_retryable = False
-
-
-class AttemptFailed(ApiError):
-    """424, retryable: run failed."""
-
-    code = "ATTEMPT_FAILED"
-    default_title = "run failed"
-    default_status = 424
-    default_retryable = True
-
-
-class Internal(ApiError):
-    """500: internal error."""
-
-    code = "INTERNAL"
-    default_title = "internal error"
-    default_status = 500
-    default_retryable = False
-
-
-class DocumentDamaged(ApiError):
-    """500: stored document is damaged."""
-
-    code = "DOCUMENT_DAMAGED"
-    default_title = "stored document is damaged"
-    default_status = 500
-    default_retryable = False
-
-
-class NotConfigured(ApiError):
-    """501: not configured."""
-
-    code = "NOT_CONFIGURED"
-    default_title = "not configured"
-    default_status = 501
-    default_retryable = False
-
-
-class Unavailable(ApiError):
-    """503, retryable: store unavailable."""
-
-    code = "UNAVAILABLE"
-    default_title = "store unavailable"
-    default_status = 503
-    default_retryable = True
-
-
-class MachineIDsExhausted(ApiError):
-    """503, retryable: no free machine ID."""
-
-    code = "MACHINE_IDS_EXHAUSTED"
-    default_title = "no free machine ID"
-    default_status = 503
-    default_retryable = True
-
-
-class ClockSkew(ApiError):
-    """503, retryable: clock skew too large."""
-
-    code = "CLOCK_SKEW"
-    default_title = "clock skew too large"
-    default_status = 503
-    default_retryable = True
-
-
-class MachineIDLimit(ApiError):
-    """429, retryable: too many machine IDs."""
-
-    code = "MACHINE_ID_LIMIT"
-    default_title = "too many machine IDs"
-    default_status = 429
-    default_retryable = True
-
-
-class LockLimit(ApiError):
-    """429, retryable: too many locks."""
-
-    code = "LOCK_LIMIT"
-    default_title = "too many locks"
-    default_status = 429
-    default_retryable = True
-
-
-class PlacementLimit(ApiError):
-    """429, retryable: too many identities or clusters."""
-
-    code = "PLACEMENT_LIMIT"
-    default_title = "too many identities or clusters"
-    default_status = 429
-    default_retryable = True
-
-
-class RateLimited(ApiError):
-    """429, retryable: too many requests."""
-
-    code = "RATE_LIMITED"
-    default_title = "too many requests"
-    default_status = 429
-    default_retryable = True
-
-
-class Overloaded(ApiError):
-    """503, retryable: server overloaded."""
-
-    code = "OVERLOADED"
-    default_title = "server overloaded"
-    default_status = 503
-    default_retryable = True
 
 
 class TopologyUndetermined(ApiError):
@@ -542,6 +362,186 @@ class ClusterDiffers(ApiError):
     default_retryable = False
 
 
+class AnalysisLocked(ApiError):
+    """409, retryable: analysis is locked."""
+
+    code = "ANALYSIS_LOCKED"
+    default_title = "analysis is locked"
+    default_status = 409
+    default_retryable = True
+
+
+class RunInterrupted(ApiError):
+    """409, retryable: run interrupted."""
+
+    code = "RUN_INTERRUPTED"
+    default_title = "run interrupted"
+    default_status = 409
+    default_retryable = True
+
+
+class AlreadyFinished(ApiError):
+    """409: analysis is already finished."""
+
+    code = "ALREADY_FINISHED"
+    default_title = "analysis is already finished"
+    default_status = 409
+    default_retryable = False
+
+
+class AnalysisNotFailed(ApiError):
+    """409: analysis is not FAILED."""
+
+    code = "ANALYSIS_NOT_FAILED"
+    default_title = "analysis is not FAILED"
+    default_status = 409
+    default_retryable = False
+
+
+class AnalysisChanged(ApiError):
+    """409: analysis has changed."""
+
+    code = "ANALYSIS_CHANGED"
+    default_title = "analysis has changed"
+    default_status = 409
+    default_retryable = False
+
+
+class PayloadTooLarge(ApiError):
+    """413: body too large."""
+
+    code = "PAYLOAD_TOO_LARGE"
+    default_title = "body too large"
+    default_status = 413
+    default_retryable = False
+
+
+class RequestIDReused(ApiError):
+    """422: request_id used before."""
+
+    code = "REQUEST_ID_REUSED"
+    default_title = "request_id used before"
+    default_status = 422
+    default_retryable = False
+
+
+class RunDiffers(ApiError):
+    """422: run of something else."""
+
+    code = "RUN_DIFFERS"
+    default_title = "run of something else"
+    default_status = 422
+    default_retryable = False
+
+
+class AttemptFailed(ApiError):
+    """424, retryable: run failed."""
+
+    code = "ATTEMPT_FAILED"
+    default_title = "run failed"
+    default_status = 424
+    default_retryable = True
+
+
+class Internal(ApiError):
+    """500: internal error."""
+
+    code = "INTERNAL"
+    default_title = "internal error"
+    default_status = 500
+    default_retryable = False
+
+
+class DocumentDamaged(ApiError):
+    """500: stored document is damaged."""
+
+    code = "DOCUMENT_DAMAGED"
+    default_title = "stored document is damaged"
+    default_status = 500
+    default_retryable = False
+
+
+class NotConfigured(ApiError):
+    """501: not configured."""
+
+    code = "NOT_CONFIGURED"
+    default_title = "not configured"
+    default_status = 501
+    default_retryable = False
+
+
+class Unavailable(ApiError):
+    """503, retryable: store unavailable."""
+
+    code = "UNAVAILABLE"
+    default_title = "store unavailable"
+    default_status = 503
+    default_retryable = True
+
+
+class MachineIDsExhausted(ApiError):
+    """503, retryable: no free machine ID."""
+
+    code = "MACHINE_IDS_EXHAUSTED"
+    default_title = "no free machine ID"
+    default_status = 503
+    default_retryable = True
+
+
+class MachineIDLimit(ApiError):
+    """429, retryable: too many machine IDs."""
+
+    code = "MACHINE_ID_LIMIT"
+    default_title = "too many machine IDs"
+    default_status = 429
+    default_retryable = True
+
+
+class LockLimit(ApiError):
+    """429, retryable: too many locks."""
+
+    code = "LOCK_LIMIT"
+    default_title = "too many locks"
+    default_status = 429
+    default_retryable = True
+
+
+class PlacementLimit(ApiError):
+    """429, retryable: too many identities or clusters."""
+
+    code = "PLACEMENT_LIMIT"
+    default_title = "too many identities or clusters"
+    default_status = 429
+    default_retryable = True
+
+
+class RateLimited(ApiError):
+    """429, retryable: too many requests."""
+
+    code = "RATE_LIMITED"
+    default_title = "too many requests"
+    default_status = 429
+    default_retryable = True
+
+
+class Overloaded(ApiError):
+    """503, retryable: server overloaded."""
+
+    code = "OVERLOADED"
+    default_title = "server overloaded"
+    default_status = 503
+    default_retryable = True
+
+
+class ClockSkew(ApiError):
+    """503, retryable: clock skew too large."""
+
+    code = "CLOCK_SKEW"
+    default_title = "clock skew too large"
+    default_status = 503
+    default_retryable = True
+
+
 class DeadlineExceeded(ApiError):
     """504, retryable: store timed out."""
 
@@ -569,28 +569,8 @@ CLASSES: dict[str, type[ApiError]] = {
     "LEASE_EXPIRED": LeaseExpired,
     "LEASE_RELEASED": LeaseReleased,
     "LEASE_CHANGED": LeaseChanged,
-    "STALE_TOKEN": StaleToken,
-    "ANALYSIS_LOCKED": AnalysisLocked,
-    "RUN_INTERRUPTED": RunInterrupted,
-    "RUN_DIFFERS": RunDiffers,
-    "ALREADY_FINISHED": AlreadyFinished,
-    "ANALYSIS_NOT_FAILED": AnalysisNotFailed,
-    "ANALYSIS_CHANGED": AnalysisChanged,
     "LOCK_UNREADABLE": LockUnreadable,
-    "PAYLOAD_TOO_LARGE": PayloadTooLarge,
-    "REQUEST_ID_REUSED": RequestIDReused,
-    "ATTEMPT_FAILED": AttemptFailed,
-    "INTERNAL": Internal,
-    "DOCUMENT_DAMAGED": DocumentDamaged,
-    "NOT_CONFIGURED": NotConfigured,
-    "UNAVAILABLE": Unavailable,
-    "MACHINE_IDS_EXHAUSTED": MachineIDsExhausted,
-    "CLOCK_SKEW": ClockSkew,
-    "MACHINE_ID_LIMIT": MachineIDLimit,
-    "LOCK_LIMIT": LockLimit,
-    "PLACEMENT_LIMIT": PlacementLimit,
-    "RATE_LIMITED": RateLimited,
-    "OVERLOADED": Overloaded,
+    "STALE_TOKEN": StaleToken,
     "TOPOLOGY_UNDETERMINED": TopologyUndetermined,
     "NO_ELIGIBLE_MEMBER": NoEligibleMember,
     "MEMBER_INELIGIBLE": MemberIneligible,
@@ -605,6 +585,26 @@ CLASSES: dict[str, type[ApiError]] = {
     "STALE_INCARNATION": StaleIncarnation,
     "CLUSTER_FULL": ClusterFull,
     "CLUSTER_DIFFERS": ClusterDiffers,
+    "ANALYSIS_LOCKED": AnalysisLocked,
+    "RUN_INTERRUPTED": RunInterrupted,
+    "ALREADY_FINISHED": AlreadyFinished,
+    "ANALYSIS_NOT_FAILED": AnalysisNotFailed,
+    "ANALYSIS_CHANGED": AnalysisChanged,
+    "PAYLOAD_TOO_LARGE": PayloadTooLarge,
+    "REQUEST_ID_REUSED": RequestIDReused,
+    "RUN_DIFFERS": RunDiffers,
+    "ATTEMPT_FAILED": AttemptFailed,
+    "INTERNAL": Internal,
+    "DOCUMENT_DAMAGED": DocumentDamaged,
+    "NOT_CONFIGURED": NotConfigured,
+    "UNAVAILABLE": Unavailable,
+    "MACHINE_IDS_EXHAUSTED": MachineIDsExhausted,
+    "MACHINE_ID_LIMIT": MachineIDLimit,
+    "LOCK_LIMIT": LockLimit,
+    "PLACEMENT_LIMIT": PlacementLimit,
+    "RATE_LIMITED": RateLimited,
+    "OVERLOADED": Overloaded,
+    "CLOCK_SKEW": ClockSkew,
     "DEADLINE_EXCEEDED": DeadlineExceeded,
 }
 """The class of each code."""

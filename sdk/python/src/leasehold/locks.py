@@ -443,7 +443,7 @@ class Locks:
                 if _outcome.gone(err):
                     return
                 pause = _pause(retry, err, self._clock.now().until(end))
-                if _outcome.rejected(err) or self._clock.now().until(end) <= pause:
+                if _outcome.final(err) or self._clock.now().until(end) <= pause:
                     raise
             self._clock.sleep(pause)
             retry += 1
@@ -494,7 +494,7 @@ class Locks:
                         continue
                     failed = None if _outcome.settles(err) and not token else err
                 pause = _pause(retry, failed, self._clock.now().until(end))
-                if failed is None or _outcome.rejected(failed) or self._clock.now().until(end) <= pause:
+                if failed is None or _outcome.final(failed) or self._clock.now().until(end) <= pause:
                     self._abandoned(a.key, token, failed)
                     return
                 self._clock.sleep(pause)
@@ -707,7 +707,7 @@ class _Acquire:
             elif isinstance(problem, (codes.RequestIDReused, codes.LeaseExpired)):
                 self.request = {**self.request, "request_id": new_request_id()}  # what it obtained has ended
                 failed += 1
-            elif _outcome.rejected(problem) or isinstance(problem, codes.LockQueueFull):
+            elif _outcome.final(problem) or isinstance(problem, codes.LockQueueFull):
                 raise problem
             elif not isinstance(problem, (ApiError, TransportError, InvalidResponseError)):
                 raise problem  # a mistake in the program
@@ -1044,7 +1044,7 @@ class _Base:
             except Exception as err:
                 if _outcome.gone(err):
                     raise LockLost(f"{name} is lost: {err}") from err
-                if _outcome.rejected(err) or not isinstance(err, (ApiError, TransportError, InvalidResponseError)):
+                if _outcome.final(err) or not isinstance(err, (ApiError, TransportError, InvalidResponseError)):
                     raise NotReleasedError(f"{name}: {err}") from err
                 last = err
             left = max(0.0, self._term.left)

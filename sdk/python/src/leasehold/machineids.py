@@ -157,9 +157,16 @@ class MachineIDs:
         if 200 <= r.status < 300:
             return r.content
         err = client.rejection(r)
-        if r.status not in (408, 425, 429) and (r.status < 500 or r.status == 501):
+        if _misconfigured(r.status, err):
             raise ConfigurationError(str(err)) from err
         raise err
+
+
+def _misconfigured(status: int, err: LeaseholdError) -> bool:
+    """Whether a response is to be cured by those who run the program or the server. A damaged document is not: IDs go on without a lease."""
+    if isinstance(err, ApiError):
+        return _outcome.final(err) and not isinstance(err, codes.DocumentDamaged)
+    return status not in (408, 425, 429) and (status < 500 or status == 501)
 
 
 @dataclass

@@ -300,7 +300,7 @@ def _unknown(err: BaseException) -> bool:
 
 def _rejected(err: BaseException) -> bool:
     """Whether the gate would reject the same request again."""
-    return not lost(err) and isinstance(err, ApiError) and (isinstance(err, codes.DocumentDamaged) or not err.retryable and err.status < 500)
+    return not lost(err) and _outcome.final(err)
 
 
 _current: contextvars.ContextVar[RunLock | None] = contextvars.ContextVar("leasehold_run", default=None)
