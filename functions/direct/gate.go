@@ -15,8 +15,8 @@ import (
 // Analyses is the gate of analyses on a store, for once.Run and for workers that have the store at hand.
 func Analyses(a *analysis.Analyses) once.Gate { return gate{a, "analysis_id"} }
 
-// Runs is the gate of a tenant's runs on a store, for package idempotency and for once.Run with names of the caller's own. Records are
-// kept for keep after the last write of their holder, in whole seconds, from a minute to 30 days; 0 means a day.
+// Runs is the gate of a tenant's runs on a store, for package idempotency and for once.Run with names of the caller's own.
+// Records are kept for keep after the last write of their holder, in whole seconds, from a minute to 30 days; 0 means a day.
 func Runs(r *runs.Runs, tenant string, keep time.Duration) once.Gate {
 	if keep == 0 {
 		keep = runs.DefaultKeepSeconds * time.Second
@@ -44,8 +44,8 @@ type commands interface {
 // Acquire implements [once.Gate].
 func (g gate) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
 	o, err := g.commands.Acquire(ctx, analysis.Acquire{
-		ID: analysis.ID(r.AnalysisID), Owner: r.Owner, RequestID: r.RequestID, TTLSeconds: int64(r.TTL / time.Second), MaxFailures: r.MaxFailures,
-		Fingerprint: r.Fingerprint,
+		ID: analysis.ID(r.AnalysisID), Owner: r.Owner, RequestID: r.RequestID, TTLSeconds: int64(r.TTL / time.Second),
+		MaxFailures: r.MaxFailures, Fingerprint: r.Fingerprint,
 	})
 	if err != nil {
 		return once.Grant{}, judged(err)
@@ -53,7 +53,8 @@ func (g gate) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
 	switch o.Code {
 	case analysis.OK:
 		return once.Grant{
-			Acquired: true, Status: string(o.Grant.Status), Remaining: o.Grant.ExpiresAt.Sub(o.At), Runs: o.Grant.Runs, Failures: o.Grant.Failures,
+			Acquired: true, Status: string(o.Grant.Status), Remaining: o.Grant.ExpiresAt.Sub(o.At),
+			Runs: o.Grant.Runs, Failures: o.Grant.Failures,
 			Lock: once.Lock{AnalysisID: r.AnalysisID, Owner: o.Grant.Owner, Token: o.Grant.Token, ExpiresAt: o.Grant.ExpiresAt},
 		}, nil
 	case analysis.AlreadyFinished:
@@ -87,7 +88,9 @@ func (g gate) Release(ctx context.Context, l once.Lock, failed string) error {
 
 // Finish implements [once.Gate].
 func (g gate) Finish(ctx context.Context, l once.Lock, r once.Result) error {
-	f := analysis.Finish{ID: analysis.ID(l.AnalysisID), Owner: l.Owner, Token: l.Token, Status: analysis.Ready, Result: r.Result}
+	f := analysis.Finish{
+		ID: analysis.ID(l.AnalysisID), Owner: l.Owner, Token: l.Token, Status: analysis.Ready, Result: r.Result,
+	}
 	if r.Failed {
 		f.Status, f.Result, f.Reason = analysis.Failed, "", r.Reason
 	}
@@ -144,6 +147,7 @@ func (r namedRuns) Release(ctx context.Context, c analysis.Release) (analysis.Ou
 
 func (r namedRuns) Finish(ctx context.Context, c analysis.Finish) (analysis.Outcome, error) {
 	return r.runs.Finish(ctx, runs.Finish{
-		ID: r.id(c.ID), Owner: c.Owner, Token: c.Token, Status: c.Status, Result: c.Result, Reason: c.Reason, KeepSeconds: r.keep,
+		ID: r.id(c.ID), Owner: c.Owner, Token: c.Token, Status: c.Status, Result: c.Result, Reason: c.Reason,
+		KeepSeconds: r.keep,
 	})
 }

@@ -60,11 +60,12 @@ var things = map[string]thing{
 	},
 }
 
-// documents are the states in which something is refused, and those that no command can read. "expiry" is the field with the time.
+// documents are the states in which something is refused, and those that no command can read. "expiry" is the field with
+// the time.
 func documents(at time.Time) map[string]docstore.Doc {
 	held := docstore.Doc{
-		"lockOwner": docstore.String("ann"), "lockToken": docstore.Int(7), "lockRuns": docstore.Int(1), "status": docstore.String("PENDING"),
-		"expiry": docstore.FormatTime(at.Add(time.Minute)), "lockFingerprint": docstore.String("f1"),
+		"status": docstore.String("PENDING"), "lockOwner": docstore.String("ann"), "lockToken": docstore.Int(7),
+		"lockRuns": docstore.Int(1), "lockFingerprint": docstore.String("f1"), "expiry": docstore.FormatTime(at.Add(time.Minute)),
 	}
 	with := func(field string, v docstore.Value) docstore.Doc {
 		d := maps.Clone(held)
@@ -74,28 +75,30 @@ func documents(at time.Time) map[string]docstore.Doc {
 		return d
 	}
 	all := map[string]docstore.Doc{
-		"none":                       nil,
-		"held":                       held,
-		"held by another":            with("lockOwner", docstore.String("bob")),
-		"under a later token":        with("lockToken", docstore.Int(8)),
-		"under an earlier token":     with("lockToken", docstore.Int(6)),
-		"expired":                    with("expiry", docstore.FormatTime(at.Add(-time.Minute))),
-		"of something else":          with("lockFingerprint", docstore.String("f2")),
-		"released":                   with("lockOwner", nil),
-		"READY":                      with("status", docstore.String("READY")),
-		"FAILED":                     with("status", docstore.String("FAILED")),
-		"given up":                   with("lockRuns", docstore.Int(100)),
-		"a time without an offset":   with("expiry", docstore.String("2026-01-01T00:00:00")),
-		"no time":                    with("expiry", docstore.String("soon")),
-		"a time that is a number":    with("expiry", docstore.Int(1)),
-		"a time that is a document":  with("expiry", docstore.Map{"seconds": "1"}),
-		"an owner that is no text":   with("lockOwner", docstore.Int(1)),
-		"a status that is no text":   with("status", docstore.Int(1)),
-		"a token that is no number":  with("lockToken", docstore.String("7")),
-		"runs that are no number":    with("lockRuns", docstore.String("7")),
-		"negative failures":          with("lockFailures", docstore.Int(-1)),
-		"a request that is no text":  with("lockRequest1", docstore.Int(1)),
-		"READY, and no one holds it": {"status": docstore.String("READY"), "lockToken": docstore.Int(7), "result": docstore.String("other")},
+		"none":                      nil,
+		"held":                      held,
+		"held by another":           with("lockOwner", docstore.String("bob")),
+		"under a later token":       with("lockToken", docstore.Int(8)),
+		"under an earlier token":    with("lockToken", docstore.Int(6)),
+		"expired":                   with("expiry", docstore.FormatTime(at.Add(-time.Minute))),
+		"of something else":         with("lockFingerprint", docstore.String("f2")),
+		"released":                  with("lockOwner", nil),
+		"READY":                     with("status", docstore.String("READY")),
+		"FAILED":                    with("status", docstore.String("FAILED")),
+		"given up":                  with("lockRuns", docstore.Int(100)),
+		"a time without an offset":  with("expiry", docstore.String("2026-01-01T00:00:00")),
+		"no time":                   with("expiry", docstore.String("soon")),
+		"a time that is a number":   with("expiry", docstore.Int(1)),
+		"a time that is a document": with("expiry", docstore.Map{"seconds": "1"}),
+		"an owner that is no text":  with("lockOwner", docstore.Int(1)),
+		"a status that is no text":  with("status", docstore.Int(1)),
+		"a token that is no number": with("lockToken", docstore.String("7")),
+		"runs that are no number":   with("lockRuns", docstore.String("7")),
+		"negative failures":         with("lockFailures", docstore.Int(-1)),
+		"a request that is no text": with("lockRequest1", docstore.Int(1)),
+		"READY, and no one holds it": {
+			"status": docstore.String("READY"), "lockToken": docstore.Int(7), "result": docstore.String("other"),
+		},
 	}
 	all["given up"]["expiry"] = all["expired"]["expiry"]
 	return all
@@ -104,7 +107,9 @@ func documents(at time.Time) map[string]docstore.Doc {
 // asked are the commands that are sent to a thing as it is.
 var asked = map[string]func(context.Context, once.Gate) error{
 	"acquire": func(ctx context.Context, gate once.Gate) error {
-		_, err := gate.Acquire(ctx, once.Acquire{AnalysisID: "x1", Owner: "ann", RequestID: "r1", TTL: time.Minute, Fingerprint: "f1"})
+		_, err := gate.Acquire(ctx, once.Acquire{
+			AnalysisID: "x1", Owner: "ann", RequestID: "r1", TTL: time.Minute, Fingerprint: "f1",
+		})
 		return err
 	},
 	"acquire with another lifetime, and after the release": func(ctx context.Context, gate once.Gate) error {
@@ -141,17 +146,16 @@ var asked = map[string]func(context.Context, once.Gate) error{
 
 var annsLock = once.Lock{AnalysisID: "x1", Owner: "ann", Token: 7}
 
-// TestGateSpeaksOfItsThing: no refusal and no report of damage of a run speaks of an analysis or names a field that the document of a run
-// does not have, nor the other way round; over HTTP, in the server's log and on a store.
+// TestGateSpeaksOfItsThing: no refusal and no report of damage of a run speaks of an analysis or names a field that the
+// document of a run does not have, nor the other way round; over HTTP, in the server's log and on a store.
 func TestGateSpeaksOfItsThing(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for name, thing := range things {
 		said := map[string]string{} // all texts, by where they were said
 		for state, d := range documents(at) {
 			for what, do := range asked {
-				said["on a store"] += fmt.Sprintf("%s, %s: %v\n", state, what, do(t.Context(), thing.local(thing.store(t, d, at), frozen(at))))
-			}
-			for what, do := range asked {
+				err := do(t.Context(), thing.local(thing.store(t, d, at), frozen(at)))
+				said["on a store"] += fmt.Sprintf("%s, %s: %v\n", state, what, err)
 				over, log := thing.serve(t, d, at)
 				said["over HTTP"] += fmt.Sprintf("%s, %s: %v\n", state, what, do(t.Context(), thing.remote(over)))
 				said["in the log"] += log.String()
@@ -167,9 +171,9 @@ func TestGateSpeaksOfItsThing(t *testing.T) {
 				}
 			}
 			for _, code := range []contracts.Code{
-				contracts.CodeNotFound, contracts.CodeLeaseLost, contracts.CodeLeaseReleased, contracts.CodeNotOwner, contracts.CodeLeaseExpired,
-				contracts.CodeAlreadyFinished, contracts.CodeRunDiffers, contracts.CodeRequestIDReused, contracts.CodeLockUnreadable,
-				contracts.CodeDocumentDamaged, contracts.CodeInvalidArgument,
+				contracts.CodeNotFound, contracts.CodeLeaseLost, contracts.CodeLeaseReleased, contracts.CodeNotOwner,
+				contracts.CodeLeaseExpired, contracts.CodeAlreadyFinished, contracts.CodeRunDiffers, contracts.CodeRequestIDReused,
+				contracts.CodeLockUnreadable, contracts.CodeDocumentDamaged, contracts.CodeInvalidArgument,
 			} {
 				if !strings.Contains(texts, string(code)) {
 					t.Errorf("%s %s: nothing was refused with %s", name, where, code)

@@ -3,7 +3,8 @@
 // are not listed here are left alone.
 //
 // The rule is in rule.go: each command ([Acquire], [Refresh], [Release], [Finish], [Create]) is one conditional write, in the
-// form of package rule. retry.go has the administrator's [Retry], sweep.go the commands of the sweep, state.go what the document says,
+// form of package rule. The first four are also the rule of documents of another [Shape], such as those of package runs. document.go reads
+// documents of any shape. retry.go has the administrator's [Retry], sweep.go the commands of the sweep, state.go what a document says,
 // outcome.go what a command returns, list.go pages of analyses.
 // [Analyses] runs the commands on a store.
 //

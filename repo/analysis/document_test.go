@@ -19,7 +19,8 @@ var charge = Document{
 
 // inCharge says of a charge what a text says of an analysis.
 var inCharge = strings.NewReplacer(
-	"analyses//a1", "charges/acme/a1", "analyses/a1", "charges/a1", "analysis_id", "charge_id", "analysis", "charge", fExpiresAt, "until",
+	"analyses//a1", "charges/acme/a1", "analyses/a1", "charges/a1", "analysis_id", "charge_id", "analysis", "charge",
+	fExpiresAt, "until",
 )
 
 // renamed is a document with the field from under the name to.
@@ -31,8 +32,8 @@ func renamed(d docstore.Doc, from, to string) docstore.Doc {
 	return d
 }
 
-// TestOneRuleForAllShapes: a command on a document of another shape leaves the same document and has the same outcome, in the names of that
-// shape, and each of its writes keeps the document for as long as it says.
+// TestOneRuleForAllShapes: a command on a document of another shape leaves the same document and has the same outcome, in
+// the names of that shape, and each of its writes keeps the document for as long as it says.
 func TestOneRuleForAllShapes(t *testing.T) {
 	granted, refused, damaged := 0, 0, 0
 	for seed := range cases / 5 {

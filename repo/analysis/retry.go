@@ -48,7 +48,8 @@ func (c Retry) Write() docstore.Write {
 			fRetriedBy:   docstore.String(c.By),
 			fRetryReason: docstore.String(c.Reason),
 		},
-		Unset: append(slices.DeleteFunc(analyses.unlock(), func(f string) bool { return f == fExpiresAt }), fFailures, fFailed, fFinishedAt),
+		Unset: append(slices.DeleteFunc(analyses.unlock(), func(f string) bool { return f == fExpiresAt }),
+			fFailures, fFailed, fFinishedAt),
 	})
 	if !c.FinishedAt.IsZero() {
 		w.If = docstore.All{w.If, docstore.Eq{Field: fFinishedAt, Value: docstore.FormatTime(c.FinishedAt)}}

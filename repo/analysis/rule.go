@@ -42,8 +42,8 @@ const (
 	lastText = docstore.String("\U0010FFFF")
 )
 
-// readable holds for a document that [Document.State] can read, but for a status of null, which a condition cannot tell from a number:
-// see [nullable]. It is the first part of every condition: a write whose outcome cannot be reported must not change anything.
+// readable holds for a document that [Document.State] can read, but for a status of null, which a condition cannot tell
+// from a number: see [nullable]. It is the first part of every condition: a write whose outcome cannot be reported must not change anything.
 func readable() docstore.Cond {
 	c := docstore.All{docstore.Any{docstore.Not{Cond: docstore.Has{Field: fStatus}}, docstore.LE{Field: fStatus, Value: lastText}}}
 	for _, f := range slices.Concat(fRequests[:], fRetries[:]) {
@@ -256,7 +256,8 @@ func (c Acquire) exhausted(s State) string {
 	}
 }
 
-// giveUp ends an analysis, or what else runs once, as FAILED. It takes the next token, so that a worker that was only slow learns that it lost the lock.
+// giveUp ends an analysis, or what else runs once, as FAILED. It takes the next token, so that a worker that was only slow
+// learns that it lost the lock.
 func (d Document) giveUp(holds docstore.Cond, reason string) docstore.Write {
 	return nextToken(docstore.Write{
 		Key:   d.Key(),
@@ -350,7 +351,10 @@ func (c Acquire) Refusal(s State, w rule.When) Outcome {
 			Grant: Grant{Status: s.Status, Owner: s.Owner, ExpiresAt: end},
 		}
 	default:
-		return Outcome{Code: Unreadable, At: w.At, Grant: Grant{Status: s.Status, Owner: s.Owner, ExpiresAt: end}, Detail: d.unjudged(s.Expiry)}
+		return Outcome{
+			Code: Unreadable, At: w.At, Detail: d.unjudged(s.Expiry),
+			Grant: Grant{Status: s.Status, Owner: s.Owner, ExpiresAt: end},
+		}
 	}
 }
 

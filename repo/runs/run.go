@@ -10,8 +10,8 @@
 //   - No sweep looks for a run whose holder died: its caller asks again, and takes it over.
 //
 // A document of kind "runs" has the fields of an analysis' document, but for lockExpiresAt, which is called expiresAt here: stores have an
-// index on lockExpiresAt for the sweep, and a run in it would cost a write more for each refresh. Commands are those of package analysis, on a
-// document of this shape.
+// index on lockExpiresAt for the sweep, and a run in it would cost a write more for each refresh. The commands are those of
+// package analysis, on a document of this shape.
 package runs
 
 import (
@@ -132,8 +132,8 @@ type Finish struct {
 // analysis.AlreadyFinished, with its result; one of another fingerprint is analysis.Differs.
 func (r *Runs) Begin(ctx context.Context, c Begin) (Outcome, error) {
 	return r.run(ctx, c.ID, c.KeepSeconds, analysis.Acquire{
-		Owner: c.Owner, RequestID: c.RequestID, TTLSeconds: c.TTLSeconds, MaxTakeovers: r.maxTakeovers, MaxFailures: c.MaxFailures,
-		Create: true, Fingerprint: c.Fingerprint,
+		Owner: c.Owner, RequestID: c.RequestID, TTLSeconds: c.TTLSeconds, MaxTakeovers: r.maxTakeovers,
+		MaxFailures: c.MaxFailures, Create: true, Fingerprint: c.Fingerprint,
 	}.In(c.document(c.KeepSeconds+c.TTLSeconds)))
 }
 
