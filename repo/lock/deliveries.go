@@ -133,11 +133,11 @@ func (c inLine) Refusal(s State, w rule.When) Outcome {
 
 // lost reports whether the request has neither its place nor a lease that came of it.
 func (c inLine) lost(s State, w rule.When) bool {
-	v := s.open()
-	if _, known := c.known(s, v, w); known {
+	v, r := s.open(), c.request()
+	if _, known := c.recognise(s, v, r, w); known {
 		return false
 	}
 	v.drop(w)
-	i, _ := v.place(c.request())
+	i, _ := v.place(r)
 	return i < 0
 }

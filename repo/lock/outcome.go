@@ -148,6 +148,15 @@ func (id ID) lease(s State, now time.Time) Lease {
 	return l
 }
 
+// latestLease shows the latest lease in either form, or nothing but the lock where it is not known any more.
+func (id ID) latestLease(s State, now time.Time) Lease {
+	latest := s.leaseOf(s.Token)
+	if latest.Token != s.Token {
+		return id.named(0)
+	}
+	return id.lease(latest, now)
+}
+
 // status is the lock as everyone in its tenant may see it at the time now.
 func (id ID) status(s State, now time.Time) Status {
 	if s.several != nil {
@@ -220,16 +229,15 @@ func (o Outcome) rejectLate(w rule.When) Outcome {
 		"the store took %v to respond, longer than the lease lasts; ask for a longer ttl_seconds", w.Took.Round(time.Millisecond))}
 }
 
-// held is the lease of the current holder, without its token, or that of the last one while its lock delay lasts. The lock can be
-// acquired when they have ended by the earliest that the store's time can be.
-func (c Acquire) held(s State, w rule.When) Outcome {
-	if !s.closedUntil(w.At).IsZero() {
-		return c.delayed(s, w)
-	}
+// heldRefusal is the refusal because of a lease that is held, or whose lock delay lasts. It shows the lease without its token. The state is as
+// its holder sees it, see [State.leaseOf].
+func (c Acquire) heldRefusal(s State, w rule.When) Outcome {
 	l := c.lease(s, w.At)
-	l.Token = 0
+	l.Token, l.Permit = 0, 0
 	o := Outcome{Code: Held, Lease: l, At: w.At, RetryAfter: s.FreeAt().Sub(w.At)}
 	switch {
+	case !l.FreeAt.IsZero():
+		o.Code, o.Detail = Delayed, s.delayedDetail()
 	case c.Replace && !s.Replaceable:
 		o.Detail = "its holder was acquired without replace, so that no one may replace it"
 	case c.Owner == s.Owner:

@@ -96,15 +96,12 @@ func (c Acquire) afterDelay(s State, w rule.When) (docstore.Write, bool) {
 	}
 }
 
-// delayed is the refusal of a lock that no one holds, while its lock delay lasts.
-func (c Acquire) delayed(s State, w rule.When) Outcome {
-	l := c.lease(s, w.At)
-	l.Token = 0
+// delayedDetail says why a lock is closed that no one holds.
+func (s State) delayedDetail() string {
 	how := "expired at " + string(docstore.FormatTime(s.ExpiresAt))
 	if s.Phase == Released {
 		how = "was ended by force at " + string(docstore.FormatTime(s.ReleasedAt))
 	}
-	return Outcome{Code: Delayed, Lease: l, At: w.At, RetryAfter: s.FreeAt().Sub(w.At), Detail: fmt.Sprintf(
-		"the lease of %s %s; its lock delay of %d s keeps the lock closed until %s",
-		s.Owner, how, s.LockDelaySeconds, docstore.FormatTime(s.FreeAt()))}
+	return fmt.Sprintf("the lease of %s %s; its lock delay of %d s keeps the lock closed until %s",
+		s.Owner, how, s.LockDelaySeconds, docstore.FormatTime(s.FreeAt()))
 }

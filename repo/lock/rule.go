@@ -168,30 +168,16 @@ func (c Acquire) take(free docstore.Cond) docstore.Write {
 // Granted is the new lease, unless it was over before the response arrived.
 func (c Acquire) Granted(s State, w rule.When) Outcome {
 	if s.several != nil {
-		return c.has(s, w)
+		return c.outcomeOf(s, w)
 	}
 	o := c.ok(s, w).rejectLate(w)
 	o.TookOver = o.Code == OK && c.observed && s.Former[0].expired(s.AcquiredAt)
 	return o
 }
 
-// Refusal recognises the request that obtained the current lease. A lease that has ended within the margin is not handed
-// out again, although another acquire cannot take it over yet.
-func (c Acquire) Refusal(s State, w rule.When) Outcome {
-	if s.several != nil || c.lines() {
-		return c.refusalOfSeveral(s, w)
-	}
-	switch i, same := s.Acquires.Find(c.request()); {
-	case i < 0:
-		return c.held(s, w)
-	case !same:
-		return c.reused(w, 0, "this request_id was used with other parameters, such as ttl_seconds or metadata; use a new request_id")
-	case i > 0 || s.Phase != Active || w.Ended(s.ExpiresAt):
-		return c.reused(w, 0, "the lease that this request_id obtained has ended; use a new request_id")
-	default:
-		return c.replayed(s, w).rejectLate(w)
-	}
-}
+// Refusal recognises the request that obtained a lease, and says why another one obtains none. A lease that has ended within the margin
+// is not handed out again, although another acquire cannot take it over yet.
+func (c Acquire) Refusal(s State, w rule.When) Outcome { return c.turnedAway(c.decide(s, w), s, w) }
 
 // Renew moves the expiry of a lease.
 type Renew struct {
@@ -243,7 +229,9 @@ func (c Renew) Write() docstore.Write {
 }
 
 // Granted is the renewed lease, unless it was over before the response arrived.
-func (c Renew) Granted(s State, w rule.When) Outcome { return c.ok(s.seen(c.Token), w).rejectLate(w) }
+func (c Renew) Granted(s State, w rule.When) Outcome {
+	return c.ok(s.leaseOf(c.Token), w).rejectLate(w)
+}
 
 // Refusal recognises the latest renewals of the lease. An earlier one is returned with the lease as it is now.
 func (c Renew) Refusal(s State, w rule.When) Outcome {
@@ -251,7 +239,7 @@ func (c Renew) Refusal(s State, w rule.When) Outcome {
 		return o
 	}
 	replacedBy := s.replacedBy(c.Token)
-	s = s.seen(c.Token)
+	s = s.leaseOf(c.Token)
 	if code := s.checkHolder(c.Owner, c.Token, w.Latest()); code != OK {
 		return c.refused(code, c.Token, s, w).replacedBy(replacedBy)
 	}
@@ -311,7 +299,7 @@ func (c Release) Refusal(s State, w rule.When) Outcome {
 		return o
 	}
 	replacedBy, several, ended := s.replacedBy(c.Token), s.several != nil, s.howEnded(c.Token)
-	s = s.seen(c.Token)
+	s = s.leaseOf(c.Token)
 	switch {
 	case !remembered:
 		o := c.refused(s.checkHolder(c.Owner, c.Token, w.Latest()), c.Token, s, w)
@@ -388,21 +376,22 @@ func (c ForceRelease) notHeldDetail(s State, w rule.When) string {
 	return "no one holds the lock"
 }
 
-// Refusal recognises the latest force-releases of the lock. Nothing is known any more of a lease that has been followed by
-// another.
+// Refusal recognises the latest force-releases of the lock. In plain form nothing is known any more of a lease that has been followed by
+// another; in shared form the leases that ended together are not told apart.
 func (c ForceRelease) Refusal(s State, w rule.When) Outcome {
-	if s.several != nil {
-		return c.refusalOfSeveral(s, w)
-	}
 	switch i, same := s.Forces.Find(c.request()); {
 	case i >= 0 && !same:
 		return c.reused(w, 0, "this request_id ended a lease with another reason or lease_id; use a new request_id")
-	case i == 0 && s.wasForced() && s.Forced.By == c.By && s.Forced.Reason == c.Reason: // not if it opened what another closed
+	case i == 0 && s.several == nil && s.wasForced() && s.Forced.By == c.By && s.Forced.Reason == c.Reason: // not if it opened what another closed
 		return c.replayed(s, w)
 	case i >= 0:
-		return c.endedBefore(0, w)
-	case s.PhaseAt(w.Latest()) != Active:
-		return Outcome{Code: NotHeld, At: w.Latest(), Lease: c.lease(s, w.Latest()), Detail: c.notHeldDetail(s, w)}
+		o := c.endedBefore(0, w)
+		if i == 0 && s.several != nil {
+			o.Lease.Forced, o.Lease.ReleasedAt = s.Forced, s.Forced.At
+		}
+		return o
+	case len(ForceRelease{}.targets(s.view().holders, w)) == 0:
+		return Outcome{Code: NotHeld, At: w.Latest(), Lease: c.latestLease(s, w.Latest()), Detail: c.notHeldDetail(s, w)}
 	default:
 		return Outcome{Code: LeaseLost, At: w.Latest(), Lease: c.named(0),
 			Detail: "the lock is held under another lease_id; look at the lock again before ending it"}

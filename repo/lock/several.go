@@ -64,9 +64,9 @@ type several struct {
 	over     *holder  // of those leases the one that closes last
 	asked    bool     // whether the latest grant has left the window
 	asks     docstore.All
-	finished *finished // the lease with the latest token, if it ends now
-	forced   *Forced   // how an administrator ends leases
-	sets     map[string]docstore.Value
+	finished *finished                 // the lease with the latest token, if it ends now
+	forced   *Forced                   // how an administrator ends leases
+	sets     map[string]docstore.Value // further fields
 }
 
 // holder is a lease.
@@ -180,9 +180,17 @@ func (m Mode) family() Mode {
 // span is the window.
 func (v *several) span() time.Duration { return time.Duration(v.window) * time.Second }
 
-// open is the state in shared form, whatever the form of the document.
+// view is the state in shared form, whatever the form of the document, to be read only.
+func (s State) view() *several {
+	if s.several != nil {
+		return s.several
+	}
+	return &several{token: s.Token, holders: s.holders()}
+}
+
+// open is the state in shared form, whatever the form of the document, to be changed.
 func (s State) open() *several {
-	v := &several{revision: s.revision, token: s.Token, past: s.history(), sets: map[string]docstore.Value{}}
+	v := &several{revision: s.revision, token: s.Token, past: s.history()}
 	if s.several != nil {
 		found := s.several
 		v.family, v.limit, v.window = found.family, found.limit, found.window
@@ -197,15 +205,22 @@ func (s State) open() *several {
 		}
 		return v
 	}
+	v.holders = s.holders()
+	return v
+}
+
+// holders are the leases of a document in plain form: one that is held or has expired, or that was ended by force and has a lock delay.
+func (s State) holders() []holder {
 	switch {
 	case s.Phase == Active:
-		v.holders = []holder{s.holder()}
-	case s.Phase == Released && s.LockDelaySeconds > 0: // by force
+		return []holder{s.holder()}
+	case s.Phase == Released && s.LockDelaySeconds > 0:
 		h := s.holder()
 		h.ended, h.expires, h.field = true, moment{Time: s.ReleasedAt}, fReleasedAt
-		v.holders = []holder{h}
+		return []holder{h}
+	default:
+		return nil
 	}
-	return v
 }
 
 // holder is the lease of a document in plain form.

@@ -53,7 +53,7 @@ func (c Acquire) until(now time.Time) time.Time {
 // firstWrite is the write of an acquire in a mode that the plain form does not have. It applies where there is no lock, so that the first
 // one costs one request; its token is the document's.
 func (c Acquire) firstWrite() docstore.Write {
-	v := &several{sets: map[string]docstore.Value{}}
+	v := &several{}
 	v.take(c)
 	v.grant(c.place(rule.When{}), 1, rule.When{}, true)
 	w := v.write(c.ID, State{}, rule.When{}, c.retention)
@@ -76,7 +76,7 @@ const tooLarge = "the names and metadata of those who hold the lock or wait for 
 // decide is the rule of an acquire in shared form: a pure function of the state and the time.
 func (c Acquire) decide(s State, w rule.When) decision {
 	v, r := s.open(), c.request()
-	if found, ok := c.known(s, v, w); ok {
+	if found, ok := c.recognise(s, v, r, w); ok {
 		return found
 	}
 	v.drop(w)
@@ -98,17 +98,17 @@ func (c Acquire) decide(s State, w rule.When) decision {
 		}
 		return decision{after: v.worthWriting(), code: ModeDiffers, detail: detail}
 	}
-	p, full, detail := c.place(w), v.bytes() >= mostBytes, ""
+	detail, full := "", func() bool { return v.bytes() >= mostBytes }
 	if len(v.line) == 0 || v.comes(entry, w.At) {
 		number := v.room(c.Mode, entry, w)
 		if number == 0 && c.Replace && v.replace(c, w) {
 			number = 1
 		}
-		if number > 0 && !full {
-			v.grant(p, number, w, true)
+		switch {
+		case number > 0 && !full():
+			v.grant(c.place(w), number, w, true)
 			return decision{after: v, code: OK}
-		}
-		if number > 0 {
+		case number > 0:
 			detail = tooLarge
 		}
 	}
@@ -118,17 +118,16 @@ func (c Acquire) decide(s State, w rule.When) decision {
 	if waiting := int64(len(v.line)); waiting >= cmp.Or(c.MaxWaiting, MaxWaiting) {
 		return decision{after: v.worthWriting(), code: QueueFull, detail: fmt.Sprintf("%d wait in line already", waiting)}
 	}
-	if full {
+	if full() {
 		return decision{after: v.worthWriting(), code: QueueFull, detail: tooLarge}
 	}
-	v.line = append(v.line, p)
+	v.line = append(v.line, c.place(w))
 	return decision{after: v, code: Held, position: int64(len(v.line))}
 }
 
-// known recognises a request that obtained a lease. One from the line is claimed by that.
-func (c Acquire) known(s State, v *several, w rule.When) (decision, bool) {
-	const other = "this request_id was used with other parameters; use a new request_id"
-	r := c.request()
+// recognise recognises a request that obtained a lease. One from the line is claimed by that.
+func (c Acquire) recognise(s State, v *several, r rule.Request, w rule.When) (decision, bool) {
+	const other = "this request_id was used with other parameters, such as ttl_seconds or metadata; use a new request_id"
 	h, same := v.byRequest(r)
 	if v.family == Rate {
 		h, same = v.rateGrant(r)
@@ -224,17 +223,17 @@ func (c Acquire) Second(s State, w rule.When) (docstore.Write, bool) {
 // GrantedSecond is what the request has after its second write: the lease, a place in line, or the refusal that the write went with.
 func (c Acquire) GrantedSecond(found, s State, decided, w rule.When) Outcome {
 	if found.several == nil && !c.lines() {
-		return c.has(s, w)
+		return c.outcomeOf(s, w)
 	}
 	if d := c.decide(found, decided); d.code != OK && d.position == 0 {
 		return c.turnedAway(d, s, w)
 	}
-	return c.has(s, w)
+	return c.outcomeOf(s, w)
 }
 
-// has is what the request has in a state: the lease, a place in line, or nothing.
-func (c Acquire) has(s State, w rule.When) Outcome {
-	v, r := s.open(), c.request()
+// outcomeOf is what the request has in a state: the lease, a place in line, or nothing.
+func (c Acquire) outcomeOf(s State, w rule.When) Outcome {
+	v, r := s.view(), c.request()
 	h, _ := v.byRequest(r)
 	if v.family == Rate {
 		h, _ = v.rateGrant(r)
@@ -269,11 +268,6 @@ func (v *several) lease(id ID, h holder, phase Phase) Lease {
 	return l
 }
 
-// refusalOfSeveral is the refusal of an acquire of a lock in shared form, or of one that would give it that.
-func (c Acquire) refusalOfSeveral(s State, w rule.When) Outcome {
-	return c.turnedAway(c.decide(s, w), s, w)
-}
-
 // turnedAway is the outcome of a decision by which the request obtains nothing, in the state that it leaves.
 func (c Acquire) turnedAway(d decision, s State, w rule.When) Outcome {
 	switch d.code {
@@ -281,13 +275,13 @@ func (c Acquire) turnedAway(d decision, s State, w rule.When) Outcome {
 		if d.lease == nil {
 			return c.busy(s, w, 0, "the lock changed while it was looked at; try again")
 		}
-		o := c.obtained(s.open(), d.lease, w)
+		o := c.obtained(s.view(), d.lease, w)
 		o.Replayed = o.Code == OK
 		return o
 	case RequestIDReused:
 		return c.reused(w, 0, d.detail)
 	case ModeDiffers:
-		v := s.open()
+		v := s.view()
 		o := Outcome{Code: ModeDiffers, At: w.At, Lease: c.named(0), Detail: d.detail + "; ask for that, or wait until it is free"}
 		o.Lease.Mode, o.Lease.Limit, o.Lease.WindowSeconds = v.family, v.limit, v.window
 		return o
@@ -300,9 +294,9 @@ func (c Acquire) turnedAway(d decision, s State, w rule.When) Outcome {
 	}
 }
 
-// busy says why the lock cannot be had now: who holds it, the one whose lease ends first, or that it is closed by a lock delay.
+// busy says why the lock cannot be had now: who holds it, or that it is closed by a lock delay.
 func (c Acquire) busy(s State, w rule.When, position int64, detail string) Outcome {
-	v := s.open()
+	v := s.view()
 	o := Outcome{Code: Held, At: w.At, Position: position, Detail: detail, Lease: c.named(0)}
 	o.Lease.Mode, o.Lease.Limit, o.Lease.WindowSeconds = v.family, v.limit, v.window
 	if v.family == Rate {
@@ -318,36 +312,12 @@ func (c Acquire) busy(s State, w rule.When, position int64, detail string) Outco
 			return o
 		}
 	}
-	var first, closed *holder
-	for i := range v.holders {
-		h := &v.holders[i]
-		end := h.closes()
-		switch {
-		case h.lasts(w.At):
-			if first == nil || h.expires.Before(first.expires.Time) {
-				first = h
-			}
-		case end.After(w.At):
-			if closed == nil || end.Before(closed.closes()) {
-				closed = h
-			}
-		}
-	}
+	shown, opens := v.shownOf(w.At)
 	switch {
-	case first != nil:
-		l := v.lease(c.ID, *first, Active)
-		l.Token, l.Permit = 0, 0
-		o.Lease, o.RetryAfter = l, first.expires.Sub(w.At)
-		if o.Detail == "" && first.owner == c.Owner {
-			o.Detail = "this owner_id holds the lock, under another request_id"
-		}
-	case closed != nil:
-		end := closed.closes()
-		o.Code, o.RetryAfter = Delayed, end.Sub(w.At)
-		o.Lease.FreeAt = end
-		if o.Detail == "" {
-			o.Detail = "a lease was lost, and the lock stays closed until " + string(docstore.FormatTime(end)) + " by its lock delay"
-		}
+	case shown != nil:
+		held := c.heldRefusal(s.leaseOf(shown.token), w)
+		held.RetryAfter, held.Position, held.Detail = opens.Sub(w.At), position, cmp.Or(detail, held.Detail)
+		return held
 	case v.reserved.keeps(w.At):
 		r := v.reserved
 		o.Lease.Owner, o.RetryAfter = r.owner, r.turn.Sub(w.At)
@@ -361,6 +331,28 @@ func (c Acquire) busy(s State, w rule.When, position int64, detail string) Outco
 		}
 	}
 	return o
+}
+
+// shownOf is the lease that a refusal tells of, nil if none counts: of those that are held the one that ends first, or, if none is, the one whose
+// lock delay does. opens is when the first of all that count no longer does.
+func (v *several) shownOf(at time.Time) (shown *holder, opens time.Time) {
+	for i := range v.holders {
+		h := &v.holders[i]
+		closes := h.closes()
+		if !closes.After(at) {
+			continue
+		}
+		if opens.IsZero() || closes.Before(opens) {
+			opens = closes
+		}
+		switch {
+		case shown == nil, h.lasts(at) && !shown.lasts(at):
+			shown = h
+		case h.lasts(at) && h.expires.Before(shown.expires.Time), !shown.lasts(at) && closes.Before(shown.closes()):
+			shown = h
+		}
+	}
+	return shown, opens
 }
 
 // usedUp says when the next grant of a rate is possible, and for whom. position is the caller's place in line, 0 if it has none.
@@ -392,23 +384,36 @@ func Window(seconds int64) string {
 	return s
 }
 
-// as is the state as it looks to the holder of a token: with its lease, or how that ended, for the rules that know one lease.
-func (s State) as(token int64) State {
+// leaseOf is the state as it looks to the holder of a token: with its lease, or how that ended. So the rules know one lease only, as the plain
+// form has it.
+func (s State) leaseOf(token int64) State {
 	v := s.several
+	if v == nil {
+		return s
+	}
 	one := State{Token: token, Acquires: s.Acquires, Forces: s.Forces, Releases: s.Releases}
 	for _, h := range v.holders {
-		if h.token == token && !h.ended {
-			one.Phase, one.Owner, one.LeaseID, one.AcquiredAt, one.ExpiresAt = Active, h.owner, h.leaseID, h.acquired, h.expires.Time
-			one.TTLSeconds, one.Metadata, one.Renewals = h.ttl, h.metadata, h.renewals
-			one.mode, one.limit, one.window = h.mode, v.limit, v.window
-			if v.family == Permits {
-				one.permit = h.number
-			}
-			return one
+		if h.token != token {
+			continue
 		}
+		one.Owner, one.LeaseID, one.AcquiredAt, one.TTLSeconds, one.Metadata = h.owner, h.leaseID, h.acquired, h.ttl, h.metadata
+		one.Replaceable, one.LockDelaySeconds = h.replaceable, int64(h.closed()/time.Second)
+		one.mode, one.limit, one.window = h.mode, v.limit, v.window
+		if v.family == Permits {
+			one.permit = h.number
+		}
+		if h.ended { // by whom, the leases that have ended say
+			one.Phase, one.ReleasedAt = Released, h.expires.Time
+			break
+		}
+		one.Phase, one.ExpiresAt, one.Renewals = Active, h.expires.Time, h.renewals
+		return one
 	}
 	i := slices.IndexFunc(s.past, func(p Past) bool { return p.Token == token })
-	if i < 0 {
+	switch {
+	case i < 0 && one.Phase == Released:
+		return one
+	case i < 0:
 		one.Token = s.Token
 		if token == s.Token {
 			one.Token = token + 1 // it has ended, so long ago that no more is known of it
@@ -417,18 +422,20 @@ func (s State) as(token int64) State {
 		return one
 	}
 	p := s.past[i]
-	one.Owner, one.AcquiredAt = p.Owner, p.AcquiredAt
+	one.Owner, one.AcquiredAt = cmp.Or(one.Owner, p.Owner), p.AcquiredAt
 	switch p.Ended {
 	case EndedExpired:
 		one.Phase, one.ExpiresAt = Expired, p.EndedAt // for good: the time of this command may lie before that of the one that saw it
 	case EndedReplaced:
 		one.Phase, one.Token = Released, token+1
 	default:
-		one.Phase, one.ReleasedAt = Released, p.EndedAt
+		if one.Phase == None {
+			one.Phase, one.ReleasedAt = Released, p.EndedAt
+		}
 		if p.Ended == EndedForced {
 			one.EndedBy = p.By
 			if s.latestForce(p) {
-				one.Forced = Forced{By: p.By, Reason: s.Forced.Reason, At: p.EndedAt}
+				one.Forced = Forced{By: p.By, Reason: s.Forced.Reason, At: one.ReleasedAt}
 			}
 		}
 	}
@@ -458,14 +465,6 @@ func (s State) replacedBy(token int64) string {
 	return ""
 }
 
-// seen is the state as a command about a token sees it.
-func (s State) seen(token int64) State {
-	if s.several == nil {
-		return s
-	}
-	return s.as(token)
-}
-
 // notHeld is the refusal of a command about one lease of a lock whose grants are not held.
 func (id ID) notHeld(token int64, s State, w rule.When) (Outcome, bool) {
 	if s.several == nil || s.several.family != Rate || token > s.Token {
@@ -481,7 +480,7 @@ func (c Renew) Second(s State, w rule.When) (docstore.Write, bool) {
 	if s.several == nil || s.several.family == Rate {
 		return docstore.Write{}, false
 	}
-	one, r := s.as(c.Token), c.request()
+	one, r := s.leaseOf(c.Token), c.request()
 	if i, _ := one.Renewals.Find(r); i >= 0 || one.checkHolder(c.Owner, c.Token, w.Latest()) != OK {
 		return docstore.Write{}, false
 	}
@@ -507,7 +506,7 @@ func (c Release) Second(s State, w rule.When) (docstore.Write, bool) {
 	if s.several == nil || s.several.family == Rate {
 		return docstore.Write{}, false
 	}
-	if s.as(c.Token).checkHolder(c.Owner, c.Token, w.Latest()) != OK {
+	if s.leaseOf(c.Token).checkHolder(c.Owner, c.Token, w.Latest()) != OK {
 		return docstore.Write{}, false
 	}
 	v := s.open()
@@ -517,7 +516,7 @@ func (c Release) Second(s State, w rule.When) (docstore.Write, bool) {
 		return docstore.Write{}, false
 	}
 	v.removeHeld(*h, EndedReleased, w, "")
-	v.sets[released(c.Token)] = c.request().Entry()
+	v.sets = map[string]docstore.Value{released(c.Token): c.request().Entry()}
 	v.serve(w, "")
 	return v.write(c.ID, s, w, c.retention), true
 }
@@ -575,6 +574,7 @@ func (c ForceRelease) Second(s State, w rule.When) (docstore.Write, bool) {
 	}
 	ends := len(targets)+len(closing) > 0
 	if ends {
+		v.sets = map[string]docstore.Value{}
 		forces.Remember(v.sets, c.request())
 	}
 	if len(targets) > 0 || v.family == Rate && ends {
@@ -680,26 +680,6 @@ func (c ForceRelease) GrantedSecond(found, after State, decided, w rule.When) Ou
 	}
 	o.Lease.ReleasedAt, o.Lease.Forced = w.At, Forced{By: c.By, Reason: c.Reason, At: w.At}
 	return o
-}
-
-// refusalOfSeveral is that of ForceRelease.Refusal in shared form.
-func (c ForceRelease) refusalOfSeveral(s State, w rule.When) Outcome {
-	v := s.several
-	switch i, same := s.Forces.Find(c.request()); {
-	case i >= 0 && !same:
-		return c.reused(w, 0, "this request_id ended a lease with another reason or lease_id; use a new request_id")
-	case i >= 0:
-		o := c.endedBefore(0, w)
-		if i == 0 {
-			o.Lease.Forced, o.Lease.ReleasedAt = s.Forced, s.Forced.At
-		}
-		return o
-	case len(ForceRelease{}.targets(v.holders, w)) == 0:
-		return Outcome{Code: NotHeld, At: w.Latest(), Lease: c.named(0), Detail: c.notHeldDetail(s, w)}
-	default:
-		return Outcome{Code: LeaseLost, At: w.Latest(), Lease: c.named(0),
-			Detail: "the lock is not held under this lease_id; look at the lock again before ending it"}
-	}
 }
 
 // leave gives up what an acquire has without knowing of it: its place in line, or the lease that it obtained in line and did not claim.

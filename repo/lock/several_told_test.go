@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestARefusalTellsTheFirstEnd: of several leases or lock delays a refusal tells the one that ends first, whatever their order.
+// TestARefusalTellsTheFirstEnd: of several leases or lock delays a refusal tells the one that ends first, whatever their order. A lease that is
+// held counts with its lock delay: so long the lock stays closed if its holder does nothing.
 func TestARefusalTellsTheFirstEnd(t *testing.T) {
 	s := newStage(t)
 	for i, ends := range []int64{30, 10, 20} {
@@ -19,7 +20,7 @@ func TestARefusalTellsTheFirstEnd(t *testing.T) {
 		c.TTLSeconds = ttl
 		s.gets(c, OK, 2)
 	}
-	if o := s.send(try("eve", Exclusive)); o.Code != Held || o.RetryAfter != 35*time.Second || o.Lease.Owner != "bob" {
+	if o := s.send(try("eve", Exclusive)); o.Code != Held || o.RetryAfter != 45*time.Second || o.Lease.Owner != "bob" {
 		t.Errorf("held: %+v", o)
 	}
 	for i := range 3 { // they end together, and close the lock for 30, 10 and 20 s

@@ -72,7 +72,7 @@ type State struct {
 	past     []Past       // what the shared form remembers of leases that have ended, the latest first
 	found    docstore.Doc // the document
 
-	// Of one of several leases, see State.as.
+	// Of one of several leases, see State.leaseOf.
 	mode                  Mode
 	limit, window, permit int64
 }
