@@ -77,20 +77,19 @@ var imports = map[string][]string{
 	"functions/aws/lambda":   {"adapters/awsdynamodb", "adapters/awssqs", "functions", "internal/buildinfo", "repo/analysis", "repo/docstore", "repo/machineid", "github.com/aws/aws-lambda-go/lambda", "github.com/aws/aws-lambda-go/lambdacontext"},
 	"functions/aws/emf":      {"functions/metrics", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/metric"},
 	"functions/aws/ststoken": {"functions/tasks", "internal/awsconfig", "github.com/aws/aws-sdk-go-v2"},
-	"functions/direct":       {"cluster", "contracts", "fence", "functions/wire", "locks", "once", "repo"},
+	"functions/direct":       {"cluster", "contracts", "fence", "locks", "once", "repo"},
 	"functions/gcp": {
 		"adapters/gcpcloudtasks", "adapters/gcpfirestore", "cloud.google.com/go/compute/metadata", "contracts", "functions", "repo/analysis",
 		"internal/buildinfo", "repo/docstore", "repo/machineid", "go.opentelemetry.io/otel/trace",
 	},
 	"functions/gcp/local": {root, "github.com/GoogleCloudPlatform/functions-framework-go/funcframework"},
-	"functions/httpapi":   {"repo", "contracts", "functions/metrics", "functions/telemetry", "functions/wire", "internal/buildinfo", "kazahana", "github.com/go-json-experiment/json", "golang.org/x/time"},
+	"functions/httpapi":   {"repo", "contracts", "functions/direct", "functions/metrics", "functions/telemetry", "internal/buildinfo", "kazahana", "github.com/go-json-experiment/json", "golang.org/x/time"},
 	"functions/metrics":   {"contracts", "functions/telemetry", "repo", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/metric"},
 	"functions/oidc":      {"functions/httpapi", "github.com/coreos/go-oidc", "github.com/go-jose/go-jose"},
 	"functions/otlp":      {"github.com/go-logr/logr", "go.opentelemetry.io/otel"},
 	"functions/settings":  {"functions/httpapi", "functions/oidc", "functions/tasks", "repo/machineid"},
 	"functions/setup":     {"console", "functions/httpapi", "functions/metrics", "functions/oidc", "functions/settings", "functions/tasks", "functions/telemetry", "repo/analysis", "repo/docstore", "repo/machineid", "repo/placement"},
 	"functions/telemetry": {"repo", "go.opentelemetry.io/otel"},
-	"functions/wire":      {"contracts", "repo"},
 	"functions/tasks":     {"once", "functions/direct", "functions/httpapi", "functions/metrics", "functions/telemetry", "repo", "contracts", "github.com/go-json-experiment/json"},
 
 	// Cloud Functions are registered in the root of the module.

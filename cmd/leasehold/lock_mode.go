@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/functions/wire"
+	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/locks"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
@@ -86,8 +86,8 @@ func (m lockMode) into(r *contracts.AcquireRequest, t ttl, wait bool, tenant, ke
 		r.Mode, r.Limit, r.WindowSeconds, r.TTLSeconds = contracts.LockModeRate, int64(rate.Limit), int64(rate.Window/time.Second), 0
 	}
 	asked := *r
-	asked.RequestID = cmp.Or(asked.RequestID, "x")
-	if err := wire.Acquire(lock.ID{Tenant: tenant, Key: key}, cmp.Or(r.OwnerID, "x"), asked).Validate(); err != nil {
+	asked.RequestID, asked.OwnerID = cmp.Or(asked.RequestID, "x"), cmp.Or(asked.OwnerID, "x")
+	if err := direct.Acquire(lock.ID{Tenant: tenant, Key: key}, asked).Validate(); err != nil {
 		return usage("%w", err)
 	}
 	return nil

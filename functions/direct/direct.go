@@ -1,6 +1,6 @@
-// Package direct gives programs that have a store at hand what others ask a server for: locks, as package locks needs them, fences, as package
-// fence does, the placement of a cluster, as package cluster does, and the gate of analyses and of runs, as package once
-// does.
+// Package direct says what the rules do in the types of the contract. It gives programs that have a store at hand what
+// others ask a server for: locks, as package locks needs them, fences, as package fence does, the placement of a cluster,
+// as package cluster does, and the gate of analyses and of runs, as package once does.
 //
 //	c, err := locks.New(direct.Locks(lock.New(store, nil), "acme"), nil)
 //
@@ -9,6 +9,9 @@
 //	member, err := cluster.NewMember(provider, "worker-1", host, options)
 //
 // Who has the store may do everything: there are no tenants to keep apart, and no subjects to whom members belong.
+//
+// The functions that take a request of the contract make the command of a rule out of it, and those that take what a rule said make the
+// response, or the rejection as a [contracts.Error]. The HTTP API is made of them, too, so that both say the same, in the same words.
 package direct
 
 import (
@@ -19,7 +22,6 @@ import (
 
 	"github.com/leasehold-dev/leasehold/cluster"
 	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/functions/wire"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/placement"
@@ -37,44 +39,38 @@ var _ cluster.Provider = provider{}
 
 // Join implements [cluster.Provider].
 func (p provider) Join(ctx context.Context, member string, r contracts.MemberJoinRequest) (contracts.MemberState, error) {
-	return memberState(p.service.Join(ctx, placement.Join{
-		Cluster: p.cluster, Member: member, RequestID: r.RequestID, Address: r.Address, TTL: seconds(r.TTLSeconds), Partitions: int(r.Partitions),
-		Offer: placement.Offer{Kinds: r.Kinds, Labels: r.Labels, Weight: int(r.Weight), Full: r.Full},
-	}))
+	o, err := p.service.Join(ctx, Join(p.cluster, member, r))
+	return said(o, err, MemberState)
 }
 
 // Replace implements [cluster.Provider].
 func (p provider) Replace(ctx context.Context, member string, r contracts.MemberReplaceRequest) (contracts.MemberState, error) {
-	return memberState(p.service.Join(ctx, placement.Join{
-		Cluster: p.cluster, Member: member, RequestID: r.RequestID, Address: r.Address, TTL: seconds(r.TTLSeconds),
-		Offer:    placement.Offer{Kinds: r.Kinds, Labels: r.Labels, Weight: int(r.Weight), Full: r.Full},
-		Replaces: placement.Incarnation{Member: r.Replaces.Member, Number: r.Replaces.Incarnation},
-	}))
+	o, err := p.service.Join(ctx, Replace(p.cluster, member, r))
+	return said(o, err, MemberState)
 }
 
 // Heartbeat implements [cluster.Provider].
 func (p provider) Heartbeat(ctx context.Context, member string, r contracts.MemberHeartbeatRequest) (contracts.MemberState, error) {
-	return memberState(p.service.Heartbeat(ctx, placement.Heartbeat{
-		Cluster: p.cluster, Incarnation: placement.Incarnation{Member: member, Number: r.Incarnation}, Seq: r.Seq, TTL: seconds(r.TTLSeconds),
-	}))
+	o, err := p.service.Heartbeat(ctx, Heartbeat(p.cluster, member, r))
+	return said(o, err, MemberState)
 }
 
 // ChangeOffer implements [cluster.Provider].
 func (p provider) ChangeOffer(ctx context.Context, member string, r contracts.MemberOfferRequest) (contracts.MemberState, error) {
-	return memberState(p.service.ChangeOffer(ctx, placement.ChangeOffer{
-		Cluster: p.cluster, Incarnation: placement.Incarnation{Member: member, Number: r.Incarnation}, RequestID: r.RequestID, Address: r.Address,
-		Offer: placement.Offer{Kinds: r.Kinds, Labels: r.Labels, Weight: int(r.Weight), Full: r.Full},
-	}))
+	o, err := p.service.ChangeOffer(ctx, ChangeOffer(p.cluster, member, r))
+	return said(o, err, MemberState)
 }
 
 // Drain implements [cluster.Provider].
 func (p provider) Drain(ctx context.Context, member string, r contracts.MemberRequest) (contracts.MemberState, error) {
-	return memberState(p.service.DrainMember(ctx, p.cluster, placement.Incarnation{Member: member, Number: r.Incarnation}))
+	o, err := p.service.DrainMember(ctx, p.cluster, placement.Incarnation{Member: member, Number: r.Incarnation})
+	return said(o, err, MemberState)
 }
 
 // Leave implements [cluster.Provider].
 func (p provider) Leave(ctx context.Context, member string, r contracts.MemberRequest) (contracts.MemberState, error) {
-	return memberState(p.service.Leave(ctx, p.cluster, placement.Incarnation{Member: member, Number: r.Incarnation}))
+	o, err := p.service.Leave(ctx, p.cluster, placement.Incarnation{Member: member, Number: r.Incarnation})
+	return said(o, err, MemberState)
 }
 
 // Topology implements [cluster.Provider].
@@ -88,10 +84,10 @@ func (p provider) Topology(ctx context.Context) (contracts.Topology, error) {
 	}
 	members := make([]contracts.ClusterMember, len(t.Members))
 	for i := range t.Members {
-		members[i] = wire.Member(t.Members[i])
+		members[i] = Member(t.Members[i])
 	}
 	return contracts.Topology{
-		Cluster: p.cluster.Name, Status: wire.Status(t), Epoch: t.Epoch, ChangedAt: wire.Time(t.At), Cause: t.Cause, Members: members,
+		Cluster: p.cluster.Name, Status: ClusterStatus(t), Epoch: t.Epoch, ChangedAt: Time(t.At), Cause: t.Cause, Members: members,
 		HashVersion: placement.HashVersion, Partitions: int64(t.Partitions()), Table: t.Table(),
 	}, nil
 }
@@ -105,7 +101,7 @@ func (p provider) Lookup(ctx context.Context, kind, id string, q cluster.Query) 
 	if err != nil {
 		return contracts.Placement{}, judged(err)
 	}
-	return wire.Placement(p.latest(), i, found)
+	return Placement(p.latest(), i, found)
 }
 
 // Activation implements [cluster.Provider].
@@ -114,7 +110,7 @@ func (p provider) Activation(ctx context.Context, kind, id string) (contracts.Ac
 	if err != nil {
 		return contracts.Activation{}, judged(err)
 	}
-	return wire.Recorded(p.latest(), found.Activation)
+	return Recorded(p.latest(), found.Activation)
 }
 
 // eventPoll is how often a provider that waits for events asks the store.
@@ -141,17 +137,15 @@ func (p provider) Events(ctx context.Context, q cluster.EventQuery) (contracts.E
 func events(page placement.EventPage) contracts.EventPage {
 	got := contracts.EventPage{Events: make([]contracts.PlacementEvent, len(page.Events)), Next: page.Next}
 	for i, e := range page.Events {
-		got.Events[i] = wire.Event(e)
+		got.Events[i] = Event(e)
 	}
 	return got
 }
 
 // Claim implements [cluster.Provider].
 func (p provider) Claim(ctx context.Context, kind, id string, r contracts.ActivationClaimRequest) (contracts.ActivationOutcome, error) {
-	return p.outcome(p.service.Claim(ctx, placement.Claim{
-		Cluster: p.cluster, Identity: placement.Identity{Kind: kind, ID: id}, Need: placement.Need{Labels: r.Labels, Prefer: r.Prefer},
-		RequestID: r.RequestID, LockTTL: seconds(r.LockTTLSeconds), By: placement.Incarnation{Member: r.Member, Number: r.Incarnation}, Epoch: r.Epoch,
-	}))
+	o, err := p.service.Claim(ctx, Claim(p.cluster, placement.Identity{Kind: kind, ID: id}, r))
+	return said(o, err, p.outcome)
 }
 
 func (p provider) hold(kind, id, member string, incarnation, token int64) placement.Hold {
@@ -162,54 +156,49 @@ func (p provider) hold(kind, id, member string, incarnation, token int64) placem
 
 // Activated implements [cluster.Provider].
 func (p provider) Activated(ctx context.Context, kind, id string, r contracts.ActivationHoldRequest) (contracts.ActivationOutcome, error) {
-	return p.outcome(p.service.Activated(ctx, placement.Activated{Hold: p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken)}))
+	o, err := p.service.Activated(ctx, placement.Activated{Hold: p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken)})
+	return said(o, err, p.outcome)
 }
 
 // Failed implements [cluster.Provider].
 func (p provider) Failed(ctx context.Context, kind, id string, r contracts.ActivationFailedRequest) (contracts.ActivationOutcome, error) {
-	return p.outcome(p.service.Fail(ctx, placement.Fail{Hold: p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), Reason: r.Reason}))
+	o, err := p.service.Fail(ctx, placement.Fail{Hold: p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), Reason: r.Reason})
+	return said(o, err, p.outcome)
 }
 
 // Deactivate implements [cluster.Provider].
 func (p provider) Deactivate(ctx context.Context, kind, id string, r contracts.ActivationEndRequest) (contracts.ActivationOutcome, error) {
-	return p.outcome(p.service.Deactivate(ctx, placement.Deactivate{Hold: p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), Reason: r.Reason}))
+	o, err := p.service.Deactivate(ctx, placement.Deactivate{Hold: p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), Reason: r.Reason})
+	return said(o, err, p.outcome)
 }
 
 // WriteState implements [cluster.Provider].
 func (p provider) WriteState(ctx context.Context, kind, id string, r contracts.ActivationStateRequest) (contracts.ActivationOutcome, error) {
-	return p.outcome(p.service.WriteState(ctx, placement.WriteState{
-		Hold: p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), RequestID: r.RequestID, Version: r.StateVersion, Data: r.State,
-	}))
+	o, err := p.service.WriteState(ctx, WriteState(p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), r))
+	return said(o, err, p.outcome)
 }
 
 // Transfer implements [cluster.Provider].
 func (p provider) Transfer(ctx context.Context, kind, id string, r contracts.ActivationTransferRequest) (contracts.ActivationOutcome, error) {
-	return p.outcome(p.service.Transfer(ctx, placement.Transfer{
-		Hold: p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), Need: placement.Need{Labels: r.Labels, Prefer: r.Prefer},
-		RequestID: r.RequestID, LockTTL: seconds(r.LockTTLSeconds), To: r.To,
-	}))
+	o, err := p.service.Transfer(ctx, Transfer(p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), r))
+	return said(o, err, p.outcome)
 }
 
-// memberState is the outcome of a command on a member.
-func memberState(o placement.MemberOutcome, err error) (contracts.MemberState, error) {
+// said is what a rule said, in the types of the contract, or its error with a code.
+func said[O, R any](o O, err error, say func(O) (R, error)) (R, error) {
 	if err != nil {
-		return contracts.MemberState{}, judged(err)
+		return *new(R), judged(err)
 	}
-	return wire.MemberState(o)
+	return say(o)
 }
 
 // outcome is that of a command on an activation.
-func (p provider) outcome(o placement.Outcome, err error) (contracts.ActivationOutcome, error) {
-	if err != nil {
-		return contracts.ActivationOutcome{}, judged(err)
-	}
-	return wire.ActivationOutcome(p.latest(), o)
+func (p provider) outcome(o placement.Outcome) (contracts.ActivationOutcome, error) {
+	return ActivationOutcome(p.latest(), o)
 }
 
 // latest is the latest epoch that was seen here.
 func (p provider) latest() *placement.Topology { return p.service.Cached(p.cluster) }
-
-func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
 // judged gives errors that a retry would meet again their code: an invalid command, and a document that must be repaired first.
 func judged(err error) error {

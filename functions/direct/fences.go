@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/leasehold-dev/leasehold/fence"
-	"github.com/leasehold-dev/leasehold/functions/wire"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
@@ -22,5 +21,5 @@ func (f fences) Check(ctx context.Context, resource string, token int64) error {
 	if err != nil {
 		return judged(err)
 	}
-	return wire.FenceRejection(o)
+	return FenceRejection(o)
 }

@@ -11,8 +11,8 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/metrics"
-	"github.com/leasehold-dev/leasehold/functions/wire"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/page"
@@ -23,86 +23,70 @@ func identityOf(r *http.Request) placement.Identity {
 	return placement.Identity{Kind: r.PathValue("kind"), ID: r.PathValue("id")}
 }
 
-func (a *api) claimActivation(w http.ResponseWriter, r *http.Request, c Caller) error {
-	body := contracts.ActivationClaimRequest{Member: notGiven}
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
-	}
-	command := placement.Claim{
-		Cluster: clusterOf(r), Identity: identityOf(r), Need: placement.Need{Labels: body.Labels, Prefer: body.Prefer},
-		RequestID: body.RequestID, Epoch: body.Epoch,
-	}
-	var err error
-	if body.LockTTLSeconds != 0 {
-		if command.LockTTL, err = seconds("lock_ttl_seconds", body.LockTTLSeconds); err != nil {
-			return err
+func (a *api) claimActivation(c call, b *contracts.ActivationClaimRequest) (outcome contracts.ActivationOutcome, err error) {
+	if b.LockTTLSeconds != 0 {
+		if err := checkSeconds("lock_ttl_seconds", b.LockTTLSeconds); err != nil {
+			return outcome, err
 		}
 	}
 	switch {
-	case body.Member == "":
-		return field.Errorf("member", "is empty: name the member that claims for itself, or leave it out")
-	case body.Member != notGiven:
-		if command.By, err = c.incarnation(body.Member, body.Incarnation); err != nil {
-			return err
+	case b.Member == "":
+		return outcome, field.Errorf("member", "is empty: name the member that claims for itself, or leave it out")
+	case b.Member != notGiven:
+		if err := c.asMember(&b.Member); err != nil {
+			return outcome, err
 		}
-	case body.Incarnation != 0:
-		return field.Errorf("incarnation", "is one of a member: name it in member, or leave both out")
+	case b.Incarnation != 0:
+		return outcome, field.Errorf("incarnation", "is one of a member: name it in member, or leave both out")
+	default:
+		b.Member = ""
 	}
-	o, err := a.placement.Claim(r.Context(), command)
+	o, err := a.placement.Claim(c.Context(), direct.Claim(clusterOf(c.Request), identityOf(c.Request), *b))
 	if err == nil && o.Code == placement.OK && o.TakenFrom.Member != "" {
-		noteOf(r).action = "placement.takeover"
-		factsOf(r).Takeover = metrics.KindActivation
-		auditNote(r, slog.String("owner", o.Activation.Owner.Member), slog.String("taken_from", o.TakenFrom.Member))
+		c.note.action = "placement.takeover"
+		c.note.facts.Takeover = metrics.KindActivation
+		c.audit(slog.String("owner", o.Activation.Owner.Member), slog.String("taken_from", o.TakenFrom.Member))
 	}
-	return a.sendActivation(w, r, command.Cluster, o, err)
+	return a.activation(c, o, err)
 }
 
-func (a *api) transferActivation(w http.ResponseWriter, r *http.Request, c Caller) error {
-	body := contracts.ActivationTransferRequest{To: notGiven, LockTTLSeconds: defaultSeconds}
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
-	}
-	hold, err := holdOf(r, c, body.Member, body.Incarnation, body.FencingToken)
+func (a *api) transferActivation(c call, b *contracts.ActivationTransferRequest) (outcome contracts.ActivationOutcome, err error) {
+	hold, err := c.hold(b.Member, b.Incarnation, b.FencingToken)
 	if err != nil {
-		return err
+		return outcome, err
 	}
-	command := placement.Transfer{
-		Hold: hold, Need: placement.Need{Labels: body.Labels, Prefer: body.Prefer}, RequestID: body.RequestID, To: body.To,
-	}
-	switch command.To {
+	switch b.To {
 	case notGiven:
-		command.To = ""
+		b.To = ""
 	case "":
-		return field.Errorf("to", "is empty: name a member, or leave it out")
+		return outcome, field.Errorf("to", "is empty: name a member, or leave it out")
 	}
-	if command.LockTTL, err = seconds("lock_ttl_seconds", body.LockTTLSeconds); err != nil {
-		return err
+	if err := checkSeconds("lock_ttl_seconds", b.LockTTLSeconds); err != nil {
+		return outcome, err
 	}
-	o, err := a.placement.Transfer(r.Context(), command)
-	auditNote(r, slog.String("owner", o.Activation.Owner.Member), slog.String("taken_from", hold.Owner.Member))
-	return a.sendActivation(w, r, hold.Cluster, o, err)
+	o, err := a.placement.Transfer(c.Context(), direct.Transfer(hold, *b))
+	c.audit(slog.String("owner", o.Activation.Owner.Member), slog.String("taken_from", hold.Owner.Member))
+	return a.activation(c, o, err)
 }
 
-// holdOf is what the owner of the path's activation names it by.
-func holdOf(r *http.Request, c Caller, member string, incarnation, token int64) (placement.Hold, error) {
-	owner, err := c.incarnation(member, incarnation)
-	return placement.Hold{Cluster: clusterOf(r), Identity: identityOf(r), Owner: owner, Token: token}, err
+// hold is what the owner of the path's activation names it by.
+func (c call) hold(member string, incarnation, token int64) (placement.Hold, error) {
+	err := c.asMember(&member)
+	return placement.Hold{
+		Cluster: clusterOf(c.Request), Identity: identityOf(c.Request), Owner: placement.Incarnation{Member: member, Number: incarnation}, Token: token,
+	}, err
 }
 
-// ofOwner handles a command of an owner that names its activation and nothing else.
+// ofOwner is a command of an owner that names its activation and nothing else.
 func (a *api) ofOwner(do func(context.Context, placement.Hold) (placement.Outcome, error)) handler {
-	return func(w http.ResponseWriter, r *http.Request, c Caller) error {
-		var body contracts.ActivationHoldRequest
-		if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-			return err
-		}
-		hold, err := holdOf(r, c, body.Member, body.Incarnation, body.FencingToken)
+	return command(func(c call, b *contracts.ActivationHoldRequest) (outcome contracts.ActivationOutcome, err error) {
+		hold, err := c.hold(b.Member, b.Incarnation, b.FencingToken)
 		if err != nil {
-			return err
+			return outcome, err
 		}
-		o, err := do(r.Context(), hold)
-		return a.sendActivation(w, r, hold.Cluster, o, err)
-	}
+		o, err := do(c.Context(), hold)
+		return a.activation(c, o, err)
+	})
 }
 
 func (a *api) activated(ctx context.Context, h placement.Hold) (placement.Outcome, error) {
@@ -113,86 +97,64 @@ func (a *api) drainActivation(ctx context.Context, h placement.Hold) (placement.
 	return a.placement.Drain(ctx, placement.Drain{Hold: h})
 }
 
-func (a *api) activationFailed(w http.ResponseWriter, r *http.Request, c Caller) error {
-	var body contracts.ActivationFailedRequest
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
-	}
-	hold, err := holdOf(r, c, body.Member, body.Incarnation, body.FencingToken)
+func (a *api) activationFailed(c call, b *contracts.ActivationFailedRequest) (outcome contracts.ActivationOutcome, err error) {
+	hold, err := c.hold(b.Member, b.Incarnation, b.FencingToken)
 	if err != nil {
-		return err
+		return outcome, err
 	}
-	o, err := a.placement.Fail(r.Context(), placement.Fail{Hold: hold, Reason: body.Reason})
-	return a.sendActivation(w, r, hold.Cluster, o, err)
+	o, err := a.placement.Fail(c.Context(), placement.Fail{Hold: hold, Reason: b.Reason})
+	return a.activation(c, o, err)
 }
 
-func (a *api) deactivate(w http.ResponseWriter, r *http.Request, c Caller) error {
-	var body contracts.ActivationEndRequest
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
-	}
-	hold, err := holdOf(r, c, body.Member, body.Incarnation, body.FencingToken)
+func (a *api) deactivate(c call, b *contracts.ActivationEndRequest) (outcome contracts.ActivationOutcome, err error) {
+	hold, err := c.hold(b.Member, b.Incarnation, b.FencingToken)
 	if err != nil {
-		return err
+		return outcome, err
 	}
-	o, err := a.placement.Deactivate(r.Context(), placement.Deactivate{Hold: hold, Reason: body.Reason})
-	return a.sendActivation(w, r, hold.Cluster, o, err)
+	o, err := a.placement.Deactivate(c.Context(), placement.Deactivate{Hold: hold, Reason: b.Reason})
+	return a.activation(c, o, err)
 }
 
-func (a *api) writeState(w http.ResponseWriter, r *http.Request, c Caller) error {
-	var body contracts.ActivationStateRequest
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
+func (a *api) writeState(c call, b *contracts.ActivationStateRequest) (outcome contracts.ActivationOutcome, err error) {
+	if b.State == nil {
+		return outcome, field.Errorf("state", "is required: base64, which may be empty")
 	}
-	if body.State == nil {
-		return field.Errorf("state", "is required: base64, which may be empty")
-	}
-	hold, err := holdOf(r, c, body.Member, body.Incarnation, body.FencingToken)
+	hold, err := c.hold(b.Member, b.Incarnation, b.FencingToken)
 	if err != nil {
-		return err
+		return outcome, err
 	}
-	o, err := a.placement.WriteState(r.Context(), placement.WriteState{Hold: hold, RequestID: body.RequestID, Version: body.StateVersion, Data: body.State})
+	o, err := a.placement.WriteState(c.Context(), direct.WriteState(hold, *b))
 	o.Activation.State = nil // the caller has it
-	return a.sendActivation(w, r, hold.Cluster, o, err)
+	return a.activation(c, o, err)
 }
 
-// sendActivation sends the outcome of a command on an activation.
-func (a *api) sendActivation(w http.ResponseWriter, r *http.Request, c placement.Cluster, o placement.Outcome, err error) error {
-	factsOf(r).Replayed = o.Replayed
-	if err != nil {
-		return err
-	}
-	body, err := wire.ActivationOutcome(a.placement.Cached(c), o)
-	if err != nil {
-		return err
-	}
-	return send(w, body)
+// activation replies to a command on an activation.
+func (a *api) activation(c call, o placement.Outcome, err error) (contracts.ActivationOutcome, error) {
+	return reply(c, o, o.Replayed, err, func(o placement.Outcome) (contracts.ActivationOutcome, error) {
+		return direct.ActivationOutcome(a.placement.Cached(clusterOf(c.Request)), o)
+	})
 }
 
-func (a *api) lookupPlacement(w http.ResponseWriter, r *http.Request, _ Caller) error {
-	q, err := query(r, "labels", "prefer", "epoch")
+func (a *api) lookupPlacement(c call) (placed contracts.Placement, err error) {
+	q, err := query(c.Request, "labels", "prefer", "epoch")
 	if err != nil {
-		return err
+		return placed, err
 	}
-	lookup := placement.Lookup{Cluster: clusterOf(r), Identity: identityOf(r)}
+	lookup := placement.Lookup{Cluster: clusterOf(c.Request), Identity: identityOf(c.Request)}
 	if lookup.Labels, err = labelsOf(q, "labels"); err != nil {
-		return err
+		return placed, err
 	}
 	if lookup.Prefer, err = labelsOf(q, "prefer"); err != nil {
-		return err
+		return placed, err
 	}
 	if lookup.Epoch, err = number(q, "epoch", 0, docstore.MaxInt); err != nil {
-		return err
+		return placed, err
 	}
-	p, err := a.placement.Lookup(r.Context(), lookup)
+	p, err := a.placement.Lookup(c.Context(), lookup)
 	if err != nil {
-		return err
+		return placed, err
 	}
-	body, err := wire.Placement(a.placement.Cached(lookup.Cluster), lookup.Identity, p)
-	if err != nil {
-		return err
-	}
-	return send(w, body)
+	return direct.Placement(a.placement.Cached(lookup.Cluster), lookup.Identity, p)
 }
 
 // labelsOf are labels of a query: a JSON object.
@@ -221,17 +183,13 @@ func number(q map[string]string, name string, least, most int64) (int64, error) 
 	return n, nil
 }
 
-func (a *api) getActivation(w http.ResponseWriter, r *http.Request, _ Caller) error {
-	c := clusterOf(r)
-	p, err := a.placement.Lookup(r.Context(), placement.Lookup{Cluster: c, Identity: identityOf(r)})
+func (a *api) getActivation(c call) (contracts.Activation, error) {
+	of := clusterOf(c.Request)
+	p, err := a.placement.Lookup(c.Context(), placement.Lookup{Cluster: of, Identity: identityOf(c.Request)})
 	if err != nil {
-		return err
+		return contracts.Activation{}, err
 	}
-	body, err := wire.Recorded(a.placement.Cached(c), p.Activation)
-	if err != nil {
-		return err
-	}
-	return send(w, body)
+	return direct.Recorded(a.placement.Cached(of), p.Activation)
 }
 
 // maxActivations is how many activations a page has at most: their states are read, too.
@@ -255,7 +213,7 @@ func (a *api) listActivations(w http.ResponseWriter, r *http.Request, _ Caller) 
 		return field.Errorf("page_token", "must be the next_page_token of the page before")
 	}
 	c := clusterOf(r)
-	show := func(s placement.Activation) contracts.Activation { return wire.Activation(a.placement.Cached(c), s) }
+	show := func(s placement.Activation) contracts.Activation { return direct.Activation(a.placement.Cached(c), s) }
 	return sendList(a, w, r, "activations", show, func(ctx context.Context) ([]placement.Activation, any, page.Cost, error) {
 		s, err := a.placement.Snapshot(ctx, c, list)
 		if err != nil {
@@ -268,7 +226,7 @@ func (a *api) listActivations(w http.ResponseWriter, r *http.Request, _ Caller) 
 			s.Activations[i].State = nil
 		}
 		a.passed(r, "activations", s.Damaged)
-		rest := pageOfEpoch{Status: wire.Status(s.Topology), Epoch: s.Topology.Epoch}
+		rest := pageOfEpoch{Status: direct.ClusterStatus(s.Topology), Epoch: s.Topology.Epoch}
 		for _, d := range s.Damaged {
 			kind, id, _ := strings.Cut(d.Key.ID, "/")
 			rest.Unreadable = append(rest.Unreadable, contracts.UnreadableActivation{Kind: kind, ID: id, Code: problemOf(d.Err).Code})

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
@@ -39,49 +40,56 @@ func (a *api) createAnalysis(w http.ResponseWriter, r *http.Request, _ Caller) e
 	})
 }
 
-func (a *api) lockAnalysis(w http.ResponseWriter, r *http.Request, c Caller) error {
-	body := contracts.AnalysisLockRequest{TTLSeconds: analysis.DefaultTTLSeconds}
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
+// lockAnalysis responds with a grant, or with why there is none: a run that is not granted is skipped, which is no error.
+func (a *api) lockAnalysis(c call, b *contracts.AnalysisLockRequest) (any, error) {
+	if err := c.asHolder(&b.OwnerID); err != nil {
+		return nil, err
 	}
-	owner, err := c.lockOwner(body.OwnerID)
-	if err != nil {
-		return err
-	}
-	o, err := a.analyses.Acquire(r.Context(), analysis.Acquire{
-		ID: analysisID(r), Owner: owner, RequestID: body.RequestID, TTLSeconds: body.TTLSeconds, MaxFailures: body.MaxFailures,
-		Fingerprint: body.Fingerprint,
+	o, err := a.analyses.Acquire(c.Context(), analysis.Acquire{
+		ID: analysisID(c.Request), Owner: b.OwnerID, RequestID: b.RequestID, TTLSeconds: b.TTLSeconds, MaxFailures: b.MaxFailures,
+		Fingerprint: b.Fingerprint,
 	})
-	ranOn(r, o)
+	c.began(o, b.OwnerID, err)
+	return reply(c, o, o.Replayed, err, func(o analysis.Outcome) (any, error) {
+		id, status := string(analysisID(c.Request)), string(o.Grant.Status)
+		switch o.Code {
+		case analysis.OK:
+			return contracts.AnalysisGranted{
+				AnalysisID: id, Acquired: true, Status: status, OwnerID: o.Grant.Owner, FencingToken: o.Grant.Token,
+				ExpiresAt: direct.Time(o.Grant.ExpiresAt), RemainingMs: o.Grant.ExpiresAt.Sub(o.At).Milliseconds(),
+				HeartbeatSeconds: heartbeat(b.TTLSeconds), Runs: o.Grant.Runs, Failures: o.Grant.Failures, Replayed: o.Replayed,
+			}, nil
+		case analysis.AlreadyFinished:
+			return contracts.AnalysisSkipped{
+				AnalysisID: id, Reason: contracts.SkipAlreadyFinished, Status: status, Result: o.Result, FailureReason: o.Reason,
+			}, nil
+		case analysis.Locked:
+			return contracts.AnalysisSkipped{
+				AnalysisID: id, Reason: contracts.SkipLocked, Status: status, OwnerID: o.Grant.Owner, ExpiresAt: direct.Time(o.Grant.ExpiresAt),
+				RetryAfterMs: max(1, o.RetryAfter.Milliseconds()),
+			}, nil
+		default:
+			return nil, noLock(o)
+		}
+	})
+}
+
+// began notes what became of an attempt to have an analysis or a run: whose it is, if it was granted, and else why it was skipped.
+func (c call) began(o analysis.Outcome, owner string, err error) {
 	if err != nil {
-		return err
+		return
 	}
-	id, status := string(analysisID(r)), string(o.Grant.Status)
-	auditNote(r, slog.String("owner", owner))
-	if o.Code != analysis.OK {
-		noteOf(r).action = "" // nothing was granted
-	}
-	switch o.Code { // a run that is not granted is skipped: no error
+	c.audit(slog.String("owner", owner))
+	switch o.Code {
 	case analysis.OK:
-		return send(w, contracts.AnalysisGranted{
-			AnalysisID: id, Acquired: true, Status: status, OwnerID: o.Grant.Owner, FencingToken: o.Grant.Token,
-			ExpiresAt: text(o.Grant.ExpiresAt), RemainingMs: o.Grant.ExpiresAt.Sub(o.At).Milliseconds(),
-			HeartbeatSeconds: heartbeat(body.TTLSeconds), Runs: o.Grant.Runs, Failures: o.Grant.Failures, Replayed: o.Replayed,
-		})
+		return
 	case analysis.AlreadyFinished:
-		noteOf(r).skipped = string(contracts.SkipAlreadyFinished)
-		return send(w, contracts.AnalysisSkipped{
-			AnalysisID: id, Reason: contracts.SkipAlreadyFinished, Status: status, Result: o.Result, FailureReason: o.Reason,
-		})
+		c.note.skipped = string(contracts.SkipAlreadyFinished)
 	case analysis.Locked:
-		noteOf(r).skipped = string(contracts.SkipLocked)
-		return send(w, contracts.AnalysisSkipped{
-			AnalysisID: id, Reason: contracts.SkipLocked, Status: status, OwnerID: o.Grant.Owner, ExpiresAt: text(o.Grant.ExpiresAt),
-			RetryAfterMs: max(1, o.RetryAfter.Milliseconds()),
-		})
-	default:
-		return noLock(o)
+		c.note.skipped = string(contracts.SkipLocked)
+	default: // an error
 	}
+	c.note.action = "" // nothing was granted
 }
 
 // heartbeat is how often a lock should be refreshed: a fifth of its time leaves time for refreshes that fail. A lock of a
@@ -93,85 +101,67 @@ func heartbeat(ttlSeconds int64) int64 {
 	return max(1, ttlSeconds/5)
 }
 
-func (a *api) refreshAnalysis(w http.ResponseWriter, r *http.Request, c Caller) error {
-	body := contracts.AnalysisRefreshRequest{TTLSeconds: analysis.DefaultTTLSeconds}
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
+func (a *api) refreshAnalysis(c call, b *contracts.AnalysisRefreshRequest) (held contracts.AnalysisLock, err error) {
+	if err := c.asHolder(&b.OwnerID); err != nil {
+		return held, err
 	}
-	owner, err := c.lockOwner(body.OwnerID)
-	if err != nil {
-		return err
-	}
-	o, err := a.analyses.Refresh(r.Context(), analysis.Refresh{
-		ID: analysisID(r), Owner: owner, Token: body.FencingToken, TTLSeconds: body.TTLSeconds,
+	o, err := a.analyses.Refresh(c.Context(), analysis.Refresh{
+		ID: analysisID(c.Request), Owner: b.OwnerID, Token: b.FencingToken, TTLSeconds: b.TTLSeconds,
 	})
-	ranOn(r, o)
-	return sendAnalysis(w, o, err, func() any {
+	return reply(c, o, o.Replayed, err, ifOK(noLock, func(o analysis.Outcome) contracts.AnalysisLock {
 		return contracts.AnalysisLock{
-			AnalysisID: string(analysisID(r)), OwnerID: o.Grant.Owner, FencingToken: o.Grant.Token,
-			ExpiresAt: text(o.Grant.ExpiresAt), RemainingMs: o.Grant.ExpiresAt.Sub(o.At).Milliseconds(),
+			AnalysisID: string(analysisID(c.Request)), OwnerID: o.Grant.Owner, FencingToken: o.Grant.Token,
+			ExpiresAt: direct.Time(o.Grant.ExpiresAt), RemainingMs: o.Grant.ExpiresAt.Sub(o.At).Milliseconds(),
 		}
-	})
+	}))
 }
 
-func (a *api) releaseAnalysis(w http.ResponseWriter, r *http.Request, c Caller) error {
-	body := contracts.AnalysisReleaseRequest{FailureReason: notGiven}
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
+func (a *api) releaseAnalysis(c call, b *contracts.AnalysisReleaseRequest) (released contracts.AnalysisReleased, err error) {
+	if err := c.asHolder(&b.OwnerID); err != nil {
+		return released, err
 	}
-	owner, err := c.lockOwner(body.OwnerID)
-	if err != nil {
-		return err
-	}
-	switch body.FailureReason {
+	switch b.FailureReason {
 	case notGiven:
-		body.FailureReason = ""
+		b.FailureReason = ""
 	case "": // a run that failed without saying why must not go uncounted
-		return field.Errorf("failure_reason", "is empty: say why the run failed, or leave it out for a run that was only stopped")
+		return released, field.Errorf("failure_reason", "is empty: say why the run failed, or leave it out for a run that was only stopped")
 	}
-	o, err := a.analyses.Release(r.Context(), analysis.Release{
-		ID: analysisID(r), Owner: owner, Token: body.FencingToken, Failed: body.FailureReason,
+	o, err := a.analyses.Release(c.Context(), analysis.Release{
+		ID: analysisID(c.Request), Owner: b.OwnerID, Token: b.FencingToken, Failed: b.FailureReason,
 	})
-	ranOn(r, o)
-	return sendAnalysis(w, o, err, func() any {
-		return contracts.AnalysisReleased{AnalysisID: string(analysisID(r)), Failures: o.Grant.Failures, Replayed: o.Replayed}
-	})
+	return reply(c, o, o.Replayed, err, ifOK(noLock, func(o analysis.Outcome) contracts.AnalysisReleased {
+		return contracts.AnalysisReleased{AnalysisID: string(analysisID(c.Request)), Failures: o.Grant.Failures, Replayed: o.Replayed}
+	}))
 }
 
-func (a *api) finishAnalysis(w http.ResponseWriter, r *http.Request, c Caller) error {
-	body := contracts.AnalysisFinishRequest{FailureReason: notGiven}
-	if err := decode(w, r, maxFinishBytes, &body); err != nil {
-		return err
+func (a *api) finishAnalysis(c call, b *contracts.AnalysisFinishRequest) (finished contracts.AnalysisFinished, err error) {
+	if err := c.asHolder(&b.OwnerID); err != nil {
+		return finished, err
 	}
-	owner, err := c.lockOwner(body.OwnerID)
-	if err != nil {
-		return err
-	}
-	switch body.FailureReason {
+	switch b.FailureReason {
 	case notGiven:
-		body.FailureReason = ""
+		b.FailureReason = ""
 	case "":
-		return field.Errorf("failure_reason", "is empty: say why the analysis failed, or leave it out")
+		return finished, field.Errorf("failure_reason", "is empty: say why the analysis failed, or leave it out")
 	}
-	o, err := a.analyses.Finish(r.Context(), analysis.Finish{
-		ID: analysisID(r), Owner: owner, Token: body.FencingToken,
-		Status: analysis.Status(body.Status), Result: body.Result, Reason: body.FailureReason,
+	o, err := a.analyses.Finish(c.Context(), analysis.Finish{
+		ID: analysisID(c.Request), Owner: b.OwnerID, Token: b.FencingToken,
+		Status: analysis.Status(b.Status), Result: b.Result, Reason: b.FailureReason,
 	})
-	ranOn(r, o)
-	return sendAnalysis(w, o, err, func() any {
-		return contracts.AnalysisFinished{AnalysisID: string(analysisID(r)), Status: body.Status, Replayed: o.Replayed}
-	})
+	return reply(c, o, o.Replayed, err, ifOK(noLock, func(o analysis.Outcome) contracts.AnalysisFinished {
+		return contracts.AnalysisFinished{AnalysisID: string(analysisID(c.Request)), Status: b.Status, Replayed: o.Replayed}
+	}))
 }
 
-func (a *api) getAnalysis(w http.ResponseWriter, r *http.Request, _ Caller) error {
-	s, now, err := a.analyses.Get(r.Context(), analysisID(r))
+func (a *api) getAnalysis(c call) (contracts.Analysis, error) {
+	s, now, err := a.analyses.Get(c.Context(), analysisID(c.Request))
 	if err != nil {
-		return err
+		return contracts.Analysis{}, err
 	}
 	if !s.Exists {
-		return noLock(analysis.Outcome{Code: analysis.NotFound, Detail: "there is no such analysis"})
+		return contracts.Analysis{}, noLock(analysis.Outcome{Code: analysis.NotFound, Detail: "there is no such analysis"})
 	}
-	return send(w, analysisBody(analysisID(r), s, s.Locked(now)))
+	return analysisBody(analysisID(c.Request), s, s.Locked(now)), nil
 }
 
 func (a *api) listAnalyses(w http.ResponseWriter, r *http.Request, _ Caller) error {
@@ -210,32 +200,23 @@ type unreadable struct {
 	nextPage
 }
 
-func (a *api) retryAnalysis(w http.ResponseWriter, r *http.Request, c Caller) error {
-	if !c.Admin {
-		return contracts.Errorf(contracts.CodePermissionDenied, "retrying an analysis needs the administrator's scope")
+func (a *api) retryAnalysis(c call, b *contracts.AnalysisRetryRequest) (retried contracts.AnalysisRetried, err error) {
+	if err := c.asOwner(&b.OwnerID); err != nil {
+		return retried, err
 	}
-	var body contracts.AnalysisRetryRequest
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
-	}
-	by, err := c.owner(body.OwnerID)
-	if err != nil {
-		return err
-	}
-	command := analysis.Retry{ID: analysisID(r), By: by, RequestID: body.RequestID, Reason: body.Reason}
-	if body.FinishedAt != "" {
-		if command.FinishedAt, err = docstore.ParseTime(docstore.String(body.FinishedAt)); err != nil {
-			return field.Errorf("finished_at", "must be the time that the analysis showed, like %q", contracts.TimeFormat)
+	command := analysis.Retry{ID: analysisID(c.Request), By: b.OwnerID, RequestID: b.RequestID, Reason: b.Reason}
+	if b.FinishedAt != "" {
+		if command.FinishedAt, err = docstore.ParseTime(docstore.String(b.FinishedAt)); err != nil {
+			return retried, field.Errorf("finished_at", "must be the time that the analysis showed, like %q", contracts.TimeFormat)
 		}
 	}
-	o, err := a.analyses.Retry(r.Context(), command)
-	factsOf(r).Replayed = o.Replayed
-	auditNote(r, slog.String("reason", body.Reason), slog.Bool("replayed", o.Replayed))
-	return sendAnalysis(w, o, err, func() any {
+	o, err := a.analyses.Retry(c.Context(), command)
+	c.audit(slog.String("reason", b.Reason), slog.Bool("replayed", o.Replayed))
+	return reply(c, o, o.Replayed, err, ifOK(noLock, func(o analysis.Outcome) contracts.AnalysisRetried {
 		return contracts.AnalysisRetried{
-			AnalysisID: string(analysisID(r)), Status: string(o.Grant.Status), Retry: retryBody(o.Retried), Replayed: o.Replayed,
+			AnalysisID: string(analysisID(c.Request)), Status: string(o.Grant.Status), Retry: retryBody(o.Retried), Replayed: o.Replayed,
 		}
-	})
+	}))
 }
 
 // analysisBody is an analysis as everybody may see it who may see analyses.
@@ -245,7 +226,7 @@ func analysisBody(id analysis.ID, s analysis.State, locked bool) contracts.Analy
 		OwnerID: s.Owner, Runs: s.Runs, Failures: s.Failures, Result: s.Result, FailureReason: s.Reason, Retry: retryBody(s.Retried),
 	}
 	if end, ok := s.ExpiresAt(); ok && s.Owner != "" { // without an owner it is no lock's
-		a.ExpiresAt = text(end)
+		a.ExpiresAt = direct.Time(end)
 	}
 	if s.Status.Finished() {
 		a.FinishedAt = storedTime(s.Finished)
@@ -271,15 +252,13 @@ func storedTime(s string) contracts.Time {
 	return s
 }
 
-// sendAnalysis sends the outcome of a holder's command: the body if it is OK, else the error of the same code.
-func sendAnalysis(w http.ResponseWriter, o analysis.Outcome, err error, body func() any) error {
-	switch {
-	case err != nil:
-		return err
-	case o.Code == analysis.OK:
-		return send(w, body())
-	default:
-		return noLock(o)
+// ifOK is what the outcome of a holder's command says if it is OK, else its rejection.
+func ifOK[R any](rejected func(analysis.Outcome) error, say func(analysis.Outcome) R) func(analysis.Outcome) (R, error) {
+	return func(o analysis.Outcome) (R, error) {
+		if o.Code != analysis.OK {
+			return *new(R), rejected(o)
+		}
+		return say(o), nil
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/functions/wire"
+	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/page"
@@ -102,7 +102,7 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, _ Caller) error
 	c, last := clusterOf(r), from
 	var bad []contracts.UnreadableEvent
 	send := func() (full bool, err error) {
-		err = sendList(a, w, r, "events", wire.Event, func(ctx context.Context) ([]placement.Event, any, page.Cost, error) {
+		err = sendList(a, w, r, "events", direct.Event, func(ctx context.Context) ([]placement.Event, any, page.Cost, error) {
 			ctx, cancel := context.WithTimeout(ctx, a.timeout)
 			defer cancel()
 			p, err := a.placement.Events(ctx, c, from.after, int(size))
@@ -126,7 +126,7 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, _ Caller) error
 		err = a.watches.wait(r.Context(), c, from, a.longest(r.Context(), time.Duration(wait)*time.Second), send)
 	}
 	if errors.Is(err, errNoNews) {
-		writePage(w, "events", nil, nextPlace{bad, last.String()}, wire.Event)
+		writePage(w, "events", nil, nextPlace{bad, last.String()}, direct.Event)
 		return nil
 	}
 	return err

@@ -11,8 +11,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/functions/wire"
-	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/page"
@@ -31,16 +30,15 @@ func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 		if err != nil {
 			return err
 		}
-		owner, err := c.owner(body.OwnerID)
-		if err != nil {
+		if body.OwnerID, err = c.owner(body.OwnerID); err != nil {
 			return err
 		}
-		auditNote(r, slog.String("owner", owner))
-		if command = wire.Acquire(lockID(r), owner, body); command.WaitSeconds != 0 {
+		auditNote(r, slog.String("owner", body.OwnerID))
+		if command = direct.Acquire(lockID(r), body); command.WaitSeconds != 0 {
 			return command.Validate()
 		}
 		o, err := a.locks.Acquire(r.Context(), command)
-		return sendOutcome(w, r, o, err, func() any { return wire.Lease(o) })
+		return sendLease(w, r, c, o, err)
 	})(w, r, c)
 	if err != nil || command.WaitSeconds == 0 {
 		return err
@@ -50,7 +48,16 @@ func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 	most := a.longest(ctx, time.Duration(command.WaitSeconds)*time.Second)
 	o, err := a.locks.AcquireWithin(context.WithValue(ctx, payerKey{}, payer(r, c)), command, most)
 	factsOf(r).Waits, factsOf(r).Waited = true, o.Waited
-	return sendOutcome(w, r, o, err, func() any { return wire.Lease(o) })
+	return sendLease(w, r, c, o, err)
+}
+
+// sendLease sends what became of an acquire.
+func sendLease(w http.ResponseWriter, r *http.Request, c Caller, o lock.Outcome, err error) error {
+	lease, err := reply(call{r, c, noteOf(r)}, o, o.Replayed, err, direct.Lease)
+	if err != nil {
+		return err
+	}
+	return send(w, lease)
 }
 
 // payerKey is the key of the tenant for which the steps of a request that waits count.
@@ -122,70 +129,47 @@ func acquireBody(w http.ResponseWriter, r *http.Request) (body contracts.Acquire
 	return body, nil
 }
 
-func (a *api) renew(w http.ResponseWriter, r *http.Request, c Caller) error {
-	var body contracts.RenewRequest
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
+func (a *api) renew(c call, b *contracts.RenewRequest) (lease contracts.Lease, err error) {
+	if err := c.asOwner(&b.OwnerID); err != nil {
+		return lease, err
 	}
-	owner, err := c.owner(body.OwnerID)
+	command, err := direct.Renew(lockID(c.Request), *b)
 	if err != nil {
-		return err
+		return lease, err
 	}
-	command := lock.Renew{
-		ID: lockID(r), Owner: owner, RequestID: body.RequestID, Token: body.FencingToken, TTLSeconds: body.TTLSeconds,
-	}
-	if body.ExpiresAt != "" {
-		if command.ExpiresAt, err = docstore.ParseTime(docstore.String(body.ExpiresAt)); err != nil {
-			return field.Errorf("expires_at", "must be the time that the lease showed, like %q", contracts.TimeFormat)
-		}
-	}
-	o, err := a.locks.Renew(r.Context(), command)
-	return sendOutcome(w, r, o, err, func() any { return wire.Lease(o) })
+	o, err := a.locks.Renew(c.Context(), command)
+	return reply(c, o, o.Replayed, err, direct.Lease)
 }
 
-func (a *api) release(w http.ResponseWriter, r *http.Request, c Caller) error {
-	var body contracts.ReleaseRequest
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
+func (a *api) release(c call, b *contracts.ReleaseRequest) (ended contracts.EndedLease, err error) {
+	if err := c.asOwner(&b.OwnerID); err != nil {
+		return ended, err
 	}
-	owner, err := c.owner(body.OwnerID)
-	if err != nil {
-		return err
+	o, err := a.locks.Release(c.Context(), direct.Release(lockID(c.Request), *b))
+	return reply(c, o, o.Replayed, err, direct.EndedLease)
+}
+
+func (a *api) forceRelease(c call, b *contracts.ForceReleaseRequest) (ended contracts.ForceReleased, err error) {
+	if err := c.asOwner(&b.OwnerID); err != nil {
+		return ended, err
 	}
-	o, err := a.locks.Release(r.Context(), lock.Release{
-		ID: lockID(r), Owner: owner, RequestID: body.RequestID, Token: body.FencingToken,
+	o, err := a.locks.ForceRelease(c.Context(), lock.ForceRelease{
+		ID: lockID(c.Request), By: b.OwnerID, RequestID: b.RequestID, Reason: b.Reason, LeaseID: b.LeaseID,
 	})
-	return sendOutcome(w, r, o, err, func() any { return wire.EndedLease(o) })
+	c.audit(slog.String("owner", o.Lease.Owner), slog.String("reason", b.Reason))
+	return reply(c, o, o.Replayed, err, direct.ForceReleased)
 }
 
-func (a *api) forceRelease(w http.ResponseWriter, r *http.Request, c Caller) error {
-	if !c.Admin {
-		return contracts.Errorf(contracts.CodePermissionDenied, "ending another owner's lease needs the administrator's scope")
+func (a *api) getLock(c call) (contracts.Lock, error) {
+	s, found, err := a.locks.Get(c.Context(), lockID(c.Request))
+	switch {
+	case err != nil:
+		return contracts.Lock{}, err
+	case !found:
+		return contracts.Lock{}, direct.NoLock()
+	default:
+		return direct.Lock(s), nil
 	}
-	var body contracts.ForceReleaseRequest
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
-	}
-	by, err := c.owner(body.OwnerID)
-	if err != nil {
-		return err
-	}
-	o, err := a.locks.ForceRelease(r.Context(), lock.ForceRelease{
-		ID: lockID(r), By: by, RequestID: body.RequestID, Reason: body.Reason, LeaseID: body.LeaseID,
-	})
-	auditNote(r, slog.String("owner", o.Lease.Owner), slog.String("reason", body.Reason))
-	return sendOutcome(w, r, o, err, func() any { return forcedBody(o) })
-}
-
-func (a *api) getLock(w http.ResponseWriter, r *http.Request, _ Caller) error {
-	s, found, err := a.locks.Get(r.Context(), lockID(r))
-	if err != nil {
-		return err
-	}
-	if !found {
-		return wire.NoLock()
-	}
-	return send(w, wire.Lock(s))
 }
 
 func (a *api) listLocks(w http.ResponseWriter, r *http.Request, _ Caller) error {
@@ -202,9 +186,9 @@ func (a *api) listLocks(w http.ResponseWriter, r *http.Request, _ Caller) error 
 	if err := list.Validate(); err != nil {
 		return err // without waiting
 	}
-	return sendList(a, w, r, "locks", wire.Lock, func(ctx context.Context) ([]lock.Status, any, page.Cost, error) {
+	return sendList(a, w, r, "locks", direct.Lock, func(ctx context.Context) ([]lock.Status, any, page.Cost, error) {
 		p, err := a.locks.List(ctx, list)
-		rest := pageOfLocks{At: wire.Time(p.At), nextPage: nextPage{p.Next}}
+		rest := pageOfLocks{At: direct.Time(p.At), nextPage: nextPage{p.Next}}
 		for _, d := range p.Damaged {
 			rest.Unreadable = append(rest.Unreadable, contracts.UnreadableLock{LockKey: d.Key.ID, Code: problemOf(d.Err).Code})
 		}
@@ -220,132 +204,76 @@ type pageOfLocks struct {
 	nextPage
 }
 
-func (a *api) getFence(w http.ResponseWriter, r *http.Request, _ Caller) error {
-	body := contracts.Fence{TenantID: r.PathValue("tenant_id"), Resource: r.PathValue("resource")}
-	highest, err := a.guard.Highest(r.Context(), body.TenantID, body.Resource)
-	switch {
-	case err != nil:
-		return err
-	case highest == 0:
-		return noFence()
+func (a *api) getFence(c call) (contracts.Fence, error) {
+	body := contracts.Fence{TenantID: c.PathValue("tenant_id"), Resource: c.PathValue("resource")}
+	highest, err := a.guard.Highest(c.Context(), body.TenantID, body.Resource)
+	if err == nil && highest == 0 {
+		err = noFence()
 	}
 	body.HighestToken = highest
-	return send(w, body)
+	return body, err
 }
 
 func noFence() error {
 	return contracts.Errorf(contracts.CodeNotFound, "no token of this resource is remembered")
 }
 
-func (a *api) checkFence(w http.ResponseWriter, r *http.Request, _ Caller) error {
-	var body contracts.FenceRequest
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
+func (a *api) checkFence(c call, b *contracts.FenceRequest) (passed contracts.FencePassed, err error) {
+	command := lock.Fence{Tenant: c.PathValue("tenant_id"), Resource: c.PathValue("resource"), Token: b.FencingToken}
+	o, err := a.guard.Check(c.Context(), command)
+	if err == nil {
+		err = direct.FenceRejection(o)
 	}
-	c := lock.Fence{Tenant: r.PathValue("tenant_id"), Resource: r.PathValue("resource"), Token: body.FencingToken}
-	o, err := a.guard.Check(r.Context(), c)
-	if err != nil {
-		return err
-	}
-	if err := wire.FenceRejection(o); err != nil {
-		return err
-	}
-	return send(w, contracts.FencePassed{TenantID: c.Tenant, Resource: c.Resource, FencingToken: c.Token})
+	return contracts.FencePassed{TenantID: command.Tenant, Resource: command.Resource, FencingToken: command.Token}, err
 }
 
-func (a *api) resetFence(w http.ResponseWriter, r *http.Request, c Caller) error {
-	if !c.Admin {
-		return contracts.Errorf(contracts.CodePermissionDenied, "resetting a fence needs the administrator's scope")
-	}
-	var body contracts.FenceResetRequest
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
-	}
-	by, err := c.owner(body.OwnerID)
-	if err != nil {
-		return err
+func (a *api) resetFence(c call, b *contracts.FenceResetRequest) (reset contracts.FenceReset, err error) {
+	if err := c.asOwner(&b.OwnerID); err != nil {
+		return reset, err
 	}
 	command := lock.FenceReset{
-		Tenant: r.PathValue("tenant_id"), Resource: r.PathValue("resource"), Highest: body.HighestToken, By: by, Reason: body.Reason,
+		Tenant: c.PathValue("tenant_id"), Resource: c.PathValue("resource"), Highest: b.HighestToken, By: b.OwnerID, Reason: b.Reason,
 	}
-	auditNote(r, slog.String("reason", body.Reason))
-	o, err := a.guard.Reset(r.Context(), command)
-	switch {
-	case err != nil:
-		return err
-	case o.Reset:
-		factsOf(r).Replayed = o.Replayed
-		return send(w, contracts.FenceReset{
-			TenantID: command.Tenant, Resource: command.Resource, ResetToken: command.Highest, Replayed: o.Replayed,
-		})
-	case o.Highest == 0:
-		return noFence()
-	default:
-		e := contracts.Errorf(contracts.CodeStaleToken, "another token is the highest by now: look again before resetting the fence")
-		e.HighestToken = o.Highest
-		return e
-	}
+	c.audit(slog.String("reason", b.Reason))
+	o, err := a.guard.Reset(c.Context(), command)
+	return reply(c, o, o.Replayed, err, func(o lock.FenceResetOutcome) (contracts.FenceReset, error) {
+		switch {
+		case o.Reset:
+			return contracts.FenceReset{
+				TenantID: command.Tenant, Resource: command.Resource, ResetToken: command.Highest, Replayed: o.Replayed,
+			}, nil
+		case o.Highest == 0:
+			return reset, noFence()
+		default:
+			return reset, otherHighest(o.Highest, "resetting")
+		}
+	})
 }
 
-func (a *api) removeFence(w http.ResponseWriter, r *http.Request, c Caller) error {
-	if !c.Admin {
-		return contracts.Errorf(contracts.CodePermissionDenied, "removing a fence needs the administrator's scope")
-	}
-	var body contracts.FenceRemoveRequest
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
-	}
-	by, err := c.owner(body.OwnerID)
-	if err != nil {
-		return err
+func (a *api) removeFence(c call, b *contracts.FenceRemoveRequest) (removed contracts.FenceRemoved, err error) {
+	if err := c.asOwner(&b.OwnerID); err != nil {
+		return removed, err
 	}
 	command := lock.FenceRemove{
-		Tenant: r.PathValue("tenant_id"), Resource: r.PathValue("resource"), Highest: body.HighestToken, By: by, Reason: body.Reason,
+		Tenant: c.PathValue("tenant_id"), Resource: c.PathValue("resource"), Highest: b.HighestToken, By: b.OwnerID, Reason: b.Reason,
 	}
-	auditNote(r, slog.Int64("highest_token", body.HighestToken), slog.String("reason", body.Reason))
-	o, err := a.guard.Remove(r.Context(), command)
-	switch {
-	case err != nil:
-		return err
-	case o.Removed:
-		factsOf(r).Replayed = o.Replayed
-		return send(w, contracts.FenceRemoved{
+	c.audit(slog.Int64("highest_token", b.HighestToken), slog.String("reason", b.Reason))
+	o, err := a.guard.Remove(c.Context(), command)
+	return reply(c, o, o.Replayed, err, func(o lock.FenceRemoveOutcome) (contracts.FenceRemoved, error) {
+		if !o.Removed {
+			return removed, otherHighest(o.Highest, "removing")
+		}
+		return contracts.FenceRemoved{
 			TenantID: command.Tenant, Resource: command.Resource, RemovedToken: command.Highest, Replayed: o.Replayed,
-		})
-	default:
-		e := contracts.Errorf(contracts.CodeStaleToken, "another token is the highest by now: look again before removing the fence")
-		e.HighestToken = o.Highest
-		return e
-	}
+		}, nil
+	})
 }
 
-// sendOutcome sends the outcome of a lock command: the body if it is OK, else the error of the same code.
-func sendOutcome(w http.ResponseWriter, r *http.Request, o lock.Outcome, err error, body func() any) error {
-	factsOf(r).Replayed = o.Replayed
-	switch {
-	case err != nil:
-		return err
-	case o.Code == lock.OK:
-		return send(w, body())
-	}
-	return wire.LockRejection(o)
-}
-
-func forcedBody(o lock.Outcome) contracts.ForceReleased {
-	s := o.Lease.Status
-	return contracts.ForceReleased{
-		TenantID: s.Tenant, LockKey: s.Key, LeaseID: s.LeaseID, OwnerID: s.Owner,
-		State: contracts.State(s.Phase), AcquiredAt: text(s.AcquiredAt), ExpiresAt: text(s.ExpiresAt), ReleasedAt: text(s.ReleasedAt),
-		TTLSeconds: s.TTLSeconds, Metadata: s.Metadata, ForceRelease: wire.Forced(s), Replayed: o.Replayed,
-	}
-}
-
-// text is a time as the contract writes it; the zero time, which means none, is left out.
-func text(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return string(docstore.FormatTime(t))
+// otherHighest rejects a command of an administrator that named another token than the highest.
+func otherHighest(highest int64, doing string) error {
+	e := contracts.Errorf(contracts.CodeStaleToken, "another token is the highest by now: look again before %s the fence", doing)
+	e.HighestToken = highest
+	return e
 }
 
 // pageSize is the page_size of a query, 0 if it has none.

@@ -2,79 +2,48 @@ package httpapi
 
 import (
 	"log/slog"
-	"net/http"
 
 	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/functions/wire"
+	"github.com/leasehold-dev/leasehold/functions/direct"
+	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-func (a *api) acquireSet(w http.ResponseWriter, r *http.Request, c Caller) error {
-	var body contracts.LockSetAcquireRequest
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
+func (a *api) acquireSet(c call, b *contracts.LockSetAcquireRequest) (set contracts.LockSet, err error) {
+	if err := c.asOwner(&b.OwnerID); err != nil {
+		return set, err
 	}
-	owner, err := c.owner(body.OwnerID)
-	if err != nil {
-		return err
-	}
-	tenant := r.PathValue("tenant_id")
-	o, err := a.locks.AcquireSet(r.Context(), wire.AcquireSet(tenant, owner, body))
-	a.tookSet(r, o)
-	auditNote(r, slog.String("owner", owner), slog.Any("locks", body.LockKeys))
-	if err != nil {
-		return err
-	}
-	got, err := wire.LockSet(tenant, o)
-	if err != nil {
-		return err
-	}
-	return send(w, got)
+	o, err := a.locks.AcquireSet(c.Context(), direct.AcquireSet(c.PathValue("tenant_id"), *b))
+	c.audit(slog.String("owner", b.OwnerID), slog.Any("locks", b.LockKeys))
+	return a.heldSet(c, o, err)
 }
 
-func (a *api) renewSet(w http.ResponseWriter, r *http.Request, c Caller) error {
-	var body contracts.LockSetRenewRequest
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
+func (a *api) renewSet(c call, b *contracts.LockSetRenewRequest) (set contracts.LockSet, err error) {
+	if err := c.asOwner(&b.OwnerID); err != nil {
+		return set, err
 	}
-	owner, err := c.owner(body.OwnerID)
+	command, err := direct.RenewSet(c.PathValue("tenant_id"), *b)
 	if err != nil {
-		return err
+		return set, err
 	}
-	tenant := r.PathValue("tenant_id")
-	command, err := wire.RenewSet(tenant, owner, body)
-	if err != nil {
-		return err
-	}
-	o, err := a.locks.RenewSet(r.Context(), command)
-	a.tookSet(r, o)
-	if err != nil {
-		return err
-	}
-	got, err := wire.LockSet(tenant, o)
-	if err != nil {
-		return err
-	}
-	return send(w, got)
+	o, err := a.locks.RenewSet(c.Context(), command)
+	return a.heldSet(c, o, err)
 }
 
-func (a *api) releaseSet(w http.ResponseWriter, r *http.Request, c Caller) error {
-	var body contracts.LockSetReleaseRequest
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
+// heldSet replies to an acquire or a renewal of several locks.
+func (a *api) heldSet(c call, o lock.SetOutcome, err error) (contracts.LockSet, error) {
+	a.tookSet(c, o)
+	return reply(c, o, o.Replayed, err, func(o lock.SetOutcome) (contracts.LockSet, error) {
+		return direct.LockSet(c.PathValue("tenant_id"), o)
+	})
+}
+
+func (a *api) releaseSet(c call, b *contracts.LockSetReleaseRequest) (released contracts.LockSetReleased, err error) {
+	if err := c.asOwner(&b.OwnerID); err != nil {
+		return released, err
 	}
-	owner, err := c.owner(body.OwnerID)
-	if err != nil {
-		return err
-	}
-	tenant := r.PathValue("tenant_id")
-	o, err := a.locks.ReleaseSet(r.Context(), wire.ReleaseSet(tenant, owner, body))
-	a.endedSet(r, o)
-	if err != nil {
-		return err
-	}
-	got, err := wire.LockSetReleased(tenant, o)
-	if err != nil {
-		return err
-	}
-	return send(w, got)
+	o, err := a.locks.ReleaseSet(c.Context(), direct.ReleaseSet(c.PathValue("tenant_id"), *b))
+	a.endedSet(o)
+	return reply(c, o, o.Replayed, err, func(o lock.SetOutcome) (contracts.LockSetReleased, error) {
+		return direct.LockSetReleased(c.PathValue("tenant_id"), o)
+	})
 }

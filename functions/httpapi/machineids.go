@@ -13,36 +13,39 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
 
-func (a *api) leaseMachineIDs(w http.ResponseWriter, r *http.Request, c Caller) error {
-	if !c.MachineIDs && !c.Admin {
-		return contracts.Errorf(contracts.CodePermissionDenied,
-			"your credentials need the scope for machine IDs, %s unless this server is set up otherwise", DefaultIDScope)
-	}
-	var body contracts.MachineIDLeaseRequest
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
-	}
-	o := kazahana.AcquireOptions{ServiceID: body.ServiceID, Meta: body.Meta}
-	if body.ThroughputPerMs != nil {
-		if o.ThroughputPerMs = *body.ThroughputPerMs; o.ThroughputPerMs == 0 {
-			return field.Errorf("throughputPerMs", "must be at least 1; leave it out for one lease")
+func (a *api) leaseMachineIDs(c call, b *contracts.MachineIDLeaseRequest) (leases kazahana.AcquireResponse, err error) {
+	o := kazahana.AcquireOptions{ServiceID: b.ServiceID, Meta: b.Meta}
+	if b.ThroughputPerMs != nil {
+		if o.ThroughputPerMs = *b.ThroughputPerMs; o.ThroughputPerMs == 0 {
+			return leases, field.Errorf("throughputPerMs", "must be at least 1; leave it out for one lease")
 		}
 	}
 	n, err := a.machineIDs.Count(o)
 	if err != nil {
-		return machineIDError(err, "")
+		return leases, machineIDError(err, "")
 	}
-	granted, err := a.idQuota.reserve(c.Subject, n)
+	granted, err := a.idQuota.reserve(c.caller.Subject, n)
 	if err != nil {
-		return err
+		return leases, err
 	}
-	leases, err := a.machineIDs.Acquire(machineid.WithCaller(r.Context(), c.Subject), o)
+	leases, err = a.machineIDs.Acquire(machineid.WithCaller(c.Context(), c.caller.Subject), o)
 	granted(leases.Leases)
 	if err != nil {
-		return machineIDError(err, "retry: leases whose response was lost expire")
+		return leases, machineIDError(err, "retry: leases whose response was lost expire")
 	}
-	auditNote(r, slog.String("service", body.ServiceID), slog.Int("leases", len(leases.Leases)))
-	return send(w, leases)
+	c.audit(slog.String("service", b.ServiceID), slog.Int("leases", len(leases.Leases)))
+	return leases, nil
+}
+
+// ofMachineIDs admits callers who may lease machine IDs.
+func ofMachineIDs(do handler) handler {
+	return func(w http.ResponseWriter, r *http.Request, c Caller) error {
+		if !c.MachineIDs && !c.Admin {
+			return contracts.Errorf(contracts.CodePermissionDenied,
+				"your credentials need the scope for machine IDs, %s unless this server is set up otherwise", DefaultIDScope)
+		}
+		return do(w, r, c)
+	}
 }
 
 func (a *api) releaseMachineID(w http.ResponseWriter, r *http.Request, c Caller) error {
@@ -67,62 +70,55 @@ func (a *api) releaseMachineID(w http.ResponseWriter, r *http.Request, c Caller)
 	return nil
 }
 
-func (a *api) forceReleaseMachineIDs(w http.ResponseWriter, r *http.Request, c Caller) error {
-	if !c.Admin {
-		return contracts.Errorf(contracts.CodePermissionDenied, "ending leases of other callers needs the administrator's scope")
+func (a *api) forceReleaseMachineIDs(c call, b *contracts.MachineIDForceReleaseRequest) (ended contracts.MachineIDForceRelease, err error) {
+	if err := field.Text("reason", b.Reason, 256); err != nil {
+		return ended, err
 	}
-	var body contracts.MachineIDForceReleaseRequest
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
-	}
-	if err := field.Text("reason", body.Reason, 256); err != nil {
-		return err
-	}
-	done, err := a.machineIDs.ForceRelease(machineid.WithCaller(r.Context(), c.Subject), machineid.ForceRelease{
-		ServiceID: body.ServiceID, First: body.First, Last: body.Last, Reason: body.Reason,
+	done, err := a.machineIDs.ForceRelease(machineid.WithCaller(c.Context(), c.caller.Subject), machineid.ForceRelease{
+		ServiceID: b.ServiceID, First: b.First, Last: b.Last, Reason: b.Reason,
 	})
 	if err != nil {
-		return machineIDError(err, "some leases may have been ended: send the same body again")
+		return ended, machineIDError(err, "some leases may have been ended: send the same body again")
 	}
-	auditNote(r, slog.String("service", body.ServiceID), slog.Int("leases", done.Leases), slog.String("reason", body.Reason))
-	return send(w, contracts.MachineIDForceRelease{Space: done.Space, Leases: done.Leases, Free: unixMilliseconds(done.Free)})
+	c.audit(slog.String("service", b.ServiceID), slog.Int("leases", done.Leases), slog.String("reason", b.Reason))
+	return contracts.MachineIDForceRelease{Space: done.Space, Leases: done.Leases, Free: unixMilliseconds(done.Free)}, nil
 }
 
-func (a *api) machineIDOccupancy(w http.ResponseWriter, r *http.Request, _ Caller) error {
+func (a *api) machineIDOccupancy(c call) (contracts.MachineIDOccupancy, error) {
 	names := a.machineIDs.Spaces()
 	body := contracts.MachineIDOccupancy{Spaces: make([]contracts.MachineIDSpace, len(names))}
 	for i, name := range names {
-		o, _, err := a.machineIDs.Occupancy(r.Context(), name)
+		o, _, err := a.machineIDs.Occupancy(c.Context(), name)
 		if err != nil {
-			return machineIDError(err, "try again")
+			return body, machineIDError(err, "try again")
 		}
-		a.metrics.Unreadable(r.Context(), noteOf(r).operation(), o.Unreadable.Count)
+		a.metrics.Unreadable(c.Context(), c.note.operation(), o.Unreadable.Count)
 		body.Spaces[i] = contracts.MachineIDSpace{
 			Space: o.Space, Units: o.Units, Leased: o.Leased, Free: o.Free, NextFree: unixMilliseconds(o.NextFree), Leases: o.Services,
 			UnreadablePages: o.Unreadable.Count,
 		}
 	}
-	return send(w, body)
+	return body, nil
 }
 
-func (a *api) machineIDMap(w http.ResponseWriter, r *http.Request, _ Caller) error {
-	name := r.PathValue("space")
+func (a *api) machineIDMap(c call) (body contracts.MachineIDMap, err error) {
+	name := c.PathValue("space")
 	if err := field.Text("space", name, machineid.MaxSpaceBytes); err != nil {
-		return err
+		return body, err
 	}
-	m, ok, err := a.machineIDs.Map(r.Context(), name)
+	m, ok, err := a.machineIDs.Map(c.Context(), name)
 	if err != nil {
-		return machineIDError(err, "try again")
+		return body, machineIDError(err, "try again")
 	}
 	if !ok {
-		return contracts.Errorf(contracts.CodeNotFound, "no namespace of machine IDs has this name")
+		return body, contracts.Errorf(contracts.CodeNotFound, "no namespace of machine IDs has this name")
 	}
-	a.metrics.Unreadable(r.Context(), noteOf(r).operation(), m.Unreadable.Count)
-	return send(w, contracts.MachineIDMap{
+	a.metrics.Unreadable(c.Context(), c.note.operation(), m.Unreadable.Count)
+	return contracts.MachineIDMap{
 		Space: m.Space, At: m.At.UnixMilli(), LongestLease: m.LongestLease.Milliseconds(), Units: m.Units, Leased: m.Leased, Free: m.Free,
 		NextFree: unixMilliseconds(m.NextFree), Leases: m.Services, Pages: m.Pages, UnreadablePages: m.Unreadable.Count,
 		CustomEpoch: m.Layout.CustomEpoch, BitReserve: m.Layout.BitReserve, BitTS: m.Layout.BitTs, BitID: m.Layout.BitID,
-	})
+	}, nil
 }
 
 // unixMilliseconds is a time as machine IDs have it; 0, which the contract leaves out, for none.

@@ -4,9 +4,7 @@ import (
 	"net/http"
 
 	"github.com/leasehold-dev/leasehold/functions/metrics"
-	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/lock"
-	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
 // What endpoints tell the metrics of a request beyond its response. What single commands grant and end, the observer of the store sees.
@@ -14,32 +12,18 @@ import (
 func factsOf(r *http.Request) *metrics.Facts { return &noteOf(r).facts }
 
 // tookSet is told of each acquire and renewal of several locks, which are one step for the store and no single commands.
-func (a *api) tookSet(r *http.Request, o lock.SetOutcome) {
-	factsOf(r).Replayed = o.Replayed
+func (a *api) tookSet(c call, o lock.SetOutcome) {
 	if a.metrics == nil || o.Code != lock.OK {
 		return
 	}
 	for _, l := range o.Leases {
-		a.metrics.Granted(r.Context(), metrics.LockLease(l), l.AcquiredAt, o.At, l.ExpiresAt)
+		a.metrics.Granted(c.Context(), metrics.LockLease(l), l.AcquiredAt, o.At, l.ExpiresAt)
 	}
 }
 
 // endedSet is told of each release of several locks.
-func (a *api) endedSet(r *http.Request, o lock.SetOutcome) {
-	factsOf(r).Replayed = o.Replayed
+func (a *api) endedSet(o lock.SetOutcome) {
 	for _, l := range o.Leases {
 		a.metrics.Ended(metrics.LockLease(l))
-	}
-}
-
-// ranOn is told of each command on the lock of an analysis or a run.
-func ranOn(r *http.Request, o analysis.Outcome) { factsOf(r).Replayed = o.Replayed }
-
-// moved is told of each command on a member of a cluster.
-func moved(r *http.Request, o placement.MemberOutcome) {
-	facts := factsOf(r)
-	facts.Replayed = o.Replayed
-	if o.Code == placement.OK && !o.Replayed {
-		facts.Moved = o.Moved
 	}
 }

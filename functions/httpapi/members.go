@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/functions/wire"
+	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/page"
@@ -39,190 +39,138 @@ func (c Caller) member(name string) (string, error) {
 	}
 }
 
-// incarnation is the incarnation of a member that the caller acts for.
-func (c Caller) incarnation(member string, number int64) (placement.Incarnation, error) {
-	name, err := c.member(member)
-	return placement.Incarnation{Member: name, Number: number}, err
-}
-
 // defaultSeconds is the time to live of members and lock phases where a body has none.
 const defaultSeconds = int64(placement.DefaultTTL / time.Second)
 
-// seconds is a time to live of a body.
-func seconds(name string, n int64) (time.Duration, error) {
-	err := field.Range(name, n, int64(placement.MinTTL/time.Second), int64(placement.MaxTTL/time.Second))
-	return time.Duration(n) * time.Second, err
+// checkSeconds rejects a time to live of a body that is out of range.
+func checkSeconds(name string, n int64) error {
+	return field.Range(name, n, int64(placement.MinTTL/time.Second), int64(placement.MaxTTL/time.Second))
 }
 
-// offer is what a body says that a member offers.
-func offer(kinds []string, labels contracts.Labels, weight int64, full bool) (placement.Offer, error) {
+// checkOffer looks at what a body says that a member offers, where the rules do not see what it said.
+func checkOffer(kinds []string, weight int64) error {
 	if kinds == nil {
-		return placement.Offer{}, field.Errorf("kinds", "is required: a list of the kinds of identities that the member hosts, which may be empty")
+		return field.Errorf("kinds", "is required: a list of the kinds of identities that the member hosts, which may be empty")
 	}
-	return placement.Offer{Kinds: kinds, Labels: labels, Weight: int(weight), Full: full}, field.Range("weight", weight, 0, placement.MaxWeight)
+	return field.Range("weight", weight, 0, placement.MaxWeight)
 }
 
-func (a *api) joinCluster(w http.ResponseWriter, r *http.Request, c Caller) error {
-	body := contracts.MemberJoinRequest{TTLSeconds: defaultSeconds}
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
+func (a *api) joinCluster(c call, b *contracts.MemberJoinRequest) (state contracts.MemberState, err error) {
+	if err := field.Range("partitions", b.Partitions, 0, placement.MaxPartitions); err != nil {
+		return state, err
 	}
-	if err := field.Range("partitions", body.Partitions, 0, placement.MaxPartitions); err != nil {
-		return err
+	if err := checkOffer(b.Kinds, b.Weight); err != nil {
+		return state, err
 	}
-	o, err := offer(body.Kinds, body.Labels, body.Weight, body.Full)
+	member, err := c.joining(b.TTLSeconds)
 	if err != nil {
-		return err
+		return state, err
 	}
-	return a.join(w, r, c, body.TTLSeconds, placement.Join{
-		Offer: o, Address: body.Address, RequestID: body.RequestID, Partitions: int(body.Partitions),
-	})
+	o, err := a.placement.Join(c.Context(), direct.Join(clusterOf(c.Request), member, *b))
+	return c.member(o, err)
 }
 
-func (a *api) replaceMember(w http.ResponseWriter, r *http.Request, c Caller) error {
-	body := contracts.MemberReplaceRequest{TTLSeconds: defaultSeconds}
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
+func (a *api) replaceMember(c call, b *contracts.MemberReplaceRequest) (state contracts.MemberState, err error) {
+	if b.Replaces.Member == "" || b.Replaces.Incarnation == 0 {
+		return state, field.Errorf("replaces", "is required: an object with the member and the incarnation that this one replaces")
 	}
-	old := body.Replaces
-	if old.Member == "" || old.Incarnation == 0 {
-		return field.Errorf("replaces", "is required: an object with the member and the incarnation that this one replaces")
+	if err := c.asMember(&b.Replaces.Member); err != nil {
+		return state, err
 	}
-	replaces, err := c.incarnation(old.Member, old.Incarnation)
+	if err := checkOffer(b.Kinds, b.Weight); err != nil {
+		return state, err
+	}
+	c.audit(slog.String("replaces", b.Replaces.Member))
+	member, err := c.joining(b.TTLSeconds)
 	if err != nil {
-		return err
+		return state, err
 	}
-	o, err := offer(body.Kinds, body.Labels, body.Weight, body.Full)
-	if err != nil {
-		return err
-	}
-	auditNote(r, slog.String("replaces", replaces.Member))
-	return a.join(w, r, c, body.TTLSeconds, placement.Join{Offer: o, Address: body.Address, RequestID: body.RequestID, Replaces: replaces})
+	o, err := a.placement.Join(c.Context(), direct.Replace(clusterOf(c.Request), member, *b))
+	return c.member(o, err)
 }
 
-// join makes the member of the path.
-func (a *api) join(w http.ResponseWriter, r *http.Request, c Caller, ttl int64, command placement.Join) error {
-	var err error
-	if command.Member, err = c.member(r.PathValue("member")); err != nil {
-		return err
+// joining is the member of the path, which is to join for so many seconds.
+func (c call) joining(ttl int64) (member string, err error) {
+	member = c.PathValue("member")
+	if err := c.asMember(&member); err != nil {
+		return "", err
 	}
-	if command.TTL, err = seconds("ttl_seconds", ttl); err != nil {
-		return err
+	if err := checkSeconds("ttl_seconds", ttl); err != nil {
+		return "", err
 	}
-	command.Cluster = clusterOf(r)
-	auditNote(r, slog.String("owner", command.Member))
-	o, err := a.placement.Join(r.Context(), command)
-	return sendMember(w, r, o, err)
+	c.audit(slog.String("owner", member))
+	return member, nil
 }
 
-func (a *api) heartbeatMember(w http.ResponseWriter, r *http.Request, c Caller) error {
-	body := contracts.MemberHeartbeatRequest{TTLSeconds: defaultSeconds}
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
+func (a *api) heartbeatMember(c call, b *contracts.MemberHeartbeatRequest) (state contracts.MemberState, err error) {
+	member := c.PathValue("member")
+	if err := c.asMember(&member); err != nil {
+		return state, err
 	}
-	i, err := c.incarnation(r.PathValue("member"), body.Incarnation)
-	if err != nil {
-		return err
+	if err := checkSeconds("ttl_seconds", b.TTLSeconds); err != nil {
+		return state, err
 	}
-	ttl, err := seconds("ttl_seconds", body.TTLSeconds)
-	if err != nil {
-		return err
-	}
-	o, err := a.placement.Heartbeat(r.Context(), placement.Heartbeat{Cluster: clusterOf(r), Incarnation: i, Seq: body.Seq, TTL: ttl})
-	return sendMember(w, r, o, err)
+	o, err := a.placement.Heartbeat(c.Context(), direct.Heartbeat(clusterOf(c.Request), member, *b))
+	return c.member(o, err)
 }
 
-// ofMember handles a command that names an incarnation of the path's member and nothing else. An administrator may name any member, by
-// its whole name.
+// ofMember is a command that names an incarnation of the path's member and nothing else. An administrator may name any member, by its whole
+// name, if anyone's may be named.
 func (a *api) ofMember(anyone bool, do func(context.Context, placement.Cluster, placement.Incarnation) (placement.MemberOutcome, error)) handler {
-	return func(w http.ResponseWriter, r *http.Request, c Caller) error {
-		var body contracts.MemberRequest
-		if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-			return err
-		}
-		i := placement.Incarnation{Member: r.PathValue("member"), Number: body.Incarnation}
-		if !anyone || !c.Admin || !strings.Contains(i.Member, "#") {
-			var err error
-			if i.Member, err = c.member(i.Member); err != nil {
-				return err
+	return command(func(c call, b *contracts.MemberRequest) (state contracts.MemberState, err error) {
+		i := placement.Incarnation{Member: c.PathValue("member"), Number: b.Incarnation}
+		if !anyone || !c.caller.Admin || !strings.Contains(i.Member, "#") {
+			if err := c.asMember(&i.Member); err != nil {
+				return state, err
 			}
 		}
-		auditNote(r, slog.String("owner", i.Member))
-		o, err := do(r.Context(), clusterOf(r), i)
-		return sendMember(w, r, o, err)
-	}
-}
-
-func (a *api) evictMember(w http.ResponseWriter, r *http.Request, c Caller) error {
-	if !c.Admin {
-		return contracts.Errorf(contracts.CodePermissionDenied, "evicting a member needs the administrator's scope")
-	}
-	var body contracts.MemberEvictRequest
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
-	}
-	i := placement.Incarnation{Member: r.PathValue("member"), Number: body.Incarnation}
-	auditNote(r, slog.String("owner", i.Member), slog.String("reason", body.Reason))
-	o, err := a.placement.Expel(r.Context(), placement.Expel{Cluster: clusterOf(r), Incarnation: i, Reason: body.Reason})
-	return sendMember(w, r, o, err)
-}
-
-func (a *api) removeCluster(w http.ResponseWriter, r *http.Request, c Caller) error {
-	if !c.Admin {
-		return contracts.Errorf(contracts.CodePermissionDenied, "removing a cluster needs the administrator's scope")
-	}
-	var body contracts.ClusterRemoveRequest
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
-	}
-	command := placement.RemoveCluster{Cluster: clusterOf(r), Epoch: body.Epoch, Reason: body.Reason}
-	auditNote(r, slog.Int64("epoch", body.Epoch), slog.String("reason", body.Reason))
-	o, err := a.placement.RemoveCluster(r.Context(), command)
-	switch {
-	case err != nil:
-		return err
-	case o.Code == placement.OK:
-		factsOf(r).Replayed = o.Replayed
-		return send(w, contracts.ClusterRemoved{
-			TenantID: command.Tenant, Cluster: command.Name, Epoch: command.Epoch, Identities: int64(o.Identities), Replayed: o.Replayed,
-		})
-	default:
-		e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
-		e.Epoch, e.RetryAfter = o.Epoch, o.RetryAfter
-		return e
-	}
-}
-
-func (a *api) changeOffer(w http.ResponseWriter, r *http.Request, c Caller) error {
-	var body contracts.MemberOfferRequest
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
-	}
-	i, err := c.incarnation(r.PathValue("member"), body.Incarnation)
-	if err != nil {
-		return err
-	}
-	offered, err := offer(body.Kinds, body.Labels, body.Weight, body.Full)
-	if err != nil {
-		return err
-	}
-	o, err := a.placement.ChangeOffer(r.Context(), placement.ChangeOffer{
-		Cluster: clusterOf(r), Incarnation: i, RequestID: body.RequestID, Offer: offered, Address: body.Address,
+		c.audit(slog.String("owner", i.Member))
+		o, err := do(c.Context(), clusterOf(c.Request), i)
+		return c.member(o, err)
 	})
-	return sendMember(w, r, o, err)
 }
 
-// sendMember sends the outcome of a command on a member.
-func sendMember(w http.ResponseWriter, r *http.Request, o placement.MemberOutcome, err error) error {
-	moved(r, o)
-	if err != nil {
-		return err
+func (a *api) evictMember(c call, b *contracts.MemberEvictRequest) (contracts.MemberState, error) {
+	i := placement.Incarnation{Member: c.PathValue("member"), Number: b.Incarnation}
+	c.audit(slog.String("owner", i.Member), slog.String("reason", b.Reason))
+	o, err := a.placement.Expel(c.Context(), placement.Expel{Cluster: clusterOf(c.Request), Incarnation: i, Reason: b.Reason})
+	return c.member(o, err)
+}
+
+func (a *api) removeCluster(c call, b *contracts.ClusterRemoveRequest) (contracts.ClusterRemoved, error) {
+	command := placement.RemoveCluster{Cluster: clusterOf(c.Request), Epoch: b.Epoch, Reason: b.Reason}
+	c.audit(slog.Int64("epoch", b.Epoch), slog.String("reason", b.Reason))
+	o, err := a.placement.RemoveCluster(c.Context(), command)
+	return reply(c, o, o.Replayed, err, func(o placement.Removal) (contracts.ClusterRemoved, error) {
+		if o.Code != placement.OK {
+			e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
+			e.Epoch, e.RetryAfter = o.Epoch, o.RetryAfter
+			return contracts.ClusterRemoved{}, e
+		}
+		return contracts.ClusterRemoved{
+			TenantID: command.Tenant, Cluster: command.Name, Epoch: command.Epoch, Identities: int64(o.Identities), Replayed: o.Replayed,
+		}, nil
+	})
+}
+
+func (a *api) changeOffer(c call, b *contracts.MemberOfferRequest) (state contracts.MemberState, err error) {
+	member := c.PathValue("member")
+	if err := c.asMember(&member); err != nil {
+		return state, err
 	}
-	body, err := wire.MemberState(o)
-	if err != nil {
-		return err
+	if err := checkOffer(b.Kinds, b.Weight); err != nil {
+		return state, err
 	}
-	return send(w, body)
+	o, err := a.placement.ChangeOffer(c.Context(), direct.ChangeOffer(clusterOf(c.Request), member, *b))
+	return c.member(o, err)
+}
+
+// member replies to a command on a member.
+func (c call) member(o placement.MemberOutcome, err error) (contracts.MemberState, error) {
+	if o.Code == placement.OK && !o.Replayed {
+		c.note.facts.Moved = o.Moved
+	}
+	return reply(c, o, o.Replayed, err, direct.MemberState)
 }
 
 // epochBody is what a response says about an epoch beside its members.
@@ -234,7 +182,7 @@ type epochBody struct {
 }
 
 func bodyOf(c placement.Cluster, t *placement.Topology) epochBody {
-	return epochBody{Cluster: c.Name, Status: wire.Status(t), Epoch: t.Epoch, ChangedAt: wire.Time(t.At)}
+	return epochBody{Cluster: c.Name, Status: direct.ClusterStatus(t), Epoch: t.Epoch, ChangedAt: direct.Time(t.At)}
 }
 
 // tableBody is what follows the members of a topology.
@@ -269,7 +217,7 @@ func (a *api) listClusters(w http.ResponseWriter, r *http.Request, _ Caller) err
 }
 
 func (a *api) listMembers(w http.ResponseWriter, r *http.Request, _ Caller) error {
-	return sendList(a, w, r, "members", wire.Member, func(ctx context.Context) ([]placement.Member, any, page.Cost, error) {
+	return sendList(a, w, r, "members", direct.Member, func(ctx context.Context) ([]placement.Member, any, page.Cost, error) {
 		t, err := a.topology(ctx, clusterOf(r))
 		if err != nil {
 			return nil, nil, page.Cost{}, err
@@ -293,7 +241,7 @@ func (a *api) getTopology(w http.ResponseWriter, r *http.Request, _ Caller) erro
 	if err != nil {
 		return err
 	}
-	err = sendList(a, w, r, "members", wire.Member, func(ctx context.Context) ([]placement.Member, any, page.Cost, error) {
+	err = sendList(a, w, r, "members", direct.Member, func(ctx context.Context) ([]placement.Member, any, page.Cost, error) {
 		c := clusterOf(r)
 		t, err := a.epoch(ctx, c, epoch)
 		if err != nil {

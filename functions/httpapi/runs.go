@@ -2,10 +2,10 @@ package httpapi
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
@@ -17,130 +17,101 @@ func runID(r *http.Request) runs.ID {
 	return runs.ID{Tenant: r.PathValue("tenant_id"), ID: r.PathValue("run_id")}
 }
 
-func (a *api) beginRun(w http.ResponseWriter, r *http.Request, c Caller) error {
-	body := contracts.RunBeginRequest{TTLSeconds: runs.DefaultTTLSeconds, KeepSeconds: runs.DefaultKeepSeconds}
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
+// beginRun responds with a grant, or with why there is none, which is no error.
+func (a *api) beginRun(c call, b *contracts.RunBeginRequest) (any, error) {
+	if err := c.asHolder(&b.OwnerID); err != nil {
+		return nil, err
 	}
-	owner, err := c.lockOwner(body.OwnerID)
-	if err != nil {
-		return err
-	}
-	o, err := a.runs.Begin(r.Context(), runs.Begin{
-		ID: runID(r), Owner: owner, RequestID: body.RequestID, TTLSeconds: body.TTLSeconds, MaxFailures: body.MaxFailures,
-		Fingerprint: body.Fingerprint, KeepSeconds: body.KeepSeconds,
+	o, err := a.runs.Begin(c.Context(), runs.Begin{
+		ID: runID(c.Request), Owner: b.OwnerID, RequestID: b.RequestID, TTLSeconds: b.TTLSeconds, MaxFailures: b.MaxFailures,
+		Fingerprint: b.Fingerprint, KeepSeconds: b.KeepSeconds,
 	})
-	ranOn(r, o)
-	if err != nil {
-		return err
-	}
-	auditNote(r, slog.String("owner", owner))
-	if o.Code != analysis.OK {
-		noteOf(r).action = "" // nothing was granted
-	}
-	id := runID(r).ID
-	switch o.Code { // a run that is not granted is no error
-	case analysis.OK:
-		return send(w, contracts.RunGranted{
-			RunID: id, Acquired: true, OwnerID: o.Grant.Owner, FencingToken: o.Grant.Token,
-			ExpiresAt: text(o.Grant.ExpiresAt), RemainingMs: o.Grant.ExpiresAt.Sub(o.At).Milliseconds(),
-			HeartbeatSeconds: heartbeat(body.TTLSeconds), Runs: o.Grant.Runs, Failures: o.Grant.Failures, Replayed: o.Replayed,
-		})
-	case analysis.AlreadyFinished:
-		noteOf(r).skipped = string(contracts.SkipAlreadyFinished)
-		return send(w, contracts.RunSkipped{
-			RunID: id, Reason: contracts.SkipAlreadyFinished, Status: contracts.AnalysisEnd(o.Grant.Status), Result: o.Result, FailureReason: o.Reason,
-		})
-	case analysis.Locked:
-		noteOf(r).skipped = string(contracts.SkipLocked)
-		return send(w, contracts.RunSkipped{
-			RunID: id, Reason: contracts.SkipLocked, OwnerID: o.Grant.Owner, ExpiresAt: text(o.Grant.ExpiresAt),
-			RetryAfterMs: max(1, o.RetryAfter.Milliseconds()),
-		})
-	default:
-		return noRun(o)
-	}
-}
-
-func (a *api) refreshRun(w http.ResponseWriter, r *http.Request, c Caller) error {
-	body := contracts.RunRefreshRequest{TTLSeconds: runs.DefaultTTLSeconds, KeepSeconds: runs.DefaultKeepSeconds}
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
-	}
-	owner, err := c.lockOwner(body.OwnerID)
-	if err != nil {
-		return err
-	}
-	o, err := a.runs.Refresh(r.Context(), runs.Refresh{
-		ID: runID(r), Owner: owner, Token: body.FencingToken, TTLSeconds: body.TTLSeconds, KeepSeconds: body.KeepSeconds,
-	})
-	ranOn(r, o)
-	return sendRun(w, o, err, func() any {
-		return contracts.RunLock{
-			RunID: runID(r).ID, OwnerID: o.Grant.Owner, FencingToken: o.Grant.Token,
-			ExpiresAt: text(o.Grant.ExpiresAt), RemainingMs: o.Grant.ExpiresAt.Sub(o.At).Milliseconds(),
+	c.began(o, b.OwnerID, err)
+	return reply(c, o, o.Replayed, err, func(o runs.Outcome) (any, error) {
+		id := runID(c.Request).ID
+		switch o.Code {
+		case analysis.OK:
+			return contracts.RunGranted{
+				RunID: id, Acquired: true, OwnerID: o.Grant.Owner, FencingToken: o.Grant.Token,
+				ExpiresAt: direct.Time(o.Grant.ExpiresAt), RemainingMs: o.Grant.ExpiresAt.Sub(o.At).Milliseconds(),
+				HeartbeatSeconds: heartbeat(b.TTLSeconds), Runs: o.Grant.Runs, Failures: o.Grant.Failures, Replayed: o.Replayed,
+			}, nil
+		case analysis.AlreadyFinished:
+			return contracts.RunSkipped{
+				RunID: id, Reason: contracts.SkipAlreadyFinished, Status: contracts.AnalysisEnd(o.Grant.Status), Result: o.Result, FailureReason: o.Reason,
+			}, nil
+		case analysis.Locked:
+			return contracts.RunSkipped{
+				RunID: id, Reason: contracts.SkipLocked, OwnerID: o.Grant.Owner, ExpiresAt: direct.Time(o.Grant.ExpiresAt),
+				RetryAfterMs: max(1, o.RetryAfter.Milliseconds()),
+			}, nil
+		default:
+			return nil, noRun(o)
 		}
 	})
 }
 
-func (a *api) releaseRun(w http.ResponseWriter, r *http.Request, c Caller) error {
-	body := contracts.RunReleaseRequest{FailureReason: notGiven, KeepSeconds: runs.DefaultKeepSeconds}
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
-		return err
+func (a *api) refreshRun(c call, b *contracts.RunRefreshRequest) (held contracts.RunLock, err error) {
+	if err := c.asHolder(&b.OwnerID); err != nil {
+		return held, err
 	}
-	owner, err := c.lockOwner(body.OwnerID)
-	if err != nil {
-		return err
+	o, err := a.runs.Refresh(c.Context(), runs.Refresh{
+		ID: runID(c.Request), Owner: b.OwnerID, Token: b.FencingToken, TTLSeconds: b.TTLSeconds, KeepSeconds: b.KeepSeconds,
+	})
+	return reply(c, o, o.Replayed, err, ifOK(noRun, func(o runs.Outcome) contracts.RunLock {
+		return contracts.RunLock{
+			RunID: runID(c.Request).ID, OwnerID: o.Grant.Owner, FencingToken: o.Grant.Token,
+			ExpiresAt: direct.Time(o.Grant.ExpiresAt), RemainingMs: o.Grant.ExpiresAt.Sub(o.At).Milliseconds(),
+		}
+	}))
+}
+
+func (a *api) releaseRun(c call, b *contracts.RunReleaseRequest) (released contracts.RunReleased, err error) {
+	if err := c.asHolder(&b.OwnerID); err != nil {
+		return released, err
 	}
-	switch body.FailureReason {
+	switch b.FailureReason {
 	case notGiven:
-		body.FailureReason = ""
+		b.FailureReason = ""
 	case "": // a run that failed without saying why must not go uncounted
-		return field.Errorf("failure_reason", "is empty: say why the run failed, or leave it out for a run that was only stopped")
+		return released, field.Errorf("failure_reason", "is empty: say why the run failed, or leave it out for a run that was only stopped")
 	}
-	o, err := a.runs.Release(r.Context(), runs.Release{
-		ID: runID(r), Owner: owner, Token: body.FencingToken, Failed: body.FailureReason, KeepSeconds: body.KeepSeconds,
+	o, err := a.runs.Release(c.Context(), runs.Release{
+		ID: runID(c.Request), Owner: b.OwnerID, Token: b.FencingToken, Failed: b.FailureReason, KeepSeconds: b.KeepSeconds,
 	})
-	ranOn(r, o)
-	return sendRun(w, o, err, func() any {
-		return contracts.RunReleased{RunID: runID(r).ID, Failures: o.Grant.Failures, Replayed: o.Replayed}
-	})
+	return reply(c, o, o.Replayed, err, ifOK(noRun, func(o runs.Outcome) contracts.RunReleased {
+		return contracts.RunReleased{RunID: runID(c.Request).ID, Failures: o.Grant.Failures, Replayed: o.Replayed}
+	}))
 }
 
-func (a *api) finishRun(w http.ResponseWriter, r *http.Request, c Caller) error {
-	body := contracts.RunFinishRequest{FailureReason: notGiven, KeepSeconds: runs.DefaultKeepSeconds}
-	if err := decode(w, r, maxFinishBytes, &body); err != nil {
-		return err
+func (a *api) finishRun(c call, b *contracts.RunFinishRequest) (finished contracts.RunFinished, err error) {
+	if err := c.asHolder(&b.OwnerID); err != nil {
+		return finished, err
 	}
-	owner, err := c.lockOwner(body.OwnerID)
-	if err != nil {
-		return err
-	}
-	switch body.FailureReason {
+	switch b.FailureReason {
 	case notGiven:
-		body.FailureReason = ""
+		b.FailureReason = ""
 	case "":
-		return field.Errorf("failure_reason", "is empty: say why the run failed, or leave it out")
+		return finished, field.Errorf("failure_reason", "is empty: say why the run failed, or leave it out")
 	}
-	o, err := a.runs.Finish(r.Context(), runs.Finish{
-		ID: runID(r), Owner: owner, Token: body.FencingToken, Status: analysis.Status(body.Status), Result: body.Result,
-		Reason: body.FailureReason, KeepSeconds: body.KeepSeconds,
+	o, err := a.runs.Finish(c.Context(), runs.Finish{
+		ID: runID(c.Request), Owner: b.OwnerID, Token: b.FencingToken, Status: analysis.Status(b.Status), Result: b.Result,
+		Reason: b.FailureReason, KeepSeconds: b.KeepSeconds,
 	})
-	ranOn(r, o)
-	return sendRun(w, o, err, func() any {
-		return contracts.RunFinished{RunID: runID(r).ID, Status: body.Status, Replayed: o.Replayed}
-	})
+	return reply(c, o, o.Replayed, err, ifOK(noRun, func(o runs.Outcome) contracts.RunFinished {
+		return contracts.RunFinished{RunID: runID(c.Request).ID, Status: b.Status, Replayed: o.Replayed}
+	}))
 }
 
-func (a *api) getRun(w http.ResponseWriter, r *http.Request, _ Caller) error {
-	s, now, err := a.runs.Get(r.Context(), runID(r))
+func (a *api) getRun(c call) (contracts.Run, error) {
+	s, now, err := a.runs.Get(c.Context(), runID(c.Request))
 	if err != nil {
-		return err
+		return contracts.Run{}, err
 	}
 	if !s.Exists {
-		return noRun(analysis.Outcome{Code: analysis.NotFound, Detail: "there is no such run; its record may have been removed"})
+		return contracts.Run{}, noRun(analysis.Outcome{Code: analysis.NotFound, Detail: "there is no such run; its record may have been removed"})
 	}
-	return send(w, runBody(runID(r).ID, s, s.Locked(now)))
+	return runBody(runID(c.Request).ID, s, s.Locked(now)), nil
 }
 
 // runBody is a run as every caller of its tenant may see it.
@@ -150,7 +121,7 @@ func runBody(id string, s analysis.State, locked bool) contracts.Run {
 		Result: s.Result, FailureReason: s.Reason,
 	}
 	if end, ok := s.ExpiresAt(); ok && s.Owner != "" {
-		body.ExpiresAt = text(end)
+		body.ExpiresAt = direct.Time(end)
 	}
 	if body.Finished {
 		body.Status, body.FinishedAt = contracts.AnalysisEnd(s.Status), storedTime(s.Finished)
@@ -192,18 +163,6 @@ func (a *api) listRuns(w http.ResponseWriter, r *http.Request, _ Caller) error {
 type unreadableRuns struct {
 	Unreadable []contracts.UnreadableRun `json:"unreadable,omitempty"`
 	nextPage
-}
-
-// sendRun sends the outcome of a holder's command: the body if it is OK, else the error of the same code.
-func sendRun(w http.ResponseWriter, o runs.Outcome, err error, body func() any) error {
-	switch {
-	case err != nil:
-		return err
-	case o.Code == analysis.OK:
-		return send(w, body())
-	default:
-		return noRun(o)
-	}
 }
 
 // noRun is the error of an outcome that leaves the caller without the run.

@@ -1,10 +1,12 @@
-package wire
+package direct
 
 import (
 	"cmp"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
@@ -13,9 +15,7 @@ func NoLock() error {
 	return contracts.Errorf(contracts.CodeNotFound, "there is no record of this lock: it was never held, or not for long")
 }
 
-// LockRejection is the outcome of a command of locks that is not OK, as a [contracts.Error].
-func LockRejection(o lock.Outcome) error { return rejection(o) }
-
+// rejection is the outcome of a command of locks that is not OK.
 func rejection(o lock.Outcome) *contracts.Error {
 	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
 	if o.Code == lock.Held {
@@ -34,15 +34,18 @@ func rejection(o lock.Outcome) *contracts.Error {
 	return e
 }
 
-// Lease is the lease of an acquire or a renewal that is OK.
-func Lease(o lock.Outcome) contracts.Lease {
+// Lease is the lease of an acquire or a renewal that is OK, else its rejection as a [contracts.Error].
+func Lease(o lock.Outcome) (contracts.Lease, error) {
+	if o.Code != lock.OK {
+		return contracts.Lease{}, rejection(o)
+	}
 	l := o.Lease
 	return contracts.Lease{
 		TenantID: l.Tenant, LockKey: l.Key, LeaseID: l.LeaseID, OwnerID: l.Owner, FencingToken: l.Token,
 		State: contracts.State(l.Phase), AcquiredAt: Time(l.AcquiredAt), ExpiresAt: Time(l.ExpiresAt),
 		RemainingMs: l.ExpiresAt.Sub(o.At).Milliseconds(), TTLSeconds: ttl(l.Status), Metadata: labels(l.Metadata), Replayed: o.Replayed,
 		Mode: mode(l.Mode), Permit: l.Permit, WaitedMs: o.Waited.Milliseconds(),
-	}
+	}, nil
 }
 
 // ttl is a lease's ttl. A grant of a rate, which has none, counts for a window.
@@ -61,26 +64,59 @@ func mode(m lock.Mode) contracts.LockMode {
 	return contracts.LockMode(m)
 }
 
-// Acquire is an acquire of the contract, by its owner.
-func Acquire(id lock.ID, owner string, r contracts.AcquireRequest) lock.Acquire {
+// Acquire is an acquire of the contract.
+func Acquire(id lock.ID, r contracts.AcquireRequest) lock.Acquire {
 	if r.Mode == contracts.LockModeExclusive {
 		r.Mode = ""
 	}
 	return lock.Acquire{
-		ID: id, Owner: owner, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds, Metadata: r.Metadata,
+		ID: id, Owner: r.OwnerID, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds, Metadata: r.Metadata,
 		Mode: lock.Mode(r.Mode), Limit: r.Limit, WindowSeconds: r.WindowSeconds,
 		WaitSeconds: r.WaitSeconds, Fair: r.Fair, MaxWaiting: r.MaxWaiting, Replace: r.Replace, LockDelaySeconds: r.LockDelaySeconds,
 	}
 }
 
-// EndedLease is the lease of a release that is OK.
-func EndedLease(o lock.Outcome) contracts.EndedLease {
+// Renew is a renewal of the contract. The error is a [field.Error].
+func Renew(id lock.ID, r contracts.RenewRequest) (c lock.Renew, err error) {
+	c = lock.Renew{ID: id, Owner: r.OwnerID, Token: r.FencingToken, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds}
+	if r.ExpiresAt == "" {
+		return c, nil
+	}
+	if c.ExpiresAt, err = docstore.ParseTime(docstore.String(r.ExpiresAt)); err != nil {
+		return c, field.Errorf("expires_at", "must be the time that the lease showed, like %q", contracts.TimeFormat)
+	}
+	return c, nil
+}
+
+// Release is a release of the contract.
+func Release(id lock.ID, r contracts.ReleaseRequest) lock.Release {
+	return lock.Release{ID: id, Owner: r.OwnerID, Token: r.FencingToken, RequestID: r.RequestID}
+}
+
+// EndedLease is the lease of a release that is OK, else its rejection as a [contracts.Error].
+func EndedLease(o lock.Outcome) (contracts.EndedLease, error) {
+	if o.Code != lock.OK {
+		return contracts.EndedLease{}, rejection(o)
+	}
 	l := o.Lease
 	return contracts.EndedLease{
 		TenantID: l.Tenant, LockKey: l.Key, LeaseID: l.LeaseID, OwnerID: l.Owner, FencingToken: l.Token,
 		State: contracts.State(l.Phase), AcquiredAt: Time(l.AcquiredAt), ExpiresAt: Time(l.ExpiresAt), ReleasedAt: Time(l.ReleasedAt),
 		TTLSeconds: l.TTLSeconds, Metadata: l.Metadata, Replayed: o.Replayed,
+	}, nil
+}
+
+// ForceReleased is the lease that an administrator ended if that is OK, else the rejection as a [contracts.Error].
+func ForceReleased(o lock.Outcome) (contracts.ForceReleased, error) {
+	if o.Code != lock.OK {
+		return contracts.ForceReleased{}, rejection(o)
 	}
+	s := o.Lease.Status
+	return contracts.ForceReleased{
+		TenantID: s.Tenant, LockKey: s.Key, LeaseID: s.LeaseID, OwnerID: s.Owner,
+		State: contracts.State(s.Phase), AcquiredAt: Time(s.AcquiredAt), ExpiresAt: Time(s.ExpiresAt), ReleasedAt: Time(s.ReleasedAt),
+		TTLSeconds: s.TTLSeconds, Metadata: s.Metadata, ForceRelease: forced(s), Replayed: o.Replayed,
+	}, nil
 }
 
 // Lock is a lock as anyone may see it: without its token. Of a lease that ended before others of its lock, little is
@@ -95,7 +131,7 @@ func Lock(s lock.Status) contracts.Lock {
 	return contracts.Lock{
 		TenantID: s.Tenant, LockKey: s.Key, LeaseID: s.LeaseID, OwnerID: s.Owner,
 		State: contracts.State(s.Phase), AcquiredAt: Time(s.AcquiredAt), ExpiresAt: Time(s.ExpiresAt), ReleasedAt: Time(s.ReleasedAt),
-		TTLSeconds: ttl(s), Metadata: labels(s.Metadata), ForceRelease: Forced(s),
+		TTLSeconds: ttl(s), Metadata: labels(s.Metadata), ForceRelease: forced(s),
 		Mode: mode(s.Mode), Limit: s.Limit, WindowSeconds: s.WindowSeconds, FreeAt: Time(s.FreeAt),
 		Holders: each(s.Holders, holder), Waiting: each(s.Waiting, waiter), History: each(s.History, past), Refused: refused(s.Refused),
 	}
@@ -139,8 +175,8 @@ func each[A, B any](list []A, convert func(A) B) (out []B) {
 	return out
 }
 
-// Forced is how an administrator ended the lease, nil if none did.
-func Forced(s lock.Status) *contracts.ForcedRelease {
+// forced is how an administrator ended the lease, nil if none did.
+func forced(s lock.Status) *contracts.ForcedRelease {
 	if s.Forced == (lock.Forced{}) {
 		return nil
 	}

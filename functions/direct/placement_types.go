@@ -1,6 +1,4 @@
-// Package wire puts what the rules of locks and placement say into the types of the contract: for the HTTP API, and for programs that use the rules
-// on a store of their own. So both say the same, in the same words.
-package wire
+package direct
 
 import (
 	"time"
@@ -24,6 +22,60 @@ func remaining(end, now time.Time) int64 {
 		return 0
 	}
 	return max(0, end.Sub(now).Milliseconds())
+}
+
+func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
+
+// Join is a join of the contract.
+func Join(c placement.Cluster, member string, r contracts.MemberJoinRequest) placement.Join {
+	return placement.Join{
+		Cluster: c, Member: member, RequestID: r.RequestID, Address: r.Address, TTL: seconds(r.TTLSeconds), Partitions: int(r.Partitions),
+		Offer: placement.Offer{Kinds: r.Kinds, Labels: r.Labels, Weight: int(r.Weight), Full: r.Full},
+	}
+}
+
+// Replace is the join of a member of the contract that replaces another.
+func Replace(c placement.Cluster, member string, r contracts.MemberReplaceRequest) placement.Join {
+	return placement.Join{
+		Cluster: c, Member: member, RequestID: r.RequestID, Address: r.Address, TTL: seconds(r.TTLSeconds),
+		Offer:    placement.Offer{Kinds: r.Kinds, Labels: r.Labels, Weight: int(r.Weight), Full: r.Full},
+		Replaces: placement.Incarnation{Member: r.Replaces.Member, Number: r.Replaces.Incarnation},
+	}
+}
+
+// Heartbeat is a heartbeat of the contract.
+func Heartbeat(c placement.Cluster, member string, r contracts.MemberHeartbeatRequest) placement.Heartbeat {
+	return placement.Heartbeat{
+		Cluster: c, Incarnation: placement.Incarnation{Member: member, Number: r.Incarnation}, Seq: r.Seq, TTL: seconds(r.TTLSeconds),
+	}
+}
+
+// ChangeOffer is a change of the contract to what a member offers.
+func ChangeOffer(c placement.Cluster, member string, r contracts.MemberOfferRequest) placement.ChangeOffer {
+	return placement.ChangeOffer{
+		Cluster: c, Incarnation: placement.Incarnation{Member: member, Number: r.Incarnation}, RequestID: r.RequestID, Address: r.Address,
+		Offer: placement.Offer{Kinds: r.Kinds, Labels: r.Labels, Weight: int(r.Weight), Full: r.Full},
+	}
+}
+
+// Claim is a claim of the contract.
+func Claim(c placement.Cluster, i placement.Identity, r contracts.ActivationClaimRequest) placement.Claim {
+	return placement.Claim{
+		Cluster: c, Identity: i, Need: placement.Need{Labels: r.Labels, Prefer: r.Prefer}, RequestID: r.RequestID,
+		LockTTL: seconds(r.LockTTLSeconds), By: placement.Incarnation{Member: r.Member, Number: r.Incarnation}, Epoch: r.Epoch,
+	}
+}
+
+// WriteState is a write of the contract to the state of an activation, by its owner.
+func WriteState(h placement.Hold, r contracts.ActivationStateRequest) placement.WriteState {
+	return placement.WriteState{Hold: h, RequestID: r.RequestID, Version: r.StateVersion, Data: r.State}
+}
+
+// Transfer is a transfer of the contract, by the owner of the activation.
+func Transfer(h placement.Hold, r contracts.ActivationTransferRequest) placement.Transfer {
+	return placement.Transfer{
+		Hold: h, Need: placement.Need{Labels: r.Labels, Prefer: r.Prefer}, RequestID: r.RequestID, LockTTL: seconds(r.LockTTLSeconds), To: r.To,
+	}
 }
 
 // MemberState is the outcome of a command on a member, or its rejection as a [contracts.Error].
@@ -57,8 +109,8 @@ func Member(m placement.Member) contracts.ClusterMember {
 	}
 }
 
-// Status says whether an epoch places identities.
-func Status(t *placement.Topology) contracts.ClusterStatus {
+// ClusterStatus says whether an epoch places identities.
+func ClusterStatus(t *placement.Topology) contracts.ClusterStatus {
 	if t.Ready() {
 		return contracts.ClusterReady
 	}

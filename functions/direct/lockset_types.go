@@ -1,4 +1,4 @@
-package wire
+package direct
 
 import (
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -7,16 +7,16 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// AcquireSet is an acquire of several locks of the contract, by its owner.
-func AcquireSet(tenant, owner string, r contracts.LockSetAcquireRequest) lock.AcquireSet {
+// AcquireSet is an acquire of several locks of the contract.
+func AcquireSet(tenant string, r contracts.LockSetAcquireRequest) lock.AcquireSet {
 	return lock.AcquireSet{
-		Tenant: tenant, Keys: r.LockKeys, Owner: owner, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds, Metadata: r.Metadata,
+		Tenant: tenant, Keys: r.LockKeys, Owner: r.OwnerID, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds, Metadata: r.Metadata,
 	}
 }
 
-// RenewSet is a renewal of several leases of the contract, by their owner. The error is a [field.Error].
-func RenewSet(tenant, owner string, r contracts.LockSetRenewRequest) (lock.RenewSet, error) {
-	c := lock.RenewSet{Tenant: tenant, Leases: setLeases(r.Leases), Owner: owner, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds}
+// RenewSet is a renewal of several leases of the contract. The error is a [field.Error].
+func RenewSet(tenant string, r contracts.LockSetRenewRequest) (lock.RenewSet, error) {
+	c := lock.RenewSet{Tenant: tenant, Leases: setLeases(r.Leases), Owner: r.OwnerID, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds}
 	if r.ExpiresAt == "" {
 		return c, nil
 	}
@@ -27,9 +27,9 @@ func RenewSet(tenant, owner string, r contracts.LockSetRenewRequest) (lock.Renew
 	return c, nil
 }
 
-// ReleaseSet is a release of several leases of the contract, by their owner.
-func ReleaseSet(tenant, owner string, r contracts.LockSetReleaseRequest) lock.ReleaseSet {
-	return lock.ReleaseSet{Tenant: tenant, Leases: setLeases(r.Leases), Owner: owner, RequestID: r.RequestID}
+// ReleaseSet is a release of several leases of the contract.
+func ReleaseSet(tenant string, r contracts.LockSetReleaseRequest) lock.ReleaseSet {
+	return lock.ReleaseSet{Tenant: tenant, Leases: setLeases(r.Leases), Owner: r.OwnerID, RequestID: r.RequestID}
 }
 
 func setLeases(tokens contracts.LockSetTokens) []lock.SetLease {
@@ -41,7 +41,7 @@ func setLeases(tokens contracts.LockSetTokens) []lock.SetLease {
 // LockSet is the leases of an acquire or a renewal of several that is OK, else its rejection as a [contracts.Error].
 func LockSet(tenant string, o lock.SetOutcome) (contracts.LockSet, error) {
 	if o.Code != lock.OK {
-		return contracts.LockSet{}, SetRejection(o)
+		return contracts.LockSet{}, setRejection(o)
 	}
 	first := o.Leases[0]
 	end := o.ExpiresAt()
@@ -59,7 +59,7 @@ func LockSet(tenant string, o lock.SetOutcome) (contracts.LockSet, error) {
 // LockSetReleased is the leases of a release of several that is OK, else its rejection as a [contracts.Error].
 func LockSetReleased(tenant string, o lock.SetOutcome) (contracts.LockSetReleased, error) {
 	if o.Code != lock.OK {
-		return contracts.LockSetReleased{}, SetRejection(o)
+		return contracts.LockSetReleased{}, setRejection(o)
 	}
 	return contracts.LockSetReleased{
 		TenantID: tenant, OwnerID: o.Leases[0].Owner, State: contracts.StateReleased, Leases: each(o.Leases, setLease), Replayed: o.Replayed,
@@ -70,8 +70,8 @@ func setLease(l lock.Lease) contracts.LockSetLease {
 	return contracts.LockSetLease{LockKey: l.Key, LeaseID: l.LeaseID, FencingToken: l.Token}
 }
 
-// SetRejection is the outcome of a command on several locks that is not OK, as a [contracts.Error] that names the lock.
-func SetRejection(o lock.SetOutcome) error {
+// setRejection is the outcome of a command on several locks that is not OK, and names the lock.
+func setRejection(o lock.SetOutcome) error {
 	e := rejection(o.Refusal)
 	e.LockKey = o.Refusal.Lease.Key
 	return e
