@@ -1,6 +1,5 @@
 // Package direct gives programs that have a store at hand what others ask a server for: locks, as package locks needs them, fences, as package
-// fence does, the placement of a cluster, as package cluster does, and the gate of analyses and of runs, as package once
-// does.
+// fence does, and the placement of a cluster, as package cluster does.
 //
 //	c, err := locks.New(direct.Locks(lock.New(store, nil), "acme"), nil)
 //
