@@ -2,6 +2,7 @@ package stage_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -122,7 +123,7 @@ func TestServer(t *testing.T) {
 		t.Errorf("no JSON: %v", err)
 	}
 	s.Close()
-	if err := <-ended; err != http.ErrServerClosed { //nolint:errorlint // it is that error itself
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 		t.Errorf("it ended with %v", err)
 	}
 	if _, err := post("/", nil); err == nil {
