@@ -112,7 +112,7 @@ var imports = map[string][]string{
 	"examples/placement":   {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore"},
 
 	"cmd/leasehold": {
-		"adapters", "cmd/leasehold/internal", "client", "cluster", "console", "contracts", "emulator", "functions", "internal/buildinfo", "internal/price", "kazahana",
+		"adapters", "cmd/leasehold/internal", "client", "cluster", "console", "contracts", "emulator", "functions", "internal/backoff", "internal/buildinfo", "internal/price", "kazahana",
 		"locks", "once", "repo", "github.com/alecthomas/kong", "github.com/aws/aws-sdk-go-v2", "go.opentelemetry.io/otel",
 	},
 	"cmd/leasehold/internal/export": {"functions/httpapi", "functions/otlp", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/demo"
 	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/playground"
+	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/stage"
 )
 
 type demoCmd struct {
@@ -21,8 +22,7 @@ type demoCmd struct {
 	// A worker of the demonstration is a process of its own, so that it can be killed.
 	Worker         string `hidden:""`
 	WorkerServer   string `hidden:""`
-	WorkerAnalysis string `hidden:""`
-	WebWorker      string `hidden:""`
+	WorkerAnalysis string `hidden:""` // none: it is a worker of the demonstration in a browser
 }
 
 // Help is the longer help of the command.
@@ -42,10 +42,10 @@ With --web it opens a page in the browser and goes on until Ctrl-C: three worker
 // Run runs the demonstration, or one of its workers.
 func (c *demoCmd) Run(ctx context.Context, s *streams) error {
 	switch {
-	case c.Worker != "":
+	case c.WorkerAnalysis != "":
 		return demo.Work(ctx, c.WorkerServer, c.WorkerAnalysis, c.Worker, os.Stdin, s.out)
-	case c.WebWorker != "":
-		return playground.Work(ctx, c.WorkerServer, c.WebWorker, os.Stdin)
+	case c.Worker != "":
+		return playground.Work(ctx, c.WorkerServer, c.Worker, os.Stdin)
 	}
 	for _, flag := range []struct {
 		name  string
@@ -60,7 +60,7 @@ func (c *demoCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	if c.Web {
-		o := playground.Options{Executable: program, Listen: cmp.Or(c.Listen, "127.0.0.1:0")}
+		o := playground.Options{Executable: program, Listen: cmp.Or(c.Listen, stage.AnyPort)}
 		if !c.NoBrowser {
 			o.Open = openBrowser
 		}

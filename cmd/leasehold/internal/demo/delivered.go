@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/stage"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/once"
@@ -33,7 +34,7 @@ func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	run := o.runs.enter()
 	defer o.runs.leave()
 	o.d.sayf("work", "run %d begins, with token %s", run, r.Header.Get(tasks.FenceHeader))
-	pause(r.Context(), workTime)
+	stage.Pause(r.Context(), workTime)
 	o.d.sayf("work", "done")
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write([]byte(`{"result":"sent to the customer"}`)) // a client that is gone needs no response
@@ -75,7 +76,7 @@ func (d *demo) deliver(ctx context.Context) error {
 					return
 				}
 				d.sayf(who, "→ %s: the queue will deliver it again", code)
-				pause(ctx, backoff)
+				stage.Pause(ctx, backoff)
 			}
 		})
 	}

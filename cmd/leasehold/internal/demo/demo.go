@@ -1,21 +1,18 @@
 package demo
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"maps"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/adapters/sqlitestore"
+	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/stage"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
@@ -29,7 +26,7 @@ const tenant = "demo"
 
 // demo is the theatre: a server on the embedded store, and what looks behind it.
 type demo struct {
-	*stage
+	*terminal
 
 	url        string
 	executable string // this program, for worker processes
@@ -62,7 +59,7 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 	defer func() { err = errors.Join(err, store.Close()) }()
 
 	d := &demo{
-		stage: &stage{begin: time.Now(), json: o.JSON, out: out}, executable: o.Executable, analyses: analysis.New(store, nil),
+		terminal: &terminal{begin: time.Now(), json: o.JSON, out: out}, executable: o.Executable, analyses: analysis.New(store, nil),
 		rooms: placement.New(store, nil),
 	}
 	d.office = &office{d: d}
@@ -91,22 +88,20 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 
 // serve starts the server and the office whose work it guards, both on this machine only.
 func (d *demo) serve(ctx context.Context, store docstore.Store) (closeAll func(), err error) {
-	var servers []*http.Server
+	var servers []*stage.Server
 	closeAll = func() {
 		for _, s := range servers {
-			_ = s.Close() // the show is over
+			s.Close()
 		}
 	}
 	start := func(h http.Handler) (string, error) {
-		var lc net.ListenConfig
-		l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+		s, err := stage.Listen(ctx, stage.AnyPort)
 		if err != nil {
 			return "", err
 		}
-		s := httpapi.Server(h, slog.New(slog.DiscardHandler))
 		servers = append(servers, s)
-		go func() { _ = s.Serve(l) }() // ends with Close
-		return "http://" + l.Addr().String(), nil
+		s.Serve(h)
+		return s.URL, nil
 	}
 	work, err := start(d.office)
 	if err != nil {
@@ -133,20 +128,8 @@ type response struct {
 	Outcome contracts.TaskOutcome `json:"outcome"`
 }
 
-// post sends one request as any program in any language would.
+// post sends one request to the server.
 func (d *demo) post(ctx context.Context, path, body string, header http.Header) (status int, a response, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url+path, bytes.NewReader([]byte(body)))
-	if err != nil {
-		return 0, response{}, err
-	}
-	maps.Copy(r.Header, header)
-	w, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return 0, response{}, err
-	}
-	defer w.Body.Close() //nolint:errcheck // the body is read to its end
-	if err := json.NewDecoder(w.Body).Decode(&a); err != nil {
-		return 0, response{}, fmt.Errorf("the server responded %s without JSON: %w", w.Status, err)
-	}
-	return w.StatusCode, a, nil
+	status, err = stage.Post(ctx, http.DefaultClient, d.url+path, header, json.RawMessage(body), &a)
+	return status, a, err
 }

@@ -23,7 +23,7 @@ func lying(t *testing.T, h http.HandlerFunc) (*demo, *bytes.Buffer) {
 	t.Cleanup(s.Close)
 	out := &bytes.Buffer{}
 	d := &demo{
-		stage: &stage{begin: time.Now(), out: out}, url: s.URL, analyses: analysis.New(docstore.NewMemory(nil), nil),
+		terminal: &terminal{begin: time.Now(), out: out}, url: s.URL, analyses: analysis.New(docstore.NewMemory(nil), nil),
 		rooms: placement.New(docstore.NewMemory(nil), nil),
 	}
 	d.office = &office{d: d}
@@ -104,7 +104,7 @@ func TestSummary(t *testing.T) {
 		{[]bool{true, false}, false, "1 of 2 promises held"},
 	} {
 		out := &bytes.Buffer{}
-		s := &stage{begin: time.Now(), out: out}
+		s := &terminal{begin: time.Now(), out: out}
 		for _, held := range c.held {
 			s.check(held, "x", "y")
 		}

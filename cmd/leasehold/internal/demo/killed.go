@@ -1,19 +1,17 @@
 package demo
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
 	"strconv"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/stage"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
@@ -46,18 +44,14 @@ func Work(ctx context.Context, server, id, owner string, in io.Reader, out io.Wr
 	}
 	gate := c.Analyses()
 	tell := json.NewEncoder(out)
-	goOn := make(chan struct{})
-	go func() {
-		defer close(goOn)
-		_, _ = io.Copy(io.Discard, in) // an input that cannot be read has ended as well
-	}()
+	goOn := stage.Input(in, nil)
 	for {
 		o, err := once.Run(ctx, gate, id, func(ctx context.Context, l once.Lock) (string, error) {
 			if err := tell.Encode(event{Event: "began", Token: l.Token, Owner: l.Owner, Ends: l.ExpiresAt}); err != nil {
 				return "", err
 			}
 			for i := range steps {
-				pause(ctx, stepTime)
+				stage.Pause(ctx, stepTime)
 				if err := errors.Join(ctx.Err(), tell.Encode(event{Event: "step", Step: i + 1, Token: l.Token})); err != nil {
 					return "", err
 				}
@@ -84,7 +78,7 @@ func Work(ctx context.Context, server, id, owner string, in io.Reader, out io.Wr
 		if err := tell.Encode(said); err != nil || said.Event == "ended" {
 			return err
 		}
-		pause(ctx, o.RetryAfter+time.Millisecond)
+		stage.Pause(ctx, o.RetryAfter+time.Millisecond)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -93,41 +87,29 @@ func Work(ctx context.Context, server, id, owner string, in io.Reader, out io.Wr
 
 // worker is a worker process as the show sees it.
 type worker struct {
-	cmd    *exec.Cmd
+	*stage.Worker
+
 	events chan event // closed when the process has ended
 }
 
-// hire starts a worker process, which waits at half of its work until in ends; nil lets it go on. It ends with ctx at the latest.
-func (d *demo) hire(ctx context.Context, owner string, in *os.File) (*worker, error) {
-	//nolint:gosec // this program itself
-	cmd := exec.CommandContext(ctx, d.executable, "demo", "--worker", owner, "--worker-server", d.url, "--worker-analysis", killed)
-	if cmd.Stderr = os.Stderr; in != nil {
-		cmd.Stdin = in // a file: Wait would not return before another reader has ended
+// hire starts a worker process, which waits at half of its work until its input ends. It ends with ctx at the latest.
+func (d *demo) hire(ctx context.Context, owner string) (w *worker, err error) {
+	w = &worker{events: make(chan event)}
+	told := func(line []byte) {
+		var e event
+		if json.Unmarshal(line, &e) != nil {
+			return // not an event: the parent has nothing to learn from it
+		}
+		select {
+		case w.events <- e:
+		case <-ctx.Done():
+		}
 	}
-	stdout, err := cmd.StdoutPipe()
+	w.Worker, err = stage.Start(d.executable, owner, d.url, []string{"--worker-analysis", killed}, told, func() { close(w.events) })
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start a worker process: %w", err)
-	}
-	w := &worker{cmd: cmd, events: make(chan event)}
-	go func() {
-		defer close(w.events)
-		defer func() { _ = cmd.Wait() }() // how it ended is what it said, or did not say
-		lines := bufio.NewScanner(stdout)
-		for lines.Scan() {
-			var e event
-			if json.Unmarshal(lines.Bytes(), &e) != nil {
-				continue // not an event: the parent has nothing to learn from it
-			}
-			select {
-			case w.events <- e:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
+	context.AfterFunc(ctx, w.Kill)
 	return w, nil
 }
 
@@ -141,12 +123,7 @@ func (d *demo) kill(ctx context.Context) error {
 	if _, err := d.analyses.Create(ctx, analysis.Create{ID: killed}); err != nil {
 		return err
 	}
-	waiting, goOn, err := os.Pipe()
-	if err != nil {
-		return fmt.Errorf("make a pipe for a worker process: %w", err)
-	}
-	defer func() { _, _ = goOn.Close(), waiting.Close() }()
-	first, err := d.hire(ctx, "worker-a", waiting)
+	first, err := d.hire(ctx, "worker-a")
 	if err != nil {
 		return err
 	}
@@ -163,10 +140,8 @@ func (d *demo) kill(ctx context.Context) error {
 	if dead.Token == 0 {
 		return errors.New("worker-a ended before it began")
 	}
-	if err := first.cmd.Process.Kill(); err != nil {
-		return err
-	}
-	d.sayf("show", "kill -9 %d: worker-a is dead, half of its work is done, and it holds the lock", first.cmd.Process.Pid)
+	first.Kill()
+	d.sayf("show", "kill -9 %d: worker-a is dead, half of its work is done, and it holds the lock", first.PID)
 	for range first.events { // until the process is gone
 	}
 	left, _, err := d.analyses.Get(ctx, killed)
@@ -175,10 +150,11 @@ func (d *demo) kill(ctx context.Context) error {
 	}
 	held, _ := left.ExpiresAt()
 
-	second, err := d.hire(ctx, "worker-b", nil)
+	second, err := d.hire(ctx, "worker-b")
 	if err != nil {
 		return err
 	}
+	second.EndInput() // it does all of its work
 	var (
 		heir    event
 		began   time.Time

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/stage"
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
@@ -39,7 +40,7 @@ func (d *demo) contend(ctx context.Context) error {
 			mu.Lock()
 			tokens = append(tokens, l.FencingToken)
 			mu.Unlock()
-			pause(ctx, 150*time.Millisecond) // the work
+			stage.Pause(ctx, 150*time.Millisecond) // the work
 			holders.leave()
 			if _, err := locks.Release(ctx, tenant, "report", contracts.ReleaseRequest{OwnerID: who, FencingToken: l.FencingToken}); err != nil {
 				return err
@@ -105,7 +106,7 @@ func (d *demo) take(ctx context.Context, locks *client.Locks, key, who string, t
 		}
 		d.sayf(who, "acquire → 409 LOCK_HELD by %s", held.Owner)
 		// The holder may release before its lease ends: look in now and then.
-		pause(ctx, min(200*time.Millisecond, held.RetryAfter+time.Millisecond))
+		stage.Pause(ctx, min(200*time.Millisecond, held.RetryAfter+time.Millisecond))
 	}
 }
 
@@ -160,11 +161,4 @@ func rising(tokens []int64) bool {
 		}
 	}
 	return true
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/stage"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
@@ -63,7 +64,7 @@ func (d *demo) live(ctx context.Context, chat *client.Placements, name string) (
 	number := s.Incarnation
 	go func() {
 		for seq := int64(1); ctx.Err() == nil; seq++ {
-			pause(ctx, memberTTL/4)
+			stage.Pause(ctx, memberTTL/4)
 			s, err := chat.Heartbeat(ctx, name, contracts.MemberHeartbeatRequest{Incarnation: number, Seq: seq, TTLSeconds: int64(memberTTL / time.Second)})
 			if err == nil {
 				m.lasts(s)
@@ -145,7 +146,7 @@ func (d *demo) failOver(
 			return err
 		}
 		if !granted {
-			pause(ctx, memberTTL/4)
+			stage.Pause(ctx, memberTTL/4)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

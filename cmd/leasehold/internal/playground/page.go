@@ -318,7 +318,7 @@ func (p *playground) read(w http.ResponseWriter, r *http.Request) error {
 	seen := balances{p.round, p.unfenced.Balance, p.fenced.Balance}
 	h.State, h.base = paying, p.fenced.Balance
 	if h.Armed {
-		if err := process.Stop(h.command); err != nil {
+		if err := h.process.Freeze(); err != nil {
 			return err
 		}
 		h.Armed, h.State = false, frozen

@@ -17,6 +17,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
 	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/stage"
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/settings"
@@ -29,7 +30,7 @@ var names = []string{"A", "B", "C"}
 
 // Options are the settings of [Run].
 type Options struct {
-	Executable string           // the program that [Work] is run in, as "demo --web-worker NAME --worker-server URL"
+	Executable string           // the program that [Work] is run in, see [stage.Start]
 	Listen     string           // address of this machine
 	Open       func(url string) // shows the page to the reader; nil: they open it
 }
@@ -50,25 +51,21 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", o.Listen)
+	server, err := stage.Listen(ctx, o.Listen)
 	if err != nil {
 		return fmt.Errorf("cannot listen on %s: %w; choose another address with --listen", o.Listen, err)
 	}
-	p.url = "http://" + l.Addr().String()
+	defer server.Close() // the workers are gone, and the page is told nothing more
+	p.url = server.URL
 	c, err := client.New(p.url, nil)
 	if err != nil {
-		return errors.Join(err, l.Close())
+		return err
 	}
 	p.fences = c.Fences()
-	quiet := slog.New(slog.DiscardHandler)
-	api := setup.API(&settings.Config{Console: true, RequestTimeout: 10 * time.Second}, nil, quiet)
+	api := setup.API(&settings.Config{Console: true, RequestTimeout: 10 * time.Second}, nil, slog.New(slog.DiscardHandler))
 	api.Routes = append(api.Routes, p.routes()...)
 	api.Stop = ctx.Done()
-	server := httpapi.Server(httpapi.New(store, httpapi.Development{}, api), quiet)
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(l) }()
-	defer func() { _ = server.Close() }() // the workers are gone, and the page is told nothing more
+	ended := server.Serve(httpapi.New(store, httpapi.Development{}, api))
 	defer p.endWorkers()
 	for _, name := range names {
 		p.workers = append(p.workers, &hired{Name: name, State: dead})

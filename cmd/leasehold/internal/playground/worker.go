@@ -1,11 +1,8 @@
 package playground
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/stage"
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
@@ -45,18 +43,18 @@ func Work(ctx context.Context, server, name string, in io.Reader) error {
 		// A connection that was idle while this process was frozen may be closed.
 		http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	}
-	go func() {
-		lines := bufio.NewScanner(in)
-		for lines.Scan() {
-			if ms, err := strconv.ParseInt(lines.Text(), 10, 64); err == nil {
-				w.skew.Store(ms)
-			}
+	ended := stage.Input(in, func(line string) {
+		if ms, err := strconv.ParseInt(line, 10, 64); err == nil {
+			w.skew.Store(ms)
 		}
+	})
+	go func() {
+		<-ended
 		end(errInputEnded)
 	}()
 	for ctx.Err() == nil {
 		if err := w.turn(ctx); err != nil {
-			pause(ctx, retry)
+			stage.Pause(ctx, retry)
 		}
 	}
 	if cause := context.Cause(ctx); !errors.Is(cause, errInputEnded) {
@@ -84,7 +82,7 @@ func (w *worker) turn(ctx context.Context) error {
 	w.insist(ctx, func() error {
 		return w.post(ctx, "begin", begin{Worker: w.name, Token: mine.Token, LeaseMs: l.Remaining().Milliseconds()}, nil)
 	})
-	pause(ctx, workFor)
+	stage.Pause(ctx, workFor)
 	w.insist(ctx, func() error { return w.pay(ctx, mine) })
 	_, err = w.locks.Release(ctx, tenant, key, contracts.ReleaseRequest{OwnerID: w.name, FencingToken: l.FencingToken})
 	return err
@@ -93,7 +91,7 @@ func (w *worker) turn(ctx context.Context) error {
 // insist does something again until it is known to be done, as many programs do.
 func (*worker) insist(ctx context.Context, do func() error) {
 	for ctx.Err() == nil && do() != nil {
-		pause(ctx, retry)
+		stage.Pause(ctx, retry)
 	}
 }
 
@@ -110,32 +108,9 @@ func (w *worker) pay(ctx context.Context, mine write) error {
 
 // post sends one request to the account.
 func (w *worker) post(ctx context.Context, what string, body, into any) error {
-	b, err := json.Marshal(body)
-	if err != nil {
-		return err
+	status, err := stage.Post(ctx, w.http, w.server+accountPath+what, nil, body, into)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("the account responded %d", status)
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.server+accountPath+what, bytes.NewReader(b))
-	if err != nil {
-		return err
-	}
-	got, err := w.http.Do(r)
-	if err != nil {
-		return err
-	}
-	defer got.Body.Close() //nolint:errcheck // nothing is left to be read
-	if got.StatusCode != http.StatusOK {
-		return fmt.Errorf("the account responded %s", got.Status)
-	}
-	if into == nil {
-		return nil
-	}
-	return json.NewDecoder(got.Body).Decode(into)
-}
-
-// pause waits, or until the context ends.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
+	return err
 }

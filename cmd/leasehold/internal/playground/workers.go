@@ -1,13 +1,10 @@
 package playground
 
 import (
-	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/process"
+	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/stage"
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
@@ -38,8 +35,7 @@ type hired struct {
 	lost    bool      // it was killed in its turn, and its lease goes on
 	passed  bool      // the page was told that another has paid in since
 
-	command *exec.Cmd
-	input   io.WriteCloser
+	process *stage.Worker
 }
 
 // inTurn reports whether a worker believes that it has the lock.
@@ -47,21 +43,16 @@ func (h *hired) inTurn() bool { return h.State == working || h.State == paying |
 
 // start starts the process of a worker. mu is held.
 func (p *playground) start(h *hired) error {
-	c := exec.Command(p.executable, "demo", "--web-worker", h.Name, "--worker-server", p.url) //nolint:gosec,noctx // this program itself; endWorkers ends it
-	c.Stderr = os.Stderr
-	input, err := c.StdinPipe()
-	if err != nil {
-		return err
-	}
-	if err := process.Start(c, func(error) {
+	w, err := stage.Start(p.executable, h.Name, p.url, nil, nil, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		h.lost, h.State, h.Armed, h.Lose = h.inTurn(), dead, false, false
 		p.changed.Broadcast()
-	}); err != nil {
-		return fmt.Errorf("start a worker process: %w", err)
+	})
+	if err != nil {
+		return err
 	}
-	*h = hired{Name: h.Name, State: waiting, PID: c.Process.Pid, command: c, input: input, token: h.token, expires: h.expires}
+	*h = hired{Name: h.Name, State: waiting, PID: w.PID, process: w, token: h.token, expires: h.expires}
 	return nil
 }
 
@@ -76,7 +67,7 @@ func (p *playground) startAll() error {
 				return err
 			}
 		case frozen:
-			if err := process.Continue(h.command); err != nil {
+			if err := h.process.Thaw(); err != nil {
 				return err
 			}
 			h.State = paying
@@ -91,7 +82,7 @@ func (p *playground) startAll() error {
 // setClock tells a worker what its clock is off by. One that cannot be told is dead.
 func (h *hired) setClock(ms int64) {
 	h.Skew = ms
-	_, _ = fmt.Fprintln(h.input, ms)
+	h.process.Tell(ms)
 }
 
 // kill kills a worker, SIGKILL, and returns when it is dead. mu is held, but for the wait.
@@ -99,10 +90,9 @@ func (p *playground) kill(h *hired) {
 	if h.State == dead {
 		return
 	}
-	c := h.command
-	_ = c.Process.Kill() // it may have ended
-	_ = h.input.Close()
-	for h.command == c && h.State != dead { // it may be started again meanwhile
+	w := h.process
+	w.Kill()
+	for h.process == w && h.State != dead { // it may be started again meanwhile
 		p.changed.Wait()
 	}
 }
@@ -135,7 +125,7 @@ func (p *playground) act(h *hired, action string, ms int64) error {
 		if h.State != frozen { // others have buttons too
 			return nil
 		}
-		if err := process.Continue(h.command); err != nil {
+		if err := h.process.Thaw(); err != nil {
 			return err
 		}
 		h.State, h.woken = paying, true
