@@ -36,7 +36,7 @@ const shortest = 10 * time.Millisecond
 // Third is the time of a try when so much is left: a third of it, so that others can follow, and at most so much.
 func Third(left, most time.Duration) time.Duration { return min(most, max(left/3, shortest)) }
 
-// Insist sends a request until it succeeds, another try would fail as well, or the time is over.
+// Insist sends a request until it succeeds, another try would fail as well, or the time has run out.
 type Insist struct {
 	Each   time.Duration    // of one try; 0 does not bound it
 	Pauses backoff.Policy   // between tries, unless the server asks for more
