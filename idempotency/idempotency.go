@@ -402,7 +402,7 @@ func (c *call) refused(err error) *problem {
 			Detail: "this key was used before for another request (method, path, query, headers or body): use a new key for a new request",
 		}
 	}
-	if e, ok := errors.AsType[*contracts.Error](err); ok && !e.Retryable && e.Status < http.StatusInternalServerError {
+	if contracts.Final(err) {
 		return c.fault(err)
 	}
 	c.o.Warn(c.r, err)

@@ -553,7 +553,7 @@ func TestGateFails(t *testing.T) {
 		}
 	})
 	for code, status := range map[contracts.Code]int{
-		contracts.CodePermissionDenied: 500, contracts.CodeRunDiffers: 422, contracts.CodeInvalidArgument: 500,
+		contracts.CodePermissionDenied: 500, contracts.CodeRunDiffers: 422, contracts.CodeInvalidArgument: 500, contracts.CodeDocumentDamaged: 500,
 	} {
 		var runs atomic.Int64
 		w := post(middleware(t, refusing{contracts.Errorf(code, "no")}, nil).Wrap(payments(&runs, 0)), "k1", "")

@@ -113,7 +113,7 @@ func unavailable(err error) bool {
 		return true
 	}
 	e, ok := errors.AsType[*contracts.Error](err)
-	return ok && (e.Code == contracts.CodeInternal || e.Retryable && (e.Status >= http.StatusInternalServerError || e.Status == http.StatusTooManyRequests))
+	return ok && !e.Final() && (e.Status >= http.StatusInternalServerError || e.Status == http.StatusTooManyRequests)
 }
 
 // reason says in short why an address cannot be reached.

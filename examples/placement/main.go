@@ -200,7 +200,7 @@ func (s *stage) claim(ctx context.Context, n int) error {
 		}
 		for _, id := range missing {
 			_, err := s.chat.Claim(ctx, kind, id, contracts.ActivationClaimRequest{})
-			if e, ok := errors.AsType[*contracts.Error](err); err != nil && (!ok || e.Code != contracts.CodeActivationExists && !e.Retryable) {
+			if contracts.Final(err) && !errors.Is(err, contracts.CodeActivationExists) {
 				return err
 			}
 		}

@@ -227,7 +227,7 @@ class LocksTest(unittest.TestCase):
 
     def test_an_error_that_stays_is_not_repeated(self) -> None:
         errors: tuple[leasehold.ApiError, ...] = (
-            codes.PermissionDenied(), codes.DocumentDamaged("", {"retryable": True}, status=500), codes.NotConfigured(status=501))
+            codes.PermissionDenied(), codes.DocumentDamaged(status=500), codes.NotConfigured(status=501))
         for err in errors:
             with self.subTest(err.code):
                 self.server.sent.clear()
