@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/lease"
 )
 
 // act is an activation of a member, from when it learned of it until nothing of it is left. At most one of an identity is there at a time.
@@ -231,7 +232,7 @@ func (m *Member) begin(a *act, obtain func(*act) (contracts.Activation, bool, er
 			_, err := m.provider.Activated(ctx, a.Kind, a.ID, m.hold(a))
 			return err
 		}); err != nil {
-			if lost = final(err); lost {
+			if lost = lease.Final(err); lost {
 				err = fmt.Errorf("%w: %w", ErrLost, err)
 			}
 			m.deactivate(a, err)
@@ -263,7 +264,8 @@ func because(a *act, err error) error {
 // fail says that an activation failed. Its context may have ended, because the member stops: the incarnation still lives.
 func (m *Member) fail(a *act, locked bool, cause error) {
 	h := m.hold(a)
-	if err := m.insist(a.life.Context(), func(ctx context.Context) error {
+	e := Event{Incarnation: a.life.number, Identity: a.Identity, Token: h.FencingToken}
+	m.carryOut(a.life.Context(), e, "activation that failed", func(ctx context.Context) error {
 		if locked {
 			_, err := m.provider.Failed(ctx, a.Kind, a.ID, contracts.ActivationFailedRequest{
 				Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken, Reason: reason(cause.Error()),
@@ -271,9 +273,7 @@ func (m *Member) fail(a *act, locked bool, cause error) {
 			return err
 		}
 		return m.free(ctx, a, "activation failed: "+cause.Error())
-	}); err != nil {
-		m.emit(Event{What: RequestFailed, Incarnation: a.life.number, Identity: a.Identity, Token: h.FencingToken, Err: err})
-	}
+	})
 }
 
 func (m *Member) free(ctx context.Context, a *act, why string) error {
@@ -419,7 +419,7 @@ func (m *Member) WriteState(ctx context.Context, id Identity, state []byte) erro
 		}
 	}
 	if err != nil {
-		a.unsure = a.unsure || !final(err)
+		a.unsure = a.unsure || !lease.Final(err)
 		return err
 	}
 	a.unsure = false

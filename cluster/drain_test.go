@@ -145,7 +145,15 @@ func TestDrainedAndLost(t *testing.T) {
 // TestClaimedBeforeItDrains: what was claimed for a member that drains before it learned of it is free for the next claim at once.
 func TestClaimedBeforeItDrains(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		m := w.start("ann", nil)
+		m := w.member("ann", nil)
+		drains := make(chan struct{})
+		m.p.tap = func(page contracts.EventPage) contracts.EventPage { // it learns of the claim later
+			<-drains
+			return page
+		}
+		if err := m.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		o, err := m.p.Claim(t.Context(), "room", "a", contracts.ActivationClaimRequest{RequestID: "r", LockTTLSeconds: 600})
 		if err != nil {
 			t.Fatal(err)
@@ -153,6 +161,7 @@ func TestClaimedBeforeItDrains(t *testing.T) {
 		if err := m.Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		close(drains)
 		other := w.start("bob", nil)
 		l, _ := w.locator(nil)
 		began := time.Now()

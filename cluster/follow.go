@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/hold"
 )
 
 const (
@@ -20,20 +21,21 @@ func (m *Member) follow(l *life) {
 	after := l.since
 	var known map[string]bool // the events of the round before
 	room := make(chan struct{}, readers)
-	for try := 0; l.Check() == nil && l.Context().Err() == nil; {
-		seen, news, next, err := m.round(l, after, known, room)
-		switch {
-		case l.Context().Err() != nil:
+	always := hold.Insist{Final: func(error) bool { return false }} // as long as it is in the cluster
+	for l.Check() == nil && l.Context().Err() == nil {
+		var seen map[string]bool
+		var news bool
+		var next string
+		if _, err := m.component.insist(l.Context(), Event{Incarnation: l.number}, "events", always, func(context.Context) (err error) {
+			seen, news, next, err = m.round(l, after, known, room)
+			return err
+		}); err != nil {
 			return
-		case err != nil:
-			m.emit(Event{What: RequestFailed, Incarnation: l.number, Err: fmt.Errorf("events: %w", err)})
-			sleep(l.Context(), waits.Delay(try))
-			try++
-			continue
-		case !news:
+		}
+		if !news {
 			sleep(l.Context(), eventPause)
 		}
-		after, known, try = next, seen, 0
+		after, known = next, seen
 	}
 }
 

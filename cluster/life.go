@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/backoff"
+	"github.com/leasehold-dev/leasehold/internal/hold"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
@@ -75,33 +77,37 @@ func (m *Member) served(s contracts.MemberState, asked term.Moment) term.Moment 
 // [Host.Activate] or one that was made of it. It consults the clocks at the time of the call and costs no request.
 func Check(ctx context.Context) error { return term.Check(ctx) }
 
-// beat extends the lease, every third of it, until it is lost.
-func (m *Member) beat(l *life) {
-	every, ctx := m.o.TTL/3, l.Context()
-	due := l.clock().Add(every)
-	for seq := int64(1); l.clock.Sleep(ctx, due) == nil; seq++ {
-		asked := l.clock()
-		asking, cancel := context.WithTimeout(ctx, max(min(every, l.Left()), 10*time.Millisecond))
-		s, err := m.provider.Heartbeat(asking, m.name, contracts.MemberHeartbeatRequest{Incarnation: l.number, Seq: seq, TTLSeconds: m.seconds()})
-		cancel()
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err == nil:
-			l.Extend(m.served(s, asked))
-			due = asked.Add(every)
+// heartbeat extends the lease, every third of it. A try may take as long, or what is left: it extends the lease of all activations. One that fails is
+// sent again after a quarter of that, or a second.
+func (m *Member) heartbeat(l *life) *hold.Keep {
+	every := m.o.TTL / 3
+	again := min(every/4, time.Second)
+	var seq int64
+	var s contracts.MemberState // of the latest heartbeat
+	return &hold.Keep{
+		Term: l.Term, Clock: l.clock, Pauses: backoff.Policy{First: again, Max: again, Min: again},
+		Each: func(left time.Duration) time.Duration { return max(min(every, left), 10*time.Millisecond) },
+		Renew: func(ctx context.Context) (err error) {
+			seq++
+			s, err = m.provider.Heartbeat(ctx, m.name, contracts.MemberHeartbeatRequest{Incarnation: l.number, Seq: seq, TTLSeconds: m.seconds()})
+			return err
+		},
+		Renewed: func(asked term.Moment) (end, due term.Moment) { return m.served(s, asked), asked.Add(every) },
+		Extended: func(context.Context, term.Moment) {
 			if s.Status == contracts.MemberDraining { // an operator, or a member that replaces this one
 				m.change(Draining, l.number, errDrained, Ready)
 				m.toDrain(l, errDrained)
 			}
-		case errors.Is(err, contracts.CodeStaleIncarnation), errors.Is(err, contracts.CodeMemberUnknown):
-			l.Lose(fmt.Errorf("%w: %w", ErrLost, err))
-			return
-		default:
-			l.Failed(err)
+		},
+		Lost: func(err error) error {
+			if !errors.Is(err, contracts.CodeStaleIncarnation) && !errors.Is(err, contracts.CodeMemberUnknown) {
+				return nil
+			}
+			return fmt.Errorf("%w: %w", ErrLost, err)
+		},
+		Failed: func(err error) {
 			m.emit(Event{What: RequestFailed, Incarnation: l.number, Err: fmt.Errorf("heartbeat: %w", err)})
-			due = l.clock().Add(min(every/4, time.Second))
-		}
+		},
 	}
 }
 

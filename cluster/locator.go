@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/hold"
+	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
@@ -107,16 +109,12 @@ func (l *Locator) Start(ctx context.Context) error {
 	if !l.change(Starting, 0, nil, Stopped) {
 		return &StateError{l.Status()}
 	}
-	for try := 0; ; try++ {
-		err := l.refresh(ctx)
-		if err == nil {
-			break
+	if told, err := l.insist(ctx, Event{}, "topology", hold.Insist{}, l.refresh); err != nil {
+		if !told {
+			l.failed(Event{}, "topology", err)
 		}
-		l.emit(Event{What: RequestFailed, Err: fmt.Errorf("topology: %w", err)})
-		if final(err) || !sleep(ctx, waits.Delay(try)) {
-			l.change(Stopped, 0, err, Starting)
-			return err
-		}
+		l.change(Stopped, 0, err, Starting)
+		return err
 	}
 	l.mu.Lock()
 	if State(l.fast.Load()) != Starting { // it was stopped meanwhile
@@ -147,21 +145,28 @@ func (l *Locator) Stop() {
 
 // keep reads the epoch again and again.
 func (l *Locator) keep(ctx context.Context) {
-	for sleep(ctx, l.o.Refresh) {
+	for pause := l.o.Refresh; sleep(ctx, pause); {
 		asking, cancel := context.WithTimeout(ctx, l.o.MaxStale)
 		err := l.refresh(asking)
 		cancel()
-		if err != nil && ctx.Err() == nil {
-			l.emit(Event{What: RequestFailed, Err: fmt.Errorf("topology: %w", err)})
+		if pause = l.o.Refresh; err != nil && ctx.Err() == nil {
+			l.failed(Event{}, "topology", err)
+			left := l.o.MaxStale - l.age()
+			if left <= 0 { // no time to be saved
+				left = hold.Forever
+			}
+			pause = hold.Pause(pause, err, left)
 		}
 		l.settle()
 	}
 }
 
+// age is how old the epoch may be.
+func (l *Locator) age() time.Duration { return -term.Now().Until(*l.read.Load()) }
+
 // settle finds out whether the locator is ready.
 func (l *Locator) settle() {
-	v := l.view.Load()
-	age := -term.Now().Until(*l.read.Load())
+	v, age := l.view.Load(), l.age()
 	switch {
 	case age > l.o.MaxStale:
 		l.change(NotReady, 0, fmt.Errorf("the epoch was read %v ago, and not since", age.Round(time.Second)), Ready, Starting) //nolint:err113 // for people
@@ -364,7 +369,8 @@ func (l *Locator) Activate(ctx context.Context, id Identity, need *Need) (Locati
 			return Location{}, err
 		}
 		o, err := l.provider.Claim(ctx, id.Kind, id.ID, request)
-		pause := waits.Delay(min(try, 2))
+		own := waits.Delay(min(try, 2))
+		pause := hold.Pause(own, err, hold.Left(ctx))
 		e, _ := errors.AsType[*contracts.Error](err)
 		switch {
 		case err == nil && o.Activation.Phase != contracts.PhaseLocked:
@@ -372,9 +378,9 @@ func (l *Locator) Activate(ctx context.Context, id Identity, need *Need) (Locati
 		case err == nil: // the member is to activate it
 		case errors.Is(err, contracts.CodeActivationExists) && e != nil && e.Activation != nil:
 			return l.found(*e.Activation, e.Epoch), nil
-		case errors.Is(err, contracts.CodeActivationLocked): // another claim is on its way
-			if e != nil && e.RetryAfter > 0 {
-				pause = min(pause, e.RetryAfter)
+		case errors.Is(err, contracts.CodeActivationLocked): // another claim is on its way, and ends when its lock does, or sooner
+			if pause = own; e != nil && e.RetryAfter > 0 {
+				pause = max(waits.Min, min(own, e.RetryAfter))
 			}
 		case errors.Is(err, contracts.CodeActivationFailed):
 			if e != nil && e.Activation != nil && e.Activation.Reason != "" {
@@ -383,7 +389,7 @@ func (l *Locator) Activate(ctx context.Context, id Identity, need *Need) (Locati
 			return Location{}, err
 		case errors.Is(err, contracts.CodeRequestIDReused), errors.Is(err, contracts.CodeLeaseExpired): // what it obtained has ended meanwhile
 			request.RequestID = rand.Text()
-		case ctx.Err() == nil && final(err):
+		case ctx.Err() == nil && lease.Final(err):
 			return Location{}, err
 		}
 		if !sleep(ctx, pause) {

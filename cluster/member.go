@@ -6,13 +6,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/internal/backoff"
+	"github.com/leasehold-dev/leasehold/internal/hold"
+	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
@@ -145,49 +145,45 @@ func (m *Member) Start(ctx context.Context) error {
 	return nil
 }
 
-// waits are those between the tries of a request.
-var waits = backoff.Policy{First: 200 * time.Millisecond, Max: 5 * time.Second, Min: 50 * time.Millisecond}
-
-// join makes a new incarnation. With again, it waits for the lease of an earlier one to end.
+// join makes a new incarnation. With again, it waits for the lease of an earlier one to end, and does not give up before ctx ends.
 func (m *Member) join(ctx context.Context, replaces contracts.Incarnation, again bool) (*life, error) {
-	id := rand.Text()
-	for try := 0; ; try++ {
+	id, earlier := rand.Text(), again // earlier: the member of this name may be an incarnation of this one
+	var l *life
+	_, err := m.component.insist(ctx, Event{}, "join", hold.Insist{Each: m.o.TTL, Final: func(err error) bool {
+		switch {
+		case errors.Is(err, contracts.CodeLeaseExpired), errors.Is(err, contracts.CodeRequestIDReused):
+			return false
+		case errors.Is(err, contracts.CodeMemberExists):
+			return !earlier
+		default:
+			return !again && lease.Final(err)
+		}
+	}}, func(ctx context.Context) error {
 		asked := m.o.clock()
 		s, err := m.ask(ctx, id, replaces)
 		if err == nil {
-			l := m.live(s, asked)
+			l = m.live(s, asked)
 			if l.Check() == nil {
-				m.mu.Lock()
-				m.life = l
-				m.mu.Unlock()
-				return l, nil
+				return nil
 			}
 			err = contracts.CodeLeaseExpired
 		}
-		pause := waits.Delay(try)
-		switch e, _ := errors.AsType[*contracts.Error](err); {
-		case ctx.Err() != nil:
-			return nil, errors.Join(context.Cause(ctx), err)
-		case errors.Is(err, contracts.CodeLeaseExpired), errors.Is(err, contracts.CodeRequestIDReused):
-			id, again = rand.Text(), true // it had joined, for a moment
+		if errors.Is(err, contracts.CodeLeaseExpired) || errors.Is(err, contracts.CodeRequestIDReused) { // it had joined, for a moment
+			id, earlier = rand.Text(), true
 			replaces = contracts.Incarnation{}
-		case again && errors.Is(err, contracts.CodeMemberExists):
-			if e != nil && e.RetryAfter > 0 {
-				pause = e.RetryAfter
-			}
-		case errors.Is(err, contracts.CodeMemberExists), final(err) && !again:
-			return nil, fmt.Errorf("join as %q: %w", m.name, err)
 		}
-		m.emit(Event{What: RequestFailed, Err: fmt.Errorf("join: %w", err)})
-		if !sleep(ctx, pause) {
-			return nil, errors.Join(context.Cause(ctx), err)
-		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("join as %q: %w", m.name, err)
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.life = l
+	return l, nil
 }
 
 func (m *Member) ask(ctx context.Context, id string, replaces contracts.Incarnation) (contracts.MemberState, error) {
-	ctx, cancel := context.WithTimeout(ctx, m.o.TTL)
-	defer cancel()
 	m.mu.Lock()
 	o := m.offer
 	m.mu.Unlock()
@@ -201,16 +197,6 @@ func (m *Member) ask(ctx context.Context, id string, replaces contracts.Incarnat
 	})
 }
 
-// final reports whether the same request would be rejected again.
-func final(err error) bool {
-	if e, ok := errors.AsType[*contracts.Error](err); ok {
-		return !e.Retryable && e.Status < 500
-	}
-	code, ok := errors.AsType[contracts.Code](err)
-	info, _ := code.Info()
-	return ok && !info.Retryable && info.Status < 500
-}
-
 // run keeps the member in the cluster until it stops.
 func (m *Member) run(l *life) {
 	defer func() {
@@ -220,7 +206,7 @@ func (m *Member) run(l *life) {
 	for {
 		var keepers sync.WaitGroup
 		keepers.Go(func() { l.Watch(l.Context()) })
-		keepers.Go(func() { m.beat(l) })
+		keepers.Go(func() { m.heartbeat(l).Run(l.Context(), l.clock().Add(m.o.TTL/3)) })
 		keepers.Go(func() { m.handOver(l) })
 		if !m.o.ServeOnly {
 			keepers.Go(func() { m.follow(l) })
@@ -305,12 +291,10 @@ func (m *Member) leave(ctx context.Context, l *life) {
 	if l.Check() != nil {
 		return
 	}
-	if err := m.insist(ctx, func(ctx context.Context) error {
+	m.carryOut(ctx, Event{Incarnation: l.number}, "leave", func(ctx context.Context) error {
 		_, err := m.provider.Leave(ctx, m.name, contracts.MemberRequest{Incarnation: l.number})
 		return err
-	}); err != nil {
-		m.emit(Event{What: RequestFailed, Incarnation: l.number, Err: fmt.Errorf("leave: %w", err)})
-	}
+	})
 }
 
 // Drain hands over what the member serves. From then on it is Draining: it stays in the cluster and serves nothing, until [Member.Stop]. So it
@@ -361,12 +345,10 @@ func (m *Member) handOver(l *life) {
 	case <-ctx.Done():
 		return
 	}
-	if err := m.insist(ctx, func(ctx context.Context) error {
+	m.carryOut(ctx, Event{Incarnation: l.number}, "drain", func(ctx context.Context) error {
 		_, err := m.provider.Drain(ctx, m.name, contracts.MemberRequest{Incarnation: l.number})
 		return err
-	}); err != nil {
-		m.emit(Event{What: RequestFailed, Incarnation: l.number, Err: fmt.Errorf("drain: %w", err)})
-	}
+	})
 	var hands sync.WaitGroup
 	room := make(chan struct{}, handOvers)
 	for _, a := range m.shut(l) {
@@ -413,15 +395,14 @@ func (m *Member) ChangeOffer(ctx context.Context, o Offer) error {
 
 // insist sends a request until there is a definite response or the context ends. The codes count as definite, too.
 func (m *Member) insist(ctx context.Context, request func(context.Context) error, codes ...contracts.Code) error {
-	for try := 0; ; try++ {
-		err := request(ctx)
-		switch {
-		case err == nil, final(err), slices.ContainsFunc(codes, func(c contracts.Code) bool { return errors.Is(err, c) }):
-			return err
-		case !sleep(ctx, waits.Delay(try)):
-			return errors.Join(context.Cause(ctx), err)
-		}
-		m.emit(Event{What: RequestFailed, Err: err})
+	_, err := m.component.insist(ctx, Event{}, "", hold.Insist{Final: func(err error) bool { return lease.Final(err, codes...) }}, request)
+	return err
+}
+
+// carryOut is insist for a request that no caller waits for: that it was given up is an event.
+func (m *Member) carryOut(ctx context.Context, e Event, what string, request func(context.Context) error) {
+	if told, err := m.component.insist(ctx, e, what, hold.Insist{}, request); err != nil && !told {
+		m.failed(e, what, err)
 	}
 }
 

@@ -1,11 +1,15 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/leasehold-dev/leasehold/internal/backoff"
+	"github.com/leasehold-dev/leasehold/internal/hold"
 )
 
 // State is what a component does.
@@ -186,4 +190,34 @@ func (c *component) deliver() {
 		}
 	}
 	c.delivering = false
+}
+
+// waits are those between the tries of a request.
+var waits = backoff.Policy{First: 200 * time.Millisecond, Max: 5 * time.Second, Min: 50 * time.Millisecond}
+
+// insist sends a request as i says. Each try that is to be followed by another is an event; what names the request, if it is not empty. told reports
+// that the error, which is that of the last try, has been one. If ctx ended before that was final, the error is
+// its cause as well.
+func (c *component) insist(ctx context.Context, e Event, what string, i hold.Insist, request func(context.Context) error) (told bool, err error) {
+	i.Pauses, i.Failed = waits, func(err error) {
+		told = true
+		c.failed(e, what, err)
+	}
+	err = i.Do(ctx, func(ctx context.Context) error {
+		told = false
+		return request(ctx)
+	})
+	if err != nil && ctx.Err() != nil && !i.IsFinal(err) {
+		err = errors.Join(context.Cause(ctx), err)
+	}
+	return told, err
+}
+
+// failed tells the observer of a request that failed.
+func (c *component) failed(e Event, what string, err error) {
+	if what != "" {
+		err = fmt.Errorf("%s: %w", what, err)
+	}
+	e.What, e.Err = RequestFailed, err
+	c.emit(e)
 }

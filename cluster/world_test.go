@@ -123,6 +123,10 @@ func (f *faulty) ChangeOffer(ctx context.Context, m string, r contracts.MemberOf
 	return through(f, "offer", func() (contracts.MemberState, error) { return f.Provider.ChangeOffer(ctx, m, r) })
 }
 
+func (f *faulty) Drain(ctx context.Context, m string, r contracts.MemberRequest) (contracts.MemberState, error) {
+	return through(f, "drain", func() (contracts.MemberState, error) { return f.Provider.Drain(ctx, m, r) })
+}
+
 func (f *faulty) Leave(ctx context.Context, m string, r contracts.MemberRequest) (contracts.MemberState, error) {
 	return through(f, "leave", func() (contracts.MemberState, error) { return f.Provider.Leave(ctx, m, r) })
 }

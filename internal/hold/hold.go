@@ -16,6 +16,7 @@ package hold
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -48,19 +49,20 @@ type Insist struct {
 func (i Insist) Do(ctx context.Context, send func(context.Context) error) error {
 	for retry := 0; ; retry++ {
 		err := try(ctx, i.Each, send)
-		if err == nil || i.final(err) || ctx.Err() != nil {
+		if err == nil || i.IsFinal(err) || ctx.Err() != nil {
 			return err
 		}
 		if i.Failed != nil {
 			i.Failed(err)
 		}
-		if backoff.Sleep(ctx, Pause(i.Pauses.Delay(retry), err, left(ctx))) != nil {
+		if backoff.Sleep(ctx, Pause(i.Pauses.Delay(retry), err, Left(ctx))) != nil {
 			return err
 		}
 	}
 }
 
-func (i Insist) final(err error) bool {
+// IsFinal reports whether another try would fail as one did.
+func (i Insist) IsFinal(err error) bool {
 	if i.Final == nil {
 		return lease.Final(err)
 	}
@@ -77,13 +79,16 @@ func try(ctx context.Context, each time.Duration, send func(context.Context) err
 	return send(ctx)
 }
 
-// left is the time until a context ends; very long if it has no end.
-func left(ctx context.Context) time.Duration {
+// Left is the time until a context ends, [Forever] if it has no deadline.
+func Left(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
 		return time.Until(end)
 	}
-	return 1<<63 - 1
+	return Forever
 }
+
+// Forever is what is left without a bound.
+const Forever time.Duration = math.MaxInt64
 
 // Keep renews a lease.
 type Keep struct {

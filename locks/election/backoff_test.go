@@ -20,6 +20,7 @@ type failing struct {
 
 	mu       sync.Mutex
 	down     bool
+	err      error       // while it is down; nil means that there is no connection
 	asked    []time.Time // campaigns and looks
 	requests int
 }
@@ -40,6 +41,9 @@ func (f *failing) note() error {
 	}
 	if f.requests++; f.requests > 20_000 {
 		f.stop()
+	}
+	if f.down && f.err != nil {
+		return f.err
 	}
 	if f.down { // nothing was sent, so nothing has to be found out later
 		return &net.OpError{Op: "dial", Err: errNetwork}
@@ -164,5 +168,49 @@ func TestCampaignsSoonAfterALoss(t *testing.T) {
 			t.Errorf("%d losses, want 5", len(lost))
 		}
 		time.Sleep(2 * time.Minute) // what is under way in the background ends by itself
+	})
+}
+
+// TestWaitsAsTheProviderAsks: campaigns and those who observe.
+func TestWaitsAsTheProviderAsks(t *testing.T) {
+	overloaded := contracts.Errorf(contracts.CodeOverloaded, "")
+	overloaded.RetryAfter = time.Minute
+	for name, ask := range map[string]func(context.Context, *election.Election){
+		"lead": func(ctx context.Context, e *election.Election) {
+			_ = e.Lead(ctx, func(context.Context, *election.Leader) error { return nil })
+		},
+		"observe": func(ctx context.Context, e *election.Election) {
+			for range e.Observe(ctx) { // until ctx ends
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(time.Hour-time.Second, cancel)
+				f := &failing{network: open(t), stop: cancel, down: true, err: overloaded}
+				ask(ctx, f.candidate(t))
+				if n := len(f.asked); n != 60 {
+					t.Errorf("asked %d times in an hour, want each minute", n)
+				}
+				time.Sleep(time.Minute) // what is under way in the background ends by itself
+			})
+		})
+	}
+}
+
+// TestLeaveInAnOutage: who observes may leave at the error, and nothing is asked then.
+func TestLeaveInAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &failing{network: open(t), stop: func() {}, down: true}
+		for _, err := range f.candidate(t).Observe(t.Context()) {
+			if err == nil {
+				t.Error("no error")
+			}
+			break
+		}
+		if len(f.asked) != 1 {
+			t.Errorf("asked %d times", len(f.asked))
+		}
 	})
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/internal/backoff"
+	"github.com/leasehold-dev/leasehold/internal/hold"
 	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/locks"
 )
@@ -69,27 +70,31 @@ var waits = backoff.Policy{First: time.Second, Max: 10 * time.Second, Min: 100 *
 // While the provider does not respond, Lead goes on until ctx ends. Its error is then the cause of that; or LOCK_HELD, with LockOptions.Wait or NoWait; or
 // that of a request that would be rejected again.
 func (e *Election) Lead(ctx context.Context, lead func(ctx context.Context, l *Leader) error) error {
-	for failed := 0; ; {
+	for {
 		var led *locks.Lock
 		var own error // of lead: it may tell of the loss of another lock
-		err := e.locks.Do(ctx, e.key, &e.o, func(ctx context.Context, l *locks.Lock) error {
-			led = l
-			own = lead(ctx, &Leader{l})
-			return own
+		pausing := false
+		over := func(err error) bool {
+			return led != nil || ctx.Err() != nil || errors.Is(err, locks.ErrClosed) || lease.Final(err, contracts.CodeLockHeld)
+		}
+		err := hold.Insist{Pauses: waits, Final: over, Failed: func(error) { pausing = true }}.Do(ctx, func(ctx context.Context) error {
+			pausing = false
+			return e.locks.Do(ctx, e.key, &e.o, func(ctx context.Context, l *locks.Lock) error {
+				led = l
+				own = lead(ctx, &Leader{l})
+				return own
+			})
 		})
 		switch {
-		case ctx.Err() != nil, errors.Is(err, locks.ErrClosed):
-			return err
-		case led != nil && (errors.Is(context.Cause(led.Context()), locks.ErrLost) || errors.Is(err, locks.ErrLost) && !errors.Is(own, locks.ErrLost)):
-			failed = 0
-			continue // the others have waited, too
-		case led != nil, errors.Is(err, contracts.CodeLockHeld), lease.Rejected(err):
-			return err
-		}
-		if err := waits.Sleep(ctx, failed); err != nil {
+		case pausing:
 			return fmt.Errorf("campaign for %q: %w", e.key, context.Cause(ctx))
+		case ctx.Err() != nil, led == nil, errors.Is(err, locks.ErrClosed):
+			return err
+		case errors.Is(context.Cause(led.Context()), locks.ErrLost), errors.Is(err, locks.ErrLost) && !errors.Is(own, locks.ErrLost):
+			// It campaigns again at once: the others have waited, too.
+		default:
+			return err
 		}
-		failed++
 	}
 }
 
@@ -130,27 +135,26 @@ const (
 // again: who leads is not known meanwhile.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leadership, error] {
 	return func(yield func(Leadership, error) bool) {
-		known, seen := false, Leadership{}
-		for failed := 0; ctx.Err() == nil; {
-			now, err := e.Leader(ctx)
-			var pause time.Duration
-			switch {
-			case ctx.Err() != nil:
-				return
-			case err != nil:
-				if failed == 0 && !yield(Leadership{}, err) {
-					return
-				}
-				known, pause = false, waits.Delay(failed)
-				failed++
-			default:
-				if (!known || now.LeaseID != seen.LeaseID) && !yield(now, nil) {
-					return
-				}
-				known, seen, failed = true, now, 0
-				pause = min(max(now.ttl/3, minLook), maxLook)
+		ctx, leave := context.WithCancel(ctx)
+		defer leave()
+		var now, seen Leadership
+		known, out := false, false
+		look := hold.Insist{Pauses: waits, Final: func(error) bool { return false }, Failed: func(err error) {
+			known = false
+			if !out && !yield(Leadership{}, err) {
+				leave()
 			}
-			if backoff.Sleep(ctx, pause) != nil {
+			out = true
+		}}
+		for look.Do(ctx, func(ctx context.Context) (err error) {
+			now, err = e.Leader(ctx)
+			return err
+		}) == nil && ctx.Err() == nil {
+			if (!known || now.LeaseID != seen.LeaseID) && !yield(now, nil) {
+				return
+			}
+			known, seen, out = true, now, false
+			if backoff.Sleep(ctx, min(max(now.ttl/3, minLook), maxLook)) != nil {
 				return
 			}
 		}
