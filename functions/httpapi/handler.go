@@ -231,17 +231,34 @@ func (a *api) routes() []Route {
 
 // withCaller admits authenticated callers, and keeps each to its own tenant.
 func (a *api) withCaller(do handler) func(http.ResponseWriter, *http.Request) error {
-	return a.known(ofTenant(a.working(do)))
+	return func(w http.ResponseWriter, r *http.Request) error { // as known, ofTenant and working do: one value, not three
+		c, err := a.callerOf(r)
+		if err != nil {
+			return err
+		}
+		if err := c.stays(r); err != nil {
+			return err
+		}
+		return a.inSlot(w, r, c, do)
+	}
 }
 
 // ofTenant keeps a caller to its own tenant.
 func ofTenant(do handler) handler {
 	return func(w http.ResponseWriter, r *http.Request, c Caller) error {
-		if tenant := r.PathValue("tenant_id"); c.Tenant != "" && c.Tenant != tenant {
-			return contracts.Errorf(contracts.CodePermissionDenied, "your token is for tenant %q, the path for tenant %q", c.Tenant, tenant)
+		if err := c.stays(r); err != nil {
+			return err
 		}
 		return do(w, r, c)
 	}
+}
+
+// stays rejects a request about another tenant than the caller's.
+func (c Caller) stays(r *http.Request) error {
+	if tenant := r.PathValue("tenant_id"); c.Tenant != "" && c.Tenant != tenant {
+		return contracts.Errorf(contracts.CodePermissionDenied, "your token is for tenant %q, the path for tenant %q", c.Tenant, tenant)
+	}
+	return nil
 }
 
 // withWorker admits authenticated callers who may run analyses. Those belong to no tenant, so that the caller's plays no part.

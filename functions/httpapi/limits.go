@@ -211,16 +211,22 @@ type handler func(http.ResponseWriter, *http.Request, Caller) error
 // known authenticates the caller and holds it to its rates.
 func (a *api) known(do handler) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		c, err := a.identify(r)
+		c, err := a.callerOf(r)
 		if err != nil {
-			return err
-		}
-		noteOf(r).caller = c
-		if err := a.admission.rates(c, payer(r, c)); err != nil {
 			return err
 		}
 		return do(w, r, c)
 	}
+}
+
+// callerOf is the caller of a request, within its rates.
+func (a *api) callerOf(r *http.Request) (Caller, error) {
+	c, err := a.identify(r)
+	if err != nil {
+		return c, err
+	}
+	noteOf(r).caller = c
+	return c, a.admission.rates(c, payer(r, c))
 }
 
 // payer is the tenant for which a request counts.
@@ -233,9 +239,11 @@ func payer(r *http.Request, c Caller) string {
 
 // working handles a request when there is a slot for it, and keeps the slot until the response has been written.
 func (a *api) working(do handler) handler {
-	return func(w http.ResponseWriter, r *http.Request, c Caller) error {
-		return a.admission.slots.with(r.Context(), payer(r, c), func() error { return do(w, r, c) })
-	}
+	return func(w http.ResponseWriter, r *http.Request, c Caller) error { return a.inSlot(w, r, c, do) }
+}
+
+func (a *api) inSlot(w http.ResponseWriter, r *http.Request, c Caller, do handler) error {
+	return a.admission.slots.with(r.Context(), payer(r, c), func() error { return do(w, r, c) })
 }
 
 // admitted passes on the requests of known callers for which there is a slot.
