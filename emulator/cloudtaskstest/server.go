@@ -178,7 +178,7 @@ func (s *Server) Attempts() []Attempt {
 	return slices.Clone(s.attempts)
 }
 
-// Idle waits until no task is left in any queue that runs: each was acknowledged, given up or deleted.
+// Idle waits until no task is left in any queue that runs: each was acknowledged or given up.
 func (s *Server) Idle(ctx context.Context) error {
 	return s.waitFor(ctx, func() bool {
 		for _, q := range s.queues {

@@ -2,6 +2,8 @@
 // for the real client library, with transactions that exclude each other in both of the service's modes, and with
 // faults on demand. It starts in a millisecond and needs nothing installed.
 //
+// It is outside the promise of compatibility: any release may change or remove it.
+//
 //	s := firestore.Start(t, nil)                                       // closes with the test
 //	client, err := sdk.NewClient(ctx, "my-project", s.ClientOptions()...) // cloud.google.com/go/firestore
 //
