@@ -224,7 +224,7 @@ func TestBilled(t *testing.T) {
 	}
 }
 
-// REST and browsers get a response that says what is here instead, whatever they ask for and whoever they ask.
+// REST and browsers get a response that says what is here instead, whatever they ask for.
 func TestREST(t *testing.T) {
 	s := firestoretest.Start(t, nil)
 	for _, target := range []string{
