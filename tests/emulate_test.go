@@ -54,11 +54,15 @@ func TestEmulators(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		collections, err := pb.NewFirestoreClient(conn).ListCollectionIds(t.Context(), &pb.ListCollectionIdsRequest{
-			Parent: "projects/demo/databases/(default)/documents",
+		const document = "projects/demo/databases/(default)/documents/locks/a"
+		found, err := pb.NewFirestoreClient(conn).BatchGetDocuments(t.Context(), &pb.BatchGetDocumentsRequest{
+			Database: "projects/demo/databases/(default)", Documents: []string{document},
 		})
-		if err != nil || len(collections.GetCollectionIds()) != 0 {
-			t.Errorf("%v, %v", collections, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res, err := found.Recv(); err != nil || res.GetMissing() != document {
+			t.Errorf("%v, %v", res, err)
 		}
 		interrupt(t, p)
 	})

@@ -28,7 +28,7 @@ func (s *Server) run(q *queue, id string, t *task) {
 		s.mu.Lock()
 		p := t.pb
 		s.mu.Unlock()
-		if !s.sleep(t, time.Until(p.GetScheduleTime().AsTime())) || !s.turn(q, id, t) {
+		if !s.sleep(time.Until(p.GetScheduleTime().AsTime())) || !s.turn(q) {
 			return
 		}
 		a, acknowledged := s.deliver(p, before)
@@ -47,7 +47,7 @@ func (s *Server) settle(q *queue, id string, t *task, p *pb.Task, a Attempt, ack
 	defer s.changedLocked()
 	n := int(p.GetDispatchCount()) + 1
 	if acknowledged || usedUp(q.pb.GetRetryConfig(), n, firstAttempt(p, a), a.End) {
-		s.removeLocked(q, id, t)
+		s.removeLocked(q, id)
 		return true
 	}
 	t.pb = attempted(p, a, backoff(q.pb.GetRetryConfig(), n))
@@ -80,28 +80,22 @@ func attempted(p *pb.Task, a Attempt, wait time.Duration) *pb.Task {
 	return n
 }
 
-// sleep waits, and reports whether the task is still to be delivered.
-func (s *Server) sleep(t *task, d time.Duration) bool {
+// sleep waits, and reports whether the server still runs.
+func (s *Server) sleep(d time.Duration) bool {
 	timer := time.NewTimer(max(0, d))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return true
-	case <-t.deleted:
-		return false
 	case <-s.life.Done():
 		return false
 	}
 }
 
-// turn waits until the queue lets the task through, and reports whether it is still to be delivered.
-func (s *Server) turn(q *queue, id string, t *task) bool {
+// turn waits until the queue lets a task through, and reports whether the server still runs.
+func (s *Server) turn(q *queue) bool {
 	for {
 		s.mu.Lock()
-		if q.tasks[id] != t { // deleted
-			s.mu.Unlock()
-			return false
-		}
 		ok, wait := q.take(time.Now())
 		changed := s.changed
 		s.mu.Unlock()
@@ -114,7 +108,7 @@ func (s *Server) turn(q *queue, id string, t *task) bool {
 		}
 		select {
 		case <-again:
-		case <-changed: // also when the task is deleted
+		case <-changed:
 		case <-s.life.Done():
 			return false
 		}

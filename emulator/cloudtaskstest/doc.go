@@ -2,6 +2,8 @@
 // library, and the other half of the service, which delivers the tasks over HTTP, with tokens that verify, headers,
 // retries, rate limits and faults on demand. It starts in a millisecond and needs nothing installed.
 //
+// It is outside the promise of compatibility: any release may change or remove it.
+//
 //	s := cloudtasks.Start(t, nil)                                  // closes with the test
 //	client, err := sdk.NewClient(ctx, s.ClientOptions()...)        // cloud.google.com/go/cloudtasks/apiv2
 //	err = s.Idle(ctx)                                              // until everything was delivered, or given up
@@ -11,9 +13,9 @@
 //
 // # What is there
 //
-//   - queues: CreateQueue, GetQueue, PauseQueue, ResumeQueue, with rate limits and retry configuration; Options.Queues
-//     exist from the start
-//   - tasks: CreateTask, GetTask, ListTasks, DeleteTask, for HTTP requests to this machine
+//   - queues: CreateQueue, GetQueue, PauseQueue, with rate limits and retry configuration; Options.Queues exist from the
+//     start
+//   - tasks: CreateTask, ListTasks on one page, for HTTP requests to this machine
 //   - names: a task's name is rejected with ALREADY_EXISTS while the task lives and after it is gone (the service forgets
 //     names after some time, the emulator never)
 //   - delivery: schedule time, dispatch deadline, tokens of a service account

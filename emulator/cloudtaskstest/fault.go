@@ -104,15 +104,6 @@ func mustFail(code codes.Code) {
 	}
 }
 
-// Remove ends the fault. What has met it already is not changed by that.
-func (i *Injection) Remove() {
-	i.server.mu.Lock()
-	defer i.server.mu.Unlock()
-	if at := slices.Index(i.server.faults, i); at >= 0 {
-		i.server.faults = slices.Delete(i.server.faults, at, at+1)
-	}
-}
-
 // Hits returns how many calls or deliveries have met the effect.
 func (i *Injection) Hits() int {
 	i.server.mu.Lock()

@@ -24,8 +24,7 @@ type queue struct {
 
 // task is a task that is not gone.
 type task struct {
-	pb      *pb.Task // complete; replaced, never changed
-	deleted chan struct{}
+	pb *pb.Task // complete; replaced, never changed
 }
 
 var (

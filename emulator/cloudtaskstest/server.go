@@ -92,23 +92,18 @@ func Listen(addr string, o *Options) (*Server, error) {
 		}
 		s.queues[name] = q
 	}
-	l, err := loopback.Listen("cloud tasks emulator", addr, s.options.InsecureListenAnywhere)
-	if err != nil {
+	var err error
+	if s.issuer, err = startIssuer(s.options.Now); err != nil {
 		return nil, err
 	}
-	if s.issuer, err = startIssuer(s.options.Now); err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.api = grpcserver.Serve(l, http.HandlerFunc(noREST), func(r grpc.ServiceRegistrar) {
-		pb.RegisterCloudTasksServer(r, &service{server: s})
-	}, grpc.UnaryInterceptor(s.intercept))
+	s.api, err = grpcserver.Listen("cloud tasks emulator", addr, s.options.InsecureListenAnywhere,
+		func(r grpc.ServiceRegistrar) { pb.RegisterCloudTasksServer(r, &service{server: s}) }, grpc.UnaryInterceptor(s.intercept))
+	if err != nil {
+		s.end()
+		return nil, errors.Join(err, s.issuer.Close())
+	}
 	return s, nil
-}
-
-// noREST rejects callers of HTTP/1 on the port.
-func noREST(w http.ResponseWriter, r *http.Request) {
-	grpcserver.Errorf(w, http.StatusNotImplemented, "UNIMPLEMENTED", "%s %s is not supported by this emulator: it speaks gRPC", r.Method, r.URL.Path)
 }
 
 // TB is the part of testing.TB that [Start] needs.
@@ -183,7 +178,7 @@ func (s *Server) Attempts() []Attempt {
 	return slices.Clone(s.attempts)
 }
 
-// Idle waits until no task is left in any queue that runs: each was acknowledged, given up or deleted.
+// Idle waits until no task is left in any queue that runs: each was acknowledged or given up.
 func (s *Server) Idle(ctx context.Context) error {
 	return s.waitFor(ctx, func() bool {
 		for _, q := range s.queues {

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/leasehold-dev/leasehold/emulator/internal/loopback"
@@ -27,7 +26,6 @@ const (
 	maxDeadline      = 30 * time.Minute
 	defaultDeadline  = 10 * time.Minute
 	maxScheduleAhead = 30 * 24 * time.Hour
-	maxPageSize      = 1000
 )
 
 // service is the gRPC API. What it does not have is UNIMPLEMENTED, by name.
@@ -78,25 +76,16 @@ func (s *service) GetQueue(_ context.Context, r *pb.GetQueueRequest) (*pb.Queue,
 	return q.pb, nil
 }
 
-// PauseQueue stops deliveries; those under way go on.
+// PauseQueue stops deliveries for good; those under way go on.
 func (s *service) PauseQueue(_ context.Context, r *pb.PauseQueueRequest) (*pb.Queue, error) {
-	return s.setState(r.GetName(), pb.Queue_PAUSED)
-}
-
-// ResumeQueue begins deliveries again.
-func (s *service) ResumeQueue(_ context.Context, r *pb.ResumeQueueRequest) (*pb.Queue, error) {
-	return s.setState(r.GetName(), pb.Queue_RUNNING)
-}
-
-func (s *service) setState(name string, state pb.Queue_State) (*pb.Queue, error) {
 	s.server.mu.Lock()
 	defer s.server.mu.Unlock()
-	q, err := s.queueLocked(name)
+	q, err := s.queueLocked(r.GetName())
 	if err != nil {
 		return nil, err
 	}
 	q.pb = proto.CloneOf(q.pb) // the one before may be on its way to a client
-	q.pb.State = state
+	q.pb.State = pb.Queue_PAUSED
 	s.server.changedLocked()
 	return q.pb, nil
 }
@@ -123,7 +112,7 @@ func (s *service) CreateTask(_ context.Context, r *pb.CreateTaskRequest) (*pb.Ta
 	if s.server.life.Err() != nil {
 		return nil, status.Error(codes.Unavailable, "cloud tasks emulator: closed")
 	}
-	t := &task{pb: p, deleted: make(chan struct{})}
+	t := &task{pb: p}
 	q.tasks[id] = t
 	s.server.running.Go(func() { s.server.run(q, id, t) })
 	return view(p, r.GetResponseView()), nil
@@ -207,65 +196,17 @@ func view(t *pb.Task, v pb.Task_View) *pb.Task {
 	return t
 }
 
-// taskLocked finds a task by its whole name.
-func (s *service) taskLocked(name string) (*queue, string, *task, error) {
-	parent, id, ok := strings.Cut(name, "/tasks/")
-	if !ok {
-		return nil, "", nil, status.Errorf(codes.InvalidArgument, "%q is not the name of a task", name)
-	}
-	q, err := s.queueLocked(parent)
-	if err != nil {
-		return nil, "", nil, err
-	}
-	t := q.tasks[id]
-	if t == nil {
-		return nil, "", nil, status.Errorf(codes.NotFound, "The task %s does not exist", name)
-	}
-	return q, id, t, nil
-}
-
-// GetTask returns a task that is not gone.
-func (s *service) GetTask(_ context.Context, r *pb.GetTaskRequest) (*pb.Task, error) {
-	s.server.mu.Lock()
-	defer s.server.mu.Unlock()
-	_, _, t, err := s.taskLocked(r.GetName())
-	if err != nil {
-		return nil, err
-	}
-	return view(t.pb, r.GetResponseView()), nil
-}
-
-// DeleteTask takes a task out; a delivery under way goes on.
-func (s *service) DeleteTask(_ context.Context, r *pb.DeleteTaskRequest) (*emptypb.Empty, error) {
-	s.server.mu.Lock()
-	defer s.server.mu.Unlock()
-	q, id, t, err := s.taskLocked(r.GetName())
-	if err != nil {
-		return nil, err
-	}
-	s.server.removeLocked(q, id, t)
-	return &emptypb.Empty{}, nil
-}
-
 // removeLocked ends a task. Its name stays taken.
-func (s *Server) removeLocked(q *queue, id string, t *task) {
-	if q.tasks[id] != t {
-		return
-	}
+func (s *Server) removeLocked(q *queue, id string) {
 	delete(q.tasks, id)
 	q.used[id] = true
-	close(t.deleted)
 	s.changedLocked()
 }
 
-// ListTasks lists the tasks that are not gone, by name.
+// ListTasks lists all tasks that are not gone, by name, on one page.
 func (s *service) ListTasks(_ context.Context, r *pb.ListTasksRequest) (*pb.ListTasksResponse, error) {
-	if r.GetPageSize() < 0 {
-		return nil, status.Error(codes.InvalidArgument, "page_size is negative")
-	}
-	size := int(r.GetPageSize())
-	if size == 0 || size > maxPageSize {
-		size = maxPageSize
+	if r.GetPageToken() != "" {
+		return nil, unsupported("ListTasksRequest.page_token")
 	}
 	s.server.mu.Lock()
 	defer s.server.mu.Unlock()
@@ -273,21 +214,11 @@ func (s *service) ListTasks(_ context.Context, r *pb.ListTasksRequest) (*pb.List
 	if err != nil {
 		return nil, err
 	}
-	var (
-		tasks []*pb.Task
-		next  string
-	)
+	var tasks []*pb.Task
 	for _, id := range slices.Sorted(maps.Keys(q.tasks)) {
-		if r.GetPageToken() != "" && id <= r.GetPageToken() {
-			continue
-		}
-		if len(tasks) == size {
-			next = taskIDOf(tasks[size-1])
-			break
-		}
 		tasks = append(tasks, view(q.tasks[id].pb, r.GetResponseView()))
 	}
-	return &pb.ListTasksResponse{Tasks: tasks, NextPageToken: next}, nil
+	return &pb.ListTasksResponse{Tasks: tasks}, nil
 }
 
 // taskIDOf is the last part of a task's name.

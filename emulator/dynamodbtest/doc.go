@@ -1,6 +1,8 @@
 // Package dynamodbtest is a DynamoDB in memory for tests: it speaks the service's protocol over HTTP, so that the real
 // AWS SDK talks to it, and it makes happen on purpose what no emulator does by itself.
 //
+// It is outside the promise of compatibility: any release may change or remove it.
+//
 //	s := dynamodb.Start(t, nil)                        // closes with the test
 //	client := sdk.New(sdk.Options{BaseEndpoint: &s.URL, Region: "eu-north-1", Credentials: anyStatic})
 //

@@ -3,7 +3,6 @@ package firestoretest
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,7 +37,6 @@ type database struct {
 	queue       []*request        // who waits for locks, in the order of arrival
 	listeners   map[*listener]struct{}
 	commits     int
-	floor       time.Time // the last Reset: nothing is known of the time before
 }
 
 // A record is a document's present and past, oldest first, at least one version.
@@ -139,18 +137,6 @@ func (v view) each(collection string, f func(id string, doc *pb.Document)) error
 	return nil
 }
 
-// collectionPaths returns the paths of all collections that hold a document, or once did, below a parent.
-func (v view) collectionPaths(parent string) []string {
-	var out []string
-	for path := range v.db.collections {
-		if parent == "" || strings.HasPrefix(path, parent+"/") {
-			out = append(out, path)
-		}
-	}
-	slices.SortFunc(out, comparePaths)
-	return out
-}
-
 // put makes the document at a path what it is from a time on; fields are ignored if it does not exist.
 func (db *database) put(path string, doc *pb.Document, at time.Time) {
 	collection, id := splitPath(path)
@@ -216,8 +202,7 @@ func (db *database) afterStamp(ctx context.Context, done committed) {
 
 // stage computes what the writes make of the documents, one after the other, without changing any. The documents
 // after are in changes, nil for those that would not exist; those that would stay as they are do not appear.
-// Preconditions count only if checked is true.
-func (db *database) stage(writes []*write, requestTime, at time.Time, checked bool) (
+func (db *database) stage(writes []*write, requestTime, at time.Time) (
 	changes map[string]*pb.Document, results []*pb.WriteResult, err error,
 ) {
 	changes = make(map[string]*pb.Document)
@@ -226,10 +211,8 @@ func (db *database) stage(writes []*write, requestTime, at time.Time, checked bo
 		if !staged {
 			found = db.current(w.path)
 		}
-		if checked {
-			if err := w.check(found); err != nil {
-				return nil, nil, err
-			}
+		if err := w.check(found); err != nil {
+			return nil, nil, err
 		}
 		after, exists, transformed, err := w.apply(found, requestTime)
 		if err != nil {
@@ -263,7 +246,7 @@ func equalFields(a, b fields) bool {
 // apply carries out writes whose locks are free: all of them or, with an error, none.
 func (db *database) apply(writes []*write, requestTime time.Time) (committed, error) {
 	at := db.clock.tick()
-	changes, results, err := db.stage(writes, requestTime, at, true)
+	changes, results, err := db.stage(writes, requestTime, at)
 	if err != nil {
 		return committed{}, err
 	}
@@ -302,17 +285,4 @@ func (db *database) wakeListeners() {
 		default: // it has not yet looked at the last one
 		}
 	}
-}
-
-// reset forgets all documents, as if each had been deleted and never been, and closes all transactions.
-func (db *database) reset() {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	db.collections = make(map[string]map[string]*record)
-	db.floor = db.clock.tick()
-	for _, tx := range db.open {
-		db.end(tx)
-	}
-	db.wake()
-	db.wakeListeners()
 }

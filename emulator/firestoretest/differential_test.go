@@ -15,38 +15,40 @@ import (
 
 // The same random programs on this emulator in both modes: one client alone must not notice the mode.
 func TestProgramsDoNotNoticeTheMode(t *testing.T) {
-	a, first := start(t, nil)
-	b, second := start(t, &firestoretest.Options{Mode: firestoretest.Optimistic})
-	compare(t, a.Reset, b.Reset, first, second)
+	rapid.Check(t, func(t *rapid.T) {
+		a, closeA := fresh(t, nil)
+		defer closeA()
+		b, closeB := fresh(t, &firestoretest.Options{Mode: firestoretest.Optimistic})
+		defer closeB()
+		compare(t, a, b)
+	})
 }
 
 // The same random programs here and on the official emulator. The codes, the data and the results of queries must be
 // the same.
 func TestProgramsAgreeWithTheOfficialEmulator(t *testing.T) {
-	addr := official.Start(t)
-	s, here := start(t, nil)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", addr)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", official.Start(t))
 	there := must[*sdk.Client](t)(sdk.NewClient(t.Context(), "diff-"+strings.ToLower(rand.Text()[:12])))
 	defer there.Close()
-	compare(t, s.Reset, func() { removeAll(t, there) }, here, there)
-}
-
-func compare(t *testing.T, resetA, resetB func(), a, b *sdk.Client) {
-	t.Helper()
-	rapid.Check(t, func(t *rapid.T) {
-		resetA()
-		resetB()
-		program := genProgram().Draw(t, "program")
-		got, want := run(t.Context(), t, a, program), run(t.Context(), t, b, program)
-		for i := range got {
-			if got[i] != want[i] {
-				t.Fatalf("step %d: %+v\nhere  %s\nthere %s", i, program[i], got[i], want[i])
-			}
-		}
+	rapid.Check(t, func(rt *rapid.T) {
+		here, end := fresh(rt, nil)
+		defer end()
+		removeAll(t, there)
+		compare(rt, here, there)
 	})
 }
 
-// removeAll removes what programs write from a Firestore that has no Reset.
+func compare(t *rapid.T, a, b *sdk.Client) {
+	program := genProgram().Draw(t, "program")
+	got, want := run(t.Context(), t, a, program), run(t.Context(), t, b, program)
+	for i := range got {
+		if got[i] != want[i] {
+			t.Fatalf("step %d: %+v\nhere  %s\nthere %s", i, program[i], got[i], want[i])
+		}
+	}
+}
+
+// removeAll removes what programs write from a Firestore that keeps them.
 func removeAll(t *testing.T, c *sdk.Client) {
 	for _, path := range docPaths {
 		if _, err := c.Doc(path).Delete(context.Background()); err != nil {

@@ -2,6 +2,8 @@
 // for the real client library, with transactions that exclude each other in both of the service's modes, and with
 // faults on demand. It starts in a millisecond and needs nothing installed.
 //
+// It is outside the promise of compatibility: any release may change or remove it.
+//
 //	s := firestore.Start(t, nil)                                       // closes with the test
 //	client, err := sdk.NewClient(ctx, "my-project", s.ClientOptions()...) // cloud.google.com/go/firestore
 //
@@ -10,36 +12,39 @@
 //
 // # What is there
 //
-//   - documents: BatchGetDocuments, GetDocument, ListDocuments (ordered by name), ListCollectionIds, CreateDocument,
-//     UpdateDocument, DeleteDocument, with masks and reads at a time within the last hour
-//   - writes: Commit, all or nothing, and BatchWrite, with a status for each; preconditions, update masks, transforms
-//   - transactions: BeginTransaction, Rollback, and those that a read begins; read-write and read-only
-//   - queries: RunQuery and RunAggregationQuery (count, sum, avg), on collections and collection groups: all filters of
-//     the client library, order, cursors, offset, limit, projection
-//   - Listen, for documents and queries, with resume tokens, and Write, the stream of the libraries for devices and the web
+// What Leasehold's adapter, its guides and its tests use:
 //
-// PartitionQuery, ExecutePipeline, vectors and query explanation are not there. Whatever a request asks for that
-// is not there is rejected with UNIMPLEMENTED and the name of the field; nothing is ignored silently.
+//   - documents: BatchGetDocuments, in a transaction, at a time within the last hour, or now
+//   - writes: Commit, all or nothing, with preconditions, update masks and server timestamps
+//   - transactions: BeginTransaction and Rollback, of the kind that reads documents and writes
+//   - queries: RunQuery outside of transactions, on collections and collection groups: comparisons that all hold, ascending
+//     order, cursors, limit
+//   - Listen, for documents
+//
+// Whatever else a request asks for is rejected with UNIMPLEMENTED and the name of the method or field; nothing is ignored
+// silently. That holds for methods on single documents, lists, BatchWrite, the Write stream of browsers and devices,
+// aggregations, increments and other transforms, masks of reads, queries in transactions, read-only transactions,
+// projections, offsets, descending order, OR, IN and their like, PartitionQuery, pipelines, vectors and query explanation.
+// REST is 501.
 //
 // # Who waits for whom
 //
-// In [Pessimistic] mode, a transaction locks every document that it reads, found or not, and every query, against
-// changes of what it finds. Reads share and wait for no one. A commit, in a transaction or not, is one step; it waits
-// until no other transaction holds what it writes.
+// In [Pessimistic] mode, a transaction locks every document that it reads, found or not. Reads share and wait for no one. A
+// commit, in a transaction or not, is one step; it waits until no other transaction holds what it writes.
 //
 //	BeginTransaction ──▶ open ──read──▶ open, holds locks
 //	                      ├─ Commit ──▶ waits ──▶ applied, or rejected by a precondition; closed
 //	                      │               └─ lock timeout ─▶ ABORTED, closed
 //	                      ├─ Rollback ─▶ closed
-//	                      └─ left alone, or too long ─▶ expired
+//	                      └─ left alone for 60 s, or open for 270 s ─▶ expired
 //
-// Commits that wait are served in the order in which they came. A read of documents passes them, so that many readers can
-// starve a writer; a query waits for those that would change what it finds. Of transactions that wait for each other, such
-// as two that have read one document and both want to write it, the youngest is ABORTED at once. A transaction that names
-// the one that it tries again (retry_transaction) keeps its age, so that each has its turn.
+// Commits that wait are served in the order in which they came. A read passes them, so that many readers can starve a
+// writer. Of transactions that wait for each other, such as two that have read one document and both want to write it, the
+// youngest is ABORTED at once. A transaction that names the one that it tries again (retry_transaction) keeps its age, so
+// that each has its turn. A commit whose client gives up while it waits is withdrawn.
 //
 // In [Optimistic] mode, a transaction reads one snapshot, of the time of its first read, and locks nothing. Its Commit
-// is ABORTED if it writes and a document or the result of a query that it read has changed since.
+// is ABORTED if it writes and a document that it read has changed since.
 //
 // # Time
 //
@@ -57,7 +62,6 @@
 //	                                                   again by itself after UNAVAILABLE and RESOURCE_EXHAUSTED
 //	ApplyLate      an error or none, and done later    DEADLINE_EXCEEDED that means "unknown", not "failed"
 //	Delay          done later, response later          a slow service
-//	StaleRead      the state of some time ago          a cache, a read at an old read_time
 //
 // [Server.SetClockOffset] moves the server's clock, [Server.DropListeners] ends streams. After UNKNOWN,
 // DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED (a minute's pause), INTERNAL, UNAVAILABLE and UNAUTHENTICATED the Go client
@@ -69,18 +73,14 @@
 // The tests run the same random programs on the official emulator where one is installed, and compare codes, data and
 // results. These are the known differences:
 //
-//   - A Commit whose client gives up while it waits for locks is withdrawn. There it is applied later, which
-//     Options.LateCommits does here too.
-//   - The official emulator ignores a transaction's concurrency mode and always locks. Here both modes exist.
+//   - A Commit whose client gives up while it waits for locks is withdrawn. There it is applied later.
+//   - The official emulator ignores a transaction's concurrency mode and always locks. Here the mode is an option of the
+//     server.
 //   - There, transactions that wait for each other end by the lock timeout, 2 s later.
-//   - There, a query in a transaction locks whole collections; here, as in the service, only against writes that
-//     change what it finds or would find.
-//   - There, an order by descending names wants an index, a Commit takes more than 500 writes and documents of another
-//     database, and reads at a time go back further than an hour.
-//   - A document that leaves the result of a listened query is a DocumentRemove here, a reset of the target there.
+//   - There, a Commit takes more than 500 writes and documents of another database, and reads at a time go back further
+//     than an hour.
+//   - A listener that resumes is told everything again.
 //   - Codes are the same, messages in part.
-//   - Of REST there is only DELETE /emulator/v1/projects/P/databases/D/documents, which does what [Server.Reset] does, for
-//     one database. Browsers reach Firestore by REST (WebChannel) and are rejected; the same library in Node uses gRPC.
 //   - There are no security rules.
 //
 // Unlike the service, no query needs an index, nothing limits the rate of writes, and no value is cut for comparison at

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"pgregory.net/rapid"
 
 	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 )
@@ -145,13 +146,15 @@ func plain(t *testing.T, c pb.FirestoreClient, writes ...*pb.Write) error {
 	return txn{t: t, c: c}.commit(writes...)
 }
 
-var (
-	pessimistic = readWrite(pb.TransactionOptions_PESSIMISTIC)
-	optimistic  = readWrite(pb.TransactionOptions_OPTIMISTIC)
-)
-
-func readWrite(mode pb.TransactionOptions_ConcurrencyMode) *pb.TransactionOptions {
-	return &pb.TransactionOptions{Mode: &pb.TransactionOptions_ReadWrite_{
-		ReadWrite: &pb.TransactionOptions_ReadWrite{ConcurrencyMode: mode},
-	}}
+// fresh starts a server and a client for one random case.
+func fresh(t *rapid.T, o *firestoretest.Options) (*sdk.Client, func()) {
+	s, err := firestoretest.Listen("", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := sdk.NewClient(context.Background(), project, s.ClientOptions()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, func() { _, _ = c.Close(), s.Close() }
 }

@@ -21,10 +21,10 @@ type Fault struct {
 	Effect Effect                   // what happens
 }
 
-// An Effect is one of [Fail], [ApplyThenFail], [ApplyLate], [Delay] and [StaleRead].
+// An Effect is one of [Fail], [ApplyThenFail], [ApplyLate] and [Delay].
 type Effect interface {
-	// before runs before the request is handled: it may replace the context, or end the request with an error.
-	before(context.Context) (context.Context, error)
+	// before runs before the request is handled: it may end the request with an error.
+	before(context.Context) error
 	// after turns the outcome of a request that was handled into what the client receives.
 	after(error) error
 }
@@ -35,9 +35,7 @@ type Fail struct {
 	Message string
 }
 
-func (f Fail) before(ctx context.Context) (context.Context, error) {
-	return ctx, failure(f.Code, f.Message)
-}
+func (f Fail) before(context.Context) error { return failure(f.Code, f.Message) }
 
 func (Fail) after(err error) error { return err }
 
@@ -49,7 +47,7 @@ type ApplyThenFail struct {
 	Message string
 }
 
-func (ApplyThenFail) before(ctx context.Context) (context.Context, error) { return ctx, nil }
+func (ApplyThenFail) before(context.Context) error { return nil }
 
 func (f ApplyThenFail) after(error) error { return failure(f.Code, f.Message) }
 
@@ -63,7 +61,7 @@ type ApplyLate struct {
 	Until   <-chan struct{}
 }
 
-func (ApplyLate) before(ctx context.Context) (context.Context, error) { return ctx, nil }
+func (ApplyLate) before(context.Context) error { return nil }
 
 func (ApplyLate) after(err error) error { return err }
 
@@ -99,7 +97,7 @@ type Delay struct {
 	Until <-chan struct{}
 }
 
-func (d Delay) before(ctx context.Context) (context.Context, error) { return ctx, d.wait(ctx) }
+func (d Delay) before(ctx context.Context) error { return d.wait(ctx) }
 
 func (Delay) after(err error) error { return err }
 
@@ -120,23 +118,6 @@ func (d Delay) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return status.FromContextError(ctx.Err()).Err()
 	}
-}
-
-// StaleRead serves reads outside of transactions from the state of some time ago, and says so in their read time. The
-// service never does that by itself; who reads at an old read_time, or through a cache, sees the like.
-type StaleRead struct{ By time.Duration }
-
-type staleKey struct{}
-
-func (r StaleRead) before(ctx context.Context) (context.Context, error) { //nolint:unparam // as in Effect
-	return context.WithValue(ctx, staleKey{}, r.By), nil
-}
-
-func (StaleRead) after(err error) error { return err }
-
-func staleness(ctx context.Context) time.Duration {
-	by, _ := ctx.Value(staleKey{}).(time.Duration)
-	return by
 }
 
 func failure(code codes.Code, message string) error {
@@ -163,7 +144,7 @@ type Injection struct {
 func (s *Server) Inject(f Fault) *Injection {
 	switch e := f.Effect.(type) {
 	case nil:
-		panic("firestore emulator: Inject: Fault.Effect is nil: give Fail, ApplyThenFail, ApplyLate, Delay or StaleRead")
+		panic("firestore emulator: Inject: Fault.Effect is nil: give Fail, ApplyThenFail, ApplyLate or Delay")
 	case Fail:
 		mustFail("Fail", e.Code)
 	case ApplyThenFail:

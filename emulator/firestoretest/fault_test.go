@@ -59,13 +59,6 @@ func TestApplyThenFail(t *testing.T) {
 			t.Fatalf("%d requests, want 2", got)
 		}
 	})
-	t.Run("Increment counts twice", func(t *testing.T) {
-		s, c := start(t, nil)
-		_ = must[*sdk.WriteResult](t)(c.Doc("locks/a").Set(ctx, m{"n": 1}))
-		s.Inject(lost)
-		_ = must[*sdk.WriteResult](t)(c.Doc("locks/a").Update(ctx, []sdk.Update{{Path: "n", Value: sdk.Increment(1)}}))
-		wantData(t, c.Doc("locks/a"), m{"n": int64(3)})
-	})
 	t.Run("a transaction is closed already", func(t *testing.T) {
 		s, c := start(t, nil)
 		s.Inject(lost)
@@ -149,36 +142,6 @@ func TestDelay(t *testing.T) {
 	if took := time.Since(began); took < 30*time.Millisecond {
 		t.Fatalf("answered after %v", took)
 	}
-}
-
-func TestStaleRead(t *testing.T) {
-	ctx := t.Context()
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	s, c := start(t, &firestoretest.Options{Now: func() time.Time { return now }})
-	d := c.Doc("locks/a")
-	_ = must[*sdk.WriteResult](t)(d.Set(ctx, m{"n": 1}))
-	now = now.Add(time.Minute)
-	_ = must[*sdk.WriteResult](t)(d.Set(ctx, m{"n": 2}))
-	i := s.Inject(firestoretest.Fault{Effect: firestoretest.StaleRead{By: 10 * time.Second}})
-	snap := must[*sdk.DocumentSnapshot](t)(d.Get(ctx))
-	if snap.Data()["n"] != int64(1) || snap.ReadTime.After(now.Add(-9*time.Second)) {
-		t.Fatalf("%v at %v", snap.Data(), snap.ReadTime)
-	}
-	if docs := must[[]*sdk.DocumentSnapshot](t)(c.Collection("locks").Where("n", "==", 2).Documents(ctx).GetAll()); len(docs) != 0 {
-		t.Fatalf("a query found %v", docs[0].Data())
-	}
-	err := c.RunTransaction(ctx, func(_ context.Context, tx *sdk.Transaction) error {
-		snap, err := tx.Get(d)
-		if err == nil && snap.Data()["n"] != int64(2) {
-			err = errors.New("a transaction read stale data")
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	i.Remove()
-	wantData(t, d, m{"n": int64(2)})
 }
 
 func TestFaultRules(t *testing.T) {

@@ -125,14 +125,3 @@ func with(fields map[string]*pb.Value, p fieldPath, v *pb.Value) map[string]*pb.
 	}
 	return out
 }
-
-// project returns the document with the fields of the mask only. The pseudo field __name__ adds nothing.
-func project(doc *pb.Document, mask []fieldPath) *pb.Document {
-	var fields map[string]*pb.Value
-	for _, p := range mask {
-		if v := lookup(doc.GetFields(), p); v != nil {
-			fields = with(fields, p, v)
-		}
-	}
-	return &pb.Document{Name: doc.GetName(), Fields: fields, CreateTime: doc.GetCreateTime(), UpdateTime: doc.GetUpdateTime()}
-}

@@ -20,10 +20,9 @@ type listener struct {
 	targets map[int32]*target
 }
 
-// A target is what a listener watches: a query or some documents.
+// A target is what a listener watches: some documents.
 type target struct {
 	id    int32
-	query *query
 	paths []string
 	shown map[string]*pb.Document // what the client was told last, by name
 }
@@ -129,8 +128,7 @@ func (l *listener) handle(req *pb.ListenRequest) error {
 	case *pb.ListenRequest_AddTarget:
 		return l.add(change.AddTarget)
 	case *pb.ListenRequest_RemoveTarget:
-		delete(l.targets, change.RemoveTarget)
-		return l.send(targetChange(pb.TargetChange_REMOVE, change.RemoveTarget))
+		return unimplemented("remove_target")
 	default:
 		return invalid("a ListenRequest has neither add_target nor remove_target")
 	}
@@ -182,78 +180,36 @@ func (l *listener) parse(in *pb.Target) (*target, error) {
 			return nil, invalid("add_target.documents is empty")
 		}
 	case *pb.Target_Query:
-		name, parent, err := parentPath(what.Query.GetParent())
-		if err != nil {
-			return nil, err
-		}
-		if name != l.db.name {
-			return nil, invalid("parent %q is not in the database %q of the request", what.Query.GetParent(), l.db.name)
-		}
-		if t.query, err = parseQuery(parent, what.Query.GetStructuredQuery()); err != nil {
-			return nil, err
-		}
+		return nil, unimplemented("add_target.query")
 	default:
 		return nil, invalid("add_target has neither query nor documents")
 	}
 	return t, nil
 }
 
-// start computes the first messages about a target's documents: all of them, or what has changed since the point at
-// which the client resumes.
+// start computes the first messages about a target's documents: all of them. A client that wants to resume from an earlier
+// point is told to forget what it has.
 func (l *listener) start(t *target, in *pb.Target) (time.Time, []*pb.ListenResponse, error) {
 	l.db.mu.Lock()
 	defer l.db.mu.Unlock()
 	var out []*pb.ListenResponse
-	resume := in.GetReadTime()
-	if token := in.GetResumeToken(); len(token) == 8 {
-		micros := int64(binary.BigEndian.Uint64(token)) //nolint:gosec // resumeToken writes an int64
-		resume = timestamppb.New(time.UnixMicro(micros))
-	} else if len(token) > 0 {
-		return time.Time{}, nil, invalid("the resume token was not given out by this server")
-	}
-	if resume != nil {
-		err := l.resume(t, resume)
-		if err != nil && !errors.Is(err, errTooOld) {
-			return time.Time{}, nil, err
-		}
-		if count := in.GetExpectedCount(); err != nil || count != nil && int(count.GetValue()) != len(t.shown) {
-			t.shown = nil // what the client has is not what there was
-			out = append(out, targetChange(pb.TargetChange_RESET, t.id))
-		}
+	if in.GetResumeType() != nil {
+		out = append(out, targetChange(pb.TargetChange_RESET, t.id))
 	}
 	at := l.db.clock.read()
 	docs, err := t.find(view{db: l.db})
 	if err != nil {
 		return time.Time{}, nil, err
 	}
-	if t.shown == nil {
-		for _, path := range t.paths {
-			if l.db.current(path) == nil {
-				out = append(out, deleted(l.db.documentName(path), t.id, at))
-			}
+	for _, path := range t.paths {
+		if l.db.current(path) == nil {
+			out = append(out, deleted(l.db.documentName(path), t.id, at))
 		}
 	}
 	return at, append(out, l.differences(t, docs, at)...), nil
 }
 
-// resume sets what the client knows to what the target was at a time.
-func (l *listener) resume(t *target, from *timestamppb.Timestamp) error {
-	at, err := l.db.readTime(from)
-	if err != nil {
-		return err
-	}
-	docs, err := t.find(view{l.db, at})
-	if err == nil {
-		t.know(docs)
-	}
-	return err
-}
-
 func (t *target) find(v view) ([]*pb.Document, error) {
-	if t.query != nil {
-		docs, _, err := t.query.run(v)
-		return docs, err
-	}
 	var out []*pb.Document
 	for _, path := range t.paths {
 		doc, err := v.document(path)
@@ -283,20 +239,11 @@ func (l *listener) differences(t *target, docs []*pb.Document, at time.Time) []*
 		if t.shown[name] != nil {
 			continue
 		}
-		if l.db.current(name[len(l.db.documentName("")):]) == nil {
-			out = append(out, deleted(name, t.id, at))
-			continue
-		}
-		out = append(out, &pb.ListenResponse{ResponseType: &pb.ListenResponse_DocumentRemove{DocumentRemove: &pb.DocumentRemove{
-			Document: name, RemovedTargetIds: []int32{t.id}, ReadTime: timestamppb.New(at),
-		}}})
+		out = append(out, deleted(name, t.id, at))
 	}
 	for _, doc := range docs {
 		if old := before[doc.GetName()]; old != nil && sameTime(old.GetUpdateTime(), doc.GetUpdateTime()) {
 			continue
-		}
-		if t.query != nil {
-			doc = t.query.shown(doc)
 		}
 		out = append(out, &pb.ListenResponse{ResponseType: &pb.ListenResponse_DocumentChange{DocumentChange: &pb.DocumentChange{
 			Document: doc, TargetIds: []int32{t.id},

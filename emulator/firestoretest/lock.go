@@ -8,17 +8,15 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Shared locks are the reads and queries of open pessimistic transactions; a read of documents takes them at once, a
-// query behind the commits that wait and would change its result. Exclusive locks need no entry: a commit is one step
-// under the database's mutex, so that it only has to wait until no other transaction holds what it writes. Commits that
-// wait are served in the order of their arrival.
+// Shared locks are the reads of open pessimistic transactions; a read takes them at once. Exclusive locks need no entry: a
+// commit is one step under the database's mutex, so that it only has to wait until no other transaction holds what it
+// writes. Commits that wait are served in the order of their arrival.
 
-// A request is a commit, or a query of a pessimistic transaction, that wants its locks, and then to run.
+// A request is a commit that wants its locks, and then to run.
 type request struct {
 	tx          *transaction // nil: a commit without one
-	query       *query       // nil: a commit
-	writes      []*write     // of a commit
-	requestTime time.Time    // of a commit
+	writes      []*write
+	requestTime time.Time
 
 	run   func() // with the mutex held, once granted
 	timer *time.Timer
@@ -30,20 +28,16 @@ type request struct {
 // without.
 func (db *database) start(r *request) {
 	r.done = make(chan struct{})
-	if db.blocked(r) && !db.breakDeadlocks(r) {
+	if len(db.holders(r)) > 0 && !db.breakDeadlocks(r) {
 		return
 	}
-	if !db.blocked(r) {
+	if len(db.holders(r)) == 0 {
 		r.run()
 		close(r.done)
 		db.wake()
 		return
 	}
 	db.queue = append(db.queue, r)
-	if r.query != nil {
-		return // it ends with the commits that it waits for
-	}
-	defer db.wake() // a query that would wait for itself now
 	r.timer = time.AfterFunc(db.options.LockTimeout, func() {
 		db.mu.Lock()
 		defer db.mu.Unlock()
@@ -64,7 +58,7 @@ func (db *database) breakDeadlocks(r *request) bool {
 	for {
 		victim := r
 		for _, o := range db.queue {
-			if o.query == nil && o.tx != nil && r.tx != nil && o.tx != r.tx && o.tx.age > victim.tx.age &&
+			if o.tx != nil && r.tx != nil && o.tx != r.tx && o.tx.age > victim.tx.age &&
 				db.waitsFor(r, o.tx, nil) && db.waitsFor(o, r.tx, nil) {
 				victim = o
 			}
@@ -95,9 +89,6 @@ func (db *database) waitsFor(r *request, tx *transaction, seen map[*request]bool
 		return false
 	}
 	seen[r] = true
-	if r.query != nil {
-		return slices.ContainsFunc(db.ahead(r), func(w *request) bool { return db.waitsFor(w, tx, seen) })
-	}
 	for _, holder := range db.holders(r) {
 		if holder == tx {
 			return true
@@ -111,22 +102,7 @@ func (db *database) waitsFor(r *request, tx *transaction, seen map[*request]bool
 	return false
 }
 
-// ahead returns the commits of others that wait, came before a query and would change what it finds.
-func (db *database) ahead(r *request) []*request {
-	var out []*request
-	for _, w := range db.queue {
-		if w == r {
-			break
-		}
-		if w.query == nil && w.tx != r.tx && db.changesResult(w, r.query) {
-			out = append(out, w)
-		}
-	}
-	return out
-}
-
-// await waits until a request has run or was rejected, or the client is gone. A request whose client is gone is
-// withdrawn, unless it is a commit and Options.LateCommits leaves it in the queue.
+// await waits until a request has run or was rejected, or the client is gone, whose request is withdrawn.
 func (db *database) await(ctx context.Context, r *request) error {
 	select {
 	case <-r.done:
@@ -134,9 +110,6 @@ func (db *database) await(ctx context.Context, r *request) error {
 	case <-ctx.Done():
 	}
 	gone := status.FromContextError(ctx.Err()).Err()
-	if db.options.LateCommits && r.query == nil {
-		return gone
-	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.refuse(r, gone) {
@@ -176,7 +149,7 @@ func (db *database) wake() {
 	for again := true; again; {
 		again = false
 		for i, r := range db.queue {
-			if db.blocked(r) {
+			if len(db.holders(r)) > 0 {
 				continue
 			}
 			db.queue = slices.Delete(db.queue, i, i+1)
@@ -198,51 +171,15 @@ func (db *database) refuseAll(tx *transaction) {
 	}
 }
 
-// blocked decides whether a request has to wait: a commit while another transaction holds something that it writes, a
-// query while it would overtake a commit. A commit that waits for the query's own transaction does not count.
-func (db *database) blocked(r *request) bool {
-	if r.query != nil {
-		return slices.ContainsFunc(db.ahead(r), func(w *request) bool { return !db.waitsFor(w, r.tx, nil) })
-	}
-	return len(db.holders(r)) > 0
-}
-
 // holders returns the other transactions that hold something that a commit writes.
 func (db *database) holders(r *request) []*transaction {
 	var out []*transaction
 	for _, tx := range db.open {
-		if tx != r.tx && tx.locking() && db.holds(tx, r) {
+		if tx != r.tx && tx.mode == Pessimistic && slices.ContainsFunc(r.writes, tx.hasRead) {
 			out = append(out, tx)
 		}
 	}
 	return out
-}
-
-func (db *database) holds(tx *transaction, r *request) bool {
-	for _, w := range r.writes {
-		if _, held := tx.reads[w.path]; held {
-			return true
-		}
-	}
-	return slices.ContainsFunc(tx.queries, func(q queryRead) bool { return db.changesResult(r, q.query) })
-}
-
-// changesResult decides whether a commit changes what a query finds, or would find.
-func (db *database) changesResult(r *request, q *query) bool {
-	if !slices.ContainsFunc(r.writes, func(w *write) bool { return q.covers(w.path) }) {
-		return false
-	}
-	changes, _, err := db.stage(r.writes, r.requestTime, r.requestTime, false)
-	if err != nil {
-		return false // it will fail and change nothing
-	}
-	for path, after := range changes {
-		before := db.current(path)
-		if q.covers(path) && (before != nil && q.matches(before) || after != nil && q.matches(after)) {
-			return true
-		}
-	}
-	return false
 }
 
 // commit applies writes, in a transaction if token is not empty, after waiting for the locks.
@@ -279,10 +216,7 @@ func (db *database) startCommit(writes []*write, token []byte) (*request, *commi
 	r.run = func() {
 		if r.tx != nil {
 			defer db.end(r.tx)
-			switch {
-			case r.tx.readOnly && len(writes) > 0:
-				out.err = errReadOnly
-			case r.tx.mode == Optimistic && len(writes) > 0: // what only reads has seen one time, its snapshot's
+			if r.tx.mode == Optimistic && len(writes) > 0 { // what only reads has seen one time, its snapshot's
 				out.err = db.validate(r.tx)
 			}
 		}

@@ -1,9 +1,6 @@
 package firestoretest
 
 import (
-	"cmp"
-	"regexp"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -20,7 +17,7 @@ const (
 	maxDocumentBytes = 1 << 20
 	maxValueBytes    = maxDocumentBytes - 89 // of a text or bytes value
 	maxRequestBytes  = 10 << 20
-	maxWrites        = 500 // in one Commit or BatchWrite
+	maxWrites        = 500 // in one Commit
 )
 
 func invalid(format string, args ...any) error {
@@ -62,20 +59,7 @@ func checkDatabase(name string) error {
 	return nil
 }
 
-// checkDocumentID rejects what cannot be the ID of a document. Of the reserved IDs, __id7__ is allowed: it is the number 7.
-func checkDocumentID(id string) error {
-	if !reserved(id) || !numericIDPattern.MatchString(id) {
-		return checkID("Resource", id)
-	}
-	if _, ok := numericID(id); !ok {
-		return invalid("Resource id %q is invalid because it is not a 64 bit integer.", id)
-	}
-	return nil
-}
-
-// checkCollectionID rejects what cannot be the ID of a collection.
-func checkCollectionID(id string) error { return checkID("Collection", id) }
-
+// checkID rejects what cannot be the ID of a collection or document.
 func checkID(kind, id string) error {
 	switch {
 	case id == "":
@@ -97,33 +81,6 @@ func reserved(name string) bool {
 	return len(name) > 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__")
 }
 
-var numericIDPattern = regexp.MustCompile(`^__id-?[1-9][0-9]*__$`)
-
-// numericID reads a document ID of the form __id7__ or __id-7__: a number that is not zero and has no leading zeros.
-func numericID(id string) (int64, bool) {
-	if !strings.HasPrefix(id, "__id") || !numericIDPattern.MatchString(id) {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(id[len("__id"):len(id)-len("__")], 10, 64)
-	return n, err == nil
-}
-
-// compareIDs orders IDs: numeric ones first, by their size, then all others by their bytes.
-func compareIDs(a, b string) int {
-	x, xNumber := numericID(a)
-	y, yNumber := numericID(b)
-	switch {
-	case xNumber && yNumber:
-		return cmp.Compare(x, y)
-	case xNumber:
-		return -1
-	case yNumber:
-		return 1
-	default:
-		return strings.Compare(a, b)
-	}
-}
-
 // checkPath rejects what is not the path of a document, in a database whose name has prefix bytes.
 func checkPath(path string, prefix int) error {
 	ids := strings.Split(path, "/")
@@ -136,11 +93,7 @@ func checkPath(path string, prefix int) error {
 		return invalid("a document name has more than %d bytes", maxNameBytes)
 	}
 	for i, id := range ids {
-		check := checkCollectionID
-		if i%2 == 1 {
-			check = checkDocumentID
-		}
-		if err := check(id); err != nil {
+		if err := checkID([]string{"Collection", "Resource"}[i%2], id); err != nil {
 			return err
 		}
 	}
@@ -188,7 +141,7 @@ func comparePaths(a, b string) int {
 	for {
 		x, restA, moreA := strings.Cut(a, "/")
 		y, restB, moreB := strings.Cut(b, "/")
-		if c := compareIDs(x, y); c != 0 {
+		if c := strings.Compare(x, y); c != 0 {
 			return c
 		}
 		switch {

@@ -1,9 +1,6 @@
 package firestoretest
 
 import (
-	"cmp"
-	"context"
-	"strings"
 	"time"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -14,91 +11,34 @@ import (
 // present.
 type selector struct {
 	token    []byte                 // in this transaction
-	begin    *pb.TransactionOptions // in a new one
 	readTime *timestamppb.Timestamp // at this time
 }
 
 // A reading is what a read found.
 type reading struct {
-	docs    []*pb.Document // of the paths, in order, nil for missing; or of the query
-	skipped int            // documents that the query's offset left out
-	at      time.Time
-	begun   []byte // the transaction that the selector asked for
+	docs []*pb.Document // of the paths, in order, nil for missing; or of the query
+	at   time.Time
 }
 
-// read reads documents by their paths, or a query, which may have to wait. A pessimistic transaction holds them from
-// then on.
-func (db *database) read(ctx context.Context, s selector, paths []string, q *query) (reading, error) {
+// read reads documents by their paths, or runs a query, which is in no transaction. A transaction remembers what it read:
+// a pessimistic one holds it from then on.
+func (db *database) read(s selector, paths []string, q *query) (reading, error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.expire()
-	tx, v, err := db.resolve(ctx, s)
+	tx, v, err := db.resolve(s)
 	if err != nil {
 		return reading{}, err
 	}
-	var r reading
-	if q != nil && tx != nil && tx.locking() {
-		wait := &request{tx: tx, query: q, run: func() { r, err = db.runRead(tx, v, paths, q) }}
-		db.start(wait)
-		db.mu.Unlock()
-		refused := db.await(ctx, wait)
-		db.mu.Lock()
-		err = cmp.Or(refused, err)
-	} else {
-		r, err = db.runRead(tx, v, paths, q)
-	}
-	switch {
-	case s.begin == nil:
-	case err != nil:
-		db.end(tx) // no client knows of it
-		db.wake()
-	default:
-		r.begun = tx.token()
-	}
-	return r, err
-}
-
-// resolve returns the transaction (nil: none) and the view that a selector asks for.
-func (db *database) resolve(ctx context.Context, s selector) (*transaction, view, error) {
-	v := view{db: db}
-	var tx *transaction
-	var err error
-	switch {
-	case s.begin != nil:
-		tx, err = db.begin(s.begin)
-	case len(s.token) > 0:
-		tx, err = db.transaction(s.token)
-	case s.readTime != nil:
-		v.at, err = db.readTime(s.readTime)
-	default:
-		if by := staleness(ctx); by > 0 {
-			if v.at = db.clock.read().Add(-by); v.at.Before(db.floor) {
-				v.at = db.floor
-			}
-		}
-	}
-	if err != nil || tx == nil {
-		return nil, v, err
-	}
-	if tx.at.IsZero() && tx.mode == Optimistic {
-		tx.at = db.clock.read()
-	}
-	v.at = tx.at
-	return tx, v, nil
-}
-
-func (db *database) runRead(tx *transaction, v view, paths []string, q *query) (reading, error) {
 	r := reading{at: v.at}
 	if r.at.IsZero() {
 		r.at = db.clock.read()
 	}
-	var err error
 	if q != nil {
-		r.docs, r.skipped, err = q.run(v)
-	} else {
-		r.docs, err = v.documents(paths)
+		r.docs, err = q.run(v)
+		return r, err
 	}
-	if tx == nil || tx.readOnly {
+	if r.docs, err = v.documents(paths); tx == nil {
 		return r, err
 	}
 	if err != nil {
@@ -107,13 +47,30 @@ func (db *database) runRead(tx *transaction, v view, paths []string, q *query) (
 	for _, path := range paths {
 		tx.reads[path] = struct{}{}
 	}
-	if q != nil {
-		tx.queries = append(tx.queries, queryRead{q, r.docs})
-		for _, doc := range r.docs {
-			tx.reads[strings.TrimPrefix(doc.GetName(), db.documentName(""))] = struct{}{}
-		}
-	}
 	return r, nil
+}
+
+// resolve returns the transaction (nil: none) and the view that a selector asks for.
+func (db *database) resolve(s selector) (*transaction, view, error) {
+	v := view{db: db}
+	switch {
+	case len(s.token) > 0:
+		tx, err := db.transaction(s.token)
+		if err != nil {
+			return nil, v, err
+		}
+		if tx.at.IsZero() && tx.mode == Optimistic {
+			tx.at = db.clock.read()
+		}
+		v.at = tx.at
+		return tx, v, nil
+	case s.readTime != nil:
+		var err error
+		v.at, err = db.readTime(s.readTime)
+		return nil, v, err
+	default:
+		return nil, v, nil
+	}
 }
 
 func (v view) documents(paths []string) ([]*pb.Document, error) {

@@ -1,17 +1,12 @@
 package firestoretest_test
 
 import (
-	"errors"
-	"fmt"
 	"reflect"
 	"testing"
 	"time"
 
 	sdk "cloud.google.com/go/firestore"
-	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
-	"google.golang.org/api/iterator"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 )
@@ -95,134 +90,4 @@ func TestReadTimeOfABusyDocument(t *testing.T) {
 	}
 	_, err := d.WithReadOptions(sdk.ReadTime(first)).Get(ctx)
 	wantCode(t, err, codes.FailedPrecondition)
-}
-
-func TestListDocuments(t *testing.T) {
-	ctx := t.Context()
-	s, c := start(t, nil)
-	for _, path := range []string{"locks/b", "locks/a", "locks/c", "locks/missing/sub/x", "other/a", "locks/c/sub/y"} {
-		_ = must[*sdk.WriteResult](t)(c.Doc(path).Set(ctx, m{"n": 1}))
-	}
-	_ = must[*sdk.WriteResult](t)(c.Doc("locks/gone/sub/x").Set(ctx, m{"n": 1}))
-	_ = must[*sdk.WriteResult](t)(c.Doc("locks/gone/sub/x").Delete(ctx))
-	t.Run("the client lists missing documents too", func(t *testing.T) {
-		var got []string
-		for _, ref := range must[[]*sdk.DocumentRef](t)(c.Collection("locks").DocumentRefs(ctx).GetAll()) {
-			got = append(got, ref.ID)
-		}
-		if want := []string{"a", "b", "c", "missing"}; !reflect.DeepEqual(got, want) {
-			t.Fatalf("%v, want %v", got, want)
-		}
-	})
-	t.Run("pages", func(t *testing.T) {
-		for order, want := range map[string][]string{"": {"a", "b", "c"}, "__name__ desc": {"c", "b", "a"}} {
-			var got []string
-			req := &pb.ListDocumentsRequest{Parent: root, CollectionId: "locks", PageSize: 1, OrderBy: order,
-				Mask: &pb.DocumentMask{FieldPaths: []string{"n"}}}
-			for {
-				res := must[*pb.ListDocumentsResponse](t)(raw(t, s).ListDocuments(ctx, req))
-				for _, d := range res.GetDocuments() {
-					got = append(got, d.GetName()[len(root+"/locks/"):])
-					if d.GetFields()["n"].GetIntegerValue() != 1 || d.GetUpdateTime() == nil {
-						t.Fatalf("document %v", d)
-					}
-				}
-				if req.PageToken = res.GetNextPageToken(); req.GetPageToken() == "" {
-					break
-				}
-			}
-			if !reflect.DeepEqual(got, want) {
-				t.Fatalf("%q: %v, want %v", order, got, want)
-			}
-		}
-	})
-	t.Run("refused", func(t *testing.T) {
-		for _, test := range []struct {
-			req  *pb.ListDocumentsRequest
-			code codes.Code
-		}{
-			{&pb.ListDocumentsRequest{Parent: root}, codes.Unimplemented},
-			{&pb.ListDocumentsRequest{Parent: root, CollectionId: "locks", OrderBy: "n"}, codes.Unimplemented},
-			{&pb.ListDocumentsRequest{Parent: root, CollectionId: "locks", PageSize: -1}, codes.InvalidArgument},
-			{&pb.ListDocumentsRequest{Parent: root, CollectionId: "locks", PageToken: "?"}, codes.InvalidArgument},
-			{&pb.ListDocumentsRequest{Parent: root, CollectionId: "locks", OrderBy: "__name__", ShowMissing: true}, codes.InvalidArgument},
-			{&pb.ListDocumentsRequest{Parent: root + "/locks", CollectionId: "locks"}, codes.InvalidArgument},
-		} {
-			_, err := raw(t, s).ListDocuments(ctx, test.req)
-			wantCode(t, err, test.code)
-		}
-	})
-}
-
-func TestListCollectionIDs(t *testing.T) {
-	ctx := t.Context()
-	s, c := start(t, nil)
-	for _, path := range []string{"b/x", "a/x", "a/x/deep/y", "only/missing/sub/z"} {
-		_ = must[*sdk.WriteResult](t)(c.Doc(path).Set(ctx, m{"n": 1}))
-	}
-	ids := func(it *sdk.CollectionIterator) (out []string) {
-		for {
-			ref, err := it.Next()
-			if errors.Is(err, iterator.Done) {
-				return out
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			out = append(out, ref.ID)
-		}
-	}
-	if got, want := fmt.Sprint(ids(c.Collections(ctx))), "[a b only]"; got != want {
-		t.Fatalf("%v, want %v", got, want)
-	}
-	if got, want := fmt.Sprint(ids(c.Doc("a/x").Collections(ctx))), "[deep]"; got != want {
-		t.Fatalf("%v, want %v", got, want)
-	}
-	page := must[*pb.ListCollectionIdsResponse](t)(raw(t, s).ListCollectionIds(ctx, &pb.ListCollectionIdsRequest{Parent: root, PageSize: 2}))
-	rest := must[*pb.ListCollectionIdsResponse](t)(raw(t, s).ListCollectionIds(ctx,
-		&pb.ListCollectionIdsRequest{Parent: root, PageSize: 2, PageToken: page.GetNextPageToken()}))
-	if got, want := fmt.Sprint(page.GetCollectionIds(), rest.GetCollectionIds())+rest.GetNextPageToken(), "[a b] [only]"; got != want {
-		t.Fatalf("%v, want %v", got, want)
-	}
-}
-
-// What the Go client never sends.
-func TestSingleDocumentMethods(t *testing.T) {
-	ctx := t.Context()
-	s, _ := start(t, nil)
-	stub := raw(t, s)
-	fields := map[string]*pb.Value{"n": integer(1), "o": integer(2)}
-	mask := &pb.DocumentMask{FieldPaths: []string{"n"}}
-	created := must[*pb.Document](t)(stub.CreateDocument(ctx, &pb.CreateDocumentRequest{
-		Parent: root, CollectionId: "locks", DocumentId: "a", Document: &pb.Document{Fields: fields}, Mask: mask}))
-	if created.GetName() != root+"/locks/a" || len(created.GetFields()) != 1 || created.GetCreateTime() == nil {
-		t.Fatalf("created %v", created)
-	}
-	_, err := stub.CreateDocument(ctx, &pb.CreateDocumentRequest{Parent: root, CollectionId: "locks", DocumentId: "a"})
-	wantCode(t, err, codes.AlreadyExists)
-	if auto := must[*pb.Document](t)(stub.CreateDocument(ctx, &pb.CreateDocumentRequest{Parent: root, CollectionId: "locks"})); len(auto.GetName()) != len(root+"/locks/")+20 {
-		t.Fatalf("automatic name %q", auto.GetName())
-	}
-	updated := must[*pb.Document](t)(stub.UpdateDocument(ctx, &pb.UpdateDocumentRequest{
-		Document: &pb.Document{Name: created.GetName(), Fields: map[string]*pb.Value{"n": integer(5)}}, UpdateMask: mask}))
-	if updated.GetFields()["n"].GetIntegerValue() != 5 || updated.GetFields()["o"].GetIntegerValue() != 2 {
-		t.Fatalf("updated %v", updated)
-	}
-	got := must[*pb.Document](t)(stub.GetDocument(ctx, &pb.GetDocumentRequest{Name: created.GetName(), Mask: &pb.DocumentMask{FieldPaths: []string{"o"}}}))
-	if len(got.GetFields()) != 1 || got.GetFields()["o"].GetIntegerValue() != 2 {
-		t.Fatalf("got %v", got)
-	}
-	old := must[*pb.Document](t)(stub.GetDocument(ctx, &pb.GetDocumentRequest{Name: created.GetName(),
-		ConsistencySelector: &pb.GetDocumentRequest_ReadTime{ReadTime: created.GetUpdateTime()}}))
-	if old.GetFields()["n"].GetIntegerValue() != 1 {
-		t.Fatalf("old %v", old)
-	}
-	_, err = stub.DeleteDocument(ctx, &pb.DeleteDocumentRequest{Name: created.GetName(),
-		CurrentDocument: &pb.Precondition{ConditionType: &pb.Precondition_UpdateTime{UpdateTime: timestamppb.New(time.UnixMicro(1))}}})
-	wantCode(t, err, codes.FailedPrecondition)
-	if _, err := stub.DeleteDocument(ctx, &pb.DeleteDocumentRequest{Name: created.GetName()}); err != nil {
-		t.Fatal(err)
-	}
-	_, err = stub.GetDocument(ctx, &pb.GetDocumentRequest{Name: created.GetName()})
-	wantCode(t, err, codes.NotFound)
 }

@@ -1,10 +1,10 @@
 package firestoretest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"path"
 	"slices"
 	"strings"
@@ -36,17 +36,6 @@ type Options struct {
 	// LockTimeout is how long a commit waits for locks before it is ABORTED; 0 means 2 s.
 	LockTimeout time.Duration
 
-	// TransactionTTL is the longest life of a transaction; 0 means 270 s.
-	TransactionTTL time.Duration
-
-	// TransactionIdle is how long a transaction lives without a request; 0 means 60 s.
-	TransactionIdle time.Duration
-
-	// LateCommits leaves a Commit in the queue for its locks when its client has gone (deadline, cancellation), so that
-	// it may be applied after the client was told DEADLINE_EXCEEDED. The official emulator does so. Otherwise such a
-	// Commit is withdrawn.
-	LateCommits bool
-
 	// InsecureListenAnywhere lets other machines, and containers, use the emulator, which may do everything: [Listen] takes
 	// every address, "0.0.0.0:8081", and a request may name every host.
 	InsecureListenAnywhere bool
@@ -68,22 +57,10 @@ func (o *Options) complete() (Options, error) {
 	if c.Mode != Pessimistic && c.Mode != Optimistic {
 		return c, fmt.Errorf("firestore emulator: Mode %d is neither Pessimistic nor Optimistic", c.Mode)
 	}
-	for _, d := range []struct {
-		name  string
-		value *time.Duration
-		zero  time.Duration
-	}{
-		{"LockTimeout", &c.LockTimeout, 2 * time.Second},
-		{"TransactionTTL", &c.TransactionTTL, 270 * time.Second},
-		{"TransactionIdle", &c.TransactionIdle, 60 * time.Second},
-	} {
-		if *d.value < 0 {
-			return c, fmt.Errorf("firestore emulator: %s %v is negative: give a positive duration, or 0 for %v", d.name, *d.value, d.zero)
-		}
-		if *d.value == 0 {
-			*d.value = d.zero
-		}
+	if c.LockTimeout < 0 {
+		return c, fmt.Errorf("firestore emulator: LockTimeout %v is negative: give a positive duration, or 0 for 2 s", c.LockTimeout)
 	}
+	c.LockTimeout = cmp.Or(c.LockTimeout, 2*time.Second)
 	for _, name := range c.Databases {
 		if err := checkDatabase(name); err != nil {
 			return c, fmt.Errorf("firestore emulator: Databases: %s", status.Convert(err).Message())
@@ -97,13 +74,10 @@ type Server struct {
 	options  Options
 	clock    *clock
 	api      *grpcserver.Server
-	rest     http.Handler
 	stopping chan struct{}
 	stop     sync.Once
 	late     sync.WaitGroup // applications that faults have put off
 	lastTx   atomic.Uint64
-
-	lastStream atomic.Uint64
 
 	mu        sync.Mutex
 	databases map[string]*database
@@ -123,10 +97,6 @@ func Listen(addr string, o *Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := loopback.Listen("firestore emulator", addr, options.InsecureListenAnywhere)
-	if err != nil {
-		return nil, err
-	}
 	s := &Server{
 		options:   options,
 		clock:     &clock{now: options.Now},
@@ -134,12 +104,15 @@ func Listen(addr string, o *Options) (*Server, error) {
 		databases: make(map[string]*database),
 		counts:    make(map[string]int),
 	}
-	s.rest = s.restMux()
-	s.api = grpcserver.Serve(l, http.HandlerFunc(s.serveREST), func(r grpc.ServiceRegistrar) { pb.RegisterFirestoreServer(r, &service{server: s}) },
+	s.api, err = grpcserver.Listen("firestore emulator", addr, options.InsecureListenAnywhere,
+		func(r grpc.ServiceRegistrar) { pb.RegisterFirestoreServer(r, &service{server: s}) },
 		grpc.UnaryInterceptor(s.interceptUnary),
 		grpc.StreamInterceptor(s.interceptStream),
 		grpc.MaxRecvMsgSize(4*maxRequestBytes), // the limit itself is checked like any other
 	)
+	if err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -197,14 +170,6 @@ func (s *Server) all() []*database {
 	return slices.Collect(maps.Values(s.databases))
 }
 
-// Reset removes all documents of all databases at once and closes all transactions. Listeners see the documents go.
-// Faults and counts stay.
-func (s *Server) Reset() {
-	for _, db := range s.all() {
-		db.reset()
-	}
-}
-
 // SetClockOffset sets how far the server's times are ahead of the clock behind them. Times never go back: after a step
 // back, they stand (but for a microsecond for each commit) until the clock has caught up.
 func (s *Server) SetClockOffset(d time.Duration) { s.clock.setOffset(d) }
@@ -234,7 +199,7 @@ func (s *Server) Counts() map[string]int {
 	return maps.Clone(s.counts)
 }
 
-// Waiting returns how many commits and queries are waiting for locks, so that a test can bring about a conflict without
+// Waiting returns how many commits are waiting for locks, so that a test can bring about a conflict without
 // sleeping.
 func (s *Server) Waiting() int {
 	n := 0
@@ -253,8 +218,8 @@ func (s *Server) ResetCounts() {
 }
 
 // Billed returns how many documents were read and written since the counts were reset, as the service bills them: a document that is missing
-// counts as one read, and so does a query that finds none; a write counts whatever it changes. What listeners and aggregations
-// read is not counted.
+// counts as one read, and so does a query that finds none; a write counts whatever it changes. What listeners read is not
+// counted.
 func (s *Server) Billed() (reads, writes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -308,8 +273,7 @@ func (s *Server) interceptUnary(
 			return err
 		})
 	}
-	ctx, err := hit.fault.Effect.before(ctx)
-	if err != nil {
+	if err := hit.fault.Effect.before(ctx); err != nil {
 		return nil, err
 	}
 	res, err := handler(ctx, req)
@@ -324,7 +288,7 @@ func (s *Server) interceptStream(
 ) error {
 	method := path.Base(info.FullMethod)
 	s.count(method)
-	w := &faultStream{ServerStream: stream, ctx: stream.Context(), server: s, method: method}
+	w := &faultStream{ServerStream: stream, server: s, method: method}
 	err := handler(srv, w)
 	if w.hit != nil {
 		return w.hit.fault.Effect.after(err)
@@ -335,14 +299,11 @@ func (s *Server) interceptStream(
 // A faultStream looks for faults when it receives its first message, because only that says what the request is.
 type faultStream struct {
 	grpc.ServerStream
-	ctx      context.Context //nolint:containedctx // a stream returns its context by a method
 	server   *Server
 	method   string
 	received bool
 	hit      *Injection
 }
-
-func (w *faultStream) Context() context.Context { return w.ctx }
 
 func (w *faultStream) RecvMsg(m any) error {
 	if err := w.ServerStream.RecvMsg(m); err != nil {
@@ -359,9 +320,7 @@ func (w *faultStream) RecvMsg(m any) error {
 	if w.hit = w.server.hit(w.method, msg, false); w.hit == nil {
 		return nil
 	}
-	var err error
-	w.ctx, err = w.hit.fault.Effect.before(w.ctx)
-	return err
+	return w.hit.fault.Effect.before(w.Context())
 }
 
 // checkMessage rejects requests that are too large or say something that this server does not know.

@@ -2,6 +2,10 @@ package firestoretest_test
 
 import (
 	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
@@ -28,8 +32,6 @@ func TestListenRefuses(t *testing.T) {
 		"another interface":    {"192.0.2.1:0", nil, "not a loopback address"},
 		"no port":              {"127.0.0.1", nil, "missing port"},
 		"a negative timeout":   {"", &firestoretest.Options{LockTimeout: -1}, "LockTimeout"},
-		"a negative lifetime":  {"", &firestoretest.Options{TransactionTTL: -1}, "TransactionTTL"},
-		"a negative idle time": {"", &firestoretest.Options{TransactionIdle: -1}, "TransactionIdle"},
 		"an unknown mode":      {"", &firestoretest.Options{Mode: 7}, "Mode"},
 		"a malformed database": {"", &firestoretest.Options{Databases: []string{"p"}}, "Databases"},
 	} {
@@ -63,8 +65,8 @@ func TestCloseWithRequestsUnderWay(t *testing.T) {
 	stub := raw(t, s)
 	tx := begin(t, stub, nil)
 	tx.mustGet("locks/a", -1)
-	it := c.Collection("locks").Snapshots(t.Context())
-	_ = must[*sdk.QuerySnapshot](t)(it.Next())
+	it := c.Doc("locks/a").Snapshots(t.Context())
+	_ = must[*sdk.DocumentSnapshot](t)(it.Next())
 	done := make(chan error, 1)
 	go func() { done <- plain(t, stub, set("locks/a", 1)) }()
 	waitFor(t, func() bool { return s.Waiting() == 1 })
@@ -114,30 +116,6 @@ func TestDatabases(t *testing.T) {
 	wantCode(t, err, codes.InvalidArgument)
 }
 
-func TestReset(t *testing.T) {
-	ctx := t.Context()
-	s, c := start(t, nil)
-	stub := raw(t, s)
-	d := c.Doc("locks/a")
-	before := must[*sdk.WriteResult](t)(d.Set(ctx, m{"n": 1})).UpdateTime
-	tx := begin(t, stub, nil)
-	tx.mustGet("locks/a", 1)
-	s.Reset()
-	_, err := d.Get(ctx)
-	wantCode(t, err, codes.NotFound)
-	wantCode(t, tx.commit(set("locks/a", 2)), codes.InvalidArgument, closed)
-	if at := must[*sdk.WriteResult](t)(d.Create(ctx, m{"n": 1})).UpdateTime; !at.After(before) {
-		t.Fatalf("times went back from %v to %v", before, at)
-	}
-	if s.Count("Commit") != 3 {
-		t.Fatalf("counts are %v: Reset does not touch them", s.Counts())
-	}
-	s.ResetCounts()
-	if got := s.Counts(); len(got) != 0 {
-		t.Fatalf("counts %v", got)
-	}
-}
-
 // A create, an update and a transaction cost what they cost.
 func TestCounts(t *testing.T) {
 	ctx := t.Context()
@@ -155,6 +133,10 @@ func TestCounts(t *testing.T) {
 	want := map[string]int{"Commit": 3, "BatchGetDocuments": 2, "BeginTransaction": 1}
 	if got := s.Counts(); !reflect.DeepEqual(got, want) {
 		t.Fatalf("%v, want %v", got, want)
+	}
+	s.ResetCounts()
+	if got := s.Counts(); len(got) != 0 {
+		t.Fatalf("counts %v", got)
 	}
 }
 
@@ -175,10 +157,6 @@ func TestUnimplemented(t *testing.T) {
 			_, err := stub.Commit(ctx, &pb.CommitRequest{Database: database, RequestOptions: &pb.RequestOptions{}})
 			return err
 		}, "request_options"},
-		"labels": {func() error {
-			_, err := stub.BatchWrite(ctx, &pb.BatchWriteRequest{Database: database, Labels: map[string]string{"a": "b"}})
-			return err
-		}, "labels"},
 		"explain": {func() error {
 			stream := must[pb.Firestore_RunQueryClient](t)(stub.RunQuery(ctx, &pb.RunQueryRequest{Parent: root, ExplainOptions: &pb.ExplainOptions{}}))
 			_, err := stream.Recv()
@@ -186,12 +164,18 @@ func TestUnimplemented(t *testing.T) {
 		}, "explain_options"},
 		"an unknown field": {func() error { _, err := stub.Commit(ctx, unknown); return err }, "CommitRequest"},
 		"one in a value":   {func() error { _, err := stub.Commit(ctx, nested); return err }, "google.firestore.v1.Value"},
-		"PartitionQuery":   {func() error { _, err := stub.PartitionQuery(ctx, &pb.PartitionQueryRequest{}); return err }, "the method PartitionQuery is not supported by this emulator"},
-		"ExecutePipeline": {func() error {
-			stream := must[pb.Firestore_ExecutePipelineClient](t)(stub.ExecutePipeline(ctx, &pb.ExecutePipelineRequest{}))
+		"a mask": {func() error {
+			stream := must[pb.Firestore_BatchGetDocumentsClient](t)(stub.BatchGetDocuments(ctx, &pb.BatchGetDocumentsRequest{
+				Database: database, Mask: &pb.DocumentMask{}}))
 			_, err := stream.Recv()
 			return err
-		}, "the method ExecutePipeline is not supported by this emulator"},
+		}, "field mask"},
+		"a method": {func() error { _, err := stub.PartitionQuery(ctx, &pb.PartitionQueryRequest{}); return err }, "PartitionQuery"},
+		"a stream": {func() error {
+			stream := must[pb.Firestore_WriteClient](t)(stub.Write(ctx))
+			_, err := stream.Recv()
+			return err
+		}, "Write"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := test.call()
@@ -237,5 +221,51 @@ func TestBilled(t *testing.T) {
 		if got != step.want {
 			t.Errorf("%s: %+v, want %+v", step.what, got, step.want)
 		}
+	}
+}
+
+// REST and browsers get a response that says what is here instead, whatever they ask for.
+func TestREST(t *testing.T) {
+	s := firestoretest.Start(t, nil)
+	for _, target := range []string{
+		"GET /", "POST /v1/projects/p/databases/(default)/documents:commit", "POST /google.firestore.v1.Firestore/Write/channel",
+		"PUT /emulator/v1/projects/p:securityRules", "PROPFIND /", "DELETE /emulator/v1/projects/p/databases/(default)/documents",
+	} {
+		method, path, _ := strings.Cut(target, " ")
+		for _, body := range []string{"", strings.Repeat("x", 1<<20)} {
+			res := must[*http.Response](t)(http.DefaultClient.Do(must[*http.Request](t)(
+				http.NewRequestWithContext(t.Context(), method, "http://"+s.Addr()+path, strings.NewReader(body)))))
+			var problem struct {
+				Error struct{ Status, Message string }
+			}
+			err := json.NewDecoder(res.Body).Decode(&problem)
+			_ = res.Body.Close()
+			if err != nil || res.StatusCode != http.StatusNotImplemented || problem.Error.Status != "UNIMPLEMENTED" ||
+				!strings.Contains(problem.Error.Message, "speaks gRPC only") {
+				t.Errorf("%s: %d %+v, %v", target, res.StatusCode, problem, err)
+			}
+		}
+	}
+}
+
+// A connection that says nothing, or not all, or ends at once, is no obstacle: not to others and not to Close.
+func TestConnectionsThatSayNothing(t *testing.T) {
+	s, err := firestoretest.Listen("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dialer net.Dialer
+	for _, first := range []string{"", "P", "PRI * HTTP/2.0", "GET / HTTP/1.1\r\n", "end"} {
+		conn := must[net.Conn](t)(dialer.DialContext(t.Context(), "tcp", s.Addr()))
+		defer conn.Close()
+		if first == "end" {
+			_ = conn.Close()
+		} else if _, err := io.WriteString(conn, first); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantCode(t, plain(t, raw(t, s), set("locks/a", 1)), codes.OK)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
 	}
 }

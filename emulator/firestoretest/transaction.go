@@ -25,39 +25,38 @@ const (
 	Optimistic
 )
 
+// How long a transaction lives, in all and without a request.
+const (
+	transactionTTL  = 270 * time.Second
+	transactionIdle = 60 * time.Second
+)
+
 var (
 	errGarbage     = status.Error(codes.InvalidArgument, "Invalid transaction.")
 	errClosed      = status.Error(codes.InvalidArgument, "Transaction is invalid or closed.")
 	errExpired     = status.Error(codes.InvalidArgument, "The referenced transaction has expired or is no longer valid.")
 	errLockTimeout = status.Error(codes.Aborted, "Transaction lock timeout.")
 	errContention  = status.Error(codes.Aborted, "Too much contention on these documents. Please try again.")
-	errReadOnly    = status.Error(codes.InvalidArgument, "Cannot modify entities in a read-only transaction.")
 )
 
 // A transaction is open until it is committed, rolled back, timed out while it waits for a lock, or expired.
 type transaction struct {
-	id       uint64
-	age      uint64 // the ID of its first attempt: of transactions that wait for each other, the one of the greatest gives way
-	readOnly bool
-	mode     Mode
-	at       time.Time // what a read-only or optimistic transaction reads; zero before an optimistic one's first read
-	started  time.Time
-	used     time.Time
-
+	id      uint64
+	age     uint64 // the ID of its first attempt: of transactions that wait for each other, the one of the greatest gives way
+	mode    Mode
+	at      time.Time // what an optimistic one reads; zero before its first read
+	started time.Time
+	used    time.Time
 	reads   map[string]struct{} // documents read, found or not: locked (pessimistic) or to be validated (optimistic)
-	queries []queryRead
-}
-
-// A queryRead is a query that a transaction ran, and, for validation, what it found.
-type queryRead struct {
-	query *query
-	found []*pb.Document
 }
 
 func (tx *transaction) token() []byte { return binary.BigEndian.AppendUint64(nil, tx.id) }
 
-// locking reports whether the transaction's reads hold locks.
-func (tx *transaction) locking() bool { return !tx.readOnly && tx.mode == Pessimistic }
+// hasRead reports whether the transaction has read what a write changes.
+func (tx *transaction) hasRead(w *write) bool {
+	_, read := tx.reads[w.path]
+	return read
+}
 
 // begin opens a transaction.
 func (db *database) begin(o *pb.TransactionOptions) (*transaction, error) {
@@ -65,14 +64,11 @@ func (db *database) begin(o *pb.TransactionOptions) (*transaction, error) {
 	tx := &transaction{mode: db.options.Mode, started: now, used: now, reads: make(map[string]struct{})}
 	switch m := o.GetMode().(type) {
 	case *pb.TransactionOptions_ReadOnly_:
-		tx.readOnly, tx.at = true, now
-		if t := m.ReadOnly.GetReadTime(); t != nil {
-			var err error
-			if tx.at, err = db.readTime(t); err != nil {
-				return nil, err
-			}
-		}
+		return nil, unimplemented("options.read_only")
 	case *pb.TransactionOptions_ReadWrite_:
+		if c := m.ReadWrite.GetConcurrencyMode(); c != pb.TransactionOptions_CONCURRENCY_MODE_UNSPECIFIED {
+			return nil, unimplemented("options.read_write.concurrency_mode")
+		}
 		if id := m.ReadWrite.GetRetryTransaction(); len(id) > 0 {
 			if _, err := db.transaction(id); errors.Is(err, errGarbage) {
 				return nil, err
@@ -80,15 +76,6 @@ func (db *database) begin(o *pb.TransactionOptions) (*transaction, error) {
 			tried := binary.BigEndian.Uint64(id)
 			tx.age = cmp.Or(db.ages[tried], tried)
 			delete(db.ages, tried)
-		}
-		switch c := m.ReadWrite.GetConcurrencyMode(); c {
-		case pb.TransactionOptions_CONCURRENCY_MODE_UNSPECIFIED:
-		case pb.TransactionOptions_PESSIMISTIC:
-			tx.mode = Pessimistic
-		case pb.TransactionOptions_OPTIMISTIC:
-			tx.mode = Optimistic
-		default:
-			return nil, unimplemented("concurrency_mode " + c.String())
 		}
 	}
 	tx.id = db.nextTransaction.Add(1)
@@ -130,7 +117,7 @@ func (db *database) end(tx *transaction) {
 func (db *database) expire() {
 	now := db.clock.read()
 	for _, tx := range db.open {
-		if now.Sub(tx.started) >= db.options.TransactionTTL || now.Sub(tx.used) >= db.options.TransactionIdle {
+		if now.Sub(tx.started) >= transactionTTL || now.Sub(tx.used) >= transactionIdle {
 			db.expired[tx.id] = true
 			db.end(tx)
 		}
@@ -161,20 +148,6 @@ func (db *database) validate(tx *transaction) error {
 			return errContention
 		}
 	}
-	for _, r := range tx.queries {
-		now, _, err := r.query.run(view{db: db})
-		if err != nil {
-			return err
-		}
-		if len(now) != len(r.found) {
-			return errContention
-		}
-		for i, doc := range now {
-			if doc.GetName() != r.found[i].GetName() || !sameTime(doc.GetUpdateTime(), r.found[i].GetUpdateTime()) {
-				return errContention
-			}
-		}
-	}
 	return nil
 }
 
@@ -194,7 +167,7 @@ func (db *database) readTime(t *timestamppb.Timestamp) (time.Time, error) {
 	switch {
 	case at.After(now):
 		return time.Time{}, invalid("read_time %v is in the future: it is %v", at, now)
-	case at.Before(now.Add(-history)) || at.Before(db.floor):
+	case at.Before(now.Add(-history)):
 		return time.Time{}, errTooOld
 	}
 	return at, nil

@@ -3,7 +3,6 @@ package firestoretest_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 )
@@ -243,82 +241,6 @@ func TestContendedTransactionsEnd(t *testing.T) {
 	}
 }
 
-// A query of a transaction does not overtake a commit that waits and changes what it finds. Measured on the official
-// emulator, where it waits for its own transaction too, until the timeout.
-func TestPessimisticQueryWaits(t *testing.T) {
-	s, c := start(t, &firestoretest.Options{LockTimeout: time.Hour})
-	stub := raw(t, s)
-	wantCode(t, plain(t, stub, set("locks/a", 1), set("other/x", 1)), codes.OK)
-	holder := begin(t, stub, nil)
-	holder.mustGet("locks/a", 1)
-	write := make(chan error, 1)
-	go func() { write <- plain(t, stub, set("locks/a", 2)) }()
-	waitFor(t, func() bool { return s.Waiting() == 1 })
-
-	if got := holder.query("locks", 1); got != 1 { // the commit waits for this one: it does not wait in return
-		t.Errorf("the holder's query finds %d documents, want 1", got)
-	}
-	other := begin(t, stub, nil)
-	if got := other.query("other", 1); got != 1 {
-		t.Errorf("a query that the commit does not touch finds %d documents, want 1", got)
-	}
-	reader := begin(t, stub, &pb.TransactionOptions{Mode: &pb.TransactionOptions_ReadOnly_{}})
-	if got := reader.query("locks", 1); got != 1 {
-		t.Errorf("a read-only transaction's query finds %d documents, want 1", got)
-	}
-	found := make(chan int, 2)
-	queries := []txn{begin(t, stub, nil), begin(t, stub, nil)}
-	go func() { found <- queries[0].query("locks", 1) }()
-	go func() { found <- queries[1].query("locks", 2) }()
-	waitFor(t, func() bool { return s.Waiting() == 3 })
-	wantCode(t, holder.rollback(), codes.OK)
-	wantCode(t, <-write, codes.OK)
-	if a, b := <-found, <-found; a+b != 1 {
-		t.Errorf("behind the commit, the queries find %d and %d documents: one must find what was written", a, b)
-	}
-	wantData(t, c.Doc("locks/a"), m{"n": int64(2)})
-}
-
-// A query that waits ends when its client goes, and when the commit before it does.
-func TestPessimisticQueryEnds(t *testing.T) {
-	s, _ := start(t, &firestoretest.Options{LockTimeout: time.Hour})
-	stub := raw(t, s)
-	wantCode(t, plain(t, stub, set("locks/a", 1)), codes.OK)
-	holder, gone, stays := begin(t, stub, nil), begin(t, stub, nil), begin(t, stub, nil)
-	holder.mustGet("locks/a", 1)
-	writeContext, endWrite := context.WithCancel(t.Context())
-	write := make(chan error, 1)
-	go func() {
-		_, err := stub.Commit(writeContext, &pb.CommitRequest{Database: database, Writes: []*pb.Write{set("locks/a", 2)}})
-		write <- err
-	}()
-	waitFor(t, func() bool { return s.Waiting() == 1 })
-	query := func(ctx context.Context, tx txn) chan error {
-		stream := must[pb.Firestore_RunQueryClient](t)(stub.RunQuery(ctx, &pb.RunQueryRequest{Parent: root,
-			ConsistencySelector: &pb.RunQueryRequest_Transaction{Transaction: tx.id},
-			QueryType: &pb.RunQueryRequest_StructuredQuery{StructuredQuery: &pb.StructuredQuery{
-				From: []*pb.StructuredQuery_CollectionSelector{{CollectionId: "locks"}}}}}))
-		done := make(chan error, 1)
-		go func() {
-			_, err := stream.Recv()
-			done <- err
-		}()
-		return done
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	first := query(ctx, gone)
-	waitFor(t, func() bool { return s.Waiting() == 2 })
-	second := query(t.Context(), stays)
-	waitFor(t, func() bool { return s.Waiting() == 3 })
-	cancel()
-	wantCode(t, <-first, codes.Canceled)
-	waitFor(t, func() bool { return s.Waiting() == 2 })
-	endWrite()
-	wantCode(t, <-write, codes.Canceled)
-	wantCode(t, <-second, codes.OK)
-	wantCode(t, stays.commit(), codes.OK)
-}
-
 // Commits are served in the order of their arrival. Reads of documents never wait, not even behind a commit that does.
 func TestPessimisticOrder(t *testing.T) {
 	s, c := start(t, &firestoretest.Options{LockTimeout: time.Hour})
@@ -330,10 +252,7 @@ func TestPessimisticOrder(t *testing.T) {
 	done := make(chan error, writers)
 	for n := range int64(writers) {
 		go func() {
-			w := set("locks/a", n+1)
-			w.UpdateTransforms = []*pb.DocumentTransform_FieldTransform{{FieldPath: "n",
-				TransformType: &pb.DocumentTransform_FieldTransform_Increment{Increment: integer(100)}}}
-			done <- plain(t, stub, w)
+			done <- plain(t, stub, set("locks/a", n+1))
 		}()
 		waitFor(t, func() bool { return s.Waiting() == int(n+1) })
 	}
@@ -346,194 +265,91 @@ func TestPessimisticOrder(t *testing.T) {
 	for range writers {
 		wantCode(t, <-done, codes.OK)
 	}
-	wantData(t, c.Doc("locks/a"), m{"n": int64(writers + 100)}) // the last to come was the last to write
-}
-
-// A query locks what it finds and what it would find.
-func TestPessimisticQueryLocks(t *testing.T) {
-	s, c := start(t, &firestoretest.Options{LockTimeout: 50 * time.Millisecond})
-	stub := raw(t, s)
-	wantCode(t, plain(t, stub, set("locks/a", 1), set("locks/b", 10)), codes.OK)
-	err := c.RunTransaction(t.Context(), func(_ context.Context, tx *sdk.Transaction) error {
-		docs, err := tx.Documents(c.Collection("locks").Where("n", "<", 5)).GetAll()
-		if err != nil || len(docs) != 1 {
-			return fmt.Errorf("%d documents, %w", len(docs), err)
-		}
-		for name, test := range map[string]struct {
-			write *pb.Write
-			code  codes.Code
-		}{
-			"a document found":          {set("locks/a", 2), codes.Aborted},
-			"one that would be":         {set("locks/new", 3), codes.Aborted},
-			"one that would come in":    {set("locks/b", 3), codes.Aborted},
-			"one found, deleted":        {&pb.Write{Operation: &pb.Write_Delete{Delete: root + "/locks/a"}}, codes.Aborted},
-			"one outside":               {set("locks/b", 11), codes.OK},
-			"one in another collection": {set("other/x", 1), codes.OK},
-		} {
-			if got := status.Code(plain(t, stub, test.write)); got != test.code {
-				t.Errorf("%s: %v, want %v", name, got, test.code)
-			}
-		}
-		return tx.Set(c.Doc("locks/a"), m{"n": 4})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	wantData(t, c.Doc("locks/a"), m{"n": int64(writers)}) // the last to come was the last to write
 }
 
 func TestOptimistic(t *testing.T) {
 	const contention = "Too much contention on these documents. Please try again."
-	s, _ := start(t, &firestoretest.Options{LockTimeout: time.Hour}) // no one may wait
+	s, _ := start(t, &firestoretest.Options{Mode: firestoretest.Optimistic, LockTimeout: time.Hour}) // no one may wait
 	stub := raw(t, s)
 	wantCode(t, plain(t, stub, set("locks/a", 1), set("locks/b", 1)), codes.OK)
 
 	t.Run("nothing changed", func(t *testing.T) {
-		tx := begin(t, stub, optimistic)
+		tx := begin(t, stub, nil)
 		tx.mustGet("locks/a", 1)
 		wantCode(t, plain(t, stub, set("locks/b", 2)), codes.OK)
 		wantCode(t, tx.commit(set("locks/a", 2)), codes.OK)
 	})
 	t.Run("a document read has changed", func(t *testing.T) {
-		tx := begin(t, stub, optimistic)
+		tx := begin(t, stub, nil)
 		tx.mustGet("locks/a", 2)
 		wantCode(t, plain(t, stub, set("locks/a", 3)), codes.OK)
 		wantCode(t, tx.commit(set("locks/c", 1)), codes.Aborted, contention)
 		wantCode(t, tx.commit(), codes.InvalidArgument, closed)
 	})
 	t.Run("a missing document has appeared", func(t *testing.T) {
-		tx := begin(t, stub, optimistic)
+		tx := begin(t, stub, nil)
 		tx.mustGet("locks/new", -1)
 		wantCode(t, plain(t, stub, set("locks/new", 3)), codes.OK)
 		wantCode(t, tx.commit(set("locks/new", 4)), codes.Aborted, contention)
 	})
 	t.Run("a write that changed nothing is no change", func(t *testing.T) {
-		tx := begin(t, stub, optimistic)
+		tx := begin(t, stub, nil)
 		tx.mustGet("locks/a", 3)
 		wantCode(t, plain(t, stub, set("locks/a", 3)), codes.OK)
 		wantCode(t, tx.commit(set("locks/a", 4)), codes.OK)
 	})
 	t.Run("reads are of one snapshot", func(t *testing.T) {
-		tx := begin(t, stub, optimistic)
+		tx := begin(t, stub, nil)
 		tx.mustGet("locks/a", 4)
 		wantCode(t, plain(t, stub, set("locks/a", 5), set("locks/b", 5)), codes.OK)
 		tx.mustGet("locks/b", 2)
 		wantCode(t, tx.commit(set("locks/c", 1)), codes.Aborted, contention)
 	})
 	t.Run("one that has only read was at one time, whatever changed since", func(t *testing.T) {
-		tx := begin(t, stub, optimistic)
+		tx := begin(t, stub, nil)
 		tx.mustGet("locks/a", 5)
-		_ = tx.query("locks", 5)
 		wantCode(t, plain(t, stub, set("locks/a", 6)), codes.OK)
 		wantCode(t, tx.commit(), codes.OK)
 		wantCode(t, plain(t, stub, set("locks/a", 5)), codes.OK)
 	})
-	t.Run("a query would find another document", func(t *testing.T) {
-		tx := begin(t, stub, optimistic)
-		if got := tx.query("locks", 5); got != 2 {
-			t.Fatalf("%d documents, want 2", got)
-		}
-		wantCode(t, plain(t, stub, set("locks/q", 5)), codes.OK)
-		wantCode(t, tx.commit(set("locks/c", 1)), codes.Aborted, contention)
-		tx = begin(t, stub, optimistic)
-		_ = tx.query("locks", 5)
-		wantCode(t, plain(t, stub, set("locks/r", 6)), codes.OK)
-		wantCode(t, tx.commit(set("locks/c", 2)), codes.OK)
-	})
-	t.Run("it waits for a lock of the other kind", func(t *testing.T) {
-		holder, tx := begin(t, stub, pessimistic), begin(t, stub, optimistic)
-		holder.mustGet("locks/b", 5)
-		tx.mustGet("locks/b", 5)
-		done := make(chan error, 1)
-		go func() { done <- tx.commit(set("locks/b", 6)) }()
-		waitFor(t, func() bool { return s.Waiting() == 1 })
-		wantCode(t, holder.commit(set("locks/b", 7)), codes.OK)
-		wantCode(t, <-done, codes.Aborted, contention)
-	})
 }
 
-// query counts the documents of a collection with this n.
-func (x txn) query(collection string, n int64) int {
-	x.t.Helper()
-	stream := must[pb.Firestore_RunQueryClient](x.t)(x.c.RunQuery(x.t.Context(), &pb.RunQueryRequest{
-		Parent:              root,
-		ConsistencySelector: &pb.RunQueryRequest_Transaction{Transaction: x.id},
-		QueryType: &pb.RunQueryRequest_StructuredQuery{StructuredQuery: &pb.StructuredQuery{
-			From: []*pb.StructuredQuery_CollectionSelector{{CollectionId: collection}},
-			Where: &pb.StructuredQuery_Filter{FilterType: &pb.StructuredQuery_Filter_FieldFilter{FieldFilter: &pb.StructuredQuery_FieldFilter{
-				Field: &pb.StructuredQuery_FieldReference{FieldPath: "n"},
-				Op:    pb.StructuredQuery_FieldFilter_EQUAL, Value: integer(n)}}},
-		}},
-	}))
-	for found := 0; ; {
-		res, err := stream.Recv()
-		if err != nil {
-			return found
-		}
-		if res.GetDocument() != nil {
-			found++
-		}
-	}
-}
-
-func TestReadOnlyTransaction(t *testing.T) {
-	ctx := t.Context()
-	s, c := start(t, nil)
-	stub := raw(t, s)
-	d := c.Doc("locks/a")
-	first := must[*sdk.WriteResult](t)(d.Set(ctx, m{"n": 1})).UpdateTime
-	runs := 0
-	err := c.RunTransaction(ctx, func(_ context.Context, tx *sdk.Transaction) error {
-		runs++
-		if err := plain(t, stub, set("locks/a", 2)); err != nil { // it locks nothing
-			return err
-		}
-		snap, err := tx.Get(d)
-		if err == nil && snap.Data()["n"] != int64(1) {
-			err = fmt.Errorf("it sees %v", snap.Data())
-		}
-		return err
-	}, sdk.ReadOnly)
-	if err != nil || runs != 1 {
-		t.Fatalf("%d runs: %v", runs, err)
-	}
-	writer := begin(t, stub, &pb.TransactionOptions{Mode: &pb.TransactionOptions_ReadOnly_{}})
-	wantCode(t, writer.commit(set("locks/a", 3)), codes.InvalidArgument, "Cannot modify entities in a read-only transaction.")
-	old := begin(t, stub, &pb.TransactionOptions{Mode: &pb.TransactionOptions_ReadOnly_{ReadOnly: &pb.TransactionOptions_ReadOnly{
-		ConsistencySelector: &pb.TransactionOptions_ReadOnly_ReadTime{ReadTime: timestamppb.New(first)}}}})
-	old.mustGet("locks/a", 1)
-	wantCode(t, old.commit(), codes.OK)
-}
-
-// A read can begin its transaction, which saves a request.
-func TestTransactionBegunByARead(t *testing.T) {
+// TestTransactionsThatAreNotThere: what a transaction may be on the service and not here is rejected by name.
+func TestTransactionsThatAreNotThere(t *testing.T) {
 	s, _ := start(t, nil)
 	stub := raw(t, s)
-	wantCode(t, plain(t, stub, set("locks/a", 1)), codes.OK)
-	get := must[pb.Firestore_BatchGetDocumentsClient](t)(stub.BatchGetDocuments(t.Context(), &pb.BatchGetDocumentsRequest{
-		Database: database, Documents: []string{root + "/locks/a", root + "/locks/b"},
-		ConsistencySelector: &pb.BatchGetDocumentsRequest_NewTransaction{NewTransaction: optimistic}}))
-	res := must[*pb.BatchGetDocumentsResponse](t)(get.Recv())
-	if first := must[*pb.BatchGetDocumentsResponse](t)(get.Recv()); res.GetResult() != nil || first.GetFound() == nil {
-		t.Fatalf("first responses %v, %v", res, first)
+	readOnly := &pb.TransactionOptions{Mode: &pb.TransactionOptions_ReadOnly_{}}
+	mode := &pb.TransactionOptions{Mode: &pb.TransactionOptions_ReadWrite_{
+		ReadWrite: &pb.TransactionOptions_ReadWrite{ConcurrencyMode: pb.TransactionOptions_OPTIMISTIC}}}
+	tx := begin(t, stub, nil)
+	query := func(r *pb.RunQueryRequest) error {
+		r.Parent = root
+		_, err := must[pb.Firestore_RunQueryClient](t)(stub.RunQuery(t.Context(), r)).Recv()
+		return err
 	}
-	if second := must[*pb.BatchGetDocumentsResponse](t)(get.Recv()); second.GetTransaction() != nil || second.GetMissing() == "" {
-		t.Fatalf("second response %v", second)
+	for field, call := range map[string]func() error{
+		"options.read_only": func() error {
+			_, err := stub.BeginTransaction(t.Context(), &pb.BeginTransactionRequest{Database: database, Options: readOnly})
+			return err
+		},
+		"options.read_write.concurrency_mode": func() error {
+			_, err := stub.BeginTransaction(t.Context(), &pb.BeginTransactionRequest{Database: database, Options: mode})
+			return err
+		},
+		"transaction": func() error {
+			return query(&pb.RunQueryRequest{ConsistencySelector: &pb.RunQueryRequest_Transaction{Transaction: tx.id}})
+		},
+		"new_transaction": func() error {
+			return query(&pb.RunQueryRequest{ConsistencySelector: &pb.RunQueryRequest_NewTransaction{NewTransaction: readOnly}})
+		},
+	} {
+		wantCode(t, call(), codes.Unimplemented, "field "+field+" is not supported by this emulator")
 	}
-	tx := txn{t, stub, res.GetTransaction()}
-	wantCode(t, plain(t, stub, set("locks/b", 1)), codes.OK)
-	wantCode(t, tx.commit(set("locks/a", 2)), codes.Aborted)
-
-	run := must[pb.Firestore_RunQueryClient](t)(stub.RunQuery(t.Context(), &pb.RunQueryRequest{
-		Parent:              root,
-		ConsistencySelector: &pb.RunQueryRequest_NewTransaction{NewTransaction: optimistic},
-		QueryType: &pb.RunQueryRequest_StructuredQuery{StructuredQuery: &pb.StructuredQuery{
-			From: []*pb.StructuredQuery_CollectionSelector{{CollectionId: "locks"}}}}}))
-	head := must[*pb.RunQueryResponse](t)(run.Recv())
-	if head.GetDocument() != nil || len(head.GetTransaction()) != 8 {
-		t.Fatalf("first response %v", head)
-	}
-	tx = txn{t, stub, head.GetTransaction()}
-	wantCode(t, tx.commit(set("locks/a", 3)), codes.OK)
+	get := must[pb.Firestore_BatchGetDocumentsClient](t)(stub.BatchGetDocuments(t.Context(), &pb.BatchGetDocumentsRequest{Database: database,
+		ConsistencySelector: &pb.BatchGetDocumentsRequest_NewTransaction{NewTransaction: readOnly}}))
+	_, err := get.Recv()
+	wantCode(t, err, codes.Unimplemented, "field new_transaction is not supported by this emulator")
 }
 
 // The client retries what was ABORTED, and only that, and nothing is lost.
@@ -587,12 +403,10 @@ func TestRunTransactionDoesNotRetryItsOwnErrors(t *testing.T) {
 
 // Many at once, each retrying at once: what was committed is exactly what is there, in every mode and mixture.
 func TestContendedCounters(t *testing.T) {
-	for name, modes := range map[string][]*pb.TransactionOptions{
-		"pessimistic": {pessimistic}, "optimistic": {optimistic}, "both": {pessimistic, optimistic},
-	} {
+	for name, mode := range map[string]firestoretest.Mode{"pessimistic": firestoretest.Pessimistic, "optimistic": firestoretest.Optimistic} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, c := start(t, &firestoretest.Options{LockTimeout: 2 * time.Millisecond})
+			s, c := start(t, &firestoretest.Options{Mode: mode, LockTimeout: 2 * time.Millisecond})
 			stub := raw(t, s)
 			wantCode(t, plain(t, stub, set("counters/a", 0)), codes.OK)
 			const workers, each = 6, 15
@@ -600,7 +414,7 @@ func TestContendedCounters(t *testing.T) {
 			for w := range workers {
 				wg.Go(func() {
 					for done := 0; done < each; {
-						tx := begin(t, stub, modes[w%len(modes)])
+						tx := begin(t, stub, nil)
 						n, err := tx.get("counters/a")
 						if err == nil {
 							err = tx.commit(set("counters/a", n+1))
@@ -677,36 +491,7 @@ func TestContendedCreate(t *testing.T) {
 	}
 }
 
-// What becomes of a commit whose client gave up while it waited.
-func TestAbandonedCommit(t *testing.T) {
-	for name, test := range map[string]struct {
-		late bool
-		want int64
-	}{"withdrawn": {false, 1}, "applied late": {true, 2}} {
-		t.Run(name, func(t *testing.T) {
-			s, c := start(t, &firestoretest.Options{LockTimeout: time.Hour, LateCommits: test.late})
-			stub := raw(t, s)
-			wantCode(t, plain(t, stub, set("locks/a", 1)), codes.OK)
-			tx := begin(t, stub, nil)
-			tx.mustGet("locks/a", 1)
-			ctx, cancel := context.WithCancel(t.Context())
-			response := make(chan error, 1)
-			go func() {
-				_, err := stub.Commit(ctx, &pb.CommitRequest{Database: database, Writes: []*pb.Write{set("locks/a", 2)}})
-				response <- err
-			}()
-			waitFor(t, func() bool { return s.Waiting() == 1 })
-			cancel()
-			wantCode(t, <-response, codes.Canceled)
-			if !test.late {
-				waitFor(t, func() bool { return s.Waiting() == 0 })
-			}
-			wantCode(t, tx.rollback(), codes.OK)
-			wantData(t, c.Doc("locks/a"), m{"n": test.want})
-		})
-	}
-}
-
+// A commit whose client gave up while it waited is withdrawn.
 func TestDeadlineWhileWaiting(t *testing.T) {
 	s, _ := start(t, &firestoretest.Options{LockTimeout: time.Hour})
 	stub := raw(t, s)
@@ -715,4 +500,7 @@ func TestDeadlineWhileWaiting(t *testing.T) {
 	_, err := stub.Commit(within(t, 50*time.Millisecond), &pb.CommitRequest{Database: database, Writes: []*pb.Write{set("locks/a", 2)}})
 	wantCode(t, err, codes.DeadlineExceeded)
 	waitFor(t, func() bool { return s.Waiting() == 0 })
+	wantCode(t, tx.rollback(), codes.OK)
+	tx = begin(t, stub, nil)
+	tx.mustGet("locks/a", -1)
 }

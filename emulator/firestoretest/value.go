@@ -12,11 +12,8 @@ import (
 	"unicode/utf8"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
-	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
-
-var null = &pb.Value{ValueType: &pb.Value_NullValue{NullValue: structpb.NullValue_NULL_VALUE}}
 
 // Ranks of the types: values of different types are ordered by them.
 const (
@@ -62,7 +59,7 @@ func rank(v *pb.Value) int {
 
 // compare is the order of all values: null, booleans, numbers (NaN first, integers and doubles by their exact size),
 // times, text by bytes, bytes, references by segments, geographical points, arrays, maps. It is the order of the
-// service's page on data types. Two values that compare as 0 are equal for filters and array transforms.
+// service's page on data types. Two values that compare as 0 are equal for filters.
 func compare(a, b *pb.Value) int {
 	if c := cmp.Compare(rank(a), rank(b)); c != 0 {
 		return c
@@ -143,10 +140,6 @@ func compareMaps(a, b map[string]*pb.Value) int {
 func isNaN(v *pb.Value) bool {
 	d, ok := v.GetValueType().(*pb.Value_DoubleValue)
 	return ok && math.IsNaN(d.DoubleValue)
-}
-
-func contains(values []*pb.Value, v *pb.Value) bool {
-	return slices.ContainsFunc(values, func(o *pb.Value) bool { return compare(o, v) == 0 })
 }
 
 var errTooDeep = invalid("a value is nested deeper than %d maps and arrays", maxValueDepth)

@@ -1,6 +1,8 @@
 // Package redistest starts Redis servers for tests: the real one where redis-server is installed, and everywhere an
 // in-process stand-in (github.com/alicebob/miniredis), so that tests need nothing but Go.
 //
+// It is outside the promise of compatibility: any release may change or remove it.
+//
 //	redis.Each(t, nil, func(t *testing.T, server *redis.Server) {
 //		store := open(t, server.Addr())
 //		…

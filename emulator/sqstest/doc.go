@@ -1,6 +1,8 @@
 // Package sqstest is an Amazon SQS in memory for tests: it speaks the JSON protocol of the current AWS SDKs over HTTP,
 // and it makes happen on purpose what a queue seldom does by itself.
 //
+// It is outside the promise of compatibility: any release may change or remove it.
+//
 //	s := sqs.Start(t, nil)                        // closes with the test
 //	client := sdk.New(sdk.Options{BaseEndpoint: &s.URL, Region: "eu-north-1", Credentials: anyStatic})
 //
