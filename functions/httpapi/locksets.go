@@ -19,7 +19,7 @@ func (a *api) acquireSet(w http.ResponseWriter, r *http.Request, c Caller) error
 	}
 	tenant := r.PathValue("tenant_id")
 	o, err := a.locks.AcquireSet(r.Context(), wire.AcquireSet(tenant, owner, body))
-	a.tookSet(r, o)
+	ranSet(r, o)
 	auditNote(r, slog.String("owner", owner), slog.Any("locks", body.LockKeys))
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (a *api) renewSet(w http.ResponseWriter, r *http.Request, c Caller) error {
 		return err
 	}
 	o, err := a.locks.RenewSet(r.Context(), command)
-	a.tookSet(r, o)
+	ranSet(r, o)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (a *api) releaseSet(w http.ResponseWriter, r *http.Request, c Caller) error
 	}
 	tenant := r.PathValue("tenant_id")
 	o, err := a.locks.ReleaseSet(r.Context(), wire.ReleaseSet(tenant, owner, body))
-	a.endedSet(r, o)
+	ranSet(r, o)
 	if err != nil {
 		return err
 	}

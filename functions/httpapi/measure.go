@@ -9,28 +9,12 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
-// What endpoints tell the metrics of a request beyond its response. What single commands grant and end, the observer of the store sees.
+// What endpoints tell the metrics of a request beyond its response. What commands grant and end, the observer of the store sees.
 
 func factsOf(r *http.Request) *metrics.Facts { return &noteOf(r).facts }
 
-// tookSet is told of each acquire and renewal of several locks, which are one step for the store and no single commands.
-func (a *api) tookSet(r *http.Request, o lock.SetOutcome) {
-	factsOf(r).Replayed = o.Replayed
-	if a.metrics == nil || o.Code != lock.OK {
-		return
-	}
-	for _, l := range o.Leases {
-		a.metrics.Granted(r.Context(), metrics.LockLease(l), l.AcquiredAt, o.At, l.ExpiresAt)
-	}
-}
-
-// endedSet is told of each release of several locks.
-func (a *api) endedSet(r *http.Request, o lock.SetOutcome) {
-	factsOf(r).Replayed = o.Replayed
-	for _, l := range o.Leases {
-		a.metrics.Ended(metrics.LockLease(l))
-	}
-}
+// ranSet is told of each command on several locks.
+func ranSet(r *http.Request, o lock.SetOutcome) { factsOf(r).Replayed = o.Replayed }
 
 // ranOn is told of each command on the lock of an analysis or a run.
 func ranOn(r *http.Request, o analysis.Outcome) { factsOf(r).Replayed = o.Replayed }
