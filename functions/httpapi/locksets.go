@@ -31,7 +31,6 @@ func (a *api) renewSet(c call, b *contracts.LockSetRenewRequest) (set contracts.
 
 // heldSet replies to an acquire or a renewal of several locks.
 func (a *api) heldSet(c call, o lock.SetOutcome, err error) (contracts.LockSet, error) {
-	a.tookSet(c, o)
 	return reply(c, o, o.Replayed, err, func(o lock.SetOutcome) (contracts.LockSet, error) {
 		return direct.LockSet(c.PathValue("tenant_id"), o)
 	})
@@ -42,7 +41,6 @@ func (a *api) releaseSet(c call, b *contracts.LockSetReleaseRequest) (released c
 		return released, err
 	}
 	o, err := a.locks.ReleaseSet(c.Context(), direct.ReleaseSet(c.PathValue("tenant_id"), *b))
-	a.endedSet(o)
 	return reply(c, o, o.Replayed, err, func(o lock.SetOutcome) (contracts.LockSetReleased, error) {
 		return direct.LockSetReleased(c.PathValue("tenant_id"), o)
 	})

@@ -23,6 +23,8 @@ func (s *observer) Observe(ctx context.Context, command any) (context.Context, f
 		switch o := outcome.(type) {
 		case lock.Outcome:
 			s.m.lockEnded(ctx, command, o)
+		case lock.SetOutcome:
+			s.m.setEnded(ctx, command, o)
 		case analysis.Outcome:
 			kind, tenant := KindAnalysis, ""
 			if r, ok := command.(runs.Command); ok {
@@ -47,6 +49,21 @@ func (m *Metrics) lockEnded(ctx context.Context, command any, o lock.Outcome) {
 	}
 	if o.TookOver {
 		m.takeovers.Add(ctx, 1, m.kind(KindLock).add...)
+	}
+}
+
+// setEnded is told of the end of a command on several locks.
+func (m *Metrics) setEnded(ctx context.Context, command any, o lock.SetOutcome) {
+	for _, l := range o.Leases {
+		switch _, releases := command.(lock.ReleaseSet); {
+		case releases:
+			m.Ended(LockLease(l))
+		case o.Code == lock.OK:
+			m.Granted(ctx, LockLease(l), l.AcquiredAt, o.At, l.ExpiresAt)
+		}
+	}
+	if o.TookOver > 0 {
+		m.takeovers.Add(ctx, int64(o.TookOver), m.kind(KindLock).add...)
 	}
 }
 

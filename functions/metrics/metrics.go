@@ -43,6 +43,7 @@ type Metrics struct {
 	untracked, runsEnded, moves, storeWrites         metric.Int64Counter
 	deliveries, sweeps, swept, storeDocuments        metric.Int64Counter
 	evictions, unreadable                            metric.Int64Counter
+	jointWrites, fallbackWrites                      metric.Int64Counter
 	sweepLag, missed                                 metric.Float64Histogram
 	active                                           metric.Int64UpDownCounter
 	held                                             *held
@@ -84,6 +85,7 @@ func New(provider metric.MeterProvider, o *Options) (*Metrics, error) {
 	m.deliveries, m.sweeps, m.swept, m.sweepLag = b.counter(nameDeliveries), b.counter(nameSweeps), b.counter(nameSwept), b.histogram(nameSweepLag)
 	m.evictions, m.missed = b.counter(nameEvictions), b.histogram(nameMissed)
 	m.storeDocuments, m.unreadable = b.counter(nameStoreDocuments), b.counter(nameUnreadable)
+	m.jointWrites, m.fallbackWrites = b.counter(nameStoreJoint), b.counter(nameStoreFallback)
 	m.active = b.upDown(nameActiveRequests)
 	m.held = newHeld(o.MaxLeases)
 	m.observeHeld(&b)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/functions/telemetry"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
 // The systems that stores are on, as the semantic conventions of databases name them.
@@ -68,6 +69,7 @@ type observer struct {
 	system    string
 	calls     series[callKey, []metric.RecordOption]
 	writes    series[writeKey, []metric.AddOption]
+	ways      series[string, []metric.AddOption]  // by kind
 	documents series[callKey, []metric.AddOption] // by calls without errors
 }
 
@@ -97,10 +99,26 @@ func (s *observer) Call(ctx context.Context, c telemetry.Call) (context.Context,
 			})...)
 		}
 		if c.Operation == telemetry.Write {
+			s.countWays(ctx, c)
 			s.m.storeWrites.Add(ctx, 1, s.writes.get(writeKey{c.Kind, outcome(a)}, func(k writeKey) []metric.AddOption {
 				return []metric.AddOption{set(attrSystem, s.system, attrCollection, k.kind, attrOutcome, k.outcome)}
 			})...)
 		}
+	}
+}
+
+// countWays counts writes that are more than the first write of a command on one document.
+func (s *observer) countWays(ctx context.Context, c telemetry.Call) {
+	add := func(counter metric.Int64Counter) {
+		counter.Add(ctx, 1, s.ways.get(c.Kind, func(kind string) []metric.AddOption {
+			return []metric.AddOption{set(attrSystem, s.system, attrCollection, kind)}
+		})...)
+	}
+	if c.Documents > 1 {
+		add(s.m.jointWrites)
+	}
+	if rule.IsFallback(ctx) {
+		add(s.m.fallbackWrites)
 	}
 }
 

@@ -117,6 +117,8 @@ const (
 	nameStoreDuration    = "db.client.operation.duration"
 	nameStoreWrites      = "leasehold.store.writes"
 	nameStoreDocuments   = "leasehold.store.documents"
+	nameStoreJoint       = "leasehold.store.writes.joint"
+	nameStoreFallback    = "leasehold.store.writes.fallback"
 	nameStoreRequests    = "leasehold.store.requests"
 	nameStoreRetries     = "leasehold.store.retries"
 	nameStoreBilled      = "leasehold.store.billed"
@@ -180,8 +182,9 @@ var Table = []Instrument{
 	{
 		Name: nameTakeovers, Group: groupLeases, Unit: "{lease}", Kind: Counter, Attributes: []string{attrKind},
 		CloudWatch: []string{attrKind},
-		Help:       "Leases that were granted after the one before had expired without a release. Of locks, where the record of the lock shows the lease before.",
-		Question:   "Do holders die, or lose their leases?",
+		Help: "Leases that were granted after the one before had expired without a release, by themselves or as one of a set. Of locks, where the record of the lock shows " +
+			"the lease before.",
+		Question: "Do holders die, or lose their leases?",
 	},
 	{
 		Name: nameLockWait, Group: groupLeases, Unit: "s", Kind: Histogram, Buckets: waits, Attributes: []string{attrOutcome},
@@ -311,6 +314,17 @@ var Table = []Instrument{
 		Help: "Conditional writes by their outcome: `applied`, `refused` (the condition did not hold), `unknown` (an error after which the write may have been applied), " +
 			"`not_applied` (an error that says that it was not).",
 		Question: "How many writes are ambiguous, and how many compete?",
+	},
+	{
+		Name: nameStoreJoint, Group: groupStore, Unit: "{write}", Kind: Counter, Attributes: []string{attrSystem, attrCollection},
+		Help:     "Writes of several documents in one step: of sets of locks, and of placement. Each also counts in `leasehold.store.writes`.",
+		Question: "How much of the load is steps that the store charges more for?",
+	},
+	{
+		Name: nameStoreFallback, Group: groupStore, Unit: "{write}", Kind: Counter, Attributes: []string{attrSystem, attrCollection},
+		Help: "Writes that commands decided on the document that the write before had found: locks with several holders, a line or a lock delay, and " +
+			"all further tries. Each also counts in `leasehold.store.writes`.",
+		Question: "How often does a command need more than one request, and do callers contend for one lock?",
 	},
 	{
 		Name: nameStoreDocuments, Group: groupStore, Unit: "{document}", Kind: Counter, Attributes: []string{attrSystem, attrDBOp, attrCollection},

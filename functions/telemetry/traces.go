@@ -230,6 +230,8 @@ func Outcome(outcome any) (code string, replayed bool) {
 	switch o := outcome.(type) {
 	case lock.Outcome:
 		return word(string(o.Code)), o.Replayed
+	case lock.SetOutcome:
+		return word(string(o.Code)), o.Replayed
 	case analysis.Outcome:
 		return word(string(o.Code)), o.Replayed
 	case placement.Outcome:

@@ -115,8 +115,8 @@ type Outcome struct {
 	Code     Code
 	Replayed bool // the request_id was known: this is the earlier result, nothing was changed now
 
-	// TookOver says that the lease before had expired and was not released, of an acquire of a lock in plain form that remembers that lease, by
-	// a store with a [rule.Observer]: on others it is not read, and false.
+	// TookOver says that the lease before had expired and was not released, of an acquire on a store with a [rule.Observer]: on others it is
+	// false. The lock must remember that lease.
 	TookOver bool
 
 	// Lease is, for OK, the caller's lease. For Held it is the holder's, without its token, and for the other

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/internal/backoff"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/rule"
@@ -70,6 +69,9 @@ type SetOutcome struct {
 	// Refusal is the outcome of one key because of which Code is not OK: Refusal.Lease.Key. If several are held by others it is the
 	// one that is held for longest.
 	Refusal Outcome
+
+	// TookOver is how many of the leases of an acquire took over, see [Outcome].TookOver.
+	TookOver int
 
 	At time.Time // the store's time of the decision
 }
@@ -145,9 +147,9 @@ func keysOf(leases []SetLease) []string {
 	return keys
 }
 
-// together is what tells a command that is one of a set from another with the same request_id: the keys of the set. No key has a line
+// allKeys is what tells a command that is one of a set from another with the same request_id: the keys of the set. No key has a line
 // break.
-func together(sorted []string) string { return strings.Join(sorted, "\n") }
+func allKeys(sorted []string) string { return strings.Join(sorted, "\n") }
 
 // commands are those of the locks, by key.
 func (c AcquireSet) commands(newLeaseID func() string, retention time.Duration) []Acquire {
@@ -156,7 +158,7 @@ func (c AcquireSet) commands(newLeaseID func() string, retention time.Duration) 
 	for i, k := range keys {
 		cs[i] = Acquire{
 			ID: ID{c.Tenant, k}, Owner: c.Owner, RequestID: c.RequestID, TTLSeconds: c.TTLSeconds, Metadata: c.Metadata,
-			retention: retention, set: together(keys),
+			retention: retention, set: allKeys(keys),
 		}
 		if newLeaseID != nil {
 			cs[i].LeaseID = newLeaseID()
@@ -167,7 +169,7 @@ func (c AcquireSet) commands(newLeaseID func() string, retention time.Duration) 
 
 func (c RenewSet) commands(retention time.Duration) []Renew {
 	leases := sortedLeases(c.Leases)
-	set := together(keysOf(leases))
+	set := allKeys(keysOf(leases))
 	cs := make([]Renew, len(leases))
 	for i, l := range leases {
 		cs[i] = Renew{
@@ -191,83 +193,20 @@ func sortedLeases(leases []SetLease) []SetLease {
 	return slices.SortedFunc(slices.Values(leases), func(a, b SetLease) int { return strings.Compare(a.Key, b.Key) })
 }
 
-// step is what became of the writes of several commands.
-type step struct {
-	applied bool
-	when    rule.When
-	docs    []docstore.Doc // as they are after the step, if it was applied and the store returns them
-
-	// refused are the locks for which there is nothing to grant, by the position of their commands. A store need not name all.
-	refused map[int]State
+// runSet carries out a set, whose commands do sends together: see [rule.RunSet]. A second write that only keeps a lock's line in order grants
+// nothing.
+func (l *Locks) runSet(ctx context.Context, set any, do func(context.Context, rule.Send[State, Outcome]) (SetOutcome, error)) (SetOutcome, error) {
+	grants := func(o Outcome) bool { return o.Code == OK && !o.Replayed }
+	return rule.RunSet(ctx, l.store, l.now, set, grants, do)
 }
 
-// Between tries of a step on locks that change in between.
-const maxSteps = 8
-
-var betweenSteps = backoff.Policy{First: 10 * time.Millisecond, Max: 200 * time.Millisecond, Min: time.Millisecond}
-
-// steps carries out commands on different locks, all or none, in one request. A lock that is in a form which takes a second write is asked
-// for with that one in another request, together with all others.
-func steps[C command](ctx context.Context, l *Locks, cs []C, writes []docstore.Write) (step, error) {
-	begin := l.now()
-	for try := 0; ; try++ {
-		r, err := l.store.Write(ctx, writes...)
-		if err != nil {
-			return step{}, fmt.Errorf("%s and others, %d locks in one step: %w", writes[0].Key, len(writes), err)
-		}
-		done := step{applied: r.Applied, when: rule.When{At: r.At, Margin: r.Margin, Took: l.now().Sub(begin)}}
-		if r.Applied {
-			if !slices.ContainsFunc(r.Docs, func(d docstore.Doc) bool { return d == nil }) {
-				done.docs = r.Docs
-			}
-			return done, nil
-		}
-		done.refused = map[int]State{}
-		next := slices.Clone(writes)
-		for _, i := range r.Refused {
-			s, err := cs[i].State(r.Docs[i])
-			if err != nil {
-				return step{}, err
-			}
-			if writes[i].Holds(r.Docs[i], r.At) {
-				return step{}, fmt.Errorf("%w: %s: the store refused what the rule grants", docstore.ErrDamaged, writes[i].Key)
-			}
-			if w, ok := secondOf(cs[i], s, done.when, r.Docs[i]); ok {
-				next[i] = w
-			} else {
-				done.refused[i] = s
-			}
-		}
-		if len(done.refused) > 0 {
-			return done, nil
-		}
-		if writes = next; try+1 == maxSteps || try > 0 && betweenSteps.Sleep(ctx, try) != nil {
-			return step{}, fmt.Errorf("%w: %s and others changed between writes; try again", docstore.ErrUnavailable, writes[0].Key)
-		}
+// together are the commands of a set, as the runner has them.
+func together[C command](cs []C) []rule.Command[State, Outcome] {
+	all := make([]rule.Command[State, Outcome], len(cs))
+	for i, c := range cs {
+		all[i] = c
 	}
-}
-
-// secondOf is the write that grants a command whose first write was refused, if there is one: see [rule.Second]. One that only keeps
-// a lock's line in order grants nothing.
-func secondOf[C command](c C, s State, when rule.When, found docstore.Doc) (docstore.Write, bool) {
-	second, ok := any(c).(rule.Second[State])
-	if !ok {
-		return docstore.Write{}, false
-	}
-	w, ok := second.Second(s, when)
-	if !ok || !w.Holds(found, when.At) {
-		return docstore.Write{}, false
-	}
-	after, err := w.Apply(found, when.At)
-	if err != nil {
-		return docstore.Write{}, false
-	}
-	made, err := c.State(after)
-	if err != nil {
-		return docstore.Write{}, false
-	}
-	o := c.Granted(made, rule.When{At: when.At, Margin: when.Margin})
-	return w, o.Code == OK && !o.Replayed
+	return all
 }
 
 // AcquireSet takes several locks, all or none. One request to the store; one more to read the tokens where the store does not return
@@ -277,9 +216,15 @@ func (l *Locks) AcquireSet(ctx context.Context, c AcquireSet) (SetOutcome, error
 		return SetOutcome{}, err
 	}
 	cs := c.commands(l.newLeaseID, l.retention)
+	for i := range cs {
+		_, cs[i].observed = l.store.(rule.Observer)
+	}
 	var o SetOutcome
 	err := l.census.Several(ctx, c.Tenant, len(cs), func(existing bool) (created, missing int, err error) {
-		o, created, missing, err = l.acquireSet(ctx, cs, existing)
+		o, err = l.runSet(ctx, c, func(ctx context.Context, send rule.Send[State, Outcome]) (o SetOutcome, err error) {
+			o, created, missing, err = l.acquireSet(ctx, cs, existing, send)
+			return o, err
+		})
 		return created, missing, err
 	})
 	if err != nil {
@@ -293,32 +238,32 @@ func (l *Locks) AcquireSet(ctx context.Context, c AcquireSet) (SetOutcome, error
 
 // acquireSet carries out the commands; with existing it creates no record. It says how many records it created, or that so many are
 // missing.
-func (l *Locks) acquireSet(ctx context.Context, cs []Acquire, existing bool) (o SetOutcome, created, missing int, err error) {
-	writes := make([]docstore.Write, len(cs))
-	for i, c := range cs {
-		writes[i] = c.Write()
-		if existing {
-			writes[i].If = docstore.All{docstore.Has{Field: fState}, writes[i].If}
+func (l *Locks) acquireSet(
+	ctx context.Context, cs []Acquire, existing bool, send rule.Send[State, Outcome],
+) (o SetOutcome, created, missing int, err error) {
+	all := together(cs)
+	if existing {
+		for i, c := range cs {
+			all[i] = acquireExisting{c}
 		}
 	}
 	begin := l.now()
-	done, err := steps(ctx, l, cs, writes)
+	done, err := send(ctx, all)
 	if err != nil {
 		return o, 0, 0, err
 	}
-	if done.applied {
+	if done.Applied {
 		o, created, err = l.granted(ctx, cs, done, begin)
 		return o, created, 0, err
 	}
 	refusals := map[int]Outcome{}
 	known := false // the request has been granted before
-	for i, s := range done.refused {
-		if s.Phase == None {
+	for _, r := range done.Refused {
+		i := r.Index
+		refusals[i] = all[i].Refusal(r.State, done.When)
+		if refusals[i].Code == Limit {
 			missing++
-			refusals[i] = Outcome{Code: Limit, At: done.when.Latest(), Lease: cs[i].named(0)}
-			continue
 		}
-		refusals[i] = cs[i].Refusal(s, done.when)
 		known = known || refusals[i].Code == OK || refusals[i].Code == LeaseExpired
 	}
 	if known {
@@ -328,22 +273,24 @@ func (l *Locks) acquireSet(ctx context.Context, cs []Acquire, existing bool) (o 
 	if o = refusedSet(refusals, acquireOrder); o.Code != Limit {
 		missing = 0
 	}
-	queues := func(s State) bool { return s.queues(string(cs[0].request().Entry())) }
-	if o.Refusal.waits() && slices.ContainsFunc(slices.Collect(maps.Values(done.refused)), queues) {
+	queues := func(r rule.Refused[State]) bool { return r.State.queues(string(cs[0].request().Entry())) }
+	if o.Refusal.waits() && slices.ContainsFunc(done.Refused, queues) {
 		o = l.reserve(ctx, cs, o)
 	}
 	return o, 0, missing, nil
 }
 
 // granted is the outcome of an acquire that was applied.
-func (l *Locks) granted(ctx context.Context, cs []Acquire, done step, begin time.Time) (o SetOutcome, created int, err error) {
-	if done.docs == nil {
+func (l *Locks) granted(
+	ctx context.Context, cs []Acquire, done rule.Sent[State, Outcome], begin time.Time,
+) (o SetOutcome, created int, err error) {
+	if slices.ContainsFunc(done.Docs, func(d docstore.Doc) bool { return d == nil }) { // the store does not return them
 		o, created, err = l.repeated(ctx, cs, done, begin)
 		o.Replayed = false
 		return o, created, err
 	}
 	outcomes := map[int]Outcome{}
-	for i, d := range done.docs {
+	for i, d := range done.Docs {
 		s, err := cs[i].State(d)
 		if err != nil {
 			return o, 0, err
@@ -351,17 +298,20 @@ func (l *Locks) granted(ctx context.Context, cs []Acquire, done step, begin time
 		if s.Acquires[1] == "" {
 			created++
 		}
-		outcomes[i] = cs[i].Granted(s, done.when)
+		outcomes[i] = done.Granted(i, s)
 	}
-	return allOf(outcomes, done.when), created, nil
+	return allOf(outcomes, done.When), created, nil
 }
 
 // repeated is the outcome of an acquire whose request is known, for it was applied: all of its leases, or that one of them has ended. It
 // reads the locks if the store has not returned them all. created is how many of them no other acquire is remembered in.
 func (l *Locks) repeated(
-	ctx context.Context, cs []Acquire, done step, begin time.Time,
+	ctx context.Context, cs []Acquire, done rule.Sent[State, Outcome], begin time.Time,
 ) (o SetOutcome, created int, err error) {
-	states := done.refused
+	states := map[int]State{}
+	for _, r := range done.Refused {
+		states[r.Index] = r.State
+	}
 	if len(states) < len(cs) {
 		keys := make([]docstore.Key, len(cs))
 		for i, c := range cs {
@@ -372,8 +322,7 @@ func (l *Locks) repeated(
 			return o, 0, fmt.Errorf("%s and others: %w", keys[0], err)
 		}
 		// The time is still that of the step, and what has passed since is in Took.
-		done.when.Took = l.now().Sub(begin)
-		states = map[int]State{}
+		done.When.Took = l.now().Sub(begin)
 		for i, d := range snap.Docs {
 			if states[i], err = cs[i].State(d); err != nil {
 				return o, 0, err
@@ -382,16 +331,19 @@ func (l *Locks) repeated(
 	}
 	outcomes := map[int]Outcome{}
 	for i, s := range states {
-		o := cs[i].Refusal(s, done.when)
-		if o.Code != OK && o.Code != LeaseExpired {
-			o = cs[i].reused(done.when, 0, "a lease that this request_id obtained has ended; use a new request_id")
+		o := cs[i].Refusal(s, done.When)
+		switch {
+		case o.Code == OK && done.Applied:
+			o.TookOver = done.Granted(i, s).TookOver
+		case o.Code != OK && o.Code != LeaseExpired:
+			o = cs[i].reused(done.When, 0, "a lease that this request_id obtained has ended; use a new request_id")
 		}
 		outcomes[i] = o
 		if s.Acquires[1] == "" {
 			created++
 		}
 	}
-	return allOf(outcomes, done.when), created, nil
+	return allOf(outcomes, done.When), created, nil
 }
 
 // acquireOrder tells which refusal of several is shown: the first of these codes, then the others, and those that wait for the end of a
@@ -413,6 +365,9 @@ func allOf(outcomes map[int]Outcome, w rule.When) SetOutcome {
 		}
 		o.Replayed = o.Replayed && one.Replayed
 		o.Leases = append(o.Leases, one.Lease)
+		if one.TookOver {
+			o.TookOver++
+		}
 	}
 	if len(refusals) > 0 {
 		return refusedSet(refusals, acquireOrder)
@@ -448,23 +403,31 @@ func (l *Locks) RenewSet(ctx context.Context, c RenewSet) (SetOutcome, error) {
 		return SetOutcome{}, err
 	}
 	cs := c.commands(l.retention)
-	done, err := steps(ctx, l, cs, writesOf(cs))
-	if err != nil {
-		return SetOutcome{}, err
-	}
+	return l.runSet(ctx, c, func(ctx context.Context, send rule.Send[State, Outcome]) (SetOutcome, error) {
+		done, err := send(ctx, together(cs))
+		if err != nil {
+			return SetOutcome{}, err
+		}
+		return c.renewed(cs, done), nil
+	})
+}
+
+// renewed is the outcome of the renewals.
+func (c RenewSet) renewed(cs []Renew, done rule.Sent[State, Outcome]) SetOutcome {
 	outcomes := map[int]Outcome{}
-	if done.applied {
-		end := done.when.At.Add(time.Duration(c.TTLSeconds) * time.Second)
+	if done.Applied {
+		end := done.When.At.Add(time.Duration(c.TTLSeconds) * time.Second)
 		for i, c := range cs {
 			lease := c.named(c.Token)
 			lease.Owner, lease.Phase, lease.ExpiresAt, lease.TTLSeconds = c.Owner, Active, end, c.TTLSeconds
-			outcomes[i] = Outcome{Code: OK, At: done.when.Latest(), Lease: lease}.rejectLate(done.when)
+			outcomes[i] = Outcome{Code: OK, At: done.When.Latest(), Lease: lease}.rejectLate(done.When)
 		}
-		return allOf(outcomes, done.when), nil
+		return allOf(outcomes, done.When)
 	}
 	refusals := map[int]Outcome{}
-	for i, s := range done.refused {
-		o := cs[i].Refusal(s, done.when)
+	for _, r := range done.Refused {
+		i := r.Index
+		o := cs[i].Refusal(r.State, done.When)
 		if o.Code != OK {
 			refusals[i] = o
 			continue
@@ -475,16 +438,16 @@ func (l *Locks) RenewSet(ctx context.Context, c RenewSet) (SetOutcome, error) {
 		outcomes[i] = o
 	}
 	if len(refusals) > 0 {
-		return refusedSet(refusals, endOrder), nil
+		return refusedSet(refusals, endOrder)
 	}
 	// The request was carried out: in all locks that remember as much.
 	if len(outcomes) < len(cs) {
 		first := outcomes[slices.Min(slices.Collect(maps.Keys(outcomes)))]
-		o := Outcome{Code: LeaseChanged, At: done.when.Latest(), Lease: first.Lease,
+		o := Outcome{Code: LeaseChanged, At: done.When.Latest(), Lease: first.Lease,
 			Detail: "this request_id renewed the leases before, and one of them was renewed by itself since; use a new request_id"}
-		return SetOutcome{Code: o.Code, Refusal: o, At: o.At}, nil
+		return SetOutcome{Code: o.Code, Refusal: o, At: o.At}
 	}
-	return allOf(outcomes, done.when), nil
+	return allOf(outcomes, done.When)
 }
 
 // ReleaseSet ends several leases, in one step those that are held. One request to the store, as long as all of them are and no lock needs
@@ -493,25 +456,32 @@ func (l *Locks) ReleaseSet(ctx context.Context, c ReleaseSet) (SetOutcome, error
 	if err := c.Validate(); err != nil {
 		return SetOutcome{}, err
 	}
-	left := c.commands(l.retention)
-	for _, one := range left {
+	for _, one := range c.commands(l.retention) {
 		defer l.waits.changed(one.ID)
 	}
+	return l.runSet(ctx, c, func(ctx context.Context, send rule.Send[State, Outcome]) (SetOutcome, error) {
+		return l.releaseSet(ctx, c, send)
+	})
+}
+
+// releaseSet sends releases, until none is left that has not been decided.
+func (l *Locks) releaseSet(ctx context.Context, c ReleaseSet, send rule.Send[State, Outcome]) (SetOutcome, error) {
+	left := c.commands(l.retention)
 	outcomes := map[string]Outcome{}
 	var when rule.When
 	for len(left) > 0 {
-		done, err := steps(ctx, l, left, writesOf(left))
+		done, err := send(ctx, together(left))
 		if err != nil {
 			return SetOutcome{}, err
 		}
-		when = done.when
+		when = done.When
 		var next []Release
 		for i, c := range left {
-			s, refused := done.refused[i]
+			refused := slices.IndexFunc(done.Refused, func(r rule.Refused[State]) bool { return r.Index == i })
 			switch {
-			case refused:
-				outcomes[c.Key] = c.Refusal(s, when)
-			case done.applied:
+			case refused >= 0:
+				outcomes[c.Key] = c.Refusal(done.Refused[refused].State, when)
+			case done.Applied:
 				outcomes[c.Key] = Outcome{Code: OK, At: when.Latest()}
 			default:
 				next = append(next, c)
@@ -538,12 +508,4 @@ func (l *Locks) ReleaseSet(ctx context.Context, c ReleaseSet) (SetOutcome, error
 		return refused, nil
 	}
 	return o, nil
-}
-
-func writesOf[C command](cs []C) []docstore.Write {
-	writes := make([]docstore.Write, len(cs))
-	for i, c := range cs {
-		writes[i] = c.Write()
-	}
-	return writes
 }

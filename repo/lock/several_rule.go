@@ -222,13 +222,25 @@ func (c Acquire) Second(s State, w rule.When) (docstore.Write, bool) {
 
 // GrantedSecond is what the request has after its second write: the lease, a place in line, or the refusal that the write went with.
 func (c Acquire) GrantedSecond(found, s State, decided, w rule.When) Outcome {
-	if found.several == nil && !c.lines() {
-		return c.outcomeOf(s, w)
+	plain := found.several == nil && !c.lines()
+	if !plain {
+		if d := c.decide(found, decided); d.code != OK && d.position == 0 {
+			return c.turnedAway(d, s, w)
+		}
 	}
-	if d := c.decide(found, decided); d.code != OK && d.position == 0 {
-		return c.turnedAway(d, s, w)
+	o := c.outcomeOf(s, w)
+	o.TookOver = o.Code == OK && c.observed && c.takesOver(found, decided)
+	return o
+}
+
+// takesOver reports whether the lease before had expired and was not released: the write that grants the lock clears it, or, if the request claims
+// what it obtained in line, the write cleared it that handed the lock over.
+func (c Acquire) takesOver(found State, w rule.When) bool {
+	v := found.view()
+	if h, _ := v.byRequest(c.request()); h != nil {
+		return slices.ContainsFunc(found.past, func(p Past) bool { return p.Token == h.token-1 && p.Ended == EndedExpired })
 	}
-	return c.outcomeOf(s, w)
+	return slices.ContainsFunc(v.holders, func(h holder) bool { return !h.ended && !h.expires.After(w.At) })
 }
 
 // outcomeOf is what the request has in a state: the lease, a place in line, or nothing.

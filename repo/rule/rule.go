@@ -105,63 +105,196 @@ func (w When) Late(end time.Time) bool { return end.Sub(w.Latest()) <= w.Took }
 // An error means that the outcome is unknown, or that nothing was changed (see [docstore.Store]): [docstore.ErrDamaged] for a
 // document that cannot be read, and for a store that refuses a write whose condition holds.
 func Run[S, O any](ctx context.Context, store docstore.Store, now func() time.Time, c Command[S, O]) (O, error) {
+	return observe(ctx, store, c, func(ctx context.Context) (O, error) {
+		var none O
+		done, err := send(ctx, store, now, []Command[S, O]{c}, nil, nil)
+		if err != nil {
+			return none, err
+		}
+		if !done.Applied {
+			return c.Refusal(done.Refused[0].State, done.When), nil
+		}
+		s, err := c.State(done.Docs[0])
+		if err != nil {
+			return none, err
+		}
+		return done.Granted(0, s), nil
+	})
+}
+
+// observe carries out a command, and tells the store's [Observer] of it, if it has one: every runner does it by this.
+func observe[R any](ctx context.Context, store docstore.Store, command any, do func(context.Context) (R, error)) (R, error) {
 	o, observed := store.(Observer)
 	if !observed {
-		return run(ctx, store, now, c)
+		return do(ctx)
 	}
-	ctx, end := o.Observe(ctx, unwrap(c))
-	outcome, err := run(ctx, store, now, c)
+	ctx, end := o.Observe(ctx, unwrap(command))
+	outcome, err := do(ctx)
 	end(outcome, err)
 	return outcome, err
 }
 
-func run[S, O any](ctx context.Context, store docstore.Store, now func() time.Time, c Command[S, O]) (O, error) {
-	var none O
-	begin, tries := now(), 1
-	if r, ok := c.(Retrier); ok {
-		tries = r.Tries()
+// Sent is what became of commands that were sent in one step.
+type Sent[S, O any] struct {
+	Applied bool
+	When    When
+	Docs    []docstore.Doc // if the step was applied, the documents after it, nil if the store does not return them
+
+	// Refused are the commands for which there is nothing to grant, if the step was not applied. A store need not name all.
+	Refused []Refused[S]
+
+	commands  []Command[S, O]
+	fallbacks []fallback[S] // by command; nil if no second write was sent
+	beside    bool          // a write beside the commands was refused
+}
+
+// Refused is a command that was refused: its position, and the state that was found.
+type Refused[S any] struct {
+	Index int
+	State S
+}
+
+// fallback is what a second write rests on.
+type fallback[S any] struct {
+	sent    bool
+	found   S
+	decided When
+}
+
+// Granted is the outcome of a command of a step that was applied. after is the state that the step left.
+func (d *Sent[S, O]) Granted(i int, after S) O {
+	c := d.commands[i]
+	if d.fallbacks != nil && d.fallbacks[i].sent {
+		return grantedSecond(c, d.fallbacks[i].found, d.fallbacks[i].decided)(after, d.When)
 	}
-	granted := c.Granted
-	for w, try := c.Write(), 0; ; try++ {
-		r, err := store.Write(ctx, w)
-		if err != nil {
-			return none, fmt.Errorf("%s: %w", w.Key, err)
+	return c.Granted(after, d.When)
+}
+
+// send is the runner: it carries out commands on different documents in one step, all or none, with writes beside them. If some are refused, there are
+// no writes beside, and each of those has a [Second] write for what was found, the step is sent again with these. grants, if it is not nil, says whether such a write
+// grants the command, so that the others may go on.
+func send[S, O any](
+	ctx context.Context, store docstore.Store, now func() time.Time, cs []Command[S, O], beside []docstore.Write, grants func(O) bool,
+) (Sent[S, O], error) {
+	done := Sent[S, O]{commands: cs}
+	begin, tries := now(), 1
+	writes := make([]docstore.Write, len(cs), len(cs)+len(beside))
+	for i, c := range cs {
+		writes[i] = c.Write()
+		if r, ok := c.(Retrier); ok {
+			tries = max(tries, r.Tries())
 		}
-		when := When{At: r.At, Margin: r.Margin, Took: now().Sub(begin)}
-		found := r.Docs[0]
-		s, err := c.State(found)
+	}
+	writes = append(writes, beside...)
+	for try := 0; ; try++ {
+		r, err := store.Write(ctx, writes...)
 		if err != nil {
-			return none, err
+			return done, fmt.Errorf("%s: %w", named(writes), err)
 		}
+		done.Applied, done.Docs = r.Applied, r.Docs
+		done.When = When{At: r.At, Margin: r.Margin, Took: now().Sub(begin)}
 		if r.Applied {
-			return granted(s, when), nil
+			return done, nil
 		}
-		if when.holds(w.If, found) {
-			return none, fmt.Errorf("%w: %s: the store refused what the rule grants", docstore.ErrDamaged, w.Key)
-		}
-		next, again, first := docstore.Write{}, c.Granted, false
-		if try > 0 { // another command came in between: the first write may be right again
-			next = c.Write()
-			first = when.holds(next.If, found)
-		}
-		if !first {
-			second, ok := secondWrite(c, s, when)
-			if !ok || !when.holds(second.If, found) {
-				return c.Refusal(s, when), nil
+		next := slices.Clone(writes)
+		for _, i := range r.Refused {
+			if i >= len(cs) {
+				done.beside = true
+				continue
 			}
-			next, again = second, grantedSecond(c, s, when)
+			s, err := cs[i].State(r.Docs[i])
+			if err != nil {
+				return done, err
+			}
+			if done.When.holds(writes[i].If, r.Docs[i]) {
+				return done, fmt.Errorf("%w: %s: the store refused what the rule grants", docstore.ErrDamaged, writes[i].Key)
+			}
+			if len(beside) > 0 || !done.again(i, try, s, r.Docs[i], next, grants) {
+				done.Refused = append(done.Refused, Refused[S]{i, s})
+			}
 		}
-		if q, ok := c.(Queued); ok && try == 0 {
+		if len(done.Refused) > 0 || done.beside {
+			return done, nil
+		}
+		if q, ok := cs[0].(Queued); ok && try == 0 && len(cs) == 1 {
 			defer q.Turn(ctx)()
 		}
 		if try >= tries {
-			return none, fmt.Errorf("%w: %s changed between two writes; try again", docstore.ErrUnavailable, w.Key)
+			return done, fmt.Errorf("%w: %s changed between two writes; try again", docstore.ErrUnavailable, named(writes))
 		}
 		if err := pause(ctx, try); err != nil {
-			return none, fmt.Errorf("%s: %w", w.Key, err)
+			return done, fmt.Errorf("%s: %w", named(writes), err)
 		}
-		w, granted = next, again
+		if try == 0 {
+			ctx = context.WithValue(ctx, fallbackKey{}, true)
+		}
+		writes = next
 	}
+}
+
+// again finds the write by which a command that was refused may be granted by the next step, if there is one: its first write, where another command
+// came in between, or its second.
+func (d *Sent[S, O]) again(i, try int, s S, found docstore.Doc, next []docstore.Write, grants func(O) bool) bool {
+	c := d.commands[i]
+	if try > 0 {
+		if w := c.Write(); d.When.holds(w.If, found) {
+			next[i] = w
+			if d.fallbacks != nil {
+				d.fallbacks[i].sent = false
+			}
+			return true
+		}
+	}
+	w, ok := secondWrite(c, s, d.When)
+	if !ok || !d.When.holds(w.If, found) {
+		return false
+	}
+	if grants != nil {
+		after, err := w.Apply(found, d.When.At)
+		if err != nil {
+			return false
+		}
+		made, err := c.State(after)
+		if err != nil || !grants(grantedSecond(c, s, d.When)(made, When{At: d.When.At, Margin: d.When.Margin})) {
+			return false
+		}
+	}
+	if d.fallbacks == nil {
+		d.fallbacks = make([]fallback[S], len(d.commands))
+	}
+	next[i], d.fallbacks[i] = w, fallback[S]{true, s, d.When}
+	return true
+}
+
+// named is the key of the first of the writes, and how many there are.
+func named(writes []docstore.Write) string {
+	if len(writes) == 1 {
+		return writes[0].Key.String()
+	}
+	return fmt.Sprintf("%s and others, %d in one step", writes[0].Key, len(writes))
+}
+
+type fallbackKey struct{}
+
+// IsFallback reports whether a request to a store, which has the context, is not the first write of its command, but one that was decided on the
+// document found. It is for an [Observer].
+func IsFallback(ctx context.Context) bool { return ctx.Value(fallbackKey{}) != nil }
+
+// Send carries out commands of a set in one step, see [RunSet].
+type Send[S, O any] func(context.Context, []Command[S, O]) (Sent[S, O], error)
+
+// RunSet carries out commands on different documents together, each step all or none: do sends them, once or several times, and makes the outcome
+// of what became of them. A step is a request as that of [Run], and more where a command has a [Second] write that is needed. Such a write is
+// sent only if it grants its command, and all others that were refused are granted likewise. An [Observer] is told of the set, and of the outcome.
+func RunSet[S, O, R any](
+	ctx context.Context, store docstore.Store, now func() time.Time, set any, grants func(O) bool,
+	do func(context.Context, Send[S, O]) (R, error),
+) (R, error) {
+	return observe(ctx, store, set, func(ctx context.Context) (R, error) {
+		return do(ctx, func(ctx context.Context, cs []Command[S, O]) (Sent[S, O], error) {
+			return send(ctx, store, now, cs, nil, grants)
+		})
+	})
 }
 
 // The pause before a try: none before the first two, then up to shortPause, doubled for each, and longPause at most.
@@ -237,50 +370,41 @@ type Beside[S, O any] interface {
 func RunBeside[S, O any](
 	ctx context.Context, store docstore.Store, now func() time.Time, c Beside[S, O], beside ...docstore.Write,
 ) (outcome O, free bool, err error) {
-	o, observed := store.(Observer)
-	if !observed {
-		return runBeside(ctx, store, now, c, beside...)
-	}
-	ctx, end := o.Observe(ctx, unwrap(c))
-	outcome, free, err = runBeside(ctx, store, now, c, beside...)
-	end(outcome, err)
+	outcome, err = observe(ctx, store, c, func(ctx context.Context) (o O, err error) {
+		begin := now()
+		done, err := send(ctx, store, now, []Command[S, O]{c}, beside, nil)
+		switch {
+		case err != nil:
+			return o, err
+		case len(done.Refused) > 0:
+			free = true
+			return c.Refusal(done.Refused[0].State, done.When), nil
+		}
+		w := c.Write()
+		found, at := c.Known(), done.When.At
+		if done.Applied {
+			free = true
+			if found, err = w.Apply(found, at); err != nil {
+				return o, err
+			}
+		} else {
+			snap, err := store.Get(ctx, w.Key)
+			if err != nil {
+				return o, fmt.Errorf("%s: %w", w.Key, err)
+			}
+			found, done.When = snap.Docs[0], When{At: snap.At, Took: now().Sub(begin)}
+		}
+		s, err := c.State(found)
+		if err != nil {
+			return o, err
+		}
+		if done.Applied {
+			return c.Granted(s, done.When), nil
+		}
+		free = !w.Holds(found, done.When.At)
+		return c.Refusal(s, done.When), nil
+	})
 	return outcome, free, err
-}
-
-func runBeside[S, O any](
-	ctx context.Context, store docstore.Store, now func() time.Time, c Beside[S, O], beside ...docstore.Write,
-) (outcome O, free bool, err error) {
-	var none O
-	begin, w := now(), c.Write()
-	r, err := store.Write(ctx, append([]docstore.Write{w}, beside...)...)
-	if err != nil {
-		return none, false, fmt.Errorf("%s: %w", w.Key, err)
-	}
-	when := When{At: r.At, Margin: r.Margin, Took: now().Sub(begin)}
-	if r.Applied {
-		after, err := w.Apply(c.Known(), r.At)
-		if err != nil {
-			return none, false, err
-		}
-		s, err := c.State(after)
-		if err != nil {
-			return none, false, err
-		}
-		return c.Granted(s, when), true, nil
-	}
-	found := r.Docs[0]
-	if !slices.Contains(r.Refused, 0) {
-		snap, err := store.Get(ctx, w.Key)
-		if err != nil {
-			return none, false, fmt.Errorf("%s: %w", w.Key, err)
-		}
-		found, when = snap.Docs[0], When{At: snap.At, Took: now().Sub(begin)}
-	}
-	s, err := c.State(found)
-	if err != nil {
-		return none, false, err
-	}
-	return c.Refusal(s, when), !w.Holds(found, when.At), nil
 }
 
 // Step is [Run] in Go: it returns the document that the command leaves (the one found, if the command is not granted), and
