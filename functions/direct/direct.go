@@ -1,6 +1,6 @@
-// Package direct says what the rules do in the types of the contract. It gives programs that have a store at hand what others ask a server
-// for: locks, as package locks needs them, fences, as package fence does, runs, as package once does, and the placement of a cluster, as
-// package cluster does.
+// Package direct says what the rules do in the types of the contract. It gives programs that have a store at hand what
+// others ask a server for: locks, as package locks needs them, fences, as package fence does, runs, as package once
+// does, and the placement of a cluster, as package cluster does.
 //
 //	c, err := locks.New(direct.Locks(lock.New(store, nil), "acme"), nil)
 //
@@ -10,8 +10,9 @@
 //
 // Who has the store may do everything: there are no tenants to keep apart, and no subjects to whom members belong.
 //
-// The functions that take a request of the contract make the command of a rule out of it, and those that take what a rule said make the
-// response, or the rejection as a [contracts.Error]. The HTTP API is made of them, too, so that both say the same, in the same words.
+// The functions that take a request of the contract make the command of a rule out of it, and those that take what a
+// rule said make the response, or the rejection as a [contracts.Error]. The HTTP API is made of them, too, so that both
+// say the same, in the same words.
 package direct
 
 import (
