@@ -40,7 +40,8 @@ func (a *api) createAnalysis(w http.ResponseWriter, r *http.Request, _ Caller) e
 	})
 }
 
-// lockAnalysis responds with a grant, or with why there is none: a run that is not granted is skipped, which is no error.
+// lockAnalysis responds with a grant, or with why there is none: a run that is not granted is skipped, which is no
+// error.
 func (a *api) lockAnalysis(c call, b *contracts.AnalysisLockRequest) (any, error) {
 	if err := c.asHolder(&b.OwnerID); err != nil {
 		return nil, err
@@ -74,7 +75,8 @@ func (a *api) lockAnalysis(c call, b *contracts.AnalysisLockRequest) (any, error
 	})
 }
 
-// began notes what became of an attempt to have an analysis or a run: whose it is, if it was granted, and else why it was skipped.
+// began notes what became of an attempt to have an analysis or a run: whose it is, if it was granted, and else why it
+// was skipped.
 func (c call) began(o analysis.Outcome, owner string, err error) {
 	if err != nil {
 		return

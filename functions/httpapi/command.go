@@ -16,9 +16,9 @@ type call struct {
 	note   *note
 }
 
-// command is the endpoint that carries out what a body of the type B asks for, and responds with an R. do says in whose name, see
-// [call.asOwner] and those beside it, makes the command of a rule out of the body and has it carried out, and says what became of it, see
-// [reply].
+// command is the endpoint that carries out what a body of the type B asks for, and responds with an R. do says in whose
+// name, see [call.asOwner] and those beside it, makes the command of a rule out of the body and has it carried out, and
+// says what became of it, see [reply].
 func command[B, R any](do func(call, *B) (R, error)) handler {
 	return func(w http.ResponseWriter, r *http.Request, c Caller) error {
 		var body B
@@ -33,7 +33,8 @@ func command[B, R any](do func(call, *B) (R, error)) handler {
 	}
 }
 
-// begin gives a body what its members mean if they are left out, where that is not their zero, and returns how many bytes it has at most.
+// begin gives a body what its members mean if they are left out, where that is not their zero, and returns how many
+// bytes it has at most.
 func begin(body any) (most int64) {
 	switch b := body.(type) {
 	case *contracts.AnalysisLockRequest:
@@ -111,8 +112,8 @@ func (c call) asMember(name *string) (err error) {
 // audit adds attributes to the audit event.
 func (c call) audit(attrs ...slog.Attr) { c.note.audit = append(c.note.audit, attrs...) }
 
-// reply is what a rule said, or its error. say puts the first into the types of the contract, or rejects the command. The metrics are told
-// whether the command had been carried out before.
+// reply is what a rule said, or its error. say puts the first into the types of the contract, or rejects the command.
+// The metrics are told whether the command had been carried out before.
 func reply[O, R any](c call, o O, replayed bool, err error, say func(O) (R, error)) (R, error) {
 	c.note.facts.Replayed = replayed
 	if err != nil {

@@ -8,11 +8,12 @@
 //	  ─▶ route ─▶ who is it (Identity) ─▶ their rates ─▶ is it their tenant ─▶ a slot ─▶ read the body strictly
 //	  ─▶ rule ─▶ 200 with JSON, or a problem (RFC 9457) with a code
 //
-// Endpoints have one form. A [command] reads a body and responds with what its function returns; a [look] responds without one. The function
-// says in whose name, has package functions/direct make the command of a rule out of the body, has the rule carry it out, and leaves what
-// became of it to [reply]. Some need more than that, and have a form of their own: acquire, which takes a slot for each of its steps when it
-// waits, and whose body must have other members in each mode; PUT of an analysis, which has no body; DELETE of a machine ID, whose
-// response has none; lists, which wait for memory and are written entry by entry; the topology, which may be 304.
+// Endpoints have one form. A [command] reads a body and responds with what its function returns; a [look] responds
+// without one. The function says in whose name, has package functions/direct make the command of a rule out of the
+// body, has the rule carry it out, and leaves what became of it to [reply]. Some need more than that, and have a form
+// of their own: acquire, which takes a slot for each of its steps when it waits, and whose body must have other members
+// in each mode; PUT of an analysis, which has no body; DELETE of a machine ID, whose response has none; lists, which
+// wait for memory and are written entry by entry; the topology, which may be 304.
 //
 // # Who decides
 //
