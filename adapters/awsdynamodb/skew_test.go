@@ -137,7 +137,7 @@ func TestClocksApart(t *testing.T) {
 	for _, c := range courses {
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()
-			for _, seed := range []uint64{0, 1, 2, 3, 4} {
+			for seed := range suite.AtDepth(uint64(3), 10) {
 				synctest.Test(t, func(t *testing.T) {
 					if overlap := clocksApart(t, c, seed); overlap > 0 {
 						t.Errorf("seed %d: the lock was held by two for up to %v", seed, overlap)

@@ -13,11 +13,11 @@
 //
 // # What is there
 //
-//   - queues: CreateQueue, GetQueue, PauseQueue, with rate limits and retry configuration; Options.Queues exist from the
-//     start
+//   - queues: CreateQueue, GetQueue, PauseQueue, with rate limits and retry configuration; Options.Queues exist from
+//     the start
 //   - tasks: CreateTask, ListTasks on one page, for HTTP requests to this machine
-//   - names: a task's name is rejected with ALREADY_EXISTS while the task lives and after it is gone (the service forgets
-//     names after some time, the emulator never)
+//   - names: a task's name is rejected with ALREADY_EXISTS while the task lives and after it is gone (the service
+//     forgets names after some time, the emulator never)
 //   - delivery: schedule time, dispatch deadline, tokens of a service account
 //
 // Everything else, App Engine requests and OAuth tokens among it, is rejected with UNIMPLEMENTED and the name of the

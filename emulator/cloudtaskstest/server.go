@@ -98,7 +98,8 @@ func Listen(addr string, o *Options) (*Server, error) {
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.api, err = grpcserver.Listen("cloud tasks emulator", addr, s.options.InsecureListenAnywhere,
-		func(r grpc.ServiceRegistrar) { pb.RegisterCloudTasksServer(r, &service{server: s}) }, grpc.UnaryInterceptor(s.intercept))
+		func(r grpc.ServiceRegistrar) { pb.RegisterCloudTasksServer(r, &service{server: s}) },
+		grpc.UnaryInterceptor(s.intercept))
 	if err != nil {
 		s.end()
 		return nil, errors.Join(err, s.issuer.Close())

@@ -116,7 +116,8 @@ func checkElements(prefix string, elements []keySchemaElement) *apiError {
 // check looks at each member of an index by itself.
 func (spec *indexSpec) check(prefix string) *apiError {
 	errs := []*apiError{
-		length(2, prefix+"keySchema", len(spec.KeySchema)), checkElements(prefix, spec.KeySchema), checkName(prefix+"indexName", spec.IndexName),
+		length(2, prefix+"keySchema", len(spec.KeySchema)), checkElements(prefix, spec.KeySchema),
+		checkName(prefix+"indexName", spec.IndexName),
 	}
 	if kind := spec.Projection.ProjectionType; kind != wholeItems && kind != keysOnly {
 		errs = append(errs, unsupported("a ProjectionType other than %s and %s", wholeItems, keysOnly))
@@ -192,7 +193,8 @@ func (t *table) addIndex(spec indexSpec) *apiError {
 		return badValue("Duplicate index name: %s", spec.IndexName)
 	}
 	if len(t.indexes) == maxIndexes {
-		return newError(prefixDynamo+"LimitExceededException", "GlobalSecondaryIndex count exceeds the per-table limit of %d", maxIndexes)
+		return newError(prefixDynamo+"LimitExceededException",
+			"GlobalSecondaryIndex count exceeds the per-table limit of %d", maxIndexes)
 	}
 	key, err := t.schema(spec.KeySchema)
 	if err != nil {

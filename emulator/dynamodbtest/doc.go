@@ -25,25 +25,25 @@
 // UpdateTimeToLive, DescribeTimeToLive, PutItem, GetItem, UpdateItem, DeleteItem, Query, Scan, TransactWriteItems and
 // TransactGetItems, with
 //
-//   - tables that are paid per request, keys of S, N and B with and without a sort key, global secondary indexes with whole
-//     items or with keys only; UpdateTable creates or deletes one index at a time;
+//   - tables that are paid per request, keys of S, N and B with and without a sort key, global secondary indexes with
+//     whole items or with keys only; UpdateTable creates or deletes one index at a time;
 //   - condition, filter, update and key condition expressions on attributes as a whole, with reserved words, unused and
 //     undefined placeholders, and attributes that are changed twice;
 //   - numbers of 38 digits, compared and normalised as numbers;
-//   - the limits: 400 KB items, 2048 and 1024 byte keys, 32 levels, 100 items and 4 MB in a transaction, 1 MB in a page,
-//     4 KB and 300 operators in an expression;
+//   - the limits: 400 KB items, 2048 and 1024 byte keys, 32 levels, 100 items and 4 MB in a transaction, 1 MB in a
+//     page, 4 KB and 300 operators in an expression;
 //   - ClientRequestToken, which makes a transaction idempotent for 10 minutes;
-//   - ReturnConsumedCapacity TOTAL with the service's prices. [Server.Consumed] adds them up, including conditional writes
-//     that were rejected, which cost as well.
+//   - ReturnConsumedCapacity TOTAL with the service's prices. [Server.Consumed] adds them up, including conditional
+//     writes that were rejected, which cost as well.
 //
 // # What is not
 //
 // Every member of a request, every operation and every option that the server lacks is rejected with an error that says
-// "emulator/dynamodbtest does not support"; nothing is ignored. That holds for batches, DeleteTable, projections, paths into
-// an attribute, sets, the functions contains, size and list_append, IN, parallel scans, local indexes, provisioned
+// "emulator/dynamodbtest does not support"; nothing is ignored. That holds for batches, DeleteTable, projections, paths
+// into an attribute, sets, the functions contains, size and list_append, IN, parallel scans, local indexes, provisioned
 // throughput, streams, encryption and tags, the parameters that expressions replaced (Expected, AttributeUpdates,
-// KeyConditions and their kin), ARNs as table names, backups, PartiQL and global tables. Signatures are required and not
-// verified. Without a fault, throughput is never used up and no read is late. Time to live deletes nothing until
+// KeyConditions and their kin), ARNs as table names, backups, PartiQL and global tables. Signatures are required and
+// not verified. Without a fault, throughput is never used up and no read is late. Time to live deletes nothing until
 // [Server.ExpireNow] is called: on the service an expired item may stay for days.
 //
 // # Faults

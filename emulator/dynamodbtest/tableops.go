@@ -65,14 +65,16 @@ func (r *listTables) run(s *Server, _ mode) (any, *apiError) {
 // describe is the TableDescription.
 func (t *table) describe() map[string]any {
 	out := map[string]any{
-		"TableName":             t.name,
-		"TableId":               t.id,
-		"TableArn":              arnPrefix + t.name,
-		"TableStatus":           "ACTIVE",
-		"CreationDateTime":      seconds(t.created),
-		"AttributeDefinitions":  t.describeDefinitions(),
-		"KeySchema":             t.key.describe(),
-		"BillingModeSummary":    map[string]any{"BillingMode": onDemand, "LastUpdateToPayPerRequestDateTime": seconds(t.created)},
+		"TableName":            t.name,
+		"TableId":              t.id,
+		"TableArn":             arnPrefix + t.name,
+		"TableStatus":          "ACTIVE",
+		"CreationDateTime":     seconds(t.created),
+		"AttributeDefinitions": t.describeDefinitions(),
+		"KeySchema":            t.key.describe(),
+		"BillingModeSummary": map[string]any{
+			"BillingMode": onDemand, "LastUpdateToPayPerRequestDateTime": seconds(t.created),
+		},
 		"ProvisionedThroughput": noThroughput(),
 		"ItemCount":             len(t.items),
 		"TableSizeBytes":        t.rows.size(),

@@ -17,20 +17,20 @@
 //   - documents: BatchGetDocuments, in a transaction, at a time within the last hour, or now
 //   - writes: Commit, all or nothing, with preconditions, update masks and server timestamps
 //   - transactions: BeginTransaction and Rollback, of the kind that reads documents and writes
-//   - queries: RunQuery outside of transactions, on collections and collection groups: comparisons that all hold, ascending
-//     order, cursors, limit
+//   - queries: RunQuery outside of transactions, on collections and collection groups: comparisons that all hold,
+//     ascending order, cursors, limit
 //   - Listen, for documents
 //
-// Whatever else a request asks for is rejected with UNIMPLEMENTED and the name of the method or field; nothing is ignored
-// silently. That holds for methods on single documents, lists, BatchWrite, the Write stream of browsers and devices,
-// aggregations, increments and other transforms, masks of reads, queries in transactions, read-only transactions,
-// projections, offsets, descending order, OR, IN and their like, PartitionQuery, pipelines, vectors and query explanation.
-// REST is 501.
+// Whatever else a request asks for is rejected with UNIMPLEMENTED and the name of the method or field; nothing is
+// ignored silently. That holds for methods on single documents, lists, BatchWrite, the Write stream of browsers and
+// devices, aggregations, increments and other transforms, masks of reads, queries in transactions, read-only
+// transactions, projections, offsets, descending order, OR, IN and their like, PartitionQuery, pipelines, vectors and
+// query explanation. REST is 501.
 //
 // # Who waits for whom
 //
-// In [Pessimistic] mode, a transaction locks every document that it reads, found or not. Reads share and wait for no one. A
-// commit, in a transaction or not, is one step; it waits until no other transaction holds what it writes.
+// In [Pessimistic] mode, a transaction locks every document that it reads, found or not. Reads share and wait for no
+// one. A commit, in a transaction or not, is one step; it waits until no other transaction holds what it writes.
 //
 //	BeginTransaction ──▶ open ──read──▶ open, holds locks
 //	                      ├─ Commit ──▶ waits ──▶ applied, or rejected by a precondition; closed
@@ -39,9 +39,9 @@
 //	                      └─ left alone for 60 s, or open for 270 s ─▶ expired
 //
 // Commits that wait are served in the order in which they came. A read passes them, so that many readers can starve a
-// writer. Of transactions that wait for each other, such as two that have read one document and both want to write it, the
-// youngest is ABORTED at once. A transaction that names the one that it tries again (retry_transaction) keeps its age, so
-// that each has its turn. A commit whose client gives up while it waits is withdrawn.
+// writer. Of transactions that wait for each other, such as two that have read one document and both want to write it,
+// the youngest is ABORTED at once. A transaction that names the one that it tries again (retry_transaction) keeps its
+// age, so that each has its turn. A commit whose client gives up while it waits is withdrawn.
 //
 // In [Optimistic] mode, a transaction reads one snapshot, of the time of its first read, and locks nothing. Its Commit
 // is ABORTED if it writes and a document that it read has changed since.
@@ -74,8 +74,8 @@
 // results. These are the known differences:
 //
 //   - A Commit whose client gives up while it waits for locks is withdrawn. There it is applied later.
-//   - The official emulator ignores a transaction's concurrency mode and always locks. Here the mode is an option of the
-//     server.
+//   - The official emulator ignores a transaction's concurrency mode and always locks. Here the mode is an option of
+//     the server.
 //   - There, transactions that wait for each other end by the lock timeout, 2 s later.
 //   - There, a Commit takes more than 500 writes and documents of another database, and reads at a time go back further
 //     than an hour.

@@ -9,8 +9,8 @@ import (
 // A filter decides whether a document matches. A document without the field matches no condition on it.
 type filter func(*pb.Document) bool
 
-// parseWhere reads the filter of a query, comparisons and their conjunctions, and returns the fields of its inequalities
-// with it.
+// parseWhere reads the filter of a query, comparisons and their conjunctions, and returns the fields of its
+// inequalities with it.
 func parseWhere(in *pb.StructuredQuery_Filter) (filter, []fieldPath, error) {
 	var inequalities []fieldPath
 	f, err := parseFilter(in, &inequalities)
@@ -70,8 +70,8 @@ func parseFieldFilter(in *pb.StructuredQuery_FieldFilter, inequalities *[]fieldP
 		}, nil
 	}
 	*inequalities = append(*inequalities, p)
-	// By order only among values of the operand's type. NaN has a place in the order of results, but it is neither less nor
-	// greater than a number.
+	// By order only among values of the operand's type. NaN has a place in the order of results, but it is neither less
+	// nor greater than a number.
 	return func(d *pb.Document) bool {
 		v := field(d, p)
 		return v != nil && rank(v) == rank(operand) && !isNaN(v) && !isNaN(operand) && holds(compare(v, operand))

@@ -187,8 +187,8 @@ func (l *listener) parse(in *pb.Target) (*target, error) {
 	return t, nil
 }
 
-// start computes the first messages about a target's documents: all of them. A client that wants to resume from an earlier
-// point is told to forget what it has.
+// start computes the first messages about a target's documents: all of them. A client that wants to resume from an
+// earlier point is told to forget what it has.
 func (l *listener) start(t *target, in *pb.Target) (time.Time, []*pb.ListenResponse, error) {
 	l.db.mu.Lock()
 	defer l.db.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Shared locks are the reads of open pessimistic transactions; a read takes them at once. Exclusive locks need no entry: a
-// commit is one step under the database's mutex, so that it only has to wait until no other transaction holds what it
-// writes. Commits that wait are served in the order of their arrival.
+// Shared locks are the reads of open pessimistic transactions; a read takes them at once. Exclusive locks need no
+// entry: a commit is one step under the database's mutex, so that it only has to wait until no other transaction holds
+// what it writes. Commits that wait are served in the order of their arrival.
 
 // A request is a commit that wants its locks, and then to run.
 type request struct {
@@ -79,8 +79,8 @@ func (db *database) breakDeadlocks(r *request) bool {
 	}
 }
 
-// waitsFor reports whether a request has to wait for a transaction, itself or through the requests of those that it waits
-// for. Requests in seen are left out; it may be nil.
+// waitsFor reports whether a request has to wait for a transaction, itself or through the requests of those that it
+// waits for. Requests in seen are left out; it may be nil.
 func (db *database) waitsFor(r *request, tx *transaction, seen map[*request]bool) bool {
 	if seen == nil {
 		seen = make(map[*request]bool)

@@ -38,7 +38,8 @@ func parseQuery(parent string, in *pb.StructuredQuery) (*query, error) {
 			return nil, unimplemented("structured_query." + what)
 		}
 	}
-	q := &query{parent: parent, collection: in.GetFrom()[0].GetCollectionId(), descendants: in.GetFrom()[0].GetAllDescendants(), limit: -1}
+	from := in.GetFrom()[0]
+	q := &query{parent: parent, collection: from.GetCollectionId(), descendants: from.GetAllDescendants(), limit: -1}
 	if err := checkID("Collection", q.collection); err != nil {
 		return nil, err
 	}
@@ -58,7 +59,7 @@ func parseQuery(parent string, in *pb.StructuredQuery) (*query, error) {
 		return nil, err
 	}
 	if q.descendants && q.parent != "" && (q.where != nil || len(q.orders) > 1) {
-		return nil, unimplemented("structured_query.from.all_descendants below a document with a filter or an order by fields")
+		return nil, unimplemented("structured_query.from.all_descendants below a document with a filter or order")
 	}
 	var err error
 	if q.start, err = q.parseCursor("start_at", in.GetStartAt(), len(in.GetOrderBy())); err != nil {

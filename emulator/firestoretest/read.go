@@ -20,8 +20,8 @@ type reading struct {
 	at   time.Time
 }
 
-// read reads documents by their paths, or runs a query, which is in no transaction. A transaction remembers what it read:
-// a pessimistic one holds it from then on.
+// read reads documents by their paths, or runs a query, which is in no transaction. A transaction remembers what it
+// read: a pessimistic one holds it from then on.
 func (db *database) read(s selector, paths []string, q *query) (reading, error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()

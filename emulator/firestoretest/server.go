@@ -58,7 +58,8 @@ func (o *Options) complete() (Options, error) {
 		return c, fmt.Errorf("firestore emulator: Mode %d is neither Pessimistic nor Optimistic", c.Mode)
 	}
 	if c.LockTimeout < 0 {
-		return c, fmt.Errorf("firestore emulator: LockTimeout %v is negative: give a positive duration, or 0 for 2 s", c.LockTimeout)
+		return c, fmt.Errorf("firestore emulator: LockTimeout %v is negative: give a positive duration, or 0 for 2 s",
+			c.LockTimeout)
 	}
 	c.LockTimeout = cmp.Or(c.LockTimeout, 2*time.Second)
 	for _, name := range c.Databases {
@@ -218,16 +219,17 @@ func (s *Server) ResetCounts() {
 }
 
 // Billed returns how many documents were read and written since the counts were reset, as the service bills them: a document that is missing
-// counts as one read, and so does a query that finds none; a write counts whatever it changes. What listeners read is not
-// counted.
+// counts as one read, and so does a query that finds none; a write counts whatever it changes. What listeners read is
+// not counted.
 func (s *Server) Billed() (reads, writes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.reads, s.writes
 }
 
-// Units returns what the Enterprise edition bills for the same: a unit for each 4 KiB of a document that is read and for each KiB of one that is
-// written, the larger of before and after, and one at least. Entries of indexes, which it bills as well, are not counted.
+// Units returns what the Enterprise edition bills for the same: a unit for each 4 KiB of a document that is read and
+// for each KiB of one that is written, the larger of before and after, and one at least. Entries of indexes, which it
+// bills as well, are not counted.
 func (s *Server) Units() (reads, writes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,8 +27,8 @@ type Server struct {
 	conns []*grpc.ClientConn
 }
 
-// Listen serves an address until the server is closed, as [loopback.Listen] takes it. The emulator's name is for errors and for
-// callers of HTTP/1, which are told that there is nothing for them.
+// Listen serves an address until the server is closed, as [loopback.Listen] takes it. The emulator's name is for errors
+// and for callers of HTTP/1, which are told that there is nothing for them.
 func Listen(
 	emulator, addr string, anywhere bool, register func(grpc.ServiceRegistrar), o ...grpc.ServerOption,
 ) (*Server, error) {

@@ -14,8 +14,8 @@ const preface = "PRI"
 // http1Timeout bounds how long a caller of HTTP/1 may take to read its response and go.
 const http1Timeout = 10 * time.Second
 
-// responder is a listener whose connections tell callers of HTTP/1 that there is nothing for them. It can close them all,
-// because a server that stops would wait for those that have not said yet what they are.
+// responder is a listener whose connections tell callers of HTTP/1 that there is nothing for them. It can close them
+// all, because a server that stops would wait for those that have not said yet what they are.
 type responder struct {
 	net.Listener
 	emulator string // its name, for the response
@@ -51,7 +51,8 @@ func (r *responder) end() {
 	}
 }
 
-// conn looks at its first bytes before the server writes or reads: one goroutine does both while it begins a connection.
+// conn looks at its first bytes before the server writes or reads: one goroutine does both while it begins a
+// connection.
 type conn struct {
 	net.Conn
 	from  *responder
@@ -108,10 +109,11 @@ func (c *conn) look() error {
 // reject responds to a caller of HTTP/1 as Google's APIs do, whatever it asks for, and waits until it has gone: a
 // connection that is closed before what was sent is read may lose the response.
 func (c *conn) reject() {
-	body := fmt.Sprintf(`{"error":{"code":501,"message":"%s: REST is not supported, this emulator speaks gRPC only","status":"UNIMPLEMENTED"}}`, c.from.emulator)
+	body := fmt.Sprintf(`{"error":{"code":501,"message":"%s: REST is not supported, this emulator speaks gRPC only",`+
+		`"status":"UNIMPLEMENTED"}}`, c.from.emulator)
 	_ = c.SetDeadline(time.Now().Add(http1Timeout)) // a connection that fails here fails to write, too
-	_, err := fmt.Fprintf(c.Conn, "HTTP/1.1 501 Not Implemented\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: %d\r\n"+
-		"Connection: close\r\n\r\n%s", len(body), body)
+	_, err := fmt.Fprintf(c.Conn, "HTTP/1.1 501 Not Implemented\r\nContent-Type: application/json; charset=utf-8\r\n"+
+		"Content-Length: %d\r\nConnection: close\r\n\r\n%s", len(body), body)
 	if err == nil {
 		_, _ = io.Copy(io.Discard, c.Conn) // until the caller has closed the connection
 	}

@@ -85,7 +85,8 @@ func decodeTyped(t Type, raw any, depth int) (Value, error) {
 			return nil, shapeError("Unexpected token received from parser: NULL is true")
 		}
 		if !b {
-			return nil, errors.New("One or more parameter values were invalid: Null attribute value types must have the value of true")
+			return nil, errors.New("One or more parameter values were invalid: " +
+				"Null attribute value types must have the value of true")
 		}
 		return Null{}, nil
 	case M:

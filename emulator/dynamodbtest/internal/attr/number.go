@@ -14,8 +14,8 @@ const (
 	minExponent = -130
 )
 
-// Number is a decimal with up to 38 significant digits. Its form is unique, so == compares by size: "1" and "1.0" are one
-// Number.
+// Number is a decimal with up to 38 significant digits. Its form is unique, so == compares by size: "1" and "1.0" are
+// one Number.
 type Number struct {
 	neg    bool
 	digits string // significant digits without zeros at either end; empty is zero

@@ -1,7 +1,8 @@
-// Package attr holds DynamoDB's attribute values, but for sets: the types, their JSON form, their order, equality and size.
+// Package attr holds DynamoDB's attribute values, but for sets: the types, their JSON form, their order, equality and
+// size.
 //
-// Values are immutable once made. A caller that changes an item builds new maps and lists along the changed path and shares
-// the rest, so an old version of an item can be kept or returned without copying it.
+// Values are immutable once made. A caller that changes an item builds new maps and lists along the changed path and
+// shares the rest, so an old version of an item can be kept or returned without copying it.
 package attr
 
 import "slices"
@@ -68,7 +69,8 @@ func (Map) Type() Type { return M }
 // Type returns L.
 func (List) Type() Type { return L }
 
-// Equal reports whether two values are of one type and equal: numbers by size, documents member by member. A nil value equals nothing.
+// Equal reports whether two values are of one type and equal: numbers by size, documents member by member. A nil value
+// equals nothing.
 func Equal(a, b Value) bool {
 	if a == nil || b == nil || a.Type() != b.Type() {
 		return false

@@ -1,6 +1,6 @@
-// Package expr reads and evaluates the part of DynamoDB's expressions that Leasehold uses: conditions and filters, updates
-// and key conditions, on attributes as a whole. The grammar is that of "Using expressions in DynamoDB" in the developer
-// guide; names and texts of errors are the service's. What is left out of it is rejected by name.
+// Package expr reads and evaluates the part of DynamoDB's expressions that Leasehold uses: conditions and filters,
+// updates and key conditions, on attributes as a whole. The grammar is that of "Using expressions in DynamoDB" in the
+// developer guide; names and texts of errors are the service's. What is left out of it is rejected by name.
 //
 //	source ──lex──▶ tokens ──parse──▶ tree ──bind──▶ tree with names and values ──evaluate──▶ result, new item
 //

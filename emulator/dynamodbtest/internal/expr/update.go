@@ -177,7 +177,9 @@ func (b *binder) action(a *action) {
 	}
 }
 
-var longNames = map[attr.Type]string{attr.S: "STRING", attr.B: "BINARY", attr.NULL: "NULL", attr.BOOL: "BOOLEAN", attr.L: "LIST", attr.M: "MAP"}
+var longNames = map[attr.Type]string{
+	attr.S: "STRING", attr.B: "BINARY", attr.NULL: "NULL", attr.BOOL: "BOOLEAN", attr.L: "LIST", attr.M: "MAP",
+}
 
 // operand binds the right side of a SET.
 func (b *binder) operand(n node) {
