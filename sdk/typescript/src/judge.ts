@@ -21,7 +21,7 @@ export function retryAfter(e: unknown): number {
 }
 
 /** Whether the same request would be rejected again: the response does not say that a retry may help, and it is no failure of the server that may pass. */
-export function isFinal(e: unknown): e is ApiError {
+export function isFinal(e: unknown): boolean {
   return e instanceof ApiError && !e.retryable && (e.status < 500 || e.status === 501 || e instanceof DocumentDamagedError)
 }
 
