@@ -77,8 +77,8 @@ func (m *Member) served(s contracts.MemberState, asked term.Moment) term.Moment 
 // [Host.Activate] or one that was made of it. It consults the clocks at the time of the call and costs no request.
 func Check(ctx context.Context) error { return term.Check(ctx) }
 
-// heartbeat extends the lease, every third of it. A try may take as long, or what is left: it extends the lease of all activations. One that fails is
-// sent again after a quarter of that, or a second.
+// heartbeat extends the lease, every third of it. A try may take as long, or what is left: it extends the lease of all
+// activations. One that fails is sent again after a quarter of that, or a second.
 func (m *Member) heartbeat(l *life) *hold.Keep {
 	every := m.o.TTL / 3
 	again := min(every/4, time.Second)

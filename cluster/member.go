@@ -145,7 +145,8 @@ func (m *Member) Start(ctx context.Context) error {
 	return nil
 }
 
-// join makes a new incarnation. With again, it waits for the lease of an earlier one to end, and does not give up before ctx ends.
+// join makes a new incarnation. With again, it waits for the lease of an earlier one to end, and does not give up
+// before ctx ends.
 func (m *Member) join(ctx context.Context, replaces contracts.Incarnation, again bool) (*life, error) {
 	id, earlier := rand.Text(), again // earlier: the member of this name may be an incarnation of this one
 	var l *life

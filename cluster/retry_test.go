@@ -19,7 +19,8 @@ func later(d time.Duration) error {
 	return e
 }
 
-// TestPermanentErrorsEndTheStart: of a member and of a locator, with one request, although the status of some of them is 500 or more.
+// TestPermanentErrorsEndTheStart: of a member and of a locator, with one request, although the status of some of them
+// is 500 or more.
 func TestPermanentErrorsEndTheStart(t *testing.T) {
 	for _, code := range []contracts.Code{
 		contracts.CodePermissionDenied, contracts.CodeInvalidArgument, contracts.CodeDocumentDamaged, contracts.CodeNotConfigured,
@@ -94,7 +95,8 @@ func within(at []time.Duration, d time.Duration) (n int) {
 	return n
 }
 
-// TestHeartbeatsWaitAsTheProviderAsks: for as long as it asks, but not for more than a third of what is left; the lease is lost when it is over, no sooner.
+// TestHeartbeatsWaitAsTheProviderAsks: for as long as it asks, but not for more than a third of what is left; the lease
+// is lost when it is over, no sooner.
 func TestHeartbeatsWaitAsTheProviderAsks(t *testing.T) {
 	for name, c := range map[string]struct {
 		ttl   time.Duration
@@ -208,7 +210,8 @@ func TestRequestsWaitAsTheProviderAsks(t *testing.T) {
 	}
 }
 
-// TestNoLoopWithoutAPause: a provider that says of a state that it lasts for another millisecond, again and again, is not asked a thousand times a second.
+// TestNoLoopWithoutAPause: a provider that says of a state that it lasts for another millisecond, again and again, is
+// not asked a thousand times a second.
 func TestNoLoopWithoutAPause(t *testing.T) {
 	soon := func(code contracts.Code) error {
 		e := contracts.Errorf(code, "")
@@ -328,5 +331,32 @@ func TestEachFailedRequestIsOneEvent(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestLossByHeartbeat: a heartbeat that says that the incarnation has ended is the loss, at once, and no failure that
+// is to be tried again.
+func TestLossByHeartbeat(t *testing.T) {
+	for _, code := range []contracts.Code{contracts.CodeStaleIncarnation, contracts.CodeMemberUnknown} {
+		t.Run(string(code), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				m := w.start("ann", func(o *cluster.Options, _ *host) { o.TTL = 12 * time.Second })
+				if _, err := m.Serve(t.Context(), room("a"), nil); err != nil {
+					t.Fatal(err)
+				}
+				began, ctx := time.Now(), m.context(room("a"))
+				at := asked(m.p, "heartbeat", contracts.Errorf(code, ""))
+				<-ctx.Done()
+				if took := time.Since(began); took != 4*time.Second || !errors.Is(context.Cause(ctx), cluster.ErrLost) || !errors.Is(context.Cause(ctx), code) {
+					t.Errorf("lost after %v: %v", took, context.Cause(ctx))
+				}
+				m.p.set(nil)
+				synctest.Wait()
+				if told := m.has(cluster.RequestFailed); len(*at) != 1 || len(told) != 0 {
+					t.Errorf("%d heartbeats, events %+v", len(*at), told)
+				}
+				w.stop(m)
+			})
+		})
 	}
 }

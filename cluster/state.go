@@ -195,9 +195,9 @@ func (c *component) deliver() {
 // waits are those between the tries of a request.
 var waits = backoff.Policy{First: 200 * time.Millisecond, Max: 5 * time.Second, Min: 50 * time.Millisecond}
 
-// insist sends a request as i says. Each try that is to be followed by another is an event; what names the request, if it is not empty. told reports
-// that the error, which is that of the last try, has been one. If ctx ended before that was final, the error is
-// its cause as well.
+// insist sends a request as i says. Each try that is to be followed by another is an event; what names the request, if
+// it is not empty. told reports that the error, which is that of the last try, has been one. If ctx ended before that
+// was final, the error is its cause as well.
 func (c *component) insist(ctx context.Context, e Event, what string, i hold.Insist, request func(context.Context) error) (told bool, err error) {
 	i.Pauses, i.Failed = waits, func(err error) {
 		told = true

@@ -186,8 +186,8 @@ func (l *Lock) left() time.Duration {
 	return l.client.o.clock().Until(l.end)
 }
 
-// due is when a lease is to be renewed that was asked for at a time and lasted so long then: when a third of its ttl is over. One that lasts for as long
-// as it may be held is not renewed.
+// due is when a lease is to be renewed that was asked for at a time and lasted so long then: when a third of its ttl is
+// over. One that lasts for as long as it may be held is not renewed.
 func (l *Lock) due(asked term.Moment, lasts time.Duration) term.Moment {
 	if l.served(asked.End(lasts)) == l.most {
 		return l.most

@@ -45,8 +45,8 @@ func (w *world) freezing() (c *locks.Client, freeze func(time.Duration)) {
 	return c, func(d time.Duration) { ahead.Add(int64(d)) }
 }
 
-// TestEachLossIsOneEvent: whatever ends a lease, and however that is noticed, there is one Lost event: before the lock is unlocked, with the cause of
-// the context, and no other when it is unlocked.
+// TestEachLossIsOneEvent: whatever ends a lease, and however that is noticed, there is one Lost event: before the lock
+// is unlocked, with the cause of the context, and no other when it is unlocked.
 func TestEachLossIsOneEvent(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault  func(context.Context, call) fault
@@ -128,7 +128,8 @@ func oneLoss(w *world, key string, cause, also error) {
 	}
 }
 
-// TestLossFoundByTheRelease: a release that finds that the lease is another's is the loss, and one event, also when Close releases.
+// TestLossFoundByTheRelease: a release that finds that the lease is another's is the loss, and one event, also when
+// Close releases.
 func TestLossFoundByTheRelease(t *testing.T) {
 	for _, code := range []contracts.Code{contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeNotOwner} {
 		t.Run(string(code), func(t *testing.T) {
@@ -155,7 +156,8 @@ func TestLossFoundByTheRelease(t *testing.T) {
 	}
 }
 
-// TestLossWhileItCloses: Close ends contexts; a lock that is not unlocked then is lost all the same, once, and Close says so.
+// TestLossWhileItCloses: Close ends contexts; a lock that is not unlocked then is lost all the same, once, and Close
+// says so.
 func TestLossWhileItCloses(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		c := w.client(nil)
@@ -185,8 +187,8 @@ func TestLossWhileItCloses(t *testing.T) {
 	})
 }
 
-// TestUnlockAtTheLoss: a lock that is unlocked in the moment of its loss is either released or lost. If Unlock says that it was lost, there is one event
-// of it, otherwise none.
+// TestUnlockAtTheLoss: a lock that is unlocked in the moment of its loss is either released or lost. If Unlock says
+// that it was lost, there is one event of it, otherwise none.
 func TestUnlockAtTheLoss(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault error
@@ -228,7 +230,8 @@ func TestUnlockAtTheLoss(t *testing.T) {
 	}
 }
 
-// TestFrozenBetweenReleases: a process that was stopped between two tries of a release, for longer than the lease, sends none after its end.
+// TestFrozenBetweenReleases: a process that was stopped between two tries of a release, for longer than the lease,
+// sends none after its end.
 func TestFrozenBetweenReleases(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		c, freeze := w.freezing()

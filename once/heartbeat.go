@@ -19,8 +19,8 @@ func (r *run) firstBeat(remaining time.Duration) time.Duration {
 	return time.Duration(float64(r.Heartbeat) * float64(remaining) / float64(r.TTL))
 }
 
-// heartbeat refreshes the lock. Each refresh is due one Heartbeat after the last one that succeeded was sent. One that fails is tried again, at
-// first soon and at last every ten seconds or half a Heartbeat.
+// heartbeat refreshes the lock. Each refresh is due one Heartbeat after the last one that succeeded was sent. One that
+// fails is tried again, at first soon and at last every ten seconds or half a Heartbeat.
 func (r *run) heartbeat(t *term.Term) *hold.Keep {
 	soon := min(time.Second, r.Heartbeat/8)
 	return &hold.Keep{

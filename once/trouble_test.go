@@ -70,7 +70,9 @@ func TestGateThatDoesNotRespond(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err(), false
 		}, context.DeadlineExceeded, 30 * time.Second, 30 * time.Second},
-		"rejects": {failing("acquire", always, rejected, false), contracts.CodePermissionDenied, 0, 0},
+		"rejects":     {failing("acquire", always, rejected, false), contracts.CodePermissionDenied, 0, 0},
+		"has no runs": {failing("acquire", always, contracts.CodeNotConfigured, false), contracts.CodeNotConfigured, 0, 0},
+		"is damaged":  {failing("acquire", always, contracts.CodeDocumentDamaged, false), contracts.CodeDocumentDamaged, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

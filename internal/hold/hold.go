@@ -1,5 +1,6 @@
-// Package hold keeps a lease while something runs under it, for all who hold one: [Insist] sends a request until there is an answer, [Keep] renews a
-// lease until it is lost. What a lease is, when it is lost and how long to wait are the caller's: the loops are the same for all, the policies are not.
+// Package hold keeps a lease while something runs under it, for all who hold one: [Insist] sends a request until there
+// is an answer, [Keep] renews a lease until it is lost. What a lease is, when it is lost and how long to wait are the
+// caller's: the loops are the same for all, the policies are not.
 //
 //	            due                 renewed
 //	granted ───────────▶ Renew ──────────────▶ Renewed, and due again
@@ -8,8 +9,8 @@
 //	                      ▼  │
 //	                     Failed ───▶ lost: Lost says so, or the term has run out
 //
-// A server that asks for a pause (Retry-After) is given it, up to a third of the time that is left: a try that comes later may come too late. No
-// loop goes without a pause.
+// A server that asks for a pause (Retry-After) is given it, up to a third of the time that is left: a try that comes
+// later may come too late. No loop goes without a pause.
 //
 // The time of a lease is that of package term, which notices by itself when it has run out.
 package hold
@@ -25,8 +26,8 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
-// Pause is how long to wait after a request that failed: a caller's own pause, or as long as the server asks for, but not more than a third of what
-// is left of the caller's time.
+// Pause is how long to wait after a request that failed: a caller's own pause, or as long as the server asks for, but
+// not more than a third of what is left of the caller's time.
 func Pause(own time.Duration, err error, left time.Duration) time.Duration {
 	return max(own, min(contracts.RetryAfter(err), left/3))
 }
@@ -37,7 +38,7 @@ const shortest = 10 * time.Millisecond
 // Third is the time of a try when so much is left: a third of it, so that others can follow, and at most so much.
 func Third(left, most time.Duration) time.Duration { return min(most, max(left/3, shortest)) }
 
-// Insist sends a request until it succeeds, another try would fail as well, or the time has run out.
+// Insist sends a request until it succeeds, another try would fail as well, or ctx ends.
 type Insist struct {
 	Each   time.Duration    // of one try; 0 does not bound it
 	Pauses backoff.Policy   // between tries, unless the server asks for more

@@ -234,7 +234,8 @@ func TestRenewalsHaveAPause(t *testing.T) {
 	})
 }
 
-// TestLateRenewal: a response that comes after the end of the term, or of ctx, extends nothing, and is told of as nothing.
+// TestLateRenewal: a response that comes after the end of the term, or of ctx, extends nothing, and is told of as
+// nothing.
 func TestLateRenewal(t *testing.T) {
 	for name, c := range map[string]struct {
 		stop bool
