@@ -39,7 +39,7 @@ var codes = map[Code]CodeInfo{
 	CodeClusterDiffers:       {Status: 409, Retryable: false, Final: true, Title: "cluster is set up differently"},
 	CodeAnalysisLocked:       {Status: 409, Retryable: true, Final: false, Title: "analysis is locked"},
 	CodeRunInterrupted:       {Status: 409, Retryable: true, Final: false, Title: "run interrupted"},
-	CodeAlreadyFinished:      {Status: 409, Retryable: false, Final: true, Title: "analysis is already finished"},
+	CodeAlreadyFinished:      {Status: 409, Retryable: false, Final: true, Title: "already finished"},
 	CodeAnalysisNotFailed:    {Status: 409, Retryable: false, Final: true, Title: "analysis is not FAILED"},
 	CodeAnalysisChanged:      {Status: 409, Retryable: false, Final: true, Title: "analysis has changed"},
 	CodePayloadTooLarge:      {Status: 413, Retryable: false, Final: true, Title: "body too large"},

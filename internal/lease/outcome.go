@@ -21,9 +21,6 @@ func Gone(err error) bool { return isAny(err, goneCodes) }
 // as the refusal of a lock that it does not want to wait for.
 func Final(err error, codes ...contracts.Code) bool { return contracts.Final(err) || isAny(err, codes) }
 
-// Rejected is Final, by its name until all callers use that one.
-func Rejected(err error) bool { return Final(err) }
-
 // isAny reports whether an error has one of the codes.
 func isAny(err error, codes []contracts.Code) bool {
 	return slices.ContainsFunc(codes, func(c contracts.Code) bool { return errors.Is(err, c) })

@@ -381,10 +381,10 @@ class RunInterrupted(ApiError):
 
 
 class AlreadyFinished(ApiError):
-    """409: analysis is already finished."""
+    """409: already finished."""
 
     code = "ALREADY_FINISHED"
-    default_title = "analysis is already finished"
+    default_title = "already finished"
     default_status = 409
     default_retryable = False
 
