@@ -127,7 +127,7 @@ export type AnalysisLockedError = CodedError<'ANALYSIS_LOCKED'>
 /** RUN_INTERRUPTED: run interrupted. */
 export const RunInterruptedError = of('RUN_INTERRUPTED', true)
 export type RunInterruptedError = CodedError<'RUN_INTERRUPTED'>
-/** ALREADY_FINISHED: analysis is already finished. */
+/** ALREADY_FINISHED: already finished. */
 export const AlreadyFinishedError = of('ALREADY_FINISHED')
 export type AlreadyFinishedError = CodedError<'ALREADY_FINISHED'>
 /** ANALYSIS_NOT_FAILED: analysis is not FAILED. */

@@ -2974,7 +2974,7 @@ export interface components {
             readonly expires_at?: components["schemas"]["Time"];
             /**
              * Format: int64
-             * In milliseconds. For LOCK_HELD, LOCK_QUEUE_FULL, ANALYSIS_LOCKED, MEMBER_EXISTS, CLUSTER_FULL, MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, unless its holder extends it; with the mode `rate`, until the next grant is possible. For LOCK_DELAYED: until the lock opens. For ACTIVATION_LOCKED: until the lock phase ends at the latest. For LOCK_LIMIT and PLACEMENT_LIMIT: until the server counts again what there is. For RATE_LIMITED and OVERLOADED: when to send the request again.
+             * In milliseconds. For LOCK_HELD, LOCK_QUEUE_FULL, ANALYSIS_LOCKED, MEMBER_EXISTS, CLUSTER_FULL, MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, and of a lock its lock delay has passed, unless its holder extends it; with the mode `rate`, until the next grant is possible. For LOCK_DELAYED: until the lock opens. For ACTIVATION_LOCKED: until the lock phase ends at the latest. For LOCK_LIMIT and PLACEMENT_LIMIT: until the server counts again what there is. For RATE_LIMITED and OVERLOADED: when to send the request again.
              */
             readonly retry_after_ms?: number;
             readonly highest_token?: components["schemas"]["FencingToken"];
@@ -3025,7 +3025,8 @@ export interface components {
         };
         /**
          * The caller no longer holds the lease: `LEASE_LOST` (a later one was granted), `LEASE_EXPIRED`, or `LEASE_RELEASED` (released, or
-         *     ended by an administrator). Stop the work that it protected.
+         *     ended by an administrator). Stop the work that it protected. `LOCK_MODE_DIFFERS`: the token is of the mode `rate`, whose grants are
+         *     not held.
          */
         readonly LeaseGone: {
             headers: {
