@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
-	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
-	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/experimental/emulator/firestoretest"
 	"github.com/leasehold-dev/leasehold/internal/lambdatest"
 )
 

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
-	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/dynoxide"
-	"github.com/leasehold-dev/leasehold/emulator/redistest"
+	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest/dynoxide"
+	"github.com/leasehold-dev/leasehold/experimental/emulator/redistest"
 	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )

@@ -95,12 +95,12 @@ var imports = map[string][]string{
 	// Cloud Functions are registered in the root of the module.
 	root: {"functions/gcp", "github.com/GoogleCloudPlatform/functions-framework-go/functions"},
 
-	"emulator/cloudtaskstest": {"emulator/internal", "cloud.google.com/go/cloudtasks", "github.com/go-jose/go-jose", "google.golang.org"},
-	"emulator/dynamodbtest":   {"emulator/internal"},
-	"emulator/firestoretest":  {"emulator/internal", "cloud.google.com/go/firestore", "google.golang.org"},
-	"emulator/internal":       {"google.golang.org"},
-	"emulator/redistest":      {"emulator/internal", "github.com/alicebob/miniredis"},
-	"emulator/sqstest":        {"emulator/internal"},
+	"experimental/emulator/cloudtaskstest": {"experimental/emulator/internal", "cloud.google.com/go/cloudtasks", "github.com/go-jose/go-jose", "google.golang.org"},
+	"experimental/emulator/dynamodbtest":   {"experimental/emulator/internal"},
+	"experimental/emulator/firestoretest":  {"experimental/emulator/internal", "cloud.google.com/go/firestore", "google.golang.org"},
+	"experimental/emulator/internal":       {"google.golang.org"},
+	"experimental/emulator/redistest":      {"experimental/emulator/internal", "github.com/alicebob/miniredis"},
+	"experimental/emulator/sqstest":        {"experimental/emulator/internal"},
 
 	"examples/cronjob":     {"client", "contracts", "functions/httpapi", "locks", "repo/docstore"},
 	"examples/idempotency": {"client", "functions/httpapi", "idempotency", "repo/docstore"},
@@ -112,7 +112,7 @@ var imports = map[string][]string{
 	"examples/placement":   {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore"},
 
 	"cmd/leasehold": {
-		"adapters", "cmd/leasehold/internal", "client", "cluster", "console", "contracts", "emulator", "functions", "internal/backoff", "internal/buildinfo", "internal/price", "kazahana",
+		"adapters", "cmd/leasehold/internal", "client", "cluster", "console", "contracts", "experimental/emulator", "functions", "internal/backoff", "internal/buildinfo", "internal/price", "kazahana",
 		"locks", "once", "repo", "github.com/alecthomas/kong", "github.com/aws/aws-sdk-go-v2", "go.opentelemetry.io/otel",
 	},
 	"cmd/leasehold/internal/export": {"functions/httpapi", "functions/otlp", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},

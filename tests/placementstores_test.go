@@ -11,8 +11,8 @@ import (
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/cluster"
-	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
-	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/experimental/emulator/firestoretest"
 	"github.com/leasehold-dev/leasehold/internal/lambdatest"
 	"github.com/leasehold-dev/leasehold/internal/suite"
 )

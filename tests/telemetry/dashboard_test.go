@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest"
 )
 
 // quiet are panels that show nothing on the server of this test, where nothing of the kind happens.
