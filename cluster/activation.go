@@ -11,9 +11,9 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/lease"
 )
 
-// act is an activation of a member, from when it learned of it until nothing of it is left. At most one of an identity is there at a time.
-type act struct {
-	life *life
+// activation is an activation of a member, from when it learned of it until nothing of it is left. At most one of an identity is there at a time.
+type activation struct {
+	life *incarnation
 
 	ctx    context.Context //nolint:containedctx // it lasts as long as the activation
 	cancel context.CancelCauseFunc
@@ -45,14 +45,14 @@ func (e *NotHereError) Error() string {
 // Unwrap returns Err.
 func (e *NotHereError) Unwrap() error { return e.Err }
 
-// open makes an activation, which begin is to begin, or returns the one that there is. It is nil if the incarnation takes no more.
-func (m *Member) open(l *life, id Identity, token int64, begin func(*act)) *act {
+// toShared makes an activation, which begin is to begin, or returns the one that there is. It is nil if the incarnation takes no more.
+func (m *Member) open(l *incarnation, id Identity, token int64, begin func(*activation)) *activation {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if a, ok := m.acts[id]; ok || l.closed {
 		return a
 	}
-	a := &act{
+	a := &activation{
 		life: l, began: make(chan struct{}), over: make(chan struct{}), writing: make(chan struct{}, 1), Activation: Activation{Identity: id, Token: token},
 	}
 	ctx, cancel := context.WithCancelCause(l.Context())
@@ -63,7 +63,7 @@ func (m *Member) open(l *life, id Identity, token int64, begin func(*act)) *act 
 }
 
 // spawn begins work of an incarnation, unless that ends everything that it has already.
-func (m *Member) spawn(l *life, work func()) {
+func (m *Member) spawn(l *incarnation, work func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !l.closed {
@@ -71,8 +71,8 @@ func (m *Member) spawn(l *life, work func()) {
 	}
 }
 
-// shut makes an incarnation take nothing more, and returns what it has.
-func (m *Member) shut(l *life) []*act {
+// stopAccepting makes an incarnation take nothing more, and returns what it has.
+func (m *Member) stopAccepting(l *incarnation) []*activation {
 	m.mu.Lock()
 	l.closed = true
 	m.mu.Unlock()
@@ -80,7 +80,7 @@ func (m *Member) shut(l *life) []*act {
 }
 
 // gone removes an activation.
-func (m *Member) gone(a *act, cause error) {
+func (m *Member) forget(a *activation, cause error) {
 	a.cancel(cause)
 	m.mu.Lock()
 	delete(m.acts, a.Identity)
@@ -88,10 +88,10 @@ func (m *Member) gone(a *act, cause error) {
 	close(a.over)
 }
 
-func (m *Member) all() []*act {
+func (m *Member) all() []*activation {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := make([]*act, 0, len(m.acts))
+	all := make([]*activation, 0, len(m.acts))
 	for _, a := range m.acts {
 		all = append(all, a)
 	}
@@ -99,7 +99,7 @@ func (m *Member) all() []*act {
 }
 
 // seen is an activation as it is known now.
-func (m *Member) seen(a *act) Activation {
+func (m *Member) seen(a *activation) Activation {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return a.Activation
@@ -134,8 +134,8 @@ func (m *Member) Serve(ctx context.Context, id Identity, need *Need) (Activation
 		if l == nil || l.Check() != nil {
 			return Activation{}, &StateError{Status{NotReady, AsMember, time.Now(), ErrLost}}
 		}
-		a := m.open(l, id, 0, func(a *act) {
-			m.begin(a, func(a *act) (contracts.Activation, bool, error) { return m.claim(a, need) })
+		a := m.open(l, id, 0, func(a *activation) {
+			m.begin(a, func(a *activation) (contracts.Activation, bool, error) { return m.claim(a, need) })
 		})
 		if a == nil {
 			continue // the state is another one by now
@@ -165,7 +165,7 @@ func (m *Member) Serve(ctx context.Context, id Identity, need *Need) (Activation
 }
 
 // claim asks for an activation that a caller wants here. locked reports whether the lock phase is still to be ended.
-func (m *Member) claim(a *act, need *Need) (got contracts.Activation, locked bool, err error) {
+func (m *Member) claim(a *activation, need *Need) (got contracts.Activation, locked bool, err error) {
 	request := contracts.ActivationClaimRequest{RequestID: rand.Text(), Member: m.name, Incarnation: a.life.number}
 	request.Labels, request.Prefer = need.labels()
 	o, err := m.provider.Claim(a.ctx, a.Kind, a.ID, request)
@@ -200,7 +200,7 @@ func (m *Member) claim(a *act, need *Need) (got contracts.Activation, locked boo
 var errNotOurs = fmt.Errorf("%w: the activation is not this member's any more", ErrLost)
 
 // record reads an activation that should be this member's.
-func (m *Member) record(a *act) (got contracts.Activation, locked bool, err error) {
+func (m *Member) record(a *activation) (got contracts.Activation, locked bool, err error) {
 	err = m.insist(a.ctx, func(ctx context.Context) error {
 		got, err = m.provider.Activation(ctx, a.Kind, a.ID)
 		return err
@@ -212,12 +212,12 @@ func (m *Member) record(a *act) (got contracts.Activation, locked bool, err erro
 }
 
 // begin obtains an activation and serves it.
-func (m *Member) begin(a *act, obtain func(*act) (contracts.Activation, bool, error)) {
+func (m *Member) begin(a *activation, obtain func(*activation) (contracts.Activation, bool, error)) {
 	got, locked, err := obtain(a)
 	if err != nil {
 		err = because(a, err)
 		a.err = err
-		m.gone(a, err)
+		m.forget(a, err)
 		close(a.began)
 		return
 	}
@@ -249,12 +249,12 @@ func (m *Member) begin(a *act, obtain func(*act) (contracts.Activation, bool, er
 		m.fail(a, locked, err)
 	}
 	a.err = err
-	m.gone(a, err)
+	m.forget(a, err)
 	close(a.began)
 }
 
 // because is an error with why the activation was ended meanwhile, if it was.
-func because(a *act, err error) error {
+func because(a *activation, err error) error {
 	if cause := context.Cause(a.ctx); cause != nil && !errors.Is(err, cause) {
 		return fmt.Errorf("%w: %w", cause, err)
 	}
@@ -262,7 +262,7 @@ func because(a *act, err error) error {
 }
 
 // fail says that an activation failed. Its context may have ended, because the member stops: the incarnation still lives.
-func (m *Member) fail(a *act, locked bool, cause error) {
+func (m *Member) fail(a *activation, locked bool, cause error) {
 	h := m.hold(a)
 	e := Event{Incarnation: a.life.number, Identity: a.Identity, Token: h.FencingToken}
 	m.carryOut(a.life.Context(), e, "activation that failed", func(ctx context.Context) error {
@@ -276,7 +276,7 @@ func (m *Member) fail(a *act, locked bool, cause error) {
 	})
 }
 
-func (m *Member) free(ctx context.Context, a *act, why string) error {
+func (m *Member) free(ctx context.Context, a *activation, why string) error {
 	h := m.hold(a)
 	_, err := m.provider.Deactivate(ctx, a.Kind, a.ID, contracts.ActivationEndRequest{
 		Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken, Reason: reason(why),
@@ -285,12 +285,12 @@ func (m *Member) free(ctx context.Context, a *act, why string) error {
 }
 
 // hold is what the member names an activation by.
-func (m *Member) hold(a *act) contracts.ActivationHoldRequest {
+func (m *Member) hold(a *activation) contracts.ActivationHoldRequest {
 	return contracts.ActivationHoldRequest{Member: m.name, Incarnation: a.life.number, FencingToken: m.seen(a).Token}
 }
 
 // activate calls the host. A panic is an error.
-func (m *Member) activate(a *act, known Activation) (err error) {
+func (m *Member) activate(a *activation, known Activation) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
@@ -300,7 +300,7 @@ func (m *Member) activate(a *act, known Activation) (err error) {
 }
 
 // deactivate calls the host. A panic is an event.
-func (m *Member) deactivate(a *act, reason error) {
+func (m *Member) deactivate(a *activation, reason error) {
 	a.cancel(reason)
 	defer func() {
 		if p := recover(); p != nil {
@@ -315,7 +315,7 @@ func (m *Member) deactivate(a *act, reason error) {
 
 // finish ends an activation, once, and waits until it is over. One that is not lost is handed over if the member stops or
 // is drained, and freed otherwise.
-func (m *Member) finish(ctx context.Context, a *act, why error) {
+func (m *Member) finish(ctx context.Context, a *activation, why error) {
 	m.mu.Lock()
 	first := !a.ending
 	a.ending = true
@@ -346,12 +346,12 @@ func (m *Member) finish(ctx context.Context, a *act, why error) {
 			e.Err = err
 		}
 	}
-	m.gone(a, why)
+	m.forget(a, why)
 	m.emit(e)
 }
 
 // release gives an activation away.
-func (m *Member) release(ctx context.Context, a *act, why error) error {
+func (m *Member) release(ctx context.Context, a *activation, why error) error {
 	if errors.Is(why, errStopped) || errors.Is(why, errDrained) {
 		h, id := m.hold(a), rand.Text()
 		err := m.insist(ctx, func(ctx context.Context) error {
@@ -430,7 +430,7 @@ func (m *Member) WriteState(ctx context.Context, id Identity, state []byte) erro
 }
 
 // write stores a state in place of that of a version, and returns its own.
-func (m *Member) write(ctx context.Context, a *act, version int64, state []byte) (next int64, err error) {
+func (m *Member) write(ctx context.Context, a *activation, version int64, state []byte) (next int64, err error) {
 	h := m.hold(a)
 	r := contracts.ActivationStateRequest{
 		Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken, RequestID: rand.Text(), StateVersion: version, State: state,
@@ -444,7 +444,7 @@ func (m *Member) write(ctx context.Context, a *act, version int64, state []byte)
 }
 
 // lose ends an activation that another member has.
-func (m *Member) lose(a *act, cause error) {
+func (m *Member) lose(a *activation, cause error) {
 	a.cancel(cause)
 	m.spawn(a.life, func() { m.finish(a.life.Context(), a, cause) })
 }

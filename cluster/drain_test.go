@@ -147,10 +147,10 @@ func TestClaimedBeforeItDrains(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.member("ann", nil)
 		drains := make(chan struct{})
-		m.p.tap = func(page contracts.EventPage) contracts.EventPage { // it learns of the claim later
+		m.p.alter(func(page contracts.EventPage) contracts.EventPage { // it learns of the claim later
 			<-drains
 			return page
-		}
+		})
 		if err := m.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ const (
 )
 
 // follow reads the events of the cluster: what others claimed for this member is activated, what others have is lost.
-func (m *Member) follow(l *life) {
+func (m *Member) follow(l *incarnation) {
 	after := l.since
 	var known map[string]bool // the events of the round before
 	room := make(chan struct{}, readers)
@@ -40,7 +40,7 @@ func (m *Member) follow(l *life) {
 }
 
 // round reads all events from a place on, once.
-func (m *Member) round(l *life, after string, known map[string]bool, room chan struct{}) (seen map[string]bool, news bool, next string, err error) {
+func (m *Member) round(l *incarnation, after string, known map[string]bool, room chan struct{}) (seen map[string]bool, news bool, next string, err error) {
 	seen = map[string]bool{}
 	q := EventQuery{After: after, Wait: eventWait, PageSize: eventPage}
 	if len(known) >= eventPage {
@@ -77,7 +77,7 @@ func (m *Member) round(l *life, after string, known map[string]bool, room chan s
 func stamp(id string) string { return id[:min(len(id), len(contracts.TimeFormat))] }
 
 // learn acts on one event of an activation.
-func (m *Member) learn(l *life, e contracts.PlacementEvent, room chan struct{}) {
+func (m *Member) learn(l *incarnation, e contracts.PlacementEvent, room chan struct{}) {
 	if e.Kind == "" {
 		return
 	}
@@ -121,8 +121,8 @@ func (m *Member) learn(l *life, e contracts.PlacementEvent, room chan struct{}) 
 		if a != nil {
 			<-a.over
 		}
-		m.open(l, id, e.FencingToken, func(a *act) {
-			m.begin(a, func(a *act) (contracts.Activation, bool, error) {
+		m.open(l, id, e.FencingToken, func(a *activation) {
+			m.begin(a, func(a *activation) (contracts.Activation, bool, error) {
 				select {
 				case room <- struct{}{}:
 					defer func() { <-room }()

@@ -23,8 +23,8 @@ var (
 	errDrained = errors.New("the member is drained")
 )
 
-// life is one incarnation of a member.
-type life struct {
+// incarnation is one incarnation of a member.
+type incarnation struct {
 	*term.Term // its context is that of the incarnation
 
 	name   string // as the topology has it
@@ -42,8 +42,8 @@ type life struct {
 }
 
 // live begins an incarnation whose lease was asked for at a moment, and has so much left.
-func (m *Member) live(s contracts.MemberState, asked term.Moment) *life {
-	l := &life{name: s.Member, since: m.since(s), number: s.Incarnation, clock: m.o.clock, drain: make(chan struct{}), drained: make(chan struct{})}
+func (m *Member) live(s contracts.MemberState, asked term.Moment) *incarnation {
+	l := &incarnation{name: s.Member, since: m.since(s), number: s.Incarnation, clock: m.o.clock, drain: make(chan struct{}), drained: make(chan struct{})}
 	l.Term = term.New(m.ctx, m.o.clock, m.served(s, asked), func(trouble error) error {
 		err := fmt.Errorf("%w: the lease of incarnation %d of %q ended", ErrLost, s.Incarnation, s.Member)
 		if trouble != nil {
@@ -67,7 +67,7 @@ func (m *Member) since(joined contracts.MemberState) string {
 // claimAhead is how much earlier than the incarnation the events of its first claims can be called: their names are drawn a moment before.
 const claimAhead = time.Minute
 
-// served is until when a member serves, of a lease that was asked for at a moment: it stops a tenth earlier.
+// contextEnd is until when a member serves, of a lease that was asked for at a moment: it stops a tenth earlier.
 func (m *Member) served(s contracts.MemberState, asked term.Moment) term.Moment {
 	return asked.Add(min(m.o.TTL, time.Duration(s.RemainingMs)*time.Millisecond) - m.o.TTL/10)
 }
@@ -79,7 +79,7 @@ func Check(ctx context.Context) error { return term.Check(ctx) }
 
 // heartbeat extends the lease, every third of it. A try may take as long, or what is left: it extends the lease of all
 // activations. One that fails is sent again after a quarter of that, or a second.
-func (m *Member) heartbeat(l *life) *hold.Keep {
+func (m *Member) heartbeat(l *incarnation) *hold.Keep {
 	every := m.o.TTL / 3
 	again := min(every/4, time.Second)
 	var seq int64

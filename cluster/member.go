@@ -80,13 +80,13 @@ type Member struct {
 	offer  Offer         // with which it joins again
 
 	stopping bool  // by Stop
-	life     *life // nil without an incarnation
-	acts     map[Identity]*act
+	life     *incarnation // nil without an incarnation
+	acts     map[Identity]*activation
 }
 
 // NewMember returns a member of this name, which differs from that of every other member. Options may be nil.
 func NewMember(p Provider, name string, host Host, o *Options) (*Member, error) {
-	m := &Member{provider: p, host: host, acts: map[Identity]*act{}}
+	m := &Member{provider: p, host: host, acts: map[Identity]*activation{}}
 	if o != nil {
 		m.o = *o
 	}
@@ -147,9 +147,9 @@ func (m *Member) Start(ctx context.Context) error {
 
 // join makes a new incarnation. With again, it waits for the lease of an earlier one to end, and does not give up
 // before ctx ends.
-func (m *Member) join(ctx context.Context, replaces contracts.Incarnation, again bool) (*life, error) {
+func (m *Member) join(ctx context.Context, replaces contracts.Incarnation, again bool) (*incarnation, error) {
 	id, earlier := rand.Text(), again // earlier: the member of this name may be an incarnation of this one
-	var l *life
+	var l *incarnation
 	_, err := m.component.insist(ctx, Event{}, "join", hold.Insist{Each: m.o.TTL, Final: func(err error) bool {
 		switch {
 		case errors.Is(err, contracts.CodeLeaseExpired), errors.Is(err, contracts.CodeRequestIDReused):
@@ -199,7 +199,7 @@ func (m *Member) ask(ctx context.Context, id string, replaces contracts.Incarnat
 }
 
 // run keeps the member in the cluster until it stops.
-func (m *Member) run(l *life) {
+func (m *Member) run(l *incarnation) {
 	defer func() {
 		m.change(Stopped, 0, nil, Draining, NotReady, Ready)
 		close(m.done)
@@ -215,7 +215,7 @@ func (m *Member) run(l *life) {
 		<-l.Context().Done()
 		cause := context.Cause(l.Context())
 		m.change(NotReady, l.number, cause, Ready)
-		for _, a := range m.shut(l) {
+		for _, a := range m.stopAccepting(l) {
 			keepers.Go(func() { m.finish(m.ctx, a, cause) })
 		}
 		keepers.Wait()
@@ -279,7 +279,7 @@ func (m *Member) Stop(ctx context.Context) error {
 }
 
 // leave hands over what the member has, and leaves the cluster.
-func (m *Member) leave(ctx context.Context, l *life) {
+func (m *Member) leave(ctx context.Context, l *incarnation) {
 	if l == nil {
 		return
 	}
@@ -325,7 +325,7 @@ func (m *Member) Drain(ctx context.Context) error {
 }
 
 // toDrain makes an incarnation hand over what it has, once.
-func (m *Member) toDrain(l *life, why error) {
+func (m *Member) toDrain(l *incarnation, why error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if l.why == nil {
@@ -338,7 +338,7 @@ func (m *Member) toDrain(l *life, why error) {
 const handOvers = 16
 
 // handOver gives away what an incarnation has, when it is to.
-func (m *Member) handOver(l *life) {
+func (m *Member) handOver(l *incarnation) {
 	defer close(l.drained)
 	ctx := l.Context()
 	select {
@@ -352,7 +352,7 @@ func (m *Member) handOver(l *life) {
 	})
 	var hands sync.WaitGroup
 	room := make(chan struct{}, handOvers)
-	for _, a := range m.shut(l) {
+	for _, a := range m.stopAccepting(l) {
 		room <- struct{}{}
 		hands.Go(func() {
 			defer func() { <-room }()

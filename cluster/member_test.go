@@ -562,7 +562,7 @@ func TestLateDuplicates(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", nil)
 		late := map[string]contracts.PlacementEvent{} // every page has all that ever were, once more
-		m.p.tap = func(page contracts.EventPage) contracts.EventPage {
+		m.p.alter(func(page contracts.EventPage) contracts.EventPage {
 			for _, e := range page.Events {
 				e.EventID += "/late"
 				late[e.EventID] = e
@@ -571,7 +571,7 @@ func TestLateDuplicates(t *testing.T) {
 				page.Events = append(page.Events, e)
 			}
 			return page
-		}
+		})
 		m.p.set(func(request string) (error, bool) {
 			if m.p.count(request) <= 2 && request != "heartbeat" && request != "events" && request != "claim" {
 				return errNetwork, true

@@ -81,6 +81,13 @@ func (f *faulty) set(fault fault) {
 	f.fault = fault
 }
 
+// alter changes the pages of events from now on.
+func (f *faulty) alter(tap func(contracts.EventPage) contracts.EventPage) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tap = tap
+}
+
 func (f *faulty) count(request string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -142,8 +149,11 @@ func (f *faulty) Lookup(ctx context.Context, kind, id string, q cluster.Query) (
 func (f *faulty) Events(ctx context.Context, q cluster.EventQuery) (contracts.EventPage, error) {
 	return through(f, "events", func() (contracts.EventPage, error) {
 		page, err := f.Provider.Events(ctx, q)
-		if f.tap != nil && err == nil {
-			page = f.tap(page)
+		f.mu.Lock()
+		tap := f.tap
+		f.mu.Unlock()
+		if tap != nil && err == nil {
+			page = tap(page)
 		}
 		return page, err
 	})

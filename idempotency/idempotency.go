@@ -268,7 +268,7 @@ func (c *call) join() (f *flight, first bool) {
 }
 
 // land lets those go that wait for a flight.
-func (c *call) land(f *flight) {
+func (c *call) complete(f *flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.flights, c.id+c.print)
@@ -291,7 +291,7 @@ func (c *call) first(f *flight, wait time.Duration) {
 	land := func() {
 		if !landed {
 			landed = true
-			c.land(f)
+			c.complete(f)
 		}
 	}
 	defer land()

@@ -31,7 +31,7 @@ func (c *Client) acquire(ctx context.Context, key string, o *LockOptions, workin
 	}
 	a := &acquisition{
 		client: c, provider: c.provider, ctx: context.WithoutCancel(ctx), key: key, o: s, request: s.request(c.o.Owner), each: min(tryTime, s.TTL),
-		leave: func() {}, own: s.MaxWaiting > 0 || s.Replace, alone: !s.Shared && s.Permits == 0,
+		leave: func() {}, skipsLocalQueue: s.MaxWaiting > 0 || s.Replace, exclusive: !s.Shared && s.Permits == 0,
 	}
 	return a.hold(ctx, working)
 }
@@ -41,7 +41,7 @@ func (a *acquisition) hold(ctx context.Context, working bool) (l *Lock, err erro
 	c := a.client
 	err = a.run(ctx, func(calling context.Context, asked term.Moment, got contracts.Lease) error {
 		leave := func() {}
-		if a.alone { // until it is not held any more
+		if a.exclusive { // until it is not held any more
 			leave, a.leave = a.leave, leave
 		}
 		if l, err = c.hold(ctx, calling, a, asked, got, leave, working); err != nil {
@@ -70,7 +70,7 @@ func (a *acquisition) run(ctx context.Context, use func(calling context.Context,
 		defer stop()
 		waiting = bounded
 	}
-	if a.alone && !a.own {
+	if a.exclusive && !a.skipsLocalQueue {
 		taken := contracts.Errorf(contracts.CodeLockHeld, "another goroutine of this client has the lock, or waits for it")
 		taken.Owner = c.o.Owner
 		var ok bool
@@ -92,7 +92,7 @@ func (a *acquisition) run(ctx context.Context, use func(calling context.Context,
 		if err = use(calling, asked, got); err == nil {
 			return nil
 		}
-	} else if a.placed || a.open && (a.waited || !a.grant) {
+	} else if a.queued || a.uncertain && (a.waited || !a.isRate) {
 		c.abandon(a)
 	}
 	switch {
@@ -107,7 +107,7 @@ func (a *acquisition) run(ctx context.Context, use func(calling context.Context,
 
 // turn waits until no other goroutine of this client is before this one. ok is false if waiting ended.
 func (a *acquisition) turn(waiting context.Context) (ok bool) {
-	if a.own || a.inside {
+	if a.skipsLocalQueue || a.inside {
 		return true
 	}
 	leave, ok := a.client.queues.enter(waiting, a.key, true)
@@ -139,16 +139,16 @@ type acquisition struct {
 	o        LockOptions
 	request  contracts.AcquireRequest // but for how long the provider is to wait
 	each     time.Duration            // of one try, beside that wait
-	own      bool                     // it does not let other goroutines of the client go first
-	alone    bool                     // no others hold the lock meanwhile
-	grant    bool                     // of a rate, which is not held
+	skipsLocalQueue      bool                     // it does not let other goroutines of the client go first
+	exclusive    bool                     // no others hold the lock meanwhile
+	isRate    bool                     // of a rate, which is not held
 	several  bool                     // locks, see [Client.LockAll]
 
 	leave  func()      // lets the next goroutine of the client ask
 	inside bool        // it is this one's turn
-	open   bool        // a try may have been carried out, or may still be
+	uncertain   bool        // a try may have been carried out, or may still be
 	waited bool        // a try asked the provider to wait
-	placed bool        // it may have a place in line
+	queued bool        // it may have a place in line
 	until  term.Moment // when the last wait of a try has ended to which there was no definite response
 	last   error       // of the latest try that was not cut off
 }
@@ -230,7 +230,7 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 			}
 			pause = min(pause, left)
 		}
-		if wait = 0; a.placed && (polls == 0 || failed < 3) { // otherwise the place is given up
+		if wait = 0; a.queued && (polls == 0 || failed < 3) { // otherwise the place is given up
 			wait = min(time.Second, a.left(waiting))
 		}
 		c.events.emit(Event{What: Waiting, Key: a.key, After: pause, Err: t.err})
@@ -256,22 +256,22 @@ func (a *acquisition) try(ctx context.Context, wait time.Duration) (t try) {
 	}
 	if t.err == nil {
 		t.asked = t.asked.Add(lease.Waited(request, t.got, t.asked.Until(c.o.clock())))
-		if !a.grant && c.o.clock().Until(t.asked.End(a.lasts(t.got)).Add(-a.o.Margin)) <= 0 {
+		if !a.isRate && c.o.clock().Until(t.asked.End(a.lasts(t.got)).Add(-a.o.Margin)) <= 0 {
 			t.err = a.late(t.asked, t.got)
 		}
 	}
 	if end := t.asked.Add(wait + lease.LateWait); wait > 0 && t.err != nil && lease.Unsettled(t.err) && a.until.Until(end) > 0 {
 		a.until = end
 	}
-	a.open = t.err != nil && (lease.Unsettled(t.err) || a.open && !lease.Settles(t.err))
+	a.uncertain = t.err != nil && (lease.Unsettled(t.err) || a.uncertain && !lease.Settles(t.err))
 	switch {
 	case t.err == nil:
-		a.placed = false
+		a.queued = false
 	case lease.Settles(t.err):
 		e, _ := errors.AsType[*contracts.Error](t.err)
-		a.placed = wait > 0 && a.held(t.err) && !errors.Is(t.err, contracts.CodeLockQueueFull) && (a.lines() || e != nil && e.Position > 0)
+		a.queued = wait > 0 && a.held(t.err) && !errors.Is(t.err, contracts.CodeLockQueueFull) && (a.lines() || e != nil && e.Position > 0)
 	case lease.Unsettled(t.err):
-		a.placed = a.placed || wait > 0 && a.lines()
+		a.queued = a.queued || wait > 0 && a.lines()
 	}
 	return t
 }
@@ -282,8 +282,8 @@ func (a *acquisition) held(err error) bool {
 		errors.Is(err, contracts.CodeLockQueueFull) && a.o.MaxWaiting == 0
 }
 
-// lines reports whether the request waits in line.
-func (a *acquisition) lines() bool { return a.o.Fair || !a.alone }
+// queues reports whether the request waits in line.
+func (a *acquisition) lines() bool { return a.o.Fair || !a.exclusive }
 
 // left is for how long the provider is asked to wait: whole seconds, and not much longer than the caller does.
 func (a *acquisition) left(waiting context.Context) time.Duration {
@@ -297,7 +297,7 @@ func (a *acquisition) left(waiting context.Context) time.Duration {
 // pause is how long to wait for a lock that is held. The holder's lease may be renewed, or end earlier.
 func (a *acquisition) pause(holder time.Duration) time.Duration {
 	poll := a.o.Poll/2 + mathrand.N(a.o.Poll/2) + 1
-	if a.placed {
+	if a.queued {
 		poll = min(poll, placedPause)
 	}
 	if holder <= 0 {
@@ -326,7 +326,7 @@ func (c *Client) discard(a *acquisition, asked term.Moment, got contracts.Lease)
 	c.underway.run(func() {
 		ctx, cancel := context.WithTimeout(a.ctx, left)
 		defer cancel()
-		c.abandoned(a.key, got.FencingToken, c.free(ctx, a.provider, a.key, got))
+		c.abandoned(a.key, got.FencingToken, c.releaseOrphan(ctx, a.provider, a.key, got))
 	})
 }
 
@@ -371,8 +371,8 @@ func (c *Client) abandon(a *acquisition) {
 				continue
 			}
 			switch {
-			case err == nil && !a.grant: // a grant of a rate stays used
-				err = c.free(ctx, a.provider, a.key, got)
+			case err == nil && !a.isRate: // a grant of a rate stays used
+				err = c.releaseOrphan(ctx, a.provider, a.key, got)
 			case lease.Settles(err):
 				err = nil // another has it, or the lease has ended
 			}
@@ -393,7 +393,7 @@ func (c *Client) abandoned(key string, token int64, err error) {
 }
 
 // free releases a lease that no one holds, until ctx ends.
-func (c *Client) free(ctx context.Context, p Provider, key string, got contracts.Lease) error {
+func (c *Client) releaseOrphan(ctx context.Context, p Provider, key string, got contracts.Lease) error {
 	r := contracts.ReleaseRequest{OwnerID: c.o.Owner, FencingToken: got.FencingToken, RequestID: rand.Text()}
 	err := hold.Insist{Pauses: waits, Final: settled}.Do(ctx, func(ctx context.Context) error { return c.release(ctx, tryTime, p, key, r) })
 	if lease.Gone(err) {

@@ -97,7 +97,7 @@ func (c *Client) hold(
 	if !a.several { // no one token is that of several locks
 		carries = fencing.With(ctx, l.token)
 	}
-	l.term = term.New(carries, c.o.clock, l.served(l.end), l.expired)
+	l.term = term.New(carries, c.o.clock, l.contextEnd(l.end), l.expired)
 	c.mu.Unlock()
 	c.events.emit(Event{What: Acquired, Key: l.key, Token: l.token})
 	if !working { // no one knows when the work ends, but with its context
@@ -145,8 +145,8 @@ func (l *Lock) Left() time.Duration {
 	return max(0, l.left())
 }
 
-// served is when the lock's context ends if its lease ends at end.
-func (l *Lock) served(end term.Moment) term.Moment {
+// contextEnd is when the lock's context ends if its lease ends at end.
+func (l *Lock) contextEnd(end term.Moment) term.Moment {
 	end = end.Add(-l.o.Margin)
 	if now := l.client.o.clock(); now.Until(end) > now.Until(l.most) {
 		return l.most
@@ -189,7 +189,7 @@ func (l *Lock) left() time.Duration {
 // due is when a lease is to be renewed that was asked for at a time and lasted so long then: when a third of its ttl is
 // over. One that lasts for as long as it may be held is not renewed.
 func (l *Lock) due(asked term.Moment, lasts time.Duration) term.Moment {
-	if l.served(asked.End(lasts)) == l.most {
+	if l.contextEnd(asked.End(lasts)) == l.most {
 		return l.most
 	}
 	return asked.Add(lasts - l.o.TTL*2/3)
@@ -226,7 +226,7 @@ func (l *Lock) renewals(due term.Moment) {
 			l.mu.Lock()
 			l.expiresAt, l.end = got.ExpiresAt, asked.End(lasts)
 			l.mu.Unlock()
-			return l.served(asked.End(lasts)), l.due(asked, lasts)
+			return l.contextEnd(asked.End(lasts)), l.due(asked, lasts)
 		},
 		Extended: func(context.Context, term.Moment) {
 			l.client.events.emit(Event{What: Renewed, Key: l.key, Token: l.token})

@@ -47,7 +47,7 @@ func (c *Client) Take(ctx context.Context, key string, r Rate, o *TakeOptions) (
 	request.TTLSeconds, request.Mode, request.Limit, request.WindowSeconds = 0, contracts.LockModeRate, int64(r.Limit), int64(r.Window/time.Second)
 	a := &acquisition{
 		client: c, provider: c.provider, ctx: context.WithoutCancel(ctx), key: key, o: s, request: request, each: tryTime, leave: func() {},
-		own: s.MaxWaiting > 0, grant: true,
+		skipsLocalQueue: s.MaxWaiting > 0, isRate: true,
 	}
 	err = a.run(ctx, func(_ context.Context, _ term.Moment, got contracts.Lease) error {
 		token = got.FencingToken

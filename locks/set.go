@@ -76,7 +76,7 @@ func (c *Client) acquireSet(ctx context.Context, keys []string, o *LockOptions, 
 	p := &asOne{provider: several, name: name, keys: keys, granted: map[int64]contracts.LockSetTokens{}}
 	a := &acquisition{
 		client: c, provider: p, ctx: context.WithoutCancel(ctx), key: name, o: s, request: s.request(c.o.Owner), each: min(tryTime, s.TTL),
-		leave: func() {}, own: true, alone: true, several: true,
+		leave: func() {}, skipsLocalQueue: true, exclusive: true, several: true,
 	}
 	l, err := a.hold(ctx, working)
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *Set) release(ctx context.Context) {
 	l.client.underway.run(func() {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), left)
 		defer cancel()
-		_ = l.client.free(late, l.provider, l.key, contracts.Lease{FencingToken: l.token}) // otherwise they expire
+		_ = l.client.releaseOrphan(late, l.provider, l.key, contracts.Lease{FencingToken: l.token}) // otherwise they expire
 	})
 }
 

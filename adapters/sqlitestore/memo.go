@@ -22,8 +22,8 @@ const (
 	memoBytes = 2 << 10 // of a text; longer ones are not remembered
 )
 
-// said returns what the text of a document says, if that is known.
-func (m *memo) said(k docstore.Key, text string) (docstore.Doc, bool) {
+// cached returns what the text of a document says, if that is known.
+func (m *memo) cached(k docstore.Key, text string) (docstore.Doc, bool) {
 	known, ok := m.latest[k]
 	if !ok {
 		if known, ok = m.older[k]; ok && known.text == text {

@@ -183,7 +183,7 @@ func (w *writer) stop() {
 	<-w.ended
 }
 
-// serve takes the write lock, then all calls that wait by then: while another process keeps the lock, the group grows.
+// grantWaiting takes the write lock, then all calls that wait by then: while another process keeps the lock, the group grows.
 func (w *writer) serve() {
 	waiting := w.queue.size()
 	if err := w.lock(); err != nil {
@@ -391,7 +391,7 @@ func (w *writer) get(k docstore.Key) (doc docstore.Doc, err error) {
 		end, _ = row[1].(int64) // the column has no other type, or nothing
 		text, isText := row[0].(string)
 		var known bool
-		if doc, known = w.memo.said(k, text); known && isText {
+		if doc, known = w.memo.cached(k, text); known && isText {
 			return nil
 		}
 		if doc, err = parseRow(k, row[0]); err == nil {

@@ -77,7 +77,7 @@ func (p provider) Leave(ctx context.Context, member string, r contracts.MemberRe
 func (p provider) Topology(ctx context.Context) (contracts.Topology, error) {
 	t, err := p.service.Topology(ctx, p.cluster)
 	if err != nil {
-		return contracts.Topology{}, judged(err)
+		return contracts.Topology{}, withCode(err)
 	}
 	if t == nil {
 		t = placement.NewTopology(placement.DefaultPartitions)
@@ -99,7 +99,7 @@ func (p provider) Lookup(ctx context.Context, kind, id string, q cluster.Query) 
 		Cluster: p.cluster, Identity: i, Need: placement.Need{Labels: q.Labels, Prefer: q.Prefer}, Epoch: q.Epoch,
 	})
 	if err != nil {
-		return contracts.Placement{}, judged(err)
+		return contracts.Placement{}, withCode(err)
 	}
 	return Placement(p.latest(), i, found)
 }
@@ -108,7 +108,7 @@ func (p provider) Lookup(ctx context.Context, kind, id string, q cluster.Query) 
 func (p provider) Activation(ctx context.Context, kind, id string) (contracts.Activation, error) {
 	found, err := p.service.Lookup(ctx, placement.Lookup{Cluster: p.cluster, Identity: placement.Identity{Kind: kind, ID: id}})
 	if err != nil {
-		return contracts.Activation{}, judged(err)
+		return contracts.Activation{}, withCode(err)
 	}
 	return Recorded(p.latest(), found.Activation)
 }
@@ -121,7 +121,7 @@ func (p provider) Events(ctx context.Context, q cluster.EventQuery) (contracts.E
 	for left := q.Wait; ; left -= eventPoll {
 		page, err := p.service.Events(ctx, p.cluster, q.After, q.PageSize)
 		if err != nil {
-			return contracts.EventPage{}, judged(err)
+			return contracts.EventPage{}, withCode(err)
 		}
 		if len(page.Events) > 0 || left <= 0 {
 			return events(page), nil
@@ -184,10 +184,10 @@ func (p provider) Transfer(ctx context.Context, kind, id string, r contracts.Act
 	return said(o, err, p.outcome)
 }
 
-// said is what a rule said, in the types of the contract, or its error with a code.
+// cached is what a rule said, in the types of the contract, or its error with a code.
 func said[O, R any](o O, err error, say func(O) (R, error)) (R, error) {
 	if err != nil {
-		return *new(R), judged(err)
+		return *new(R), withCode(err)
 	}
 	return say(o)
 }
@@ -200,8 +200,8 @@ func (p provider) outcome(o placement.Outcome) (contracts.ActivationOutcome, err
 // latest is the latest epoch that was seen here.
 func (p provider) latest() *placement.Topology { return p.service.Cached(p.cluster) }
 
-// judged gives errors that a retry would meet again their code: an invalid command, and a document that must be repaired first.
-func judged(err error) error {
+// withCode gives errors that a retry would meet again their code: an invalid command, and a document that must be repaired first.
+func withCode(err error) error {
 	if _, invalid := errors.AsType[*field.Error](err); invalid {
 		return fmt.Errorf("%w: %w", contracts.CodeInvalidArgument, err)
 	}

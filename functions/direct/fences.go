@@ -19,7 +19,7 @@ type fences struct {
 func (f fences) Check(ctx context.Context, resource string, token int64) error {
 	o, err := f.guard.Check(ctx, lock.Fence{Tenant: f.tenant, Resource: resource, Token: token})
 	if err != nil {
-		return judged(err)
+		return withCode(err)
 	}
 	return FenceRejection(o)
 }

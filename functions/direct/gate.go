@@ -48,7 +48,7 @@ func (g gate) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
 		MaxFailures: r.MaxFailures, Fingerprint: r.Fingerprint,
 	})
 	if err != nil {
-		return once.Grant{}, judged(err)
+		return once.Grant{}, withCode(err)
 	}
 	switch o.Code {
 	case analysis.OK:
@@ -101,7 +101,7 @@ func (g gate) Finish(ctx context.Context, l once.Lock, r once.Result) error {
 func (g gate) lost(o analysis.Outcome, err error) error {
 	switch {
 	case err != nil:
-		return judged(err)
+		return withCode(err)
 	case o.Code == analysis.OK:
 		return nil
 	default:

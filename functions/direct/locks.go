@@ -33,7 +33,7 @@ func (p lockProvider) Acquire(ctx context.Context, key string, r contracts.Acqui
 func (p lockProvider) Renew(ctx context.Context, key string, r contracts.RenewRequest) (contracts.Lease, error) {
 	c, err := Renew(p.id(key), r)
 	if err != nil {
-		return contracts.Lease{}, judged(err)
+		return contracts.Lease{}, withCode(err)
 	}
 	o, err := p.service.Renew(ctx, c)
 	return said(o, err, Lease)
@@ -50,7 +50,7 @@ func (p lockProvider) Get(ctx context.Context, key string) (contracts.Lock, erro
 	s, found, err := p.service.Get(ctx, p.id(key))
 	switch {
 	case err != nil:
-		return contracts.Lock{}, judged(err)
+		return contracts.Lock{}, withCode(err)
 	case !found:
 		return contracts.Lock{}, NoLock()
 	default:
@@ -68,7 +68,7 @@ func (p lockProvider) AcquireSet(ctx context.Context, r contracts.LockSetAcquire
 func (p lockProvider) RenewSet(ctx context.Context, r contracts.LockSetRenewRequest) (contracts.LockSet, error) {
 	c, err := RenewSet(p.tenant, r)
 	if err != nil {
-		return contracts.LockSet{}, judged(err)
+		return contracts.LockSet{}, withCode(err)
 	}
 	o, err := p.service.RenewSet(ctx, c)
 	return said(o, err, p.set)

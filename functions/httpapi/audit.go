@@ -50,7 +50,7 @@ func rejectsCaller(c contracts.Code) bool {
 }
 
 // writeAudit writes the audit event of a request, if it is one.
-func (f *frame) writeAudit(ctx context.Context, r *http.Request, n *note, requestID string) {
+func (f *frame) writeAudit(ctx context.Context, r *http.Request, n *exchangeLog, requestID string) {
 	rejected := rejectsCaller(n.code)
 	if !rejected && (n.action == "" || n.code != "") {
 		return
@@ -81,7 +81,7 @@ func (f *frame) writeAudit(ctx context.Context, r *http.Request, n *note, reques
 }
 
 // sender is who sent a request, as far as is known.
-func (n *note) sender(r *http.Request) []slog.Attr {
+func (n *exchangeLog) sender(r *http.Request) []slog.Attr {
 	attrs := []slog.Attr{slog.String("remote", r.RemoteAddr)}
 	if n.caller.Subject != "" {
 		attrs = append(attrs, slog.String("subject", n.caller.Subject))

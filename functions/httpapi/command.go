@@ -13,7 +13,7 @@ import (
 type call struct {
 	*http.Request
 	caller Caller
-	note   *note
+	note   *exchangeLog
 }
 
 // command is the endpoint that carries out what a body of the type B asks for, and responds with an R. do says in whose

@@ -41,8 +41,8 @@ func withRequestID(next http.Handler) http.Handler {
 	})
 }
 
-// note is what the layers of one exchange tell its log line.
-type note struct {
+// exchangeLog is what the layers of one exchange tell its log line.
+type exchangeLog struct {
 	begin  time.Time
 	ctx    context.Context //nolint:containedctx // of the request, without the time limit of its work
 	code   contracts.Code
@@ -61,23 +61,23 @@ type note struct {
 }
 
 // within is the context of a request that may take longer than others: so long, from when it began.
-func (n *note) within(bound time.Duration) (context.Context, context.CancelFunc) {
+func (n *exchangeLog) within(bound time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(n.ctx, n.begin.Add(bound))
 }
 
 type noteKey struct{}
 
-func noteOf(r *http.Request) *note {
-	if n, ok := r.Context().Value(noteKey{}).(*note); ok {
+func noteOf(r *http.Request) *exchangeLog {
+	if n, ok := r.Context().Value(noteKey{}).(*exchangeLog); ok {
 		return n
 	}
-	return &note{}
+	return &exchangeLog{}
 }
 
 // withLog follows each request from its begin to its end: its trace, its line in the log, its audit event, and the time limit of its work.
 func (f *frame) withLog(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n := &note{begin: time.Now(), aborted: true}
+		n := &exchangeLog{begin: time.Now(), aborted: true}
 		ctx, end := telemetry.Incoming(r.Context(), r.Header), endNothing
 		if f.traces != nil {
 			ctx, end = f.traces.Serve(ctx, r)
@@ -105,7 +105,7 @@ func (f *frame) withLog(next http.Handler) http.Handler {
 func endNothing(telemetry.Served) {}
 
 // measure feeds the metrics with an exchange that ended.
-func (f *frame) measure(r *http.Request, n *note, status int, took time.Duration) {
+func (f *frame) measure(r *http.Request, n *exchangeLog, status int, took time.Duration) {
 	if f.metrics == nil {
 		return
 	}
@@ -115,7 +115,7 @@ func (f *frame) measure(r *http.Request, n *note, status int, took time.Duration
 }
 
 // operation is what the request counts as; empty if it counts as none.
-func (n *note) operation() string {
+func (n *exchangeLog) operation() string {
 	if n.route == nil {
 		return n.action
 	}
@@ -167,7 +167,7 @@ func (f *frame) recoverPanics(next http.Handler) http.Handler {
 }
 
 // path is the pattern of the request's path; empty if it is that of no endpoint.
-func (n *note) path() string {
+func (n *exchangeLog) path() string {
 	if n.route == nil {
 		return ""
 	}
@@ -176,7 +176,7 @@ func (n *note) path() string {
 
 // outcome is how a request ended, in a word: ok, the code of the error, locked or already_finished for a run that was not granted, aborted for a
 // response that was cut off, and the status for a file that is not sent.
-func (n *note) outcome(status int) string {
+func (n *exchangeLog) outcome(status int) string {
 	switch {
 	case n.aborted:
 		return "aborted"

@@ -166,7 +166,7 @@ func (a *api) routes() []Route {
 		activation = cluster + "/activations/{kind}/{id}"
 	)
 	return []Route{
-		{Method: "POST", Path: one + "/acquire", Audit: "lock.acquire", Do: a.known(ofTenant(a.acquire))},
+		{Method: "POST", Path: one + "/acquire", Audit: "lock.acquire", Do: a.authenticated(ofTenant(a.acquire))},
 		{Method: "POST", Path: one + "/renew", Routine: true, Operation: "lock.renew", Do: a.withCaller(command(a.renew))},
 		{Method: "POST", Path: one + "/release", Operation: "lock.release", Do: a.withCaller(command(a.release))},
 		{Method: "POST", Path: one + "/force-release", Audit: "lock.force_release", Do: a.withCaller(ofAdministrators("ending another owner's lease", command(a.forceRelease)))},
@@ -174,7 +174,7 @@ func (a *api) routes() []Route {
 		{Method: "POST", Path: set + "/acquire", Audit: "lock.acquire_set", Do: a.withCaller(command(a.acquireSet))},
 		{Method: "POST", Path: set + "/renew", Routine: true, Operation: "lock.renew_set", Do: a.withCaller(command(a.renewSet))},
 		{Method: "POST", Path: set + "/release", Operation: "lock.release_set", Do: a.withCaller(command(a.releaseSet))},
-		{Method: "GET", Path: "/v1/tenants/{tenant_id}/locks", Operation: "lock.list", Do: a.known(ofTenant(a.listLocks))},
+		{Method: "GET", Path: "/v1/tenants/{tenant_id}/locks", Operation: "lock.list", Do: a.authenticated(ofTenant(a.listLocks))},
 		{Method: "GET", Path: "/v1/tenants/{tenant_id}/fences/{resource}", Operation: "fence.get", Do: a.withCaller(look(a.getFence))},
 		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/check", Routine: true, Operation: "fence.check", Do: a.withCaller(command(a.checkFence))},
 		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/reset", Audit: "fence.reset", Do: a.withCaller(ofAdministrators("resetting a fence", command(a.resetFence)))},
@@ -186,19 +186,19 @@ func (a *api) routes() []Route {
 		{Method: "POST", Path: gated + "/retry", Audit: "analysis.retry", Do: a.admitted(ofAdministrators("retrying an analysis", command(a.retryAnalysis)))},
 		{Method: "PUT", Path: gated, Operation: "analysis.create", Do: a.withWorker(a.createAnalysis)},
 		{Method: "GET", Path: gated, Operation: "analysis.get", Do: a.withReader(look(a.getAnalysis))},
-		{Method: "GET", Path: "/v1/analyses", Operation: "analysis.list", Do: a.known(ofReaders(a.listAnalyses))},
+		{Method: "GET", Path: "/v1/analyses", Operation: "analysis.list", Do: a.authenticated(ofReaders(a.listAnalyses))},
 		{Method: "POST", Path: named + "/begin", Audit: "run.begin", Do: a.withCaller(command(a.beginRun))},
 		{Method: "POST", Path: named + "/refresh", Routine: true, Operation: "run.refresh", Do: a.withCaller(command(a.refreshRun))},
 		{Method: "POST", Path: named + "/release", Operation: "run.release", Do: a.withCaller(command(a.releaseRun))},
 		{Method: "POST", Path: named + "/finish", Audit: "run.finish", Do: a.withCaller(command(a.finishRun))},
 		{Method: "GET", Path: named, Operation: "run.get", Do: a.withCaller(look(a.getRun))},
-		{Method: "GET", Path: "/v1/tenants/{tenant_id}/runs", Operation: "run.list", Do: a.known(ofTenant(a.listRuns))},
+		{Method: "GET", Path: "/v1/tenants/{tenant_id}/runs", Operation: "run.list", Do: a.authenticated(ofTenant(a.listRuns))},
 		{Method: "POST", Path: "/v1/machine-ids/lease", Audit: "machine_ids.lease", Do: a.admitted(ofMachineIDs(command(a.leaseMachineIDs)))},
 		{Method: "DELETE", Path: "/v1/machine-ids/lease/{id}", Audit: "machine_ids.release", Do: a.admitted(a.releaseMachineID)},
 		{Method: "POST", Path: "/v1/machine-ids/force-release", Audit: "machine_ids.force_release", Do: a.admitted(ofAdministrators("ending leases of other callers", command(a.forceReleaseMachineIDs)))},
 		{Method: "GET", Path: "/v1/machine-ids", Operation: "machine_ids.occupancy", Do: a.admitted(look(a.machineIDOccupancy))},
 		{Method: "GET", Path: "/v1/machine-ids/spaces/{space}", Operation: "machine_ids.map", Do: a.admitted(look(a.machineIDMap))},
-		{Method: "GET", Path: "/v1/tenants/{tenant_id}/clusters", Operation: "placement.clusters", Do: a.known(ofTenant(a.listClusters))},
+		{Method: "GET", Path: "/v1/tenants/{tenant_id}/clusters", Operation: "placement.clusters", Do: a.authenticated(ofTenant(a.listClusters))},
 		{Method: "POST", Path: cluster + "/remove", Audit: "placement.remove", Do: a.withCaller(ofAdministrators("removing a cluster", command(a.removeCluster)))},
 		{Method: "POST", Path: member + "/join", Audit: "placement.join", Do: a.withCaller(command(a.joinCluster))},
 		{Method: "POST", Path: member + "/replace", Audit: "placement.replace", Do: a.withCaller(command(a.replaceMember))},
@@ -207,10 +207,10 @@ func (a *api) routes() []Route {
 		{Method: "POST", Path: member + "/leave", Audit: "placement.leave", Do: a.withCaller(a.ofMember(false, a.placement.Leave))},
 		{Method: "POST", Path: member + "/evict", Audit: "placement.evict", Do: a.withCaller(ofAdministrators("evicting a member", command(a.evictMember)))},
 		{Method: "POST", Path: member + "/offer", Operation: "placement.offer", Do: a.withCaller(command(a.changeOffer))},
-		{Method: "GET", Path: cluster + "/members", Operation: "placement.members", Do: a.known(ofTenant(a.listMembers))},
-		{Method: "GET", Path: cluster + "/topology", Operation: "placement.topology", Do: a.known(ofTenant(a.getTopology))},
+		{Method: "GET", Path: cluster + "/members", Operation: "placement.members", Do: a.authenticated(ofTenant(a.listMembers))},
+		{Method: "GET", Path: cluster + "/topology", Operation: "placement.topology", Do: a.authenticated(ofTenant(a.getTopology))},
 		{Method: "GET", Path: cluster + "/placements/{kind}/{id}", Operation: "placement.lookup", Do: a.withCaller(look(a.lookupPlacement))},
-		{Method: "GET", Path: cluster + "/activations", Operation: "activation.list", Do: a.known(ofTenant(a.listActivations))},
+		{Method: "GET", Path: cluster + "/activations", Operation: "activation.list", Do: a.authenticated(ofTenant(a.listActivations))},
 		{Method: "GET", Path: activation, Operation: "activation.get", Do: a.withCaller(look(a.getActivation))},
 		{Method: "POST", Path: activation + "/claim", Operation: "activation.claim", Do: a.withCaller(command(a.claimActivation))},
 		{Method: "POST", Path: activation + "/activated", Operation: "activation.activated", Do: a.withCaller(a.ofOwner(a.activated))},
@@ -219,9 +219,9 @@ func (a *api) routes() []Route {
 		{Method: "POST", Path: activation + "/deactivate", Operation: "activation.deactivate", Do: a.withCaller(command(a.deactivate))},
 		{Method: "POST", Path: activation + "/state", Operation: "activation.state", Do: a.withCaller(command(a.writeState))},
 		{Method: "POST", Path: activation + "/transfer", Audit: "placement.transfer", Do: a.withCaller(command(a.transferActivation))},
-		{Method: "GET", Path: cluster + "/events", Timeout: maxEventWait + a.timeout, Operation: "placement.events", Do: a.known(ofTenant(a.listEvents))},
-		{Method: "GET", Path: "/v1/caller", Operation: "caller.get", Do: a.known(look(a.getCaller))},
-		{Method: "GET", Path: "/v1/outcomes", Operation: "outcomes.list", Do: a.known(ofAdministrators("reading outcomes", a.listOutcomes))},
+		{Method: "GET", Path: cluster + "/events", Timeout: maxEventWait + a.timeout, Operation: "placement.events", Do: a.authenticated(ofTenant(a.listEvents))},
+		{Method: "GET", Path: "/v1/caller", Operation: "caller.get", Do: a.authenticated(look(a.getCaller))},
+		{Method: "GET", Path: "/v1/outcomes", Operation: "outcomes.list", Do: a.authenticated(ofAdministrators("reading outcomes", a.listOutcomes))},
 		{Method: "GET", Path: "/healthz", Do: a.healthz},
 		{Method: "GET", Path: "/readyz", Do: a.readyz},
 		{Method: "GET", Path: "/openapi.yaml", Do: document("application/yaml", contracts.OpenAPI)},
@@ -273,7 +273,7 @@ func (a *api) withWorker(do handler) func(http.ResponseWriter, *http.Request) er
 
 // withReader admits authenticated callers who may see analyses.
 func (a *api) withReader(do handler) func(http.ResponseWriter, *http.Request) error {
-	return a.known(ofReaders(a.working(do)))
+	return a.authenticated(ofReaders(a.withSlot(do)))
 }
 
 // ofReaders admits workers and administrators.

@@ -156,7 +156,7 @@ func newBuckets(perSecond float64, now func() time.Time) *buckets {
 	}
 }
 
-// take takes a token from a bucket. If it has none, nothing is taken and wait says when it has one.
+// setMode takes a token from a bucket. If it has none, nothing is taken and wait says when it has one.
 func (b *buckets) take(name string) (wait time.Duration) {
 	if b == nil {
 		return 0
@@ -209,7 +209,7 @@ func (b *buckets) forget(now time.Time) {
 type handler func(http.ResponseWriter, *http.Request, Caller) error
 
 // known authenticates the caller and holds it to its rates.
-func (a *api) known(do handler) func(http.ResponseWriter, *http.Request) error {
+func (a *api) authenticated(do handler) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		c, err := a.callerOf(r)
 		if err != nil {
@@ -238,7 +238,7 @@ func payer(r *http.Request, c Caller) string {
 }
 
 // working handles a request when there is a slot for it, and keeps the slot until the response has been written.
-func (a *api) working(do handler) handler {
+func (a *api) withSlot(do handler) handler {
 	return func(w http.ResponseWriter, r *http.Request, c Caller) error { return a.inSlot(w, r, c, do) }
 }
 
@@ -248,5 +248,5 @@ func (a *api) inSlot(w http.ResponseWriter, r *http.Request, c Caller, do handle
 
 // admitted passes on the requests of known callers for which there is a slot.
 func (a *api) admitted(do handler) func(http.ResponseWriter, *http.Request) error {
-	return a.known(a.working(do))
+	return a.authenticated(a.withSlot(do))
 }

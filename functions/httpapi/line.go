@@ -35,7 +35,7 @@ const RequestMessage = "request"
 const LogAll = 1
 
 // writeLine writes the line of a request: faults of the server as errors, everything else as information, also that a caller hung up.
-func (f *frame) writeLine(r *http.Request, n *note, status int, took time.Duration, requestID string) {
+func (f *frame) writeLine(r *http.Request, n *exchangeLog, status int, took time.Duration, requestID string) {
 	outcome, level := n.outcome(status), slog.LevelInfo
 	switch {
 	case n.aborted:

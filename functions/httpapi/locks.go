@@ -25,7 +25,7 @@ func lockID(r *http.Request) lock.ID {
 // [lock.Options].Working: when it is sent to the store. It is one of those that wait, which are bounded, from its first refusal on.
 func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 	var command lock.Acquire
-	err := a.working(func(w http.ResponseWriter, r *http.Request, c Caller) error {
+	err := a.withSlot(func(w http.ResponseWriter, r *http.Request, c Caller) error {
 		body, err := acquireBody(w, r)
 		if err != nil {
 			return err

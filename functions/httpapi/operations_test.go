@@ -15,7 +15,7 @@ func TestOperationsOfRoutes(t *testing.T) {
 		if !strings.HasPrefix(r.Path, "/v1/") {
 			continue
 		}
-		name := (&note{route: &r}).operation()
+		name := (&exchangeLog{route: &r}).operation()
 		if !slices.Contains(metrics.Operations, name) || counted[name] {
 			t.Errorf("%s %s counts as %q", r.Method, r.Path, name)
 		}

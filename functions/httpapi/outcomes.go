@@ -67,7 +67,7 @@ func (r *ring) add(o contracts.Outcome) {
 }
 
 // remember keeps an exchange that ended. Of those that were carried out it keeps commands that change something for good, see Route.Routine.
-func (o *outcomes) remember(r *http.Request, n *note, status int, took time.Duration, requestID string) {
+func (o *outcomes) remember(r *http.Request, n *exchangeLog, status int, took time.Duration, requestID string) {
 	rejected := n.problem != nil
 	if o == nil || n.route == nil || !rejected && (n.route.Routine || r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		return

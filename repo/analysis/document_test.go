@@ -68,7 +68,7 @@ func TestOneRuleForAllShapes(t *testing.T) {
 		}
 		writes := []docstore.Write{other.Write()}
 		state, _ := other.State(found)
-		if w, ok := other.(rule.Second[State]).Second(state, s.when); ok {
+		if w, ok := other.(rule.Fallback[State]).Fallback(state, s.when); ok {
 			writes = append(writes, w)
 		}
 		for _, w := range writes {

@@ -89,7 +89,7 @@ type leaving struct {
 	second func(Acquire, State, rule.When) (docstore.Write, bool)
 }
 
-func (c leaving) Second(s State, w rule.When) (docstore.Write, bool) {
+func (c leaving) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	return c.second(c.Acquire, s, w)
 }
 
@@ -100,13 +100,13 @@ func TestWhatIsStaleIsAcquiredBites(t *testing.T) {
 			if !takes(s) {
 				return docstore.Write{}, false
 			}
-			return c.Second(s, w)
+			return c.Fallback(s, w)
 		}
 	}
 	for name, second := range map[string]func(Acquire, State, rule.When) (docstore.Write, bool){
 		"an ended lock is held for a grace": func(c Acquire, s State, w rule.When) (docstore.Write, bool) {
 			w.At = w.At.Add(-60 * time.Hour)
-			return c.Second(s, w)
+			return c.Fallback(s, w)
 		},
 		"times of other programs":  only(func(s State) bool { return len(s.Expiry.Text) == len(docstore.FormatTime(epoch)) }),
 		"an owner that is no text": only(func(s State) bool { return !s.strangeOwner }),

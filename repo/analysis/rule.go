@@ -24,12 +24,12 @@ var (
 	_ command = requeue{}
 	_ command = abandon{}
 
-	_ rule.Second[State] = Acquire{}
-	_ rule.Second[State] = Refresh{}
-	_ rule.Second[State] = Release{}
-	_ rule.Second[State] = Finish{}
-	_ rule.Second[State] = requeue{}
-	_ rule.Second[State] = abandon{}
+	_ rule.Fallback[State] = Acquire{}
+	_ rule.Fallback[State] = Refresh{}
+	_ rule.Fallback[State] = Release{}
+	_ rule.Fallback[State] = Finish{}
+	_ rule.Fallback[State] = requeue{}
+	_ rule.Fallback[State] = abandon{}
 )
 
 // Bounds of the text that a condition can tell apart.
@@ -96,9 +96,9 @@ func (sh *Shape) expired() docstore.Cond {
 	}
 }
 
-// asksWhen always holds. It asks whether the lock has ended, so that a store without a clock of its own explains a refusal by the
-// earliest that its time can be: [Acquire.Second] judges by that.
-func (sh *Shape) asksWhen() docstore.Cond {
+// comparesExpiry always holds. It asks whether the lock has ended, so that a store without a clock of its own explains a refusal by the
+// earliest that its time can be: [Acquire.Fallback] judges by that.
+func (sh *Shape) comparesExpiry() docstore.Cond {
 	return docstore.Any{docstore.LE{Field: sh.ExpiryField, Value: docstore.Now}, docstore.All{}}
 }
 
@@ -227,9 +227,9 @@ func (c Acquire) Write() docstore.Write {
 	return c.write(free)
 }
 
-// Second is Write for a lock that has certainly ended, or that names null as its owner: what a time means, a condition cannot
+// Fallback is Write for a lock that has certainly ended, or that names null as its owner: what a time means, a condition cannot
 // judge. If there were too many runs already, it ends the analysis instead.
-func (c Acquire) Second(s State, w rule.When) (docstore.Write, bool) {
+func (c Acquire) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	if !s.Exists || s.Status.Finished() || s.Owner != "" && !s.Expiry.passed(w.At) || c.differs(s) {
 		return docstore.Write{}, false
 	}
@@ -297,7 +297,7 @@ func (c Acquire) write(free docstore.All) docstore.Write {
 	w := nextToken(docstore.Write{
 		Key:  d.Key(),
 		Keep: d.Keep,
-		If:   append(free, fRequests.Lacks(c.request()), d.asksWhen()),
+		If:   append(free, fRequests.Lacks(c.request()), d.comparesExpiry()),
 		Set: map[string]docstore.Value{
 			fOwner:        docstore.String(c.Owner),
 			d.ExpiryField: after(c.TTLSeconds),
@@ -415,8 +415,8 @@ func (c Refresh) Write() docstore.Write {
 	}
 }
 
-// Second is Write for a status of null.
-func (c Refresh) Second(s State, _ rule.When) (docstore.Write, bool) { return nullable(s, c.Write()) }
+// Fallback is Write for a status of null.
+func (c Refresh) Fallback(s State, _ rule.When) (docstore.Write, bool) { return nullable(s, c.Write()) }
 
 // Granted is the refreshed lock, unless it was over before the response arrived.
 func (c Refresh) Granted(s State, w rule.When) Outcome { return s.ok(w).rejectLate(w) }
@@ -472,8 +472,8 @@ func (c Release) Write() docstore.Write {
 	return w
 }
 
-// Second is Write for a status of null.
-func (c Release) Second(s State, _ rule.When) (docstore.Write, bool) { return nullable(s, c.Write()) }
+// Fallback is Write for a status of null.
+func (c Release) Fallback(s State, _ rule.When) (docstore.Write, bool) { return nullable(s, c.Write()) }
 
 // Granted is the analysis without the lock.
 func (c Release) Granted(s State, w rule.When) Outcome { return s.ok(w) }
@@ -564,8 +564,8 @@ func (c Finish) Write() docstore.Write {
 	return w
 }
 
-// Second is Write for a status of null.
-func (c Finish) Second(s State, _ rule.When) (docstore.Write, bool) { return nullable(s, c.Write()) }
+// Fallback is Write for a status of null.
+func (c Finish) Fallback(s State, _ rule.When) (docstore.Write, bool) { return nullable(s, c.Write()) }
 
 // Granted is the finished analysis.
 func (c Finish) Granted(s State, w rule.When) Outcome { return s.ok(w) }

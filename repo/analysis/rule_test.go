@@ -678,9 +678,9 @@ type mutated struct {
 
 func (m mutated) Write() docstore.Write { return m.write }
 
-func (m mutated) Second(s State, w rule.When) (docstore.Write, bool) {
-	if c, ok := m.command.(rule.Second[State]); ok {
-		return c.Second(s, w)
+func (m mutated) Fallback(s State, w rule.When) (docstore.Write, bool) {
+	if c, ok := m.command.(rule.Fallback[State]); ok {
+		return c.Fallback(s, w)
 	}
 	return docstore.Write{}, false
 }

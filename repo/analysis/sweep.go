@@ -58,8 +58,8 @@ func (c requeue) Refusal(s State, w rule.When) Outcome {
 	}
 }
 
-// Second is Write for a status of null.
-func (c requeue) Second(s State, _ rule.When) (docstore.Write, bool) { return nullable(s, c.Write()) }
+// Fallback is Write for a status of null.
+func (c requeue) Fallback(s State, _ rule.When) (docstore.Write, bool) { return nullable(s, c.Write()) }
 
 // unmark removes the mark of an analysis that could not be queued.
 func (c requeue) unmark() docstore.Write {
@@ -83,8 +83,8 @@ func (c abandon) Write() docstore.Write {
 	return c.document().giveUp(isDue(hasOwner(), c.Token, c.Expiry), c.Reason)
 }
 
-// Second is Write for a status of null.
-func (c abandon) Second(s State, _ rule.When) (docstore.Write, bool) { return nullable(s, c.Write()) }
+// Fallback is Write for a status of null.
+func (c abandon) Fallback(s State, _ rule.When) (docstore.Write, bool) { return nullable(s, c.Write()) }
 
 // Granted is the failed analysis.
 func (c abandon) Granted(s State, w rule.When) Outcome { return s.ok(w) }

@@ -161,7 +161,7 @@ var families = map[Mode]docstore.String{Exclusive: "rw", Permits: "permits", Rat
 
 func (h holder) encode() docstore.Bytes {
 	p := newPacker()
-	p.flags(h.mode == Shared, h.unclaimed, h.replaceable, h.ended)
+	p.flags(h.mode == Shared, h.grantedInQueue, h.replaceable, h.ended)
 	p.number(h.token)
 	p.text(h.owner)
 	p.text(h.leaseID)
@@ -184,7 +184,7 @@ func (h holder) encode() docstore.Bytes {
 func decodeHolder(b []byte) (h holder, ok bool) {
 	u := newUnpacker(b)
 	var reader bool
-	u.flags(&reader, &h.unclaimed, &h.replaceable, &h.ended)
+	u.flags(&reader, &h.grantedInQueue, &h.replaceable, &h.ended)
 	if reader {
 		h.mode = Shared
 	}
@@ -301,8 +301,8 @@ func decodeGrants(b []byte) (grants []grant, ok bool) {
 }
 
 // readSeveral reads the fields of the shared form.
-func readSeveral(r *rule.Reader, d docstore.Doc, token int64) *several {
-	v := &several{limit: r.Number(fLimit), window: r.Number(fWindow)}
+func readSeveral(r *rule.Reader, d docstore.Doc, token int64) *sharedForm {
+	v := &sharedForm{limit: r.Number(fLimit), window: r.Number(fWindow)}
 	name := docstore.String(r.Text(fMode))
 	known := false
 	for family, n := range families {
@@ -352,7 +352,7 @@ func readHolder(r *rule.Reader, number int64, family Mode, token int64) holder {
 		r.Fail("h"+k, "a lease")
 	}
 	h.number = number
-	h.expires, h.field = moment{Time: r.Time("x" + k)}, "x"+k
+	h.expires, h.field = storedTime{Time: r.Time("x" + k)}, "x"+k
 	if h.token == 0 { // the first grant of the document, whose token the store counted
 		h.token = token
 	}
@@ -372,7 +372,7 @@ func readHolder(r *rule.Reader, number int64, family Mode, token int64) holder {
 }
 
 // readGrants reads the grants of a rate.
-func readGrants(r *rule.Reader, v *several) {
+func readGrants(r *rule.Reader, v *sharedForm) {
 	part(r, fGrants, "a list of grants", &v.grants, decodeGrants)
 	if len(v.holders) == 0 {
 		if len(v.grants) > 0 {
@@ -387,7 +387,7 @@ func readGrants(r *rule.Reader, v *several) {
 		r.Fail(fGranted, "a time")
 	}
 	h.acquired, h.derived = at, true
-	h.expires = moment{Time: at.Add(v.span())}
+	h.expires = storedTime{Time: at.Add(v.span())}
 	v.latest = &h
 	for i := range v.grants {
 		if v.grants[i].at.IsZero() {

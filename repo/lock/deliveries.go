@@ -62,7 +62,7 @@ func (s *deliveries) enter(ctx context.Context, d delivery) error {
 	return ctx.Err()
 }
 
-// leave gives the turn to the next delivery.
+// cancelAcquire gives the turn to the next delivery.
 func (s *deliveries) leave(d delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,14 +111,14 @@ type inLine struct{ Acquire }
 func (c inLine) Unwrap() any { return c.Acquire }
 
 // Write never applies: there is a place only in shared form.
-func (c inLine) Write() docstore.Write { return leave{ID: c.ID}.Write() }
+func (c inLine) Write() docstore.Write { return cancelAcquire{ID: c.ID}.Write() }
 
-// Second is that of the acquire while it has its place, or what the place has brought.
-func (c inLine) Second(s State, w rule.When) (docstore.Write, bool) {
+// Fallback is that of the acquire while it has its place, or what the place has brought.
+func (c inLine) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	if c.lost(s, w) {
 		return docstore.Write{}, false
 	}
-	return c.Acquire.Second(s, w)
+	return c.Acquire.Fallback(s, w)
 }
 
 // Refusal is that of the acquire, or says that the place is lost.
@@ -133,11 +133,11 @@ func (c inLine) Refusal(s State, w rule.When) Outcome {
 
 // lost reports whether the request has neither its place nor a lease that came of it.
 func (c inLine) lost(s State, w rule.When) bool {
-	v, r := s.open(), c.request()
+	v, r := s.toShared(), c.request()
 	if _, known := c.recognise(s, v, r, w); known {
 		return false
 	}
-	v.drop(w)
+	v.dropExpired(w)
 	i, _ := v.place(r)
 	return i < 0
 }

@@ -124,12 +124,12 @@ func Raise(id ID, d docstore.Doc, to int64) docstore.Write {
 		return w
 	}
 	w.If = s.asFound()
-	if s.several == nil {
+	if s.shared == nil {
 		return w
 	}
-	held := slices.Clone(s.several.holders)
-	if s.several.latest != nil {
-		held = append(held, *s.several.latest)
+	held := slices.Clone(s.shared.holders)
+	if s.shared.latest != nil {
+		held = append(held, *s.shared.latest)
 	}
 	for i, h := range held {
 		h.token = to + int64(i)
@@ -192,7 +192,7 @@ func (l formerLease) expired(next time.Time) bool {
 // one of them if it was released.
 func (s State) history() []Past {
 	past := append(s.before(), s.past...)
-	if s.several != nil || s.Phase != Released || s.AcquiredAt.IsZero() {
+	if s.shared != nil || s.Phase != Released || s.AcquiredAt.IsZero() {
 		return past
 	}
 	return append([]Past{s.latestPast()}, past...)
@@ -201,7 +201,7 @@ func (s State) history() []Past {
 // ended are the leases that have ended at the time now: in plain form the latest one also if it has expired.
 func (s State) ended(now time.Time) []Past {
 	past := s.history()
-	if s.several == nil && s.PhaseAt(now) == Expired {
+	if s.shared == nil && s.PhaseAt(now) == Expired {
 		past = append([]Past{s.latestPast()}, past...)
 	}
 	return past

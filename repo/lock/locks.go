@@ -143,12 +143,12 @@ func (c acquireExisting) Write() docstore.Write {
 	return w
 }
 
-// Second does not apply there either.
-func (c acquireExisting) Second(s State, w rule.When) (docstore.Write, bool) {
+// Fallback does not apply there either.
+func (c acquireExisting) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	if s.Phase == None {
 		return docstore.Write{}, false
 	}
-	return c.Acquire.Second(s, w)
+	return c.Acquire.Fallback(s, w)
 }
 
 // Refusal says if there is none.

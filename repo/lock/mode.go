@@ -53,14 +53,14 @@ func (c Acquire) checkMode() error {
 	switch {
 	case c.Replace && c.Mode != Exclusive:
 		return field.Errorf("replace", "belongs to the mode exclusive: a lock with several holders has none to replace")
-	case c.MaxWaiting != 0 && !c.lines():
+	case c.MaxWaiting != 0 && !c.queues():
 		return field.Errorf("max_waiting", "belongs to a lock with a line: set fair, or a mode that has one")
 	}
 	return first(field.Range("wait_seconds", c.WaitSeconds, 0, MaxWaitSeconds), field.Range("max_waiting", cmp.Or(c.MaxWaiting, 1), 1, MaxWaiting),
 		field.Range("lock_delay_seconds", c.LockDelaySeconds, 0, MaxLockDelaySeconds))
 }
 
-// lines reports whether the request waits in line.
-func (c Acquire) lines() bool {
+// queues reports whether the request waits in line.
+func (c Acquire) queues() bool {
 	return c.Fair || c.Mode == Shared || c.Mode == Permits || c.Mode == Rate
 }

@@ -159,8 +159,8 @@ func (id ID) latestLease(s State, now time.Time) Lease {
 
 // status is the lock as everyone in its tenant may see it at the time now.
 func (id ID) status(s State, now time.Time) Status {
-	if s.several != nil {
-		return s.open().status(id, s, now)
+	if s.shared != nil {
+		return s.toShared().status(id, s, now)
 	}
 	return id.lease(s, now).Status
 }

@@ -74,7 +74,7 @@ func (s State) closedUntil(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// afterDelay is [Acquire.Second] in plain form: it takes a lock whose latest lease has a lock delay, which Write does not know: once the delay has passed since the lease expired or
+// afterDelay is [Acquire.Fallback] in plain form: it takes a lock whose latest lease has a lock delay, which Write does not know: once the delay has passed since the lease expired or
 // was ended by force; or, with Replace, while the lease is held. The condition asks the store whether it is so, about a document with
 // that delay.
 func (c Acquire) afterDelay(s State, w rule.When) (docstore.Write, bool) {
@@ -86,11 +86,11 @@ func (c Acquire) afterDelay(s State, w rule.When) (docstore.Write, bool) {
 	passed := func(f string) docstore.Cond { return docstore.LE{Field: f, Value: docstore.Now.Add(-s.delay())} }
 	switch {
 	case s.Phase == Active && c.Replace && s.Replaceable && !w.Ended(s.ExpiresAt):
-		return c.take(append(replaceable(), unexpired()...)), true
+		return c.grantWrite(append(replaceable(), unexpired()...)), true
 	case s.Phase == Active:
-		return c.take(docstore.All{has(fState, docstore.String(Active)), has(fDelay, docstore.Int(s.LockDelaySeconds)), passed(fExpiresAt)}), true
+		return c.grantWrite(docstore.All{has(fState, docstore.String(Active)), has(fDelay, docstore.Int(s.LockDelaySeconds)), passed(fExpiresAt)}), true
 	case s.Phase == Released:
-		return c.take(docstore.All{has(fState, docstore.String(Released)), has(fDelay, docstore.Int(s.LockDelaySeconds)), passed(fReleasedAt)}), true
+		return c.grantWrite(docstore.All{has(fState, docstore.String(Released)), has(fDelay, docstore.Int(s.LockDelaySeconds)), passed(fReleasedAt)}), true
 	default:
 		return docstore.Write{}, false
 	}

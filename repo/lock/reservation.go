@@ -65,7 +65,7 @@ func (r *reservation) next() time.Time {
 func (r *reservation) over(at time.Time) bool { return !r.until.After(at) && !r.next().After(at) }
 
 // comes reports whether it is the turn of the request, as far as this lock is concerned.
-func (v *several) comes(entry string, at time.Time) bool {
+func (v *sharedForm) comes(entry string, at time.Time) bool {
 	r := v.reserved
 	return r != nil && r.request == entry && !r.missed(at) && !r.since.After(at) &&
 		!slices.ContainsFunc(v.line, func(p place) bool { return !p.since.After(r.since) })
@@ -94,15 +94,15 @@ func (reserve) Tries() int { return secondTries }
 func (c reserve) State(d docstore.Doc) (State, error) { return c.ID.State(d) }
 
 // Write never applies: a reservation is in shared form.
-func (c reserve) Write() docstore.Write { return leave{ID: c.ID}.Write() }
+func (c reserve) Write() docstore.Write { return cancelAcquire{ID: c.ID}.Write() }
 
 // decide is the rule of reservations. It returns nil if there is nothing to write.
-func (c reserve) decide(s State, w rule.When) *several {
-	v := s.open()
+func (c reserve) decide(s State, w rule.When) *sharedForm {
+	v := s.toShared()
 	if s.Phase == None || v.family != Exclusive {
 		return nil
 	}
-	v.drop(w)
+	v.dropExpired(w)
 	now := docstore.TruncateMilli(w.Latest())
 	r := v.reserved
 	switch {
@@ -122,12 +122,12 @@ func (c reserve) decide(s State, w rule.When) *several {
 	default:
 		return nil
 	}
-	v.serve(w, "")
+	v.grantWaiting(w, "")
 	return v
 }
 
-// Second is the write.
-func (c reserve) Second(s State, w rule.When) (docstore.Write, bool) {
+// Fallback is the write.
+func (c reserve) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	v := c.decide(s, w)
 	if v == nil {
 		return docstore.Write{}, false
@@ -138,7 +138,7 @@ func (c reserve) Second(s State, w rule.When) (docstore.Write, bool) {
 // Granted says whether the request has a reservation.
 func (c reserve) Granted(s State, w rule.When) Outcome {
 	o := Outcome{Code: Held, At: w.At, Lease: c.named(0)}
-	if r := s.open().reserved; s.Phase == None || r != nil && r.request == c.entry {
+	if r := s.toShared().reserved; s.Phase == None || r != nil && r.request == c.entry {
 		o.Code = OK
 	}
 	return o
@@ -149,7 +149,7 @@ func (c reserve) Refusal(s State, w rule.When) Outcome { return c.Granted(s, w) 
 
 // queues reports whether a line keeps a request for several locks from one of them, or its own turn has come there.
 func (s State) queues(entry string) bool {
-	v := s.several
+	v := s.shared
 	return v != nil && (len(v.line) > 0 || v.reserved != nil && v.reserved.request == entry)
 }
 
@@ -183,7 +183,7 @@ func (l *Locks) reserve(ctx context.Context, cs []Acquire, o SetOutcome) SetOutc
 		if states[i], err = cs[i].State(d); err != nil {
 			return o
 		}
-		turn = turn && (states[i].Phase == None || states[i].open().comes(entry, w.At))
+		turn = turn && (states[i].Phase == None || states[i].toShared().comes(entry, w.At))
 	}
 	for i, c := range cs {
 		r := reserve{ID: c.ID, owner: c.Owner, entry: entry, turn: turn, retention: l.retention}

@@ -121,7 +121,7 @@ func (c Acquire) request() rule.Request {
 // Write applies when no lease is held, and not twice for one request: a request whose lease has ended obtains no other. The
 // new lease gets the next token and inherits nothing from the one before it. A missing document has no state, so the first
 // acquire needs no case of its own; an unknown state is not free. With Replace it also applies while a lease is held that was acquired with
-// Replace. Where a lock delay may last, [Acquire.Second] decides.
+// Replace. Where a lock delay may last, [Acquire.Fallback] decides.
 //
 // Where there is no token it starts at the store's time, so that a lock whose document was removed gives no token twice.
 func (c Acquire) Write() docstore.Write {
@@ -132,11 +132,11 @@ func (c Acquire) Write() docstore.Write {
 	if c.Replace {
 		free = append(slices.Clip(free), replaceable())
 	}
-	return c.take(docstore.All{free, noDelay})
+	return c.grantWrite(docstore.All{free, noDelay})
 }
 
-// take is the write of a new lease, if the condition holds.
-func (c Acquire) take(free docstore.Cond) docstore.Write {
+// setMode is the write of a new lease, if the condition holds.
+func (c Acquire) grantWrite(free docstore.Cond) docstore.Write {
 	request := c.request()
 	w := docstore.Write{
 		Key:        c.key(),
@@ -167,7 +167,7 @@ func (c Acquire) take(free docstore.Cond) docstore.Write {
 
 // Granted is the new lease, unless it was over before the response arrived.
 func (c Acquire) Granted(s State, w rule.When) Outcome {
-	if s.several != nil {
+	if s.shared != nil {
 		return c.outcomeOf(s, w)
 	}
 	o := c.ok(s, w).rejectLate(w)
@@ -210,7 +210,7 @@ func (c Renew) request() rule.Request {
 // moves the expiry closer, as requested. An expired lease is never renewed, even if no one has taken the lock since.
 func (c Renew) Write() docstore.Write {
 	request := c.request()
-	cond := append(heldBy(c.Owner, c.Token), renewals.Lacks(request), asksWhen)
+	cond := append(heldBy(c.Owner, c.Token), renewals.Lacks(request), comparesExpiry)
 	if !c.ExpiresAt.IsZero() {
 		cond = append(cond, docstore.Eq{Field: fExpiresAt, Value: docstore.FormatTime(c.ExpiresAt)})
 	}
@@ -277,7 +277,7 @@ func (c Release) request() rule.Request {
 func (c Release) Write() docstore.Write {
 	return docstore.Write{
 		Key: c.key(),
-		If:  append(heldBy(c.Owner, c.Token), asksWhen),
+		If:  append(heldBy(c.Owner, c.Token), comparesExpiry),
 		Set: map[string]docstore.Value{
 			fState:            docstore.String(Released),
 			fReleasedAt:       docstore.Now,
@@ -298,7 +298,7 @@ func (c Release) Refusal(s State, w rule.When) Outcome {
 	if o, ok := c.notHeld(c.Token, s, w); ok && !remembered {
 		return o
 	}
-	replacedBy, several, ended := s.replacedBy(c.Token), s.several != nil, s.howEnded(c.Token)
+	replacedBy, several, ended := s.replacedBy(c.Token), s.shared != nil, s.howEnded(c.Token)
 	s = s.leaseOf(c.Token)
 	switch {
 	case !remembered:
@@ -344,7 +344,7 @@ func (c ForceRelease) request() rule.Request {
 
 // Write applies while a lease is held, and not twice for one request.
 func (c ForceRelease) Write() docstore.Write {
-	cond := append(unexpired(), forces.Lacks(c.request()), asksWhen)
+	cond := append(unexpired(), forces.Lacks(c.request()), comparesExpiry)
 	if c.LeaseID != "" {
 		cond = append(cond, docstore.Eq{Field: fLease, Value: docstore.String(c.LeaseID)})
 	}
@@ -382,11 +382,11 @@ func (c ForceRelease) Refusal(s State, w rule.When) Outcome {
 	switch i, same := s.Forces.Find(c.request()); {
 	case i >= 0 && !same:
 		return c.reused(w, 0, "this request_id ended a lease with another reason or lease_id; use a new request_id")
-	case i == 0 && s.several == nil && s.wasForced() && s.Forced.By == c.By && s.Forced.Reason == c.Reason: // not if it opened what another closed
+	case i == 0 && s.shared == nil && s.wasForced() && s.Forced.By == c.By && s.Forced.Reason == c.Reason: // not if it opened what another closed
 		return c.replayed(s, w)
 	case i >= 0:
 		o := c.endedBefore(0, w)
-		if i == 0 && s.several != nil {
+		if i == 0 && s.shared != nil {
 			o.Lease.Forced, o.Lease.ReleasedAt = s.Forced, s.Forced.At
 		}
 		return o

@@ -568,21 +568,21 @@ type mutated struct {
 
 func (m mutated) Write() docstore.Write { return m.change(m.command.Write()) }
 
-func (m mutated) Second(s State, w rule.When) (docstore.Write, bool) {
-	second, ok := m.command.(rule.Second[State])
+func (m mutated) Fallback(s State, w rule.When) (docstore.Write, bool) {
+	second, ok := m.command.(rule.Fallback[State])
 	if !ok {
 		return docstore.Write{}, false
 	}
-	write, ok := second.Second(s, w)
+	write, ok := second.Fallback(s, w)
 	if !ok {
 		return docstore.Write{}, false
 	}
 	return m.change(write), true
 }
 
-func (m mutated) GrantedSecond(found, after State, decided, w rule.When) Outcome {
-	if second, ok := m.command.(rule.Seconded[State, Outcome]); ok {
-		return second.GrantedSecond(found, after, decided, w)
+func (m mutated) GrantedFallback(found, after State, decided, w rule.When) Outcome {
+	if second, ok := m.command.(rule.FallbackOutcome[State, Outcome]); ok {
+		return second.GrantedFallback(found, after, decided, w)
 	}
 	return m.Granted(after, w)
 }

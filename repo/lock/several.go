@@ -44,9 +44,9 @@ const (
 	secondTries = 12
 )
 
-// several is what a document in shared form says, and what a write is going to make of it. The commands change it by pure functions of
+// sharedForm is what a document in shared form says, and what a write is going to make of it. The commands change it by pure functions of
 // State and When, and [several.write] says the difference as one conditional write.
-type several struct {
+type sharedForm struct {
 	revision      int64 // of the document
 	family        Mode  // Exclusive (with Shared), Permits or Rate
 	limit, window int64 // window in seconds
@@ -82,18 +82,18 @@ type holder struct {
 	derived     bool  // acquired is span before expires: so it is the store's own time, until the expiry is moved
 	ttl, delay  int64 // seconds
 	metadata    map[string]string
-	unclaimed   bool // granted from the line, and its request was not sent again since
+	grantedInQueue   bool // granted from the line, and its request was not sent again since
 	replaceable bool
 	ended       bool // by force; only its lock delay lasts
 
-	expires moment
+	expires storedTime
 	field   string // where the document found has expires
 }
 
 // span is how long the lease lasts from its grant on.
 func (h holder) span() time.Duration {
 	span := time.Duration(h.ttl) * time.Second
-	if h.unclaimed {
+	if h.grantedInQueue {
 		span = min(span, ClaimTime)
 	}
 	return span
@@ -101,7 +101,7 @@ func (h holder) span() time.Duration {
 
 // closed is how long the lock stays closed after the lease. A lease that was not claimed has no lock delay: no one worked under it.
 func (h holder) closed() time.Duration {
-	if h.unclaimed {
+	if h.grantedInQueue {
 		return 0
 	}
 	return time.Duration(h.delay) * time.Second
@@ -113,19 +113,19 @@ func (h holder) closes() time.Time { return h.expires.Add(h.closed()) }
 // lasts reports whether the lease is held at a time.
 func (h holder) lasts(now time.Time) bool { return !h.ended && now.Before(h.expires.Time) }
 
-// moment is a time: as found in the document, or one that the store resolves when it writes. Then Time is a good guess.
-type moment struct {
+// storedTime is a time: as found in the document, or one that the store resolves when it writes. Then Time is a good guess.
+type storedTime struct {
 	time.Time
 	store  bool
 	offset time.Duration // from the store's now
 }
 
-// soon is d after the store's time of the write.
-func soon(w rule.When, d time.Duration) moment {
-	return moment{Time: docstore.TruncateMilli(w.Latest()).Add(d), store: true, offset: d}
+// storeTimePlus is d after the store's time of the write.
+func storeTimePlus(w rule.When, d time.Duration) storedTime {
+	return storedTime{Time: docstore.TruncateMilli(w.Latest()).Add(d), store: true, offset: d}
 }
 
-func (m moment) value() docstore.Value {
+func (m storedTime) value() docstore.Value {
 	if m.store {
 		return docstore.Now.Add(m.offset)
 	}
@@ -142,7 +142,7 @@ type place struct {
 	since, until            time.Time
 }
 
-// grant is a grant of a rate.
+// isRate is a grant of a rate.
 type grant struct {
 	at      time.Time
 	now     bool   // of the same write as the latest
@@ -153,7 +153,7 @@ type grant struct {
 type finished struct {
 	holder
 
-	at  moment
+	at  storedTime
 	how Ended
 }
 
@@ -178,21 +178,21 @@ func (m Mode) family() Mode {
 }
 
 // span is the window.
-func (v *several) span() time.Duration { return time.Duration(v.window) * time.Second }
+func (v *sharedForm) span() time.Duration { return time.Duration(v.window) * time.Second }
 
 // view is the state in shared form, whatever the form of the document, to be read only.
-func (s State) view() *several {
-	if s.several != nil {
-		return s.several
+func (s State) view() *sharedForm {
+	if s.shared != nil {
+		return s.shared
 	}
-	return &several{token: s.Token, holders: s.holders()}
+	return &sharedForm{token: s.Token, holders: s.holders()}
 }
 
-// open is the state in shared form, whatever the form of the document, to be changed.
-func (s State) open() *several {
-	v := &several{revision: s.revision, token: s.Token, past: s.history()}
-	if s.several != nil {
-		found := s.several
+// toShared is the state in shared form, whatever the form of the document, to be changed.
+func (s State) toShared() *sharedForm {
+	v := &sharedForm{revision: s.revision, token: s.Token, past: s.history()}
+	if s.shared != nil {
+		found := s.shared
 		v.family, v.limit, v.window = found.family, found.limit, found.window
 		v.holders, v.line, v.grants = slices.Clone(found.holders), slices.Clone(found.line), slices.Clone(found.grants)
 		if found.latest != nil {
@@ -216,7 +216,7 @@ func (s State) holders() []holder {
 		return []holder{s.holder()}
 	case s.Phase == Released && s.LockDelaySeconds > 0:
 		h := s.holder()
-		h.ended, h.expires, h.field = true, moment{Time: s.ReleasedAt}, fReleasedAt
+		h.ended, h.expires, h.field = true, storedTime{Time: s.ReleasedAt}, fReleasedAt
 		return []holder{h}
 	default:
 		return nil
@@ -228,14 +228,14 @@ func (s State) holder() holder {
 	return holder{
 		number: 1, token: s.Token, owner: s.Owner, leaseID: s.LeaseID, request: s.Acquires[0], renewals: s.Renewals, acquired: s.AcquiredAt,
 		ttl: s.TTLSeconds, delay: s.LockDelaySeconds, metadata: s.Metadata, replaceable: s.Replaceable,
-		expires: moment{Time: s.ExpiresAt}, field: fExpiresAt,
+		expires: storedTime{Time: s.ExpiresAt}, field: fExpiresAt,
 	}
 }
 
 // drop drops leases and places that have ended, by the earliest that the store's time can be: every command does it first. However many
 // they are, the write asks the store about the lease that closes last only: it applies to the document found, so that the others have
 // ended when that one has.
-func (v *several) drop(w rule.When) {
+func (v *sharedForm) dropExpired(w rule.When) {
 	v.holders = slices.DeleteFunc(v.holders, func(h holder) bool {
 		if h.closes().After(w.At) {
 			return false
@@ -263,7 +263,7 @@ func (v *several) drop(w rule.When) {
 }
 
 // worthWriting is the same change, or nil if it changes nothing for others: a refusal is written only then.
-func (v *several) worthWriting() *several {
+func (v *sharedForm) worthWriting() *sharedForm {
 	if v.cleared || len(v.granted) > 0 {
 		return v
 	}
@@ -274,7 +274,7 @@ func (v *several) worthWriting() *several {
 // learns of its grant however short the window is. The times need not be in the order of the grants: the store's clock may step back, and
 // callers know it within other margins. The token of a grant follows from its place before the latest, so that the requests of those
 // before one that is dropped are forgotten.
-func (v *several) dropGrants(w rule.When) {
+func (v *sharedForm) dropGrants(w rule.When) {
 	if v.latest == nil {
 		return
 	}
@@ -301,10 +301,10 @@ func (v *several) dropGrants(w rule.When) {
 }
 
 // inWindow reports whether a grant counts: it is less than a window ago.
-func (v *several) inWindow(at time.Time, w rule.When) bool { return at.Add(v.span()).After(w.At) }
+func (v *sharedForm) inWindow(at time.Time, w rule.When) bool { return at.Add(v.span()).After(w.At) }
 
 // counts is how many grants are in the window, and when the oldest of them leaves it.
-func (v *several) counts(w rule.When) (n int64, leaves time.Time) {
+func (v *sharedForm) counts(w rule.When) (n int64, leaves time.Time) {
 	count := func(at time.Time) {
 		if !v.inWindow(at, w) {
 			return
@@ -323,14 +323,14 @@ func (v *several) counts(w rule.When) (n int64, leaves time.Time) {
 	return n, leaves
 }
 
-// idle reports whether no one holds the lock or waits for it, and nothing keeps it closed: it can take any mode.
-func (v *several) idle(w rule.When) bool {
+// isFree reports whether no one holds the lock or waits for it, and nothing keeps it closed: it can take any mode.
+func (v *sharedForm) isFree(w rule.When) bool {
 	n, _ := v.counts(w)
 	return len(v.holders) == 0 && len(v.line) == 0 && n == 0 && !v.reserved.keeps(w.At)
 }
 
 // idleBy reports whether all of it is over by a time, also what is not dropped yet.
-func (v *several) idleBy(at time.Time) bool {
+func (v *sharedForm) idleBy(at time.Time) bool {
 	n, _ := v.counts(rule.When{At: at})
 	return n == 0 && !v.reserved.keeps(at) && !slices.ContainsFunc(v.holders, func(h holder) bool { return h.closes().After(at) }) &&
 		!slices.ContainsFunc(v.line, func(p place) bool { return p.until.After(at) })
@@ -338,7 +338,7 @@ func (v *several) idleBy(at time.Time) bool {
 
 // room returns the number that a lease of the mode would get, 0 if there is no room for it, or if the lock is kept for
 // another request than the one whose entry it is.
-func (v *several) room(m Mode, entry string, w rule.When) int64 {
+func (v *sharedForm) room(m Mode, entry string, w rule.When) int64 {
 	if v.reserved.keeps(w.At) && v.reserved.request != entry {
 		return 0
 	}
@@ -369,7 +369,7 @@ func (v *several) room(m Mode, entry string, w rule.When) int64 {
 // serve grants the lock to those at the head of the line, as long as there is room: every command does it last, so that a release hands
 // the lock over in the same write. A lease is not claimed unless it is that of the
 // request here, which is being sent.
-func (v *several) serve(w rule.When, here string) {
+func (v *sharedForm) grantWaiting(w rule.When, here string) {
 	for len(v.line) > 0 {
 		first := v.line[0]
 		number := v.room(first.mode, first.request, w)
@@ -382,7 +382,7 @@ func (v *several) serve(w rule.When, here string) {
 }
 
 // grant grants a lease. Its token is one more than the one before it.
-func (v *several) grant(p place, number int64, w rule.When, claimed bool) {
+func (v *sharedForm) grant(p place, number int64, w rule.When, claimed bool) {
 	v.granted = append(v.granted, p.request)
 	if v.reserved != nil && v.reserved.request == p.request {
 		v.reserved = nil
@@ -392,32 +392,32 @@ func (v *several) grant(p place, number int64, w rule.When, claimed bool) {
 	}
 	h := holder{
 		number: number, token: v.token, owner: p.owner, leaseID: p.leaseID, request: p.request, mode: p.mode, ttl: p.ttl, delay: p.delay,
-		metadata: p.metadata, replaceable: p.replaceable, unclaimed: !claimed,
+		metadata: p.metadata, replaceable: p.replaceable, grantedInQueue: !claimed,
 		acquired: docstore.TruncateMilli(w.Latest()), derived: true,
 	}
 	if v.family == Rate {
 		if v.latest != nil {
 			v.grants = append(v.grants, grant{at: v.latest.acquired, now: v.latest.expires.store, request: v.latest.request})
 		}
-		h.unclaimed, h.leaseID = false, grantID(h.request)
-		h.expires = soon(w, v.span())
+		h.grantedInQueue, h.leaseID = false, grantID(h.request)
+		h.expires = storeTimePlus(w, v.span())
 		v.latest = &h
 		return
 	}
-	h.expires = soon(w, h.span())
+	h.expires = storeTimePlus(w, h.span())
 	v.holders = append(v.holders, h)
 	slices.SortFunc(v.holders, func(a, b holder) int { return int(a.number - b.number) })
 }
 
 // extend lets the lease last for its ttl_seconds from now on. The store is asked whether it has not ended yet.
-func (v *several) extend(h *holder, w rule.When) {
-	h.unclaimed, h.derived = false, false
+func (v *sharedForm) extend(h *holder, w rule.When) {
+	h.grantedInQueue, h.derived = false, false
 	v.asks = append(v.asks, docstore.Not{Cond: docstore.LE{Field: h.field, Value: docstore.Now}})
-	h.expires = soon(w, h.span())
+	h.expires = storeTimePlus(w, h.span())
 }
 
 // end remembers a lease that ends.
-func (v *several) end(h holder, how Ended, at moment, by string) {
+func (v *sharedForm) end(h holder, how Ended, at storedTime, by string) {
 	v.past = append([]Past{{
 		Owner: cut(h.owner), Token: h.token, AcquiredAt: h.acquired, EndedAt: docstore.TruncateMilli(at.Time), Ended: how, By: cut(by),
 	}}, v.past...)
@@ -439,7 +439,7 @@ func cut(name string) string {
 }
 
 // byToken returns the lease of a token, nil if there is none.
-func (v *several) byToken(token int64) *holder {
+func (v *sharedForm) byToken(token int64) *holder {
 	for i := range v.holders {
 		if v.holders[i].token == token && !v.holders[i].ended {
 			return &v.holders[i]
@@ -449,7 +449,7 @@ func (v *several) byToken(token int64) *holder {
 }
 
 // byRequest returns the lease that an acquire obtained, nil if there is none, and whether its parameters are the same.
-func (v *several) byRequest(r rule.Request) (h *holder, same bool) {
+func (v *sharedForm) byRequest(r rule.Request) (h *holder, same bool) {
 	for i := range v.holders {
 		if is, same := r.Is(v.holders[i].request); is && !v.holders[i].ended {
 			return &v.holders[i], same
@@ -459,7 +459,7 @@ func (v *several) byRequest(r rule.Request) (h *holder, same bool) {
 }
 
 // place returns the place of an acquire in line, -1 if it has none, and whether its parameters are the same.
-func (v *several) place(r rule.Request) (i int, same bool) {
+func (v *sharedForm) place(r rule.Request) (i int, same bool) {
 	for i := range v.line {
 		if is, same := r.Is(v.line[i].request); is {
 			return i, same
@@ -469,7 +469,7 @@ func (v *several) place(r rule.Request) (i int, same bool) {
 }
 
 // rateGrant returns the lease of a grant that an acquire obtained, and whether its parameters are the same.
-func (v *several) rateGrant(r rule.Request) (h *holder, same bool) {
+func (v *sharedForm) rateGrant(r rule.Request) (h *holder, same bool) {
 	if v.latest == nil {
 		return nil, false
 	}
@@ -480,7 +480,7 @@ func (v *several) rateGrant(r rule.Request) (h *holder, same bool) {
 		if is, same := r.Is(g.request); is {
 			return &holder{
 				token: v.latest.token - int64(len(v.grants)-i), leaseID: grantID(g.request), mode: Rate,
-				acquired: g.at, expires: moment{Time: g.at.Add(v.span())},
+				acquired: g.at, expires: storedTime{Time: g.at.Add(v.span())},
 			}, same
 		}
 	}
@@ -491,7 +491,7 @@ func (v *several) rateGrant(r rule.Request) (h *holder, same bool) {
 func grantID(request string) string { return string(rule.Identify("grant", request).Entry()) }
 
 // bytes is about what the leases and places take.
-func (v *several) bytes() int {
+func (v *sharedForm) bytes() int {
 	n := len(encodeLine(v.line))
 	for _, h := range v.holders {
 		n += len(h.encode())
@@ -545,7 +545,7 @@ func ours(field string) bool {
 }
 
 // write is the difference to the state found as one write. It applies only to the document found.
-func (v *several) write(id ID, s State, w rule.When, retention time.Duration) docstore.Write {
+func (v *sharedForm) write(id ID, s State, w rule.When, retention time.Duration) docstore.Write {
 	cond := append(s.asFound(), v.asks...)
 	if v.over != nil {
 		cond = append(cond, docstore.LE{Field: v.over.field, Value: docstore.Now.Add(-v.over.closed())})
@@ -593,7 +593,7 @@ func equalValues(a, b docstore.Value) bool {
 }
 
 // keep is how long the store keeps the document: until the last lease, place or grant is over, and for the retention.
-func (v *several) keep(w rule.When, retention time.Duration) time.Duration {
+func (v *sharedForm) keep(w rule.When, retention time.Duration) time.Duration {
 	end := w.At
 	for _, h := range v.holders {
 		if at := h.closes(); at.After(end) {
@@ -615,20 +615,20 @@ func (v *several) keep(w rule.When, retention time.Duration) time.Duration {
 }
 
 // document is the part of the document that [ours] names.
-func (v *several) document(s State) docstore.Doc {
+func (v *sharedForm) document(s State) docstore.Doc {
 	d := v.content(s)
 	d[fRevision] = docstore.Int(v.revision + 1)
 	return d
 }
 
 // content is that part without the revision.
-func (v *several) content(s State) docstore.Doc {
+func (v *sharedForm) content(s State) docstore.Doc {
 	switch {
 	case v.reserved != nil: // only the shared form says that
 	case v.family != Rate && len(v.holders) == 0 && len(v.line) == 0, v.family == Rate && v.latest == nil && len(v.line) == 0:
 		return v.plainFree()
 	case v.plainHeld(s):
-		return v.plain(v.holders[0], moment{})
+		return v.plain(v.holders[0], storedTime{})
 	}
 	d := docstore.Doc{fState: docstore.String(shared), fMode: families[v.family]}
 	if v.family != Exclusive {
@@ -670,7 +670,7 @@ func (h holder) stored() docstore.Bytes {
 }
 
 // storedGrants are the grants before the latest; only the last ones with their requests.
-func (v *several) storedGrants() docstore.Bytes {
+func (v *sharedForm) storedGrants() docstore.Bytes {
 	grants := slices.Clone(v.grants)
 	for i := range len(grants) - rememberedGrants {
 		grants[i].request = ""
@@ -678,14 +678,14 @@ func (v *several) storedGrants() docstore.Bytes {
 	return encodeGrants(grants)
 }
 
-func (v *several) rememberPast(d docstore.Doc, most int) {
+func (v *sharedForm) rememberPast(d docstore.Doc, most int) {
 	if len(v.past) > 0 {
 		d[fPast] = encodePast(v.past[:min(most, len(v.past))])
 	}
 }
 
 // rememberForce keeps how the latest lease was ended by force.
-func (v *several) rememberForce(d docstore.Doc, s State) {
+func (v *sharedForm) rememberForce(d docstore.Doc, s State) {
 	f, at := s.Forced, docstore.Value(docstore.FormatTime(s.Forced.At))
 	if v.forced != nil {
 		f, at = *v.forced, docstore.Now
@@ -696,7 +696,7 @@ func (v *several) rememberForce(d docstore.Doc, s State) {
 }
 
 // plainHeld reports whether the plain form says everything: one exclusive lease, that has the latest token, and no line.
-func (v *several) plainHeld(s State) bool {
+func (v *sharedForm) plainHeld(s State) bool {
 	if v.family != Exclusive || len(v.line) > 0 || len(v.holders) != 1 {
 		return false
 	}
@@ -705,11 +705,11 @@ func (v *several) plainHeld(s State) bool {
 	if n := len(v.granted); n > 0 {
 		latest = v.granted[n-1]
 	}
-	return h.mode == Exclusive && h.token == v.token && v.token > 0 && h.request == latest && !h.unclaimed && !h.ended
+	return h.mode == Exclusive && h.token == v.token && v.token > 0 && h.request == latest && !h.grantedInQueue && !h.ended
 }
 
 // plain is a lease in plain form.
-func (v *several) plain(h holder, released moment) docstore.Doc {
+func (v *sharedForm) plain(h holder, released storedTime) docstore.Doc {
 	d := docstore.Doc{
 		fState: docstore.String(Active), fOwner: docstore.String(h.owner), fLease: docstore.String(h.leaseID),
 		fExpiresAt: h.expires.value(), fTTL: docstore.Int(h.ttl), fMetadata: docstore.Map(h.metadata),
@@ -742,19 +742,19 @@ func (v *several) plain(h holder, released moment) docstore.Doc {
 }
 
 // plainFree is a free lock in plain form, with what is known of the lease that has the latest token.
-func (v *several) plainFree() docstore.Doc {
+func (v *sharedForm) plainFree() docstore.Doc {
 	var last Past
 	if i := slices.IndexFunc(v.past, func(p Past) bool { return p.Token == v.token }); i >= 0 {
 		last = v.past[i]
 		v.past = slices.Delete(slices.Clone(v.past), i, i+1)
 	}
-	at := moment{Time: last.EndedAt}
+	at := storedTime{Time: last.EndedAt}
 	if v.finished != nil {
 		v.finished.delay = 0 // it has passed
 	}
 	switch f := v.finished; {
 	case f != nil && f.token == v.token && f.how == EndedExpired:
-		return v.plain(f.holder, moment{})
+		return v.plain(f.holder, storedTime{})
 	case f != nil && f.token == v.token:
 		d := v.plain(f.holder, f.at)
 		if f.how == EndedForced && v.forced != nil {
@@ -763,7 +763,7 @@ func (v *several) plainFree() docstore.Doc {
 		}
 		return d
 	case last.Ended == EndedExpired:
-		return v.plain(holder{owner: last.Owner, acquired: last.AcquiredAt, expires: at}, moment{})
+		return v.plain(holder{owner: last.Owner, acquired: last.AcquiredAt, expires: at}, storedTime{})
 	case last.Ended != "":
 		d := v.plain(holder{owner: last.Owner, acquired: last.AcquiredAt, expires: at}, at)
 		if last.Ended == EndedForced {

@@ -17,7 +17,7 @@ func TestAWriteOfAnEarlierLine(t *testing.T) {
 			return
 		}
 		s.before = nil
-		s.gets(leave{ID: subject, Owner: "bob", RequestID: "r-bob"}, OK, 2)
+		s.gets(cancelAcquire{ID: subject, Owner: "bob", RequestID: "r-bob"}, OK, 2)
 		s.plain(Active)
 		s.waits(wait("eve", Exclusive), 1, 2)
 	}

@@ -14,10 +14,10 @@ import (
 
 // The commands are granted in shared form, too, by a second write.
 var (
-	_ = []rule.Second[State]{Acquire{}, Renew{}, Release{}, ForceRelease{}, leave{}}
-	_ = []rule.Seconded[State, Outcome]{Acquire{}, Release{}, ForceRelease{}}
-	_ = []rule.Retrier{Acquire{}, Renew{}, Release{}, ForceRelease{}, leave{}}
-	_ = []command{Acquire{}, leave{}}
+	_ = []rule.Fallback[State]{Acquire{}, Renew{}, Release{}, ForceRelease{}, cancelAcquire{}}
+	_ = []rule.FallbackOutcome[State, Outcome]{Acquire{}, Release{}, ForceRelease{}}
+	_ = []rule.Retrier{Acquire{}, Renew{}, Release{}, ForceRelease{}, cancelAcquire{}}
+	_ = []command{Acquire{}, cancelAcquire{}}
 )
 
 // Tries is how often the second write of an acquire is tried.
@@ -32,9 +32,9 @@ func (Release) Tries() int { return secondTries }
 // Tries is how often the second write of a force-release is tried.
 func (ForceRelease) Tries() int { return secondTries }
 
-// asksWhen always holds. It asks whether a lease has ended, so that a store without a clock of its own explains a refusal by the earliest
+// comparesExpiry always holds. It asks whether a lease has ended, so that a store without a clock of its own explains a refusal by the earliest
 // that its time can be: second writes judge by that.
-var asksWhen docstore.Cond = docstore.Any{passed, docstore.All{}}
+var comparesExpiry docstore.Cond = docstore.Any{passed, docstore.All{}}
 
 // place is the request's place in line.
 func (c Acquire) place(w rule.When) place {
@@ -53,17 +53,17 @@ func (c Acquire) until(now time.Time) time.Time {
 // firstWrite is the write of an acquire in a mode that the plain form does not have. It applies where there is no lock, so that the first
 // one costs one request; its token is the document's.
 func (c Acquire) firstWrite() docstore.Write {
-	v := &several{}
-	v.take(c)
+	v := &sharedForm{}
+	v.setMode(c)
 	v.grant(c.place(rule.When{}), 1, rule.When{}, true)
 	w := v.write(c.ID, State{}, rule.When{}, c.retention)
-	w.If = docstore.All{noRecord, acquires.Lacks(c.request()), asksWhen}
+	w.If = docstore.All{noRecord, acquires.Lacks(c.request()), comparesExpiry}
 	return w
 }
 
 // decision is what an acquire comes to in a state.
 type decision struct {
-	after    *several // to be written; nil if nothing is
+	after    *sharedForm // to be written; nil if nothing is
 	code     Code
 	lease    *holder // with OK: the lease that the request has already
 	position int64   // in line, 0 if it has no place
@@ -75,22 +75,22 @@ const tooLarge = "the names and metadata of those who hold the lock or wait for 
 
 // decide is the rule of an acquire in shared form: a pure function of the state and the time.
 func (c Acquire) decide(s State, w rule.When) decision {
-	v, r := s.open(), c.request()
+	v, r := s.toShared(), c.request()
 	if found, ok := c.recognise(s, v, r, w); ok {
 		return found
 	}
-	v.drop(w)
+	v.dropExpired(w)
 	entry := string(r.Entry())
 	before := len(v.granted)
-	v.serve(w, entry)
+	v.grantWaiting(w, entry)
 	if slices.Contains(v.granted[before:], entry) {
 		return decision{after: v, code: OK}
 	}
 	if i, _ := v.place(r); i >= 0 {
 		return c.waits(v, w, i)
 	}
-	if v.idle(w) {
-		v.take(c)
+	if v.isFree(w) {
+		v.setMode(c)
 	}
 	if detail := v.differs(c); detail != "" {
 		if v.idleBy(w.Latest()) { // it may take another mode already: that is known soon
@@ -112,7 +112,7 @@ func (c Acquire) decide(s State, w rule.When) decision {
 			detail = tooLarge
 		}
 	}
-	if c.WaitSeconds == 0 || !c.lines() && s.several == nil {
+	if c.WaitSeconds == 0 || !c.queues() && s.shared == nil {
 		return decision{after: v.worthWriting(), code: Held, detail: detail}
 	}
 	if waiting := int64(len(v.line)); waiting >= cmp.Or(c.MaxWaiting, MaxWaiting) {
@@ -126,7 +126,7 @@ func (c Acquire) decide(s State, w rule.When) decision {
 }
 
 // recognise recognises a request that obtained a lease. One from the line is claimed by that.
-func (c Acquire) recognise(s State, v *several, r rule.Request, w rule.When) (decision, bool) {
+func (c Acquire) recognise(s State, v *sharedForm, r rule.Request, w rule.When) (decision, bool) {
 	const other = "this request_id was used with other parameters, such as ttl_seconds or metadata; use a new request_id"
 	h, same := v.byRequest(r)
 	if v.family == Rate {
@@ -139,12 +139,12 @@ func (c Acquire) recognise(s State, v *several, r rule.Request, w rule.When) (de
 		return decision{code: RequestIDReused, detail: other}, true
 	case h != nil && v.family == Rate:
 		return decision{code: OK, lease: h}, true
-	case h != nil && h.unclaimed && !w.Ended(h.expires.Time):
+	case h != nil && h.grantedInQueue && !w.Ended(h.expires.Time):
 		number := h.number
-		v.drop(w)
+		v.dropExpired(w)
 		i := slices.IndexFunc(v.holders, func(h holder) bool { return h.number == number })
 		v.extend(&v.holders[i], w)
-		v.serve(w, "")
+		v.grantWaiting(w, "")
 		return decision{after: v, code: OK}, true
 	case h != nil && !w.Ended(h.expires.Time):
 		return decision{code: OK, lease: h}, true
@@ -156,10 +156,10 @@ func (c Acquire) recognise(s State, v *several, r rule.Request, w rule.When) (de
 }
 
 // waits is what a request comes to that is in line at i, and stays there unless it is no longer willing to wait.
-func (c Acquire) waits(v *several, w rule.When, i int) decision {
+func (c Acquire) waits(v *sharedForm, w rule.When, i int) decision {
 	if c.WaitSeconds == 0 {
 		v.line = slices.Delete(v.line, i, i+1)
-		v.serve(w, "")
+		v.grantWaiting(w, "")
 		return decision{after: v, code: Held}
 	}
 	r := decision{after: v.worthWriting(), code: Held, position: int64(i) + 1}
@@ -171,14 +171,14 @@ func (c Acquire) waits(v *several, w rule.When, i int) decision {
 	return r
 }
 
-// take gives a lock that is idle the mode of an acquire.
-func (v *several) take(c Acquire) {
+// setMode gives a lock that is idle the mode of an acquire.
+func (v *sharedForm) setMode(c Acquire) {
 	v.family, v.limit, v.window = c.Mode.family(), c.Limit, c.WindowSeconds
 	v.latest, v.grants = nil, nil
 }
 
 // differs says how the mode of the lock differs from that of an acquire, empty if it does not.
-func (v *several) differs(c Acquire) string {
+func (v *sharedForm) differs(c Acquire) string {
 	if v.family == c.Mode.family() && v.limit == c.Limit && v.window == c.WindowSeconds {
 		return ""
 	}
@@ -193,7 +193,7 @@ func (v *several) differs(c Acquire) string {
 }
 
 // replace ends the lease of the one holder if it was acquired with replace, too, and has not expired: then its lock delay lasts.
-func (v *several) replace(c Acquire, w rule.When) bool {
+func (v *sharedForm) replace(c Acquire, w rule.When) bool {
 	if len(v.holders) != 1 {
 		return false
 	}
@@ -205,12 +205,12 @@ func (v *several) replace(c Acquire, w rule.When) bool {
 	return true
 }
 
-// Second is the write of an acquire on a lock in shared form, on one that gets it, and on one that leaves it.
-func (c Acquire) Second(s State, w rule.When) (docstore.Write, bool) {
+// Fallback is the write of an acquire on a lock in shared form, on one that gets it, and on one that leaves it.
+func (c Acquire) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	if s.Phase == None {
 		return docstore.Write{}, false
 	}
-	if s.several == nil && !c.lines() {
+	if s.shared == nil && !c.queues() {
 		return c.afterDelay(s, w)
 	}
 	d := c.decide(s, w)
@@ -220,9 +220,9 @@ func (c Acquire) Second(s State, w rule.When) (docstore.Write, bool) {
 	return d.after.write(c.ID, s, w, c.retention), true
 }
 
-// GrantedSecond is what the request has after its second write: the lease, a place in line, or the refusal that the write went with.
-func (c Acquire) GrantedSecond(found, s State, decided, w rule.When) Outcome {
-	plain := found.several == nil && !c.lines()
+// GrantedFallback is what the request has after its second write: the lease, a place in line, or the refusal that the write went with.
+func (c Acquire) GrantedFallback(found, s State, decided, w rule.When) Outcome {
+	plain := found.shared == nil && !c.queues()
 	if !plain {
 		if d := c.decide(found, decided); d.code != OK && d.position == 0 {
 			return c.turnedAway(d, s, w)
@@ -258,7 +258,7 @@ func (c Acquire) outcomeOf(s State, w rule.When) Outcome {
 }
 
 // obtained is the lease that the request has.
-func (c Acquire) obtained(v *several, h *holder, w rule.When) Outcome {
+func (c Acquire) obtained(v *sharedForm, h *holder, w rule.When) Outcome {
 	if v.family == Rate {
 		g := *h
 		g.owner, g.metadata = c.Owner, c.Metadata
@@ -269,7 +269,7 @@ func (c Acquire) obtained(v *several, h *holder, w rule.When) Outcome {
 }
 
 // lease is a lease as its holder sees it.
-func (v *several) lease(id ID, h holder, phase Phase) Lease {
+func (v *sharedForm) lease(id ID, h holder, phase Phase) Lease {
 	l := Lease{Token: h.token, Status: Status{
 		Tenant: id.Tenant, Key: id.Key, Phase: phase, LeaseID: h.leaseID, Owner: h.owner, AcquiredAt: h.acquired, ExpiresAt: h.expires.Time,
 		TTLSeconds: h.ttl, Metadata: h.metadata, Mode: h.mode, Limit: v.limit, WindowSeconds: v.window,
@@ -347,7 +347,7 @@ func (c Acquire) busy(s State, w rule.When, position int64, detail string) Outco
 
 // shownOf is the lease that a refusal tells of, nil if none counts: of those that are held the one that ends first, or, if none is, the one whose
 // lock delay does. opens is when the first of all that count no longer does.
-func (v *several) shownOf(at time.Time) (shown *holder, opens time.Time) {
+func (v *sharedForm) shownOf(at time.Time) (shown *holder, opens time.Time) {
 	for i := range v.holders {
 		h := &v.holders[i]
 		closes := h.closes()
@@ -368,7 +368,7 @@ func (v *several) shownOf(at time.Time) (shown *holder, opens time.Time) {
 }
 
 // usedUp says when the next grant of a rate is possible, and for whom. position is the caller's place in line, 0 if it has none.
-func (v *several) usedUp(used int64, leaves time.Time, position int64) string {
+func (v *sharedForm) usedUp(used int64, leaves time.Time, position int64) string {
 	ahead := int64(len(v.line))
 	if position > 0 {
 		ahead = position - 1
@@ -399,7 +399,7 @@ func Window(seconds int64) string {
 // leaseOf is the state as it looks to the holder of a token: with its lease, or how that ended. So the rules know one lease only, as the plain
 // form has it.
 func (s State) leaseOf(token int64) State {
-	v := s.several
+	v := s.shared
 	if v == nil {
 		return s
 	}
@@ -479,17 +479,17 @@ func (s State) replacedBy(token int64) string {
 
 // notHeld is the refusal of a command about one lease of a lock whose grants are not held.
 func (id ID) notHeld(token int64, s State, w rule.When) (Outcome, bool) {
-	if s.several == nil || s.several.family != Rate || token > s.Token {
+	if s.shared == nil || s.shared.family != Rate || token > s.Token {
 		return Outcome{}, false
 	}
 	o := Outcome{Code: ModeDiffers, At: w.Latest(), Lease: id.named(token), Detail: "grants of a rate are not held, renewed or released"}
-	o.Lease.Mode, o.Lease.Limit, o.Lease.WindowSeconds = Rate, s.several.limit, s.several.window
+	o.Lease.Mode, o.Lease.Limit, o.Lease.WindowSeconds = Rate, s.shared.limit, s.shared.window
 	return o, true
 }
 
-// Second is the write of a renewal of one of several leases.
-func (c Renew) Second(s State, w rule.When) (docstore.Write, bool) {
-	if s.several == nil || s.several.family == Rate {
+// Fallback is the write of a renewal of one of several leases.
+func (c Renew) Fallback(s State, w rule.When) (docstore.Write, bool) {
+	if s.shared == nil || s.shared.family == Rate {
 		return docstore.Write{}, false
 	}
 	one, r := s.leaseOf(c.Token), c.request()
@@ -499,8 +499,8 @@ func (c Renew) Second(s State, w rule.When) (docstore.Write, bool) {
 	if !c.ExpiresAt.IsZero() && !c.ExpiresAt.Equal(one.ExpiresAt) {
 		return docstore.Write{}, false
 	}
-	v := s.open()
-	v.drop(w)
+	v := s.toShared()
+	v.dropExpired(w)
 	h := v.byToken(c.Token)
 	if h == nil {
 		return docstore.Write{}, false
@@ -509,32 +509,32 @@ func (c Renew) Second(s State, w rule.When) (docstore.Write, bool) {
 	v.extend(h, w)
 	copy(h.renewals[1:], one.Renewals[:])
 	h.renewals[0] = string(r.Entry())
-	v.serve(w, "")
+	v.grantWaiting(w, "")
 	return v.write(c.ID, s, w, c.retention), true
 }
 
-// Second is the write of a release of one of several leases. It hands the lock over.
-func (c Release) Second(s State, w rule.When) (docstore.Write, bool) {
-	if s.several == nil || s.several.family == Rate {
+// Fallback is the write of a release of one of several leases. It hands the lock over.
+func (c Release) Fallback(s State, w rule.When) (docstore.Write, bool) {
+	if s.shared == nil || s.shared.family == Rate {
 		return docstore.Write{}, false
 	}
 	if s.leaseOf(c.Token).checkHolder(c.Owner, c.Token, w.Latest()) != OK {
 		return docstore.Write{}, false
 	}
-	v := s.open()
-	v.drop(w)
+	v := s.toShared()
+	v.dropExpired(w)
 	h := v.byToken(c.Token)
 	if h == nil {
 		return docstore.Write{}, false
 	}
 	v.removeHeld(*h, EndedReleased, w, "")
 	v.sets = map[string]docstore.Value{released(c.Token): c.request().Entry()}
-	v.serve(w, "")
+	v.grantWaiting(w, "")
 	return v.write(c.ID, s, w, c.retention), true
 }
 
 // removeHeld is remove of a lease that is held: the store is asked whether it has not expired yet, unless this write grants it.
-func (v *several) removeHeld(h holder, how Ended, w rule.When, by string) {
+func (v *sharedForm) removeHeld(h holder, how Ended, w rule.When, by string) {
 	if h.field != "" {
 		v.asks = append(v.asks, docstore.Not{Cond: docstore.LE{Field: h.field, Value: docstore.Now}})
 	}
@@ -542,14 +542,14 @@ func (v *several) removeHeld(h holder, how Ended, w rule.When, by string) {
 }
 
 // remove ends a lease now.
-func (v *several) remove(h holder, how Ended, w rule.When, by string) {
-	v.end(h, how, soon(w, 0), by)
+func (v *sharedForm) remove(h holder, how Ended, w rule.When, by string) {
+	v.end(h, how, storeTimePlus(w, 0), by)
 	v.holders = slices.DeleteFunc(v.holders, func(o holder) bool { return o.number == h.number })
 }
 
-// GrantedSecond is the released lease.
-func (c Release) GrantedSecond(found, _ State, _, w rule.When) Outcome {
-	v := found.open()
+// GrantedFallback is the released lease.
+func (c Release) GrantedFallback(found, _ State, _, w rule.When) Outcome {
+	v := found.toShared()
 	o := Outcome{Code: OK, At: w.Latest(), Lease: c.named(c.Token)}
 	if h := v.byToken(c.Token); h != nil {
 		o.Lease = v.lease(c.ID, *h, Released)
@@ -558,31 +558,31 @@ func (c Release) GrantedSecond(found, _ State, _, w rule.When) Outcome {
 	return o
 }
 
-// Second is the write of a force-release in shared form: of the lease named, or of all that are held. The store is not asked whether each
+// Fallback is the write of a force-release in shared form: of the lease named, or of all that are held. The store is not asked whether each
 // has expired meanwhile: DynamoDB takes no condition about a hundred. Where no lease is held it ends what closes the lock: lock delays, or the
 // grants of a rate. Where there is nothing to end, it clears what has ended.
-func (c ForceRelease) Second(s State, w rule.When) (docstore.Write, bool) {
+func (c ForceRelease) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	if i, _ := s.Forces.Find(c.request()); i >= 0 || s.Phase == None {
 		return docstore.Write{}, false
 	}
-	if s.several == nil {
+	if s.shared == nil {
 		return c.endDelay(s, w)
 	}
-	v := s.open()
-	v.drop(w)
+	v := s.toShared()
+	v.dropExpired(w)
 	if c.LeaseID == "" && v.reserved.keeps(w.At) {
 		v.reserved, v.cleared = nil, true
 	}
 	targets, closing := c.targets(v.holders, w), c.opens(s, w)
 	for _, h := range targets {
-		if h.delay == 0 || h.unclaimed {
+		if h.delay == 0 || h.grantedInQueue {
 			v.remove(h, EndedForced, w, c.By)
 			continue
 		}
-		v.end(h, EndedForced, soon(w, 0), c.By)
+		v.end(h, EndedForced, storeTimePlus(w, 0), c.By)
 		i := slices.IndexFunc(v.holders, func(o holder) bool { return o.number == h.number })
 		v.holders[i].ended, v.holders[i].derived = true, false
-		v.holders[i].expires = soon(w, 0)
+		v.holders[i].expires = storeTimePlus(w, 0)
 	}
 	ends := len(targets)+len(closing) > 0
 	if ends {
@@ -593,7 +593,7 @@ func (c ForceRelease) Second(s State, w rule.When) (docstore.Write, bool) {
 		v.forced = &Forced{By: c.By, Reason: c.Reason}
 	}
 	v.reopen(closing)
-	v.serve(w, "")
+	v.grantWaiting(w, "")
 	if !ends && v.worthWriting() == nil {
 		return docstore.Write{}, false
 	}
@@ -603,7 +603,7 @@ func (c ForceRelease) Second(s State, w rule.When) (docstore.Write, bool) {
 // opens are the leases that close a lock which no one holds, by their lock delays, or the latest grant of a rate that is not over: a
 // force-release ends those, unless it names a lease.
 func (c ForceRelease) opens(s State, w rule.When) (closing []holder) {
-	v := s.open()
+	v := s.toShared()
 	if c.LeaseID != "" {
 		return nil
 	}
@@ -622,7 +622,7 @@ func (c ForceRelease) opens(s State, w rule.When) (closing []holder) {
 }
 
 // reopen ends what closes the lock. The store is asked whether the leases have expired, by the one that expires last.
-func (v *several) reopen(closing []holder) {
+func (v *sharedForm) reopen(closing []holder) {
 	if len(closing) == 0 {
 		return
 	}
@@ -670,16 +670,16 @@ func (c ForceRelease) targets(holders []holder, w rule.When) (targets []holder) 
 	return targets
 }
 
-// GrantedSecond is the lease that was ended, or whose lock delay was, the latest of several; or the refusal that the write went with.
-func (c ForceRelease) GrantedSecond(found, after State, decided, w rule.When) Outcome {
+// GrantedFallback is the lease that was ended, or whose lock delay was, the latest of several; or the refusal that the write went with.
+func (c ForceRelease) GrantedFallback(found, after State, decided, w rule.When) Outcome {
 	if i, _ := after.Forces.Find(c.request()); i < 0 {
 		o := c.Refusal(found, decided)
 		o.At = w.Latest()
 		return o
 	}
-	v := found.open()
+	v := found.toShared()
 	o := Outcome{Code: OK, At: w.Latest(), Lease: c.named(0)}
-	if found.several == nil {
+	if found.shared == nil {
 		o.Lease = c.lease(found, w.Latest())
 		o.Lease.Phase, o.Lease.FreeAt = Released, time.Time{}
 		o.Lease.ReleasedAt, o.Lease.Forced = w.At, Forced{By: c.By, Reason: c.Reason, At: w.At}
@@ -694,8 +694,8 @@ func (c ForceRelease) GrantedSecond(found, after State, decided, w rule.When) Ou
 	return o
 }
 
-// leave gives up what an acquire has without knowing of it: its place in line, or the lease that it obtained in line and did not claim.
-type leave struct {
+// cancelAcquire gives up what an acquire has without knowing of it: its place in line, or the lease that it obtained in line and did not claim.
+type cancelAcquire struct {
 	ID
 	Owner     string // owner_id of the acquire
 	RequestID string // of the acquire
@@ -704,70 +704,70 @@ type leave struct {
 }
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
-func (c leave) Validate() error {
+func (c cancelAcquire) Validate() error {
 	return first(c.ID.Validate(), checkRequestID(c.RequestID), checkOwner(c.Owner))
 }
 
 // Tries is how often the second write of the command is tried.
-func (leave) Tries() int { return secondTries }
+func (cancelAcquire) Tries() int { return secondTries }
 
 // State reads the document.
-func (c leave) State(d docstore.Doc) (State, error) { return c.ID.State(d) }
+func (c cancelAcquire) State(d docstore.Doc) (State, error) { return c.ID.State(d) }
 
 // Write never applies: there is a place only in shared form.
-func (c leave) Write() docstore.Write {
-	return docstore.Write{Key: c.key(), If: docstore.All{docstore.Any{}, asksWhen}}
+func (c cancelAcquire) Write() docstore.Write {
+	return docstore.Write{Key: c.key(), If: docstore.All{docstore.Any{}, comparesExpiry}}
 }
 
-// Second is the write.
-func (c leave) Second(s State, w rule.When) (docstore.Write, bool) {
-	if s.several == nil {
+// Fallback is the write.
+func (c cancelAcquire) Fallback(s State, w rule.When) (docstore.Write, bool) {
+	if s.shared == nil {
 		return docstore.Write{}, false
 	}
-	v, r := s.open(), rule.Identify("acquire", c.Owner, c.RequestID)
+	v, r := s.toShared(), rule.Identify("acquire", c.Owner, c.RequestID)
 	h, _ := v.byRequest(r)
 	i, _ := v.place(r)
 	switch {
 	case i >= 0:
 		v.line = slices.Delete(v.line, i, i+1)
-		v.drop(w)
-	case h != nil && h.unclaimed && h.lasts(w.Latest()):
+		v.dropExpired(w)
+	case h != nil && h.grantedInQueue && h.lasts(w.Latest()):
 		v.removeHeld(*h, EndedReleased, w, "")
-		v.drop(w)
+		v.dropExpired(w)
 	default:
 		return docstore.Write{}, false
 	}
-	v.serve(w, "")
+	v.grantWaiting(w, "")
 	return v.write(c.ID, s, w, c.retention), true
 }
 
 // Granted says that it is done.
-func (c leave) Granted(_ State, w rule.When) Outcome {
+func (c cancelAcquire) Granted(_ State, w rule.When) Outcome {
 	return Outcome{Code: OK, At: w.Latest(), Lease: c.named(0)}
 }
 
 // Refusal says that there was nothing to give up.
-func (c leave) Refusal(s State, w rule.When) Outcome { return c.Granted(s, w) }
+func (c cancelAcquire) Refusal(s State, w rule.When) Outcome { return c.Granted(s, w) }
 
 // readyInLine reports whether sending the request again now may change what it has: the lock, or, while it waits in line, that of others. next is
 // when that may be so without anyone's write; zero if it will not. It is for a lock in shared form.
 func (c Acquire) readyInLine(s State, at time.Time) (again bool, next time.Time) {
 	w := rule.When{At: at}
 	d := c.decide(s, w)
-	if d.code != Held || d.position == 0 || s.several == nil {
+	if d.code != Held || d.position == 0 || s.shared == nil {
 		return d.after != nil || d.code != Held, c.nextEnd(s, w)
 	}
-	v := s.open()
+	v := s.toShared()
 	own, _ := v.place(c.request())
 	if own < 0 { // not in line yet
 		return true, time.Time{}
 	}
-	v.drop(w)
+	v.dropExpired(w)
 	position, _ := v.place(c.request())
 	if position < 0 { // it has lost its place
 		return true, time.Time{}
 	}
-	v.serve(w, "")
+	v.grantWaiting(w, "")
 	if v.worthWriting() == nil {
 		return false, c.nextEnd(s, w)
 	}
@@ -784,7 +784,7 @@ func (c Acquire) readyInLine(s State, at time.Time) (again bool, next time.Time)
 
 // ends are the times at which something in the state ends without a write.
 func (s State) ends() (ends []time.Time) {
-	v := s.open()
+	v := s.toShared()
 	for _, h := range v.holders {
 		ends = append(ends, h.closes())
 	}
@@ -824,7 +824,7 @@ func (c Acquire) firstEnd(s State, w rule.When) (last time.Time) {
 }
 
 // status is the lock in shared form as everyone in its tenant may see it.
-func (v *several) status(id ID, s State, now time.Time) Status {
+func (v *sharedForm) status(id ID, s State, now time.Time) Status {
 	st := Status{Tenant: id.Tenant, Key: id.Key, Phase: Released, Mode: v.family, Limit: v.limit, WindowSeconds: v.window}
 	var top *holder
 	slices.SortFunc(v.holders, func(a, b holder) int { return cmp.Compare(a.token, b.token) })
@@ -876,7 +876,7 @@ func (v *several) status(id ID, s State, now time.Time) Status {
 }
 
 // holder is a lease as everyone may see it.
-func (v *several) holder(h holder) Holder {
+func (v *sharedForm) holder(h holder) Holder {
 	l := Holder{
 		LeaseID: h.leaseID, Owner: h.owner, Mode: h.mode, AcquiredAt: h.acquired, ExpiresAt: h.expires.Time, TTLSeconds: h.ttl,
 		Metadata: maps.Clone(h.metadata),

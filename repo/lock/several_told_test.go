@@ -79,7 +79,7 @@ func TestWhatMakesRoomServesTheLine(t *testing.T) {
 	}
 	t.Run("gives up", func(t *testing.T) {
 		s := behind(t)
-		s.gets(leave{ID: subject, Owner: "bob", RequestID: "r-bob"}, OK, 2)
+		s.gets(cancelAcquire{ID: subject, Owner: "bob", RequestID: "r-bob"}, OK, 2)
 		s.holds("ann", "cem")
 	})
 	t.Run("no longer waits", func(t *testing.T) {
@@ -127,7 +127,7 @@ func (s *stage) holds(owners ...string) {
 		s.Fatal(err)
 	}
 	var got []string
-	for _, h := range state.open().holders {
+	for _, h := range state.toShared().holders {
 		got = append(got, h.owner)
 	}
 	if slices.Sort(got); !slices.Equal(got, owners) {

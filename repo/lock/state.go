@@ -68,7 +68,7 @@ type State struct {
 	Refused Refused
 
 	revision int64        // of the shared form, which the plain form keeps until the next grant; otherwise 0
-	several  *several     // nil in plain form
+	shared  *sharedForm     // nil in plain form
 	past     []Past       // what the shared form remembers of leases that have ended, the latest first
 	found    docstore.Doc // the document
 
@@ -130,7 +130,7 @@ func (id ID) State(d docstore.Doc) (State, error) {
 	s.found, s.revision = d, r.Number(fRevision)
 	part(&r, fPast, "a list of leases", &s.past, decodePast)
 	if s.Phase == shared {
-		s.several = readSeveral(&r, d, s.Token)
+		s.shared = readSeveral(&r, d, s.Token)
 		return s, r.Err()
 	}
 	if s.Phase == Active && s.ExpiresAt.IsZero() {

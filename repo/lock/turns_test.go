@@ -92,7 +92,7 @@ func TestObservations(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Date(2026, 1, 1, 0, 0, seconds, 0, time.UTC) }
 	held, free := State{Phase: Active, Token: 7}, State{Phase: Released, Token: 7}
 	line := func(revision int64) State {
-		return State{Phase: shared, Token: 7, revision: revision, several: &several{}}
+		return State{Phase: shared, Token: 7, revision: revision, shared: &sharedForm{}}
 	}
 	again := State{Phase: Active, Token: 7, revision: 6} // a line has come and gone
 	known := observation{state: free, at: at(10), begun: at(10), arrived: at(12)}

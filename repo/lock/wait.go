@@ -178,19 +178,19 @@ func (l *Locks) wait(ctx context.Context, w *watch, x *waiter, o Outcome, begun 
 // up by the time.
 func (l *Locks) giveUp(ctx context.Context, w *watch, x *waiter) {
 	c := x.acquire
-	if again := l.waits.again(w, x); again || !c.lines() && !l.waits.line(w) {
+	if again := l.waits.again(w, x); again || !c.queues() && !l.waits.line(w) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
-	_, _ = l.run(ctx, c.ID, leave{ID: c.ID, Owner: c.Owner, RequestID: c.RequestID, retention: l.retention})
+	_, _ = l.run(ctx, c.ID, cancelAcquire{ID: c.ID, Owner: c.Owner, RequestID: c.RequestID, retention: l.retention})
 }
 
 // line reports whether the lock had a line when it was seen last.
 func (s *waits) line(w *watch) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return w.seen.state.several != nil
+	return w.seen.state.shared != nil
 }
 
 // again notes that the caller of a request has gone, and reports whether another delivery of the request has one.
@@ -209,7 +209,7 @@ func (o Outcome) waits() bool { return o.Code == Held || o.Code == Delayed }
 // ready reports whether sending the request again, by the document as it stood at a time, may change its outcome; and when that may be so
 // without anyone's write, zero if never.
 func (c Acquire) ready(s State, at time.Time) (again bool, next time.Time) {
-	if s.several != nil || c.lines() {
+	if s.shared != nil || c.queues() {
 		return c.readyInLine(s, at)
 	}
 	if i, _ := s.Acquires.Find(c.request()); i >= 0 {
@@ -342,7 +342,7 @@ func (s *waits) done(w *watch, x *waiter) {
 	w.wake()
 }
 
-// note tells those who wait for a lock what its document says.
+// exchangeLog tells those who wait for a lock what its document says.
 func (s *waits) note(id ID, o observation) {
 	o.arrived = time.Now()
 	s.mu.Lock()
@@ -573,10 +573,10 @@ func (c noted) Refusal(s State, w rule.When) Outcome {
 	return c.command.Refusal(s, w)
 }
 
-// Second is that of the command, if it has one.
-func (c noted) Second(s State, w rule.When) (docstore.Write, bool) {
-	if second, ok := c.command.(rule.Second[State]); ok {
-		return second.Second(s, w)
+// Fallback is that of the command, if it has one.
+func (c noted) Fallback(s State, w rule.When) (docstore.Write, bool) {
+	if second, ok := c.command.(rule.Fallback[State]); ok {
+		return second.Fallback(s, w)
 	}
 	return docstore.Write{}, false
 }
@@ -589,11 +589,11 @@ func (c noted) Tries() int {
 	return 1
 }
 
-// GrantedSecond is that of the command, if it has one.
-func (c noted) GrantedSecond(found, after State, decided, w rule.When) Outcome {
+// GrantedFallback is that of the command, if it has one.
+func (c noted) GrantedFallback(found, after State, decided, w rule.When) Outcome {
 	c.waits.note(c.id, observation{state: after, at: w.At, begun: c.begun})
-	if second, ok := c.command.(rule.Seconded[State, Outcome]); ok {
-		return second.GrantedSecond(found, after, decided, w)
+	if second, ok := c.command.(rule.FallbackOutcome[State, Outcome]); ok {
+		return second.GrantedFallback(found, after, decided, w)
 	}
 	return c.command.Granted(after, w)
 }

@@ -231,7 +231,7 @@ func room(s Status, state State) (at time.Time) {
 	}
 	switch {
 	case s.Mode == Rate:
-		v := state.open()
+		v := state.toShared()
 		for _, g := range v.grants {
 			ends = append(ends, g.at.Add(v.span()))
 		}
@@ -365,7 +365,7 @@ type waitResult struct {
 // another process. What it obtains is released. done is what becomes of the first delivery.
 func (p *waitProgram) giveUp(ctx context.Context, all []*Locks, process int, r *rand.Rand, c Acquire, done <-chan waitResult) {
 	at := process
-	if c.lines() {
+	if c.queues() {
 		at = r.IntN(len(all))
 	}
 	c.WaitSeconds = 0
@@ -468,7 +468,7 @@ func (p *waitProgram) refused(c Acquire, begun time.Time, took time.Duration) {
 			break
 		}
 	}
-	if first != c.Owner && (first != "" || c.lines()) {
+	if first != c.Owner && (first != "" || c.queues()) {
 		return
 	}
 	if free := now.Sub(later(later(p.fits, p.since), begun)); free > waitFinds {

@@ -124,7 +124,7 @@ func (s subject) State(d docstore.Doc) (Activation, error) {
 	return a, r.Err()
 }
 
-// grant gives an activation to an owner, with a token that is higher than all before. It is decided on the document that was read,
+// isRate gives an activation to an owner, with a token that is higher than all before. It is decided on the document that was read,
 // and applies only to that.
 type grant struct {
 	subject
@@ -265,7 +265,7 @@ func (h Hold) held(phases ...Phase) docstore.All {
 	}
 }
 
-// known is what the condition says of the document.
+// authenticated is what the condition says of the document.
 func (h Hold) known(p Phase) docstore.Doc {
 	return docstore.Doc{
 		fToken: docstore.Int(h.Token), fMember: docstore.String(h.Owner.Member), fIncarnation: docstore.Int(h.Owner.Number),
@@ -305,11 +305,11 @@ func (h Hold) refused(a Activation, w rule.When, done bool) Outcome {
 
 // The commands of an owner are rules in the form of package rule.
 var (
-	_ rule.Beside[Activation, Outcome]  = grant{}
-	_ rule.Beside[Activation, Outcome]  = Activated{}
-	_ rule.Beside[Activation, Outcome]  = Fail{}
-	_ rule.Beside[Activation, Outcome]  = Drain{}
-	_ rule.Beside[Activation, Outcome]  = Deactivate{}
+	_ rule.Joint[Activation, Outcome]  = grant{}
+	_ rule.Joint[Activation, Outcome]  = Activated{}
+	_ rule.Joint[Activation, Outcome]  = Fail{}
+	_ rule.Joint[Activation, Outcome]  = Drain{}
+	_ rule.Joint[Activation, Outcome]  = Deactivate{}
 	_ rule.Command[Activation, Outcome] = WriteState{}
 )
 

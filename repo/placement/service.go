@@ -437,7 +437,7 @@ func (s *Service) obtain(ctx context.Context, c subject, need Need, decide func(
 		if v.act.Phase != Free && v.act.Owner != g.owner {
 			started.Reason = "taken over from " + v.act.Owner.Member
 		}
-		o, free, err := rule.RunBeside(ctx, s.store, s.now, *g, c.unchanged(to, v.at), started.write(c.Cluster, v.at))
+		o, free, err := rule.RunJoint(ctx, s.store, s.now, *g, c.unchanged(to, v.at), started.write(c.Cluster, v.at))
 		if err != nil {
 			return Outcome{}, err
 		}
@@ -493,7 +493,7 @@ func (c Claim) placedOnCaller(v *view, o *Outcome) bool {
 	return o.Ineligible == Eligible
 }
 
-// grant gives the activation that was seen to a member.
+// isRate gives the activation that was seen to a member.
 func (v *view) grant(c subject, r rule.Request, to *Member, need Need) *grant {
 	g := &grant{
 		subject: c, found: v.doc, rev: v.act.rev, owner: to.Incarnation, epoch: v.top.Epoch, token: v.act.Token + 1, request: r, need: need,
@@ -618,7 +618,7 @@ func (s *Service) WriteState(ctx context.Context, c WriteState) (Outcome, error)
 
 // owned is a command of an owner that changes the phase of its activation.
 type owned interface {
-	rule.Beside[Activation, Outcome]
+	rule.Joint[Activation, Outcome]
 	Validate() error
 }
 
@@ -628,7 +628,7 @@ func own(ctx context.Context, s *Service, c owned, h Hold, e Event, beside ...do
 		return Outcome{}, err
 	}
 	e.Member, e.Identity, e.Token = h.Owner, h.Identity, h.Token
-	o, free, err := rule.RunBeside(ctx, s.store, s.now, c, append(beside, e.write(h.Cluster, s.storeTime()))...)
+	o, free, err := rule.RunJoint(ctx, s.store, s.now, c, append(beside, e.write(h.Cluster, s.storeTime()))...)
 	if err == nil && !free {
 		o = Outcome{
 			Code: MemberIneligible, Ineligible: NotAMember, Activation: o.Activation, At: o.At,

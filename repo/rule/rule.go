@@ -41,7 +41,7 @@ import (
 
 // Command is one command on one document, with the rule that grants it. S is what the document says, O is the outcome.
 type Command[S, O any] interface {
-	// Write is the rule: it applies exactly when the command is granted, except for what [Second] adds.
+	// Write is the rule: it applies exactly when the command is granted, except for what [Fallback] adds.
 	Write() docstore.Write
 
 	// State reads a document; nil means that there is none. The error is [docstore.ErrDamaged] and names the field.
@@ -54,21 +54,21 @@ type Command[S, O any] interface {
 	Refusal(S, When) O
 }
 
-// Second is for a command that is also granted in states which one condition cannot describe.
-type Second[S any] interface {
-	// Second returns the write for a state that Write did not apply to; ok is false where there is nothing to grant. Its
+// Fallback is for a command that is also granted in states which one condition cannot describe.
+type Fallback[S any] interface {
+	// Fallback returns the write for a state that Write did not apply to; ok is false where there is nothing to grant. Its
 	// condition must compare what the decision rests on with what the state says; where it does not hold for the document
 	// found, nothing is granted.
-	Second(S, When) (w docstore.Write, ok bool)
+	Fallback(S, When) (w docstore.Write, ok bool)
 }
 
-// Retrier is a [Second] that may be tried again where another command changed the document in between.
+// Retrier is a [Fallback] that may be tried again where another command changed the document in between.
 type Retrier interface {
 	// Tries is how many second writes may be sent; 1 for a command without this method.
 	Tries() int
 }
 
-// Queued is a [Second] whose second writes take turns with those of other commands on the document: at the same time they would refuse each
+// Queued is a [Fallback] whose second writes take turns with those of other commands on the document: at the same time they would refuse each
 // other.
 type Queued interface {
 	// Turn returns when it is the command's turn, or when that took too long or the context has ended: turns only save requests. The
@@ -76,10 +76,10 @@ type Queued interface {
 	Turn(ctx context.Context) (done func())
 }
 
-// Seconded is a [Second] whose outcome rests on the state found as well as on the one after its write.
-type Seconded[S, O any] interface {
-	// GrantedSecond is the outcome of an applied second write, which Second returned for the state found at the time decided.
-	GrantedSecond(found, after S, decided, w When) O
+// FallbackOutcome is a [Fallback] whose outcome rests on the state found as well as on the one after its write.
+type FallbackOutcome[S, O any] interface {
+	// GrantedFallback is the outcome of an applied second write, which Fallback returned for the state found at the time decided.
+	GrantedFallback(found, after S, decided, w When) O
 }
 
 // When is what is known of the time of a decision.
@@ -99,7 +99,7 @@ func (w When) Ended(end time.Time) bool { return !w.Latest().Before(end) }
 // it errs on the early side for the holder.
 func (w When) Late(end time.Time) bool { return end.Sub(w.Latest()) <= w.Took }
 
-// Run carries out a command on a store: one request, two for a command with a [Second] write that is needed, and one for each
+// Run carries out a command on a store: one request, two for a command with a [Fallback] write that is needed, and one for each
 // further try of a [Retrier]. now measures how long the store took; it must be monotonic and need not show the right time.
 //
 // An error means that the outcome is unknown, or that nothing was changed (see [docstore.Store]): [docstore.ErrDamaged] for a
@@ -165,13 +165,13 @@ type fallback[S any] struct {
 func (d *Sent[S, O]) Granted(i int, after S) O {
 	c := d.commands[i]
 	if d.fallbacks != nil && d.fallbacks[i].sent {
-		return grantedSecond(c, d.fallbacks[i].found, d.fallbacks[i].decided)(after, d.When)
+		return grantedFallback(c, d.fallbacks[i].found, d.fallbacks[i].decided)(after, d.When)
 	}
 	return c.Granted(after, d.When)
 }
 
 // send is the runner: it carries out commands on different documents in one step, all or none, with writes beside them. If some are refused, there are
-// no writes beside, and each of those has a [Second] write for what was found, the step is sent again with these. grants, if it is not nil, says whether such a write
+// no writes beside, and each of those has a [Fallback] write for what was found, the step is sent again with these. grants, if it is not nil, says whether such a write
 // grants the command, so that the others may go on.
 func send[S, O any](
 	ctx context.Context, store docstore.Store, now func() time.Time, cs []Command[S, O], beside []docstore.Write, grants func(O) bool,
@@ -245,7 +245,7 @@ func (d *Sent[S, O]) again(i, try int, s S, found docstore.Doc, next []docstore.
 			return true
 		}
 	}
-	w, ok := secondWrite(c, s, d.When)
+	w, ok := fallbackWrite(c, s, d.When)
 	if !ok || !d.When.holds(w.If, found) {
 		return false
 	}
@@ -255,7 +255,7 @@ func (d *Sent[S, O]) again(i, try int, s S, found docstore.Doc, next []docstore.
 			return false
 		}
 		made, err := c.State(after)
-		if err != nil || !grants(grantedSecond(c, s, d.When)(made, When{At: d.When.At, Margin: d.When.Margin})) {
+		if err != nil || !grants(grantedFallback(c, s, d.When)(made, When{At: d.When.At, Margin: d.When.Margin})) {
 			return false
 		}
 	}
@@ -284,7 +284,7 @@ func IsFallback(ctx context.Context) bool { return ctx.Value(fallbackKey{}) != n
 type Send[S, O any] func(context.Context, []Command[S, O]) (Sent[S, O], error)
 
 // RunSet carries out commands on different documents together, each step all or none: do sends them, once or several times, and makes the outcome
-// of what became of them. A step is a request as that of [Run], and more where a command has a [Second] write that is needed. Such a write is
+// of what became of them. A step is a request as that of [Run], and more where a command has a [Fallback] write that is needed. Such a write is
 // sent only if it grants its command, and all others that were refused are granted likewise. An [Observer] is told of the set, and of the outcome.
 func RunSet[S, O, R any](
 	ctx context.Context, store docstore.Store, now func() time.Time, set any, grants func(O) bool,
@@ -322,13 +322,13 @@ func pause(ctx context.Context, try int) error {
 	}
 }
 
-// grantedSecond is the outcome of the second write of a command that found a state, and decided at that time.
-func grantedSecond[S, O any](c Command[S, O], found S, decided When) func(S, When) O {
-	second, ok := c.(Seconded[S, O])
+// grantedFallback is the outcome of the second write of a command that found a state, and decided at that time.
+func grantedFallback[S, O any](c Command[S, O], found S, decided When) func(S, When) O {
+	second, ok := c.(FallbackOutcome[S, O])
 	if !ok {
 		return c.Granted
 	}
-	return func(after S, w When) O { return second.GrantedSecond(found, after, decided, w) }
+	return func(after S, w When) O { return second.GrantedFallback(found, after, decided, w) }
 }
 
 // holds reports whether a condition certainly held at the decision: that a time has passed by the earliest that the store's time can have
@@ -352,9 +352,9 @@ func (w When) holdsAt(c docstore.Cond, found docstore.Doc, passed, coming time.T
 	}
 }
 
-// Beside is a command that is carried out in one step with writes on other documents: conditions that must hold there, and what is
+// Joint is a command that is carried out in one step with writes on other documents: conditions that must hold there, and what is
 // written with it. Not every store returns the documents after such a step, so the command says what it knows of its own before.
-type Beside[S, O any] interface {
+type Joint[S, O any] interface {
 	Command[S, O]
 
 	// Known is what the condition of Write says of the document that it holds for, nil if that there is none. Granted gets the state
@@ -362,13 +362,13 @@ type Beside[S, O any] interface {
 	Known() docstore.Doc
 }
 
-// RunBeside is [Run] for a command in one step with other writes. granted or refused, the outcome is the command's, and free is
+// RunJoint is [Run] for a command in one step with other writes. granted or refused, the outcome is the command's, and free is
 // true. free is false if the command's own condition held and that of another write did not: nothing was changed, and the
 // outcome is what Refusal says of the document found.
 //
 // It is one request; one more to explain a rejection, from a store that returned another document.
-func RunBeside[S, O any](
-	ctx context.Context, store docstore.Store, now func() time.Time, c Beside[S, O], beside ...docstore.Write,
+func RunJoint[S, O any](
+	ctx context.Context, store docstore.Store, now func() time.Time, c Joint[S, O], beside ...docstore.Write,
 ) (outcome O, free bool, err error) {
 	outcome, err = observe(ctx, store, c, func(ctx context.Context) (o O, err error) {
 		begin := now()
@@ -417,11 +417,11 @@ func Step[S, O any](c Command[S, O], found docstore.Doc, when When) (docstore.Do
 		if err != nil {
 			return found, none, err
 		}
-		second, ok := secondWrite(c, s, when)
+		second, ok := fallbackWrite(c, s, when)
 		if !ok || !second.Holds(found, when.At) {
 			return found, c.Refusal(s, when), nil
 		}
-		w, granted = second, grantedSecond(c, s, when)
+		w, granted = second, grantedFallback(c, s, when)
 	}
 	after, err := w.Apply(found, when.At)
 	if err != nil {
@@ -434,9 +434,9 @@ func Step[S, O any](c Command[S, O], found docstore.Doc, when When) (docstore.Do
 	return after, granted(s, when), nil
 }
 
-func secondWrite[S, O any](c Command[S, O], s S, when When) (docstore.Write, bool) {
-	if c, ok := c.(Second[S]); ok {
-		return c.Second(s, when)
+func fallbackWrite[S, O any](c Command[S, O], s S, when When) (docstore.Write, bool) {
+	if c, ok := c.(Fallback[S]); ok {
+		return c.Fallback(s, when)
 	}
 	return docstore.Write{}, false
 }

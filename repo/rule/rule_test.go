@@ -26,8 +26,8 @@ type outcome struct {
 
 var (
 	_ rule.Command[seat, outcome] = claim{}
-	_ rule.Second[seat]           = claim{}
-	_ rule.Beside[seat, outcome]  = claim{}
+	_ rule.Fallback[seat]           = claim{}
+	_ rule.Joint[seat, outcome]  = claim{}
 
 	key   = docstore.Key{Kind: "seats", ID: "a1"}
 	begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -52,7 +52,7 @@ func (claim) State(d docstore.Doc) (seat, error) {
 	return seat{string(owner), string(expiry)}, nil
 }
 
-func (claim) Second(s seat, _ rule.When) (docstore.Write, bool) {
+func (claim) Fallback(s seat, _ rule.When) (docstore.Write, bool) {
 	if _, err := docstore.ParseTime(docstore.String(s.expiry)); err == nil {
 		return docstore.Write{}, false
 	}
@@ -199,7 +199,7 @@ func TestRunBeside(t *testing.T) {
 			}
 			elapsed := time.Duration(0)
 			clock := func() time.Time { defer func() { elapsed += c.took }(); return begin.Add(elapsed) }
-			got, free, err := rule.RunBeside(t.Context(), last{memory}, clock, claim{"bob"}, beside)
+			got, free, err := rule.RunJoint(t.Context(), last{memory}, clock, claim{"bob"}, beside)
 			if err != nil || got != c.want || free != c.free {
 				t.Errorf("%+v, %v, %v, want %+v, %v", got, free, err, c.want, c.free)
 			}
@@ -217,7 +217,7 @@ func TestRunBeside(t *testing.T) {
 	if err := failing.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := rule.RunBeside(t.Context(), failing.Store, time.Now, claim{"bob"}, beside); !errors.Is(err, docstore.ErrClosed) {
+	if _, _, err := rule.RunJoint(t.Context(), failing.Store, time.Now, claim{"bob"}, beside); !errors.Is(err, docstore.ErrClosed) {
 		t.Errorf("on a closed store: %v", err)
 	}
 }

@@ -169,7 +169,7 @@ func (r *Runs) Get(ctx context.Context, id ID) (analysis.State, time.Time, error
 // command is what the gate's commands on a run have in common.
 type command interface {
 	rule.Command[analysis.State, Outcome]
-	rule.Second[analysis.State]
+	rule.Fallback[analysis.State]
 	Validate() error
 }
 
