@@ -79,7 +79,7 @@ type Member struct {
 	done   chan struct{} // closed when Stop has released everything
 	offer  Offer         // with which it joins again
 
-	stopping bool  // by Stop
+	stopping bool         // by Stop
 	life     *incarnation // nil without an incarnation
 	acts     map[Identity]*activation
 }
