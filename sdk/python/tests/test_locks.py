@@ -237,6 +237,13 @@ class LocksTest(unittest.TestCase):
                 self.assertIs(p.error, err)
                 self.assertEqual(len(self.server.sent), 1)  # nor is it asked for once more to release what it obtained: that is nothing
 
+    def test_an_error_of_the_server_is_repeated_though_it_does_not_say_that_it_may_be(self) -> None:
+        self.server.answers["acquire"] = [fails(codes.Internal(status=500))]
+        p = Program(lambda: self.locks.acquire("k").hold())
+        self.clock.run(60)
+        self.assertIsNotNone(p.value)
+        self.assertEqual(len(self.sent("acquire")), 2)
+
     def test_a_mistake_in_the_program_is_not_repeated(self) -> None:
         for where in ("send_acquire", "_answer"):  # before anything was sent, and after that
             with self.subTest(where):
