@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestBuilderRules holds the root package to what the builder of Cloud Functions for Go expects of it: one package, tests
-// included, that is not main, and a file outside of tests that imports the framework's registry.
+// TestBuilderRules holds the root package to what the builder of Cloud Functions for Go expects of it: one package,
+// tests included, that is not main, and a file outside of tests that imports the framework's registry.
 func TestBuilderRules(t *testing.T) {
 	entries, err := os.ReadDir(".")
 	if err != nil {
@@ -29,7 +29,8 @@ func TestBuilderRules(t *testing.T) {
 			t.Errorf("%s: package %s, want leasehold, in tests too", e.Name(), f.Name.Name)
 		}
 		for _, i := range f.Imports {
-			if i.Path.Value == `"github.com/GoogleCloudPlatform/functions-framework-go/functions"` && !strings.HasSuffix(e.Name(), "_test.go") {
+			if i.Path.Value == `"github.com/GoogleCloudPlatform/functions-framework-go/functions"` &&
+				!strings.HasSuffix(e.Name(), "_test.go") {
 				registers = true
 			}
 		}

@@ -39,9 +39,10 @@ func (a *Analyses) Acquire(ctx context.Context, r once.Acquire) (once.Grant, err
 		return once.Grant{}, err
 	}
 	if !g.Acquired {
-		return once.Grant{Reason: g.skipped.Reason, RetryAfter: milliseconds(g.skipped.RetryAfterMs), Status: g.Status, Result: once.Result{
-			Failed: g.Status == string(contracts.AnalysisFailed), Result: g.skipped.Result, Reason: g.skipped.FailureReason,
-		}}, nil
+		return once.Grant{Reason: g.skipped.Reason, RetryAfter: milliseconds(g.skipped.RetryAfterMs), Status: g.Status,
+			Result: once.Result{
+				Failed: g.Status == string(contracts.AnalysisFailed), Result: g.skipped.Result, Reason: g.skipped.FailureReason,
+			}}, nil
 	}
 	end, err := time.Parse(time.RFC3339, g.ExpiresAt)
 	if err != nil {
@@ -96,8 +97,8 @@ func (a *Analyses) Finish(ctx context.Context, l once.Lock, r once.Result) error
 	return err
 }
 
-// Create makes the document of an analysis unless there is one, and reports whether it did. It is for callers that keep no such
-// documents themselves.
+// Create makes the document of an analysis unless there is one, and reports whether it did. It is for callers that keep
+// no such documents themselves.
 func (a *Analyses) Create(ctx context.Context, analysisID string) (created bool, err error) {
 	r, err := analysisCall(ctx, a, http.MethodPut, analysisID, "", nil,
 		func(got contracts.AnalysisCreated) error { return sameAnalysis(analysisID, got.AnalysisID) })
@@ -118,17 +119,21 @@ type AnalysisQuery struct {
 	PageToken string // AnalysisPage.NextPageToken of the page before
 }
 
-// List returns a page of analyses by ascending bytes of their IDs, for workers and administrators. A page can be short, or even empty, and
-// still have a NextPageToken. Documents that the server cannot read are in Unreadable, whatever the status that was asked for.
+// List returns a page of analyses by ascending bytes of their IDs, for workers and administrators. A page can be short,
+// or even empty, and still have a NextPageToken. Documents that the server cannot read are in Unreadable, whatever the
+// status that was asked for.
 func (a *Analyses) List(ctx context.Context, q AnalysisQuery) (contracts.AnalysisPage, error) {
-	path := "/v1/analyses" + listQuery(q.PageSize, map[string]string{"prefix": q.Prefix, "status": q.Status, "page_token": q.PageToken})
+	path := "/v1/analyses" + listQuery(q.PageSize, map[string]string{"prefix": q.Prefix, "status": q.Status,
+		"page_token": q.PageToken})
 	return call(ctx, a.client, http.MethodGet, path, nil, isAnalysisPage(q))
 }
 
-// Retry lets a FAILED analysis run again; it needs the administrator's scope. An empty RequestID is filled in. With the FinishedAt that
-// the analysis showed, the request is for that failure alone: the error ANALYSIS_CHANGED means that it failed again. The error
-// ANALYSIS_NOT_FAILED means that there is nothing to retry; after an [UnknownOutcomeError], send the same request with its RequestID again.
-func (a *Analyses) Retry(ctx context.Context, analysisID string, r contracts.AnalysisRetryRequest) (contracts.AnalysisRetried, error) {
+// Retry lets a FAILED analysis run again; it needs the administrator's scope. An empty RequestID is filled in. With the
+// FinishedAt that the analysis showed, the request is for that failure alone: the error ANALYSIS_CHANGED means that it
+// failed again. The error ANALYSIS_NOT_FAILED means that there is nothing to retry; after an [UnknownOutcomeError],
+// send the same request with its RequestID again.
+func (a *Analyses) Retry(ctx context.Context, analysisID string, r contracts.AnalysisRetryRequest) (
+	contracts.AnalysisRetried, error) {
 	fill(&r.RequestID)
 	got, _, err := command(ctx, a.client, analysisPath(analysisID)+"/retry", r.RequestID, r,
 		func(got contracts.AnalysisRetried) error { return sameAnalysis(analysisID, got.AnalysisID) })
@@ -156,7 +161,8 @@ func isAnalysisPage(q AnalysisQuery) func(contracts.AnalysisPage) error {
 }
 
 // analysisCall sends one request about an analysis.
-func analysisCall[T any](ctx context.Context, a *Analyses, method, id, command string, body any, valid func(T) error) (T, error) {
+func analysisCall[T any](ctx context.Context, a *Analyses, method, id, command string, body any,
+	valid func(T) error) (T, error) {
 	return call(ctx, a.client, method, analysisPath(id)+command, body, valid)
 }
 

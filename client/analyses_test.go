@@ -57,7 +57,8 @@ func gateServer(t *testing.T) (*client.Analyses, *link) {
 	store := docstore.NewMemory(nil)
 	w := &link{handler: contracttest.Handler(t, httpapi.New(store, httpapi.Development{}, nil))}
 	if _, err := store.Write(t.Context(), docstore.Write{
-		Key: docstore.Key{Kind: "analyses", ID: "a1"}, Set: map[string]docstore.Value{"status": docstore.String("PENDING"), "lockToken": docstore.Int(0)},
+		Key: docstore.Key{Kind: "analyses", ID: "a1"}, Set: map[string]docstore.Value{"status": docstore.String("PENDING"),
+			"lockToken": docstore.Int(0)},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,8 @@ func TestOverHTTP(t *testing.T) {
 		time.Sleep(time.Hour)
 		c, _ := gateServer(t)
 		out, err := c.Run(t.Context(), "a1", func(ctx context.Context, l once.Lock) (string, error) {
-			want(t, "lock", l, once.Lock{AnalysisID: "a1", Owner: "w1", Token: 1, ExpiresAt: bubble.Add(time.Hour + 5*time.Minute)})
+			want(t, "lock", l, once.Lock{AnalysisID: "a1", Owner: "w1", Token: 1,
+				ExpiresAt: bubble.Add(time.Hour + 5*time.Minute)})
 			skipped, err := c.Run(ctx, "a1", say("twice"), &once.Options{Owner: "w2"})
 			want(t, "error", err, nil)
 			want(t, "another", skipped, once.Outcome{Status: once.Locked, RetryAfter: 5 * time.Minute})
@@ -150,7 +152,8 @@ func TestLostOnTheWire(t *testing.T) {
 					want(t, "runs", runs, 2)
 					a, _ := c.Get(t.Context(), "a1")
 					a.FinishedAt = "" // the waits before retries are random
-					want(t, "analysis", a, contracts.Analysis{AnalysisID: "a1", Status: "READY", Finished: true, Failures: 1, Result: "done"})
+					want(t, "analysis", a, contracts.Analysis{AnalysisID: "a1", Status: "READY", Finished: true, Failures: 1,
+						Result: "done"})
 				})
 			})
 		}
@@ -167,11 +170,13 @@ func TestFailedOverHTTP(t *testing.T) {
 		want(t, "error", err, nil)
 		want(t, "status", out.Status, once.Failed)
 		a, _ := c.Get(t.Context(), "a1")
-		want(t, "analysis", a, contracts.Analysis{AnalysisID: "a1", Status: "FAILED", Finished: true, Failures: 1, FailureReason: "no such <file>", FinishedAt: "2000-01-01T00:00:00.000Z"})
+		want(t, "analysis", a, contracts.Analysis{AnalysisID: "a1", Status: "FAILED", Finished: true, Failures: 1,
+			FailureReason: "no such <file>", FinishedAt: "2000-01-01T00:00:00.000Z"})
 	})
 }
 
-// TestRetryOverHTTP: a FAILED analysis is found in the list, and runs again; a lost request or response makes no difference.
+// TestRetryOverHTTP: a FAILED analysis is found in the list, and runs again; a lost request or response makes no
+// difference.
 func TestRetryOverHTTP(t *testing.T) {
 	for _, lose := range []string{"", "request", "response"} {
 		t.Run("lost "+lose, func(t *testing.T) {
@@ -188,13 +193,15 @@ func TestRetryOverHTTP(t *testing.T) {
 				failed, err := c.List(t.Context(), client.AnalysisQuery{Status: "FAILED", PageSize: 1000})
 				want(t, "error", err, nil)
 				want(t, "failed", failed, contracts.AnalysisPage{Analyses: []contracts.Analysis{
-					{AnalysisID: "a1", Status: "FAILED", Finished: true, Failures: 1, FailureReason: "no model", FinishedAt: "2000-01-01T00:00:00.000Z"},
+					{AnalysisID: "a1", Status: "FAILED", Finished: true, Failures: 1, FailureReason: "no model",
+						FinishedAt: "2000-01-01T00:00:00.000Z"},
 				}})
 				first, err := c.List(t.Context(), client.AnalysisQuery{Prefix: "a", PageSize: 1})
 				want(t, "error", err, nil)
 				rest, err := c.List(t.Context(), client.AnalysisQuery{Prefix: "a", PageToken: first.NextPageToken})
 				want(t, "error", err, nil)
-				want(t, "pages", []string{first.Analyses[0].AnalysisID, rest.Analyses[0].AnalysisID, rest.NextPageToken}, []string{"a0", "a1", ""})
+				want(t, "pages", []string{first.Analyses[0].AnalysisID, rest.Analyses[0].AnalysisID, rest.NextPageToken},
+					[]string{"a0", "a1", ""})
 
 				w.lose = func(r *http.Request, _ int) (bool, bool) {
 					first := strings.HasSuffix(r.URL.Path, "/retry") && lose != ""
@@ -205,12 +212,14 @@ func TestRetryOverHTTP(t *testing.T) {
 					return request, response
 				}
 				lost := lose == "response"
-				got, err := c.Retry(t.Context(), "a1", contracts.AnalysisRetryRequest{OwnerID: "root", Reason: "the model is there"})
+				got, err := c.Retry(t.Context(), "a1", contracts.AnalysisRetryRequest{OwnerID: "root",
+					Reason: "the model is there"})
 				want(t, "error", err, nil)
 				want(t, "retried by", got.Retry.By, "root")
 				got.Retry = nil // the time: the waits before retries are random
 				want(t, "retried", got, contracts.AnalysisRetried{AnalysisID: "a1", Status: "PENDING", Replayed: lost})
-				if _, err := c.Retry(t.Context(), "a1", contracts.AnalysisRetryRequest{OwnerID: "root", Reason: "x"}); !errors.Is(err, contracts.CodeAnalysisNotFailed) {
+				if _, err := c.Retry(t.Context(), "a1", contracts.AnalysisRetryRequest{OwnerID: "root", Reason: "x"}); !errors.Is(
+					err, contracts.CodeAnalysisNotFailed) {
 					t.Errorf("what is not FAILED: %v", err)
 				}
 				out, err := c.Run(t.Context(), "a1", say("done"), nil)
@@ -230,12 +239,14 @@ func TestStrangeLists(t *testing.T) {
 		`{"analyses":[{"analysis_id":"a1","status":"READY"}]}`:  `lists the analysis "a1" with the status "READY", which was not asked for`,
 	} {
 		c := analyses(t, answering(200, "application/json", say))
-		if _, err := c.List(t.Context(), client.AnalysisQuery{Prefix: "a", Status: "FAILED"}); err == nil || !strings.Contains(err.Error(), problem) {
+		if _, err := c.List(t.Context(), client.AnalysisQuery{Prefix: "a", Status: "FAILED"}); err == nil ||
+			!strings.Contains(err.Error(), problem) {
 			t.Errorf("%s: %v, want %q", say, err, problem)
 		}
 	}
 	c := analyses(t, answering(200, "application/json", `{"analysis_id":"a2","replayed":false}`))
-	if _, err := c.Retry(t.Context(), "a1", contracts.AnalysisRetryRequest{Reason: "x"}); err == nil || !strings.Contains(err.Error(), `the analysis "a2", not "a1"`) {
+	if _, err := c.Retry(t.Context(), "a1", contracts.AnalysisRetryRequest{Reason: "x"}); err == nil ||
+		!strings.Contains(err.Error(), `the analysis "a2", not "a1"`) {
 		t.Errorf("another analysis: %v", err)
 	}
 }
@@ -257,17 +268,20 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // TestCodesOfAHolder: what a code means to the holder of a lock.
 func TestCodesOfAHolder(t *testing.T) {
 	lost := []contracts.Code{
-		contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeAlreadyFinished, contracts.CodeNotOwner,
+		contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeAlreadyFinished,
+		contracts.CodeNotOwner,
 	}
 	for _, code := range append(lost,
 		contracts.CodeInvalidArgument, contracts.CodeUnauthenticated, contracts.CodePermissionDenied, contracts.CodeNotFound,
-		contracts.CodeMethodNotAllowed, contracts.CodePayloadTooLarge, contracts.CodeDocumentDamaged, contracts.CodeUnavailable,
+		contracts.CodeMethodNotAllowed, contracts.CodePayloadTooLarge, contracts.CodeDocumentDamaged,
+		contracts.CodeUnavailable,
 		contracts.CodeClockSkew, contracts.CodeDeadlineExceeded, contracts.CodeInternal,
 	) {
 		t.Run(string(code), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				info, _ := code.Info()
-				body, _ := json.Marshal(contracts.Problem{Code: code, Title: info.Title, Status: info.Status, Retryable: info.Retryable})
+				body, _ := json.Marshal(contracts.Problem{Code: code, Title: info.Title, Status: info.Status,
+					Retryable: info.Retryable})
 				c := analyses(t, answering(info.Status, "application/problem+json", string(body)))
 				_, err := c.Refresh(t.Context(), once.Lock{AnalysisID: "a1", Owner: "w", Token: 1}, time.Minute)
 				if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != code || !errors.Is(err, code) {
@@ -293,17 +307,26 @@ func TestStrangeResponses(t *testing.T) {
 		media, say string
 		want       string
 	}{
-		"another server":      {200, "application/json", `{"status":"ok"}`, "required members are missing"},
-		"a grant of no token": {200, "application/json", `{"analysis_id":"a1","acquired":true,"remaining_ms":1000}`, "required members are missing"},
-		"a grant of no time":  {200, "application/json", `{"analysis_id":"a1","acquired":true,"fencing_token":1}`, "required members are missing"},
-		"no end":              {200, "application/json", `{"analysis_id":"a1","owner_id":"w","acquired":true,"fencing_token":1,"remaining_ms":1000,"expires_at":"soon"}`, `expires_at "soon" is no time`},
-		"another analysis":    {200, "application/json", `{"analysis_id":"a2","owner_id":"w","acquired":true,"fencing_token":1,"remaining_ms":1000,"expires_at":"2026-01-01T00:00:01.000Z"}`, `the analysis "a2", not "a1"`},
-		"another owner":       {200, "application/json", `{"analysis_id":"a1","owner_id":"v","acquired":true,"fencing_token":1,"remaining_ms":1000,"expires_at":"2026-01-01T00:00:01.000Z"}`, `belongs to "v", not to "w"`},
-		"another's skip":      {200, "application/json", `{"analysis_id":"a2","acquired":false,"reason":"locked"}`, `the analysis "a2", not "a1"`},
-		"another reason":      {200, "application/json", `{"analysis_id":"a1","acquired":false,"reason":"lunch"}`, "required members are missing"},
-		"not JSON":            {200, "application/json", `<html>`, "invalid response"},
-		"a page":              {200, "text/html", `<html>`, "which is not Leasehold"},
-		"too late":            {409, "application/problem+json", `{"code":"LEASE_EXPIRED","status":409,"title":"lease expired"}`, "LEASE_EXPIRED"},
+		"another server": {200, "application/json", `{"status":"ok"}`, "required members are missing"},
+		"a grant of no token": {200, "application/json", `{"analysis_id":"a1","acquired":true,"remaining_ms":1000}`,
+			"required members are missing"},
+		"a grant of no time": {200, "application/json", `{"analysis_id":"a1","acquired":true,"fencing_token":1}`,
+			"required members are missing"},
+		"no end": {200, "application/json",
+			`{"analysis_id":"a1","owner_id":"w","acquired":true,"fencing_token":1,"remaining_ms":1000,"expires_at":"soon"}`,
+			`expires_at "soon" is no time`},
+		"another analysis": {200, "application/json",
+			`{"analysis_id":"a2","owner_id":"w","acquired":true,"fencing_token":1,"remaining_ms":1000,"expires_at":"2026-01-01T00:00:01.000Z"}`, `the analysis "a2", not "a1"`},
+		"another owner": {200, "application/json",
+			`{"analysis_id":"a1","owner_id":"v","acquired":true,"fencing_token":1,"remaining_ms":1000,"expires_at":"2026-01-01T00:00:01.000Z"}`, `belongs to "v", not to "w"`},
+		"another's skip": {200, "application/json", `{"analysis_id":"a2","acquired":false,"reason":"locked"}`,
+			`the analysis "a2", not "a1"`},
+		"another reason": {200, "application/json", `{"analysis_id":"a1","acquired":false,"reason":"lunch"}`,
+			"required members are missing"},
+		"not JSON": {200, "application/json", `<html>`, "invalid response"},
+		"a page":   {200, "text/html", `<html>`, "which is not Leasehold"},
+		"too late": {409, "application/problem+json",
+			`{"code":"LEASE_EXPIRED","status":409,"title":"lease expired"}`, "LEASE_EXPIRED"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gate := analyses(t, answering(c.status, c.media, c.say))
@@ -318,11 +341,12 @@ func TestStrangeResponses(t *testing.T) {
 	}
 }
 
-// TestRemainingIsTheServers: the time of a run is what the server says is left, not the ttl that was asked for: a grant that was
-// repeated is older than its response.
+// TestRemainingIsTheServers: the time of a run is what the server says is left, not the ttl that was asked for: a grant
+// that was repeated is older than its response.
 func TestRemainingIsTheServers(t *testing.T) {
-	gate := analyses(t, answering(200, "application/json", `{"analysis_id":"a1","owner_id":"sub#w","acquired":true,"fencing_token":1,`+
-		`"remaining_ms":41000,"expires_at":"2026-01-01T00:00:41.000Z","runs":1,"failures":0,"replayed":true}`))
+	gate := analyses(t, answering(200, "application/json",
+		`{"analysis_id":"a1","owner_id":"sub#w","acquired":true,"fencing_token":1,`+
+			`"remaining_ms":41000,"expires_at":"2026-01-01T00:00:41.000Z","runs":1,"failures":0,"replayed":true}`))
 	g, err := gate.Acquire(t.Context(), once.Acquire{AnalysisID: "a1", Owner: "w", RequestID: "r", TTL: time.Minute})
 	if err != nil || g.Remaining != 41*time.Second || g.Lock.Owner != "sub#w" {
 		t.Errorf("%+v, %v; want 41s", g, err)

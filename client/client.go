@@ -1,5 +1,5 @@
-// Package client is the Go client of a Leasehold server over HTTP: locks, the run-once guard of analyses, and machine IDs. It
-// needs the standard library and the libraries of this module only.
+// Package client is the Go client of a Leasehold server over HTTP: locks, the run-once guard of analyses, and machine
+// IDs. It needs the standard library and the libraries of this module only.
 //
 //	c, err := client.New("http://127.0.0.1:8080", nil)
 //	lease, err := c.Locks().Acquire(ctx, "acme", "deploy-prod", contracts.AcquireRequest{OwnerID: "ci-42", TTLSeconds: 30})
@@ -9,16 +9,17 @@
 //
 // # Errors
 //
-// What the server rejects is a [*contracts.Error]: errors.Is matches its code, errors.As gives the rest. Any other error means
-// that no usable response arrived.
+// What the server rejects is a [*contracts.Error]: errors.Is matches its code, errors.As gives the rest. Any other
+// error means that no usable response arrived.
 //
 // # Retries
 //
-// A request whose response was lost, or that the server could not complete (UNAVAILABLE, DEADLINE_EXCEEDED), is sent again with
-// the same request_id until the context ends or the tries are used up, and not before the time that the server asks for, or a proxy before it; if
-// that is longer than 10 s, it is not sent again ([contracts.RetryAfter]). Retries are idempotent: a command takes effect once.
-// [MachineIDs] sends each request once, because the generator of IDs retries by itself. A lock command that ends without a
-// response all the same is an [UnknownOutcomeError], which names its request_id.
+// A request whose response was lost, or that the server could not complete (UNAVAILABLE, DEADLINE_EXCEEDED), is sent
+// again with the same request_id until the context ends or the tries are used up, and not before the time that the
+// server asks for, or a proxy before it; if that is longer than 10 s, it is not sent again ([contracts.RetryAfter]).
+// Retries are idempotent: a command takes effect once. [MachineIDs] sends each request once, because the generator of
+// IDs retries by itself. A lock command that ends without a response all the same is an [UnknownOutcomeError], which
+// names its request_id.
 package client
 
 import (
@@ -44,12 +45,12 @@ type Client struct {
 
 // Options are the settings of [New]. The zero value works.
 type Options struct {
-	// HTTP sends the requests; nil means a client that ends a try after 15 s and keeps up to 256 connections to a server open for the
-	// next requests; that of net/http keeps two. Redirects are not followed, whatever it says.
+	// HTTP sends the requests; nil means a client that ends a try after 15 s and keeps up to 256 connections to a server
+	// open for the next requests; that of net/http keeps two. Redirects are not followed, whatever it says.
 	HTTP *http.Client
 
-	// Token returns the bearer token of a request; nil sends none, which a server in development mode accepts. With a token the
-	// base URL must begin with https://, unless it is this machine's own.
+	// Token returns the bearer token of a request; nil sends none, which a server in development mode accepts. With a
+	// token the base URL must begin with https://, unless it is this machine's own.
 	Token func(context.Context) (string, error)
 
 	// Tries is how often a request is sent at most while no response arrives; 0 means 4. Before a retry the client waits a
@@ -63,7 +64,8 @@ func New(baseURL string, o *Options) (*Client, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(baseURL, "?#") {
 		return nil, fmt.Errorf("server%s: must be a URL like http://127.0.0.1:8080", quoted(baseURL))
 	}
-	c := &Client{base: strings.TrimRight(baseURL, "/"), name: strings.TrimRight(u.Redacted(), "/"), http: &http.Client{Timeout: 15 * time.Second, Transport: transport()}, tries: 4}
+	c := &Client{base: strings.TrimRight(baseURL, "/"), name: strings.TrimRight(u.Redacted(), "/"),
+		http: &http.Client{Timeout: 15 * time.Second, Transport: transport()}, tries: 4}
 	if u.Scheme == "http" && !loopback(u.Hostname()) && (u.User != nil || o != nil && o.Token != nil) {
 		return nil, fmt.Errorf("server %q: a token or a password must not travel over plain http: use https:// "+
 			"(http:// with credentials is accepted only for this machine itself)", u.Redacted())
@@ -86,11 +88,13 @@ func New(baseURL string, o *Options) (*Client, error) {
 // maxIdle is how many connections to a server stay open while no request needs them, for a minute and a half.
 const maxIdle = 256
 
-// pools are the transports of clients, by that of net/http of which they were made: there is one, unless the program changes it.
+// pools are the transports of clients, by that of net/http of which they were made: there is one, unless the program
+// changes it.
 var pools sync.Map
 
-// transport is that of net/http with more connections, for all clients together: net/http closes all but two after each request, so that a program
-// with more requests at once would connect for each of them. What a program has put in its place is used as it is (nil).
+// transport is that of net/http with more connections, for all clients together: net/http closes all but two after each
+// request, so that a program with more requests at once would connect for each of them. What a program has put in its
+// place is used as it is (nil).
 func transport() http.RoundTripper {
 	common, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {

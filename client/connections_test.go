@@ -23,7 +23,8 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 		all.Done()
 		all.Wait()
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"tenant_id":"acme","lock_key":"` + key + `","lease_id":"l1","owner_id":"ann","state":"ACTIVE"}`))
+		_, _ = w.Write([]byte(`{"tenant_id":"acme","lock_key":"` + key +
+			`","lease_id":"l1","owner_id":"ann","state":"ACTIVE"}`))
 	}))
 	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {

@@ -41,7 +41,8 @@ func ExampleLocks() {
 	if _, err = locks.RenewLease(ctx, lease, 30); err != nil {
 		log.Panic(err)
 	}
-	ended, err := locks.Release(ctx, "acme", "deploy-prod", contracts.ReleaseRequest{OwnerID: "ci-42", FencingToken: token})
+	ended, err := locks.Release(ctx, "acme", "deploy-prod", contracts.ReleaseRequest{
+		OwnerID: "ci-42", FencingToken: token})
 	if err != nil {
 		log.Panic(err)
 	}

@@ -21,8 +21,9 @@ import (
 // waits are those before retries.
 var waits = backoff.Policy{First: 200 * time.Millisecond, Max: 10 * time.Second}
 
-// call sends one request until there is a definite response, the tries are used up or the context ends. valid says what is wrong
-// with a response, so that the JSON of another server, or what was meant for another request, is not taken for the response.
+// call sends one request until there is a definite response, the tries are used up or the context ends. valid says what
+// is wrong with a response, so that the JSON of another server, or what was meant for another request, is not taken for
+// the response.
 func call[T any](ctx context.Context, c *Client, method, path string, body any, valid func(T) error) (T, error) {
 	got, _, err := exchanges(ctx, c, method, path, body, valid)
 	return got, err
@@ -34,7 +35,8 @@ type ended struct {
 	unknown bool      // with an error: the server may have carried out the command
 }
 
-func exchanges[T any](ctx context.Context, c *Client, method, path string, body any, valid func(T) error) (T, ended, error) {
+func exchanges[T any](ctx context.Context, c *Client, method, path string, body any, valid func(T) error) (T, ended,
+	error) {
 	var (
 		none T
 		e    ended
@@ -53,7 +55,8 @@ func exchanges[T any](ctx context.Context, c *Client, method, path string, body 
 		}
 		e.unknown = unknown && !neverDone(err) || e.unknown && !lease.Settles(err)
 		after := contracts.RetryAfter(err)
-		if !unknown || ctx.Err() != nil || retry == c.tries-1 || after > waits.Max || backoff.Sleep(ctx, max(waits.Delay(retry), after)) != nil {
+		if !unknown || ctx.Err() != nil || retry == c.tries-1 || after > waits.Max ||
+			backoff.Sleep(ctx, max(waits.Delay(retry), after)) != nil {
 			return none, e, err
 		}
 	}
@@ -99,20 +102,24 @@ func complete[T any](has func(T) bool) func(T) error {
 	}
 }
 
-// maxResponse bounds the bytes of a response: a page of 1000 locks with all their metadata, each byte escaped, stays below.
+// maxResponse bounds the bytes of a response: a page of 1000 locks with all their metadata, each byte escaped, stays
+// below.
 const maxResponse = 128 << 20
 
-// exchange sends a request once and returns the body of a response that says OK, of which it reads the first bytes, most at most.
-// With an error, unknown reports that the server may have carried out the request.
-func (c *Client) exchange(ctx context.Context, method, path string, payload []byte, most int64) (content []byte, unknown bool, err error) {
-	w, content, unknown, err := c.send(ctx, method, path, payload, most, nil) //nolint:bodyclose // send has read and closed it
+// exchange sends a request once and returns the body of a response that says OK, of which it reads the first bytes,
+// most at most. With an error, unknown reports that the server may have carried out the request.
+func (c *Client) exchange(ctx context.Context, method, path string, payload []byte, most int64) (content []byte,
+	unknown bool, err error) {
+	w, content, unknown, err := c.send(ctx, method, path, payload, most,
+		nil) //nolint:bodyclose // send has read and closed it
 	if err != nil {
 		return nil, unknown, err
 	}
 	switch mediaType := mediaType(w.Header); {
 	case w.StatusCode == http.StatusOK && mediaType == "application/json":
 		return content, false, nil
-	case method == http.MethodDelete && len(content) == 0 && (w.StatusCode == http.StatusOK || w.StatusCode == http.StatusNoContent):
+	case method == http.MethodDelete && len(content) == 0 && (w.StatusCode == http.StatusOK ||
+		w.StatusCode == http.StatusNoContent):
 		return nil, false, nil
 	}
 	unknown, err = c.rejection(w, content)
@@ -129,7 +136,8 @@ func mediaType(h http.Header) string {
 	return content
 }
 
-// send sends a request once, with these header fields if there are any, and returns the response and the first bytes of its body.
+// send sends a request once, with these header fields if there are any, and returns the response and the first bytes of
+// its body.
 func (c *Client) send(
 	ctx context.Context, method, path string, payload []byte, most int64, header http.Header,
 ) (w *http.Response, content []byte, unknown bool, err error) {
@@ -171,7 +179,8 @@ func (c *Client) rejection(w *http.Response, content []byte) (unknown bool, err 
 		e, ok := errors.AsType[*contracts.Error](err)
 		return ok && e.Retryable && w.StatusCode >= http.StatusInternalServerError, err
 	case w.StatusCode >= 300 && w.StatusCode < 400:
-		return false, fmt.Errorf("%s responded %s: redirects are not followed, because they could lead away from TLS; use the URL of the server itself",
+		return false, fmt.Errorf(
+			"%s responded %s: redirects are not followed, because they could lead away from TLS; use the URL of the server itself",
 			c.name, w.Status)
 	default:
 		// A proxy in between, or another server altogether.
@@ -180,7 +189,8 @@ func (c *Client) rejection(w *http.Response, content []byte) (unknown bool, err 
 	}
 }
 
-// problem reads a problem document. If it does not say whether the same request may succeed later, that is as its code says.
+// problem reads a problem document. If it does not say whether the same request may succeed later, that is as its code
+// says.
 func (c *Client) problem(w *http.Response, content []byte) error {
 	var p struct {
 		contracts.Problem
@@ -218,7 +228,8 @@ func (e later) RetryAfter() time.Duration { return e.after }
 // Unwrap is the error without the time.
 func (e later) Unwrap() error { return e.error }
 
-// retryAfter is the time of the header Retry-After, a day at most: seconds, or a date, which is compared with the response's own. 0 is none.
+// retryAfter is the time of the header Retry-After, a day at most: seconds, or a date, which is compared with the
+// response's own. 0 is none.
 func retryAfter(h http.Header) time.Duration {
 	const most = 24 * time.Hour
 	text := h.Get("Retry-After")

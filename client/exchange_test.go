@@ -77,7 +77,8 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	header.Set("Content-Type", a.contentType)
 	return &http.Response{
-		StatusCode: a.status, Status: fmt.Sprintf("%d %s", a.status, http.StatusText(a.status)), Header: header, Body: io.NopCloser(content),
+		StatusCode: a.status, Status: fmt.Sprintf("%d %s", a.status, http.StatusText(a.status)), Header: header,
+		Body: io.NopCloser(content),
 	}, nil
 }
 
@@ -144,7 +145,8 @@ func TestExchanges(t *testing.T) {
 					RequestID: "r1", OwnerID: "ann", TTLSeconds: 30, Metadata: contracts.Metadata{"a": "b"},
 				})
 			},
-			"POST", path + "/acquire", `{"metadata":{"a":"b"},"owner_id":"ann","request_id":"r1","ttl_seconds":30}`, granted, aLease,
+			"POST", path + "/acquire", `{"metadata":{"a":"b"},"owner_id":"ann","request_id":"r1","ttl_seconds":30}`, granted,
+			aLease,
 		}, {
 			"acquire with the least",
 			func(ctx context.Context, c *client.Locks) (any, error) {
@@ -154,7 +156,8 @@ func TestExchanges(t *testing.T) {
 		}, {
 			"renew",
 			func(ctx context.Context, c *client.Locks) (any, error) {
-				return c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{RequestID: "n1", OwnerID: "ann", FencingToken: 7, TTLSeconds: 30})
+				return c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{RequestID: "n1", OwnerID: "ann", FencingToken: 7,
+					TTLSeconds: 30})
 			},
 			"POST", path + "/renew", `{"fencing_token":7,"owner_id":"ann","request_id":"n1","ttl_seconds":30}`, granted, aLease,
 		}, {
@@ -164,7 +167,8 @@ func TestExchanges(t *testing.T) {
 			},
 			"POST", path + "/release", `{"fencing_token":7,"owner_id":"ann","request_id":"e1"}`, ended,
 			contracts.EndedLease{
-				TenantID: "acme", LockKey: "deploy", OwnerID: "ann", FencingToken: 7, State: contracts.StateReleased, Replayed: true,
+				TenantID: "acme", LockKey: "deploy", OwnerID: "ann", FencingToken: 7, State: contracts.StateReleased,
+				Replayed: true,
 			},
 		}, {
 			"force-release",
@@ -173,7 +177,8 @@ func TestExchanges(t *testing.T) {
 					RequestID: "f1", OwnerID: "root", Reason: "hangs", LeaseID: "l1",
 				})
 			},
-			"POST", path + "/force-release", `{"lease_id":"l1","owner_id":"root","reason":"hangs","request_id":"f1"}`, seen, forced,
+			"POST", path + "/force-release", `{"lease_id":"l1","owner_id":"root","reason":"hangs","request_id":"f1"}`, seen,
+			forced,
 		}, {
 			"get",
 			func(ctx context.Context, c *client.Locks) (any, error) { return c.Get(ctx, "acme", "deploy") },
@@ -187,10 +192,12 @@ func TestExchanges(t *testing.T) {
 		}, {
 			"list some",
 			func(ctx context.Context, c *client.Locks) (any, error) {
-				return c.List(ctx, "a/b", client.LockQuery{Prefix: "a&b=c ü", State: contracts.StateReleased, PageSize: 5, PageToken: "ZGVwbG95"})
+				return c.List(ctx, "a/b", client.LockQuery{Prefix: "a&b=c ü", State: contracts.StateReleased, PageSize: 5,
+					PageToken: "ZGVwbG95"})
 			},
 			"GET", "/v1/tenants/a%2Fb/locks?page_size=5&page_token=ZGVwbG95&prefix=a%26b%3Dc+%C3%BC&state=RELEASED", "",
-			`{"locks":[` + ofOther(seen) + `],"next_page_token":"eA"}`, contracts.LockPage{Locks: []contracts.Lock{other}, NextPageToken: "eA"},
+			`{"locks":[` + ofOther(seen) + `],"next_page_token":"eA"}`,
+			contracts.LockPage{Locks: []contracts.Lock{other}, NextPageToken: "eA"},
 		},
 	}
 	for _, c := range cases {
@@ -263,19 +270,22 @@ func TestBaseMayHaveAPath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Locks().List(t.Context(), "acme", client.LockQuery{}); err != nil || w.sent[0].target != "/leasehold/v1/tenants/acme/locks" {
+	if _, err := c.Locks().List(t.Context(), "acme", client.LockQuery{}); err != nil ||
+		w.sent[0].target != "/leasehold/v1/tenants/acme/locks" {
 		t.Errorf("sent %+v, %v", w.sent, err)
 	}
 }
 
 func TestNewRefusesWhatIsNoServer(t *testing.T) {
 	for _, base := range []string{
-		"", "127.0.0.1:8080", "localhost", "ftp://127.0.0.1", "http://", "http:///v1", "http://127.0.0.1:8080?x=1", "http://127.0.0.1:8080?",
+		"", "127.0.0.1:8080", "localhost", "ftp://127.0.0.1", "http://", "http:///v1", "http://127.0.0.1:8080?x=1",
+		"http://127.0.0.1:8080?",
 		"http://127.0.0.1:8080#x", "http://127.0.0.1:8080#", "http://127.0.0.1:port", "http://%zz", "/v1",
 	} {
 		t.Run(base, func(t *testing.T) {
 			c, err := client.New(base, nil)
-			if want := fmt.Sprintf("server %q: must be a URL like http://127.0.0.1:8080", base); c != nil || err == nil || err.Error() != want {
+			if want := fmt.Sprintf("server %q: must be a URL like http://127.0.0.1:8080", base); c != nil || err == nil ||
+				err.Error() != want {
 				t.Errorf("got %v, %v\nwant %s", c, err, want)
 			}
 		})
@@ -345,7 +355,8 @@ func TestWhatIsSentAgain(t *testing.T) {
 	}{
 		{"lost answer", answer{lost: errors.New("connection reset")}, true,
 			`Post "http://127.0.0.1:8080/v1/tenants/acme/locks/deploy/acquire": connection reset` + maybe},
-		{"answer that broke off", answer{status: 200, contentType: "application/json", body: granted[:20], cut: io.ErrUnexpectedEOF}, true,
+		{"answer that broke off", answer{status: 200, contentType: "application/json", body: granted[:20],
+			cut: io.ErrUnexpectedEOF}, true,
 			"read the response: unexpected EOF" + maybe},
 		{"503", refusal(contracts.CodeUnavailable, ""), true, "UNAVAILABLE: store unavailable" + maybe},
 		{"504", refusal(contracts.CodeDeadlineExceeded, "send it again"), true, "DEADLINE_EXCEEDED: send it again" + maybe},
@@ -364,7 +375,8 @@ func TestWhatIsSentAgain(t *testing.T) {
 		{"500", refusal(contracts.CodeInternal, ""), false, "INTERNAL: internal error"},
 		{"200 text/html", reply(200, "text/html", "<h1>Welcome</h1>"), false,
 			`http://127.0.0.1:8080 responded 200 OK with content type "text/html", which is not Leasehold`},
-		{"200 without a type", reply(200, "", granted), false, `http://127.0.0.1:8080 responded 200 OK with content type "", which is not Leasehold`},
+		{"200 without a type", reply(200, "", granted), false,
+			`http://127.0.0.1:8080 responded 200 OK with content type "", which is not Leasehold`},
 		{"201", reply(201, "application/json", granted), false,
 			`http://127.0.0.1:8080 responded 201 Created with content type "application/json", which is not Leasehold`},
 		{"404 of another server", reply(404, "text/plain", "404 page not found"), false,
@@ -379,10 +391,13 @@ func TestWhatIsSentAgain(t *testing.T) {
 			"invalid response of http://127.0.0.1:8080: json: cannot unmarshal string into Go struct field Lease.fencing_token of type int64" + maybe},
 		{"JSON of something else", reply(200, "application/json", `{"status":"ok"}`), false,
 			"invalid response of http://127.0.0.1:8080: required members are missing" + maybe},
-		{"JSON null", reply(200, "application/json", "null"), false, "invalid response of http://127.0.0.1:8080: required members are missing" + maybe},
-		{"problem without a code", reply(503, "application/problem+json", `{"title":"busy","status":503,"retryable":true}`), false,
+		{"JSON null", reply(200, "application/json", "null"), false,
+			"invalid response of http://127.0.0.1:8080: required members are missing" + maybe},
+		{"problem without a code", reply(503, "application/problem+json", `{"title":"busy","status":503,"retryable":true}`),
+			false,
 			"invalid response of http://127.0.0.1:8080: status 503 with a problem that cannot be read"},
-		{"problem that is no JSON", reply(503, "application/problem+json", "busy"), false, "invalid response of http://127.0.0.1:8080: status 503 with a problem that cannot be read"},
+		{"problem that is no JSON", reply(503, "application/problem+json", "busy"), false,
+			"invalid response of http://127.0.0.1:8080: status 503 with a problem that cannot be read"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -436,7 +451,8 @@ func TestResponsesOfSomethingElse(t *testing.T) {
 			w := &wire{answer: always(reply(200, "application/json", `{"ok":true}`))}
 			got, err := do(t.Context(), over(t, w, client.Options{}))
 			const want = "invalid response of http://127.0.0.1:8080: required members are missing"
-			if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "carried out") != commands[name] {
+			if err == nil || !strings.HasPrefix(err.Error(), want) ||
+				strings.Contains(err.Error(), "carried out") != commands[name] {
 				t.Errorf("got %+v, %v", got, err)
 			}
 		})
@@ -444,7 +460,8 @@ func TestResponsesOfSomethingElse(t *testing.T) {
 }
 
 func TestError(t *testing.T) {
-	w := &wire{answer: always(reply(409, "application/problem+json", `{"type":"https://example.com#lock_held","title":"lock is held","status":409,
+	w := &wire{answer: always(reply(409, "application/problem+json",
+		`{"type":"https://example.com#lock_held","title":"lock is held","status":409,
 		"code":"LOCK_HELD","retryable":true,"owner_id":"bob","expires_at":"2026-01-01T00:00:30.000Z","retry_after_ms":20000,"instance":"urn:request:x"}`))}
 	_, err := over(t, w, client.Options{}).Acquire(t.Context(), "acme", "deploy", ask)
 	want := contracts.Error{
@@ -456,7 +473,8 @@ func TestError(t *testing.T) {
 		t.Fatalf("got  %+v\nwant %+v", err, want)
 	}
 	wrapped := fmt.Errorf("deploy: %w", err)
-	if !errors.Is(err, contracts.CodeLockHeld) || !errors.Is(wrapped, contracts.CodeLockHeld) || errors.Is(err, contracts.CodeLeaseLost) {
+	if !errors.Is(err, contracts.CodeLockHeld) || !errors.Is(wrapped, contracts.CodeLockHeld) ||
+		errors.Is(err, contracts.CodeLeaseLost) {
 		t.Error("errors.Is and the code disagree")
 	}
 }
@@ -478,8 +496,8 @@ func TestTries(t *testing.T) {
 	}
 }
 
-// TestWaits: before try n+1 the client waits for less than 200 ms · 2^(n-1), and uses that range: among 200 exchanges one
-// waits for more than half of it, or chance has failed once in 2^200.
+// TestWaits: before try n+1 the client waits for less than 200 ms · 2^(n-1), and uses that range: among 200 exchanges
+// one waits for more than half of it, or chance has failed once in 2^200.
 func TestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tries = 6
@@ -501,8 +519,8 @@ func TestWaits(t *testing.T) {
 	})
 }
 
-// TestRetryAfter: a request is not sent again before the time that the server asks for, or a proxy before it; if that is too long it is the caller's to
-// wait, who learns it from the error.
+// TestRetryAfter: a request is not sent again before the time that the server asks for, or a proxy before it; if that
+// is too long it is the caller's to wait, who learns it from the error.
 func TestRetryAfter(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, c := range []struct {
@@ -529,7 +547,8 @@ func TestRetryAfter(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := reply(503, "text/html", "<html>")
 				if c.inBody >= 0 {
-					a = reply(503, "application/problem+json", fmt.Sprintf(`{"code":"UNAVAILABLE","status":503,"retryable":true,"retry_after_ms":%d}`, c.inBody))
+					a = reply(503, "application/problem+json",
+						fmt.Sprintf(`{"code":"UNAVAILABLE","status":503,"retryable":true,"retry_after_ms":%d}`, c.inBody))
 				}
 				a.header = http.Header{"Retry-After": {c.header}, "Date": {"Tue, 01 Jan 2030 00:00:00 GMT"}}
 				w := &wire{answer: always(a)}

@@ -22,11 +22,13 @@ func TestFence(t *testing.T) {
 		resource string
 		token    int64
 		code     contracts.Code // empty: it passes
-	}{{"orders/ü db", 7, ""}, {"orders/ü db", 7, ""}, {"orders/ü db", 6, contracts.CodeStaleToken}, {"other", 1, ""}, {"other", 0, contracts.CodeInvalidArgument}} {
+	}{{"orders/ü db", 7, ""}, {"orders/ü db", 7, ""}, {"orders/ü db", 6, contracts.CodeStaleToken}, {"other", 1, ""},
+		{"other", 0, contracts.CodeInvalidArgument}} {
 		p, err := c.Fences().Check(t.Context(), "acme", x.resource, x.token)
 		e, _ := errors.AsType[*contracts.Error](err)
 		switch {
-		case x.code == "" && (err != nil || p != contracts.FencePassed{TenantID: "acme", Resource: x.resource, FencingToken: x.token}):
+		case x.code == "" && (err != nil || p != contracts.FencePassed{TenantID: "acme", Resource: x.resource,
+			FencingToken: x.token}):
 			t.Errorf("%+v: %+v, %v", x, p, err)
 		case x.code != "" && !errors.Is(err, x.code), x.code == contracts.CodeStaleToken && e.HighestToken != 7:
 			t.Errorf("%+v: %+v", x, err)
@@ -47,7 +49,8 @@ func TestFenceReset(t *testing.T) {
 		return err
 	}
 	reset := func(highest int64, reason string) (contracts.FenceReset, error) {
-		return c.Fences().Reset(t.Context(), "acme", resource, contracts.FenceResetRequest{OwnerID: "ann", HighestToken: highest, Reason: reason})
+		return c.Fences().Reset(t.Context(), "acme", resource, contracts.FenceResetRequest{
+			OwnerID: "ann", HighestToken: highest, Reason: reason})
 	}
 	if _, err := reset(9, "typo"); !errors.Is(err, contracts.CodeNotFound) {
 		t.Errorf("no fence: %v", err)
@@ -64,7 +67,8 @@ func TestFenceReset(t *testing.T) {
 	}
 	for _, replayed := range []bool{false, true} {
 		got, err := reset(9, "typo")
-		if want := (contracts.FenceReset{TenantID: "acme", Resource: resource, ResetToken: 9, Replayed: replayed}); err != nil || got != want {
+		if want := (contracts.FenceReset{TenantID: "acme", Resource: resource, ResetToken: 9,
+			Replayed: replayed}); err != nil || got != want {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
@@ -78,7 +82,8 @@ func TestFenceReset(t *testing.T) {
 	remove.HighestToken = 3
 	for _, replayed := range []bool{false, true} {
 		got, err := c.Fences().Remove(t.Context(), "acme", resource, remove)
-		if want := (contracts.FenceRemoved{TenantID: "acme", Resource: resource, RemovedToken: 3, Replayed: replayed}); err != nil || got != want {
+		if want := (contracts.FenceRemoved{TenantID: "acme", Resource: resource, RemovedToken: 3,
+			Replayed: replayed}); err != nil || got != want {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
@@ -87,10 +92,13 @@ func TestFenceReset(t *testing.T) {
 // TestFenceOfAnother: a response about another fence is none.
 func TestFenceOfAnother(t *testing.T) {
 	for _, body := range []string{
-		`{}`, `{"tenant_id":"acme","resource":"other","fencing_token":7}`, `{"tenant_id":"other","resource":"db","fencing_token":7}`,
+		`{}`, `{"tenant_id":"acme","resource":"other","fencing_token":7}`,
+		`{"tenant_id":"other","resource":"db","fencing_token":7}`,
 		`{"tenant_id":"acme","resource":"db","fencing_token":8}`,
-		`{"tenant_id":"acme","resource":"db","reset_token":8,"replayed":false}`, `{"tenant_id":"acme","resource":"x","reset_token":7,"replayed":false}`,
-		`{"tenant_id":"acme","resource":"db","removed_token":8,"replayed":false}`, `{"tenant_id":"acme","cluster":"chat","epoch":8,"identities":0,"replayed":false}`,
+		`{"tenant_id":"acme","resource":"db","reset_token":8,"replayed":false}`,
+		`{"tenant_id":"acme","resource":"x","reset_token":7,"replayed":false}`,
+		`{"tenant_id":"acme","resource":"db","removed_token":8,"replayed":false}`,
+		`{"tenant_id":"acme","cluster":"chat","epoch":8,"identities":0,"replayed":false}`,
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
@@ -103,13 +111,16 @@ func TestFenceOfAnother(t *testing.T) {
 		if p, err := c.Fences().Check(t.Context(), "acme", "db", 7); err == nil {
 			t.Errorf("%s: %+v", body, p)
 		}
-		if p, err := c.Fences().Reset(t.Context(), "acme", "db", contracts.FenceResetRequest{HighestToken: 7, Reason: "typo"}); err == nil {
+		if p, err := c.Fences().Reset(t.Context(), "acme", "db", contracts.FenceResetRequest{
+			HighestToken: 7, Reason: "typo"}); err == nil {
 			t.Errorf("%s: %+v", body, p)
 		}
-		if p, err := c.Fences().Remove(t.Context(), "acme", "db", contracts.FenceRemoveRequest{HighestToken: 7, Reason: "gone"}); err == nil {
+		if p, err := c.Fences().Remove(t.Context(), "acme", "db", contracts.FenceRemoveRequest{
+			HighestToken: 7, Reason: "gone"}); err == nil {
 			t.Errorf("%s: %+v", body, p)
 		}
-		if p, err := c.RemoveCluster(t.Context(), "acme", "chat", contracts.ClusterRemoveRequest{Epoch: 7, Reason: "gone"}); err == nil {
+		if p, err := c.RemoveCluster(t.Context(), "acme", "chat", contracts.ClusterRemoveRequest{
+			Epoch: 7, Reason: "gone"}); err == nil {
 			t.Errorf("%s: %+v", body, p)
 		}
 		server.Close()

@@ -14,8 +14,8 @@ import (
 	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
-// TestJudged: which responses say that the same request would be rejected again, and which are for the operator of an ID generator. The clients in other
-// languages are asked the same about the same responses.
+// TestJudged: which responses say that the same request would be rejected again, and which are for the operator of an
+// ID generator. The clients in other languages are asked the same about the same responses.
 func TestJudged(t *testing.T) {
 	var vectors struct {
 		Codes     []json.RawMessage
@@ -31,7 +31,8 @@ func TestJudged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(content, &vectors); err != nil || len(vectors.Responses) < 3*len(vectors.Codes) || len(vectors.Codes) < 50 {
+	if err := json.Unmarshal(content, &vectors); err != nil || len(vectors.Responses) < 3*len(vectors.Codes) ||
+		len(vectors.Codes) < 50 {
 		t.Fatalf("%d codes, %d responses: %v", len(vectors.Codes), len(vectors.Responses), err)
 	}
 	for _, v := range vectors.Responses {
@@ -46,7 +47,8 @@ func TestJudged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := client.New("https://locks.example.com", &client.Options{HTTP: &http.Client{Transport: answering(v.Status, mediaType, string(text))}, Tries: 1})
+		c, err := client.New("https://locks.example.com",
+			&client.Options{HTTP: &http.Client{Transport: answering(v.Status, mediaType, string(text))}, Tries: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

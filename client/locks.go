@@ -17,11 +17,12 @@ import (
 	"github.com/leasehold-dev/leasehold/locks"
 )
 
-// Locks is the client of a server's locks. Each method is one operation of the contract. A response that is not about the lock,
-// the owner and the token of the request is an error.
+// Locks is the client of a server's locks. Each method is one operation of the contract. A response that is not about
+// the lock, the owner and the token of the request is an error.
 type Locks struct{ client *Client }
 
-// For returns the locks of a tenant as package locks needs them: each request is sent once, because that package retries by itself.
+// For returns the locks of a tenant as package locks needs them: each request is sent once, because that package
+// retries by itself.
 func (l *Locks) For(tenant string) locks.Provider {
 	once := *l.client
 	once.tries = 1
@@ -47,7 +48,8 @@ func (t tenantLocks) Renew(ctx context.Context, key string, r contracts.RenewReq
 }
 
 // Release implements [locks.Provider].
-func (t tenantLocks) Release(ctx context.Context, key string, r contracts.ReleaseRequest) (contracts.EndedLease, error) {
+func (t tenantLocks) Release(ctx context.Context, key string, r contracts.ReleaseRequest) (contracts.EndedLease,
+	error) {
 	return t.locks.Release(ctx, t.tenant, key, r)
 }
 
@@ -64,9 +66,9 @@ type Lease struct {
 	owner string    // owner_id of that request
 }
 
-// Remaining returns how long the lease lasts from now on, at least; 0 or less means that it has expired. It counts from before
-// the request, on the monotonic clock and on the wall clock, whichever has gone further, so that this machine's time need
-// not be right. A force-release is not seen: that takes a Renew.
+// Remaining returns how long the lease lasts from now on, at least; 0 or less means that it has expired. It counts from
+// before the request, on the monotonic clock and on the wall clock, whichever has gone further, so that this machine's
+// time need not be right. A force-release is not seen: that takes a Renew.
 func (l Lease) Remaining() time.Duration {
 	now := time.Now()
 	gone := max(now.Sub(l.begin), now.Round(0).Sub(l.begin.Round(0)))
@@ -79,14 +81,14 @@ func since(begin time.Time) time.Duration {
 	return min(now.Sub(begin), now.Round(0).Sub(begin.Round(0)))
 }
 
-// UnknownOutcomeError is the error of a command of locks, or of [Analyses.Retry], that ended without a definite response: the server may have carried it out,
-// or may still do so.
+// UnknownOutcomeError is the error of a command of locks, or of [Analyses.Retry], that ended without a definite
+// response: the server may have carried it out, or may still do so.
 type UnknownOutcomeError struct {
 	RequestID string // sent again with it, the command takes effect once
 	Err       error  // why there is no response
 
-	// Released is closed when the client has ended its attempt to release what a cancelled [Locks.Acquire] may have acquired. nil if
-	// it makes none.
+	// Released is closed when the client has ended its attempt to release what a cancelled [Locks.Acquire] may have
+	// acquired. nil if it makes none.
 	Released <-chan struct{}
 }
 
@@ -97,17 +99,19 @@ func (e *UnknownOutcomeError) Error() string {
 // Unwrap returns Err.
 func (e *UnknownOutcomeError) Unwrap() error { return e.Err }
 
-// abandonTimeout bounds the attempt to release what a cancelled acquire may have acquired, beside the wait that the server was asked for.
+// abandonTimeout bounds the attempt to release what a cancelled acquire may have acquired, beside the wait that the
+// server was asked for.
 const abandonTimeout = 10 * time.Second
 
-// Acquire takes the lock. The error LOCK_HELD has the holder and when its lease expires. An empty RequestID is filled in; if ctx then
-// ends before there is a response, Acquire returns at once and the client calls [Locks.Abandon] in the background, for 10 s at
-// most; with WaitSeconds a few times more while it is refused, until the wait that the server was asked for has ended, because another server may
-// still wait. A lease that has expired by the time its response arrives is the error LEASE_EXPIRED.
+// Acquire takes the lock. The error LOCK_HELD has the holder and when its lease expires. An empty RequestID is filled
+// in; if ctx then ends before there is a response, Acquire returns at once and the client calls [Locks.Abandon] in the
+// background, for 10 s at most; with WaitSeconds a few times more while it is refused, until the wait that the server
+// was asked for has ended, because another server may still wait. A lease that has expired by the time its response
+// arrives is the error LEASE_EXPIRED.
 //
-// With WaitSeconds the server waits for a lock that is held, and the client so much longer for the response. LOCK_HELD then says that the wait is
-// over: send the same request again to wait on, or call [Locks.Abandon] to give the place in line to the next. A grant of the mode rate is a
-// [Lease] that cannot be renewed or released.
+// With WaitSeconds the server waits for a lock that is held, and the client so much longer for the response. LOCK_HELD
+// then says that the wait is over: send the same request again to wait on, or call [Locks.Abandon] to give the place in
+// line to the next. A grant of the mode rate is a [Lease] that cannot be renewed or released.
 func (l *Locks) Acquire(ctx context.Context, tenant, key string, r contracts.AcquireRequest) (Lease, error) {
 	own := r.RequestID == ""
 	fill(&r.RequestID)
@@ -128,12 +132,14 @@ func (l *Locks) Acquire(ctx context.Context, tenant, key string, r contracts.Acq
 	return lease, err
 }
 
-// Abandon releases the lease that an Acquire with an [UnknownOutcomeError] may have obtained, and gives up the place in line of one that waited. r is
-// the request with its RequestID: it is sent again, without the wait, which returns the lease of the first delivery if there was one, and the lease
-// is released. If the lock is held by another request, or the lease has ended already, there is nothing to do. With Replace it is sent only if
-// without that the server says that it was carried out, so that it replaces no one now. A grant of the mode rate stays used.
+// Abandon releases the lease that an Acquire with an [UnknownOutcomeError] may have obtained, and gives up the place in
+// line of one that waited. r is the request with its RequestID: it is sent again, without the wait, which returns the
+// lease of the first delivery if there was one, and the lease is released. If the lock is held by another request, or
+// the lease has ended already, there is nothing to do. With Replace it is sent only if without that the server says
+// that it was carried out, so that it replaces no one now. A grant of the mode rate stays used.
 //
-// The server that it reaches ends its own waits for the request. A delivery that waits at another server may obtain the lock until its wait ends.
+// The server that it reaches ends its own waits for the request. A delivery that waits at another server may obtain the
+// lock until its wait ends.
 func (l *Locks) Abandon(ctx context.Context, tenant, key string, r contracts.AcquireRequest) error {
 	err := l.abandon(ctx, tenant, key, r)
 	if lease.Refused(err) {
@@ -142,7 +148,8 @@ func (l *Locks) Abandon(ctx context.Context, tenant, key string, r contracts.Acq
 	return err
 }
 
-// settle is Abandon in the background. While it is refused it goes on until the wait of the request has ended, which was sent at a time.
+// settle is Abandon in the background. While it is refused it goes on until the wait of the request has ended, which
+// was sent at a time.
 func (l *Locks) settle(ctx context.Context, tenant, key string, r contracts.AcquireRequest, asked time.Time) {
 	end := asked
 	if r.WaitSeconds > 0 {
@@ -190,17 +197,18 @@ func (l *Locks) abandon(ctx context.Context, tenant, key string, r contracts.Acq
 	return err
 }
 
-// Renew moves the lease's expiry to now + TTLSeconds. After LEASE_LOST, LEASE_EXPIRED, LEASE_RELEASED and NOT_OWNER the caller
-// must stop what the lock protects. With ExpiresAt, the error LEASE_CHANGED means that the lease expires at another time, which the
-// error has: it is still held. [Locks.RenewLease] takes care of that.
+// Renew moves the lease's expiry to now + TTLSeconds. After LEASE_LOST, LEASE_EXPIRED, LEASE_RELEASED and NOT_OWNER the
+// caller must stop what the lock protects. With ExpiresAt, the error LEASE_CHANGED means that the lease expires at
+// another time, which the error has: it is still held. [Locks.RenewLease] takes care of that.
 func (l *Locks) Renew(ctx context.Context, tenant, key string, r contracts.RenewRequest) (Lease, error) {
 	fill(&r.RequestID)
-	return l.lease(ctx, tenant, key, "/renew", r.OwnerID, r.RequestID, r, lease.Asked{Tenant: tenant, Key: key, Owner: r.OwnerID, Token: r.FencingToken}.Granted)
+	return l.lease(ctx, tenant, key, "/renew", r.OwnerID, r.RequestID, r,
+		lease.Asked{Tenant: tenant, Key: key, Owner: r.OwnerID, Token: r.FencingToken}.Granted)
 }
 
-// RenewLease renews a lease that this client returned, to now + ttlSeconds, and names when it expires, so that a delivery that is
-// delayed on its way never undoes a later renewal. If a renewal whose response was lost has moved the expiry, it is renewed from there.
-// Errors are those of [Locks.Renew].
+// RenewLease renews a lease that this client returned, to now + ttlSeconds, and names when it expires, so that a
+// delivery that is delayed on its way never undoes a later renewal. If a renewal whose response was lost has moved the
+// expiry, it is renewed from there. Errors are those of [Locks.Renew].
 func (l *Locks) RenewLease(ctx context.Context, lease Lease, ttlSeconds int64) (Lease, error) {
 	r := contracts.RenewRequest{
 		OwnerID: lease.owner, FencingToken: lease.FencingToken, TTLSeconds: ttlSeconds, ExpiresAt: lease.ExpiresAt,
@@ -214,7 +222,8 @@ func (l *Locks) RenewLease(ctx context.Context, lease Lease, ttlSeconds int64) (
 }
 
 // lease sends a command of an owner whose response is a lease.
-func (l *Locks) lease(ctx context.Context, tenant, key, name, owner, requestID string, r any, valid func(contracts.Lease) error) (Lease, error) {
+func (l *Locks) lease(ctx context.Context, tenant, key, name, owner, requestID string, r any,
+	valid func(contracts.Lease) error) (Lease, error) {
 	granted, end, err := command(ctx, l.client, lockPath(tenant, key)+name, requestID, r, valid)
 	if err != nil {
 		return Lease{}, err
@@ -224,13 +233,15 @@ func (l *Locks) lease(ctx context.Context, tenant, key, name, owner, requestID s
 	}
 	got := Lease{granted, end.begin, owner}
 	if got.Remaining() <= 0 {
-		return Lease{}, contracts.Errorf(contracts.CodeLeaseExpired, "the lease expired before its response arrived: use a longer ttl")
+		return Lease{}, contracts.Errorf(contracts.CodeLeaseExpired,
+			"the lease expired before its response arrived: use a longer ttl")
 	}
 	return got, nil
 }
 
 // command sends a command with a request_id. Its error says whether the command may have been carried out.
-func command[T any](ctx context.Context, c *Client, path, requestID string, r any, valid func(T) error) (T, ended, error) {
+func command[T any](ctx context.Context, c *Client, path, requestID string, r any, valid func(T) error) (T, ended,
+	error) {
 	got, end, err := exchanges(ctx, c, http.MethodPost, path, r, valid)
 	if end.unknown {
 		err = &UnknownOutcomeError{RequestID: requestID, Err: err}
@@ -239,7 +250,8 @@ func command[T any](ctx context.Context, c *Client, path, requestID string, r an
 }
 
 // Release ends the caller's lease.
-func (l *Locks) Release(ctx context.Context, tenant, key string, r contracts.ReleaseRequest) (contracts.EndedLease, error) {
+func (l *Locks) Release(ctx context.Context, tenant, key string, r contracts.ReleaseRequest) (contracts.EndedLease,
+	error) {
 	fill(&r.RequestID)
 	got, _, err := command(ctx, l.client, lockPath(tenant, key)+"/release", r.RequestID, r, lease.Asked{
 		Tenant: tenant, Key: key, Owner: r.OwnerID, Token: r.FencingToken,
@@ -248,11 +260,14 @@ func (l *Locks) Release(ctx context.Context, tenant, key string, r contracts.Rel
 }
 
 // ForceRelease ends another owner's lease; it needs the administrator's scope.
-func (l *Locks) ForceRelease(ctx context.Context, tenant, key string, r contracts.ForceReleaseRequest) (contracts.ForceReleased, error) {
+func (l *Locks) ForceRelease(ctx context.Context, tenant, key string,
+	r contracts.ForceReleaseRequest) (contracts.ForceReleased, error) {
 	fill(&r.RequestID)
-	got, _, err := command(ctx, l.client, lockPath(tenant, key)+"/force-release", r.RequestID, r, func(f contracts.ForceReleased) error {
-		return cmp.Or(lease.Asked{Tenant: tenant, Key: key}.Lock(f.TenantID, f.LockKey), lease.InState(contracts.StateReleased, f.State))
-	})
+	got, _, err := command(ctx, l.client, lockPath(tenant, key)+"/force-release", r.RequestID, r,
+		func(f contracts.ForceReleased) error {
+			return cmp.Or(lease.Asked{Tenant: tenant, Key: key}.Lock(f.TenantID, f.LockKey),
+				lease.InState(contracts.StateReleased, f.State))
+		})
 	return got, err
 }
 
@@ -305,7 +320,8 @@ func fill(requestID *string) {
 
 func isLock(tenant, key string) func(contracts.Lock) error {
 	return func(l contracts.Lock) error {
-		if l.LeaseID == "" && (l.State == "" || l.State == contracts.StateActive) { // that of a lease that has ended may be forgotten
+		// that of a lease that has ended may be forgotten
+		if l.LeaseID == "" && (l.State == "" || l.State == contracts.StateActive) {
 			return lease.ErrMissing
 		}
 		return lease.Asked{Tenant: tenant, Key: key}.Lock(l.TenantID, l.LockKey)

@@ -19,8 +19,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestResponsesForOthers: a response is a grant only if it is about what was asked for: a cache, a proxy that mixes up connections, or
-// a server of another kind may send anything.
+// TestResponsesForOthers: a response is a grant only if it is about what was asked for: a cache, a proxy that mixes up
+// connections, or a server of another kind may send anything.
 func TestResponsesForOthers(t *testing.T) {
 	const ended = `{"tenant_id":"acme","lock_key":"deploy","owner_id":"ann","fencing_token":7,"state":"RELEASED","replayed":false}`
 	const seen = `{"tenant_id":"acme","lock_key":"deploy","lease_id":"l1","owner_id":"ann","state":"ACTIVE"}`
@@ -81,7 +81,8 @@ func TestResponsesForOthers(t *testing.T) {
 		"get": {get, seen, []change{
 			{"another tenant", `"acme"`, `"acmf"`, `tenant "acmf"`},
 			{"no lease", `"lease_id":"l1",`, ``, "required members are missing"},
-			{"a lease that has ended and is forgotten", `"lease_id":"l1","owner_id":"ann","state":"ACTIVE"`, `"lease_id":"","owner_id":"","state":"RELEASED"`, ""},
+			{"a lease that has ended and is forgotten", `"lease_id":"l1","owner_id":"ann","state":"ACTIVE"`,
+				`"lease_id":"","owner_id":"","state":"RELEASED"`, ""},
 			{"no state", `"lease_id":"l1","owner_id":"ann","state":"ACTIVE"`, `"lease_id":""`, "required members are missing"},
 		}},
 		"list": {list, `{"locks":[` + seen + `]}`, []change{
@@ -106,8 +107,8 @@ func TestResponsesForOthers(t *testing.T) {
 	}
 }
 
-// TestRemaining: the time of a lease counts from before the request that was answered, not from the answer, and not from an
-// earlier try; and a lease that was over on arrival is no lease.
+// TestRemaining: the time of a lease counts from before the request that was answered, not from the answer, and not
+// from an earlier try; and a lease that was over on arrival is no lease.
 func TestRemaining(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -151,8 +152,8 @@ func TestRemaining(t *testing.T) {
 	}
 }
 
-// handled passes requests to a handler, without a network. before, if it is set, comes first; an error of it loses the request,
-// one of after the response.
+// handled passes requests to a handler, without a network. before, if it is set, comes first; an error of it loses the
+// request, one of after the response.
 type handled struct {
 	handler       http.Handler
 	before, after func(*http.Request) error
@@ -178,8 +179,8 @@ func (h *handled) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// TestCancelledAcquire: an acquire that is cancelled while its response is under way has a name in the error, returns at once, and
-// what it obtained is released, so that the next caller need not wait for the ttl.
+// TestCancelledAcquire: an acquire that is cancelled while its response is under way has a name in the error, returns
+// at once, and what it obtained is released, so that the next caller need not wait for the ttl.
 func TestCancelledAcquire(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -253,7 +254,8 @@ func TestCancelledAcquire(t *testing.T) {
 			w := &wire{answer: always(answer{lost: errors.New("connection reset")})}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			_, err := over(t, w, client.Options{Tries: 1000}).Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 30})
+			_, err := over(t, w, client.Options{Tries: 1000}).Acquire(ctx, "acme", "deploy",
+				contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 30})
 			var unknown *client.UnknownOutcomeError
 			if !errors.As(err, &unknown) {
 				t.Fatal(err)
@@ -271,24 +273,28 @@ func TestCancelledAcquire(t *testing.T) {
 func TestAbandonLeavesOthers(t *testing.T) {
 	base, _ := serve(t)
 	c, r := dial(t, base, nil), contracts.AcquireRequest{RequestID: "r1", OwnerID: "ann", TTLSeconds: 30}
-	other, err := c.Acquire(t.Context(), "acme", "deploy", contracts.AcquireRequest{RequestID: "r2", OwnerID: "ann", TTLSeconds: 30})
+	other, err := c.Acquire(t.Context(), "acme", "deploy", contracts.AcquireRequest{
+		RequestID: "r2", OwnerID: "ann", TTLSeconds: 30})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Abandon(t.Context(), "acme", "deploy", r); err != nil {
 		t.Error(err)
 	}
-	if l, err := c.Get(t.Context(), "acme", "deploy"); err != nil || l.State != contracts.StateActive || l.LeaseID != other.LeaseID {
+	if l, err := c.Get(t.Context(), "acme", "deploy"); err != nil || l.State != contracts.StateActive ||
+		l.LeaseID != other.LeaseID {
 		t.Errorf("the lock of another request: %+v, %v", l, err)
 	}
-	if err := c.Abandon(t.Context(), "acme", "deploy", contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 30}); err == nil {
+	if err := c.Abandon(t.Context(), "acme", "deploy", contracts.AcquireRequest{OwnerID: "ann",
+		TTLSeconds: 30}); err == nil {
 		t.Error("a request without a name was abandoned")
 	}
 }
 
 // TestUnknownOutcomes: only a command that the server may have carried out is one.
 func TestUnknownOutcomes(t *testing.T) {
-	lost, noRoute := answer{lost: errors.New("connection reset")}, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	lost, noRoute := answer{lost: errors.New("connection reset")},
+		&net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	for _, c := range []struct {
 		name    string
 		answers []answer
@@ -320,8 +326,8 @@ func TestUnknownOutcomes(t *testing.T) {
 	}
 }
 
-// TestRedirectsAreNotFollowed: a redirect could lead away from TLS with the token, and makes a GET of a POST, whose response looks
-// like a grant.
+// TestRedirectsAreNotFollowed: a redirect could lead away from TLS with the token, and makes a GET of a POST, whose
+// response looks like a grant.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	var other atomic.Int32
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -337,7 +343,10 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 			for name, h := range map[string]*http.Client{"own client": nil, "given client": {
 				CheckRedirect: func(*http.Request, []*http.Request) error { return nil },
 			}} {
-				c, err := client.New(s.URL, &client.Options{HTTP: h, Token: func(context.Context) (string, error) { return "t", nil }})
+				c, err := client.New(s.URL, &client.Options{HTTP: h, Token: func(context.Context) (string,
+					error) {
+					return "t", nil
+				}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -356,7 +365,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// TestTokensNeedTLS: a bearer token, or a password in the URL, travels in the clear over http. This machine itself is an exception.
+// TestTokensNeedTLS: a bearer token, or a password in the URL, travels in the clear over http. This machine itself is
+// an exception.
 func TestTokensNeedTLS(t *testing.T) {
 	token := func(context.Context) (string, error) { return "t", nil }
 	for base, want := range map[string][2]bool{ // without and with a token
@@ -387,18 +397,22 @@ func TestTokensNeedTLS(t *testing.T) {
 // TestErrorsHaveNoPasswords: whatever is wrong with a URL, its password is not repeated.
 func TestErrorsHaveNoPasswords(t *testing.T) {
 	for _, base := range []string{
-		"ann:hunter2@example.com", "ftp://ann:hunter2@example.com", "https://ann:hunter2@example.com?x", "https://ann:hunter2@exa mple.com",
-		"https://ann:hunter2@:port", "https://ann:hunter2@", "//ann:hunter2@example.com", "http:ann:hunter2@example.com", "http://ann:hunter2@example.com",
+		"ann:hunter2@example.com", "ftp://ann:hunter2@example.com", "https://ann:hunter2@example.com?x",
+		"https://ann:hunter2@exa mple.com",
+		"https://ann:hunter2@:port", "https://ann:hunter2@", "//ann:hunter2@example.com", "http:ann:hunter2@example.com",
+		"http://ann:hunter2@example.com",
 	} {
 		if _, err := client.New(base, nil); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", base, err)
 		}
 	}
 	for name, a := range map[string]answer{
-		"lost": {lost: errors.New("connection reset")}, "a page": reply(200, "text/html", ""), "a redirect": reply(302, "", ""),
-		"no JSON": reply(200, "application/json", "x"), "a problem": reply(503, "application/problem+json", "x"),
+		"lost": {lost: errors.New("connection reset")}, "a page": reply(200, "text/html", ""),
+		"a redirect": reply(302, "", ""),
+		"no JSON":    reply(200, "application/json", "x"), "a problem": reply(503, "application/problem+json", "x"),
 	} {
-		c, err := client.New("https://ann:hunter2@example.com", &client.Options{HTTP: &http.Client{Transport: &wire{answer: always(a)}}, Tries: 1})
+		c, err := client.New("https://ann:hunter2@example.com",
+			&client.Options{HTTP: &http.Client{Transport: &wire{answer: always(a)}}, Tries: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

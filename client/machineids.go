@@ -12,8 +12,8 @@ import (
 	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
-// MachineIDs leases machine IDs for a [kazahana.Generator] from a server's /v1/machine-ids. Each call sends one request, which
-// it ends after 10 s: the generator retries by itself, and leases whose response was lost expire.
+// MachineIDs leases machine IDs for a [kazahana.Generator] from a server's /v1/machine-ids. Each call sends one
+// request, which it ends after 10 s: the generator retries by itself, and leases whose response was lost expire.
 type MachineIDs struct{ client *Client }
 
 var _ kazahana.LeaseProvider = (*MachineIDs)(nil)
@@ -24,11 +24,12 @@ const machineIDTimeout = 10 * time.Second
 const machineIDPath = "/v1/machine-ids/lease"
 
 // Acquire leases machine IDs. Any 2xx response with leases is a success. If none is free, the error is a
-// [kazahana.ExhaustedError] and a [contracts.Error]. A response that no retry will turn into leases, such as a web page, an
-// unknown path or a missing scope, is a [kazahana.ErrConfiguration].
+// [kazahana.ExhaustedError] and a [contracts.Error]. A response that no retry will turn into leases, such as a web
+// page, an unknown path or a missing scope, is a [kazahana.ErrConfiguration].
 func (m *MachineIDs) Acquire(ctx context.Context, o kazahana.AcquireOptions) (kazahana.AcquireResponse, error) {
 	content, err := m.send(ctx, http.MethodPost, machineIDPath, o)
-	if e, ok := errors.AsType[*contracts.Error](err); ok && (e.Code == contracts.CodeMachineIDsExhausted || e.Code == contracts.CodeMachineIDLimit) {
+	if e, ok := errors.AsType[*contracts.Error](err); ok && (e.Code == contracts.CodeMachineIDsExhausted ||
+		e.Code == contracts.CodeMachineIDLimit) {
 		err = fmt.Errorf("%w: %w", &kazahana.ExhaustedError{RetryAfter: e.RetryAfter}, err)
 	}
 	if err != nil {
@@ -41,22 +42,24 @@ func (m *MachineIDs) Acquire(ctx context.Context, o kazahana.AcquireOptions) (ka
 	return r, nil
 }
 
-// Release ends a lease. Any 2xx response is a success. A lease that has expired, or that the server does not know, counts as
-// released.
+// Release ends a lease. Any 2xx response is a success. A lease that has expired, or that the server does not know,
+// counts as released.
 func (m *MachineIDs) Release(ctx context.Context, o kazahana.ReleaseOptions) error {
-	_, err := m.send(ctx, http.MethodDelete, machineIDPath+"/"+strconv.FormatInt(o.ID, 10), contracts.MachineIDReleaseRequest{
-		ServiceID: o.ServiceID, Signature: o.Signature, Timestamp: o.Timestamp,
-	})
+	_, err := m.send(ctx, http.MethodDelete, machineIDPath+"/"+strconv.FormatInt(o.ID, 10),
+		contracts.MachineIDReleaseRequest{
+			ServiceID: o.ServiceID, Signature: o.Signature, Timestamp: o.Timestamp,
+		})
 	if errors.Is(err, contracts.CodeNotFound) {
 		return nil
 	}
 	return err
 }
 
-// ForceRelease ends the leases of a service, or those of a range of its machine IDs, whose holders are gone; administrators may. Stop
-// the holders first: one that goes on makes IDs that may equal those of the next. After a retry, the number of leases is that of
-// the last request, and may be smaller than what was ended.
-func (m *MachineIDs) ForceRelease(ctx context.Context, r contracts.MachineIDForceReleaseRequest) (contracts.MachineIDForceRelease, error) {
+// ForceRelease ends the leases of a service, or those of a range of its machine IDs, whose holders are gone;
+// administrators may. Stop the holders first: one that goes on makes IDs that may equal those of the next. After a
+// retry, the number of leases is that of the last request, and may be smaller than what was ended.
+func (m *MachineIDs) ForceRelease(ctx context.Context, r contracts.MachineIDForceReleaseRequest) (
+	contracts.MachineIDForceRelease, error) {
 	return call(ctx, m.client, http.MethodPost, "/v1/machine-ids/force-release", r,
 		complete(func(r contracts.MachineIDForceRelease) bool { return r.Space != "" && r.Free > 0 }))
 }
@@ -68,8 +71,9 @@ func (m *MachineIDs) send(ctx context.Context, method, path string, body any) ([
 	}
 	ctx, cancel := context.WithTimeout(ctx, machineIDTimeout)
 	defer cancel()
-	const most = 16 << 20                                                      // 8192 leases with their layouts are 2 MiB
-	w, content, _, err := m.client.send(ctx, method, path, payload, most, nil) //nolint:bodyclose // send has read and closed it
+	const most = 16 << 20 // 8192 leases with their layouts are 2 MiB
+	w, content, _, err := m.client.send(ctx, method, path, payload, most,
+		nil) //nolint:bodyclose // send has read and closed it
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +90,9 @@ func (m *MachineIDs) send(ctx context.Context, method, path string, body any) ([
 	return nil, err
 }
 
-// misconfigured reports whether what the server responded is to be cured by those who run the program or the server: its URL, its rights, its settings.
-// A damaged document is not: another program has written it, and IDs go on without a lease until it is mended.
+// misconfigured reports whether what the server responded is to be cured by those who run the program or the server:
+// its URL, its rights, its settings. A damaged document is not: another program has written it, and IDs go on without a
+// lease until it is mended.
 func misconfigured(status int, err error) bool {
 	if e, ok := errors.AsType[*contracts.Error](err); ok {
 		return e.Final() && e.Code != contracts.CodeDocumentDamaged

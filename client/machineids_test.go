@@ -44,16 +44,19 @@ func TestProtocol(t *testing.T) {
 	var sent []string
 	p := provider(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		sent = append(sent, fmt.Sprint(r.Method, " ", r.URL, " ", r.Header.Get("Content-Type"), " ", r.Header.Get("Authorization"), " ", string(body)))
+		sent = append(sent, fmt.Sprint(r.Method, " ", r.URL, " ", r.Header.Get("Content-Type"), " ",
+			r.Header.Get("Authorization"), " ", string(body)))
 		if r.Method == http.MethodDelete {
 			w.WriteHeader([]int{http.StatusNoContent, http.StatusOK}[len(sent)%2])
 			return
 		}
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		fmt.Fprint(w, `{"leases":[{"id":42,"created":1780315200000,"expired":1780315800000,"secret":"s","customEpoch":1767225600000,`+
-			`"bitReserve":1,"bitTs":41,"bitId":14,"bitSeq":8,"more":"is ignored"}]}`)
+		fmt.Fprint(w,
+			`{"leases":[{"id":42,"created":1780315200000,"expired":1780315800000,"secret":"s","customEpoch":1767225600000,`+
+				`"bitReserve":1,"bitTs":41,"bitId":14,"bitSeq":8,"more":"is ignored"}]}`)
 	}), func(context.Context) (string, error) { return "tok", nil })
-	got, err := p.Acquire(t.Context(), kazahana.AcquireOptions{ServiceID: "a", Meta: map[string]string{"pid": "1"}, ThroughputPerMs: 257})
+	got, err := p.Acquire(t.Context(), kazahana.AcquireOptions{ServiceID: "a", Meta: map[string]string{"pid": "1"},
+		ThroughputPerMs: 257})
 	want := kazahana.AcquireResponse{Leases: []kazahana.Lease{{
 		ID: 42, Created: 1780315200000, Expired: 1780315800000, Secret: "s", Layout: kazahana.DefaultLayout(),
 	}}}
@@ -61,7 +64,8 @@ func TestProtocol(t *testing.T) {
 		t.Errorf("%+v %v, want %+v", got, err, want)
 	}
 	for _, service := range []string{"", "a"} { // 204 is one valid response, 200 another
-		if err := p.Release(t.Context(), kazahana.ReleaseOptions{ServiceID: service, ID: 42, Signature: "ab", Timestamp: 7}); err != nil {
+		if err := p.Release(t.Context(), kazahana.ReleaseOptions{ServiceID: service, ID: 42, Signature: "ab",
+			Timestamp: 7}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -82,7 +86,8 @@ func TestResponsesOfOthers(t *testing.T) {
 		contentType, body string
 		wrong             string
 	}{
-		{"a proxy's page", 502, "text/html", "<h1>Bad Gateway</h1>", `responded 502 Bad Gateway with content type "text/html", which is not Leasehold`},
+		{"a proxy's page", 502, "text/html", "<h1>Bad Gateway</h1>",
+			`responded 502 Bad Gateway with content type "text/html", which is not Leasehold`},
 		{"a page for everything", 200, "text/html", "<h1>Welcome</h1>", "invalid response"},
 		{"no content type", 200, "", `{"leases":[]}`, "required members are missing"},
 		{"other JSON", 200, asJSON, `{"hello":"world"}`, "required members are missing"},
@@ -93,7 +98,8 @@ func TestResponsesOfOthers(t *testing.T) {
 		{"a problem without a code", 400, asProblem, `{"title":"x"}`, "status 400 with a problem that cannot be read"},
 		{"no content for an acquire", 204, "", "", "invalid response"},
 		{
-			"a rejection", 401, asProblem, `{"code":"UNAUTHENTICATED","title":"not authenticated","detail":"the token has expired"}`,
+			"a rejection", 401, asProblem,
+			`{"code":"UNAUTHENTICATED","title":"not authenticated","detail":"the token has expired"}`,
 			"UNAUTHENTICATED: the token has expired",
 		},
 	} {
@@ -103,7 +109,8 @@ func TestResponsesOfOthers(t *testing.T) {
 				w.WriteHeader(c.status)
 				fmt.Fprint(w, c.body)
 			}), nil)
-			if _, err := p.Acquire(t.Context(), kazahana.AcquireOptions{}); err == nil || !strings.Contains(err.Error(), c.wrong) {
+			if _, err := p.Acquire(t.Context(), kazahana.AcquireOptions{}); err == nil ||
+				!strings.Contains(err.Error(), c.wrong) {
 				t.Errorf("%v, want %q", err, c.wrong)
 			}
 		})
@@ -147,7 +154,8 @@ func TestWhatNoRetryCures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.MachineIDs().Acquire(t.Context(), kazahana.AcquireOptions{}); err == nil || errors.Is(err, kazahana.ErrConfiguration) {
+	if _, err := c.MachineIDs().Acquire(t.Context(), kazahana.AcquireOptions{}); err == nil ||
+		errors.Is(err, kazahana.ErrConfiguration) {
 		t.Errorf("no connection: %v", err)
 	}
 }
@@ -174,7 +182,8 @@ func TestProblems(t *testing.T) {
 	}); !ok || *e != want || err.Error() != "UNAVAILABLE: store unavailable" {
 		t.Errorf("%#v", err)
 	}
-	for ms, want := range map[string]time.Duration{"90000": 90 * time.Second, "-1": 0, "9000000000000000000": 24 * time.Hour} {
+	for ms, want := range map[string]time.Duration{"90000": 90 * time.Second, "-1": 0,
+		"9000000000000000000": 24 * time.Hour} {
 		body = `{"code":"MACHINE_IDS_EXHAUSTED","title":"full","retry_after_ms":` + ms + `}`
 		_, err := p.Acquire(t.Context(), kazahana.AcquireOptions{})
 		if full, ok := errors.AsType[*kazahana.ExhaustedError](err); !ok || full.RetryAfter != want ||
@@ -212,7 +221,8 @@ func TestLostResponses(t *testing.T) {
 		}
 	}
 	p := provider(t, http.NotFoundHandler(), func(context.Context) (string, error) { return "", gone })
-	if _, err := p.Acquire(t.Context(), kazahana.AcquireOptions{}); !errors.Is(err, gone) || !strings.Contains(err.Error(), "get a token") {
+	if _, err := p.Acquire(t.Context(), kazahana.AcquireOptions{}); !errors.Is(err, gone) ||
+		!strings.Contains(err.Error(), "get a token") {
 		t.Errorf("no token: %v", err)
 	}
 }
@@ -231,14 +241,16 @@ func TestSilentServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		begin := time.Now()
-		if _, err := p.MachineIDs().Acquire(t.Context(), kazahana.AcquireOptions{}); err == nil || time.Since(begin) != 10*time.Second {
+		if _, err := p.MachineIDs().Acquire(t.Context(), kazahana.AcquireOptions{}); err == nil ||
+			time.Since(begin) != 10*time.Second {
 			t.Errorf("%v after %s", err, time.Since(begin))
 		}
 	})
 }
 
 func TestEndpoints(t *testing.T) {
-	for _, endpoint := range []string{"", "id.example.com", "ftp://id.example.com", "https://", "https://id.example.com/?a", "https://id.example.com/#a", ":"} {
+	for _, endpoint := range []string{"", "id.example.com", "ftp://id.example.com", "https://",
+		"https://id.example.com/?a", "https://id.example.com/#a", ":"} {
 		if _, err := client.New(endpoint, nil); err == nil || !strings.Contains(err.Error(), "must be a URL like") {
 			t.Errorf("%q: %v", endpoint, err)
 		}
@@ -263,18 +275,21 @@ func TestPasswordInTheEndpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = p.MachineIDs().Acquire(t.Context(), kazahana.AcquireOptions{})
-		if err == nil || !strings.Contains(err.Error(), "id.example.com") || strings.Contains(err.Error(), password) || sent != password {
+		if err == nil || !strings.Contains(err.Error(), "id.example.com") || strings.Contains(err.Error(), password) ||
+			sent != password {
 			t.Errorf("sent %q, and after %q: %v", sent, response, err)
 		}
 	}
-	for _, endpoint := range []string{"ftp://user:" + password + "@id.example.com", "https://user:" + password + "@id.example.com?a", "https://user:" + password + "@:x"} {
+	for _, endpoint := range []string{"ftp://user:" + password + "@id.example.com", "https://user:" + password +
+		"@id.example.com?a", "https://user:" + password + "@:x"} {
 		if _, err := client.New(endpoint, nil); err == nil || strings.Contains(err.Error(), password) {
 			t.Errorf("%v", err)
 		}
 	}
 }
 
-// TestForceReleaseMachineIDs: an administrator ends leases through a server, and a body that is no such response is an error.
+// TestForceReleaseMachineIDs: an administrator ends leases through a server, and a body that is no such response is an
+// error.
 func TestForceReleaseMachineIDs(t *testing.T) {
 	var sent []string
 	body := `{"space":"default","leases":2,"free":1767225630000}`
@@ -284,11 +299,15 @@ func TestForceReleaseMachineIDs(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, body)
 	}), nil)
-	got, err := p.ForceRelease(t.Context(), contracts.MachineIDForceReleaseRequest{ServiceID: "a", First: 7, Last: new(int64(9)), Reason: "gone"})
-	if want := (contracts.MachineIDForceRelease{Space: "default", Leases: 2, Free: 1767225630000}); err != nil || got != want {
+	got, err := p.ForceRelease(t.Context(), contracts.MachineIDForceReleaseRequest{ServiceID: "a", First: 7,
+		Last: new(int64(9)), Reason: "gone"})
+	if want := (contracts.MachineIDForceRelease{Space: "default", Leases: 2, Free: 1767225630000}); err != nil ||
+		got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if want := []string{`POST /v1/machine-ids/force-release {"first":7,"last":9,"reason":"gone","serviceId":"a"}`}; !reflect.DeepEqual(sent, want) {
+	if want := []string{
+		`POST /v1/machine-ids/force-release {"first":7,"last":9,"reason":"gone","serviceId":"a"}`}; !reflect.DeepEqual(sent,
+		want) {
 		t.Errorf("sent %s, want %s", sent, want)
 	}
 	body = `{"leases":2}`

@@ -19,7 +19,8 @@ import (
 
 // TestOperations: who calls, what happened, and what there is, over a real connection.
 func TestOperations(t *testing.T) {
-	s := httptest.NewServer(contracttest.Handler(t, httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, &httpapi.Options{Outcomes: 10})))
+	s := httptest.NewServer(contracttest.Handler(t, httpapi.New(docstore.NewMemory(nil), httpapi.Development{},
+		&httpapi.Options{Outcomes: 10})))
 	t.Cleanup(s.Close)
 	c, err := client.New(s.URL, nil)
 	if err != nil {
@@ -58,10 +59,12 @@ func TestOperations(t *testing.T) {
 		}
 	}
 
-	if o, err := c.Runs("acme").Acquire(ctx, once.Acquire{AnalysisID: "order/1", Owner: "w", RequestID: "r1", TTL: time.Minute}); err == nil {
+	if o, err := c.Runs("acme").Acquire(ctx, once.Acquire{AnalysisID: "order/1", Owner: "w", RequestID: "r1",
+		TTL: time.Minute}); err == nil {
 		t.Fatalf("a name with a slash: %+v", o)
 	}
-	if _, err := c.Runs("acme").Acquire(ctx, once.Acquire{AnalysisID: "order-1", Owner: "w", RequestID: "r1", TTL: time.Minute}); err != nil {
+	if _, err := c.Runs("acme").Acquire(ctx, once.Acquire{AnalysisID: "order-1", Owner: "w", RequestID: "r1",
+		TTL: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	if p, err := c.Runs("acme").List(ctx, "order", 10, ""); err != nil || len(p.Runs) != 1 || !p.Runs[0].Locked {

@@ -17,11 +17,11 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/lease"
 )
 
-// Placements is the client of the placement of one cluster. Each method is one operation of the contract. A response that is not about the
-// member or the identity of the request, or not about its incarnation or token, is an error.
+// Placements is the client of the placement of one cluster. Each method is one operation of the contract. A response
+// that is not about the member or the identity of the request, or not about its incarnation or token, is an error.
 //
-// Commands with a request_id and no definite response end with an [UnknownOutcomeError]. What an owner does is known by its token, a
-// heartbeat by its number, a drain and a leave by the incarnation: those are sent again as they are.
+// Commands with a request_id and no definite response end with an [UnknownOutcomeError]. What an owner does is known by
+// its token, a heartbeat by its number, a drain and a leave by the incarnation: those are sent again as they are.
 type Placements struct {
 	client  *Client
 	cluster string
@@ -40,7 +40,8 @@ var _ cluster.Provider = (*Placements)(nil)
 
 // Placements returns the client of the placement of a tenant's cluster. It is a [cluster.Provider].
 func (c *Client) Placements(tenant, name string) *Placements {
-	return &Placements{client: c, cluster: name, base: "/v1/tenants/" + url.PathEscape(tenant) + "/clusters/" + url.PathEscape(name)}
+	return &Placements{client: c, cluster: name, base: "/v1/tenants/" + url.PathEscape(tenant) + "/clusters/" +
+		url.PathEscape(name)}
 }
 
 func (p *Placements) member(name, command string) string {
@@ -55,9 +56,10 @@ func (p *Placements) activation(kind, id, command string) string {
 	return path
 }
 
-// Join makes a member, with a new incarnation. An empty RequestID is filled in. The error MEMBER_EXISTS means that a member of this name
-// lives, and says until when its lease lasts.
-func (p *Placements) Join(ctx context.Context, member string, r contracts.MemberJoinRequest) (contracts.MemberState, error) {
+// Join makes a member, with a new incarnation. An empty RequestID is filled in. The error MEMBER_EXISTS means that a
+// member of this name lives, and says until when its lease lasts.
+func (p *Placements) Join(ctx context.Context, member string, r contracts.MemberJoinRequest) (contracts.MemberState,
+	error) {
 	fill(&r.RequestID)
 	r.Kinds = listed(r.Kinds)
 	got, _, err := command(ctx, p.client, p.member(member, "join"), r.RequestID, r, isJoined(member))
@@ -65,35 +67,42 @@ func (p *Placements) Join(ctx context.Context, member string, r contracts.Member
 }
 
 // Replace joins in the place of another member, which drains from then on. An empty RequestID is filled in.
-func (p *Placements) Replace(ctx context.Context, member string, r contracts.MemberReplaceRequest) (contracts.MemberState, error) {
+func (p *Placements) Replace(ctx context.Context, member string, r contracts.MemberReplaceRequest) (
+	contracts.MemberState, error) {
 	fill(&r.RequestID)
 	r.Kinds = listed(r.Kinds)
 	got, _, err := command(ctx, p.client, p.member(member, "replace"), r.RequestID, r, isJoined(member))
 	return got, err
 }
 
-// Heartbeat extends a member's lease. After STALE_INCARNATION and MEMBER_UNKNOWN the member stops what it serves, and joins again.
-func (p *Placements) Heartbeat(ctx context.Context, member string, r contracts.MemberHeartbeatRequest) (contracts.MemberState, error) {
+// Heartbeat extends a member's lease. After STALE_INCARNATION and MEMBER_UNKNOWN the member stops what it serves, and
+// joins again.
+func (p *Placements) Heartbeat(ctx context.Context, member string,
+	r contracts.MemberHeartbeatRequest) (contracts.MemberState, error) {
 	return call(ctx, p.client, http.MethodPost, p.member(member, "heartbeat"), r, isMember(member, r.Incarnation))
 }
 
 // Drain gives a member no new activations, and its partitions to the others.
-func (p *Placements) Drain(ctx context.Context, member string, r contracts.MemberRequest) (contracts.MemberState, error) {
+func (p *Placements) Drain(ctx context.Context, member string, r contracts.MemberRequest) (contracts.MemberState,
+	error) {
 	return call(ctx, p.client, http.MethodPost, p.member(member, "drain"), r, isMember(member, r.Incarnation))
 }
 
 // Leave ends a member. Its activations are free for others from then on.
-func (p *Placements) Leave(ctx context.Context, member string, r contracts.MemberRequest) (contracts.MemberState, error) {
+func (p *Placements) Leave(ctx context.Context, member string, r contracts.MemberRequest) (contracts.MemberState,
+	error) {
 	return call(ctx, p.client, http.MethodPost, p.member(member, "leave"), r, isMember(member, r.Incarnation))
 }
 
 // Evict ends another's member; it needs the administrator's scope.
-func (p *Placements) Evict(ctx context.Context, member string, r contracts.MemberEvictRequest) (contracts.MemberState, error) {
+func (p *Placements) Evict(ctx context.Context, member string, r contracts.MemberEvictRequest) (contracts.MemberState,
+	error) {
 	return call(ctx, p.client, http.MethodPost, p.member(member, "evict"), r, isMember(member, r.Incarnation))
 }
 
 // ChangeOffer changes what a member offers, from a new epoch on. An empty RequestID is filled in.
-func (p *Placements) ChangeOffer(ctx context.Context, member string, r contracts.MemberOfferRequest) (contracts.MemberState, error) {
+func (p *Placements) ChangeOffer(ctx context.Context, member string,
+	r contracts.MemberOfferRequest) (contracts.MemberState, error) {
 	fill(&r.RequestID)
 	r.Kinds = listed(r.Kinds)
 	got, _, err := command(ctx, p.client, p.member(member, "offer"), r.RequestID, r, isMember(member, r.Incarnation))
@@ -110,8 +119,8 @@ func (p *Placements) Members(ctx context.Context) (contracts.MemberList, error) 
 	})
 }
 
-// Topology reads the current epoch, with its members and which partition is whose. While the epoch that was read before is the current one,
-// the server sends no more than that. The caller must not change what it returns.
+// Topology reads the current epoch, with its members and which partition is whose. While the epoch that was read before
+// is the current one, the server sends no more than that. The caller must not change what it returns.
 func (p *Placements) Topology(ctx context.Context) (contracts.Topology, error) {
 	for retry := 0; ; retry++ {
 		t, unknown, err := p.topology(ctx)
@@ -121,7 +130,8 @@ func (p *Placements) Topology(ctx context.Context) (contracts.Topology, error) {
 	}
 }
 
-// Epoch reads an epoch by its number, 1 or more: the current one, or an earlier one, which is kept for a day. One that is not is NOT_FOUND.
+// Epoch reads an epoch by its number, 1 or more: the current one, or an earlier one, which is kept for a day. One that
+// is not is NOT_FOUND.
 func (p *Placements) Epoch(ctx context.Context, number int64) (contracts.Topology, error) {
 	path := p.base + "/topology?epoch=" + strconv.FormatInt(number, 10)
 	return call(ctx, p.client, http.MethodGet, path, nil, func(t contracts.Topology) error {
@@ -138,7 +148,8 @@ func (p *Placements) topology(ctx context.Context) (t contracts.Topology, unknow
 	if known != nil {
 		header.Set("If-None-Match", known.tag)
 	}
-	w, content, unknown, err := p.client.send(ctx, http.MethodGet, p.base+"/topology", nil, maxResponse, header) //nolint:bodyclose // send has read and closed it
+	w, content, unknown, err := p.client.send(ctx, http.MethodGet, p.base+"/topology", nil, maxResponse,
+		header) //nolint:bodyclose // send has read and closed it
 	if err != nil {
 		return t, unknown, err
 	}
@@ -184,70 +195,84 @@ func (p *Placements) Lookup(ctx context.Context, kind, id string, q cluster.Quer
 	})
 }
 
-// Claim asks for the activation of an identity. An empty RequestID is filled in. The error ACTIVATION_EXISTS has the activation that there
-// is, ACTIVATION_LOCKED when another claim ends at the latest, ACTIVATION_FAILED the reason of the one that this claim began.
-func (p *Placements) Claim(ctx context.Context, kind, id string, r contracts.ActivationClaimRequest) (contracts.ActivationOutcome, error) {
+// Claim asks for the activation of an identity. An empty RequestID is filled in. The error ACTIVATION_EXISTS has the
+// activation that there is, ACTIVATION_LOCKED when another claim ends at the latest, ACTIVATION_FAILED the reason of
+// the one that this claim began.
+func (p *Placements) Claim(ctx context.Context, kind, id string, r contracts.ActivationClaimRequest) (
+	contracts.ActivationOutcome, error) {
 	fill(&r.RequestID)
-	got, _, err := command(ctx, p.client, p.activation(kind, id, "claim"), r.RequestID, r, func(o contracts.ActivationOutcome) error {
-		err := cmp.Or(sameIdentity(kind, id, o.Activation.Kind, o.Activation.ID), owned(o.Activation))
-		if err == nil && r.Member != "" {
-			err = sameIncarnation(r.Member, r.Incarnation, o.Activation.Member, o.Activation.Incarnation)
-		}
-		return err
-	})
+	got, _, err := command(ctx, p.client, p.activation(kind, id, "claim"), r.RequestID, r,
+		func(o contracts.ActivationOutcome) error {
+			err := cmp.Or(sameIdentity(kind, id, o.Activation.Kind, o.Activation.ID), owned(o.Activation))
+			if err == nil && r.Member != "" {
+				err = sameIncarnation(r.Member, r.Incarnation, o.Activation.Member, o.Activation.Incarnation)
+			}
+			return err
+		})
 	return got, err
 }
 
 // Activated says that the owner serves the identity from now on.
-func (p *Placements) Activated(ctx context.Context, kind, id string, r contracts.ActivationHoldRequest) (contracts.ActivationOutcome, error) {
+func (p *Placements) Activated(ctx context.Context, kind, id string,
+	r contracts.ActivationHoldRequest) (contracts.ActivationOutcome, error) {
 	return call(ctx, p.client, http.MethodPost, p.activation(kind, id, "activated"), r, isHeld(kind, id, r))
 }
 
 // Failed says that the owner could not activate the identity, and why.
-func (p *Placements) Failed(ctx context.Context, kind, id string, r contracts.ActivationFailedRequest) (contracts.ActivationOutcome, error) {
-	return call(ctx, p.client, http.MethodPost, p.activation(kind, id, "failed"), r, isHeld(kind, id, contracts.ActivationHoldRequest{
-		Member: r.Member, Incarnation: r.Incarnation, FencingToken: r.FencingToken,
-	}))
+func (p *Placements) Failed(ctx context.Context, kind, id string, r contracts.ActivationFailedRequest) (
+	contracts.ActivationOutcome, error) {
+	return call(ctx, p.client, http.MethodPost, p.activation(kind, id, "failed"), r,
+		isHeld(kind, id, contracts.ActivationHoldRequest{
+			Member: r.Member, Incarnation: r.Incarnation, FencingToken: r.FencingToken,
+		}))
 }
 
 // DrainActivation says that the owner is about to give the identity away.
-func (p *Placements) DrainActivation(ctx context.Context, kind, id string, r contracts.ActivationHoldRequest) (contracts.ActivationOutcome, error) {
+func (p *Placements) DrainActivation(ctx context.Context, kind, id string,
+	r contracts.ActivationHoldRequest) (contracts.ActivationOutcome, error) {
 	return call(ctx, p.client, http.MethodPost, p.activation(kind, id, "drain"), r, isHeld(kind, id, r))
 }
 
 // Deactivate ends an activation.
-func (p *Placements) Deactivate(ctx context.Context, kind, id string, r contracts.ActivationEndRequest) (contracts.ActivationOutcome, error) {
-	return call(ctx, p.client, http.MethodPost, p.activation(kind, id, "deactivate"), r, isHeld(kind, id, contracts.ActivationHoldRequest{
-		Member: r.Member, Incarnation: r.Incarnation, FencingToken: r.FencingToken,
-	}))
+func (p *Placements) Deactivate(ctx context.Context, kind, id string,
+	r contracts.ActivationEndRequest) (contracts.ActivationOutcome, error) {
+	return call(ctx, p.client, http.MethodPost, p.activation(kind, id, "deactivate"), r,
+		isHeld(kind, id, contracts.ActivationHoldRequest{
+			Member: r.Member, Incarnation: r.Incarnation, FencingToken: r.FencingToken,
+		}))
 }
 
-// WriteState replaces the state of an activation. An empty RequestID is filled in. The error STATE_CHANGED means that the state is not of the
-// version that the request names.
-func (p *Placements) WriteState(ctx context.Context, kind, id string, r contracts.ActivationStateRequest) (contracts.ActivationOutcome, error) {
+// WriteState replaces the state of an activation. An empty RequestID is filled in. The error STATE_CHANGED means that
+// the state is not of the version that the request names.
+func (p *Placements) WriteState(ctx context.Context, kind, id string,
+	r contracts.ActivationStateRequest) (contracts.ActivationOutcome, error) {
 	fill(&r.RequestID)
 	if r.State == nil {
 		r.State = []byte{}
 	}
-	got, _, err := command(ctx, p.client, p.activation(kind, id, "state"), r.RequestID, r, isHeld(kind, id, contracts.ActivationHoldRequest{
-		Member: r.Member, Incarnation: r.Incarnation, FencingToken: r.FencingToken,
-	}))
+	got, _, err := command(ctx, p.client, p.activation(kind, id, "state"), r.RequestID, r,
+		isHeld(kind, id, contracts.ActivationHoldRequest{
+			Member: r.Member, Incarnation: r.Incarnation, FencingToken: r.FencingToken,
+		}))
 	return got, err
 }
 
 // Transfer gives an activation to another member. An empty RequestID is filled in.
-func (p *Placements) Transfer(ctx context.Context, kind, id string, r contracts.ActivationTransferRequest) (contracts.ActivationOutcome, error) {
+func (p *Placements) Transfer(ctx context.Context, kind, id string,
+	r contracts.ActivationTransferRequest) (contracts.ActivationOutcome, error) {
 	fill(&r.RequestID)
-	got, _, err := command(ctx, p.client, p.activation(kind, id, "transfer"), r.RequestID, r, func(o contracts.ActivationOutcome) error {
-		switch a := o.Activation; {
-		case a.FencingToken <= r.FencingToken:
-			return fmt.Errorf("the activation has the fencing token %d, not a higher one than %d", a.FencingToken, r.FencingToken)
-		case r.To != "" && a.Member != r.To:
-			return fmt.Errorf("the activation belongs to %q, not to %q", a.Member, r.To)
-		default:
-			return cmp.Or(sameIdentity(kind, id, a.Kind, a.ID), owned(a))
-		}
-	})
+	got, _, err := command(ctx, p.client, p.activation(kind, id, "transfer"), r.RequestID, r,
+		func(o contracts.ActivationOutcome) error {
+			switch a := o.Activation; {
+			case a.FencingToken <= r.FencingToken:
+				return fmt.Errorf("the activation has the fencing token %d, not a higher one than %d", a.FencingToken,
+					r.FencingToken)
+			case r.To != "" && a.Member != r.To:
+				return fmt.Errorf("the activation belongs to %q, not to %q", a.Member, r.To)
+			default:
+				return cmp.Or(sameIdentity(kind, id, a.Kind, a.ID), owned(a))
+			}
+		})
 	return got, err
 }
 
@@ -287,8 +312,8 @@ func (p *Placements) Activations(ctx context.Context, q ActivationQuery) (contra
 	})
 }
 
-// Events returns the events after a place. Those of the last ten seconds can come again. What it is to wait for them must be less than the
-// client waits for a response.
+// Events returns the events after a place. Those of the last ten seconds can come again. What it is to wait for them
+// must be less than the client waits for a response.
 func (p *Placements) Events(ctx context.Context, q cluster.EventQuery) (contracts.EventPage, error) {
 	wait := ""
 	if s := int64(q.Wait / time.Second); s > 0 {
@@ -333,7 +358,8 @@ func isMember(member string, incarnation int64) func(contracts.MemberState) erro
 	}
 }
 
-// sameIncarnation compares a member with that of the request: its name is that, or ends with it after the subject of the token.
+// sameIncarnation compares a member with that of the request: its name is that, or ends with it after the subject of
+// the token.
 func sameIncarnation(member string, incarnation int64, gotMember string, got int64) error {
 	switch {
 	case gotMember == "" || got <= 0:

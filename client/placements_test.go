@@ -33,11 +33,12 @@ const (
 	movedBody   = `{"activation":{"kind":"room","id":"a/b","phase":"LOCKED","fencing_token":8,"member":"w2","incarnation":3},"remaining_ms":10000,"replayed":false}`
 	aMember     = `{"member":"w1","incarnation":9,"status":"ACTIVE","kinds":["room"],"since":1}`
 	membersBody = `{"members":[` + aMember + `],"cluster":"chat","status":"READY","epoch":1}`
-	tableBody   = `{"members":[` + aMember + `],"cluster":"chat","status":"READY","epoch":1,"hash_version":1,"partitions":16,"table":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,-1]}`
-	whereBody   = `{"kind":"room","id":"a/b","epoch":1,"partition":3,"placed":` + aMember + `}`
-	recordBody  = `{"kind":"room","id":"a/b","phase":"ACTIVE","fencing_token":7,"member":"w1","incarnation":9,"state":"aGk="}`
-	listBody    = `{"activations":[` + recordBody + `],"status":"READY","epoch":1}`
-	eventsBody  = `{"events":[{"event_id":"e1","at":"2026-01-01T00:00:00.000Z","member":"w1","incarnation":9,"to":"ACTIVE"}],"next":"e1~0"}`
+	tableBody   = `{"members":[` + aMember +
+		`],"cluster":"chat","status":"READY","epoch":1,"hash_version":1,"partitions":16,"table":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,-1]}`
+	whereBody  = `{"kind":"room","id":"a/b","epoch":1,"partition":3,"placed":` + aMember + `}`
+	recordBody = `{"kind":"room","id":"a/b","phase":"ACTIVE","fencing_token":7,"member":"w1","incarnation":9,"state":"aGk="}`
+	listBody   = `{"activations":[` + recordBody + `],"status":"READY","epoch":1}`
+	eventsBody = `{"events":[{"event_id":"e1","at":"2026-01-01T00:00:00.000Z","member":"w1","incarnation":9,"to":"ACTIVE"}],"next":"e1~0"}`
 )
 
 // hold is what the owner names the activation of the tests by.
@@ -63,7 +64,8 @@ func placementCalls() map[string]placementCall {
 			return p.Replace(ctx, "w1", contracts.MemberReplaceRequest{
 				RequestID: "r1", Kinds: []string{"room"}, Replaces: contracts.Incarnation{Member: "w0", Incarnation: 4},
 			})
-		}, "POST", base + "/members/w1/replace", `{"kinds":["room"],"replaces":{"incarnation":4,"member":"w0"},"request_id":"r1"}`, joinedBody, true},
+		}, "POST", base + "/members/w1/replace",
+			`{"kinds":["room"],"replaces":{"incarnation":4,"member":"w0"},"request_id":"r1"}`, joinedBody, true},
 		"heartbeat": {func(ctx context.Context, p *client.Placements) (any, error) {
 			return p.Heartbeat(ctx, "w1", contracts.MemberHeartbeatRequest{Incarnation: 9, Seq: 3, TTLSeconds: 10})
 		}, "POST", base + "/members/w1/heartbeat", `{"incarnation":9,"seq":3,"ttl_seconds":10}`, joinedBody, false},
@@ -78,8 +80,10 @@ func placementCalls() map[string]placementCall {
 		}, "POST", base + "/members/w1/evict", `{"incarnation":9,"reason":"hangs"}`, drained, false},
 		"offer": {func(ctx context.Context, p *client.Placements) (any, error) {
 			return p.ChangeOffer(ctx, "w1", contracts.MemberOfferRequest{Incarnation: 9, RequestID: "r1", Full: true})
-		}, "POST", base + "/members/w1/offer", `{"full":true,"incarnation":9,"kinds":[],"request_id":"r1"}`, joinedBody, true},
-		"members": {func(ctx context.Context, p *client.Placements) (any, error) { return p.Members(ctx) }, "GET", base + "/members", "", membersBody, false},
+		}, "POST", base + "/members/w1/offer", `{"full":true,"incarnation":9,"kinds":[],"request_id":"r1"}`,
+			joinedBody, true},
+		"members": {func(ctx context.Context, p *client.Placements) (any, error) { return p.Members(ctx) }, "GET",
+			base + "/members", "", membersBody, false},
 		"topology": {func(ctx context.Context, p *client.Placements) (any, error) { return p.Topology(ctx) },
 			"GET", base + "/topology", "", tableBody, false},
 		"epoch": {func(ctx context.Context, p *client.Placements) (any, error) { return p.Epoch(ctx, 1) },
@@ -95,21 +99,28 @@ func placementCalls() map[string]placementCall {
 		},
 			"POST", act + "/activated", `{` + held + `}`, activeBody, false},
 		"failed": {func(ctx context.Context, p *client.Placements) (any, error) {
-			return p.Failed(ctx, "room", "a/b", contracts.ActivationFailedRequest{Member: "w1", Incarnation: 9, FencingToken: 7, Reason: "no"})
+			return p.Failed(ctx, "room", "a/b", contracts.ActivationFailedRequest{Member: "w1", Incarnation: 9,
+				FencingToken: 7, Reason: "no"})
 		}, "POST", act + "/failed", `{` + held + `,"reason":"no"}`, activeBody, false},
 		"drain activation": {func(ctx context.Context, p *client.Placements) (any, error) {
 			return p.DrainActivation(ctx, "room", "a/b", hold)
 		}, "POST", act + "/drain", `{` + held + `}`, activeBody, false},
 		"deactivate": {func(ctx context.Context, p *client.Placements) (any, error) {
-			return p.Deactivate(ctx, "room", "a/b", contracts.ActivationEndRequest{Member: "w1", Incarnation: 9, FencingToken: 7})
+			return p.Deactivate(ctx, "room", "a/b", contracts.ActivationEndRequest{Member: "w1", Incarnation: 9,
+				FencingToken: 7})
 		}, "POST", act + "/deactivate", `{` + held + `}`, activeBody, false},
 		"state": {func(ctx context.Context, p *client.Placements) (any, error) {
-			return p.WriteState(ctx, "room", "a/b", contracts.ActivationStateRequest{Member: "w1", Incarnation: 9, FencingToken: 7, RequestID: "r1"})
+			return p.WriteState(ctx, "room", "a/b", contracts.ActivationStateRequest{Member: "w1", Incarnation: 9,
+				FencingToken: 7, RequestID: "r1"})
 		}, "POST", act + "/state", `{` + held + `,"request_id":"r1","state":"","state_version":0}`, activeBody, true},
 		"transfer": {func(ctx context.Context, p *client.Placements) (any, error) {
-			return p.Transfer(ctx, "room", "a/b", contracts.ActivationTransferRequest{Member: "w1", Incarnation: 9, FencingToken: 7, RequestID: "r1", To: "w2"})
+			return p.Transfer(ctx, "room", "a/b", contracts.ActivationTransferRequest{Member: "w1", Incarnation: 9,
+				FencingToken: 7, RequestID: "r1", To: "w2"})
 		}, "POST", act + "/transfer", `{` + held + `,"request_id":"r1","to":"w2"}`, movedBody, true},
-		"activation": {func(ctx context.Context, p *client.Placements) (any, error) { return p.Activation(ctx, "room", "a/b") }, "GET", act, "", recordBody, false},
+		"activation": {func(ctx context.Context, p *client.Placements) (any,
+			error) {
+			return p.Activation(ctx, "room", "a/b")
+		}, "GET", act, "", recordBody, false},
 		"activations": {func(ctx context.Context, p *client.Placements) (any, error) {
 			return p.Activations(ctx, client.ActivationQuery{Kind: "room", PageSize: 5, PageToken: "x"})
 		}, "GET", base + "/activations?kind=room&page_size=5&page_token=x", "", listBody, false},
@@ -119,7 +130,8 @@ func placementCalls() map[string]placementCall {
 	}
 }
 
-// TestPlacementExchanges: what goes over the wire, and what becomes of the response, whole and without its required members.
+// TestPlacementExchanges: what goes over the wire, and what becomes of the response, whole and without its required
+// members.
 func TestPlacementExchanges(t *testing.T) {
 	for name, c := range placementCalls() {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +166,8 @@ func sameJSON(a, b string) bool {
 // TestPlacementRefusals: the codes of the server arrive as errors with what else they say; a redirect is not followed.
 func TestPlacementRefusals(t *testing.T) {
 	problem, err := json.Marshal(contracts.Problem{
-		Code: contracts.CodeActivationExists, Status: 409, Epoch: 5, Activation: &contracts.Activation{Kind: "room", ID: "a/b", Phase: contracts.PhaseActive, Member: "w2"},
+		Code: contracts.CodeActivationExists, Status: 409, Epoch: 5, Activation: &contracts.Activation{
+			Kind: "room", ID: "a/b", Phase: contracts.PhaseActive, Member: "w2"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -164,19 +177,21 @@ func TestPlacementRefusals(t *testing.T) {
 			w := &wire{answer: always(reply(409, "application/problem+json", string(problem)))}
 			_, err := c.do(t.Context(), chat(t, w))
 			e, ok := errors.AsType[*contracts.Error](err)
-			if !ok || !errors.Is(err, contracts.CodeActivationExists) || e.Epoch != 5 || e.Activation == nil || e.Activation.Member != "w2" || len(w.sent) != 1 {
+			if !ok || !errors.Is(err, contracts.CodeActivationExists) || e.Epoch != 5 || e.Activation == nil ||
+				e.Activation.Member != "w2" || len(w.sent) != 1 {
 				t.Errorf("%v after %d requests", err, len(w.sent))
 			}
 			w = &wire{answer: always(reply(307, "text/html", ""))}
-			if _, err := c.do(t.Context(), chat(t, w)); err == nil || !strings.Contains(err.Error(), "redirects are not followed") || len(w.sent) != 1 {
+			if _, err := c.do(t.Context(), chat(t, w)); err == nil ||
+				!strings.Contains(err.Error(), "redirects are not followed") || len(w.sent) != 1 {
 				t.Errorf("a redirect: %v after %d requests", err, len(w.sent))
 			}
 		})
 	}
 }
 
-// TestPlacementRetries: a request whose response was lost is sent again as it was, so that it takes effect once; when no response comes,
-// the error of a command with a request_id names it.
+// TestPlacementRetries: a request whose response was lost is sent again as it was, so that it takes effect once; when
+// no response comes, the error of a command with a request_id names it.
 func TestPlacementRetries(t *testing.T) {
 	for name, c := range placementCalls() {
 		t.Run(name, func(t *testing.T) {
@@ -187,7 +202,8 @@ func TestPlacementRetries(t *testing.T) {
 					}
 					return reply(200, "application/json", c.right)
 				}}
-				if _, err := c.do(t.Context(), chat(t, w)); err != nil || len(w.sent) != 2 || w.sent[0].body != w.sent[1].body || w.sent[0].target != w.sent[1].target {
+				if _, err := c.do(t.Context(), chat(t, w)); err != nil || len(w.sent) != 2 || w.sent[0].body != w.sent[1].body ||
+					w.sent[0].target != w.sent[1].target {
 					t.Errorf("%v after %d requests", err, len(w.sent))
 				}
 				w = &wire{answer: always(answer{lost: errors.New("connection reset")})}
@@ -214,26 +230,30 @@ func TestPlacementRequestID(t *testing.T) {
 			t.Fatal(err)
 		}
 		var r contracts.MemberJoinRequest
-		if err := json.Unmarshal([]byte(w.sent[0].body), &r); err != nil || len(r.RequestID) < 20 || w.sent[0].body != w.sent[1].body {
+		if err := json.Unmarshal([]byte(w.sent[0].body), &r); err != nil || len(r.RequestID) < 20 ||
+			w.sent[0].body != w.sent[1].body {
 			t.Errorf("sent %s, then %s", w.sent[0].body, w.sent[1].body)
 		}
 	})
 }
 
-// TestPlacementResponsesForOthers: a response that is about another member, identity, incarnation, token or cluster is not taken.
+// TestPlacementResponsesForOthers: a response that is about another member, identity, incarnation, token or cluster is
+// not taken.
 func TestPlacementResponsesForOthers(t *testing.T) {
 	for name, changes := range map[string][][2]string{
-		"join":             {{`"w1"`, `"w2"`}, {`"incarnation":9`, `"incarnation":-9`}, {`"remaining_ms":10000,`, ``}, {`"epoch":1,`, ``}},
-		"replace":          {{`"w1"`, `"w2"`}},
-		"heartbeat":        {{`"w1"`, `"w2"`}, {`"incarnation":9`, `"incarnation":8`}},
-		"drain":            {{`"w1"`, `"w2"`}, {`"incarnation":9`, `"incarnation":8`}},
-		"leave":            {{`"w1"`, `"w2"`}},
-		"evict":            {{`"w1"`, `"w2"`}},
-		"offer":            {{`"incarnation":9`, `"incarnation":8`}},
-		"members":          {{`"chat"`, `"chaz"`}},
-		"topology":         {{`"chat"`, `"chaz"`}, {`[0,0`, `[0,1`}, {`-1]`, `-2]`}},
-		"lookup":           {{`"a/b"`, `"a/c"`}, {`"kind":"room"`, `"kind":"roon"`}, {`"epoch":1,`, ``}},
-		"claim":            {{`"a/b"`, `"a/c"`}, {`"w1"`, `"w2"`}, {`"incarnation":9`, `"incarnation":8`}, {`"ACTIVE"`, `"FREE"`}, {`"fencing_token":7`, `"fencing_token":0`}},
+		"join": {{`"w1"`, `"w2"`}, {`"incarnation":9`, `"incarnation":-9`}, {`"remaining_ms":10000,`, ``},
+			{`"epoch":1,`, ``}},
+		"replace":   {{`"w1"`, `"w2"`}},
+		"heartbeat": {{`"w1"`, `"w2"`}, {`"incarnation":9`, `"incarnation":8`}},
+		"drain":     {{`"w1"`, `"w2"`}, {`"incarnation":9`, `"incarnation":8`}},
+		"leave":     {{`"w1"`, `"w2"`}},
+		"evict":     {{`"w1"`, `"w2"`}},
+		"offer":     {{`"incarnation":9`, `"incarnation":8`}},
+		"members":   {{`"chat"`, `"chaz"`}},
+		"topology":  {{`"chat"`, `"chaz"`}, {`[0,0`, `[0,1`}, {`-1]`, `-2]`}},
+		"lookup":    {{`"a/b"`, `"a/c"`}, {`"kind":"room"`, `"kind":"roon"`}, {`"epoch":1,`, ``}},
+		"claim": {{`"a/b"`, `"a/c"`}, {`"w1"`, `"w2"`}, {`"incarnation":9`, `"incarnation":8`},
+			{`"ACTIVE"`, `"FREE"`}, {`"fencing_token":7`, `"fencing_token":0`}},
 		"activated":        {{`"a/b"`, `"a/c"`}, {`"fencing_token":7`, `"fencing_token":8`}, {`"w1"`, `"w2"`}},
 		"failed":           {{`"fencing_token":7`, `"fencing_token":8`}},
 		"drain activation": {{`"fencing_token":7`, `"fencing_token":8`}},

@@ -39,7 +39,8 @@ func TestLifeOfACluster(t *testing.T) {
 	_, err := p.Claim(ctx, "room", "a/b", contracts.ActivationClaimRequest{})
 	fails(err, contracts.CodeTopologyUndetermined)
 
-	ann, err := p.Join(ctx, "ann", contracts.MemberJoinRequest{Kinds: []string{"room"}, Partitions: 16, Address: "ann:1", TTLSeconds: 10})
+	ann, err := p.Join(ctx, "ann", contracts.MemberJoinRequest{Kinds: []string{"room"}, Partitions: 16,
+		Address: "ann:1", TTLSeconds: 10})
 	if err != nil || ann.Epoch != 1 || ann.RemainingMs != 10_000 || ann.Moved != 16 {
 		t.Fatalf("%+v, %v", ann, err)
 	}
@@ -48,7 +49,8 @@ func TestLifeOfACluster(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	clock.Advance(3 * time.Second)
-	if s, err := p.Heartbeat(ctx, "ann", contracts.MemberHeartbeatRequest{Incarnation: ann.Incarnation, Seq: 1, TTLSeconds: 20}); err != nil || s.RemainingMs != 20_000 {
+	if s, err := p.Heartbeat(ctx, "ann", contracts.MemberHeartbeatRequest{Incarnation: ann.Incarnation, Seq: 1,
+		TTLSeconds: 20}); err != nil || s.RemainingMs != 20_000 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	_, err = p.Heartbeat(ctx, "ann", contracts.MemberHeartbeatRequest{Incarnation: ann.Incarnation - 1, Seq: 1})
@@ -59,10 +61,12 @@ func TestLifeOfACluster(t *testing.T) {
 	fails(err, contracts.CodeNotFound)
 
 	claimed, err := p.Claim(ctx, "room", "a/b", contracts.ActivationClaimRequest{})
-	if err != nil || claimed.Activation.Phase != contracts.PhaseLocked || claimed.Activation.Member != "ann" || claimed.Activation.Address != "ann:1" {
+	if err != nil || claimed.Activation.Phase != contracts.PhaseLocked || claimed.Activation.Member != "ann" ||
+		claimed.Activation.Address != "ann:1" {
 		t.Fatalf("%+v, %v", claimed, err)
 	}
-	hold := contracts.ActivationHoldRequest{Member: "ann", Incarnation: ann.Incarnation, FencingToken: claimed.Activation.FencingToken}
+	hold := contracts.ActivationHoldRequest{Member: "ann", Incarnation: ann.Incarnation,
+		FencingToken: claimed.Activation.FencingToken}
 	_, err = p.Claim(ctx, "room", "a/b", contracts.ActivationClaimRequest{})
 	if e := fails(err, contracts.CodeActivationLocked); e.RetryAfter <= 0 {
 		t.Errorf("%+v", e)
@@ -88,7 +92,8 @@ func TestLifeOfACluster(t *testing.T) {
 	if e := fails(err, contracts.CodeActivationExists); e.Activation == nil || e.Activation.Member != "ann" {
 		t.Errorf("%+v", e)
 	}
-	write := contracts.ActivationStateRequest{Member: hold.Member, Incarnation: hold.Incarnation, FencingToken: hold.FencingToken, State: []byte("one")}
+	write := contracts.ActivationStateRequest{Member: hold.Member, Incarnation: hold.Incarnation,
+		FencingToken: hold.FencingToken, State: []byte("one")}
 	if o, err := p.WriteState(ctx, "room", "a/b", write); err != nil || o.Activation.StateVersion != 1 {
 		t.Errorf("%+v, %v", o, err)
 	}
@@ -109,11 +114,14 @@ func TestLifeOfACluster(t *testing.T) {
 	if e := fails(err, contracts.CodeStaleEpoch); e.Epoch != 2 {
 		t.Errorf("%+v", e)
 	}
-	if s, err := p.ChangeOffer(ctx, "bob", contracts.MemberOfferRequest{Incarnation: bob.Incarnation, Kinds: []string{"room"}, Labels: contracts.Labels{"zone": "b&c"}}); err != nil || s.Epoch != 3 {
+	if s, err := p.ChangeOffer(ctx, "bob", contracts.MemberOfferRequest{Incarnation: bob.Incarnation,
+		Kinds: []string{"room"}, Labels: contracts.Labels{"zone": "b&c"}}); err != nil || s.Epoch != 3 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if where, err := p.Lookup(ctx, "room", "a/b", cluster.Query{Labels: map[string]string{"zone": "b&c"}, Epoch: 3}); err != nil ||
-		where.Placed == nil || where.Placed.Member != "bob" || where.Owner == nil || where.Owner.Member != "ann" || string(where.Activation.State) != "one" {
+	if where, err := p.Lookup(ctx, "room", "a/b", cluster.Query{Labels: map[string]string{"zone": "b&c"},
+		Epoch: 3}); err != nil ||
+		where.Placed == nil || where.Placed.Member != "bob" || where.Owner == nil || where.Owner.Member != "ann" ||
+		string(where.Activation.State) != "one" {
 		t.Errorf("%+v, %v", where, err)
 	}
 	if o, err := p.DrainActivation(ctx, "room", "a/b", hold); err != nil || o.Activation.Phase != contracts.PhaseDraining {
@@ -130,28 +138,35 @@ func TestLifeOfACluster(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
-	if a, err := p.Activation(ctx, "room", "a/b"); err != nil || a.Phase != contracts.PhaseFree || a.Reason != "empty" || string(a.State) != "one" {
+	if a, err := p.Activation(ctx, "room", "a/b"); err != nil || a.Phase != contracts.PhaseFree || a.Reason != "empty" ||
+		string(a.State) != "one" {
 		t.Errorf("%+v, %v", a, err)
 	}
-	if page, err := p.Activations(ctx, client.ActivationQuery{Kind: "room", PageSize: 1}); err != nil || len(page.Activations) != 1 || page.Epoch != 3 {
+	if page, err := p.Activations(ctx, client.ActivationQuery{Kind: "room", PageSize: 1}); err != nil ||
+		len(page.Activations) != 1 || page.Epoch != 3 {
 		t.Errorf("%+v, %v", page, err)
 	}
-	if s, err := p.Drain(ctx, "ann", contracts.MemberRequest{Incarnation: ann.Incarnation}); err != nil || s.Status != contracts.MemberDraining || s.Epoch != 4 {
+	if s, err := p.Drain(ctx, "ann", contracts.MemberRequest{Incarnation: ann.Incarnation}); err != nil ||
+		s.Status != contracts.MemberDraining || s.Epoch != 4 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if s, err := p.Leave(ctx, "ann", contracts.MemberRequest{Incarnation: ann.Incarnation}); err != nil || s.Status != contracts.MemberLeft {
+	if s, err := p.Leave(ctx, "ann", contracts.MemberRequest{Incarnation: ann.Incarnation}); err != nil ||
+		s.Status != contracts.MemberLeft {
 		t.Errorf("%+v, %v", s, err)
 	}
 	cleo, err := p.Replace(ctx, "cleo", contracts.MemberReplaceRequest{
-		Kinds: []string{"room"}, TTLSeconds: 600, Replaces: contracts.Incarnation{Member: "bob", Incarnation: bob.Incarnation},
+		Kinds: []string{"room"}, TTLSeconds: 600, Replaces: contracts.Incarnation{
+			Member: "bob", Incarnation: bob.Incarnation},
 	})
 	if err != nil || cleo.Moved != 16 {
 		t.Errorf("%+v, %v", cleo, err)
 	}
-	if s, err := p.Evict(ctx, "bob", contracts.MemberEvictRequest{Incarnation: bob.Incarnation, Reason: "hangs"}); err != nil || s.Status != contracts.MemberDead {
+	if s, err := p.Evict(ctx, "bob", contracts.MemberEvictRequest{Incarnation: bob.Incarnation,
+		Reason: "hangs"}); err != nil || s.Status != contracts.MemberDead {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if l, err := p.Members(ctx); err != nil || len(l.Members) != 1 || l.Members[0].Member != "cleo" || l.Status != contracts.ClusterReady {
+	if l, err := p.Members(ctx); err != nil || len(l.Members) != 1 || l.Members[0].Member != "cleo" ||
+		l.Status != contracts.ClusterReady {
 		t.Errorf("%+v, %v", l, err)
 	}
 	for range 2 { // the second time it is not sent again
@@ -178,11 +193,13 @@ func (v visits) Activate(_ context.Context, a cluster.Activation) error { v <- a
 
 func (v visits) Deactivate(context.Context, cluster.Activation, error) {}
 
-// TestMemberOverHTTP: a member and a locator work over a real connection as they do on a store, also when a response gets lost.
+// TestMemberOverHTTP: a member and a locator work over a real connection as they do on a store, also when a response
+// gets lost.
 func TestMemberOverHTTP(t *testing.T) {
 	base, _ := serve(t)
 	host := visits(make(chan cluster.Activation, 2))
-	m, err := cluster.NewMember(placements(t, base, &lossy{answerOnly: true}), "ann", host, &cluster.Options{Kinds: []string{"room"}, Address: "ann:1", Partitions: 16})
+	m, err := cluster.NewMember(placements(t, base, &lossy{answerOnly: true}), "ann", host,
+		&cluster.Options{Kinds: []string{"room"}, Address: "ann:1", Partitions: 16})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,11 +15,11 @@ import (
 	"github.com/leasehold-dev/leasehold/once"
 )
 
-// Runs is the client of a tenant's runs, which callers name themselves: the first one that begins a run does the work, and all later ones
-// get its result. It is the gate of package idempotency.
+// Runs is the client of a tenant's runs, which callers name themselves: the first one that begins a run does the work,
+// and all later ones get its result. It is the gate of package idempotency.
 type Runs struct {
-	// Keep is how long the record of a run is kept after the last request of its holder, at least: whole seconds from a minute to 30 days.
-	// 0 means a day. Set it before the first use.
+	// Keep is how long the record of a run is kept after the last request of its holder, at least: whole seconds from a
+	// minute to 30 days. 0 means a day. Set it before the first use.
 	Keep time.Duration
 
 	client *Client
@@ -43,7 +43,8 @@ func (r *Runs) Acquire(ctx context.Context, a once.Acquire) (once.Grant, error) 
 		return once.Grant{}, err
 	}
 	g, err := call(ctx, r.client, http.MethodPost, r.path(a.AnalysisID)+"/begin", contracts.RunBeginRequest{
-		OwnerID: a.Owner, RequestID: a.RequestID, TTLSeconds: seconds, MaxFailures: a.MaxFailures, Fingerprint: a.Fingerprint, KeepSeconds: r.keep(),
+		OwnerID: a.Owner, RequestID: a.RequestID, TTLSeconds: seconds, MaxFailures: a.MaxFailures, Fingerprint: a.Fingerprint,
+		KeepSeconds: r.keep(),
 	}, isBegun(a))
 	if err != nil {
 		return once.Grant{}, err
@@ -51,7 +52,8 @@ func (r *Runs) Acquire(ctx context.Context, a once.Acquire) (once.Grant, error) 
 	if !g.Acquired {
 		return once.Grant{
 			Reason: g.skipped.Reason, RetryAfter: milliseconds(g.skipped.RetryAfterMs), Status: string(g.skipped.Status),
-			Result: once.Result{Failed: g.skipped.Status == contracts.AnalysisFailed, Result: g.skipped.Result, Reason: g.skipped.FailureReason},
+			Result: once.Result{Failed: g.skipped.Status == contracts.AnalysisFailed, Result: g.skipped.Result,
+				Reason: g.skipped.FailureReason},
 		}, nil
 	}
 	end, err := time.Parse(time.RFC3339, g.ExpiresAt)
@@ -100,7 +102,8 @@ func (r *Runs) Finish(ctx context.Context, l once.Lock, result once.Result) erro
 		status = contracts.AnalysisFailed
 	}
 	_, err := call(ctx, r.client, http.MethodPost, r.path(l.AnalysisID)+"/finish", contracts.RunFinishRequest{
-		OwnerID: l.Owner, FencingToken: l.Token, Status: status, Result: result.Result, FailureReason: result.Reason, KeepSeconds: r.keep(),
+		OwnerID: l.Owner, FencingToken: l.Token, Status: status, Result: result.Result, FailureReason: result.Reason,
+		KeepSeconds: r.keep(),
 	}, func(f contracts.RunFinished) error {
 		return errors.Join(sameRun(l.AnalysisID, f.RunID), sameEnd(status, f.Status))
 	})
@@ -109,18 +112,21 @@ func (r *Runs) Finish(ctx context.Context, l once.Lock, result once.Result) erro
 
 // Get reads a run. If there is none, the error is NOT_FOUND with the field "run_id".
 func (r *Runs) Get(ctx context.Context, runID string) (contracts.Run, error) {
-	return call(ctx, r.client, http.MethodGet, r.path(runID), nil, func(got contracts.Run) error { return sameRun(runID, got.RunID) })
+	return call(ctx, r.client, http.MethodGet, r.path(runID), nil,
+		func(got contracts.Run) error { return sameRun(runID, got.RunID) })
 }
 
 func (r *Runs) path(id string) string {
 	return "/v1/tenants/" + url.PathEscape(r.tenant) + "/runs/" + url.PathEscape(id)
 }
 
-// List returns a page of the tenant's runs whose names begin with a prefix, by ascending bytes of their names, without results. pageSize is 1 to 1000, 0
-// means the server's default; pageToken is the NextPageToken of the page before.
+// List returns a page of the tenant's runs whose names begin with a prefix, by ascending bytes of their names, without
+// results. pageSize is 1 to 1000, 0 means the server's default; pageToken is the NextPageToken of the page before.
 func (r *Runs) List(ctx context.Context, prefix string, pageSize int, pageToken string) (contracts.RunPage, error) {
-	path := "/v1/tenants/" + url.PathEscape(r.tenant) + "/runs" + listQuery(pageSize, map[string]string{"prefix": prefix, "page_token": pageToken})
-	return call(ctx, r.client, http.MethodGet, path, nil, complete(func(p contracts.RunPage) bool { return p.Runs != nil }))
+	path := "/v1/tenants/" + url.PathEscape(r.tenant) + "/runs" +
+		listQuery(pageSize, map[string]string{"prefix": prefix, "page_token": pageToken})
+	return call(ctx, r.client, http.MethodGet, path, nil,
+		complete(func(p contracts.RunPage) bool { return p.Runs != nil }))
 }
 
 // keep is Keep in seconds, rounded up; 0 leaves it to the server.

@@ -53,10 +53,13 @@ func TestLifeOfALease(t *testing.T) {
 	_, err := c.Get(ctx, "acme", "deploy")
 	failsWith(err, contracts.CodeNotFound)
 
-	got, err := c.Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 30, Metadata: contracts.Metadata{"build": "7"}})
+	got, err := c.Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 30,
+		Metadata: contracts.Metadata{"build": "7"}})
 	want := contracts.Lease{
-		TenantID: "acme", LockKey: "deploy", LeaseID: got.LeaseID, OwnerID: "ann", FencingToken: first, State: contracts.StateActive,
-		AcquiredAt: "2026-01-01T00:00:00.000Z", ExpiresAt: "2026-01-01T00:00:30.000Z", RemainingMs: 30_000, TTLSeconds: 30, Metadata: contracts.Metadata{"build": "7"},
+		TenantID: "acme", LockKey: "deploy", LeaseID: got.LeaseID, OwnerID: "ann", FencingToken: first,
+		State:      contracts.StateActive,
+		AcquiredAt: "2026-01-01T00:00:00.000Z", ExpiresAt: "2026-01-01T00:00:30.000Z", RemainingMs: 30_000, TTLSeconds: 30,
+		Metadata: contracts.Metadata{"build": "7"},
 	}
 	if err != nil || got.LeaseID == "" || !reflect.DeepEqual(got.Lease, want) { // LS-ACQ-002, LS-ACQ-003
 		t.Fatalf("acquire: %+v, %v\nwant %+v", got, err, want)
@@ -69,15 +72,18 @@ func TestLifeOfALease(t *testing.T) {
 		t.Errorf("acquire what is held: %+v", err)
 	}
 
-	got, err = c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{OwnerID: "ann", FencingToken: first, TTLSeconds: 60}) // LS-RNW-002
+	// LS-RNW-002
+	got, err = c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{OwnerID: "ann", FencingToken: first, TTLSeconds: 60})
 	want.ExpiresAt, want.RemainingMs, want.TTLSeconds = "2026-01-01T00:01:10.000Z", 60_000, 60
 	if err != nil || !reflect.DeepEqual(got.Lease, want) {
 		t.Errorf("renew: %+v, %v\nwant %+v", got, err, want)
 	}
-	_, err = c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{OwnerID: "bob", FencingToken: first, TTLSeconds: 60}) // LS-RNW-001
+	// LS-RNW-001
+	_, err = c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{OwnerID: "bob", FencingToken: first, TTLSeconds: 60})
 	failsWith(err, contracts.CodeNotOwner)
 	_, err = c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{OwnerID: "ann", FencingToken: first, TTLSeconds: 0})
-	if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != contracts.CodeInvalidArgument || e.Field != "ttl_seconds" {
+	if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != contracts.CodeInvalidArgument ||
+		e.Field != "ttl_seconds" {
 		t.Errorf("renew for no time: %+v", err)
 	}
 
@@ -90,25 +96,30 @@ func TestLifeOfALease(t *testing.T) {
 		t.Errorf("get: %+v, %v\nwant %+v", seen, err, wantLock)
 	}
 
-	ended, err := c.Release(ctx, "acme", "deploy", contracts.ReleaseRequest{OwnerID: "ann", FencingToken: first}) // LS-REL-002
+	// LS-REL-002
+	ended, err := c.Release(ctx, "acme", "deploy", contracts.ReleaseRequest{OwnerID: "ann", FencingToken: first})
 	wantEnded := contracts.EndedLease{
-		TenantID: "acme", LockKey: "deploy", LeaseID: want.LeaseID, OwnerID: "ann", FencingToken: first, State: contracts.StateReleased,
+		TenantID: "acme", LockKey: "deploy", LeaseID: want.LeaseID, OwnerID: "ann", FencingToken: first,
+		State:      contracts.StateReleased,
 		AcquiredAt: want.AcquiredAt, ExpiresAt: want.ExpiresAt, ReleasedAt: "2026-01-01T00:00:10.000Z", TTLSeconds: 60,
 		Metadata: contracts.Metadata{"build": "7"},
 	}
 	if err != nil || !reflect.DeepEqual(ended, wantEnded) {
 		t.Errorf("release: %+v, %v\nwant %+v", ended, err, wantEnded)
 	}
-	_, err = c.Release(ctx, "acme", "deploy", contracts.ReleaseRequest{OwnerID: "ann", FencingToken: first}) // a new intention
+	// a new intention
+	_, err = c.Release(ctx, "acme", "deploy", contracts.ReleaseRequest{OwnerID: "ann", FencingToken: first})
 	failsWith(err, contracts.CodeLeaseReleased)
 
 	held, err := c.Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{OwnerID: "bob", TTLSeconds: 5})
 	if err != nil || held.FencingToken != first+1 {
 		t.Fatalf("acquire after release: %+v, %v", held, err)
 	}
-	_, err = c.ForceRelease(ctx, "acme", "deploy", contracts.ForceReleaseRequest{OwnerID: "root", Reason: "hangs", LeaseID: want.LeaseID})
+	_, err = c.ForceRelease(ctx, "acme", "deploy", contracts.ForceReleaseRequest{OwnerID: "root", Reason: "hangs",
+		LeaseID: want.LeaseID})
 	failsWith(err, contracts.CodeLeaseLost)
-	forced, err := c.ForceRelease(ctx, "acme", "deploy", contracts.ForceReleaseRequest{OwnerID: "root", Reason: "hangs", LeaseID: held.LeaseID})
+	forced, err := c.ForceRelease(ctx, "acme", "deploy", contracts.ForceReleaseRequest{OwnerID: "root", Reason: "hangs",
+		LeaseID: held.LeaseID})
 	if err != nil || forced.State != contracts.StateReleased || forced.OwnerID != "bob" || forced.ForceRelease == nil ||
 		*forced.ForceRelease != (contracts.ForcedRelease{By: "root", Reason: "hangs", At: "2026-01-01T00:00:10.000Z"}) {
 		t.Errorf("force-release: %+v, %v", forced, err)
@@ -128,7 +139,8 @@ func TestListOverPages(t *testing.T) {
 		}
 		tokens[key] = l.FencingToken
 	}
-	if _, err := c.Release(ctx, "acme", "b/1", contracts.ReleaseRequest{OwnerID: "ann", FencingToken: tokens["b/1"]}); err != nil {
+	if _, err := c.Release(ctx, "acme", "b/1", contracts.ReleaseRequest{OwnerID: "ann",
+		FencingToken: tokens["b/1"]}); err != nil {
 		t.Fatal(err)
 	}
 	cases := []struct {
@@ -139,7 +151,8 @@ func TestListOverPages(t *testing.T) {
 		{"all", client.LockQuery{}, []string{"a", "b/%", "b/1", "b/2", "b/ü"}},
 		{"prefix", client.LockQuery{Prefix: "b/"}, []string{"b/%", "b/1", "b/2", "b/ü"}},
 		{"state", client.LockQuery{State: contracts.StateReleased}, []string{"b/1"}},
-		{"prefix, state and pages of one", client.LockQuery{Prefix: "b/", State: contracts.StateActive, PageSize: 1}, []string{"b/%", "b/2", "b/ü"}},
+		{"prefix, state and pages of one", client.LockQuery{Prefix: "b/", State: contracts.StateActive, PageSize: 1},
+			[]string{"b/%", "b/2", "b/ü"}},
 		{"nothing", client.LockQuery{Prefix: "c"}, nil},
 	}
 	for _, tc := range cases {
@@ -167,12 +180,13 @@ func TestListOverPages(t *testing.T) {
 	}
 }
 
-// TestNamesSurviveTheWay: whatever a lock is called, the server and the client speak of the same one, or the server says
-// that there cannot be one of that name.
+// TestNamesSurviveTheWay: whatever a lock is called, the server and the client speak of the same one, or the server
+// says that there cannot be one of that name.
 func TestNamesSurviveTheWay(t *testing.T) {
 	base, _ := serve(t)
 	c, ctx := dial(t, base, nil), t.Context()
-	for _, key := range []string{"a/b", "ü", "%", "%2F", "a b", "a+b", "?x=1#y", "a//b", "../x", "...", "a;b", `"`, "locks", "acquire"} {
+	for _, key := range []string{"a/b", "ü", "%", "%2F", "a b", "a+b", "?x=1#y", "a//b", "../x", "...", "a;b", `"`,
+		"locks", "acquire"} {
 		t.Run(key, func(t *testing.T) {
 			l, err := c.Acquire(ctx, key, key, contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 30})
 			if err != nil || l.TenantID != key || l.LockKey != key || l.FencingToken < first {
@@ -185,7 +199,8 @@ func TestNamesSurviveTheWay(t *testing.T) {
 	}
 	for _, key := range []string{"", ".", "..", "a\nb"} {
 		_, err := c.Get(ctx, "acme", key)
-		if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != contracts.CodeInvalidArgument || e.Field != "lock_key" {
+		if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != contracts.CodeInvalidArgument ||
+			e.Field != "lock_key" {
 			t.Errorf("key %q: %v, want INVALID_ARGUMENT for lock_key", key, err)
 		}
 	}
@@ -227,7 +242,8 @@ func TestLossHasNoEffect(t *testing.T) {
 			if err != nil || l.FencingToken != first || l.Replayed != way.answerOnly {
 				t.Fatalf("acquire: %+v, %v", l, err)
 			}
-			l, err = c().Renew(t.Context(), "acme", "deploy", contracts.RenewRequest{OwnerID: "ann", FencingToken: first, TTLSeconds: 60})
+			l, err = c().Renew(t.Context(), "acme", "deploy", contracts.RenewRequest{OwnerID: "ann", FencingToken: first,
+				TTLSeconds: 60})
 			if err != nil || l.ExpiresAt != "2026-01-01T00:01:00.000Z" || l.Replayed != way.answerOnly {
 				t.Errorf("renew: %+v, %v", l, err)
 			}
@@ -235,11 +251,13 @@ func TestLossHasNoEffect(t *testing.T) {
 			if err != nil || e.State != contracts.StateReleased || e.Replayed != way.answerOnly {
 				t.Errorf("release: %+v, %v", e, err)
 			}
-			l, err = dial(t, base, nil).Acquire(t.Context(), "acme", "deploy", contracts.AcquireRequest{OwnerID: "bob", TTLSeconds: 30})
+			l, err = dial(t, base, nil).Acquire(t.Context(), "acme", "deploy",
+				contracts.AcquireRequest{OwnerID: "bob", TTLSeconds: 30})
 			if err != nil || l.FencingToken != first+1 {
 				t.Fatalf("acquire by the next: %+v, %v", l, err)
 			}
-			f, err := c().ForceRelease(t.Context(), "acme", "deploy", contracts.ForceReleaseRequest{OwnerID: "root", Reason: "hangs"})
+			f, err := c().ForceRelease(t.Context(), "acme", "deploy", contracts.ForceReleaseRequest{
+				OwnerID: "root", Reason: "hangs"})
 			if err != nil || f.State != contracts.StateReleased {
 				t.Errorf("force-release: %+v, %v", f, err)
 			}
@@ -266,7 +284,8 @@ func TestRenewLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = c.Renew(ctx, "acme", "deploy", r)
-	if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != contracts.CodeLeaseChanged || !e.ExpiresAt.Equal(suite.Epoch.Add(62*time.Second)) {
+	if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != contracts.CodeLeaseChanged ||
+		!e.ExpiresAt.Equal(suite.Epoch.Add(62*time.Second)) {
 		t.Errorf("a renewal for an end that is not the lease's: %v", err)
 	}
 	if lease, err = c.RenewLease(ctx, lease, 30); err != nil || lease.ExpiresAt != "2026-01-01T00:00:32.000Z" {

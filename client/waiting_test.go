@@ -26,7 +26,8 @@ type waitingServer struct {
 func (s *waitingServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	response := func(status int, kind string, body any) (*http.Response, error) {
 		b, err := json.Marshal(body)
-		return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {kind}}, Body: io.NopCloser(bytes.NewReader(b)), Request: r}, err
+		return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {kind}},
+			Body: io.NopCloser(bytes.NewReader(b)), Request: r}, err
 	}
 	var a contracts.AcquireRequest
 	if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
@@ -48,7 +49,8 @@ func (s *waitingServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if e, ok := errors.AsType[*contracts.Error](err); ok {
 		return response(e.Status, "application/problem+json", e.Problem())
 	}
-	l.TenantID, l.LockKey, l.LeaseID, l.OwnerID, l.FencingToken, l.State = "acme", "deploy", "l", "ann", 7, contracts.StateActive
+	l.TenantID, l.LockKey, l.LeaseID, l.OwnerID, l.FencingToken, l.State = "acme", "deploy", "l", "ann", 7,
+		contracts.StateActive
 	l.ExpiresAt, l.RemainingMs, l.Mode = "2026-01-01T00:00:00.000Z", 10_000, a.Mode
 	return response(http.StatusOK, "application/json", l)
 }
@@ -56,14 +58,16 @@ func (s *waitingServer) RoundTrip(r *http.Request) (*http.Response, error) {
 // locks are those of the server, for a client that waits for a second for what is not to take longer.
 func (s *waitingServer) locks(t *testing.T) *client.Locks {
 	t.Helper()
-	c, err := client.New("http://127.0.0.1", &client.Options{HTTP: &http.Client{Transport: s, Timeout: time.Second}, Tries: 1})
+	c, err := client.New("http://127.0.0.1", &client.Options{HTTP: &http.Client{Transport: s, Timeout: time.Second},
+		Tries: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c.Locks()
 }
 
-// TestAcquireThatWaits: the client waits as long as the server may, and counts the lease from when the server granted it.
+// TestAcquireThatWaits: the client waits as long as the server may, and counts the lease from when the server granted
+// it.
 func TestAcquireThatWaits(t *testing.T) {
 	for name, c := range map[string]struct {
 		wait, waited int64         // in seconds, and in milliseconds as the lease says
@@ -95,8 +99,8 @@ func TestAcquireThatWaits(t *testing.T) {
 	}
 }
 
-// TestAbandonOfModes: what is sent to give up a place in line, a grant of a rate and an acquire with Replace: never a wait, and Replace only if the server
-// says that the request was carried out.
+// TestAbandonOfModes: what is sent to give up a place in line, a grant of a rate and an acquire with Replace: never a
+// wait, and Replace only if the server says that the request was carried out.
 func TestAbandonOfModes(t *testing.T) {
 	held, reused := contracts.Errorf(contracts.CodeLockHeld, ""), contracts.Errorf(contracts.CodeRequestIDReused, "")
 	for name, c := range map[string]struct {
@@ -105,13 +109,18 @@ func TestAbandonOfModes(t *testing.T) {
 		replace []bool  // of each
 		ended   int     // leases
 	}{
-		"in line":              {contracts.AcquireRequest{Fair: true, TTLSeconds: 10}, []error{held}, []bool{false}, 0},
-		"closed":               {contracts.AcquireRequest{TTLSeconds: 10}, []error{contracts.Errorf(contracts.CodeLockDelayed, "")}, []bool{false}, 0},
-		"granted":              {contracts.AcquireRequest{Mode: contracts.LockModeShared, TTLSeconds: 10}, []error{nil}, []bool{false}, 1},
-		"rate":                 {contracts.AcquireRequest{Mode: contracts.LockModeRate, Limit: 1, WindowSeconds: 10}, []error{nil}, []bool{false}, 0},
-		"did not replace":      {contracts.AcquireRequest{Replace: true, TTLSeconds: 10}, []error{held}, []bool{false}, 0},
-		"replaced":             {contracts.AcquireRequest{Replace: true, TTLSeconds: 10}, []error{reused, nil}, []bool{false, true}, 1},
-		"replaced, and ended":  {contracts.AcquireRequest{Replace: true, TTLSeconds: 10}, []error{reused, reused}, []bool{false, true}, 0},
+		"in line": {contracts.AcquireRequest{Fair: true, TTLSeconds: 10}, []error{held}, []bool{false}, 0},
+		"closed": {contracts.AcquireRequest{TTLSeconds: 10},
+			[]error{contracts.Errorf(contracts.CodeLockDelayed, "")}, []bool{false}, 0},
+		"granted": {contracts.AcquireRequest{Mode: contracts.LockModeShared, TTLSeconds: 10}, []error{nil},
+			[]bool{false}, 1},
+		"rate": {contracts.AcquireRequest{Mode: contracts.LockModeRate, Limit: 1, WindowSeconds: 10},
+			[]error{nil}, []bool{false}, 0},
+		"did not replace": {contracts.AcquireRequest{Replace: true, TTLSeconds: 10}, []error{held}, []bool{false}, 0},
+		"replaced": {contracts.AcquireRequest{Replace: true, TTLSeconds: 10}, []error{reused, nil},
+			[]bool{false, true}, 1},
+		"replaced, and ended": {contracts.AcquireRequest{Replace: true, TTLSeconds: 10}, []error{reused, reused},
+			[]bool{false, true}, 0},
 		"ended, not a replace": {contracts.AcquireRequest{TTLSeconds: 10}, []error{reused}, []bool{false}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,8 +145,9 @@ func TestAbandonOfModes(t *testing.T) {
 	}
 }
 
-// TestAbandonUntilTheWaitEnds: what a cancelled acquire may still obtain at another server is looked for while that may wait; a refusal is not the end. It takes
-// a few requests, none after what the request obtained was found, or after it cannot wait any more.
+// TestAbandonUntilTheWaitEnds: what a cancelled acquire may still obtain at another server is looked for while that may
+// wait; a refusal is not the end. It takes a few requests, none after what the request obtained was found, or after it
+// cannot wait any more.
 func TestAbandonUntilTheWaitEnds(t *testing.T) {
 	held, reused := contracts.Errorf(contracts.CodeLockHeld, ""), contracts.Errorf(contracts.CodeRequestIDReused, "")
 	for name, c := range map[string]struct {
@@ -147,13 +157,19 @@ func TestAbandonUntilTheWaitEnds(t *testing.T) {
 		ended       int               // leases
 		until       time.Duration     // when the client is done, at the latest
 	}{
-		"obtained later":    {20, func(n int) error { return []error{held, held, nil}[n] }, 3, 3, 1, 7 * time.Second},
-		"used":              {20, func(n int) error { return []error{held, reused}[n] }, 2, 2, 0, 3 * time.Second},
-		"nothing":           {20, func(int) error { return held }, 5, 8, 0, 22 * time.Second},
-		"without a wait":    {0, func(int) error { return held }, 1, 1, 0, 2 * time.Second},
-		"another mode":      {5, func(int) error { return contracts.Errorf(contracts.CodeLockModeDiffers, "") }, 3, 5, 0, 7 * time.Second},
-		"it has no right":   {20, func(int) error { return contracts.Errorf(contracts.CodePermissionDenied, "") }, 1, 1, 0, 2 * time.Second},
-		"it does not reply": {20, func(int) error { return contracts.Errorf(contracts.CodeUnavailable, "") }, 1, 1, 0, 2 * time.Second},
+		"obtained later": {20, func(n int) error { return []error{held, held, nil}[n] }, 3, 3, 1, 7 * time.Second},
+		"used":           {20, func(n int) error { return []error{held, reused}[n] }, 2, 2, 0, 3 * time.Second},
+		"nothing":        {20, func(int) error { return held }, 5, 8, 0, 22 * time.Second},
+		"without a wait": {0, func(int) error { return held }, 1, 1, 0, 2 * time.Second},
+		"another mode": {5, func(int) error {
+			return contracts.Errorf(contracts.CodeLockModeDiffers, "")
+		}, 3, 5, 0, 7 * time.Second},
+		"it has no right": {20, func(int) error {
+			return contracts.Errorf(contracts.CodePermissionDenied, "")
+		}, 1, 1, 0, 2 * time.Second},
+		"it does not reply": {20, func(int) error {
+			return contracts.Errorf(contracts.CodeUnavailable, "")
+		}, 1, 1, 0, 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -166,7 +182,8 @@ func TestAbandonUntilTheWaitEnds(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 				defer cancel()
 				begin := time.Now()
-				_, err := s.locks(t).Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 300, WaitSeconds: c.wait})
+				_, err := s.locks(t).Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 300,
+					WaitSeconds: c.wait})
 				unknown, ok := errors.AsType[*client.UnknownOutcomeError](err)
 				if !ok || time.Since(begin) != 500*time.Millisecond {
 					t.Fatalf("%v, after %v", err, time.Since(begin))

@@ -11,7 +11,8 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/lease"
 )
 
-// activation is an activation of a member, from when it learned of it until nothing of it is left. At most one of an identity is there at a time.
+// activation is an activation of a member, from when it learned of it until nothing of it is left. At most one of an
+// identity is there at a time.
 type activation struct {
 	life *incarnation
 
@@ -45,7 +46,8 @@ func (e *NotHereError) Error() string {
 // Unwrap returns Err.
 func (e *NotHereError) Unwrap() error { return e.Err }
 
-// toShared makes an activation, which begin is to begin, or returns the one that there is. It is nil if the incarnation takes no more.
+// toShared makes an activation, which begin is to begin, or returns the one that there is. It is nil if the incarnation
+// takes no more.
 func (m *Member) open(l *incarnation, id Identity, token int64, begin func(*activation)) *activation {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,7 +55,8 @@ func (m *Member) open(l *incarnation, id Identity, token int64, begin func(*acti
 		return a
 	}
 	a := &activation{
-		life: l, began: make(chan struct{}), over: make(chan struct{}), writing: make(chan struct{}, 1), Activation: Activation{Identity: id, Token: token},
+		life: l, began: make(chan struct{}), over: make(chan struct{}), writing: make(chan struct{}, 1),
+		Activation: Activation{Identity: id, Token: token},
 	}
 	ctx, cancel := context.WithCancelCause(l.Context())
 	a.ctx, a.cancel = l.Guard(ctx), cancel
@@ -120,9 +123,9 @@ func (m *Member) Activations() []Activation {
 	return all
 }
 
-// Serve makes sure that the member serves an identity, which it activates if it is placed here. It is what a member does for a caller that
-// has come to it; need is what the caller located it with. The error is a [NotHereError] if the identity is elsewhere, so that the caller asks its locator again; otherwise it is
-// why the activation failed.
+// Serve makes sure that the member serves an identity, which it activates if it is placed here. It is what a member
+// does for a caller that has come to it; need is what the caller located it with. The error is a [NotHereError] if the
+// identity is elsewhere, so that the caller asks its locator again; otherwise it is why the activation failed.
 func (m *Member) Serve(ctx context.Context, id Identity, need *Need) (Activation, error) {
 	for {
 		if err := m.ready(); err != nil {
@@ -261,7 +264,8 @@ func because(a *activation, err error) error {
 	return err
 }
 
-// fail says that an activation failed. Its context may have ended, because the member stops: the incarnation still lives.
+// fail says that an activation failed. Its context may have ended, because the member stops: the incarnation still
+// lives.
 func (m *Member) fail(a *activation, locked bool, cause error) {
 	h := m.hold(a)
 	e := Event{Incarnation: a.life.number, Identity: a.Identity, Token: h.FencingToken}
@@ -313,8 +317,8 @@ func (m *Member) deactivate(a *activation, reason error) {
 	m.host.Deactivate(ctx, m.seen(a), reason)
 }
 
-// finish ends an activation, once, and waits until it is over. One that is not lost is handed over if the member stops or
-// is drained, and freed otherwise.
+// finish ends an activation, once, and waits until it is over. One that is not lost is handed over if the member stops
+// or is drained, and freed otherwise.
 func (m *Member) finish(ctx context.Context, a *activation, why error) {
 	m.mu.Lock()
 	first := !a.ending
@@ -367,8 +371,8 @@ func (m *Member) release(ctx context.Context, a *activation, why error) error {
 	return m.insist(ctx, func(ctx context.Context) error { return m.free(ctx, a, why.Error()) })
 }
 
-// Deactivate ends an activation that the member has, for a reason: the identity is free, and keeps its state. It is no error if the member
-// does not have it.
+// Deactivate ends an activation that the member has, for a reason: the identity is free, and keeps its state. It is no
+// error if the member does not have it.
 func (m *Member) Deactivate(ctx context.Context, id Identity, why string) error {
 	if err := m.ready(); err != nil {
 		return err
@@ -379,7 +383,8 @@ func (m *Member) Deactivate(ctx context.Context, id Identity, why string) error 
 	if a == nil {
 		return nil
 	}
-	// What was begun is ended also when the caller does not wait for it: no request may come late that frees a later activation.
+	// What was begun is ended also when the caller does not wait for it: no request may come late that frees a later
+	// activation.
 	m.spawn(a.life, func() { m.finish(a.life.Context(), a, errors.New(why)) }) //nolint:err113 // the text is the caller's
 	select {
 	case <-a.over:
@@ -389,9 +394,10 @@ func (m *Member) Deactivate(ctx context.Context, id Identity, why string) error 
 	}
 }
 
-// WriteState stores the state of an activation that the member has, in place of the one that it knows. The provider makes sure that the token
-// is the current one. If it is not, the activation is lost, and the error an [ErrLost]. While the provider cannot be reached, it is tried
-// again until ctx ends; then it is unknown which of the two states is stored.
+// WriteState stores the state of an activation that the member has, in place of the one that it knows. The provider
+// makes sure that the token is the current one. If it is not, the activation is lost, and the error an [ErrLost]. While
+// the provider cannot be reached, it is tried again until ctx ends; then it is unknown which of the two states is
+// stored.
 func (m *Member) WriteState(ctx context.Context, id Identity, state []byte) error {
 	m.mu.Lock()
 	a := m.acts[id]
@@ -409,8 +415,10 @@ func (m *Member) WriteState(ctx context.Context, id Identity, state []byte) erro
 	defer cancel(nil)
 	defer context.AfterFunc(a.life.Context(), func() { cancel(context.Cause(a.life.Context())) })()
 	version, err := m.write(ctx, a, m.seen(a).StateVersion, state)
-	if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeStateChanged && a.unsure && e.Activation != nil {
-		version, err = m.write(ctx, a, e.Activation.StateVersion, state) // over the state of which it was unknown whether it was stored
+	if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeStateChanged && a.unsure &&
+		e.Activation != nil {
+		// over the state of which it was unknown whether it was stored
+		version, err = m.write(ctx, a, e.Activation.StateVersion, state)
 	}
 	for _, c := range []contracts.Code{contracts.CodeStaleToken, contracts.CodeNotOwner, contracts.CodeWrongPhase} {
 		if errors.Is(err, c) {
@@ -433,7 +441,8 @@ func (m *Member) WriteState(ctx context.Context, id Identity, state []byte) erro
 func (m *Member) write(ctx context.Context, a *activation, version int64, state []byte) (next int64, err error) {
 	h := m.hold(a)
 	r := contracts.ActivationStateRequest{
-		Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken, RequestID: rand.Text(), StateVersion: version, State: state,
+		Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken, RequestID: rand.Text(),
+		StateVersion: version, State: state,
 	}
 	err = m.insist(ctx, func(ctx context.Context) error {
 		o, err := m.provider.WriteState(ctx, a.Kind, a.ID, r)

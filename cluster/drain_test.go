@@ -41,8 +41,8 @@ func (w *world) ann() contracts.ClusterMember {
 	return contracts.ClusterMember{}
 }
 
-// TestDrainedByAnOperator: a member learns by a heartbeat that it is drained. It hands over what it serves, and stays in the cluster, serving
-// nothing, until it is stopped.
+// TestDrainedByAnOperator: a member learns by a heartbeat that it is drained. It hands over what it serves, and stays
+// in the cluster, serving nothing, until it is stopped.
 func TestDrainedByAnOperator(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", func(o *cluster.Options, _ *host) { o.ServeOnly = true })
@@ -120,7 +120,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestDrainedAndLost: a member that was drained does not join again when it loses its lease; it is stopped as any other.
+// TestDrainedAndLost: a member that was drained does not join again when it loses its lease; it is stopped as any
+// other.
 func TestDrainedAndLost(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m, other := w.start("ann", nil), w.start("bob", nil)
@@ -142,7 +143,8 @@ func TestDrainedAndLost(t *testing.T) {
 	})
 }
 
-// TestClaimedBeforeItDrains: what was claimed for a member that drains before it learned of it is free for the next claim at once.
+// TestClaimedBeforeItDrains: what was claimed for a member that drains before it learned of it is free for the next
+// claim at once.
 func TestClaimedBeforeItDrains(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.member("ann", nil)
@@ -166,7 +168,8 @@ func TestClaimedBeforeItDrains(t *testing.T) {
 		l, _ := w.locator(nil)
 		began := time.Now()
 		where, err := l.Activate(t.Context(), room("a"), nil)
-		if err != nil || where.Member != "bob" || where.Token <= o.Activation.FencingToken || time.Since(began) > 5*time.Second {
+		if err != nil || where.Member != "bob" || where.Token <= o.Activation.FencingToken ||
+			time.Since(began) > 5*time.Second {
 			t.Errorf("%+v, %v after %v", where, err, time.Since(began))
 		}
 		if given, _ := m.counts(); given != 0 {
@@ -177,11 +180,13 @@ func TestClaimedBeforeItDrains(t *testing.T) {
 	})
 }
 
-// TestChangeOffer: a member changes its labels, its kinds and its address without leaving; it joins again with what it offered last.
+// TestChangeOffer: a member changes its labels, its kinds and its address without leaving; it joins again with what it
+// offered last.
 func TestChangeOffer(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m, other := w.member("ann", nil), w.start("bob", nil)
-		offer := cluster.Offer{Kinds: []string{"room", "device"}, Labels: map[string]string{"gpu": "yes"}, Weight: 3, Address: "ann:2"}
+		offer := cluster.Offer{Kinds: []string{"room", "device"}, Labels: map[string]string{"gpu": "yes"},
+			Weight: 3, Address: "ann:2"}
 		if err := m.ChangeOffer(t.Context(), offer); !errors.Is(err, cluster.ErrNotRunning) {
 			t.Errorf("before it was started: %v", err)
 		}
@@ -211,23 +216,27 @@ func TestChangeOffer(t *testing.T) {
 		m.p.set(nil)
 		offered := func() {
 			t.Helper()
-			if is := w.ann(); !maps.Equal(is.Labels, offer.Labels) || len(is.Kinds) != 2 || is.Weight != 3 || is.Address != "ann:2" {
+			if is := w.ann(); !maps.Equal(is.Labels, offer.Labels) || len(is.Kinds) != 2 || is.Weight != 3 ||
+				is.Address != "ann:2" {
 				t.Errorf("%+v", is)
 			}
 		}
 		offered()
 		time.Sleep(5 * time.Second) // the locator reads the epoch every 2 s
-		if where, err := l.Locate(t.Context(), room(a), nil); err != nil || where.Address != "ann:2" || p.count("lookup") != 1 {
+		if where, err := l.Locate(t.Context(), room(a), nil); err != nil || where.Address != "ann:2" ||
+			p.count("lookup") != 1 {
 			t.Errorf("%+v, %v after %d lookups", where, err, p.count("lookup"))
 		}
 		l.Stop()
 		if m.Incarnation() != first || cluster.Check(m.context(room(a))) != nil || m.p.count("join") != 1 {
 			t.Errorf("incarnation %d after %d", m.Incarnation(), first)
 		}
-		if where, err := m.p.Lookup(t.Context(), "device", "d", cluster.Query{Labels: map[string]string{"gpu": "yes"}}); err != nil || where.Placed.Member != "ann" {
+		if where, err := m.p.Lookup(t.Context(), "device", "d",
+			cluster.Query{Labels: map[string]string{"gpu": "yes"}}); err != nil || where.Placed.Member != "ann" {
 			t.Errorf("%+v, %v", where, err)
 		}
-		if err := m.ChangeOffer(t.Context(), cluster.Offer{Kinds: []string{"not a kind"}}); !errors.Is(err, contracts.CodeInvalidArgument) {
+		if err := m.ChangeOffer(t.Context(), cluster.Offer{Kinds: []string{"not a kind"}}); !errors.Is(err,
+			contracts.CodeInvalidArgument) {
 			t.Errorf("an offer that cannot be: %v", err)
 		}
 		offer.Address = "" // it stays as it is

@@ -22,13 +22,15 @@ func (greeter) Deactivate(_ context.Context, a cluster.Activation, reason error)
 	fmt.Printf("%s closes: %v\n", a.ID, reason)
 }
 
-// A member hosts rooms, and a caller finds them. Here both are one program with a store in memory; over HTTP the provider is
-// client.Placements.
+// A member hosts rooms, and a caller finds them. Here both are one program with a store in memory; over HTTP the
+// provider is client.Placements.
 func Example() {
 	ctx := context.Background()
-	provider := direct.Cluster(placement.New(docstore.NewMemory(nil), nil), placement.Cluster{Tenant: "acme", Name: "chat"})
+	provider := direct.Cluster(placement.New(docstore.NewMemory(nil), nil),
+		placement.Cluster{Tenant: "acme", Name: "chat"})
 
-	m, err := cluster.NewMember(provider, "worker-1", greeter{}, &cluster.Options{Kinds: []string{"room"}, Address: "10.0.0.5:9000"})
+	m, err := cluster.NewMember(provider, "worker-1", greeter{},
+		&cluster.Options{Kinds: []string{"room"}, Address: "10.0.0.5:9000"})
 	if err != nil {
 		panic(err)
 	}

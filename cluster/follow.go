@@ -10,10 +10,11 @@ import (
 )
 
 const (
-	eventWait  = 8 * time.Second // for new events, less than clients wait for a response
-	eventPage  = 1000
-	eventPause = 250 * time.Millisecond // between reads of events that are known, which providers show again for some seconds
-	readers    = 16                     // activations that are read at a time
+	eventWait = 8 * time.Second // for new events, less than clients wait for a response
+	eventPage = 1000
+	// between reads of events that are known, which providers show again for some seconds
+	eventPause = 250 * time.Millisecond
+	readers    = 16 // activations that are read at a time
 )
 
 // follow reads the events of the cluster: what others claimed for this member is activated, what others have is lost.
@@ -26,10 +27,11 @@ func (m *Member) follow(l *incarnation) {
 		var seen map[string]bool
 		var news bool
 		var next string
-		if _, err := m.component.insist(l.Context(), Event{Incarnation: l.number}, "events", always, func(context.Context) (err error) {
-			seen, news, next, err = m.round(l, after, known, room)
-			return err
-		}); err != nil {
+		if _, err := m.component.insist(l.Context(), Event{Incarnation: l.number}, "events", always,
+			func(context.Context) (err error) {
+				seen, news, next, err = m.round(l, after, known, room)
+				return err
+			}); err != nil {
 			return
 		}
 		if !news {
@@ -40,7 +42,8 @@ func (m *Member) follow(l *incarnation) {
 }
 
 // round reads all events from a place on, once.
-func (m *Member) round(l *incarnation, after string, known map[string]bool, room chan struct{}) (seen map[string]bool, news bool, next string, err error) {
+func (m *Member) round(l *incarnation, after string, known map[string]bool, room chan struct{}) (
+	seen map[string]bool, news bool, next string, err error) {
 	seen = map[string]bool{}
 	q := EventQuery{After: after, Wait: eventWait, PageSize: eventPage}
 	if len(known) >= eventPage {
@@ -108,7 +111,8 @@ func (m *Member) learn(l *incarnation, e contracts.PlacementEvent, room chan str
 	if !mine || e.To != string(contracts.PhaseLocked) {
 		return
 	}
-	if m.ready() != nil { // it was claimed before the cluster knew that this member drains: who claimed it can claim it again at once
+	// it was claimed before the cluster knew that this member drains: who claimed it can claim it again at once
+	if m.ready() != nil {
 		_ = m.insist(l.Context(), func(ctx context.Context) error { // or its lock expires
 			_, err := m.provider.Deactivate(ctx, e.Kind, e.ID, contracts.ActivationEndRequest{
 				Member: m.name, Incarnation: l.number, FencingToken: e.FencingToken, Reason: "the member drains",

@@ -51,7 +51,8 @@ func (r reserved) Events(ctx context.Context, q cluster.EventQuery) (contracts.E
 func TestMoreEventsThanAPage(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		h := &host{w: w, name: "ann", contexts: map[cluster.Identity]context.Context{}}
-		m, err := cluster.NewMember(reserved{direct.Cluster(w.service, chat)}, "ann", h, &cluster.Options{Kinds: []string{"room"}, Partitions: 16})
+		m, err := cluster.NewMember(reserved{direct.Cluster(w.service, chat)}, "ann", h,
+			&cluster.Options{Kinds: []string{"room"}, Partitions: 16})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +81,8 @@ func TestMoreEventsThanAPage(t *testing.T) {
 // claim claims a room for the member on which it is placed, for a time.
 func (w *world) claim(id string, lock time.Duration) contracts.Activation {
 	w.t.Helper()
-	o, err := w.provider().Claim(w.t.Context(), "room", id, contracts.ActivationClaimRequest{RequestID: "claim of " + id, LockTTLSeconds: int64(lock / time.Second)})
+	o, err := w.provider().Claim(w.t.Context(), "room", id, contracts.ActivationClaimRequest{
+		RequestID: "claim of " + id, LockTTLSeconds: int64(lock / time.Second)})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -100,8 +102,8 @@ func (w *world) active(m joined, ids ...string) {
 	}
 }
 
-// TestClaimedBeforeItHasJoined: the response to a join is lost for minutes, and others claim for the new incarnation meanwhile, also before
-// another epoch begins.
+// TestClaimedBeforeItHasJoined: the response to a join is lost for minutes, and others claim for the new incarnation
+// meanwhile, also before another epoch begins.
 func TestClaimedBeforeItHasJoined(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.member("ann", func(o *cluster.Options, _ *host) { o.TTL = time.Hour })
@@ -112,7 +114,8 @@ func TestClaimedBeforeItHasJoined(t *testing.T) {
 		w.claim("a", time.Hour)
 		time.Sleep(5 * time.Minute) // longer than events are read back by
 		w.claim("b", time.Hour)
-		if _, err := w.provider().Join(t.Context(), "bob", contracts.MemberJoinRequest{RequestID: "r", Kinds: []string{}, TTLSeconds: 3600}); err != nil {
+		if _, err := w.provider().Join(t.Context(), "bob", contracts.MemberJoinRequest{RequestID: "r", Kinds: []string{},
+			TTLSeconds: 3600}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Minute) // and again, so that the response is that of a join long ago
@@ -127,8 +130,8 @@ func TestClaimedBeforeItHasJoined(t *testing.T) {
 	})
 }
 
-// TestWriterThatPauses: a claim is written long after its caller decided on it. Its event has a place among those of then, which members have
-// read already: such a claim must not be.
+// TestWriterThatPauses: a claim is written long after its caller decided on it. Its event has a place among those of
+// then, which members have read already: such a claim must not be.
 func TestWriterThatPauses(t *testing.T) {
 	for _, pause := range []time.Duration{4 * time.Second, 9 * time.Second, 15 * time.Second, 50 * time.Second} {
 		t.Run(pause.String(), func(t *testing.T) {
@@ -167,8 +170,8 @@ func (p *pausing) Write(ctx context.Context, w ...docstore.Write) (docstore.Resu
 	return p.Store.Write(ctx, w...)
 }
 
-// TestEventsThatWereRemoved: a member cannot read events for longer than they are kept. What was claimed meanwhile has expired long since, and
-// the next claim reaches it. The same holds for one that was away.
+// TestEventsThatWereRemoved: a member cannot read events for longer than they are kept. What was claimed meanwhile has
+// expired long since, and the next claim reaches it. The same holds for one that was away.
 func TestEventsThatWereRemoved(t *testing.T) {
 	for name, away := range map[string]func(w *world, d time.Duration){
 		"it reads no events": func(_ *world, d time.Duration) { time.Sleep(d) },
@@ -214,7 +217,8 @@ func TestEventsThatWereRemoved(t *testing.T) {
 	}
 }
 
-// TestClaimBesideServe: a claim that others make while the member's own is under way, and fails, is served from the events.
+// TestClaimBesideServe: a claim that others make while the member's own is under way, and fails, is served from the
+// events.
 func TestClaimBesideServe(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		ann := w.start("ann", nil)
@@ -231,7 +235,8 @@ func TestClaimBesideServe(t *testing.T) {
 			served <- err
 		}()
 		time.Sleep(500 * time.Millisecond) // the claim of Serve is on its way
-		if _, err := w.provider().Claim(t.Context(), "room", "a", contracts.ActivationClaimRequest{RequestID: "other"}); err != nil {
+		if _, err := w.provider().Claim(t.Context(), "room", "a", contracts.ActivationClaimRequest{
+			RequestID: "other"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-served; err == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
-// ErrLost marks what a member lost: its incarnation, because its lease ended or it was evicted, or one activation, because another member has
-// it. It is the cause with which contexts of activations end.
+// ErrLost marks what a member lost: its incarnation, because its lease ended or it was evicted, or one activation,
+// because another member has it. It is the cause with which contexts of activations end.
 var ErrLost = errors.New("lost")
 
 // The causes of what ends because the member hands over what it has.
@@ -43,7 +43,8 @@ type incarnation struct {
 
 // live begins an incarnation whose lease was asked for at a moment, and has so much left.
 func (m *Member) live(s contracts.MemberState, asked term.Moment) *incarnation {
-	l := &incarnation{name: s.Member, since: m.since(s), number: s.Incarnation, clock: m.o.clock, drain: make(chan struct{}), drained: make(chan struct{})}
+	l := &incarnation{name: s.Member, since: m.since(s), number: s.Incarnation, clock: m.o.clock,
+		drain: make(chan struct{}), drained: make(chan struct{})}
 	l.Term = term.New(m.ctx, m.o.clock, m.served(s, asked), func(trouble error) error {
 		err := fmt.Errorf("%w: the lease of incarnation %d of %q ended", ErrLost, s.Incarnation, s.Member)
 		if trouble != nil {
@@ -54,8 +55,8 @@ func (m *Member) live(s contracts.MemberState, asked term.Moment) *incarnation {
 	return l
 }
 
-// since is a time before the first event of an incarnation, as it was when it joined. Its lease is then the one that it joined with, also if
-// the response is late, or is that to a repeated request.
+// since is a time before the first event of an incarnation, as it was when it joined. Its lease is then the one that it
+// joined with, also if the response is late, or is that to a repeated request.
 func (m *Member) since(joined contracts.MemberState) string {
 	ends, err := time.Parse(contracts.TimeFormat, joined.ExpiresAt)
 	if err != nil {
@@ -64,7 +65,8 @@ func (m *Member) since(joined contracts.MemberState) string {
 	return ends.Add(-m.o.TTL - claimAhead).Format(contracts.TimeFormat)
 }
 
-// claimAhead is how much earlier than the incarnation the events of its first claims can be called: their names are drawn a moment before.
+// claimAhead is how much earlier than the incarnation the events of its first claims can be called: their names are
+// drawn a moment before.
 const claimAhead = time.Minute
 
 // contextEnd is until when a member serves, of a lease that was asked for at a moment: it stops a tenth earlier.
@@ -72,9 +74,10 @@ func (m *Member) served(s contracts.MemberState, asked term.Moment) term.Moment 
 	return asked.Add(min(m.o.TTL, time.Duration(s.RemainingMs)*time.Millisecond) - m.o.TTL/10)
 }
 
-// Check reports whether an activation may take its next step: nil while its context lives and the lease of its member lasts. Otherwise the
-// error is the cause with which the context was, or is to be, cancelled; [ErrLost] if the activation is lost. ctx is the context of
-// [Host.Activate] or one that was made of it. It consults the clocks at the time of the call and costs no request.
+// Check reports whether an activation may take its next step: nil while its context lives and the lease of its member
+// lasts. Otherwise the error is the cause with which the context was, or is to be, cancelled; [ErrLost] if the
+// activation is lost. ctx is the context of [Host.Activate] or one that was made of it. It consults the clocks at the
+// time of the call and costs no request.
 func Check(ctx context.Context) error { return term.Check(ctx) }
 
 // heartbeat extends the lease, every third of it. A try may take as long, or what is left: it extends the lease of all
@@ -89,7 +92,8 @@ func (m *Member) heartbeat(l *incarnation) *hold.Keep {
 		Each: func(left time.Duration) time.Duration { return max(min(every, left), 10*time.Millisecond) },
 		Renew: func(ctx context.Context) (err error) {
 			seq++
-			s, err = m.provider.Heartbeat(ctx, m.name, contracts.MemberHeartbeatRequest{Incarnation: l.number, Seq: seq, TTLSeconds: m.seconds()})
+			s, err = m.provider.Heartbeat(ctx, m.name, contracts.MemberHeartbeatRequest{Incarnation: l.number, Seq: seq,
+				TTLSeconds: m.seconds()})
 			return err
 		},
 		Renewed: func(asked term.Moment) (end, due term.Moment) { return m.served(s, asked), asked.Add(every) },

@@ -31,28 +31,30 @@ type Location struct {
 
 func located(a contracts.Activation, epoch int64) Location {
 	return Location{
-		Identity: Identity{a.Kind, a.ID}, Member: a.Member, Incarnation: a.Incarnation, Address: a.Address, Token: a.FencingToken, Epoch: epoch,
+		Identity: Identity{a.Kind, a.ID}, Member: a.Member, Incarnation: a.Incarnation, Address: a.Address,
+		Token: a.FencingToken, Epoch: epoch,
 	}
 }
 
 // LocatorOptions are the settings of [NewLocator]. The zero value works.
 type LocatorOptions struct {
-	// Refresh is how often the locator asks for the epoch; 0 means 2 s. Between, it learns of a new one from what it is told.
+	// Refresh is how often the locator asks for the epoch; 0 means 2 s. Between, it learns of a new one from what it is
+	// told.
 	Refresh time.Duration
 
 	// MaxStale is how old the epoch may be that it goes by while the provider cannot be reached; 0 means 30 s.
 	MaxStale time.Duration
 
-	// Cached is how many identities it remembers, and as many that would be elsewhere for those who need certain labels; 0 means 100000. When
-	// there are more, any of them are forgotten.
+	// Cached is how many identities it remembers, and as many that would be elsewhere for those who need certain labels; 0
+	// means 100000. When there are more, any of them are forgotten.
 	Cached int
 
 	// Observe is called for each event, in their order, one at a time. It must return soon. nil drops them.
 	Observe func(Event)
 }
 
-// Locator finds identities. It remembers where they are, so that most calls cost no request. Its methods may be called from several
-// goroutines at once.
+// Locator finds identities. It remembers where they are, so that most calls cost no request. Its methods may be called
+// from several goroutines at once.
 type Locator struct {
 	*component
 
@@ -103,8 +105,8 @@ func NewLocator(p Provider, o *LocatorOptions) *Locator {
 	return l
 }
 
-// Start reads the epoch, and follows it until [Locator.Stop]. While the cluster has no active member, the locator is NotReady. While the
-// provider cannot be reached, Start tries again until ctx ends.
+// Start reads the epoch, and follows it until [Locator.Stop]. While the cluster has no active member, the locator is
+// NotReady. While the provider cannot be reached, Start tries again until ctx ends.
 func (l *Locator) Start(ctx context.Context) error {
 	if !l.change(Starting, 0, nil, Stopped) {
 		return &StateError{l.Status()}
@@ -169,7 +171,8 @@ func (l *Locator) settle() {
 	v, age := l.view.Load(), l.age()
 	switch {
 	case age > l.o.MaxStale:
-		l.change(NotReady, 0, fmt.Errorf("the epoch was read %v ago, and not since", age.Round(time.Second)), Ready, Starting) //nolint:err113 // for people
+		l.change(NotReady, 0, fmt.Errorf("the epoch was read %v ago, and not since", age.Round(time.Second)), Ready,
+			Starting) //nolint:err113 // for people
 	case v.members == nil:
 		l.change(NotReady, 0, contracts.CodeTopologyUndetermined, Ready, Starting)
 	default:
@@ -203,8 +206,9 @@ func (l *Locator) refresh(ctx context.Context) error {
 	}
 }
 
-// Cached is where an identity is, or would be for those who have the need, as far as the locator knows, without a request. What was found by
-// an earlier epoch counts as long as its member lives in the current one; where an identity would be, in its epoch alone.
+// Cached is where an identity is, or would be for those who have the need, as far as the locator knows, without a
+// request. What was found by an earlier epoch counts as long as its member lives in the current one; where an identity
+// would be, in its epoch alone.
 func (l *Locator) Cached(id Identity, need *Need) (Location, bool) {
 	if State(l.fast.Load()) != Ready {
 		return Location{}, false
@@ -237,8 +241,8 @@ func (v *view) has(where *Location) bool {
 	return where.Token != 0 && m.Incarnation == where.Incarnation
 }
 
-// Locate says where an identity is, or would be. It asks only if it does not know; of several callers that ask for one identity at a time,
-// one sends the request.
+// Locate says where an identity is, or would be. It asks only if it does not know; of several callers that ask for one
+// identity at a time, one sends the request.
 func (l *Locator) Locate(ctx context.Context, id Identity, need *Need) (Location, error) {
 	if where, ok := l.Cached(id, need); ok {
 		return where, nil
@@ -329,7 +333,8 @@ func (l *Locator) ask(ctx context.Context, w want, need *Need) (Location, error)
 			return where, nil
 		case p.Placed != nil:
 			return Location{
-				Identity: id, Member: p.Placed.Member, Incarnation: p.Placed.Incarnation, Address: p.Placed.Address, Epoch: p.Epoch, need: w.need,
+				Identity: id, Member: p.Placed.Member, Incarnation: p.Placed.Incarnation, Address: p.Placed.Address,
+				Epoch: p.Epoch, need: w.need,
 			}, nil
 		default:
 			return Location{}, contracts.Errorf(contracts.CodeNoEligibleMember, "no member may host %s/%s", id.Kind, id.ID)
@@ -337,7 +342,8 @@ func (l *Locator) ask(ctx context.Context, w want, need *Need) (Location, error)
 	}
 }
 
-// Forget forgets where an identity was said to be, because the member there says that it does not host it. What was found since stays.
+// Forget forgets where an identity was said to be, because the member there says that it does not host it. What was
+// found since stays.
 func (l *Locator) Forget(where Location) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -355,9 +361,9 @@ func (w Location) same(other Location) bool {
 	return w == other
 }
 
-// Activate makes sure that an identity is active, and says where. It claims it for the member on which it is placed, unless it is active
-// already, and waits until that has activated it. If the member could not, the error is ACTIVATION_FAILED, with the reason. While no member may
-// host it, it waits for one, until ctx ends.
+// Activate makes sure that an identity is active, and says where. It claims it for the member on which it is placed,
+// unless it is active already, and waits until that has activated it. If the member could not, the error is
+// ACTIVATION_FAILED, with the reason. While no member may host it, it waits for one, until ctx ends.
 func (l *Locator) Activate(ctx context.Context, id Identity, need *Need) (Location, error) {
 	if where, ok := l.Cached(id, need); ok && where.Token != 0 {
 		return where, nil
@@ -378,7 +384,8 @@ func (l *Locator) Activate(ctx context.Context, id Identity, need *Need) (Locati
 		case err == nil: // the member is to activate it
 		case errors.Is(err, contracts.CodeActivationExists) && e != nil && e.Activation != nil:
 			return l.found(*e.Activation, e.Epoch), nil
-		case errors.Is(err, contracts.CodeActivationLocked): // another claim is on its way, and ends when its lock does, or sooner
+		case errors.Is(err, contracts.CodeActivationLocked):
+			// another claim is on its way, and ends when its lock does, or sooner
 			if pause = own; e != nil && e.RetryAfter > 0 {
 				pause = max(waits.Min, min(own, e.RetryAfter))
 			}
@@ -387,7 +394,8 @@ func (l *Locator) Activate(ctx context.Context, id Identity, need *Need) (Locati
 				err = fmt.Errorf("%w: %s", err, e.Activation.Reason)
 			}
 			return Location{}, err
-		case errors.Is(err, contracts.CodeRequestIDReused), errors.Is(err, contracts.CodeLeaseExpired): // what it obtained has ended meanwhile
+		case errors.Is(err, contracts.CodeRequestIDReused), errors.Is(err, contracts.CodeLeaseExpired):
+			// what it obtained has ended meanwhile
 			request.RequestID = rand.Text()
 		case ctx.Err() == nil && lease.Final(err):
 			return Location{}, err

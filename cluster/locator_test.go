@@ -17,7 +17,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
-// TestLocateCostsNoRequest: what the locator knows costs no request, also in later epochs; what it does not know costs one, however many ask.
+// TestLocateCostsNoRequest: what the locator knows costs no request, also in later epochs; what it does not know costs
+// one, however many ask.
 func TestLocateCostsNoRequest(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", nil)
@@ -34,7 +35,8 @@ func TestLocateCostsNoRequest(t *testing.T) {
 		var callers sync.WaitGroup
 		for range 100 {
 			callers.Go(func() {
-				if where, err := l.Locate(t.Context(), room("a"), nil); err != nil || where.Member != "ann" || where.Token == 0 || where.Address != "ann:1" {
+				if where, err := l.Locate(t.Context(), room("a"), nil); err != nil || where.Member != "ann" || where.Token == 0 ||
+					where.Address != "ann:1" {
 					t.Errorf("%+v, %v", where, err)
 				}
 			})
@@ -42,12 +44,14 @@ func TestLocateCostsNoRequest(t *testing.T) {
 		callers.Wait()
 		other := w.start("bob", nil) // another epoch
 		time.Sleep(5 * time.Second)  // it reads the epoch every 2 s
-		if where, err := l.Locate(t.Context(), room("a"), nil); err != nil || where.Member != "ann" || p.count("lookup") != 1 {
+		if where, err := l.Locate(t.Context(), room("a"), nil); err != nil || where.Member != "ann" ||
+			p.count("lookup") != 1 {
 			t.Errorf("%+v, %v after %d lookups", where, err, p.count("lookup"))
 		}
 		w.stop(m)                   // and another, without the owner
 		time.Sleep(5 * time.Second) // it reads the epoch every 2 s
-		if where, err := l.Locate(t.Context(), room("a"), nil); err != nil || where.Member != "bob" || p.count("lookup") != 2 {
+		if where, err := l.Locate(t.Context(), room("a"), nil); err != nil || where.Member != "bob" ||
+			p.count("lookup") != 2 {
 			t.Errorf("%+v, %v after %d lookups", where, err, p.count("lookup"))
 		}
 		l.Stop()
@@ -70,15 +74,16 @@ func TestStaleEpoch(t *testing.T) {
 			}
 		}
 		if p.count("lookup") != 21 || p.count("topology") != 2 {
-			t.Errorf("%d lookups, %d topologies: want one of each more than without the new epoch", p.count("lookup"), p.count("topology"))
+			t.Errorf("%d lookups, %d topologies: want one of each more than without the new epoch", p.count("lookup"),
+				p.count("topology"))
 		}
 		l.Stop()
 		w.stop(m, other)
 	})
 }
 
-// TestLabels: an identity is found and activated where it has what it needs; what was found for one need does not count for another, until the
-// identity is active.
+// TestLabels: an identity is found and activated where it has what it needs; what was found for one need does not count
+// for another, until the identity is active.
 func TestLabels(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		ann := w.start("ann", func(o *cluster.Options, _ *host) { o.Labels = map[string]string{"zone": "a"} })
@@ -91,7 +96,8 @@ func TestLabels(t *testing.T) {
 				break
 			}
 		}
-		gpu, near := &cluster.Need{Labels: map[string]string{"gpu": "yes"}}, &cluster.Need{Prefer: map[string]string{"zone": "b", "gpu": "no"}}
+		gpu, near := &cluster.Need{Labels: map[string]string{"gpu": "yes"}},
+			&cluster.Need{Prefer: map[string]string{"zone": "b", "gpu": "no"}}
 		before := p.count("lookup")
 		for range 3 {
 			for need, want := range map[*cluster.Need]string{nil: "ann", {}: "ann", gpu: "bob", near: "bob"} {
@@ -146,7 +152,8 @@ func TestLabels(t *testing.T) {
 	})
 }
 
-// TestForget: what a member says that it does not host is looked up again; a late report does not undo what was found since.
+// TestForget: what a member says that it does not host is looked up again; a late report does not undo what was found
+// since.
 func TestForget(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", nil)
@@ -172,7 +179,8 @@ func TestForget(t *testing.T) {
 	})
 }
 
-// TestStatesOfALocator: nothing is served while nothing can be placed, and the observer is told of every state (PLC-LIFE-3, PLC-LIFE-4).
+// TestStatesOfALocator: nothing is served while nothing can be placed, and the observer is told of every state
+// (PLC-LIFE-3, PLC-LIFE-4).
 func TestStatesOfALocator(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		j := &journal{}

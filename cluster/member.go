@@ -25,15 +25,16 @@ type Activation struct {
 	StateVersion int64  // how often it was stored
 }
 
-// Host is what a program does with the identities that its member is given. Its methods are called from several goroutines at once, and for one
-// identity one after the other.
+// Host is what a program does with the identities that its member is given. Its methods are called from several
+// goroutines at once, and for one identity one after the other.
 type Host interface {
-	// Activate begins to serve an identity. ctx lasts as long as the activation; when it is lost, it ends with an [ErrLost]. An error, or a
-	// panic, frees the identity, and is the reason that those who wait for it are given. It must return when ctx ends.
+	// Activate begins to serve an identity. ctx lasts as long as the activation; when it is lost, it ends with an
+	// [ErrLost]. An error, or a panic, frees the identity, and is the reason that those who wait for it are given. It must
+	// return when ctx ends.
 	Activate(ctx context.Context, a Activation) error
 
-	// Deactivate ends what Activate began; the context of Activate has ended. While the identity still belongs to the member, that is
-	// unless reason is an [ErrLost], a last state can be stored with [Member.WriteState].
+	// Deactivate ends what Activate began; the context of Activate has ended. While the identity still belongs to the
+	// member, that is unless reason is an [ErrLost], a last state can be stored with [Member.WriteState].
 	Deactivate(ctx context.Context, a Activation, reason error)
 }
 
@@ -44,19 +45,21 @@ type Options struct {
 	Weight  int64             // share of the partitions, relative to the other members; 0 means 1
 	Address string            // where the member is reached, for its clients
 
-	// TTL is how long the member's lease lasts after a heartbeat, in whole seconds from 3 s to an hour; 0 means 10 s. A heartbeat is sent every
-	// third of it. Another member can have the identities of a process that died when so much has passed.
+	// TTL is how long the member's lease lasts after a heartbeat, in whole seconds from 3 s to an hour; 0 means 10 s. A
+	// heartbeat is sent every third of it. Another member can have the identities of a process that died when so much has
+	// passed.
 	TTL time.Duration
 
 	// Partitions is what the first member of a cluster sets it up with; 0 means the provider's default.
 	Partitions int64
 
-	// Replaces is an incarnation in whose place the member joins, for rolling deployments: it gets its partitions, and no others. It is used
-	// for the first join.
+	// Replaces is an incarnation in whose place the member joins, for rolling deployments: it gets its partitions, and no
+	// others. It is used for the first join.
 	Replaces contracts.Incarnation
 
-	// ServeOnly: the member does not follow the events of the cluster, so that [Member.Serve] alone activates. Every member that follows
-	// them reads all: leave it to the callers in clusters in which hundreds of identities are activated each second.
+	// ServeOnly: the member does not follow the events of the cluster, so that [Member.Serve] alone activates. Every
+	// member that follows them reads all: leave it to the callers in clusters in which hundreds of identities are
+	// activated each second.
 	ServeOnly bool
 
 	// Observe is called for each event, in their order, one at a time. It must return soon. nil drops them.
@@ -100,7 +103,8 @@ func NewMember(p Provider, name string, host Host, o *Options) (*Member, error) 
 	case p == nil || host == nil:
 		return nil, errors.New("a member needs a Provider and a Host")
 	case name == "":
-		return nil, errors.New("the name of a member must not be empty: take one that no other process has, such as the host's")
+		return nil, errors.New(
+			"the name of a member must not be empty: take one that no other process has, such as the host's")
 	case m.o.TTL < 3*time.Second || m.o.TTL > time.Hour || m.o.TTL%time.Second != 0:
 		return nil, fmt.Errorf("Options.TTL is %v: must be whole seconds from 3s to 1h", m.o.TTL)
 	}
@@ -119,9 +123,9 @@ func (m *Member) Incarnation() int64 {
 	return m.life.number
 }
 
-// Start joins the cluster and serves from then on, until [Member.Stop]. A join that is rejected is an error, and the member is Stopped;
-// MEMBER_EXISTS says for how long the lease of the member that has this name lasts. While the provider cannot be reached, Start tries
-// again until ctx ends.
+// Start joins the cluster and serves from then on, until [Member.Stop]. A join that is rejected is an error, and the
+// member is Stopped; MEMBER_EXISTS says for how long the lease of the member that has this name lasts. While the
+// provider cannot be reached, Start tries again until ctx ends.
 func (m *Member) Start(ctx context.Context) error {
 	if !m.change(Starting, 0, nil, Stopped) {
 		return &StateError{m.Status()}
@@ -169,7 +173,8 @@ func (m *Member) join(ctx context.Context, replaces contracts.Incarnation, again
 			}
 			err = contracts.CodeLeaseExpired
 		}
-		if errors.Is(err, contracts.CodeLeaseExpired) || errors.Is(err, contracts.CodeRequestIDReused) { // it had joined, for a moment
+		// it had joined, for a moment
+		if errors.Is(err, contracts.CodeLeaseExpired) || errors.Is(err, contracts.CodeRequestIDReused) {
 			id, earlier = rand.Text(), true
 			replaces = contracts.Incarnation{}
 		}
@@ -190,11 +195,13 @@ func (m *Member) ask(ctx context.Context, id string, replaces contracts.Incarnat
 	m.mu.Unlock()
 	if replaces.Member != "" {
 		return m.provider.Replace(ctx, m.name, contracts.MemberReplaceRequest{
-			RequestID: id, Kinds: o.Kinds, Labels: o.Labels, Weight: o.Weight, Full: o.Full, Address: o.Address, TTLSeconds: m.seconds(), Replaces: replaces,
+			RequestID: id, Kinds: o.Kinds, Labels: o.Labels, Weight: o.Weight, Full: o.Full, Address: o.Address,
+			TTLSeconds: m.seconds(), Replaces: replaces,
 		})
 	}
 	return m.provider.Join(ctx, m.name, contracts.MemberJoinRequest{
-		RequestID: id, Kinds: o.Kinds, Labels: o.Labels, Weight: o.Weight, Full: o.Full, Address: o.Address, TTLSeconds: m.seconds(), Partitions: m.o.Partitions,
+		RequestID: id, Kinds: o.Kinds, Labels: o.Labels, Weight: o.Weight, Full: o.Full, Address: o.Address,
+		TTLSeconds: m.seconds(), Partitions: m.o.Partitions,
 	})
 }
 
@@ -242,8 +249,8 @@ func (m *Member) run(l *incarnation) {
 	}
 }
 
-// Stop hands over what the member serves, leaves the cluster and releases everything. When ctx ends first, what is left is dropped: its
-// contexts end, and others have it when the lease of the member ends; the error says so.
+// Stop hands over what the member serves, leaves the cluster and releases everything. When ctx ends first, what is left
+// is dropped: its contexts end, and others have it when the lease of the member ends; the error says so.
 func (m *Member) Stop(ctx context.Context) error {
 	var is State
 	for again := true; again; again = is == Ready || is == NotReady { // it was Starting, and became Ready in between
@@ -298,12 +305,12 @@ func (m *Member) leave(ctx context.Context, l *incarnation) {
 	})
 }
 
-// Drain hands over what the member serves. From then on it is Draining: it stays in the cluster and serves nothing, until [Member.Stop]. So it
-// is when an operator drains it, or another member takes its place, of which it learns by its next heartbeat. A member that loses its lease
-// then does not join again.
+// Drain hands over what the member serves. From then on it is Draining: it stays in the cluster and serves nothing,
+// until [Member.Stop]. So it is when an operator drains it, or another member takes its place, of which it learns by
+// its next heartbeat. A member that loses its lease then does not join again.
 //
-// Drain returns when everything was handed over. When ctx ends before, that goes on. A member that is Draining is waited for; in any other
-// state than Ready the error is a [StateError].
+// Drain returns when everything was handed over. When ctx ends before, that goes on. A member that is Draining is
+// waited for; in any other state than Ready the error is a [StateError].
 func (m *Member) Drain(ctx context.Context) error {
 	m.change(Draining, m.Incarnation(), errDrained, Ready)
 	if s := m.Status(); s.State != Draining {
@@ -371,14 +378,15 @@ type Offer struct {
 	Address string            // where the member is reached; empty: as before
 }
 
-// ChangeOffer changes what the member offers, all of it, from a new epoch on, and for when it joins again. What it serves stays. While the
-// provider cannot be reached, it is tried again until ctx ends; then the outcome is unknown.
+// ChangeOffer changes what the member offers, all of it, from a new epoch on, and for when it joins again. What it
+// serves stays. While the provider cannot be reached, it is tried again until ctx ends; then the outcome is unknown.
 func (m *Member) ChangeOffer(ctx context.Context, o Offer) error {
 	if err := m.ready(); err != nil {
 		return err
 	}
 	r := contracts.MemberOfferRequest{
-		Incarnation: m.Incarnation(), RequestID: rand.Text(), Kinds: o.Kinds, Labels: o.Labels, Weight: o.Weight, Full: o.Full, Address: o.Address,
+		Incarnation: m.Incarnation(), RequestID: rand.Text(), Kinds: o.Kinds, Labels: o.Labels, Weight: o.Weight,
+		Full: o.Full, Address: o.Address,
 	}
 	err := m.insist(ctx, func(ctx context.Context) error {
 		_, err := m.provider.ChangeOffer(ctx, m.name, r)
@@ -396,7 +404,8 @@ func (m *Member) ChangeOffer(ctx context.Context, o Offer) error {
 
 // insist sends a request until there is a definite response or the context ends. The codes count as definite, too.
 func (m *Member) insist(ctx context.Context, request func(context.Context) error, codes ...contracts.Code) error {
-	_, err := m.component.insist(ctx, Event{}, "", hold.Insist{Final: func(err error) bool { return lease.Final(err, codes...) }}, request)
+	_, err := m.component.insist(ctx, Event{}, "",
+		hold.Insist{Final: func(err error) bool { return lease.Final(err, codes...) }}, request)
 	return err
 }
 

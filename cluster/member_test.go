@@ -67,7 +67,8 @@ func TestLifeOfAMember(t *testing.T) {
 		if m.context(room("a")).Err() == nil {
 			t.Error("the context of an activation that has ended lives")
 		}
-		if b, err := m.Serve(t.Context(), room("a"), nil); err != nil || b.Token <= a.Token || string(b.State) != "one" || b.StateVersion != 1 {
+		if b, err := m.Serve(t.Context(), room("a"), nil); err != nil || b.Token <= a.Token || string(b.State) != "one" ||
+			b.StateVersion != 1 {
 			t.Errorf("activated again: %+v, %v", b, err)
 		}
 		w.stop(m, m) // the second time it does nothing
@@ -89,7 +90,8 @@ func TestLifeOfAMember(t *testing.T) {
 	})
 }
 
-// TestNothingWithoutTheLock: while another has the lock of an identity, or no one can be asked for it, the host is not called (PLC-LOCK-2).
+// TestNothingWithoutTheLock: while another has the lock of an identity, or no one can be asked for it, the host is not
+// called (PLC-LOCK-2).
 func TestNothingWithoutTheLock(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", func(_ *cluster.Options, h *host) {
@@ -130,7 +132,8 @@ func TestNothingWithoutTheLock(t *testing.T) {
 	})
 }
 
-// TestServedAtTheSameTime: of callers that come at the same time one has the identity activated; the others wait for that.
+// TestServedAtTheSameTime: of callers that come at the same time one has the identity activated; the others wait for
+// that.
 func TestServedAtTheSameTime(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", func(_ *cluster.Options, h *host) {
@@ -182,7 +185,8 @@ func TestMembersThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestClaimReachesTheMember: a caller that never speaks to the member has it activate an identity, and waits until it has.
+// TestClaimReachesTheMember: a caller that never speaks to the member has it activate an identity, and waits until it
+// has.
 func TestClaimReachesTheMember(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", func(_ *cluster.Options, h *host) {
@@ -193,7 +197,8 @@ func TestClaimReachesTheMember(t *testing.T) {
 		if err != nil || where.Member != "ann" || where.Address != "ann:1" || where.Token == 0 {
 			t.Fatalf("%+v, %v", where, err)
 		}
-		if all := m.Activations(); len(all) != 1 || all[0].Token != where.Token || w.record(room("a")).Phase != contracts.PhaseActive {
+		if all := m.Activations(); len(all) != 1 || all[0].Token != where.Token ||
+			w.record(room("a")).Phase != contracts.PhaseActive {
 			t.Errorf("%+v", all)
 		}
 		time.Sleep(time.Minute) // events of ten seconds are read again
@@ -205,7 +210,8 @@ func TestClaimReachesTheMember(t *testing.T) {
 	})
 }
 
-// TestActivationFailure: the reason reaches those who wait, whichever way they came, and the identity is free (PLC-ONE-4).
+// TestActivationFailure: the reason reaches those who wait, whichever way they came, and the identity is free
+// (PLC-ONE-4).
 func TestActivationFailure(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		broken := true
@@ -226,10 +232,12 @@ func TestActivationFailure(t *testing.T) {
 		if !errors.Is(err, contracts.CodeActivationFailed) || !strings.Contains(err.Error(), "the snapshot cannot be read") {
 			t.Errorf("the claimant: %v", err)
 		}
-		if _, err := l.Activate(t.Context(), room("p"), nil); !errors.Is(err, contracts.CodeActivationFailed) || !strings.Contains(err.Error(), "out of range") {
+		if _, err := l.Activate(t.Context(), room("p"), nil); !errors.Is(err, contracts.CodeActivationFailed) ||
+			!strings.Contains(err.Error(), "out of range") {
 			t.Errorf("a panic: %v", err)
 		}
-		if _, err = m.Serve(t.Context(), room("b"), nil); err == nil || !strings.Contains(err.Error(), "the snapshot cannot be read") {
+		if _, err = m.Serve(t.Context(), room("b"), nil); err == nil ||
+			!strings.Contains(err.Error(), "the snapshot cannot be read") {
 			t.Errorf("the caller: %v", err)
 		}
 		for _, id := range []string{"a", "b", "p"} {
@@ -237,7 +245,8 @@ func TestActivationFailure(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 		}
-		if failures := m.has(cluster.ActivationFailed); len(failures) != 3 || failures[0].Err == nil || failures[0].Identity != room("a") {
+		if failures := m.has(cluster.ActivationFailed); len(failures) != 3 || failures[0].Err == nil ||
+			failures[0].Identity != room("a") {
 			t.Errorf("%+v", failures)
 		}
 		broken = false
@@ -271,7 +280,8 @@ func TestNameIsTaken(t *testing.T) {
 	})
 }
 
-// TestLostJoin: a member whose first join was carried out joins again when the response never came and what it joined as has ended, also in place of another.
+// TestLostJoin: a member whose first join was carried out joins again when the response never came and what it joined
+// as has ended, also in place of another.
 func TestLostJoin(t *testing.T) {
 	for _, request := range []string{"join", "replace"} {
 		t.Run(request, func(t *testing.T) {
@@ -307,8 +317,8 @@ func TestLostJoin(t *testing.T) {
 	}
 }
 
-// TestLostHeartbeats: a member that cannot extend its lease stops before it ends, and joins again when it can; each step has an event
-// (PLC-LIFE-4).
+// TestLostHeartbeats: a member that cannot extend its lease stops before it ends, and joins again when it can; each
+// step has an event (PLC-LIFE-4).
 func TestLostHeartbeats(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", nil)
@@ -318,7 +328,8 @@ func TestLostHeartbeats(t *testing.T) {
 		began, first := time.Now(), m.Incarnation()
 		m.p.set(func(string) (error, bool) { return errNetwork, false })
 		<-m.context(room("a")).Done()
-		if at := time.Since(began); at >= 10*time.Second || at < 8*time.Second || !errors.Is(context.Cause(m.context(room("a"))), cluster.ErrLost) {
+		if at := time.Since(began); at >= 10*time.Second || at < 8*time.Second ||
+			!errors.Is(context.Cause(m.context(room("a"))), cluster.ErrLost) {
 			t.Errorf("lost after %v: %v", at, context.Cause(m.context(room("a"))))
 		}
 		synctest.Wait()
@@ -348,7 +359,8 @@ func TestLostHeartbeats(t *testing.T) {
 	})
 }
 
-// TestHeartbeatsCountFromTheRequest: the provider may have decided the moment it was asked, however late its response is.
+// TestHeartbeatsCountFromTheRequest: the provider may have decided the moment it was asked, however late its response
+// is.
 func TestHeartbeatsCountFromTheRequest(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", nil)
@@ -377,8 +389,8 @@ func TestHeartbeatsCountFromTheRequest(t *testing.T) {
 	})
 }
 
-// TestFrozen: a process that was stopped for longer than its lease does not take another step when it goes on, although no timer has fired and
-// no one has told it; what it had is another's, with a higher token.
+// TestFrozen: a process that was stopped for longer than its lease does not take another step when it goes on, although
+// no timer has fired and no one has told it; what it had is another's, with a higher token.
 func TestFrozen(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", nil)
@@ -410,7 +422,8 @@ func TestFrozen(t *testing.T) {
 	})
 }
 
-// TestEvicted: a member that is evicted while its own clock says that it may serve learns of it with its next heartbeat, or when it writes.
+// TestEvicted: a member that is evicted while its own clock says that it may serve learns of it with its next
+// heartbeat, or when it writes.
 func TestEvicted(t *testing.T) {
 	for name, learn := range map[string]func(m joined) error{
 		"by a heartbeat": func(m joined) error { <-m.context(room("a")).Done(); return context.Cause(m.context(room("a"))) },
@@ -428,10 +441,12 @@ func TestEvicted(t *testing.T) {
 				if _, err := p.Leave(t.Context(), "ann", contracts.MemberRequest{Incarnation: m.Incarnation()}); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := p.Join(t.Context(), "bob", contracts.MemberJoinRequest{RequestID: "r1", Kinds: []string{"room"}, TTLSeconds: 600}); err != nil {
+				if _, err := p.Join(t.Context(), "bob", contracts.MemberJoinRequest{RequestID: "r1", Kinds: []string{"room"},
+					TTLSeconds: 600}); err != nil {
 					t.Fatal(err)
 				}
-				if o, err := p.Claim(t.Context(), "room", "a", contracts.ActivationClaimRequest{RequestID: "r2"}); err != nil || o.Activation.FencingToken <= a.Token {
+				if o, err := p.Claim(t.Context(), "room", "a", contracts.ActivationClaimRequest{RequestID: "r2"}); err != nil ||
+					o.Activation.FencingToken <= a.Token {
 					t.Fatalf("%+v, %v", o, err)
 				}
 				if err := learn(m); !errors.Is(err, cluster.ErrLost) {
@@ -450,13 +465,15 @@ func TestEvicted(t *testing.T) {
 	}
 }
 
-// TestStopHandsOver: what a member serves goes to others in one step each, with its last state; no one else is asked (PLC-LIFE-2).
+// TestStopHandsOver: what a member serves goes to others in one step each, with its last state; no one else is asked
+// (PLC-LIFE-2).
 func TestStopHandsOver(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		var m joined
 		m = w.start("ann", func(_ *cluster.Options, h *host) {
 			h.ending = func(a cluster.Activation, reason error) {
-				if err := m.WriteState(context.Background(), a.Identity, []byte("last of "+a.ID)); err != nil || errors.Is(reason, cluster.ErrLost) {
+				if err := m.WriteState(context.Background(), a.Identity, []byte("last of "+a.ID)); err != nil ||
+					errors.Is(reason, cluster.ErrLost) {
 					w.t.Errorf("%v after %v", err, reason)
 				}
 			}
@@ -474,7 +491,8 @@ func TestStopHandsOver(t *testing.T) {
 		w.stop(m)
 		time.Sleep(20 * time.Second) // the next owner has learned of them
 		for id, token := range tokens {
-			if r := w.record(room(id)); r.Phase != contracts.PhaseActive || r.Member != "bob" || r.FencingToken != token+1 || string(r.State) != "last of "+id {
+			if r := w.record(room(id)); r.Phase != contracts.PhaseActive || r.Member != "bob" || r.FencingToken != token+1 ||
+				string(r.State) != "last of "+id {
 				t.Errorf("%+v", r)
 			}
 		}
@@ -490,7 +508,8 @@ func TestStopHandsOver(t *testing.T) {
 	})
 }
 
-// TestStopWhileActivating: an activation that is not over need not be begun, and those who wait for it are told (PLC-LIFE-2).
+// TestStopWhileActivating: an activation that is not over need not be begun, and those who wait for it are told
+// (PLC-LIFE-2).
 func TestStopWhileActivating(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", func(_ *cluster.Options, h *host) {
@@ -505,7 +524,8 @@ func TestStopWhileActivating(t *testing.T) {
 		if err := <-direct; !errors.Is(err, cluster.ErrNotRunning) && !errors.Is(err, cluster.ErrDraining) {
 			t.Errorf("the caller: %v", err)
 		}
-		if err := <-claimed; !errors.Is(err, contracts.CodeActivationFailed) || !strings.Contains(err.Error(), "the member stops") {
+		if err := <-claimed; !errors.Is(err, contracts.CodeActivationFailed) ||
+			!strings.Contains(err.Error(), "the member stops") {
 			t.Errorf("the claimant: %v", err)
 		}
 		for _, id := range []string{"a", "b"} {
@@ -545,7 +565,8 @@ func TestStopWhileStarting(t *testing.T) {
 		started := make(chan error, 1)
 		go func() { started <- m.Start(t.Context()) }()
 		time.Sleep(time.Minute) // it tries again and again
-		if _, err := m.Serve(t.Context(), room("a"), nil); !errors.Is(err, cluster.ErrNotRunning) || m.Status().State != cluster.Starting {
+		if _, err := m.Serve(t.Context(), room("a"), nil); !errors.Is(err, cluster.ErrNotRunning) ||
+			m.Status().State != cluster.Starting {
 			t.Errorf("serve: %v", err)
 		}
 		w.stop(m)
@@ -556,8 +577,8 @@ func TestStopWhileStarting(t *testing.T) {
 	})
 }
 
-// TestLateDuplicates: events come again and again, and responses get lost after the request was carried out; nothing is activated twice, or freed
-// that was not to be.
+// TestLateDuplicates: events come again and again, and responses get lost after the request was carried out; nothing is
+// activated twice, or freed that was not to be.
 func TestLateDuplicates(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", nil)
@@ -590,7 +611,8 @@ func TestLateDuplicates(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(30 * time.Second) // every duplicate has arrived
-		if given, ended := m.counts(); given != 2 || ended != 1 || len(m.Activations()) != 1 || w.record(room("a")).FencingToken != a.Token {
+		if given, ended := m.counts(); given != 2 || ended != 1 || len(m.Activations()) != 1 ||
+			w.record(room("a")).FencingToken != a.Token {
 			t.Errorf("activated %d times, ended %d times", given, ended)
 		}
 		// A claim that was carried out, and whose response was lost: the next one finds it.
@@ -612,8 +634,8 @@ func TestLateDuplicates(t *testing.T) {
 	})
 }
 
-// TestWriteState: a state is stored also if responses are lost; if it is unknown whether one was stored, the next one takes its place. Those
-// of several goroutines are stored one after the other.
+// TestWriteState: a state is stored also if responses are lost; if it is unknown whether one was stored, the next one
+// takes its place. Those of several goroutines are stored one after the other.
 func TestWriteState(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", nil)
@@ -631,7 +653,8 @@ func TestWriteState(t *testing.T) {
 		m.p.set(func(string) (error, bool) { return errNetwork, true })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := m.WriteState(ctx, id, []byte("two")); !errors.Is(err, errNetwork) || !errors.Is(err, context.DeadlineExceeded) {
+		if err := m.WriteState(ctx, id, []byte("two")); !errors.Is(err, errNetwork) ||
+			!errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
 		m.p.set(nil)
@@ -669,7 +692,8 @@ func TestNotHere(t *testing.T) {
 		}
 		other := w.start("bob", nil)
 		_, err := other.Serve(t.Context(), room("a"), nil)
-		if e, ok := errors.AsType[*cluster.NotHereError](err); !ok || e.Where.Member != "ann" || e.Where.Address != "ann:1" || e.Where.Token == 0 {
+		if e, ok := errors.AsType[*cluster.NotHereError](err); !ok || e.Where.Member != "ann" || e.Where.Address != "ann:1" ||
+			e.Where.Token == 0 {
 			t.Errorf("%v", err)
 		}
 		_, err = other.Serve(t.Context(), cluster.Identity{Kind: "device", ID: "a"}, nil)

@@ -11,8 +11,8 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
-// Provider is the placement of one cluster: a client of a server, or the rules themselves on a store. Its parts can come from several
-// implementations, as fields of one struct:
+// Provider is the placement of one cluster: a client of a server, or the rules themselves on a store. Its parts can
+// come from several implementations, as fields of one struct:
 //
 //	struct {
 //		cluster.Membership
@@ -23,10 +23,10 @@ import (
 //
 // Package clustertest tests implementations of a [Locker], a [Storage] and a [Host].
 //
-// The methods may be called from several goroutines at once, and return soon after their context ends. Their errors carry a
-// [contracts.Code], as errors.Is finds it, and where the code asks for more they are a [contracts.Error] with it. An error that is not
-// retryable would come again; after any other the outcome is unknown or nothing was changed, and the same request with the same request_id
-// is sent again.
+// The methods may be called from several goroutines at once, and return soon after their context ends. Their errors
+// carry a [contracts.Code], as errors.Is finds it, and where the code asks for more they are a [contracts.Error] with
+// it. An error that is not retryable would come again; after any other the outcome is unknown or nothing was changed,
+// and the same request with the same request_id is sent again.
 type Provider interface {
 	Membership
 	Directory
@@ -51,24 +51,26 @@ type Directory interface {
 	Events(ctx context.Context, q EventQuery) (contracts.EventPage, error)
 }
 
-// Locker is the lock under which an activation begins. Claim obtains it, or Transfer for another member; it ends with Activated or Failed, or
-// when it expires. At most one is granted for an identity at a time, and each has a higher fencing token than all before. Without one
-// nothing is activated.
+// Locker is the lock under which an activation begins. Claim obtains it, or Transfer for another member; it ends with
+// Activated or Failed, or when it expires. At most one is granted for an identity at a time, and each has a higher
+// fencing token than all before. Without one nothing is activated.
 //
-// What a Locker grants, the [Storage] shows. One that keeps its locks elsewhere obtains the lock there, and then passes the request on to
-// the Locker of the storage. States are asked of the Storage alone.
+// What a Locker grants, the [Storage] shows. One that keeps its locks elsewhere obtains the lock there, and then passes
+// the request on to the Locker of the storage. States are asked of the Storage alone.
 type Locker interface {
 	Claim(ctx context.Context, kind, id string, r contracts.ActivationClaimRequest) (contracts.ActivationOutcome, error)
-	Transfer(ctx context.Context, kind, id string, r contracts.ActivationTransferRequest) (contracts.ActivationOutcome, error)
+	Transfer(ctx context.Context, kind, id string, r contracts.ActivationTransferRequest) (contracts.ActivationOutcome,
+		error)
 	Activated(ctx context.Context, kind, id string, r contracts.ActivationHoldRequest) (contracts.ActivationOutcome, error)
 	Failed(ctx context.Context, kind, id string, r contracts.ActivationFailedRequest) (contracts.ActivationOutcome, error)
 }
 
-// Storage keeps the owner of an identity, from the grant of the lock to the end of the activation, and its state. It takes a state from the
-// owner alone, under the current fencing token.
+// Storage keeps the owner of an identity, from the grant of the lock to the end of the activation, and its state. It
+// takes a state from the owner alone, under the current fencing token.
 type Storage interface {
 	Activation(ctx context.Context, kind, id string) (contracts.Activation, error)
-	WriteState(ctx context.Context, kind, id string, r contracts.ActivationStateRequest) (contracts.ActivationOutcome, error)
+	WriteState(ctx context.Context, kind, id string, r contracts.ActivationStateRequest) (contracts.ActivationOutcome,
+		error)
 	Deactivate(ctx context.Context, kind, id string, r contracts.ActivationEndRequest) (contracts.ActivationOutcome, error)
 }
 
@@ -78,8 +80,8 @@ type Identity struct {
 	ID   string
 }
 
-// Need is what an identity needs of the member that hosts it. nil is nothing. Where an identity is active already, that is where it is, whatever
-// a caller needs.
+// Need is what an identity needs of the member that hosts it. nil is nothing. Where an identity is active already, that
+// is where it is, whatever a caller needs.
 type Need struct {
 	Labels map[string]string // the member must have all of them
 	Prefer map[string]string // members that have more of them come first
@@ -112,7 +114,8 @@ func (n *Need) labels() (labels, prefer map[string]string) {
 type Query struct {
 	Labels map[string]string // the member must have all of them
 	Prefer map[string]string // members that have more of them come first
-	Epoch  int64             // by which the caller placed the identity, if not 0; the error STALE_EPOCH says that it is over
+	// by which the caller placed the identity, if not 0; the error STALE_EPOCH says that it is over
+	Epoch int64
 }
 
 // EventQuery selects events of the cluster. The zero value selects the oldest.

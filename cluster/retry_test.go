@@ -23,7 +23,8 @@ func later(d time.Duration) error {
 // is 500 or more.
 func TestPermanentErrorsEndTheStart(t *testing.T) {
 	for _, code := range []contracts.Code{
-		contracts.CodePermissionDenied, contracts.CodeInvalidArgument, contracts.CodeDocumentDamaged, contracts.CodeNotConfigured,
+		contracts.CodePermissionDenied, contracts.CodeInvalidArgument, contracts.CodeDocumentDamaged,
+		contracts.CodeNotConfigured,
 	} {
 		t.Run(string(code), func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -40,7 +41,8 @@ func TestPermanentErrorsEndTheStart(t *testing.T) {
 				m.went(t, cluster.Starting, cluster.Stopped)
 				p, j := w.provider(), &journal{}
 				p.set(func(string) (error, bool) { return contracts.Errorf(code, ""), false })
-				if err := cluster.NewLocator(p, &cluster.LocatorOptions{Observe: j.add}).Start(ctx); !errors.Is(err, code) || ctx.Err() != nil {
+				if err := cluster.NewLocator(p, &cluster.LocatorOptions{Observe: j.add}).Start(ctx); !errors.Is(err, code) ||
+					ctx.Err() != nil {
 					t.Errorf("locator: %v, %v", err, ctx.Err())
 				}
 				if n, told := p.count("topology"), len(j.has(cluster.RequestFailed)); n != 1 || told != 1 {
@@ -148,7 +150,8 @@ func TestRequestsWaitAsTheProviderAsks(t *testing.T) {
 		"leave": func(ctx context.Context, _ *world, m joined) { _ = m.Start(ctx); _ = m.Stop(ctx) },
 		"activated": func(ctx context.Context, w *world, m joined) {
 			_ = m.Start(ctx)
-			if _, err := m.p.Claim(ctx, "room", "a", contracts.ActivationClaimRequest{RequestID: "r", LockTTLSeconds: 600}); err != nil {
+			if _, err := m.p.Claim(ctx, "room", "a", contracts.ActivationClaimRequest{RequestID: "r",
+				LockTTLSeconds: 600}); err != nil {
 				w.t.Error(err)
 			}
 		},
@@ -347,7 +350,8 @@ func TestLossByHeartbeat(t *testing.T) {
 				began, ctx := time.Now(), m.context(room("a"))
 				at := asked(m.p, "heartbeat", contracts.Errorf(code, ""))
 				<-ctx.Done()
-				if took := time.Since(began); took != 4*time.Second || !errors.Is(context.Cause(ctx), cluster.ErrLost) || !errors.Is(context.Cause(ctx), code) {
+				if took := time.Since(began); took != 4*time.Second || !errors.Is(context.Cause(ctx), cluster.ErrLost) ||
+					!errors.Is(context.Cause(ctx), code) {
 					t.Errorf("lost after %v: %v", took, context.Cause(ctx))
 				}
 				m.p.set(nil)

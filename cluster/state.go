@@ -53,8 +53,8 @@ var (
 	ErrDraining   = errors.New("the component is draining")
 )
 
-// StateError is the error of a request that a component in this state does not serve. errors.Is matches one of [ErrNotRunning], [ErrNotReady]
-// and [ErrDraining], and the cause of the state.
+// StateError is the error of a request that a component in this state does not serve. errors.Is matches one of
+// [ErrNotRunning], [ErrNotReady] and [ErrDraining], and the cause of the state.
 type StateError struct{ Status Status }
 
 func (e *StateError) Error() string {
@@ -120,7 +120,8 @@ type component struct {
 }
 
 func newComponent(role Role, name string, observe func(Event)) *component {
-	return &component{role: role, name: name, observe: observe, status: Status{State: Stopped, Role: role, Since: time.Now()}}
+	return &component{role: role, name: name, observe: observe,
+		status: Status{State: Stopped, Role: role, Since: time.Now()}}
 }
 
 // Status returns the state, since when, and why.
@@ -156,7 +157,8 @@ func (c *component) change(to State, incarnation int64, cause error, from ...Sta
 	c.status = Status{State: to, Role: c.role, Since: time.Now(), Cause: cause}
 	c.fast.Store(int32(to))
 	c.queue = append(c.queue, Event{
-		At: c.status.Since, What: StateChanged, Role: c.role, From: was, To: to, Member: c.name, Incarnation: incarnation, Err: cause,
+		At: c.status.Since, What: StateChanged, Role: c.role, From: was, To: to, Member: c.name, Incarnation: incarnation,
+		Err: cause,
 	})
 	c.mu.Unlock()
 	c.deliver()
@@ -172,7 +174,8 @@ func (c *component) emit(e Event) {
 	c.deliver()
 }
 
-// deliver calls the observer with all events in their order, one at a time, and without a lock: it may ask the component.
+// deliver calls the observer with all events in their order, one at a time, and without a lock: it may ask the
+// component.
 func (c *component) deliver() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,7 +201,8 @@ var waits = backoff.Policy{First: 200 * time.Millisecond, Max: 5 * time.Second, 
 // insist sends a request as i says. Each try that is to be followed by another is an event; what names the request, if
 // it is not empty. told reports that the error, which is that of the last try, has been one. If ctx ended before that
 // was final, the error is its cause as well.
-func (c *component) insist(ctx context.Context, e Event, what string, i hold.Insist, request func(context.Context) error) (told bool, err error) {
+func (c *component) insist(ctx context.Context, e Event, what string, i hold.Insist,
+	request func(context.Context) error) (told bool, err error) {
 	i.Pauses, i.Failed = waits, func(err error) {
 		told = true
 		c.failed(e, what, err)

@@ -30,8 +30,8 @@ type world struct {
 	twice   []string
 }
 
-// inWorld runs a test in a bubble of synctest: sleeping there moves the clock and takes no time, so each sleep is exactly as long as what
-// the test waits for. A goroutine that is left at its end fails the test.
+// inWorld runs a test in a bubble of synctest: sleeping there moves the clock and takes no time, so each sleep is
+// exactly as long as what the test waits for. A goroutine that is left at its end fails the test.
 func inWorld(t *testing.T, test func(*testing.T, *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -118,15 +118,18 @@ func (f *faulty) Join(ctx context.Context, m string, r contracts.MemberJoinReque
 	return through(f, "join", func() (contracts.MemberState, error) { return f.Provider.Join(ctx, m, r) })
 }
 
-func (f *faulty) Replace(ctx context.Context, m string, r contracts.MemberReplaceRequest) (contracts.MemberState, error) {
+func (f *faulty) Replace(ctx context.Context, m string, r contracts.MemberReplaceRequest) (contracts.MemberState,
+	error) {
 	return through(f, "replace", func() (contracts.MemberState, error) { return f.Provider.Replace(ctx, m, r) })
 }
 
-func (f *faulty) Heartbeat(ctx context.Context, m string, r contracts.MemberHeartbeatRequest) (contracts.MemberState, error) {
+func (f *faulty) Heartbeat(ctx context.Context, m string, r contracts.MemberHeartbeatRequest) (contracts.MemberState,
+	error) {
 	return through(f, "heartbeat", func() (contracts.MemberState, error) { return f.Provider.Heartbeat(ctx, m, r) })
 }
 
-func (f *faulty) ChangeOffer(ctx context.Context, m string, r contracts.MemberOfferRequest) (contracts.MemberState, error) {
+func (f *faulty) ChangeOffer(ctx context.Context, m string, r contracts.MemberOfferRequest) (contracts.MemberState,
+	error) {
 	return through(f, "offer", func() (contracts.MemberState, error) { return f.Provider.ChangeOffer(ctx, m, r) })
 }
 
@@ -159,24 +162,37 @@ func (f *faulty) Events(ctx context.Context, q cluster.EventQuery) (contracts.Ev
 	})
 }
 
-func (f *faulty) Claim(ctx context.Context, kind, id string, r contracts.ActivationClaimRequest) (contracts.ActivationOutcome, error) {
+func (f *faulty) Claim(ctx context.Context, kind, id string, r contracts.ActivationClaimRequest) (
+	contracts.ActivationOutcome, error) {
 	return through(f, "claim", func() (contracts.ActivationOutcome, error) { return f.Provider.Claim(ctx, kind, id, r) })
 }
 
-func (f *faulty) Activated(ctx context.Context, kind, id string, r contracts.ActivationHoldRequest) (contracts.ActivationOutcome, error) {
-	return through(f, "activated", func() (contracts.ActivationOutcome, error) { return f.Provider.Activated(ctx, kind, id, r) })
+func (f *faulty) Activated(ctx context.Context, kind, id string, r contracts.ActivationHoldRequest) (
+	contracts.ActivationOutcome, error) {
+	return through(f, "activated", func() (contracts.ActivationOutcome, error) {
+		return f.Provider.Activated(ctx, kind, id, r)
+	})
 }
 
-func (f *faulty) Deactivate(ctx context.Context, kind, id string, r contracts.ActivationEndRequest) (contracts.ActivationOutcome, error) {
-	return through(f, "deactivate", func() (contracts.ActivationOutcome, error) { return f.Provider.Deactivate(ctx, kind, id, r) })
+func (f *faulty) Deactivate(ctx context.Context, kind, id string,
+	r contracts.ActivationEndRequest) (contracts.ActivationOutcome, error) {
+	return through(f, "deactivate", func() (contracts.ActivationOutcome, error) {
+		return f.Provider.Deactivate(ctx, kind, id, r)
+	})
 }
 
-func (f *faulty) WriteState(ctx context.Context, kind, id string, r contracts.ActivationStateRequest) (contracts.ActivationOutcome, error) {
-	return through(f, "write", func() (contracts.ActivationOutcome, error) { return f.Provider.WriteState(ctx, kind, id, r) })
+func (f *faulty) WriteState(ctx context.Context, kind, id string, r contracts.ActivationStateRequest) (
+	contracts.ActivationOutcome, error) {
+	return through(f, "write", func() (contracts.ActivationOutcome, error) {
+		return f.Provider.WriteState(ctx, kind, id, r)
+	})
 }
 
-func (f *faulty) Transfer(ctx context.Context, kind, id string, r contracts.ActivationTransferRequest) (contracts.ActivationOutcome, error) {
-	return through(f, "transfer", func() (contracts.ActivationOutcome, error) { return f.Provider.Transfer(ctx, kind, id, r) })
+func (f *faulty) Transfer(ctx context.Context, kind, id string, r contracts.ActivationTransferRequest) (
+	contracts.ActivationOutcome, error) {
+	return through(f, "transfer", func() (contracts.ActivationOutcome, error) {
+		return f.Provider.Transfer(ctx, kind, id, r)
+	})
 }
 
 // host serves identities and keeps an account of it.

@@ -1,22 +1,26 @@
-// Package console is the web page for people who operate Leasehold: who holds what, what was refused and why, what is about to run out.
+// Package console is the web page for people who operate Leasehold: who holds what, what was refused and why, what is
+// about to run out.
 //
 // # What it is
 //
-// A few files in the program, without a server of their own. The page calls the HTTP API with the token of the person who looks at it, so that
-// it shows and changes what that token may, and nothing else. It has no rights, no cookies and no state on the server.
+// A few files in the program, without a server of their own. The page calls the HTTP API with the token of the person
+// who looks at it, so that it shows and changes what that token may, and nothing else. It has no rights, no cookies and
+// no state on the server.
 //
 //	GET /console/ ─▶ page, script, style (this package)
 //	                   └─▶ GET /v1/… every few seconds, POST /v1/… when an administrator asks for it (package httpapi)
 //
 // # Sources
 //
-// src has the page's modules; `go generate` bundles them into assets, which are what is served: with all texts they have to stay below
-// [MaxBytes]. src/vendor has preact and htm as they are on npm; .ci/run compares them with the packages of the lock file.
+// src has the page's modules; `go generate` bundles them into assets, which are what is served: with all texts they
+// have to stay below [MaxBytes]. src/vendor has preact and htm as they are on npm; .ci/run compares them with the
+// packages of the lock file.
 //
 // # What can go wrong
 //
-// The page shows names and labels that others chose. They are text nodes, never markup: the policy of [File.ServeHTTP] forbids inline scripts,
-// other origins and the browser's functions that parse markup, and a test puts hostile names on every screen.
+// The page shows names and labels that others chose. They are text nodes, never markup: the policy of [File.ServeHTTP]
+// forbids inline scripts, other origins and the browser's functions that parse markup, and a test puts hostile names on
+// every screen.
 package console
 
 import (
@@ -38,8 +42,8 @@ var assets embed.FS
 // MaxBytes is what all files have together at most.
 const MaxBytes = 100_000
 
-// policy allows the page its own script, style and icon, and requests to its own origin. The browser then refuses everything else, also what
-// would parse text as markup.
+// policy allows the page its own script, style and icon, and requests to its own origin. The browser then refuses
+// everything else, also what would parse text as markup.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -54,7 +58,8 @@ type File struct {
 // Files returns the files of the console.
 func Files() []File { return Load(assets) }
 
-// Load returns the files of the folder assets of a page, to be served as those of the console are. It panics if there is none: it is to be in the program.
+// Load returns the files of the folder assets of a page, to be served as those of the console are. It panics if there
+// is none: it is to be in the program.
 func Load(page fs.FS) []File {
 	entries, err := fs.ReadDir(page, "assets")
 	if err != nil {
@@ -70,7 +75,8 @@ func Load(page fs.FS) []File {
 		sum := sha256.Sum256(content)
 		files[i] = File{
 			Name: strings.TrimSuffix(e.Name(), "index.html"), Content: content,
-			kind: kinds[path.Ext(e.Name())] + "; charset=utf-8", tag: fmt.Sprintf("%q", base64.RawURLEncoding.EncodeToString(sum[:12])),
+			kind: kinds[path.Ext(e.Name())] + "; charset=utf-8",
+			tag:  fmt.Sprintf("%q", base64.RawURLEncoding.EncodeToString(sum[:12])),
 		}
 	}
 	return files
@@ -100,7 +106,8 @@ func (f File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Redirect sends browsers from /console to /console/. The location is relative, so that it is right behind a proxy that adds a path in front.
+// Redirect sends browsers from /console to /console/. The location is relative, so that it is right behind a proxy that
+// adds a path in front.
 func Redirect(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Location", "console/")
 	w.WriteHeader(http.StatusPermanentRedirect)

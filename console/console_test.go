@@ -38,8 +38,10 @@ func ask(h http.Handler, method, path string, header http.Header) *httptest.Resp
 func TestPaths(t *testing.T) {
 	h := serve(true, "/leasehold", httpapi.Development{})
 	for path, want := range map[string]int{
-		"/console/": 200, "/console": 308, "/leasehold/console/": 200, "/leasehold/console": 308, "/console/app.js": 200, "/console/style.css": 200, "/console/icon.svg": 200,
-		"/leasehold/console/app.js": 200, "/console/index.html": 404, "/console/app.js/": 404, "/console//": 404, "/console/../console/": 404, "/console/%2e%2e/console.go": 404,
+		"/console/": 200, "/console": 308, "/leasehold/console/": 200, "/leasehold/console": 308, "/console/app.js": 200,
+		"/console/style.css": 200, "/console/icon.svg": 200,
+		"/leasehold/console/app.js": 200, "/console/index.html": 404, "/console/app.js/": 404, "/console//": 404,
+		"/console/../console/": 404, "/console/%2e%2e/console.go": 404,
 		"/console/src/app.js": 404, "/console/assets/app.js": 404, "/Console/": 404, "/console/%00": 404,
 	} {
 		w := ask(h, "GET", path, nil)
@@ -71,18 +73,22 @@ func TestMethods(t *testing.T) {
 		}
 	}
 	get, head := ask(h, "GET", "/console/", nil), ask(h, "HEAD", "/console/", nil)
-	if head.Code != 200 || head.Body.Len() != 0 || head.Header().Get("Content-Length") != get.Header().Get("Content-Length") {
+	if head.Code != 200 || head.Body.Len() != 0 ||
+		head.Header().Get("Content-Length") != get.Header().Get("Content-Length") {
 		t.Errorf("HEAD: %d, %d bytes, %v", head.Code, head.Body.Len(), head.Header())
 	}
 }
 
-// TestHeaders: browsers take the files for what they are, ask again before they use them, and let the page do nothing but what it needs.
+// TestHeaders: browsers take the files for what they are, ask again before they use them, and let the page do nothing
+// but what it needs.
 func TestHeaders(t *testing.T) {
 	h := serve(true, "", httpapi.Development{})
-	for name, kind := range map[string]string{"": "text/html", "app.js": "text/javascript", "style.css": "text/css", "icon.svg": "image/svg+xml"} {
+	for name, kind := range map[string]string{"": "text/html", "app.js": "text/javascript", "style.css": "text/css",
+		"icon.svg": "image/svg+xml"} {
 		w := ask(h, "GET", "/console/"+name, nil)
 		for header, want := range map[string]string{
-			"Content-Type": kind + "; charset=utf-8", "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+			"Content-Type": kind + "; charset=utf-8", "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff",
+			"Referrer-Policy":            "no-referrer",
 			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
 		} {
 			if got := w.Header().Get(header); got != want {
@@ -91,7 +97,8 @@ func TestHeaders(t *testing.T) {
 		}
 		policy := strings.Split(w.Header().Get("Content-Security-Policy"), "; ")
 		for _, want := range []string{
-			"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "img-src 'self'", "base-uri 'none'", "form-action 'none'",
+			"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "img-src 'self'",
+			"base-uri 'none'", "form-action 'none'",
 			"frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
 		} {
 			if !slices.Contains(policy, want) {
@@ -103,7 +110,8 @@ func TestHeaders(t *testing.T) {
 		}
 		tag := w.Header().Get("ETag")
 		for _, had := range []string{tag, `"other", W/` + tag} {
-			if again := ask(h, "GET", "/console/"+name, http.Header{"If-None-Match": {had}}); again.Code != 304 || again.Body.Len() != 0 {
+			if again := ask(h, "GET", "/console/"+name, http.Header{"If-None-Match": {had}}); again.Code != 304 ||
+				again.Body.Len() != 0 {
 				t.Errorf("%s with %s: %d, %d bytes", name, had, again.Code, again.Body.Len())
 			}
 		}
@@ -116,7 +124,8 @@ func TestHeaders(t *testing.T) {
 // TestFilesAreOpen: a browser that has no token yet gets the page, and the API nothing.
 func TestFilesAreOpen(t *testing.T) {
 	h := serve(true, "", unknown{})
-	if page, api := ask(h, "GET", "/console/", nil), ask(h, "GET", "/v1/caller", nil); page.Code != 200 || api.Code != 401 {
+	if page, api := ask(h, "GET", "/console/", nil), ask(h, "GET", "/v1/caller", nil); page.Code != 200 ||
+		api.Code != 401 {
 		t.Errorf("page %d, API %d", page.Code, api.Code)
 	}
 	rebound := httptest.NewRequest(http.MethodGet, "http://evil.example/console/", nil)
@@ -141,7 +150,8 @@ func TestFiles(t *testing.T) {
 	for _, f := range console.Files() {
 		total += len(f.Content)
 		text := string(f.Content)
-		for _, namespace := range []string{"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml", "http://www.w3.org/1998/Math/MathML"} {
+		for _, namespace := range []string{"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml",
+			"http://www.w3.org/1998/Math/MathML"} {
 			text = strings.ReplaceAll(text, namespace, "") // names, which nothing is fetched from
 		}
 		for _, at := range outside.FindAllStringIndex(text, -1) {
@@ -177,7 +187,8 @@ func texts(t *testing.T, lang string) map[string]string {
 	return all
 }
 
-// TestTables: both languages have the same texts with the same places to fill, one for each code of the API, and all that the page asks for.
+// TestTables: both languages have the same texts with the same places to fill, one for each code of the API, and all
+// that the page asks for.
 func TestTables(t *testing.T) {
 	en, ja := texts(t, "en"), texts(t, "ja")
 	place := regexp.MustCompile(`\{\w+\}`)

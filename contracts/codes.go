@@ -22,7 +22,8 @@ func (c Code) Info() (info CodeInfo, ok bool) {
 	return info, ok
 }
 
-// Final reports whether the same request would be rejected again, as far as the code alone says. It is false for a code that this version does not know.
+// Final reports whether the same request would be rejected again, as far as the code alone says. It is false for a code
+// that this version does not know.
 func (c Code) Final() bool { return codes[c].Final }
 
 // DocsURL is where the codes are explained, one heading for each.

@@ -47,7 +47,8 @@ func TestEveryCodeHasItsMeaning(t *testing.T) {
 	}
 }
 
-// TestEveryCodeIsExplained: a problem's type leads to a heading of docs/errors.md, which has the table's status and title.
+// TestEveryCodeIsExplained: a problem's type leads to a heading of docs/errors.md, which has the table's status and
+// title.
 func TestEveryCodeIsExplained(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "docs", "errors.md"))
 	if err != nil {
@@ -59,7 +60,8 @@ func TestEveryCodeIsExplained(t *testing.T) {
 		}
 		info, _ := c.Info()
 		not := map[bool]string{false: "not "}[info.Retryable]
-		if want := fmt.Sprintf("\n## %s\n\n%d, %sretryable: %s.\n", c, info.Status, not, info.Title); !strings.Contains(string(page), want) {
+		if want := fmt.Sprintf("\n## %s\n\n%d, %sretryable: %s.\n", c, info.Status, not,
+			info.Title); !strings.Contains(string(page), want) {
 			t.Errorf("docs/errors.md does not have %q", want)
 		}
 		if want := "#" + strings.ToLower(string(c)); !strings.HasSuffix(c.TypeURI(), want) {

@@ -11,14 +11,15 @@ import (
 // Error returns the code itself: a code is an error, so that errors.Is(err, CodeLockHeld) asks what happened.
 func (c Code) Error() string { return string(c) }
 
-// Error is a request that was rejected or failed: what a problem document says, in Go's types. Servers write it and clients
-// return it. errors.Is matches it by its [Code].
+// Error is a request that was rejected or failed: what a problem document says, in Go's types. Servers write it and
+// clients return it. errors.Is matches it by its [Code].
 type Error struct {
-	Code         Code
-	Title        string        // the code in words
-	Status       int           // of HTTP
-	Detail       string        // what is wrong in this case, and what would be right
-	Field        string        // with INVALID_ARGUMENT the field at fault, or "body"; with NOT_FOUND of an analysis "analysis_id"
+	Code   Code
+	Title  string // the code in words
+	Status int    // of HTTP
+	Detail string // what is wrong in this case, and what would be right
+	// with INVALID_ARGUMENT the field at fault, or "body"; with NOT_FOUND of an analysis "analysis_id"
+	Field        string
 	Retryable    bool          // whether the same request may succeed later
 	RetryAfter   time.Duration // when that may be, in milliseconds; 0 is unknown
 	LockKey      string        // with commands on several locks: because of which one
@@ -26,12 +27,14 @@ type Error struct {
 	Position     int64         // with LOCK_HELD: the caller's place in line, 1 being the next; 0 if it has none
 	ExpiresAt    time.Time     // with LOCK_HELD, LEASE_CHANGED and MEMBER_EXISTS: when the lease expires
 	HighestToken int64         // with STALE_TOKEN: the highest token that was seen
-	Activation   *Activation   // with rejections of commands on an activation: as it is, as far as it is known, without its state
-	Epoch        int64         // with rejections of placement: the current epoch, if it was read
-	Incarnation  int64         // with MEMBER_EXISTS and STALE_INCARNATION: the current, or latest, incarnation of the member
-	Ineligible   Ineligible    // with MEMBER_INELIGIBLE: why
-	RequestID    string        // names the exchange in the server's log
-	TraceID      string        // of the trace that the exchange is part of; empty if it is of none
+	// with rejections of commands on an activation: as it is, as far as it is known, without its state
+	Activation *Activation
+	Epoch      int64 // with rejections of placement: the current epoch, if it was read
+	// with MEMBER_EXISTS and STALE_INCARNATION: the current, or latest, incarnation of the member
+	Incarnation int64
+	Ineligible  Ineligible // with MEMBER_INELIGIBLE: why
+	RequestID   string     // names the exchange in the server's log
+	TraceID     string     // of the trace that the exchange is part of; empty if it is of none
 
 	Cause error // what it results from, for logs; it is never sent
 }
@@ -42,11 +45,12 @@ func Errorf(c Code, format string, args ...any) *Error {
 	if !ok {
 		return Errorf(CodeInternal, "unknown code %q: "+format, append([]any{string(c)}, args...)...)
 	}
-	return &Error{Code: c, Title: info.Title, Status: info.Status, Retryable: info.Retryable, Detail: fmt.Sprintf(format, args...)}
+	return &Error{Code: c, Title: info.Title, Status: info.Status, Retryable: info.Retryable,
+		Detail: fmt.Sprintf(format, args...)}
 }
 
-// Error is the code with the detail, or with its title if there is no detail; of several locks also the one at fault, and for a lock that is held the
-// holder, and when its lease expires.
+// Error is the code with the detail, or with its title if there is no detail; of several locks also the one at fault,
+// and for a lock that is held the holder, and when its lease expires.
 func (e *Error) Error() string {
 	s := string(e.Code)
 	if text := cmp.Or(e.Detail, e.Title); text != "" {
@@ -71,9 +75,10 @@ func (e *Error) Is(target error) bool {
 	return ok && c == e.Code
 }
 
-// Final reports whether the same request would be rejected again: what is wrong is the request, the caller's rights, the stored document or the server's
-// settings, and no wait cures it. The response's own word that a retry may help comes first. Without that word a rejection is final; a failure of the
-// server (5xx) is not, but for codes that say so, and 501. An error without a status is of no response: its code says it all.
+// Final reports whether the same request would be rejected again: what is wrong is the request, the caller's rights,
+// the stored document or the server's settings, and no wait cures it. The response's own word that a retry may help
+// comes first. Without that word a rejection is final; a failure of the server (5xx) is not, but for codes that say so,
+// and 501. An error without a status is of no response: its code says it all.
 func (e *Error) Final() bool {
 	switch {
 	case e.Status == 0:
@@ -85,8 +90,9 @@ func (e *Error) Final() bool {
 	}
 }
 
-// Final reports whether an error says that the same request would be rejected again: [Error.Final], or [Code.Final] of a code alone. An error
-// without a code is not final: there was no response, or one that is not of a Leasehold server, such as the page of a proxy.
+// Final reports whether an error says that the same request would be rejected again: [Error.Final], or [Code.Final] of
+// a code alone. An error without a code is not final: there was no response, or one that is not of a Leasehold server,
+// such as the page of a proxy.
 func Final(err error) bool {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Final()
@@ -95,8 +101,8 @@ func Final(err error) bool {
 	return ok && code.Final()
 }
 
-// RetryAfter is how long the server, or what stands before it, asks to wait before the same request is sent again; 0 if it does not say. That is the
-// time of an [*Error], and of any other error that has a method RetryAfter.
+// RetryAfter is how long the server, or what stands before it, asks to wait before the same request is sent again; 0 if
+// it does not say. That is the time of an [*Error], and of any other error that has a method RetryAfter.
 func RetryAfter(err error) time.Duration {
 	if e, ok := errors.AsType[*Error](err); ok && e.RetryAfter > 0 {
 		return e.RetryAfter
@@ -121,9 +127,11 @@ const instancePrefix = "urn:request:"
 // Problem returns the body that says this error.
 func (e *Error) Problem() Problem {
 	p := Problem{
-		Type: e.Code.TypeURI(), Title: e.Title, Status: e.Status, Code: e.Code, Retryable: e.Retryable, Detail: e.Detail, Field: e.Field,
-		LockKey: e.LockKey, OwnerID: e.Owner, Position: e.Position, RetryAfterMs: e.RetryAfter.Milliseconds(), HighestToken: e.HighestToken,
-		Activation: e.Activation, Epoch: e.Epoch, Incarnation: e.Incarnation, Ineligible: e.Ineligible, TraceID: e.TraceID,
+		Type: e.Code.TypeURI(), Title: e.Title, Status: e.Status, Code: e.Code, Retryable: e.Retryable,
+		Detail: e.Detail, Field: e.Field,
+		LockKey: e.LockKey, OwnerID: e.Owner, Position: e.Position, RetryAfterMs: e.RetryAfter.Milliseconds(),
+		HighestToken: e.HighestToken,
+		Activation:   e.Activation, Epoch: e.Epoch, Incarnation: e.Incarnation, Ineligible: e.Ineligible, TraceID: e.TraceID,
 	}
 	if !e.ExpiresAt.IsZero() {
 		p.ExpiresAt = e.ExpiresAt.UTC().Format(TimeFormat)

@@ -12,7 +12,8 @@ import (
 // TestACodeIsAnError: callers ask for a code, however deep the error is wrapped.
 func TestACodeIsAnError(t *testing.T) {
 	held := contracts.Errorf(contracts.CodeLockHeld, "by %s", "ann")
-	for _, err := range []error{contracts.CodeLockHeld, held, fmt.Errorf("deploy: %w", held), errors.Join(errors.New("x"), held)} {
+	for _, err := range []error{contracts.CodeLockHeld, held, fmt.Errorf("deploy: %w", held),
+		errors.Join(errors.New("x"), held)} {
 		if !errors.Is(err, contracts.CodeLockHeld) || errors.Is(err, contracts.CodeLeaseLost) {
 			t.Errorf("%v", err)
 		}
@@ -26,12 +27,14 @@ func TestACodeIsAnError(t *testing.T) {
 	if cause := errors.New("network"); !errors.Is(&contracts.Error{Code: contracts.CodeUnavailable, Cause: cause}, cause) {
 		t.Error("the cause is out of reach")
 	}
-	if e := contracts.Errorf("TEAPOT", "%d%%", 7); e.Code != contracts.CodeInternal || e.Detail != `unknown code "TEAPOT": 7%` {
+	if e := contracts.Errorf("TEAPOT", "%d%%", 7); e.Code != contracts.CodeInternal ||
+		e.Detail != `unknown code "TEAPOT": 7%` {
 		t.Errorf("%+v", e)
 	}
 }
 
-// TestFinal: the response's own word comes first, then its status and its code; without a response the code says it all.
+// TestFinal: the response's own word comes first, then its status and its code; without a response the code says it
+// all.
 func TestFinal(t *testing.T) {
 	response := func(status int, code contracts.Code, retryable bool) *contracts.Error {
 		return &contracts.Error{Code: code, Status: status, Retryable: retryable}
@@ -85,8 +88,10 @@ func TestFinalCodes(t *testing.T) {
 func TestTextOfLockHeld(t *testing.T) {
 	until := time.Date(2026, 1, 1, 0, 0, 12, 0, time.UTC)
 	for want, e := range map[string]contracts.Error{
-		"LOCK_HELD: lock is held (by ann, until 2026-01-01T00:00:12.000Z unless it renews)":     {Owner: "ann", ExpiresAt: until},
-		"LOCK_HELD: lock is held (a/b by ann, until 2026-01-01T00:00:12.000Z unless it renews)": {LockKey: "a/b", Owner: "ann", ExpiresAt: until},
+		"LOCK_HELD: lock is held (by ann, until 2026-01-01T00:00:12.000Z unless it renews)": {
+			Owner: "ann", ExpiresAt: until},
+		"LOCK_HELD: lock is held (a/b by ann, until 2026-01-01T00:00:12.000Z unless it renews)": {
+			LockKey: "a/b", Owner: "ann", ExpiresAt: until},
 		"LOCK_HELD: lock is held":       {Owner: "ann"},
 		"LOCK_HELD: lock is held (a/b)": {LockKey: "a/b"},
 		"LOCK_HELD: the rate of 2 in 10s is used up; the next grant is possible at 2026-01-01T00:00:12.000Z": {
@@ -106,7 +111,8 @@ func TestAnErrorAndItsBody(t *testing.T) {
 	e.Owner, e.ExpiresAt, e.RetryAfter = "ann", time.Date(2026, 1, 1, 0, 0, 12, 400e6, time.UTC), 2400*time.Millisecond
 	e.HighestToken, e.Field, e.RequestID = 7, "x", "r1"
 	p := e.Problem()
-	if p.ExpiresAt != "2026-01-01T00:00:12.400Z" || p.RetryAfterMs != 2400 || p.Instance != "urn:request:r1" || p.Type != e.Code.TypeURI() {
+	if p.ExpiresAt != "2026-01-01T00:00:12.400Z" || p.RetryAfterMs != 2400 || p.Instance != "urn:request:r1" ||
+		p.Type != e.Code.TypeURI() {
 		t.Errorf("%+v", p)
 	}
 	if got := p.Err(); *got != *e {

@@ -13,9 +13,11 @@ import (
 	"github.com/leasehold-dev/leasehold/fence"
 )
 
-// A row keeps the token of its last writer. A writer whose lock was taken over carries a lower token, and changes nothing.
+// A row keeps the token of its last writer. A writer whose lock was taken over carries a lower token, and changes
+// nothing.
 func ExampleSQL_Update() {
-	ctx, db := context.Background(), exampleDB("CREATE TABLE orders (id INTEGER PRIMARY KEY, status TEXT, fence BIGINT)", "INSERT INTO orders (id, status) VALUES (7, 'new')")
+	ctx, db := context.Background(), exampleDB("CREATE TABLE orders (id INTEGER PRIMARY KEY, status TEXT, fence BIGINT)",
+		"INSERT INTO orders (id, status) VALUES (7, 'new')")
 	defer db.Close()
 	fences, err := fence.NewSQL(fence.SQLite, nil)
 	if err != nil {
@@ -46,8 +48,8 @@ func ExampleSQL_Update() {
 	// there is no order 8
 }
 
-// A resource without a column of its own has its token in a table beside it. In one transaction the check holds for all that the transaction
-// writes.
+// A resource without a column of its own has its token in a table beside it. In one transaction the check holds for all
+// that the transaction writes.
 func ExampleSQL_Check() {
 	fences, err := fence.NewSQL(fence.SQLite, nil)
 	if err != nil {
@@ -81,8 +83,8 @@ func ExampleSQL_Check() {
 	// STALE_TOKEN: token 41, after 42: its holder has lost the lock and must stop
 }
 
-// A service keeps the highest token of each order, and its callers send the token of the lock that they hold. Behind a lock of package locks, the
-// context of the work has the token.
+// A service keeps the highest token of each order, and its callers send the token of the lock that they hold. Behind a
+// lock of package locks, the context of the work has the token.
 func ExampleNewHandler() {
 	orders := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	resource := func(r *http.Request) string { return r.URL.Path }
@@ -134,7 +136,8 @@ func exampleDB(statements ...string) *sql.DB {
 // BenchmarkUpdate compares an UPDATE with the comparison and one without.
 func BenchmarkUpdate(b *testing.B) {
 	db := openSQLite(b)
-	for _, s := range []string{"CREATE TABLE orders (id INTEGER PRIMARY KEY, n BIGINT, fence BIGINT)", "INSERT INTO orders VALUES (1, 0, 0)"} {
+	for _, s := range []string{"CREATE TABLE orders (id INTEGER PRIMARY KEY, n BIGINT, fence BIGINT)",
+		"INSERT INTO orders VALUES (1, 0, 0)"} {
 		if _, err := db.ExecContext(b.Context(), s); err != nil {
 			b.Fatal(err)
 		}
@@ -147,7 +150,8 @@ func BenchmarkUpdate(b *testing.B) {
 	b.Run("with a token", func(b *testing.B) {
 		for b.Loop() {
 			n++
-			if err := fences.Update(b.Context(), db, fence.Row{Table: "orders", Where: "id = ?", Args: []any{1}}, 7, "n = ?", n); err != nil {
+			if err := fences.Update(b.Context(), db, fence.Row{Table: "orders", Where: "id = ?", Args: []any{1}}, 7,
+				"n = ?", n); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -1,5 +1,6 @@
-// Package fence rejects what a holder that lost its lock still writes. Each lease of a lock has a fencing token, a number above those of all
-// earlier leases. What the lock protects keeps the highest token that it has seen, and rejects a lower one: STALE_TOKEN.
+// Package fence rejects what a holder that lost its lock still writes. Each lease of a lock has a fencing token, a
+// number above those of all earlier leases. What the lock protects keeps the highest token that it has seen, and
+// rejects a lower one: STALE_TOKEN.
 //
 // Compare tokens as near to the effect as possible:
 //
@@ -10,13 +11,14 @@
 //	an HTTP service            NewHandler there, Transport in its       before the effect
 //	                           callers
 //
-// Before the effect means that a program can still be paused in between, and write too late. For a transaction of Firestore or an item of
-// DynamoDB, packages gcpfirestore and awsdynamodb have conditions.
+// Before the effect means that a program can still be paused in between, and write too late. For a transaction of
+// Firestore or an item of DynamoDB, packages gcpfirestore and awsdynamodb have conditions.
 //
-// One rule holds everywhere. A token that equals the highest passes, because a holder does more than one thing. A lower one is stale. One that
-// lies more than [MaxAhead] in the future was given by no lock, and would close the fence to all that were: it is an INVALID_ARGUMENT, as is a
-// token of 0, which a lease has that can have none (one of a lock in a file, which reaches as far as the file); AllowNone in the options lets
-// that one pass unchecked. Errors are those of package contracts: ask errors.Is(err, contracts.CodeStaleToken).
+// One rule holds everywhere. A token that equals the highest passes, because a holder does more than one thing. A lower
+// one is stale. One that lies more than [MaxAhead] in the future was given by no lock, and would close the fence to all
+// that were: it is an INVALID_ARGUMENT, as is a token of 0, which a lease has that can have none (one of a lock in a
+// file, which reaches as far as the file); AllowNone in the options lets that one pass unchecked. Errors are those of
+// package contracts: ask errors.Is(err, contracts.CodeStaleToken).
 package fence
 
 import (
@@ -32,7 +34,8 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/fencing"
 )
 
-// MaxAhead is how far a token may lie in the future of the clock that checks it: tokens start at the time in microseconds.
+// MaxAhead is how far a token may lie in the future of the clock that checks it: tokens start at the time in
+// microseconds.
 const MaxAhead = fencing.MaxAhead
 
 // MaxResourceBytes bounds the name of a resource.
@@ -41,19 +44,19 @@ const MaxResourceBytes = 256
 // ErrNoToken is the cause of an INVALID_ARGUMENT for a lease without a token.
 var ErrNoToken = errors.New("the lease has no fencing token")
 
-// Store remembers the highest token of each resource. [Memory] does for one process, [SQL.Store] in a database, the fences of a server
-// (client.Fences.For) and of a store of Leasehold (direct.Fences) for all that use it.
+// Store remembers the highest token of each resource. [Memory] does for one process, [SQL.Store] in a database, the
+// fences of a server (client.Fences.For) and of a store of Leasehold (direct.Fences) for all that use it.
 type Store interface {
-	// Check lets a token pass that is not lower than the highest of the resource so far, and remembers it. The error STALE_TOKEN has the
-	// highest one. After any other error the token must not be relied on; checking again is harmless.
+	// Check lets a token pass that is not lower than the highest of the resource so far, and remembers it. The error
+	// STALE_TOKEN has the highest one. After any other error the token must not be relied on; checking again is harmless.
 	Check(ctx context.Context, resource string, token int64) error
 }
 
 // With returns a context that carries a token, for [Transport]. The context of a lock has its token already.
 func With(ctx context.Context, token int64) context.Context { return fencing.With(ctx, token) }
 
-// Token returns the token that the context carries: that of the lock whose context it is, or of [With], or, in a handler behind [NewHandler],
-// the one of the request. Of several it is the innermost.
+// Token returns the token that the context carries: that of the lock whose context it is, or of [With], or, in a
+// handler behind [NewHandler], the one of the request. Of several it is the innermost.
 func Token(ctx context.Context) (token int64, ok bool) { return fencing.From(ctx) }
 
 // rule is what every check begins with.
@@ -81,7 +84,8 @@ func (r rule) check(token int64) (compare bool, err error) {
 }
 
 func noToken() error {
-	e := invalid("fencing_token", "is missing: the lease has none, so nothing tells its holder from the next one. Set AllowNone if that is to pass")
+	e := invalid("fencing_token",
+		"is missing: the lease has none, so nothing tells its holder from the next one. Set AllowNone if that is to pass")
 	e.Cause = ErrNoToken
 	return e
 }
@@ -94,7 +98,8 @@ func invalid(field, problem string) *contracts.Error {
 
 // stale is the rejection of a token.
 func stale(token, highest int64) error {
-	e := contracts.Errorf(contracts.CodeStaleToken, "token %d, after %d: its holder has lost the lock and must stop", token, highest)
+	e := contracts.Errorf(contracts.CodeStaleToken, "token %d, after %d: its holder has lost the lock and must stop",
+		token, highest)
 	e.HighestToken = highest
 	return e
 }
@@ -102,7 +107,8 @@ func stale(token, highest int64) error {
 func checkResource(name string) error {
 	switch {
 	case name == "" || len(name) > MaxResourceBytes:
-		e := contracts.Errorf(contracts.CodeInvalidArgument, "resource must have 1 to %d bytes, not %d", MaxResourceBytes, len(name))
+		e := contracts.Errorf(contracts.CodeInvalidArgument, "resource must have 1 to %d bytes, not %d",
+			MaxResourceBytes, len(name))
 		e.Field = "resource"
 		return e
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
@@ -111,8 +117,8 @@ func checkResource(name string) error {
 	return nil
 }
 
-// Memory is a [Store] for one process: it forgets all when the process ends. Tokens that were rejected before can pass then, until a current
-// one has come.
+// Memory is a [Store] for one process: it forgets all when the process ends. Tokens that were rejected before can pass
+// then, until a current one has come.
 type Memory struct {
 	rule rule
 	most int
@@ -125,8 +131,8 @@ var _ Store = (*Memory)(nil)
 
 // MemoryOptions are the settings of [NewMemory]. The zero value works.
 type MemoryOptions struct {
-	// MaxResources is how many resources are remembered, 100 000 if it is 0. The first token of another one is an error, LOCK_LIMIT: to
-	// forget one for it would let stale tokens pass.
+	// MaxResources is how many resources are remembered, 100 000 if it is 0. The first token of another one is an error,
+	// LOCK_LIMIT: to forget one for it would let stale tokens pass.
 	MaxResources int
 
 	Now func() time.Time // the time, for [MaxAhead]; nil means time.Now
@@ -156,7 +162,8 @@ func (m *Memory) Check(_ context.Context, resource string, token int64) error {
 	defer m.mu.Unlock()
 	highest, known := m.highest[resource]
 	if !known && len(m.highest) >= m.most {
-		return contracts.Errorf(contracts.CodeLockLimit, "tokens of %d resources are remembered, and no more: raise MaxResources", m.most)
+		return contracts.Errorf(contracts.CodeLockLimit,
+			"tokens of %d resources are remembered, and no more: raise MaxResources", m.most)
 	}
 	if token < highest {
 		return stale(token, highest)

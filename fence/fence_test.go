@@ -47,7 +47,8 @@ func TestMemory(t *testing.T) {
 		{"db", most - 1, contracts.CodeStaleToken, most},
 	} {
 		err := m.Check(t.Context(), c.resource, c.token)
-		if e, _ := errors.AsType[*contracts.Error](err); c.code == "" && err != nil || c.code != "" && (e == nil || e.Code != c.code || e.HighestToken != c.highest) {
+		if e, _ := errors.AsType[*contracts.Error](err); c.code == "" && err != nil ||
+			c.code != "" && (e == nil || e.Code != c.code || e.HighestToken != c.highest) {
 			t.Errorf("%d, %q %d: %v, want %q", i, c.resource, c.token, err, c.code)
 		}
 	}

@@ -24,23 +24,25 @@ type HandlerOptions struct {
 	AllowNone bool             // lets requests without the header pass, unchecked
 	Now       func() time.Time // the time, for [MaxAhead]; nil means time.Now
 
-	// OnError is called with each request that does not pass, for logs: a *contracts.Error, with what the store said as its cause. nil: no calls.
+	// OnError is called with each request that does not pass, for logs: a *contracts.Error, with what the store said as
+	// its cause. nil: no calls.
 	OnError func(*http.Request, error)
 }
 
-// NewHandler returns a handler that passes on the requests whose token the store lets pass for the resource, which the function names for each
-// request; [Token] has the token then. The others are answered with a problem document (application/problem+json):
+// NewHandler returns a handler that passes on the requests whose token the store lets pass for the resource, which the
+// function names for each request; [Token] has the token then. The others are answered with a problem document
+// (application/problem+json):
 //
 //	400 INVALID_ARGUMENT   the header is missing, occurs twice, is no token, or is one that no lock has given; it names the header
 //	409 STALE_TOKEN        a higher token was seen, highest_token: the sender has lost the lock and must stop
 //	429 LOCK_LIMIT         the store keeps no more resources
 //	503 UNAVAILABLE        the store did not say; nothing was done
 //
-// The token is compared before the handler runs. If the handler writes to a database, let it compare there, too, in the transaction: two
-// requests can pass one after the other and write the other way round.
+// The token is compared before the handler runs. If the handler writes to a database, let it compare there, too, in the
+// transaction: two requests can pass one after the other and write the other way round.
 //
-// Tokens are no secrets and prove nothing: authenticate callers before, since one that may write can also send a token that is too high, up to
-// [MaxAhead].
+// Tokens are no secrets and prove nothing: authenticate callers before, since one that may write can also send a token
+// that is too high, up to [MaxAhead].
 func NewHandler(next http.Handler, s Store, resource func(*http.Request) string, o *HandlerOptions) http.Handler {
 	h := &handler{next: next, store: s, resource: resource, header: Header}
 	if o != nil {
@@ -122,7 +124,8 @@ func named(err error, header string) error {
 
 // rejection is what the caller sees of an error of the store.
 func rejection(err error) *contracts.Error {
-	for _, code := range []contracts.Code{contracts.CodeStaleToken, contracts.CodeInvalidArgument, contracts.CodeLockLimit} {
+	for _, code := range []contracts.Code{contracts.CodeStaleToken, contracts.CodeInvalidArgument,
+		contracts.CodeLockLimit} {
 		if !errors.Is(err, code) {
 			continue
 		}
@@ -130,14 +133,16 @@ func rejection(err error) *contracts.Error {
 		if !ok {
 			return contracts.Errorf(code, "%v", err)
 		}
-		if info, known := e.Code.Info(); e.Status == 0 && known { // of a store of one's own: without a status there is no response
+		// of a store of one's own: without a status there is no response
+		if info, known := e.Code.Info(); e.Status == 0 && known {
 			n := *e
 			n.Title, n.Status, n.Retryable = info.Title, info.Status, info.Retryable
 			return &n
 		}
 		return e
 	}
-	e := contracts.Errorf(contracts.CodeUnavailable, "the fencing token could not be checked, and nothing was done; try again")
+	e := contracts.Errorf(contracts.CodeUnavailable,
+		"the fencing token could not be checked, and nothing was done; try again")
 	e.Cause = err
 	return e
 }
@@ -156,8 +161,9 @@ func writeProblem(w http.ResponseWriter, e *contracts.Error) {
 	_, _ = w.Write(append(body, '\n'))
 }
 
-// Transport sends the fencing token of each request's context along, in a header: see [Token]. A request whose lock is lost is not sent; the
-// error is the cause, locks.ErrLost or once.ErrLost. This is checked when the request is sent, and again by [NewHandler] at the other end.
+// Transport sends the fencing token of each request's context along, in a header: see [Token]. A request whose lock is
+// lost is not sent; the error is the cause, locks.ErrLost or once.ErrLost. This is checked when the request is sent,
+// and again by [NewHandler] at the other end.
 type Transport struct {
 	Base      http.RoundTripper // nil is [http.DefaultTransport]
 	Header    string            // "" is [Header]
@@ -196,7 +202,8 @@ func (t *Transport) fenced(r *http.Request) (*http.Request, error) {
 	case t.AllowNone:
 		return r, nil
 	default:
-		return nil, fmt.Errorf("fence: %s %s: %w: use the context of the lock, or fence.With", r.Method, r.URL.Redacted(), ErrNoToken)
+		return nil, fmt.Errorf("fence: %s %s: %w: use the context of the lock, or fence.With", r.Method,
+			r.URL.Redacted(), ErrNoToken)
 	}
 }
 

@@ -60,7 +60,8 @@ var passes = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 })
 
 // ask sends a request with header values to a handler.
-func ask(t *testing.T, h http.Handler, target, header string, values ...string) (*httptest.ResponseRecorder, contracts.Problem) {
+func ask(t *testing.T, h http.Handler, target, header string, values ...string) (*httptest.ResponseRecorder,
+	contracts.Problem) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, target, nil)
 	for _, v := range values {
@@ -70,7 +71,8 @@ func ask(t *testing.T, h http.Handler, target, header string, values ...string) 
 	h.ServeHTTP(w, r)
 	var p contracts.Problem
 	if w.Code != http.StatusOK {
-		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Header().Get("Content-Type") != "application/problem+json" || p.Status != w.Code {
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil ||
+			w.Header().Get("Content-Type") != "application/problem+json" || p.Status != w.Code {
 			t.Errorf("%v in %d %v %s", err, w.Code, w.Header(), w.Body)
 		}
 	}
@@ -105,8 +107,10 @@ func TestHandler(t *testing.T) {
 				{"/orders", []string{"7e3"}, contracts.CodeInvalidArgument, 0, "Leasehold-Fencing-Token must be"},
 				{"/orders", []string{"7", "7"}, contracts.CodeInvalidArgument, 0, "Leasehold-Fencing-Token must be"},
 				{"/orders", []string{"99999999999999999999"}, contracts.CodeInvalidArgument, 0, "Leasehold-Fencing-Token must be"},
-				{"/orders", []string{"9007199254740993"}, contracts.CodeInvalidArgument, 0, "Leasehold-Fencing-Token must be a whole number from 1"},
-				{"/orders", []string{far}, contracts.CodeInvalidArgument, 0, "Leasehold-Fencing-Token is a number that no lock has given"},
+				{"/orders", []string{"9007199254740993"}, contracts.CodeInvalidArgument, 0,
+					"Leasehold-Fencing-Token must be a whole number from 1"},
+				{"/orders", []string{far}, contracts.CodeInvalidArgument, 0,
+					"Leasehold-Fencing-Token is a number that no lock has given"},
 				{"/orders", []string{"6"}, "", 0, ""}, // what was rejected has changed nothing
 				{"/" + strings.Repeat("x", fence.MaxResourceBytes), []string{"6"}, contracts.CodeInvalidArgument, 0, "resource"},
 				{"/orders", []string{strconv.FormatInt(now, 10)}, "", 0, ""},
@@ -141,7 +145,8 @@ func TestHandlerOptions(t *testing.T) {
 	if _, p := ask(t, h, "/orders", "X-Token", "zero"); p.Code != contracts.CodeInvalidArgument || p.Field != "X-Token" {
 		t.Errorf("%+v", p)
 	}
-	if len(seen) != 2 || !errors.Is(seen[0], contracts.CodeStaleToken) || !errors.Is(seen[1], contracts.CodeInvalidArgument) {
+	if len(seen) != 2 || !errors.Is(seen[0], contracts.CodeStaleToken) ||
+		!errors.Is(seen[1], contracts.CodeInvalidArgument) {
 		t.Errorf("%v", seen)
 	}
 }
@@ -168,7 +173,8 @@ func TestHandlerWithoutAnAnswer(t *testing.T) {
 		{fmt.Errorf("%w: of a store without the type", contracts.CodeStaleToken), contracts.CodeStaleToken, ""},
 	} {
 		var seen error
-		h := fence.NewHandler(passes, broken{c.err}, path, &fence.HandlerOptions{OnError: func(_ *http.Request, err error) { seen = err }})
+		h := fence.NewHandler(passes, broken{c.err}, path, &fence.HandlerOptions{
+			OnError: func(_ *http.Request, err error) { seen = err }})
 		w, p := ask(t, h, "/orders", fence.Header, "5")
 		if p.Code != c.code || strings.Contains(w.Body.String(), "secret") || w.Header().Get("Retry-After") != c.after {
 			t.Errorf("%d: %d %v %s", i, w.Code, w.Header(), w.Body)
@@ -202,23 +208,25 @@ func TestHandlerOfABareError(t *testing.T) {
 	r.Header.Set(fence.Header, "5")
 	w := httptest.NewRecorder()
 	fence.NewHandler(passes, bare{}, path, nil).ServeHTTP(w, r)
-	if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), `"highest_token":7`) || !strings.Contains(w.Body.String(), `"status":409`) {
+	if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), `"highest_token":7`) ||
+		!strings.Contains(w.Body.String(), `"status":409`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 
-// TestTransport: LS-FENCE-001 from the context of a lock to the handler. A lock that was lost sends nothing, and what its holder sends in spite of that is
-// rejected once the next holder has written.
+// TestTransport: LS-FENCE-001 from the context of a lock to the handler. A lock that was lost sends nothing, and what
+// its holder sends in spite of that is rejected once the next holder has written.
 func TestTransport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(26 * 365 * 24 * time.Hour) // of the bubble: tokens begin at the time
 		service := direct.Locks(lock.New(docstore.NewMemory(nil), nil), "acme")
 		sent := 0
 		behind := fence.NewHandler(passes, fence.NewMemory(nil), path, nil)
-		web := &http.Client{Transport: &fence.Transport{Base: through{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			sent++
-			behind.ServeHTTP(w, r)
-		})}}}
+		web := &http.Client{Transport: &fence.Transport{Base: through{http.HandlerFunc(
+			func(w http.ResponseWriter, r *http.Request) {
+				sent++
+				behind.ServeHTTP(w, r)
+			})}}}
 		post := func(ctx context.Context) (int, string, error) {
 			r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://orders.example/orders", strings.NewReader("x"))
 			if err != nil {
@@ -249,7 +257,8 @@ func TestTransport(t *testing.T) {
 		first := hold(t.Context())
 		derived, cancel := context.WithCancel(first.Context())
 		defer cancel()
-		if status, body, err := post(derived); status != http.StatusOK || body != fmt.Sprint(first.Token(), " true") || err != nil {
+		if status, body, err := post(derived); status != http.StatusOK || body != fmt.Sprint(first.Token(), " true") ||
+			err != nil {
 			t.Errorf("the first: %d %s %v", status, body, err)
 		}
 		time.Sleep(20 * time.Second)
@@ -257,10 +266,12 @@ func TestTransport(t *testing.T) {
 			t.Errorf("after the loss: %v, %d requests", err, sent)
 		}
 		second := hold(t.Context())
-		if status, body, err := post(second.Context()); status != http.StatusOK || body != fmt.Sprint(second.Token(), " true") || err != nil {
+		if status, body, err := post(second.Context()); status != http.StatusOK ||
+			body != fmt.Sprint(second.Token(), " true") || err != nil {
 			t.Errorf("the second: %d %s %v", status, body, err)
 		}
-		if status, body, err := post(fence.With(t.Context(), first.Token())); status != http.StatusConflict || !strings.Contains(body, "STALE_TOKEN") || err != nil {
+		if status, body, err := post(fence.With(t.Context(), first.Token())); status != http.StatusConflict ||
+			!strings.Contains(body, "STALE_TOKEN") || err != nil {
 			t.Errorf("the first again: %d %s %v", status, body, err)
 		}
 		if status, _, err := post(fence.With(second.Context(), second.Token()+1)); status != http.StatusOK || err != nil {
@@ -295,7 +306,8 @@ func TestTransportWithoutAToken(t *testing.T) {
 			t.Fatal(err)
 		}
 		a, err := (&fence.Transport{Base: base, Header: "X-Token"}).RoundTrip(r)
-		if err == nil || !errors.Is(err, fence.ErrNoToken) || strings.Contains(err.Error(), "secret") || len(headers) > 0 || !body.yes {
+		if err == nil || !errors.Is(err, fence.ErrNoToken) || strings.Contains(err.Error(), "secret") ||
+			len(headers) > 0 || !body.yes {
 			t.Errorf("%v, %v, %v, closed %v", a, err, headers, body.yes)
 			_ = a.Body.Close()
 		}

@@ -84,8 +84,8 @@ func (h *holder) Put(_ context.Context, data []byte, token int64, ifVersion stri
 	return nil
 }
 
-// begin is a holder that writes the texts, sends again what was lost, and stops when its token is stale. Resume lets its next request happen, and reports
-// whether there is one after it.
+// begin is a holder that writes the texts, sends again what was lost, and stops when its token is stale. Resume lets
+// its next request happen, and reports whether there is one after it.
 func begin(b *bucket, token int64, texts []string, unexpected *error) (h *holder, resume func() bool, stop func()) {
 	h = &holder{bucket: b}
 	next, stop := iter.Pull(func(yield func(struct{}) bool) {
@@ -104,8 +104,9 @@ func begin(b *bucket, token int64, texts []string, unexpected *error) (h *holder
 	return h, func() bool { _, ok := next(); return ok }, stop
 }
 
-// interleave carries out the requests of two holders in the order that the choices say, each of which is a holder and a fate; without one it is the first.
-// One request is lost, or its response. It returns how many choices there were at each step, and what is wrong with what was written.
+// interleave carries out the requests of two holders in the order that the choices say, each of which is a holder and a
+// fate; without one it is the first. One request is lost, or its response. It returns how many choices there were at
+// each step, and what is wrong with what was written.
 func interleave(b *bucket, first, second []string, choices []int) (options []int, err error) {
 	type running struct {
 		*holder
@@ -171,8 +172,8 @@ func every(t *testing.T, b bucket, first, second []string) (runs int, err error)
 	return runs, err
 }
 
-// TestObjectOfTwoHolders: LS-FENCE-001 for an object of a bucket. However the requests of two holders follow each other, and whichever one of them is lost, a lower
-// token never writes after a higher one.
+// TestObjectOfTwoHolders: LS-FENCE-001 for an object of a bucket. However the requests of two holders follow each
+// other, and whichever one of them is lost, a lower token never writes after a higher one.
 func TestObjectOfTwoHolders(t *testing.T) {
 	for name, b := range map[string]bucket{"new": {}, "existing": {data: "x", writes: 1}} {
 		t.Run(name, func(t *testing.T) {
@@ -184,9 +185,11 @@ func TestObjectOfTwoHolders(t *testing.T) {
 	}
 }
 
-// TestObjectMutations: the test above notices a store that does not compare versions, and versions that do not tell tokens apart.
+// TestObjectMutations: the test above notices a store that does not compare versions, and versions that do not tell
+// tokens apart.
 func TestObjectMutations(t *testing.T) {
-	for name, b := range map[string]bucket{"no condition": {unconditional: true}, "the version is the content": {contentVersion: true}} {
+	for name, b := range map[string]bucket{"no condition": {unconditional: true},
+		"the version is the content": {contentVersion: true}} {
 		t.Run(name, func(t *testing.T) {
 			if runs, err := every(t, b, []string{"a", "b"}, []string{"a"}); err == nil {
 				t.Errorf("%d interleavings did not notice", runs)
@@ -209,10 +212,13 @@ func TestObjectTokens(t *testing.T) {
 		o     *fence.ObjectOptions
 		code  contracts.Code
 	}{
-		{6, strict, contracts.CodeStaleToken}, {6, lenient, contracts.CodeStaleToken}, {0, strict, contracts.CodeInvalidArgument}, {0, nil, contracts.CodeInvalidArgument},
-		{now.Add(time.Hour).UnixMicro() + 1, lenient, contracts.CodeInvalidArgument}, {7, strict, ""}, {0, lenient, ""}, {6, strict, contracts.CodeStaleToken},
+		{6, strict, contracts.CodeStaleToken}, {6, lenient, contracts.CodeStaleToken},
+		{0, strict, contracts.CodeInvalidArgument}, {0, nil, contracts.CodeInvalidArgument},
+		{now.Add(time.Hour).UnixMicro() + 1, lenient, contracts.CodeInvalidArgument}, {7, strict, ""}, {0, lenient, ""},
+		{6, strict, contracts.CodeStaleToken},
 	} {
-		if err := fence.PutObject(t.Context(), h, c.token, []byte("y"), c.o); c.code == "" && err != nil || c.code != "" && !errors.Is(err, c.code) {
+		if err := fence.PutObject(t.Context(), h, c.token, []byte("y"), c.o); c.code == "" && err != nil ||
+			c.code != "" && !errors.Is(err, c.code) {
 			t.Errorf("%d: %v, want %q", i, err, c.code)
 		}
 	}

@@ -13,23 +13,24 @@ import (
 // Dialect is the SQL of a database.
 type Dialect string
 
-// The dialects. They differ in the placeholders ($1 in PostgreSQL, ? in the others), in the statement that inserts or updates, and in how many
-// rows an UPDATE counts that leaves a row as it is.
+// The dialects. They differ in the placeholders ($1 in PostgreSQL, ? in the others), in the statement that inserts or
+// updates, and in how many rows an UPDATE counts that leaves a row as it is.
 const (
 	SQLite     Dialect = "sqlite"
 	PostgreSQL Dialect = "postgresql"
 	MySQL      Dialect = "mysql" // and MariaDB
 )
 
-// Conn runs statements: a *sql.Tx, a *sql.DB or a *sql.Conn. In a transaction a check is part of it: no other token passes between the check and
-// the commit, and a rollback takes the check back.
+// Conn runs statements: a *sql.Tx, a *sql.DB or a *sql.Conn. In a transaction a check is part of it: no other token
+// passes between the check and the commit, and a rollback takes the check back.
 type Conn interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// SQL compares tokens in a database, in the statement that writes. With isolation levels above READ COMMITTED, PostgreSQL and MySQL can end a
-// transaction that met another one with an error of theirs (a serialization failure or a deadlock): roll back, and run it again.
+// SQL compares tokens in a database, in the statement that writes. With isolation levels above READ COMMITTED,
+// PostgreSQL and MySQL can end a transaction that met another one with an error of theirs (a serialization failure or a
+// deadlock): roll back, and run it again.
 type SQL struct {
 	dialect Dialect
 	table   string
@@ -38,7 +39,8 @@ type SQL struct {
 
 // SQLOptions are the settings of [NewSQL]. The zero value works.
 type SQLOptions struct {
-	Table     string           // the table of [SQL.Check] as SQL writes it; "" is fences. It becomes part of statements: never make it from input
+	// the table of [SQL.Check] as SQL writes it; "" is fences. It becomes part of statements: never make it from input
+	Table     string
 	AllowNone bool             // lets writes of leases without a token pass, unchecked
 	Now       func() time.Time // the time, for [MaxAhead]; nil means time.Now
 }
@@ -58,8 +60,8 @@ func NewSQL(d Dialect, o *SQLOptions) (*SQL, error) {
 	return s, nil
 }
 
-// Row picks a row of a table of one's own that keeps the token of its last writer in a column: a BIGINT that is NULL or 0 before the first.
-// The texts become part of statements: never make them from input.
+// Row picks a row of a table of one's own that keeps the token of its last writer in a column: a BIGINT that is NULL or
+// 0 before the first. The texts become part of statements: never make them from input.
 type Row struct {
 	Table  string // as SQL writes it
 	Where  string // picks one row, by a key: "id = $1", "tenant = ? AND id = ?"
@@ -71,15 +73,16 @@ type Row struct {
 //
 //	UPDATE table SET set, fence = token WHERE (where) AND (fence IS NULL OR fence <= token)
 //
-// so that the row is changed only if no higher token has written to it. In PostgreSQL the placeholders of set are numbered after those of
-// [Row].Where:
+// so that the row is changed only if no higher token has written to it. In PostgreSQL the placeholders of set are
+// numbered after those of [Row].Where:
 //
 //	row := fence.Row{Table: "orders", Where: "id = $1", Args: []any{7}}
 //	err := db.Update(ctx, tx, row, lock.Token(), "status = $2", "paid")
 //
-// The error STALE_TOKEN means that a higher token has, and [sql.ErrNoRows] that there is no such row. Any other error but those of the arguments is one of the
-// database, and the outcome is that of the transaction; running it again is harmless if set does not depend on the row. A row that is deleted
-// takes its token along: mark rows as deleted, or use [SQL.Check].
+// The error STALE_TOKEN means that a higher token has, and [sql.ErrNoRows] that there is no such row. Any other error
+// but those of the arguments is one of the database, and the outcome is that of the transaction; running it again is
+// harmless if set does not depend on the row. A row that is deleted takes its token along: mark rows as deleted, or use
+// [SQL.Check].
 func (s *SQL) Update(ctx context.Context, c Conn, r Row, token int64, set string, args ...any) error {
 	if r.Table == "" || r.Where == "" || set == "" {
 		return errors.New("fence: Row.Table, Row.Where and set must not be empty")
@@ -118,7 +121,8 @@ func (s *SQL) Update(ctx context.Context, c Conn, r Row, token int64, set string
 		case changed == 1:
 			return nil
 		case changed > 1:
-			return fmt.Errorf("fence: %d rows of %s were changed: roll back, and let Row.Where pick one, by a key", changed, r.Table)
+			return fmt.Errorf("fence: %d rows of %s were changed: roll back, and let Row.Where pick one, by a key",
+				changed, r.Table)
 		}
 		highest, err := find.token(ctx, c)
 		switch {
@@ -147,9 +151,9 @@ func (s *SQL) Schema() string {
 	return "CREATE TABLE IF NOT EXISTS " + s.table + " (resource " + text + " NOT NULL PRIMARY KEY, token BIGINT NOT NULL)"
 }
 
-// Check lets a token pass and remembers it in the table of [SQL.Schema], for a resource without a column of its own. In the transaction of the
-// effect the two are one step: others that check the same resource wait until the transaction ends. One statement, and for a rejection another
-// one. For errors see [Store].
+// Check lets a token pass and remembers it in the table of [SQL.Schema], for a resource without a column of its own. In
+// the transaction of the effect the two are one step: others that check the same resource wait until the transaction
+// ends. One statement, and for a rejection another one. For errors see [Store].
 func (s *SQL) Check(ctx context.Context, c Conn, resource string, token int64) error {
 	if err := checkResource(resource); err != nil {
 		return err
@@ -180,7 +184,8 @@ func (s *SQL) Check(ctx context.Context, c Conn, resource string, token int64) e
 	return fmt.Errorf("fence: the token of %q in %s came and went while it was checked", resource, s.table)
 }
 
-// checkMySQL asks for the highest token with the write: the count of rows does not tell a token that equals the highest from a lower one.
+// checkMySQL asks for the highest token with the write: the count of rows does not tell a token that equals the highest
+// from a lower one.
 func (s *SQL) checkMySQL(ctx context.Context, c Conn, resource string, token int64) error {
 	result, err := c.ExecContext(ctx, "INSERT INTO "+s.table+" (resource, token) VALUES (?, LAST_INSERT_ID(?))"+
 		" ON DUPLICATE KEY UPDATE token = LAST_INSERT_ID(GREATEST(token, ?))", resource, token, token)
@@ -200,7 +205,8 @@ func (s *SQL) checkMySQL(ctx context.Context, c Conn, resource string, token int
 }
 
 func (s *SQL) remembered(resource string) statement {
-	return statement{"SELECT token FROM " + s.table + " WHERE resource = " + s.placeholder(1) + s.current(), []any{resource}}
+	return statement{"SELECT token FROM " + s.table + " WHERE resource = " + s.placeholder(1) + s.current(),
+		[]any{resource}}
 }
 
 // current makes a read see what the writes of its transaction see, and not what was there when the transaction began.
@@ -218,7 +224,8 @@ func (s *SQL) placeholder(n int) string {
 	return "?"
 }
 
-// Store returns a [Store] that keeps the tokens in the table of [SQL.Schema]. Each check is a statement by itself, or part of c if that is a transaction.
+// Store returns a [Store] that keeps the tokens in the table of [SQL.Schema]. Each check is a statement by itself, or
+// part of c if that is a transaction.
 func (s *SQL) Store(c Conn) Store { return table{s, c} }
 
 type table struct {

@@ -11,10 +11,12 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/fencesuite"
 )
 
-// openSQLite makes a database whose writers wait for each other. A transaction begins as one that writes: one that has read could not wait.
+// openSQLite makes a database whose writers wait for each other. A transaction begins as one that writes: one that has
+// read could not wait.
 func openSQLite(t testing.TB) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "test.db")+"?_txlock=immediate&_pragma=busy_timeout(60000)&_pragma=journal_mode(wal)&_pragma=synchronous(off)")
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "test.db")+
+		"?_txlock=immediate&_pragma=busy_timeout(60000)&_pragma=journal_mode(wal)&_pragma=synchronous(off)")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +29,8 @@ func TestOnSQLite(t *testing.T) { fencesuite.Run(t, fence.SQLite, openSQLite(t))
 
 // TestUnknownDialect: the error names those that there are.
 func TestUnknownDialect(t *testing.T) {
-	if s, err := fence.NewSQL("oracle", nil); err == nil || err.Error() != `fence: no dialect "oracle": take sqlite, postgresql or mysql` {
+	if s, err := fence.NewSQL("oracle", nil); err == nil ||
+		err.Error() != `fence: no dialect "oracle": take sqlite, postgresql or mysql` {
 		t.Errorf("%v, %v", s, err)
 	}
 }

@@ -1,12 +1,12 @@
-// Package idempotency makes HTTP requests with the header Idempotency-Key take effect once: a middleware for net/http, on the gate of
-// package once.
+// Package idempotency makes HTTP requests with the header Idempotency-Key take effect once: a middleware for net/http,
+// on the gate of package once.
 //
 //	runs := leasehold.Runs("shop") // a client of a server; or direct.Runs, on a store
 //	m, err := idempotency.New(runs, func(r *http.Request) string { return user(r) }, nil)
 //	http.Handle("POST /payments", m.Wrap(payments))
 //
-// The first request with a key runs the handler. Its response is stored and then sent, and every later request with the key gets that
-// response. A request that arrives while the handler runs waits for the response.
+// The first request with a key runs the handler. Its response is stored and then sent, and every later request with the
+// key gets that response. A request that arrives while the handler runs waits for the response.
 //
 //	request ──▶ begin ──┬─ granted ──▶ handler ──┬─ responds ──▶ stored ──▶ sent
 //	                    │                        ├─ 5xx, 401, 408, 425, 429 ──▶ not stored, sent; the key is free
@@ -18,21 +18,25 @@
 //
 // # Who decides
 //
-// The gate does, in one conditional write for each begin and each end. A run is held by a lock that is refreshed while the handler works. If
-// its process dies, the lock expires after Options.TTL, and the next request with the key runs the handler again. What a handler that was
-// only stopped still wants to write can be refused by the fencing token in its context (fence.Token).
+// The gate does, in one conditional write for each begin and each end. A run is held by a lock that is refreshed while
+// the handler works. If its process dies, the lock expires after Options.TTL, and the next request with the key runs
+// the handler again. What a handler that was only stopped still wants to write can be refused by the fencing token in
+// its context (fence.Token).
 //
 // # What can go wrong
 //
-// A handler that died may have taken effect before it did: the next run repeats it, unless what it writes to refuses that. The same holds if
-// the handler has done its work, and its response can not be stored before the lock expires; the response is sent all the same, and
-// Options.Warn says so. A gate that does not respond means 503, and the handler does not run.
+// A handler that died may have taken effect before it did: the next run repeats it, unless what it writes to refuses
+// that. The same holds if the handler has done its work, and its response can not be stored before the lock expires;
+// the response is sent all the same, and Options.Warn says so. A gate that does not respond means 503, and the handler
+// does not run.
 //
-// A caller that hangs up does not stop the handler: its retry finds the response. A deadline of the request's context does.
+// A caller that hangs up does not stop the handler: its retry finds the response. A deadline of the request's context
+// does.
 //
 // # What is stored
 //
-// The status, the body and chosen header fields, 32 KiB in all. Of a response that is larger, only the status is: the first caller
-// gets it whole, and later ones get 409 with the code IDEMPOTENT_RESPONSE_NOT_STORED. The middleware holds responses in memory until they are
-// stored, so that handlers cannot stream, hijack the connection or send trailers. docs/idempotency.md has the details.
+// The status, the body and chosen header fields, 32 KiB in all. Of a response that is larger, only the status is: the
+// first caller gets it whole, and later ones get 409 with the code IDEMPOTENT_RESPONSE_NOT_STORED. The middleware holds
+// responses in memory until they are stored, so that handlers cannot stream, hijack the connection or send trailers.
+// docs/idempotency.md has the details.
 package idempotency

@@ -34,26 +34,29 @@ type Options struct {
 	// Required rejects requests without a key. Otherwise they reach the handler as they are.
 	Required bool
 
-	// Methods are those whose requests can have a key; requests of other methods reach the handler as they are. nil means POST and PATCH.
+	// Methods are those whose requests can have a key; requests of other methods reach the handler as they are. nil means
+	// POST and PATCH.
 	Methods []string
 
-	// Headers are fields of the request that belong to its payload, beside method, path, query and body: a request with the same key and
-	// another value of one of them is another request.
+	// Headers are fields of the request that belong to its payload, beside method, path, query and body: a request with
+	// the same key and another value of one of them is another request.
 	Headers []string
 
-	// Replay are header fields of the response that are stored beside those that always are: Cache-Control, Content-Disposition,
-	// Content-Encoding, Content-Language, Content-Type, ETag, Last-Modified, Link, Location, Retry-After and Vary. Later callers get no others.
+	// Replay are header fields of the response that are stored beside those that always are: Cache-Control,
+	// Content-Disposition, Content-Encoding, Content-Language, Content-Type, ETag, Last-Modified, Link, Location,
+	// Retry-After and Vary. Later callers get no others.
 	Replay []string
 
-	// Store says which responses are stored; the others leave the key free for another run. nil means all but 401, 408, 425, 429 and 5xx. A
-	// panic is never stored.
+	// Store says which responses are stored; the others leave the key free for another run. nil means all but 401, 408,
+	// 425, 429 and 5xx. A panic is never stored.
 	Store func(status int, header http.Header) bool
 
-	// TTL is how long a run outlives its process: whole seconds, at least one. The lock of a run is refreshed every fifth of it. 0 means DefaultTTL.
+	// TTL is how long a run outlives its process: whole seconds, at least one. The lock of a run is refreshed every fifth
+	// of it. 0 means DefaultTTL.
 	TTL time.Duration
 
-	// Wait is how long a request waits for the response of the one that is under way with its key; then it gets 409. 0 means DefaultWait; a
-	// negative time is no wait.
+	// Wait is how long a request waits for the response of the one that is under way with its key; then it gets 409. 0
+	// means DefaultWait; a negative time is no wait.
 	Wait time.Duration
 
 	// MaxBody bounds the bytes of a request's body, which is held in memory; more is 413. 0 means DefaultMaxBody.
@@ -62,14 +65,16 @@ type Options struct {
 	// Owner is the name of this process, for people who look at runs; empty means host name and process ID.
 	Owner string
 
-	// Warn receives what callers are not told, or not in full: a response that was too large, or could not be stored, a gate that fails, a
-	// panic with its stack (a [once.PanicError]). It may be called from several goroutines at once. nil drops it.
+	// Warn receives what callers are not told, or not in full: a response that was too large, or could not be stored, a
+	// gate that fails, a panic with its stack (a [once.PanicError]). It may be called from several goroutines at once. nil
+	// drops it.
 	Warn func(r *http.Request, err error)
 }
 
 // always are the header fields of a response that are stored.
 var always = []string{
-	"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Type", "Etag", "Last-Modified", "Link",
+	"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Type", "Etag",
+	"Last-Modified", "Link",
 	"Location", "Retry-After", "Vary",
 }
 
@@ -95,8 +100,9 @@ type flight struct {
 
 // New returns the middleware on a gate of runs that are made when they are begun: client.Runs, or direct.Runs.
 //
-// scope says whose request it is, such as the account that authentication found: keys of different scopes are different keys, so that no
-// caller gets the response to another one. An API with one caller returns a constant. Options may be nil.
+// scope says whose request it is, such as the account that authentication found: keys of different scopes are different
+// keys, so that no caller gets the response to another one. An API with one caller returns a constant. Options may be
+// nil.
 func New(gate once.Gate, scope func(*http.Request) string, o *Options) (*Middleware, error) {
 	m := &Middleware{gate: gate, scope: scope, flights: make(map[string]*flight)}
 	if o != nil {
@@ -106,7 +112,8 @@ func New(gate once.Gate, scope func(*http.Request) string, o *Options) (*Middlew
 	case gate == nil:
 		return nil, errors.New("idempotency: the gate is nil")
 	case scope == nil:
-		return nil, errors.New("idempotency: scope is nil: say whose a request is, so that no caller gets the response to another one")
+		return nil, errors.New(
+			"idempotency: scope is nil: say whose a request is, so that no caller gets the response to another one")
 	case m.o.TTL < 0 || m.o.TTL%time.Second != 0 || m.o.TTL > once.MaxTTL:
 		return nil, fmt.Errorf("idempotency: Options.TTL is %v: must be whole seconds from 1s to %v", m.o.TTL, once.MaxTTL)
 	case m.o.MaxBody < 0:
@@ -158,12 +165,14 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 		k, given, err := key(r.Header)
 		switch {
 		case err != nil:
-			problem{Status: http.StatusBadRequest, Code: CodeKeyInvalid, Title: "invalid idempotency key", Detail: Header + " " + err.Error()}.send(w)
+			problem{Status: http.StatusBadRequest, Code: CodeKeyInvalid, Title: "invalid idempotency key",
+				Detail: Header + " " + err.Error()}.send(w)
 			return
 		case !given && m.o.Required:
 			problem{
 				Status: http.StatusBadRequest, Code: CodeKeyRequired, Title: "idempotency key is missing",
-				Detail: "this request needs the header " + Header + ": make up a key, such as a UUID, and send it again with each retry",
+				Detail: "this request needs the header " + Header +
+					": make up a key, such as a UUID, and send it again with each retry",
 			}.send(w)
 			return
 		case !given:
@@ -175,7 +184,8 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 			unreadable(err).send(w)
 			return
 		}
-		c := &call{Middleware: m, w: w, r: r, next: next, body: body, id: hash(m.o.Name, m.scope(r), k), print: m.fingerprint(r, body)}
+		c := &call{Middleware: m, w: w, r: r, next: next, body: body, id: hash(m.o.Name, m.scope(r), k),
+			print: m.fingerprint(r, body)}
 		c.serve()
 	})
 }
@@ -188,7 +198,8 @@ func unreadable(err error) problem {
 			Detail: fmt.Sprintf("a request with %s has at most %d bytes", Header, e.Limit),
 		}
 	}
-	return problem{Status: http.StatusBadRequest, Code: CodeIncomplete, Title: "body is incomplete", Detail: "the body ended before it was whole"}
+	return problem{Status: http.StatusBadRequest, Code: CodeIncomplete, Title: "body is incomplete",
+		Detail: "the body ended before it was whole"}
 }
 
 // fingerprint says what a request is about.
@@ -329,7 +340,8 @@ func (c *call) first(f *flight, wait time.Duration) {
 		}
 		text, response, whole := newRecord(rec, c.o.Replay)
 		if kept = response; !whole {
-			c.o.Warn(c.r, fmt.Errorf("the response of %d bytes is too large to be stored: callers that send the request again get 409", kept.Bytes))
+			c.o.Warn(c.r, fmt.Errorf(
+				"the response of %d bytes is too large to be stored: callers that send the request again get 409", kept.Bytes))
 		}
 		return text, nil
 	}, &once.Options{
@@ -421,14 +433,16 @@ func (c *call) fault(err error) *problem {
 
 func unavailable() problem {
 	return problem{
-		Status: http.StatusServiceUnavailable, Code: CodeUnavailable, Title: "idempotency cannot be ensured just now", Retryable: true,
-		Detail: "this request did not run: send it again, with the same key", retryAfter: time.Second,
+		Status: http.StatusServiceUnavailable, Code: CodeUnavailable, Title: "idempotency cannot be ensured just now",
+		Retryable: true,
+		Detail:    "this request did not run: send it again, with the same key", retryAfter: time.Second,
 	}
 }
 
 func running(retryAfter time.Duration) problem {
 	return problem{
-		Status: http.StatusConflict, Code: CodeRunning, Title: "request is under way", Retryable: true, retryAfter: retryAfter,
-		Detail: "a request with this key is being carried out: send it again, with the same key, and get its response",
+		Status: http.StatusConflict, Code: CodeRunning, Title: "request is under way", Retryable: true,
+		retryAfter: retryAfter,
+		Detail:     "a request with this key is being carried out: send it again, with the same key, and get its response",
 	}
 }

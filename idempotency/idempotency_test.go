@@ -114,7 +114,8 @@ func Test64RequestsWithOneKey(t *testing.T) {
 		if runs.Load() != 1 || first != 1 {
 			t.Errorf("%d runs, and %d responses that were not replayed", runs.Load(), first)
 		}
-		// One begin and one finish, and of each other process one begin for each poll: 100 ms, 200 ms and so on, within 3 seconds.
+		// One begin and one finish, and of each other process one begin for each poll: 100 ms, 200 ms and so on, within 3
+		// seconds.
 		if n := store.writes.Load(); n > 2+3*9 {
 			t.Errorf("%d requests to the store", n)
 		}
@@ -147,14 +148,15 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestAnotherPayload is 422, while the first runs and after it, in the same process and another one; another scope, name or key is
-// another request.
+// TestAnotherPayload is 422, while the first runs and after it, in the same process and another one; another scope,
+// name or key is another request.
 func TestAnotherPayload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs atomic.Int64
 		store := docstore.NewMemory(nil)
 		o := &idempotency.Options{Headers: []string{"x-currency"}}
-		here, there := middleware(t, gate(store), o).Wrap(payments(&runs, 5*time.Second)), middleware(t, gate(store), o).Wrap(payments(&runs, 5*time.Second))
+		here, there := middleware(t, gate(store), o).Wrap(payments(&runs, 5*time.Second)),
+			middleware(t, gate(store), o).Wrap(payments(&runs, 5*time.Second))
 		go post(here, "k1", "ten")
 		time.Sleep(time.Second)
 		others := map[string]func(*http.Request){
@@ -199,9 +201,11 @@ func TestAnotherPayload(t *testing.T) {
 func TestPartsAreNotJoined(t *testing.T) {
 	var runs atomic.Int64
 	store := docstore.NewMemory(nil)
-	h := middleware(t, gate(store), &idempotency.Options{Name: "shop", Headers: []string{"X-A", "X-B"}}).Wrap(payments(&runs, 0))
+	h := middleware(t, gate(store), &idempotency.Options{Name: "shop", Headers: []string{"X-A", "X-B"}}).Wrap(
+		payments(&runs, 0))
 	as := func(user string) func(*http.Request) { return func(r *http.Request) { r.Header.Set("X-User", user) } }
-	named := middleware(t, gate(store), &idempotency.Options{Name: "shopa", Headers: []string{"X-A", "X-B"}}).Wrap(payments(&runs, 0))
+	named := middleware(t, gate(store), &idempotency.Options{Name: "shopa", Headers: []string{"X-A", "X-B"}}).Wrap(
+		payments(&runs, 0))
 	for what, w := range map[string]*httptest.ResponseRecorder{
 		"ann, b1":              post(h, "b1", "ten", as("ann")),
 		"annb, 1":              post(h, "1", "ten", as("annb")),
@@ -223,7 +227,10 @@ func TestPartsAreNotJoined(t *testing.T) {
 		"header in its name": func(r *http.Request) { r.Header.Del("X-A"); r.Header.Set("X-B", "one") },
 		"two values":         func(r *http.Request) { r.Header["X-A"] = []string{"on", "e"} },
 	} {
-		is(t, what, post(h, "k1", "ten", func(r *http.Request) { r.Header.Set("X-A", "one"); r.URL.RawQuery = "a=1" }, change), 422, "IDEMPOTENCY_KEY_REUSED")
+		is(t, what, post(h, "k1", "ten", func(r *http.Request) {
+			r.Header.Set("X-A", "one")
+			r.URL.RawQuery = "a=1"
+		}, change), 422, "IDEMPOTENCY_KEY_REUSED")
 	}
 }
 
@@ -246,19 +253,25 @@ func TestKeys(t *testing.T) {
 	}
 	before := runs.Load()
 	for _, key := range []string{
-		`"`, `""`, `"a`, `"a"b"`, `"a" "b"`, `"a";p=1`, `"\a"`, `"a\`, "\"\u00e9\"", "\"\x00\"", "\"\t\"", `a b`, `a"b`, `a,b`, `a;b`, `a\b`, "\u00e9", strings.Repeat("k", 256),
+		`"`, `""`, `"a`, `"a"b"`, `"a" "b"`, `"a";p=1`, `"\a"`, `"a\`, "\"\u00e9\"", "\"\x00\"", "\"\t\"", `a b`, `a"b`,
+		`a,b`, `a;b`, `a\b`, "\u00e9", strings.Repeat("k", 256),
 		`"` + strings.Repeat("k", 256) + `"`,
 	} {
 		is(t, key, post(h, key, ""), 400, "IDEMPOTENCY_KEY_INVALID")
 	}
-	is(t, "empty", post(h, "", "", func(r *http.Request) { r.Header["Idempotency-Key"] = []string{""} }), 400, "IDEMPOTENCY_KEY_INVALID")
-	is(t, "twice", post(h, "", "", func(r *http.Request) { r.Header["Idempotency-Key"] = []string{"a", "a"} }), 400, "IDEMPOTENCY_KEY_INVALID")
+	is(t, "empty", post(h, "", "", func(r *http.Request) {
+		r.Header["Idempotency-Key"] = []string{""}
+	}), 400, "IDEMPOTENCY_KEY_INVALID")
+	is(t, "twice", post(h, "", "", func(r *http.Request) {
+		r.Header["Idempotency-Key"] = []string{"a", "a"}
+	}), 400, "IDEMPOTENCY_KEY_INVALID")
 	if runs.Load() != before {
 		t.Error("a handler ran")
 	}
 }
 
-// TestWithoutKey: requests without a key, and of other methods, reach the handler as they are, unless a key is required.
+// TestWithoutKey: requests without a key, and of other methods, reach the handler as they are, unless a key is
+// required.
 func TestWithoutKey(t *testing.T) {
 	var runs atomic.Int64
 	h := middleware(t, gate(docstore.NewMemory(nil)), nil).Wrap(payments(&runs, 0))
@@ -269,7 +282,8 @@ func TestWithoutKey(t *testing.T) {
 	if runs.Load() != 4 {
 		t.Errorf("%d runs", runs.Load())
 	}
-	h = middleware(t, gate(docstore.NewMemory(nil)), &idempotency.Options{Required: true, Methods: []string{"PUT"}}).Wrap(payments(&runs, 0))
+	h = middleware(t, gate(docstore.NewMemory(nil)), &idempotency.Options{Required: true, Methods: []string{"PUT"}}).Wrap(
+		payments(&runs, 0))
 	is(t, "required", post(h, "", "", func(r *http.Request) { r.Method = "PUT" }), 400, "IDEMPOTENCY_KEY_REQUIRED")
 	is(t, "not for POST", post(h, "", ""), 201, "")
 }
@@ -278,17 +292,19 @@ func TestWithoutKey(t *testing.T) {
 func TestNotStored(t *testing.T) {
 	for _, status := range []int{401, 408, 425, 429, 500, 503, 599, 200, 204, 302, 400, 403, 404, 409, 422} {
 		n := 0
-		h := middleware(t, gate(docstore.NewMemory(nil)), nil).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			n++
-			w.Header().Set("X-Run", strconv.Itoa(n))
-			w.WriteHeader(status)
-			if status != 204 {
-				fmt.Fprintf(w, "%d", n)
-			}
-		}))
+		h := middleware(t, gate(docstore.NewMemory(nil)), nil).Wrap(
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				n++
+				w.Header().Set("X-Run", strconv.Itoa(n))
+				w.WriteHeader(status)
+				if status != 204 {
+					fmt.Fprintf(w, "%d", n)
+				}
+			}))
 		first, second := post(h, "k1", "a"), post(h, "k1", "a")
 		again := status < 200 || status == 401 || status == 408 || status == 425 || status == 429 || status >= 500
-		if first.Code != status || second.Code != status || (n == 2) != again || first.Header().Get("X-Run") != "1" || replayed(second) == again {
+		if first.Code != status || second.Code != status || (n == 2) != again || first.Header().Get("X-Run") != "1" ||
+			replayed(second) == again {
 			t.Errorf("%d: %d, %d, %d runs, replayed %v", status, first.Code, second.Code, n, replayed(second))
 		}
 		if status != 204 && second.Body.String() != strconv.Itoa(n) {
@@ -301,7 +317,8 @@ func TestNotStored(t *testing.T) {
 	for _, value := range []any{"broken", http.ErrAbortHandler, errors.New("x")} {
 		n := 0
 		var warned []string
-		h := middleware(t, gate(docstore.NewMemory(nil)), &idempotency.Options{Warn: func(_ *http.Request, err error) { warned = append(warned, err.Error()) }}).
+		h := middleware(t, gate(docstore.NewMemory(nil)), &idempotency.Options{
+			Warn: func(_ *http.Request, err error) { warned = append(warned, err.Error()) }}).
 			Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 				if n++; n == 1 {
 					panic(value)
@@ -322,7 +339,8 @@ func TestNotStored(t *testing.T) {
 			t.Errorf("after a panic: %d, %d runs", w.Code, n)
 		}
 	}
-	chosen := middleware(t, gate(docstore.NewMemory(nil)), &idempotency.Options{Store: func(_ int, h http.Header) bool { return h.Get("X-Final") != "" }}).
+	chosen := middleware(t, gate(docstore.NewMemory(nil)),
+		&idempotency.Options{Store: func(_ int, h http.Header) bool { return h.Get("X-Final") != "" }}).
 		Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Final", "1")
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -335,17 +353,20 @@ func TestNotStored(t *testing.T) {
 // TestBodies: any bytes come back as they were, up to the bound; beyond it a replay says what happened and never cuts.
 func TestBodies(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("x", n) }
-	const line = len(`{"v":1,"status":200,"header":"Content-Type=text%2Fplain%3B+charset%3Dutf-8","body":"text","bytes":32000}`) + 1
+	const line = len(
+		`{"v":1,"status":200,"header":"Content-Type=text%2Fplain%3B+charset%3Dutf-8","body":"text","bytes":32000}`) + 1
 	for name, c := range map[string]struct {
 		body  string
 		whole bool
 	}{
-		"empty": {"", true}, "text": {"höhe\n\"x\"", true}, "bytes": {"\x00\xff\xfe", true}, "NUL": {"a\x00b", true}, "newlines": {"\n\n", true},
+		"empty": {"", true}, "text": {"höhe\n\"x\"", true}, "bytes": {"\x00\xff\xfe", true}, "NUL": {"a\x00b", true},
+		"newlines":     {"\n\n", true},
 		"at the bound": {long(once.MaxResultBytes - line), true}, "beyond": {long(once.MaxResultBytes - line + 1), false},
 		"bytes beyond": {strings.Repeat("\xff", 24<<10), false},
 	} {
 		var warned int
-		h := middleware(t, gate(docstore.NewMemory(nil)), &idempotency.Options{Warn: func(*http.Request, error) { warned++ }, Replay: []string{"x-bytes"}}).
+		h := middleware(t, gate(docstore.NewMemory(nil)), &idempotency.Options{Warn: func(*http.Request, error) { warned++ },
+			Replay: []string{"x-bytes"}}).
 			Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header()["X-Bytes"] = []string{"a\xff&=", "b"}
 				if name == "at the bound" || name == "beyond" {
@@ -432,7 +453,8 @@ func TestTwinWaits(t *testing.T) {
 	}
 }
 
-// TestTakeover: a request whose process died is carried out by the next one, with a higher fencing token, once its lock has expired.
+// TestTakeover: a request whose process died is carried out by the next one, with a higher fencing token, once its lock
+// has expired.
 func TestTakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := docstore.NewMemory(nil)
@@ -527,19 +549,21 @@ func (s *severed) Finish(ctx context.Context, l once.Lock, r once.Result) error 
 	return s.Gate.Finish(ctx, l, r)
 }
 
-// TestGateFails: the handler does not run while the gate cannot be asked. If it cannot be told the result, the caller gets the response
-// all the same, and a warning says what may happen.
+// TestGateFails: the handler does not run while the gate cannot be asked. If it cannot be told the result, the caller
+// gets the response all the same, and a warning says what may happen.
 func TestGateFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs atomic.Int64
 		var warned []string
 		cut := &severed{Gate: gate(docstore.NewMemory(nil))}
-		m := middleware(t, cut, &idempotency.Options{Wait: time.Second, Warn: func(_ *http.Request, err error) { warned = append(warned, err.Error()) }})
+		m := middleware(t, cut, &idempotency.Options{Wait: time.Second,
+			Warn: func(_ *http.Request, err error) { warned = append(warned, err.Error()) }})
 		cut.down.Store(true)
 		began := time.Now()
 		w := post(m.Wrap(payments(&runs, 0)), "k1", "")
 		is(t, "down", w, 503, "IDEMPOTENCY_UNAVAILABLE")
-		if took := time.Since(began); took > 12*time.Second || runs.Load() != 0 || w.Header().Get("Retry-After") != "1" || len(warned) == 0 {
+		if took := time.Since(began); took > 12*time.Second || runs.Load() != 0 || w.Header().Get("Retry-After") != "1" ||
+			len(warned) == 0 {
 			t.Errorf("after %v, %d runs, %v, %q", took, runs.Load(), w.Header(), warned)
 		}
 		cut.down.Store(false)
@@ -553,7 +577,8 @@ func TestGateFails(t *testing.T) {
 		}
 	})
 	for code, status := range map[contracts.Code]int{
-		contracts.CodePermissionDenied: 500, contracts.CodeRunDiffers: 422, contracts.CodeInvalidArgument: 500, contracts.CodeDocumentDamaged: 500,
+		contracts.CodePermissionDenied: 500, contracts.CodeRunDiffers: 422, contracts.CodeInvalidArgument: 500,
+		contracts.CodeDocumentDamaged: 500,
 	} {
 		var runs atomic.Int64
 		w := post(middleware(t, refusing{contracts.Errorf(code, "no")}, nil).Wrap(payments(&runs, 0)), "k1", "")
@@ -562,18 +587,26 @@ func TestGateFails(t *testing.T) {
 		}
 	}
 	for name, g := range map[string]once.Grant{
-		"given up":    {Reason: contracts.SkipAlreadyFinished, Status: "FAILED", Result: once.Result{Failed: true, Reason: "takeovers"}},
-		"foreign":     {Reason: contracts.SkipAlreadyFinished, Status: "READY", Result: once.Result{Result: "hello"}},
-		"later":       {Reason: contracts.SkipAlreadyFinished, Status: "READY", Result: once.Result{Result: `{"v":2,"status":200,"body":"text","bytes":0}` + "\n"}},
-		"shorter":     {Reason: contracts.SkipAlreadyFinished, Status: "READY", Result: once.Result{Result: `{"v":1,"status":200,"body":"text","bytes":2}` + "\nx"}},
-		"strange":     {Reason: contracts.SkipAlreadyFinished, Status: "READY", Result: once.Result{Result: `{"v":1,"status":200,"body":"xml","bytes":1}` + "\nx"}},
-		"not base64":  {Reason: contracts.SkipAlreadyFinished, Status: "READY", Result: once.Result{Result: `{"v":1,"status":200,"body":"base64","bytes":1}` + "\n!"}},
-		"header":      {Reason: contracts.SkipAlreadyFinished, Status: "READY", Result: once.Result{Result: `{"v":1,"status":200,"header":"%zz","body":"text","bytes":1}` + "\nx"}},
-		"informative": {Reason: contracts.SkipAlreadyFinished, Status: "READY", Result: once.Result{Result: `{"v":1,"status":100,"body":"text","bytes":1}` + "\nx"}},
+		"given up": {Reason: contracts.SkipAlreadyFinished, Status: "FAILED",
+			Result: once.Result{Failed: true, Reason: "takeovers"}},
+		"foreign": {Reason: contracts.SkipAlreadyFinished, Status: "READY", Result: once.Result{Result: "hello"}},
+		"later": {Reason: contracts.SkipAlreadyFinished, Status: "READY",
+			Result: once.Result{Result: `{"v":2,"status":200,"body":"text","bytes":0}` + "\n"}},
+		"shorter": {Reason: contracts.SkipAlreadyFinished, Status: "READY",
+			Result: once.Result{Result: `{"v":1,"status":200,"body":"text","bytes":2}` + "\nx"}},
+		"strange": {Reason: contracts.SkipAlreadyFinished, Status: "READY",
+			Result: once.Result{Result: `{"v":1,"status":200,"body":"xml","bytes":1}` + "\nx"}},
+		"not base64": {Reason: contracts.SkipAlreadyFinished, Status: "READY",
+			Result: once.Result{Result: `{"v":1,"status":200,"body":"base64","bytes":1}` + "\n!"}},
+		"header": {Reason: contracts.SkipAlreadyFinished, Status: "READY",
+			Result: once.Result{Result: `{"v":1,"status":200,"header":"%zz","body":"text","bytes":1}` + "\nx"}},
+		"informative": {Reason: contracts.SkipAlreadyFinished, Status: "READY",
+			Result: once.Result{Result: `{"v":1,"status":100,"body":"text","bytes":1}` + "\nx"}},
 	} {
 		var runs atomic.Int64
 		warned := 0
-		w := post(middleware(t, saying{g}, &idempotency.Options{Warn: func(*http.Request, error) { warned++ }}).Wrap(payments(&runs, 0)), "k1", "")
+		w := post(middleware(t, saying{g}, &idempotency.Options{Warn: func(*http.Request, error) { warned++ }}).Wrap(
+			payments(&runs, 0)), "k1", "")
 		if w.Code != 500 || runs.Load() != 0 || warned == 0 || replayed(w) {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
@@ -602,7 +635,8 @@ func (saying) Refresh(context.Context, once.Lock, time.Duration) (time.Time, err
 func (saying) Release(context.Context, once.Lock, string) error     { panic("not asked for") }
 func (saying) Finish(context.Context, once.Lock, once.Result) error { panic("not asked for") }
 
-// TestCallerHangsUp: the handler goes on, and the retry finds its response; one that only waits leaves. A deadline ends the handler.
+// TestCallerHangsUp: the handler goes on, and the retry finds its response; one that only waits leaves. A deadline ends
+// the handler.
 func TestCallerHangsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs atomic.Int64
@@ -645,8 +679,8 @@ func TestCallerHangsUp(t *testing.T) {
 	})
 }
 
-// TestLostMessages: requests and responses between the middleware and the store get lost, again and again. The handler runs once, and every
-// caller that sends its request until it has a response gets that one.
+// TestLostMessages: requests and responses between the middleware and the store get lost, again and again. The handler
+// runs once, and every caller that sends its request until it has a response gets that one.
 func TestLostMessages(t *testing.T) {
 	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) {
@@ -717,13 +751,15 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestHeaderAfterTheResponseBegan: what a handler changes in the header once it has written the status is in no response, as with net/http.
+// TestHeaderAfterTheResponseBegan: what a handler changes in the header once it has written the status is in no
+// response, as with net/http.
 func TestHeaderAfterTheResponseBegan(t *testing.T) {
-	h := middleware(t, gate(docstore.NewMemory(nil)), &idempotency.Options{Replay: []string{"X-Step"}}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("X-Step", "before")
-		w.WriteHeader(http.StatusCreated)
-		w.Header().Set("X-Step", "after")
-	}))
+	h := middleware(t, gate(docstore.NewMemory(nil)), &idempotency.Options{Replay: []string{"X-Step"}}).Wrap(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Step", "before")
+			w.WriteHeader(http.StatusCreated)
+			w.Header().Set("X-Step", "after")
+		}))
 	for _, again := range []bool{false, true} {
 		if w := post(h, "k1", ""); w.Code != 201 || replayed(w) != again || w.Header().Get("X-Step") != "before" {
 			t.Errorf("replayed %v: %d %v", again, w.Code, w.Header())

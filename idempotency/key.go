@@ -15,8 +15,8 @@ const ReplayedHeader = "Idempotency-Replayed"
 // maxKey is how many characters a key has at most.
 const maxKey = 255
 
-// key reads the header field: a string of Structured Fields (RFC 8941), "8e03978e-40d5", as the IETF draft wants it, or the same without
-// quotes, as many clients send it. Both name the same key. given is false without the field.
+// key reads the header field: a string of Structured Fields (RFC 8941), "8e03978e-40d5", as the IETF draft wants it, or
+// the same without quotes, as many clients send it. Both name the same key. given is false without the field.
 func key(h http.Header) (k string, given bool, err error) {
 	lines := h.Values(Header)
 	if len(lines) == 0 {
@@ -68,7 +68,8 @@ func quoted(text string) (string, error) {
 // plain reads a key without quotes.
 func plain(text string) (string, error) {
 	if strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`",;\`, c) }) {
-		return "", errors.New("must be a string in quotes, or characters of printable ASCII without spaces, quotes, backslashes, commas and semicolons")
+		return "", errors.New(
+			"must be a string in quotes, or characters of printable ASCII without spaces, quotes, backslashes, commas and semicolons")
 	}
 	return text, nil
 }

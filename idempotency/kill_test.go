@@ -44,8 +44,8 @@ func dies(server string) {
 	})), "k1", "ten euros")
 }
 
-// TestKill: a process is killed while it carries out a request. The same request, sent to another one, waits for as long as the lock lasts,
-// and is then carried out there; later ones get that response.
+// TestKill: a process is killed while it carries out a request. The same request, sent to another one, waits for as
+// long as the lock lasts, and is then carried out there; later ones get that response.
 func TestKill(t *testing.T) {
 	server := httptest.NewServer(contracttest.Handler(t, httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil)))
 	defer server.Close()

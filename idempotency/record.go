@@ -87,7 +87,8 @@ const (
 // version of the stored form.
 const version = 1
 
-// newRecord is what is stored of a response: the header fields of these names, and the body if there is room. whole is false if there is not.
+// newRecord is what is stored of a response: the header fields of these names, and the body if there is room. whole is
+// false if there is not.
 func newRecord(r *recorder, names []string) (text string, kept record, whole bool) {
 	h := url.Values{}
 	for _, name := range names {
@@ -95,7 +96,8 @@ func newRecord(r *recorder, names []string) (text string, kept record, whole boo
 			h[name] = v
 		}
 	}
-	kept = record{Version: version, Status: r.status, Header: h.Encode(), Form: asText, Bytes: r.body.Len(), body: r.body.Bytes()}
+	kept = record{Version: version, Status: r.status, Header: h.Encode(), Form: asText, Bytes: r.body.Len(),
+		body: r.body.Bytes()}
 	body := r.body.String()
 	if !utf8.ValidString(body) || strings.ContainsRune(body, 0) {
 		kept.Form, body = asBase64, base64.StdEncoding.EncodeToString(kept.body)
@@ -118,7 +120,8 @@ func (r record) line() string {
 // readRecord reads what newRecord wrote.
 func readRecord(text string) (r record, err error) {
 	line, body, found := strings.Cut(text, "\n")
-	if err := json.Unmarshal([]byte(line), &r); err != nil || !found || r.Version != version || r.Status < 200 || r.Status > 999 {
+	if err := json.Unmarshal([]byte(line), &r); err != nil || !found || r.Version != version || r.Status < 200 ||
+		r.Status > 999 {
 		return record{}, errors.New("the stored text is no response of this middleware, or of a later version of it")
 	}
 	switch r.Form {
@@ -147,7 +150,9 @@ func (r record) replay(w http.ResponseWriter) {
 	if r.Form == notKept {
 		problem{
 			Status: http.StatusConflict, Code: CodeNotStored, Title: "response was not stored",
-			Detail: fmt.Sprintf("the request was carried out before, with the status %d; its response of %d bytes was too large to be stored", r.Status, r.Bytes),
+			Detail: fmt.Sprintf(
+				"the request was carried out before, with the status %d; its response of %d bytes was too large to be stored",
+				r.Status, r.Bytes),
 		}.send(w)
 		return
 	}

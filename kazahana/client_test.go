@@ -25,7 +25,8 @@ func serve(t *table) http.Handler {
 		case exhausted:
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(http.StatusServiceUnavailable)
-			fmt.Fprintf(w, `{"code":"MACHINE_IDS_EXHAUSTED","title":"full","status":503,"retryable":true,"retry_after_ms":%d}`, full.RetryAfter.Milliseconds())
+			fmt.Fprintf(w, `{"code":"MACHINE_IDS_EXHAUSTED","title":"full","status":503,"retryable":true,"retry_after_ms":%d}`,
+				full.RetryAfter.Milliseconds())
 		default:
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(http.StatusServiceUnavailable)

@@ -17,8 +17,9 @@ type Clock interface {
 }
 
 const (
-	anchorEvery     = time.Second            // between two samples of the wall clock
-	jump            = time.Second            // a step forward of at least that size means suspension, a resumed snapshot or a set clock
+	anchorEvery = time.Second // between two samples of the wall clock
+	// a step forward of at least that size means suspension, a resumed snapshot or a set clock
+	jump            = time.Second
 	maxSampleError  = time.Millisecond       // a sample of the wall clock that took longer is discarded
 	goodSampleError = 100 * time.Microsecond // one that took less is good enough
 	maxSamples      = 5                      // at most, for a good one
@@ -88,8 +89,8 @@ func (g *Generator) anchor(force bool) {
 	g.anchorAt.Store(now + int64(anchorEvery))
 }
 
-// checkWall compares the wall clock with the last ID, where no step back is allowed. One millisecond may be the error of the
-// sample that the ID was made with.
+// checkWall compares the wall clock with the last ID, where no step back is allowed. One millisecond may be the error
+// of the sample that the ID was made with.
 func (g *Generator) checkWall() error {
 	at := g.wall().UnixMilli() - g.epoch.Load()
 	last := int64(g.state.Load() &^ lock >> g.segment.Load().shift) //nolint:gosec // 41 bits or so

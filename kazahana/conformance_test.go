@@ -28,7 +28,8 @@ func TestConformanceCanFail(t *testing.T) {
 // TestConformanceCatches: clients that do what none may do fail.
 func TestConformanceCatches(t *testing.T) {
 	conformancetest.Catch(t, conformance.IDs, openConformance,
-		"no one is asked to wait", "redirects are followed", "each request is sent twice", "no credentials", "the clocks are not looked at")
+		"no one is asked to wait", "redirects are followed", "each request is sent twice", "no credentials",
+		"the clocks are not looked at")
 }
 
 func openConformance(t *testing.T, e conformancetest.Env) conformancetest.Program {
@@ -88,7 +89,8 @@ func (p *scripted) Do(ctx context.Context, c conformancetest.Call) (conformancet
 func parts(g *kazahana.Generator, id kazahana.ID) map[string]any {
 	d := g.Layout().Decode(id)
 	return map[string]any{
-		"id": id.String(), "time_ms": d.Time.UnixMilli(), "machine_id": d.MachineID, "sequence": d.Sequence, "fallback": d.Fallback,
+		"id": id.String(), "time_ms": d.Time.UnixMilli(), "machine_id": d.MachineID, "sequence": d.Sequence,
+		"fallback": d.Fallback,
 	}
 }
 

@@ -31,33 +31,33 @@
 // [Options.DisableFallback] is set. Used-up sequences do not cause a fallback: callers wait for the next millisecond.
 // Without a provider the generator is always in fallback mode.
 //
-// A fallback is never silent: [Options.Log] gets one warning when the provider grants no leases and one line when it does
-// again. And it does not hide a mistake: if there never was a lease and what the provider sends is no lease (another URL, a
-// missing token, an unknown service), calls fail with a [ConfigurationError].
+// A fallback is never silent: [Options.Log] gets one warning when the provider grants no leases and one line when it
+// does again. And it does not hide a mistake: if there never was a lease and what the provider sends is no lease
+// (another URL, a missing token, an unknown service), calls fail with a [ConfigurationError].
 //
 // # Fallback
 //
 // A fallback ID has the highest bit of the machine ID set, so it never equals one made under a lease. A process never
 // repeats its own IDs; two processes in fallback mode can make equal ones.
 //
-// After a lease, the bits below are its machine ID (those of all last leases, if there were several) and a sequence that
-// begins at a random number, drawn anew for each millisecond, and counts up to its end: 128 IDs in a millisecond on
-// average. Processes that were cut off together had different machine IDs and make no equal IDs. If one was cut off
-// earlier, another process may have leased its machine ID afterwards, and been cut off as well: the two make equal IDs in
-// one of 256 milliseconds in which both make one.
+// After a lease, the bits below are its machine ID (those of all last leases, if there were several) and a sequence
+// that begins at a random number, drawn anew for each millisecond, and counts up to its end: 128 IDs in a millisecond
+// on average. Processes that were cut off together had different machine IDs and make no equal IDs. If one was cut off
+// earlier, another process may have leased its machine ID afterwards, and been cut off as well: the two make equal IDs
+// in one of 256 milliseconds in which both make one.
 //
-// Without a lease before, the 21 bits begin at a random number, drawn anew for each millisecond. Two such processes with m
-// IDs each in the same millisecond make equal ones with probability (2m-1)/2^21. Many that together make 1000 IDs a second
-// have one duplicate in 70 minutes, with 10 000 a second one in 42 seconds. Fallback bridges an outage; it does not replace
-// a provider in production. [Stats] counts such IDs.
+// Without a lease before, the 21 bits begin at a random number, drawn anew for each millisecond. Two such processes
+// with m IDs each in the same millisecond make equal ones with probability (2m-1)/2^21. Many that together make 1000
+// IDs a second have one duplicate in 70 minutes, with 10 000 a second one in 42 seconds. Fallback bridges an outage; it
+// does not replace a provider in production. [Stats] counts such IDs.
 //
 // # Clocks
 //
 // Time comes from the monotonic clock of the process, compared with the wall clock about once a second and at each
 // lease. A wall clock that is set back behind the last ID delays IDs up to [Options.MaxBackwardMs] and causes a
 // [ClockBackwardError] beyond. A jump forward by more than a second may mean that the process was suspended, or copied
-// with its memory: its leases are replaced at once, and not used for fallback IDs. Until then two copies of a running process, such as clones of a
-// virtual machine, share a lease and can make equal IDs; create generators after cloning.
+// with its memory: its leases are replaced at once, and not used for fallback IDs. Until then two copies of a running
+// process, such as clones of a virtual machine, share a lease and can make equal IDs; create generators after cloning.
 //
 // Under load, when sequences are used up, timestamps may be up to 4 ms late, because timers are: the milliseconds that
 // a late timer has missed are used. Otherwise timestamps show the time of the call, less [Options.BurstWindow].

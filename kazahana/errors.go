@@ -13,9 +13,9 @@ var ErrClosed = errors.New("the generator is closed")
 var ErrTimeRange = errors.New("the time does not fit into an ID")
 
 // ErrEpochMismatch marks a lease whose customEpoch is not that of the IDs made before. Its IDs would have shifted
-// timestamps and could equal older ones, so it is rejected. Either the server's setting was changed, or fallback IDs were
-// made before the first lease with an [Options.DefaultEpoch] that is earlier than the server's: those of the lease would be
-// smaller. An epoch before that of the fallback IDs is accepted, with an [EventEpochChanged].
+// timestamps and could equal older ones, so it is rejected. Either the server's setting was changed, or fallback IDs
+// were made before the first lease with an [Options.DefaultEpoch] that is earlier than the server's: those of the lease
+// would be smaller. An epoch before that of the fallback IDs is accepted, with an [EventEpochChanged].
 var ErrEpochMismatch = errors.New("the lease has another epoch")
 
 // ClockBackwardError says that the clock is further behind the last ID than [Options.MaxBackwardMs] allows. Nothing
@@ -27,7 +27,8 @@ type ClockBackwardError struct {
 
 // Error says what to look at.
 func (e *ClockBackwardError) Error() string {
-	return fmt.Sprintf("the clock moved backward by %d ms (limit: %d ms): check NTP and the system's time settings", e.BackwardMs, e.LimitMs)
+	return fmt.Sprintf("the clock moved backward by %d ms (limit: %d ms): check NTP and the system's time settings",
+		e.BackwardMs, e.LimitMs)
 }
 
 // LeaseAcquisitionError says that there is no lease, that the last attempt to get one failed, and that
@@ -56,8 +57,9 @@ type misconfigured struct{ error }
 // Unwrap is the error itself, and the mark.
 func (e misconfigured) Unwrap() []error { return []error{e.error, ErrConfiguration} }
 
-// ConfigurationError says that there never was a lease and that the provider sent something else: its URL, the credentials
-// or the service are wrong. It unwraps to the provider's error. IDs are made as soon as a later attempt brings a lease.
+// ConfigurationError says that there never was a lease and that the provider sent something else: its URL, the
+// credentials or the service are wrong. It unwraps to the provider's error. IDs are made as soon as a later attempt
+// brings a lease.
 type ConfigurationError struct {
 	Cause error
 }

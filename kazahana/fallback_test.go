@@ -51,8 +51,8 @@ func (w *world) spend(g *kazahana.Generator, n int) []kazahana.ID {
 	return ids
 }
 
-// An outage that outlasts the lease: fallback IDs have its machine ID, and a sequence that begins at a random number in each
-// millisecond. The lease is kept for that until another one takes its place.
+// An outage that outlasts the lease: fallback IDs have its machine ID, and a sequence that begins at a random number in
+// each millisecond. The lease is kept for that until another one takes its place.
 func TestFallbackUnderTheCachedMachineID(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.table.units = w.table.units[:4]
@@ -121,8 +121,8 @@ func TestFallbackUnderSeveralCachedMachineIDs(t *testing.T) {
 	})
 }
 
-// Two processes that were cut off together have machine IDs of their own: no IDs of theirs are equal. Two with one cached
-// machine ID, as where one was cut off earlier, begin at different numbers.
+// Two processes that were cut off together have machine IDs of their own: no IDs of theirs are equal. Two with one
+// cached machine ID, as where one was cut off earlier, begin at different numbers.
 func TestFallbackOfSeveralProcesses(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.table.units = w.table.units[:2]
@@ -241,10 +241,12 @@ func TestWhatIsNoLeaseIsAnError(t *testing.T) {
 		h      http.HandlerFunc
 		config bool
 	}{
-		"another path":         {http.NotFound, true},
-		"a web page":           {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<h1>Welcome</h1>") }, true},
-		"another service":      {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"hello":"world"}`) }, true},
-		"a redirect":           {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", http.StatusFound) }, true},
+		"another path":    {http.NotFound, true},
+		"a web page":      {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<h1>Welcome</h1>") }, true},
+		"another service": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"hello":"world"}`) }, true},
+		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/login", http.StatusFound)
+		}, true},
 		"no token":             {problem(401, "UNAUTHENTICATED"), true},
 		"no scope":             {problem(403, "PERMISSION_DENIED"), true},
 		"unknown service":      {problem(404, "UNKNOWN_SERVICE"), true},
@@ -253,8 +255,12 @@ func TestWhatIsNoLeaseIsAnError(t *testing.T) {
 		"a store that is away": {problem(503, "UNAVAILABLE"), false},
 		"a full namespace":     {problem(503, "MACHINE_IDS_EXHAUSTED"), false},
 		"too many":             {problem(429, "MACHINE_ID_LIMIT"), false},
-		"a proxy's page":       {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "Bad Gateway", http.StatusBadGateway) }, false},
-		"a proxy's limit":      {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "slow down", http.StatusTooManyRequests) }, false},
+		"a proxy's page": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "Bad Gateway", http.StatusBadGateway)
+		}, false},
+		"a proxy's limit": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "slow down", http.StatusTooManyRequests)
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(w *world) {
@@ -272,7 +278,8 @@ func TestWhatIsNoLeaseIsAnError(t *testing.T) {
 				for range 3 {
 					id, err := g.NextID(w.Context())
 					e, ok := errors.AsType[*kazahana.ConfigurationError](err)
-					if ok != c.config || c.config != errors.Is(err, kazahana.ErrConfiguration) || !c.config && (err != nil || !g.Layout().Decode(id).Fallback) {
+					if ok != c.config || c.config != errors.Is(err, kazahana.ErrConfiguration) ||
+						!c.config && (err != nil || !g.Layout().Decode(id).Fallback) {
 						t.Fatalf("%v, %v", id, err)
 					}
 					if c.config && !strings.Contains(e.Error(), "granted no lease: ") {
@@ -280,7 +287,8 @@ func TestWhatIsNoLeaseIsAnError(t *testing.T) {
 					}
 					time.Sleep(10 * time.Second)
 				}
-				if got := strings.Count(log.String(), "level=WARN"); got != 1 || !strings.Contains(log.String(), "grants no leases") {
+				if got := strings.Count(log.String(), "level=WARN"); got != 1 ||
+					!strings.Contains(log.String(), "grants no leases") {
 					t.Errorf("%d lines, want one:\n%s", got, log.String())
 				}
 				wrong.Store(false)
@@ -302,12 +310,13 @@ func TestWhatIsNoLeaseIsAnError(t *testing.T) {
 	}
 }
 
-// The first line says when leases end; a fault of another kind gets a line of its own; a strict generator says that there are
-// no IDs.
+// The first line says when leases end; a fault of another kind gets a line of its own; a strict generator says that
+// there are no IDs.
 func TestLinesOfAnOutage(t *testing.T) {
 	bubble(t, func(w *world) {
 		var log lockedLog
-		g := w.generator(w.table, kazahana.Options{ServiceID: "payments", DisableFallback: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		g := w.generator(w.table, kazahana.Options{ServiceID: "payments", DisableFallback: true,
+			Log: slog.New(slog.NewTextHandler(&log, nil))})
 		w.next(g)
 		synctest.Wait()
 		w.table.set(func(t *table) { t.away = true })
@@ -321,8 +330,10 @@ func TestLinesOfAnOutage(t *testing.T) {
 		w.sleepUntil(27 * time.Minute)
 		w.next(g)
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-		if len(lines) != 3 || !strings.Contains(lines[0], "service=payments") || !strings.Contains(lines[0], "leased_until=2026-06-01T12:10:00.000Z") ||
-			!strings.Contains(lines[0], `then="no IDs"`) || !strings.Contains(lines[1], "rejected: id: must be from 0") || !strings.Contains(lines[2], "grants leases again") || !strings.Contains(lines[2], "fallback_ids=0") {
+		if len(lines) != 3 || !strings.Contains(lines[0], "service=payments") ||
+			!strings.Contains(lines[0], "leased_until=2026-06-01T12:10:00.000Z") ||
+			!strings.Contains(lines[0], `then="no IDs"`) || !strings.Contains(lines[1], "rejected: id: must be from 0") ||
+			!strings.Contains(lines[2], "grants leases again") || !strings.Contains(lines[2], "fallback_ids=0") {
 			t.Errorf("lines:\n%s", log.String())
 		}
 	})
@@ -361,9 +372,9 @@ func (h *hooked) Monotonic() time.Duration {
 	return h.clock.Monotonic()
 }
 
-// A call is interrupted after it has seen which leases are in force. Meanwhile another lease, with a lower machine ID, comes
-// into force, and its first ID is made in the same millisecond. The call must not count on in the leases that it saw: the
-// number that it would take belongs to another ID now.
+// A call is interrupted after it has seen which leases are in force. Meanwhile another lease, with a lower machine ID,
+// comes into force, and its first ID is made in the same millisecond. The call must not count on in the leases that it
+// saw: the number that it would take belongs to another ID now.
 func TestLeasesThatChangeDuringACall(t *testing.T) {
 	bubble(t, func(w *world) {
 		h := &hooked{clock: w.clock}
@@ -373,7 +384,8 @@ func TestLeasesThatChangeDuringACall(t *testing.T) {
 			}
 			return []kazahana.Lease{lease(2, w.at(), w.at()+60_000)}, nil
 		}}
-		g, err := kazahana.New(p, &kazahana.Options{MaxThroughputPerMs: 512, AcquireRetryInterval: 100 * time.Millisecond, Clock: h})
+		g, err := kazahana.New(p, &kazahana.Options{MaxThroughputPerMs: 512, AcquireRetryInterval: 100 * time.Millisecond,
+			Clock: h})
 		if err != nil {
 			t.Fatal(err)
 		}

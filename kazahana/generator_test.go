@@ -111,7 +111,8 @@ func TestSettingsThatCannotWork(t *testing.T) {
 		{"33 labels", kazahana.Options{Meta: labels(33)}, "Meta has 33 labels: at most 32"},
 		{"a label without a name", kazahana.Options{Meta: map[string]string{"": "x"}}, `the key ""`},
 		{"a long name", kazahana.Options{Meta: map[string]string{strings.Repeat("k", 65): "x"}}, "1 to 64 bytes"},
-		{"a long label", kazahana.Options{Meta: map[string]string{"host": strings.Repeat("x", 513)}}, `Meta["host"] must be at most 512`},
+		{"a long label", kazahana.Options{Meta: map[string]string{"host": strings.Repeat("x", 513)}},
+			`Meta["host"] must be at most 512`},
 		{"a line in a label", kazahana.Options{Meta: map[string]string{"host": "a\nb"}}, `Meta["host"]`},
 		{"no text in a label", kazahana.Options{Meta: map[string]string{"host": "\xff"}}, `Meta["host"]`},
 	} {
@@ -261,7 +262,8 @@ func TestFallbackAndBack(t *testing.T) {
 		if fallbacks < 100 || fallbacks > 6200 { // the next try comes within a minute
 			t.Errorf("%d fallback IDs", fallbacks)
 		}
-		if st.FallbackIDs != uint64(fallbacks) || st.IDs != st.FallbackIDs+1 || st.Fallback || st.AcquireFailures+1 != st.AcquireAttempts {
+		if st.FallbackIDs != uint64(fallbacks) || st.IDs != st.FallbackIDs+1 || st.Fallback ||
+			st.AcquireFailures+1 != st.AcquireAttempts {
 			t.Errorf("%d fallback IDs, %+v", fallbacks, st)
 		}
 		told := w.told()
@@ -346,7 +348,8 @@ func TestLeasesAreUsedLowestFirst(t *testing.T) {
 				t.Fatalf("ID %d: %+v", i, p)
 			}
 		}
-		if st := g.Stats(); st.ActiveLeases != 4 || st.ThroughputPerMs != 1024 || w.table.acquired()[0].ThroughputPerMs != 1000 {
+		if st := g.Stats(); st.ActiveLeases != 4 || st.ThroughputPerMs != 1024 ||
+			w.table.acquired()[0].ThroughputPerMs != 1000 {
 			t.Errorf("%+v, asked for %+v", st, w.table.acquired())
 		}
 	})
@@ -374,7 +377,8 @@ func (s *script) Release(context.Context, kazahana.ReleaseOptions) error { retur
 // lease is one of the default layout, by milliseconds since the origin.
 func lease(id, from, until int64, change ...func(*kazahana.Lease)) kazahana.Lease {
 	l := kazahana.Lease{
-		ID: id, Created: origin.UnixMilli() + from, Expired: origin.UnixMilli() + until, Secret: "hush", Layout: kazahana.DefaultLayout(),
+		ID: id, Created: origin.UnixMilli() + from, Expired: origin.UnixMilli() + until, Secret: "hush",
+		Layout: kazahana.DefaultLayout(),
 	}
 	for _, c := range change {
 		c(&l)
@@ -390,7 +394,8 @@ func seq(bits int) func(*kazahana.Lease) {
 func TestMixedLayouts(t *testing.T) {
 	bubble(t, func(w *world) {
 		g := w.generator(&script{grant: func(int) ([]kazahana.Lease, error) {
-			return []kazahana.Lease{lease(3, 0, 1000, seq(9)), lease(1, 0, 1000), lease(40, 0, 1000, seq(4)), lease(9, 0, 1000, seq(6))}, nil
+			return []kazahana.Lease{lease(3, 0, 1000, seq(9)), lease(1, 0, 1000), lease(40, 0, 1000, seq(4)),
+				lease(9, 0, 1000, seq(6))}, nil
 		}}, kazahana.Options{MaxThroughputPerMs: 512})
 		ids := make([]kazahana.ID, 16+256+64+512)
 		if err := g.NextIDs(w.Context(), ids); err != nil {
@@ -500,7 +505,8 @@ func TestLeaseEndsInAnOutage(t *testing.T) {
 	})
 }
 
-// The bound of the wait doubles from 1 s to 60 s, or as the options say, half of each wait is fixed, and a success begins anew.
+// The bound of the wait doubles from 1 s to 60 s, or as the options say, half of each wait is fixed, and a success
+// begins anew.
 func TestBackoff(t *testing.T) {
 	for _, c := range []struct {
 		o          kazahana.Options
@@ -508,7 +514,8 @@ func TestBackoff(t *testing.T) {
 	}{
 		{kazahana.Options{}, time.Second, time.Minute},
 		{kazahana.Options{AcquireRetryInterval: 3 * time.Second}, 3 * time.Second, time.Minute},
-		{kazahana.Options{AcquireRetryInterval: 100 * time.Millisecond, AcquireRetryMaxInterval: 5 * time.Second}, 100 * time.Millisecond, 5 * time.Second},
+		{kazahana.Options{AcquireRetryInterval: 100 * time.Millisecond, AcquireRetryMaxInterval: 5 * time.Second},
+			100 * time.Millisecond, 5 * time.Second},
 		{kazahana.Options{AcquireRetryInterval: 2 * time.Minute}, 2 * time.Minute, 2 * time.Minute},
 	} {
 		bubble(t, func(w *world) {
@@ -552,7 +559,8 @@ func TestExhaustionIsWaitedOut(t *testing.T) {
 		var tries []time.Duration
 		p := &script{grant: func(try int) ([]kazahana.Lease, error) {
 			tries = append(tries, time.Since(w.clock.start))
-			return nil, fmt.Errorf("wrapped: %w", &kazahana.ExhaustedError{RetryAfter: []time.Duration{20 * time.Second, time.Hour}[min(try, 2)-1]})
+			return nil, fmt.Errorf("wrapped: %w", &kazahana.ExhaustedError{
+				RetryAfter: []time.Duration{20 * time.Second, time.Hour}[min(try, 2)-1]})
 		}}
 		w.generator(p, kazahana.Options{})
 		time.Sleep(85 * time.Second)
@@ -614,7 +622,8 @@ func TestClockSetBack(t *testing.T) {
 						t.Errorf("%+v at %d ms", p, w.at())
 					}
 				}
-				if st := g.Stats(); st.ClockBackward != 1 || st.LastBackward != -c.by || w.told()[kazahana.EventClockBackward] != 1 {
+				if st := g.Stats(); st.ClockBackward != 1 || st.LastBackward != -c.by ||
+					w.told()[kazahana.EventClockBackward] != 1 {
 					t.Errorf("%+v", st)
 				}
 			})
@@ -622,8 +631,8 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// With a limit of 0 each call reads the wall clock: the one after a step back fails, and none fails for the millisecond that a
-// sample of the clock may be off.
+// With a limit of 0 each call reads the wall clock: the one after a step back fails, and none fails for the millisecond
+// that a sample of the clock may be off.
 func TestClockSetBackWithoutTolerance(t *testing.T) {
 	bubble(t, func(w *world) {
 		g := w.generator(w.table, kazahana.Options{MaxBackwardMs: new(int64(0))})
@@ -635,7 +644,10 @@ func TestClockSetBackWithoutTolerance(t *testing.T) {
 		}
 		w.clock.step(-time.Millisecond)
 		for name, call := range map[string]func() error{
-			"NextID": func() error { _, err := g.NextID(w.Context()); return err }, "NextIDs": func() error { return g.NextIDs(w.Context(), make([]kazahana.ID, 2)) },
+			"NextID": func() error {
+				_, err := g.NextID(w.Context())
+				return err
+			}, "NextIDs": func() error { return g.NextIDs(w.Context(), make([]kazahana.ID, 2)) },
 		} {
 			if e, ok := errors.AsType[*kazahana.ClockBackwardError](call()); !ok || e.BackwardMs != 2 || e.LimitMs != 0 {
 				t.Errorf("%s: %v", name, e)
@@ -721,7 +733,8 @@ func TestLeasesThatCannotBeUsed(t *testing.T) {
 		{"machine ID of fallback", lease(8192, 0, 1000), "id: must be from 0 to 8191"},
 		{"empty", lease(1, 100, 100), "the interval is empty"},
 		{"backward", lease(1, 100, 50), "the interval is empty"},
-		{"before the epoch", lease(1, 0, 1000, func(l *kazahana.Lease) { l.Created = l.CustomEpoch - 1 }), "does not fit into an ID"},
+		{"before the epoch", lease(1, 0, 1000, func(l *kazahana.Lease) { l.Created = l.CustomEpoch - 1 }),
+			"does not fit into an ID"},
 		{"behind the end of time", lease(1, 0, 1000, func(l *kazahana.Lease) {
 			l.Created, l.Expired = l.End().UnixMilli(), l.End().UnixMilli()+1
 		}), "does not fit into an ID"},
@@ -738,7 +751,8 @@ func TestLeasesThatCannotBeUsed(t *testing.T) {
 				if _, ok := errors.AsType[*kazahana.LeaseAcquisitionError](err); !ok || !strings.Contains(err.Error(), c.wrong) {
 					t.Errorf("%v, want %q", err, c.wrong)
 				}
-				if st := g.Stats(); st.LeasesRejected != 1 || st.AcquireFailures != 1 || w.told()[kazahana.EventLeaseRejected] != 1 {
+				if st := g.Stats(); st.LeasesRejected != 1 || st.AcquireFailures != 1 ||
+					w.told()[kazahana.EventLeaseRejected] != 1 {
 					t.Errorf("%+v", st)
 				}
 				if strings.Contains(fmt.Sprint(err, w.heard()), "hush") {
@@ -888,7 +902,8 @@ func TestEpochOfTheFirstLease(t *testing.T) {
 			t.Errorf("%+v, then %+v: %+v", first, second, st)
 		}
 	})
-	// With the same widths an earlier epoch makes larger IDs than the fallback IDs before; a later one would make smaller ones.
+	// With the same widths an earlier epoch makes larger IDs than the fallback IDs before; a later one would make smaller
+	// ones.
 	for name, c := range map[string]struct {
 		shift    int64
 		accepted bool
@@ -922,7 +937,8 @@ func TestEpochOfTheFirstLease(t *testing.T) {
 					w.told()[kazahana.EventEpochChanged] != 1 || strings.Count(log.String(), "set Options.DefaultEpoch") != 1) {
 					t.Errorf("%d under leases: %+v, told %v\n%s", leased, st, w.told(), log.String())
 				}
-				if !c.accepted && (leased != 0 || st.EpochMismatches == 0 || st.LeasesRejected != st.EpochMismatches || st.ActiveLeases != 0 ||
+				if !c.accepted && (leased != 0 || st.EpochMismatches == 0 || st.LeasesRejected != st.EpochMismatches ||
+					st.ActiveLeases != 0 ||
 					!strings.Contains(log.String(), "another epoch")) {
 					t.Errorf("%d under leases: %+v\n%s", leased, st, log.String())
 				}
@@ -1076,7 +1092,8 @@ func TestCloseGivesLeasesBack(t *testing.T) {
 			t.Fatalf("%d leases were released", len(got))
 		}
 		for i, o := range got {
-			if o.ID != int64(i) || o.ServiceID != "s" || o.Timestamp != origin.UnixMilli()+1000 || w.table.units[i].notBefore != o.Timestamp+1 {
+			if o.ID != int64(i) || o.ServiceID != "s" || o.Timestamp != origin.UnixMilli()+1000 ||
+				w.table.units[i].notBefore != o.Timestamp+1 {
 				t.Errorf("%+v leaves %+v", o, w.table.units[i])
 			}
 		}
@@ -1140,7 +1157,8 @@ func TestCloseIsBounded(t *testing.T) {
 		ctx, cancel := context.WithTimeout(w.Context(), 2*time.Second)
 		defer cancel()
 		err := g.Close(ctx)
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "release machine ID 0") || w.at() != 2000 {
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "release machine ID 0") ||
+			w.at() != 2000 {
 			t.Errorf("%v at %d ms", err, w.at())
 		}
 		if w.told()[kazahana.EventReleaseFailed] != 1 {
@@ -1156,7 +1174,8 @@ func (d deaf) Acquire(_ context.Context, o kazahana.AcquireOptions) (kazahana.Ac
 	return d.table.Acquire(context.Background(), o)
 }
 
-// Leases that arrive while the generator is closed are released, too, and callers that wait for them learn that it is closed.
+// Leases that arrive while the generator is closed are released, too, and callers that wait for them learn that it is
+// closed.
 func TestCloseDuringAnAcquire(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.table.latency = time.Second
@@ -1191,7 +1210,8 @@ func TestCloseDuringAnAcquire(t *testing.T) {
 
 func TestProviderWithoutLeases(t *testing.T) {
 	bubble(t, func(w *world) {
-		g := w.generator(&script{grant: func(int) ([]kazahana.Lease, error) { return nil, nil }}, kazahana.Options{DisableFallback: true})
+		g := w.generator(&script{grant: func(int) ([]kazahana.Lease, error) { return nil, nil }},
+			kazahana.Options{DisableFallback: true})
 		if _, err := g.NextID(w.Context()); err == nil || !strings.Contains(err.Error(), "granted no lease") {
 			t.Errorf("%v", err)
 		}

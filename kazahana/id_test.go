@@ -249,7 +249,8 @@ func TestDecode(t *testing.T) {
 		},
 		{
 			name: "largest", id: math.MaxInt64, layout: l,
-			want: kazahana.Parts{Time: l.End().Add(-time.Millisecond), Fallback: true, MachineID: 8191, Sequence: 255, Node: 1<<22 - 1},
+			want: kazahana.Parts{Time: l.End().Add(-time.Millisecond), Fallback: true, MachineID: 8191, Sequence: 255,
+				Node: 1<<22 - 1},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 )
 
 // TestInstallAgainstCallers changes segments as fast as it goes, each with a capacity and random starts of its own,
-// while callers take IDs: one millisecond must be read by one segment, and each ID is counted once. The burst window holds a minute of unused
-// milliseconds, so that callers need not wait for the clock.
+// while callers take IDs: one millisecond must be read by one segment, and each ID is counted once. The burst window
+// holds a minute of unused milliseconds, so that callers need not wait for the clock.
 func TestInstallAgainstCallers(t *testing.T) {
 	g, err := New(nil, &Options{BurstWindow: time.Minute, MaxThroughputPerMs: 64})
 	if err != nil {

@@ -32,7 +32,8 @@ func DefaultLayout() Layout {
 func (l Layout) Validate() error {
 	switch {
 	case l.CustomEpoch < 0 || l.CustomEpoch > maxEpoch:
-		return fmt.Errorf("customEpoch %d: must be a time in Unix milliseconds from 0 to %d (the year 9999)", l.CustomEpoch, maxEpoch)
+		return fmt.Errorf("customEpoch %d: must be a time in Unix milliseconds from 0 to %d (the year 9999)",
+			l.CustomEpoch, maxEpoch)
 	case l.BitReserve < 1:
 		return errors.New("bitReserve must be at least 1, so that IDs are positive as signed 64-bit numbers")
 	case l.BitTs < 32:

@@ -36,7 +36,8 @@ func TestLayout(t *testing.T) {
 		})
 	}
 	l := kazahana.DefaultLayout()
-	if !l.End().Equal(time.Date(2095, 9, 7, 15, 47, 35, 552_000_000, time.UTC)) || l.MaxMachineID() != 8191 || l.Throughput() != 256 {
+	if !l.End().Equal(time.Date(2095, 9, 7, 15, 47, 35, 552_000_000, time.UTC)) || l.MaxMachineID() != 8191 ||
+		l.Throughput() != 256 {
 		t.Errorf("%v %d %d", l.End(), l.MaxMachineID(), l.Throughput())
 	}
 }

@@ -15,10 +15,10 @@ import (
 // LeaseProvider leases machine IDs. Its implementations are the HTTP client of package client and repo/machineid over
 // each store; methods may be called from several goroutines at once and honor the context.
 type LeaseProvider interface {
-	// Acquire leases as many machine IDs as the throughput needs, in one step. If some are free, but fewer, it leases
-	// one. If none is free the error is [ErrExhausted] and, if the time of the next free one is known, an
-	// [ExhaustedError]. After any other error with a method RetryAfter() time.Duration it is not called again before that time, or
-	// before [Options.AcquireRetryMaxInterval] if that is less.
+	// Acquire leases as many machine IDs as the throughput needs, in one step. If some are free, but fewer, it leases one.
+	// If none is free the error is [ErrExhausted] and, if the time of the next free one is known, an [ExhaustedError].
+	// After any other error with a method RetryAfter() time.Duration it is not called again before that time, or before
+	// [Options.AcquireRetryMaxInterval] if that is less.
 	Acquire(ctx context.Context, o AcquireOptions) (AcquireResponse, error)
 
 	// Release ends a lease before it expires. After an error the lease expires by itself. Releasing a lease that no
@@ -28,7 +28,8 @@ type LeaseProvider interface {
 
 // AcquireOptions say what is needed. The JSON is that of the HTTP API.
 type AcquireOptions struct {
-	ServiceID       string            `json:"serviceId,omitempty"`       // whose namespace and layout; empty means the default's
+	// whose namespace and layout; empty means the default's
+	ServiceID       string            `json:"serviceId,omitempty"`
 	Meta            map[string]string `json:"meta,omitempty"`            // labels for people: host name, process ID
 	ThroughputPerMs int64             `json:"throughputPerMs,omitempty"` // IDs per millisecond; 0 means 1: one lease
 }

@@ -36,11 +36,11 @@ type Options struct {
 	// AcquireRetryMaxInterval is the largest such bound; 0 means 60 s.
 	AcquireRetryMaxInterval time.Duration
 
-	// MaxBackwardMs is how far the clock may be behind the last ID, in milliseconds. Up to that limit, IDs use up the
-	// last millisecond and then wait for the clock; beyond it they fail with a [ClockBackwardError]. 0 fails with the next
-	// call (but for a single millisecond, which clocks that are slewed may lose): each call reads the wall clock then, which
-	// otherwise is read once a second. A negative number waits without limit, nil means 5000. As a literal:
-	// MaxBackwardMs: new(int64(0)).
+	// MaxBackwardMs is how far the clock may be behind the last ID, in milliseconds. Up to that limit, IDs use up the last
+	// millisecond and then wait for the clock; beyond it they fail with a [ClockBackwardError]. 0 fails with the next call
+	// (but for a single millisecond, which clocks that are slewed may lose): each call reads the wall clock then, which
+	// otherwise is read once a second. A negative number waits without limit, nil means 5000. As a literal: MaxBackwardMs:
+	// new(int64(0)).
 	MaxBackwardMs *int64
 
 	// BitTs is the width of the timestamp in bits until the first lease sets it; 0 means 41.
@@ -165,7 +165,8 @@ func checkMeta(meta map[string]string) error {
 	}
 	for k, v := range meta {
 		if k == "" || !usable(k, MaxMetaKeyBytes) {
-			return fmt.Errorf("Meta has the key %.80q: must be 1 to %d bytes of UTF-8 without control characters", k, MaxMetaKeyBytes)
+			return fmt.Errorf("Meta has the key %.80q: must be 1 to %d bytes of UTF-8 without control characters",
+				k, MaxMetaKeyBytes)
 		}
 		if !usable(v, MaxMetaValueBytes) {
 			return fmt.Errorf("Meta[%q] must be at most %d bytes of UTF-8 without control characters", k, MaxMetaValueBytes)

@@ -42,10 +42,12 @@ type step struct {
 // which step; processes that end and start in the millisecond in which they last made an ID.
 var programs = rapid.Custom(func(t *rapid.T) program {
 	const second = int64(time.Second)
-	skew := rapid.Map(rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(-int64(20*time.Millisecond), int64(20*time.Millisecond)),
+	skew := rapid.Map(rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(-int64(20*time.Millisecond),
+		int64(20*time.Millisecond)),
 		rapid.Int64Range(-5*second, 5*second)), func(n int64) time.Duration { return time.Duration(n) })
 	p := program{
-		TTL:     rapid.SampledFrom([]time.Duration{60 * time.Millisecond, 700 * time.Millisecond, 12 * time.Second}).Draw(t, "ttl"),
+		TTL: rapid.SampledFrom([]time.Duration{60 * time.Millisecond, 700 * time.Millisecond, 12 * time.Second}).Draw(t,
+			"ttl"),
 		Units:   rapid.SampledFrom([]int{2, 4, 8}).Draw(t, "units"),
 		Latency: rapid.SampledFrom([]time.Duration{0, 300 * time.Microsecond, 5 * time.Millisecond}).Draw(t, "latency"),
 	}
@@ -97,7 +99,8 @@ func run(t *testing.T, p program, m mutant) (ids, fallbacks int, fault error) {
 			o := p.Processes[i]
 			g, err := kazahana.New(leases, &kazahana.Options{
 				MaxThroughputPerMs: o.Throughput, MaxBackwardMs: &o.Backward, DisableFallback: o.Strict, BurstWindow: o.Window,
-				Clock: clocks[i], Log: slog.New(slog.DiscardHandler), AcquireRetryInterval: 100 * time.Millisecond, MaxSkew: 20 * time.Second,
+				Clock: clocks[i], Log: slog.New(slog.DiscardHandler), AcquireRetryInterval: 100 * time.Millisecond,
+				MaxSkew: 20 * time.Second,
 			})
 			if err != nil {
 				t.Fatal(err)

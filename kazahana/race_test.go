@@ -18,7 +18,8 @@ import (
 // about.
 func TestConcurrentCallers(t *testing.T) {
 	leases := newTable(512, 20*time.Millisecond, time.Now)
-	g, err := kazahana.New(leases, &kazahana.Options{MaxThroughputPerMs: 1 << 14, AcquireRetryInterval: time.Millisecond, Log: slog.New(slog.DiscardHandler)})
+	g, err := kazahana.New(leases, &kazahana.Options{MaxThroughputPerMs: 1 << 14, AcquireRetryInterval: time.Millisecond,
+		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,8 @@ func TestConcurrentCallers(t *testing.T) {
 			time.Sleep(15 * time.Millisecond)
 			leases.set(func(t *table) { t.away = away })
 			const enough = 50_000
-			if st := g.Stats(); time.Since(begin) > 300*time.Millisecond && st.FallbackIDs > enough && st.IDs-st.FallbackIDs > enough {
+			if st := g.Stats(); time.Since(begin) > 300*time.Millisecond && st.FallbackIDs > enough &&
+				st.IDs-st.FallbackIDs > enough {
 				cancel()
 			}
 		}
@@ -135,7 +137,9 @@ func TestCloseStopsCallers(t *testing.T) {
 func TestNothingIsAllocated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, p := range map[string]kazahana.LeaseProvider{
-			"leased": newTable(64, 10*time.Minute, func() time.Time { return time.Now().Add(origin.Sub(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))) }), "standalone": nil,
+			"leased": newTable(64, 10*time.Minute, func() time.Time {
+				return time.Now().Add(origin.Sub(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)))
+			}), "standalone": nil,
 		} {
 			g, err := kazahana.New(p, &kazahana.Options{Clock: newClock(), MaxThroughputPerMs: 1 << 13})
 			if err != nil {

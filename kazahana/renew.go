@@ -92,7 +92,8 @@ func (g *Generator) acquire(ctx context.Context, need int64) {
 	g.unlock()
 
 	attempt, cancel := context.WithTimeout(ctx, acquireTimeout)
-	r, err := g.provider.Acquire(attempt, AcquireOptions{ServiceID: g.set.ServiceID, Meta: g.set.Meta, ThroughputPerMs: need})
+	r, err := g.provider.Acquire(attempt, AcquireOptions{ServiceID: g.set.ServiceID, Meta: g.set.Meta,
+		ThroughputPerMs: need})
 	cancel()
 
 	rejected := g.conclude(r.Leases, err, began, ctx.Err() != nil)
@@ -198,7 +199,8 @@ func (g *Generator) retryDelay(err error) time.Duration {
 		// No machine ID becomes free before, unless one is released; the largest interval allows for that.
 		return min(full.RetryAfter+rand.N(g.set.AcquireRetryInterval), g.set.AcquireRetryMaxInterval)
 	}
-	delay := backoff.Policy{First: g.set.AcquireRetryInterval, Max: g.set.AcquireRetryMaxInterval, EqualJitter: true}.Delay(g.failures - 1)
+	delay := backoff.Policy{First: g.set.AcquireRetryInterval, Max: g.set.AcquireRetryMaxInterval,
+		EqualJitter: true}.Delay(g.failures - 1)
 	asking, ok := errors.AsType[interface {
 		error
 		RetryAfter() time.Duration
@@ -305,7 +307,8 @@ func (g *Generator) check(l Lease, began int64, first bool) (*held, error) {
 		shift := g.layout.CustomEpoch - l.CustomEpoch
 		began, now = began+shift, now+shift
 	case l.CustomEpoch != g.layout.CustomEpoch:
-		return nil, fmt.Errorf("%w: customEpoch is %d, that of the IDs before is %d", ErrEpochMismatch, l.CustomEpoch, g.layout.CustomEpoch)
+		return nil, fmt.Errorf("%w: customEpoch is %d, that of the IDs before is %d", ErrEpochMismatch, l.CustomEpoch,
+			g.layout.CustomEpoch)
 	case l.BitTs != g.layout.BitTs || l.BitReserve != g.layout.BitReserve:
 		return nil, fmt.Errorf("bitReserve %d and bitTs %d: those of the IDs before are %d and %d",
 			l.BitReserve, l.BitTs, g.layout.BitReserve, g.layout.BitTs)
@@ -318,9 +321,11 @@ func (g *Generator) check(l Lease, began int64, first bool) (*held, error) {
 	case from < 0 || from>>l.BitTs != 0:
 		return nil, fmt.Errorf("created %d: %w", l.Created, ErrTimeRange)
 	case from > now+g.set.skew:
-		return nil, fmt.Errorf("it begins in %d ms: the local clock is behind the provider's by more than MaxSkew, %d ms", from-now, g.set.skew)
+		return nil, fmt.Errorf("it begins in %d ms: the local clock is behind the provider's by more than MaxSkew, %d ms",
+			from-now, g.set.skew)
 	case from < began-g.set.skew:
-		return nil, fmt.Errorf("it began %d ms before it was asked for: the local clock is ahead of the provider's by more than MaxSkew, %d ms",
+		return nil, fmt.Errorf(
+			"it began %d ms before it was asked for: the local clock is ahead of the provider's by more than MaxSkew, %d ms",
 			began-from, g.set.skew)
 	case until <= now:
 		return nil, fmt.Errorf("it ended %d ms ago", now-until)
@@ -329,7 +334,8 @@ func (g *Generator) check(l Lease, began int64, first bool) (*held, error) {
 	if l.Layout != g.layout {
 		moved := l.CustomEpoch != g.layout.CustomEpoch
 		if moved && g.settled {
-			err := fmt.Errorf("%w: customEpoch is %d, that of the fallback IDs before is %d: set Options.DefaultEpoch", ErrEpochMismatch, l.CustomEpoch, g.layout.CustomEpoch)
+			err := fmt.Errorf("%w: customEpoch is %d, that of the fallback IDs before is %d: set Options.DefaultEpoch",
+				ErrEpochMismatch, l.CustomEpoch, g.layout.CustomEpoch)
 			g.stats.EpochMismatches++
 			g.note(Event{Kind: EventEpochChanged, Err: err})
 			g.line(slog.LevelWarn, "kazahana: IDs go on with the epoch of the first lease", slog.Any("err", err))

@@ -33,8 +33,9 @@ type segment struct {
 	leases int
 
 	fallback bool
-	random   bool      // each millisecond begins with a random index of those of cached leases; otherwise a fallback has no nodes
-	keys     [2]uint64 // of the random starts
+	// each millisecond begins with a random index of those of cached leases; otherwise a fallback has no nodes
+	random bool
+	keys   [2]uint64 // of the random starts
 }
 
 // room is how many indices of a millisecond can be taken.
@@ -112,8 +113,8 @@ func (s *segment) fill(dst []ID, at uint64) {
 	}
 }
 
-// first is the number that a millisecond's fallback IDs begin with: in [0, 2^(node-1)-cap], or an index of cached leases, in
-// [0, cap). It is drawn anew for each millisecond, as a keyed hash of it: callers need not agree on a draw.
+// first is the number that a millisecond's fallback IDs begin with: in [0, 2^(node-1)-cap], or an index of cached
+// leases, in [0, cap). It is drawn anew for each millisecond, as a keyed hash of it: callers need not agree on a draw.
 func (s *segment) first(ms uint64) uint64 {
 	x := mix(ms ^ s.keys[0])
 	x = mix(x ^ s.keys[1])
@@ -261,7 +262,8 @@ func (g *Generator) buildFallback(at uint64) *segment {
 		s.random = true
 		s.use(last)
 	} else {
-		s.cap = min(uint64(g.set.MaxThroughputPerMs), 1<<(s.node-2)) //nolint:gosec // positive; half of all starts stay possible
+		s.cap = min(uint64(g.set.MaxThroughputPerMs),
+			1<<(s.node-2)) //nolint:gosec // positive; half of all starts stay possible
 	}
 	for _, h := range g.held {
 		if at < h.from {

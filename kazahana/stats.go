@@ -20,7 +20,8 @@ type Stats struct {
 	AcquireAttempts uint64
 	AcquireFailures uint64
 	LeasesRejected  uint64 // granted, but rejected: counted in failures, too
-	EpochMismatches uint64 // leases with another epoch than the IDs before: rejected, but for the first lease after fallback IDs
+	// leases with another epoch than the IDs before: rejected, but for the first lease after fallback IDs
+	EpochMismatches uint64
 
 	IDs           uint64 // issued, fallback IDs included
 	FallbackIDs   uint64 // of them, those made without a lease
@@ -70,7 +71,8 @@ const (
 	EventClockForward                       // the wall clock made a Step of a second or more; leases are replaced
 	EventReleased                           // Leases were released
 	EventReleaseFailed                      // Err says why a lease was not released; it expires by itself
-	EventEpochChanged                       // the first lease has an earlier epoch than the fallback IDs before it; Err says which
+	// the first lease has an earlier epoch than the fallback IDs before it; Err says which
+	EventEpochChanged
 )
 
 // String is a word for logs.

@@ -30,7 +30,8 @@ func (c *Client) acquire(ctx context.Context, key string, o *LockOptions, workin
 		return nil, fmt.Errorf("lock %q: %w", key, err)
 	}
 	a := &acquisition{
-		client: c, provider: c.provider, ctx: context.WithoutCancel(ctx), key: key, o: s, request: s.request(c.o.Owner), each: min(tryTime, s.TTL),
+		client: c, provider: c.provider, ctx: context.WithoutCancel(ctx), key: key, o: s, request: s.request(c.o.Owner),
+		each:  min(tryTime, s.TTL),
 		leave: func() {}, skipsLocalQueue: s.MaxWaiting > 0 || s.Replace, exclusive: !s.Shared && s.Permits == 0,
 	}
 	return a.hold(ctx, working)
@@ -53,7 +54,8 @@ func (a *acquisition) hold(ctx context.Context, working bool) (l *Lock, err erro
 }
 
 // run asks for what is to be acquired, and gives it to use if it was granted.
-func (a *acquisition) run(ctx context.Context, use func(calling context.Context, asked term.Moment, got contracts.Lease) error) error {
+func (a *acquisition) run(ctx context.Context, use func(calling context.Context, asked term.Moment,
+	got contracts.Lease) error) error {
 	c := a.client
 	calling, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -118,7 +120,8 @@ func (a *acquisition) turn(waiting context.Context) (ok bool) {
 }
 
 // ended is the error of a wait that ended. last is what was heard last, nil if nothing was.
-func ended(key string, s LockOptions, waiting context.Context, last error) error { //nolint:revive // the context is what has ended
+func ended(key string, s LockOptions, waiting context.Context,
+	last error) error { //nolint:revive // the context is what has ended
 	cause := context.Cause(waiting)
 	switch {
 	case errors.Is(cause, errWaited):
@@ -130,27 +133,28 @@ func ended(key string, s LockOptions, waiting context.Context, last error) error
 	}
 }
 
-// acquisition is one intention to have a lock. Its tries have one request_id, so that one that is carried out late is not another.
+// acquisition is one intention to have a lock. Its tries have one request_id, so that one that is carried out late is
+// not another.
 type acquisition struct {
-	client   *Client
-	provider Provider
-	ctx      context.Context //nolint:containedctx // of what goes on when the caller has left
-	key      string
-	o        LockOptions
-	request  contracts.AcquireRequest // but for how long the provider is to wait
-	each     time.Duration            // of one try, beside that wait
-	skipsLocalQueue      bool                     // it does not let other goroutines of the client go first
-	exclusive    bool                     // no others hold the lock meanwhile
-	isRate    bool                     // of a rate, which is not held
-	several  bool                     // locks, see [Client.LockAll]
+	client          *Client
+	provider        Provider
+	ctx             context.Context //nolint:containedctx // of what goes on when the caller has left
+	key             string
+	o               LockOptions
+	request         contracts.AcquireRequest // but for how long the provider is to wait
+	each            time.Duration            // of one try, beside that wait
+	skipsLocalQueue bool                     // it does not let other goroutines of the client go first
+	exclusive       bool                     // no others hold the lock meanwhile
+	isRate          bool                     // of a rate, which is not held
+	several         bool                     // locks, see [Client.LockAll]
 
-	leave  func()      // lets the next goroutine of the client ask
-	inside bool        // it is this one's turn
-	uncertain   bool        // a try may have been carried out, or may still be
-	waited bool        // a try asked the provider to wait
-	queued bool        // it may have a place in line
-	until  term.Moment // when the last wait of a try has ended to which there was no definite response
-	last   error       // of the latest try that was not cut off
+	leave     func()      // lets the next goroutine of the client ask
+	inside    bool        // it is this one's turn
+	uncertain bool        // a try may have been carried out, or may still be
+	waited    bool        // a try asked the provider to wait
+	queued    bool        // it may have a place in line
+	until     term.Moment // when the last wait of a try has ended to which there was no definite response
+	last      error       // of the latest try that was not cut off
 }
 
 // try is one request.
@@ -161,8 +165,9 @@ type try struct {
 	err   error
 }
 
-// ask asks for the lock until it is granted, waiting ends, or there is nothing to wait for. The first request is not part of the wait: whether
-// the lock is held is known when there was a response. The later ones let the provider wait. asked is the time from which the lease is counted.
+// ask asks for the lock until it is granted, waiting ends, or there is nothing to wait for. The first request is not
+// part of the wait: whether the lock is held is known when there was a response. The later ones let the provider wait.
+// asked is the time from which the lease is counted.
 func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, got contracts.Lease, err error) {
 	c := a.client
 	var (
@@ -195,7 +200,8 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 			if errors.Is(t.err, contracts.CodeLockQueueFull) {
 				polls = fewPolls
 			}
-			if pause = 0; polls > 0 || a.left(waiting) == 0 || t.wait > 0 && took < t.wait/2 { // the provider does not wait as it is asked to
+			// the provider does not wait as it is asked to
+			if pause = 0; polls > 0 || a.left(waiting) == 0 || t.wait > 0 && took < t.wait/2 {
 				pause = a.pause(contracts.RetryAfter(t.err))
 			}
 			c.events.emit(Event{What: Waiting, Key: a.key, After: pause, Err: t.err})
@@ -207,7 +213,8 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 				polls, wait = polls-1, 0
 			}
 			continue
-		case t.wait > 0 && a.held(before) && errors.Is(t.err, contracts.CodeInvalidArgument): // it cannot wait: without that it said that the lock is held
+		case t.wait > 0 && a.held(before) && errors.Is(t.err, contracts.CodeInvalidArgument):
+			// it cannot wait: without that it said that the lock is held
 			polls, pause = math.MaxInt, a.pause(contracts.RetryAfter(before))
 		case errors.Is(t.err, contracts.CodeRequestIDReused), errors.Is(t.err, contracts.CodeLeaseExpired):
 			a.request.RequestID = rand.Text() // what it obtained has ended
@@ -250,7 +257,9 @@ func (a *acquisition) try(ctx context.Context, wait time.Duration) (t try) {
 	request.WaitSeconds = int64(wait / time.Second)
 	a.waited = a.waited || wait > 0
 	t.asked, t.wait = c.o.clock(), wait
-	t.got, t.err = bounded(ctx, a.each+wait, func(ctx context.Context) (contracts.Lease, error) { return a.provider.Acquire(ctx, a.key, request) })
+	t.got, t.err = bounded(ctx, a.each+wait, func(ctx context.Context) (contracts.Lease, error) {
+		return a.provider.Acquire(ctx, a.key, request)
+	})
 	if t.err == nil {
 		t.err = acquired(t.got, a.key, request)
 	}
@@ -260,7 +269,8 @@ func (a *acquisition) try(ctx context.Context, wait time.Duration) (t try) {
 			t.err = a.late(t.asked, t.got)
 		}
 	}
-	if end := t.asked.Add(wait + lease.LateWait); wait > 0 && t.err != nil && lease.Unsettled(t.err) && a.until.Until(end) > 0 {
+	if end := t.asked.Add(wait + lease.LateWait); wait > 0 && t.err != nil && lease.Unsettled(t.err) &&
+		a.until.Until(end) > 0 {
 		a.until = end
 	}
 	a.uncertain = t.err != nil && (lease.Unsettled(t.err) || a.uncertain && !lease.Settles(t.err))
@@ -269,7 +279,8 @@ func (a *acquisition) try(ctx context.Context, wait time.Duration) (t try) {
 		a.queued = false
 	case lease.Settles(t.err):
 		e, _ := errors.AsType[*contracts.Error](t.err)
-		a.queued = wait > 0 && a.held(t.err) && !errors.Is(t.err, contracts.CodeLockQueueFull) && (a.lines() || e != nil && e.Position > 0)
+		a.queued = wait > 0 && a.held(t.err) && !errors.Is(t.err, contracts.CodeLockQueueFull) &&
+			(a.lines() || e != nil && e.Position > 0)
 	case lease.Unsettled(t.err):
 		a.queued = a.queued || wait > 0 && a.lines()
 	}
@@ -314,7 +325,8 @@ func (a *acquisition) lasts(l contracts.Lease) time.Duration {
 // late releases a lease whose response took so long that no work can be begun under it.
 func (a *acquisition) late(asked term.Moment, got contracts.Lease) error {
 	a.client.discard(a, asked, got)
-	return contracts.Errorf(contracts.CodeLeaseExpired, "the response arrived when the lease was about to end: use a longer ttl than %v", a.o.TTL)
+	return contracts.Errorf(contracts.CodeLeaseExpired,
+		"the response arrived when the lease was about to end: use a longer ttl than %v", a.o.TTL)
 }
 
 // discard releases in the background a lease that no one wants.
@@ -330,12 +342,14 @@ func (c *Client) discard(a *acquisition, asked term.Moment, got contracts.Lease)
 	})
 }
 
-// abandon releases in the background what an acquire that was given up may have obtained, and gives its place in line to the next. Its request is sent
-// again: if it had obtained the lock that returns the lease, and otherwise, once the lease that it obtains now is released, no delivery that comes late
-// obtains another. It replaces no one: with Replace it is sent only if without that it is told that it was carried out.
+// abandon releases in the background what an acquire that was given up may have obtained, and gives its place in line
+// to the next. Its request is sent again: if it had obtained the lock that returns the lease, and otherwise, once the
+// lease that it obtains now is released, no delivery that comes late obtains another. It replaces no one: with Replace
+// it is sent only if without that it is told that it was carried out.
 //
-// A refusal does not say that nothing comes of the request any more: a try whose connection was cut may still wait at another server than the one that
-// refuses it now. So the request is sent again, a few times, until such a wait has ended, or the client is closed.
+// A refusal does not say that nothing comes of the request any more: a try whose connection was cut may still wait at
+// another server than the one that refuses it now. So the request is sent again, a few times, until such a wait has
+// ended, or the client is closed.
 func (c *Client) abandon(a *acquisition) {
 	c.underway.run(func() {
 		waiting := max(0, c.o.clock().Until(a.until))
@@ -348,7 +362,9 @@ func (c *Client) abandon(a *acquisition) {
 		var got contracts.Lease
 		send := func(ctx context.Context) (err error) {
 			sent := request // which may go on when request is that of the next try
-			got, err = bounded(ctx, a.each, func(ctx context.Context) (contracts.Lease, error) { return a.provider.Acquire(ctx, a.key, sent) })
+			got, err = bounded(ctx, a.each, func(ctx context.Context) (contracts.Lease, error) {
+				return a.provider.Acquire(ctx, a.key, sent)
+			})
 			if err == nil {
 				err = acquired(got, a.key, sent)
 			}
@@ -357,7 +373,9 @@ func (c *Client) abandon(a *acquisition) {
 		for refused := 0; ; refused++ {
 			request.Replace = false
 			var left time.Duration // of the wait of a try, before the latest request
-			err := hold.Insist{Pauses: waits, Final: func(err error) bool { return lease.Settles(err) || lease.Final(err) }}.Do(ctx,
+			err := hold.Insist{Pauses: waits, Final: func(err error) bool {
+				return lease.Settles(err) || lease.Final(err)
+			}}.Do(ctx,
 				func(ctx context.Context) error {
 					left = c.o.clock().Until(a.until)
 					err := send(ctx)
@@ -388,14 +406,17 @@ func (c *Client) abandoned(key string, token int64, err error) {
 	if err != nil && c.ctx.Err() != nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.failed = append(c.failed, fmt.Errorf("lock %q: %w, which an acquire that was given up may have obtained: %w", key, ErrNotReleased, err))
+		c.failed = append(c.failed, fmt.Errorf("lock %q: %w, which an acquire that was given up may have obtained: %w", key,
+			ErrNotReleased, err))
 	}
 }
 
 // free releases a lease that no one holds, until ctx ends.
 func (c *Client) releaseOrphan(ctx context.Context, p Provider, key string, got contracts.Lease) error {
 	r := contracts.ReleaseRequest{OwnerID: c.o.Owner, FencingToken: got.FencingToken, RequestID: rand.Text()}
-	err := hold.Insist{Pauses: waits, Final: settled}.Do(ctx, func(ctx context.Context) error { return c.release(ctx, tryTime, p, key, r) })
+	err := hold.Insist{Pauses: waits, Final: settled}.Do(ctx, func(ctx context.Context) error {
+		return c.release(ctx, tryTime, p, key, r)
+	})
 	if lease.Gone(err) {
 		return nil
 	}
@@ -403,8 +424,12 @@ func (c *Client) releaseOrphan(ctx context.Context, p Provider, key string, got 
 }
 
 // release is one try.
-func (c *Client) release(ctx context.Context, each time.Duration, p Provider, key string, r contracts.ReleaseRequest) error {
-	got, err := bounded(ctx, each, func(ctx context.Context) (contracts.EndedLease, error) { return p.Release(ctx, key, r) })
+func (c *Client) release(ctx context.Context, each time.Duration, p Provider, key string,
+	r contracts.ReleaseRequest) error {
+	got, err := bounded(ctx, each, func(ctx context.Context) (contracts.EndedLease,
+		error) {
+		return p.Release(ctx, key, r)
+	})
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,8 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestWaitIsBounded: by LockOptions.Wait with LOCK_HELD, and by the context with its cause; nothing is held or asked afterwards.
+// TestWaitIsBounded: by LockOptions.Wait with LOCK_HELD, and by the context with its cause; nothing is held or asked
+// afterwards.
 func TestWaitIsBounded(t *testing.T) {
 	for name, c := range map[string]struct {
 		o     locks.LockOptions
@@ -77,9 +78,12 @@ func TestWaitIsBounded(t *testing.T) {
 		want  []error
 		after time.Duration
 	}{
-		"Wait":              {locks.LockOptions{Wait: 5 * time.Second}, time.Hour, false, []error{contracts.CodeLockHeld}, 5 * time.Second},
-		"Wait, in a queue":  {locks.LockOptions{Wait: 5 * time.Second}, time.Hour, true, []error{contracts.CodeLockHeld}, 5 * time.Second},
-		"context":           {locks.LockOptions{}, 5 * time.Second, false, []error{context.DeadlineExceeded, contracts.CodeLockHeld}, 5 * time.Second},
+		"Wait": {locks.LockOptions{Wait: 5 * time.Second}, time.Hour, false, []error{contracts.CodeLockHeld},
+			5 * time.Second},
+		"Wait, in a queue": {locks.LockOptions{Wait: 5 * time.Second}, time.Hour, true, []error{contracts.CodeLockHeld},
+			5 * time.Second},
+		"context": {locks.LockOptions{}, 5 * time.Second, false,
+			[]error{context.DeadlineExceeded, contracts.CodeLockHeld}, 5 * time.Second},
 		"context, in queue": {locks.LockOptions{}, 5 * time.Second, true, []error{context.DeadlineExceeded}, 5 * time.Second},
 		"NoWait":            {locks.LockOptions{NoWait: true}, time.Hour, false, []error{contracts.CodeLockHeld}, 0},
 		"NoWait, in queue":  {locks.LockOptions{NoWait: true}, time.Hour, true, []error{contracts.CodeLockHeld}, 0},
@@ -110,7 +114,8 @@ func TestWaitIsBounded(t *testing.T) {
 	}
 }
 
-// TestWaitForTheFirstResponse: whether a lock is held is known when there was a response, however short the wait for it is to be.
+// TestWaitForTheFirstResponse: whether a lock is held is known when there was a response, however short the wait for it
+// is to be.
 func TestWaitForTheFirstResponse(t *testing.T) {
 	for name, held := range map[string]bool{"held": true, "free": false} {
 		t.Run(name, func(t *testing.T) {
@@ -140,7 +145,8 @@ func TestWaitForTheFirstResponse(t *testing.T) {
 	}
 }
 
-// TestQueue: goroutines of one client are served in their order; one at a time asks the provider, and one that leaves is skipped.
+// TestQueue: goroutines of one client are served in their order; one at a time asks the provider, and one that leaves
+// is skipped.
 func TestQueue(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		c := w.client(nil)
@@ -201,7 +207,8 @@ func TestTurnOfOneThatLeaves(t *testing.T) {
 	}
 }
 
-// TestQueueAfterALoss: who waits in the same client may ask as soon as the lock is lost, also if its holder never unlocks it.
+// TestQueueAfterALoss: who waits in the same client may ask as soon as the lock is lost, also if its holder never
+// unlocks it.
 func TestQueueAfterALoss(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		c := w.client(nil)
@@ -225,8 +232,8 @@ func TestQueueAfterALoss(t *testing.T) {
 	})
 }
 
-// TestRetries: what was answered, what was not and what was rejected are not the same. All tries of an acquire have one request_id, unless what
-// it obtained is over.
+// TestRetries: what was answered, what was not and what was rejected are not the same. All tries of an acquire have one
+// request_id, unless what it obtained is over.
 func TestRetries(t *testing.T) {
 	held := contracts.Errorf(contracts.CodeLockHeld, "")
 	limit := contracts.Errorf(contracts.CodeRateLimited, "")
@@ -249,14 +256,16 @@ func TestRetries(t *testing.T) {
 		ids      int           // of the requests
 		after    time.Duration // at most
 	}{
-		"no response, then one":  {first(3, errNetwork), nil, [2]int{4, 4}, 1, 2 * time.Second},
-		"never a response":       {always(errNetwork), errNetwork, [2]int{5, 40}, 1, 15 * time.Second},
-		"the store is away":      {always(contracts.CodeUnavailable), contracts.CodeUnavailable, [2]int{5, 40}, 1, 15 * time.Second},
-		"too many requests":      {first(2, limit), nil, [2]int{3, 3}, 1, 7 * time.Second},
-		"not for minutes":        {always(many), contracts.CodeLockLimit, [2]int{1, 1}, 1, 0},
-		"held":                   {always(held), contracts.CodeLockHeld, [2]int{1, 1}, 1, 0},
-		"not authenticated":      {always(contracts.CodeUnauthenticated), contracts.CodeUnauthenticated, [2]int{1, 1}, 1, 0},
-		"not permitted":          {always(contracts.Errorf(contracts.CodePermissionDenied, "")), contracts.CodePermissionDenied, [2]int{1, 1}, 1, 0},
+		"no response, then one": {first(3, errNetwork), nil, [2]int{4, 4}, 1, 2 * time.Second},
+		"never a response":      {always(errNetwork), errNetwork, [2]int{5, 40}, 1, 15 * time.Second},
+		"the store is away": {always(contracts.CodeUnavailable), contracts.CodeUnavailable, [2]int{5, 40}, 1,
+			15 * time.Second},
+		"too many requests": {first(2, limit), nil, [2]int{3, 3}, 1, 7 * time.Second},
+		"not for minutes":   {always(many), contracts.CodeLockLimit, [2]int{1, 1}, 1, 0},
+		"held":              {always(held), contracts.CodeLockHeld, [2]int{1, 1}, 1, 0},
+		"not authenticated": {always(contracts.CodeUnauthenticated), contracts.CodeUnauthenticated, [2]int{1, 1}, 1, 0},
+		"not permitted": {always(contracts.Errorf(contracts.CodePermissionDenied, "")),
+			contracts.CodePermissionDenied, [2]int{1, 1}, 1, 0},
 		"invalid":                {always(contracts.CodeInvalidArgument), contracts.CodeInvalidArgument, [2]int{1, 1}, 1, 0},
 		"a damaged document":     {always(contracts.CodeDocumentDamaged), contracts.CodeDocumentDamaged, [2]int{1, 1}, 1, 0},
 		"the lease has ended":    {first(1, contracts.CodeRequestIDReused), nil, [2]int{2, 2}, 2, time.Second},
@@ -286,14 +295,16 @@ func TestRetries(t *testing.T) {
 					want(w.t, "unlock", l.Unlock(w.t.Context()), nil)
 				}
 				if n := len(asked); n < c.requests[0] || n > c.requests[1] || len(ids) != c.ids || after > c.after {
-					w.t.Errorf("%d requests with %d request_ids in %v, want %v with %d in %v", n, len(ids), after, c.requests, c.ids, c.after)
+					w.t.Errorf("%d requests with %d request_ids in %v, want %v with %d in %v", n, len(ids), after, c.requests,
+						c.ids, c.after)
 				}
 			})
 		})
 	}
 }
 
-// TestOutageWhileWaiting: a provider that is away for a moment does not end a wait, however long it lasts already; one that stays away does.
+// TestOutageWhileWaiting: a provider that is away for a moment does not end a wait, however long it lasts already; one
+// that stays away does.
 func TestOutageWhileWaiting(t *testing.T) {
 	for name, c := range map[string]struct {
 		from, to time.Duration
@@ -331,7 +342,8 @@ func TestOutageWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestAcquireGivenUp: an acquire that ends before its response leaves nothing held, whatever became of its request. LS-ACC-04
+// TestAcquireGivenUp: an acquire that ends before its response leaves nothing held, whatever became of its request.
+// LS-ACC-04
 func TestAcquireGivenUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		fate  func(ctx context.Context, w *world, do func()) // of the request
@@ -341,7 +353,8 @@ func TestAcquireGivenUp(t *testing.T) {
 			do()
 			<-ctx.Done()
 		}, []string{"acquire", "acquire", "release"}},
-		"not carried out": {func(ctx context.Context, _ *world, _ func()) { <-ctx.Done() }, []string{"acquire", "acquire", "release"}},
+		"not carried out": {func(ctx context.Context, _ *world, _ func()) { <-ctx.Done() },
+			[]string{"acquire", "acquire", "release"}},
 		"carried out late": {func(ctx context.Context, _ *world, do func()) {
 			time.AfterFunc(10*time.Second, do)
 			<-ctx.Done()
@@ -375,9 +388,10 @@ func TestAcquireGivenUp(t *testing.T) {
 				if a := w.of("acquire"); a[0].request != a[1].request {
 					w.t.Errorf("acquires: %+v", a)
 				}
-				if err := w.client(nil).Do(w.t.Context(), "deploy", &locks.LockOptions{NoWait: true}, func(context.Context, *locks.Lock) error {
-					return nil
-				}); err != nil {
+				if err := w.client(nil).Do(w.t.Context(), "deploy", &locks.LockOptions{NoWait: true},
+					func(context.Context, *locks.Lock) error {
+						return nil
+					}); err != nil {
 					w.t.Errorf("the next: %v", err)
 				}
 			})
@@ -408,7 +422,8 @@ func (f fateful) Acquire(ctx context.Context, key string, r contracts.AcquireReq
 	return l, err
 }
 
-// TestGrantedTooLate: a response that takes as long as the lease grants nothing; what it granted is released, and asked for again.
+// TestGrantedTooLate: a response that takes as long as the lease grants nothing; what it granted is released, and asked
+// for again.
 func TestGrantedTooLate(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		inner := w.Provider

@@ -13,9 +13,9 @@ import (
 
 // Why a lock's context ends, beside the end of the context that it was made of. [context.Cause] wraps one of them.
 var (
-	// ErrLost marks a lock that is, or very soon will be, another's: its lease was not renewed in time, the provider says that it is over, or it
-	// was held for as long as it may be ([ErrMaxHold]). The error also has what the provider said: the code of the rejection, or why the
-	// renewals failed.
+	// ErrLost marks a lock that is, or very soon will be, another's: its lease was not renewed in time, the provider says
+	// that it is over, or it was held for as long as it may be ([ErrMaxHold]). The error also has what the provider said:
+	// the code of the rejection, or why the renewals failed.
 	ErrLost = errors.New("the lock is lost")
 
 	// ErrMaxHold is an ErrLost as well: LockOptions.MaxHold is over.
@@ -63,13 +63,15 @@ func New(p Provider, o *Options) (*Client, error) {
 // Owner is under which name the client holds locks, as it tells the provider.
 func (c *Client) Owner() string { return c.o.Owner }
 
-// Do runs the work while it holds the lock: it waits for the lock, renews it until the work returns, and releases it. LockOptions may be nil.
+// Do runs the work while it holds the lock: it waits for the lock, renews it until the work returns, and releases it.
+// LockOptions may be nil.
 //
-// The context of the work is derived from ctx and ends with an [ErrLost] if the lock is lost. The error is that of the work, with that of the
-// loss if the lock was lost before the work returned; then work that returned no error has not failed, but was not protected until its
-// end. An [ErrNotReleased] says that the work was done, and others wait until the lease expires. A panic of the work releases
-// the lock and goes on.
-func (c *Client) Do(ctx context.Context, key string, o *LockOptions, work func(ctx context.Context, l *Lock) error) error {
+// The context of the work is derived from ctx and ends with an [ErrLost] if the lock is lost. The error is that of the
+// work, with that of the loss if the lock was lost before the work returned; then work that returned no error has not
+// failed, but was not protected until its end. An [ErrNotReleased] says that the work was done, and others wait until
+// the lease expires. A panic of the work releases the lock and goes on.
+func (c *Client) Do(ctx context.Context, key string, o *LockOptions,
+	work func(ctx context.Context, l *Lock) error) error {
 	if work == nil {
 		return errors.New("the work is nil")
 	}
@@ -107,8 +109,8 @@ func (l *Lock) do(ctx context.Context, unlock func(context.Context) error, work 
 	return errors.Join(err, unlocked)
 }
 
-// TryLock acquires a lock unless it is held: then the error is LOCK_HELD, at once; LOCK_DELAYED while it is closed for the delay of a lease that was lost.
-// See [Client.Lock].
+// TryLock acquires a lock unless it is held: then the error is LOCK_HELD, at once; LOCK_DELAYED while it is closed for
+// the delay of a lease that was lost. See [Client.Lock].
 func (c *Client) TryLock(ctx context.Context, key string, o *LockOptions) (*Lock, error) {
 	s := LockOptions{}
 	if o != nil {
@@ -118,30 +120,35 @@ func (c *Client) TryLock(ctx context.Context, key string, o *LockOptions) (*Lock
 	return c.acquire(ctx, key, &s, false)
 }
 
-// Lock acquires a lock, and waits for it if it is held: see LockOptions.Wait. It is renewed until [Lock.Unlock], or until ctx ends: then it is held
-// until its lease expires, so that the work can stop and Unlock it. LockOptions may be nil.
+// Lock acquires a lock, and waits for it if it is held: see LockOptions.Wait. It is renewed until [Lock.Unlock], or
+// until ctx ends: then it is held until its lease expires, so that the work can stop and Unlock it. LockOptions may be
+// nil.
 //
-// ctx is that of the work, not of the acquire alone: do not cancel it before Unlock. If it ends before the lock is acquired, nothing is held
-// afterwards: what a request that is under way may obtain is released in the background.
+// ctx is that of the work, not of the acquire alone: do not cancel it before Unlock. If it ends before the lock is
+// acquired, nothing is held afterwards: what a request that is under way may obtain is released in the background.
 //
-// Goroutines that ask one client for the same key are served in their order, and one at a time asks the provider, or waits at it if several may hold the
-// lock. With LockOptions.MaxWaiting or Replace each is on its own.
+// Goroutines that ask one client for the same key are served in their order, and one at a time asks the provider, or
+// waits at it if several may hold the lock. With LockOptions.MaxWaiting or Replace each is on its own.
 func (c *Client) Lock(ctx context.Context, key string, o *LockOptions) (*Lock, error) {
 	return c.acquire(ctx, key, o, false)
 }
 
 // Get reads a lock: who holds it. The error NOT_FOUND means that there is no record of it.
 func (c *Client) Get(ctx context.Context, key string) (contracts.Lock, error) {
-	got, err := bounded(ctx, tryTime, func(ctx context.Context) (contracts.Lock, error) { return c.provider.Get(ctx, key) })
+	got, err := bounded(ctx, tryTime, func(ctx context.Context) (contracts.Lock,
+		error) {
+		return c.provider.Get(ctx, key)
+	})
 	if err == nil && got.LockKey != key {
 		err = fmt.Errorf("invalid response: it is about the lock %q, not %q", got.LockKey, key)
 	}
 	return got, err
 }
 
-// Close ends the client: it acquires nothing more, and the contexts of the locks that it holds end with [ErrClosed]. It waits until they are
-// unlocked and the works of [Client.Do] have returned, or until ctx ends. Then it releases what is left, within 2 s, except for locks whose work
-// still runs: those expire. The error says which locks that concerns, and which could not be released.
+// Close ends the client: it acquires nothing more, and the contexts of the locks that it holds end with [ErrClosed]. It
+// waits until they are unlocked and the works of [Client.Do] have returned, or until ctx ends. Then it releases what is
+// left, within 2 s, except for locks whose work still runs: those expire. The error says which locks that concerns, and
+// which could not be released.
 func (c *Client) Close(ctx context.Context) error {
 	c.cancel(ErrClosed)
 	c.mu.Lock()
@@ -203,7 +210,8 @@ func graced(ctx context.Context, d time.Duration) (context.Context, context.Canc
 	return late, func() { stop(); cancel() }
 }
 
-// Check reports whether work under a lock may take its next step: nil while its context lives and the lease lasts. Otherwise the error is the cause
-// with which the context was, or is to be, cancelled; [ErrLost] if the lock is lost. ctx is [Lock.Context] or one that was made of it. It
-// consults the clocks at the time of the call and costs no request.
+// Check reports whether work under a lock may take its next step: nil while its context lives and the lease lasts.
+// Otherwise the error is the cause with which the context was, or is to be, cancelled; [ErrLost] if the lock is lost.
+// ctx is [Lock.Context] or one that was made of it. It consults the clocks at the time of the call and costs no
+// request.
 func Check(ctx context.Context) error { return term.Check(ctx) }

@@ -43,8 +43,8 @@ func TestUnlockWithADeadContext(t *testing.T) {
 	})
 }
 
-// TestReleaseFails: a release that fails is tried again until the lease ends, with one request_id, also when the caller has left; the lock stays
-// releasable, and what became of it is reported.
+// TestReleaseFails: a release that fails is tried again until the lease ends, with one request_id, also when the caller
+// has left; the lock stays releasable, and what became of it is reported.
 func TestReleaseFails(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		c := w.client(nil)
@@ -102,7 +102,8 @@ func TestReleaseFails(t *testing.T) {
 	})
 }
 
-// TestUnlockDuringARenewal: a renewal that is under way while the lock is released brings nothing back, and starts nothing again.
+// TestUnlockDuringARenewal: a renewal that is under way while the lock is released brings nothing back, and starts
+// nothing again.
 func TestUnlockDuringARenewal(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		release := make(chan struct{})
@@ -141,7 +142,8 @@ func TestAgainAndAgain(t *testing.T) {
 	})
 }
 
-// TestOneHangs: of many leases whose renewals are due at once, one hangs; the others are renewed in time, and it is lost in time.
+// TestOneHangs: of many leases whose renewals are due at once, one hangs; the others are renewed in time, and it is
+// lost in time.
 func TestOneHangs(t *testing.T) {
 	n := suite.AtDepth(200, 1000)
 	inWorlds(t, func(w *world) {
@@ -175,7 +177,8 @@ func TestOneHangs(t *testing.T) {
 	})
 }
 
-// TestClose: nothing more is acquired, what waits is ended, works are waited for, and everything is released; one release that fails skips none.
+// TestClose: nothing more is acquired, what waits is ended, works are waited for, and everything is released; one
+// release that fails skips none.
 func TestClose(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		c, other := w.client(nil), w.client(nil)
@@ -294,7 +297,8 @@ func TestCloseWhileAnAcquireHangs(t *testing.T) {
 	})
 }
 
-// TestObserver: events come one at a time, in their order, with ascending times; an observer that is slow delays no lock.
+// TestObserver: events come one at a time, in their order, with ascending times; an observer that is slow delays no
+// lock.
 func TestObserver(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		var inside atomic.Int32

@@ -26,7 +26,8 @@ func TestConformanceCanFail(t *testing.T) {
 // TestConformanceCatches: clients that do what none may do fail.
 func TestConformanceCatches(t *testing.T) {
 	conformancetest.Catch(t, conformance.Locks, openConformance,
-		"each try has another request_id", "all commands have one request_id", "no one is asked to wait", "redirects are followed", "any content type will do", "each request is sent twice", "no credentials",
+		"each try has another request_id", "all commands have one request_id", "no one is asked to wait",
+		"redirects are followed", "any content type will do", "each request is sent twice", "no credentials",
 		"the clocks are not looked at")
 }
 
@@ -82,7 +83,8 @@ func (p program) Do(ctx context.Context, c conformancetest.Call) (conformancetes
 		}
 		return conformancetest.Obtained{Handle: s, Context: s.Context(), Value: map[string]any{"tokens": tokens}}, nil
 	case "take":
-		token, err := p.Take(ctx, c.Key, locks.Rate{Limit: c.Options.Limit, Window: time.Duration(c.Options.Window) * time.Second},
+		token, err := p.Take(ctx, c.Key, locks.Rate{Limit: c.Options.Limit,
+			Window: time.Duration(c.Options.Window) * time.Second},
 			&locks.TakeOptions{Wait: o.Wait, MaxWaiting: o.MaxWaiting, Metadata: o.Metadata})
 		return conformancetest.Obtained{Value: map[string]any{"token": token}}, err
 	case "release":
@@ -100,8 +102,10 @@ func lockValue(l *locks.Lock) map[string]any {
 func options(o conformance.Options) *locks.LockOptions {
 	seconds := func(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 	return &locks.LockOptions{
-		TTL: time.Duration(o.TTL) * time.Second, Wait: seconds(o.Wait), Shared: o.Shared, Permits: o.Permits, Fair: o.Fair, MaxWaiting: o.Waiting,
-		Replace: o.Replace, LockDelay: time.Duration(o.LockDelay) * time.Second, MaxHold: seconds(o.MaxHold), Metadata: o.Metadata,
+		TTL: time.Duration(o.TTL) * time.Second, Wait: seconds(o.Wait), Shared: o.Shared, Permits: o.Permits, Fair: o.Fair,
+		MaxWaiting: o.Waiting,
+		Replace:    o.Replace, LockDelay: time.Duration(o.LockDelay) * time.Second, MaxHold: seconds(o.MaxHold),
+		Metadata: o.Metadata,
 	}
 }
 
@@ -126,7 +130,8 @@ func (program) Describe(err error) map[string]any {
 		d["class"] = "not_released"
 	case errors.Is(err, context.Canceled):
 		d["class"] = "cancelled"
-	case coded && (e.Code == contracts.CodeLockHeld || e.Code == contracts.CodeLockDelayed || e.Code == contracts.CodeLockQueueFull):
+	case coded && (e.Code == contracts.CodeLockHeld || e.Code == contracts.CodeLockDelayed ||
+		e.Code == contracts.CodeLockQueueFull):
 		d["class"] = "held"
 	case coded && e.Status < 500 && !e.Retryable:
 		d["class"] = "rejected"

@@ -1,5 +1,5 @@
-// Package locks holds locks while a program works: it waits for a lock, renews it, says at once when it is lost, and releases it. It needs the standard
-// library and the libraries of this module only.
+// Package locks holds locks while a program works: it waits for a lock, renews it, says at once when it is lost, and
+// releases it. It needs the standard library and the libraries of this module only.
 //
 // What decides is a [Provider]: client.Locks.For over HTTP, or functions/direct on a store.
 //
@@ -24,9 +24,9 @@
 //
 // # Several holders, and a line
 //
-// LockOptions also says how many may hold a lock: readers or a writer (Shared), or so many at a time (Permits). Those who wait are then served in the order in
-// which they came, as with Fair, and MaxWaiting bounds how many they are. With Replace the latest has the lock. [Client.Take] bounds how
-// often something is done.
+// LockOptions also says how many may hold a lock: readers or a writer (Shared), or so many at a time (Permits). Those
+// who wait are then served in the order in which they came, as with Fair, and MaxWaiting bounds how many they are. With
+// Replace the latest has the lock. [Client.Take] bounds how often something is done.
 //
 //	err = c.Do(ctx, "reports", &locks.LockOptions{Permits: 3}, report)                      // three at a time
 //	err = c.Do(ctx, "deploy", &locks.LockOptions{Fair: true, MaxWaiting: 1}, deploy)         // one runs, one waits, others get LOCK_QUEUE_FULL
@@ -34,23 +34,25 @@
 //
 // # Who decides
 //
-// The provider decides who has the lock, by its own clock. This package decides when to stop: it counts the lease from before the request
-// that granted or extended it was sent, or so much later as the provider says that it waited, on the monotonic clock and on the wall clock, and the first
-// of the two to reach the end counts. The lock's context
-// ends a tenth of the lease earlier (LockOptions.Margin), so that the work can stop while no one else has the lock. A response that
-// comes late extends nothing.
+// The provider decides who has the lock, by its own clock. This package decides when to stop: it counts the lease from
+// before the request that granted or extended it was sent, or so much later as the provider says that it waited, on the
+// monotonic clock and on the wall clock, and the first of the two to reach the end counts. The lock's context ends a
+// tenth of the lease earlier (LockOptions.Margin), so that the work can stop while no one else has the lock. A response
+// that comes late extends nothing.
 //
 // # A process that was stopped
 //
-// A process can be stopped (SIGSTOP, a debugger, a frozen Lambda, a closed laptop) for longer than its lease. When it continues, the next
-// statement of the work may run before any timer does. So the context of the lock reads the clocks at each call of Err and Done. Contexts
-// derived from it end within a second; where that is too late, [Check] works with them. What was already sent cannot be stopped: that is
-// what [Lock.Token] is for. Pass it on to whatever the work writes to, which rejects a lower one than it has seen.
+// A process can be stopped (SIGSTOP, a debugger, a frozen Lambda, a closed laptop) for longer than its lease. When it
+// continues, the next statement of the work may run before any timer does. So the context of the lock reads the clocks
+// at each call of Err and Done. Contexts derived from it end within a second; where that is too late, [Check] works
+// with them. What was already sent cannot be stopped: that is what [Lock.Token] is for. Pass it on to whatever the work
+// writes to, which rejects a lower one than it has seen.
 //
 // # What can go wrong
 //
-// A request whose response was lost is sent again with the same request_id; each takes effect once. While the provider cannot be reached, the work goes on
-// until the context ends, and each renewal that fails is an [Event]. If a lock cannot be released, that is tried again until its lease
-// ends. An acquire that is given up leaves nothing held: its request is sent again in the background, and what it obtained is released. A provider
-// that hangs delays no other lock, and one that sends anything but the lease that was asked for has granted nothing.
+// A request whose response was lost is sent again with the same request_id; each takes effect once. While the provider
+// cannot be reached, the work goes on until the context ends, and each renewal that fails is an [Event]. If a lock
+// cannot be released, that is tried again until its lease ends. An acquire that is given up leaves nothing held: its
+// request is sent again in the background, and what it obtained is released. A provider that hangs delays no other
+// lock, and one that sends anything but the lease that was asked for has granted nothing.
 package locks

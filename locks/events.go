@@ -8,7 +8,8 @@ import (
 
 // What happened, as [Event.What] says it.
 const (
-	Waiting       = "Waiting"       // for a lock: Event.Err is why, LOCK_HELD or a request that failed; Event.After is when it is asked again
+	// for a lock: Event.Err is why, LOCK_HELD or a request that failed; Event.After is when it is asked again
+	Waiting       = "Waiting"
 	Acquired      = "Acquired"      // a lock, with Event.Token
 	Taken         = "Taken"         // a grant of a rate, with Event.Token
 	Renewed       = "Renewed"       // its lease
@@ -16,7 +17,8 @@ const (
 	Lost          = "Lost"          // Event.Err is the cause with which its context ended, an [ErrLost]
 	Released      = "Released"      // by its holder
 	ReleaseFailed = "ReleaseFailed" // the lease expires: Event.Err is why
-	Abandoned     = "Abandoned"     // an acquire that was given up, and what it may have obtained; Event.Err is why that may not have been released
+	// an acquire that was given up, and what it may have obtained; Event.Err is why that may not have been released
+	Abandoned = "Abandoned"
 )
 
 // Event is what happened to a lock.
@@ -24,8 +26,9 @@ type Event struct {
 	At    time.Time
 	What  string
 	Key   string
-	Token int64         // the fencing token, 0 before the lock is acquired
-	After time.Duration // of Waiting; 0 if it is waited for at the provider, or in this client, because another goroutine of it goes first
+	Token int64 // the fencing token, 0 before the lock is acquired
+	// of Waiting; 0 if it is waited for at the provider, or in this client, because another goroutine of it goes first
+	After time.Duration
 	Err   error
 }
 

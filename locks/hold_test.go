@@ -32,8 +32,8 @@ func lostAfter(l *locks.Lock, since time.Time) time.Duration {
 	return time.Since(since)
 }
 
-// TestLossInTime: a lock that cannot be renewed is lost a tenth of its ttl before the lease ends, counted from before the request that granted
-// or last renewed it, and the cause says why.
+// TestLossInTime: a lock that cannot be renewed is lost a tenth of its ttl before the lease ends, counted from before
+// the request that granted or last renewed it, and the cause says why.
 func TestLossInTime(t *testing.T) {
 	const early = time.Millisecond // a store cuts its time to milliseconds
 	for name, c := range map[string]struct {
@@ -78,7 +78,8 @@ func TestLossInTime(t *testing.T) {
 	}
 }
 
-// TestLostResponseOfARenewal: the same request is sent again, and the lease is counted from the try that has a response. LS-ACC-04
+// TestLostResponseOfARenewal: the same request is sent again, and the lease is counted from the try that has a
+// response. LS-ACC-04
 func TestLostResponseOfARenewal(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		w.fault = func(_ context.Context, k call) fault {
@@ -172,7 +173,8 @@ func TestRenewedTooLate(t *testing.T) {
 	})
 }
 
-// TestLeaseChanged: a renewal names the expiry that it knows; if the lease expires at another time, it is renewed from there, at once.
+// TestLeaseChanged: a renewal names the expiry that it knows; if the lease expires at another time, it is renewed from
+// there, at once.
 func TestLeaseChanged(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		l := w.take(w.client(&locks.Options{Owner: "ann"}), "deploy", nil)
@@ -215,7 +217,8 @@ func TestTaken(t *testing.T) {
 				}
 				want(w.t, "lost after", lostAfter(l, w.begin), 10*time.Second)
 				wantErr(w.t, "the cause", context.Cause(l.Context()), locks.ErrLost, code)
-				if cause := context.Cause(l.Context()).Error(); code == contracts.CodeLeaseReleased && !strings.Contains(cause, "root: maintenance") {
+				if cause := context.Cause(l.Context()).Error(); code == contracts.CodeLeaseReleased &&
+					!strings.Contains(cause, "root: maintenance") {
 					w.t.Errorf("the cause is %s", cause)
 				}
 				wantErr(w.t, "unlock", l.Unlock(w.t.Context()), locks.ErrLost, code)
@@ -230,10 +233,11 @@ func TestTaken(t *testing.T) {
 func TestMaxHold(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		c := w.client(nil)
-		err := c.Do(w.t.Context(), "deploy", &locks.LockOptions{MaxHold: 45 * time.Second}, func(ctx context.Context, l *locks.Lock) error {
-			want(w.t, "lost after", lostAfter(l, w.begin), 45*time.Second)
-			return ctx.Err()
-		})
+		err := c.Do(w.t.Context(), "deploy", &locks.LockOptions{MaxHold: 45 * time.Second},
+			func(ctx context.Context, l *locks.Lock) error {
+				want(w.t, "lost after", lostAfter(l, w.begin), 45*time.Second)
+				return ctx.Err()
+			})
 		wantErr(w.t, "the error", err, locks.ErrLost, locks.ErrMaxHold)
 		want(w.t, "holder", w.holder("deploy"), "")
 		want(w.t, "renewals", w.renewals(), s(10, 20))
@@ -241,8 +245,8 @@ func TestMaxHold(t *testing.T) {
 	})
 }
 
-// TestEndOfTheCallersContext: work under Do may wind up, and the lock is renewed until it has; a handle is not renewed any more, and held until its
-// lease ends.
+// TestEndOfTheCallersContext: work under Do may wind up, and the lock is renewed until it has; a handle is not renewed
+// any more, and held until its lease ends.
 func TestEndOfTheCallersContext(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		errCause := errors.New("the machine goes down")
@@ -355,7 +359,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestWorkAfterTheLoss: work that returns no error although the lock was lost has not failed, and Do says that it was not protected.
+// TestWorkAfterTheLoss: work that returns no error although the lock was lost has not failed, and Do says that it was
+// not protected.
 func TestWorkAfterTheLoss(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error // of the work

@@ -17,7 +17,8 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
-// Lock is a lock that is held, until [Lock.Unlock] or until its context ends. Its methods may be called from several goroutines at once.
+// Lock is a lock that is held, until [Lock.Unlock] or until its context ends. Its methods may be called from several
+// goroutines at once.
 type Lock struct {
 	client   *Client
 	provider Provider
@@ -60,7 +61,8 @@ func (c *Client) hold(
 	ctx, calling context.Context, a *acquisition, asked term.Moment, got contracts.Lease, leave func(), working bool,
 ) (*Lock, error) {
 	l := &Lock{
-		client: c, provider: a.provider, key: a.key, o: a.o, token: got.FencingToken, permit: int(got.Permit), request: a.request, working: working,
+		client: c, provider: a.provider, key: a.key, o: a.o, token: got.FencingToken, permit: int(got.Permit),
+		request: a.request, working: working,
 		finished: make(chan struct{}), leave: leave,
 		most: asked.Add(100 * 365 * 24 * time.Hour), expiresAt: got.ExpiresAt, end: asked.End(a.lasts(got)),
 		release: contracts.ReleaseRequest{OwnerID: c.o.Owner, FencingToken: got.FencingToken, RequestID: rand.Text()},
@@ -114,18 +116,19 @@ func (c *Client) hold(
 // Key is that of the lock.
 func (l *Lock) Key() string { return l.key }
 
-// Token is the fencing token: higher than that of every earlier holder. Pass it on to whatever the work writes to, which rejects a lower one. With
-// several holders at a time the one that came last has the highest: see [Lock.Permit].
+// Token is the fencing token: higher than that of every earlier holder. Pass it on to whatever the work writes to,
+// which rejects a lower one. With several holders at a time the one that came last has the highest: see [Lock.Permit].
 func (l *Lock) Token() int64 { return l.token }
 
-// Permit is which permit of the lock is held, from 1 to LockOptions.Permits; 0 if the lock has none. No two hold the same at a time. The tokens of one
-// permit only ever increase, but not those of all together: what the work writes to must be told apart by permit, such as "pool#2", to reject the
-// lower tokens of that permit.
+// Permit is which permit of the lock is held, from 1 to LockOptions.Permits; 0 if the lock has none. No two hold the
+// same at a time. The tokens of one permit only ever increase, but not those of all together: what the work writes to
+// must be told apart by permit, such as "pool#2", to reject the lower tokens of that permit.
 func (l *Lock) Permit() int { return l.permit }
 
-// Context is the context of the work. It ends with an [ErrLost] so much before the lease as LockOptions.Margin says, with [ErrUnlocked], with
-// [ErrClosed], or when the context ends that was passed to the acquire. Err, Done and [context.Cause] consult the clocks at each call, and so notice that
-// the process was stopped for longer than the lease before its next step is taken; for contexts derived from it [Check] does.
+// Context is the context of the work. It ends with an [ErrLost] so much before the lease as LockOptions.Margin says,
+// with [ErrUnlocked], with [ErrClosed], or when the context ends that was passed to the acquire. Err, Done and
+// [context.Cause] consult the clocks at each call, and so notice that the process was stopped for longer than the lease
+// before its next step is taken; for contexts derived from it [Check] does.
 func (l *Lock) Context() context.Context { return l.term.Context() }
 
 // Remaining is after how long Context ends unless the lease is renewed; 0 if it has ended.
@@ -136,8 +139,8 @@ func (l *Lock) Remaining() time.Duration {
 	return max(0, l.term.Left())
 }
 
-// Left is after how long the lease itself ends unless it is renewed, which is LockOptions.Margin later than Context: what is done under the lock
-// must have ended by then. 0 if it has ended, or the provider says that it is over.
+// Left is after how long the lease itself ends unless it is renewed, which is LockOptions.Margin later than Context:
+// what is done under the lock must have ended by then. 0 if it has ended, or the provider says that it is over.
 func (l *Lock) Left() time.Duration {
 	if lost := l.term.Check(); lost != nil && lease.Gone(lost) {
 		return 0
@@ -199,13 +202,15 @@ func (l *Lock) due(asked term.Moment, lasts time.Duration) term.Moment {
 func (l *Lock) renewals(due term.Moment) {
 	l.mu.Lock()
 	r := contracts.RenewRequest{
-		OwnerID: l.release.OwnerID, FencingToken: l.token, TTLSeconds: int64(l.o.TTL / time.Second), RequestID: rand.Text(), ExpiresAt: l.expiresAt,
+		OwnerID: l.release.OwnerID, FencingToken: l.token, TTLSeconds: int64(l.o.TTL / time.Second), RequestID: rand.Text(),
+		ExpiresAt: l.expiresAt,
 	}
 	l.mu.Unlock()
 	var got contracts.Lease // of the latest renewal
 	soon := min(time.Second, l.o.TTL/24)
 	k := &hold.Keep{
-		Term: l.term, Clock: l.client.o.clock, Pauses: backoff.Policy{First: soon, Max: min(10*time.Second, l.o.TTL/6), Min: soon / 2},
+		Term: l.term, Clock: l.client.o.clock, Pauses: backoff.Policy{First: soon, Max: min(10*time.Second, l.o.TTL/6),
+			Min: soon / 2},
 		Renew: func(ctx context.Context) (err error) {
 			request := r // of this try, which may go on when r is that of the next
 			got, err = bounded(ctx, hold.Third(l.term.Left(), tryTime), func(ctx context.Context) (contracts.Lease, error) {
@@ -214,8 +219,10 @@ func (l *Lock) renewals(due term.Moment) {
 			if err == nil {
 				err = l.renewed(got)
 			}
-			if changed, ok := errors.AsType[*contracts.Error](err); ok && changed.Code == contracts.CodeLeaseChanged && !changed.ExpiresAt.IsZero() {
-				r.ExpiresAt = changed.ExpiresAt.UTC().Format(contracts.TimeFormat) // a renewal whose response was lost, or a duplicate
+			if changed, ok := errors.AsType[*contracts.Error](err); ok && changed.Code == contracts.CodeLeaseChanged &&
+				!changed.ExpiresAt.IsZero() {
+				// a renewal whose response was lost, or a duplicate
+				r.ExpiresAt = changed.ExpiresAt.UTC().Format(contracts.TimeFormat)
 			}
 			return err
 		},
@@ -251,9 +258,10 @@ type releasing struct {
 	err  error // set before done is closed
 }
 
-// Unlock ends the lock's context and releases the lock. A release that fails is tried again until the lease ends, also in the background when ctx
-// ends before; if ctx has ended already, Unlock waits for 5 s at most. The error is an [ErrNotReleased] if the lock may still be held, and an
-// [ErrLost] if it was lost before. Unlock may be called again, which tries again what has failed.
+// Unlock ends the lock's context and releases the lock. A release that fails is tried again until the lease ends, also
+// in the background when ctx ends before; if ctx has ended already, Unlock waits for 5 s at most. The error is an
+// [ErrNotReleased] if the lock may still be held, and an [ErrLost] if it was lost before. Unlock may be called again,
+// which tries again what has failed.
 func (l *Lock) Unlock(ctx context.Context) error {
 	lost := l.term.Settle()
 	l.term.Cancel(ErrUnlocked)

@@ -41,7 +41,9 @@ func refuse(name string, err error) func(context.Context, call) fault {
 // freezing is a client whose process can be stopped for a while: its clocks go on, and its timers do not.
 func (w *world) freezing() (c *locks.Client, freeze func(time.Duration)) {
 	var ahead atomic.Int64
-	c = w.client(locks.Options{}.WithClock(func() term.Moment { return term.Of(time.Now().Add(time.Duration(ahead.Load()))) }))
+	c = w.client(locks.Options{}.WithClock(func() term.Moment {
+		return term.Of(time.Now().Add(time.Duration(ahead.Load())))
+	}))
 	return c, func(d time.Duration) { ahead.Add(int64(d)) }
 }
 
@@ -55,12 +57,16 @@ func TestEachLossIsOneEvent(t *testing.T) {
 		frozen func(*locks.Lock)
 		want   error // beside ErrLost
 	}{
-		"renewal refused: lost":     {fault: refuse("renew", contracts.Errorf(contracts.CodeLeaseLost, "")), want: contracts.CodeLeaseLost},
-		"renewal refused: expired":  {fault: refuse("renew", contracts.Errorf(contracts.CodeLeaseExpired, "")), want: contracts.CodeLeaseExpired},
-		"renewal refused: released": {fault: refuse("renew", contracts.Errorf(contracts.CodeLeaseReleased, "")), want: contracts.CodeLeaseReleased},
-		"renewal refused: another":  {fault: refuse("renew", contracts.Errorf(contracts.CodeNotOwner, "")), want: contracts.CodeNotOwner},
-		"renewed too late":          {expiry: true, want: contracts.CodeLeaseExpired},
-		"ran out":                   {fault: refuse("renew", errNetwork), want: errNetwork},
+		"renewal refused: lost": {fault: refuse("renew", contracts.Errorf(contracts.CodeLeaseLost, "")),
+			want: contracts.CodeLeaseLost},
+		"renewal refused: expired": {fault: refuse("renew", contracts.Errorf(contracts.CodeLeaseExpired, "")),
+			want: contracts.CodeLeaseExpired},
+		"renewal refused: released": {fault: refuse("renew", contracts.Errorf(contracts.CodeLeaseReleased, "")),
+			want: contracts.CodeLeaseReleased},
+		"renewal refused: another": {fault: refuse("renew", contracts.Errorf(contracts.CodeNotOwner, "")),
+			want: contracts.CodeNotOwner},
+		"renewed too late": {expiry: true, want: contracts.CodeLeaseExpired},
+		"ran out":          {fault: refuse("renew", errNetwork), want: errNetwork},
 		"ran out while a renewal hangs": {fault: func(ctx context.Context, k call) fault {
 			if k.name == "renew" {
 				return hang(ctx)
@@ -131,7 +137,8 @@ func oneLoss(w *world, key string, cause, also error) {
 // TestLossFoundByTheRelease: a release that finds that the lease is another's is the loss, and one event, also when
 // Close releases.
 func TestLossFoundByTheRelease(t *testing.T) {
-	for _, code := range []contracts.Code{contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeNotOwner} {
+	for _, code := range []contracts.Code{contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased,
+		contracts.CodeNotOwner} {
 		t.Run(string(code), func(t *testing.T) {
 			inWorlds(t, func(w *world) {
 				w.fault = refuse("release", contracts.Errorf(code, ""))
@@ -141,7 +148,8 @@ func TestLossFoundByTheRelease(t *testing.T) {
 				for range 2 {
 					wantErr(w.t, "unlock", l.Unlock(w.t.Context()), locks.ErrLost, code)
 				}
-				wantErr(w.t, "do", c.Do(w.t.Context(), "work", nil, func(context.Context, *locks.Lock) error { return nil }), locks.ErrLost, code)
+				wantErr(w.t, "do", c.Do(w.t.Context(), "work", nil, func(context.Context, *locks.Lock) error { return nil }),
+					locks.ErrLost, code)
 				ended, cancel := context.WithCancel(w.t.Context())
 				cancel()
 				wantErr(w.t, "close", c.Close(ended), locks.ErrLost, code)

@@ -61,7 +61,8 @@ func (c *crowd) work(kind, name string, d time.Duration) func(context.Context, *
 	}
 }
 
-// TestReadersAndAWriter: readers share the lock, a writer has it alone, and a reader that comes after a writer waits behind it.
+// TestReadersAndAWriter: readers share the lock, a writer has it alone, and a reader that comes after a writer waits
+// behind it.
 func TestReadersAndAWriter(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		var c crowd
@@ -84,7 +85,8 @@ func TestReadersAndAWriter(t *testing.T) {
 	})
 }
 
-// TestPermits: as many hold the lock as it has permits, each another one, and all have it in the end, also goroutines of one client.
+// TestPermits: as many hold the lock as it has permits, each another one, and all have it in the end, also goroutines
+// of one client.
 func TestPermits(t *testing.T) {
 	for _, clients := range []int{1, 4, 12} {
 		inWorlds(t, func(w *world) {
@@ -113,8 +115,8 @@ func TestPermits(t *testing.T) {
 	}
 }
 
-// TestFirstComeFirstServed: those who wait in line have the lock in their order. One that gives up is skipped at once, one whose process died after
-// some seconds.
+// TestFirstComeFirstServed: those who wait in line have the lock in their order. One that gives up is skipped at once,
+// one whose process died after some seconds.
 func TestFirstComeFirstServed(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		var c crowd
@@ -186,7 +188,8 @@ func TestOneRunsOneWaits(t *testing.T) {
 						client = w.client(nil)
 					}
 					all.Go(func() {
-						err := client.Do(background, "deploy", &locks.LockOptions{Fair: true, MaxWaiting: 1}, c.work("work", strconv.Itoa(i), 30*time.Second))
+						err := client.Do(background, "deploy", &locks.LockOptions{Fair: true, MaxWaiting: 1},
+							c.work("work", strconv.Itoa(i), 30*time.Second))
 						mu.Lock()
 						defer mu.Unlock()
 						results[i] = err
@@ -206,7 +209,8 @@ func TestOneRunsOneWaits(t *testing.T) {
 	}
 }
 
-// TestReplace: the latest has the lock, the one before learns of it when it renews, and a third that did not ask for it waits.
+// TestReplace: the latest has the lock, the one before learns of it when it renews, and a third that did not ask for it
+// waits.
 func TestReplace(t *testing.T) {
 	for name, same := range map[string]bool{"two clients": false, "one client": true} {
 		t.Run(name, func(t *testing.T) {
@@ -262,7 +266,8 @@ func TestReplaceGivenUp(t *testing.T) {
 	})
 }
 
-// TestLockDelay: after a lease that expired the lock stays closed for its delay; who waits has it then. A release opens it at once.
+// TestLockDelay: after a lease that expired the lock stays closed for its delay; who waits has it then. A release opens
+// it at once.
 func TestLockDelay(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		ann, bob := w.client(&locks.Options{Owner: "ann"}), w.client(&locks.Options{Owner: "bob"})
@@ -292,7 +297,8 @@ func TestLockDelay(t *testing.T) {
 	})
 }
 
-// TestTakes: no window has more grants than the rate says, however many ask, and each has its grant as soon as that allows.
+// TestTakes: no window has more grants than the rate says, however many ask, and each has its grant as soon as that
+// allows.
 func TestTakes(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		rate := locks.Rate{Limit: 4, Window: 10 * time.Second}
@@ -336,7 +342,8 @@ func TestTakes(t *testing.T) {
 func TestModesDiffer(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		l := w.take(w.client(nil), "pool", &locks.LockOptions{Permits: 3})
-		for name, o := range map[string]locks.LockOptions{"shared": {Shared: true}, "another number": {Permits: 4}, "fair": {Fair: true}, "exclusive": {}} {
+		for name, o := range map[string]locks.LockOptions{"shared": {Shared: true}, "another number": {Permits: 4},
+			"fair": {Fair: true}, "exclusive": {}} {
 			_, err := w.client(nil).Lock(background, "pool", &o)
 			wantErr(w.t, name, err, contracts.CodeLockModeDiffers)
 		}

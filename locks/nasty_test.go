@@ -21,28 +21,41 @@ import (
 
 // nasties are what a server, or what stands before it, may send in place of a response. body is the right one.
 var nasties = map[string]func(w http.ResponseWriter, r *http.Request, body string){
-	"hangs":                 func(_ http.ResponseWriter, r *http.Request, _ string) { <-r.Context().Done() },
-	"slower than the lease": func(w http.ResponseWriter, _ *http.Request, body string) { time.Sleep(40 * time.Second); ok(w, body) },
+	"hangs": func(_ http.ResponseWriter, r *http.Request, _ string) { <-r.Context().Done() },
+	"slower than the lease": func(w http.ResponseWriter, _ *http.Request, body string) {
+		time.Sleep(40 * time.Second)
+		ok(w, body)
+	},
 	"a redirect": func(w http.ResponseWriter, _ *http.Request, _ string) {
 		w.Header().Set("Location", "/login")
 		w.WriteHeader(http.StatusFound)
 	},
-	"a page":                   func(w http.ResponseWriter, _ *http.Request, _ string) { send(w, 200, "text/html", "<html>welcome") },
-	"not found":                func(w http.ResponseWriter, _ *http.Request, _ string) { send(w, 404, "text/html", "<html>404") },
-	"a bad gateway":            func(w http.ResponseWriter, _ *http.Request, _ string) { send(w, 502, "text/html", "<html>502") },
-	"an error":                 func(w http.ResponseWriter, _ *http.Request, _ string) { send(w, 500, "text/plain", "oops") },
-	"a problem without a code": func(w http.ResponseWriter, _ *http.Request, _ string) { send(w, 409, "application/problem+json", "{}") },
-	"half of it":               func(w http.ResponseWriter, _ *http.Request, body string) { ok(w, body[:len(body)/2]) },
-	"nothing":                  func(w http.ResponseWriter, _ *http.Request, _ string) { ok(w, "") },
-	"null":                     func(w http.ResponseWriter, _ *http.Request, _ string) { ok(w, "null") },
-	"another lock's lease":     replace(`"lock_key":"deploy"`, `"lock_key":"deplox"`),
-	"another tenant's lease":   replace(`"tenant_id":"acme"`, `"tenant_id":"acmf"`),
-	"another owner's lease":    replace(`"owner_id":"ann"`, `"owner_id":"bob"`),
-	"another token":            replace(`"fencing_token":\d+`, `"fencing_token":-7`),
-	"a lease that has ended":   replace(`"state":"ACTIVE"`, `"state":"EXPIRED"`),
-	"a lease without an end":   replace(`"remaining_ms":\d+,`, ``),
-	"a lease in another mode":  replace(`"metadata":`, `"mode":"rate","metadata":`),
-	"a permit of none":         replace(`"metadata":`, `"permit":7,"metadata":`),
+	"a page": func(w http.ResponseWriter, _ *http.Request, _ string) {
+		send(w, 200, "text/html", "<html>welcome")
+	},
+	"not found": func(w http.ResponseWriter, _ *http.Request, _ string) {
+		send(w, 404, "text/html", "<html>404")
+	},
+	"a bad gateway": func(w http.ResponseWriter, _ *http.Request, _ string) {
+		send(w, 502, "text/html", "<html>502")
+	},
+	"an error": func(w http.ResponseWriter, _ *http.Request, _ string) {
+		send(w, 500, "text/plain", "oops")
+	},
+	"a problem without a code": func(w http.ResponseWriter, _ *http.Request, _ string) {
+		send(w, 409, "application/problem+json", "{}")
+	},
+	"half of it":              func(w http.ResponseWriter, _ *http.Request, body string) { ok(w, body[:len(body)/2]) },
+	"nothing":                 func(w http.ResponseWriter, _ *http.Request, _ string) { ok(w, "") },
+	"null":                    func(w http.ResponseWriter, _ *http.Request, _ string) { ok(w, "null") },
+	"another lock's lease":    replace(`"lock_key":"deploy"`, `"lock_key":"deplox"`),
+	"another tenant's lease":  replace(`"tenant_id":"acme"`, `"tenant_id":"acmf"`),
+	"another owner's lease":   replace(`"owner_id":"ann"`, `"owner_id":"bob"`),
+	"another token":           replace(`"fencing_token":\d+`, `"fencing_token":-7`),
+	"a lease that has ended":  replace(`"state":"ACTIVE"`, `"state":"EXPIRED"`),
+	"a lease without an end":  replace(`"remaining_ms":\d+,`, ``),
+	"a lease in another mode": replace(`"metadata":`, `"mode":"rate","metadata":`),
+	"a permit of none":        replace(`"metadata":`, `"permit":7,"metadata":`),
 }
 
 func send(w http.ResponseWriter, status int, contentType, body string) {
@@ -59,15 +72,18 @@ func replace(old, now string) func(http.ResponseWriter, *http.Request, string) {
 	}
 }
 
-// nastyClient is a client of a server that carries out each command, and responds to those of a name with something else.
-func nastyClient(t *testing.T, store docstore.Store, command string, nasty func(http.ResponseWriter, *http.Request, string)) *locks.Client {
+// nastyClient is a client of a server that carries out each command, and responds to those of a name with something
+// else.
+func nastyClient(t *testing.T, store docstore.Store, command string,
+	nasty func(http.ResponseWriter, *http.Request, string)) *locks.Client {
 	t.Helper()
 	return nastyClientOf(t, store, func(path, _ string) bool { return strings.HasSuffix(path, command) }, nasty)
 }
 
 // nastyClientOf is the same for the requests that are chosen by path and body.
 func nastyClientOf(
-	t *testing.T, store docstore.Store, chosen func(path, body string) bool, nasty func(http.ResponseWriter, *http.Request, string),
+	t *testing.T, store docstore.Store, chosen func(path, body string) bool,
+	nasty func(http.ResponseWriter, *http.Request, string),
 ) *locks.Client {
 	t.Helper()
 	right := httpapi.New(store, httpapi.Development{}, nil)
@@ -136,7 +152,8 @@ func TestNastyServer(t *testing.T) {
 				t.Log(err)
 				time.Sleep(2 * time.Minute)
 				right := nastyClient(t, store, "/nothing", nasty)
-				if err := right.Do(t.Context(), "deploy", nil, func(context.Context, *locks.Lock) error { return nil }); err != nil {
+				if err := right.Do(t.Context(), "deploy", nil,
+					func(context.Context, *locks.Lock) error { return nil }); err != nil {
 					t.Error(err)
 				}
 			})
@@ -144,8 +161,8 @@ func TestNastyServer(t *testing.T) {
 	}
 }
 
-// TestNastyServerWhileWaiting: the same for requests that wait, in every mode. No one has the lock while another has it, no call hangs, and in the end
-// nothing is held.
+// TestNastyServerWhileWaiting: the same for requests that wait, in every mode. No one has the lock while another has
+// it, no call hangs, and in the end nothing is held.
 func TestNastyServerWhileWaiting(t *testing.T) {
 	for mode, o := range map[string]locks.LockOptions{
 		"exclusive": {}, "fair": {Fair: true}, "shared": {Shared: true}, "permits": {Permits: 1}, "replace": {Replace: true},

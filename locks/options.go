@@ -39,19 +39,20 @@ const (
 
 // Options are the settings of [New]. The zero value works.
 type Options struct {
-	// Owner is who holds the locks, for people and for other programs; it gives no rights. Where the server authenticates, it is
-	// the suffix of the token's subject: 1 to 64 letters, digits, ".", "_" and "-". Empty means the name of the host and random characters.
+	// Owner is who holds the locks, for people and for other programs; it gives no rights. Where the server authenticates,
+	// it is the suffix of the token's subject: 1 to 64 letters, digits, ".", "_" and "-". Empty means the name of the host
+	// and random characters.
 	Owner string
 
-	// TTL is how long a lease lasts unless it is renewed: whole seconds from 1 s to MaxTTL; 0 means DefaultTTL. It is renewed every third of it.
-	// After a crash others wait for as long at most.
+	// TTL is how long a lease lasts unless it is renewed: whole seconds from 1 s to MaxTTL; 0 means DefaultTTL. It is
+	// renewed every third of it. After a crash others wait for as long at most.
 	TTL time.Duration
 
 	// RetryFor bounds for how long an acquire is sent again while no definite response arrives; 0 means 10 s.
 	RetryFor time.Duration
 
-	// Observe is called for each event, in their order, one at a time, in a goroutine of its own. It must not call [Client.Close], which waits
-	// for it. nil drops them.
+	// Observe is called for each event, in their order, one at a time, in a goroutine of its own. It must not call
+	// [Client.Close], which waits for it. nil drops them.
 	Observe func(Event)
 
 	clock term.Clock // nil means the process's clocks
@@ -61,47 +62,51 @@ type Options struct {
 type LockOptions struct {
 	TTL time.Duration // as in Options, which it overrides unless it is 0
 
-	// Shared lets up to 100 hold the lock at a time, but none beside one that did not ask for Shared: readers and a writer. Who asks
-	// while another waits, waits behind it.
+	// Shared lets up to 100 hold the lock at a time, but none beside one that did not ask for Shared: readers and a
+	// writer. Who asks while another waits, waits behind it.
 	Shared bool
 
-	// Permits lets so many hold the lock at a time, 1 to MaxPermits; [Lock.Permit] says which of them one has. 0 means that the lock has one holder.
-	// All who ask for the lock must say the same; otherwise the error is LOCK_MODE_DIFFERS.
+	// Permits lets so many hold the lock at a time, 1 to MaxPermits; [Lock.Permit] says which of them one has. 0 means
+	// that the lock has one holder. All who ask for the lock must say the same; otherwise the error is LOCK_MODE_DIFFERS.
 	Permits int
 
-	// Fair waits in line: first come, first served. Locks that are Shared or have Permits always have a line. One request of a client at a time has a place,
-	// unless MaxWaiting is set; the place of a process that died is given up after some seconds.
+	// Fair waits in line: first come, first served. Locks that are Shared or have Permits always have a line. One request
+	// of a client at a time has a place, unless MaxWaiting is set; the place of a process that died is given up after some
+	// seconds.
 	Fair bool
 
-	// MaxWaiting bounds how many wait in line, with this one: 1 to MaxWaiting. If there are as many already the error is LOCK_QUEUE_FULL. 0 means
-	// that one waits, however many there are. It needs a line: Fair, Shared or Permits. Each goroutine that asks then has a place of its own.
+	// MaxWaiting bounds how many wait in line, with this one: 1 to MaxWaiting. If there are as many already the error is
+	// LOCK_QUEUE_FULL. 0 means that one waits, however many there are. It needs a line: Fair, Shared or Permits. Each
+	// goroutine that asks then has a place of its own.
 	MaxWaiting int
 
-	// Replace takes the lock from its holder, if that one asked for Replace as well. The holder learns of it when it renews: its context ends with
-	// [ErrLost] and LEASE_LOST. Until then both may run, and the fencing token protects. Not with Shared or Permits.
+	// Replace takes the lock from its holder, if that one asked for Replace as well. The holder learns of it when it
+	// renews: its context ends with [ErrLost] and LEASE_LOST. Until then both may run, and the fencing token protects. Not
+	// with Shared or Permits.
 	Replace bool
 
-	// LockDelay is how long the lock stays closed if the lease expires or is ended by force, so that what its holder has sent can arrive; whole
-	// seconds, up to MaxLockDelay. Who asks meanwhile waits, or the error is LOCK_DELAYED. [Lock.Unlock] opens the lock at once.
+	// LockDelay is how long the lock stays closed if the lease expires or is ended by force, so that what its holder has
+	// sent can arrive; whole seconds, up to MaxLockDelay. Who asks meanwhile waits, or the error is LOCK_DELAYED.
+	// [Lock.Unlock] opens the lock at once.
 	LockDelay time.Duration
 
-	// Wait bounds how long [Client.Lock] and [Client.Do] wait for a lock that is held; 0 means until their context ends. Then the error is
-	// LOCK_HELD, or why else it could not be had. The first request may take longer than that.
+	// Wait bounds how long [Client.Lock] and [Client.Do] wait for a lock that is held; 0 means until their context ends.
+	// Then the error is LOCK_HELD, or why else it could not be had. The first request may take longer than that.
 	Wait time.Duration
 
 	// NoWait makes [Client.Lock] and [Client.Do] return LOCK_HELD at once, as [Client.TryLock] does.
 	NoWait bool
 
-	// Poll bounds the time between two requests while a lock is held and the provider does not wait itself, 100 ms at least; 0 means 2 s. They are
-	// sent after a random time of half as much and more, or when the holder's lease ends.
+	// Poll bounds the time between two requests while a lock is held and the provider does not wait itself, 100 ms at
+	// least; 0 means 2 s. They are sent after a random time of half as much and more, or when the holder's lease ends.
 	Poll time.Duration
 
-	// MaxHold bounds how long the lock is held from its grant; 0 means no bound. Then the lock's context ends with [ErrMaxHold], and the
-	// lease is not renewed any more.
+	// MaxHold bounds how long the lock is held from its grant; 0 means no bound. Then the lock's context ends with
+	// [ErrMaxHold], and the lease is not renewed any more.
 	MaxHold time.Duration
 
-	// Margin is how long before the lease's end the lock's context ends, so that the work can stop while no one else has the lock; less
-	// than half of TTL. 0 means a tenth of TTL.
+	// Margin is how long before the lease's end the lock's context ends, so that the work can stop while no one else has
+	// the lock; less than half of TTL. 0 means a tenth of TTL.
 	Margin time.Duration
 
 	// Metadata are labels for people who look at the lock: 32 at most, with keys of 1 to 64 bytes and values of up to 512.
@@ -157,7 +162,8 @@ func (c *Client) settings(key string, o *LockOptions) (LockOptions, error) {
 func (s *LockOptions) checkWait(of string) error {
 	switch {
 	case s.Wait < 0:
-		return fmt.Errorf("%s.Wait is %v: must not be negative; 0 waits until the context ends, NoWait does not wait", of, s.Wait)
+		return fmt.Errorf("%s.Wait is %v: must not be negative; 0 waits until the context ends, NoWait does not wait", of,
+			s.Wait)
 	case s.Poll < shortPause:
 		return fmt.Errorf("%s.Poll is %v: must be %v at least", of, s.Poll, shortPause)
 	case s.MaxWaiting < 0 || s.MaxWaiting > MaxWaiting:
@@ -170,9 +176,11 @@ func (s *LockOptions) checkWait(of string) error {
 func (s *LockOptions) checkMode() error {
 	switch {
 	case s.Permits < 0 || s.Permits > MaxPermits:
-		return fmt.Errorf("LockOptions.Permits is %d: must be 1 to %d, or 0 for a lock with one holder", s.Permits, MaxPermits)
+		return fmt.Errorf("LockOptions.Permits is %d: must be 1 to %d, or 0 for a lock with one holder",
+			s.Permits, MaxPermits)
 	case s.Shared && s.Permits > 0:
-		return errors.New("LockOptions.Shared and Permits are both set: a lock is either for readers and a writer, or has permits")
+		return errors.New(
+			"LockOptions.Shared and Permits are both set: a lock is either for readers and a writer, or has permits")
 	case s.Replace && (s.Shared || s.Permits > 0):
 		return errors.New("LockOptions.Replace is set: a lock that is Shared or has Permits has no one holder to replace")
 	case s.MaxWaiting > 0 && !s.Fair && !s.Shared && s.Permits == 0:

@@ -75,8 +75,10 @@ func stories(modes bool) *rapid.Generator[story] {
 		return story{
 			Jobs: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) job {
 				return job{
-					Client: rapid.IntRange(0, 2).Draw(t, "client"), Key: rapid.IntRange(0, 1).Draw(t, "key"), Begin: rapid.IntRange(0, 300).Draw(t, "begin"),
-					Hold: rapid.IntRange(0, 150).Draw(t, "hold"), Wait: rapid.IntRange(0, 100).Draw(t, "wait"), GiveUp: rapid.IntRange(0, 200).Draw(t, "give up"),
+					Client: rapid.IntRange(0, 2).Draw(t, "client"), Key: rapid.IntRange(0, 1).Draw(t, "key"),
+					Begin: rapid.IntRange(0, 300).Draw(t, "begin"),
+					Hold:  rapid.IntRange(0, 150).Draw(t, "hold"), Wait: rapid.IntRange(0, 100).Draw(t, "wait"),
+					GiveUp: rapid.IntRange(0, 200).Draw(t, "give up"),
 					Handle: rapid.Bool().Draw(t, "handle"), Ignores: rapid.Bool().Draw(t, "ignores"),
 					Shared: modes && rapid.Bool().Draw(t, "shared"), Fair: modes && rapid.Bool().Draw(t, "fair"),
 					MaxWaiting: max(0, rapid.IntRange(-4, 4).Draw(t, "max waiting")),
@@ -222,7 +224,9 @@ func (s story) run() error {
 			state, _, err := rule.Get(context.Background(), lock.ID{Tenant: "acme", Key: l.Key()})
 			holds := state.Owner == by.name
 			if len(state.Holders) > 0 {
-				holds = slices.ContainsFunc(state.Holders, func(h lock.Holder) bool { return h.Owner == by.name && h.Permit == int64(l.Permit()) })
+				holds = slices.ContainsFunc(state.Holders, func(h lock.Holder) bool {
+					return h.Owner == by.name && h.Permit == int64(l.Permit())
+				})
 			}
 			if err != nil || state.Phase != lock.Active || !holds {
 				t.failf("%s believes that it holds %s: %+v, %v", by.name, l.Key(), state, err)
@@ -310,7 +314,8 @@ func (s story) run() error {
 	f.mu.Unlock()
 	time.Sleep(time.Minute)
 	for i := range 2 {
-		if state, _, err := rule.Get(context.Background(), lock.ID{Tenant: "acme", Key: key(i)}); err != nil || state.Phase == lock.Active || len(state.Waiting) > 0 {
+		if state, _, err := rule.Get(context.Background(), lock.ID{Tenant: "acme", Key: key(i)}); err != nil ||
+			state.Phase == lock.Active || len(state.Waiting) > 0 {
 			t.failf("%s is %s by %s at the end, with %d in line, %v", key(i), state.Phase, state.Owner, len(state.Waiting), err)
 		}
 	}
@@ -377,11 +382,12 @@ func inOrder(events []locks.Event, once bool) error {
 	return nil
 }
 
-// TestStories: whatever becomes of requests, a lock whose context lives is held, no two clients hold one at a time, nothing is held in the end, and the
-// events say so in their order.
+// TestStories: whatever becomes of requests, a lock whose context lives is held, no two clients hold one at a time,
+// nothing is held in the end, and the events say so in their order.
 func TestStories(t *testing.T) { checkStories(t, false) }
 
-// TestStoriesOfModes: the same for readers and writers, fair or not, and for permits: no two have one permit, and no writer is beside another.
+// TestStoriesOfModes: the same for readers and writers, fair or not, and for permits: no two have one permit, and no
+// writer is beside another.
 func TestStoriesOfModes(t *testing.T) { checkStories(t, true) }
 
 func checkStories(t *testing.T, modes bool) {

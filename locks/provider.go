@@ -9,18 +9,21 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/lease"
 )
 
-// Provider is the locks of one tenant: a client of a server, or the rule itself on a store. Its methods may be called from several
-// goroutines at once, and return soon after their context ends. Each of them sends its request once: a [Client] retries by itself.
+// Provider is the locks of one tenant: a client of a server, or the rule itself on a store. Its methods may be called
+// from several goroutines at once, and return soon after their context ends. Each of them sends its request once: a
+// [Client] retries by itself.
 //
-// Its errors carry a [contracts.Code], as errors.Is finds it, and where the code asks for more they are a [contracts.Error] with it. After an
-// error without a code the request may have been carried out, or may still be.
+// Its errors carry a [contracts.Code], as errors.Is finds it, and where the code asks for more they are a
+// [contracts.Error] with it. After an error without a code the request may have been carried out, or may still be.
 type Provider interface {
-	// Acquire takes a lock. The error LOCK_HELD says how long the holder's lease lasts, in RetryAfter. With WaitSeconds it waits for a lock that is held,
-	// for so long at most, and the lease says in WaitedMs how long it did; a request with WaitSeconds of 0 ends the wait of an earlier one with the same
-	// RequestID. A provider that cannot wait responds at once.
+	// Acquire takes a lock. The error LOCK_HELD says how long the holder's lease lasts, in RetryAfter. With WaitSeconds it
+	// waits for a lock that is held, for so long at most, and the lease says in WaitedMs how long it did; a request with
+	// WaitSeconds of 0 ends the wait of an earlier one with the same RequestID. A provider that cannot wait responds at
+	// once.
 	Acquire(ctx context.Context, key string, r contracts.AcquireRequest) (contracts.Lease, error)
 
-	// Renew moves the expiry of a lease. LEASE_LOST, LEASE_EXPIRED, LEASE_RELEASED and NOT_OWNER mean that it is the caller's no more.
+	// Renew moves the expiry of a lease. LEASE_LOST, LEASE_EXPIRED, LEASE_RELEASED and NOT_OWNER mean that it is the
+	// caller's no more.
 	Renew(ctx context.Context, key string, r contracts.RenewRequest) (contracts.Lease, error)
 
 	// Release ends a lease.
@@ -60,7 +63,8 @@ func bounded[T any](parent context.Context, each time.Duration, do func(context.
 	return none, context.Cause(parent)
 }
 
-// acquired says what is wrong with a response that should be the lease that was asked for. Which tenant it is about is known to the provider.
+// acquired says what is wrong with a response that should be the lease that was asked for. Which tenant it is about is
+// known to the provider.
 func acquired(got contracts.Lease, key string, r contracts.AcquireRequest) error {
 	return valid(got, (lease.Asked{Key: key, Owner: r.OwnerID}).Acquired(r, got))
 }

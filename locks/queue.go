@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// queues let one goroutine of a client at a time ask for a key, or hold it. The others wait here: they do not fight over the network.
+// queues let one goroutine of a client at a time ask for a key, or hold it. The others wait here: they do not fight
+// over the network.
 type queues struct {
 	mu   sync.Mutex
 	keys map[string]*queue
@@ -17,8 +18,8 @@ type queue struct {
 	waiting []chan struct{}
 }
 
-// enter takes the place of a key, and waits for it unless that is not wanted. leave must be called once; it may be called again. ok is false if the
-// place is taken and the caller does not wait, or if ctx ended.
+// enter takes the place of a key, and waits for it unless that is not wanted. leave must be called once; it may be
+// called again. ok is false if the place is taken and the caller does not wait, or if ctx ended.
 func (q *queues) enter(ctx context.Context, key string, wait bool) (leave func(), ok bool) {
 	q.mu.Lock()
 	if q.keys == nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
-// Rate is how often something may be done: in any window of time that is as long as Window, Limit times at most, by the provider's clock.
+// Rate is how often something may be done: in any window of time that is as long as Window, Limit times at most, by the
+// provider's clock.
 type Rate struct {
 	Limit  int           // 1 to MaxRate
 	Window time.Duration // whole seconds, 1 s to MaxWindow
@@ -28,14 +29,16 @@ type TakeOptions struct {
 	Metadata   map[string]string
 }
 
-// Take waits until what a key names may be done once more: at the given rate, by all who take from the key together. It returns the grant's
-// token, which is higher than that of every earlier one. TakeOptions may be nil.
+// Take waits until what a key names may be done once more: at the given rate, by all who take from the key together. It
+// returns the grant's token, which is higher than that of every earlier one. TakeOptions may be nil.
 //
-// A grant is not held: there is nothing to renew, to lose or to release, and it is used up when it is given, also if nothing is done then. How long what
-// is done takes, or waits on its way, is not bounded: where that matters, take a lock with LockOptions.Permits as well.
+// A grant is not held: there is nothing to renew, to lose or to release, and it is used up when it is given, also if
+// nothing is done then. How long what is done takes, or waits on its way, is not bounded: where that matters, take a
+// lock with LockOptions.Permits as well.
 //
-// All who take from a key must say the same rate; otherwise the error is LOCK_MODE_DIFFERS until the grants of the last window are over. With
-// TakeOptions.NoWait the error is LOCK_HELD, with the time until the next grant in RetryAfter. Who waits, waits in line.
+// All who take from a key must say the same rate; otherwise the error is LOCK_MODE_DIFFERS until the grants of the last
+// window are over. With TakeOptions.NoWait the error is LOCK_HELD, with the time until the next grant in RetryAfter.
+// Who waits, waits in line.
 func (c *Client) Take(ctx context.Context, key string, r Rate, o *TakeOptions) (token int64, err error) {
 	defer c.underway.begin()()
 	s, err := r.settings(key, o)
@@ -44,9 +47,11 @@ func (c *Client) Take(ctx context.Context, key string, r Rate, o *TakeOptions) (
 	}
 	request := s.request(c.o.Owner)
 	request.Fair = false // it always is
-	request.TTLSeconds, request.Mode, request.Limit, request.WindowSeconds = 0, contracts.LockModeRate, int64(r.Limit), int64(r.Window/time.Second)
+	request.TTLSeconds, request.Mode, request.Limit, request.WindowSeconds = 0, contracts.LockModeRate, int64(r.Limit),
+		int64(r.Window/time.Second)
 	a := &acquisition{
-		client: c, provider: c.provider, ctx: context.WithoutCancel(ctx), key: key, o: s, request: request, each: tryTime, leave: func() {},
+		client: c, provider: c.provider, ctx: context.WithoutCancel(ctx), key: key, o: s, request: request,
+		each: tryTime, leave: func() {},
 		skipsLocalQueue: s.MaxWaiting > 0, isRate: true,
 	}
 	err = a.run(ctx, func(_ context.Context, _ term.Moment, got contracts.Lease) error {
@@ -70,7 +75,8 @@ func (r Rate) settings(key string, o *TakeOptions) (LockOptions, error) {
 		return LockOptions{}, fmt.Errorf("Rate.Window is %v: must be whole seconds from 1s to %v", r.Window, MaxWindow)
 	}
 	l := LockOptions{
-		TTL: DefaultTTL, Wait: s.Wait, NoWait: s.NoWait, Poll: cmp.Or(s.Poll, defaultPoll), MaxWaiting: s.MaxWaiting, Metadata: maps.Clone(s.Metadata), Fair: true,
+		TTL: DefaultTTL, Wait: s.Wait, NoWait: s.NoWait, Poll: cmp.Or(s.Poll, defaultPoll), MaxWaiting: s.MaxWaiting,
+		Metadata: maps.Clone(s.Metadata), Fair: true,
 	}
 	return l, errors.Join(owner.CheckText("the key", key, 256), l.checkWait("TakeOptions"))
 }

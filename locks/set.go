@@ -17,7 +17,8 @@ import (
 // MaxKeys is how many locks can be held together.
 const MaxKeys = 20
 
-// SetProvider is a [Provider] that can acquire, renew and release several locks in one step. What is said there of requests and errors is so here.
+// SetProvider is a [Provider] that can acquire, renew and release several locks in one step. What is said there of
+// requests and errors is so here.
 type SetProvider interface {
 	// AcquireSet takes all of the locks, or none. The error LOCK_HELD says which of them is held, and for how long.
 	AcquireSet(ctx context.Context, r contracts.LockSetAcquireRequest) (contracts.LockSet, error)
@@ -29,8 +30,8 @@ type SetProvider interface {
 	ReleaseSet(ctx context.Context, r contracts.LockSetReleaseRequest) (contracts.LockSetReleased, error)
 }
 
-// Set is several locks that are held together: until [Set.Unlock], or until its context ends because one of them is lost. Its methods may be called from
-// several goroutines at once.
+// Set is several locks that are held together: until [Set.Unlock], or until its context ends because one of them is
+// lost. Its methods may be called from several goroutines at once.
 type Set struct {
 	lock   *Lock
 	tokens map[string]int64 // by key
@@ -38,7 +39,8 @@ type Set struct {
 }
 
 // DoAll is [Client.Do] for several locks, which are acquired in one step, all or none. See [Client.LockAll].
-func (c *Client) DoAll(ctx context.Context, keys []string, o *LockOptions, work func(ctx context.Context, s *Set) error) error {
+func (c *Client) DoAll(ctx context.Context, keys []string, o *LockOptions,
+	work func(ctx context.Context, s *Set) error) error {
 	if work == nil {
 		return errors.New("the work is nil")
 	}
@@ -49,13 +51,14 @@ func (c *Client) DoAll(ctx context.Context, keys []string, o *LockOptions, work 
 	return s.lock.do(ctx, s.Unlock, func(ctx context.Context) error { return work(ctx, s) })
 }
 
-// LockAll is [Client.Lock] for 1 to MaxKeys locks of one holder each. They are acquired, and renewed, in one step, all or none: no one waits with some of its
-// locks held, so that those whose keys overlap cannot block each other for good. They are asked for again and again,
-// see LockOptions.Poll; those who want few can overtake it, but a line at one of them does not keep it waiting for
-// good. The order of the keys has no meaning.
+// LockAll is [Client.Lock] for 1 to MaxKeys locks of one holder each. They are acquired, and renewed, in one step, all
+// or none: no one waits with some of its locks held, so that those whose keys overlap cannot block each other for good.
+// They are asked for again and again, see LockOptions.Poll; those who want few can overtake it, but a line at one of
+// them does not keep it waiting for good. The order of the keys has no meaning.
 //
-// If one of the locks is lost, the context ends, and [Set.Unlock] releases the others. Where the provider is no [SetProvider], there is an error. In events
-// and errors the key is all keys, separated by ", ", and the token that of the first.
+// If one of the locks is lost, the context ends, and [Set.Unlock] releases the others. Where the provider is no
+// [SetProvider], there is an error. In events and errors the key is all keys, separated by ", ", and the token that of
+// the first.
 func (c *Client) LockAll(ctx context.Context, keys []string, o *LockOptions) (*Set, error) {
 	return c.acquireSet(ctx, keys, o, false)
 }
@@ -71,11 +74,13 @@ func (c *Client) acquireSet(ctx context.Context, keys []string, o *LockOptions, 
 	}
 	several, ok := c.provider.(SetProvider)
 	if !ok {
-		return nil, fmt.Errorf("locks %q: %w", name, contracts.Errorf(contracts.CodeNotConfigured, "the provider cannot hold several locks together"))
+		return nil, fmt.Errorf("locks %q: %w", name, contracts.Errorf(contracts.CodeNotConfigured,
+			"the provider cannot hold several locks together"))
 	}
 	p := &asOne{provider: several, name: name, keys: keys, granted: map[int64]contracts.LockSetTokens{}}
 	a := &acquisition{
-		client: c, provider: p, ctx: context.WithoutCancel(ctx), key: name, o: s, request: s.request(c.o.Owner), each: min(tryTime, s.TTL),
+		client: c, provider: p, ctx: context.WithoutCancel(ctx), key: name, o: s, request: s.request(c.o.Owner),
+		each:  min(tryTime, s.TTL),
 		leave: func() {}, skipsLocalQueue: true, exclusive: true, several: true,
 	}
 	l, err := a.hold(ctx, working)
@@ -103,7 +108,8 @@ func (c *Client) setSettings(sorted []string, o *LockOptions) (s LockOptions, er
 		}
 	}
 	if s.Shared || s.Permits > 0 || s.Fair || s.MaxWaiting > 0 || s.Replace || s.LockDelay > 0 {
-		return s, errors.New("several locks are held by one holder each: LockOptions.Shared, Permits, Fair, MaxWaiting, Replace and LockDelay are for one lock")
+		return s, errors.New(
+			"several locks are held by one holder each: LockOptions.Shared, Permits, Fair, MaxWaiting, Replace and LockDelay are for one lock")
 	}
 	return s, nil
 }
@@ -111,7 +117,8 @@ func (c *Client) setSettings(sorted []string, o *LockOptions) (s LockOptions, er
 // Keys are those of the locks, in the order of their bytes.
 func (s *Set) Keys() []string { return slices.Sorted(maps.Keys(s.tokens)) }
 
-// Token is the fencing token of one of the locks, see [Lock.Token]; 0 for a key that is not one of them. The context carries none.
+// Token is the fencing token of one of the locks, see [Lock.Token]; 0 for a key that is not one of them. The context
+// carries none.
 func (s *Set) Token(key string) int64 { return s.tokens[key] }
 
 // Context is the context of the work: see [Lock.Context]. It ends when the first of the locks is lost.
@@ -123,8 +130,8 @@ func (s *Set) Remaining() time.Duration { return s.lock.Remaining() }
 // Left is after how long the first of the leases ends: see [Lock.Left].
 func (s *Set) Left() time.Duration { return s.lock.Left() }
 
-// Unlock ends the context and releases the locks: see [Lock.Unlock]. If one of them was lost, the error is an [ErrLost], and the others are
-// released in the background.
+// Unlock ends the context and releases the locks: see [Lock.Unlock]. If one of them was lost, the error is an
+// [ErrLost], and the others are released in the background.
 func (s *Set) Unlock(ctx context.Context) error {
 	err := s.lock.Unlock(ctx)
 	if lease.Gone(err) {
@@ -147,7 +154,8 @@ func (s *Set) release(ctx context.Context) {
 	})
 }
 
-// asOne is several locks as a provider of one: its token is that of the first key. So one lease of the package is several of the provider.
+// asOne is several locks as a provider of one: its token is that of the first key. So one lease of the package is
+// several of the provider.
 type asOne struct {
 	provider SetProvider
 	name     string   // for people
@@ -205,14 +213,16 @@ func (p *asOne) Renew(ctx context.Context, _ string, r contracts.RenewRequest) (
 func (p *asOne) lease(got contracts.LockSet, token int64) contracts.Lease {
 	return contracts.Lease{
 		TenantID: got.TenantID, LockKey: p.name, LeaseID: p.name, OwnerID: got.OwnerID, FencingToken: token, State: got.State,
-		AcquiredAt: got.AcquiredAt, ExpiresAt: got.ExpiresAt, RemainingMs: got.RemainingMs, TTLSeconds: got.TTLSeconds, Replayed: got.Replayed,
+		AcquiredAt: got.AcquiredAt, ExpiresAt: got.ExpiresAt, RemainingMs: got.RemainingMs, TTLSeconds: got.TTLSeconds,
+		Replayed: got.Replayed,
 	}
 }
 
 // Release implements [Provider].
 func (p *asOne) Release(ctx context.Context, _ string, r contracts.ReleaseRequest) (contracts.EndedLease, error) {
 	tokens := p.tokens(r.FencingToken)
-	got, err := p.provider.ReleaseSet(ctx, contracts.LockSetReleaseRequest{Leases: tokens, OwnerID: r.OwnerID, RequestID: r.RequestID})
+	got, err := p.provider.ReleaseSet(ctx, contracts.LockSetReleaseRequest{Leases: tokens, OwnerID: r.OwnerID,
+		RequestID: r.RequestID})
 	if err != nil {
 		return contracts.EndedLease{}, err
 	}
@@ -220,7 +230,8 @@ func (p *asOne) Release(ctx context.Context, _ string, r contracts.ReleaseReques
 		return contracts.EndedLease{}, fmt.Errorf("invalid response: %w", err)
 	}
 	return contracts.EndedLease{
-		TenantID: got.TenantID, LockKey: p.name, OwnerID: got.OwnerID, FencingToken: r.FencingToken, State: got.State, Replayed: got.Replayed,
+		TenantID: got.TenantID, LockKey: p.name, OwnerID: got.OwnerID, FencingToken: r.FencingToken, State: got.State,
+		Replayed: got.Replayed,
 	}, nil
 }
 

@@ -32,7 +32,8 @@ type scripted struct {
 
 // inScript runs a test with a client of a scripted provider. What it left to the background has ended when it returns.
 func inScript(
-	t *testing.T, acquire func(ctx context.Context, n int, r contracts.AcquireRequest) (contracts.Lease, error), test func(p *scripted, c *locks.Client),
+	t *testing.T, acquire func(ctx context.Context, n int, r contracts.AcquireRequest) (contracts.Lease, error),
+	test func(p *scripted, c *locks.Client),
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -68,8 +69,10 @@ func (p *scripted) Acquire(ctx context.Context, key string, r contracts.AcquireR
 
 func (p *scripted) lease(key string, r contracts.AcquireRequest, token int64) contracts.Lease {
 	l := contracts.Lease{
-		TenantID: "acme", LockKey: key, LeaseID: "lease", OwnerID: r.OwnerID, FencingToken: token, State: contracts.StateActive,
-		ExpiresAt: "2026-01-01T00:00:00.000Z", RemainingMs: 1000 * (r.TTLSeconds + r.WindowSeconds), TTLSeconds: r.TTLSeconds, Mode: r.Mode,
+		TenantID: "acme", LockKey: key, LeaseID: "lease", OwnerID: r.OwnerID, FencingToken: token,
+		State:     contracts.StateActive,
+		ExpiresAt: "2026-01-01T00:00:00.000Z", RemainingMs: 1000 * (r.TTLSeconds + r.WindowSeconds), TTLSeconds: r.TTLSeconds,
+		Mode: r.Mode,
 	}
 	if r.Mode == contracts.LockModePermits {
 		l.Permit = 2
@@ -89,7 +92,8 @@ func (p *scripted) Release(_ context.Context, key string, r contracts.ReleaseReq
 	p.calls = append(p.calls, "release")
 	p.mu.Unlock()
 	return contracts.EndedLease{
-		TenantID: "acme", LockKey: key, LeaseID: "lease", OwnerID: r.OwnerID, FencingToken: r.FencingToken, State: contracts.StateReleased,
+		TenantID: "acme", LockKey: key, LeaseID: "lease", OwnerID: r.OwnerID, FencingToken: r.FencingToken,
+		State: contracts.StateReleased,
 	}, nil
 }
 
@@ -157,8 +161,9 @@ func waited(ctx context.Context, r contracts.AcquireRequest, free time.Duration)
 	return free <= wait
 }
 
-// TestProviderWaits: the lock is asked for once without a wait, so that it is known whether it is held, and then the provider waits, 20 s at a time, with
-// one request_id and no pause in between. The lease is counted from when the provider granted it.
+// TestProviderWaits: the lock is asked for once without a wait, so that it is known whether it is held, and then the
+// provider waits, 20 s at a time, with one request_id and no pause in between. The lease is counted from when the
+// provider granted it.
 func TestProviderWaits(t *testing.T) {
 	for name, c := range map[string]struct {
 		says int64         // WaitedMs of the lease that is granted after 15 s of the third request
@@ -237,7 +242,8 @@ func TestHowLongTheProviderWaits(t *testing.T) {
 				}
 				_, err := client.Lock(ctx, "deploy", &c.o)
 				wantErr(t, "the error", err, contracts.CodeLockHeld)
-				if got := p.waits(); !slices.Equal(got[:len(c.waits)], c.waits) || len(got) > len(c.waits)+1 { // one more if the last was cut off
+				// one more if the last was cut off
+				if got := p.waits(); !slices.Equal(got[:len(c.waits)], c.waits) || len(got) > len(c.waits)+1 {
 					t.Errorf("waits: got %v, want %v", got, c.waits)
 				}
 				want(t, "request_ids", p.ids(), 1)
@@ -246,8 +252,9 @@ func TestHowLongTheProviderWaits(t *testing.T) {
 	}
 }
 
-// TestGiveUpThePlace: who stops to wait says so to a provider that has a place in line for it, or may have one: with the same request, without a wait. It says so
-// again, a few times, while a try to which there was no response may still wait.
+// TestGiveUpThePlace: who stops to wait says so to a provider that has a place in line for it, or may have one: with
+// the same request, without a wait. It says so again, a few times, while a try to which there was no response may still
+// wait.
 func TestGiveUpThePlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		o        locks.LockOptions
@@ -297,7 +304,8 @@ func TestGiveUpThePlace(t *testing.T) {
 	}
 }
 
-// TestCloseWhileGivenUp: a client that is closed does not go on to give up a request that was refused, and that is no error of Close.
+// TestCloseWhileGivenUp: a client that is closed does not go on to give up a request that was refused, and that is no
+// error of Close.
 func TestCloseWhileGivenUp(t *testing.T) {
 	inScript(t, func(ctx context.Context, _ int, r contracts.AcquireRequest) (contracts.Lease, error) {
 		if r.WaitSeconds > 0 {
@@ -330,8 +338,8 @@ func TestCloseWhileGivenUp(t *testing.T) {
 	})
 }
 
-// TestProviderThatDoesNotWait: one that does not know wait_seconds, has no room for those who wait, or responds at once, is asked as often as LockOptions.Poll
-// says, and the lock is acquired in the end.
+// TestProviderThatDoesNotWait: one that does not know wait_seconds, has no room for those who wait, or responds at
+// once, is asked as often as LockOptions.Poll says, and the lock is acquired in the end.
 func TestProviderThatDoesNotWait(t *testing.T) {
 	for name, c := range map[string]struct {
 		response  error // to a request that waits
@@ -374,8 +382,8 @@ func TestProviderThatDoesNotWait(t *testing.T) {
 	}
 }
 
-// TestTroubleWhileInLine: a request that failed is sent again so that the place in line is kept: with a short wait. If the provider has no room for
-// those who wait, that is tried a few times.
+// TestTroubleWhileInLine: a request that failed is sent again so that the place in line is kept: with a short wait. If
+// the provider has no room for those who wait, that is tried a few times.
 func TestTroubleWhileInLine(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error // of the requests with a short wait, and of the second one; nil: none to the latter
@@ -422,7 +430,8 @@ func TestTroubleWhileInLine(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfModes: what there is no use to wait for is said at once; a lock that is closed for its delay is waited for.
+// TestRefusalsOfModes: what there is no use to wait for is said at once; a lock that is closed for its delay is waited
+// for.
 func TestRefusalsOfModes(t *testing.T) {
 	for name, c := range map[string]struct {
 		o        locks.LockOptions
@@ -492,7 +501,8 @@ func TestNotTheModeThatWasAskedFor(t *testing.T) {
 	}
 }
 
-// TestReplaceThatWasGivenUp: an acquire with Replace that was given up replaces no one afterwards; what it had obtained is released.
+// TestReplaceThatWasGivenUp: an acquire with Replace that was given up replaces no one afterwards; what it had obtained
+// is released.
 func TestReplaceThatWasGivenUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		without error // of the request without Replace
@@ -501,7 +511,8 @@ func TestReplaceThatWasGivenUp(t *testing.T) {
 	}{
 		"it was not carried out": {refusal(contracts.CodeLockHeld, 0), []string{"acquire", "acquire"}, []bool{true, false}},
 		"it was carried out": {
-			contracts.Errorf(contracts.CodeRequestIDReused, ""), []string{"acquire", "acquire", "acquire", "release"}, []bool{true, false, true},
+			contracts.Errorf(contracts.CodeRequestIDReused, ""), []string{"acquire", "acquire", "acquire", "release"},
+			[]bool{true, false, true},
 		},
 		"the lock is free": {nil, []string{"acquire", "acquire", "release"}, []bool{true, false}},
 	} {
@@ -535,8 +546,8 @@ func TestReplaceThatWasGivenUp(t *testing.T) {
 	}
 }
 
-// TestWaitersOfOneClient: goroutines that ask for a lock with several holders ask at once, and while it is held one at a time waits at the provider, in
-// their order. With MaxWaiting, and for what replaces, each is on its own.
+// TestWaitersOfOneClient: goroutines that ask for a lock with several holders ask at once, and while it is held one at
+// a time waits at the provider, in their order. With MaxWaiting, and for what replaces, each is on its own.
 func TestWaitersOfOneClient(t *testing.T) {
 	for name, c := range map[string]struct {
 		o        locks.LockOptions
@@ -579,7 +590,8 @@ func TestWaitersOfOneClient(t *testing.T) {
 					o := c.o
 					o.Metadata = map[string]string{"i": strconv.Itoa(i)}
 					all.Go(func() {
-						if err := client.Do(background, "deploy", &o, func(context.Context, *locks.Lock) error { return nil }); err != nil {
+						if err := client.Do(background, "deploy", &o,
+							func(context.Context, *locks.Lock) error { return nil }); err != nil {
 							t.Error(err)
 						}
 					})
@@ -604,7 +616,8 @@ func TestTake(t *testing.T) {
 			}
 			return contracts.Lease{}, nil
 		}, func(p *scripted, c *locks.Client) {
-			token, err := c.Take(background, "mail", rate, &locks.TakeOptions{MaxWaiting: 5, Metadata: map[string]string{"a": "b"}})
+			token, err := c.Take(background, "mail", rate, &locks.TakeOptions{MaxWaiting: 5,
+				Metadata: map[string]string{"a": "b"}})
 			want(t, "error", err, nil)
 			want(t, "token", token, 2)
 			want(t, "after", time.Since(p.begin), 4*time.Second)
@@ -612,7 +625,8 @@ func TestTake(t *testing.T) {
 			r := asked[1]
 			r.RequestID = ""
 			want(t, "request", r, contracts.AcquireRequest{
-				OwnerID: "ann", Mode: contracts.LockModeRate, Limit: 10, WindowSeconds: 60, WaitSeconds: 20, MaxWaiting: 5, Metadata: map[string]string{"a": "b"},
+				OwnerID: "ann", Mode: contracts.LockModeRate, Limit: 10, WindowSeconds: 60, WaitSeconds: 20, MaxWaiting: 5,
+				Metadata: map[string]string{"a": "b"},
 			})
 			time.Sleep(time.Hour)
 			want(t, "calls", p.names(), []string{"acquire", "acquire"})
@@ -624,7 +638,8 @@ func TestTake(t *testing.T) {
 			return contracts.Lease{}, refusal(contracts.CodeLockHeld, 0)
 		}, func(_ *scripted, c *locks.Client) {
 			_, err := c.Take(background, "mail", rate, &locks.TakeOptions{NoWait: true})
-			if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != contracts.CodeLockHeld || e.RetryAfter != 10*time.Second {
+			if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != contracts.CodeLockHeld ||
+				e.RetryAfter != 10*time.Second {
 				t.Errorf("the error is %v", err)
 			}
 		})
@@ -701,11 +716,12 @@ func TestOptionsOfModes(t *testing.T) {
 			rate locks.Rate
 			o    locks.TakeOptions
 		}{
-			"Rate.Limit is 0":               {"k", locks.Rate{Window: time.Second}, locks.TakeOptions{}},
-			"Rate.Limit is 1001":            {"k", locks.Rate{Limit: 1001, Window: time.Second}, locks.TakeOptions{}},
-			"Rate.Window is 0s":             {"k", locks.Rate{Limit: 1}, locks.TakeOptions{}},
-			"Rate.Window is 1.5s":           {"k", locks.Rate{Limit: 1, Window: 1500 * time.Millisecond}, locks.TakeOptions{}},
-			"Rate.Window is 24h0m1s":        {"k", locks.Rate{Limit: 1, Window: 24*time.Hour + time.Second}, locks.TakeOptions{}},
+			"Rate.Limit is 0":     {"k", locks.Rate{Window: time.Second}, locks.TakeOptions{}},
+			"Rate.Limit is 1001":  {"k", locks.Rate{Limit: 1001, Window: time.Second}, locks.TakeOptions{}},
+			"Rate.Window is 0s":   {"k", locks.Rate{Limit: 1}, locks.TakeOptions{}},
+			"Rate.Window is 1.5s": {"k", locks.Rate{Limit: 1, Window: 1500 * time.Millisecond}, locks.TakeOptions{}},
+			"Rate.Window is 24h0m1s": {"k", locks.Rate{Limit: 1, Window: 24*time.Hour + time.Second},
+				locks.TakeOptions{}},
 			"TakeOptions.Wait is -1s":       {"k", ok, locks.TakeOptions{Wait: -time.Second}},
 			"TakeOptions.Poll is 1ms":       {"k", ok, locks.TakeOptions{Poll: time.Millisecond}},
 			"TakeOptions.MaxWaiting is 101": {"k", ok, locks.TakeOptions{MaxWaiting: 101}},
@@ -716,11 +732,13 @@ func TestOptionsOfModes(t *testing.T) {
 			}
 		}
 		want(t, "requests", len(p.waits()), 0)
-		for _, o := range []locks.LockOptions{{Permits: 100}, {Shared: true, MaxWaiting: 100}, {LockDelay: time.Hour, Replace: true, Fair: true, MaxWaiting: 1}} {
+		for _, o := range []locks.LockOptions{{Permits: 100}, {Shared: true, MaxWaiting: 100},
+			{LockDelay: time.Hour, Replace: true, Fair: true, MaxWaiting: 1}} {
 			_, err := c.TryLock(background, "deploy", &o)
 			wantErr(t, "at the bound", err, contracts.CodeLockHeld)
 		}
-		_, err := c.Take(background, "mail", locks.Rate{Limit: 1000, Window: 24 * time.Hour}, &locks.TakeOptions{NoWait: true})
+		_, err := c.Take(background, "mail", locks.Rate{Limit: 1000, Window: 24 * time.Hour},
+			&locks.TakeOptions{NoWait: true})
 		wantErr(t, "at the bound", err, contracts.CodeLockHeld)
 		want(t, "requests", len(p.waits()), 4)
 	})

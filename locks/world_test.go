@@ -71,7 +71,8 @@ type fault struct {
 	applied bool // the request is carried out, and the response lost
 }
 
-// inWorlds runs a test in bubbles of synctest, in which sleeping takes exactly as long as it says and no time at all: over HTTP and on a store.
+// inWorlds runs a test in bubbles of synctest, in which sleeping takes exactly as long as it says and no time at all:
+// over HTTP and on a store.
 func inWorlds(t *testing.T, test func(*world)) {
 	t.Helper()
 	for name, open := range map[string]func(docstore.Store) (locks.Provider, error){
@@ -214,15 +215,17 @@ func (w *world) Acquire(ctx context.Context, key string, r contracts.AcquireRequ
 }
 
 func (w *world) Renew(ctx context.Context, key string, r contracts.RenewRequest) (contracts.Lease, error) {
-	return arrived(ctx, w, call{name: "renew", key: key, request: r.RequestID, token: r.FencingToken, expires: r.ExpiresAt}, func() (contracts.Lease, error) {
+	return arrived(ctx, w, call{name: "renew", key: key, request: r.RequestID, token: r.FencingToken,
+		expires: r.ExpiresAt}, func() (contracts.Lease, error) {
 		return w.Provider.Renew(ctx, key, r)
 	})
 }
 
 func (w *world) Release(ctx context.Context, key string, r contracts.ReleaseRequest) (contracts.EndedLease, error) {
-	return arrived(ctx, w, call{name: "release", key: key, request: r.RequestID, token: r.FencingToken}, func() (contracts.EndedLease, error) {
-		return w.Provider.Release(ctx, key, r)
-	})
+	return arrived(ctx, w, call{name: "release", key: key, request: r.RequestID, token: r.FencingToken},
+		func() (contracts.EndedLease, error) {
+			return w.Provider.Release(ctx, key, r)
+		})
 }
 
 // hang is a fault: no response until the caller gives up.

@@ -101,14 +101,17 @@ func check(expr string, texts ...string) (wrong []string) {
 	known := names()
 	var labels []string // of all metrics of the expression
 	plain := grouping.ReplaceAllString(expr, "")
-	found := selector.FindAllStringSubmatch(regexp.MustCompile(`\{__name__=~"([a-z_|]+)"`).ReplaceAllStringFunc(plain, func(s string) string {
-		return strings.ReplaceAll(s, "|", " ") + " "
-	}), -1)
+	found := selector.FindAllStringSubmatch(regexp.MustCompile(`\{__name__=~"([a-z_|]+)"`).ReplaceAllStringFunc(
+		plain, func(s string) string {
+			return strings.ReplaceAll(s, "|", " ") + " "
+		}), -1)
 	metricsFound := 0
 	for _, m := range found {
 		of, ok := known[m[1]]
 		if !ok {
-			if !slices.ContainsFunc(metrics.AttributeTable, func(a metrics.Attribute) bool { return strings.ReplaceAll(a.Name, ".", "_") == m[1] }) {
+			if !slices.ContainsFunc(metrics.AttributeTable, func(a metrics.Attribute) bool {
+				return strings.ReplaceAll(a.Name, ".", "_") == m[1]
+			}) {
 				say("there is no metric %s", m[1])
 			}
 			continue
@@ -163,7 +166,8 @@ func TestNames(t *testing.T) {
 // TestCheckFindsMistakes: the check of names would notice them.
 func TestCheckFindsMistakes(t *testing.T) {
 	for _, expr := range []string{
-		`sum(rate(leasehold_nothing_total[5m]))`, `sum by (leasehold_key) (leasehold_leases_held)`, `leasehold_leases_held{leasehold_tenant="x"}`, `up == 0`,
+		`sum(rate(leasehold_nothing_total[5m]))`, `sum by (leasehold_key) (leasehold_leases_held)`,
+		`leasehold_leases_held{leasehold_tenant="x"}`, `up == 0`,
 		`leasehold_operations`,
 	} {
 		if check(expr) == nil {
@@ -186,7 +190,8 @@ func TestRunbook(t *testing.T) {
 		if i >= len(headings) || headings[i] != a.Alert {
 			t.Fatalf("heading %d of the runbook is not %s", i, a.Alert)
 		}
-		if want := runbook + strings.ToLower(a.Alert); a.Annotations["runbook_url"] != want || a.Labels["severity"] == "" || a.Annotations["summary"] == "" || a.For == "" {
+		if want := runbook + strings.ToLower(a.Alert); a.Annotations["runbook_url"] != want || a.Labels["severity"] == "" ||
+			a.Annotations["summary"] == "" || a.For == "" {
 			t.Errorf("%+v", a)
 		}
 	}
@@ -209,7 +214,8 @@ func TestPromtool(t *testing.T) {
 		}
 		t.Skip("promtool is not installed: apt-get install prometheus")
 	}
-	for _, args := range [][]string{{"check", "rules", "leasehold.rules.yaml"}, {"test", "rules", "leasehold.rules.test.yaml"}} {
+	for _, args := range [][]string{{"check", "rules", "leasehold.rules.yaml"},
+		{"test", "rules", "leasehold.rules.test.yaml"}} {
 		c := exec.CommandContext(t.Context(), promtool, args...)
 		c.Dir = "prometheus"
 		if out, err := c.CombinedOutput(); err != nil {
@@ -281,7 +287,8 @@ func policies(t *testing.T) (all []object) {
 
 // summary is that of an alert, with labels in the words of Cloud Monitoring.
 func summary(a alert) string {
-	return regexp.MustCompile(`\{\{ \$labels\.([a-z_]+) \}\}`).ReplaceAllString(a.Annotations["summary"], "$${metric.label.$1}")
+	return regexp.MustCompile(`\{\{ \$labels\.([a-z_]+) \}\}`).ReplaceAllString(a.Annotations["summary"],
+		"$${metric.label.$1}")
 }
 
 // googleDashboard is the dashboard for Cloud Monitoring.
@@ -293,8 +300,10 @@ func googleDashboard(t *testing.T) object {
 		var sets []object
 		for _, x := range p.Targets {
 			expr := regexp.MustCompile(`job=~"\$job",?`).ReplaceAllString(x.Expr, "")
-			expr = strings.NewReplacer("{}", "", ",}", "}", "$__rate_interval", "${__interval}", "$__interval", "${__interval}").Replace(expr)
-			sets = append(sets, object{"plotType": "LINE", "targetAxis": "Y1", "timeSeriesQuery": object{"prometheusQuery": expr}})
+			expr = strings.NewReplacer("{}", "", ",}", "}", "$__rate_interval", "${__interval}", "$__interval",
+				"${__interval}").Replace(expr)
+			sets = append(sets, object{"plotType": "LINE", "targetAxis": "Y1",
+				"timeSeriesQuery": object{"prometheusQuery": expr}})
 		}
 		tiles = append(tiles, object{
 			"xPos": i % 3 * width, "yPos": i / 3 * 12, "width": width, "height": 12,
@@ -304,7 +313,8 @@ func googleDashboard(t *testing.T) object {
 	return object{"displayName": "Leasehold", "mosaicLayout": object{"columns": 3 * width, "tiles": tiles}}
 }
 
-// alarms are those of CloudWatch, on what Lambda functions write. A metric that is not written is no data, which is fine.
+// alarms are those of CloudWatch, on what Lambda functions write. A metric that is not written is no data, which is
+// fine.
 func alarms(t *testing.T) (all []object) {
 	t.Helper()
 	known := alerts(t)
@@ -325,10 +335,14 @@ func alarms(t *testing.T) (all []object) {
 		{"LeaseholdTokensStale", "leasehold.operations", "Sum", ">", object{"leasehold.outcome": "LEASE_LOST"}, 0, 1},
 		{"LeaseholdOverloaded", "leasehold.operations", "Sum", ">", object{"leasehold.outcome": "OVERLOADED"}, 0, 1},
 		{"LeaseholdLimitsHit", "leasehold.operations", "Sum", ">", object{"leasehold.outcome": "RATE_LIMITED"}, 0, 3},
-		{"LeaseholdCallersRejected", "leasehold.audit.events", "Sum", ">", object{"leasehold.outcome": "UNAUTHENTICATED"}, 30, 3},
-		{"LeaseholdMachineIDsExhausted", "leasehold.operations", "Sum", ">", object{"leasehold.outcome": "MACHINE_IDS_EXHAUSTED"}, 0, 1},
-		{"LeaseholdRunsFail", "leasehold.runs.ended", "Sum", ">", object{"leasehold.kind": "analysis", "leasehold.outcome": "failed"}, 5, 3},
-		{"LeaseholdSweepStopped", "leasehold.sweeps", "Sum", "<", object{"leasehold.what": "analyses", "leasehold.outcome": "ok"}, 1, 6},
+		{"LeaseholdCallersRejected", "leasehold.audit.events", "Sum", ">", object{"leasehold.outcome": "UNAUTHENTICATED"}, 30,
+			3},
+		{"LeaseholdMachineIDsExhausted", "leasehold.operations", "Sum", ">",
+			object{"leasehold.outcome": "MACHINE_IDS_EXHAUSTED"}, 0, 1},
+		{"LeaseholdRunsFail", "leasehold.runs.ended", "Sum", ">",
+			object{"leasehold.kind": "analysis", "leasehold.outcome": "failed"}, 5, 3},
+		{"LeaseholdSweepStopped", "leasehold.sweeps", "Sum", "<",
+			object{"leasehold.what": "analyses", "leasehold.outcome": "ok"}, 1, 6},
 		{"LeaseholdSweepLate", "leasehold.sweep.lag", "p90", ">", nil, 600, 1},
 		{"LeaseholdDocumentsUnreadable", "leasehold.documents.unreadable", "Sum", ">", nil, 0, 1},
 		{"LeaseholdMembersDie", "leasehold.placement.evictions", "Sum", ">", nil, 0, 1},
@@ -350,8 +364,10 @@ func alarms(t *testing.T) (all []object) {
 			}
 		}
 		alarm := object{
-			"AlarmName": strings.Join(name, "-"), "AlarmDescription": known[i].Annotations["runbook_url"], "Namespace": emf.Namespace, "MetricName": a.metric, "Dimensions": dimensions,
-			"Period": 300, "EvaluationPeriods": a.periods, "Threshold": a.threshold, "TreatMissingData": "notBreaching", "ComparisonOperator": "GreaterThanThreshold",
+			"AlarmName": strings.Join(name, "-"), "AlarmDescription": known[i].Annotations["runbook_url"],
+			"Namespace": emf.Namespace, "MetricName": a.metric, "Dimensions": dimensions,
+			"Period": 300, "EvaluationPeriods": a.periods, "Threshold": a.threshold, "TreatMissingData": "notBreaching",
+			"ComparisonOperator": "GreaterThanThreshold",
 		}
 		if a.comparison == "<" {
 			alarm["ComparisonOperator"], alarm["TreatMissingData"] = "LessThanThreshold", "breaching"
@@ -386,10 +402,13 @@ func awsDashboard() object {
 			schema += `,"` + strings.Join(i.CloudWatch, `","`) + `"`
 		}
 		n := len(widgets)
-		widgets = append(widgets, object{"type": "metric", "x": n % 3 * 8, "y": n / 3 * 6, "width": 8, "height": 6, "properties": object{
-			"title": i.Name + ", " + statistic, "view": "timeSeries", "region": "us-east-1",
-			"metrics": [][]object{{{"expression": fmt.Sprintf(`SEARCH('%s} MetricName="%s"', '%s', 300)`, schema, i.Name, statistic), "id": fmt.Sprintf("e%d", n)}}},
-		}})
+		widgets = append(widgets, object{"type": "metric", "x": n % 3 * 8, "y": n / 3 * 6, "width": 8, "height": 6,
+			"properties": object{
+				"title": i.Name + ", " + statistic, "view": "timeSeries", "region": "us-east-1",
+				"metrics": [][]object{
+					{{"expression": fmt.Sprintf(`SEARCH('%s} MetricName="%s"', '%s', 300)`, schema, i.Name, statistic),
+						"id": fmt.Sprintf("e%d", n)}}},
+			}})
 	}
 	return object{"widgets": widgets}
 }

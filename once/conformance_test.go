@@ -27,7 +27,8 @@ func TestConformanceCanFail(t *testing.T) {
 // TestConformanceCatches: clients that do what none may do fail.
 func TestConformanceCatches(t *testing.T) {
 	conformancetest.Catch(t, conformance.Once, openConformance,
-		"each try has another request_id", "all commands have one request_id", "no one is asked to wait", "redirects are followed", "each request is sent twice", "no credentials",
+		"each try has another request_id", "all commands have one request_id", "no one is asked to wait",
+		"redirects are followed", "each request is sent twice", "no credentials",
 		"the clocks are not looked at")
 }
 
@@ -49,7 +50,8 @@ func (p program) Do(ctx context.Context, c conformancetest.Call) (conformancetes
 	}
 	seconds := func(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 	o := once.Options{
-		Owner: p.env.Client.Owner, TTL: time.Duration(c.Options.TTL) * time.Second, Heartbeat: seconds(c.Options.Heartbeat), Wait: seconds(c.Options.Wait),
+		Owner: p.env.Client.Owner, TTL: time.Duration(c.Options.TTL) * time.Second, Heartbeat: seconds(c.Options.Heartbeat),
+		Wait:        seconds(c.Options.Wait),
 		MaxFailures: c.Options.MaxFailures, Fingerprint: c.Options.Fingerprint,
 	}
 	o.SetClock(func() (monotonic, wall time.Time) { m := p.env.Clock.Moment(); return m.Time(), m.Wall() })

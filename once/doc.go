@@ -1,8 +1,8 @@
-// Package once runs a function under the lock of an analysis: by one worker at a time, and not again once it has finished. It
-// needs the standard library and package contracts only.
+// Package once runs a function under the lock of an analysis: by one worker at a time, and not again once it has
+// finished. It needs the standard library and package contracts only.
 //
-// A queue delivers at least once. [Run] stands between the queue and the work: it asks the gate for the run, refreshes the
-// lock while the work runs, and writes the end under the lock's token.
+// A queue delivers at least once. [Run] stands between the queue and the work: it asks the gate for the run, refreshes
+// the lock while the work runs, and writes the end under the lock's token.
 //
 //	      ┌────────── Acquire ──────────┐
 //	      ▼                             ▼
@@ -14,27 +14,29 @@
 //
 // # The earlier result
 //
-// An analysis that had finished before is not run again: Outcome.Result is what its work returned then. With Options.Wait, Run waits for the
-// worker that runs it now, and returns that one's result, or takes the run over if it dies.
+// An analysis that had finished before is not run again: Outcome.Result is what its work returned then. With
+// Options.Wait, Run waits for the worker that runs it now, and returns that one's result, or takes the run over if it
+// dies.
 //
 // # Who decides
 //
-// The gate decides who runs, by its own clock. This package decides when to stop: it counts the lock's time from before the request
-// that granted it, so that its expiry is early and never late, on two clocks of this process. The monotonic clock is right
-// if the time is set; the wall clock is right if the machine slept and the monotonic clock stood still. The first of the two to
-// reach the expiry counts. Setting a machine's clock forward can therefore cost a run; nothing can extend an expired one.
+// The gate decides who runs, by its own clock. This package decides when to stop: it counts the lock's time from before
+// the request that granted it, so that its expiry is early and never late, on two clocks of this process. The monotonic
+// clock is right if the time is set; the wall clock is right if the machine slept and the monotonic clock stood still.
+// The first of the two to reach the expiry counts. Setting a machine's clock forward can therefore cost a run; nothing
+// can extend an expired one.
 //
 // # A process that was stopped
 //
-// A process can be stopped (SIGSTOP, a debugger, a frozen Lambda, a closed laptop) for longer than its lock. When it continues,
-// the next statement of the work may run before any timer does. So the context of the work reads the clocks at each call of Err
-// and Done, and [context.Cause] is right after them. Contexts derived from it are cancelled within a second; where that is too
-// late, [Check] works with them. What was already sent cannot be stopped: that is what Lock.Token is for. Pass it on to whatever
-// the work writes to.
+// A process can be stopped (SIGSTOP, a debugger, a frozen Lambda, a closed laptop) for longer than its lock. When it
+// continues, the next statement of the work may run before any timer does. So the context of the work reads the clocks
+// at each call of Err and Done, and [context.Cause] is right after them. Contexts derived from it are cancelled within
+// a second; where that is too late, [Check] works with them. What was already sent cannot be stopped: that is what
+// Lock.Token is for. Pass it on to whatever the work writes to.
 //
 // # What can go wrong
 //
-// A request whose response was lost is retried with the same request ID; each takes effect once. While the gate cannot be reached,
-// the work continues until the lock expires. A work that does not stop when its context ends keeps Run waiting. If the result
-// could not be stored, the status is Retry, and the lock expires.
+// A request whose response was lost is retried with the same request ID; each takes effect once. While the gate cannot
+// be reached, the work continues until the lock expires. A work that does not stop when its context ends keeps Run
+// waiting. If the result could not be stored, the status is Retry, and the lock expires.
 package once

@@ -45,8 +45,8 @@ type uncounted struct{ error }
 
 func (u uncounted) Unwrap() error { return u.error }
 
-// Uncounted marks an error that is not the analysis' own, such as a credential that is missing where the work runs: a [Work] that
-// returns it is to be retried, and its run does not count as a failed one. Uncounted(nil) is nil.
+// Uncounted marks an error that is not the analysis' own, such as a credential that is missing where the work runs: a
+// [Work] that returns it is to be retried, and its run does not count as a failed one. Uncounted(nil) is nil.
 func Uncounted(err error) error {
 	if err == nil {
 		return nil
@@ -83,10 +83,12 @@ func perform(ctx context.Context, work Work, l Lock) (result string, err error) 
 func (r *run) ready(ctx context.Context, t *term.Term, result string) Outcome {
 	switch {
 	case len(result) > MaxResultBytes:
-		return r.failed(ctx, t, Permanent(fmt.Errorf("the result has %d bytes, %d at most: keep it elsewhere and return where it is",
-			len(result), MaxResultBytes)))
+		return r.failed(ctx, t,
+			Permanent(fmt.Errorf("the result has %d bytes, %d at most: keep it elsewhere and return where it is",
+				len(result), MaxResultBytes)))
 	case !utf8.ValidString(result):
-		return r.failed(ctx, t, Permanent(errors.New("the result is not valid UTF-8: keep it elsewhere and return where it is")))
+		return r.failed(ctx, t,
+			Permanent(errors.New("the result is not valid UTF-8: keep it elsewhere and return where it is")))
 	}
 	return r.finish(ctx, t, Result{Result: result}, Outcome{Status: Ready, Token: r.lock.Token, Result: result})
 }
@@ -99,14 +101,15 @@ func (r *run) failed(ctx context.Context, t *term.Term, err error) Outcome {
 	}
 	forGood := errors.As(err, new(permanent))
 	if forGood || r.MaxFailures > 0 && r.failures+1 >= r.MaxFailures {
-		return r.finish(ctx, t, Result{Failed: true, Reason: reason(err)}, Outcome{Status: Failed, Token: r.lock.Token, Err: err})
+		return r.finish(ctx, t, Result{Failed: true, Reason: reason(err)},
+			Outcome{Status: Failed, Token: r.lock.Token, Err: err})
 	}
 	r.release(ctx, reason(err))
 	return Outcome{Status: Retry, Token: r.lock.Token, Err: err}
 }
 
-// timeOver ends a run that took longer than the caller's context lasts. It counts as one that failed: work that never fits
-// would be retried for ever.
+// timeOver ends a run that took longer than the caller's context lasts. It counts as one that failed: work that never
+// fits would be retried for ever.
 func (r *run) timeOver(ctx context.Context, t *term.Term, err error) Outcome {
 	out := r.failed(ctx, t, fmt.Errorf("the run exceeded its time: %w", because(context.Cause(ctx), err)))
 	if out.Status == Retry {
@@ -144,7 +147,9 @@ func (r *run) finish(ctx context.Context, t *term.Term, result Result, done Outc
 func (r *run) release(ctx context.Context, failed string) {
 	late, cancel := graced(ctx, endingTime)
 	defer cancel()
-	if err := insist(late, tryTime, ended, func(ctx context.Context) error { return r.gate.Release(ctx, r.lock, failed) }); err != nil {
+	if err := insist(late, tryTime, ended, func(ctx context.Context) error {
+		return r.gate.Release(ctx, r.lock, failed)
+	}); err != nil {
 		r.Warn(fmt.Errorf("release the lock of analysis %q, which now expires: %w", r.id, err))
 	}
 }

@@ -20,7 +20,8 @@ func exampleGate(ids ...string) (gate *client.Analyses, stop func()) {
 	store := docstore.NewMemory(nil)
 	for _, id := range ids {
 		w := docstore.Write{Key: docstore.Key{Kind: "analyses", ID: id}, Set: map[string]docstore.Value{
-			"status": docstore.String("PENDING"), "lockToken": docstore.Int(0), // a short token, for the output of these examples
+			// a short token, for the output of these examples
+			"status": docstore.String("PENDING"), "lockToken": docstore.Int(0),
 		}}
 		if _, err := store.Write(context.Background(), w); err != nil {
 			log.Panic(err)

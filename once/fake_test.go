@@ -27,7 +27,8 @@ type fake struct {
 
 	calls []call // in the order of their arrival
 
-	// fault is called before each call. Its error is returned in place of the result, before or after the call took effect.
+	// fault is called before each call. Its error is returned in place of the result, before or after the call took
+	// effect.
 	fault func(ctx context.Context, c call) (err error, applied bool)
 }
 

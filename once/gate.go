@@ -10,12 +10,13 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/lease"
 )
 
-// Gate grants runs of analyses: an HTTP client of a server, or the rule itself on a store. Its methods may be called from
-// several goroutines at once, and return soon after their context ends.
+// Gate grants runs of analyses: an HTTP client of a server, or the rule itself on a store. Its methods may be called
+// from several goroutines at once, and return soon after their context ends.
 //
-// The errors of a gate carry a [contracts.Code]. These mean that the lock is no longer the caller's: LEASE_LOST, LEASE_EXPIRED,
-// LEASE_RELEASED, NOT_OWNER, ALREADY_FINISHED; errors that are [ErrLost] mean the same. NOT_FOUND with the field "analysis_id" or "run_id"
-// means that there is no such analysis. RUN_DIFFERS means that the ID was used before with another fingerprint. Other codes that are not retryable end the run's attempt. After any other error the
+// The errors of a gate carry a [contracts.Code]. These mean that the lock is no longer the caller's: LEASE_LOST,
+// LEASE_EXPIRED, LEASE_RELEASED, NOT_OWNER, ALREADY_FINISHED; errors that are [ErrLost] mean the same. NOT_FOUND with
+// the field "analysis_id" or "run_id" means that there is no such analysis. RUN_DIFFERS means that the ID was used
+// before with another fingerprint. Other codes that are not retryable end the run's attempt. After any other error the
 // method is called again with the same arguments.
 type Gate interface {
 	// Acquire asks for the run of an analysis. A run that is not granted is no error: Grant.Reason says why.
@@ -24,8 +25,8 @@ type Gate interface {
 	// Refresh moves the lock's expiry to now + ttl and returns it.
 	Refresh(ctx context.Context, l Lock, ttl time.Duration) (expiresAt time.Time, err error)
 
-	// Release ends the lock and leaves the analysis unfinished. failed says why the run failed, and counts; it is empty if the
-	// run did not fail but was stopped.
+	// Release ends the lock and leaves the analysis unfinished. failed says why the run failed, and counts; it is empty if
+	// the run did not fail but was stopped.
 	Release(ctx context.Context, l Lock, failed string) error
 
 	// Finish makes the analysis READY or FAILED, for good.
@@ -55,8 +56,9 @@ type Grant struct {
 	Result     Result                 // with SkipAlreadyFinished: how it ended, as far as the gate says
 	Lock       Lock                   // if Acquired
 	Remaining  time.Duration          // if Acquired: the time to the lock's expiry when the gate decided
-	Runs       int64                  // runs begun since the last that ended by itself, with this one; above 1 it is a takeover
-	Failures   int64                  // runs that failed before this one
+	// runs begun since the last that ended by itself, with this one; above 1 it is a takeover
+	Runs     int64
+	Failures int64 // runs that failed before this one
 }
 
 // Lock is a lock that was granted.
@@ -74,23 +76,25 @@ type Result struct {
 	Reason string // if Failed
 }
 
-// ErrLost marks a lock that is no longer the caller's: it expired by this process's clocks, or the gate says so, and then the
-// error has the gate's code as well. It is the cause with which the context of a run is cancelled.
+// ErrLost marks a lock that is no longer the caller's: it expired by this process's clocks, or the gate says so, and
+// then the error has the gate's code as well. It is the cause with which the context of a run is cancelled.
 var ErrLost = errors.New("the lock is lost")
 
 // lostCodes are the codes that say so.
 var lostCodes = []contracts.Code{
-	contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeNotOwner, contracts.CodeAlreadyFinished,
+	contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeNotOwner,
+	contracts.CodeAlreadyFinished,
 }
 
-// IsLost reports whether an error, of a [Gate] or of this package, means that the lock is not, or no longer, the caller's.
+// IsLost reports whether an error, of a [Gate] or of this package, means that the lock is not, or no longer, the
+// caller's.
 func IsLost(err error) bool {
 	return errors.Is(err, ErrLost) || unknown(err) ||
 		slices.ContainsFunc(lostCodes, func(c contracts.Code) bool { return errors.Is(err, c) })
 }
 
-// unknown reports whether the gate says that there is no such analysis. NOT_FOUND without the field is about the path: the
-// server is another one, or an older one.
+// unknown reports whether the gate says that there is no such analysis. NOT_FOUND without the field is about the path:
+// the server is another one, or an older one.
 func unknown(err error) bool {
 	if e, ok := errors.AsType[*contracts.Error](err); ok {
 		return e.Code == contracts.CodeNotFound && (e.Field == "analysis_id" || e.Field == "run_id")

@@ -10,8 +10,8 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
-// firstBeat is when the first refresh is due, from the request that granted the lock. An acquire that was repeated finds
-// its own grant with less time left, and is refreshed sooner in proportion.
+// firstBeat is when the first refresh is due, from the request that granted the lock. An acquire that was repeated
+// finds its own grant with less time left, and is refreshed sooner in proportion.
 func (r *run) firstBeat(remaining time.Duration) time.Duration {
 	if remaining >= r.TTL {
 		return r.Heartbeat

@@ -19,8 +19,9 @@ const (
 // waits are those before retries.
 var waits = backoff.Policy{First: 200 * time.Millisecond, Max: 5 * time.Second}
 
-// insist calls do until it succeeds, the context ends, or final reports that another try would return the same; the error is
-// that of the last try. Before a retry it waits a random time of up to 200 ms, 400 ms and so on, 5 s at most, or for as long as the gate asks for.
+// insist calls do until it succeeds, the context ends, or final reports that another try would return the same; the
+// error is that of the last try. Before a retry it waits a random time of up to 200 ms, 400 ms and so on, 5 s at most,
+// or for as long as the gate asks for.
 func insist(ctx context.Context, each time.Duration, final func(error) bool, do func(context.Context) error) error {
 	return hold.Insist{Each: each, Pauses: waits, Final: final}.Do(ctx, do)
 }

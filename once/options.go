@@ -27,23 +27,26 @@ const (
 
 // Options are the settings of [Run]. The zero value works.
 type Options struct {
-	Owner       string        // who runs it; empty means host name and process ID
-	RequestID   string        // of this attempt, another for every call of Run; empty makes one up
-	TTL         time.Duration // of the lock: whole seconds, 1 s to MaxTTL; 0 means 5 minutes
-	Heartbeat   time.Duration // between refreshes, MinHeartbeat or more and less than TTL; 0 means a fifth of TTL, 60 s of 5 minutes
-	MaxFailures int64         // a run that fails when so many have failed, with it, turns the analysis FAILED; 0: never by count
+	Owner     string        // who runs it; empty means host name and process ID
+	RequestID string        // of this attempt, another for every call of Run; empty makes one up
+	TTL       time.Duration // of the lock: whole seconds, 1 s to MaxTTL; 0 means 5 minutes
+	// between refreshes, MinHeartbeat or more and less than TTL; 0 means a fifth of TTL, 60 s of 5 minutes
+	Heartbeat time.Duration
+	// a run that fails when so many have failed, with it, turns the analysis FAILED; 0: never by count
+	MaxFailures int64
 
-	// Wait is how long Run waits for another worker that runs the analysis: until that has finished, and its result is in the outcome, or
-	// until the lock is free, and the run is this worker's. Then, or with 0 at once, the status is Locked. While it waits it asks the
-	// gate again after 100 ms, 200 ms and so on, once a second at last.
+	// Wait is how long Run waits for another worker that runs the analysis: until that has finished, and its result is in
+	// the outcome, or until the lock is free, and the run is this worker's. Then, or with 0 at once, the status is Locked.
+	// While it waits it asks the gate again after 100 ms, 200 ms and so on, once a second at last.
 	Wait time.Duration
 
-	// Fingerprint says what the run is about, for callers that name runs themselves: a hash of 128 bytes at most. The first run of an ID
-	// stores it; after that, another one is an error with the code RUN_DIFFERS, and nothing runs. Empty compares nothing.
+	// Fingerprint says what the run is about, for callers that name runs themselves: a hash of 128 bytes at most. The
+	// first run of an ID stores it; after that, another one is an error with the code RUN_DIFFERS, and nothing runs. Empty
+	// compares nothing.
 	Fingerprint string
 
-	// OnRefresh is called after each refresh with the lock's new expiry on this process's clock: a queue's own timeout can be
-	// moved along. The next refresh waits for it, so its context ends well before it would be late.
+	// OnRefresh is called after each refresh with the lock's new expiry on this process's clock: a queue's own timeout can
+	// be moved along. The next refresh waits for it, so its context ends well before it would be late.
 	OnRefresh func(ctx context.Context, end time.Time)
 
 	// Warn receives what does not fail the run: a failed release, a refresh that is retried. nil drops it. It
@@ -87,8 +90,9 @@ func (o *Options) settings() (Options, error) {
 	case s.Heartbeat < MinHeartbeat:
 		return s, fmt.Errorf("Options.Heartbeat is %v: must be %v at least", s.Heartbeat, MinHeartbeat)
 	case s.Heartbeat >= s.TTL:
-		return s, fmt.Errorf("Options.Heartbeat is %v and Options.TTL %v: the lock would expire before each refresh; a fifth of TTL "+
-			"leaves time for refreshes that fail", s.Heartbeat, s.TTL)
+		return s, fmt.Errorf(
+			"Options.Heartbeat is %v and Options.TTL %v: the lock would expire before each refresh; a fifth of TTL "+
+				"leaves time for refreshes that fail", s.Heartbeat, s.TTL)
 	case s.Wait < 0:
 		return s, fmt.Errorf("Options.Wait is %v: must not be negative; 0 does not wait", s.Wait)
 	case s.MaxFailures < 0:
@@ -99,7 +103,8 @@ func (o *Options) settings() (Options, error) {
 			return s, err
 		}
 	}
-	return s, errors.Join(owner.CheckText("Options.Owner", s.Owner, 256), owner.CheckText("Options.RequestID", s.RequestID, 128))
+	return s, errors.Join(owner.CheckText("Options.Owner", s.Owner, 256),
+		owner.CheckText("Options.RequestID", s.RequestID, 128))
 }
 
 // checkID reports whether a document can have the ID.

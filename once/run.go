@@ -23,11 +23,13 @@ const (
 	Failed          Status = "failed"           // the work failed for good, and the analysis is FAILED
 	Retry           Status = "attempt_failed"   // the work failed, or its end could not be stored; it may be retried
 	AlreadyFinished Status = "already_finished" // skipped: the analysis was READY before
-	AlreadyFailed   Status = "already_failed"   // skipped: the analysis was FAILED before, or too many of its runs failed or were taken over
-	Locked          Status = "locked"           // skipped: another worker runs it; retry after Outcome.RetryAfter
-	Unknown         Status = "unknown_analysis" // there is no such analysis
-	Lost            Status = "lock_lost"        // the lock was lost during the work; nothing was written
-	Stopped         Status = "stopped"          // the caller's context ended; the lock was released. A deadline, or a cause that is one, counts as a failed run
+	// skipped: the analysis was FAILED before, or too many of its runs failed or were taken over
+	AlreadyFailed Status = "already_failed"
+	Locked        Status = "locked"           // skipped: another worker runs it; retry after Outcome.RetryAfter
+	Unknown       Status = "unknown_analysis" // there is no such analysis
+	Lost          Status = "lock_lost"        // the lock was lost during the work; nothing was written
+	// the caller's context ended; the lock was released. A deadline, or a cause that is one, counts as a failed run
+	Stopped Status = "stopped"
 )
 
 // Outcome is what came of a [Run].
@@ -35,25 +37,27 @@ type Outcome struct {
 	Status     Status
 	RetryAfter time.Duration // with Locked
 	Token      int64         // the fence of the run, 0 if there was none
-	Result     string        // with Ready what the work returned, with AlreadyFinished what it returned then; empty if the gate does not say
-	Err        error         // with Retry, Failed, Lost and Stopped: why; with AlreadyFailed [ErrFailed]
+	// with Ready what the work returned, with AlreadyFinished what it returned then; empty if the gate does not say
+	Result string
+	Err    error // with Retry, Failed, Lost and Stopped: why; with AlreadyFailed [ErrFailed]
 }
 
-// ErrFailed is the error of a run that was skipped because its analysis was FAILED before: what it should have done is not done, and
-// no run will do it until an administrator retries the analysis.
+// ErrFailed is the error of a run that was skipped because its analysis was FAILED before: what it should have done is
+// not done, and no run will do it until an administrator retries the analysis.
 var ErrFailed = errors.New("the analysis was FAILED before, and does not run again unless it is retried")
 
-// Work is the analysis itself. Its context is cancelled with the cause [ErrLost] the moment the lock is lost, and with the
-// caller's cause when the caller's context ends; it must then stop. The text that it returns is stored with READY: UTF-8 of
-// at most [MaxResultBytes]. An error is a failed attempt (see [Permanent]), and so is a panic, as a [*PanicError].
+// Work is the analysis itself. Its context is cancelled with the cause [ErrLost] the moment the lock is lost, and with
+// the caller's cause when the caller's context ends; it must then stop. The text that it returns is stored with READY:
+// UTF-8 of at most [MaxResultBytes]. An error is a failed attempt (see [Permanent]), and so is a panic, as a
+// [*PanicError].
 type Work func(ctx context.Context, l Lock) (result string, err error)
 
 // Run runs the work if the gate grants it, and says what came of it. Options may be nil.
 //
-// It returns when the work has returned, also after the lock was lost and the work was told to stop: a run that still runs is
-// not reported as over. When ctx ends, a request that is under way is given 5 seconds more, so that a lock that it took can
-// be released. A work that returns without an error in spite of an ended ctx has done what it was asked, and its result
-// is stored.
+// It returns when the work has returned, also after the lock was lost and the work was told to stop: a run that still
+// runs is not reported as over. When ctx ends, a request that is under way is given 5 seconds more, so that a lock that
+// it took can be released. A work that returns without an error in spite of an ended ctx has done what it was asked,
+// and its result is stored.
 //
 // An error means that nothing ran: the arguments are invalid, or the gate did not respond for half a minute. Everything
 // else is an Outcome.
@@ -83,7 +87,8 @@ func Run(ctx context.Context, gate Gate, analysisID string, work Work, o *Option
 		return Outcome{Status: Stopped, Err: because(context.Cause(ctx), err)}, nil //nolint:nilerr // an outcome
 	case err != nil:
 		return Outcome{}, fmt.Errorf("ask for the run of %q: %w", analysisID, err)
-	case !grant.Acquired && grant.Reason == contracts.SkipAlreadyFinished && grant.Status == string(contracts.AnalysisFailed):
+	case !grant.Acquired && grant.Reason == contracts.SkipAlreadyFinished &&
+		grant.Status == string(contracts.AnalysisFailed):
 		return Outcome{Status: AlreadyFailed, Err: failedBefore(grant.Result.Reason)}, nil
 	case !grant.Acquired && grant.Reason == contracts.SkipAlreadyFinished:
 		return Outcome{Status: AlreadyFinished, Result: grant.Result.Result}, nil
@@ -141,8 +146,8 @@ func (r *run) waited(ctx context.Context) (Grant, term.Moment, error) {
 func (r *run) acquire(ctx context.Context) (g Grant, asked term.Moment, err error) {
 	ctx, cancel := graced(ctx, acquireTime)
 	defer cancel()
-	// A lock that expired before the response arrived was never held: that is no loss, and asked again. The request that got it is
-	// spent, though, and another try is another request.
+	// A lock that expired before the response arrived was never held: that is no loss, and asked again. The request that
+	// got it is spent, though, and another try is another request.
 	spent := func(err error) bool {
 		return errors.Is(err, contracts.CodeRequestIDReused) || errors.Is(err, contracts.CodeLeaseExpired)
 	}

@@ -33,7 +33,8 @@ func work(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func run(t *testing.T, ctx context.Context, f *fake, w once.Work, o *once.Options) once.Outcome { //nolint:revive // t first
+func run(t *testing.T, ctx context.Context, f *fake, w once.Work,
+	o *once.Options) once.Outcome { //nolint:revive // t first
 	t.Helper()
 	out, err := once.Run(ctx, f, "a1", w, o)
 	if err != nil {
@@ -147,13 +148,14 @@ func TestFailedAttempts(t *testing.T) {
 		failures int64
 		reason   string
 	}{
-		"counted":           {errWork, 0, 3, once.Retry, "", 1, "model returned nonsense"},
-		"last but one":      {errWork, 1, 3, once.Retry, "", 2, "model returned nonsense"},
-		"last":              {errWork, 2, 3, once.Failed, "FAILED", 2, "model returned nonsense"},
-		"one is the last":   {errWork, 0, 1, once.Failed, "FAILED", 0, "model returned nonsense"},
-		"never by count":    {errWork, 1000, 0, once.Retry, "", 1001, "model returned nonsense"},
-		"permanent":         {once.Permanent(errWork), 0, 0, once.Failed, "FAILED", 0, "model returned nonsense"},
-		"permanent wrapped": {fmt.Errorf("step 3: %w", once.Permanent(errWork)), 0, 5, once.Failed, "FAILED", 0, "step 3: model returned nonsense"},
+		"counted":         {errWork, 0, 3, once.Retry, "", 1, "model returned nonsense"},
+		"last but one":    {errWork, 1, 3, once.Retry, "", 2, "model returned nonsense"},
+		"last":            {errWork, 2, 3, once.Failed, "FAILED", 2, "model returned nonsense"},
+		"one is the last": {errWork, 0, 1, once.Failed, "FAILED", 0, "model returned nonsense"},
+		"never by count":  {errWork, 1000, 0, once.Retry, "", 1001, "model returned nonsense"},
+		"permanent":       {once.Permanent(errWork), 0, 0, once.Failed, "FAILED", 0, "model returned nonsense"},
+		"permanent wrapped": {fmt.Errorf("step 3: %w", once.Permanent(errWork)), 0, 5, once.Failed, "FAILED", 0,
+			"step 3: model returned nonsense"},
 		"uncounted":         {once.Uncounted(errWork), 0, 1, once.Retry, "", 0, ""},
 		"uncounted wrapped": {fmt.Errorf("step 3: %w", once.Uncounted(errWork)), 2, 3, once.Retry, "", 2, ""},
 		"no text":           {errors.New(""), 0, 0, once.Retry, "", 1, "the work failed with an empty *errors.errorString"},
@@ -162,7 +164,8 @@ func TestFailedAttempts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fake{failures: c.before}
-				out := run(t, t.Context(), f, func(context.Context, once.Lock) (string, error) { return "dropped", c.err }, &once.Options{MaxFailures: c.most})
+				out := run(t, t.Context(), f, func(context.Context, once.Lock) (string, error) { return "dropped", c.err },
+					&once.Options{MaxFailures: c.most})
 				want(t, "outcome", out, once.Outcome{Status: c.status, Token: 1, Err: c.err})
 				want(t, "stored status", f.status, c.stored)
 				want(t, "failures", f.failures, c.failures)
@@ -194,9 +197,12 @@ func TestPanicIsAFailedAttempt(t *testing.T) {
 		reason string
 		is     error
 	}{
-		"text":   {func(context.Context, once.Lock) (string, error) { panic("index out of range") }, "the work panicked: index out of range", nil},
-		"error":  {func(context.Context, once.Lock) (string, error) { panic(errNetwork) }, "the work panicked: connection reset by peer", errNetwork},
-		"Goexit": {func(context.Context, once.Lock) (string, error) { runtime.Goexit(); return "", nil }, "the work panicked: its goroutine was ended by runtime.Goexit", nil},
+		"text": {func(context.Context, once.Lock) (string, error) { panic("index out of range") },
+			"the work panicked: index out of range", nil},
+		"error": {func(context.Context, once.Lock) (string, error) { panic(errNetwork) },
+			"the work panicked: connection reset by peer", errNetwork},
+		"Goexit": {func(context.Context, once.Lock) (string, error) { runtime.Goexit(); return "", nil },
+			"the work panicked: its goroutine was ended by runtime.Goexit", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -219,7 +225,8 @@ func TestPanicIsAFailedAttempt(t *testing.T) {
 
 func TestResultsThatCannotBeStored(t *testing.T) {
 	for name, c := range map[string]struct{ result, reason string }{
-		"too large": {strings.Repeat("x", once.MaxResultBytes+1), "the result has 32769 bytes, 32768 at most: keep it elsewhere and return where it is"},
+		"too large": {strings.Repeat("x", once.MaxResultBytes+1),
+			"the result has 32769 bytes, 32768 at most: keep it elsewhere and return where it is"},
 		"not UTF-8": {"\xff\xfe", "the result is not valid UTF-8: keep it elsewhere and return where it is"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -251,7 +258,8 @@ func lost(t *testing.T, f *fake, out once.Outcome, calls ...string) {
 }
 
 func TestLossByRefresh(t *testing.T) {
-	for name, failure := range map[string]error{"lost": once.ErrLost, "lost, by a code": contracts.Errorf(contracts.CodeLeaseLost, ""), "the document is gone": contracts.CodeNotFound} {
+	for name, failure := range map[string]error{"lost": once.ErrLost,
+		"lost, by a code": contracts.Errorf(contracts.CodeLeaseLost, ""), "the document is gone": contracts.CodeNotFound} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fake{fault: func(_ context.Context, c call) (error, bool) {
@@ -264,7 +272,8 @@ func TestLossByRefresh(t *testing.T) {
 				out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string, error) {
 					<-ctx.Done()
 					ended = time.Since(bubble)
-					if !errors.Is(context.Cause(ctx), once.ErrLost) || !errors.Is(once.Check(ctx), once.ErrLost) || !errors.Is(ctx.Err(), context.Canceled) {
+					if !errors.Is(context.Cause(ctx), once.ErrLost) || !errors.Is(once.Check(ctx), once.ErrLost) ||
+						!errors.Is(ctx.Err(), context.Canceled) {
 						t.Errorf("cause %v, Check %v, Err %v", context.Cause(ctx), once.Check(ctx), ctx.Err())
 					}
 					return "too late", nil
@@ -279,8 +288,8 @@ func TestLossByRefresh(t *testing.T) {
 	}
 }
 
-// TestLossByTime: the gate cannot be reached any more. The work is told at the very end of the time that the last refresh
-// which succeeded gave, reckoned from before it was sent.
+// TestLossByTime: the gate cannot be reached any more. The work is told at the very end of the time that the last
+// refresh which succeeded gave, reckoned from before it was sent.
 func TestLossByTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault func(ctx context.Context, c call) (error, bool)

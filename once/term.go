@@ -15,7 +15,7 @@ func expired(trouble error) error {
 	return fmt.Errorf("%w: it expired", ErrLost)
 }
 
-// Check reports whether a run may take its next step: nil while its context lives and its lock lasts. Otherwise the error is
-// the cause with which the context was, or is to be, cancelled; [ErrLost] if the lock is lost. ctx is the context of the work or
-// one that was made of it. It consults the clocks at the time of the call and costs no request.
+// Check reports whether a run may take its next step: nil while its context lives and its lock lasts. Otherwise the
+// error is the cause with which the context was, or is to be, cancelled; [ErrLost] if the lock is lost. ctx is the
+// context of the work or one that was made of it. It consults the clocks at the time of the call and costs no request.
 func Check(ctx context.Context) error { return term.Check(ctx) }

@@ -31,20 +31,22 @@ func (c *clocks) read() (monotonic, wall time.Time) {
 	return time.Now().Add(c.monotonic).Round(0), time.Now().Add(c.wall).Round(0)
 }
 
-// TestThaw: the process does not run for longer than its lock lasts, and the first thing that runs then is the work. In the
-// bubble no time passes between the thaw and the question, so that no timer can have done it.
+// TestThaw: the process does not run for longer than its lock lasts, and the first thing that runs then is the work. In
+// the bubble no time passes between the thaw and the question, so that no timer can have done it.
 func TestThaw(t *testing.T) {
 	for name, c := range map[string]struct {
 		monotonic, wall time.Duration // how far each clock went meanwhile
 		lost            bool
 	}{
-		"SIGSTOP: both clocks ran on":                            {5 * time.Minute, 5 * time.Minute, true},
-		"suspend: the monotonic clock stood still":               {0, 5 * time.Minute, true},
-		"the wall clock was set back, the monotonic ran on":      {5 * time.Minute, -time.Hour, true},
-		"not long enough":                                        {4 * time.Minute, 4 * time.Minute, false},
-		"the wall clock was set back":                            {0, -time.Hour, false},
-		"to the last moment":                                     {5*time.Minute - time.Millisecond - 1, 5*time.Minute - time.Millisecond - 1, false},
-		"to what a store may cut off":                            {5*time.Minute - time.Millisecond, 5*time.Minute - time.Millisecond, true},
+		"SIGSTOP: both clocks ran on":                       {5 * time.Minute, 5 * time.Minute, true},
+		"suspend: the monotonic clock stood still":          {0, 5 * time.Minute, true},
+		"the wall clock was set back, the monotonic ran on": {5 * time.Minute, -time.Hour, true},
+		"not long enough":                                   {4 * time.Minute, 4 * time.Minute, false},
+		"the wall clock was set back":                       {0, -time.Hour, false},
+		"to the last moment": {5*time.Minute - time.Millisecond - 1,
+			5*time.Minute - time.Millisecond - 1, false},
+		"to what a store may cut off": {5*time.Minute - time.Millisecond,
+			5*time.Minute - time.Millisecond, true},
 		"the wall clock was set forward, to be on the safe side": {0, time.Hour, true},
 	} {
 		for question, ask := range map[string]func(ctx, derived context.Context) error{
@@ -84,7 +86,8 @@ func TestThaw(t *testing.T) {
 						if (err != nil) != c.lost {
 							t.Errorf("after the thaw: %v, want lost: %v", err, c.lost)
 						}
-						if saysWhy := question == "Cause" || strings.HasPrefix(question, "Check"); c.lost && errors.Is(err, once.ErrLost) != saysWhy {
+						if saysWhy := question == "Cause" || strings.HasPrefix(question, "Check"); c.lost &&
+							errors.Is(err, once.ErrLost) != saysWhy {
 							t.Errorf("after the thaw: %v, is ErrLost: %v, want %v", err, !saysWhy, saysWhy)
 						}
 						if c.lost && !errors.Is(context.Cause(derived), once.ErrLost) {
@@ -120,7 +123,8 @@ func TestThawOfAWaitingWork(t *testing.T) {
 	})
 }
 
-// TestHeartbeatAfterSleep: a machine that slept for less than the lock lasts refreshes soon after, not when its timer ends.
+// TestHeartbeatAfterSleep: a machine that slept for less than the lock lasts refreshes soon after, not when its timer
+// ends.
 func TestHeartbeatAfterSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, both := &fake{}, &clocks{}

@@ -77,7 +77,8 @@ func TestFinishOfADeletedAnalysis(t *testing.T) {
 			e.Field = "analysis_id"
 			return e, false
 		}}
-		out, err := once.Run(t.Context(), gate, "a1", func(context.Context, once.Lock) (string, error) { return "done", nil }, nil)
+		out, err := once.Run(t.Context(), gate, "a1", func(context.Context, once.Lock) (string, error) { return "done", nil },
+			nil)
 		if err != nil || out.Status != once.Lost || !errors.Is(out.Err, contracts.CodeNotFound) {
 			t.Errorf("%+v, %v", out, err)
 		}
@@ -88,8 +89,8 @@ func TestFinishOfADeletedAnalysis(t *testing.T) {
 	})
 }
 
-// TestSpentRequest: a lock that expired before its response arrived was never held. Its request obtains nothing more, and the next try
-// is another one; a request ID that the caller chose is not changed.
+// TestSpentRequest: a lock that expired before its response arrived was never held. Its request obtains nothing more,
+// and the next try is another one; a request ID that the caller chose is not changed.
 func TestSpentRequest(t *testing.T) {
 	for name, chosen := range map[string]string{"made up": "", "chosen": "r1"} {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +106,8 @@ func TestSpentRequest(t *testing.T) {
 					}
 					return nil, false
 				}}
-				out, err := once.Run(t.Context(), gate, "a1", func(context.Context, once.Lock) (string, error) { return "", nil }, &once.Options{RequestID: chosen})
+				out, err := once.Run(t.Context(), gate, "a1", func(context.Context, once.Lock) (string, error) { return "", nil },
+					&once.Options{RequestID: chosen})
 				if chosen != "" {
 					if !errors.Is(err, contracts.CodeRequestIDReused) || len(gate.times("acquire")) != 2 {
 						t.Errorf("%+v, %v", out, err)

@@ -25,7 +25,8 @@ func failing(name string, last int, err error, applied bool) func(context.Contex
 
 const always = 1 << 30
 
-// TestLostResponseOfAcquire: the gate granted, and the response was lost. The same request ID gets the same lock, not "locked".
+// TestLostResponseOfAcquire: the gate granted, and the response was lost. The same request ID gets the same lock, not
+// "locked".
 func TestLostResponseOfAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{fault: failing("acquire", 1, errNetwork, true)}
@@ -56,7 +57,8 @@ func TestEachRunHasItsOwnRequestID(t *testing.T) {
 	})
 }
 
-// TestGateThatDoesNotRespond is an error, because nothing ran: after half a minute, or at once if asking again is no use.
+// TestGateThatDoesNotRespond is an error, because nothing ran: after half a minute, or at once if asking again is no
+// use.
 func TestGateThatDoesNotRespond(t *testing.T) {
 	rejected := contracts.Errorf(contracts.CodePermissionDenied, "no worker")
 	for name, c := range map[string]struct {
@@ -72,7 +74,8 @@ func TestGateThatDoesNotRespond(t *testing.T) {
 		}, context.DeadlineExceeded, 30 * time.Second, 30 * time.Second},
 		"rejects":     {failing("acquire", always, rejected, false), contracts.CodePermissionDenied, 0, 0},
 		"has no runs": {failing("acquire", always, contracts.CodeNotConfigured, false), contracts.CodeNotConfigured, 0, 0},
-		"is damaged":  {failing("acquire", always, contracts.CodeDocumentDamaged, false), contracts.CodeDocumentDamaged, 0, 0},
+		"is damaged": {failing("acquire", always, contracts.CodeDocumentDamaged, false), contracts.CodeDocumentDamaged, 0,
+			0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -152,7 +155,10 @@ func TestOutageOfTheGate(t *testing.T) {
 			}
 			return nil, false
 		}
-		out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string, error) { return "", work(ctx, 10*time.Minute) }, nil)
+		out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string,
+			error) {
+			return "", work(ctx, 10*time.Minute)
+		}, nil)
 		want(t, "status", out.Status, once.Ready)
 		at := f.times("refresh")
 		for i := 1; i < len(at); i++ {
@@ -167,8 +173,12 @@ func TestOutageOfTheGate(t *testing.T) {
 func TestCallbackThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
-		out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string, error) { return "", work(ctx, 9*time.Second) },
-			&once.Options{TTL: 4 * time.Second, Heartbeat: 2 * time.Second, OnRefresh: func(ctx context.Context, _ time.Time) { <-ctx.Done() }})
+		out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string,
+			error) {
+			return "", work(ctx, 9*time.Second)
+		},
+			&once.Options{TTL: 4 * time.Second, Heartbeat: 2 * time.Second,
+				OnRefresh: func(ctx context.Context, _ time.Time) { <-ctx.Done() }})
 		want(t, "status", out.Status, once.Ready)
 		want(t, "refreshes", f.times("refresh"), s(2, 4, 6, 8))
 	})
@@ -178,7 +188,8 @@ func TestCallbackThatHangs(t *testing.T) {
 func TestFinishWithLostResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{fault: failing("finish", 2, errNetwork, true)}
-		want(t, "outcome", run(t, t.Context(), f, say("done"), nil), once.Outcome{Status: once.Ready, Token: 1, Result: "done"})
+		want(t, "outcome", run(t, t.Context(), f, say("done"), nil),
+			once.Outcome{Status: once.Ready, Token: 1, Result: "done"})
 		want(t, "finishes", len(f.times("finish")), 4)
 	})
 }
@@ -215,7 +226,10 @@ func TestFinishIsTriedToTheEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fake{fault: failing("finish", always, errNetwork, false)}
-				out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string, error) { return "", work(ctx, c.work) },
+				out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string,
+					error) {
+					return "", work(ctx, c.work)
+				},
 					&once.Options{Heartbeat: 299500 * time.Millisecond})
 				want(t, "status", out.Status, once.Retry)
 				if !errors.Is(out.Err, errNetwork) || !strings.HasPrefix(out.Err.Error(), `store the end of analysis "a1": `) {
@@ -239,7 +253,9 @@ func TestLateFinish(t *testing.T) {
 			}
 			return nil, false
 		}}
-		out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string, error) { return "late", work(ctx, 900*time.Millisecond) },
+		out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string, error) {
+			return "late", work(ctx, 900*time.Millisecond)
+		},
 			&once.Options{TTL: time.Second, Heartbeat: 950 * time.Millisecond})
 		want(t, "outcome", out, once.Outcome{Status: once.Ready, Token: 1, Result: "late"})
 		want(t, "result", f.result.Result, "late")
@@ -265,11 +281,13 @@ func TestStopped(t *testing.T) {
 		end  func(cause error) error // what the work returns
 		also string
 	}{
-		"with the cause":     {func(cause error) error { return cause }, "the instance is shut down"},
-		"with Canceled":      {func(error) error { return context.Canceled }, "the instance is shut down"},
-		"with another error": {func(error) error { return errNetwork }, "the instance is shut down; then: connection reset by peer"},
-		"with Permanent":     {once.Permanent, "the instance is shut down"},
-		"with a panic":       {func(error) error { panic("nil model") }, "the instance is shut down; then: the work panicked: nil model"},
+		"with the cause": {func(cause error) error { return cause }, "the instance is shut down"},
+		"with Canceled":  {func(error) error { return context.Canceled }, "the instance is shut down"},
+		"with another error": {func(error) error { return errNetwork },
+			"the instance is shut down; then: connection reset by peer"},
+		"with Permanent": {once.Permanent, "the instance is shut down"},
+		"with a panic": {func(error) error { panic("nil model") },
+			"the instance is shut down; then: the work panicked: nil model"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -303,10 +321,14 @@ func TestTimeOver(t *testing.T) {
 		status   once.Status
 		reason   string
 	}{
-		"gives up":          {context.DeadlineExceeded, 0, once.Stopped, "the run exceeded its time: context deadline exceeded"},
-		"fails meanwhile":   {errNetwork, 0, once.Stopped, "the run exceeded its time: context deadline exceeded; then: connection reset by peer"},
-		"for the last time": {context.DeadlineExceeded, 1, once.Failed, "the run exceeded its time: context deadline exceeded"},
-		"for good":          {once.Permanent(errNetwork), 0, once.Failed, "the run exceeded its time: context deadline exceeded; then: connection reset by peer"},
+		"gives up": {context.DeadlineExceeded, 0, once.Stopped,
+			"the run exceeded its time: context deadline exceeded"},
+		"fails meanwhile": {errNetwork, 0, once.Stopped,
+			"the run exceeded its time: context deadline exceeded; then: connection reset by peer"},
+		"for the last time": {context.DeadlineExceeded, 1, once.Failed,
+			"the run exceeded its time: context deadline exceeded"},
+		"for good": {once.Permanent(errNetwork), 0, once.Failed,
+			"the run exceeded its time: context deadline exceeded; then: connection reset by peer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -371,8 +393,8 @@ func TestWorkThatDoesNotStop(t *testing.T) {
 	})
 }
 
-// TestStoppedWhileAsking: before the request nothing is sent; during it the response is awaited for 5 s, and a lock that came
-// of it is released.
+// TestStoppedWhileAsking: before the request nothing is sent; during it the response is awaited for 5 s, and a lock
+// that came of it is released.
 func TestStoppedWhileAsking(t *testing.T) {
 	answersAfter := func(d time.Duration) func(context.Context, call) (error, bool) {
 		return func(ctx context.Context, c call) (error, bool) {
@@ -442,9 +464,10 @@ func TestFailedReleaseIsAWarning(t *testing.T) {
 				if took := time.Since(bubble); took > c.took {
 					t.Errorf("took %v, want %v at most", took, c.took)
 				}
-				want(t, "without Warn", run(t, t.Context(), &fake{fault: f.fault}, func(context.Context, once.Lock) (string, error) {
-					return "", errWork
-				}, nil).Status, once.Retry)
+				want(t, "without Warn", run(t, t.Context(), &fake{fault: f.fault},
+					func(context.Context, once.Lock) (string, error) {
+						return "", errWork
+					}, nil).Status, once.Retry)
 			})
 		})
 	}
@@ -459,21 +482,33 @@ func TestArguments(t *testing.T) {
 		o    once.Options
 		want string
 	}{
-		"no ID":                {"", ok, once.Options{}, "the analysis ID has 0 bytes: must have 1 to 256"},
-		"a long ID":            {strings.Repeat("a", 257), ok, once.Options{}, "the analysis ID has 257 bytes: must have 1 to 256"},
-		"a path":               {"a/b", ok, once.Options{}, `the analysis ID cannot be "a/b": it is the name of one document, without "/"`},
-		"a folder":             {"..", ok, once.Options{}, `the analysis ID cannot be "..": it is the name of one document, without "/"`},
-		"not UTF-8":            {"a\xff", ok, once.Options{}, `the analysis ID "a\xff": must be UTF-8 without control characters`},
-		"no work":              {"a1", nil, once.Options{}, "the work is nil"},
-		"half a second":        {"a1", ok, once.Options{TTL: 500 * time.Millisecond}, "Options.TTL is 500ms: must be whole seconds from 1s to 24h0m0s"},
-		"a fraction":           {"a1", ok, once.Options{TTL: 1500 * time.Millisecond}, "Options.TTL is 1.5s: must be whole seconds from 1s to 24h0m0s"},
-		"negative":             {"a1", ok, once.Options{TTL: -time.Second}, "Options.TTL is -1s: must be whole seconds from 1s to 24h0m0s"},
-		"more than a day":      {"a1", ok, once.Options{TTL: 25 * time.Hour}, "Options.TTL is 25h0m0s: must be whole seconds from 1s to 24h0m0s"},
-		"heartbeat of the TTL": {"a1", ok, once.Options{TTL: time.Minute, Heartbeat: time.Minute}, "Options.Heartbeat is 1m0s and Options.TTL 1m0s: the lock would expire before each refresh; a fifth of TTL leaves time for refreshes that fail"},
-		"negative heartbeat":   {"a1", ok, once.Options{Heartbeat: -1}, "Options.Heartbeat is -1ns: must be 10ms at least"},
-		"negative failures":    {"a1", ok, once.Options{MaxFailures: -1}, "Options.MaxFailures is -1: must not be negative; 0 never fails by count"},
-		"owner":                {"a1", ok, once.Options{Owner: "a\nb"}, `Options.Owner "a\nb": must be UTF-8 without control characters`},
-		"request ID":           {"a1", ok, once.Options{RequestID: strings.Repeat("a", 129)}, "Options.RequestID has 129 bytes: must have 1 to 128"},
+		"no ID": {"", ok, once.Options{}, "the analysis ID has 0 bytes: must have 1 to 256"},
+		"a long ID": {strings.Repeat("a", 257), ok, once.Options{},
+			"the analysis ID has 257 bytes: must have 1 to 256"},
+		"a path": {"a/b", ok, once.Options{},
+			`the analysis ID cannot be "a/b": it is the name of one document, without "/"`},
+		"a folder": {"..", ok, once.Options{},
+			`the analysis ID cannot be "..": it is the name of one document, without "/"`},
+		"not UTF-8": {"a\xff", ok, once.Options{},
+			`the analysis ID "a\xff": must be UTF-8 without control characters`},
+		"no work": {"a1", nil, once.Options{}, "the work is nil"},
+		"half a second": {"a1", ok, once.Options{TTL: 500 * time.Millisecond},
+			"Options.TTL is 500ms: must be whole seconds from 1s to 24h0m0s"},
+		"a fraction": {"a1", ok, once.Options{TTL: 1500 * time.Millisecond},
+			"Options.TTL is 1.5s: must be whole seconds from 1s to 24h0m0s"},
+		"negative": {"a1", ok, once.Options{TTL: -time.Second},
+			"Options.TTL is -1s: must be whole seconds from 1s to 24h0m0s"},
+		"more than a day": {"a1", ok, once.Options{TTL: 25 * time.Hour},
+			"Options.TTL is 25h0m0s: must be whole seconds from 1s to 24h0m0s"},
+		"heartbeat of the TTL": {"a1", ok, once.Options{TTL: time.Minute, Heartbeat: time.Minute},
+			"Options.Heartbeat is 1m0s and Options.TTL 1m0s: the lock would expire before each refresh; a fifth of TTL leaves time for refreshes that fail"},
+		"negative heartbeat": {"a1", ok, once.Options{Heartbeat: -1}, "Options.Heartbeat is -1ns: must be 10ms at least"},
+		"negative failures": {"a1", ok, once.Options{MaxFailures: -1},
+			"Options.MaxFailures is -1: must not be negative; 0 never fails by count"},
+		"owner": {"a1", ok, once.Options{Owner: "a\nb"},
+			`Options.Owner "a\nb": must be UTF-8 without control characters`},
+		"request ID": {"a1", ok, once.Options{RequestID: strings.Repeat("a", 129)},
+			"Options.RequestID has 129 bytes: must have 1 to 128"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fake{}
@@ -485,7 +520,8 @@ func TestArguments(t *testing.T) {
 			want(t, "calls", f.names(), nil)
 		})
 	}
-	if _, err := once.Run(t.Context(), nil, "a1", ok, nil); err == nil || err.Error() != "run an analysis: the gate is nil" {
+	if _, err := once.Run(t.Context(), nil, "a1", ok, nil); err == nil ||
+		err.Error() != "run an analysis: the gate is nil" {
 		t.Errorf("without a gate: %v", err)
 	}
 }
@@ -496,7 +532,8 @@ func TestDefaultOwner(t *testing.T) {
 		f := &fake{}
 		run(t, t.Context(), f, say(""), nil)
 		owner := f.text("acquire")
-		if owner == "" || len(owner) > 64 || strings.Trim(owner, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != "" {
+		if owner == "" || len(owner) > 64 ||
+			strings.Trim(owner, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != "" {
 			t.Errorf("owner %q", owner)
 		}
 	})

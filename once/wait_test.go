@@ -22,12 +22,14 @@ func TestEarlierResult(t *testing.T) {
 
 	f = &fake{status: "FAILED", result: once.Result{Failed: true, Reason: "no memory"}}
 	out := run(t, t.Context(), f, never, nil)
-	if out.Status != once.AlreadyFailed || !errors.Is(out.Err, once.ErrFailed) || !strings.HasSuffix(out.Err.Error(), ": no memory") || out.Result != "" {
+	if out.Status != once.AlreadyFailed || !errors.Is(out.Err, once.ErrFailed) ||
+		!strings.HasSuffix(out.Err.Error(), ": no memory") || out.Result != "" {
 		t.Errorf("%+v", out)
 	}
 }
 
-// TestWaitForTheOther: Run returns the result of the worker that runs it now, asks the gate seldom, and does not run the work itself.
+// TestWaitForTheOther: Run returns the result of the worker that runs it now, asks the gate seldom, and does not run
+// the work itself.
 func TestWaitForTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
@@ -80,12 +82,15 @@ func TestWaitIsBounded(t *testing.T) {
 	})
 }
 
-// TestFingerprint: it goes with the request, and a gate that says that the ID was used for something else ends the call.
+// TestFingerprint: it goes with the request, and a gate that says that the ID was used for something else ends the
+// call.
 func TestFingerprint(t *testing.T) {
 	f := &fake{}
-	run(t, t.Context(), f, func(context.Context, once.Lock) (string, error) { return "", nil }, &once.Options{Fingerprint: "f1"})
+	run(t, t.Context(), f, func(context.Context, once.Lock) (string, error) { return "", nil },
+		&once.Options{Fingerprint: "f1"})
 	never := func(context.Context, once.Lock) (string, error) { panic("the work must not run") }
-	if _, err := once.Run(t.Context(), f, "a1", never, &once.Options{RequestID: "r2", Fingerprint: "f2"}); !errors.Is(err, contracts.CodeRunDiffers) {
+	if _, err := once.Run(t.Context(), f, "a1", never, &once.Options{RequestID: "r2", Fingerprint: "f2"}); !errors.Is(err,
+		contracts.CodeRunDiffers) {
 		t.Error(err)
 	}
 	want(t, "outcome", run(t, t.Context(), f, never, &once.Options{Fingerprint: "f1"}).Status, once.AlreadyFinished)

@@ -70,7 +70,8 @@ func tarball(files []file, when time.Time) ([]byte, error) {
 	w := tar.NewWriter(&b)
 	for _, f := range sorted(files) {
 		h := &tar.Header{
-			Typeflag: tar.TypeReg, Name: f.name, Size: int64(len(f.content)), Mode: f.mode(), Uid: f.owner, Gid: f.owner, ModTime: when, Format: tar.FormatPAX,
+			Typeflag: tar.TypeReg, Name: f.name, Size: int64(len(f.content)), Mode: f.mode(), Uid: f.owner, Gid: f.owner,
+			ModTime: when, Format: tar.FormatPAX,
 		}
 		if f.folder {
 			h.Typeflag = tar.TypeDir

@@ -31,7 +31,8 @@ type program struct {
 
 var (
 	leasehold = program{"leasehold", "./cmd/leasehold", ""}
-	bootstrap = program{"bootstrap", "./functions/aws/lambda", "lambda.norpc"} // the name is that of the runtime provided.al2023
+	// the name is that of the runtime provided.al2023
+	bootstrap = program{"bootstrap", "./functions/aws/lambda", "lambda.norpc"}
 )
 
 // binary is a program that was built for a platform.
@@ -204,11 +205,13 @@ func (b *builder) sourceFile(name string) (file, error) {
 	return file{name: name, content: content}, err
 }
 
-// build builds a program for a platform, without cgo and without what depends on this machine, and looks at what Go recorded in it.
+// build builds a program for a platform, without cgo and without what depends on this machine, and looks at what Go
+// recorded in it.
 func (b *builder) build(ctx context.Context, p program, target platform) (*binary, error) {
 	b.logf("build %s for %s", p.pkg, target)
 	path := filepath.Join(b.tmp, p.name+"-"+target.os+"-"+target.arch)
-	if _, err := b.goCommand(ctx, target, "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-tags="+p.tags, "-o", path, p.pkg); err != nil {
+	if _, err := b.goCommand(ctx, target, "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-tags="+p.tags, "-o",
+		path, p.pkg); err != nil {
 		return nil, err
 	}
 	built := &binary{program: p, platform: target}
@@ -247,13 +250,15 @@ type listed struct {
 // check makes sure that a program was built from the commit and says so, and with no setting that is not stated here.
 func (b *builder) check(built *binary) error {
 	want := map[string]string{
-		"-buildmode": "exe", "-compiler": "gc", "-trimpath": "true", "CGO_ENABLED": "0", "GOOS": built.platform.os, "GOARCH": built.platform.arch,
-		"vcs": "git", "vcs.revision": b.source.commit, "vcs.modified": strconv.FormatBool(b.source.dirty), "vcs.time": "",
+		"-buildmode": "exe", "-compiler": "gc", "-trimpath": "true", "CGO_ENABLED": "0", "GOOS": built.platform.os,
+		"GOARCH": built.platform.arch,
+		"vcs":    "git", "vcs.revision": b.source.commit, "vcs.modified": strconv.FormatBool(b.source.dirty), "vcs.time": "",
 		"GOAMD64": "v1", "GOARM64": "v8.0", "-tags": built.program.tags,
 	}
 	for _, s := range built.info.Settings {
 		if value, ok := want[s.Key]; !ok || value != "" && s.Value != value {
-			return fmt.Errorf("it was built with %s=%s, which a release must not depend on: is it set with \"go env -w\"?", s.Key, s.Value)
+			return fmt.Errorf("it was built with %s=%s, which a release must not depend on: is it set with \"go env -w\"?",
+				s.Key, s.Value)
 		}
 		if s.Key == "vcs.revision" {
 			delete(want, s.Key)
@@ -273,7 +278,8 @@ func (b *builder) check(built *binary) error {
 }
 
 // unset are variables that change what Go builds, or where it reads it.
-var unset = []string{"GOFLAGS", "GOOS", "GOARCH", "GOEXPERIMENT", "GODEBUG", "GOFIPS140", "GO111MODULE", "GOROOT", "GOGC", "GOMEMLIMIT"}
+var unset = []string{"GOFLAGS", "GOOS", "GOARCH", "GOEXPERIMENT", "GODEBUG", "GOFIPS140", "GO111MODULE", "GOROOT",
+	"GOGC", "GOMEMLIMIT"}
 
 // goCommand runs the Go command in the sources.
 func (b *builder) goCommand(ctx context.Context, target platform, args ...string) ([]byte, error) {
@@ -286,7 +292,8 @@ func (b *builder) goCommand(ctx context.Context, target platform, args ...string
 		}
 	}
 	// An empty GOFLAGS would be that of "go env -w".
-	c.Env = append(c.Env, "GOFLAGS=-mod=readonly", "GOWORK=off", "CGO_ENABLED=0", "GOOS="+target.os, "GOARCH="+target.arch, "GOAMD64=v1", "GOARM64=v8.0")
+	c.Env = append(c.Env, "GOFLAGS=-mod=readonly", "GOWORK=off", "CGO_ENABLED=0", "GOOS="+target.os, "GOARCH="+target.arch,
+		"GOAMD64=v1", "GOARM64=v8.0")
 	var stdout, stderr bytes.Buffer
 	c.Stdout, c.Stderr = &stdout, &stderr
 	if err := c.Run(); err != nil {

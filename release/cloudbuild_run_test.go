@@ -21,7 +21,8 @@ import (
 
 // pipeline runs the scripts of cloudbuild.yaml one by one in the folder of a clone, as Cloud Build does in /workspace.
 type pipeline struct {
-	dir, home, programs string // the workspace, the home folder of all steps, and a folder of programs that take the place of others
+	// the workspace, the home folder of all steps, and a folder of programs that take the place of others
+	dir, home, programs string
 	steps               map[string]*cloudbuildpb.BuildStep
 	values              map[string]string // of substitutions
 }
@@ -77,7 +78,8 @@ func (p *pipeline) run(t *testing.T, id string, more ...string) (string, error) 
 	return string(out), err
 }
 
-// TestCloudBuildScripts: the scripts of the steps do what they should. What they start that takes long, or needs Google Cloud, is replaced.
+// TestCloudBuildScripts: the scripts of the steps do what they should. What they start that takes long, or needs Google
+// Cloud, is replaced.
 func TestCloudBuildScripts(t *testing.T) {
 	dir := released(t)
 	p := newPipeline(t, filepath.Dir(filepath.Dir(dir)))
@@ -137,11 +139,13 @@ func TestCloudBuildScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.replace(t, "gcloud", `echo "gcloud $*"`)
-	if out, err := p.run(t, "deploy"); err != nil || !strings.Contains(out, "nothing is deployed") || strings.Contains(out, "gcloud") {
+	if out, err := p.run(t, "deploy"); err != nil || !strings.Contains(out, "nothing is deployed") ||
+		strings.Contains(out, "gcloud") {
 		t.Errorf("deploy without a service: %v\n%s", err, out)
 	}
 	p.values["_SERVICE"] = "leasehold"
-	want = "gcloud run services update leasehold --project my-project --region europe-west1 --image " + ref + "@" + digest.String() + "\n"
+	want = "gcloud run services update leasehold --project my-project --region europe-west1 --image " + ref + "@" +
+		digest.String() + "\n"
 	if out, err := p.run(t, "deploy"); err != nil || out != want {
 		t.Errorf("deploy: %v\n%s want %s", err, out, want)
 	}

@@ -22,7 +22,8 @@ var builtins = []string{"PROJECT_ID", "PROJECT_NUMBER", "BUILD_ID", "LOCATION"}
 // substitution is a use of one, with $$ for what is none.
 var substitution = regexp.MustCompile(`\$\$|\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?`)
 
-// commands are those that the images of the steps have, as far as they are used here; beside what is built into a shell.
+// commands are those that the images of the steps have, as far as they are used here; beside what is built into a
+// shell.
 var commands = map[string][]string{
 	"golang":           {"go", "make", "git", "tar", "mkdir", "cat"},
 	"google-cloud-cli": {"gcloud", "cat"},
@@ -30,8 +31,8 @@ var commands = map[string][]string{
 
 var shellBuiltins = []string{"set", "[", "echo", "exit", "cd", "export", "test", "true"}
 
-// checkCloudBuild reads cloudbuild.yaml as the service does, into the message of its API, and looks at what the service would find out
-// only while it builds.
+// checkCloudBuild reads cloudbuild.yaml as the service does, into the message of its API, and looks at what the service
+// would find out only while it builds.
 func checkCloudBuild(_ *testing.T, files deployment) (problems []string) {
 	say := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	var tree map[string]any
@@ -108,7 +109,8 @@ func checkCloudBuild(_ *testing.T, files deployment) (problems []string) {
 			say("%s does not say what it waits for", id)
 		}
 		if longest[id] += limit; longest[id] > build.GetTimeout().AsDuration() {
-			say("%s: it may take until %v, longer than the build, which has %v", id, longest[id], build.GetTimeout().AsDuration())
+			say("%s: it may take until %v, longer than the build, which has %v", id, longest[id],
+				build.GetTimeout().AsDuration())
 		}
 		if s.GetScript() == "" || s.GetArgs() != nil || s.GetEntrypoint() != "" {
 			say("%s: a step has a script, and neither args nor an entrypoint beside it", id)
@@ -122,7 +124,8 @@ func checkCloudBuild(_ *testing.T, files deployment) (problems []string) {
 			}
 		}
 	}
-	if where := build.GetArtifacts().GetObjects().GetLocation(); !strings.HasPrefix(where, "gs://") || len(build.GetArtifacts().GetObjects().GetPaths()) == 0 {
+	if where := build.GetArtifacts().GetObjects().GetLocation(); !strings.HasPrefix(where, "gs://") ||
+		len(build.GetArtifacts().GetObjects().GetPaths()) == 0 {
 		say("artifacts.objects: location %q must begin with gs://, and paths must name files", where)
 	}
 	images := goImage.FindAllString(files["cloudbuild.yaml"]+files["Dockerfile"], -1)
@@ -191,7 +194,8 @@ func checkCall(id string, words []string, files deployment) (problems []string) 
 			name, _, assigned := strings.Cut(word, "=")
 			switch {
 			case word == "-C" || words[i] == "-C":
-			case assigned && !strings.Contains(files["Makefile"], "$("+name+")") && !strings.Contains(files["Makefile"], "$(or $("+name+"),"):
+			case assigned && !strings.Contains(files["Makefile"], "$("+name+")") &&
+				!strings.Contains(files["Makefile"], "$(or $("+name+"),"):
 				problems = append(problems, fmt.Sprintf("%s: Makefile has no variable %s", id, name))
 			case !assigned && !strings.Contains(files["Makefile"], "\n"+name+": ## "):
 				problems = append(problems, fmt.Sprintf("%s: Makefile has no target %s", id, name))

@@ -12,8 +12,8 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 )
 
-// checkCompose reads compose.yaml as docker compose does, with all profiles, and looks at how the services reach each other and who reaches them.
-// tests/containers_test.go runs their commands.
+// checkCompose reads compose.yaml as docker compose does, with all profiles, and looks at how the services reach each
+// other and who reaches them. tests/containers_test.go runs their commands.
 func checkCompose(t *testing.T, files deployment) (problems []string) {
 	say := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	project, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{
@@ -38,8 +38,10 @@ func checkCompose(t *testing.T, files deployment) (problems []string) {
 		if s.Image != "leasehold" || s.Build == nil || len(s.Entrypoint) > 0 || s.User != "" {
 			say("%s must be built from the Dockerfile, with its entrypoint and user", name)
 		}
-		if !s.ReadOnly || s.Privileged || !slices.Contains(s.CapDrop, "ALL") || !slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
-			say("%s: read_only %v, privileged %v, cap_drop %v, security_opt %v", name, s.ReadOnly, s.Privileged, s.CapDrop, s.SecurityOpt)
+		if !s.ReadOnly || s.Privileged || !slices.Contains(s.CapDrop, "ALL") ||
+			!slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
+			say("%s: read_only %v, privileged %v, cap_drop %v, security_opt %v", name, s.ReadOnly, s.Privileged,
+				s.CapDrop, s.SecurityOpt)
 		}
 		for _, p := range s.Ports {
 			if p.HostIP != "127.0.0.1" {
@@ -95,7 +97,8 @@ func checkHealth(s types.ServiceConfig, port string) (problems []string) {
 		problems = append(problems, s.Name+": the health check needs an interval, a shorter timeout, and retries")
 	}
 	if i := slices.Index(h.Test, "--listening"); i >= 0 && !slices.Equal(h.Test[i+1:], []string{"127.0.0.1:" + port}) {
-		problems = append(problems, fmt.Sprintf("%s: the health check asks %v, the service listens on %s", s.Name, h.Test[i+1:], port))
+		problems = append(problems, fmt.Sprintf("%s: the health check asks %v, the service listens on %s", s.Name,
+			h.Test[i+1:], port))
 	} else if i < 0 && s.Command[0] != "serve" {
 		problems = append(problems, s.Name+": an emulator is asked with --listening")
 	}
@@ -115,7 +118,8 @@ func checkPeers(project *types.Project, s types.ServiceConfig) (problems []strin
 		other, ok := project.Services[host]
 		_, waits := s.DependsOn[host]
 		if !ok || !waits || !strings.HasSuffix(listensOn(other), ":"+port) || !slices.Equal(other.Profiles, s.Profiles) {
-			problems = append(problems, fmt.Sprintf("%s: %s is %s, which is no service that it depends on, or no port of it", s.Name, name, address))
+			problems = append(problems, fmt.Sprintf("%s: %s is %s, which is no service that it depends on, or no port of it",
+				s.Name, name, address))
 		}
 	}
 	return problems

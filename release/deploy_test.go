@@ -16,7 +16,8 @@ type deployment map[string]string
 func deployed(t *testing.T) deployment {
 	t.Helper()
 	d := deployment{}
-	for _, name := range []string{"cloudbuild.yaml", "Dockerfile", ".dockerignore", "compose.yaml", "Makefile", "release/go.mod", "go.mod"} {
+	for _, name := range []string{"cloudbuild.yaml", "Dockerfile", ".dockerignore", "compose.yaml", "Makefile",
+		"release/go.mod", "go.mod"} {
 		content, err := os.ReadFile(filepath.Join("..", name))
 		if err != nil {
 			t.Fatal(err)
@@ -107,7 +108,8 @@ var mistakes = []change{
 	{"cloudbuild.yaml", "      exit 0\n      fi", "      exit 0", "script"},
 	{"cloudbuild.yaml", "location: gs://$_BUCKET", "location: s3://$_BUCKET", "gs://"},
 	{"cloudbuild.yaml", "timeout: 8400s", "timeout: 1200s", "longer than the build"},
-	{"cloudbuild.yaml", "    script: |\n      #!/bin/sh\n      set -eu\n      go vet", "    args: [x]\n    script: |\n      #!/bin/sh\n      set -eu\n      go vet", "args"},
+	{"cloudbuild.yaml", "    script: |\n      #!/bin/sh\n      set -eu\n      go vet",
+		"    args: [x]\n    script: |\n      #!/bin/sh\n      set -eu\n      go vet", "args"},
 	{"cloudbuild.yaml", "  _BUCKET: \"\" ", "  _VERSION: \"\" ", "already defined"},
 	{"Makefile", "\nrelease: ##", "\nreleases: ##", "release"},
 
@@ -151,7 +153,8 @@ var mistakes = []change{
 	{"compose.yaml", `volumes: ["data:/data"]`, `volumes: ["date:/data"]`, "date"},
 	{"compose.yaml", "profiles: [firestore]", "profile: [firestore]", "profile"},
 	{"compose.yaml", "http://dynamodb:8000", "http://dynamo:8000", "dynamo:8000"},
-	{"compose.yaml", "FIRESTORE_EMULATOR_HOST: firestore:8081", "FIRESTORE_EMULATOR_HOST: firestore:8080", "firestore:8080"},
+	{"compose.yaml", "FIRESTORE_EMULATOR_HOST: firestore:8081", "FIRESTORE_EMULATOR_HOST: firestore:8080",
+		"firestore:8080"},
 	{"compose.yaml", "cap_drop: [ALL]", "privileged: true", "privileged"},
 	{"compose.yaml", "LEASEHOLD_LISTEN: 0.0.0.0:8080", "LEASEHOLD_LISTEN: 127.0.0.1:8080", "127.0.0.1"},
 }

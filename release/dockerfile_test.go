@@ -26,13 +26,15 @@ import (
 // offline takes the place of the registries: what an image has is not needed to look at what is made of it.
 type offline struct{}
 
-func (offline) ResolveImageConfig(_ context.Context, ref string, _ sourceresolver.Opt) (string, digest.Digest, []byte, error) {
-	config := []byte(`{"architecture":"amd64","os":"linux","config":{"Env":["PATH=/usr/local/go/bin:/usr/bin:/bin"]},"rootfs":{"type":"layers","diff_ids":[]}}`)
+func (offline) ResolveImageConfig(_ context.Context, ref string, _ sourceresolver.Opt) (string, digest.Digest, []byte,
+	error) {
+	config := []byte(
+		`{"architecture":"amd64","os":"linux","config":{"Env":["PATH=/usr/local/go/bin:/usr/bin:/bin"]},"rootfs":{"type":"layers","diff_ids":[]}}`)
 	return ref, digest.FromBytes(config), config, nil
 }
 
-// checkDockerfile lets BuildKit read the Dockerfile and complain, as "docker build --check" does, and compares the image that it would make
-// with that of a release.
+// checkDockerfile lets BuildKit read the Dockerfile and complain, as "docker build --check" does, and compares the
+// image that it would make with that of a release.
 func checkDockerfile(t *testing.T, files deployment) (problems []string) {
 	say := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	text := []byte(files["Dockerfile"])
@@ -57,7 +59,8 @@ func checkDockerfile(t *testing.T, files deployment) (problems []string) {
 	if lint.Error != nil {
 		return append(problems, lint.Error.Message)
 	}
-	_, image, _, _, err := dockerfile2llb.Dockerfile2LLB(t.Context(), text, option()) //nolint:dogsled // its other results are for builds
+	_, image, _, _, err := dockerfile2llb.Dockerfile2LLB(t.Context(), text,
+		option()) //nolint:dogsled // its other results are for builds
 	if err != nil {
 		return append(problems, err.Error())
 	}
@@ -85,7 +88,8 @@ func checkDockerfile(t *testing.T, files deployment) (problems []string) {
 		return append(problems, err.Error())
 	}
 	if len(stages) != 2 || !exactImage.MatchString(stages[0].BaseName) {
-		say("it has %d stages; want one on an exact version of Go, it is %q, and one on scratch", len(stages), stages[0].BaseName)
+		say("it has %d stages; want one on an exact version of Go, it is %q, and one on scratch", len(stages),
+			stages[0].BaseName)
 	}
 	last := stages[len(stages)-1]
 	if last.BaseName != "scratch" {
@@ -108,7 +112,8 @@ func checkDockerfile(t *testing.T, files deployment) (problems []string) {
 			root, problems = root+found, append(problems, more...)
 		}
 	}
-	if copied, ok := last.Commands[0].(*instructions.CopyCommand); !ok || root == "" || copied.From != stages[0].Name || !slices.Equal(copied.SourcePaths, []string{root + "/"}) || copied.DestPath != "/" {
+	if copied, ok := last.Commands[0].(*instructions.CopyCommand); !ok || root == "" || copied.From != stages[0].Name ||
+		!slices.Equal(copied.SourcePaths, []string{root + "/"}) || copied.DestPath != "/" {
 		say("what the tool writes, %q, is not what is copied to /: %v", root, last.Commands[0])
 	}
 	if regexp.MustCompile(`(?m)^/?\.git/?$`).MatchString(files[".dockerignore"]) {

@@ -18,7 +18,8 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// The image has the program, root certificates, a user and two folders that the user may write to, and nothing else: no shell, no packages.
+// The image has the program, root certificates, a user and two folders that the user may write to, and nothing else: no
+// shell, no packages.
 const (
 	user       = 65532 // that of the images of others that are made for this
 	dataFolder = "data/"
@@ -34,8 +35,8 @@ var (
 	command    = []string{"serve"}
 )
 
-// rootsModule has the root certificates that Mozilla's program trusts, so that the image does not depend on those of the machine on which it
-// was made, and go.sum says which they are.
+// rootsModule has the root certificates that Mozilla's program trusts, so that the image does not depend on those of
+// the machine on which it was made, and go.sum says which they are.
 const rootsModule = "golang.org/x/crypto/x509roots/fallback"
 
 // rootsVersion is the version of the root certificates.
@@ -50,7 +51,8 @@ func rootsVersion() string {
 	return "unknown"
 }
 
-// roots are the certificates in PEM. A file of them cannot say that one is trusted with a restriction, so those that have one are left out.
+// roots are the certificates in PEM. A file of them cannot say that one is trusted with a restriction, so those that
+// have one are left out.
 func roots() []byte {
 	var b bytes.Buffer
 	for root := range bundle.Roots() {
@@ -68,7 +70,8 @@ func base(license, notices file) []file {
 	return []file{
 		{name: "etc/", folder: true},
 		{name: "etc/group", content: []byte("root:x:0:\nleasehold:x:65532:\n")},
-		{name: "etc/passwd", content: []byte("root:x:0:0:root:/:/sbin/nologin\nleasehold:x:65532:65532:Leasehold:/data:/sbin/nologin\n")},
+		{name: "etc/passwd", content: []byte(
+			"root:x:0:0:root:/:/sbin/nologin\nleasehold:x:65532:65532:Leasehold:/data:/sbin/nologin\n")},
 		{name: "etc/ssl/", folder: true},
 		{name: "etc/ssl/certs/", folder: true},
 		{name: rootsFile, content: roots()},
@@ -89,7 +92,8 @@ func upper(p *binary) []file {
 	return []file{{name: "usr/", folder: true}, {name: "usr/bin/", folder: true}, program}
 }
 
-// rootfs writes the root of the image into a folder. Only root can give the data folder to its user; for others that is left to who copies it.
+// rootfs writes the root of the image into a folder. Only root can give the data folder to its user; for others that is
+// left to who copies it.
 func (b *builder) rootfs(ctx context.Context, target platform, dir string) error {
 	p, err := b.build(ctx, leasehold, target)
 	if err != nil {
@@ -105,7 +109,8 @@ func (b *builder) rootfs(ctx context.Context, target platform, dir string) error
 		return err
 	}
 	b.logf("the root of the image in %s", dir)
-	for _, f := range sorted(append(base(license, file{name: "THIRD_PARTY_NOTICES.txt", content: b.notices(modules)}), upper(p)...)) {
+	for _, f := range sorted(append(base(license, file{name: "THIRD_PARTY_NOTICES.txt", content: b.notices(modules)}),
+		upper(p)...)) {
 		path := filepath.Join(dir, f.name)
 		if f.folder {
 			err = os.MkdirAll(path, 0o755)
@@ -268,7 +273,8 @@ func (b *builder) image(programs []*binary, license, notices file) ([]byte, erro
 	}
 	top.Annotations = map[string]string{
 		"org.opencontainers.image.ref.name": b.label,
-		"io.containerd.image.name":          "docker.io/library/leasehold:" + b.label, // the name that it has after "docker load"
+		// the name that it has after "docker load"
+		"io.containerd.image.name": "docker.io/library/leasehold:" + b.label,
 	}
 	list, err := json.Marshal(imageIndex{SchemaVersion: 2, MediaType: mediaIndex, Manifests: []descriptor{top}})
 	if err != nil {
@@ -291,7 +297,8 @@ func (b *builder) manifest(l *layout, p *binary, base []file) (descriptor, error
 	config := imageConfig{
 		Created: created, imagePlatform: here,
 		Config: runConfig{
-			User: fmt.Sprintf("%d:%d", user, user), ExposedPorts: map[string]struct{}{port + "/tcp": {}}, Env: imageEnv, Entrypoint: entrypoint, Cmd: command,
+			User: fmt.Sprintf("%d:%d", user, user), ExposedPorts: map[string]struct{}{port + "/tcp": {}}, Env: imageEnv,
+			Entrypoint: entrypoint, Cmd: command,
 			WorkingDir: "/", Labels: b.labels(), StopSignal: "SIGTERM",
 		},
 		RootFS: imageRootFS{Type: "layers"},

@@ -17,8 +17,9 @@ import (
 	"testing"
 )
 
-// TestImageRuns: the image's program runs as its user with nothing but what is in the image: no /proc, no /dev, no other library. It keeps data in
-// /data and writes to nothing else, trusts the image's root certificates, answers its own health check, and stops at SIGTERM.
+// TestImageRuns: the image's program runs as its user with nothing but what is in the image: no /proc, no /dev, no
+// other library. It keeps data in /data and writes to nothing else, trusts the image's root certificates, answers its
+// own health check, and stops at SIGTERM.
 func TestImageRuns(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("another root folder and another user need root")
@@ -67,7 +68,8 @@ func TestImageRuns(t *testing.T) {
 	}
 	url := strings.TrimPrefix(lines.Text(), "listening on ")
 	go func() { _, _ = io.Copy(io.Discard, stdout) }()
-	r, err := http.Post(url+"/v1/tenants/default/locks/k/acquire", "application/json", strings.NewReader(`{"request_id":"r1","owner_id":"me","ttl_seconds":60}`))
+	r, err := http.Post(url+"/v1/tenants/default/locks/k/acquire", "application/json",
+		strings.NewReader(`{"request_id":"r1","owner_id":"me","ttl_seconds":60}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +84,8 @@ func TestImageRuns(t *testing.T) {
 	// A server whose certificate is among the image's root certificates is trusted, another one is not.
 	secure := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer secure.Close()
-	if out, err := inImage("health", "--server", secure.URL).CombinedOutput(); err == nil || !strings.Contains(string(out), "certificate") {
+	if out, err := inImage("health", "--server", secure.URL).CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "certificate") {
 		t.Errorf("health of a server that is not trusted: %v\n%s", err, out)
 	}
 	f, err := os.OpenFile(filepath.Join(root, rootsFile), os.O_APPEND|os.O_WRONLY, 0)
@@ -118,7 +121,8 @@ func TestImageRuns(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if owner := info.Sys().(*syscall.Stat_t).Uid; (owner == user) != (name == "data" || strings.HasPrefix(name, "data/")) {
+		if owner := info.Sys().(*syscall.Stat_t).Uid; (owner == user) != (name == "data" ||
+			strings.HasPrefix(name, "data/")) {
 			t.Errorf("%s is of %d", name, owner)
 		}
 		if strings.HasPrefix(name, "data/leasehold/") {

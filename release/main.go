@@ -3,13 +3,15 @@
 //	make release VERSION=v1.2.3
 //	go run -C release . [flags] VERSION
 //
-// It writes into dist/VERSION: an archive for each system and processor, with the manual pages and the scripts of completion; the
-// Lambda function; the sources of the Cloud Functions; a container image for two processors as an OCI layout; the licenses of what is
-// linked; a bill of materials; and SHA256SUMS. Progress goes to standard error, the list of files to standard output.
+// It writes into dist/VERSION: an archive for each system and processor, with the manual pages and the scripts of
+// completion; the Lambda function; the sources of the Cloud Functions; a container image for two processors as an OCI
+// layout; the licenses of what is linked; a bill of materials; and SHA256SUMS. Progress goes to standard error, the
+// list of files to standard output.
 //
-// The same commit and the same Go make the same bytes, in whatever folder and on whatever machine: what is built is a new clone of the
-// commit, whose only tag is the version, with the settings of the compiler that are stated here, and every file in an archive has the
-// commit's time and no owner. -verify makes the files again and compares them with a list of checksums.
+// The same commit and the same Go make the same bytes, in whatever folder and on whatever machine: what is built is a
+// new clone of the commit, whose only tag is the version, with the settings of the compiler that are stated here, and
+// every file in an archive has the commit's time and no owner. -verify makes the files again and compares them with a
+// list of checksums.
 //
 // -rootfs writes the root folder of the image only; the Dockerfile is made with it.
 package main
@@ -63,12 +65,16 @@ func parse(args []string, stderr io.Writer) (*order, error) {
 		flags.PrintDefaults()
 	}
 	flags.StringVar(&o.repo, "repo", "..", "root of the repository")
-	flags.StringVar(&o.out, "out", "dist", "`folder` that gets a folder VERSION with the files; this and other paths are relative to the repository")
-	flags.StringVar(&names, "platforms", strings.Join(namesOf(platforms), ","), "systems and processors to build for; the image has those of them that are Linux")
+	flags.StringVar(&o.out, "out", "dist",
+		"`folder` that gets a folder VERSION with the files; this and other paths are relative to the repository")
+	flags.StringVar(&names, "platforms", strings.Join(namesOf(platforms), ","),
+		"systems and processors to build for; the image has those of them that are Linux")
 	flags.BoolVar(&o.dirty, "dirty", false, "build the working tree although it has changes that are in no commit")
 	flags.BoolVar(&o.asJSON, "json", false, "print a summary as JSON instead of the list of files")
-	flags.StringVar(&o.verify, "verify", "", "write nothing: build, and compare with this `list of checksums`, such as SHA256SUMS of a download")
-	flags.StringVar(&o.rootfs, "rootfs", "", "write the root of the image for the one platform into this `folder`, and nothing else; VERSION may be missing")
+	flags.StringVar(&o.verify, "verify", "",
+		"write nothing: build, and compare with this `list of checksums`, such as SHA256SUMS of a download")
+	flags.StringVar(&o.rootfs, "rootfs", "",
+		"write the root of the image for the one platform into this `folder`, and nothing else; VERSION may be missing")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -137,8 +143,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// replace writes the files into a folder of the version, which has nothing else afterwards. A folder of an earlier attempt is there,
-// whole, until the new one is.
+// replace writes the files into a folder of the version, which has nothing else afterwards. A folder of an earlier
+// attempt is there, whole, until the new one is.
 func replace(dir string, files []file) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
@@ -192,7 +198,8 @@ func (s summary) write(w io.Writer) error {
 	return e.Encode(s)
 }
 
-// verify compares the files that were made with a list of checksums, in which files may be missing: a download need not be whole.
+// verify compares the files that were made with a list of checksums, in which files may be missing: a download need not
+// be whole.
 func verify(path string, made []file, stdout io.Writer) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -219,7 +226,8 @@ func verify(path string, made []file, stdout io.Writer) error {
 		}
 	}
 	if len(different) > 0 || equal == 0 {
-		return fmt.Errorf("%d files of %s are the same; these are not: %s.\nIs it the same commit, and the same Go? \"leasehold version\" of the download says both",
+		return fmt.Errorf(
+			"%d files of %s are the same; these are not: %s.\nIs it the same commit, and the same Go? \"leasehold version\" of the download says both",
 			equal, path, cmp.Or(strings.Join(different, "; "), "it names none"))
 	}
 	fmt.Fprintf(stdout, "%d files are the same, byte for byte\n", equal)

@@ -29,19 +29,23 @@ func (m *linked) name() string { return m.path + " " + m.version }
 // standard is what programs have of Go itself.
 const standard = "std"
 
-// accepted are the licenses under which this project may pass on the work of others in its programs, with no more than their text.
-var accepted = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MIT-0", "Unlicense", "CC0-1.0", "BlueOak-1.0.0", "0BSD", "Zlib", "MPL-2.0", "Apache-with-LLVM-Exception"}
+// accepted are the licenses under which this project may pass on the work of others in its programs, with no more than
+// their text.
+var accepted = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MIT-0", "Unlicense", "CC0-1.0",
+	"BlueOak-1.0.0", "0BSD", "Zlib", "MPL-2.0", "Apache-with-LLVM-Exception"}
 
 // patentGrant is what Google's modules have beside their license. It only adds to it, and has no SPDX identifier.
 const patentGrant = "GooglePatentsFile"
 
-// licenseFile is the name of a file that must go along. What ends with an unusual suffix is source code or the same once more.
-var licenseFile = regexp.MustCompile(`(?i)^(un)?(licen[cs]es?|copying|copyright|notices?|patents|third[-_]?party.*)([-_.].*)?$`)
+// licenseFile is the name of a file that must go along. What ends with an unusual suffix is source code or the same
+// once more.
+var licenseFile = regexp.MustCompile(
+	`(?i)^(un)?(licen[cs]es?|copying|copyright|notices?|patents|third[-_]?party.*)([-_.].*)?$`)
 
 var notALicense = regexp.MustCompile(`(?i)\.(go|html|tmpl|tpl|json|ya?ml|s)$`)
 
-// modules are the modules of others that the programs have linked, with their licenses. A module without a license, or with one that is
-// not accepted, is an error: it must be looked at before its work is passed on.
+// modules are the modules of others that the programs have linked, with their licenses. A module without a license, or
+// with one that is not accepted, is an error: it must be looked at before its work is passed on.
 func (b *builder) modules(programs []*binary) ([]*linked, error) {
 	found := map[string]*linked{}
 	for _, p := range programs {
@@ -142,7 +146,8 @@ func (m *linked) classify() error {
 	}
 	for _, id := range m.licenses {
 		if !slices.Contains(accepted, id) {
-			return fmt.Errorf("%s: its license %s is not one of those that are accepted: %s", m.name(), id, strings.Join(accepted, ", "))
+			return fmt.Errorf("%s: its license %s is not one of those that are accepted: %s", m.name(), id,
+				strings.Join(accepted, ", "))
 		}
 	}
 	return nil

@@ -54,7 +54,8 @@ var clone = sync.OnceValues(func() (string, error) {
 	}
 	for _, args := range [][]string{
 		{"add", "--all"},
-		{"-c", "user.name=test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false", "commit", "--quiet", "--allow-empty", "--message", "test"},
+		{"-c", "user.name=test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false", "commit", "--quiet",
+			"--allow-empty", "--message", "test"},
 	} {
 		if _, err := git(context.Background(), s.dir, args...); err != nil {
 			return "", err
@@ -117,8 +118,8 @@ func read(t *testing.T, path string) []byte {
 	return content
 }
 
-// TestReproducible: another clone in a folder with another name, by a user with another umask, time zone, language and home folder, with
-// Go settings that would change the programs, makes the same files. A file that differs is noticed.
+// TestReproducible: another clone in a folder with another name, by a user with another umask, time zone, language and
+// home folder, with Go settings that would change the programs, makes the same files. A file that differs is noticed.
 func TestReproducible(t *testing.T) {
 	dir := released(t)
 	repo, err := clone()
@@ -127,7 +128,8 @@ func TestReproducible(t *testing.T) {
 	}
 	other := filepath.Join(t.TempDir(), "another folder")
 	for _, args := range [][]string{
-		{"clone", "--quiet", repo, other}, {"-C", other, "tag", "v0.9.0"}, {"-C", other, "tag", "v7"}, // tags of a clone do not count
+		// tags of a clone do not count
+		{"clone", "--quiet", repo, other}, {"-C", other, "tag", "v0.9.0"}, {"-C", other, "tag", "v7"},
 	} {
 		if _, err := git(t.Context(), ".", args...); err != nil {
 			t.Fatal(err)
@@ -137,13 +139,16 @@ func TestReproducible(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(other, ".git", "info", "exclude"), []byte("ignored.go\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(other, "cmd", "leasehold", "ignored.go"), []byte("package main\n\nfunc init() { panic(`ignored`) }\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(other, "cmd", "leasehold", "ignored.go"),
+		[]byte("package main\n\nfunc init() { panic(`ignored`) }\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cache := goEnv(t, "GOCACHE", "GOMODCACHE")
 	for name, value := range map[string]string{
-		"TZ": "Asia/Kathmandu", "LANG": "tr_TR.UTF-8", "HOME": t.TempDir(), "GOCACHE": cache["GOCACHE"], "GOMODCACHE": cache["GOMODCACHE"],
-		"GOFLAGS": "-buildvcs=false -tags=other", "GOAMD64": "v3", "GOARM64": "v9.0", "GODEBUG": "http2client=0", "TMPDIR": t.TempDir(), "LEASEHOLD_LISTEN": "x",
+		"TZ": "Asia/Kathmandu", "LANG": "tr_TR.UTF-8", "HOME": t.TempDir(), "GOCACHE": cache["GOCACHE"],
+		"GOMODCACHE": cache["GOMODCACHE"],
+		"GOFLAGS":    "-buildvcs=false -tags=other", "GOAMD64": "v3", "GOARM64": "v9.0", "GODEBUG": "http2client=0",
+		"TMPDIR": t.TempDir(), "LEASEHOLD_LISTEN": "x",
 		"GIT_DIR": "/nowhere",
 	} {
 		t.Setenv(name, value)
@@ -204,7 +209,8 @@ func TestVerifyNotices(t *testing.T) {
 	}
 }
 
-// TestDirtyTree: changes that are in no commit are named, and nothing is built; with -dirty they are built, and every name says so.
+// TestDirtyTree: changes that are in no commit are named, and nothing is built; with -dirty they are built, and every
+// name says so.
 func TestDirtyTree(t *testing.T) {
 	repo, err := clone()
 	if err != nil {
@@ -224,25 +230,30 @@ func TestDirtyTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = openSource(t.Context(), other, filepath.Join(t.TempDir(), "src"), testVersion, false)
-	if err == nil || !strings.Contains(err.Error(), "README.md") || !strings.Contains(err.Error(), "?? new.txt") || !strings.Contains(err.Error(), "DIRTY=1") {
+	if err == nil || !strings.Contains(err.Error(), "README.md") || !strings.Contains(err.Error(), "?? new.txt") ||
+		!strings.Contains(err.Error(), "DIRTY=1") {
 		t.Fatalf("%v", err)
 	}
 	s, err := openSource(t.Context(), other, filepath.Join(t.TempDir(), "src"), testVersion, true)
-	if err != nil || !s.dirty || string(read(t, filepath.Join(s.dir, "README.md"))) != "changed\n" || string(read(t, filepath.Join(s.dir, "new.txt"))) != "new\n" {
+	if err != nil || !s.dirty || string(read(t, filepath.Join(s.dir, "README.md"))) != "changed\n" ||
+		string(read(t, filepath.Join(s.dir, "new.txt"))) != "new\n" {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if _, err := os.Stat(filepath.Join(s.dir, "SECURITY.md")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the removed file: %v", err)
 	}
-	if _, err := openSource(t.Context(), t.TempDir(), filepath.Join(t.TempDir(), "src"), testVersion, false); err == nil || !strings.Contains(err.Error(), "a release is made of a commit") {
+	if _, err := openSource(t.Context(), t.TempDir(), filepath.Join(t.TempDir(), "src"), testVersion, false); err == nil ||
+		!strings.Contains(err.Error(), "a release is made of a commit") {
 		t.Errorf("without a repository: %v", err)
 	}
 	t.Setenv("SOURCE_DATE_EPOCH", "1000000000")
-	if s, err := openSource(t.Context(), repo, filepath.Join(t.TempDir(), "src"), testVersion, false); err != nil || s.time.Unix() != 1000000000 {
+	if s, err := openSource(t.Context(), repo, filepath.Join(t.TempDir(), "src"), testVersion, false); err != nil ||
+		s.time.Unix() != 1000000000 {
 		t.Errorf("with SOURCE_DATE_EPOCH: %+v, %v", s, err)
 	}
 	t.Setenv("SOURCE_DATE_EPOCH", "soon")
-	if _, err := openSource(t.Context(), repo, filepath.Join(t.TempDir(), "src"), testVersion, false); err == nil || !strings.Contains(err.Error(), `SOURCE_DATE_EPOCH "soon"`) {
+	if _, err := openSource(t.Context(), repo, filepath.Join(t.TempDir(), "src"), testVersion, false); err == nil ||
+		!strings.Contains(err.Error(), `SOURCE_DATE_EPOCH "soon"`) {
 		t.Errorf("with a wrong SOURCE_DATE_EPOCH: %v", err)
 	}
 }
@@ -333,7 +344,8 @@ func TestArchive(t *testing.T) {
 	name := fmt.Sprintf("leasehold-%s-%s-%s", testVersion, runtime.GOOS, runtime.GOARCH)
 	entries := untar(t, gunzip(t, read(t, filepath.Join(released(t), name+".tar.gz"))))
 	for _, want := range []string{
-		"leasehold", "LICENSE", "README.md", "CHANGELOG.md", "THIRD_PARTY_NOTICES.txt", "completions/leasehold.bash", "completions/_leasehold",
+		"leasehold", "LICENSE", "README.md", "CHANGELOG.md", "THIRD_PARTY_NOTICES.txt", "completions/leasehold.bash",
+		"completions/_leasehold",
 		"completions/leasehold.fish", "man/man1/leasehold.1", "man/man1/leasehold-lock-run.1",
 	} {
 		e, ok := entries[name+"/"+want]
@@ -368,7 +380,8 @@ func TestArchive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if says.Version != testVersion || says.Commit != commit || says.Date == "" || says.Modified || says.Platform != runtime.GOOS+"/"+runtime.GOARCH {
+	if says.Version != testVersion || says.Commit != commit || says.Date == "" || says.Modified ||
+		says.Platform != runtime.GOOS+"/"+runtime.GOARCH {
 		t.Errorf("%+v", says)
 	}
 }
@@ -390,7 +403,8 @@ func TestArchiveOfWindows(t *testing.T) {
 		if err != nil || !bytes.HasPrefix(program, []byte("MZ")) {
 			t.Errorf("%s: %v", name, err)
 		}
-		for _, want := range []string{"LICENSE", "THIRD_PARTY_NOTICES.txt", "completions/leasehold.bash", "man/man1/leasehold.1"} {
+		for _, want := range []string{"LICENSE", "THIRD_PARTY_NOTICES.txt", "completions/leasehold.bash",
+			"man/man1/leasehold.1"} {
 			if _, err := fs.Stat(r, folder+"/"+want); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -421,8 +435,8 @@ func TestLambda(t *testing.T) {
 	}
 }
 
-// TestFunctionsSource: the builder of Cloud Functions gets all that the functions are built from: without tests and tools, go build and go
-// mod tidy work in it.
+// TestFunctionsSource: the builder of Cloud Functions gets all that the functions are built from: without tests and
+// tools, go build and go mod tidy work in it.
 func TestFunctionsSource(t *testing.T) {
 	content := read(t, filepath.Join(released(t), "leasehold-"+testVersion+"-functions-source.zip"))
 	r, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
@@ -431,7 +445,8 @@ func TestFunctionsSource(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for _, f := range r.File {
-		if strings.HasSuffix(f.Name, "_test.go") || strings.HasPrefix(f.Name, "release/") || strings.HasPrefix(f.Name, "tests/") {
+		if strings.HasSuffix(f.Name, "_test.go") || strings.HasPrefix(f.Name, "release/") ||
+			strings.HasPrefix(f.Name, "tests/") {
 			t.Errorf("%s is in it", f.Name)
 		}
 	}
@@ -473,7 +488,8 @@ func image(t *testing.T) containers.ImageIndex {
 		t.Fatal(err)
 	}
 	list, err := top.IndexManifest()
-	if err != nil || len(list.Manifests) != 1 || list.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != testVersion {
+	if err != nil || len(list.Manifests) != 1 ||
+		list.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != testVersion {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	index, err := top.ImageIndex(list.Manifests[0].Digest)
@@ -483,7 +499,8 @@ func image(t *testing.T) containers.ImageIndex {
 	return index
 }
 
-// TestImage: a library of others reads the layout, finds all digests right, and the settings that docs/containers.md promises.
+// TestImage: a library of others reads the layout, finds all digests right, and the settings that docs/containers.md
+// promises.
 func TestImage(t *testing.T) {
 	index := image(t)
 	if err := validate.Index(index); err != nil {
@@ -505,16 +522,20 @@ func TestImage(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := config.Config
-		if c.User != "65532:65532" || !slices.Equal(c.Entrypoint, entrypoint) || !slices.Equal(c.Cmd, command) || !slices.Equal(c.Env, imageEnv) ||
+		if c.User != "65532:65532" || !slices.Equal(c.Entrypoint, entrypoint) || !slices.Equal(c.Cmd, command) ||
+			!slices.Equal(c.Env, imageEnv) ||
 			c.StopSignal != "SIGTERM" || len(c.ExposedPorts) != 1 || len(c.Volumes) != 0 {
 			t.Errorf("%+v", c)
 		}
-		if config.Architecture != d.Platform.Architecture || config.Created.IsZero() || len(config.History) != 2 || len(config.RootFS.DiffIDs) != 2 {
+		if config.Architecture != d.Platform.Architecture || config.Created.IsZero() || len(config.History) != 2 ||
+			len(config.RootFS.DiffIDs) != 2 {
 			t.Errorf("%+v", config)
 		}
-		for _, label := range []string{"title", "description", "version", "revision", "created", "source", "url", "documentation", "licenses", "vendor"} {
+		for _, label := range []string{"title", "description", "version", "revision", "created", "source", "url",
+			"documentation", "licenses", "vendor"} {
 			name := "org.opencontainers.image." + label
-			if c.Labels[name] == "" || c.Labels[name] != d.Annotations[name] && d.Annotations[name] != "" || list.Annotations[name] != c.Labels[name] {
+			if c.Labels[name] == "" || c.Labels[name] != d.Annotations[name] && d.Annotations[name] != "" ||
+				list.Annotations[name] != c.Labels[name] {
 				t.Errorf("%s is %q", name, c.Labels[name])
 			}
 		}
@@ -563,12 +584,15 @@ func rootOf(t *testing.T, arch string) map[string]entry {
 	return root
 }
 
-// TestImageRoot: the image has the program, certificates, a user and folders, and nothing else; the Dockerfile gets the same.
+// TestImageRoot: the image has the program, certificates, a user and folders, and nothing else; the Dockerfile gets the
+// same.
 func TestImageRoot(t *testing.T) {
 	root := rootOf(t, runtime.GOARCH)
 	want := []string{
-		"data/", "etc/", "etc/group", "etc/passwd", "etc/ssl/", "etc/ssl/certs/", rootsFile, "tmp/", "usr/", "usr/bin/", "usr/bin/leasehold", "usr/share/",
-		"usr/share/doc/", "usr/share/doc/leasehold/", "usr/share/doc/leasehold/LICENSE", "usr/share/doc/leasehold/THIRD_PARTY_NOTICES.txt",
+		"data/", "etc/", "etc/group", "etc/passwd", "etc/ssl/", "etc/ssl/certs/", rootsFile, "tmp/", "usr/", "usr/bin/",
+		"usr/bin/leasehold", "usr/share/",
+		"usr/share/doc/", "usr/share/doc/leasehold/", "usr/share/doc/leasehold/LICENSE",
+		"usr/share/doc/leasehold/THIRD_PARTY_NOTICES.txt",
 	}
 	if found := slices.Sorted(maps.Keys(root)); !slices.Equal(found, want) {
 		t.Errorf("%v", found)
@@ -595,7 +619,8 @@ func TestImageRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := run(t.Context(), []string{"-repo", repo, "-rootfs", dir, "-platforms", "linux/" + runtime.GOARCH, testVersion}, io.Discard, io.Discard); err != nil {
+	if err := run(t.Context(), []string{"-repo", repo, "-rootfs", dir, "-platforms", "linux/" + runtime.GOARCH,
+		testVersion}, io.Discard, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	for name, e := range root {
@@ -615,7 +640,8 @@ func TestImageRoot(t *testing.T) {
 			t.Errorf("%s is of %d, in the release of %d", name, owner, e.uid)
 		}
 		// The notices are those of what is linked: the image of a release has the notices of all its programs.
-		if !e.folder && !strings.HasSuffix(name, "NOTICES.txt") && !bytes.Equal(read(t, filepath.Join(dir, name)), e.content) {
+		if !e.folder && !strings.HasSuffix(name, "NOTICES.txt") && !bytes.Equal(read(t, filepath.Join(dir, name)),
+			e.content) {
 			t.Errorf("%s differs", name)
 		}
 	}
@@ -625,7 +651,8 @@ func TestImageRoot(t *testing.T) {
 func TestBillOfMaterials(t *testing.T) {
 	dir := released(t)
 	text := read(t, filepath.Join(dir, "leasehold-"+testVersion+"-sbom.cdx.json"))
-	schemas, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}/schema", "github.com/CycloneDX/cyclonedx-go").Output()
+	schemas, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}/schema",
+		"github.com/CycloneDX/cyclonedx-go").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -636,7 +663,8 @@ func TestBillOfMaterials(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := compiler.AddResource("http://cyclonedx.org/schema/"+strings.Replace(name, "schemax", "schema", 1), schema); err != nil {
+		if err := compiler.AddResource("http://cyclonedx.org/schema/"+strings.Replace(name, "schemax", "schema", 1),
+			schema); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -688,7 +716,8 @@ func TestBillOfMaterials(t *testing.T) {
 	has := func(ref, prefix string) bool {
 		return slices.ContainsFunc(depends[ref], func(d string) bool { return strings.HasPrefix(d, prefix) })
 	}
-	if !has("linux/amd64/leasehold", firestore) || has("linux/amd64/bootstrap", firestore) || !has("linux/amd64/bootstrap", "pkg:golang/github.com/aws/aws-lambda-go@") {
+	if !has("linux/amd64/leasehold", firestore) || has("linux/amd64/bootstrap", firestore) ||
+		!has("linux/amd64/bootstrap", "pkg:golang/github.com/aws/aws-lambda-go@") {
 		t.Errorf("%v", depends)
 	}
 }
@@ -698,7 +727,8 @@ func TestNotices(t *testing.T) {
 	dir := released(t)
 	notices := string(read(t, filepath.Join(dir, "THIRD_PARTY_NOTICES.txt")))
 	var bom cdx.BOM
-	if err := cdx.NewBOMDecoder(bytes.NewReader(read(t, filepath.Join(dir, "leasehold-"+testVersion+"-sbom.cdx.json"))), cdx.BOMFileFormatJSON).Decode(&bom); err != nil {
+	if err := cdx.NewBOMDecoder(bytes.NewReader(read(t, filepath.Join(dir, "leasehold-"+testVersion+"-sbom.cdx.json"))),
+		cdx.BOMFileFormatJSON).Decode(&bom); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range *bom.Components {
@@ -713,7 +743,8 @@ func TestNotices(t *testing.T) {
 			t.Errorf("%s has no text", name)
 		}
 	}
-	if strings.Count(notices, "Version 2.0, January 2004") > 5 || !strings.Contains(notices, "Copyright 2009 The Go Authors") {
+	if strings.Count(notices, "Version 2.0, January 2004") > 5 ||
+		!strings.Contains(notices, "Copyright 2009 The Go Authors") {
 		t.Error("texts are there more than once, or the one of Go is missing")
 	}
 }
@@ -733,7 +764,8 @@ LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OU
 IN THE SOFTWARE.
 `
 
-// TestLicensesAreRead: a module without a license, with one that is unknown, or with one that asks for more, stops the release.
+// TestLicensesAreRead: a module without a license, with one that is unknown, or with one that asks for more, stops the
+// release.
 func TestLicensesAreRead(t *testing.T) {
 	apache := read(t, "../LICENSE")
 	for name, c := range map[string]struct {
@@ -759,7 +791,8 @@ func TestLicensesAreRead(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := m.read(); (err == nil) != (c.says == "") || err != nil && (!strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "example.com/m v1.0.0")) {
+		if err := m.read(); (err == nil) != (c.says == "") || err != nil && (!strings.Contains(err.Error(), c.says) ||
+			!strings.Contains(err.Error(), "example.com/m v1.0.0")) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -771,7 +804,8 @@ func TestLicensesAreRead(t *testing.T) {
 
 // TestSummary: with -json, scripts read what was made.
 func TestSummary(t *testing.T) {
-	b := &builder{label: "v1.0.0", goVersion: "go1.26.8", source: &source{commit: "4be5", time: time.Unix(1_800_000_000, 0).UTC()}}
+	b := &builder{label: "v1.0.0", goVersion: "go1.26.8",
+		source: &source{commit: "4be5", time: time.Unix(1_800_000_000, 0).UTC()}}
 	var out bytes.Buffer
 	if err := b.summary([]file{{name: "a", content: []byte("1")}}).write(&out); err != nil {
 		t.Fatal(err)
@@ -780,7 +814,8 @@ func TestSummary(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal([]byte(`{"version":"v1.0.0","commit":"4be5","date":"2027-01-15T08:00:00Z","dirty":false,"go_version":"go1.26.8",
+	if err := json.Unmarshal(
+		[]byte(`{"version":"v1.0.0","commit":"4be5","date":"2027-01-15T08:00:00Z","dirty":false,"go_version":"go1.26.8",
 		"files":[{"name":"a","size":1,"sha256":"6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"}]}`), &want); err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,8 @@ func purl(path, version string) string {
 // sbom says which program of the release has which modules, as they are recorded in the programs themselves.
 func (b *builder) sbom(programs []*binary, modules []*linked) ([]byte, error) {
 	main := bomComponent{
-		Type: "application", Ref: purl(modulePath, b.label), Name: "leasehold", Version: b.label, Licenses: licensesOf("Apache-2.0"), PURL: purl(modulePath, b.label),
+		Type: "application", Ref: purl(modulePath, b.label), Name: "leasehold", Version: b.label,
+		Licenses: licensesOf("Apache-2.0"), PURL: purl(modulePath, b.label),
 		References: []bomExternal{{"vcs", repository}},
 		Properties: []bomProperty{{"leasehold:commit", b.source.commit}, {"leasehold:go", b.goVersion}},
 	}
@@ -116,14 +117,16 @@ func (b *builder) sbom(programs []*binary, modules []*linked) ([]byte, error) {
 			version = strings.TrimPrefix(version, "go")
 		}
 		ref := purl(m.path, version)
-		c := bomComponent{Type: "library", Ref: ref, Name: m.path, Version: version, Scope: "required", Licenses: licensesOf(m.licenses...), PURL: ref}
+		c := bomComponent{Type: "library", Ref: ref, Name: m.path, Version: version, Scope: "required",
+			Licenses: licensesOf(m.licenses...), PURL: ref}
 		if m.sum != "" {
 			c.Properties = []bomProperty{{"go.sum", m.sum}}
 		}
 		out.Components = append(out.Components, c)
 	}
 	roots := bomComponent{
-		Type: "data", Ref: purl(rootsModule, rootsVersion()), Name: "root certificates of Mozilla", Version: rootsVersion(), Licenses: licensesOf("MPL-2.0"),
+		Type: "data", Ref: purl(rootsModule, rootsVersion()), Name: "root certificates of Mozilla", Version: rootsVersion(),
+		Licenses:   licensesOf("MPL-2.0"),
 		Properties: []bomProperty{{"leasehold:in", b.name("image") + ".tar"}},
 	}
 	out.Components = append(out.Components, roots)

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// source is a clone of the commit, in a folder of its own: it has no files that git ignores, which Go would compile all the same, and no
-// tag but the version, from which Go knows it.
+// source is a clone of the commit, in a folder of its own: it has no files that git ignores, which Go would compile all
+// the same, and no tag but the version, from which Go knows it.
 type source struct {
 	dir    string
 	commit string
@@ -25,14 +25,16 @@ type source struct {
 	dirty  bool      // it has changes that are in no commit
 }
 
-// openSource clones the commit that is checked out in repo. With changes in the working tree it fails, unless they are to be built.
+// openSource clones the commit that is checked out in repo. With changes in the working tree it fails, unless they are
+// to be built.
 func openSource(ctx context.Context, repo, dir string, v version, dirty bool) (*source, error) {
 	changes, err := git(ctx, repo, "status", "--porcelain", "--untracked-files=normal")
 	if err != nil {
 		return nil, fmt.Errorf("a release is made of a commit: %w", err)
 	}
 	if changes != "" && !dirty {
-		return nil, fmt.Errorf("the working tree has changes that are in no commit:\n%s\nCommit them, or build them all the same: make release VERSION=%s DIRTY=1",
+		return nil, fmt.Errorf(
+			"the working tree has changes that are in no commit:\n%s\nCommit them, or build them all the same: make release VERSION=%s DIRTY=1",
 			firstLines(changes, 5), v)
 	}
 	s := &source{dir: dir, dirty: changes != ""}
@@ -139,7 +141,8 @@ func (s *source) functions(ctx context.Context) ([]file, error) {
 
 // whichRepository are variables that name another repository than the one in the folder. A hook has them.
 var whichRepository = []string{
-	"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_PREFIX",
+	"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY",
+	"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_PREFIX",
 	"GIT_SHALLOW_FILE",
 }
 

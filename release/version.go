@@ -10,9 +10,10 @@ import (
 // version is the version of a release, as Go writes those of modules: v1.2.3, v1.2.3-rc.1. Empty: that of no release.
 type version string
 
-// versions are Semantic Versioning 2.0.0 with a v in front and without build metadata, which neither tags of modules nor those of
-// images can have.
-var versions = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?$`)
+// versions are Semantic Versioning 2.0.0 with a v in front and without build metadata, which neither tags of modules
+// nor those of images can have.
+var versions = regexp.MustCompile(
+	`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?$`)
 
 var leadingZero = regexp.MustCompile(`^0[0-9]+$`)
 

@@ -13,11 +13,15 @@ func TestVersions(t *testing.T) {
 		}
 	}
 	for bad, says := range map[string]string{
-		"": "VERSION is missing", "1.2.3": "with a v: v1.2.3", "v1.2": "want a version", "v1.2.3.4": "want a version", "v01.2.3": "want a version",
-		"v1.2.3-": "want a version", "v1.2.3-rc.01": "want a version", "v1.2.3+linux": "without build metadata", "latest": "want a version",
-		"v1.2 3": "want a version", "v1.2.3/../..": "want a version", "V1.2.3": "want a version", "v2.0.0": "suffix /v2", "v1.2.3-ä": "want a version",
+		"": "VERSION is missing", "1.2.3": "with a v: v1.2.3", "v1.2": "want a version", "v1.2.3.4": "want a version",
+		"v01.2.3": "want a version",
+		"v1.2.3-": "want a version", "v1.2.3-rc.01": "want a version", "v1.2.3+linux": "without build metadata",
+		"latest": "want a version",
+		"v1.2 3": "want a version", "v1.2.3/../..": "want a version", "V1.2.3": "want a version", "v2.0.0": "suffix /v2",
+		"v1.2.3-ä": "want a version",
 	} {
-		if v, err := parseVersion(bad); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "VERSION") {
+		if v, err := parseVersion(bad); err == nil || !strings.Contains(err.Error(), says) ||
+			!strings.Contains(err.Error(), "VERSION") {
 			t.Errorf("%q: %q, %v, want %q", bad, v, err, says)
 		}
 	}

@@ -42,7 +42,8 @@ type counter struct {
 }
 
 // costs counts what the commands of the gate cost on a store: applied and rejected, in the store's own requests.
-func costs(t *testing.T, store docstore.Store, advance func(time.Duration), c counter, applied, rejected map[string]int) {
+func costs(t *testing.T, store docstore.Store, advance func(time.Duration), c counter, applied,
+	rejected map[string]int) {
 	t.Helper()
 	analyses := analysis.New(store, nil)
 	const id = analysis.ID("a1")
@@ -77,7 +78,8 @@ func costs(t *testing.T, store docstore.Store, advance func(time.Duration), c co
 	failed := func(do func() (analysis.Outcome, error)) func() (analysis.Outcome, error) {
 		return func() (analysis.Outcome, error) {
 			k := docstore.Key{Kind: analysis.Kind, ID: string(id)}
-			if r, err := store.Write(ctx, docstore.Write{Key: k, Set: docstore.Doc{"status": docstore.String("FAILED")}}); err != nil || !r.Applied {
+			if r, err := store.Write(ctx, docstore.Write{
+				Key: k, Set: docstore.Doc{"status": docstore.String("FAILED")}}); err != nil || !r.Applied {
 				t.Fatal(r, err)
 			}
 			c.reset()
@@ -131,9 +133,10 @@ func both(a, b map[string]int) map[string]int {
 	return sum
 }
 
-// sweepCosts counts what sweeps over five stale analyses cost, in pages of two: the first queues them, the second finds them
-// queued, and of the one that has nothing to do only the look remains.
-func sweepCosts(t *testing.T, store docstore.Store, advance func(time.Duration), c counter, first, second, idle map[string]int) {
+// sweepCosts counts what sweeps over five stale analyses cost, in pages of two: the first queues them, the second finds
+// them queued, and of the one that has nothing to do only the look remains.
+func sweepCosts(t *testing.T, store docstore.Store, advance func(time.Duration), c counter, first, second,
+	idle map[string]int) {
 	t.Helper()
 	analyses := analysis.New(store, nil)
 	var ids []analysis.ID
@@ -154,7 +157,8 @@ func sweepCosts(t *testing.T, store docstore.Store, advance func(time.Duration),
 	}
 	sweep("nothing to do", analysis.Swept{}, idle)
 	for _, id := range ids {
-		if o, err := analyses.Acquire(t.Context(), analysis.Acquire{ID: id, Owner: "ann", RequestID: "r1", TTLSeconds: 5}); err != nil || o.Code != analysis.OK {
+		if o, err := analyses.Acquire(t.Context(), analysis.Acquire{ID: id, Owner: "ann", RequestID: "r1",
+			TTLSeconds: 5}); err != nil || o.Code != analysis.OK {
 			t.Fatal(o, err)
 		}
 	}
@@ -168,23 +172,26 @@ type everything struct{}
 
 func (everything) Enqueue(context.Context, analysis.ID, string) error { return nil }
 
-// TestAnalysisCostsOnDynamoDB: each command is one request, whatever becomes of it, with the clock watched as in production. A
-// page of a sweep is one Query of each of the 8 shards of the index, and more of those that have more than their part; a sweep begins with a read for the time,
-// and one for the number of shards.
+// TestAnalysisCostsOnDynamoDB: each command is one request, whatever becomes of it, with the clock watched as in
+// production. A page of a sweep is one Query of each of the 8 shards of the index, and more of those that have more
+// than their part; a sweep begins with a read for the time, and one for the number of shards.
 func TestAnalysisCostsOnDynamoDB(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		server := dynamodbtest.New(nil)
-		store := openDynamo(t, dynamoClient("http://dynamodb.local", server.RoundTripper()), "leasehold", awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}})
+		store := openDynamo(t, dynamoClient("http://dynamodb.local", server.RoundTripper()), "leasehold",
+			awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}})
 		c := counter{server.ResetCounts, server.Requests}
 		one := map[string]int{"UpdateItem": 1}
 		costs(t, store, time.Sleep, c, one, one)
-		sweepCosts(t, store, time.Sleep, c, map[string]int{"GetItem": 2, "Query": 12, "UpdateItem": 5}, map[string]int{"GetItem": 2, "Query": 12},
+		sweepCosts(t, store, time.Sleep, c, map[string]int{"GetItem": 2, "Query": 12, "UpdateItem": 5},
+			map[string]int{"GetItem": 2, "Query": 12},
 			map[string]int{"GetItem": 2, "Query": 8})
 	})
 }
 
-// TestAnalysisCostsOnFirestore: two requests for a command that writes, one for one that does not, one for a page of a sweep.
+// TestAnalysisCostsOnFirestore: two requests for a command that writes, one for one that does not, one for a page of a
+// sweep.
 func TestAnalysisCostsOnFirestore(t *testing.T) {
 	t.Parallel()
 	for name, mode := range modes {
@@ -192,24 +199,28 @@ func TestAnalysisCostsOnFirestore(t *testing.T) {
 			clock := suite.NewClock()
 			store, server := onFirestore(t, mode, clock.Now)
 			c := counter{server.ResetCounts, server.Counts}
-			costs(t, store, clock.Advance, c, map[string]int{"BatchGetDocuments": 1, "Commit": 1}, map[string]int{"BatchGetDocuments": 1})
+			costs(t, store, clock.Advance, c, map[string]int{"BatchGetDocuments": 1, "Commit": 1},
+				map[string]int{"BatchGetDocuments": 1})
 			sweepCosts(t, store, clock.Advance, c, map[string]int{"BatchGetDocuments": 6, "Commit": 5, "RunQuery": 3},
 				map[string]int{"BatchGetDocuments": 1, "RunQuery": 3}, map[string]int{"BatchGetDocuments": 1, "RunQuery": 1})
 		})
 	}
 }
 
-// TestAnalysisCostsOnShardsOfFirestore: the same with shards, whose pages are a query of each of the 8 and one of the field's own index, more of those that have more
-// than their part; a sweep begins with a read for the time, and one for the number of shards.
+// TestAnalysisCostsOnShardsOfFirestore: the same with shards, whose pages are a query of each of the 8 and one of the
+// field's own index, more of those that have more than their part; a sweep begins with a read for the time, and one for
+// the number of shards.
 func TestAnalysisCostsOnShardsOfFirestore(t *testing.T) {
 	t.Parallel()
 	clock := suite.NewClock()
 	_, server := onFirestore(t, firestoretest.Pessimistic, clock.Now)
 	store := openFirestore(t, &gcpfirestore.Options{
-		Project: "test", Root: "leasehold/v1", ClientOptions: server.ClientOptions(), Due: []string{analysis.ExpiryField}, IndexShards: 8,
+		Project: "test", Root: "leasehold/v1", ClientOptions: server.ClientOptions(), Due: []string{analysis.ExpiryField},
+		IndexShards: 8,
 	})
 	c := counter{server.ResetCounts, server.Counts}
-	costs(t, store, clock.Advance, c, map[string]int{"BatchGetDocuments": 1, "Commit": 1}, map[string]int{"BatchGetDocuments": 1})
+	costs(t, store, clock.Advance, c, map[string]int{"BatchGetDocuments": 1, "Commit": 1},
+		map[string]int{"BatchGetDocuments": 1})
 	sweepCosts(t, store, clock.Advance, c, map[string]int{"BatchGetDocuments": 7, "Commit": 5, "RunQuery": 15},
 		map[string]int{"BatchGetDocuments": 2, "RunQuery": 15}, map[string]int{"BatchGetDocuments": 2, "RunQuery": 9})
 }
@@ -226,7 +237,8 @@ func TestAnalysisCostsOnSQLite(t *testing.T) {
 	c := counter{func() { before = store.Stats() }, func() map[string]int {
 		now, counts := store.Stats(), map[string]int{}
 		for name, n := range map[string]int64{
-			"transactions": now.Transactions - before.Transactions, "applied": now.Applied - before.Applied, "refused": now.Refused - before.Refused,
+			"transactions": now.Transactions - before.Transactions, "applied": now.Applied - before.Applied,
+			"refused": now.Refused - before.Refused,
 		} {
 			if n != 0 {
 				counts[name] = int(n)
@@ -235,11 +247,12 @@ func TestAnalysisCostsOnSQLite(t *testing.T) {
 		return counts
 	}}
 	costs(t, store, clock.Advance, c, map[string]int{"transactions": 1, "applied": 1}, map[string]int{"refused": 1})
-	sweepCosts(t, store, clock.Advance, c, map[string]int{"transactions": 5, "applied": 5}, map[string]int{}, map[string]int{})
+	sweepCosts(t, store, clock.Advance, c, map[string]int{"transactions": 5, "applied": 5}, map[string]int{},
+		map[string]int{})
 }
 
-// TestAnalysisCostsOnRedis: each command is one request, whatever becomes of it, once the server knows its script. A page of a sweep is two, one for the index and one for
-// the analyses.
+// TestAnalysisCostsOnRedis: each command is one request, whatever becomes of it, once the server knows its script. A
+// page of a sweep is two, one for the index and one for the analyses.
 func TestAnalysisCostsOnRedis(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
@@ -262,13 +275,14 @@ func TestAnalysisCostsOnRedis(t *testing.T) {
 			one := map[string]int{"EVALSHA": 1}
 			costs(t, store, clock.Advance, c, one, one)
 			// The time, a page of two requests for each of three pages, and the marks.
-			sweepCosts(t, store, clock.Advance, c, map[string]int{"EVALSHA": 1 + 6 + 5}, map[string]int{"EVALSHA": 1 + 6}, map[string]int{"EVALSHA": 1 + 1})
+			sweepCosts(t, store, clock.Advance, c, map[string]int{"EVALSHA": 1 + 6 + 5}, map[string]int{"EVALSHA": 1 + 6},
+				map[string]int{"EVALSHA": 1 + 1})
 		}
 	})
 }
 
-// TestAnalysisMarginOnDynamoDB: a lock ends at the latest time that its caller's clock allows, and may be taken over when the
-// earliest has passed that, by the sweep too. A repeated acquire is told what is left from now.
+// TestAnalysisMarginOnDynamoDB: a lock ends at the latest time that its caller's clock allows, and may be taken over
+// when the earliest has passed that, by the sweep too. A repeated acquire is told what is left from now.
 func TestAnalysisMarginOnDynamoDB(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -288,13 +302,15 @@ func TestAnalysisMarginOnDynamoDB(t *testing.T) {
 		locked := func(c analysis.Acquire) {
 			t.Helper()
 			o, err := analyses.Acquire(t.Context(), c)
-			if err != nil || o.Code != analysis.Locked || o.RetryAfter <= 0 || o.RetryAfter > time.Until(first.Grant.ExpiresAt)+widest {
+			if err != nil || o.Code != analysis.Locked || o.RetryAfter <= 0 || o.RetryAfter > time.Until(first.Grant.ExpiresAt)+
+				widest {
 				t.Errorf("%s: %+v, %v; want locked", c.Owner, o, err)
 			}
 		}
 		until(-5 * time.Second)
 		locked(bob)
-		if o, err := analyses.Acquire(t.Context(), ann); err != nil || !o.Replayed || o.Grant.ExpiresAt.Sub(o.At) > 5*time.Second {
+		if o, err := analyses.Acquire(t.Context(), ann); err != nil || !o.Replayed ||
+			o.Grant.ExpiresAt.Sub(o.At) > 5*time.Second {
 			t.Errorf("repeated within the term: %+v, %v", o, err)
 		}
 		until(0)
@@ -315,14 +331,15 @@ func TestAnalysisMarginOnDynamoDB(t *testing.T) {
 		sweep(analysis.Swept{Stale: 1, Skipped: 1})
 		until(widest)
 		sweep(analysis.Swept{Stale: 1, Requeued: 1})
-		if o, err := analyses.Acquire(t.Context(), bob); err != nil || o.Code != analysis.OK || o.Grant.Token <= first.Grant.Token || o.Grant.Runs != 2 {
+		if o, err := analyses.Acquire(t.Context(), bob); err != nil || o.Code != analysis.OK ||
+			o.Grant.Token <= first.Grant.Token || o.Grant.Runs != 2 {
 			t.Errorf("takeover: %+v, %v", o, err)
 		}
 	})
 }
 
-// TestSweepOfAnIndexThatIsBehind: DynamoDB's indexes follow their tables later. A lock that was refreshed meanwhile is left
-// alone.
+// TestSweepOfAnIndexThatIsBehind: DynamoDB's indexes follow their tables later. A lock that was refreshed meanwhile is
+// left alone.
 func TestSweepOfAnIndexThatIsBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -333,7 +350,8 @@ func TestSweepOfAnIndexThatIsBehind(t *testing.T) {
 		makeAnalyses(t, store, "a1")
 		for _, request := range []string{"r1", "r2"} { // the second is a takeover that the index does not show yet
 			time.Sleep(time.Minute)
-			if o, err := analyses.Acquire(t.Context(), analysis.Acquire{ID: "a1", Owner: "ann", RequestID: request, TTLSeconds: 10}); err != nil || o.Code != analysis.OK {
+			if o, err := analyses.Acquire(t.Context(), analysis.Acquire{ID: "a1", Owner: "ann", RequestID: request,
+				TTLSeconds: 10}); err != nil || o.Code != analysis.OK {
 				t.Fatal(o, err)
 			}
 		}
@@ -345,7 +363,8 @@ func TestSweepOfAnIndexThatIsBehind(t *testing.T) {
 	})
 }
 
-// TestFirestoreClockDecidesForAnalyses: callers whose clocks are an hour off get and lose locks by the clock of the service.
+// TestFirestoreClockDecidesForAnalyses: callers whose clocks are an hour off get and lose locks by the clock of the
+// service.
 func TestFirestoreClockDecidesForAnalyses(t *testing.T) {
 	t.Parallel()
 	clock := suite.NewClock()
@@ -356,11 +375,13 @@ func TestFirestoreClockDecidesForAnalyses(t *testing.T) {
 		off   time.Duration
 		code  analysis.Code
 	}{
-		{0, -time.Hour, analysis.OK}, {59_999 * time.Millisecond, time.Hour, analysis.Locked}, {time.Millisecond, -time.Hour, analysis.OK},
+		{0, -time.Hour, analysis.OK}, {59_999 * time.Millisecond, time.Hour, analysis.Locked},
+		{time.Millisecond, -time.Hour, analysis.OK},
 	} {
 		clock.Advance(step.after)
 		analyses := analysis.New(store, &analysis.Options{Now: func() time.Time { return clock.Now().Add(step.off) }})
-		o, err := analyses.Acquire(t.Context(), analysis.Acquire{ID: "a1", Owner: fmt.Sprint("worker ", i), RequestID: "r1", TTLSeconds: 60})
+		o, err := analyses.Acquire(t.Context(), analysis.Acquire{ID: "a1", Owner: fmt.Sprint("worker ", i),
+			RequestID: "r1", TTLSeconds: 60})
 		if err != nil || o.Code != step.code || !o.At.Equal(clock.Now()) {
 			t.Errorf("step %d: %+v, %v; want %s", i, o, err, step.code)
 		}
@@ -375,7 +396,8 @@ func TestAnalysesOnOfficialFirestore(t *testing.T) {
 	makeAnalyses(t, store, "a1", "a2", "日本語", "a b")
 	acquire := func(id analysis.ID, owner string, ttl int64) analysis.Outcome {
 		t.Helper()
-		o, err := analyses.Acquire(t.Context(), analysis.Acquire{ID: id, Owner: owner, RequestID: "r-" + owner, TTLSeconds: ttl})
+		o, err := analyses.Acquire(t.Context(), analysis.Acquire{ID: id, Owner: owner, RequestID: "r-" + owner,
+			TTLSeconds: ttl})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -396,23 +418,26 @@ func TestAnalysesOnOfficialFirestore(t *testing.T) {
 	}
 	time.Sleep(time.Until(end.Add(2 * time.Millisecond))) // by the clock of the emulator, which is this machine's
 	for _, want := range []analysis.Swept{{Stale: 3, Requeued: 3}, {Stale: 3, Skipped: 3}} {
-		if done, err := analyses.Sweep(t.Context(), analysis.Sweep{Queue: everything{}, PageSize: 2}); err != nil || done != want {
+		if done, err := analyses.Sweep(t.Context(), analysis.Sweep{Queue: everything{}, PageSize: 2}); err != nil ||
+			done != want {
 			t.Errorf("sweep: %+v, %v; want %+v", done, err, want)
 		}
 	}
 	if o := acquire("a1", "bob", 600); o.Code != analysis.OK || o.Grant.Token != 2 || o.Grant.Runs != 2 {
 		t.Errorf("%+v", o)
 	}
-	if o, err := analyses.Finish(t.Context(), analysis.Finish{ID: "a1", Owner: "ann", Token: 1, Status: analysis.Failed}); err != nil || o.Code != analysis.Lost {
+	if o, err := analyses.Finish(t.Context(), analysis.Finish{ID: "a1", Owner: "ann", Token: 1,
+		Status: analysis.Failed}); err != nil || o.Code != analysis.Lost {
 		t.Errorf("%+v, %v", o, err)
 	}
-	if o, err := analyses.Finish(t.Context(), analysis.Finish{ID: "a1", Owner: "bob", Token: 2, Status: analysis.Ready}); err != nil || o.Code != analysis.OK {
+	if o, err := analyses.Finish(t.Context(), analysis.Finish{ID: "a1", Owner: "bob", Token: 2,
+		Status: analysis.Ready}); err != nil || o.Code != analysis.OK {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
 
-// TestHolderReckonsEarly: a store cuts its time to milliseconds, so that a lock ends up to one of them earlier than asked for. Its
-// holder knows.
+// TestHolderReckonsEarly: a store cuts its time to milliseconds, so that a lock ends up to one of them earlier than
+// asked for. Its holder knows.
 func TestHolderReckonsEarly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -425,7 +450,8 @@ func TestHolderReckonsEarly(t *testing.T) {
 			time.Sleep(time.Until(begin.Add(time.Second + 500*time.Microsecond)))
 			g, err := gate.Acquire(ctx, once.Acquire{AnalysisID: "a1", Owner: "b", RequestID: "b", TTL: time.Second})
 			if err == nil && g.Acquired && once.Check(ctx) == nil {
-				t.Errorf("at %v token %d is granted, and the run of token %d is told that it runs", time.Since(begin), g.Lock.Token, l.Token)
+				t.Errorf("at %v token %d is granted, and the run of token %d is told that it runs", time.Since(begin),
+					g.Lock.Token, l.Token)
 			}
 			return "", nil
 		}, &once.Options{TTL: time.Second, Heartbeat: 999900 * time.Microsecond})

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestAnalysisCommand walks through `leasehold analysis` with its exit codes: what failed is found, looked at and retried.
+// TestAnalysisCommand walks through `leasehold analysis` with its exit codes: what failed is found, looked at and
+// retried.
 func TestAnalysisCommand(t *testing.T) {
 	t.Parallel()
 	p, gate := ordered(t, "a1", "b1")
@@ -18,7 +19,8 @@ func TestAnalysisCommand(t *testing.T) {
 		t.Helper()
 		words := strings.Split(args, "_")
 		gotCode, out, errs := run(t, env, words...)
-		if out = times.ReplaceAllString(out, "TIME"); gotCode != code || out != stdout || !strings.HasPrefix(errs, stderr) || stderr == "" && errs != "" {
+		if out = times.ReplaceAllString(out, "TIME"); gotCode != code || out != stdout || !strings.HasPrefix(errs, stderr) ||
+			stderr == "" && errs != "" {
 			t.Errorf("%s\ngot  %d\n%s%s\nwant %d\n%s%s", args, gotCode, out, errs, code, stdout, stderr)
 		}
 	}
@@ -48,16 +50,20 @@ func TestAnalysisCommand(t *testing.T) {
 		t.Errorf("by status: %d %s", code, got)
 	}
 	step("analysis_list_--status_LOST", 0, "", "no analyses with the status LOST\n")
-	step("analysis_get_a1", 0, "analysis  a1\nstatus    FAILED\nfinished  TIME\nfailures  1\nreason    \"false: exit status 1\"\n", "")
+	step("analysis_get_a1", 0,
+		"analysis  a1\nstatus    FAILED\nfinished  TIME\nfailures  1\nreason    \"false: exit status 1\"\n", "")
 	step("analysis_get_a9", 5, "", "leasehold: NOT_FOUND: there is no such analysis\n")
 	step("analysis_retry_a1", 2, "", "leasehold: missing flags: --reason=STRING\n")
 	const again = "analysis_retry_a1_--reason_fixed_--request-id_t1"
-	step(again, 0, "a1 is PENDING again, and its failures count from 0; the next sweep queues it, or run it: leasehold once a1 -- COMMAND\n", "")
+	step(again, 0,
+		"a1 is PENDING again, and its failures count from 0; the next sweep queues it, or run it: leasehold once a1 -- COMMAND\n", "")
 	step(again, 0, "this request retried a1 before; nothing was changed now, and it is PENDING\n", "")
 	step("analysis_retry_a1_--reason_other_--request-id_t1", 2, "", "leasehold: REQUEST_ID_REUSED: ")
 	step("analysis_retry_b1_--reason_fixed", 6, "", "leasehold: ANALYSIS_NOT_FAILED: the analysis is READY")
 	step("analysis_retry_a9_--reason_fixed", 5, "", "leasehold: NOT_FOUND: ")
-	step("analysis_get_a1", 0, "analysis  a1\nstatus    PENDING\nfailures  0\nreason    \"false: exit status 1\"\nretried   TIME by root: fixed\n", "")
+	step("analysis_get_a1", 0,
+		"analysis  a1\nstatus    PENDING\nfailures  0\nreason    \"false: exit status 1\"\nretried   TIME by root: fixed\n",
+		"")
 	step("analysis_get_c 1", 0, "analysis  \"c 1\"\nstatus    PENDING\nfailures  0\n", "")
 
 	for _, c := range []struct {

@@ -97,23 +97,34 @@ func TestServeWithAuthentication(t *testing.T) {
 		says                    string
 	}{
 		{"no token", "", "acme/locks/k/acquire", `{"request_id":"r1","ttl_seconds":30}`, 401, `"code":"UNAUTHENTICATED"`},
-		{"expired", i.token(t, map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}), "acme/locks/k/acquire", `{"request_id":"r1","ttl_seconds":30}`, 401, "expired"},
-		{"unsigned", header + "." + payload + ".", "acme/locks/k/acquire", `{"request_id":"r1","ttl_seconds":30}`, 401, "not signed"},
-		{"alg none", none + "." + payload + ".", "acme/locks/k/acquire", `{"request_id":"r1","ttl_seconds":30}`, 401, "algorithm"},
-		{"wrong audience", i.token(t, map[string]any{"aud": "other"}), "acme/locks/k/acquire", `{"request_id":"r1","ttl_seconds":30}`, 401, "audience"},
-		{"wrong issuer", i.token(t, map[string]any{"iss": "https://other.example"}), "acme/locks/k/acquire", `{"request_id":"r1","ttl_seconds":30}`, 401, "UNAUTHENTICATED"},
-		{"no tenant", i.token(t, map[string]any{"tenant_id": nil}), "acme/locks/k/acquire", `{"request_id":"r1","ttl_seconds":30}`, 401, "tenant_id"},
-		{"wrong tenant", good, "rival/locks/k/acquire", `{"request_id":"r1","ttl_seconds":30}`, 403, `"code":"PERMISSION_DENIED"`},
+		{"expired", i.token(t, map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}), "acme/locks/k/acquire",
+			`{"request_id":"r1","ttl_seconds":30}`, 401, "expired"},
+		{"unsigned", header + "." + payload + ".", "acme/locks/k/acquire", `{"request_id":"r1","ttl_seconds":30}`,
+			401, "not signed"},
+		{"alg none", none + "." + payload + ".", "acme/locks/k/acquire", `{"request_id":"r1","ttl_seconds":30}`,
+			401, "algorithm"},
+		{"wrong audience", i.token(t, map[string]any{"aud": "other"}), "acme/locks/k/acquire",
+			`{"request_id":"r1","ttl_seconds":30}`, 401, "audience"},
+		{"wrong issuer", i.token(t, map[string]any{"iss": "https://other.example"}), "acme/locks/k/acquire",
+			`{"request_id":"r1","ttl_seconds":30}`, 401, "UNAUTHENTICATED"},
+		{"no tenant", i.token(t, map[string]any{"tenant_id": nil}), "acme/locks/k/acquire",
+			`{"request_id":"r1","ttl_seconds":30}`, 401, "tenant_id"},
+		{"wrong tenant", good, "rival/locks/k/acquire", `{"request_id":"r1","ttl_seconds":30}`, 403,
+			`"code":"PERMISSION_DENIED"`},
 		{"good", good, "acme/locks/k/acquire", `{"request_id":"r1","ttl_seconds":30}`, 200, `"owner_id":"svc-deploy"`},
-		{"an instance of the same subject", good, "acme/locks/k/release", `{"request_id":"e1","fencing_token":{token},"owner_id":"w2"}`, 403, `"code":"NOT_OWNER"`},
-		{"force without the scope", good, "acme/locks/k/force-release", `{"request_id":"f1","reason":"x"}`, 403, `"code":"PERMISSION_DENIED"`},
-		{"force with it", i.token(t, map[string]any{"sub": "root", "scope": "openid leasehold:admin"}), "acme/locks/k/force-release", `{"request_id":"f1","reason":"x"}`, 200, `"by":"root"`},
+		{"an instance of the same subject", good, "acme/locks/k/release",
+			`{"request_id":"e1","fencing_token":{token},"owner_id":"w2"}`, 403, `"code":"NOT_OWNER"`},
+		{"force without the scope", good, "acme/locks/k/force-release", `{"request_id":"f1","reason":"x"}`, 403,
+			`"code":"PERMISSION_DENIED"`},
+		{"force with it", i.token(t, map[string]any{"sub": "root", "scope": "openid leasehold:admin"}),
+			"acme/locks/k/force-release", `{"request_id":"f1","reason":"x"}`, 200, `"by":"root"`},
 	}
 	var lease contracts.Lease // of the case "good"
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			body := strings.ReplaceAll(c.body, "{token}", strconv.FormatInt(lease.FencingToken, 10))
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+"/v1/tenants/"+c.path, strings.NewReader(body))
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+"/v1/tenants/"+c.path,
+				strings.NewReader(body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,11 +158,13 @@ func TestServeWithAuthentication(t *testing.T) {
 	}
 }
 
-// TestServeWorkers: analyses are for callers with the worker's scope, whatever it is called here; administrators may see them.
+// TestServeWorkers: analyses are for callers with the worker's scope, whatever it is called here; administrators may
+// see them.
 func TestServeWorkers(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
-	p := start(t, "--store", "memory", "--auth-issuer", i.URL, "--auth-audience", "leasehold", "--auth-worker-scope", "jobs")
+	p := start(t, "--store", "memory", "--auth-issuer", i.URL, "--auth-audience", "leasehold", "--auth-worker-scope",
+		"jobs")
 	for _, c := range []struct {
 		scope string
 		says  string

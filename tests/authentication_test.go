@@ -57,7 +57,8 @@ func TestSettingsOfIssuers(t *testing.T) {
 			t.Errorf("%s\n%v", m[1], err)
 			continue
 		}
-		if _, err := oidc.New(t.Context(), oidc.Config{Issuer: c.AuthIssuer, Audience: c.AuthAudience, RequiredScope: c.AuthRequiredScope}); err != nil && entry != settings.LambdaAPI {
+		if _, err := oidc.New(t.Context(), oidc.Config{Issuer: c.AuthIssuer, Audience: c.AuthAudience,
+			RequiredScope: c.AuthRequiredScope}); err != nil && entry != settings.LambdaAPI {
 			t.Errorf("%s\n%v", m[1], err)
 		}
 		blocks++

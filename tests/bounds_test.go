@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// TestBoundsAreInTheTable: docs/limits.md names every constant of the product that bounds something, with the value that it has, and tests
-// that there are.
+// TestBoundsAreInTheTable: docs/limits.md names every constant of the product that bounds something, with the value
+// that it has, and tests that there are.
 func TestBoundsAreInTheTable(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/limits.md")
@@ -107,7 +107,8 @@ var noBound = map[string]string{
 	"extid.MinSecretBytes":     "of an option",
 }
 
-// boundsInSources are the constants of the product's packages whose names say that they bound something, by package and name.
+// boundsInSources are the constants of the product's packages whose names say that they bound something, by package and
+// name.
 func boundsInSources(t *testing.T) map[string]string {
 	t.Helper()
 	consts := map[string]ast.Expr{}
@@ -116,7 +117,8 @@ func boundsInSources(t *testing.T) map[string]string {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && slices.Contains([]string{"tests", "examples", "emulator", "node_modules", "testdata", "suite", "release"}, d.Name()):
+		case d.IsDir() && slices.Contains([]string{"tests", "examples", "emulator", "node_modules", "testdata", "suite",
+			"release"}, d.Name()):
 			return filepath.SkipDir
 		case d.IsDir() && path != ".." && strings.HasPrefix(d.Name(), "."):
 			return filepath.SkipDir
@@ -209,13 +211,15 @@ var durations = map[string]int64{
 
 // values are what a cell may mean: numbers, sizes and times, as the constants have them.
 func values(cell string) (all []string) {
-	for _, m := range regexp.MustCompile(`([0-9][0-9,]*)( (ms|s|min|h|days|KiB|MiB|kB|MB)\b)?`).FindAllStringSubmatch(cell, -1) {
+	for _, m := range regexp.MustCompile(`([0-9][0-9,]*)( (ms|s|min|h|days|KiB|MiB|kB|MB)\b)?`).FindAllStringSubmatch(cell,
+		-1) {
 		n, err := strconv.ParseInt(strings.ReplaceAll(m[1], ",", ""), 10, 64)
 		if err != nil {
 			continue
 		}
 		unit := map[string]int64{
-			"ms": 1e6, "s": 1e9, "min": 60e9, "h": 3600e9, "days": 86400e9, "KiB": 1 << 10, "MiB": 1 << 20, "kB": 1000, "MB": 1e6,
+			"ms": 1e6, "s": 1e9, "min": 60e9, "h": 3600e9, "days": 86400e9, "KiB": 1 << 10, "MiB": 1 << 20,
+			"kB": 1000, "MB": 1e6,
 		}[m[3]]
 		for _, v := range []int64{n, n * max(unit, 1), n * unit / 1e9, n * unit / 1e6} {
 			all = append(all, strconv.FormatInt(v, 10))

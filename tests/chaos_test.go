@@ -45,7 +45,8 @@ func TestChaosOnDynamoDB(t *testing.T) {
 	chaos.Proof(t, suite.AtDepth(1, 10), func(*testing.T) func(*testing.T) docstore.Store {
 		return func(t *testing.T) docstore.Store {
 			server := dynamodbtest.New(nil)
-			return openDynamo(t, dynamoClient("http://dynamodb.local", server.RoundTripper()), "leasehold", awsdynamodb.Options{Indexes: analysisIndexes["indexed"]})
+			return openDynamo(t, dynamoClient("http://dynamodb.local", server.RoundTripper()), "leasehold",
+				awsdynamodb.Options{Indexes: analysisIndexes["indexed"]})
 		}
 	})
 }
@@ -56,7 +57,8 @@ func TestChaosOnFirestore(t *testing.T) {
 	chaos.Proof(t, suite.AtDepth(1, 5), func(t *testing.T) func(*testing.T) docstore.Store {
 		outside := chaos.NewOutside(t.Context())
 		server := firestoretest.Start(t, &firestoretest.Options{Mode: firestoretest.Pessimistic, Now: outside.Now})
-		s := openFirestore(t, &gcpfirestore.Options{Project: "test", Root: "leasehold/v1", ClientOptions: server.ClientOptions()})
+		s := openFirestore(t, &gcpfirestore.Options{Project: "test", Root: "leasehold/v1",
+			ClientOptions: server.ClientOptions()})
 		return func(*testing.T) docstore.Store { return outside.Store(s) }
 	})
 }

@@ -34,7 +34,8 @@ import (
 
 func init() { children["chaos worker"] = chaosWorker } //nolint:gochecknoinits // before TestMain, on systems that can
 
-// crashTTL is so short because after a crash the takeover waits as long, and so long that a run on a busy machine keeps its lock.
+// crashTTL is so short because after a crash the takeover waits as long, and so long that a run on a busy machine keeps
+// its lock.
 const crashTTL = 2 * time.Second
 
 // crash is what happens to a worker's process at a point of a run.
@@ -71,9 +72,11 @@ func chaosWorker() int {
 	if err != nil {
 		return complain(err)
 	}
-	m := &crashGate{Gate: c.Analyses(), get: c.Analyses().Get, seed: seed, referee: os.Getenv("REFEREE"), number: os.Getenv("NUMBER"), client: hc}
+	m := &crashGate{Gate: c.Analyses(), get: c.Analyses().Get, seed: seed, referee: os.Getenv("REFEREE"),
+		number: os.Getenv("NUMBER"), client: hc}
 	route, err := tasks.Endpoint{
-		Worker: &tasks.Worker{Gate: m, Work: m.work, TTL: crashTTL, Heartbeat: crashTTL / 5}, Guard: tasks.Development{}, Timeout: time.Minute,
+		Worker: &tasks.Worker{Gate: m, Work: m.work, TTL: crashTTL, Heartbeat: crashTTL / 5}, Guard: tasks.Development{},
+		Timeout: time.Minute,
 	}.Route(context.Background())
 	if err != nil {
 		return complain(err)
@@ -140,7 +143,8 @@ func (m *crashGate) Acquire(ctx context.Context, r once.Acquire) (once.Grant, er
 		return g, err
 	}
 	l := g.Lock
-	m.note(chaos.Event{Kind: chaos.Granted, Analysis: l.AnalysisID, Token: l.Token, Owner: l.Owner, At: l.ExpiresAt.Add(-crashTTL), Until: l.ExpiresAt})
+	m.note(chaos.Event{Kind: chaos.Granted, Analysis: l.AnalysisID, Token: l.Token, Owner: l.Owner,
+		At: l.ExpiresAt.Add(-crashTTL), Until: l.ExpiresAt})
 	if g.Runs > 1 {
 		m.count("takeovers")
 	}
@@ -245,15 +249,15 @@ func (m *crashGate) stop() {
 	}
 }
 
-// sendStale sends what a worker would send that does not check its lock. Before a takeover the gate accepts a late finish, so it
-// sends that only after one.
+// sendStale sends what a worker would send that does not check its lock. Before a takeover the gate accepts a late
+// finish, so it sends that only after one.
 func (m *crashGate) sendStale(ctx context.Context, l once.Lock, cause error) {
 	if !errors.Is(cause, once.ErrLost) {
 		return // stopped, and still the holder
 	}
 	late := context.WithoutCancel(ctx)
-	// The worker counts its lock from before the request, the gate from the decision: it may still be held there. One that has
-	// ended there stays ended, whatever is still on its way.
+	// The worker counts its lock from before the request, the gate from the decision: it may still be held there. One that
+	// has ended there stays ended, whatever is still on its way.
 	before, readErr := m.get(late, l.AnalysisID)
 	_, err := m.Refresh(late, l, crashTTL)
 	if err == nil && readErr == nil && !before.Locked {
@@ -283,9 +287,10 @@ type crashRun struct {
 	endpoints map[string]string    // URLs by number
 }
 
-// TestChaosOfProcesses (BE-041-DOD-1, BE-041-DOD-3, BE-041-DOD-4): 200 messages about 20 analyses are pushed at once to workers, each a process of its own with many
-// deliveries, in front of `leasehold serve`. Processes are killed by SIGKILL, or stopped for longer than their locks last, at
-// points that the seed chooses. CHAOS_SEED repeats the choices of a run.
+// TestChaosOfProcesses (BE-041-DOD-1, BE-041-DOD-3, BE-041-DOD-4): 200 messages about 20 analyses are pushed at once to
+// workers, each a process of its own with many deliveries, in front of `leasehold serve`. Processes are killed by
+// SIGKILL, or stopped for longer than their locks last, at points that the seed chooses. CHAOS_SEED repeats the choices
+// of a run.
 func TestChaosOfProcesses(t *testing.T) {
 	t.Parallel()
 	processes, messages, analyses := suite.AtDepth(3, 6), suite.AtDepth(40, 200), suite.AtDepth(8, 20)
@@ -374,8 +379,8 @@ func TestChaosOfProcesses(t *testing.T) {
 	}
 }
 
-// plan is what happens to processes: at two points of each analysis' runs, in this order, to every other one right after its
-// finish, and to every 25th message before its acquire.
+// plan is what happens to processes: at two points of each analysis' runs, in this order, to every other one right
+// after its finish, and to every 25th message before its acquire.
 func plan(seed uint64, messages int, analyses []string) map[string][]crash {
 	plan, random := map[string][]crash{}, rand.New(rand.NewPCG(seed, 0))
 	var deck []crash
@@ -438,7 +443,8 @@ func (c *crashRun) next(d crash, subject, worker string) bool {
 	if d == whileLooking {
 		process := c.workers[worker].Process
 		go func() {
-			for c.life.Err() == nil && processState(c.t, process.Pid) != "T" { // a signal to go on that came before would be lost
+			// a signal to go on that came before would be lost
+			for c.life.Err() == nil && processState(c.t, process.Pid) != "T" {
 				pauseFor(c.life, 10*time.Millisecond)
 			}
 			pauseFor(c.life, 2*crashTTL)
@@ -511,7 +517,8 @@ func (c *crashRun) endpoint(random *rand.Rand) string {
 func (c *crashRun) push(endpoint string, n, try int, analysis string) (done bool) {
 	ctx, cancel := context.WithTimeout(c.life, 4*crashTTL)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint+tasks.TaskPath, strings.NewReader(`{"analysisId":"`+analysis+`"}`))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint+tasks.TaskPath,
+		strings.NewReader(`{"analysisId":"`+analysis+`"}`))
 	if err != nil {
 		c.t.Error(err)
 		return false

@@ -21,12 +21,14 @@ import (
 // lambdaTags are those that make lambda builds the program with.
 const lambdaTags = "lambda.norpc,leasehold.noprofiles"
 
-// TestLambdaLinks: the program for Lambda has nothing of what it leaves out to start sooner: the loader of the shared configuration with the clients of three
-// services that it brings, and net/rpc. The adapter without the tag has the loader, which is how profiles work elsewhere.
+// TestLambdaLinks: the program for Lambda has nothing of what it leaves out to start sooner: the loader of the shared
+// configuration with the clients of three services that it brings, and net/rpc. The adapter without the tag has the
+// loader, which is how profiles work elsewhere.
 func TestLambdaLinks(t *testing.T) {
 	t.Parallel()
 	const aws = "github.com/aws/aws-sdk-go-v2/"
-	left := []string{aws + "config", aws + "service/sso", aws + "service/ssooidc", aws + "service/signin", aws + "feature/ec2/imds", "net/rpc"}
+	left := []string{aws + "config", aws + "service/sso", aws + "service/ssooidc", aws + "service/signin",
+		aws + "feature/ec2/imds", "net/rpc"}
 	linked := func(tags string) map[string]bool {
 		all := map[string]bool{}
 		for _, p := range goList(t, "-deps", "-json=ImportPath", "-tags", tags, module+"functions/aws/lambda") {
@@ -48,7 +50,8 @@ func TestLambdaLinks(t *testing.T) {
 	}
 }
 
-// TestLambdaWithoutProfiles: the program for Lambda does not start with what only the SDK's loader would understand, and says which program does.
+// TestLambdaWithoutProfiles: the program for Lambda does not start with what only the SDK's loader would understand,
+// and says which program does.
 func TestLambdaWithoutProfiles(t *testing.T) {
 	t.Parallel()
 	bootstrap := build(t, "functions/aws/lambda", "-tags", lambdaTags)
@@ -56,8 +59,10 @@ func TestLambdaWithoutProfiles(t *testing.T) {
 		env  []string
 		says string
 	}{
-		{[]string{"AWS_ACCESS_KEY_ID=AKIAFAKE", "AWS_SECRET_ACCESS_KEY=fake", "AWS_CONFIG_FILE=/x"}, "does not understand AWS_CONFIG_FILE"},
-		{[]string{"AWS_ACCESS_KEY_ID=AKIAFAKE", "AWS_SECRET_ACCESS_KEY=fake", "AWS_USE_FIPS_ENDPOINT=true"}, "does not understand AWS_USE_FIPS_ENDPOINT"},
+		{[]string{"AWS_ACCESS_KEY_ID=AKIAFAKE", "AWS_SECRET_ACCESS_KEY=fake", "AWS_CONFIG_FILE=/x"},
+			"does not understand AWS_CONFIG_FILE"},
+		{[]string{"AWS_ACCESS_KEY_ID=AKIAFAKE", "AWS_SECRET_ACCESS_KEY=fake", "AWS_USE_FIPS_ENDPOINT=true"},
+			"does not understand AWS_USE_FIPS_ENDPOINT"},
 		{[]string{"AWS_PROFILE=default"}, "finds no credentials in AWS_ACCESS_KEY_ID"},
 	} {
 		p := exec.CommandContext(t.Context(), bootstrap)
@@ -77,8 +82,9 @@ func TestLambdaWithoutProfiles(t *testing.T) {
 // initialized is a line of GODEBUG=inittrace=1.
 var initialized = regexp.MustCompile(`(?m)^init (\S+) @.* (\d+) bytes, (\d+) allocs$`)
 
-// checkInits holds what the packages of this module do before main against bounds. What the SDKs do there is not ours to change. There is room for 18 kB of the
-// runtime's own: its table of types behind interfaces is counted with the package during which it grows.
+// checkInits holds what the packages of this module do before main against bounds. What the SDKs do there is not ours
+// to change. There is room for 18 kB of the runtime's own: its table of types behind interfaces is counted with the
+// package during which it grows.
 func checkInits(t *testing.T, log string, bytes, allocs int) {
 	t.Helper()
 	found := initialized.FindAllStringSubmatch(log, -1)
@@ -95,23 +101,27 @@ func checkInits(t *testing.T, log string, bytes, allocs int) {
 			}
 		}
 	}
-	t.Logf("%d packages allocate %d bytes in %d pieces before main; those of this module %d in %d", len(found), all[0], all[1], ours[0], ours[1])
+	t.Logf("%d packages allocate %d bytes in %d pieces before main; those of this module %d in %d", len(found), all[0],
+		all[1], ours[0], ours[1])
 	if all[1] == 0 {
 		t.Fatalf("no package says what it did:\n%s", log)
 	}
 	if ours[0] > bytes || ours[1] > allocs {
-		t.Errorf("this module's packages allocate %d bytes in %d pieces before main, more than %d in %d", ours[0], ours[1], bytes, allocs)
+		t.Errorf("this module's packages allocate %d bytes in %d pieces before main, more than %d in %d", ours[0],
+			ours[1], bytes, allocs)
 	}
 }
 
-// TestLambdaColdStart: the first response of an instance is one request to the table, nothing of the control plane, and little is made before it.
+// TestLambdaColdStart: the first response of an instance is one request to the table, nothing of the control plane, and
+// little is made before it.
 func TestLambdaColdStart(t *testing.T) {
 	t.Parallel()
 	db := dynamodbtest.Start(t, nil)
 	openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "locks", awsdynamodb.Options{}) // creates the table
 	db.ResetCounts()
 	l := lambdatest.Start(t, build(t, "functions/aws/lambda", "-tags", lambdaTags), "api",
-		"LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT="+db.URL, "LEASEHOLD_FRONT_DOOR=url", "LEASEHOLD_AUTH_TENANT=acme", "GODEBUG=inittrace=1")
+		"LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT="+db.URL, "LEASEHOLD_FRONT_DOOR=url", "LEASEHOLD_AUTH_TENANT=acme",
+		"GODEBUG=inittrace=1")
 	if status, body := respond(t, l, lambdaFile(t, "url_iam.json")); status != http.StatusNotFound {
 		t.Fatalf("%d %s", status, body)
 	}
@@ -122,14 +132,16 @@ func TestLambdaColdStart(t *testing.T) {
 	checkInits(t, l.Log(), 40<<10, 420)
 }
 
-// TestFunctionColdStart: little is made by this module before a Cloud Function's main, the first response is one request to the database, and the garbage collector
-// does not run until then.
+// TestFunctionColdStart: little is made by this module before a Cloud Function's main, the first response is one
+// request to the database, and the garbage collector does not run until then.
 func TestFunctionColdStart(t *testing.T) {
 	t.Parallel()
 	emulator := firestoretest.Start(t, nil)
-	f := startFunction(t, build(t, "functions/gcp/local"), "API", "GOOGLE_CLOUD_PROJECT=demo", "FIRESTORE_EMULATOR_HOST="+emulator.Addr(),
+	f := startFunction(t, build(t, "functions/gcp/local"), "API", "GOOGLE_CLOUD_PROJECT=demo",
+		"FIRESTORE_EMULATOR_HOST="+emulator.Addr(),
 		"LEASEHOLD_DEVELOPMENT=1", "GODEBUG=inittrace=1,gctrace=1")
-	if status, body := call(t, http.MethodGet, f.url+"/v1/tenants/acme/locks/deploy", "", ""); status != http.StatusNotFound {
+	if status, body := call(t, http.MethodGet, f.url+"/v1/tenants/acme/locks/deploy", "",
+		""); status != http.StatusNotFound {
 		t.Fatalf("%d %s", status, body)
 	}
 	if got, want := emulator.Counts(), map[string]int{"BatchGetDocuments": 1}; !maps.Equal(got, want) {

@@ -37,8 +37,8 @@ func composed(t *testing.T) map[string]composeService {
 
 var listenAnywhere = regexp.MustCompile(`^0\.0\.0\.0:\d+$`)
 
-// TestComposeFile: the commands of compose.yaml work together as they are there, with their variables and those of the image, on other ports. A
-// service is healthy by its own health check once it runs, and not before.
+// TestComposeFile: the commands of compose.yaml work together as they are there, with their variables and those of the
+// image, on other ports. A service is healthy by its own health check once it runs, and not before.
 func TestComposeFile(t *testing.T) {
 	t.Parallel()
 	services := composed(t)
@@ -115,7 +115,8 @@ func imageVariables(t *testing.T) []string {
 	return []string{m[1] + "=" + t.TempDir(), "HOME="}
 }
 
-// TestImageCommand: what the image runs without arguments listens on the port that the platform names, and keeps its data in the image's folder.
+// TestImageCommand: what the image runs without arguments listens on the port that the platform names, and keeps its
+// data in the image's folder.
 func TestImageCommand(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

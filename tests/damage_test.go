@@ -30,7 +30,8 @@ func TestDamageOnSQLite(t *testing.T) {
 func TestDamageOnRedis(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
-		suite.Damage(t, func(t *testing.T, now func() time.Time) docstore.Store { return onRedis(t, server, now) }, damagedDocuments)
+		suite.Damage(t, func(t *testing.T, now func() time.Time) docstore.Store { return onRedis(t, server, now) },
+			damagedDocuments)
 	})
 }
 

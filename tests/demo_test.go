@@ -22,7 +22,8 @@ func TestDemo(t *testing.T) {
 		OK           bool
 	}
 	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
-	if err := json.Unmarshal(lines[len(lines)-1], &summary); err != nil || !summary.OK || summary.Held != 11 || summary.Checks != 11 {
+	if err := json.Unmarshal(lines[len(lines)-1], &summary); err != nil || !summary.OK || summary.Held != 11 ||
+		summary.Checks != 11 {
 		t.Errorf("%+v, %v\n%s", summary, err, out)
 	}
 }

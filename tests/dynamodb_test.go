@@ -25,7 +25,8 @@ import (
 // dynamoClient is the real SDK, with its own rules for trying again switched on, as a program has it.
 func dynamoClient(url string, transport http.RoundTripper) *sdk.Client {
 	o := sdk.Options{
-		Region: "us-east-1", BaseEndpoint: aws.String(url), Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
+		Region: "us-east-1", BaseEndpoint: aws.String(url), Credentials: credentials.NewStaticCredentialsProvider("local",
+			"local", ""),
 	}
 	if transport != nil {
 		o.HTTPClient = &http.Client{Transport: transport}
@@ -132,7 +133,8 @@ func TestMachineIDsOnDynamoDB(t *testing.T) {
 	})
 }
 
-// TestMachineIDRequestsOnDynamoDB: what a lease costs, in requests and in units that are billed, on a page with none leased and with all but one.
+// TestMachineIDRequestsOnDynamoDB: what a lease costs, in requests and in units that are billed, on a page with none
+// leased and with all but one.
 func TestMachineIDRequestsOnDynamoDB(t *testing.T) {
 	t.Parallel()
 	server, client := overNetwork(t)
@@ -206,14 +208,16 @@ func TestPlacementRequestsOnDynamoDB(t *testing.T) {
 	})
 }
 
-// TestAnalysesOnDynamoDB: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4, with an index for the sweep and without.
+// TestAnalysesOnDynamoDB: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4, with an index for the sweep and
+// without.
 func TestAnalysesOnDynamoDB(t *testing.T) {
 	t.Parallel()
 	for name, indexes := range analysisIndexes {
 		t.Run(name, func(t *testing.T) {
 			suite.Analyses(t, func(t *testing.T, now func() time.Time) docstore.Store {
 				_, client := overNetwork(t)
-				return openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now, Indexes: indexes})
+				return openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now,
+					Indexes: indexes})
 			})
 		})
 	}

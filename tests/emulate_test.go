@@ -21,9 +21,11 @@ func TestEmulators(t *testing.T) {
 		args                   []string
 		target, body, response string
 	}{
-		"dynamodb":  {[]string{"dynamodb"}, "DynamoDB_20120810.ListTables", "{}", `{"TableNames":[]}`},
-		"sqs":       {[]string{"sqs"}, "AmazonSQS.GetQueueUrl", `{"QueueName":"analyses"}`, `{"QueueUrl":"http://queues.localhost/000000000000/analyses"}`},
-		"sqs, FIFO": {[]string{"sqs", "--queue", "q", "--queue", "q.fifo"}, "AmazonSQS.GetQueueUrl", `{"QueueName":"q.fifo"}`, `{"QueueUrl":"http://queues.localhost/000000000000/q.fifo"}`},
+		"dynamodb": {[]string{"dynamodb"}, "DynamoDB_20120810.ListTables", "{}", `{"TableNames":[]}`},
+		"sqs": {[]string{"sqs"}, "AmazonSQS.GetQueueUrl", `{"QueueName":"analyses"}`,
+			`{"QueueUrl":"http://queues.localhost/000000000000/analyses"}`},
+		"sqs, FIFO": {[]string{"sqs", "--queue", "q", "--queue", "q.fifo"}, "AmazonSQS.GetQueueUrl", `{"QueueName":"q.fifo"}`,
+			`{"QueueUrl":"http://queues.localhost/000000000000/q.fifo"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := launch(t, nil, append(append([]string{"emulate"}, call.args...), "--listen", "127.0.0.1:0")...)
@@ -34,7 +36,8 @@ func TestEmulators(t *testing.T) {
 			r.Host = "queues.localhost"
 			r.Header.Set("Content-Type", "application/x-amz-json-1.0")
 			r.Header.Set("X-Amz-Target", call.target)
-			r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=local/20260101/local/x/aws4_request, SignedHeaders=host, Signature=0")
+			r.Header.Set("Authorization",
+				"AWS4-HMAC-SHA256 Credential=local/20260101/local/x/aws4_request, SignedHeaders=host, Signature=0")
 			r.Header.Set("X-Amz-Date", "20260101T000000Z")
 			w, err := http.DefaultClient.Do(r)
 			if err != nil {
@@ -73,27 +76,33 @@ func TestEmulators(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		q, err := taskspb.NewCloudTasksClient(conn).GetQueue(t.Context(), &taskspb.GetQueueRequest{Name: "projects/p/locations/l/queues/q"})
+		q, err := taskspb.NewCloudTasksClient(conn).GetQueue(t.Context(),
+			&taskspb.GetQueueRequest{Name: "projects/p/locations/l/queues/q"})
 		if err != nil || q.GetState() != taskspb.Queue_RUNNING {
 			t.Errorf("%v, %v", q, err)
 		}
 		interrupt(t, p)
 	})
 	t.Run("no name of a queue", func(t *testing.T) {
-		if code, stdout, stderr := run(t, nil, "emulate", "sqs", "--listen", "127.0.0.1:0", "--queue", "a b"); code != 2 || stdout != "" || !strings.Contains(stderr, `--queue: sqs: queue "a b"`) {
+		if code, stdout, stderr := run(t, nil, "emulate", "sqs", "--listen", "127.0.0.1:0", "--queue", "a b"); code != 2 ||
+			stdout != "" || !strings.Contains(stderr, `--queue: sqs: queue "a b"`) {
 			t.Errorf("%d %q %q", code, stdout, stderr)
 		}
 	})
 	t.Run("public address", func(t *testing.T) {
-		for _, args := range [][]string{{"emulate", "dynamodb", "--listen", "0.0.0.0:0"}, {"emulate", "firestore", "--listen", ":0"}, {"emulate", "cloudtasks", "--listen", "0.0.0.0:0"}, {"emulate", "sqs", "--listen", ":0"}} {
-			if code, stdout, stderr := run(t, nil, args...); code != 2 || stdout != "" || !strings.Contains(stderr, "127.0.0.1") {
+		for _, args := range [][]string{{"emulate", "dynamodb", "--listen", "0.0.0.0:0"},
+			{"emulate", "firestore", "--listen", ":0"}, {"emulate", "cloudtasks", "--listen", "0.0.0.0:0"},
+			{"emulate", "sqs", "--listen", ":0"}} {
+			if code, stdout, stderr := run(t, nil, args...); code != 2 || stdout != "" ||
+				!strings.Contains(stderr, "127.0.0.1") {
 				t.Errorf("%v: %d %q %q", args, code, stdout, stderr)
 			}
 		}
 	})
 }
 
-// TestListenAnywhere: with the flag for containers, the server and the emulators accept requests under any host name, and warn.
+// TestListenAnywhere: with the flag for containers, the server and the emulators accept requests under any host name,
+// and warn.
 func TestListenAnywhere(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -125,7 +134,8 @@ func TestListenAnywhere(t *testing.T) {
 					t.Fatal(err)
 				}
 				w.Body.Close()
-				if c.status != 0 && w.StatusCode != c.status || w.StatusCode == http.StatusForbidden || w.StatusCode == http.StatusMisdirectedRequest {
+				if c.status != 0 && w.StatusCode != c.status || w.StatusCode == http.StatusForbidden ||
+					w.StatusCode == http.StatusMisdirectedRequest {
 					t.Errorf("%d", w.StatusCode)
 				}
 			} else if conn, err := net.Dial("tcp", address); err != nil {

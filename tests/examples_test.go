@@ -45,7 +45,8 @@ func oneAtATime(t *testing.T, lines []string) {
 	}
 }
 
-// TestCronJobExample: three machines begin the job at once, and it never runs twice at once. As a Go program, and in a shell.
+// TestCronJobExample: three machines begin the job at once, and it never runs twice at once. As a Go program, and in a
+// shell.
 func TestCronJobExample(t *testing.T) {
 	t.Parallel()
 	t.Run("Go", func(t *testing.T) {
@@ -84,7 +85,8 @@ func TestLeaderExample(t *testing.T) {
 	}
 }
 
-// TestWorkerExample: a worker that was stopped is told of the loss of its lock, and what it writes in spite of that is rejected.
+// TestWorkerExample: a worker that was stopped is told of the loss of its lock, and what it writes in spite of that is
+// rejected.
 func TestWorkerExample(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -92,7 +94,8 @@ func TestWorkerExample(t *testing.T) {
 	}
 	lines := strings.Join(example(t, exec.CommandContext(t.Context(), build(t, "examples/worker"))), "\n")
 	at := 0
-	for _, want := range []string{"alpha booked", "alpha is stopped", "bravo booked", "alpha goes on", "alpha was told: the lock is lost", "alpha booked in spite of that, and was rejected"} {
+	for _, want := range []string{"alpha booked", "alpha is stopped", "bravo booked", "alpha goes on",
+		"alpha was told: the lock is lost", "alpha booked in spite of that, and was rejected"} {
 		i := strings.Index(lines[at:], want)
 		if i < 0 {
 			t.Fatalf("no %q after byte %d of\n%s", want, at, lines)
@@ -101,7 +104,8 @@ func TestWorkerExample(t *testing.T) {
 	}
 }
 
-// TestIdempotencyExample: 64 requests at once and one payment, another amount under the same key, and a failure that is not stored.
+// TestIdempotencyExample: 64 requests at once and one payment, another amount under the same key, and a failure that is
+// not stored.
 func TestIdempotencyExample(t *testing.T) {
 	t.Parallel()
 	want := []string{
@@ -110,7 +114,8 @@ func TestIdempotencyExample(t *testing.T) {
 		"a bank that fails the first time: 502 the bank does not respond",
 		"a bank that fails the first time: 201 payment 2: 5 euros to flaky",
 	}
-	if lines := example(t, exec.CommandContext(t.Context(), build(t, "examples/idempotency"))); !slices.Equal(lines, want) {
+	if lines := example(t, exec.CommandContext(t.Context(), build(t, "examples/idempotency"))); !slices.Equal(lines,
+		want) {
 		t.Errorf("%q", lines)
 	}
 	page, err := os.ReadFile("../docs/idempotency.md")
@@ -119,7 +124,8 @@ func TestIdempotencyExample(t *testing.T) {
 	}
 }
 
-// TestPoolExample: six processes use three connections twice each; no two have the same one at a time, and the tokens of one connection increase.
+// TestPoolExample: six processes use three connections twice each; no two have the same one at a time, and the tokens
+// of one connection increase.
 func TestPoolExample(t *testing.T) {
 	t.Parallel()
 	lines := example(t, exec.CommandContext(t.Context(), build(t, "examples/pool")))

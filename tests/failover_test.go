@@ -39,7 +39,8 @@ type mortal struct {
 
 func (m *mortal) err() error {
 	if m.dead.Load() {
-		return fmt.Errorf("%w: the process has ended", contracts.CodePermissionDenied) // final, so that what belongs to it ends
+		// final, so that what belongs to it ends
+		return fmt.Errorf("%w: the process has ended", contracts.CodePermissionDenied)
 	}
 	return nil
 }
@@ -80,8 +81,9 @@ func (h noting) Activate(_ context.Context, a cluster.Activation) error {
 // Deactivate implements [cluster.Host].
 func (noting) Deactivate(context.Context, cluster.Activation, error) {}
 
-// failover lets a member die, at any point between two heartbeats, and measures until another one serves its room. The caller asks twenty times a
-// second; with visits it connects to the member, otherwise that learns of the claim from the events. It runs in a bubble.
+// failover lets a member die, at any point between two heartbeats, and measures until another one serves its room. The
+// caller asks twenty times a second; with visits it connects to the member, otherwise that learns of the claim from the
+// events. It runs in a bubble.
 func failover(t *testing.T, random *rand.Rand, open func() docstore.Store, visits bool) time.Duration {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
@@ -92,7 +94,8 @@ func failover(t *testing.T, random *rand.Rand, open func() docstore.Store, visit
 	members, lives, served := map[string]*cluster.Member{}, map[string]*mortal{}, noting(make(chan cluster.Activation, 10))
 	for _, name := range []string{"ann", "bob"} {
 		lives[name] = &mortal{Store: open()}
-		m, err := cluster.NewMember(provider(lives[name]), name, served, &cluster.Options{Kinds: []string{"room"}, Partitions: 16, TTL: failoverTTL})
+		m, err := cluster.NewMember(provider(lives[name]), name, served,
+			&cluster.Options{Kinds: []string{"room"}, Partitions: 16, TTL: failoverTTL})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +118,8 @@ func failover(t *testing.T, random *rand.Rand, open func() docstore.Store, visit
 	if a := <-served; a.Token != first.Token {
 		t.Fatalf("%+v serves, %+v was found", a, first)
 	}
-	time.Sleep(failoverTTL + time.Duration(random.Int64N(int64(failoverTTL)))) // in the bubble: it dies at any time between two heartbeats
+	// in the bubble: it dies at any time between two heartbeats
+	time.Sleep(failoverTTL + time.Duration(random.Int64N(int64(failoverTTL))))
 	died := time.Now()
 	lives[first.Member].dead.Store(true)
 	for {
@@ -141,8 +145,9 @@ func failover(t *testing.T, random *rand.Rand, open func() docstore.Store, visit
 	}
 }
 
-// TestFailover: after its member died, an identity is served by another within the lease and a little, in virtual time, which is exact: by the
-// components of package cluster, and on DynamoDB by callers that have just begun and whose clocks are apart.
+// TestFailover: after its member died, an identity is served by another within the lease and a little, in virtual time,
+// which is exact: by the components of package cluster, and on DynamoDB by callers that have just begun and whose
+// clocks are apart.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	memory := func(*testing.T, *rand.Rand) func() docstore.Store {
@@ -156,16 +161,20 @@ func TestFailover(t *testing.T) {
 		visits    bool
 		p50, most time.Duration
 	}{
-		{"a store with a clock, callers go to the member", suite.AtDepth(100, 500), memory, true, 8500 * time.Millisecond, 10500 * time.Millisecond},
-		{"a store with a clock, members follow events", suite.AtDepth(100, 500), memory, false, 9500 * time.Millisecond, 11500 * time.Millisecond},
+		{"a store with a clock, callers go to the member", suite.AtDepth(100, 500), memory, true, 8500 * time.Millisecond,
+			10500 * time.Millisecond},
+		{"a store with a clock, members follow events", suite.AtDepth(100, 500), memory, false, 9500 * time.Millisecond,
+			11500 * time.Millisecond},
 		{"DynamoDB, clocks 0.99 s off", suite.AtDepth(10, 100), func(t *testing.T, r *rand.Rand) func() docstore.Store {
 			client := dynamoClient("http://dynamodb.local", dynamodbtest.New(nil).RoundTripper())
-			time.Sleep(time.Duration(r.IntN(1000)) * time.Millisecond) // begin anywhere in a second: a Date header has whole ones
+			// begin anywhere in a second: a Date header has whole ones
+			time.Sleep(time.Duration(r.IntN(1000)) * time.Millisecond)
 			n := 0
 			return func() docstore.Store {
 				off := []time.Duration{990 * time.Millisecond, -990 * time.Millisecond, 0}[n%3]
 				n++
-				return openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: time.Second, Now: func() time.Time { return time.Now().Add(off) }})
+				return openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: time.Second,
+					Now: func() time.Time { return time.Now().Add(off) }})
 			}
 		}, true, 9500 * time.Millisecond, 11500 * time.Millisecond},
 	} {
@@ -187,9 +196,9 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// BenchmarkFailover prints how long an identity is not served after its member died, at a ttl of 10 s. The time is that of a clock which the benchmark
-// moves, so that it is exact; it counts from the death, at any point between two heartbeats, until another member has reported that it serves.
-// A caller claims ten times a second.
+// BenchmarkFailover prints how long an identity is not served after its member died, at a ttl of 10 s. The time is that
+// of a clock which the benchmark moves, so that it is exact; it counts from the death, at any point between two
+// heartbeats, until another member has reported that it serves. A caller claims ten times a second.
 func BenchmarkFailover(b *testing.B) {
 	var all failovers
 	for seed := uint64(0); b.Loop(); seed++ {
@@ -219,7 +228,8 @@ func protocolFailover(b *testing.B, random *rand.Rand) time.Duration {
 	for _, name := range []string{"ann", "bob"} {
 		clock.Advance(time.Duration(random.Int64N(int64(every))))
 		o, err := s.Join(b.Context(), placement.Join{
-			Cluster: c, Member: name, RequestID: name, TTL: failoverTTL, Partitions: 16, Offer: placement.Offer{Kinds: []string{"room"}},
+			Cluster: c, Member: name, RequestID: name, TTL: failoverTTL, Partitions: 16,
+			Offer: placement.Offer{Kinds: []string{"room"}},
 		})
 		if err != nil || o.Code != placement.OK {
 			b.Fatalf("%+v, %v", o, err)
@@ -249,7 +259,8 @@ func protocolFailover(b *testing.B, random *rand.Rand) time.Duration {
 			if !clock.Now().Before(m.next) {
 				m.seq++
 				m.next = m.next.Add(every)
-				o, err := s.Heartbeat(b.Context(), placement.Heartbeat{Cluster: c, Incarnation: m.Incarnation, Seq: m.seq, TTL: failoverTTL})
+				o, err := s.Heartbeat(b.Context(), placement.Heartbeat{Cluster: c, Incarnation: m.Incarnation, Seq: m.seq,
+					TTL: failoverTTL})
 				if err != nil || o.Code != placement.OK {
 					b.Fatalf("%+v, %v", o, err)
 				}

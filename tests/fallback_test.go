@@ -32,9 +32,9 @@ func (c *cable) Acquire(ctx context.Context, o kazahana.AcquireOptions) (kazahan
 	return c.LeaseProvider.Acquire(ctx, o)
 }
 
-// cutOff runs processes that are cut off from their servers during some durations of a lease, evenly, or all at once. When
-// the last lease has expired, each makes IDs for so many milliseconds, some in each. It returns how many of them had been made
-// by another process: under the cached machine IDs, and if all numbers are random.
+// cutOff runs processes that are cut off from their servers during some durations of a lease, evenly, or all at once.
+// When the last lease has expired, each makes IDs for so many milliseconds, some in each. It returns how many of them
+// had been made by another process: under the cached machine IDs, and if all numbers are random.
 func cutOff(t *testing.T, processes, durations, perMs, ms int) (cached, random int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -102,13 +102,14 @@ func cutOff(t *testing.T, processes, durations, perMs, ms int) (cached, random i
 	return cached, random
 }
 
-// TestFallbackTable compares the two ways to make IDs without a lease: under the machine ID of the last lease, with a sequence
-// that begins at a random number, and with random numbers alone. The table is the one of docs/ids.md; in a deep run it
-// has 1000 processes and a second.
+// TestFallbackTable compares the two ways to make IDs without a lease: under the machine ID of the last lease, with a
+// sequence that begins at a random number, and with random numbers alone. The table is the one of docs/ids.md; in a
+// deep run it has 1000 processes and a second.
 func TestFallbackTable(t *testing.T) {
 	processes, ms := suite.AtDepth(100, 1000), suite.AtDepth(100, 1000)
 	var table strings.Builder
-	fmt.Fprintf(&table, "IDs made twice by %d processes in %d ms\n%28s %9s %9s %9s\n", processes, ms, "cut off within", "IDs/ms", "cached", "random")
+	fmt.Fprintf(&table, "IDs made twice by %d processes in %d ms\n%28s %9s %9s %9s\n", processes, ms, "cut off within",
+		"IDs/ms", "cached", "random")
 	for _, durations := range []int{0, 6, 60} {
 		for _, perMs := range []int{1, 4} {
 			cached, random := cutOff(t, processes, durations, perMs, ms)

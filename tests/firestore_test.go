@@ -14,14 +14,17 @@ import (
 )
 
 // modes are those of a Firestore database: they must make no difference.
-var modes = map[string]firestoretest.Mode{"pessimistic": firestoretest.Pessimistic, "optimistic": firestoretest.Optimistic}
+var modes = map[string]firestoretest.Mode{"pessimistic": firestoretest.Pessimistic,
+	"optimistic": firestoretest.Optimistic}
 
 // onFirestore opens a store on an emulator of its own.
-func onFirestore(t *testing.T, mode firestoretest.Mode, now func() time.Time) (*gcpfirestore.Store, *firestoretest.Server) {
+func onFirestore(t *testing.T, mode firestoretest.Mode, now func() time.Time) (*gcpfirestore.Store,
+	*firestoretest.Server) {
 	t.Helper()
 	server := firestoretest.Start(t, &firestoretest.Options{Mode: mode, Now: now})
 	watchQueries(t, server)
-	return openFirestore(t, &gcpfirestore.Options{Project: "test", Root: "leasehold/v1", ClientOptions: server.ClientOptions()}), server
+	return openFirestore(t, &gcpfirestore.Options{Project: "test", Root: "leasehold/v1",
+		ClientOptions: server.ClientOptions()}), server
 }
 
 func openFirestore(t *testing.T, o *gcpfirestore.Options) *gcpfirestore.Store {

@@ -109,28 +109,31 @@ func neededBy(q *pb.StructuredQuery) (string, error) {
 	return index(from.GetCollectionId(), scope, fields), nil
 }
 
-// watchQueries makes a test fail if anything asks the emulator for what no declared index has. On the Standard edition Firestore would refuse it or
-// use an index that it made by itself; on Enterprise it would read the whole collection.
+// watchQueries makes a test fail if anything asks the emulator for what no declared index has. On the Standard edition
+// Firestore would refuse it or use an index that it made by itself; on Enterprise it would read the whole collection.
 func watchQueries(t *testing.T, server *firestoretest.Server) {
 	t.Helper()
 	declared, err := enterprise()
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.Inject(firestoretest.Fault{Effect: firestoretest.Fail{Code: codes.Unavailable}, Match: func(m proto.Message) bool {
-		if x, err := needed(m); err != nil {
-			t.Error(err)
-		} else if x != "" && !declared[x] {
-			t.Errorf("a query needs the index %s, which firestore.indexes.enterprise.json does not declare", x)
-		}
-		return false
-	}})
+	server.Inject(firestoretest.Fault{Effect: firestoretest.Fail{Code: codes.Unavailable},
+		Match: func(m proto.Message) bool {
+			if x, err := needed(m); err != nil {
+				t.Error(err)
+			} else if x != "" && !declared[x] {
+				t.Errorf("a query needs the index %s, which firestore.indexes.enterprise.json does not declare", x)
+			}
+			return false
+		}})
 }
 
-// TestDeclaredIndexes: the tests of this package watch all queries. Here are the files themselves: what Enterprise is told to have is what the standard edition has by
-// itself and is not told to leave out, and both remove the same documents.
+// TestDeclaredIndexes: the tests of this package watch all queries. Here are the files themselves: what Enterprise is
+// told to have is what the standard edition has by itself and is not told to leave out, and both remove the same
+// documents.
 func TestDeclaredIndexes(t *testing.T) {
-	standard, own := readFirestoreIndexes(t, "firestore.indexes.json"), readFirestoreIndexes(t, "firestore.indexes.enterprise.json")
+	standard, own := readFirestoreIndexes(t, "firestore.indexes.json"),
+		readFirestoreIndexes(t, "firestore.indexes.enterprise.json")
 	var expiring [2][]string
 	for i, file := range []firestoreIndexes{standard, own} {
 		for _, o := range file.FieldOverrides {
@@ -158,13 +161,16 @@ func TestDeclaredIndexes(t *testing.T) {
 	}
 	// The check itself.
 	where := func(field string) *pb.StructuredQuery_Filter {
-		return &pb.StructuredQuery_Filter{FilterType: &pb.StructuredQuery_Filter_FieldFilter{FieldFilter: &pb.StructuredQuery_FieldFilter{
-			Field: &pb.StructuredQuery_FieldReference{FieldPath: field}, Op: pb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL,
-		}}}
+		filter := &pb.StructuredQuery_FieldFilter{
+			Field: &pb.StructuredQuery_FieldReference{FieldPath: field},
+			Op:    pb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL,
+		}
+		return &pb.StructuredQuery_Filter{FilterType: &pb.StructuredQuery_Filter_FieldFilter{FieldFilter: filter}}
 	}
 	orders := func(fields ...string) (all []*pb.StructuredQuery_Order) {
 		for _, f := range fields {
-			all = append(all, &pb.StructuredQuery_Order{Field: &pb.StructuredQuery_FieldReference{FieldPath: f}, Direction: pb.StructuredQuery_ASCENDING})
+			all = append(all, &pb.StructuredQuery_Order{Field: &pb.StructuredQuery_FieldReference{FieldPath: f},
+				Direction: pb.StructuredQuery_ASCENDING})
 		}
 		return all
 	}
@@ -176,12 +182,14 @@ func TestDeclaredIndexes(t *testing.T) {
 		query *pb.StructuredQuery
 		fine  bool
 	}{
-		"by names":      {&pb.StructuredQuery{OrderBy: orders("__name__")}, true},
-		"due":           {&pb.StructuredQuery{Where: where("lockExpiresAt"), OrderBy: orders("lockExpiresAt", "__name__")}, true},
+		"by names": {&pb.StructuredQuery{OrderBy: orders("__name__")}, true},
+		"due": {&pb.StructuredQuery{Where: where("lockExpiresAt"), OrderBy: orders("lockExpiresAt", "__name__")},
+			true},
 		"another field": {&pb.StructuredQuery{Where: where("owner"), OrderBy: orders("owner", "__name__")}, false},
 		"an order":      {&pb.StructuredQuery{OrderBy: orders("owner")}, false},
-		"two orders":    {&pb.StructuredQuery{Where: where("lockExpiresAt"), OrderBy: orders("lockExpiresAt", "owner")}, false},
-		"mismatch":      {&pb.StructuredQuery{Where: where("owner"), OrderBy: orders("lockExpiresAt")}, false},
+		"two orders": {&pb.StructuredQuery{Where: where("lockExpiresAt"), OrderBy: orders("lockExpiresAt", "owner")},
+			false},
+		"mismatch": {&pb.StructuredQuery{Where: where("owner"), OrderBy: orders("lockExpiresAt")}, false},
 		"all of a kind": {&pb.StructuredQuery{
 			From:  []*pb.StructuredQuery_CollectionSelector{{CollectionId: "analyses", AllDescendants: true}},
 			Where: where("lockExpiresAt"), OrderBy: orders("lockExpiresAt"),
@@ -197,7 +205,8 @@ func TestDeclaredIndexes(t *testing.T) {
 	}
 	for _, m := range []proto.Message{
 		&pb.RunAggregationQueryRequest{}, &pb.PartitionQueryRequest{}, &pb.ExecutePipelineRequest{},
-		&pb.ListenRequest{TargetChange: &pb.ListenRequest_AddTarget{AddTarget: &pb.Target{TargetType: &pb.Target_Query{Query: &pb.Target_QueryTarget{}}}}},
+		&pb.ListenRequest{TargetChange: &pb.ListenRequest_AddTarget{
+			AddTarget: &pb.Target{TargetType: &pb.Target_Query{Query: &pb.Target_QueryTarget{}}}}},
 	} {
 		if _, err := needed(m); err == nil {
 			t.Errorf("%T passes", m)

@@ -65,7 +65,8 @@ func freeze() int {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 			return "", err
 		}
-		for time.Since(stop) < time.Second { //nolint:revive // the process stops now, or very soon; it goes on when this is over
+		for time.Since(
+			stop) < time.Second { //nolint:revive // the process stops now, or very soon; it goes on when this is over
 		}
 		f.Derived = errors.Is(once.Check(derived), once.ErrLost)
 		if err := ctx.Err(); err != nil {
@@ -90,9 +91,9 @@ func freeze() int {
 	return 0
 }
 
-// TestFrozenProcess: SIGSTOP for longer than the lock lasts, which is what a frozen Lambda looks like from inside. The first
-// thing that the thawed work is told is that its lock is lost, whether another has taken over or not. If one has, nothing that
-// it writes in spite of that is accepted, by the gate or by the guarded resource.
+// TestFrozenProcess: SIGSTOP for longer than the lock lasts, which is what a frozen Lambda looks like from inside. The
+// first thing that the thawed work is told is that its lock is lost, whether another has taken over or not. If one has,
+// nothing that it writes in spite of that is accepted, by the gate or by the guarded resource.
 func TestFrozenProcess(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -100,10 +101,12 @@ func TestFrozenProcess(t *testing.T) {
 		want frozen
 	}{
 		"taken over": {[]string{"LEASEHOLD_STALE=1"}, frozen{
-			Err: "context canceled", Lost: true, Derived: true, Finish: true, Before: true, After: false, Status: once.Lost, Token: 1,
+			Err: "context canceled", Lost: true, Derived: true, Finish: true, Before: true, After: false, Status: once.Lost,
+			Token: 1,
 		}},
 		"left alone": {nil, frozen{
-			Err: "context canceled", Lost: true, Derived: true, Finish: false, Before: true, After: true, Status: once.Lost, Token: 1,
+			Err: "context canceled", Lost: true, Derived: true, Finish: false, Before: true, After: true, Status: once.Lost,
+			Token: 1,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +135,8 @@ func testFrozen(t *testing.T, env []string, want frozen) {
 	defer behind.Close()
 
 	child := exec.CommandContext(t.Context(), os.Args[0])
-	child.Env = append(append(environment(), env...), childVariable+"=freeze", "LEASEHOLD_SERVER="+server.URL, "LEASEHOLD_GUARD="+behind.URL)
+	child.Env = append(append(environment(), env...), childVariable+"=freeze", "LEASEHOLD_SERVER="+server.URL,
+		"LEASEHOLD_GUARD="+behind.URL)
 	var stderr bytes.Buffer
 	child.Stderr = &stderr
 	stdout, err := child.StdoutPipe()

@@ -116,7 +116,8 @@ func TestCloudFunctions(t *testing.T) {
 			t.Fatal(err)
 		}
 		acquire := func(owner, request string) (client.Lease, error) {
-			return c.Locks().Acquire(t.Context(), "acme", "deploy/prod", contracts.AcquireRequest{RequestID: request, OwnerID: owner, TTLSeconds: 60})
+			return c.Locks().Acquire(t.Context(), "acme", "deploy/prod",
+				contracts.AcquireRequest{RequestID: request, OwnerID: owner, TTLSeconds: 60})
 		}
 		first, err := acquire("ann", "r1")
 		if err != nil || first.FencingToken == 0 || first.Replayed {
@@ -152,7 +153,8 @@ func TestCloudFunctions(t *testing.T) {
 			{"signature taken off", unsigned + ".SIGNATURE_REMOVED_BY_GOOGLE", 401, "X-Serverless-Authorization"},
 			{"good", token, 200, `"owner_id":"1057"`},
 		} {
-			if status, got := call(t, http.MethodPost, url, c.token, body); status != c.status || !strings.Contains(got, c.says) {
+			if status, got := call(t, http.MethodPost, url, c.token, body); status != c.status ||
+				!strings.Contains(got, c.says) {
 				t.Errorf("%s: %d %s, want %d with %s", c.name, status, got, c.status, c.says)
 			}
 		}
@@ -167,7 +169,8 @@ func TestCloudFunctions(t *testing.T) {
 		if status, body := call(t, http.MethodGet, f.url+"/healthz", "", ""); status != http.StatusOK {
 			t.Errorf("healthz: %d %s", status, body)
 		}
-		if status, body := call(t, http.MethodGet, f.url+"/v1/tenants/acme/locks", "", ""); status != http.StatusUnauthorized {
+		if status, body := call(t, http.MethodGet, f.url+"/v1/tenants/acme/locks", "",
+			""); status != http.StatusUnauthorized {
 			t.Errorf("locks: %d %s", status, body)
 		}
 	})
@@ -175,12 +178,15 @@ func TestCloudFunctions(t *testing.T) {
 	for target, path := range map[string]string{"Tasks": "/internal/tasks/analysis", "Sweep": "/internal/sweep"} {
 		t.Run(target, func(t *testing.T) {
 			f := startFunction(t, binary, target, env...)
-			if status, body := call(t, http.MethodPost, f.url+path, "", "{}"); status != http.StatusNotImplemented || !strings.Contains(body, `"code":"NOT_CONFIGURED"`) {
+			if status, body := call(t, http.MethodPost, f.url+path, "", "{}"); status != http.StatusNotImplemented ||
+				!strings.Contains(body, `"code":"NOT_CONFIGURED"`) {
 				t.Errorf("not set up: %d %s", status, body)
 			}
 			f.stop()
-			f = startFunction(t, binary, target, append(env, "LEASEHOLD_TARGET_URL=http://127.0.0.1:1", "LEASEHOLD_TASK_ACCOUNT=queue@demo.iam.gserviceaccount.com",
-				"LEASEHOLD_TASK_QUEUE=projects/p/locations/l/queues/q", "LEASEHOLD_TASK_URL=https://x.run.app/internal/tasks/analysis", "CLOUD_TASKS_EMULATOR_HOST=127.0.0.1:1")...)
+			f = startFunction(t, binary, target, append(env, "LEASEHOLD_TARGET_URL=http://127.0.0.1:1",
+				"LEASEHOLD_TASK_ACCOUNT=queue@demo.iam.gserviceaccount.com",
+				"LEASEHOLD_TASK_QUEUE=projects/p/locations/l/queues/q",
+				"LEASEHOLD_TASK_URL=https://x.run.app/internal/tasks/analysis", "CLOUD_TASKS_EMULATOR_HOST=127.0.0.1:1")...)
 			if status, body := call(t, http.MethodPost, f.url+path, "", "{}"); status != http.StatusUnauthorized {
 				t.Errorf("without a token: %d %s", status, body)
 			}
@@ -191,8 +197,8 @@ func TestCloudFunctions(t *testing.T) {
 	}
 }
 
-// TestFunctionStops: on SIGTERM, the function Tasks cancels the run that is under way and releases its lock, and sends its
-// response before the process ends: the next delivery runs the analysis at once.
+// TestFunctionStops: on SIGTERM, the function Tasks cancels the run that is under way and releases its lock, and sends
+// its response before the process ends: the next delivery runs the analysis at once.
 func TestFunctionStops(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -207,13 +213,15 @@ func TestFunctionStops(t *testing.T) {
 	defer target.Close()
 	documents := firestoretest.Start(t, nil)
 	watchQueries(t, documents)
-	store, err := gcpfirestore.Open(t.Context(), &gcpfirestore.Options{Project: "demo", ClientOptions: documents.ClientOptions()})
+	store, err := gcpfirestore.Open(t.Context(), &gcpfirestore.Options{Project: "demo",
+		ClientOptions: documents.ClientOptions()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
 	key := docstore.Key{Kind: analysis.Kind, ID: "hangs"}
-	if _, err := store.Write(t.Context(), docstore.Write{Key: key, Set: docstore.Doc{"title": docstore.String("x")}}); err != nil {
+	if _, err := store.Write(t.Context(),
+		docstore.Write{Key: key, Set: docstore.Doc{"title": docstore.String("x")}}); err != nil {
 		t.Fatal(err)
 	}
 	locked := func() bool {
@@ -224,7 +232,8 @@ func TestFunctionStops(t *testing.T) {
 		}
 		return r.Docs[0]["lockOwner"] != nil
 	}
-	f := startFunction(t, build(t, "functions/gcp/local"), "Tasks", "GOOGLE_CLOUD_PROJECT=demo", "FIRESTORE_EMULATOR_HOST="+documents.Addr(),
+	f := startFunction(t, build(t, "functions/gcp/local"), "Tasks", "GOOGLE_CLOUD_PROJECT=demo",
+		"FIRESTORE_EMULATOR_HOST="+documents.Addr(),
 		"LEASEHOLD_DEVELOPMENT=1", "LEASEHOLD_TARGET_URL="+target.URL)
 
 	type response struct {
@@ -250,7 +259,8 @@ func TestFunctionStops(t *testing.T) {
 	if err := f.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if r := <-delivered; r.err != nil || r.status != http.StatusConflict || !strings.Contains(r.body, `"code":"RUN_INTERRUPTED"`) {
+	if r := <-delivered; r.err != nil || r.status != http.StatusConflict ||
+		!strings.Contains(r.body, `"code":"RUN_INTERRUPTED"`) {
 		t.Errorf("the queue receives %d %s, %v", r.status, r.body, r.err)
 	}
 	select {
@@ -266,8 +276,8 @@ func TestFunctionStops(t *testing.T) {
 	}
 }
 
-// TestUpload: what is left of the module after .gcloudignore is what the functions link, and builds by itself. The builder runs `go mod tidy` on it and
-// fetches the modules of every package that is there.
+// TestUpload: what is left of the module after .gcloudignore is what the functions link, and builds by itself. The
+// builder runs `go mod tidy` on it and fetches the modules of every package that is there.
 func TestUpload(t *testing.T) {
 	t.Parallel()
 	git := func(stdin []byte, args ...string) []byte {
@@ -284,7 +294,8 @@ func TestUpload(t *testing.T) {
 	files := git(nil, "ls-files", "--cached", "--others", "--exclude-standard")
 	ignoredBy := func(path string) map[string]bool {
 		ignored := map[string]bool{}
-		for line := range strings.Lines(string(git(files, "-c", "core.excludesFile="+path, "check-ignore", "--no-index", "--stdin"))) {
+		for line := range strings.Lines(
+			string(git(files, "-c", "core.excludesFile="+path, "check-ignore", "--no-index", "--stdin"))) {
 			ignored[strings.TrimSpace(line)] = true
 		}
 		return ignored
@@ -325,9 +336,12 @@ func TestUpload(t *testing.T) {
 	direct := run("list", "-m", "-f", "{{if not (or .Main .Indirect)}}{{.Path}}{{end}}", "all")
 	t.Logf("%d modules are linked: %v", len(all), all)
 	want := []string{
-		"cloud.google.com/go/cloudtasks", "cloud.google.com/go/compute/metadata", "cloud.google.com/go/firestore", "github.com/GoogleCloudPlatform/functions-framework-go",
-		"github.com/cespare/xxhash/v2", "github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4", "github.com/go-json-experiment/json",
-		"github.com/googleapis/gax-go/v2", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace", "golang.org/x/time", "google.golang.org/api",
+		"cloud.google.com/go/cloudtasks", "cloud.google.com/go/compute/metadata", "cloud.google.com/go/firestore",
+		"github.com/GoogleCloudPlatform/functions-framework-go",
+		"github.com/cespare/xxhash/v2", "github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4",
+		"github.com/go-json-experiment/json",
+		"github.com/googleapis/gax-go/v2", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/metric",
+		"go.opentelemetry.io/otel/trace", "golang.org/x/time", "google.golang.org/api",
 		"google.golang.org/grpc", "google.golang.org/protobuf",
 	}
 	if slices.Sort(direct); !slices.Equal(direct, want) {
@@ -340,7 +354,8 @@ func TestUpload(t *testing.T) {
 		t.Fatal(err)
 	}
 	exchanged := filepath.Join(t.TempDir(), "ignore")
-	if err := os.WriteFile(exchanged, []byte(strings.Replace(string(rules), "/functions/gcp/otlp.go\n#!", "!", 1)), 0o600); err != nil {
+	if err := os.WriteFile(exchanged, []byte(strings.Replace(string(rules), "/functions/gcp/otlp.go\n#!", "!", 1)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	upload, ignored = t.TempDir(), ignoredBy(exchanged)
@@ -350,7 +365,8 @@ func TestUpload(t *testing.T) {
 		}
 	}
 	run("build", "-trimpath", "-tags", "leasehold.otlp", "./...")
-	if sends := run("list", "-tags", "leasehold.otlp", "-deps", "."); !slices.Contains(sends, "go.opentelemetry.io/otel/sdk/metric") {
+	if sends := run("list", "-tags", "leasehold.otlp", "-deps", "."); !slices.Contains(sends,
+		"go.opentelemetry.io/otel/sdk/metric") {
 		t.Error("the tag links no SDK")
 	}
 }

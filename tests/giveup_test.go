@@ -17,8 +17,9 @@ import (
 	"time"
 )
 
-// TestGivenUpBehindAFrontEnd: a command that waits for a lock is interrupted behind a front end that does not tell the server of callers
-// who have left. The request that waits at the server ends all the same, and does not get the lock when it is free.
+// TestGivenUpBehindAFrontEnd: a command that waits for a lock is interrupted behind a front end that does not tell the
+// server of callers who have left. The request that waits at the server ends all the same, and does not get the lock
+// when it is free.
 func TestGivenUpBehindAFrontEnd(t *testing.T) {
 	t.Parallel()
 	const permits = `,"mode":"permits","limit":1`
@@ -71,7 +72,8 @@ func TestGivenUpBehindAFrontEnd(t *testing.T) {
 			if err := job.Wait(); err == nil {
 				t.Error("a command that was interrupted ended as if it had run")
 			}
-			sendJSON(t, path+"/release", fmt.Sprintf(`{"request_id":"r","owner_id":"ann","fencing_token":%v}`, held["fencing_token"]))
+			sendJSON(t, path+"/release", fmt.Sprintf(`{"request_id":"r","owner_id":"ann","fencing_token":%v}`,
+				held["fencing_token"]))
 			if said := <-waited; !strings.Contains(said, `"LOCK_HELD"`) {
 				t.Errorf("the request that waited: %s", said)
 			}
@@ -82,8 +84,9 @@ func TestGivenUpBehindAFrontEnd(t *testing.T) {
 	}
 }
 
-// keepsConnections passes requests on to a server, and does not end them when their caller has left. told is called with the body of each request
-// and what the server responds, whether anyone is still there to read it or not; if the server ends without a response, that is the error.
+// keepsConnections passes requests on to a server, and does not end them when their caller has left. told is called
+// with the body of each request and what the server responds, whether anyone is still there to read it or not; if the
+// server ends without a response, that is the error.
 func keepsConnections(server string, told func(request, response []byte)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)

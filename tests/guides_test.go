@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestNamesInGuides: the variables and outputs of Terraform that docs/aws.md and docs/gcp.md name in commands are those of the example that the commands apply,
-// and every target of make that a page names is one.
+// TestNamesInGuides: the variables and outputs of Terraform that docs/aws.md and docs/gcp.md name in commands are those
+// of the example that the commands apply, and every target of make that a page names is one.
 func TestNamesInGuides(t *testing.T) {
 	t.Parallel()
 	names := func(pattern string, files ...string) map[string]bool {
@@ -40,7 +40,8 @@ func TestNamesInGuides(t *testing.T) {
 			t.Fatal(err)
 		}
 		named := 0
-		for pattern, known := range map[string]map[string]bool{`-var '?([a-z_]+)=`: variables, `output -raw ([a-z_]+)`: outputs} {
+		for pattern, known := range map[string]map[string]bool{`-var '?([a-z_]+)=`: variables,
+			`output -raw ([a-z_]+)`: outputs} {
 			for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(page), -1) {
 				if named++; !known[m[1]] {
 					t.Errorf("docs/%s.md: the example has no %s", cloud, m[0])

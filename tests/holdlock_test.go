@@ -85,7 +85,8 @@ func holdLock() int {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 			return err
 		}
-		for time.Since(stop) < time.Second { //nolint:revive // the process stops now, or very soon; it goes on when this is over
+		for time.Since(
+			stop) < time.Second { //nolint:revive // the process stops now, or very soon; it goes on when this is over
 		}
 		said.Derived = errors.Is(locks.Check(derived), locks.ErrLost)
 		if err := ctx.Err(); err != nil {
@@ -129,7 +130,8 @@ func startHolder(t *testing.T, env ...string) *holder {
 	}))
 	t.Cleanup(behind.Close)
 	h.cmd = exec.CommandContext(t.Context(), os.Args[0])
-	h.cmd.Env = append(append(environment(), env...), childVariable+"=holdlock", "LEASEHOLD_SERVER="+server.URL, "LEASEHOLD_GUARD="+behind.URL)
+	h.cmd.Env = append(append(environment(), env...), childVariable+"=holdlock", "LEASEHOLD_SERVER="+server.URL,
+		"LEASEHOLD_GUARD="+behind.URL)
 	h.cmd.Stderr = &h.stderr
 	stdout, err := h.cmd.StdoutPipe()
 	if err != nil {
@@ -163,8 +165,9 @@ func (h *holder) takeOver(t *testing.T) {
 	}
 }
 
-// TestFrozenHolder: SIGSTOP for longer than the lease. The first thing that the thawed work is told is that its lock is lost; if another has the lock,
-// nothing that it writes in spite of that is accepted by a resource that compares tokens. LS-FENCE-001
+// TestFrozenHolder: SIGSTOP for longer than the lease. The first thing that the thawed work is told is that its lock is
+// lost; if another has the lock, nothing that it writes in spite of that is accepted by a resource that compares
+// tokens. LS-FENCE-001
 func TestFrozenHolder(t *testing.T) {
 	t.Parallel()
 	h := startHolder(t)
@@ -180,7 +183,8 @@ func TestFrozenHolder(t *testing.T) {
 	if err := json.Unmarshal(h.lines.Bytes(), &got); err != nil {
 		t.Fatalf("the child said %q\n%s", h.lines.Text(), h.stderr.Bytes())
 	}
-	if want := (thawed{Before: true, Derived: true, Err: "context canceled", Lost: true, Do: true, Events: "Acquired Lost "}); got != want {
+	if want := (thawed{Before: true, Derived: true, Err: "context canceled", Lost: true, Do: true,
+		Events: "Acquired Lost "}); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	if err := h.cmd.Wait(); err != nil {

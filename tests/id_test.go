@@ -57,13 +57,16 @@ func TestIDCommands(t *testing.T) {
 			name: "encode without a secret", args: "id encode --mode unkeyed 0 1 2 7301444403200005",
 			stdout: "nKBm8aSrLuo\nJbd1-uyo9SA\n-PdjU7bYd8U\n_NIq0XDea8E\n",
 		},
-		{name: "encode under a secret", env: keyed, args: "id encode --entity user 7301444403200005", stdout: "9xO-N-buxPg\n"},
+		{name: "encode under a secret", env: keyed, args: "id encode --entity user 7301444403200005",
+			stdout: "9xO-N-buxPg\n"},
 		{name: "its other name", env: keyed, args: "id external --entity user 7301444403200005", stdout: "9xO-N-buxPg\n"},
 		{name: "under key 3", env: keyed, args: "id encode --entity user --key 3 7301444403200005", stdout: "9xO-N-buxPj\n"},
-		{name: "secret from a file", args: "id encode --entity user --secret-file " + file + " 7301444403200005", stdout: "9xO-N-buxPg\n"},
+		{name: "secret from a file", args: "id encode --entity user --secret-file " + file + " 7301444403200005",
+			stdout: "9xO-N-buxPg\n"},
 		{
 			name: "encode lines as JSON", env: keyed, args: "id encode --entity user - --json", stdin: "7301444403200005\n0\n",
-			stdout: `{"id":"7301444403200005","external_id":"9xO-N-buxPg"}` + "\n" + `{"id":"0","external_id":"4x-FkFkzpr4"}` + "\n",
+			stdout: `{"id":"7301444403200005","external_id":"9xO-N-buxPg"}` + "\n" + `{"id":"0","external_id":"4x-FkFkzpr4"}` +
+				"\n",
 		},
 		{
 			name: "decode decimals", args: "id decode 7422240358401287 9223372036854775807 0",
@@ -84,11 +87,13 @@ func TestIDCommands(t *testing.T) {
 				`"fallback":false,"machine_id":0,"sequence":5,"node":5}` + "\n",
 		},
 		{
-			name: "decode under another layout", args: "id decode --epoch 1577836800000 --bit-reserve 2 --bit-ts 40 --bit-id 16 --bit-seq 6 --json 4611686018425290751",
+			name: "decode under another layout",
+			args: "id decode --epoch 1577836800000 --bit-reserve 2 --bit-ts 40 --bit-id 16 --bit-seq 6 --json 4611686018425290751",
 			stdout: `{"id":"4611686018425290751","time":"2054-11-03T19:53:47.775Z","unix_ms":2677348427775,` +
 				`"fallback":false,"machine_id":32767,"sequence":63,"node":2097151}` + "\n",
 		},
-		{name: "11 digits, decimal", args: "id decode --decimal --json 12345678901", stdout: `{"id":"12345678901","time":"2026-01-01T00:00:02.943Z","unix_ms":1767225602943,"fallback":false,"machine_id":7196,"sequence":53,"node":1842229}` + "\n"},
+		{name: "11 digits, decimal", args: "id decode --decimal --json 12345678901",
+			stdout: `{"id":"12345678901","time":"2026-01-01T00:00:02.943Z","unix_ms":1767225602943,"fallback":false,"machine_id":7196,"sequence":53,"node":1842229}` + "\n"},
 		{
 			name: "one that looks like a flag, flags behind it", args: "id decode -PdjU7bYd8U --mode unkeyed --json",
 			stdout: `{"id":"2","external_id":"-PdjU7bYd8U","time":"2026-01-01T00:00:00.000Z","unix_ms":1767225600000,` +
@@ -96,18 +101,30 @@ func TestIDCommands(t *testing.T) {
 		},
 		{name: "no lines", args: "id decode -"},
 
-		{name: "no secret", args: "id encode 1", code: 2, stderr: "leasehold: no secret: set LEASEHOLD_EXTERNAL_ID_SECRET, or --secret-file, or say --mode unkeyed to convert without one\n"},
-		{name: "short secret", env: []string{"LEASEHOLD_EXTERNAL_ID_SECRET=fifteen bytes.."}, args: "id encode 1", code: 2, stderr: "leasehold: public IDs: key 0 (ff1-aes256): its secret has 15 bytes, must have at least 16 random ones; `openssl rand -base64 32` makes some\n"},
-		{name: "no file", args: "id encode --secret-file " + file + "2 1", code: 2, stderr: "leasehold: --secret-file: open " + file + "2: no such file or directory\n"},
-		{name: "key 4", env: keyed, args: "id encode --key 4 1", code: 2, stderr: "leasehold: public IDs: key number 4: must be from 0 to 3\n"},
-		{name: "too large", args: "id encode --mode unkeyed 9223372036854775808", code: 2, stderr: "leasehold: ID \"9223372036854775808\": must be at most 9223372036854775807\n"},
-		{name: "not digits", args: "id encode --mode unkeyed 12x", code: 2, stderr: "leasehold: ID \"12x\": must be decimal digits only\n"},
-		{name: "10 characters", env: keyed, args: "id decode 9xO-N-buxP", code: 2, stderr: "leasehold: \"9xO-N-buxP\": public ID has 10 characters: must have exactly 11\n"},
-		{name: "12 characters", env: keyed, args: "id decode 9xO-N-buxPgA", code: 2, stderr: "leasehold: \"9xO-N-buxPgA\": public ID has 12 characters: must have exactly 11\n"},
-		{name: "a line with a space", env: keyed, args: "id decode -", stdin: " 9xO-N-buxPg\n", code: 2, stderr: "leasehold: \" 9xO-N-buxPg\": public ID has ' ' at position 1: remove the white space\n"},
-		{name: "another last character", env: keyed, args: "id decode 9xO-N-buxPh", code: 2, stderr: "leasehold: \"9xO-N-buxPh\": public ID names key 1 in its last character, known are 0: check the character, or configure the key: --key 1, with its secret\n"},
-		{name: "another entity", env: keyed, args: "id decode --entity order 9xO-N-buxPg", code: 2, stderr: "leasehold: \"9xO-N-buxPg\" decodes to no ID that was made: another secret, --mode, --entity or layout, or made up; --any shows it all the same\n"},
-		{name: "widths", args: "id decode --bit-ts 40 1", code: 2, stderr: "leasehold: --epoch, --bit-…: bitReserve + bitTs + bitId + bitSeq must be 64, not 63\n"},
+		{name: "no secret", args: "id encode 1", code: 2,
+			stderr: "leasehold: no secret: set LEASEHOLD_EXTERNAL_ID_SECRET, or --secret-file, or say --mode unkeyed to convert without one\n"},
+		{name: "short secret", env: []string{"LEASEHOLD_EXTERNAL_ID_SECRET=fifteen bytes.."}, args: "id encode 1", code: 2,
+			stderr: "leasehold: public IDs: key 0 (ff1-aes256): its secret has 15 bytes, must have at least 16 random ones; `openssl rand -base64 32` makes some\n"},
+		{name: "no file", args: "id encode --secret-file " + file + "2 1", code: 2,
+			stderr: "leasehold: --secret-file: open " + file + "2: no such file or directory\n"},
+		{name: "key 4", env: keyed, args: "id encode --key 4 1", code: 2,
+			stderr: "leasehold: public IDs: key number 4: must be from 0 to 3\n"},
+		{name: "too large", args: "id encode --mode unkeyed 9223372036854775808", code: 2,
+			stderr: "leasehold: ID \"9223372036854775808\": must be at most 9223372036854775807\n"},
+		{name: "not digits", args: "id encode --mode unkeyed 12x", code: 2,
+			stderr: "leasehold: ID \"12x\": must be decimal digits only\n"},
+		{name: "10 characters", env: keyed, args: "id decode 9xO-N-buxP", code: 2,
+			stderr: "leasehold: \"9xO-N-buxP\": public ID has 10 characters: must have exactly 11\n"},
+		{name: "12 characters", env: keyed, args: "id decode 9xO-N-buxPgA", code: 2,
+			stderr: "leasehold: \"9xO-N-buxPgA\": public ID has 12 characters: must have exactly 11\n"},
+		{name: "a line with a space", env: keyed, args: "id decode -", stdin: " 9xO-N-buxPg\n", code: 2,
+			stderr: "leasehold: \" 9xO-N-buxPg\": public ID has ' ' at position 1: remove the white space\n"},
+		{name: "another last character", env: keyed, args: "id decode 9xO-N-buxPh", code: 2,
+			stderr: "leasehold: \"9xO-N-buxPh\": public ID names key 1 in its last character, known are 0: check the character, or configure the key: --key 1, with its secret\n"},
+		{name: "another entity", env: keyed, args: "id decode --entity order 9xO-N-buxPg", code: 2,
+			stderr: "leasehold: \"9xO-N-buxPg\" decodes to no ID that was made: another secret, --mode, --entity or layout, or made up; --any shows it all the same\n"},
+		{name: "widths", args: "id decode --bit-ts 40 1", code: 2,
+			stderr: "leasehold: --epoch, --bit-…: bitReserve + bitTs + bitId + bitSeq must be 64, not 63\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			stdout, stderr, code := command(t, c.env, c.stdin, strings.Fields(c.args)...)
@@ -118,14 +135,17 @@ func TestIDCommands(t *testing.T) {
 	}
 	t.Run("newline", func(t *testing.T) {
 		_, stderr, code := command(t, keyed, "", "id", "decode", "9xO-N-buxPg\n")
-		if want := "leasehold: \"9xO-N-buxPg\\n\": public ID has '\\n' at position 12: remove the white space\n"; stderr != want || code != 2 {
+		if want :=
+			"leasehold: \"9xO-N-buxPg\\n\": public ID has '\\n' at position 12: remove the white space\n"; stderr != want ||
+			code != 2 {
 			t.Errorf("exit code %d: %s", code, stderr)
 		}
 	})
 	t.Run("any", func(t *testing.T) {
 		stdout, _, code := command(t, keyed, "", "id", "decode", "--any", "--entity", "order", "9xO-N-buxPg", "--json")
 		var d struct{ ID, Time string }
-		if err := json.Unmarshal([]byte(stdout), &d); err != nil || code != 0 || d.ID != "7126840212670782705" || d.Time != "2079-11-05T07:58:36.988Z" {
+		if err := json.Unmarshal([]byte(stdout), &d); err != nil || code != 0 || d.ID != "7126840212670782705" ||
+			d.Time != "2079-11-05T07:58:36.988Z" {
 			t.Errorf("exit code %d: %s, %v", code, stdout, err)
 		}
 	})
@@ -203,7 +223,8 @@ func TestNextID(t *testing.T) {
 		t.Errorf("%d IDs", len(lines))
 	}
 	server.Close() // what it noted is complete
-	want := []string{"POST /v1/machine-ids/lease orders Bearer a-token", "DELETE /v1/machine-ids/lease/42 orders Bearer a-token"}
+	want := []string{"POST /v1/machine-ids/lease orders Bearer a-token",
+		"DELETE /v1/machine-ids/lease/42 orders Bearer a-token"}
 	if !slices.Equal(server.asked, want) {
 		t.Errorf("asked %q, want %q", server.asked, want)
 	}
@@ -220,7 +241,8 @@ func TestNextIDWithoutServer(t *testing.T) {
 	server := newLeaseServer(t)
 	server.Close()
 	stdout, stderr, code = command(t, nil, "", "id", "next", "--server", server.URL)
-	if code != 1 || stdout != "" || !strings.Contains(stderr, "is the server running?") || !strings.Contains(stderr, "--standalone") {
+	if code != 1 || stdout != "" || !strings.Contains(stderr, "is the server running?") ||
+		!strings.Contains(stderr, "--standalone") {
 		t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
 	}
 	for arg, want := range map[string]string{
@@ -254,7 +276,8 @@ func TestIDBench(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The first and the last millisecond count in full, and the wall clock may be set meanwhile.
-		if most := int64(m.Leases) * 256 * int64(m.Seconds*1000+10); m.Seconds < 0.01 || m.IDs < 64 || m.IDs > most || m.LimitPerSecond != int64(m.Leases)*256_000 {
+		if most := int64(m.Leases) * 256 * int64(m.Seconds*1000+10); m.Seconds < 0.01 || m.IDs < 64 || m.IDs > most ||
+			m.LimitPerSecond != int64(m.Leases)*256_000 {
 			t.Errorf("%s", line)
 		}
 		got = append(got, fmt.Sprintf("%s %d %d", m.Call, m.Batch, m.Leases))
@@ -267,7 +290,8 @@ func TestIDBench(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout, "IDS PER SECOND") || strings.Count(stdout, "\n") != len(want)+1 {
 		t.Errorf("exit code %d:\n%s", code, stdout)
 	}
-	if _, stderr, code := command(t, nil, "", "id", "bench", "--time", "1m"); code != 2 || stderr != "leasehold: --time 1m0s: must be from 10ms to 10s\n" {
+	if _, stderr, code := command(t, nil, "", "id", "bench", "--time", "1m"); code != 2 ||
+		stderr != "leasehold: --time 1m0s: must be from 10ms to 10s\n" {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
 }

@@ -56,7 +56,8 @@ func uniqueIDs(t *testing.T, c idsim.Config) {
 		{"leases", r.Leases, 200}, {"responses that none is free", r.Exhausted, 200}, {"releases", r.Releases, 1000},
 		{"releases again", r.Replays, 4000}, {"kills", r.Kills, 200}, {"shutdowns", r.Shutdowns, 400},
 		{"partitions", r.Partitions, 200}, {"clock steps", r.Steps, 100}, {"lost requests", r.LostRequests, 4000},
-		{"lost responses", r.LostResponses, 4000}, {"waits for sequences", r.SequenceWaits, 100}, {"rejections by the clock", r.ClockRejections, 500},
+		{"lost responses", r.LostResponses, 4000}, {"waits for sequences", r.SequenceWaits, 100},
+		{"rejections by the clock", r.ClockRejections, 500},
 	} {
 		if want := max(1, scale/reached.each); reached.got < want {
 			t.Errorf("%d %s, want %d at least: the run does not reach what it is meant to", reached.got, reached.what, want)
@@ -87,7 +88,8 @@ func idsOnMemory(t *testing.T, s idsim.Setting) idsim.Servers {
 
 func idsOnSQLite(t *testing.T, s idsim.Setting) idsim.Servers {
 	t.Helper()
-	store, err := sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "ids.db"), &sqlitestore.Options{Now: s.Clock.Wall})
+	store, err := sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "ids.db"),
+		&sqlitestore.Options{Now: s.Clock.Wall})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,8 +101,8 @@ func idsOnSQLite(t *testing.T, s idsim.Setting) idsim.Servers {
 	return idServers(t, s, store)
 }
 
-// idsOnDynamoDB gives each server a clock of its own, seconds off: one that the store measures and corrects, and two that
-// it has to trust.
+// idsOnDynamoDB gives each server a clock of its own, seconds off: one that the store measures and corrects, and two
+// that it has to trust.
 func idsOnDynamoDB(t *testing.T, s idsim.Setting) idsim.Servers {
 	t.Helper()
 	server := dynamodbtest.New(&dynamodbtest.Options{Now: s.Clock.Wall})

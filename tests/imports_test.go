@@ -20,8 +20,9 @@ const (
 	module = root + "/"
 )
 
-// imports are the packages that each package and those below it may import beside the standard library and themselves: packages
-// of this module, without the module's path, and packages of others. The longest matching path counts. Tests may import anything.
+// imports are the packages that each package and those below it may import beside the standard library and themselves:
+// packages of this module, without the module's path, and packages of others. The longest matching path counts. Tests
+// may import anything.
 var imports = map[string][]string{
 	// Libraries.
 	"contracts":                     {},
@@ -39,13 +40,17 @@ var imports = map[string][]string{
 	"fence":                         {"contracts", "internal/backoff", "internal/fencing", "internal/term"},
 	"internal/fencing":              {},
 	"internal/hold":                 {"contracts", "internal/backoff", "internal/lease", "internal/term"},
-	"once":                          {"contracts", "internal/backoff", "internal/fencing", "internal/hold", "internal/lease", "internal/owner", "internal/term"},
-	"idempotency":                   {"contracts", "once"},
-	"client":                        {"cluster", "contracts", "internal/backoff", "internal/lease", "kazahana", "locks", "once"},
-	"cluster":                       {"contracts", "internal/backoff", "internal/hold", "internal/lease", "internal/term"},
-	"locks":                         {"contracts", "internal/backoff", "internal/fencing", "internal/hold", "internal/lease", "internal/owner", "internal/term"},
-	"locks/election":                {"contracts", "internal/backoff", "internal/hold", "internal/lease", "locks"},
-	"locks/projectlock":             {"contracts", "internal/backoff", "internal/fencing", "internal/lease", "internal/owner", "internal/term", "locks"},
+	"once": {"contracts", "internal/backoff", "internal/fencing", "internal/hold",
+		"internal/lease", "internal/owner", "internal/term"},
+	"idempotency": {"contracts", "once"},
+	"client": {"cluster", "contracts", "internal/backoff", "internal/lease", "kazahana", "locks",
+		"once"},
+	"cluster": {"contracts", "internal/backoff", "internal/hold", "internal/lease", "internal/term"},
+	"locks": {"contracts", "internal/backoff", "internal/fencing", "internal/hold",
+		"internal/lease", "internal/owner", "internal/term"},
+	"locks/election": {"contracts", "internal/backoff", "internal/hold", "internal/lease", "locks"},
+	"locks/projectlock": {"contracts", "internal/backoff", "internal/fencing", "internal/lease",
+		"internal/owner", "internal/term", "locks"},
 
 	// Rules, and the port through which they touch storage.
 	"observability": {},
@@ -56,51 +61,66 @@ var imports = map[string][]string{
 	"repo/docstore/driver":       {"repo/docstore"},
 	"repo/docstore/docstoretest": {"repo/docstore", "pgregory.net/rapid"},
 	"repo/field":                 {},
-	"repo/lock":                  {"internal/backoff", "internal/fencing", "repo/census", "repo/docstore", "repo/field", "repo/page", "repo/rule"},
-	"repo/machineid":             {"repo/docstore", "repo/field", "kazahana"},
-	"repo/page":                  {"repo/docstore", "repo/field"},
-	"repo/placement":             {"internal/backoff", "repo/census", "repo/docstore", "repo/field", "repo/rule", "github.com/cespare/xxhash"},
-	"repo/restore":               {"repo/analysis", "repo/docstore", "repo/lock", "repo/placement", "repo/runs"},
-	"repo/rule":                  {"repo/docstore"},
-	"repo/runs":                  {"repo/analysis", "repo/docstore", "repo/field", "repo/page", "repo/rule"},
+	"repo/lock": {"internal/backoff", "internal/fencing", "repo/census", "repo/docstore", "repo/field",
+		"repo/page", "repo/rule"},
+	"repo/machineid": {"repo/docstore", "repo/field", "kazahana"},
+	"repo/page":      {"repo/docstore", "repo/field"},
+	"repo/placement": {"internal/backoff", "repo/census", "repo/docstore", "repo/field", "repo/rule",
+		"github.com/cespare/xxhash"},
+	"repo/restore": {"repo/analysis", "repo/docstore", "repo/lock", "repo/placement", "repo/runs"},
+	"repo/rule":    {"repo/docstore"},
+	"repo/runs":    {"repo/analysis", "repo/docstore", "repo/field", "repo/page", "repo/rule"},
 
-	"adapters/awsdynamodb":   {"internal/awsconfig", "internal/backoff", "repo/docstore", "github.com/aws"},
-	"adapters/awssqs":        {"internal/awsconfig", "internal/backoff", "repo/analysis", "github.com/aws"},
-	"adapters/gcpcloudtasks": {"repo/analysis", "cloud.google.com/go/cloudtasks", "github.com/googleapis/gax-go", "google.golang.org"},
-	"adapters/gcpfirestore":  {"internal/backoff", "repo/docstore", "cloud.google.com/go/firestore", "google.golang.org"},
-	"adapters/redisstore":    {"internal/backoff", "repo/docstore", "github.com/redis/go-redis"},
-	"adapters/sqlitestore":   {"github.com/go-json-experiment/json", "internal/backoff", "repo/docstore", "modernc.org/sqlite"},
+	"adapters/awsdynamodb": {"internal/awsconfig", "internal/backoff", "repo/docstore", "github.com/aws"},
+	"adapters/awssqs":      {"internal/awsconfig", "internal/backoff", "repo/analysis", "github.com/aws"},
+	"adapters/gcpcloudtasks": {"repo/analysis", "cloud.google.com/go/cloudtasks", "github.com/googleapis/gax-go",
+		"google.golang.org"},
+	"adapters/gcpfirestore": {"internal/backoff", "repo/docstore", "cloud.google.com/go/firestore", "google.golang.org"},
+	"adapters/redisstore":   {"internal/backoff", "repo/docstore", "github.com/redis/go-redis"},
+	"adapters/sqlitestore": {"github.com/go-json-experiment/json", "internal/backoff", "repo/docstore",
+		"modernc.org/sqlite"},
 
 	"console": {},
 
-	"functions/aws":          {"functions/httpapi", "functions/metrics", "functions/tasks", "contracts", "once", "repo", "github.com/aws/aws-lambda-go/events"},
-	"functions/aws/lambda":   {"adapters/awsdynamodb", "adapters/awssqs", "functions", "internal/buildinfo", "repo/analysis", "repo/docstore", "repo/machineid", "github.com/aws/aws-lambda-go/lambda", "github.com/aws/aws-lambda-go/lambdacontext"},
-	"functions/aws/emf":      {"functions/metrics", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/metric"},
+	"functions/aws": {"functions/httpapi", "functions/metrics", "functions/tasks", "contracts", "once", "repo",
+		"github.com/aws/aws-lambda-go/events"},
+	"functions/aws/lambda": {"adapters/awsdynamodb", "adapters/awssqs", "functions", "internal/buildinfo",
+		"repo/analysis", "repo/docstore", "repo/machineid", "github.com/aws/aws-lambda-go/lambda",
+		"github.com/aws/aws-lambda-go/lambdacontext"},
+	"functions/aws/emf": {"functions/metrics", "go.opentelemetry.io/otel/attribute",
+		"go.opentelemetry.io/otel/metric"},
 	"functions/aws/ststoken": {"functions/tasks", "internal/awsconfig", "github.com/aws/aws-sdk-go-v2"},
 	"functions/direct":       {"cluster", "contracts", "fence", "locks", "once", "repo"},
 	"functions/gcp": {
-		"adapters/gcpcloudtasks", "adapters/gcpfirestore", "cloud.google.com/go/compute/metadata", "contracts", "functions", "repo/analysis",
+		"adapters/gcpcloudtasks", "adapters/gcpfirestore", "cloud.google.com/go/compute/metadata", "contracts",
+		"functions", "repo/analysis",
 		"internal/buildinfo", "repo/docstore", "repo/machineid", "go.opentelemetry.io/otel/trace",
 	},
 	"functions/gcp/local": {root, "github.com/GoogleCloudPlatform/functions-framework-go/funcframework"},
-	"functions/httpapi":   {"repo", "contracts", "functions/direct", "functions/metrics", "functions/telemetry", "internal/buildinfo", "kazahana", "github.com/go-json-experiment/json", "golang.org/x/time"},
-	"functions/metrics":   {"contracts", "functions/telemetry", "repo", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/metric"},
-	"functions/oidc":      {"functions/httpapi", "github.com/coreos/go-oidc", "github.com/go-jose/go-jose"},
-	"functions/otlp":      {"github.com/go-logr/logr", "go.opentelemetry.io/otel"},
-	"functions/settings":  {"functions/httpapi", "functions/oidc", "functions/tasks", "repo/machineid"},
-	"functions/setup":     {"console", "functions/httpapi", "functions/metrics", "functions/oidc", "functions/settings", "functions/tasks", "functions/telemetry", "repo/analysis", "repo/docstore", "repo/machineid", "repo/placement"},
+	"functions/httpapi": {"repo", "contracts", "functions/direct", "functions/metrics", "functions/telemetry",
+		"internal/buildinfo", "kazahana", "github.com/go-json-experiment/json", "golang.org/x/time"},
+	"functions/metrics": {"contracts", "functions/telemetry", "repo", "go.opentelemetry.io/otel/attribute",
+		"go.opentelemetry.io/otel/metric"},
+	"functions/oidc":     {"functions/httpapi", "github.com/coreos/go-oidc", "github.com/go-jose/go-jose"},
+	"functions/otlp":     {"github.com/go-logr/logr", "go.opentelemetry.io/otel"},
+	"functions/settings": {"functions/httpapi", "functions/oidc", "functions/tasks", "repo/machineid"},
+	"functions/setup": {"console", "functions/httpapi", "functions/metrics", "functions/oidc", "functions/settings",
+		"functions/tasks", "functions/telemetry", "repo/analysis", "repo/docstore", "repo/machineid", "repo/placement"},
 	"functions/telemetry": {"repo", "go.opentelemetry.io/otel"},
-	"functions/tasks":     {"once", "functions/direct", "functions/httpapi", "functions/metrics", "functions/telemetry", "repo", "contracts", "github.com/go-json-experiment/json"},
+	"functions/tasks": {"once", "functions/direct", "functions/httpapi", "functions/metrics", "functions/telemetry",
+		"repo", "contracts", "github.com/go-json-experiment/json"},
 
 	// Cloud Functions are registered in the root of the module.
 	root: {"functions/gcp", "github.com/GoogleCloudPlatform/functions-framework-go/functions"},
 
-	"experimental/emulator/cloudtaskstest": {"experimental/emulator/internal", "cloud.google.com/go/cloudtasks", "github.com/go-jose/go-jose", "google.golang.org"},
-	"experimental/emulator/dynamodbtest":   {"experimental/emulator/internal"},
-	"experimental/emulator/firestoretest":  {"experimental/emulator/internal", "cloud.google.com/go/firestore", "google.golang.org"},
-	"experimental/emulator/internal":       {"google.golang.org"},
-	"experimental/emulator/redistest":      {"experimental/emulator/internal", "github.com/alicebob/miniredis"},
-	"experimental/emulator/sqstest":        {"experimental/emulator/internal"},
+	"experimental/emulator/cloudtaskstest": {"experimental/emulator/internal", "cloud.google.com/go/cloudtasks",
+		"github.com/go-jose/go-jose", "google.golang.org"},
+	"experimental/emulator/dynamodbtest": {"experimental/emulator/internal"},
+	"experimental/emulator/firestoretest": {"experimental/emulator/internal", "cloud.google.com/go/firestore",
+		"google.golang.org"},
+	"experimental/emulator/internal":  {"google.golang.org"},
+	"experimental/emulator/redistest": {"experimental/emulator/internal", "github.com/alicebob/miniredis"},
+	"experimental/emulator/sqstest":   {"experimental/emulator/internal"},
 
 	"examples/cronjob":     {"client", "contracts", "functions/httpapi", "locks", "repo/docstore"},
 	"examples/idempotency": {"client", "functions/httpapi", "idempotency", "repo/docstore"},
@@ -112,18 +132,22 @@ var imports = map[string][]string{
 	"examples/placement":   {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore"},
 
 	"cmd/leasehold": {
-		"adapters", "cmd/leasehold/internal", "client", "cluster", "console", "contracts", "experimental/emulator", "functions", "internal/backoff", "internal/buildinfo", "internal/price", "kazahana",
+		"adapters", "cmd/leasehold/internal", "client", "cluster", "console", "contracts", "experimental/emulator",
+		"functions", "internal/backoff", "internal/buildinfo", "internal/price", "kazahana",
 		"locks", "once", "repo", "github.com/alecthomas/kong", "github.com/aws/aws-sdk-go-v2", "go.opentelemetry.io/otel",
 	},
-	"cmd/leasehold/internal/export": {"functions/httpapi", "functions/otlp", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
+	"cmd/leasehold/internal/export": {"functions/httpapi", "functions/otlp", "github.com/prometheus/client_golang",
+		"go.opentelemetry.io/otel"},
 
 	// What only tests import.
 	"internal/conformancetest": {"client", "contracts", "internal/term"},
 	"internal/contracttest":    {"contracts", "github.com/getkin/kin-openapi"},
 	"internal/fencesuite":      {"contracts", "fence", "pgregory.net/rapid"},
 	"internal/lambdatest":      {"github.com/aws/aws-lambda-go/events"},
-	"internal/suite":           {"contracts", "functions/httpapi", "kazahana", "repo", "pgregory.net/rapid", "github.com/anishathalye/porcupine"},
-	"tests":                    {"cluster", "contracts", "functions/direct", "functions/tasks", "internal/price", "internal/suite", "kazahana", "once", "repo"},
+	"internal/suite": {"contracts", "functions/httpapi", "kazahana", "repo", "pgregory.net/rapid",
+		"github.com/anishathalye/porcupine"},
+	"tests": {"cluster", "contracts", "functions/direct", "functions/tasks", "internal/price",
+		"internal/suite", "kazahana", "once", "repo"},
 }
 
 // under reports whether a package is, or lies in, a folder.
@@ -170,8 +194,8 @@ func goList(t *testing.T, args ...string) (packages []listed) {
 	}
 }
 
-// TestImportsRunOneWay: libraries import no rules, rules see the port, an adapter sees the port and one SDK, handlers see rules,
-// and only the commands that serve see handlers.
+// TestImportsRunOneWay: libraries import no rules, rules see the port, an adapter sees the port and one SDK, handlers
+// see rules, and only the commands that serve see handlers.
 func TestImportsRunOneWay(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -203,8 +227,8 @@ func TestImportsRunOneWay(t *testing.T) {
 	}
 }
 
-// TestPackageNames: each package of the module has a name of its own, which is not that of a package that it imports from another
-// module, so no file needs an alias for a package of this module.
+// TestPackageNames: each package of the module has a name of its own, which is not that of a package that it imports
+// from another module, so no file needs an alias for a package of this module.
 func TestPackageNames(t *testing.T) {
 	t.Parallel()
 	packages := goList(t, "-json=ImportPath,Name,Dir,Imports,GoFiles,TestGoFiles,XTestGoFiles", module+"...")

@@ -70,7 +70,8 @@ func hold(key, owner string) contracts.AcquireRequest {
 func (k *killed) restart(t *testing.T) (*process, *client.Locks) {
 	t.Helper()
 	p := start(t, "--data", k.dir)
-	c, err := client.New(p.url, &client.Options{Tries: 1, HTTP: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}})
+	c, err := client.New(p.url, &client.Options{Tries: 1,
+		HTTP: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,8 @@ func (k *killed) restart(t *testing.T) (*process, *client.Locks) {
 		}
 	}
 	for key := range k.highest {
-		_, err := locks.ForceRelease(t.Context(), "acme", key, contracts.ForceReleaseRequest{OwnerID: "admin", Reason: "its holder was cut off"})
+		_, err := locks.ForceRelease(t.Context(), "acme", key, contracts.ForceReleaseRequest{
+			OwnerID: "admin", Reason: "its holder was cut off"})
 		if err != nil && !errors.Is(err, contracts.CodeLockNotHeld) {
 			t.Fatal(err)
 		}
@@ -113,7 +115,8 @@ func (k *killed) load(t *testing.T, locks *client.Locks, round, n int, acknowled
 			}
 			k.highest[shared] = won.FencingToken
 			k.mu.Unlock()
-			if _, err = locks.Release(t.Context(), "acme", shared, contracts.ReleaseRequest{OwnerID: owner, FencingToken: won.FencingToken}); err != nil {
+			if _, err = locks.Release(t.Context(), "acme", shared, contracts.ReleaseRequest{
+				OwnerID: owner, FencingToken: won.FencingToken}); err != nil {
 				return
 			}
 		case !errors.Is(err, contracts.CodeLockHeld):

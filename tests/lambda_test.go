@@ -73,13 +73,17 @@ func TestLambda(t *testing.T) {
 		}{
 			{"free", lambdaFile(t, "apigw_jwt.json"), 200, []string{`"owner_id":"svc-deploy"`, `"replayed":false`}},
 			{"again", lambdaFile(t, "apigw_jwt.json"), 200, []string{`"replayed":true`}},
-			{"another owner", lambdaFile(t, "apigw_jwt.json", "svc-deploy", "svc-other"), 409, []string{`"code":"LOCK_HELD"`, `"owner_id":"svc-deploy"`}},
+			{"another owner", lambdaFile(t, "apigw_jwt.json", "svc-deploy", "svc-other"), 409,
+				[]string{`"code":"LOCK_HELD"`, `"owner_id":"svc-deploy"`}},
 			{"an IAM caller", lambdaFile(t, "apigw_iam.json"), 409, []string{`"code":"LOCK_HELD"`}},
-			{"another tenant", lambdaFile(t, "apigw_jwt.json", "tenants/acme", "tenants/rival"), 403, []string{`"code":"PERMISSION_DENIED"`}},
-			{"a token of another tenant", lambdaFile(t, "apigw_jwt.json", `"tenant_id": "acme"`, `"tenant_id": "rival"`), 403, []string{`"code":"PERMISSION_DENIED"`}},
+			{"another tenant", lambdaFile(t, "apigw_jwt.json", "tenants/acme", "tenants/rival"), 403,
+				[]string{`"code":"PERMISSION_DENIED"`}},
+			{"a token of another tenant", lambdaFile(t, "apigw_jwt.json", `"tenant_id": "acme"`, `"tenant_id": "rival"`), 403,
+				[]string{`"code":"PERMISSION_DENIED"`}},
 			{"no authorizer", lambdaFile(t, "forged_headers.json"), 401, []string{`"code":"UNAUTHENTICATED"`}},
 			{"key with slashes", lambdaFile(t, "apigw_key_with_slashes.json"), 200, []string{`"lock_key":"a/b c%2F"`}},
-			{"read it at a function URL", lambdaFile(t, "url_iam.json"), 200, []string{`"lock_key":"a/b c%2F"`, `"owner_id":"svc-deploy"`}},
+			{"read it at a function URL", lambdaFile(t, "url_iam.json"), 200,
+				[]string{`"lock_key":"a/b c%2F"`, `"owner_id":"svc-deploy"`}},
 			{"list", lambdaFile(t, "apigw_stage.json"), 200, []string{`"lock_key":"a/b c%2F"`}},
 			{"bad base64", lambdaFile(t, "bad_base64.json"), 400, []string{`"field":"body"`}},
 		} {
@@ -101,7 +105,8 @@ func TestLambda(t *testing.T) {
 				t.Errorf("%s: %+v %s", name, a, a.Body)
 			}
 		}
-		if status, body := respond(t, l, lambdaFile(t, "apigw_jwt.json")); status != http.StatusOK || !strings.Contains(body, `"replayed":true`) {
+		if status, body := respond(t, l, lambdaFile(t, "apigw_jwt.json")); status != http.StatusOK ||
+			!strings.Contains(body, `"replayed":true`) {
 			t.Errorf("after malformed events: %d %s", status, body)
 		}
 		l.Kill()
@@ -120,14 +125,17 @@ func TestLambda(t *testing.T) {
 	})
 
 	t.Run("the log is as the function's logging configuration says", func(t *testing.T) {
-		traced := lambdaFile(t, "apigw_jwt.json", "locks/deploy", "locks/logged", `"headers": {`, `"headers": {"traceparent": "`+traceparent+`",`)
+		traced := lambdaFile(t, "apigw_jwt.json", "locks/deploy", "locks/logged", `"headers": {`,
+			`"headers": {"traceparent": "`+traceparent+`",`)
 		held := bytes.ReplaceAll(traced, []byte("svc-deploy"), []byte("svc-other"))
 		write := func(env ...string) string {
-			l := lambdatest.Start(t, bootstrap, "api", slices.Concat([]string{"LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT=" + db.URL, "LEASEHOLD_FRONT_DOOR=http-api"}, env)...)
+			l := lambdatest.Start(t, bootstrap, "api", slices.Concat(
+				[]string{"LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT=" + db.URL, "LEASEHOLD_FRONT_DOOR=http-api"}, env)...)
 			if status, body := respond(t, l, traced); status != http.StatusOK {
 				t.Errorf("%d %s", status, body)
 			}
-			if status, body := respond(t, l, held); status != http.StatusConflict || !strings.Contains(body, `"trace_id":"`+traceID+`"`) {
+			if status, body := respond(t, l, held); status != http.StatusConflict ||
+				!strings.Contains(body, `"trace_id":"`+traceID+`"`) {
 				t.Errorf("%d %s, want the ID of the trace", status, body)
 			}
 			l.Kill()
@@ -145,16 +153,19 @@ func TestLambda(t *testing.T) {
 		}
 		started := lines[0]
 		requests := slices.DeleteFunc(lines, func(l map[string]any) bool { return l["message"] != "request" })
-		if started["message"] != "started" || started["stored"] != "in the DynamoDB table locks" || started["version"] == "" ||
+		if started["message"] != "started" || started["stored"] != "in the DynamoDB table locks" ||
+			started["version"] == "" ||
 			!strings.Contains(fmt.Sprint(started["authentication"]), "API Gateway") {
 			t.Errorf("the first line is %v", started)
 		}
 		for i, want := range []map[string]any{
 			{"requestId": "1", "outcome": "ok", "status": 200., "subject": "svc-deploy"},
-			{"requestId": "2", "outcome": "LOCK_HELD", "status": 409., "subject": "svc-other", "caller_tenant": "acme", "remote": "192.0.2.1"},
+			{"requestId": "2", "outcome": "LOCK_HELD", "status": 409., "subject": "svc-other", "caller_tenant": "acme",
+				"remote": "192.0.2.1"},
 		} {
 			maps.Copy(want, map[string]any{
-				"level": "INFO", "message": "request", "method": "POST", "path": "/v1/tenants/acme/locks/logged/acquire", "tenant": "acme", "trace_id": traceID,
+				"level": "INFO", "message": "request", "method": "POST", "path": "/v1/tenants/acme/locks/logged/acquire",
+				"tenant": "acme", "trace_id": traceID,
 			})
 			got := requests[i]
 			for _, made := range []string{"timestamp", "took_ms", "request"} {
@@ -170,14 +181,16 @@ func TestLambda(t *testing.T) {
 		if log := write("AWS_LAMBDA_LOG_LEVEL=WARN"); log != "" {
 			t.Errorf("from the level WARN on: %s", log)
 		}
-		if log := write("AWS_LAMBDA_LOG_FORMAT=Text"); !strings.Contains(log, "level=INFO message=request method=POST") || !strings.Contains(log, "trace_id="+traceID+" requestId=2") {
+		if log := write("AWS_LAMBDA_LOG_FORMAT=Text"); !strings.Contains(log, "level=INFO message=request method=POST") ||
+			!strings.Contains(log, "trace_id="+traceID+" requestId=2") {
 			t.Errorf("as text: %s", log)
 		}
 	})
 
 	t.Run("one tenant for tokens without a claim and for IAM", func(t *testing.T) {
 		const role = "arn:aws:sts::123456789012:assumed-role/Deployer"
-		l := lambdatest.Start(t, bootstrap, "api", append(env, "LEASEHOLD_AUTH_TENANT=acme", "LEASEHOLD_AUTH_SUBJECTS=svc-deploy,"+role, "LEASEHOLD_AUTH_ADMINS="+role)...)
+		l := lambdatest.Start(t, bootstrap, "api", append(env, "LEASEHOLD_AUTH_TENANT=acme",
+			"LEASEHOLD_AUTH_SUBJECTS=svc-deploy,"+role, "LEASEHOLD_AUTH_ADMINS="+role)...)
 		withoutTenant := []string{"tenant_id", "org"}
 		for _, c := range []struct {
 			name   string
@@ -185,11 +198,15 @@ func TestLambda(t *testing.T) {
 			status int
 			says   string
 		}{
-			{"a token without a tenant", lambdaFile(t, "apigw_jwt.json", append(withoutTenant, "locks/deploy", "locks/one")...), 200, `"owner_id":"svc-deploy"`},
-			{"another subject", lambdaFile(t, "apigw_jwt.json", append(withoutTenant, "svc-deploy", "svc-other")...), 401, "LEASEHOLD_AUTH_SUBJECTS"},
-			{"another tenant", lambdaFile(t, "apigw_jwt.json", "tenants/acme", "tenants/rival"), 403, `"code":"PERMISSION_DENIED"`},
+			{"a token without a tenant", lambdaFile(t, "apigw_jwt.json", append(withoutTenant, "locks/deploy", "locks/one")...),
+				200, `"owner_id":"svc-deploy"`},
+			{"another subject", lambdaFile(t, "apigw_jwt.json", append(withoutTenant, "svc-deploy", "svc-other")...), 401,
+				"LEASEHOLD_AUTH_SUBJECTS"},
+			{"another tenant", lambdaFile(t, "apigw_jwt.json", "tenants/acme", "tenants/rival"), 403,
+				`"code":"PERMISSION_DENIED"`},
 			{"a role", lambdaFile(t, "apigw_iam.json", "locks/deploy", "locks/two"), 200, `"owner_id":"` + role},
-			{"another ARN", lambdaFile(t, "apigw_iam.json", "assumed-role/Deployer", "assumed-role/Other"), 401, "LEASEHOLD_AUTH_SUBJECTS"},
+			{"another ARN", lambdaFile(t, "apigw_iam.json", "assumed-role/Deployer", "assumed-role/Other"), 401,
+				"LEASEHOLD_AUTH_SUBJECTS"},
 		} {
 			if status, body := respond(t, l, c.event); status != c.status || !strings.Contains(body, c.says) {
 				t.Errorf("%s: %d %s, want %d with %s", c.name, status, body, c.status, c.says)
@@ -203,24 +220,29 @@ func TestLambda(t *testing.T) {
 			!strings.Contains(body, `"owner_id":"1057"`) || !strings.Contains(body, `"lock_key":"rest/a"`) {
 			t.Errorf("a Lambda authorizer's caller: %d %s", status, body)
 		}
-		if status, body := respond(t, l, lambdaFile(t, "apigw_jwt.json")); status != http.StatusForbidden || !strings.Contains(body, "LEASEHOLD_FRONT_DOOR") {
+		if status, body := respond(t, l, lambdaFile(t, "apigw_jwt.json")); status != http.StatusForbidden ||
+			!strings.Contains(body, "LEASEHOLD_FRONT_DOOR") {
 			t.Errorf("an HTTP API's event: %d %s", status, body)
 		}
 		l.Kill()
 		checkLog(t, l.Log())
-		if log := l.Log(); !strings.Contains(log, `"level":"ERROR","message":"rejected an event`) || !strings.Contains(log, `"remote":"192.0.2.1"`) {
+		if log := l.Log(); !strings.Contains(log, `"level":"ERROR","message":"rejected an event`) ||
+			!strings.Contains(log, `"remote":"192.0.2.1"`) {
 			t.Errorf("the log: %s", log)
 		}
 	})
 
 	t.Run("behind a load balancer", func(t *testing.T) {
 		i := newIssuer(t)
-		l := lambdatest.Start(t, bootstrap, "api", append(env, "LEASEHOLD_FRONT_DOOR=alb", "LEASEHOLD_AUTH_ISSUER="+i.URL, "LEASEHOLD_AUTH_AUDIENCE=leasehold")...)
+		l := lambdatest.Start(t, bootstrap, "api", append(env, "LEASEHOLD_FRONT_DOOR=alb", "LEASEHOLD_AUTH_ISSUER="+i.URL,
+			"LEASEHOLD_AUTH_AUDIENCE=leasehold")...)
 		token := i.token(t, map[string]any{"sub": "by-token"})
-		if status, body := respond(t, l, lambdaFile(t, "alb.json", "TOKEN", token)); status != http.StatusOK || !strings.Contains(body, `"owner_id":"by-token"`) {
+		if status, body := respond(t, l, lambdaFile(t, "alb.json", "TOKEN", token)); status != http.StatusOK ||
+			!strings.Contains(body, `"owner_id":"by-token"`) {
 			t.Errorf("a token: %d %s", status, body)
 		}
-		if status, body := respond(t, l, lambdaFile(t, "alb.json", "Bearer TOKEN", "Basic x")); status != http.StatusUnauthorized {
+		if status, body := respond(t, l, lambdaFile(t, "alb.json", "Bearer TOKEN",
+			"Basic x")); status != http.StatusUnauthorized {
 			t.Errorf("the load balancer's own headers alone: %d %s", status, body)
 		}
 	})
@@ -228,12 +250,14 @@ func TestLambda(t *testing.T) {
 	t.Run("deadline", func(t *testing.T) {
 		l := lambdatest.Start(t, bootstrap, "api", env...)
 		event := lambdaFile(t, "apigw_jwt.json", "locks/deploy", "locks/slow")
-		if status, body := respond(t, l, lambdaFile(t, "url_cookies.json")); status != http.StatusOK { // the instance has started
+		// the instance has started
+		if status, body := respond(t, l, lambdaFile(t, "url_cookies.json")); status != http.StatusOK {
 			t.Fatalf("healthz: %d %s", status, body)
 		}
 		slow := db.Inject(dynamodbtest.Fault{Kind: dynamodbtest.Delay, Op: "UpdateItem", Delay: time.Hour})
 		const timeout = 1500 * time.Millisecond
-		// That the response leaves half a second before the deadline is shown in functions/aws, by a clock that load does not slow.
+		// That the response leaves half a second before the deadline is shown in functions/aws, by a clock that load does not
+		// slow.
 		if a := l.Invoke(t, event, timeout); a.Failed || !strings.Contains(string(a.Body), "DEADLINE_EXCEEDED") {
 			t.Errorf("%+v %s", a, a.Body)
 		}
@@ -247,12 +271,14 @@ func TestLambda(t *testing.T) {
 
 	t.Run("with an issuer", func(t *testing.T) {
 		i := newIssuer(t)
-		l := lambdatest.Start(t, bootstrap, "api", append(env, "LEASEHOLD_AUTH_ISSUER="+i.URL, "LEASEHOLD_AUTH_AUDIENCE=leasehold")...)
+		l := lambdatest.Start(t, bootstrap, "api", append(env, "LEASEHOLD_AUTH_ISSUER="+i.URL,
+			"LEASEHOLD_AUTH_AUDIENCE=leasehold")...)
 		if status, body := respond(t, l, lambdaFile(t, "apigw_jwt.json")); status != http.StatusUnauthorized {
 			t.Errorf("an authorizer's word where tokens count: %d %s", status, body)
 		}
 		token := i.token(t, map[string]any{"sub": "by-token"})
-		status, body := respond(t, l, lambdaFile(t, "forged_headers.json", "Bearer x", "Bearer "+token, "locks/deploy", "locks/token"))
+		status, body := respond(t, l, lambdaFile(t, "forged_headers.json", "Bearer x", "Bearer "+token,
+			"locks/deploy", "locks/token"))
 		if status != http.StatusOK || !strings.Contains(body, `"owner_id":"by-token"`) {
 			t.Errorf("a token: %d %s", status, body)
 		}
@@ -275,9 +301,11 @@ func TestLambda(t *testing.T) {
 
 	t.Run("a table that is not there", func(t *testing.T) {
 		described := db.Count("DescribeTable")
-		l := lambdatest.Start(t, bootstrap, "api", "LEASEHOLD_ENDPOINT="+db.URL, "LEASEHOLD_TABLE=missing", "LEASEHOLD_AUTH_TENANT=acme", "LEASEHOLD_FRONT_DOOR=http-api")
+		l := lambdatest.Start(t, bootstrap, "api", "LEASEHOLD_ENDPOINT="+db.URL, "LEASEHOLD_TABLE=missing",
+			"LEASEHOLD_AUTH_TENANT=acme", "LEASEHOLD_FRONT_DOOR=http-api")
 		for range 2 { // the instance lives on, in case that the table is being created
-			if status, body := respond(t, l, lambdaFile(t, "apigw_jwt.json")); status != http.StatusInternalServerError || strings.Contains(body, "missing") {
+			if status, body := respond(t, l, lambdaFile(t, "apigw_jwt.json")); status != http.StatusInternalServerError ||
+				strings.Contains(body, "missing") {
 				t.Errorf("%d %s", status, body)
 			}
 		}
@@ -314,7 +342,8 @@ func TestOneCloudEach(t *testing.T) {
 			if under(d, links.foreign) {
 				t.Errorf("%s links %s", pkg, d)
 			}
-			for _, sdk := range []string{"go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/exporters", "github.com/prometheus"} {
+			for _, sdk := range []string{"go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/exporters",
+				"github.com/prometheus"} {
 				if under(d, sdk) {
 					t.Errorf("%s links %s: functions have the API of OpenTelemetry, and no SDK", pkg, d)
 				}

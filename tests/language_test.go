@@ -8,11 +8,14 @@ import (
 	"testing"
 )
 
-// words are not used in this field, or not in the sense in which they were once used here, each with what to write instead.
+// words are not used in this field, or not in the sense in which they were once used here, each with what to write
+// instead.
 var words = map[string]string{
 	`(thundering )?herd`: "many callers at once", `legible`: "readable", `astray`: "lost", `timely`: "in time",
-	`somebody`: "another worker, a caller", `whoever`: "the caller that", `strangers?`: "other writers", `hears?`: "receives",
-	`doors?`: "endpoint, handler", `steady clock`: "monotonic clock", `time is over`: "expired", `comes? to an end`: "expires",
+	`somebody`: "another worker, a caller", `whoever`: "the caller that", `strangers?`: "other writers",
+	`hears?`: "receives",
+	`doors?`: "endpoint, handler", `steady clock`: "monotonic clock", `time is over`: "expired",
+	`comes? to an end`:  "expires",
 	`gives? (it )?back`: "releases", `given back`: "released", `gave back`: "released", `stands? for`: "means",
 	`patien(t|ce|tly)`: "retry timeout", `verdicts?`: "result, status", `planted`: "injected, mutation",
 	`(?-i:[Nn]obody)`: "no one, no caller, only", // http.NoBody is another word
@@ -21,10 +24,12 @@ var words = map[string]string{
 // generated files have their language from their sources.
 var generated = regexp.MustCompile(`\.gen\.go$|/testdata/|(^|/)node_modules/|package-lock\.json$`)
 
-// sources calls f with each line of the tracked files that people read: code, pages, and the titles in conformance scripts.
+// sources calls f with each line of the tracked files that people read: code, pages, and the titles in conformance
+// scripts.
 func sources(t *testing.T, f func(path string, line int, text string)) {
 	t.Helper()
-	for _, path := range tracked(t, "*.go", "*.py", "*.ts", "*.mjs", "*.lua", "*.md", "*.yaml", "contracts/conformance/*.json") {
+	for _, path := range tracked(t, "*.go", "*.py", "*.ts", "*.mjs", "*.lua", "*.md", "*.yaml",
+		"contracts/conformance/*.json") {
 		if generated.MatchString(path) || path == "tests/language_test.go" {
 			continue
 		}
@@ -66,7 +71,8 @@ func TestRequirementIDsStandInTestsOnly(t *testing.T) {
 	t.Parallel()
 	id := regexp.MustCompile(`\b(LS-[A-Z]+-[0-9]+|BE-041-[A-Z]+|(IDS|PLC|PRJ)-[A-Z]+)\b`)
 	sources(t, func(path string, line int, text string) {
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "internal/suite/") {
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+			strings.HasPrefix(path, "internal/suite/") {
 			return
 		}
 		if found := id.FindString(text); found != "" {

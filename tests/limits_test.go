@@ -9,7 +9,8 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
-// TestLimitsOfATenant: a tenant has as many locks as the server allows, also after a restart; those that it has work as before.
+// TestLimitsOfATenant: a tenant has as many locks as the server allows, also after a restart; those that it has work as
+// before.
 func TestLimitsOfATenant(t *testing.T) {
 	t.Parallel()
 	for _, store := range []string{"memory", "sqlite"} {
@@ -25,12 +26,14 @@ func TestLimitsOfATenant(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				return c.Locks().Acquire(t.Context(), tenant, key, contracts.AcquireRequest{RequestID: request, OwnerID: "ann", TTLSeconds: 3600})
+				return c.Locks().Acquire(t.Context(), tenant, key, contracts.AcquireRequest{RequestID: request, OwnerID: "ann",
+					TTLSeconds: 3600})
 			}
 			limited := func(tenant, key string) {
 				t.Helper()
 				var e *contracts.Error
-				if _, err := acquire(tenant, key, "r1"); !errors.As(err, &e) || e.Code != contracts.CodeLockLimit || e.Status != 429 || e.RetryAfter <= 0 {
+				if _, err := acquire(tenant, key, "r1"); !errors.As(err, &e) || e.Code != contracts.CodeLockLimit ||
+					e.Status != 429 || e.RetryAfter <= 0 {
 					t.Errorf("%s of %s: %v", key, tenant, err)
 				}
 			}

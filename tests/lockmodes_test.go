@@ -28,8 +28,8 @@ func (s *lockServer) hold(t *testing.T, c lock.Acquire) {
 	}
 }
 
-// TestLockModes: what the flags of "lock run" and "lock acquire" say of how many may hold a lock, and who waits: exit codes, what the command finds, and
-// what "lock get" shows.
+// TestLockModes: what the flags of "lock run" and "lock acquire" say of how many may hold a lock, and who waits: exit
+// codes, what the command finds, and what "lock get" shows.
 func TestLockModes(t *testing.T) {
 	t.Parallel()
 	s := newLockServer(t)
@@ -48,37 +48,48 @@ func TestLockModes(t *testing.T) {
 		{"lock run pool --permits 3 -- echo x", 125, "", "leasehold: lock \"pool\": LOCK_MODE_DIFFERS: …"},
 		{"lock run pool -- echo x", 125, "", "leasehold: lock \"pool\": LOCK_MODE_DIFFERS: …"},
 		{"lock run full --permits 1 -- echo x", 120, "", "leasehold: lock \"full\": LOCK_HELD: …"},
-		{"lock run full --permits 1 --wait 50ms -- echo x", 119, "", "…leasehold: lock \"full\": not acquired within 50ms: LOCK_HELD: …"},
+		{"lock run full --permits 1 --wait 50ms -- echo x", 119, "",
+			"…leasehold: lock \"full\": not acquired within 50ms: LOCK_HELD: …"},
 		{"lock run full --permits 1 --skip -q -- echo x", 0, "", ""},
 		{"lock run config --shared -- sh -c 'echo beside ${LEASEHOLD_PERMIT-none}'", 0, "beside none\n", ""},
 		{"lock run config -- echo x", 120, "", "leasehold: lock \"config\": LOCK_HELD: …"},
 		{"lock run mail --rate 2/h -- sh -c 'echo $LEASEHOLD_KEY ${#LEASEHOLD_FENCING_TOKEN}; exit 7'", 7, "mail 16\n", ""},
-		{"lock run mail --rate 2/h -- echo x", 120, "", "leasehold: lock \"mail\": LOCK_HELD: the rate of 2 in 1h is used up; the next grant is possible at …Z (tenant default)\n"},
-		{"lock run mail --rate 2/h --wait 50ms -- echo x", 119, "", "…leasehold: lock \"mail\": not acquired within 50ms: LOCK_HELD: the rate of 2 in 1h is used up; …"},
-		{"lock acquire mail --rate 2/h --wait 50ms", 3, "", "…leasehold: LOCK_HELD: the rate of 2 in 1h is used up; the next grant is possible at …Z (tenant default)\n"},
+		{"lock run mail --rate 2/h -- echo x", 120, "",
+			"leasehold: lock \"mail\": LOCK_HELD: the rate of 2 in 1h is used up; the next grant is possible at …Z (tenant default)\n"},
+		{"lock run mail --rate 2/h --wait 50ms -- echo x", 119, "",
+			"…leasehold: lock \"mail\": not acquired within 50ms: LOCK_HELD: the rate of 2 in 1h is used up; …"},
+		{"lock acquire mail --rate 2/h --wait 50ms", 3, "",
+			"…leasehold: LOCK_HELD: the rate of 2 in 1h is used up; the next grant is possible at …Z (tenant default)\n"},
 		{"lock run mail --rate 2/h --skip -q -- echo x", 0, "", ""},
 		{"lock run mail --rate 3/h -- echo x", 125, "", "leasehold: lock \"mail\": LOCK_MODE_DIFFERS: …"},
 		{"lock run preview -- echo x", 120, "", "leasehold: lock \"preview\": LOCK_HELD: …"},
 		{"lock run preview --replace -- echo latest", 0, "latest\n", ""},
 		{"lock run held --replace -- echo x", 120, "", "leasehold: lock \"held\": LOCK_HELD: …"},
 		{"lock run free --lock-delay 15s --fair -- echo x", 0, "x\n", ""},
-		{"lock acquire pool --permits 2 --owner bob --ttl 1h", 0, "permit 2 of pool of tenant default is held by you until …", ""},
+		{"lock acquire pool --permits 2 --owner bob --ttl 1h", 0, "permit 2 of pool of tenant default is held by you until …",
+			""},
 		{"lock acquire pool --permits 2 --wait 50ms", 3, "", "…leasehold: LOCK_HELD: …"},
 		{"lock acquire pool --permits 4", 1, "", "leasehold: LOCK_MODE_DIFFERS: …"},
 		{"lock acquire calls --rate 1/h", 0, "calls of tenant default is granted to you, fencing token …", ""},
 		{"lock acquire calls --rate 1/h -q", 3, "", "leasehold: LOCK_HELD: …"},
-		{"lock run both --also too --also third -- sh -c 'echo $LEASEHOLD_KEY $LEASEHOLD_KEY_2 $LEASEHOLD_KEY_3 ${#LEASEHOLD_FENCING_TOKEN} ${#LEASEHOLD_FENCING_TOKEN_2} ${LEASEHOLD_KEY_4-none}'", 0, "both too third 16 16 none\n", ""},
-		{"lock run both --also too -- $0 lock run third -- sh -c 'echo $LEASEHOLD_KEY ${LEASEHOLD_KEY_2-none} ${LEASEHOLD_FENCING_TOKEN_2-none}'", 0, "third none none\n", ""},
+		{
+			"lock run both --also too --also third -- sh -c 'echo $LEASEHOLD_KEY $LEASEHOLD_KEY_2 $LEASEHOLD_KEY_3 ${#LEASEHOLD_FENCING_TOKEN} ${#LEASEHOLD_FENCING_TOKEN_2} ${LEASEHOLD_KEY_4-none}'", 0, "both too third 16 16 none\n", ""},
+		{
+			"lock run both --also too -- $0 lock run third -- sh -c 'echo $LEASEHOLD_KEY ${LEASEHOLD_KEY_2-none} ${LEASEHOLD_FENCING_TOKEN_2-none}'", 0, "third none none\n", ""},
 		{"lock run both --also too -- $0 lock run too -- echo x", 120, "", "leasehold: lock \"too\": LOCK_HELD: …"},
-		{"lock run both --also held -- echo x", 120, "", "leasehold: lock \"both, held\": LOCK_HELD: lock is held (held by ann, until …"},
-		{"lock run held --also both --wait 50ms -- echo x", 119, "", "…leasehold: lock \"both, held\": not acquired within 50ms: LOCK_HELD: …"},
+		{"lock run both --also held -- echo x", 120, "",
+			"leasehold: lock \"both, held\": LOCK_HELD: lock is held (held by ann, until …"},
+		{"lock run held --also both --wait 50ms -- echo x", 119, "",
+			"…leasehold: lock \"both, held\": not acquired within 50ms: LOCK_HELD: …"},
 		{"lock run both --also held --skip -q -- echo x", 0, "", ""},
 		{"lock run both --also held --json -- echo x", 120, "", "{\"code\":\"LOCK_HELD\",…\"lock_key\":\"held\",…"},
-		{"lock run both --also pool -- echo x", 125, "", "leasehold: lock \"both, pool\": LOCK_MODE_DIFFERS: … (pool) (tenant default)\n"},
+		{"lock run both --also pool -- echo x", 125, "",
+			"leasehold: lock \"both, pool\": LOCK_MODE_DIFFERS: … (pool) (tenant default)\n"},
 		{"lock run both --also too -- sh -c 'exit 7'", 7, "", ""},
 		{"lock run both --also x --fair -- echo x", 125, "", "leasehold: --also: several locks have one holder each…"},
 		{"lock get both", 0, "TENANT   LOCK  STATE     …", ""},
-		{"lock get mail", 0, "TENANT   LOCK  STATE   …  rate=2/1h  0        0\n\nused up: the next grant is possible at …\n", ""},
+		{"lock get mail", 0, "TENANT   LOCK  STATE   …  rate=2/1h  0        0\n\nused up: the next grant is possible at …\n",
+			""},
 		{"lock get pool", 0, "TENANT   LOCK  STATE …  permits=2  2        0\n\nHOLDER  MODE     PERMIT  AGE …", ""},
 		{"lock list --prefix pool", 0, "TENANT   LOCK  STATE …  permits=2  2        0\n", ""},
 	} {
@@ -87,7 +98,8 @@ func TestLockModes(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 		_ = cmd.Run()
-		if code := cmd.ProcessState.ExitCode(); code != c.code || !says(stdout.String(), c.stdout) || !says(stderr.String(), c.stderr) {
+		if code := cmd.ProcessState.ExitCode(); code != c.code || !says(stdout.String(), c.stdout) ||
+			!says(stderr.String(), c.stderr) {
 			t.Errorf("%s\ngot  %d %q %q\nwant %d %q %q", c.args, code, &stdout, &stderr, c.code, c.stdout, c.stderr)
 		}
 	}
@@ -103,7 +115,9 @@ func TestLockModes(t *testing.T) {
 		}
 		line := bufio.NewScanner(stderr) // it says so once the server has responded
 		line.Scan()
-		if !says(line.Text(), "mail of tenant default: the rate of 2 in 1h is used up; the next grant is possible at …Z; waiting for up to …s") { // what is left of it
+		// what is left of it
+		if !says(line.Text(),
+			"mail of tenant default: the rate of 2 in 1h is used up; the next grant is possible at …Z; waiting for up to …s") {
 			t.Errorf("it says %q", line.Text())
 		}
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
@@ -125,7 +139,8 @@ func TestLockModes(t *testing.T) {
 			inLine = len(l.Waiting)
 		}
 		second := s.supervise(t, "deploy", "--fair", "--max-waiting", "1", "--wait", "1h", "--", "echo", "mine")
-		if said, code := second.ends(t); said != nil || code != 120 || !strings.Contains(second.errors(t), "LOCK_QUEUE_FULL") {
+		if said, code := second.ends(t); said != nil || code != 120 ||
+			!strings.Contains(second.errors(t), "LOCK_QUEUE_FULL") {
 			t.Errorf("the second: %q %d %s", said, code, second.errors(t))
 		}
 		s.free(t, "deploy")
@@ -140,7 +155,8 @@ func TestLockModes(t *testing.T) {
 			t.Error("not both are held")
 		}
 		s.free(t, "right")
-		if _, code := p.ends(t); code != 121 || !strings.Contains(p.errors(t), "LEASE_RELEASED") || !strings.Contains(p.errors(t), "(right)") {
+		if _, code := p.ends(t); code != 121 || !strings.Contains(p.errors(t), "LEASE_RELEASED") ||
+			!strings.Contains(p.errors(t), "(right)") {
 			t.Errorf("%d %s", code, p.errors(t))
 		}
 		if s.held(t, "left") {
@@ -160,20 +176,23 @@ func TestLockModes(t *testing.T) {
 	})
 }
 
-// TestModesGuide runs the commands of the guide to modes, and looks at what they print. Which of two builds waits is not certain on a slow machine.
+// TestModesGuide runs the commands of the guide to modes, and looks at what they print. Which of two builds waits is
+// not certain on a slow machine.
 func TestModesGuide(t *testing.T) {
 	t.Parallel()
 	leasehold := binary(t)
 	p := start(t, "--store", "memory")
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", blocks(t, "docs/modes.md", "sh")[0])
-	cmd.Env = append(environment(), "LEASEHOLD_SERVER="+p.url, "PATH="+filepath.Dir(leasehold)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	cmd.Env = append(environment(), "LEASEHOLD_SERVER="+p.url, "PATH="+filepath.Dir(leasehold)+
+		string(os.PathListSeparator)+os.Getenv("PATH"))
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		t.Errorf("%v\n%s", err, &stderr)
 	}
 	for want, times := range map[string]int{
-		`my turn`: 1, `build (again|a third time)`: -1, `the latest`: 1, `a reader beside a reader`: 1, `connection [12]`: 3, `call [123]`: 3, `my disk`: 1,
+		`my turn`: 1, `build (again|a third time)`: -1, `the latest`: 1, `a reader beside a reader`: 1, `connection [12]`: 3,
+		`call [123]`: 3, `my disk`: 1,
 		`.*never.*`: 0, `TENANT .*`: 1, `BEFORE .*`: 1, `.*\breleased`: 2,
 	} {
 		got := len(regexp.MustCompile(`(?m)^`+want+`$`).FindAllString(stdout.String(), -1))
@@ -181,7 +200,8 @@ func TestModesGuide(t *testing.T) {
 			t.Errorf("%q is printed %d times, want %d\n%s\n%s", want, got, times, &stdout, &stderr)
 		}
 	}
-	for want, times := range map[string]int{`LOCK_HELD`: 4, `skipped: lock "report"`: 1, `the lock is lost: LEASE_LOST`: 1} {
+	for want, times := range map[string]int{`LOCK_HELD`: 4, `skipped: lock "report"`: 1,
+		`the lock is lost: LEASE_LOST`: 1} {
 		if got := strings.Count(stderr.String(), want); got < times {
 			t.Errorf("%q is said %d times, want %d\n%s", want, got, times, &stderr)
 		}

@@ -69,7 +69,8 @@ func (s *lockServer) held(t *testing.T, key string) bool {
 // take holds a lock as another.
 func (s *lockServer) take(t *testing.T, key string) {
 	t.Helper()
-	o, err := s.locks.Acquire(t.Context(), lock.Acquire{ID: lock.ID{Tenant: "default", Key: key}, Owner: "ann", RequestID: "r-" + key, TTLSeconds: 3600})
+	o, err := s.locks.Acquire(t.Context(), lock.Acquire{ID: lock.ID{Tenant: "default", Key: key}, Owner: "ann",
+		RequestID: "r-" + key, TTLSeconds: 3600})
 	if err != nil || o.Code != lock.OK {
 		t.Fatalf("%+v, %v", o, err)
 	}
@@ -78,7 +79,8 @@ func (s *lockServer) take(t *testing.T, key string) {
 // free ends the lease of a lock.
 func (s *lockServer) free(t *testing.T, key string) {
 	t.Helper()
-	o, err := s.locks.ForceRelease(t.Context(), lock.ForceRelease{ID: lock.ID{Tenant: "default", Key: key}, By: "root", RequestID: "f-" + key, Reason: "test"})
+	o, err := s.locks.ForceRelease(t.Context(), lock.ForceRelease{ID: lock.ID{Tenant: "default", Key: key}, By: "root",
+		RequestID: "f-" + key, Reason: "test"})
 	if err != nil || o.Code != lock.OK {
 		t.Fatalf("%+v, %v", o, err)
 	}
@@ -94,7 +96,8 @@ type supervised struct {
 // supervise starts leasehold lock run with the arguments.
 func (s *lockServer) supervise(t *testing.T, args ...string) *supervised {
 	t.Helper()
-	p := &supervised{cmd: exec.CommandContext(t.Context(), binary(t), append([]string{"lock", "run", "--server", s.url}, args...)...)}
+	p := &supervised{cmd: exec.CommandContext(t.Context(), binary(t),
+		append([]string{"lock", "run", "--server", s.url}, args...)...)}
 	p.cmd.Env = environment()
 	var err error
 	if p.stderr, err = os.CreateTemp(t.TempDir(), "stderr"); err != nil {
@@ -131,7 +134,8 @@ func (p *supervised) errors(t *testing.T) string {
 	return string(text)
 }
 
-// ends waits until the command and all that it started have ended, and returns what they said meanwhile, and the exit code.
+// ends waits until the command and all that it started have ended, and returns what they said meanwhile, and the exit
+// code.
 func (p *supervised) ends(t *testing.T) (said []string, code int) {
 	t.Helper()
 	for p.lines.Scan() {
@@ -148,7 +152,8 @@ func (p *supervised) signal(t *testing.T, s os.Signal) {
 	}
 }
 
-// Commands that run until they are ended. What they start has their standard output, so that it ends with the last of them.
+// Commands that run until they are ended. What they start has their standard output, so that it ends with the last of
+// them.
 const (
 	obedient = `trap 'echo asked; exit 3' TERM; echo ready; while :; do sleep 0.05; done`
 	stubborn = `trap '' TERM; sh -c 'trap "" TERM; while :; do sleep 0.05; done' & echo ready; while :; do sleep 0.05; done`
@@ -176,27 +181,34 @@ func TestLockRun(t *testing.T) {
 		{`k -- cat`, 0, "standard input\n", ""},
 		{`k -- sh -c 'echo out; echo err >&2; exit 7'`, 7, "out\n", "err\n"},
 		{`k -- sh -c 'kill -TERM $$'`, 128 + 15, "", "leasehold: sh: signal: terminated\n"},
-		{`k -- sh -c 'exit 121'`, 121, "", "leasehold: sh: exit status 121 (the command's own; see \"leasehold lock run --help\" for what Leasehold means by it)\n"},
-		{`k -- no-such-command-here`, 127, "", "leasehold: exec: \"no-such-command-here\": executable file not found in $PATH\n"},
+		{`k -- sh -c 'exit 121'`, 121, "",
+			"leasehold: sh: exit status 121 (the command's own; see \"leasehold lock run --help\" for what Leasehold means by it)\n"},
+		{`k -- no-such-command-here`, 127, "",
+			"leasehold: exec: \"no-such-command-here\": executable file not found in $PATH\n"},
 		{`k -- ./lockrun_test.go`, 126, "", "leasehold: exec: \"./lockrun_test.go\": permission denied\n"},
 		{`k -- ` + data, 126, "", "leasehold: fork/exec " + data + ": exec format error\n"},
 		{`held -- echo x`, 120, "", `leasehold: lock "held": ` + isHeld + "\n"},
 		{`held --skip -- echo x`, 0, "", `leasehold: skipped: lock "held": ` + isHeld + "\n"},
 		{`held --skip -q -- echo x`, 0, "", ""},
-		{`held --wait 50ms -- echo x`, 119, "", "…leasehold: lock \"held\": not acquired within 50ms: " + isHeld + "\n"}, // before the first response it does not say that it waits
+		// before the first response it does not say that it waits
+		{`held --wait 50ms -- echo x`, 119, "", "…leasehold: lock \"held\": not acquired within 50ms: " + isHeld + "\n"},
 		{`held --wait 50ms --skip -q -- echo x`, 0, "", ""},
 		{`held --json -- echo x`, 120, "", `{"code":"LOCK_HELD",…`},
-		{`k --wait 300ms --server http://127.0.0.1:1 -- echo x`, 118, "", "…cannot reach http://127.0.0.1:1: connection refused; is the server running? Start one with: leasehold serve --listen 127.0.0.1:1…"},
+		{`k --wait 300ms --server http://127.0.0.1:1 -- echo x`, 118, "",
+			"…cannot reach http://127.0.0.1:1: connection refused; is the server running? Start one with: leasehold serve --listen 127.0.0.1:1…"},
 		{`k --wait 50ms --server http://127.0.0.1:1 --json -- echo x`, 118, "", `{"code":"UNAVAILABLE",…`},
 		{``, 125, "", "leasehold: the lock is missing: leasehold lock run KEY -- COMMAND\n"},
 		{`k`, 125, "", "leasehold: the command is missing: leasehold lock run k -- COMMAND\n"},
-		{`k --ttl 1500ms -- true`, 125, "", "leasehold: --ttl 1.5s: must be whole seconds from 1s to 24h, such as 30s or 5m\n"},
+		{`k --ttl 1500ms -- true`, 125, "",
+			"leasehold: --ttl 1.5s: must be whole seconds from 1s to 24h, such as 30s or 5m\n"},
 		{`k --grace 15s -- true`, 125, "", "leasehold: --grace 15s: must be less than half of --ttl 30s, …"},
 		{`k --wait=-1s -- true`, 125, "", "leasehold: --wait -1s: must not be negative\n"},
 		{`k --colour -- true`, 125, "", "leasehold: unknown flag --colour…"},
-		{`k --data /tmp -- true`, 125, "", "leasehold: --data is a setting of a store: name the store with --store, such as --store sqlite\n"},
+		{`k --data /tmp -- true`, 125, "",
+			"leasehold: --data is a setting of a store: name the store with --store, such as --store sqlite\n"},
 		{`k --store memory -- true`, 125, "", "leasehold: --store memory is seen by no other process: …"},
-		{`k --store sqlite --server http://127.0.0.1:1 -- true`, 125, "", "leasehold: --server and --store cannot both be set: …"},
+		{`k --store sqlite --server http://127.0.0.1:1 -- true`, 125, "",
+			"leasehold: --server and --store cannot both be set: …"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			// The shell takes the arguments apart, and is replaced.
@@ -219,7 +231,9 @@ func TestLockRun(t *testing.T) {
 		s.take(t, "busy")
 		p := s.supervise(t, "busy", "--wait", "1h", "--", "echo", "mine")
 		p.complains(t, "\n")
-		if said := times.ReplaceAllString(p.errors(t), "TIME"); !says(said, "leasehold: busy of tenant default is held by ann until TIME; waiting for up to …s\n") { // what is left of it
+		// what is left of it
+		if said := times.ReplaceAllString(p.errors(t), "TIME"); !says(
+			said, "leasehold: busy of tenant default is held by ann until TIME; waiting for up to …s\n") {
 			t.Errorf("%q", said)
 		}
 		s.free(t, "busy")
@@ -244,7 +258,8 @@ func TestLockRun(t *testing.T) {
 			p := s.supervise(t, "held", "--wait", "1h", "--", "echo", "mine")
 			p.waits(t)
 			p.signal(t, signal)
-			if said, code := p.ends(t); said != nil || code != 130 || !strings.HasSuffix(p.errors(t), "leasehold: interrupted before held was acquired\n") {
+			if said, code := p.ends(t); said != nil || code != 130 ||
+				!strings.HasSuffix(p.errors(t), "leasehold: interrupted before held was acquired\n") {
 				t.Errorf("%v: %q %d %s", signal, said, code, p.errors(t))
 			}
 		}
@@ -253,7 +268,8 @@ func TestLockRun(t *testing.T) {
 		p := s.supervise(t, "k", "--", "sh", "-c", `for s in INT HUP QUIT USR1 USR2; do trap "echo $s" $s; done; `+obedient)
 		p.says(t, "ready")
 		for signal, name := range map[os.Signal]string{
-			syscall.SIGINT: "INT", syscall.SIGHUP: "HUP", syscall.SIGQUIT: "QUIT", syscall.SIGUSR1: "USR1", syscall.SIGUSR2: "USR2",
+			syscall.SIGINT: "INT", syscall.SIGHUP: "HUP", syscall.SIGQUIT: "QUIT", syscall.SIGUSR1: "USR1",
+			syscall.SIGUSR2: "USR2",
 		} {
 			p.signal(t, signal)
 			p.says(t, name)
@@ -308,21 +324,27 @@ func (p *supervised) complains(t *testing.T, text string) {
 	}
 }
 
-// TestLockRunLost: whatever makes the lease end, the command and all that it started have ended when its supervisor says so, and it says so by
-// its exit code. TestLockRunTimes in cmd/leasehold has the times.
+// TestLockRunLost: whatever makes the lease end, the command and all that it started have ended when its supervisor
+// says so, and it says so by its exit code. TestLockRunTimes in cmd/leasehold has the times.
 func TestLockRunLost(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		grace  string // for obedient commands, so long that a busy machine does not end them otherwise; for the others, so short that nothing but the loss does
+		// for obedient commands, so long that a busy machine does not end them otherwise; for the others, so short that
+		// nothing but the loss does
+		grace  string
 		script string
 		loss   func(t *testing.T, s *lockServer, p *supervised)
 		said   []string
 		stderr string
 	}{
-		"no network":        {"9s", obedient, func(_ *testing.T, s *lockServer, _ *supervised) { s.hangs.Store(true) }, []string{"asked"}, "exit status 3"},
-		"no server":         {"9s", obedient, func(_ *testing.T, s *lockServer, _ *supervised) { s.close() }, []string{"asked"}, "the lock is lost: it could not be renewed: cannot reach "},
-		"ignores SIGTERM":   {"1s", stubborn, func(_ *testing.T, s *lockServer, _ *supervised) { s.hangs.Store(true) }, nil, "signal: killed"},
-		"force-released":    {"1s", stubborn, func(t *testing.T, s *lockServer, _ *supervised) { s.free(t, "k") }, nil, "LEASE_RELEASED"},
+		"no network": {"9s", obedient, func(_ *testing.T, s *lockServer, _ *supervised) { s.hangs.Store(true) },
+			[]string{"asked"}, "exit status 3"},
+		"no server": {"9s", obedient, func(_ *testing.T, s *lockServer, _ *supervised) { s.close() },
+			[]string{"asked"}, "the lock is lost: it could not be renewed: cannot reach "},
+		"ignores SIGTERM": {"1s", stubborn, func(_ *testing.T, s *lockServer, _ *supervised) { s.hangs.Store(true) }, nil,
+			"signal: killed"},
+		"force-released": {"1s", stubborn, func(t *testing.T, s *lockServer, _ *supervised) { s.free(t, "k") }, nil,
+			"LEASE_RELEASED"},
 		"stopped":           {"1s", obedient, stopped, nil, "signal: killed"},
 		"stopped and taken": {"1s", obedient, stoppedAndTaken, nil, "signal: killed"},
 	} {
@@ -367,12 +389,14 @@ func stoppedAndTaken(t *testing.T, s *lockServer, p *supervised) {
 	})
 }
 
-// TestLockRunOnStore: without a server the command opens the store itself, and shares its locks with a server on the same one.
+// TestLockRunOnStore: without a server the command opens the store itself, and shares its locks with a server on the
+// same one.
 func TestLockRunOnStore(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	store := []string{"lock", "run", "--store", "sqlite", "--data", dir}
-	if code, stdout, stderr := run(t, nil, append(store, "k", "--", "sh", "-c", "echo $LEASEHOLD_KEY; exit 7")...); code != 7 || stdout != "k\n" || stderr != "" {
+	if code, stdout, stderr := run(t, nil, append(store, "k", "--", "sh", "-c",
+		"echo $LEASEHOLD_KEY; exit 7")...); code != 7 || stdout != "k\n" || stderr != "" {
 		t.Errorf("a new store: %d %q %q", code, stdout, stderr)
 	}
 	p := start(t, "--data", dir)
@@ -380,22 +404,28 @@ func TestLockRunOnStore(t *testing.T) {
 	if code, _, stderr := run(t, env, "lock", "acquire", "k", "--owner", "ann"); code != 0 {
 		t.Fatal(stderr)
 	}
-	if code, _, stderr := run(t, env, append(store, "k", "--", "echo", "x")...); code != 120 || !strings.Contains(stderr, "by ann") {
+	if code, _, stderr := run(t, env, append(store, "k", "--", "echo", "x")...); code != 120 ||
+		!strings.Contains(stderr, "by ann") {
 		t.Errorf("held through the server: %d %q", code, stderr)
 	}
-	if code, _, stderr := run(t, env, append(store, "other", "--", binary(t), "lock", "run", "other", "--", "echo", "x")...); code != 120 || !strings.Contains(stderr, "LOCK_HELD") {
+	if code, _, stderr := run(t, env, append(store, "other", "--", binary(t), "lock", "run", "other", "--", "echo",
+		"x")...); code != 120 || !strings.Contains(stderr, "LOCK_HELD") {
 		t.Errorf("held on the store, asked for through the server: %d %q", code, stderr)
 	}
-	if code, _, stderr := run(t, nil, "lock", "run", "--store", "sqlite", "--data", "/dev/null/x", "k", "--", "true"); code != 118 || !strings.Contains(stderr, "--data") {
+	if code, _, stderr := run(t, nil, "lock", "run", "--store", "sqlite", "--data", "/dev/null/x", "k", "--",
+		"true"); code != 118 || !strings.Contains(stderr, "--data") {
 		t.Errorf("a store that cannot be opened: %d %q", code, stderr)
 	}
 }
 
-// TestLockRunNeverSkipsWhatIsFree: a job runs, however many readers of its lock have died: no lock is taken for held that no one holds.
+// TestLockRunNeverSkipsWhatIsFree: a job runs, however many readers of its lock have died: no lock is taken for held
+// that no one holds.
 func TestLockRunNeverSkipsWhatIsFree(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64 // of the store's clock
-	s := lockServerOn(t, docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }}))
+	s := lockServerOn(t, docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time {
+		return time.Now().Add(time.Duration(ahead.Load()))
+	}}))
 	jobs := map[string][]string{
 		"report": {"report", "--skip"},
 		"fair":   {"fair", "--skip", "--fair"},
@@ -406,7 +436,8 @@ func TestLockRunNeverSkipsWhatIsFree(t *testing.T) {
 	for key := range jobs {
 		for i := range 60 {
 			o, err := s.locks.Acquire(t.Context(), lock.Acquire{
-				ID: lock.ID{Tenant: "default", Key: key}, Owner: fmt.Sprint("reader ", i), RequestID: "r", TTLSeconds: 60, Mode: lock.Shared, LockDelaySeconds: 30,
+				ID: lock.ID{Tenant: "default", Key: key}, Owner: fmt.Sprint("reader ", i), RequestID: "r", TTLSeconds: 60,
+				Mode: lock.Shared, LockDelaySeconds: 30,
 			})
 			if err != nil || o.Code != lock.OK {
 				t.Fatalf("%+v, %v", o, err)
@@ -414,14 +445,16 @@ func TestLockRunNeverSkipsWhatIsFree(t *testing.T) {
 		}
 	}
 	s.free(t, "forced")
-	if code, stdout, stderr := run(t, []string{"LEASEHOLD_SERVER=" + s.url}, "lock", "run", "report", "--skip", "--", "echo", "ran"); code != 0 ||
+	if code, stdout, stderr := run(t, []string{"LEASEHOLD_SERVER=" + s.url}, "lock", "run", "report", "--skip", "--",
+		"echo", "ran"); code != 0 ||
 		stdout != "" || !strings.Contains(stderr, "skipped") {
 		t.Errorf("while they hold it: %d %q %q", code, stdout, stderr)
 	}
 	ahead.Store(int64(90 * time.Second))
 	for key, args := range jobs {
 		args = append(append([]string{"lock", "run"}, args...), "--", "echo", "ran")
-		if code, stdout, stderr := run(t, []string{"LEASEHOLD_SERVER=" + s.url}, args...); code != 0 || stdout != "ran\n" || stderr != "" {
+		if code, stdout, stderr := run(t, []string{"LEASEHOLD_SERVER=" + s.url}, args...); code != 0 || stdout != "ran\n" ||
+			stderr != "" {
 			t.Errorf("%s: %d %q %q", key, code, stdout, stderr)
 		}
 	}

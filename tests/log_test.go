@@ -14,8 +14,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// checkLog wants JSON objects, a line each, in which no member stands twice, and none of the secrets: services that read logs keep
-// one of two members with one name, or neither.
+// checkLog wants JSON objects, a line each, in which no member stands twice, and none of the secrets: services that
+// read logs keep one of two members with one name, or neither.
 func checkLog(t *testing.T, log string, secrets ...string) {
 	t.Helper()
 	if log == "" {
@@ -46,7 +46,8 @@ func TestCheckLog(t *testing.T) {
 	}
 }
 
-// TestAttributesOfTheLog: no attribute has the name of a member that a log has anyway: those of slog, and those of Cloud Logging.
+// TestAttributesOfTheLog: no attribute has the name of a member that a log has anyway: those of slog, and those of
+// Cloud Logging.
 func TestAttributesOfTheLog(t *testing.T) {
 	t.Parallel()
 	calls := 0
@@ -82,7 +83,8 @@ var (
 	attrMethods = regexp.MustCompile(`^(String|Int|Int64|Uint64|Float64|Bool|Time|Duration|Any|Group)$`)
 )
 
-// attributes are the names of the attributes in a call: slog.String and its like, or the texts after the message of a call of a log.
+// attributes are the names of the attributes in a call: slog.String and its like, or the texts after the message of a
+// call of a log.
 func attributes(call *ast.CallExpr) (names []string) {
 	method, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {

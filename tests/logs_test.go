@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// TestLogOfAServer: the first line says what runs, a line about a request has its trace, and audit events are apart, in each format.
+// TestLogOfAServer: the first line says what runs, a line about a request has its trace, and audit events are apart, in
+// each format.
 func TestLogOfAServer(t *testing.T) {
 	t.Parallel()
 	for format, names := range map[string]struct{ message, trace, id string }{
@@ -22,11 +23,14 @@ func TestLogOfAServer(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		audit := filepath.Join(dir, "audit.jsonl")
-		p := launch(t, []string{"GOOGLE_CLOUD_PROJECT=p1"}, "serve", "--listen", "127.0.0.1:0", "--data", dir, "--log", format, "--audit-log", audit)
+		p := launch(t, []string{"GOOGLE_CLOUD_PROJECT=p1"}, "serve", "--listen", "127.0.0.1:0", "--data", dir, "--log",
+			format, "--audit-log", audit)
 		const secret = "s3cret-label"
 		for _, owner := range []string{"ann", "bob"} {
-			body := fmt.Sprintf(`{"request_id":%q,"owner_id":%q,"ttl_seconds":30,"metadata":{"a":"%s<script>"}}`, owner, owner, secret)
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+"/v1/tenants/acme/locks/k/acquire", strings.NewReader(body))
+			body := fmt.Sprintf(`{"request_id":%q,"owner_id":%q,"ttl_seconds":30,"metadata":{"a":"%s<script>"}}`,
+				owner, owner, secret)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+"/v1/tenants/acme/locks/k/acquire",
+				strings.NewReader(body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,8 +58,9 @@ func TestLogOfAServer(t *testing.T) {
 
 		lines := membersOf(t, p.stderr.String())
 		first := lines[0]
-		for member, want := range map[string]string{"store": "sqlite", "stored": "in " + filepath.Join(dir, "leasehold.db"), "authentication": "development mode",
-			"listen": strings.TrimPrefix(p.url, "http://"), "audit": audit} {
+		for member, want := range map[string]string{"store": "sqlite", "stored": "in " + filepath.Join(dir, "leasehold.db"),
+			"authentication": "development mode",
+			"listen":         strings.TrimPrefix(p.url, "http://"), "audit": audit} {
 			if first[names.message] != "started" || first[member] != want {
 				t.Errorf("%s: the first line has the %s %v, want %s", format, member, first[member], want)
 			}

@@ -52,7 +52,8 @@ func TestLeaseProviderOfOthers(t *testing.T) {
 		t.Skip("node is not on PATH; install Node.js 18 or later to run the protocol's own client")
 	}
 	p := start(t, "--store", "memory")
-	script := exec.CommandContext(t.Context(), node, filepath.Join("testdata", "http_lease_provider.mjs"), p.url+"/v1/machine-ids")
+	script := exec.CommandContext(t.Context(), node, filepath.Join("testdata", "http_lease_provider.mjs"),
+		p.url+"/v1/machine-ids")
 	script.Stderr = os.Stderr
 	out, err := script.Output()
 	if err != nil {
@@ -74,7 +75,8 @@ func TestLeaseProviderOfOthers(t *testing.T) {
 			t.Errorf("lease %+v", l)
 		}
 	}
-	for deadline := time.Now().Add(failAfter); leased(t, p) != 2; { // what was released is free from the next millisecond on
+	// what was released is free from the next millisecond on
+	for deadline := time.Now().Add(failAfter); leased(t, p) != 2; {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d are leased, want the one that was kept and the last one", leased(t, p))
 		}
@@ -86,12 +88,14 @@ func TestMachineIDsSurvive(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	services := filepath.Join(t.TempDir(), "services.json")
-	if err := os.WriteFile(services, []byte(`[{"serviceId":"default"},{"serviceId":"payments","bitId":10,"bitSeq":12}]`), 0o600); err != nil {
+	if err := os.WriteFile(services, []byte(`[{"serviceId":"default"},{"serviceId":"payments","bitId":10,"bitSeq":12}]`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := start(t, "--data", data, "--id-services", services)
 	var first kazahana.AcquireResponse
-	if err := json.Unmarshal(fetch(t, http.MethodPost, p.url+"/v1/machine-ids/lease", `{"serviceId":"payments"}`), &first); err != nil {
+	if err := json.Unmarshal(fetch(t, http.MethodPost, p.url+"/v1/machine-ids/lease", `{"serviceId":"payments"}`),
+		&first); err != nil {
 		t.Fatal(err)
 	}
 	if len(first.Leases) != 1 || first.Leases[0].BitSeq != 12 {
@@ -103,8 +107,10 @@ func TestMachineIDsSurvive(t *testing.T) {
 		t.Errorf("%d units are leased, want 16", got)
 	}
 	p.kill(t)
-	code, _, stderr := run(t, nil, "serve", "--listen", "127.0.0.1:0", "--data", data, "--id-services", `[{"serviceId":"default","customEpoch":0}]`)
-	if want := `space "default" was set up with customEpoch 1767225600000, and the configuration says 0`; code != 1 || !strings.Contains(stderr, want) {
+	code, _, stderr := run(t, nil, "serve", "--listen", "127.0.0.1:0", "--data", data, "--id-services",
+		`[{"serviceId":"default","customEpoch":0}]`)
+	if want := `space "default" was set up with customEpoch 1767225600000, and the configuration says 0`; code != 1 ||
+		!strings.Contains(stderr, want) {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
 }
@@ -112,11 +118,13 @@ func TestMachineIDsSurvive(t *testing.T) {
 // TestForceReleaseOfMachineIDs: the command ends the leases that it names and no others, and says what is missing.
 func TestForceReleaseOfMachineIDs(t *testing.T) {
 	t.Parallel()
-	p := start(t, "--store", "memory", "--id-services-closed", "--id-services", `[{"serviceId":"default"},{"serviceId":"gone"}]`)
+	p := start(t, "--store", "memory", "--id-services-closed", "--id-services",
+		`[{"serviceId":"default"},{"serviceId":"gone"}]`)
 	var ids []string
 	for _, service := range []string{"gone", "gone", "gone", "default"} {
 		var r kazahana.AcquireResponse
-		if err := json.Unmarshal(fetch(t, http.MethodPost, p.url+"/v1/machine-ids/lease", `{"serviceId":"`+service+`"}`), &r); err != nil {
+		if err := json.Unmarshal(fetch(t, http.MethodPost, p.url+"/v1/machine-ids/lease", `{"serviceId":"`+service+`"}`),
+			&r); err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, strconv.FormatInt(r.Leases[0].ID, 10))
@@ -137,16 +145,22 @@ func TestForceReleaseOfMachineIDs(t *testing.T) {
 		gone           int // leases of the service that are left
 	}{
 		{"--service gone", "", "leasehold: missing flags: --reason=STRING", 2, 3},
-		{"--service gone --reason lost", "", "leasehold: say which leases to end: a range by --first and --last, or --all of the service", 2, 3},
+		{"--service gone --reason lost", "",
+			"leasehold: say which leases to end: a range by --first and --last, or --all of the service", 2, 3},
 		{"--service gone --reason lost --all --first 1", "", "leasehold: say which leases to end", 2, 3},
-		{"--service gone --reason lost --first 2 --last 1", "", "leasehold: INVALID_ARGUMENT: last is 1: must be at least first, 2", 2, 3},
-		{"--service unknown --reason lost --all", "", `leasehold: UNKNOWN_SERVICE: serviceId "unknown" is not configured on this server`, 5, 3},
-		{"--service gone --reason lost --first " + ids[0] + " --last " + ids[0], "1 leases of service gone in namespace default were ended; their machine IDs are free from 2", "", 0, 2},
+		{"--service gone --reason lost --first 2 --last 1", "",
+			"leasehold: INVALID_ARGUMENT: last is 1: must be at least first, 2", 2, 3},
+		{"--service unknown --reason lost --all", "",
+			`leasehold: UNKNOWN_SERVICE: serviceId "unknown" is not configured on this server`, 5, 3},
+		{"--service gone --reason lost --first " + ids[0] + " --last " + ids[0],
+			"1 leases of service gone in namespace default were ended; their machine IDs are free from 2", "", 0, 2},
 		{"--service gone --reason lost --all --json", `{"free":`, "", 0, 0},
 		{"--service gone --reason lost --all", "0 leases of service gone", "", 0, 0},
 	} {
-		code, stdout, stderr := run(t, nil, append([]string{"id", "force-release", "--server", p.url}, strings.Fields(c.args)...)...)
-		if code != c.code || !strings.HasPrefix(stdout, c.stdout) || !strings.HasPrefix(stderr, c.stderr) || (c.stderr == "") != (stderr == "") {
+		code, stdout, stderr := run(t, nil, append([]string{"id", "force-release", "--server", p.url},
+			strings.Fields(c.args)...)...)
+		if code != c.code || !strings.HasPrefix(stdout, c.stdout) || !strings.HasPrefix(stderr, c.stderr) ||
+			(c.stderr == "") != (stderr == "") {
 			t.Errorf("%s: exit code %d, %q, %q", c.args, code, stdout, stderr)
 		}
 		if got := held(); got["gone"] != c.gone || got["default"] != 1 {
@@ -155,8 +169,8 @@ func TestForceReleaseOfMachineIDs(t *testing.T) {
 	}
 }
 
-// TestMemoryIsForgotten: a server whose store is in memory says at its start what that means: it leases the same machine IDs again after
-// it was killed. One on a file does not say it, and leases others.
+// TestMemoryIsForgotten: a server whose store is in memory says at its start what that means: it leases the same
+// machine IDs again after it was killed. One on a file does not say it, and leases others.
 func TestMemoryIsForgotten(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -61,7 +61,8 @@ func TestModesOnFirestore(t *testing.T) {
 	}
 }
 
-// TestAmbiguousModes: commands on such locks whose request or response was lost, at their first write and at their second.
+// TestAmbiguousModes: commands on such locks whose request or response was lost, at their first write and at their
+// second.
 func TestAmbiguousModes(t *testing.T) {
 	t.Parallel()
 	suite.AmbiguousModes(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
@@ -77,7 +78,9 @@ func TestAmbiguousModesOnDynamoDB(t *testing.T) {
 func TestAmbiguousModesOnRedis(t *testing.T) {
 	t.Parallel()
 	suite.EveryStore(t)
-	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.AmbiguousModes(t, redisWithFaults(server)) })
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		suite.AmbiguousModes(t, redisWithFaults(server))
+	})
 }
 
 func TestAmbiguousModesOnFirestore(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// TestCostsOfModes: the writes of each command, applied or refused, which docs/stores.md shows; none of them reads. The exclusive lock of those who do not wait in
-// line costs one, whatever its policies.
+// TestCostsOfModes: the writes of each command, applied or refused, which docs/stores.md shows; none of them reads. The
+// exclusive lock of those who do not wait in line costs one, whatever its policies.
 func TestCostsOfModes(t *testing.T) {
 	t.Parallel()
 	clock := suite.NewClock()
@@ -32,12 +32,14 @@ func TestCostsOfModes(t *testing.T) {
 	}
 	renew := func(key string) func() (lock.Outcome, error) {
 		return func() (lock.Outcome, error) {
-			return locks.Renew(t.Context(), lock.Renew{ID: lock.ID{Tenant: "acme", Key: key}, Owner: "ann", RequestID: "n", Token: last.Lease.Token, TTLSeconds: 30})
+			return locks.Renew(t.Context(), lock.Renew{ID: lock.ID{Tenant: "acme", Key: key}, Owner: "ann", RequestID: "n",
+				Token: last.Lease.Token, TTLSeconds: 30})
 		}
 	}
 	release := func(key string) func() (lock.Outcome, error) {
 		return func() (lock.Outcome, error) {
-			return locks.Release(t.Context(), lock.Release{ID: lock.ID{Tenant: "acme", Key: key}, Owner: "ann", RequestID: "e", Token: last.Lease.Token})
+			return locks.Release(t.Context(), lock.Release{ID: lock.ID{Tenant: "acme", Key: key}, Owner: "ann", RequestID: "e",
+				Token: last.Lease.Token})
 		}
 	}
 	after := func(d time.Duration, next func() (lock.Outcome, error)) func() (lock.Outcome, error) {

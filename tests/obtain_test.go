@@ -12,8 +12,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// whatIsFreeIsObtained (LS-ACQ-002, BE-041-DOD-3) asks on a store for what was left behind: locks, analyses, runs; and lets a pass remove what is kept no longer. The
-// memory store has all numbers, in package suite.
+// whatIsFreeIsObtained (LS-ACQ-002, BE-041-DOD-3) asks on a store for what was left behind: locks, analyses, runs; and
+// lets a pass remove what is kept no longer. The memory store has all numbers, in package suite.
 func whatIsFreeIsObtained(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
 	t.Helper()
 	t.Run("locks", func(t *testing.T) {

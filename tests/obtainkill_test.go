@@ -26,12 +26,12 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// TestWhatIsFreeIsObtainedOfProcesses (LS-ACQ-002): two processes of `leasehold serve` on one store, and programs of callers in
-// all modes. One server is killed by SIGKILL while a hundred requests wait for one lock through it, half of them behind a front
-// end that keeps the connections of callers who left; then in half of the programs the other one is stopped by SIGTERM. Each
-// caller who is still there is served. When all have gone, one who asks once gets what no one holds: each kind of grant, a set of
-// all its keys, a lock after a force-release. What was given up obtains nothing, and no two hold a lock at a time.
-// OBTAIN_SEED repeats the choices of a run.
+// TestWhatIsFreeIsObtainedOfProcesses (LS-ACQ-002): two processes of `leasehold serve` on one store, and programs of
+// callers in all modes. One server is killed by SIGKILL while a hundred requests wait for one lock through it, half of
+// them behind a front end that keeps the connections of callers who left; then in half of the programs the other one is
+// stopped by SIGTERM. Each caller who is still there is served. When all have gone, one who asks once gets what no one
+// holds: each kind of grant, a set of all its keys, a lock after a force-release. What was given up obtains nothing,
+// and no two hold a lock at a time. OBTAIN_SEED repeats the choices of a run.
 func TestWhatIsFreeIsObtainedOfProcesses(t *testing.T) {
 	t.Parallel()
 	first := seedOf(t, "OBTAIN_SEED")
@@ -66,12 +66,12 @@ const (
 	shortGap  = 1  // seconds, of a lock delay
 	oneTenant = "acme"
 
-	// longest is how long the store may say that what the dead left keeps a lock closed: a place in line, or a lease and its
-	// delay, and how far clocks on DynamoDB may be apart.
+	// longest is how long the store may say that what the dead left keeps a lock closed: a place in line, or a lease and
+	// its delay, and how far clocks on DynamoDB may be apart.
 	longest = lock.MaxWaitSeconds*time.Second + lock.PlaceTime + 2*time.Second
 
-	// mostRefusals bounds how often one who is still there is refused once faults have stopped. The pauses between them make it a
-	// time that is far beyond that in which all leases and places of the dead end.
+	// mostRefusals bounds how often one who is still there is refused once faults have stopped. The pauses between them
+	// make it a time that is far beyond that in which all leases and places of the dead end.
 	mostRefusals = 400
 )
 
@@ -87,8 +87,9 @@ func always(r contracts.AcquireRequest) func(*rand.Rand) contracts.AcquireReques
 	return func(*rand.Rand) contracts.AcquireRequest { return r }
 }
 
-// manners are those of a lock with so many permits, and of whose readers one in so many is a writer. After a kill the first two are
-// soon free, however many waited, because many hold them together: of the others each has its turn, until their places have ended.
+// manners are those of a lock with so many permits, and of whose readers one in so many is a writer. After a kill the
+// first two are soon free, however many waited, because many hold them together: of the others each has its turn, until
+// their places have ended.
 func manners(limit int64, writers int) []manner {
 	plain, fair := contracts.AcquireRequest{}, contracts.AcquireRequest{Fair: true}
 	shared := contracts.AcquireRequest{Mode: contracts.LockModeShared}
@@ -157,7 +158,8 @@ func (c *crowd) program() []contested {
 	var all []contested
 	minor := suite.AtDepth(7, 12)
 	for n := range 1 + minor {
-		dying, others, limit, writers := suite.AtDepth(1+c.random.IntN(2), 3), suite.AtDepth(1, 2), int64(1+c.random.IntN(3)), 3
+		dying, others, limit, writers := suite.AtDepth(1+c.random.IntN(2), 3), suite.AtDepth(1, 2), int64(1+c.random.IntN(3)),
+			3
 		if n == 0 {
 			dying, others, limit, writers = 100, suite.AtDepth(0, 4*c.random.IntN(2)), 50, suite.AtDepth(200, 3)
 		}
@@ -282,7 +284,8 @@ func (s *serverAt) stop(t *testing.T) {
 
 var requestsWaiting = regexp.MustCompile(`(?m)^leasehold_requests_waiting{[^}]*leasehold_what="locks"[^}]*} (\d+)$`)
 
-// settled waits until that many requests at least were sent to the server, and each of them waits there or was answered.
+// settled waits until that many requests at least were sent to the server, and each of them waits there or was
+// answered.
 func (s *serverAt) settled(ctx context.Context, t *testing.T, least int64) (waiting int64) {
 	t.Helper()
 	for ctx.Err() == nil {
@@ -296,7 +299,8 @@ func (s *serverAt) settled(ctx context.Context, t *testing.T, least int64) (wait
 		}
 		pauseFor(ctx, 20*time.Millisecond)
 	}
-	t.Fatalf("of %d requests %d were sent, %d were answered, and %d wait", least, s.sent.Load(), s.answered.Load(), waiting)
+	t.Fatalf("of %d requests %d were sent, %d were answered, and %d wait", least, s.sent.Load(), s.answered.Load(),
+		waiting)
 	return 0
 }
 
@@ -304,7 +308,8 @@ func (s *serverAt) settled(ctx context.Context, t *testing.T, least int64) (wait
 func (c *crowd) told(request, response []byte) {
 	var r contracts.AcquireRequest
 	var l contracts.Lease
-	if json.Unmarshal(request, &r) != nil || json.Unmarshal(response, &l) != nil || r.WaitSeconds == 0 || l.FencingToken == 0 {
+	if json.Unmarshal(request, &r) != nil || json.Unmarshal(response, &l) != nil || r.WaitSeconds == 0 ||
+		l.FencingToken == 0 {
 		return
 	}
 	c.mu.Lock()
@@ -566,7 +571,8 @@ func storeTime(t *testing.T, s string) time.Time {
 func (c *crowd) granted(a asker, l client.Lease) *grantSeen {
 	now := time.Now()
 	g := &grantSeen{
-		key: a.key, owner: a.request.OwnerID, mode: a.request.Mode, replace: a.request.Replace, permit: l.Permit, token: l.FencingToken,
+		key: a.key, owner: a.request.OwnerID, mode: a.request.Mode, replace: a.request.Replace, permit: l.Permit,
+		token:   l.FencingToken,
 		byStore: span{storeTime(c.t, l.AcquiredAt), storeTime(c.t, l.ExpiresAt)}, here: span{now, now.Add(l.Remaining())},
 	}
 	c.mu.Lock()
@@ -628,7 +634,8 @@ const (
 	firstOfSet  = 5
 )
 
-// obtainsAll asks for all locks once no one is left: for some in each kind, for some after force, for the others together.
+// obtainsAll asks for all locks once no one is left: for some in each kind, for some after force, for the others
+// together.
 func (c *crowd) obtainsAll(ctx context.Context, program []contested) {
 	var all sync.WaitGroup
 	for n, l := range program[:firstOfSet] {
@@ -687,8 +694,8 @@ func (c *crowd) newest(key string, token int64) error {
 // commands are the locks of one server or the other.
 func (c *crowd) commands() *client.Locks { return c.servers[c.turn.Add(1)%2].commands }
 
-// obtains asks for locks until they are granted. If no one holds them, that is at once; otherwise the refusal, or the locks
-// themselves, say when to ask again.
+// obtains asks for locks until they are granted. If no one holds them, that is at once; otherwise the refusal, or the
+// locks themselves, say when to ask again.
 func (c *crowd) obtains(ctx context.Context, what any, of []contested, ask func(*client.Locks) error) bool {
 	most := 10
 	for _, l := range of {
@@ -767,8 +774,8 @@ func (c *crowd) soonest(ctx context.Context, of []contested) time.Duration {
 	return slices.Min(ends)
 }
 
-// opens ends by force what closes a lock: leases, lock delays, grants of a rate, and what those in line get instead, until the
-// lock is free.
+// opens ends by force what closes a lock: leases, lock delays, grants of a rate, and what those in line get instead,
+// until the lock is free.
 func (c *crowd) opens(ctx context.Context, l contested) bool {
 	for n := 0; ; n++ {
 		r := contracts.ForceReleaseRequest{OwnerID: "root", Reason: "it hangs"}

@@ -52,27 +52,41 @@ func TestOnceCommand(t *testing.T) {
 		code           int
 		stdout, stderr string // "…" at the end allows anything to follow
 	}{
-		{[]string{"a1", "--", "sh", "-c", "echo $LEASEHOLD_ANALYSIS_ID under $LEASEHOLD_TOKEN; exit 7"}, 7, "a1 under 1\n", "leasehold: the run of a1 failed, and may be tried again: sh: exit status 7\n"},
-		{[]string{"a1", "--", "sh", "-c", "echo s3://results/a1 > $LEASEHOLD_RESULT; echo under $LEASEHOLD_TOKEN"}, 0, "under 2\n", ""},
-		{[]string{"a1", "--", "echo", "twice"}, 0, "", "leasehold: a1 is finished already, since TIME, with the result s3://results/a1, and nothing was run; to run it once a day: leasehold once --every 24h a1 -- COMMAND\n"},
+		{[]string{"a1", "--", "sh", "-c", "echo $LEASEHOLD_ANALYSIS_ID under $LEASEHOLD_TOKEN; exit 7"}, 7, "a1 under 1\n",
+			"leasehold: the run of a1 failed, and may be tried again: sh: exit status 7\n"},
+		{[]string{"a1", "--", "sh", "-c", "echo s3://results/a1 > $LEASEHOLD_RESULT; echo under $LEASEHOLD_TOKEN"},
+			0, "under 2\n", ""},
+		{[]string{"a1", "--", "echo", "twice"}, 0, "",
+			"leasehold: a1 is finished already, since TIME, with the result s3://results/a1, and nothing was run; to run it once a day: leasehold once --every 24h a1 -- COMMAND\n"},
 		{[]string{"--max-failures", "1", "a2", "--", "false"}, 1, "", "leasehold: a2 is FAILED: false: exit status 1\n"},
-		{[]string{"a2", "--", "echo", "x"}, 123, "", "leasehold: a2 is FAILED already, since TIME: \"false: exit status 1\"; it does not run again before: leasehold analysis retry a2 --reason WHY\n"},
+		{[]string{"a2", "--", "echo", "x"}, 123, "",
+			"leasehold: a2 is FAILED already, since TIME: \"false: exit status 1\"; it does not run again before: leasehold analysis retry a2 --reason WHY\n"},
 		{[]string{"a9", "--", "echo", "x"}, 122, "", "leasehold: there is no analysis a9; --create makes it\n"},
 		{[]string{"--create", "a9", "--", "echo", "x"}, 0, "x\n", ""},
 		{[]string{"--create", "a9", "--", "echo", "x"}, 0, "", "leasehold: a9 is finished already, since TIME, …"},
 		{[]string{"--every", "8784h", "n", "--", "sh", "-c", "echo ${LEASEHOLD_ANALYSIS_ID%%@*}"}, 0, "n\n", ""},
-		{[]string{"--every", "8784h", "n", "--", "echo", "x"}, 0, "", "leasehold: n@WINDOW is finished already, since TIME, and nothing was run; the next window begins at WINDOW\n"},
-		{[]string{"--every", "90s", "n", "--", "echo", "x"}, 125, "", "leasehold: --every 1m30s: must be whole minutes from 1m to 8784h, such as 1h, 24h or 168h\n"},
-		{[]string{"a7", "--", "sh", "-c", "kill -TERM $$"}, 128 + 15, "", "leasehold: the run of a7 failed, and may be tried again: sh: signal: terminated\n"},
-		{[]string{"a7", "--", "sh", "-c", "exit 123"}, 123, "", "leasehold: the run of a7 failed, and may be tried again: sh: exit status 123 (the command's own; see \"leasehold once --help\" for what Leasehold means by it)\n"},
+		{[]string{"--every", "8784h", "n", "--", "echo", "x"}, 0, "",
+			"leasehold: n@WINDOW is finished already, since TIME, and nothing was run; the next window begins at WINDOW\n"},
+		{[]string{"--every", "90s", "n", "--", "echo", "x"}, 125, "",
+			"leasehold: --every 1m30s: must be whole minutes from 1m to 8784h, such as 1h, 24h or 168h\n"},
+		{[]string{"a7", "--", "sh", "-c", "kill -TERM $$"}, 128 + 15, "",
+			"leasehold: the run of a7 failed, and may be tried again: sh: signal: terminated\n"},
+		{[]string{"a7", "--", "sh", "-c", "exit 123"}, 123, "",
+			"leasehold: the run of a7 failed, and may be tried again: sh: exit status 123 (the command's own; see \"leasehold once --help\" for what Leasehold means by it)\n"},
 		{[]string{"a3", "--", "./once_test.go"}, 126, "", "leasehold: exec: \"./once_test.go\": permission denied\n"},
-		{[]string{"a3", "--", "./no-such-file"}, 127, "", "leasehold: exec: \"./no-such-file\": stat ./no-such-file: no such file or directory\n"},
-		{[]string{"a7", "--", noProgram}, 126, "", "leasehold: the run of a7 failed, and may be tried again: fork/exec " + noProgram + ": exec format error\n"},
-		{[]string{"a7", "--", noInterpreter}, 127, "", "leasehold: the run of a7 failed, and may be tried again: fork/exec " + noInterpreter + ": no such file or directory\n"},
+		{[]string{"a3", "--", "./no-such-file"}, 127, "",
+			"leasehold: exec: \"./no-such-file\": stat ./no-such-file: no such file or directory\n"},
+		{[]string{"a7", "--", noProgram}, 126, "", "leasehold: the run of a7 failed, and may be tried again: fork/exec " +
+			noProgram + ": exec format error\n"},
+		{[]string{"a7", "--", noInterpreter}, 127, "", "leasehold: the run of a7 failed, and may be tried again: fork/exec " +
+			noInterpreter + ": no such file or directory\n"},
 		{[]string{"a/3", "--", "true"}, 125, "", "leasehold: run an analysis: the analysis ID cannot be \"a/3\": …"},
-		{[]string{"a3", "--", "no-such-command-here"}, 127, "", "leasehold: exec: \"no-such-command-here\": executable file not found in $PATH\n"},
-		{[]string{"--ttl", "1500ms", "a3", "--", "true"}, 125, "", "leasehold: --ttl 1.5s: must be whole seconds from 1s to 24h0m0s\n"},
-		{[]string{"--heartbeat", "5m", "a3", "--", "true"}, 125, "", "leasehold: --heartbeat 5m0s: must be less than --ttl 5m0s, or the lock is lost each time\n"},
+		{[]string{"a3", "--", "no-such-command-here"}, 127, "",
+			"leasehold: exec: \"no-such-command-here\": executable file not found in $PATH\n"},
+		{[]string{"--ttl", "1500ms", "a3", "--", "true"}, 125, "",
+			"leasehold: --ttl 1.5s: must be whole seconds from 1s to 24h0m0s\n"},
+		{[]string{"--heartbeat", "5m", "a3", "--", "true"}, 125, "",
+			"leasehold: --heartbeat 5m0s: must be less than --ttl 5m0s, or the lock is lost each time\n"},
 		{[]string{"a3"}, 125, "", "…"},
 		{[]string{"--color", "red", "a3", "--", "true"}, 125, "", "leasehold: unknown flag --color…"},
 	} {
@@ -85,7 +99,8 @@ func TestOnceCommand(t *testing.T) {
 			}
 		})
 	}
-	want := contracts.Analysis{AnalysisID: "a1", Status: "READY", Finished: true, Failures: 1, Result: "s3://results/a1", FailureReason: ""}
+	want := contracts.Analysis{AnalysisID: "a1", Status: "READY", Finished: true, Failures: 1, Result: "s3://results/a1",
+		FailureReason: ""}
 	a, err := gate.Get(t.Context(), "a1")
 	if a.FinishedAt == "" {
 		t.Errorf("a1 does not say when it was finished: %+v", a)
@@ -129,7 +144,8 @@ func TestOnceCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = c.Wait()
-		if c.ProcessState.ExitCode() != 121 || !strings.HasPrefix(stderr.String(), "leasehold: the lock is lost: LEASE_RELEASED: ") {
+		if c.ProcessState.ExitCode() != 121 || !strings.HasPrefix(stderr.String(),
+			"leasehold: the lock is lost: LEASE_RELEASED: ") {
 			t.Errorf("lost: %v %s", c.ProcessState, stderr.Bytes())
 		}
 		waitUntilGone(t, child)
@@ -140,7 +156,8 @@ func TestOnceCommand(t *testing.T) {
 		code       int
 	}{{"a5", "7", 7}, {"a6", "0", 0}} {
 		t.Run("child left behind by exit "+c.status, func(t *testing.T) {
-			code, stdout, stderr := run(t, env, "once", c.id, "--", "sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!; exit "+c.status)
+			code, stdout, stderr := run(t, env, "once", c.id, "--", "sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!; exit "+
+				c.status)
 			child, err := strconv.Atoi(strings.TrimSpace(stdout))
 			if err != nil || code != c.code {
 				t.Fatalf("%d %q %q", code, stdout, stderr)
@@ -155,7 +172,8 @@ func TestOnceCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = c.Wait()
-		if c.ProcessState.ExitCode() != 130 || stderr.String() != "leasehold: interrupted: the run of a4 was stopped, and may be tried again\n" {
+		if c.ProcessState.ExitCode() != 130 ||
+			stderr.String() != "leasehold: interrupted: the run of a4 was stopped, and may be tried again\n" {
 			t.Errorf("%v %s", c.ProcessState, stderr.Bytes())
 		}
 		waitUntilGone(t, child)
@@ -165,14 +183,16 @@ func TestOnceCommand(t *testing.T) {
 	})
 }
 
-// TestOnceKilled: on Linux the command is killed when its supervisor is, so that the next step of a script is not taken without the lock.
+// TestOnceKilled: on Linux the command is killed when its supervisor is, so that the next step of a script is not taken
+// without the lock.
 func TestOnceKilled(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux kills a process with its parent")
 	}
 	p, _ := ordered(t, "a1")
-	c := exec.CommandContext(t.Context(), binary(t), "once", "--server", p.url, "a1", "--", "sh", "-c", "echo $$; while :; do sleep 0.1; done")
+	c := exec.CommandContext(t.Context(), binary(t), "once", "--server", p.url, "a1", "--", "sh", "-c",
+		"echo $$; while :; do sleep 0.1; done")
 	c.Env = environment()
 	stdout, err := c.StdoutPipe()
 	if err != nil {

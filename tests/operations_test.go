@@ -14,8 +14,8 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/settings"
 )
 
-// TestRestoreDrill runs the drill of docs/operations.md: a backup, two holders after it, a restore of the old copy, and tokens that are raised. It prints what
-// the page shows.
+// TestRestoreDrill runs the drill of docs/operations.md: a backup, two holders after it, a restore of the old copy, and
+// tokens that are raised. It prints what the page shows.
 func TestRestoreDrill(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -27,9 +27,11 @@ func TestRestoreDrill(t *testing.T) {
 	if strings.Count(script, address) < 2 {
 		t.Fatalf("the drill has another address than %s", address)
 	}
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(script, address, fmt.Sprintf("127.0.0.1:%d", freePort(t))))
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(script, address,
+		fmt.Sprintf("127.0.0.1:%d", freePort(t))))
 	cmd.Dir = dir
-	cmd.Env = append(environment(), "LEASEHOLD_REQUEST_TIMEOUT="+failAfter.String(), "PATH="+filepath.Dir(leasehold)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	cmd.Env = append(environment(), "LEASEHOLD_REQUEST_TIMEOUT="+failAfter.String(),
+		"PATH="+filepath.Dir(leasehold)+string(os.PathListSeparator)+os.Getenv("PATH"))
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -37,7 +39,8 @@ func TestRestoreDrill(t *testing.T) {
 		t.Fatalf("%v\n%s\n%s\n%s", err, &stdout, &stderr, log)
 	}
 	page := blocks(t, "docs/operations.md", "text")[0]
-	if got, want := sameDay(strings.ReplaceAll(stdout.String(), dir+string(os.PathSeparator), "")), sameDay(page); got != want {
+	if got, want := sameDay(strings.ReplaceAll(stdout.String(), dir+string(os.PathSeparator), "")),
+		sameDay(page); got != want {
 		t.Errorf("the drill printed\n%s\nthe page shows\n%s", got, want)
 	}
 	for code, times := range map[string]int{"LEASE_LOST": 2, "STALE_TOKEN": 1} {
@@ -50,7 +53,8 @@ func TestRestoreDrill(t *testing.T) {
 // sameDay replaces what differs from run to run: tokens, times, ages.
 func sameDay(output string) string {
 	for _, r := range []struct{ pattern, with string }{
-		{`\b[0-9]{16}\b`, "TOKEN"}, {`\b[0-9-]{10}T[0-9:.]{12}Z`, "TIME"}, {`\b[0-9]+s\b +`, "AGE "}, {`(AGE) +`, "$1 "}, {` +(METADATA|$)`, " $1"}, {`(UNTIL) +`, "$1 "},
+		{`\b[0-9]{16}\b`, "TOKEN"}, {`\b[0-9-]{10}T[0-9:.]{12}Z`, "TIME"}, {`\b[0-9]+s\b +`, "AGE "}, {`(AGE) +`, "$1 "},
+		{` +(METADATA|$)`, " $1"}, {`(UNTIL) +`, "$1 "},
 	} {
 		output = regexp.MustCompile(`(?m)`+r.pattern).ReplaceAllString(output, r.with)
 	}

@@ -65,29 +65,35 @@ func (c plainCluster) rejected(path, body, code string) {
 
 // owns is how the owner of an activation names it.
 func owns(a map[string]any) string {
-	return fmt.Sprintf(`"member":%q,"incarnation":%v,"fencing_token":%v`, a["member"], a["incarnation"], a["fencing_token"])
+	return fmt.Sprintf(`"member":%q,"incarnation":%v,"fencing_token":%v`, a["member"], a["incarnation"],
+		a["fencing_token"])
 }
 
-// TestPlacementOverHTTP, PLC-ONE-1, PLC-ONE-5: three members, an identity on one of them, which ends without a word. Another takes over with a higher token and
-// the state, and what the first one still sends is rejected. A request that waits for events does not keep the server from stopping.
+// TestPlacementOverHTTP, PLC-ONE-1, PLC-ONE-5: three members, an identity on one of them, which ends without a word.
+// Another takes over with a higher token and the state, and what the first one still sends is rejected. A request that
+// waits for events does not keep the server from stopping.
 func TestPlacementOverHTTP(t *testing.T) {
 	t.Parallel()
 	p := start(t, "--data", t.TempDir(), "--shutdown-timeout", "5s")
 	c := plainCluster{t, p.url + "/v1/tenants/acme/clusters/chat"}
 	members := map[string]string{}
 	for name, ttl := range map[string]int{"alice": 3600, "bob": 3600, "victim": 2} {
-		members[name] = fmt.Sprint(c.ok(http.MethodPost, "/members/"+name+"/join", fmt.Sprintf(`{"request_id":"j1","kinds":["room"],"partitions":64,"ttl_seconds":%d}`, ttl))["incarnation"])
+		members[name] = fmt.Sprint(c.ok(http.MethodPost, "/members/"+name+"/join",
+			fmt.Sprintf(`{"request_id":"j1","kinds":["room"],"partitions":64,"ttl_seconds":%d}`, ttl))["incarnation"])
 	}
 	topology := c.ok(http.MethodGet, "/topology", "")
-	if all, _ := topology["members"].([]any); len(all) != 3 || topology["status"] != "READY" || topology["epoch"] != json.Number("3") {
+	if all, _ := topology["members"].([]any); len(all) != 3 || topology["status"] != "READY" ||
+		topology["epoch"] != json.Number("3") {
 		t.Fatalf("%v", topology)
 	}
 
-	// Whichever room is placed on the member that is to end. A member claims for itself, so that no time passes in between.
+	// Whichever room is placed on the member that is to end. A member claims for itself, so that no time passes in
+	// between.
 	room, claimed := "", map[string]any(nil)
 	for i := range 200 {
 		room = fmt.Sprint("/activations/room/r", i)
-		status, m := c.call(http.MethodPost, room+"/claim", fmt.Sprintf(`{"request_id":"c1","member":"victim","incarnation":%s}`, members["victim"]))
+		status, m := c.call(http.MethodPost, room+"/claim",
+			fmt.Sprintf(`{"request_id":"c1","member":"victim","incarnation":%s}`, members["victim"]))
 		if status == http.StatusOK {
 			claimed, _ = m["activation"].(map[string]any)
 			break
@@ -128,16 +134,20 @@ func TestPlacementOverHTTP(t *testing.T) {
 		t.Errorf("%v", m)
 	}
 	seen, _ := json.Marshal(c.ok(http.MethodGet, "/events?page_size=1000", ""))
-	for _, want := range []string{`"reason":"its lease ended","to":"DEAD"`, `"reason":"taken over from victim","to":"LOCKED"`} {
+	for _, want := range []string{`"reason":"its lease ended","to":"DEAD"`,
+		`"reason":"taken over from victim","to":"LOCKED"`} {
 		if !strings.Contains(string(seen), want) {
 			t.Errorf("no event has %s: %s", want, seen)
 		}
 	}
 
-	// Were this request waited for to the end, requests would be cancelled at the end of the grace, and the exit code be another one.
+	// Were this request waited for to the end, requests would be cancelled at the end of the grace, and the exit code be
+	// another one.
 	sent := make(chan struct{})
-	waiting := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { close(sent) }})
-	r, err := http.NewRequestWithContext(waiting, http.MethodGet, c.url+"/events?wait_seconds=20&after=9999-01-01T00:00:00.000Z", nil)
+	waiting := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+		WroteRequest: func(httptrace.WroteRequestInfo) { close(sent) }})
+	r, err := http.NewRequestWithContext(waiting, http.MethodGet,
+		c.url+"/events?wait_seconds=20&after=9999-01-01T00:00:00.000Z", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,8 @@ func TestPlacementCommand(t *testing.T) {
 	step("drain_chat_w1", 5, "", "leasehold: MEMBER_UNKNOWN: the cluster chat has no member \"w1\"")
 	step("members_c/d", 2, "", "leasehold: INVALID_ARGUMENT: ")
 
-	joined, err := chat.Join(ctx, "w1", contracts.MemberJoinRequest{Kinds: []string{"room"}, Partitions: 16, Address: "w1:1", TTLSeconds: 600})
+	joined, err := chat.Join(ctx, "w1", contracts.MemberJoinRequest{Kinds: []string{"room"}, Partitions: 16,
+		Address: "w1:1", TTLSeconds: 600})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,18 +49,24 @@ func TestPlacementCommand(t *testing.T) {
 	step("members_chat", 0, members, "")
 	step("where_chat_room_lobby", 0, "room/lobby is not active; a claim places it on w1 at w1:1", "")
 	step("where_chat_device_1", 5, "", "leasehold: NO_ELIGIBLE_MEMBER: ")
-	if _, err := chat.Claim(ctx, "room", "lobby", contracts.ActivationClaimRequest{Member: "w1", Incarnation: joined.Incarnation}); err != nil {
+	if _, err := chat.Claim(ctx, "room", "lobby", contracts.ActivationClaimRequest{
+		Member: "w1", Incarnation: joined.Incarnation}); err != nil {
 		t.Fatal(err)
 	}
 	step("where_chat_room_lobby", 0, "room/lobby is ACTIVE on w1 at w1:1, fencing token N", "")
-	step("events_chat", 0, "TIME member w1 - → ACTIVE epoch 1, 16 partitions moved TIME room/lobby on w1 FREE → ACTIVE token N", "")
-	step("events_chat_--after_2000-01-01T00:00:00+14:00", 0, "TIME member w1 - → ACTIVE epoch 1, 16 partitions moved TIME room/lobby on w1 FREE → ACTIVE token N", "")
-	step("events_chat_--after_YESTERDAY", 2, "", "leasehold: --after \"YESTERDAY\": must be a time such as 2026-01-01T00:00:00.000Z")
+	step("events_chat", 0,
+		"TIME member w1 - → ACTIVE epoch 1, 16 partitions moved TIME room/lobby on w1 FREE → ACTIVE token N", "")
+	step("events_chat_--after_2000-01-01T00:00:00+14:00", 0,
+		"TIME member w1 - → ACTIVE epoch 1, 16 partitions moved TIME room/lobby on w1 FREE → ACTIVE token N", "")
+	step("events_chat_--after_YESTERDAY", 2, "",
+		"leasehold: --after \"YESTERDAY\": must be a time such as 2026-01-01T00:00:00.000Z")
 	step("drain_chat_w1_--incarnation_7", 4, "", "leasehold: STALE_INCARNATION: ")
-	step("drain_chat_w1", 0, "w1 drains: 16 partitions left it, epoch 2; it keeps what it hosts until it hands that over", "")
+	step("drain_chat_w1", 0, "w1 drains: 16 partitions left it, epoch 2; it keeps what it hosts until it hands that over",
+		"")
 
 	for args, has := range map[string]string{
-		"members_chat": `"status":"DRAINING"`, "events_chat": `"kind":"room"`, "drain_chat_w1": `"replayed":true`, "drain_chat_w2": `"exit_code":5`,
+		"members_chat": `"status":"DRAINING"`, "events_chat": `"kind":"room"`, "drain_chat_w1": `"replayed":true`,
+		"drain_chat_w2": `"exit_code":5`,
 	} {
 		_, out, errs := run(t, env, strings.Split("placement_"+args+"_--json", "_")...)
 		for l := range strings.Lines(out + errs) {
@@ -73,8 +80,8 @@ func TestPlacementCommand(t *testing.T) {
 	}
 }
 
-// TestFollowEvents: `leasehold placement events --follow` prints what there is, then each new event once, and Ctrl-C ends it with the shell's exit code and
-// one plain line.
+// TestFollowEvents: `leasehold placement events --follow` prints what there is, then each new event once, and Ctrl-C
+// ends it with the shell's exit code and one plain line.
 func TestFollowEvents(t *testing.T) {
 	t.Parallel()
 	p := start(t, "--store", "memory")
@@ -85,7 +92,8 @@ func TestFollowEvents(t *testing.T) {
 	chat := server.Placements("default", "chat")
 	join := func(member string) {
 		t.Helper()
-		if _, err := chat.Join(t.Context(), member, contracts.MemberJoinRequest{Kinds: []string{"room"}, Partitions: 16, TTLSeconds: 600}); err != nil {
+		if _, err := chat.Join(t.Context(), member, contracts.MemberJoinRequest{Kinds: []string{"room"}, Partitions: 16,
+			TTLSeconds: 600}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -71,8 +71,9 @@ func (s *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// TestCostsOfMembersAndLocators: what members and locators cost in an hour in which nothing happens, and how often the event of a claim is
-// read: the figures of docs/placement.md. A member costs its heartbeats and, unless it serves only those who come to it, its look at the events.
+// TestCostsOfMembersAndLocators: what members and locators cost in an hour in which nothing happens, and how often the
+// event of a claim is read: the figures of docs/placement.md. A member costs its heartbeats and, unless it serves only
+// those who come to it, its look at the events.
 func TestCostsOfMembersAndLocators(t *testing.T) {
 	t.Parallel()
 	chat := placement.Cluster{Tenant: "acme", Name: "chat"}
@@ -111,7 +112,8 @@ func TestCostsOfMembersAndLocators(t *testing.T) {
 				}
 				served := noting(make(chan cluster.Activation, 1))
 				for i := range c.members {
-					m, err := cluster.NewMember(provider(), fmt.Sprint("m", i), served, &cluster.Options{Kinds: []string{"room"}, ServeOnly: c.serveOnly})
+					m, err := cluster.NewMember(provider(), fmt.Sprint("m", i), served,
+						&cluster.Options{Kinds: []string{"room"}, ServeOnly: c.serveOnly})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -133,7 +135,8 @@ func TestCostsOfMembersAndLocators(t *testing.T) {
 				time.Sleep(time.Hour) // in the bubble: what an hour costs in which nothing happens
 				gets, writes, lists := store.reset()
 				if gets != c.gets || writes != c.writes || lists > c.lists {
-					t.Errorf("%d reads, %d writes and %d lists in an hour, want %d, %d and %d at most", gets, writes, lists, c.gets, c.writes, c.lists)
+					t.Errorf("%d reads, %d writes and %d lists in an hour, want %d, %d and %d at most", gets, writes, lists, c.gets,
+						c.writes, c.lists)
 				}
 				if got := server.requests.Load(); got > c.requests {
 					t.Errorf("%d requests in an hour, want %d at most", got, c.requests)
@@ -143,7 +146,8 @@ func TestCostsOfMembersAndLocators(t *testing.T) {
 				}
 				before := store.listed.Load()
 				s := placement.New(store, nil)
-				if o, err := s.Claim(t.Context(), placement.Claim{Cluster: chat, Identity: placement.Identity{Kind: "room", ID: "lobby"}, RequestID: "c"}); err != nil || o.Code != placement.OK {
+				if o, err := s.Claim(t.Context(), placement.Claim{Cluster: chat, Identity: placement.Identity{
+					Kind: "room", ID: "lobby"}, RequestID: "c"}); err != nil || o.Code != placement.OK {
 					t.Fatalf("%+v, %v", o, err)
 				}
 				<-served

@@ -26,7 +26,9 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/suite"
 )
 
-func init() { children["placement member"] = placementMember } //nolint:gochecknoinits // before TestMain, on systems that can
+func init() {
+	children["placement member"] = placementMember
+} //nolint:gochecknoinits // before TestMain, on systems that can
 
 // killTTL is the shortest lease that a member may have: after its death others wait as long.
 const killTTL = 3 * time.Second
@@ -40,12 +42,14 @@ type logger struct {
 
 // placementMember is a member in a process of its own, until that is killed.
 func placementMember() int {
-	h := &logger{name: os.Getenv("NAME"), url: os.Getenv("LOG"), http: &http.Client{Timeout: failAfter, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	h := &logger{name: os.Getenv("NAME"), url: os.Getenv("LOG"),
+		http: &http.Client{Timeout: failAfter, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	c, err := client.New(os.Getenv("SERVER"), nil)
 	if err != nil {
 		return complain(err)
 	}
-	m, err := cluster.NewMember(c.Placements("default", "chat"), h.name, h, &cluster.Options{Kinds: []string{"room"}, Partitions: 64, TTL: killTTL})
+	m, err := cluster.NewMember(c.Placements("default", "chat"), h.name, h,
+		&cluster.Options{Kinds: []string{"room"}, Partitions: 64, TTL: killTTL})
 	if err != nil {
 		return complain(err)
 	}
@@ -65,7 +69,8 @@ func (h *logger) Activate(ctx context.Context, a cluster.Activation) error {
 				return
 			}
 			time.Sleep(45 * time.Millisecond) // a process that is stopped here, as most are, appends too late
-			q := url.Values{"room": {a.ID}, "token": {strconv.FormatInt(a.Token, 10)}, "member": {h.name}, "looked": {strconv.FormatInt(looked.UnixNano(), 10)}}
+			q := url.Values{"room": {a.ID}, "token": {strconv.FormatInt(a.Token, 10)}, "member": {h.name},
+				"looked": {strconv.FormatInt(looked.UnixNano(), 10)}}
 			r, err := h.http.Post(h.url+"?"+q.Encode(), "", nil)
 			if err != nil {
 				os.Exit(complain(err)) // the test has ended
@@ -135,10 +140,10 @@ type grant struct {
 	at     time.Time
 }
 
-// TestPlacementOfProcesses: members are processes in front of `leasehold serve` on SQLite, rooms are claimed all the time, and processes are killed by
-// SIGKILL, or stopped by SIGSTOP for longer than their leases, at random. No room is active twice: no body is told that it runs once
-// another member has been given the room, and the log that they append to sees no two of them by turns (PLC-ONE-5). PLACEMENT_SEED repeats the
-// choices of a run.
+// TestPlacementOfProcesses: members are processes in front of `leasehold serve` on SQLite, rooms are claimed all the
+// time, and processes are killed by SIGKILL, or stopped by SIGSTOP for longer than their leases, at random. No room is
+// active twice: no body is told that it runs once another member has been given the room, and the log that they append
+// to sees no two of them by turns (PLC-ONE-5). PLACEMENT_SEED repeats the choices of a run.
 func TestPlacementOfProcesses(t *testing.T) {
 	t.Parallel()
 	const slots, rooms = 4, 16
@@ -165,7 +170,8 @@ func TestPlacementOfProcesses(t *testing.T) {
 		started++
 		names[slot] = fmt.Sprintf("m%d-%d", slot, started)
 		cmd := exec.CommandContext(ctx, os.Args[0])
-		cmd.Env = append(environment(), childVariable+"=placement member", "SERVER="+p.url, "LOG="+listener.URL, "NAME="+names[slot])
+		cmd.Env = append(environment(), childVariable+"=placement member", "SERVER="+p.url, "LOG="+listener.URL,
+			"NAME="+names[slot])
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		stdin, err := cmd.StdinPipe()
@@ -229,8 +235,8 @@ func TestPlacementOfProcesses(t *testing.T) {
 	killed, frozen := 0, 0
 	var mu sync.Mutex
 	asleep := map[*exec.Cmd]bool{}
-	// sleeps notes that a process is to be stopped, false if it must not: the others must be able to take over what it has, and one that is stopped
-	// already goes on while a second stop still waits for others to take over.
+	// sleeps notes that a process is to be stopped, false if it must not: the others must be able to take over what it
+	// has, and one that is stopped already goes on while a second stop still waits for others to take over.
 	sleeps := func(victim *exec.Cmd) bool {
 		mu.Lock()
 		defer mu.Unlock()
@@ -253,7 +259,8 @@ func TestPlacementOfProcesses(t *testing.T) {
 		}
 		return false
 	}
-	for begin := time.Now(); ctx.Err() == nil && (frozen == 0 || time.Since(begin) < lasts); pauseFor(ctx, time.Duration(500+random.IntN(1500))*time.Millisecond) {
+	for begin := time.Now(); ctx.Err() == nil && (frozen == 0 || time.Since(begin) < lasts); pauseFor(
+		ctx, time.Duration(500+random.IntN(1500))*time.Millisecond) {
 		slot := random.IntN(slots)
 		victim := running[slot]
 		if killed <= frozen {
@@ -285,7 +292,8 @@ func TestPlacementOfProcesses(t *testing.T) {
 	pauseFor(ctx, 500*time.Millisecond) // in which those that go on say what they have to say
 	settle()
 
-	// Who had what, as the cluster tells it up to here: on a slow machine members lose leases, and others are given rooms, as long as it runs.
+	// Who had what, as the cluster tells it up to here: on a slow machine members lose leases, and others are given rooms,
+	// as long as it runs.
 	log.mu.Lock()
 	entries, until := slices.Clone(log.entries), time.Now()
 	log.mu.Unlock()
@@ -357,10 +365,12 @@ func TestPlacementOfProcesses(t *testing.T) {
 	if len(failovers) == 0 || killed == 0 || frozen == 0 || stale < suite.AtDepth(0, 1) {
 		t.Fatalf("%d failovers, %d killed, %d frozen, %d stale entries", len(failovers), killed, frozen, stale)
 	}
-	t.Logf("%d processes killed, %d frozen for %v; %d activations of %d rooms, none active twice; %d entries, %d stale ones rejected; "+
-		"from a room's last entry to the next process's first: p50 %v, at most %v, at a ttl of %v",
+	t.Logf(
+		"%d processes killed, %d frozen for %v; %d activations of %d rooms, none active twice; %d entries, %d stale ones rejected; "+
+			"from a room's last entry to the next process's first: p50 %v, at most %v, at a ttl of %v",
 		killed, frozen, killTTL*3/2, activations, rooms, len(entries), stale,
-		failovers[len(failovers)/2].Round(10*time.Millisecond), failovers[len(failovers)-1].Round(10*time.Millisecond), killTTL)
+		failovers[len(failovers)/2].Round(10*time.Millisecond), failovers[len(failovers)-1].Round(10*time.Millisecond),
+		killTTL)
 }
 
 // pauseFor waits while ctx lives.

@@ -18,8 +18,8 @@ func sharedMemory(*testing.T) placementsim.Opener {
 	return func(*rand.Rand) docstore.Store { return s }
 }
 
-// TestPlacementSimulation: twenty thousand operations of members and callers that die, freeze, are cut off and lose messages, in a deep run a
-// million: no two activations of an identity take effect at a time (PLC-ONE-5, PLC-LOCK-1).
+// TestPlacementSimulation: twenty thousand operations of members and callers that die, freeze, are cut off and lose
+// messages, in a deep run a million: no two activations of an identity take effect at a time (PLC-ONE-5, PLC-LOCK-1).
 func TestPlacementSimulation(t *testing.T) {
 	t.Parallel()
 	placementsim.Proof(t, suite.AtDepth(20_000, 1_000_000), sharedMemory)
@@ -31,8 +31,9 @@ func TestPlacementSimulationDetectsMutations(t *testing.T) {
 	placementsim.Mutations(t, sharedMemory)
 }
 
-// TestPlacementSimulationWithClocksApart: the same on DynamoDB, where the callers' clocks count. Each process has one that is off by up to the full
-// bound, in either direction: no one is evicted, and no lock phase ends, early by the true time (PLC-ONE-5).
+// TestPlacementSimulationWithClocksApart: the same on DynamoDB, where the callers' clocks count. Each process has one
+// that is off by up to the full bound, in either direction: no one is evicted, and no lock phase ends, early by the
+// true time (PLC-ONE-5).
 func TestPlacementSimulationWithClocksApart(t *testing.T) {
 	t.Parallel()
 	placementsim.Proof(t, suite.AtDepth(1, 50_000), func(t *testing.T) placementsim.Opener {

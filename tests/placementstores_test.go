@@ -32,8 +32,8 @@ func (c *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// TestPlacementOnEveryStore: through each server, and each store, members join, a room is served by one of them, and after that has died by the other,
-// with a higher token and the state (PLC-ONE-1, PLC-ONE-5).
+// TestPlacementOnEveryStore: through each server, and each store, members join, a room is served by one of them, and
+// after that has died by the other, with a higher token and the state (PLC-ONE-1, PLC-ONE-5).
 func TestPlacementOnEveryStore(t *testing.T) {
 	t.Parallel()
 	for name, backend := range backends {
@@ -47,7 +47,8 @@ func TestPlacementOnEveryStore(t *testing.T) {
 	t.Run("Cloud Function", func(t *testing.T) {
 		t.Parallel()
 		emulator := firestoretest.Start(t, nil)
-		f := startFunction(t, build(t, "functions/gcp/local"), "API", "GOOGLE_CLOUD_PROJECT=demo", "FIRESTORE_EMULATOR_HOST="+emulator.Addr(), "LEASEHOLD_DEVELOPMENT=1")
+		f := startFunction(t, build(t, "functions/gcp/local"), "API", "GOOGLE_CLOUD_PROJECT=demo",
+			"FIRESTORE_EMULATOR_HOST="+emulator.Addr(), "LEASEHOLD_DEVELOPMENT=1")
 		handOver(t, f.url, http.DefaultTransport, "acme", "")
 	})
 	t.Run("Lambda behind an HTTP API", func(t *testing.T) {
@@ -72,7 +73,8 @@ func handOver(t *testing.T, url string, transport http.RoundTripper, tenant, pre
 	served, wires, members := noting(make(chan cluster.Activation, 10)), map[string]*wire{}, map[string]*cluster.Member{}
 	for _, name := range []string{prefix + "ann", prefix + "bob"} {
 		wires[name] = &wire{RoundTripper: transport}
-		m, err := cluster.NewMember(placements(wires[name]), name, served, &cluster.Options{Kinds: []string{"room"}, Partitions: 16, TTL: 15 * time.Second})
+		m, err := cluster.NewMember(placements(wires[name]), name, served,
+			&cluster.Options{Kinds: []string{"room"}, Partitions: 16, TTL: 15 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,13 +139,15 @@ func startHTTPAPI(t *testing.T, instances int) *lambdatest.HTTPAPI {
 	bootstrap := build(t, "functions/aws/lambda", "-tags", lambdaTags)
 	all := make([]*lambdatest.Instance, instances)
 	for i := range all {
-		all[i] = lambdatest.Start(t, bootstrap, "api", "LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT="+db.URL, "LEASEHOLD_FRONT_DOOR=http-api", "LEASEHOLD_AUTH_TENANT=acme")
+		all[i] = lambdatest.Start(t, bootstrap, "api", "LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT="+db.URL,
+			"LEASEHOLD_FRONT_DOOR=http-api", "LEASEHOLD_AUTH_TENANT=acme")
 	}
-	return lambdatest.NewHTTPAPI(map[string]string{"sub": "svc-deploy", "tenant_id": "acme", "aud": "leasehold", "iss": "https://issuer.example"}, all...)
+	return lambdatest.NewHTTPAPI(map[string]string{"sub": "svc-deploy", "tenant_id": "acme", "aud": "leasehold",
+		"iss": "https://issuer.example"}, all...)
 }
 
-// TestLongPollOnLambda: a request that waits for events as long as it may is responded to within the time that an HTTP API has, with the event that
-// comes meanwhile, or without one.
+// TestLongPollOnLambda: a request that waits for events as long as it may is responded to within the time that an HTTP
+// API has, with the event that comes meanwhile, or without one.
 func TestLongPollOnLambda(t *testing.T) {
 	t.Parallel()
 	api := startHTTPAPI(t, 2)

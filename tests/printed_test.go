@@ -15,7 +15,8 @@ func TestPrintedCommands(t *testing.T) {
 		args  []string
 		wants []string // of the output of each command
 	}{
-		"serve":       {[]string{"serve", "--store", "memory"}, []string{"my-lock", "my-lock", "LOCK_HELD", `"lock_key":"my-lock"`}},
+		"serve": {[]string{"serve", "--store", "memory"}, []string{"my-lock", "my-lock", "LOCK_HELD",
+			`"lock_key":"my-lock"`}},
 		"emulate sqs": {[]string{"emulate", "sqs"}, []string{`"MessageId"`, `"MessageId"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -51,8 +52,8 @@ func TestPrintedCommands(t *testing.T) {
 	}
 }
 
-// printed reads what a command prints until it says how to stop it: lines that export variables, and the other indented ones,
-// with lines that a backslash continues.
+// printed reads what a command prints until it says how to stop it: lines that export variables, and the other indented
+// ones, with lines that a backslash continues.
 func printed(lines *bufio.Scanner) (exports string, commands []string) {
 	continued := false
 	for lines.Scan() && !strings.HasPrefix(lines.Text(), "Stop with") {

@@ -52,7 +52,8 @@ func build(t *testing.T, pkg string, flags ...string) string {
 			b.path += ".exe"
 		}
 		// Without cgo, as it is deployed; without the tables of debuggers, which no test reads.
-		c := exec.CommandContext(context.Background(), "go", append(append([]string{"build", "-ldflags=-s -w", "-o", b.path}, flags...), module+pkg)...)
+		c := exec.CommandContext(context.Background(), "go",
+			append(append([]string{"build", "-ldflags=-s -w", "-o", b.path}, flags...), module+pkg)...)
 		c.Env = append(c.Environ(), "CGO_ENABLED=0")
 		if out, err := c.CombinedOutput(); err != nil {
 			b.err = fmt.Errorf("go build %s: %w\n%s", command, err, out)
@@ -73,7 +74,8 @@ func binary(t *testing.T) string {
 // failAfter is how long a test waits for what must happen. It only matters to a test that fails.
 const failAfter = 5 * time.Minute
 
-// ports are below those that systems choose for themselves, so that no other program and no other test takes one that was free.
+// ports are below those that systems choose for themselves, so that no other program and no other test takes one that
+// was free.
 var ports atomic.Int32
 
 // freePort returns a port of 127.0.0.1 on which no program listens, for programs that must be told one.
@@ -94,8 +96,8 @@ func freePort(t *testing.T) int {
 	return 0
 }
 
-// seedOf is the seed of a test's random choices: another one in each run, unless the environment names one to repeat a run. The test's output
-// says which.
+// seedOf is the seed of a test's random choices: another one in each run, unless the environment names one to repeat a
+// run. The test's output says which.
 func seedOf(t *testing.T, variable string) uint64 {
 	t.Helper()
 	seed := rand.Uint64()
@@ -145,11 +147,12 @@ type process struct {
 	ended  chan error
 }
 
-// start runs `leasehold serve` with the arguments and waits until it says that it listens. Its requests may take as long as a test waits: a busy machine's
-// disk can take longer than the usual limit.
+// start runs `leasehold serve` with the arguments and waits until it says that it listens. Its requests may take as
+// long as a test waits: a busy machine's disk can take longer than the usual limit.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
-	return launch(t, nil, append([]string{"serve", "--listen", "127.0.0.1:0", "--request-timeout", failAfter.String()}, args...)...)
+	return launch(t, nil, append([]string{"serve", "--listen", "127.0.0.1:0", "--request-timeout", failAfter.String()},
+		args...)...)
 }
 
 // launch runs the command and waits until it says that it listens.
@@ -204,8 +207,8 @@ func environment() []string {
 	return env
 }
 
-// processState is the state of a process as the letter of ps: T is stopped, Z has ended and was not reaped. Empty if there is
-// no such process. Linux says it without ps, which not every machine has.
+// processState is the state of a process as the letter of ps: T is stopped, Z has ended and was not reaped. Empty if
+// there is no such process. Linux says it without ps, which not every machine has.
 func processState(t *testing.T, pid int) string {
 	t.Helper()
 	if runtime.GOOS == "linux" {

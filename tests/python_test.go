@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestPythonClient: the client in Python passes the conformance scripts and the test vectors, and its generated files are up to date. .ci/sdk/python has
-// more: types, a server that is killed and frozen, the examples; what needs a server is skipped here.
+// TestPythonClient: the client in Python passes the conformance scripts and the test vectors, and its generated files
+// are up to date. .ci/sdk/python has more: types, a server that is killed and frozen, the examples; what needs a server
+// is skipped here.
 func TestPythonClient(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
@@ -20,7 +21,8 @@ func TestPythonClient(t *testing.T) {
 		t.Skip("python3 on the PATH is older than 3.10; run with a later one: .ci/sdk/python")
 	}
 	player := filepath.Join(t.TempDir(), "player")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", player, "../contracts/conformance/player").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", player,
+		"../contracts/conformance/player").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	sdk := filepath.Join("..", "sdk", "python")
@@ -29,7 +31,8 @@ func TestPythonClient(t *testing.T) {
 	} {
 		run := exec.CommandContext(t.Context(), python, strings.Fields(args)...)
 		run.Dir = sdk
-		run.Env = append(os.Environ(), "PYTHONPATH=src", "PYTHONDONTWRITEBYTECODE=1", "LEASEHOLD_BIN=", "LEASEHOLD_PLAYER="+player)
+		run.Env = append(os.Environ(), "PYTHONPATH=src", "PYTHONDONTWRITEBYTECODE=1", "LEASEHOLD_BIN=",
+			"LEASEHOLD_PLAYER="+player)
 		if out, err := run.CombinedOutput(); err != nil {
 			t.Errorf("python3 %s: %v\n%s", args, err, out)
 		}

@@ -23,11 +23,13 @@ var volatile = []string{
 	"since", "until", "ended_at", "free_at", "at", "waited_ms",
 }
 
-// promptLine is a line of the README that starts with a prompt: curl with a body, piped into jq with an optional list of members.
-var promptLine = regexp.MustCompile(`^\$ curl -s (?:-X (PUT) )?http://127\.0\.0\.1:8080(\S+)(?: -d '([^']+)')? \| jq(?: -c)?(?: '\{([a-z_, ]+)\}')?$`)
+// promptLine is a line of the README that starts with a prompt: curl with a body, piped into jq with an optional list
+// of members.
+var promptLine = regexp.MustCompile(
+	`^\$ curl -s (?:-X (PUT) )?http://127\.0\.0\.1:8080(\S+)(?: -d '([^']+)')? \| jq(?: -c)?(?: '\{([a-z_, ]+)\}')?$`)
 
-// TestReadmeIsReal sends the requests of the README and of the guides to locks to a new server, in order, and compares the responses
-// with the output that the page shows.
+// TestReadmeIsReal sends the requests of the README and of the guides to locks to a new server, in order, and compares
+// the responses with the output that the page shows.
 func TestReadmeIsReal(t *testing.T) {
 	t.Parallel()
 	for page, least := range map[string]int{"README.md": 10, "docs/locks.md": 5, "docs/modes.md": 20} {
@@ -86,7 +88,8 @@ func pageIsReal(t *testing.T, page string, least int) {
 	}
 }
 
-// TestReadmeScript runs the README's command with work that succeeds, that fails, that loses its lock, and that is interrupted.
+// TestReadmeScript runs the README's command with work that succeeds, that fails, that loses its lock, and that is
+// interrupted.
 func TestReadmeScript(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -113,7 +116,8 @@ func TestReadmeScript(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			for name, text := range map[string]string{"deploy": "#!/bin/sh\n" + c.deploy, "run": "#!/bin/sh\n" + strings.ReplaceAll(script, "deploy-prod", c.key)} {
+			for name, text := range map[string]string{"deploy": "#!/bin/sh\n" + c.deploy, "run": "#!/bin/sh\n" +
+				strings.ReplaceAll(script, "deploy-prod", c.key)} {
 				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
 					t.Fatal(err)
 				}
@@ -127,7 +131,8 @@ func TestReadmeScript(t *testing.T) {
 			} else if cmd.ProcessState.ExitCode() != c.status {
 				t.Errorf("exit status %v (%v), want %d\n%s", cmd.ProcessState, e, c.status, out)
 			}
-			if _, stdout, stderr := run(t, []string{"LEASEHOLD_SERVER=" + p.url}, "lock", "get", c.key); !strings.Contains(stdout, "RELEASED") {
+			if _, stdout, stderr := run(t, []string{"LEASEHOLD_SERVER=" + p.url}, "lock", "get",
+				c.key); !strings.Contains(stdout, "RELEASED") {
 				t.Errorf("the lock afterwards: %s%s\n%s", stdout, stderr, out)
 			}
 		})
@@ -210,7 +215,8 @@ func steady(object map[string]any) map[string]any {
 // TestHouseIsWhole: what people look for is there, and links between the pages lead somewhere.
 func TestHouseIsWhole(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"LICENSE", "Makefile", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"} {
+	for _, file := range []string{"LICENSE", "Makefile", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md",
+		"CHANGELOG.md"} {
 		if _, err := os.Stat(filepath.Join("..", file)); err != nil {
 			t.Error(err)
 		}

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// TestReadyOnAFullDisk: a server whose disk is full says so on /readyz, keeps reading, and is ready again when there is space.
+// TestReadyOnAFullDisk: a server whose disk is full says so on /readyz, keeps reading, and is ready again when there is
+// space.
 func TestReadyOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

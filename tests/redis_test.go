@@ -16,7 +16,8 @@ import (
 
 var redisPrefixes atomic.Int64
 
-// longTimeouts are settings of a client, with which a machine that stands still for some seconds makes no difference. A server that is gone ends its connections.
+// longTimeouts are settings of a client, with which a machine that stands still for some seconds makes no difference. A
+// server that is gone ends its connections.
 const longTimeouts = "?dial_timeout=5m&read_timeout=5m&write_timeout=5m&pool_timeout=5m"
 
 // onRedis opens a store with a prefix of its own.
@@ -58,7 +59,9 @@ func TestAnalysesOnRedis(t *testing.T) {
 func TestAmbiguousAnalysesOnRedis(t *testing.T) {
 	t.Parallel()
 	suite.EveryStore(t)
-	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.AmbiguousAnalyses(t, redisWithFaults(server)) })
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		suite.AmbiguousAnalyses(t, redisWithFaults(server))
+	})
 }
 
 // TestMachineIDsOnRedis: leases of machine IDs, on the same servers.
@@ -111,13 +114,17 @@ func TestAmbiguousWritesOnRedis(t *testing.T) {
 func TestAmbiguousRunsOnRedis(t *testing.T) {
 	t.Parallel()
 	suite.EveryStore(t)
-	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.AmbiguousRuns(t, redisWithFaults(server)) })
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		suite.AmbiguousRuns(t, redisWithFaults(server))
+	})
 }
 
 func TestAmbiguousMachineIDsOnRedis(t *testing.T) {
 	t.Parallel()
 	suite.EveryStore(t)
-	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.AmbiguousMachineIDs(t, redisWithFaults(server)) })
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		suite.AmbiguousMachineIDs(t, redisWithFaults(server))
+	})
 }
 
 // TestAmbiguousPlacementsOnRedis: the same for commands on members and activations.

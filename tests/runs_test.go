@@ -23,8 +23,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
-// TestIdempotencyOnEveryStore: through a server on each store, 64 requests with one key, sent to four web servers at once, are one run and 64
-// equal responses. Another payload is refused, and a run whose process died is taken over, with a higher token.
+// TestIdempotencyOnEveryStore: through a server on each store, 64 requests with one key, sent to four web servers at
+// once, are one run and 64 equal responses. Another payload is refused, and a run whose process died is taken over,
+// with a higher token.
 func TestIdempotencyOnEveryStore(t *testing.T) {
 	t.Parallel()
 	for name, backend := range backends {
@@ -46,7 +47,8 @@ func TestIdempotencyOnEveryStore(t *testing.T) {
 			})
 			var shops []http.Handler
 			for range 4 {
-				m, err := idempotency.New(c.Runs("acme"), func(*http.Request) string { return "" }, &idempotency.Options{Wait: time.Minute})
+				m, err := idempotency.New(c.Runs("acme"), func(*http.Request) string { return "" },
+					&idempotency.Options{Wait: time.Minute})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -75,7 +77,8 @@ func TestIdempotencyOnEveryStore(t *testing.T) {
 			}
 
 			gate := c.Runs("acme")
-			dead, err := gate.Acquire(t.Context(), once.Acquire{AnalysisID: "r1", Owner: "dies", RequestID: "r1", TTL: 2 * time.Second, Fingerprint: "f1"})
+			dead, err := gate.Acquire(t.Context(), once.Acquire{AnalysisID: "r1", Owner: "dies", RequestID: "r1",
+				TTL: 2 * time.Second, Fingerprint: "f1"})
 			if err != nil || !dead.Acquired {
 				t.Fatalf("%+v, %v", dead, err)
 			}
@@ -91,7 +94,8 @@ func TestIdempotencyOnEveryStore(t *testing.T) {
 			if err := gate.Finish(t.Context(), dead.Lock, once.Result{Result: "late"}); !once.IsLost(err) {
 				t.Errorf("a late finish: %v", err)
 			}
-			out, err = gate.Run(t.Context(), "r1", func(context.Context, once.Lock) (string, error) { panic("it must not run") }, &once.Options{Fingerprint: "f1"})
+			out, err = gate.Run(t.Context(), "r1", func(context.Context, once.Lock) (string, error) { panic("it must not run") },
+				&once.Options{Fingerprint: "f1"})
 			if err != nil || out.Status != once.AlreadyFinished || out.Result != "done" {
 				t.Errorf("%+v, %v", out, err)
 			}
@@ -99,12 +103,14 @@ func TestIdempotencyOnEveryStore(t *testing.T) {
 	}
 }
 
-// TestRunCostsOnDynamoDB: one request and one unit for each command of a run, although the table has an index for the sweep: a run is not in it.
+// TestRunCostsOnDynamoDB: one request and one unit for each command of a run, although the table has an index for the
+// sweep: a run is not in it.
 func TestRunCostsOnDynamoDB(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		server := dynamodbtest.New(nil)
-		store := openDynamo(t, dynamoClient("http://dynamodb.local", server.RoundTripper()), "leasehold", awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}})
+		store := openDynamo(t, dynamoClient("http://dynamodb.local", server.RoundTripper()), "leasehold",
+			awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}})
 		gate := direct.Runs(runs.New(store, nil), "acme", 0)
 		fingerprint := strings.Repeat("f", 43)
 		var lock once.Lock
@@ -113,18 +119,21 @@ func TestRunCostsOnDynamoDB(t *testing.T) {
 			do   func() error
 		}{
 			{"begin", func() error {
-				g, err := gate.Acquire(t.Context(), once.Acquire{AnalysisID: fingerprint, Owner: "web-3-4711", RequestID: "r1", TTL: 30 * time.Second, Fingerprint: fingerprint})
+				g, err := gate.Acquire(t.Context(), once.Acquire{AnalysisID: fingerprint, Owner: "web-3-4711", RequestID: "r1",
+					TTL: 30 * time.Second, Fingerprint: fingerprint})
 				lock = g.Lock
 				return err
 			}},
 			{"refresh", func() error { _, err := gate.Refresh(t.Context(), lock, 30*time.Second); return err }},
 			{"begin of another", func() error {
-				_, err := gate.Acquire(t.Context(), once.Acquire{AnalysisID: fingerprint, Owner: "web-4-4711", RequestID: "r2", TTL: 30 * time.Second, Fingerprint: fingerprint})
+				_, err := gate.Acquire(t.Context(), once.Acquire{AnalysisID: fingerprint, Owner: "web-4-4711", RequestID: "r2",
+					TTL: 30 * time.Second, Fingerprint: fingerprint})
 				return err
 			}},
 			{"finish", func() error { return gate.Finish(t.Context(), lock, once.Result{Result: strings.Repeat("x", 300)}) }},
 			{"begin again", func() error {
-				g, err := gate.Acquire(t.Context(), once.Acquire{AnalysisID: fingerprint, Owner: "web-4-4711", RequestID: "r2", TTL: 30 * time.Second, Fingerprint: fingerprint})
+				g, err := gate.Acquire(t.Context(), once.Acquire{AnalysisID: fingerprint, Owner: "web-4-4711", RequestID: "r2",
+					TTL: 30 * time.Second, Fingerprint: fingerprint})
 				if len(g.Result.Result) != 300 {
 					t.Errorf("%+v", g)
 				}
@@ -137,7 +146,8 @@ func TestRunCostsOnDynamoDB(t *testing.T) {
 				t.Fatal(err)
 			}
 			after := server.Consumed()
-			if got := fmt.Sprintf("%v, %v read and %v write units", server.Requests(), after.Read-before.Read, after.Write-before.Write); got != "map[UpdateItem:1], 0 read and 1 write units" {
+			if got := fmt.Sprintf("%v, %v read and %v write units", server.Requests(), after.Read-before.Read,
+				after.Write-before.Write); got != "map[UpdateItem:1], 0 read and 1 write units" {
 				t.Errorf("%s: %s", step.name, got)
 			}
 		}

@@ -24,19 +24,22 @@ var backends = map[string]func(t *testing.T) (env, args []string){
 			[]string{"--store", "firestore", "--project", "demo", "--root", "leasehold/v1"}
 	},
 	"dynamodb": func(t *testing.T) (env, args []string) {
-		return nil, []string{"--store", "dynamodb", "--table", "locks", "--create-table", "--endpoint", dynamodbtest.Start(t, nil).URL}
+		return nil, []string{"--store", "dynamodb", "--table", "locks", "--create-table", "--endpoint",
+			dynamodbtest.Start(t, nil).URL}
 	},
 	"redis": func(t *testing.T) (env, args []string) {
 		server := redistest.Start(t, "--requirepass", "hunter2")
-		return []string{"LEASEHOLD_REDIS_PASSWORD=hunter2"}, []string{"--store", "redis", "--redis-addr", server.Addr(), "--redis-prefix", "t"}
+		return []string{"LEASEHOLD_REDIS_PASSWORD=hunter2"}, []string{"--store", "redis", "--redis-addr", server.Addr(),
+			"--redis-prefix", "t"}
 	},
 	"redis, by its stand-in": func(t *testing.T) (env, args []string) {
-		return []string{"LEASEHOLD_REDIS_ADDR=redis://" + redistest.StandIn(t).Addr()}, []string{"--store", "redis", "--redis-shards", "16"}
+		return []string{"LEASEHOLD_REDIS_ADDR=redis://" + redistest.StandIn(t).Addr()},
+			[]string{"--store", "redis", "--redis-shards", "16"}
 	},
 }
 
-// TestServeOnEveryStore: the same server on each store. What it acknowledged is there for the next one, unless the store
-// is its own memory.
+// TestServeOnEveryStore: the same server on each store. What it acknowledged is there for the next one, unless the
+// store is its own memory.
 func TestServeOnEveryStore(t *testing.T) {
 	t.Parallel()
 	for name, backend := range backends {
@@ -50,7 +53,8 @@ func TestServeOnEveryStore(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				return c.Locks().Acquire(t.Context(), "acme", "a/b", contracts.AcquireRequest{RequestID: "r1", OwnerID: "ann", TTLSeconds: 3600})
+				return c.Locks().Acquire(t.Context(), "acme", "a/b", contracts.AcquireRequest{RequestID: "r1", OwnerID: "ann",
+					TTLSeconds: 3600})
 			}
 			first, err := take()
 			if err != nil || first.FencingToken == 0 || first.Replayed {
@@ -77,27 +81,38 @@ func TestStoresThatCannotBeOpened(t *testing.T) {
 		says      []string
 	}{
 		"firestore without a project": {
-			env: []string{"FIRESTORE_EMULATOR_HOST=" + unused}, args: []string{"--store", "firestore"}, code: 1, says: []string{"--project", "GOOGLE_CLOUD_PROJECT"}},
+			env: []string{"FIRESTORE_EMULATOR_HOST=" + unused}, args: []string{"--store", "firestore"}, code: 1,
+			says: []string{"--project", "GOOGLE_CLOUD_PROJECT"}},
 		"firestore without credentials": {
-			env: []string{"HOME=" + t.TempDir(), "NO_GCE_CHECK=true"}, args: []string{"--store", "firestore", "--project", "p"}, code: 1, says: []string{"gcloud auth application-default login"}},
+			env: []string{"HOME=" + t.TempDir(), "NO_GCE_CHECK=true"}, args: []string{"--store", "firestore", "--project", "p"},
+			code: 1, says: []string{"gcloud auth application-default login"}},
 		"firestore whose emulator is down": {
-			env: []string{"FIRESTORE_EMULATOR_HOST=" + unused}, args: []string{"--store", "firestore", "--project", "p"}, code: 1, says: []string{"connection refused"}},
+			env: []string{"FIRESTORE_EMULATOR_HOST=" + unused}, args: []string{"--store", "firestore", "--project", "p"},
+			code: 1, says: []string{"connection refused"}},
 		"dynamodb without a table": {
 			args: []string{"--store", "dynamodb"}, code: 2, says: []string{"--table"}},
 		"dynamodb with a table that is missing": {
-			args: []string{"--store", "dynamodb", "--table", "locks", "--endpoint", empty}, code: 1, says: []string{"locks", "--create-table"}},
+			args: []string{"--store", "dynamodb", "--table", "locks", "--endpoint", empty}, code: 1,
+			says: []string{"locks", "--create-table"}},
 		"dynamodb without a region": {
-			env: []string{"HOME=" + t.TempDir(), "AWS_EC2_METADATA_DISABLED=true"}, args: []string{"--store", "dynamodb", "--table", "locks"}, code: 1, says: []string{"region"}},
+			env:  []string{"HOME=" + t.TempDir(), "AWS_EC2_METADATA_DISABLED=true"},
+			args: []string{"--store", "dynamodb", "--table", "locks"}, code: 1, says: []string{"region"}},
 		"dynamodb without credentials": {
-			env: []string{"HOME=" + t.TempDir(), "AWS_EC2_METADATA_DISABLED=true"}, args: []string{"--store", "dynamodb", "--table", "locks", "--region", "eu-west-1"}, code: 1, says: []string{"credentials"}},
+			env:  []string{"HOME=" + t.TempDir(), "AWS_EC2_METADATA_DISABLED=true"},
+			args: []string{"--store", "dynamodb", "--table", "locks", "--region", "eu-west-1"}, code: 1,
+			says: []string{"credentials"}},
 		"dynamodb that is down": {
-			args: []string{"--store", "dynamodb", "--table", "locks", "--endpoint", "http://" + unused}, code: 1, says: []string{"connection refused"}},
+			args: []string{"--store", "dynamodb", "--table", "locks", "--endpoint", "http://" + unused}, code: 1,
+			says: []string{"connection refused"}},
 		"redis that is down": {
-			args: []string{"--store", "redis", "--redis-addr", unused}, code: 1, says: []string{"connection refused", "--redis-addr"}},
+			args: []string{"--store", "redis", "--redis-addr", unused}, code: 1,
+			says: []string{"connection refused", "--redis-addr"}},
 		"redis with a URL that is none": {
-			env: []string{"LEASEHOLD_REDIS_ADDR=redis://ann:" + secret + "@host:port"}, args: []string{"--store", "redis"}, code: 1, says: []string{"redis://user:password@host:6379/0"}},
+			env: []string{"LEASEHOLD_REDIS_ADDR=redis://ann:" + secret + "@host:port"}, args: []string{"--store", "redis"},
+			code: 1, says: []string{"redis://user:password@host:6379/0"}},
 		"redis that is something else": {
-			args: []string{"--store", "redis", "--redis-addr", strings.TrimPrefix(empty, "http://")}, code: 1, says: []string{"--redis-addr"}},
+			args: []string{"--store", "redis", "--redis-addr", strings.TrimPrefix(empty, "http://")}, code: 1,
+			says: []string{"--redis-addr"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := run(t, c.env, append([]string{"serve", "--listen", "127.0.0.1:0"}, c.args...)...)

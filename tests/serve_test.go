@@ -44,11 +44,13 @@ func TestCommandLine(t *testing.T) {
 	p := start(t, "--data", t.TempDir())
 	env := []string{"LEASEHOLD_SERVER=" + p.url, "LEASEHOLD_OWNER=ci-42"}
 	steps := []struct {
-		args           string
-		code           int
-		stdout, stderr string // exactly; "…" at the end allows anything to follow, "{token}" is the fencing token of the first grant
+		args string
+		code int
+		// exactly; "…" at the end allows anything to follow, "{token}" is the fencing token of the first grant
+		stdout, stderr string
 	}{
-		{"lock get deploy", 5, "", "leasehold: NOT_FOUND: there is no record of this lock: it was never held, or not for long (tenant default)\n"},
+		{"lock get deploy", 5, "",
+			"leasehold: NOT_FOUND: there is no record of this lock: it was never held, or not for long (tenant default)\n"},
 		{"lock acquire deploy --ttl 1h --quiet", 0, "{token}\n", ""},
 		{"lock acquire deploy --owner ci-43", 3, "", "leasehold: LOCK_HELD: lock is held (by ci-42, until …"},
 		{"lock acquire deploy --owner ci-43 --wait 50ms", 3, "", "…"}, // how often it asked depends on the machine
@@ -69,15 +71,23 @@ func TestCommandLine(t *testing.T) {
 		{"fence check orders-db --token 7", 0, "orders-db of tenant default accepts fencing token 7\n", ""},
 		{"fence check orders-db --token 6", 4, "", "leasehold: STALE_TOKEN: …"},
 		{"fence check orders-db --token 6 --json", 4, "", `{"code":"STALE_TOKEN",…`},
-		{"fence reset orders-db --token 6 --reason typo", 4, "", "leasehold: STALE_TOKEN: another token is the highest by now: look again before resetting the fence: the highest is 7 (tenant default)\n"},
-		{"fence reset orders-db --token 7 --reason typo", 0, "orders-db of tenant default has forgotten fencing token 7; the next one that is checked passes, whichever it is\n", ""},
-		{"fence reset orders-db --token 7 --reason typo --json", 0, `{"replayed":true,"reset_token":7,"resource":"orders-db","tenant_id":"default"}` + "\n", ""},
-		{"fence reset orders-db --token 7 --reason typo", 0, "orders-db of tenant default had forgotten fencing token 7 before\n", ""},
+		{"fence reset orders-db --token 6 --reason typo", 4, "",
+			"leasehold: STALE_TOKEN: another token is the highest by now: look again before resetting the fence: the highest is 7 (tenant default)\n"},
+		{"fence reset orders-db --token 7 --reason typo", 0,
+			"orders-db of tenant default has forgotten fencing token 7; the next one that is checked passes, whichever it is\n",
+			""},
+		{"fence reset orders-db --token 7 --reason typo --json", 0,
+			`{"replayed":true,"reset_token":7,"resource":"orders-db","tenant_id":"default"}` + "\n", ""},
+		{"fence reset orders-db --token 7 --reason typo", 0,
+			"orders-db of tenant default had forgotten fencing token 7 before\n", ""},
 		{"fence remove orders-db --token 6 --reason gone", 4, "", "leasehold: STALE_TOKEN: …"},
-		{"fence remove orders-db --token 7 --reason gone", 0, "the fence of orders-db of tenant default is removed, and fencing token 7 forgotten\n", ""},
-		{"fence remove orders-db --token 7 --reason gone", 0, "there is no fence of orders-db of tenant default; token 7 was not needed\n", ""},
+		{"fence remove orders-db --token 7 --reason gone", 0,
+			"the fence of orders-db of tenant default is removed, and fencing token 7 forgotten\n", ""},
+		{"fence remove orders-db --token 7 --reason gone", 0,
+			"there is no fence of orders-db of tenant default; token 7 was not needed\n", ""},
 		{"fence remove orders-db --token 7", 2, "", "leasehold: missing flags: --reason=STRING…"},
-		{"placement remove chat --reason gone", 5, "", "leasehold: NOT_FOUND: there is no cluster \"chat\" of tenant default…"},
+		{"placement remove chat --reason gone", 5, "",
+			"leasehold: NOT_FOUND: there is no cluster \"chat\" of tenant default…"},
 		{"fence reset nothing --token 7 --reason typo", 5, "", "leasehold: NOT_FOUND: …"},
 		{"fence reset orders-db --token 7", 2, "", "leasehold: missing flags: --reason=STRING…"},
 		{"fence check orders-db --token 6", 0, "orders-db of tenant default accepts fencing token 6\n", ""},
@@ -87,17 +97,22 @@ func TestCommandLine(t *testing.T) {
 		{"--json lock", 2, "", `{"code":"INVALID_ARGUMENT",…`},
 		{"lock force-release a/b --reason hangs", 0, "a/b of tenant default is free; ci-42 held it\n", ""},
 		{"lock get a/b", 0, "TENANT   LOCK  STATE     OWNER  AGE…", ""},
-		{"lock acquire deploy --ttl 1500ms", 2, "", "leasehold: --ttl 1.5s: must be whole seconds from 1s to 24h, such as 30s or 5m\n"},
+		{"lock acquire deploy --ttl 1500ms", 2, "",
+			"leasehold: --ttl 1.5s: must be whole seconds from 1s to 24h, such as 30s or 5m\n"},
 		{"lock acquire deploy --ttl 48h", 2, "", "leasehold: --ttl 48h0m0s: must be …"},
 		{"lock acquire deploy --ttl 0s", 2, "", "leasehold: --ttl 0s: must be …"},
 		{"lock acquire deploy --ttl 5", 2, "", "leasehold: --ttl: 5 has no unit: write 5s for seconds…"},
 		{"lock acquire deploy --ttl soon", 2, "", `leasehold: --ttl: "soon" is no duration: …`},
 		{"lock renew deploy", 2, "", "leasehold: missing flags: --token=N\n…"},
-		{"lock acquire deploy --server nowhere", 2, "", `leasehold: --server "nowhere": must be a URL like http://127.0.0.1:8080` + "\n"},
-		{"--server http://127.0.0.1:1 lock list", 1, "", "leasehold: cannot reach http://127.0.0.1:1: connection refused; is the server running? Start one with: leasehold serve …"},
-		{"--server http://127.0.0.1:1 fence check r --token 1 --json", 1, "", `{"code":"UNAVAILABLE","detail":"cannot reach …`},
+		{"lock acquire deploy --server nowhere", 2, "",
+			`leasehold: --server "nowhere": must be a URL like http://127.0.0.1:8080` + "\n"},
+		{"--server http://127.0.0.1:1 lock list", 1, "",
+			"leasehold: cannot reach http://127.0.0.1:1: connection refused; is the server running? Start one with: leasehold serve …"},
+		{"--server http://127.0.0.1:1 fence check r --token 1 --json", 1, "",
+			`{"code":"UNAVAILABLE","detail":"cannot reach …`},
 		{"id next --server http://127.0.0.1:1", 1, "", "leasehold: cannot reach http://127.0.0.1:1: connection refused…"},
-		{"lock acquire deploy --auth-token-file /does/not/exist", 2, "", "leasehold: --auth-token-file: open /does/not/exist: …"},
+		{"lock acquire deploy --auth-token-file /does/not/exist", 2, "",
+			"leasehold: --auth-token-file: open /does/not/exist: …"},
 		{"lock", 2, "", "leasehold: expected one of …"},
 		{"version", 0, "leasehold …", ""},
 		{"--version", 0, "leasehold …", ""},
@@ -148,14 +163,19 @@ func TestClientEnvironment(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		"empty tenant":          {[]string{"LEASEHOLD_TENANT=", "LEASEHOLD_OWNER=", "LEASEHOLD_AUTH_TOKEN_FILE="}, "lock list", 0, "no active locks of tenant default"},
-		"empty server":          {[]string{"LEASEHOLD_SERVER="}, "lock list --server " + p.url, 0, "no active locks"},
-		"empty number":          {[]string{"LEASEHOLD_EXTERNAL_ID_KEY="}, "id encode --mode unkeyed 7", 0, ""},
-		"misspelt":              {[]string{"LEASEHOLD_TENNANT=x"}, "lock list", 2, "LEASEHOLD_TENNANT is not a setting: did you mean LEASEHOLD_TENANT?"},
-		"misspelt, fence":       {[]string{"LEASEHOLD_SERVRE=x"}, "fence check r --token 1", 2, "did you mean LEASEHOLD_SERVER?"},
-		"misspelt, once":        {[]string{"LEASEHOLD_SERVRE=x"}, "once a -- true", 125, "did you mean LEASEHOLD_SERVER?"},
-		"misspelt, id":          {[]string{"LEASEHOLD_EXTERNAL_ID_SECRETS=hunter2"}, "id decode 7", 2, "did you mean LEASEHOLD_EXTERNAL_ID_SECRET?"},
-		"not a server":          {[]string{"LEASEHOLD_SERVER=nowhere"}, "lock list", 2, `LEASEHOLD_SERVER "nowhere": must be a URL`},
+		"empty tenant": {[]string{"LEASEHOLD_TENANT=", "LEASEHOLD_OWNER=", "LEASEHOLD_AUTH_TOKEN_FILE="},
+			"lock list", 0, "no active locks of tenant default"},
+		"empty server": {[]string{"LEASEHOLD_SERVER="}, "lock list --server " + p.url, 0, "no active locks"},
+		"empty number": {[]string{"LEASEHOLD_EXTERNAL_ID_KEY="}, "id encode --mode unkeyed 7", 0, ""},
+		"misspelt": {[]string{"LEASEHOLD_TENNANT=x"}, "lock list", 2,
+			"LEASEHOLD_TENNANT is not a setting: did you mean LEASEHOLD_TENANT?"},
+		"misspelt, fence": {[]string{"LEASEHOLD_SERVRE=x"}, "fence check r --token 1", 2,
+			"did you mean LEASEHOLD_SERVER?"},
+		"misspelt, once": {[]string{"LEASEHOLD_SERVRE=x"}, "once a -- true", 125, "did you mean LEASEHOLD_SERVER?"},
+		"misspelt, id": {[]string{"LEASEHOLD_EXTERNAL_ID_SECRETS=hunter2"}, "id decode 7", 2,
+			"did you mean LEASEHOLD_EXTERNAL_ID_SECRET?"},
+		"not a server": {[]string{"LEASEHOLD_SERVER=nowhere"}, "lock list", 2,
+			`LEASEHOLD_SERVER "nowhere": must be a URL`},
 		"variable of a server":  {[]string{"LEASEHOLD_STORE=memory"}, "lock list", 0, "no active locks"},
 		"variable with a value": {[]string{"LEASEHOLD_TENANT=acme"}, "lock list", 0, "no active locks of tenant acme"},
 	} {
@@ -179,16 +199,19 @@ func TestInterruptedCommands(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		says string // last on standard error
-		when string // in the line on standard output, or on standard error, after which it is interrupted: the first, if empty
+		// in the line on standard output, or on standard error, after which it is interrupted: the first, if empty
+		when string
 	}{
 		"id next":            {[]string{"id", "next", "-n", "1000000000000"}, "leasehold: interrupted", ""},
 		"id next standalone": {[]string{"id", "next", "--standalone", "-n", "1000000000000"}, "leasehold: interrupted", ""},
 		"id next as JSON":    {[]string{"id", "next", "--json", "-n", "1000000000000"}, `"exit_code":130}`, ""},
 		"standard input":     {[]string{"id", "decode", "--json", "7", "-"}, `"exit_code":130}`, ""},
-		"once":               {[]string{"once", "--create", "a", "--", "sh", "-c", "echo ready; exec sleep 600"}, "leasehold: interrupted: the run of a was stopped, and may be tried again", ""},
-		"once, no server":    {[]string{"once", "a", "--server", "http://127.0.0.1:1", "--", "true"}, "leasehold: interrupted: the run of a was stopped, and may be tried again", ""},
-		"demo":               {[]string{"demo"}, "leasehold: the demonstration was interrupted", ""},
-		"demo, worker":       {[]string{"demo"}, "leasehold: the demonstration was interrupted", "worker-a"},
+		"once": {[]string{"once", "--create", "a", "--", "sh", "-c", "echo ready; exec sleep 600"},
+			"leasehold: interrupted: the run of a was stopped, and may be tried again", ""},
+		"once, no server": {[]string{"once", "a", "--server", "http://127.0.0.1:1", "--", "true"},
+			"leasehold: interrupted: the run of a was stopped, and may be tried again", ""},
+		"demo":         {[]string{"demo"}, "leasehold: the demonstration was interrupted", ""},
+		"demo, worker": {[]string{"demo"}, "leasehold: the demonstration was interrupted", "worker-a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -234,7 +257,8 @@ func TestInterruptedCommands(t *testing.T) {
 				said <- last
 			}()
 			last := <-said
-			if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 130 || !strings.HasSuffix(last, c.says) || strings.Contains(last, "context canceled") {
+			if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 130 || !strings.HasSuffix(last, c.says) ||
+				strings.Contains(last, "context canceled") {
 				t.Errorf("%v, %q, want %q", cmd.ProcessState, last, c.says)
 			}
 		})
@@ -314,7 +338,8 @@ func TestInterruptedWait(t *testing.T) {
 func TestRejectedSettings(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, []byte("this is no database, whatever its name says; it has text in it"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("this is no database, whatever its name says; it has text in it"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	notADatabase := t.TempDir()
@@ -338,47 +363,63 @@ func TestRejectedSettings(t *testing.T) {
 		"all addresses without authentication": {
 			args: []string{"--listen", ":0", "--store", "memory"}, code: 2, says: []string{"--auth-issuer"}},
 		"public address by environment": {
-			args: []string{"--store", "memory"}, env: []string{"LEASEHOLD_LISTEN=[::]:0"}, code: 2, says: []string{"LEASEHOLD_AUTH_ISSUER"}},
+			args: []string{"--store", "memory"}, env: []string{"LEASEHOLD_LISTEN=[::]:0"}, code: 2,
+			says: []string{"LEASEHOLD_AUTH_ISSUER"}},
 		"audience without issuer": {
 			args: []string{"--auth-audience", "x", "--store", "memory"}, code: 2, says: []string{"--auth-issuer"}},
 		"issuer without audience": {
-			args: []string{"--auth-issuer", "https://issuer.example", "--store", "memory"}, code: 2, says: []string{"--auth-audience"}},
+			args: []string{"--auth-issuer", "https://issuer.example", "--store", "memory"}, code: 2,
+			says: []string{"--auth-audience"}},
 		"unencrypted issuer": {
-			args: []string{"--auth-issuer", "http://issuer.example", "--auth-audience", "x", "--store", "memory"}, code: 2, says: []string{"https://"}},
+			args: []string{"--auth-issuer", "http://issuer.example", "--auth-audience", "x", "--store", "memory"}, code: 2,
+			says: []string{"https://"}},
 		"address without a port": {
 			args: []string{"--listen", "localhost", "--store", "memory"}, code: 2, says: []string{"host:port"}},
 		"address that is taken": {
-			args: []string{"--listen", taken.Addr().String(), "--store", "memory"}, code: 1, says: []string{"address already in use", "--listen"}},
+			args: []string{"--listen", taken.Addr().String(), "--store", "memory"}, code: 1,
+			says: []string{"address already in use", "--listen"}},
 		"data that is no database": {
-			args: []string{"--listen", "127.0.0.1:0", "--data", notADatabase}, code: 1, says: []string{"leasehold.db", "--data"}},
+			args: []string{"--listen", "127.0.0.1:0", "--data", notADatabase}, code: 1,
+			says: []string{"leasehold.db", "--data"}},
 		"data below a file": {
-			args: []string{"--listen", "127.0.0.1:0", "--data", filepath.Join(notADatabase, "leasehold.db", "x")}, code: 1, says: []string{"leasehold.db", "--data"}},
+			args: []string{"--listen", "127.0.0.1:0", "--data", filepath.Join(notADatabase, "leasehold.db", "x")}, code: 1,
+			says: []string{"leasehold.db", "--data"}},
 		"no data folder known": {
-			env: []string{"HOME=", "XDG_DATA_HOME="}, args: []string{"--listen", "127.0.0.1:0"}, code: 2, says: []string{"--data"}},
+			env: []string{"HOME=", "XDG_DATA_HOME="}, args: []string{"--listen", "127.0.0.1:0"}, code: 2,
+			says: []string{"--data"}},
 		"unknown store": {
 			args: []string{"--store", "mongo"}, code: 2, says: []string{"--store", "sqlite"}},
 		"ID services in a file that is not there": {
-			args: []string{"--id-services", filepath.Join(notADatabase, "services.json"), "--store", "memory"}, code: 2, says: []string{"--id-services", "services.json"}},
+			args: []string{"--id-services", filepath.Join(notADatabase, "services.json"), "--store", "memory"}, code: 2,
+			says: []string{"--id-services", "services.json"}},
 		"ID service without a name": {
-			args: []string{"--store", "memory"}, env: []string{`LEASEHOLD_ID_SERVICES=[{"bitSeq":8}]`}, code: 2, says: []string{"LEASEHOLD_ID_SERVICES", "serviceId is required"}},
+			args: []string{"--store", "memory"}, env: []string{`LEASEHOLD_ID_SERVICES=[{"bitSeq":8}]`}, code: 2,
+			says: []string{"LEASEHOLD_ID_SERVICES", "serviceId is required"}},
 		"a misspelled variable": {
 			env: []string{"LEASEHOLD_LITSEN=x"}, code: 2, says: []string{"LEASEHOLD_LITSEN", "LEASEHOLD_LISTEN"}},
 		"an issuer that is empty": {
-			env: []string{"LEASEHOLD_AUTH_ISSUER="}, args: []string{"--store", "memory"}, code: 2, says: []string{"LEASEHOLD_AUTH_ISSUER is empty"}},
+			env: []string{"LEASEHOLD_AUTH_ISSUER="}, args: []string{"--store", "memory"}, code: 2,
+			says: []string{"LEASEHOLD_AUTH_ISSUER is empty"}},
 		"development mode on Cloud Run": {
-			env: []string{"K_SERVICE=api", "PORT=8080"}, args: []string{"--store", "memory"}, code: 2, says: []string{"Cloud Run", "LEASEHOLD_AUTH_ISSUER"}},
+			env: []string{"K_SERVICE=api", "PORT=8080"}, args: []string{"--store", "memory"}, code: 2,
+			says: []string{"Cloud Run", "LEASEHOLD_AUTH_ISSUER"}},
 		"a setting of another store": {
-			args: []string{"--table", "locks"}, code: 2, says: []string{"--table is a setting of the store dynamodb", "--store"}},
+			args: []string{"--table", "locks"}, code: 2, says: []string{"--table is a setting of the store dynamodb",
+				"--store"}},
 		"unknown flag": {
 			args: []string{"--colour"}, code: 2, says: []string{"--colour", "--help"}},
 		"unencrypted target": {
-			args: []string{"--target-url", "http://worker.example/run", "--listen", "127.0.0.1:0", "--store", "memory"}, code: 2, says: []string{"--target-url", "https://"}},
+			args: []string{"--target-url", "http://worker.example/run", "--listen", "127.0.0.1:0", "--store", "memory"}, code: 2,
+			says: []string{"--target-url", "https://"}},
 		"tasks of a public server from anybody": {
-			args: []string{"--target-url", "https://worker.example/run", "--auth-issuer", "https://issuer.example", "--auth-audience", "x", "--listen", "127.0.0.1:0", "--store", "memory"}, code: 2, says: []string{"--task-account"}},
+			args: []string{"--target-url", "https://worker.example/run", "--auth-issuer", "https://issuer.example",
+				"--auth-audience", "x", "--listen", "127.0.0.1:0", "--store", "memory"}, code: 2, says: []string{"--task-account"}},
 		"queue without its URL": {
-			args: []string{"--task-queue", "projects/p/locations/l/queues/q", "--listen", "127.0.0.1:0", "--store", "memory"}, code: 2, says: []string{"--task-url"}},
+			args: []string{"--task-queue", "projects/p/locations/l/queues/q", "--listen", "127.0.0.1:0", "--store", "memory"},
+			code: 2, says: []string{"--task-url"}},
 		"no failures allowed": {
-			args: []string{"--max-failures", "0", "--listen", "127.0.0.1:0", "--store", "memory"}, code: 2, says: []string{"--max-failures"}},
+			args: []string{"--max-failures", "0", "--listen", "127.0.0.1:0", "--store", "memory"}, code: 2,
+			says: []string{"--max-failures"}},
 		"no time for requests": {
 			args: []string{"--request-timeout", "0s", "--store", "memory"}, code: 2, says: []string{"--request-timeout"}},
 	} {
@@ -407,7 +448,8 @@ func TestGracefulStop(t *testing.T) {
 	}
 	defer conn.Close()
 	body := `{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`
-	head := "POST /v1/tenants/acme/locks/k/acquire HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 53\r\n\r\n"
+	head :=
+		"POST /v1/tenants/acme/locks/k/acquire HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 53\r\n\r\n"
 	if _, err := io.WriteString(conn, head); err != nil {
 		t.Fatal(err)
 	}
@@ -448,8 +490,8 @@ func TestGracefulStop(t *testing.T) {
 	checkLog(t, p.stderr.String())
 }
 
-// firstLease reads the first lease of a lock: its token is the store's time of the acquire in microseconds, which is not before begin. The
-// time of a store without a clock may be off by some seconds.
+// firstLease reads the first lease of a lock: its token is the store's time of the acquire in microseconds, which is
+// not before begin. The time of a store without a clock may be off by some seconds.
 func firstLease(t *testing.T, body string, begin time.Time) contracts.Lease {
 	t.Helper()
 	var l contracts.Lease
@@ -474,7 +516,8 @@ func TestRestartKeepsLocks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.Locks().Acquire(t.Context(), "acme", "k", contracts.AcquireRequest{RequestID: request, OwnerID: "ann", TTLSeconds: 3600})
+		return c.Locks().Acquire(t.Context(), "acme", "k", contracts.AcquireRequest{RequestID: request, OwnerID: "ann",
+			TTLSeconds: 3600})
 	}
 	first, err := take(p.url, "r1")
 	if err != nil {
@@ -496,7 +539,8 @@ func TestRestartKeepsLocks(t *testing.T) {
 	}
 }
 
-// TestSlowHeaders: a client that sends its header a byte now and then is disconnected, and other clients do not wait for it.
+// TestSlowHeaders: a client that sends its header a byte now and then is disconnected, and other clients do not wait
+// for it.
 func TestSlowHeaders(t *testing.T) {
 	t.Parallel()
 	p := start(t, "--store", "memory")
@@ -556,7 +600,8 @@ func TestBodyOfAMegabyte(t *testing.T) {
 	}
 	defer w.Body.Close()
 	response, err := io.ReadAll(w.Body)
-	if err != nil || w.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(response), `"code":"PAYLOAD_TOO_LARGE"`) {
+	if err != nil || w.StatusCode != http.StatusRequestEntityTooLarge ||
+		!strings.Contains(string(response), `"code":"PAYLOAD_TOO_LARGE"`) {
 		t.Errorf("%d %s, %v", w.StatusCode, response, err)
 	}
 	if w, err := http.Get(p.url + "/v1/tenants/acme/locks/k"); err != nil || w.StatusCode != http.StatusNotFound {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// tracked lists the files of the repository that match the patterns, all without one, by their paths from its root. A copy of the
-// sources without git has no such list, and nothing that could be checked into it by mistake.
+// tracked lists the files of the repository that match the patterns, all without one, by their paths from its root. A
+// copy of the sources without git has no such list, and nothing that could be checked into it by mistake.
 func tracked(t *testing.T, patterns ...string) []string {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "git", append([]string{"ls-files", "-z"}, patterns...)...)
@@ -21,7 +21,8 @@ func tracked(t *testing.T, patterns ...string) []string {
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
 }
 
-// TestNoLargeFiles: the repository has sources only. What go build leaves behind is committed easily and stays in the history.
+// TestNoLargeFiles: the repository has sources only. What go build leaves behind is committed easily and stays in the
+// history.
 func TestNoLargeFiles(t *testing.T) {
 	t.Parallel()
 	const most = 512 << 10

@@ -56,7 +56,8 @@ func newGate(t *testing.T, endpoint string, respond http.HandlerFunc) *gate {
 	t.Cleanup(func() { _ = store.Close() })
 	g.store = store
 	for _, id := range []string{"a", "b", "c"} {
-		g.put(id, docstore.Doc{"title": docstore.String(id), "lockToken": docstore.Int(0)}) // counted up: short numbers are easier to read
+		// counted up: short numbers are easier to read
+		g.put(id, docstore.Doc{"title": docstore.String(id), "lockToken": docstore.Int(0)})
 	}
 	g.client = sqsClient(endpoint)
 	g.queue = createQueue(t, g.client, "tasks", nil)
@@ -80,7 +81,8 @@ func newGate(t *testing.T, endpoint string, respond http.HandlerFunc) *gate {
 
 func sqsClient(endpoint string) *sdk.Client {
 	return sdk.New(sdk.Options{
-		Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("key", "secret", ""), BaseEndpoint: aws.String(endpoint),
+		Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("key", "secret", ""),
+		BaseEndpoint: aws.String(endpoint),
 	})
 }
 
@@ -95,7 +97,8 @@ func createQueue(t *testing.T, c *sdk.Client, name string, attributes map[string
 
 func (g *gate) put(id string, fields docstore.Doc) {
 	g.t.Helper()
-	if _, err := g.store.Write(g.t.Context(), docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: id}, Set: fields}); err != nil {
+	if _, err := g.store.Write(g.t.Context(), docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: id},
+		Set: fields}); err != nil {
 		g.t.Fatal(err)
 	}
 }
@@ -103,7 +106,8 @@ func (g *gate) put(id string, fields docstore.Doc) {
 func (g *gate) send(bodies ...string) {
 	g.t.Helper()
 	for _, b := range bodies {
-		if _, err := g.client.SendMessage(g.t.Context(), &sdk.SendMessageInput{QueueUrl: aws.String(g.queue), MessageBody: aws.String(b)}); err != nil {
+		if _, err := g.client.SendMessage(g.t.Context(), &sdk.SendMessageInput{QueueUrl: aws.String(g.queue),
+			MessageBody: aws.String(b)}); err != nil {
 			g.t.Fatal(err)
 		}
 	}
@@ -112,7 +116,8 @@ func (g *gate) send(bodies ...string) {
 // received are the bodies that a queue has to give at once.
 func (g *gate) received(url string) string {
 	g.t.Helper()
-	out, err := g.client.ReceiveMessage(g.t.Context(), &sdk.ReceiveMessageInput{QueueUrl: aws.String(url), MaxNumberOfMessages: 10})
+	out, err := g.client.ReceiveMessage(g.t.Context(), &sdk.ReceiveMessageInput{QueueUrl: aws.String(url),
+		MaxNumberOfMessages: 10})
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -167,7 +172,8 @@ func (g *gate) failures(id string) int64 {
 
 // args are the command line of a worker.
 func (g *gate) args(more ...string) []string {
-	return append([]string{"worker", "--queue-url", g.queue, "--target-url", g.target.URL, "--data", g.dir, "--log", "json"}, more...)
+	return append([]string{"worker", "--queue-url", g.queue, "--target-url", g.target.URL, "--data", g.dir,
+		"--log", "json"}, more...)
 }
 
 // region is what moto_server wants to know; the queue's URL does not say it.
@@ -175,8 +181,8 @@ var region = []string{"AWS_REGION=us-east-1"}
 
 func ready(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
-// TestWorker takes messages of a queue on both servers: each has the outcome of the table. Those that are done leave the queue; what
-// has no analysis yet runs as soon as there is one; what names none stays for the dead-letter queue.
+// TestWorker takes messages of a queue on both servers: each has the outcome of the table. Those that are done leave
+// the queue; what has no analysis yet runs as soon as there is one; what names none stays for the dead-letter queue.
 func TestWorker(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(t *testing.T) string{
@@ -243,14 +249,16 @@ func TestWorkerDuplicates(t *testing.T) {
 	g.send(`{"analysisId":"a"}`)
 	s.Inject(sqstest.Fault{Kind: sqstest.Duplicate, Times: 1})
 	var changes int // of visibility: the first is that of the run, the second that of the other delivery
-	s.Inject(sqstest.Fault{Kind: sqstest.Delay, Delay: time.Nanosecond, Op: "ChangeMessageVisibility", Match: func(sqstest.Request) bool {
-		if changes++; changes == 2 {
-			close(again)
-		}
-		return true
-	}})
+	s.Inject(sqstest.Fault{Kind: sqstest.Delay, Delay: time.Nanosecond, Op: "ChangeMessageVisibility",
+		Match: func(sqstest.Request) bool {
+			if changes++; changes == 2 {
+				close(again)
+			}
+			return true
+		}})
 	code, _, stderr := run(t, region, g.args("--drain", "--ttl", "12s", "--heartbeat", "3s")...)
-	// Only the receipt of the latest delivery deletes a message. If that delivery was rejected, the message is delivered a third time.
+	// Only the receipt of the latest delivery deletes a message. If that delivery was rejected, the message is delivered a
+	// third time.
 	finished := 0
 	if strings.Contains(stderr, `"try":"2","analysis":"a","outcome":"locked"`) {
 		finished = 1
@@ -265,8 +273,8 @@ func TestWorkerDuplicates(t *testing.T) {
 	}
 }
 
-// TestWorkerKilled: kill -9 in the middle of a run. The message comes back, and when the dead worker's lock is over another one
-// takes over, with the next token.
+// TestWorkerKilled: kill -9 in the middle of a run. The message comes back, and when the dead worker's lock is over
+// another one takes over, with the next token.
 func TestWorkerKilled(t *testing.T) {
 	t.Parallel()
 	var first sync.Once
@@ -294,8 +302,8 @@ func TestWorkerKilled(t *testing.T) {
 	g.want("a", "READY", "a#1", "a#2")
 }
 
-// TestWorkerStops: SIGTERM during a run that does not end in time. The run is cancelled, its lock released and its message
-// handed back to be seen at once.
+// TestWorkerStops: SIGTERM during a run that does not end in time. The run is cancelled, its lock released and its
+// message handed back to be seen at once.
 func TestWorkerStops(t *testing.T) {
 	t.Parallel()
 	cut := make(chan struct{})
@@ -346,8 +354,8 @@ func (g *gate) begun(p *process) {
 	}
 }
 
-// TestPoison: work that fails always turns its analysis FAILED, and its message is done. Where the queue gives up before that, the
-// message is in the dead-letter queue, and the worker has warned of it.
+// TestPoison: work that fails always turns its analysis FAILED, and its message is done. Where the queue gives up
+// before that, the message is in the dead-letter queue, and the worker has warned of it.
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -361,8 +369,12 @@ func TestPoison(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var ahead atomic.Int64 // of the queue's clock
-			server := sqstest.Start(t, &sqstest.Options{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
-			g := newGate(t, server.URL, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+			server := sqstest.Start(t, &sqstest.Options{Now: func() time.Time {
+				return time.Now().Add(time.Duration(ahead.Load()))
+			}})
+			g := newGate(t, server.URL, func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusInternalServerError)
+			})
 			dead := createQueue(t, g.client, "dead", nil)
 			g.queue = createQueue(t, g.client, "alive", map[string]string{
 				"RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:dead","maxReceiveCount":3}`,
@@ -442,19 +454,21 @@ func TestWorkerUsage(t *testing.T) {
 		{"--queue-url analyses --target-url http://127.0.0.1:1 --data " + dir, 1, "must be its URL"},
 		{"--queue-url " + queue + "-missing --target-url http://127.0.0.1:1 --data " + dir, 1, "there is no queue"},
 	} {
-		if code, _, stderr := run(t, nil, append([]string{"worker"}, strings.Fields(c.args)...)...); code != c.code || !strings.Contains(stderr, c.says) {
+		if code, _, stderr := run(t, nil, append([]string{"worker"}, strings.Fields(c.args)...)...); code != c.code ||
+			!strings.Contains(stderr, c.says) {
 			t.Errorf("%s: %d, want %d with %q\n%s", c.args, code, c.code, c.says, stderr)
 		}
 	}
 	says := "taking messages from " + queue + " to http://127.0.0.1:1/run\n"
-	code, stdout, stderr := run(t, nil, "worker", "--queue-url", queue, "--target-url", "http://127.0.0.1:1/run?key=secret", "--data", dir, "--drain")
+	code, stdout, stderr := run(t, nil, "worker", "--queue-url", queue, "--target-url",
+		"http://127.0.0.1:1/run?key=secret", "--data", dir, "--drain")
 	if code != 0 || !strings.HasPrefix(stdout, says) || strings.Contains(stdout+stderr, "secret") {
 		t.Errorf("a target with a key: %d %q\n%s", code, stdout, stderr)
 	}
 }
 
-// mapping is the platform's event source mapping, as far as it matters: it hands a batch to the function, and deletes what is not
-// named as failed.
+// mapping is the platform's event source mapping, as far as it matters: it hands a batch to the function, and deletes
+// what is not named as failed.
 func mapping(t *testing.T, l *lambdatest.Instance, c *sdk.Client, queue string) (failed []string) {
 	t.Helper()
 	out, err := c.ReceiveMessage(t.Context(), &sdk.ReceiveMessageInput{
@@ -467,7 +481,8 @@ func mapping(t *testing.T, l *lambdatest.Instance, c *sdk.Client, queue string) 
 	var e events.SQSEvent
 	for _, m := range out.Messages {
 		e.Records = append(e.Records, events.SQSMessage{
-			MessageId: *m.MessageId, ReceiptHandle: *m.ReceiptHandle, Body: *m.Body, Md5OfBody: *m.MD5OfBody, Attributes: m.Attributes,
+			MessageId: *m.MessageId, ReceiptHandle: *m.ReceiptHandle, Body: *m.Body, Md5OfBody: *m.MD5OfBody,
+			Attributes:  m.Attributes,
 			EventSource: "aws:sqs", EventSourceARN: "arn:aws:sqs:us-east-1:000000000000:tasks", AWSRegion: "us-east-1",
 		})
 	}
@@ -489,19 +504,21 @@ func mapping(t *testing.T, l *lambdatest.Instance, c *sdk.Client, queue string) 
 			failed = append(failed, *m.Body)
 			continue
 		}
-		if _, err := c.DeleteMessage(t.Context(), &sdk.DeleteMessageInput{QueueUrl: aws.String(queue), ReceiptHandle: m.ReceiptHandle}); err != nil {
+		if _, err := c.DeleteMessage(t.Context(), &sdk.DeleteMessageInput{QueueUrl: aws.String(queue),
+			ReceiptHandle: m.ReceiptHandle}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return failed
 }
 
-// TestLambdaGate runs the worker's and the sweep's functions as Lambda does, over emulators of DynamoDB and SQS: a batch with a
-// message of each kind, and an analysis whose worker died, from the sweep to READY.
+// TestLambdaGate runs the worker's and the sweep's functions as Lambda does, over emulators of DynamoDB and SQS: a
+// batch with a message of each kind, and an analysis whose worker died, from the sweep to READY.
 func TestLambdaGate(t *testing.T) {
 	t.Parallel()
 	db := dynamodbtest.Start(t, nil)
-	store := openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "analyses", awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}})
+	store := openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "analyses",
+		awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}})
 	q := sqstest.Start(t, nil)
 	g := newGate(t, q.URL, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer secret-token" {
@@ -516,8 +533,10 @@ func TestLambdaGate(t *testing.T) {
 		"lockOwner": docstore.String("dead"), "lockToken": docstore.Int(1), "lockRuns": docstore.Int(1),
 		"lockExpiresAt": docstore.FormatTime(time.Now().Add(-time.Hour)),
 	}
-	locked := docstore.Doc{"lockOwner": docstore.String("other"), "lockExpiresAt": docstore.FormatTime(time.Now().Add(2 * time.Hour))}
-	for id, doc := range map[string]docstore.Doc{"a": {"title": docstore.String("x"), "lockToken": docstore.Int(0)}, "b": locked, "c": stale} {
+	locked := docstore.Doc{"lockOwner": docstore.String("other"),
+		"lockExpiresAt": docstore.FormatTime(time.Now().Add(2 * time.Hour))}
+	for id, doc := range map[string]docstore.Doc{"a": {"title": docstore.String("x"), "lockToken": docstore.Int(0)},
+		"b": locked, "c": stale} {
 		g.put(id, doc)
 	}
 	env := []string{
@@ -527,7 +546,8 @@ func TestLambdaGate(t *testing.T) {
 	bootstrap := build(t, "functions/aws/lambda", "-tags", lambdaTags)
 	worker := lambdatest.Start(t, bootstrap, "worker", env...)
 	g.send(`{"analysisId":"a"}`, `{"analysisId":"b"}`, `{"analysisId":7}`, `{"analysisId":"missing"}`)
-	if got := fmt.Sprint(mapping(t, worker, g.client, g.queue)); got != `[{"analysisId":"b"} {"analysisId":7} {"analysisId":"missing"}]` {
+	if got := fmt.Sprint(mapping(t, worker, g.client,
+		g.queue)); got != `[{"analysisId":"b"} {"analysisId":7} {"analysisId":"missing"}]` {
 		t.Errorf("failed: %s", got)
 	}
 	g.want("a", "READY", "a#1")
@@ -550,12 +570,15 @@ func TestLambdaGate(t *testing.T) {
 		t.Errorf("failed after the sweep: %v", got)
 	}
 	g.want("c", "READY", "a#1", "c#2")
-	if a := sweep.Invoke(t, lambdaFile(t, "sqs.json"), failAfter); !a.Failed || !strings.Contains(string(a.Body), "schedule") {
+	if a := sweep.Invoke(t, lambdaFile(t, "sqs.json"), failAfter); !a.Failed ||
+		!strings.Contains(string(a.Body), "schedule") {
 		t.Errorf("a batch at the sweep: %s", a.Body)
 	}
 	q.Inject(sqstest.Fault{Kind: sqstest.Throttle})
-	g.put("c", docstore.Doc{"status": docstore.String("RUNNING"), "lockOwner": docstore.String("dead"), "lockExpiresAt": stale["lockExpiresAt"]})
-	if a := sweep.Invoke(t, lambdaFile(t, "schedule.json"), failAfter); !a.Failed || !strings.Contains(string(a.Body), "RequestThrottled") {
+	g.put("c", docstore.Doc{"status": docstore.String("RUNNING"), "lockOwner": docstore.String("dead"),
+		"lockExpiresAt": stale["lockExpiresAt"]})
+	if a := sweep.Invoke(t, lambdaFile(t, "schedule.json"), failAfter); !a.Failed ||
+		!strings.Contains(string(a.Body), "RequestThrottled") {
 		t.Errorf("a sweep without a queue: %s", a.Body)
 	}
 	for _, l := range []*lambdatest.Instance{worker, sweep} {

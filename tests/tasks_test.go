@@ -20,8 +20,8 @@ import (
 
 const analyses = "projects/demo/locations/local/queues/analyses"
 
-// TestServeTasks: a server of its own process takes what the queue delivers to a target. When it is told to stop, it stops
-// the run that is under way, and the analysis is free for another worker.
+// TestServeTasks: a server of its own process takes what the queue delivers to a target. When it is told to stop, it
+// stops the run that is under way, and the analysis is free for another worker.
 func TestServeTasks(t *testing.T) {
 	t.Parallel()
 	began := make(chan struct{})
@@ -40,13 +40,15 @@ func TestServeTasks(t *testing.T) {
 	documents := firestoretest.Start(t, nil)
 	watchQueries(t, documents)
 	q := cloudtaskstest.Start(t, &cloudtaskstest.Options{Queues: []string{analyses}})
-	store, err := gcpfirestore.Open(t.Context(), &gcpfirestore.Options{Project: "demo", ClientOptions: documents.ClientOptions()})
+	store, err := gcpfirestore.Open(t.Context(), &gcpfirestore.Options{Project: "demo",
+		ClientOptions: documents.ClientOptions()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
 	for _, id := range []string{"a1", "hangs"} {
-		if _, err := store.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: id}, Set: docstore.Doc{"title": docstore.String("x")}}); err != nil {
+		if _, err := store.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: id},
+			Set: docstore.Doc{"title": docstore.String("x")}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -64,7 +66,8 @@ func TestServeTasks(t *testing.T) {
 		"--target-url", target.URL, "--task-account", account, "--task-audience", "leasehold")
 	enqueue := func(id analysis.ID) {
 		t.Helper()
-		to, err := gcpcloudtasks.Open(t.Context(), analyses, p.url+tasks.TaskPath, &gcpcloudtasks.Options{Account: account, Audience: "leasehold", Emulator: q.Addr()})
+		to, err := gcpcloudtasks.Open(t.Context(), analyses, p.url+tasks.TaskPath,
+			&gcpcloudtasks.Options{Account: account, Audience: "leasehold", Emulator: q.Addr()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,14 +83,17 @@ func TestServeTasks(t *testing.T) {
 	if a := q.Attempts(); len(a) != 1 || !strings.Contains(a[0].Response, `"outcome":"ready"`) {
 		t.Fatalf("%+v\n%s", a, p.stderr.Bytes())
 	}
-	if d := doc("a1"); d["status"] != docstore.String("READY") || d["result"] != docstore.String("gs://results/a1") || d["title"] != docstore.String("x") {
+	if d := doc("a1"); d["status"] != docstore.String("READY") || d["result"] != docstore.String("gs://results/a1") ||
+		d["title"] != docstore.String("x") {
 		t.Errorf("the document is %v", d)
 	}
 	// Development mode is for the API only, not for the endpoint of queues.
-	if status, body := call(t, http.MethodPost, p.url+tasks.TaskPath, "", `{"analysisId":"a1"}`); status != http.StatusUnauthorized {
+	if status, body := call(t, http.MethodPost, p.url+tasks.TaskPath, "",
+		`{"analysisId":"a1"}`); status != http.StatusUnauthorized {
 		t.Errorf("without a token: %d %s", status, body)
 	}
-	if status, body := call(t, http.MethodPost, p.url+tasks.SweepPath, "", ""); status != http.StatusNotImplemented || !strings.Contains(body, "LEASEHOLD_TASK_QUEUE") {
+	if status, body := call(t, http.MethodPost, p.url+tasks.SweepPath, "", ""); status != http.StatusNotImplemented ||
+		!strings.Contains(body, "LEASEHOLD_TASK_QUEUE") {
 		t.Errorf("sweep: %d %s", status, body)
 	}
 

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// required lists the requirements of LS-SPEC-001 (locks) and of BE-041 (the analysis gate), whose parts have no numbers of their
-// own: DOD are its criteria of completion, RULE its rules of decision, CONFLICT what it says about conflicts and failures, TEST the
-// tests that it asks for, each in its order. PLC are the criteria of placement, in its four groups, PRJ the parts of
-// the project lock. Each must be decided somewhere, tested somewhere, and have its row in
+// required lists the requirements of LS-SPEC-001 (locks) and of BE-041 (the analysis gate), whose parts have no numbers
+// of their own: DOD are its criteria of completion, RULE its rules of decision, CONFLICT what it says about conflicts
+// and failures, TEST the tests that it asks for, each in its order. PLC are the criteria of placement, in its four
+// groups, PRJ the parts of the project lock. Each must be decided somewhere, tested somewhere, and have its row in
 // docs/traceability.md.
 var required = []string{
 	"LS-INV-001", "LS-INV-002", "LS-INV-003", "LS-INV-004",
@@ -43,18 +43,22 @@ var required = []string{
 	"IDS-EXHAUSTION", "IDS-SPREAD", "IDS-COUNTERS", "IDS-EXTERNAL", "IDS-LANGUAGES",
 }
 
-// unnamed is what the parts of the requirement begin with that has no names of its own: its places need not mention them.
+// unnamed is what the parts of the requirement begin with that has no names of its own: its places need not mention
+// them.
 const unnamed = "IDS-"
 
-// row is a line of docs/traceability.md: | ID | what | file: name | file: name |, where several places are parted by <br>.
-var row = regexp.MustCompile(`(?m)^\| ((?:LS|BE-041|IDS|PLC|PRJ)-[A-Z]+(?:-[0-9]+)?) \| [^|]+ \| ([^|]+) \| ([^|]+) \|$`)
+// row is a line of docs/traceability.md: | ID | what | file: name | file: name |, where several places are parted by
+// <br>.
+var row = regexp.MustCompile(
+	`(?m)^\| ((?:LS|BE-041|IDS|PLC|PRJ)-[A-Z]+(?:-[0-9]+)?) \| [^|]+ \| ([^|]+) \| ([^|]+) \|$`)
 
-// place is "`path/to/file.go`: `Name`" or "`path/to/file.go`: `Type.Method`". Files in TypeScript have theirs in the same form, private ones as `Class.#method`; a test in
-// one of them is named by its title, up to ": ${" where each case has its own.
+// place is "`path/to/file.go`: `Name`" or "`path/to/file.go`: `Type.Method`". Files in TypeScript have theirs in the
+// same form, private ones as `Class.#method`; a test in one of them is named by its title, up to ": ${" where each case
+// has its own.
 var place = regexp.MustCompile("^`([^`]+)`: `([^`]+)`$")
 
-// TestTraceability: every requirement has its row; what the row names exists; and the named test mentions the requirement.
-// Code does not: it says the reason in words, because its readers cannot look the IDs up.
+// TestTraceability: every requirement has its row; what the row names exists; and the named test mentions the
+// requirement. Code does not: it says the reason in words, because its readers cannot look the IDs up.
 func TestTraceability(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "docs", "traceability.md"))
@@ -95,7 +99,8 @@ func mentions(id, where string, test bool) error {
 		return fmt.Errorf("%q is not a file and a name", where)
 	}
 	file, name := m[1], m[2]
-	if isTest := strings.HasSuffix(file, "_test.go") || strings.HasSuffix(file, ".test.ts") || strings.HasPrefix(file, "tests/") || strings.HasPrefix(file, "internal/suite/"); isTest != test {
+	if isTest := strings.HasSuffix(file, "_test.go") || strings.HasSuffix(file, ".test.ts") ||
+		strings.HasPrefix(file, "tests/") || strings.HasPrefix(file, "internal/suite/"); isTest != test {
 		return fmt.Errorf("%s is in the wrong column", file)
 	}
 	source, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(file)))
@@ -118,7 +123,8 @@ func mentions(id, where string, test bool) error {
 	return mentioned(id, file, string(source), test)
 }
 
-// mentioned reports a file of tests that does not mention a requirement which has a name. IDs are whole: PRJ-RNW-1 is not in PRJ-RNW-10.
+// mentioned reports a file of tests that does not mention a requirement which has a name. IDs are whole: PRJ-RNW-1 is
+// not in PRJ-RNW-10.
 func mentioned(id, file, source string, test bool) error {
 	if test && !strings.HasPrefix(id, unnamed) && !regexp.MustCompile(regexp.QuoteMeta(id)+`\b`).MatchString(source) {
 		return fmt.Errorf("%s does not mention it", file)
@@ -126,21 +132,24 @@ func mentioned(id, file, source string, test bool) error {
 	return nil
 }
 
-// inTypeScript reports whether a source has a test of a title, or what a name says: a declaration of the file, or a member of a class.
+// inTypeScript reports whether a source has a test of a title, or what a name says: a declaration of the file, or a
+// member of a class.
 func inTypeScript(source, name string, test bool) bool {
 	if test {
 		return strings.Contains(source, "test('"+name+"'") || strings.Contains(source, "test(`"+name+": ${")
 	}
 	class, member, ok := strings.Cut(name, ".")
 	if !ok {
-		return regexp.MustCompile(`(?m)^(export )?(async )?(function|class|const) ` + regexp.QuoteMeta(name) + `\b`).MatchString(source)
+		return regexp.MustCompile(`(?m)^(export )?(async )?(function|class|const) ` + regexp.QuoteMeta(name) +
+			`\b`).MatchString(source)
 	}
 	at := regexp.MustCompile(`(?m)^(export )?class ` + regexp.QuoteMeta(class) + `\b`).FindStringIndex(source)
 	if at == nil {
 		return false
 	}
 	body, _, _ := strings.Cut(source[at[0]:], "\n}")
-	return regexp.MustCompile(`(?m)^  (readonly |async )*` + regexp.QuoteMeta(member) + `(<[^>]*>)?( = |\()`).MatchString(body)
+	return regexp.MustCompile(`(?m)^  (readonly |async )*` + regexp.QuoteMeta(member) +
+		`(<[^>]*>)?( = |\()`).MatchString(body)
 }
 
 // TestTypeScriptNames: what a row could name wrongly in TypeScript is found.

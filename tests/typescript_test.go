@@ -11,8 +11,8 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
-// TestTypeScriptPackage: what can be seen without Node: the package depends on nothing, what it exports has a source, and each code of the
-// contract has its class.
+// TestTypeScriptPackage: what can be seen without Node: the package depends on nothing, what it exports has a source,
+// and each code of the contract has its class.
 func TestTypeScriptPackage(t *testing.T) {
 	t.Parallel()
 	sdk := filepath.Join("..", "sdk", "typescript")
@@ -29,7 +29,8 @@ func TestTypeScriptPackage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if manifest.Type != "module" || len(manifest.Dependencies)+len(manifest.PeerDependencies) > 0 {
-		t.Errorf("package.json: type %q, dependencies %v and %v: it must be a module without any", manifest.Type, manifest.Dependencies, manifest.PeerDependencies)
+		t.Errorf("package.json: type %q, dependencies %v and %v: it must be a module without any", manifest.Type,
+			manifest.Dependencies, manifest.PeerDependencies)
 	}
 	for _, script := range []string{"preinstall", "install", "postinstall", "prepare"} {
 		if manifest.Scripts[script] != "" {
@@ -78,8 +79,9 @@ func TestTypeScriptPackage(t *testing.T) {
 	}
 }
 
-// TestTypeScriptClient: the client in TypeScript passes the type checker, the conformance scripts, the test vectors and its own tests.
-// .ci/sdk/typescript has more: a server that is killed and frozen, a browser, other runtimes, the examples.
+// TestTypeScriptClient: the client in TypeScript passes the type checker, the conformance scripts, the test vectors and
+// its own tests. .ci/sdk/typescript has more: a server that is killed and frozen, a browser, other runtimes, the
+// examples.
 func TestTypeScriptClient(t *testing.T) {
 	t.Parallel()
 	node, err := exec.LookPath("node")
@@ -89,15 +91,18 @@ func TestTypeScriptClient(t *testing.T) {
 	sdk := filepath.Join("..", "sdk", "typescript")
 	compiler := filepath.Join("node_modules", "typescript", "bin", "tsc")
 	if _, err := os.Stat(filepath.Join(sdk, compiler)); err != nil {
-		t.Skip("the TypeScript compiler is not installed: cd sdk/typescript && npm ci --ignore-scripts, or run all: .ci/sdk/typescript")
+		t.Skip(
+			"the TypeScript compiler is not installed: cd sdk/typescript && npm ci --ignore-scripts, or run all: .ci/sdk/typescript")
 	}
 	player := filepath.Join(t.TempDir(), "player")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", player, "../contracts/conformance/player").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", player,
+		"../contracts/conformance/player").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, args := range [][]string{
 		{compiler, "-p", "tsconfig.json"},
-		{"--test", "build/test/conformance.test.js", "build/test/ids.test.js", "build/test/locks.test.js", "build/test/once.test.js", "build/test/projectlock.test.js"},
+		{"--test", "build/test/conformance.test.js", "build/test/ids.test.js", "build/test/locks.test.js",
+			"build/test/once.test.js", "build/test/projectlock.test.js"},
 	} {
 		run := exec.CommandContext(t.Context(), node, args...)
 		run.Dir = sdk

@@ -19,7 +19,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// tape is a connection that records responses, and then plays the last of them again and again, so that only the client works.
+// tape is a connection that records responses, and then plays the last of them again and again, so that only the client
+// works.
 type tape struct {
 	server   http.RoundTripper // nil while it plays
 	recorded []*http.Response
@@ -97,11 +98,13 @@ func cycle(tb testing.TB) func() error {
 	t, locks := ours(tb)
 	id := lock.ID{Tenant: "acme", Key: "deploy/prod"}
 	run := func() error {
-		o, err := locks.Acquire(context.Background(), lock.Acquire{ID: id, Owner: "ann", RequestID: "018f9c4e-7e2c-7c1a-9d57-1f0a6b2c3d4e", TTLSeconds: 60})
+		o, err := locks.Acquire(context.Background(), lock.Acquire{ID: id, Owner: "ann",
+			RequestID: "018f9c4e-7e2c-7c1a-9d57-1f0a6b2c3d4e", TTLSeconds: 60})
 		if err != nil || o.Code != lock.OK {
 			return errors.Join(errors.New(string(o.Code)), err)
 		}
-		o, err = locks.Release(context.Background(), lock.Release{ID: id, Owner: "ann", RequestID: "018f9c4e-7e2c-7c1a-9d57-1f0a6b2c3d4f", Token: o.Lease.Token})
+		o, err = locks.Release(context.Background(), lock.Release{ID: id, Owner: "ann",
+			RequestID: "018f9c4e-7e2c-7c1a-9d57-1f0a6b2c3d4f", Token: o.Lease.Token})
 		if err != nil || o.Code != lock.OK {
 			return errors.Join(errors.New(string(o.Code)), err)
 		}
@@ -115,7 +118,8 @@ func held(tb testing.TB) func() error {
 	t, locks := ours(tb)
 	ask := func(owner string, want lock.Code) error {
 		o, err := locks.Acquire(context.Background(), lock.Acquire{
-			ID: lock.ID{Tenant: "acme", Key: "deploy/prod"}, Owner: owner, RequestID: "018f9c4e-7e2c-7c1a-9d57-1f0a6b2c3d4e", TTLSeconds: 60,
+			ID: lock.ID{Tenant: "acme", Key: "deploy/prod"}, Owner: owner, RequestID: "018f9c4e-7e2c-7c1a-9d57-1f0a6b2c3d4e",
+			TTLSeconds: 60,
 		})
 		if err == nil && o.Code != want {
 			err = errors.New(string(o.Code))
@@ -128,8 +132,8 @@ func held(tb testing.TB) func() error {
 	return t.play(tb, func() error { return ask("bob", lock.Held) })
 }
 
-// classicCycle is what the classic protocol of locks in DynamoDB sends: a read, a write on the condition that the lock is as it was read, and
-// a write that ends it. Nothing of a library around it is counted.
+// classicCycle is what the classic protocol of locks in DynamoDB sends: a read, a write on the condition that the lock
+// is as it was read, and a write that ends it. Nothing of a library around it is counted.
 func classicCycle(tb testing.TB) func() error {
 	tb.Helper()
 	t, client := onTape()
@@ -138,15 +142,18 @@ func classicCycle(tb testing.TB) func() error {
 	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 	key := map[string]types.AttributeValue{"key": text("deploy/prod")}
 	return t.play(tb, func() error {
-		if _, err := client.GetItem(ctx, &sdk.GetItemInput{TableName: name, Key: key, ConsistentRead: aws.Bool(true)}); err != nil {
+		if _, err := client.GetItem(ctx, &sdk.GetItemInput{TableName: name, Key: key,
+			ConsistentRead: aws.Bool(true)}); err != nil {
 			return err
 		}
 		_, err := client.PutItem(ctx, &sdk.PutItemInput{
 			TableName: name, ConditionExpression: aws.String("attribute_not_exists(#key) OR isReleased = :yes"),
 			Item: map[string]types.AttributeValue{
-				"key": text("deploy/prod"), "ownerName": text("ann"), "recordVersionNumber": text("018f9c4e7e2c7c1a9d571f0a6b2c3d4e"), "leaseDuration": text("60000"),
+				"key": text("deploy/prod"), "ownerName": text("ann"),
+				"recordVersionNumber": text("018f9c4e7e2c7c1a9d571f0a6b2c3d4e"), "leaseDuration": text("60000"),
 			},
-			ExpressionAttributeNames: map[string]string{"#key": "key"}, ExpressionAttributeValues: map[string]types.AttributeValue{":yes": text("1")},
+			ExpressionAttributeNames:  map[string]string{"#key": "key"},
+			ExpressionAttributeValues: map[string]types.AttributeValue{":yes": text("1")},
 		})
 		if err != nil {
 			return err
@@ -169,14 +176,18 @@ func classicHeld(tb testing.TB) func() error {
 	t, client := onTape()
 	classicTable(tb, client)
 	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
-	if _, err := client.PutItem(context.Background(), &sdk.PutItemInput{TableName: aws.String("classic"), Item: map[string]types.AttributeValue{
-		"key": text("deploy/prod"), "ownerName": text("ann"), "recordVersionNumber": text("018f9c4e7e2c7c1a9d571f0a6b2c3d4e"), "leaseDuration": text("60000"),
-	}}); err != nil {
+	if _, err := client.PutItem(context.Background(), &sdk.PutItemInput{TableName: aws.String("classic"),
+		Item: map[string]types.AttributeValue{
+			"key": text("deploy/prod"), "ownerName": text("ann"),
+			"recordVersionNumber": text("018f9c4e7e2c7c1a9d571f0a6b2c3d4e"),
+			"leaseDuration":       text("60000"),
+		}}); err != nil {
 		tb.Fatal(err)
 	}
 	return t.play(tb, func() error {
 		out, err := client.GetItem(context.Background(), &sdk.GetItemInput{
-			TableName: aws.String("classic"), Key: map[string]types.AttributeValue{"key": text("deploy/prod")}, ConsistentRead: aws.Bool(true),
+			TableName: aws.String("classic"), Key: map[string]types.AttributeValue{"key": text("deploy/prod")},
+			ConsistentRead: aws.Bool(true),
 		})
 		if err == nil && len(out.Item) != 4 {
 			err = errors.New("no lock")
@@ -189,16 +200,17 @@ func classicTable(tb testing.TB, client *sdk.Client) {
 	tb.Helper()
 	_, err := client.CreateTable(context.Background(), &sdk.CreateTableInput{
 		TableName: aws.String("classic"), BillingMode: types.BillingModePayPerRequest,
-		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("key"), AttributeType: types.ScalarAttributeTypeS}},
-		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("key"), KeyType: types.KeyTypeHash}},
+		AttributeDefinitions: []types.AttributeDefinition{
+			{AttributeName: aws.String("key"), AttributeType: types.ScalarAttributeTypeS}},
+		KeySchema: []types.KeySchemaElement{{AttributeName: aws.String("key"), KeyType: types.KeyTypeHash}},
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
 }
 
-// TestAllocations: on the client a cycle allocates no more than the requests of the classic protocol do, and a refusal less than twice
-// what a read does: the SDK makes an error in five layers of it. The SDK's own share is in both.
+// TestAllocations: on the client a cycle allocates no more than the requests of the classic protocol do, and a refusal
+// less than twice what a read does: the SDK makes an error in five layers of it. The SDK's own share is in both.
 func TestAllocations(t *testing.T) {
 	count := func(operation func() error) float64 {
 		return testing.AllocsPerRun(100, func() {
@@ -223,7 +235,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkClient is the client's share of a cycle and of a refusal, and that of the classic protocol, without a server and a network.
+// BenchmarkClient is the client's share of a cycle and of a refusal, and that of the classic protocol, without a server
+// and a network.
 func BenchmarkClient(b *testing.B) {
 	for _, c := range []struct {
 		name string

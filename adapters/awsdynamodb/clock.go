@@ -36,11 +36,11 @@ const (
 // A response with the Date D to a request that was sent when the caller's clock showed a, and received at b, proves
 // that the service's clock was somewhere in [D, D+1s) while the caller's was somewhere in [a, b]: it is ahead of the
 // caller's by D-b at least and D+1s-a at most. Each response gives such bounds, and together they close in on the true
-// offset. Between responses the bounds widen, by what the caller's clock may gain or lose meanwhile, and by what its wall and
-// its monotonic reading disagree.
+// offset. Between responses the bounds widen, by what the caller's clock may gain or lose meanwhile, and by what its
+// wall and its monotonic reading disagree.
 //
-// Nothing else is assumed of the caller's clock, so that it does not matter how far two callers' clocks are apart. That one
-// which is off by more than the bound is rejected is a check of the machine.
+// Nothing else is assumed of the caller's clock, so that it does not matter how far two callers' clocks are apart. That
+// one which is off by more than the bound is rejected is a check of the machine.
 type clock struct {
 	// read returns the caller's time, and a monotonic reading that does not change when that time is set.
 	read func() (wall time.Time, monotonic time.Duration)
@@ -96,8 +96,8 @@ var (
 	errOff        = errors.New("off")
 )
 
-// look reads the clock. The error is errUnmeasured or errOff. What was measured long ago (an hour and a little, by the default
-// bound) says too little.
+// look reads the clock. The error is errUnmeasured or errOff. What was measured long ago (an hour and a little, by the
+// default bound) says too little.
 func (c *clock) look() (reading, error) {
 	wall, monotonic := c.read()
 	r := reading{wall: wall, monotonic: monotonic}
@@ -122,13 +122,14 @@ func (c *clock) look() (reading, error) {
 	return r, nil
 }
 
-// set is by how much a clock was set forward between two readings, or the machine slept: its wall time has passed, and its
-// monotonic time has not. It is negative for a clock that was set back.
+// set is by how much a clock was set forward between two readings, or the machine slept: its wall time has passed, and
+// its monotonic time has not. It is negative for a clock that was set back.
 func set(from, to reading) time.Duration {
 	return to.wall.Sub(from.wall) - (to.monotonic - from.monotonic)
 }
 
-// jumped reports whether the clock was set by so much between two readings that what was measured before no longer holds.
+// jumped reports whether the clock was set by so much between two readings that what was measured before no longer
+// holds.
 func (c *clock) jumped(from, to reading) bool { return set(from, to).Abs() > c.bound/4 }
 
 // age is what a clock may have gained or lost between two readings.
@@ -198,11 +199,13 @@ func (s *Store) now(ctx context.Context) (reading, error) {
 	switch {
 	case errors.Is(err, errUnmeasured):
 		s.skewed.Add(1)
-		return reading{}, fmt.Errorf("%w: it could not be measured: the responses for table %s carry no Date header, or the clock "+
-			"was set meanwhile", docstore.ErrClockSkew, s.table)
+		return reading{},
+			fmt.Errorf("%w: it could not be measured: the responses for table %s carry no Date header, or the clock "+
+				"was set meanwhile", docstore.ErrClockSkew, s.table)
 	case errors.Is(err, errOff):
 		s.skewed.Add(1)
-		return reading{}, fmt.Errorf("%w: %s; set this machine's clock (chrony, NTP)", docstore.ErrClockSkew, s.clock.describe())
+		return reading{}, fmt.Errorf("%w: %s; set this machine's clock (chrony, NTP)", docstore.ErrClockSkew,
+			s.clock.describe())
 	}
 	return r, nil
 }
@@ -222,7 +225,8 @@ func (c *clock) describe() string {
 func (s *Store) measure(ctx context.Context) error {
 	s.measured.Add(1)
 	begin := s.clock.start()
-	out, err := s.client.GetItem(ctx, &sdk.GetItemInput{TableName: aws.String(s.table), Key: measuringKey}, s.attempts(always))
+	out, err := s.client.GetItem(ctx, &sdk.GetItemInput{TableName: aws.String(s.table), Key: measuringKey},
+		s.attempts(always))
 	if err != nil {
 		s.learnFrom(begin, err)
 		return s.explain(ctx, "measure the clock against", err)
@@ -252,8 +256,8 @@ func (s *Store) learnFrom(begin reading, err error) {
 	}
 }
 
-// after is the likeliest time once a response is there: that of the caller, corrected by as little as the bounds allow. It is
-// for what is read; what is decided rests on the bounds.
+// after is the likeliest time once a response is there: that of the caller, corrected by as little as the bounds allow.
+// It is for what is read; what is decided rests on the bounds.
 func (c *clock) after() time.Time {
 	wall, _ := c.read()
 	if c.trusted() {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// fakeClock is a caller's clock that is off from the true time, and a monotonic one that stands while the machine sleeps.
+// fakeClock is a caller's clock that is off from the true time, and a monotonic one that stands while the machine
+// sleeps.
 type fakeClock struct {
 	truth time.Time
 	off   time.Duration // what the caller's clock shows beyond the truth
@@ -110,12 +111,13 @@ func TestServersApart(t *testing.T) {
 	}
 }
 
-// TestClockMeddledWith: steps and sleeps that are too small to be noticed stay within the bounds, whenever they happen, and so
-// does what a clock gains or loses in an idle hour.
+// TestClockMeddledWith: steps and sleeps that are too small to be noticed stay within the bounds, whenever they happen,
+// and so does what a clock gains or loses in an idle hour.
 func TestClockMeddledWith(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		f := &fakeClock{truth: noon.Add(random64(random, time.Second)), off: random64(random, 600*time.Millisecond) - 300*time.Millisecond}
+		f := &fakeClock{truth: noon.Add(random64(random, time.Second)),
+			off: random64(random, 600*time.Millisecond) - 300*time.Millisecond}
 		c := f.clock(time.Second)
 		measure := func() { f.exchange(c, random64(random, 50*time.Millisecond), random64(random, 50*time.Millisecond)) }
 		measure()
@@ -178,7 +180,8 @@ func TestClockIdleForLong(t *testing.T) {
 }
 
 func TestClockOff(t *testing.T) {
-	for _, off := range []time.Duration{5 * time.Second, -5 * time.Second, time.Hour, -time.Hour, 2500 * time.Millisecond} {
+	for _, off := range []time.Duration{5 * time.Second, -5 * time.Second, time.Hour, -time.Hour,
+		2500 * time.Millisecond} {
 		f := &fakeClock{truth: noon, off: off}
 		c := f.clock(time.Second)
 		f.exchange(c, 10*time.Millisecond, 10*time.Millisecond)
@@ -241,7 +244,8 @@ func TestTrustedClock(t *testing.T) {
 	f := &fakeClock{truth: noon, off: time.Hour}
 	c := f.clock(TrustClock)
 	f.exchange(c, 0, 0)
-	if r, err := c.look(); err != nil || !r.latest.Equal(noon.Add(time.Hour)) || !r.earliest.Equal(r.latest) || c.skew().Known {
+	if r, err := c.look(); err != nil || !r.latest.Equal(noon.Add(time.Hour)) || !r.earliest.Equal(r.latest) ||
+		c.skew().Known {
 		t.Errorf("%v to %v, %v, %+v", r.earliest, r.latest, err, c.skew())
 	}
 }

@@ -14,8 +14,8 @@ type instants struct {
 	margin time.Duration // what has passed must have passed by this much
 }
 
-// compared is what Now means in a comparison with a time. "Has this time passed?", an LE, is asked with the margin, unless a Not around it
-// makes it "has this time not passed yet?".
+// compared is what Now means in a comparison with a time. "Has this time passed?", an LE, is asked with the margin,
+// unless a Not around it makes it "has this time not passed yet?".
 func (m instants) compared(negated bool) time.Time {
 	if negated {
 		return m.now
@@ -43,7 +43,8 @@ func (m instants) partHolds(c docstore.Cond, found docstore.Doc, negated bool) b
 	}
 }
 
-// distance is that to Now of the instant by which a rejection is explained: 0 unless the condition asks whether a time has passed.
+// distance is that to Now of the instant by which a rejection is explained: 0 unless the condition asks whether a time
+// has passed.
 func (m instants) distance(c docstore.Cond) time.Duration {
 	if asksWhetherPassed(c, false) {
 		return m.margin
@@ -96,7 +97,8 @@ func (t truth) not() truth {
 }
 
 // rejectsRepeat reports whether a write, once applied, certainly fails its own condition when it arrives again before
-// another caller changes the document: then it is safe to send it again. The condition of a Delete never holds where there is no document.
+// another caller changes the document: then it is safe to send it again. The condition of a Delete never holds where
+// there is no document.
 func rejectsRepeat(w docstore.Write, m instants) bool {
 	return w.Delete || w.If != nil && m.after(w, w.If, false) == no
 }

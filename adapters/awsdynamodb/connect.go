@@ -25,7 +25,8 @@ func connect(ctx context.Context, o *Options) (*sdk.Client, error) {
 	client := awshttp.NewBuildableClient().WithTimeout(attemptTimeout).WithTransportOptions(func(t *http.Transport) {
 		t.MaxIdleConns, t.MaxIdleConnsPerHost = connections, connections
 	})
-	c, err := awsconfig.Load(ctx, awsconfig.Options{Service: "dynamodb", Region: o.Region, Endpoint: o.Endpoint, HTTP: client})
+	c, err := awsconfig.Load(ctx, awsconfig.Options{Service: "dynamodb", Region: o.Region, Endpoint: o.Endpoint,
+		HTTP: client})
 	if err != nil {
 		return nil, err
 	}

@@ -14,36 +14,36 @@
 //	_keep_until             Unix seconds until which the document is kept, if a write said so
 //
 // Attributes that the port cannot express (lists, sets, fractions) are kept as they are. _keep_until is the table's
-// time-to-live attribute: the service removes an item within a few days of that time, and never without one. Enable time to
-// live on no other attribute.
+// time-to-live attribute: the service removes an item within a few days of that time, and never without one. Enable
+// time to live on no other attribute.
 //
 // # Whose clock
 //
 // DynamoDB has no clock that a condition could use. The caller's is used instead, for as much as is known of it:
 //
-//   - The time is an interval. Every response carries a Date, which bounds the service's time within a second and the time of
-//     the request. Each further response narrows the bounds, which drift and small steps of the caller's clock widen again.
-//     [Open] takes the first measurement.
-//   - What is written is the latest end of the interval: a lease of ten seconds lasts ten seconds at least. "This time has
-//     passed" ([docstore.LE] with a time) is asked for its earliest end, "this time has not passed yet" (the same inside a Not)
-//     for its latest. A rejection's At is the instant of its condition, and Result.Margin how far the latest end lies beyond it. A
-//     condition that asks both ways is explained by the earlier instant.
-//   - It fails closed. A clock that is proven to be off by more than Options.MaxSkew, or that was set by more than a quarter of
-//     it since it was last measured, is not used: before anything is sent the call ends with [docstore.ErrClockSkew], and the
-//     clock is measured again, at most once a second, until it is right.
+//   - The time is an interval. Every response carries a Date, which bounds the service's time within a second and the
+//     time of the request. Each further response narrows the bounds, which drift and small steps of the caller's clock
+//     widen again. [Open] takes the first measurement.
+//   - What is written is the latest end of the interval: a lease of ten seconds lasts ten seconds at least. "This time
+//     has passed" ([docstore.LE] with a time) is asked for its earliest end, "this time has not passed yet" (the same
+//     inside a Not) for its latest. A rejection's At is the instant of its condition, and Result.Margin how far the
+//     latest end lies beyond it. A condition that asks both ways is explained by the earlier instant.
+//   - It fails closed. A clock that is proven to be off by more than Options.MaxSkew, or that was set by more than a
+//     quarter of it since it was last measured, is not used: before anything is sent the call ends with
+//     [docstore.ErrClockSkew], and the clock is measured again, at most once a second, until it is right.
 //
-// So no caller takes over while the holder, who counts from before its request, may still act, however far their clocks are
-// apart. The price is time, not requests: after a cold start, with one response to go by, a lease may last a second longer
-// than it was asked for and be taken over yet a second later; after a hundred responses a tenth of that remains. A call after
-// an idle hour (2 x MaxSkew / 500 ppm) measures first, with one GetItem.
+// So no caller takes over while the holder, who counts from before its request, may still act, however far their clocks
+// are apart. The price is time, not requests: after a cold start, with one response to go by, a lease may last a second
+// longer than it was asked for and be taken over yet a second later; after a hundred responses a tenth of that remains.
+// A call after an idle hour (2 x MaxSkew / 500 ppm) measures first, with one GetItem.
 //
-// What can still go wrong: a service or proxy whose Date is wrong; a clock that is corrected by more than 500 µs a second for
-// long while nothing is asked of the service; a machine that sleeps without either of its clocks showing it; a caller that is
-// paused between its last clock reading and its effect. Each can make two holders run at once for a short time. None can give
-// them the same token, because the service alone counts tokens, so the comparison
-// of tokens where the effect happens ([Condition], [Store.Check], lock.Guard) stops the earlier one. A counter that starts at
-// the store's time ([docstore.Write].StartAtNow) is above the one of a removed document if that was gone for longer than the
-// widest interval, 1 s + 5 x MaxSkew.
+// What can still go wrong: a service or proxy whose Date is wrong; a clock that is corrected by more than 500 µs a
+// second for long while nothing is asked of the service; a machine that sleeps without either of its clocks showing it;
+// a caller that is paused between its last clock reading and its effect. Each can make two holders run at once for a
+// short time. None can give them the same token, because the service alone counts tokens, so the comparison of tokens
+// where the effect happens ([Condition], [Store.Check], lock.Guard) stops the earlier one. A counter that starts at the
+// store's time ([docstore.Write].StartAtNow) is above the one of a removed document if that was gone for longer than
+// the widest interval, 1 s + 5 x MaxSkew.
 //
 // The instant of a write is that of its first attempt. A write that arrives late, because it was throttled or its
 // connection was lost, carries an instant in the past: it takes over later than it could, and what it is granted
@@ -52,18 +52,19 @@
 // # The response that got lost
 //
 // The SDK sends a request again when no response arrives, and so a write can arrive twice. Where the first arrival
-// makes the second one fail, which is so for every command on locks and for every deletion, this is left to the SDK, and the rule finds its
-// own request_id in the document. Where it does not, the store keeps the SDK from sending again, and returns
+// makes the second one fail, which is so for every command on locks and for every deletion, this is left to the SDK,
+// and the rule finds its own request_id in the document. Where it does not, the store keeps the SDK from sending again,
+// and returns
 // [docstore.ErrUnavailable]: the caller decides. A transaction carries a ClientRequestToken. Throttling and conflicts
 // change nothing; after them the request is sent again, with pauses drawn at random, for Options.RetryTimeout at most.
 //
 // # What else can go wrong
 //
-// An Add on text or beyond ±2^53, and a copy of what is not text, are rejected by the service itself, through guards in the
-// condition. A fraction passes such a guard, for the language cannot ask for whole numbers: the sum is stored, and the call
-// returns an error instead of a token. After a write of several documents, of which the service returns none, the fraction stays
-// unnoticed until the document is read or added to alone; then it is no whole number for any rule. Leasehold itself stores none. A global
-// table copies between regions after the fact; two regions could grant the same lease, and [Open]
-// warns. One partition takes some 1,000 writes a second, rejected ones included: callers that wait for a lock should
-// wait the time that the rejection names, and not poll in a loop.
+// An Add on text or beyond ±2^53, and a copy of what is not text, are rejected by the service itself, through guards in
+// the condition. A fraction passes such a guard, for the language cannot ask for whole numbers: the sum is stored, and
+// the call returns an error instead of a token. After a write of several documents, of which the service returns none,
+// the fraction stays unnoticed until the document is read or added to alone; then it is no whole number for any rule.
+// Leasehold itself stores none. A global table copies between regions after the fact; two regions could grant the same
+// lease, and [Open] warns. One partition takes some 1,000 writes a second, rejected ones included: callers that wait
+// for a lock should wait the time that the rejection names, and not poll in a loop.
 package awsdynamodb

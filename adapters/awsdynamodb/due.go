@@ -65,12 +65,13 @@ func (s *Store) index(ctx context.Context, field string) (dueIndex, error) {
 	return dueIndex{}, fmt.Errorf("%w: dynamodb: table %s, field %q", docstore.ErrNoIndex, s.table, field)
 }
 
-// Due implements [docstore.DueLister] by the indexes on the field, if there are any. A page is a Query of each shard, at once, and more of
-// those that have much; the first page takes a GetItem before, for the number of shards. Of a table that has an index of earlier versions
-// only, which is not sharded, a page is one Query. If a table has both, the one of earlier versions is asked as well, for the documents that only
-// earlier versions and other programs wrote.
+// Due implements [docstore.DueLister] by the indexes on the field, if there are any. A page is a Query of each shard,
+// at once, and more of those that have much; the first page takes a GetItem before, for the number of shards. Of a
+// table that has an index of earlier versions only, which is not sharded, a page is one Query. If a table has both, the
+// one of earlier versions is asked as well, for the documents that only earlier versions and other programs wrote.
 //
-// An index follows its table with a delay, mostly below a second: a document may be found as it was, or later than it could be.
+// An index follows its table with a delay, mostly below a second: a document may be found as it was, or later than it
+// could be.
 func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, error) {
 	if err := q.Validate(); err != nil {
 		return docstore.Page{}, err
@@ -95,10 +96,12 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 		return docstore.Page{}, err
 	}
 	if at.Single && index.single == "" || at.Shards > 0 && index.sharded == "" {
-		return docstore.Page{}, fmt.Errorf("%w: after %q is of a page from an index that table %s does not have any more", docstore.ErrInvalid, q.After, s.table)
+		return docstore.Page{}, fmt.Errorf("%w: after %q is of a page from an index that table %s does not have any more",
+			docstore.ErrInvalid, q.After, s.table)
 	}
 	page := docstore.Page{}
-	page.Entries, page.Next, err = at.Page(ctx, q.Size(), func(ctx context.Context, shard int, after driver.DueCursor, most int) ([]driver.DueItem, bool, error) {
+	page.Entries, page.Next, err = at.Page(ctx, q.Size(), func(ctx context.Context, shard int, after driver.DueCursor,
+		most int) ([]driver.DueItem, bool, error) {
 		x := dueShard{index.sharded, attrDue, dueKey(shard, q.Kind, q.Tenant), false}
 		if shard == at.Shards {
 			x = dueShard{index.single, attrPartition, partition(q.Kind, q.Tenant), shard > 0}
@@ -119,7 +122,8 @@ type dueShard struct {
 }
 
 // readDue reads the next items of a shard. A page of large documents ends after a megabyte, before it has most of them.
-func (s *Store) readDue(ctx context.Context, q docstore.DueQuery, x dueShard, after driver.DueCursor, most int) ([]driver.DueItem, bool, error) {
+func (s *Store) readDue(ctx context.Context, q docstore.DueQuery, x dueShard, after driver.DueCursor,
+	most int) ([]driver.DueItem, bool, error) {
 	e := newExpressions(instants{})
 	e.name(x.hashKey).raw(" = ").str(x.hash).raw(" AND ").name(q.Field).raw(" <= ").str(string(q.Bound()))
 	in := &sdk.QueryInput{

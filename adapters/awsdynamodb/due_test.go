@@ -48,12 +48,13 @@ func walkDue(t *testing.T, s docstore.Store, q docstore.DueQuery) (ids []string,
 	}
 }
 
-// TestRequestsOfDue: the first page reads how many shards there are, and each page asks all of them once, more than once only those that have more
-// than their part. Where there is no index, a page is one Query of the table.
+// TestRequestsOfDue: the first page reads how many shards there are, and each page asks all of them once, more than
+// once only those that have more than their part. Where there is no index, a page is one Query of the table.
 func TestRequestsOfDue(t *testing.T) {
 	server := dynamodbtest.Start(t, nil)
 	for name, indexes := range map[string][]string{"indexed": {"until", "other"}, "plain": nil} {
-		s, err := awsdynamodb.Open(t.Context(), name, &awsdynamodb.Options{Client: dial(server), CreateTable: true, Indexes: indexes})
+		s, err := awsdynamodb.Open(t.Context(), name, &awsdynamodb.Options{Client: dial(server), CreateTable: true,
+			Indexes: indexes})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +67,8 @@ func TestRequestsOfDue(t *testing.T) {
 			if _, err := s.Write(t.Context(), waits(want[i], int64(i/2), nil)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: "k", Tenant: "acme", ID: fmt.Sprint("x", i)}}); err != nil {
+			if _, err := s.Write(t.Context(), docstore.Write{
+				Key: docstore.Key{Kind: "k", Tenant: "acme", ID: fmt.Sprint("x", i)}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -81,7 +83,8 @@ func TestRequestsOfDue(t *testing.T) {
 			wantPages, took := (7+limit-1)/limit, server.Requests()
 			switch {
 			case indexes == nil && maps.Equal(took, map[string]int{"Query": pages}):
-			case indexes != nil && pages == wantPages && took["GetItem"] == 1 && took["Query"] <= 8+4*(pages-1)+1 && len(took) == 2:
+			case indexes != nil && pages == wantPages && took["GetItem"] == 1 && took["Query"] <= 8+4*(pages-1)+1 &&
+				len(took) == 2:
 			default:
 				t.Errorf("%s, pages of %d: %d pages took %v", name, limit, pages, took)
 			}
@@ -92,7 +95,8 @@ func TestRequestsOfDue(t *testing.T) {
 // TestDueOfLargeDocuments: a page that ends after a megabyte is a short one, and the next goes on.
 func TestDueOfLargeDocuments(t *testing.T) {
 	server := dynamodbtest.Start(t, nil)
-	s, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{Client: dial(server), CreateTable: true, Indexes: []string{"until"}})
+	s, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{Client: dial(server), CreateTable: true,
+		Indexes: []string{"until"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +127,8 @@ func TestDueOfLargeDocuments(t *testing.T) {
 func TestIndexesThatCanBeUsed(t *testing.T) {
 	server := dynamodbtest.Start(t, nil)
 	index := func(name string, projection types.ProjectionType, keys ...string) types.GlobalSecondaryIndex {
-		x := types.GlobalSecondaryIndex{IndexName: aws.String(name), Projection: &types.Projection{ProjectionType: projection}}
+		x := types.GlobalSecondaryIndex{IndexName: aws.String(name), Projection: &types.Projection{
+			ProjectionType: projection}}
 		for i, k := range keys {
 			x.KeySchema = append(x.KeySchema, types.KeySchemaElement{
 				AttributeName: aws.String(k), KeyType: []types.KeyType{types.KeyTypeHash, types.KeyTypeRange}[i],
@@ -137,23 +142,29 @@ func TestIndexesThatCanBeUsed(t *testing.T) {
 		describe func(*types.TableDescription)
 		usable   bool
 	}{
-		"made by hand":    {index("any-name", types.ProjectionTypeAll, "_pk", "until"), types.ScalarAttributeTypeS, nil, true},
-		"keys only":       {index("x-keys", types.ProjectionTypeKeysOnly, "_pk", "until"), types.ScalarAttributeTypeS, nil, false},
-		"of numbers":      {index("x-numbers", types.ProjectionTypeAll, "_pk", "until"), types.ScalarAttributeTypeN, nil, false},
+		"made by hand": {index("any-name", types.ProjectionTypeAll, "_pk", "until"), types.ScalarAttributeTypeS, nil,
+			true},
+		"keys only": {index("x-keys", types.ProjectionTypeKeysOnly, "_pk", "until"), types.ScalarAttributeTypeS, nil,
+			false},
+		"of numbers": {index("x-numbers", types.ProjectionTypeAll, "_pk", "until"), types.ScalarAttributeTypeN, nil,
+			false},
 		"of all kinds":    {index("x-all", types.ProjectionTypeAll, "until", "_pk"), types.ScalarAttributeTypeS, nil, false},
 		"without a range": {index("x-hash", types.ProjectionTypeAll, "until"), types.ScalarAttributeTypeS, nil, false},
-		"being built": {index("x-built", types.ProjectionTypeAll, "_pk", "until"), types.ScalarAttributeTypeS, func(d *types.TableDescription) {
-			d.GlobalSecondaryIndexes[0].IndexStatus = types.IndexStatusCreating
-		}, false},
-		"being removed": {index("x-removed", types.ProjectionTypeAll, "_pk", "until"), types.ScalarAttributeTypeS, func(d *types.TableDescription) {
-			d.GlobalSecondaryIndexes[0].IndexStatus = types.IndexStatusDeleting
-		}, false},
+		"being built": {index("x-built", types.ProjectionTypeAll, "_pk", "until"), types.ScalarAttributeTypeS,
+			func(d *types.TableDescription) {
+				d.GlobalSecondaryIndexes[0].IndexStatus = types.IndexStatusCreating
+			}, false},
+		"being removed": {index("x-removed", types.ProjectionTypeAll, "_pk", "until"), types.ScalarAttributeTypeS,
+			func(d *types.TableDescription) {
+				d.GlobalSecondaryIndexes[0].IndexStatus = types.IndexStatusDeleting
+			}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := dial(server)
 			in := table("_pk", types.ScalarAttributeTypeS, "_sk", types.ScalarAttributeTypeS)
 			in.TableName = aws.String(strings.ReplaceAll(name, " ", "-"))
-			in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{AttributeName: aws.String("until"), AttributeType: c.kind})
+			in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{
+				AttributeName: aws.String("until"), AttributeType: c.kind})
 			in.GlobalSecondaryIndexes = []types.GlobalSecondaryIndex{c.index}
 			if _, err := client.CreateTable(t.Context(), in); err != nil {
 				t.Fatal(err)
@@ -185,17 +196,22 @@ func TestIndexesThatCanBeUsed(t *testing.T) {
 // TestIndexRefuses: what an index cannot order is rejected with the reason, and nothing is written.
 func TestIndexRefuses(t *testing.T) {
 	server := dynamodbtest.Start(t, nil)
-	s, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{Client: dial(server), CreateTable: true, Indexes: []string{"until"}})
+	s, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{Client: dial(server), CreateTable: true,
+		Indexes: []string{"until"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range []docstore.Value{docstore.Int(1), docstore.Bool(true), docstore.Map{}, docstore.String(""), docstore.String(strings.Repeat("x", 1025))} {
+	for _, v := range []docstore.Value{docstore.Int(1), docstore.Bool(true), docstore.Map{}, docstore.String(""),
+		docstore.String(strings.Repeat("x", 1025))} {
 		w := waits("x", 1, docstore.Doc{"until": v})
-		if _, err := s.Write(t.Context(), w); !errors.Is(err, docstore.ErrInvalid) || !strings.Contains(err.Error(), "text of 1 to 1024 bytes") {
+		if _, err := s.Write(t.Context(), w); !errors.Is(err, docstore.ErrInvalid) ||
+			!strings.Contains(err.Error(), "text of 1 to 1024 bytes") {
 			t.Errorf("%v: %v", v, err)
 		}
-		other := docstore.Write{Key: docstore.Key{Kind: w.Key.Kind, Tenant: w.Key.Tenant, ID: "beside"}, Add: map[string]int64{"n": 1}}
-		if _, err := s.Write(t.Context(), other, w); !errors.Is(err, docstore.ErrInvalid) || !strings.Contains(err.Error(), "text of 1 to 1024 bytes") {
+		other := docstore.Write{Key: docstore.Key{Kind: w.Key.Kind, Tenant: w.Key.Tenant, ID: "beside"},
+			Add: map[string]int64{"n": 1}}
+		if _, err := s.Write(t.Context(), other, w); !errors.Is(err, docstore.ErrInvalid) ||
+			!strings.Contains(err.Error(), "text of 1 to 1024 bytes") {
 			t.Errorf("%v, in a transaction: %v", v, err)
 		}
 		if snap, err := s.Get(t.Context(), other.Key); err != nil || snap.Docs[0] != nil {
@@ -212,8 +228,10 @@ func TestIndexSettings(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprint("f", i)
 	}
-	for want, indexes := range map[string][]string{"21 fields": many, `"_pk"`: {"_pk"}, `names "a" twice`: {"a", "b", "a"}} {
-		_, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{Client: sdk.New(sdk.Options{}), Indexes: indexes})
+	for want, indexes := range map[string][]string{"21 fields": many, `"_pk"`: {"_pk"},
+		`names "a" twice`: {"a", "b", "a"}} {
+		_, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{Client: sdk.New(sdk.Options{}),
+			Indexes: indexes})
 		if err == nil || !strings.Contains(err.Error(), "Indexes") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v", indexes, err)
 		}

@@ -20,14 +20,17 @@ import (
 type Client interface {
 	DescribeTable(context.Context, *sdk.DescribeTableInput, ...func(*sdk.Options)) (*sdk.DescribeTableOutput, error)
 	CreateTable(context.Context, *sdk.CreateTableInput, ...func(*sdk.Options)) (*sdk.CreateTableOutput, error)
-	UpdateTimeToLive(context.Context, *sdk.UpdateTimeToLiveInput, ...func(*sdk.Options)) (*sdk.UpdateTimeToLiveOutput, error)
+	UpdateTimeToLive(context.Context, *sdk.UpdateTimeToLiveInput, ...func(*sdk.Options)) (*sdk.UpdateTimeToLiveOutput,
+		error)
 	GetItem(context.Context, *sdk.GetItemInput, ...func(*sdk.Options)) (*sdk.GetItemOutput, error)
 	Query(context.Context, *sdk.QueryInput, ...func(*sdk.Options)) (*sdk.QueryOutput, error)
 	Scan(context.Context, *sdk.ScanInput, ...func(*sdk.Options)) (*sdk.ScanOutput, error)
 	UpdateItem(context.Context, *sdk.UpdateItemInput, ...func(*sdk.Options)) (*sdk.UpdateItemOutput, error)
 	DeleteItem(context.Context, *sdk.DeleteItemInput, ...func(*sdk.Options)) (*sdk.DeleteItemOutput, error)
-	TransactGetItems(context.Context, *sdk.TransactGetItemsInput, ...func(*sdk.Options)) (*sdk.TransactGetItemsOutput, error)
-	TransactWriteItems(context.Context, *sdk.TransactWriteItemsInput, ...func(*sdk.Options)) (*sdk.TransactWriteItemsOutput, error)
+	TransactGetItems(context.Context, *sdk.TransactGetItemsInput, ...func(*sdk.Options)) (*sdk.TransactGetItemsOutput,
+		error)
+	TransactWriteItems(context.Context, *sdk.TransactWriteItemsInput,
+		...func(*sdk.Options)) (*sdk.TransactWriteItemsOutput, error)
 }
 
 var _ Client = (*sdk.Client)(nil)
@@ -45,9 +48,9 @@ const minSkew = 100 * time.Millisecond
 // maxIndexes is how many global secondary indexes a table may have, unless AWS has raised the quota.
 const maxIndexes = 20
 
-// TrustClock as [Options].MaxSkew uses the caller's clock as it is: nothing is measured or rejected, and the time is taken
-// for exact. It is for tests with a clock of their own, and for machines whose clocks are synchronized and monitored
-// otherwise.
+// TrustClock as [Options].MaxSkew uses the caller's clock as it is: nothing is measured or rejected, and the time is
+// taken for exact. It is for tests with a clock of their own, and for machines whose clocks are synchronized and
+// monitored otherwise.
 const TrustClock time.Duration = -1
 
 // Options are the settings of [Open]. The zero value works where the environment names a region and credentials.
@@ -63,8 +66,8 @@ type Options struct {
 	// retries; the client's do not apply.
 	Client Client
 
-	// MaxSkew is how far the caller's clock may be off before calls end with [docstore.ErrClockSkew], at least 100 ms; see the
-	// package comment. Callers of one table may have different ones. 0 means [DefaultMaxSkew]; see [TrustClock], too.
+	// MaxSkew is how far the caller's clock may be off before calls end with [docstore.ErrClockSkew], at least 100 ms; see
+	// the package comment. Callers of one table may have different ones. 0 means [DefaultMaxSkew]; see [TrustClock], too.
 	MaxSkew time.Duration
 
 	// RetryTimeout is how long a call retries after throttling and conflicts before it ends with
@@ -75,29 +78,29 @@ type Options struct {
 	// development: in production use Terraform.
 	CreateTable bool
 
-	// Lazy makes [Open] send nothing: a process that starts often then depends on no call of the control plane, and its policy
-	// need not allow DescribeTable. The first call measures the clock with a GetItem, a table that cannot be used is the
-	// error of the first call, and what Open would warn of goes unnoticed. [Store.Due] looks for its index when it is first called.
+	// Lazy makes [Open] send nothing: a process that starts often then depends on no call of the control plane, and its
+	// policy need not allow DescribeTable. The first call measures the clock with a GetItem, a table that cannot be used
+	// is the error of the first call, and what Open would warn of goes unnoticed. [Store.Due] looks for its index when it
+	// is first called.
 	Lazy bool
 
-	// Due names text fields by which [Store.Due] is to find documents, such as analysis.ExpiryField. A write that sets one also stores
-	// in which shard of the index the document is, which takes no further request. Name those of all indexes if the store is Lazy: otherwise
-	// they are found at the table, and those of Indexes are among them.
+	// Due names text fields by which [Store.Due] is to find documents, such as analysis.ExpiryField. A write that sets one
+	// also stores in which shard of the index the document is, which takes no further request. Name those of all indexes
+	// if the store is Lazy: otherwise they are found at the table, and those of Indexes are among them.
 	Due []string
 
-	// Indexes names text fields, 20 at most: CreateTable makes an index on each, and [Open] warns if a table that was there has
-	// none, or only one that is not sharded. Indexes that
-	// the table has are used whether they are named here or not. Each costs a write for every write that changes its
-	// field or a document that has it.
+	// Indexes names text fields, 20 at most: CreateTable makes an index on each, and [Open] warns if a table that was
+	// there has none, or only one that is not sharded. Indexes that the table has are used whether they are named here or
+	// not. Each costs a write for every write that changes its field or a document that has it.
 	Indexes []string
 
-	// IndexShards is how many shards documents are spread over in the indexes, from 8 to 64: 0 means [DefaultIndexShards]. A shard takes some
-	// 1000 write units a second. It can be raised at any time, by one process after the other, and nothing is missed; [Store.Due] sends a
-	// request for each shard of the highest number that was ever used.
+	// IndexShards is how many shards documents are spread over in the indexes, from 8 to 64: 0 means [DefaultIndexShards].
+	// A shard takes some 1000 write units a second. It can be raised at any time, by one process after the other, and
+	// nothing is missed; [Store.Due] sends a request for each shard of the highest number that was ever used.
 	IndexShards int
 
-	// CountUnits asks the service with each request how many units it bills, for [Store.Usage]. That is free of charge; requests and responses
-	// are some 50 bytes longer.
+	// CountUnits asks the service with each request how many units it bills, for [Store.Usage]. That is free of charge;
+	// requests and responses are some 50 bytes longer.
 	CountUnits bool
 
 	// Now is the caller's clock; nil means time.Now.
@@ -133,9 +136,9 @@ var _ docstore.Store = (*Store)(nil)
 
 // Open returns a store in a table. Options may be nil. The context bounds the opening only.
 //
-// It sends one DescribeTable, unless it is to be lazy. It rejects, with an error that says what to do: a region or credentials that are not
-// there, a service that cannot be reached, a table that is missing or has other keys. What it lets pass although it is
-// suspicious is in [Store.Warnings].
+// It sends one DescribeTable, unless it is to be lazy. It rejects, with an error that says what to do: a region or
+// credentials that are not there, a service that cannot be reached, a table that is missing or has other keys. What it
+// lets pass although it is suspicious is in [Store.Warnings].
 func Open(ctx context.Context, table string, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
@@ -177,7 +180,8 @@ func (o *Options) validate(table string) error {
 		return fmt.Errorf("dynamodb: MaxSkew is %v: responses are dated in whole seconds, use %v or more",
 			o.MaxSkew, minSkew)
 	case o.RetryTimeout < 0:
-		return fmt.Errorf("dynamodb: RetryTimeout is %v: use a positive time, or 0 for %v", o.RetryTimeout, DefaultRetryTimeout)
+		return fmt.Errorf("dynamodb: RetryTimeout is %v: use a positive time, or 0 for %v", o.RetryTimeout,
+			DefaultRetryTimeout)
 	case o.Client != nil && (o.Region != "" || o.Endpoint != ""):
 		return errors.New("dynamodb: Client has a region and an endpoint of its own: leave out Region and Endpoint")
 	}
@@ -188,7 +192,8 @@ func (o *Options) validate(table string) error {
 		return fmt.Errorf("dynamodb: Indexes names %d fields: a table has %d indexes at most", len(o.Indexes), maxIndexes)
 	}
 	if o.IndexShards != 0 && (o.IndexShards < DefaultIndexShards || o.IndexShards > MaxIndexShards) {
-		return fmt.Errorf("dynamodb: IndexShards is %d: from %d to %d, or 0 for %d", o.IndexShards, DefaultIndexShards, MaxIndexShards, DefaultIndexShards)
+		return fmt.Errorf("dynamodb: IndexShards is %d: from %d to %d, or 0 for %d", o.IndexShards, DefaultIndexShards,
+			MaxIndexShards, DefaultIndexShards)
 	}
 	return errors.Join(checkFields("Due", o.Due), checkFields("Indexes", o.Indexes))
 }

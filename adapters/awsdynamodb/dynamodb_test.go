@@ -41,18 +41,21 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			docstoretest.Run(t, func(t *testing.T) docstore.Store {
-				return openWith(t, dialURL(dynamodbtest.Start(t, nil).URL), awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Indexes: indexes, CountUnits: indexes != nil})
+				return openWith(t, dialURL(dynamodbtest.Start(t, nil).URL),
+					awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Indexes: indexes, CountUnits: indexes != nil})
 			})
 		})
 	}
 }
 
-// TestConformanceOfAnotherClient runs the suite through a client that is not the SDK's own, whose responses are read by way of the SDK's types.
+// TestConformanceOfAnotherClient runs the suite through a client that is not the SDK's own, whose responses are read by
+// way of the SDK's types.
 func TestConformanceOfAnotherClient(t *testing.T) {
 	t.Parallel()
 	docstoretest.Run(t, func(t *testing.T) docstore.Store {
 		client := meddler{Client: dialURL(dynamodbtest.Start(t, nil).URL)}
-		return openTable(t, "leasehold", awsdynamodb.Options{Client: client, CreateTable: true, MaxSkew: awsdynamodb.TrustClock})
+		return openTable(t, "leasehold", awsdynamodb.Options{Client: client, CreateTable: true,
+			MaxSkew: awsdynamodb.TrustClock})
 	})
 }
 
@@ -100,7 +103,8 @@ func TestRequests(t *testing.T) {
 			{"renew replayed", 0, func() (lock.Outcome, error) { return locks.Renew(t.Context(), renew) }, lock.OK},
 			{"release", 0, func() (lock.Outcome, error) { return locks.Release(t.Context(), release) }, lock.OK},
 			{"release replayed", 0, func() (lock.Outcome, error) { return locks.Release(t.Context(), release) }, lock.OK},
-			{"renew released", time.Hour, func() (lock.Outcome, error) { return locks.Renew(t.Context(), renew) }, lock.LeaseReleased},
+			{"renew released", time.Hour, func() (lock.Outcome, error) { return locks.Renew(t.Context(), renew) },
+				lock.LeaseReleased},
 		} {
 			time.Sleep(step.wait)
 			server.ResetCounts()
@@ -157,7 +161,8 @@ func TestMachineIDCosts(t *testing.T) {
 			l := acquire(s, throughput, want)
 			server.ResetCounts()
 			at := time.Now().UnixMilli()
-			if err := s.Release(t.Context(), kazahana.ReleaseOptions{ID: l.ID, Timestamp: at, Signature: kazahana.Sign(l.Secret, l.ID, at)}); err != nil {
+			if err := s.Release(t.Context(), kazahana.ReleaseOptions{ID: l.ID, Timestamp: at,
+				Signature: kazahana.Sign(l.Secret, l.ID, at)}); err != nil {
 				t.Error(err)
 			}
 			if got := server.Requests(); !maps.Equal(got, want) {

@@ -9,8 +9,8 @@ import (
 	smithyendpoints "github.com/aws/smithy-go/endpoints"
 )
 
-// lastEndpoint remembers what the SDK resolved last. The SDK evaluates its rules for every request, although all requests of a store lead to
-// the same endpoint.
+// lastEndpoint remembers what the SDK resolved last. The SDK evaluates its rules for every request, although all
+// requests of a store lead to the same endpoint.
 type lastEndpoint struct {
 	last atomic.Pointer[resolved]
 }
@@ -38,7 +38,8 @@ type rememberingResolver struct {
 }
 
 // ResolveEndpoint implements [sdk.EndpointResolverV2].
-func (r rememberingResolver) ResolveEndpoint(ctx context.Context, p sdk.EndpointParameters) (smithyendpoints.Endpoint, error) {
+func (r rememberingResolver) ResolveEndpoint(ctx context.Context, p sdk.EndpointParameters) (smithyendpoints.Endpoint,
+	error) {
 	if len(p.ResourceArnList) > 0 || aws.ToBool(p.IsSearchOperation) { // transactions, which are not sent as often
 		return r.EndpointResolverV2.ResolveEndpoint(ctx, p)
 	}

@@ -30,7 +30,8 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 		if throttled(err) {
 			reason = "it is throttled: the table's capacity, or that of one partition, is used up"
 		}
-		return fmt.Errorf("%w: %s: %s for longer than %v (Options.RetryTimeout): %w", docstore.ErrUnavailable, subject, reason, s.retryTimeout, err)
+		return fmt.Errorf("%w: %s: %s for longer than %v (Options.RetryTimeout): %w", docstore.ErrUnavailable, subject,
+			reason, s.retryTimeout, err)
 	}
 	api, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
@@ -41,12 +42,15 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 	if m, ok := invalid(err); ok {
 		switch {
 		case strings.Contains(m, "item size") || strings.Contains(m, "collection size of items"):
-			return fmt.Errorf("%w: %s: too large: a document takes 400 KB at most, names and values together, and one step 4 MB: %w",
+			return fmt.Errorf(
+				"%w: %s: too large: a document takes 400 KB at most, names and values together, and one step 4 MB: %w",
 				docstore.ErrInvalid, subject, err)
 		case strings.Contains(m, "index key") || strings.Contains(m, "all range keys has exceeded"):
-			return fmt.Errorf("%w: %s: a field that an index orders must be text of 1 to 1024 bytes: %w", docstore.ErrInvalid, subject, err)
+			return fmt.Errorf("%w: %s: a field that an index orders must be text of 1 to 1024 bytes: %w", docstore.ErrInvalid,
+				subject, err)
 		case strings.Contains(m, "does not match the schema"):
-			return fmt.Errorf("%s: it cannot hold documents of Leasehold: its key must be %s: name another table: %w", subject, rightKeys, err)
+			return fmt.Errorf("%s: it cannot hold documents of Leasehold: its key must be %s: name another table: %w",
+				subject, rightKeys, err)
 		}
 	}
 	switch api.ErrorCode() {
@@ -55,9 +59,11 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 			"(hash_key %q, range_key %q), or for development with --create-table: %w", subject, attrPartition, attrSort, err)
 	case "AccessDeniedException":
 		return fmt.Errorf("%s: access is denied: the IAM policy must allow %s on it: %w", subject, actions, err)
-	case "UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException", "MissingAuthenticationTokenException",
+	case "UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException",
+		"MissingAuthenticationTokenException",
 		"IncompleteSignatureException":
-		return fmt.Errorf("%s: the credentials are not accepted: check AWS_ACCESS_KEY_ID, AWS_PROFILE or the role: %w", subject, err)
+		return fmt.Errorf("%s: the credentials are not accepted: check AWS_ACCESS_KEY_ID, AWS_PROFILE or the role: %w",
+			subject, err)
 	}
 	if r, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && r.HTTPStatusCode() >= http.StatusInternalServerError {
 		return fmt.Errorf("%w: %s: the service failed: %w", docstore.ErrUnavailable, subject, err)
@@ -67,13 +73,14 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 
 // unsupported is the error of a step on several documents where there are no transactions.
 func (s *Store) unsupported(doing string) error {
-	return fmt.Errorf("%w: dynamodb: %s table %s: it is a global table with multi-Region strong consistency, which has no transactions: "+
-		"several documents cannot be read or changed in one step. Locks and analyses, one at a time, work; for the rest use a table of one region",
+	return fmt.Errorf(
+		"%w: dynamodb: %s table %s: it is a global table with multi-Region strong consistency, which has no transactions: "+
+			"several documents cannot be read or changed in one step. Locks and analyses, one at a time, work; for the rest use a table of one region",
 		docstore.ErrUnsupported, doing, s.table)
 }
 
-// lacksTransactions reports whether a transaction was rejected because the table has none. Opening a table finds that out before; a lazy
-// store asks when a transaction was rejected as such.
+// lacksTransactions reports whether a transaction was rejected because the table has none. Opening a table finds that
+// out before; a lazy store asks when a transaction was rejected as such.
 func (s *Store) lacksTransactions(ctx context.Context, err error) bool {
 	if _, canceled := errors.AsType[*types.TransactionCanceledException](err); canceled {
 		return false

@@ -107,7 +107,8 @@ func ExampleStore_Check() {
 		return
 	}
 	canceled, ok := errors.AsType[*types.TransactionCanceledException](publish("1.1"))
-	fmt.Println("after the lease was ended:", ok && aws.ToString(canceled.CancellationReasons[0].Code) == "ConditionalCheckFailed")
+	fmt.Println("after the lease was ended:",
+		ok && aws.ToString(canceled.CancellationReasons[0].Code) == "ConditionalCheckFailed")
 	// Output:
 	// while held: <nil>
 	// after the lease was ended: true

@@ -12,8 +12,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// expressions writes the expressions of one request, and collects the names and values that they refer to. A name that may be a reserved word is a
-// placeholder; one that occurs twice gets one, and so does a text or a time.
+// expressions writes the expressions of one request, and collects the names and values that they refer to. A name that
+// may be a reserved word is a placeholder; one that occurs twice gets one, and so does a text or a time.
 type expressions struct {
 	instants            // what times are
 	names, values *mark // of placeholders
@@ -65,7 +65,8 @@ func (e *expressions) raw(text string) *expressions {
 }
 
 func (e *expressions) name(field string) *expressions {
-	if e.names == nameMarks && unreserved(field) { // in a request of one's own, all names of Leasehold are placeholders that say so
+	// in a request of one's own, all names of Leasehold are placeholders that say so
+	if e.names == nameMarks && unreserved(field) {
 		return e.raw(field)
 	}
 	i := slices.Index(e.fields, field)
@@ -76,8 +77,9 @@ func (e *expressions) name(field string) *expressions {
 	return e.raw(e.names.at(i))
 }
 
-// unreserved reports whether a name of a field is surely none of the service's words: those have neither digits nor underscores, but for the functions. It
-// stands in expressions as it is, which makes a request of many fields a quarter shorter.
+// unreserved reports whether a name of a field is surely none of the service's words: those have neither digits nor
+// underscores, but for the functions. It stands in expressions as it is, which makes a request of many fields a quarter
+// shorter.
 func unreserved(field string) bool {
 	if strings.IndexByte(field, '_') == 0 { // a name that begins so must be a placeholder
 		return false
@@ -85,7 +87,8 @@ func unreserved(field string) bool {
 	return strings.ContainsAny(field, "_0123456789") && !slices.Contains(functions, field)
 }
 
-var functions = []string{"attribute_exists", "attribute_not_exists", "attribute_type", "begins_with", "if_not_exists", "list_append"}
+var functions = []string{"attribute_exists", "attribute_not_exists", "attribute_type", "begins_with",
+	"if_not_exists", "list_append"}
 
 // arg adds a value whose placeholder it returns the number of.
 func (e *expressions) arg(v types.AttributeValue) int {
@@ -110,8 +113,9 @@ func (e *expressions) value(v docstore.Value) {
 
 func (e *expressions) str(text string) *expressions { return e.placeholder(e.textArg(text)) }
 
-// textArg is the number of a text among the values: one for texts that are equal within a condition or within an update. What is compared and what is written
-// have placeholders of their own, so that an owner who comes again makes no other shape than one who is new.
+// textArg is the number of a text among the values: one for texts that are equal within a condition or within an
+// update. What is compared and what is written have placeholders of their own, so that an owner who comes again makes
+// no other shape than one who is new.
 func (e *expressions) textArg(text string) int {
 	for i, v := range e.args[e.own:] {
 		if t, ok := v.(*types.AttributeValueMemberS); ok && t.Value == text {
@@ -198,7 +202,8 @@ func (e *expressions) part(c docstore.Cond, negated bool) *expressions {
 func (e *expressions) join(cs []docstore.Cond, negated bool, operator, opposite string) {
 	switch len(cs) {
 	case 0:
-		e.raw("(attribute_exists(").name(attrPartition).raw(")").raw(opposite).raw("attribute_not_exists(").name(attrPartition).raw("))")
+		e.raw("(attribute_exists(").name(attrPartition).raw(")").raw(opposite).raw("attribute_not_exists(").name(
+			attrPartition).raw("))")
 	case 1:
 		e.part(cs[0], negated)
 	default:
@@ -228,13 +233,15 @@ func (e *expressions) guard(field string, start, n int64) {
 	}
 }
 
-// guardText holds when the field can be copied by a [docstore.Before]: it is missing, or text. kind is the number of the value "S".
+// guardText holds when the field can be copied by a [docstore.Before]: it is missing, or text. kind is the number of
+// the value "S".
 func (e *expressions) guardText(field string, kind int) {
-	e.raw("(attribute_not_exists(").name(field).raw(") OR attribute_type(").name(field).raw(", ").placeholder(kind).raw("))")
+	e.raw("(attribute_not_exists(").name(field).raw(") OR attribute_type(").name(field).raw(", ").placeholder(kind).raw(
+		"))")
 }
 
-// conditions is the condition of a write together with the guards of what it adds and copies; empty if there is nothing to
-// ask.
+// conditions is the condition of a write together with the guards of what it adds and copies; empty if there is nothing
+// to ask.
 func (e *expressions) conditions(w docstore.Write) *expressions {
 	begin := len(e.text)
 	and := func() {
@@ -378,8 +385,8 @@ type shape struct {
 	names     map[string]string
 }
 
-// shapes are those that a store has met. A process sends writes of a few dozens, millions of times, so that their texts and names are made
-// once. What is shared is never changed.
+// shapes are those that a store has met. A process sends writes of a few dozens, millions of times, so that their texts
+// and names are made once. What is shared is never changed.
 type shapes struct {
 	mu    sync.RWMutex
 	known map[string]*shape

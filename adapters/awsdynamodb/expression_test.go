@@ -29,22 +29,25 @@ func TestConditionExpressions(t *testing.T) {
 		add  map[string]int64
 		want string
 	}{
-		"nothing to ask":    {nil, nil, ""},
-		"empty all":         {docstore.All{}, nil, ""},
-		"empty any":         {docstore.Any{}, nil, "(attribute_exists(#f0) AND attribute_not_exists(#f0))"},
-		"empty all inside":  {not(docstore.All{}), nil, "(NOT (attribute_exists(#f0) OR attribute_not_exists(#f0)))"},
-		"absent":            {docstore.Absent{}, nil, "attribute_not_exists(#f0)"},
-		"has":               {has("status"), nil, "attribute_exists(#f0)"},
-		"eq":                {eq("status", one), nil, "#f0 = :v0"},
-		"le":                {le("status", one), nil, "#f0 <= :v0"},
-		"no reserved word":  {eq("lock_key", one), nil, "lock_key = :v0"},
-		"a function":        {eq("begins_with", one), nil, "#f0 = :v0"},
-		"a part alone":      {docstore.Any{docstore.All{docstore.Any{has("a")}}}, nil, "attribute_exists(#f0)"},
-		"not not":           {not(not(has("a"))), nil, "(NOT (NOT attribute_exists(#f0)))"},
-		"names and values":  {docstore.All{eq("a", one), le("b", one), not(le("a", docstore.Int(2)))}, nil, "(#f0 = :v0 AND #f1 <= :v1 AND (NOT #f0 <= :v2))"},
+		"nothing to ask":   {nil, nil, ""},
+		"empty all":        {docstore.All{}, nil, ""},
+		"empty any":        {docstore.Any{}, nil, "(attribute_exists(#f0) AND attribute_not_exists(#f0))"},
+		"empty all inside": {not(docstore.All{}), nil, "(NOT (attribute_exists(#f0) OR attribute_not_exists(#f0)))"},
+		"absent":           {docstore.Absent{}, nil, "attribute_not_exists(#f0)"},
+		"has":              {has("status"), nil, "attribute_exists(#f0)"},
+		"eq":               {eq("status", one), nil, "#f0 = :v0"},
+		"le":               {le("status", one), nil, "#f0 <= :v0"},
+		"no reserved word": {eq("lock_key", one), nil, "lock_key = :v0"},
+		"a function":       {eq("begins_with", one), nil, "#f0 = :v0"},
+		"a part alone":     {docstore.Any{docstore.All{docstore.Any{has("a")}}}, nil, "attribute_exists(#f0)"},
+		"not not":          {not(not(has("a"))), nil, "(NOT (NOT attribute_exists(#f0)))"},
+		"names and values": {docstore.All{eq("a", one), le("b", one), not(le("a", docstore.Int(2)))}, nil,
+			"(#f0 = :v0 AND #f1 <= :v1 AND (NOT #f0 <= :v2))"},
 		"text is no number": {docstore.Any{eq("a", one), eq("a", docstore.String("1"))}, nil, "(#f0 = :v0 OR #f0 = :v1)"},
-		"maps":              {docstore.Any{eq("a", docstore.Map{}), eq("a", docstore.Map{})}, nil, "(#f0 = :v0 OR #f0 = :v1)"},
-		"guard":             {has("a"), map[string]int64{"n": 1}, "attribute_exists(#f0) AND (attribute_not_exists(#f1) OR #f1 BETWEEN :v0 AND :v1)"},
+		"maps": {docstore.Any{eq("a", docstore.Map{}), eq("a", docstore.Map{})}, nil,
+			"(#f0 = :v0 OR #f0 = :v1)"},
+		"guard": {has("a"), map[string]int64{"n": 1},
+			"attribute_exists(#f0) AND (attribute_not_exists(#f1) OR #f1 BETWEEN :v0 AND :v1)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := string(at(noon).conditions(docstore.Write{If: c.cond, Add: c.add}).text); got != c.want {
@@ -94,9 +97,10 @@ func TestTimesOfConditions(t *testing.T) {
 		"twice negated is not negated": {docstore.Not{Cond: docstore.Not{Cond: passed}}, at(0), false, time.Second},
 		"inside any":                   {docstore.Any{docstore.Absent{}, passed}, at(-time.Second), true, time.Second},
 		"inside all":                   {docstore.All{docstore.Has{Field: "t"}, passed}, at(0), false, time.Second},
-		"with an offset":               {docstore.LE{Field: "t", Value: docstore.Now.Add(time.Second)}, at(0), true, time.Second},
-		"equality has no margin":       {docstore.Eq{Field: "t", Value: docstore.Now}, at(0), true, 0},
-		"text has no margin":           {docstore.LE{Field: "t", Value: docstore.FormatTime(noon)}, at(0), true, 0},
+		"with an offset": {docstore.LE{Field: "t", Value: docstore.Now.Add(time.Second)}, at(0),
+			true, time.Second},
+		"equality has no margin": {docstore.Eq{Field: "t", Value: docstore.Now}, at(0), true, 0},
+		"text has no margin":     {docstore.LE{Field: "t", Value: docstore.FormatTime(noon)}, at(0), true, 0},
 	} {
 		if got, margin := m.holds(c.cond, c.doc), m.distance(c.cond); got != c.want || margin != c.margin {
 			t.Errorf("%s: %v with margin %v, want %v with %v", name, got, margin, c.want, c.margin)
@@ -111,29 +115,39 @@ func TestWritesOfLocksRefuseThemselves(t *testing.T) {
 		write docstore.Write
 		want  bool
 	}{
-		"acquire":          {lock.Acquire{ID: id, Owner: "ann", RequestID: "r", TTLSeconds: 1}.Write(), true},
-		"renew":            {lock.Renew{ID: id, Owner: "ann", RequestID: "r", TTLSeconds: 1, Token: 1}.Write(), true},
-		"release":          {lock.Release{ID: id, Owner: "ann", RequestID: "r", Token: 1}.Write(), true},
-		"force-release":    {lock.ForceRelease{ID: id, By: "root", RequestID: "r"}.Write(), true},
-		"create":           {docstore.Write{If: docstore.Absent{}}, true},
-		"set once":         {docstore.Write{If: docstore.Not{Cond: docstore.Has{Field: "a"}}, Set: docstore.Doc{"a": docstore.Int(1)}}, true},
-		"unset":            {docstore.Write{If: docstore.Has{Field: "a"}, Unset: []string{"a"}}, true},
-		"first count":      {docstore.Write{If: docstore.Not{Cond: docstore.Has{Field: "n"}}, Add: map[string]int64{"n": 1}}, true},
-		"fence":            {lock.Fence{Tenant: "acme", Resource: "r", Token: 1}.Write(), false},
-		"count":            {docstore.Write{Add: map[string]int64{"n": 1}}, false},
-		"count up to ten":  {docstore.Write{If: docstore.LE{Field: "n", Value: docstore.Int(9)}, Add: map[string]int64{"n": 1}}, false},
-		"another's field":  {docstore.Write{If: docstore.Eq{Field: "b", Value: docstore.Int(1)}, Add: map[string]int64{"n": 1}}, false},
+		"acquire":       {lock.Acquire{ID: id, Owner: "ann", RequestID: "r", TTLSeconds: 1}.Write(), true},
+		"renew":         {lock.Renew{ID: id, Owner: "ann", RequestID: "r", TTLSeconds: 1, Token: 1}.Write(), true},
+		"release":       {lock.Release{ID: id, Owner: "ann", RequestID: "r", Token: 1}.Write(), true},
+		"force-release": {lock.ForceRelease{ID: id, By: "root", RequestID: "r"}.Write(), true},
+		"create":        {docstore.Write{If: docstore.Absent{}}, true},
+		"set once": {docstore.Write{If: docstore.Not{Cond: docstore.Has{Field: "a"}},
+			Set: docstore.Doc{"a": docstore.Int(1)}}, true},
+		"unset": {docstore.Write{If: docstore.Has{Field: "a"}, Unset: []string{"a"}}, true},
+		"first count": {docstore.Write{If: docstore.Not{Cond: docstore.Has{Field: "n"}}, Add: map[string]int64{"n": 1}},
+			true},
+		"fence": {lock.Fence{Tenant: "acme", Resource: "r", Token: 1}.Write(), false},
+		"count": {docstore.Write{Add: map[string]int64{"n": 1}}, false},
+		"count up to ten": {docstore.Write{If: docstore.LE{Field: "n", Value: docstore.Int(9)},
+			Add: map[string]int64{"n": 1}}, false},
+		"another's field": {docstore.Write{If: docstore.Eq{Field: "b", Value: docstore.Int(1)},
+			Add: map[string]int64{"n": 1}}, false},
 		"never":            {docstore.Write{If: docstore.Any{}}, true},
 		"delete":           {docstore.Write{If: docstore.Has{Field: "a"}, Delete: true}, true},
 		"delete any state": {docstore.Write{If: docstore.Not{Cond: docstore.Absent{}}, Delete: true}, true},
 		"keep":             {docstore.Write{If: docstore.Not{Cond: docstore.Absent{}}, Keep: time.Hour}, false},
 		"count from now":   {docstore.Write{Add: map[string]int64{"n": 1}, StartAtNow: []string{"n"}}, false},
-		"start from now":   {docstore.Write{If: docstore.Absent{}, Add: map[string]int64{"n": 1}, StartAtNow: []string{"n"}}, true},
-		"shift":            {docstore.Write{Set: docstore.Doc{"a2": docstore.Before("a1"), "a1": docstore.String("x")}}, false},
-		"shift once":       {docstore.Write{If: docstore.Not{Cond: docstore.Eq{Field: "a1", Value: docstore.String("x")}}, Set: docstore.Doc{"a2": docstore.Before("a1"), "a1": docstore.String("x")}}, true},
-		"what was shifted": {docstore.Write{If: docstore.Not{Cond: docstore.Eq{Field: "a2", Value: docstore.String("x")}}, Set: docstore.Doc{"a2": docstore.Before("a1")}}, false},
-		"shift into none":  {docstore.Write{If: docstore.Not{Cond: docstore.Has{Field: "a2"}}, Set: docstore.Doc{"a2": docstore.Before("a1")}}, true},
-		"one part unknown": {docstore.Write{If: docstore.Any{docstore.Absent{}, docstore.Has{Field: "b"}}, Set: docstore.Doc{"a": docstore.Int(1)}}, false},
+		"start from now": {docstore.Write{If: docstore.Absent{}, Add: map[string]int64{"n": 1}, StartAtNow: []string{"n"}},
+			true},
+		"shift": {docstore.Write{Set: docstore.Doc{"a2": docstore.Before("a1"), "a1": docstore.String("x")}},
+			false},
+		"shift once": {docstore.Write{If: docstore.Not{Cond: docstore.Eq{Field: "a1", Value: docstore.String("x")}},
+			Set: docstore.Doc{"a2": docstore.Before("a1"), "a1": docstore.String("x")}}, true},
+		"what was shifted": {docstore.Write{If: docstore.Not{Cond: docstore.Eq{Field: "a2", Value: docstore.String("x")}},
+			Set: docstore.Doc{"a2": docstore.Before("a1")}}, false},
+		"shift into none": {docstore.Write{If: docstore.Not{Cond: docstore.Has{Field: "a2"}},
+			Set: docstore.Doc{"a2": docstore.Before("a1")}}, true},
+		"one part unknown": {docstore.Write{If: docstore.Any{docstore.Absent{}, docstore.Has{Field: "b"}},
+			Set: docstore.Doc{"a": docstore.Int(1)}}, false},
 	} {
 		if got := rejectsRepeat(c.write, instants{now: noon, margin: time.Second}); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
@@ -205,12 +219,13 @@ func TestRefusesItselfIsTrue(t *testing.T) {
 	}
 }
 
-// TestNewForms: a register that shifts, a counter that starts at the store's time and a time until which the document is
-// kept, in one request, each behind a guard.
+// TestNewForms: a register that shifts, a counter that starts at the store's time and a time until which the document
+// is kept, in one request, each behind a guard.
 func TestNewForms(t *testing.T) {
 	w := docstore.Write{
 		Set: docstore.Doc{"a1": docstore.String("new"), "a2": docstore.Before("a1"), "a3": docstore.Before("a2")},
-		Add: map[string]int64{"token": 1}, StartAtNow: []string{"token"}, Keep: 90*time.Second + time.Millisecond, Unset: []string{"z"},
+		Add: map[string]int64{"token": 1}, StartAtNow: []string{"token"}, Keep: 90*time.Second + time.Millisecond,
+		Unset: []string{"z"},
 	}
 	w.If = docstore.Has{Field: "b"}
 	e := at(noon)
@@ -239,7 +254,8 @@ func TestNewForms(t *testing.T) {
 	}
 	// A counter that would pass the bound at its start may not be missing.
 	far := time.UnixMicro(docstore.MaxInt)
-	if got, want := string(at(far).conditions(docstore.Write{If: docstore.All{}, Add: w.Add, StartAtNow: w.StartAtNow}).text), "#f0 BETWEEN :v0 AND :v1"; got != want {
+	if got, want := string(at(far).conditions(docstore.Write{If: docstore.All{}, Add: w.Add,
+		StartAtNow: w.StartAtNow}).text), "#f0 BETWEEN :v0 AND :v1"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -247,12 +263,14 @@ func TestNewForms(t *testing.T) {
 func TestUpdateExpression(t *testing.T) {
 	e := at(noon)
 	got := string(e.update(docstore.Write{
-		Set: docstore.Doc{"b": docstore.Int(1), "a": docstore.String("x")}, Add: map[string]int64{"n": 1}, Unset: []string{"z", "y"},
+		Set: docstore.Doc{"b": docstore.Int(1), "a": docstore.String("x")}, Add: map[string]int64{"n": 1},
+		Unset: []string{"z", "y"},
 	}, beside{}).text)
 	if want := "SET #f0 = :v0, #f1 = :v1 ADD #f2 :v2 REMOVE #f3, #f4"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if want := map[string]string{"#f0": "a", "#f1": "b", "#f2": "n", "#f3": "y", "#f4": "z"}; !maps.Equal(e.attributeNames(), want) {
+	if want := map[string]string{"#f0": "a", "#f1": "b", "#f2": "n", "#f3": "y",
+		"#f4": "z"}; !maps.Equal(e.attributeNames(), want) {
 		t.Errorf("names %v, want %v", e.attributeNames(), want)
 	}
 }
@@ -264,29 +282,32 @@ func TestDecode(t *testing.T) {
 		attr types.AttributeValue
 		want docstore.Value // nil: opaque
 	}{
-		"text":             {text(""), docstore.String("")},
-		"boolean":          {&types.AttributeValueMemberBOOL{Value: true}, docstore.Bool(true)},
-		"whole":            {num("-7"), docstore.Int(-7)},
-		"2^53":             {num("9007199254740992"), docstore.Int(docstore.MaxInt)},
-		"beyond 2^53":      {num("9007199254740993"), nil},
-		"beyond 64 bits":   {num("99999999999999999999"), nil},
-		"exponent":         {num("1E2"), docstore.Int(100)},
-		"zero decimals":    {num("5.0"), docstore.Int(5)},
-		"fraction":         {num("1.5"), nil},
-		"huge":             {num("1E125"), nil},
-		"table":            {&types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"a": text("1")}}, docstore.Map{"a": "1"}},
+		"text":           {text(""), docstore.String("")},
+		"boolean":        {&types.AttributeValueMemberBOOL{Value: true}, docstore.Bool(true)},
+		"whole":          {num("-7"), docstore.Int(-7)},
+		"2^53":           {num("9007199254740992"), docstore.Int(docstore.MaxInt)},
+		"beyond 2^53":    {num("9007199254740993"), nil},
+		"beyond 64 bits": {num("99999999999999999999"), nil},
+		"exponent":       {num("1E2"), docstore.Int(100)},
+		"zero decimals":  {num("5.0"), docstore.Int(5)},
+		"fraction":       {num("1.5"), nil},
+		"huge":           {num("1E125"), nil},
+		"table": {&types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"a": text("1")}},
+			docstore.Map{"a": "1"}},
 		"empty table":      {&types.AttributeValueMemberM{}, docstore.Map{}},
 		"table of numbers": {&types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"a": num("1")}}, nil},
 		"bytes":            {&types.AttributeValueMemberB{Value: []byte{0, 255}}, docstore.Bytes("\x00\xff")},
 		"no bytes":         {&types.AttributeValueMemberB{}, docstore.Bytes("")},
-		"most bytes":       {&types.AttributeValueMemberB{Value: make([]byte, docstore.MaxBytes)}, docstore.Bytes(make([]byte, docstore.MaxBytes))},
-		"too many bytes":   {&types.AttributeValueMemberB{Value: make([]byte, docstore.MaxBytes+1)}, nil},
-		"set of bytes":     {&types.AttributeValueMemberBS{Value: [][]byte{{0}}}, nil},
-		"list":             {&types.AttributeValueMemberL{}, nil},
-		"null":             {&types.AttributeValueMemberNULL{Value: true}, nil},
+		"most bytes": {&types.AttributeValueMemberB{Value: make([]byte, docstore.MaxBytes)},
+			docstore.Bytes(make([]byte, docstore.MaxBytes))},
+		"too many bytes": {&types.AttributeValueMemberB{Value: make([]byte, docstore.MaxBytes+1)}, nil},
+		"set of bytes":   {&types.AttributeValueMemberBS{Value: [][]byte{{0}}}, nil},
+		"list":           {&types.AttributeValueMemberL{}, nil},
+		"null":           {&types.AttributeValueMemberNULL{Value: true}, nil},
 	} {
 		got := decode(map[string]types.AttributeValue{
-			attrPartition: text("k/t"), attrSort: text("id"), attrMark: &types.AttributeValueMemberBOOL{Value: true}, "f": c.attr,
+			attrPartition: text("k/t"), attrSort: text("id"), attrMark: &types.AttributeValueMemberBOOL{Value: true},
+			"f": c.attr,
 		})
 		want := docstore.Doc{"f": c.want}
 		if c.want == nil {
@@ -311,7 +332,8 @@ func TestShapes(t *testing.T) {
 	write := func(i int) docstore.Write {
 		return docstore.Write{
 			If:  docstore.Any{docstore.Absent{}, docstore.Eq{Field: "owner", Value: docstore.String(fmt.Sprint("o", i))}},
-			Set: docstore.Doc{"owner": docstore.String(fmt.Sprint("o", i%7)), "until": docstore.Now}, Add: map[string]int64{"n": 1}, Unset: []string{"y", "x"},
+			Set: docstore.Doc{"owner": docstore.String(fmt.Sprint("o", i%7)), "until": docstore.Now},
+			Add: map[string]int64{"n": 1}, Unset: []string{"y", "x"},
 		}
 	}
 	first, _ := s.compile(write(0), beside{}, m)

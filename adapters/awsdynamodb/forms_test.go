@@ -16,8 +16,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestOneRequestWrites: registers that shift, counters that start at the store's time, documents with an end and deletions
-// are one request each, granted or rejected, and one transaction together.
+// TestOneRequestWrites: registers that shift, counters that start at the store's time, documents with an end and
+// deletions are one request each, granted or rejected, and one transaction together.
 func TestOneRequestWrites(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
 		store := openWith(t, client, awsdynamodb.Options{})
@@ -35,12 +35,15 @@ func TestOneRequestWrites(t *testing.T) {
 		}{
 			{"first", []docstore.Write{everything}, true, "UpdateItem"},
 			{"second", []docstore.Write{everything}, true, "UpdateItem"},
-			{"delete refused", []docstore.Write{{Key: k, If: docstore.Eq{Field: "token", Value: docstore.Int(1)}, Delete: true}}, false, "DeleteItem"},
+			{"delete refused", []docstore.Write{{Key: k, If: docstore.Eq{Field: "token", Value: docstore.Int(1)}, Delete: true}},
+				false, "DeleteItem"},
 			{"delete", []docstore.Write{{Key: k, If: docstore.Has{Field: "token"}, Delete: true}}, true, "DeleteItem"},
 			{"delete nothing", []docstore.Write{{Key: k, If: docstore.Has{Field: "token"}, Delete: true}}, false, "DeleteItem"},
 			{"several", []docstore.Write{everything, {Key: other}}, true, "TransactWriteItems"},
-			{"several, delete refused", []docstore.Write{everything, {Key: other, If: docstore.Has{Field: "b"}, Delete: true}}, false, "TransactWriteItems"},
-			{"several, delete", []docstore.Write{{Key: other}, {Key: k, If: docstore.Has{Field: "token"}, Delete: true}}, true, "TransactWriteItems"},
+			{"several, delete refused", []docstore.Write{everything, {Key: other, If: docstore.Has{Field: "b"}, Delete: true}},
+				false, "TransactWriteItems"},
+			{"several, delete", []docstore.Write{{Key: other}, {Key: k, If: docstore.Has{Field: "token"}, Delete: true}}, true,
+				"TransactWriteItems"},
 		} {
 			server.ResetCounts()
 			r, err := store.Write(t.Context(), c.writes...)
@@ -53,11 +56,13 @@ func TestOneRequestWrites(t *testing.T) {
 			switch c.name {
 			case "first":
 				token = docstore.Int(r.At.UnixMicro()) + 1
-				if want := (docstore.Doc{"a1": docstore.String("new"), "a2": docstore.String(""), "token": token}); !r.Docs[0].Equal(want) {
+				if want := (docstore.Doc{"a1": docstore.String("new"), "a2": docstore.String(""),
+					"token": token}); !r.Docs[0].Equal(want) {
 					t.Errorf("first: %v, want %v", r.Docs[0], want)
 				}
 			case "second":
-				if want := (docstore.Doc{"a1": docstore.String("new"), "a2": docstore.String("new"), "token": token + 1}); !r.Docs[0].Equal(want) {
+				if want := (docstore.Doc{"a1": docstore.String("new"), "a2": docstore.String("new"),
+					"token": token + 1}); !r.Docs[0].Equal(want) {
 					t.Errorf("second: %v, want %v", r.Docs[0], want)
 				}
 			case "delete refused":
@@ -95,7 +100,8 @@ func TestGuards(t *testing.T) {
 			if r, err := store.Write(t.Context(), w); !errors.Is(err, docstore.ErrDamaged) {
 				t.Errorf("%s: %+v, %v", name, r, err)
 			}
-			if r, err := store.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: "k", ID: "y"}}, w); !errors.Is(err, docstore.ErrDamaged) {
+			if r, err := store.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: "k", ID: "y"}}, w); !errors.Is(err,
+				docstore.ErrDamaged) {
 				t.Errorf("%s, with another: %+v, %v", name, r, err)
 			}
 		}
@@ -115,7 +121,8 @@ func TestDeleteSentTwice(t *testing.T) {
 		}
 		server.ResetCounts()
 		server.Inject(dynamodbtest.Fault{Kind: dynamodbtest.DropAfter, Op: "DeleteItem", Times: 1})
-		r, err := store.Write(t.Context(), docstore.Write{Key: k, If: docstore.Eq{Field: "v", Value: docstore.Int(1)}, Delete: true})
+		r, err := store.Write(t.Context(), docstore.Write{Key: k, If: docstore.Eq{Field: "v", Value: docstore.Int(1)},
+			Delete: true})
 		if err != nil || r.Applied || r.Docs[0] != nil || server.Count("DeleteItem") != 2 {
 			t.Errorf("%+v, %v, %d requests", r, err, server.Count("DeleteItem"))
 		}
@@ -143,8 +150,8 @@ func TestStartsOnce(t *testing.T) {
 	})
 }
 
-// TestKeepIsTimeToLive: the service itself removes a document some time after its Keep, and no earlier; every write that
-// says so moves the end.
+// TestKeepIsTimeToLive: the service itself removes a document some time after its Keep, and no earlier; every write
+// that says so moves the end.
 func TestKeepIsTimeToLive(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
 		store := openWith(t, client, awsdynamodb.Options{})
@@ -207,7 +214,8 @@ func TestWalk(t *testing.T) {
 		stray := map[string]types.AttributeValue{
 			"_pk": &types.AttributeValueMemberS{Value: "locks/x\x00y"}, "_sk": &types.AttributeValueMemberS{Value: "\x00"},
 		}
-		if _, err := client.PutItem(t.Context(), &sdk.PutItemInput{TableName: aws.String("leasehold"), Item: stray}); err != nil {
+		if _, err := client.PutItem(t.Context(), &sdk.PutItemInput{TableName: aws.String("leasehold"),
+			Item: stray}); err != nil {
 			t.Fatal(err)
 		}
 		for _, limit := range []int{1, 5, 37, 0} {
@@ -234,7 +242,8 @@ func TestWalk(t *testing.T) {
 			}
 		}
 		for _, after := range []string{"x", `["a"]`, `["",""]`} {
-			if _, err := store.Walk(t.Context(), docstore.WalkQuery{Kind: "locks", After: after}); !errors.Is(err, docstore.ErrInvalid) {
+			if _, err := store.Walk(t.Context(), docstore.WalkQuery{Kind: "locks", After: after}); !errors.Is(err,
+				docstore.ErrInvalid) {
 				t.Errorf("after %q: %v", after, err)
 			}
 		}

@@ -11,13 +11,15 @@ import (
 func TestNames(t *testing.T) {
 	store := open(t, dialURL(dynamodbtest.Start(t, nil).URL))
 	for _, f := range []string{
-		"attribute_exists", "attribute_not_exists", "attribute_type", "begins_with", "if_not_exists", "list_append", "Begins_With",
+		"attribute_exists", "attribute_not_exists", "attribute_type", "begins_with", "if_not_exists", "list_append",
+		"Begins_With",
 		"and", "Between", "SET", "remove", "size", "contains", "status", "ttl", "plain", "a_", "and_", "or1", "n2", "x_y_z",
 	} {
 		k := docstore.Key{Kind: "names", Tenant: "acme", ID: f}
 		for i, w := range []docstore.Write{
 			{Key: k, If: docstore.Absent{}, Set: map[string]docstore.Value{f: docstore.Int(1)}},
-			{Key: k, If: docstore.All{docstore.Has{Field: f}, docstore.Eq{Field: f, Value: docstore.Int(1)}}, Add: map[string]int64{f: 2}},
+			{Key: k, If: docstore.All{docstore.Has{Field: f}, docstore.Eq{Field: f, Value: docstore.Int(1)}},
+				Add: map[string]int64{f: 2}},
 			{
 				Key: k, If: docstore.Not{Cond: docstore.LE{Field: f, Value: docstore.Int(2)}},
 				Set: map[string]docstore.Value{"other": docstore.String("x")}, Unset: []string{f},

@@ -26,7 +26,8 @@ import (
 // noEnvironment hides what this machine knows of AWS.
 func noEnvironment(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"} {
+	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
+		"AWS_SESSION_TOKEN", "AWS_PROFILE"} {
 		t.Setenv(name, "")
 	}
 	none := t.TempDir() + "/none"
@@ -78,12 +79,16 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		{"no name", "", awsdynamodb.Options{Client: client}, []string{"name of the table is empty"}, nil},
 		{"no region", "t", awsdynamodb.Options{}, []string{"no region", "AWS_REGION"}, nil},
-		{"no credentials", "t", awsdynamodb.Options{Region: "eu-north-1"}, []string{"no credentials", "AWS_ACCESS_KEY_ID", "AWS_PROFILE"}, nil},
-		{"endpoint no URL", "t", awsdynamodb.Options{Endpoint: "localhost:8000"}, []string{`"localhost:8000"`, "http://127.0.0.1:8000"}, nil},
-		{"no server", "t", awsdynamodb.Options{Endpoint: closed(t)}, []string{"table t", "connection refused", "check the endpoint"}, docstore.ErrUnavailable},
+		{"no credentials", "t", awsdynamodb.Options{Region: "eu-north-1"},
+			[]string{"no credentials", "AWS_ACCESS_KEY_ID", "AWS_PROFILE"}, nil},
+		{"endpoint no URL", "t", awsdynamodb.Options{Endpoint: "localhost:8000"},
+			[]string{`"localhost:8000"`, "http://127.0.0.1:8000"}, nil},
+		{"no server", "t", awsdynamodb.Options{Endpoint: closed(t)},
+			[]string{"table t", "connection refused", "check the endpoint"}, docstore.ErrUnavailable},
 		{"client and region", "t", awsdynamodb.Options{Client: client, Region: "x"}, []string{"Region"}, nil},
 		{"missing", "missing", awsdynamodb.Options{Client: client}, []string{"missing", "--create-table", "Terraform"}, nil},
-		{"no sort key", "hash-only", awsdynamodb.Options{Client: client}, []string{"key is _pk (HASH, S)", "must be _pk (HASH, S) and _sk (RANGE, S)"}, nil},
+		{"no sort key", "hash-only", awsdynamodb.Options{Client: client},
+			[]string{"key is _pk (HASH, S)", "must be _pk (HASH, S) and _sk (RANGE, S)"}, nil},
 		{"sort key of numbers", "numbers", awsdynamodb.Options{Client: client}, []string{"_sk (RANGE, N)"}, nil},
 		{"other names", "names", awsdynamodb.Options{Client: client}, []string{"pk (HASH, S) and sk (RANGE, S)"}, nil},
 		{"retryTimeout", "t", awsdynamodb.Options{RetryTimeout: -1}, []string{"RetryTimeout"}, nil},
@@ -109,7 +114,8 @@ func table(namesAndTypes ...any) *sdk.CreateTableInput {
 	in := &sdk.CreateTableInput{BillingMode: types.BillingModePayPerRequest}
 	for i := 0; i < len(namesAndTypes); i += 2 {
 		name, kind := namesAndTypes[i].(string), namesAndTypes[i+1].(types.ScalarAttributeType)
-		in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{AttributeName: aws.String(name), AttributeType: kind})
+		in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{AttributeName: aws.String(name),
+			AttributeType: kind})
 		in.KeySchema = append(in.KeySchema, types.KeySchemaElement{
 			AttributeName: aws.String(name), KeyType: []types.KeyType{types.KeyTypeHash, types.KeyTypeRange}[i/2],
 		})
@@ -149,7 +155,8 @@ func TestOpenLocal(t *testing.T) {
 	if got := server.Count("CreateTable"); got != 1 {
 		t.Errorf("%d tables were created", got)
 	}
-	out, err := dial(server).DescribeTimeToLive(t.Context(), &sdk.DescribeTimeToLiveInput{TableName: aws.String("leasehold")})
+	out, err := dial(server).DescribeTimeToLive(t.Context(), &sdk.DescribeTimeToLiveInput{
+		TableName: aws.String("leasehold")})
 	if err != nil || aws.ToString(out.TimeToLiveDescription.AttributeName) != "_keep_until" {
 		t.Errorf("documents whose time has passed are never removed: time to live %+v, %v", out, err)
 	}
@@ -174,7 +181,8 @@ type meddler struct {
 	update   func(context.Context, *sdk.UpdateItemInput, ...func(*sdk.Options)) (*sdk.UpdateItemOutput, error)
 }
 
-func (m meddler) DescribeTable(ctx context.Context, in *sdk.DescribeTableInput, o ...func(*sdk.Options)) (*sdk.DescribeTableOutput, error) {
+func (m meddler) DescribeTable(ctx context.Context, in *sdk.DescribeTableInput,
+	o ...func(*sdk.Options)) (*sdk.DescribeTableOutput, error) {
 	out, err := m.Client.DescribeTable(ctx, in, o...)
 	if err == nil && m.describe != nil {
 		m.describe(out.Table)
@@ -182,7 +190,8 @@ func (m meddler) DescribeTable(ctx context.Context, in *sdk.DescribeTableInput, 
 	return out, err
 }
 
-func (m meddler) UpdateItem(ctx context.Context, in *sdk.UpdateItemInput, o ...func(*sdk.Options)) (*sdk.UpdateItemOutput, error) {
+func (m meddler) UpdateItem(ctx context.Context, in *sdk.UpdateItemInput,
+	o ...func(*sdk.Options)) (*sdk.UpdateItemOutput, error) {
 	if m.update != nil {
 		return m.update(ctx, in, o...)
 	}
@@ -210,10 +219,12 @@ func TestOpenLooksAtTheTable(t *testing.T) {
 		"being updated": {func(d *types.TableDescription) { d.TableStatus = types.TableStatusUpdating }, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{Client: client, CreateTable: true}); err != nil {
+			if _, err := awsdynamodb.Open(t.Context(), "leasehold",
+				&awsdynamodb.Options{Client: client, CreateTable: true}); err != nil {
 				t.Fatal(err)
 			}
-			s, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{Client: meddler{Client: client, describe: c.describe}})
+			s, err := awsdynamodb.Open(t.Context(), "leasehold",
+				&awsdynamodb.Options{Client: meddler{Client: client, describe: c.describe}})
 			if c.refuse != "" {
 				if err == nil || !strings.Contains(err.Error(), c.refuse) {
 					t.Errorf("error %v, want %q in it", err, c.refuse)
@@ -248,7 +259,8 @@ func TestServiceErrors(t *testing.T) {
 		{"ReplicatedWriteConflictException", "writes in another region", docstore.ErrUnavailable},
 	} {
 		t.Run(c.code, func(t *testing.T) {
-			s := open(t, meddler{Client: inMemory(), update: func(context.Context, *sdk.UpdateItemInput, ...func(*sdk.Options)) (*sdk.UpdateItemOutput, error) {
+			s := open(t, meddler{Client: inMemory(), update: func(context.Context, *sdk.UpdateItemInput,
+				...func(*sdk.Options)) (*sdk.UpdateItemOutput, error) {
 				return nil, &smithy.GenericAPIError{Code: c.code, Message: "no"}
 			}})
 			_, err := s.Write(t.Context(), docstore.Write{Key: k})
@@ -309,7 +321,8 @@ func TestResponseBreaksOff(t *testing.T) {
 	server := dynamodbtest.New(nil)
 	g := &garbled{RoundTripper: server.RoundTripper()}
 	s := open(t, sdk.New(sdk.Options{
-		Region: "us-east-1", BaseEndpoint: aws.String("http://dynamodb.local"), Credentials: anybody, HTTPClient: &http.Client{Transport: g},
+		Region: "us-east-1", BaseEndpoint: aws.String("http://dynamodb.local"), Credentials: anybody,
+		HTTPClient: &http.Client{Transport: g},
 	}))
 	count := docstore.Write{Key: docstore.Key{Kind: "k", ID: "x"}, Add: map[string]int64{"n": 1}}
 	server.ResetCounts()
@@ -323,10 +336,12 @@ func TestResponseBreaksOff(t *testing.T) {
 	server.ResetCounts()
 	server.Inject(dynamodbtest.Fault{Kind: dynamodbtest.FailAfter, Op: "UpdateItem", Times: 1})
 	g.status, g.times = http.StatusInternalServerError, 1
-	if r, err := s.Write(t.Context(), count); !errors.Is(err, docstore.ErrUnavailable) || errors.Is(err, docstore.ErrNotWritten) {
+	if r, err := s.Write(t.Context(), count); !errors.Is(err, docstore.ErrUnavailable) ||
+		errors.Is(err, docstore.ErrNotWritten) {
 		t.Errorf("a failure that breaks off: %+v, %v", r, err)
 	}
-	if snap, err := s.Get(t.Context(), count.Key); err != nil || snap.Docs[0]["n"] != docstore.Int(2) || server.Count("UpdateItem") != 1 {
+	if snap, err := s.Get(t.Context(), count.Key); err != nil || snap.Docs[0]["n"] != docstore.Int(2) ||
+		server.Count("UpdateItem") != 1 {
 		t.Errorf("a failure that breaks off: %d requests, %v, %v", server.Count("UpdateItem"), snap.Docs, err)
 	}
 	server.ResetCounts()
@@ -356,26 +371,33 @@ func TestForeignAttributes(t *testing.T) {
 		"_pk": &types.AttributeValueMemberS{Value: "analyses/acme"}, "_sk": &types.AttributeValueMemberS{Value: "a"},
 		"list": list, "a name": &types.AttributeValueMemberS{Value: "kept"}, "n": &types.AttributeValueMemberN{Value: "1.5"},
 	}
-	if _, err := client.PutItem(t.Context(), &sdk.PutItemInput{TableName: aws.String("leasehold"), Item: item}); err != nil {
+	if _, err := client.PutItem(t.Context(), &sdk.PutItemInput{TableName: aws.String("leasehold"),
+		Item: item}); err != nil {
 		t.Fatal(err)
 	}
-	r, err := s.Write(t.Context(), docstore.Write{Key: k, If: docstore.Has{Field: "list"}, Set: docstore.Doc{"status": docstore.String("x")}})
-	want := docstore.Doc{"list": docstore.Opaque{}, "n": docstore.Opaque{}, "a name": docstore.String("kept"), "status": docstore.String("x")}
+	r, err := s.Write(t.Context(), docstore.Write{Key: k, If: docstore.Has{Field: "list"},
+		Set: docstore.Doc{"status": docstore.String("x")}})
+	want := docstore.Doc{"list": docstore.Opaque{}, "n": docstore.Opaque{}, "a name": docstore.String("kept"),
+		"status": docstore.String("x")}
 	if err != nil || !r.Applied || !r.Docs[0].Equal(want) {
 		t.Errorf("%+v, %v; want %v", r, err, want)
 	}
-	out, err := client.GetItem(t.Context(), &sdk.GetItemInput{TableName: aws.String("leasehold"), Key: map[string]types.AttributeValue{"_pk": item["_pk"], "_sk": item["_sk"]}})
+	out, err := client.GetItem(t.Context(), &sdk.GetItemInput{TableName: aws.String("leasehold"),
+		Key: map[string]types.AttributeValue{"_pk": item["_pk"], "_sk": item["_sk"]}})
 	if err != nil || len(out.Item["list"].(*types.AttributeValueMemberL).Value) != 1 {
 		t.Errorf("the list is %v, %v", out.Item["list"], err)
 	}
-	if r, err := s.Write(t.Context(), docstore.Write{Key: k, Add: map[string]int64{"n": 1}}); err == nil || !strings.Contains(err.Error(), `"n"`) {
+	if r, err := s.Write(t.Context(), docstore.Write{Key: k, Add: map[string]int64{"n": 1}}); err == nil ||
+		!strings.Contains(err.Error(), `"n"`) {
 		t.Errorf("adding to a fraction: %+v, %v", r, err)
 	}
-	// The service returns no documents of several writes, and a condition cannot ask for whole numbers: the sum is stored in silence,
-	// and the next write of this document alone, or a reader, finds out.
-	several := []docstore.Write{{Key: k, Add: map[string]int64{"n": 1}}, {Key: docstore.Key{Kind: k.Kind, Tenant: k.Tenant, ID: "b"}, Add: map[string]int64{"n": 1}}}
+	// The service returns no documents of several writes, and a condition cannot ask for whole numbers: the sum is stored
+	// in silence, and the next write of this document alone, or a reader, finds out.
+	several := []docstore.Write{{Key: k, Add: map[string]int64{"n": 1}},
+		{Key: docstore.Key{Kind: k.Kind, Tenant: k.Tenant, ID: "b"}, Add: map[string]int64{"n": 1}}}
 	if r, err := s.Write(t.Context(), several...); err != nil || !r.Applied {
-		t.Errorf("adding to a fraction and another: %+v, %v; if it is refused now, correct the comment of the package", r, err)
+		t.Errorf("adding to a fraction and another: %+v, %v; if it is refused now, correct the comment of the package", r,
+			err)
 	}
 	snap, err := s.Get(t.Context(), k)
 	if _, opaque := snap.Docs[0]["n"].(docstore.Opaque); err != nil || !opaque {
@@ -455,13 +477,14 @@ func dialURL(url string) *sdk.Client {
 	return sdk.New(sdk.Options{Region: "us-east-1", BaseEndpoint: aws.String(url), Credentials: anybody})
 }
 
-// TestLazy: opening sends nothing, so that no failure of the control plane can keep a process from starting. What opening looks
-// at is found by the first call that needs it.
+// TestLazy: opening sends nothing, so that no failure of the control plane can keep a process from starting. What
+// opening looks at is found by the first call that needs it.
 func TestLazy(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
 		openWith(t, client, awsdynamodb.Options{Indexes: []string{"until"}}) // creates the table
 		for name, kinds := range map[string][]any{
-			"numbers": {"_pk", types.ScalarAttributeTypeS, "_sk", types.ScalarAttributeTypeN}, "names": {"pk", types.ScalarAttributeTypeS, "sk", types.ScalarAttributeTypeS},
+			"numbers": {"_pk", types.ScalarAttributeTypeS, "_sk", types.ScalarAttributeTypeN},
+			"names":   {"pk", types.ScalarAttributeTypeS, "sk", types.ScalarAttributeTypeS},
 		} {
 			in := table(kinds...)
 			in.TableName = aws.String(name)
@@ -472,7 +495,8 @@ func TestLazy(t *testing.T) {
 		control := server.Inject(dynamodbtest.Fault{Kind: dynamodbtest.FailBefore, Op: "DescribeTable"})
 		lazy := func(name string) *awsdynamodb.Store {
 			t.Helper()
-			s, err := awsdynamodb.Open(t.Context(), name, &awsdynamodb.Options{Client: client, Lazy: true, Due: []string{"until"}})
+			s, err := awsdynamodb.Open(t.Context(), name, &awsdynamodb.Options{Client: client, Lazy: true,
+				Due: []string{"until"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -506,27 +530,31 @@ func TestLazy(t *testing.T) {
 				t.Errorf("due %d: took %v, want %v", i, got, want)
 			}
 		}
-		for name, want := range map[string]string{"missing": "there is no such table", "numbers": "its key must be", "names": "its key must be"} {
-			if _, err := lazy(name).Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: "k", ID: "x"}}); err == nil || !strings.Contains(err.Error(), want) {
+		for name, want := range map[string]string{"missing": "there is no such table", "numbers": "its key must be",
+			"names": "its key must be"} {
+			if _, err := lazy(name).Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: "k", ID: "x"}}); err == nil ||
+				!strings.Contains(err.Error(), want) {
 				t.Errorf("table %s: %v, want %q", name, err, want)
 			}
 		}
-		if _, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{Client: client, Lazy: true, CreateTable: true}); err == nil {
+		if _, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{Client: client, Lazy: true,
+			CreateTable: true}); err == nil {
 			t.Error("a lazy store creates its table")
 		}
 	})
 }
 
-// TestFirstReadMeasures: the first read of a process is one request, whose response measures the clock, for the writes after it as well. A clock that is off is
-// rejected all the same, and what was read with it.
+// TestFirstReadMeasures: the first read of a process is one request, whose response measures the clock, for the writes
+// after it as well. A clock that is off is rejected all the same, and what was read with it.
 func TestFirstReadMeasures(t *testing.T) {
 	for name, c := range map[string]struct {
 		skew     time.Duration
 		requests map[string]int
 		ok       bool
 	}{
-		"right":  {0, map[string]int{"GetItem": 1, "UpdateItem": 1}, true},
-		"off":    {5 * time.Second, map[string]int{"GetItem": 2}, false}, // the write measures again: a clock may have been set
+		"right": {0, map[string]int{"GetItem": 1, "UpdateItem": 1}, true},
+		// the write measures again: a clock may have been set
+		"off":    {5 * time.Second, map[string]int{"GetItem": 2}, false},
 		"behind": {-5 * time.Second, map[string]int{"GetItem": 2}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

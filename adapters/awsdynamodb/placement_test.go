@@ -12,8 +12,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
-// TestPlacementWithClocksApart: members take identities over from members that died, by callers whose clocks are as far apart as they
-// may be. No one is evicted before its lease ends as it counts, tokens rise, and no command asks the store again and again.
+// TestPlacementWithClocksApart: members take identities over from members that died, by callers whose clocks are as far
+// apart as they may be. No one is evicted before its lease ends as it counts, tokens rise, and no command asks the
+// store again and again.
 func TestPlacementWithClocksApart(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{0, 500 * time.Millisecond, 990 * time.Millisecond} {
@@ -32,7 +33,8 @@ func placementClocksApart(t *testing.T, off time.Duration, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	server := dynamodbtest.New(nil)
 	client := dialThrough(slowly{server.RoundTripper(), random})
-	time.Sleep(time.Duration(random.IntN(1000)) * time.Millisecond) // begin anywhere in a second: a Date header has whole ones
+	// begin anywhere in a second: a Date header has whole ones
+	time.Sleep(time.Duration(random.IntN(1000)) * time.Millisecond)
 	// Each command comes from a process that has just begun, and knows its clock only roughly.
 	service := func(i int) *placement.Service {
 		o := []time.Duration{off, -off, 0}[i%3]
@@ -68,7 +70,8 @@ func placementClocksApart(t *testing.T, off time.Duration, seed uint64) {
 		few("join", func() error {
 			begin := time.Now()
 			m, err := mine.Join(t.Context(), placement.Join{
-				Cluster: cluster, Member: fmt.Sprint("member-", life), RequestID: "j", TTL: ttl, Offer: placement.Offer{Kinds: []string{"room"}},
+				Cluster: cluster, Member: fmt.Sprint("member-", life), RequestID: "j", TTL: ttl,
+				Offer: placement.Offer{Kinds: []string{"room"}},
 			})
 			if err == nil && m.Code != placement.OK {
 				t.Fatalf("join: %+v", m)

@@ -31,8 +31,9 @@ func (s *Store) begin(ctx context.Context) (reading, error) {
 	return r, nil
 }
 
-// beginRead is begin for a call that does not decide by the time. Where nothing is known of the clock, its response measures it: checkAfter then says
-// whether the clock may be relied on. So the first request of a process is the one that its caller wants.
+// beginRead is begin for a call that does not decide by the time. Where nothing is known of the clock, its response
+// measures it: checkAfter then says whether the clock may be relied on. So the first request of a process is the one
+// that its caller wants.
 func (s *Store) beginRead(ctx context.Context) (r reading, measures bool, err error) {
 	if _, err := s.clock.look(); !errors.Is(err, errUnmeasured) {
 		r, err := s.begin(ctx)
@@ -106,7 +107,8 @@ func (s *Store) getItem(ctx context.Context, begin reading, k docstore.Key) (map
 }
 
 // read returns the items of up to maxRead different keys, in order.
-func (s *Store) read(ctx context.Context, begin reading, keys []docstore.Key) ([]map[string]types.AttributeValue, error) {
+func (s *Store) read(ctx context.Context, begin reading, keys []docstore.Key) ([]map[string]types.AttributeValue,
+	error) {
 	if len(keys) == 1 {
 		item, err := s.getItem(ctx, begin, keys[0])
 		return []map[string]types.AttributeValue{item}, err

@@ -21,8 +21,9 @@ import (
 // strong shows a table as one with multi-Region strong consistency.
 func strong(t *types.TableDescription) { t.MultiRegionConsistency = types.MultiRegionConsistencyStrong }
 
-// TestConflictsOfRegions: every write is rejected at first, because another Region is changing the item. That has changed nothing, so that it is sent
-// again, whatever the write is, and has its effect once: locks and analyses work as they do in one Region.
+// TestConflictsOfRegions: every write is rejected at first, because another Region is changing the item. That has
+// changed nothing, so that it is sent again, whatever the write is, and has its effect once: locks and analyses work as
+// they do in one Region.
 func TestConflictsOfRegions(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
 		store := openWith(t, meddler{Client: client, describe: strong}, awsdynamodb.Options{})
@@ -73,7 +74,8 @@ func TestConflictsOfRegions(t *testing.T) {
 			return is(o.Code, lock.OK, err)
 		})
 		analyses := analysis.New(store, nil)
-		write(t, store, docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: "a1"}, Set: docstore.Doc{"source": docstore.String("x")}})
+		write(t, store, docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: "a1"},
+			Set: docstore.Doc{"source": docstore.String("x")}})
 		var run int64
 		step("begin an analysis", func() error {
 			o, err := analyses.Acquire(t.Context(), analysis.Acquire{ID: "a1", Owner: "ann", RequestID: "r1", TTLSeconds: 60})
@@ -88,14 +90,15 @@ func TestConflictsOfRegions(t *testing.T) {
 		server.Inject(dynamodbtest.Fault{Kind: dynamodbtest.ReplicatedConflict})
 		begin := time.Now()
 		_, err := store.Write(t.Context(), docstore.Write{Key: k, Add: map[string]int64{"n": 1}})
-		if !errors.Is(err, docstore.ErrUnavailable) || !strings.Contains(err.Error(), "another region") || time.Since(begin) < awsdynamodb.DefaultRetryTimeout {
+		if !errors.Is(err, docstore.ErrUnavailable) || !strings.Contains(err.Error(), "another region") ||
+			time.Since(begin) < awsdynamodb.DefaultRetryTimeout {
 			t.Errorf("conflicts without end: %v after %v", err, time.Since(begin))
 		}
 	})
 }
 
-// TestNoTransactions: what needs several documents in one step is refused by an error that says so, and nothing is changed. A lazy store finds out with
-// the first that the service rejects.
+// TestNoTransactions: what needs several documents in one step is refused by an error that says so, and nothing is
+// changed. A lazy store finds out with the first that the service rejects.
 func TestNoTransactions(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
 		openWith(t, client, awsdynamodb.Options{}) // creates the table
@@ -107,17 +110,21 @@ func TestNoTransactions(t *testing.T) {
 			first    map[string]int
 			want     error
 		}{
-			"opened":            {false, strong, map[string]int{}, docstore.ErrUnsupported},
-			"lazy":              {true, strong, map[string]int{"GetItem": 1, "TransactWriteItems": 1, "DescribeTable": 1}, docstore.ErrUnsupported},
+			"opened": {false, strong, map[string]int{}, docstore.ErrUnsupported},
+			"lazy": {true, strong, map[string]int{"GetItem": 1, "TransactWriteItems": 1, "DescribeTable": 1},
+				docstore.ErrUnsupported},
 			"another rejection": {true, nil, map[string]int{"GetItem": 1, "TransactWriteItems": 1, "DescribeTable": 1}, nil},
 		} {
-			s, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{Client: meddler{Client: client, describe: c.describe}, Lazy: c.lazy})
+			s, err := awsdynamodb.Open(t.Context(), "leasehold",
+				&awsdynamodb.Options{Client: meddler{Client: client, describe: c.describe}, Lazy: c.lazy})
 			if err != nil {
 				t.Fatal(err)
 			}
 			server.ResetCounts()
-			_, err = s.Write(t.Context(), docstore.Write{Key: a, Set: docstore.Doc{"x": docstore.Int(1)}}, docstore.Write{Key: b, Set: docstore.Doc{"x": docstore.Int(1)}})
-			if err == nil || errors.Is(err, docstore.ErrUnsupported) != (c.want != nil) || c.want != nil && !strings.Contains(err.Error(), "multi-Region strong consistency, which has no transactions") {
+			_, err = s.Write(t.Context(), docstore.Write{Key: a, Set: docstore.Doc{"x": docstore.Int(1)}},
+				docstore.Write{Key: b, Set: docstore.Doc{"x": docstore.Int(1)}})
+			if err == nil || errors.Is(err, docstore.ErrUnsupported) != (c.want != nil) || c.want != nil &&
+				!strings.Contains(err.Error(), "multi-Region strong consistency, which has no transactions") {
 				t.Errorf("%s: write: %v", name, err)
 			}
 			if got := server.Requests(); !maps.Equal(got, c.first) {

@@ -114,7 +114,8 @@ func isBusy(err error) bool {
 		busy := false
 		for _, r := range canceled.CancellationReasons {
 			switch code := aws.ToString(r.Code); {
-			case isThrottling(code), code == "TransactionConflict", code == "ThrottlingError", code == "ProvisionedThroughputExceeded":
+			case isThrottling(code), code == "TransactionConflict", code == "ThrottlingError",
+				code == "ProvisionedThroughputExceeded":
 				busy = true
 			case code != "None":
 				return false

@@ -55,7 +55,8 @@ func TestSendsOnlyOnce(t *testing.T) {
 				server.ResetCounts()
 				fault := server.Inject(dynamodbtest.Fault{Kind: c.fault, Op: "UpdateItem", Times: c.times})
 				r, err := store.Write(t.Context(), c.write)
-				if errors.Is(err, docstore.ErrUnavailable) != c.unknown || err != nil && !c.unknown || err == nil && r.Applied == c.refused {
+				if errors.Is(err, docstore.ErrUnavailable) != c.unknown || err != nil && !c.unknown ||
+					err == nil && r.Applied == c.refused {
 					t.Errorf("%+v, %v", r, err)
 				}
 				if got := server.Count("UpdateItem"); got != c.requests {
@@ -121,7 +122,8 @@ func TestConnectionsThatCannotBeMade(t *testing.T) {
 
 // TestTransactionsOnce: several documents are written once, however often the transaction is sent.
 func TestTransactionsOnce(t *testing.T) {
-	for _, kind := range []dynamodbtest.Kind{dynamodbtest.DropAfter, dynamodbtest.FailAfter, dynamodbtest.DropBefore, dynamodbtest.Conflict, dynamodbtest.InProgress, dynamodbtest.Throttle} {
+	for _, kind := range []dynamodbtest.Kind{dynamodbtest.DropAfter, dynamodbtest.FailAfter, dynamodbtest.DropBefore,
+		dynamodbtest.Conflict, dynamodbtest.InProgress, dynamodbtest.Throttle} {
 		t.Run(kind.String(), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
 				store := openWith(t, client, awsdynamodb.Options{})
@@ -173,11 +175,13 @@ func TestPatience(t *testing.T) {
 			store := openWith(t, client, awsdynamodb.Options{RetryTimeout: 2 * time.Second})
 			for _, kind := range []dynamodbtest.Kind{dynamodbtest.Throttle, dynamodbtest.Conflict} {
 				fault := server.Inject(dynamodbtest.Fault{Kind: kind})
-				want := map[dynamodbtest.Kind]string{dynamodbtest.Throttle: "throttled", dynamodbtest.Conflict: "other transactions"}[kind]
+				want := map[dynamodbtest.Kind]string{dynamodbtest.Throttle: "throttled",
+					dynamodbtest.Conflict: "other transactions"}[kind]
 				for _, writes := range [][]docstore.Write{{write}, {write, other}} {
 					begin := time.Now()
 					_, err := store.Write(t.Context(), writes...)
-					if took := time.Since(begin); !errors.Is(err, docstore.ErrUnavailable) || took < 2*time.Second || took > 4*time.Second {
+					if took := time.Since(begin); !errors.Is(err, docstore.ErrUnavailable) || took < 2*time.Second ||
+						took > 4*time.Second {
 						t.Errorf("%v, %d writes: %v after %v", kind, len(writes), err, took)
 					}
 					if !strings.Contains(fmt.Sprint(err), want) || !strings.Contains(fmt.Sprint(err), "2s") {
@@ -218,7 +222,8 @@ type canceling struct {
 	sent    int
 }
 
-func (c *canceling) TransactWriteItems(ctx context.Context, in *sdk.TransactWriteItemsInput, o ...func(*sdk.Options)) (*sdk.TransactWriteItemsOutput, error) {
+func (c *canceling) TransactWriteItems(ctx context.Context, in *sdk.TransactWriteItemsInput,
+	o ...func(*sdk.Options)) (*sdk.TransactWriteItemsOutput, error) {
 	var options sdk.Options
 	for _, f := range o {
 		f(&options)
@@ -242,8 +247,8 @@ func (c *canceling) TransactWriteItems(ctx context.Context, in *sdk.TransactWrit
 	}
 }
 
-// TestMixedReasons: a transaction of which one condition failed is refused, whatever kept the other documents busy; it is not
-// sent again. One that only met other transactions is.
+// TestMixedReasons: a transaction of which one condition failed is refused, whatever kept the other documents busy; it
+// is not sent again. One that only met other transactions is.
 func TestMixedReasons(t *testing.T) {
 	for _, c := range []struct {
 		reasons [][]string
@@ -254,13 +259,15 @@ func TestMixedReasons(t *testing.T) {
 		{[][]string{{"TransactionConflict", "ConditionalCheckFailed"}}, false, []int{1}, 1},
 		{[][]string{{"ConditionalCheckFailed", "TransactionConflict"}}, false, []int{0}, 1},
 		{[][]string{{"ThrottlingError", "ConditionalCheckFailed"}}, false, []int{1}, 1},
-		{[][]string{{"TransactionConflict", "None"}, {"None", "ThrottlingError"}, {"TransactionConflict", "ProvisionedThroughputExceeded"}}, true, nil, 3},
+		{[][]string{{"TransactionConflict", "None"}, {"None", "ThrottlingError"},
+			{"TransactionConflict", "ProvisionedThroughputExceeded"}}, true, nil, 3},
 	} {
 		client := &canceling{Client: inMemory()}
 		s := open(t, client)
 		client.reasons = c.reasons
 		never := docstore.Eq{Field: "n", Value: docstore.Int(8)}
-		writes := []docstore.Write{{Key: docstore.Key{Kind: "k", ID: "a"}, If: never}, {Key: docstore.Key{Kind: "k", ID: "b"}, If: never}}
+		writes := []docstore.Write{{Key: docstore.Key{Kind: "k", ID: "a"}, If: never},
+			{Key: docstore.Key{Kind: "k", ID: "b"}, If: never}}
 		if c.applied {
 			writes[0].If, writes[1].If = nil, nil
 		}

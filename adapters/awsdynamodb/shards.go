@@ -14,10 +14,10 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
-// An index has the documents of a kind and tenant in shards, because what has one hash key is one partition of the service, and what
-// waits for a time is always written at its end. The shard is that of the document's ID. Those who look for documents look at all
-// shards; how many there are is at least [DefaultIndexShards], and otherwise said by the item of shardsKey, which a process writes before it
-// uses more than it found there.
+// An index has the documents of a kind and tenant in shards, because what has one hash key is one partition of the
+// service, and what waits for a time is always written at its end. The shard is that of the document's ID. Those who
+// look for documents look at all shards; how many there are is at least [DefaultIndexShards], and otherwise said by the
+// item of shardsKey, which a process writes before it uses more than it found there.
 
 // Bounds of [Options].IndexShards.
 const (
@@ -48,8 +48,8 @@ func (s *Store) waits(w docstore.Write) bool {
 	return false
 }
 
-// announce makes the table say how many shards this store uses, before it uses more than all look at: one read by a process that may use
-// more than [DefaultIndexShards], and one write where no process has used as many.
+// announce makes the table say how many shards this store uses, before it uses more than all look at: one read by a
+// process that may use more than [DefaultIndexShards], and one write where no process has used as many.
 func (s *Store) announce(ctx context.Context) error {
 	if s.announced.Load() {
 		return nil
@@ -81,7 +81,8 @@ func (s *Store) announce(ctx context.Context) error {
 // usedShards is how many shards may have documents.
 func (s *Store) usedShards(ctx context.Context) (int, error) {
 	begin := s.clock.start()
-	out, err := s.client.GetItem(ctx, &sdk.GetItemInput{TableName: &s.table, Key: shardsKey, ConsistentRead: aws.Bool(true)}, s.attempts(always))
+	out, err := s.client.GetItem(ctx, &sdk.GetItemInput{TableName: &s.table, Key: shardsKey,
+		ConsistentRead: aws.Bool(true)}, s.attempts(always))
 	if err != nil {
 		s.learnFrom(begin, err)
 		return 0, s.explain(ctx, "read from", err)
@@ -90,8 +91,9 @@ func (s *Store) usedShards(ctx context.Context) (int, error) {
 	n, there := decode(out.Item)[attrShards]
 	used, whole := n.(docstore.Int)
 	if there && (!whole || used < 0 || used > MaxIndexShards) {
-		return 0, fmt.Errorf("dynamodb: table %s: its item %q says that its indexes have %v shards: they have %d at most, so that a later version "+
-			"of Leasehold uses it, or the item is damaged", s.table, "settings", n, MaxIndexShards)
+		return 0, fmt.Errorf(
+			"dynamodb: table %s: its item %q says that its indexes have %v shards: they have %d at most, so that a later version "+
+				"of Leasehold uses it, or the item is damaged", s.table, "settings", n, MaxIndexShards)
 	}
 	return max(DefaultIndexShards, int(used)), nil
 }

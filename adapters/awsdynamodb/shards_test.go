@@ -45,14 +45,15 @@ func shardsIn(t *testing.T, client *sdk.Client, table string) map[string]int {
 	return shards
 }
 
-// TestShards: documents are spread evenly, and found in the order of their times, whatever shard has them; among equal times, too, no page loses
-// or repeats one.
+// TestShards: documents are spread evenly, and found in the order of their times, whatever shard has them; among equal
+// times, too, no page loses or repeats one.
 func TestShards(t *testing.T) {
 	server := dynamodbtest.Start(t, nil)
 	client := dial(server)
 	for _, n := range []int{0, 13, 64} {
 		name := "shards-" + strconv.Itoa(n)
-		s := openTable(t, name, awsdynamodb.Options{Client: client, CreateTable: true, Indexes: []string{"until"}, IndexShards: n})
+		s := openTable(t, name, awsdynamodb.Options{Client: client, CreateTable: true, Indexes: []string{"until"},
+			IndexShards: n})
 		times := map[string]int64{}
 		for i := range 400 {
 			id := fmt.Sprint("document ", i)
@@ -84,13 +85,14 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// TestMoreShards: the number of shards is raised by one process while others write with the former, and while a walk is under way. Everything
-// is found, also by processes that know of the former number only. It costs a read in each process that uses more than the default, and
-// a write in one.
+// TestMoreShards: the number of shards is raised by one process while others write with the former, and while a walk is
+// under way. Everything is found, also by processes that know of the former number only. It costs a read in each
+// process that uses more than the default, and a write in one.
 func TestMoreShards(t *testing.T) {
 	server := dynamodbtest.Start(t, nil)
 	open := func(n int) *awsdynamodb.Store {
-		return openTable(t, "leasehold", awsdynamodb.Options{Client: dial(server), CreateTable: true, Indexes: []string{"until"}, IndexShards: n})
+		return openTable(t, "leasehold", awsdynamodb.Options{Client: dial(server), CreateTable: true,
+			Indexes: []string{"until"}, IndexShards: n})
 	}
 	former := open(0)
 	all := map[string]bool{}
@@ -161,8 +163,9 @@ func TestMoreShards(t *testing.T) {
 	}
 }
 
-// TestShardsBesideTheIndexOfEarlierVersions: a table has the index of earlier versions, then both, then the new one. What earlier versions and other programs wrote
-// is found as long as the earlier index is there, and nothing is found twice.
+// TestShardsBesideTheIndexOfEarlierVersions: a table has the index of earlier versions, then both, then the new one.
+// What earlier versions and other programs wrote is found as long as the earlier index is there, and nothing is found
+// twice.
 func TestShardsBesideTheIndexOfEarlierVersions(t *testing.T) {
 	server := dynamodbtest.Start(t, nil)
 	client := dial(server)
@@ -172,11 +175,13 @@ func TestShardsBesideTheIndexOfEarlierVersions(t *testing.T) {
 		return types.AttributeDefinition{AttributeName: aws.String(name), AttributeType: types.ScalarAttributeTypeS}
 	}
 	keys := func(hash string) []types.KeySchemaElement {
-		return []types.KeySchemaElement{{AttributeName: aws.String(hash), KeyType: types.KeyTypeHash}, {AttributeName: aws.String("until"), KeyType: types.KeyTypeRange}}
+		return []types.KeySchemaElement{{AttributeName: aws.String(hash), KeyType: types.KeyTypeHash},
+			{AttributeName: aws.String("until"), KeyType: types.KeyTypeRange}}
 	}
 	whole := &types.Projection{ProjectionType: types.ProjectionTypeAll}
 	in.AttributeDefinitions = append(in.AttributeDefinitions, text("until"))
-	in.GlobalSecondaryIndexes = []types.GlobalSecondaryIndex{{IndexName: aws.String("due-until"), KeySchema: keys("_pk"), Projection: whole}}
+	in.GlobalSecondaryIndexes = []types.GlobalSecondaryIndex{
+		{IndexName: aws.String("due-until"), KeySchema: keys("_pk"), Projection: whole}}
 	if _, err := client.CreateTable(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +225,8 @@ func TestShardsBesideTheIndexOfEarlierVersions(t *testing.T) {
 		t.Fatal(half, err)
 	}
 	if _, err := client.UpdateTable(t.Context(), &sdk.UpdateTableInput{
-		TableName: aws.String("leasehold"), AttributeDefinitions: []types.AttributeDefinition{text("_due"), text("until"), text("_pk"), text("_sk")},
+		TableName: aws.String("leasehold"), AttributeDefinitions: []types.AttributeDefinition{
+			text("_due"), text("until"), text("_pk"), text("_sk")},
 		GlobalSecondaryIndexUpdates: []types.GlobalSecondaryIndexUpdate{{Create: &types.CreateGlobalSecondaryIndexAction{
 			IndexName: aws.String("due-sharded-until"), KeySchema: keys("_due"), Projection: whole,
 		}}},
@@ -249,8 +255,9 @@ func TestShardsBesideTheIndexOfEarlierVersions(t *testing.T) {
 		t.Fatal(half, err)
 	}
 	if _, err := client.UpdateTable(t.Context(), &sdk.UpdateTableInput{
-		TableName:                   aws.String("leasehold"),
-		GlobalSecondaryIndexUpdates: []types.GlobalSecondaryIndexUpdate{{Delete: &types.DeleteGlobalSecondaryIndexAction{IndexName: aws.String("due-until")}}},
+		TableName: aws.String("leasehold"),
+		GlobalSecondaryIndexUpdates: []types.GlobalSecondaryIndexUpdate{
+			{Delete: &types.DeleteGlobalSecondaryIndexAction{IndexName: aws.String("due-until")}}},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -261,20 +268,26 @@ func TestShardsBesideTheIndexOfEarlierVersions(t *testing.T) {
 	}
 }
 
-// TestNumberOfShardsIsRefused: what later versions or other programs may have left in the table's own item is not guessed at.
+// TestNumberOfShardsIsRefused: what later versions or other programs may have left in the table's own item is not
+// guessed at.
 func TestNumberOfShardsIsRefused(t *testing.T) {
 	server := dynamodbtest.Start(t, nil)
 	client := dial(server)
 	for _, n := range []int{1, 7, 65, -8} {
-		if _, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{Client: client, IndexShards: n}); err == nil || !strings.Contains(err.Error(), "IndexShards") {
+		if _, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{
+			Client: client, IndexShards: n}); err == nil || !strings.Contains(err.Error(), "IndexShards") {
 			t.Errorf("%d: %v", n, err)
 		}
 	}
-	s := openTable(t, "leasehold", awsdynamodb.Options{Client: client, CreateTable: true, Indexes: []string{"until"}, IndexShards: 9})
-	for _, v := range []types.AttributeValue{&types.AttributeValueMemberN{Value: "65"}, &types.AttributeValueMemberN{Value: "-1"}, &types.AttributeValueMemberS{Value: "9"}} {
-		if _, err := client.PutItem(t.Context(), &sdk.PutItemInput{TableName: aws.String("leasehold"), Item: map[string]types.AttributeValue{
-			"_pk": &types.AttributeValueMemberS{Value: "settings"}, "_sk": &types.AttributeValueMemberS{Value: "index"}, "shards": v,
-		}}); err != nil {
+	s := openTable(t, "leasehold", awsdynamodb.Options{Client: client, CreateTable: true, Indexes: []string{"until"},
+		IndexShards: 9})
+	for _, v := range []types.AttributeValue{&types.AttributeValueMemberN{Value: "65"},
+		&types.AttributeValueMemberN{Value: "-1"}, &types.AttributeValueMemberS{Value: "9"}} {
+		if _, err := client.PutItem(t.Context(), &sdk.PutItemInput{TableName: aws.String("leasehold"),
+			Item: map[string]types.AttributeValue{
+				"_pk": &types.AttributeValueMemberS{Value: "settings"}, "_sk": &types.AttributeValueMemberS{Value: "index"},
+				"shards": v,
+			}}); err != nil {
 			t.Fatal(err)
 		}
 		if p, err := s.Due(t.Context(), waiting(1)); err == nil || !strings.Contains(err.Error(), "shards") {
@@ -286,28 +299,32 @@ func TestNumberOfShardsIsRefused(t *testing.T) {
 	}
 }
 
-// TestUnitsOfTheGate: with the index of the sweep, an acquire is billed as two units (the document, and the entry that it makes), a refresh as three (the
-// entry moves), a release and a finish as two. None takes another request than without the index, and one whose condition does not hold costs one unit.
+// TestUnitsOfTheGate: with the index of the sweep, an acquire is billed as two units (the document, and the entry that
+// it makes), a refresh as three (the entry moves), a release and a finish as two. None takes another request than
+// without the index, and one whose condition does not hold costs one unit.
 func TestUnitsOfTheGate(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
 		analyses := analysis.New(openWith(t, client, awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}}), nil)
 		const id = analysis.ID("a3f1c9d2-7b64-4e0a-9c58-2f6d1e8b4a70")
-		cost := func(what string, units float64, want analysis.Code, do func(context.Context) (analysis.Outcome, error)) analysis.Outcome {
+		cost := func(what string, units float64, want analysis.Code,
+			do func(context.Context) (analysis.Outcome, error)) analysis.Outcome {
 			t.Helper()
 			server.ResetCounts()
 			o, err := do(t.Context())
 			if err != nil || o.Code != want {
 				t.Fatalf("%s: %+v, %v", what, o, err)
 			}
-			if got := server.Consumed(); got != (dynamodbtest.Units{Write: units}) || !maps.Equal(server.Requests(), map[string]int{"UpdateItem": 1}) {
+			if got := server.Consumed(); got != (dynamodbtest.Units{Write: units}) ||
+				!maps.Equal(server.Requests(), map[string]int{"UpdateItem": 1}) {
 				t.Errorf("%s: %+v in %v, want %v", what, got, server.Requests(), units)
 			}
 			return o
 		}
-		if _, err := client.PutItem(t.Context(), &sdk.PutItemInput{TableName: aws.String("leasehold"), Item: map[string]types.AttributeValue{
-			"_pk": &types.AttributeValueMemberS{Value: "analyses/"}, "_sk": &types.AttributeValueMemberS{Value: string(id)},
-			"source": &types.AttributeValueMemberS{Value: strings.Repeat("s", 300)},
-		}}); err != nil {
+		if _, err := client.PutItem(t.Context(), &sdk.PutItemInput{TableName: aws.String("leasehold"),
+			Item: map[string]types.AttributeValue{
+				"_pk": &types.AttributeValueMemberS{Value: "analyses/"}, "_sk": &types.AttributeValueMemberS{Value: string(id)},
+				"source": &types.AttributeValueMemberS{Value: strings.Repeat("s", 300)},
+			}}); err != nil {
 			t.Fatal(err)
 		}
 		for n := range 6 {

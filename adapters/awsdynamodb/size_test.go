@@ -21,8 +21,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// valueBytes is the size of a value as DynamoDB counts it: text and numbers by their content, a byte for true or false, and three bytes for a map with one
-// for each entry.
+// valueBytes is the size of a value as DynamoDB counts it: text and numbers by their content, a byte for true or false,
+// and three bytes for a map with one for each entry.
 func valueBytes(t *testing.T, v types.AttributeValue) int {
 	t.Helper()
 	switch v := v.(type) {
@@ -63,9 +63,9 @@ func itemBytes(t *testing.T, client *sdk.Client) (largest int) {
 	return largest
 }
 
-// TestItemOfALock: with ordinary names and 256 bytes of labels, the item of a lock that has been used for long stays within a KiB,
-// so that each write of a lock is billed as one unit. Only a force-release, and the acquire after it, may take more: until then the
-// reason is kept. docs/stores.md has the figures.
+// TestItemOfALock: with ordinary names and 256 bytes of labels, the item of a lock that has been used for long stays
+// within a KiB, so that each write of a lock is billed as one unit. Only a force-release, and the acquire after it, may
+// take more: until then the reason is kept. docs/stores.md has the figures.
 func TestItemOfALock(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
 		locks := lock.New(openWith(t, client, awsdynamodb.Options{}), nil)
@@ -84,8 +84,9 @@ func TestItemOfALock(t *testing.T) {
 	})
 }
 
-// TestItemOfALockWithHistory: the leases that a lock remembers beside the latest one, and its policies, do not make it larger than a KiB, whatever its
-// names and labels take, unless it would be without them. The second number is how many leases there is room for.
+// TestItemOfALockWithHistory: the leases that a lock remembers beside the latest one, and its policies, do not make it
+// larger than a KiB, whatever its names and labels take, unless it would be without them. The second number is how many
+// leases there is room for.
 func TestItemOfALockWithHistory(t *testing.T) {
 	for _, c := range []struct {
 		names, labels, remembered int
@@ -107,17 +108,19 @@ func TestItemOfALockWithHistory(t *testing.T) {
 				locks := lock.New(openWith(t, client, awsdynamodb.Options{}), nil)
 				server.ResetCounts()
 				largest := 0
-				plain, forced := suite.Used{Names: c.names, Labels: c.labels, Reason: 20, Acquire: c.more}.Lock(t, locks, func(d time.Duration) { time.Sleep(d) }, func() int {
-					if took := server.Requests()["UpdateItem"]; took == 1 && server.Consumed().Write != 1 {
-						t.Errorf("a command was billed %v units", server.Consumed().Write)
-					}
-					size := itemBytes(t, client)
-					largest = max(largest, size)
-					server.ResetCounts()
-					return size
-				})
+				plain, forced := suite.Used{Names: c.names, Labels: c.labels, Reason: 20, Acquire: c.more}.Lock(
+					t, locks, func(d time.Duration) { time.Sleep(d) }, func() int {
+						if took := server.Requests()["UpdateItem"]; took == 1 && server.Consumed().Write != 1 {
+							t.Errorf("a command was billed %v units", server.Consumed().Write)
+						}
+						size := itemBytes(t, client)
+						largest = max(largest, size)
+						server.ResetCounts()
+						return size
+					})
 				if documented := c.names == 12 && c.labels == 90; largest > 1024 || documented && (plain > 798 || forced > 878) {
-					t.Errorf("%d bytes, %d after force-releases, %d at most: correct docs/stores.md, and keep below 1024", plain, forced, largest)
+					t.Errorf("%d bytes, %d after force-releases, %d at most: correct docs/stores.md, and keep below 1024", plain,
+						forced, largest)
 				}
 				p, err := locks.List(t.Context(), lock.List{Tenant: "tenant" + strings.Repeat("x", c.names-6)})
 				if err != nil || len(p.Locks) != 1 {
@@ -137,8 +140,9 @@ type acceptAll struct{}
 
 func (acceptAll) Enqueue(context.Context, analysis.ID, string) error { return nil }
 
-// TestItemOfAnAnalysis: the same of an analysis, whose document is the user's. Every field of Leasehold's that can be there at once
-// is, with reasons of 100 bytes, and each write of the gate and of the sweep is one unit. docs/stores.md has the figures.
+// TestItemOfAnAnalysis: the same of an analysis, whose document is the user's. Every field of Leasehold's that can be
+// there at once is, with reasons of 100 bytes, and each write of the gate and of the sweep is one unit. docs/stores.md
+// has the figures.
 func TestItemOfAnAnalysis(t *testing.T) {
 	for name, c := range map[string]struct{ retries, users, ours int }{
 		"never retried": {0, 400, 528},
@@ -152,8 +156,8 @@ func TestItemOfAnAnalysis(t *testing.T) {
 	}
 }
 
-// analysisForLong lets an analysis with so many bytes of the user's become FAILED, be retried, run, fail and be taken over, so often that
-// it remembers as much as it can, and wants at most so many bytes of Leasehold's.
+// analysisForLong lets an analysis with so many bytes of the user's become FAILED, be retried, run, fail and be taken
+// over, so often that it remembers as much as it can, and wants at most so many bytes of Leasehold's.
 func analysisForLong(t *testing.T, server *dynamodbtest.Server, client *sdk.Client, retries, users, ours int) {
 	t.Helper()
 	store := openWith(t, client, awsdynamodb.Options{Due: []string{analysis.ExpiryField}})
@@ -161,7 +165,8 @@ func analysisForLong(t *testing.T, server *dynamodbtest.Server, client *sdk.Clie
 	const id = analysis.ID("a3f1c9d2-7b64-4e0a-9c58-2f6d1e8b4a70")
 	key := docstore.Key{Kind: analysis.Kind, ID: string(id)}
 	put := func(source string) {
-		w := docstore.Write{Key: key, Set: map[string]docstore.Value{"createdAt": docstore.Now, "source": docstore.String(source)}}
+		w := docstore.Write{Key: key, Set: map[string]docstore.Value{"createdAt": docstore.Now,
+			"source": docstore.String(source)}}
 		if r, err := store.Write(t.Context(), w); err != nil || !r.Applied {
 			t.Fatal(r, err)
 		}
@@ -180,7 +185,8 @@ func analysisForLong(t *testing.T, server *dynamodbtest.Server, client *sdk.Clie
 			t.Fatalf("%s: %+v, %v", what, o, err)
 		}
 		// A takeover is two writes: the first one is refused.
-		if got, writes := server.Consumed().Write, server.Requests()["UpdateItem"]; got != float64(writes) || writes > 1 && (what != "acquire" || o.Grant.Runs < 2) {
+		if got, writes := server.Consumed().Write, server.Requests()["UpdateItem"]; got != float64(writes) ||
+			writes > 1 && (what != "acquire" || o.Grant.Runs < 2) {
 			t.Errorf("%s was billed %v units for %d writes", what, got, writes)
 		}
 		largest = max(largest, itemBytes(t, client))
@@ -193,9 +199,11 @@ func analysisForLong(t *testing.T, server *dynamodbtest.Server, client *sdk.Clie
 		return did("acquire", o, err).Grant.Token
 	}
 	for range retries {
-		o, err := analyses.Finish(t.Context(), analysis.Finish{ID: id, Owner: owner, Token: acquire(), Status: analysis.Failed, Reason: reason})
+		o, err := analyses.Finish(t.Context(), analysis.Finish{ID: id, Owner: owner, Token: acquire(),
+			Status: analysis.Failed, Reason: reason})
 		did("finish", o, err)
-		o, err = analyses.Retry(t.Context(), analysis.Retry{ID: id, By: "admin-" + strings.Repeat("0", 58), Reason: reason, RequestID: request()})
+		o, err = analyses.Retry(t.Context(), analysis.Retry{ID: id, By: "admin-" + strings.Repeat("0", 58), Reason: reason,
+			RequestID: request()})
 		did("retry", o, err)
 	}
 	for n := range 8 {
@@ -222,14 +230,15 @@ func analysisForLong(t *testing.T, server *dynamodbtest.Server, client *sdk.Clie
 	}
 }
 
-// TestTooLarge: each of two fields may be as large as the port allows, and the document is rejected for both together, with nothing
-// written; so is a step of too many.
+// TestTooLarge: each of two fields may be as large as the port allows, and the document is rejected for both together,
+// with nothing written; so is a step of too many.
 func TestTooLarge(t *testing.T) {
 	s := open(t, inMemory())
 	most := docstore.Bytes(make([]byte, docstore.MaxBytes))
 	refused := func(name string, writes ...docstore.Write) {
 		t.Helper()
-		if _, err := s.Write(t.Context(), writes...); !errors.Is(err, docstore.ErrInvalid) || !strings.Contains(err.Error(), "400 KB") {
+		if _, err := s.Write(t.Context(), writes...); !errors.Is(err, docstore.ErrInvalid) ||
+			!strings.Contains(err.Error(), "400 KB") {
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, w := range writes {
@@ -249,19 +258,21 @@ func TestTooLarge(t *testing.T) {
 	refused("a step", many...)
 }
 
-// TestALockWithAsManyHoldersAsMay: the largest writes of the shared form stay within what the service takes in one expression, and what a holder and a
-// place take of the item, by which writes are billed, is what docs/stores.md says.
+// TestALockWithAsManyHoldersAsMay: the largest writes of the shared form stay within what the service takes in one
+// expression, and what a holder and a place take of the item, by which writes are billed, is what docs/stores.md says.
 func TestALockWithAsManyHoldersAsMay(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *dynamodbtest.Server, client *sdk.Client) {
 		locks := lock.New(openWith(t, client, awsdynamodb.Options{}), nil)
 		id := lock.ID{Tenant: "acme", Key: "deploy/prod"}
 		held, all, holder, place := suite.SharedLock(t, locks, func() int { return itemBytes(t, client) })
 		if held > 11233 || all > 19437 || holder > 112 || place > 83 {
-			t.Errorf("%d bytes, %d with places, %d for a holder, %d for a place: correct docs/stores.md", held, all, holder, place)
+			t.Errorf("%d bytes, %d with places, %d for a holder, %d for a place: correct docs/stores.md", held,
+				all, holder, place)
 		}
 		force := func(request string) {
 			t.Helper()
-			if o, err := locks.ForceRelease(t.Context(), lock.ForceRelease{ID: id, By: "root", Reason: "all of them", RequestID: request}); err != nil || o.Code != lock.OK {
+			if o, err := locks.ForceRelease(t.Context(), lock.ForceRelease{ID: id, By: "root", Reason: "all of them",
+				RequestID: request}); err != nil || o.Code != lock.OK {
 				t.Fatalf("%+v, %v", o, err)
 			}
 		}

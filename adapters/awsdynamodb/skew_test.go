@@ -23,8 +23,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// TestMargin: a lease ends at the latest time that its caller's clock allows, and counts as passed when the earliest has passed it.
-// What a rejection says of time is what decided it.
+// TestMargin: a lease ends at the latest time that its caller's clock allows, and counts as passed when the earliest
+// has passed it. What a rejection says of time is what decided it.
 func TestMargin(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *dynamodbtest.Server, client *sdk.Client) {
 		store := openWith(t, client, awsdynamodb.Options{})
@@ -42,7 +42,8 @@ func TestMargin(t *testing.T) {
 		expectHeld := func(c lock.Acquire) {
 			t.Helper()
 			o, err := locks.Acquire(t.Context(), c)
-			if err != nil || o.Code != lock.Held || o.Lease.Owner != "ann" || o.RetryAfter != o.Lease.ExpiresAt.Sub(o.At) || o.RetryAfter <= 0 {
+			if err != nil || o.Code != lock.Held || o.Lease.Owner != "ann" || o.RetryAfter != o.Lease.ExpiresAt.Sub(o.At) ||
+				o.RetryAfter <= 0 {
 				t.Errorf("%s: %s held by %q, try again after %v, %v", c.Owner, o.Code, o.Lease.Owner, o.RetryAfter, err)
 			}
 			if early := time.Since(o.At); early < 0 || early > widest {
@@ -65,7 +66,8 @@ func TestMargin(t *testing.T) {
 		expectHeld(bob)
 
 		passed := docstore.Write{
-			Key: docstore.Key{Kind: lock.Kind, Tenant: "acme", ID: "k"}, If: docstore.LE{Field: "expires_at", Value: docstore.Now},
+			Key: docstore.Key{Kind: lock.Kind, Tenant: "acme", ID: "k"},
+			If:  docstore.LE{Field: "expires_at", Value: docstore.Now},
 		}
 		for _, others := range [][]docstore.Write{nil, {{Key: docstore.Key{Kind: "k", Tenant: "acme", ID: "x"}}}} {
 			r, err := store.Write(t.Context(), append(others, passed)...)
@@ -73,7 +75,8 @@ func TestMargin(t *testing.T) {
 				t.Errorf("with %d others, a rejection speaks of %v with margin %v, %v", len(others), r.At, r.Margin, err)
 			}
 			if !r.At.Before(first.Lease.ExpiresAt) {
-				t.Errorf("with %d others, a rejection speaks of %v, when the lease of %v had passed", len(others), r.At, first.Lease.ExpiresAt)
+				t.Errorf("with %d others, a rejection speaks of %v, when the lease of %v had passed", len(others), r.At,
+					first.Lease.ExpiresAt)
 			}
 		}
 		until(widest)
@@ -119,9 +122,9 @@ func (c course) String() string {
 	return fmt.Sprintf("off by %v, cold %v, bounds %v", c.off, c.cold, c.bounds)
 }
 
-// TestClocksApart: callers whose clocks are off by as much as the bound allows, in both directions, never hold a lock together by
-// the true time (LS-INV-001), and their tokens rise. A holder counts its lease from before its request. That holds for
-// processes that have just begun, and for callers with different bounds.
+// TestClocksApart: callers whose clocks are off by as much as the bound allows, in both directions, never hold a lock
+// together by the true time (LS-INV-001), and their tokens rise. A holder counts its lease from before its request.
+// That holds for processes that have just begun, and for callers with different bounds.
 func TestClocksApart(t *testing.T) {
 	t.Parallel()
 	var courses []course
@@ -184,8 +187,8 @@ func (s slowly) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w, err
 }
 
-// clocksApart lets callers take a lock from one another: each holds it, renews it or not, and dies; another one asks for it
-// again and again. It returns the longest time for which two of them held it, as the first one counts.
+// clocksApart lets callers take a lock from one another: each holds it, renews it or not, and dies; another one asks
+// for it again and again. It returns the longest time for which two of them held it, as the first one counts.
 func clocksApart(t *testing.T, c course, seed uint64) (overlap time.Duration) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -219,7 +222,8 @@ func clocksApart(t *testing.T, c course, seed uint64) (overlap time.Duration) {
 		pause(time.Second)
 		for {
 			begin := time.Now()
-			o, err := caller(next).Acquire(t.Context(), lock.Acquire{ID: id, Owner: strconv.Itoa(next), RequestID: request(), TTLSeconds: 2})
+			o, err := caller(next).Acquire(t.Context(), lock.Acquire{ID: id, Owner: strconv.Itoa(next), RequestID: request(),
+				TTLSeconds: 2})
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
@@ -236,7 +240,8 @@ func clocksApart(t *testing.T, c course, seed uint64) (overlap time.Duration) {
 		if random.IntN(2) == 0 {
 			pause(time.Second)
 			begin := time.Now()
-			o, err := caller(holder).Renew(t.Context(), lock.Renew{ID: id, Owner: strconv.Itoa(holder), Token: token, RequestID: request(), TTLSeconds: 2})
+			o, err := caller(holder).Renew(t.Context(), lock.Renew{ID: id, Owner: strconv.Itoa(holder), Token: token,
+				RequestID: request(), TTLSeconds: 2})
 			switch {
 			case err != nil:
 				t.Fatalf("seed %d: renewal: %v", seed, err)
@@ -264,19 +269,23 @@ func TestClockOff(t *testing.T) {
 				t.Errorf("opening warns of %q", w)
 			}
 			id := lock.ID{Tenant: "acme", Key: "k"}
-			if o, err := right.locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "right", RequestID: "r1", TTLSeconds: 60}); err != nil || o.Code != lock.OK {
+			if o, err := right.locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "right", RequestID: "r1",
+				TTLSeconds: 60}); err != nil || o.Code != lock.OK {
 				t.Fatal(o, err)
 			}
 			server.ResetCounts()
 			refused := func() {
 				t.Helper()
 				k := docstore.Key{Kind: lock.Kind, Tenant: "acme", ID: "k"}
-				_, acquire := wrong.locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "wrong", RequestID: "r1", TTLSeconds: 60})
-				_, several := wrong.store.Write(t.Context(), docstore.Write{Key: k}, docstore.Write{Key: docstore.Key{Kind: "k", Tenant: k.Tenant, ID: "x"}})
+				_, acquire := wrong.locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "wrong", RequestID: "r1",
+					TTLSeconds: 60})
+				_, several := wrong.store.Write(t.Context(), docstore.Write{Key: k},
+					docstore.Write{Key: docstore.Key{Kind: "k", Tenant: k.Tenant, ID: "x"}})
 				_, get := wrong.store.Get(t.Context(), k)
 				_, list := wrong.store.List(t.Context(), docstore.Query{Kind: lock.Kind, Tenant: "acme"})
 				_, check := wrong.store.Check(t.Context(), k, docstore.Absent{})
-				for name, err := range map[string]error{"acquire": acquire, "several": several, "get": get, "list": list, "check": check} {
+				for name, err := range map[string]error{"acquire": acquire, "several": several, "get": get, "list": list,
+					"check": check} {
 					if !errors.Is(err, docstore.ErrClockSkew) {
 						t.Errorf("%s: %v", name, err)
 					}

@@ -19,9 +19,10 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// TestModesWithClocksApart is TestClocksApart for locks with several holders, a line or a rate: by the true time, and as holders count their
-// leases, there is never a writer beside another holder, no permit has two holders, and no window has more grants than its rate (LS-INV-001). Tokens rise,
-// and who waits in line is served in turn. Each program is in a bubble of synctest, where sleeping moves the clock and takes no time.
+// TestModesWithClocksApart is TestClocksApart for locks with several holders, a line or a rate: by the true time, and
+// as holders count their leases, there is never a writer beside another holder, no permit has two holders, and no
+// window has more grants than its rate (LS-INV-001). Tokens rise, and who waits in line is served in turn. Each program
+// is in a bubble of synctest, where sleeping moves the clock and takes no time.
 func TestModesWithClocksApart(t *testing.T) {
 	t.Parallel()
 	courses := []course{
@@ -106,14 +107,15 @@ func newModesApart(t *testing.T, c course, seed uint64, ask func(*rand.Rand) loc
 	client := dialThrough(slowly{server.RoundTripper(), random})
 	offsets := []time.Duration{c.off, -c.off, 0, c.off, -c.off}
 	all := make([]*lock.Locks, len(offsets))
-	return &modesApart{t: t, random: random, ask: ask, table: dial(server), callers: len(offsets), asks: make([]*lock.Acquire, len(offsets)), caller: func(i int) *lock.Locks {
-		if all[i] == nil || c.cold {
-			all[i] = lock.New(openWith(t, client, awsdynamodb.Options{
-				MaxSkew: c.bounds[i%len(c.bounds)], Now: func() time.Time { return time.Now().Add(offsets[i]) },
-			}), nil)
-		}
-		return all[i]
-	}}
+	return &modesApart{t: t, random: random, ask: ask, table: dial(server), callers: len(offsets),
+		asks: make([]*lock.Acquire, len(offsets)), caller: func(i int) *lock.Locks {
+			if all[i] == nil || c.cold {
+				all[i] = lock.New(openWith(t, client, awsdynamodb.Options{
+					MaxSkew: c.bounds[i%len(c.bounds)], Now: func() time.Time { return time.Now().Add(offsets[i]) },
+				}), nil)
+			}
+			return all[i]
+		}}
 }
 
 func (m *modesApart) play() {
@@ -135,7 +137,8 @@ func (m *modesApart) play() {
 
 // look finds out what was granted since begin, also to callers that do not know of it yet.
 func (m *modesApart) look(begin time.Time) {
-	r, err := m.table.Scan(m.t.Context(), &sdk.ScanInput{TableName: aws.String("leasehold"), ConsistentRead: aws.Bool(true)})
+	r, err := m.table.Scan(m.t.Context(), &sdk.ScanInput{TableName: aws.String("leasehold"),
+		ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -250,13 +253,15 @@ func (m *modesApart) hold(i int) {
 		l.by = -1
 	case 1, 2:
 		l.until = begin // it stops its work first
-		o, err := m.caller(l.by).Release(m.t.Context(), lock.Release{ID: apartID, Owner: owner, Token: l.Token, RequestID: request})
+		o, err := m.caller(l.by).Release(m.t.Context(), lock.Release{ID: apartID, Owner: owner, Token: l.Token,
+			RequestID: request})
 		if err != nil || o.Code != lock.OK && o.Code != lock.LeaseExpired && o.Code != lock.LeaseLost {
 			m.t.Fatalf("%+v, %v", o, err)
 		}
 		l.by = -1
 	case 3:
-		o, err := m.caller(l.by).Renew(m.t.Context(), lock.Renew{ID: apartID, Owner: owner, Token: l.Token, RequestID: request, TTLSeconds: 4})
+		o, err := m.caller(l.by).Renew(m.t.Context(), lock.Renew{ID: apartID, Owner: owner, Token: l.Token,
+			RequestID: request, TTLSeconds: 4})
 		switch {
 		case err != nil:
 			m.t.Fatal(err)
@@ -268,14 +273,16 @@ func (m *modesApart) hold(i int) {
 	}
 }
 
-// TestModeWithinTheMargin: while it is not sure whether the last lease in another mode has ended, a lock is held, and not in another mode for
-// good: those who ask again get it. The document of a free lock keeps its last lease in plain form, as if it had been exclusive.
+// TestModeWithinTheMargin: while it is not sure whether the last lease in another mode has ended, a lock is held, and
+// not in another mode for good: those who ask again get it. The document of a free lock keeps its last lease in plain
+// form, as if it had been exclusive.
 func TestModeWithinTheMargin(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *dynamodbtest.Server, client *sdk.Client) {
 		locks := lock.New(openWith(t, client, awsdynamodb.Options{}), nil)
 		permit := func(l *lock.Locks, request string, ttl int64) lock.Outcome {
 			t.Helper()
-			o, err := l.Acquire(t.Context(), lock.Acquire{ID: apartID, Owner: "ann", RequestID: request, TTLSeconds: ttl, Mode: lock.Permits, Limit: 2})
+			o, err := l.Acquire(t.Context(), lock.Acquire{ID: apartID, Owner: "ann", RequestID: request, TTLSeconds: ttl,
+				Mode: lock.Permits, Limit: 2})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -283,13 +290,16 @@ func TestModeWithinTheMargin(t *testing.T) {
 		}
 		first, second := permit(locks, "r1", 600), permit(locks, "r2", 60)
 		for time.Until(second.Lease.ExpiresAt) > time.Second {
-			time.Sleep(730 * time.Millisecond) // not whole seconds: requests at other fractions of one narrow the interval in which this process knows the time
+			// not whole seconds: requests at other fractions of one narrow the interval in which this process knows the time
+			time.Sleep(730 * time.Millisecond)
 			if _, _, err := locks.Get(t.Context(), apartID); err != nil {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(time.Until(second.Lease.ExpiresAt.Add(200 * time.Millisecond))) // it has ended for this process, and perhaps not for one that knows less
-		o, err := locks.Release(t.Context(), lock.Release{ID: apartID, Owner: "ann", Token: first.Lease.Token, RequestID: "e1"})
+		// it has ended for this process, and perhaps not for one that knows less
+		time.Sleep(time.Until(second.Lease.ExpiresAt.Add(200 * time.Millisecond)))
+		o, err := locks.Release(t.Context(), lock.Release{ID: apartID, Owner: "ann", Token: first.Lease.Token,
+			RequestID: "e1"})
 		if err != nil || o.Code != lock.OK {
 			t.Fatalf("%+v, %v", o, err)
 		}

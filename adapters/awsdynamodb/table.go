@@ -35,16 +35,19 @@ func (s *Store) openTable(ctx context.Context, o *Options) error {
 	for _, field := range o.Indexes {
 		switch x := s.indexes[field]; {
 		case x == dueIndex{}:
-			s.warnings = append(s.warnings, fmt.Sprintf("table %s has no index on %q that can be used, so that all documents are read to "+
-				"find those that wait for a time: create one with the hash key %q, the range key %q and all attributes, then start again",
-				s.table, field, attrDue, field))
+			s.warnings = append(s.warnings,
+				fmt.Sprintf("table %s has no index on %q that can be used, so that all documents are read to "+
+					"find those that wait for a time: create one with the hash key %q, the range key %q and all attributes, then start again",
+					s.table, field, attrDue, field))
 		case x.sharded == "":
-			s.warnings = append(s.warnings, fmt.Sprintf("table %s has an index on %q that is one partition, which takes some 1000 write units a "+
-				"second: create one with the hash key %q, the range key %q and all attributes beside it, then start again",
-				s.table, field, attrDue, field))
+			s.warnings = append(s.warnings,
+				fmt.Sprintf("table %s has an index on %q that is one partition, which takes some 1000 write units a "+
+					"second: create one with the hash key %q, the range key %q and all attributes beside it, then start again",
+					s.table, field, attrDue, field))
 		case x.single != "":
-			s.warnings = append(s.warnings, fmt.Sprintf("table %s has two indexes on %q, each of which costs a write: delete %s when all documents that "+
-				"wait were written by this version, which is after the longest lock", s.table, field, x.single))
+			s.warnings = append(s.warnings,
+				fmt.Sprintf("table %s has two indexes on %q, each of which costs a write: delete %s when all documents that "+
+					"wait were written by this version, which is after the longest lock", s.table, field, x.single))
 		}
 	}
 	s.warn(t)
@@ -102,23 +105,25 @@ func (s *Store) create(ctx context.Context, indexes []string) (*types.TableDescr
 	return t, err
 }
 
-// enableTimeToLive lets the service remove documents whose Keep has passed. Without it they stay, which is safe: that it
-// failed is a warning.
+// enableTimeToLive lets the service remove documents whose Keep has passed. Without it they stay, which is safe: that
+// it failed is a warning.
 func (s *Store) enableTimeToLive(ctx context.Context) {
 	_, err := s.client.UpdateTimeToLive(ctx, &sdk.UpdateTimeToLiveInput{
 		TableName:               aws.String(s.table),
 		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(attrKeep), Enabled: aws.Bool(true)},
 	}, s.attempts(always))
 	if err != nil {
-		s.warnings = append(s.warnings, fmt.Sprintf("table %s was created, but time to live could not be enabled, so that ended locks "+
-			"are never removed: run aws dynamodb update-time-to-live --table-name %s --time-to-live-specification "+
-			"Enabled=true,AttributeName=%s: %v", s.table, s.table, attrKeep, err))
+		s.warnings = append(s.warnings,
+			fmt.Sprintf("table %s was created, but time to live could not be enabled, so that ended locks "+
+				"are never removed: run aws dynamodb update-time-to-live --table-name %s --time-to-live-specification "+
+				"Enabled=true,AttributeName=%s: %v", s.table, s.table, attrKeep, err))
 	}
 }
 
 func keys(hash, order string) []types.KeySchemaElement {
 	return []types.KeySchemaElement{
-		{AttributeName: aws.String(hash), KeyType: types.KeyTypeHash}, {AttributeName: aws.String(order), KeyType: types.KeyTypeRange},
+		{AttributeName: aws.String(hash), KeyType: types.KeyTypeHash},
+		{AttributeName: aws.String(order), KeyType: types.KeyTypeRange},
 	}
 }
 
@@ -136,8 +141,9 @@ func (s *Store) check(t *types.TableDescription) error {
 		return fmt.Errorf("dynamodb: table %s cannot be used: its status is %s", s.table, t.TableStatus)
 	}
 	if found := keysOf(t.KeySchema, t.AttributeDefinitions); found != rightKeys {
-		return fmt.Errorf("dynamodb: table %s cannot hold documents of Leasehold: its key is %s, it must be %s: name another table, "+
-			"or create one with Terraform (hash_key %q, range_key %q), or for development with --create-table",
+		return fmt.Errorf(
+			"dynamodb: table %s cannot hold documents of Leasehold: its key is %s, it must be %s: name another table, "+
+				"or create one with Terraform (hash_key %q, range_key %q), or for development with --create-table",
 			s.table, found, rightKeys, attrPartition, attrSort)
 	}
 	return nil
@@ -162,11 +168,14 @@ func keysOf(schema []types.KeySchemaElement, definitions []types.AttributeDefini
 func (s *Store) warn(t *types.TableDescription) {
 	if len(t.Replicas) > 0 || t.GlobalTableVersion != nil {
 		if t.MultiRegionConsistency == types.MultiRegionConsistencyStrong {
-			s.warnings = append(s.warnings, fmt.Sprintf("table %s is a global table with strong consistency: it has no transactions and no "+
-				"time to live, so that several locks together, machine IDs and placement are refused, and ended locks stay", s.table))
+			s.warnings = append(s.warnings,
+				fmt.Sprintf("table %s is a global table with strong consistency: it has no transactions and no "+
+					"time to live, so that several locks together, machine IDs and placement are refused, and ended locks stay",
+					s.table))
 		} else {
-			s.warnings = append(s.warnings, fmt.Sprintf("table %s is a global table: its regions copy changes later, so that two of them "+
-				"could grant the same lease with the same token: let all callers use one region", s.table))
+			s.warnings = append(s.warnings,
+				fmt.Sprintf("table %s is a global table: its regions copy changes later, so that two of them "+
+					"could grant the same lease with the same token: let all callers use one region", s.table))
 		}
 	}
 	if _, err := s.clock.look(); errors.Is(err, errOff) {

@@ -18,8 +18,8 @@ const (
 	transactFactor = 2
 )
 
-// billing is a client that asks the service what it bills for each request, and adds it up. A write whose condition does not hold is billed by the item that it
-// found; the service does not say how much, but shows the item.
+// billing is a client that asks the service what it bills for each request, and adds it up. A write whose condition
+// does not hold is billed by the item that it found; the service does not say how much, but shows the item.
 type billing struct {
 	Client
 
@@ -53,7 +53,8 @@ func (b billing) refused(err error) {
 	}
 	n, refused := 0.0, false
 	for _, r := range canceled.CancellationReasons {
-		n += transactFactor * unitsOf(sizeOfItem(r.Item)) // of those whose conditions held it is not shown, and one unit the least
+		// of those whose conditions held it is not shown, and one unit the least
+		n += transactFactor * unitsOf(sizeOfItem(r.Item))
 		refused = refused || aws.ToString(r.Code) == "ConditionalCheckFailed"
 	}
 	if refused {
@@ -62,7 +63,8 @@ func (b billing) refused(err error) {
 }
 
 // GetItem implements [Client].
-func (b billing) GetItem(ctx context.Context, in *sdk.GetItemInput, o ...func(*sdk.Options)) (*sdk.GetItemOutput, error) {
+func (b billing) GetItem(ctx context.Context, in *sdk.GetItemInput, o ...func(*sdk.Options)) (*sdk.GetItemOutput,
+	error) {
 	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
 	out, err := b.Client.GetItem(ctx, in, o...)
 	if err == nil {
@@ -92,7 +94,8 @@ func (b billing) Scan(ctx context.Context, in *sdk.ScanInput, o ...func(*sdk.Opt
 }
 
 // UpdateItem implements [Client].
-func (b billing) UpdateItem(ctx context.Context, in *sdk.UpdateItemInput, o ...func(*sdk.Options)) (*sdk.UpdateItemOutput, error) {
+func (b billing) UpdateItem(ctx context.Context, in *sdk.UpdateItemInput,
+	o ...func(*sdk.Options)) (*sdk.UpdateItemOutput, error) {
 	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
 	out, err := b.Client.UpdateItem(ctx, in, o...)
 	if err != nil {
@@ -104,7 +107,8 @@ func (b billing) UpdateItem(ctx context.Context, in *sdk.UpdateItemInput, o ...f
 }
 
 // DeleteItem implements [Client].
-func (b billing) DeleteItem(ctx context.Context, in *sdk.DeleteItemInput, o ...func(*sdk.Options)) (*sdk.DeleteItemOutput, error) {
+func (b billing) DeleteItem(ctx context.Context, in *sdk.DeleteItemInput,
+	o ...func(*sdk.Options)) (*sdk.DeleteItemOutput, error) {
 	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
 	out, err := b.Client.DeleteItem(ctx, in, o...)
 	if err != nil {
@@ -116,7 +120,8 @@ func (b billing) DeleteItem(ctx context.Context, in *sdk.DeleteItemInput, o ...f
 }
 
 // TransactGetItems implements [Client].
-func (b billing) TransactGetItems(ctx context.Context, in *sdk.TransactGetItemsInput, o ...func(*sdk.Options)) (*sdk.TransactGetItemsOutput, error) {
+func (b billing) TransactGetItems(ctx context.Context, in *sdk.TransactGetItemsInput,
+	o ...func(*sdk.Options)) (*sdk.TransactGetItemsOutput, error) {
 	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
 	out, err := b.Client.TransactGetItems(ctx, in, o...)
 	if err == nil {
@@ -126,7 +131,8 @@ func (b billing) TransactGetItems(ctx context.Context, in *sdk.TransactGetItemsI
 }
 
 // TransactWriteItems implements [Client].
-func (b billing) TransactWriteItems(ctx context.Context, in *sdk.TransactWriteItemsInput, o ...func(*sdk.Options)) (*sdk.TransactWriteItemsOutput, error) {
+func (b billing) TransactWriteItems(ctx context.Context, in *sdk.TransactWriteItemsInput,
+	o ...func(*sdk.Options)) (*sdk.TransactWriteItemsOutput, error) {
 	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
 	out, err := b.Client.TransactWriteItems(ctx, in, o...)
 	if err != nil {
@@ -153,17 +159,20 @@ const (
 	sizeOfEntry = 1 // of a map, beside its name and value
 )
 
-// sizeOfNumber is a byte for each pair of digits down to the last that is not zero, and one more, or two if it is negative. text is a whole number.
+// sizeOfNumber is a byte for each pair of digits down to the last that is not zero, and one more, or two if it is
+// negative. text is a whole number.
 func sizeOfNumber(text string) int {
 	digits := strings.TrimPrefix(text, "-")
-	pairs := (len(strings.TrimRight(digits, "0")) + len(digits)%2 + 1) / 2 // of an odd number of digits, the first pair has one
+	// of an odd number of digits, the first pair has one
+	pairs := (len(strings.TrimRight(digits, "0")) + len(digits)%2 + 1) / 2
 	if digits == "0" {
 		pairs = 0
 	}
 	return 1 + pairs + len(text) - len(digits)
 }
 
-// sizeOfItem is the size of an item of a table of Leasehold. Lists and sets, which only other programs write, are not counted.
+// sizeOfItem is the size of an item of a table of Leasehold. Lists and sets, which only other programs write, are not
+// counted.
 func sizeOfItem(item map[string]types.AttributeValue) int {
 	n := 0
 	for name, v := range item {

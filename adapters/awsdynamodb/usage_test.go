@@ -15,16 +15,18 @@ import (
 
 var _ docstore.Meter = (*awsdynamodb.Store)(nil)
 
-// TestUsage: requests are counted as the service counts them, those that were sent again and those that were throttled, too; conflicts and
-// conditions that do not hold are no throttling.
+// TestUsage: requests are counted as the service counts them, those that were sent again and those that were throttled,
+// too; conflicts and conditions that do not hold are no throttling.
 func TestUsage(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
 		store := openWith(t, client, awsdynamodb.Options{})
 		before := store.Usage()
 		server.ResetCounts()
-		w := docstore.Write{Key: docstore.Key{Kind: "k", ID: "x"}, If: docstore.Absent{}, Set: map[string]docstore.Value{"n": docstore.Int(1)}}
+		w := docstore.Write{Key: docstore.Key{Kind: "k", ID: "x"}, If: docstore.Absent{},
+			Set: map[string]docstore.Value{"n": docstore.Int(1)}}
 		for _, fault := range []dynamodbtest.Fault{
-			{Kind: dynamodbtest.Throttle, Op: "UpdateItem", Times: 2}, {Kind: dynamodbtest.Conflict, Op: "UpdateItem", Times: 1}, {},
+			{Kind: dynamodbtest.Throttle, Op: "UpdateItem", Times: 2}, {Kind: dynamodbtest.Conflict, Op: "UpdateItem", Times: 1},
+			{},
 		} {
 			if fault.Op != "" {
 				server.Inject(fault)
@@ -37,7 +39,8 @@ func TestUsage(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := store.Usage()
-		if n := int64(server.Count("UpdateItem") + server.Count("GetItem")); got.Requests-before.Requests != n || got.Retries-before.Retries != 3 || got.Throttled-before.Throttled != 2 {
+		if n := int64(server.Count("UpdateItem") + server.Count("GetItem")); got.Requests-before.Requests != n ||
+			got.Retries-before.Retries != 3 || got.Throttled-before.Throttled != 2 {
 			t.Errorf("%+v, before that %+v; the service counts %d", got, before, n)
 		}
 		if !got.Clock.Known || got.Clock.Offset.Abs() > time.Second || got.Clock.Uncertainty <= 0 {
@@ -46,8 +49,8 @@ func TestUsage(t *testing.T) {
 	})
 }
 
-// TestBilled: what is counted is what the service bills, for requests of all kinds, small and large documents, and for writes that are refused, too.
-// A store that does not ask, does not know.
+// TestBilled: what is counted is what the service bills, for requests of all kinds, small and large documents, and for
+// writes that are refused, too. A store that does not ask, does not know.
 func TestBilled(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
 		if u := openWith(t, client, awsdynamodb.Options{Indexes: []string{"until"}}).Usage(); u.Billed.Known {
@@ -61,7 +64,8 @@ func TestBilled(t *testing.T) {
 			keys = append(keys, key)
 			fields := map[string]docstore.Value{
 				"n": docstore.Int(-1020300), "m": docstore.Map{"a": "b"}, "b": docstore.Bool(true), "y": docstore.Bytes("\x01\x02"),
-				"until": docstore.String("2026-01-01T00:00:00Z"), "zero": docstore.Int(0), "text": docstore.String(strings.Repeat("x", large)),
+				"until": docstore.String("2026-01-01T00:00:00Z"), "zero": docstore.Int(0),
+				"text": docstore.String(strings.Repeat("x", large)),
 			}
 			create := docstore.Write{Key: key, If: docstore.Absent{}, Set: fields}
 			other, third, fourth := create, create, create
@@ -79,10 +83,12 @@ func TestBilled(t *testing.T) {
 					_, err := store.Due(t.Context(), docstore.DueQuery{Kind: key.Kind, Field: "until", UpTo: time.Now()})
 					return err
 				}},
-				{"together", func() error { _, err := store.Write(t.Context(), third, other); return err }}, // applied, then both are refused
+				// applied, then both are refused
+				{"together", func() error { _, err := store.Write(t.Context(), third, other); return err }},
 				{"one of two", func() error { _, err := store.Write(t.Context(), create, fourth); return err }},
 				{"delete", func() error {
-					_, err := store.Write(t.Context(), docstore.Write{Key: other.Key, If: docstore.Not{Cond: docstore.Absent{}}, Delete: true})
+					_, err := store.Write(t.Context(), docstore.Write{Key: other.Key, If: docstore.Not{Cond: docstore.Absent{}},
+						Delete: true})
 					return err
 				}},
 			} {

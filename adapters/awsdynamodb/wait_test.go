@@ -12,8 +12,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// TestWaitWithinTheMargin: while it is not sure whether the lease has ended, those who wait do not write again and again. A read knows the
-// latest that the time can be, and a write is refused by the earliest.
+// TestWaitWithinTheMargin: while it is not sure whether the lease has ended, those who wait do not write again and
+// again. A read knows the latest that the time can be, and a write is refused by the earliest.
 func TestWaitWithinTheMargin(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
 		const waiters = 20
@@ -26,7 +26,8 @@ func TestWaitWithinTheMargin(t *testing.T) {
 		granted, refused := make(chan time.Time, waiters), make(chan lock.Outcome, waiters)
 		for n := range waiters {
 			go func() {
-				o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: fmt.Sprint("w", n), RequestID: "r", TTLSeconds: 60, WaitSeconds: 15})
+				o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: fmt.Sprint("w", n), RequestID: "r", TTLSeconds: 60,
+					WaitSeconds: 15})
 				if err == nil && o.Code == lock.OK {
 					granted <- time.Now()
 				} else {

@@ -15,9 +15,9 @@ import (
 
 var _ docstore.Walker = (*Store)(nil)
 
-// Walk implements [docstore.Walker]. One Scan, which reads up to q.Limit items of all kinds, at most a megabyte: a page has
-// those of the kind among them, which may be none. The caller's IAM policy must allow dynamodb:Scan. Items whose IDs no key
-// has are left out.
+// Walk implements [docstore.Walker]. One Scan, which reads up to q.Limit items of all kinds, at most a megabyte: a page
+// has those of the kind among them, which may be none. The caller's IAM policy must allow dynamodb:Scan. Items whose
+// IDs no key has are left out.
 func (s *Store) Walk(ctx context.Context, q docstore.WalkQuery) (docstore.Page, error) {
 	if err := q.Validate(); err != nil {
 		return docstore.Page{}, err

@@ -89,8 +89,9 @@ func (s *Store) writeOne(ctx context.Context, begin reading, p prepared) (docsto
 		s.clock.learn(begin, date)
 		for f := range p.Add {
 			if _, ok := after[f].(docstore.Int); !ok {
-				return docstore.Result{}, fmt.Errorf("dynamodb: %s: field %q held a fraction, to which was added: the document is damaged",
-					p.Key, f)
+				return docstore.Result{},
+					fmt.Errorf("dynamodb: %s: field %q held a fraction, to which was added: the document is damaged",
+						p.Key, f)
 			}
 		}
 		return docstore.Result{Applied: true, At: p.now, Docs: []docstore.Doc{after}}, nil
@@ -155,7 +156,8 @@ func (s *Store) foundBy(ctx context.Context, p *prepared) (docstore.Doc, error) 
 	}
 	found := decode(item)
 	if p.holds(p.If, found) && p.rejection(found) == nil {
-		return nil, fmt.Errorf("%w: dynamodb: write to table %s: %s changed while the rejection was examined: nothing was written",
+		return nil, fmt.Errorf(
+			"%w: dynamodb: write to table %s: %s changed while the rejection was examined: nothing was written",
 			docstore.ErrUnavailable, s.table, p.Key)
 	}
 	return found, nil

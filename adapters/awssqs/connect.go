@@ -18,10 +18,14 @@ import (
 // Client is what this package asks of the SDK; *sqs.Client of github.com/aws/aws-sdk-go-v2/service/sqs has it.
 type Client interface {
 	SendMessage(ctx context.Context, in *sdk.SendMessageInput, o ...func(*sdk.Options)) (*sdk.SendMessageOutput, error)
-	ReceiveMessage(ctx context.Context, in *sdk.ReceiveMessageInput, o ...func(*sdk.Options)) (*sdk.ReceiveMessageOutput, error)
-	DeleteMessage(ctx context.Context, in *sdk.DeleteMessageInput, o ...func(*sdk.Options)) (*sdk.DeleteMessageOutput, error)
-	ChangeMessageVisibility(ctx context.Context, in *sdk.ChangeMessageVisibilityInput, o ...func(*sdk.Options)) (*sdk.ChangeMessageVisibilityOutput, error)
-	GetQueueAttributes(ctx context.Context, in *sdk.GetQueueAttributesInput, o ...func(*sdk.Options)) (*sdk.GetQueueAttributesOutput, error)
+	ReceiveMessage(ctx context.Context, in *sdk.ReceiveMessageInput, o ...func(*sdk.Options)) (*sdk.ReceiveMessageOutput,
+		error)
+	DeleteMessage(ctx context.Context, in *sdk.DeleteMessageInput, o ...func(*sdk.Options)) (*sdk.DeleteMessageOutput,
+		error)
+	ChangeMessageVisibility(ctx context.Context, in *sdk.ChangeMessageVisibilityInput,
+		o ...func(*sdk.Options)) (*sdk.ChangeMessageVisibilityOutput, error)
+	GetQueueAttributes(ctx context.Context, in *sdk.GetQueueAttributesInput,
+		o ...func(*sdk.Options)) (*sdk.GetQueueAttributesOutput, error)
 	GetQueueUrl(ctx context.Context, in *sdk.GetQueueUrlInput, o ...func(*sdk.Options)) (*sdk.GetQueueUrlOutput, error)
 }
 
@@ -38,12 +42,14 @@ type Options struct {
 	// AWS': an emulator, for instance.
 	Endpoint string
 
-	// Tenant says whose an analysis is, such as [TenantBefore]; empty is no one's. A standard queue gets it as message group, which makes it a fair
-	// queue: while one tenant has many messages, those of the others are delivered first. nil, or a FIFO queue: nothing is said of tenants.
+	// Tenant says whose an analysis is, such as [TenantBefore]; empty is no one's. A standard queue gets it as message
+	// group, which makes it a fair queue: while one tenant has many messages, those of the others are delivered first.
+	// nil, or a FIFO queue: nothing is said of tenants.
 	Tenant func(analysis.ID) string
 }
 
-// TenantBefore returns the part of an ID before the first separator: "acme" of "acme:report-7" with ":". An ID without it is no one's.
+// TenantBefore returns the part of an ID before the first separator: "acme" of "acme:report-7" with ":". An ID without
+// it is no one's.
 func TenantBefore(separator string) func(analysis.ID) string {
 	return func(id analysis.ID) string {
 		tenant, _, found := strings.Cut(string(id), separator)
@@ -80,11 +86,13 @@ var regionName = sync.OnceValue(func() *regexp.Regexp {
 func (o Options) at(queueURL string) (Options, error) {
 	u, err := awsconfig.ParseURL(queueURL)
 	if err != nil || strings.Trim(u.Path, "/") == "" {
-		return o, fmt.Errorf("sqs: the queue is %q: it must be its URL, such as https://sqs.eu-north-1.amazonaws.com/123456789012/analyses",
+		return o, fmt.Errorf(
+			"sqs: the queue is %q: it must be its URL, such as https://sqs.eu-north-1.amazonaws.com/123456789012/analyses",
 			queueURL)
 	}
 	host := u.Hostname()
-	ofAWS := strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".amazonaws.com.cn") || strings.HasSuffix(host, ".api.aws")
+	ofAWS := strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".amazonaws.com.cn") ||
+		strings.HasSuffix(host, ".api.aws")
 	if o.Endpoint == "" && (!ofAWS || strings.Contains(host, ".vpce.")) {
 		o.Endpoint = u.Scheme + "://" + u.Host
 	}

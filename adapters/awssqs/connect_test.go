@@ -32,7 +32,8 @@ func TestURLs(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v", c.url, got, err, c.want)
 		}
 	}
-	for _, url := range []string{"", "analyses", "arn:aws:sqs:eu-north-1:1:q", "https://sqs.eu-north-1.amazonaws.com/", "ftp://x/y"} {
+	for _, url := range []string{"", "analyses", "arn:aws:sqs:eu-north-1:1:q", "https://sqs.eu-north-1.amazonaws.com/",
+		"ftp://x/y"} {
 		if _, err := (Options{}).at(url); err == nil || !strings.Contains(err.Error(), "must be its URL") {
 			t.Errorf("%q: %v", url, err)
 		}
@@ -41,7 +42,8 @@ func TestURLs(t *testing.T) {
 
 // TestOpenSaysWhatIsMissing: settings that cannot work are rejected before anything is sent.
 func TestOpenSaysWhatIsMissing(t *testing.T) {
-	for _, v := range []string{"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
+	for _, v := range []string{"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_ACCESS_KEY_ID",
+		"AWS_SECRET_ACCESS_KEY"} {
 		t.Setenv(v, "")
 	}
 	t.Setenv("AWS_CONFIG_FILE", "/nonexistent")
@@ -56,7 +58,8 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 			t.Errorf("%s: %v, want %q", url, err, says)
 		}
 	}
-	if h, err := OpenHider(t.Context(), &Options{Endpoint: "127.0.0.1:1"}); h != nil || err == nil || !strings.Contains(err.Error(), "endpoint") {
+	if h, err := OpenHider(t.Context(), &Options{Endpoint: "127.0.0.1:1"}); h != nil || err == nil ||
+		!strings.Contains(err.Error(), "endpoint") {
 		t.Errorf("%v", err)
 	}
 }

@@ -26,8 +26,9 @@
 //
 // # Fair queues
 //
-// With [Options].Tenant the messages of a standard queue name the tenant whose analysis it is, as their message group. SQS then delivers those of
-// quiet tenants first while one tenant has many in flight or waiting. Receivers do nothing for it.
+// With [Options].Tenant the messages of a standard queue name the tenant whose analysis it is, as their message group.
+// SQS then delivers those of quiet tenants first while one tenant has many in flight or waiting. Receivers do nothing
+// for it.
 //
 // # FIFO queues
 //

@@ -16,7 +16,8 @@ import (
 const MaxHidden = 12 * time.Hour
 
 // ErrHiddenTooLong marks a message that has been hidden for as long as SQS allows.
-var ErrHiddenTooLong = errors.New("the message has been in flight for 12 hours, as long as SQS allows: it is delivered again, and the lock keeps its analysis from running twice")
+var ErrHiddenTooLong = errors.New(
+	"the message has been in flight for 12 hours, as long as SQS allows: it is delivered again, and the lock keeps its analysis from running twice")
 
 // hideTimeout bounds the moving of a message's time-out. A run waits for the first, and must not do so for long where
 // the queue cannot be reached: from a network without a way to SQS, for instance.
@@ -33,7 +34,8 @@ func hide(ctx context.Context, client Client, url, receipt string, received time
 	ctx, cancel := context.WithTimeout(ctx, hideTimeout)
 	defer cancel()
 	_, err := client.ChangeMessageVisibility(ctx, &sdk.ChangeMessageVisibilityInput{
-		QueueUrl: aws.String(url), ReceiptHandle: aws.String(receipt), VisibilityTimeout: int32(seconds(d)), //nolint:gosec // 43200 at most
+		QueueUrl: aws.String(url), ReceiptHandle: aws.String(receipt),
+		VisibilityTimeout: int32(seconds(d)), //nolint:gosec // 43200 at most
 	})
 	if err != nil {
 		return fmt.Errorf("sqs: hide a message for %v: %w", d, err)
@@ -96,7 +98,8 @@ func (h *Hider) url(ctx context.Context, arn string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, hideTimeout)
 	defer cancel()
-	out, err := h.client.GetQueueUrl(ctx, &sdk.GetQueueUrlInput{QueueName: aws.String(p[5]), QueueOwnerAWSAccountId: aws.String(p[4])})
+	out, err := h.client.GetQueueUrl(ctx, &sdk.GetQueueUrlInput{QueueName: aws.String(p[5]),
+		QueueOwnerAWSAccountId: aws.String(p[4])})
 	if err != nil {
 		return "", fmt.Errorf("sqs: ask for the URL of %s: %w", arn, err)
 	}

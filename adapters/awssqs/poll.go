@@ -46,12 +46,13 @@ var ErrStopping = errors.New("the process is stopping")
 
 // PollOptions are the settings of [Queue.Poll]. The zero value works.
 type PollOptions struct {
-	Concurrency int           // messages worked on at once; 0 means DefaultConcurrency
-	Visibility  time.Duration // how long a message is hidden from its receive on, until Extend; 0 means the queue's time-out
-	Grace       time.Duration // how long handlers may go on when the context has ended; 0 means DefaultGrace
-	Most        int           // messages to receive in all, waiting once for them; 0: no bound
-	Drain       bool          // end when the queue is empty: nothing waits, nothing is in flight, nothing is delayed
-	Log         *slog.Logger  // nil means no log
+	Concurrency int // messages worked on at once; 0 means DefaultConcurrency
+	// how long a message is hidden from its receive on, until Extend; 0 means the queue's time-out
+	Visibility time.Duration
+	Grace      time.Duration // how long handlers may go on when the context has ended; 0 means DefaultGrace
+	Most       int           // messages to receive in all, waiting once for them; 0: no bound
+	Drain      bool          // end when the queue is empty: nothing waits, nothing is in flight, nothing is delayed
+	Log        *slog.Logger  // nil means no log
 }
 
 // Defaults and bounds of polling.
@@ -207,7 +208,8 @@ func (p *poller) ask(ctx context.Context, n int) ([]types.Message, error) {
 		wait = drainWait
 	}
 	in := &sdk.ReceiveMessageInput{
-		QueueUrl: aws.String(p.url), MaxNumberOfMessages: int32(n), WaitTimeSeconds: int32(seconds(wait)), //nolint:gosec // 10 and 20 at most
+		QueueUrl: aws.String(p.url), MaxNumberOfMessages: int32(n),
+		WaitTimeSeconds: int32(seconds(wait)), //nolint:gosec // 10 and 20 at most
 		MessageSystemAttributeNames: []types.MessageSystemAttributeName{
 			types.MessageSystemAttributeNameApproximateReceiveCount, types.MessageSystemAttributeNameSentTimestamp,
 		},
@@ -242,14 +244,16 @@ func (p *poller) handle(ctx context.Context, m types.Message, received time.Time
 	var err error
 	switch {
 	case result.Done:
-		_, err = p.client.DeleteMessage(ctx, &sdk.DeleteMessageInput{QueueUrl: aws.String(p.url), ReceiptHandle: aws.String(receipt)})
+		_, err = p.client.DeleteMessage(ctx, &sdk.DeleteMessageInput{QueueUrl: aws.String(p.url),
+			ReceiptHandle: aws.String(receipt)})
 	case stopping:
 		err = d.Extend(ctx, 0)
 	case result.RetryAfter > 0:
 		err = d.Extend(ctx, result.RetryAfter)
 	}
 	if err != nil {
-		log.WarnContext(ctx, "a message could not be deleted or hidden; it is delivered again", "done", result.Done, "err", err)
+		log.WarnContext(ctx, "a message could not be deleted or hidden; it is delivered again", "done",
+			result.Done, "err", err)
 	}
 }
 
@@ -277,7 +281,8 @@ func (p *poller) end(ctx context.Context, cancel context.CancelCauseFunc) error 
 		return nil
 	case <-ctx.Done():
 	}
-	p.o.Log.InfoContext(ctx, "stopping: handlers may finish", "messages", len(p.slots), "within_ms", p.o.Grace.Milliseconds())
+	p.o.Log.InfoContext(ctx, "stopping: handlers may finish", "messages", len(p.slots), "within_ms",
+		p.o.Grace.Milliseconds())
 	select {
 	case <-done:
 		return nil

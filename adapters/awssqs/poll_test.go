@@ -79,7 +79,8 @@ func (b *bench) want(events ...string) {
 // counts are the messages that wait, are in flight, and are delayed.
 func (b *bench) counts() string {
 	b.t.Helper()
-	out, err := b.c.GetQueueAttributes(b.t.Context(), &sdk.GetQueueAttributesInput{QueueUrl: aws.String(b.url), AttributeNames: []types.QueueAttributeName{"All"}})
+	out, err := b.c.GetQueueAttributes(b.t.Context(), &sdk.GetQueueAttributesInput{QueueUrl: aws.String(b.url),
+		AttributeNames: []types.QueueAttributeName{"All"}})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -199,7 +200,8 @@ func TestStuck(t *testing.T) {
 			<-release
 			return awssqs.Result{Done: true}
 		}, awssqs.PollOptions{})
-		if err == nil || !strings.Contains(err.Error(), "1 messages were still in work") || time.Since(b.began) != 41*time.Second {
+		if err == nil || !strings.Contains(err.Error(), "1 messages were still in work") ||
+			time.Since(b.began) != 41*time.Second {
 			t.Errorf("%v after %v", err, time.Since(b.began))
 		}
 		close(release)
@@ -222,7 +224,8 @@ func TestOutage(t *testing.T) {
 		if err != nil || took < 10*time.Minute || took > 11*time.Minute || b.counts() != "0 0 0" {
 			t.Errorf("%v after %v, %s", err, took, b.counts())
 		}
-		if n := down.Hits(); n < 60 || n > 250 { // three attempts of the SDK for each of ours, which are 10 s apart on average at last
+		// three attempts of the SDK for each of ours, which are 10 s apart on average at last
+		if n := down.Hits(); n < 60 || n > 250 {
 			t.Errorf("%d requests in ten minutes", n)
 		}
 		if log := b.log.String(); strings.Count(log, "does not respond") < 20 || strings.Count(log, "responds again") != 1 {
@@ -247,8 +250,8 @@ func TestDrainOfNothing(t *testing.T) {
 	}
 }
 
-// TestLostResponses: what was received and never arrived comes again after Visibility; a deletion whose response was lost
-// is sent again by the SDK and is one.
+// TestLostResponses: what was received and never arrived comes again after Visibility; a deletion whose response was
+// lost is sent again by the SDK and is one.
 func TestLostResponses(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBench(t, "q", map[string]string{"VisibilityTimeout": "43200"})
@@ -291,7 +294,8 @@ func TestPanic(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBench(t, "q", nil)
 		dead := create(t, b.c, "dead", nil)
-		if _, err := b.c.SetQueueAttributes(t.Context(), &sdk.SetQueueAttributesInput{QueueUrl: aws.String(b.url), Attributes: redrive(t, b.c, dead, 3)}); err != nil {
+		if _, err := b.c.SetQueueAttributes(t.Context(), &sdk.SetQueueAttributesInput{QueueUrl: aws.String(b.url),
+			Attributes: redrive(t, b.c, dead, 3)}); err != nil {
 			t.Fatal(err)
 		}
 		b.enqueue("poison", "good")
@@ -301,7 +305,8 @@ func TestPanic(t *testing.T) {
 			}
 			return awssqs.Result{Done: true}
 		}, awssqs.PollOptions{Drain: true})
-		if err != nil || bodies(t, b.c, dead) != `{"analysisId":"poison"}` || strings.Count(b.log.String(), "panic") < 3 || !strings.Contains(b.log.String(), "oh 3") {
+		if err != nil || bodies(t, b.c, dead) != `{"analysisId":"poison"}` || strings.Count(b.log.String(), "panic") < 3 ||
+			!strings.Contains(b.log.String(), "oh 3") {
 			t.Errorf("%v, %s", err, b.log.String())
 		}
 	})

@@ -59,7 +59,8 @@ func Open(ctx context.Context, url string, o *Options) (*Queue, error) {
 func New(ctx context.Context, client Client, url string) (*Queue, error) {
 	out, err := client.GetQueueAttributes(ctx, &sdk.GetQueueAttributesInput{
 		QueueUrl: aws.String(url), AttributeNames: []types.QueueAttributeName{
-			types.QueueAttributeNameVisibilityTimeout, types.QueueAttributeNameMessageRetentionPeriod, types.QueueAttributeNameRedrivePolicy,
+			types.QueueAttributeNameVisibilityTimeout, types.QueueAttributeNameMessageRetentionPeriod,
+			types.QueueAttributeNameRedrivePolicy,
 		},
 	})
 	if err != nil {
@@ -69,10 +70,12 @@ func New(ctx context.Context, client Client, url string) (*Queue, error) {
 		return nil, fmt.Errorf("sqs: read the attributes of %s: %w", url, err)
 	}
 	q := &Queue{client: client, url: url, fifo: strings.HasSuffix(url, ".fifo")}
-	for name, into := range map[string]*time.Duration{"VisibilityTimeout": &q.visibility, "MessageRetentionPeriod": &q.retention} {
+	for name, into := range map[string]*time.Duration{"VisibilityTimeout": &q.visibility,
+		"MessageRetentionPeriod": &q.retention} {
 		n, err := strconv.Atoi(out.Attributes[name])
 		if err != nil {
-			return nil, fmt.Errorf("sqs: %s has the attribute %s %q, which is not a number of seconds", url, name, out.Attributes[name])
+			return nil, fmt.Errorf("sqs: %s has the attribute %s %q, which is not a number of seconds", url, name,
+				out.Attributes[name])
 		}
 		*into = time.Duration(n) * time.Second
 	}
@@ -113,20 +116,25 @@ const minRetention = time.Hour
 func (q *Queue) Warnings(e Expect) []string {
 	var w []string
 	if q.visibility < e.Hidden {
-		w = append(w, fmt.Sprintf("the queue's visibility timeout of %v ends before a worker's first heartbeat after %v: messages are "+
-			"delivered again while they are worked on, and are refused; set it to the lock's ttl", q.visibility, e.Hidden))
+		w = append(w, fmt.Sprintf(
+			"the queue's visibility timeout of %v ends before a worker's first heartbeat after %v: messages are "+
+				"delivered again while they are worked on, and are refused; set it to the lock's ttl", q.visibility, e.Hidden))
 	}
 	switch {
 	case q.receives == 0:
-		w = append(w, "the queue has no dead-letter queue: a message that ends its worker again and again is delivered until its retention "+
-			"ends; set a RedrivePolicy")
+		w = append(
+			w, "the queue has no dead-letter queue: a message that ends its worker again and again is delivered until its retention "+
+				"ends; set a RedrivePolicy")
 	case int64(q.receives) < e.Failures:
-		w = append(w, fmt.Sprintf("the queue drops a message after %d deliveries, before its analysis turns FAILED after %d failed runs, "+
-			"and deliveries that find the analysis locked count too; set maxReceiveCount to %d or more", q.receives, e.Failures, 2*e.Failures))
+		w = append(w, fmt.Sprintf(
+			"the queue drops a message after %d deliveries, before its analysis turns FAILED after %d failed runs, "+
+				"and deliveries that find the analysis locked count too; set maxReceiveCount to %d or more", q.receives,
+			e.Failures, 2*e.Failures))
 	}
 	if q.retention < minRetention {
-		w = append(w, fmt.Sprintf("the queue drops messages after %v: an analysis that no worker began by then is never run; set "+
-			"MessageRetentionPeriod to a day or more", q.retention))
+		w = append(
+			w, fmt.Sprintf("the queue drops messages after %v: an analysis that no worker began by then is never run; set "+
+				"MessageRetentionPeriod to a day or more", q.retention))
 	}
 	return w
 }
@@ -176,7 +184,8 @@ func (q *Queue) empty(ctx context.Context) (bool, error) {
 		types.QueueAttributeNameApproximateNumberOfMessages, types.QueueAttributeNameApproximateNumberOfMessagesNotVisible,
 		types.QueueAttributeNameApproximateNumberOfMessagesDelayed,
 	}
-	out, err := q.client.GetQueueAttributes(ctx, &sdk.GetQueueAttributesInput{QueueUrl: aws.String(q.url), AttributeNames: names})
+	out, err := q.client.GetQueueAttributes(ctx, &sdk.GetQueueAttributesInput{QueueUrl: aws.String(q.url),
+		AttributeNames: names})
 	if err != nil {
 		return false, fmt.Errorf("sqs: count the messages of %s: %w", q.url, err)
 	}

@@ -54,7 +54,8 @@ func redrive(t *testing.T, c *sdk.Client, dead string, receives int) map[string]
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"RedrivePolicy": fmt.Sprintf(`{"deadLetterTargetArn":%q,"maxReceiveCount":%d}`, out.Attributes["QueueArn"], receives)}
+	return map[string]string{"RedrivePolicy": fmt.Sprintf(`{"deadLetterTargetArn":%q,"maxReceiveCount":%d}`,
+		out.Attributes["QueueArn"], receives)}
 }
 
 // bodies are what is in a queue and visible now.
@@ -72,7 +73,8 @@ func bodies(t *testing.T, c *sdk.Client, url string) string {
 	return strings.Join(all, " ")
 }
 
-// TestFairQueue: messages of a standard queue name the tenant, in a form that SQS takes; those of a FIFO queue name the analysis as before.
+// TestFairQueue: messages of a standard queue name the tenant, in a form that SQS takes; those of a FIFO queue name the
+// analysis as before.
 func TestFairQueue(t *testing.T) {
 	c := client(sqstest.Start(t, nil).URL, http.DefaultTransport)
 	for _, s := range []struct {
@@ -148,12 +150,14 @@ func TestEnqueue(t *testing.T) {
 				t.Error(err)
 			}
 			got := strings.Fields(bodies(t, c, url))
-			if len(got) != 3 || got[0] != `{"analysisId":"a1"}a1` || got[1] != got[0] || !strings.HasPrefix(got[2], `{"analysisId":"動画"}sha256:`) ||
+			if len(got) != 3 || got[0] != `{"analysisId":"a1"}a1` || got[1] != got[0] ||
+				!strings.HasPrefix(got[2], `{"analysisId":"動画"}sha256:`) ||
 				len(got[2]) != len(`{"analysisId":"動画"}sha256:`)+64 {
 				t.Errorf("a FIFO queue has %s", got)
 			}
 
-			if _, err := awssqs.Open(t.Context(), url+"-missing", &awssqs.Options{Region: "us-east-1"}); err == nil || !strings.Contains(err.Error(), "there is no queue") {
+			if _, err := awssqs.Open(t.Context(), url+"-missing", &awssqs.Options{Region: "us-east-1"}); err == nil ||
+				!strings.Contains(err.Error(), "there is no queue") {
 				t.Errorf("no queue: %v", err)
 			}
 		})
@@ -187,7 +191,8 @@ func TestWarnings(t *testing.T) {
 		{"good", with("VisibilityTimeout", "300"), worker, nil},
 		{"defaults", nil, worker, []string{"visibility timeout of 30s", "no dead-letter queue"}},
 		{"receiver-sees-to-it", good, awssqs.Expect{Failures: 5}, nil},
-		{"gives-up-early", redrive(t, c, dead, 3), awssqs.Expect{Failures: 5}, []string{"after 3 deliveries, before its analysis turns FAILED after 5"}},
+		{"gives-up-early", redrive(t, c, dead, 3), awssqs.Expect{Failures: 5},
+			[]string{"after 3 deliveries, before its analysis turns FAILED after 5"}},
 		{"forgets", with("MessageRetentionPeriod", "600"), awssqs.Expect{}, []string{"drops messages after 10m0s"}},
 	} {
 		got := open(x.name, x.a).Warnings(x.expect)
@@ -203,8 +208,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestLostResponse: a message whose response was lost is sent again by the SDK. A FIFO queue has it once; a standard queue
-// has it twice, and the gate runs it once.
+// TestLostResponse: a message whose response was lost is sent again by the SDK. A FIFO queue has it once; a standard
+// queue has it twice, and the gate runs it once.
 func TestLostResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sqstest.New(nil)
@@ -279,7 +284,8 @@ func TestHider(t *testing.T) {
 			t.Errorf("before twelve hours are over: %s", got)
 		}
 		time.Sleep(500 * time.Millisecond)
-		if err := h.Hide(t.Context(), arn, receipt, received, time.Minute); err == nil || !strings.Contains(err.Error(), "12 hours") {
+		if err := h.Hide(t.Context(), arn, receipt, received, time.Minute); err == nil ||
+			!strings.Contains(err.Error(), "12 hours") {
 			t.Errorf("%v", err)
 		}
 		if err := h.Hide(t.Context(), arn, receipt, received, 0); err != nil { // handing back is always possible
@@ -288,7 +294,8 @@ func TestHider(t *testing.T) {
 		if got := bodies(t, c, url); got != `{"analysisId":"a"}` {
 			t.Errorf("handed back: %s", got)
 		}
-		for _, bad := range []string{"", "q", "arn:aws:sns:us-east-1:000000000000:q", "arn:aws:sqs:us-east-1:000000000000:missing"} {
+		for _, bad := range []string{"", "q", "arn:aws:sns:us-east-1:000000000000:q",
+			"arn:aws:sqs:us-east-1:000000000000:missing"} {
 			if err := h.Hide(t.Context(), bad, receipt, received, 0); err == nil || !strings.Contains(err.Error(), bad) {
 				t.Errorf("%q: %v", bad, err)
 			}

@@ -107,7 +107,8 @@ func Open(ctx context.Context, queue, target string, o *Options) (*Queue, error)
 		if err != nil {
 			return nil, fmt.Errorf("cloudtasks: emulator %q: %w", emulator, err)
 		}
-		release = conn.Close                                                           // until a client has the connection, and closes it
+		// until a client has the connection, and closes it
+		release = conn.Close
 		options = append([]option.ClientOption{option.WithGRPCConn(conn)}, options...) // the caller's come later and win
 	}
 	client, err := cloudtasks.NewClient(ctx, options...)
@@ -138,7 +139,8 @@ func (q *Queue) check() error {
 	u, err := url.Parse(q.url)
 	switch {
 	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
-		return fmt.Errorf("the URL is %q: it must be that of the worker's endpoint, such as https://worker.example.com/internal/tasks/analysis", q.url)
+		return fmt.Errorf(
+			"the URL is %q: it must be that of the worker's endpoint, such as https://worker.example.com/internal/tasks/analysis", q.url)
 	case u.User != nil:
 		return errors.New("the URL must not have a user or a password: set Account")
 	case loopback(u.Hostname()):
@@ -190,7 +192,8 @@ func (q *Queue) Enqueue(ctx context.Context, id analysis.ID, name string) error 
 		return fmt.Errorf("cloudtasks: %w", err)
 	}
 	r := &cloudtaskspb.HttpRequest{
-		Url: q.url, HttpMethod: cloudtaskspb.HttpMethod_POST, Body: body, Headers: map[string]string{"Content-Type": "application/json"},
+		Url: q.url, HttpMethod: cloudtaskspb.HttpMethod_POST, Body: body,
+		Headers: map[string]string{"Content-Type": "application/json"},
 	}
 	if q.options.Account != "" {
 		r.AuthorizationHeader = &cloudtaskspb.HttpRequest_OidcToken{OidcToken: &cloudtaskspb.OidcToken{

@@ -56,7 +56,8 @@ func TestEnqueue(t *testing.T) {
 	var verifier *oidc.Account
 	worker := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if string(body) != `{"analysisId":"a\"1"}` || r.Method != http.MethodPost || r.URL.Path != "/internal/tasks/analysis" ||
+		if string(body) != `{"analysisId":"a\"1"}` || r.Method != http.MethodPost ||
+			r.URL.Path != "/internal/tasks/analysis" ||
 			r.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s %s %s %v", r.Method, r.URL, body, r.Header)
 		}
@@ -91,7 +92,8 @@ func TestTaskAsCreated(t *testing.T) {
 	if _, err := client.PauseQueue(t.Context(), &cloudtaskspb.PauseQueueRequest{Name: queue}); err != nil {
 		t.Fatal(err)
 	}
-	q := open(t, e, "https://127.0.0.1/work", gcpcloudtasks.Options{Account: account, Audience: "aud", Deadline: 25 * time.Minute})
+	q := open(t, e, "https://127.0.0.1/work", gcpcloudtasks.Options{Account: account, Audience: "aud",
+		Deadline: 25 * time.Minute})
 	strange := "a/ü " + strings.Repeat("x", 1000) // more than a name can hold
 	for _, name := range []string{"a1-7-1700", strange} {
 		if err := q.Enqueue(t.Context(), "a1", name); err != nil {
@@ -147,7 +149,8 @@ func TestLostResponse(t *testing.T) {
 	defer worker.Close()
 	q := open(t, e, worker.URL, gcpcloudtasks.Options{})
 	for _, effect := range []cloudtaskstest.Effect{
-		cloudtaskstest.ApplyThenFail{Code: codes.Unavailable}, cloudtaskstest.Fail{Code: codes.Unavailable}, cloudtaskstest.Fail{Code: codes.ResourceExhausted},
+		cloudtaskstest.ApplyThenFail{Code: codes.Unavailable}, cloudtaskstest.Fail{Code: codes.Unavailable},
+		cloudtaskstest.Fail{Code: codes.ResourceExhausted},
 	} {
 		e.Inject(cloudtaskstest.Fault{Method: "CreateTask", Times: 1, Effect: effect})
 		if err := q.Enqueue(t.Context(), "a1", fmt.Sprintf("n-%T", effect)); err != nil {
@@ -164,10 +167,12 @@ func TestLostResponse(t *testing.T) {
 func TestErrors(t *testing.T) {
 	e := cloudtaskstest.Start(t, nil)
 	q := open(t, e, "http://127.0.0.1:1", gcpcloudtasks.Options{})
-	if err := q.Enqueue(t.Context(), "a1", "n1"); err == nil || !strings.Contains(err.Error(), "NotFound") || !strings.Contains(err.Error(), queue) {
+	if err := q.Enqueue(t.Context(), "a1", "n1"); err == nil || !strings.Contains(err.Error(), "NotFound") ||
+		!strings.Contains(err.Error(), queue) {
 		t.Errorf("no such queue: %v", err)
 	}
-	e.Inject(cloudtaskstest.Fault{Method: "CreateTask", Effect: cloudtaskstest.Fail{Code: codes.PermissionDenied, Message: "lacks cloudtasks.tasks.create"}})
+	e.Inject(cloudtaskstest.Fault{Method: "CreateTask", Effect: cloudtaskstest.Fail{Code: codes.PermissionDenied,
+		Message: "lacks cloudtasks.tasks.create"}})
 	if err := q.Enqueue(t.Context(), "a1", "n1"); err == nil || !strings.Contains(err.Error(), "cloudtasks.tasks.create") {
 		t.Errorf("no right: %v", err)
 	}
@@ -198,7 +203,8 @@ func TestOpenRefuses(t *testing.T) {
 		{"needs an Account", queue, "http://localhost:1", gcpcloudtasks.Options{Audience: "x"}},
 		{"from 15s to 30m0s", queue, https, gcpcloudtasks.Options{Account: account, Deadline: time.Second}},
 		{"from 15s to 30m0s", queue, https, gcpcloudtasks.Options{Account: account, Deadline: time.Hour}},
-		{"must be on this machine", queue, https, gcpcloudtasks.Options{Account: account, Emulator: "emulator.example.com:80"}},
+		{"must be on this machine", queue, https, gcpcloudtasks.Options{Account: account,
+			Emulator: "emulator.example.com:80"}},
 		{"host:port", queue, https, gcpcloudtasks.Options{Account: account, Emulator: "localhost"}},
 	} {
 		q, err := gcpcloudtasks.Open(t.Context(), c.queue, c.url, &c.o)

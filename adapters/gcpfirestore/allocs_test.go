@@ -26,14 +26,15 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// tape records the responses of a server to one operation, and then plays them again and again, so that only the client works: its library, gRPC and
-// the rule, but no server that allocates.
+// tape records the responses of a server to one operation, and then plays them again and again, so that only the client
+// works: its library, gRPC and the rule, but no server that allocates.
 type tape struct {
 	recording bool
 	responses [][]byte // to each request: frames of messages
 }
 
-func (t *tape) unary(ctx context.Context, method string, req, res any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
+func (t *tape) unary(ctx context.Context, method string, req, res any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	o ...grpc.CallOption) error {
 	err := invoke(ctx, method, req, res, conn, o...)
 	if t.recording && err == nil {
 		t.responses = append(t.responses, nil)
@@ -42,7 +43,8 @@ func (t *tape) unary(ctx context.Context, method string, req, res any, conn *grp
 	return err
 }
 
-func (t *tape) stream(ctx context.Context, d *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
+func (t *tape) stream(ctx context.Context, d *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer,
+	o ...grpc.CallOption) (grpc.ClientStream, error) {
 	s, err := open(ctx, d, conn, method, o...)
 	if t.recording {
 		t.responses = append(t.responses, nil)
@@ -74,7 +76,8 @@ func (r *recorded) RecvMsg(m any) error {
 	return err
 }
 
-// play responds to the requests of a connection with the responses, in turn. It is as little of an HTTP/2 server as does for that, and allocates nothing.
+// play responds to the requests of a connection with the responses, in turn. It is as little of an HTTP/2 server as
+// does for that, and allocates nothing.
 func play(conn net.Conn, responses [][]byte) error {
 	if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
 		return err
@@ -128,19 +131,22 @@ func play(conn net.Conn, responses [][]byte) error {
 	}
 }
 
-// onTape builds an operation on a client of an emulator, lets it run once, and returns the same on a client of what was recorded then.
+// onTape builds an operation on a client of an emulator, lets it run once, and returns the same on a client of what was
+// recorded then.
 func onTape(tb testing.TB, build func(o ...option.ClientOption) (prepare, operation func() error)) func() error {
 	tb.Helper()
 	t := &tape{}
 	dial := func(addr string, o ...grpc.DialOption) option.ClientOption {
-		conn, err := grpc.NewClient("passthrough:///"+addr, append(o, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+		conn, err := grpc.NewClient("passthrough:///"+addr,
+			append(o, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 		if err != nil {
 			tb.Fatal(err)
 		}
 		tb.Cleanup(func() { _ = conn.Close() }) // the client that uses it may have closed it
 		return option.WithGRPCConn(conn)
 	}
-	prepare, operation := build(dial(firestoretest.Start(tb, nil).Addr(), grpc.WithUnaryInterceptor(t.unary), grpc.WithStreamInterceptor(t.stream)))
+	prepare, operation := build(dial(firestoretest.Start(tb, nil).Addr(), grpc.WithUnaryInterceptor(t.unary),
+		grpc.WithStreamInterceptor(t.stream)))
 	if err := prepare(); err != nil {
 		tb.Fatal(err)
 	}
@@ -188,7 +194,8 @@ func ours(tb testing.TB, o []option.ClientOption) *lock.Locks {
 var lockID = lock.ID{Tenant: "acme", Key: "deploy-prod"}
 
 func acquire(locks *lock.Locks, owner string, want lock.Code) (lock.Outcome, error) {
-	o, err := locks.Acquire(context.Background(), lock.Acquire{ID: lockID, Owner: owner, RequestID: "018f9c4e-7e2c-7c1a-9d57-1f0a6b2c3d4e", TTLSeconds: 60})
+	o, err := locks.Acquire(context.Background(), lock.Acquire{ID: lockID, Owner: owner,
+		RequestID: "018f9c4e-7e2c-7c1a-9d57-1f0a6b2c3d4e", TTLSeconds: 60})
 	if err == nil && o.Code != want {
 		err = errors.New(string(o.Code))
 	}
@@ -204,7 +211,8 @@ func cycle(tb testing.TB) func() error {
 			if err != nil {
 				return err
 			}
-			o, err = locks.Release(context.Background(), lock.Release{ID: lockID, Owner: "ann", RequestID: "018f9c4e-7e2c-7c1a-9d57-1f0a6b2c3d4f", Token: o.Lease.Token})
+			o, err = locks.Release(context.Background(), lock.Release{ID: lockID, Owner: "ann",
+				RequestID: "018f9c4e-7e2c-7c1a-9d57-1f0a6b2c3d4f", Token: o.Lease.Token})
 			if err == nil && o.Code != lock.OK {
 				err = errors.New(string(o.Code))
 			}
@@ -227,7 +235,8 @@ func held(tb testing.TB) func() error {
 	})
 }
 
-// classic is the classic protocol of locks in Firestore, by its ordinary client library: a transaction that reads the lock's document and writes it.
+// classic is the classic protocol of locks in Firestore, by its ordinary client library: a transaction that reads the
+// lock's document and writes it.
 type classic struct {
 	client *sdk.Client
 	doc    *sdk.DocumentRef
@@ -260,7 +269,8 @@ func (c *classic) change(owner, from, to string) error {
 			}
 			token, _ = data["token"].(int64)
 		}
-		return tx.Set(c.doc, map[string]any{"owner": to, "token": token + 1, "request": owner + "-018f9c4e-7e2c-7c1a-9d57-1f0a6b2c3d4e", "until": sdk.ServerTimestamp})
+		return tx.Set(c.doc, map[string]any{"owner": to, "token": token + 1, "request": owner +
+			"-018f9c4e-7e2c-7c1a-9d57-1f0a6b2c3d4e", "until": sdk.ServerTimestamp})
 	})
 }
 
@@ -290,7 +300,8 @@ func classicHeld(tb testing.TB) func() error {
 	})
 }
 
-// TestAllocations: on the client a cycle allocates no more than that of the classic protocol, and a refusal does neither. The share of gRPC is in both.
+// TestAllocations: on the client a cycle allocates no more than that of the classic protocol, and a refusal does
+// neither. The share of gRPC is in both.
 func TestAllocations(t *testing.T) {
 	count := func(operation func() error) float64 {
 		return testing.AllocsPerRun(100, func() {
@@ -314,7 +325,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkClient is the client's share of a cycle and of a refusal, and that of the classic protocol, without a server and a network.
+// BenchmarkClient is the client's share of a cycle and of a refusal, and that of the classic protocol, without a server
+// and a network.
 func BenchmarkClient(b *testing.B) {
 	for _, c := range []struct {
 		name string

@@ -28,7 +28,8 @@ var keepAlive = keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * 
 
 // connect makes the client. o is complete.
 func connect(ctx context.Context, o Options) (*Store, error) {
-	options := append([]option.ClientOption{option.WithGRPCDialOption(grpc.WithKeepaliveParams(keepAlive))}, o.ClientOptions...)
+	options := append([]option.ClientOption{option.WithGRPCDialOption(grpc.WithKeepaliveParams(keepAlive))},
+		o.ClientOptions...)
 	release := func() error { return nil }
 	emulator := os.Getenv(emulatorVariable)
 	if emulator != "" {
@@ -83,12 +84,14 @@ func findProject(ctx context.Context, o Options, emulator bool) (string, error) 
 		project = os.Getenv("GOOGLE_CLOUD_PROJECT")
 	}
 	if project == "" && emulator {
-		return "", errors.New("firestore: no project: set Options.Project or GOOGLE_CLOUD_PROJECT; an emulator takes any name")
+		return "", errors.New(
+			"firestore: no project: set Options.Project or GOOGLE_CLOUD_PROJECT; an emulator takes any name")
 	}
 	if project == "" {
 		credentials, err := transport.Creds(ctx, o.ClientOptions...)
 		if err != nil {
-			return "", fmt.Errorf("firestore: no project is named and there are no credentials to tell it: %w: %s", err, credentialsHelp)
+			return "", fmt.Errorf("firestore: no project is named and there are no credentials to tell it: %w: %s",
+				err, credentialsHelp)
 		}
 		if project = credentials.ProjectID; project == "" {
 			return "", errors.New("firestore: the credentials belong to no project: set Options.Project or GOOGLE_CLOUD_PROJECT")

@@ -21,10 +21,10 @@ import (
 var _ docstore.DueLister = (*Store)(nil)
 
 // Due implements [docstore.DueLister]. One request for a page, from the index that Firestore keeps for every field by
-// itself: the collection must not be exempt from it (see firestore.indexes.json). With [Options].IndexShards it is one for each shard, at once, more for those that
-// have much, and one to the field's own index as long as there is one, for what was written without shards; the first page takes one more, for the number of
-// shards. The read is strongly consistent.
-// Documents whose IDs no key has make a page shorter.
+// itself: the collection must not be exempt from it (see firestore.indexes.json). With [Options].IndexShards it is one
+// for each shard, at once, more for those that have much, and one to the field's own index as long as there is one, for
+// what was written without shards; the first page takes one more, for the number of shards. The read is strongly
+// consistent. Documents whose IDs no key has make a page shorter.
 //
 // Firestore indexes the first 1500 bytes of a text. Texts that begin alike for so long may be seen twice or not at all;
 // no time is that long.
@@ -59,8 +59,10 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 		page docstore.Page
 		mu   sync.Mutex // of page.At
 	)
-	page.Entries, page.Next, err = at.Page(bounded, q.Size(), func(_ context.Context, shard int, after driver.DueCursor, most int) ([]driver.DueItem, bool, error) {
-		r, err := s.readDue(ctx, bounded, s.layout.documents()+"/"+path, q, dueShard{shard, shard == at.Shards, shard > 0}, after, most)
+	page.Entries, page.Next, err = at.Page(bounded, q.Size(), func(_ context.Context, shard int, after driver.DueCursor,
+		most int) ([]driver.DueItem, bool, error) {
+		r, err := s.readDue(ctx, bounded, s.layout.documents()+"/"+path, q, dueShard{shard, shard == at.Shards, shard > 0},
+			after, most)
 		if err != nil {
 			return nil, false, err
 		}
@@ -147,11 +149,14 @@ func (s *Store) readDue(
 func dueRequest(collection, kind, field, low, high string, after driver.DueCursor, most int) *pb.RunQueryRequest {
 	where := compare(field, pb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL, high)
 	if low != "" {
-		where = &pb.StructuredQuery_Filter{FilterType: &pb.StructuredQuery_Filter_CompositeFilter{CompositeFilter: &pb.StructuredQuery_CompositeFilter{
+		both := &pb.StructuredQuery_CompositeFilter{
 			Op: pb.StructuredQuery_CompositeFilter_AND, Filters: []*pb.StructuredQuery_Filter{
 				compare(field, pb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL, low), where,
 			},
-		}}}
+		}
+		where = &pb.StructuredQuery_Filter{
+			FilterType: &pb.StructuredQuery_Filter_CompositeFilter{CompositeFilter: both},
+		}
 	}
 	query := &pb.StructuredQuery{
 		From: []*pb.StructuredQuery_CollectionSelector{{CollectionId: kind}}, Where: where,
@@ -165,9 +170,10 @@ func dueRequest(collection, kind, field, low, high string, after driver.DueCurso
 }
 
 func compare(field string, op pb.StructuredQuery_FieldFilter_Operator, with string) *pb.StructuredQuery_Filter {
-	return &pb.StructuredQuery_Filter{FilterType: &pb.StructuredQuery_Filter_FieldFilter{FieldFilter: &pb.StructuredQuery_FieldFilter{
+	filter := &pb.StructuredQuery_FieldFilter{
 		Field: &pb.StructuredQuery_FieldReference{FieldPath: field}, Op: op, Value: text(with),
-	}}}
+	}
+	return &pb.StructuredQuery_Filter{FilterType: &pb.StructuredQuery_Filter_FieldFilter{FieldFilter: filter}}
 }
 
 // shardsKey is the document that says how many shards were ever used, if that is more than the default.
@@ -205,8 +211,9 @@ func (s *Store) usedShards(ctx context.Context) (int, error) {
 	v, there := snap.Docs[0][shardsField]
 	n, whole := v.(docstore.Int)
 	if there && (!whole || n < 0 || n > driver.MaxDueShards) {
-		return 0, fmt.Errorf("firestore: the document %s says that indexes have %v shards: they have %d at most, so that a later version of Leasehold "+
-			"uses the database, or the document is damaged", shardsKey, v, driver.MaxDueShards)
+		return 0, fmt.Errorf(
+			"firestore: the document %s says that indexes have %v shards: they have %d at most, so that a later version of Leasehold "+
+				"uses the database, or the document is damaged", shardsKey, v, driver.MaxDueShards)
 	}
 	return max(driver.DefaultDueShards, int(n)), nil
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestDue: a page is one request, whatever is on it, and documents that no key leads to are passed by, which can take one more.
+// TestDue: a page is one request, whatever is on it, and documents that no key leads to are passed by, which can take
+// one more.
 func TestDue(t *testing.T) {
 	for _, root := range []string{"", "leasehold/v1"} {
 		server := firestoretest.Start(t, nil)
@@ -35,8 +36,10 @@ func TestDue(t *testing.T) {
 		if root != "" {
 			path = root + "/" + path
 		}
-		for _, foreign := range []string{".x", "\u0001", "b.\uff0e"} { // escapes that no one writes, and names of the user's own
-			if _, err := user.Doc(path+foreign).Set(t.Context(), map[string]any{"until": "1970-01-01T00:00:00.000Z"}); err != nil {
+		// escapes that no one writes, and names of the user's own
+		for _, foreign := range []string{".x", "\u0001", "b.\uff0e"} {
+			if _, err := user.Doc(path+foreign).Set(t.Context(),
+				map[string]any{"until": "1970-01-01T00:00:00.000Z"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -54,7 +57,8 @@ func TestDue(t *testing.T) {
 			if slices.Sort(got); !slices.Equal(got, want) {
 				t.Errorf("pages of %d: %q, want %q", limit, got, want)
 			}
-			if wantPages, took := (7+limit-1)/limit, server.Counts(); pages != wantPages || len(took) != 1 || took["RunQuery"] > pages+1 {
+			if wantPages, took := (7+limit-1)/limit, server.Counts(); pages != wantPages || len(took) != 1 ||
+				took["RunQuery"] > pages+1 {
 				t.Errorf("pages of %d: %d pages took %v, want %d", limit, pages, took, wantPages)
 			}
 		}
@@ -99,15 +103,16 @@ func TestIndexesKeepWhatDueNeeds(t *testing.T) {
 	}
 }
 
-// TestTimestampOfAnotherWriter, BE-041-RULE-3, BE-041-RULE-4: a lockExpiresAt that is Firestore's own timestamp is judged like a time
-// that is text. A sweep, which looks for text, does not find it.
+// TestTimestampOfAnotherWriter, BE-041-RULE-3, BE-041-RULE-4: a lockExpiresAt that is Firestore's own timestamp is
+// judged like a time that is text. A sweep, which looks for text, does not find it.
 func TestTimestampOfAnotherWriter(t *testing.T) {
 	clock := suite.NewClock()
 	store, server := onClock(t, firestoretest.Pessimistic, clock.Now)
 	analyses, user := analysis.New(store, nil), client(t, server)
 	write := func(until time.Time) {
 		t.Helper()
-		if _, err := user.Doc("leasehold/v1/analyses/a").Set(t.Context(), map[string]any{"lockOwner": "other", "lockExpiresAt": until}); err != nil {
+		if _, err := user.Doc("leasehold/v1/analyses/a").Set(t.Context(),
+			map[string]any{"lockOwner": "other", "lockExpiresAt": until}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -125,7 +130,8 @@ func TestTimestampOfAnotherWriter(t *testing.T) {
 		t.Errorf("while it is ahead: %+v", o)
 	}
 	clock.Advance(time.Second)
-	if swept, err := analyses.Sweep(t.Context(), analysis.Sweep{Queue: noQueue{t}}); err != nil || swept != (analysis.Swept{}) {
+	if swept, err := analyses.Sweep(t.Context(), analysis.Sweep{Queue: noQueue{t}}); err != nil ||
+		swept != (analysis.Swept{}) {
 		t.Errorf("%+v, %v", swept, err)
 	}
 	if o := acquire("r2"); o.Code != analysis.OK || o.Grant.Owner != "ann" {

@@ -85,18 +85,22 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 	var reason string
 	switch status.Code(err) {
 	case codes.NotFound:
-		reason = "there is no such database: name another project or database (Options.Project, Options.Database), or create it " +
-			"with `gcloud firestore databases create`"
+		reason =
+			"there is no such database: name another project or database (Options.Project, Options.Database), or create it " +
+				"with `gcloud firestore databases create`"
 	case codes.PermissionDenied:
-		reason = "grant roles/datastore.user on the project to the account that this runs as, and check that the project is the " +
-			"right one and has the Firestore API enabled"
+		reason =
+			"grant roles/datastore.user on the project to the account that this runs as, and check that the project is the " +
+				"right one and has the Firestore API enabled"
 	case codes.Unauthenticated:
 		reason = "the credentials are not valid: " + credentialsHelp
 	case codes.FailedPrecondition:
 		reason = "the database does not allow it: it must be one in Native mode"
 	case codes.InvalidArgument:
-		if m := status.Convert(err).Message(); strings.Contains(m, "exceeds the maximum allowed size") || strings.Contains(m, "payload size exceeds") {
-			return fmt.Errorf("%w: firestore: %s %s: too large: a document takes 1 MiB at most, names and values together, and one step 10 MiB: %w",
+		if m := status.Convert(err).Message(); strings.Contains(m, "exceeds the maximum allowed size") ||
+			strings.Contains(m, "payload size exceeds") {
+			return fmt.Errorf(
+				"%w: firestore: %s %s: too large: a document takes 1 MiB at most, names and values together, and one step 10 MiB: %w",
 				docstore.ErrInvalid, doing, where, err)
 		}
 		return fmt.Errorf("firestore: %s %s: %w", doing, where, err)

@@ -51,7 +51,8 @@ func TestErrorsTeach(t *testing.T) {
 		code    codes.Code
 		want    string
 	}{
-		"no database":     {&firestoretest.Options{Databases: []string{"projects/test/databases/other"}}, codes.OK, "gcloud firestore databases create"},
+		"no database": {&firestoretest.Options{Databases: []string{"projects/test/databases/other"}}, codes.OK,
+			"gcloud firestore databases create"},
 		"no permission":   {nil, codes.PermissionDenied, "roles/datastore.user"},
 		"no credentials":  {nil, codes.Unauthenticated, "gcloud auth application-default login"},
 		"Datastore mode":  {nil, codes.FailedPrecondition, "Native mode"},
@@ -89,7 +90,8 @@ func TestTimeout(t *testing.T) {
 		fault firestoretest.Fault
 		want  string
 	}{
-		"down":      {firestoretest.Fault{Effect: firestoretest.Fail{Code: codes.Unavailable, Message: "injected"}}, "injected"},
+		"down": {firestoretest.Fault{Effect: firestoretest.Fail{Code: codes.Unavailable, Message: "injected"}},
+			"injected"},
 		"aborted":   {firestoretest.Fault{Effect: firestoretest.Fail{Code: codes.Aborted, Message: "injected"}}, "injected"},
 		"no answer": {firestoretest.Fault{Effect: firestoretest.Delay{For: time.Hour}}, "4s at most"},
 	} {
@@ -125,7 +127,8 @@ func TestDeadlineDuringCommit(t *testing.T) {
 	s := open(t, server, "")
 	server.Inject(firestoretest.Fault{Method: "Commit", Effect: firestoretest.Delay{For: time.Hour}})
 	writes := []docstore.Write{increment, {Key: key("m"), Set: docstore.Doc{"n": docstore.Int(1)}}}
-	for after := 50 * time.Millisecond; server.Count("Commit") == 0; after *= 2 { // until it comes as far, however slow the machine is
+	// until it comes as far, however slow the machine is
+	for after := 50 * time.Millisecond; server.Count("Commit") == 0; after *= 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), after)
 		if _, err := s.Write(ctx, writes...); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v, want DeadlineExceeded", err)
@@ -138,8 +141,9 @@ func TestDeadlineDuringCommit(t *testing.T) {
 	}
 }
 
-// TestContention: losing to others again and again ends with the time of the call, which is enough for the first loss on a busy machine, and the error says so whatever the call
-// was doing when its time was up: waiting, reading or writing.
+// TestContention: losing to others again and again ends with the time of the call, which is enough for the first loss
+// on a busy machine, and the error says so whatever the call was doing when its time was up: waiting, reading or
+// writing.
 func TestContention(t *testing.T) {
 	t.Parallel()
 	lose := firestoretest.Fail{Code: codes.Aborted}
@@ -248,12 +252,13 @@ func TestOpenRefuses(t *testing.T) {
 		options gcpfirestore.Options
 		want    string
 	}{
-		"root a collection":  {gcpfirestore.Options{Root: "leasehold"}, `Root "leasehold" names a collection`},
-		"root with a gap":    {gcpfirestore.Options{Root: "a//b/c"}, `"" cannot be the ID`},
-		"root with a slash":  {gcpfirestore.Options{Root: "/a"}, `"" cannot be the ID`},
-		"root reserved":      {gcpfirestore.Options{Root: "a/__b__"}, `"__b__" cannot be the ID`},
-		"root dots":          {gcpfirestore.Options{Root: "a/.."}, `".." cannot be the ID`},
-		"root too long":      {gcpfirestore.Options{Root: "a/" + strings.Repeat("b", 1500)}, "Root has 1502 bytes, 1500 at most"},
+		"root a collection": {gcpfirestore.Options{Root: "leasehold"}, `Root "leasehold" names a collection`},
+		"root with a gap":   {gcpfirestore.Options{Root: "a//b/c"}, `"" cannot be the ID`},
+		"root with a slash": {gcpfirestore.Options{Root: "/a"}, `"" cannot be the ID`},
+		"root reserved":     {gcpfirestore.Options{Root: "a/__b__"}, `"__b__" cannot be the ID`},
+		"root dots":         {gcpfirestore.Options{Root: "a/.."}, `".." cannot be the ID`},
+		"root too long": {gcpfirestore.Options{Root: "a/" + strings.Repeat("b", 1500)},
+			"Root has 1502 bytes, 1500 at most"},
 		"negative timeout":   {gcpfirestore.Options{Timeout: -time.Second}, "Timeout is -1s"},
 		"project not an ID":  {gcpfirestore.Options{Project: "projects/x"}, `Project "projects/x" is not the ID`},
 		"database not an ID": {gcpfirestore.Options{Database: "a/b"}, `Database "a/b" is not the ID`},
@@ -273,7 +278,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	t.Setenv("FIRESTORE_EMULATOR_HOST", server.Addr())
 	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
-	if _, err := gcpfirestore.Open(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "GOOGLE_CLOUD_PROJECT") {
+	if _, err := gcpfirestore.Open(t.Context(), nil); err == nil ||
+		!strings.Contains(err.Error(), "GOOGLE_CLOUD_PROJECT") {
 		t.Errorf("no project: error %v", err)
 	}
 }
@@ -284,13 +290,15 @@ func TestNoCredentials(t *testing.T) {
 	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere/key.json")
 	for _, o := range []*gcpfirestore.Options{nil, {Project: project}} {
-		if _, err := gcpfirestore.Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "gcloud auth application-default login") {
+		if _, err := gcpfirestore.Open(t.Context(), o); err == nil ||
+			!strings.Contains(err.Error(), "gcloud auth application-default login") {
 			t.Errorf("error %v, want one that says how to log in", err)
 		}
 	}
 }
 
-// TestTooLarge: a document of more than Firestore takes is rejected with the reason, and so is a step; nothing is written.
+// TestTooLarge: a document of more than Firestore takes is rejected with the reason, and so is a step; nothing is
+// written.
 func TestTooLarge(t *testing.T) {
 	s := open(t, firestoretest.Start(t, nil), "")
 	most := docstore.Bytes(make([]byte, docstore.MaxBytes))
@@ -300,7 +308,8 @@ func TestTooLarge(t *testing.T) {
 		step[i] = docstore.Write{Key: key(strconv.Itoa(i)), Set: docstore.Doc{"x": most}}
 	}
 	for name, writes := range map[string][]docstore.Write{"a document": document, "a step": step} {
-		if _, err := s.Write(t.Context(), writes...); !errors.Is(err, docstore.ErrInvalid) || !strings.Contains(err.Error(), "1 MiB") {
+		if _, err := s.Write(t.Context(), writes...); !errors.Is(err, docstore.ErrInvalid) ||
+			!strings.Contains(err.Error(), "1 MiB") {
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, w := range writes {

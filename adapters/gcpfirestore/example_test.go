@@ -15,7 +15,9 @@ import (
 
 // A lock in Firestore. With credentials, `firestore.Open(ctx, nil)` finds project and database by itself.
 func Example() {
-	server, err := firestoretest.Listen("", &firestoretest.Options{Now: func() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }})
+	server, err := firestoretest.Listen("", &firestoretest.Options{Now: func() time.Time {
+		return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	}})
 	if err != nil {
 		panic(err)
 	}
@@ -62,7 +64,8 @@ func ExampleFence() {
 	defer server.Close()
 	ctx := context.Background()
 	const root = "leasehold/v1"
-	store, err := gcpfirestore.Open(ctx, &gcpfirestore.Options{Project: "my-project", Root: root, ClientOptions: server.ClientOptions()})
+	store, err := gcpfirestore.Open(ctx, &gcpfirestore.Options{Project: "my-project", Root: root,
+		ClientOptions: server.ClientOptions()})
 	if err != nil {
 		panic(err)
 	}
@@ -90,7 +93,8 @@ func ExampleFence() {
 	fmt.Println("held:", bill(100))
 
 	// An administrator ends the lease, and another caller takes the lock.
-	if _, err := locks.ForceRelease(ctx, lock.ForceRelease{ID: id, By: "root", Reason: "ann hangs", RequestID: "f1"}); err != nil {
+	if _, err := locks.ForceRelease(ctx, lock.ForceRelease{ID: id, By: "root", Reason: "ann hangs",
+		RequestID: "f1"}); err != nil {
 		panic(err)
 	}
 	if _, err := locks.Acquire(ctx, lock.Acquire{ID: id, Owner: "bob", RequestID: "r2", TTLSeconds: 60}); err != nil {

@@ -34,7 +34,8 @@ func Fence(client *sdk.Client, tx *sdk.Transaction, root string, w docstore.Writ
 		return err
 	}
 	if len(w.Set)+len(w.Add)+len(w.Unset) > 0 || w.Keep != 0 || w.Delete {
-		return fmt.Errorf("%w: a fence of %s cannot change it: leave Set, Add, Unset, Keep and Delete empty", docstore.ErrInvalid, w.Key)
+		return fmt.Errorf("%w: a fence of %s cannot change it: leave Set, Add, Unset, Keep and Delete empty",
+			docstore.ErrInvalid, w.Key)
 	}
 	path, err := document(root, w.Key)
 	if err != nil {

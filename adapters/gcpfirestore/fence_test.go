@@ -34,7 +34,8 @@ func newFenced(t *testing.T, o *firestoretest.Options) *fenced {
 	t.Helper()
 	server := firestoretest.Start(t, o)
 	f := &fenced{
-		t: t, server: server, store: open(t, server, fenceRoot), client: client(t, server), id: lock.ID{Tenant: "a/b", Key: "k"},
+		t: t, server: server, store: open(t, server, fenceRoot), client: client(t, server),
+		id: lock.ID{Tenant: "a/b", Key: "k"},
 	}
 	f.locks = lock.New(f.store, nil)
 	f.token = f.acquire("ann")
@@ -112,7 +113,8 @@ func TestFence(t *testing.T) {
 				if refused == c.passes || c.passes && err != nil {
 					t.Errorf("error %v, want to pass: %v", err, c.passes)
 				}
-				if refused && (fence.Key.ID != f.id.Key || fence.At.IsZero() || !strings.Contains(err.Error(), fence.Key.String())) {
+				if refused && (fence.Key.ID != f.id.Key || fence.At.IsZero() ||
+					!strings.Contains(err.Error(), fence.Key.String())) {
 					t.Errorf("the error is %#v", fence)
 				}
 				if refused && (fence.Found == nil) != (f.id != lock.ID{Tenant: "a/b", Key: "k"}) {
@@ -172,12 +174,16 @@ func TestFenceRefuses(t *testing.T) {
 		write docstore.Write
 		want  string
 	}{
-		"root":      {"leasehold", held, "names a collection"},
-		"key":       {fenceRoot, docstore.Write{}, "kind"},
-		"a change":  {fenceRoot, docstore.Write{Key: held.Key, Unset: []string{"token"}}, "leave Set, Add, Unset, Keep and Delete empty"},
-		"an end":    {fenceRoot, docstore.Write{Key: held.Key, Keep: time.Hour}, "leave Set, Add, Unset, Keep and Delete empty"},
-		"deletion":  {fenceRoot, docstore.Write{Key: held.Key, If: held.If, Delete: true}, "leave Set, Add, Unset, Keep and Delete empty"},
-		"long keys": {fenceRoot, docstore.Write{Key: docstore.Key{Kind: "locks", ID: strings.Repeat("/", 1000)}}, "4000 bytes"},
+		"root": {"leasehold", held, "names a collection"},
+		"key":  {fenceRoot, docstore.Write{}, "kind"},
+		"a change": {fenceRoot, docstore.Write{Key: held.Key, Unset: []string{"token"}},
+			"leave Set, Add, Unset, Keep and Delete empty"},
+		"an end": {fenceRoot, docstore.Write{Key: held.Key, Keep: time.Hour},
+			"leave Set, Add, Unset, Keep and Delete empty"},
+		"deletion": {fenceRoot, docstore.Write{Key: held.Key, If: held.If, Delete: true},
+			"leave Set, Add, Unset, Keep and Delete empty"},
+		"long keys": {fenceRoot, docstore.Write{Key: docstore.Key{Kind: "locks", ID: strings.Repeat("/", 1000)}},
+			"4000 bytes"},
 	} {
 		f.server.ResetCounts()
 		err := f.client.RunTransaction(t.Context(), func(_ context.Context, tx *sdk.Transaction) error {

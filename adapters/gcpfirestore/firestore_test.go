@@ -15,7 +15,8 @@ import (
 
 const project = "test"
 
-var modes = map[string]firestoretest.Mode{"pessimistic": firestoretest.Pessimistic, "optimistic": firestoretest.Optimistic}
+var modes = map[string]firestoretest.Mode{"pessimistic": firestoretest.Pessimistic,
+	"optimistic": firestoretest.Optimistic}
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
@@ -29,7 +30,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestConformanceOfShards: the same with documents in the shards of an index, for processes with the default number and with more.
+// TestConformanceOfShards: the same with documents in the shards of an index, for processes with the default number and
+// with more.
 func TestConformanceOfShards(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int{8, 64} {
@@ -81,7 +83,8 @@ func client(t *testing.T, server *firestoretest.Server) *sdk.Client {
 func key(id string) docstore.Key { return docstore.Key{Kind: "locks", Tenant: "acme", ID: id} }
 
 // waitFor waits for a state of the emulator that the test has already brought about and that only needs to arrive:
-// there are sockets in between, which no fake clock moves. The bound is there so that a state that never arrives fails the test.
+// there are sockets in between, which no fake clock moves. The bound is there so that a state that never arrives fails
+// the test.
 func waitFor(t *testing.T, cond func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); !cond(); time.Sleep(time.Millisecond) {

@@ -13,15 +13,16 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestKeepIsATimestamp: the time until which a document is kept is a field of a TTL policy, and no field of the port. Every
-// write that says so moves it, the others leave it.
+// TestKeepIsATimestamp: the time until which a document is kept is a field of a TTL policy, and no field of the port.
+// Every write that says so moves it, the others leave it.
 func TestKeepIsATimestamp(t *testing.T) {
 	server := firestoretest.Start(t, nil)
 	s, c := open(t, server, ""), client(t, server)
 	doc := c.Doc("tenants/acme/locks/n")
 	var until time.Time
 	for i, w := range []docstore.Write{
-		{Keep: time.Hour}, {Keep: 30 * time.Minute, Set: docstore.Doc{"v": docstore.Int(1)}}, {Set: docstore.Doc{"v": docstore.Int(2)}}, {Unset: []string{"v"}},
+		{Keep: time.Hour}, {Keep: 30 * time.Minute, Set: docstore.Doc{"v": docstore.Int(1)}},
+		{Set: docstore.Doc{"v": docstore.Int(2)}}, {Unset: []string{"v"}},
 	} {
 		w.Key = key("n")
 		r, err := s.Write(t.Context(), w)
@@ -42,7 +43,8 @@ func TestKeepIsATimestamp(t *testing.T) {
 	}
 }
 
-// TestDelete: a deletion costs what a change costs, and after a lost response it does not remove what another caller made.
+// TestDelete: a deletion costs what a change costs, and after a lost response it does not remove what another caller
+// made.
 func TestDelete(t *testing.T) {
 	remove := docstore.Write{Key: key("n"), If: docstore.Has{Field: "n"}, Delete: true}
 	for _, c := range []struct {
@@ -58,11 +60,15 @@ func TestDelete(t *testing.T) {
 		{name: "as usual", applied: true, commits: 1},
 		{name: "request lost", effect: firestoretest.Fail{Code: codes.Unavailable}, applied: true, commits: 2},
 		{name: "response lost", effect: firestoretest.ApplyThenFail{Code: codes.Unavailable}, commits: 1},
-		{name: "another was faster", effect: firestoretest.Delay{}, meddle: []docstore.Write{{Key: key("n"), Set: docstore.Doc{"owner": docstore.String("bob")}, Unset: []string{"n"}}},
+		{name: "another was faster", effect: firestoretest.Delay{}, meddle: []docstore.Write{
+			{Key: key("n"), Set: docstore.Doc{"owner": docstore.String("bob")}, Unset: []string{"n"}}},
 			found: docstore.Doc{"owner": docstore.String("bob")}, commits: 1},
-		{name: "another was faster, still to delete", effect: firestoretest.Delay{}, meddle: []docstore.Write{increment}, applied: true, commits: 2},
-		{name: "changed meanwhile", effect: firestoretest.Fail{Code: codes.Unavailable}, meddle: []docstore.Write{increment}, unknown: true, n: 2, commits: 1},
-		{name: "made again meanwhile", effect: firestoretest.Fail{Code: codes.Unavailable}, meddle: []docstore.Write{remove, create}, unknown: true, n: 1, commits: 1},
+		{name: "another was faster, still to delete", effect: firestoretest.Delay{}, meddle: []docstore.Write{increment},
+			applied: true, commits: 2},
+		{name: "changed meanwhile", effect: firestoretest.Fail{Code: codes.Unavailable}, meddle: []docstore.Write{increment},
+			unknown: true, n: 2, commits: 1},
+		{name: "made again meanwhile", effect: firestoretest.Fail{Code: codes.Unavailable},
+			meddle: []docstore.Write{remove, create}, unknown: true, n: 1, commits: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := firestoretest.Start(t, nil)
@@ -118,7 +124,8 @@ func TestWalk(t *testing.T) {
 			if below != "" {
 				below += "/"
 			}
-			for _, path := range []string{"users/u/locks/a", "tenants/t/things/x/locks/a", "locks/a/things/b/locks/c", "tenants/__a__\u0001/locks/a"} {
+			for _, path := range []string{"users/u/locks/a", "tenants/t/things/x/locks/a", "locks/a/things/b/locks/c",
+				"tenants/__a__\u0001/locks/a"} {
 				if _, err := c.Doc(below+path).Set(t.Context(), map[string]any{"v": 1}); err != nil {
 					t.Fatal(err)
 				}
@@ -155,7 +162,8 @@ func TestWalk(t *testing.T) {
 				}
 			}
 			for _, after := range []string{"x", "a//b/c", "a/b/c"} {
-				if _, err := s.Walk(t.Context(), docstore.WalkQuery{Kind: "locks", After: after}); !errors.Is(err, docstore.ErrInvalid) {
+				if _, err := s.Walk(t.Context(), docstore.WalkQuery{Kind: "locks", After: after}); !errors.Is(err,
+					docstore.ErrInvalid) {
 					t.Errorf("after %q: %v", after, err)
 				}
 			}

@@ -100,7 +100,8 @@ func TestCostsOfCommands(t *testing.T) {
 	}
 }
 
-// TestMachineIDCosts: three requests for any number of leases that a page has room for; the first of all sets up the space.
+// TestMachineIDCosts: three requests for any number of leases that a page has room for; the first of all sets up the
+// space.
 func TestMachineIDCosts(t *testing.T) {
 	store, server := onClock(t, firestoretest.Pessimistic, suite.NewClock().Now)
 	if _, err := machineid.NewDefault(store, nil).Acquire(t.Context(), kazahana.AcquireOptions{}); err != nil {
@@ -159,7 +160,8 @@ func TestServiceClockDecides(t *testing.T) {
 		if o.Code != c.code || o.Lease.Token != c.token {
 			t.Errorf("step %d: %s got %s with token %d, want %s with %d", i, c.owner, o.Code, o.Lease.Token, c.code, c.token)
 		}
-		if want := docstore.TruncateMilli(clock.Now()); !o.At.Equal(want) || o.Code == lock.OK && !o.Lease.ExpiresAt.Equal(want.Add(time.Minute)) {
+		if want := docstore.TruncateMilli(clock.Now()); !o.At.Equal(want) || o.Code == lock.OK &&
+			!o.Lease.ExpiresAt.Equal(want.Add(time.Minute)) {
 			t.Errorf("step %d: decided at %v for a lease until %v, want %v and a minute", i, o.At, o.Lease.ExpiresAt, want)
 		}
 	}

@@ -16,7 +16,8 @@ import (
 )
 
 // idOf draws IDs from the characters that escaping is about, and their neighbors.
-var idOf = rapid.StringOfN(rapid.SampledFrom([]rune("\u0001\u0002-./0~_ax%\u00e9\uff0d\uff0e\uff0f\uff10\uffff\U00010000\U0010ffff")), 1, 8, -1)
+var idOf = rapid.StringOfN(rapid.SampledFrom(
+	[]rune("\u0001\u0002-./0~_ax%\u00e9\uff0d\uff0e\uff0f\uff10\uffff\U00010000\U0010ffff")), 1, 8, -1)
 
 // accepted reports what Firestore's page on limits demands of an ID.
 func accepted(id string) bool {
@@ -56,9 +57,12 @@ func TestUnescapeIsStrict(t *testing.T) {
 
 func TestEscape(t *testing.T) {
 	for id, want := range map[string]string{
-		"abc-123": "abc-123", "a.b": "a.b", "100%": "100%", "a%2Fb": "a%2Fb", "日本語": "日本語", "a.日本": "a.日本", "...": "...", "__": "__", "_x_": "_x_",
-		"deploy/prod": "deploy.／prod", "/": ".／", "a./b": "a..／b", "a.／b": "a.．／b", "a.．b": "a.．．b", "a／b": "a／b", "a.\U0001f600": "a.．\U0001f600",
-		".": ".\u0001", "..": "..\u0001", ".\u0001": ".\u0001\u0001", "__x__": "__x__\u0001", "____": "____\u0001", "__/__": "__.／__\u0001",
+		"abc-123": "abc-123", "a.b": "a.b", "100%": "100%", "a%2Fb": "a%2Fb", "日本語": "日本語", "a.日本": "a.日本", "...": "...",
+		"__": "__", "_x_": "_x_",
+		"deploy/prod": "deploy.／prod", "/": ".／", "a./b": "a..／b", "a.／b": "a.．／b", "a.．b": "a.．．b", "a／b": "a／b",
+		"a.\U0001f600": "a.．\U0001f600",
+		".":            ".\u0001", "..": "..\u0001", ".\u0001": ".\u0001\u0001", "__x__": "__x__\u0001", "____": "____\u0001",
+		"__/__":   "__.／__\u0001",
 		"x\u0001": "x\u0001",
 	} {
 		if got := gcpfirestore.EscapeID(id); got != want {
@@ -93,7 +97,8 @@ func TestSuccessor(t *testing.T) {
 
 // TestLowerBound: a bound is never above the ID, and can be sent.
 func TestLowerBound(t *testing.T) {
-	for _, id := range []string{"a", "/", "__x__", strings.Repeat("/", docstore.MaxIDBytes), "__" + strings.Repeat("/", 373) + "____", "a" + strings.Repeat("/", 400)} {
+	for _, id := range []string{"a", "/", "__x__", strings.Repeat("/", docstore.MaxIDBytes),
+		"__" + strings.Repeat("/", 373) + "____", "a" + strings.Repeat("/", 400)} {
 		bound := gcpfirestore.LowerBound(id)
 		if !accepted(bound) || len(bound) > 1500 || bound > gcpfirestore.EscapeID(id) {
 			t.Errorf("the bound of an ID of %d bytes is %q", len(id), bound)

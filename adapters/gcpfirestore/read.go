@@ -163,7 +163,8 @@ func (w *walk) size() int { return w.query.Size() + 1 - len(w.page.Entries) }
 func (w *walk) request() *pb.RunQueryRequest {
 	query := &pb.StructuredQuery{
 		From:    []*pb.StructuredQuery_CollectionSelector{{CollectionId: w.query.Kind}},
-		OrderBy: []*pb.StructuredQuery_Order{ascending(nameField)}, Limit: wrapperspb.Int32(int32(w.size())), //nolint:gosec // at most MaxLimit+1
+		OrderBy: []*pb.StructuredQuery_Order{ascending(nameField)},
+		Limit:   wrapperspb.Int32(int32(w.size())), //nolint:gosec // at most MaxLimit+1
 	}
 	if w.from != "" {
 		query.StartAt = &pb.Cursor{Values: []*pb.Value{reference(w.collection, w.from)}, Before: !w.beyond}

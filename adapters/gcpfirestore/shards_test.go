@@ -51,7 +51,8 @@ func found(t *testing.T, s docstore.Store, second int64, limit int) (ids []strin
 // noIndex makes Firestore refuse what asks for a field that is exempt from indexing.
 func noIndex(server *firestoretest.Server, field string) *firestoretest.Injection {
 	return server.Inject(firestoretest.Fault{
-		Method: "RunQuery", Effect: firestoretest.Fail{Code: codes.FailedPrecondition, Message: "The query requires an index."},
+		Method: "RunQuery", Effect: firestoretest.Fail{Code: codes.FailedPrecondition,
+			Message: "The query requires an index."},
 		Match: func(m proto.Message) bool {
 			orders := m.(*pb.RunQueryRequest).GetStructuredQuery().GetOrderBy()
 			return orders[0].GetField().GetFieldPath() == field
@@ -59,8 +60,8 @@ func noIndex(server *firestoretest.Server, field string) *firestoretest.Injectio
 	})
 }
 
-// TestShards: documents are spread evenly, and found in the order of their times, with and without the field's own index; a write costs what it
-// costs without shards.
+// TestShards: documents are spread evenly, and found in the order of their times, with and without the field's own
+// index; a write costs what it costs without shards.
 func TestShards(t *testing.T) {
 	server := firestoretest.Start(t, nil)
 	s, user := openWith(t, server, gcpfirestore.Options{Due: []string{"until"}, IndexShards: 8}), client(t, server)
@@ -121,8 +122,8 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// TestShardsBesideOtherWriters: what processes without the setting and other programs write is found by the field's own index: documents without a
-// shard, and those whose shard says what no longer is.
+// TestShardsBesideOtherWriters: what processes without the setting and other programs write is found by the field's own
+// index: documents without a shard, and those whose shard says what no longer is.
 func TestShardsBesideOtherWriters(t *testing.T) {
 	server := firestoretest.Start(t, nil)
 	plain := open(t, server, "")
@@ -143,10 +144,12 @@ func TestShardsBesideOtherWriters(t *testing.T) {
 	write(t, s, docstore.Write{Key: key("deleted"), If: docstore.Has{Field: "until"}, Delete: true})
 	write(t, s, docstore.Write{Key: key("touched"), Set: docstore.Doc{"other": docstore.Int(1)}})
 	for limit := 1; limit < 6; limit++ {
-		if got, want := found(t, s, 30, limit), []string{"earlier", "sharded", "brought by another"}; !slices.Equal(got, want) {
+		if got, want := found(t, s, 30, limit), []string{"earlier", "sharded", "brought by another"}; !slices.Equal(got,
+			want) {
 			t.Errorf("pages of %d: %q, want %q", limit, got, want)
 		}
-		if got, want := found(t, plain, 30, limit), []string{"earlier", "sharded", "brought by another"}; !slices.Equal(got, want) {
+		if got, want := found(t, plain, 30, limit), []string{"earlier", "sharded", "brought by another"}; !slices.Equal(got,
+			want) {
 			t.Errorf("without the setting, pages of %d: %q, want %q", limit, got, want)
 		}
 	}
@@ -167,7 +170,8 @@ func TestShardsBesideOtherWriters(t *testing.T) {
 	}
 }
 
-// TestMoreShards: the number is raised by one process while others write with the former, and while a walk is under way.
+// TestMoreShards: the number is raised by one process while others write with the former, and while a walk is under
+// way.
 func TestMoreShards(t *testing.T) {
 	server := firestoretest.Start(t, nil)
 	with := func(n int) *gcpfirestore.Store {
@@ -235,7 +239,8 @@ func TestMoreShards(t *testing.T) {
 func TestShardsAreRefused(t *testing.T) {
 	server := firestoretest.Start(t, nil)
 	for _, o := range []gcpfirestore.Options{
-		{Due: []string{"until"}, IndexShards: 7}, {Due: []string{"until"}, IndexShards: 65}, {IndexShards: 8}, {Due: []string{"_x"}}, {Due: []string{"until"}, IndexShards: -1},
+		{Due: []string{"until"}, IndexShards: 7}, {Due: []string{"until"}, IndexShards: 65}, {IndexShards: 8},
+		{Due: []string{"_x"}}, {Due: []string{"until"}, IndexShards: -1},
 	} {
 		o.Project, o.ClientOptions = project, server.ClientOptions()
 		if s, err := gcpfirestore.Open(t.Context(), &o); err == nil {
@@ -244,10 +249,12 @@ func TestShardsAreRefused(t *testing.T) {
 	}
 	s := openWith(t, server, gcpfirestore.Options{Due: []string{"until"}, IndexShards: 8})
 	for _, v := range []any{65, -1, "9", 1.5} {
-		if _, err := client(t, server).Doc("leasehold_index/shards").Set(t.Context(), map[string]any{"shards": v}); err != nil {
+		if _, err := client(t, server).Doc("leasehold_index/shards").Set(t.Context(),
+			map[string]any{"shards": v}); err != nil {
 			t.Fatal(err)
 		}
-		if p, err := s.Due(t.Context(), docstore.DueQuery{Kind: "locks", Field: "until"}); err == nil || !strings.Contains(err.Error(), "shards") {
+		if p, err := s.Due(t.Context(), docstore.DueQuery{Kind: "locks", Field: "until"}); err == nil ||
+			!strings.Contains(err.Error(), "shards") {
 			t.Errorf("%v: %v, %v", v, p, err)
 		}
 	}
@@ -256,7 +263,8 @@ func TestShardsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	noIndex(server, "_due_until")
-	if p, err := s.Due(t.Context(), docstore.DueQuery{Kind: "locks", Field: "until"}); err == nil || errors.Is(err, docstore.ErrNoIndex) {
+	if p, err := s.Due(t.Context(), docstore.DueQuery{Kind: "locks", Field: "until"}); err == nil ||
+		errors.Is(err, docstore.ErrNoIndex) {
 		t.Errorf("%v, %v", p, err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// fieldsBytes is the size of fields as Firestore counts it: text with one byte more, numbers and times as 8 bytes, a map as a
-// document without a name, which has 32 bytes more than its fields.
+// fieldsBytes is the size of fields as Firestore counts it: text with one byte more, numbers and times as 8 bytes, a
+// map as a document without a name, which has 32 bytes more than its fields.
 func fieldsBytes(t *testing.T, fields map[string]any) int {
 	t.Helper()
 	n := 32
@@ -35,8 +35,8 @@ func fieldsBytes(t *testing.T, fields map[string]any) int {
 	return n
 }
 
-// TestSizeOfALock: with ordinary names and 256 bytes of labels, the document of a lock that has been used for long. Firestore bills
-// a write by the document, whatever its size. docs/stores.md has the figures.
+// TestSizeOfALock: with ordinary names and 256 bytes of labels, the document of a lock that has been used for long.
+// Firestore bills a write by the document, whatever its size. docs/stores.md has the figures.
 func TestSizeOfALock(t *testing.T) {
 	clock := suite.NewClock()
 	store, server := onClock(t, firestoretest.Pessimistic, clock.Now)
@@ -69,6 +69,7 @@ func TestSizeOfASharedLock(t *testing.T) {
 	c := client(t, server)
 	held, all, holder, place := suite.SharedLock(t, lock.New(store, nil), func() int { return lockBytes(t, c) })
 	if held > 11622 || all > 19827 || holder > 115 || place > 83 {
-		t.Errorf("%d bytes, %d with places, %d for a holder, %d for a place: correct docs/stores.md", held, all, holder, place)
+		t.Errorf("%d bytes, %d with places, %d for a holder, %d for a place: correct docs/stores.md", held,
+			all, holder, place)
 	}
 }

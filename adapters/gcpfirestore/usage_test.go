@@ -22,7 +22,8 @@ func TestUsage(t *testing.T) {
 		t.Fatal(r, err)
 	}
 	// A read and a commit that is rejected, then both again.
-	if got := store.Usage(); got.Requests-before.Requests != 4 || got.Retries-before.Retries != 1 || got.Throttled-before.Throttled != 1 || got.Clock.Known {
+	if got := store.Usage(); got.Requests-before.Requests != 4 || got.Retries-before.Retries != 1 ||
+		got.Throttled-before.Throttled != 1 || got.Clock.Known {
 		t.Errorf("%+v, before that %+v", got, before)
 	}
 }

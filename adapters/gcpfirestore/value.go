@@ -12,16 +12,17 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
-// Text, whole numbers, booleans, bytes and maps of text are Firestore's own values, so that documents can be read and repaired
-// in the console. Everything else that a user's document holds is a [docstore.Opaque] with the *firestorepb.Value in
-// Raw. It is never written back: a write names the fields that it changes, and Firestore leaves the others alone.
+// Text, whole numbers, booleans, bytes and maps of text are Firestore's own values, so that documents can be read and
+// repaired in the console. Everything else that a user's document holds is a [docstore.Opaque] with the
+// *firestorepb.Value in Raw. It is never written back: a write names the fields that it changes, and Firestore leaves
+// the others alone.
 
-// keepField is the field of a TTL policy: a timestamp until which the document is kept. It is none of the port's fields,
-// whose names begin with a letter. Documents without it are kept for ever.
+// keepField is the field of a TTL policy: a timestamp until which the document is kept. It is none of the port's
+// fields, whose names begin with a letter. Documents without it are kept for ever.
 const keepField = "_keep_until"
 
-// dueField is the field by which documents are found that have a time in another field, in the shards of an index: the number of the shard, a space, and
-// the text of that field. See [Options].Due.
+// dueField is the field by which documents are found that have a time in another field, in the shards of an index: the
+// number of the shard, a space, and the text of that field. See [Options].Due.
 func dueField(field string) string { return duePrefix + field }
 
 const duePrefix = "_due_"

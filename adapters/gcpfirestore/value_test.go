@@ -30,7 +30,8 @@ func TestForeignDocument(t *testing.T) {
 	doc := c.Doc("analyses/abc-123")
 	theirs := map[string]any{
 		"text": "x", "whole": int64(1) << 53, "yes": true, "labels": map[string]any{"a": "1"}, "none": map[string]any{},
-		"large": int64(1)<<53 + 1, "part": 0.5, "one": 1.0, "nothing": nil, "when": at, "list": []any{"a", int64(1)}, "bytes": []byte{0, 255}, "many": make([]byte, docstore.MaxBytes+1),
+		"large": int64(1)<<53 + 1, "part": 0.5, "one": 1.0, "nothing": nil, "when": at, "list": []any{"a", int64(1)},
+		"bytes": []byte{0, 255}, "many": make([]byte, docstore.MaxBytes+1),
 		"nested": map[string]any{"a": "1", "b": int64(2)}, "a field": "y", "ref": c.Doc("a/b"),
 	}
 	if _, err := doc.Set(t.Context(), theirs); err != nil {
@@ -40,7 +41,8 @@ func TestForeignDocument(t *testing.T) {
 	r, err := s.Write(t.Context(), docstore.Write{
 		Key: k,
 		If: docstore.All{
-			docstore.Eq{Field: "text", Value: docstore.String("x")}, docstore.Eq{Field: "whole", Value: docstore.Int(docstore.MaxInt)},
+			docstore.Eq{Field: "text", Value: docstore.String("x")},
+			docstore.Eq{Field: "whole", Value: docstore.Int(docstore.MaxInt)},
 			docstore.Eq{Field: "yes", Value: docstore.Bool(true)}, docstore.Eq{Field: "labels", Value: docstore.Map{"a": "1"}},
 			docstore.Eq{Field: "bytes", Value: docstore.Bytes("\x00\xff")},
 			docstore.Has{Field: "nothing"},
@@ -54,7 +56,8 @@ func TestForeignDocument(t *testing.T) {
 	}
 	for field, v := range r.Docs[0] {
 		_, opaque := v.(docstore.Opaque)
-		_, native := map[string]bool{"text": true, "whole": true, "labels": true, "none": true, "bytes": true, "a field": true, "lockOwner": true}[field]
+		_, native := map[string]bool{"text": true, "whole": true, "labels": true, "none": true, "bytes": true,
+			"a field": true, "lockOwner": true}[field]
 		if opaque == native {
 			t.Errorf("%s is %#v", field, v)
 		}
@@ -86,7 +89,8 @@ func TestForeignDocument(t *testing.T) {
 func TestMapKeys(t *testing.T) {
 	server := firestoretest.Start(t, nil)
 	s, c := open(t, server, ""), client(t, server)
-	want := docstore.Map{"__x__": "1", "__x__\u0001": "2", "____": "3", "__": "4", ".": "5", "a.b": "6", "`": "7", "x\u0001": "8", "a/b": "9"}
+	want := docstore.Map{"__x__": "1", "__x__\u0001": "2", "____": "3", "__": "4", ".": "5", "a.b": "6", "`": "7",
+		"x\u0001": "8", "a/b": "9"}
 	if _, err := s.Write(t.Context(), docstore.Write{Key: key("m"), Set: docstore.Doc{"m": want}}); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +132,8 @@ func TestLayout(t *testing.T) {
 		{"a/b/c/d", docstore.Key{Kind: "locks", Tenant: "acme", ID: "x"}, "a/b/c/d/tenants/acme/locks/x"},
 	} {
 		s := open(t, server, l.root)
-		if _, err := s.Write(t.Context(), docstore.Write{Key: l.key, If: docstore.Absent{}, Set: docstore.Doc{"i": docstore.Int(i)}}); err != nil {
+		if _, err := s.Write(t.Context(), docstore.Write{Key: l.key, If: docstore.Absent{},
+			Set: docstore.Doc{"i": docstore.Int(i)}}); err != nil {
 			t.Fatal(err)
 		}
 		snap, err := c.Doc(l.path).Get(t.Context())
@@ -160,10 +165,11 @@ func TestListPassesOverForeignIDs(t *testing.T) {
 	}
 	server.ResetCounts()
 	var times []*timestamppb.Timestamp
-	server.Inject(firestoretest.Fault{Method: "RunQuery", Effect: firestoretest.Delay{}, Match: func(m proto.Message) bool {
-		times = append(times, proto.CloneOf(m.(*pb.RunQueryRequest).GetReadTime()))
-		return true
-	}})
+	server.Inject(firestoretest.Fault{Method: "RunQuery", Effect: firestoretest.Delay{},
+		Match: func(m proto.Message) bool {
+			times = append(times, proto.CloneOf(m.(*pb.RunQueryRequest).GetReadTime()))
+			return true
+		}})
 	page, err := s.List(t.Context(), docstore.Query{Kind: "locks", Limit: 2})
 	if err != nil || len(page.Entries) != 2 || page.Entries[1].Key.ID != "b" || page.Next != "b" {
 		t.Errorf("the page is %v, next %q, error %v; want a and b", page.Entries, page.Next, err)
@@ -183,10 +189,11 @@ func TestListAsksForItsRange(t *testing.T) {
 	server := firestoretest.Start(t, nil)
 	s := open(t, server, "")
 	var sent *pb.StructuredQuery
-	server.Inject(firestoretest.Fault{Method: "RunQuery", Effect: firestoretest.Delay{}, Match: func(m proto.Message) bool {
-		sent = proto.CloneOf(m.(*pb.RunQueryRequest)).GetStructuredQuery()
-		return true
-	}})
+	server.Inject(firestoretest.Fault{Method: "RunQuery", Effect: firestoretest.Delay{},
+		Match: func(m proto.Message) bool {
+			sent = proto.CloneOf(m.(*pb.RunQueryRequest)).GetStructuredQuery()
+			return true
+		}})
 	const collection = "projects/test/databases/(default)/documents/tenants/acme/locks/"
 	for _, c := range []struct {
 		query      docstore.Query
@@ -214,14 +221,16 @@ func TestListAsksForItsRange(t *testing.T) {
 			}
 			return name
 		}
-		if start, end := show(sent.GetStartAt()), show(sent.GetEndAt()); start != c.start || end != c.end || sent.GetLimit().GetValue() != c.limit {
-			t.Errorf("%+v: from %q to %q, limit %d; want from %q to %q, limit %d", c.query, start, end, sent.GetLimit().GetValue(), c.start, c.end, c.limit)
+		if start, end := show(sent.GetStartAt()), show(sent.GetEndAt()); start != c.start || end != c.end ||
+			sent.GetLimit().GetValue() != c.limit {
+			t.Errorf("%+v: from %q to %q, limit %d; want from %q to %q, limit %d", c.query, start, end,
+				sent.GetLimit().GetValue(), c.start, c.end, c.limit)
 		}
 	}
 }
 
-// TestIndexesFile: the file that turns indexes off names the kinds of documents that are kept, and those that end, by the adapter's
-// own field.
+// TestIndexesFile: the file that turns indexes off names the kinds of documents that are kept, and those that end, by
+// the adapter's own field.
 func TestIndexesFile(t *testing.T) {
 	content, err := os.ReadFile("firestore.indexes.json")
 	if err != nil {
@@ -237,9 +246,11 @@ func TestIndexesFile(t *testing.T) {
 	if err := json.Unmarshal(content, &file); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]bool{lock.Kind: true, runs.Kind: true, lock.FenceKind: true, machineid.Kind: true, "placement_clusters": true, "placement_registry": true}
+	want := map[string]bool{lock.Kind: true, runs.Kind: true, lock.FenceKind: true, machineid.Kind: true,
+		"placement_clusters": true, "placement_registry": true}
 	ends := map[string]bool{lock.Kind: true, runs.Kind: true}
-	for _, kind := range []string{placement.ActivationKind, "placement_epochs", "placement_events", "placement_members", "placement_member_leases"} {
+	for _, kind := range []string{placement.ActivationKind, "placement_epochs", "placement_events", "placement_members",
+		"placement_member_leases"} {
 		want[kind], ends[kind] = true, true
 	}
 	for _, o := range file.FieldOverrides {

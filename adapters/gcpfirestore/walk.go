@@ -13,9 +13,9 @@ import (
 
 var _ docstore.Walker = (*Store)(nil)
 
-// Walk implements [docstore.Walker]. One request for a page: a query of the collection group of the kind, in the order of
-// names, which needs no index. Collections of that name which are not of this store, at other places of the database, are
-// read as well and left out, and so are documents whose IDs no key has.
+// Walk implements [docstore.Walker]. One request for a page: a query of the collection group of the kind, in the order
+// of names, which needs no index. Collections of that name which are not of this store, at other places of the
+// database, are read as well and left out, and so are documents whose IDs no key has.
 func (s *Store) Walk(ctx context.Context, q docstore.WalkQuery) (docstore.Page, error) {
 	if err := q.Validate(); err != nil {
 		return docstore.Page{}, err
@@ -26,7 +26,8 @@ func (s *Store) Walk(ctx context.Context, q docstore.WalkQuery) (docstore.Page, 
 	}
 	query := &pb.StructuredQuery{
 		From:    []*pb.StructuredQuery_CollectionSelector{{CollectionId: q.Kind, AllDescendants: true}},
-		OrderBy: []*pb.StructuredQuery_Order{ascending(nameField)}, Limit: wrapperspb.Int32(int32(q.Size() + 1)), //nolint:gosec // at most MaxLimit+1
+		OrderBy: []*pb.StructuredQuery_Order{ascending(nameField)},
+		Limit:   wrapperspb.Int32(int32(q.Size() + 1)), //nolint:gosec // at most MaxLimit+1
 	}
 	if q.After != "" {
 		if !isPath(q.After) {

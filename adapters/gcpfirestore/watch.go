@@ -14,8 +14,8 @@ import (
 // listenPauses are between two streams of one watch.
 var listenPauses = backoff.Policy{First: time.Second, Max: 30 * time.Second, EqualJitter: true}
 
-// Watch implements [docstore.Watcher] by a stream of the service: one for each watch, begun again when it ends. Firestore bills a read when
-// the stream begins and for each change that it tells.
+// Watch implements [docstore.Watcher] by a stream of the service: one for each watch, begun again when it ends.
+// Firestore bills a read when the stream begins and for each change that it tells.
 func (s *Store) Watch(ctx context.Context, k docstore.Key) (docstore.Watch, error) {
 	if err := k.Validate(); err != nil {
 		return docstore.Watch{}, err
@@ -69,9 +69,10 @@ func (s *Store) listen(ctx context.Context, name string, signal func()) error {
 	if err != nil {
 		return err
 	}
-	if err := stream.Send(&pb.ListenRequest{Database: s.layout.database, TargetChange: &pb.ListenRequest_AddTarget{AddTarget: &pb.Target{
-		TargetId: 1, TargetType: &pb.Target_Documents{Documents: &pb.Target_DocumentsTarget{Documents: []string{name}}},
-	}}}); err != nil {
+	if err := stream.Send(&pb.ListenRequest{Database: s.layout.database,
+		TargetChange: &pb.ListenRequest_AddTarget{AddTarget: &pb.Target{
+			TargetId: 1, TargetType: &pb.Target_Documents{Documents: &pb.Target_DocumentsTarget{Documents: []string{name}}},
+		}}}); err != nil {
 		return err
 	}
 	for current, pending := false, true; ; {

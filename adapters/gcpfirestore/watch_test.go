@@ -22,13 +22,14 @@ func received(t *testing.T, changed <-chan struct{}, of string) {
 	}
 }
 
-// TestWatchAcrossOutages: a stream that the service ends, or refuses to begin, is begun again, and what changed meanwhile is signalled. The
-// streams end with the watch and with the store.
+// TestWatchAcrossOutages: a stream that the service ends, or refuses to begin, is begun again, and what changed
+// meanwhile is signalled. The streams end with the watch and with the store.
 func TestWatchAcrossOutages(t *testing.T) {
 	t.Parallel()
 	server := firestoretest.Start(t, nil)
 	s := open(t, server, "leasehold/v1")
-	refused := server.Inject(firestoretest.Fault{Method: "Listen", Times: 1, Effect: firestoretest.Fail{Code: codes.Unavailable}})
+	refused := server.Inject(firestoretest.Fault{Method: "Listen", Times: 1,
+		Effect: firestoretest.Fail{Code: codes.Unavailable}})
 	ctx, cancel := context.WithCancel(t.Context())
 	w, err := s.Watch(ctx, key("a"))
 	if err != nil || !w.Complete {
@@ -58,7 +59,8 @@ func TestWatchAcrossOutages(t *testing.T) {
 	}
 }
 
-// TestWaitOnAListener: who waits for a lock that another process holds has it as soon as it is released, with few reads.
+// TestWaitOnAListener: who waits for a lock that another process holds has it as soon as it is released, with few
+// reads.
 func TestWaitOnAListener(t *testing.T) {
 	t.Parallel()
 	server := firestoretest.Start(t, nil)
@@ -70,21 +72,24 @@ func TestWaitOnAListener(t *testing.T) {
 	}
 	got := make(chan lock.Outcome, 1)
 	go func() {
-		o, err := here.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "bob", RequestID: "r2", TTLSeconds: 600, WaitSeconds: 20})
+		o, err := here.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "bob", RequestID: "r2", TTLSeconds: 600,
+			WaitSeconds: 20})
 		if err != nil {
 			t.Error(err)
 		}
 		got <- o
 	}()
-	waitFor(t, func() bool { return server.Count("Listen") == 1 && server.Count("BatchGetDocuments") >= 3 }) // each acquire's, and that of the watch
-	if o, err := there.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: held.Lease.Token, RequestID: "e1"}); err != nil || o.Code != lock.OK {
+	// each acquire's, and that of the watch
+	waitFor(t, func() bool { return server.Count("Listen") == 1 && server.Count("BatchGetDocuments") >= 3 })
+	if o, err := there.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: held.Lease.Token,
+		RequestID: "e1"}); err != nil || o.Code != lock.OK {
 		t.Fatalf("%+v, error %v", o, err)
 	}
 	if o := <-got; o.Code != lock.OK || o.Lease.Token != held.Lease.Token+1 {
 		t.Errorf("%+v", o)
 	}
-	// Two of each acquire and release that writes, one of the refusal, and those of the watch: at its beginning, at the release, and after
-	// it if the second came late.
+	// Two of each acquire and release that writes, one of the refusal, and those of the watch: at its beginning, at the
+	// release, and after it if the second came late.
 	if reads := server.Count("BatchGetDocuments"); reads > 8 {
 		t.Errorf("%d reads", reads)
 	}

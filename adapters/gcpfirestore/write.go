@@ -110,7 +110,8 @@ func (r reading) same(later reading) bool {
 }
 
 // commit writes what was decided, on the condition that the documents are as they were read.
-func (s *Store) commit(ctx context.Context, writes []docstore.Write, names []string, r reading, e driver.Evaluation) error {
+func (s *Store) commit(ctx context.Context, writes []docstore.Write, names []string, r reading,
+	e driver.Evaluation) error {
 	req := &pb.CommitRequest{Database: s.layout.database, Writes: make([]*pb.Write, len(writes))}
 	for i, w := range writes {
 		req.Writes[i] = s.change(w, names[i], r.found[names[i]], e.After[i], e.At)
@@ -182,5 +183,6 @@ func refuted(err error) bool {
 }
 
 // errUnknown says that a write may have been applied.
-var errUnknown = fmt.Errorf("%w: firestore: write: an answer was lost, and what is stored does not tell whether the write was "+
-	"applied: send the request again with the same request ID", docstore.ErrUnavailable)
+var errUnknown = fmt.Errorf(
+	"%w: firestore: write: an answer was lost, and what is stored does not tell whether the write was "+
+		"applied: send the request again with the same request ID", docstore.ErrUnavailable)

@@ -27,7 +27,8 @@ import (
 
 var (
 	increment = docstore.Write{Key: key("n"), Add: map[string]int64{"n": 1}}
-	create    = docstore.Write{Key: key("n"), If: docstore.Absent{}, Set: docstore.Doc{"owner": docstore.String("ann")}, Add: map[string]int64{"n": 1}}
+	create    = docstore.Write{Key: key("n"), If: docstore.Absent{}, Set: docstore.Doc{"owner": docstore.String("ann")},
+		Add: map[string]int64{"n": 1}}
 )
 
 // fault makes the next Commit of a server meet an effect. Before that, meddle is called; its own commits pass.
@@ -111,30 +112,40 @@ func TestLostCommit(t *testing.T) {
 		n       int64          // afterwards
 		commits int            // of this store
 	}{
-		{name: "request lost", write: increment, effect: firestoretest.Fail{Code: codes.Unavailable}, applied: true, n: 1, commits: 2},
-		{name: "quota", write: increment, effect: firestoretest.Fail{Code: codes.ResourceExhausted}, applied: true, n: 1, commits: 2},
+		{name: "request lost", write: increment, effect: firestoretest.Fail{Code: codes.Unavailable}, applied: true,
+			n: 1, commits: 2},
+		{name: "quota", write: increment, effect: firestoretest.Fail{Code: codes.ResourceExhausted}, applied: true,
+			n: 1, commits: 2},
 		{name: "aborted", write: increment, effect: firestoretest.Fail{Code: codes.Aborted}, applied: true, n: 1, commits: 2},
 		// Its own document makes the condition fail: the caller finds itself in it.
-		{name: "answer lost", write: create, effect: firestoretest.ApplyThenFail{Code: codes.Unavailable}, found: docstore.String("ann"), n: 1, commits: 1},
-		{name: "answer an error", write: create, effect: firestoretest.ApplyThenFail{Code: codes.Internal}, found: docstore.String("ann"), n: 1, commits: 1},
-		{name: "answer a quota", write: create, effect: firestoretest.ApplyThenFail{Code: codes.ResourceExhausted}, found: docstore.String("ann"), n: 1, commits: 1},
+		{name: "answer lost", write: create, effect: firestoretest.ApplyThenFail{Code: codes.Unavailable},
+			found: docstore.String("ann"), n: 1, commits: 1},
+		{name: "answer an error", write: create, effect: firestoretest.ApplyThenFail{Code: codes.Internal},
+			found: docstore.String("ann"), n: 1, commits: 1},
+		{name: "answer a quota", write: create, effect: firestoretest.ApplyThenFail{Code: codes.ResourceExhausted},
+			found: docstore.String("ann"), n: 1, commits: 1},
 		// The condition would hold again: a second increment would be one too many.
-		{name: "answer lost, no condition", write: increment, effect: firestoretest.ApplyThenFail{Code: codes.Unavailable}, unknown: true, n: 1, commits: 1},
+		{name: "answer lost, no condition", write: increment, effect: firestoretest.ApplyThenFail{Code: codes.Unavailable},
+			unknown: true, n: 1, commits: 1},
 		{name: "answer lost, no condition, changed", before: []docstore.Write{create}, write: increment,
 			effect: firestoretest.ApplyThenFail{Code: codes.Unavailable}, unknown: true, n: 2, commits: 1},
 		// Whether the change that is seen is one's own or another caller's cannot be told.
 		{name: "request lost, no condition, meddled", write: increment, effect: firestoretest.Fail{Code: codes.Unavailable},
 			meddle: []docstore.Write{increment}, unknown: true, n: 1, commits: 1},
 		{name: "request lost, meddled", write: create, effect: firestoretest.Fail{Code: codes.Unavailable},
-			meddle: []docstore.Write{{Key: key("n"), Set: docstore.Doc{"owner": docstore.String("bob")}}}, found: docstore.String("bob"), commits: 1},
+			meddle: []docstore.Write{{Key: key("n"), Set: docstore.Doc{"owner": docstore.String("bob")}}},
+			found:  docstore.String("bob"), commits: 1},
 		// Another writer was faster, and every request got a response.
-		{name: "faster, no condition", write: increment, effect: firestoretest.Delay{}, meddle: []docstore.Write{increment}, applied: true, n: 2, commits: 2},
+		{name: "faster, no condition", write: increment, effect: firestoretest.Delay{}, meddle: []docstore.Write{increment},
+			applied: true, n: 2, commits: 2},
 		{name: "faster, document there", before: []docstore.Write{create}, write: increment, effect: firestoretest.Delay{},
 			meddle: []docstore.Write{increment}, applied: true, n: 3, commits: 2},
 		{name: "faster, condition", write: create, effect: firestoretest.Delay{},
-			meddle: []docstore.Write{{Key: key("n"), Set: docstore.Doc{"owner": docstore.String("bob")}}}, found: docstore.String("bob"), commits: 1},
+			meddle: []docstore.Write{{Key: key("n"), Set: docstore.Doc{"owner": docstore.String("bob")}}},
+			found:  docstore.String("bob"), commits: 1},
 		// A write that changes nothing leaves the version as it is, and may be repeated.
-		{name: "answer lost, no change", before: []docstore.Write{create}, write: docstore.Write{Key: key("n"), If: docstore.Has{Field: "n"}},
+		{name: "answer lost, no change", before: []docstore.Write{create},
+			write:  docstore.Write{Key: key("n"), If: docstore.Has{Field: "n"}},
 			effect: firestoretest.ApplyThenFail{Code: codes.Unavailable}, applied: true, n: 1, commits: 2},
 	} {
 		for name, mode := range modes {
@@ -198,7 +209,8 @@ func TestTwoLostCommits(t *testing.T) {
 			server.Inject(firestoretest.Fault{Method: "Commit", Times: 1, Effect: lost})
 			server.Inject(firestoretest.Fault{Method: "Commit", Times: 1, Effect: c.second})
 			r, err := s.Write(t.Context(), c.write)
-			if errors.Is(err, docstore.ErrUnavailable) != c.unknown || err == nil && (r.Applied != c.applied || r.Docs[0]["n"] != docstore.Int(1)) {
+			if errors.Is(err, docstore.ErrUnavailable) != c.unknown || err == nil &&
+				(r.Applied != c.applied || r.Docs[0]["n"] != docstore.Int(1)) {
 				t.Errorf("applied %v, found %v, error %v", r.Applied, r.Docs, err)
 			}
 			if got := server.Count("Commit"); got != c.commits {
@@ -226,7 +238,8 @@ func TestLostCommitOvertaken(t *testing.T) {
 		Match: func(proto.Message) bool { server.SetClockOffset(time.Hour); return true },
 	})
 	renew := docstore.Write{
-		Key: key("n"), If: docstore.Not{Cond: docstore.LE{Field: "until", Value: docstore.Now}}, Add: map[string]int64{"n": 1},
+		Key: key("n"), If: docstore.Not{Cond: docstore.LE{Field: "until", Value: docstore.Now}},
+		Add: map[string]int64{"n": 1},
 	}
 	if r, err := s.Write(t.Context(), renew); !errors.Is(err, docstore.ErrUnavailable) {
 		t.Errorf("%+v, error %v, want ErrUnavailable", r, err)
@@ -243,8 +256,8 @@ func TestLostCommitOvertaken(t *testing.T) {
 	}
 }
 
-// TestLostThenRefuted: a Commit without a response arrives just before the second one, which is refuted by it. That the second
-// had a response does not make the first one known: another attempt would be the second increment.
+// TestLostThenRefuted: a Commit without a response arrives just before the second one, which is refuted by it. That the
+// second had a response does not make the first one known: another attempt would be the second increment.
 func TestLostThenRefuted(t *testing.T) {
 	for name, mode := range modes {
 		for _, before := range [][]docstore.Write{nil, {increment}} {
@@ -267,7 +280,8 @@ func TestLostThenRefuted(t *testing.T) {
 					}
 				})
 				server.ResetCounts()
-				if r, err := s.Write(t.Context(), increment); !errors.Is(err, docstore.ErrUnavailable) || !strings.Contains(err.Error(), "does not tell whether") {
+				if r, err := s.Write(t.Context(), increment); !errors.Is(err, docstore.ErrUnavailable) ||
+					!strings.Contains(err.Error(), "does not tell whether") {
 					t.Errorf("%+v, error %v, want ErrUnavailable with an unknown outcome", r, err)
 				}
 				if got, want := n(t, s), int64(len(before)+1); got != want || server.Count("Commit") != 2 {
@@ -278,7 +292,8 @@ func TestLostThenRefuted(t *testing.T) {
 	}
 }
 
-// readTimes changes the read times of the next BatchGetDocuments: the first document that is sent gets the first one, and so on.
+// readTimes changes the read times of the next BatchGetDocuments: the first document that is sent gets the first one,
+// and so on.
 type readTimes struct {
 	grpc.ClientStream
 	next *[]time.Duration
@@ -296,17 +311,19 @@ func (r *readTimes) RecvMsg(m any) error {
 	return nil
 }
 
-// TestReadTimesOfSeveral: documents that are read together have read times of their own. The time of all is the latest, which one
-// it may be: until then those with earlier ones have not changed.
+// TestReadTimesOfSeveral: documents that are read together have read times of their own. The time of all is the latest,
+// which one it may be: until then those with earlier ones have not changed.
 func TestReadTimesOfSeveral(t *testing.T) {
 	server := firestoretest.Start(t, nil)
 	base := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var next []time.Duration
-	conn, err := grpc.NewClient(server.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithStreamInterceptor(
-		func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-			stream, err := streamer(ctx, desc, cc, method, opts...)
-			return &readTimes{stream, &next, base}, err
-		}))
+	conn, err := grpc.NewClient(server.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithStreamInterceptor(
+			func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer,
+				opts ...grpc.CallOption) (grpc.ClientStream, error) {
+				stream, err := streamer(ctx, desc, cc, method, opts...)
+				return &readTimes{stream, &next, base}, err
+			}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -376,7 +393,8 @@ func TestForeignTransaction(t *testing.T) {
 			if err := errors.Join(err, <-done); err != nil {
 				t.Fatal(err)
 			}
-			if want := map[firestoretest.Mode]int{firestoretest.Pessimistic: 1, firestoretest.Optimistic: 2}[mode]; tries != want || n(t, s) != 1 {
+			if want := map[firestoretest.Mode]int{firestoretest.Pessimistic: 1,
+				firestoretest.Optimistic: 2}[mode]; tries != want || n(t, s) != 1 {
 				t.Errorf("the transaction ran %d times, want %d; n is %d, want 1", tries, want, n(t, s))
 			}
 		})
@@ -400,7 +418,8 @@ func TestLostRead(t *testing.T) {
 			if got := n(t, s); got != 1 {
 				t.Errorf("n is %d, want 1", got)
 			}
-			if page, err := s.List(t.Context(), docstore.Query{Kind: "locks", Tenant: "acme"}); err != nil || len(page.Entries) != 1 {
+			if page, err := s.List(t.Context(), docstore.Query{Kind: "locks", Tenant: "acme"}); err != nil ||
+				len(page.Entries) != 1 {
 				t.Errorf("list: %d entries, error %v, want one", len(page.Entries), err)
 			}
 			if want := map[string]int{"BatchGetDocuments": 3, "RunQuery": 3}; !maps.Equal(server.Counts(), want) {
@@ -414,7 +433,8 @@ func TestLostRead(t *testing.T) {
 func TestUpdateMask(t *testing.T) {
 	server := firestoretest.Start(t, nil)
 	s := open(t, server, "")
-	if _, err := s.Write(t.Context(), docstore.Write{Key: key("n"), Set: docstore.Doc{"z": docstore.Int(1), "y": docstore.Int(1)}}); err != nil {
+	if _, err := s.Write(t.Context(), docstore.Write{Key: key("n"),
+		Set: docstore.Doc{"z": docstore.Int(1), "y": docstore.Int(1)}}); err != nil {
 		t.Fatal(err)
 	}
 	var sent *pb.CommitRequest
@@ -432,6 +452,7 @@ func TestUpdateMask(t *testing.T) {
 		t.Errorf("the mask is %q with %d fields, want a b y with two", got, len(w.GetUpdate().GetFields()))
 	}
 	if w.GetCurrentDocument().GetUpdateTime() == nil || sent.GetTransaction() != nil {
-		t.Errorf("the condition is %v in transaction %q, want an update time and none", w.GetCurrentDocument(), sent.GetTransaction())
+		t.Errorf("the condition is %v in transaction %q, want an update time and none", w.GetCurrentDocument(),
+			sent.GetTransaction())
 	}
 }

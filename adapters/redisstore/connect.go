@@ -21,11 +21,13 @@ func (o *Options) settings() (*sdk.Options, error) {
 	if strings.Contains(o.Addr, "://") {
 		var err error
 		if c, err = sdk.ParseURL(o.Addr); err != nil {
-			return nil, errors.New("redis: Addr is no URL like redis://user:password@host:6379/0 (rediss:// for TLS, unix:// for a socket); " +
-				"write special characters of the password as %XX")
+			return nil, errors.New(
+				"redis: Addr is no URL like redis://user:password@host:6379/0 (rediss:// for TLS, unix:// for a socket); " +
+					"write special characters of the password as %XX")
 		}
 	} else if host, _, err := net.SplitHostPort(c.Addr); err != nil || strings.ContainsAny(host, "/@") {
-		return nil, errors.New("redis: Addr must be host:port, such as " + DefaultAddr + ", or a URL like redis://user:password@host:6379/0")
+		return nil, errors.New("redis: Addr must be host:port, such as " + DefaultAddr +
+			", or a URL like redis://user:password@host:6379/0")
 	}
 	if o.DB < 0 || c.DB < 0 {
 		return nil, errors.New("redis: DB must be the number of a database, 0 or greater")

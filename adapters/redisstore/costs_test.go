@@ -12,7 +12,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// TestCosts: a command is one request, whatever becomes of it, but for the first of its shape since the server began; a look is one, a list two.
+// TestCosts: a command is one request, whatever becomes of it, but for the first of its shape since the server began; a
+// look is one, a list two.
 func TestCosts(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		clock := suite.NewClock()
@@ -26,7 +27,8 @@ func TestCosts(t *testing.T) {
 		first := clock.Now().UnixMicro() + 1 // the first token
 		renew := func(later int64) func() (lock.Outcome, error) {
 			return func() (lock.Outcome, error) {
-				return locks.Renew(t.Context(), lock.Renew{ID: id, Owner: "ann", Token: first + later, RequestID: "n1", TTLSeconds: 60})
+				return locks.Renew(t.Context(), lock.Renew{ID: id, Owner: "ann", Token: first + later, RequestID: "n1",
+					TTLSeconds: 60})
 			}
 		}
 		release := func(later int64) func() (lock.Outcome, error) {

@@ -15,7 +15,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// serverCounts are the commands that a server has carried out, also those within scripts, and the bytes that came and went.
+// serverCounts are the commands that a server has carried out, also those within scripts, and the bytes that came and
+// went.
 type serverCounts struct {
 	calls   map[string]int
 	in, out int
@@ -63,11 +64,12 @@ func fileOf(t *testing.T, s *redistest.Server) string {
 	return string(all)
 }
 
-// TestCycle: what the real server does for an acquire and a release of a lock that has been used, what it adds to its file, and the bytes that go
-// there and back. docs/performance.md has the figures.
+// TestCycle: what the real server does for an acquire and a release of a lock that has been used, what it adds to its
+// file, and the bytes that go there and back. docs/performance.md has the figures.
 func TestCycle(t *testing.T) {
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	locks, admin := lock.New(open(t, server, &redisstore.Options{Prefix: redisstore.DefaultPrefix}), nil), client(t, server)
+	locks, admin := lock.New(open(t, server, &redisstore.Options{Prefix: redisstore.DefaultPrefix}), nil),
+		client(t, server)
 	id := lock.ID{Tenant: "acme", Key: "deploy-prod"}
 	n := 0
 	cycle := func() {
@@ -77,7 +79,8 @@ func TestCycle(t *testing.T) {
 		if err != nil || o.Code != lock.OK {
 			t.Fatal(o, err)
 		}
-		if o, err = locks.Release(t.Context(), lock.Release{ID: id, Owner: "caller-1", RequestID: request, Token: o.Lease.Token}); err != nil || o.Code != lock.OK {
+		if o, err = locks.Release(t.Context(), lock.Release{ID: id, Owner: "caller-1", RequestID: request,
+			Token: o.Lease.Token}); err != nil || o.Code != lock.OK {
 			t.Fatal(o, err)
 		}
 	}
@@ -94,8 +97,10 @@ func TestCycle(t *testing.T) {
 	}
 	after := countsOf(t, admin)
 	added := fileOf(t, server)[len(stored):]
-	if n, all := strings.Count(added, "\r\nmset\r\n")+strings.Count(added, "\r\nMSET\r\n"), strings.Count(added, "\r\n*")+1; n != 2*cycles || all != n {
-		t.Errorf("%d cycles add %d commands to the file, %d of them MSET: want two for each cycle, and nothing else", cycles, all, n)
+	if n, all := strings.Count(added, "\r\nmset\r\n")+strings.Count(added, "\r\nMSET\r\n"),
+		strings.Count(added, "\r\n*")+1; n != 2*cycles || all != n {
+		t.Errorf("%d cycles add %d commands to the file, %d of them MSET: want two for each cycle, and nothing else", cycles,
+			all, n)
 	}
 	t.Logf("%d bytes of the file", len(added)/cycles)
 	if len(added)/cycles > 1300 {
@@ -120,15 +125,17 @@ func TestCycle(t *testing.T) {
 	}
 }
 
-// TestAllocationsOfAWrite: what the store itself allocates for an acquire, from the write to the arguments of its script, and from the values that come
-// back to the document.
+// TestAllocationsOfAWrite: what the store itself allocates for an acquire, from the write to the arguments of its
+// script, and from the values that come back to the document.
 func TestAllocationsOfAWrite(t *testing.T) {
 	server := redistest.StandIn(t)
 	s := open(t, server, nil)
-	w := lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "k"}, Owner: "ann", RequestID: "r1", LeaseID: "l", TTLSeconds: 60}.Write()
+	w := lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "k"}, Owner: "ann", RequestID: "r1", LeaseID: "l",
+		TTLSeconds: 60}.Write()
 	values := redisstore.Pack(docstore.Int(7), docstore.String("before"), docstore.String(""), docstore.String(""))
 	back, err := s.Compiled(w, values)
-	if err != nil || back["token"] != docstore.Value(docstore.Int(7)) || back["a2"] != docstore.Value(docstore.String("before")) {
+	if err != nil || back["token"] != docstore.Value(docstore.Int(7)) ||
+		back["a2"] != docstore.Value(docstore.String("before")) {
 		t.Fatal(back, err)
 	}
 	got := testing.AllocsPerRun(200, func() {

@@ -13,9 +13,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestDamagedKeys: keys of another type, and texts that are no documents, in the places of documents: first, at the end of a page, and more than
-// a page has. They are on the page with what is wrong with them, stay as they are, and keep no other from being listed, walked to, found by a time
-// or removed when it is due.
+// TestDamagedKeys: keys of another type, and texts that are no documents, in the places of documents: first, at the end
+// of a page, and more than a page has. They are on the page with what is wrong with them, stay as they are, and keep no
+// other from being listed, walked to, found by a time or removed when it is due.
 func TestDamagedKeys(t *testing.T) {
 	for _, n := range []int{1, 9, 101, 201} {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
@@ -24,7 +24,8 @@ func TestDamagedKeys(t *testing.T) {
 				s := open(t, server, &redisstore.Options{Prefix: "bad", Now: func() time.Time { return at }})
 				put := func(id string, keep time.Duration) {
 					t.Helper()
-					w := docstore.Write{Key: docstore.Key{Kind: "things", Tenant: "acme", ID: id}, Set: docstore.Doc{"t": docstore.String("1")}, Keep: keep}
+					w := docstore.Write{Key: docstore.Key{Kind: "things", Tenant: "acme", ID: id},
+						Set: docstore.Doc{"t": docstore.String("1")}, Keep: keep}
 					if _, err := s.Write(t.Context(), w); err != nil {
 						t.Fatal(err)
 					}
@@ -80,17 +81,20 @@ func TestDamagedKeys(t *testing.T) {
 					})
 				}
 				all(3)
-				due, err := s.Due(t.Context(), docstore.DueQuery{Kind: "things", Tenant: "acme", Field: "t", UpTo: at, Limit: docstore.MaxLimit})
+				due, err := s.Due(t.Context(), docstore.DueQuery{Kind: "things", Tenant: "acme", Field: "t", UpTo: at,
+					Limit: docstore.MaxLimit})
 				if err != nil || len(due.Entries) != 3 {
 					t.Errorf("due: %d, %v", len(due.Entries), err)
 				}
-				if _, err := s.Get(t.Context(), docstore.Key{Kind: "things", Tenant: "acme", ID: "m000"}); !errors.Is(err, docstore.ErrDamaged) {
+				if _, err := s.Get(t.Context(), docstore.Key{Kind: "things", Tenant: "acme", ID: "m000"}); !errors.Is(err,
+					docstore.ErrDamaged) {
 					t.Errorf("a damaged one alone: %v", err)
 				}
 				// Their time comes before that of the others. The first call says so, and no later one does.
 				at = at.Add(3 * time.Hour)
 				removed, err := s.Prune(t.Context(), 500)
-				if passed, failed := docstore.Failure(err); removed != 3 || failed != nil || passed.Count != n || !strings.Contains(err.Error(), "{bad}:doc:things/acme/m000") {
+				if passed, failed := docstore.Failure(err); removed != 3 || failed != nil || passed.Count != n ||
+					!strings.Contains(err.Error(), "{bad}:doc:things/acme/m000") {
 					t.Errorf("removed %d, %v", removed, err)
 				}
 				if removed, err := s.Prune(t.Context(), 500); removed != 0 || err != nil {

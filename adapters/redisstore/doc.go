@@ -4,18 +4,19 @@
 //
 // Redis decides, in one Lua script for each write, of however many documents. Redis runs one script at a time and
 // nothing beside it. The script reads the documents, evaluates all conditions, and either changes everything or
-// nothing; it returns the document after the write, or as much of it as the write asks for, or the documents that rejected it. A write is one round trip, a
-// read of several documents is one, a page of a list is two.
+// nothing; it returns the document after the write, or as much of it as the write asks for, or the documents that
+// rejected it. A write is one round trip, a read of several documents is one, a page of a list is two.
 //
 //	Write ─▶ EVALSHA ─▶ read all ─▶ check all ─┬─ rejected, damaged ─▶ the documents found
 //	                                           └─ ZADD MSET ────────▶ what is read after
 //
-// Rules write in few shapes: the same condition on the same fields and the same fields set, with other values. Each shape becomes a script
-// of its own (shape.go), which interprets nothing; the server learns it with its first write. Writes of
-// several documents, deletions, and what is beyond the bounds are interpreted by one script for all of them (write.lua).
+// Rules write in few shapes: the same condition on the same fields and the same fields set, with other values. Each
+// shape becomes a script of its own (shape.go), which interprets nothing; the server learns it with its first write.
+// Writes of several documents, deletions, and what is beyond the bounds are interpreted by one script for all of them
+// (write.lua).
 //
-// Requests of many callers go out together (line.go): one that comes while the connections are busy waits for the next to be free, and
-// shares its way with all that came meanwhile. With appendfsync always, they share a sync as well.
+// Requests of many callers go out together (line.go): one that comes while the connections are busy waits for the next
+// to be free, and shares its way with all that came meanwhile. With appendfsync always, they share a sync as well.
 //
 // A script that fails half-way is not undone. The script therefore checks all that can fail before it changes anything,
 // and Redis checks its own memory, disk and role before it starts one. What remains is a user with permission for some
@@ -30,11 +31,12 @@
 //	{leasehold}:by:analyses/                   sorted set: the indexes of a kind and tenant, see index.lua; there is none before the first Due
 //	{leasehold}:own                            text: generation, writes, floor; indexed, indexes, and for each KIND/FIELD what index.lua says
 //
-// The part in braces, Options.Prefix, decides the slot of a cluster. With one shard, all keys of a store are in one slot, and so on
-// one member of the cluster. With several (Options.Shards), what stands above exists once for each: the part in braces is
-// {leasehold/0}, {leasehold/1} and so on, and the shard of a document is that of its tenant, so that a script may touch all documents of a
-// tenant. Then {leasehold}:own is a sorted set with the number of shards. Each store looks at it before anything else, and one that was
-// opened with another number fails: it would find no documents, and grant what is held.
+// The part in braces, Options.Prefix, decides the slot of a cluster. With one shard, all keys of a store are in one
+// slot, and so on one member of the cluster. With several (Options.Shards), what stands above exists once for each: the
+// part in braces is {leasehold/0}, {leasehold/1} and so on, and the shard of a document is that of its tenant, so that
+// a script may touch all documents of a tenant. Then {leasehold}:own is a sorted set with the number of shards. Each
+// store looks at it before anything else, and one that was opened with another number fails: it would find no
+// documents, and grant what is held.
 //
 // Texts are MessagePack, which Redis' Lua reads and writes in C. In a document
 //
@@ -45,21 +47,21 @@
 //	"\xffx\x00\x01"          bytes, behind a byte that text does not have
 //	"\xffm{\"build\":\"991\"}"  a map, as JSON
 //
-// A value in any other form is foreign: the port reads it as [docstore.Opaque] and leaves it as it is.
-// Programs may keep fields of their own in a document, with a script. One that they create themselves, with false for its end, is found by its key
-// and appears in lists after the first write of Leasehold. No key ever gets an expiry, and none may get one by hand: a lock
-// would be free before its time.
+// A value in any other form is foreign: the port reads it as [docstore.Opaque] and leaves it as it is. Programs may
+// keep fields of their own in a document, with a script. One that they create themselves, with false for its end, is
+// found by its key and appears in lists after the first write of Leasehold. No key ever gets an expiry, and none may
+// get one by hand: a lock would be free before its time.
 //
 // # Documents that are not there any more
 //
-// What the store keeps of itself, in one text for each shard, begins with a random generation, which is as old as the documents, and the number
-// of writes so far.
-// Every script compares both with what its caller knows, and does nothing else if they do not fit: the server was emptied,
-// the address leads to another one, or acknowledged writes are lost. The store then fails with an error that says what to do,
-// reads and readiness as well. It is the same round trip.
+// What the store keeps of itself, in one text for each shard, begins with a random generation, which is as old as the
+// documents, and the number of writes so far. Every script compares both with what its caller knows, and does nothing
+// else if they do not fit: the server was emptied, the address leads to another one, or acknowledged writes are lost.
+// The store then fails with an error that says what to do, reads and readiness as well. It is the same round trip.
 //
 // This is noticed by processes that run meanwhile, and by those only that had seen what was lost. A process that starts
-// afterwards takes what it finds. After a backup was restored, or a failover lost writes, run leasehold store raise-tokens.
+// afterwards takes what it finds. After a backup was restored, or a failover lost writes, run leasehold store
+// raise-tokens.
 //
 // # Whose clock
 //

@@ -10,9 +10,9 @@ import (
 
 var _ docstore.DueLister = (*Store)(nil)
 
-// Due implements [docstore.DueLister]. A page is two round trips, one without documents is one. The index is made when a kind and
-// field are first asked for: that reads all documents of the kind in the tenant's shard once, while writes go on. It is filled anew,
-// with a first page, after writes of a version that keeps no index.
+// Due implements [docstore.DueLister]. A page is two round trips, one without documents is one. The index is made when
+// a kind and field are first asked for: that reads all documents of the kind in the tenant's shard once, while writes
+// go on. It is filled anew, with a first page, after writes of a version that keeps no index.
 //
 // What another program stores in the field is found once Leasehold has written to the document, and not before.
 func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, error) {
@@ -42,7 +42,8 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 		others = append(others, more...)
 	}
 	page := docstore.Page{
-		At: found.at, Damaged: appendStrange(nil, docstore.Key{Kind: q.Kind, Tenant: q.Tenant}, s.keys.of(q.Tenant).by(q.Kind, q.Tenant), others),
+		At: found.at, Damaged: appendStrange(nil, docstore.Key{Kind: q.Kind, Tenant: q.Tenant},
+			s.keys.of(q.Tenant).by(q.Kind, q.Tenant), others),
 	}
 	members := found.members
 	if n := q.Size(); len(members) > n {
@@ -94,7 +95,8 @@ type dueFound struct {
 
 // duePage is [Store.dueMembers], after what another program has put into the index was removed from it: that has no
 // place at which a page could end. others is what was removed.
-func (s *Store) duePage(ctx context.Context, q docstore.DueQuery, after driver.DueCursor) (found dueFound, others []string, err error) {
+func (s *Store) duePage(ctx context.Context, q docstore.DueQuery, after driver.DueCursor) (found dueFound,
+	others []string, err error) {
 	for {
 		var some []string
 		if found, some, err = s.dueMembers(ctx, q, after); err != nil || len(some) == 0 {
@@ -112,7 +114,8 @@ func (s *Store) duePage(ctx context.Context, q docstore.DueQuery, after driver.D
 }
 
 // dueMembers returns what an index has for a page, and one more; others are members that are no documents.
-func (s *Store) dueMembers(ctx context.Context, q docstore.DueQuery, after driver.DueCursor) (found dueFound, others []string, err error) {
+func (s *Store) dueMembers(ctx context.Context, q docstore.DueQuery, after driver.DueCursor) (found dueFound,
+	others []string, err error) {
 	of := s.keys.of(q.Tenant)
 	low, high := "["+q.Field+"\x00", "("+beginning(q.Field, string(q.Bound()))+"\x02"
 	if after.ID != "" {
@@ -151,9 +154,9 @@ func beginning(field, text string) string {
 // entry is a member of an index, as in index.lua.
 func entry(field, text, id string) string { return beginning(field, text) + "\x01" + id }
 
-// fill puts all documents of a kind that are in the shard of a tenant into an index. Each write keeps the index from before the
-// first of them is read, but for those of a version that knows nothing of it: if one comes meanwhile, the next first page fills it
-// again.
+// fill puts all documents of a kind that are in the shard of a tenant into an index. Each write keeps the index from
+// before the first of them is read, but for those of a version that knows nothing of it: if one comes meanwhile, the
+// next first page fills it again.
 func (s *Store) fill(ctx context.Context, q docstore.DueQuery) error {
 	of := s.keys.of(q.Tenant)
 	const doing = "make an index of"

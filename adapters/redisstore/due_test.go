@@ -21,7 +21,8 @@ var dueAt = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // waits is a write of a document that waits until some milliseconds after dueAt.
 func waits(k docstore.Key, ms int) docstore.Write {
-	return docstore.Write{Key: k, Set: docstore.Doc{"until": docstore.FormatTime(dueAt.Add(time.Duration(ms) * time.Millisecond))}}
+	return docstore.Write{Key: k, Set: docstore.Doc{
+		"until": docstore.FormatTime(dueAt.Add(time.Duration(ms) * time.Millisecond))}}
 }
 
 var waiting = docstore.DueQuery{Kind: "locks", Tenant: "acme", Field: "until", UpTo: dueAt}
@@ -51,8 +52,8 @@ func mustWrite(t *testing.T, s *redisstore.Store, writes ...docstore.Write) {
 	}
 }
 
-// TestRequestsOfDue: a page is two commands however many documents there are, and one if nothing is due. The first page of all reads
-// the kind's documents once.
+// TestRequestsOfDue: a page is two commands however many documents there are, and one if nothing is due. The first page
+// of all reads the kind's documents once.
 func TestRequestsOfDue(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		s := open(t, server, &redisstore.Options{Prefix: "due"})
@@ -76,7 +77,8 @@ func TestRequestsOfDue(t *testing.T) {
 				t.Errorf("%s: sent %v, want %v", name, got, want)
 			}
 		}
-		// The index: found missing, begun, the tenants, two full pages of IDs and an empty one, each full one with its documents, ended, and then the page.
+		// The index: found missing, begun, the tenants, two full pages of IDs and an empty one, each full one with its
+		// documents, ended, and then the page.
 		due("the first page of all", 0, 0, map[string]int{"EVALSHA": 10, "EVAL": 4})
 		due("nothing is due", 0, 0, map[string]int{"EVALSHA": 1})
 		due("the first with a document", 1, 1, map[string]int{"EVALSHA": 2, "EVAL": 1})
@@ -93,8 +95,8 @@ func TestRequestsOfDue(t *testing.T) {
 	})
 }
 
-// TestIndexIsWhatDocumentsSay: after any writes the index has exactly the members that the documents have, whatever the texts are, and
-// nothing of documents that are gone.
+// TestIndexIsWhatDocumentsSay: after any writes the index has exactly the members that the documents have, whatever the
+// texts are, and nothing of documents that are gone.
 func TestIndexIsWhatDocumentsSay(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		at := dueAt
@@ -102,8 +104,10 @@ func TestIndexIsWhatDocumentsSay(t *testing.T) {
 		admin := client(t, server)
 		r := rand.New(rand.NewPCG(1, 2))
 		values := []docstore.Value{
-			docstore.String(""), docstore.String("a"), docstore.String("a\x00"), docstore.String("a\x00b"), docstore.String("\x00"), docstore.String("\x00\x01"),
-			docstore.String("a\x00\x01b"), docstore.String("a\u00ff"), docstore.String("b"), docstore.Now, docstore.Int(5), docstore.Bytes("a"), docstore.Map{"a": "b"},
+			docstore.String(""), docstore.String("a"), docstore.String("a\x00"), docstore.String("a\x00b"),
+			docstore.String("\x00"), docstore.String("\x00\x01"),
+			docstore.String("a\x00\x01b"), docstore.String("a\u00ff"), docstore.String("b"), docstore.Now, docstore.Int(5),
+			docstore.Bytes("a"), docstore.Map{"a": "b"},
 			docstore.Before("other"), docstore.Before("until"),
 		}
 		ids := []string{"a", "b", "\x01", "a\x01b", "日本", "/"}
@@ -183,15 +187,16 @@ func TestIndexIsWhatDocumentsSay(t *testing.T) {
 				shard := map[string]int{"acme": 1, "default": 0}[tenant]
 				name := fmt.Sprintf("{says/%d}:by:%s/%s", shard, kind, tenant)
 				if got := admin.ZCard(t.Context(), name).Val(); got != int64(want) {
-					t.Fatalf("step %d: %s has %d members, want %d: %q", step, name, got, want, admin.ZRange(t.Context(), name, 0, -1).Val())
+					t.Fatalf("step %d: %s has %d members, want %d: %q", step, name, got, want,
+						admin.ZRange(t.Context(), name, 0, -1).Val())
 				}
 			}
 		}
 	})
 }
 
-// TestIndexOfAnOlderVersion: documents that were there before the index are in it, and those that a version without indexes writes
-// beside this one are found by the next search, which fills the index again. It does so once.
+// TestIndexOfAnOlderVersion: documents that were there before the index are in it, and those that a version without
+// indexes writes beside this one are found by the next search, which fills the index again. It does so once.
 func TestIndexOfAnOlderVersion(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		s, admin := open(t, server, &redisstore.Options{Prefix: "older"}), client(t, server)
@@ -201,7 +206,8 @@ func TestIndexOfAnOlderVersion(t *testing.T) {
 			err := admin.Set(t.Context(), "{older}:doc:"+w.Key.String(), redisstore.PackDocument(0, w.Set), 0).Err()
 			add := admin.Do(t.Context(), "ZADD", "{older}:ids:locks/acme", 0, id).Err()
 			tenant := admin.Do(t.Context(), "ZADD", "{older}:tenants", 0, "locks/acme").Err()
-			own := "#!lua\nredis.call('SET', KEYS[1], (function(generation, writes, ...) return cmsgpack.pack(generation, writes + 1, ...) end)(cmsgpack.unpack(redis.call('GET', KEYS[1]))))"
+			own :=
+				"#!lua\nredis.call('SET', KEYS[1], (function(generation, writes, ...) return cmsgpack.pack(generation, writes + 1, ...) end)(cmsgpack.unpack(redis.call('GET', KEYS[1]))))"
 			writes := admin.Eval(t.Context(), own, []string{"{older}:own"}).Err()
 			if errors.Is(writes, sdk.Nil) {
 				writes = nil
@@ -236,7 +242,8 @@ func TestIndexOfAnOlderVersion(t *testing.T) {
 	})
 }
 
-// TestIndexAndOtherPrograms: what another program did to a document is not shown as it was, and leaves nothing in the index.
+// TestIndexAndOtherPrograms: what another program did to a document is not shown as it was, and leaves nothing in the
+// index.
 func TestIndexAndOtherPrograms(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		s, admin := open(t, server, &redisstore.Options{Prefix: "others"}), client(t, server)
@@ -249,7 +256,8 @@ func TestIndexAndOtherPrograms(t *testing.T) {
 			return admin.Set(t.Context(), doc(id), redisstore.PackDocument(0, d), 0).Err()
 		}
 		for _, err := range []error{
-			set("changed", docstore.Doc{"until": docstore.Int(5)}), set("removed", docstore.Doc{}), admin.Del(t.Context(), doc("deleted")).Err(),
+			set("changed", docstore.Doc{"until": docstore.Int(5)}), set("removed", docstore.Doc{}),
+			admin.Del(t.Context(), doc("deleted")).Err(),
 			set("later", docstore.Doc{"until": docstore.String("2025-12-31T00:00:00.000Z")}),
 		} {
 			if err != nil {
@@ -300,7 +308,8 @@ func TestTidiesOnlyWhatIsNotSo(t *testing.T) {
 		if err := admin.Set(t.Context(), doc, redisstore.PackDocument(0, docstore.Doc{}), 0).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Tidy(t.Context(), waiting, map[docstore.Key]string{key("written again"): text(-5), key("another program's"): text(-4)}); err != nil {
+		if err := s.Tidy(t.Context(), waiting, map[docstore.Key]string{key("written again"): text(-5),
+			key("another program's"): text(-4)}); err != nil {
 			t.Fatal(err)
 		}
 		if n := admin.ZCard(t.Context(), "{between}:by:locks/acme").Val(); n != 1 {

@@ -18,24 +18,35 @@ var refusals = []struct {
 	means  string
 }{
 	{"LOADING", docstore.ErrUnavailable, "the server is loading its data: nothing was changed, try again"},
-	{"READONLY", docstore.ErrUnavailable, "the server is a replica, which does not write and may be behind: nothing was changed; name the primary"},
-	{"MASTERDOWN", docstore.ErrUnavailable, "the server is a replica that has lost its primary: nothing was changed; name the primary"},
-	{"CLUSTERDOWN", docstore.ErrUnavailable, "the cluster is down, or no server has the slot of these keys: nothing was changed"},
-	{"TRYAGAIN", docstore.ErrUnavailable, "the slot of these keys is moving to another member: nothing was changed, try again"},
+	{"READONLY", docstore.ErrUnavailable,
+		"the server is a replica, which does not write and may be behind: nothing was changed; name the primary"},
+	{"MASTERDOWN", docstore.ErrUnavailable,
+		"the server is a replica that has lost its primary: nothing was changed; name the primary"},
+	{"CLUSTERDOWN", docstore.ErrUnavailable,
+		"the cluster is down, or no server has the slot of these keys: nothing was changed"},
+	{"TRYAGAIN", docstore.ErrUnavailable,
+		"the slot of these keys is moving to another member: nothing was changed, try again"},
 	{"BUSY", docstore.ErrUnavailable, "a script keeps the server busy: nothing was changed; see SCRIPT KILL"},
-	{"NOREPLICAS", docstore.ErrUnavailable, "fewer replicas are connected than min-replicas-to-write asks for: nothing was changed"},
-	{"max number of clients reached", docstore.ErrUnavailable, "the server has as many clients as maxclients allows: nothing was changed"},
+	{"NOREPLICAS", docstore.ErrUnavailable,
+		"fewer replicas are connected than min-replicas-to-write asks for: nothing was changed"},
+	{"max number of clients reached", docstore.ErrUnavailable,
+		"the server has as many clients as maxclients allows: nothing was changed"},
 	{"OOM", docstore.ErrFull, "the server is out of memory: nothing was changed; raise maxmemory, reading still works"},
-	{"MISCONF", docstore.ErrUnavailable, "the server cannot write to its disk and refuses to go on: nothing was changed; see its log"},
-	{"WRONGTYPE", docstore.ErrDamaged, "one of the keys holds something else than Leasehold put there: nothing was changed; name another prefix"},
-	{"DAMAGED", docstore.ErrDamaged, "what is stored in the place of a document is none: nothing was changed; name another prefix"},
+	{"MISCONF", docstore.ErrUnavailable,
+		"the server cannot write to its disk and refuses to go on: nothing was changed; see its log"},
+	{"WRONGTYPE", docstore.ErrDamaged,
+		"one of the keys holds something else than Leasehold put there: nothing was changed; name another prefix"},
+	{"DAMAGED", docstore.ErrDamaged,
+		"what is stored in the place of a document is none: nothing was changed; name another prefix"},
 	{"NOAUTH", nil, "the server asks for a password, and none was given: set a user and a password"},
 	{"WRONGPASS", nil, "the user or the password is not accepted"},
 	{"NOPERM", nil, "this user may not do that: " + permissions},
 	{"The user executing the script", nil, "this user may not do that any more: " + permissions},
 	{"NOPROTO", nil, "the server is too old: version 7 or later is needed"},
-	{"MOVED", nil, "the server is a member of a cluster, and this client does not follow it: give Open the address, or a client of the cluster"},
-	{"SELECT is not allowed in cluster mode", nil, "a cluster has no database but 0: leave out DB, and tell stores apart by Prefix"},
+	{"MOVED", nil,
+		"the server is a member of a cluster, and this client does not follow it: give Open the address, or a client of the cluster"},
+	{"SELECT is not allowed in cluster mode", nil,
+		"a cluster has no database but 0: leave out DB, and tell stores apart by Prefix"},
 	{"DB index is out of range", nil, "there is no database of this number: see databases in the server's configuration"},
 	{"Error compiling script", nil, "the server does not understand the script: version 7 or later is needed"},
 }
@@ -72,7 +83,8 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 		return fmt.Errorf("%s: ended by the caller, its outcome is unknown: %w", subject, err)
 	}
 	if unsent(err) {
-		return fmt.Errorf("%w: %w: %s: no connection could be made, nothing was sent: check the address and that the server runs: %w",
+		return fmt.Errorf(
+			"%w: %w: %s: no connection could be made, nothing was sent: check the address and that the server runs: %w",
 			docstore.ErrUnavailable, docstore.ErrNotWritten, subject, err)
 	}
 	return fmt.Errorf("%w: %s: there was no answer, the outcome is unknown: %w", docstore.ErrUnavailable, subject, err)

@@ -15,7 +15,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// foreign are members that other programs put among those of a set, before, between and behind its own, many in a row, and what no key of ours has.
+// foreign are members that other programs put among those of a set, before, between and behind its own, many in a row,
+// and what no key of ours has.
 func foreign(own string) (members []redis.Z) {
 	for i := range 25 {
 		for _, m := range []string{"\x00", "a\x00", own + "\xff", "zz\xff", strings.Repeat("q", 2000)} {
@@ -25,8 +26,8 @@ func foreign(own string) (members []redis.Z) {
 	return append(members, redis.Z{Member: ""}, redis.Z{Member: "none"})
 }
 
-// TestForeignMembers: what other programs put into the sets of Leasehold keeps no document from being listed, walked to, found by a time or removed,
-// is reported, and no page begins anew.
+// TestForeignMembers: what other programs put into the sets of Leasehold keeps no document from being listed, walked
+// to, found by a time or removed, is reported, and no page begins anew.
 func TestForeignMembers(t *testing.T) {
 	for _, shards := range []int{1, 3} {
 		t.Run(strconv.Itoa(shards), func(t *testing.T) {
@@ -50,7 +51,8 @@ func TestForeignMembers(t *testing.T) {
 					t.Helper()
 					found, named := 0, 0
 					for after, i := "", 0; ; i++ {
-						p, err := s.Due(t.Context(), docstore.DueQuery{Kind: "things", Tenant: "acme", Field: "t", UpTo: at, After: after, Limit: 5})
+						p, err := s.Due(t.Context(), docstore.DueQuery{Kind: "things", Tenant: "acme", Field: "t", UpTo: at,
+							After: after, Limit: 5})
 						if err != nil || i > 50 {
 							t.Fatal(what, i, err)
 						}
@@ -73,7 +75,8 @@ func TestForeignMembers(t *testing.T) {
 				}
 				live := docstore.Key{Kind: "things", Tenant: "acme", ID: "live"}
 				kept := docstore.Key{Kind: "things", Tenant: "acme", ID: "kept"}
-				for _, w := range []docstore.Write{{Key: live, Set: docstore.Doc{"n": docstore.Int(1)}, Keep: 24 * time.Hour}, {Key: kept, Set: docstore.Doc{"n": docstore.Int(1)}}} {
+				for _, w := range []docstore.Write{{Key: live, Set: docstore.Doc{"n": docstore.Int(1)}, Keep: 24 * time.Hour},
+					{Key: kept, Set: docstore.Doc{"n": docstore.Int(1)}}} {
 					if _, err := s.Write(t.Context(), w); err != nil {
 						t.Fatal(err)
 					}
@@ -98,12 +101,14 @@ func TestForeignMembers(t *testing.T) {
 						}
 					}
 					add(root+":tenants", foreign("things/acme")...)
-					for _, z := range append(foreign("m"), redis.Z{Member: "%zz"}, redis.Z{Member: "b c"}, redis.Z{Member: "acme/x"}, redis.Z{Member: "empty"}, redis.Z{Member: "m"}) {
+					for _, z := range append(foreign("m"), redis.Z{Member: "%zz"}, redis.Z{Member: "b c"}, redis.Z{Member: "acme/x"},
+						redis.Z{Member: "empty"}, redis.Z{Member: "m"}) {
 						z.Member = "things/" + z.Member.(string)
 						add(root+":tenants", z)
 					}
 					add(root+":ends", foreign("things/acme/m05")...)
-					add(root+":ends", redis.Z{Member: "things/acme/m%30"}, redis.Z{Member: "things/acme/none"}, redis.Z{Member: live.String()}, redis.Z{Member: kept.String()})
+					add(root+":ends", redis.Z{Member: "things/acme/m%30"}, redis.Z{Member: "things/acme/none"},
+						redis.Z{Member: live.String()}, redis.Z{Member: kept.String()})
 				}
 				list := func(limit int) {
 					t.Helper()
@@ -115,7 +120,8 @@ func TestForeignMembers(t *testing.T) {
 						}
 						found, named = found+len(p.Entries), named+len(p.Damaged)
 						for _, d := range p.Damaged {
-							if d.Key.ID != "" || !errors.Is(d.Err, docstore.ErrDamaged) || !strings.Contains(d.Err.Error(), ":ids:things/acme has ") {
+							if d.Key.ID != "" || !errors.Is(d.Err, docstore.ErrDamaged) ||
+								!strings.Contains(d.Err.Error(), ":ids:things/acme has ") {
 								t.Errorf("%+v", d)
 							}
 						}
@@ -174,7 +180,8 @@ func TestForeignMembers(t *testing.T) {
 	}
 }
 
-// TestForeignSets: a key of another type in the place of a set of one tenant, or of one shard, keeps no other tenant and no other shard from its turn.
+// TestForeignSets: a key of another type in the place of a set of one tenant, or of one shard, keeps no other tenant
+// and no other shard from its turn.
 func TestForeignSets(t *testing.T) {
 	server := redistest.Start(t) // the stand-in's scripts say another error
 	at := time.Date(2026, 1, 1, 0, 0, 30, 0, time.UTC)
@@ -182,7 +189,8 @@ func TestForeignSets(t *testing.T) {
 	const tenants = 20
 	for i := range tenants {
 		k := docstore.Key{Kind: "things", Tenant: fmt.Sprintf("t%02d", i), ID: "x"}
-		if _, err := s.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"t": docstore.String("1")}, Keep: time.Hour}); err != nil {
+		if _, err := s.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"t": docstore.String("1")},
+			Keep: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -224,7 +232,8 @@ func TestForeignSets(t *testing.T) {
 		there = 1
 	}
 	removed, err := s.Prune(t.Context(), 500)
-	if passed, failed := docstore.Failure(err); !errors.Is(failed, docstore.ErrDamaged) || removed != tenants-int(in)-1+there || passed.Count != 1-there {
+	if passed, failed := docstore.Failure(err); !errors.Is(failed, docstore.ErrDamaged) ||
+		removed != tenants-int(in)-1+there || passed.Count != 1-there {
 		t.Errorf("removed %d, %v", removed, err)
 	}
 	if removed, err = s.Prune(t.Context(), 500); removed != 0 || !errors.Is(err, docstore.ErrDamaged) {

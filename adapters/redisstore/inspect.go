@@ -66,15 +66,17 @@ func (s *Store) checkVersion(version string) error {
 	major, _, _ := strings.Cut(version, ".")
 	switch n, err := strconv.Atoi(major); {
 	case err != nil:
-		s.warned.always = append(s.warned.always, s.sentence("its version could not be checked (%q): %d or later is needed", version, oldest))
+		s.warned.always = append(s.warned.always, s.sentence("its version could not be checked (%q): %d or later is needed",
+			version, oldest))
 	case n < oldest:
-		return fmt.Errorf("redis: open %s on %s: the server is of version %s: %d or later is needed", s.keys.root, s.addr, version, oldest)
+		return fmt.Errorf("redis: open %s on %s: the server is of version %s: %d or later is needed", s.keys.root,
+			s.addr, version, oldest)
 	}
 	return nil
 }
 
-// settings says what could take back an acknowledged write, and with it a fencing token. What several members of a cluster have
-// in common is said once.
+// settings says what could take back an acknowledged write, and with it a fencing token. What several members of a
+// cluster have in common is said once.
 func (s *Store) settings(ctx context.Context) (found []string, err error) {
 	servers, err := s.servers(ctx)
 	if err != nil {
@@ -108,10 +110,12 @@ func (s *Store) settingsOf(ctx context.Context, server sdk.UniversalClient) (fou
 	// Only keys with an expiry are evicted by volatile-*, and no key of Leasehold has one.
 	switch policy, known := info["maxmemory_policy"]; {
 	case !known:
-		warnf("whether it evicts keys could not be checked (INFO): maxmemory-policy must be noeviction or one of volatile-*, or " +
-			"locks may be free before their time")
+		warnf(
+			"whether it evicts keys could not be checked (INFO): maxmemory-policy must be noeviction or one of volatile-*, or " +
+				"locks may be free before their time")
 	case policy != "noeviction" && !strings.HasPrefix(policy, "volatile-"):
-		warnf("maxmemory-policy is %s: documents may be evicted when memory is short, and their locks are free before their time; set noeviction", policy)
+		warnf(
+			"maxmemory-policy is %s: documents may be evicted when memory is short, and their locks are free before their time; set noeviction", policy)
 	}
 	switch info["aof_enabled"] {
 	case "1":
@@ -122,15 +126,19 @@ func (s *Store) settingsOf(ctx context.Context, server sdk.UniversalClient) (fou
 		switch sync {
 		case "always":
 		case "":
-			warnf("appendfsync could not be checked (CONFIG GET): it must be always, or acknowledged writes may be lost with the power")
+			warnf(
+				"appendfsync could not be checked (CONFIG GET): it must be always, or acknowledged writes may be lost with the power")
 		case "everysec":
-			warnf("appendfsync is everysec: two seconds of acknowledged writes may be lost with the power, and a token may be given twice; set always")
+			warnf(
+				"appendfsync is everysec: two seconds of acknowledged writes may be lost with the power, and a token may be given twice; set always")
 		default:
-			warnf("appendfsync is %s: half a minute of acknowledged writes may be lost with the power, and a token may be given twice; set always", sync)
+			warnf(
+				"appendfsync is %s: half a minute of acknowledged writes may be lost with the power, and a token may be given twice; set always", sync)
 		}
 	case "0":
-		warnf("appendonly is no: acknowledged writes are lost when the server ends or loses power, and a token may be given " +
-			"twice; set appendonly yes and appendfsync always")
+		warnf(
+			"appendonly is no: acknowledged writes are lost when the server ends or loses power, and a token may be given " +
+				"twice; set appendonly yes and appendfsync always")
 	default:
 		warnf("whether it keeps an append-only file could not be checked (INFO): without one a token may be given twice " +
 			"after a restart")
@@ -138,7 +146,8 @@ func (s *Store) settingsOf(ctx context.Context, server sdk.UniversalClient) (fou
 	return found, nil
 }
 
-// syncSetting is how soon the append-only file reaches the disk, empty if that is not said: managed services forbid CONFIG.
+// syncSetting is how soon the append-only file reaches the disk, empty if that is not said: managed services forbid
+// CONFIG.
 func (s *Store) syncSetting(ctx context.Context, server sdk.UniversalClient) (string, error) {
 	reply, err := s.ask(ctx, server, "CONFIG", "GET", "appendfsync")
 	if err != nil && !isRejection(err) {
@@ -151,7 +160,8 @@ func (s *Store) syncSetting(ctx context.Context, server sdk.UniversalClient) (st
 
 // isRejection reports whether the server does not know a command, or does not let this user run it.
 func isRejection(err error) bool {
-	return sdk.HasErrorPrefix(err, "NOPERM") || sdk.HasErrorPrefix(err, "unknown command") || sdk.HasErrorPrefix(err, "unknown subcommand")
+	return sdk.HasErrorPrefix(err, "NOPERM") || sdk.HasErrorPrefix(err, "unknown command") ||
+		sdk.HasErrorPrefix(err, "unknown subcommand")
 }
 
 // sentence is a warning that says which server it is about.

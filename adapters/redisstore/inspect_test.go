@@ -34,8 +34,10 @@ func (s *Store) LookAlways() { s.every = 0 }
 // TestInTheClear: what leaves the machine without TLS is known by the address alone.
 func TestInTheClear(t *testing.T) {
 	for addr, want := range map[string]bool{
-		"127.0.0.1:6379": false, "127.9.9.9:1": false, "[::1]:6379": false, "localhost:6379": false, "redis://localhost": false, "unix:///run/redis.sock": false,
-		"rediss://redis.example:6379": false, "redis.example:6379": true, "redis://:x@redis.example": true, "10.0.0.7:6379": true, "[fd00::1]:6379": true,
+		"127.0.0.1:6379": false, "127.9.9.9:1": false, "[::1]:6379": false, "localhost:6379": false,
+		"redis://localhost": false, "unix:///run/redis.sock": false,
+		"rediss://redis.example:6379": false, "redis.example:6379": true, "redis://:x@redis.example": true,
+		"10.0.0.7:6379": true, "[fd00::1]:6379": true,
 	} {
 		o := Options{Addr: addr}
 		settings, err := o.settings()
@@ -66,7 +68,8 @@ func TestCheckVersion(t *testing.T) {
 		if (err != nil) != (want.err != "") || !strings.Contains(fmt.Sprint(err), want.err) && want.err != "" {
 			t.Errorf("%q: %v, want %q", version, err, want.err)
 		}
-		if got := strings.Join(s.Warnings(), ""); (got != "") != (want.warning != "") || !strings.Contains(got, want.warning) {
+		if got := strings.Join(s.Warnings(), ""); (got != "") != (want.warning != "") ||
+			!strings.Contains(got, want.warning) {
 			t.Errorf("%q: warning %q, want %q", version, got, want.warning)
 		}
 	}

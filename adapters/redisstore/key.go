@@ -15,8 +15,8 @@ const maxPrefix = 64
 // maxShards bounds [Options].Shards: opening a store asks each of them.
 const maxShards = 64
 
-// layout is where documents are. A cluster puts a key into a slot by what stands between the first braces, which are the
-// layout's own.
+// layout is where documents are. A cluster puts a key into a slot by what stands between the first braces, which are
+// the layout's own.
 type layout struct {
 	root   string   // the prefix, in braces
 	shards []*shard // those of one have root; those of several have the number behind a slash, which no prefix has
@@ -26,9 +26,10 @@ type layout struct {
 type shard struct {
 	root string
 
-	// Keys. own is what the shard knows of itself: its generation, the number of writes, and how far counters have come. ends is the sorted
-	// set of documents that end, by when they do, in milliseconds since 1970; its members are as the names of documents end. tenants is the
-	// sorted set of the kinds and tenants that have documents; its members are as the names of their IDs end.
+	// Keys. own is what the shard knows of itself: its generation, the number of writes, and how far counters have come.
+	// ends is the sorted set of documents that end, by when they do, in milliseconds since 1970; its members are as the
+	// names of documents end. tenants is the sorted set of the kinds and tenants that have documents; its members are as
+	// the names of their IDs end.
 	own, ends, tenants string
 	first              any // own, ready to be an argument
 
@@ -62,7 +63,8 @@ func newShard(root string) *shard {
 	return &shard{root: root, own: root + ":own", first: root + ":own", ends: root + ":ends", tenants: root + ":tenants"}
 }
 
-// number is the number of the shard that has the documents of a tenant. It must stay as it is: documents are found by it.
+// number is the number of the shard that has the documents of a tenant. It must stay as it is: documents are found by
+// it.
 func (l layout) number(tenant string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(tenant))
@@ -72,8 +74,9 @@ func (l layout) number(tenant string) int {
 // of is the shard that has the documents of a tenant.
 func (l layout) of(tenant string) *shard { return l.shards[l.number(tenant)] }
 
-// mark is the key that says how the documents are laid out: what the only shard knows of itself where there is one, a text, else a
-// sorted set with the number of shards. A version that knows of one shard only asks for the text, and is rejected by the server.
+// mark is the key that says how the documents are laid out: what the only shard knows of itself where there is one, a
+// text, else a sorted set with the number of shards. A version that knows of one shard only asks for the text, and is
+// rejected by the server.
 func (l layout) mark() string { return l.root + ":own" }
 
 // doc is the key of a document.

@@ -12,8 +12,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// known is what the store knows of the documents of a shard, so that it notices when they are not there any more: the generation
-// that it found when it opened them, and how many writes they have had at least. Each script compares both before anything else.
+// known is what the store knows of the documents of a shard, so that it notices when they are not there any more: the
+// generation that it found when it opened them, and how many writes they have had at least. Each script compares both
+// before anything else.
 type known struct {
 	mu         sync.Mutex
 	generation atomic.Pointer[string] // nil until it was claimed
@@ -22,10 +23,12 @@ type known struct {
 }
 
 var (
-	errOther = errors.New("these are not the documents that were opened: the server was emptied, or the address leads to another one; " +
-		"name the right server, or restart Leasehold to begin with the one that is there: locks that are held now can be granted again, with higher tokens")
-	errBack = errors.New("the server has lost writes that it had acknowledged, by a restart, a failover or a backup that was restored: a token " +
-		"could be given twice; stop Leasehold, run `leasehold store raise-tokens`, and start it again")
+	errOther = errors.New(
+		"these are not the documents that were opened: the server was emptied, or the address leads to another one; " +
+			"name the right server, or restart Leasehold to begin with the one that is there: locks that are held now can be granted again, with higher tokens")
+	errBack = errors.New(
+		"the server has lost writes that it had acknowledged, by a restart, a failover or a backup that was restored: a token " +
+			"could be given twice; stop Leasehold, run `leasehold store raise-tokens`, and start it again")
 )
 
 // lost is errBack once that was seen of any shard.
@@ -54,11 +57,12 @@ func (s *Store) learn(of *shard, outcome string, writes int64) error {
 
 // unknown is the error of a call on documents that are not there any more.
 func (s *Store) unknown(doing string, err error) error {
-	return fmt.Errorf("%w: %w: redis: %s %s on %s: nothing was changed: %w", docstore.ErrUnavailable, docstore.ErrNotWritten, doing, s.keys.root, s.addr, err)
+	return fmt.Errorf("%w: %w: redis: %s %s on %s: nothing was changed: %w", docstore.ErrUnavailable,
+		docstore.ErrNotWritten, doing, s.keys.root, s.addr, err)
 }
 
-// claim returns the generation of the documents of a shard. It is asked for when the store is opened, or with the first call if
-// the server did not write then. The error is that of a request, or a [layoutError].
+// claim returns the generation of the documents of a shard. It is asked for when the store is opened, or with the first
+// call if the server did not write then. The error is that of a request, or a [layoutError].
 func (s *Store) claim(ctx context.Context, of *shard) (string, error) {
 	k := &of.known
 	if g := k.generation.Load(); g != nil {
@@ -90,8 +94,8 @@ func (s *Store) claim(ctx context.Context, of *shard) (string, error) {
 	return generation, nil
 }
 
-// checkLayout makes sure that the documents are laid out as this store would look for them: elsewhere it would find none, and
-// grant what is held.
+// checkLayout makes sure that the documents are laid out as this store would look for them: elsewhere it would find
+// none, and grant what is held.
 func (s *Store) checkLayout(ctx context.Context) error {
 	s.laying.Lock()
 	defer s.laying.Unlock()
@@ -118,9 +122,11 @@ type layoutError struct{ found, want string }
 
 func (e layoutError) Error() string {
 	if e.found == "1" {
-		return "its documents are in one shard, and Options.Shards is " + e.want + ": set it to 1 (LEASEHOLD_REDIS_SHARDS), or begin under another prefix; " +
+		return "its documents are in one shard, and Options.Shards is " + e.want +
+			": set it to 1 (LEASEHOLD_REDIS_SHARDS), or begin under another prefix; " +
 			"documents cannot be spread afterwards"
 	}
-	return "its documents are in " + e.found + " shards, and Options.Shards is " + e.want + ": set it to " + e.found + " (LEASEHOLD_REDIS_SHARDS), or begin " +
+	return "its documents are in " + e.found + " shards, and Options.Shards is " + e.want + ": set it to " + e.found +
+		" (LEASEHOLD_REDIS_SHARDS), or begin " +
 		"under another prefix; their number cannot be changed afterwards"
 }

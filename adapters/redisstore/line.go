@@ -9,16 +9,17 @@ import (
 
 // Bounds of a [line].
 const (
-	flights  = 8   // connections that it uses at once: fewer callers than that do not wait for each other while the server syncs
+	// connections that it uses at once: fewer callers than that do not wait for each other while the server syncs
+	flights  = 8
 	mostSent = 128 // requests in a flight
 )
 
-// line sends the requests of many callers together. A request goes out at once while a connection of the line is free; those that come
-// meanwhile wait for the next, and share its way to the server and back. One caller alone waits for nothing, and many cost the
-// server and this process one system call for all of them.
+// line sends the requests of many callers together. A request goes out at once while a connection of the line is free;
+// those that come meanwhile wait for the next, and share its way to the server and back. One caller alone waits for
+// nothing, and many cost the server and this process one system call for all of them.
 //
-// Requests that are sent together are independent of each other: each gets its own answer, none is tried again because of another, and if
-// the connection breaks, the outcome of each is unknown as if it had been sent alone.
+// Requests that are sent together are independent of each other: each gets its own answer, none is tried again because
+// of another, and if the connection breaks, the outcome of each is unknown as if it had been sent alone.
 type line struct {
 	client  sdk.UniversalClient
 	mu      sync.Mutex
@@ -33,8 +34,8 @@ type request struct {
 	done chan struct{}
 }
 
-// send sends a command and waits for its response or for the end of the context. A request whose caller has left before it was sent is
-// not sent any more.
+// send sends a command and waits for its response or for the end of the context. A request whose caller has left before
+// it was sent is not sent any more.
 func (l *line) send(ctx context.Context, command []any) (any, error) {
 	r := &request{ctx: ctx, cmd: once{sdk.NewCmd(ctx, command...)}, done: make(chan struct{})}
 	l.mu.Lock()
@@ -62,7 +63,8 @@ func (l *line) fly() {
 		if len(flight) == 0 {
 			return
 		}
-		// The callers' contexts end the calls, and not the connection, which others use as well. It has a time limit of its own.
+		// The callers' contexts end the calls, and not the connection, which others use as well. It has a time limit of its
+		// own.
 		ctx := context.WithoutCancel(flight[0].ctx)
 		if len(flight) == 1 {
 			_ = l.client.Process(ctx, flight[0].cmd) // the command has the error

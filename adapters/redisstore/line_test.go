@@ -13,14 +13,15 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestSentTogether: while the connections are busy, requests of many callers wait, and then share one. Each gets its own answer, and
-// one whose caller has left meanwhile is not sent.
+// TestSentTogether: while the connections are busy, requests of many callers wait, and then share one. Each gets its
+// own answer, and one whose caller has left meanwhile is not sent.
 func TestSentTogether(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		const callers = 50
 		s := open(t, server, nil)
 		add := func(k string) docstore.Write {
-			return docstore.Write{Key: key(k), Add: map[string]int64{"n": 1}, If: docstore.Not{Cond: docstore.Eq{Field: "n", Value: docstore.Int(1)}}}
+			return docstore.Write{Key: key(k), Add: map[string]int64{"n": 1},
+				If: docstore.Not{Cond: docstore.Eq{Field: "n", Value: docstore.Int(1)}}}
 		}
 		for _, k := range []string{"warm", "once"} { // the server knows the script from here on, and refuses one of them
 			if _, err := s.Write(t.Context(), add(k)); err != nil {
@@ -52,7 +53,8 @@ func TestSentTogether(t *testing.T) {
 				if i == 7 {
 					k, applied = "once", false
 				}
-				if r, err := s.Write(t.Context(), add(k)); err != nil || r.Applied != applied || !r.Docs[0].Equal(docstore.Doc{"n": docstore.Int(1)}) {
+				if r, err := s.Write(t.Context(), add(k)); err != nil || r.Applied != applied ||
+					!r.Docs[0].Equal(docstore.Doc{"n": docstore.Int(1)}) {
 					t.Errorf("%s: %+v, %v", k, r, err)
 				}
 			})
@@ -88,7 +90,8 @@ func until(t *testing.T, holds func() bool) {
 	}
 }
 
-// TestLeft: whatever callers leave while their requests are on their way, those that stay are answered, each with its own response.
+// TestLeft: whatever callers leave while their requests are on their way, those that stay are answered, each with its
+// own response.
 func TestLeft(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		const callers, times = 4, 250

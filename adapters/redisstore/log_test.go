@@ -23,7 +23,8 @@ func TestSetLog(t *testing.T) {
 	if _, err := redisstore.Open(ctx, &redisstore.Options{Addr: "redis://ann:hunter2@127.0.0.1:1"}); err == nil {
 		t.Fatal("port 1 is in use")
 	}
-	if got := out.String(); !strings.Contains(got, "level=WARN") || !strings.Contains(got, "127.0.0.1:1") || strings.Contains(got, "hunter2") {
+	if got := out.String(); !strings.Contains(got, "level=WARN") || !strings.Contains(got, "127.0.0.1:1") ||
+		strings.Contains(got, "hunter2") {
 		t.Errorf("the log is %q", got)
 	}
 }

@@ -39,13 +39,15 @@ func refusesAll(t *testing.T, s *redisstore.Store, want string) {
 	_, walk := s.Walk(t.Context(), docstore.WalkQuery{Kind: "locks"})
 	_, prune := s.Prune(t.Context(), 1)
 	for name, err := range map[string]error{"Write": write, "Get": get, "List": list, "Walk": walk, "Prune": prune} {
-		if !errors.Is(err, docstore.ErrUnavailable) || !errors.Is(err, docstore.ErrNotWritten) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, docstore.ErrUnavailable) || !errors.Is(err, docstore.ErrNotWritten) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
 }
 
-// TestEmptiedServer: FLUSHALL takes every lock. A process that held some notices with its next call, and writes nothing.
+// TestEmptiedServer: FLUSHALL takes every lock. A process that held some notices with its next call, and writes
+// nothing.
 func TestEmptiedServer(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		o := &redisstore.Options{Prefix: "emptied"}
@@ -67,7 +69,8 @@ func TestEmptiedServer(t *testing.T) {
 	})
 }
 
-// TestLostWrites rolls a server back, as a backup, a failover or a crash without syncs does: the generation is the same.
+// TestLostWrites rolls a server back, as a backup, a failover or a crash without syncs does: the generation is the
+// same.
 func TestLostAcknowledgedWrites(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		o := &redisstore.Options{Prefix: "back"}
@@ -130,7 +133,8 @@ func restore(t *testing.T, c *sdk.Client, all map[string]any) {
 func TestOpenedOnAReplica(t *testing.T) {
 	server := redistest.Start(t, "--replicaof", "127.0.0.1", "1")
 	s := open(t, server, nil)
-	if _, err := s.Write(t.Context(), count(key("a"))); !errors.Is(err, docstore.ErrNotWritten) || !strings.Contains(fmt.Sprint(err), "replica") {
+	if _, err := s.Write(t.Context(), count(key("a"))); !errors.Is(err, docstore.ErrNotWritten) ||
+		!strings.Contains(fmt.Sprint(err), "replica") {
 		t.Errorf("on a replica: %v", err)
 	}
 	if err := client(t, server).Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
@@ -143,7 +147,9 @@ func TestOpenedOnAReplica(t *testing.T) {
 func TestTokensAfterTheClockWasSetBack(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		t.Run("compiled", func(t *testing.T) { tokensOfABackwardClock(t, server, "compiled", func(*redisstore.Store) {}) })
-		t.Run("interpreted", func(t *testing.T) { tokensOfABackwardClock(t, server, "interpreted", (*redisstore.Store).Interpret) })
+		t.Run("interpreted", func(t *testing.T) {
+			tokensOfABackwardClock(t, server, "interpreted", (*redisstore.Store).Interpret)
+		})
 	})
 }
 
@@ -168,7 +174,8 @@ func tokensOfABackwardClock(t *testing.T, server *redistest.Server, prefix strin
 	}
 	remove := func(k docstore.Key) {
 		t.Helper()
-		if r, err := s.Write(t.Context(), docstore.Write{Key: k, If: docstore.Has{Field: "token"}, Delete: true}); err != nil || !r.Applied {
+		if r, err := s.Write(t.Context(), docstore.Write{Key: k, If: docstore.Has{Field: "token"},
+			Delete: true}); err != nil || !r.Applied {
 			t.Fatalf("%v, %v", r.Applied, err)
 		}
 	}
@@ -228,7 +235,8 @@ func TestFloorOfSeveralDocuments(t *testing.T) {
 			t.Helper()
 			at = noon.Add(-time.Hour)
 			for _, id := range ids {
-				if r, err := s.Write(t.Context(), docstore.Write{Key: key(id), If: docstore.Has{Field: "token"}, Delete: true}, beside); err != nil || !r.Applied {
+				if r, err := s.Write(t.Context(), docstore.Write{Key: key(id), If: docstore.Has{Field: "token"}, Delete: true},
+					beside); err != nil || !r.Applied {
 					t.Fatal(r.Applied, err)
 				}
 			}
@@ -261,7 +269,8 @@ func TestEndOfOneDeletedByHand(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		for name, interpret := range map[string]bool{"compiled": false, "interpreted": true} {
 			at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-			s, admin := open(t, server, &redisstore.Options{Prefix: name, Now: func() time.Time { return at }}), client(t, server)
+			s, admin := open(t, server, &redisstore.Options{Prefix: name, Now: func() time.Time { return at }}),
+				client(t, server)
 			if interpret {
 				s.Interpret()
 			}
@@ -286,9 +295,11 @@ func TestPruneByTheClock(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 		at := noon
-		s, admin := open(t, server, &redisstore.Options{Prefix: "ends", Now: func() time.Time { return at }}), client(t, server)
+		s, admin := open(t, server, &redisstore.Options{Prefix: "ends", Now: func() time.Time { return at }}),
+			client(t, server)
 		for i := range 3 {
-			w := docstore.Write{Key: docstore.Key{Kind: "locks", Tenant: fmt.Sprint("t", i/2), ID: strconv.Itoa(i)}, Keep: time.Hour + time.Duration(i)*time.Millisecond}
+			w := docstore.Write{Key: docstore.Key{Kind: "locks", Tenant: fmt.Sprint("t", i/2), ID: strconv.Itoa(i)},
+				Keep: time.Hour + time.Duration(i)*time.Millisecond}
 			if _, err := s.Write(t.Context(), w); err != nil {
 				t.Fatal(err)
 			}
@@ -302,11 +313,13 @@ func TestPruneByTheClock(t *testing.T) {
 		if keys := admin.Keys(t.Context(), "{ends}*").Val(); len(keys) != 1 || keys[0] != "{ends}:own" {
 			t.Errorf("%q are left", keys)
 		}
-		if _, err := s.Write(t.Context(), docstore.Write{Key: key("x"), Keep: time.Hour}, docstore.Write{Key: key("y")}); err != nil {
+		if _, err := s.Write(t.Context(), docstore.Write{Key: key("x"), Keep: time.Hour},
+			docstore.Write{Key: key("y")}); err != nil {
 			t.Fatal(err)
 		}
 		there := docstore.Not{Cond: docstore.Absent{}}
-		if _, err := s.Write(t.Context(), docstore.Write{Key: key("x"), If: there, Delete: true}, docstore.Write{Key: key("y"), If: there, Delete: true}); err != nil {
+		if _, err := s.Write(t.Context(), docstore.Write{Key: key("x"), If: there, Delete: true},
+			docstore.Write{Key: key("y"), If: there, Delete: true}); err != nil {
 			t.Fatal(err)
 		}
 		if keys := admin.Keys(t.Context(), "{ends}*").Val(); len(keys) != 1 {
@@ -328,7 +341,8 @@ func TestPruneByTheClock(t *testing.T) {
 			}
 			end := admin.ZScore(t.Context(), "{ends}:ends", "locks/acme/moved").Val()
 			moved[end] = true
-			if late := time.Duration(end-float64(at.Add(time.Hour).UnixMilli())) * time.Millisecond; late < 0 || late > time.Hour/30 {
+			if late := time.Duration(end-float64(at.Add(time.Hour).UnixMilli())) * time.Millisecond; late < 0 ||
+				late > time.Hour/30 {
 				t.Errorf("the document is kept %v longer than the write says", late)
 			}
 		}
@@ -338,7 +352,8 @@ func TestPruneByTheClock(t *testing.T) {
 		if _, err := s.Write(t.Context(), docstore.Write{Key: key("moved"), Keep: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
-		if end := admin.ZScore(t.Context(), "{ends}:ends", "locks/acme/moved").Val(); end > float64(at.Add(2*time.Minute).UnixMilli()) {
+		if end := admin.ZScore(t.Context(), "{ends}:ends", "locks/acme/moved").Val(); end > float64(
+			at.Add(2*time.Minute).UnixMilli()) {
 			t.Errorf("a document that is to be kept for a minute is kept until %.0f", end)
 		}
 		if _, err := s.Write(t.Context(), docstore.Write{Key: key("moved"), If: there, Delete: true}); err != nil {

@@ -24,13 +24,17 @@ func TestWarnings(t *testing.T) {
 		args []string
 		want []string // one for each warning
 	}{
-		"safe":                  {safe, nil},
-		"everysec":              {[]string{"--appendonly", "yes", "--appendfsync", "everysec"}, []string{"appendfsync is everysec"}},
-		"no file":               {nil, []string{"appendonly is no"}},
-		"no sync":               {[]string{"--appendonly", "yes", "--appendfsync", "no"}, []string{"appendfsync is no"}},
-		"eviction":              {append(safe, "--maxmemory-policy", "allkeys-lru"), []string{"maxmemory-policy is allkeys-lru"}},
-		"eviction of any":       {append(safe, "--maxmemory-policy", "allkeys-random"), []string{"maxmemory-policy is allkeys-random"}},
-		"eviction of the rare":  {append(safe, "--maxmemory-policy", "allkeys-lfu"), []string{"maxmemory-policy is allkeys-lfu"}},
+		"safe": {safe, nil},
+		"everysec": {[]string{"--appendonly", "yes", "--appendfsync", "everysec"},
+			[]string{"appendfsync is everysec"}},
+		"no file": {nil, []string{"appendonly is no"}},
+		"no sync": {[]string{"--appendonly", "yes", "--appendfsync", "no"}, []string{"appendfsync is no"}},
+		"eviction": {append(safe, "--maxmemory-policy", "allkeys-lru"),
+			[]string{"maxmemory-policy is allkeys-lru"}},
+		"eviction of any": {append(safe, "--maxmemory-policy", "allkeys-random"),
+			[]string{"maxmemory-policy is allkeys-random"}},
+		"eviction of the rare": {append(safe, "--maxmemory-policy", "allkeys-lfu"),
+			[]string{"maxmemory-policy is allkeys-lfu"}},
 		"eviction of what ends": {append(safe, "--maxmemory-policy", "volatile-lru"), nil},
 		"of what ends soon":     {append(safe, "--maxmemory-policy", "volatile-ttl"), nil},
 		"replica":               {append(safe, "--replicaof", "127.0.0.1", "1"), []string{"is a replica"}},
@@ -57,8 +61,9 @@ func TestWarnings(t *testing.T) {
 		}
 		admin := client(t, server)
 		for setting, values := range map[string][3]string{
-			"maxmemory-policy": {"allkeys-lfu", "maxmemory-policy is allkeys-lfu", "noeviction"}, "appendfsync": {"everysec", "appendfsync is everysec", "always"},
-			"appendonly": {"no", "appendonly is no", "yes"},
+			"maxmemory-policy": {"allkeys-lfu", "maxmemory-policy is allkeys-lfu", "noeviction"},
+			"appendfsync":      {"everysec", "appendfsync is everysec", "always"},
+			"appendonly":       {"no", "appendonly is no", "yes"},
 		} {
 			if err := admin.ConfigSet(t.Context(), setting, values[0]).Err(); err != nil {
 				t.Fatal(err)
@@ -99,7 +104,8 @@ func TestWarnings(t *testing.T) {
 	})
 	t.Run("nothing could be checked", func(t *testing.T) {
 		got := open(t, redistest.StandIn(t), nil).Warnings()
-		if len(got) != 2 || !strings.Contains(got[0], "evicts keys could not be checked") || !strings.Contains(got[1], "append-only file could not be checked") {
+		if len(got) != 2 || !strings.Contains(got[0], "evicts keys could not be checked") ||
+			!strings.Contains(got[1], "append-only file could not be checked") {
 			t.Errorf("%q", got)
 		}
 	})
@@ -113,7 +119,8 @@ func TestUsers(t *testing.T) {
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	admin := client(t, server)
 	for _, user := range [][]string{
-		{"documented", "~{ours}:*", "+@string", "+@sortedset", "+@scripting", "+@connection", "+time", "+info", "+config|get"},
+		{"documented", "~{ours}:*", "+@string", "+@sortedset", "+@scripting", "+@connection", "+time",
+			"+info", "+config|get"},
 		{"unchecked", "~{ours}:*", "+@string", "+@sortedset", "+@scripting", "+@connection", "+time"},
 		{"half", "~{ours}:*", "+@all", "-getdel", "-zadd"},
 		{"elsewhere", "~other:*", "+@all"},
@@ -135,17 +142,22 @@ func TestUsers(t *testing.T) {
 		want []string // of the error; nil for none
 		warn int
 	}{
-		"documented":       {redisstore.Options{Username: "documented", Password: secret}, nil, 0},
-		"by a URL":         {redisstore.Options{Addr: "redis://documented:hunter2!%25@" + server.Addr() + "/0"}, nil, 0},
-		"unchecked":        {redisstore.Options{Username: "unchecked", Password: secret}, nil, 2},
-		"password alone":   {redisstore.Options{Password: secret}, nil, 0},
-		"half":             {redisstore.Options{Username: "half", Password: secret}, []string{"may not run [GETDEL ZADD]", "+@string"}, 0},
-		"elsewhere":        {redisstore.Options{Username: "elsewhere", Password: secret}, []string{"NOPERM", "~{PREFIX}:*"}, 0},
-		"reader":           {redisstore.Options{Username: "reader", Password: secret}, []string{"NOPERM", "+@scripting"}, 0},
-		"no password":      {redisstore.Options{}, []string{"NOAUTH", "set a user and a password"}, 0},
-		"wrong password":   {redisstore.Options{Username: "documented", Password: secret + "x"}, []string{"WRONGPASS", "not accepted"}, 0},
-		"no such database": {redisstore.Options{Username: "documented", Password: secret, DB: 99}, []string{"there is no database"}, 0},
-		"unknown user":     {redisstore.Options{Username: "unknown", Password: secret}, []string{"WRONGPASS", "not accepted"}, 0},
+		"documented":     {redisstore.Options{Username: "documented", Password: secret}, nil, 0},
+		"by a URL":       {redisstore.Options{Addr: "redis://documented:hunter2!%25@" + server.Addr() + "/0"}, nil, 0},
+		"unchecked":      {redisstore.Options{Username: "unchecked", Password: secret}, nil, 2},
+		"password alone": {redisstore.Options{Password: secret}, nil, 0},
+		"half": {redisstore.Options{Username: "half", Password: secret},
+			[]string{"may not run [GETDEL ZADD]", "+@string"}, 0},
+		"elsewhere": {redisstore.Options{Username: "elsewhere", Password: secret}, []string{"NOPERM", "~{PREFIX}:*"},
+			0},
+		"reader":      {redisstore.Options{Username: "reader", Password: secret}, []string{"NOPERM", "+@scripting"}, 0},
+		"no password": {redisstore.Options{}, []string{"NOAUTH", "set a user and a password"}, 0},
+		"wrong password": {redisstore.Options{Username: "documented", Password: secret + "x"},
+			[]string{"WRONGPASS", "not accepted"}, 0},
+		"no such database": {redisstore.Options{Username: "documented", Password: secret, DB: 99},
+			[]string{"there is no database"}, 0},
+		"unknown user": {redisstore.Options{Username: "unknown", Password: secret}, []string{"WRONGPASS", "not accepted"},
+			0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := c.o
@@ -162,7 +174,8 @@ func TestUsers(t *testing.T) {
 			if len(s.Warnings()) != c.warn || s.Addr() != server.Addr() {
 				t.Errorf("%q on %s", s.Warnings(), s.Addr())
 			}
-			if _, err := s.Write(t.Context(), docstore.Write{Key: key(name), Set: docstore.Doc{"a": docstore.Int(1)}, Unset: []string{"b"}}); err != nil {
+			if _, err := s.Write(t.Context(), docstore.Write{Key: key(name), Set: docstore.Doc{"a": docstore.Int(1)},
+				Unset: []string{"b"}}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -204,7 +217,8 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		"negative database":     {redisstore.Options{DB: -1}, "DB"},
 		"negative, in a URL":    {redisstore.Options{Addr: "redis://localhost:1/-1"}, "DB"},
 		"client and address":    {redisstore.Options{Client: brought, Addr: "localhost:1"}, "leave out Addr"},
-		"client and TLS":        {redisstore.Options{Client: brought, TLS: &tls.Config{MinVersion: tls.VersionTLS12}}, "leave out Addr"},
+		"client and TLS": {redisstore.Options{Client: brought, TLS: &tls.Config{MinVersion: tls.VersionTLS12}},
+			"leave out Addr"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

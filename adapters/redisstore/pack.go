@@ -5,8 +5,9 @@ import (
 	"math"
 )
 
-// MessagePack is what documents are stored in, and what scripts are told and answer, because Redis reads and writes it in C. This is as much of
-// it as Lua has: nil, booleans, numbers, texts and lists, and tables of fields. It is read where it stands, and nothing is copied.
+// MessagePack is what documents are stored in, and what scripts are told and answer, because Redis reads and writes it
+// in C. This is as much of it as Lua has: nil, booleans, numbers, texts and lists, and tables of fields. It is read
+// where it stands, and nothing is copied.
 
 func appendNil(b []byte) []byte { return append(b, 0xc0) }
 
@@ -116,7 +117,9 @@ func (u *unpacker) next() part {
 	case 0xc2, 0xc3:
 		return part{kind: isBool, n: int64(c & 1)}
 	case 0xca:
-		return u.sized(4, func(n uint64) part { return part{kind: isFloat, f: float64(math.Float32frombits(uint32(n)))} }) //nolint:gosec // of 4 bytes
+		return u.sized(4, func(n uint64) part {
+			return part{kind: isFloat, f: float64(math.Float32frombits(uint32(n)))}
+		}) //nolint:gosec // of 4 bytes
 	case 0xcb:
 		return u.sized(8, func(n uint64) part { return part{kind: isFloat, f: math.Float64frombits(n)} })
 	case 0xcc, 0xcd, 0xce, 0xcf:
@@ -130,9 +133,11 @@ func (u *unpacker) next() part {
 	case 0xd9, 0xda, 0xdb:
 		return u.sized(1<<(c-0xd9), u.text)
 	case 0xdc, 0xdd:
-		return u.sized(2<<(c-0xdc), func(n uint64) part { return part{kind: isList, n: int64(n)} }) //nolint:gosec // of 4 bytes
+		return u.sized(2<<(c-0xdc),
+			func(n uint64) part { return part{kind: isList, n: int64(n)} }) //nolint:gosec // of 4 bytes
 	case 0xde, 0xdf:
-		return u.sized(2<<(c-0xde), func(n uint64) part { return part{kind: isTable, n: int64(n)} }) //nolint:gosec // of 4 bytes
+		return u.sized(2<<(c-0xde),
+			func(n uint64) part { return part{kind: isTable, n: int64(n)} }) //nolint:gosec // of 4 bytes
 	default:
 		return part{}
 	}

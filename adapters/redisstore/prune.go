@@ -8,9 +8,10 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// Prune implements [docstore.Pruner]. It is two round trips for each hundred documents, one that finds them and one that removes
-// those that are still due, and one for each shard, which finds no more. What another program has put in the place of a document is left there:
-// the error, a [docstore.Unreadable], names it, once, after all others were removed.
+// Prune implements [docstore.Pruner]. It is two round trips for each hundred documents, one that finds them and one
+// that removes those that are still due, and one for each shard, which finds no more. What another program has put in
+// the place of a document is left there: the error, a [docstore.Unreadable], names it, once, after all others were
+// removed.
 func (s *Store) Prune(ctx context.Context, limit int) (removed int, err error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("%w: limit %d: 1 or more", docstore.ErrInvalid, limit)
@@ -36,8 +37,9 @@ func (s *Store) Prune(ctx context.Context, limit int) (removed int, err error) {
 			}
 			n, damaged, err := s.remove(ctx, of, due)
 			for _, member := range damaged {
-				unreadable.Take(fmt.Errorf("%w: %s:doc:%s is to be removed and holds something else than Leasehold put there: it is left alone",
-					docstore.ErrDamaged, of.root, member))
+				unreadable.Take(
+					fmt.Errorf("%w: %s:doc:%s is to be removed and holds something else than Leasehold put there: it is left alone",
+						docstore.ErrDamaged, of.root, member))
 			}
 			if removed += n; err != nil {
 				return removed, errors.Join(failed, err, unreadable.Err())
@@ -47,8 +49,8 @@ func (s *Store) Prune(ctx context.Context, limit int) (removed int, err error) {
 	return removed, errors.Join(failed, unreadable.Err())
 }
 
-// remove removes those documents of a shard that are due. due are members of its set of ends; damaged are those of them that were taken off
-// it, because there is no document in their place.
+// remove removes those documents of a shard that are due. due are members of its set of ends; damaged are those of them
+// that were taken off it, because there is no document in their place.
 func (s *Store) remove(ctx context.Context, of *shard, due []string) (removed int, damaged []string, err error) {
 	keys := append(make([]string, 0, 2+3*len(due)), of.ends, of.tenants)
 	ids := appendList(nil, len(due))

@@ -65,9 +65,10 @@ func (s *Store) read(ctx context.Context, of *shard, keys []docstore.Key) (time.
 	return reply.at, docs, nil
 }
 
-// readEach is [Store.read], by halves where another program has put something else in the place of a document: damaged are those, by their
-// position.
-func (s *Store) readEach(ctx context.Context, of *shard, keys []docstore.Key) (at time.Time, docs []docstore.Doc, damaged map[int]error, err error) {
+// readEach is [Store.read], by halves where another program has put something else in the place of a document: damaged
+// are those, by their position.
+func (s *Store) readEach(ctx context.Context, of *shard, keys []docstore.Key) (at time.Time, docs []docstore.Doc,
+	damaged map[int]error, err error) {
 	at, docs, err = s.read(ctx, of, keys)
 	switch {
 	case !errors.Is(err, docstore.ErrDamaged):
@@ -91,13 +92,13 @@ func (s *Store) readEach(ctx context.Context, of *shard, keys []docstore.Key) (a
 	return at, docs, damaged, nil
 }
 
-// listedAtOnce is how many documents of a page one script reads. The server does nothing else meanwhile, so that a large page would keep all
-// other callers waiting.
+// listedAtOnce is how many documents of a page one script reads. The server does nothing else meanwhile, so that a
+// large page would keep all other callers waiting.
 const listedAtOnce = 50
 
-// List implements [docstore.Store]. A page is two round trips, one for the IDs and one for each 50 of their documents, because a
-// script must be told which keys it touches; a page without documents is one. What is on the page is decided by the
-// first, what the documents hold by the others, and the page's At is that of the second.
+// List implements [docstore.Store]. A page is two round trips, one for the IDs and one for each 50 of their documents,
+// because a script must be told which keys it touches; a page without documents is one. What is on the page is decided
+// by the first, what the documents hold by the others, and the page's At is that of the second.
 func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
 	if err := q.Validate(); err != nil {
 		return docstore.Page{}, err
@@ -132,13 +133,15 @@ func (s *Store) page(ctx context.Context, q docstore.Query) (docstore.Page, erro
 	if next != "" {
 		others = slices.DeleteFunc(others, func(m string) bool { return m > next }) // those are of the next page
 	}
-	page.Damaged = appendStrange(page.Damaged, docstore.Key{Kind: q.Kind, Tenant: q.Tenant}, of.ids(q.Kind, q.Tenant), others)
+	page.Damaged = appendStrange(page.Damaged, docstore.Key{Kind: q.Kind, Tenant: q.Tenant}, of.ids(q.Kind, q.Tenant),
+		others)
 	return page, nil
 }
 
 // ids are the IDs in a range of those of a kind and tenant, most at most. others are members that another program put
 // among them and that are none: no document has them, and no page could begin behind them.
-func (s *Store) ids(ctx context.Context, of *shard, kind, tenant string, most int, low, high string) (at time.Time, ids, others []string, err error) {
+func (s *Store) ids(ctx context.Context, of *shard, kind, tenant string, most int, low, high string) (at time.Time, ids,
+	others []string, err error) {
 	for {
 		asked := most - len(ids)
 		then, members, err := s.members(ctx, of, of.ids(kind, tenant), asked, low, high)
@@ -169,7 +172,8 @@ func appendStrange(damaged []docstore.Damaged, k docstore.Key, set string, membe
 		return damaged
 	}
 	return append(damaged, docstore.Damaged{Key: k, Err: fmt.Errorf(
-		"%w: %s has %d members that another program put there, such as %.100q: they are passed by, remove them", docstore.ErrDamaged, set, len(members), members[0])})
+		"%w: %s has %d members that another program put there, such as %.100q: they are passed by, remove them",
+		docstore.ErrDamaged, set, len(members), members[0])})
 }
 
 // documents reads those of a kind and tenant with these IDs. One may have been deleted in between.
@@ -198,8 +202,8 @@ func (s *Store) documents(ctx context.Context, of *shard, kind, tenant string, i
 	return page, nil
 }
 
-// Walk implements [docstore.Walker]. It goes from shard to shard and from tenant to tenant, and shows the documents of one on each
-// page. A page is up to four round trips, and one more for each shard that has no more.
+// Walk implements [docstore.Walker]. It goes from shard to shard and from tenant to tenant, and shows the documents of
+// one on each page. A page is up to four round trips, and one more for each shard that has no more.
 func (s *Store) Walk(ctx context.Context, q docstore.WalkQuery) (docstore.Page, error) {
 	if err := q.Validate(); err != nil {
 		return docstore.Page{}, err
@@ -265,8 +269,8 @@ func (s *Store) Walk(ctx context.Context, q docstore.WalkQuery) (docstore.Page, 
 	return end, nil
 }
 
-// pageOf returns a page of a walk within a tenant. Next is the key of the last document that it looked at, empty if there was
-// none.
+// pageOf returns a page of a walk within a tenant. Next is the key of the last document that it looked at, empty if
+// there was none.
 func (s *Store) pageOf(ctx context.Context, q docstore.WalkQuery, tenant, after string) (docstore.Page, error) {
 	low, high := lexRange(docstore.Query{After: after})
 	of := s.keys.of(tenant)
@@ -300,9 +304,10 @@ func lexRange(q docstore.Query) (low, high string) {
 	return low, high
 }
 
-// members returns some members of a sorted set: those in a range of bytes, or without one those whose score the time has
-// reached.
-func (s *Store) members(ctx context.Context, of *shard, key string, most int, span ...string) (time.Time, []string, error) {
+// members returns some members of a sorted set: those in a range of bytes, or without one those whose score the time
+// has reached.
+func (s *Store) members(ctx context.Context, of *shard, key string, most int, span ...string) (time.Time, []string,
+	error) {
 	args := appendInt(appendList(nil, 1+len(span)), int64(most))
 	for _, bound := range span {
 		args = appendText(args, "", bound)

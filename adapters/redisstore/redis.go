@@ -42,13 +42,13 @@ type Options struct {
 	// at most. With one shard it decides which member of a cluster holds the documents, all of them.
 	Prefix string
 
-	// Shards is the number of parts that the documents are spread over by their tenant, 64 at most, for a cluster: each part is in a
-	// slot of its own. 0 means 1. It is decided when the first documents are written and cannot be changed afterwards: [Open] fails
-	// if it finds another number.
+	// Shards is the number of parts that the documents are spread over by their tenant, 64 at most, for a cluster: each
+	// part is in a slot of its own. 0 means 1. It is decided when the first documents are written and cannot be changed
+	// afterwards: [Open] fails if it finds another number.
 	Shards int
 
-	// Warn is called, by a goroutine of the store's own, with each sentence that [Store.Warnings] gains while the store is used:
-	// the settings of the server are looked at again every minute. Nil is for callers that do not want to know.
+	// Warn is called, by a goroutine of the store's own, with each sentence that [Store.Warnings] gains while the store is
+	// used: the settings of the server are looked at again every minute. Nil is for callers that do not want to know.
 	Warn func(warning string)
 
 	// Now is for tests: the time of this clock is sent along and stands in for the server's. Nil, as it must be
@@ -105,11 +105,13 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 		}
 		s.client, s.owned, s.addr = sdk.NewClient(settings), true, settings.Addr
 		if inTheClear(settings) {
-			s.warned.always = append(s.warned.always, s.sentence("the connection has no TLS: on its way, the password and every lock can be read "+
-				"and changed; use rediss:// or --redis-tls"))
+			s.warned.always = append(s.warned.always,
+				s.sentence("the connection has no TLS: on its way, the password and every lock can be read "+
+					"and changed; use rediss:// or --redis-tls"))
 		}
 	} else if o.Addr != "" || o.Username != "" || o.Password != "" || o.TLS != nil || o.DB != 0 {
-		return nil, errors.New("redis: Client has an address, a user and a database of its own: leave out Addr, Username, Password, TLS and DB")
+		return nil, errors.New(
+			"redis: Client has an address, a user and a database of its own: leave out Addr, Username, Password, TLS and DB")
 	}
 	err = s.inspect(ctx)
 	for _, of := range keys.shards {

@@ -31,7 +31,8 @@ func exceptions(server *redistest.Server) []docstoretest.Exception {
 
 var prefixes atomic.Int64
 
-// longTimeouts are settings of a client, with which a machine that stands still for some seconds makes no difference. A server that is gone ends its connections.
+// longTimeouts are settings of a client, with which a machine that stands still for some seconds makes no difference. A
+// server that is gone ends its connections.
 const longTimeouts = "?dial_timeout=5m&read_timeout=5m&write_timeout=5m&pool_timeout=5m"
 
 // open opens an empty store for one test, which closes it: with a prefix of its own, unless the options name one.

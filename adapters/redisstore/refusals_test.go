@@ -35,17 +35,20 @@ func TestRefusals(t *testing.T) {
 			[]string{"NOREPLICAS", "min-replicas-to-write"}, docstore.ErrUnavailable, []string{"NOREPLICAS"}},
 		"a document of another type": {
 			func(ctx context.Context, c *sdk.Client) error {
-				return errors.Join(c.Del(ctx, "{refusals}:doc:locks/acme/k").Err(), c.LPush(ctx, "{refusals}:doc:locks/acme/k", "x").Err())
+				return errors.Join(c.Del(ctx, "{refusals}:doc:locks/acme/k").Err(),
+					c.LPush(ctx, "{refusals}:doc:locks/acme/k", "x").Err())
 			},
 			[]string{"WRONGTYPE", "another prefix"}, docstore.ErrDamaged, []string{"WRONGTYPE"}},
 		"a document of another form": {
 			func(ctx context.Context, c *sdk.Client) error {
 				return c.Set(ctx, "{refusals}:doc:locks/acme/k", "x", 0).Err()
 			},
-			[]string{"DAMAGED {refusals}:doc:locks/acme/k", "another prefix"}, docstore.ErrDamaged, []string{"damaged", "something else"}},
+			[]string{"DAMAGED {refusals}:doc:locks/acme/k", "another prefix"}, docstore.ErrDamaged,
+			[]string{"damaged", "something else"}},
 		"a list of another type": {
 			func(ctx context.Context, c *sdk.Client) error {
-				return errors.Join(c.Del(ctx, "{refusals}:ids:locks/acme").Err(), c.Set(ctx, "{refusals}:ids:locks/acme", "x", 0).Err())
+				return errors.Join(c.Del(ctx, "{refusals}:ids:locks/acme").Err(),
+					c.Set(ctx, "{refusals}:ids:locks/acme", "x", 0).Err())
 			},
 			[]string{"WRONGTYPE"}, docstore.ErrDamaged, nil},
 		"tenants of another type": {

@@ -15,8 +15,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestRequests counts commands on the wire: one for a write and for a read, one and one for each 50 documents for a page, one for an
-// empty one.
+// TestRequests counts commands on the wire: one for a write and for a read, one and one for each 50 documents for a
+// page, one for an empty one.
 func TestRequests(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		s := open(t, server, nil)
@@ -90,7 +90,8 @@ func TestRequests(t *testing.T) {
 		expect("a prune of nothing", one, prune(0))
 		ended := docstore.Write{Key: key("ended"), Keep: time.Millisecond}
 		expect("a write with an end", unknown, write(true, ended))
-		expect("a write that starts a counter", unknown, write(true, docstore.Write{Key: key("counted"), Add: map[string]int64{"n": 1}, StartAtNow: []string{"n"}}))
+		expect("a write that starts a counter", unknown,
+			write(true, docstore.Write{Key: key("counted"), Add: map[string]int64{"n": 1}, StartAtNow: []string{"n"}}))
 		expect("a deletion", one, write(true, docstore.Write{Key: keys[1], If: docstore.Has{Field: "n"}, Delete: true}))
 		for from := (time.Time{}); ; { // until a millisecond has passed
 			snap, err := s.Get(t.Context(), key("ended"))
@@ -126,7 +127,8 @@ func TestScriptsAreSentAgain(t *testing.T) {
 // client is a plain client for what a test does beside the store.
 func client(t testing.TB, server *redistest.Server) *sdk.Client {
 	t.Helper()
-	c := sdk.NewClient(&sdk.Options{Addr: server.Addr(), ReadTimeout: 5 * time.Minute, MaxRetries: -1}) // what it sends, it sends once
+	// what it sends, it sends once
+	c := sdk.NewClient(&sdk.Options{Addr: server.Addr(), ReadTimeout: 5 * time.Minute, MaxRetries: -1})
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Error(err)
@@ -139,7 +141,8 @@ func client(t testing.TB, server *redistest.Server) *sdk.Client {
 // ErrUnavailable. A read is sent again.
 func TestLostWrites(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
-		for fate, applied := range map[redistest.Fate]bool{redistest.LostRequest: false, redistest.LostResponse: true, redistest.ReturnsError: true} {
+		for fate, applied := range map[redistest.Fate]bool{redistest.LostRequest: false, redistest.LostResponse: true,
+			redistest.ReturnsError: true} {
 			t.Run(string(fate), func(t *testing.T) {
 				s := open(t, server, nil)
 				add := docstore.Write{Key: key("k"), Add: map[string]int64{"n": 1}}
@@ -186,7 +189,8 @@ func TestEndedWhileWaiting(t *testing.T) {
 		stop := func(begin func(ctx context.Context, after time.Duration) (context.Context, context.CancelFunc), want error) {
 			t.Helper()
 			late := server.Inject(redistest.Late, "EVALSHA")
-			for after := 50 * time.Millisecond; !late.Happened(); after *= 2 { // until the call waits for the server, however slow the machine is
+			// until the call waits for the server, however slow the machine is
+			for after := 50 * time.Millisecond; !late.Happened(); after *= 2 {
 				ctx, cancel := begin(t.Context(), after)
 				_, err := s.Get(ctx, key("k"))
 				cancel()
@@ -213,7 +217,8 @@ func TestEndedWhileWaiting(t *testing.T) {
 	})
 }
 
-// TestListIsBounded: no script reads more than 50 documents, because the server does nothing else meanwhile; the page is whole all the same.
+// TestListIsBounded: no script reads more than 50 documents, because the server does nothing else meanwhile; the page
+// is whole all the same.
 func TestListIsBounded(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		s := open(t, server, nil)

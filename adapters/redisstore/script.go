@@ -81,7 +81,8 @@ var (
 	layoutScript = rawScript(layoutText)
 )
 
-// fewKeys is how many keys a command has, at most, that is sent together with those of other callers: they all wait for the slowest.
+// fewKeys is how many keys a command has, at most, that is sent together with those of other callers: they all wait for
+// the slowest.
 const fewKeys = 16
 
 // reply is what a script on documents answers.
@@ -91,9 +92,10 @@ type reply struct {
 	rest    unpacker // what follows
 }
 
-// do runs a script on the documents of a shard that this store opened. Its first key, and the beginning of its only argument, are those of
-// begin.lua; args is the rest of that. doing says what for, in errors.
-func (s *Store) do(ctx context.Context, doing string, sc *script, repeatable bool, of *shard, keys []string, args []byte) (reply, error) {
+// do runs a script on the documents of a shard that this store opened. Its first key, and the beginning of its only
+// argument, are those of begin.lua; args is the rest of that. doing says what for, in errors.
+func (s *Store) do(ctx context.Context, doing string, sc *script, repeatable bool, of *shard, keys []string,
+	args []byte) (reply, error) {
 	if err := s.lost(); err != nil {
 		return reply{}, s.unknown(doing, err)
 	}
@@ -149,7 +151,8 @@ func parseReply(answer any) (r reply, writes int64, err error) {
 
 // unreadable is the error of an answer that no version of the scripts gives.
 func (s *Store) unreadable(doing string, err error) error {
-	return fmt.Errorf("redis: %s %s on %s: the script's answer cannot be read, the outcome is unknown: %w", doing, s.keys.root, s.addr, err)
+	return fmt.Errorf("redis: %s %s on %s: the script's answer cannot be read, the outcome is unknown: %w", doing,
+		s.keys.root, s.addr, err)
 }
 
 // sender sends a command, and returns its response.

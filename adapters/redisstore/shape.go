@@ -1,6 +1,6 @@
 // Writes that are compiled, each shape to a script of its own. It is the second way to carry out a write, beside
-// write.lua, and stays for what it brings: without it a Redis server takes 2.1 times the processor time for a cycle of a
-// lock, 133 µs instead of 63 with 64 callers, of the one thread that it has, and 3.1 times the instructions.
+// write.lua, and stays for what it brings: without it a Redis server takes 2.1 times the processor time for a cycle of
+// a lock, 133 µs instead of 63 with 64 callers, of the one thread that it has, and 3.1 times the instructions.
 
 package redisstore
 
@@ -25,16 +25,17 @@ const (
 	mostNamed  = 120 // fields that are named in the text of a script
 )
 
-// shapes are the writes that have become scripts of their own. Rules write in few shapes, again and again: the same condition on the
-// same fields, and the same fields set, with other values. A script for each knows what to read, and interprets nothing.
+// shapes are the writes that have become scripts of their own. Rules write in few shapes, again and again: the same
+// condition on the same fields, and the same fields set, with other values. A script for each knows what to read, and
+// interprets nothing.
 type shapes struct {
 	mu   sync.RWMutex
 	all  map[string]*script // by [shaper].shape; nil for one that is too large
 	most int                // instead of mostShapes, in tests; below 0 is none
 }
 
-// compile returns the script of a write of one document, and its arguments behind those of begin.lua. There is none for a deletion, nor
-// for one beyond the bounds.
+// compile returns the script of a write of one document, and its arguments behind those of begin.lua. There is none for
+// a deletion, nor for one beyond the bounds.
 func (s *shapes) compile(w docstore.Write) (sc *script, args []byte) {
 	if w.Delete {
 		return nil, nil
@@ -59,8 +60,8 @@ func (s *shapes) compile(w docstore.Write) (sc *script, args []byte) {
 	return sc, sh.args
 }
 
-// shaper goes through a write once. It tells its shape from its arguments, in one order: whatever is in the text of the script is in the
-// shape, everything else is an argument.
+// shaper goes through a write once. It tells its shape from its arguments, in one order: whatever is in the text of the
+// script is in the shape, everything else is an argument.
 type shaper struct {
 	shape  []byte
 	args   []byte   // packed
@@ -170,8 +171,8 @@ func (s *shaper) cond(c docstore.Cond) string {
 	}
 }
 
-// prefixed recognises the condition that a field begins with a text and has more, in the way in which rules say it: it is greater than the
-// text, and not greater than the text with a ~.
+// prefixed recognises the condition that a field begins with a text and has more, in the way in which rules say it: it
+// is greater than the text, and not greater than the text with a ~.
 func prefixed(c docstore.All) (field, prefix string, ok bool) {
 	if len(c) != 2 {
 		return "", "", false
@@ -298,7 +299,8 @@ func (s *shaper) write(w docstore.Write) (c changes) {
 	return c
 }
 
-// What a script works out of the document, before it changes anything: the text that a field had, a counter, and one that starts at the time.
+// What a script works out of the document, before it changes anything: the text that a field had, a counter, and one
+// that starts at the time.
 const (
 	beforeText = `local b%[1]d = %[2]s
 if b%[1]d == nil then
@@ -357,7 +359,8 @@ func source(w docstore.Write, f string) origin {
 	return fromScript
 }
 
-// returned puts together what [docstore.Write.Return] asks for, from the write, its time, and what its script sent back.
+// returned puts together what [docstore.Write.Return] asks for, from the write, its time, and what its script sent
+// back.
 func (sc *script) returned(w docstore.Write, at time.Time, values unpacker) (docstore.Doc, error) {
 	doc := make(docstore.Doc, len(w.Return))
 	for i, f := range w.Return {
@@ -381,8 +384,9 @@ func (sc *script) returned(w docstore.Write, at time.Time, values unpacker) (doc
 	return doc, nil
 }
 
-// inRow reports whether a field that is set is one of a row, such as e1 to e8: its name ends with a digit, its value is given, and nothing
-// else in the write names it, what it wants returned included. Its name is an argument then, so that the row needs one script.
+// inRow reports whether a field that is set is one of a row, such as e1 to e8: its name ends with a digit, its value is
+// given, and nothing else in the write names it, what it wants returned included. Its name is an argument then, so that
+// the row needs one script.
 func inRow(w docstore.Write, f string) bool {
 	if last := f[len(f)-1]; last < '0' || last > '9' {
 		return false
@@ -447,8 +451,9 @@ const floorText = `if reached > floor then
 end
 `
 
-// endsText sets the end of a document. One that is moved by each write would be a command more to store and to sync with each. So one that is
-// moved goes a little farther than it must, and stays while it is not too near nor much too far: a document is never removed too early by that.
+// endsText sets the end of a document. One that is moved by each write would be a command more to store and to sync
+// with each. So one that is moved goes a little farther than it must, and stays while it is not too near nor much too
+// far: a document is never removed too early by that.
 const endsText = `local ending, farther = now + %[1]s, (%[1]s - %[1]s %% %[2]d) / %[2]d
 if ends == 0 then
   ends = ending
@@ -463,7 +468,8 @@ const noEndText = `if not listed then
   call('ZREM', KEYS[2], KEYS[4]:sub(#KEYS[1] + 2))
 end`
 
-// endSteps is in how many steps the end of a document moves while it is kept: one that is kept for 30 days may stay 22 hours longer.
+// endSteps is in how many steps the end of a document moves while it is kept: one that is kept for 30 days may stay 22
+// hours longer.
 const endSteps = 64
 
 // script is the script of a write's shape; nil if it would be too large.
@@ -474,7 +480,8 @@ func (s *shaper) script(w docstore.Write) *script {
 		return nil
 	}
 	parts := map[string]string{
-		"ARGS": "", "FUNCTIONS": "", "COND": c.cond, "BEFORE": strings.Join(c.before, ""), "CHANGES": strings.Join(c.set, ""), "INDEX": indexText, "ENDS": noEndText,
+		"ARGS": "", "FUNCTIONS": "", "COND": c.cond, "BEFORE": strings.Join(c.before, ""), "CHANGES": strings.Join(c.set, ""),
+		"INDEX": indexText, "ENDS": noEndText,
 		"SHOWN": ") .. after",
 	}
 	for i := range lua.told {

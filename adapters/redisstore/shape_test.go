@@ -13,7 +13,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// TestInterpreted runs the suite with writes that are not compiled: several at once, deletions, and those beyond the bounds are not.
+// TestInterpreted runs the suite with writes that are not compiled: several at once, deletions, and those beyond the
+// bounds are not.
 func TestInterpreted(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		docstoretest.Run(t, func(t *testing.T) docstore.Store {
@@ -29,27 +30,32 @@ func TestInterpreted(t *testing.T) {
 	})
 }
 
-// TestShapes: locks need one script for each command, whatever the values are, also where these look like parts of a script.
+// TestShapes: locks need one script for each command, whatever the values are, also where these look like parts of a
+// script.
 func TestShapes(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		s := open(t, server, nil)
 		locks := lock.New(s, nil)
-		for i, owner := range []string{"ann", "ACTIVE", "RELEASED", "c:state", "t:0", "'..redis.call('FLUSHALL')..'", "ARGV[1]", "FIELDS", "bob", "%s", "--", "]]"} {
+		for i, owner := range []string{"ann", "ACTIVE", "RELEASED", "c:state", "t:0", "'..redis.call('FLUSHALL')..'",
+			"ARGV[1]", "FIELDS", "bob", "%s", "--", "]]"} {
 			id := lock.ID{Tenant: "acme", Key: owner}
 			var token int64
 			for range 2 { // the second is the first again
 				o, err := locks.Acquire(t.Context(), lock.Acquire{
-					ID: id, Owner: owner, RequestID: fmt.Sprint("a", i), TTLSeconds: int64(60 + i), Metadata: map[string]string{"COND": owner},
+					ID: id, Owner: owner, RequestID: fmt.Sprint("a", i), TTLSeconds: int64(60 + i),
+					Metadata: map[string]string{"COND": owner},
 				})
 				if err != nil || o.Code != lock.OK || o.Lease.Owner != owner || o.Lease.Metadata["COND"] != owner {
 					t.Fatalf("%s: %+v, %v", owner, o, err)
 				}
 				token = o.Lease.Token
-				if o, err = locks.Renew(t.Context(), lock.Renew{ID: id, Owner: owner, Token: token, RequestID: "r", TTLSeconds: 90}); err != nil || o.Code != lock.OK {
+				if o, err = locks.Renew(t.Context(), lock.Renew{ID: id, Owner: owner, Token: token, RequestID: "r",
+					TTLSeconds: 90}); err != nil || o.Code != lock.OK {
 					t.Fatalf("%s: renew: %+v, %v", owner, o, err)
 				}
 			}
-			if r, err := locks.Release(t.Context(), lock.Release{ID: id, Owner: owner, Token: token, RequestID: "e"}); err != nil || r.Code != lock.OK {
+			if r, err := locks.Release(t.Context(), lock.Release{ID: id, Owner: owner, Token: token,
+				RequestID: "e"}); err != nil || r.Code != lock.OK {
 				t.Fatalf("%s: release: %+v, %v", owner, r, err)
 			}
 		}
@@ -68,7 +74,8 @@ func TestManyShapes(t *testing.T) {
 		for i := range redisstore.MostShapes + 10 {
 			f := "f" + strings.Repeat("x", i%50) + "_" + strings.Repeat("y", i/50)
 			want[f] = docstore.Int(i)
-			r, err := s.Write(t.Context(), docstore.Write{Key: key("k"), Set: map[string]docstore.Value{f: docstore.Int(i)}, If: docstore.Not{Cond: docstore.Has{Field: f}}})
+			r, err := s.Write(t.Context(), docstore.Write{Key: key("k"), Set: map[string]docstore.Value{f: docstore.Int(i)},
+				If: docstore.Not{Cond: docstore.Has{Field: f}}})
 			if err != nil || !r.Applied || !r.Docs[0].Equal(want) {
 				t.Fatalf("%d: %v, %v", i, r.Applied, err)
 			}
@@ -96,7 +103,8 @@ func TestReturnOfARow(t *testing.T) {
 		want := docstore.Doc{}
 		for i, f := range []string{"e1", "e2", "e1", "e3", "e2"} {
 			want[f] = docstore.Int(i)
-			r, err := s.Write(t.Context(), docstore.Write{Key: key("k"), Set: docstore.Doc{f: docstore.Int(i)}, Return: []string{"e1", "e2", "e3"}})
+			r, err := s.Write(t.Context(), docstore.Write{Key: key("k"), Set: docstore.Doc{f: docstore.Int(i)},
+				Return: []string{"e1", "e2", "e3"}})
 			if err != nil || !r.Docs[0].Equal(want) {
 				t.Errorf("%d: %v, %v; want %v", i, r.Docs, err, want)
 			}

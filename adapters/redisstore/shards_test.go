@@ -56,8 +56,8 @@ func TestShardsStay(t *testing.T) {
 	})
 }
 
-// TestLayoutsDoNotMix: a store that was opened with another number of shards would find no documents, and grant what is held. It
-// is not opened, and nothing is written.
+// TestLayoutsDoNotMix: a store that was opened with another number of shards would find no documents, and grant what is
+// held. It is not opened, and nothing is written.
 func TestLayoutsDoNotMix(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		admin := client(t, server)
@@ -79,7 +79,8 @@ func TestLayoutsDoNotMix(t *testing.T) {
 				if found == 1 {
 					layout = "in one shard"
 				}
-				says(t, err, []string{layout, fmt.Sprintf("set it to %d (LEASEHOLD_REDIS_SHARDS)", found), "another prefix", "nothing was changed", server.Addr()})
+				says(t, err, []string{layout, fmt.Sprintf("set it to %d (LEASEHOLD_REDIS_SHARDS)", found), "another prefix",
+					"nothing was changed", server.Addr()})
 				if !errors.Is(err, docstore.ErrNotWritten) || errors.Is(err, docstore.ErrUnavailable) {
 					t.Errorf("%v", err)
 				}
@@ -88,7 +89,8 @@ func TestLayoutsDoNotMix(t *testing.T) {
 				t.Errorf("keys changed from %v to %v", before, after)
 			}
 			o.Shards = found
-			if r, err := open(t, server, &o).Write(t.Context(), docstore.Write{Key: k, If: docstore.Absent{}}); err != nil || r.Applied {
+			if r, err := open(t, server, &o).Write(t.Context(), docstore.Write{Key: k, If: docstore.Absent{}}); err != nil ||
+				r.Applied {
 				t.Errorf("%d shards, opened again: applied %v, %v", found, r.Applied, err)
 			}
 		}
@@ -103,10 +105,12 @@ func TestLayoutsDoNotMix(t *testing.T) {
 	})
 }
 
-// TestLayoutIsAskedOnceTheServerWrites: on a replica nothing can be marked. The first call that the server takes finds out.
+// TestLayoutIsAskedOnceTheServerWrites: on a replica nothing can be marked. The first call that the server takes finds
+// out.
 func TestLayoutIsAskedOnceTheServerWrites(t *testing.T) {
 	server := redistest.Start(t, "--replicaof", "127.0.0.1", "1")
-	one, two := open(t, server, &redisstore.Options{Prefix: "p"}), open(t, server, &redisstore.Options{Prefix: "p", Shards: 2})
+	one, two := open(t, server, &redisstore.Options{Prefix: "p"}),
+		open(t, server, &redisstore.Options{Prefix: "p", Shards: 2})
 	if err := client(t, server).Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -139,20 +143,34 @@ func TestRequestsInShards(t *testing.T) {
 			return docstore.Key{Kind: "locks", Tenant: tenant, ID: id}
 		}
 		add := map[string]int64{"n": 1}
-		expect("a write", 1, func() error { _, err := s.Write(t.Context(), docstore.Write{Key: at("a", "x"), Add: add}); return err })
+		expect("a write", 1, func() error {
+			_, err := s.Write(t.Context(), docstore.Write{Key: at("a", "x"), Add: add})
+			return err
+		})
 		expect("two writes", 1, func() error {
-			_, err := s.Write(t.Context(), docstore.Write{Key: at("a", "x"), Add: add}, docstore.Write{Key: at("a", "y"), Add: add})
+			_, err := s.Write(t.Context(), docstore.Write{Key: at("a", "x"), Add: add},
+				docstore.Write{Key: at("a", "y"), Add: add})
 			return err
 		})
 		expect("a read of two", 1, func() error { _, err := s.Get(t.Context(), at("a", "x"), at("a", "y")); return err })
-		expect("a read of two tenants", 2, func() error { _, err := s.Get(t.Context(), at("a", "x"), at("b", "y")); return err })
-		expect("a page", 2, func() error { _, err := s.List(t.Context(), docstore.Query{Kind: "locks", Tenant: "a"}); return err })
+		expect("a read of two tenants", 2, func() error {
+			_, err := s.Get(t.Context(), at("a", "x"), at("b", "y"))
+			return err
+		})
+		expect("a page", 2, func() error {
+			_, err := s.List(t.Context(), docstore.Query{Kind: "locks", Tenant: "a"})
+			return err
+		})
 		expect("a prune of nothing", shards, func() error { _, err := s.Prune(t.Context(), 10); return err })
-		expect("a walk of nothing", shards, func() error { _, err := s.Walk(t.Context(), docstore.WalkQuery{Kind: "none"}); return err })
+		expect("a walk of nothing", shards, func() error {
+			_, err := s.Walk(t.Context(), docstore.WalkQuery{Kind: "none"})
+			return err
+		})
 	})
 }
 
-// TestEmptiedShards: a process notices that the server was emptied with its next call, also on a shard that it never asked.
+// TestEmptiedShards: a process notices that the server was emptied with its next call, also on a shard that it never
+// asked.
 func TestEmptiedShards(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		s, admin := open(t, server, &redisstore.Options{Prefix: "emptied", Shards: 4}), client(t, server)
@@ -200,7 +218,8 @@ func TestShardsOfACluster(t *testing.T) {
 		tenant := fmt.Sprint("tenant-", i)
 		writes := make([]docstore.Write, 3)
 		for j := range writes {
-			writes[j] = docstore.Write{Key: docstore.Key{Kind: fmt.Sprint("kind", j), Tenant: tenant, ID: "{x}"}, Keep: time.Hour}
+			writes[j] = docstore.Write{Key: docstore.Key{Kind: fmt.Sprint("kind", j), Tenant: tenant, ID: "{x}"},
+				Keep: time.Hour}
 		}
 		if r, err := s.Write(t.Context(), writes...); err != nil || !r.Applied {
 			t.Fatalf("%v, %v", r.Applied, err)
@@ -225,8 +244,8 @@ func TestShardsOfACluster(t *testing.T) {
 	})
 }
 
-// TestShardsOnSeveralMembers: three members of a cluster share the documents, the scripts are sent to each, and what goes through
-// all tenants finds what is on all of them. Without the third, the tenants of the others go on.
+// TestShardsOnSeveralMembers: three members of a cluster share the documents, the scripts are sent to each, and what
+// goes through all tenants finds what is on all of them. Without the third, the tenants of the others go on.
 func TestShardsOnSeveralMembers(t *testing.T) {
 	cluster := redistest.StartClusterOf(t, 3)
 	s := open(t, cluster[0], &redisstore.Options{Prefix: "members", Shards: 16})
@@ -238,7 +257,8 @@ func TestShardsOnSeveralMembers(t *testing.T) {
 	on := map[string]int{} // which member has a tenant
 	for i := range tenants {
 		k := docstore.Key{Kind: "locks", Tenant: fmt.Sprint("t", i), ID: "x"}
-		mustWrite(t, s, waits(k, i), docstore.Write{Key: docstore.Key{Kind: "others", Tenant: k.Tenant, ID: "x"}, Keep: time.Millisecond})
+		mustWrite(t, s, waits(k, i), docstore.Write{Key: docstore.Key{Kind: "others", Tenant: k.Tenant, ID: "x"},
+			Keep: time.Millisecond})
 		for member, c := range clients {
 			if len(c.Keys(t.Context(), "*:doc:"+k.String()).Val()) == 1 {
 				on[k.Tenant] = member
@@ -285,7 +305,8 @@ func TestShardsOnSeveralMembers(t *testing.T) {
 	for tenant := range on {
 		keys = append(keys, docstore.Key{Kind: "locks", Tenant: tenant, ID: "x"})
 	}
-	if snap, err := s.Get(t.Context(), keys...); err != nil || slices.ContainsFunc(snap.Docs, func(d docstore.Doc) bool { return d == nil }) {
+	if snap, err := s.Get(t.Context(), keys...); err != nil ||
+		slices.ContainsFunc(snap.Docs, func(d docstore.Doc) bool { return d == nil }) {
 		t.Errorf("%v, %v", snap.Docs, err)
 	}
 	if w := s.Warnings(); len(w) != 1 { // the members have the same settings, and it is said once

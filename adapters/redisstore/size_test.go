@@ -25,14 +25,15 @@ func sizeOfTheLock(t *testing.T, c *sdk.Client) (key string, n int) {
 	return keys[0], len(keys[0]) + len(stored)
 }
 
-// TestSizeOfALock: with ordinary names and 256 bytes of labels, the key and the document of a lock that has been used for long, and
-// what the real server says that they take in memory. docs/stores.md has the figures.
+// TestSizeOfALock: with ordinary names and 256 bytes of labels, the key and the document of a lock that has been used
+// for long, and what the real server says that they take in memory. docs/stores.md has the figures.
 func TestSizeOfALock(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		clock := suite.NewClock()
 		c := client(t, server)
 		memory := int64(0)
-		plain, forced := suite.UsedLock(t, lock.New(open(t, server, &redisstore.Options{Now: clock.Now, Prefix: "leasehold"}), nil), clock.Advance, func() int {
+		plain, forced := suite.UsedLock(t, lock.New(open(t, server, &redisstore.Options{Now: clock.Now, Prefix: "leasehold"}),
+			nil), clock.Advance, func() int {
 			key, n := sizeOfTheLock(t, c)
 			if server.Real {
 				used, err := c.MemoryUsage(t.Context(), key, 0).Result()
@@ -49,7 +50,8 @@ func TestSizeOfALock(t *testing.T) {
 	})
 }
 
-// TestSizeOfASharedLock: what holders and places in line take of the key and the document. docs/stores.md has the figures.
+// TestSizeOfASharedLock: what holders and places in line take of the key and the document. docs/stores.md has the
+// figures.
 func TestSizeOfASharedLock(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		clock := suite.NewClock()
@@ -60,7 +62,8 @@ func TestSizeOfASharedLock(t *testing.T) {
 			return n
 		})
 		if held > 10353 || all > 18564 || holder > 103 || place > 83 {
-			t.Errorf("%d bytes, %d with places, %d for a holder, %d for a place: correct docs/stores.md", held, all, holder, place)
+			t.Errorf("%d bytes, %d with places, %d for a holder, %d for a place: correct docs/stores.md", held,
+				all, holder, place)
 		}
 	})
 }

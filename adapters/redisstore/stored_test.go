@@ -25,7 +25,8 @@ func TestStoredForm(t *testing.T) {
 		s := open(t, server, &redisstore.Options{Prefix: "form", Now: func() time.Time { return at }})
 		k := docstore.Key{Kind: "locks", Tenant: "ac/me", ID: "deploy/prod {x}"}
 		w := docstore.Write{Key: k, Set: docstore.Doc{
-			"text": docstore.String("a:b"), "no": docstore.Bool(false), "until": docstore.Now.Add(time.Minute), "since": docstore.FormatTime(at),
+			"text": docstore.String("a:b"), "no": docstore.Bool(false), "until": docstore.Now.Add(time.Minute),
+			"since":  docstore.FormatTime(at),
 			"labels": docstore.Map{"b": "<&>", "a": "1"}, "none": docstore.Map(nil),
 			"table": docstore.Bytes("\x00\xff"), "void": docstore.Bytes(""), "blank": docstore.String(""),
 		}, Add: map[string]int64{"n": -5}, Keep: time.Hour}
@@ -50,9 +51,11 @@ func TestStoredForm(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := map[string]any{
-			"text": "a:b", "no": false, "until": 1767225690000.5, "since": 1767225630000.5, "labels": `m{"a":"1","b":"<&>"}`, "none": "m{}", "n": -5.0, "blank": "",
+			"text": "a:b", "no": false, "until": 1767225690000.5, "since": 1767225630000.5, "labels": `m{"a":"1","b":"<&>"}`,
+			"none": "m{}", "n": -5.0, "blank": "",
 		}
-		if got[0] != "1767229230000" && got[0] != "1.76722923e+12" || !maps.Equal(fields, want) || got[2] != "\xffx\x00\xff" || got[3] != "\xffx" {
+		if got[0] != "1767229230000" && got[0] != "1.76722923e+12" || !maps.Equal(fields, want) ||
+			got[2] != "\xffx\x00\xff" || got[3] != "\xffx" {
 			t.Errorf("%q; want %v", got, want)
 		}
 		ids, err := c.ZRange(t.Context(), "{form}:ids:locks/ac%2Fme", 0, -1).Result()
@@ -67,17 +70,24 @@ func TestStoredForm(t *testing.T) {
 	})
 }
 
-// TestEdgesOfValues: what is at the edge of a form comes back as it was, whichever script stored it, and is compared as what it is.
+// TestEdgesOfValues: what is at the edge of a form comes back as it was, whichever script stored it, and is compared as
+// what it is.
 func TestEdgesOfValues(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		s := open(t, server, nil)
 		want := docstore.Doc{
-			"zero": docstore.Int(0), "small": docstore.Int(127), "more": docstore.Int(128), "minus": docstore.Int(-1), "low": docstore.Int(-33), "most": docstore.Int(docstore.MaxInt),
-			"least": docstore.Int(-docstore.MaxInt), "almost": docstore.Int(docstore.MaxInt - 1), "word": docstore.Int(1 << 32), "token": docstore.Int(1767225600000001),
-			"blank": docstore.String(""), "null": docstore.String("\x00"), "emoji": docstore.String("🔒 日本語"), "high": docstore.String("\U0010ffff"),
-			"digits": docstore.String("42"), "date": docstore.String("2026-02-29T00:00:00.000Z"), "time": docstore.String("2026-02-28T00:00:00.000Z"), "early": docstore.String("0000-01-01T00:00:00.000Z"),
-			"late": docstore.String("9999-12-31T23:59:59.999Z"), "long": docstore.String(strings.Repeat("é", 512<<10)), "yes": docstore.Bool(true), "no": docstore.Bool(false),
-			"bytes": docstore.Bytes("\xffx\xffm\xc1\x00"), "many": docstore.Bytes(strings.Repeat("\xff", docstore.MaxBytes)), "map": docstore.Map{"\u2028": "<\x00>"},
+			"zero": docstore.Int(0), "small": docstore.Int(127), "more": docstore.Int(128), "minus": docstore.Int(-1),
+			"low": docstore.Int(-33), "most": docstore.Int(docstore.MaxInt),
+			"least": docstore.Int(-docstore.MaxInt), "almost": docstore.Int(docstore.MaxInt - 1), "word": docstore.Int(1 << 32),
+			"token": docstore.Int(1767225600000001),
+			"blank": docstore.String(""), "null": docstore.String("\x00"), "emoji": docstore.String("🔒 日本語"),
+			"high":   docstore.String("\U0010ffff"),
+			"digits": docstore.String("42"), "date": docstore.String("2026-02-29T00:00:00.000Z"),
+			"time": docstore.String("2026-02-28T00:00:00.000Z"), "early": docstore.String("0000-01-01T00:00:00.000Z"),
+			"late": docstore.String("9999-12-31T23:59:59.999Z"), "long": docstore.String(strings.Repeat("é", 512<<10)),
+			"yes": docstore.Bool(true), "no": docstore.Bool(false),
+			"bytes": docstore.Bytes("\xffx\xffm\xc1\x00"), "many": docstore.Bytes(strings.Repeat("\xff", docstore.MaxBytes)),
+			"map": docstore.Map{"\u2028": "<\x00>"},
 		}
 		for _, n := range []int{31, 32, 255, 256, 65535, 65536} {
 			want["text"+strconv.Itoa(n)+"x"] = docstore.String(strings.Repeat("t", n))
@@ -89,7 +99,8 @@ func TestEdgesOfValues(t *testing.T) {
 			case docstore.String, docstore.Int:
 				cond = docstore.All{cond, docstore.LE{Field: f, Value: v}}
 			}
-			r, err := s.Write(t.Context(), docstore.Write{Key: key("k"), If: cond, Set: docstore.Doc{"last": docstore.String(f)}, Return: []string{f}})
+			r, err := s.Write(t.Context(), docstore.Write{Key: key("k"), If: cond, Set: docstore.Doc{"last": docstore.String(f)},
+				Return: []string{f}})
 			if err != nil || !r.Applied || !r.Docs[0].Equal(docstore.Doc{f: v}) {
 				t.Errorf("%s: applied %v, %v", f, r.Applied, err)
 			}
@@ -102,7 +113,8 @@ func TestEdgesOfValues(t *testing.T) {
 	})
 }
 
-// TestDocumentedScripts: the page on stores says how to look at a document, and how to set a field of one's own, with redis-cli.
+// TestDocumentedScripts: the page on stores says how to look at a document, and how to set a field of one's own, with
+// redis-cli.
 func TestDocumentedScripts(t *testing.T) {
 	page, err := os.ReadFile("../../docs/stores.md")
 	if err != nil {
@@ -127,19 +139,23 @@ func TestDocumentedScripts(t *testing.T) {
 		if err != nil || !maps.Equal(fields, map[string]string{"state": "ACTIVE", "note": "since Monday"}) {
 			t.Errorf("%s, %v", shown, err)
 		}
-		r, err := s.Write(t.Context(), docstore.Write{Key: key("k"), If: docstore.Eq{Field: "note", Value: docstore.String("since Monday")}, Add: map[string]int64{"n": 1}})
-		want := docstore.Doc{"state": docstore.String("ACTIVE"), "note": docstore.String("since Monday"), "n": docstore.Int(1)}
+		r, err := s.Write(t.Context(), docstore.Write{Key: key("k"),
+			If: docstore.Eq{Field: "note", Value: docstore.String("since Monday")}, Add: map[string]int64{"n": 1}})
+		want := docstore.Doc{"state": docstore.String("ACTIVE"), "note": docstore.String("since Monday"),
+			"n": docstore.Int(1)}
 		if err != nil || !r.Applied || !r.Docs[0].Equal(want) {
 			t.Errorf("%v, %v", r.Docs, err)
 		}
 	})
 }
 
-// TestValuesOfOthers: what the port has no type for is there, equals nothing, cannot be counted with, and stays as it is.
+// TestValuesOfOthers: what the port has no type for is there, equals nothing, cannot be counted with, and stays as it
+// is.
 func TestValuesOfOthers(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		s, c := open(t, server, &redisstore.Options{Prefix: "others"}), client(t, server)
-		// {fraction = 1.25, list = {1}, table = {a = 1}, bytes = '\xfe', order = '\xffm{"b":"1","a":"2"}', nested = '\xffm{"a":{}}', other = '\xffy', count = 7}
+		// {fraction = 1.25, list = {1}, table = {a = 1}, bytes = '\xfe', order = '\xffm{"b":"1","a":"2"}', nested =
+		// '\xffm{"a":{}}', other = '\xffy', count = 7}
 		const stored = "\x88\xa8fraction\xcb\x3f\xf4\x00\x00\x00\x00\x00\x00\xa4list\x91\x01\xa5table\x81\xa1a\x01\xa5bytes\xa1\xfe" +
 			"\xa5order\xb3\xffm{\"b\":\"1\",\"a\":\"2\"}\xa6nested\xaa\xffm{\"a\":{}}\xa5other\xa2\xffy\xa5count\x07\xc2"
 		const name = "{others}:doc:locks/acme/k"
@@ -159,7 +175,8 @@ func TestValuesOfOthers(t *testing.T) {
 			}
 			for _, cond := range []docstore.Cond{
 				docstore.Not{Cond: docstore.Has{Field: f}}, docstore.LE{Field: f, Value: docstore.Int(docstore.MaxInt)},
-				docstore.Eq{Field: f, Value: docstore.Int(0)}, docstore.Eq{Field: f, Value: docstore.Map{}}, docstore.Eq{Field: f, Value: docstore.Bool(true)},
+				docstore.Eq{Field: f, Value: docstore.Int(0)}, docstore.Eq{Field: f, Value: docstore.Map{}},
+				docstore.Eq{Field: f, Value: docstore.Bool(true)},
 			} {
 				if r, err := s.Write(t.Context(), docstore.Write{Key: key("k"), If: cond}); err != nil || r.Applied {
 					t.Errorf("%#v on %s: applied %v, %v", cond, f, r.Applied, err)
@@ -188,7 +205,8 @@ func TestValuesOfOthers(t *testing.T) {
 		if err := c.Set(t.Context(), name+"2", "\x81\xa1n\x01\xc2", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
-		mustWrite(t, s, docstore.Write{Key: key("k2"), If: docstore.Has{Field: "n"}}, docstore.Write{Key: key("k3")}) // interpreted
+		// interpreted
+		mustWrite(t, s, docstore.Write{Key: key("k2"), If: docstore.Has{Field: "n"}}, docstore.Write{Key: key("k3")})
 		if n := list(); n != 3 {
 			t.Errorf("%d entries, want 3", n)
 		}
@@ -231,7 +249,8 @@ func TestTimes(t *testing.T) {
 			r, err := s.Write(t.Context(), docstore.Write{Key: key("t"), Set: docstore.Doc{
 				"now": docstore.Now, "past": docstore.Now.Add(-offset), "future": docstore.Now.Add(offset),
 			}})
-			want := docstore.Doc{"now": docstore.FormatTime(at), "past": docstore.FormatTime(at.Add(-offset)), "future": docstore.FormatTime(at.Add(offset))}
+			want := docstore.Doc{"now": docstore.FormatTime(at), "past": docstore.FormatTime(at.Add(-offset)),
+				"future": docstore.FormatTime(at.Add(offset))}
 			if err != nil || !r.At.Equal(docstore.TruncateMilli(at)) || !r.Docs[0].Equal(want) {
 				t.Fatalf("%v: At %v, %v, %v; want %v", at, r.At, r.Docs, err, want)
 			}
@@ -249,7 +268,8 @@ func TestServersClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := c.Time(t.Context()).Val()
-	if r.At.Before(docstore.TruncateMilli(before)) || r.At.After(after) || !r.Docs[0].Equal(docstore.Doc{"now": docstore.FormatTime(r.At)}) {
+	if r.At.Before(docstore.TruncateMilli(before)) || r.At.After(after) ||
+		!r.Docs[0].Equal(docstore.Doc{"now": docstore.FormatTime(r.At)}) {
 		t.Errorf("At %v, %v; the server's time was from %v to %v", r.At, r.Docs, before, after)
 	}
 }

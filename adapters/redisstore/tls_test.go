@@ -22,7 +22,8 @@ func tunnel(t *testing.T, server *redistest.Server) (addr string, config *tls.Co
 	defer lent.Close()
 	config = &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
 	config.RootCAs.AddCert(lent.Certificate())
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: lent.TLS.Certificates, MinVersion: tls.VersionTLS12})
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: lent.TLS.Certificates,
+		MinVersion: tls.VersionTLS12})
 	if err != nil {
 		t.Fatal(err)
 	}

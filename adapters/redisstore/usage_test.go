@@ -19,7 +19,8 @@ func TestUsage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := store.Usage(); got.Requests-before.Requests != 3 || got.Retries != before.Retries || got.Throttled != 0 || got.Warnings != len(store.Warnings()) {
+	if got := store.Usage(); got.Requests-before.Requests != 3 || got.Retries != before.Retries || got.Throttled != 0 ||
+		got.Warnings != len(store.Warnings()) {
 		t.Errorf("%+v, before that %+v", got, before)
 	}
 }

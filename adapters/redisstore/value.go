@@ -20,8 +20,8 @@ const (
 // half is added to the milliseconds of a time, so that it is no whole number.
 const half = 0.5
 
-// appendValue appends a value in its one spelling, so that equal values are equal to Lua. A time that the store knows, and what a field had
-// before, are lists, for write.lua.
+// appendValue appends a value in its one spelling, so that equal values are equal to Lua. A time that the store knows,
+// and what a field had before, are lists, for write.lua.
 func appendValue(b []byte, v docstore.Value) []byte {
 	switch v := v.(type) {
 	case docstore.String:
@@ -65,8 +65,8 @@ func object(m map[string]string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// value reads the next value; nil if there is none in this place. What appendValue would have written in another way was written by another
-// caller.
+// value reads the next value; nil if there is none in this place. What appendValue would have written in another way
+// was written by another caller.
 func (u *unpacker) value() (docstore.Value, error) {
 	from := u.rest
 	p := u.next()

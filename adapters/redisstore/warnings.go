@@ -12,8 +12,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// lookEvery is how long the settings of the server are taken to be as they were found: they can be changed while it runs, and
-// after a failover the server is another one.
+// lookEvery is how long the settings of the server are taken to be as they were found: they can be changed while it
+// runs, and after a failover the server is another one.
 const lookEvery = time.Minute
 
 // lookWithin bounds a look.
@@ -27,15 +27,16 @@ type warned struct {
 	at     time.Time
 }
 
-// Warnings are sentences for the log about what [Open] found, or what was found when the settings were looked at again. See
-// [Options].Warn.
+// Warnings are sentences for the log about what [Open] found, or what was found when the settings were looked at again.
+// See [Options].Warn.
 func (s *Store) Warnings() []string {
 	s.warned.mu.Lock()
 	defer s.warned.mu.Unlock()
 	return slices.Concat(s.warned.always, s.warned.found)
 }
 
-// Usage implements [docstore.Meter]. A script that the server does not know, and those of a cluster that has moved, are one request more.
+// Usage implements [docstore.Meter]. A script that the server does not know, and those of a cluster that has moved, are
+// one request more.
 func (s *Store) Usage() docstore.Usage {
 	u := s.sent.Usage()
 	u.Warnings = len(s.Warnings())

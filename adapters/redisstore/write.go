@@ -31,7 +31,8 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 	return s.result(reply, sc, writes)
 }
 
-// program is the script of writes, with its arguments: one of its own for the shape of a single write, else that which interprets them.
+// program is the script of writes, with its arguments: one of its own for the shape of a single write, else that which
+// interprets them.
 func (s *Store) program(writes []docstore.Write) (sc *script, args []byte) {
 	if len(writes) == 1 {
 		if sc, args = s.shapes.compile(writes[0]); sc != nil {

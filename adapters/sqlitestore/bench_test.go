@@ -49,9 +49,11 @@ func grant(id string) docstore.Write {
 			docstore.LE{Field: "expires_at", Value: docstore.Now},
 		},
 		Set: docstore.Doc{
-			"state": docstore.String("ACTIVE"), "owner": docstore.String("ci-42"), "lease_id": docstore.String("7f1c9a40-63c1-4a7e"),
-			"request_id": docstore.String("0d9e2c55-11ab"), "acquired_at": docstore.Now, "expires_at": docstore.Now.Add(30 * time.Second),
-			"ttl_ms": docstore.Int(30000), "metadata": docstore.Map{"build": "991", "branch": "main"},
+			"state": docstore.String("ACTIVE"), "owner": docstore.String("ci-42"),
+			"lease_id":   docstore.String("7f1c9a40-63c1-4a7e"),
+			"request_id": docstore.String("0d9e2c55-11ab"), "acquired_at": docstore.Now,
+			"expires_at": docstore.Now.Add(30 * time.Second),
+			"ttl_ms":     docstore.Int(30000), "metadata": docstore.Map{"build": "991", "branch": "main"},
 		},
 		Add: map[string]int64{"token": 1},
 	}

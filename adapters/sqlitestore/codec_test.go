@@ -33,7 +33,8 @@ func TestParseDoc(t *testing.T) {
 		{`{"a":{}}`, docstore.Doc{"a": docstore.Map{}}},
 		{`{"a":{"x":"1","y":"\n"}}`, docstore.Doc{"a": docstore.Map{"x": "1", "y": "\n"}}},
 		{`{"a":["base64",""]}`, docstore.Doc{"a": docstore.Bytes("")}},
-		{`{"a":["base64","AP8="],"b":["base64","YWJj"]}`, docstore.Doc{"a": docstore.Bytes("\x00\xff"), "b": docstore.Bytes("abc")}},
+		{`{"a":["base64","AP8="],"b":["base64","YWJj"]}`, docstore.Doc{"a": docstore.Bytes("\x00\xff"),
+			"b": docstore.Bytes("abc")}},
 		{`{"a": ["base64", "AP8="]}`, opaque(`["base64", "AP8="]`)}, // not as it is written
 		{`{"a":["base64","AP8"]}`, opaque(`["base64","AP8"]`)},
 		{`{"a":["base64","AP9="]}`, opaque(`["base64","AP9="]`)}, // bits that no byte has
@@ -72,9 +73,12 @@ func TestParseDoc(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		``, ` `, `[]`, `"a"`, `1`, `null`, `{`, `}`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{"a":1`, `{,}`, `{"a":1}}`, `{"a":1} x`, `{a:1}`,
-		`{"a" 1}`, `{"a":01}`, `{"a":+1}`, `{"a":-}`, `{"a":1.}`, `{"a":.5}`, `{"a":1e}`, `{"a":1e+}`, `{"a":tru}`, `{"a":True}`,
-		`{"a":"x}`, `{"a":"\x"}`, `{"a":"\u12"}`, `{"a":"\u+123"}`, `{"a":"\`, `{"a":"\ud800\u12"}`, "{\"a\":\"\n\"}", "{\"a\":\"\\n\n\"}",
+		``, ` `, `[]`, `"a"`, `1`, `null`, `{`, `}`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{"a":1`, `{,}`, `{"a":1}}`,
+		`{"a":1} x`, `{a:1}`,
+		`{"a" 1}`, `{"a":01}`, `{"a":+1}`, `{"a":-}`, `{"a":1.}`, `{"a":.5}`, `{"a":1e}`, `{"a":1e+}`,
+		`{"a":tru}`, `{"a":True}`,
+		`{"a":"x}`, `{"a":"\x"}`, `{"a":"\u12"}`, `{"a":"\u+123"}`, `{"a":"\`, `{"a":"\ud800\u12"}`, "{\"a\":\"\n\"}",
+		"{\"a\":\"\\n\n\"}",
 		`{"a":[1}`, `{"a":[1,]}`, `{"a":[`, `{"a":1,"a":1}`, `{"a":1,"\u0061":1}`, `{"\ud800":1}`, `{"a":'x'}`, `{"a":NaN}`,
 		`{"a":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`, strings.Repeat(`{"a":`, 100_000),
 	} {
@@ -88,8 +92,10 @@ func TestParseDoc(t *testing.T) {
 // foreign values byte for byte.
 func FuzzParseDoc(f *testing.F) {
 	for _, s := range []string{
-		`{}`, `{"a":"b","n":12,"t":true,"m":{"x":"y"},"l":[1,2.5,{"z":null}]}`, `{"a":"\ud83d\ude00\ud800"}`, "{\"a\":\"\xff\"}",
-		` { "a" : -0 , "b" : { "x" : "1" , "x" : "2" } } `, `{"a":1,"a":2}`, `{"a":"\u0000\u001f\"\\\/"}`, `{"a":["base64","AP8="],"b":["base64", ""]}`,
+		`{}`, `{"a":"b","n":12,"t":true,"m":{"x":"y"},"l":[1,2.5,{"z":null}]}`, `{"a":"\ud83d\ude00\ud800"}`,
+		"{\"a\":\"\xff\"}",
+		` { "a" : -0 , "b" : { "x" : "1" , "x" : "2" } } `, `{"a":1,"a":2}`, `{"a":"\u0000\u001f\"\\\/"}`,
+		`{"a":["base64","AP8="],"b":["base64", ""]}`,
 	} {
 		f.Add(s)
 	}
@@ -160,9 +166,11 @@ func FuzzParseDoc(f *testing.F) {
 	})
 }
 
-// TestOrderOfMembers: members are in the order of the bytes of their names, also of those that begin alike and end where others go on.
+// TestOrderOfMembers: members are in the order of the bytes of their names, also of those that begin alike and end
+// where others go on.
 func TestOrderOfMembers(t *testing.T) {
-	names := []string{"", "\x00", "Z", "a", "a\x00", "ab", "abcdefg", "abcdefgh", "abcdefgh\x00", "abcdefgh1", "abcdefghi", "abcdefgi", "b", "é"}
+	names := []string{"", "\x00", "Z", "a", "a\x00", "ab", "abcdefg", "abcdefgh", "abcdefgh\x00", "abcdefgh1", "abcdefghi",
+		"abcdefgi", "b", "é"}
 	doc, members := docstore.Doc{}, make([]string, len(names))
 	for i, name := range names {
 		doc[name] = docstore.Int(i)
@@ -192,7 +200,8 @@ func FuzzAppendDoc(f *testing.F) {
 		}
 		n = max(min(n, docstore.MaxInt), -docstore.MaxInt)
 		want := docstore.Doc{
-			"text" + field: docstore.String(text), "map" + field: docstore.Map{k: v}, "n": docstore.Int(n), "yes": docstore.Bool(n > 0), "bytes": docstore.Bytes(text),
+			"text" + field: docstore.String(text), "map" + field: docstore.Map{k: v}, "n": docstore.Int(n),
+			"yes": docstore.Bool(n > 0), "bytes": docstore.Bytes(text),
 		}
 		b := sqlitestore.AppendDoc(nil, want)
 		if !json.Valid(b) {

@@ -19,7 +19,8 @@ func cycler(t *testing.T, s docstore.Store) (cycle func()) {
 	i := 0
 	return func() {
 		i++
-		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: requests[i%len(requests)], TTLSeconds: 60})
+		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: requests[i%len(requests)],
+			TTLSeconds: 60})
 		if err != nil || o.Code != lock.OK {
 			t.Fatal(o, err)
 		}
@@ -30,8 +31,8 @@ func cycler(t *testing.T, s docstore.Store) (cycle func()) {
 	}
 }
 
-// TestPagesOfACycle: an acquire and a release write one page each, that of the lock's document. Where a document ends is in an index, in a
-// page of its own, which is not written while the end stays.
+// TestPagesOfACycle: an acquire and a release write one page each, that of the lock's document. Where a document ends
+// is in an index, in a page of its own, which is not written while the end stays.
 func TestPagesOfACycle(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leasehold.db")
 	s := open(t, path, nil)
@@ -47,7 +48,8 @@ func TestPagesOfACycle(t *testing.T) {
 		cycle()
 	}
 	var busy, pages, moved int // the pages that the log has
-	if err := c.QueryRowContext(t.Context(), "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &pages, &moved); err != nil || busy != 0 {
+	if err := c.QueryRowContext(t.Context(), "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &pages, &moved); err != nil ||
+		busy != 0 {
 		t.Fatal(busy, err)
 	}
 	if got := s.Stats().Transactions - transactions; got != 2*cycles {
@@ -72,7 +74,8 @@ func TestAllocationsOfACycle(t *testing.T) {
 	}
 }
 
-// TestMemoIsNotBelieved: a document that another program changed is read as it is, also one that was read or written before.
+// TestMemoIsNotBelieved: a document that another program changed is read as it is, also one that was read or written
+// before.
 func TestMemoIsNotBelieved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leasehold.db")
 	s := open(t, path, nil)
@@ -92,7 +95,8 @@ func TestMemoIsNotBelieved(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	r.Docs[0]["n"] = docstore.Int(7) // the caller's own
-	if r, err := s.Write(t.Context(), docstore.Write{Key: k, If: docstore.Eq{Field: "n", Value: docstore.Int(7)}}); err != nil || r.Applied {
+	if r, err := s.Write(t.Context(), docstore.Write{
+		Key: k, If: docstore.Eq{Field: "n", Value: docstore.Int(7)}}); err != nil || r.Applied {
 		t.Errorf("a caller changed what the store knows: %+v, %v", r, err)
 	}
 	run(t, c, `DELETE FROM docs`)
@@ -101,7 +105,8 @@ func TestMemoIsNotBelieved(t *testing.T) {
 	}
 }
 
-// TestMemoIsBounded: more documents than the memo holds, and one that is too long for it, are written and read all the same.
+// TestMemoIsBounded: more documents than the memo holds, and one that is too long for it, are written and read all the
+// same.
 func TestMemoIsBounded(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "leasehold.db"), nil)
 	const docs = 1500
@@ -130,8 +135,8 @@ func TestMemoIsBounded(t *testing.T) {
 	}
 }
 
-// TestEndsAreNeverTooEarly: an end that is moved by each write stays for a while, but never before what the last write said, and never much
-// beyond it.
+// TestEndsAreNeverTooEarly: an end that is moved by each write stays for a while, but never before what the last write
+// said, and never much beyond it.
 func TestEndsAreNeverTooEarly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leasehold.db")
 	clock := newHands(noon)
@@ -142,11 +147,14 @@ func TestEndsAreNeverTooEarly(t *testing.T) {
 	for i, step := range []struct {
 		after, keep time.Duration
 	}{
-		{0, time.Hour}, {time.Second, time.Hour}, {time.Second, time.Hour}, {time.Second, time.Hour + time.Minute}, {time.Second, time.Hour},
-		{time.Minute, time.Hour}, {time.Minute, 2 * time.Hour}, {time.Second, time.Minute}, {time.Second, 0}, {time.Second, 64 * time.Millisecond}, {time.Second, time.Millisecond},
+		{0, time.Hour}, {time.Second, time.Hour}, {time.Second, time.Hour}, {time.Second, time.Hour + time.Minute},
+		{time.Second, time.Hour},
+		{time.Minute, time.Hour}, {time.Minute, 2 * time.Hour}, {time.Second, time.Minute}, {time.Second, 0},
+		{time.Second, 64 * time.Millisecond}, {time.Second, time.Millisecond},
 	} {
 		clock.set(clock.now().Add(step.after))
-		if _, err := s.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"n": docstore.Int(int64(i))}, Keep: step.keep}); err != nil {
+		if _, err := s.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"n": docstore.Int(int64(i))},
+			Keep: step.keep}); err != nil {
 			t.Fatal(err)
 		}
 		var end int64

@@ -12,8 +12,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestDamagedRows: rows that are no documents, first, at the end of a page, and more than a page has, are on the page with what is wrong with
-// them, and keep no other from being listed, walked to or found by a time.
+// TestDamagedRows: rows that are no documents, first, at the end of a page, and more than a page has, are on the page
+// with what is wrong with them, and keep no other from being listed, walked to or found by a time.
 func TestDamagedRows(t *testing.T) {
 	for _, n := range []int{1, 9, 11, 101} {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
@@ -24,7 +24,8 @@ func TestDamagedRows(t *testing.T) {
 			}
 			defer func() { _ = s.Close() }()
 			for _, id := range []string{"a", "m5x", "z"} {
-				w := docstore.Write{Key: docstore.Key{Kind: "things", Tenant: "acme", ID: id}, Set: docstore.Doc{"t": docstore.String("1")}}
+				w := docstore.Write{Key: docstore.Key{Kind: "things", Tenant: "acme", ID: id},
+					Set: docstore.Doc{"t": docstore.String("1")}}
 				if _, err := s.Write(t.Context(), w); err != nil {
 					t.Fatal(err)
 				}
@@ -35,7 +36,8 @@ func TestDamagedRows(t *testing.T) {
 			}
 			defer func() { _ = db.Close() }()
 			for i := range n {
-				if _, err := db.Exec("INSERT INTO docs (kind, tenant, id, doc) VALUES ('things', 'acme', ?, 'no document')", fmt.Sprintf("m%d", i)); err != nil {
+				if _, err := db.Exec("INSERT INTO docs (kind, tenant, id, doc) VALUES ('things', 'acme', ?, 'no document')",
+					fmt.Sprintf("m%d", i)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -67,7 +69,8 @@ func TestDamagedRows(t *testing.T) {
 			}); found != 3 || damaged != n {
 				t.Errorf("walked to %d and %d damaged ones", found, damaged)
 			}
-			if _, err := s.Get(t.Context(), docstore.Key{Kind: "things", Tenant: "acme", ID: "m0"}); !errors.Is(err, docstore.ErrDamaged) {
+			if _, err := s.Get(t.Context(), docstore.Key{Kind: "things", Tenant: "acme", ID: "m0"}); !errors.Is(err,
+				docstore.ErrDamaged) {
 				t.Errorf("a damaged one alone: %v", err)
 			}
 		})

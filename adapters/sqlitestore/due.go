@@ -39,8 +39,9 @@ func (x dueIndex) create() string {
 // The value is compared by itself, too, because SQLite does not look for a pair with an expression in an index.
 func (x dueIndex) query() string {
 	value, where := x.on()
-	return fmt.Sprintf("SELECT id, doc FROM docs INDEXED BY %[1]s WHERE %[3]s AND tenant = ?1 AND %[2]s <= ?2 AND %[2]s >= ?3 AND (%[2]s, id) > (?3, ?4) "+
-		"ORDER BY %[2]s, id", x.name(), value, where)
+	return fmt.Sprintf(
+		"SELECT id, doc FROM docs INDEXED BY %[1]s WHERE %[3]s AND tenant = ?1 AND %[2]s <= ?2 AND %[2]s >= ?3 AND (%[2]s, id) > (?3, ?4) "+
+			"ORDER BY %[2]s, id", x.name(), value, where)
 }
 
 // Due implements [docstore.DueLister]. The index is made when a kind and field are first asked for: that reads all

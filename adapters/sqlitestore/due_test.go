@@ -25,7 +25,8 @@ func TestDueUsesItsIndex(t *testing.T) {
 	if _, err := s.Due(t.Context(), waiting(1)); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := dial(t, path).QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+sqlitestore.DueQuery("locks", "until"), "acme", "1970", "", "")
+	rows, err := dial(t, path).QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+sqlitestore.DueQuery("locks", "until"),
+		"acme", "1970", "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,8 @@ func TestDueIndexIsMadeOnce(t *testing.T) {
 	callers.Wait()
 	c := dial(t, path)
 	var n int
-	if err := c.QueryRowContext(t.Context(), "SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND name LIKE 'due %'").Scan(&n); err != nil || n != 1 {
+	if err := c.QueryRowContext(t.Context(),
+		"SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND name LIKE 'due %'").Scan(&n); err != nil || n != 1 {
 		t.Errorf("%d indexes, %v", n, err)
 	}
 	run(t, c, sqlitestore.DueIndex("locks", "until"), "PRAGMA integrity_check")
@@ -81,7 +83,8 @@ func TestDueWithForeignDocuments(t *testing.T) {
 	c := dial(t, path)
 	insert := func(id, doc string) {
 		t.Helper()
-		if _, err := c.ExecContext(t.Context(), "INSERT INTO docs (kind, tenant, id, doc) VALUES ('locks', 'acme', ?, ?)", id, doc); err != nil {
+		if _, err := c.ExecContext(t.Context(), "INSERT INTO docs (kind, tenant, id, doc) VALUES ('locks', 'acme', ?, ?)", id,
+			doc); err != nil {
 			t.Fatalf("%s: %v", id, err)
 		}
 	}
@@ -94,7 +97,8 @@ func TestDueWithForeignDocuments(t *testing.T) {
 	insert("half a pair first", `{"until":"1970\ud800"}`)
 	insert("escaped name", `{"unt\u0069l":"1970-01-01T00:00:00.000Z"}`)
 	insert("space", ` { "until" : "1970-01-01T00:00:00.000Z" } `)
-	if _, err := s.Write(t.Context(), docstore.Write{Key: key("good"), Set: docstore.Doc{"until": docstore.FormatTime(time.Unix(1, 0))}}); err != nil {
+	if _, err := s.Write(t.Context(), docstore.Write{Key: key("good"),
+		Set: docstore.Doc{"until": docstore.FormatTime(time.Unix(1, 0))}}); err != nil {
 		t.Fatal(err)
 	}
 	find := func(want ...string) {

@@ -43,7 +43,9 @@ func (s *Store) explain(doing string, err error) error {
 	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
 		reason = fmt.Sprintf("another process kept the file locked for longer than %v (Options.BusyTimeout)", s.busy)
 	case codes.SQLITE_FULL:
-		return fmt.Errorf("%w: sqlite: %s %s: the disk is full: free some space (the log alone takes 1 to 2 MB), reading still works: %w", docstore.ErrFull, doing, s.path, err)
+		return fmt.Errorf(
+			"%w: sqlite: %s %s: the disk is full: free some space (the log alone takes 1 to 2 MB), reading still works: %w",
+			docstore.ErrFull, doing, s.path, err)
 	case codes.SQLITE_READONLY:
 		reason = "the file can only be read: check its mode and owner, and those of its folder"
 	case codes.SQLITE_CANTOPEN:

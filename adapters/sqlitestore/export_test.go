@@ -28,8 +28,8 @@ func DueQuery(kind, field string) string { return dueIndex{kind, field}.query() 
 // DueIndex is the statement that makes the index.
 func DueIndex(kind, field string) string { return dueIndex{kind, field}.create() }
 
-// What tests look at: the statement that removes what is due, the steps of the schema, and how far the floor is set above a
-// counter that passes it.
+// What tests look at: the statement that removes what is due, the steps of the schema, and how far the floor is set
+// above a counter that passes it.
 const (
 	PruneSQL = pruneSQL
 	Headroom = headroom
@@ -78,7 +78,8 @@ func (s *Store) Remembered() int { return len(s.writer.memo.latest) + len(s.writ
 
 // Statements are all that a store prepares, but for those of [DueQuery].
 func Statements() []string {
-	return slices.Concat(slices.Collect(maps.Keys((&reader{}).statements())), slices.Collect(maps.Keys((&writer{}).statements())))
+	return slices.Concat(slices.Collect(maps.Keys((&reader{}).statements())),
+		slices.Collect(maps.Keys((&writer{}).statements())))
 }
 
 // WhileReading runs do while a read transaction is open that has read a document.

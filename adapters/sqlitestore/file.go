@@ -34,7 +34,8 @@ func prepareFile(path string) (string, os.FileInfo, error) {
 	case err != nil:
 		return "", nil, pathError(abs, err)
 	case info.IsDir():
-		return "", nil, fmt.Errorf("sqlite: %s is a folder: name a file in it, such as %s", abs, filepath.Join(abs, "leasehold.db"))
+		return "", nil, fmt.Errorf("sqlite: %s is a folder: name a file in it, such as %s", abs,
+			filepath.Join(abs, "leasehold.db"))
 	case !info.Mode().IsRegular():
 		return "", nil, fmt.Errorf("sqlite: %s is not a regular file", abs)
 	}
@@ -54,19 +55,22 @@ func prepareFile(path string) (string, os.FileInfo, error) {
 	return abs, info, nil
 }
 
-// exposed says who else could read or replace the file. It is no error: the mounted folders of containers often allow everything,
-// and belong to no one else.
+// exposed says who else could read or replace the file. It is no error: the mounted folders of containers often allow
+// everything, and belong to no one else.
 func exposed(path string) (warnings []string) {
 	if runtime.GOOS == "windows" {
 		return nil // the bits say nothing there
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o006 != 0 {
-		warnings = append(warnings, fmt.Sprintf("%s has mode %04o: every user of this machine can read or change the locks; use chmod 600", path, info.Mode().Perm()))
+		warnings = append(warnings,
+			fmt.Sprintf("%s has mode %04o: every user of this machine can read or change the locks; use chmod 600", path,
+				info.Mode().Perm()))
 	}
 	dir := filepath.Dir(path)
 	// Where the sticky bit is set, as on /tmp, only the owner of a file can replace it.
 	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0 {
-		warnings = append(warnings, fmt.Sprintf("%s has mode %04o: every user of this machine can replace the store; use chmod 700", dir, info.Mode().Perm()))
+		warnings = append(warnings, fmt.Sprintf(
+			"%s has mode %04o: every user of this machine can replace the store; use chmod 700", dir, info.Mode().Perm()))
 	}
 	return warnings
 }
@@ -158,17 +162,18 @@ func (f watched) stillThere() (bool, error) {
 	return err == nil && os.SameFile(info, f.opened), err
 }
 
-// stillThere reports whether the paths lead to the files that were opened. A file that was deleted or replaced can still
-// be written through the open descriptor, but never read again: the next process to open the path finds another
-// file, with other fencing tokens, and without the log that of some time ago. If the log was gone once, the store stays as it
-// is: another process may have written to the file meanwhile, by another log.
+// stillThere reports whether the paths lead to the files that were opened. A file that was deleted or replaced can
+// still be written through the open descriptor, but never read again: the next process to open the path finds another
+// file, with other fencing tokens, and without the log that of some time ago. If the log was gone once, the store stays
+// as it is: another process may have written to the file meanwhile, by another log.
 func (s *Store) stillThere() error {
 	if err := s.gone.Load(); err != nil {
 		return *err
 	}
 	if there, err := (watched{s.path, s.opened}).stillThere(); !there {
-		return errors.Join(fmt.Errorf("%w: the file was moved, deleted or replaced while it was open: put it back, or restart on the new one",
-			errMoved), err)
+		return errors.Join(
+			fmt.Errorf("%w: the file was moved, deleted or replaced while it was open: put it back, or restart on the new one",
+				errMoved), err)
 	}
 	for _, f := range s.companions {
 		there, err := f.stillThere()
@@ -177,8 +182,9 @@ func (s *Store) stillThere() error {
 		case err != nil:
 			return fmt.Errorf("%w: %w", errMoved, err)
 		default:
-			err := fmt.Errorf("%w: %s was deleted or replaced while it was open, and the latest writes with it: stop every Leasehold "+
-				"that has the file open, run `leasehold store raise-tokens`, and start again", errMoved, f.path)
+			err := fmt.Errorf(
+				"%w: %s was deleted or replaced while it was open, and the latest writes with it: stop every Leasehold "+
+					"that has the file open, run `leasehold store raise-tokens`, and start again", errMoved, f.path)
 			s.gone.CompareAndSwap(nil, &err)
 			return *s.gone.Load()
 		}
@@ -186,8 +192,8 @@ func (s *Store) stillThere() error {
 	return nil
 }
 
-// abandoned are the files that this process still has open with a log that is gone. SQLite gives every connection of a process
-// the same memory for a file, so that one that was opened now would have that of the log that is gone.
+// abandoned are the files that this process still has open with a log that is gone. SQLite gives every connection of a
+// process the same memory for a file, so that one that was opened now would have that of the log that is gone.
 var abandoned struct {
 	mu    sync.Mutex
 	files []os.FileInfo
@@ -204,7 +210,8 @@ func checkAbandoned(path string, file os.FileInfo) error {
 	defer abandoned.mu.Unlock()
 	for _, f := range abandoned.files {
 		if os.SameFile(f, file) {
-			return fmt.Errorf("sqlite: open %s: this process still has it open with a log that was deleted: restart this process", path)
+			return fmt.Errorf(
+				"sqlite: open %s: this process still has it open with a log that was deleted: restart this process", path)
 		}
 	}
 	return nil

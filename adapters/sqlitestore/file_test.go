@@ -23,7 +23,8 @@ func TestFilesArePrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]os.FileMode{
-		dir: fs.ModeDir | 0o700, filepath.Dir(dir): fs.ModeDir | 0o700, path: 0o600, path + "-wal": 0o600, path + "-shm": 0o600,
+		dir: fs.ModeDir | 0o700, filepath.Dir(dir): fs.ModeDir | 0o700, path: 0o600, path + "-wal": 0o600,
+		path + "-shm": 0o600,
 	} {
 		info, err := os.Stat(name)
 		if err != nil {
@@ -62,7 +63,8 @@ func TestExposedFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
 			path := filepath.Join(dir, "leasehold.db")
-			if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(path, nil, 0o600), os.Chmod(path, c.file), os.Chmod(dir, c.dir)); err != nil {
+			if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(path, nil, 0o600), os.Chmod(path, c.file),
+				os.Chmod(dir, c.dir)); err != nil {
 				t.Fatal(err)
 			}
 			got := open(t, path, nil).Warnings()
@@ -82,14 +84,16 @@ func TestDocumentsAreReadable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leasehold.db")
 	s := open(t, path, nil)
 	w := docstore.Write{Key: key("deploy/prod"), Set: docstore.Doc{
-		"owner": docstore.String(`ci "42"`), "token": docstore.Int(7), "held": docstore.Bool(true), "labels": docstore.Map{"b": "2", "a": "1"},
+		"owner": docstore.String(`ci "42"`), "token": docstore.Int(7), "held": docstore.Bool(true),
+		"labels": docstore.Map{"b": "2", "a": "1"},
 	}}
 	if _, err := s.Write(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}
 	c := dial(t, path)
 	var doc string
-	if err := c.QueryRowContext(t.Context(), "SELECT doc FROM docs WHERE kind = 'locks' AND tenant = 'acme' AND id = 'deploy/prod'").Scan(&doc); err != nil {
+	if err := c.QueryRowContext(t.Context(),
+		"SELECT doc FROM docs WHERE kind = 'locks' AND tenant = 'acme' AND id = 'deploy/prod'").Scan(&doc); err != nil {
 		t.Fatal(err)
 	}
 	if want := `{"held":true,"labels":{"a":"1","b":"2"},"owner":"ci \"42\"","token":7}`; doc != want {
@@ -121,10 +125,12 @@ func TestRefusedPaths(t *testing.T) {
 		{"below a file", filepath.Join(file, "x", "leasehold.db"), "a part of the path is a file, not a folder"},
 		{"device", os.DevNull, "is not a regular file"},
 		{"no database", filepath.Join(dir, "text.db"), "the file is corrupt or not a database"},
-		{"other application", filepath.Join(dir, "other.db"), "the database of another application (application_id 0x47504b47, 1 tables"},
+		{"other application", filepath.Join(dir, "other.db"),
+			"the database of another application (application_id 0x47504b47, 1 tables"},
 		{"other application without an ID", filepath.Join(dir, "tables.db"), "the database of another application"},
 		{"other application without tables", filepath.Join(dir, "version.db"), "the database of another application"},
-		{"newer version", filepath.Join(dir, "newer.db"), "written by a newer leasehold with schema version 99; this one reads up to version 2: upgrade"},
+		{"newer version", filepath.Join(dir, "newer.db"),
+			"written by a newer leasehold with schema version 99; this one reads up to version 2: upgrade"},
 		{"no version", filepath.Join(dir, "zero.db"), "schema version 0, which no version of leasehold wrote"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -141,7 +147,8 @@ func TestRefusedPaths(t *testing.T) {
 			}
 		})
 	}
-	if _, err := sqlitestore.Open(t.Context(), filepath.Join(dir, "x.db"), &sqlitestore.Options{BusyTimeout: -time.Second}); err == nil {
+	if _, err := sqlitestore.Open(t.Context(), filepath.Join(dir, "x.db"),
+		&sqlitestore.Options{BusyTimeout: -time.Second}); err == nil {
 		t.Error("a negative BusyTimeout was accepted")
 	}
 }
@@ -155,7 +162,8 @@ func TestUnwritablePaths(t *testing.T) {
 		syscall.EMFILE: "the file cannot be opened",
 	} {
 		got := sqlitestore.PathError("/srv/leasehold.db", &fs.PathError{Op: "open", Path: "/srv/leasehold.db", Err: err})
-		if !strings.Contains(got.Error(), want) || !strings.Contains(got.Error(), "/srv/leasehold.db") || !errors.Is(got, err) {
+		if !strings.Contains(got.Error(), want) || !strings.Contains(got.Error(), "/srv/leasehold.db") ||
+			!errors.Is(got, err) {
 			t.Errorf("%v is explained as %q, want %q", err, got, want)
 		}
 	}
@@ -171,8 +179,10 @@ func TestUnwritablePaths(t *testing.T) {
 	if err := os.Mkdir(sealed, 0o500); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{file, filepath.Join(sealed, "leasehold.db"), filepath.Join(sealed, "sub", "leasehold.db")} {
-		if _, err := sqlitestore.Open(t.Context(), path, nil); err == nil || !strings.Contains(err.Error(), "may not write there") {
+	for _, path := range []string{file, filepath.Join(sealed, "leasehold.db"),
+		filepath.Join(sealed, "sub", "leasehold.db")} {
+		if _, err := sqlitestore.Open(t.Context(), path, nil); err == nil ||
+			!strings.Contains(err.Error(), "may not write there") {
 			t.Errorf("%s: error is %v", path, err)
 		}
 	}
@@ -236,7 +246,8 @@ func TestFullDisk(t *testing.T) {
 	}()
 	until(t, "the large call waits", func() bool { return s.Queued() == 1 })
 	go func() {
-		_, err := s.Write(t.Context(), docstore.Write{Key: stored[0], Set: docstore.Doc{"n": docstore.Int(1)}, Unset: []string{"text"}})
+		_, err := s.Write(t.Context(), docstore.Write{Key: stored[0], Set: docstore.Doc{"n": docstore.Int(1)},
+			Unset: []string{"text"}})
 		small <- err
 	}()
 	until(t, "both calls wait", func() bool { return s.Queued() == 2 })
@@ -272,7 +283,8 @@ func TestDamagedDocument(t *testing.T) {
 	s := open(t, path, nil)
 	c := dial(t, path)
 	for id, doc := range map[string]string{"cut": `{"n":1`, "list": `[]`, "twice": `{"n":1,"n":2}`} {
-		if _, err := c.ExecContext(t.Context(), "INSERT INTO docs (kind, tenant, id, doc) VALUES ('locks', 'acme', ?, ?)", id, doc); err != nil {
+		if _, err := c.ExecContext(t.Context(), "INSERT INTO docs (kind, tenant, id, doc) VALUES ('locks', 'acme', ?, ?)", id,
+			doc); err != nil {
 			t.Fatal(err)
 		}
 		release := hold(t, path)
@@ -303,11 +315,13 @@ func TestDamagedDocument(t *testing.T) {
 			t.Errorf("%s: Get: error is %v", id, err)
 		}
 		list, err := s.List(t.Context(), docstore.Query{Kind: "locks", Tenant: "acme", Prefix: id})
-		if err != nil || len(list.Damaged) != 1 || !errors.Is(list.Damaged[0].Err, docstore.ErrDamaged) || list.Damaged[0].Key != key(id) {
+		if err != nil || len(list.Damaged) != 1 || !errors.Is(list.Damaged[0].Err, docstore.ErrDamaged) ||
+			list.Damaged[0].Key != key(id) {
 			t.Errorf("%s: List: %+v, %v", id, list, err)
 		}
 		var kept string
-		if err := c.QueryRowContext(t.Context(), "SELECT doc FROM docs WHERE id = ?", id).Scan(&kept); err != nil || kept != doc {
+		if err := c.QueryRowContext(t.Context(), "SELECT doc FROM docs WHERE id = ?", id).Scan(&kept); err != nil ||
+			kept != doc {
 			t.Errorf("%s: the document is %q now, error %v", id, kept, err)
 		}
 	}
@@ -319,10 +333,12 @@ func TestForeignFields(t *testing.T) {
 	s := open(t, path, nil)
 	c := dial(t, path)
 	const foreign = `{"z": 1.50, "list":[1, {"a":null}],"deep":{"a":{"b":"c"}},"big":9007199254740993,"half":"\ud800","none":null,"n":1}`
-	if _, err := c.ExecContext(t.Context(), "INSERT INTO docs (kind, tenant, id, doc) VALUES ('locks', 'acme', 'x', ?)", foreign); err != nil {
+	if _, err := c.ExecContext(t.Context(), "INSERT INTO docs (kind, tenant, id, doc) VALUES ('locks', 'acme', 'x', ?)",
+		foreign); err != nil {
 		t.Fatal(err)
 	}
-	r, err := s.Write(t.Context(), docstore.Write{Key: key("x"), If: docstore.Has{Field: "none"}, Add: map[string]int64{"n": 1}})
+	r, err := s.Write(t.Context(), docstore.Write{Key: key("x"), If: docstore.Has{Field: "none"},
+		Add: map[string]int64{"n": 1}})
 	if err != nil || !r.Applied {
 		t.Fatalf("applied %v, error %v", r.Applied, err)
 	}
@@ -335,7 +351,8 @@ func TestForeignFields(t *testing.T) {
 		t.Errorf("stored %s\nwant   %s", got, want)
 	}
 	for _, field := range []string{"z", "list", "deep", "big", "half", "none"} {
-		if _, err := s.Write(t.Context(), docstore.Write{Key: key("x"), Add: map[string]int64{field: 1}}); !errors.Is(err, docstore.ErrDamaged) {
+		if _, err := s.Write(t.Context(), docstore.Write{Key: key("x"), Add: map[string]int64{field: 1}}); !errors.Is(err,
+			docstore.ErrDamaged) {
 			t.Errorf("adding to %s: error is %v, want ErrDamaged", field, err)
 		}
 	}
@@ -346,7 +363,8 @@ func TestCorruptFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leasehold.db")
 	s := open(t, path, nil)
 	for i := range 50 {
-		w := docstore.Write{Key: key(string(rune('a' + i))), Set: docstore.Doc{"text": docstore.String(strings.Repeat("x", 1000))}}
+		w := docstore.Write{Key: key(string(rune('a' + i))),
+			Set: docstore.Doc{"text": docstore.String(strings.Repeat("x", 1000))}}
 		if _, err := s.Write(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
@@ -368,7 +386,8 @@ func TestCorruptFile(t *testing.T) {
 	_, getErr := s.List(t.Context(), docstore.Query{Kind: "locks", Tenant: "acme"})
 	_, writeErr := s.Write(t.Context(), increment(key("a")))
 	for name, err := range map[string]error{"List": getErr, "Write": writeErr} {
-		if err == nil || errors.Is(err, docstore.ErrUnavailable) || !strings.Contains(err.Error(), "the file is corrupt") || !strings.Contains(err.Error(), path) {
+		if err == nil || errors.Is(err, docstore.ErrUnavailable) || !strings.Contains(err.Error(), "the file is corrupt") ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%s: error is %v", name, err)
 		}
 	}
@@ -379,7 +398,8 @@ func TestSettings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leasehold.db")
 	open(t, path, nil)
 	c := dial(t, path)
-	for pragma, want := range map[string]string{"journal_mode": "wal", "application_id": "1280534628", "user_version": "2", "encoding": "UTF-8"} {
+	for pragma, want := range map[string]string{"journal_mode": "wal", "application_id": "1280534628", "user_version": "2",
+		"encoding": "UTF-8"} {
 		var got sql.NullString
 		if err := c.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got.String != want {
 			t.Errorf("%s is %q, error %v, want %q", pragma, got.String, err, want)

@@ -5,16 +5,17 @@ import (
 	"io"
 )
 
-// The floor is the highest number that a counter with a start has reached, or a little more, see [docstore.Write.StartFrom].
-// The file holds it, because the machine's clock may be set back while no process runs, and because the processes that share a
-// file raise it together.
+// The floor is the highest number that a counter with a start has reached, or a little more, see
+// [docstore.Write.StartFrom]. The file holds it, because the machine's clock may be set back while no process runs, and
+// because the processes that share a file raise it together.
 const (
 	floorSQL    = "SELECT value FROM facts WHERE name = 'floor'"
 	setFloorSQL = "INSERT INTO facts VALUES ('floor', ?) ON CONFLICT DO UPDATE SET value = excluded.value WHERE excluded.value > value"
 )
 
-// headroom is how far the floor is set above a counter that passes it: the next thousand grants of a lock write nothing beside
-// the document. A counter that starts sets it without: many that start at once would otherwise run ahead of the clock.
+// headroom is how far the floor is set above a counter that passes it: the next thousand grants of a lock write nothing
+// beside the document. A counter that starts sets it without: many that start at once would otherwise run ahead of the
+// clock.
 const headroom = 1000
 
 // marks are what the writer knows of the floor.

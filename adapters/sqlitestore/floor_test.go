@@ -34,7 +34,8 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 // grantToken adds 1 to the token of a document, which starts at the time, and returns it.
 func grantToken(t *testing.T, s docstore.Store, k docstore.Key) int64 {
 	t.Helper()
-	r, err := s.Write(t.Context(), docstore.Write{Key: k, Add: map[string]int64{"token": 1}, StartAtNow: []string{"token"}})
+	r, err := s.Write(t.Context(), docstore.Write{Key: k, Add: map[string]int64{"token": 1},
+		StartAtNow: []string{"token"}})
 	if err != nil || !r.Applied {
 		t.Fatalf("applied %v, error %v", r.Applied, err)
 	}
@@ -43,7 +44,8 @@ func grantToken(t *testing.T, s docstore.Store, k docstore.Key) int64 {
 
 func remove(t *testing.T, s docstore.Store, k docstore.Key) {
 	t.Helper()
-	if r, err := s.Write(t.Context(), docstore.Write{Key: k, If: docstore.Has{Field: "token"}, Delete: true}); err != nil || !r.Applied {
+	if r, err := s.Write(t.Context(), docstore.Write{Key: k, If: docstore.Has{Field: "token"},
+		Delete: true}); err != nil || !r.Applied {
 		t.Fatalf("applied %v, error %v", r.Applied, err)
 	}
 }
@@ -57,8 +59,8 @@ func floor(t *testing.T, c *sql.Conn) (value int64) {
 	return value
 }
 
-// TestTokensAfterTheClockWasSetBack: no token is seen twice, whether the document was removed or another is made, in this process,
-// in one that shares the file, and after a restart (LS-INV-002).
+// TestTokensAfterTheClockWasSetBack: no token is seen twice, whether the document was removed or another is made, in
+// this process, in one that shares the file, and after a restart (LS-INV-002).
 func TestTokensAfterTheClockWasSetBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leasehold.db")
 	clock := newHands(noon)
@@ -112,14 +114,15 @@ func TestTokensAfterTheClockWasSetBack(t *testing.T) {
 	}
 }
 
-// TestGrantsLeaveTheFloorAlone: a lock that is granted again and again writes its document and nothing else. Locks that are made
-// at once do not run ahead of the clock.
+// TestGrantsLeaveTheFloorAlone: a lock that is granted again and again writes its document and nothing else. Locks that
+// are made at once do not run ahead of the clock.
 func TestGrantsLeaveTheFloorAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leasehold.db")
 	s := open(t, path, newHands(noon).options())
 	c := dial(t, path)
 	for i := range 50 {
-		if want, got := noon.UnixMicro()+int64(i)+1, grantToken(t, s, key(fmt.Sprint("lock ", i))); got != want || floor(t, c) != want {
+		if want, got := noon.UnixMicro()+int64(i)+1, grantToken(t, s, key(fmt.Sprint("lock ", i))); got != want ||
+			floor(t, c) != want {
 			t.Fatalf("lock %d: token %d, floor %d, want %d", i, got, floor(t, c), want)
 		}
 	}
@@ -181,7 +184,8 @@ func TestFloorOfAFailedCommit(t *testing.T) {
 func TestOutcomeOfAFailedCommit(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "leasehold.db"), nil)
 	failingCommits(t, s)
-	if err := s.Exec("CREATE TRIGGER broken AFTER INSERT ON docs WHEN new.id = 'broken' BEGIN SELECT RAISE(ABORT, 'broken'); END"); err != nil {
+	if err := s.Exec(
+		"CREATE TRIGGER broken AFTER INSERT ON docs WHEN new.id = 'broken' BEGIN SELECT RAISE(ABORT, 'broken'); END"); err != nil {
 		t.Fatal(err)
 	}
 	for id, notWritten := range map[string]bool{"poison": false, "broken": true} {
@@ -192,8 +196,8 @@ func TestOutcomeOfAFailedCommit(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfAGroupWhoseCommitFails: a refusal rests on what an earlier call of its group changed. If that is not stored, it
-// must not be said either.
+// TestRefusalsOfAGroupWhoseCommitFails: a refusal rests on what an earlier call of its group changed. If that is not
+// stored, it must not be said either.
 func TestRefusalsOfAGroupWhoseCommitFails(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leasehold.db")
 	s := open(t, path, nil)

@@ -13,8 +13,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// syncs counts the calls of xSync by the name of the file. It is how SQLite asks for a sync, and the only way: behind it the VFS of
-// the operating system calls fsync or fdatasync.
+// syncs counts the calls of xSync by the name of the file. It is how SQLite asks for a sync, and the only way: behind
+// it the VFS of the operating system calls fsync or fdatasync.
 var syncs struct {
 	mu      sync.Mutex
 	files   map[uintptr]countedFile // those that are open
@@ -42,7 +42,8 @@ func address[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&struct{ f 
 // function is one that SQLite stores, as Go calls it.
 func function[F any](address uintptr) F { return *(*F)(unsafe.Pointer(&struct{ p uintptr }{address})) }
 
-// countSyncs makes the counting VFS the default one for connections that are opened during the test. Each counts for its own files.
+// countSyncs makes the counting VFS the default one for connections that are opened during the test. Each counts for
+// its own files.
 func countSyncs(t *testing.T) {
 	t.Helper()
 	tls := libc.NewTLS()
@@ -69,7 +70,8 @@ func countSyncs(t *testing.T) {
 }
 
 func countingOpen(tls *libc.TLS, _, name, file uintptr, flags int32, out uintptr) int32 {
-	open := function[func(*libc.TLS, uintptr, uintptr, uintptr, int32, uintptr) int32](at[sqlite3.Tsqlite3_vfs](system).FxOpen)
+	open := function[func(*libc.TLS, uintptr, uintptr, uintptr, int32, uintptr) int32](
+		at[sqlite3.Tsqlite3_vfs](system).FxOpen)
 	rc := open(tls, system, name, file, flags, out)
 	f := at[sqlite3.Tsqlite3_file](file)
 	if rc != sqlite3.SQLITE_OK || f.FpMethods == 0 || name == 0 {
@@ -108,8 +110,8 @@ func logSyncs(path string) int {
 	return n
 }
 
-// TestEachCommitIsSynced: before a write is acknowledged the log is synced, once for all calls that share a commit; what changes
-// nothing is not.
+// TestEachCommitIsSynced: before a write is acknowledged the log is synced, once for all calls that share a commit;
+// what changes nothing is not.
 func TestEachCommitIsSynced(t *testing.T) {
 	countSyncs(t)
 	path := filepath.Join(t.TempDir(), "leasehold.db")
@@ -129,7 +131,8 @@ func TestEachCommitIsSynced(t *testing.T) {
 		func() error { _, err := s.Get(t.Context(), key("a")); return err },
 		func() error { _, err := s.List(t.Context(), docstore.Query{Kind: "locks", Tenant: "acme"}); return err },
 		func() error {
-			_, err := s.Write(t.Context(), docstore.Write{Key: key("a"), If: docstore.Absent{}, Set: docstore.Doc{"n": docstore.Int(1)}})
+			_, err := s.Write(t.Context(), docstore.Write{Key: key("a"), If: docstore.Absent{},
+				Set: docstore.Doc{"n": docstore.Int(1)}})
 			return err
 		},
 	} {

@@ -108,7 +108,8 @@ func TestOneWriteIsOneTransaction(t *testing.T) {
 func TestWaitingWritesShareOneTransaction(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leasehold.db")
 	s := open(t, path, nil)
-	if _, err := s.Write(t.Context(), docstore.Write{Key: key("text"), Set: docstore.Doc{"n": docstore.String("?")}}); err != nil {
+	if _, err := s.Write(t.Context(), docstore.Write{Key: key("text"),
+		Set: docstore.Doc{"n": docstore.String("?")}}); err != nil {
 		t.Fatal(err)
 	}
 	before := s.Stats()
@@ -137,7 +138,8 @@ func TestWaitingWritesShareOneTransaction(t *testing.T) {
 		})
 	}
 	wg.Go(func() {
-		if _, err := s.Write(t.Context(), increment(key("never")), increment(key("text"))); !errors.Is(err, docstore.ErrDamaged) {
+		if _, err := s.Write(t.Context(), increment(key("never")), increment(key("text"))); !errors.Is(err,
+			docstore.ErrDamaged) {
 			t.Errorf("error is %v, want ErrDamaged", err)
 		}
 	})
@@ -145,7 +147,8 @@ func TestWaitingWritesShareOneTransaction(t *testing.T) {
 	release()
 	wg.Wait()
 
-	want := sqlitestore.Stats{Transactions: before.Transactions + 1, Applied: before.Applied + n, Refused: before.Refused + n}
+	want := sqlitestore.Stats{Transactions: before.Transactions + 1, Applied: before.Applied + n,
+		Refused: before.Refused + n}
 	if got := s.Stats(); got != want {
 		t.Errorf("stats are %+v, want %+v", got, want)
 	}
@@ -212,7 +215,8 @@ func TestBusyForTooLong(t *testing.T) {
 	s := open(t, path, &sqlitestore.Options{BusyTimeout: 50 * time.Millisecond})
 	release := hold(t, path)
 	_, err := s.Write(t.Context(), increment(key("a")))
-	if !errors.Is(err, docstore.ErrUnavailable) || !strings.Contains(err.Error(), "another process kept the file locked") ||
+	if !errors.Is(err, docstore.ErrUnavailable) || !strings.Contains(err.Error(),
+		"another process kept the file locked") ||
 		!strings.Contains(err.Error(), path) {
 		t.Errorf("error is %v", err)
 	}
@@ -236,7 +240,8 @@ func TestOpenWaitsForOthers(t *testing.T) {
 	}
 	// Another program that wants the file for itself alone keeps even readers out.
 	c := dial(t, path)
-	run(t, c, "PRAGMA locking_mode = EXCLUSIVE", "BEGIN IMMEDIATE", "INSERT INTO docs (kind, tenant, id, doc) VALUES ('k', '', 'x', '{}')", "COMMIT")
+	run(t, c, "PRAGMA locking_mode = EXCLUSIVE", "BEGIN IMMEDIATE",
+		"INSERT INTO docs (kind, tenant, id, doc) VALUES ('k', '', 'x', '{}')", "COMMIT")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if s, err := sqlitestore.Open(ctx, path, nil); !errors.Is(err, context.DeadlineExceeded) {

@@ -2,10 +2,12 @@ package sqlitestore
 
 import "github.com/leasehold-dev/leasehold/repo/docstore"
 
-// memo remembers what the texts of the documents that were read or written last say. The file is asked all the same: a text that is no
-// longer the same is parsed again, also one that another process wrote. So nothing rests on the memo, and a lock that is acquired and released is read once.
+// memo remembers what the texts of the documents that were read or written last say. The file is asked all the same: a
+// text that is no longer the same is parsed again, also one that another process wrote. So nothing rests on the memo,
+// and a lock that is acquired and released is read once.
 //
-// It keeps the last ones of two halves. When one is full it becomes the older half, and what was not used since is forgotten.
+// It keeps the last ones of two halves. When one is full it becomes the older half, and what was not used since is
+// forgotten.
 type memo struct {
 	latest, older map[docstore.Key]memory
 }

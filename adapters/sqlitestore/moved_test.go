@@ -27,7 +27,8 @@ func refusesAll(t *testing.T, s *sqlitestore.Store, want string) {
 	_, walk := s.Walk(t.Context(), docstore.WalkQuery{Kind: "locks"})
 	_, due := s.Due(t.Context(), waiting(1))
 	_, prune := s.Prune(t.Context(), 1)
-	for name, err := range map[string]error{"Write": write, "Get": get, "List": list, "Walk": walk, "Due": due, "Prune": prune} {
+	for name, err := range map[string]error{"Write": write, "Get": get, "List": list, "Walk": walk,
+		"Due": due, "Prune": prune} {
 		if !errors.Is(err, docstore.ErrUnavailable) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error is %v, want %q", name, err, want)
 		}
@@ -52,8 +53,8 @@ func abandoned(t *testing.T, path string, o *sqlitestore.Options) *sqlitestore.S
 	return s
 }
 
-// TestLogTakenAway removes or replaces what SQLite keeps beside the file. SQLite itself goes on, with a log that no other
-// process can find: every acknowledged write would be lost with the process.
+// TestLogTakenAway removes or replaces what SQLite keeps beside the file. SQLite itself goes on, with a log that no
+// other process can find: every acknowledged write would be lost with the process.
 func TestLogTakenAway(t *testing.T) {
 	copied := func(path string) error {
 		text, err := os.ReadFile(path)
@@ -66,7 +67,9 @@ func TestLogTakenAway(t *testing.T) {
 		change func(path string) error
 		says   string
 	}{
-		"both removed":    {func(p string) error { return errors.Join(os.Remove(p+"-wal"), os.Remove(p+"-shm")) }, "-wal was deleted"},
+		"both removed": {func(p string) error {
+			return errors.Join(os.Remove(p+"-wal"), os.Remove(p+"-shm"))
+		}, "-wal was deleted"},
 		"log removed":     {func(p string) error { return os.Remove(p + "-wal") }, "-wal was deleted"},
 		"memory removed":  {func(p string) error { return os.Remove(p + "-shm") }, "-shm was deleted"},
 		"log replaced":    {func(p string) error { return copied(p + "-wal") }, "-wal was deleted or replaced"},
@@ -139,8 +142,8 @@ func TestLogTakenAway(t *testing.T) {
 	})
 }
 
-// TestLogTakenAwayBesideAnother: a process that has lost its log leaves that of the next one alone, also when it is closed: SQLite
-// would copy its own log over the file, and delete the other's.
+// TestLogTakenAwayBesideAnother: a process that has lost its log leaves that of the next one alone, also when it is
+// closed: SQLite would copy its own log over the file, and delete the other's.
 func TestLogTakenAwayBesideAnother(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leasehold.db")
 	s, err := sqlitestore.Open(t.Context(), path, nil)
@@ -193,9 +196,10 @@ func TestLogTakenAwayBesideAnother(t *testing.T) {
 	if err := c.Wait(); err != nil {
 		t.Errorf("the other process: %v", err)
 	}
-	// This process cannot open it again: SQLite would give it the memory of the file that is gone, where it does not see what
-	// other processes do.
-	if s, err := sqlitestore.Open(t.Context(), path, nil); err == nil || !strings.Contains(err.Error(), "restart this process") {
+	// This process cannot open it again: SQLite would give it the memory of the file that is gone, where it does not see
+	// what other processes do.
+	if s, err := sqlitestore.Open(t.Context(), path, nil); err == nil ||
+		!strings.Contains(err.Error(), "restart this process") {
 		t.Errorf("opened again: %v, %v", s, err)
 	}
 	found, err := child(t, "look", path).Output()
@@ -223,14 +227,15 @@ func TestFolderTakenAway(t *testing.T) {
 	}
 }
 
-// TestCommitsAreSynced: guarantee 6 rests on these settings of the writing connection. That they reach the disk shows after a
-// power cut only.
+// TestCommitsAreSynced: guarantee 6 rests on these settings of the writing connection. That they reach the disk shows
+// after a power cut only.
 func TestCommitsAreSynced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leasehold.db")
 	for range 2 { // a new file, and one that is there
 		s := open(t, path, nil)
 		got, err := s.Durability()
-		if want := map[string]int64{"synchronous": 2, "fullfsync": 1, "checkpoint_fullfsync": 1}; err != nil || !maps.Equal(got, want) {
+		if want := map[string]int64{"synchronous": 2, "fullfsync": 1, "checkpoint_fullfsync": 1}; err != nil ||
+			!maps.Equal(got, want) {
 			t.Errorf("%v, %v, want %v (synchronous 2 is FULL)", got, err, want)
 		}
 		if err := s.Close(); err != nil {
@@ -239,8 +244,8 @@ func TestCommitsAreSynced(t *testing.T) {
 	}
 }
 
-// TestNewNamesAreSynced: the folder of each name that Open makes is forced to the disk, or a power cut would take away the file,
-// and every token with it.
+// TestNewNamesAreSynced: the folder of each name that Open makes is forced to the disk, or a power cut would take away
+// the file, and every token with it.
 func TestNewNamesAreSynced(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a", "b", "leasehold.db")
@@ -257,14 +262,16 @@ func TestNewNamesAreSynced(t *testing.T) {
 	}
 }
 
-// TestCallsThatEnd: a call that the writer has not taken was certainly not carried out; of one that it has taken no one knows.
+// TestCallsThatEnd: a call that the writer has not taken was certainly not carried out; of one that it has taken no one
+// knows.
 func TestCallsThatEnd(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := sqlitestore.WaitEnded(ended, false, false); err != context.Canceled { //nolint:errorlint // and nothing else
 		t.Errorf("not taken: %v", err)
 	}
-	if err := sqlitestore.WaitEnded(ended, true, false); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "its outcome unknown") {
+	if err := sqlitestore.WaitEnded(ended, true, false); !errors.Is(err, context.Canceled) ||
+		!strings.Contains(err.Error(), "its outcome unknown") {
 		t.Errorf("taken: %v", err)
 	}
 	if err := sqlitestore.WaitEnded(ended, true, true); err != nil && !strings.Contains(err.Error(), "unknown") {
@@ -280,7 +287,8 @@ func TestSmallDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	mount := "mount -t tmpfs -o size=3m tmpfs '" + dir + "' && "
-	if out, err := exec.CommandContext(t.Context(), "unshare", "-rm", "sh", "-c", mount+"true").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "unshare", "-rm", "sh", "-c",
+		mount+"true").CombinedOutput(); err != nil {
 		t.Skipf("no disk of 3 MB can be had here: %v: %s", err, out)
 	}
 	c := exec.CommandContext(t.Context(), "unshare", "-rm", "sh", "-c", mount+"exec '"+self+"'")

@@ -26,7 +26,8 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	roles := map[string]func(s *sqlitestore.Store, name string) error{"race": race, "count": countForever, "beside": writeBeside, "fill": fill, "look": look}
+	roles := map[string]func(s *sqlitestore.Store, name string) error{"race": race, "count": countForever,
+		"beside": writeBeside, "fill": fill, "look": look}
 	role, name, _ := strings.Cut(os.Getenv(roleEnv), ":")
 	if role == "" {
 		os.Exit(m.Run())
@@ -212,8 +213,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestManyOpenANewFile: a process that opens the file while it is being set up finds it either empty or done. A look at it in
-// several steps once saw the tables of a file that did not seem to be ours yet.
+// TestManyOpenANewFile: a process that opens the file while it is being set up finds it either empty or done. A look at
+// it in several steps once saw the tables of a file that did not seem to be ours yet.
 func TestManyOpenANewFile(t *testing.T) {
 	for i := range 30 {
 		path := filepath.Join(t.TempDir(), strconv.Itoa(i), "leasehold.db")
@@ -270,8 +271,8 @@ func look(s *sqlitestore.Store, _ string) error {
 	return errors.Join(err, db.Close())
 }
 
-// fill writes small documents over and over, on a small disk that then is full. Every write is stored, or refused with nothing
-// written; and after one that was refused the next is stored, because no document grows.
+// fill writes small documents over and over, on a small disk that then is full. Every write is stored, or refused with
+// nothing written; and after one that was refused the next is stored, because no document grows.
 func fill(s *sqlitestore.Store, _ string) error {
 	const documents = 40
 	var stored [documents]int64

@@ -13,8 +13,8 @@ var _ docstore.Pruner = (*Store)(nil)
 const pruneSQL = "DELETE FROM docs WHERE (kind, tenant, id) IN " +
 	"(SELECT kind, tenant, id FROM docs INDEXED BY docs_by_end WHERE keep_until <= ?1 ORDER BY keep_until LIMIT ?2)"
 
-// Prune implements [docstore.Pruner]. It goes through the queue as writes do, [maxBatch] documents at a time, so that no write
-// waits for more than that.
+// Prune implements [docstore.Pruner]. It goes through the queue as writes do, [maxBatch] documents at a time, so that
+// no write waits for more than that.
 func (s *Store) Prune(ctx context.Context, limit int) (removed int, err error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("%w: limit %d: 1 or more", docstore.ErrInvalid, limit)

@@ -33,13 +33,15 @@ func TestPruneByTheClock(t *testing.T) {
 		if got := s.Stats().Transactions - before; got != int64(want) {
 			t.Errorf("step %d: %d commits", i, got)
 		}
-		if p, err := s.List(t.Context(), docstore.Query{Kind: "locks", Tenant: "acme"}); err != nil || len(p.Entries) != max(0, 3-max(0, i)) {
+		if p, err := s.List(t.Context(), docstore.Query{Kind: "locks", Tenant: "acme"}); err != nil ||
+			len(p.Entries) != max(0, 3-max(0, i)) {
 			t.Errorf("step %d: %d documents, %v", i, len(p.Entries), err)
 		}
 	}
 }
 
-// TestPruneWaitsItsTurn: it is a call of the queue, one that can be given up and that does not disturb a write of its group.
+// TestPruneWaitsItsTurn: it is a call of the queue, one that can be given up and that does not disturb a write of its
+// group.
 func TestPruneWaitsItsTurn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leasehold.db")
 	clock := newHands(noon)
@@ -111,7 +113,8 @@ func TestPruneByIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.Join(plan, "\n")
-	if strings.Contains(text, "SCAN") || strings.Contains(text, "TEMP B-TREE") || !strings.Contains(text, "docs_by_end") || !strings.Contains(text, "PRIMARY KEY") {
+	if strings.Contains(text, "SCAN") || strings.Contains(text, "TEMP B-TREE") || !strings.Contains(text, "docs_by_end") ||
+		!strings.Contains(text, "PRIMARY KEY") {
 		t.Errorf("the plan is\n%s", text)
 	}
 }
@@ -138,7 +141,8 @@ func TestFileOfTheFirstVersion(t *testing.T) {
 func TestWalkInvalidCursor(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "leasehold.db"), nil)
 	for _, after := range []string{"x", "locks/acme", "locks/a b/c", "//"} {
-		if _, err := s.Walk(t.Context(), docstore.WalkQuery{Kind: "locks", After: after}); !errors.Is(err, docstore.ErrInvalid) {
+		if _, err := s.Walk(t.Context(), docstore.WalkQuery{Kind: "locks", After: after}); !errors.Is(err,
+			docstore.ErrInvalid) {
 			t.Errorf("after %q: %v", after, err)
 		}
 	}

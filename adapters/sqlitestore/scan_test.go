@@ -61,7 +61,8 @@ func plan(t *testing.T, db *sql.Conn, statement string, args ...any) (steps []st
 	return steps
 }
 
-// TestReadersDoNotHoldUpWriters: while a read transaction is open, such as that of a long page, writes are committed, and the page does not see them.
+// TestReadersDoNotHoldUpWriters: while a read transaction is open, such as that of a long page, writes are committed,
+// and the page does not see them.
 func TestReadersDoNotHoldUpWriters(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "leasehold.db"), nil)
 	key := func(tenant string) docstore.Key { return docstore.Key{Kind: "locks", Tenant: tenant, ID: "k"} }

@@ -24,8 +24,9 @@ var migrations = []string{
 		PRIMARY KEY (kind, tenant, id)
 	) STRICT, WITHOUT ROWID`,
 
-	// keep_until is the time from which on the document may be removed, in milliseconds since 1970. Without one it is kept.
-	// The index holds the documents that have one, the first to go in front. facts are numbers about the file as a whole.
+	// keep_until is the time from which on the document may be removed, in milliseconds since 1970. Without one it is
+	// kept. The index holds the documents that have one, the first to go in front. facts are numbers about the file as a
+	// whole.
 	`ALTER TABLE docs ADD COLUMN keep_until INTEGER;
 	CREATE INDEX docs_by_end ON docs (keep_until) WHERE keep_until IS NOT NULL;
 	CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID`,
@@ -71,10 +72,12 @@ func version(path string, c *conn) (int, error) {
 	case app == 0 && v == 0 && tables == 0:
 		return 0, nil
 	case app != applicationID:
-		return 0, fmt.Errorf("sqlite: %s is the database of another application (application_id %#x, %d tables and indexes): "+
-			"name another path", path, app, tables)
+		return 0, fmt.Errorf(
+			"sqlite: %s is the database of another application (application_id %#x, %d tables and indexes): "+
+				"name another path", path, app, tables)
 	case v < 1:
-		return 0, fmt.Errorf("sqlite: %s has schema version %d, which no version of leasehold wrote: restore a backup", path, v)
+		return 0, fmt.Errorf("sqlite: %s has schema version %d, which no version of leasehold wrote: restore a backup", path,
+			v)
 	case v > int64(len(migrations)):
 		return 0, fmt.Errorf("sqlite: %s was written by a newer leasehold with schema version %d; this one reads up to "+
 			"version %d: upgrade this program, or name another path", path, v, len(migrations))
@@ -97,7 +100,8 @@ func setDurable(path string, c *conn) error {
 	// take back the last commits, and a fencing token that is already in use would be issued again.
 	// fullfsync is for macOS, whose fsync does not reach through the drive's own cache.
 	// The log is brought into the file from 1 MB on, not from 4 MB: every write needs room in it, also on a small disk.
-	for name, want := range map[string]int64{"synchronous": 2, "fullfsync": 1, "checkpoint_fullfsync": 1, "wal_autocheckpoint": 256} {
+	for name, want := range map[string]int64{"synchronous": 2, "fullfsync": 1, "checkpoint_fullfsync": 1,
+		"wal_autocheckpoint": 256} {
 		if err := c.exec(fmt.Sprintf("PRAGMA %s = %d", name, want)); err != nil {
 			return err
 		}
@@ -106,7 +110,8 @@ func setDurable(path string, c *conn) error {
 			return err
 		}
 		if got != want {
-			return fmt.Errorf("sqlite: %s: PRAGMA %s is %d instead of %d: commits would not survive a power cut", path, name, got, want)
+			return fmt.Errorf("sqlite: %s: PRAGMA %s is %d instead of %d: commits would not survive a power cut",
+				path, name, got, want)
 		}
 	}
 	return nil

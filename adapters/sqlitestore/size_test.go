@@ -10,8 +10,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// TestSizeOfALock: with ordinary names and 256 bytes of labels, the row of a lock that has been used for long. docs/stores.md has the
-// figures.
+// TestSizeOfALock: with ordinary names and 256 bytes of labels, the row of a lock that has been used for long.
+// docs/stores.md has the figures.
 func TestSizeOfALock(t *testing.T) {
 	clock := suite.NewClock()
 	path := filepath.Join(t.TempDir(), "leasehold.db")
@@ -31,14 +31,16 @@ func TestSizeOfASharedLock(t *testing.T) {
 	c := dial(t, path)
 	held, all, holder, place := suite.SharedLock(t, locks, func() int { return rowBytes(t, c) })
 	if held > 16269 || all > 27227 || holder > 162 || place > 110 {
-		t.Errorf("%d bytes, %d with places, %d for a holder, %d for a place: correct docs/stores.md", held, all, holder, place)
+		t.Errorf("%d bytes, %d with places, %d for a holder, %d for a place: correct docs/stores.md", held,
+			all, holder, place)
 	}
 }
 
 // rowBytes is the size of the row of the one lock.
 func rowBytes(t *testing.T, c *sql.Conn) (n int) {
 	t.Helper()
-	row := c.QueryRowContext(t.Context(), "SELECT octet_length(kind) + octet_length(tenant) + octet_length(id) + octet_length(doc) + 8 FROM docs WHERE kind = ?", lock.Kind)
+	row := c.QueryRowContext(t.Context(),
+		"SELECT octet_length(kind) + octet_length(tenant) + octet_length(id) + octet_length(doc) + 8 FROM docs WHERE kind = ?", lock.Kind)
 	if err := row.Scan(&n); err != nil {
 		t.Fatal(err)
 	}

@@ -29,10 +29,10 @@
 // # What can go wrong
 //
 // Another process may keep the write lock for longer than Options.BusyTimeout, the disk may be full or fail, the file
-// or its log may be taken away: those are [docstore.ErrUnavailable], with the path and the reason in the text. Every read
-// and write makes sure that the files are there before it is answered, a write once more after its commit. A file that is
-// corrupt is an error of its own, because retrying does not help. A write is on the disk before it is acknowledged, so
-// that neither kill -9 nor a power cut loses a fencing token.
+// or its log may be taken away: those are [docstore.ErrUnavailable], with the path and the reason in the text. Every
+// read and write makes sure that the files are there before it is answered, a write once more after its commit. A file
+// that is corrupt is an error of its own, because retrying does not help. A write is on the disk before it is
+// acknowledged, so that neither kill -9 nor a power cut loses a fencing token.
 //
 // Put the file on a local disk. The write-ahead log needs memory that all processes share, which network file systems
 // do not have; [Open] rejects a file system where it does not work.
@@ -165,7 +165,8 @@ func (s *Store) disconnect() error {
 	return errors.Join(errs...)
 }
 
-// Warnings are sentences for the log about what [Open] found: a file or a folder that other users of the machine can change.
+// Warnings are sentences for the log about what [Open] found: a file or a folder that other users of the machine can
+// change.
 func (s *Store) Warnings() []string { return exposed(s.path) }
 
 // Close implements [docstore.Store]. It lets calls in progress end, brings the log into the file and closes it.
@@ -191,7 +192,8 @@ func (s *Store) release() error {
 	return errors.Join(errs...)
 }
 
-// Watch implements [docstore.Watcher], for what is written through this store; other processes that share the file are not seen.
+// Watch implements [docstore.Watcher], for what is written through this store; other processes that share the file are
+// not seen.
 func (s *Store) Watch(ctx context.Context, k docstore.Key) (docstore.Watch, error) {
 	if err := k.Validate(); err != nil {
 		return docstore.Watch{}, err

@@ -10,7 +10,9 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	docstoretest.Run(t, func(t *testing.T) docstore.Store { return open(t, filepath.Join(t.TempDir(), "leasehold.db"), nil) })
+	docstoretest.Run(t, func(t *testing.T) docstore.Store {
+		return open(t, filepath.Join(t.TempDir(), "leasehold.db"), nil)
+	})
 }
 
 // open opens a store for one test, which closes it.

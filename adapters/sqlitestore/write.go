@@ -53,8 +53,8 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 	return c.result, nil
 }
 
-// wait waits until the call is done, and returns its error. If the context ends before the writer takes the call, it is given
-// up; if it ends later, the outcome is unknown, and the call's results must not be read.
+// wait waits until the call is done, and returns its error. If the context ends before the writer takes the call, it is
+// given up; if it ends later, the outcome is unknown, and the call's results must not be read.
 func (c *call) wait(ctx context.Context, path string) error {
 	select {
 	case <-c.done:
@@ -183,7 +183,8 @@ func (w *writer) stop() {
 	<-w.ended
 }
 
-// grantWaiting takes the write lock, then all calls that wait by then: while another process keeps the lock, the group grows.
+// grantWaiting takes the write lock, then all calls that wait by then: while another process keeps the lock, the group
+// grows.
 func (w *writer) serve() {
 	waiting := w.queue.size()
 	if err := w.lock(); err != nil {
@@ -303,9 +304,10 @@ func (w *writer) replace(write docstore.Write, after docstore.Doc, end int64, no
 	return w.put.exec(k.Kind, k.Tenant, k.ID, text)
 }
 
-// endAfter is the end of a document whose end was another, or 0 for none, after a write that says how long it is kept. An end that is
-// moved by each write would change a page of the index with each: half of what a commit writes. So one that is moved goes a little
-// farther than it must, and stays while it is not too near nor much too far. A document is never removed too early by that.
+// endAfter is the end of a document whose end was another, or 0 for none, after a write that says how long it is kept.
+// An end that is moved by each write would change a page of the index with each: half of what a commit writes. So one
+// that is moved goes a little farther than it must, and stays while it is not too near nor much too far. A document is
+// never removed too early by that.
 func endAfter(end int64, keep time.Duration, now time.Time) int64 {
 	if keep == 0 {
 		return end
@@ -321,7 +323,8 @@ func endAfter(end int64, keep time.Duration, now time.Time) int64 {
 	return next + farther
 }
 
-// endSteps is in how many steps the end of a document moves while it is kept: one that is kept for 30 days may stay 22 hours longer.
+// endSteps is in how many steps the end of a document moves while it is kept: one that is kept for 30 days may stay 22
+// hours longer.
 const endSteps = 64
 
 // separate undoes a transaction in which SQLite failed with cause, and gives each call a transaction of its own, so
@@ -347,8 +350,8 @@ func (w *writer) separate(calls []*call, cause error) {
 	}
 }
 
-// failedCommit ends a transaction whose COMMIT failed with cause. Where the log could not grow, nothing of the transaction is in
-// it; after other errors it may turn out to be.
+// failedCommit ends a transaction whose COMMIT failed with cause. Where the log could not grow, nothing of the
+// transaction is in it; after other errors it may turn out to be.
 func (w *writer) failedCommit(cause error) error {
 	if err := w.abort(); err != nil {
 		return errors.Join(cause, err)
@@ -360,8 +363,8 @@ func (w *writer) failedCommit(cause error) error {
 	return cause
 }
 
-// makeRoom brings the log into the file after the disk was found full. The log then begins anew in the space that it has, and the
-// next write fits, unless it is the file itself that must grow. That this fails is no news.
+// makeRoom brings the log into the file after the disk was found full. The log then begins anew in the space that it
+// has, and the next write fits, unless it is the file itself that must grow. That this fails is no news.
 func (w *writer) makeRoom() {
 	_ = w.conn.exec("PRAGMA wal_checkpoint(RESTART)")
 }

@@ -1,5 +1,5 @@
-// Package clustertest tests implementations of what package cluster can be given: the lock under which an activation begins, the storage of
-// its owner and state, and the host that runs it.
+// Package clustertest tests implementations of what package cluster can be given: the lock under which an activation
+// begins, the storage of its owner and state, and the host that runs it.
 //
 //	func TestLocker(t *testing.T) {
 //		clustertest.Locker(t, func(t *testing.T) (cluster.Provider, func(time.Duration)) {
@@ -25,8 +25,8 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
-// Open returns the provider of a cluster that no one has joined, and how to let time pass for it, which can be nil: then the tests sleep, for a
-// few seconds in all. It is called for each test, and ends what it began with t.Cleanup.
+// Open returns the provider of a cluster that no one has joined, and how to let time pass for it, which can be nil:
+// then the tests sleep, for a few seconds in all. It is called for each test, and ends what it began with t.Cleanup.
 type Open func(t *testing.T) (p cluster.Provider, wait func(time.Duration))
 
 // What the tests claim.
@@ -47,7 +47,8 @@ func (o Open) open(t *testing.T) *fixture {
 	if wait == nil {
 		wait = time.Sleep
 	}
-	m, err := p.Join(t.Context(), "ann", contracts.MemberJoinRequest{RequestID: "join", Kinds: []string{kind}, Partitions: 16, TTLSeconds: 3600})
+	m, err := p.Join(t.Context(), "ann", contracts.MemberJoinRequest{RequestID: "join", Kinds: []string{kind},
+		Partitions: 16, TTLSeconds: 3600})
 	if err != nil {
 		t.Fatalf("join: %v", err)
 	}
@@ -65,14 +66,16 @@ func (f *fixture) claim(request string) (contracts.Activation, error) {
 func (f *fixture) claimed(request string) contracts.Activation {
 	f.t.Helper()
 	a, err := f.claim(request)
-	if err != nil || a.Phase != contracts.PhaseLocked || a.FencingToken <= 0 || a.Member != f.member.Member || a.Incarnation != f.member.Incarnation {
+	if err != nil || a.Phase != contracts.PhaseLocked || a.FencingToken <= 0 || a.Member != f.member.Member ||
+		a.Incarnation != f.member.Incarnation {
 		f.t.Fatalf("claim %s: %+v, %v", request, a, err)
 	}
 	return a
 }
 
 func (f *fixture) activated(a contracts.Activation) error {
-	_, err := f.Activated(f.t.Context(), kind, id, contracts.ActivationHoldRequest{Member: a.Member, Incarnation: a.Incarnation, FencingToken: a.FencingToken})
+	_, err := f.Activated(f.t.Context(), kind, id, contracts.ActivationHoldRequest{Member: a.Member,
+		Incarnation: a.Incarnation, FencingToken: a.FencingToken})
 	return err
 }
 
@@ -84,7 +87,8 @@ func (f *fixture) failed(a contracts.Activation, reason string) error {
 }
 
 func (f *fixture) deactivate(a contracts.Activation) error {
-	_, err := f.Deactivate(f.t.Context(), kind, id, contracts.ActivationEndRequest{Member: a.Member, Incarnation: a.Incarnation, FencingToken: a.FencingToken})
+	_, err := f.Deactivate(f.t.Context(), kind, id, contracts.ActivationEndRequest{Member: a.Member,
+		Incarnation: a.Incarnation, FencingToken: a.FencingToken})
 	return err
 }
 
@@ -104,7 +108,8 @@ func Locker(t *testing.T, open Open) {
 		outcomes := make(chan error)
 		for n := range callers {
 			go func() {
-				_, err := f.Claim(context.WithoutCancel(t.Context()), kind, id, contracts.ActivationClaimRequest{RequestID: fmt.Sprint("r", n), LockTTLSeconds: 10})
+				_, err := f.Claim(context.WithoutCancel(t.Context()), kind, id, contracts.ActivationClaimRequest{
+					RequestID: fmt.Sprint("r", n), LockTTLSeconds: 10})
 				outcomes <- err
 			}()
 		}
@@ -115,8 +120,10 @@ func Locker(t *testing.T, open Open) {
 				granted++
 				continue
 			}
-			if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != contracts.CodeActivationLocked || e.RetryAfter <= 0 {
-				t.Errorf("a claim beside another: %v, want %s with the time after which to try again", err, contracts.CodeActivationLocked)
+			if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != contracts.CodeActivationLocked ||
+				e.RetryAfter <= 0 {
+				t.Errorf("a claim beside another: %v, want %s with the time after which to try again", err,
+					contracts.CodeActivationLocked)
 			}
 		}
 		if granted != 1 {
@@ -136,7 +143,8 @@ func Locker(t *testing.T, open Open) {
 		is(t, "activated, sent again", f.activated(a), "")
 		_, err := f.claim("r2")
 		is(t, "a claim of what is active", err, contracts.CodeActivationExists)
-		if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Activation == nil || e.Activation.FencingToken != a.FencingToken {
+		if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Activation == nil ||
+			e.Activation.FencingToken != a.FencingToken {
 			t.Errorf("it does not say which activation exists: %v", err)
 		}
 	})
@@ -146,7 +154,8 @@ func Locker(t *testing.T, open Open) {
 		is(t, "failed", f.failed(a, "the disk is full"), "")
 		_, err := f.claim("r1")
 		is(t, "the claim that failed", err, contracts.CodeActivationFailed)
-		if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Activation == nil || e.Activation.Reason != "the disk is full" {
+		if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Activation == nil ||
+			e.Activation.Reason != "the disk is full" {
 			t.Errorf("it does not say why: %v", err)
 		}
 		if next := f.claimed("r2"); next.FencingToken <= a.FencingToken {
@@ -170,7 +179,8 @@ func Locker(t *testing.T, open Open) {
 	})
 	t.Run("a transfer is a lock of the next owner", func(t *testing.T) {
 		f := open.open(t)
-		bob, err := f.Join(t.Context(), "bob", contracts.MemberJoinRequest{RequestID: "join", Kinds: []string{kind}, TTLSeconds: 3600})
+		bob, err := f.Join(t.Context(), "bob", contracts.MemberJoinRequest{RequestID: "join", Kinds: []string{kind},
+			TTLSeconds: 3600})
 		is(t, "join", err, "")
 		o, err := f.Claim(t.Context(), kind, id, contracts.ActivationClaimRequest{RequestID: "r1"})
 		is(t, "claim", err, "")
@@ -183,7 +193,8 @@ func Locker(t *testing.T, open Open) {
 			Member: a.Member, Incarnation: a.Incarnation, FencingToken: a.FencingToken, RequestID: "r2", To: to.Member,
 		})
 		is(t, "transfer", err, "")
-		if b := o.Activation; b.Phase != contracts.PhaseLocked || b.Member != to.Member || b.Incarnation != to.Incarnation || b.FencingToken <= a.FencingToken {
+		if b := o.Activation; b.Phase != contracts.PhaseLocked || b.Member != to.Member || b.Incarnation != to.Incarnation ||
+			b.FencingToken <= a.FencingToken {
 			t.Errorf("%+v after %+v", b, a)
 		}
 		is(t, "what the owner before does", f.deactivate(a), contracts.CodeStaleToken)
@@ -191,12 +202,14 @@ func Locker(t *testing.T, open Open) {
 	})
 }
 
-// Storage tests the storage of owner and state: it has the owner from the lock to the end, and takes states from the owner alone.
+// Storage tests the storage of owner and state: it has the owner from the lock to the end, and takes states from the
+// owner alone.
 func Storage(t *testing.T, open Open) {
 	shows := func(f *fixture, step string, phase contracts.Phase, token int64) contracts.Activation {
 		f.t.Helper()
 		a, err := f.Activation(f.t.Context(), kind, id)
-		if err != nil || a.Phase != phase || a.FencingToken != token || a.Member != f.member.Member || a.Incarnation != f.member.Incarnation {
+		if err != nil || a.Phase != phase || a.FencingToken != token || a.Member != f.member.Member ||
+			a.Incarnation != f.member.Incarnation {
 			f.t.Errorf("%s: %+v, %v; want it %s", step, a, err, phase)
 		}
 		return a
@@ -222,7 +235,8 @@ func Storage(t *testing.T, open Open) {
 		write := func(step string, a contracts.Activation, version int64, state string, code contracts.Code) {
 			t.Helper()
 			_, err := f.WriteState(t.Context(), kind, id, contracts.ActivationStateRequest{
-				RequestID: step, Member: a.Member, Incarnation: a.Incarnation, FencingToken: a.FencingToken, StateVersion: version, State: []byte(state),
+				RequestID: step, Member: a.Member, Incarnation: a.Incarnation, FencingToken: a.FencingToken, StateVersion: version,
+				State: []byte(state),
 			})
 			is(t, step, err, code)
 		}
@@ -237,19 +251,22 @@ func Storage(t *testing.T, open Open) {
 		is(t, "activated", f.activated(a), "")
 		is(t, "deactivate", f.deactivate(a), "")
 		write("a state after the end", a, 1, "late", contracts.CodeWrongPhase)
-		if got := shows(f, "after the end", contracts.PhaseFree, a.FencingToken); string(got.State) != "one\x00\xff" || got.StateVersion != 1 {
+		if got := shows(f, "after the end", contracts.PhaseFree, a.FencingToken); string(got.State) != "one\x00\xff" ||
+			got.StateVersion != 1 {
 			t.Errorf("it kept %q of version %d", got.State, got.StateVersion)
 		}
 		b := f.claimed("r2")
 		write("a state of the next owner", b, 1, "two", "")
-		if got := shows(f, "of the next owner", contracts.PhaseLocked, b.FencingToken); string(got.State) != "two" || got.StateVersion != 2 {
+		if got := shows(f, "of the next owner", contracts.PhaseLocked, b.FencingToken); string(got.State) != "two" ||
+			got.StateVersion != 2 {
 			t.Errorf("it has %q of version %d", got.State, got.StateVersion)
 		}
 	})
 }
 
-// Host tests what runs activations: one can be ended and begun again, an error says why, and the end of a context is respected. open returns a
-// host that serves nothing. serves is an identity that it can activate; broken one that it cannot, or none if its ID is empty.
+// Host tests what runs activations: one can be ended and begun again, an error says why, and the end of a context is
+// respected. open returns a host that serves nothing. serves is an identity that it can activate; broken one that it
+// cannot, or none if its ID is empty.
 func Host(t *testing.T, open func(*testing.T) cluster.Host, serves, broken cluster.Identity) {
 	t.Run("it begins and ends", func(t *testing.T) {
 		h := open(t)
@@ -283,7 +300,8 @@ func Host(t *testing.T, open func(*testing.T) cluster.Host, serves, broken clust
 		return
 	}
 	t.Run("its error has a reason", func(t *testing.T) {
-		if err := open(t).Activate(t.Context(), cluster.Activation{Identity: broken, Token: 1}); err == nil || err.Error() == "" {
+		if err := open(t).Activate(t.Context(), cluster.Activation{Identity: broken, Token: 1}); err == nil ||
+			err.Error() == "" {
 			t.Errorf("the error is %v", err)
 		}
 	})

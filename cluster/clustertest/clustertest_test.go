@@ -36,7 +36,8 @@ func memory() (*suite.Clock, docstore.Store) {
 }
 
 func chat(store docstore.Store, now func() time.Time) cluster.Provider {
-	return direct.Cluster(placement.New(store, &placement.Options{Now: now}), placement.Cluster{Tenant: "acme", Name: "chat"})
+	return direct.Cluster(placement.New(store, &placement.Options{Now: now}),
+		placement.Cluster{Tenant: "acme", Name: "chat"})
 }
 
 // providers are what the tests run on.
@@ -85,15 +86,16 @@ func TestHost(t *testing.T) {
 	clustertest.Host(t, func(*testing.T) cluster.Host { return newRooms() }, room("lobby"), room("broken"))
 }
 
-// TestMembersOfParts: members work with locks and states that are kept elsewhere; and while those locks cannot be had, nothing is activated
-// (PLC-LOCK-2).
+// TestMembersOfParts: members work with locks and states that are kept elsewhere; and while those locks cannot be had,
+// nothing is activated (PLC-LOCK-2).
 func TestMembersOfParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := chat(docstore.NewMemory(nil), time.Now)
 		locks, files := newLocks(p, time.Now), newFiles(p)
 		start := func(name string) (*cluster.Member, *rooms) {
 			rooms := newRooms()
-			m, err := cluster.NewMember(mixed{p, p, locks, files}, name, rooms, &cluster.Options{Kinds: []string{"room"}, Partitions: 16})
+			m, err := cluster.NewMember(mixed{p, p, locks, files}, name, rooms,
+				&cluster.Options{Kinds: []string{"room"}, Partitions: 16})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -138,7 +140,8 @@ func TestMembersOfParts(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(20 * time.Second) // bob has learned of what was handed over
-		if all := bob.Activations(); len(all) != 1 || all[0].Token <= a.Token || string(all[0].State) != "twenty guests" || his.open["lobby"] != 1 {
+		if all := bob.Activations(); len(all) != 1 || all[0].Token <= a.Token || string(all[0].State) != "twenty guests" ||
+			his.open["lobby"] != 1 {
 			t.Errorf("bob serves %+v", all)
 		}
 		if err := bob.Stop(t.Context()); err != nil {
@@ -198,7 +201,8 @@ func (l *locks) take(id cluster.Identity, request string) error {
 }
 
 // keep releases a lock unless the activation is under it.
-func (l *locks) keep(id cluster.Identity, o contracts.ActivationOutcome, err error) (contracts.ActivationOutcome, error) {
+func (l *locks) keep(id cluster.Identity, o contracts.ActivationOutcome, err error) (contracts.ActivationOutcome,
+	error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil || o.Activation.Phase != contracts.PhaseLocked {
@@ -210,7 +214,8 @@ func (l *locks) keep(id cluster.Identity, o contracts.ActivationOutcome, err err
 	return o, err
 }
 
-func (l *locks) Claim(ctx context.Context, kind, id string, r contracts.ActivationClaimRequest) (contracts.ActivationOutcome, error) {
+func (l *locks) Claim(ctx context.Context, kind, id string, r contracts.ActivationClaimRequest) (
+	contracts.ActivationOutcome, error) {
 	i := cluster.Identity{Kind: kind, ID: id}
 	if err := l.take(i, r.RequestID); err != nil {
 		return contracts.ActivationOutcome{}, err
@@ -219,7 +224,8 @@ func (l *locks) Claim(ctx context.Context, kind, id string, r contracts.Activati
 	return l.keep(i, o, err)
 }
 
-func (l *locks) Transfer(ctx context.Context, kind, id string, r contracts.ActivationTransferRequest) (contracts.ActivationOutcome, error) {
+func (l *locks) Transfer(ctx context.Context, kind, id string, r contracts.ActivationTransferRequest) (
+	contracts.ActivationOutcome, error) {
 	i := cluster.Identity{Kind: kind, ID: id}
 	if err := l.take(i, r.RequestID); err != nil {
 		return contracts.ActivationOutcome{}, err
@@ -228,7 +234,8 @@ func (l *locks) Transfer(ctx context.Context, kind, id string, r contracts.Activ
 	return l.keep(i, o, err)
 }
 
-func (l *locks) Activated(ctx context.Context, kind, id string, r contracts.ActivationHoldRequest) (contracts.ActivationOutcome, error) {
+func (l *locks) Activated(ctx context.Context, kind, id string, r contracts.ActivationHoldRequest) (
+	contracts.ActivationOutcome, error) {
 	o, err := l.Locker.Activated(ctx, kind, id, r)
 	if err == nil {
 		return l.keep(cluster.Identity{Kind: kind, ID: id}, o, err)
@@ -236,7 +243,8 @@ func (l *locks) Activated(ctx context.Context, kind, id string, r contracts.Acti
 	return o, err // it may be the lock of another claim by now
 }
 
-func (l *locks) Failed(ctx context.Context, kind, id string, r contracts.ActivationFailedRequest) (contracts.ActivationOutcome, error) {
+func (l *locks) Failed(ctx context.Context, kind, id string, r contracts.ActivationFailedRequest) (
+	contracts.ActivationOutcome, error) {
 	o, err := l.Locker.Failed(ctx, kind, id, r)
 	if err == nil {
 		return l.keep(cluster.Identity{Kind: kind, ID: id}, o, err)
@@ -254,7 +262,8 @@ type files struct {
 
 func newFiles(p cluster.Storage) *files { return &files{Storage: p, states: map[string][]byte{}} }
 
-func (f *files) WriteState(ctx context.Context, kind, id string, r contracts.ActivationStateRequest) (contracts.ActivationOutcome, error) {
+func (f *files) WriteState(ctx context.Context, kind, id string, r contracts.ActivationStateRequest) (
+	contracts.ActivationOutcome, error) {
 	name := fmt.Sprintf("%s-%s-%d-%x", kind, id, r.StateVersion+1, sha256.Sum256(r.State))
 	f.mu.Lock()
 	f.states[name] = r.State

@@ -131,7 +131,8 @@ func analysisTable(page contracts.AnalysisPage, wide bool) string {
 	}
 	fmt.Fprintln(w)
 	for _, a := range page.Analyses {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s", text(a.AnalysisID), cmp.Or(text(a.Status), "-"), cmp.Or(a.FinishedAt, "-"),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s", text(a.AnalysisID), cmp.Or(text(a.Status), "-"),
+			cmp.Or(a.FinishedAt, "-"),
 			cmp.Or(text(a.OwnerID), "-"), cmp.Or(a.ExpiresAt, "-"), a.Failures, text(a.FailureReason))
 		if wide {
 			retried := "-"
@@ -143,7 +144,8 @@ func analysisTable(page contracts.AnalysisPage, wide bool) string {
 		fmt.Fprintln(w)
 	}
 	for _, u := range page.Unreadable {
-		fmt.Fprintf(w, "%s\t%s\t-\t-\t-\t-\tthe server's log says what is wrong with the document\n", printable(u.AnalysisID), u.Code)
+		fmt.Fprintf(w, "%s\t%s\t-\t-\t-\t-\tthe server's log says what is wrong with the document\n", printable(u.AnalysisID),
+			u.Code)
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	return trimmed(b.String())
@@ -228,6 +230,7 @@ func (c *analysisRetryCmd) Run(ctx context.Context, a *analysisCmd, s *streams) 
 		return show(s, a.JSON, got, "this request retried %s before; nothing was changed now, and it is %s\n",
 			got.AnalysisID, cmp.Or(printable(got.Status), "without a status"))
 	}
-	return show(s, a.JSON, got, "%s is %s again, and its failures count from 0; the next sweep queues it, or run it: leasehold once %s -- COMMAND\n",
+	return show(s, a.JSON, got,
+		"%s is %s again, and its failures count from 0; the next sweep queues it, or run it: leasehold once %s -- COMMAND\n",
 		got.AnalysisID, got.Status, got.AnalysisID)
 }

@@ -6,11 +6,13 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
-// TestAnalysisTable: what others chose cannot be taken for columns or commands to a terminal, and what cannot be read has its line.
+// TestAnalysisTable: what others chose cannot be taken for columns or commands to a terminal, and what cannot be read
+// has its line.
 func TestAnalysisTable(t *testing.T) {
 	page := contracts.AnalysisPage{
 		Analyses: []contracts.Analysis{
-			{AnalysisID: "a1", Status: "FAILED", FinishedAt: "2026-01-01T02:00:00.000Z", Failures: 5, FailureReason: "no\nmodel"},
+			{AnalysisID: "a1", Status: "FAILED", FinishedAt: "2026-01-01T02:00:00.000Z", Failures: 5,
+				FailureReason: "no\nmodel"},
 			{AnalysisID: "a\x1b[2J", OwnerID: "worker-7", ExpiresAt: "2026-01-01T00:05:00.000Z", Locked: true, Runs: 3},
 		},
 		Unreadable: []contracts.UnreadableAnalysis{{AnalysisID: "a9", Code: contracts.CodeDocumentDamaged}},
@@ -33,7 +35,8 @@ failures   0
 	if got := analysisCard(page.Analyses[1]); got != card {
 		t.Errorf("got\n%s\nwant\n%s", got, card)
 	}
-	gone := contracts.Analysis{AnalysisID: "a2", Status: "PENDING", OwnerID: "w", ExpiresAt: "2026-01-01T00:05:00.000Z", Runs: 1}
+	gone := contracts.Analysis{AnalysisID: "a2", Status: "PENDING", OwnerID: "w", ExpiresAt: "2026-01-01T00:05:00.000Z",
+		Runs: 1}
 	const expired = `analysis     a2
 status       PENDING
 last run by  w, whose lock expired

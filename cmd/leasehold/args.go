@@ -11,7 +11,8 @@ import (
 )
 
 // beforeCommand are the flags that may also stand before the command, and whether a value follows.
-var beforeCommand = map[string]bool{"--server": true, "--tenant": true, "--auth-token-file": true, "--output": true, "-o": true, "--json": false}
+var beforeCommand = map[string]bool{"--server": true, "--tenant": true, "--auth-token-file": true, "--output": true,
+	"-o": true, "--json": false}
 
 // arrange turns other ways to say something into the one that the parser knows: no arguments and "help" ask for help,
 // "--version" is the command version, and flags before the command move behind it.
@@ -74,19 +75,20 @@ func ignoreEmpty(app *kong.Application, env func(string) string) error {
 }
 
 // durations reads durations with errors in words.
-var durations = kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
-	var text string
-	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
-		return err
-	}
-	d, err := time.ParseDuration(text)
-	switch {
-	case err == nil:
-		target.SetInt(int64(d))
-		return nil
-	case text != "" && strings.Trim(text, "0123456789") == "":
-		return fmt.Errorf("%s has no unit: write %ss for seconds, or a duration such as 500ms, 5m or 2h", text, text)
-	default:
-		return fmt.Errorf("%q is no duration: write a number with a unit, such as 500ms, 30s, 5m or 2h", text)
-	}
-}))
+var durations = kong.TypeMapper(reflect.TypeFor[time.Duration](),
+	kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
+		var text string
+		if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
+			return err
+		}
+		d, err := time.ParseDuration(text)
+		switch {
+		case err == nil:
+			target.SetInt(int64(d))
+			return nil
+		case text != "" && strings.Trim(text, "0123456789") == "":
+			return fmt.Errorf("%s has no unit: write %ss for seconds, or a duration such as 500ms, 5m or 2h", text, text)
+		default:
+			return fmt.Errorf("%q is no duration: write a number with a unit, such as 500ms, 30s, 5m or 2h", text)
+		}
+	}))

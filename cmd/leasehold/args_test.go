@@ -68,7 +68,8 @@ func TestReport(t *testing.T) {
 		{ended, interruption("interrupted before k"), 130, "interrupted before k", "INTERRUPTED"},
 	} {
 		var text, object strings.Builder
-		if code := report(c.ctx, c.err, false, &streams{err: &text}); code != c.code || text.String() != "leasehold: "+c.text+"\n" {
+		if code := report(c.ctx, c.err, false, &streams{err: &text}); code != c.code || text.String() != "leasehold: "+c.text+
+			"\n" {
 			t.Errorf("%v: %d %q", c.err, code, &text)
 		}
 		var got struct {
@@ -80,7 +81,8 @@ func TestReport(t *testing.T) {
 			ExitCode  int `json:"exit_code"`
 		}
 		code := report(c.ctx, c.err, true, &streams{err: &object})
-		if err := json.Unmarshal([]byte(object.String()), &got); err != nil || code != c.code || got.Code != c.member || got.ExitCode != c.code ||
+		if err := json.Unmarshal([]byte(object.String()), &got); err != nil || code != c.code || got.Code != c.member ||
+			got.ExitCode != c.code ||
 			got.Title == "" || got.Status == 0 || got.Type == "" || got.Retryable == nil {
 			t.Errorf("%v: %d %s, %v", c.err, code, &object, err)
 		}
@@ -100,8 +102,10 @@ func TestReportNothing(t *testing.T) {
 // TestWantsJSON: errors are JSON in every spelling of the flag, but not for the flags of another program.
 func TestWantsJSON(t *testing.T) {
 	for args, want := range map[string]bool{
-		"lock list --json": true, "lock list --output json": true, "lock list --output=json": true, "lock list -o json": true, "lock list -ojson": true,
-		"lock list": false, "lock list -o wide": false, "lock get json": false, "lock run k -- jq --json": false, "lock run k -- x -o json": false,
+		"lock list --json": true, "lock list --output json": true, "lock list --output=json": true, "lock list -o json": true,
+		"lock list -ojson": true,
+		"lock list":        false, "lock list -o wide": false, "lock get json": false, "lock run k -- jq --json": false,
+		"lock run k -- x -o json": false,
 	} {
 		if got := wantsJSON(strings.Fields(args)); got != want {
 			t.Errorf("%s: %t", args, got)
@@ -116,28 +120,33 @@ func TestWideTables(t *testing.T) {
 	for name, c := range map[string]struct{ got, head, row string }{
 		"locks": {
 			table([]contracts.Lock{{
-				TenantID: "acme", LockKey: long, State: contracts.StateReleased, OwnerID: "ann", AcquiredAt: "2026-01-01T00:00:00.000Z", ReleasedAt: "R", TTLSeconds: 90,
-				LeaseID: "l1", Metadata: map[string]string{"a": "b"}, ForceRelease: &contracts.ForcedRelease{By: "root", Reason: "hangs"},
+				TenantID: "acme", LockKey: long, State: contracts.StateReleased, OwnerID: "ann",
+				AcquiredAt: "2026-01-01T00:00:00.000Z", ReleasedAt: "R", TTLSeconds: 90,
+				LeaseID: "l1", Metadata: map[string]string{"a": "b"}, ForceRelease: &contracts.ForcedRelease{
+					By: "root", Reason: "hangs"},
 			}}, now, true),
 			"TENANT LOCK STATE OWNER AGE UNTIL MODE HOLDERS WAITING METADATA ACQUIRED TTL LEASE ENDED BY REASON",
 			"acme " + long + " RELEASED ann 2m3s R exclusive 0 0 a=b 2026-01-01T00:00:00.000Z 1m30s l1 root hangs",
 		},
 		"analyses": {
 			analysisTable(contracts.AnalysisPage{Analyses: []contracts.Analysis{{
-				AnalysisID: long, Status: "READY", FinishedAt: "F", Runs: 2, Result: "r1", Retry: &contracts.AnalysisRetry{At: "A"}, FailureReason: "no",
+				AnalysisID: long, Status: "READY", FinishedAt: "F", Runs: 2, Result: "r1", Retry: &contracts.AnalysisRetry{At: "A"},
+				FailureReason: "no",
 			}}}, true),
 			"ANALYSIS STATUS FINISHED OWNER UNTIL FAILURES REASON RUNS RETRIED RESULT", long + " READY F - - 0 no 2 A r1",
 		},
 		"members": {
 			memberTable(contracts.MemberList{Cluster: "chat", Members: []contracts.ClusterMember{{
-				Member: long, Status: "ACTIVE", Incarnation: 3, At: "A", Kinds: []string{"room"}, Labels: map[string]string{"zone": "a"}, Weight: 2, Since: 7,
+				Member: long, Status: "ACTIVE", Incarnation: 3, At: "A", Kinds: []string{"room"},
+				Labels: map[string]string{"zone": "a"}, Weight: 2, Since: 7,
 			}}}, true),
 			"MEMBER STATUS INCARNATION SINCE ADDRESS KINDS LABELS WEIGHT EPOCH", long + " ACTIVE 3 A - room zone=a 2 7",
 		},
 	} {
 		lines := strings.Split(strings.TrimSuffix(c.got, "\n"), "\n")
 		lines = lines[len(lines)-2:]
-		if head, row := strings.Join(strings.Fields(lines[0]), " "), strings.Join(strings.Fields(lines[1]), " "); head != c.head || row != c.row {
+		if head, row := strings.Join(strings.Fields(lines[0]), " "),
+			strings.Join(strings.Fields(lines[1]), " "); head != c.head || row != c.row {
 			t.Errorf("%s: %s\n%s\nwant %s\n%s", name, head, row, c.head, c.row)
 		}
 	}
@@ -147,10 +156,12 @@ func TestWideTables(t *testing.T) {
 func TestLockTable(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 2, 3, 0, time.UTC)
 	got := table([]contracts.Lock{
-		{TenantID: "acme", LockKey: "a", State: contracts.StateActive, OwnerID: "ann", AcquiredAt: "2026-01-01T00:00:00.000Z", ExpiresAt: "E",
-			Metadata: map[string]string{"build": "991", "a": "x\ty\n\x1b[2J"}},
-		{TenantID: "acme", LockKey: strings.Repeat("é", 60), State: contracts.StateReleased, OwnerID: "b ob", AcquiredAt: "2026-01-01T01:00:00.000Z",
-			ExpiresAt: "E", ReleasedAt: "R"},
+		{TenantID: "acme", LockKey: "a", State: contracts.StateActive, OwnerID: "ann", AcquiredAt: "2026-01-01T00:00:00.000Z",
+			ExpiresAt: "E",
+			Metadata:  map[string]string{"build": "991", "a": "x\ty\n\x1b[2J"}},
+		{TenantID: "acme", LockKey: strings.Repeat("é", 60), State: contracts.StateReleased, OwnerID: "b ob",
+			AcquiredAt: "2026-01-01T01:00:00.000Z",
+			ExpiresAt:  "E", ReleasedAt: "R"},
 	}, now, false)
 	lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
 	if len(lines) != 3 || strings.ContainsAny(got, "\t\x1b") {

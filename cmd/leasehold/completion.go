@@ -43,7 +43,8 @@ func (c completionCmd) Run(s *streams) error {
 // completeCommand is the word by which the scripts ask; the words of the command line follow, the last one unfinished.
 const completeCommand = "__complete"
 
-// complete prints what may stand in place of the last word, one a line, each with its help after a tab. Nothing means a file name.
+// complete prints what may stand in place of the last word, one a line, each with its help after a tab. Nothing means a
+// file name.
 func complete(app *kong.Application, words []string, out io.Writer) {
 	words = joinValues(words)
 	if len(words) == 0 {
@@ -87,9 +88,10 @@ func complete(app *kong.Application, words []string, out io.Writer) {
 	}
 }
 
-// follow walks the command table along words. It returns where they lead, the flags that are known there, and the flag whose
-// value comes next, if any.
-func follow(app *kong.Application, words []string) (node *kong.Node, flags map[string]*kong.Value, pending *kong.Value) {
+// follow walks the command table along words. It returns where they lead, the flags that are known there, and the flag
+// whose value comes next, if any.
+func follow(app *kong.Application, words []string) (node *kong.Node, flags map[string]*kong.Value,
+	pending *kong.Value) {
 	node, flags = app.Node, map[string]*kong.Value{}
 	enter := func(n *kong.Node) {
 		node = n

@@ -90,7 +90,8 @@ func TestCompleteEverything(t *testing.T) {
 func completions(t *testing.T, words []string) []string {
 	t.Helper()
 	var out, errs strings.Builder
-	if code := run(t.Context(), append([]string{completeCommand}, words...), &out, &errs); code != exitOK || errs.String() != "" {
+	if code := run(t.Context(), append([]string{completeCommand}, words...), &out, &errs); code != exitOK ||
+		errs.String() != "" {
 		t.Fatalf("%v: %d %s", words, code, &errs)
 	}
 	return offered(out.String())
@@ -155,10 +156,12 @@ func TestCompletionScripts(t *testing.T) {
 				t.Skipf("%s is not installed (the gate installs it): %v", shell, err)
 			}
 			cmd := exec.CommandContext(t.Context(), path, "-c", script)
-			cmd.Env = append(os.Environ(), childVariable+"=1", "HOME="+dir, "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+			cmd.Env = append(os.Environ(), childVariable+"=1", "HOME="+dir, "PATH="+dir+string(os.PathListSeparator)+
+				os.Getenv("PATH"))
 			out, err := cmd.CombinedOutput()
 			lines := strings.Split(strings.TrimRight(string(out), "\n"), "\n")
-			if err != nil || len(lines) < 2 || !strings.Contains(lines[0], "renew") || !strings.Contains(lines[0], "release") || strings.Contains(lines[0], "acquire") ||
+			if err != nil || len(lines) < 2 || !strings.Contains(lines[0], "renew") || !strings.Contains(lines[0], "release") ||
+				strings.Contains(lines[0], "acquire") ||
 				!strings.Contains(lines[1], "memory") || strings.Contains(lines[1], "sqlite") {
 				t.Errorf("%v\n%s", err, out)
 			}

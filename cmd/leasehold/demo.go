@@ -80,7 +80,8 @@ func (c *demoCmd) Run(ctx context.Context, s *streams) error {
 	return nil
 }
 
-// openBrowser shows a page to who sits in front of this machine, if there is a display and a terminal. It is a convenience: the address was printed.
+// openBrowser shows a page to who sits in front of this machine, if there is a display and a terminal. It is a
+// convenience: the address was printed.
 func openBrowser(url string) {
 	if out, err := os.Stdout.Stat(); err != nil || out.Mode()&os.ModeCharDevice == 0 {
 		return // a script reads the output

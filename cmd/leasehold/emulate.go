@@ -34,8 +34,8 @@ type anywhere struct {
 	InsecureListenAnywhere bool `help:"Listen on an address that other machines can reach: they may do everything. Only for containers on a development machine."`
 }
 
-// check rejects addresses that other machines can reach, unless that was asked for, because emulators do not authenticate callers.
-// It warns of an address that was.
+// check rejects addresses that other machines can reach, unless that was asked for, because emulators do not
+// authenticate callers. It warns of an address that was.
 func (a anywhere) check(address string, s *streams) error {
 	host, _, err := net.SplitHostPort(address)
 	switch {
@@ -44,8 +44,9 @@ func (a anywhere) check(address string, s *streams) error {
 	case httpapi.Loopback(host):
 		return nil
 	case !a.InsecureListenAnywhere:
-		return usage("--listen %s can be reached from other machines, and an emulator accepts every caller: listen on 127.0.0.1; "+
-			"docs/containers.md says what to do in containers of a development machine", address)
+		return usage(
+			"--listen %s can be reached from other machines, and an emulator accepts every caller: listen on 127.0.0.1; "+
+				"docs/containers.md says what to do in containers of a development machine", address)
 	}
 	slog.New(slog.NewTextHandler(s.err, nil)).Warn(insecure, "listen", address)
 	return nil
@@ -70,7 +71,8 @@ func (c *emulateFirestoreCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return fmt.Errorf("cannot listen on %s: %w; choose another address with --listen", c.Listen, err)
 	}
-	fmt.Fprintf(s.out, "listening on %[1]s\n\n  export FIRESTORE_EMULATOR_HOST=%[1]s\n\nStop with Ctrl-C.\n", fromHere(server.Addr()))
+	fmt.Fprintf(s.out, "listening on %[1]s\n\n  export FIRESTORE_EMULATOR_HOST=%[1]s\n\nStop with Ctrl-C.\n",
+		fromHere(server.Addr()))
 	<-ctx.Done()
 	return server.Close()
 }
@@ -89,7 +91,8 @@ func (emulateDynamoDBCmd) Help() string {
 
 // Run emulates until the context ends.
 func (c *emulateDynamoDBCmd) Run(ctx context.Context, s *streams) error {
-	return emulateHTTP(ctx, s, c.Listen, c.anywhere, dynamodbtest.New(&dynamodbtest.Options{InsecureListenAnywhere: c.InsecureListenAnywhere}), func(url string) (export, try string) {
+	return emulateHTTP(ctx, s, c.Listen, c.anywhere, dynamodbtest.New(
+		&dynamodbtest.Options{InsecureListenAnywhere: c.InsecureListenAnywhere}), func(url string) (export, try string) {
 		return "AWS_ENDPOINT_URL_DYNAMODB=" + url, "Serve from it, which makes the table:\n\n" +
 			"  leasehold serve --store dynamodb --table leasehold --create-table"
 	})
@@ -111,7 +114,8 @@ func (c *emulateSQSCmd) Run(ctx context.Context, s *streams) error {
 	}
 	return emulateHTTP(ctx, s, c.Listen, c.anywhere, server, func(url string) (export, try string) {
 		queue := url + "/000000000000/" + c.Queue[0]
-		return "AWS_ENDPOINT_URL_SQS=" + url + " LEASEHOLD_QUEUE_URL=" + queue, fmt.Sprintf(`Send a message, with the AWS command line or with curl:
+		return "AWS_ENDPOINT_URL_SQS=" + url + " LEASEHOLD_QUEUE_URL=" + queue,
+			fmt.Sprintf(`Send a message, with the AWS command line or with curl:
 
   aws sqs send-message --endpoint-url %[1]s --queue-url %[2]s --message-body '{"analysisId":"a1"}'
 
@@ -120,10 +124,11 @@ func (c *emulateSQSCmd) Run(ctx context.Context, s *streams) error {
 	})
 }
 
-// emulateHTTP serves an emulator of an AWS service until the context ends. next returns the variables of its clients and what to
-// try.
+// emulateHTTP serves an emulator of an AWS service until the context ends. next returns the variables of its clients
+// and what to try.
 func emulateHTTP(
-	ctx context.Context, s *streams, listen string, where anywhere, h http.Handler, next func(url string) (export, try string),
+	ctx context.Context, s *streams, listen string, where anywhere, h http.Handler,
+	next func(url string) (export, try string),
 ) error {
 	if err := where.check(listen, s); err != nil {
 		return err
@@ -177,7 +182,8 @@ func (c *emulateCloudTasksCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return fmt.Errorf("%w; choose another address with --listen", err)
 	}
-	fmt.Fprintf(s.out, "listening on %[1]s\n\n  export CLOUD_TASKS_EMULATOR_HOST=%[1]s LEASEHOLD_TASK_ISSUER=%[2]s LEASEHOLD_TASK_QUEUE=%[3]s\n\nStop with Ctrl-C.\n",
+	fmt.Fprintf(s.out,
+		"listening on %[1]s\n\n  export CLOUD_TASKS_EMULATOR_HOST=%[1]s LEASEHOLD_TASK_ISSUER=%[2]s LEASEHOLD_TASK_QUEUE=%[3]s\n\nStop with Ctrl-C.\n",
 		fromHere(server.Addr()), server.Issuer(), c.Queue[0])
 	<-ctx.Done()
 	return server.Close()

@@ -42,7 +42,8 @@ func (c *fenceCheckCmd) Run(ctx context.Context, f *fenceCmd, s *streams) error 
 	if err != nil {
 		return f.outcome(err)
 	}
-	return show(s, f.JSON, passed, "%s of tenant %s accepts fencing token %d\n", passed.Resource, passed.TenantID, passed.FencingToken)
+	return show(s, f.JSON, passed, "%s of tenant %s accepts fencing token %d\n", passed.Resource, passed.TenantID,
+		passed.FencingToken)
 }
 
 type fenceResetCmd struct {

@@ -18,7 +18,8 @@ var (
 	variable  = regexp.MustCompile(`\$(\([^)]*\)|\{[^}]*\}|[A-Za-z_]+)`)
 )
 
-// TestCommandsInDocuments: the command line accepts every command that a page shows: its name, its flags, and what they are set to.
+// TestCommandsInDocuments: the command line accepts every command that a page shows: its name, its flags, and what they
+// are set to.
 func TestCommandsInDocuments(t *testing.T) {
 	root, seen := filepath.Join("..", ".."), 0
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -28,7 +29,8 @@ func TestCommandsInDocuments(t *testing.T) {
 			return err
 		case d.IsDir() && (d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".") && d.Name() != ".."):
 			return fs.SkipDir
-		case d.IsDir() || !strings.HasSuffix(name, ".md") || strings.HasPrefix(name, "docs/decisions/") || name == "CHANGELOG.md" || name == "docs/cli.md":
+		case d.IsDir() || !strings.HasSuffix(name, ".md") || strings.HasPrefix(name, "docs/decisions/") ||
+			name == "CHANGELOG.md" || name == "docs/cli.md":
 			return nil // decisions and the changelog have commands of their time; docs/cli.md is written by the program
 		}
 		page, err := os.ReadFile(path)
@@ -57,7 +59,8 @@ func TestCommandsInDocuments(t *testing.T) {
 // accepts reads the arguments of a command, and does not run it.
 func accepts(args []string) error {
 	c := newCLI()
-	parser, err := kong.New(&c, kong.Name("leasehold"), kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}), durations)
+	parser, err := kong.New(&c, kong.Name("leasehold"), kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}),
+		durations)
 	if err != nil {
 		return err
 	}

@@ -38,20 +38,25 @@ func TestHealth(t *testing.T) {
 		code   int
 		says   string
 	}{
-		"ready":                {nil, []string{"--server", "http://" + address + "/"}, 200, exitOK, "is ready"},
-		"by variable":          {map[string]string{"LEASEHOLD_SERVER": "http://" + address}, nil, 200, exitOK, "is ready"},
-		"where serve is":       {map[string]string{"LEASEHOLD_LISTEN": address}, nil, 200, exitOK, "is ready"},
-		"on all addresses":     {map[string]string{"LEASEHOLD_LISTEN": "0.0.0.0:" + port, "LEASEHOLD_INSECURE_LISTEN_ANYWHERE": "1"}, nil, 200, exitOK, "http://" + address + " is ready"},
-		"at the platform's":    {map[string]string{"PORT": port}, nil, 200, exitOK, "http://" + address + " is ready"},
-		"with an issuer":       {map[string]string{"PORT": port, "LEASEHOLD_AUTH_ISSUER": "https://issuer.example", "LEASEHOLD_AUTH_AUDIENCE": "x"}, nil, 200, exitOK, "http://" + address + " is ready"},
-		"not ready":            {nil, []string{"--server", "http://" + address}, 503, exitFailed, `is not ready: 503 Service Unavailable: {"code":"UNAVAILABLE"}`},
-		"a redirect":           {nil, []string{"--server", "http://" + address}, 302, exitFailed, "is not ready: 302 Found"},
-		"not there":            {nil, []string{"--server", "http://" + closedPort}, 200, exitFailed, "cannot reach http://" + closedPort},
-		"no URL":               {nil, []string{"--server", "localhost"}, 200, exitUsage, "--server"},
-		"wrong settings":       {map[string]string{"LEASEHOLD_LISTEN": "x"}, nil, 200, exitUsage, "LEASEHOLD_LISTEN"},
-		"no time":              {nil, []string{"--timeout", "0s"}, 200, exitUsage, "--timeout"},
-		"listening":            {nil, []string{"--listening", address}, 503, exitOK, "a program listens on " + address},
-		"not listening":        {nil, []string{"--listening", closedPort}, 200, exitFailed, "no program listens on " + closedPort},
+		"ready":          {nil, []string{"--server", "http://" + address + "/"}, 200, exitOK, "is ready"},
+		"by variable":    {map[string]string{"LEASEHOLD_SERVER": "http://" + address}, nil, 200, exitOK, "is ready"},
+		"where serve is": {map[string]string{"LEASEHOLD_LISTEN": address}, nil, 200, exitOK, "is ready"},
+		"on all addresses": {map[string]string{"LEASEHOLD_LISTEN": "0.0.0.0:" + port,
+			"LEASEHOLD_INSECURE_LISTEN_ANYWHERE": "1"}, nil, 200, exitOK, "http://" + address + " is ready"},
+		"at the platform's": {map[string]string{"PORT": port}, nil, 200, exitOK, "http://" + address + " is ready"},
+		"with an issuer": {map[string]string{"PORT": port, "LEASEHOLD_AUTH_ISSUER": "https://issuer.example",
+			"LEASEHOLD_AUTH_AUDIENCE": "x"}, nil, 200, exitOK, "http://" + address + " is ready"},
+		"not ready": {nil, []string{"--server", "http://" + address}, 503, exitFailed,
+			`is not ready: 503 Service Unavailable: {"code":"UNAVAILABLE"}`},
+		"a redirect": {nil, []string{"--server", "http://" + address}, 302, exitFailed, "is not ready: 302 Found"},
+		"not there": {nil, []string{"--server", "http://" + closedPort}, 200, exitFailed,
+			"cannot reach http://" + closedPort},
+		"no URL":         {nil, []string{"--server", "localhost"}, 200, exitUsage, "--server"},
+		"wrong settings": {map[string]string{"LEASEHOLD_LISTEN": "x"}, nil, 200, exitUsage, "LEASEHOLD_LISTEN"},
+		"no time":        {nil, []string{"--timeout", "0s"}, 200, exitUsage, "--timeout"},
+		"listening":      {nil, []string{"--listening", address}, 503, exitOK, "a program listens on " + address},
+		"not listening": {nil, []string{"--listening", closedPort}, 200, exitFailed,
+			"no program listens on " + closedPort},
 		"listening at no port": {nil, []string{"--listening", "localhost"}, 200, exitUsage, "--listening"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +65,8 @@ func TestHealth(t *testing.T) {
 			}
 			status, asked = c.status, ""
 			var out, errs strings.Builder
-			if code := run(t.Context(), append([]string{"health"}, c.args...), &out, &errs); code != c.code || !strings.Contains(out.String()+errs.String(), c.says) {
+			if code := run(t.Context(), append([]string{"health"}, c.args...), &out, &errs); code != c.code ||
+				!strings.Contains(out.String()+errs.String(), c.says) {
 				t.Errorf("%d %q %q", code, &out, &errs)
 			}
 			if c.code == exitOK && len(c.args) == 0 && asked != "GET /readyz" {

@@ -78,7 +78,8 @@ func (c conversion) converter(l kazahana.Layout, anyID bool) (*extid.Converter, 
 			secret = strings.TrimRight(string(b), "\r\n")
 		}
 		if secret == "" {
-			return nil, usage("no secret: set LEASEHOLD_EXTERNAL_ID_SECRET, or --secret-file, or say --mode unkeyed to convert without one")
+			return nil, usage(
+				"no secret: set LEASEHOLD_EXTERNAL_ID_SECRET, or --secret-file, or say --mode unkeyed to convert without one")
 		}
 		k.Secret = []byte(secret)
 	}
@@ -177,7 +178,8 @@ func (c *idDecodeCmd) Run(ctx context.Context, top *idCmd, s *streams) error {
 		if top.JSON {
 			return show(s, true, d, "")
 		}
-		_, err := fmt.Fprintf(w, "%s%v\t%s\t%t\t%d\t%d\t%d\n", header, d.ID, d.Time, d.Fallback, d.MachineID, d.Sequence, d.Node)
+		_, err := fmt.Fprintf(w, "%s%v\t%s\t%t\t%d\t%d\t%d\n", header, d.ID, d.Time, d.Fallback, d.MachineID,
+			d.Sequence, d.Node)
 		header = ""
 		return err
 	})
@@ -190,7 +192,8 @@ func undecodable(text string, err error) error {
 		text = text[:40] + "…"
 	}
 	if errors.Is(err, extid.ErrImplausible) {
-		return usage("%q decodes to no ID that was made: another secret, --mode, --entity or layout, or made up; --any shows it all the same", text)
+		return usage(
+			"%q decodes to no ID that was made: another secret, --mode, --entity or layout, or made up; --any shows it all the same", text)
 	}
 	if e, ok := errors.AsType[*extid.KeyNumberError](err); ok {
 		return usage("%q: %w: --key %d, with its secret", text, err, e.Number)
@@ -214,7 +217,8 @@ func each(ctx context.Context, ids []string, f func(string) error) error {
 	return nil
 }
 
-// eachLine calls f for each line of the standard input. A read cannot be interrupted, so it is left behind when the context ends.
+// eachLine calls f for each line of the standard input. A read cannot be interrupted, so it is left behind when the
+// context ends.
 func eachLine(ctx context.Context, f func(string) error) error {
 	lines, failed := make(chan string), make(chan error, 1)
 	go func() {
@@ -245,8 +249,8 @@ func eachLine(ctx context.Context, f func(string) error) error {
 // dash stands before a public ID that begins with "-" while the command line is parsed.
 const dash = "\x00"
 
-// markDashes puts dash before public IDs that begin with "-", as one in 64 does, so that they are not taken for flags: a
-// script that passes on what it was given would fail now and then. No flag of the command looks like one.
+// markDashes puts dash before public IDs that begin with "-", as one in 64 does, so that they are not taken for flags:
+// a script that passes on what it was given would fail now and then. No flag of the command looks like one.
 func markDashes(args []string) []string {
 	if len(args) < 3 || args[0] != "id" || args[1] != "decode" {
 		return args

@@ -148,7 +148,8 @@ func (n madeUp) Acquire(context.Context, kazahana.AcquireOptions) (kazahana.Acqu
 	r := kazahana.AcquireResponse{Leases: make([]kazahana.Lease, n)}
 	for i := range r.Leases {
 		r.Leases[i] = kazahana.Lease{
-			ID: int64(i), Created: now, Expired: now + time.Hour.Milliseconds(), Secret: "made up", Layout: kazahana.DefaultLayout(),
+			ID: int64(i), Created: now, Expired: now + time.Hour.Milliseconds(), Secret: "made up",
+			Layout: kazahana.DefaultLayout(),
 		}
 	}
 	return r, nil

@@ -46,6 +46,7 @@ func (c *idForceReleaseCmd) Run(ctx context.Context, top *idCmd, s *streams) err
 	if err != nil {
 		return c.explain(err)
 	}
-	return show(s, top.JSON, done, "%d leases of service %s in namespace %s were ended; their machine IDs are free from %s on\n",
+	return show(s, top.JSON, done,
+		"%d leases of service %s in namespace %s were ended; their machine IDs are free from %s on\n",
 		done.Leases, c.Service, done.Space, time.UnixMilli(done.Free).UTC().Format(contracts.TimeFormat))
 }

@@ -35,7 +35,8 @@ func (c *idNextCmd) Run(ctx context.Context, top *idCmd, s *streams) (err error)
 		return err
 	}
 	g, err := kazahana.New(provider, &kazahana.Options{
-		ServiceID: c.Service, DisableFallback: provider != nil, Log: slog.New(slog.DiscardHandler), // the command's error says it
+		// the command's error says it
+		ServiceID: c.Service, DisableFallback: provider != nil, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err
@@ -79,8 +80,8 @@ func (c *idNextCmd) provider() (kazahana.LeaseProvider, error) {
 	return server.MachineIDs(), nil
 }
 
-// giveBack closes the generator, also when the command was interrupted; for a server that does not respond, a lease expires soon
-// over anyway.
+// giveBack closes the generator, also when the command was interrupted; for a server that does not respond, a lease
+// expires soon over anyway.
 func giveBack(ctx context.Context, g *kazahana.Generator) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

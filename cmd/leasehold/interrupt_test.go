@@ -13,7 +13,8 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
-// TestInterrupted: Ctrl-C ends each command that waits for a server with the shell's exit code, and with one line that says so.
+// TestInterrupted: Ctrl-C ends each command that waits for a server with the shell's exit code, and with one line that
+// says so.
 func TestInterrupted(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -29,9 +30,12 @@ func TestInterrupted(t *testing.T) {
 	}))
 	defer server.Close()
 	for _, args := range []string{
-		"lock acquire k", "lock acquire k --wait 1h", "lock renew k --token 1", "lock release k --token 1", "lock force-release k --reason r", "lock get k",
-		"lock get k --watch", "lock list", "lock list --watch", "lock run k -- true", "lock run k --wait 1h -- true", "fence check r --token 1",
-		"fence reset r --token 1 --reason r", "analysis list", "analysis get a", "analysis retry a --reason r", "placement members c",
+		"lock acquire k", "lock acquire k --wait 1h", "lock renew k --token 1", "lock release k --token 1",
+		"lock force-release k --reason r", "lock get k",
+		"lock get k --watch", "lock list", "lock list --watch", "lock run k -- true", "lock run k --wait 1h -- true",
+		"fence check r --token 1",
+		"fence reset r --token 1 --reason r", "analysis list", "analysis get a", "analysis retry a --reason r",
+		"placement members c",
 		"placement where c k i", "placement drain c m", "placement events c", "placement events c --follow", "id next",
 		"id force-release --all --reason r", "once --create a -- true",
 	} {
@@ -51,7 +55,8 @@ func TestInterrupted(t *testing.T) {
 			if code := <-ended; code != exitInterrupted {
 				t.Errorf("exit code %d", code)
 			}
-			if out.Len() > 0 || !strings.HasPrefix(errs.String(), "leasehold: interrupted") || strings.Count(errs.String(), "\n") != 1 {
+			if out.Len() > 0 || !strings.HasPrefix(errs.String(), "leasehold: interrupted") ||
+				strings.Count(errs.String(), "\n") != 1 {
 				t.Errorf("%q %q", &out, &errs)
 			}
 		})

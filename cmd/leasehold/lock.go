@@ -61,8 +61,8 @@ type owner struct {
 	Owner string `env:"LEASEHOLD_OWNER" placeholder:"NAME" help:"Who holds the lease (${env}); the default is user@host. With authentication: a suffix to the token's subject, by default none."`
 }
 
-// id is the owner_id to send. A server in development mode needs one; a token says it by itself. The default is the same for all commands of a user on a
-// machine, so that one can release what another acquired.
+// id is the owner_id to send. A server in development mode needs one; a token says it by itself. The default is the
+// same for all commands of a user on a machine, so that one can release what another acquired.
 func (o owner) id(c remote) string {
 	if o.Owner != "" || c.authenticated() {
 		return o.Owner
@@ -70,7 +70,8 @@ func (o owner) id(c remote) string {
 	return userAtHost()
 }
 
-// ofProcess is the owner_id of a command that releases what it acquired: the default tells those of one user on a machine apart.
+// ofProcess is the owner_id of a command that releases what it acquired: the default tells those of one user on a
+// machine apart.
 func (o owner) ofProcess(c remote) string {
 	if o.Owner != "" || c.authenticated() {
 		return o.Owner
@@ -122,7 +123,8 @@ func (c *acquireCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 	if err != nil {
 		return err
 	}
-	r := contracts.AcquireRequest{RequestID: cmp.Or(c.RequestID, client.NewRequestID()), OwnerID: c.id(l.remote), Metadata: c.Metadata}
+	r := contracts.AcquireRequest{RequestID: cmp.Or(c.RequestID, client.NewRequestID()), OwnerID: c.id(l.remote),
+		Metadata: c.Metadata}
 	if err := c.into(&r, c.ttl, c.Wait > 0, l.Tenant, c.Key); err != nil {
 		return err
 	}
@@ -140,7 +142,8 @@ func (c *acquireCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 	}
 	switch {
 	case lease.Mode == contracts.LockModeRate:
-		return show(s, l.JSON, lease, "%s of tenant %s is granted to you, fencing token %d\n", lease.LockKey, lease.TenantID, lease.FencingToken)
+		return show(s, l.JSON, lease, "%s of tenant %s is granted to you, fencing token %d\n", lease.LockKey, lease.TenantID,
+			lease.FencingToken)
 	case lease.Permit > 0:
 		return show(s, l.JSON, lease, "permit %d of %s of tenant %s is held by you until %s, fencing token %d\n",
 			lease.Permit, lease.LockKey, lease.TenantID, lease.ExpiresAt, lease.FencingToken)
@@ -149,10 +152,11 @@ func (c *acquireCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 		lease.LockKey, lease.TenantID, lease.ExpiresAt, lease.FencingToken)
 }
 
-// acquire asks for the lock until it is acquired, an error occurs or the wait is over: once without a wait, so that it is said who holds it,
-// and then with one, which the server does.
+// acquire asks for the lock until it is acquired, an error occurs or the wait is over: once without a wait, so that it
+// is said who holds it, and then with one, which the server does.
 func acquire(
-	ctx context.Context, server *client.Locks, tenant, key string, r contracts.AcquireRequest, wait time.Duration, progress io.Writer,
+	ctx context.Context, server *client.Locks, tenant, key string, r contracts.AcquireRequest, wait time.Duration,
+	progress io.Writer,
 ) (client.Lease, error) {
 	until := time.Now().Add(wait)
 	for said := ""; ; {
@@ -176,7 +180,8 @@ func acquire(
 			fmt.Fprintf(progress, "%s; waiting for up to %v\n", heldBy(key, tenant, e), left.Round(time.Second))
 		}
 		pause := time.Duration(0)
-		if crowded || time.Since(begin) < time.Duration(r.WaitSeconds)*time.Second/2 { // the server does not wait as it was asked to
+		// the server does not wait as it was asked to
+		if crowded || time.Since(begin) < time.Duration(r.WaitSeconds)*time.Second/2 {
 			pause = min(e.RetryAfter, 5*time.Second)
 			pause = min(pause+rand.N(100*time.Millisecond+pause/10), left)
 		}
@@ -192,7 +197,8 @@ func acquire(
 	}
 }
 
-// waitsFor is what a command waits for: when that changes, it says so again. Neither renewals of the holder nor grants of a rate to others change it.
+// waitsFor is what a command waits for: when that changes, it says so again. Neither renewals of the holder nor grants
+// of a rate to others change it.
 func waitsFor(e *contracts.Error) string {
 	if e.ExpiresAt.IsZero() {
 		return fmt.Sprint(e.Code, e.Position)
@@ -214,18 +220,21 @@ func heldBy(key, tenant string, e *contracts.Error) string {
 	case e.ExpiresAt.IsZero(): // a rate, or a line without a holder
 		return fmt.Sprintf("%s of tenant %s: %s%s", key, tenant, cmp.Or(e.Detail, e.Title), place)
 	default:
-		return fmt.Sprintf("%s of tenant %s is held by %s until %s%s", key, tenant, printable(e.Owner), e.ExpiresAt.Format(contracts.TimeFormat), place)
+		return fmt.Sprintf("%s of tenant %s is held by %s until %s%s", key, tenant, printable(e.Owner),
+			e.ExpiresAt.Format(contracts.TimeFormat), place)
 	}
 }
 
 // abandonTimeout is how long an interrupted command tries to release what it may have acquired.
 const abandonTimeout = 5 * time.Second
 
-// abandon releases what an acquire that is given up may have acquired, and gives its place in line to the next. If that fails, the lease expires.
+// abandon releases what an acquire that is given up may have acquired, and gives its place in line to the next. If that
+// fails, the lease expires.
 func abandon(ctx context.Context, server *client.Locks, tenant, key string, r contracts.AcquireRequest, err error) {
 	_, unknown := errors.AsType[*client.UnknownOutcomeError](err)
 	e, _ := errors.AsType[*contracts.Error](err)
-	inLine := r.WaitSeconds > 0 && (e != nil && e.Position > 0 || r.Fair || r.Mode != "" && r.Mode != contracts.LockModeExclusive)
+	inLine := r.WaitSeconds > 0 && (e != nil && e.Position > 0 || r.Fair || r.Mode != "" &&
+		r.Mode != contracts.LockModeExclusive)
 	if !unknown && !inLine {
 		return
 	}
@@ -311,7 +320,8 @@ func (c *forceReleaseCmd) Run(ctx context.Context, l *lockCmd, s *streams) error
 		return l.outcome(err)
 	}
 	if lock.OwnerID == "" {
-		return show(s, l.JSON, lock, "this request ended a lease of %s of tenant %s before, and the lock has had later ones; they are as they were\n",
+		return show(s, l.JSON, lock,
+			"this request ended a lease of %s of tenant %s before, and the lock has had later ones; they are as they were\n",
 			lock.LockKey, lock.TenantID)
 	}
 	return show(s, l.JSON, lock, "%s of tenant %s is free; %s held it\n", lock.LockKey, lock.TenantID, lock.OwnerID)
@@ -391,7 +401,8 @@ func (c *listCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 				return err
 			}
 			for _, u := range page.Unreadable {
-				fmt.Fprintf(s.err, "leasehold: lock %s cannot be read (%s); the server's log says why\n", printable(u.LockKey), u.Code)
+				fmt.Fprintf(s.err, "leasehold: lock %s cannot be read (%s); the server's log says why\n", printable(u.LockKey),
+					u.Code)
 			}
 			if q.PageToken = page.NextPageToken; q.PageToken == "" {
 				return nil
@@ -447,7 +458,8 @@ func (c *listCmd) none(tenant string, state contracts.State) string {
 	return text
 }
 
-// table is a page of locks for people. Those that have a mode, several holders or a line show that. If it is wide, it has all that is known of a lock, and nothing is cut.
+// table is a page of locks for people. Those that have a mode, several holders or a line show that. If it is wide, it
+// has all that is known of a lock, and nothing is cut.
 func table(locks []contracts.Lock, now time.Time, wide bool) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -465,7 +477,8 @@ func table(locks []contracts.Lock, now time.Time, wide bool) string {
 	fmt.Fprintln(w)
 	for _, l := range locks {
 		until := cmp.Or(l.ReleasedAt, l.ExpiresAt)
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t", l.TenantID, text(l.LockKey), l.State, text(l.OwnerID), age(l.AcquiredAt, now), until)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t", l.TenantID, text(l.LockKey), l.State, text(l.OwnerID),
+			age(l.AcquiredAt, now), until)
 		if modes {
 			fmt.Fprintf(w, "%s\t%d\t%d\t", modeOf(l), holding(l), len(l.Waiting))
 		}
@@ -475,7 +488,8 @@ func table(locks []contracts.Lock, now time.Time, wide bool) string {
 			if l.ForceRelease != nil {
 				forced = *l.ForceRelease
 			}
-			fmt.Fprintf(w, "\t%s\t%s\t%s\t%s\t%s", l.AcquiredAt, time.Duration(l.TTLSeconds)*time.Second, l.LeaseID, text(forced.By), text(forced.Reason))
+			fmt.Fprintf(w, "\t%s\t%s\t%s\t%s\t%s", l.AcquiredAt, time.Duration(l.TTLSeconds)*time.Second, l.LeaseID,
+				text(forced.By), text(forced.Reason))
 		}
 		fmt.Fprintln(w)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// lockMode is how many may hold a lock, and who waits. A flag whose least value is 1 is nil unless it is given: an empty variable of a script, or 0,
-// must not mean a lock that one holds alone.
+// lockMode is how many may hold a lock, and who waits. A flag whose least value is 1 is nil unless it is given: an
+// empty variable of a script, or 0, must not mean a lock that one holds alone.
 type lockMode struct {
 	Shared     bool          `xor:"mode" help:"Be a reader: any number hold the lock together. Who asks without --shared is a writer, and holds it alone."`
 	Permits    *int64        `xor:"mode" placeholder:"N" help:"Up to N hold the lock at a time, 1 to 100. All who ask for it must give the same N."`
@@ -28,8 +28,9 @@ type lockMode struct {
 
 // units are how windows of a rate are called.
 var units = map[string]time.Duration{
-	"s": time.Second, "sec": time.Second, "second": time.Second, "m": time.Minute, "min": time.Minute, "minute": time.Minute,
-	"h": time.Hour, "hour": time.Hour, "d": 24 * time.Hour, "day": 24 * time.Hour,
+	"s": time.Second, "sec": time.Second, "second": time.Second, "m": time.Minute, "min": time.Minute,
+	"minute": time.Minute,
+	"h":      time.Hour, "hour": time.Hour, "d": 24 * time.Hour, "day": 24 * time.Hour,
 }
 
 // rate reads --rate. It is zero if there is none.
@@ -45,7 +46,8 @@ func (m lockMode) rate() (r locks.Rate, err error) {
 	}
 	switch r.Limit = limit; {
 	case err != nil || r.Window == 0:
-		return r, usage("--rate %s: must be a number, \"/\" and a window of time, such as 10/min, 5/s, 1000/h or 3/90s", *m.Rate)
+		return r, usage("--rate %s: must be a number, \"/\" and a window of time, such as 10/min, 5/s, 1000/h or 3/90s",
+			*m.Rate)
 	case limit < 1 || limit > locks.MaxRate:
 		return r, usage("--rate %s: must be 1 to %d in a window", *m.Rate, locks.MaxRate)
 	case r.Window < time.Second || r.Window > locks.MaxWindow || r.Window%time.Second != 0:
@@ -54,7 +56,8 @@ func (m lockMode) rate() (r locks.Rate, err error) {
 	return r, nil
 }
 
-// into adds the mode to a request whose lease is to last for ttl, and checks the whole as a server would. wait: the command waits.
+// into adds the mode to a request whose lease is to last for ttl, and checks the whole as a server would. wait: the
+// command waits.
 func (m lockMode) into(r *contracts.AcquireRequest, t ttl, wait bool, tenant, key string) error {
 	rate, err := m.rate()
 	switch {
@@ -76,14 +79,16 @@ func (m lockMode) into(r *contracts.AcquireRequest, t ttl, wait bool, tenant, ke
 	if r.TTLSeconds, err = t.seconds(); err != nil {
 		return err
 	}
-	r.Fair, r.MaxWaiting, r.Replace, r.LockDelaySeconds = m.Fair, given(m.MaxWaiting), m.Replace, int64(m.LockDelay/time.Second)
+	r.Fair, r.MaxWaiting, r.Replace, r.LockDelaySeconds = m.Fair, given(m.MaxWaiting), m.Replace,
+		int64(m.LockDelay/time.Second)
 	switch {
 	case m.Shared:
 		r.Mode = contracts.LockModeShared
 	case m.Permits != nil:
 		r.Mode, r.Limit = contracts.LockModePermits, *m.Permits
 	case rate.Limit > 0:
-		r.Mode, r.Limit, r.WindowSeconds, r.TTLSeconds = contracts.LockModeRate, int64(rate.Limit), int64(rate.Window/time.Second), 0
+		r.Mode, r.Limit, r.WindowSeconds, r.TTLSeconds = contracts.LockModeRate, int64(rate.Limit),
+			int64(rate.Window/time.Second), 0
 	}
 	asked := *r
 	asked.RequestID, asked.OwnerID = cmp.Or(asked.RequestID, "x"), cmp.Or(asked.OwnerID, "x")
@@ -104,7 +109,8 @@ func given(flag *int64) int64 {
 // options are the mode as those of package locks.
 func (m lockMode) options() locks.LockOptions {
 	return locks.LockOptions{
-		Shared: m.Shared, Permits: int(given(m.Permits)), Fair: m.Fair, MaxWaiting: int(given(m.MaxWaiting)), Replace: m.Replace, LockDelay: m.LockDelay,
+		Shared: m.Shared, Permits: int(given(m.Permits)), Fair: m.Fair, MaxWaiting: int(given(m.MaxWaiting)),
+		Replace: m.Replace, LockDelay: m.LockDelay,
 	}
 }
 
@@ -137,8 +143,8 @@ func holding(l contracts.Lock) int {
 	}
 }
 
-// details are what is known of a lock beside its line in a table: who holds it and who waits, what was before, and why it is closed. It is
-// empty if there is nothing.
+// details are what is known of a lock beside its line in a table: who holds it and who waits, what was before, and why
+// it is closed. It is empty if there is nothing.
 func details(l contracts.Lock, now time.Time, text func(string) string) string {
 	var b strings.Builder
 	part := func(head string, rows int, row func(w *tabwriter.Writer, i int)) {
@@ -159,7 +165,8 @@ func details(l contracts.Lock, now time.Time, text func(string) string) string {
 		if h.Permit > 0 {
 			permit = strconv.FormatInt(h.Permit, 10)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s", text(h.OwnerID), h.Mode, permit, age(h.AcquiredAt, now), h.ExpiresAt, labels(h.Metadata, text))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s", text(h.OwnerID), h.Mode, permit, age(h.AcquiredAt, now), h.ExpiresAt,
+			labels(h.Metadata, text))
 	})
 	part("WAITING\tPLACE\tMODE\tSINCE\tUNTIL", len(l.Waiting), func(w *tabwriter.Writer, i int) {
 		q := l.Waiting[i]

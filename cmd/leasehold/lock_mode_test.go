@@ -11,7 +11,8 @@ import (
 	"github.com/leasehold-dev/leasehold/locks"
 )
 
-// TestRate: a rate is a number in a window of time, in the ways in which people write one; what is none is an error that says how.
+// TestRate: a rate is a number in a window of time, in the ways in which people write one; what is none is an error
+// that says how.
 func TestRate(t *testing.T) {
 	if got, err := (lockMode{}).rate(); err != nil || got != (locks.Rate{}) {
 		t.Errorf("left out: %+v, %v", got, err)
@@ -32,18 +33,21 @@ func TestRate(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"": "such as 10/min", "10": "such as 10/min", "/min": "such as 10/min", "10/": "such as 10/min", "10/fortnight": "such as 10/min", "ten/min": "such as 10/min",
+		"": "such as 10/min", "10": "such as 10/min", "/min": "such as 10/min", "10/": "such as 10/min",
+		"10/fortnight": "such as 10/min", "ten/min": "such as 10/min",
 		"1.5/s": "such as 10/min", "10/60": "such as 10/min", "10/0s": "such as 10/min",
 		"0/s": "1 to 1000", "-1/s": "1 to 1000", "1001/s": "1 to 1000",
 		"1/500ms": "whole seconds", "1/1.5s": "whole seconds", "1/25h": "whole seconds", "1/-5s": "whole seconds",
 	} {
-		if got, err := (lockMode{Rate: &text}).rate(); err == nil || !strings.Contains(err.Error(), "--rate "+text+": ") || !strings.Contains(err.Error(), want) {
+		if got, err := (lockMode{Rate: &text}).rate(); err == nil || !strings.Contains(err.Error(), "--rate "+text+": ") ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
 }
 
-// TestModesThatCannotWork: flags that do not go together are an error before anything is sent, with the flag and what is right.
+// TestModesThatCannotWork: flags that do not go together are an error before anything is sent, with the flag and what
+// is right.
 func TestModesThatCannotWork(t *testing.T) {
 	for args, want := range map[string]string{
 		"--shared --permits 3":               "can't be used together",
@@ -77,28 +81,31 @@ func TestModesThatCannotWork(t *testing.T) {
 		}
 	}
 	var out, errs strings.Builder
-	if code := run(t.Context(), strings.Fields("lock run k --rate 1/s --grace 5s -- true"), &out, &errs); code != exitTrouble ||
+	if code := run(t.Context(), strings.Fields("lock run k --rate 1/s --grace 5s -- true"), &out,
+		&errs); code != exitTrouble ||
 		!strings.Contains(errs.String(), "--grace does not belong to --rate") {
 		t.Errorf("%d, %s", code, &errs)
 	}
 }
 
-// TestSeveralKeysThatCannotWork: --also with what one lock only can have, or with keys that none can have, is an error before anything is sent.
+// TestSeveralKeysThatCannotWork: --also with what one lock only can have, or with keys that none can have, is an error
+// before anything is sent.
 func TestSeveralKeysThatCannotWork(t *testing.T) {
 	for args, want := range map[string]string{
-		"k --also l --shared":                      "--also: several locks have one holder each and no line",
-		"k --also l --permits 2":                   "--also: several locks have one holder each and no line",
-		"k --also l --rate 1/s":                    "--also: several locks have one holder each and no line",
-		"k --also l --replace":                     "--also: several locks have one holder each and no line",
-		"k --also l --fair":                        "--also: several locks have one holder each and no line",
-		"k --also l --lock-delay 1s":               "--also: several locks have one holder each and no line",
-		"k --also k":                               "--also k: the lock is named twice",
-		"k --also l --also l":                      "--also l: the lock is named twice",
-		"--key k --also k":                         "--also k: the lock is named twice",
-		"k --also " + strings.Repeat("l", 257):     "has 257 bytes, 256 at most",
-		"k" + strings.Repeat(" --also=x", 20):      "--also x: the lock is named twice",
-		"k" + further(20):                          "--also: 21 locks with the first: at most 20",
-		"--also l":                                 "the command is missing", // what follows the dashes is taken for the lock, as without --also
+		"k --also l --shared":                  "--also: several locks have one holder each and no line",
+		"k --also l --permits 2":               "--also: several locks have one holder each and no line",
+		"k --also l --rate 1/s":                "--also: several locks have one holder each and no line",
+		"k --also l --replace":                 "--also: several locks have one holder each and no line",
+		"k --also l --fair":                    "--also: several locks have one holder each and no line",
+		"k --also l --lock-delay 1s":           "--also: several locks have one holder each and no line",
+		"k --also k":                           "--also k: the lock is named twice",
+		"k --also l --also l":                  "--also l: the lock is named twice",
+		"--key k --also k":                     "--also k: the lock is named twice",
+		"k --also " + strings.Repeat("l", 257): "has 257 bytes, 256 at most",
+		"k" + strings.Repeat(" --also=x", 20):  "--also x: the lock is named twice",
+		"k" + further(20):                      "--also: 21 locks with the first: at most 20",
+		// what follows the dashes is taken for the lock, as without --also
+		"--also l":                                 "the command is missing",
 		"k --also= ":                               "--also: the lock is missing",
 		"k --also l --ttl 0s":                      "--ttl 0s: must be whole seconds",
 		"k" + further(19) + " --metadata a=\x01":   "control character",
@@ -108,7 +115,8 @@ func TestSeveralKeysThatCannotWork(t *testing.T) {
 		"k --also l --permits 2 --wait 1m --skip ": "leave out",
 	} {
 		var out, errs strings.Builder
-		line := append(append([]string{"--server", "http://127.0.0.1:1", "lock", "run"}, strings.Fields(args)...), "--", "true")
+		line := append(append([]string{"--server", "http://127.0.0.1:1", "lock", "run"}, strings.Fields(args)...), "--",
+			"true")
 		if code := run(t.Context(), line, &out, &errs); code != exitTrouble || !strings.Contains(errs.String(), want) {
 			t.Errorf("%s: %d, %s", args, code, &errs)
 		}
@@ -124,7 +132,8 @@ func further(n int) string {
 	return flags.String()
 }
 
-// TestOwners: the default owner is the same for all steps of a script, and tells commands that hold locks by themselves apart.
+// TestOwners: the default owner is the same for all steps of a script, and tells commands that hold locks by themselves
+// apart.
 func TestOwners(t *testing.T) {
 	own := owner{}.id(remote{})
 	if again := (owner{}).id(remote{}); own != again || !strings.Contains(own, "@") {
@@ -140,15 +149,19 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// TestLockDetails: a lock with several holders or a line shows them, and what was before; what others chose does not reach the terminal as it is.
+// TestLockDetails: a lock with several holders or a line shows them, and what was before; what others chose does not
+// reach the terminal as it is.
 func TestLockDetails(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 2, 3, 0, time.UTC)
 	pool := contracts.Lock{
-		TenantID: "acme", LockKey: "pool", State: contracts.StateActive, OwnerID: "bob", AcquiredAt: "2026-01-01T00:02:00.000Z", ExpiresAt: "E2",
+		TenantID: "acme", LockKey: "pool", State: contracts.StateActive, OwnerID: "bob",
+		AcquiredAt: "2026-01-01T00:02:00.000Z", ExpiresAt: "E2",
 		Mode: contracts.LockModePermits, Limit: 3, FreeAt: "F",
 		Holders: []contracts.LockHolder{
-			{OwnerID: "a\x1b[2Jnn", Mode: contracts.LockModePermits, Permit: 1, AcquiredAt: "2026-01-01T00:00:00.000Z", ExpiresAt: "E1", Metadata: map[string]string{"a": "b"}},
-			{OwnerID: "bob", Mode: contracts.LockModePermits, Permit: 2, AcquiredAt: "2026-01-01T00:02:00.000Z", ExpiresAt: "E2"},
+			{OwnerID: "a\x1b[2Jnn", Mode: contracts.LockModePermits, Permit: 1, AcquiredAt: "2026-01-01T00:00:00.000Z",
+				ExpiresAt: "E1", Metadata: map[string]string{"a": "b"}},
+			{OwnerID: "bob", Mode: contracts.LockModePermits, Permit: 2, AcquiredAt: "2026-01-01T00:02:00.000Z",
+				ExpiresAt: "E2"},
 		},
 		Waiting: []contracts.LockWaiter{{OwnerID: "cy", Mode: contracts.LockModePermits, Since: "S", Until: "U"}},
 		History: []contracts.PastLease{
@@ -176,7 +189,8 @@ func TestLockDetails(t *testing.T) {
 	if strings.Join(lines, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got:\n%s", got)
 	}
-	used := contracts.Lock{LockKey: "mail", State: contracts.StateActive, Mode: contracts.LockModeRate, Limit: 2, WindowSeconds: 60, FreeAt: "F"}
+	used := contracts.Lock{LockKey: "mail", State: contracts.StateActive, Mode: contracts.LockModeRate, Limit: 2,
+		WindowSeconds: 60, FreeAt: "F"}
 	if d := details(used, now, printable); d != "\nused up: the next grant is possible at F\n" {
 		t.Errorf("of a rate: %q", d)
 	}
@@ -185,19 +199,23 @@ func TestLockDetails(t *testing.T) {
 		t.Errorf("of a plain lock: %q", d)
 	}
 	for want, l := range map[string]contracts.Lock{
-		"exclusive": {}, "shared": {Mode: contracts.LockModeShared}, "rate=10/1m": {Mode: contracts.LockModeRate, Limit: 10, WindowSeconds: 60},
+		"exclusive": {}, "shared": {Mode: contracts.LockModeShared},
+		"rate=10/1m": {Mode: contracts.LockModeRate, Limit: 10, WindowSeconds: 60},
 	} {
 		if m := modeOf(l); m != want {
 			t.Errorf("mode %q, want %q", m, want)
 		}
 	}
-	if holding(plain) != 1 || holding(contracts.Lock{State: contracts.StateReleased}) != 0 || holding(contracts.Lock{State: contracts.StateActive, Mode: contracts.LockModeRate}) != 0 {
+	if holding(plain) != 1 || holding(contracts.Lock{State: contracts.StateReleased}) != 0 ||
+		holding(contracts.Lock{State: contracts.StateActive, Mode: contracts.LockModeRate}) != 0 {
 		t.Error("how many hold it")
 	}
 	for name, change := range map[string]func(*contracts.Lock){
 		"another holder": func(l *contracts.Lock) { l.Holders = l.Holders[:1] },
-		"another waits":  func(l *contracts.Lock) { l.Waiting = []contracts.LockWaiter{{OwnerID: "gil", Since: "S", Until: "U"}} },
-		"no delay":       func(l *contracts.Lock) { l.FreeAt = "" },
+		"another waits": func(l *contracts.Lock) {
+			l.Waiting = []contracts.LockWaiter{{OwnerID: "gil", Since: "S", Until: "U"}}
+		},
+		"no delay": func(l *contracts.Lock) { l.FreeAt = "" },
 	} {
 		other := pool
 		if change(&other); !differ(pool, other) {

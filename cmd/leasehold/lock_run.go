@@ -148,8 +148,8 @@ type held interface {
 	Unlock(ctx context.Context) error
 }
 
-// acquire waits for the lock, or for all of them, and returns the variables that the command finds in its environment. With a rate nothing is held: what
-// that grants has only a token.
+// acquire waits for the lock, or for all of them, and returns the variables that the command finds in its environment.
+// With a rate nothing is held: what that grants has only a token.
 func (c *lockRunCmd) acquire(ctx context.Context, holder *locks.Client) (h held, variables []string, err error) {
 	rate, err := c.rate()
 	if err != nil {
@@ -190,7 +190,8 @@ func (c *lockRunCmd) keys() []string { return append([]string{c.Key}, c.Also...)
 
 // named are the variables of one lock. The suffix tells those of several apart.
 func named(suffix, key string, token int64) []string {
-	return []string{"LEASEHOLD_KEY" + suffix + "=" + key, "LEASEHOLD_FENCING_TOKEN" + suffix + "=" + strconv.FormatInt(token, 10)}
+	return []string{"LEASEHOLD_KEY" + suffix + "=" + key, "LEASEHOLD_FENCING_TOKEN" + suffix + "=" +
+		strconv.FormatInt(token, 10)}
 }
 
 // prepare checks the arguments, and finds the command.
@@ -212,7 +213,9 @@ func (c *lockRunCmd) prepare(tenant string) (path string, err error) {
 	case c.Wait < 0:
 		return "", usage("--wait %v: must not be negative", c.Wait)
 	case c.Grace < 0 || c.Grace >= c.TTL/2:
-		return "", usage("--grace %v: must be less than half of --ttl %v, so that a renewal that fails can be tried again before", c.Grace, c.TTL)
+		return "", usage(
+			"--grace %v: must be less than half of --ttl %v, so that a renewal that fails can be tried again before", c.Grace,
+			c.TTL)
 	}
 	if c.Rate != nil && c.Grace > 0 {
 		return "", usage("--grace does not belong to --rate, whose grants are not held")
@@ -233,7 +236,8 @@ func (c *lockRunCmd) checkSeveral(tenant string) error {
 		return nil
 	}
 	if m := c.lockMode; m != (lockMode{}) {
-		return usage("--also: several locks have one holder each and no line, so leave out --shared, --permits, --rate, --replace, --fair, --max-waiting and --lock-delay")
+		return usage(
+			"--also: several locks have one holder each and no line, so leave out --shared, --permits, --rate, --replace, --fair, --max-waiting and --lock-delay")
 	}
 	for i, key := range c.keys() {
 		if key == "" {
@@ -246,7 +250,8 @@ func (c *lockRunCmd) checkSeveral(tenant string) error {
 	if n := len(c.keys()); n > lock.MaxSetKeys {
 		return usage("--also: %d locks with the first: at most %d", n, lock.MaxSetKeys)
 	}
-	r := lock.AcquireSet{Tenant: tenant, Keys: c.keys(), Owner: "x", RequestID: "x", TTLSeconds: int64(c.TTL / time.Second), Metadata: c.Metadata}
+	r := lock.AcquireSet{Tenant: tenant, Keys: c.keys(), Owner: "x", RequestID: "x",
+		TTLSeconds: int64(c.TTL / time.Second), Metadata: c.Metadata}
 	if err := r.Validate(); err != nil {
 		return usage("--also: %w", err)
 	}
@@ -313,7 +318,8 @@ func (c *lockRunCmd) notAcquired(err error, r *relay, l *lockCmd, s *streams) er
 	}
 }
 
-// watch waits until the command has ended, and ends it if the lock is lost before. The error is the reason. held is nil if there is none to lose.
+// watch waits until the command has ended, and ends it if the lock is lost before. The error is the reason. held is nil
+// if there is none to lose.
 func (c *lockRunCmd) watch(p *program, held held) error {
 	if held == nil {
 		<-p.ended
@@ -346,7 +352,8 @@ func (c *lockRunCmd) release(ctx context.Context, held held) error {
 func (c *lockRunCmd) outcome(p *program, lost, released error, l *lockCmd, s *streams) error {
 	switch {
 	case lost != nil:
-	case errors.Is(released, contracts.CodeLeaseLost), errors.Is(released, contracts.CodeLeaseReleased), errors.Is(released, contracts.CodeNotOwner):
+	case errors.Is(released, contracts.CodeLeaseLost), errors.Is(released, contracts.CodeLeaseReleased),
+		errors.Is(released, contracts.CodeNotOwner):
 		lost = released // perhaps before the command ended, and no renewal had told it
 	case errors.Is(released, locks.ErrNotReleased) && !l.JSON:
 		fmt.Fprintf(s.err, "leasehold: %v\n", l.explain(released))
@@ -375,7 +382,8 @@ func (c *lockRunCmd) outcome(p *program, lost, released error, l *lockCmd, s *st
 	}
 }
 
-// relay passes the signals that this process receives on to a program. As long as there is none, they end the wait for its lock.
+// relay passes the signals that this process receives on to a program. As long as there is none, they end the wait for
+// its lock.
 type relay struct {
 	abort context.CancelFunc
 	stop  func() // listening; signals then do to this process what they do to every other

@@ -34,8 +34,8 @@ func (c *cut) Renew(ctx context.Context, key string, r contracts.RenewRequest) (
 	return c.Provider.Renew(ctx, key, r)
 }
 
-// TestLockRunTimes: when the lease is not renewed, the command is asked to end and then killed before another can have the lock; when it is
-// over, the command is killed at once. The times are those of the help.
+// TestLockRunTimes: when the lease is not renewed, the command is asked to end and then killed before another can have
+// the lock; when it is over, the command is killed at once. The times are those of the help.
 func TestLockRunTimes(t *testing.T) {
 	type sent struct {
 		signal os.Signal
@@ -51,16 +51,24 @@ func TestLockRunTimes(t *testing.T) {
 		want       []sent
 		lost       error
 	}{
-		"renewed":           {30 * time.Second, 0, nil, nil, 0, 10 * time.Minute, nil, nil},
-		"ends when asked":   {30 * time.Second, 0, errors.New("no route"), syscall.SIGTERM, 2 * time.Second, 0, []sent{{syscall.SIGTERM, 22500 * time.Millisecond}}, locks.ErrLost},
-		"ends by itself":    {30 * time.Second, 0, errors.New("no route"), nil, 0, 32 * time.Second, nil, nil},
-		"ignores SIGTERM":   {30 * time.Second, 0, errors.New("no route"), os.Kill, 0, 0, []sent{{syscall.SIGTERM, 22500 * time.Millisecond}, {os.Kill, 29 * time.Second}}, locks.ErrLost},
-		"a long lease":      {time.Hour, 0, errors.New("no route"), os.Kill, 0, 0, []sent{{syscall.SIGTERM, 3590 * time.Second}, {os.Kill, 3599 * time.Second}}, locks.ErrLost},
-		"the shortest":      {time.Second, 0, errors.New("no route"), os.Kill, 0, 0, []sent{{syscall.SIGTERM, 750 * time.Millisecond}, {os.Kill, 950 * time.Millisecond}}, locks.ErrLost},
-		"a grace":           {30 * time.Second, 14 * time.Second, errors.New("no route"), os.Kill, 0, 0, []sent{{syscall.SIGTERM, 16 * time.Second}, {os.Kill, 29 * time.Second}}, locks.ErrLost},
-		"no grace":          {30 * time.Second, time.Nanosecond, errors.New("no route"), os.Kill, 0, 0, []sent{{os.Kill, 29 * time.Second}}, locks.ErrLost},
-		"force-released":    {30 * time.Second, 0, contracts.Errorf(contracts.CodeLeaseReleased, "by ann"), os.Kill, 0, 0, []sent{{os.Kill, 10 * time.Second}}, contracts.CodeLeaseReleased},
-		"another's already": {30 * time.Second, 0, contracts.Errorf(contracts.CodeLeaseLost, ""), os.Kill, 0, 0, []sent{{os.Kill, 10 * time.Second}}, contracts.CodeLeaseLost},
+		"renewed": {30 * time.Second, 0, nil, nil, 0, 10 * time.Minute, nil, nil},
+		"ends when asked": {30 * time.Second, 0, errors.New("no route"), syscall.SIGTERM, 2 * time.Second, 0,
+			[]sent{{syscall.SIGTERM, 22500 * time.Millisecond}}, locks.ErrLost},
+		"ends by itself": {30 * time.Second, 0, errors.New("no route"), nil, 0, 32 * time.Second, nil, nil},
+		"ignores SIGTERM": {30 * time.Second, 0, errors.New("no route"), os.Kill, 0, 0,
+			[]sent{{syscall.SIGTERM, 22500 * time.Millisecond}, {os.Kill, 29 * time.Second}}, locks.ErrLost},
+		"a long lease": {time.Hour, 0, errors.New("no route"), os.Kill, 0, 0,
+			[]sent{{syscall.SIGTERM, 3590 * time.Second}, {os.Kill, 3599 * time.Second}}, locks.ErrLost},
+		"the shortest": {time.Second, 0, errors.New("no route"), os.Kill, 0, 0,
+			[]sent{{syscall.SIGTERM, 750 * time.Millisecond}, {os.Kill, 950 * time.Millisecond}}, locks.ErrLost},
+		"a grace": {30 * time.Second, 14 * time.Second, errors.New("no route"), os.Kill, 0, 0,
+			[]sent{{syscall.SIGTERM, 16 * time.Second}, {os.Kill, 29 * time.Second}}, locks.ErrLost},
+		"no grace": {30 * time.Second, time.Nanosecond, errors.New("no route"), os.Kill, 0, 0,
+			[]sent{{os.Kill, 29 * time.Second}}, locks.ErrLost},
+		"force-released": {30 * time.Second, 0, contracts.Errorf(contracts.CodeLeaseReleased, "by ann"), os.Kill, 0, 0,
+			[]sent{{os.Kill, 10 * time.Second}}, contracts.CodeLeaseReleased},
+		"another's already": {30 * time.Second, 0, contracts.Errorf(contracts.CodeLeaseLost, ""), os.Kill, 0, 0,
+			[]sent{{os.Kill, 10 * time.Second}}, contracts.CodeLeaseLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -87,7 +95,8 @@ func TestLockRunTimes(t *testing.T) {
 				var got []sent
 				p := &program{name: "true", ended: make(chan struct{})}
 				p.send = func(s os.Signal) {
-					if at, found, err := service.Get(t.Context(), lock.ID{Tenant: "default", Key: "k"}); err != nil || !found || at.Phase != lock.Active {
+					if at, found, err := service.Get(t.Context(), lock.ID{Tenant: "default", Key: "k"}); err != nil || !found ||
+						at.Phase != lock.Active {
 						t.Errorf("%v when the lease is over: %+v, %v", s, at, err)
 					}
 					got = append(got, sent{s, time.Since(base)})
@@ -174,7 +183,8 @@ func TestLostAtRelease(t *testing.T) {
 	}
 }
 
-// TestRelay: a signal before the command is started ends the wait, and no command is started then; one after it is passed on and ends nothing.
+// TestRelay: a signal before the command is started ends the wait, and no command is started then; one after it is
+// passed on and ends nothing.
 func TestRelay(t *testing.T) {
 	relayed := func(t *testing.T) (r *relay, waiting context.Context, p *program, got *[]os.Signal) {
 		waiting, abort := context.WithCancel(t.Context())
@@ -186,7 +196,8 @@ func TestRelay(t *testing.T) {
 	t.Run("before", func(t *testing.T) {
 		r, waiting, p, got := relayed(t)
 		r.take(syscall.SIGHUP)
-		if _, err := r.start(func() (*program, error) { return p, nil }); err == nil || r.program != nil || waiting.Err() == nil || !r.aborted() || len(*got) > 0 {
+		if _, err := r.start(func() (*program, error) { return p, nil }); err == nil || r.program != nil ||
+			waiting.Err() == nil || !r.aborted() || len(*got) > 0 {
 			t.Errorf("started: %v, %v", err, *got)
 		}
 	})

@@ -13,8 +13,8 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/settings"
 )
 
-// TestAuditFile: events are appended to a file that its owner alone may read, whatever the level of the log; those that it does not take are
-// in the log.
+// TestAuditFile: events are appended to a file that its owner alone may read, whatever the level of the log; those that
+// it does not take are in the log.
 func TestAuditFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	for range 2 {
@@ -31,7 +31,8 @@ func TestAuditFile(t *testing.T) {
 		// Closed, the file takes nothing.
 		l.audit.Info("audit", "a", "late")
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-		if len(lines) != 2 || !strings.Contains(lines[0], `"level":"ERROR"`) || !strings.Contains(lines[1], `"msg":"audit","a":"late"`) {
+		if len(lines) != 2 || !strings.Contains(lines[0], `"level":"ERROR"`) ||
+			!strings.Contains(lines[1], `"msg":"audit","a":"late"`) {
 			t.Errorf("the log says %s", log.String())
 		}
 	}
@@ -52,8 +53,9 @@ func TestAuditFile(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode() != fs.FileMode(0o600) {
 		t.Errorf("the file is %v, %v", info.Mode(), err)
 	}
-	if _, err := openLogs(&settings.Config{AuditLog: t.TempDir()}, &streams{err: &bytes.Buffer{}}); err == nil || !strings.Contains(err.Error(), "--audit-log") &&
-		!strings.Contains(err.Error(), "LEASEHOLD_AUDIT_LOG") {
+	if _, err := openLogs(&settings.Config{AuditLog: t.TempDir()}, &streams{err: &bytes.Buffer{}}); err == nil ||
+		!strings.Contains(err.Error(), "--audit-log") &&
+			!strings.Contains(err.Error(), "LEASEHOLD_AUDIT_LOG") {
 		t.Errorf("a folder: %v", err)
 	}
 }

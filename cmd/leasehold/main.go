@@ -96,7 +96,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// usageCode is the exit code of arguments that cannot be read: "once" and "lock run" leave the low ones to the command that they run.
+// usageCode is the exit code of arguments that cannot be read: "once" and "lock run" leave the low ones to the command
+// that they run.
 func usageCode(args []string) int {
 	if len(args) > 0 && args[0] == "once" || len(args) > 1 && args[0] == "lock" && args[1] == "run" {
 		return exitTrouble

@@ -41,13 +41,15 @@ func (storeCmd) Help() string {
 }
 
 // open opens the store of the settings. done closes it.
-func (cmd *storeCmd) open(ctx context.Context, s *streams) (store docstore.Store, where string, done func(), err error) {
+func (cmd *storeCmd) open(ctx context.Context, s *streams) (store docstore.Store, where string,
+	done func(), err error) {
 	c, err := cmd.flags.load()
 	if err != nil {
 		return nil, "", nil, err
 	}
 	if c.Store == "memory" {
-		return nil, "", nil, usage("%s memory is lost when its server ends: there is nothing to maintain", c.Name("LEASEHOLD_STORE"))
+		return nil, "", nil, usage("%s memory is lost when its server ends: there is nothing to maintain",
+			c.Name("LEASEHOLD_STORE"))
 	}
 	if c.Store == "sqlite" {
 		path, err := sqlitePath(c)
@@ -88,7 +90,8 @@ func (c *pruneCmd) Run(ctx context.Context, parent *storeCmd, s *streams) error 
 	n, err := setup.Prune(ctx, p)
 	passed, failed := docstore.Failure(err)
 	if passed.Count > 0 {
-		fmt.Fprintf(s.err, "leasehold: %d documents that are to be removed cannot be read, and are left alone:\n%s\n", passed.Count, passed.Error())
+		fmt.Fprintf(s.err, "leasehold: %d documents that are to be removed cannot be read, and are left alone:\n%s\n",
+			passed.Count, passed.Error())
 	}
 	if failed != nil {
 		return fmt.Errorf("removed %d documents, then: %w", n, failed)
@@ -126,15 +129,16 @@ func (c *raiseTokensCmd) Run(ctx context.Context, parent *storeCmd, s *streams) 
 	}
 	defer done()
 	damaged := 0
-	reports, err := restore.RaiseTokens(ctx, store, restore.Options{DryRun: c.DryRun, Damaged: func(k docstore.Key, field string) {
-		switch damaged++; {
-		case damaged > 20: // a store full of them needs no longer list
-		case field == "":
-			fmt.Fprintf(s.err, "leasehold: %s cannot be read; left as it is\n", k)
-		default:
-			fmt.Fprintf(s.err, "leasehold: %s: field %q is not a whole number; left as it is\n", k, field)
-		}
-	}})
+	reports, err := restore.RaiseTokens(ctx, store, restore.Options{DryRun: c.DryRun,
+		Damaged: func(k docstore.Key, field string) {
+			switch damaged++; {
+			case damaged > 20: // a store full of them needs no longer list
+			case field == "":
+				fmt.Fprintf(s.err, "leasehold: %s cannot be read; left as it is\n", k)
+			default:
+				fmt.Fprintf(s.err, "leasehold: %s: field %q is not a whole number; left as it is\n", k, field)
+			}
+		}})
 	if c.JSON && err == nil {
 		err = json.NewEncoder(s.out).Encode(map[string]any{"dry_run": c.DryRun, "kinds": reports})
 	} else if !c.JSON {
@@ -167,6 +171,7 @@ func printReports(s *streams, reports []restore.Report, dry bool, where string) 
 	_ = t.Flush() // an output that is gone
 	fmt.Fprintf(s.out, "%d tokens %s %s.\n", total, raised, where)
 	if fences > 0 && !dry {
-		fmt.Fprintln(s.out, "Start the servers in a minute, not before: a lock that is new until then stays below the fences that were raised.")
+		fmt.Fprintln(s.out,
+			"Start the servers in a minute, not before: a lock that is new until then stays below the fences that were raised.")
 	}
 }

@@ -81,12 +81,13 @@ func (c *onceCmd) Run(ctx context.Context, s *streams) error {
 			return trouble(c.explain(err))
 		}
 	}
-	out, err := once.Run(ctx, &announced{Gate: gate, remote: c.remote, to: s.err}, c.Analysis, func(ctx context.Context, l once.Lock) (string, error) {
-		return c.perform(ctx, path, l, s)
-	}, &once.Options{
-		Owner: c.Owner, TTL: c.TTL, Heartbeat: c.Heartbeat, MaxFailures: c.MaxFailures,
-		Warn: func(err error) { fmt.Fprintln(s.err, "leasehold:", err) },
-	})
+	out, err := once.Run(ctx, &announced{Gate: gate, remote: c.remote, to: s.err}, c.Analysis,
+		func(ctx context.Context, l once.Lock) (string, error) {
+			return c.perform(ctx, path, l, s)
+		}, &once.Options{
+			Owner: c.Owner, TTL: c.TTL, Heartbeat: c.Heartbeat, MaxFailures: c.MaxFailures,
+			Warn: func(err error) { fmt.Fprintln(s.err, "leasehold:", err) },
+		})
 	switch {
 	case err != nil:
 		return trouble(c.explain(err))
@@ -114,8 +115,8 @@ func (c *onceCmd) prepare() (path string, err error) {
 	return find(c.Command[0])
 }
 
-// windowName is the name of an analysis that runs once in each window: with the window's begin. Windows are counted from the zero time,
-// a Monday at midnight UTC.
+// windowName is the name of an analysis that runs once in each window: with the window's begin. Windows are counted
+// from the zero time, a Monday at midnight UTC.
 func windowName(analysis string, every time.Duration, now time.Time) string {
 	if every <= 0 {
 		return analysis
@@ -126,7 +127,8 @@ func windowName(analysis string, every time.Duration, now time.Time) string {
 // windowTime is a time as the names of windows have it.
 func windowTime(t time.Time) string { return t.Format("2006-01-02T15:04Z") }
 
-// trouble gives an error the exit code of Leasehold's own errors, unless it is an interruption, or the command did not begin.
+// trouble gives an error the exit code of Leasehold's own errors, unless it is an interruption, or the command did not
+// begin.
 func trouble(err error) error {
 	e, ok := errors.AsType[*exitError](err)
 	switch {
@@ -140,7 +142,8 @@ func trouble(err error) error {
 }
 
 // skipped says that the analysis was finished before: when and why, as far as the server tells.
-func (c *onceCmd) skipped(ctx context.Context, status once.Status, gate *client.Analyses, begin time.Time, s *streams) error {
+func (c *onceCmd) skipped(ctx context.Context, status once.Status, gate *client.Analyses, begin time.Time,
+	s *streams) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	a, _ := gate.Get(ctx, c.Analysis) // the run is skipped whatever the answer
@@ -153,8 +156,9 @@ func (c *onceCmd) skipped(ctx context.Context, status once.Status, gate *client.
 		if a.FailureReason != "" {
 			why = ": " + printable(a.FailureReason)
 		}
-		return &exitError{exitFailedBefore, fmt.Errorf("%s is FAILED already%s%s; it does not run again before: leasehold analysis retry %s --reason WHY",
-			c.Analysis, since, why, c.Analysis)}
+		return &exitError{exitFailedBefore,
+			fmt.Errorf("%s is FAILED already%s%s; it does not run again before: leasehold analysis retry %s --reason WHY",
+				c.Analysis, since, why, c.Analysis)}
 	}
 	next := "to run it once a day: leasehold once --every 24h " + c.Analysis + " -- COMMAND"
 	if c.Every > 0 {
@@ -177,7 +181,8 @@ func (c *onceCmd) exit(out once.Outcome) error {
 	case once.Ready:
 		return nil
 	case once.Locked:
-		return &exitError{exitOtherHolds, fmt.Errorf("another worker runs %s; its lock expires in %v unless it is refreshed", c.Analysis, out.RetryAfter)}
+		return &exitError{exitOtherHolds, fmt.Errorf("another worker runs %s; its lock expires in %v unless it is refreshed",
+			c.Analysis, out.RetryAfter)}
 	case once.Unknown:
 		return &exitError{exitNoAnalysis, fmt.Errorf("there is no analysis %s; --create makes it", c.Analysis)}
 	case once.Lost:
@@ -213,7 +218,8 @@ func (c *onceCmd) perform(ctx context.Context, path string, l once.Lock, s *stre
 		return "", err
 	}
 	p, err := begin(path, c.Command, os.Environ(), []string{
-		"LEASEHOLD_ANALYSIS_ID=" + l.AnalysisID, "LEASEHOLD_TOKEN=" + strconv.FormatInt(l.Token, 10), "LEASEHOLD_RESULT=" + result,
+		"LEASEHOLD_ANALYSIS_ID=" + l.AnalysisID, "LEASEHOLD_TOKEN=" + strconv.FormatInt(l.Token, 10),
+		"LEASEHOLD_RESULT=" + result,
 	}, s)
 	if err != nil {
 		return "", once.Uncounted(err) // that says nothing about the analysis

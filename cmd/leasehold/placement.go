@@ -90,7 +90,8 @@ func memberTable(list contracts.MemberList, wide bool) string {
 		if m.Full {
 			status += " (full)"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s", text(m.Member), status, m.Incarnation, m.At, cmp.Or(text(m.Address), "-"),
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s", text(m.Member), status, m.Incarnation, m.At,
+			cmp.Or(text(m.Address), "-"),
 			cmp.Or(text(strings.Join(m.Kinds, " ")), "-"), labels(m.Labels, text))
 		if wide {
 			fmt.Fprintf(w, "\t%d\t%d", max(m.Weight, 1), m.Since)
@@ -132,7 +133,8 @@ func whereText(p contracts.Placement) string {
 	}
 	switch {
 	case p.Owner != nil && p.Activation != nil:
-		return fmt.Sprintf("%s is %s on %s, fencing token %d\n", name, p.Activation.Phase, at(p.Owner), p.Activation.FencingToken)
+		return fmt.Sprintf("%s is %s on %s, fencing token %d\n", name, p.Activation.Phase, at(p.Owner),
+			p.Activation.FencingToken)
 	case p.Placed == nil:
 		return name + " is not active, and no member may host it\n"
 	case p.Activation != nil && p.Activation.Failed:
@@ -166,14 +168,16 @@ func (c *drainCmd) Run(ctx context.Context, p *placementCmd, s *streams) error {
 			}
 		}
 		if number == 0 {
-			return p.outcome(contracts.Errorf(contracts.CodeMemberUnknown, "the cluster %s has no member %q", c.Cluster, c.Member))
+			return p.outcome(contracts.Errorf(contracts.CodeMemberUnknown, "the cluster %s has no member %q",
+				c.Cluster, c.Member))
 		}
 	}
 	got, err := server.Drain(ctx, c.Member, contracts.MemberRequest{Incarnation: number})
 	if err != nil {
 		return p.outcome(err)
 	}
-	return show(s, p.JSON, got, "%s drains: %d partitions left it, epoch %d; it keeps what it hosts until it hands that over\n",
+	return show(s, p.JSON, got,
+		"%s drains: %d partitions left it, epoch %d; it keeps what it hosts until it hands that over\n",
 		printable(got.Member), got.Moved, got.Epoch)
 }
 
@@ -205,14 +209,17 @@ func (c *removeCmd) Run(ctx context.Context, p *placementCmd, s *streams) error 
 			return p.outcome(err)
 		}
 		if epoch = list.Epoch; epoch == 0 {
-			return p.outcome(contracts.Errorf(contracts.CodeNotFound, "there is no cluster %q of tenant %s", c.Cluster, p.Tenant))
+			return p.outcome(contracts.Errorf(contracts.CodeNotFound, "there is no cluster %q of tenant %s",
+				c.Cluster, p.Tenant))
 		}
 	}
-	done, err := server.RemoveCluster(ctx, p.Tenant, c.Cluster, contracts.ClusterRemoveRequest{Epoch: epoch, Reason: c.Reason})
+	done, err := server.RemoveCluster(ctx, p.Tenant, c.Cluster, contracts.ClusterRemoveRequest{
+		Epoch: epoch, Reason: c.Reason})
 	if err != nil {
 		return p.outcome(err)
 	}
-	return show(s, p.JSON, done, "the cluster %s of tenant %s is removed, with %d identities\n", done.Cluster, done.TenantID, done.Identities)
+	return show(s, p.JSON, done, "the cluster %s of tenant %s is removed, with %d identities\n", done.Cluster,
+		done.TenantID, done.Identities)
 }
 
 type eventsCmd struct {
@@ -226,7 +233,8 @@ const eventWait = 8 * time.Second
 
 // Run shows events. With --json it prints one event a line.
 func (c *eventsCmd) Run(ctx context.Context, p *placementCmd, s *streams) error {
-	if c.After != "" { // the server compares texts: another offset than UTC, or no time at all, would leave out events without a word
+	// the server compares texts: another offset than UTC, or no time at all, would leave out events without a word
+	if c.After != "" {
 		at, err := time.Parse(time.RFC3339, c.After)
 		if err != nil {
 			return usage("--after %q: must be a time such as 2026-01-01T00:00:00.000Z", c.After)

@@ -13,8 +13,8 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/settings"
 )
 
-// program is a command of the user that runs under a lock: in a process group of its own, so that it can be ended with all that it
-// started. On Linux it is killed, without what it started, when this process ends in whatever way.
+// program is a command of the user that runs under a lock: in a process group of its own, so that it can be ended with
+// all that it started. On Linux it is killed, without what it started, when this process ends in whatever way.
 type program struct {
 	name  string
 	send  func(os.Signal) // to the command and all that it started
@@ -39,8 +39,8 @@ func notStarted(err error) error {
 	return &exitError{code, err}
 }
 
-// begin starts a command that [find] found, with variables beside those of this process, but for Leasehold's secrets. The error is that of
-// a command that did not begin.
+// begin starts a command that [find] found, with variables beside those of this process, but for Leasehold's secrets.
+// The error is that of a command that did not begin.
 func begin(path string, command, environ, variables []string, s *streams) (*program, error) {
 	c := exec.Command(path, command[1:]...) //nolint:gosec,noctx // what the user asked to run; it is ended as a group
 	c.Args[0] = command[0]
@@ -61,8 +61,8 @@ func begin(path string, command, environ, variables []string, s *streams) (*prog
 	return p, nil
 }
 
-// end ends the command and all that it started, and returns when it has ended: it is asked to end, and killed after the time of grace,
-// or as soon as over says so.
+// end ends the command and all that it started, and returns when it has ended: it is asked to end, and killed after the
+// time of grace, or as soon as over says so.
 func (p *program) end(grace time.Duration, over func() bool) {
 	late := time.NewTimer(grace)
 	defer late.Stop()
@@ -107,8 +107,8 @@ func (p *program) outcome() error {
 	return nil
 }
 
-// exitCode is the exit code to pass on for the error of a command that has ended: its own, or that of the signal that killed it. ok is false
-// if the error is not that of a command.
+// exitCode is the exit code to pass on for the error of a command that has ended: its own, or that of the signal that
+// killed it. ok is false if the error is not that of a command.
 func exitCode(err error) (code int, ok bool) {
 	ended, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {
@@ -120,8 +120,8 @@ func exitCode(err error) (code int, ok bool) {
 	return ended.ExitCode(), true
 }
 
-// itsOwn adds to the error of a command that its exit code is the command's, if Leasehold has a meaning for it, too. who is the
-// command of Leasehold whose help says which.
+// itsOwn adds to the error of a command that its exit code is the command's, if Leasehold has a meaning for it, too.
+// who is the command of Leasehold whose help says which.
 func itsOwn(err error, code int, who string) error {
 	ended, _ := errors.AsType[*exec.ExitError](err)
 	if code < exitUnavailable || ended == nil || ended.ExitCode() < 0 {

@@ -9,7 +9,8 @@ import (
 )
 
 // passedOn are the signals that a command under a lock receives when this process does.
-var passedOn = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
+var passedOn = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
+	syscall.SIGUSR2}
 
 // pass sends a signal to the command and all that it started. It fails if no process is left.
 func pass(c *exec.Cmd, s os.Signal) {

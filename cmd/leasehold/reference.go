@@ -8,8 +8,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// reference is what the documentation says of one command, made from the table from which the command line is parsed, so that help, manual pages
-// and docs/cli.md say the same.
+// reference is what the documentation says of one command, made from the table from which the command line is parsed,
+// so that help, manual pages and docs/cli.md say the same.
 type reference struct {
 	words    []string // of the command, with "leasehold" in front
 	aliases  []string
@@ -59,7 +59,8 @@ func describe(n *kong.Node, above []string) *reference {
 			r.flags = append(r.flags, entry{f.String(), f.Help})
 		}
 	}
-	if p := n.Parent; p != nil && p.Type != kong.ApplicationNode && slices.ContainsFunc(p.Flags, func(f *kong.Flag) bool { return !f.Hidden }) {
+	if p := n.Parent; p != nil && p.Type != kong.ApplicationNode && slices.ContainsFunc(
+		p.Flags, func(f *kong.Flag) bool { return !f.Hidden }) {
 		r.parent = above
 	}
 	for _, child := range n.Children {
@@ -131,7 +132,8 @@ func markdown(program *reference) string {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", strings.ReplaceAll(e.name, "|", `\|`), escaped(e.help))
 		}
 		if r.parent != nil {
-			fmt.Fprintf(&b, "\nIt also takes the flags of [%s](#%s).\n", strings.Join(r.parent, " "), strings.Join(r.parent, "-"))
+			fmt.Fprintf(&b, "\nIt also takes the flags of [%s](#%s).\n", strings.Join(r.parent, " "),
+				strings.Join(r.parent, "-"))
 		}
 		if r.settings {
 			b.WriteString("\nIt also takes settings as flags: [settings.md](settings.md) has those of `" + r.name() + "`.\n")

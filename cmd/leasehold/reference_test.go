@@ -59,7 +59,8 @@ func TestDocumentation(t *testing.T) {
 // TestPassages: a help text is paragraphs and what is shown as it is.
 func TestPassages(t *testing.T) {
 	got := passages("One\ntwo:\n\n  code  a\n    b\n\nThree.\n  code\n")
-	want := []passage{{[]string{"One", "two:"}, false}, {[]string{"code  a", "  b"}, true}, {[]string{"Three."}, false}, {[]string{"code"}, true}}
+	want := []passage{{[]string{"One", "two:"}, false}, {[]string{"code  a", "  b"}, true}, {[]string{"Three."}, false},
+		{[]string{"code"}, true}}
 	if len(got) != len(want) {
 		t.Fatalf("%+v", got)
 	}
@@ -90,7 +91,8 @@ func TestManPages(t *testing.T) {
 		"man lock --dir /x/y/z": "",
 	} {
 		out.Reset()
-		if code := run(t.Context(), strings.Fields(args), &out, &errs); (code == exitOK) != (want != "") || !strings.HasPrefix(out.String(), want) {
+		if code := run(t.Context(), strings.Fields(args), &out, &errs); (code == exitOK) != (want != "") ||
+			!strings.HasPrefix(out.String(), want) {
 			t.Errorf("%s: %d %.80s", args, code, &out)
 		}
 	}

@@ -107,7 +107,8 @@ func (r remote) explain(err error) error {
 	}
 }
 
-// unavailable reports whether an error says that the server could not be reached, or that it failed: the same may succeed later.
+// unavailable reports whether an error says that the server could not be reached, or that it failed: the same may
+// succeed later.
 func unavailable(err error) bool {
 	if _, ok := errors.AsType[*unreachableError](err); ok {
 		return true
@@ -176,10 +177,12 @@ func withExit(code contracts.Code, err error) error {
 	switch code {
 	case contracts.CodeLockHeld, contracts.CodeLockDelayed, contracts.CodeLockQueueFull:
 		return &exitError{exitHeld, err}
-	case contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeNotOwner, contracts.CodeLockNotHeld,
+	case contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeNotOwner,
+		contracts.CodeLockNotHeld,
 		contracts.CodeStaleToken, contracts.CodeStaleIncarnation, contracts.CodeStaleEpoch:
 		return &exitError{exitGone, err}
-	case contracts.CodeNotFound, contracts.CodeUnknownService, contracts.CodeMemberUnknown, contracts.CodeTopologyUndetermined, contracts.CodeNoEligibleMember:
+	case contracts.CodeNotFound, contracts.CodeUnknownService, contracts.CodeMemberUnknown,
+		contracts.CodeTopologyUndetermined, contracts.CodeNoEligibleMember:
 		return &exitError{exitMissing, err}
 	case contracts.CodeAnalysisNotFailed, contracts.CodeAnalysisChanged:
 		return &exitError{exitNotFailed, err}

@@ -10,20 +10,24 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
-// Exit codes, for scripts; "once" and "lock run" have others. They are part of what the command promises; --help and docs/cli.md list them.
+// Exit codes, for scripts; "once" and "lock run" have others. They are part of what the command promises; --help and
+// docs/cli.md list them.
 const (
-	exitOK          = 0
-	exitFailed      = 1   // an error of the server, the network or the store
-	exitUsage       = 2   // an error in the command line or in a setting
-	exitHeld        = 3   // the lock is held, closed for its delay or has a full line, or another worker runs the analysis of a message
-	exitGone        = 4   // the lease is lost, expired, released or not yours, a higher token was seen, or the incarnation has ended
-	exitMissing     = 5   // the lock, the analysis, the member or the service does not exist, or no member may host the identity
+	exitOK     = 0
+	exitFailed = 1 // an error of the server, the network or the store
+	exitUsage  = 2 // an error in the command line or in a setting
+	// the lock is held, closed for its delay or has a full line, or another worker runs the analysis of a message
+	exitHeld = 3
+	// the lease is lost, expired, released or not yours, a higher token was seen, or the incarnation has ended
+	exitGone = 4
+	// the lock, the analysis, the member or the service does not exist, or no member may host the identity
+	exitMissing     = 5
 	exitNotFailed   = 6   // the analysis is not FAILED, or failed again: nothing was retried
 	exitInterrupted = 130 // by SIGINT or SIGTERM, before the command was done
 )
 
-// Exit codes of "once" and "lock run", beside those of the command that they run and exitInterrupted. They are where env and timeout have
-// theirs, as commands seldom do; 124 is left to timeout.
+// Exit codes of "once" and "lock run", beside those of the command that they run and exitInterrupted. They are where
+// env and timeout have theirs, as commands seldom do; 124 is left to timeout.
 const (
 	exitUnavailable  = 118 // the server or the store could not be reached, or failed
 	exitWaited       = 119 // the lock was held until the wait was over
@@ -85,7 +89,8 @@ func report(ctx context.Context, err error, asJSON bool, s *streams) int {
 	}
 	e := json.NewEncoder(s.err)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(failure{problem(err, code), code}) //nolint:errchkjson // nothing is left to report that standard error is closed
+	_ = e.Encode(failure{problem(err, code),
+		code}) //nolint:errchkjson // nothing is left to report that standard error is closed
 	return code
 }
 
@@ -107,11 +112,13 @@ func problem(err error, code int) contracts.Problem {
 	case code == exitInterrupted:
 		const clientClosed = 499 // nginx's: the client ended the request
 		return contracts.Problem{
-			Type: "about:blank", Title: "interrupted", Status: clientClosed, Code: "INTERRUPTED", Detail: err.Error(), Retryable: true,
+			Type: "about:blank", Title: "interrupted", Status: clientClosed, Code: "INTERRUPTED", Detail: err.Error(),
+			Retryable: true,
 		}
 	default:
 		return contracts.Problem{
-			Type: "about:blank", Title: "the command failed", Status: http.StatusInternalServerError, Code: "FAILED", Detail: err.Error(),
+			Type: "about:blank", Title: "the command failed", Status: http.StatusInternalServerError, Code: "FAILED",
+			Detail: err.Error(),
 		}
 	}
 }

@@ -86,7 +86,8 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	defer pruned.Wait()
 	defer endPruning()
 
-	ids, err := machineid.New(store, c.IDServices, &machineid.Options{Log: log, MaxLeases: int(c.IDMaxLeases), Closed: c.IDServicesClosed})
+	ids, err := machineid.New(store, c.IDServices, &machineid.Options{Log: log, MaxLeases: int(c.IDMaxLeases),
+		Closed: c.IDServicesClosed})
 	if err != nil {
 		return usage("%s: %w", c.Name("LEASEHOLD_ID_SERVICES"), err)
 	}
@@ -98,7 +99,8 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", c.Listen)
 	if err != nil {
-		return fmt.Errorf("cannot listen on %s: %w; choose another address with %s", c.Listen, err, c.Name("LEASEHOLD_LISTEN"))
+		return fmt.Errorf("cannot listen on %s: %w; choose another address with %s", c.Listen, err,
+			c.Name("LEASEHOLD_LISTEN"))
 	}
 	// The end of ctx cancels running work, whose locks are released.
 	task, err := setup.TaskRoute(ctx, c, gcp.IDToken, store, log, observed.metrics, observed.traces)
@@ -112,7 +114,8 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	defer closeLogged(log, "close the queue", done)
 	o := setup.API(c, ids, log)
 	o.Routes = append(o.Routes, task, sweep)
-	o.Stop, o.Audit, o.Build, o.Metrics, o.Traces = ctx.Done(), written.audit, buildinfo.This(version), observed.metrics, observed.traces
+	o.Stop, o.Audit, o.Build, o.Metrics, o.Traces = ctx.Done(), written.audit, buildinfo.This(version),
+		observed.metrics, observed.traces
 	api := httpapi.New(store, identity, o)
 	server := httpapi.Server(setup.BasePath(c.BasePath, api), log)
 	ended := make(chan error, 1)
@@ -148,9 +151,11 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 }
 
 // logStart writes the line with which a program begins to work.
-func logStart(ctx context.Context, log *slog.Logger, c *settings.Config, b buildinfo.Info, where string, more ...slog.Attr) {
+func logStart(ctx context.Context, log *slog.Logger, c *settings.Config, b buildinfo.Info, where string,
+	more ...slog.Attr) {
 	log.LogAttrs(ctx, slog.LevelInfo, "started", append([]slog.Attr{
-		slog.String("version", b.Version), slog.String("commit", b.Commit), slog.String("store", c.Store), slog.String("stored", where),
+		slog.String("version", b.Version), slog.String("commit", b.Commit), slog.String("store", c.Store),
+		slog.String("stored", where),
 	}, more...)...)
 }
 

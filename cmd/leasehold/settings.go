@@ -11,8 +11,8 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/settings"
 )
 
-// settingFlags are the flags of an entry point, made from the table of settings: a field for each, without defaults, so that
-// [settings.Load] alone reads values.
+// settingFlags are the flags of an entry point, made from the table of settings: a field for each, without defaults, so
+// that [settings.Load] alone reads values.
 type settingFlags struct {
 	entry  settings.Entry
 	rows   []settings.Setting
@@ -27,7 +27,8 @@ func newSettingFlags(e settings.Entry) settingFlags {
 		if s.Flag() == "" {
 			continue
 		}
-		tag := "name:" + strconv.Quote(s.Flag()) + " group:" + strconv.Quote(s.Group) + " help:" + strconv.Quote(s.FlagHelp(e))
+		tag := "name:" + strconv.Quote(s.Flag()) + " group:" + strconv.Quote(s.Group) + " help:" +
+			strconv.Quote(s.FlagHelp(e))
 		if p := placeholder(s); p != "" {
 			tag += " placeholder:" + strconv.Quote(p)
 		}
@@ -39,7 +40,8 @@ func newSettingFlags(e settings.Entry) settingFlags {
 			}
 		}
 		f.rows = append(f.rows, s)
-		fields = append(fields, reflect.StructField{Name: "F" + strconv.Itoa(len(fields)), Type: kind, Tag: reflect.StructTag(tag)})
+		fields = append(fields, reflect.StructField{Name: "F" + strconv.Itoa(len(fields)), Type: kind,
+			Tag: reflect.StructTag(tag)})
 	}
 	f.fields = reflect.New(reflect.StructOf(fields))
 	return f

@@ -10,8 +10,8 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/settings"
 )
 
-// TestVariablesAreKnown: every variable of a flag is in the table of settings, so that entry points do not take it for a
-// misspelling, and serve and worker have a flag for each of their settings.
+// TestVariablesAreKnown: every variable of a flag is in the table of settings, so that entry points do not take it for
+// a misspelling, and serve and worker have a flag for each of their settings.
 func TestVariablesAreKnown(t *testing.T) {
 	c := newCLI()
 	parser, err := kong.New(&c)

@@ -26,8 +26,10 @@ const openTimeout = 15 * time.Second
 const lostWithMemory = "the store is in memory: when this process ends, all locks, runs and leases are forgotten. Machine IDs are leased again while their " +
 	"holders go on, so that two of them may make equal IDs. For anything but trials use --store sqlite, which is the default"
 
-// openStore opens the store and makes sure that it responds; where says in words where locks are stored. count asks for what is billed.
-func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, count bool) (store docstore.Store, where string, err error) {
+// openStore opens the store and makes sure that it responds; where says in words where locks are stored. count asks for
+// what is billed.
+func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, count bool) (store docstore.Store,
+	where string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	switch c.Store {
@@ -75,7 +77,8 @@ func sqlitePath(c *settings.Config) (string, error) {
 func openFirestore(ctx context.Context, c *settings.Config) (docstore.Store, string, error) {
 	// The credentials are renewed for as long as the server lives, not only while it starts.
 	store, err := gcpfirestore.Open(context.WithoutCancel(ctx), &gcpfirestore.Options{
-		Project: c.Project, Database: c.Database, Root: c.Root, Due: []string{analysis.ExpiryField}, IndexShards: int(c.FirestoreIndexShards),
+		Project: c.Project, Database: c.Database, Root: c.Root, Due: []string{analysis.ExpiryField},
+		IndexShards: int(c.FirestoreIndexShards),
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("%w\nSet %s and %s", err, c.Name("LEASEHOLD_PROJECT"), c.Name("LEASEHOLD_DATABASE"))
@@ -88,9 +91,11 @@ func openFirestore(ctx context.Context, c *settings.Config) (docstore.Store, str
 	return store, "in the Firestore database " + c.Database, nil
 }
 
-func openDynamoDB(ctx context.Context, c *settings.Config, log *slog.Logger, count bool) (docstore.Store, string, error) {
+func openDynamoDB(ctx context.Context, c *settings.Config, log *slog.Logger, count bool) (docstore.Store, string,
+	error) {
 	o := awsdynamodb.Options{
-		Region: c.Region, Endpoint: c.Endpoint, MaxSkew: c.MaxSkew, CreateTable: c.CreateTable, IndexShards: int(c.IndexShards), CountUnits: count,
+		Region: c.Region, Endpoint: c.Endpoint, MaxSkew: c.MaxSkew, CreateTable: c.CreateTable,
+		IndexShards: int(c.IndexShards), CountUnits: count,
 	}
 	if c.CreateTable {
 		o.Indexes = []string{analysis.ExpiryField} // for the sweep
@@ -108,7 +113,8 @@ func openDynamoDB(ctx context.Context, c *settings.Config, log *slog.Logger, cou
 
 func openRedis(ctx context.Context, c *settings.Config, log *slog.Logger) (docstore.Store, string, error) {
 	o := &redisstore.Options{
-		Addr: c.RedisAddr, Username: c.RedisUser, Password: c.RedisPassword, DB: int(c.RedisDB), Prefix: c.RedisPrefix, Shards: int(c.RedisShards),
+		Addr: c.RedisAddr, Username: c.RedisUser, Password: c.RedisPassword, DB: int(c.RedisDB), Prefix: c.RedisPrefix,
+		Shards: int(c.RedisShards),
 	}
 	if c.RedisTLS {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -117,7 +123,9 @@ func openRedis(ctx context.Context, c *settings.Config, log *slog.Logger) (docst
 	redisstore.SetLog(log)
 	store, err := redisstore.Open(ctx, o)
 	if err != nil {
-		return nil, "", fmt.Errorf("%w\nSet --redis-addr, and if the server requires them --redis-user, LEASEHOLD_REDIS_PASSWORD and --redis-tls", err)
+		return nil, "",
+			fmt.Errorf(
+				"%w\nSet --redis-addr, and if the server requires them --redis-user, LEASEHOLD_REDIS_PASSWORD and --redis-tls", err)
 	}
 	for _, w := range store.Warnings() {
 		log.Warn(w)

@@ -20,8 +20,9 @@ import (
 
 // systems are the values of the setting for the store, as metrics and spans name them.
 var systems = map[string]string{
-	"memory": metrics.SystemMemory, "sqlite": metrics.SystemSQLite, "redis": metrics.SystemRedis, "firestore": metrics.SystemFirestore,
-	"dynamodb": metrics.SystemDynamoDB,
+	"memory": metrics.SystemMemory, "sqlite": metrics.SystemSQLite, "redis": metrics.SystemRedis,
+	"firestore": metrics.SystemFirestore,
+	"dynamodb":  metrics.SystemDynamoDB,
 }
 
 // observing is what a program is observed by. Its parts are nil if no one asked for them.
@@ -56,12 +57,14 @@ func observe(ctx context.Context, c *settings.Config, log *slog.Logger) (*observ
 	if measures == nil {
 		return o, nil
 	}
-	if o.metrics, err = metrics.New(measures.Provider(), &metrics.Options{Tenants: c.MetricsTenants}); err != nil || c.MetricsListen == "" {
+	if o.metrics, err = metrics.New(measures.Provider(), &metrics.Options{Tenants: c.MetricsTenants}); err != nil ||
+		c.MetricsListen == "" {
 		return o, err
 	}
 	at, stop, err := measures.Serve(ctx, c.MetricsListen, log)
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w; choose another address with %s", c.MetricsListen, err, c.Name("LEASEHOLD_METRICS_LISTEN"))
+		return nil, fmt.Errorf("cannot listen on %s: %w; choose another address with %s", c.MetricsListen, err,
+			c.Name("LEASEHOLD_METRICS_LISTEN"))
 	}
 	log.InfoContext(ctx, "metrics for Prometheus", "url", "http://"+fromHere(at.String())+export.Path)
 	send := o.end

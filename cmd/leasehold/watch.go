@@ -20,9 +20,10 @@ type watch struct {
 // shortestInterval keeps --watch from being all that the server does.
 const shortestInterval = 100 * time.Millisecond
 
-// follow prints the locks that find finds, and then those that have changed, until ctx ends. get reads a lock that is not found any more; nil
-// if that says nothing.
-func (w watch) follow(ctx context.Context, l *lockCmd, s *streams, find func() ([]contracts.Lock, error), get func(key string) (contracts.Lock, error)) error {
+// follow prints the locks that find finds, and then those that have changed, until ctx ends. get reads a lock that is
+// not found any more; nil if that says nothing.
+func (w watch) follow(ctx context.Context, l *lockCmd, s *streams, find func() ([]contracts.Lock, error),
+	get func(key string) (contracts.Lock, error)) error {
 	if w.Interval < shortestInterval {
 		return usage("--interval %v: must be at least %v", w.Interval, shortestInterval)
 	}
@@ -106,5 +107,7 @@ func (p *printer) print(found []contracts.Lock, get func(key string) (contracts.
 func differ(a, b contracts.Lock) bool {
 	return a.LeaseID != b.LeaseID || a.State != b.State || a.ReleasedAt != b.ReleasedAt || a.FreeAt != b.FreeAt ||
 		!slices.EqualFunc(a.Holders, b.Holders, func(a, b contracts.LockHolder) bool { return a.LeaseID == b.LeaseID }) ||
-		!slices.EqualFunc(a.Waiting, b.Waiting, func(a, b contracts.LockWaiter) bool { return a.OwnerID == b.OwnerID && a.Since == b.Since })
+		!slices.EqualFunc(a.Waiting, b.Waiting, func(a, b contracts.LockWaiter) bool {
+			return a.OwnerID == b.OwnerID && a.Since == b.Since
+		})
 }

@@ -30,7 +30,8 @@ func TestWatch(t *testing.T) {
 		return o.Lease.Token
 	}
 	release := func(key string, token int64) {
-		if o, err := locks.Release(t.Context(), lock.Release{ID: id(key), Owner: "ann", RequestID: "e-" + key, Token: token}); err != nil || o.Code != lock.OK {
+		if o, err := locks.Release(t.Context(), lock.Release{ID: id(key), Owner: "ann", RequestID: "e-" + key,
+			Token: token}); err != nil || o.Code != lock.OK {
 			t.Fatalf("%+v, %v", o, err)
 		}
 	}
@@ -76,7 +77,8 @@ func TestWatch(t *testing.T) {
 	one("default a ACTIVE ann")
 	list("TENANT LOCK")
 	list("default a ACTIVE ann")
-	if o, err := locks.Renew(t.Context(), lock.Renew{ID: id("a"), Owner: "ann", RequestID: "n1", Token: token, TTLSeconds: 3600}); err != nil || o.Code != lock.OK {
+	if o, err := locks.Renew(t.Context(), lock.Renew{ID: id("a"), Owner: "ann", RequestID: "n1", Token: token,
+		TTLSeconds: 3600}); err != nil || o.Code != lock.OK {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	acquire("b", "b1")
@@ -93,7 +95,8 @@ func TestWatch(t *testing.T) {
 	missingEnds()
 
 	var out, errs strings.Builder
-	if code := run(t.Context(), []string{"lock", "list", "--watch", "--interval", "1ms"}, &out, &errs); code != exitUsage || !strings.Contains(errs.String(), "--interval 1ms") {
+	if code := run(t.Context(), []string{"lock", "list", "--watch", "--interval", "1ms"}, &out,
+		&errs); code != exitUsage || !strings.Contains(errs.String(), "--interval 1ms") {
 		t.Errorf("%d %s", code, &errs)
 	}
 }

@@ -50,8 +50,8 @@ Every flag with a variable in parentheses can be set by it; the flag wins.
 Exit codes of --once: 0 the message is done, or there was none; 3 its analysis is already running; 1 it is retried for another reason.`
 }
 
-// hidden is how long a message is hidden from its receive to its run, which hides it for the lock's ttl. The guard may take half
-// a minute to respond.
+// hidden is how long a message is hidden from its receive to its run, which hides it for the lock's ttl. The guard may
+// take half a minute to respond.
 const hidden = time.Minute
 
 // Run works until the context ends, or as long as --once or --drain says.
@@ -86,10 +86,12 @@ func (cmd *workerCmd) Run(ctx context.Context, s *streams) error {
 	target, _, _ := strings.Cut(c.TargetURL, "?") // a query may have a secret
 	logStart(ctx, log, c, buildinfo.This(version), where, slog.String("queue", c.QueueURL), slog.String("target", target))
 	if c.Log == "text" {
-		fmt.Fprintf(s.out, "taking messages from %s to %s\nAnalyses are stored %s. Stop with Ctrl-C.\n", c.QueueURL, target, where)
+		fmt.Fprintf(s.out, "taking messages from %s to %s\nAnalyses are stored %s. Stop with Ctrl-C.\n",
+			c.QueueURL, target, where)
 	}
 	last := &lastResult{}
-	o := &awssqs.PollOptions{Concurrency: int(c.Concurrency), Visibility: hidden, Grace: c.ShutdownTimeout, Drain: cmd.Drain, Log: log}
+	o := &awssqs.PollOptions{Concurrency: int(c.Concurrency), Visibility: hidden, Grace: c.ShutdownTimeout,
+		Drain: cmd.Drain, Log: log}
 	if cmd.Once {
 		o.Most = 1
 	}
@@ -122,7 +124,8 @@ func deliver(w *tasks.Worker, timeout time.Duration, last *lastResult) awssqs.Ha
 	return func(ctx context.Context, d awssqs.Delivery) awssqs.Result {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		a := w.Deliver(ctx, tasks.Message{Body: d.Body, ID: d.ID, Try: strconv.Itoa(d.Receives), Sent: d.Sent, Extend: d.Extend})
+		a := w.Deliver(ctx, tasks.Message{Body: d.Body, ID: d.ID, Try: strconv.Itoa(d.Receives), Sent: d.Sent,
+			Extend: d.Extend})
 		last.set(a)
 		return awssqs.Result{Done: a.Done, RetryAfter: a.RetryAfter}
 	}

@@ -40,7 +40,8 @@ func TestParse(t *testing.T) {
 		{`{"request": "GET /", "fault": "hang", "repeat": "r", "within": 1}`, `steps[0]: requests that repeat are not held`},
 		{`{"wait": 1}`, `unknown field "wait"`},
 	} {
-		_, err := conformance.Parse("s", fmt.Appendf(nil, `{"area": "locks", "proves": "it", "client": {}, "steps": [%s]}`, c.steps))
+		_, err := conformance.Parse("s", fmt.Appendf(nil, `{"area": "locks", "proves": "it", "client": {}, "steps": [%s]}`,
+			c.steps))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.steps, err, c.want)
 		}
@@ -60,7 +61,8 @@ func TestPlayerOverHTTP(t *testing.T) {
 		want                 string
 	}{
 		{
-			"as the script says", `{"owner_id":"worker-1","request_id":"r1","ttl_seconds":30}`, `{"error":{"class":"held","code":"LOCK_HELD","owner":"worker-2","retry_after_ms":12000}}`,
+			"as the script says", `{"owner_id":"worker-1","request_id":"r1","ttl_seconds":30}`,
+			`{"error":{"class":"held","code":"LOCK_HELD","owner":"worker-2","retry_after_ms":12000}}`,
 			`{"passed":true,"failures":[]}`,
 		},
 		{
@@ -83,7 +85,8 @@ func TestPlayerOverHTTP(t *testing.T) {
 			answered := make(chan struct{})
 			go func() {
 				defer close(answered)
-				q, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, run.Base_URL+"/v1/tenants/acme/locks/deploy-prod/acquire", strings.NewReader(c.body))
+				q, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, run.Base_URL+
+					"/v1/tenants/acme/locks/deploy-prod/acquire", strings.NewReader(c.body))
 				q.Header.Set("Content-Type", "application/json")
 				w, err := http.DefaultClient.Do(q)
 				if err != nil {
@@ -98,7 +101,8 @@ func TestPlayerOverHTTP(t *testing.T) {
 				t.Errorf("the state is %s", got)
 			}
 			for i, o := range []string{"", c.observed, "{}"} {
-				if got := send(t, http.MethodPost, fmt.Sprintf("%s/steps/%d", run.Run, i+1), o); !strings.HasPrefix(got, `{"failures":[],"ok":true`) {
+				if got := send(t, http.MethodPost, fmt.Sprintf("%s/steps/%d", run.Run, i+1), o); !strings.HasPrefix(got,
+					`{"failures":[],"ok":true`) {
 					break
 				}
 			}
@@ -122,7 +126,8 @@ func send(t *testing.T, method, url, body string) string {
 	}
 	defer w.Body.Close()
 	if !w.Close {
-		t.Errorf("%s %s: the connection stays open, and a client could send a request on it that it repeats by itself", method, url)
+		t.Errorf("%s %s: the connection stays open, and a client could send a request on it that it repeats by itself",
+			method, url)
 	}
 	text, err := io.ReadAll(w.Body)
 	if err != nil {
@@ -138,7 +143,8 @@ func TestPaths(t *testing.T) {
 		want bool
 	}{
 		{"/v1/locks/a%3Ab%2Fc?q=1", true}, {"/v1/locks/a:b%2Fc?q=1", true}, {"/v1/locks/a:b%2fc?q=1", true},
-		{"/v1/locks/a:b/c?q=1", false}, {"/v1/locks/a:b%2Fc", false}, {"/v1//locks/a:b%2Fc?q=1", false}, {"/v1/locks/a%253Ab%2Fc?q=1", false},
+		{"/v1/locks/a:b/c?q=1", false}, {"/v1/locks/a:b%2Fc", false}, {"/v1//locks/a:b%2Fc?q=1", false},
+		{"/v1/locks/a%253Ab%2Fc?q=1", false},
 	} {
 		s, err := conformance.Parse("s", []byte(`{"area": "locks", "proves": "it", "client": {}, "steps": [
 			{"request": "GET /v1/locks/a%3Ab%2Fc?q=1", "answer": {"status": 200, "text": "yes"}}]}`))

@@ -41,7 +41,8 @@ func decode(text []byte) (any, error) {
 	return v, nil
 }
 
-// match returns how a value differs from a pattern: nothing if it does not. at is where it is. present is false for a member that is missing.
+// match returns how a value differs from a pattern: nothing if it does not. at is where it is. present is false for a
+// member that is missing.
 func (m matcher) match(at string, pattern, got any, present bool) (differs []string) {
 	if p, ok := pattern.(string); ok && (strings.HasPrefix(p, "$") || strings.HasPrefix(p, "@")) {
 		return m.special(at, p, got, present)
@@ -124,7 +125,8 @@ func (m matcher) special(at, p string, got any, present bool) []string {
 		mac := hmac.New(sha256.New, []byte(arg))
 		_, _ = fmt.Fprintf(mac, "%s:%v", id, m.of.body["timestamp"])
 		if want := hex.EncodeToString(mac.Sum(nil)); text != want {
-			return []string{fmt.Sprintf("%s is %s, want %q: the HMAC-SHA256 of id:timestamp under the lease's secret", at, show(got), want)}
+			return []string{fmt.Sprintf("%s is %s, want %q: the HMAC-SHA256 of id:timestamp under the lease's secret", at,
+				show(got), want)}
 		}
 		ok = true
 	case strings.HasPrefix(p, "@"), name == "$ms":
@@ -180,8 +182,8 @@ func show(v any) string {
 	return string(text)
 }
 
-// expand makes the values of an answer: "@30" is the time 30 s after the start, "$ms:30" the same as a number of Unix milliseconds, and "$base" the
-// run's base URL.
+// expand makes the values of an answer: "@30" is the time 30 s after the start, "$ms:30" the same as a number of Unix
+// milliseconds, and "$base" the run's base URL.
 func expand(v any, base string) (any, error) {
 	var err error
 	switch v := v.(type) {

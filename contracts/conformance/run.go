@@ -14,8 +14,8 @@ import (
 	"sync"
 )
 
-// Run plays the server's part of a script, and judges the client's. As an [http.Handler] it is the server: requests wait until the runner
-// reaches their step. Its methods may be called from several goroutines at once.
+// Run plays the server's part of a script, and judges the client's. As an [http.Handler] it is the server: requests
+// wait until the runner reaches their step. Its methods may be called from several goroutines at once.
 type Run struct {
 	script *Script
 	base   string
@@ -49,7 +49,8 @@ type decision struct {
 
 // NewRun begins to play a script. base is the base URL that the client is given, for answers that name it.
 func NewRun(s *Script, base string) *Run {
-	return &Run{script: s, base: base, arrived: make(chan struct{}), held: map[string]*exchange{}, repeats: map[string]*Step{}, known: memory{}, over: make(chan struct{})}
+	return &Run{script: s, base: base, arrived: make(chan struct{}), held: map[string]*exchange{},
+		repeats: map[string]*Step{}, known: memory{}, over: make(chan struct{})}
 }
 
 // ServeHTTP is the server of the run.
@@ -109,7 +110,8 @@ const maxRequest = 1 << 20
 // read reads a request.
 func read(q *http.Request) *exchange {
 	e := &exchange{
-		request: request{method: q.Method, path: q.URL.EscapedPath()}, header: q.Header, given: make(chan decision, 1), gone: make(chan struct{}),
+		request: request{method: q.Method, path: q.URL.EscapedPath()}, header: q.Header, given: make(chan decision, 1),
+		gone: make(chan struct{}),
 	}
 	if q.URL.RawQuery != "" {
 		e.request.path += "?" + q.URL.RawQuery
@@ -189,9 +191,9 @@ type Observed struct {
 	Code  string          `json:"code,omitempty"`  // with Lost: the code of the loss
 }
 
-// Step takes a step: the next one, after the runner has done its part. A step Request gives the request that waits its answer, and returns when
-// it has been written; until the context ends it waits for the request. The error says in what the client's behaviour is not that of the script;
-// the run has failed then.
+// Step takes a step: the next one, after the runner has done its part. A step Request gives the request that waits its
+// answer, and returns when it has been written; until the context ends it waits for the request. The error says in what
+// the client's behaviour is not that of the script; the run has failed then.
 func (r *Run) Step(ctx context.Context, i int, o Observed) error {
 	if err := r.enter(i); err != nil {
 		return err
@@ -295,7 +297,8 @@ func (r *Run) decide(s *Step, e *exchange) (d decision, differs []string) {
 	if differs = r.judge(s, e); len(differs) > 0 {
 		return d, differs
 	}
-	d = decision{fault: s.Fault, response: response{status: http.StatusOK, contentType: "application/json", body: []byte("{}")}}
+	d = decision{fault: s.Fault, response: response{status: http.StatusOK, contentType: "application/json",
+		body: []byte("{}")}}
 	if s.Answer == nil {
 		return d, nil
 	}
@@ -306,7 +309,8 @@ func (r *Run) decide(s *Step, e *exchange) (d decision, differs []string) {
 	return d, differs
 }
 
-// asks reports whether a request has the method and the path of a step. What is escaped in a path without need does not matter.
+// asks reports whether a request has the method and the path of a step. What is escaped in a path without need does not
+// matter.
 func (*Run) asks(s *Step, got request) bool {
 	method, path, _ := strings.Cut(s.Request, " ")
 	path, query, _ := strings.Cut(path, "?")
@@ -410,7 +414,8 @@ type Outcome struct {
 	Failures []string `json:"failures"` // in what the client's behaviour was not that of the script
 }
 
-// End ends the run: requests that wait get no answer. A script of which not all steps were taken has failed, as has one with a request too many.
+// End ends the run: requests that wait get no answer. A script of which not all steps were taken has failed, as has one
+// with a request too many.
 func (r *Run) End() Outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -418,7 +423,8 @@ func (r *Run) End() Outcome {
 	case <-r.over:
 	default:
 		for _, e := range r.waiting {
-			r.failures = append(r.failures, fmt.Sprintf("at the end: a request was sent that the script does not have: %s", e.request))
+			r.failures = append(r.failures, fmt.Sprintf("at the end: a request was sent that the script does not have: %s",
+				e.request))
 		}
 		if r.next < len(r.script.Steps) && len(r.failures) == 0 {
 			r.failures = append(r.failures, fmt.Sprintf("steps[%d]: the run ended before this step", r.next))

@@ -39,7 +39,8 @@ func validate(t *testing.T, s *jsonschema.Schema, text []byte) error {
 	return s.Validate(v)
 }
 
-// TestSchema: all scripts are as the JSON schema says, which other languages may read them by; and it refuses what the player refuses.
+// TestSchema: all scripts are as the JSON schema says, which other languages may read them by; and it refuses what the
+// player refuses.
 func TestSchema(t *testing.T) {
 	s := compile(t, conformance.Schema)
 	files, err := filepath.Glob("scripts/*.json")
@@ -56,12 +57,15 @@ func TestSchema(t *testing.T) {
 		}
 	}
 	for _, steps := range []string{
-		`{"call": "acquire"}`, `{"call": "juggle", "as": "x"}`, `{"pass": 1, "key": "k"}`, `{"pass": -1}`, `{"note": "nothing"}`, `{"request": "GET /"}`,
+		`{"call": "acquire"}`, `{"call": "juggle", "as": "x"}`, `{"pass": 1, "key": "k"}`, `{"pass": -1}`,
+		`{"note": "nothing"}`, `{"request": "GET /"}`,
 		`{"request": "GET", "fault": "hang"}`, `{"request": "GET /", "fault": "fire"}`, `{"request": "GET /", "answer": {}}`,
-		`{"request": "GET /", "answer": {"like": "lease", "text": ""}}`, `{"result": "x", "error": {}}`, `{"result": "x", "error": {"class": "odd"}}`, `{"wait": 1}`,
+		`{"request": "GET /", "answer": {"like": "lease", "text": ""}}`, `{"result": "x", "error": {}}`,
+		`{"result": "x", "error": {"class": "odd"}}`, `{"wait": 1}`,
 		`{"pass": 1, "freeze": 1}`, `{"lost": "x", "within": 0}`,
 	} {
-		if err := validate(t, s, []byte(`{"area": "locks", "proves": "it", "client": {}, "steps": [`+steps+`]}`)); err == nil {
+		if err := validate(t, s, []byte(`{"area": "locks", "proves": "it", "client": {}, "steps": [`+steps+
+			`]}`)); err == nil {
 			t.Errorf("it allows %s", steps)
 		}
 	}
@@ -69,15 +73,18 @@ func TestSchema(t *testing.T) {
 
 // TestTemplates: what the player answers is what the contract says.
 func TestTemplates(t *testing.T) {
-	const lock, set, run = "/v1/tenants/acme/locks/deploy%2Fprod/acquire", "/v1/tenants/acme/lock-sets/acquire", "/v1/tenants/acme/runs/invoice-42/begin"
+	const lock, set, run = "/v1/tenants/acme/locks/deploy%2Fprod/acquire", "/v1/tenants/acme/lock-sets/acquire",
+		"/v1/tenants/acme/runs/invoice-42/begin"
 	const owner = `"owner_id": "worker-1", "request_id": "r1", "ttl_seconds": 60`
 	const keys = `{"lock_keys": ["b", "a"], ` + owner + `}`
 	for _, c := range []struct{ like, schema, path, body, want string }{
 		{"lease", "lease", lock, `{` + owner + `}`, `"lock_key":"deploy/prod"`},
 		{"lease", "lease", lock, `{"mode": "permits", "limit": 3, ` + owner + `}`, `"permit":1`},
 		{"ended", "ended_lease", lock, `{"fencing_token": 7, ` + owner + `}`, `"fencing_token":7`},
-		{"set", "lock_set", set, keys, `"leases":[{"fencing_token":1,"lease_id":"lease-1","lock_key":"a"},{"fencing_token":2,"lease_id":"lease-2","lock_key":"b"}]`},
-		{"set_ended", "lock_set_released", set, `{"leases": [{"lock_key": "a", "fencing_token": 9}], ` + owner + `}`, `"leases":[{"fencing_token":9,"lock_key":"a"}]`},
+		{"set", "lock_set", set, keys,
+			`"leases":[{"fencing_token":1,"lease_id":"lease-1","lock_key":"a"},{"fencing_token":2,"lease_id":"lease-2","lock_key":"b"}]`},
+		{"set_ended", "lock_set_released", set, `{"leases": [{"lock_key": "a", "fencing_token": 9}], ` + owner + `}`,
+			`"leases":[{"fencing_token":9,"lock_key":"a"}]`},
 		{"run", "run_granted", run, `{` + owner + `}`, `"run_id":"invoice-42"`},
 		{"run_locked", "run_skipped", run, `{` + owner + `}`, `"reason":"locked"`},
 		{"run_finished", "run_skipped", run, `{` + owner + `}`, `"status":"READY"`},
@@ -104,7 +111,8 @@ func TestTemplates(t *testing.T) {
 	}
 	for _, name := range conformance.Templates() {
 		if !slices.Contains([]string{
-			"lease", "ended", "set", "set_ended", "run", "run_locked", "run_finished", "run_refreshed", "run_released", "run_ended", "machine_ids",
+			"lease", "ended", "set", "set_ended", "run", "run_locked", "run_finished", "run_refreshed", "run_released",
+			"run_ended", "machine_ids",
 		}, name) {
 			t.Errorf("the template %q is not checked", name)
 		}

@@ -1,15 +1,16 @@
-// Package conformance has scripts that every client library of Leasehold is held to, in whatever language, and plays the server's part in them.
+// Package conformance has scripts that every client library of Leasehold is held to, in whatever language, and plays
+// the server's part in them.
 //
-// A script is a JSON file: what the program does with the client, what the client must send, what is answered or goes wrong on the way, how time
-// passes, and what the program then must see.
+// A script is a JSON file: what the program does with the client, what the client must send, what is answered or goes
+// wrong on the way, how time passes, and what the program then must see.
 //
 //	the program with the client            the player
 //	  call: acquire         ────────▶       request: it must be this one
 //	  pass: 10 s            ◀────────       answer, or a fault
 //	  lost, result          ────────▶       outcome
 //
-// README.md says how to run them from another language; `go run ./contracts/conformance/player` serves them over HTTP. In Go, a [Run] is used
-// without a network.
+// README.md says how to run them from another language; `go run ./contracts/conformance/player` serves them over HTTP.
+// In Go, a [Run] is used without a network.
 package conformance
 
 import (
@@ -89,17 +90,21 @@ type Step struct {
 	Body    json.RawMessage   `json:"body,omitempty"`
 	Answer  *Answer           `json:"answer,omitempty"`
 	Fault   Fault             `json:"fault,omitempty"`
-	Hold    string            `json:"hold,omitempty"`   // the answer waits for the step Deliver of this name
-	Repeat  string            `json:"repeat,omitempty"` // from here to the step Stop of this name, any number of such requests may come
+	Hold    string            `json:"hold,omitempty"` // the answer waits for the step Deliver of this name
+	// from here to the step Stop of this name, any number of such requests may come
+	Repeat string `json:"repeat,omitempty"`
 
 	// What belongs to Return, Result and Lost.
 	Value json.RawMessage `json:"value,omitempty"`
 	Error json.RawMessage `json:"error,omitempty"`
 	Code  string          `json:"code,omitempty"`
 
-	Within float64 `json:"within,omitempty"` // seconds that may pass until the request, the result, the beginning or the loss
-	Before float64 `json:"before,omitempty"` // the same as a time: seconds after the script's start. Without both it is at once
-	Clocks string  `json:"clocks,omitempty"` // of Freeze: "both" go on, which is the default, or only the "wall" clock does
+	// seconds that may pass until the request, the result, the beginning or the loss
+	Within float64 `json:"within,omitempty"`
+	// the same as a time: seconds after the script's start. Without both it is at once
+	Before float64 `json:"before,omitempty"`
+	// of Freeze: "both" go on, which is the default, or only the "wall" clock does
+	Clocks string `json:"clocks,omitempty"`
 }
 
 // Options are those of a call. Times are in seconds.
@@ -135,7 +140,8 @@ type Answer struct {
 	Text    *string           `json:"text,omitempty"`
 	JSON    json.RawMessage   `json:"json,omitempty"`
 
-	Like string                     `json:"like,omitempty"` // a body of the contract that fits the request: see templates.go
+	// a body of the contract that fits the request: see templates.go
+	Like string                     `json:"like,omitempty"`
 	With map[string]json.RawMessage `json:"with,omitempty"` // its members that are not as usual; null leaves one out
 }
 
@@ -258,7 +264,8 @@ func (s *Script) check() error {
 	return nil
 }
 
-// check says what is wrong with a step. names are the calls so far, and whether their results are open; held the answers that are held.
+// check says what is wrong with a step. names are the calls so far, and whether their results are open; held the
+// answers that are held.
 func (s *Step) check(names, held map[string]bool) error {
 	if err := s.shape(); err != nil {
 		return err

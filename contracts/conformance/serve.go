@@ -26,8 +26,8 @@ type Player struct {
 	runs []*Run
 }
 
-// StepTimeout is how long a step waits for its request in true time, unless the runner says otherwise. It bounds how long a client that sends nothing
-// takes to fail; it is not part of any script.
+// StepTimeout is how long a step waits for its request in true time, unless the runner says otherwise. It bounds how
+// long a client that sends nothing takes to fail; it is not part of any script.
 const StepTimeout = 30 * time.Second
 
 // NewPlayer returns a player of all scripts.
@@ -47,8 +47,9 @@ func NewPlayer() (*Player, error) {
 
 // ServeHTTP serves runners, and the clients under test.
 func (p *Player) ServeHTTP(w http.ResponseWriter, q *http.Request) {
-	// No connection is used twice, that of a runner's own requests neither: if a connection that was used before ends without an answer, many HTTP clients send the
-	// request again by themselves, POST included, and the player would see requests that the client under test knows nothing of.
+	// No connection is used twice, that of a runner's own requests neither: if a connection that was used before ends
+	// without an answer, many HTTP clients send the request again by themselves, POST included, and the player would see
+	// requests that the client under test knows nothing of.
 	w.Header().Set("Connection", "close")
 	// What a client sends goes to its run as it is, without the cleaning of paths by the mux.
 	if rest, ok := strings.CutPrefix(q.URL.EscapedPath(), "/runs/"); ok {

@@ -51,14 +51,16 @@ func (r request) number(member string, otherwise int64) int64 {
 	return otherwise
 }
 
-// templates are the bodies of answers that fit a request, as a server says yes. What a script wants otherwise, it says in "with".
+// templates are the bodies of answers that fit a request, as a server says yes. What a script wants otherwise, it says
+// in "with".
 var templates = map[string]func(request) any{
 	// Locks.
 	"lease": func(r request) any {
 		ttl := r.number("ttl_seconds", 30)
 		l := contracts.Lease{
 			TenantID: r.segment("tenants"), LockKey: r.segment("locks"), LeaseID: "lease-1", OwnerID: r.text("owner_id"),
-			FencingToken: r.number("fencing_token", 1), State: contracts.StateActive, AcquiredAt: stamp(0), ExpiresAt: stamp(ttl),
+			FencingToken: r.number("fencing_token", 1), State: contracts.StateActive, AcquiredAt: stamp(0),
+			ExpiresAt:   stamp(ttl),
 			RemainingMs: ttl * 1000, TTLSeconds: ttl, Metadata: contracts.Metadata{}, Mode: contracts.LockMode(r.text("mode")),
 		}
 		if l.Mode == contracts.LockModePermits {
@@ -68,15 +70,17 @@ var templates = map[string]func(request) any{
 	},
 	"ended": func(r request) any {
 		return contracts.EndedLease{
-			TenantID: r.segment("tenants"), LockKey: r.segment("locks"), OwnerID: r.text("owner_id"), FencingToken: r.number("fencing_token", 1),
-			State: contracts.StateReleased,
+			TenantID: r.segment("tenants"), LockKey: r.segment("locks"), OwnerID: r.text("owner_id"),
+			FencingToken: r.number("fencing_token", 1),
+			State:        contracts.StateReleased,
 		}
 	},
 	"set": func(r request) any {
 		ttl := r.number("ttl_seconds", 30)
 		return contracts.LockSet{
-			TenantID: r.segment("tenants"), OwnerID: r.text("owner_id"), State: contracts.StateActive, ExpiresAt: stamp(ttl), RemainingMs: ttl * 1000,
-			TTLSeconds: ttl, Leases: r.leases(),
+			TenantID: r.segment("tenants"), OwnerID: r.text("owner_id"), State: contracts.StateActive, ExpiresAt: stamp(ttl),
+			RemainingMs: ttl * 1000,
+			TTLSeconds:  ttl, Leases: r.leases(),
 		}
 	},
 	"set_ended": func(r request) any {
@@ -89,20 +93,24 @@ var templates = map[string]func(request) any{
 	"run": func(r request) any {
 		ttl := r.number("ttl_seconds", 300)
 		return contracts.RunGranted{
-			Acquired: true, RunID: r.segment("runs"), OwnerID: r.text("owner_id"), FencingToken: 1, ExpiresAt: stamp(ttl), RemainingMs: ttl * 1000,
-			Runs: 1,
+			Acquired: true, RunID: r.segment("runs"), OwnerID: r.text("owner_id"), FencingToken: 1, ExpiresAt: stamp(ttl),
+			RemainingMs: ttl * 1000,
+			Runs:        1,
 		}
 	},
 	"run_locked": func(r request) any {
-		return contracts.RunSkipped{RunID: r.segment("runs"), Reason: contracts.SkipLocked, OwnerID: "another", ExpiresAt: stamp(60), RetryAfterMs: 60000}
+		return contracts.RunSkipped{RunID: r.segment("runs"), Reason: contracts.SkipLocked, OwnerID: "another",
+			ExpiresAt: stamp(60), RetryAfterMs: 60000}
 	},
 	"run_finished": func(r request) any {
-		return contracts.RunSkipped{RunID: r.segment("runs"), Reason: contracts.SkipAlreadyFinished, Status: contracts.AnalysisReady}
+		return contracts.RunSkipped{RunID: r.segment("runs"), Reason: contracts.SkipAlreadyFinished,
+			Status: contracts.AnalysisReady}
 	},
 	"run_refreshed": func(r request) any {
 		ttl := r.number("ttl_seconds", 300)
 		return contracts.RunLock{
-			RunID: r.segment("runs"), OwnerID: r.text("owner_id"), FencingToken: r.number("fencing_token", 1), ExpiresAt: stamp(ttl), RemainingMs: ttl * 1000,
+			RunID: r.segment("runs"), OwnerID: r.text("owner_id"), FencingToken: r.number("fencing_token", 1),
+			ExpiresAt: stamp(ttl), RemainingMs: ttl * 1000,
 		}
 	},
 	"run_released": func(r request) any { return contracts.RunReleased{RunID: r.segment("runs")} },
@@ -119,7 +127,8 @@ var templates = map[string]func(request) any{
 	},
 }
 
-// leases are those of several locks that a request names: by keys, in the order of their bytes with the tokens 1, 2 and so on, or with tokens.
+// leases are those of several locks that a request names: by keys, in the order of their bytes with the tokens 1, 2 and
+// so on, or with tokens.
 func (r request) leases() (all []contracts.LockSetLease) {
 	if keys, ok := r.body["lock_keys"].([]any); ok {
 		names := make([]string, 0, len(keys))
@@ -127,7 +136,8 @@ func (r request) leases() (all []contracts.LockSetLease) {
 			names = append(names, fmt.Sprint(k))
 		}
 		for i, k := range slices.Sorted(slices.Values(names)) {
-			all = append(all, contracts.LockSetLease{LockKey: k, FencingToken: int64(i) + 1, LeaseID: fmt.Sprintf("lease-%d", i+1)})
+			all = append(all, contracts.LockSetLease{LockKey: k, FencingToken: int64(i) + 1,
+				LeaseID: fmt.Sprintf("lease-%d", i+1)})
 		}
 	}
 	leases, _ := r.body["leases"].([]any)

@@ -2,8 +2,9 @@
 //
 //	go run ./examples/config
 //
-// It starts a server in memory, three readers and a writer. Readers read at the same time; none reads while the writer has changed one of the files, and the
-// writer is not kept waiting by readers that come after it. In a shell, the same is
+// It starts a server in memory, three readers and a writer. Readers read at the same time; none reads while the writer
+// has changed one of the files, and the writer is not kept waiting by readers that come after it. In a shell, the same
+// is
 //
 //	leasehold lock run config --shared --wait 1m -- reload      # the readers
 //	leasehold lock run config --fair --wait 1m -- change        # the writer
@@ -29,7 +30,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// asProcess is the variable by which a process learns what it is: its name, the server and the folder of the configuration.
+// asProcess is the variable by which a process learns what it is: its name, the server and the folder of the
+// configuration.
 const asProcess = "CONFIG_PROCESS"
 
 // versions is how often the writer changes the configuration.
@@ -55,7 +57,8 @@ type config string
 // write writes both files, one after the other.
 func (c config) write(version string) error {
 	for _, file := range []string{"routes", "keys"} {
-		if err := os.WriteFile(filepath.Join(string(c), file), []byte(version), 0o600); err != nil { //nolint:gosec // a folder of this program
+		if err := os.WriteFile(filepath.Join(string(c), file), []byte(version),
+			0o600); err != nil { //nolint:gosec // a folder of this program
 			return err
 		}
 		time.Sleep(50 * time.Millisecond) // now they differ
@@ -141,7 +144,8 @@ func show(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil),
+		ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }()
 	defer server.Close() //nolint:errcheck // the example is over
 

@@ -1,9 +1,10 @@
-// Command cronjob shows a job that several machines have in their crontabs, and that must not run twice at once. Run it with
+// Command cronjob shows a job that several machines have in their crontabs, and that must not run twice at once. Run it
+// with
 //
 //	go run ./examples/cronjob
 //
-// It starts a server in memory and three processes, as cron would on three machines in the same minute. One gets the lock and does the job, the
-// others skip it. In a shell, the same is one line: see cronjob.sh beside this file.
+// It starts a server in memory and three processes, as cron would on three machines in the same minute. One gets the
+// lock and does the job, the others skip it. In a shell, the same is one line: see cronjob.sh beside this file.
 package main
 
 import (
@@ -53,16 +54,17 @@ func job(ctx context.Context, name, server string) error {
 	if err != nil {
 		return err
 	}
-	err = holder.Do(ctx, "nightly-report", &locks.LockOptions{NoWait: true}, func(ctx context.Context, l *locks.Lock) error {
-		fmt.Println(name, "runs the job with the token", l.Token())
-		select { // the work; it stops when the lock is lost
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		fmt.Println(name, "is done")
-		return nil
-	})
+	err = holder.Do(ctx, "nightly-report", &locks.LockOptions{NoWait: true},
+		func(ctx context.Context, l *locks.Lock) error {
+			fmt.Println(name, "runs the job with the token", l.Token())
+			select { // the work; it stops when the lock is lost
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			fmt.Println(name, "is done")
+			return nil
+		})
 	if errors.Is(err, contracts.CodeLockHeld) {
 		fmt.Println(name, "skips it: the job runs elsewhere")
 		err = nil
@@ -76,7 +78,8 @@ func show(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil),
+		ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }()
 	defer server.Close() //nolint:errcheck // the example is over
 

@@ -22,14 +22,17 @@ type invoker interface {
 
 // dispatcher starts a durable execution for each analysis, once.
 type dispatcher struct {
-	client   invoker
-	function string // of the durable function, with a version or an alias: an execution goes on with the code that it began with
+	client invoker
+	// of the durable function, with a version or an alias: an execution goes on with the code that it began with
+	function string
 }
 
-// start is the work of an analysis: a [once.Work]. It returns when the execution was accepted, with its ARN, which the gate stores as the result.
+// start is the work of an analysis: a [once.Work]. It returns when the execution was accepted, with its ARN, which the
+// gate stores as the result.
 //
-// The gate lets one delivery in. If that one crashes between the invocation and the result, the next one invokes again, with the same name and
-// the same payload, and Lambda returns the execution that is there. So nothing may be in the payload that differs from run to run: no token, no time.
+// The gate lets one delivery in. If that one crashes between the invocation and the result, the next one invokes again,
+// with the same name and the same payload, and Lambda returns the execution that is there. So nothing may be in the
+// payload that differs from run to run: no token, no time.
 func (d dispatcher) start(ctx context.Context, l once.Lock) (string, error) {
 	name := executionName(l.AnalysisID)
 	payload, err := json.Marshal(map[string]string{"analysis_id": l.AnalysisID})
@@ -37,8 +40,9 @@ func (d dispatcher) start(ctx context.Context, l once.Lock) (string, error) {
 		return "", err
 	}
 	out, err := d.client.Invoke(ctx, &lambda.InvokeInput{
-		FunctionName:         &d.function,
-		InvocationType:       types.InvocationTypeEvent, // a request that waits for the response has 15 minutes, an execution a year
+		FunctionName: &d.function,
+		// a request that waits for the response has 15 minutes, an execution a year
+		InvocationType:       types.InvocationTypeEvent,
 		DurableExecutionName: &name,
 		Payload:              payload,
 	})
@@ -49,7 +53,8 @@ func (d dispatcher) start(ctx context.Context, l once.Lock) (string, error) {
 		return "", err // the message is delivered again
 	}
 	if out.DurableExecutionArn == nil {
-		return "", once.Permanent(fmt.Errorf("%s is no durable function: it was invoked, and may be invoked again", d.function))
+		return "", once.Permanent(fmt.Errorf("%s is no durable function: it was invoked, and may be invoked again",
+			d.function))
 	}
 	return *out.DurableExecutionArn, nil
 }

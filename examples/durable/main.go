@@ -1,9 +1,11 @@
-// Command durable starts Lambda durable functions from a queue, each once, however often its message is delivered. Run it with
+// Command durable starts Lambda durable functions from a queue, each once, however often its message is delivered. Run
+// it with
 //
 //	go run -C examples/durable .
 //
-// It needs no account: Leasehold and the API of Lambda run in the process. On Lambda, behind a queue of SQS with partial batch responses, the same
-// program is the dispatcher: LEASEHOLD_SERVER and LEASEHOLD_AUTH_TOKEN name the server, DURABLE_FUNCTION the function with its version or alias.
+// It needs no account: Leasehold and the API of Lambda run in the process. On Lambda, behind a queue of SQS with
+// partial batch responses, the same program is the dispatcher: LEASEHOLD_SERVER and LEASEHOLD_AUTH_TOKEN name the
+// server, DURABLE_FUNCTION the function with its version or alias.
 package main
 
 import (
@@ -63,8 +65,8 @@ func dispatch() error {
 	return nil
 }
 
-// worker takes batches of SQS through the gate to the dispatcher. To start an execution takes a second, so that the lock of a dispatcher that died need not
-// last longer than half a minute.
+// worker takes batches of SQS through the gate to the dispatcher. To start an execution takes a second, so that the
+// lock of a dispatcher that died need not last longer than half a minute.
 func worker(gate once.Gate, d dispatcher) (*aws.Worker, error) {
 	return aws.NewWorker(&tasks.Worker{Gate: gate, Work: d.start, TTL: 30 * time.Second}, nil)
 }
@@ -80,7 +82,8 @@ func show(ctx context.Context, out io.Writer) error {
 	api := newFake()
 	defer api.Close()
 	function := lambda.New(lambda.Options{
-		BaseEndpoint: &api.URL, Region: "eu-west-1", Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""), RetryMaxAttempts: 1,
+		BaseEndpoint: &api.URL, Region: "eu-west-1", Credentials: credentials.NewStaticCredentialsProvider("id", "secret",
+			""), RetryMaxAttempts: 1,
 	})
 	d := dispatcher{function, "orders:live"}
 	w, err := worker(leasehold.Analyses(), d)
@@ -118,7 +121,8 @@ func show(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "it is delivered again: %d stays, %d executions, the analysis is %s\n", failed, api.executions(), a.Status)
+	fmt.Fprintf(out, "it is delivered again: %d stays, %d executions, the analysis is %s\n", failed,
+		api.executions(), a.Status)
 
 	// Lambda forgets names when it removes the history of an execution, after 14 days unless it is told otherwise.
 	api.forget()
@@ -133,7 +137,8 @@ func show(ctx context.Context, out io.Writer) error {
 
 	// A name is for one payload: a token in it would make every takeover an error.
 	name, payload := "order-4", []byte(`{"analysis_id":"order-4","fencing_token":"8"}`)
-	_, err = function.Invoke(ctx, &lambda.InvokeInput{FunctionName: sdk.String("orders:live"), DurableExecutionName: &name, Payload: payload})
+	_, err = function.Invoke(ctx, &lambda.InvokeInput{FunctionName: sdk.String("orders:live"), DurableExecutionName: &name,
+		Payload: payload})
 	if err == nil {
 		return fmt.Errorf("another payload was accepted under the name %s", name)
 	}
@@ -194,7 +199,8 @@ func newFake() *fake {
 	return f
 }
 
-// invoke starts an execution, or finds the one of that name: the rules are those of docs.aws.amazon.com/lambda/latest/dg/durable-execution-idempotency.html.
+// invoke starts an execution, or finds the one of that name: the rules are those of
+// docs.aws.amazon.com/lambda/latest/dg/durable-execution-idempotency.html.
 func (f *fake) invoke(w http.ResponseWriter, r *http.Request) {
 	payload, err := io.ReadAll(r.Body)
 	name := r.Header.Get("X-Amz-Durable-Execution-Name")
@@ -218,7 +224,9 @@ func (f *fake) invoke(w http.ResponseWriter, r *http.Request) {
 		f.lost--
 		panic(http.ErrAbortHandler) // the connection ends without a response
 	}
-	w.Header().Set("X-Amz-Durable-Execution-Arn", fmt.Sprintf("arn:aws:lambda:eu-west-1:123456789012:function:%s/durable-execution/%s/1", r.PathValue("function"), name))
+	w.Header().Set("X-Amz-Durable-Execution-Arn",
+		fmt.Sprintf("arn:aws:lambda:eu-west-1:123456789012:function:%s/durable-execution/%s/1", r.PathValue("function"),
+			name))
 	w.WriteHeader(http.StatusAccepted)
 }
 

@@ -125,7 +125,8 @@ func (o *object) serveGCS(w http.ResponseWriter, r *http.Request) {
 	}
 	show := func() {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(resource{"storage#object", "bucket", "report", strconv.FormatInt(o.generation, 10), o.metadata})
+		_ = json.NewEncoder(w).Encode(resource{"storage#object", "bucket", "report", strconv.FormatInt(o.generation, 10),
+			o.metadata})
 	}
 	if r.Method == http.MethodGet {
 		o.mu.Lock()
@@ -230,7 +231,8 @@ func TestObject(t *testing.T) {
 			data  string
 			stale bool
 		}{{41, "a", false}, {41, "b", false}, {42, "b", false}, {41, "c", true}, {42, "d", false}} {
-			if err := fence.PutObject(t.Context(), f, c.token, []byte(c.data), nil); c.stale != errors.Is(err, contracts.CodeStaleToken) || !c.stale && err != nil {
+			if err := fence.PutObject(t.Context(), f, c.token, []byte(c.data), nil); c.stale != errors.Is(err,
+				contracts.CodeStaleToken) || !c.stale && err != nil {
 				t.Errorf("%d: %v", i, err)
 			}
 		}
@@ -240,7 +242,8 @@ func TestObject(t *testing.T) {
 	})
 }
 
-// TestObjectOfTheSameContent: the next holder writes what is there already. What the first one read before is out of date nevertheless.
+// TestObjectOfTheSameContent: the next holder writes what is there already. What the first one read before is out of
+// date nevertheless.
 func TestObjectOfTheSameContent(t *testing.T) {
 	onBoth(t, func(t *testing.T, o *object, f fence.Object) {
 		if err := fence.PutObject(t.Context(), f, 41, []byte("same"), nil); err != nil {

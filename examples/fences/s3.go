@@ -1,5 +1,6 @@
-// Package fences shows where a fencing token is compared when what a lock protects is an object of S3 or of Google Cloud Storage: copy what
-// you need. Its tests run them against servers of their own, and package fence against PostgreSQL, MySQL and MariaDB:
+// Package fences shows where a fencing token is compared when what a lock protects is an object of S3 or of Google
+// Cloud Storage: copy what you need. Its tests run them against servers of their own, and package fence against
+// PostgreSQL, MySQL and MariaDB:
 //
 //	go test -C examples/fences ./...
 package fences
@@ -21,8 +22,9 @@ import (
 	"github.com/leasehold-dev/leasehold/fence"
 )
 
-// S3Object is an object of S3, or of a store that speaks its protocol with conditional writes. The token is the first line of the content and
-// not in the metadata, because the ETag, on which writes are conditional, tells contents apart only. (In JSON it can be a member.)
+// S3Object is an object of S3, or of a store that speaks its protocol with conditional writes. The token is the first
+// line of the content and not in the metadata, because the ETag, on which writes are conditional, tells contents apart
+// only. (In JSON it can be a member.)
 type S3Object struct {
 	Client      *s3.Client
 	Bucket, Key string
@@ -60,7 +62,8 @@ func (o S3Object) Read(ctx context.Context) (token int64, data []byte, version s
 // Put implements [fence.Object].
 func (o S3Object) Put(ctx context.Context, data []byte, token int64, ifVersion string) error {
 	in := &s3.PutObjectInput{
-		Bucket: &o.Bucket, Key: &o.Key, Body: bytes.NewReader(append(strconv.AppendInt(nil, token, 10), append([]byte{'\n'}, data...)...)),
+		Bucket: &o.Bucket, Key: &o.Key, Body: bytes.NewReader(
+			append(strconv.AppendInt(nil, token, 10), append([]byte{'\n'}, data...)...)),
 	}
 	if ifVersion == "" {
 		in.IfNoneMatch = aws.String("*")

@@ -2,8 +2,8 @@
 //
 //	go run ./examples/idempotency
 //
-// It starts a Leasehold server in memory and two web servers of a shop, and sends 64 requests with one Idempotency-Key to both at once; then
-// the same key with another amount; then a request whose handler fails the first time.
+// It starts a Leasehold server in memory and two web servers of a shop, and sends 64 requests with one Idempotency-Key
+// to both at once; then the same key with another amount; then a request whose handler fails the first time.
 package main
 
 import (
@@ -70,7 +70,8 @@ func shop(leasehold string, payments http.Handler) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	account := func(r *http.Request) string { return r.Header.Get("X-Account") } // what authentication found, in a real shop
+	// what authentication found, in a real shop
+	account := func(r *http.Request) string { return r.Header.Get("X-Account") }
 	m, err := idempotency.New(c.Runs("default"), account, nil)
 	if err != nil {
 		return nil, err
@@ -99,7 +100,8 @@ func pay(ctx context.Context, url, key, order string) (response, error) {
 	}
 	defer w.Body.Close() //nolint:errcheck // it was read
 	body, err := io.ReadAll(w.Body)
-	return response{fmt.Sprintf("%d %s", w.StatusCode, strings.TrimSpace(string(body))), w.Header.Get(idempotency.ReplayedHeader) == "true"}, err
+	return response{fmt.Sprintf("%d %s", w.StatusCode, strings.TrimSpace(string(body))),
+		w.Header.Get(idempotency.ReplayedHeader) == "true"}, err
 }
 
 func show(ctx context.Context) error {
@@ -140,7 +142,8 @@ func show(ctx context.Context) error {
 			replayed++
 		}
 	}
-	fmt.Printf("64 requests, %d payment, %d equal responses, %d of them replayed: %s\n", b.payments.Load(), equal, replayed, got[0].text)
+	fmt.Printf("64 requests, %d payment, %d equal responses, %d of them replayed: %s\n", b.payments.Load(), equal,
+		replayed, got[0].text)
 
 	other, err := pay(ctx, shops[0], "order-1024", "99 euros to bob")
 	if err != nil {

@@ -2,8 +2,8 @@
 //
 //	go run ./examples/leader
 //
-// It starts a server in memory and three processes that campaign. The leader of the moment is killed twice; each time another one is elected when
-// the lease has ended, with a higher token.
+// It starts a server in memory and three processes that campaign. The leader of the moment is killed twice; each time
+// another one is elected when the lease has ended, with a higher token.
 package main
 
 import (
@@ -57,7 +57,8 @@ func candidate(ctx context.Context, name, server string) error {
 	if err != nil {
 		return err
 	}
-	holder, err := locks.New(c.Locks().For("default"), &locks.Options{Owner: name, TTL: 2 * time.Second}) // short, so that it does not take long to see
+	// short, so that it does not take long to see
+	holder, err := locks.New(c.Locks().For("default"), &locks.Options{Owner: name, TTL: 2 * time.Second})
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,8 @@ func show(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil),
+		ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }()
 	defer server.Close() //nolint:errcheck // the example is over
 

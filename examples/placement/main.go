@@ -1,5 +1,5 @@
-// Command placement shows where a thousand rooms live in a cluster of three processes: what moves when one of them is killed, what when another
-// one joins, and that no room is active twice. Run it with
+// Command placement shows where a thousand rooms live in a cluster of three processes: what moves when one of them is
+// killed, what when another one joins, and that no room is active twice. Run it with
 //
 //	go run ./examples/placement
 //	go run ./examples/placement 200   # rooms
@@ -86,7 +86,8 @@ func member(name, server string) error {
 	if err != nil {
 		return err
 	}
-	m, err := cluster.NewMember(c.Placements("default", "example"), name, &printer{}, &cluster.Options{Kinds: []string{kind}, TTL: ttl})
+	m, err := cluster.NewMember(c.Placements("default", "example"), name, &printer{},
+		&cluster.Options{Kinds: []string{kind}, TTL: ttl})
 	if err != nil {
 		return err
 	}
@@ -236,7 +237,8 @@ func show(out io.Writer, rooms int) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil),
+		ReadHeaderTimeout: time.Minute}
 	defer server.Close()      //nolint:errcheck // the example is over
 	go server.Serve(listener) //nolint:errcheck // it ends with Close
 	url := "http://" + listener.Addr().String()
@@ -245,7 +247,8 @@ func show(out io.Writer, rooms int) error {
 		return err
 	}
 	s := &stage{
-		out: out, server: url, chat: c.Placements("default", "example"), homes: map[string]string{}, tokens: map[string]string{}, last: map[string]string{},
+		out: out, server: url, chat: c.Placements("default", "example"), homes: map[string]string{},
+		tokens: map[string]string{}, last: map[string]string{},
 	}
 	running := map[string]*process{}
 	join := func(name string) error {
@@ -254,7 +257,8 @@ func show(out io.Writer, rooms int) error {
 		}
 		for { // until the cluster has it
 			list, err := s.chat.Members(ctx)
-			if err != nil || slices.ContainsFunc(list.Members, func(m contracts.ClusterMember) bool { return m.Member == name }) {
+			if err != nil || slices.ContainsFunc(list.Members,
+				func(m contracts.ClusterMember) bool { return m.Member == name }) {
 				return err
 			}
 			time.Sleep(20 * time.Millisecond)
@@ -277,7 +281,8 @@ func show(out io.Writer, rooms int) error {
 	if err := s.claim(ctx, rooms); err != nil {
 		return err
 	}
-	s.print(fmt.Sprintf("bob was killed; %.1f s later all rooms are served, and those that were not his have not moved:", time.Since(killed).Seconds()))
+	s.print(fmt.Sprintf("bob was killed; %.1f s later all rooms are served, and those that were not his have not moved:",
+		time.Since(killed).Seconds()))
 	if err := join("dave"); err != nil {
 		return err
 	}

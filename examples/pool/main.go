@@ -2,8 +2,9 @@
 //
 //	go run ./examples/pool
 //
-// It starts a server in memory and six processes. Three have a connection at a time, the others wait in line. A permit of the lock is the number of a
-// connection, so that no two use the same one, and its tokens increase from holder to holder. In a shell, the same is
+// It starts a server in memory and six processes. Three have a connection at a time, the others wait in line. A permit
+// of the lock is the number of a connection, so that no two use the same one, and its tokens increase from holder to
+// holder. In a shell, the same is
 //
 //	leasehold lock run reports-db --permits 3 --wait 1h -- sh -c 'report --connection "$LEASEHOLD_PERMIT"'
 package main
@@ -55,16 +56,17 @@ func job(ctx context.Context, name, server string) error {
 		return err
 	}
 	for range 2 {
-		err = errors.Join(err, holder.Do(ctx, "reports-db", &locks.LockOptions{Permits: 3}, func(ctx context.Context, l *locks.Lock) error {
-			fmt.Println(name, "has the connection", l.Permit(), "with the token", l.Token())
-			select { // the work; it stops when the lock is lost
-			case <-time.After(300 * time.Millisecond):
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-			fmt.Println(name, "returns the connection", l.Permit())
-			return nil
-		}))
+		err = errors.Join(err, holder.Do(ctx, "reports-db", &locks.LockOptions{Permits: 3},
+			func(ctx context.Context, l *locks.Lock) error {
+				fmt.Println(name, "has the connection", l.Permit(), "with the token", l.Token())
+				select { // the work; it stops when the lock is lost
+				case <-time.After(300 * time.Millisecond):
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+				fmt.Println(name, "returns the connection", l.Permit())
+				return nil
+			}))
 	}
 	return errors.Join(err, holder.Close(ctx))
 }
@@ -75,7 +77,8 @@ func show(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil),
+		ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }()
 	defer server.Close() //nolint:errcheck // the example is over
 

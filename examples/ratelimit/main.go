@@ -1,9 +1,10 @@
-// Command ratelimit shows processes that together call an API of someone else no more often than it allows: four times in any two seconds. Run it with
+// Command ratelimit shows processes that together call an API of someone else no more often than it allows: four times
+// in any two seconds. Run it with
 //
 //	go run ./examples/ratelimit
 //
-// It starts a server in memory, an API that prints when it is called, and three processes that call it four times each. Who has to wait waits in line. In a
-// shell, the same is
+// It starts a server in memory, an API that prints when it is called, and three processes that call it four times each.
+// Who has to wait waits in line. In a shell, the same is
 //
 //	leasehold lock run mail-api --rate 4/2s --wait 1m -- curl -s https://api.example.com/send
 package main
@@ -26,7 +27,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// asCaller is the variable by which a process learns that it calls the API: its name and the address of the server, which is that of the API, too.
+// asCaller is the variable by which a process learns that it calls the API: its name and the address of the server,
+// which is that of the API, too.
 const asCaller = "RATELIMIT_CALLER"
 
 func main() {
@@ -67,7 +69,8 @@ func caller(ctx context.Context, name, server string) error {
 
 // call calls the API once.
 func call(ctx context.Context, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil) //nolint:gosec // the address of this program
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url,
+		nil) //nolint:gosec // the address of this program
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,14 @@
 //go:build unix
 
-// Command worker shows a worker that stops when it loses its lock, even if it was asleep when that happened. Run it with
+// Command worker shows a worker that stops when it loses its lock, even if it was asleep when that happened. Run it
+// with
 //
 //	go run ./examples/worker
 //
-// It starts a server of locks, and a ledger that compares fencing tokens. A worker holds the lock and books into the ledger. Then it is
-// stopped (SIGSTOP), as a debugger, a frozen container or a closed laptop would do, until another worker has the lock and has booked. When it goes on
-// (SIGCONT), the first thing that it is told is that the lock is lost. What it books in spite of that is rejected by the ledger.
+// It starts a server of locks, and a ledger that compares fencing tokens. A worker holds the lock and books into the
+// ledger. Then it is stopped (SIGSTOP), as a debugger, a frozen container or a closed laptop would do, until another
+// worker has the lock and has booked. When it goes on (SIGCONT), the first thing that it is told is that the lock is
+// lost. What it books in spite of that is rejected by the ledger.
 package main
 
 import (
@@ -54,7 +56,8 @@ func work(ctx context.Context, name, server string) error {
 	if err != nil {
 		return err
 	}
-	holder, err := locks.New(c.Locks().For("default"), &locks.Options{Owner: name, TTL: 2 * time.Second}) // short, so that it does not take long to see
+	// short, so that it does not take long to see
+	holder, err := locks.New(c.Locks().For("default"), &locks.Options{Owner: name, TTL: 2 * time.Second})
 	if err != nil {
 		return err
 	}
@@ -91,7 +94,8 @@ func work(ctx context.Context, name, server string) error {
 // book sends an entry to the ledger, with the token of the lock in whose context it is called.
 func book(ctx context.Context, server string) error {
 	web := http.Client{Transport: &fence.Transport{}}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server+"/ledger", nil) //nolint:gosec // the server of this program
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server+"/ledger",
+		nil) //nolint:gosec // the server of this program
 	if err != nil {
 		return err
 	}
@@ -118,7 +122,8 @@ func show(ctx context.Context) error {
 	}
 	entry := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	mux := http.NewServeMux()
-	mux.Handle("/ledger", fence.NewHandler(entry, fence.NewMemory(nil), func(*http.Request) string { return "ledger" }, nil))
+	mux.Handle("/ledger", fence.NewHandler(entry, fence.NewMemory(nil), func(*http.Request) string { return "ledger" },
+		nil))
 	mux.Handle("/", httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }()

@@ -99,8 +99,8 @@ func read(raw json.RawMessage, into any) error {
 	return json.Unmarshal(raw, into)
 }
 
-// text is a claim as text: what an HTTP API makes of it, which passes on text only. A list becomes [a b]. A claim that is missing or null
-// is empty.
+// text is a claim as text: what an HTTP API makes of it, which passes on text only. A list becomes [a b]. A claim that
+// is missing or null is empty.
 func (c claims) text(name string) string {
 	raw := c[name]
 	var s string
@@ -120,8 +120,8 @@ func (c claims) text(name string) string {
 	return string(raw)
 }
 
-// hasScope reads the claims only: the event's own list of scopes belongs to the route. Scopes are separated by one space, as
-// functions/oidc reads them; authorizers flatten lists to "[a b]".
+// hasScope reads the claims only: the event's own list of scopes belongs to the route. Scopes are separated by one
+// space, as functions/oidc reads them; authorizers flatten lists to "[a b]".
 func (c claims) hasScope(want string) bool {
 	for _, name := range []string{"scope", "scp"} {
 		text := c.text(name)

@@ -1,7 +1,7 @@
-// Package aws is the entry point of Lambda functions. [Handler] passes the events of a function URL, an HTTP API, a REST API or an
-// Application Load Balancer to an [http.Handler], and [Authorizer] returns the caller that the platform
-// verified. [Worker] takes the batches of an SQS queue through the run-once guard to the work, and [Sweeper] queues stale
-// analyses again when a schedule calls it. The command lambda is the program that a deployment uploads.
+// Package aws is the entry point of Lambda functions. [Handler] passes the events of a function URL, an HTTP API, a
+// REST API or an Application Load Balancer to an [http.Handler], and [Authorizer] returns the caller that the platform
+// verified. [Worker] takes the batches of an SQS queue through the run-once guard to the work, and [Sweeper] queues
+// stale analyses again when a schedule calls it. The command lambda is the program that a deployment uploads.
 //
 // # An HTTP event
 //
@@ -22,27 +22,30 @@
 //
 // # Who decides
 //
-// Who sent a request is in requestContext, which the platform writes and callers cannot. [Authorizer] reads it
-// from there only, and only what the front end of the event writes; a request that no authorizer verified is UNAUTHENTICATED. A load
-// balancer names no caller there, so that the function must verify tokens itself (package oidc).
+// Who sent a request is in requestContext, which the platform writes and callers cannot. [Authorizer] reads it from
+// there only, and only what the front end of the event writes; a request that no authorizer verified is
+// UNAUTHENTICATED. A load balancer names no caller there, so that the function must verify tokens itself (package
+// oidc).
 //
-// A principal that may invoke the function directly (lambda:InvokeFunction) writes whole events and so can be any caller, unless tokens
-// are verified by the function itself. Grant that permission to the front end only (a resource policy with its ARN as the source). A caller of a
-// function URL needs it too, with the condition lambda:InvokedViaFunctionUrl. [Options].FrontDoors rejects events of front ends that the
-// deployment does not have.
+// A principal that may invoke the function directly (lambda:InvokeFunction) writes whole events and so can be any
+// caller, unless tokens are verified by the function itself. Grant that permission to the front end only (a resource
+// policy with its ARN as the source). A caller of a function URL needs it too, with the condition
+// lambda:InvokedViaFunctionUrl. [Options].FrontDoors rejects events of front ends that the deployment does not have.
 //
 // # Paths
 //
-// A function URL, a REST API and a load balancer deliver the path as it was sent. An HTTP API delivers it with its escapes resolved, so that "a%2Fb" and
-// "a/b" arrive as the same bytes. The paths of the contract allow the key to be found again: it is between the collection and
-// the action. A key with "?" in it is lost in an HTTP API: the path arrives cut there.
+// A function URL, a REST API and a load balancer deliver the path as it was sent. An HTTP API delivers it with its
+// escapes resolved, so that "a%2Fb" and "a/b" arrive as the same bytes. The paths of the contract allow the key to be
+// found again: it is between the collection and the action. A key with "?" in it is lost in an HTTP API: the path
+// arrives cut there.
 //
-// The default domain of an HTTP API has the name of the stage in front of the path, which is removed there and nowhere else: behind a custom domain,
-// /v1/… is a path of the contract even if the stage is v1. What a custom domain maps to the API is [Options].BasePath.
+// The default domain of an HTTP API has the name of the stage in front of the path, which is removed there and nowhere
+// else: behind a custom domain, /v1/… is a path of the contract even if the stage is v1. What a custom domain maps to
+// the API is [Options].BasePath.
 //
 // # Errors
 //
-// A panic of the handler becomes INTERNAL and is logged, and the instance goes on. An event that is not an HTTP request fails
-// the invocation, so that a queue that was attached by mistake keeps its messages. A response beyond [MaxResponseBytes], which
-// Lambda would drop, is replaced by a problem.
+// A panic of the handler becomes INTERNAL and is logged, and the instance goes on. An event that is not an HTTP request
+// fails the invocation, so that a queue that was attached by mistake keeps its messages. A response beyond
+// [MaxResponseBytes], which Lambda would drop, is replaced by a problem.
 package aws

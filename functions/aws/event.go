@@ -75,10 +75,12 @@ func parse(encoded []byte, basePath string) (*event, error) {
 	e := &event{front: p.front(), header: http.Header{}, body: p.Body, base64: p.IsBase64Encoded}
 	switch {
 	case e.front == "" && p.Version != "":
-		return nil, fmt.Errorf("the event has payload format version %q: set the integration's payload format version to \"2.0\"", p.Version)
+		return nil, fmt.Errorf(
+			"the event has payload format version %q: set the integration's payload format version to \"2.0\"", p.Version)
 	case e.front == "":
-		return nil, errors.New("the event is not an HTTP request of a function URL, an HTTP API, a REST API or an Application Load Balancer: " +
-			"invoke this function through one of them only")
+		return nil, errors.New(
+			"the event is not an HTTP request of a function URL, an HTTP API, a REST API or an Application Load Balancer: " +
+				"invoke this function through one of them only")
 	case p.Version == "2.0" && p.RequestContext.HTTP.Method == "":
 		return nil, errors.New("the event has no requestContext.http.method: it is not one of an HTTP API or a function URL")
 	}
@@ -106,8 +108,8 @@ func (e *event) formatTwo(p *payload, basePath string) {
 	}
 }
 
-// formatOne reads an event of a REST API or of a load balancer. Where it has lists of values, they have everything that the
-// single values have. Paths keep the escapes that they were sent with; a query does in a load balancer only.
+// formatOne reads an event of a REST API or of a load balancer. Where it has lists of values, they have everything that
+// the single values have. Paths keep the escapes that they were sent with; a query does in a load balancer only.
 func (e *event) formatOne(p *payload, basePath string) {
 	e.method, e.path, e.lists = p.HTTPMethod, withoutBase(p.Path, basePath), p.MultiValueHeaders != nil
 	header, query := p.MultiValueHeaders, p.MultiValueQuery
@@ -182,15 +184,17 @@ func (e *event) request(ctx context.Context) (*http.Request, error) {
 	return r, nil
 }
 
-// sentPath is the path of an event in payload format 2.0 with the escapes that it was sent with, without the base path and without
-// the name of the stage, which the default domain of an HTTP API has in the path and a custom domain does not.
+// sentPath is the path of an event in payload format 2.0 with the escapes that it was sent with, without the base path
+// and without the name of the stage, which the default domain of an HTTP API has in the path and a custom domain does
+// not.
 func sentPath(p *payload, front FrontDoor, basePath string) string {
 	path := withoutBase(p.RawPath, basePath)
 	if front == FunctionURL {
 		return path
 	}
 	stage := p.RequestContext.Stage
-	if path == p.RawPath && stage != "" && stage != "$default" && strings.Contains(p.RequestContext.DomainName, ".execute-api.") {
+	if path == p.RawPath && stage != "" && stage != "$default" && strings.Contains(p.RequestContext.DomainName,
+		".execute-api.") {
 		if rest, ok := strings.CutPrefix(path, "/"+stage+"/"); ok {
 			path = "/" + rest
 		}
@@ -206,8 +210,8 @@ func withoutBase(path, basePath string) string {
 	return path
 }
 
-// escape undoes what an HTTP API does to a path. Slashes inside of a lock key or a resource then look like other slashes,
-// but in the paths of the contract at most one segment follows the key, the action of a POST:
+// escape undoes what an HTTP API does to a path. Slashes inside of a lock key or a resource then look like other
+// slashes, but in the paths of the contract at most one segment follows the key, the action of a POST:
 //
 //	/v1/tenants/{tenant_id}/locks/{lock_key}/acquire
 func escape(method, path string) string {

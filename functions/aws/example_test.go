@@ -13,13 +13,14 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// A Lambda function of your own, with the work in Go. In its main the store is dynamodb.Open, the hider sqs.OpenHider, and the last
-// lines are lambda.Start(worker).
+// A Lambda function of your own, with the work in Go. In its main the store is dynamodb.Open, the hider sqs.OpenHider,
+// and the last lines are lambda.Start(worker).
 func ExampleNewWorker() {
 	ctx := context.Background()
 	store := docstore.NewMemory(nil)
 	_, err := store.Write(ctx, docstore.Write{
-		Key: docstore.Key{Kind: analysis.Kind, ID: "a1"}, Set: docstore.Doc{"title": docstore.String("a video"), "lockToken": docstore.Int(0)},
+		Key: docstore.Key{Kind: analysis.Kind, ID: "a1"}, Set: docstore.Doc{"title": docstore.String("a video"),
+			"lockToken": docstore.Int(0)},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -36,7 +37,8 @@ func ExampleNewWorker() {
 		log.Fatal(err)
 	}
 
-	event := `{"Records":[{"messageId":"m1","receiptHandle":"r1","body":"{\"analysisId\":\"a1\"}","eventSource":"aws:sqs"}]}`
+	event :=
+		`{"Records":[{"messageId":"m1","receiptHandle":"r1","body":"{\"analysisId\":\"a1\"}","eventSource":"aws:sqs"}]}`
 	for range 2 { // a queue delivers at least once
 		response, err := worker.Invoke(ctx, []byte(event))
 		if err != nil {

@@ -37,7 +37,8 @@ func rest(path, authorizer string) []byte {
 }
 func alb(path, authorizer string) []byte { return fmt.Appendf(nil, albEvent, authorizer, path) }
 
-// TestRequestsOfRESTAPIsAndLoadBalancers: what was sent to them arrives at the handler, and their responses have the shape that they read.
+// TestRequestsOfRESTAPIsAndLoadBalancers: what was sent to them arrives at the handler, and their responses have the
+// shape that they read.
 func TestRequestsOfRESTAPIsAndLoadBalancers(t *testing.T) {
 	const key = "/v1/tenants/acme/locks/a%2Fb/renew"
 	const rfc = `[a b]`
@@ -53,7 +54,8 @@ func TestRequestsOfRESTAPIsAndLoadBalancers(t *testing.T) {
 			"REST API", rest(key, "null"), key + "?prefix=a%2Fb%26&prefix=c", rfc, 0,
 			`{"statusCode":201,"headers":null,"multiValueHeaders":{"Content-Type":["text/plain"],"Set-Cookie":["a=1","b=2"]},"body":"né"}`,
 		},
-		{"REST API, with the base path of a custom domain", rest("/lease"+key, "null"), key + "?prefix=a%2Fb%26&prefix=c", rfc, 0, ""},
+		{"REST API, with the base path of a custom domain", rest("/lease"+key, "null"), key + "?prefix=a%2Fb%26&prefix=c",
+			rfc, 0, ""},
 		{"REST API, with a path like the stage", rest("/v1/x", "null"), "/v1/x?prefix=a%2Fb%26&prefix=c", rfc, 0, ""},
 		{
 			"load balancer", alb(key, ""), key + "?prefix=a%2Fb%26&x=1", `[a,b]`, 1,
@@ -70,10 +72,12 @@ func TestRequestsOfRESTAPIsAndLoadBalancers(t *testing.T) {
 			h := aws.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				called = true
 				body, err := io.ReadAll(r.Body)
-				if got := r.URL.RequestURI(); err != nil || got != c.uri || r.RequestURI != c.uri || r.Method != http.MethodPost || string(body) != "{}" {
+				if got := r.URL.RequestURI(); err != nil || got != c.uri || r.RequestURI != c.uri || r.Method != http.MethodPost ||
+					string(body) != "{}" {
 					t.Errorf("%s %s %q, %v; want %s", r.Method, got, body, err, c.uri)
 				}
-				if got := fmt.Sprint(r.Header.Values("X-Two")); got != c.two || r.Host != "api.example.com" || r.RemoteAddr != "192.0.2.1" {
+				if got := fmt.Sprint(r.Header.Values("X-Two")); got != c.two || r.Host != "api.example.com" ||
+					r.RemoteAddr != "192.0.2.1" {
 					t.Errorf("two %s, host %q, remote %q", got, r.Host, r.RemoteAddr)
 				}
 				if len(r.Header) != 1+c.forwarded {
@@ -98,7 +102,8 @@ func TestLargestResponseOfALoadBalancer(t *testing.T) {
 	large := aws.New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, strings.Repeat("x", aws.MaxBalancedBytes))
 	}), nil)
-	if out, err := large.Invoke(t.Context(), alb("/", "")); err != nil || !bytes.Contains(out, []byte("request a smaller page")) {
+	if out, err := large.Invoke(t.Context(), alb("/", "")); err != nil ||
+		!bytes.Contains(out, []byte("request a smaller page")) {
 		t.Errorf("%d bytes, %v", len(out), err)
 	}
 	if out, err := large.Invoke(t.Context(), rest("/", "null")); err != nil || len(out) < aws.MaxBalancedBytes {
@@ -122,8 +127,8 @@ func TestEventsThatAreNoRequests(t *testing.T) {
 	}
 }
 
-// TestCallersOfEachFrontEnd: a caller is believed to be verified only where the front end that sent the event writes so. What others
-// would write is in no event of it, unless a caller wrote the event.
+// TestCallersOfEachFrontEnd: a caller is believed to be verified only where the front end that sent the event writes
+// so. What others would write is in no event of it, unless a caller wrote the event.
 func TestCallersOfEachFrontEnd(t *testing.T) {
 	const (
 		jwt    = `{"jwt": {"claims": {"sub": "ann", "tenant_id": "acme"}}}`
@@ -133,7 +138,9 @@ func TestCallersOfEachFrontEnd(t *testing.T) {
 		ctx    = `{"principalId": "ann", "tenant_id": "acme", "admin": true, "integrationLatency": 12}`
 	)
 	two := func(domain, authorizer string) []byte {
-		return fmt.Appendf(nil, `{"version":"2.0","rawPath":"/","requestContext":{"domainName":%q,"http":{"method":"GET"},"authorizer":%s}}`, domain, authorizer)
+		return fmt.Appendf(
+			nil, `{"version":"2.0","rawPath":"/","requestContext":{"domainName":%q,"http":{"method":"GET"},"authorizer":%s}}`,
+			domain, authorizer)
 	}
 	url := func(authorizer string) []byte { return two("u1.lambda-url.eu-north-1.on.aws", authorizer) }
 	api := func(authorizer string) []byte { return two("api.example.com", authorizer) }
@@ -145,30 +152,34 @@ func TestCallersOfEachFrontEnd(t *testing.T) {
 		event []byte
 		want  httpapi.Caller // none: unauthenticated
 	}{
-		"url, IAM":                       {url(iam), httpapi.Caller{Subject: "arn:aws:iam::1:user/ann", Tenant: "iam"}},
-		"url, JWT":                       {url(jwt), httpapi.Caller{}},
-		"url, Lambda":                    {url(lambda), httpapi.Caller{}},
-		"http-api, IAM":                  {api(iam), httpapi.Caller{Subject: "arn:aws:iam::1:user/ann", Tenant: "iam"}},
-		"http-api, JWT":                  {api(jwt), ann},
-		"http-api, Lambda":               {api(lambda), ann},
-		"http-api, as a REST API":        {api(cog), httpapi.Caller{}},
-		"http-api, null":                 {api("null"), httpapi.Caller{}},
-		"rest-api, Cognito":              {rest("/", cog), admin},
-		"rest-api, Lambda":               {rest("/", ctx), ann},
-		"rest-api, Lambda with claims":   {rest("/", `{"principalId": "ann", "tenant_id": "acme", "claims": "{}"}`), ann},
-		"rest-api, IAM":                  {restIAM, httpapi.Caller{Subject: "arn:aws:sts::1:assumed-role/R/eu-north-1:3f", Tenant: "iam"}},
-		"rest-api, as an HTTP API":       {rest("/", jwt), httpapi.Caller{}},
-		"rest-api, nothing":              {rest("/", "null"), httpapi.Caller{}},
-		"rest-api, latency alone":        {rest("/", `{"integrationLatency": 3}`), httpapi.Caller{}},
-		"alb, nothing":                   {alb("/", ""), httpapi.Caller{}},
-		"alb, as an HTTP API":            {alb("/", `, "authorizer": `+jwt), httpapi.Caller{}},
-		"alb, as a REST API":             {alb("/", `, "authorizer": `+cog), httpapi.Caller{}},
-		"alb, IAM in a REST API's words": {alb("/", `, "apiId": "a", "identity": {"userArn": "arn:aws:iam::1:user/ann"}`), httpapi.Caller{}},
+		"url, IAM":                     {url(iam), httpapi.Caller{Subject: "arn:aws:iam::1:user/ann", Tenant: "iam"}},
+		"url, JWT":                     {url(jwt), httpapi.Caller{}},
+		"url, Lambda":                  {url(lambda), httpapi.Caller{}},
+		"http-api, IAM":                {api(iam), httpapi.Caller{Subject: "arn:aws:iam::1:user/ann", Tenant: "iam"}},
+		"http-api, JWT":                {api(jwt), ann},
+		"http-api, Lambda":             {api(lambda), ann},
+		"http-api, as a REST API":      {api(cog), httpapi.Caller{}},
+		"http-api, null":               {api("null"), httpapi.Caller{}},
+		"rest-api, Cognito":            {rest("/", cog), admin},
+		"rest-api, Lambda":             {rest("/", ctx), ann},
+		"rest-api, Lambda with claims": {rest("/", `{"principalId": "ann", "tenant_id": "acme", "claims": "{}"}`), ann},
+		"rest-api, IAM": {restIAM, httpapi.Caller{Subject: "arn:aws:sts::1:assumed-role/R/eu-north-1:3f",
+			Tenant: "iam"}},
+		"rest-api, as an HTTP API": {rest("/", jwt), httpapi.Caller{}},
+		"rest-api, nothing":        {rest("/", "null"), httpapi.Caller{}},
+		"rest-api, latency alone":  {rest("/", `{"integrationLatency": 3}`), httpapi.Caller{}},
+		"alb, nothing":             {alb("/", ""), httpapi.Caller{}},
+		"alb, as an HTTP API":      {alb("/", `, "authorizer": `+jwt), httpapi.Caller{}},
+		"alb, as a REST API":       {alb("/", `, "authorizer": `+cog), httpapi.Caller{}},
+		"alb, IAM in a REST API's words": {alb("/", `, "apiId": "a", "identity": {"userArn": "arn:aws:iam::1:user/ann"}`),
+			httpapi.Caller{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got httpapi.Caller
 			var err error
-			h := aws.New(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got, err = aws.Authorizer{IAMTenant: "iam"}.Identify(r) }), nil)
+			h := aws.New(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				got, err = aws.Authorizer{IAMTenant: "iam"}.Identify(r)
+			}), nil)
 			if _, failed := h.Invoke(t.Context(), c.event); failed != nil {
 				t.Fatal(failed)
 			}
@@ -179,11 +190,12 @@ func TestCallersOfEachFrontEnd(t *testing.T) {
 	}
 }
 
-// TestOtherFrontEnds: events of front ends that a deployment does not have are rejected before the API sees them, in the shape that
-// their sender would read, and the log has an error.
+// TestOtherFrontEnds: events of front ends that a deployment does not have are rejected before the API sees them, in
+// the shape that their sender would read, and the log has an error.
 func TestOtherFrontEnds(t *testing.T) {
 	events := map[aws.FrontDoor][]byte{
-		aws.FunctionURL: file(t, "url_iam.json"), aws.HTTPAPI: file(t, "apigw_jwt.json"), aws.RESTAPI: rest("/healthz", "null"), aws.LoadBalancer: alb("/healthz", ""),
+		aws.FunctionURL: file(t, "url_iam.json"), aws.HTTPAPI: file(t, "apigw_jwt.json"),
+		aws.RESTAPI: rest("/healthz", "null"), aws.LoadBalancer: alb("/healthz", ""),
 	}
 	for _, accepted := range slices.Sorted(maps.Keys(events)) {
 		for sent, event := range events {
@@ -206,8 +218,10 @@ func TestOtherFrontEnds(t *testing.T) {
 				if called != (sent == accepted) {
 					t.Errorf("called %v", called)
 				}
-				rejected := response.StatusCode == http.StatusForbidden && strings.Contains(response.Body, `"code":"PERMISSION_DENIED"`) &&
-					strings.Contains(response.Body, "LEASEHOLD_FRONT_DOOR") && strings.Contains(log.String(), `"level":"ERROR"`) && strings.Contains(log.String(), `"front":"`+string(sent)+`"`)
+				rejected := response.StatusCode == http.StatusForbidden && strings.Contains(response.Body,
+					`"code":"PERMISSION_DENIED"`) &&
+					strings.Contains(response.Body, "LEASEHOLD_FRONT_DOOR") && strings.Contains(log.String(), `"level":"ERROR"`) &&
+					strings.Contains(log.String(), `"front":"`+string(sent)+`"`)
 				if rejected == (sent == accepted) || sent == accepted && log.Len() > 0 {
 					t.Errorf("%s\n%s", out, log.String())
 				}

@@ -11,7 +11,8 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 )
 
-// FuzzEvents: whatever an event contains, it is an error or gets a response with a status, and a caller has a subject and a tenant.
+// FuzzEvents: whatever an event contains, it is an error or gets a response with a status, and a caller has a subject
+// and a tenant.
 func FuzzEvents(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.json")
 	if err != nil || len(files) == 0 {
@@ -42,7 +43,8 @@ func FuzzEvents(f *testing.F) {
 		var response struct {
 			StatusCode int `json:"statusCode"`
 		}
-		if err := json.Unmarshal(out, &response); err != nil || response.StatusCode != http.StatusOK && response.StatusCode != http.StatusBadRequest {
+		if err := json.Unmarshal(out, &response); err != nil || response.StatusCode != http.StatusOK &&
+			response.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s, %v", out, err)
 		}
 	})

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// ResponseMargin is how long before the end of its invocation a request is cancelled, so that the response is still sent.
+	// ResponseMargin is how long before the end of its invocation a request is cancelled, so that the response is still
+	// sent.
 	ResponseMargin = 500 * time.Millisecond
 
 	// MaxResponseBytes is the size of the largest response that Lambda accepts, less a little: it drops those beyond 6 MB.
@@ -36,16 +37,17 @@ type Handler struct {
 type Options struct {
 	Log *slog.Logger // errors; nil means none
 
-	// BasePath is removed from the front of paths, such as /leasehold: what a custom domain maps to the API. Paths without it
-	// stay as they are.
+	// BasePath is removed from the front of paths, such as /leasehold: what a custom domain maps to the API. Paths without
+	// it stay as they are.
 	BasePath string
 
-	// FrontDoors are the front ends of the deployment: events of others are rejected with PERMISSION_DENIED. nil accepts all. It must
-	// name them where an [Authorizer] believes events, so that no more of them than necessary are believed.
+	// FrontDoors are the front ends of the deployment: events of others are rejected with PERMISSION_DENIED. nil accepts
+	// all. It must name them where an [Authorizer] believes events, so that no more of them than necessary are believed.
 	FrontDoors []FrontDoor
 }
 
-// New returns the handler of the events of function URLs, HTTP APIs, REST APIs and Application Load Balancers. Options may be nil.
+// New returns the handler of the events of function URLs, HTTP APIs, REST APIs and Application Load Balancers. Options
+// may be nil.
 func New(h http.Handler, o *Options) *Handler {
 	if o == nil {
 		o = &Options{}
@@ -60,9 +62,11 @@ func (h *Handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		return nil, err
 	}
 	if h.fronts != nil && !slices.Contains(h.fronts, e.front) {
-		h.log.ErrorContext(ctx, "rejected an event of a front end that this deployment does not have: who may invoke the function directly?",
+		h.log.ErrorContext(
+			ctx, "rejected an event of a front end that this deployment does not have: who may invoke the function directly?",
 			"front", e.front, "accepted", h.fronts, "path", e.path, "remote", e.remote)
-		return problem(e, contracts.Errorf(contracts.CodePermissionDenied, "this function does not accept events of the kind %s: LEASEHOLD_FRONT_DOOR names those that it does", e.front))
+		return problem(e, contracts.Errorf(contracts.CodePermissionDenied,
+			"this function does not accept events of the kind %s: LEASEHOLD_FRONT_DOOR names those that it does", e.front))
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc

@@ -90,7 +90,8 @@ func TestRequests(t *testing.T) {
 			called := false
 			response := invoke(t, func(w http.ResponseWriter, r *http.Request) {
 				called = true
-				if got := r.Method + " " + r.URL.RequestURI(); got != c.uri || r.URL.Path != c.path || r.Method+" "+r.RequestURI != c.uri {
+				if got := r.Method + " " + r.URL.RequestURI(); got != c.uri || r.URL.Path != c.path ||
+					r.Method+" "+r.RequestURI != c.uri {
 					t.Errorf("got %s (%s), want %s (%s)", got, r.URL.Path, c.uri, c.path)
 				}
 				host := c.host
@@ -117,8 +118,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestKeysThroughAnHTTPAPI: an HTTP API resolves the escapes of a path; the key is found again whatever is in it, and the
-// router sees it as one segment.
+// TestKeysThroughAnHTTPAPI: an HTTP API resolves the escapes of a path; the key is found again whatever is in it, and
+// the router sees it as one segment.
 func TestKeysThroughAnHTTPAPI(t *testing.T) {
 	for _, c := range []struct{ name, method, raw, want string }{
 		{"plain", "POST", "/v1/tenants/t/locks/k/renew", "/v1/tenants/t/locks/k/renew"},
@@ -177,8 +178,9 @@ func TestNotAnHTTPRequest(t *testing.T) {
 // TestMalformedRequests: a request that cannot be understood is a 400 that says why.
 func TestMalformedRequests(t *testing.T) {
 	for name, want := range map[string]contracts.Problem{
-		"bad_base64.json":        {Field: "body", Detail: "body is not base64, as the event says it is"},
-		"bad_path.json":          {Field: "path", Detail: `path is malformed: a "%" must be followed by two hexadecimal digits`},
+		"bad_base64.json": {Field: "body", Detail: "body is not base64, as the event says it is"},
+		"bad_path.json": {Field: "path",
+			Detail: `path is malformed: a "%" must be followed by two hexadecimal digits`},
 		"bad_relative_path.json": {Field: "path", Detail: `path does not begin with "/"`},
 		"bad_method.json":        {Field: "method", Detail: "method is not an HTTP method"},
 	} {
@@ -200,7 +202,8 @@ func problemIn(t *testing.T, response events.LambdaFunctionURLResponse) contract
 	if err := json.Unmarshal([]byte(response.Body), &p); err != nil {
 		t.Fatalf("%v in %+v", err, response)
 	}
-	if p.Status != response.StatusCode || response.Headers["Content-Type"] != "application/problem+json" || response.IsBase64Encoded {
+	if p.Status != response.StatusCode || response.Headers["Content-Type"] != "application/problem+json" ||
+		response.IsBase64Encoded {
 		t.Errorf("got %+v", response)
 	}
 	return p
@@ -242,7 +245,8 @@ func TestResponses(t *testing.T) {
 				w.Header().Set("Content-Type", "image/x")
 				_, _ = w.Write([]byte{0xff, 0})
 			},
-			response{StatusCode: 200, Headers: map[string]string{"Content-Type": "image/x"}, Body: "/wA=", IsBase64Encoded: true},
+			response{StatusCode: 200, Headers: map[string]string{"Content-Type": "image/x"}, Body: "/wA=",
+				IsBase64Encoded: true},
 		},
 		"several values": {
 			func(w http.ResponseWriter, _ *http.Request) {
@@ -321,7 +325,8 @@ func TestLargeResponse(t *testing.T) {
 		return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", n)) }
 	}
 	event := file(t, "url_cookies.json")
-	if got := invoke(t, body(aws.MaxResponseBytes-1000), event); got.StatusCode != http.StatusOK || len(got.Body) != aws.MaxResponseBytes-1000 {
+	if got := invoke(t, body(aws.MaxResponseBytes-1000), event); got.StatusCode != http.StatusOK ||
+		len(got.Body) != aws.MaxResponseBytes-1000 {
 		t.Errorf("below the bound: status %d, %d bytes", got.StatusCode, len(got.Body))
 	}
 	got := problemIn(t, invoke(t, body(aws.MaxResponseBytes), event))
@@ -359,25 +364,29 @@ func TestBasePath(t *testing.T) {
 		{"api.example.com", "$default", "/lease/hold/v1/tenants/t/locks/a/b/renew", "/v1/tenants/t/locks/a%2Fb/renew"},
 		{"api.example.com", "v1", "/lease/hold/v1/tenants/t/locks/k/renew", "/v1/tenants/t/locks/k/renew"},
 		{"x.execute-api.eu-north-1.amazonaws.com", "prod", "/prod/v1/tenants/t/locks/k/renew", "/v1/tenants/t/locks/k/renew"},
-		{"x.lambda-url.eu-north-1.on.aws", "$default", "/lease/hold/v1/tenants/t/locks/a%2Fb/renew", "/v1/tenants/t/locks/a%2Fb/renew"},
+		{"x.lambda-url.eu-north-1.on.aws", "$default", "/lease/hold/v1/tenants/t/locks/a%2Fb/renew",
+			"/v1/tenants/t/locks/a%2Fb/renew"},
 		{"x.lambda-url.eu-north-1.on.aws", "$default", "/lease/holdx", "/lease/holdx"},
 		{"api.example.com", "v1", "/v1/tenants/t/locks/k/renew", "/v1/tenants/t/locks/k/renew"},
 		{"api.example.com", "v1", "/v1/machine-ids/lease", "/v1/machine-ids/lease"},
 		{"api.example.com", "v1", "/v1/analyses/a1/lock", "/v1/analyses/a1/lock"},
 		{"api.example.com", "v1", "/healthz", "/healthz"},
-		{"x.execute-api.eu-north-1.amazonaws.com", "v1", "/v1/v1/tenants/t/locks/a/b/renew", "/v1/tenants/t/locks/a%2Fb/renew"},
+		{"x.execute-api.eu-north-1.amazonaws.com", "v1", "/v1/v1/tenants/t/locks/a/b/renew",
+			"/v1/tenants/t/locks/a%2Fb/renew"},
 		{"x.execute-api.eu-north-1.amazonaws.com", "v1", "/v1/healthz", "/healthz"},
 		{"x.execute-api.eu-north-1.amazonaws.com", "$default", "/v1/tenants/t/locks/k/renew", "/v1/tenants/t/locks/k/renew"},
 	} {
 		event, err := json.Marshal(map[string]any{
 			"version": "2.0", "rawPath": c.raw,
-			"requestContext": map[string]any{"stage": c.stage, "domainName": c.domain, "http": map[string]string{"method": "POST"}},
+			"requestContext": map[string]any{"stage": c.stage, "domainName": c.domain,
+				"http": map[string]string{"method": "POST"}},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got string
-		h := aws.New(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.URL.EscapedPath() }), &aws.Options{BasePath: "/lease/hold"})
+		h := aws.New(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.URL.EscapedPath() }),
+			&aws.Options{BasePath: "/lease/hold"})
 		if _, err := h.Invoke(t.Context(), event); err != nil || got != c.want {
 			t.Errorf("%s%s: %s, %v; want %s", c.domain, c.raw, got, err, c.want)
 		}

@@ -22,16 +22,17 @@ const (
 
 // Authorizer is the [httpapi.Identity] of callers that the front end verified before the function:
 //
-//   - by a JWT authorizer of an HTTP API or a Cognito authorizer of a REST API. The subject is the claim sub, the tenant is the claim
-//     TenantClaim, and administrators, workers and callers that lease machine IDs have the scopes AdminScope, WorkerScope and IDScope
-//     in the claim scope or scp.
+//   - by a JWT authorizer of an HTTP API or a Cognito authorizer of a REST API. The subject is the claim sub, the
+//     tenant is the claim TenantClaim, and administrators, workers and callers that lease machine IDs have the scopes
+//     AdminScope, WorkerScope and IDScope in the claim scope or scp.
 //   - by a Lambda authorizer of either, whose context has these claims. Without sub, the subject is principalId.
-//   - by IAM, at either or at a function URL. The subject is the caller's ARN, the tenant is IAMTenant. The ARN of a role is
-//     without its session, whose name the caller chooses: processes of one role are one subject, and differ by owner_id.
-//     For an identity of a Cognito pool, which shares its role with all others, the identity's ID replaces the session.
+//   - by IAM, at either or at a function URL. The subject is the caller's ARN, the tenant is IAMTenant. The ARN of a
+//     role is without its session, whose name the caller chooses: processes of one role are one subject, and differ by
+//     owner_id. For an identity of a Cognito pool, which shares its role with all others, the identity's ID replaces
+//     the session.
 //
-// All other callers are unauthenticated, and all callers of a load balancer: what it says about them is in headers, which reach the
-// function in other ways too. Claims that are not text count as text.
+// All other callers are unauthenticated, and all callers of a load balancer: what it says about them is in headers,
+// which reach the function in other ways too. Claims that are not text count as text.
 type Authorizer struct {
 	TenantClaim string // empty means DefaultTenantClaim
 	AdminScope  string // empty means DefaultAdminScope
@@ -75,7 +76,8 @@ func (a Authorizer) byClaims(v verified) (httpapi.Caller, error) {
 	}
 	// The subjects of IAM callers are ARNs: an issuer must not be able to name one of them.
 	if strings.HasPrefix(subject, "arn:") {
-		return httpapi.Caller{}, httpapi.Unauthenticated("the %s claim sub begins with arn:, which is for callers that IAM has verified", whose)
+		return httpapi.Caller{}, httpapi.Unauthenticated(
+			"the %s claim sub begins with arn:, which is for callers that IAM has verified", whose)
 	}
 	// To httpapi, a caller without a tenant is one that may use every tenant.
 	if err := field.Text(claim, tenant, maxSubjectBytes); err != nil {
@@ -91,7 +93,8 @@ func (a Authorizer) byClaims(v verified) (httpapi.Caller, error) {
 
 func (a Authorizer) byARN(v verified) (httpapi.Caller, error) {
 	if a.IAMTenant == "" {
-		return httpapi.Caller{}, httpapi.Unauthenticated("IAM callers have no tenant here: set LEASEHOLD_AUTH_TENANT for this function")
+		return httpapi.Caller{}, httpapi.Unauthenticated(
+			"IAM callers have no tenant here: set LEASEHOLD_AUTH_TENANT for this function")
 	}
 	subject, err := v.subject()
 	if err != nil {
@@ -125,5 +128,6 @@ func withEvent(ctx context.Context, e *event) context.Context {
 	return context.WithValue(ctx, eventKey{}, e)
 }
 
-var errNoAuthorizer = httpapi.Unauthenticated("no authorizer verified this request: put a JWT, Lambda or IAM authorizer before this function, " +
-	"or set LEASEHOLD_AUTH_ISSUER for it")
+var errNoAuthorizer = httpapi.Unauthenticated(
+	"no authorizer verified this request: put a JWT, Lambda or IAM authorizer before this function, " +
+		"or set LEASEHOLD_AUTH_ISSUER for it")

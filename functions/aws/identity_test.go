@@ -25,8 +25,8 @@ const (
 	user = "arn:aws:iam::123456789012:user/ops/ann"
 )
 
-// TestCallersInEvents: who the platform says the caller is (LS-AUTH-001). IAM callers have no rights beyond their tenant: settings
-// name those that do.
+// TestCallersInEvents: who the platform says the caller is (LS-AUTH-001). IAM callers have no rights beyond their
+// tenant: settings name those that do.
 func TestCallersInEvents(t *testing.T) {
 	a := aws.Authorizer{IAMTenant: "acme"}
 	for name, want := range map[string]httpapi.Caller{
@@ -68,7 +68,8 @@ func TestAuthorizers(t *testing.T) {
 		return map[string]any{"lambda": c}
 	}
 	iam := func(arn, identity string) map[string]any {
-		return map[string]any{"iam": map[string]any{"userArn": arn, "cognitoIdentity": map[string]any{"identityId": identity}}}
+		return map[string]any{"iam": map[string]any{"userArn": arn, "cognitoIdentity": map[string]any{
+			"identityId": identity}}}
 	}
 	ann := httpapi.Caller{Subject: "ann", Tenant: "acme"}
 	admin := httpapi.Caller{Subject: "ann", Tenant: "acme", Admin: true}
@@ -84,24 +85,35 @@ func TestAuthorizers(t *testing.T) {
 		says       string // of the error
 	}{
 		{"no authorizer", withIAM, nil, httpapi.Caller{}, "no authorizer verified this request"},
-		{"Lambda authorizer", withIAM, lambda("sub", "ann", "tenant_id", "acme", "scope", []string{"leasehold:admin", "x"}), admin, ""},
+		{"Lambda authorizer", withIAM, lambda("sub", "ann", "tenant_id", "acme", "scope", []string{"leasehold:admin", "x"}),
+			admin, ""},
 		{"Lambda authorizer with a principal", withIAM, lambda("principalId", "ann", "tenant_id", "acme"), ann, ""},
 		{"Lambda authorizer with both", withIAM, lambda("principalId", "eve", "sub", "ann", "tenant_id", "acme"), ann, ""},
-		{"Lambda authorizer without a caller", withIAM, lambda("tenant_id", "acme"), httpapi.Caller{}, "the Lambda authorizer's claim sub is required"},
-		{"Lambda authorizer without a tenant", withIAM, lambda("sub", "ann"), httpapi.Caller{}, "the Lambda authorizer's claim tenant_id is required"},
-		{"Lambda authorizer with an ARN", withIAM, lambda("sub", user, "tenant_id", "acme"), httpapi.Caller{}, "claim sub begins with arn:"},
+		{"Lambda authorizer without a caller", withIAM, lambda("tenant_id", "acme"), httpapi.Caller{},
+			"the Lambda authorizer's claim sub is required"},
+		{"Lambda authorizer without a tenant", withIAM, lambda("sub", "ann"), httpapi.Caller{},
+			"the Lambda authorizer's claim tenant_id is required"},
+		{"Lambda authorizer with an ARN", withIAM, lambda("sub", user, "tenant_id", "acme"), httpapi.Caller{},
+			"claim sub begins with arn:"},
 		{"Lambda authorizer that says nothing", withIAM, lambda(), httpapi.Caller{}, "claim sub is required"},
-		{"numbers", withIAM, lambda("sub", 1057, "tenant_id", 42, "scope", true), httpapi.Caller{Subject: "1057", Tenant: "42"}, ""},
-		{"large number", withIAM, lambda("sub", json.RawMessage("12345678901234567890"), "tenant_id", "acme"), named("12345678901234567890"), ""},
-		{"list as text", withIAM, lambda("sub", "ann", "tenant_id", []any{"a", 1, nil}), httpapi.Caller{Subject: "ann", Tenant: "[a 1 ]"}, ""},
+		{"numbers", withIAM, lambda("sub", 1057, "tenant_id", 42, "scope", true),
+			httpapi.Caller{Subject: "1057", Tenant: "42"}, ""},
+		{"large number", withIAM, lambda("sub", json.RawMessage("12345678901234567890"), "tenant_id", "acme"),
+			named("12345678901234567890"), ""},
+		{"list as text", withIAM, lambda("sub", "ann", "tenant_id", []any{"a", 1, nil}),
+			httpapi.Caller{Subject: "ann", Tenant: "[a 1 ]"}, ""},
 		{"null", withIAM, lambda("sub", nil, "tenant_id", "acme"), httpapi.Caller{}, "claim sub is required"},
 		{"claims of a token that are not text", withIAM, map[string]any{"jwt": map[string]any{"claims": map[string]any{
-			"sub": "ann", "tenant_id": "acme", "exp": 1773345838, "admin": true, "groups": []string{"a"}, "address": map[string]string{"country": "x"},
+			"sub": "ann", "tenant_id": "acme", "exp": 1773345838, "admin": true, "groups": []string{"a"},
+			"address": map[string]string{"country": "x"},
 		}}}, ann, ""},
-		{"no claims", withIAM, map[string]any{"jwt": map[string]any{}}, httpapi.Caller{}, "the token's claim sub is required"},
+		{"no claims", withIAM, map[string]any{"jwt": map[string]any{}}, httpapi.Caller{},
+			"the token's claim sub is required"},
 		{"the route's scopes are not the caller's", withIAM, claims(), ann, ""},
-		{"scope for machine IDs", withIAM, claims("scp", "[openid leasehold:ids]"), httpapi.Caller{Subject: "ann", Tenant: "acme", MachineIDs: true}, ""},
-		{"scope for machine IDs by another name", aws.Authorizer{IDScope: "ids"}, claims("scope", "ids"), httpapi.Caller{Subject: "ann", Tenant: "acme", MachineIDs: true}, ""},
+		{"scope for machine IDs", withIAM, claims("scp", "[openid leasehold:ids]"),
+			httpapi.Caller{Subject: "ann", Tenant: "acme", MachineIDs: true}, ""},
+		{"scope for machine IDs by another name", aws.Authorizer{IDScope: "ids"}, claims("scope", "ids"),
+			httpapi.Caller{Subject: "ann", Tenant: "acme", MachineIDs: true}, ""},
 		{"admin scope", withIAM, claims("scope", "openid leasehold:admin"), admin, ""},
 		{"admin scope in a flattened list", withIAM, claims("scp", "[leasehold:admin openid]"), admin, ""},
 		{"half a list", withIAM, claims("scope", "[leasehold:admin"), ann, ""},
@@ -110,25 +122,35 @@ func TestAuthorizers(t *testing.T) {
 		{"scopes on lines of their own", withIAM, claims("scope", "openid\nleasehold:admin\tx"), ann, ""},
 		{"part of the admin scope", withIAM, claims("scope", "leasehold:admins xleasehold:admin leasehold"), ann, ""},
 		{"admin scope by another name", aws.Authorizer{AdminScope: "root"}, claims("scope", "root"), admin, ""},
-		{"default scope where another is set", aws.Authorizer{AdminScope: "root"}, claims("scope", "leasehold:admin"), ann, ""},
+		{"default scope where another is set", aws.Authorizer{AdminScope: "root"}, claims("scope", "leasehold:admin"), ann,
+			""},
 		{"worker scope", withIAM, claims("scope", "openid leasehold:worker"), worker, ""},
 		{"worker scope in a flattened list", withIAM, claims("scp", "[leasehold:worker openid]"), worker, ""},
 		{"part of the worker scope", withIAM, claims("scope", "leasehold:workers"), ann, ""},
-		{"worker scope by another name", aws.Authorizer{WorkerScope: "jobs"}, claims("scope", "jobs leasehold:worker2"), worker, ""},
-		{"default worker scope where another is set", aws.Authorizer{WorkerScope: "jobs"}, claims("scope", "leasehold:worker"), ann, ""},
-		{"tenant by another claim", aws.Authorizer{TenantClaim: "custom:org"}, claims("custom:org", "rival"), httpapi.Caller{Subject: "ann", Tenant: "rival"}, ""},
-		{"no subject", withIAM, claims("sub", ""), httpapi.Caller{}, "claim sub is required: 1 to 200 bytes of text: it must name the caller"},
-		{"long subject", withIAM, claims("sub", strings.Repeat("x", 201)), httpapi.Caller{}, "claim sub has 201 bytes, 200 at most"},
+		{"worker scope by another name", aws.Authorizer{WorkerScope: "jobs"}, claims("scope", "jobs leasehold:worker2"),
+			worker, ""},
+		{"default worker scope where another is set", aws.Authorizer{WorkerScope: "jobs"},
+			claims("scope", "leasehold:worker"), ann, ""},
+		{"tenant by another claim", aws.Authorizer{TenantClaim: "custom:org"}, claims("custom:org", "rival"),
+			httpapi.Caller{Subject: "ann", Tenant: "rival"}, ""},
+		{"no subject", withIAM, claims("sub", ""), httpapi.Caller{},
+			"claim sub is required: 1 to 200 bytes of text: it must name the caller"},
+		{"long subject", withIAM, claims("sub", strings.Repeat("x", 201)), httpapi.Caller{},
+			"claim sub has 201 bytes, 200 at most"},
 		{"the name of an IAM caller", withIAM, claims("sub", user), httpapi.Caller{}, "claim sub begins with arn:"},
 		{"no tenant", withIAM, claims("tenant_id", ""), httpapi.Caller{}, "claim tenant_id is required"},
-		{"control character in the tenant", withIAM, claims("tenant_id", "a\nb"), httpapi.Caller{}, "claim tenant_id has the control character U+000A"},
+		{"control character in the tenant", withIAM, claims("tenant_id", "a\nb"), httpapi.Caller{},
+			"claim tenant_id has the control character U+000A"},
 
 		{"user", withIAM, iam(user, ""), named(user), ""},
 		{"account", withIAM, iam("arn:aws:iam::123456789012:root", ""), named("arn:aws:iam::123456789012:root"), ""},
 		{"role, without its session", withIAM, iam(role+"/anything/else", ""), named(role), ""},
-		{"role of another partition", withIAM, iam("arn:aws-cn:sts::1:assumed-role/R/s", ""), named("arn:aws-cn:sts::1:assumed-role/R"), ""},
-		{"federated user", withIAM, iam("arn:aws:sts::1:federated-user/bob", ""), named("arn:aws:sts::1:federated-user/bob"), ""},
-		{"Cognito identity", withIAM, iam(pool, "eu-north-1:3f29"), named(strings.TrimSuffix(pool, "CognitoIdentityCredentials") + "eu-north-1:3f29"), ""},
+		{"role of another partition", withIAM, iam("arn:aws-cn:sts::1:assumed-role/R/s", ""),
+			named("arn:aws-cn:sts::1:assumed-role/R"), ""},
+		{"federated user", withIAM, iam("arn:aws:sts::1:federated-user/bob", ""), named("arn:aws:sts::1:federated-user/bob"),
+			""},
+		{"Cognito identity", withIAM, iam(pool, "eu-north-1:3f29"),
+			named(strings.TrimSuffix(pool, "CognitoIdentityCredentials") + "eu-north-1:3f29"), ""},
 		{"no tenant for IAM", aws.Authorizer{}, iam(user, ""), httpapi.Caller{}, "set LEASEHOLD_AUTH_TENANT"},
 		{"no ARN", withIAM, iam("", ""), httpapi.Caller{}, `userArn is ""`},
 		{"not an ARN", withIAM, iam("ann", ""), httpapi.Caller{}, `userArn is "ann"`},

@@ -14,15 +14,17 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// TestLargestPages: a list of the largest pages of the largest locks arrives through events, whatever characters their text has:
-// those that JSON escapes become longer, twice.
+// TestLargestPages: a list of the largest pages of the largest locks arrives through events, whatever characters their
+// text has: those that JSON escapes become longer, twice.
 func TestLargestPages(t *testing.T) {
-	event := strings.NewReplacer("/prod/", "/", "prefix=a%2Fb&state=ACTIVE", "page_size=1000").Replace(string(file(t, "apigw_stage.json")))
+	event := strings.NewReplacer("/prod/", "/", "prefix=a%2Fb&state=ACTIVE",
+		"page_size=1000").Replace(string(file(t, "apigw_stage.json")))
 	for name, c := range map[string]struct {
 		text  string // of 512 bytes, with the one that repeats
 		locks int
 	}{
-		"plain": {"x", 100}, "HTML": {"<", 100}, "quotes": {`"`, 100}, "backslashes": {`\`, 100}, "separators": {"\u2028", 100}, "emoji": {"😀", 100},
+		"plain": {"x", 100}, "HTML": {"<", 100}, "quotes": {`"`, 100}, "backslashes": {`\`, 100},
+		"separators": {"\u2028", 100}, "emoji": {"😀", 100},
 		"many small ones": {"", 1200},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -35,7 +37,8 @@ func TestLargestPages(t *testing.T) {
 			}
 			for i := range c.locks {
 				o, err := lock.New(store, nil).Acquire(t.Context(), lock.Acquire{
-					ID: lock.ID{Tenant: "acme", Key: fmt.Sprintf("%04d", i)}, Owner: "ann", RequestID: "r1", TTLSeconds: 3600, Metadata: metadata,
+					ID: lock.ID{Tenant: "acme", Key: fmt.Sprintf("%04d", i)}, Owner: "ann", RequestID: "r1", TTLSeconds: 3600,
+					Metadata: metadata,
 				})
 				if err != nil || o.Code != lock.OK {
 					t.Fatal(o, err)
@@ -53,10 +56,12 @@ func TestLargestPages(t *testing.T) {
 					Body       string
 				}
 				var page contracts.LockPage
-				if err := json.Unmarshal(out, &response); err != nil || response.StatusCode != http.StatusOK || len(out) > aws.MaxResponseBytes {
+				if err := json.Unmarshal(out, &response); err != nil || response.StatusCode != http.StatusOK ||
+					len(out) > aws.MaxResponseBytes {
 					t.Fatalf("%v, %d with %d bytes: %.300s", err, response.StatusCode, len(out), response.Body)
 				}
-				if err := json.Unmarshal([]byte(response.Body), &page); err != nil || response.Headers["X-Content-Type-Options"] != "nosniff" {
+				if err := json.Unmarshal([]byte(response.Body), &page); err != nil ||
+					response.Headers["X-Content-Type-Options"] != "nosniff" {
 					t.Fatalf("%v, %v: %.300s", err, response.Headers, response.Body)
 				}
 				if seen += len(page.Locks); page.NextPageToken == "" {

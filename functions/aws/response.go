@@ -64,10 +64,12 @@ func (w *recorder) encode(e *event) ([]byte, error) {
 	}
 	switch e.front {
 	case RESTAPI:
-		return json.Marshal(events.APIGatewayProxyResponse{StatusCode: w.status, MultiValueHeaders: w.sent, Body: text, IsBase64Encoded: encoded})
+		return json.Marshal(events.APIGatewayProxyResponse{StatusCode: w.status, MultiValueHeaders: w.sent, Body: text,
+			IsBase64Encoded: encoded})
 	case LoadBalancer:
 		response := events.ALBTargetGroupResponse{
-			StatusCode: w.status, StatusDescription: strings.TrimSpace(strconv.Itoa(w.status) + " " + http.StatusText(w.status)), Body: text, IsBase64Encoded: encoded,
+			StatusCode: w.status, StatusDescription: strings.TrimSpace(strconv.Itoa(w.status) + " " + http.StatusText(w.status)),
+			Body: text, IsBase64Encoded: encoded,
 		}
 		if e.lists {
 			response.MultiValueHeaders = w.sent

@@ -17,7 +17,8 @@ import (
 // SweepMargin is how long before the end of its invocation a sweep ends. The next one does what is left.
 const SweepMargin = 2 * time.Second
 
-// Sweeper queues stale analyses again and sweeps clusters, each time a schedule calls it. It is a lambda.Handler of aws-lambda-go.
+// Sweeper queues stale analyses again and sweeps clusters, each time a schedule calls it. It is a lambda.Handler of
+// aws-lambda-go.
 type Sweeper struct {
 	Metrics *metrics.Metrics // counts what sweeps do; nil counts nothing
 
@@ -27,9 +28,10 @@ type Sweeper struct {
 	log      *slog.Logger
 }
 
-// NewSweeper returns the handler of a schedule's events. Without analyses, or without clusters, it leaves them alone. A nil log means
-// none. The error names a setting of the sweep that cannot work.
-func NewSweeper(a *analysis.Analyses, s analysis.Sweep, clusters *placement.Service, log *slog.Logger) (*Sweeper, error) {
+// NewSweeper returns the handler of a schedule's events. Without analyses, or without clusters, it leaves them alone. A
+// nil log means none. The error names a setting of the sweep that cannot work.
+func NewSweeper(a *analysis.Analyses, s analysis.Sweep, clusters *placement.Service, log *slog.Logger) (*Sweeper,
+	error) {
 	if a != nil || clusters == nil {
 		if err := s.Validate(); err != nil {
 			return nil, err
@@ -49,10 +51,10 @@ type swept struct {
 	Unreadable []string `json:",omitempty"` // what is wrong with the first documents that cannot be read
 }
 
-// Invoke sweeps once, logs and returns the counts. It fails if a sweep came nowhere, or an analysis or a cluster failed, after doing the
-// rest, so that an alarm on failed invocations is raised. One whose time was over at work succeeds, with More: the
-// next one goes on. So does one that went past documents which cannot be read: it says which, and counts them, and
-// fails for nothing that no later one could do better.
+// Invoke sweeps once, logs and returns the counts. It fails if a sweep came nowhere, or an analysis or a cluster
+// failed, after doing the rest, so that an alarm on failed invocations is raised. One whose time was over at work
+// succeeds, with More: the next one goes on. So does one that went past documents which cannot be read: it says which,
+// and counts them, and fails for nothing that no later one could do better.
 func (s *Sweeper) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	if err := scheduled(payload); err != nil {
 		return nil, err
@@ -62,7 +64,8 @@ func (s *Sweeper) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-min(SweepMargin, time.Until(deadline)/4)))
 		defer cancel()
 	}
-	did := tasks.Sweeps{Analyses: s.analyses, Sweep: s.sweep, Clusters: s.clusters, Log: s.log, Metrics: s.Metrics}.Run(ctx)
+	did := tasks.Sweeps{Analyses: s.analyses, Sweep: s.sweep, Clusters: s.clusters, Log: s.log,
+		Metrics: s.Metrics}.Run(ctx)
 	if err := errors.Join(did.AnalysesErr, did.ClustersErr); err != nil {
 		return nil, err
 	}
@@ -78,7 +81,8 @@ func scheduled(payload []byte) error {
 		return fmt.Errorf("the event is not one of an EventBridge schedule: %w", err)
 	}
 	if e.DetailType != "Scheduled Event" {
-		return errors.New(`the event is not one of an EventBridge schedule, whose detail-type is "Scheduled Event": call this function by a schedule only`)
+		return errors.New(
+			`the event is not one of an EventBridge schedule, whose detail-type is "Scheduled Event": call this function by a schedule only`)
 	}
 	return nil
 }

@@ -37,7 +37,8 @@ func TestSweep(t *testing.T) {
 		store := docstore.NewMemory(nil)
 		for id, left := range map[string]time.Duration{"stale": -time.Minute, "running": time.Minute} {
 			_, err := store.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: id}, Set: docstore.Doc{
-				"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.FormatTime(time.Now().Add(left)), "lockToken": docstore.Int(1),
+				"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.FormatTime(time.Now().Add(left)),
+				"lockToken": docstore.Int(1),
 			}})
 			if err != nil {
 				t.Fatal(err)
@@ -45,11 +46,13 @@ func TestSweep(t *testing.T) {
 		}
 		var log bytes.Buffer
 		q := &queue{fails: errors.New("the queue is away")}
-		s, err := aws.NewSweeper(analysis.New(store, nil), analysis.Sweep{Queue: q}, nil, slog.New(slog.NewTextHandler(&log, nil)))
+		s, err := aws.NewSweeper(analysis.New(store, nil), analysis.Sweep{Queue: q}, nil,
+			slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Invoke(t.Context(), file(t, "schedule.json")); err == nil || !strings.Contains(err.Error(), "the queue is away") {
+		if _, err := s.Invoke(t.Context(), file(t, "schedule.json")); err == nil ||
+			!strings.Contains(err.Error(), "the queue is away") {
 			t.Errorf("without a queue: %v", err)
 		}
 		q.fails = nil
@@ -78,7 +81,8 @@ func TestSweep(t *testing.T) {
 		store := docstore.NewMemory(nil)
 		for id, token := range map[string]docstore.Value{"bad": docstore.String("x"), "stale": docstore.Int(1)} {
 			_, err := store.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: id}, Set: docstore.Doc{
-				"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.FormatTime(time.Now().Add(-time.Minute)), "lockToken": token,
+				"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.FormatTime(time.Now().Add(-time.Minute)),
+				"lockToken": token,
 			}})
 			if err != nil {
 				t.Fatal(err)
@@ -89,19 +93,22 @@ func TestSweep(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Invoke(t.Context(), file(t, "schedule.json")); err == nil || !strings.Contains(err.Error(), "the queue is away") || strings.Contains(err.Error(), "bad") {
+		if _, err := s.Invoke(t.Context(), file(t, "schedule.json")); err == nil ||
+			!strings.Contains(err.Error(), "the queue is away") || strings.Contains(err.Error(), "bad") {
 			t.Errorf("without a queue: %v", err)
 		}
 		q.fails = nil
 		got, err := s.Invoke(t.Context(), file(t, "schedule.json"))
-		if err != nil || !strings.Contains(string(got), `"Requeued":1,"Failed":0,"Skipped":0,"Errors":1,"Damaged":1`) || !strings.Contains(string(got), `"Unreadable":["analysis bad: `) {
+		if err != nil || !strings.Contains(string(got), `"Requeued":1,"Failed":0,"Skipped":0,"Errors":1,"Damaged":1`) ||
+			!strings.Contains(string(got), `"Unreadable":["analysis bad: `) {
 			t.Errorf("%s, %v", got, err)
 		}
 	})
 	// Clusters alone.
 	synctest.Test(t, func(t *testing.T) {
 		clusters := placement.New(docstore.NewMemory(nil), nil)
-		m, err := clusters.Join(t.Context(), placement.Join{Cluster: placement.Cluster{Tenant: "acme", Name: "prod"}, Member: "ann", RequestID: "j"})
+		m, err := clusters.Join(t.Context(), placement.Join{Cluster: placement.Cluster{Tenant: "acme", Name: "prod"},
+			Member: "ann", RequestID: "j"})
 		if err != nil || m.Code != placement.OK {
 			t.Fatalf("%+v, %v", m, err)
 		}
@@ -111,7 +118,8 @@ func TestSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := s.Invoke(t.Context(), file(t, "schedule.json"))
-		want := `{"Stale":0,"Requeued":0,"Failed":0,"Skipped":0,"Errors":0,"Damaged":0,"More":false,"Clusters":{"Clusters":1,"Evicted":1,"Freed":0,"Removed":0,"Retired":0,"Errors":0,"Damaged":0,"More":false}}`
+		want :=
+			`{"Stale":0,"Requeued":0,"Failed":0,"Skipped":0,"Errors":0,"Damaged":0,"More":false,"Clusters":{"Clusters":1,"Evicted":1,"Freed":0,"Removed":0,"Retired":0,"Errors":0,"Damaged":0,"More":false}}`
 		if err != nil || string(got) != want {
 			t.Errorf("%s, %v; want %s", got, err, want)
 		}
@@ -124,7 +132,8 @@ func TestSweep(t *testing.T) {
 	if _, err := s.Invoke(t.Context(), file(t, "schedule.json")); err != nil {
 		t.Error(err)
 	}
-	if s, err := aws.NewSweeper(nil, analysis.Sweep{}, nil, nil); s != nil || err == nil || !strings.Contains(err.Error(), "queue") {
+	if s, err := aws.NewSweeper(nil, analysis.Sweep{}, nil, nil); s != nil || err == nil ||
+		!strings.Contains(err.Error(), "queue") {
 		t.Errorf("%v", err)
 	}
 }

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// WorkerMargin is how long before the end of its invocation work is cancelled, so that its lock is released and its message
-	// returned: a quarter of the time that there is, and this at most.
+	// WorkerMargin is how long before the end of its invocation work is cancelled, so that its lock is released and its
+	// message returned: a quarter of the time that there is, and this at most.
 	WorkerMargin = 10 * time.Second
 
 	// maxBatchingWindow is how long the platform may have held a message before the invocation.
@@ -29,28 +29,29 @@ const (
 
 // Hider moves the time at which SQS makes a message visible again; *awssqs.Hider implements it.
 type Hider interface {
-	// Hide makes a message visible again d from now; 0 is at once. received is when it was received, or a time before that.
+	// Hide makes a message visible again d from now; 0 is at once. received is when it was received, or a time before
+	// that.
 	Hide(ctx context.Context, queueARN, receiptHandle string, received time.Time, d time.Duration) error
 }
 
-// Worker takes batches of SQS messages through the run-once guard to the work. It is a lambda.Handler of aws-lambda-go. The event
-// source mapping must report batch item failures.
+// Worker takes batches of SQS messages through the run-once guard to the work. It is a lambda.Handler of aws-lambda-go.
+// The event source mapping must report batch item failures.
 //
-// Messages are worked on concurrently, those of one group of a FIFO queue in order. Exactly the messages to retry are listed as
-// failed, and hidden until the lock in their way expires; those that no retry can help stay as well, for the queue's dead-letter
-// queue. After a message of a FIFO group that is retried, the later ones of
-// its group are returned unprocessed, so that their order is kept.
+// Messages are worked on concurrently, those of one group of a FIFO queue in order. Exactly the messages to retry are
+// listed as failed, and hidden until the lock in their way expires; those that no retry can help stay as well, for the
+// queue's dead-letter queue. After a message of a FIFO group that is retried, the later ones of its group are returned
+// unprocessed, so that their order is kept.
 //
-// Work is cancelled before the end of the invocation, and its message is made visible at once. Work that ignores this is
-// abandoned, and its message listed as failed.
+// Work is cancelled before the end of the invocation, and its message is made visible at once. Work that ignores this
+// is abandoned, and its message listed as failed.
 type Worker struct {
 	worker *tasks.Worker
 	hider  Hider
 	log    *slog.Logger
 }
 
-// NewWorker returns the handler of a queue's events. With a nil Hider, the queue's visibility timeout decides when a message is
-// delivered again. The error names a setting of the worker that cannot work.
+// NewWorker returns the handler of a queue's events. With a nil Hider, the queue's visibility timeout decides when a
+// message is delivered again. The error names a setting of the worker that cannot work.
 func NewWorker(w *tasks.Worker, h Hider) (*Worker, error) {
 	if err := w.Validate(); err != nil {
 		return nil, err
@@ -62,8 +63,8 @@ func NewWorker(w *tasks.Worker, h Hider) (*Worker, error) {
 	return &Worker{worker: w, hider: h, log: log}, nil
 }
 
-// Invoke works on one batch and returns the messages that failed. An error means that the event is not a batch of SQS messages;
-// it stays where it came from.
+// Invoke works on one batch and returns the messages that failed. An error means that the event is not a batch of SQS
+// messages; it stays where it came from.
 func (w *Worker) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	records, err := records(payload)
 	if err != nil {
@@ -79,7 +80,8 @@ func (w *Worker) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	}
 	b := &batch{Worker: w, received: time.Now().Add(-maxBatchingWindow), done: map[string]bool{}}
 	if telling.Err() != nil {
-		w.log.ErrorContext(ctx, "the invocation has no time left for its messages: they are retried", "messages", len(records))
+		w.log.ErrorContext(ctx, "the invocation has no time left for its messages: they are retried",
+			"messages", len(records))
 		return json.Marshal(b.failures(records))
 	}
 	var sequences sync.WaitGroup
@@ -99,7 +101,8 @@ func (w *Worker) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return json.Marshal(b.failures(records))
 }
 
-// records reads an event, and rejects what is not a batch of SQS messages as a whole: nothing must be lost that was sent here by mistake.
+// records reads an event, and rejects what is not a batch of SQS messages as a whole: nothing must be lost that was
+// sent here by mistake.
 func records(payload []byte) ([]events.SQSMessage, error) {
 	var e events.SQSEvent
 	if err := json.Unmarshal(payload, &e); err != nil {
@@ -110,14 +113,15 @@ func records(payload []byte) ([]events.SQSMessage, error) {
 	}
 	for _, r := range e.Records {
 		if r.EventSource != "aws:sqs" || r.MessageId == "" {
-			return nil, fmt.Errorf("the event is not a batch of SQS messages, but of %q: attach this function to a queue", r.EventSource)
+			return nil, fmt.Errorf("the event is not a batch of SQS messages, but of %q: attach this function to a queue",
+				r.EventSource)
 		}
 	}
 	return e.Records, nil
 }
 
-// inOrder splits a batch into sequences of messages in order: those of one group of a FIFO queue. A group of a standard queue
-// has no order.
+// inOrder splits a batch into sequences of messages in order: those of one group of a FIFO queue. A group of a standard
+// queue has no order.
 func inOrder(records []events.SQSMessage) [][]events.SQSMessage {
 	var all [][]events.SQSMessage
 	groups := map[string]int{} // index in all
@@ -175,7 +179,8 @@ func (b *batch) deliver(working, telling context.Context, sequence []events.SQSM
 			b.hide(telling, r, a.RetryAfter)
 		}
 		for _, later := range sequence[i+1:] {
-			b.log.InfoContext(telling, "returned behind an earlier message of its group", "message_id", later.MessageId, "earlier", r.MessageId)
+			b.log.InfoContext(telling, "returned behind an earlier message of its group", "message_id", later.MessageId,
+				"earlier", r.MessageId)
 			b.hide(telling, later, 0) // the group waits for the earlier one as long as that is hidden
 		}
 		return

@@ -48,7 +48,8 @@ type bench struct {
 func newBench(t *testing.T, work once.Work) *bench {
 	t.Helper()
 	b := &bench{t: t, store: docstore.NewMemory(nil), began: time.Now()}
-	b.Worker = tasks.Worker{Gate: tasks.Local(analysis.New(b.store, nil)), Work: work, Log: slog.New(slog.NewTextHandler(&b.log, nil))}
+	b.Worker = tasks.Worker{Gate: tasks.Local(analysis.New(b.store, nil)), Work: work,
+		Log: slog.New(slog.NewTextHandler(&b.log, nil))}
 	for _, id := range []string{"a1", "a2", "b1"} {
 		b.put(id, docstore.Doc{"title": docstore.String("x")})
 	}
@@ -57,7 +58,8 @@ func newBench(t *testing.T, work once.Work) *bench {
 
 func (b *bench) put(id string, fields docstore.Doc) {
 	b.t.Helper()
-	if _, err := b.store.Write(b.t.Context(), docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: id}, Set: fields}); err != nil {
+	if _, err := b.store.Write(b.t.Context(), docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: id},
+		Set: fields}); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -132,7 +134,8 @@ func failures(t *testing.T, response []byte) string {
 func one() []byte {
 	b, err := json.Marshal(events.SQSEvent{Records: []events.SQSMessage{{
 		MessageId: "m", ReceiptHandle: "r", Body: `{"analysisId":"a1"}`, EventSource: "aws:sqs",
-		EventSourceARN: "arn:aws:sqs:eu-north-1:000000000000:tasks", Attributes: map[string]string{"ApproximateReceiveCount": "1"},
+		EventSourceARN: "arn:aws:sqs:eu-north-1:000000000000:tasks", Attributes: map[string]string{
+			"ApproximateReceiveCount": "1"},
 	}}})
 	if err != nil {
 		panic(err) // text
@@ -142,11 +145,13 @@ func one() []byte {
 
 func done(context.Context, once.Lock) (string, error) { return "", nil }
 
-// TestBatch: exactly the message that shall come again is named as failed, and is retried when the lock in its way ends.
+// TestBatch: exactly the message that shall come again is named as failed, and is retried when the lock in its way
+// ends.
 func TestBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, done)
-		b.put("a2", docstore.Doc{"lockOwner": docstore.String("other"), "lockExpiresAt": docstore.FormatTime(time.Now().Add(2 * time.Minute))})
+		b.put("a2", docstore.Doc{"lockOwner": docstore.String("other"),
+			"lockExpiresAt": docstore.FormatTime(time.Now().Add(2 * time.Minute))})
 		if got := b.invoke(file(t, "sqs.json"), time.Minute); got != "2e1424d4-f796-459a-8184-9c92662be6da" {
 			t.Errorf("failed: %s", got)
 		}
@@ -229,10 +234,12 @@ func TestOtherEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, says := range map[string]string{
-		"sns.json": `of "aws:sns"`, "other_source.json": `of "aws:kinesis"`, "schedule.json": "no SQS messages", "apigw_jwt.json": "no SQS messages",
-		"not_json.txt": "not a batch",
+		"sns.json": `of "aws:sns"`, "other_source.json": `of "aws:kinesis"`, "schedule.json": "no SQS messages",
+		"apigw_jwt.json": "no SQS messages",
+		"not_json.txt":   "not a batch",
 	} {
-		if out, err := w.Invoke(t.Context(), file(t, name)); out != nil || err == nil || !strings.Contains(err.Error(), says) {
+		if out, err := w.Invoke(t.Context(), file(t, name)); out != nil || err == nil ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %s, %v; want %q", name, out, err, says)
 		}
 	}
@@ -253,8 +260,10 @@ func TestDeadlines(t *testing.T) {
 		hides   []string
 		state   string
 	}{
-		{"stops", stops, time.Minute, 50 * time.Second, "m", []string{"r for 5m0s @0s", "r for 0s @50s"}, "locked:false failures:1"},
-		{"a short invocation", stops, 4 * time.Second, 3 * time.Second, "m", []string{"r for 5m0s @0s", "r for 0s @3s"}, "locked:false failures:1"},
+		{"stops", stops, time.Minute, 50 * time.Second, "m", []string{"r for 5m0s @0s", "r for 0s @50s"},
+			"locked:false failures:1"},
+		{"a short invocation", stops, 4 * time.Second, 3 * time.Second, "m", []string{"r for 5m0s @0s", "r for 0s @3s"},
+			"locked:false failures:1"},
 		{
 			"in time", func(context.Context, once.Lock) (string, error) { time.Sleep(49 * time.Second); return "", nil },
 			time.Minute, 49 * time.Second, "", []string{"r for 5m0s @0s"}, "READY locked:false failures:0",
@@ -312,8 +321,8 @@ func TestHeartbeats(t *testing.T) {
 	})
 }
 
-// TestDuplicates: a message that is delivered twice at once runs once; the other delivery is retried, and is acknowledged when the
-// analysis is READY.
+// TestDuplicates: a message that is delivered twice at once runs once; the other delivery is retried, and is
+// acknowledged when the analysis is READY.
 func TestDuplicates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0
@@ -336,12 +345,13 @@ func TestDuplicates(t *testing.T) {
 	})
 }
 
-// TestFailures: a target that responds 500, one that hangs, and work that panics: the message is retried, until the analysis is
-// FAILED after so many and the message is done.
+// TestFailures: a target that responds 500, one that hangs, and work that panics: the message is retried, until the
+// analysis is FAILED after so many and the message is done.
 func TestFailures(t *testing.T) {
 	target := func(response func(*http.Request) (*http.Response, error)) once.Work {
 		t.Helper()
-		target, err := tasks.NewTarget("https://worker.example/run", &tasks.TargetOptions{Client: &http.Client{Transport: roundTripper(response)}})
+		target, err := tasks.NewTarget("https://worker.example/run",
+			&tasks.TargetOptions{Client: &http.Client{Transport: roundTripper(response)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -356,7 +366,8 @@ func TestFailures(t *testing.T) {
 		{"500", target(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusInternalServerError, Body: io.NopCloser(strings.NewReader(""))}, nil
 		}), []string{"m", "m", "", ""}, "FAILED locked:false failures:3"},
-		{"panic", func(context.Context, once.Lock) (string, error) { panic("oh") }, []string{"m", "m", "", ""}, "FAILED locked:false failures:3"},
+		{"panic", func(context.Context, once.Lock) (string, error) { panic("oh") }, []string{"m", "m", "", ""},
+			"FAILED locked:false failures:3"},
 		{"hangs", target(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
@@ -393,14 +404,16 @@ func TestGateTrouble(t *testing.T) {
 			t.Errorf("failed %q, %s", got, b.log.String())
 		}
 		b.Gate, b.fails = good, errors.New("AccessDenied") // a queue that is not told anything is no reason not to run
-		if got := b.invoke(one(), time.Minute); got != "" || b.state() != "READY locked:false failures:0" || !strings.Contains(b.log.String(), "AccessDenied") {
+		if got := b.invoke(one(), time.Minute); got != "" || b.state() != "READY locked:false failures:0" ||
+			!strings.Contains(b.log.String(), "AccessDenied") {
 			t.Errorf("failed %q, %s, %s", got, b.state(), b.log.String())
 		}
 	})
 }
 
 func TestNewWorkerRejects(t *testing.T) {
-	if w, err := aws.NewWorker(&tasks.Worker{Gate: tasks.Local(nil)}, nil); w != nil || err == nil || !strings.Contains(err.Error(), "Work is required") {
+	if w, err := aws.NewWorker(&tasks.Worker{Gate: tasks.Local(nil)}, nil); w != nil || err == nil ||
+		!strings.Contains(err.Error(), "Work is required") {
 		t.Errorf("%v", err)
 	}
 }

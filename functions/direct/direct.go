@@ -1,6 +1,6 @@
 // Package direct says what the rules do in the types of the contract. It gives programs that have a store at hand what
-// others ask a server for: locks, as package locks needs them, fences, as package fence does, the placement of a cluster,
-// as package cluster does, and the gate of analyses and of runs, as package once does.
+// others ask a server for: locks, as package locks needs them, fences, as package fence does, the placement of a
+// cluster, as package cluster does, and the gate of analyses and of runs, as package once does.
 //
 //	c, err := locks.New(direct.Locks(lock.New(store, nil), "acme"), nil)
 //
@@ -10,8 +10,9 @@
 //
 // Who has the store may do everything: there are no tenants to keep apart, and no subjects to whom members belong.
 //
-// The functions that take a request of the contract make the command of a rule out of it, and those that take what a rule said make the
-// response, or the rejection as a [contracts.Error]. The HTTP API is made of them, too, so that both say the same, in the same words.
+// The functions that take a request of the contract make the command of a rule out of it, and those that take what a
+// rule said make the response, or the rejection as a [contracts.Error]. The HTTP API is made of them, too, so that both
+// say the same, in the same words.
 package direct
 
 import (
@@ -38,25 +39,29 @@ type provider struct {
 var _ cluster.Provider = provider{}
 
 // Join implements [cluster.Provider].
-func (p provider) Join(ctx context.Context, member string, r contracts.MemberJoinRequest) (contracts.MemberState, error) {
+func (p provider) Join(ctx context.Context, member string, r contracts.MemberJoinRequest) (contracts.MemberState,
+	error) {
 	o, err := p.service.Join(ctx, Join(p.cluster, member, r))
 	return said(o, err, MemberState)
 }
 
 // Replace implements [cluster.Provider].
-func (p provider) Replace(ctx context.Context, member string, r contracts.MemberReplaceRequest) (contracts.MemberState, error) {
+func (p provider) Replace(ctx context.Context, member string, r contracts.MemberReplaceRequest) (contracts.MemberState,
+	error) {
 	o, err := p.service.Join(ctx, Replace(p.cluster, member, r))
 	return said(o, err, MemberState)
 }
 
 // Heartbeat implements [cluster.Provider].
-func (p provider) Heartbeat(ctx context.Context, member string, r contracts.MemberHeartbeatRequest) (contracts.MemberState, error) {
+func (p provider) Heartbeat(ctx context.Context, member string, r contracts.MemberHeartbeatRequest) (
+	contracts.MemberState, error) {
 	o, err := p.service.Heartbeat(ctx, Heartbeat(p.cluster, member, r))
 	return said(o, err, MemberState)
 }
 
 // ChangeOffer implements [cluster.Provider].
-func (p provider) ChangeOffer(ctx context.Context, member string, r contracts.MemberOfferRequest) (contracts.MemberState, error) {
+func (p provider) ChangeOffer(ctx context.Context, member string,
+	r contracts.MemberOfferRequest) (contracts.MemberState, error) {
 	o, err := p.service.ChangeOffer(ctx, ChangeOffer(p.cluster, member, r))
 	return said(o, err, MemberState)
 }
@@ -87,7 +92,8 @@ func (p provider) Topology(ctx context.Context) (contracts.Topology, error) {
 		members[i] = Member(t.Members[i])
 	}
 	return contracts.Topology{
-		Cluster: p.cluster.Name, Status: ClusterStatus(t), Epoch: t.Epoch, ChangedAt: Time(t.At), Cause: t.Cause, Members: members,
+		Cluster: p.cluster.Name, Status: ClusterStatus(t), Epoch: t.Epoch, ChangedAt: Time(t.At), Cause: t.Cause,
+		Members:     members,
 		HashVersion: placement.HashVersion, Partitions: int64(t.Partitions()), Table: t.Table(),
 	}, nil
 }
@@ -106,7 +112,8 @@ func (p provider) Lookup(ctx context.Context, kind, id string, q cluster.Query) 
 
 // Activation implements [cluster.Provider].
 func (p provider) Activation(ctx context.Context, kind, id string) (contracts.Activation, error) {
-	found, err := p.service.Lookup(ctx, placement.Lookup{Cluster: p.cluster, Identity: placement.Identity{Kind: kind, ID: id}})
+	found, err := p.service.Lookup(ctx, placement.Lookup{Cluster: p.cluster,
+		Identity: placement.Identity{Kind: kind, ID: id}})
 	if err != nil {
 		return contracts.Activation{}, withCode(err)
 	}
@@ -143,43 +150,53 @@ func events(page placement.EventPage) contracts.EventPage {
 }
 
 // Claim implements [cluster.Provider].
-func (p provider) Claim(ctx context.Context, kind, id string, r contracts.ActivationClaimRequest) (contracts.ActivationOutcome, error) {
+func (p provider) Claim(ctx context.Context, kind, id string, r contracts.ActivationClaimRequest) (
+	contracts.ActivationOutcome, error) {
 	o, err := p.service.Claim(ctx, Claim(p.cluster, placement.Identity{Kind: kind, ID: id}, r))
 	return said(o, err, p.outcome)
 }
 
 func (p provider) hold(kind, id, member string, incarnation, token int64) placement.Hold {
 	return placement.Hold{
-		Cluster: p.cluster, Identity: placement.Identity{Kind: kind, ID: id}, Owner: placement.Incarnation{Member: member, Number: incarnation}, Token: token,
+		Cluster: p.cluster, Identity: placement.Identity{Kind: kind, ID: id},
+		Owner: placement.Incarnation{Member: member, Number: incarnation}, Token: token,
 	}
 }
 
 // Activated implements [cluster.Provider].
-func (p provider) Activated(ctx context.Context, kind, id string, r contracts.ActivationHoldRequest) (contracts.ActivationOutcome, error) {
-	o, err := p.service.Activated(ctx, placement.Activated{Hold: p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken)})
+func (p provider) Activated(ctx context.Context, kind, id string, r contracts.ActivationHoldRequest) (
+	contracts.ActivationOutcome, error) {
+	o, err := p.service.Activated(ctx, placement.Activated{
+		Hold: p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken)})
 	return said(o, err, p.outcome)
 }
 
 // Failed implements [cluster.Provider].
-func (p provider) Failed(ctx context.Context, kind, id string, r contracts.ActivationFailedRequest) (contracts.ActivationOutcome, error) {
-	o, err := p.service.Fail(ctx, placement.Fail{Hold: p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), Reason: r.Reason})
+func (p provider) Failed(ctx context.Context, kind, id string, r contracts.ActivationFailedRequest) (
+	contracts.ActivationOutcome, error) {
+	o, err := p.service.Fail(ctx, placement.Fail{Hold: p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken),
+		Reason: r.Reason})
 	return said(o, err, p.outcome)
 }
 
 // Deactivate implements [cluster.Provider].
-func (p provider) Deactivate(ctx context.Context, kind, id string, r contracts.ActivationEndRequest) (contracts.ActivationOutcome, error) {
-	o, err := p.service.Deactivate(ctx, placement.Deactivate{Hold: p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), Reason: r.Reason})
+func (p provider) Deactivate(ctx context.Context, kind, id string,
+	r contracts.ActivationEndRequest) (contracts.ActivationOutcome, error) {
+	o, err := p.service.Deactivate(ctx, placement.Deactivate{
+		Hold: p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), Reason: r.Reason})
 	return said(o, err, p.outcome)
 }
 
 // WriteState implements [cluster.Provider].
-func (p provider) WriteState(ctx context.Context, kind, id string, r contracts.ActivationStateRequest) (contracts.ActivationOutcome, error) {
+func (p provider) WriteState(ctx context.Context, kind, id string,
+	r contracts.ActivationStateRequest) (contracts.ActivationOutcome, error) {
 	o, err := p.service.WriteState(ctx, WriteState(p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), r))
 	return said(o, err, p.outcome)
 }
 
 // Transfer implements [cluster.Provider].
-func (p provider) Transfer(ctx context.Context, kind, id string, r contracts.ActivationTransferRequest) (contracts.ActivationOutcome, error) {
+func (p provider) Transfer(ctx context.Context, kind, id string, r contracts.ActivationTransferRequest) (
+	contracts.ActivationOutcome, error) {
 	o, err := p.service.Transfer(ctx, Transfer(p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), r))
 	return said(o, err, p.outcome)
 }
@@ -200,7 +217,8 @@ func (p provider) outcome(o placement.Outcome) (contracts.ActivationOutcome, err
 // latest is the latest epoch that was seen here.
 func (p provider) latest() *placement.Topology { return p.service.Cached(p.cluster) }
 
-// withCode gives errors that a retry would meet again their code: an invalid command, and a document that must be repaired first.
+// withCode gives errors that a retry would meet again their code: an invalid command, and a document that must be
+// repaired first.
 func withCode(err error) error {
 	if _, invalid := errors.AsType[*field.Error](err); invalid {
 		return fmt.Errorf("%w: %w", contracts.CodeInvalidArgument, err)

@@ -20,7 +20,8 @@ import (
 func TestAsOverHTTP(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	now := func() time.Time { return at }
-	server := httptest.NewServer(httpapi.New(docstore.NewMemory(&docstore.MemoryOptions{Now: now}), httpapi.Development{}, &httpapi.Options{Now: now}))
+	server := httptest.NewServer(httpapi.New(docstore.NewMemory(&docstore.MemoryOptions{Now: now}), httpapi.Development{},
+		&httpapi.Options{Now: now}))
 	defer server.Close()
 	c, err := client.New(server.URL, nil)
 	if err != nil {
@@ -28,7 +29,8 @@ func TestAsOverHTTP(t *testing.T) {
 	}
 	store := docstore.NewMemory(&docstore.MemoryOptions{Now: now})
 	both := []cluster.Provider{
-		c.Placements("acme", "chat"), direct.Cluster(placement.New(store, &placement.Options{Now: now}), placement.Cluster{Tenant: "acme", Name: "chat"}),
+		c.Placements("acme", "chat"), direct.Cluster(placement.New(store, &placement.Options{Now: now}),
+			placement.Cluster{Tenant: "acme", Name: "chat"}),
 	}
 
 	var ann, bob contracts.MemberState
@@ -45,7 +47,8 @@ func TestAsOverHTTP(t *testing.T) {
 	write := func(owner *contracts.MemberState, token *int64, state string) func(cluster.Provider) (any, error) {
 		return func(p cluster.Provider) (any, error) {
 			o, err := p.WriteState(ctx, "room", "a", contracts.ActivationStateRequest{
-				RequestID: "w" + state, Member: owner.Member, Incarnation: owner.Incarnation, FencingToken: *token, State: []byte(state),
+				RequestID: "w" + state, Member: owner.Member, Incarnation: owner.Incarnation, FencingToken: *token,
+				State: []byte(state),
 			})
 			o.Activation.State = nil // the server does not send it back
 			return o, err
@@ -61,18 +64,22 @@ func TestAsOverHTTP(t *testing.T) {
 		{"lookup without members", lookup("room", "a", 0), contracts.CodeTopologyUndetermined},
 		{"claim without members", claim("a", "r0"), contracts.CodeTopologyUndetermined},
 		{"join", func(p cluster.Provider) (s any, err error) {
-			ann, err = p.Join(ctx, "ann", contracts.MemberJoinRequest{RequestID: "j", Kinds: []string{"room"}, Partitions: 16, Address: "ann:1", TTLSeconds: 60})
+			ann, err = p.Join(ctx, "ann", contracts.MemberJoinRequest{RequestID: "j", Kinds: []string{"room"}, Partitions: 16,
+				Address: "ann:1", TTLSeconds: 60})
 			return ann, err
 		}, ""},
 		{"a member that hosts nothing", func(p cluster.Provider) (s any, err error) {
-			bob, err = p.Join(ctx, "bob", contracts.MemberJoinRequest{RequestID: "j", Kinds: []string{}, Partitions: 16, TTLSeconds: 60})
+			bob, err = p.Join(ctx, "bob", contracts.MemberJoinRequest{RequestID: "j", Kinds: []string{}, Partitions: 16,
+				TTLSeconds: 60})
 			return bob, err
 		}, ""},
 		{"the name is taken", func(p cluster.Provider) (any, error) {
-			return p.Join(ctx, "ann", contracts.MemberJoinRequest{RequestID: "k", Kinds: []string{"room"}, Partitions: 16, TTLSeconds: 60})
+			return p.Join(ctx, "ann", contracts.MemberJoinRequest{RequestID: "k", Kinds: []string{"room"},
+				Partitions: 16, TTLSeconds: 60})
 		}, contracts.CodeMemberExists},
 		{"heartbeat", func(p cluster.Provider) (any, error) {
-			return p.Heartbeat(ctx, "ann", contracts.MemberHeartbeatRequest{Incarnation: ann.Incarnation, Seq: 1, TTLSeconds: 60})
+			return p.Heartbeat(ctx, "ann", contracts.MemberHeartbeatRequest{Incarnation: ann.Incarnation,
+				Seq: 1, TTLSeconds: 60})
 		}, ""},
 		{"heartbeat of a stale incarnation", func(p cluster.Provider) (any, error) {
 			return p.Heartbeat(ctx, "ann", contracts.MemberHeartbeatRequest{Incarnation: 1, Seq: 1, TTLSeconds: 60})
@@ -84,7 +91,8 @@ func TestAsOverHTTP(t *testing.T) {
 		{"lookup", lookup("room", "a", 0), ""},
 		{"lookup by an epoch that is over", lookup("room", "a", 1), contracts.CodeStaleEpoch},
 		{"lookup of a kind that no member hosts", lookup("device", "a", 0), contracts.CodeNoEligibleMember},
-		{"activation that was never claimed", func(p cluster.Provider) (any, error) { return p.Activation(ctx, "room", "a") }, contracts.CodeNotFound},
+		{"activation that was never claimed", func(p cluster.Provider) (any, error) { return p.Activation(ctx, "room", "a") },
+			contracts.CodeNotFound},
 		{"claim", func(p cluster.Provider) (any, error) {
 			o, err := p.Claim(ctx, "room", "a", contracts.ActivationClaimRequest{RequestID: "r1"})
 			token = o.Activation.FencingToken
@@ -93,16 +101,19 @@ func TestAsOverHTTP(t *testing.T) {
 		{"claim, replayed", claim("a", "r1"), ""},
 		{"claim beside another", claim("a", "r2"), contracts.CodeActivationLocked},
 		{"failed", func(p cluster.Provider) (any, error) {
-			return p.Failed(ctx, "room", "a", contracts.ActivationFailedRequest{Member: "ann", Incarnation: ann.Incarnation, FencingToken: token, Reason: "the disk is full"})
+			return p.Failed(ctx, "room", "a", contracts.ActivationFailedRequest{Member: "ann", Incarnation: ann.Incarnation,
+				FencingToken: token, Reason: "the disk is full"})
 		}, ""},
 		{"claim that failed", claim("a", "r1"), contracts.CodeActivationFailed},
 		{"claim by the member itself", func(p cluster.Provider) (any, error) {
-			o, err := p.Claim(ctx, "room", "a", contracts.ActivationClaimRequest{RequestID: "r3", Member: "ann", Incarnation: ann.Incarnation})
+			o, err := p.Claim(ctx, "room", "a", contracts.ActivationClaimRequest{RequestID: "r3", Member: "ann",
+				Incarnation: ann.Incarnation})
 			token = o.Activation.FencingToken
 			return o, err
 		}, ""},
 		{"claim for a member that may not", func(p cluster.Provider) (any, error) {
-			return p.Claim(ctx, "room", "b", contracts.ActivationClaimRequest{RequestID: "r4", Member: "bob", Incarnation: bob.Incarnation})
+			return p.Claim(ctx, "room", "b", contracts.ActivationClaimRequest{RequestID: "r4", Member: "bob",
+				Incarnation: bob.Incarnation})
 		}, contracts.CodeMemberIneligible},
 		{"claim of what is active", claim("a", "r5"), contracts.CodeActivationExists},
 		{"state", write(&ann, &token, "one"), ""},
@@ -111,7 +122,8 @@ func TestAsOverHTTP(t *testing.T) {
 		{"lookup of what is active", lookup("room", "a", 0), ""},
 		{"activation", func(p cluster.Provider) (any, error) { return p.Activation(ctx, "room", "a") }, ""},
 		{"activated twice", func(p cluster.Provider) (any, error) {
-			return p.Activated(ctx, "room", "a", contracts.ActivationHoldRequest{Member: "ann", Incarnation: ann.Incarnation, FencingToken: token})
+			return p.Activated(ctx, "room", "a", contracts.ActivationHoldRequest{Member: "ann", Incarnation: ann.Incarnation,
+				FencingToken: token})
 		}, ""},
 		{"transfer to a member that may not", func(p cluster.Provider) (any, error) {
 			return p.Transfer(ctx, "room", "a", contracts.ActivationTransferRequest{
@@ -119,7 +131,8 @@ func TestAsOverHTTP(t *testing.T) {
 			})
 		}, contracts.CodeMemberIneligible},
 		{"deactivate", func(p cluster.Provider) (any, error) {
-			return p.Deactivate(ctx, "room", "a", contracts.ActivationEndRequest{Member: "ann", Incarnation: ann.Incarnation, FencingToken: token, Reason: "empty"})
+			return p.Deactivate(ctx, "room", "a", contracts.ActivationEndRequest{Member: "ann", Incarnation: ann.Incarnation,
+				FencingToken: token, Reason: "empty"})
 		}, ""},
 		{"lookup of what is free", lookup("room", "a", 0), ""},
 		{"drain", func(p cluster.Provider) (any, error) {
@@ -149,8 +162,9 @@ func told(t *testing.T, result any, err error) string {
 	t.Helper()
 	if e, ok := errors.AsType[*contracts.Error](err); ok {
 		result = map[string]any{
-			"code": e.Code, "detail": e.Detail, "retry_after": e.RetryAfter, "expires_at": e.ExpiresAt, "highest_token": e.HighestToken,
-			"activation": e.Activation, "epoch": e.Epoch, "incarnation": e.Incarnation, "ineligible": e.Ineligible,
+			"code": e.Code, "detail": e.Detail, "retry_after": e.RetryAfter, "expires_at": e.ExpiresAt,
+			"highest_token": e.HighestToken,
+			"activation":    e.Activation, "epoch": e.Epoch, "incarnation": e.Incarnation, "ineligible": e.Ineligible,
 		}
 	}
 	b, jsonErr := json.Marshal(result)

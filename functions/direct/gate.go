@@ -15,8 +15,9 @@ import (
 // Analyses is the gate of analyses on a store, for once.Run and for workers that have the store at hand.
 func Analyses(a *analysis.Analyses) once.Gate { return gate{a, "analysis_id"} }
 
-// Runs is the gate of a tenant's runs on a store, for package idempotency and for once.Run with names of the caller's own.
-// Records are kept for keep after the last write of their holder, in whole seconds, from a minute to 30 days; 0 means a day.
+// Runs is the gate of a tenant's runs on a store, for package idempotency and for once.Run with names of the caller's
+// own. Records are kept for keep after the last write of their holder, in whole seconds, from a minute to 30 days; 0
+// means a day.
 func Runs(r *runs.Runs, tenant string, keep time.Duration) once.Gate {
 	if keep == 0 {
 		keep = runs.DefaultKeepSeconds * time.Second

@@ -60,12 +60,13 @@ var things = map[string]thing{
 	},
 }
 
-// documents are the states in which something is refused, and those that no command can read. "expiry" is the field with
-// the time.
+// documents are the states in which something is refused, and those that no command can read. "expiry" is the field
+// with the time.
 func documents(at time.Time) map[string]docstore.Doc {
 	held := docstore.Doc{
 		"status": docstore.String("PENDING"), "lockOwner": docstore.String("ann"), "lockToken": docstore.Int(7),
-		"lockRuns": docstore.Int(1), "lockFingerprint": docstore.String("f1"), "expiry": docstore.FormatTime(at.Add(time.Minute)),
+		"lockRuns": docstore.Int(1), "lockFingerprint": docstore.String("f1"),
+		"expiry": docstore.FormatTime(at.Add(time.Minute)),
 	}
 	with := func(field string, v docstore.Value) docstore.Doc {
 		d := maps.Clone(held)

@@ -43,8 +43,9 @@ func Lease(o lock.Outcome) (contracts.Lease, error) {
 	return contracts.Lease{
 		TenantID: l.Tenant, LockKey: l.Key, LeaseID: l.LeaseID, OwnerID: l.Owner, FencingToken: l.Token,
 		State: contracts.State(l.Phase), AcquiredAt: Time(l.AcquiredAt), ExpiresAt: Time(l.ExpiresAt),
-		RemainingMs: l.ExpiresAt.Sub(o.At).Milliseconds(), TTLSeconds: ttl(l.Status), Metadata: labels(l.Metadata), Replayed: o.Replayed,
-		Mode: mode(l.Mode), Permit: l.Permit, WaitedMs: o.Waited.Milliseconds(),
+		RemainingMs: l.ExpiresAt.Sub(o.At).Milliseconds(), TTLSeconds: ttl(l.Status), Metadata: labels(l.Metadata),
+		Replayed: o.Replayed,
+		Mode:     mode(l.Mode), Permit: l.Permit, WaitedMs: o.Waited.Milliseconds(),
 	}, nil
 }
 
@@ -72,7 +73,8 @@ func Acquire(id lock.ID, r contracts.AcquireRequest) lock.Acquire {
 	return lock.Acquire{
 		ID: id, Owner: r.OwnerID, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds, Metadata: r.Metadata,
 		Mode: lock.Mode(r.Mode), Limit: r.Limit, WindowSeconds: r.WindowSeconds,
-		WaitSeconds: r.WaitSeconds, Fair: r.Fair, MaxWaiting: r.MaxWaiting, Replace: r.Replace, LockDelaySeconds: r.LockDelaySeconds,
+		WaitSeconds: r.WaitSeconds, Fair: r.Fair, MaxWaiting: r.MaxWaiting, Replace: r.Replace,
+		LockDelaySeconds: r.LockDelaySeconds,
 	}
 }
 
@@ -101,7 +103,8 @@ func EndedLease(o lock.Outcome) (contracts.EndedLease, error) {
 	l := o.Lease
 	return contracts.EndedLease{
 		TenantID: l.Tenant, LockKey: l.Key, LeaseID: l.LeaseID, OwnerID: l.Owner, FencingToken: l.Token,
-		State: contracts.State(l.Phase), AcquiredAt: Time(l.AcquiredAt), ExpiresAt: Time(l.ExpiresAt), ReleasedAt: Time(l.ReleasedAt),
+		State: contracts.State(l.Phase), AcquiredAt: Time(l.AcquiredAt), ExpiresAt: Time(l.ExpiresAt),
+		ReleasedAt: Time(l.ReleasedAt),
 		TTLSeconds: l.TTLSeconds, Metadata: l.Metadata, Replayed: o.Replayed,
 	}, nil
 }
@@ -114,7 +117,8 @@ func ForceReleased(o lock.Outcome) (contracts.ForceReleased, error) {
 	s := o.Lease.Status
 	return contracts.ForceReleased{
 		TenantID: s.Tenant, LockKey: s.Key, LeaseID: s.LeaseID, OwnerID: s.Owner,
-		State: contracts.State(s.Phase), AcquiredAt: Time(s.AcquiredAt), ExpiresAt: Time(s.ExpiresAt), ReleasedAt: Time(s.ReleasedAt),
+		State: contracts.State(s.Phase), AcquiredAt: Time(s.AcquiredAt), ExpiresAt: Time(s.ExpiresAt),
+		ReleasedAt: Time(s.ReleasedAt),
 		TTLSeconds: s.TTLSeconds, Metadata: s.Metadata, ForceRelease: forced(s), Replayed: o.Replayed,
 	}, nil
 }
@@ -130,10 +134,12 @@ func Lock(s lock.Status) contracts.Lock {
 	}
 	return contracts.Lock{
 		TenantID: s.Tenant, LockKey: s.Key, LeaseID: s.LeaseID, OwnerID: s.Owner,
-		State: contracts.State(s.Phase), AcquiredAt: Time(s.AcquiredAt), ExpiresAt: Time(s.ExpiresAt), ReleasedAt: Time(s.ReleasedAt),
+		State: contracts.State(s.Phase), AcquiredAt: Time(s.AcquiredAt), ExpiresAt: Time(s.ExpiresAt),
+		ReleasedAt: Time(s.ReleasedAt),
 		TTLSeconds: ttl(s), Metadata: labels(s.Metadata), ForceRelease: forced(s),
 		Mode: mode(s.Mode), Limit: s.Limit, WindowSeconds: s.WindowSeconds, FreeAt: Time(s.FreeAt),
-		Holders: each(s.Holders, holder), Waiting: each(s.Waiting, waiter), History: each(s.History, past), Refused: refused(s.Refused),
+		Holders: each(s.Holders, holder), Waiting: each(s.Waiting, waiter), History: each(s.History, past),
+		Refused: refused(s.Refused),
 	}
 }
 
@@ -195,7 +201,8 @@ func labels(m map[string]string) contracts.Metadata {
 func FenceRejection(o lock.FenceOutcome) error {
 	switch {
 	case o.Limit:
-		e := contracts.Errorf(contracts.CodeLockLimit, "the tenant has as many fences as this server allows; the token was not checked")
+		e := contracts.Errorf(contracts.CodeLockLimit,
+			"the tenant has as many fences as this server allows; the token was not checked")
 		e.RetryAfter = time.Minute // an administrator may remove fences, or raise the bound
 		return e
 	case !o.Passed:

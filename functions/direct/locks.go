@@ -40,7 +40,8 @@ func (p lockProvider) Renew(ctx context.Context, key string, r contracts.RenewRe
 }
 
 // Release implements [locks.Provider].
-func (p lockProvider) Release(ctx context.Context, key string, r contracts.ReleaseRequest) (contracts.EndedLease, error) {
+func (p lockProvider) Release(ctx context.Context, key string, r contracts.ReleaseRequest) (contracts.EndedLease,
+	error) {
 	o, err := p.service.Release(ctx, Release(p.id(key), r))
 	return said(o, err, EndedLease)
 }
@@ -77,7 +78,8 @@ func (p lockProvider) RenewSet(ctx context.Context, r contracts.LockSetRenewRequ
 func (p lockProvider) set(o lock.SetOutcome) (contracts.LockSet, error) { return LockSet(p.tenant, o) }
 
 // ReleaseSet implements [locks.SetProvider].
-func (p lockProvider) ReleaseSet(ctx context.Context, r contracts.LockSetReleaseRequest) (contracts.LockSetReleased, error) {
+func (p lockProvider) ReleaseSet(ctx context.Context, r contracts.LockSetReleaseRequest) (contracts.LockSetReleased,
+	error) {
 	o, err := p.service.ReleaseSet(ctx, ReleaseSet(p.tenant, r))
 	return said(o, err, func(o lock.SetOutcome) (contracts.LockSetReleased, error) { return LockSetReleased(p.tenant, o) })
 }

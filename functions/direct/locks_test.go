@@ -16,11 +16,13 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// TestLocksAsOverHTTP: what a program is told of locks is the same over HTTP and on a store, results and rejections alike.
+// TestLocksAsOverHTTP: what a program is told of locks is the same over HTTP and on a store, results and rejections
+// alike.
 func TestLocksAsOverHTTP(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	now := func() time.Time { return at }
-	server := httptest.NewServer(httpapi.New(docstore.NewMemory(&docstore.MemoryOptions{Now: now}), httpapi.Development{}, &httpapi.Options{Now: now}))
+	server := httptest.NewServer(httpapi.New(docstore.NewMemory(&docstore.MemoryOptions{Now: now}), httpapi.Development{},
+		&httpapi.Options{Now: now}))
 	defer server.Close()
 	c, err := client.New(server.URL, nil)
 	if err != nil {

@@ -10,13 +10,15 @@ import (
 // AcquireSet is an acquire of several locks of the contract.
 func AcquireSet(tenant string, r contracts.LockSetAcquireRequest) lock.AcquireSet {
 	return lock.AcquireSet{
-		Tenant: tenant, Keys: r.LockKeys, Owner: r.OwnerID, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds, Metadata: r.Metadata,
+		Tenant: tenant, Keys: r.LockKeys, Owner: r.OwnerID, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds,
+		Metadata: r.Metadata,
 	}
 }
 
 // RenewSet is a renewal of several leases of the contract. The error is a [field.Error].
 func RenewSet(tenant string, r contracts.LockSetRenewRequest) (lock.RenewSet, error) {
-	c := lock.RenewSet{Tenant: tenant, Leases: setLeases(r.Leases), Owner: r.OwnerID, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds}
+	c := lock.RenewSet{Tenant: tenant, Leases: setLeases(r.Leases), Owner: r.OwnerID, RequestID: r.RequestID,
+		TTLSeconds: r.TTLSeconds}
 	if r.ExpiresAt == "" {
 		return c, nil
 	}
@@ -47,8 +49,9 @@ func LockSet(tenant string, o lock.SetOutcome) (contracts.LockSet, error) {
 	end := o.ExpiresAt()
 	s := contracts.LockSet{
 		TenantID: tenant, OwnerID: first.Owner, State: contracts.StateActive, Leases: each(o.Leases, setLease),
-		AcquiredAt: Time(first.AcquiredAt), ExpiresAt: Time(end), RemainingMs: end.Sub(o.At).Milliseconds(), TTLSeconds: first.TTLSeconds,
-		Replayed: o.Replayed,
+		AcquiredAt: Time(first.AcquiredAt), ExpiresAt: Time(end), RemainingMs: end.Sub(o.At).Milliseconds(),
+		TTLSeconds: first.TTLSeconds,
+		Replayed:   o.Replayed,
 	}
 	if s.AcquiredAt != "" {
 		s.Metadata = labels(first.Metadata)
@@ -62,7 +65,8 @@ func LockSetReleased(tenant string, o lock.SetOutcome) (contracts.LockSetRelease
 		return contracts.LockSetReleased{}, setRejection(o)
 	}
 	return contracts.LockSetReleased{
-		TenantID: tenant, OwnerID: o.Leases[0].Owner, State: contracts.StateReleased, Leases: each(o.Leases, setLease), Replayed: o.Replayed,
+		TenantID: tenant, OwnerID: o.Leases[0].Owner, State: contracts.StateReleased, Leases: each(o.Leases, setLease),
+		Replayed: o.Replayed,
 	}, nil
 }
 

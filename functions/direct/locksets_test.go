@@ -66,7 +66,8 @@ func TestDoAll(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			if c.phase(t, "a") != lock.Active || c.phase(t, "b") != lock.Active || s.Remaining() <= 0 || s.Left() <= s.Remaining() {
+			if c.phase(t, "a") != lock.Active || c.phase(t, "b") != lock.Active || s.Remaining() <= 0 ||
+				s.Left() <= s.Remaining() {
 				t.Errorf("after a minute %s and %s, %v of %v left", c.phase(t, "a"), c.phase(t, "b"), s.Remaining(), s.Left())
 			}
 			return locks.Check(ctx)
@@ -77,7 +78,8 @@ func TestDoAll(t *testing.T) {
 	})
 }
 
-// TestDoAllLosesOne: when one of the locks is lost the context of all ends, and the others are released once the work has returned.
+// TestDoAllLosesOne: when one of the locks is lost the context of all ends, and the others are released once the work
+// has returned.
 func TestDoAllLosesOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newSeveral(t, docstore.NewMemory(nil), "ann")
@@ -118,10 +120,12 @@ func TestLockAllWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = ann.LockAll(t.Context(), []string{"a", "b"}, &locks.LockOptions{NoWait: true})
-		if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != contracts.CodeLockHeld || e.LockKey != "b" || e.Owner != "bob" {
+		if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != contracts.CodeLockHeld || e.LockKey != "b" ||
+			e.Owner != "bob" {
 			t.Errorf("without waiting: %v", err)
 		}
-		if _, err = ann.LockAll(t.Context(), []string{"a", "b"}, &locks.LockOptions{Wait: 30 * time.Second}); !errors.Is(err, contracts.CodeLockHeld) {
+		if _, err = ann.LockAll(t.Context(), []string{"a", "b"}, &locks.LockOptions{Wait: 30 * time.Second}); !errors.Is(err,
+			contracts.CodeLockHeld) {
 			t.Errorf("after a wait: %v", err)
 		}
 		if p := ann.phase(t, "a"); p != lock.None {
@@ -195,7 +199,8 @@ func (s *losing) Write(ctx context.Context, writes ...docstore.Write) (docstore.
 	return r, err
 }
 
-// TestOverlappingSets: clients whose keys overlap, in any order, with responses that get lost: no two hold a key at once, and each is served.
+// TestOverlappingSets: clients whose keys overlap, in any order, with responses that get lost: no two hold a key at
+// once, and each is served.
 func TestOverlappingSets(t *testing.T) {
 	for seed := range uint64(5) {
 		synctest.Test(t, func(t *testing.T) {
@@ -214,27 +219,29 @@ func TestOverlappingSets(t *testing.T) {
 						random.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 						keys = keys[:1+random.IntN(3)]
 						work := time.Duration(random.IntN(20)) * time.Second
-						err := c.DoAll(t.Context(), keys, &locks.LockOptions{Poll: 200 * time.Millisecond}, func(ctx context.Context, s *locks.Set) error {
-							mu.Lock()
-							for _, k := range s.Keys() {
-								if held[k] != "" {
-									t.Errorf("%s has %q while %s holds it", who, k, held[k])
+						err := c.DoAll(t.Context(), keys, &locks.LockOptions{Poll: 200 * time.Millisecond},
+							func(ctx context.Context, s *locks.Set) error {
+								mu.Lock()
+								for _, k := range s.Keys() {
+									if held[k] != "" {
+										t.Errorf("%s has %q while %s holds it", who, k, held[k])
+									}
+									held[k] = who
 								}
-								held[k] = who
-							}
-							mu.Unlock()
-							select {
-							case <-time.After(work):
-							case <-ctx.Done():
-							}
-							mu.Lock()
-							defer mu.Unlock()
-							for _, k := range s.Keys() {
-								delete(held, k)
-							}
-							return nil
-						})
-						if err != nil && !errors.Is(err, locks.ErrLost) && !errors.Is(err, locks.ErrNotReleased) && !errors.Is(err, docstore.ErrUnavailable) &&
+								mu.Unlock()
+								select {
+								case <-time.After(work):
+								case <-ctx.Done():
+								}
+								mu.Lock()
+								defer mu.Unlock()
+								for _, k := range s.Keys() {
+									delete(held, k)
+								}
+								return nil
+							})
+						if err != nil && !errors.Is(err, locks.ErrLost) && !errors.Is(err, locks.ErrNotReleased) &&
+							!errors.Is(err, docstore.ErrUnavailable) &&
 							!errors.Is(err, contracts.CodeUnavailable) {
 							t.Errorf("%s: %v", who, err)
 						}
@@ -250,7 +257,8 @@ func TestOverlappingSets(t *testing.T) {
 func TestSetsAsOverHTTP(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	now := func() time.Time { return at }
-	server := httptest.NewServer(httpapi.New(docstore.NewMemory(&docstore.MemoryOptions{Now: now}), httpapi.Development{}, &httpapi.Options{Now: now}))
+	server := httptest.NewServer(httpapi.New(docstore.NewMemory(&docstore.MemoryOptions{Now: now}), httpapi.Development{},
+		&httpapi.Options{Now: now}))
 	defer server.Close()
 	c, err := client.New(server.URL, nil)
 	if err != nil {
@@ -263,7 +271,8 @@ func TestSetsAsOverHTTP(t *testing.T) {
 	tokens := contracts.LockSetTokens{{LockKey: "b", FencingToken: token}, {LockKey: "a/x", FencingToken: token}}
 	acquire := func(owner, request string, keys ...string) func(locks.SetProvider) (any, error) {
 		return func(p locks.SetProvider) (any, error) {
-			s, err := p.AcquireSet(t.Context(), contracts.LockSetAcquireRequest{LockKeys: keys, OwnerID: owner, RequestID: request, TTLSeconds: 30})
+			s, err := p.AcquireSet(t.Context(), contracts.LockSetAcquireRequest{LockKeys: keys, OwnerID: owner,
+				RequestID: request, TTLSeconds: 30})
 			for i := range s.Leases {
 				s.Leases[i].LeaseID = "" // which is random
 			}

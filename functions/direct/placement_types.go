@@ -29,8 +29,9 @@ func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 // Join is a join of the contract.
 func Join(c placement.Cluster, member string, r contracts.MemberJoinRequest) placement.Join {
 	return placement.Join{
-		Cluster: c, Member: member, RequestID: r.RequestID, Address: r.Address, TTL: seconds(r.TTLSeconds), Partitions: int(r.Partitions),
-		Offer: placement.Offer{Kinds: r.Kinds, Labels: r.Labels, Weight: int(r.Weight), Full: r.Full},
+		Cluster: c, Member: member, RequestID: r.RequestID, Address: r.Address, TTL: seconds(r.TTLSeconds),
+		Partitions: int(r.Partitions),
+		Offer:      placement.Offer{Kinds: r.Kinds, Labels: r.Labels, Weight: int(r.Weight), Full: r.Full},
 	}
 }
 
@@ -46,15 +47,17 @@ func Replace(c placement.Cluster, member string, r contracts.MemberReplaceReques
 // Heartbeat is a heartbeat of the contract.
 func Heartbeat(c placement.Cluster, member string, r contracts.MemberHeartbeatRequest) placement.Heartbeat {
 	return placement.Heartbeat{
-		Cluster: c, Incarnation: placement.Incarnation{Member: member, Number: r.Incarnation}, Seq: r.Seq, TTL: seconds(r.TTLSeconds),
+		Cluster: c, Incarnation: placement.Incarnation{Member: member, Number: r.Incarnation}, Seq: r.Seq,
+		TTL: seconds(r.TTLSeconds),
 	}
 }
 
 // ChangeOffer is a change of the contract to what a member offers.
 func ChangeOffer(c placement.Cluster, member string, r contracts.MemberOfferRequest) placement.ChangeOffer {
 	return placement.ChangeOffer{
-		Cluster: c, Incarnation: placement.Incarnation{Member: member, Number: r.Incarnation}, RequestID: r.RequestID, Address: r.Address,
-		Offer: placement.Offer{Kinds: r.Kinds, Labels: r.Labels, Weight: int(r.Weight), Full: r.Full},
+		Cluster: c, Incarnation: placement.Incarnation{Member: member, Number: r.Incarnation}, RequestID: r.RequestID,
+		Address: r.Address,
+		Offer:   placement.Offer{Kinds: r.Kinds, Labels: r.Labels, Weight: int(r.Weight), Full: r.Full},
 	}
 }
 
@@ -62,7 +65,8 @@ func ChangeOffer(c placement.Cluster, member string, r contracts.MemberOfferRequ
 func Claim(c placement.Cluster, i placement.Identity, r contracts.ActivationClaimRequest) placement.Claim {
 	return placement.Claim{
 		Cluster: c, Identity: i, Need: placement.Need{Labels: r.Labels, Prefer: r.Prefer}, RequestID: r.RequestID,
-		LockTTL: seconds(r.LockTTLSeconds), By: placement.Incarnation{Member: r.Member, Number: r.Incarnation}, Epoch: r.Epoch,
+		LockTTL: seconds(r.LockTTLSeconds), By: placement.Incarnation{Member: r.Member, Number: r.Incarnation},
+		Epoch: r.Epoch,
 	}
 }
 
@@ -74,7 +78,8 @@ func WriteState(h placement.Hold, r contracts.ActivationStateRequest) placement.
 // Transfer is a transfer of the contract, by the owner of the activation.
 func Transfer(h placement.Hold, r contracts.ActivationTransferRequest) placement.Transfer {
 	return placement.Transfer{
-		Hold: h, Need: placement.Need{Labels: r.Labels, Prefer: r.Prefer}, RequestID: r.RequestID, LockTTL: seconds(r.LockTTLSeconds), To: r.To,
+		Hold: h, Need: placement.Need{Labels: r.Labels, Prefer: r.Prefer}, RequestID: r.RequestID,
+		LockTTL: seconds(r.LockTTLSeconds), To: r.To,
 	}
 }
 
@@ -82,7 +87,8 @@ func Transfer(h placement.Hold, r contracts.ActivationTransferRequest) placement
 func MemberState(o placement.MemberOutcome) (contracts.MemberState, error) {
 	if o.Code == placement.OK {
 		return contracts.MemberState{
-			Member: o.Incarnation.Member, Incarnation: o.Incarnation.Number, Status: contracts.MemberStatus(o.Status), Epoch: o.Epoch,
+			Member: o.Incarnation.Member, Incarnation: o.Incarnation.Number, Status: contracts.MemberStatus(o.Status),
+			Epoch: o.Epoch,
 			Moved: int64(o.Moved), ExpiresAt: Time(o.ExpiresAt), RemainingMs: remaining(o.ExpiresAt, o.At), Replayed: o.Replayed,
 		}, nil
 	}
@@ -104,8 +110,9 @@ func Member(m placement.Member) contracts.ClusterMember {
 		kinds = []string{} // the contract promises a list
 	}
 	return contracts.ClusterMember{
-		Member: m.Member, Incarnation: m.Number, Status: contracts.MemberStatus(m.Status), Kinds: kinds, Labels: m.Labels, Weight: int64(m.Weight),
-		Full: m.Full, Address: m.Address, Since: m.Since, At: Time(m.At),
+		Member: m.Member, Incarnation: m.Number, Status: contracts.MemberStatus(m.Status), Kinds: kinds, Labels: m.Labels,
+		Weight: int64(m.Weight),
+		Full:   m.Full, Address: m.Address, Since: m.Since, At: Time(m.At),
 	}
 }
 
@@ -126,7 +133,8 @@ var details = map[placement.Code]string{
 	placement.Locking:          "another claim is being carried out",
 }
 
-// ActivationOutcome is the outcome of a command on an activation, or its rejection as a [contracts.Error]. latest is as for [Activation].
+// ActivationOutcome is the outcome of a command on an activation, or its rejection as a [contracts.Error]. latest is as
+// for [Activation].
 func ActivationOutcome(latest *placement.Topology, o placement.Outcome) (contracts.ActivationOutcome, error) {
 	if o.Code != placement.OK {
 		return contracts.ActivationOutcome{}, rejected(latest, o)
@@ -181,13 +189,15 @@ func Placement(latest *placement.Topology, i placement.Identity, p placement.Pla
 	return body, nil
 }
 
-// Activation is an activation. The address of its owner is known if latest, the latest epoch that was seen here, has that incarnation; nil
-// has none.
+// Activation is an activation. The address of its owner is known if latest, the latest epoch that was seen here, has
+// that incarnation; nil has none.
 func Activation(latest *placement.Topology, a placement.Activation) contracts.Activation {
 	b := contracts.Activation{
-		Kind: a.Kind, ID: a.ID, Phase: contracts.Phase(a.Phase), FencingToken: a.Token, Member: a.Owner.Member, Incarnation: a.Owner.Number,
-		Epoch: a.Epoch, LockUntil: Time(a.LockUntil), ClaimedAt: Time(a.ClaimedAt), ActivatedAt: Time(a.ActivatedAt), ChangedAt: Time(a.ChangedAt),
-		Failed: a.Failed, Reason: a.Reason, StateVersion: a.StateVersion, State: a.State,
+		Kind: a.Kind, ID: a.ID, Phase: contracts.Phase(a.Phase), FencingToken: a.Token, Member: a.Owner.Member,
+		Incarnation: a.Owner.Number,
+		Epoch:       a.Epoch, LockUntil: Time(a.LockUntil), ClaimedAt: Time(a.ClaimedAt), ActivatedAt: Time(a.ActivatedAt),
+		ChangedAt: Time(a.ChangedAt),
+		Failed:    a.Failed, Reason: a.Reason, StateVersion: a.StateVersion, State: a.State,
 	}
 	if latest != nil && a.Phase != placement.Free && latest.Live(a.Owner) {
 		b.Address = latest.Find(a.Owner.Member).Address
@@ -198,7 +208,8 @@ func Activation(latest *placement.Topology, a placement.Activation) contracts.Ac
 // Recorded is an activation that was looked up, NOT_FOUND if nothing is known of it. latest is as for [Activation].
 func Recorded(latest *placement.Topology, a placement.Activation) (contracts.Activation, error) {
 	if a.Token == 0 {
-		return contracts.Activation{}, contracts.Errorf(contracts.CodeNotFound, "the identity was never claimed, or has been free for long")
+		return contracts.Activation{}, contracts.Errorf(contracts.CodeNotFound,
+			"the identity was never claimed, or has been free for long")
 	}
 	return Activation(latest, a), nil
 }
@@ -206,7 +217,8 @@ func Recorded(latest *placement.Topology, a placement.Activation) (contracts.Act
 // Event is a change of a member or of an activation.
 func Event(e placement.Event) contracts.PlacementEvent {
 	return contracts.PlacementEvent{
-		EventID: e.ID, At: Time(e.At), Member: e.Member.Member, Incarnation: e.Member.Number, Kind: e.Identity.Kind, ID: e.Identity.ID,
+		EventID: e.ID, At: Time(e.At), Member: e.Member.Member, Incarnation: e.Member.Number, Kind: e.Identity.Kind,
+		ID:   e.Identity.ID,
 		From: e.From, To: e.To, Epoch: e.Epoch, FencingToken: e.Token, Moved: int64(e.Moved), Reason: e.Reason,
 	}
 }

@@ -19,18 +19,21 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
-// TestRunsAsOverHTTP: what a program is told of runs is the same over HTTP and on a store, results and rejections alike.
+// TestRunsAsOverHTTP: what a program is told of runs is the same over HTTP and on a store, results and rejections
+// alike.
 func TestRunsAsOverHTTP(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	now := func() time.Time { return at }
 	memory := func() docstore.Store { return docstore.NewMemory(&docstore.MemoryOptions{Now: now}) }
-	server := httptest.NewServer(contracttest.Handler(t, httpapi.New(memory(), httpapi.Development{}, &httpapi.Options{Now: now, MaxTakeovers: 1})))
+	server := httptest.NewServer(
+		contracttest.Handler(t, httpapi.New(memory(), httpapi.Development{}, &httpapi.Options{Now: now, MaxTakeovers: 1})))
 	defer server.Close()
 	c, err := client.New(server.URL, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	both := []once.Gate{c.Runs("shop"), direct.Runs(runs.New(memory(), &analysis.Options{Now: now, MaxTakeovers: 1}), "shop", 0)}
+	both := []once.Gate{c.Runs("shop"), direct.Runs(runs.New(memory(), &analysis.Options{Now: now, MaxTakeovers: 1}),
+		"shop", 0)}
 
 	ctx, token := t.Context(), at.UnixMicro()+1
 	acquire := func(id, owner, request, fingerprint string) func(once.Gate) (any, error) {

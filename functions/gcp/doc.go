@@ -1,5 +1,5 @@
-// Package gcp connects Leasehold to Firestore and Cloud Tasks for Cloud Functions and Cloud Run. The package at the root of
-// the module registers these functions:
+// Package gcp connects Leasehold to Firestore and Cloud Tasks for Cloud Functions and Cloud Run. The package at the
+// root of the module registers these functions:
 //
 //	API     the HTTP API
 //	Tasks   the endpoint that Cloud Tasks delivers to: POST /internal/tasks/analysis
@@ -14,13 +14,13 @@
 //
 //	SIGTERM ─▶ runs of Tasks are cancelled and release their locks, other requests finish, within 9 s ─▶ the last metrics and spans are sent ─▶ the process ends
 //
-// Cloud Run kills the process 10 s after SIGTERM, and the framework would end it at once. The functions take the signal over with
-// their first request.
+// Cloud Run kills the process 10 s after SIGTERM, and the framework would end it at once. The functions take the signal
+// over with their first request.
 //
 // # Metrics and traces
 //
-// A function that is built with the tag leasehold.otlp sends metrics and spans by OTLP if a variable of OpenTelemetry asks for it, such as
-// OTEL_EXPORTER_OTLP_ENDPOINT. Without the tag the SDK is not linked.
+// A function that is built with the tag leasehold.otlp sends metrics and spans by OTLP if a variable of OpenTelemetry
+// asks for it, such as OTEL_EXPORTER_OTLP_ENDPOINT. Without the tag the SDK is not linked.
 //
 // # Settings
 //
@@ -33,8 +33,9 @@
 // LEASEHOLD_AUTH_TENANT. Every Google account can get a token for any audience, so LEASEHOLD_AUTH_SUBJECTS is required
 // with this issuer.
 //
-// If Cloud Run verifies callers too (IAM), it removes the signature of the token that it has verified, and the rest proves
-// nothing. The caller then sends Cloud Run's token in X-Serverless-Authorization and Leasehold's, which may be the same, in
-// Authorization: Cloud Run leaves Authorization unchanged. Cloud Tasks and Cloud Scheduler cannot do this: either everyone
-// may invoke the service and Leasehold verifies the token, or IAM does and LEASEHOLD_TASK_AUTH is platform.
+// If Cloud Run verifies callers too (IAM), it removes the signature of the token that it has verified, and the rest
+// proves nothing. The caller then sends Cloud Run's token in X-Serverless-Authorization and Leasehold's, which may be
+// the same, in Authorization: Cloud Run leaves Authorization unchanged. Cloud Tasks and Cloud Scheduler cannot do this:
+// either everyone may invoke the service and Leasehold verifies the token, or IAM does and LEASEHOLD_TASK_AUTH is
+// platform.
 package gcp

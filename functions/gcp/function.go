@@ -21,8 +21,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
 
-// Function is one of the functions over Firestore: an [http.Handler] that opens its store on the first request. From then on SIGTERM
-// ends the process as the package comment says.
+// Function is one of the functions over Firestore: an [http.Handler] that opens its store on the first request. From
+// then on SIGTERM ends the process as the package comment says.
 type Function struct {
 	log  *slog.Logger
 	life func() *life
@@ -39,15 +39,16 @@ type opening struct {
 	err     error
 }
 
-// opener opens the store, server makes the handler over it. The opener's ctx is the lifetime of what it opens; the server's ends
-// when the instance is asked to end.
+// opener opens the store, server makes the handler over it. The opener's ctx is the lifetime of what it opens; the
+// server's ends when the instance is asked to end.
 type (
 	opener func(ctx context.Context, c *settings.Config) (docstore.Store, error)
-	server func(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger, observed *observing) (http.Handler, error)
+	server func(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger,
+		observed *observing) (http.Handler, error)
 )
 
-// New returns the HTTP API with the settings of an environment, such as that of [os.Environ]. Errors and one line for each
-// request go to the log, from the level of the settings on; audit events always.
+// New returns the HTTP API with the settings of an environment, such as that of [os.Environ]. Errors and one line for
+// each request go to the log, from the level of the settings on; audit events always.
 func New(environ func() []string, log *slog.Logger) *Function {
 	return newFunction(settings.FunctionAPI, environ, log, processLife, openFirestore, api)
 }
@@ -64,11 +65,13 @@ func NewSweep(environ func() []string, log *slog.Logger) *Function {
 
 func openFirestore(ctx context.Context, c *settings.Config) (docstore.Store, error) {
 	return gcpfirestore.Open(ctx, &gcpfirestore.Options{
-		Project: c.Project, Database: c.Database, Root: c.Root, Due: []string{analysis.ExpiryField}, IndexShards: int(c.FirestoreIndexShards),
+		Project: c.Project, Database: c.Database, Root: c.Root, Due: []string{analysis.ExpiryField},
+		IndexShards: int(c.FirestoreIndexShards),
 	})
 }
 
-func newFunction(e settings.Entry, environ func() []string, log *slog.Logger, life func() *life, open opener, serve server) *Function {
+func newFunction(e settings.Entry, environ func() []string, log *slog.Logger, life func() *life, open opener,
+	serve server) *Function {
 	quietStart()
 	f := &Function{log: log, life: life}
 	f.open = func() (http.Handler, error) {
@@ -97,7 +100,8 @@ func newFunction(e settings.Entry, environ func() []string, log *slog.Logger, li
 		case c.Development:
 			h = f.fromThisMachine(h, "a function in development mode accepts callers on its own machine only")
 		case c.TaskAuth == "platform" && !c.CloudRun:
-			h = f.fromThisMachine(h, "LEASEHOLD_TASK_AUTH is platform: a function accepts callers from other machines on Cloud Run only, which verifies them")
+			h = f.fromThisMachine(
+				h, "LEASEHOLD_TASK_AUTH is platform: a function accepts callers from other machines on Cloud Run only, which verifies them")
 		}
 		return setup.BasePath(c.BasePath, h), nil
 	}
@@ -121,17 +125,20 @@ func authentication(c *settings.Config) string {
 	}
 }
 
-func api(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger, observed *observing) (http.Handler, error) {
+func api(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger,
+	observed *observing) (http.Handler, error) {
 	var without httpapi.Identity = unconfigured{}
 	if c.Development {
 		without = httpapi.Development{}
 	}
-	identity, err := setup.Identity(context.WithoutCancel(ctx), c, without) // requests in flight at the end still need keys
+	// requests in flight at the end still need keys
+	identity, err := setup.Identity(context.WithoutCancel(ctx), c, without)
 	if err != nil {
 		return nil, err
 	}
 	lines := telemetry.AtLeast(c.Level(), log)
-	ids, err := machineid.New(store, c.IDServices, &machineid.Options{Log: lines, MaxLeases: int(c.IDMaxLeases), Closed: c.IDServicesClosed})
+	ids, err := machineid.New(store, c.IDServices, &machineid.Options{Log: lines, MaxLeases: int(c.IDMaxLeases),
+		Closed: c.IDServicesClosed})
 	if err != nil {
 		return nil, err
 	}
@@ -140,22 +147,27 @@ func api(ctx context.Context, c *settings.Config, store docstore.Store, log *slo
 	return httpapi.New(store, identity, o), nil
 }
 
-func taskEndpoint(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger, observed *observing) (http.Handler, error) {
+func taskEndpoint(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger,
+	observed *observing) (http.Handler, error) {
 	lines := telemetry.AtLeast(c.Level(), log)
 	route, err := setup.TaskRoute(ctx, c, IDToken, store, lines, observed.metrics, observed.traces)
 	if err != nil {
 		return nil, err
 	}
-	return httpapi.Handler([]httpapi.Route{route}, &httpapi.Options{Log: lines, Audit: log, Metrics: observed.metrics, Traces: observed.traces}), nil
+	return httpapi.Handler([]httpapi.Route{route}, &httpapi.Options{Log: lines, Audit: log, Metrics: observed.metrics,
+		Traces: observed.traces}), nil
 }
 
-func sweepEndpoint(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger, observed *observing) (http.Handler, error) {
+func sweepEndpoint(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger,
+	observed *observing) (http.Handler, error) {
 	lines := telemetry.AtLeast(c.Level(), log)
-	route, _, err := SweepRoute(context.WithoutCancel(ctx), c, store, lines, observed.metrics) // the queue stays open for as long as the process lives
+	// the queue stays open for as long as the process lives
+	route, _, err := SweepRoute(context.WithoutCancel(ctx), c, store, lines, observed.metrics)
 	if err != nil {
 		return nil, err
 	}
-	return httpapi.Handler([]httpapi.Route{route}, &httpapi.Options{Log: lines, Audit: log, Metrics: observed.metrics, Traces: observed.traces}), nil
+	return httpapi.Handler([]httpapi.Route{route}, &httpapi.Options{Log: lines, Audit: log, Metrics: observed.metrics,
+		Traces: observed.traces}), nil
 }
 
 // ServeHTTP implements [http.Handler].
@@ -173,8 +185,8 @@ func (f *Function) serve(w http.ResponseWriter, r *http.Request) {
 	h.ServeHTTP(w, r)
 }
 
-// handler returns the handler that all requests share, and waits while it is being made, for as long as a request may take.
-// A failed attempt is forgotten.
+// handler returns the handler that all requests share, and waits while it is being made, for as long as a request may
+// take. A failed attempt is forgotten.
 func (f *Function) handler(ctx context.Context) (http.Handler, error) {
 	ctx, cancel := context.WithTimeout(ctx, httpapi.DefaultTimeout)
 	defer cancel()
@@ -203,8 +215,8 @@ func (f *Function) try(o *opening) {
 	}
 }
 
-// fromThisMachine restricts a function that verifies no callers to those on this machine, whatever address the framework
-// listens on. The Host header, which the API checks, is what the caller says.
+// fromThisMachine restricts a function that verifies no callers to those on this machine, whatever address the
+// framework listens on. The Host header, which the API checks, is what the caller says.
 func (f *Function) fromThisMachine(next http.Handler, detail string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !httpapi.Loopback(r.RemoteAddr) {

@@ -29,8 +29,8 @@ import (
 // env is an environment of name=value words.
 func env(words string) func() []string { return func() []string { return strings.Fields(words) } }
 
-// TestSettingsAreChecked: a function whose settings cannot work responds UNAVAILABLE, and the log has the reason. What only the
-// issuer's package can reject is one of them.
+// TestSettingsAreChecked: a function whose settings cannot work responds UNAVAILABLE, and the log has the reason. What
+// only the issuer's package can reject is one of them.
 func TestSettingsAreChecked(t *testing.T) {
 	for words, says := range map[string]string{
 		"LEASEHOLD_AUTH_ISSUER=https://issuer.example":                                  "LEASEHOLD_AUTH_ISSUER needs LEASEHOLD_AUTH_AUDIENCE",
@@ -39,7 +39,8 @@ func TestSettingsAreChecked(t *testing.T) {
 	} {
 		var log bytes.Buffer
 		w := get(t, newAPI(env(words), NewLog(&log), memory), "/healthz")
-		if w.Code != http.StatusServiceUnavailable || !strings.Contains(log.String(), says) || strings.Contains(w.Body.String(), says) {
+		if w.Code != http.StatusServiceUnavailable || !strings.Contains(log.String(), says) ||
+			strings.Contains(w.Body.String(), says) {
 			t.Errorf("%d %s; the log says %s", w.Code, w.Body, log.String())
 		}
 	}
@@ -48,7 +49,8 @@ func TestSettingsAreChecked(t *testing.T) {
 // TestBasePath: paths with the base path and without it.
 func TestBasePath(t *testing.T) {
 	a := newAPI(env("LEASEHOLD_BASE_PATH=/leasehold"), slog.New(slog.DiscardHandler), memory)
-	for path, want := range map[string]int{"/healthz": 200, "/leasehold/healthz": 200, "/other/healthz": 404, "/leaseholdhealthz": 404} {
+	for path, want := range map[string]int{"/healthz": 200, "/leasehold/healthz": 200, "/other/healthz": 404,
+		"/leaseholdhealthz": 404} {
 		if w := get(t, a, path); w.Code != want {
 			t.Errorf("%s: %d %s, want %d", path, w.Code, w.Body, want)
 		}
@@ -121,7 +123,8 @@ func TestDevelopment(t *testing.T) {
 	}
 }
 
-// TestPlatformVerifies: where callers are left to the platform, and the platform is none, only those on this machine are let in.
+// TestPlatformVerifies: where callers are left to the platform, and the platform is none, only those on this machine
+// are let in.
 func TestPlatformVerifies(t *testing.T) {
 	for _, c := range []struct {
 		words, from string
@@ -131,7 +134,8 @@ func TestPlatformVerifies(t *testing.T) {
 		{"", "127.0.0.1:5000", http.StatusOK}, // an empty message is done with
 		{" K_SERVICE=tasks", "192.0.2.1:5000", http.StatusOK},
 	} {
-		f := newFunction(settings.FunctionTasks, env("LEASEHOLD_TARGET_URL=https://worker.example LEASEHOLD_TASK_AUTH=platform"+c.words),
+		f := newFunction(settings.FunctionTasks,
+			env("LEASEHOLD_TARGET_URL=https://worker.example LEASEHOLD_TASK_AUTH=platform"+c.words),
 			slog.New(slog.DiscardHandler), newTestLife(), memory, taskEndpoint)
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, tasks.TaskPath, http.NoBody)
 		r.RemoteAddr = c.from
@@ -179,8 +183,10 @@ func TestFailedOpen(t *testing.T) {
 	for range 2 {
 		w := get(t, a, "/healthz")
 		var p contracts.Problem
-		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != http.StatusServiceUnavailable || p.Code != contracts.CodeUnavailable ||
-			!p.Retryable || strings.Contains(w.Body.String(), "route") || w.Header().Get("Content-Type") != "application/problem+json" {
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != http.StatusServiceUnavailable ||
+			p.Code != contracts.CodeUnavailable ||
+			!p.Retryable || strings.Contains(w.Body.String(), "route") ||
+			w.Header().Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%d %s, %v", w.Code, w.Body, err)
 		}
 	}
@@ -193,7 +199,8 @@ func TestFailedOpen(t *testing.T) {
 			t.Errorf("%v in %s", err, line)
 		}
 	}
-	if !strings.Contains(log.String(), `"severity":"ERROR","message":"cannot start","err":"open the store: no route to the emulator"`) {
+	if !strings.Contains(log.String(),
+		`"severity":"ERROR","message":"cannot start","err":"open the store: no route to the emulator"`) {
 		t.Errorf("the log says %s", log.String())
 	}
 }
@@ -234,7 +241,8 @@ func TestLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	delete(got, "time")
-	if want := map[string]any{"severity": "WARNING", "message": "careful", "g": map[string]any{"level": "low", "msg": "x"}}; !reflect.DeepEqual(got, want) {
+	if want := map[string]any{"severity": "WARNING", "message": "careful",
+		"g": map[string]any{"level": "low", "msg": "x"}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
@@ -243,19 +251,26 @@ func TestLog(t *testing.T) {
 func TestLogOfRequests(t *testing.T) {
 	const id, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	for _, c := range []struct{ name, project, header, path, want string }{
-		{"in a trace", "p1", "00-" + id + "-" + parent + "-01", "/healthz", `{"severity":"INFO","message":"request","outcome":"ok","took_ms":1,"request":"r1",` +
-			`"httpRequest":{"requestMethod":"GET","requestUrl":"/healthz","status":200,"latency":"0.001000s"},` +
-			`"logging.googleapis.com/trace":"projects/p1/traces/` + id + `","logging.googleapis.com/spanId":"` + parent + `","logging.googleapis.com/trace_sampled":true}`},
-		{"in a trace of an unknown project", "", "00-" + id + "-" + parent + "-00", "/healthz", `{"severity":"INFO","message":"request","outcome":"ok","took_ms":1,"request":"r1",` +
-			`"httpRequest":{"requestMethod":"GET","requestUrl":"/healthz","status":200,"latency":"0.001000s"},` +
-			`"trace_id":"` + id + `","logging.googleapis.com/spanId":"` + parent + `","logging.googleapis.com/trace_sampled":false}`},
-		{"rejected", "p1", "", "/none?a=b", `{"severity":"INFO","message":"request","outcome":"NOT_FOUND","took_ms":1,"request":"r1",` +
-			`"httpRequest":{"requestMethod":"GET","requestUrl":"/none","status":404,"latency":"0.001000s","remoteIp":"192.0.2.1"}}`},
-		{"with a trace that is none", "p1", "00-" + id + "-" + parent, "/healthz", `{"severity":"INFO","message":"request","outcome":"ok","took_ms":1,"request":"r1",` +
-			`"httpRequest":{"requestMethod":"GET","requestUrl":"/healthz","status":200,"latency":"0.001000s"}}`},
+		{"in a trace", "p1", "00-" + id + "-" + parent + "-01", "/healthz",
+			`{"severity":"INFO","message":"request","outcome":"ok","took_ms":1,"request":"r1",` +
+				`"httpRequest":{"requestMethod":"GET","requestUrl":"/healthz","status":200,"latency":"0.001000s"},` +
+				`"logging.googleapis.com/trace":"projects/p1/traces/` + id + `","logging.googleapis.com/spanId":"` + parent +
+				`","logging.googleapis.com/trace_sampled":true}`},
+		{"in a trace of an unknown project", "", "00-" + id + "-" + parent + "-00", "/healthz",
+			`{"severity":"INFO","message":"request","outcome":"ok","took_ms":1,"request":"r1",` +
+				`"httpRequest":{"requestMethod":"GET","requestUrl":"/healthz","status":200,"latency":"0.001000s"},` +
+				`"trace_id":"` + id + `","logging.googleapis.com/spanId":"` + parent +
+				`","logging.googleapis.com/trace_sampled":false}`},
+		{"rejected", "p1", "", "/none?a=b",
+			`{"severity":"INFO","message":"request","outcome":"NOT_FOUND","took_ms":1,"request":"r1",` +
+				`"httpRequest":{"requestMethod":"GET","requestUrl":"/none","status":404,"latency":"0.001000s","remoteIp":"192.0.2.1"}}`},
+		{"with a trace that is none", "p1", "00-" + id + "-" + parent, "/healthz",
+			`{"severity":"INFO","message":"request","outcome":"ok","took_ms":1,"request":"r1",` +
+				`"httpRequest":{"requestMethod":"GET","requestUrl":"/healthz","status":200,"latency":"0.001000s"}}`},
 	} {
 		var log bytes.Buffer
-		h := httpapi.New(docstore.NewMemory(nil), anyone{}, &httpapi.Options{Log: slog.New(newHandler(&log, func() string { return c.project }))})
+		h := httpapi.New(docstore.NewMemory(nil), anyone{},
+			&httpapi.Options{Log: slog.New(newHandler(&log, func() string { return c.project }))})
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, c.path, nil)
 		r.Header.Set("X-Request-Id", "r1")
 		if c.header != "" {
@@ -280,7 +295,8 @@ func (anyone) Identify(*http.Request) (httpapi.Caller, error) {
 func (anyone) Challenge() string { return "" }
 func (anyone) Unverified() bool  { return false }
 
-// TestLevels: from the level of the settings on there are lines; audit events are always there, and the first line says what began.
+// TestLevels: from the level of the settings on there are lines; audit events are always there, and the first line says
+// what began.
 func TestLevels(t *testing.T) {
 	t.Setenv("PORT", "8080")
 	for level, want := range map[string][]string{
@@ -297,7 +313,8 @@ func TestLevels(t *testing.T) {
 				t.Fatal(err)
 			}
 			said = append(said, fmt.Sprint(l["message"]))
-			if l["message"] == "started" && (l["store"] != "firestore" || l["version"] == "" || l["listen"] != ":8080" || l["authentication"] != "none: every caller is rejected") {
+			if l["message"] == "started" && (l["store"] != "firestore" || l["version"] == "" || l["listen"] != ":8080" ||
+				l["authentication"] != "none: every caller is rejected") {
 				t.Errorf("the first line is %s", line)
 			}
 		}

@@ -9,7 +9,8 @@ import (
 // unconfigured is the identity of a function without an issuer: it rejects all callers.
 type unconfigured struct{}
 
-var errUnconfigured = httpapi.Unauthenticated("authentication is not configured: set LEASEHOLD_AUTH_ISSUER and LEASEHOLD_AUTH_AUDIENCE for this function")
+var errUnconfigured = httpapi.Unauthenticated(
+	"authentication is not configured: set LEASEHOLD_AUTH_ISSUER and LEASEHOLD_AUTH_AUDIENCE for this function")
 
 // Identify implements [httpapi.Identity].
 func (unconfigured) Identify(*http.Request) (httpapi.Caller, error) {

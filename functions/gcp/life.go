@@ -11,11 +11,13 @@ import (
 	"time"
 )
 
-// stopTimeout is the time for requests in flight after SIGTERM: a little less than the 10 s after which Cloud Run kills the process.
+// stopTimeout is the time for requests in flight after SIGTERM: a little less than the 10 s after which Cloud Run kills
+// the process.
 const stopTimeout = 9 * time.Second
 
-// life is the time in which functions take requests. The framework serves until the process is killed, so that its end is found
-// here: when ctx ends, runs are cancelled and release their locks, and the process ends when no request is in flight.
+// life is the time in which functions take requests. The framework serves until the process is killed, so that its end
+// is found here: when ctx ends, runs are cancelled and release their locks, and the process ends when no request is in
+// flight.
 type life struct {
 	ctx context.Context //nolint:containedctx // its end is what a life is about
 	end context.CancelFunc
@@ -31,8 +33,8 @@ func newLife() *life {
 	return &life{ctx: ctx, end: end}
 }
 
-// processLife returns the life of this process, which SIGTERM ends. The first call takes that signal over; until then it ends the
-// process at once, which has no locks then.
+// processLife returns the life of this process, which SIGTERM ends. The first call takes that signal over; until then
+// it ends the process at once, which has no locks then.
 var processLife = sync.OnceValue(func() *life {
 	l := newLife()
 	signals := make(chan os.Signal, 1)
@@ -92,7 +94,8 @@ func (l *life) serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 	l.mu.Unlock()
 	defer func() {
 		if l.ctx.Err() != nil {
-			_ = http.NewResponseController(w).Flush() // net/http sends a short response after its handler only, and the process may end first
+			// net/http sends a short response after its handler only, and the process may end first
+			_ = http.NewResponseController(w).Flush()
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestLifeEnds: the end of a life waits for requests in flight, whose responses have been sent by then, but no longer than it may.
+// TestLifeEnds: the end of a life waits for requests in flight, whose responses have been sent by then, but no longer
+// than it may.
 func TestLifeEnds(t *testing.T) {
 	l, log := newLife(), slog.New(slog.DiscardHandler)
 	quiet := newLife()

@@ -17,9 +17,10 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 )
 
-// NewLog returns a log in the form that Cloud Logging understands: one JSON object for each line, with the members severity and message, the
-// trace that the line belongs to, and httpRequest of a line about a request
-// (https://cloud.google.com/logging/docs/structured-logging). The project of the traces is that of the environment, or of the metadata server.
+// NewLog returns a log in the form that Cloud Logging understands: one JSON object for each line, with the members
+// severity and message, the trace that the line belongs to, and httpRequest of a line about a request
+// (https://cloud.google.com/logging/docs/structured-logging). The project of the traces is that of the environment, or
+// of the metadata server.
 func NewLog(w io.Writer) *slog.Logger {
 	return slog.New(newHandler(w, sync.OnceValue(traceProject)))
 }
@@ -46,7 +47,8 @@ func replaceAttr(groups []string, a slog.Attr) slog.Attr {
 
 // traceProject is the project that traces are in; empty if that cannot be found out.
 func traceProject() string {
-	if p := cmp.Or(os.Getenv("GOOGLE_CLOUD_PROJECT"), os.Getenv("LEASEHOLD_PROJECT")); p != "" || os.Getenv("K_SERVICE") == "" {
+	if p := cmp.Or(os.Getenv("GOOGLE_CLOUD_PROJECT"), os.Getenv("LEASEHOLD_PROJECT")); p != "" ||
+		os.Getenv("K_SERVICE") == "" {
 		return p
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -71,7 +73,8 @@ func (h handler) Handle(ctx context.Context, r slog.Record) error {
 		if p := h.project(); p != "" {
 			id = slog.String("logging.googleapis.com/trace", "projects/"+p+"/traces/"+sc.TraceID().String())
 		}
-		r.AddAttrs(id, slog.String("logging.googleapis.com/spanId", sc.SpanID().String()), slog.Bool("logging.googleapis.com/trace_sampled", sc.IsSampled()))
+		r.AddAttrs(id, slog.String("logging.googleapis.com/spanId", sc.SpanID().String()),
+			slog.Bool("logging.googleapis.com/trace_sampled", sc.IsSampled()))
 	}
 	return h.Handler.Handle(ctx, r)
 }

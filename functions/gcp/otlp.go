@@ -18,8 +18,9 @@ import (
 
 // observe sets up what the OTEL_ variables ask for.
 //
-// Between requests an instance has no processor time, so that what is sent every minute is sent when the next request has come, beside its work. Nothing is lost by
-// that: metrics are sums since the instance began. What the last requests added is sent when the platform asks the instance to end.
+// Between requests an instance has no processor time, so that what is sent every minute is sent when the next request
+// has come, beside its work. Nothing is lost by that: metrics are sums since the instance began. What the last requests
+// added is sent when the platform asks the instance to end.
 func observe(ctx context.Context, log *slog.Logger) (*observing, error) {
 	otlp.LogTo(log)
 	otel.SetTextMapPropagator(propagation.TraceContext{}) // Firestore's client passes a trace on by it

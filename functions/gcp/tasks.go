@@ -19,9 +19,10 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// SweepRoute returns the endpoint that Cloud Scheduler calls, over the Cloud Tasks queue of the settings; without one it sweeps clusters
-// alone. done closes the queue. ctx is the lifetime of the route and of the queue's credentials.
-func SweepRoute(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger, m *metrics.Metrics) (route httpapi.Route, done func() error, err error) {
+// SweepRoute returns the endpoint that Cloud Scheduler calls, over the Cloud Tasks queue of the settings; without one
+// it sweeps clusters alone. done closes the queue. ctx is the lifetime of the route and of the queue's credentials.
+func SweepRoute(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger, m *metrics.Metrics) (
+	route httpapi.Route, done func() error, err error) {
 	done = func() error { return nil }
 	if c.TaskQueue == "" {
 		route, err = setup.SweepRoute(ctx, c, nil, store, log, m)
@@ -45,7 +46,8 @@ func openQueue(ctx context.Context, c *settings.Config) (*gcpcloudtasks.Queue, e
 		Deadline: min(c.TaskTimeout+2*tasks.Margin, gcpcloudtasks.MaxDeadline),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s, %s and %s: %w", c.Name("LEASEHOLD_TASK_QUEUE"), c.Name("LEASEHOLD_TASK_URL"), c.Name("LEASEHOLD_TASK_ACCOUNT"), err)
+		return nil, fmt.Errorf("%s, %s and %s: %w", c.Name("LEASEHOLD_TASK_QUEUE"), c.Name("LEASEHOLD_TASK_URL"),
+			c.Name("LEASEHOLD_TASK_ACCOUNT"), err)
 	}
 	return queue, nil
 }
@@ -54,7 +56,8 @@ func openQueue(ctx context.Context, c *settings.Config) (*gcpcloudtasks.Queue, e
 // (https://cloud.google.com/run/docs/authenticating/service-to-service).
 func IDToken(audience string) tasks.Token {
 	return func(ctx context.Context) (string, error) {
-		token, err := metadata.GetWithContext(ctx, "instance/service-accounts/default/identity?audience="+url.QueryEscape(audience))
+		token, err := metadata.GetWithContext(ctx, "instance/service-accounts/default/identity?audience="+
+			url.QueryEscape(audience))
 		if err != nil {
 			return "", fmt.Errorf("the metadata server of Google Cloud: %w", err)
 		}

@@ -45,11 +45,12 @@ func TestRejectedQueues(t *testing.T) {
 	}
 }
 
-// TestFunctions: a task walks through the function Tasks to a target that wants an ID token, and the function Sweep queues
-// what its worker left behind.
+// TestFunctions: a task walks through the function Tasks to a target that wants an ID token, and the function Sweep
+// queues what its worker left behind.
 func TestFunctions(t *testing.T) {
 	identity := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Metadata-Flavor") != "Google" || r.URL.Path != "/computeMetadata/v1/instance/service-accounts/default/identity" {
+		if r.Header.Get("Metadata-Flavor") != "Google" ||
+			r.URL.Path != "/computeMetadata/v1/instance/service-accounts/default/identity" {
 			t.Errorf("the metadata server is asked for %s", r.URL)
 		}
 		w.Header().Set("Metadata-Flavor", "Google")
@@ -73,14 +74,18 @@ func TestFunctions(t *testing.T) {
 	t.Setenv("CLOUD_TASKS_EMULATOR_HOST", e.Addr())
 
 	store := docstore.NewMemory(nil)
-	if _, err := store.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: "a1"}, Set: docstore.Doc{
-		"lockOwner": docstore.String("dead"), "lockToken": docstore.Int(1), "lockExpiresAt": docstore.String("2026-01-01T00:00:00.000Z"),
-	}}); err != nil {
+	if _, err := store.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: "a1"},
+		Set: docstore.Doc{
+			"lockOwner": docstore.String("dead"), "lockToken": docstore.Int(1),
+			"lockExpiresAt": docstore.String("2026-01-01T00:00:00.000Z"),
+		}}); err != nil {
 		t.Fatal(err)
 	}
 	worker := httptest.NewUnstartedServer(nil)
-	words := "LEASEHOLD_TARGET_URL=" + target.URL + " LEASEHOLD_TARGET_AUDIENCE=https://worker.example LEASEHOLD_TASK_ISSUER=" + e.Issuer() +
-		" LEASEHOLD_TASK_ACCOUNT=" + account + " LEASEHOLD_TASK_QUEUE=" + queue + " LEASEHOLD_TASK_URL=http://" + worker.Listener.Addr().String() + tasks.TaskPath
+	words := "LEASEHOLD_TARGET_URL=" + target.URL +
+		" LEASEHOLD_TARGET_AUDIENCE=https://worker.example LEASEHOLD_TASK_ISSUER=" + e.Issuer() +
+		" LEASEHOLD_TASK_ACCOUNT=" + account + " LEASEHOLD_TASK_QUEUE=" + queue + " LEASEHOLD_TASK_URL=http://" +
+		worker.Listener.Addr().String() + tasks.TaskPath
 	log := slog.New(slog.DiscardHandler)
 	open := func(context.Context, *settings.Config) (docstore.Store, error) { return store, nil }
 	worker.Config.Handler = newFunction(settings.FunctionTasks, env(words), log, newTestLife(), open, taskEndpoint)
@@ -101,7 +106,8 @@ func TestFunctions(t *testing.T) {
 		t.Fatal(err)
 	}
 	unsigned := token[:strings.LastIndex(token, ".")] + ".SIGNATURE_REMOVED_BY_GOOGLE"
-	if w := call(unsigned); w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), "LEASEHOLD_TASK_AUTH=platform") {
+	if w := call(unsigned); w.Code != http.StatusUnauthorized ||
+		!strings.Contains(w.Body.String(), "LEASEHOLD_TASK_AUTH=platform") {
 		t.Errorf("without a signature: %d %s", w.Code, w.Body)
 	}
 	if w := call(token); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"requeued":1`) {
@@ -114,7 +120,8 @@ func TestFunctions(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	r, err := store.Get(t.Context(), docstore.Key{Kind: analysis.Kind, ID: "a1"})
-	if d := r.Docs[0]; err != nil || d["status"] != docstore.String("READY") || d["result"] != docstore.String("r") || d["lockToken"] != docstore.Int(2) {
+	if d := r.Docs[0]; err != nil || d["status"] != docstore.String("READY") || d["result"] != docstore.String("r") ||
+		d["lockToken"] != docstore.Int(2) {
 		t.Errorf("%v, %v", d, err)
 	}
 }

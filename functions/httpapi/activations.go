@@ -23,7 +23,8 @@ func identityOf(r *http.Request) placement.Identity {
 	return placement.Identity{Kind: r.PathValue("kind"), ID: r.PathValue("id")}
 }
 
-func (a *api) claimActivation(c call, b *contracts.ActivationClaimRequest) (outcome contracts.ActivationOutcome, err error) {
+func (a *api) claimActivation(c call, b *contracts.ActivationClaimRequest) (outcome contracts.ActivationOutcome,
+	err error) {
 	if b.LockTTLSeconds != 0 {
 		if err := checkSeconds("lock_ttl_seconds", b.LockTTLSeconds); err != nil {
 			return outcome, err
@@ -50,7 +51,8 @@ func (a *api) claimActivation(c call, b *contracts.ActivationClaimRequest) (outc
 	return a.activation(c, o, err)
 }
 
-func (a *api) transferActivation(c call, b *contracts.ActivationTransferRequest) (outcome contracts.ActivationOutcome, err error) {
+func (a *api) transferActivation(c call, b *contracts.ActivationTransferRequest) (outcome contracts.ActivationOutcome,
+	err error) {
 	hold, err := c.hold(b.Member, b.Incarnation, b.FencingToken)
 	if err != nil {
 		return outcome, err
@@ -73,7 +75,8 @@ func (a *api) transferActivation(c call, b *contracts.ActivationTransferRequest)
 func (c call) hold(member string, incarnation, token int64) (placement.Hold, error) {
 	err := c.asMember(&member)
 	return placement.Hold{
-		Cluster: clusterOf(c.Request), Identity: identityOf(c.Request), Owner: placement.Incarnation{Member: member, Number: incarnation}, Token: token,
+		Cluster: clusterOf(c.Request), Identity: identityOf(c.Request),
+		Owner: placement.Incarnation{Member: member, Number: incarnation}, Token: token,
 	}, err
 }
 
@@ -97,7 +100,8 @@ func (a *api) drainActivation(ctx context.Context, h placement.Hold) (placement.
 	return a.placement.Drain(ctx, placement.Drain{Hold: h})
 }
 
-func (a *api) activationFailed(c call, b *contracts.ActivationFailedRequest) (outcome contracts.ActivationOutcome, err error) {
+func (a *api) activationFailed(c call, b *contracts.ActivationFailedRequest) (outcome contracts.ActivationOutcome,
+	err error) {
 	hold, err := c.hold(b.Member, b.Incarnation, b.FencingToken)
 	if err != nil {
 		return outcome, err
@@ -214,7 +218,8 @@ func (a *api) listActivations(w http.ResponseWriter, r *http.Request, _ Caller) 
 	}
 	c := clusterOf(r)
 	show := func(s placement.Activation) contracts.Activation { return direct.Activation(a.placement.Cached(c), s) }
-	return sendList(a, w, r, "activations", show, func(ctx context.Context) ([]placement.Activation, any, page.Cost, error) {
+	return sendList(a, w, r, "activations", show, func(ctx context.Context) ([]placement.Activation, any,
+		page.Cost, error) {
 		s, err := a.placement.Snapshot(ctx, c, list)
 		if err != nil {
 			return nil, nil, page.Cost{}, err
@@ -229,7 +234,8 @@ func (a *api) listActivations(w http.ResponseWriter, r *http.Request, _ Caller) 
 		rest := pageOfEpoch{Status: direct.ClusterStatus(s.Topology), Epoch: s.Topology.Epoch}
 		for _, d := range s.Damaged {
 			kind, id, _ := strings.Cut(d.Key.ID, "/")
-			rest.Unreadable = append(rest.Unreadable, contracts.UnreadableActivation{Kind: kind, ID: id, Code: problemOf(d.Err).Code})
+			rest.Unreadable = append(rest.Unreadable, contracts.UnreadableActivation{Kind: kind, ID: id,
+				Code: problemOf(d.Err).Code})
 		}
 		if s.Next != "" {
 			rest.Token = base64.RawURLEncoding.EncodeToString([]byte(s.Next))

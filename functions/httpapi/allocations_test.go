@@ -14,8 +14,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestAllocationsOfARequest: what the handler allocates beside the rule, for a request that the rule rejects before the store is asked: with
-// the limits, the log line and the problem.
+// TestAllocationsOfARequest: what the handler allocates beside the rule, for a request that the rule rejects before the
+// store is asked: with the limits, the log line and the problem.
 func TestAllocationsOfARequest(t *testing.T) {
 	const most = 38
 	h := httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, &httpapi.Options{
@@ -23,7 +23,8 @@ func TestAllocationsOfARequest(t *testing.T) {
 		Limits: httpapi.Limits{Concurrent: 64, Lists: 4, PageBytes: httpapi.DefaultPageBytes},
 	})
 	const body = `{"request_id":"r1","owner_id":"ann","ttl_seconds":-1}`
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:8080/v1/tenants/acme/locks/deploy-prod/acquire", http.NoBody)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost,
+		"http://127.0.0.1:8080/v1/tenants/acme/locks/deploy-prod/acquire", http.NoBody)
 	content := strings.NewReader(body)
 	r.Body, r.ContentLength = io.NopCloser(content), int64(len(body))
 	w := &response{header: http.Header{}}
@@ -44,8 +45,8 @@ func TestAllocationsOfARequest(t *testing.T) {
 	}
 }
 
-// TestAllocationsOfTheHandler: a function that starts for its first request makes the whole handler before it. A pattern of the mux for each method of a path
-// would be some 700 more.
+// TestAllocationsOfTheHandler: a function that starts for its first request makes the whole handler before it. A
+// pattern of the mux for each method of a path would be some 700 more.
 func TestAllocationsOfTheHandler(t *testing.T) {
 	const most = 1700
 	store := docstore.NewMemory(nil)
@@ -82,7 +83,8 @@ func TestHeadersAreNotShared(t *testing.T) {
 		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:8080/x", http.NoBody))
 		w.Header().Add("Cache-Control", "more")
 		w.Header().Add("Content-Type", "more")
-		want := map[string]string{"X-Content-Type-Options": "[nosniff more]", "Cache-Control": "[no-store more]", "Content-Type": "[application/json more]", "Content-Length": "[3]"}
+		want := map[string]string{"X-Content-Type-Options": "[nosniff more]", "Cache-Control": "[no-store more]",
+			"Content-Type": "[application/json more]", "Content-Length": "[3]"}
 		for name, values := range want {
 			if got := fmt.Sprint(w.Header().Values(name)); got != values {
 				t.Errorf("response %d: %s is %s, want %s", i, name, got, values)

@@ -27,7 +27,8 @@ func analysisID(r *http.Request) analysis.ID { return analysis.ID(r.PathValue("a
 func (a *api) createAnalysis(w http.ResponseWriter, r *http.Request, _ Caller) error {
 	// A caller that sends a document expects it to be stored.
 	if n, err := io.CopyN(io.Discard, r.Body, 1); n > 0 {
-		return field.Errorf("body", "must be empty: the document is made with the status PENDING and nothing else; write your own fields into your store")
+		return field.Errorf("body",
+			"must be empty: the document is made with the status PENDING and nothing else; write your own fields into your store")
 	} else if !errors.Is(err, io.EOF) {
 		return field.Errorf("body", "ended before it was whole")
 	}
@@ -47,7 +48,8 @@ func (a *api) lockAnalysis(c call, b *contracts.AnalysisLockRequest) (any, error
 		return nil, err
 	}
 	o, err := a.analyses.Acquire(c.Context(), analysis.Acquire{
-		ID: analysisID(c.Request), Owner: b.OwnerID, RequestID: b.RequestID, TTLSeconds: b.TTLSeconds, MaxFailures: b.MaxFailures,
+		ID: analysisID(c.Request), Owner: b.OwnerID, RequestID: b.RequestID, TTLSeconds: b.TTLSeconds,
+		MaxFailures: b.MaxFailures,
 		Fingerprint: b.Fingerprint,
 	})
 	c.began(o, b.OwnerID, err)
@@ -66,7 +68,8 @@ func (a *api) lockAnalysis(c call, b *contracts.AnalysisLockRequest) (any, error
 			}, nil
 		case analysis.Locked:
 			return contracts.AnalysisSkipped{
-				AnalysisID: id, Reason: contracts.SkipLocked, Status: status, OwnerID: o.Grant.Owner, ExpiresAt: direct.Time(o.Grant.ExpiresAt),
+				AnalysisID: id, Reason: contracts.SkipLocked, Status: status, OwnerID: o.Grant.Owner,
+				ExpiresAt:    direct.Time(o.Grant.ExpiresAt),
 				RetryAfterMs: max(1, o.RetryAfter.Milliseconds()),
 			}, nil
 		default:
@@ -94,8 +97,8 @@ func (c call) began(o analysis.Outcome, owner string, err error) {
 	c.note.action = "" // nothing was granted
 }
 
-// heartbeat is how often a lock should be refreshed: a fifth of its time leaves time for refreshes that fail. A lock of a
-// second has no heartbeat of whole seconds.
+// heartbeat is how often a lock should be refreshed: a fifth of its time leaves time for refreshes that fail. A lock of
+// a second has no heartbeat of whole seconds.
 func heartbeat(ttlSeconds int64) int64 {
 	if ttlSeconds < 2 {
 		return 0
@@ -118,7 +121,8 @@ func (a *api) refreshAnalysis(c call, b *contracts.AnalysisRefreshRequest) (held
 	}))
 }
 
-func (a *api) releaseAnalysis(c call, b *contracts.AnalysisReleaseRequest) (released contracts.AnalysisReleased, err error) {
+func (a *api) releaseAnalysis(c call, b *contracts.AnalysisReleaseRequest) (released contracts.AnalysisReleased,
+	err error) {
 	if err := c.asHolder(&b.OwnerID); err != nil {
 		return released, err
 	}
@@ -126,17 +130,20 @@ func (a *api) releaseAnalysis(c call, b *contracts.AnalysisReleaseRequest) (rele
 	case notGiven:
 		b.FailureReason = ""
 	case "": // a run that failed without saying why must not go uncounted
-		return released, field.Errorf("failure_reason", "is empty: say why the run failed, or leave it out for a run that was only stopped")
+		return released, field.Errorf("failure_reason",
+			"is empty: say why the run failed, or leave it out for a run that was only stopped")
 	}
 	o, err := a.analyses.Release(c.Context(), analysis.Release{
 		ID: analysisID(c.Request), Owner: b.OwnerID, Token: b.FencingToken, Failed: b.FailureReason,
 	})
 	return reply(c, o, o.Replayed, err, ifOK(noLock, func(o analysis.Outcome) contracts.AnalysisReleased {
-		return contracts.AnalysisReleased{AnalysisID: string(analysisID(c.Request)), Failures: o.Grant.Failures, Replayed: o.Replayed}
+		return contracts.AnalysisReleased{AnalysisID: string(analysisID(c.Request)), Failures: o.Grant.Failures,
+			Replayed: o.Replayed}
 	}))
 }
 
-func (a *api) finishAnalysis(c call, b *contracts.AnalysisFinishRequest) (finished contracts.AnalysisFinished, err error) {
+func (a *api) finishAnalysis(c call, b *contracts.AnalysisFinishRequest) (finished contracts.AnalysisFinished,
+	err error) {
 	if err := c.asHolder(&b.OwnerID); err != nil {
 		return finished, err
 	}
@@ -179,7 +186,8 @@ func (a *api) listAnalyses(w http.ResponseWriter, r *http.Request, _ Caller) err
 		return err // without waiting
 	}
 	show := func(l analysis.Listed) contracts.Analysis { return analysisBody(l.ID, l.State, l.Locked) }
-	return sendList(a, w, r, "analyses", show, func(ctx context.Context) (readable []analysis.Listed, rest any, cost page.Cost, err error) {
+	return sendList(a, w, r, "analyses", show, func(ctx context.Context) (readable []analysis.Listed, rest any,
+		cost page.Cost, err error) {
 		p, err := a.analyses.List(ctx, list)
 		end := unreadable{nextPage: nextPage{p.Next}}
 		var damaged []docstore.Damaged
@@ -188,7 +196,8 @@ func (a *api) listAnalyses(w http.ResponseWriter, r *http.Request, _ Caller) err
 				readable = append(readable, l)
 				continue
 			}
-			end.Unreadable = append(end.Unreadable, contracts.UnreadableAnalysis{AnalysisID: string(l.ID), Code: problemOf(l.Err).Code})
+			end.Unreadable = append(end.Unreadable, contracts.UnreadableAnalysis{AnalysisID: string(l.ID),
+				Code: problemOf(l.Err).Code})
 			damaged = append(damaged, docstore.Damaged{Err: l.Err})
 		}
 		a.passed(r, "analyses", damaged)
@@ -209,14 +218,16 @@ func (a *api) retryAnalysis(c call, b *contracts.AnalysisRetryRequest) (retried 
 	command := analysis.Retry{ID: analysisID(c.Request), By: b.OwnerID, RequestID: b.RequestID, Reason: b.Reason}
 	if b.FinishedAt != "" {
 		if command.FinishedAt, err = docstore.ParseTime(docstore.String(b.FinishedAt)); err != nil {
-			return retried, field.Errorf("finished_at", "must be the time that the analysis showed, like %q", contracts.TimeFormat)
+			return retried, field.Errorf("finished_at", "must be the time that the analysis showed, like %q",
+				contracts.TimeFormat)
 		}
 	}
 	o, err := a.analyses.Retry(c.Context(), command)
 	c.audit(slog.String("reason", b.Reason), slog.Bool("replayed", o.Replayed))
 	return reply(c, o, o.Replayed, err, ifOK(noLock, func(o analysis.Outcome) contracts.AnalysisRetried {
 		return contracts.AnalysisRetried{
-			AnalysisID: string(analysisID(c.Request)), Status: string(o.Grant.Status), Retry: retryBody(o.Retried), Replayed: o.Replayed,
+			AnalysisID: string(analysisID(c.Request)), Status: string(o.Grant.Status), Retry: retryBody(o.Retried),
+			Replayed: o.Replayed,
 		}
 	}))
 }
@@ -225,7 +236,8 @@ func (a *api) retryAnalysis(c call, b *contracts.AnalysisRetryRequest) (retried 
 func analysisBody(id analysis.ID, s analysis.State, locked bool) contracts.Analysis {
 	a := contracts.Analysis{
 		AnalysisID: string(id), Status: string(s.Status), Finished: s.Status.Finished(), Locked: locked,
-		OwnerID: s.Owner, Runs: s.Runs, Failures: s.Failures, Result: s.Result, FailureReason: s.Reason, Retry: retryBody(s.Retried),
+		OwnerID: s.Owner, Runs: s.Runs, Failures: s.Failures, Result: s.Result, FailureReason: s.Reason,
+		Retry: retryBody(s.Retried),
 	}
 	if end, ok := s.ExpiresAt(); ok && s.Owner != "" { // without an owner it is no lock's
 		a.ExpiresAt = direct.Time(end)
@@ -245,8 +257,8 @@ func retryBody(r analysis.Retried) *contracts.AnalysisRetry {
 	return &contracts.AnalysisRetry{By: r.By, Reason: r.Reason, At: at}
 }
 
-// storedTime is a time of the document if it has the form of the contract, as the server writes it; empty otherwise: the document is the
-// user's.
+// storedTime is a time of the document if it has the form of the contract, as the server writes it; empty otherwise:
+// the document is the user's.
 func storedTime(s string) contracts.Time {
 	if _, err := docstore.ParseTime(docstore.String(s)); err != nil {
 		return ""
@@ -255,7 +267,8 @@ func storedTime(s string) contracts.Time {
 }
 
 // ifOK is what the outcome of a holder's command says if it is OK, else its rejection.
-func ifOK[R any](rejected func(analysis.Outcome) error, say func(analysis.Outcome) R) func(analysis.Outcome) (R, error) {
+func ifOK[R any](rejected func(analysis.Outcome) error, say func(analysis.Outcome) R) func(analysis.Outcome) (R,
+	error) {
 	return func(o analysis.Outcome) (R, error) {
 		if o.Code != analysis.OK {
 			return *new(R), rejected(o)
@@ -264,8 +277,9 @@ func ifOK[R any](rejected func(analysis.Outcome) error, say func(analysis.Outcom
 	}
 }
 
-// noLock is the error of an outcome that leaves the caller without a lock. An analysis that does not exist is told apart
-// from a path that does not by the field: a worker drops the message of the one, and must not drop that of the other.
+// noLock is the error of an outcome that leaves the caller without a lock. An analysis that does not exist is told
+// apart from a path that does not by the field: a worker drops the message of the one, and must not drop that of the
+// other.
 func noLock(o analysis.Outcome) error {
 	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
 	if o.Code == analysis.NotFound {

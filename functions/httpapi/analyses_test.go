@@ -22,10 +22,12 @@ func (d *api) order(id string, fields map[string]docstore.Value) {
 	if fields == nil {
 		fields = map[string]docstore.Value{"status": docstore.String("PENDING")}
 	}
-	if fields = maps.Clone(fields); fields["lockToken"] == nil { // a token that is there is counted up: short numbers are easier to read
+	// a token that is there is counted up: short numbers are easier to read
+	if fields = maps.Clone(fields); fields["lockToken"] == nil {
 		fields["lockToken"] = docstore.Int(0)
 	}
-	if _, err := d.store.Write(d.t.Context(), docstore.Write{Key: docstore.Key{Kind: "analyses", ID: id}, Set: fields}); err != nil {
+	if _, err := d.store.Write(d.t.Context(), docstore.Write{Key: docstore.Key{Kind: "analyses", ID: id},
+		Set: fields}); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -33,23 +35,28 @@ func (d *api) order(id string, fields map[string]docstore.Value) {
 func TestLifeOfAnAnalysis(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	d.order("a1", nil)
-	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"PENDING","finished":false,"locked":false,"runs":0,"failures":0}`)
+	d.get(a1).wants(t, 200,
+		`{"analysis_id":"a1","status":"PENDING","finished":false,"locked":false,"runs":0,"failures":0}`)
 
 	lock := `{"owner_id":"worker-7","request_id":"r1","ttl_seconds":60}`
-	d.post(a1+"/lock", lock).wants(t, 200, `{"analysis_id":"a1","acquired":true,"status":"PENDING","owner_id":"worker-7","fencing_token":1,
+	d.post(a1+"/lock", lock).wants(t, 200,
+		`{"analysis_id":"a1","acquired":true,"status":"PENDING","owner_id":"worker-7","fencing_token":1,
 		"expires_at":"2026-01-01T00:01:00.000Z","remaining_ms":60000,"heartbeat_seconds":12,"runs":1,"failures":0,"replayed":false}`)
 	d.clock.Advance(10 * time.Second)
-	d.post(a1+"/lock", lock).wants(t, 200, `{"analysis_id":"a1","acquired":true,"status":"PENDING","owner_id":"worker-7","fencing_token":1,
+	d.post(a1+"/lock", lock).wants(t, 200,
+		`{"analysis_id":"a1","acquired":true,"status":"PENDING","owner_id":"worker-7","fencing_token":1,
 		"expires_at":"2026-01-01T00:01:00.000Z","remaining_ms":50000,"heartbeat_seconds":12,"runs":1,"failures":0,"replayed":true}`)
 
 	// BE-041-CONFLICT-3, rule 4: another worker is told to retry, and that is no error.
-	d.post(a1+"/lock", `{"owner_id":"worker-8","request_id":"r2"}`).wants(t, 200, `{"analysis_id":"a1","acquired":false,"reason":"locked",
+	d.post(a1+"/lock", `{"owner_id":"worker-8","request_id":"r2"}`).wants(
+		t, 200, `{"analysis_id":"a1","acquired":false,"reason":"locked",
 		"status":"PENDING","owner_id":"worker-7","expires_at":"2026-01-01T00:01:00.000Z","retry_after_ms":50000}`)
 	a := d.get(a1)
 	a.wants(t, 200, `{"analysis_id":"a1","status":"PENDING","finished":false,"locked":true,"owner_id":"worker-7",
 		"expires_at":"2026-01-01T00:01:00.000Z","runs":1,"failures":0}`)
 
-	d.post(a1+"/refresh", `{"owner_id":"worker-7","fencing_token":1,"ttl_seconds":60}`).wants(t, 200, `{"analysis_id":"a1","owner_id":"worker-7",
+	d.post(a1+"/refresh", `{"owner_id":"worker-7","fencing_token":1,"ttl_seconds":60}`).wants(
+		t, 200, `{"analysis_id":"a1","owner_id":"worker-7",
 		"fencing_token":1,"expires_at":"2026-01-01T00:01:10.000Z","remaining_ms":60000}`)
 
 	release := `{"owner_id":"worker-7","fencing_token":1,"failure_reason":"the model did not load"}`
@@ -57,27 +64,33 @@ func TestLifeOfAnAnalysis(t *testing.T) {
 	d.post(a1+"/release", release).wants(t, 200, `{"analysis_id":"a1","failures":1,"replayed":true}`)
 
 	// BE-041-TTL: the default is five minutes, here and at a refresh. After them the run may be taken over (rule 3).
-	d.post(a1+"/lock", `{"owner_id":"worker-7","request_id":"r3"}`).wants(t, 200, `{"analysis_id":"a1","acquired":true,"status":"PENDING",
+	d.post(a1+"/lock", `{"owner_id":"worker-7","request_id":"r3"}`).wants(
+		t, 200, `{"analysis_id":"a1","acquired":true,"status":"PENDING",
 		"owner_id":"worker-7","fencing_token":2,"expires_at":"2026-01-01T00:05:10.000Z","remaining_ms":300000,"heartbeat_seconds":60,"runs":1,
 		"failures":1,"replayed":false}`)
 	d.clock.Advance(time.Minute)
-	d.post(a1+"/refresh", `{"owner_id":"worker-7","fencing_token":2}`).wants(t, 200, `{"analysis_id":"a1","owner_id":"worker-7",
+	d.post(a1+"/refresh", `{"owner_id":"worker-7","fencing_token":2}`).wants(
+		t, 200, `{"analysis_id":"a1","owner_id":"worker-7",
 		"fencing_token":2,"expires_at":"2026-01-01T00:06:10.000Z","remaining_ms":300000}`)
 	d.clock.Advance(5 * time.Minute)
-	d.post(a1+"/lock", `{"owner_id":"worker-8","request_id":"r4","ttl_seconds":1}`).wants(t, 200, `{"analysis_id":"a1","acquired":true,"status":"PENDING",
+	d.post(a1+"/lock", `{"owner_id":"worker-8","request_id":"r4","ttl_seconds":1}`).wants(
+		t, 200, `{"analysis_id":"a1","acquired":true,"status":"PENDING",
 		"owner_id":"worker-8","fencing_token":3,"expires_at":"2026-01-01T00:06:11.000Z","remaining_ms":1000,"runs":2,"failures":1,"replayed":false}`)
 
 	// The zombie can neither finish nor fail the run of another.
-	d.post(a1+"/finish", `{"owner_id":"worker-7","fencing_token":2,"status":"READY","result":"old"}`).refuses(t, 409, "LEASE_LOST", "")
+	d.post(a1+"/finish", `{"owner_id":"worker-7","fencing_token":2,"status":"READY","result":"old"}`).refuses(t,
+		409, "LEASE_LOST", "")
 	finish := `{"owner_id":"worker-8","fencing_token":3,"status":"READY","result":"s3://results/a1"}`
 	d.post(a1+"/finish", finish).wants(t, 200, `{"analysis_id":"a1","status":"READY","replayed":false}`)
 	d.post(a1+"/finish", finish).wants(t, 200, `{"analysis_id":"a1","status":"READY","replayed":true}`)
-	d.post(a1+"/finish", `{"owner_id":"worker-8","fencing_token":3,"status":"FAILED","failure_reason":"x"}`).refuses(t, 409, "ALREADY_FINISHED", "")
+	d.post(a1+"/finish", `{"owner_id":"worker-8","fencing_token":3,"status":"FAILED","failure_reason":"x"}`).refuses(t,
+		409, "ALREADY_FINISHED", "")
 
 	// BE-041 rule 1.
 	d.post(a1+"/lock", `{"owner_id":"worker-9","request_id":"r5"}`).wants(t, 200,
 		`{"analysis_id":"a1","acquired":false,"reason":"already_finished","status":"READY","result":"s3://results/a1"}`)
-	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"READY","finished":true,"locked":false,"runs":0,"failures":1,"result":"s3://results/a1",
+	d.get(a1).wants(t, 200,
+		`{"analysis_id":"a1","status":"READY","finished":true,"locked":false,"runs":0,"failures":1,"result":"s3://results/a1",
 		"finished_at":"2026-01-01T00:06:10.000Z"}`)
 }
 
@@ -93,7 +106,8 @@ func TestCreateAnalysis(t *testing.T) {
 	}
 	d.post(a1+"/finish", fmt.Sprintf(`{"owner_id":"w","fencing_token":%.0f,"status":"READY","result":"x"}`, token))
 	d.send("PUT", a1, "").wants(t, 200, `{"analysis_id":"a1","status":"READY","created":false}`)
-	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"READY","finished":true,"locked":false,"runs":0,"failures":0,"result":"x",
+	d.get(a1).wants(t, 200,
+		`{"analysis_id":"a1","status":"READY","finished":true,"locked":false,"runs":0,"failures":0,"result":"x",
 		"finished_at":"2026-01-01T00:00:00.000Z"}`)
 
 	d.order("a2", map[string]docstore.Value{"name": docstore.String("no status at all")})
@@ -109,11 +123,15 @@ func TestFailedAnalysis(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	d.order("a1", map[string]docstore.Value{"name": docstore.String("no status at all")})
 	d.post(a1+"/lock", `{"owner_id":"w","request_id":"r1"}`)
-	d.post(a1+"/finish", `{"owner_id":"w","fencing_token":1,"status":"FAILED","failure_reason":"no such file"}`).wants(t, 200,
+	d.post(a1+"/finish", `{"owner_id":"w","fencing_token":1,"status":"FAILED","failure_reason":"no such file"}`).wants(
+		t, 200,
 		`{"analysis_id":"a1","status":"FAILED","replayed":false}`)
-	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"FAILED","finished":true,"locked":false,"runs":0,"failures":1,"failure_reason":"no such file",
+	d.get(a1).wants(t, 200,
+		`{"analysis_id":"a1","status":"FAILED","finished":true,"locked":false,"runs":0,"failures":1,"failure_reason":"no such file",
 		"finished_at":"2026-01-01T00:00:00.000Z"}`)
-	d.post(a1+"/lock", `{"owner_id":"w","request_id":"r2"}`).wants(t, 200, `{"analysis_id":"a1","acquired":false,"reason":"already_finished","status":"FAILED","failure_reason":"no such file"}`)
+	d.post(a1+"/lock", `{"owner_id":"w","request_id":"r2"}`).wants(
+		t, 200,
+		`{"analysis_id":"a1","acquired":false,"reason":"already_finished","status":"FAILED","failure_reason":"no such file"}`)
 }
 
 func TestAnalysisRefusals(t *testing.T) {
@@ -145,20 +163,29 @@ func TestAnalysisRefusals(t *testing.T) {
 		{"finish of none", "none/finish", `{"owner_id":"ann","fencing_token":1,"status":"READY"}`, 404, "NOT_FOUND"},
 		{"refresh by another", "held/refresh", `{"owner_id":"bob","fencing_token":1}`, 403, "NOT_OWNER"},
 		{"release by another", "held/release", `{"owner_id":"bob","fencing_token":1}`, 403, "NOT_OWNER"},
-		{"finish by another", "held/finish", `{"owner_id":"bob","fencing_token":1,"status":"FAILED","failure_reason":"x"}`, 403, "NOT_OWNER"},
+		{"finish by another", "held/finish", `{"owner_id":"bob","fencing_token":1,"status":"FAILED","failure_reason":"x"}`,
+			403, "NOT_OWNER"},
 		{"refresh with an old token", "followed/refresh", `{"owner_id":"ann","fencing_token":1}`, 409, "LEASE_LOST"},
 		{"release with an old token", "followed/release", `{"owner_id":"ann","fencing_token":1}`, 409, "LEASE_LOST"},
-		{"finish with an old token", "followed/finish", `{"owner_id":"ann","fencing_token":1,"status":"READY"}`, 409, "LEASE_LOST"},
+		{"finish with an old token", "followed/finish", `{"owner_id":"ann","fencing_token":1,"status":"READY"}`,
+			409, "LEASE_LOST"},
 		{"refresh with a token of the future", "held/refresh", `{"owner_id":"ann","fencing_token":2}`, 409, "LEASE_LOST"},
 		{"refresh after release", "released/refresh", `{"owner_id":"ann","fencing_token":1}`, 409, "LEASE_RELEASED"},
-		{"finish after release", "released/finish", `{"owner_id":"ann","fencing_token":1,"status":"READY"}`, 409, "LEASE_RELEASED"},
+		{"finish after release", "released/finish", `{"owner_id":"ann","fencing_token":1,"status":"READY"}`, 409,
+			"LEASE_RELEASED"},
 		{"refresh after finish", "finished/refresh", `{"owner_id":"ann","fencing_token":1}`, 409, "LEASE_RELEASED"},
-		{"lock with another ttl", "held/lock", `{"owner_id":"ann","request_id":"r1","ttl_seconds":11}`, 422, "REQUEST_ID_REUSED"},
-		{"lock again after release", "released/lock", `{"owner_id":"ann","request_id":"r1","ttl_seconds":10}`, 422, "REQUEST_ID_REUSED"},
-		{"release with a reason after release", "released/release", `{"owner_id":"ann","fencing_token":1,"failure_reason":"x"}`, 409, "LEASE_RELEASED"},
-		{"release with a reason after finish", "finished/release", `{"owner_id":"ann","fencing_token":1,"failure_reason":"x"}`, 409, "ALREADY_FINISHED"},
-		{"finish with another result", "finished/finish", `{"owner_id":"ann","fencing_token":1,"status":"READY","result":"x"}`, 409, "ALREADY_FINISHED"},
-		{"finish otherwise", "finished/finish", `{"owner_id":"ann","fencing_token":1,"status":"FAILED","failure_reason":"x"}`, 409, "ALREADY_FINISHED"},
+		{"lock with another ttl", "held/lock", `{"owner_id":"ann","request_id":"r1","ttl_seconds":11}`, 422,
+			"REQUEST_ID_REUSED"},
+		{"lock again after release", "released/lock", `{"owner_id":"ann","request_id":"r1","ttl_seconds":10}`, 422,
+			"REQUEST_ID_REUSED"},
+		{"release with a reason after release", "released/release",
+			`{"owner_id":"ann","fencing_token":1,"failure_reason":"x"}`, 409, "LEASE_RELEASED"},
+		{"release with a reason after finish", "finished/release",
+			`{"owner_id":"ann","fencing_token":1,"failure_reason":"x"}`, 409, "ALREADY_FINISHED"},
+		{"finish with another result", "finished/finish",
+			`{"owner_id":"ann","fencing_token":1,"status":"READY","result":"x"}`, 409, "ALREADY_FINISHED"},
+		{"finish otherwise", "finished/finish", `{"owner_id":"ann","fencing_token":1,"status":"FAILED","failure_reason":"x"}`,
+			409, "ALREADY_FINISHED"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			field := ""
@@ -200,8 +227,10 @@ func TestBadAnalysisInput(t *testing.T) {
 	}{
 		{"retry without a reason", "a1/retry", `{"request_id":"r1","owner_id":"root"}`, 400, "reason"},
 		{"retry with an empty reason", "a1/retry", `{"request_id":"r1","owner_id":"root","reason":""}`, 400, "reason"},
-		{"retry with a long reason", "a1/retry", `{"request_id":"r1","owner_id":"root","reason":"` + large[:513] + `"}`, 400, "reason"},
-		{"retry with no time", "a1/retry", `{"request_id":"r1","owner_id":"root","reason":"x","finished_at":"yesterday"}`, 400, "finished_at"},
+		{"retry with a long reason", "a1/retry", `{"request_id":"r1","owner_id":"root","reason":"` + large[:513] + `"}`, 400,
+			"reason"},
+		{"retry with no time", "a1/retry", `{"request_id":"r1","owner_id":"root","reason":"x","finished_at":"yesterday"}`,
+			400, "finished_at"},
 		{"retry without a request_id", "a1/retry", `{"owner_id":"root","reason":"x"}`, 400, "request_id"},
 		{"retry without an owner_id", "a1/retry", `{"request_id":"r1","reason":"x"}`, 400, "owner_id"},
 		{"retry by no text", "a1/retry", `{"request_id":"r1","owner_id":"(unreadable)","reason":"x"}`, 400, "owner_id"},
@@ -230,10 +259,12 @@ func TestBadAnalysisInput(t *testing.T) {
 		{"no fencing_token", "a1/refresh", `{"owner_id":"ann"}`, 400, "fencing_token"},
 		{"fencing_token 0", "a1/release", `{"owner_id":"ann","fencing_token":0}`, 400, "fencing_token"},
 		{"fencing_token text", "a1/release", `{"owner_id":"ann","fencing_token":"1"}`, 400, "fencing_token"},
-		{"fencing_token beyond 2^53", "a1/release", `{"owner_id":"ann","fencing_token":9007199254740993}`, 400, "fencing_token"},
+		{"fencing_token beyond 2^53", "a1/release", `{"owner_id":"ann","fencing_token":9007199254740993}`,
+			400, "fencing_token"},
 		{"a failure without a reason", "a1/release", `{` + held + `,"failure_reason":""}`, 400, "failure_reason"},
 		{"failure_reason null", "a1/release", `{` + held + `,"failure_reason":null}`, 400, "failure_reason"},
-		{"failure_reason too long", "a1/release", `{` + held + `,"failure_reason":"` + large[:1025] + `"}`, 400, "failure_reason"},
+		{"failure_reason too long", "a1/release", `{` + held + `,"failure_reason":"` + large[:1025] + `"}`, 400,
+			"failure_reason"},
 		{"no status", "a1/finish", `{` + held + `}`, 400, "status"},
 		{"another status", "a1/finish", `{` + held + `,"status":"DONE"}`, 400, "status"},
 		{"status in small letters", "a1/finish", `{` + held + `,"status":"ready"}`, 400, "status"},
@@ -250,7 +281,8 @@ func TestBadAnalysisInput(t *testing.T) {
 		{"a control character", "a%00b/lock", `{` + ok + `}`, 400, "analysis_id"},
 		{"a long ID", large[:257] + "/lock", `{` + ok + `}`, 400, "analysis_id"},
 		{"1 MB", "a1/lock", `{` + ok + `,"ttl_seconds":` + strings.Repeat(" ", 1<<20) + `5}`, 413, ""},
-		{"1 MB result", "a1/finish", `{` + held + `,"status":"READY","result":"` + strings.Repeat("x", 1<<20) + `"}`, 413, ""},
+		{"1 MB result", "a1/finish", `{` + held + `,"status":"READY","result":"` + strings.Repeat("x", 1<<20) + `"}`, 413,
+			""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			code := "INVALID_ARGUMENT"
@@ -274,7 +306,8 @@ func TestLargestResult(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	d.order("a1", nil)
 	d.post(a1+"/lock", `{"owner_id":"ann","request_id":"r0"}`)
-	a := d.post(a1+"/finish", `{"owner_id":"ann","fencing_token":1,"status":"READY","result":"`+strings.Repeat(`\u0001`, 32<<10)+`"}`)
+	a := d.post(a1+"/finish", `{"owner_id":"ann","fencing_token":1,"status":"READY","result":"`+
+		strings.Repeat(`\u0001`, 32<<10)+`"}`)
 	a.wants(t, 200, `{"analysis_id":"a1","status":"READY","replayed":false}`)
 	if got, _ := d.get(a1).body["result"].(string); got != strings.Repeat("\x01", 32<<10) {
 		t.Errorf("%d bytes came back", len(got))
@@ -298,13 +331,15 @@ func TestAnalysisPaths(t *testing.T) {
 	d.post(a1+"/steal", `{}`).refuses(t, 404, "NOT_FOUND", "")
 }
 
-// TestStrangeDocuments: what others have written is taken as it is where that is safe, and refused by name where it is not.
+// TestStrangeDocuments: what others have written is taken as it is where that is safe, and refused by name where it is
+// not.
 func TestStrangeDocuments(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	d.order("a1", map[string]docstore.Value{
 		"status": docstore.String("処理中"), "lockOwner": docstore.String("old"), "lockExpiresAt": docstore.String("soon"),
 	})
-	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"処理中","finished":false,"locked":true,"owner_id":"old","runs":0,"failures":0}`)
+	d.get(a1).wants(t, 200,
+		`{"analysis_id":"a1","status":"処理中","finished":false,"locked":true,"owner_id":"old","runs":0,"failures":0}`)
 	d.post(a1+"/lock", `{"owner_id":"ann","request_id":"r1"}`).refuses(t, 409, "LOCK_UNREADABLE", "")
 	d.order("a1", map[string]docstore.Value{"lockExpiresAt": docstore.String("2025-12-31T23:59:59+00:00")})
 	if a := d.post(a1+"/lock", `{"owner_id":"ann","request_id":"r1"}`); a.body["acquired"] != true {
@@ -321,7 +356,8 @@ func TestStrangeDocuments(t *testing.T) {
 			for _, a := range []answer{d.post(a1+"/lock", `{"owner_id":"ann","request_id":"r1"}`), d.get(a1)} {
 				a.refuses(t, 500, "DOCUMENT_DAMAGED", "")
 				for field := range fields {
-					if detail, _ := a.body["detail"].(string); strings.Contains(detail, field) || !strings.Contains(d.log.String(), `field \"`+field) {
+					if detail, _ := a.body["detail"].(string); strings.Contains(detail, field) ||
+						!strings.Contains(d.log.String(), `field \"`+field) {
 						t.Errorf("the field belongs into the log and not into the answer: %s", a.raw)
 					}
 				}
@@ -331,7 +367,8 @@ func TestStrangeDocuments(t *testing.T) {
 	t.Run("of a lock", func(t *testing.T) {
 		d := open(t, httpapi.Development{})
 		d.post(deploy+"/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`)
-		w := docstore.Write{Key: docstore.Key{Kind: "locks", Tenant: "acme", ID: "deploy-prod"}, Set: map[string]docstore.Value{"token": docstore.String("1")}}
+		w := docstore.Write{Key: docstore.Key{Kind: "locks", Tenant: "acme", ID: "deploy-prod"},
+			Set: map[string]docstore.Value{"token": docstore.String("1")}}
 		if _, err := d.store.Write(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
@@ -342,10 +379,12 @@ func TestStrangeDocuments(t *testing.T) {
 		d.log.Reset()
 		a := d.get("/v1/tenants/acme/locks?state=ACTIVE&page_size=2")
 		unreadable, _ := json.Marshal(a.body["unreadable"])
-		if a.status != 200 || string(unreadable) != `[{"code":"DOCUMENT_DAMAGED","lock_key":"deploy-prod"}]` || !strings.Contains(a.raw, `"lock_key":"z"`) {
+		if a.status != 200 || string(unreadable) != `[{"code":"DOCUMENT_DAMAGED","lock_key":"deploy-prod"}]` ||
+			!strings.Contains(a.raw, `"lock_key":"z"`) {
 			t.Errorf("the list: %d %s", a.status, a.raw)
 		}
-		if log := d.log.String(); strings.Count(log, "documents of a list cannot be read") != 1 || !strings.Contains(log, `field \"token\"`) {
+		if log := d.log.String(); strings.Count(log, "documents of a list cannot be read") != 1 ||
+			!strings.Contains(log, `field \"token\"`) {
 			t.Errorf("the log: %s", log)
 		}
 	})
@@ -369,7 +408,8 @@ func TestRetryAnalysis(t *testing.T) {
 	fail := func(token int) {
 		t.Helper()
 		d.post(a1+"/lock", fmt.Sprintf(`{"owner_id":"w","request_id":"r%d"}`, token))
-		d.post(a1+"/finish", fmt.Sprintf(`{"owner_id":"w","fencing_token":%d,"status":"FAILED","failure_reason":"no model"}`, token)).
+		d.post(a1+"/finish", fmt.Sprintf(`{"owner_id":"w","fencing_token":%d,"status":"FAILED","failure_reason":"no model"}`,
+			token)).
 			wants(t, 200, `{"analysis_id":"a1","status":"FAILED","replayed":false}`)
 	}
 	fail(1)
@@ -401,7 +441,8 @@ func TestRetryAnalysis(t *testing.T) {
 	d.post("/v1/analyses/none/retry", again).refuses(t, 404, "NOT_FOUND", "analysis_id")
 
 	// A document in which another writer has changed what the server wrote.
-	d.order("a1", map[string]docstore.Value{"lockRetriedAt": docstore.String("yesterday"), "lockFinishedAt": docstore.Int(1)})
+	d.order("a1", map[string]docstore.Value{"lockRetriedAt": docstore.String("yesterday"),
+		"lockFinishedAt": docstore.Int(1)})
 	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"READY","finished":true,"locked":false,"runs":0,"failures":0}`)
 
 	d.serve(verified{caller: httpapi.Caller{Subject: "root", Tenant: "acme", Admin: true}}, d.store)
@@ -410,15 +451,19 @@ func TestRetryAnalysis(t *testing.T) {
 		`{"analysis_id":"a2","status":"PENDING","retry":{"by":"root","reason":"x","at":"2026-01-01T01:00:00.000Z"},"replayed":false}`)
 }
 
-// TestListAnalyses: pages by prefix and status, of which all together show each analysis once. What cannot be read is shown as such.
+// TestListAnalyses: pages by prefix and status, of which all together show each analysis once. What cannot be read is
+// shown as such.
 func TestListAnalyses(t *testing.T) {
 	d := open(t, httpapi.Development{})
-	for id, status := range map[string]string{"a/1": "FAILED", "a1": "PENDING", "a2": "FAILED", "a3": "READY", "a4": "queued", "b1": "FAILED", "ü": "FAILED"} {
+	for id, status := range map[string]string{"a/1": "FAILED", "a1": "PENDING", "a2": "FAILED", "a3": "READY",
+		"a4": "queued", "b1": "FAILED", "ü": "FAILED"} {
 		d.order(id, map[string]docstore.Value{"status": docstore.String(status)})
 	}
 	d.order("a5", map[string]docstore.Value{"status": docstore.Int(7)})
-	d.order("a6", map[string]docstore.Value{"title": docstore.String("no status at all"), "lockRuns": docstore.String("many")})
-	d.order("a7", map[string]docstore.Value{"status": docstore.String("PENDING"), "lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("soon")})
+	d.order("a6", map[string]docstore.Value{"title": docstore.String("no status at all"),
+		"lockRuns": docstore.String("many")})
+	d.order("a7", map[string]docstore.Value{"status": docstore.String("PENDING"), "lockOwner": docstore.String("w"),
+		"lockExpiresAt": docstore.String("soon")})
 	d.log.Reset()
 	walk := func(query string) (shown, unreadable string) {
 		t.Helper()
@@ -469,11 +514,13 @@ func TestListAnalyses(t *testing.T) {
 	if log := d.log.String(); !strings.Contains(log, `field \"status`) || !strings.Contains(log, `field \"lockRuns`) {
 		t.Errorf("the log does not name the fields: %s", log)
 	}
-	d.get("/v1/analyses?prefix=a7").wants(t, 200, `{"analyses":[{"analysis_id":"a7","status":"PENDING","finished":false,"locked":true,"owner_id":"w",
+	d.get("/v1/analyses?prefix=a7").wants(t, 200,
+		`{"analyses":[{"analysis_id":"a7","status":"PENDING","finished":false,"locked":true,"owner_id":"w",
 		"runs":0,"failures":0}]}`)
 	for query, field := range map[string]string{
-		"page_size=0": "page_size", "page_size=1001": "page_size", "page_size=x": "page_size", "page_token=%21": "page_token", "state=FAILED": "state",
-		"status=%00": "status", "status=A&status=B": "status", "prefix=" + strings.Repeat("x", 257): "prefix",
+		"page_size=0": "page_size", "page_size=1001": "page_size", "page_size=x": "page_size", "page_token=%21": "page_token",
+		"state=FAILED": "state",
+		"status=%00":   "status", "status=A&status=B": "status", "prefix=" + strings.Repeat("x", 257): "prefix",
 	} {
 		d.get("/v1/analyses?"+query).refuses(t, 400, "INVALID_ARGUMENT", field)
 	}
@@ -493,7 +540,8 @@ func TestOnlyWorkers(t *testing.T) {
 	if a := d.get(a1); a.status != 200 { // an administrator sees what there is to retry
 		t.Errorf("an administrator: %d %s", a.status, a.raw)
 	}
-	d.get("/v1/analyses").wants(t, 200, `{"analyses":[{"analysis_id":"a1","status":"PENDING","finished":false,"locked":false,"runs":0,"failures":0}]}`)
+	d.get("/v1/analyses").wants(t, 200,
+		`{"analyses":[{"analysis_id":"a1","status":"PENDING","finished":false,"locked":false,"runs":0,"failures":0}]}`)
 	d.serve(verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme"}}, d.store)
 	d.get(a1).refuses(t, 403, "PERMISSION_DENIED", "")
 	d.get("/v1/analyses").refuses(t, 403, "PERMISSION_DENIED", "")
@@ -556,7 +604,8 @@ func TestAnalysisLogsKeepSecrets(t *testing.T) {
 	d.post(a1+"/lock", `{"owner_id":"ann","request_id":"secret-request"}`)
 	d.post(a1+"/refresh", `{"owner_id":"ann","fencing_token":777777}`)
 	d.post(a1+"/finish", `{"owner_id":"ann","fencing_token":1,"status":"READY","result":"secret-result"}`)
-	if log := d.log.String(); strings.Contains(log, "secret") || strings.Contains(log, "777777") || !strings.Contains(log, `"path":"`+a1+`/finish"`) {
+	if log := d.log.String(); strings.Contains(log, "secret") || strings.Contains(log, "777777") ||
+		!strings.Contains(log, `"path":"`+a1+`/finish"`) {
 		t.Errorf("log: %s", log)
 	}
 }
@@ -571,7 +620,8 @@ func FuzzAnalysisBody(f *testing.F) {
 		`{"fencing_token":1,"owner_id":"ann","status":"READY","result":"x"}`,
 		`{"fencing_token":1,"owner_id":"ann","status":"FAILED","failure_reason":null}`,
 		`{"fencing_token":1,"owner_id":"ann","failure_reason":"\ud800"}`,
-		`{"fencing_token":1e0,"owner_id":"ann"}`, `{"request_id":"r1","owner_id":"root","reason":"again"}`, `[[[[`, `{"a":1,"a":2}`, "\xff", ``, `null`, `{}`,
+		`{"fencing_token":1e0,"owner_id":"ann"}`, `{"request_id":"r1","owner_id":"root","reason":"again"}`, `[[[[`,
+		`{"a":1,"a":2}`, "\xff", ``, `null`, `{}`,
 	} {
 		f.Add(uint8(i), []byte(seed))
 	}

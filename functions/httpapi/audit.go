@@ -23,11 +23,12 @@ import (
 //	remote         the address that the request came from, and what a proxy said of it: forwarded_for, which anyone can write
 //	request        the request's ID, as in the response and in the line of the request
 //
-// There is one for each grant and each change of rights (Route.Audit), and for each request that was rejected because of who sent it. The
-// line of every other request that was rejected says who sent it as well, and the code.
+// There is one for each grant and each change of rights (Route.Audit), and for each request that was rejected because
+// of who sent it. The line of every other request that was rejected says who sent it as well, and the code.
 const AuditMessage = "audit"
 
-// AuditSubject names the sender of a request in its audit event, for a [Route] that authenticates callers itself. It may be empty.
+// AuditSubject names the sender of a request in its audit event, for a [Route] that authenticates callers itself. It
+// may be empty.
 func AuditSubject(r *http.Request, subject string) { noteOf(r).caller.Subject = subject }
 
 // AuditNote adds attributes to the audit event of a request, for a [Route].
@@ -71,7 +72,8 @@ func (f *frame) writeAudit(ctx context.Context, r *http.Request, n *exchangeLog,
 		return
 	}
 	event := append(make([]slog.Attr, 0, 12),
-		slog.String("action", action), slog.String("outcome", outcome), slog.String("path", r.URL.EscapedPath()), slog.String("request", requestID),
+		slog.String("action", action), slog.String("outcome", outcome), slog.String("path", r.URL.EscapedPath()),
+		slog.String("request", requestID),
 	)
 	event = append(event, n.sender(r)...)
 	if rejected {

@@ -49,7 +49,8 @@ func (d *api) audited(t *testing.T) (events []map[string]any) {
 	return events
 }
 
-// TestAudit: grants, changes of rights and rejected callers leave an event that says who, what, whose and why; nothing else does.
+// TestAudit: grants, changes of rights and rejected callers leave an event that says who, what, whose and why; nothing
+// else does.
 func TestAudit(t *testing.T) {
 	ann := httpapi.Caller{Subject: "ann", Tenant: "acme", Worker: true, MachineIDs: true}
 	root := httpapi.Caller{Subject: "root", Tenant: "acme", Admin: true}
@@ -69,30 +70,39 @@ func TestAudit(t *testing.T) {
 		method, path, body string
 		want               map[string]any // nil: no event
 	}{
-		{ann, nil, "POST", deploy + "/acquire", `{"request_id":"r1","ttl_seconds":30}`, by("ann", "lock.acquire", "ok", deploy+"/acquire", "owner", "ann")},
+		{ann, nil, "POST", deploy + "/acquire", `{"request_id":"r1","ttl_seconds":30}`,
+			by("ann", "lock.acquire", "ok", deploy+"/acquire", "owner", "ann")},
 		{root, nil, "POST", deploy + "/acquire", `{"request_id":"r1","ttl_seconds":30}`, nil}, // held
 		{ann, nil, "POST", deploy + "/acquire", `{"request_id":"r1"`, nil},
 		{ann, nil, "POST", deploy + "/renew", `{"request_id":"n1","fencing_token":1,"ttl_seconds":30}`, nil},
 		{ann, nil, "GET", deploy, "", nil},
 		{ann, nil, "GET", "/healthz", "", nil},
-		{ann, nil, "POST", deploy + "/force-release", `{"request_id":"f1","reason":"stuck"}`, by("ann", "lock.force_release", "PERMISSION_DENIED",
-			deploy+"/force-release", "reason", "ending another owner's lease needs the administrator's scope")},
-		{root, nil, "POST", deploy + "/force-release", `{"request_id":"f1","reason":"stuck"}`, by("root", "lock.force_release", "ok",
-			deploy+"/force-release", "owner", "ann", "reason", "stuck")},
-		{ann, nil, "GET", rival, "", by("ann", "GET "+rival, "PERMISSION_DENIED", rival, "reason", `your token is for tenant "acme", the path for tenant "acmf"`)},
+		{ann, nil, "POST", deploy + "/force-release", `{"request_id":"f1","reason":"stuck"}`,
+			by("ann", "lock.force_release", "PERMISSION_DENIED",
+				deploy+"/force-release", "reason", "ending another owner's lease needs the administrator's scope")},
+		{root, nil, "POST", deploy + "/force-release", `{"request_id":"f1","reason":"stuck"}`,
+			by("root", "lock.force_release", "ok",
+				deploy+"/force-release", "owner", "ann", "reason", "stuck")},
+		{ann, nil, "GET", rival, "", by("ann", "GET "+rival, "PERMISSION_DENIED", rival, "reason",
+			`your token is for tenant "acme", the path for tenant "acmf"`)},
 		{ann, fmt.Errorf("%w: the token expired", httpapi.ErrUnauthenticated), "GET", deploy, "", map[string]any{
-			"action": "GET " + deploy, "outcome": "UNAUTHENTICATED", "path": deploy, "reason": "unauthenticated: the token expired",
+			"action": "GET " + deploy, "outcome": "UNAUTHENTICATED", "path": deploy,
+			"reason": "unauthenticated: the token expired",
 		}},
 		{ann, nil, "PUT", "/v1/analyses/a1", "", nil},
-		{ann, nil, "POST", "/v1/analyses/a1/lock", `{"owner_id":"w1","request_id":"r1"}`, by("ann", "analysis.lock", "ok", "/v1/analyses/a1/lock", "owner", "ann#w1")},
+		{ann, nil, "POST", "/v1/analyses/a1/lock", `{"owner_id":"w1","request_id":"r1"}`,
+			by("ann", "analysis.lock", "ok", "/v1/analyses/a1/lock", "owner", "ann#w1")},
 		{ann, nil, "POST", "/v1/analyses/a1/lock", `{"owner_id":"w2","request_id":"r2"}`, nil},    // skipped
 		{root, nil, "POST", "/v1/analyses/a1/retry", `{"request_id":"t1","reason":"fixed"}`, nil}, // not FAILED
-		{ann, nil, "POST", "/v1/analyses/a2/retry", `{"request_id":"t1","reason":"fixed"}`, by("ann", "analysis.retry", "PERMISSION_DENIED",
-			"/v1/analyses/a2/retry", "reason", "retrying an analysis needs the administrator's scope")},
-		{root, nil, "POST", "/v1/analyses/a2/retry", `{"request_id":"t1","reason":"fixed"}`, by("root", "analysis.retry", "ok", "/v1/analyses/a2/retry",
-			"reason", "fixed", "replayed", false)},
-		{root, nil, "POST", "/v1/analyses/a2/retry", `{"request_id":"t1","reason":"fixed"}`, by("root", "analysis.retry", "ok", "/v1/analyses/a2/retry",
-			"reason", "fixed", "replayed", true)},
+		{ann, nil, "POST", "/v1/analyses/a2/retry", `{"request_id":"t1","reason":"fixed"}`,
+			by("ann", "analysis.retry", "PERMISSION_DENIED",
+				"/v1/analyses/a2/retry", "reason", "retrying an analysis needs the administrator's scope")},
+		{root, nil, "POST", "/v1/analyses/a2/retry", `{"request_id":"t1","reason":"fixed"}`,
+			by("root", "analysis.retry", "ok", "/v1/analyses/a2/retry",
+				"reason", "fixed", "replayed", false)},
+		{root, nil, "POST", "/v1/analyses/a2/retry", `{"request_id":"t1","reason":"fixed"}`,
+			by("root", "analysis.retry", "ok", "/v1/analyses/a2/retry",
+				"reason", "fixed", "replayed", true)},
 		{root, nil, "GET", "/v1/analyses", "", nil},
 	} {
 		d.serve(verified{caller: c.caller, err: c.err}, d.store)
@@ -109,12 +119,14 @@ func TestAudit(t *testing.T) {
 	d.header.Set("X-Forwarded-For", strings.Repeat("9", 1000))
 	d.post("/v1/machine-ids/lease", `{"throughputPerMs":300}`)
 	e := d.audited(t)
-	if len(e) != 1 || e[0]["action"] != "machine_ids.lease" || e[0]["leases"] != 2. || len(fmt.Sprint(e[0]["forwarded_for"])) > 70 {
+	if len(e) != 1 || e[0]["action"] != "machine_ids.lease" || e[0]["leases"] != 2. ||
+		len(fmt.Sprint(e[0]["forwarded_for"])) > 70 {
 		t.Errorf("machine IDs: %v", e)
 	}
 }
 
-// TestRejectionsAreLogged: the log says of every rejected request who sent it, from where, and why, and nothing that is secret.
+// TestRejectionsAreLogged: the log says of every rejected request who sent it, from where, and why, and nothing that is
+// secret.
 func TestRejectionsAreLogged(t *testing.T) {
 	ann := verified{caller: httpapi.Caller{Subject: "ann", Tenant: "acme", MachineIDs: true}}
 	const body = `{"request_id":"r1","ttl_seconds":30,"metadata":{"a":"s3cret-label"}}`
@@ -131,30 +143,41 @@ func TestRejectionsAreLogged(t *testing.T) {
 		code, level        string
 		why                string // of the audit event, or of the line
 	}{
-		{name: "unknown", identity: verified{err: httpapi.Unauthenticated("the token has expired")}, method: "POST", path: deploy + "/acquire", body: body,
+		{name: "unknown", identity: verified{err: httpapi.Unauthenticated("the token has expired")}, method: "POST",
+			path: deploy + "/acquire", body: body,
 			status: 401, code: "UNAUTHENTICATED", level: "INFO", why: "the token has expired"},
-		{name: "not admitted", identity: verified{err: fmt.Errorf("%w: a scope is missing", httpapi.ErrForbidden)}, method: "GET", path: deploy,
+		{name: "not admitted", identity: verified{err: fmt.Errorf("%w: a scope is missing", httpapi.ErrForbidden)},
+			method: "GET", path: deploy,
 			status: 403, code: "PERMISSION_DENIED", level: "INFO", why: "a scope is missing"},
 		{name: "cannot be verified", identity: verified{err: errors.New("no keys")}, method: "GET", path: deploy,
 			status: 503, code: "UNAVAILABLE", level: "ERROR", why: "the caller could not be verified just now; try again"},
-		{name: "another tenant", method: "GET", path: "/v1/tenants/acmf/locks/k", status: 403, code: "PERMISSION_DENIED", level: "INFO", why: `your token is for tenant "acme"`},
+		{name: "another tenant", method: "GET", path: "/v1/tenants/acmf/locks/k", status: 403, code: "PERMISSION_DENIED",
+			level: "INFO", why: `your token is for tenant "acme"`},
 		{name: "no administrator", method: "POST", path: deploy + "/force-release", body: `{"request_id":"f1","reason":"x"}`,
 			status: 403, code: "PERMISSION_DENIED", level: "INFO", why: "needs the administrator's scope"},
-		{name: "no worker", method: "GET", path: "/v1/analyses/a1", status: 403, code: "PERMISSION_DENIED", level: "INFO", why: "the worker's scope"},
-		{name: "a bad signature", method: "DELETE", path: "/v1/machine-ids/lease/{leased}", body: fmt.Sprintf(`{"serviceId":"default","signature":%q,"timestamp":%d}`, strings.Repeat("5e", 32), int64(1767225600000)),
+		{name: "no worker", method: "GET", path: "/v1/analyses/a1", status: 403, code: "PERMISSION_DENIED", level: "INFO",
+			why: "the worker's scope"},
+		{name: "a bad signature", method: "DELETE", path: "/v1/machine-ids/lease/{leased}",
+			body: fmt.Sprintf(`{"serviceId":"default","signature":%q,"timestamp":%d}`, strings.Repeat("5e", 32),
+				int64(1767225600000)),
 			status: 403, code: "BAD_SIGNATURE", level: "INFO", why: "sign"},
-		{name: "too fast", limits: httpapi.Limits{PerTenant: 1}, method: "POST", path: deploy + "/acquire", body: body, before: 2,
+		{name: "too fast", limits: httpapi.Limits{PerTenant: 1}, method: "POST", path: deploy + "/acquire",
+			body: body, before: 2,
 			status: 429, code: "RATE_LIMITED", level: "INFO", why: "your tenant sends more than 1 requests a second"},
-		{name: "too many locks", limits: httpapi.Limits{LocksPerTenant: 1}, method: "POST", path: other("second") + "/acquire", body: body,
+		{name: "too many locks", limits: httpapi.Limits{LocksPerTenant: 1}, method: "POST",
+			path: other("second") + "/acquire", body: body,
 			status: 429, code: "LOCK_LIMIT", level: "INFO", why: "the tenant has 1 locks"},
-		{name: "too many machine IDs", method: "POST", path: "/v1/machine-ids/lease", body: `{"throughputPerMs":8192}`, before: 64,
+		{name: "too many machine IDs", method: "POST", path: "/v1/machine-ids/lease", body: `{"throughputPerMs":8192}`,
+			before: 64,
 			status: 429, code: "MACHINE_ID_LIMIT", level: "INFO", why: "your subject has 2048 leases"},
 		{name: "too many at once", limits: httpapi.Limits{Concurrent: 1}, method: "GET", path: deploy,
 			status: 503, code: "OVERLOADED", level: "WARN", why: "the server works on 1 requests"},
 		{name: "no store", store: broken, method: "POST", path: other("new") + "/acquire", body: body,
 			status: 503, code: "UNAVAILABLE", level: "ERROR", why: "send the same body again"},
-		{name: "held", method: "POST", path: deploy + "/acquire", body: strings.Replace(body, "r1", "r2", 1), status: 409, code: "LOCK_HELD", level: "INFO"},
-		{name: "bad input", method: "POST", path: deploy + "/acquire", body: `{"s3cret-field":1}`, status: 400, code: "INVALID_ARGUMENT", level: "INFO"},
+		{name: "held", method: "POST", path: deploy + "/acquire", body: strings.Replace(body, "r1", "r2", 1), status: 409,
+			code: "LOCK_HELD", level: "INFO"},
+		{name: "bad input", method: "POST", path: deploy + "/acquire", body: `{"s3cret-field":1}`, status: 400,
+			code: "INVALID_ARGUMENT", level: "INFO"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := open(t, ann)
@@ -187,12 +210,14 @@ func TestRejectionsAreLogged(t *testing.T) {
 				first := make(chan struct{})
 				go func() {
 					defer close(first)
-					d.handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "http://127.0.0.1:8080"+deploy, nil))
+					d.handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "http://127.0.0.1:8080"+deploy,
+						nil))
 				}()
 				<-busy.begun
 				defer func() { close(busy.let); <-first }()
 			}
-			d.send(c.method, path, c.body).refuses(t, c.status, c.code, map[bool]string{true: "s3cret-field"}[c.name == "bad input"])
+			d.send(c.method, path, c.body).refuses(t, c.status, c.code,
+				map[bool]string{true: "s3cret-field"}[c.name == "bad input"])
 
 			line, event := map[string]any{}, map[string]any{}
 			for text := range strings.Lines(d.log.String()) {
@@ -225,7 +250,8 @@ func TestRejectionsAreLogged(t *testing.T) {
 			if !maps.Equal(line, who) {
 				t.Errorf("the line says %v, want %v", line, who)
 			}
-			if strings.Contains(d.log.String(), "s3cret") || strings.Contains(d.log.String(), "1767225600000001") || strings.Contains(d.log.String(), "5e5e5e") {
+			if strings.Contains(d.log.String(), "s3cret") || strings.Contains(d.log.String(), "1767225600000001") ||
+				strings.Contains(d.log.String(), "5e5e5e") {
 				t.Errorf("the log has a secret: %s", d.log)
 			}
 		})

@@ -21,9 +21,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/field"
 )
 
-// decode reads a body strictly: one JSON object, no unknown, doubled or differently spelled members, no null
-// in place of a value, no more than most bytes. Every error names the member at fault, or "body". The Content-Type is not looked at: a body that is
-// no JSON is rejected anyway, and `curl -d` works as it is.
+// decode reads a body strictly: one JSON object, no unknown, doubled or differently spelled members, no null in place
+// of a value, no more than most bytes. Every error names the member at fault, or "body". The Content-Type is not looked
+// at: a body that is no JSON is rejected anyway, and `curl -d` works as it is.
 func decode(w http.ResponseWriter, r *http.Request, most int64, into any) error {
 	body, err := readBody(w, r, most)
 	if err != nil {
@@ -60,8 +60,8 @@ func parse(body []byte, into any) error {
 	return noneMissing(body, into)
 }
 
-// noneMissing rejects a body without a number that it must have. The rules see 0 then, and would speak of its range; they
-// speak of missing text themselves.
+// noneMissing rejects a body without a number that it must have. The rules see 0 then, and would speak of its range;
+// they speak of missing text themselves.
 func noneMissing(body []byte, into any) error {
 	v := reflect.Indirect(reflect.ValueOf(into))
 	if v.Kind() != reflect.Struct {
@@ -115,8 +115,8 @@ func members(body []byte) map[string]bool {
 	return given
 }
 
-// noNulls rejects null in a body that is well formed: the decoder takes it for a member that was left out, and the contract
-// has no place for it.
+// noNulls rejects null in a body that is well formed: the decoder takes it for a member that was left out, and the
+// contract has no place for it.
 func noNulls(body []byte) error {
 	if !bytes.Contains(body, []byte("null")) {
 		return nil
@@ -140,7 +140,8 @@ var strict = jsonv2.JoinOptions(jsonv2.RejectUnknownMembers(true), noNull)
 
 // noNull rejects null for text, numbers and objects: it would silently become the empty value.
 var noNull = jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(
-	jsonv2.UnmarshalFromFunc(notNull[string]), jsonv2.UnmarshalFromFunc(notNull[int64]), jsonv2.UnmarshalFromFunc(notNull[*int64]),
+	jsonv2.UnmarshalFromFunc(notNull[string]), jsonv2.UnmarshalFromFunc(notNull[int64]),
+	jsonv2.UnmarshalFromFunc(notNull[*int64]),
 	jsonv2.UnmarshalFromFunc(notNull[contracts.Metadata]), jsonv2.UnmarshalFromFunc(notNull[map[string]string]),
 	jsonv2.UnmarshalFromFunc(notNull[contracts.AnalysisEnd]),
 ))
@@ -205,11 +206,13 @@ func explain(err error, body []byte) error {
 	if null, ok := errors.AsType[nullError](err); ok {
 		return field.Errorf(member(semantic.JSONPointer), "%v", null)
 	}
-	if semantic.JSONKind == '0' && len(bytes.Trim(semantic.JSONValue, "-0123456789")) == 0 && semantic.GoType.Kind() == reflect.Int64 {
+	if semantic.JSONKind == '0' && len(bytes.Trim(semantic.JSONValue, "-0123456789")) == 0 &&
+		semantic.GoType.Kind() == reflect.Int64 {
 		return field.Errorf(member(semantic.JSONPointer), "has too many digits: numbers go up to %d", int64(docstore.MaxInt))
 	}
 	if semantic.JSONKind == '"' && semantic.GoType == reflect.TypeFor[[]byte]() {
-		return field.Errorf(member(semantic.JSONPointer), `is not base64: use the standard alphabet (A-Z, a-z, 0-9, "+", "/"), and "=" at the end`)
+		return field.Errorf(member(semantic.JSONPointer),
+			`is not base64: use the standard alphabet (A-Z, a-z, 0-9, "+", "/"), and "=" at the end`)
 	}
 	got := kindName(semantic.JSONKind)
 	if len(semantic.JSONValue) > 0 && len(semantic.JSONValue) <= 32 {

@@ -9,9 +9,10 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
-// bound shares something that there is a limited amount of. What does not fit waits for a moment. Tenants take turns, and each one's
-// requests come in the order of their arrival, so that a tenant with few requests does not stand behind one with many. When no more
-// may wait, the newest request of the tenant that has most of them is rejected. A nil *bound has room for everything.
+// bound shares something that there is a limited amount of. What does not fit waits for a moment. Tenants take turns,
+// and each one's requests come in the order of their arrival, so that a tenant with few requests does not stand behind
+// one with many. When no more may wait, the newest request of the tenant that has most of them is rejected. A nil
+// *bound has room for everything.
 type bound struct {
 	says  string // why there is no room
 	share int64  // what one tenant can have at most
@@ -109,8 +110,8 @@ func (b *bound) arrive(tenant string, n int64) *waiter {
 	return w
 }
 
-// shorten rejects the newest request of the tenant that has most of them waiting, unless the tenant that has another one would then
-// have more.
+// shorten rejects the newest request of the tenant that has most of them waiting, unless the tenant that has another
+// one would then have more.
 func (b *bound) shorten(forTenant string) bool {
 	var longest *turn
 	own := 0

@@ -19,8 +19,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestBoundsOfRequests: each bound that the contract states for a member of a body or for a parameter is the one of the server. What is
-// at the bound is taken, and what is one or ten times beyond it is refused by the name of the member, with nothing changed.
+// TestBoundsOfRequests: each bound that the contract states for a member of a body or for a parameter is the one of the
+// server. What is at the bound is taken, and what is one or ten times beyond it is refused by the name of the member,
+// with nothing changed.
 func TestBoundsOfRequests(t *testing.T) {
 	t.Parallel()
 	public, _, err := contracttest.Load()
@@ -91,8 +92,8 @@ func (w *writes) Write(ctx context.Context, ws ...docstore.Write) (docstore.Resu
 	return w.Store.Write(ctx, ws...)
 }
 
-// boundsOf are the bounds of an operation's parameters and of the members of its body, as the contract states them. The rest of each
-// request is the contract's own example.
+// boundsOf are the bounds of an operation's parameters and of the members of its body, as the contract states them. The
+// rest of each request is the contract's own example.
 func boundsOf(method, path string, item *openapi3.PathItem, op *openapi3.Operation) (bounds []bound) {
 	var example map[string]any
 	var schema *openapi3.Schema

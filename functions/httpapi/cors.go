@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// What pages of other origins may send and read. Callers are known by their token, never by a cookie: credentials are not allowed.
+// What pages of other origins may send and read. Callers are known by their token, never by a cookie: credentials are
+// not allowed.
 const (
 	corsMethods = "GET, HEAD, POST, PUT, DELETE"
 	corsRequest = "Authorization, Content-Type, Idempotency-Key, If-None-Match, Traceparent, Tracestate, X-Request-Id"
@@ -17,8 +18,8 @@ const (
 	corsMaxAge  = "600" // seconds for which a browser remembers it
 )
 
-// CheckOrigin reports what is wrong with an origin of [Options].Origins: it must be spelled as browsers send it, such as https://app.example.com. The
-// error continues a sentence about it.
+// CheckOrigin reports what is wrong with an origin of [Options].Origins: it must be spelled as browsers send it, such
+// as https://app.example.com. The error continues a sentence about it.
 func CheckOrigin(origin string) error {
 	u, err := url.Parse(origin)
 	switch {
@@ -30,7 +31,8 @@ func CheckOrigin(origin string) error {
 		return fmt.Errorf("must end after the host or its port, such as %s://%s", u.Scheme, strings.ToLower(u.Host))
 	case strings.ToLower(origin) != origin || strings.Trim(origin, printable) != "":
 		return errors.New("must be in lower case and ASCII, as browsers send it")
-	case strings.HasSuffix(u.Host, ":") || u.Scheme == "http" && u.Port() == "80" || u.Scheme == "https" && u.Port() == "443":
+	case strings.HasSuffix(u.Host, ":") || u.Scheme == "http" && u.Port() == "80" ||
+		u.Scheme == "https" && u.Port() == "443":
 		return fmt.Errorf("must leave the scheme's own port out, as browsers do: %s://%s", u.Scheme, u.Hostname())
 	case strings.Contains(u.Host, "*"):
 		return errors.New("must be one host: wildcards are not supported")
@@ -40,8 +42,9 @@ func CheckOrigin(origin string) error {
 
 const printable = "!\"#$%&'()*+,-./0123456789:;<=>?@[]^_`abcdefghijklmnopqrstuvwxyz{|}~"
 
-// withOrigins lets web pages of other origins call the API, if the server allows any: browsers ask before the request proper, and show its
-// response to the page only if it names the page's origin. Pages of all other origins get what they get without this.
+// withOrigins lets web pages of other origins call the API, if the server allows any: browsers ask before the request
+// proper, and show its response to the page only if it names the page's origin. Pages of all other origins get what
+// they get without this.
 func (f *frame) withOrigins(next http.Handler) http.Handler {
 	if len(f.origins) == 0 {
 		return next

@@ -20,7 +20,8 @@ func fromPage(h http.Handler, method, path, origin, asks, token string) *httptes
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	for name, value := range map[string]string{"Origin": origin, "Access-Control-Request-Method": asks, "Authorization": token} {
+	for name, value := range map[string]string{"Origin": origin, "Access-Control-Request-Method": asks,
+		"Authorization": token} {
 		if value != "" {
 			r.Header.Set(name, value)
 		}
@@ -35,11 +36,12 @@ func fromPage(h http.Handler, method, path, origin, asks, token string) *httptes
 
 const acquirePath = "/v1/tenants/acme/locks/k/acquire"
 
-// TestPagesOfOtherOrigins: pages of the origins that are listed may ask, send and read; those of all others may not, and see nothing. Callers are
-// authenticated all the same, and never by cookies.
+// TestPagesOfOtherOrigins: pages of the origins that are listed may ask, send and read; those of all others may not,
+// and see nothing. Callers are authenticated all the same, and never by cookies.
 func TestPagesOfOtherOrigins(t *testing.T) {
 	const app, other = "https://app.example", "https://app.example.evil.example"
-	verified := httpapi.New(docstore.NewMemory(nil), byHeader{}, &httpapi.Options{Origins: []string{app, "http://localhost:5173"}})
+	verified := httpapi.New(docstore.NewMemory(nil), byHeader{},
+		&httpapi.Options{Origins: []string{app, "http://localhost:5173"}})
 	for name, x := range map[string]struct {
 		method, path, origin, asks, token string
 		status                            int
@@ -67,7 +69,8 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 			if w.Code != x.status {
 				t.Errorf("status %d, want %d: %s", w.Code, x.status, w.Body)
 			}
-			if got := h.Get("Access-Control-Allow-Origin"); (got == x.origin && got != "") != x.allowed || got != "" && !x.allowed {
+			if got := h.Get("Access-Control-Allow-Origin"); (got == x.origin && got != "") != x.allowed ||
+				got != "" && !x.allowed {
 				t.Errorf("Access-Control-Allow-Origin is %q", got)
 			}
 			if got := h.Get("Access-Control-Allow-Credentials"); got != "" {
@@ -81,7 +84,8 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 				with bool
 				has  []string
 			}{
-				"Access-Control-Allow-Headers":  {preflight, []string{"Authorization", "Content-Type", "Idempotency-Key", "Traceparent", "X-Request-Id"}},
+				"Access-Control-Allow-Headers": {preflight, []string{"Authorization", "Content-Type", "Idempotency-Key",
+					"Traceparent", "X-Request-Id"}},
 				"Access-Control-Allow-Methods":  {preflight, []string{"GET", "POST", "PUT", "DELETE"}},
 				"Access-Control-Max-Age":        {preflight, []string{"600"}},
 				"Access-Control-Expose-Headers": {x.allowed && !preflight, []string{"Retry-After", "X-Request-Id"}},
@@ -113,12 +117,13 @@ func TestPagesWithoutOrigins(t *testing.T) {
 	}
 }
 
-// TestPagesInDevelopment: a server that accepts every caller of this machine takes requests of pages of the origins that are listed, and of
-// no others.
+// TestPagesInDevelopment: a server that accepts every caller of this machine takes requests of pages of the origins
+// that are listed, and of no others.
 func TestPagesInDevelopment(t *testing.T) {
 	const app = "http://localhost:5173"
 	for _, anyHost := range []bool{false, true} {
-		h := httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, &httpapi.Options{Origins: []string{app}, InsecureAnyHost: anyHost})
+		h := httpapi.New(docstore.NewMemory(nil), httpapi.Development{},
+			&httpapi.Options{Origins: []string{app}, InsecureAnyHost: anyHost})
 		for origin, want := range map[string]int{app: 200, "http://localhost:5174": 403, "https://evil.example": 403} {
 			if w := fromPage(h, http.MethodPost, acquirePath, origin, "", ""); w.Code != want {
 				t.Errorf("%s: %d, want %d: %s", origin, w.Code, want, w.Body)

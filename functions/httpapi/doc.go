@@ -1,5 +1,5 @@
-// Package httpapi is the HTTP API: one [http.Handler] that implements contracts/openapi.yaml and passes each request to the
-// rules in repo.
+// Package httpapi is the HTTP API: one [http.Handler] that implements contracts/openapi.yaml and passes each request to
+// the rules in repo.
 //
 // # The way of a request
 //
@@ -18,8 +18,8 @@
 // # Who decides
 //
 // The rules do; this package only translates. What a field may hold is checked by the rules and reported under the
-// field's name; which status a code has stands in contracts. The owner of a lease comes from the [Identity], not from the
-// caller's word, except in [Development] mode.
+// field's name; which status a code has stands in contracts. The owner of a lease comes from the [Identity], not from
+// the caller's word, except in [Development] mode.
 //
 // # What can go wrong
 //

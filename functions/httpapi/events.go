@@ -20,17 +20,19 @@ import (
 )
 
 const (
-	// maxEventWait is how long a request waits for events at most: less than the 30 s after which [Server], and most proxies, end a
-	// request.
+	// maxEventWait is how long a request waits for events at most: less than the 30 s after which [Server], and most
+	// proxies, end a request.
 	maxEventWait = 20 * time.Second
 
-	// pollEvents is how often the store is asked for events of a cluster while requests wait for some, however many they are.
+	// pollEvents is how often the store is asked for events of a cluster while requests wait for some, however many they
+	// are.
 	pollEvents = time.Second
 
 	eventBytes = 512 // about what an event takes
 )
 
-// place is how far a caller has read events: up to an event behind which no other can appear, and those after it that it was shown.
+// place is how far a caller has read events: up to an event behind which no other can appear, and those after it that
+// it was shown.
 type place struct {
 	after string
 	shown string // fingerprint of the events after it that were shown; empty if none were
@@ -166,14 +168,17 @@ type watch struct {
 }
 
 func newWatches(s *placement.Service, timeout time.Duration, stop <-chan struct{}) *watches {
-	return &watches{events: s.Events, timeout: timeout, stop: stop, waiters: waiters{what: "events"}, of: map[placement.Cluster]*watch{}}
+	return &watches{events: s.Events, timeout: timeout, stop: stop, waiters: waiters{what: "events"},
+		of: map[placement.Cluster]*watch{}}
 }
 
-// wait sends a page of events, once there is something new. It is errNoNews if the wait has ended and there was nothing. send reports
-// errNoNews if there is nothing to send, and whether the page was full: what comes behind it is seen when its events get old.
+// wait sends a page of events, once there is something new. It is errNoNews if the wait has ended and there was
+// nothing. send reports errNoNews if there is nothing to send, and whether the page was full: what comes behind it is
+// seen when its events get old.
 //
 // All who wait have something to read at once. Those for whom there is no room then try again.
-func (s *watches) wait(ctx context.Context, c placement.Cluster, from place, most time.Duration, send func() (full bool, err error)) error {
+func (s *watches) wait(ctx context.Context, c placement.Cluster, from place, most time.Duration,
+	send func() (full bool, err error)) error {
 	if err := s.waiters.enter(c.Tenant); err != nil {
 		return err
 	}
@@ -237,8 +242,8 @@ func (s *watches) signal(w *watch) <-chan struct{} {
 	return w.changed
 }
 
-// follow asks for events from a place on, and tells those who wait when there are new ones. After an error it asks again: who waits gets
-// the error of its own request at the end.
+// follow asks for events from a place on, and tells those who wait when there are new ones. After an error it asks
+// again: who waits gets the error of its own request at the end.
 func (s *watches) follow(ctx context.Context, c placement.Cluster, w *watch, from place) {
 	t := time.NewTicker(pollEvents)
 	defer t.Stop()

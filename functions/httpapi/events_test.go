@@ -17,7 +17,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestEventsThatCannotBeRead: they are listed by themselves, also where there is nothing else, and keep none behind them.
+// TestEventsThatCannotBeRead: they are listed by themselves, also where there is nothing else, and keep none behind
+// them.
 func TestEventsThatCannotBeRead(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	d.join("alice", `,"ttl_seconds":3600`)
@@ -26,25 +27,29 @@ func TestEventsThatCannotBeRead(t *testing.T) {
 		t.Fatal(p, err)
 	}
 	k := p.Entries[0].Key
-	if _, err := d.store.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"epoch": docstore.String("x")}}); err != nil {
+	if _, err := d.store.Write(t.Context(),
+		docstore.Write{Key: k, Set: docstore.Doc{"epoch": docstore.String("x")}}); err != nil {
 		t.Fatal(err)
 	}
 	d.clock.Advance(time.Minute)
 	a := d.get(chat + "/events").ok(t)
-	if want := `"unreadable":[{"code":"DOCUMENT_DAMAGED","event_id":"` + k.ID + `"}]`; !strings.Contains(a.raw, want) || a.body["next"] != k.ID {
+	if want := `"unreadable":[{"code":"DOCUMENT_DAMAGED","event_id":"` + k.ID + `"}]`; !strings.Contains(a.raw, want) ||
+		a.body["next"] != k.ID {
 		t.Errorf("%s, want %s", a.raw, want)
 	}
 	d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c1"}`).ok(t)
-	if a := d.get(chat + "/events?wait_seconds=1").ok(t); !strings.Contains(a.raw, `"unreadable":[`) || !strings.Contains(a.raw, `"id":"lobby"`) {
+	if a := d.get(chat + "/events?wait_seconds=1").ok(t); !strings.Contains(a.raw, `"unreadable":[`) ||
+		!strings.Contains(a.raw, `"id":"lobby"`) {
 		t.Errorf("%s", a.raw)
 	}
-	if a := d.get(chat + "/events?after=" + k.ID).ok(t); strings.Contains(a.raw, "unreadable") || !strings.Contains(a.raw, `"id":"lobby"`) {
+	if a := d.get(chat + "/events?after=" + k.ID).ok(t); strings.Contains(a.raw, "unreadable") ||
+		!strings.Contains(a.raw, `"id":"lobby"`) {
 		t.Errorf("%s", a.raw)
 	}
 }
 
-// TestEventsAreFollowed: who follows next sees every event, pages or not, and an event that was shown is shown again only together with a
-// new one.
+// TestEventsAreFollowed: who follows next sees every event, pages or not, and an event that was shown is shown again
+// only together with a new one.
 func TestEventsAreFollowed(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	events := func(query string) (ids []string, next string, raw string) {
@@ -66,7 +71,8 @@ func TestEventsAreFollowed(t *testing.T) {
 	d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c1"}`).ok(t)
 	ids, next, raw := events("")
 	if len(ids) != 2 || !strings.Contains(raw, `"member":"alice","moved":16,"to":"ACTIVE"`) ||
-		!strings.Contains(raw, `"fencing_token":1767225600000001,"from":"FREE","id":"lobby","incarnation":`+alice+`,"kind":"room"`) {
+		!strings.Contains(raw, `"fencing_token":1767225600000001,"from":"FREE","id":"lobby","incarnation":`+alice+
+			`,"kind":"room"`) {
 		t.Errorf("%s", raw)
 	}
 	if again, same, _ := events(after(next, "")); len(again) != 0 || same != next {
@@ -89,12 +95,15 @@ func TestEventsAreFollowed(t *testing.T) {
 	if len(seen) < 4 {
 		t.Errorf("pages of one show %v", seen)
 	}
-	if later, _, _ := events("?after=2026-01-01T00:00:30.000Z"); len(later) == 0 || !strings.HasPrefix(later[0], "2026-01-01T00:01:00.000Z") {
+	if later, _, _ := events("?after=2026-01-01T00:00:30.000Z"); len(later) == 0 ||
+		!strings.HasPrefix(later[0], "2026-01-01T00:01:00.000Z") {
 		t.Errorf("after a time: %v", later)
 	}
 	for query, field := range map[string]string{
-		"?after=x%3F": "after", "?after=~": "after", "?after=~0123456789abcdeX": "after", "?wait_seconds=21": "wait_seconds", "?wait_seconds=-1": "wait_seconds",
-		"?wait_seconds=1.0": "wait_seconds", "?page_size=0": "page_size", "?page_size=1001": "page_size", "?wait=1": "wait", "?after=a&after=b": "after",
+		"?after=x%3F": "after", "?after=~": "after", "?after=~0123456789abcdeX": "after", "?wait_seconds=21": "wait_seconds",
+		"?wait_seconds=-1":  "wait_seconds",
+		"?wait_seconds=1.0": "wait_seconds", "?page_size=0": "page_size", "?page_size=1001": "page_size", "?wait=1": "wait",
+		"?after=a&after=b": "after",
 	} {
 		d.get(chat+"/events"+query).refuses(t, 400, "INVALID_ARGUMENT", field)
 	}
@@ -114,10 +123,12 @@ func (c counted) List(ctx context.Context, q docstore.Query) (docstore.Page, err
 	return c.Store.List(ctx, q)
 }
 
-// TestEventsAreWaitedFor: a request that waits responds when there is something new, when it has waited long enough, when the server stops or
-// when its caller leaves; many that wait share one look at the store a second; and no more wait than may.
+// TestEventsAreWaitedFor: a request that waits responds when there is something new, when it has waited long enough,
+// when the server stops or when its caller leaves; many that wait share one look at the store a second; and no more
+// wait than may.
 func TestEventsAreWaitedFor(t *testing.T) {
-	serve := func(t *testing.T, stop chan struct{}) (call func(ctx context.Context, method, target, body string) *httptest.ResponseRecorder, lists *atomic.Int64) {
+	serve := func(t *testing.T, stop chan struct{}) (
+		call func(ctx context.Context, method, target, body string) *httptest.ResponseRecorder, lists *atomic.Int64) {
 		t.Helper()
 		lists = new(atomic.Int64)
 		store := counted{docstore.NewMemory(nil), func() { lists.Add(1) }}
@@ -140,7 +151,8 @@ func TestEventsAreWaitedFor(t *testing.T) {
 			go func() { done <- call(t.Context(), http.MethodGet, chat+"/events?wait_seconds=20", "").Body.String() }()
 			time.Sleep(5500 * time.Millisecond) // between two looks at the store
 			call(t.Context(), http.MethodPost, chat+"/members/alice/join", join)
-			if body, took := <-done, time.Since(begin); !strings.Contains(body, `"member":"alice"`) || took > 6500*time.Millisecond {
+			if body, took := <-done, time.Since(begin); !strings.Contains(body, `"member":"alice"`) ||
+				took > 6500*time.Millisecond {
 				t.Errorf("after %v: %s", took, body)
 			}
 		})
@@ -159,10 +171,12 @@ func TestEventsAreWaitedFor(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			call, _ := serve(t, nil)
 			call(t.Context(), http.MethodPost, chat+"/members/alice/join", join)
-			_, next, _ := strings.Cut(strings.TrimSpace(call(t.Context(), http.MethodGet, chat+"/events", "").Body.String()), `"next":"`)
+			_, next, _ := strings.Cut(strings.TrimSpace(call(t.Context(), http.MethodGet, chat+"/events", "").Body.String()),
+				`"next":"`)
 			next = strings.TrimSuffix(next, `"}`)
 			begin := time.Now()
-			w := call(t.Context(), http.MethodGet, chat+"/events?wait_seconds=20&after="+url.QueryEscape(next), "") // the event gets old meanwhile
+			// the event gets old meanwhile
+			w := call(t.Context(), http.MethodGet, chat+"/events?wait_seconds=20&after="+url.QueryEscape(next), "")
 			if took := time.Since(begin); !strings.Contains(w.Body.String(), `"events":[]`) || took != 20*time.Second {
 				t.Errorf("after %v: %s", took, w.Body)
 			}
@@ -219,7 +233,8 @@ func TestEventsAreWaitedFor(t *testing.T) {
 			if looks := lists.Load() - before; looks > 11 {
 				t.Errorf("%d requests to the store in ten seconds", looks)
 			}
-			if w := call(t.Context(), http.MethodGet, chat+"/events?wait_seconds=1", ""); w.Code != 503 || !strings.Contains(w.Body.String(), "OVERLOADED") || w.Header().Get("Retry-After") == "" {
+			if w := call(t.Context(), http.MethodGet, chat+"/events?wait_seconds=1", ""); w.Code != 503 ||
+				!strings.Contains(w.Body.String(), "OVERLOADED") || w.Header().Get("Retry-After") == "" {
 				t.Errorf("one more: %d %s", w.Code, w.Body)
 			}
 			for _, other := range []string{"/v1/tenants/rival/clusters/chat/events?wait_seconds=1", chat + "/events"} {
@@ -240,10 +255,12 @@ func TestEventsAreWaitedFor(t *testing.T) {
 	t.Run("many, and something new", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			// One list is read at once, and few may wait for their turn.
-			h := httpapi.New(pausedLists{docstore.NewMemory(nil)}, httpapi.Development{}, &httpapi.Options{Limits: httpapi.Limits{Concurrent: 1, PageBytes: 1}})
+			h := httpapi.New(pausedLists{docstore.NewMemory(nil)}, httpapi.Development{},
+				&httpapi.Options{Limits: httpapi.Limits{Concurrent: 1, PageBytes: 1}})
 			call := func(method, target, body string) *httptest.ResponseRecorder {
 				w := httptest.NewRecorder()
-				h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:8080"+target, strings.NewReader(body)))
+				h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:8080"+target,
+					strings.NewReader(body)))
 				return w
 			}
 			const most = 100
@@ -266,7 +283,8 @@ func TestEventsAreWaitedFor(t *testing.T) {
 	t.Run("a store that fails", func(t *testing.T) {
 		h := contracttest.Handler(t, httpapi.New(brokenLists{docstore.NewMemory(nil)}, httpapi.Development{}, nil))
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:8080"+chat+"/events?wait_seconds=20", nil))
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:8080"+chat+
+			"/events?wait_seconds=20", nil))
 		if w.Code != http.StatusServiceUnavailable {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}

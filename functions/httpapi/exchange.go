@@ -25,8 +25,8 @@ var (
 	noStore = []string{"no-store"}
 )
 
-// withRequestID names every exchange, by its caller's ID if there is a usable one, so that a response and a log line can be
-// brought together.
+// withRequestID names every exchange, by its caller's ID if there is a usable one, so that a response and a log line
+// can be brought together.
 func withRequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get(requestIDHeader)
@@ -74,7 +74,8 @@ func noteOf(r *http.Request) *exchangeLog {
 	return &exchangeLog{}
 }
 
-// withLog follows each request from its begin to its end: its trace, its line in the log, its audit event, and the time limit of its work.
+// withLog follows each request from its begin to its end: its trace, its line in the log, its audit event, and the time
+// limit of its work.
 func (f *frame) withLog(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := &exchangeLog{begin: time.Now(), aborted: true}
@@ -92,7 +93,8 @@ func (f *frame) withLog(next http.Handler) http.Handler {
 			f.writeLine(r, n, s.status, took, requestID)
 			f.measure(r, n, s.status, took)
 			if f.traces != nil {
-				end(telemetry.Served{Route: n.path(), Tenant: n.tenant, Request: requestID, Status: s.status, Outcome: n.outcome(s.status)})
+				end(telemetry.Served{Route: n.path(), Tenant: n.tenant, Request: requestID, Status: s.status,
+					Outcome: n.outcome(s.status)})
 			}
 		}()
 		ctx, cancel := context.WithTimeout(n.ctx, f.timeout) // so that a store that hangs becomes a response
@@ -110,7 +112,8 @@ func (f *frame) measure(r *http.Request, n *exchangeLog, status int, took time.D
 		return
 	}
 	f.metrics.End(n.ctx, &metrics.Request{
-		Method: r.Method, TLS: r.TLS != nil, Route: n.path(), Operation: n.operation(), Tenant: n.tenant, Status: status, Outcome: n.outcome(status), Aborted: n.aborted, Took: took, Facts: n.facts,
+		Method: r.Method, TLS: r.TLS != nil, Route: n.path(), Operation: n.operation(), Tenant: n.tenant, Status: status,
+		Outcome: n.outcome(status), Aborted: n.aborted, Took: took, Facts: n.facts,
 	})
 }
 
@@ -174,8 +177,8 @@ func (n *exchangeLog) path() string {
 	return n.route.Path
 }
 
-// outcome is how a request ended, in a word: ok, the code of the error, locked or already_finished for a run that was not granted, aborted for a
-// response that was cut off, and the status for a file that is not sent.
+// outcome is how a request ended, in a word: ok, the code of the error, locked or already_finished for a run that was
+// not granted, aborted for a response that was cut off, and the status for a file that is not sent.
 func (n *exchangeLog) outcome(status int) string {
 	switch {
 	case n.aborted:

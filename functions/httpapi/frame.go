@@ -17,22 +17,24 @@ type Route struct {
 	Method string // GET handles HEAD too
 	Path   string // a pattern of [http.ServeMux], without the method
 
-	// Do handles a request. An error that it returns is sent as a problem: a [*contracts.Error] as it says, an error of a rule or a store
-	// under its code, everything else as INTERNAL. It has written nothing then.
+	// Do handles a request. An error that it returns is sent as a problem: a [*contracts.Error] as it says, an error of a
+	// rule or a store under its code, everything else as INTERNAL. It has written nothing then.
 	Do func(http.ResponseWriter, *http.Request) error
 
 	Timeout time.Duration // for the work of one request; 0 means Options.Timeout
 	Audit   string        // name of the action if success is an audit event, see AuditMessage; empty if it is none
 
-	// Routine says that success is nothing to remember, see Options.Outcomes: renewals, heartbeats and the like are most of all requests.
+	// Routine says that success is nothing to remember, see Options.Outcomes: renewals, heartbeats and the like are most
+	// of all requests.
 	Routine bool
 
-	// Operation is what requests are counted as, see package metrics; empty means Audit, or that they are not counted as an operation.
+	// Operation is what requests are counted as, see package metrics; empty means Audit, or that they are not counted as
+	// an operation.
 	Operation string
 }
 
-// Handler returns a handler of other endpoints than the API's, with what all endpoints have in common: a request ID and a log
-// line for each request, panics that end one request only, a time limit, and problems with a code. The endpoints
+// Handler returns a handler of other endpoints than the API's, with what all endpoints have in common: a request ID and
+// a log line for each request, panics that end one request only, a time limit, and problems with a code. The endpoints
 // authenticate callers themselves. Options.Routes are added; options may be nil.
 func Handler(routes []Route, o *Options) http.Handler {
 	if o != nil {
@@ -91,8 +93,9 @@ func (f *frame) handler(routes []Route, unverified bool) http.Handler {
 	return withRequestID(f.withLog(f.recoverPanics(f.withOrigins(h))))
 }
 
-// mux routes requests. Other methods of an existing path are METHOD_NOT_ALLOWED, everything else is NOT_FOUND. The mux knows paths only: a pattern for each
-// method takes twice as many, and a function that starts for its first request makes all of them before it.
+// mux routes requests. Other methods of an existing path are METHOD_NOT_ALLOWED, everything else is NOT_FOUND. The mux
+// knows paths only: a pattern for each method takes twice as many, and a function that starts for its first request
+// makes all of them before it.
 func (f *frame) mux(routes []Route) http.Handler {
 	mux := http.NewServeMux()
 	paths := make(map[string]*endpoint, len(routes))

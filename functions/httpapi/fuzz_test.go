@@ -9,9 +9,9 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/contracttest"
 )
 
-// FuzzBody sends any bytes as the body of an acquire: each is either refused with a reason, and then nothing was changed,
-// or it is a JSON object that the contract allows, and then the lock is held. Open's handler holds both against the
-// contract.
+// FuzzBody sends any bytes as the body of an acquire: each is either refused with a reason, and then nothing was
+// changed, or it is a JSON object that the contract allows, and then the lock is held. Open's handler holds both
+// against the contract.
 func FuzzBody(f *testing.F) {
 	for _, seed := range []string{
 		`{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`,
@@ -54,8 +54,10 @@ func FuzzBody(f *testing.F) {
 // FuzzMachineIDBody is FuzzBody for leases of machine IDs.
 func FuzzMachineIDBody(f *testing.F) {
 	for _, seed := range []string{
-		`{}`, `{"serviceId":"default","meta":{"host":"web-1"},"throughputPerMs":257}`, `{"throughputPerMs":1e2}`, `{"serviceId":""}`,
-		`null`, `{"meta":null}`, `{"meta":{"":"x"}}`, `{"throughputPerMs":2097153}`, `{"serviceId":"x"}`, `{"throughputPerMs":1,"throughputPerMs":2}`,
+		`{}`, `{"serviceId":"default","meta":{"host":"web-1"},"throughputPerMs":257}`, `{"throughputPerMs":1e2}`,
+		`{"serviceId":""}`,
+		`null`, `{"meta":null}`, `{"meta":{"":"x"}}`, `{"throughputPerMs":2097153}`, `{"serviceId":"x"}`,
+		`{"throughputPerMs":1,"throughputPerMs":2}`,
 	} {
 		f.Add([]byte(seed))
 	}

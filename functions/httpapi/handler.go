@@ -31,26 +31,29 @@ type Options struct {
 	Timeout time.Duration // for the work of one request; 0 means DefaultTimeout
 	Routes  []Route       // endpoints beside those of the API, which authenticate callers themselves
 
-	// LogSample is how many requests that were carried out share one line, by chance; 0 means LogAll, a negative number that they have none.
-	// Requests that were rejected or failed always have one, and audit events are always written.
+	// LogSample is how many requests that were carried out share one line, by chance; 0 means LogAll, a negative number
+	// that they have none. Requests that were rejected or failed always have one, and audit events are always written.
 	LogSample int
 
-	// Traces makes spans of requests; nil means none. The trace that a request names is in problems and passed on without it, too.
+	// Traces makes spans of requests; nil means none. The trace that a request names is in problems and passed on without
+	// it, too.
 	Traces *telemetry.Traces
 
-	// MachineIDs leases machine IDs; nil means the default service on the store, [machineid.DefaultMaxLeases] to a request.
+	// MachineIDs leases machine IDs; nil means the default service on the store, [machineid.DefaultMaxLeases] to a
+	// request.
 	MachineIDs *machineid.Service
 
 	// MaxIDsPerSubject bounds the leases of machine IDs that one subject has of this process; 0 means
 	// DefaultMaxIDsPerSubject, a negative number that there is no bound. In development mode callers have no subject.
 	MaxIDsPerSubject int
 
-	// InsecureAnyHost lets an API that does not verify callers accept requests under any host name and through proxies, for
-	// containers of a development machine. Every caller that can reach it may then do everything, and so may a web page that
-	// has its own name pointed at this machine.
+	// InsecureAnyHost lets an API that does not verify callers accept requests under any host name and through proxies,
+	// for containers of a development machine. Every caller that can reach it may then do everything, and so may a web
+	// page that has its own name pointed at this machine.
 	InsecureAnyHost bool
 
-	// Origins are those whose web pages may call the API, beside pages of the server's own origin; none if empty. Each must pass [CheckOrigin].
+	// Origins are those whose web pages may call the API, beside pages of the server's own origin; none if empty. Each
+	// must pass [CheckOrigin].
 	Origins []string
 
 	Limits Limits // for verified callers
@@ -58,18 +61,19 @@ type Options struct {
 	// MaxTakeovers ends an analysis whose workers die again and again; 0 means analysis.DefaultMaxTakeovers.
 	MaxTakeovers int64
 
-	// Retention is how long the record of a lock is kept after its lease has ended, and those of activations that are free and of
-	// members that left: from lock.MinRetention to lock.KeepForever. 0 means lock.DefaultRetention.
+	// Retention is how long the record of a lock is kept after its lease has ended, and those of activations that are free
+	// and of members that left: from lock.MinRetention to lock.KeepForever. 0 means lock.DefaultRetention.
 	Retention time.Duration
 
 	// RecordRefusals makes a lock say who was refused it last; see lock.Options. 0: nothing is recorded.
 	RecordRefusals time.Duration
 
-	// Outcomes is how many of the last requests are remembered for administrators: so many that were rejected or failed, and as many that
-	// were carried out. 0: none.
+	// Outcomes is how many of the last requests are remembered for administrators: so many that were rejected or failed,
+	// and as many that were carried out. 0: none.
 	Outcomes int
 
-	// Metrics measures requests and what they end as; nil measures nothing. That of the store is [metrics.Metrics.Observe].
+	// Metrics measures requests and what they end as; nil measures nothing. That of the store is
+	// [metrics.Metrics.Observe].
 	Metrics *metrics.Metrics
 
 	// Build is what /healthz says of the program; its zero value says nothing.
@@ -78,8 +82,8 @@ type Options struct {
 	// Stop is closed when the server stops: requests that wait, for locks or for events, respond then. nil: never.
 	Stop <-chan struct{}
 
-	// Now is the server's clock. It measures how long the store takes to respond, so that it must be monotonic, and says which
-	// tokens a fence can have seen. nil means time.Now.
+	// Now is the server's clock. It measures how long the store takes to respond, so that it must be monotonic, and says
+	// which tokens a fence can have seen. nil means time.Now.
 	Now func() time.Time
 }
 
@@ -90,18 +94,21 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 		o = &Options{}
 	}
 	a := &api{
-		frame: f, store: store, identity: identity, guard: lock.NewGuard(store, &lock.GuardOptions{Now: o.Now, MaxPerTenant: o.Limits.LocksPerTenant}),
+		frame: f, store: store, identity: identity, guard: lock.NewGuard(
+			store, &lock.GuardOptions{Now: o.Now, MaxPerTenant: o.Limits.LocksPerTenant}),
 	}
 	a.locks = lock.New(store, &lock.Options{
-		Now: o.Now, Retention: o.Retention, MaxPerTenant: o.Limits.LocksPerTenant, Stop: o.Stop, Working: a.step, Seat: a.seat,
+		Now: o.Now, Retention: o.Retention, MaxPerTenant: o.Limits.LocksPerTenant, Stop: o.Stop, Working: a.step,
+		Seat:           a.seat,
 		RecordRefusals: o.RecordRefusals,
 	})
 	a.analyses = analysis.New(store, &analysis.Options{Now: o.Now, MaxTakeovers: o.MaxTakeovers})
 	a.runs = runs.New(store, &analysis.Options{Now: o.Now, MaxTakeovers: o.MaxTakeovers})
 	a.machineIDs, a.idQuota = o.MachineIDs, newIDQuota(o.MaxIDsPerSubject, o.Now)
 	a.placement = placement.New(store, &placement.Options{
-		Now: o.Now, Retention: o.Retention, MaxClusters: o.Limits.ClustersPerTenant, MaxIdentities: o.Limits.IdentitiesPerCluster,
-		Evicted: o.Metrics.Evicted,
+		Now: o.Now, Retention: o.Retention, MaxClusters: o.Limits.ClustersPerTenant,
+		MaxIdentities: o.Limits.IdentitiesPerCluster,
+		Evicted:       o.Metrics.Evicted,
 	})
 	a.watches, a.lockWaiters.what = newWatches(a.placement, f.timeout, o.Stop), "locks"
 	if a.now = o.Now; a.now == nil {
@@ -169,59 +176,94 @@ func (a *api) routes() []Route {
 		{Method: "POST", Path: one + "/acquire", Audit: "lock.acquire", Do: a.authenticated(ofTenant(a.acquire))},
 		{Method: "POST", Path: one + "/renew", Routine: true, Operation: "lock.renew", Do: a.withCaller(command(a.renew))},
 		{Method: "POST", Path: one + "/release", Operation: "lock.release", Do: a.withCaller(command(a.release))},
-		{Method: "POST", Path: one + "/force-release", Audit: "lock.force_release", Do: a.withCaller(ofAdministrators("ending another owner's lease", command(a.forceRelease)))},
+		{Method: "POST", Path: one + "/force-release", Audit: "lock.force_release",
+			Do: a.withCaller(ofAdministrators("ending another owner's lease", command(a.forceRelease)))},
 		{Method: "GET", Path: one, Operation: "lock.get", Do: a.withCaller(look(a.getLock))},
 		{Method: "POST", Path: set + "/acquire", Audit: "lock.acquire_set", Do: a.withCaller(command(a.acquireSet))},
-		{Method: "POST", Path: set + "/renew", Routine: true, Operation: "lock.renew_set", Do: a.withCaller(command(a.renewSet))},
+		{Method: "POST", Path: set + "/renew", Routine: true, Operation: "lock.renew_set",
+			Do: a.withCaller(command(a.renewSet))},
 		{Method: "POST", Path: set + "/release", Operation: "lock.release_set", Do: a.withCaller(command(a.releaseSet))},
-		{Method: "GET", Path: "/v1/tenants/{tenant_id}/locks", Operation: "lock.list", Do: a.authenticated(ofTenant(a.listLocks))},
-		{Method: "GET", Path: "/v1/tenants/{tenant_id}/fences/{resource}", Operation: "fence.get", Do: a.withCaller(look(a.getFence))},
-		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/check", Routine: true, Operation: "fence.check", Do: a.withCaller(command(a.checkFence))},
-		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/reset", Audit: "fence.reset", Do: a.withCaller(ofAdministrators("resetting a fence", command(a.resetFence)))},
-		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/remove", Audit: "fence.remove", Do: a.withCaller(ofAdministrators("removing a fence", command(a.removeFence)))},
+		{Method: "GET", Path: "/v1/tenants/{tenant_id}/locks", Operation: "lock.list",
+			Do: a.authenticated(ofTenant(a.listLocks))},
+		{Method: "GET", Path: "/v1/tenants/{tenant_id}/fences/{resource}", Operation: "fence.get",
+			Do: a.withCaller(look(a.getFence))},
+		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/check", Routine: true, Operation: "fence.check",
+			Do: a.withCaller(command(a.checkFence))},
+		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/reset", Audit: "fence.reset",
+			Do: a.withCaller(ofAdministrators("resetting a fence", command(a.resetFence)))},
+		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/remove", Audit: "fence.remove",
+			Do: a.withCaller(ofAdministrators("removing a fence", command(a.removeFence)))},
 		{Method: "POST", Path: gated + "/lock", Audit: "analysis.lock", Do: a.withWorker(command(a.lockAnalysis))},
-		{Method: "POST", Path: gated + "/refresh", Routine: true, Operation: "analysis.refresh", Do: a.withWorker(command(a.refreshAnalysis))},
-		{Method: "POST", Path: gated + "/release", Operation: "analysis.release", Do: a.withWorker(command(a.releaseAnalysis))},
+		{Method: "POST", Path: gated + "/refresh", Routine: true, Operation: "analysis.refresh",
+			Do: a.withWorker(command(a.refreshAnalysis))},
+		{Method: "POST", Path: gated + "/release", Operation: "analysis.release",
+			Do: a.withWorker(command(a.releaseAnalysis))},
 		{Method: "POST", Path: gated + "/finish", Audit: "analysis.finish", Do: a.withWorker(command(a.finishAnalysis))},
-		{Method: "POST", Path: gated + "/retry", Audit: "analysis.retry", Do: a.admitted(ofAdministrators("retrying an analysis", command(a.retryAnalysis)))},
+		{Method: "POST", Path: gated + "/retry", Audit: "analysis.retry",
+			Do: a.admitted(ofAdministrators("retrying an analysis", command(a.retryAnalysis)))},
 		{Method: "PUT", Path: gated, Operation: "analysis.create", Do: a.withWorker(a.createAnalysis)},
 		{Method: "GET", Path: gated, Operation: "analysis.get", Do: a.withReader(look(a.getAnalysis))},
 		{Method: "GET", Path: "/v1/analyses", Operation: "analysis.list", Do: a.authenticated(ofReaders(a.listAnalyses))},
 		{Method: "POST", Path: named + "/begin", Audit: "run.begin", Do: a.withCaller(command(a.beginRun))},
-		{Method: "POST", Path: named + "/refresh", Routine: true, Operation: "run.refresh", Do: a.withCaller(command(a.refreshRun))},
+		{Method: "POST", Path: named + "/refresh", Routine: true, Operation: "run.refresh",
+			Do: a.withCaller(command(a.refreshRun))},
 		{Method: "POST", Path: named + "/release", Operation: "run.release", Do: a.withCaller(command(a.releaseRun))},
 		{Method: "POST", Path: named + "/finish", Audit: "run.finish", Do: a.withCaller(command(a.finishRun))},
 		{Method: "GET", Path: named, Operation: "run.get", Do: a.withCaller(look(a.getRun))},
-		{Method: "GET", Path: "/v1/tenants/{tenant_id}/runs", Operation: "run.list", Do: a.authenticated(ofTenant(a.listRuns))},
-		{Method: "POST", Path: "/v1/machine-ids/lease", Audit: "machine_ids.lease", Do: a.admitted(ofMachineIDs(command(a.leaseMachineIDs)))},
-		{Method: "DELETE", Path: "/v1/machine-ids/lease/{id}", Audit: "machine_ids.release", Do: a.admitted(a.releaseMachineID)},
-		{Method: "POST", Path: "/v1/machine-ids/force-release", Audit: "machine_ids.force_release", Do: a.admitted(ofAdministrators("ending leases of other callers", command(a.forceReleaseMachineIDs)))},
-		{Method: "GET", Path: "/v1/machine-ids", Operation: "machine_ids.occupancy", Do: a.admitted(look(a.machineIDOccupancy))},
-		{Method: "GET", Path: "/v1/machine-ids/spaces/{space}", Operation: "machine_ids.map", Do: a.admitted(look(a.machineIDMap))},
-		{Method: "GET", Path: "/v1/tenants/{tenant_id}/clusters", Operation: "placement.clusters", Do: a.authenticated(ofTenant(a.listClusters))},
-		{Method: "POST", Path: cluster + "/remove", Audit: "placement.remove", Do: a.withCaller(ofAdministrators("removing a cluster", command(a.removeCluster)))},
+		{Method: "GET", Path: "/v1/tenants/{tenant_id}/runs", Operation: "run.list",
+			Do: a.authenticated(ofTenant(a.listRuns))},
+		{Method: "POST", Path: "/v1/machine-ids/lease", Audit: "machine_ids.lease",
+			Do: a.admitted(ofMachineIDs(command(a.leaseMachineIDs)))},
+		{Method: "DELETE", Path: "/v1/machine-ids/lease/{id}", Audit: "machine_ids.release",
+			Do: a.admitted(a.releaseMachineID)},
+		{Method: "POST", Path: "/v1/machine-ids/force-release", Audit: "machine_ids.force_release",
+			Do: a.admitted(ofAdministrators("ending leases of other callers", command(a.forceReleaseMachineIDs)))},
+		{Method: "GET", Path: "/v1/machine-ids", Operation: "machine_ids.occupancy",
+			Do: a.admitted(look(a.machineIDOccupancy))},
+		{Method: "GET", Path: "/v1/machine-ids/spaces/{space}", Operation: "machine_ids.map",
+			Do: a.admitted(look(a.machineIDMap))},
+		{Method: "GET", Path: "/v1/tenants/{tenant_id}/clusters", Operation: "placement.clusters",
+			Do: a.authenticated(ofTenant(a.listClusters))},
+		{Method: "POST", Path: cluster + "/remove", Audit: "placement.remove",
+			Do: a.withCaller(ofAdministrators("removing a cluster", command(a.removeCluster)))},
 		{Method: "POST", Path: member + "/join", Audit: "placement.join", Do: a.withCaller(command(a.joinCluster))},
 		{Method: "POST", Path: member + "/replace", Audit: "placement.replace", Do: a.withCaller(command(a.replaceMember))},
-		{Method: "POST", Path: member + "/heartbeat", Routine: true, Operation: "placement.heartbeat", Do: a.withCaller(command(a.heartbeatMember))},
-		{Method: "POST", Path: member + "/drain", Audit: "placement.drain", Do: a.withCaller(a.ofMember(true, a.placement.DrainMember))},
-		{Method: "POST", Path: member + "/leave", Audit: "placement.leave", Do: a.withCaller(a.ofMember(false, a.placement.Leave))},
-		{Method: "POST", Path: member + "/evict", Audit: "placement.evict", Do: a.withCaller(ofAdministrators("evicting a member", command(a.evictMember)))},
+		{Method: "POST", Path: member + "/heartbeat", Routine: true, Operation: "placement.heartbeat",
+			Do: a.withCaller(command(a.heartbeatMember))},
+		{Method: "POST", Path: member + "/drain", Audit: "placement.drain",
+			Do: a.withCaller(a.ofMember(true, a.placement.DrainMember))},
+		{Method: "POST", Path: member + "/leave", Audit: "placement.leave",
+			Do: a.withCaller(a.ofMember(false, a.placement.Leave))},
+		{Method: "POST", Path: member + "/evict", Audit: "placement.evict",
+			Do: a.withCaller(ofAdministrators("evicting a member", command(a.evictMember)))},
 		{Method: "POST", Path: member + "/offer", Operation: "placement.offer", Do: a.withCaller(command(a.changeOffer))},
-		{Method: "GET", Path: cluster + "/members", Operation: "placement.members", Do: a.authenticated(ofTenant(a.listMembers))},
-		{Method: "GET", Path: cluster + "/topology", Operation: "placement.topology", Do: a.authenticated(ofTenant(a.getTopology))},
-		{Method: "GET", Path: cluster + "/placements/{kind}/{id}", Operation: "placement.lookup", Do: a.withCaller(look(a.lookupPlacement))},
-		{Method: "GET", Path: cluster + "/activations", Operation: "activation.list", Do: a.authenticated(ofTenant(a.listActivations))},
+		{Method: "GET", Path: cluster + "/members", Operation: "placement.members",
+			Do: a.authenticated(ofTenant(a.listMembers))},
+		{Method: "GET", Path: cluster + "/topology", Operation: "placement.topology",
+			Do: a.authenticated(ofTenant(a.getTopology))},
+		{Method: "GET", Path: cluster + "/placements/{kind}/{id}", Operation: "placement.lookup",
+			Do: a.withCaller(look(a.lookupPlacement))},
+		{Method: "GET", Path: cluster + "/activations", Operation: "activation.list",
+			Do: a.authenticated(ofTenant(a.listActivations))},
 		{Method: "GET", Path: activation, Operation: "activation.get", Do: a.withCaller(look(a.getActivation))},
-		{Method: "POST", Path: activation + "/claim", Operation: "activation.claim", Do: a.withCaller(command(a.claimActivation))},
-		{Method: "POST", Path: activation + "/activated", Operation: "activation.activated", Do: a.withCaller(a.ofOwner(a.activated))},
-		{Method: "POST", Path: activation + "/failed", Operation: "activation.failed", Do: a.withCaller(command(a.activationFailed))},
-		{Method: "POST", Path: activation + "/drain", Operation: "activation.drain", Do: a.withCaller(a.ofOwner(a.drainActivation))},
-		{Method: "POST", Path: activation + "/deactivate", Operation: "activation.deactivate", Do: a.withCaller(command(a.deactivate))},
+		{Method: "POST", Path: activation + "/claim", Operation: "activation.claim",
+			Do: a.withCaller(command(a.claimActivation))},
+		{Method: "POST", Path: activation + "/activated", Operation: "activation.activated",
+			Do: a.withCaller(a.ofOwner(a.activated))},
+		{Method: "POST", Path: activation + "/failed", Operation: "activation.failed",
+			Do: a.withCaller(command(a.activationFailed))},
+		{Method: "POST", Path: activation + "/drain", Operation: "activation.drain",
+			Do: a.withCaller(a.ofOwner(a.drainActivation))},
+		{Method: "POST", Path: activation + "/deactivate", Operation: "activation.deactivate",
+			Do: a.withCaller(command(a.deactivate))},
 		{Method: "POST", Path: activation + "/state", Operation: "activation.state", Do: a.withCaller(command(a.writeState))},
-		{Method: "POST", Path: activation + "/transfer", Audit: "placement.transfer", Do: a.withCaller(command(a.transferActivation))},
-		{Method: "GET", Path: cluster + "/events", Timeout: maxEventWait + a.timeout, Operation: "placement.events", Do: a.authenticated(ofTenant(a.listEvents))},
+		{Method: "POST", Path: activation + "/transfer", Audit: "placement.transfer",
+			Do: a.withCaller(command(a.transferActivation))},
+		{Method: "GET", Path: cluster + "/events", Timeout: maxEventWait + a.timeout, Operation: "placement.events",
+			Do: a.authenticated(ofTenant(a.listEvents))},
 		{Method: "GET", Path: "/v1/caller", Operation: "caller.get", Do: a.authenticated(look(a.getCaller))},
-		{Method: "GET", Path: "/v1/outcomes", Operation: "outcomes.list", Do: a.authenticated(ofAdministrators("reading outcomes", a.listOutcomes))},
+		{Method: "GET", Path: "/v1/outcomes", Operation: "outcomes.list",
+			Do: a.authenticated(ofAdministrators("reading outcomes", a.listOutcomes))},
 		{Method: "GET", Path: "/healthz", Do: a.healthz},
 		{Method: "GET", Path: "/readyz", Do: a.readyz},
 		{Method: "GET", Path: "/openapi.yaml", Do: document("application/yaml", contracts.OpenAPI)},
@@ -256,12 +298,14 @@ func ofTenant(do handler) handler {
 // stays rejects a request about another tenant than the caller's.
 func (c Caller) stays(r *http.Request) error {
 	if tenant := r.PathValue("tenant_id"); c.Tenant != "" && c.Tenant != tenant {
-		return contracts.Errorf(contracts.CodePermissionDenied, "your token is for tenant %q, the path for tenant %q", c.Tenant, tenant)
+		return contracts.Errorf(contracts.CodePermissionDenied, "your token is for tenant %q, the path for tenant %q",
+			c.Tenant, tenant)
 	}
 	return nil
 }
 
-// withWorker admits authenticated callers who may run analyses. Those belong to no tenant, so that the caller's plays no part.
+// withWorker admits authenticated callers who may run analyses. Those belong to no tenant, so that the caller's plays
+// no part.
 func (a *api) withWorker(do handler) func(http.ResponseWriter, *http.Request) error {
 	return a.admitted(func(w http.ResponseWriter, r *http.Request, c Caller) error {
 		if !c.Worker {
@@ -288,7 +332,8 @@ func ofReaders(do handler) handler {
 
 func notWorker() error {
 	return contracts.Errorf(contracts.CodePermissionDenied,
-		"analyses are for workers: your credentials need the worker's scope, %s unless this server is set up otherwise", DefaultWorkerScope)
+		"analyses are for workers: your credentials need the worker's scope, %s unless this server is set up otherwise",
+		DefaultWorkerScope)
 }
 
 func (a *api) identify(r *http.Request) (Caller, error) {

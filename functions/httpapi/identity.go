@@ -59,11 +59,13 @@ func (u unauthenticated) Error() string { return string(u) }
 // Unwrap says what kind of error it is.
 func (unauthenticated) Unwrap() error { return ErrUnauthenticated }
 
-// ErrForbidden marks a request with valid credentials of a caller that is not admitted. Its text is shown to the caller.
+// ErrForbidden marks a request with valid credentials of a caller that is not admitted. Its text is shown to the
+// caller.
 var ErrForbidden = errors.New("forbidden")
 
 // Development accepts every caller: the body names the owner, every tenant is open, every caller has all rights. A
-// server that uses it must not be reachable from outside the machine; [New] additionally rejects what [FromThisMachine] rejects.
+// server that uses it must not be reachable from outside the machine; [New] additionally rejects what [FromThisMachine]
+// rejects.
 type Development struct{}
 
 // Identify implements [Identity].
@@ -83,13 +85,14 @@ const DefaultWorkerScope = "leasehold:worker"
 // maxSuffixBytes bounds the part of an owner that tells instances of one subject apart.
 const maxSuffixBytes = 64
 
-// owner is the owner of the caller's leases. Without a verified subject it is the body's owner_id. With one it is the subject,
-// plus "#" and the body's owner_id if there is one. A "#" in the subject itself is escaped, so that no
-// suffix can make a caller another one.
+// owner is the owner of the caller's leases. Without a verified subject it is the body's owner_id. With one it is the
+// subject, plus "#" and the body's owner_id if there is one. A "#" in the subject itself is escaped, so that no suffix
+// can make a caller another one.
 func (c Caller) owner(fromBody string) (string, error) {
 	if c.Subject == "" {
 		if fromBody == "" {
-			return "", field.Errorf("owner_id", "is required: this server runs in development mode, where the body names the owner")
+			return "", field.Errorf("owner_id",
+				"is required: this server runs in development mode, where the body names the owner")
 		}
 		return fromBody, nil
 	}
@@ -97,8 +100,10 @@ func (c Caller) owner(fromBody string) (string, error) {
 	if fromBody == "" {
 		return subject, nil
 	}
-	if len(fromBody) > maxSuffixBytes || strings.Trim(fromBody, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != "" {
-		return "", field.Errorf("owner_id", "tells instances of your subject apart: 1 to %d letters, digits, '.', '_' and '-', or leave it out", maxSuffixBytes)
+	if len(fromBody) > maxSuffixBytes || strings.Trim(fromBody,
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != "" {
+		return "", field.Errorf("owner_id",
+			"tells instances of your subject apart: 1 to %d letters, digits, '.', '_' and '-', or leave it out", maxSuffixBytes)
 	}
 	return subject + "#" + fromBody, nil
 }

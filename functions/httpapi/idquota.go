@@ -12,12 +12,12 @@ import (
 // DefaultIDScope is the scope of callers who may lease machine IDs, unless an [Identity] is set up with another.
 const DefaultIDScope = "leasehold:ids"
 
-// DefaultMaxIDsPerSubject is how many leases of machine IDs one subject has at most by default: a quarter of the default
-// namespace.
+// DefaultMaxIDsPerSubject is how many leases of machine IDs one subject has at most by default: a quarter of the
+// default namespace.
 const DefaultMaxIDsPerSubject = 2048
 
-// idQuota bounds the leases that each subject has of this process. It is kept in memory: a document for each subject would
-// be written to by all processes of the subject, and so be the bottleneck that pages avoid.
+// idQuota bounds the leases that each subject has of this process. It is kept in memory: a document for each subject
+// would be written to by all processes of the subject, and so be the bottleneck that pages avoid.
 type idQuota struct {
 	most int
 	now  func() time.Time
@@ -44,8 +44,8 @@ func newIDQuota(most int, now func() time.Time) *idQuota {
 	return &idQuota{most: most, now: now, held: make(map[string][]heldID)}
 }
 
-// reserve counts n leases that are about to be granted, and returns what records the leases that were. A caller without a
-// subject is not counted. The error is MACHINE_ID_LIMIT.
+// reserve counts n leases that are about to be granted, and returns what records the leases that were. A caller without
+// a subject is not counted. The error is MACHINE_ID_LIMIT.
 func (q *idQuota) reserve(subject string, n int) (granted func([]kazahana.Lease), err error) {
 	if subject == "" || q.most < 0 {
 		return func([]kazahana.Lease) {}, nil
@@ -61,7 +61,8 @@ func (q *idQuota) reserve(subject string, n int) (granted func([]kazahana.Lease)
 	held := slices.DeleteFunc(q.held[subject], func(h heldID) bool { return !h.end.After(now) })
 	q.held[subject] = held
 	if len(held)+n > q.most {
-		e := contracts.Errorf(contracts.CodeMachineIDLimit, "your subject has %d leases of this server and asks for %d, %d at most", len(held), n, q.most)
+		e := contracts.Errorf(contracts.CodeMachineIDLimit,
+			"your subject has %d leases of this server and asks for %d, %d at most", len(held), n, q.most)
 		for _, h := range held {
 			if left := h.end.Sub(now); h.id != reserved && (e.RetryAfter == 0 || left < e.RetryAfter) {
 				e.RetryAfter = left

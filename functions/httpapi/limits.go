@@ -13,32 +13,33 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
-// Limits bound what verified callers can ask of one process, so that none of them takes it from the others. The zero value bounds nothing.
+// Limits bound what verified callers can ask of one process, so that none of them takes it from the others. The zero
+// value bounds nothing.
 type Limits struct {
-	// Concurrent is how many requests of the API, other than lists, are worked on at once. As many more wait for a moment, and tenants take turns;
-	// what is beyond that, or has waited, is OVERLOADED. 0: no bound.
+	// Concurrent is how many requests of the API, other than lists, are worked on at once. As many more wait for a moment,
+	// and tenants take turns; what is beyond that, or has waited, is OVERLOADED. 0: no bound.
 	Concurrent int
 
-	// Lists is how many lists are read from the store at once, beside the requests of Concurrent, and half as many for one tenant. A
-	// list takes a processor for a while, and a lock a millisecond. 0: no bound.
+	// Lists is how many lists are read from the store at once, beside the requests of Concurrent, and half as many for one
+	// tenant. A list takes a processor for a while, and a lock a millisecond. 0: no bound.
 	Lists int
 
-	// PageBytes is how much memory the pages of lists take at once, while they are read and while their callers read them slowly;
-	// those of one tenant take three quarters of it at most. What does not fit waits and is OVERLOADED in the same way. At least
-	// one page always fits. 0: no bound.
+	// PageBytes is how much memory the pages of lists take at once, while they are read and while their callers read them
+	// slowly; those of one tenant take three quarters of it at most. What does not fit waits and is OVERLOADED in the same
+	// way. At least one page always fits. 0: no bound.
 	PageBytes int64
 
-	// PerTenant and PerSubject are requests a second of one tenant and of one subject of a tenant; two seconds' worth may come at
-	// once, and more is RATE_LIMITED. A page of a list counts as one request for each 64 KiB that are read for it. 0:
-	// no bound.
+	// PerTenant and PerSubject are requests a second of one tenant and of one subject of a tenant; two seconds' worth may
+	// come at once, and more is RATE_LIMITED. A page of a list counts as one request for each 64 KiB that are read for it.
+	// 0: no bound.
 	PerTenant, PerSubject float64
 
 	// LocksPerTenant is how many locks a tenant may have, and how many fences; another one is LOCK_LIMIT. See
 	// [lock.Options].MaxPerTenant. 0: no bound.
 	LocksPerTenant int
 
-	// ClustersPerTenant is how many clusters of placement a tenant can set up, and IdentitiesPerCluster how many identities one has a
-	// record of; another one is PLACEMENT_LIMIT. See placement.Options. 0 is no bound.
+	// ClustersPerTenant is how many clusters of placement a tenant can set up, and IdentitiesPerCluster how many
+	// identities one has a record of; another one is PLACEMENT_LIMIT. See placement.Options. 0 is no bound.
 	ClustersPerTenant, IdentitiesPerCluster int
 }
 
@@ -52,9 +53,9 @@ const (
 	// overloadedFor is when to try again after OVERLOADED.
 	overloadedFor = time.Second
 
-	// maxWait is how long a request waits for its turn at most: long enough for a burst to pass, short enough for a caller to ask
-	// another server. A list, on which no lease depends, waits for a quarter of the time limit of a request, and no other request
-	// waits for more than that, so that the rest is left for the work.
+	// maxWait is how long a request waits for its turn at most: long enough for a burst to pass, short enough for a caller
+	// to ask another server. A list, on which no lease depends, waits for a quarter of the time limit of a request, and no
+	// other request waits for more than that, so that the rest is left for the work.
 	maxWait = 500 * time.Millisecond
 
 	// maxWaitingLists is how many lists wait at once, for their turn to be read or for memory.
@@ -91,24 +92,28 @@ func newAdmission(l Limits, timeout time.Duration, now func() time.Time) *admiss
 	}
 	if n := int64(l.Lists); n > 0 {
 		a.lists = &bound{left: n, share: max(1, n/2), queue: maxWaitingLists, wait: ofLists, held: map[string]int64{},
-			says: fmt.Sprintf("the server reads %d lists, which is its bound, or %d of your tenant, and others wait", n, max(1, n/2))}
+			says: fmt.Sprintf("the server reads %d lists, which is its bound, or %d of your tenant, and others wait", n,
+				max(1, n/2))}
 	}
 	if l.PageBytes > 0 {
 		size := max(l.PageBytes, pageReading)
-		a.pages = &bound{left: size, share: max(size/4*3, pageReading), queue: maxWaitingLists, wait: ofLists, held: map[string]int64{},
+		a.pages = &bound{left: size, share: max(size/4*3, pageReading), queue: maxWaitingLists, wait: ofLists,
+			held: map[string]int64{},
 			says: "the pages that the server sends, or those of your tenant, take as much memory as they may: ask for smaller ones, and read them to the end"}
 	}
 	return a
 }
 
-// rates takes a request from the buckets of its caller and tenant. The error is RATE_LIMITED and says when to try again.
+// rates takes a request from the buckets of its caller and tenant. The error is RATE_LIMITED and says when to try
+// again.
 func (a *admission) rates(c Caller, tenant string) error {
 	if a.tenants == nil && a.subjects == nil {
 		return nil
 	}
 	for _, limit := range a.limitsOf(c, tenant) {
 		if wait := limit.of.take(limit.key); wait > 0 {
-			e := contracts.Errorf(contracts.CodeRateLimited, "%s sends more than %v requests a second; nothing was done", limit.whose, float64(limit.of.perSecond))
+			e := contracts.Errorf(contracts.CodeRateLimited, "%s sends more than %v requests a second; nothing was done",
+				limit.whose, float64(limit.of.perSecond))
 			e.RetryAfter = max(wait, time.Millisecond)
 			return e
 		}
@@ -152,7 +157,8 @@ func newBuckets(perSecond float64, now func() time.Time) *buckets {
 		return nil
 	}
 	return &buckets{
-		perSecond: rate.Limit(perSecond), burst: max(1, int(math.Ceil(burstSeconds*perSecond))), now: now, named: map[string]*rate.Limiter{},
+		perSecond: rate.Limit(perSecond), burst: max(1, int(math.Ceil(burstSeconds*perSecond))), now: now,
+		named: map[string]*rate.Limiter{},
 	}
 }
 

@@ -43,11 +43,12 @@ func ask(ctx context.Context, h http.Handler, who, path string) (status int, cod
 	return w.Code, code, w.Header().Get("Retry-After")
 }
 
-// TestRates: a tenant and a subject have two seconds' worth at once and then their rate, whatever other callers do; what is rejected
-// costs nothing of it.
+// TestRates: a tenant and a subject have two seconds' worth at once and then their rate, whatever other callers do;
+// what is rejected costs nothing of it.
 func TestRates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := contracttest.Handler(t, httpapi.New(docstore.NewMemory(nil), byHeader{}, &httpapi.Options{Limits: httpapi.Limits{PerTenant: 10, PerSubject: 4}}))
+		h := contracttest.Handler(t, httpapi.New(docstore.NewMemory(nil), byHeader{},
+			&httpapi.Options{Limits: httpapi.Limits{PerTenant: 10, PerSubject: 4}}))
 		locks := func(who string) (int, string, string) {
 			_, tenant, _ := strings.Cut(who, "@")
 			return ask(t.Context(), h, who, "/v1/tenants/"+tenant+"/locks")
@@ -90,9 +91,11 @@ func TestRates(t *testing.T) {
 	})
 	t.Run("analyses and machine IDs count for the caller's tenant", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			h := contracttest.Handler(t, httpapi.New(docstore.NewMemory(nil), byHeader{}, &httpapi.Options{Limits: httpapi.Limits{PerTenant: 1}}))
+			h := contracttest.Handler(t, httpapi.New(docstore.NewMemory(nil), byHeader{},
+				&httpapi.Options{Limits: httpapi.Limits{PerTenant: 1}}))
 			for i, want := range []int{404, 200, 429, 429} {
-				if status, _, _ := ask(t.Context(), h, "ann@acme", []string{"/v1/analyses/a1", "/v1/machine-ids"}[i%2]); status != want {
+				if status, _, _ := ask(t.Context(), h, "ann@acme",
+					[]string{"/v1/analyses/a1", "/v1/machine-ids"}[i%2]); status != want {
 					t.Errorf("request %d: %d, want %d", i, status, want)
 				}
 			}
@@ -124,8 +127,9 @@ func TestRatesForgetIdleCallers(t *testing.T) {
 	})
 }
 
-// TestOverload: what is more than the bound waits for a moment, in a queue of the same length, and is rejected then; what finds the queue
-// full is rejected at once. Callers who are not known take no place, and health is not asked to wait. All times are exact.
+// TestOverload: what is more than the bound waits for a moment, in a queue of the same length, and is rejected then;
+// what finds the queue full is rejected at once. Callers who are not known take no place, and health is not asked to
+// wait. All times are exact.
 func TestOverload(t *testing.T) {
 	const path = "/v1/tenants/acme/locks/k"
 	type result struct {
@@ -162,13 +166,15 @@ func TestOverload(t *testing.T) {
 			{done, 5 * time.Second}, {done, 5 * time.Second}, {done, 5 * time.Second},
 		}},
 		{"a wait leaves time for the work", 300 * time.Millisecond, 400 * time.Millisecond, 4, []result{
-			{overloaded, 100 * time.Millisecond}, {done, 300 * time.Millisecond}, {done, 300 * time.Millisecond}, {done, 300 * time.Millisecond},
+			{overloaded, 100 * time.Millisecond}, {done, 300 * time.Millisecond}, {done, 300 * time.Millisecond},
+			{done, 300 * time.Millisecond},
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := slowReads{&probed{Store: docstore.NewMemory(nil)}, c.takes}
-				h := contracttest.Handler(t, httpapi.New(store, byHeader{}, &httpapi.Options{Limits: httpapi.Limits{Concurrent: 3}, Timeout: c.within}))
+				h := contracttest.Handler(t, httpapi.New(store, byHeader{},
+					&httpapi.Options{Limits: httpapi.Limits{Concurrent: 3}, Timeout: c.within}))
 				results := crowd(t.Context(), h, c.n)
 				synctest.Wait()
 				if status, _, _ := ask(t.Context(), h, "unknown", path); status != 401 {
@@ -252,11 +258,13 @@ func (p *panics) List(ctx context.Context, q docstore.Query) (docstore.Page, err
 	return p.Store.List(ctx, q)
 }
 
-// TestTenantsTakeTurns: a tenant that keeps all slots and the whole queue busy costs another one a turn, and no rejection.
+// TestTenantsTakeTurns: a tenant that keeps all slots and the whole queue busy costs another one a turn, and no
+// rejection.
 func TestTenantsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const takes = 100 * time.Millisecond
-		h := httpapi.New(slowReads{&probed{Store: docstore.NewMemory(nil)}, takes}, byHeader{}, &httpapi.Options{Limits: httpapi.Limits{Concurrent: 2}})
+		h := httpapi.New(slowReads{&probed{Store: docstore.NewMemory(nil)}, takes}, byHeader{},
+			&httpapi.Options{Limits: httpapi.Limits{Concurrent: 2}})
 		ctx, stop := context.WithCancel(t.Context())
 		var noise sync.WaitGroup
 		var done, overloaded atomic.Int64
@@ -290,7 +298,8 @@ func TestTenantsTakeTurns(t *testing.T) {
 	})
 }
 
-// TestPagesCountForRates: a page is as many requests as 64 KiB were read for it, and more than a tenant may send is owed.
+// TestPagesCountForRates: a page is as many requests as 64 KiB were read for it, and more than a tenant may send is
+// owed.
 func TestPagesCountForRates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := docstore.NewMemory(nil)
@@ -332,11 +341,13 @@ func TestPagesCountForRates(t *testing.T) {
 	})
 }
 
-// TestListsHaveTheirOwnBound: lists are read a few at a time, half of them of one tenant, and take no slot from other requests.
+// TestListsHaveTheirOwnBound: lists are read a few at a time, half of them of one tenant, and take no slot from other
+// requests.
 func TestListsHaveTheirOwnBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowLists{Store: docstore.NewMemory(nil)}
-		h := contracttest.Handler(t, httpapi.New(store, byHeader{}, &httpapi.Options{Limits: httpapi.Limits{Concurrent: 1, Lists: 4}}))
+		h := contracttest.Handler(t, httpapi.New(store, byHeader{},
+			&httpapi.Options{Limits: httpapi.Limits{Concurrent: 1, Lists: 4}}))
 		var lists sync.WaitGroup
 		list := func(who, path string) {
 			lists.Go(func() {
@@ -392,7 +403,8 @@ func TestRateThatIsAlmostKept(t *testing.T) {
 			}
 		}
 		time.Sleep(250*time.Millisecond - time.Microsecond)
-		if status, code, after := ask(t.Context(), h, "ann@acme", "/v1/machine-ids"); status != 429 || code != "RATE_LIMITED" || after != "1" {
+		if status, code, after := ask(t.Context(), h, "ann@acme", "/v1/machine-ids"); status != 429 ||
+			code != "RATE_LIMITED" || after != "1" {
 			t.Errorf("%d %s, Retry-After %q", status, code, after)
 		}
 	})
@@ -434,16 +446,19 @@ func TestPlacementPerTenant(t *testing.T) {
 			continue
 		}
 		a.refuses(t, http.StatusTooManyRequests, "PLACEMENT_LIMIT", "")
-		if detail, _ := a.body["detail"].(string); a.header.Get("Retry-After") != c.after || !strings.Contains(detail, c.says) {
+		if detail, _ := a.body["detail"].(string); a.header.Get("Retry-After") != c.after ||
+			!strings.Contains(detail, c.says) {
 			t.Errorf("%s: Retry-After %q, %s", c.target, a.header.Get("Retry-After"), detail)
 		}
 	}
 }
 
-// TestLocksPerTenant: a lock or a fence too many has its code, says what the bound is and when to try again, and is not there.
+// TestLocksPerTenant: a lock or a fence too many has its code, says what the bound is and when to try again, and is not
+// there.
 func TestLocksPerTenant(t *testing.T) {
 	d := open(t, httpapi.Development{})
-	d.handler = contracttest.Handler(t, httpapi.New(d.store, httpapi.Development{}, &httpapi.Options{Now: d.clock.Now, Limits: httpapi.Limits{LocksPerTenant: 2}}))
+	d.handler = contracttest.Handler(t, httpapi.New(d.store, httpapi.Development{},
+		&httpapi.Options{Now: d.clock.Now, Limits: httpapi.Limits{LocksPerTenant: 2}}))
 	const body = `{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`
 	for _, key := range []string{"a", "b"} {
 		if a := d.post("/v1/tenants/acme/locks/"+key+"/acquire", body); a.status != 200 {
@@ -459,14 +474,16 @@ func TestLocksPerTenant(t *testing.T) {
 	} {
 		a := d.post("/v1/tenants/acme/"+target, c.body)
 		a.refuses(t, http.StatusTooManyRequests, "LOCK_LIMIT", "")
-		if detail, _ := a.body["detail"].(string); a.header.Get("Retry-After") != c.after || !strings.Contains(detail, c.says) {
+		if detail, _ := a.body["detail"].(string); a.header.Get("Retry-After") != c.after ||
+			!strings.Contains(detail, c.says) {
 			t.Errorf("%s: Retry-After %q, %s", target, a.header.Get("Retry-After"), detail)
 		}
 	}
 	if a := d.get("/v1/tenants/acme/locks/c"); a.status != 404 {
 		t.Errorf("the lock is there: %s", a.raw)
 	}
-	if a := d.post("/v1/tenants/acme/locks/a/release", `{"request_id":"e1","owner_id":"ann","fencing_token":1767225600000001}`); a.status != 200 {
+	if a := d.post("/v1/tenants/acme/locks/a/release",
+		`{"request_id":"e1","owner_id":"ann","fencing_token":1767225600000001}`); a.status != 200 {
 		t.Errorf("a release at the bound: %d %s", a.status, a.raw)
 	}
 }

@@ -27,14 +27,15 @@ import (
 //	err            what went wrong in the server
 //	sample         how many such requests share one line on average, if it is more than one; see Options.LogSample
 //
-// Query, headers and bodies are left out. The ID of the trace is added to this line and to all others by the handler of the log, see
-// telemetry.NewHandler.
+// Query, headers and bodies are left out. The ID of the trace is added to this line and to all others by the handler of
+// the log, see telemetry.NewHandler.
 const RequestMessage = "request"
 
 // LogAll is the Options.LogSample with which every request has a line.
 const LogAll = 1
 
-// writeLine writes the line of a request: faults of the server as errors, everything else as information, also that a caller hung up.
+// writeLine writes the line of a request: faults of the server as errors, everything else as information, also that a
+// caller hung up.
 func (f *frame) writeLine(r *http.Request, n *exchangeLog, status int, took time.Duration, requestID string) {
 	outcome, level := n.outcome(status), slog.LevelInfo
 	switch {
@@ -47,11 +48,13 @@ func (f *frame) writeLine(r *http.Request, n *exchangeLog, status int, took time
 		level = slog.LevelError
 	}
 	rejected := n.code != "" || status >= http.StatusBadRequest
-	if !f.log.Enabled(n.ctx, level) || !rejected && !n.aborted && f.sample != LogAll && (f.sample < LogAll || rand.IntN(f.sample) > 0) {
+	if !f.log.Enabled(n.ctx, level) || !rejected && !n.aborted && f.sample != LogAll &&
+		(f.sample < LogAll || rand.IntN(f.sample) > 0) {
 		return
 	}
 	line := append(make([]slog.Attr, 0, 16),
-		slog.String("method", r.Method), slog.String("path", r.URL.EscapedPath()), slog.Int("status", status), slog.String("outcome", outcome),
+		slog.String("method", r.Method), slog.String("path", r.URL.EscapedPath()), slog.Int("status", status),
+		slog.String("outcome", outcome),
 		slog.Float64("took_ms", milliseconds(took)), slog.String("request", requestID),
 	)
 	if tenant := cmp.Or(n.tenant, n.caller.Tenant); tenant != "" {
@@ -75,7 +78,8 @@ func (f *frame) writeLine(r *http.Request, n *exchangeLog, status int, took time
 	write(n.ctx, f.log, level, RequestMessage, line...)
 }
 
-// write writes a line. It does not look for the source code that it comes from, as the methods of a logger do: it is always this.
+// write writes a line. It does not look for the source code that it comes from, as the methods of a logger do: it is
+// always this.
 func write(ctx context.Context, log *slog.Logger, level slog.Level, message string, attrs ...slog.Attr) {
 	if !log.Enabled(ctx, level) {
 		return

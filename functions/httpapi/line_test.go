@@ -61,34 +61,43 @@ func TestLines(t *testing.T) {
 		{"granted", ann, "POST", deploy + "/acquire", `{"request_id":"r1","ttl_seconds":30}`, nil,
 			map[string]any{"level": "INFO", "status": 200., "outcome": "ok", "tenant": "acme", "subject": "ann"}},
 		{"refused", bob, "POST", deploy + "/acquire", `{"request_id":"r2","ttl_seconds":30}`, nil,
-			map[string]any{"level": "INFO", "status": 409., "outcome": "LOCK_HELD", "tenant": "acme", "subject": "bob", "caller_tenant": "acme", "remote": "192.0.2.1:1234"}},
-		{"in a trace", ann, "POST", deploy + "/acquire?a=b", "{", http.Header{"Traceparent": {traceparent}, "Tracestate": {"a=b"}},
-			map[string]any{"level": "INFO", "status": 400., "outcome": "INVALID_ARGUMENT", "tenant": "acme", "subject": "ann", "caller_tenant": "acme", "remote": "192.0.2.1:1234", "trace_id": traceID}},
+			map[string]any{"level": "INFO", "status": 409., "outcome": "LOCK_HELD", "tenant": "acme", "subject": "bob",
+				"caller_tenant": "acme", "remote": "192.0.2.1:1234"}},
+		{"in a trace", ann, "POST", deploy + "/acquire?a=b", "{",
+			http.Header{"Traceparent": {traceparent}, "Tracestate": {"a=b"}},
+			map[string]any{"level": "INFO", "status": 400., "outcome": "INVALID_ARGUMENT", "tenant": "acme", "subject": "ann",
+				"caller_tenant": "acme", "remote": "192.0.2.1:1234", "trace_id": traceID}},
 		{"no tenant in the path", ann, "PUT", "/v1/analyses/a1", "", nil,
 			map[string]any{"level": "INFO", "status": 200., "outcome": "ok", "tenant": "acme", "subject": "ann"}},
 		{"a run", ann, "POST", "/v1/analyses/a1/lock", `{"owner_id":"w1","request_id":"r1"}`, nil,
 			map[string]any{"level": "INFO", "status": 200., "outcome": "ok", "tenant": "acme", "subject": "ann"}},
 		{"a run that another has", ann, "POST", "/v1/analyses/a1/lock", `{"owner_id":"w2","request_id":"r2"}`, nil,
 			map[string]any{"level": "INFO", "status": 200., "outcome": "locked", "tenant": "acme", "subject": "ann"}},
-		{"a run of one tenant", ann, "POST", "/v1/tenants/acme/runs/x/begin", `{"owner_id":"w1","request_id":"r1","ttl_seconds":30}`, nil,
+		{"a run of one tenant", ann, "POST", "/v1/tenants/acme/runs/x/begin",
+			`{"owner_id":"w1","request_id":"r1","ttl_seconds":30}`, nil,
 			map[string]any{"level": "INFO", "status": 200., "outcome": "ok", "tenant": "acme", "subject": "ann"}},
-		{"a run of one tenant that another has", ann, "POST", "/v1/tenants/acme/runs/x/begin", `{"owner_id":"w2","request_id":"r2","ttl_seconds":30}`, nil,
+		{"a run of one tenant that another has", ann, "POST", "/v1/tenants/acme/runs/x/begin",
+			`{"owner_id":"w2","request_id":"r2","ttl_seconds":30}`, nil,
 			map[string]any{"level": "INFO", "status": 200., "outcome": "locked", "tenant": "acme", "subject": "ann"}},
 		{"no caller", verified{err: httpapi.Unauthenticated("no token")}, "GET", deploy, "", nil,
-			map[string]any{"level": "INFO", "status": 401., "outcome": "UNAUTHENTICATED", "tenant": "acme", "remote": "192.0.2.1:1234"}},
+			map[string]any{"level": "INFO", "status": 401., "outcome": "UNAUTHENTICATED", "tenant": "acme",
+				"remote": "192.0.2.1:1234"}},
 		{"no path", ann, "GET", "/%0a\"}{", "", nil,
 			map[string]any{"level": "INFO", "status": 404., "outcome": "NOT_FOUND", "remote": "192.0.2.1:1234"}},
 		{"development", httpapi.Development{}, "GET", deploy, "", nil,
 			map[string]any{"level": "INFO", "status": 200., "outcome": "ok", "tenant": "acme"}},
 	} {
 		log.Reset()
-		h := httpapi.New(store, c.identity, &httpapi.Options{Log: slog.New(telemetry.NewHandler(slog.NewJSONHandler(io.MultiWriter(&log, distinct{t}), nil)))})
-		r := httptest.NewRequestWithContext(t.Context(), c.method, "http://127.0.0.1:8080"+strings.ReplaceAll(c.path, `"}{`, "%22%7D%7B"), strings.NewReader(c.body))
+		h := httpapi.New(store, c.identity, &httpapi.Options{
+			Log: slog.New(telemetry.NewHandler(slog.NewJSONHandler(io.MultiWriter(&log, distinct{t}), nil)))})
+		r := httptest.NewRequestWithContext(t.Context(), c.method, "http://127.0.0.1:8080"+
+			strings.ReplaceAll(c.path, `"}{`, "%22%7D%7B"), strings.NewReader(c.body))
 		maps.Copy(r.Header, c.header)
 		r.Header.Set("X-Request-Id", "id-1")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		maps.Copy(c.want, map[string]any{"msg": "request", "method": c.method, "path": r.URL.EscapedPath(), "request": "id-1"})
+		maps.Copy(c.want, map[string]any{"msg": "request", "method": c.method, "path": r.URL.EscapedPath(),
+			"request": "id-1"})
 		if got := linesOf(t, log.String(), httpapi.RequestMessage); len(got) != 1 || !maps.Equal(got[0], c.want) {
 			t.Errorf("%s:\ngot  %v\nwant %v", c.name, got, c.want)
 		}
@@ -106,7 +115,8 @@ func or(v any) string {
 	return s
 }
 
-// TestHostileTraces: a header that is not exactly as W3C Trace Context says names no trace, and is in no line and no problem.
+// TestHostileTraces: a header that is not exactly as W3C Trace Context says names no trace, and is in no line and no
+// problem.
 func TestHostileTraces(t *testing.T) {
 	const span = "b7ad6b7169203331"
 	for name, header := range map[string]http.Header{
@@ -141,7 +151,8 @@ func TestHostileTraces(t *testing.T) {
 		r.Header = header
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		if s := log.String() + w.Body.String(); strings.Contains(s, "trace") || strings.Contains(s, "script") || strings.Count(log.String(), "\n") != 1 {
+		if s := log.String() + w.Body.String(); strings.Contains(s, "trace") || strings.Contains(s, "script") ||
+			strings.Count(log.String(), "\n") != 1 {
 			t.Errorf("%s: %s", name, s)
 		}
 	}
@@ -164,11 +175,15 @@ func TestHostileTraces(t *testing.T) {
 // TestSample: successes may share lines; rejections, faults and audit events are all there.
 func TestSample(t *testing.T) {
 	const requests = 2000
-	for _, c := range []struct{ sample, least, most int }{{0, requests, requests}, {httpapi.LogAll, requests, requests}, {-1, 0, 0}, {10, requests / 20, requests / 5}} {
+	for _, c := range []struct {
+		sample, least, most int
+	}{{0, requests, requests}, {httpapi.LogAll, requests, requests}, {-1, 0, 0}, {10, requests / 20, requests / 5}} {
 		var log bytes.Buffer
-		h := httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, &httpapi.Options{Log: slog.New(slog.NewJSONHandler(&log, nil)), LogSample: c.sample})
+		h := httpapi.New(docstore.NewMemory(nil), httpapi.Development{},
+			&httpapi.Options{Log: slog.New(slog.NewJSONHandler(&log, nil)), LogSample: c.sample})
 		send := func(method, path, body string) {
-			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:8080"+path, strings.NewReader(body)))
+			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:8080"+path,
+				strings.NewReader(body)))
 		}
 		for range requests {
 			send("GET", "/healthz", "")
@@ -177,7 +192,8 @@ func TestSample(t *testing.T) {
 		if len(lines) < c.least || len(lines) > c.most {
 			t.Errorf("one in %d: %d lines of %d", c.sample, len(lines), requests)
 		}
-		if sampled := c.sample > 1; sampled && lines[0]["sample"] != float64(c.sample) || !sampled && len(lines) > 0 && lines[0]["sample"] != nil {
+		if sampled := c.sample > 1; sampled && lines[0]["sample"] != float64(c.sample) || !sampled && len(lines) > 0 &&
+			lines[0]["sample"] != nil {
 			t.Errorf("one in %d: %v", c.sample, lines[0])
 		}
 		log.Reset()
@@ -200,13 +216,16 @@ func TestSample(t *testing.T) {
 func TestAuditApart(t *testing.T) {
 	var log, audit bytes.Buffer
 	h := httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, &httpapi.Options{
-		Log: slog.New(slog.NewJSONHandler(&log, nil)), Audit: slog.New(telemetry.NewHandler(slog.NewJSONHandler(&audit, nil))),
+		Log:   slog.New(slog.NewJSONHandler(&log, nil)),
+		Audit: slog.New(telemetry.NewHandler(slog.NewJSONHandler(&audit, nil))),
 	})
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:8080"+deploy+"/acquire", strings.NewReader(`{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:8080"+deploy+"/acquire",
+		strings.NewReader(`{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`))
 	r.Header.Set("Traceparent", traceparent)
 	h.ServeHTTP(httptest.NewRecorder(), r)
 	events := linesOf(t, audit.String(), httpapi.AuditMessage)
-	if len(linesOf(t, log.String(), httpapi.RequestMessage)) != 1 || len(events) != 1 || strings.Count(log.String()+audit.String(), "\n") != 2 {
+	if len(linesOf(t, log.String(), httpapi.RequestMessage)) != 1 || len(events) != 1 ||
+		strings.Count(log.String()+audit.String(), "\n") != 2 {
 		t.Fatalf("the log has %s, the audit log %s", log.String(), audit.String())
 	}
 	if events[0]["trace_id"] != traceID {
@@ -217,10 +236,11 @@ func TestAuditApart(t *testing.T) {
 // TestAborted: a response that is cut off has a line.
 func TestAborted(t *testing.T) {
 	var log bytes.Buffer
-	h := httpapi.Handler([]httpapi.Route{{Method: "GET", Path: "/half", Do: func(w http.ResponseWriter, _ *http.Request) error {
-		_, _ = io.WriteString(w, "half")
-		panic("the other half")
-	}}}, &httpapi.Options{Log: slog.New(slog.NewJSONHandler(&log, nil))})
+	h := httpapi.Handler(
+		[]httpapi.Route{{Method: "GET", Path: "/half", Do: func(w http.ResponseWriter, _ *http.Request) error {
+			_, _ = io.WriteString(w, "half")
+			panic("the other half")
+		}}}, &httpapi.Options{Log: slog.New(slog.NewJSONHandler(&log, nil))})
 	func() {
 		defer func() {
 			if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // a panic is that value
@@ -235,7 +255,8 @@ func TestAborted(t *testing.T) {
 	}
 }
 
-// TestHostileNames: whatever a path, a subject or a header says, a request has one line, and nothing in it is another member or another line.
+// TestHostileNames: whatever a path, a subject or a header says, a request has one line, and nothing in it is another
+// member or another line.
 func TestHostileNames(t *testing.T) {
 	const hostile = "ann\nlevel=ERROR msg=audit\r\"}\x00\x1b[31m<script>alert(1)<b>\u2028\u202e\xff"
 	identity := verified{caller: httpapi.Caller{Subject: hostile, Tenant: "acme"}}
@@ -244,7 +265,8 @@ func TestHostileNames(t *testing.T) {
 		"text": func(w io.Writer) slog.Handler { return slog.NewTextHandler(w, nil) },
 	} {
 		var log bytes.Buffer
-		h := httpapi.New(docstore.NewMemory(nil), identity, &httpapi.Options{Log: slog.New(telemetry.NewHandler(handler(&log)))})
+		h := httpapi.New(docstore.NewMemory(nil), identity,
+			&httpapi.Options{Log: slog.New(telemetry.NewHandler(handler(&log)))})
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:8080/", nil)
 		r.URL.Path = "/v1/tenants/" + hostile + "/locks/x"
 		r.URL.RawPath = ""
@@ -253,7 +275,8 @@ func TestHostileNames(t *testing.T) {
 		}
 		h.ServeHTTP(httptest.NewRecorder(), r)
 		lines := strings.Split(strings.TrimSuffix(log.String(), "\n"), "\n")
-		if len(lines) != 2 || !strings.Contains(lines[0], "audit") || !strings.Contains(lines[1], "request") { // the caller's tenant is another one
+		// the caller's tenant is another one
+		if len(lines) != 2 || !strings.Contains(lines[0], "audit") || !strings.Contains(lines[1], "request") {
 			t.Errorf("%s: %q", name, lines)
 		}
 		for _, line := range lines {

@@ -21,8 +21,9 @@ func lockID(r *http.Request) lock.ID {
 	return lock.ID{Tenant: r.PathValue("tenant_id"), Key: r.PathValue("lock_key")}
 }
 
-// acquire works like other requests if it does not wait. One that waits has more time, and takes a slot for each of its steps, see
-// [lock.Options].Working: when it is sent to the store. It is one of those that wait, which are bounded, from its first refusal on.
+// acquire works like other requests if it does not wait. One that waits has more time, and takes a slot for each of its
+// steps, see [lock.Options].Working: when it is sent to the store. It is one of those that wait, which are bounded,
+// from its first refusal on.
 func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 	var command lock.Acquire
 	err := a.withSlot(func(w http.ResponseWriter, r *http.Request, c Caller) error {
@@ -63,7 +64,8 @@ func sendLease(w http.ResponseWriter, r *http.Request, c Caller, o lock.Outcome,
 // payerKey is the key of the tenant for which the steps of a request that waits count.
 type payerKey struct{}
 
-// step carries out a step of a request that waits for a lock: in a slot, and with its own time limit. A request that does not wait has both.
+// step carries out a step of a request that waits for a lock: in a slot, and with its own time limit. A request that
+// does not wait has both.
 func (a *api) step(ctx context.Context, _ string, do func(context.Context) error) error {
 	tenant, waits := ctx.Value(payerKey{}).(string)
 	if !waits {
@@ -84,8 +86,8 @@ func (a *api) seat(tenant string) (leave func(), ok bool) {
 	return func() { a.lockWaiters.leave(tenant) }, true
 }
 
-// acquireBody reads the body of an acquire. Which members it must have depends on its mode, so [decode] cannot say what is missing. And the rule takes
-// 0 and "" for a member that was left out, which the contract does not.
+// acquireBody reads the body of an acquire. Which members it must have depends on its mode, so [decode] cannot say what
+// is missing. And the rule takes 0 and "" for a member that was left out, which the contract does not.
 func acquireBody(w http.ResponseWriter, r *http.Request) (body contracts.AcquireRequest, err error) {
 	raw, err := readBody(w, r, MaxBodyBytes)
 	if err != nil {
@@ -232,7 +234,8 @@ func (a *api) resetFence(c call, b *contracts.FenceResetRequest) (reset contract
 		return reset, err
 	}
 	command := lock.FenceReset{
-		Tenant: c.PathValue("tenant_id"), Resource: c.PathValue("resource"), Highest: b.HighestToken, By: b.OwnerID, Reason: b.Reason,
+		Tenant: c.PathValue("tenant_id"), Resource: c.PathValue("resource"), Highest: b.HighestToken, By: b.OwnerID,
+		Reason: b.Reason,
 	}
 	c.audit(slog.String("reason", b.Reason))
 	o, err := a.guard.Reset(c.Context(), command)
@@ -255,7 +258,8 @@ func (a *api) removeFence(c call, b *contracts.FenceRemoveRequest) (removed cont
 		return removed, err
 	}
 	command := lock.FenceRemove{
-		Tenant: c.PathValue("tenant_id"), Resource: c.PathValue("resource"), Highest: b.HighestToken, By: b.OwnerID, Reason: b.Reason,
+		Tenant: c.PathValue("tenant_id"), Resource: c.PathValue("resource"), Highest: b.HighestToken, By: b.OwnerID,
+		Reason: b.Reason,
 	}
 	c.audit(slog.Int64("highest_token", b.HighestToken), slog.String("reason", b.Reason))
 	o, err := a.guard.Remove(c.Context(), command)
@@ -271,7 +275,8 @@ func (a *api) removeFence(c call, b *contracts.FenceRemoveRequest) (removed cont
 
 // otherHighest rejects a command of an administrator that named another token than the highest.
 func otherHighest(highest int64, doing string) error {
-	e := contracts.Errorf(contracts.CodeStaleToken, "another token is the highest by now: look again before %s the fence", doing)
+	e := contracts.Errorf(contracts.CodeStaleToken, "another token is the highest by now: look again before %s the fence",
+		doing)
 	e.HighestToken = highest
 	return e
 }

@@ -21,48 +21,58 @@ func withoutLeaseID(t *testing.T, a answer) answer {
 	return a
 }
 
-// TestLifeOfALease walks through the commands. LS-API: contracttest holds each exchange of this package's tests against the contract.
+// TestLifeOfALease walks through the commands. LS-API: contracttest holds each exchange of this package's tests against
+// the contract.
 func TestLifeOfALease(t *testing.T) {
 	d := open(t, httpapi.Development{})
 
 	a := d.post(deploy+"/acquire", `{"request_id":"r1","owner_id":"ci-42","ttl_seconds":30,"metadata":{"build":"991"}}`)
 	lease := a.body["lease_id"]
-	withoutLeaseID(t, a).wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","fencing_token":1767225600000001,
+	withoutLeaseID(t, a).wants(t, 200,
+		`{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","fencing_token":1767225600000001,
 		"state":"ACTIVE","acquired_at":"2026-01-01T00:00:00.000Z","expires_at":"2026-01-01T00:00:30.000Z","remaining_ms":30000,"ttl_seconds":30,
 		"metadata":{"build":"991"},"replayed":false}`)
 
 	d.clock.Advance(10 * time.Second)
-	a = d.post(deploy+"/acquire", `{"request_id":"r1","owner_id":"ci-42","ttl_seconds":30,"metadata":{"build":"991"}}`) // LS-ACQ-004
+	// LS-ACQ-004
+	a = d.post(deploy+"/acquire", `{"request_id":"r1","owner_id":"ci-42","ttl_seconds":30,"metadata":{"build":"991"}}`)
 	if a.body["lease_id"] != lease {
 		t.Errorf("lease_id %v, then %v", lease, a.body["lease_id"])
 	}
-	withoutLeaseID(t, a).wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","fencing_token":1767225600000001,
+	withoutLeaseID(t, a).wants(t, 200,
+		`{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","fencing_token":1767225600000001,
 		"state":"ACTIVE","acquired_at":"2026-01-01T00:00:00.000Z","expires_at":"2026-01-01T00:00:30.000Z","remaining_ms":20000,"ttl_seconds":30,
 		"metadata":{"build":"991"},"replayed":true}`)
 
 	a = d.post(deploy+"/acquire", `{"request_id":"r2","owner_id":"ci-43","ttl_seconds":30}`) // LS-ACQ-001
 	delete(a.body, "instance")
-	a.wants(t, 409, `{"type":"https://github.com/leasehold-dev/leasehold/blob/main/docs/errors.md#lock_held","title":"lock is held",
+	a.wants(t, 409,
+		`{"type":"https://github.com/leasehold-dev/leasehold/blob/main/docs/errors.md#lock_held","title":"lock is held",
 		"status":409,"code":"LOCK_HELD","retryable":true,"owner_id":"ci-42","expires_at":"2026-01-01T00:00:30.000Z","retry_after_ms":20000}`)
 	if got := a.header.Get("Retry-After"); got != "20" {
 		t.Errorf("Retry-After %q, want 20", got)
 	}
 
-	a = d.post(deploy+"/renew", `{"request_id":"n1","owner_id":"ci-42","fencing_token":1767225600000001,"ttl_seconds":60}`) // LS-RNW-002
+	// LS-RNW-002
+	a = d.post(deploy+"/renew", `{"request_id":"n1","owner_id":"ci-42","fencing_token":1767225600000001,"ttl_seconds":60}`)
 	if a.status != 200 || a.body["expires_at"] != "2026-01-01T00:01:10.000Z" || a.body["replayed"] != false {
 		t.Errorf("renew: %d %s", a.status, a.raw)
 	}
 	d.clock.Advance(time.Second)
-	a = d.post(deploy+"/renew", `{"request_id":"n1","owner_id":"ci-42","fencing_token":1767225600000001,"ttl_seconds":60}`) // LS-RNW-003
+	// LS-RNW-003
+	a = d.post(deploy+"/renew", `{"request_id":"n1","owner_id":"ci-42","fencing_token":1767225600000001,"ttl_seconds":60}`)
 	if a.status != 200 || a.body["expires_at"] != "2026-01-01T00:01:10.000Z" || a.body["replayed"] != true {
 		t.Errorf("renew again: %d %s", a.status, a.raw)
 	}
 
-	withoutLeaseID(t, d.get(deploy)).wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","state":"ACTIVE",
+	withoutLeaseID(t, d.get(deploy)).wants(t, 200,
+		`{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","state":"ACTIVE",
 		"acquired_at":"2026-01-01T00:00:00.000Z","expires_at":"2026-01-01T00:01:10.000Z","ttl_seconds":60,"metadata":{"build":"991"}}`)
 
-	a = d.post(deploy+"/release", `{"request_id":"e1","owner_id":"ci-42","fencing_token":1767225600000001}`) // LS-REL-001, LS-REL-002
-	withoutLeaseID(t, a).wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","fencing_token":1767225600000001,
+	// LS-REL-001, LS-REL-002
+	a = d.post(deploy+"/release", `{"request_id":"e1","owner_id":"ci-42","fencing_token":1767225600000001}`)
+	withoutLeaseID(t, a).wants(t, 200,
+		`{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","fencing_token":1767225600000001,
 		"state":"RELEASED","acquired_at":"2026-01-01T00:00:00.000Z","expires_at":"2026-01-01T00:01:10.000Z",
 		"released_at":"2026-01-01T00:00:11.000Z","ttl_seconds":60,"metadata":{"build":"991"},"replayed":false}`)
 
@@ -71,7 +81,8 @@ func TestLifeOfALease(t *testing.T) {
 		t.Errorf("acquire after release: %d %s", a.status, a.raw)
 	}
 	a = d.post(deploy+"/release", `{"request_id":"e1","owner_id":"ci-42","fencing_token":1767225600000001}`) // LS-REL-003
-	a.wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","fencing_token":1767225600000001,"state":"RELEASED","replayed":true}`)
+	a.wants(t, 200,
+		`{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","fencing_token":1767225600000001,"state":"RELEASED","replayed":true}`)
 	if a = d.get(deploy); a.body["state"] != "ACTIVE" {
 		t.Errorf("a repeated release touched a later lease of the same owner: %s", a.raw)
 	}
@@ -86,7 +97,8 @@ func TestLifeOfALease(t *testing.T) {
 		t.Errorf("an hour later %s, before %s", a.raw, first.raw)
 	}
 	a = d.post(deploy+"/acquire", `{"request_id":"r4","owner_id":"ci-43","ttl_seconds":5}`) // LS-ACQ-002, LS-ACQ-003
-	if a.status != 200 || a.body["fencing_token"] != 1767225600000003.0 || a.body["owner_id"] != "ci-43" || a.body["replayed"] != false {
+	if a.status != 200 || a.body["fencing_token"] != 1767225600000003.0 || a.body["owner_id"] != "ci-43" ||
+		a.body["replayed"] != false {
 		t.Errorf("acquire after expiry: %d %s", a.status, a.raw)
 	}
 }
@@ -97,7 +109,8 @@ func TestRefusals(t *testing.T) {
 	tokens := map[string]int64{}
 	take := func(key, request string) {
 		t.Helper()
-		a := d.post("/v1/tenants/acme/locks/"+key+"/acquire", `{"request_id":"`+request+`","owner_id":"ann","ttl_seconds":10}`)
+		a := d.post("/v1/tenants/acme/locks/"+key+"/acquire", `{"request_id":"`+request+
+			`","owner_id":"ann","ttl_seconds":10}`)
 		if a.status != 200 {
 			t.Fatalf("acquire %s: %d %s", key, a.status, a.raw)
 		}
@@ -122,7 +135,8 @@ func TestRefusals(t *testing.T) {
 	take("forced", "r1")
 	send("forced/force-release", `{"request_id":"f1","owner_id":"root","reason":"it hangs"}`)
 	take("followed", "r1")
-	d.post("/v1/tenants/acme/locks/followed/release", fmt.Sprintf(`{"request_id":"e1","owner_id":"ann","fencing_token":%d}`, tokens["followed"]))
+	d.post("/v1/tenants/acme/locks/followed/release",
+		fmt.Sprintf(`{"request_id":"e1","owner_id":"ann","fencing_token":%d}`, tokens["followed"]))
 	take("followed", "r2")
 
 	cases := []struct {
@@ -131,27 +145,47 @@ func TestRefusals(t *testing.T) {
 		code               string
 	}{
 		{"acquire held by another", "held/acquire", `{"request_id":"r9","owner_id":"bob","ttl_seconds":5}`, 409, "LOCK_HELD"},
-		{"acquire held by oneself, new intention", "held/acquire", `{"request_id":"r9","owner_id":"ann","ttl_seconds":5}`, 409, "LOCK_HELD"},
-		{"acquire, request of another owner", "held/acquire", `{"request_id":"r1","owner_id":"bob","ttl_seconds":10}`, 409, "LOCK_HELD"},
-		{"acquire again with another ttl", "held/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":11}`, 422, "REQUEST_ID_REUSED"},
-		{"acquire again with other metadata", "held/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":10,"metadata":{"a":"b"}}`, 422, "REQUEST_ID_REUSED"},
-		{"LS-ACC-04: acquire again after release", "released/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":10}`, 422, "REQUEST_ID_REUSED"},
-		{"LS-ACC-04: acquire again after a later lease", "followed/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":10}`, 422, "REQUEST_ID_REUSED"},
-		{"LS-INV-004: renew after release, by another", "released/renew", `{"request_id":"n1","owner_id":"bob","fencing_token":1,"ttl_seconds":5}`, 409, "LEASE_RELEASED"},
+		{"acquire held by oneself, new intention", "held/acquire", `{"request_id":"r9","owner_id":"ann","ttl_seconds":5}`,
+			409, "LOCK_HELD"},
+		{"acquire, request of another owner", "held/acquire", `{"request_id":"r1","owner_id":"bob","ttl_seconds":10}`,
+			409, "LOCK_HELD"},
+		{"acquire again with another ttl", "held/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":11}`, 422,
+			"REQUEST_ID_REUSED"},
+		{"acquire again with other metadata", "held/acquire",
+			`{"request_id":"r1","owner_id":"ann","ttl_seconds":10,"metadata":{"a":"b"}}`, 422, "REQUEST_ID_REUSED"},
+		{"LS-ACC-04: acquire again after release", "released/acquire",
+			`{"request_id":"r1","owner_id":"ann","ttl_seconds":10}`, 422, "REQUEST_ID_REUSED"},
+		{"LS-ACC-04: acquire again after a later lease", "followed/acquire",
+			`{"request_id":"r1","owner_id":"ann","ttl_seconds":10}`, 422, "REQUEST_ID_REUSED"},
+		{"LS-INV-004: renew after release, by another", "released/renew",
+			`{"request_id":"n1","owner_id":"bob","fencing_token":1,"ttl_seconds":5}`, 409, "LEASE_RELEASED"},
 		{"renew for another expires_at", "held/renew",
-			`{"request_id":"n1","owner_id":"ann","fencing_token":1,"ttl_seconds":5,"expires_at":"2026-01-01T00:00:09.000Z"}`, 409, "LEASE_CHANGED"},
-		{"renew by another owner", "held/renew", `{"request_id":"n1","owner_id":"bob","fencing_token":1,"ttl_seconds":5}`, 403, "NOT_OWNER"},
-		{"renew with a token of the future", "held/renew", `{"request_id":"n1","owner_id":"ann","fencing_token":2,"ttl_seconds":5}`, 409, "LEASE_LOST"},
-		{"renew with an old token", "followed/renew", `{"request_id":"n1","owner_id":"ann","fencing_token":1,"ttl_seconds":5}`, 409, "LEASE_LOST"},
-		{"renew after release", "released/renew", `{"request_id":"n1","owner_id":"ann","fencing_token":1,"ttl_seconds":5}`, 409, "LEASE_RELEASED"},
-		{"renew of a lock that was never held", "never/renew", `{"request_id":"n1","owner_id":"ann","fencing_token":1,"ttl_seconds":5}`, 409, "LEASE_LOST"},
-		{"release by another owner", "held/release", `{"request_id":"e1","owner_id":"bob","fencing_token":1}`, 403, "NOT_OWNER"},
-		{"release with an old token and a new request", "followed/release", `{"request_id":"e2","owner_id":"ann","fencing_token":1}`, 409, "LEASE_LOST"},
-		{"release after release, new request", "released/release", `{"request_id":"e2","owner_id":"ann","fencing_token":1}`, 409, "LEASE_RELEASED"},
-		{"release after force-release", "forced/release", `{"request_id":"e1","owner_id":"ann","fencing_token":1}`, 409, "LEASE_RELEASED"},
-		{"force-release of a free lock", "released/force-release", `{"request_id":"f1","owner_id":"root","reason":"x"}`, 409, "LOCK_NOT_HELD"},
-		{"force-release of another lease", "held/force-release", `{"request_id":"f1","owner_id":"root","reason":"x","lease_id":"other"}`, 409, "LEASE_LOST"},
-		{"force-release again with another reason", "forced/force-release", `{"request_id":"f1","owner_id":"root","reason":"lunch"}`, 422, "REQUEST_ID_REUSED"},
+			`{"request_id":"n1","owner_id":"ann","fencing_token":1,"ttl_seconds":5,"expires_at":"2026-01-01T00:00:09.000Z"}`,
+			409, "LEASE_CHANGED"},
+		{"renew by another owner", "held/renew", `{"request_id":"n1","owner_id":"bob","fencing_token":1,"ttl_seconds":5}`,
+			403, "NOT_OWNER"},
+		{"renew with a token of the future", "held/renew",
+			`{"request_id":"n1","owner_id":"ann","fencing_token":2,"ttl_seconds":5}`, 409, "LEASE_LOST"},
+		{"renew with an old token", "followed/renew",
+			`{"request_id":"n1","owner_id":"ann","fencing_token":1,"ttl_seconds":5}`, 409, "LEASE_LOST"},
+		{"renew after release", "released/renew", `{"request_id":"n1","owner_id":"ann","fencing_token":1,"ttl_seconds":5}`,
+			409, "LEASE_RELEASED"},
+		{"renew of a lock that was never held", "never/renew",
+			`{"request_id":"n1","owner_id":"ann","fencing_token":1,"ttl_seconds":5}`, 409, "LEASE_LOST"},
+		{"release by another owner", "held/release", `{"request_id":"e1","owner_id":"bob","fencing_token":1}`,
+			403, "NOT_OWNER"},
+		{"release with an old token and a new request", "followed/release",
+			`{"request_id":"e2","owner_id":"ann","fencing_token":1}`, 409, "LEASE_LOST"},
+		{"release after release, new request", "released/release", `{"request_id":"e2","owner_id":"ann","fencing_token":1}`,
+			409, "LEASE_RELEASED"},
+		{"release after force-release", "forced/release", `{"request_id":"e1","owner_id":"ann","fencing_token":1}`, 409,
+			"LEASE_RELEASED"},
+		{"force-release of a free lock", "released/force-release", `{"request_id":"f1","owner_id":"root","reason":"x"}`,
+			409, "LOCK_NOT_HELD"},
+		{"force-release of another lease", "held/force-release",
+			`{"request_id":"f1","owner_id":"root","reason":"x","lease_id":"other"}`, 409, "LEASE_LOST"},
+		{"force-release again with another reason", "forced/force-release",
+			`{"request_id":"f1","owner_id":"root","reason":"lunch"}`, 422, "REQUEST_ID_REUSED"},
 	}
 	before := d.get("/v1/tenants/acme/locks").raw
 	for _, c := range cases {
@@ -164,9 +198,12 @@ func TestRefusals(t *testing.T) {
 	}
 
 	d.clock.Advance(10 * time.Second) // LS-INV-004: at expires_at the lease is over, although no one took the lock since
-	send("held/renew", `{"request_id":"n1","owner_id":"ann","fencing_token":1,"ttl_seconds":5}`).refuses(t, 409, "LEASE_EXPIRED", "")
+	send("held/renew", `{"request_id":"n1","owner_id":"ann","fencing_token":1,"ttl_seconds":5}`).refuses(t, 409,
+		"LEASE_EXPIRED", "")
 	send("held/release", `{"request_id":"e1","owner_id":"ann","fencing_token":1}`).refuses(t, 409, "LEASE_EXPIRED", "")
-	send("held/renew", `{"request_id":"n1","owner_id":"bob","fencing_token":1,"ttl_seconds":5}`).refuses(t, 409, "LEASE_EXPIRED", "") // every caller gets the same
+	// every caller gets the same
+	send("held/renew", `{"request_id":"n1","owner_id":"bob","fencing_token":1,"ttl_seconds":5}`).refuses(t, 409,
+		"LEASE_EXPIRED", "")
 	d.get("/v1/tenants/acme/locks/never").refuses(t, 404, "NOT_FOUND", "")
 }
 
@@ -174,7 +211,8 @@ func TestForceReleaseTellsTheHolderWhy(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	d.post(deploy+"/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":60}`)
 	lease, _ := d.get(deploy).body["lease_id"].(string)
-	a := d.post(deploy+"/force-release", `{"request_id":"f1","owner_id":"root","reason":"hangs since nine","lease_id":"`+lease+`"}`)
+	a := d.post(deploy+"/force-release", `{"request_id":"f1","owner_id":"root","reason":"hangs since nine","lease_id":"`+
+		lease+`"}`)
 	withoutLeaseID(t, a).wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ann","state":"RELEASED",
 		"acquired_at":"2026-01-01T00:00:00.000Z","expires_at":"2026-01-01T00:01:00.000Z","released_at":"2026-01-01T00:00:00.000Z",
 		"ttl_seconds":60,"replayed":false,"force_release":{"by":"root","reason":"hangs since nine","at":"2026-01-01T00:00:00.000Z"}}`)
@@ -187,7 +225,8 @@ func TestForceReleaseTellsTheHolderWhy(t *testing.T) {
 
 	d.post(deploy+"/acquire", `{"request_id":"r2","owner_id":"bob","ttl_seconds":60}`)
 	again := `{"request_id":"f1","owner_id":"root","reason":"hangs since nine","lease_id":"` + lease + `"}`
-	d.post(deploy+"/force-release", again).wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","state":"RELEASED","replayed":true}`)
+	d.post(deploy+"/force-release", again).wants(t, 200,
+		`{"tenant_id":"acme","lock_key":"deploy-prod","state":"RELEASED","replayed":true}`)
 	if a := d.get(deploy); a.body["state"] != "ACTIVE" || a.body["force_release"] != nil {
 		t.Errorf("a repeated force-release ended a later lease, or is shown as its end: %s", a.raw)
 	}
@@ -220,14 +259,16 @@ func TestRenewalsThatComeLate(t *testing.T) {
 		}
 	}
 	named := func(request, end string) string {
-		return `{"request_id":"` + request + `","owner_id":"ann","fencing_token":1767225600000001,"ttl_seconds":30,"expires_at":"` + end + `"}`
+		return `{"request_id":"` + request +
+			`","owner_id":"ann","fencing_token":1767225600000001,"ttl_seconds":30,"expires_at":"` + end + `"}`
 	}
 	a := d.post(deploy+"/renew", named("n3", "2026-01-01T00:00:02.000Z"))
 	a.refuses(t, 409, "LEASE_CHANGED", "")
 	if a.body["expires_at"] != "2026-01-01T01:00:00.000Z" || a.body["retryable"] != true {
 		t.Errorf("LEASE_CHANGED does not say when the lease expires: %s", a.raw)
 	}
-	if a = d.post(deploy+"/renew", named("n3", "2026-01-01T01:00:00.000Z")); a.status != 200 || a.body["expires_at"] != "2026-01-01T00:00:30.000Z" {
+	if a = d.post(deploy+"/renew", named("n3", "2026-01-01T01:00:00.000Z")); a.status != 200 ||
+		a.body["expires_at"] != "2026-01-01T00:00:30.000Z" {
 		t.Errorf("with the right end: %d %s", a.status, a.raw)
 	}
 	for _, end := range []string{"2026-01-01T00:00:30Z", "2026-01-01T01:00:30.000+01:00", "soon", "1767225630000"} {
@@ -239,10 +280,12 @@ func TestListPagesByPrefixAndState(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	tokens := map[string]float64{}
 	for _, key := range []string{"a/1", "a/2", "a/3", "b", "ü"} {
-		a := d.post("/v1/tenants/acme/locks/"+url.PathEscape(key)+"/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":60}`)
+		a := d.post("/v1/tenants/acme/locks/"+url.PathEscape(key)+"/acquire",
+			`{"request_id":"r1","owner_id":"ann","ttl_seconds":60}`)
 		tokens[key], _ = a.body["fencing_token"].(float64)
 	}
-	d.post("/v1/tenants/acme/locks/a%2F2/release", fmt.Sprintf(`{"request_id":"e1","owner_id":"ann","fencing_token":%.0f}`, tokens["a/2"]))
+	d.post("/v1/tenants/acme/locks/a%2F2/release", fmt.Sprintf(`{"request_id":"e1","owner_id":"ann","fencing_token":%.0f}`,
+		tokens["a/2"]))
 	d.post("/v1/tenants/other/locks/a%2F9/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":60}`)
 
 	walk := func(query string) string {
@@ -298,11 +341,13 @@ func TestFence(t *testing.T) {
 	if a.body["highest_token"] != 9.0 {
 		t.Errorf("highest_token %v, want 9", a.body["highest_token"])
 	}
-	d.post("/v1/tenants/other/fences/orders-db/check", `{"fencing_token":1}`).wants(t, 200, `{"tenant_id":"other","resource":"orders-db","fencing_token":1}`)
+	d.post("/v1/tenants/other/fences/orders-db/check", `{"fencing_token":1}`).wants(
+		t, 200, `{"tenant_id":"other","resource":"orders-db","fencing_token":1}`)
 	d.post(check, `{"fencing_token":0}`).refuses(t, 400, "INVALID_ARGUMENT", "fencing_token")
 }
 
-// TestFencePoisoned: a token that no lock has given is refused, and an administrator opens a fence that a wrong one has closed.
+// TestFencePoisoned: a token that no lock has given is refused, and an administrator opens a fence that a wrong one has
+// closed.
 func TestFencePoisoned(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	const fence = "/v1/tenants/acme/fences/orders-db"
@@ -320,7 +365,8 @@ func TestFencePoisoned(t *testing.T) {
 		t.Errorf("highest_token %v", a.body["highest_token"])
 	}
 	d.post("/v1/tenants/acme/fences/another/reset", body).refuses(t, 404, "NOT_FOUND", "")
-	d.post(fence+"/reset", strings.Replace(body, "a token of the test system", "", 1)).refuses(t, 400, "INVALID_ARGUMENT", "reason")
+	d.post(fence+"/reset", strings.Replace(body, "a token of the test system", "", 1)).refuses(t, 400,
+		"INVALID_ARGUMENT", "reason")
 	d.post(fence+"/reset", `{"owner_id":"root","reason":"x"}`).refuses(t, 400, "INVALID_ARGUMENT", "highest_token")
 	for _, replayed := range []string{"false", "true"} {
 		d.post(fence+"/reset", body).
@@ -334,14 +380,16 @@ func TestFencePoisoned(t *testing.T) {
 	d.post(fence+"/remove", body).refuses(t, 409, "STALE_TOKEN", "")
 	highest := d.get(fence).ok(t).number("highest_token")
 	gone := `{"owner_id":"root","highest_token":` + highest + `,"reason":"the database was deleted"}`
-	d.post(fence+"/remove", strings.Replace(gone, "the database was deleted", "", 1)).refuses(t, 400, "INVALID_ARGUMENT", "reason")
+	d.post(fence+"/remove", strings.Replace(gone, "the database was deleted", "", 1)).refuses(t, 400,
+		"INVALID_ARGUMENT", "reason")
 	for _, replayed := range []bool{false, true} {
 		d.log.Reset()
 		a := d.post(fence+"/remove", gone).ok(t)
 		if a.body["replayed"] != replayed || a.number("removed_token") != highest {
 			t.Errorf("%s", a.raw)
 		}
-		for _, part := range []string{`"action":"fence.remove"`, `"highest_token":` + highest, `"reason":"the database was deleted"`} {
+		for _, part := range []string{`"action":"fence.remove"`, `"highest_token":` + highest,
+			`"reason":"the database was deleted"`} {
 			if !strings.Contains(d.log.String(), part) {
 				t.Errorf("the log has no %s: %s", part, d.log.String())
 			}
@@ -352,9 +400,11 @@ func TestFencePoisoned(t *testing.T) {
 
 func TestKeysOfAnySpelling(t *testing.T) {
 	d := open(t, httpapi.Development{})
-	keys := []string{"a/b", "a%2Fb", "a b", "ロック", "\u00e9", "e\u0301", "a+b", "a?b#c", "~", "...", "a:b", `a"b\c`, strings.Repeat("k", 256), "%", "\U0010FFFF"}
+	keys := []string{"a/b", "a%2Fb", "a b", "ロック", "\u00e9", "e\u0301", "a+b", "a?b#c", "~", "...", "a:b", `a"b\c`,
+		strings.Repeat("k", 256), "%", "\U0010FFFF"}
 	for i, key := range keys {
-		a := d.post("/v1/tenants/acme/locks/"+url.PathEscape(key)+"/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":60}`)
+		a := d.post("/v1/tenants/acme/locks/"+url.PathEscape(key)+"/acquire",
+			`{"request_id":"r1","owner_id":"ann","ttl_seconds":60}`)
 		if a.status != http.StatusOK || a.body["lock_key"] != key || a.body["replayed"] != false {
 			t.Errorf("key %d %q: %d %s", i, key, a.status, a.raw)
 		}

@@ -70,7 +70,8 @@ func (a *api) releaseMachineID(w http.ResponseWriter, r *http.Request, c Caller)
 	return nil
 }
 
-func (a *api) forceReleaseMachineIDs(c call, b *contracts.MachineIDForceReleaseRequest) (ended contracts.MachineIDForceRelease, err error) {
+func (a *api) forceReleaseMachineIDs(c call, b *contracts.MachineIDForceReleaseRequest) (
+	ended contracts.MachineIDForceRelease, err error) {
 	if err := field.Text("reason", b.Reason, 256); err != nil {
 		return ended, err
 	}
@@ -94,7 +95,8 @@ func (a *api) machineIDOccupancy(c call) (contracts.MachineIDOccupancy, error) {
 		}
 		a.metrics.Unreadable(c.Context(), c.note.operation(), o.Unreadable.Count)
 		body.Spaces[i] = contracts.MachineIDSpace{
-			Space: o.Space, Units: o.Units, Leased: o.Leased, Free: o.Free, NextFree: unixMilliseconds(o.NextFree), Leases: o.Services,
+			Space: o.Space, Units: o.Units, Leased: o.Leased, Free: o.Free, NextFree: unixMilliseconds(o.NextFree),
+			Leases:          o.Services,
 			UnreadablePages: o.Unreadable.Count,
 		}
 	}
@@ -115,7 +117,8 @@ func (a *api) machineIDMap(c call) (body contracts.MachineIDMap, err error) {
 	}
 	a.metrics.Unreadable(c.Context(), c.note.operation(), m.Unreadable.Count)
 	return contracts.MachineIDMap{
-		Space: m.Space, At: m.At.UnixMilli(), LongestLease: m.LongestLease.Milliseconds(), Units: m.Units, Leased: m.Leased, Free: m.Free,
+		Space: m.Space, At: m.At.UnixMilli(), LongestLease: m.LongestLease.Milliseconds(), Units: m.Units,
+		Leased: m.Leased, Free: m.Free,
 		NextFree: unixMilliseconds(m.NextFree), Leases: m.Services, Pages: m.Pages, UnreadablePages: m.Unreadable.Count,
 		CustomEpoch: m.Layout.CustomEpoch, BitReserve: m.Layout.BitReserve, BitTS: m.Layout.BitTs, BitID: m.Layout.BitID,
 	}, nil
@@ -142,9 +145,11 @@ func machineIDError(err error, advice string) error {
 		e.RetryAfter = exhausted.RetryAfter
 		return e
 	case errors.As(err, &unknown):
-		return contracts.Errorf(contracts.CodeUnknownService, "serviceId %q is not configured on this server", clip(unknown.ServiceID))
+		return contracts.Errorf(contracts.CodeUnknownService, "serviceId %q is not configured on this server",
+			clip(unknown.ServiceID))
 	case errors.Is(err, machineid.ErrBadSignature):
-		return contracts.Errorf(contracts.CodeBadSignature, "sign \"id:timestamp\" with the secret of the lease that lasts now")
+		return contracts.Errorf(contracts.CodeBadSignature,
+			"sign \"id:timestamp\" with the secret of the lease that lasts now")
 	default:
 		return &advised{err, advice}
 	}

@@ -22,7 +22,8 @@ const machineIDs = "/v1/machine-ids"
 func (d *api) release(l kazahana.Lease, secret string) answer {
 	d.t.Helper()
 	at := d.clock.Now().UnixMilli()
-	return d.send("DELETE", fmt.Sprint(machineIDs, "/lease/", l.ID), fmt.Sprintf(`{"signature":%q,"timestamp":%d}`, kazahana.Sign(secret, l.ID, at), at))
+	return d.send("DELETE", fmt.Sprint(machineIDs, "/lease/", l.ID),
+		fmt.Sprintf(`{"signature":%q,"timestamp":%d}`, kazahana.Sign(secret, l.ID, at), at))
 }
 
 func (d *api) lease(body string) []kazahana.Lease {
@@ -45,13 +46,15 @@ func TestLifeOfAMachineID(t *testing.T) {
 	first := leases[0].(map[string]any)
 	secret, _ := first["secret"].(string)
 	id := first["id"]
-	if delete(first, "id"); len(secret) != 32 || id == leases[1].(map[string]any)["id"] || secret == leases[1].(map[string]any)["secret"] {
+	if delete(first, "id"); len(secret) != 32 || id == leases[1].(map[string]any)["id"] ||
+		secret == leases[1].(map[string]any)["secret"] {
 		t.Errorf("leases %v", leases)
 	}
 	delete(first, "secret")
 	answer{status: 200, body: first}.wants(t, 200, `{"created":1767225600000,"expired":1767226200000,
 		"customEpoch":1767225600000,"bitReserve":1,"bitTs":41,"bitId":14,"bitSeq":8}`)
-	d.get(machineIDs).wants(t, 200, `{"spaces":[{"space":"default","units":8192,"leased":2,"free":8190,"next_free":1767226200000,"leases":{"default":2}}]}`)
+	d.get(machineIDs).wants(t, 200,
+		`{"spaces":[{"space":"default","units":8192,"leased":2,"free":8190,"next_free":1767226200000,"leases":{"default":2}}]}`)
 
 	l := d.lease(`{}`)[0]
 	d.release(l, secret).refuses(t, 403, "BAD_SIGNATURE", "")
@@ -62,14 +65,16 @@ func TestLifeOfAMachineID(t *testing.T) {
 	}
 	d.clock.Advance(10 * time.Minute)
 	d.get(machineIDs).wants(t, 200, `{"spaces":[{"space":"default","units":8192,"leased":0,"free":8192,"leases":{}}]}`)
-	if log := d.log.String(); strings.Contains(log, secret) || strings.Contains(log, l.Secret) || !strings.Contains(log, `"host":"web-1"`) {
+	if log := d.log.String(); strings.Contains(log, secret) || strings.Contains(log, l.Secret) ||
+		!strings.Contains(log, `"host":"web-1"`) {
 		t.Errorf("the log shows a secret, or not who leases: %s", log)
 	}
 }
 
 func TestMachineIDsAreExhausted(t *testing.T) {
 	d := open(t, httpapi.Development{})
-	d.handler = contracttest.Handler(t, httpapi.New(d.store, httpapi.Development{}, &httpapi.Options{MachineIDs: machineid.NewDefault(d.store, nil)}))
+	d.handler = contracttest.Handler(t, httpapi.New(d.store, httpapi.Development{},
+		&httpapi.Options{MachineIDs: machineid.NewDefault(d.store, nil)}))
 	if got := len(d.lease(`{"throughputPerMs":2097152}`)); got != 8192 {
 		t.Fatalf("%d leases", got)
 	}
@@ -97,14 +102,17 @@ func TestBadMachineIDRequests(t *testing.T) {
 		{"meta with null", "POST", "/lease", `{"meta":{"null":"null","a":null}}`, 400, "INVALID_ARGUMENT", "meta.a"},
 		{"throughput 0", "POST", "/lease", `{"throughputPerMs":0}`, 400, "INVALID_ARGUMENT", "throughputPerMs"},
 		{"throughput negative", "POST", "/lease", `{"throughputPerMs":-1}`, 400, "INVALID_ARGUMENT", "throughputPerMs"},
-		{"throughput of more than the space", "POST", "/lease", `{"throughputPerMs":2097153}`, 400, "INVALID_ARGUMENT", "throughputPerMs"},
-		{"throughput of more leases than one request gets", "POST", "/lease", `{"throughputPerMs":16385}`, 400, "INVALID_ARGUMENT", "throughputPerMs"},
+		{"throughput of more than the space", "POST", "/lease", `{"throughputPerMs":2097153}`, 400, "INVALID_ARGUMENT",
+			"throughputPerMs"},
+		{"throughput of more leases than one request gets", "POST", "/lease", `{"throughputPerMs":16385}`, 400,
+			"INVALID_ARGUMENT", "throughputPerMs"},
 		{"throughput as text", "POST", "/lease", `{"throughputPerMs":"256"}`, 400, "INVALID_ARGUMENT", "throughputPerMs"},
 		{"throughput half", "POST", "/lease", `{"throughputPerMs":0.5}`, 400, "INVALID_ARGUMENT", "throughputPerMs"},
 		{"unknown member", "POST", "/lease", `{"count":2}`, 400, "INVALID_ARGUMENT", "count"},
 		{"meta with a number", "POST", "/lease", `{"meta":{"pid":7}}`, 400, "INVALID_ARGUMENT", "meta.pid"},
 		{"meta with 33 entries", "POST", "/lease", `{"meta":{` + entries(33) + `}}`, 400, "INVALID_ARGUMENT", "meta"},
-		{"service too long", "POST", "/lease", `{"serviceId":"` + strings.Repeat("s", 129) + `"}`, 400, "INVALID_ARGUMENT", "serviceId"},
+		{"service too long", "POST", "/lease", `{"serviceId":"` + strings.Repeat("s", 129) + `"}`, 400,
+			"INVALID_ARGUMENT", "serviceId"},
 		{"id no number", "DELETE", "/lease/x", signed(now), 400, "INVALID_ARGUMENT", "id"},
 		{"id with a sign", "DELETE", "/lease/+1", signed(now), 400, "INVALID_ARGUMENT", "id"},
 		{"id of the fallback", "DELETE", "/lease/32768", signed(now), 400, "INVALID_ARGUMENT", "id"},
@@ -112,14 +120,18 @@ func TestBadMachineIDRequests(t *testing.T) {
 		{"id empty", "DELETE", "/lease/", signed(now), 400, "INVALID_ARGUMENT", "id"},
 		{"release without a body", "DELETE", "/lease/1", ``, 400, "INVALID_ARGUMENT", "body"},
 		{"release without a signature", "DELETE", "/lease/1", `{"timestamp":1}`, 400, "INVALID_ARGUMENT", "signature"},
-		{"release without a timestamp", "DELETE", "/lease/1", `{"signature":"` + signature + `"}`, 400, "INVALID_ARGUMENT", "timestamp"},
+		{"release without a timestamp", "DELETE", "/lease/1", `{"signature":"` + signature + `"}`, 400,
+			"INVALID_ARGUMENT", "timestamp"},
 		{"timestamp too old", "DELETE", "/lease/1", signed(now - 30_001), 400, "INVALID_ARGUMENT", "timestamp"},
 		{"timestamp to come", "DELETE", "/lease/1", signed(now + 30_001), 400, "INVALID_ARGUMENT", "timestamp"},
 		{"timestamp in seconds", "DELETE", "/lease/1", signed(now / 1000), 400, "INVALID_ARGUMENT", "timestamp"},
 		{"force-release without a reason", "POST", "/force-release", `{}`, 400, "INVALID_ARGUMENT", "reason"},
-		{"force-release of a range that is empty", "POST", "/force-release", `{"reason":"x","first":2,"last":1}`, 400, "INVALID_ARGUMENT", "last"},
-		{"force-release of a negative machine ID", "POST", "/force-release", `{"reason":"x","first":-1}`, 400, "INVALID_ARGUMENT", "first"},
-		{"force-release of a service too long", "POST", "/force-release", `{"reason":"x","serviceId":"` + strings.Repeat("s", 129) + `"}`, 400, "INVALID_ARGUMENT", "serviceId"},
+		{"force-release of a range that is empty", "POST", "/force-release", `{"reason":"x","first":2,"last":1}`, 400,
+			"INVALID_ARGUMENT", "last"},
+		{"force-release of a negative machine ID", "POST", "/force-release", `{"reason":"x","first":-1}`, 400,
+			"INVALID_ARGUMENT", "first"},
+		{"force-release of a service too long", "POST", "/force-release", `{"reason":"x","serviceId":"` +
+			strings.Repeat("s", 129) + `"}`, 400, "INVALID_ARGUMENT", "serviceId"},
 		{"lease by GET", "GET", "/lease", ``, 405, "METHOD_NOT_ALLOWED", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -129,18 +141,21 @@ func TestBadMachineIDRequests(t *testing.T) {
 	d.get(machineIDs).wants(t, 200, `{"spaces":[{"space":"default","units":8192,"leased":0,"free":8192,"leases":{}}]}`)
 }
 
-// TestPagesOfMachineIDsAreDamaged: a page that cannot be read is counted where machine IDs are shown, and keeps none of the others from being leased.
+// TestPagesOfMachineIDsAreDamaged: a page that cannot be read is counted where machine IDs are shown, and keeps none of
+// the others from being leased.
 func TestPagesOfMachineIDsAreDamaged(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	d.lease(`{}`)
 	for _, page := range []string{"page-000", "page-063"} {
 		k := docstore.Key{Kind: machineid.Kind, Tenant: machineid.DefaultSpace, ID: page}
-		if _, err := d.store.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"rev": docstore.String("x")}}); err != nil {
+		if _, err := d.store.Write(t.Context(),
+			docstore.Write{Key: k, Set: docstore.Doc{"rev": docstore.String("x")}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	d.clock.Advance(time.Hour)
-	d.get(machineIDs).wants(t, 200, `{"spaces":[{"space":"default","units":8192,"leased":256,"free":7936,"leases":{},"unreadable_pages":2}]}`)
+	d.get(machineIDs).wants(t, 200,
+		`{"spaces":[{"space":"default","units":8192,"leased":256,"free":7936,"leases":{},"unreadable_pages":2}]}`)
 	if a := d.get(machineIDs + "/spaces/default"); a.status != 200 || !strings.Contains(a.raw, `"unreadable_pages":2`) {
 		t.Errorf("%d %.300s", a.status, a.raw)
 	}
@@ -151,8 +166,8 @@ func TestPagesOfMachineIDsAreDamaged(t *testing.T) {
 	}
 }
 
-// TestWhoLeasesMachineIDs: they belong to no tenant. Callers need the scope, or are administrators; all who are known may release
-// and see how many are leased.
+// TestWhoLeasesMachineIDs: they belong to no tenant. Callers need the scope, or are administrators; all who are known
+// may release and see how many are leased.
 func TestWhoLeasesMachineIDs(t *testing.T) {
 	d := open(t, verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme", Worker: true}})
 	d.post(machineIDs+"/lease", `{}`).refuses(t, 403, "PERMISSION_DENIED", "")
@@ -178,12 +193,13 @@ func TestWhoLeasesMachineIDs(t *testing.T) {
 	d.get(machineIDs).refuses(t, 401, "UNAUTHENTICATED", "")
 }
 
-// TestMachineIDsOfOneSubject: a subject has a bound for itself, which counts what has been granted and neither released nor
-// expired, also while requests are under way.
+// TestMachineIDsOfOneSubject: a subject has a bound for itself, which counts what has been granted and neither released
+// nor expired, also while requests are under way.
 func TestMachineIDsOfOneSubject(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	who := verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme", MachineIDs: true}}
-	d.handler = contracttest.Handler(t, httpapi.New(d.store, &who, &httpapi.Options{MaxIDsPerSubject: 10, Now: d.clock.Now}))
+	d.handler = contracttest.Handler(
+		t, httpapi.New(d.store, &who, &httpapi.Options{MaxIDsPerSubject: 10, Now: d.clock.Now}))
 	all := d.lease(`{"throughputPerMs":2560}`)
 	d.clock.Advance(time.Minute)
 	a := d.post(machineIDs+"/lease", `{}`)
@@ -235,12 +251,15 @@ func TestForceReleaseOfMachineIDs(t *testing.T) {
 	lost := d.lease(`{"serviceId":"lost","throughputPerMs":768}`)
 	d.lease(`{}`)
 	for _, want := range []int{1, 0} {
-		d.post(machineIDs+"/force-release", fmt.Sprintf(`{"serviceId":"lost","first":%d,"last":%d,"reason":"host gone"}`, lost[0].ID, lost[0].ID)).
+		d.post(machineIDs+"/force-release", fmt.Sprintf(`{"serviceId":"lost","first":%d,"last":%d,"reason":"host gone"}`,
+			lost[0].ID, lost[0].ID)).
 			wants(t, 200, fmt.Sprintf(`{"space":"default","leases":%d,"free":1767225630000}`, want))
 	}
-	d.post(machineIDs+"/force-release", `{"serviceId":"lost","reason":"hosts gone"}`).wants(t, 200, `{"space":"default","leases":2,"free":1767225630000}`)
+	d.post(machineIDs+"/force-release", `{"serviceId":"lost","reason":"hosts gone"}`).wants(
+		t, 200, `{"space":"default","leases":2,"free":1767225630000}`)
 	d.clock.Advance(30 * time.Second)
-	d.get(machineIDs).wants(t, 200, `{"spaces":[{"space":"default","units":8192,"leased":1,"free":8191,"next_free":1767226200000,"leases":{"default":1}}]}`)
+	d.get(machineIDs).wants(t, 200,
+		`{"spaces":[{"space":"default","units":8192,"leased":1,"free":8191,"next_free":1767226200000,"leases":{"default":1}}]}`)
 	if log := d.log.String(); !strings.Contains(log, `"reason":"hosts gone"`) || !strings.Contains(log, `"caller":"ops"`) {
 		t.Errorf("the log does not say who and why: %s", log)
 	}
@@ -260,13 +279,16 @@ func TestMachineIDStoreFaults(t *testing.T) {
 		t.Errorf("detail %q", a.body["detail"])
 	}
 	signature := strings.Repeat("0", 64)
-	d.send("DELETE", machineIDs+"/lease/1", `{"timestamp":1,"signature":"`+signature+`"}`).refuses(t, 503, "UNAVAILABLE", "")
+	d.send("DELETE", machineIDs+"/lease/1", `{"timestamp":1,"signature":"`+signature+`"}`).refuses(t,
+		503, "UNAVAILABLE", "")
 	d.get(machineIDs).refuses(t, 503, "UNAVAILABLE", "")
 }
 
 func TestConfiguredServices(t *testing.T) {
 	d := open(t, httpapi.Development{})
-	services, err := machineid.ParseServices([]byte(`[{"serviceId":"payments","bitId":10,"bitSeq":12},{"serviceId":"events","space":"events","leaseDuration":60000}]`))
+	services, err := machineid.ParseServices(
+		[]byte(
+			`[{"serviceId":"payments","bitId":10,"bitSeq":12},{"serviceId":"events","space":"events","leaseDuration":60000}]`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +301,8 @@ func TestConfiguredServices(t *testing.T) {
 		d.post(machineIDs+"/lease", body).refuses(t, 404, "UNKNOWN_SERVICE", "")
 	}
 	sign := strings.Repeat("0", 64)
-	d.send("DELETE", machineIDs+"/lease/1", `{"serviceId":"x","timestamp":1,"signature":"`+sign+`"}`).refuses(t, 404, "UNKNOWN_SERVICE", "")
+	d.send("DELETE", machineIDs+"/lease/1", `{"serviceId":"x","timestamp":1,"signature":"`+sign+`"}`).refuses(t, 404,
+		"UNKNOWN_SERVICE", "")
 	d.post(machineIDs+"/force-release", `{"serviceId":"x","reason":"x"}`).refuses(t, 404, "UNKNOWN_SERVICE", "")
 	if l := d.lease(`{"serviceId":"payments"}`)[0]; l.BitSeq != 12 || l.ID > 511 {
 		t.Errorf("%+v", l)

@@ -22,8 +22,9 @@ func clusterOf(r *http.Request) placement.Cluster {
 	return placement.Cluster{Tenant: r.PathValue("tenant_id"), Name: r.PathValue("cluster")}
 }
 
-// member is the name of a member that the caller acts for. Without a verified subject it is the request's word. With one, members belong
-// to the subject that joined them: the name is the subject, or "subject#name", and a request may leave the subject out.
+// member is the name of a member that the caller acts for. Without a verified subject it is the request's word. With
+// one, members belong to the subject that joined them: the name is the subject, or "subject#name", and a request may
+// leave the subject out.
 func (c Caller) member(name string) (string, error) {
 	if c.Subject == "" || name == "" {
 		return name, nil // the rules look at it
@@ -33,9 +34,11 @@ func (c Caller) member(name string) (string, error) {
 	case err == nil:
 		return whole, nil
 	case strings.Contains(name, "#"):
-		return "", contracts.Errorf(contracts.CodePermissionDenied, "the member belongs to another subject: yours begin with %q", clip(escaped(c.Subject)+"#"))
+		return "", contracts.Errorf(contracts.CodePermissionDenied,
+			"the member belongs to another subject: yours begin with %q", clip(escaped(c.Subject)+"#"))
 	default:
-		return "", field.Errorf("member", "is 1 to %d letters, digits, '.', '_' and '-' after your subject, or that whole name", maxSuffixBytes)
+		return "", field.Errorf("member",
+			"is 1 to %d letters, digits, '.', '_' and '-' after your subject, or that whole name", maxSuffixBytes)
 	}
 }
 
@@ -50,7 +53,8 @@ func checkSeconds(name string, n int64) error {
 // checkOffer looks at what a body says that a member offers, where the rules do not see what it said.
 func checkOffer(kinds []string, weight int64) error {
 	if kinds == nil {
-		return field.Errorf("kinds", "is required: a list of the kinds of identities that the member hosts, which may be empty")
+		return field.Errorf("kinds",
+			"is required: a list of the kinds of identities that the member hosts, which may be empty")
 	}
 	return field.Range("weight", weight, 0, placement.MaxWeight)
 }
@@ -72,7 +76,8 @@ func (a *api) joinCluster(c call, b *contracts.MemberJoinRequest) (state contrac
 
 func (a *api) replaceMember(c call, b *contracts.MemberReplaceRequest) (state contracts.MemberState, err error) {
 	if b.Replaces.Member == "" || b.Replaces.Incarnation == 0 {
-		return state, field.Errorf("replaces", "is required: an object with the member and the incarnation that this one replaces")
+		return state, field.Errorf("replaces",
+			"is required: an object with the member and the incarnation that this one replaces")
 	}
 	if err := c.asMember(&b.Replaces.Member); err != nil {
 		return state, err
@@ -116,7 +121,8 @@ func (a *api) heartbeatMember(c call, b *contracts.MemberHeartbeatRequest) (stat
 
 // ofMember is a command that names an incarnation of the path's member and nothing else. An administrator may name any
 // member, by its whole name, if anyone's may be named.
-func (a *api) ofMember(anyone bool, do func(context.Context, placement.Cluster, placement.Incarnation) (placement.MemberOutcome, error)) handler {
+func (a *api) ofMember(anyone bool, do func(context.Context, placement.Cluster,
+	placement.Incarnation) (placement.MemberOutcome, error)) handler {
 	return command(func(c call, b *contracts.MemberRequest) (state contracts.MemberState, err error) {
 		i := placement.Incarnation{Member: c.PathValue("member"), Number: b.Incarnation}
 		if !anyone || !c.caller.Admin || !strings.Contains(i.Member, "#") {
@@ -133,7 +139,8 @@ func (a *api) ofMember(anyone bool, do func(context.Context, placement.Cluster, 
 func (a *api) evictMember(c call, b *contracts.MemberEvictRequest) (contracts.MemberState, error) {
 	i := placement.Incarnation{Member: c.PathValue("member"), Number: b.Incarnation}
 	c.audit(slog.String("owner", i.Member), slog.String("reason", b.Reason))
-	o, err := a.placement.Expel(c.Context(), placement.Expel{Cluster: clusterOf(c.Request), Incarnation: i, Reason: b.Reason})
+	o, err := a.placement.Expel(c.Context(), placement.Expel{Cluster: clusterOf(c.Request), Incarnation: i,
+		Reason: b.Reason})
 	return c.member(o, err)
 }
 
@@ -148,7 +155,8 @@ func (a *api) removeCluster(c call, b *contracts.ClusterRemoveRequest) (contract
 			return contracts.ClusterRemoved{}, e
 		}
 		return contracts.ClusterRemoved{
-			TenantID: command.Tenant, Cluster: command.Name, Epoch: command.Epoch, Identities: int64(o.Identities), Replayed: o.Replayed,
+			TenantID: command.Tenant, Cluster: command.Name, Epoch: command.Epoch, Identities: int64(o.Identities),
+			Replayed: o.Replayed,
 		}, nil
 	})
 }
@@ -217,7 +225,8 @@ func (a *api) listClusters(w http.ResponseWriter, r *http.Request, _ Caller) err
 }
 
 func (a *api) listMembers(w http.ResponseWriter, r *http.Request, _ Caller) error {
-	return sendList(a, w, r, "members", direct.Member, func(ctx context.Context) ([]placement.Member, any, page.Cost, error) {
+	return sendList(a, w, r, "members", direct.Member, func(ctx context.Context) ([]placement.Member, any,
+		page.Cost, error) {
 		t, err := a.topology(ctx, clusterOf(r))
 		if err != nil {
 			return nil, nil, page.Cost{}, err
@@ -241,7 +250,8 @@ func (a *api) getTopology(w http.ResponseWriter, r *http.Request, _ Caller) erro
 	if err != nil {
 		return err
 	}
-	err = sendList(a, w, r, "members", direct.Member, func(ctx context.Context) ([]placement.Member, any, page.Cost, error) {
+	err = sendList(a, w, r, "members", direct.Member, func(ctx context.Context) ([]placement.Member, any,
+		page.Cost, error) {
 		c := clusterOf(r)
 		t, err := a.epoch(ctx, c, epoch)
 		if err != nil {
@@ -280,7 +290,8 @@ func (a *api) epoch(ctx context.Context, c placement.Cluster, number int64) (*pl
 	}
 	t, err := a.placement.Epoch(ctx, c, number)
 	if t == nil && err == nil {
-		return nil, contracts.Errorf(contracts.CodeNotFound, "this epoch has not been, or is kept no longer: earlier epochs are for a day")
+		return nil, contracts.Errorf(contracts.CodeNotFound,
+			"this epoch has not been, or is kept no longer: earlier epochs are for a day")
 	}
 	return t, err
 }

@@ -38,8 +38,8 @@ func rate(with request) request {
 	return all
 }
 
-// TestBadInputOfModes: what does not belong together, and what is beyond a bound, by one. Each names the field and says what is allowed; nothing is changed, on
-// a lock that is free, held, and held in another mode.
+// TestBadInputOfModes: what does not belong together, and what is beyond a bound, by one. Each names the field and says
+// what is allowed; nothing is changed, on a lock that is free, held, and held in another mode.
 func TestBadInputOfModes(t *testing.T) {
 	cases := []struct {
 		body         request
@@ -113,7 +113,8 @@ func TestBadInputOfModes(t *testing.T) {
 	}
 	d := open(t, httpapi.Development{})
 	const locks = "/v1/tenants/acme/locks"
-	for key, held := range map[string]request{"held": {}, "read": {"mode": `"shared"`}, "pool": {"mode": `"permits"`, "limit": "3"}, "api": rate(nil)} {
+	for key, held := range map[string]request{"held": {}, "read": {"mode": `"shared"`},
+		"pool": {"mode": `"permits"`, "limit": "3"}, "api": rate(nil)} {
 		if a := d.post(locks+"/"+key+"/acquire", held.text()); a.status != 200 {
 			t.Fatalf("%s: %d %s", key, a.status, a.raw)
 		}
@@ -168,7 +169,8 @@ func (d *api) ends(command, owner, token string) answer {
 	if command == "renew" {
 		ttl = `,"ttl_seconds":30`
 	}
-	return d.post("/v1/tenants/acme/locks/k/"+command, `{"request_id":"`+command+token+`","owner_id":"`+owner+`","fencing_token":`+token+ttl+`}`)
+	return d.post("/v1/tenants/acme/locks/k/"+command, `{"request_id":"`+command+token+`","owner_id":"`+owner+
+		`","fencing_token":`+token+ttl+`}`)
 }
 
 // TestModesAtTheirBounds: every bound is itself allowed.
@@ -187,31 +189,37 @@ func TestModesAtTheirBounds(t *testing.T) {
 		"hundred":    {"mode": `"permits"`, "limit": "100", "lock_delay_seconds": "3600", "max_waiting": "100"},
 		"shared":     {"mode": `"shared"`, "max_waiting": "1", "lock_delay_seconds": "1"},
 		"least rate": rate(request{"limit": "1", "window_seconds": "1"}),
-		"rate":       rate(request{"limit": "1000", "window_seconds": "86400", "lock_delay_seconds": "0", "max_waiting": "100"}),
-		"replace":    {"replace": "true", "lock_delay_seconds": "3600"},
+		"rate": rate(request{"limit": "1000", "window_seconds": "86400", "lock_delay_seconds": "0",
+			"max_waiting": "100"}),
+		"replace": {"replace": "true", "lock_delay_seconds": "3600"},
 	} {
 		d.acquire(url.PathEscape(key), "ann", "r1", with).says(t, 200, `{"state":"ACTIVE","replayed":false}`)
 		d.acquire(url.PathEscape(key), "ann", "r1", with).says(t, 200, `{"state":"ACTIVE","replayed":true}`)
 	}
 }
 
-// TestSharedLock, LS-INV-001: readers, a writer that waits in line, a reader behind it, and what a reader of the lock sees of them.
+// TestSharedLock, LS-INV-001: readers, a writer that waits in line, a reader behind it, and what a reader of the lock
+// sees of them.
 func TestSharedLock(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	reader, writer := request{"mode": `"shared"`}, request{"fair": "true", "wait_seconds": "1", "max_waiting": "1"}
-	one := d.acquire("k", "web-1", "s1", reader).says(t, 200, `{"mode":"shared","permit":null,"ttl_seconds":30}`).number("fencing_token")
+	one := d.acquire("k", "web-1", "s1", reader).says(t, 200, `{"mode":"shared","permit":null,"ttl_seconds":30}`).number(
+		"fencing_token")
 	d.clock.Advance(time.Second)
 	two := d.acquire("k", "web-2", "s2", reader).says(t, 200, `{"mode":"shared","replayed":false}`).number("fencing_token")
 	if one >= two {
 		t.Errorf("tokens %s, %s", one, two)
 	}
-	d.acquire("k", "editor", "w1", writer).says(t, 409, `{"code":"LOCK_HELD","retryable":true,"position":1,"owner_id":"web-1"}`)
-	a := d.acquire("k", "web-3", "s3", reader).says(t, 409, `{"code":"LOCK_HELD","position":null,"retry_after_ms":29000}`) // it does not wait
+	d.acquire("k", "editor", "w1", writer).says(t, 409,
+		`{"code":"LOCK_HELD","retryable":true,"position":1,"owner_id":"web-1"}`)
+	// it does not wait
+	a := d.acquire("k", "web-3", "s3", reader).says(t, 409, `{"code":"LOCK_HELD","position":null,"retry_after_ms":29000}`)
 	if got := a.header.Get("Retry-After"); got != "29" {
 		t.Errorf("Retry-After %q", got)
 	}
 	d.acquire("k", "other", "w2", writer).says(t, 409, `{"code":"LOCK_QUEUE_FULL","retryable":true,"position":null}`)
-	d.acquire("k", "other", "p1", request{"mode": `"permits"`, "limit": "3"}).says(t, 409, `{"code":"LOCK_MODE_DIFFERS","retryable":false}`)
+	d.acquire("k", "other", "p1", request{"mode": `"permits"`, "limit": "3"}).says(
+		t, 409, `{"code":"LOCK_MODE_DIFFERS","retryable":false}`)
 
 	lock := d.get("/v1/tenants/acme/locks/k").says(t, 200, `{"mode":"shared","owner_id":"web-2","state":"ACTIVE"}`)
 	holders, _ := lock.body["holders"].([]any)
@@ -219,14 +227,16 @@ func TestSharedLock(t *testing.T) {
 	if len(holders) != 2 || len(waiting) != 1 || strings.Contains(lock.raw, one) || strings.Contains(lock.raw, two) {
 		t.Fatalf("two hold it and one waits, and no token of theirs is shown: %s", lock.raw)
 	}
-	answer{status: 200, raw: lock.raw, body: holders[0].(map[string]any)}.says(t, 200, `{"owner_id":"web-1","mode":"shared","expires_at":"2026-01-01T00:00:30.000Z"}`)
+	answer{status: 200, raw: lock.raw, body: holders[0].(map[string]any)}.says(
+		t, 200, `{"owner_id":"web-1","mode":"shared","expires_at":"2026-01-01T00:00:30.000Z"}`)
 	answer{status: 200, raw: lock.raw, body: waiting[0].(map[string]any)}.says(t, 200,
 		`{"owner_id":"editor","mode":"exclusive","since":"2026-01-01T00:00:01.000Z"}`)
 
 	d.ends("release", "web-1", one).says(t, 200, `{"state":"RELEASED","replayed":false}`)
 	d.ends("release", "web-1", one).says(t, 200, `{"state":"RELEASED","replayed":true}`)
 	d.ends("release", "web-2", two).says(t, 200, `{"state":"RELEASED","replayed":false}`)
-	token := d.acquire("k", "editor", "w1", writer).says(t, 200, `{"mode":null,"owner_id":"editor"}`).number("fencing_token")
+	token := d.acquire("k", "editor", "w1", writer).says(t, 200, `{"mode":null,"owner_id":"editor"}`).number(
+		"fencing_token")
 	d.acquire("k", "web-3", "s3", reader).says(t, 409, `{"code":"LOCK_HELD","owner_id":"editor"}`)
 	d.ends("renew", "web-2", two).says(t, 409, `{"code":"LEASE_LOST"}`)
 	d.ends("release", "editor", token).says(t, 200, `{"state":"RELEASED"}`)
@@ -241,8 +251,10 @@ func TestPermits(t *testing.T) {
 	d.acquire("k", "bob", "r2", pool).says(t, 200, `{"mode":"permits","permit":2,"fencing_token":1767225600000002}`)
 	d.acquire("k", "ann", "r1", pool).says(t, 200, `{"permit":1,"fencing_token":1767225600000001,"replayed":true}`)
 	d.acquire("k", "eve", "r3", pool).says(t, 409, `{"code":"LOCK_HELD","owner_id":"ann","position":null}`)
-	for _, other := range []request{{"mode": `"permits"`, "limit": "3"}, {"mode": `"shared"`}, {}, {"fair": "true"}, rate(nil)} {
-		d.acquire("k", "eve", "r4", other).says(t, 409, `{"code":"LOCK_MODE_DIFFERS","retryable":false,"retry_after_ms":null}`)
+	for _, other := range []request{{"mode": `"permits"`, "limit": "3"}, {"mode": `"shared"`}, {}, {"fair": "true"},
+		rate(nil)} {
+		d.acquire("k", "eve", "r4", other).says(t, 409,
+			`{"code":"LOCK_MODE_DIFFERS","retryable":false,"retry_after_ms":null}`)
 	}
 	d.acquire("k", "ann", "r1", request{"mode": `"permits"`, "limit": "3"}).says(t, 422, `{"code":"REQUEST_ID_REUSED"}`)
 	d.ends("release", "ann", "1767225600000001").says(t, 200, `{"state":"RELEASED"}`)
@@ -257,19 +269,23 @@ func TestPermits(t *testing.T) {
 func TestRate(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	r := rate(request{"limit": "2"})
-	d.acquire("k", "ann", "r1", r).says(t, 200, `{"mode":"rate","ttl_seconds":60,"remaining_ms":60000,"state":"ACTIVE","permit":null}`)
+	d.acquire("k", "ann", "r1", r).says(t, 200,
+		`{"mode":"rate","ttl_seconds":60,"remaining_ms":60000,"state":"ACTIVE","permit":null}`)
 	d.clock.Advance(20 * time.Second)
 	d.acquire("k", "bob", "r2", r).says(t, 200, `{"mode":"rate","fencing_token":1767225600000002}`)
-	d.acquire("k", "ann", "r3", r).says(t, 409, `{"code":"LOCK_HELD","retry_after_ms":40000,"position":null,"owner_id":"bob","expires_at":null,
+	d.acquire("k", "ann", "r3", r).says(t, 409,
+		`{"code":"LOCK_HELD","retry_after_ms":40000,"position":null,"owner_id":"bob","expires_at":null,
 		"detail":"the rate of 2 in 1m is used up; the next grant is possible at 2026-01-01T00:01:00.000Z"}`)
 	d.acquire("k", "ann", "r1", r).says(t, 200, `{"fencing_token":1767225600000001,"remaining_ms":40000,"replayed":true}`)
-	for _, other := range []request{rate(request{"limit": "3"}), rate(request{"limit": "2", "window_seconds": "61"}), {}, {"mode": `"shared"`}} {
+	for _, other := range []request{rate(request{"limit": "3"}), rate(request{"limit": "2", "window_seconds": "61"}), {},
+		{"mode": `"shared"`}} {
 		d.acquire("k", "eve", "r4", other).says(t, 409, `{"code":"LOCK_MODE_DIFFERS","retryable":false}`)
 	}
 	for _, command := range []string{"renew", "release"} {
 		d.ends(command, "bob", "1767225600000002").says(t, 409, `{"code":"LOCK_MODE_DIFFERS"}`)
 	}
-	d.get("/v1/tenants/acme/locks/k").says(t, 200, `{"mode":"rate","limit":2,"window_seconds":60,"ttl_seconds":60,"free_at":"2026-01-01T00:01:00.000Z"}`)
+	d.get("/v1/tenants/acme/locks/k").says(t, 200,
+		`{"mode":"rate","limit":2,"window_seconds":60,"ttl_seconds":60,"free_at":"2026-01-01T00:01:00.000Z"}`)
 	d.clock.Advance(40*time.Second - time.Millisecond)
 	d.acquire("k", "ann", "r3", r).says(t, 409, `{"code":"LOCK_HELD","retry_after_ms":1}`)
 	d.clock.Advance(time.Millisecond)
@@ -288,7 +304,8 @@ func TestReplace(t *testing.T) {
 	if detail, _ := lost.body["detail"].(string); !strings.Contains(detail, "push-2") {
 		t.Errorf("who replaced it: %q", detail)
 	}
-	d.get("/v1/tenants/acme/locks/k").says(t, 200, `{"history":[{"owner_id":"push-1","fencing_token":1767225600000001,"ended":"replaced","ended_by":"push-2",
+	d.get("/v1/tenants/acme/locks/k").says(t, 200,
+		`{"history":[{"owner_id":"push-1","fencing_token":1767225600000001,"ended":"replaced","ended_by":"push-2",
 		"acquired_at":"2026-01-01T00:00:00.000Z","ended_at":"2026-01-01T00:00:00.000Z"}]}`)
 	d.ends("release", "push-1", "1767225600000001").says(t, 409, `{"code":"LEASE_LOST"}`)
 	d.ends("release", "push-2", "1767225600000002").says(t, 200, `{"state":"RELEASED"}`)
@@ -320,28 +337,32 @@ func TestLockDelay(t *testing.T) {
 	d.get("/v1/tenants/acme/locks/k").says(t, 200, `{"state":"ACTIVE","free_at":null}`)
 
 	d.acquire("forced", "vm-1", "r1", delay).says(t, 200, `{}`)
-	d.post("/v1/tenants/acme/locks/forced/force-release", `{"request_id":"f1","owner_id":"ops","reason":"no response"}`).says(t, 200, `{"state":"RELEASED"}`)
+	d.post("/v1/tenants/acme/locks/forced/force-release",
+		`{"request_id":"f1","owner_id":"ops","reason":"no response"}`).says(t, 200, `{"state":"RELEASED"}`)
 	d.acquire("forced", "vm-2", "r2", nil).says(t, 409, `{"code":"LOCK_DELAYED","retry_after_ms":15000}`)
 }
 
-// TestLocksWhoseLeasesAreForgotten: of a free lock whose latest lease did not end last, not all is known any more. It is shown and listed all the same,
-// in the form of the contract.
+// TestLocksWhoseLeasesAreForgotten: of a free lock whose latest lease did not end last, not all is known any more. It
+// is shown and listed all the same, in the form of the contract.
 func TestLocksWhoseLeasesAreForgotten(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	readers := func(key string, n int, with request) (tokens []string) {
 		for i := range n {
-			tokens = append(tokens, d.acquire(key, fmt.Sprint("reader-", i), "r", with).says(t, 200, `{}`).number("fencing_token"))
+			tokens = append(tokens, d.acquire(key, fmt.Sprint("reader-", i), "r", with).says(t, 200,
+				`{}`).number("fencing_token"))
 		}
 		return tokens
 	}
 	release := func(key string, tokens []string) {
 		for i, token := range slices.Backward(tokens) {
-			d.post("/v1/tenants/acme/locks/"+key+"/release", fmt.Sprintf(`{"request_id":"e","owner_id":"reader-%d","fencing_token":%s}`, i, token)).
+			d.post("/v1/tenants/acme/locks/"+key+"/release",
+				fmt.Sprintf(`{"request_id":"e","owner_id":"reader-%d","fencing_token":%s}`, i, token)).
 				says(t, 200, `{}`)
 		}
 	}
 	end := func(key string) {
-		d.post("/v1/tenants/acme/locks/"+key+"/force-release", `{"request_id":"f","owner_id":"ops","reason":"it hangs"}`).says(t, 200, `{"state":"RELEASED"}`)
+		d.post("/v1/tenants/acme/locks/"+key+"/force-release",
+			`{"request_id":"f","owner_id":"ops","reason":"it hangs"}`).says(t, 200, `{"state":"RELEASED"}`)
 	}
 	reader := request{"mode": `"shared"`}
 	two, ten := readers("two", 2, reader), readers("ten", 10, reader)

@@ -10,7 +10,8 @@ import (
 
 // TestOperationsOfRoutes: each endpoint of the API counts as an operation that the documentation lists.
 func TestOperationsOfRoutes(t *testing.T) {
-	counted := map[string]bool{"sweep": true, "task.deliver": true, "placement.takeover": true} // of other routes, and of a claim
+	// of other routes, and of a claim
+	counted := map[string]bool{"sweep": true, "task.deliver": true, "placement.takeover": true}
 	for _, r := range (&api{frame: newFrame(nil)}).routes() {
 		if !strings.HasPrefix(r.Path, "/v1/") {
 			continue

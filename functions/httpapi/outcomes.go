@@ -28,8 +28,9 @@ const (
 	maxOutcomeText = 512
 )
 
-// outcomes remembers how the last exchanges of a process ended, for administrators who ask what happened. What was rejected or failed is kept
-// apart from what was carried out, so that neither pushes the other out. A nil *outcomes remembers nothing.
+// outcomes remembers how the last exchanges of a process ended, for administrators who ask what happened. What was
+// rejected or failed is kept apart from what was carried out, so that neither pushes the other out. A nil *outcomes
+// remembers nothing.
 type outcomes struct {
 	since time.Time
 	now   func() time.Time
@@ -66,15 +67,19 @@ func (r *ring) add(o contracts.Outcome) {
 	r.next = (r.next + 1) % r.size
 }
 
-// remember keeps an exchange that ended. Of those that were carried out it keeps commands that change something for good, see Route.Routine.
+// remember keeps an exchange that ended. Of those that were carried out it keeps commands that change something for
+// good, see Route.Routine.
 func (o *outcomes) remember(r *http.Request, n *exchangeLog, status int, took time.Duration, requestID string) {
 	rejected := n.problem != nil
-	if o == nil || n.route == nil || !rejected && (n.route.Routine || r.Method == http.MethodGet || r.Method == http.MethodHead) {
+	if o == nil || n.route == nil || !rejected && (n.route.Routine || r.Method == http.MethodGet ||
+		r.Method == http.MethodHead) {
 		return
 	}
 	e := contracts.Outcome{
-		RequestID: requestID, Method: r.Method, Path: cut(canonical(r.URL.EscapedPath()), maxOutcomePath), TenantID: cut(n.tenant, maxOutcomeText),
-		Status: status, TookMs: milliseconds(took), Action: cmp.Or(n.action, n.route.Audit), Subject: n.caller.Subject, CallerTenant: n.caller.Tenant,
+		RequestID: requestID, Method: r.Method, Path: cut(canonical(r.URL.EscapedPath()), maxOutcomePath),
+		TenantID: cut(n.tenant, maxOutcomeText),
+		Status:   status, TookMs: milliseconds(took), Action: cmp.Or(n.action, n.route.Audit), Subject: n.caller.Subject,
+		CallerTenant: n.caller.Tenant,
 	}
 	for _, a := range n.audit {
 		if a.Value.Kind() != slog.KindString {
@@ -142,8 +147,8 @@ type outcomeQuery struct {
 	size            int
 }
 
-// wants reports whether the query selects an outcome. It belongs to the tenant of its caller; that of a caller who could not be identified, to
-// the tenant that the path names.
+// wants reports whether the query selects an outcome. It belongs to the tenant of its caller; that of a caller who
+// could not be identified, to the tenant that the path names.
 func (q outcomeQuery) wants(e *contracts.Outcome) bool {
 	return (q.tenant == "" || cmp.Or(e.CallerTenant, e.TenantID) == q.tenant) &&
 		(q.requestID == "" || e.RequestID == q.requestID) && strings.HasPrefix(e.Path, q.path) &&
@@ -190,7 +195,8 @@ func (a *api) listOutcomes(w http.ResponseWriter, r *http.Request, c Caller) err
 	if err != nil {
 		return err
 	}
-	q := outcomeQuery{tenant: c.Tenant, requestID: given["request_id"], path: canonical(given["path"]), before: math.MaxInt64, size: page.DefaultSize}
+	q := outcomeQuery{tenant: c.Tenant, requestID: given["request_id"], path: canonical(given["path"]),
+		before: math.MaxInt64, size: page.DefaultSize}
 	if err := field.OptionalText("request_id", q.requestID, 128); err != nil {
 		return err
 	}
@@ -221,7 +227,8 @@ func (a *api) listOutcomes(w http.ResponseWriter, r *http.Request, c Caller) err
 		q.size = size
 	}
 	if a.outcomes == nil {
-		return contracts.Errorf(contracts.CodeNotConfigured, "this process does not remember outcomes, because it serves no console")
+		return contracts.Errorf(contracts.CodeNotConfigured,
+			"this process does not remember outcomes, because it serves no console")
 	}
 	same := func(o contracts.Outcome) contracts.Outcome { return o }
 	return sendList(a, w, r, "outcomes", same, func(context.Context) ([]contracts.Outcome, any, page.Cost, error) {

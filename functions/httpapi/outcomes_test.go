@@ -65,20 +65,24 @@ func (d *api) named(id, method, target, body string) answer {
 
 func TestOutcomes(t *testing.T) {
 	d := remembering(t, httpapi.Development{}, 3)
-	if a := d.named("q1", "POST", deploy+"/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`); a.status != 200 {
+	if a := d.named("q1", "POST", deploy+"/acquire",
+		`{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`); a.status != 200 {
 		t.Fatalf("%d %s", a.status, a.raw)
 	}
-	d.named("q2", "POST", deploy+"/acquire", `{"request_id":"r2","owner_id":"bob","ttl_seconds":30}`).refuses(t, 409, "LOCK_HELD", "")
+	d.named("q2", "POST", deploy+"/acquire", `{"request_id":"r2","owner_id":"bob","ttl_seconds":30}`).refuses(t,
+		409, "LOCK_HELD", "")
 	d.named("q3", "GET", "/v1/tenants/acme/locks/none", "").refuses(t, 404, "NOT_FOUND", "")
 	d.named("q4", "GET", "/nowhere", "").refuses(t, 404, "NOT_FOUND", "") // no endpoint: not remembered
 	d.named("q5", "POST", deploy+"/force-release", `{"request_id":"f1","owner_id":"root","reason":"stuck"}`)
 
 	p := d.outcomes("")
-	if got, want := brief(p), "4 200 ok, 3 404 NOT_FOUND, 2 409 LOCK_HELD, 1 200 ok"; got != want || p.Since != "2026-01-01T00:00:00.000Z" || p.Forgotten != 0 {
+	if got, want := brief(p), "4 200 ok, 3 404 NOT_FOUND, 2 409 LOCK_HELD, 1 200 ok"; got != want ||
+		p.Since != "2026-01-01T00:00:00.000Z" || p.Forgotten != 0 {
 		t.Errorf("%s, since %s, %d forgotten; want %s", got, p.Since, p.Forgotten, want)
 	}
 	held := p.Outcomes[2]
-	if held.RequestID != "q2" || held.Path != deploy+"/acquire" || held.TenantID != "acme" || held.Action != "lock.acquire" || held.OwnerID != "bob" ||
+	if held.RequestID != "q2" || held.Path != deploy+"/acquire" || held.TenantID != "acme" ||
+		held.Action != "lock.acquire" || held.OwnerID != "bob" ||
 		held.Problem.OwnerID != "ann" || held.Problem.Instance != "urn:request:q2" {
 		t.Errorf("the rejection: %+v", held)
 	}
@@ -87,7 +91,8 @@ func TestOutcomes(t *testing.T) {
 	}
 	for query, want := range map[string]string{
 		"?request_id=q2": "2 409 LOCK_HELD", "?request_id=other": "", "?rejected=true": "3 404 NOT_FOUND, 2 409 LOCK_HELD",
-		"?rejected=false": "4 200 ok, 1 200 ok", "?after=2": "4 200 ok, 3 404 NOT_FOUND", "?path=" + deploy + "/acquire": "2 409 LOCK_HELD, 1 200 ok",
+		"?rejected=false": "4 200 ok, 1 200 ok", "?after=2": "4 200 ok, 3 404 NOT_FOUND",
+		"?path=" + deploy + "/acquire":                             "2 409 LOCK_HELD, 1 200 ok",
 		"?page_size=1&page_token=3":                                "2 409 LOCK_HELD",
 		"?path=/v1/tenants/%2561cme/locks/deploy%252Dprod/acquire": "2 409 LOCK_HELD, 1 200 ok",
 	} {
@@ -95,7 +100,8 @@ func TestOutcomes(t *testing.T) {
 			t.Errorf("%s: %q, want %q", query, got, want)
 		}
 	}
-	if first := d.outcomes("?page_size=3"); first.NextPageToken != "2" || brief(d.outcomes("?page_size=3&page_token=2")) != "1 200 ok" {
+	if first := d.outcomes("?page_size=3"); first.NextPageToken != "2" ||
+		brief(d.outcomes("?page_size=3&page_token=2")) != "1 200 ok" {
 		t.Errorf("pages: %+v", first)
 	}
 }
@@ -107,17 +113,20 @@ func TestOutcomesAreForgotten(t *testing.T) {
 	token := int64(a.body["fencing_token"].(float64))
 	for i := range 5 {
 		d.get(fmt.Sprint("/v1/tenants/acme/locks/none-", i)).refuses(t, 404, "NOT_FOUND", "")
-		if a := d.post(deploy+"/renew", fmt.Sprintf(`{"request_id":"n%d","owner_id":"ann","fencing_token":%d,"ttl_seconds":30}`, i, token)); a.status != 200 {
+		if a := d.post(deploy+"/renew", fmt.Sprintf(
+			`{"request_id":"n%d","owner_id":"ann","fencing_token":%d,"ttl_seconds":30}`, i, token)); a.status != 200 {
 			t.Fatalf("%d %s", a.status, a.raw)
 		}
 	}
 	p := d.outcomes("")
-	if got, want := brief(p), "6 404 NOT_FOUND, 5 404 NOT_FOUND, 4 404 NOT_FOUND, 1 200 ok"; got != want || p.Forgotten != 2 {
+	if got, want := brief(p), "6 404 NOT_FOUND, 5 404 NOT_FOUND, 4 404 NOT_FOUND, 1 200 ok"; got != want ||
+		p.Forgotten != 2 {
 		t.Errorf("%s, %d forgotten; want %s, 2", got, p.Forgotten, want)
 	}
 }
 
-// TestOutcomesOfATenant: an administrator sees what callers of its tenant asked for, and nothing of other tenants, whatever they asked.
+// TestOutcomesOfATenant: an administrator sees what callers of its tenant asked for, and nothing of other tenants,
+// whatever they asked.
 func TestOutcomesOfATenant(t *testing.T) {
 	who := &callers{}
 	d := remembering(t, who, 100)
@@ -156,7 +165,8 @@ func TestOutcomesOfATenant(t *testing.T) {
 func TestOutcomesAreBounded(t *testing.T) {
 	d := remembering(t, httpapi.Development{}, 10)
 	long := strings.Repeat("é", 4000)
-	d.post("/v1/tenants/"+strings.Repeat("a", 3000)+"/locks/k/acquire?secret=s3cret", `{"request_id":"r1","owner_id":"me","ttl_seconds":30}`)
+	d.post("/v1/tenants/"+strings.Repeat("a", 3000)+"/locks/k/acquire?secret=s3cret",
+		`{"request_id":"r1","owner_id":"me","ttl_seconds":30}`)
 	d.post(deploy+"/acquire", `{"`+long+`":1}`)
 	d.post(deploy+"/acquire", `{"request_id":"r-s3cret","owner_id":"`+long+`","ttl_seconds":30,"metadata":{"a":"s3cret"}}`)
 	d.post(machineIDs+"/lease", `{"meta":{"host":"s3cret"}}`)
@@ -169,8 +179,11 @@ func TestOutcomesAreBounded(t *testing.T) {
 func TestBadOutcomeQueries(t *testing.T) {
 	d := remembering(t, httpapi.Development{}, 10)
 	for query, field := range map[string]string{
-		"?rejected=yes": "rejected", "?after=-1": "after", "?after=x": "after", "?page_size=0": "page_size", "?page_size=1001": "page_size",
-		"?page_token=x": "page_token", "?page_token=": "page_token", "?request_id=" + strings.Repeat("r", 129): "request_id", "?path=%00": "path", "?tenant=acme": "tenant",
+		"?rejected=yes": "rejected", "?after=-1": "after", "?after=x": "after", "?page_size=0": "page_size",
+		"?page_size=1001": "page_size",
+		"?page_token=x":   "page_token", "?page_token=": "page_token", "?request_id=" +
+			strings.Repeat("r", 129): "request_id",
+		"?path=%00": "path", "?tenant=acme": "tenant",
 	} {
 		d.get("/v1/outcomes"+query).refuses(t, 400, "INVALID_ARGUMENT", field)
 	}
@@ -181,10 +194,12 @@ func TestBadOutcomeQueries(t *testing.T) {
 func TestCaller(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	d.handler = contracttest.Handler(t, httpapi.New(d.store, httpapi.Development{}, &httpapi.Options{Now: d.clock.Now}))
-	d.get("/v1/caller").wants(t, 200, `{"administrator":true,"worker":true,"machine_ids":true,"development":true,"at":"2026-01-01T00:00:00.000Z"}`)
+	d.get("/v1/caller").wants(t, 200,
+		`{"administrator":true,"worker":true,"machine_ids":true,"development":true,"at":"2026-01-01T00:00:00.000Z"}`)
 	who := &callers{caller: httpapi.Caller{Subject: "ann", Tenant: "acme", Worker: true}}
 	d.handler = contracttest.Handler(t, httpapi.New(d.store, who, &httpapi.Options{Now: d.clock.Now}))
-	d.get("/v1/caller").wants(t, 200, `{"subject":"ann","tenant_id":"acme","administrator":false,"worker":true,"machine_ids":false,"development":false,
+	d.get("/v1/caller").wants(t, 200,
+		`{"subject":"ann","tenant_id":"acme","administrator":false,"worker":true,"machine_ids":false,"development":false,
 		"at":"2026-01-01T00:00:00.000Z"}`)
 	who.err = httpapi.Unauthenticated("no token")
 	d.get("/v1/caller").refuses(t, 401, "UNAUTHENTICATED", "")
@@ -205,7 +220,8 @@ func TestReadFence(t *testing.T) {
 func TestClusters(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	const join = `{"request_id":"r1","kinds":["room"],"partitions":16}`
-	for _, name := range []string{"acme/clusters/b", "acme/clusters/a", "acme/clusters/c", "acme%2Fa/clusters/secret", "acme%2Fz/clusters/secret", "acmf/clusters/secret"} {
+	for _, name := range []string{"acme/clusters/b", "acme/clusters/a", "acme/clusters/c", "acme%2Fa/clusters/secret",
+		"acme%2Fz/clusters/secret", "acmf/clusters/secret"} {
 		if a := d.post("/v1/tenants/"+name+"/members/m/join", join); a.status != 200 {
 			t.Fatalf("%s: %d %s", name, a.status, a.raw)
 		}
@@ -213,8 +229,10 @@ func TestClusters(t *testing.T) {
 	const clusters = "/v1/tenants/acme/clusters"
 	d.get(clusters).wants(t, 200, `{"clusters":[{"cluster":"a"},{"cluster":"b"},{"cluster":"c"}]}`)
 	d.get(clusters+"?page_size=1").wants(t, 200, `{"clusters":[{"cluster":"a"}],"next_page_token":"a"}`)
-	d.get(clusters+"?page_size=2&page_token=a").wants(t, 200, `{"clusters":[{"cluster":"b"},{"cluster":"c"}],"next_page_token":"c"}`)
-	d.get(clusters+"?page_token=c").wants(t, 200, `{"clusters":[]}`) // behind it is another tenant's only, which the page before could not know
+	d.get(clusters+"?page_size=2&page_token=a").wants(t, 200,
+		`{"clusters":[{"cluster":"b"},{"cluster":"c"}],"next_page_token":"c"}`)
+	// behind it is another tenant's only, which the page before could not know
+	d.get(clusters+"?page_token=c").wants(t, 200, `{"clusters":[]}`)
 	d.get("/v1/tenants/other/clusters").wants(t, 200, `{"clusters":[]}`)
 	d.get(clusters+"?page_token=a%2Fb").refuses(t, 400, "INVALID_ARGUMENT", "page_token")
 	d.get(clusters+"?page_size=0").refuses(t, 400, "INVALID_ARGUMENT", "page_size")
@@ -231,7 +249,8 @@ func TestMachineIDMap(t *testing.T) {
 		t.Fatalf("%d %.200s %v", a.status, a.raw, err)
 	}
 	all := strings.Join(m.Pages, "")
-	if len(all) != 8192 || strings.Count(all, "9") != 2 || strings.Count(all, "0") != 8190 || m.Leased != 2 || m.LongestLease != 600_000 || m.At != 1767225600000 ||
+	if len(all) != 8192 || strings.Count(all, "9") != 2 || strings.Count(all, "0") != 8190 || m.Leased != 2 ||
+		m.LongestLease != 600_000 || m.At != 1767225600000 ||
 		m.BitID != 14 || m.BitTS != 41 || m.CustomEpoch != 1767225600000 {
 		t.Errorf("%+v", m)
 	}
@@ -261,8 +280,9 @@ func TestPathsThatEndInASlash(t *testing.T) {
 	}}
 	h := httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, &httpapi.Options{Routes: []httpapi.Route{page}})
 	for path, want := range map[string]int{
-		"/console/": 200, "/console//": 404, "//console/": 404, "/console/x": 404, "/console/../console/": 404, "/console%2F": 404,
-		"/healthz/": 404, "/healthz": 200, "/%63onsole/": 404, "/v1/analyses/": 400,
+		"/console/": 200, "/console//": 404, "//console/": 404, "/console/x": 404, "/console/../console/": 404,
+		"/console%2F": 404,
+		"/healthz/":   404, "/healthz": 200, "/%63onsole/": 404, "/v1/analyses/": 400,
 	} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1:8080"+path, nil))

@@ -17,10 +17,10 @@ type nextPage struct {
 	Token string `json:"next_page_token,omitempty"`
 }
 
-// sendList responds with a page of a list to a known caller: {"name":[…],"next_page_token":"…"}. It waits for its share of the memory of
-// all pages and for its turn, reads the page, and writes it entry by entry: beside the page, a caller that reads slowly keeps the JSON
-// of one entry in memory, and nothing else from others. After read nothing can fail but the connection, so that a 200 is a
-// whole page. What was read counts for the rates of the caller.
+// sendList responds with a page of a list to a known caller: {"name":[…],"next_page_token":"…"}. It waits for its share
+// of the memory of all pages and for its turn, reads the page, and writes it entry by entry: beside the page, a caller
+// that reads slowly keeps the JSON of one entry in memory, and nothing else from others. After read nothing can fail
+// but the connection, so that a 200 is a whole page. What was read counts for the rates of the caller.
 //
 // read returns the entries and the members that follow them in the page; body is how the contract shows an entry.
 func sendList[T, B any](a *api, w http.ResponseWriter, r *http.Request, name string, body func(T) B,
@@ -53,8 +53,8 @@ func sendList[T, B any](a *api, w http.ResponseWriter, r *http.Request, name str
 	return nil
 }
 
-// writePage writes the entries one after the other. HTML is not escaped: browsers do not take the response for a page, and text
-// would grow to six times its size.
+// writePage writes the entries one after the other. HTML is not escaped: browsers do not take the response for a page,
+// and text would grow to six times its size.
 func writePage[T, B any](w http.ResponseWriter, name string, entries []T, rest any, body func(T) B) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -111,5 +111,6 @@ func (a *api) passed(r *http.Request, what string, damaged []docstore.Damaged) {
 	for _, d := range damaged[:min(len(damaged), mostLogged)] {
 		texts = append(texts, d.Err.Error())
 	}
-	a.log.WarnContext(r.Context(), "documents of a list cannot be read", "what", what, "count", len(damaged), "err", strings.Join(texts, "; "))
+	a.log.WarnContext(r.Context(), "documents of a list cannot be read", "what", what, "count", len(damaged), "err",
+		strings.Join(texts, "; "))
 }

@@ -25,7 +25,8 @@ func fillLocks(t *testing.T, s docstore.Store, n int) {
 	}
 	for i := range n {
 		o, err := lock.New(s, nil).Acquire(t.Context(), lock.Acquire{
-			ID: lock.ID{Tenant: "acme", Key: fmt.Sprintf("k%03d", i)}, Owner: "ann", RequestID: "r1", TTLSeconds: 60, Metadata: labels,
+			ID: lock.ID{Tenant: "acme", Key: fmt.Sprintf("k%03d", i)}, Owner: "ann", RequestID: "r1", TTLSeconds: 60,
+			Metadata: labels,
 		})
 		if err != nil || o.Code != lock.OK {
 			t.Fatal(o, err)
@@ -33,8 +34,8 @@ func fillLocks(t *testing.T, s docstore.Store, n int) {
 	}
 }
 
-// pieces is a response that remembers the largest of its writes. If held is not nil, it reads nothing until held is closed, as a caller
-// whose connection is full.
+// pieces is a response that remembers the largest of its writes. If held is not nil, it reads nothing until held is
+// closed, as a caller whose connection is full.
 type pieces struct {
 	httptest.ResponseRecorder
 
@@ -54,14 +55,17 @@ func (p *pieces) Write(b []byte) (int, error) {
 	return p.ResponseRecorder.Write(b)
 }
 
-// TestPagesAreWrittenEntryByEntry: no write has more than one lock, and what arrives is the page of the contract, whatever is in the text.
+// TestPagesAreWrittenEntryByEntry: no write has more than one lock, and what arrives is the page of the contract,
+// whatever is in the text.
 func TestPagesAreWrittenEntryByEntry(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	list := func(query string) (contracts.LockPage, int, int) {
 		t.Helper()
-		d.get("/v1/tenants/acme/locks?"+query).wants(t, http.StatusOK, d.get("/v1/tenants/acme/locks?"+query).raw) // as the contract says
+		// as the contract says
+		d.get("/v1/tenants/acme/locks?"+query).wants(t, http.StatusOK, d.get("/v1/tenants/acme/locks?"+query).raw)
 		w := newPieces(nil)
-		httpapi.New(d.store, httpapi.Development{}, nil).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1:8080/v1/tenants/acme/locks?"+query, nil))
+		httpapi.New(d.store, httpapi.Development{}, nil).ServeHTTP(
+			w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1:8080/v1/tenants/acme/locks?"+query, nil))
 		var p contracts.LockPage
 		strict := json.NewDecoder(bytes.NewReader(w.Body.Bytes()))
 		strict.DisallowUnknownFields()
@@ -79,13 +83,16 @@ func TestPagesAreWrittenEntryByEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"a", "b%3C%22", "c"} {
-		d.post("/v1/tenants/acme/locks/"+key+"/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":60,"metadata":`+string(metadata)+`}`)
+		d.post("/v1/tenants/acme/locks/"+key+"/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":60,"metadata":`+
+			string(metadata)+`}`)
 	}
 	p, _, _ := list("page_size=2")
-	if len(p.Locks) != 2 || p.Locks[1].LockKey != `b<"` || fmt.Sprint(map[string]string(p.Locks[1].Metadata)) != fmt.Sprint(odd) {
+	if len(p.Locks) != 2 || p.Locks[1].LockKey != `b<"` ||
+		fmt.Sprint(map[string]string(p.Locks[1].Metadata)) != fmt.Sprint(odd) {
 		t.Errorf("the first page: %+v", p)
 	}
-	if p, _, _ = list("page_size=2&page_token=" + p.NextPageToken); len(p.Locks) != 1 || p.Locks[0].LockKey != "c" || p.NextPageToken != "" {
+	if p, _, _ = list("page_size=2&page_token=" + p.NextPageToken); len(p.Locks) != 1 || p.Locks[0].LockKey != "c" ||
+		p.NextPageToken != "" {
 		t.Errorf("the last page: %+v", p)
 	}
 
@@ -95,13 +102,15 @@ func TestPagesAreWrittenEntryByEntry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if size < 700_000 || size > 900_000 || p.NextPageToken == "" || largest > len(one)+len(`"next_page_token":""`)+len(p.NextPageToken)+10 {
+	if size < 700_000 || size > 900_000 || p.NextPageToken == "" || largest > len(one)+len(`"next_page_token":""`)+
+		len(p.NextPageToken)+10 {
 		t.Errorf("a page of %d bytes in writes of up to %d; a lock has %d", size, largest, len(one))
 	}
 }
 
-// TestUnreadPages: forty callers ask for the largest page and read nothing of it. What the server holds for them stays within its bound,
-// the others receive OVERLOADED and when to try again, and locks are granted as if nothing was: an unread page takes no slot.
+// TestUnreadPages: forty callers ask for the largest page and read nothing of it. What the server holds for them stays
+// within its bound, the others receive OVERLOADED and when to try again, and locks are granted as if nothing was: an
+// unread page takes no slot.
 func TestUnreadPages(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -121,7 +130,8 @@ func TestUnreadPages(t *testing.T) {
 				fillLocks(t, store, 60)
 				h := httpapi.New(store, byHeader{}, &httpapi.Options{Limits: c.limits})
 				send := func(w http.ResponseWriter, tenant, method, path, body string) {
-					r := httptest.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:8080/v1/tenants/"+tenant+"/locks"+path, strings.NewReader(body))
+					r := httptest.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:8080/v1/tenants/"+tenant+"/locks"+path,
+						strings.NewReader(body))
 					r.Header.Set("Authorization", "ann@"+tenant)
 					h.ServeHTTP(w, r)
 				}
@@ -136,7 +146,8 @@ func TestUnreadPages(t *testing.T) {
 					synctest.Wait() // it has its page, waits for room, or was rejected
 				}
 				for range c.readers - c.wantHeld {
-					if w := <-ended; w.Code != 503 || !strings.Contains(w.Body.String(), `"code":"OVERLOADED"`) || w.Header().Get("Retry-After") != "1" {
+					if w := <-ended; w.Code != 503 || !strings.Contains(w.Body.String(), `"code":"OVERLOADED"`) ||
+						w.Header().Get("Retry-After") != "1" {
 						t.Fatalf("%d %s %.200s", w.Code, w.Header(), w.Body)
 					}
 				}
@@ -146,7 +157,8 @@ func TestUnreadPages(t *testing.T) {
 				}
 				for i := range 10 {
 					w := httptest.NewRecorder()
-					if send(w, "acme", "POST", fmt.Sprint("/free", i, "/acquire"), `{"request_id":"r1","ttl_seconds":1}`); w.Code != 200 {
+					if send(w, "acme", "POST", fmt.Sprint("/free", i, "/acquire"),
+						`{"request_id":"r1","ttl_seconds":1}`); w.Code != 200 {
 						t.Errorf("an acquire beside unread pages: %d %s", w.Code, w.Body)
 					}
 				}

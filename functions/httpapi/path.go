@@ -16,15 +16,17 @@ import (
 
 // segmentNames says how the contract calls the segment of a path that follows another.
 var segmentNames = map[string]string{
-	"tenants": "tenant_id", "locks": "lock_key", "fences": "resource", "analyses": "analysis_id", "runs": "run_id", "lease": "id", "spaces": "space",
+	"tenants": "tenant_id", "locks": "lock_key", "fences": "resource", "analyses": "analysis_id", "runs": "run_id",
+	"lease": "id", "spaces": "space",
 	"clusters": "cluster", "members": "member", "placements": "kind", "activations": "kind",
 }
 
 // identitySegment is where the ID of an identity stands, behind its kind, in a path that has been split.
 const identitySegment = 8
 
-// wholeSegments rejects paths with an empty, ".", ".." or "/" segment, escaped or not: INVALID_ARGUMENT where a name belongs, NOT_FOUND
-// elsewhere. The router would clean such a path and redirect, or serve another resource than the one that the caller named.
+// wholeSegments rejects paths with an empty, ".", ".." or "/" segment, escaped or not: INVALID_ARGUMENT where a name
+// belongs, NOT_FOUND elsewhere. The router would clean such a path and redirect, or serve another resource than the one
+// that the caller named.
 func (f *frame) wholeSegments(next http.Handler) http.Handler {
 	return f.respond(func(w http.ResponseWriter, r *http.Request) error {
 		path := r.URL.EscapedPath()
@@ -38,14 +40,16 @@ func (f *frame) wholeSegments(next http.Handler) http.Handler {
 			if !ok {
 				return errNoPath
 			}
-			return field.Errorf(name, "is empty, \".\", \"..\" or \"/\" in the path: choose another name, and send a \"/\" inside of it as %%2F")
+			return field.Errorf(name,
+				"is empty, \".\", \"..\" or \"/\" in the path: choose another name, and send a \"/\" inside of it as %%2F")
 		}
 		next.ServeHTTP(w, r)
 		return nil
 	})
 }
 
-// missingSegment returns which segment of an escaped path is empty, ".", ".." or "/": the first of them, counted from 1; 0 if none is.
+// missingSegment returns which segment of an escaped path is empty, ".", ".." or "/": the first of them, counted from
+// 1; 0 if none is.
 func missingSegment(path string) (i int) {
 	for segment := range strings.SplitSeq(path, "/") {
 		plain := segment
@@ -64,7 +68,8 @@ func missingSegment(path string) (i int) {
 	return 0
 }
 
-// fromThisMachine protects a server in development mode: from web pages only, if it serves any host. Pages of Options.Origins are no others.
+// fromThisMachine protects a server in development mode: from web pages only, if it serves any host. Pages of
+// Options.Origins are no others.
 func (f *frame) fromThisMachine(next http.Handler) http.Handler {
 	sites := http.NewCrossOriginProtection()
 	for _, origin := range f.origins {
@@ -86,9 +91,9 @@ func (f *frame) fromThisMachine(next http.Handler) http.Handler {
 // proxyHeaders are set by proxies, which can make requests from anywhere look like ones to localhost.
 var proxyHeaders = []string{"Forwarded", "Via", "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip"}
 
-// FromThisMachine rejects requests that may not come from this machine, for servers that do not authenticate callers: requests to
-// another host (a page that had its own name pointed at this machine), requests of web pages of other sites, and requests that a
-// proxy passed on. The error continues a sentence about the server.
+// FromThisMachine rejects requests that may not come from this machine, for servers that do not authenticate callers:
+// requests to another host (a page that had its own name pointed at this machine), requests of web pages of other
+// sites, and requests that a proxy passed on. The error continues a sentence about the server.
 func FromThisMachine(r *http.Request) error { return fromHere(r, crossOrigin) }
 
 var crossOrigin = http.NewCrossOriginProtection()
@@ -102,7 +107,8 @@ func fromHere(r *http.Request, sites *http.CrossOriginProtection) error {
 	}
 	for name := range r.Header {
 		if slices.Contains(proxyHeaders, name) || strings.HasPrefix(name, "X-Forwarded-") {
-			return fmt.Errorf("takes no requests from a proxy, and this one has the header %s; configure authentication to serve others", name)
+			return fmt.Errorf(
+				"takes no requests from a proxy, and this one has the header %s; configure authentication to serve others", name)
 		}
 	}
 	return nil

@@ -23,7 +23,8 @@ const chat = "/v1/tenants/acme/clusters/chat"
 func (d *api) cluster() string {
 	d.t.Helper()
 	var all strings.Builder
-	for _, kind := range []string{"placement_clusters", "placement_epochs", "placement_members", "placement_member_leases", "activations", "placement_events"} {
+	for _, kind := range []string{"placement_clusters", "placement_epochs", "placement_members", "placement_member_leases",
+		"activations", "placement_events"} {
 		p, err := d.store.List(d.t.Context(), docstore.Query{Kind: kind, Tenant: "acme/chat", Limit: docstore.MaxLimit})
 		if err != nil {
 			d.t.Fatal(err)
@@ -59,28 +60,35 @@ func (a answer) ok(t *testing.T) answer {
 // join makes a member and returns its incarnation.
 func (d *api) join(member, more string) string {
 	d.t.Helper()
-	return d.post(chat+"/members/"+member+"/join", `{"request_id":"j-`+member+`","kinds":["room"],"partitions":16`+more+`}`).ok(d.t).number("incarnation")
+	return d.post(chat+"/members/"+member+"/join", `{"request_id":"j-`+member+`","kinds":["room"],"partitions":16`+more+
+		`}`).ok(d.t).number("incarnation")
 }
 
 // hold is how the owner of an activation names it.
 func hold(activation answer) string {
-	return fmt.Sprintf(`"member":%q,"incarnation":%s,"fencing_token":%s`, activation.body["member"], activation.number("incarnation"), activation.number("fencing_token"))
+	return fmt.Sprintf(`"member":%q,"incarnation":%s,"fencing_token":%s`, activation.body["member"],
+		activation.number("incarnation"), activation.number("fencing_token"))
 }
 
-// TestLifeOfAPlacement: PLC-PLACE-5, PLC-ONE-1: members and an identity from beginning to end, and what can be seen in every state.
+// TestLifeOfAPlacement: PLC-PLACE-5, PLC-ONE-1: members and an identity from beginning to end, and what can be seen in
+// every state.
 func TestLifeOfAPlacement(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	d.get(chat+"/members").wants(t, 200, `{"members":[],"cluster":"chat","status":"UNDETERMINED","epoch":0}`)
 
-	join := `{"request_id":"j1","kinds":["room"],"labels":{"zone":"a"},"address":"10.0.0.5:9000","ttl_seconds":20,"partitions":16}`
+	join :=
+		`{"request_id":"j1","kinds":["room"],"labels":{"zone":"a"},"address":"10.0.0.5:9000","ttl_seconds":20,"partitions":16}`
 	const joined = `{"member":"alice","incarnation":1767225600000001,"status":"ACTIVE","epoch":1,"moved":16,
 		"expires_at":"2026-01-01T00:00:20.000Z","remaining_ms":20000,"replayed":false}`
 	d.post(chat+"/members/alice/join", join).wants(t, 200, joined)
-	d.post(chat+"/members/alice/join", join).wants(t, 200, strings.NewReplacer(`"moved":16,`, ``, `false`, `true`).Replace(joined))
+	d.post(chat+"/members/alice/join", join).wants(t, 200, strings.NewReplacer(`"moved":16,`, ``, `false`,
+		`true`).Replace(joined))
 	const alice = `{"member":"alice","incarnation":1767225600000001,"status":"ACTIVE","kinds":["room"],"labels":{"zone":"a"},"address":"10.0.0.5:9000",
 		"since":1,"at":"2026-01-01T00:00:00.000Z"}`
-	d.get(chat+"/members").wants(t, 200, `{"members":[`+alice+`],"cluster":"chat","status":"READY","epoch":1,"changed_at":"2026-01-01T00:00:00.000Z"}`)
-	d.get(chat+"/topology").wants(t, 200, `{"members":[`+alice+`],"cluster":"chat","status":"READY","epoch":1,"changed_at":"2026-01-01T00:00:00.000Z",
+	d.get(chat+"/members").wants(t, 200, `{"members":[`+alice+
+		`],"cluster":"chat","status":"READY","epoch":1,"changed_at":"2026-01-01T00:00:00.000Z"}`)
+	d.get(chat+"/topology").wants(t, 200, `{"members":[`+alice+
+		`],"cluster":"chat","status":"READY","epoch":1,"changed_at":"2026-01-01T00:00:00.000Z",
 		"cause":"join of alice","hash_version":1,"partitions":16,"table":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}`)
 
 	d.clock.Advance(5 * time.Second)
@@ -93,7 +101,8 @@ func TestLifeOfAPlacement(t *testing.T) {
 	lobby := chat + "/activations/room/lobby"
 	d.get(lobby).refuses(t, 404, "NOT_FOUND", "")
 	where := d.get(chat + "/placements/room/lobby?labels=" + url.QueryEscape(`{"zone":"a"}`)).ok(t)
-	if where.body["owner"] != nil || where.body["activation"] != nil || where.object("placed").body["address"] != "10.0.0.5:9000" {
+	if where.body["owner"] != nil || where.body["activation"] != nil ||
+		where.object("placed").body["address"] != "10.0.0.5:9000" {
 		t.Errorf("before the claim: %s", where.raw)
 	}
 	claim := `{"request_id":"c1","labels":{"zone":"a"},"lock_ttl_seconds":7}`
@@ -106,7 +115,8 @@ func TestLifeOfAPlacement(t *testing.T) {
 	held := hold(d.get(lobby))
 	changed := func(a answer, phase string) {
 		t.Helper()
-		if s := a.ok(t).object("activation"); s.body["phase"] != phase || s.body["member"] != "alice" || a.body["replayed"] != false {
+		if s := a.ok(t).object("activation"); s.body["phase"] != phase || s.body["member"] != "alice" ||
+			a.body["replayed"] != false {
 			t.Errorf("%s, want %s", a.raw, phase)
 		}
 	}
@@ -114,11 +124,13 @@ func TestLifeOfAPlacement(t *testing.T) {
 	state := base64.StdEncoding.EncodeToString([]byte(`{"users":3}`))
 	stored := d.post(lobby+"/state", `{`+held+`,"request_id":"s1","state_version":0,"state":"`+state+`"}`)
 	changed(stored, "ACTIVE")
-	if s := d.get(lobby).body; s["state"] != state || s["state_version"] != 1.0 || stored.object("activation").body["state_version"] != 1.0 {
+	if s := d.get(lobby).body; s["state"] != state || s["state_version"] != 1.0 ||
+		stored.object("activation").body["state_version"] != 1.0 {
 		t.Errorf("the state: %v", s)
 	}
 	list := d.get(chat + "/activations?kind=room&page_size=1").ok(t)
-	if all, _ := list.body["activations"].([]any); len(all) != 1 || list.body["status"] != "READY" || strings.Contains(list.raw, state) || list.body["epoch"] != 1.0 {
+	if all, _ := list.body["activations"].([]any); len(all) != 1 || list.body["status"] != "READY" ||
+		strings.Contains(list.raw, state) || list.body["epoch"] != 1.0 {
 		t.Errorf("the list: %s", list.raw)
 	}
 	where = d.get(chat + "/placements/room/lobby").ok(t)
@@ -127,11 +139,13 @@ func TestLifeOfAPlacement(t *testing.T) {
 	}
 
 	// Another member takes over all that alice has, in one epoch. It has the label that the claim of the lobby required.
-	d.post(chat+"/members/bob/replace", `{"request_id":"r1","kinds":["room"],"labels":{"zone":"a"},"replaces":{"member":"alice","incarnation":1767225600000001}}`).wants(t, 200,
+	d.post(chat+"/members/bob/replace",
+		`{"request_id":"r1","kinds":["room"],"labels":{"zone":"a"},"replaces":{"member":"alice","incarnation":1767225600000001}}`).wants(t, 200,
 		`{"member":"bob","incarnation":1767225605000001,"status":"ACTIVE","epoch":2,"moved":16,"expires_at":"2026-01-01T00:00:15.000Z","remaining_ms":10000,"replayed":false}`)
 	changed(d.post(lobby+"/drain", "{"+held+"}"), "DRAINING")
 	given := d.post(lobby+"/transfer", `{`+held+`,"request_id":"t1"}`).ok(t)
-	if s := given.object("activation").body; s["member"] != "bob" || s["phase"] != "LOCKED" || s["fencing_token"] != 1767225605000002.0 || s["state"] != state {
+	if s := given.object("activation").body; s["member"] != "bob" || s["phase"] != "LOCKED" ||
+		s["fencing_token"] != 1767225605000002.0 || s["state"] != state {
 		t.Errorf("transfer: %s", given.raw)
 	}
 	d.post(lobby+"/state", `{`+held+`,"request_id":"s2","state_version":1,"state":""}`).refuses(t, 409, "STALE_TOKEN", "")
@@ -144,22 +158,27 @@ func TestLifeOfAPlacement(t *testing.T) {
 	if s := mine.object("activation").body; s["phase"] != "ACTIVE" || s["fencing_token"] != 1767225605000003.0 {
 		t.Errorf("claim for itself: %s", mine.raw)
 	}
-	ended := d.post(lobby+"/deactivate", `{`+hold(mine.object("activation"))+`,"reason":"empty"}`).ok(t).object("activation").body
+	ended := d.post(lobby+"/deactivate", `{`+hold(mine.object("activation"))+`,"reason":"empty"}`).ok(
+		t).object("activation").body
 	if ended["phase"] != "FREE" || ended["reason"] != "empty" || ended["failed"] != nil {
 		t.Errorf("deactivated: %v", ended)
 	}
 
 	bob := `{"incarnation":1767225605000001}`
-	d.post(chat+"/members/bob/offer", `{"incarnation":1767225605000001,"request_id":"o1","kinds":["room","device"],"weight":2,"full":true,"address":"10.0.0.6:9000"}`).wants(t, 200,
+	d.post(chat+"/members/bob/offer",
+		`{"incarnation":1767225605000001,"request_id":"o1","kinds":["room","device"],"weight":2,"full":true,"address":"10.0.0.6:9000"}`).wants(t, 200,
 		`{"member":"bob","incarnation":1767225605000001,"status":"ACTIVE","epoch":3,"replayed":false}`)
 	if s := d.get(chat + "/members").ok(t); !strings.Contains(s.raw, `"address":"10.0.0.6:9000"`) {
 		t.Errorf("the address of an offer: %s", s.raw)
 	}
-	d.post(chat+"/members/bob/drain", bob).wants(t, 200, `{"member":"bob","incarnation":1767225605000001,"status":"DRAINING","epoch":4,"moved":16,"replayed":false}`)
-	if s := d.post(chat+"/members/bob/heartbeat", `{"incarnation":1767225605000001,"seq":1}`).ok(t); s.body["status"] != "DRAINING" {
+	d.post(chat+"/members/bob/drain", bob).wants(t, 200,
+		`{"member":"bob","incarnation":1767225605000001,"status":"DRAINING","epoch":4,"moved":16,"replayed":false}`)
+	if s := d.post(chat+"/members/bob/heartbeat", `{"incarnation":1767225605000001,"seq":1}`).ok(
+		t); s.body["status"] != "DRAINING" {
 		t.Errorf("a heartbeat of a member that drains: %s", s.raw)
 	}
-	d.post(chat+"/members/bob/leave", bob).wants(t, 200, `{"member":"bob","incarnation":1767225605000001,"status":"LEFT","epoch":5,"replayed":false}`)
+	d.post(chat+"/members/bob/leave", bob).wants(t, 200,
+		`{"member":"bob","incarnation":1767225605000001,"status":"LEFT","epoch":5,"replayed":false}`)
 	d.post(chat+"/members/alice/evict", `{"incarnation":1767225600000001,"reason":"hangs"}`).wants(t, 200,
 		`{"member":"alice","incarnation":1767225600000001,"status":"DEAD","epoch":6,"replayed":false}`)
 	d.post(chat+"/members/alice/evict", `{"incarnation":1767225600000001,"reason":"hangs"}`).wants(t, 200,
@@ -167,13 +186,15 @@ func TestLifeOfAPlacement(t *testing.T) {
 
 	// Nothing can be placed now, and everything can be seen.
 	d.post(lobby+"/claim", `{"request_id":"c3"}`).refuses(t, 409, "TOPOLOGY_UNDETERMINED", "")
-	if a := d.get(chat + "/topology").ok(t); a.body["status"] != "UNDETERMINED" || !strings.Contains(a.raw, `"table":[-1,-1,`) || a.body["cause"] != "alice is evicted" {
+	if a := d.get(chat + "/topology").ok(t); a.body["status"] != "UNDETERMINED" ||
+		!strings.Contains(a.raw, `"table":[-1,-1,`) || a.body["cause"] != "alice is evicted" {
 		t.Errorf("undetermined: %s", a.raw)
 	}
 	if got := d.get(lobby).ok(t).body["phase"]; got != "FREE" {
 		t.Errorf("phase %v", got)
 	}
-	if a := d.get(chat + "/activations").ok(t); a.body["status"] != "UNDETERMINED" || a.body["epoch"] != 6.0 || !strings.Contains(a.raw, "lobby") {
+	if a := d.get(chat + "/activations").ok(t); a.body["status"] != "UNDETERMINED" || a.body["epoch"] != 6.0 ||
+		!strings.Contains(a.raw, "lobby") {
 		t.Errorf("undetermined: %s", a.raw)
 	}
 }
@@ -188,7 +209,8 @@ func TestTopologyIsCached(t *testing.T) {
 		return d.get(chat + "/topology")
 	}
 	first := get("").ok(t)
-	if tag := first.header.Get("ETag"); tag != `"0"` || get(tag).status != 304 || len(first.body["table"].([]any)) != 4096 {
+	if tag := first.header.Get("ETag"); tag != `"0"` || get(tag).status != 304 ||
+		len(first.body["table"].([]any)) != 4096 {
 		t.Errorf("before the first epoch: %s %.100s", tag, first.raw)
 	}
 	d.join("alice", "")
@@ -197,8 +219,10 @@ func TestTopologyIsCached(t *testing.T) {
 	if tag != `"1-1767225600000"` || one.header.Get("Cache-Control") != "private, no-cache" {
 		t.Errorf("%v", one.header)
 	}
-	for match, want := range map[string]int{tag: 304, "W/" + tag: 304, `"0", ` + tag: 304, `"1"`: 200, tag[1:]: 200, "": 200} {
-		if a := get(match); a.status != want || want == 304 && (a.raw != "" || a.header.Get("ETag") != tag || a.header.Get("Cache-Control") == "no-store") {
+	for match, want := range map[string]int{tag: 304, "W/" + tag: 304, `"0", ` + tag: 304, `"1"`: 200,
+		tag[1:]: 200, "": 200} {
+		if a := get(match); a.status != want || want == 304 && (a.raw != "" || a.header.Get("ETag") != tag ||
+			a.header.Get("Cache-Control") == "no-store") {
 			t.Errorf("%s: %d %v %.100s, want %d", match, a.status, a.header, a.raw, want)
 		}
 	}
@@ -212,7 +236,8 @@ func TestTopologyIsCached(t *testing.T) {
 	}
 }
 
-// TestPlacementRejections, PLC-PLACE-3, PLC-ONE-2, PLC-ONE-3, PLC-ONE-4: each has its code, its status, and what the caller needs next, and nothing is changed.
+// TestPlacementRejections, PLC-PLACE-3, PLC-ONE-2, PLC-ONE-3, PLC-ONE-4: each has its code, its status, and what the
+// caller needs next, and nothing is changed.
 func TestPlacementRejections(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	alice := d.join("alice", `,"labels":{"zone":"a"},"ttl_seconds":3600`)
@@ -251,58 +276,106 @@ func TestPlacementRejections(t *testing.T) {
 		code, field        string
 		also               string // members that the problem has, as JSON
 	}{
-		{"two members with one name", "/members/alice/join", `{"request_id":"other","kinds":["room"]}`, 409, "MEMBER_EXISTS", "",
-			`{"retryable":true,"incarnation":` + alice + `,"retry_after_ms":3600000,"expires_at":"2026-01-01T01:00:00.000Z","epoch":` + epoch + `}`},
-		{"another number of partitions", "/members/eve/join", `{"request_id":"e","kinds":[],"partitions":32}`, 409, "CLUSTER_DIFFERS", "", `{"retryable":false}`},
-		{"a request_id with other parameters", "/members/alice/join", `{"request_id":"j-alice","kinds":[]}`, 422, "REQUEST_ID_REUSED", "", `{}`},
-		{"replacing an unknown member", "/members/eve/replace", `{"request_id":"e","kinds":[],"replaces":{"member":"zoe","incarnation":1}}`, 404, "MEMBER_UNKNOWN", "", `{"retryable":false}`},
-		{"replacing an incarnation that ended", "/members/eve/replace", `{"request_id":"e","kinds":[],"replaces":{"member":"alice","incarnation":1}}`, 409, "STALE_INCARNATION", "",
+		{"two members with one name", "/members/alice/join", `{"request_id":"other","kinds":["room"]}`, 409,
+			"MEMBER_EXISTS", "",
+			`{"retryable":true,"incarnation":` + alice +
+				`,"retry_after_ms":3600000,"expires_at":"2026-01-01T01:00:00.000Z","epoch":` + epoch + `}`},
+		{"another number of partitions", "/members/eve/join", `{"request_id":"e","kinds":[],"partitions":32}`, 409,
+			"CLUSTER_DIFFERS", "", `{"retryable":false}`},
+		{"a request_id with other parameters", "/members/alice/join", `{"request_id":"j-alice","kinds":[]}`, 422,
+			"REQUEST_ID_REUSED", "", `{}`},
+		{"replacing an unknown member", "/members/eve/replace",
+			`{"request_id":"e","kinds":[],"replaces":{"member":"zoe","incarnation":1}}`, 404, "MEMBER_UNKNOWN", "",
+			`{"retryable":false}`},
+		{"replacing an incarnation that ended", "/members/eve/replace",
+			`{"request_id":"e","kinds":[],"replaces":{"member":"alice","incarnation":1}}`, 409, "STALE_INCARNATION", "",
 			`{"retryable":false,"incarnation":` + alice + `}`},
-		{"heartbeat of an unknown member", "/members/zoe/heartbeat", `{"incarnation":1,"seq":1}`, 404, "MEMBER_UNKNOWN", "", `{}`},
-		{"heartbeat of another incarnation", "/members/alice/heartbeat", `{"incarnation":1,"seq":1}`, 409, "STALE_INCARNATION", "", `{"incarnation":` + alice + `}`},
-		{"heartbeat of an evicted member", "/members/dora/heartbeat", `{"incarnation":` + dora + `,"seq":1}`, 409, "STALE_INCARNATION", "", `{"incarnation":` + dora + `}`},
+		{"heartbeat of an unknown member", "/members/zoe/heartbeat", `{"incarnation":1,"seq":1}`, 404, "MEMBER_UNKNOWN", "",
+			`{}`},
+		{"heartbeat of another incarnation", "/members/alice/heartbeat", `{"incarnation":1,"seq":1}`, 409,
+			"STALE_INCARNATION", "", `{"incarnation":` + alice + `}`},
+		{"heartbeat of an evicted member", "/members/dora/heartbeat", `{"incarnation":` + dora + `,"seq":1}`, 409,
+			"STALE_INCARNATION", "", `{"incarnation":` + dora + `}`},
 		{"drain of an unknown member", "/members/zoe/drain", `{"incarnation":1}`, 404, "MEMBER_UNKNOWN", "", `{}`},
-		{"drain of another incarnation", "/members/alice/drain", `{"incarnation":1}`, 409, "STALE_INCARNATION", "", `{"incarnation":` + alice + `}`},
-		{"leave of an evicted member", "/members/dora/leave", `{"incarnation":` + dora + `}`, 409, "STALE_INCARNATION", "", `{}`},
+		{"drain of another incarnation", "/members/alice/drain", `{"incarnation":1}`, 409, "STALE_INCARNATION", "",
+			`{"incarnation":` + alice + `}`},
+		{"leave of an evicted member", "/members/dora/leave", `{"incarnation":` + dora + `}`, 409, "STALE_INCARNATION", "",
+			`{}`},
 		{"leave of an unknown member", "/members/zoe/leave", `{"incarnation":1}`, 404, "MEMBER_UNKNOWN", "", `{}`},
-		{"offer of another incarnation", "/members/alice/offer", `{"incarnation":1,"request_id":"o","kinds":[]}`, 409, "STALE_INCARNATION", "", `{}`},
-		{"offer of an unknown member", "/members/zoe/offer", `{"incarnation":1,"request_id":"o","kinds":[]}`, 404, "MEMBER_UNKNOWN", "", `{}`},
-		{"eviction of an unknown member", "/members/zoe/evict", `{"incarnation":1,"reason":"x"}`, 404, "MEMBER_UNKNOWN", "", `{}`},
-		{"eviction of another incarnation", "/members/alice/evict", `{"incarnation":1,"reason":"x"}`, 409, "STALE_INCARNATION", "", `{"incarnation":` + alice + `}`},
+		{"offer of another incarnation", "/members/alice/offer", `{"incarnation":1,"request_id":"o","kinds":[]}`, 409,
+			"STALE_INCARNATION", "", `{}`},
+		{"offer of an unknown member", "/members/zoe/offer", `{"incarnation":1,"request_id":"o","kinds":[]}`, 404,
+			"MEMBER_UNKNOWN", "", `{}`},
+		{"eviction of an unknown member", "/members/zoe/evict", `{"incarnation":1,"reason":"x"}`, 404, "MEMBER_UNKNOWN", "",
+			`{}`},
+		{"eviction of another incarnation", "/members/alice/evict", `{"incarnation":1,"reason":"x"}`, 409,
+			"STALE_INCARNATION", "", `{"incarnation":` + alice + `}`},
 
-		{"a kind that no member hosts", "/activations/device/d1/claim", `{"request_id":"c"}`, 409, "NO_ELIGIBLE_MEMBER", "", `{"retryable":true,"epoch":` + epoch + `}`},
-		{"labels that no member has", "/activations/room/x/claim", `{"request_id":"c","labels":{"zone":"z"}}`, 409, "NO_ELIGIBLE_MEMBER", "", `{}`},
-		{"labels of a member that is full", "/activations/room/x/claim", `{"request_id":"c","labels":{"size":"xl"}}`, 409, "NO_ELIGIBLE_MEMBER", "", `{}`},
+		{"a kind that no member hosts", "/activations/device/d1/claim", `{"request_id":"c"}`, 409, "NO_ELIGIBLE_MEMBER", "",
+			`{"retryable":true,"epoch":` + epoch + `}`},
+		{"labels that no member has", "/activations/room/x/claim", `{"request_id":"c","labels":{"zone":"z"}}`, 409,
+			"NO_ELIGIBLE_MEMBER", "", `{}`},
+		{"labels of a member that is full", "/activations/room/x/claim", `{"request_id":"c","labels":{"size":"xl"}}`, 409,
+			"NO_ELIGIBLE_MEMBER", "", `{}`},
 		{"lookup of a kind that no member hosts", "/placements/device/d1", "", 409, "NO_ELIGIBLE_MEMBER", "", `{}`},
-		{"lookup by labels that no member has", "/placements/room/x?labels=" + url.QueryEscape(`{"zone":"z"}`), "", 409, "NO_ELIGIBLE_MEMBER", "", `{}`},
-		{"claim by an unknown member", "/activations/room/x/claim", `{"request_id":"c","member":"zoe","incarnation":1}`, 409, "MEMBER_INELIGIBLE", "", `{"ineligible":"NOT_A_MEMBER"}`},
-		{"claim by another incarnation", "/activations/room/x/claim", `{"request_id":"c","member":"alice","incarnation":1}`, 409, "MEMBER_INELIGIBLE", "", `{"ineligible":"NOT_A_MEMBER"}`},
-		{"claim by one that drains", "/activations/room/x/claim", `{"request_id":"c","member":"carol","incarnation":` + carol + `}`, 409, "MEMBER_INELIGIBLE", "", `{"ineligible":"DRAINING"}`},
-		{"claim of another kind", "/activations/device/x/claim", `{"request_id":"c","member":"alice","incarnation":` + alice + `}`, 409, "MEMBER_INELIGIBLE", "", `{"ineligible":"LACKS_KIND"}`},
-		{"claim without the labels", "/activations/room/x/claim", `{"request_id":"c","labels":{"zone":"a"},"member":"bob","incarnation":` + bob + `}`, 409, "MEMBER_INELIGIBLE", "", `{"ineligible":"LACKS_LABELS"}`},
-		{"claim of what is placed on another", "/activations/room/x/claim", `{"request_id":"c",` + elsewhere + `}`, 409, "MEMBER_INELIGIBLE", "", `{"ineligible":"PLACED_ON_OTHER"}`},
-		{"claim of what is active", "/activations/room/active/claim", `{"request_id":"c"}`, 409, "ACTIVATION_EXISTS", "", `{"retryable":false,"activation.phase":"ACTIVE","activation.state_version":1}`},
-		{"claim of what is being activated", "/activations/room/locked/claim", `{"request_id":"c"}`, 409, "ACTIVATION_LOCKED", "", `{"retryable":true,"retry_after_ms":10000,"activation.phase":"LOCKED"}`},
-		{"claim that failed", "/activations/room/failed/claim", `{"request_id":"c-failed"}`, 409, "ACTIVATION_FAILED", "", `{"retryable":false,"detail":"no disk","activation.reason":"no disk","activation.failed":true}`},
-		{"claim that has ended", "/activations/room/gone/claim", `{"request_id":"c-gone"}`, 422, "REQUEST_ID_REUSED", "", `{}`},
-		{"claim with other parameters", "/activations/room/locked/claim", `{"request_id":"c-locked","labels":{"zone":"a"}}`, 422, "REQUEST_ID_REUSED", "", `{}`},
-		{"claim by an epoch that is over", "/activations/room/x/claim", `{"request_id":"c","epoch":1}`, 409, "STALE_EPOCH", "", `{"retryable":false,"epoch":` + epoch + `}`},
-		{"lookup by an epoch that is over", "/placements/room/x?epoch=1", "", 409, "STALE_EPOCH", "", `{"epoch":` + epoch + `}`},
+		{"lookup by labels that no member has", "/placements/room/x?labels=" + url.QueryEscape(`{"zone":"z"}`), "", 409,
+			"NO_ELIGIBLE_MEMBER", "", `{}`},
+		{"claim by an unknown member", "/activations/room/x/claim", `{"request_id":"c","member":"zoe","incarnation":1}`, 409,
+			"MEMBER_INELIGIBLE", "", `{"ineligible":"NOT_A_MEMBER"}`},
+		{"claim by another incarnation", "/activations/room/x/claim", `{"request_id":"c","member":"alice","incarnation":1}`,
+			409, "MEMBER_INELIGIBLE", "", `{"ineligible":"NOT_A_MEMBER"}`},
+		{"claim by one that drains", "/activations/room/x/claim", `{"request_id":"c","member":"carol","incarnation":` +
+			carol + `}`, 409, "MEMBER_INELIGIBLE", "", `{"ineligible":"DRAINING"}`},
+		{"claim of another kind", "/activations/device/x/claim", `{"request_id":"c","member":"alice","incarnation":` + alice +
+			`}`, 409, "MEMBER_INELIGIBLE", "", `{"ineligible":"LACKS_KIND"}`},
+		{"claim without the labels", "/activations/room/x/claim",
+			`{"request_id":"c","labels":{"zone":"a"},"member":"bob","incarnation":` + bob + `}`, 409, "MEMBER_INELIGIBLE", "",
+			`{"ineligible":"LACKS_LABELS"}`},
+		{"claim of what is placed on another", "/activations/room/x/claim", `{"request_id":"c",` + elsewhere + `}`, 409,
+			"MEMBER_INELIGIBLE", "", `{"ineligible":"PLACED_ON_OTHER"}`},
+		{"claim of what is active", "/activations/room/active/claim", `{"request_id":"c"}`, 409, "ACTIVATION_EXISTS", "",
+			`{"retryable":false,"activation.phase":"ACTIVE","activation.state_version":1}`},
+		{"claim of what is being activated", "/activations/room/locked/claim", `{"request_id":"c"}`, 409, "ACTIVATION_LOCKED",
+			"", `{"retryable":true,"retry_after_ms":10000,"activation.phase":"LOCKED"}`},
+		{"claim that failed", "/activations/room/failed/claim", `{"request_id":"c-failed"}`, 409, "ACTIVATION_FAILED", "",
+			`{"retryable":false,"detail":"no disk","activation.reason":"no disk","activation.failed":true}`},
+		{"claim that has ended", "/activations/room/gone/claim", `{"request_id":"c-gone"}`, 422, "REQUEST_ID_REUSED", "",
+			`{}`},
+		{"claim with other parameters", "/activations/room/locked/claim", `{"request_id":"c-locked","labels":{"zone":"a"}}`,
+			422, "REQUEST_ID_REUSED", "", `{}`},
+		{"claim by an epoch that is over", "/activations/room/x/claim", `{"request_id":"c","epoch":1}`, 409, "STALE_EPOCH",
+			"", `{"retryable":false,"epoch":` + epoch + `}`},
+		{"lookup by an epoch that is over", "/placements/room/x?epoch=1", "", 409, "STALE_EPOCH", "",
+			`{"epoch":` + epoch + `}`},
 
-		{"stale token", "/activations/room/active/deactivate", `{` + stale + `}`, 409, "STALE_TOKEN", "", `{"retryable":false}`},
-		{"state under a stale token", "/activations/room/active/state", `{` + stale + `,"request_id":"s","state_version":1,"state":""}`, 409, "STALE_TOKEN", "", `{}`},
-		{"transfer under a stale token", "/activations/room/active/transfer", `{` + stale + `,"request_id":"t"}`, 409, "STALE_TOKEN", "", `{}`},
-		{"another's activation", "/activations/room/active/drain", `{` + foreign + `}`, 403, "NOT_OWNER", "", `{"retryable":false}`},
-		{"failing what is active", "/activations/room/active/failed", `{` + active + `,"reason":"x"}`, 409, "WRONG_PHASE", "", `{"retryable":false,"activation.phase":"ACTIVE"}`},
-		{"draining what is not active yet", "/activations/room/locked/drain", `{` + locked + `}`, 409, "WRONG_PHASE", "", `{"activation.phase":"LOCKED"}`},
-		{"transfer of what is not active yet", "/activations/room/locked/transfer", `{` + locked + `,"request_id":"t"}`, 409, "WRONG_PHASE", "", `{}`},
-		{"state of another version", "/activations/room/active/state", `{` + active + `,"request_id":"s","state_version":7,"state":""}`, 409, "STATE_CHANGED", "", `{"retryable":false,"activation.state_version":1}`},
-		{"state under a used request_id", "/activations/room/active/state", `{` + active + `,"request_id":"s1","state_version":0,"state":""}`, 422, "REQUEST_ID_REUSED", "", `{}`},
-		{"state over its limit", "/activations/room/active/state", `{` + active + `,"request_id":"s","state_version":1,"state":"` + big + `"}`, 400, "INVALID_ARGUMENT", "state", `{}`},
-		{"transfer to an unknown member", "/activations/room/active/transfer", `{` + active + `,"request_id":"t","to":"zoe"}`, 409, "MEMBER_INELIGIBLE", "", `{"ineligible":"NOT_A_MEMBER"}`},
-		{"transfer to one that is full", "/activations/room/active/transfer", `{` + active + `,"request_id":"t","to":"full"}`, 409, "MEMBER_INELIGIBLE", "", `{"ineligible":"FULL"}`},
+		{"stale token", "/activations/room/active/deactivate", `{` + stale + `}`, 409, "STALE_TOKEN", "",
+			`{"retryable":false}`},
+		{"state under a stale token", "/activations/room/active/state", `{` + stale +
+			`,"request_id":"s","state_version":1,"state":""}`, 409, "STALE_TOKEN", "", `{}`},
+		{"transfer under a stale token", "/activations/room/active/transfer", `{` + stale + `,"request_id":"t"}`, 409,
+			"STALE_TOKEN", "", `{}`},
+		{"another's activation", "/activations/room/active/drain", `{` + foreign + `}`, 403, "NOT_OWNER", "",
+			`{"retryable":false}`},
+		{"failing what is active", "/activations/room/active/failed", `{` + active + `,"reason":"x"}`, 409, "WRONG_PHASE", "",
+			`{"retryable":false,"activation.phase":"ACTIVE"}`},
+		{"draining what is not active yet", "/activations/room/locked/drain", `{` + locked + `}`, 409, "WRONG_PHASE", "",
+			`{"activation.phase":"LOCKED"}`},
+		{"transfer of what is not active yet", "/activations/room/locked/transfer", `{` + locked + `,"request_id":"t"}`, 409,
+			"WRONG_PHASE", "", `{}`},
+		{"state of another version", "/activations/room/active/state", `{` + active +
+			`,"request_id":"s","state_version":7,"state":""}`, 409, "STATE_CHANGED", "",
+			`{"retryable":false,"activation.state_version":1}`},
+		{"state under a used request_id", "/activations/room/active/state", `{` + active +
+			`,"request_id":"s1","state_version":0,"state":""}`, 422, "REQUEST_ID_REUSED", "", `{}`},
+		{"state over its limit", "/activations/room/active/state", `{` + active +
+			`,"request_id":"s","state_version":1,"state":"` + big + `"}`, 400, "INVALID_ARGUMENT", "state", `{}`},
+		{"transfer to an unknown member", "/activations/room/active/transfer", `{` + active + `,"request_id":"t","to":"zoe"}`,
+			409, "MEMBER_INELIGIBLE", "", `{"ineligible":"NOT_A_MEMBER"}`},
+		{"transfer to one that is full", "/activations/room/active/transfer", `{` + active + `,"request_id":"t","to":"full"}`,
+			409, "MEMBER_INELIGIBLE", "", `{"ineligible":"FULL"}`},
 		{"activation that never was", "/activations/room/never", "", 404, "NOT_FOUND", "", `{}`},
-		{"owner's command where nothing ever was", "/activations/room/never/activated", `{"member":"alice","incarnation":` + alice + `,"fencing_token":1}`, 409, "STALE_TOKEN", "", `{}`},
+		{"owner's command where nothing ever was", "/activations/room/never/activated", `{"member":"alice","incarnation":` +
+			alice + `,"fencing_token":1}`, 409, "STALE_TOKEN", "", `{}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := d.cluster()
@@ -339,8 +412,8 @@ func TestPlacementRejections(t *testing.T) {
 	}
 }
 
-// TestMembersBelongToSubjects: with authentication a member is its subject's, by its name. Others of the tenant see it, and act
-// neither for it nor for what it has; administrators drain and evict it.
+// TestMembersBelongToSubjects: with authentication a member is its subject's, by its name. Others of the tenant see it,
+// and act neither for it nor for what it has; administrators drain and evict it.
 func TestMembersBelongToSubjects(t *testing.T) {
 	as := func(d *api, c httpapi.Caller) { c.Tenant = "acme"; d.serve(verified{caller: c}, d.store) }
 	d := open(t, httpapi.Development{})
@@ -365,13 +438,17 @@ func TestMembersBelongToSubjects(t *testing.T) {
 	}
 	before := d.cluster()
 	for target, body := range map[string]string{
-		"/members/svc%23w1/join": join, "/members/svc%23w1/heartbeat": `{"incarnation":` + number + `,"seq":1}`, "/members/svc%23w1/drain": `{"incarnation":` + number + `}`,
-		"/members/svc%23w1/leave": `{"incarnation":` + number + `}`, "/members/svc%23w1/offer": `{"incarnation":` + number + `,"request_id":"o","kinds":[]}`,
-		"/members/svc%23w1/evict":           `{"incarnation":` + number + `,"reason":"x"}`,
-		"/remove":                           `{"epoch":1,"reason":"x"}`,
-		"/members/w2/replace":               `{"request_id":"r","kinds":[],"replaces":{"member":"svc#w1","incarnation":` + number + `}}`,
+		"/members/svc%23w1/join": join, "/members/svc%23w1/heartbeat": `{"incarnation":` + number + `,"seq":1}`,
+		"/members/svc%23w1/drain": `{"incarnation":` + number + `}`,
+		"/members/svc%23w1/leave": `{"incarnation":` + number + `}`, "/members/svc%23w1/offer": `{"incarnation":` + number +
+			`,"request_id":"o","kinds":[]}`,
+		"/members/svc%23w1/evict": `{"incarnation":` + number + `,"reason":"x"}`,
+		"/remove":                 `{"epoch":1,"reason":"x"}`,
+		"/members/w2/replace": `{"request_id":"r","kinds":[],"replaces":{"member":"svc#w1","incarnation":` +
+			number + `}}`,
 		"/activations/room/lobby/activated": "{" + whole + "}", "/activations/room/lobby/drain": "{" + whole + "}",
-		"/activations/room/lobby/failed": "{" + whole + `,"reason":"x"}`, "/activations/room/lobby/deactivate": "{" + whole + "}",
+		"/activations/room/lobby/failed": "{" + whole + `,"reason":"x"}`, "/activations/room/lobby/deactivate": "{" + whole +
+			"}",
 		"/activations/room/lobby/state":    "{" + whole + `,"request_id":"s","state_version":0,"state":""}`,
 		"/activations/room/lobby/transfer": "{" + whole + `,"request_id":"t"}`,
 		"/activations/room/attic/claim":    `{"request_id":"c","member":"svc#w1","incarnation":` + number + `}`,
@@ -384,7 +461,8 @@ func TestMembersBelongToSubjects(t *testing.T) {
 	if after := d.cluster(); after != before {
 		t.Errorf("something was changed:\n%s\n%s", before, after)
 	}
-	for _, line := range []string{`"action":"placement.join","outcome":"PERMISSION_DENIED"`, `"action":"placement.evict","outcome":"PERMISSION_DENIED"`} {
+	for _, line := range []string{`"action":"placement.join","outcome":"PERMISSION_DENIED"`,
+		`"action":"placement.evict","outcome":"PERMISSION_DENIED"`} {
 		if !strings.Contains(d.log.String(), line) {
 			t.Errorf("the log lacks %s", line)
 		}
@@ -411,7 +489,8 @@ func TestClustersStayInTheirTenant(t *testing.T) {
 	for _, target := range []string{"claim", "activated", "failed", "drain", "deactivate", "state", "transfer"} {
 		d.post(other+"/activations/room/lobby/"+target, `{}`).refuses(t, 403, "PERMISSION_DENIED", "")
 	}
-	for _, target := range []string{"members", "topology", "placements/room/lobby", "activations", "activations/room/lobby", "events"} {
+	for _, target := range []string{"members", "topology", "placements/room/lobby", "activations",
+		"activations/room/lobby", "events"} {
 		d.get(other+"/"+target).refuses(t, 403, "PERMISSION_DENIED", "")
 	}
 	d.join("w1", "")
@@ -419,7 +498,8 @@ func TestClustersStayInTheirTenant(t *testing.T) {
 	d.get(other+"/members").wants(t, 200, `{"members":[],"cluster":"chat","status":"UNDETERMINED","epoch":0}`)
 }
 
-// TestPlacementIsAudited: who joins, replaces, drains, leaves, evicts, transfers and takes over is in the log; tokens and states are not.
+// TestPlacementIsAudited: who joins, replaces, drains, leaves, evicts, transfers and takes over is in the log; tokens
+// and states are not.
 func TestPlacementIsAudited(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	audited := func(what string, a answer, want ...string) {
@@ -444,7 +524,8 @@ func TestPlacementIsAudited(t *testing.T) {
 				t.Errorf("%s: %q lacks %s", what, event, w)
 			}
 		}
-		if token := a.object("activation").number("fencing_token"); token != "0" && strings.Contains(strings.Join(lines, ""), token) {
+		if token := a.object("activation").number("fencing_token"); token != "0" &&
+			strings.Contains(strings.Join(lines, ""), token) {
 			t.Errorf("%s: the log has a token", what)
 		}
 	}
@@ -453,9 +534,11 @@ func TestPlacementIsAudited(t *testing.T) {
 	alice := join.number("incarnation")
 	audited("claim", d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c1"}`))
 	audited("heartbeat", d.post(chat+"/members/alice/heartbeat", `{"incarnation":`+alice+`,"seq":1}`))
-	audited("replace", d.post(chat+"/members/bob/replace", `{"request_id":"j","kinds":["room"],"replaces":{"member":"alice","incarnation":`+alice+`}}`),
+	audited("replace", d.post(chat+"/members/bob/replace",
+		`{"request_id":"j","kinds":["room"],"replaces":{"member":"alice","incarnation":`+alice+`}}`),
 		`"action":"placement.replace"`, `"owner":"bob"`, `"replaces":"alice"`)
-	audited("leave", d.post(chat+"/members/alice/leave", `{"incarnation":`+alice+`}`), `"action":"placement.leave"`, `"owner":"alice"`)
+	audited("leave", d.post(chat+"/members/alice/leave", `{"incarnation":`+alice+`}`), `"action":"placement.leave"`,
+		`"owner":"alice"`)
 	claim := d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c2"}`)
 	audited("takeover", claim, `"action":"placement.takeover"`, `"owner":"bob"`, `"taken_from":"alice"`)
 	audited("takeover, again", d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c2"}`))
@@ -466,8 +549,10 @@ func TestPlacementIsAudited(t *testing.T) {
 	d.log.Reset()
 	audited("transfer", d.post(chat+"/activations/room/lobby/transfer", bobs+`,"request_id":"t","to":"carol"}`),
 		`"action":"placement.transfer"`, `"owner":"carol"`, `"taken_from":"bob"`)
-	audited("drain", d.post(chat+"/members/bob/drain", `{"incarnation":`+bob+`}`), `"action":"placement.drain"`, `"owner":"bob"`)
-	audited("evict", d.post(chat+"/members/bob/evict", `{"incarnation":`+bob+`,"reason":"hangs"}`), `"action":"placement.evict"`, `"owner":"bob"`, `"reason":"hangs"`)
+	audited("drain", d.post(chat+"/members/bob/drain", `{"incarnation":`+bob+`}`), `"action":"placement.drain"`,
+		`"owner":"bob"`)
+	audited("evict", d.post(chat+"/members/bob/evict", `{"incarnation":`+bob+`,"reason":"hangs"}`),
+		`"action":"placement.evict"`, `"owner":"bob"`, `"reason":"hangs"`)
 }
 
 // TestBadPlacementInput: each gets its code and names the field, and nothing is changed.
@@ -498,7 +583,8 @@ func TestBadPlacementInput(t *testing.T) {
 		{"address too long", "/members/bob/join", `{"request_id":"j","kinds":[],"address":"` + long + `"}`, "address"},
 		{"ttl 0", "/members/bob/join", `{"request_id":"j","kinds":[],"ttl_seconds":0}`, "ttl_seconds"},
 		{"ttl of more than an hour", "/members/bob/join", `{"request_id":"j","kinds":[],"ttl_seconds":3601}`, "ttl_seconds"},
-		{"ttl beyond all", "/members/bob/join", `{"request_id":"j","kinds":[],"ttl_seconds":9223372036854775807}`, "ttl_seconds"},
+		{"ttl beyond all", "/members/bob/join", `{"request_id":"j","kinds":[],"ttl_seconds":9223372036854775807}`,
+			"ttl_seconds"},
 		{"partitions no power of two", "/members/bob/join", `{"request_id":"j","kinds":[],"partitions":100}`, "partitions"},
 		{"partitions beyond all", "/members/bob/join", `{"request_id":"j","kinds":[],"partitions":4294967312}`, "partitions"},
 		{"member too long", "/members/" + long + "/join", `{"request_id":"j","kinds":[]}`, "member"},
@@ -507,8 +593,10 @@ func TestBadPlacementInput(t *testing.T) {
 		{"member ..", "/members/%2E%2E/join", `{"request_id":"j","kinds":[]}`, "member"},
 		{"replaces nothing", "/members/bob/replace", `{"request_id":"j","kinds":[]}`, "replaces"},
 		{"replaces text", "/members/bob/replace", `{"request_id":"j","kinds":[],"replaces":"alice"}`, "replaces"},
-		{"replaces no incarnation", "/members/bob/replace", `{"request_id":"j","kinds":[],"replaces":{"member":"alice"}}`, "replaces"},
-		{"replaces itself", "/members/alice/replace", `{"request_id":"j","kinds":[],"replaces":{"member":"alice","incarnation":` + alice + `}}`, "replaces"},
+		{"replaces no incarnation", "/members/bob/replace", `{"request_id":"j","kinds":[],"replaces":{"member":"alice"}}`,
+			"replaces"},
+		{"replaces itself", "/members/alice/replace",
+			`{"request_id":"j","kinds":[],"replaces":{"member":"alice","incarnation":` + alice + `}}`, "replaces"},
 		{"heartbeat without a number", "/members/alice/heartbeat", `{"incarnation":` + alice + `}`, "seq"},
 		{"heartbeat 0", "/members/alice/heartbeat", `{"incarnation":` + alice + `,"seq":0}`, "seq"},
 		{"heartbeat without an incarnation", "/members/alice/heartbeat", `{"seq":1}`, "incarnation"},
@@ -518,9 +606,12 @@ func TestBadPlacementInput(t *testing.T) {
 		{"offer without kinds", "/members/alice/offer", `{"incarnation":` + alice + `,"request_id":"o"}`, "kinds"},
 		{"claim without a request_id", "/activations/room/x/claim", `{}`, "request_id"},
 		{"claim by a member without a name", "/activations/room/x/claim", `{"request_id":"c","member":""}`, "member"},
-		{"claim by an incarnation without a member", "/activations/room/x/claim", `{"request_id":"c","incarnation":1}`, "incarnation"},
-		{"claim by a member without its incarnation", "/activations/room/x/claim", `{"request_id":"c","member":"alice"}`, "incarnation"},
-		{"claim with a lock of two hours", "/activations/room/x/claim", `{"request_id":"c","lock_ttl_seconds":7200}`, "lock_ttl_seconds"},
+		{"claim by an incarnation without a member", "/activations/room/x/claim", `{"request_id":"c","incarnation":1}`,
+			"incarnation"},
+		{"claim by a member without its incarnation", "/activations/room/x/claim", `{"request_id":"c","member":"alice"}`,
+			"incarnation"},
+		{"claim with a lock of two hours", "/activations/room/x/claim", `{"request_id":"c","lock_ttl_seconds":7200}`,
+			"lock_ttl_seconds"},
 		{"claim with a negative epoch", "/activations/room/x/claim", `{"request_id":"c","epoch":-1}`, "epoch"},
 		{"kind with a blank", "/activations/a%20b/x/claim", `{"request_id":"c"}`, "kind"},
 		{"kind empty", "/activations//x/claim", `{"request_id":"c"}`, "kind"},
@@ -536,31 +627,41 @@ func TestBadPlacementInput(t *testing.T) {
 		{"reason too long", "/activations/room/lobby/deactivate", `{` + own + `,"reason":"` + long + long + `"}`, "reason"},
 		{"no state", "/activations/room/lobby/state", `{` + own + `,"request_id":"s","state_version":0}`, "state"},
 		{"no version", "/activations/room/lobby/state", `{` + own + `,"request_id":"s","state":""}`, "state_version"},
-		{"state that is no base64", "/activations/room/lobby/state", `{` + own + `,"request_id":"s","state_version":0,"state":"#"}`, "state"},
-		{"state as an object", "/activations/room/lobby/state", `{` + own + `,"request_id":"s","state_version":0,"state":{}}`, "state"},
-		{"transfer to a member without a name", "/activations/room/lobby/transfer", `{` + own + `,"request_id":"t","to":""}`, "to"},
-		{"transfer with a lock of 0 s", "/activations/room/lobby/transfer", `{` + own + `,"request_id":"t","lock_ttl_seconds":0}`, "lock_ttl_seconds"},
+		{"state that is no base64", "/activations/room/lobby/state", `{` + own +
+			`,"request_id":"s","state_version":0,"state":"#"}`, "state"},
+		{"state as an object", "/activations/room/lobby/state", `{` + own + `,"request_id":"s","state_version":0,"state":{}}`,
+			"state"},
+		{"transfer to a member without a name", "/activations/room/lobby/transfer", `{` + own + `,"request_id":"t","to":""}`,
+			"to"},
+		{"transfer with a lock of 0 s", "/activations/room/lobby/transfer",
+			`{` + own + `,"request_id":"t","lock_ttl_seconds":0}`, "lock_ttl_seconds"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d.post(chat+c.target, c.body).refuses(t, 400, "INVALID_ARGUMENT", c.field)
 		})
 	}
 	for target, field := range map[string]string{
-		"/placements/room/x?labels=zone": "labels", "/placements/room/x?labels=null": "labels", `/placements/room/x?prefer=[]`: "prefer",
-		"/placements/room/x?labels=" + url.QueryEscape(`{"a":null}`): "labels", "/placements/room/x?epoch=-1": "epoch", "/placements/room/x?epoch=one": "epoch",
-		"/placements/a%20b/x": "kind", "/placements/room/": "id", "/placements/room/x?zone=a": "zone", "/activations?page_size=101": "page_size",
-		"/activations?page_token=%21": "page_token", "/activations?page_token=AA": "page_token", "/activations?kind=a%20b": "kind", "/activations/room/%00": "id",
+		"/placements/room/x?labels=zone": "labels", "/placements/room/x?labels=null": "labels",
+		`/placements/room/x?prefer=[]`:                               "prefer",
+		"/placements/room/x?labels=" + url.QueryEscape(`{"a":null}`): "labels", "/placements/room/x?epoch=-1": "epoch",
+		"/placements/room/x?epoch=one": "epoch",
+		"/placements/a%20b/x":          "kind", "/placements/room/": "id", "/placements/room/x?zone=a": "zone",
+		"/activations?page_size=101":  "page_size",
+		"/activations?page_token=%21": "page_token", "/activations?page_token=AA": "page_token",
+		"/activations?kind=a%20b": "kind", "/activations/room/%00": "id",
 	} {
 		d.get(chat+target).refuses(t, 400, "INVALID_ARGUMENT", field)
 	}
 	d.get("/v1/tenants/acme/clusters/a%20b/members").refuses(t, 400, "INVALID_ARGUMENT", "cluster")
 	d.get("/v1/tenants/acme/clusters/"+strings.Repeat("c", 64)+"/topology").refuses(t, 400, "INVALID_ARGUMENT", "cluster")
 	d.get("/v1/tenants/acme/clusters//topology").refuses(t, 400, "INVALID_ARGUMENT", "cluster")
-	if w := d.post(chat+"/activations/room/lobby/state", `{`+own+`,"request_id":"s","state_version":0,"state":"%%"}`); w.body["detail"] !=
+	if w := d.post(chat+"/activations/room/lobby/state",
+		`{`+own+`,"request_id":"s","state_version":0,"state":"%%"}`); w.body["detail"] !=
 		`state is not base64: use the standard alphabet (A-Z, a-z, 0-9, "+", "/"), and "=" at the end` {
 		t.Errorf("text that is not base64: %s", w.raw)
 	}
-	d.post(chat+"/activations/room/lobby/state", `{`+own+`,"request_id":"s","state_version":0,"state":"`+strings.Repeat("A", 1<<17)+`"}`).refuses(t, 413, "PAYLOAD_TOO_LARGE", "")
+	d.post(chat+"/activations/room/lobby/state", `{`+own+`,"request_id":"s","state_version":0,"state":"`+
+		strings.Repeat("A", 1<<17)+`"}`).refuses(t, 413, "PAYLOAD_TOO_LARGE", "")
 	if after := d.cluster(); after != before {
 		t.Errorf("something was changed:\n%s\n%s", before, after)
 	}
@@ -584,7 +685,8 @@ func TestClusterIsFull(t *testing.T) {
 			continue
 		}
 		a.refuses(t, 409, "CLUSTER_FULL", "")
-		if a.body["retryable"] != true || a.body["retry_after_ms"] == nil || a.number("epoch") != strconv.Itoa(i) || d.cluster() != before {
+		if a.body["retryable"] != true || a.body["retry_after_ms"] == nil || a.number("epoch") != strconv.Itoa(i) ||
+			d.cluster() != before {
 			t.Errorf("%s", a.raw)
 		}
 		return
@@ -596,17 +698,24 @@ func TestClusterIsFull(t *testing.T) {
 func TestLateResponsesOfPlacement(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	now := time.Now()
-	d.handler = contracttest.Handler(t, httpapi.New(d.store, httpapi.Development{}, &httpapi.Options{Now: func() time.Time { now = now.Add(11 * time.Second); return now }}))
-	d.post(chat+"/members/alice/join", `{"request_id":"j","kinds":["room"],"partitions":16}`).refuses(t, 409, "LEASE_EXPIRED", "")
+	d.handler = contracttest.Handler(t, httpapi.New(d.store, httpapi.Development{},
+		&httpapi.Options{Now: func() time.Time {
+			now = now.Add(11 * time.Second)
+			return now
+		}}))
+	d.post(chat+"/members/alice/join", `{"request_id":"j","kinds":["room"],"partitions":16}`).refuses(t, 409,
+		"LEASE_EXPIRED", "")
 	alice := d.get(chat + "/members").ok(t).body["members"].([]any)[0].(map[string]any)
-	d.post(chat+"/members/alice/heartbeat", `{"seq":1,"incarnation":`+answer{body: alice}.number("incarnation")+`}`).refuses(t, 409, "LEASE_EXPIRED", "")
+	d.post(chat+"/members/alice/heartbeat", `{"seq":1,"incarnation":`+answer{body: alice}.number("incarnation")+
+		`}`).refuses(t, 409, "LEASE_EXPIRED", "")
 	d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c"}`).refuses(t, 409, "LEASE_EXPIRED", "")
 }
 
 // TestRetentionOfPlacement: documents of what has ended can be removed after the retention, and not before.
 func TestRetentionOfPlacement(t *testing.T) {
 	d := open(t, httpapi.Development{})
-	d.handler = contracttest.Handler(t, httpapi.New(d.store, httpapi.Development{}, &httpapi.Options{Retention: 48 * time.Hour}))
+	d.handler = contracttest.Handler(t, httpapi.New(d.store, httpapi.Development{},
+		&httpapi.Options{Retention: 48 * time.Hour}))
 	d.join("alice", `,"ttl_seconds":3600`)
 	claimed := d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c"}`).ok(t).object("activation")
 	d.post(chat+"/activations/room/lobby/deactivate", "{"+hold(claimed)+"}").ok(t)
@@ -623,12 +732,14 @@ func TestRetentionOfPlacement(t *testing.T) {
 	}
 }
 
-// FuzzClaimBody sends any bytes as the body of a claim: each is either refused with a reason, and then nothing was changed, or it is a JSON
-// object that the contract allows.
+// FuzzClaimBody sends any bytes as the body of a claim: each is either refused with a reason, and then nothing was
+// changed, or it is a JSON object that the contract allows.
 func FuzzClaimBody(f *testing.F) {
 	for _, seed := range []string{
-		`{"request_id":"r1"}`, `{"request_id":"r1","member":"alice","incarnation":1767225600000001}`, `{"request_id":"r1","labels":{"zone":"a"},"prefer":{}}`,
-		`{"request_id":"r1","lock_ttl_seconds":1e1}`, `{"request_id":"r1","epoch":1,"epoch":1}`, `{"request_id":"r1","member":null}`, `null`, `{}`, ``, `[`,
+		`{"request_id":"r1"}`, `{"request_id":"r1","member":"alice","incarnation":1767225600000001}`,
+		`{"request_id":"r1","labels":{"zone":"a"},"prefer":{}}`,
+		`{"request_id":"r1","lock_ttl_seconds":1e1}`, `{"request_id":"r1","epoch":1,"epoch":1}`,
+		`{"request_id":"r1","member":null}`, `null`, `{}`, ``, `[`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -662,11 +773,13 @@ func TestEarlierEpochs(t *testing.T) {
 	d.join("bob", "")
 	now := d.get(chat + "/topology").ok(t)
 	for query, want := range map[string]answer{"?epoch=1": first, "?epoch=2": now, "?epoch=0": now} {
-		if got := d.get(chat + "/topology" + query).ok(t); got.raw != want.raw || got.header.Get("ETag") != want.header.Get("ETag") {
+		if got := d.get(chat + "/topology" + query).ok(t); got.raw != want.raw ||
+			got.header.Get("ETag") != want.header.Get("ETag") {
 			t.Errorf("%s\n%s\n%s", query, got.raw, want.raw)
 		}
 	}
-	if d.header.Set("If-None-Match", first.header.Get("ETag")); d.get(chat+"/topology?epoch=1").status != 304 || d.get(chat+"/topology?epoch=2").status != 200 {
+	if d.header.Set("If-None-Match", first.header.Get("ETag")); d.get(chat+"/topology?epoch=1").status != 304 ||
+		d.get(chat+"/topology?epoch=2").status != 200 {
 		t.Error("the tag of an earlier epoch does not name it")
 	}
 	d.header.Del("If-None-Match")

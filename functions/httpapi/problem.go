@@ -14,8 +14,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/field"
 )
 
-// Unidentified is an error for a [Route] that could not identify the caller: err is an [Identity]'s error, challenge its
-// WWW-Authenticate header.
+// Unidentified is an error for a [Route] that could not identify the caller: err is an [Identity]'s error, challenge
+// its WWW-Authenticate header.
 func Unidentified(err error, challenge string) error { return &identityError{err, challenge} }
 
 // identityError is an Identity's error, with its challenge.
@@ -74,13 +74,16 @@ func problemOf(err error) *contracts.Error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return causedBy(err, contracts.CodeDeadlineExceeded, next)
 	case errors.Is(err, docstore.ErrClockSkew):
-		return causedBy(err, contracts.CodeClockSkew, "nothing was changed; try again, another instance may have a better clock")
+		return causedBy(err, contracts.CodeClockSkew,
+			"nothing was changed; try again, another instance may have a better clock")
 	case errors.Is(err, docstore.ErrUnavailable), errors.Is(err, docstore.ErrClosed), errors.Is(err, context.Canceled):
 		return causedBy(err, contracts.CodeUnavailable, next)
 	case errors.Is(err, docstore.ErrUnsupported):
-		return causedBy(err, contracts.CodeInternal, "the store of this server cannot read or change several documents in one step, which this needs; nothing was changed")
+		return causedBy(err, contracts.CodeInternal,
+			"the store of this server cannot read or change several documents in one step, which this needs; nothing was changed")
 	case errors.Is(err, docstore.ErrDamaged):
-		return causedBy(err, contracts.CodeDocumentDamaged, "the server's log names the document and the field under this request's ID")
+		return causedBy(err, contracts.CodeDocumentDamaged,
+			"the server's log names the document and the field under this request's ID")
 	default:
 		return causedBy(err, contracts.CodeInternal, seeLog)
 	}

@@ -48,8 +48,8 @@ func newReadiness(store docstore.Store, now func() time.Time) *readiness {
 	}}
 }
 
-// check returns the error of a write that began less than readyFor ago, or of a new one. Requests that wait for it share one; a
-// caller that leaves does not end it.
+// check returns the error of a write that began less than readyFor ago, or of a new one. Requests that wait for it
+// share one; a caller that leaves does not end it.
 func (r *readiness) check(ctx context.Context) error {
 	r.mu.Lock()
 	if !r.checked.IsZero() && r.now().Sub(r.checked) < readyFor {
@@ -83,7 +83,8 @@ func (r *readiness) probe(ctx context.Context, begin time.Time) {
 	r.running = nil
 }
 
-// try makes a write. A panic is an error: it is in a goroutine of its own, where it would end the process, which anyone could ask for.
+// try makes a write. A panic is an error: it is in a goroutine of its own, where it would end the process, which anyone
+// could ask for.
 func (r *readiness) try(ctx context.Context) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -94,14 +95,16 @@ func (r *readiness) try(ctx context.Context) (err error) {
 	return err
 }
 
-// readyz reports whether locks can be granted. Callers are not authenticated: the reason is a class, the log has the rest.
+// readyz reports whether locks can be granted. Callers are not authenticated: the reason is a class, the log has the
+// rest.
 func (a *api) readyz(w http.ResponseWriter, r *http.Request) error {
 	err := a.ready.check(r.Context())
 	switch {
 	case err == nil:
 		return send(w, contracts.Health{Status: "ok"})
 	case errors.Is(err, docstore.ErrClockSkew):
-		return causedBy(err, contracts.CodeUnavailable, "not ready: this machine's clock is off, and requests fail with CLOCK_SKEW")
+		return causedBy(err, contracts.CodeUnavailable,
+			"not ready: this machine's clock is off, and requests fail with CLOCK_SKEW")
 	case errors.Is(err, docstore.ErrFull):
 		return causedBy(err, contracts.CodeUnavailable, "not ready: the store is full; reading works, writing does not")
 	case errors.Is(err, context.DeadlineExceeded):

@@ -67,7 +67,8 @@ func readyz(t *testing.T) (*probed, func(context.Context) (int, string)) {
 	}
 }
 
-// TestReadyMeansWritable: reading works on a full disk. Readiness is a write, and says why it fails without the details.
+// TestReadyMeansWritable: reading works on a full disk. Readiness is a write, and says why it fails without the
+// details.
 func TestReadyMeansWritable(t *testing.T) {
 	for _, c := range []struct {
 		err   error
@@ -101,7 +102,8 @@ func TestReadyMeansWritable(t *testing.T) {
 	}
 }
 
-// TestReadinessIsShared: /readyz needs no token. However often it is called, the store is written to every two seconds at most.
+// TestReadinessIsShared: /readyz needs no token. However often it is called, the store is written to every two seconds
+// at most.
 func TestReadinessIsShared(t *testing.T) {
 	for _, failure := range []error{nil, docstore.ErrFull} {
 		synctest.Test(t, func(t *testing.T) {

@@ -33,40 +33,56 @@ func TestBadInput(t *testing.T) {
 		{"JSON, but a list", "k/acquire", `[1]`, 400, "INVALID_ARGUMENT", "body"},
 		{"JSON, but text", "k/acquire", `"acquire"`, 400, "INVALID_ARGUMENT", "body"},
 		{"two objects", "k/acquire", `{` + ok + `,"ttl_seconds":30}{}`, 400, "INVALID_ARGUMENT", "body"},
-		{"invalid UTF-8", "k/acquire", `{"request_id":"` + "\xff" + `","owner_id":"ann","ttl_seconds":30}`, 400, "INVALID_ARGUMENT", "body"},
+		{"invalid UTF-8", "k/acquire", `{"request_id":"` + "\xff" + `","owner_id":"ann","ttl_seconds":30}`, 400,
+			"INVALID_ARGUMENT", "body"},
 		{"nested without end", "k/acquire", strings.Repeat("[", 20_000), 400, "INVALID_ARGUMENT", "body"},
 		{"unknown field", "k/acquire", `{` + ok + `,"ttl_seconds":30,"color":"red"}`, 400, "INVALID_ARGUMENT", "color"},
 		{"misspelt field", "k/acquire", `{` + ok + `,"TTL_seconds":30}`, 400, "INVALID_ARGUMENT", "TTL_seconds"},
-		{"field given twice", "k/acquire", `{` + ok + `,"ttl_seconds":30,"ttl_seconds":31}`, 400, "INVALID_ARGUMENT", "ttl_seconds"},
+		{"field given twice", "k/acquire", `{` + ok + `,"ttl_seconds":30,"ttl_seconds":31}`, 400, "INVALID_ARGUMENT",
+			"ttl_seconds"},
 		{"missing request_id", "k/acquire", `{"owner_id":"ann","ttl_seconds":30}`, 400, "INVALID_ARGUMENT", "request_id"},
-		{"empty request_id", "k/acquire", `{"request_id":"","owner_id":"ann","ttl_seconds":30}`, 400, "INVALID_ARGUMENT", "request_id"},
-		{"request_id is a number", "k/acquire", `{"request_id":7,"owner_id":"ann","ttl_seconds":30}`, 400, "INVALID_ARGUMENT", "request_id"},
-		{"request_id too long", "k/acquire", `{"request_id":"` + long + `","owner_id":"ann","ttl_seconds":30}`, 400, "INVALID_ARGUMENT", "request_id"},
-		{"request_id with a newline", "k/acquire", `{"request_id":"r\n1","owner_id":"ann","ttl_seconds":30}`, 400, "INVALID_ARGUMENT", "request_id"},
+		{"empty request_id", "k/acquire", `{"request_id":"","owner_id":"ann","ttl_seconds":30}`, 400, "INVALID_ARGUMENT",
+			"request_id"},
+		{"request_id is a number", "k/acquire", `{"request_id":7,"owner_id":"ann","ttl_seconds":30}`, 400,
+			"INVALID_ARGUMENT", "request_id"},
+		{"request_id too long", "k/acquire", `{"request_id":"` + long + `","owner_id":"ann","ttl_seconds":30}`, 400,
+			"INVALID_ARGUMENT", "request_id"},
+		{"request_id with a newline", "k/acquire", `{"request_id":"r\n1","owner_id":"ann","ttl_seconds":30}`, 400,
+			"INVALID_ARGUMENT", "request_id"},
 		{"missing owner_id", "k/acquire", `{"request_id":"r1","ttl_seconds":30}`, 400, "INVALID_ARGUMENT", "owner_id"},
-		{"owner_id with NUL", "k/acquire", `{"request_id":"r1","owner_id":"a\u0000b","ttl_seconds":30}`, 400, "INVALID_ARGUMENT", "owner_id"},
+		{"owner_id with NUL", "k/acquire", `{"request_id":"r1","owner_id":"a\u0000b","ttl_seconds":30}`, 400,
+			"INVALID_ARGUMENT", "owner_id"},
 		{"missing ttl_seconds", "k/acquire", `{` + ok + `}`, 400, "INVALID_ARGUMENT", "ttl_seconds"},
 		{"ttl_seconds null", "k/acquire", `{` + ok + `,"ttl_seconds":null}`, 400, "INVALID_ARGUMENT", "ttl_seconds"},
 		{"ttl_seconds 0", "k/acquire", `{` + ok + `,"ttl_seconds":0}`, 400, "INVALID_ARGUMENT", "ttl_seconds"},
 		{"ttl_seconds -1", "k/acquire", `{` + ok + `,"ttl_seconds":-1}`, 400, "INVALID_ARGUMENT", "ttl_seconds"},
 		{"ttl_seconds 86401", "k/acquire", `{` + ok + `,"ttl_seconds":86401}`, 400, "INVALID_ARGUMENT", "ttl_seconds"},
 		{"ttl_seconds 1e18", "k/acquire", `{` + ok + `,"ttl_seconds":1e18}`, 400, "INVALID_ARGUMENT", "ttl_seconds"},
-		{"ttl_seconds 1e18 written out", "k/acquire", `{` + ok + `,"ttl_seconds":1000000000000000000}`, 400, "INVALID_ARGUMENT", "ttl_seconds"},
-		{"ttl_seconds beyond int64", "k/acquire", `{` + ok + `,"ttl_seconds":99999999999999999999}`, 400, "INVALID_ARGUMENT", "ttl_seconds"},
+		{"ttl_seconds 1e18 written out", "k/acquire", `{` + ok + `,"ttl_seconds":1000000000000000000}`, 400,
+			"INVALID_ARGUMENT", "ttl_seconds"},
+		{"ttl_seconds beyond int64", "k/acquire", `{` + ok + `,"ttl_seconds":99999999999999999999}`, 400,
+			"INVALID_ARGUMENT", "ttl_seconds"},
 		{"ttl_seconds as text", "k/acquire", `{` + ok + `,"ttl_seconds":"30"}`, 400, "INVALID_ARGUMENT", "ttl_seconds"},
 		{"ttl_seconds half", "k/acquire", `{` + ok + `,"ttl_seconds":0.5}`, 400, "INVALID_ARGUMENT", "ttl_seconds"},
-		{"metadata is a list", "k/acquire", `{` + ok + `,"ttl_seconds":30,"metadata":["a"]}`, 400, "INVALID_ARGUMENT", "metadata"},
-		{"metadata with a number", "k/acquire", `{` + ok + `,"ttl_seconds":30,"metadata":{"build":991}}`, 400, "INVALID_ARGUMENT", "metadata.build"},
-		{"metadata with an empty name", "k/acquire", `{` + ok + `,"ttl_seconds":30,"metadata":{"":"x"}}`, 400, "INVALID_ARGUMENT", "metadata"},
-		{"metadata value too long", "k/acquire", `{` + ok + `,"ttl_seconds":30,"metadata":{"a":"` + long + `"}}`, 400, "INVALID_ARGUMENT", "metadata.a"},
-		{"metadata with 33 entries", "k/acquire", `{` + ok + `,"ttl_seconds":30,"metadata":{` + entries(33) + `}}`, 400, "INVALID_ARGUMENT", "metadata"},
+		{"metadata is a list", "k/acquire", `{` + ok + `,"ttl_seconds":30,"metadata":["a"]}`, 400, "INVALID_ARGUMENT",
+			"metadata"},
+		{"metadata with a number", "k/acquire", `{` + ok + `,"ttl_seconds":30,"metadata":{"build":991}}`, 400,
+			"INVALID_ARGUMENT", "metadata.build"},
+		{"metadata with an empty name", "k/acquire", `{` + ok + `,"ttl_seconds":30,"metadata":{"":"x"}}`, 400,
+			"INVALID_ARGUMENT", "metadata"},
+		{"metadata value too long", "k/acquire", `{` + ok + `,"ttl_seconds":30,"metadata":{"a":"` + long + `"}}`, 400,
+			"INVALID_ARGUMENT", "metadata.a"},
+		{"metadata with 33 entries", "k/acquire", `{` + ok + `,"ttl_seconds":30,"metadata":{` + entries(33) + `}}`, 400,
+			"INVALID_ARGUMENT", "metadata"},
 		{"missing fencing_token", "k/renew", `{` + ok + `,"ttl_seconds":30}`, 400, "INVALID_ARGUMENT", "fencing_token"},
 		{"fencing_token 0", "k/release", `{` + ok + `,"fencing_token":0}`, 400, "INVALID_ARGUMENT", "fencing_token"},
 		{"fencing_token as text", "k/release", `{` + ok + `,"fencing_token":"1"}`, 400, "INVALID_ARGUMENT", "fencing_token"},
-		{"fencing_token beyond 2^53", "k/release", `{` + ok + `,"fencing_token":9007199254740993}`, 400, "INVALID_ARGUMENT", "fencing_token"},
+		{"fencing_token beyond 2^53", "k/release", `{` + ok + `,"fencing_token":9007199254740993}`, 400,
+			"INVALID_ARGUMENT", "fencing_token"},
 		{"missing reason", "k/force-release", `{` + ok + `}`, 400, "INVALID_ARGUMENT", "reason"},
 		{"key of 10 kB", long + "/acquire", `{` + ok + `,"ttl_seconds":30}`, 400, "INVALID_ARGUMENT", "lock_key"},
-		{"key of 257 bytes", strings.Repeat("k", 257) + "/acquire", `{` + ok + `,"ttl_seconds":30}`, 400, "INVALID_ARGUMENT", "lock_key"},
+		{"key of 257 bytes", strings.Repeat("k", 257) + "/acquire", `{` + ok + `,"ttl_seconds":30}`, 400,
+			"INVALID_ARGUMENT", "lock_key"},
 		{"empty key", "/acquire", `{` + ok + `,"ttl_seconds":30}`, 400, "INVALID_ARGUMENT", "lock_key"},
 		{"key of one control character", "%00/acquire", `{` + ok + `,"ttl_seconds":30}`, 400, "INVALID_ARGUMENT", "lock_key"},
 		{"key with a newline", "a%0Ab/acquire", `{` + ok + `,"ttl_seconds":30}`, 400, "INVALID_ARGUMENT", "lock_key"},
@@ -76,8 +92,10 @@ func TestBadInput(t *testing.T) {
 		{"key .", "./acquire", `{` + ok + `,"ttl_seconds":30}`, 400, "INVALID_ARGUMENT", "lock_key"},
 		{"key /", "%2F/acquire", `{` + ok + `,"ttl_seconds":30}`, 400, "INVALID_ARGUMENT", "lock_key"},
 		{"key .., escaped", "%2E%2E/acquire", `{` + ok + `,"ttl_seconds":30}`, 400, "INVALID_ARGUMENT", "lock_key"},
-		{"body of 1 MB", "k/acquire", `{` + ok + `,"ttl_seconds":30,"metadata":{"a":"` + strings.Repeat("x", 1<<20) + `"}}`, 413, "PAYLOAD_TOO_LARGE", ""},
-		{"body one byte too large", "k/acquire", `{` + strings.Repeat(" ", httpapi.MaxBodyBytes) + `}`, 413, "PAYLOAD_TOO_LARGE", ""},
+		{"body of 1 MB", "k/acquire", `{` + ok + `,"ttl_seconds":30,"metadata":{"a":"` + strings.Repeat("x", 1<<20) + `"}}`,
+			413, "PAYLOAD_TOO_LARGE", ""},
+		{"body one byte too large", "k/acquire", `{` + strings.Repeat(" ", httpapi.MaxBodyBytes) + `}`, 413,
+			"PAYLOAD_TOO_LARGE", ""},
 	}
 	d := open(t, httpapi.Development{})
 	d.post("/v1/tenants/acme/locks/k/acquire", `{"request_id":"r0","owner_id":"ann","ttl_seconds":60}`)
@@ -104,14 +122,16 @@ func entries(n int) string {
 	return strings.Join(parts, ",")
 }
 
-// TestBodyThatBreaksOff: the connection ends in the middle of a body. Nothing is changed, and the response does not claim otherwise.
+// TestBodyThatBreaksOff: the connection ends in the middle of a body. Nothing is changed, and the response does not
+// claim otherwise.
 func TestBodyThatBreaksOff(t *testing.T) {
 	store := docstore.NewMemory(nil)
 	h := httpapi.New(store, httpapi.Development{}, nil)
 	for _, c := range []struct{ method, target string }{
 		{"POST", deploy + "/acquire"}, {"POST", a1 + "/lock"}, {"PUT", a1}, {"POST", "/v1/machine-ids/lease"},
 	} {
-		half := io.MultiReader(strings.NewReader(`{"request_id":"r1","owner_id":"ann",`), iotest.ErrReader(io.ErrUnexpectedEOF))
+		half := io.MultiReader(strings.NewReader(`{"request_id":"r1","owner_id":"ann",`),
+			iotest.ErrReader(io.ErrUnexpectedEOF))
 		if c.method == "PUT" {
 			half = iotest.ErrReader(io.ErrUnexpectedEOF)
 		}
@@ -126,7 +146,8 @@ func TestBodyThatBreaksOff(t *testing.T) {
 			t.Errorf("%s: %v, %v", kind, p.Entries, err)
 		}
 	}
-	if s, err := store.Get(t.Context(), docstore.Key{Kind: "locks", Tenant: "acme", ID: "deploy-prod"}); err != nil || s.Docs[0] != nil {
+	if s, err := store.Get(t.Context(), docstore.Key{Kind: "locks", Tenant: "acme", ID: "deploy-prod"}); err != nil ||
+		s.Docs[0] != nil {
 		t.Errorf("the lock: %v, %v", s.Docs, err)
 	}
 }
@@ -221,12 +242,14 @@ func TestOwnerComesFromIdentity(t *testing.T) {
 		t.Errorf("owner %v, want the subject with its suffix", got)
 	}
 	for _, suffix := range []string{"a#b", "a b", "ä", strings.Repeat("x", 65), "a/b"} {
-		d.post(deploy+"/acquire", `{"request_id":"r1","ttl_seconds":30,"owner_id":"`+suffix+`"}`).refuses(t, 400, "INVALID_ARGUMENT", "owner_id")
+		d.post(deploy+"/acquire", `{"request_id":"r1","ttl_seconds":30,"owner_id":"`+suffix+`"}`).refuses(t, 400,
+			"INVALID_ARGUMENT", "owner_id")
 	}
 
 	// A caller with the subject "svc-deploy#worker-1" is still not worker-1 of svc-deploy.
 	d.serve(verified{caller: httpapi.Caller{Subject: "svc-deploy#worker-1", Tenant: "acme"}}, d.store)
-	d.post("/v1/tenants/acme/locks/b/release", fmt.Sprintf(`{"request_id":"e1","fencing_token":%.0f}`, b["fencing_token"])).refuses(t, 403, "NOT_OWNER", "")
+	d.post("/v1/tenants/acme/locks/b/release", fmt.Sprintf(`{"request_id":"e1","fencing_token":%.0f}`,
+		b["fencing_token"])).refuses(t, 403, "NOT_OWNER", "")
 	if got := owner("c", `{"request_id":"r1","ttl_seconds":30}`); got != "svc-deploy%23worker-1" {
 		t.Errorf("owner %v, want # escaped", got)
 	}
@@ -236,7 +259,8 @@ func TestOwnerComesFromIdentity(t *testing.T) {
 	for i, subject := range []string{"a#b", "a%23b", "a%2523b", "a%b", "a%25b", "a", "a%"} {
 		d.serve(verified{caller: httpapi.Caller{Subject: subject, Tenant: "acme"}}, d.store)
 		key := fmt.Sprint("s", i)
-		for _, body := range []string{`{"request_id":"r1","ttl_seconds":30}`, `{"request_id":"r1","ttl_seconds":30,"owner_id":"b"}`} {
+		for _, body := range []string{`{"request_id":"r1","ttl_seconds":30}`,
+			`{"request_id":"r1","ttl_seconds":30,"owner_id":"b"}`} {
 			got := owner(key+body[14:15]+strconv.Itoa(len(body)), body)
 			if other, taken := owners[got]; taken || got == nil {
 				t.Errorf("subject %q is the owner %v, as is %q", subject, got, other)
@@ -248,8 +272,10 @@ func TestOwnerComesFromIdentity(t *testing.T) {
 
 func TestCallersStayInTheirTenant(t *testing.T) {
 	d := open(t, verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme"}})
-	for _, other := range []string{"rival", "acmf", "bcme", "ACME", "acm", "acme2", "acme%20", "%20acme", "a"} { // not only of another length
-		for _, target := range []string{"locks/k/acquire", "locks/k/renew", "locks/k/release", "locks/k/force-release", "fences/r/check", "fences/r/reset", "fences/r/remove"} {
+	// not only of another length
+	for _, other := range []string{"rival", "acmf", "bcme", "ACME", "acm", "acme2", "acme%20", "%20acme", "a"} {
+		for _, target := range []string{"locks/k/acquire", "locks/k/renew", "locks/k/release", "locks/k/force-release",
+			"fences/r/check", "fences/r/reset", "fences/r/remove"} {
 			d.post("/v1/tenants/"+other+"/"+target, `{}`).refuses(t, 403, "PERMISSION_DENIED", "")
 		}
 		for _, target := range []string{"locks/k", "locks"} {
@@ -336,7 +362,8 @@ func TestUnbelievableCallers(t *testing.T) {
 func TestDevelopmentModeIsLocal(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	ask := func(host string, header http.Header) int {
-		r := httptest.NewRequest(http.MethodPost, "http://"+host+deploy+"/acquire", strings.NewReader(`{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`))
+		r := httptest.NewRequest(http.MethodPost, "http://"+host+deploy+"/acquire",
+			strings.NewReader(`{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`))
 		maps.Copy(r.Header, header)
 		w := httptest.NewRecorder()
 		d.handler.ServeHTTP(w, r)
@@ -344,14 +371,16 @@ func TestDevelopmentModeIsLocal(t *testing.T) {
 	}
 	for host, want := range map[string]int{
 		"127.0.0.1:8080": 200, "localhost:8080": 200, "LOCALHOST": 200, "[::1]:8080": 200, "127.1.2.3": 200,
-		"evil.example:8080": 403, "192.168.1.7:8080": 403, "localhost.evil.example": 403, "[2001:db8::1]:8080": 403, "127.0.0.1.evil.example": 403,
+		"evil.example:8080": 403, "192.168.1.7:8080": 403, "localhost.evil.example": 403, "[2001:db8::1]:8080": 403,
+		"127.0.0.1.evil.example": 403,
 	} {
 		if got := ask(host, nil); got != want {
 			t.Errorf("host %s: %d, want %d", host, got, want)
 		}
 	}
 	for _, proxy := range []string{
-		"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Via", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP",
+		"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Via", "X-Real-IP", "CF-Connecting-IP",
+		"True-Client-IP",
 	} { // a proxy that rewrites Host makes the whole world look like this machine
 		h := http.Header{}
 		h.Set(proxy, "192.0.2.1")
@@ -375,7 +404,8 @@ type named struct{ httpapi.Identity }
 
 // TestDevelopmentModeInDisguise: the protection belongs to the mode, not to one Go value.
 func TestDevelopmentModeInDisguise(t *testing.T) {
-	for _, identity := range []httpapi.Identity{&httpapi.Development{}, named{httpapi.Development{}}, &named{&httpapi.Development{}}} {
+	for _, identity := range []httpapi.Identity{&httpapi.Development{}, named{httpapi.Development{}},
+		&named{&httpapi.Development{}}} {
 		d := open(t, identity)
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://evil.example"+deploy, nil)
 		w := httptest.NewRecorder()
@@ -393,7 +423,8 @@ func TestDevelopmentModeInDisguise(t *testing.T) {
 // TestNoSniffing: names that callers choose are in responses, and no browser may take one for a page.
 func TestNoSniffing(t *testing.T) {
 	d := open(t, httpapi.Development{})
-	for _, a := range []answer{d.get("/healthz"), d.get(deploy), d.get("/v1/tenants/%3Cscript%3E/locks"), d.get("/openapi.yaml"), d.get("/none")} {
+	for _, a := range []answer{d.get("/healthz"), d.get(deploy), d.get("/v1/tenants/%3Cscript%3E/locks"),
+		d.get("/openapi.yaml"), d.get("/none")} {
 		if a.header.Get("X-Content-Type-Options") != "nosniff" || a.header.Get("Content-Type") == "" {
 			t.Errorf("%d with the header %v", a.status, a.header)
 		}
@@ -474,7 +505,8 @@ func (panicking) Write(context.Context, ...docstore.Write) (docstore.Result, err
 func TestHangingStoreIsATimeout(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	d.handler = httpapi.New(hanging{d.store}, httpapi.Development{}, &httpapi.Options{Timeout: 1})
-	d.post(deploy+"/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`).refuses(t, 504, "DEADLINE_EXCEEDED", "")
+	d.post(deploy+"/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`).refuses(t, 504,
+		"DEADLINE_EXCEEDED", "")
 }
 
 func TestPanicsAreContained(t *testing.T) {
@@ -514,7 +546,8 @@ func TestLogsKeepSecrets(t *testing.T) {
 			t.Errorf("the log has %q: %s", secret, log)
 		}
 	}
-	for _, want := range []string{`"path":"` + deploy + `/renew"`, `"status":409`, `"outcome":"LEASE_LOST"`, `"took_ms":`, `"request":"trace-1"`} {
+	for _, want := range []string{`"path":"` + deploy + `/renew"`, `"status":409`, `"outcome":"LEASE_LOST"`, `"took_ms":`,
+		`"request":"trace-1"`} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the log lacks %s: %s", want, log)
 		}
@@ -540,7 +573,8 @@ func TestNullNamesWhatIsWanted(t *testing.T) {
 		{deploy + "/acquire", `{"request_id":null}`, "request_id", "request_id must be text, not null"},
 		{deploy + "/acquire", `{"ttl_seconds":null}`, "ttl_seconds", "ttl_seconds must be a whole number, not null"},
 		{"/v1/machine-ids/lease", `{"meta":null}`, "meta", "meta must be an object whose values are text, not null"},
-		{"/v1/machine-ids/lease", `{"throughputPerMs":null}`, "throughputPerMs", "throughputPerMs must be a whole number, not null"},
+		{"/v1/machine-ids/lease", `{"throughputPerMs":null}`, "throughputPerMs",
+			"throughputPerMs must be a whole number, not null"},
 		{"/v1/analyses/a1/finish", `{"status":null}`, "status", "status must be text, not null"},
 	} {
 		a := d.post(c.target, c.body)
@@ -558,7 +592,8 @@ func TestOperations(t *testing.T) {
 	var document struct {
 		OpenAPI string `json:"openapi"`
 	}
-	if a := d.get("/openapi.json"); a.status != 200 || json.Unmarshal([]byte(a.raw), &document) != nil || document.OpenAPI != "3.1.0" {
+	if a := d.get("/openapi.json"); a.status != 200 || json.Unmarshal([]byte(a.raw), &document) != nil ||
+		document.OpenAPI != "3.1.0" {
 		t.Errorf("openapi.json: %d %.40s", a.status, a.raw)
 	}
 	if a := d.get("/openapi.yaml"); a.status != 200 || !strings.HasPrefix(a.raw, "openapi: 3.1.0\n") {

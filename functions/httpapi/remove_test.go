@@ -8,7 +8,8 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 )
 
-// TestRemoveCluster: an administrator removes a cluster that has no members, by its epoch, once; it is in the log, and the cluster is listed no more.
+// TestRemoveCluster: an administrator removes a cluster that has no members, by its epoch, once; it is in the log, and
+// the cluster is listed no more.
 func TestRemoveCluster(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	const list = "/v1/tenants/acme/clusters"
@@ -34,7 +35,8 @@ func TestRemoveCluster(t *testing.T) {
 	for _, replayed := range []bool{false, true} {
 		d.log.Reset()
 		a := d.post(chat+"/remove", `{"epoch":2,"reason":"the test is over"}`).ok(t)
-		if identities := map[bool]string{false: "1", true: "0"}[replayed]; a.body["replayed"] != replayed || a.number("identities") != identities {
+		if identities := map[bool]string{false: "1", true: "0"}[replayed]; a.body["replayed"] != replayed ||
+			a.number("identities") != identities {
 			t.Errorf("%s", a.raw)
 		}
 		for _, part := range []string{`"action":"placement.remove"`, `"epoch":2`, `"reason":"the test is over"`} {

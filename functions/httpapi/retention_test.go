@@ -12,7 +12,8 @@ import (
 // TestRetention: the store may remove a lock when its lease has ended for the retention, and not before.
 func TestRetention(t *testing.T) {
 	d := open(t, httpapi.Development{})
-	d.handler = contracttest.Handler(t, httpapi.New(d.store, httpapi.Development{}, &httpapi.Options{Retention: 5 * time.Hour}))
+	d.handler = contracttest.Handler(t, httpapi.New(d.store, httpapi.Development{},
+		&httpapi.Options{Retention: 5 * time.Hour}))
 	d.post(deploy+"/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":3600}`)
 	for _, want := range []int{0, 1} {
 		d.clock.Advance(6*time.Hour - time.Duration(1-want)*time.Second)

@@ -33,7 +33,8 @@ type api struct {
 func open(t *testing.T, identity httpapi.Identity) *api {
 	t.Helper()
 	c := suite.NewClock()
-	d := &api{t: t, clock: c, store: docstore.NewMemory(&docstore.MemoryOptions{Now: c.Now}), log: &bytes.Buffer{}, header: http.Header{}}
+	d := &api{t: t, clock: c, store: docstore.NewMemory(&docstore.MemoryOptions{Now: c.Now}), log: &bytes.Buffer{},
+		header: http.Header{}}
 	d.serve(identity, d.store)
 	return d
 }
@@ -109,8 +110,8 @@ func (a answer) refuses(t *testing.T, status int, code, field string) {
 	}
 }
 
-// TestHostsInDevelopment: in development mode a request names this machine, unless any host is allowed; a page of another site
-// is rejected either way.
+// TestHostsInDevelopment: in development mode a request names this machine, unless any host is allowed; a page of
+// another site is rejected either way.
 func TestHostsInDevelopment(t *testing.T) {
 	for _, x := range []struct {
 		any          bool
@@ -123,7 +124,8 @@ func TestHostsInDevelopment(t *testing.T) {
 		{true, "leasehold:8080", "https://evil.example", http.StatusForbidden},
 	} {
 		h := httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, &httpapi.Options{InsecureAnyHost: x.any})
-		r := httptest.NewRequest(http.MethodPost, "http://"+x.host+"/v1/tenants/acme/fences/r/check", strings.NewReader(`{"fencing_token":1}`))
+		r := httptest.NewRequest(http.MethodPost, "http://"+x.host+"/v1/tenants/acme/fences/r/check",
+			strings.NewReader(`{"fencing_token":1}`))
 		if x.origin != "" {
 			r.Header.Set("Origin", x.origin)
 		}

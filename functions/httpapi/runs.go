@@ -38,7 +38,8 @@ func (a *api) beginRun(c call, b *contracts.RunBeginRequest) (any, error) {
 			}, nil
 		case analysis.AlreadyFinished:
 			return contracts.RunSkipped{
-				RunID: id, Reason: contracts.SkipAlreadyFinished, Status: contracts.AnalysisEnd(o.Grant.Status), Result: o.Result, FailureReason: o.Reason,
+				RunID: id, Reason: contracts.SkipAlreadyFinished, Status: contracts.AnalysisEnd(o.Grant.Status), Result: o.Result,
+				FailureReason: o.Reason,
 			}, nil
 		case analysis.Locked:
 			return contracts.RunSkipped{
@@ -74,7 +75,8 @@ func (a *api) releaseRun(c call, b *contracts.RunReleaseRequest) (released contr
 	case notGiven:
 		b.FailureReason = ""
 	case "": // a run that failed without saying why must not go uncounted
-		return released, field.Errorf("failure_reason", "is empty: say why the run failed, or leave it out for a run that was only stopped")
+		return released, field.Errorf("failure_reason",
+			"is empty: say why the run failed, or leave it out for a run that was only stopped")
 	}
 	o, err := a.runs.Release(c.Context(), runs.Release{
 		ID: runID(c.Request), Owner: b.OwnerID, Token: b.FencingToken, Failed: b.FailureReason, KeepSeconds: b.KeepSeconds,
@@ -109,7 +111,8 @@ func (a *api) getRun(c call) (contracts.Run, error) {
 		return contracts.Run{}, err
 	}
 	if !s.Exists {
-		return contracts.Run{}, noRun(analysis.Outcome{Code: analysis.NotFound, Detail: "there is no such run; its record may have been removed"})
+		return contracts.Run{}, noRun(analysis.Outcome{Code: analysis.NotFound,
+			Detail: "there is no such run; its record may have been removed"})
 	}
 	return runBody(runID(c.Request).ID, s, s.Locked(now)), nil
 }
@@ -142,7 +145,8 @@ func (a *api) listRuns(w http.ResponseWriter, r *http.Request, _ Caller) error {
 		return err // without waiting
 	}
 	show := func(l analysis.Listed) contracts.Run { return runBody(string(l.ID), l.State, l.Locked) }
-	return sendList(a, w, r, "runs", show, func(ctx context.Context) (readable []analysis.Listed, rest any, cost page.Cost, err error) {
+	return sendList(a, w, r, "runs", show, func(ctx context.Context) (readable []analysis.Listed, rest any,
+		cost page.Cost, err error) {
 		p, err := a.runs.List(ctx, list)
 		end := unreadableRuns{nextPage: nextPage{p.Next}}
 		var damaged []docstore.Damaged

@@ -26,17 +26,21 @@ func TestRunsOverHTTP(t *testing.T) {
 	d.clock.Advance(10 * time.Second)
 	d.post(order7+"/begin", begin).wants(t, 200, granted("true", "20000"))
 	other := `{"owner_id":"web-2","request_id":"r2","fingerprint":"f1"}`
-	d.post(order7+"/begin", other).wants(t, 200, `{"run_id":"order-7","acquired":false,"reason":"locked","owner_id":"web-1",
+	d.post(order7+"/begin", other).wants(t, 200,
+		`{"run_id":"order-7","acquired":false,"reason":"locked","owner_id":"web-1",
 		"expires_at":"2026-01-01T00:00:30.000Z","retry_after_ms":20000}`)
 	d.post(order7+"/begin", strings.Replace(other, "f1", "f2", 1)).refuses(t, 422, "RUN_DIFFERS", "")
 	d.post(order7+"/begin", strings.Replace(begin, "30", "31", 1)).refuses(t, 422, "REQUEST_ID_REUSED", "")
-	d.get(order7).wants(t, 200, `{"run_id":"order-7","finished":false,"locked":true,"owner_id":"web-1","expires_at":"2026-01-01T00:00:30.000Z","runs":1,"failures":0}`)
+	d.get(order7).wants(t, 200,
+		`{"run_id":"order-7","finished":false,"locked":true,"owner_id":"web-1","expires_at":"2026-01-01T00:00:30.000Z","runs":1,"failures":0}`)
 	const token = `"fencing_token":1767225600000001`
 	d.post(order7+"/refresh", `{"owner_id":"web-1",`+token+`}`).wants(t, 200,
 		`{"run_id":"order-7","owner_id":"web-1",`+token+`,"expires_at":"2026-01-01T00:00:40.000Z","remaining_ms":30000}`)
 	d.post(order7+"/refresh", `{"owner_id":"web-2",`+token+`}`).refuses(t, 403, "NOT_OWNER", "")
-	d.post(order7+"/release", `{"owner_id":"web-1",`+token+`,"failure_reason":"no network"}`).wants(t, 200, `{"run_id":"order-7","failures":1,"replayed":false}`)
-	d.post(order7+"/release", `{"owner_id":"web-1",`+token+`,"failure_reason":"no network"}`).wants(t, 200, `{"run_id":"order-7","failures":1,"replayed":true}`)
+	d.post(order7+"/release", `{"owner_id":"web-1",`+token+`,"failure_reason":"no network"}`).wants(
+		t, 200, `{"run_id":"order-7","failures":1,"replayed":false}`)
+	d.post(order7+"/release", `{"owner_id":"web-1",`+token+`,"failure_reason":"no network"}`).wants(
+		t, 200, `{"run_id":"order-7","failures":1,"replayed":true}`)
 	d.post(order7+"/finish", `{"owner_id":"web-1",`+token+`,"status":"READY"}`).refuses(t, 409, "LEASE_RELEASED", "")
 	d.post(order7+"/begin", other)
 	finish := `{"owner_id":"web-2","fencing_token":1767225600000002,"status":"READY","result":"ch_1"}`
@@ -45,12 +49,14 @@ func TestRunsOverHTTP(t *testing.T) {
 	d.post(order7+"/finish", strings.Replace(finish, "ch_1", "ch_2", 1)).refuses(t, 409, "ALREADY_FINISHED", "")
 	d.post(order7+"/begin", `{"owner_id":"web-3","request_id":"r3"}`).wants(t, 200,
 		`{"run_id":"order-7","acquired":false,"reason":"already_finished","status":"READY","result":"ch_1"}`)
-	d.get(order7).wants(t, 200, `{"run_id":"order-7","status":"READY","finished":true,"locked":false,"runs":0,"failures":1,"result":"ch_1",
+	d.get(order7).wants(t, 200,
+		`{"run_id":"order-7","status":"READY","finished":true,"locked":false,"runs":0,"failures":1,"result":"ch_1",
 		"finished_at":"2026-01-01T00:00:10.000Z"}`)
 
 	// A run that is FAILED, and one of another tenant.
 	d.post("/v1/tenants/acme/runs/order-8/begin", begin)
-	d.post("/v1/tenants/acme/runs/order-8/finish", `{"owner_id":"web-1","fencing_token":1767225610000001,"status":"FAILED","failure_reason":"no such account"}`).
+	d.post("/v1/tenants/acme/runs/order-8/finish",
+		`{"owner_id":"web-1","fencing_token":1767225610000001,"status":"FAILED","failure_reason":"no such account"}`).
 		wants(t, 200, `{"run_id":"order-8","status":"FAILED","replayed":false}`)
 	d.post("/v1/tenants/acme/runs/order-8/begin", other).wants(t, 200,
 		`{"run_id":"order-8","acquired":false,"reason":"already_finished","status":"FAILED","failure_reason":"no such account"}`)
@@ -95,17 +101,21 @@ func TestRunRefusals(t *testing.T) {
 		d.post(order7+"/"+c.command, c.body).refuses(t, 400, "INVALID_ARGUMENT", c.field)
 	}
 	for path, field := range map[string]string{
-		"/v1/tenants/acme/runs/a%2Fb": "run_id", "/v1/tenants/acme/runs/" + long: "run_id", "/v1/tenants/acme/runs/%2E%2E": "run_id",
+		"/v1/tenants/acme/runs/a%2Fb": "run_id", "/v1/tenants/acme/runs/" + long: "run_id",
+		"/v1/tenants/acme/runs/%2E%2E":    "run_id",
 		"/v1/tenants/" + long + "/runs/a": "tenant_id",
 	} {
 		d.post(path+"/begin", `{`+ok+`}`).refuses(t, 400, "INVALID_ARGUMENT", field)
 	}
-	if p, err := d.store.List(t.Context(), docstore.Query{Kind: "runs", Tenant: "acme"}); err != nil || len(p.Entries) != 0 {
+	if p, err := d.store.List(t.Context(), docstore.Query{Kind: "runs", Tenant: "acme"}); err != nil ||
+		len(p.Entries) != 0 {
 		t.Errorf("%v, %v", p.Entries, err)
 	}
 	// At the bounds.
 	d.post(order7+"/begin", `{`+ok+`,"ttl_seconds":86400,"keep_seconds":2592000,"fingerprint":"`+long[:128]+`"}`).ok(t)
-	d.post(order7+"/finish", `{"owner_id":"ann","fencing_token":1767225600000001,"status":"READY","keep_seconds":60,"result":"`+strings.Repeat("x", 32<<10)+`"}`).ok(t)
+	d.post(order7+"/finish",
+		`{"owner_id":"ann","fencing_token":1767225600000001,"status":"READY","keep_seconds":60,"result":"`+
+			strings.Repeat("x", 32<<10)+`"}`).ok(t)
 	d.post("/v1/tenants/acme/runs/"+long[:256]+"/begin", `{`+ok+`}`).ok(t)
 }
 
@@ -121,7 +131,8 @@ func TestRunsBelongToTenants(t *testing.T) {
 	}
 	d.get("/v1/tenants/other/runs/order-7").refuses(t, 403, "PERMISSION_DENIED", "")
 	d.serve(verified{caller: httpapi.Caller{Subject: "thief", Tenant: "acme"}}, d.store)
-	d.post(order7+"/finish", `{"owner_id":"web-1","fencing_token":1767225600000001,"status":"READY"}`).refuses(t, 403, "NOT_OWNER", "")
+	d.post(order7+"/finish", `{"owner_id":"web-1","fencing_token":1767225600000001,"status":"READY"}`).refuses(t,
+		403, "NOT_OWNER", "")
 	d.serve(verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme"}}, d.store)
 	d.post(order7+"/finish", `{"owner_id":"svc#web-1","fencing_token":1767225600000001,"status":"READY"}`).ok(t)
 }
@@ -137,7 +148,8 @@ func TestListRuns(t *testing.T) {
 		}
 	}
 	token := d.post(runs+"/order-1/begin", `{"request_id":"r1","owner_id":"w","ttl_seconds":30}`).body["fencing_token"]
-	if a := d.post(runs+"/order-1/finish", fmt.Sprintf(`{"owner_id":"w","fencing_token":%.0f,"status":"READY","result":"s3cret"}`, token)); a.status != 200 {
+	if a := d.post(runs+"/order-1/finish",
+		fmt.Sprintf(`{"owner_id":"w","fencing_token":%.0f,"status":"READY","result":"s3cret"}`, token)); a.status != 200 {
 		t.Fatalf("%d %s", a.status, a.raw)
 	}
 	const one = `{"run_id":"order-1","status":"READY","finished":true,"locked":false,"runs":0,"failures":0,"finished_at":"2026-01-01T00:00:00.000Z"}`
@@ -145,16 +157,19 @@ func TestListRuns(t *testing.T) {
 	d.get(runs+"?prefix=order").wants(t, 200, `{"runs":[`+one+`,`+two+`]}`)
 	d.get(runs+"?prefix=order&page_size=1").wants(t, 200, `{"runs":[`+one+`],"next_page_token":"b3JkZXItMQ"}`)
 	d.get(runs+"?prefix=order&page_token=b3JkZXItMQ").wants(t, 200, `{"runs":[`+two+`]}`)
-	if a := d.get(runs); strings.Contains(a.raw, "s3cret") || strings.Contains(a.raw, "secret") || strings.Count(a.raw, "run_id") != 3 {
+	if a := d.get(runs); strings.Contains(a.raw, "s3cret") || strings.Contains(a.raw, "secret") ||
+		strings.Count(a.raw, "run_id") != 3 {
 		t.Errorf("%s", a.raw)
 	}
 	d.get(runs+"?status=READY").refuses(t, 400, "INVALID_ARGUMENT", "status")
 	d.get(runs+"?page_token=%20").refuses(t, 400, "INVALID_ARGUMENT", "page_token")
 	d.get("/v1/tenants/"+strings.Repeat("t", 129)+"/runs").refuses(t, 400, "INVALID_ARGUMENT", "tenant_id")
 
-	damaged := docstore.Write{Key: docstore.Key{Kind: "runs", Tenant: "acme", ID: "order-2"}, Set: map[string]docstore.Value{"lockToken": docstore.String("x")}}
+	damaged := docstore.Write{Key: docstore.Key{Kind: "runs", Tenant: "acme", ID: "order-2"},
+		Set: map[string]docstore.Value{"lockToken": docstore.String("x")}}
 	if _, err := d.store.Write(t.Context(), damaged); err != nil {
 		t.Fatal(err)
 	}
-	d.get(runs+"?prefix=order").wants(t, 200, `{"runs":[`+one+`],"unreadable":[{"run_id":"order-2","code":"DOCUMENT_DAMAGED"}]}`)
+	d.get(runs+"?prefix=order").wants(t, 200, `{"runs":[`+one+
+		`],"unreadable":[{"run_id":"order-2","code":"DOCUMENT_DAMAGED"}]}`)
 }

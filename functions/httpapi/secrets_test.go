@@ -34,13 +34,15 @@ import (
 // canary is a secret.
 const canary = "canary-7f3d9c2b"
 
-// plain are members of bodies that are names, which the log may have: whom and what it is about. Everything else that is a text is a secret in this test.
+// plain are members of bodies that are names, which the log may have: whom and what it is about. Everything else that
+// is a text is a secret in this test.
 var plain = []string{
-	"owner_id", "request_id", "reason", "failure_reason", "member", "lock_key", "lock_keys", "service_id", "serviceId", "to", "replaces", "address",
+	"owner_id", "request_id", "reason", "failure_reason", "member", "lock_key", "lock_keys", "service_id", "serviceId",
+	"to", "replaces", "address",
 }
 
-// sample is a body that a schema describes, with the canary in all texts that are not plain. Not all members go together: few has those that must be there, and those that
-// have contents.
+// sample is a body that a schema describes, with the canary in all texts that are not plain. Not all members go
+// together: few has those that must be there, and those that have contents.
 func sample(name string, s *openapi3.Schema, few bool) any {
 	for _, of := range [][]*openapi3.SchemaRef{s.OneOf, s.AnyOf, s.AllOf} {
 		if len(of) > 0 {
@@ -53,7 +55,8 @@ func sample(name string, s *openapi3.Schema, few bool) any {
 	case s.Type.Is("object"):
 		body := map[string]any{}
 		for member, of := range s.Properties {
-			if !few || slices.Contains(s.Required, member) || slices.Contains([]string{"metadata", "state", "labels", "ttl_seconds"}, member) {
+			if !few || slices.Contains(s.Required, member) ||
+				slices.Contains([]string{"metadata", "state", "labels", "ttl_seconds"}, member) {
 				body[member] = sample(member, of.Value, few)
 			}
 		}
@@ -91,8 +94,9 @@ func (careless) Identify(r *http.Request) (httpapi.Caller, error) {
 func (careless) Challenge() string { return "Bearer" }
 func (careless) Unverified() bool  { return false }
 
-// TestSecrets: what callers send as credentials and contents, and the IDs of leases, are in no line of the log in any format at the lowest level, in no span and in no metric: on every endpoint, with
-// bodies that can be read and that cannot, on a store that works, one that fails and one that panics.
+// TestSecrets: what callers send as credentials and contents, and the IDs of leases, are in no line of the log in any
+// format at the lowest level, in no span and in no metric: on every endpoint, with bodies that can be read and that
+// cannot, on a store that works, one that fails and one that panics.
 func TestSecrets(t *testing.T) {
 	public, _, err := contracttest.Load()
 	if err != nil {
@@ -100,8 +104,12 @@ func TestSecrets(t *testing.T) {
 	}
 	lowest := &slog.HandlerOptions{Level: slog.LevelDebug}
 	formats := map[string]func(io.Writer) *slog.Logger{
-		"text":          func(w io.Writer) *slog.Logger { return slog.New(telemetry.NewHandler(slog.NewTextHandler(w, lowest))) },
-		"json":          func(w io.Writer) *slog.Logger { return slog.New(telemetry.NewHandler(slog.NewJSONHandler(w, lowest))) },
+		"text": func(w io.Writer) *slog.Logger {
+			return slog.New(telemetry.NewHandler(slog.NewTextHandler(w, lowest)))
+		},
+		"json": func(w io.Writer) *slog.Logger {
+			return slog.New(telemetry.NewHandler(slog.NewJSONHandler(w, lowest)))
+		},
 		"cloud-logging": gcp.NewLog,
 	}
 	memory := docstore.NewMemory(nil)
@@ -155,8 +163,10 @@ func TestSecrets(t *testing.T) {
 							}
 						}
 						for _, body := range bodies {
-							send(method, at+"?token="+canary, strings.NewReader(body), http.Header{"Authorization": {"Bearer " + canary}, "Cookie": {"session=" + canary}})
-							send(method, at, strings.NewReader(body), http.Header{"Authorization": {"Basic " + canary}, "X-Serverless-Authorization": {canary}})
+							send(method, at+"?token="+canary, strings.NewReader(body),
+								http.Header{"Authorization": {"Bearer " + canary}, "Cookie": {"session=" + canary}})
+							send(method, at, strings.NewReader(body), http.Header{"Authorization": {"Basic " + canary},
+								"X-Serverless-Authorization": {canary}})
 							send(method, at, strings.NewReader(body), http.Header{"X-Api-Key": {canary}})
 						}
 					}
@@ -166,7 +176,8 @@ func TestSecrets(t *testing.T) {
 					t.Fatal(err)
 				}
 				written, measured, made := log.String(), fmt.Sprintf("%+v", all), fmt.Sprintf("%+v", spans.GetSpans())
-				if strings.Count(written, "\n") < requests || !strings.Contains(measured, "lock.acquire") || !strings.Contains(made, "{lock_key}/acquire") {
+				if strings.Count(written, "\n") < requests || !strings.Contains(measured, "lock.acquire") ||
+					!strings.Contains(made, "{lock_key}/acquire") {
 					t.Errorf("%d requests, %d lines of the log", requests, strings.Count(written, "\n"))
 				}
 				if kind == "memory" && len(secrets) < 2 {

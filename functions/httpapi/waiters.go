@@ -28,7 +28,8 @@ func (s *waiters) enter(tenant string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all >= maxWaiters || s.tenants[tenant] >= maxWaitersOfTenant {
-		e := contracts.Errorf(contracts.CodeOverloaded, "as many requests wait for %s as may, %d of a tenant; nothing was done", s.what, maxWaitersOfTenant)
+		e := contracts.Errorf(contracts.CodeOverloaded,
+			"as many requests wait for %s as may, %d of a tenant; nothing was done", s.what, maxWaitersOfTenant)
 		e.RetryAfter = overloadedFor
 		return e
 	}
@@ -56,7 +57,8 @@ func (s *waiters) leave(tenant string) {
 	}
 }
 
-// longest is how long a request may wait: as long as it asks for, but for the time that its response needs before the request is ended.
+// longest is how long a request may wait: as long as it asks for, but for the time that its response needs before the
+// request is ended.
 func (a *api) longest(ctx context.Context, asked time.Duration) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
 		return min(asked, time.Until(end)-a.timeout)

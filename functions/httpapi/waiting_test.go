@@ -48,8 +48,9 @@ func (s slow) Write(ctx context.Context, writes ...docstore.Write) (docstore.Res
 	return s.Store.Write(ctx, writes...)
 }
 
-// TestAcquireWaits: a request with wait_seconds responds when it has the lock, when it has waited long enough, when the server stops, when its
-// platform would end it, or its caller leaves; it takes a slot only while it works; and no more wait than may.
+// TestAcquireWaits: a request with wait_seconds responds when it has the lock, when it has waited long enough, when the
+// server stops, when its platform would end it, or its caller leaves; it takes a slot only while it works; and no more
+// wait than may.
 func TestAcquireWaits(t *testing.T) {
 	const path = "/v1/tenants/acme/locks/deploy"
 	type server struct {
@@ -58,11 +59,13 @@ func TestAcquireWaits(t *testing.T) {
 	}
 	serve := func(t *testing.T, took time.Duration, o *httpapi.Options) server {
 		t.Helper()
-		s := server{slow: slow{docstore.NewMemory(nil), new(atomic.Int64), new(atomic.Int64), new(atomic.Int64), new(atomic.Int64), took}}
+		s := server{slow: slow{docstore.NewMemory(nil), new(atomic.Int64), new(atomic.Int64), new(atomic.Int64),
+			new(atomic.Int64), took}}
 		h := httpapi.New(s.slow, httpapi.Development{}, o)
 		s.call = func(ctx context.Context, target, body string) (*httptest.ResponseRecorder, map[string]any) {
 			w := httptest.NewRecorder()
-			h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1:8080"+target, strings.NewReader(body)))
+			h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1:8080"+target,
+				strings.NewReader(body)))
 			var all map[string]any
 			_ = json.Unmarshal(w.Body.Bytes(), &all)
 			return w, all
@@ -85,7 +88,8 @@ func TestAcquireWaits(t *testing.T) {
 		go func() { _, a := s.call(t.Context(), path+"/acquire", acquire("bob", 20)); done <- a }()
 		time.Sleep(5 * time.Second)
 		token, _ := first["fencing_token"].(float64)
-		if w, _ := s.call(t.Context(), path+"/release", fmt.Sprintf(`{"request_id":"r","owner_id":"ann","fencing_token":%.0f}`, token)); w.Code != 200 {
+		if w, _ := s.call(t.Context(), path+"/release",
+			fmt.Sprintf(`{"request_id":"r","owner_id":"ann","fencing_token":%.0f}`, token)); w.Code != 200 {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
 		if a := <-done; a["fencing_token"] != token+1 || a["waited_ms"] != 5000. || a["remaining_ms"] != 60000. {
@@ -97,7 +101,8 @@ func TestAcquireWaits(t *testing.T) {
 		s.call(t.Context(), path+"/acquire", acquire("ann", 0))
 		begin := time.Now()
 		w, a := s.call(t.Context(), path+"/acquire", acquire("bob", 7))
-		if took := time.Since(begin); w.Code != 409 || a["code"] != "LOCK_HELD" || a["owner_id"] != "ann" || a["retry_after_ms"] != 53000. || took != 7*time.Second {
+		if took := time.Since(begin); w.Code != 409 || a["code"] != "LOCK_HELD" || a["owner_id"] != "ann" ||
+			a["retry_after_ms"] != 53000. || took != 7*time.Second {
 			t.Errorf("after %v: %d %s", took, w.Code, w.Body)
 		}
 		begin = time.Now()
@@ -105,7 +110,8 @@ func TestAcquireWaits(t *testing.T) {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
 		for _, wait := range []int{21, -1} {
-			if w, a := s.call(t.Context(), path+"/acquire", acquire("dora", wait)); w.Code != 400 || a["field"] != "wait_seconds" || time.Since(begin) != 0 {
+			if w, a := s.call(t.Context(), path+"/acquire", acquire("dora", wait)); w.Code != 400 ||
+				a["field"] != "wait_seconds" || time.Since(begin) != 0 {
 				t.Errorf("wait_seconds %d: %d %s", wait, w.Code, w.Body)
 			}
 		}
@@ -175,7 +181,8 @@ func TestAcquireWaits(t *testing.T) {
 			t.Errorf("%d writes by %d requests", writes, most+1)
 		}
 		begin := time.Now()
-		if w, a := s.call(t.Context(), path+"/acquire", acquire("more", 20)); w.Code != 409 || a["code"] != "LOCK_HELD" || a["retry_after_ms"] == nil {
+		if w, a := s.call(t.Context(), path+"/acquire", acquire("more", 20)); w.Code != 409 || a["code"] != "LOCK_HELD" ||
+			a["retry_after_ms"] == nil {
 			t.Errorf("one more: %d %s", w.Code, w.Body)
 		}
 		if took := time.Since(begin); took > 10*time.Millisecond {
@@ -205,7 +212,8 @@ func TestAcquireWaits(t *testing.T) {
 		s := serve(t, time.Minute, nil) // a store that hangs
 		begin := time.Now()
 		for _, wait := range []int{0, 20} {
-			if w, a := s.call(t.Context(), path+"/acquire", acquire("ann", wait)); w.Code != 504 || a["code"] != "DEADLINE_EXCEEDED" {
+			if w, a := s.call(t.Context(), path+"/acquire", acquire("ann", wait)); w.Code != 504 ||
+				a["code"] != "DEADLINE_EXCEEDED" {
 				t.Errorf("%d %s", w.Code, w.Body)
 			}
 		}
@@ -215,8 +223,8 @@ func TestAcquireWaits(t *testing.T) {
 	})
 }
 
-// TestAFreeKeyWhileManyWait: how many requests wait for other keys does not matter to one that need not wait. Those that find no room to wait are
-// refused as those that do not wait: with LOCK_HELD, and when to come again.
+// TestAFreeKeyWhileManyWait: how many requests wait for other keys does not matter to one that need not wait. Those
+// that find no room to wait are refused as those that do not wait: with LOCK_HELD, and when to come again.
 func TestAFreeKeyWhileManyWait(t *testing.T) {
 	const keys = 32
 	for _, c := range []struct{ tenants, each, waiting int }{
@@ -232,7 +240,8 @@ func TestAFreeKeyWhileManyWait(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil)
 				call := func(tenant, key, owner string, wait int) (*httptest.ResponseRecorder, map[string]any) {
-					w, body := httptest.NewRecorder(), fmt.Sprintf(`{"request_id":"by-%[1]s","owner_id":%[1]q,"ttl_seconds":60,"wait_seconds":%[2]d}`, owner, wait)
+					w, body := httptest.NewRecorder(),
+						fmt.Sprintf(`{"request_id":"by-%[1]s","owner_id":%[1]q,"ttl_seconds":60,"wait_seconds":%[2]d}`, owner, wait)
 					target := "http://127.0.0.1:8080/v1/tenants/" + tenant + "/locks/" + key + "/acquire"
 					h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, target, strings.NewReader(body)))
 					var all map[string]any
@@ -268,7 +277,8 @@ func TestAFreeKeyWhileManyWait(t *testing.T) {
 				}
 				synctest.Wait()
 				for tenant := range c.tenants {
-					if w, a := call(fmt.Sprint("t", tenant), "free", "bob", 20); w.Code != 200 || a["fencing_token"] == nil || time.Since(begin) != 0 {
+					if w, a := call(fmt.Sprint("t", tenant), "free", "bob", 20); w.Code != 200 || a["fencing_token"] == nil ||
+						time.Since(begin) != 0 {
 						t.Errorf("a free key of tenant %d, after %v: %d %s", tenant, time.Since(begin), w.Code, w.Body)
 					}
 				}

@@ -14,7 +14,8 @@ import (
 
 var _ rule.Observer = (*observer)(nil)
 
-// Observe implements [rule.Observer]: it learns what was granted and what ended, also of commands that no request asked for.
+// Observe implements [rule.Observer]: it learns what was granted and what ended, also of commands that no request asked
+// for.
 func (s *observer) Observe(ctx context.Context, command any) (context.Context, func(outcome any, err error)) {
 	return ctx, func(outcome any, err error) {
 		if err != nil {

@@ -22,7 +22,8 @@ type Lease struct {
 // LockLease names the lease of a lock.
 func LockLease(l lock.Lease) Lease { return Lease{KindLock, l.Tenant, l.Key, l.Token} }
 
-// held is the leases that last, as far as this process knows: those that it granted or renewed. It asks the store for nothing.
+// held is the leases that last, as far as this process knows: those that it granted or renewed. It asks the store for
+// nothing.
 type held struct {
 	most int
 
@@ -40,8 +41,8 @@ func newHeld(most int) *held {
 	return &held{most: cmp.Or(max(0, most), DefaultMaxLeases), leases: map[Lease]term{}}
 }
 
-// Granted remembers a lease that was granted or renewed at a time of the store. acquired may be zero if it is not known: for a renewal that
-// of the grant is kept, if there is one.
+// Granted remembers a lease that was granted or renewed at a time of the store. acquired may be zero if it is not
+// known: for a renewal that of the grant is kept, if there is one.
 func (m *Metrics) Granted(ctx context.Context, l Lease, acquired, at, expires time.Time) {
 	if m == nil {
 		return

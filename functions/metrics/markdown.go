@@ -19,7 +19,15 @@ What a server measures, and which question each number answers. Nothing is measu
 | | how |
 |---|---|
 | Prometheus | ` + "`leasehold serve --metrics-listen 127.0.0.1:9464`" + ` has a page for it, ` + "`GET /metrics`" + ` on that address. It has no authentication: choose an address that only the scraper reaches. |
-| OTLP | ` + "`OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318`" + `, or ` + "`OTEL_METRICS_EXPORTER=otlp`" + ` for a collector on the same machine. ` + "`OTEL_EXPORTER_OTLP_PROTOCOL`" + ` is ` + "`http/protobuf` or `grpc`" + `; ` + "`OTEL_METRIC_EXPORT_INTERVAL`" + `, ` + "`OTEL_EXPORTER_OTLP_HEADERS`" + `, ` + "`OTEL_RESOURCE_ATTRIBUTES`" + ` and the others work as in every SDK of OpenTelemetry. ` + "`OTEL_SDK_DISABLED=true` and `OTEL_METRICS_EXPORTER=none`" + ` turn it off. |
+| OTLP | ` +
+		"`OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318`" + `, or ` +
+		"`OTEL_METRICS_EXPORTER=otlp`" + ` for a collector on the same machine. ` +
+		"`OTEL_EXPORTER_OTLP_PROTOCOL`" + ` is ` +
+		"`http/protobuf` or `grpc`" + `; ` +
+		"`OTEL_METRIC_EXPORT_INTERVAL`" + `, ` +
+		"`OTEL_EXPORTER_OTLP_HEADERS`" + `, ` +
+		"`OTEL_RESOURCE_ATTRIBUTES`" + ` and the others work as in every SDK of OpenTelemetry. ` +
+		"`OTEL_SDK_DISABLED=true` and `OTEL_METRICS_EXPORTER=none`" + ` turn it off. |
 | CloudWatch | Lambda functions write lines of the log: [below](#cloudwatch). |
 | Cloud Monitoring | ` + "`leasehold serve`" + ` on Cloud Run sends OTLP to a collector beside it, such as Google's own, which has the credentials for ` + "`telemetry.googleapis.com`" + `; Managed Prometheus reads the page. |
 | Cloud Functions | The same OTLP, if the function was built for it: [below](#cloud-functions). |
@@ -34,27 +42,31 @@ so that a process has some hundred time series, however many locks there are.
 	for _, i := range Table {
 		if i.Group != group {
 			group = i.Group
-			fmt.Fprintf(&b, "\n## %s\n\n| instrument | in Prometheus | kind, unit | attributes | what it is | question |\n|---|---|---|---|---|---|\n", group)
+			fmt.Fprintf(
+				&b, "\n## %s\n\n| instrument | in Prometheus | kind, unit | attributes | what it is | question |\n|---|---|---|---|---|---|\n", group)
 		}
-		fmt.Fprintf(&b, "| `%s` | `%s` | %s, `%s` | %s | %s | %s |\n", i.Name, PrometheusName(i), i.Kind, i.Unit, listed(i.Attributes), i.Help, i.Question)
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s, `%s` | %s | %s | %s |\n", i.Name, PrometheusName(i), i.Kind, i.Unit,
+			listed(i.Attributes), i.Help, i.Question)
 	}
 	b.WriteString("\n## Attributes\n\n| attribute | values |\n|---|---|\n")
 	for _, a := range AttributeTable {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", a.Name, a.Values)
 	}
-	b.WriteString("\n## CloudWatch\n\nLambda functions write metrics into their log with `LEASEHOLD_METRICS_EMF=true`, after each invocation, and CloudWatch makes metrics of them in the namespace `Leasehold`. Each " +
-		"combination of dimensions is a metric there, and billed as one, so that few attributes are dimensions; all others are in the lines, for queries of the log. What one instance " +
-		"holds, or how many requests it works on, says nothing of the others, and is left out.\n\n| metric | dimensions |\n|---|---|\n")
+	b.WriteString(
+		"\n## CloudWatch\n\nLambda functions write metrics into their log with `LEASEHOLD_METRICS_EMF=true`, after each invocation, and CloudWatch makes metrics of them in the namespace `Leasehold`. Each " +
+			"combination of dimensions is a metric there, and billed as one, so that few attributes are dimensions; all others are in the lines, for queries of the log. What one instance " +
+			"holds, or how many requests it works on, says nothing of the others, and is left out.\n\n| metric | dimensions |\n|---|---|\n")
 	for _, i := range Table {
 		if i.CloudWatch != nil {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", i.Name, listed(i.CloudWatch))
 		}
 	}
-	b.WriteString("\n## Cloud Functions\n\nThe SDK of OpenTelemetry makes a function 1.9 MB larger (of 26.4 MB), and its start some 0.1 to 1 ms longer, also where it is off. So it is linked only with the build tag " +
-		"`leasehold.otlp`: exchange the two lines of `.gcloudignore` that name it, and build with `GOFLAGS=-tags=leasehold.otlp`. A function without it that finds `OTEL_EXPORTER_OTLP_ENDPOINT` says so in its log. Between requests an instance has no processor time. What is due is sent while the next " +
-		"request is worked on, and no request waits for it. Nothing is lost by that: metrics are sums since the instance began, and the rest is sent within 2 s when the platform asks the instance to " +
-		"end. What is lost is what an instance measured since its last export if it is killed without being asked; spans, also what a collector did not take.\n\nEach process has its own " +
-		"`service.instance.id`, so that the sums of instances are told apart.\n")
+	b.WriteString(
+		"\n## Cloud Functions\n\nThe SDK of OpenTelemetry makes a function 1.9 MB larger (of 26.4 MB), and its start some 0.1 to 1 ms longer, also where it is off. So it is linked only with the build tag " +
+			"`leasehold.otlp`: exchange the two lines of `.gcloudignore` that name it, and build with `GOFLAGS=-tags=leasehold.otlp`. A function without it that finds `OTEL_EXPORTER_OTLP_ENDPOINT` says so in its log. Between requests an instance has no processor time. What is due is sent while the next " +
+			"request is worked on, and no request waits for it. Nothing is lost by that: metrics are sums since the instance began, and the rest is sent within 2 s when the platform asks the instance to " +
+			"end. What is lost is what an instance measured since its last export if it is killed without being asked; spans, also what a collector did not take.\n\nEach process has its own " +
+			"`service.instance.id`, so that the sums of instances are told apart.\n")
 	b.WriteString("\n## Operations\n\n`" + strings.Join(Operations, "`, `") + "`.\n")
 	return b.String()
 }

@@ -19,10 +19,12 @@ const Scope = "github.com/leasehold-dev/leasehold"
 
 // Options are the settings of [New]. The zero value works.
 type Options struct {
-	// Tenants adds the tenant to the operations. There is a time series then for each tenant, operation and code; an SDK bounds how many.
+	// Tenants adds the tenant to the operations. There is a time series then for each tenant, operation and code; an SDK
+	// bounds how many.
 	Tenants bool
 
-	// MaxLeases is how many held leases are remembered, to count them; 0 means DefaultMaxLeases. Each takes some 200 bytes.
+	// MaxLeases is how many held leases are remembered, to count them; 0 means DefaultMaxLeases. Each takes some 200
+	// bytes.
 	MaxLeases int
 
 	// Now is the clock of the process; nil means time.Now.
@@ -64,7 +66,8 @@ type Metrics struct {
 	counted survey
 }
 
-// New makes the instruments. A nil provider returns nil, which measures nothing. Options may be nil. The error is one of the provider's.
+// New makes the instruments. A nil provider returns nil, which measures nothing. Options may be nil. The error is one
+// of the provider's.
 func New(provider metric.MeterProvider, o *Options) (*Metrics, error) {
 	if provider == nil {
 		return nil, nil //nolint:nilnil // a nil *Metrics is one that measures nothing
@@ -77,12 +80,15 @@ func New(provider metric.MeterProvider, o *Options) (*Metrics, error) {
 		m.now = time.Now
 	}
 	b := builder{meter: m.meter}
-	m.requestDuration, m.lockWait, m.margin = b.histogram(nameRequestDuration), b.histogram(nameLockWait), b.histogram(nameRenewalMargin)
+	m.requestDuration, m.lockWait, m.margin = b.histogram(nameRequestDuration), b.histogram(nameLockWait),
+		b.histogram(nameRenewalMargin)
 	m.storeDuration = b.histogram(nameStoreDuration)
 	m.operations, m.replays, m.audited = b.counter(nameOperations), b.counter(nameReplays), b.counter(nameAuditEvents)
-	m.takeovers, m.untracked, m.storeWrites = b.counter(nameTakeovers), b.counter(nameUntracked), b.counter(nameStoreWrites)
+	m.takeovers, m.untracked, m.storeWrites = b.counter(nameTakeovers), b.counter(nameUntracked),
+		b.counter(nameStoreWrites)
 	m.runsEnded, m.moves = b.counter(nameRunsEnded), b.counter(nameMoves)
-	m.deliveries, m.sweeps, m.swept, m.sweepLag = b.counter(nameDeliveries), b.counter(nameSweeps), b.counter(nameSwept), b.histogram(nameSweepLag)
+	m.deliveries, m.sweeps, m.swept, m.sweepLag = b.counter(nameDeliveries), b.counter(nameSweeps), b.counter(nameSwept),
+		b.histogram(nameSweepLag)
 	m.evictions, m.missed = b.counter(nameEvictions), b.histogram(nameMissed)
 	m.storeDocuments, m.unreadable = b.counter(nameStoreDocuments), b.counter(nameUnreadable)
 	m.jointWrites, m.fallbackWrites = b.counter(nameStoreJoint), b.counter(nameStoreFallback)
@@ -127,7 +133,8 @@ func row(name string, kind Kind) Instrument {
 
 func (b *builder) histogram(name string) metric.Float64Histogram {
 	i := row(name, Histogram)
-	h, err := b.meter.Float64Histogram(name, metric.WithUnit(i.Unit), metric.WithDescription(i.Help), metric.WithExplicitBucketBoundaries(i.Buckets...))
+	h, err := b.meter.Float64Histogram(name, metric.WithUnit(i.Unit), metric.WithDescription(i.Help),
+		metric.WithExplicitBucketBoundaries(i.Buckets...))
 	b.err = errors.Join(b.err, err)
 	return h
 }
@@ -180,8 +187,8 @@ func (m *Metrics) observeWaiting(b *builder) {
 	}, waiting)
 }
 
-// series are what is measured with, by what the attributes are made of: the sets are made once and not for each event. Its size is bounded by
-// the values of the attributes.
+// series are what is measured with, by what the attributes are made of: the sets are made once and not for each event.
+// Its size is bounded by the values of the attributes.
 type series[K comparable, V any] struct {
 	mu sync.RWMutex
 	of map[K]V

@@ -44,7 +44,8 @@ func TestDocumentation(t *testing.T) {
 		}
 	}
 	if got, err := os.ReadFile(path); err != nil || string(got) != want {
-		t.Errorf("docs/metrics.md does not agree with functions/metrics (%v): run go test ./functions/metrics -run TestDocumentation -update", err)
+		t.Errorf(
+			"docs/metrics.md does not agree with functions/metrics (%v): run go test ./functions/metrics -run TestDocumentation -update", err)
 	}
 }
 
@@ -59,7 +60,8 @@ func TestTable(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, i := range metrics.Table {
-		if seen[i.Name] || i.Group == "" || i.Unit == "" || !strings.HasSuffix(i.Help, ".") || !strings.HasSuffix(i.Question, ".") && !strings.HasSuffix(i.Question, "?") {
+		if seen[i.Name] || i.Group == "" || i.Unit == "" || !strings.HasSuffix(i.Help, ".") ||
+			!strings.HasSuffix(i.Question, ".") && !strings.HasSuffix(i.Question, "?") {
 			t.Errorf("%+v", i)
 		}
 		seen[i.Name] = true
@@ -108,7 +110,8 @@ type faulty struct {
 // Usage implements [docstore.Meter].
 func (*faulty) Usage() docstore.Usage {
 	return docstore.Usage{
-		Requests: 7, Retries: 2, Throttled: 1, Warnings: 1, Billed: docstore.Billed{Known: true, Reads: 1.5, Writes: 4}, Clock: docstore.Clock{Known: true, Offset: 250 * time.Millisecond, Uncertainty: time.Millisecond},
+		Requests: 7, Retries: 2, Throttled: 1, Warnings: 1, Billed: docstore.Billed{Known: true, Reads: 1.5, Writes: 4},
+		Clock: docstore.Clock{Known: true, Offset: 250 * time.Millisecond, Uncertainty: time.Millisecond},
 	}
 }
 
@@ -175,7 +178,8 @@ func (s *server) sweep() {
 	store := telemetry.Store(s.store, s.m.Observe(s.store, metrics.SystemMemory)...)
 	analyses := analysis.New(store, nil)
 	route, err := tasks.SweepEndpoint{
-		Analyses: analyses, Sweep: analysis.Sweep{Queue: nowhere{}}, Clusters: placement.New(store, &placement.Options{Evicted: s.m.Evicted}), Guard: tasks.Development{}, Metrics: s.m,
+		Analyses: analyses, Sweep: analysis.Sweep{Queue: nowhere{}},
+		Clusters: placement.New(store, &placement.Options{Evicted: s.m.Evicted}), Guard: tasks.Development{}, Metrics: s.m,
 	}.Route()
 	if err != nil {
 		s.t.Fatal(err)
@@ -310,11 +314,13 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 			t.Fatal(status, lease)
 		}
 		token := fmt.Sprintf(`"fencing_token":%.0f`, lease["fencing_token"])
-		if status, got := s.do("POST", lockPath+"/acquire", `{"request_id":"b1","owner_id":"bob","ttl_seconds":30}`); status != 409 {
+		if status, got := s.do("POST", lockPath+"/acquire",
+			`{"request_id":"b1","owner_id":"bob","ttl_seconds":30}`); status != 409 {
 			t.Fatal(status, got)
 		}
 		time.Sleep(24 * time.Second)
-		if status, got := s.do("POST", lockPath+"/renew", `{"request_id":"n1","owner_id":"ann","ttl_seconds":30,`+token+`}`); status != 200 {
+		if status, got := s.do("POST", lockPath+"/renew", `{"request_id":"n1","owner_id":"ann","ttl_seconds":30,`+token+
+			`}`); status != 200 {
 			t.Fatal(status, got)
 		}
 		time.Sleep(6 * time.Second)
@@ -332,8 +338,10 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 			{"leasehold.store.writes", []string{"leasehold.outcome=unknown", "db.collection.name=locks"}, 1},
 			{"leasehold.store.writes", []string{"leasehold.outcome=refused"}, 2},
 			{"leasehold.store.writes", []string{"leasehold.outcome=applied"}, 1},
-			{"db.client.operation.duration", []string{"error.type=unavailable", "db.operation.name=write", "db.system.name=memory"}, 1},
-			{"http.server.request.duration", []string{"http.response.status_code=503", "error.type=UNAVAILABLE", "http.request.method=POST", "url.scheme=http"}, 1},
+			{"db.client.operation.duration", []string{"error.type=unavailable", "db.operation.name=write",
+				"db.system.name=memory"}, 1},
+			{"http.server.request.duration", []string{"http.response.status_code=503", "error.type=UNAVAILABLE",
+				"http.request.method=POST", "url.scheme=http"}, 1},
 			{"http.server.request.duration", []string{"http.route=/v1/tenants/{tenant_id}/locks/{lock_key}/acquire"}, 3},
 			{"leasehold.leases.held", []string{"leasehold.kind=lock"}, 1},
 			{"leasehold.leases.oldest.age", []string{"leasehold.kind=lock"}, 30},
@@ -352,11 +360,13 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		waiting := make(chan int)
 		go func() {
-			status, _ := s.do("POST", lockPath+"/acquire", `{"request_id":"b2","owner_id":"bob","ttl_seconds":30,"wait_seconds":20}`)
+			status, _ := s.do("POST", lockPath+"/acquire",
+				`{"request_id":"b2","owner_id":"bob","ttl_seconds":30,"wait_seconds":20}`)
 			waiting <- status
 		}()
 		time.Sleep(time.Second)
-		if all = s.collect(); value(all, "leasehold.requests.waiting", "leasehold.what=locks") != 1 || value(all, "http.server.active_requests") != 1 {
+		if all = s.collect(); value(all, "leasehold.requests.waiting", "leasehold.what=locks") != 1 ||
+			value(all, "http.server.active_requests") != 1 {
 			t.Errorf("one request waits: %+v, %+v", all["leasehold.requests.waiting"], all["http.server.active_requests"])
 		}
 		if status := <-waiting; status != 200 {
@@ -384,7 +394,9 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 		if status != 200 || got["acquired"] != true {
 			t.Fatal(status, got)
 		}
-		if status, got := s.do("POST", "/analyses/a1/finish", fmt.Sprintf(`{"owner_id":"w2","fencing_token":%.0f,"status":"FAILED","failure_reason":"x"}`, got["fencing_token"])); status != 200 {
+		if status, got := s.do("POST", "/analyses/a1/finish",
+			fmt.Sprintf(`{"owner_id":"w2","fencing_token":%.0f,"status":"FAILED","failure_reason":"x"}`,
+				got["fencing_token"])); status != 200 {
 			t.Fatal(status, got)
 		}
 		status, got = s.do("POST", "/tenants/acme/runs/r1/begin", `{"owner_id":"w2","request_id":"4","ttl_seconds":300}`)
@@ -393,7 +405,8 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 		}
 
 		// A member whose partitions move, and more leases than are remembered.
-		if status, got := s.do("POST", "/tenants/acme/clusters/c/members/m1/join", `{"request_id":"j","kinds":["room"],"ttl_seconds":10}`); status != 200 {
+		if status, got := s.do("POST", "/tenants/acme/clusters/c/members/m1/join",
+			`{"request_id":"j","kinds":["room"],"ttl_seconds":10}`); status != 200 {
 			t.Fatal(status, got)
 		}
 		for i := range 4 {
@@ -405,7 +418,8 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 		if _, err := ids.Acquire(t.Context(), kazahana.AcquireOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if status, got := s.do("POST", "/tenants/acme/clusters/c/members/m2/join", `{"request_id":"j2","kinds":["room"],"ttl_seconds":10}`); status != 200 {
+		if status, got := s.do("POST", "/tenants/acme/clusters/c/members/m2/join",
+			`{"request_id":"j2","kinds":["room"],"ttl_seconds":10}`); status != 200 {
 			t.Fatal(status, got)
 		}
 		if err := s.m.Survey(t.Context(), s.store, ids); err != nil {
@@ -478,7 +492,8 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 	})
 }
 
-// TestFirst: what an alert looks for when it happens once is there before it does, so that the first time is an increase, for each tenant as well.
+// TestFirst: what an alert looks for when it happens once is there before it does, so that the first time is an
+// increase, for each tenant as well.
 func TestFirst(t *testing.T) {
 	for _, tenants := range []bool{false, true} {
 		s := newServer(t, &metrics.Options{Tenants: tenants})
@@ -511,12 +526,14 @@ func TestFirst(t *testing.T) {
 	s := newServer(t, nil)
 	s.m.SweptClusters(t.Context(), placement.Swept{}, docstore.ErrUnavailable)
 	got := s.collect()["leasehold.sweeps"]
-	if len(got) != 2 || value(map[string][]point{"": got}, "", "leasehold.outcome=failed") != 1 || value(map[string][]point{"": got}, "", "leasehold.outcome=ok") != 0 {
+	if len(got) != 2 || value(map[string][]point{"": got}, "", "leasehold.outcome=failed") != 1 ||
+		value(map[string][]point{"": got}, "", "leasehold.outcome=ok") != 0 {
 		t.Errorf("%+v", got)
 	}
 }
 
-// TestUnreadable: documents that lists and sweeps went past count for themselves, from the first one on, and such a sweep is one that got through.
+// TestUnreadable: documents that lists and sweeps went past count for themselves, from the first one on, and such a
+// sweep is one that got through.
 func TestUnreadable(t *testing.T) {
 	s := newServer(t, nil)
 	const name = "leasehold.documents.unreadable"
@@ -526,7 +543,8 @@ func TestUnreadable(t *testing.T) {
 	for _, kind := range []string{"locks", "runs"} {
 		for i := range 3 {
 			k := docstore.Key{Kind: kind, Tenant: "acme", ID: strconv.Itoa(i)}
-			if _, err := s.store.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"token": docstore.String("x"), "lockToken": docstore.String("x")}}); err != nil {
+			if _, err := s.store.Write(t.Context(), docstore.Write{
+				Key: k, Set: docstore.Doc{"token": docstore.String("x"), "lockToken": docstore.String("x")}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -539,7 +557,8 @@ func TestUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := docstore.Key{Kind: machineid.Kind, Tenant: machineid.DefaultSpace, ID: "page-007"}
-	if _, err := s.store.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"rev": docstore.String("x")}}); err != nil {
+	if _, err := s.store.Write(t.Context(),
+		docstore.Write{Key: k, Set: docstore.Doc{"rev": docstore.String("x")}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.m.Survey(t.Context(), s.store, ids); err != nil {
@@ -550,13 +569,15 @@ func TestUnreadable(t *testing.T) {
 		unreadable.Take(docstore.ErrDamaged)
 	}
 	s.m.SweptAnalyses(t.Context(), analysis.Swept{Stale: 30, Errors: 30, Damaged: 30}, unreadable.Err())
-	s.m.SweptClusters(t.Context(), placement.Swept{Errors: 31, Damaged: 30}, errors.Join(docstore.ErrUnavailable, unreadable.Err()))
+	s.m.SweptClusters(t.Context(), placement.Swept{Errors: 31, Damaged: 30},
+		errors.Join(docstore.ErrUnavailable, unreadable.Err()))
 	s.m.Pruned(t.Context(), unreadable.Err())
 	s.m.Pruned(t.Context(), docstore.ErrUnavailable)
 	all := s.collect()
 	for attrs, want := range map[string]float64{
-		"leasehold.operation=lock.list": 3, "leasehold.operation=run.list": 3, "leasehold.operation=sweep.analyses": 30, "leasehold.operation=sweep.clusters": 30,
-		"leasehold.operation=sweep.ended": 30, "leasehold.operation=survey": 1,
+		"leasehold.operation=lock.list": 3, "leasehold.operation=run.list": 3, "leasehold.operation=sweep.analyses": 30,
+		"leasehold.operation=sweep.clusters": 30,
+		"leasehold.operation=sweep.ended":    30, "leasehold.operation=survey": 1,
 	} {
 		if got := value(all, name, attrs); got != want {
 			t.Errorf("%s: %v, want %v", attrs, got, want)
@@ -587,7 +608,8 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// TestSeriesAreBounded: callers choose names of all kinds, methods and paths as they like, and there are as many series as after the first few of them.
+// TestSeriesAreBounded: callers choose names of all kinds, methods and paths as they like, and there are as many series
+// as after the first few of them.
 func TestSeriesAreBounded(t *testing.T) {
 	s := newServer(t, nil)
 	send := func(from, to int) map[string]bool {
@@ -595,17 +617,21 @@ func TestSeriesAreBounded(t *testing.T) {
 			name := fmt.Sprintf("name%d", n)
 			in := "/tenants/" + name
 			for _, c := range []struct{ method, path, body string }{
-				{"POST", in + "/locks/" + name + "/acquire", `{"request_id":"1","owner_id":"` + name + `","ttl_seconds":30,"metadata":{"` + name + `":"a"}}`},
+				{"POST", in + "/locks/" + name + "/acquire", `{"request_id":"1","owner_id":"` + name +
+					`","ttl_seconds":30,"metadata":{"` + name + `":"a"}}`},
 				{"POST", in + "/locks/" + name + "/acquire", `{"request_id":"2","owner_id":"other ` + name + `","ttl_seconds":30}`},
-				{"POST", in + "/locks/" + name + "/renew", `{"request_id":"3","owner_id":"` + name + `","ttl_seconds":30,"fencing_token":1}`},
+				{"POST", in + "/locks/" + name + "/renew", `{"request_id":"3","owner_id":"` + name +
+					`","ttl_seconds":30,"fencing_token":1}`},
 				{"POST", in + "/locks/" + name + "/" + name, "{}"},
 				{"POST", in + "/fences/" + name + "/check", `{"fencing_token":1}`},
 				{"PUT", "/analyses/" + name, ""},
 				{"POST", "/analyses/" + name + "/lock", `{"request_id":"1","owner_id":"` + name + `"}`},
 				{"POST", in + "/runs/" + name + "/lock", `{"request_id":"1","owner_id":"` + name + `"}`},
-				{"POST", in + "/clusters/" + name + "/members/" + name + "/join", `{"request_id":"1","kinds":["` + name + `"],"ttl_seconds":10}`},
+				{"POST", in + "/clusters/" + name + "/members/" + name + "/join", `{"request_id":"1","kinds":["` + name +
+					`"],"ttl_seconds":10}`},
 				{"POST", in + "/clusters/" + name + "/activations/" + name + "/" + name + "/claim", `{"request_id":"1"}`},
-				{"POST", "/machine-ids/lease", `{"request_id":"` + name + `","owner_id":"` + name + `","space":"` + name + `","ttl_seconds":60}`},
+				{"POST", "/machine-ids/lease", `{"request_id":"` + name + `","owner_id":"` + name + `","space":"` + name +
+					`","ttl_seconds":60}`},
 				{"GET", "/" + name + "?" + name + "=1", ""},
 				{strings.ToUpper(name), in + "/locks", ""},
 			} {
@@ -640,7 +666,8 @@ func TestOperations(t *testing.T) {
 	s.do("BREW", "/tenants/acme/pots", "")
 	s.do("GET", "/nothing", "")
 	all := s.collect()
-	if value(all, "leasehold.operations") != 0 || value(all, "http.server.request.duration", "http.request.method=_OTHER") != 1 {
+	if value(all, "leasehold.operations") != 0 || value(all, "http.server.request.duration",
+		"http.request.method=_OTHER") != 1 {
 		t.Errorf("%+v", all)
 	}
 	for _, p := range all["http.server.request.duration"] {
@@ -668,7 +695,8 @@ func TestNothing(t *testing.T) {
 	m.Waiting(nil)
 }
 
-// TestAllocations: what measuring costs a request, counted. Without metrics it costs nothing: [TestNothing] shows that nothing is there.
+// TestAllocations: what measuring costs a request, counted. Without metrics it costs nothing: [TestNothing] shows that
+// nothing is there.
 func TestAllocations(t *testing.T) {
 	const most = 8 // more than without metrics
 	per := func(m *metrics.Metrics) float64 {

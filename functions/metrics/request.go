@@ -67,7 +67,8 @@ func (m *Metrics) End(ctx context.Context, r *Request) {
 		return
 	}
 	m.active.Add(ctx, -1, m.activeSeries(r.Method, r.TLS)...)
-	k := requestKey{method: known(r.Method), route: r.Route, operation: r.Operation, outcome: r.Outcome, status: r.Status, tls: r.TLS}
+	k := requestKey{method: known(r.Method), route: r.Route, operation: r.Operation, outcome: r.Outcome,
+		status: r.Status, tls: r.TLS}
 	k.failed = r.Aborted || r.Status >= http.StatusInternalServerError
 	if m.tenants {
 		k.tenant = r.Tenant
@@ -101,7 +102,8 @@ func (m *Metrics) End(ctx context.Context, r *Request) {
 
 func requestAttributes(k requestKey) requestSeries {
 	attrs := []attribute.KeyValue{
-		attribute.String(attrMethod, k.method), attribute.String(attrScheme, scheme(k.tls)), attribute.Int(attrStatus, k.status),
+		attribute.String(attrMethod, k.method), attribute.String(attrScheme, scheme(k.tls)),
+		attribute.Int(attrStatus, k.status),
 	}
 	if k.route != "" {
 		attrs = append(attrs, attribute.String(attrRoute, k.route))
@@ -131,7 +133,8 @@ func (m *Metrics) activeSeries(method string, tls bool) []metric.AddOption {
 // known is a method, if HTTP defines it: anyone can send others.
 func known(method string) string {
 	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodConnect,
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodConnect,
 		http.MethodOptions, http.MethodTrace:
 		return method
 	default:

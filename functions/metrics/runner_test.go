@@ -29,11 +29,13 @@ func TestRunnersAreCounted(t *testing.T) {
 			path: "lock-sets/acquire", body: `"lock_keys":["k1","k2"],"ttl_seconds":30`, takes: 1, joint: 1,
 		},
 		{
-			name: "a set takes all of its locks over", before: []string{`k1 "ttl_seconds":5`, `k2 "ttl_seconds":5`}, wait: 10 * time.Second,
+			name: "a set takes all of its locks over", before: []string{`k1 "ttl_seconds":5`, `k2 "ttl_seconds":5`},
+			wait: 10 * time.Second,
 			path: "lock-sets/acquire", body: `"lock_keys":["k1","k2"],"ttl_seconds":30`, takes: 2, joint: 1,
 		},
 		{
-			name: "a set takes over from a reader", before: []string{`k1 "ttl_seconds":5,"mode":"shared"`}, wait: 10 * time.Second,
+			name: "a set takes over from a reader", before: []string{`k1 "ttl_seconds":5,"mode":"shared"`},
+			wait: 10 * time.Second,
 			path: "lock-sets/acquire", body: `"lock_keys":["k1","k2"],"ttl_seconds":30`, takes: 1, joint: 2, more: 1,
 		},
 		{
@@ -45,11 +47,13 @@ func TestRunnersAreCounted(t *testing.T) {
 			path: "locks/k1/acquire", body: `"ttl_seconds":30`, takes: 1,
 		},
 		{
-			name: "an acquire takes over from a reader", before: []string{`k1 "ttl_seconds":5,"mode":"shared"`}, wait: 10 * time.Second,
+			name: "an acquire takes over from a reader", before: []string{`k1 "ttl_seconds":5,"mode":"shared"`},
+			wait: 10 * time.Second,
 			path: "locks/k1/acquire", body: `"ttl_seconds":30`, takes: 1, more: 1,
 		},
 		{
-			name: "an acquire takes over after a lock delay", before: []string{`k1 "ttl_seconds":5,"lock_delay_seconds":5`}, wait: 10 * time.Second,
+			name: "an acquire takes over after a lock delay", before: []string{`k1 "ttl_seconds":5,"lock_delay_seconds":5`},
+			wait: 10 * time.Second,
 			path: "locks/k1/acquire", body: `"ttl_seconds":30`, takes: 1, more: 1,
 		},
 		{
@@ -66,7 +70,8 @@ func TestRunnersAreCounted(t *testing.T) {
 				s := newServer(t, nil)
 				for i, b := range c.before {
 					key, body := b[:2], b[3:]
-					s.do("POST", "/tenants/acme/locks/"+key+"/acquire", fmt.Sprintf(`{"request_id":"b%d","owner_id":"ann",%s}`, i, body))
+					s.do("POST", "/tenants/acme/locks/"+key+"/acquire", fmt.Sprintf(`{"request_id":"b%d","owner_id":"ann",%s}`, i,
+						body))
 				}
 				time.Sleep(c.wait)
 				all := s.collect()

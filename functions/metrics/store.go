@@ -22,8 +22,9 @@ const (
 	SystemDynamoDB  = "aws.dynamodb"
 )
 
-// Observe returns what measures a store, for [telemetry.Store]: its calls, and the leases that its commands grant and end. What the store itself
-// counts is read when an exporter asks, if it is a [docstore.Meter]; it need not be open any more then. A nil *Metrics returns none.
+// Observe returns what measures a store, for [telemetry.Store]: its calls, and the leases that its commands grant and
+// end. What the store itself counts is read when an exporter asks, if it is a [docstore.Meter]; it need not be open any
+// more then. A nil *Metrics returns none.
 func (m *Metrics) Observe(store docstore.Store, system string) []telemetry.Observer {
 	if m == nil {
 		return nil
@@ -38,7 +39,8 @@ func (m *Metrics) Observe(store docstore.Store, system string) []telemetry.Obser
 
 // observeUsage reads what the stores count.
 func (m *Metrics) observeUsage(b *builder) {
-	requests, retries, throttled := b.observedCounter(nameStoreRequests), b.observedCounter(nameStoreRetries), b.observedCounter(nameStoreThrottled)
+	requests, retries, throttled := b.observedCounter(nameStoreRequests), b.observedCounter(nameStoreRetries),
+		b.observedCounter(nameStoreThrottled)
 	billed := b.observedCounter(nameStoreBilled)
 	warnings, offset, uncertainty := b.gauge(nameStoreWarnings), b.gauge(nameClockOffset), b.gauge(nameClockUncertainty)
 	b.observe(func(o metric.Observer) {
@@ -87,16 +89,18 @@ func (s *observer) Call(ctx context.Context, c telemetry.Call) (context.Context,
 		}
 		k := callKey{string(c.Operation), c.Kind, failure(a.Err)}
 		s.m.storeDuration.Record(ctx, time.Since(begin).Seconds(), s.calls.get(k, func(k callKey) []metric.RecordOption {
-			return []metric.RecordOption{set(attrSystem, s.system, attrDBOp, k.operation, attrCollection, k.kind, attrError, k.failed)}
+			return []metric.RecordOption{set(attrSystem, s.system, attrDBOp, k.operation, attrCollection, k.kind,
+				attrError, k.failed)}
 		})...)
 		n := a.Documents
 		if c.Operation == telemetry.Write && outcome(a) == "applied" {
 			n = c.Documents
 		}
 		if n > 0 {
-			s.m.storeDocuments.Add(ctx, int64(n), s.documents.get(callKey{k.operation, k.kind, ""}, func(k callKey) []metric.AddOption {
-				return []metric.AddOption{set(attrSystem, s.system, attrDBOp, k.operation, attrCollection, k.kind)}
-			})...)
+			s.m.storeDocuments.Add(ctx, int64(n), s.documents.get(callKey{k.operation, k.kind, ""},
+				func(k callKey) []metric.AddOption {
+					return []metric.AddOption{set(attrSystem, s.system, attrDBOp, k.operation, attrCollection, k.kind)}
+				})...)
 		}
 		if c.Operation == telemetry.Write {
 			s.countWays(ctx, c)
@@ -139,7 +143,8 @@ func outcome(a telemetry.Answer) string {
 // certain reports whether an error says that nothing was changed.
 func certain(err error) bool {
 	for _, is := range []error{
-		docstore.ErrInvalid, docstore.ErrDamaged, docstore.ErrClosed, docstore.ErrClockSkew, docstore.ErrUnsupported, docstore.ErrNotWritten,
+		docstore.ErrInvalid, docstore.ErrDamaged, docstore.ErrClosed, docstore.ErrClockSkew, docstore.ErrUnsupported,
+		docstore.ErrNotWritten,
 	} {
 		if errors.Is(err, is) {
 			return true

@@ -28,8 +28,9 @@ type survey struct {
 // MaxClusters is how many clusters a survey looks at: where there are more, it says nothing of them.
 const MaxClusters = 1000
 
-// Survey counts what is in the store, for the gauges of the group Survey: a read of all pages of each namespace of machine IDs, a list of
-// all analyses, and a read of each cluster with a list of its members. It is for now and then, by one process. An error leaves the numbers before as they are.
+// Survey counts what is in the store, for the gauges of the group Survey: a read of all pages of each namespace of
+// machine IDs, a list of all analyses, and a read of each cluster with a list of its members. It is for now and then,
+// by one process. An error leaves the numbers before as they are.
 func (m *Metrics) Survey(ctx context.Context, store docstore.Store, ids *machineid.Service) error {
 	if m == nil {
 		return nil

@@ -20,9 +20,11 @@ type Instrument struct {
 	Kind       Kind
 	Attributes []string  // of AttributeTable
 	Buckets    []float64 // upper bounds of a histogram, but for the last, which has none
-	CloudWatch []string  // attributes that are dimensions there, where each combination is billed; nil: it is not written there, see package emf
-	Help       string    // what is counted or measured, for exporters
-	Question   string    // that it answers
+	// attributes that are dimensions there, where each combination is billed; nil: it is not written there, see package
+	// emf
+	CloudWatch []string
+	Help       string // what is counted or measured, for exporters
+	Question   string // that it answers
 }
 
 // Names of the attributes.
@@ -52,7 +54,8 @@ type Attribute struct {
 // AttributeTable lists all attributes.
 var AttributeTable = []Attribute{
 	{attrMethod, "the method of the request, or `_OTHER` for one that HTTP does not define"},
-	{attrRoute, "the path with the names of its parameters, such as `/v1/tenants/{tenant_id}/locks/{lock_key}/acquire`; missing if no endpoint has the path"},
+	{
+		attrRoute, "the path with the names of its parameters, such as `/v1/tenants/{tenant_id}/locks/{lock_key}/acquire`; missing if no endpoint has the path"},
 	{attrStatus, "the status of the response"},
 	{attrScheme, "`http` or `https`, as the process was called; behind a proxy that terminates TLS it is `http`"},
 	{attrError, "why it failed: the outcome of a request whose status is 500 or above, or that was cut off; of a store `unavailable`, `full`, `clock_skew`, " +
@@ -128,8 +131,8 @@ const (
 	nameClockUncertainty = "leasehold.store.clock.uncertainty"
 )
 
-// seconds are the bounds of short durations, those that the semantic conventions of HTTP advise, and some below them for stores in
-// the same process or the same room.
+// seconds are the bounds of short durations, those that the semantic conventions of HTTP advise, and some below them
+// for stores in the same process or the same room.
 var seconds = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
 
 // waits are the bounds of the durations of waiting for a lock.
@@ -151,12 +154,14 @@ var Table = []Instrument{
 		Question:   "How long do callers wait, and how many requests fail?",
 	},
 	{
-		Name: nameActiveRequests, Group: groupRequests, Unit: "{request}", Kind: UpDown, Attributes: []string{attrMethod, attrScheme},
-		Help:     "Requests that have begun and whose response has not ended.",
-		Question: "Is the process saturated?",
+		Name: nameActiveRequests, Group: groupRequests, Unit: "{request}", Kind: UpDown,
+		Attributes: []string{attrMethod, attrScheme},
+		Help:       "Requests that have begun and whose response has not ended.",
+		Question:   "Is the process saturated?",
 	},
 	{
-		Name: nameOperations, Group: groupRequests, Unit: "{operation}", Kind: Counter, Attributes: []string{attrOperation, attrOutcome, attrTenant},
+		Name: nameOperations, Group: groupRequests, Unit: "{operation}", Kind: Counter,
+		Attributes: []string{attrOperation, attrOutcome, attrTenant},
 		CloudWatch: []string{attrOutcome},
 		Help:       "Requests by what was asked for and how they ended.",
 		Question: "What is granted, what is refused and why: contention (LOCK_HELD), stale tokens (STALE_TOKEN, LEASE_LOST), limits (RATE_LIMITED, OVERLOADED, " +
@@ -169,7 +174,8 @@ var Table = []Instrument{
 		Question:   "How many writes whose response was lost were healed?",
 	},
 	{
-		Name: nameAuditEvents, Group: groupRequests, Unit: "{event}", Kind: Counter, Attributes: []string{attrOperation, attrOutcome},
+		Name: nameAuditEvents, Group: groupRequests, Unit: "{event}", Kind: Counter,
+		Attributes: []string{attrOperation, attrOutcome},
 		CloudWatch: []string{attrOutcome},
 		Help:       "Audit events that were written to the log.",
 		Question:   "Who changes rights, how often are callers rejected, and does the log have every event?",
@@ -209,7 +215,8 @@ var Table = []Instrument{
 		Question: "Are the numbers of held leases complete?",
 	},
 	{
-		Name: nameRenewalMargin, Group: groupLeases, Unit: "1", Kind: Histogram, Buckets: shares, Attributes: []string{attrKind},
+		Name: nameRenewalMargin, Group: groupLeases, Unit: "1", Kind: Histogram, Buckets: shares,
+		Attributes: []string{attrKind},
 		CloudWatch: []string{attrKind},
 		Help:       "Part of a lease that was left when it was renewed, if this process granted or renewed it before.",
 		Question:   "Are holders close to losing their leases? Well below a half means that they renew too late.",
@@ -303,36 +310,42 @@ var Table = []Instrument{
 		Question: "How old are these numbers?",
 	},
 	{
-		Name: nameStoreDuration, Group: groupStore, Unit: "s", Kind: Histogram, Buckets: seconds, Attributes: []string{attrSystem, attrDBOp, attrCollection, attrError},
+		Name: nameStoreDuration, Group: groupStore, Unit: "s", Kind: Histogram, Buckets: seconds,
+		Attributes: []string{attrSystem, attrDBOp, attrCollection, attrError},
 		CloudWatch: []string{attrDBOp},
 		Help:       "Time of one call of the store, with its retries.",
 		Question:   "Is the store slow, or failing?",
 	},
 	{
-		Name: nameStoreWrites, Group: groupStore, Unit: "{write}", Kind: Counter, Attributes: []string{attrSystem, attrCollection, attrOutcome},
+		Name: nameStoreWrites, Group: groupStore, Unit: "{write}", Kind: Counter,
+		Attributes: []string{attrSystem, attrCollection, attrOutcome},
 		CloudWatch: []string{attrOutcome},
 		Help: "Conditional writes by their outcome: `applied`, `refused` (the condition did not hold), `unknown` (an error after which the write may have been applied), " +
 			"`not_applied` (an error that says that it was not).",
 		Question: "How many writes are ambiguous, and how many compete?",
 	},
 	{
-		Name: nameStoreJoint, Group: groupStore, Unit: "{write}", Kind: Counter, Attributes: []string{attrSystem, attrCollection},
-		Help:     "Writes of several documents in one step: of sets of locks, and of placement. Each also counts in `leasehold.store.writes`.",
-		Question: "How much of the load is steps that the store charges more for?",
+		Name: nameStoreJoint, Group: groupStore, Unit: "{write}", Kind: Counter,
+		Attributes: []string{attrSystem, attrCollection},
+		Help:       "Writes of several documents in one step: of sets of locks, and of placement. Each also counts in `leasehold.store.writes`.",
+		Question:   "How much of the load is steps that the store charges more for?",
 	},
 	{
-		Name: nameStoreFallback, Group: groupStore, Unit: "{write}", Kind: Counter, Attributes: []string{attrSystem, attrCollection},
+		Name: nameStoreFallback, Group: groupStore, Unit: "{write}", Kind: Counter,
+		Attributes: []string{attrSystem, attrCollection},
 		Help: "Writes that commands decided on the document that the write before had found: locks with several holders, a line or a lock delay, and " +
 			"all further tries. Each also counts in `leasehold.store.writes`.",
 		Question: "How often does a command need more than one request, and do callers contend for one lock?",
 	},
 	{
-		Name: nameStoreDocuments, Group: groupStore, Unit: "{document}", Kind: Counter, Attributes: []string{attrSystem, attrDBOp, attrCollection},
-		Help:     "Documents that calls of the store read, wrote or removed.",
-		Question: "Which kind of documents is read and written so much?",
+		Name: nameStoreDocuments, Group: groupStore, Unit: "{document}", Kind: Counter,
+		Attributes: []string{attrSystem, attrDBOp, attrCollection},
+		Help:       "Documents that calls of the store read, wrote or removed.",
+		Question:   "Which kind of documents is read and written so much?",
 	},
 	{
-		Name: nameStoreBilled, Group: groupStore, Unit: "{unit}", Kind: ObservedCounter, Attributes: []string{attrSystem, attrWhat},
+		Name: nameStoreBilled, Group: groupStore, Unit: "{unit}", Kind: ObservedCounter,
+		Attributes: []string{attrSystem, attrWhat},
 		CloudWatch: []string{attrWhat},
 		Help: "What the store's service bills, for `reads` and for `writes`: on DynamoDB the units that its responses say, and for a write that is refused those of the item that it found; " +
 			"on Firestore documents, as its Standard edition bills them. Requests whose response was lost are not among it. Missing on stores that are not billed by use.",
@@ -340,7 +353,8 @@ var Table = []Instrument{
 			"firestore.googleapis.com/document/write_ops_count).",
 	},
 	{
-		Name: nameStoreRequests, Group: groupStore, Unit: "{request}", Kind: ObservedCounter, Attributes: []string{attrSystem},
+		Name: nameStoreRequests, Group: groupStore, Unit: "{request}", Kind: ObservedCounter,
+		Attributes: []string{attrSystem},
 		CloudWatch: []string{},
 		Help:       "Requests that the store sent to its service, with those that it sent again; on SQLite transactions that it committed.",
 		Question:   "How many requests does a call cost, and how many writes share a transaction?",
@@ -352,7 +366,8 @@ var Table = []Instrument{
 		Question:   "Is the service unwell before calls fail?",
 	},
 	{
-		Name: nameStoreThrottled, Group: groupStore, Unit: "{request}", Kind: ObservedCounter, Attributes: []string{attrSystem},
+		Name: nameStoreThrottled, Group: groupStore, Unit: "{request}", Kind: ObservedCounter,
+		Attributes: []string{attrSystem},
 		CloudWatch: []string{},
 		Help:       "Requests that the service rejected because there were too many.",
 		Question:   "Is the capacity enough?",
@@ -375,8 +390,8 @@ var Table = []Instrument{
 	},
 }
 
-// alarming are the outcomes of operations about which an alert says something when they happen once. Their series begin at 0 with the process: a
-// counter that appears with its first event has not increased, as Prometheus sees it.
+// alarming are the outcomes of operations about which an alert says something when they happen once. Their series begin
+// at 0 with the process: a counter that appears with its first event has not increased, as Prometheus sees it.
 var alarming = map[string]string{
 	"activation.activated":  "STALE_TOKEN",
 	"activation.deactivate": "STALE_TOKEN",
@@ -400,7 +415,8 @@ var alarming = map[string]string{
 
 // passing are the operations that pass documents by which cannot be read.
 var passing = []string{
-	"activation.list", "analysis.list", "lock.list", "machine_ids.map", "machine_ids.occupancy", "placement.events", "run.list", "sweep.analyses", "sweep.clusters", "sweep.ended", surveyed,
+	"activation.list", "analysis.list", "lock.list", "machine_ids.map", "machine_ids.occupancy", "placement.events",
+	"run.list", "sweep.analyses", "sweep.clusters", "sweep.ended", surveyed,
 }
 
 // surveyed is the operation of a survey, which reads all pages of machine IDs.

@@ -14,7 +14,8 @@ import (
 func TestAccount(t *testing.T) {
 	const email = "queue@p.iam.gserviceaccount.com"
 	i := newIssuer(t, public(p256(), "a"))
-	account, err := oidc.NewAccount(t.Context(), oidc.Config{Issuer: i.url, Audience: "leasehold", Now: newClock().now}, email)
+	account, err := oidc.NewAccount(t.Context(), oidc.Config{Issuer: i.url, Audience: "leasehold", Now: newClock().now},
+		email)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,8 +48,10 @@ func TestAccount(t *testing.T) {
 		{"not said to be verified", with("email_verified", nil), httpapi.ErrUnauthenticated, unverified},
 		{"another account", with("email", "eve@p.iam.gserviceaccount.com"), httpapi.ErrForbidden,
 			`forbidden: the token is of the account "eve@p.iam.gserviceaccount.com", this endpoint is for another`},
-		{"another audience", with("aud", "other"), httpapi.ErrUnauthenticated, `the token is for audience "other", this server is "leasehold"`},
-		{"expired", with("exp", noon.Unix()-31), httpapi.ErrUnauthenticated, "the token expired at 2026-01-01T11:59:29Z, it is now 2026-01-01T12:00:00Z"},
+		{"another audience", with("aud", "other"), httpapi.ErrUnauthenticated,
+			`the token is for audience "other", this server is "leasehold"`},
+		{"expired", with("exp", noon.Unix()-31), httpapi.ErrUnauthenticated,
+			"the token expired at 2026-01-01T11:59:29Z, it is now 2026-01-01T12:00:00Z"},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
 		r.Header.Set("Authorization", "Bearer "+i.token(t, c.changes))
@@ -67,7 +70,8 @@ func TestAccount(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
-	if _, err := account.Verify(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)); !errors.Is(err, httpapi.ErrUnauthenticated) {
+	if _, err := account.Verify(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)); !errors.Is(err,
+		httpapi.ErrUnauthenticated) {
 		t.Errorf("no token: %v", err)
 	}
 }

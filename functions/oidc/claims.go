@@ -16,8 +16,8 @@ import (
 // maxSubjectBytes bounds subjects, which become owners of leases.
 const maxSubjectBytes = 200
 
-// verified reads the payload of a token whose signature is valid, and rejects another issuer, another audience and a token that is
-// expired or not valid yet.
+// verified reads the payload of a token whose signature is valid, and rejects another issuer, another audience and a
+// token that is expired or not valid yet.
 func (c Config) verified(payload []byte) (claims, error) {
 	var token claims
 	if err := json.Unmarshal(payload, &token); err != nil {
@@ -32,7 +32,8 @@ func (c Config) verified(payload []byte) (claims, error) {
 	return token, c.checkTimes(token, c.Now())
 }
 
-// checkAudience rejects a token that is for another server, and one that is for none unless its client is accepted for that.
+// checkAudience rejects a token that is for another server, and one that is for none unless its client is accepted for
+// that.
 func (c Config) checkAudience(token claims) error {
 	aud := token.texts("aud")
 	if slices.Contains(aud, c.Audience) {
@@ -46,7 +47,8 @@ func (c Config) checkAudience(token claims) error {
 		return httpapi.Unauthenticated("the token has no audience, and its client %s is not in LEASEHOLD_AUTH_CLIENTS: "+
 			"list the client there, or send a token for audience %q", quote(client), c.Audience)
 	}
-	return httpapi.Unauthenticated("the token is for audience %s, this server is %q", quote(strings.Join(aud, " ")), c.Audience)
+	return httpapi.Unauthenticated("the token is for audience %s, this server is %q", quote(strings.Join(aud, " ")),
+		c.Audience)
 }
 
 // caller reads the caller from the payload of a token whose signature is valid.
@@ -62,19 +64,24 @@ func (c Config) caller(payload []byte) (httpapi.Caller, error) {
 	tenant, isText := token.text(c.TenantClaim)
 	switch {
 	case !isText:
-		return httpapi.Caller{}, httpapi.Unauthenticated("the token has no claim %q with a text: it must name the caller's tenant",
+		return httpapi.Caller{}, httpapi.Unauthenticated(
+			"the token has no claim %q with a text: it must name the caller's tenant",
 			c.TenantClaim)
 	case tenant == "":
 		// Essential: to httpapi, a caller without a tenant is one that may use every tenant.
-		return httpapi.Caller{}, httpapi.Unauthenticated("the token's claim %q is empty: it must name the caller's tenant", c.TenantClaim)
+		return httpapi.Caller{}, httpapi.Unauthenticated("the token's claim %q is empty: it must name the caller's tenant",
+			c.TenantClaim)
 	case !readable(tenant):
-		return httpapi.Caller{}, httpapi.Unauthenticated("the token's claim %q has control characters or is not UTF-8", c.TenantClaim)
+		return httpapi.Caller{}, httpapi.Unauthenticated("the token's claim %q has control characters or is not UTF-8",
+			c.TenantClaim)
 	}
 	switch {
 	case c.TenantClaim == "email" && !token.isTrue("email_verified"):
-		return httpapi.Caller{}, httpapi.Unauthenticated("the token's claim email_verified is not true: its issuer has not verified the address, which names the tenant")
+		return httpapi.Caller{}, httpapi.Unauthenticated(
+			"the token's claim email_verified is not true: its issuer has not verified the address, which names the tenant")
 	case c.RequiredScope != "" && !token.hasScope(c.RequiredScope):
-		return httpapi.Caller{}, fmt.Errorf("%w: the token does not have the scope %s, which this server requires", httpapi.ErrForbidden, c.RequiredScope)
+		return httpapi.Caller{}, fmt.Errorf("%w: the token does not have the scope %s, which this server requires",
+			httpapi.ErrForbidden, c.RequiredScope)
 	}
 	return httpapi.Caller{
 		Subject: subject, Tenant: tenant,
@@ -104,7 +111,8 @@ func (c Config) checkTimes(token claims, now time.Time) error {
 	case now.Add(c.Leeway).Before(nbf):
 		return httpapi.Unauthenticated("the token is not valid before %s, it is now %s", stamp(nbf), stamp(now))
 	case now.Add(c.Leeway).Before(iat):
-		return httpapi.Unauthenticated("the token was issued in the future, at %s, it is now %s: synchronize the clocks", stamp(iat), stamp(now))
+		return httpapi.Unauthenticated("the token was issued in the future, at %s, it is now %s: synchronize the clocks",
+			stamp(iat), stamp(now))
 	}
 	return nil
 }
@@ -149,7 +157,8 @@ func (c claims) instant(name string) (t time.Time, ok bool, err error) {
 	}
 	var seconds float64
 	if json.Unmarshal(raw, &seconds) != nil || seconds < 0 || seconds >= year10000 {
-		return time.Time{}, false, httpapi.Unauthenticated("the token's claim %s is not a time: it must be a number of seconds since 1970", name)
+		return time.Time{}, false, httpapi.Unauthenticated(
+			"the token's claim %s is not a time: it must be a number of seconds since 1970", name)
 	}
 	whole, fraction := math.Modf(seconds)
 	return time.Unix(int64(whole), int64(fraction*1e9)), true, nil
@@ -168,8 +177,8 @@ func (c claims) subject() (string, error) {
 	return sub, nil
 }
 
-// readable reports whether a name is unambiguous text. encoding/json decodes invalid bytes to U+FFFD: two names that differ
-// only there would become one.
+// readable reports whether a name is unambiguous text. encoding/json decodes invalid bytes to U+FFFD: two names that
+// differ only there would become one.
 func readable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError })
 }

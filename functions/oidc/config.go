@@ -31,14 +31,16 @@ const (
 // defaultTimeout bounds each request to the issuer, unless Config.HTTPClient is set.
 const defaultTimeout = 5 * time.Second
 
-// PublicIssuers are issuers of which every account of the world can get a token, for any audience, each with the claims whose values it
-// gives to one organization or owner only. All other claims an account can choose, or shares with accounts of others.
+// PublicIssuers are issuers of which every account of the world can get a token, for any audience, each with the claims
+// whose values it gives to one organization or owner only. All other claims an account can choose, or shares with
+// accounts of others.
 var PublicIssuers = map[string][]string{
 	GoogleIssuer:                {"hd"},
 	"https://appleid.apple.com": nil,
 	"https://gitlab.com":        {"namespace_id", "namespace_path"},
 	"https://login.microsoftonline.com/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0": nil, // personal accounts
-	"https://token.actions.githubusercontent.com":                                 {"repository_owner", "repository_owner_id", "enterprise", "enterprise_id"},
+	"https://token.actions.githubusercontent.com": {"repository_owner",
+		"repository_owner_id", "enterprise", "enterprise_id"},
 }
 
 // Config says which tokens are accepted. Issuer and Audience are required; the rest has defaults.
@@ -51,20 +53,21 @@ type Config struct {
 	// list with it.
 	Audience string
 
-	// Clients are accepted in place of an audience, by the claim client_id: a token without the claim aud is accepted if its client is
-	// one of them. It is for Amazon Cognito, whose access tokens have no aud, unless one is asked for. Nil: every token must have an aud.
+	// Clients are accepted in place of an audience, by the claim client_id: a token without the claim aud is accepted if
+	// its client is one of them. It is for Amazon Cognito, whose access tokens have no aud, unless one is asked for. Nil:
+	// every token must have an aud.
 	Clients []string
 
-	// JWKSURL is where the issuer publishes its keys, under the same rules as Issuer. Empty means the jwks_uri of the document
-	// <Issuer>/.well-known/openid-configuration (OpenID Connect Discovery 1.0).
+	// JWKSURL is where the issuer publishes its keys, under the same rules as Issuer. Empty means the jwks_uri of the
+	// document <Issuer>/.well-known/openid-configuration (OpenID Connect Discovery 1.0).
 	JWKSURL string
 
 	// TenantClaim is the name of the claim that holds the caller's tenant. The claim is a string at the top level of
 	// the token; dots in the name are part of the name. Empty means [DefaultTenantClaim].
 	TenantClaim string
 
-	// AdminScope is the scope of callers that may end other owners' leases. It must be one of the scopes in the claims scope and
-	// scp, each either scopes separated by spaces (RFC 8693) or an array. Empty means [DefaultAdminScope].
+	// AdminScope is the scope of callers that may end other owners' leases. It must be one of the scopes in the claims
+	// scope and scp, each either scopes separated by spaces (RFC 8693) or an array. Empty means [DefaultAdminScope].
 	AdminScope string
 
 	// WorkerScope is the scope of callers that may run analyses, in the same claims. Empty means [DefaultWorkerScope].
@@ -80,9 +83,9 @@ type Config struct {
 	// until just before exp + Leeway, and iat may be up to Leeway ahead. Zero means [DefaultLeeway]. At most [MaxLeeway].
 	Leeway time.Duration
 
-	// HTTPClient reads from the issuer. It follows redirects by its own rules, but never to a URL that JWKSURL could not be.
-	// Nil means a client with a timeout of 5 seconds. Two requests (discovery, keys) have 10 seconds together, whatever
-	// the client's timeout is.
+	// HTTPClient reads from the issuer. It follows redirects by its own rules, but never to a URL that JWKSURL could not
+	// be. Nil means a client with a timeout of 5 seconds. Two requests (discovery, keys) have 10 seconds together,
+	// whatever the client's timeout is.
 	HTTPClient *http.Client
 
 	// Now is the clock by which tokens expire and keys age. Nil means [time.Now].
@@ -136,7 +139,8 @@ func (c Config) check() error {
 		return fmt.Errorf("Issuer %s %w", quoteURL(c.Issuer), err)
 	}
 	if strings.ContainsAny(c.Issuer, "?#") {
-		return fmt.Errorf("Issuer %s must not have a query or a fragment: OpenID Connect issuers have neither", quoteURL(c.Issuer))
+		return fmt.Errorf("Issuer %s must not have a query or a fragment: OpenID Connect issuers have neither",
+			quoteURL(c.Issuer))
 	}
 	if c.Audience == "" {
 		return errors.New("Audience is required: the name of this server in the claim aud; without it, " +
@@ -150,7 +154,10 @@ func (c Config) check() error {
 			return fmt.Errorf("JWKSURL %s %w", quoteURL(c.JWKSURL), err)
 		}
 	}
-	for _, s := range []struct{ name, scope string }{{"AdminScope", c.AdminScope}, {"WorkerScope", c.WorkerScope}, {"RequiredScope", c.RequiredScope}, {"IDScope", c.IDScope}} {
+	for _, s := range []struct {
+		name, scope string
+	}{{"AdminScope", c.AdminScope}, {"WorkerScope", c.WorkerScope}, {"RequiredScope", c.RequiredScope},
+		{"IDScope", c.IDScope}} {
 		if strings.ContainsFunc(s.scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
 			return fmt.Errorf("%s %q must be one scope: printable ASCII without spaces, quotes and backslashes", s.name, s.scope)
 		}
@@ -183,8 +190,8 @@ func checkSource(s string) error {
 	return checkURL(u)
 }
 
-// checkURL accepts the URLs from which keys may be read. Keys decide which callers are accepted, so the response must be
-// authenticated by TLS or not leave the machine.
+// checkURL accepts the URLs from which keys may be read. Keys decide which callers are accepted, so the response must
+// be authenticated by TLS or not leave the machine.
 func checkURL(u *url.URL) error {
 	switch {
 	case u.User != nil:

@@ -3,10 +3,10 @@
 //
 // # Who decides
 //
-// The issuer decides. It signs tokens (JWT, RFC 7519) and publishes the public keys. This package accepts a token that one of
-// these keys verifies, that names this server as its audience and that is valid now. Nothing else in a request identifies the
-// caller. The subject (sub) becomes the owner of leases, one claim is the tenant, one scope makes an administrator, another
-// a worker.
+// The issuer decides. It signs tokens (JWT, RFC 7519) and publishes the public keys. This package accepts a token that
+// one of these keys verifies, that names this server as its audience and that is valid now. Nothing else in a request
+// identifies the caller. The subject (sub) becomes the owner of leases, one claim is the tenant, one scope makes an
+// administrator, another a worker.
 //
 //	Authorization: Bearer <token>
 //	  ─▶ one header, at most 8 KiB, three parts, a signature algorithm with a public key
@@ -16,25 +16,27 @@
 //
 // # Keys
 //
-// Keys are read from the issuer's key set (JWKS, RFC 7517) by the first request that needs them, so that a server starts while
-// its issuer is down. A set is used for the max-age of its response: 15 minutes if there is none, at least 1 minute, at most
-// 24 hours. Other parts of Cache-Control are ignored.
+// Keys are read from the issuer's key set (JWKS, RFC 7517) by the first request that needs them, so that a server
+// starts while its issuer is down. A set is used for the max-age of its response: 15 minutes if there is none, at least
+// 1 minute, at most 24 hours. Other parts of Cache-Control are ignored.
 //
 //	          first token               half its life, by the next request
 //	(nothing) ───────────▶ read ─▶ good ──────────────────────────────────▶ good, being read again
 //	                         ▲      │ a token names an unknown key                  │
 //	                         └──────┴───────────────────────────────────────────────┘
 //
-// Requests that wait for keys share one read, and reads start at least 10 seconds apart, however many invented key names
-// arrive. A key that the issuer has removed is rejected once its set has been replaced, which is at the end of the set's
-// life at the latest. A new key is accepted at once or, if the keys have just been read, up to 10 seconds later.
+// Requests that wait for keys share one read, and reads start at least 10 seconds apart, however many invented key
+// names arrive. A key that the issuer has removed is rejected once its set has been replaced, which is at the end of
+// the set's life at the latest. A new key is accepted at once or, if the keys have just been read, up to 10 seconds
+// later.
 //
 // # Errors
 //
-// A token that is not accepted is [httpapi.ErrUnauthenticated], with a sentence that says what to change: it has expired, it is
-// for another audience, a claim is missing. An error never contains the token or a part of its signature.
+// A token that is not accepted is [httpapi.ErrUnauthenticated], with a sentence that says what to change: it has
+// expired, it is for another audience, a claim is missing. An error never contains the token or a part of its
+// signature.
 //
-// If the keys cannot be read (the issuer is down, slow, or sends something else) the error is another one, and the HTTP API
-// responds UNAVAILABLE. Tokens signed with known keys stay valid until the end of the set's life. The next request after
-// 10 seconds tries again; no restart is needed.
+// If the keys cannot be read (the issuer is down, slow, or sends something else) the error is another one, and the HTTP
+// API responds UNAVAILABLE. Tokens signed with known keys stay valid until the end of the set's life. The next request
+// after 10 seconds tries again; no restart is needed.
 package oidc

@@ -46,9 +46,9 @@ func (*tokens) Challenge() string { return `Bearer realm="leasehold"` }
 // Unverified implements [httpapi.Identity].
 func (*tokens) Unverified() bool { return false }
 
-// Identify implements [httpapi.Identity]: it returns the caller that the bearer token of the request names. The error is
-// [httpapi.ErrUnauthenticated] if there is no valid token, and another one if the issuer's keys could not be read or r's
-// context ended first.
+// Identify implements [httpapi.Identity]: it returns the caller that the bearer token of the request names. The error
+// is [httpapi.ErrUnauthenticated] if there is no valid token, and another one if the issuer's keys could not be read or
+// r's context ended first.
 func (i *Identity) Identify(r *http.Request) (httpapi.Caller, error) {
 	var caller httpapi.Caller
 	err := i.read(r, func(payload []byte) (err error) {
@@ -80,8 +80,8 @@ func (t *tokens) read(r *http.Request, check func(payload []byte) error) error {
 		return err
 	}
 	if rejected != nil {
-		// go-oidc found something that check did not: it ignores the case of claims' names, and reads claims that are not used
-		// here.
+		// go-oidc found something that check did not: it ignores the case of claims' names, and reads claims that are not
+		// used here.
 		return httpapi.Unauthenticated("the token's claims are not those of an OpenID Connect token: " +
 			"a registered claim has the wrong type, or is there twice with different spellings")
 	}
@@ -102,7 +102,8 @@ func bearer(h http.Header) (string, error) {
 	token = strings.Trim(token, " ")
 	switch {
 	case !strings.EqualFold(scheme, "Bearer"):
-		return "", httpapi.Unauthenticated("the Authorization header is not of the scheme Bearer: send Authorization: Bearer and a token")
+		return "", httpapi.Unauthenticated(
+			"the Authorization header is not of the scheme Bearer: send Authorization: Bearer and a token")
 	case token == "":
 		return "", httpapi.Unauthenticated("the Authorization header has no token after Bearer")
 	case len(token) > maxTokenBytes:
@@ -111,15 +112,16 @@ func bearer(h http.Header) (string, error) {
 	return token, nil
 }
 
-// parse parses a JWT and rejects what cannot be valid with any key. go-oidc parses again, but gives its reasons as text only,
-// and accepts white space and JSON.
+// parse parses a JWT and rejects what cannot be valid with any key. go-oidc parses again, but gives its reasons as text
+// only, and accepts white space and JSON.
 func parse(raw string) (*jose.JSONWebSignature, error) {
 	const base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	malformed := httpapi.Unauthenticated("the token is not a signed JWT: three parts in base64url with dots between them")
 	if strings.HasSuffix(raw, ".SIGNATURE_REMOVED_BY_GOOGLE") {
-		return nil, httpapi.Unauthenticated("Cloud Run has verified this token and removed its signature: send Cloud Run's token in " +
-			"X-Serverless-Authorization and Leasehold's in Authorization. For tasks and sweeps set LEASEHOLD_TASK_AUTH=platform, " +
-			"so that only Cloud Run verifies callers, or let everyone invoke the service, so that Leasehold does")
+		return nil, httpapi.Unauthenticated(
+			"Cloud Run has verified this token and removed its signature: send Cloud Run's token in " +
+				"X-Serverless-Authorization and Leasehold's in Authorization. For tasks and sweeps set LEASEHOLD_TASK_AUTH=platform, " +
+				"so that only Cloud Run verifies callers, or let everyone invoke the service, so that Leasehold does")
 	}
 	if strings.Count(raw, ".") != 2 || strings.Trim(raw, base64url+".") != "" {
 		return nil, malformed
@@ -138,8 +140,8 @@ func parse(raw string) (*jose.JSONWebSignature, error) {
 	return signed, nil
 }
 
-// proof is the [gooidc.KeySet] of one token. It keeps the result, because Verify turns the errors of its key set into text,
-// which does not tell a wrong signature from an issuer that is down.
+// proof is the [gooidc.KeySet] of one token. It keeps the result, because Verify turns the errors of its key set into
+// text, which does not tell a wrong signature from an issuer that is down.
 type proof struct {
 	keys    *keyCache
 	signed  *jose.JSONWebSignature

@@ -61,7 +61,8 @@ func TestBearer(t *testing.T) {
 		{"scheme alone", []string{"Bearer"}, empty},
 		{"scheme and a space", []string{"Bearer "}, empty},
 		{"opaque token", []string{"Bearer 2YotnFZFEjr1zCsicMWpAA"}, malformed},
-		{"signature removed by Cloud Run", []string{"Bearer " + good[:strings.LastIndex(good, ".")] + ".SIGNATURE_REMOVED_BY_GOOGLE"}, unsigned},
+		{"signature removed by Cloud Run", []string{"Bearer " + good[:strings.LastIndex(good, ".")] +
+			".SIGNATURE_REMOVED_BY_GOOGLE"}, unsigned},
 		{"two parts", []string{"Bearer " + good[:strings.LastIndex(good, ".")]}, malformed},
 		{"five parts, encrypted", []string{"Bearer a.b.c.d.e"}, malformed},
 		{"not base64url", []string{"Bearer a+b.c/d.e="}, malformed},
@@ -136,7 +137,8 @@ func TestClaims(t *testing.T) {
 
 		{"expired, just inside leeway", object{"exp": at(-29 * time.Second)}, ""},
 		{"expired, a moment inside leeway", object{"exp": float64(at(-30*time.Second)) + 0.5}, ""},
-		{"expired, just outside leeway", object{"exp": at(-30 * time.Second)}, "the token expired at 2026-01-01T11:59:30Z" + now},
+		{"expired, just outside leeway", object{"exp": at(-30 * time.Second)}, "the token expired at 2026-01-01T11:59:30Z" +
+			now},
 		{"no expiry", object{"exp": nil}, forever},
 		{"expiry is a text", object{"exp": "1767272400"}, noTime("exp")},
 		{"expiry in milliseconds", object{"exp": noon.UnixMilli()}, noTime("exp")},
@@ -187,7 +189,8 @@ func TestClaims(t *testing.T) {
 // TestTenantByEmail: an address that the issuer has not verified is whatever its account says.
 func TestTenantByEmail(t *testing.T) {
 	i := newIssuer(t, public(p256(), "a"))
-	id, err := oidc.New(t.Context(), oidc.Config{Issuer: i.url, Audience: "leasehold", TenantClaim: "email", Now: newClock().now})
+	id, err := oidc.New(t.Context(), oidc.Config{Issuer: i.url, Audience: "leasehold", TenantClaim: "email",
+		Now: newClock().now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +209,8 @@ func TestTenantByEmail(t *testing.T) {
 // TestRequiredScope: a token without it is another program's.
 func TestRequiredScope(t *testing.T) {
 	i := newIssuer(t, public(p256(), "a"))
-	id, err := oidc.New(t.Context(), oidc.Config{Issuer: i.url, Audience: "leasehold", RequiredScope: "locks", Now: newClock().now})
+	id, err := oidc.New(t.Context(), oidc.Config{Issuer: i.url, Audience: "leasehold", RequiredScope: "locks",
+		Now: newClock().now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +280,8 @@ func TestClients(t *testing.T) {
 	i := newIssuer(t, public(p256(), "a"))
 	const forOther = `the token is for audience "other", this server is "leasehold"`
 	notListed := func(client string) string {
-		return "the token has no audience, and its client " + client + ` is not in LEASEHOLD_AUTH_CLIENTS: list the client there, or send a token for audience "leasehold"`
+		return "the token has no audience, and its client " + client +
+			` is not in LEASEHOLD_AUTH_CLIENTS: list the client there, or send a token for audience "leasehold"`
 	}
 	for _, c := range []struct {
 		name    string
@@ -289,15 +294,21 @@ func TestClients(t *testing.T) {
 		{"none is listed", nil, object{"aud": nil, "client_id": "2b"}, notListed(`"2b"`)},
 		{"empty", []string{"1a"}, object{"aud": nil, "client_id": ""}, notListed(`""`)},
 		{"no client", []string{"1a"}, object{"aud": nil}, `the token is for audience "", this server is "leasehold"`},
-		{"client is no text", []string{"1a"}, object{"aud": nil, "client_id": []string{"1a"}}, `the token is for audience "", this server is "leasehold"`},
-		{"client in a claim of another name", []string{"1a"}, object{"aud": nil, "azp": "1a", "cid": "1a"}, `the token is for audience "", this server is "leasehold"`},
+		{"client is no text", []string{"1a"}, object{"aud": nil, "client_id": []string{"1a"}},
+			`the token is for audience "", this server is "leasehold"`},
+		{"client in a claim of another name", []string{"1a"}, object{"aud": nil, "azp": "1a", "cid": "1a"},
+			`the token is for audience "", this server is "leasehold"`},
 		{"listed, for our audience", []string{"1a"}, object{"client_id": "1a"}, ""},
 		{"not listed, for our audience", []string{"1a"}, object{"client_id": "2b"}, ""},
 		{"listed, for another audience", []string{"1a"}, object{"aud": "other", "client_id": "1a"}, forOther},
-		{"listed, for an empty list of audiences", []string{"1a"}, object{"aud": []string{}, "client_id": "1a"}, `the token is for audience "", this server is "leasehold"`},
-		{"listed, for an audience that is no text", []string{"1a"}, object{"aud": 7, "client_id": "1a"}, `the token is for audience "", this server is "leasehold"`},
-		{"the audience of a client's name", []string{"1a"}, object{"aud": "1a", "client_id": "1a"}, `the token is for audience "1a", this server is "leasehold"`},
-		{"expired", []string{"1a"}, object{"aud": nil, "client_id": "1a", "exp": noon.Unix() - 30}, "the token expired at 2026-01-01T11:59:30Z, it is now 2026-01-01T12:00:00Z"},
+		{"listed, for an empty list of audiences", []string{"1a"}, object{"aud": []string{}, "client_id": "1a"},
+			`the token is for audience "", this server is "leasehold"`},
+		{"listed, for an audience that is no text", []string{"1a"}, object{"aud": 7, "client_id": "1a"},
+			`the token is for audience "", this server is "leasehold"`},
+		{"the audience of a client's name", []string{"1a"}, object{"aud": "1a", "client_id": "1a"},
+			`the token is for audience "1a", this server is "leasehold"`},
+		{"expired", []string{"1a"}, object{"aud": nil, "client_id": "1a", "exp": noon.Unix() - 30},
+			"the token expired at 2026-01-01T11:59:30Z, it is now 2026-01-01T12:00:00Z"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			id := newIdentity(t, oidc.Config{Issuer: i.url, Audience: audience, Clients: c.clients, Now: newClock().now})
@@ -310,7 +321,8 @@ func TestClients(t *testing.T) {
 			}
 		})
 	}
-	if _, err := oidc.New(t.Context(), oidc.Config{Issuer: i.url, Audience: audience, Clients: []string{"1a", ""}}); err == nil || !strings.Contains(err.Error(), "Clients has an empty name") {
+	if _, err := oidc.New(t.Context(), oidc.Config{Issuer: i.url, Audience: audience,
+		Clients: []string{"1a", ""}}); err == nil || !strings.Contains(err.Error(), "Clients has an empty name") {
 		t.Errorf("an empty client: %v", err)
 	}
 }
@@ -326,7 +338,8 @@ func TestLeewayOfTheConfiguration(t *testing.T) {
 		}
 		end := noon.Add(leeway)
 		wantCaller(t, at(end.Add(-1)), expires)
-		wantUnauthenticated(t, at(end), expires, "the token expired at 2026-01-01T12:00:00Z, it is now "+end.Format(time.RFC3339))
+		wantUnauthenticated(t, at(end), expires, "the token expired at 2026-01-01T12:00:00Z, it is now "+
+			end.Format(time.RFC3339))
 		// go-oidc by itself allows 5 minutes for nbf, whatever was configured.
 		begin := noon.Add(5*time.Minute - leeway)
 		wantCaller(t, at(begin), begins)

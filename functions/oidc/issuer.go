@@ -115,9 +115,9 @@ func (i *issuer) get(ctx context.Context, url string) ([]byte, http.Header, erro
 	return body, response.Header, nil
 }
 
-// parseKeys returns those keys of a key set that can verify tokens here. Others are passed over, as RFC 7517, section 5,
-// asks: sets also hold keys for encryption and of kinds that are not known yet. A set without such a key is
-// a mistake of the issuer, which must not replace keys that work.
+// parseKeys returns those keys of a key set that can verify tokens here. Others are passed over, as RFC 7517, section
+// 5, asks: sets also hold keys for encryption and of kinds that are not known yet. A set without such a key is a
+// mistake of the issuer, which must not replace keys that work.
 func parseKeys(body []byte) ([]jose.JSONWebKey, error) {
 	var document struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -142,8 +142,8 @@ func parseKeys(body []byte) ([]jose.JSONWebKey, error) {
 	return keys, nil
 }
 
-// usable tells public keys for accepted signatures from all others. A private key is not used even though its public half
-// could be: it was published.
+// usable tells public keys for accepted signatures from all others. A private key is not used even though its public
+// half could be: it was published.
 func usable(key *jose.JSONWebKey) bool {
 	if !key.Valid() || key.Use != "" && key.Use != "sig" {
 		return false

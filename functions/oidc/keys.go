@@ -23,8 +23,8 @@ const (
 // keyCache holds the issuer's keys and reads them again when it is time.
 //
 // It replaces go-oidc's RemoteKeySet, which does less than a public server needs:
-//   - It keeps its keys until the process ends or another key name is unknown, so that it accepts keys that the issuer has
-//     removed.
+//   - It keeps its keys until the process ends or another key name is unknown, so that it accepts keys that the issuer
+//     has removed.
 //   - Every token that fails, be it with a made-up key name or with a wrong signature, makes it query the issuer,
 //     so that a flood of bad tokens reaches the issuer.
 //   - It does not tell an unknown key from a wrong signature.
@@ -47,7 +47,8 @@ type keySet struct {
 	expiresAt time.Time // from then on it is not used
 }
 
-// fetch is one reading of the keys. While it runs, set and err are nil; afterwards one of them is not, and done is closed.
+// fetch is one reading of the keys. While it runs, set and err are nil; afterwards one of them is not, and done is
+// closed.
 type fetch struct {
 	begun time.Time
 	done  chan struct{}
@@ -75,10 +76,12 @@ func (c *keyCache) verify(ctx context.Context, signed *jose.JSONWebSignature) ([
 	if errors.Is(err, errUnknownKey) {
 		kid := signed.Signatures[0].Header.KeyID
 		if kid == "" {
-			return nil, httpapi.Unauthenticated("the token does not name its key, and no key of this server's issuer has signed it")
+			return nil, httpapi.Unauthenticated(
+				"the token does not name its key, and no key of this server's issuer has signed it")
 		}
-		return nil, httpapi.Unauthenticated("the token is signed with the key %s, which this server's issuer does not publish: "+
-			"get a new token, from that issuer", quote(kid))
+		return nil, httpapi.Unauthenticated(
+			"the token is signed with the key %s, which this server's issuer does not publish: "+
+				"get a new token, from that issuer", quote(kid))
 	}
 	return payload, err
 }
@@ -143,8 +146,8 @@ func (c *keyCache) run(f *fetch) {
 	c.set = f.set
 }
 
-// verify returns the payload of a token that one of the keys has signed. A token with a key name is checked with the keys of
-// that name only; one without, with all.
+// verify returns the payload of a token that one of the keys has signed. A token with a key name is checked with the
+// keys of that name only; one without, with all.
 func (s *keySet) verify(signed *jose.JSONWebSignature) ([]byte, error) {
 	header := signed.Signatures[0].Header
 	known := false

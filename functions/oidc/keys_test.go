@@ -69,8 +69,8 @@ func TestRotation(t *testing.T) {
 	i.wantFetches(t, 2)
 }
 
-// TestRemovedKey asks how long a key works that the issuer has removed, if no token makes the server look: until the end of
-// the set's life, to the nanosecond.
+// TestRemovedKey asks how long a key works that the issuer has removed, if no token makes the server look: until the
+// end of the set's life, to the nanosecond.
 func TestRemovedKey(t *testing.T) {
 	for _, c := range []struct {
 		cacheControl string
@@ -108,8 +108,8 @@ func TestRemovedKey(t *testing.T) {
 	}
 }
 
-// TestIssuerIsDownForAWhile: known keys work to the end of their life while the issuer is down, and the server recovers by
-// itself.
+// TestIssuerIsDownForAWhile: known keys work to the end of their life while the issuer is down, and the server recovers
+// by itself.
 func TestIssuerIsDownForAWhile(t *testing.T) {
 	i := newIssuer(t, public(p256(), "a"))
 	c := newClock()
@@ -228,7 +228,8 @@ func TestKeySets(t *testing.T) {
 
 		{"500", fail(http.StatusInternalServerError), "/keys responded with status 500"},
 		{"404", fail(http.StatusNotFound), "/keys responded with status 404"},
-		{"a page", body("<html>sign in</html>"), "/keys is not JSON that has keys: invalid character '<' looking for beginning of value"},
+		{"a page", body("<html>sign in</html>"),
+			"/keys is not JSON that has keys: invalid character '<' looking for beginning of value"},
 		{"cut off", body(`{"keys":[`), "/keys is not JSON that has keys: unexpected end of JSON input"},
 		{"nothing", body(""), "/keys is not JSON that has keys: unexpected end of JSON input"},
 		{"connection lost", func(w http.ResponseWriter, _ *http.Request) {
@@ -309,7 +310,8 @@ func TestDiscovery(t *testing.T) {
 			fmt.Sprintf("is of issuer %q, the configured issuer is %q: they must be identical", i.url+"/", i.url)},
 		{"no keys", object{"issuer": i.url},
 			`the jwks_uri "" in the document at ` + i.url + `/.well-known/openid-configuration is not a URL`},
-		{"keys without TLS", object{"issuer": i.url, "jwks_uri": "http://issuer.example/keys"}, "must begin with https://: over http://"},
+		{"keys without TLS", object{"issuer": i.url, "jwks_uri": "http://issuer.example/keys"},
+			"must begin with https://: over http://"},
 		{"array", []int{}, "is not an OpenID Connect configuration"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -394,8 +396,8 @@ func (s *silent) token(t *testing.T) string {
 	return (&issuer{url: far}).token(t, object{"iat": now.Unix(), "nbf": nil, "exp": now.Add(time.Hour).Unix()})
 }
 
-// TestColdCacheUnderLoad: a hundred requests wait for one fetch, all at once, and all get its response; also those that come
-// when it has been running for so long that another would be allowed.
+// TestColdCacheUnderLoad: a hundred requests wait for one fetch, all at once, and all get its response; also those that
+// come when it has been running for so long that another would be allowed.
 func TestColdCacheUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSilent(t)
@@ -537,19 +539,30 @@ func TestRefreshInTheBackground(t *testing.T) {
 	})
 }
 
-// TestDiscoveryOfIssuers: where the keys of well-known issuers are, by documents of the form that they publish. Their hosts are reached by a transport of the
-// test; it refuses every other address.
+// TestDiscoveryOfIssuers: where the keys of well-known issuers are, by documents of the form that they publish. Their
+// hosts are reached by a transport of the test; it refuses every other address.
 func TestDiscoveryOfIssuers(t *testing.T) {
 	for name, c := range map[string]struct{ issuer, document, keys string }{
-		"Google":         {"https://accounts.google.com", "https://accounts.google.com/.well-known/openid-configuration", "https://www.googleapis.com/oauth2/v3/certs"},
-		"GitHub Actions": {"https://token.actions.githubusercontent.com", "https://token.actions.githubusercontent.com/.well-known/openid-configuration", "https://token.actions.githubusercontent.com/.well-known/jwks"},
-		"Auth0":          {"https://acme.eu.auth0.com/", "https://acme.eu.auth0.com/.well-known/openid-configuration", "https://acme.eu.auth0.com/.well-known/jwks.json"},
-		"Okta":           {"https://acme.okta.com/oauth2/default", "https://acme.okta.com/oauth2/default/.well-known/openid-configuration", "https://acme.okta.com/oauth2/default/v1/keys"},
-		"Entra":          {"https://login.microsoftonline.com/1/v2.0", "https://login.microsoftonline.com/1/v2.0/.well-known/openid-configuration", "https://login.microsoftonline.com/1/discovery/v2.0/keys"},
-		"Entra, 1.0":     {"https://sts.windows.net/1/", "https://sts.windows.net/1/.well-known/openid-configuration", "https://login.microsoftonline.com/common/discovery/keys"},
-		"Cognito": {"https://cognito-idp.eu-west-1.amazonaws.com/eu-west-1_A", "https://cognito-idp.eu-west-1.amazonaws.com/eu-west-1_A/.well-known/openid-configuration",
+		"Google": {"https://accounts.google.com", "https://accounts.google.com/.well-known/openid-configuration",
+			"https://www.googleapis.com/oauth2/v3/certs"},
+		"GitHub Actions": {"https://token.actions.githubusercontent.com",
+			"https://token.actions.githubusercontent.com/.well-known/openid-configuration",
+			"https://token.actions.githubusercontent.com/.well-known/jwks"},
+		"Auth0": {"https://acme.eu.auth0.com/", "https://acme.eu.auth0.com/.well-known/openid-configuration",
+			"https://acme.eu.auth0.com/.well-known/jwks.json"},
+		"Okta": {"https://acme.okta.com/oauth2/default",
+			"https://acme.okta.com/oauth2/default/.well-known/openid-configuration",
+			"https://acme.okta.com/oauth2/default/v1/keys"},
+		"Entra": {"https://login.microsoftonline.com/1/v2.0",
+			"https://login.microsoftonline.com/1/v2.0/.well-known/openid-configuration",
+			"https://login.microsoftonline.com/1/discovery/v2.0/keys"},
+		"Entra, 1.0": {"https://sts.windows.net/1/", "https://sts.windows.net/1/.well-known/openid-configuration",
+			"https://login.microsoftonline.com/common/discovery/keys"},
+		"Cognito": {"https://cognito-idp.eu-west-1.amazonaws.com/eu-west-1_A",
+			"https://cognito-idp.eu-west-1.amazonaws.com/eu-west-1_A/.well-known/openid-configuration",
 			"https://cognito-idp.eu-west-1.amazonaws.com/eu-west-1_A/.well-known/jwks.json"},
-		"Keycloak": {"https://keycloak.acme.example/realms/acme", "https://keycloak.acme.example/realms/acme/.well-known/openid-configuration",
+		"Keycloak": {"https://keycloak.acme.example/realms/acme",
+			"https://keycloak.acme.example/realms/acme/.well-known/openid-configuration",
 			"https://keycloak.acme.example/realms/acme/protocol/openid-connect/certs"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -559,7 +572,8 @@ func TestDiscoveryOfIssuers(t *testing.T) {
 				w := httptest.NewRecorder()
 				switch r.URL.String() {
 				case c.document:
-					send(w, object{"issuer": c.issuer, "jwks_uri": c.keys, "subject_types_supported": []string{"pairwise"}, "id_token_signing_alg_values_supported": []string{"RS256"}})
+					send(w, object{"issuer": c.issuer, "jwks_uri": c.keys, "subject_types_supported": []string{"pairwise"},
+						"id_token_signing_alg_values_supported": []string{"RS256"}})
 				case c.keys:
 					send(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{public(p256(), "a")}})
 				default:
@@ -567,7 +581,8 @@ func TestDiscoveryOfIssuers(t *testing.T) {
 				}
 				return w.Result(), nil
 			})
-			id := newIdentity(t, oidc.Config{Issuer: c.issuer, Audience: audience, Now: newClock().now, HTTPClient: &http.Client{Transport: transport}})
+			id := newIdentity(t, oidc.Config{Issuer: c.issuer, Audience: audience, Now: newClock().now,
+				HTTPClient: &http.Client{Transport: transport}})
 			i := &issuer{url: c.issuer}
 			wantCaller(t, id, i.token(t, nil))
 			if want := []string{c.document, c.keys}; !slices.Equal(asked, want) {

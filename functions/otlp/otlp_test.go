@@ -35,7 +35,8 @@ func options(t *testing.T, set map[string]string) otlp.Options {
 	return otlp.Options{Service: "leasehold", Version: "v1.2.3", Getenv: func(name string) string { return set[name] }}
 }
 
-// TestVariables: the standard variables turn metrics and traces on and off, and those that cannot work are errors that name them and not what they are.
+// TestVariables: the standard variables turn metrics and traces on and off, and those that cannot work are errors that
+// name them and not what they are.
 func TestVariables(t *testing.T) {
 	const endpoint, at = "OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318"
 	for _, c := range []struct {
@@ -53,20 +54,27 @@ func TestVariables(t *testing.T) {
 		{map[string]string{endpoint: at, "OTEL_METRICS_EXPORTER": "none"}, false, true, ""},
 		{map[string]string{endpoint: at, "OTEL_TRACES_EXPORTER": "none"}, true, false, ""},
 		{map[string]string{endpoint: at, "OTEL_SDK_DISABLED": "TRUE"}, false, false, ""},
-		{map[string]string{"OTEL_METRICS_EXPORTER": "prometheus"}, false, false, `OTEL_METRICS_EXPORTER is "prometheus": it must be otlp or none; for Prometheus set LEASEHOLD_METRICS_LISTEN`},
-		{map[string]string{"OTEL_TRACES_EXPORTER": "zipkin"}, false, false, `OTEL_TRACES_EXPORTER is "zipkin": it must be otlp or none`},
-		{map[string]string{endpoint: at, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, false, false, `OTEL_EXPORTER_OTLP_PROTOCOL is "http/json"`},
-		{map[string]string{endpoint: at, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "x"}, false, true, `OTEL_EXPORTER_OTLP_METRICS_PROTOCOL is "x"`},
-		{map[string]string{endpoint: "collector:4318"}, false, false, endpoint + " must be a URL such as http://collector:4318"},
+		{map[string]string{"OTEL_METRICS_EXPORTER": "prometheus"}, false, false,
+			`OTEL_METRICS_EXPORTER is "prometheus": it must be otlp or none; for Prometheus set LEASEHOLD_METRICS_LISTEN`},
+		{map[string]string{"OTEL_TRACES_EXPORTER": "zipkin"}, false, false,
+			`OTEL_TRACES_EXPORTER is "zipkin": it must be otlp or none`},
+		{map[string]string{endpoint: at, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, false, false,
+			`OTEL_EXPORTER_OTLP_PROTOCOL is "http/json"`},
+		{map[string]string{endpoint: at, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "x"},
+			false, true, `OTEL_EXPORTER_OTLP_METRICS_PROTOCOL is "x"`},
+		{map[string]string{endpoint: "collector:4318"}, false, false,
+			endpoint + " must be a URL such as http://collector:4318"},
 		{map[string]string{endpoint: "http://me:" + canary + "@collector:43x"}, false, false, endpoint + " must be a URL"},
-		{map[string]string{endpoint: at, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://"}, true, false, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT must be a URL"},
+		{map[string]string{endpoint: at, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://"}, true, false,
+			"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT must be a URL"},
 		{map[string]string{endpoint: at, "OTEL_RESOURCE_ATTRIBUTES": "no pairs"}, true, false, "OTEL_RESOURCE_ATTRIBUTES"},
 	} {
 		t.Run("", func(t *testing.T) {
 			o := options(t, c.env)
 			reader, err := o.Reader(t.Context())
 			traces, err2 := o.Traces(t.Context())
-			if err = errors.Join(err, err2); (reader != nil) != c.metrics || (traces != nil) != c.traces || (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			if err = errors.Join(err, err2); (reader != nil) != c.metrics || (traces != nil) != c.traces ||
+				(err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%v: %v, %v, %v", c.env, reader, traces, err)
 			}
 			if err != nil && strings.Contains(err.Error(), canary) {
@@ -84,7 +92,8 @@ func TestLog(t *testing.T) {
 	var out bytes.Buffer
 	otlp.LogTo(slog.New(slog.NewJSONHandler(&out, nil)))
 	o := options(t, map[string]string{
-		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318", "OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%zz" + canary + ",authorization: Bearer " + canary,
+		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318", "OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%zz" +
+			canary + ",authorization: Bearer " + canary,
 	})
 	for range 2 {
 		reader, err := o.Reader(t.Context())
@@ -93,7 +102,8 @@ func TestLog(t *testing.T) {
 		}
 	}
 	otel.Handle(errors.New("no collector"))
-	if got := out.String(); strings.Contains(got, canary) || !strings.Contains(got, `"msg":"telemetry: a variable OTEL_… cannot be used","why":"escape header value"`) ||
+	if got := out.String(); strings.Contains(got, canary) ||
+		!strings.Contains(got, `"msg":"telemetry: a variable OTEL_… cannot be used","why":"escape header value"`) ||
 		!strings.Contains(got, `"err":"no collector"`) {
 		t.Error(got)
 	}
@@ -117,7 +127,8 @@ func TestInstance(t *testing.T) {
 	}
 }
 
-// TestHangingCollector: a collector that takes requests and never responds holds up nothing but the end, and that for a time that is bounded: this test would not end otherwise.
+// TestHangingCollector: a collector that takes requests and never responds holds up nothing but the end, and that for a
+// time that is bounded: this test would not end otherwise.
 func TestHangingCollector(t *testing.T) {
 	begun, leave := make(chan struct{}, 100), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, _ *http.Request) {
@@ -127,8 +138,10 @@ func TestHangingCollector(t *testing.T) {
 	defer server.Close()
 	defer close(leave)
 	o := options(t, map[string]string{
-		"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL, "OTEL_METRIC_EXPORT_INTERVAL": "10", "OTEL_METRIC_EXPORT_TIMEOUT": "3600000", "OTEL_EXPORTER_OTLP_TIMEOUT": "3600000",
-		"OTEL_BSP_SCHEDULE_DELAY": "10", "OTEL_BSP_EXPORT_TIMEOUT": "3600000", "OTEL_BSP_MAX_QUEUE_SIZE": "10", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "2",
+		"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL, "OTEL_METRIC_EXPORT_INTERVAL": "10",
+		"OTEL_METRIC_EXPORT_TIMEOUT": "3600000", "OTEL_EXPORTER_OTLP_TIMEOUT": "3600000",
+		"OTEL_BSP_SCHEDULE_DELAY": "10", "OTEL_BSP_EXPORT_TIMEOUT": "3600000", "OTEL_BSP_MAX_QUEUE_SIZE": "10",
+		"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "2",
 	})
 	reader, err := o.Reader(t.Context())
 	if err != nil {
@@ -145,10 +158,12 @@ func TestHangingCollector(t *testing.T) {
 	}
 	traces := telemetry.NewTraces(makes, "memory")
 	store := docstore.NewMemory(nil)
-	h := httpapi.New(telemetry.Store(store, append(traces.Observers(), m.Observe(store, "memory")...)...), httpapi.Development{}, &httpapi.Options{Traces: traces, Metrics: m})
+	h := httpapi.New(telemetry.Store(store, append(traces.Observers(), m.Observe(store, "memory")...)...),
+		httpapi.Development{}, &httpapi.Options{Traces: traces, Metrics: m})
 	acquire := func(i int) {
 		body := fmt.Sprintf(`{"request_id":"r%d","owner_id":"ann","ttl_seconds":30}`, i)
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:8080/v1/tenants/acme/locks/k/acquire", strings.NewReader(body))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost,
+			"http://127.0.0.1:8080/v1/tenants/acme/locks/k/acquire", strings.NewReader(body))
 		w := httptest.NewRecorder()
 		if h.ServeHTTP(w, r); w.Code >= http.StatusInternalServerError {
 			t.Fatal(w.Code, w.Body)
@@ -208,11 +223,13 @@ func (c *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
-// TestReceiver: a collector receives the spans when the program ends at the latest; a sampler of the variables decides which.
+// TestReceiver: a collector receives the spans when the program ends at the latest; a sampler of the variables decides
+// which.
 func TestReceiver(t *testing.T) {
 	for sampler, want := range map[string][]string{
 		"": {
-			"/v1/traces POST /v1/tenants/{tenant_id}/locks/{lock_key}/acquire leasehold v1.2.3", "/v1/traces lock.acquire leasehold v1.2.3", "/v1/traces write locks leasehold v1.2.3",
+			"/v1/traces POST /v1/tenants/{tenant_id}/locks/{lock_key}/acquire leasehold v1.2.3",
+			"/v1/traces lock.acquire leasehold v1.2.3", "/v1/traces write locks leasehold v1.2.3",
 		},
 		"always_off": nil,
 	} {
@@ -225,8 +242,11 @@ func TestReceiver(t *testing.T) {
 			t.Fatal(err)
 		}
 		traces := telemetry.NewTraces(sends, "memory")
-		h := httpapi.New(telemetry.Store(docstore.NewMemory(nil), traces), httpapi.Development{}, &httpapi.Options{Traces: traces})
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:8080/v1/tenants/acme/locks/k/acquire", strings.NewReader(`{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`))
+		h := httpapi.New(telemetry.Store(docstore.NewMemory(nil), traces), httpapi.Development{},
+			&httpapi.Options{Traces: traces})
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost,
+			"http://127.0.0.1:8080/v1/tenants/acme/locks/k/acquire", strings.NewReader(
+				`{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`))
 		h.ServeHTTP(httptest.NewRecorder(), r)
 		if err := otlp.Shutdown(t.Context(), sends.Shutdown); err != nil {
 			t.Fatal(err)

@@ -116,8 +116,8 @@ const Forever = 100 * 365 * 24 * time.Hour
 // Given reports whether the environment or a flag set the setting of a variable.
 func (c *Config) Given(env string) bool { return c.origins[env] != "" }
 
-// Name is how an error calls the setting of a variable: what set it, or else the flag of a command and the variable of a
-// function.
+// Name is how an error calls the setting of a variable: what set it, or else the flag of a command and the variable of
+// a function.
 func (c *Config) Name(env string) string {
 	if o := c.origins[env]; o != "" {
 		return o
@@ -128,8 +128,8 @@ func (c *Config) Name(env string) string {
 	return env
 }
 
-// NameBeside is how an error about the setting of the variable at calls another one, env: what set it, or else as at was set, by
-// a flag or by a variable.
+// NameBeside is how an error about the setting of the variable at calls another one, env: what set it, or else as at
+// was set, by a flag or by a variable.
 func (c *Config) NameBeside(env, at string) string {
 	if o := c.origins[at]; o != "" && !strings.HasPrefix(o, "--") && !c.Given(env) {
 		return env

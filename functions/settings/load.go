@@ -80,7 +80,9 @@ func (c *Config) parse(s Setting, value string) error {
 		for item := range strings.SplitSeq(value, ",") {
 			*field = append(*field, strings.TrimSpace(item))
 		}
-		ok = !slices.ContainsFunc(*field, func(item string) bool { return item == "" || s.Choices != nil && !slices.Contains(s.Choices, item) })
+		ok = !slices.ContainsFunc(*field, func(item string) bool {
+			return item == "" || s.Choices != nil && !slices.Contains(s.Choices, item)
+		})
 	case *time.Duration:
 		if s.Off && value == "off" {
 			*field = Forever
@@ -189,11 +191,12 @@ func services(value string) ([]machineid.ServiceConfig, error) {
 
 // kubernetes matches the variables that Kubernetes sets for a service whose name begins with "leasehold".
 var kubernetes = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^LEASEHOLD(_.+)?_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+	return regexp.MustCompile(
+		`^LEASEHOLD(_.+)?_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 })
 
-// CheckClient rejects variables that begin with LEASEHOLD_ and are not known, for commands that call a server. environ is like
-// that of [os.Environ].
+// CheckClient rejects variables that begin with LEASEHOLD_ and are not known, for commands that call a server. environ
+// is like that of [os.Environ].
 func CheckClient(environ []string) error { return checkNames(0, variables(environ)) }
 
 func variables(environ []string) map[string]string {
@@ -205,8 +208,8 @@ func variables(environ []string) map[string]string {
 	return env
 }
 
-// checkNames rejects LEASEHOLD_ variables that no entry point and no command knows, and in functions those of the client. The
-// entry 0 is a command that calls a server.
+// checkNames rejects LEASEHOLD_ variables that no entry point and no command knows, and in functions those of the
+// client. The entry 0 is a command that calls a server.
 func checkNames(e Entry, env map[string]string) error {
 	var errs []error
 	for name := range env {
@@ -219,11 +222,13 @@ func checkNames(e Entry, env map[string]string) error {
 		if v, ok := clientVariable(name); !ok {
 			errs = append(errs, fmt.Errorf("%s is not a setting%s", name, suggestion(e, name)))
 		} else if v.Instead != "" && e != 0 && !e.command() {
-			errs = append(errs, fmt.Errorf("%s is a setting of the commands that call a server, and has no effect here: did you mean %s?",
-				name, v.Instead))
+			errs = append(errs,
+				fmt.Errorf("%s is a setting of the commands that call a server, and has no effect here: did you mean %s?",
+					name, v.Instead))
 		}
 	}
-	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) }) // the order of a map is random
+	// the order of a map is random
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
 }
 
@@ -232,12 +237,13 @@ var numbered = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(LEASEHOLD_(KEY|FENCING_TOKEN)_)([2-9]|1[0-9]|20)$`)
 })
 
-// WithoutLock is an environment without what "leasehold lock run" sets for its command, so that a command of an inner one does not take the permit, or
-// the further locks, of the outer one for its own.
+// WithoutLock is an environment without what "leasehold lock run" sets for its command, so that a command of an inner
+// one does not take the permit, or the further locks, of the outer one for its own.
 func WithoutLock(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
-		return name == "LEASEHOLD_KEY" || name == "LEASEHOLD_FENCING_TOKEN" || name == "LEASEHOLD_PERMIT" || numbered().MatchString(name)
+		return name == "LEASEHOLD_KEY" || name == "LEASEHOLD_FENCING_TOKEN" || name == "LEASEHOLD_PERMIT" ||
+			numbered().MatchString(name)
 	})
 }
 

@@ -41,13 +41,15 @@ functions with those handler names.
 			relation, other = "excludes", r.NotWith
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s | %s |\n",
-			strings.Join(r.If, "`, `"), relation, other, namesOf(func(e Entry) bool { return r.Entries.Has(e) }, nil), documented(r.Why))
+			strings.Join(r.If, "`, `"), relation, other, namesOf(func(e Entry) bool { return r.Entries.Has(e) }, nil),
+			documented(r.Why))
 	}
 	b.WriteString("\n## Variables of platforms and SDKs\n\n| variable | meaning |\n|---|---|\n")
 	for _, v := range PlatformVariables {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", strings.ReplaceAll(v.Name, ", ", "`, `"), v.Help)
 	}
-	b.WriteString("\n## Variables of the commands that call a server\n\nEntry points do not read them. The commands reject unknown variables too, and an empty one counts as not set.\n\n| variable | meaning |\n|---|---|\n")
+	b.WriteString(
+		"\n## Variables of the commands that call a server\n\nEntry points do not read them. The commands reject unknown variables too, and an empty one counts as not set.\n\n| variable | meaning |\n|---|---|\n")
 	for _, v := range ClientVariables {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", v.Name, v.Help)
 	}
@@ -77,7 +79,8 @@ func (s Setting) markdown() string {
 		}
 		defaults = append(defaults, strings.Join(v.Entries.Names(), ", ")+" `"+v.Default+"`")
 	}
-	return fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", s.Env, kind, strings.Join(defaults, ", "), s.takenBy(), s.document())
+	return fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", s.Env, kind, strings.Join(defaults, ", "),
+		s.takenBy(), s.document())
 }
 
 // takenBy names the entry points that take the setting, in bold those that require it.

@@ -39,7 +39,8 @@ var Rules = []Rule{
 		Why: "the name of this server in the claim aud; without it, tokens that were issued for other servers would be accepted",
 	},
 	{
-		If:    []string{"LEASEHOLD_AUTH_AUDIENCE", "LEASEHOLD_AUTH_CLIENTS", "LEASEHOLD_AUTH_JWKS_URL", "LEASEHOLD_AUTH_LEEWAY", "LEASEHOLD_AUTH_REQUIRED_SCOPE"},
+		If: []string{"LEASEHOLD_AUTH_AUDIENCE", "LEASEHOLD_AUTH_CLIENTS", "LEASEHOLD_AUTH_JWKS_URL",
+			"LEASEHOLD_AUTH_LEEWAY", "LEASEHOLD_AUTH_REQUIRED_SCOPE"},
 		Needs: "LEASEHOLD_AUTH_ISSUER", Entries: apis, Why: noIssuer,
 	},
 	{
@@ -53,7 +54,8 @@ var Rules = []Rule{
 		If: []string{"LEASEHOLD_INSECURE_LISTEN_ANYWHERE"}, NotWith: "LEASEHOLD_AUTH_ISSUER", Entries: Serve,
 		Why: "a server that authenticates callers may listen anywhere",
 	},
-	{If: []string{"LEASEHOLD_AUTH_SUBJECTS"}, Needs: "LEASEHOLD_AUTH_TENANT", Entries: apis, Why: "it lists the subjects of that tenant"},
+	{If: []string{"LEASEHOLD_AUTH_SUBJECTS"}, Needs: "LEASEHOLD_AUTH_TENANT", Entries: apis,
+		Why: "it lists the subjects of that tenant"},
 	{If: []string{"LEASEHOLD_AUTH_SUBJECTS"}, NotWith: "LEASEHOLD_AUTH_TENANT_CLAIM", Entries: apis, Why: twoTenants},
 	{If: []string{"LEASEHOLD_AUTH_TENANT"}, NotWith: "LEASEHOLD_AUTH_TENANT_CLAIM", Entries: byIssuer, Why: twoTenants},
 	{
@@ -90,7 +92,8 @@ func (c *Config) checkRules() error {
 func (c *Config) check(env map[string]string) error {
 	c.CloudRun = env["K_SERVICE"] != ""
 	for _, check := range []func(map[string]string) error{
-		c.checkListen, c.checkDevelopment, c.checkTenant, c.checkFrontDoor, c.checkBasePath, c.checkOrigins, c.checkStore, c.checkTarget, c.checkTimes, c.checkTaskCallers,
+		c.checkListen, c.checkDevelopment, c.checkTenant, c.checkFrontDoor, c.checkBasePath, c.checkOrigins, c.checkStore,
+		c.checkTarget, c.checkTimes, c.checkTaskCallers,
 	} {
 		if err := check(env); err != nil {
 			return err
@@ -122,11 +125,13 @@ func (c *Config) checkListen(env map[string]string) error {
 	case c.AuthIssuer != "":
 		return nil
 	case c.CloudRun:
-		return errors.New("on Cloud Run the server needs LEASEHOLD_AUTH_ISSUER and LEASEHOLD_AUTH_AUDIENCE: development mode, which accepts every caller, is for one machine")
+		return errors.New(
+			"on Cloud Run the server needs LEASEHOLD_AUTH_ISSUER and LEASEHOLD_AUTH_AUDIENCE: development mode, which accepts every caller, is for one machine")
 	case !httpapi.Loopback(host) && !c.InsecureListenAnywhere:
 		issuer, audience := c.NameBeside("LEASEHOLD_AUTH_ISSUER", listen), c.NameBeside("LEASEHOLD_AUTH_AUDIENCE", listen)
-		return fmt.Errorf("%s %s can be reached from other machines, and without %s every caller there could take and release locks.\n"+
-			"Listen on 127.0.0.1, or set %s and %s; docs/containers.md says what to do in containers of a development machine",
+		return fmt.Errorf(
+			"%s %s can be reached from other machines, and without %s every caller there could take and release locks.\n"+
+				"Listen on 127.0.0.1, or set %s and %s; docs/containers.md says what to do in containers of a development machine",
 			c.Name(listen), c.Listen, issuer, issuer, audience)
 	}
 	return nil
@@ -163,9 +168,11 @@ func (c *Config) checkTenant(map[string]string) error {
 		}
 		return fmt.Errorf("%s %s admits everybody with the issuer %s: %s, and has a tenant of its choice in it. %s %s and %s",
 			c.Name("LEASEHOLD_AUTH_TENANT_CLAIM"), c.AuthTenantClaim, c.AuthIssuer, anyone, use,
-			c.NameBeside("LEASEHOLD_AUTH_TENANT", "LEASEHOLD_AUTH_TENANT_CLAIM"), c.NameBeside("LEASEHOLD_AUTH_SUBJECTS", "LEASEHOLD_AUTH_TENANT_CLAIM"))
+			c.NameBeside("LEASEHOLD_AUTH_TENANT", "LEASEHOLD_AUTH_TENANT_CLAIM"),
+			c.NameBeside("LEASEHOLD_AUTH_SUBJECTS", "LEASEHOLD_AUTH_TENANT_CLAIM"))
 	case c.AuthTenant != "" && c.AuthIssuer != "" && c.Given("LEASEHOLD_AUTH_TENANT_CLAIM"):
-		return fmt.Errorf("%s and %s cannot both be set: %s", c.Name("LEASEHOLD_AUTH_TENANT"), c.Name("LEASEHOLD_AUTH_TENANT_CLAIM"), twoTenants)
+		return fmt.Errorf("%s and %s cannot both be set: %s", c.Name("LEASEHOLD_AUTH_TENANT"),
+			c.Name("LEASEHOLD_AUTH_TENANT_CLAIM"), twoTenants)
 	}
 	return nil
 }
@@ -177,10 +184,14 @@ func (c *Config) checkFrontDoor(map[string]string) error {
 	case c.Entry != LambdaAPI || c.AuthIssuer != "":
 		return nil
 	case c.FrontDoor == nil:
-		return errors.New(front + " is required without LEASEHOLD_AUTH_ISSUER: the function believes what its events say about callers, and must know " +
-			"what sends them: url, http-api, rest-api, or several with commas between them")
+		return errors.New(
+			front +
+				" is required without LEASEHOLD_AUTH_ISSUER: the function believes what its events say about callers, and must know " +
+				"what sends them: url, http-api, rest-api, or several with commas between them")
 	case slices.Contains(c.FrontDoor, "alb"):
-		return errors.New(front + " alb needs LEASEHOLD_AUTH_ISSUER: a load balancer's events name no verified caller, so that the function must verify tokens itself")
+		return errors.New(
+			front +
+				" alb needs LEASEHOLD_AUTH_ISSUER: a load balancer's events name no verified caller, so that the function must verify tokens itself")
 	}
 	return nil
 }
@@ -191,7 +202,8 @@ var basePath = sync.OnceValue(func() *regexp.Regexp {
 
 func (c *Config) checkBasePath(map[string]string) error {
 	if c.BasePath != "" && !basePath().MatchString(c.BasePath) {
-		return fmt.Errorf(`%s is %q: it must begin with "/", not end with it, and consist of letters, digits, ".", "_", "~" and "-", such as /leasehold`,
+		return fmt.Errorf(
+			`%s is %q: it must begin with "/", not end with it, and consist of letters, digits, ".", "_", "~" and "-", such as /leasehold`,
 			c.Name("LEASEHOLD_BASE_PATH"), c.BasePath)
 	}
 	// Paths without the base path work as well, so that it must not be the beginning of one.
@@ -219,7 +231,8 @@ func (c *Config) checkStore(map[string]string) error {
 	case c.Entry == Worker && c.Store == "memory":
 		return fmt.Errorf("%s memory has no analyses: choose the store that they are in", c.Name(store))
 	case c.Entry == LockRun && c.Store == "memory":
-		return fmt.Errorf("%s memory is seen by no other process: choose the store that all who want the lock use", c.Name(store))
+		return fmt.Errorf("%s memory is seen by no other process: choose the store that all who want the lock use",
+			c.Name(store))
 	case c.Store == "":
 		return nil // an entry point with one store
 	}
@@ -245,7 +258,8 @@ func (c *Config) checkTarget(map[string]string) error {
 
 func (c *Config) checkTimes(map[string]string) error {
 	if c.Heartbeat > c.TTL/2 {
-		return fmt.Errorf("%s is %v: it must be at most half of %s, which is %v, so that the lock survives a heartbeat that fails",
+		return fmt.Errorf(
+			"%s is %v: it must be at most half of %s, which is %v, so that the lock survives a heartbeat that fails",
 			c.Name("LEASEHOLD_HEARTBEAT"), c.Heartbeat, c.NameBeside("LEASEHOLD_TTL", "LEASEHOLD_HEARTBEAT"), c.TTL)
 	}
 	return nil
@@ -254,9 +268,11 @@ func (c *Config) checkTimes(map[string]string) error {
 // checkTaskCallers makes sure that endpoints for tasks and sweeps that do something know their callers.
 func (c *Config) checkTaskCallers(map[string]string) error {
 	host, _, _ := net.SplitHostPort(c.Listen) // checkListen has looked at it
-	if c.Entry == Serve && c.TaskAuth == "platform" && (c.RunsTasks() || c.Sweeps()) && !c.CloudRun && !httpapi.Loopback(host) {
-		return fmt.Errorf("%s platform on %s %s lets every caller run tasks: it is for Cloud Run, which verifies callers, and for this machine alone.\n"+
-			"Set %s, or listen on 127.0.0.1", c.Name("LEASEHOLD_TASK_AUTH"), c.Name("LEASEHOLD_LISTEN"), c.Listen,
+	if c.Entry == Serve && c.TaskAuth == "platform" && (c.RunsTasks() || c.Sweeps()) && !c.CloudRun &&
+		!httpapi.Loopback(host) {
+		return fmt.Errorf(
+			"%s platform on %s %s lets every caller run tasks: it is for Cloud Run, which verifies callers, and for this machine alone.\n"+
+				"Set %s, or listen on 127.0.0.1", c.Name("LEASEHOLD_TASK_AUTH"), c.Name("LEASEHOLD_LISTEN"), c.Listen,
 			c.NameBeside("LEASEHOLD_TASK_ACCOUNT", "LEASEHOLD_TASK_AUTH"))
 	}
 	if c.RunsTasks() {
@@ -279,7 +295,8 @@ func (c *Config) checkTaskAccount(account string) error {
 	default:
 		cause = "LEASEHOLD_TASK_QUEUE"
 	}
-	auth, who, audience := c.NameBeside("LEASEHOLD_TASK_AUTH", cause), c.NameBeside("LEASEHOLD_TASK_ACCOUNT", cause), c.NameBeside("LEASEHOLD_TASK_AUDIENCE", cause)
+	auth, who, audience := c.NameBeside("LEASEHOLD_TASK_AUTH", cause), c.NameBeside("LEASEHOLD_TASK_ACCOUNT", cause),
+		c.NameBeside("LEASEHOLD_TASK_AUDIENCE", cause)
 	switch {
 	case c.TaskAuth == "platform" && account != "" && c.TaskQueue == "":
 		return fmt.Errorf("%s platform and %s cannot both be set: the platform decides which accounts may call", auth, who)
@@ -289,7 +306,9 @@ func (c *Config) checkTaskAccount(account string) error {
 		return fmt.Errorf("%s is required: the service account of the queue's tokens. "+
 			"Only if the platform verifies callers, as Cloud Run does without public access, set %s to platform", who, auth)
 	case c.TokenAudience() == "":
-		return fmt.Errorf("%s is required: the audience of the queue's tokens, which is the task's URL unless the task says otherwise", audience)
+		return fmt.Errorf(
+			"%s is required: the audience of the queue's tokens, which is the task's URL unless the task says otherwise",
+			audience)
 	}
 	return nil
 }

@@ -110,8 +110,8 @@ type Variant struct {
 
 const prefix = "LEASEHOLD_"
 
-// Flag is the name of the setting's flag, without dashes in front: that of the variable without LEASEHOLD_, in lower case.
-// It is empty for secrets.
+// Flag is the name of the setting's flag, without dashes in front: that of the variable without LEASEHOLD_, in lower
+// case. It is empty for secrets.
 func (s Setting) Flag() string {
 	if s.Secret {
 		return ""
@@ -189,8 +189,8 @@ type Variable struct {
 	Secret     bool
 }
 
-// WithoutSecrets returns the environment without the values of settings that are secret, or may contain a secret, for programs that
-// a command starts. environ is like that of [os.Environ].
+// WithoutSecrets returns the environment without the values of settings that are secret, or may contain a secret, for
+// programs that a command starts. environ is like that of [os.Environ].
 func WithoutSecrets(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
 		name, value, _ := strings.Cut(kv, "=")

@@ -34,7 +34,8 @@ func TestDocumentation(t *testing.T) {
 	}
 	got, err := os.ReadFile(path)
 	if err != nil || string(got) != settings.Markdown() {
-		t.Errorf("docs/settings.md does not agree with functions/settings (%v): run go test ./functions/settings -run TestDocumentation -update", err)
+		t.Errorf(
+			"docs/settings.md does not agree with functions/settings (%v): run go test ./functions/settings -run TestDocumentation -update", err)
 	}
 }
 
@@ -110,7 +111,8 @@ func least(e settings.Entry) []string {
 	case settings.LambdaSweep:
 		return []string{"LEASEHOLD_TABLE=locks", "LEASEHOLD_QUEUE_URL=https://sqs.eu-west-1.amazonaws.com/1/q"}
 	case settings.Worker:
-		return []string{"LEASEHOLD_QUEUE_URL=https://sqs.eu-west-1.amazonaws.com/1/q", "LEASEHOLD_TARGET_URL=https://worker.example/run"}
+		return []string{"LEASEHOLD_QUEUE_URL=https://sqs.eu-west-1.amazonaws.com/1/q",
+			"LEASEHOLD_TARGET_URL=https://worker.example/run"}
 	default:
 		return nil
 	}
@@ -166,9 +168,12 @@ func row(t *testing.T, env string) settings.Setting {
 
 // TestWithoutSecrets: a program that a command starts gets no secret of Leasehold.
 func TestWithoutSecrets(t *testing.T) {
-	kept := []string{"PATH=/bin", "LEASEHOLD_SERVER=http://x", "LEASEHOLD_AUTH_TOKEN_FILE=/f", "LEASEHOLD_REDIS_ADDR=redis:6379", "AUTH_TOKEN=hunter2", "EMPTY"}
-	env := append(slices.Clone(kept), "LEASEHOLD_AUTH_TOKEN=hunter2", "LEASEHOLD_EXTERNAL_ID_SECRET=hunter2", "LEASEHOLD_REDIS_PASSWORD=hunter2",
-		"LEASEHOLD_TARGET_TOKEN=hunter2", "LEASEHOLD_REDIS_ADDR=redis://u:hunter2@redis:6379", "LEASEHOLD_SERVER=https://u:hunter2@x")
+	kept := []string{"PATH=/bin", "LEASEHOLD_SERVER=http://x", "LEASEHOLD_AUTH_TOKEN_FILE=/f",
+		"LEASEHOLD_REDIS_ADDR=redis:6379", "AUTH_TOKEN=hunter2", "EMPTY"}
+	env := append(slices.Clone(kept), "LEASEHOLD_AUTH_TOKEN=hunter2", "LEASEHOLD_EXTERNAL_ID_SECRET=hunter2",
+		"LEASEHOLD_REDIS_PASSWORD=hunter2",
+		"LEASEHOLD_TARGET_TOKEN=hunter2", "LEASEHOLD_REDIS_ADDR=redis://u:hunter2@redis:6379",
+		"LEASEHOLD_SERVER=https://u:hunter2@x")
 	if got := settings.WithoutSecrets(env); !slices.Equal(got, kept) {
 		t.Errorf("got %q", got)
 	}
@@ -190,29 +195,58 @@ func TestLoad(t *testing.T) {
 		want  any
 	}{
 		{settings.FunctionAPI, "GOOGLE_CLOUD_PROJECT=p", func(c *settings.Config) any { return c.Project }, "p"},
-		{settings.FunctionAPI, "GOOGLE_CLOUD_PROJECT=p LEASEHOLD_PROJECT=q", func(c *settings.Config) any { return c.Project }, "q"},
-		{settings.FunctionSweep, "LEASEHOLD_DATABASE=d LEASEHOLD_ROOT=a/b", func(c *settings.Config) any { return c.Database + " " + c.Root }, "d a/b"},
-		{settings.FunctionAPI, issuer + "LEASEHOLD_AUTH_LEEWAY=1m", func(c *settings.Config) any { return c.AuthLeeway }, time.Minute},
-		{settings.Serve, issuer + "LEASEHOLD_AUTH_WORKERS=1,2", func(c *settings.Config) any { return c.AuthWorkers }, []string{"1", "2"}},
-		{settings.FunctionAPI, issuer + "LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_SUBJECTS=1,2", func(c *settings.Config) any { return c.AuthSubjects }, []string{"1", "2"}},
-		{settings.LambdaAPI, "LEASEHOLD_TABLE=x LEASEHOLD_FRONT_DOOR=url LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_TENANT_CLAIM=org", func(c *settings.Config) any { return c.AuthTenant + " " + c.AuthTenantClaim }, "acme org"},
-		{settings.LambdaAPI, "LEASEHOLD_TABLE=x LEASEHOLD_FRONT_DOOR=url LEASEHOLD_MAX_SKEW=500ms LEASEHOLD_REGION=r", func(c *settings.Config) any { return c.Region + " " + c.MaxSkew.String() }, "r 500ms"},
-		{settings.FunctionTasks, "LEASEHOLD_DEVELOPMENT=1 FIRESTORE_EMULATOR_HOST=127.0.0.1:1", func(c *settings.Config) any { return c.Development }, true},
-		{settings.FunctionTasks, "LEASEHOLD_DEVELOPMENT=0 K_SERVICE=x", func(c *settings.Config) any { return c.Development }, false},
-		{settings.LambdaAPI, `LEASEHOLD_TABLE=x LEASEHOLD_FRONT_DOOR=url LEASEHOLD_ID_SERVICES=[{"serviceId":"default"}]`, func(c *settings.Config) any { return c.IDServices }, []machineid.ServiceConfig{machineid.DefaultService()}},
-		{settings.Serve, "LEASEHOLD_ID_SERVICES=testdata/services.json", func(c *settings.Config) any { return c.IDServices }, []machineid.ServiceConfig{machineid.DefaultService()}},
+		{settings.FunctionAPI, "GOOGLE_CLOUD_PROJECT=p LEASEHOLD_PROJECT=q",
+			func(c *settings.Config) any { return c.Project }, "q"},
+		{settings.FunctionSweep, "LEASEHOLD_DATABASE=d LEASEHOLD_ROOT=a/b",
+			func(c *settings.Config) any { return c.Database + " " + c.Root }, "d a/b"},
+		{settings.FunctionAPI, issuer + "LEASEHOLD_AUTH_LEEWAY=1m", func(c *settings.Config) any { return c.AuthLeeway },
+			time.Minute},
+		{settings.Serve, issuer + "LEASEHOLD_AUTH_WORKERS=1,2", func(c *settings.Config) any { return c.AuthWorkers },
+			[]string{"1", "2"}},
+		{settings.FunctionAPI, issuer + "LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_SUBJECTS=1,2",
+			func(c *settings.Config) any { return c.AuthSubjects }, []string{"1", "2"}},
+		{settings.LambdaAPI,
+			"LEASEHOLD_TABLE=x LEASEHOLD_FRONT_DOOR=url LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_TENANT_CLAIM=org", func(
+				c *settings.Config) any {
+				return c.AuthTenant + " " + c.AuthTenantClaim
+			}, "acme org"},
+		{settings.LambdaAPI, "LEASEHOLD_TABLE=x LEASEHOLD_FRONT_DOOR=url LEASEHOLD_MAX_SKEW=500ms LEASEHOLD_REGION=r",
+			func(c *settings.Config) any {
+				return c.Region + " " + c.MaxSkew.String()
+			}, "r 500ms"},
+		{settings.FunctionTasks, "LEASEHOLD_DEVELOPMENT=1 FIRESTORE_EMULATOR_HOST=127.0.0.1:1",
+			func(c *settings.Config) any { return c.Development }, true},
+		{settings.FunctionTasks, "LEASEHOLD_DEVELOPMENT=0 K_SERVICE=x", func(c *settings.Config) any { return c.Development },
+			false},
+		{settings.LambdaAPI, `LEASEHOLD_TABLE=x LEASEHOLD_FRONT_DOOR=url LEASEHOLD_ID_SERVICES=[{"serviceId":"default"}]`,
+			func(c *settings.Config) any { return c.IDServices }, []machineid.ServiceConfig{machineid.DefaultService()}},
+		{settings.Serve, "LEASEHOLD_ID_SERVICES=testdata/services.json", func(c *settings.Config) any { return c.IDServices },
+			[]machineid.ServiceConfig{machineid.DefaultService()}},
 		{settings.Serve, "LEASEHOLD_RETENTION=off", func(c *settings.Config) any { return c.Retention }, settings.Forever},
-		{settings.LambdaAPI, "LEASEHOLD_TABLE=x LEASEHOLD_FRONT_DOOR=url LEASEHOLD_RETENTION=1h", func(c *settings.Config) any { return c.Retention }, time.Hour},
+		{settings.LambdaAPI, "LEASEHOLD_TABLE=x LEASEHOLD_FRONT_DOOR=url LEASEHOLD_RETENTION=1h",
+			func(c *settings.Config) any { return c.Retention }, time.Hour},
 		{settings.Serve, "PORT=0", func(c *settings.Config) any { return c.Listen }, "127.0.0.1:0"},
-		{settings.Serve, "PORT=80 LEASEHOLD_LISTEN=localhost:1", func(c *settings.Config) any { return c.Listen }, "localhost:1"},
+		{settings.Serve, "PORT=80 LEASEHOLD_LISTEN=localhost:1", func(c *settings.Config) any { return c.Listen },
+			"localhost:1"},
 		{settings.Serve, issuer + "PORT=8081 K_SERVICE=api", func(c *settings.Config) any { return c.Listen }, ":8081"},
-		{settings.Serve, "LEASEHOLD_CORS_ORIGINS=https://a.example,http://localhost:5173", func(c *settings.Config) any { return c.CORSOrigins }, []string{"https://a.example", "http://localhost:5173"}},
+		{settings.Serve, "LEASEHOLD_CORS_ORIGINS=https://a.example,http://localhost:5173",
+			func(c *settings.Config) any { return c.CORSOrigins }, []string{"https://a.example", "http://localhost:5173"}},
 		{settings.Serve, "LEASEHOLD_BASE_PATH=/a/b.c", func(c *settings.Config) any { return c.BasePath }, "/a/b.c"},
-		{settings.Serve, "LEASEHOLD_TTL= LEASEHOLD_SWEEP_GRACE=0s LEASEHOLD_HEARTBEAT=150s", func(c *settings.Config) any { return c.TTL }, 5 * time.Minute},
-		{settings.Serve, "LEASEHOLD_TENANT=mine LEASEHOLD_SERVER=http://127.0.0.1:8080", func(c *settings.Config) any { return c.AuthTenant }, ""},
-		{settings.LambdaAPI, "LEASEHOLD_TABLE=x LEASEHOLD_FRONT_DOOR=url LEASEHOLD_TTL=soon LEASEHOLD_TARGET_URL=x", func(c *settings.Config) any { return c.TTL }, time.Duration(0)}, // settings of others
-		{settings.LambdaWorker, "LEASEHOLD_TABLE=x LEASEHOLD_TARGET_URL=https://worker.example/ LEASEHOLD_TARGET_TOKEN_FILE=/x", func(c *settings.Config) any { return c.TargetTokenFile }, "/x"},
-		{settings.Serve, "LEASEHOLD_SERVICE_HOST=10.0.0.1 LEASEHOLD_SERVICE_PORT_HTTP=80 LEASEHOLD_PORT=tcp://x LEASEHOLD_PORT_80_TCP_ADDR=x LEASEHOLD_REDIS_PORT=x", // Kubernetes
+		{settings.Serve, "LEASEHOLD_TTL= LEASEHOLD_SWEEP_GRACE=0s LEASEHOLD_HEARTBEAT=150s",
+			func(c *settings.Config) any { return c.TTL }, 5 * time.Minute},
+		{settings.Serve, "LEASEHOLD_TENANT=mine LEASEHOLD_SERVER=http://127.0.0.1:8080",
+			func(c *settings.Config) any { return c.AuthTenant }, ""},
+		// settings of others
+		{settings.LambdaAPI, "LEASEHOLD_TABLE=x LEASEHOLD_FRONT_DOOR=url LEASEHOLD_TTL=soon LEASEHOLD_TARGET_URL=x",
+			func(c *settings.Config) any { return c.TTL }, time.Duration(0)},
+		{settings.LambdaWorker,
+			"LEASEHOLD_TABLE=x LEASEHOLD_TARGET_URL=https://worker.example/ LEASEHOLD_TARGET_TOKEN_FILE=/x", func(
+				c *settings.Config) any {
+				return c.TargetTokenFile
+			}, "/x"},
+		// Kubernetes
+		{settings.Serve,
+			"LEASEHOLD_SERVICE_HOST=10.0.0.1 LEASEHOLD_SERVICE_PORT_HTTP=80 LEASEHOLD_PORT=tcp://x LEASEHOLD_PORT_80_TCP_ADDR=x LEASEHOLD_REDIS_PORT=x",
 			func(c *settings.Config) any { return c.Listen }, "127.0.0.1:8080"},
 	} {
 		c, err := settings.Load(x.entry, strings.Fields(x.env), nil)
@@ -222,7 +256,8 @@ func TestLoad(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", x.env, got, x.want)
 		}
 	}
-	c, err := settings.Load(settings.Serve, []string{"LEASEHOLD_TTL=soon", "LEASEHOLD_STORE=memory"}, map[string]string{"ttl": "90s"})
+	c, err := settings.Load(settings.Serve, []string{"LEASEHOLD_TTL=soon", "LEASEHOLD_STORE=memory"},
+		map[string]string{"ttl": "90s"})
 	if err != nil || c.TTL != 90*time.Second || c.Store != "memory" || c.Name("LEASEHOLD_TTL") != "--ttl" ||
 		c.Name("LEASEHOLD_STORE") != "LEASEHOLD_STORE" || c.Name("LEASEHOLD_DATA") != "--data" {
 		t.Errorf("a flag wins: %+v, %v", c, err)
@@ -242,7 +277,8 @@ func TestClientVariables(t *testing.T) {
 		"LEASEHOLD_EXTERNAL_ID_KEYS=": "did you mean LEASEHOLD_EXTERNAL_ID_KEY?",
 		"LEASEHOLD_COLOUR=red":        "no setting has a similar name",
 	} {
-		if err := settings.CheckClient(strings.Fields(env)); says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+		if err := settings.CheckClient(strings.Fields(env)); says == "" && err != nil ||
+			says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
 			t.Errorf("%s: %v, want %q", env, err, says)
 		}
 	}
@@ -250,13 +286,16 @@ func TestClientVariables(t *testing.T) {
 
 // TestWithoutLock: a command under a lock finds nothing of the locks that an outer command holds.
 func TestWithoutLock(t *testing.T) {
-	environ := strings.Fields("A=1 LEASEHOLD_KEY=k LEASEHOLD_KEY_2=l LEASEHOLD_FENCING_TOKEN=1 LEASEHOLD_FENCING_TOKEN_20=2 LEASEHOLD_PERMIT=3 LEASEHOLD_SERVER=s LEASEHOLD_KEY_ID=x")
-	if got := settings.WithoutLock(environ); strings.Join(got, " ") != "A=1 LEASEHOLD_SERVER=s LEASEHOLD_KEY_ID=x" || len(environ) != 8 {
+	environ := strings.Fields(
+		"A=1 LEASEHOLD_KEY=k LEASEHOLD_KEY_2=l LEASEHOLD_FENCING_TOKEN=1 LEASEHOLD_FENCING_TOKEN_20=2 LEASEHOLD_PERMIT=3 LEASEHOLD_SERVER=s LEASEHOLD_KEY_ID=x")
+	if got := settings.WithoutLock(environ); strings.Join(got, " ") != "A=1 LEASEHOLD_SERVER=s LEASEHOLD_KEY_ID=x" ||
+		len(environ) != 8 {
 		t.Errorf("%q", got)
 	}
 }
 
-// TestRejected: settings that cannot work, or that would accept callers that were not meant. Each error names what to change.
+// TestRejected: settings that cannot work, or that would accept callers that were not meant. Each error names what to
+// change.
 func TestRejected(t *testing.T) {
 	const (
 		google   = "LEASEHOLD_AUTH_ISSUER=https://accounts.google.com LEASEHOLD_AUTH_AUDIENCE=https://x.run.app "
@@ -286,10 +325,12 @@ func TestRejected(t *testing.T) {
 		{serve, "LEASEHOLD_LITSEN=x", "LEASEHOLD_LITSEN is not a setting: did you mean LEASEHOLD_LISTEN?"},
 		{api, "LEASEHOLD_SUBJECTS=x", "did you mean LEASEHOLD_AUTH_SUBJECTS?"},
 		{lambda, "LEASEHOLD_WORKERS=x", "did you mean LEASEHOLD_AUTH_WORKERS?"},
-		{lambda, table + "LEASEHOLD_TENANT=acme", "LEASEHOLD_TENANT is a setting of the commands that call a server, and has no effect here: did you mean LEASEHOLD_AUTH_TENANT?"},
+		{lambda, table + "LEASEHOLD_TENANT=acme",
+			"LEASEHOLD_TENANT is a setting of the commands that call a server, and has no effect here: did you mean LEASEHOLD_AUTH_TENANT?"},
 		{api, "LEASEHOLD_AUTH_TOKEN=secret", "did you mean LEASEHOLD_TARGET_TOKEN?"},
 		{serve, "LEASEHOLD_A=1 LEASEHOLD_B=2", "\nLEASEHOLD_B is not"},
-		{serve, "LEASEHOLD_A=1", "LEASEHOLD_A is not a setting, and no setting has a similar name: docs/settings.md lists all"},
+		{serve, "LEASEHOLD_A=1",
+			"LEASEHOLD_A is not a setting, and no setting has a similar name: docs/settings.md lists all"},
 		{serve, "LEASEHOLD_FOO=1", "no setting has a similar name"},
 		{serve, "LEASEHOLD_FLAVOUR_OF_THE_MONTH=1", "no setting has a similar name"},
 		{serve, "LEASEHOLD_OWNR=1", "did you mean LEASEHOLD_OWNER?"},
@@ -301,7 +342,8 @@ func TestRejected(t *testing.T) {
 		{lambda, table + issuer + "LEASEHOLD_FRONT_DOOR=alb", ""},
 		{lambda, table + "LEASEHOLD_FRONT_DOOR=url,http-api,rest-api", ""},
 		{lambda, table + "LEASEHOLD_FRONT_DOOR=rest-api,alb", "LEASEHOLD_FRONT_DOOR alb needs LEASEHOLD_AUTH_ISSUER"},
-		{lambda, table + "LEASEHOLD_FRONT_DOOR=rest", `LEASEHOLD_FRONT_DOOR is "rest": it must be a list separated by commas, without empty items, of url, http-api, rest-api, alb`},
+		{lambda, table + "LEASEHOLD_FRONT_DOOR=rest",
+			`LEASEHOLD_FRONT_DOOR is "rest": it must be a list separated by commas, without empty items, of url, http-api, rest-api, alb`},
 		{lambda, table + issuer + "LEASEHOLD_FRONT_DOOR=", "LEASEHOLD_FRONT_DOOR is empty"},
 
 		// Values.
@@ -310,7 +352,8 @@ func TestRejected(t *testing.T) {
 		{serve, "LEASEHOLD_TTL=25h", "to 24h"},
 		{serve, "LEASEHOLD_REQUEST_TIMEOUT=0s", `LEASEHOLD_REQUEST_TIMEOUT is "0s": it must be a duration above 0`},
 		{serve, "LEASEHOLD_HEARTBEAT=0s", `LEASEHOLD_HEARTBEAT is "0s": it must be a duration of at least 10ms`},
-		{serve, "LEASEHOLD_HEARTBEAT=151s", "LEASEHOLD_HEARTBEAT is 2m31s: it must be at most half of LEASEHOLD_TTL, which is 5m0s"},
+		{serve, "LEASEHOLD_HEARTBEAT=151s",
+			"LEASEHOLD_HEARTBEAT is 2m31s: it must be at most half of LEASEHOLD_TTL, which is 5m0s"},
 		{worker, table + target + "LEASEHOLD_TTL=10s LEASEHOLD_HEARTBEAT=6s", "at most half of LEASEHOLD_TTL, which is 10s"},
 		{serve, "LEASEHOLD_MAX_FAILURES=many", `LEASEHOLD_MAX_FAILURES is "many": it must be a whole number of at least 1`},
 		{sweepFn, table + "LEASEHOLD_QUEUE_URL=x LEASEHOLD_MAX_TAKEOVERS=0", `LEASEHOLD_MAX_TAKEOVERS is "0"`},
@@ -318,17 +361,22 @@ func TestRejected(t *testing.T) {
 		{taskFn, "LEASEHOLD_TASK_TIMEOUT=31m", "from 1s to 30m"},
 		{consumer, target + "LEASEHOLD_QUEUE_URL=x LEASEHOLD_TASK_TIMEOUT=31m", ""},
 		{serve, "LEASEHOLD_CREATE_TABLE=yes", `LEASEHOLD_CREATE_TABLE is "yes": it must be true or false`},
-		{serve, "LEASEHOLD_STORE=mongo", `LEASEHOLD_STORE is "mongo": it must be sqlite, memory, firestore, dynamodb or redis`},
+		{serve, "LEASEHOLD_STORE=mongo",
+			`LEASEHOLD_STORE is "mongo": it must be sqlite, memory, firestore, dynamodb or redis`},
 		{serve, "LEASEHOLD_REDIS_DB=-1", "of at least 0"},
-		{serve, issuer + "LEASEHOLD_AUTH_WORKERS=a,,b", `LEASEHOLD_AUTH_WORKERS is "a,,b": it must be a list separated by commas`},
+		{serve, issuer + "LEASEHOLD_AUTH_WORKERS=a,,b",
+			`LEASEHOLD_AUTH_WORKERS is "a,,b": it must be a list separated by commas`},
 		{serve, issuer + "LEASEHOLD_AUTH_LEEWAY=6m", "up to 5m"},
 		{serve, `LEASEHOLD_ID_SERVICES={"serviceId":"a"}`, "LEASEHOLD_ID_SERVICES: the ID services must be a JSON list"},
-		{lambda, table + `LEASEHOLD_ID_SERVICES=[{"serviceId":"a","bitSeq":9}]`, `LEASEHOLD_ID_SERVICES: ID service 1 ("a"): bitReserve + bitTs + bitId + bitSeq must be 64`},
+		{lambda, table + `LEASEHOLD_ID_SERVICES=[{"serviceId":"a","bitSeq":9}]`,
+			`LEASEHOLD_ID_SERVICES: ID service 1 ("a"): bitReserve + bitTs + bitId + bitSeq must be 64`},
 		{api, `LEASEHOLD_ID_SERVICES={"serviceId":"a"}`, `[{"serviceId":"payments"}]: the value must be a list, not object`},
 		{api, `LEASEHOLD_ID_SERVICES=[{"serviceId":7}]`, "ID service 1: serviceId must be text, not number"},
-		{api, `LEASEHOLD_ID_SERVICES=[{"serviceId":"a","bitSeq":"x"}]`, "ID service 1: bitSeq must be a whole number, not string"},
+		{api, `LEASEHOLD_ID_SERVICES=[{"serviceId":"a","bitSeq":"x"}]`,
+			"ID service 1: bitSeq must be a whole number, not string"},
 		{api, `LEASEHOLD_ID_SERVICES=[7]`, "ID service 1: the value must be an object, not number"},
-		{api, `LEASEHOLD_ID_SERVICES=[{"serviceId":"a","bitSeQQ":9}]`, `ID service 1: "bitSeQQ" is not a member: check its spelling, or remove it`},
+		{api, `LEASEHOLD_ID_SERVICES=[{"serviceId":"a","bitSeQQ":9}]`,
+			`ID service 1: "bitSeQQ" is not a member: check its spelling, or remove it`},
 		{api, `LEASEHOLD_ID_SERVICES=[{"serviceId":"a"`, "not JSON: it ends too early"},
 		{api, `LEASEHOLD_ID_SERVICES=[{"serviceId":x}]`, "not JSON at byte 15: invalid character 'x'"},
 		{api, "LEASEHOLD_ID_SERVICES=missing.json", "LEASEHOLD_ID_SERVICES: open missing.json"},
@@ -341,15 +389,19 @@ func TestRejected(t *testing.T) {
 		{serve, "LEASEHOLD_CORS_ORIGINS=null", `the origin "null" must be http:// or https:// and a host`},
 		{serve, "LEASEHOLD_CORS_ORIGINS=app.example.com", `the origin "app.example.com" must be http:// or https://`},
 		{serve, "LEASEHOLD_CORS_ORIGINS=https://", `the origin "https://" must be http:// or https:// and a host`},
-		{serve, "LEASEHOLD_CORS_ORIGINS=https://a.example,https://b.example/", `the origin "https://b.example/" must end after the host or its port, such as https://b.example`},
+		{serve, "LEASEHOLD_CORS_ORIGINS=https://a.example,https://b.example/",
+			`the origin "https://b.example/" must end after the host or its port, such as https://b.example`},
 		{serve, "LEASEHOLD_CORS_ORIGINS=https://ann:pw@a.example", `must end after the host`},
-		{serve, "LEASEHOLD_CORS_ORIGINS=https://App.example", `the origin "https://App.example" must be in lower case and ASCII`},
+		{serve, "LEASEHOLD_CORS_ORIGINS=https://App.example",
+			`the origin "https://App.example" must be in lower case and ASCII`},
 		{serve, "LEASEHOLD_CORS_ORIGINS=https://bücher.example", `must be in lower case and ASCII`},
-		{serve, "LEASEHOLD_CORS_ORIGINS=https://a.example:443", `must leave the scheme's own port out, as browsers do: https://a.example`},
+		{serve, "LEASEHOLD_CORS_ORIGINS=https://a.example:443",
+			`must leave the scheme's own port out, as browsers do: https://a.example`},
 		{serve, "LEASEHOLD_CORS_ORIGINS=http://a.example:80", `must leave the scheme's own port out`},
 		{serve, "LEASEHOLD_CORS_ORIGINS=https://a.example:", `must leave the scheme's own port out`},
 		{serve, "LEASEHOLD_CORS_ORIGINS=https://*.example.com", `must be one host: wildcards are not supported`},
-		{serve, "LEASEHOLD_CORS_ORIGINS=https://a.example,http://localhost:5173,http://[::1]:8080,https://a.example:8443", ""},
+		{serve, "LEASEHOLD_CORS_ORIGINS=https://a.example,http://localhost:5173,http://[::1]:8080,https://a.example:8443",
+			""},
 		{api, "LEASEHOLD_DEVELOPMENT=1 FIRESTORE_EMULATOR_HOST=x LEASEHOLD_CORS_ORIGINS=*", `the origin "*" would`},
 		{lambda, table + "LEASEHOLD_FRONT_DOOR=url LEASEHOLD_CORS_ORIGINS=*", `the origin "*" would`},
 		{serve, "PORT=http", `PORT is "http"`},
@@ -372,20 +424,25 @@ func TestRejected(t *testing.T) {
 		{serve, "LEASEHOLD_LISTEN=:0 LEASEHOLD_INSECURE_LISTEN_ANYWHERE=false", "can be reached from other machines"},
 		{serve, "LEASEHOLD_LISTEN=:0 LEASEHOLD_INSECURE_LISTEN_ANYWHERE=true", ""},
 		{serve, "LEASEHOLD_LISTEN=:0 LEASEHOLD_INSECURE_LISTEN_ANYWHERE=true K_SERVICE=api", "on Cloud Run"},
-		{serve, issuer + "LEASEHOLD_INSECURE_LISTEN_ANYWHERE=true", "LEASEHOLD_INSECURE_LISTEN_ANYWHERE and LEASEHOLD_AUTH_ISSUER cannot both be set"},
+		{serve, issuer + "LEASEHOLD_INSECURE_LISTEN_ANYWHERE=true",
+			"LEASEHOLD_INSECURE_LISTEN_ANYWHERE and LEASEHOLD_AUTH_ISSUER cannot both be set"},
 		{serve, "K_SERVICE=api PORT=8080", "on Cloud Run the server needs LEASEHOLD_AUTH_ISSUER"},
 		{api, "LEASEHOLD_DEVELOPMENT=1", "needs FIRESTORE_EMULATOR_HOST"},
 		{api, "LEASEHOLD_DEVELOPMENT=1 FIRESTORE_EMULATOR_HOST=x K_SERVICE=api", "not allowed on Cloud Run"},
-		{api, "LEASEHOLD_DEVELOPMENT=1 FIRESTORE_EMULATOR_HOST=x " + google, "cannot be set together with LEASEHOLD_AUTH_ISSUER"},
-		{taskFn, "LEASEHOLD_DEVELOPMENT=1 FIRESTORE_EMULATOR_HOST=x " + google, "cannot be set together with LEASEHOLD_AUTH_ISSUER"},
+		{api, "LEASEHOLD_DEVELOPMENT=1 FIRESTORE_EMULATOR_HOST=x " + google,
+			"cannot be set together with LEASEHOLD_AUTH_ISSUER"},
+		{taskFn, "LEASEHOLD_DEVELOPMENT=1 FIRESTORE_EMULATOR_HOST=x " + google,
+			"cannot be set together with LEASEHOLD_AUTH_ISSUER"},
 		{api, "LEASEHOLD_AUTH_ISSUER=https://issuer.example", "LEASEHOLD_AUTH_ISSUER needs LEASEHOLD_AUTH_AUDIENCE"},
-		{lambda, table + "LEASEHOLD_AUTH_ISSUER=https://issuer.example", "LEASEHOLD_AUTH_ISSUER needs LEASEHOLD_AUTH_AUDIENCE"},
+		{lambda, table + "LEASEHOLD_AUTH_ISSUER=https://issuer.example",
+			"LEASEHOLD_AUTH_ISSUER needs LEASEHOLD_AUTH_AUDIENCE"},
 		{api, "LEASEHOLD_AUTH_AUDIENCE=x", "needs LEASEHOLD_AUTH_ISSUER"},
 		{serve, "LEASEHOLD_AUTH_AUDIENCE=x", "LEASEHOLD_AUTH_AUDIENCE needs LEASEHOLD_AUTH_ISSUER"},
 		{lambda, table + "LEASEHOLD_AUTH_AUDIENCE=x", "needs LEASEHOLD_AUTH_ISSUER"},
 		{lambda, table + "LEASEHOLD_AUTH_JWKS_URL=x", "needs LEASEHOLD_AUTH_ISSUER"},
 		{lambda, table + "LEASEHOLD_AUTH_LEEWAY=1s", "needs LEASEHOLD_AUTH_ISSUER"},
-		{lambda, table + "LEASEHOLD_FRONT_DOOR=http-api LEASEHOLD_AUTH_TENANT_CLAIM=org LEASEHOLD_AUTH_ADMIN_SCOPE=root LEASEHOLD_AUTH_WORKER_SCOPE=jobs LEASEHOLD_AUTH_ADMINS=arn:a", ""},
+		{lambda, table +
+			"LEASEHOLD_FRONT_DOOR=http-api LEASEHOLD_AUTH_TENANT_CLAIM=org LEASEHOLD_AUTH_ADMIN_SCOPE=root LEASEHOLD_AUTH_WORKER_SCOPE=jobs LEASEHOLD_AUTH_ADMINS=arn:a", ""},
 		{api, "LEASEHOLD_AUTH_WORKER_SCOPE=jobs", "needs LEASEHOLD_AUTH_ISSUER"},
 		{api, "LEASEHOLD_AUTH_ADMIN_SCOPE=jobs", "needs LEASEHOLD_AUTH_ISSUER"},
 		{api, "LEASEHOLD_AUTH_TENANT_CLAIM=org", "needs LEASEHOLD_AUTH_ISSUER"},
@@ -393,34 +450,47 @@ func TestRejected(t *testing.T) {
 		{serve, "LEASEHOLD_AUTH_ADMINS=1", "LEASEHOLD_AUTH_ADMINS needs LEASEHOLD_AUTH_ISSUER"},
 		{api, "LEASEHOLD_AUTH_TENANT=acme", "needs LEASEHOLD_AUTH_ISSUER"},
 		{api, issuer + "LEASEHOLD_AUTH_SUBJECTS=1", "needs LEASEHOLD_AUTH_TENANT"},
-		{api, google + "LEASEHOLD_AUTH_TENANT=acme", "needs LEASEHOLD_AUTH_SUBJECTS with the issuer https://accounts.google.com"},
-		{serve, google + "LEASEHOLD_AUTH_TENANT=acme", "needs LEASEHOLD_AUTH_SUBJECTS with the issuer https://accounts.google.com"},
-		{lambda, table + google + "LEASEHOLD_AUTH_TENANT=acme", "needs LEASEHOLD_AUTH_SUBJECTS with the issuer https://accounts.google.com"},
-		{api, google + "LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_SUBJECTS=1 LEASEHOLD_AUTH_TENANT_CLAIM=hd", "cannot both be set"},
-		{serve, google + "LEASEHOLD_AUTH_TENANT_CLAIM=email", "LEASEHOLD_AUTH_TENANT_CLAIM email admits everybody with the issuer https://accounts.google.com"},
+		{api, google + "LEASEHOLD_AUTH_TENANT=acme",
+			"needs LEASEHOLD_AUTH_SUBJECTS with the issuer https://accounts.google.com"},
+		{serve, google + "LEASEHOLD_AUTH_TENANT=acme",
+			"needs LEASEHOLD_AUTH_SUBJECTS with the issuer https://accounts.google.com"},
+		{lambda, table + google + "LEASEHOLD_AUTH_TENANT=acme",
+			"needs LEASEHOLD_AUTH_SUBJECTS with the issuer https://accounts.google.com"},
+		{api, google + "LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_SUBJECTS=1 LEASEHOLD_AUTH_TENANT_CLAIM=hd",
+			"cannot both be set"},
+		{serve, google + "LEASEHOLD_AUTH_TENANT_CLAIM=email",
+			"LEASEHOLD_AUTH_TENANT_CLAIM email admits everybody with the issuer https://accounts.google.com"},
 		{lambda, table + google + "LEASEHOLD_AUTH_TENANT_CLAIM=sub", "LEASEHOLD_AUTH_TENANT_CLAIM sub admits everybody"},
 		{serve, google + "LEASEHOLD_AUTH_TENANT_CLAIM=hd", ""},
 		{serve, google + "LEASEHOLD_AUTH_TENANT_CLAIM=email LEASEHOLD_AUTH_REQUIRED_SCOPE=leasehold", ""},
 		{serve, google + "LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_SUBJECTS=1", ""},
-		{serve, actions + "LEASEHOLD_AUTH_TENANT_CLAIM=environment", "LEASEHOLD_AUTH_TENANT_CLAIM environment admits everybody"}, // any repository may name one acme
-		{serve, actions + "LEASEHOLD_AUTH_TENANT_CLAIM=hd", "Use a claim of an organization (repository_owner, repository_owner_id, enterprise, enterprise_id), or set"},
+		// any repository may name one acme
+		{serve, actions + "LEASEHOLD_AUTH_TENANT_CLAIM=environment",
+			"LEASEHOLD_AUTH_TENANT_CLAIM environment admits everybody"},
+		{serve, actions + "LEASEHOLD_AUTH_TENANT_CLAIM=hd",
+			"Use a claim of an organization (repository_owner, repository_owner_id, enterprise, enterprise_id), or set"},
 		{serve, actions + "LEASEHOLD_AUTH_TENANT_CLAIM=repository_owner", ""},
 		{serve, actions + "LEASEHOLD_AUTH_TENANT_CLAIM=environment LEASEHOLD_AUTH_REQUIRED_SCOPE=x", ""},
-		{serve, "LEASEHOLD_AUTH_ISSUER=https://appleid.apple.com LEASEHOLD_AUTH_AUDIENCE=x LEASEHOLD_AUTH_TENANT_CLAIM=nonce", "in it. Set LEASEHOLD_AUTH_TENANT and LEASEHOLD_AUTH_SUBJECTS"},
-		{serve, actions + "LEASEHOLD_AUTH_TENANT=acme", "needs LEASEHOLD_AUTH_SUBJECTS with the issuer https://token.actions.githubusercontent.com"},
+		{serve, "LEASEHOLD_AUTH_ISSUER=https://appleid.apple.com LEASEHOLD_AUTH_AUDIENCE=x LEASEHOLD_AUTH_TENANT_CLAIM=nonce",
+			"in it. Set LEASEHOLD_AUTH_TENANT and LEASEHOLD_AUTH_SUBJECTS"},
+		{serve, actions + "LEASEHOLD_AUTH_TENANT=acme",
+			"needs LEASEHOLD_AUTH_SUBJECTS with the issuer https://token.actions.githubusercontent.com"},
 		{serve, issuer + "LEASEHOLD_AUTH_TENANT_CLAIM=email", ""},
 		{serve, "LEASEHOLD_RETENTION=59m", `LEASEHOLD_RETENTION is "59m": it must be a duration of at least 1h, or off`},
 		{serve, "LEASEHOLD_RETENTION=0", `LEASEHOLD_RETENTION is "0": it must be a duration of at least 1h, or off`},
 		{serve, "LEASEHOLD_RETENTION=never", "or off"},
 		{serve, "LEASEHOLD_REQUEST_TIMEOUT=off", `LEASEHOLD_REQUEST_TIMEOUT is "off"`},
 		{api, "LEASEHOLD_AUTH_REQUIRED_SCOPE=leasehold", "LEASEHOLD_AUTH_REQUIRED_SCOPE needs LEASEHOLD_AUTH_ISSUER"},
-		{serve, public + issuer + target + "LEASEHOLD_TASK_AUTH=platform", "LEASEHOLD_TASK_AUTH platform on LEASEHOLD_LISTEN 0.0.0.0:8080 lets every caller run tasks"},
-		{serve, public + issuer + queue + taskURL + "LEASEHOLD_TASK_AUTH=platform LEASEHOLD_TASK_ACCOUNT=q@p", "lets every caller run tasks"},
+		{serve, public + issuer + target + "LEASEHOLD_TASK_AUTH=platform",
+			"LEASEHOLD_TASK_AUTH platform on LEASEHOLD_LISTEN 0.0.0.0:8080 lets every caller run tasks"},
+		{serve, public + issuer + queue + taskURL + "LEASEHOLD_TASK_AUTH=platform LEASEHOLD_TASK_ACCOUNT=q@p",
+			"lets every caller run tasks"},
 		{serve, public + issuer + target + "LEASEHOLD_TASK_AUTH=platform K_SERVICE=leasehold", ""},
 		{serve, issuer + target + "LEASEHOLD_TASK_AUTH=platform", ""}, // on this machine alone
 		{serve, public + issuer + "LEASEHOLD_TASK_AUTH=platform", ""}, // runs no tasks
 		{lambda, table + issuer + "LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_TENANT_CLAIM=hd", "cannot both be set"},
-		{lambda, table + "LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_SUBJECTS=arn:a LEASEHOLD_AUTH_TENANT_CLAIM=hd", "cannot both be set"},
+		{lambda, table + "LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_SUBJECTS=arn:a LEASEHOLD_AUTH_TENANT_CLAIM=hd",
+			"cannot both be set"},
 
 		// Tasks and sweeps.
 		{taskFn, "", ""}, // the endpoint responds NOT_CONFIGURED
@@ -432,9 +502,11 @@ func TestRejected(t *testing.T) {
 		{taskFn, target + "LEASEHOLD_TASK_ACCOUNT=q@p", "LEASEHOLD_TASK_AUDIENCE is required"},
 		{taskFn, target + "LEASEHOLD_TASK_ACCOUNT=q@p " + taskURL, ""},
 		{taskFn, target + "LEASEHOLD_TASK_AUTH=trust", `LEASEHOLD_TASK_AUTH is "trust": it must be token or platform`},
-		{taskFn, token + "LEASEHOLD_TASK_AUTH=platform", "LEASEHOLD_TASK_AUTH platform and LEASEHOLD_TASK_ACCOUNT cannot both be set"},
+		{taskFn, token + "LEASEHOLD_TASK_AUTH=platform",
+			"LEASEHOLD_TASK_AUTH platform and LEASEHOLD_TASK_ACCOUNT cannot both be set"},
 		{taskFn, token + "LEASEHOLD_ON_LOCKED=maybe", `LEASEHOLD_ON_LOCKED is "maybe": it must be retry or ack`},
-		{taskFn, token + "LEASEHOLD_TARGET_TOKEN=secret LEASEHOLD_TARGET_AUDIENCE=a", "LEASEHOLD_TARGET_TOKEN and LEASEHOLD_TARGET_AUDIENCE cannot both be set"},
+		{taskFn, token + "LEASEHOLD_TARGET_TOKEN=secret LEASEHOLD_TARGET_AUDIENCE=a",
+			"LEASEHOLD_TARGET_TOKEN and LEASEHOLD_TARGET_AUDIENCE cannot both be set"},
 		{worker, table + target + "LEASEHOLD_TARGET_TOKEN_FILE=f LEASEHOLD_TARGET_AUDIENCE=a", "cannot both be set"},
 		{worker, table + target + "LEASEHOLD_TARGET_TOKEN_FILE=f LEASEHOLD_TARGET_TOKEN=secret", "cannot both be set"},
 		{taskFn, "LEASEHOLD_TARGET_URL=http://worker.example", "LEASEHOLD_TARGET_URL: target"},
@@ -468,9 +540,12 @@ func TestRejected(t *testing.T) {
 		{"", "listen=:1", "without --auth-issuer every caller"},
 		{"PORT=80", "listen=:1", "without --auth-issuer every caller"},
 		{"", "store=dynamodb", "--store dynamodb needs --table"},
-		{"", "table=x", "--table is a setting of the store dynamodb, and the store is sqlite: remove it, or set --store to dynamodb"},
-		{"LEASEHOLD_TABLE=x", "store=redis", "LEASEHOLD_TABLE is a setting of the store dynamodb, and the store is redis: remove it, or set --store to dynamodb"},
-		{"LEASEHOLD_REDIS_PASSWORD=secret", "", "LEASEHOLD_REDIS_PASSWORD is a setting of the store redis, and the store is sqlite: remove it, or set LEASEHOLD_STORE to redis"},
+		{"", "table=x",
+			"--table is a setting of the store dynamodb, and the store is sqlite: remove it, or set --store to dynamodb"},
+		{"LEASEHOLD_TABLE=x", "store=redis",
+			"LEASEHOLD_TABLE is a setting of the store dynamodb, and the store is redis: remove it, or set --store to dynamodb"},
+		{"LEASEHOLD_REDIS_PASSWORD=secret", "",
+			"LEASEHOLD_REDIS_PASSWORD is a setting of the store redis, and the store is sqlite: remove it, or set LEASEHOLD_STORE to redis"},
 		{"LEASEHOLD_DATA=/x", "store=memory", "LEASEHOLD_DATA is a setting of the store sqlite"},
 		{"GOOGLE_CLOUD_PROJECT=x", "", ""}, // set for everything on the machine
 		{"LEASEHOLD_PROJECT=x", "", "LEASEHOLD_PROJECT is a setting of the store firestore"},
@@ -481,11 +556,13 @@ func TestRejected(t *testing.T) {
 			flags[name] = value
 		}
 		_, err := settings.Load(serve, strings.Fields(x.env), flags)
-		if x.says == "" && err != nil || x.says != "" && (err == nil || !strings.Contains(err.Error(), x.says)) || strings.Contains(fmt.Sprint(err), "secret") {
+		if x.says == "" && err != nil || x.says != "" && (err == nil || !strings.Contains(err.Error(), x.says)) ||
+			strings.Contains(fmt.Sprint(err), "secret") {
 			t.Errorf("%s, flags %s\ngot  %v\nwant %s", x.env, x.flags, err, x.says)
 		}
 	}
-	if _, err := settings.Load(serve, nil, map[string]string{"auth-issuer": ""}); err == nil || !strings.Contains(err.Error(), "--auth-issuer is empty") {
+	if _, err := settings.Load(serve, nil, map[string]string{"auth-issuer": ""}); err == nil ||
+		!strings.Contains(err.Error(), "--auth-issuer is empty") {
 		t.Errorf("an empty flag: %v", err)
 	}
 }

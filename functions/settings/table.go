@@ -26,7 +26,8 @@ const (
 // Table lists all settings.
 var Table = []Setting{
 	{
-		Env: "LEASEHOLD_LISTEN", Group: groupServer, Type: Text, Default: defaultListen, Placeholder: "HOST:PORT", Entries: Serve,
+		Env: "LEASEHOLD_LISTEN", Group: groupServer, Type: Text, Default: defaultListen, Placeholder: "HOST:PORT",
+		Entries: Serve,
 		Help: "Address to listen on; port 0 takes a free one. An address that other machines can reach needs {AUTH_ISSUER}. " +
 			"If only the variable PORT is set, that port: on all addresses with {AUTH_ISSUER}, otherwise on 127.0.0.1.",
 		field: func(c *Config) any { return &c.Listen },
@@ -54,7 +55,8 @@ var Table = []Setting{
 		field:    func(c *Config) any { return &c.Console },
 	},
 	{
-		Env: "LEASEHOLD_FRONT_DOOR", Group: groupServer, Type: List, Choices: []string{"url", "http-api", "rest-api", "alb"}, Entries: LambdaAPI, NotEmpty: true,
+		Env: "LEASEHOLD_FRONT_DOOR", Group: groupServer, Type: List, Choices: []string{"url", "http-api", "rest-api", "alb"},
+		Entries: LambdaAPI, NotEmpty: true,
 		Help: "What hands requests to the function: a function URL, an HTTP API, a REST API, an Application Load Balancer, or several. Events of other " +
 			"kinds are rejected. Required without {AUTH_ISSUER}, because the function then believes what events say about callers. With it the default is all.",
 		field: func(c *Config) any { return &c.FrontDoor },
@@ -72,35 +74,41 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.RequestTimeout },
 	},
 	{
-		Env: "LEASEHOLD_MAX_CONCURRENT", Group: groupServer, Type: Number, Default: "256", Min: "0", Placeholder: "N", Entries: apis,
+		Env: "LEASEHOLD_MAX_CONCURRENT", Group: groupServer, Type: Number, Default: "256", Min: "0", Placeholder: "N",
+		Entries: apis,
 		Help: "Requests of authenticated callers, other than lists, that one process works on at once. As many more wait for half a second at most, " +
 			"and tenants take turns; the rest is OVERLOADED. 0 is no bound.",
 		field: func(c *Config) any { return &c.MaxConcurrent },
 	},
 	{
-		Env: "LEASEHOLD_TENANT_RATE", Group: groupServer, Type: Number, Default: "0", Min: "0", Placeholder: "N", Entries: apis,
+		Env: "LEASEHOLD_TENANT_RATE", Group: groupServer, Type: Number, Default: "0", Min: "0", Placeholder: "N",
+		Entries: apis,
 		Help: "Requests a second that one process accepts for one tenant; more is RATE_LIMITED. Two seconds' worth may come at once. " +
 			"A page of a list counts as one request for each 64 KiB that are read for it. 0 is no bound.",
 		field: func(c *Config) any { return &c.TenantRate },
 	},
 	{
-		Env: "LEASEHOLD_SUBJECT_RATE", Group: groupServer, Type: Number, Default: "0", Min: "0", Placeholder: "N", Entries: apis,
-		Help:  "The same for one subject of a tenant.",
-		field: func(c *Config) any { return &c.SubjectRate },
+		Env: "LEASEHOLD_SUBJECT_RATE", Group: groupServer, Type: Number, Default: "0", Min: "0", Placeholder: "N",
+		Entries: apis,
+		Help:    "The same for one subject of a tenant.",
+		field:   func(c *Config) any { return &c.SubjectRate },
 	},
 	{
-		Env: "LEASEHOLD_MAX_LOCKS_PER_TENANT", Group: groupServer, Type: Number, Default: "0", Min: "0", Placeholder: "N", Entries: apis,
+		Env: "LEASEHOLD_MAX_LOCKS_PER_TENANT", Group: groupServer, Type: Number, Default: "0", Min: "0",
+		Placeholder: "N", Entries: apis,
 		Help: "Locks that one tenant may have, also free ones that are still kept; another one is LOCK_LIMIT. The same for its fences. Each " +
 			"process counts every 5 minutes. 0 is no bound.",
 		field: func(c *Config) any { return &c.MaxLocksPerTenant },
 	},
 	{
-		Env: "LEASEHOLD_MAX_CLUSTERS_PER_TENANT", Group: groupServer, Type: Number, Default: "0", Min: "0", Placeholder: "N", Entries: apis,
+		Env: "LEASEHOLD_MAX_CLUSTERS_PER_TENANT", Group: groupServer, Type: Number, Default: "0", Min: "0",
+		Placeholder: "N", Entries: apis,
 		Help:  "Clusters of placement that one tenant can set up; the join to another one is PLACEMENT_LIMIT. 0 is no bound.",
 		field: func(c *Config) any { return &c.MaxClustersPerTenant },
 	},
 	{
-		Env: "LEASEHOLD_MAX_IDENTITIES_PER_CLUSTER", Group: groupServer, Type: Number, Default: "0", Min: "0", Placeholder: "N", Entries: apis,
+		Env: "LEASEHOLD_MAX_IDENTITIES_PER_CLUSTER", Group: groupServer, Type: Number, Default: "0", Min: "0",
+		Placeholder: "N", Entries: apis,
 		Help: "Identities that one cluster of placement may have, also free ones that are still kept; the claim of another one is PLACEMENT_LIMIT. Each " +
 			"process counts every 5 minutes. 0 is no bound.",
 		field: func(c *Config) any { return &c.MaxIdentitiesPerCluster },
@@ -115,14 +123,16 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.ShutdownTimeout },
 	},
 	{
-		Env: "LEASEHOLD_LOG", Group: groupServer, Type: Text, Default: "text", Choices: []string{"text", "json", "cloud-logging"}, Entries: Serve | Worker | Maintain,
+		Env: "LEASEHOLD_LOG", Group: groupServer, Type: Text, Default: "text",
+		Choices: []string{"text", "json", "cloud-logging"}, Entries: Serve | Worker | Maintain,
 		Help: "Log format on standard error; cloud-logging is JSON as Google Cloud's Cloud Logging reads it.",
 		More: "Cloud Functions always write the latter. Lambda functions write what the function's own setting says, AWS_LAMBDA_LOG_FORMAT: Text or JSON. " +
 			"[logs.md](logs.md) lists what is in a line.",
 		field: func(c *Config) any { return &c.Log },
 	},
 	{
-		Env: "LEASEHOLD_LOG_LEVEL", Group: groupServer, Type: Text, Default: "info", Choices: []string{"info", "warn", "error", "none"},
+		Env: "LEASEHOLD_LOG_LEVEL", Group: groupServer, Type: Text, Default: "info",
+		Choices: []string{"info", "warn", "error", "none"},
 		Entries: Serve | Worker | Maintain | functions,
 		Help:    "Lines of a lower level are not written. Audit events are, whatever this is.",
 		More: "Requests are info, those that the server sends away for lack of room warn, its own faults error. Lambda functions have AWS_LAMBDA_LOG_LEVEL, " +
@@ -130,7 +140,8 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.LogLevel },
 	},
 	{
-		Env: "LEASEHOLD_LOG_SAMPLE", Group: groupServer, Type: Number, Default: "1", Min: "0", Max: "1000000", Placeholder: "N", Entries: apis,
+		Env: "LEASEHOLD_LOG_SAMPLE", Group: groupServer, Type: Number, Default: "1", Min: "0", Max: "1000000",
+		Placeholder: "N", Entries: apis,
 		Help: "One in this many requests that were carried out has a line in the log, by chance; 0 is none. Requests that were rejected or failed always " +
 			"have one, and so do audit events.",
 		field: func(c *Config) any { return &c.LogSample },
@@ -177,7 +188,8 @@ var Table = []Setting{
 		field:    func(c *Config) any { return &c.Store },
 	},
 	{
-		Env: "LEASEHOLD_RETENTION", Group: groupStore, Type: Duration, Default: "720h", Min: "1h", Off: true, Entries: apis | FunctionSweep | LambdaSweep,
+		Env: "LEASEHOLD_RETENTION", Group: groupStore, Type: Duration, Default: "720h", Min: "1h", Off: true,
+		Entries: apis | FunctionSweep | LambdaSweep,
 		Help: "How long a lock is kept after its lease has ended, and of placement an activation that is free and a member that is gone; then " +
 			"the store may remove it. Tokens of what comes back are higher all the same. The value off keeps them for ever.",
 		More:  "DynamoDB and Firestore need time to live set up for it: see [stores.md](stores.md#what-is-kept-and-for-how-long).",
@@ -195,14 +207,16 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.Data },
 	},
 	{
-		Env: "LEASEHOLD_PROJECT", Group: groupFirestore, Type: Text, Placeholder: "ID", Also: "GOOGLE_CLOUD_PROJECT", Entries: onFirestore,
-		Help:  "Google Cloud project of the database. Without it: GOOGLE_CLOUD_PROJECT, then the project of the credentials.",
-		field: func(c *Config) any { return &c.Project },
+		Env: "LEASEHOLD_PROJECT", Group: groupFirestore, Type: Text, Placeholder: "ID", Also: "GOOGLE_CLOUD_PROJECT",
+		Entries: onFirestore,
+		Help:    "Google Cloud project of the database. Without it: GOOGLE_CLOUD_PROJECT, then the project of the credentials.",
+		field:   func(c *Config) any { return &c.Project },
 	},
 	{
-		Env: "LEASEHOLD_DATABASE", Group: groupFirestore, Type: Text, Default: "(default)", Placeholder: "ID", Entries: onFirestore,
-		Help:  "Database of the project. FIRESTORE_EMULATOR_HOST is honored.",
-		field: func(c *Config) any { return &c.Database },
+		Env: "LEASEHOLD_DATABASE", Group: groupFirestore, Type: Text, Default: "(default)", Placeholder: "ID",
+		Entries: onFirestore,
+		Help:    "Database of the project. FIRESTORE_EMULATOR_HOST is honored.",
+		field:   func(c *Config) any { return &c.Database },
 	},
 	{
 		Env: "LEASEHOLD_ROOT", Group: groupFirestore, Type: Text, Placeholder: "PATH", Entries: onFirestore,
@@ -210,7 +224,8 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.Root },
 	},
 	{
-		Env: "LEASEHOLD_FIRESTORE_INDEX_SHARDS", Group: groupFirestore, Type: Number, Default: "0", Min: "0", Max: "64", Placeholder: "N", Entries: onFirestore,
+		Env: "LEASEHOLD_FIRESTORE_INDEX_SHARDS", Group: groupFirestore, Type: Number, Default: "0", Min: "0", Max: "64",
+		Placeholder: "N", Entries: onFirestore,
 		Help:  "Shards that analyses are spread over in the index of the sweep, from 8 to 64, or 0 for none: for more than some 500 writes a second.",
 		More:  "[stores.md](stores.md#firestore) says what else it takes. It can be raised at any time, in one process after the other.",
 		field: func(c *Config) any { return &c.FirestoreIndexShards },
@@ -241,13 +256,15 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.MaxSkew },
 	},
 	{
-		Env: "LEASEHOLD_INDEX_SHARDS", Group: groupDynamoDB, Type: Number, Default: "8", Min: "8", Max: "64", Placeholder: "N", Entries: onDynamoDB,
+		Env: "LEASEHOLD_INDEX_SHARDS", Group: groupDynamoDB, Type: Number, Default: "8", Min: "8", Max: "64",
+		Placeholder: "N", Entries: onDynamoDB,
 		Help:  "Shards that analyses are spread over in the table's index. Each takes some 500 acquires a second.",
 		More:  "It can be raised at any time, in one process after the other; a sweep sends a request for each shard of the highest number that was ever used.",
 		field: func(c *Config) any { return &c.IndexShards },
 	},
 	{
-		Env: "LEASEHOLD_REDIS_ADDR", Group: groupRedis, Type: Text, Default: "127.0.0.1:6379", Placeholder: "HOST:PORT", Entries: onStores,
+		Env: "LEASEHOLD_REDIS_ADDR", Group: groupRedis, Type: Text, Default: "127.0.0.1:6379", Placeholder: "HOST:PORT",
+		Entries: onStores,
 		Help: "The server, or any member of a cluster. A URL works too: redis://user:password@host:6379/0, rediss:// for TLS. " +
 			"Set a URL with a password in the environment: other users can read command lines.",
 		field: func(c *Config) any { return &c.RedisAddr },
@@ -268,18 +285,21 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.RedisTLS },
 	},
 	{
-		Env: "LEASEHOLD_REDIS_DB", Group: groupRedis, Type: Number, Default: "0", Min: "0", Placeholder: "N", Entries: onStores,
-		Help:  "Number of the database. A cluster has only 0.",
-		field: func(c *Config) any { return &c.RedisDB },
+		Env: "LEASEHOLD_REDIS_DB", Group: groupRedis, Type: Number, Default: "0", Min: "0", Placeholder: "N",
+		Entries: onStores,
+		Help:    "Number of the database. A cluster has only 0.",
+		field:   func(c *Config) any { return &c.RedisDB },
 	},
 	{
-		Env: "LEASEHOLD_REDIS_PREFIX", Group: groupRedis, Type: Text, Default: "leasehold", Placeholder: "NAME", Entries: onStores,
-		Help:  "Prefix of every key, in braces.",
-		field: func(c *Config) any { return &c.RedisPrefix },
+		Env: "LEASEHOLD_REDIS_PREFIX", Group: groupRedis, Type: Text, Default: "leasehold", Placeholder: "NAME",
+		Entries: onStores,
+		Help:    "Prefix of every key, in braces.",
+		field:   func(c *Config) any { return &c.RedisPrefix },
 	},
 	{
-		Env: "LEASEHOLD_REDIS_SHARDS", Group: groupRedis, Type: Number, Default: "1", Min: "1", Max: "64", Placeholder: "N", Entries: onStores,
-		Help: "Parts that the documents are spread over by their tenant, each in a hash slot of its own, for a cluster.",
+		Env: "LEASEHOLD_REDIS_SHARDS", Group: groupRedis, Type: Number, Default: "1", Min: "1", Max: "64", Placeholder: "N",
+		Entries: onStores,
+		Help:    "Parts that the documents are spread over by their tenant, each in a hash slot of its own, for a cluster.",
 		More: "Decide on it before the first document is written: with another number, the documents that are there would not be found, and Leasehold " +
 			"does not start.",
 		field: func(c *Config) any { return &c.RedisShards },
@@ -310,9 +330,10 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.AuthJWKSURL },
 	},
 	{
-		Env: "LEASEHOLD_AUTH_TENANT_CLAIM", Group: groupAuth, Type: Text, Default: "tenant_id", Placeholder: "CLAIM", Entries: apis,
-		Help:  "Claim with the caller's tenant.",
-		field: func(c *Config) any { return &c.AuthTenantClaim },
+		Env: "LEASEHOLD_AUTH_TENANT_CLAIM", Group: groupAuth, Type: Text, Default: "tenant_id", Placeholder: "CLAIM",
+		Entries: apis,
+		Help:    "Claim with the caller's tenant.",
+		field:   func(c *Config) any { return &c.AuthTenantClaim },
 	},
 	{
 		Env: "LEASEHOLD_AUTH_TENANT", Group: groupAuth, Type: Text, Placeholder: "TENANT", Entries: apis,
@@ -335,9 +356,10 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.AuthRequiredScope },
 	},
 	{
-		Env: "LEASEHOLD_AUTH_ADMIN_SCOPE", Group: groupAuth, Type: Text, Default: "leasehold:admin", Placeholder: "SCOPE", Entries: apis,
-		Help:  "Scope of callers that may force-release locks.",
-		field: func(c *Config) any { return &c.AuthAdminScope },
+		Env: "LEASEHOLD_AUTH_ADMIN_SCOPE", Group: groupAuth, Type: Text, Default: "leasehold:admin", Placeholder: "SCOPE",
+		Entries: apis,
+		Help:    "Scope of callers that may force-release locks.",
+		field:   func(c *Config) any { return &c.AuthAdminScope },
 	},
 	{
 		Env: "LEASEHOLD_AUTH_ADMINS", Group: groupAuth, Type: List, Placeholder: "SUBJECT,…", Entries: apis,
@@ -346,9 +368,10 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.AuthAdmins },
 	},
 	{
-		Env: "LEASEHOLD_AUTH_WORKER_SCOPE", Group: groupAuth, Type: Text, Default: "leasehold:worker", Placeholder: "SCOPE", Entries: apis,
-		Help:  "Scope of callers that may run analyses.",
-		field: func(c *Config) any { return &c.AuthWorkerScope },
+		Env: "LEASEHOLD_AUTH_WORKER_SCOPE", Group: groupAuth, Type: Text, Default: "leasehold:worker", Placeholder: "SCOPE",
+		Entries: apis,
+		Help:    "Scope of callers that may run analyses.",
+		field:   func(c *Config) any { return &c.AuthWorkerScope },
 	},
 	{
 		Env: "LEASEHOLD_AUTH_WORKERS", Group: groupAuth, Type: List, Placeholder: "SUBJECT,…", Entries: apis,
@@ -357,9 +380,10 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.AuthWorkers },
 	},
 	{
-		Env: "LEASEHOLD_AUTH_ID_SCOPE", Group: groupAuth, Type: Text, Default: "leasehold:ids", Placeholder: "SCOPE", Entries: apis,
-		Help:  "Scope of callers that may lease machine IDs.",
-		field: func(c *Config) any { return &c.AuthIDScope },
+		Env: "LEASEHOLD_AUTH_ID_SCOPE", Group: groupAuth, Type: Text, Default: "leasehold:ids", Placeholder: "SCOPE",
+		Entries: apis,
+		Help:    "Scope of callers that may lease machine IDs.",
+		field:   func(c *Config) any { return &c.AuthIDScope },
 	},
 	{
 		Env: "LEASEHOLD_AUTH_ID_SUBJECTS", Group: groupAuth, Type: List, Placeholder: "SUBJECT,…", Entries: apis,
@@ -390,18 +414,21 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.IDServicesClosed },
 	},
 	{
-		Env: "LEASEHOLD_ID_MAX_LEASES", Group: groupIDs, Type: Number, Default: "64", Min: "1", Max: "32768", Placeholder: "N", Entries: apis,
+		Env: "LEASEHOLD_ID_MAX_LEASES", Group: groupIDs, Type: Number, Default: "64", Min: "1", Max: "32768",
+		Placeholder: "N", Entries: apis,
 		Help:  "Leases of machine IDs that one request gets at most.",
 		field: func(c *Config) any { return &c.IDMaxLeases },
 	},
 	{
-		Env: "LEASEHOLD_ID_MAX_LEASES_PER_SUBJECT", Group: groupIDs, Type: Number, Default: "2048", Min: "1", Max: "32768", Placeholder: "N", Entries: apis,
+		Env: "LEASEHOLD_ID_MAX_LEASES_PER_SUBJECT", Group: groupIDs, Type: Number, Default: "2048", Min: "1", Max: "32768",
+		Placeholder: "N", Entries: apis,
 		Help:  "Leases of machine IDs that one authenticated subject has at most; each server process counts those that it granted.",
 		field: func(c *Config) any { return &c.IDMaxLeasesPerSubject },
 	},
 
 	{
-		Env: "LEASEHOLD_QUEUE_URL", Group: groupTasks, Type: Text, Placeholder: "URL", Entries: Worker | LambdaSweep, Required: Worker,
+		Env: "LEASEHOLD_QUEUE_URL", Group: groupTasks, Type: Text, Placeholder: "URL", Entries: Worker | LambdaSweep,
+		Required: Worker,
 		Help: "SQS queue of the analyses. The region is that of the URL; a URL outside of AWS is the queue of an emulator. Lambda sweep " +
 			"without it sweeps the clusters of placement alone.",
 		field: func(c *Config) any { return &c.QueueURL },
@@ -413,15 +440,17 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.QueueTenantSeparator },
 	},
 	{
-		Env: "LEASEHOLD_CONCURRENCY", Group: groupTasks, Type: Number, Default: "4", Min: "1", Placeholder: "N", Entries: Worker,
-		Help:  "Number of messages that are worked on at once.",
-		field: func(c *Config) any { return &c.Concurrency },
+		Env: "LEASEHOLD_CONCURRENCY", Group: groupTasks, Type: Number, Default: "4", Min: "1", Placeholder: "N",
+		Entries: Worker,
+		Help:    "Number of messages that are worked on at once.",
+		field:   func(c *Config) any { return &c.Concurrency },
 	},
 	{
-		Env: "LEASEHOLD_TARGET_URL", Group: groupTasks, Type: Text, Placeholder: "URL", Entries: runsTasks, Required: Worker | LambdaWorker,
-		Help:  "URL that runs an analysis: it receives a POST for each run. It begins with https://, unless it is on this machine.",
-		More:  "Without it, the endpoint for tasks of `leasehold serve` and of the function Tasks responds NOT_CONFIGURED.",
-		field: func(c *Config) any { return &c.TargetURL },
+		Env: "LEASEHOLD_TARGET_URL", Group: groupTasks, Type: Text, Placeholder: "URL", Entries: runsTasks,
+		Required: Worker | LambdaWorker,
+		Help:     "URL that runs an analysis: it receives a POST for each run. It begins with https://, unless it is on this machine.",
+		More:     "Without it, the endpoint for tasks of `leasehold serve` and of the function Tasks responds NOT_CONFIGURED.",
+		field:    func(c *Config) any { return &c.TargetURL },
 	},
 	{
 		Env: "LEASEHOLD_TARGET_TOKEN", Group: groupTasks, Type: Text, Secret: true, Entries: runsTasks,
@@ -441,9 +470,10 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.TargetAudience },
 	},
 	{
-		Env: "LEASEHOLD_TTL", Group: groupTasks, Type: Duration, Default: "5m", Min: "1s", Max: "24h", Step: "1s", Entries: runsTasks,
-		Help:  "How long the lock of a run lasts without a heartbeat, in whole seconds.",
-		field: func(c *Config) any { return &c.TTL },
+		Env: "LEASEHOLD_TTL", Group: groupTasks, Type: Duration, Default: "5m", Min: "1s", Max: "24h", Step: "1s",
+		Entries: runsTasks,
+		Help:    "How long the lock of a run lasts without a heartbeat, in whole seconds.",
+		field:   func(c *Config) any { return &c.TTL },
 	},
 	{
 		Env: "LEASEHOLD_HEARTBEAT", Group: groupTasks, Type: Duration, Min: "10ms", Entries: runsTasks,
@@ -451,9 +481,10 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.Heartbeat },
 	},
 	{
-		Env: "LEASEHOLD_MAX_FAILURES", Group: groupTasks, Type: Number, Default: "5", Min: "1", Placeholder: "N", Entries: runsTasks,
-		Help:  "Failed runs after which an analysis becomes FAILED.",
-		field: func(c *Config) any { return &c.MaxFailures },
+		Env: "LEASEHOLD_MAX_FAILURES", Group: groupTasks, Type: Number, Default: "5", Min: "1", Placeholder: "N",
+		Entries: runsTasks,
+		Help:    "Failed runs after which an analysis becomes FAILED.",
+		field:   func(c *Config) any { return &c.MaxFailures },
 	},
 	{
 		Env: "LEASEHOLD_TASK_GRACE", Group: groupTasks, Type: Duration, Default: "10m", Min: "1s", Entries: runsTasks,
@@ -462,26 +493,30 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.TaskGrace },
 	},
 	{
-		Env: "LEASEHOLD_ON_LOCKED", Group: groupTasks, Type: Text, Default: "retry", Choices: []string{"retry", "ack"}, Entries: runsTasks,
+		Env: "LEASEHOLD_ON_LOCKED", Group: groupTasks, Type: Text, Default: "retry", Choices: []string{"retry", "ack"},
+		Entries: runsTasks,
 		Help: "What to do with a message whose analysis is already running: retry or ack. After ack, no message is left to " +
 			"retry the analysis if that run fails.",
 		field: func(c *Config) any { return &c.OnLocked },
 	},
 	{
-		Env: "LEASEHOLD_TASK_TIMEOUT", Group: groupTasks, Type: Duration, Default: "10m", Min: "1s", Max: "30m", Entries: internalCallers | Worker,
+		Env: "LEASEHOLD_TASK_TIMEOUT", Group: groupTasks, Type: Duration, Default: "10m", Min: "1s", Max: "30m",
+		Entries:  internalCallers | Worker,
 		Variants: []Variant{{Entries: Worker, Default: "12h"}},
 		Help:     "Time limit of one run. A run that exceeds it is cancelled and counts as failed.",
 		field:    func(c *Config) any { return &c.TaskTimeout },
 	},
 
 	{
-		Env: "LEASEHOLD_TASK_AUTH", Group: groupTaskAuth, Type: Text, Default: "token", Choices: []string{"token", "platform"}, Entries: internalCallers,
+		Env: "LEASEHOLD_TASK_AUTH", Group: groupTaskAuth, Type: Text, Default: "token",
+		Choices: []string{"token", "platform"}, Entries: internalCallers,
 		Help: "What verifies callers of the endpoints for tasks and sweeps: token, or platform if Cloud Run does (IAM) and " +
 			"Leasehold must not.",
 		field: func(c *Config) any { return &c.TaskAuth },
 	},
 	{
-		Env: "LEASEHOLD_TASK_ISSUER", Group: groupTaskAuth, Type: Text, Default: "https://accounts.google.com", Placeholder: "URL", Entries: internalCallers,
+		Env: "LEASEHOLD_TASK_ISSUER", Group: groupTaskAuth, Type: Text, Default: "https://accounts.google.com",
+		Placeholder: "URL", Entries: internalCallers,
 		Help:  "Issuer of the tokens of the queue and of the scheduler.",
 		field: func(c *Config) any { return &c.TaskIssuer },
 	},
@@ -496,9 +531,10 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.TaskAccount },
 	},
 	{
-		Env: "LEASEHOLD_SWEEP_ACCOUNT", Group: groupTaskAuth, Type: Text, Placeholder: "EMAIL", Entries: Serve | FunctionSweep,
-		Help:  "Service account of the scheduler's tokens. The default is {TASK_ACCOUNT}.",
-		field: func(c *Config) any { return &c.SweepAccount },
+		Env: "LEASEHOLD_SWEEP_ACCOUNT", Group: groupTaskAuth, Type: Text, Placeholder: "EMAIL",
+		Entries: Serve | FunctionSweep,
+		Help:    "Service account of the scheduler's tokens. The default is {TASK_ACCOUNT}.",
+		field:   func(c *Config) any { return &c.SweepAccount },
 	},
 
 	{
@@ -537,16 +573,20 @@ var ClientVariables = []Variable{
 	{Name: "LEASEHOLD_TENANT", Help: "The caller's own tenant.", Instead: "LEASEHOLD_AUTH_TENANT"},
 	{Name: "LEASEHOLD_OWNER", Help: "Owner of the caller's leases."},
 	{Name: "LEASEHOLD_AUTH_TOKEN", Secret: true, Help: "The caller's bearer token.", Instead: "LEASEHOLD_TARGET_TOKEN"},
-	{Name: "LEASEHOLD_AUTH_TOKEN_FILE", Help: "File with the caller's bearer token.", Instead: "LEASEHOLD_TARGET_TOKEN_FILE"},
+	{Name: "LEASEHOLD_AUTH_TOKEN_FILE", Help: "File with the caller's bearer token.",
+		Instead: "LEASEHOLD_TARGET_TOKEN_FILE"},
 	{Name: "LEASEHOLD_SERVICE", Help: "ID service of leasehold id."},
 	{Name: "LEASEHOLD_EXTERNAL_ID_ENTITY", Help: "Entity of public IDs."},
 	{Name: "LEASEHOLD_EXTERNAL_ID_KEY", Help: "Number of the secret of public IDs."},
 	{Name: "LEASEHOLD_EXTERNAL_ID_SECRET", Secret: true, Help: "Secret of public IDs."},
 	{Name: "LEASEHOLD_EXTERNAL_ID_SECRET_FILE", Help: "File with the secret of public IDs."},
 	{Name: "LEASEHOLD_KEY", Help: "Set by leasehold lock run for its command: the lock."},
-	{Name: "LEASEHOLD_FENCING_TOKEN", Help: "Set by leasehold lock run for its command: the fencing token. leasehold fence check takes it."},
-	{Name: "LEASEHOLD_KEY_2", Help: "Set by leasehold lock run --also for its command: the second lock; _3 to _20 instead of _2 are the others."},
-	{Name: "LEASEHOLD_FENCING_TOKEN_2", Help: "Set by leasehold lock run --also for its command: the fencing token of the second lock; _3 to _20 instead of _2 are those of the others."},
+	{Name: "LEASEHOLD_FENCING_TOKEN",
+		Help: "Set by leasehold lock run for its command: the fencing token. leasehold fence check takes it."},
+	{Name: "LEASEHOLD_KEY_2",
+		Help: "Set by leasehold lock run --also for its command: the second lock; _3 to _20 instead of _2 are the others."},
+	{Name: "LEASEHOLD_FENCING_TOKEN_2",
+		Help: "Set by leasehold lock run --also for its command: the fencing token of the second lock; _3 to _20 instead of _2 are those of the others."},
 	{Name: "LEASEHOLD_PERMIT", Help: "Set by leasehold lock run --permits for its command: which permit it has, from 1."},
 	{Name: "LEASEHOLD_ANALYSIS_ID", Help: "Set by leasehold once for its command: the analysis."},
 	{Name: "LEASEHOLD_TOKEN", Help: "Set by leasehold once for its command: the fencing token."},
@@ -561,7 +601,8 @@ var PlatformVariables = []Variable{
 	{Name: "GOOGLE_CLOUD_PROJECT", Help: "Project, without LEASEHOLD_PROJECT."},
 	{Name: "FIRESTORE_EMULATOR_HOST", Help: "Host and port of a Firestore emulator."},
 	{Name: "CLOUD_TASKS_EMULATOR_HOST", Help: "Host and port of a Cloud Tasks emulator."},
-	{Name: "AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, …", Help: "Region and credentials, as for every AWS SDK."},
+	{Name: "AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, …",
+		Help: "Region and credentials, as for every AWS SDK."},
 	{Name: "AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL_SQS", Help: "Endpoints of emulators, as for every AWS SDK."},
 	{
 		Name: "OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_METRICS_EXPORTER, OTEL_RESOURCE_ATTRIBUTES, …",

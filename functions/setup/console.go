@@ -7,8 +7,8 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 )
 
-// consoleRoutes are the endpoints of the console's files. Everyone may read them: they are the same for all, and what the page shows comes
-// from the API.
+// consoleRoutes are the endpoints of the console's files. Everyone may read them: they are the same for all, and what
+// the page shows comes from the API.
 func consoleRoutes() []httpapi.Route {
 	routes := []httpapi.Route{served("/console", console.Redirect)}
 	for _, f := range console.Files() {

@@ -11,8 +11,8 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/settings"
 )
 
-// Identity returns who callers are: by the tokens of the issuer, if there is one, and otherwise by the given identity. Tenant,
-// administrators and workers are those of the settings. ctx is the lifetime of the identity.
+// Identity returns who callers are: by the tokens of the issuer, if there is one, and otherwise by the given identity.
+// Tenant, administrators and workers are those of the settings. ctx is the lifetime of the identity.
 func Identity(ctx context.Context, c *settings.Config, otherwise httpapi.Identity) (httpapi.Identity, error) {
 	who := otherwise
 	if c.AuthIssuer != "" {
@@ -33,13 +33,15 @@ func Identity(ctx context.Context, c *settings.Config, otherwise httpapi.Identit
 // tokens are the settings of the issuer's tokens.
 func tokens(c *settings.Config) oidc.Config {
 	return oidc.Config{
-		Issuer: c.AuthIssuer, Audience: c.AuthAudience, Clients: c.AuthClients, JWKSURL: c.AuthJWKSURL, TenantClaim: TenantClaim(c),
-		AdminScope: c.AuthAdminScope, WorkerScope: c.AuthWorkerScope, IDScope: c.AuthIDScope, RequiredScope: c.AuthRequiredScope, Leeway: c.AuthLeeway,
+		Issuer: c.AuthIssuer, Audience: c.AuthAudience, Clients: c.AuthClients, JWKSURL: c.AuthJWKSURL,
+		TenantClaim: TenantClaim(c),
+		AdminScope:  c.AuthAdminScope, WorkerScope: c.AuthWorkerScope, IDScope: c.AuthIDScope,
+		RequiredScope: c.AuthRequiredScope, Leeway: c.AuthLeeway,
 	}
 }
 
-// TenantClaim is the claim that an identity reads the tenant from. If all callers have one tenant, it is a claim that every
-// token has; [Identity] replaces the tenant.
+// TenantClaim is the claim that an identity reads the tenant from. If all callers have one tenant, it is a claim that
+// every token has; [Identity] replaces the tenant.
 func TenantClaim(c *settings.Config) string {
 	if oneTenant(c) {
 		return "sub"
@@ -47,8 +49,9 @@ func TenantClaim(c *settings.Config) string {
 	return c.AuthTenantClaim
 }
 
-// oneTenant reports whether all callers have the tenant AuthTenant. Without an issuer, callers verified by the platform keep the
-// tenant of their claim unless the subjects of AuthTenant are listed: no caller is moved into a tenant without being named.
+// oneTenant reports whether all callers have the tenant AuthTenant. Without an issuer, callers verified by the platform
+// keep the tenant of their claim unless the subjects of AuthTenant are listed: no caller is moved into a tenant without
+// being named.
 func oneTenant(c *settings.Config) bool {
 	return c.AuthTenant != "" && !c.Given("LEASEHOLD_AUTH_TENANT_CLAIM") && (c.AuthIssuer != "" || c.AuthSubjects != nil)
 }

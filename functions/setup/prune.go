@@ -23,7 +23,8 @@ const (
 	prunedBySweep = 10 * pruneBatch // documents in one sweep: a scheduler waits for it
 )
 
-// Prune removes the documents whose end has passed, in small batches. It returns how many. An error means that some may be left.
+// Prune removes the documents whose end has passed, in small batches. It returns how many. An error means that some may
+// be left.
 func Prune(ctx context.Context, store docstore.Pruner) (removed int, err error) {
 	return pruneUpTo(ctx, store, math.MaxInt)
 }
@@ -53,8 +54,8 @@ func pruneOnce(ctx context.Context, store docstore.Pruner) (removed int, more bo
 	return removed, removed == pruneBatch, err
 }
 
-// PruneLoop prunes a store every five minutes, more or less, until ctx ends. It returns at once for a store that removes documents by
-// itself (DynamoDB, Firestore). Several processes may do it for one store.
+// PruneLoop prunes a store every five minutes, more or less, until ctx ends. It returns at once for a store that
+// removes documents by itself (DynamoDB, Firestore). Several processes may do it for one store.
 func PruneLoop(ctx context.Context, store docstore.Store, log *slog.Logger, m *metrics.Metrics) {
 	p, ok := store.(docstore.Pruner)
 	if !ok {

@@ -25,7 +25,8 @@ import (
 func fill(t *testing.T, s docstore.Store, n int, keep time.Duration) {
 	t.Helper()
 	for i := range n {
-		w := docstore.Write{Key: docstore.Key{Kind: "locks", Tenant: "acme", ID: fmt.Sprint(keep, i)}, Set: map[string]docstore.Value{"n": docstore.Int(1)}, Keep: keep}
+		w := docstore.Write{Key: docstore.Key{Kind: "locks", Tenant: "acme", ID: fmt.Sprint(keep, i)},
+			Set: map[string]docstore.Value{"n": docstore.Int(1)}, Keep: keep}
 		if _, err := s.Write(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
@@ -123,14 +124,16 @@ func (p passing) Prune(ctx context.Context, limit int) (int, error) {
 	return n, errors.Join(err, u.Err())
 }
 
-// TestPrunePassesDamage: what cannot be read in a batch keeps no later batch from being removed, and is said once for all of them.
+// TestPrunePassesDamage: what cannot be read in a batch keeps no later batch from being removed, and is said once for
+// all of them.
 func TestPrunePassesDamage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := docstore.NewMemory(nil)
 		fill(t, store, 1200, time.Minute)
 		time.Sleep(time.Hour)
 		n, err := Prune(t.Context(), passing{store})
-		if u, failed := docstore.Failure(err); n != 1200 || failed != nil || u.Count != 45 || len(u.Named) != docstore.MostNamed {
+		if u, failed := docstore.Failure(err); n != 1200 || failed != nil || u.Count != 45 ||
+			len(u.Named) != docstore.MostNamed {
 			t.Errorf("removed %d: %v, %+v", n, failed, u)
 		}
 		fill(t, store, 5001, time.Minute)
@@ -150,7 +153,8 @@ func TestPrunePassesDamage(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		<-ended
-		if left(t, store) != 0 || !strings.Contains(log.String(), "damaged=15") || strings.Contains(log.String(), "cannot remove") {
+		if left(t, store) != 0 || !strings.Contains(log.String(), "damaged=15") ||
+			strings.Contains(log.String(), "cannot remove") {
 			t.Errorf("%d are left; the log: %s", left(t, store), &log)
 		}
 	})
@@ -161,8 +165,8 @@ type nowhere struct{}
 
 func (nowhere) Enqueue(context.Context, analysis.ID, string) error { return nil }
 
-// TestSweepPrunes: each call of a scheduler removes some thousand of what is due, and the rest is left to the next; what is not due
-// stays, and a store that removes by itself is left alone.
+// TestSweepPrunes: each call of a scheduler removes some thousand of what is due, and the rest is left to the next;
+// what is not due stays, and a store that removes by itself is left alone.
 func TestSweepPrunes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := docstore.NewMemory(nil)
@@ -171,7 +175,8 @@ func TestSweepPrunes(t *testing.T) {
 		time.Sleep(time.Hour)
 		sweep := func(store docstore.Store) string {
 			t.Helper()
-			route, err := SweepRoute(t.Context(), config(t, settings.Serve, ""), nowhere{}, store, slog.New(slog.DiscardHandler), nil)
+			route, err := SweepRoute(t.Context(), config(t, settings.Serve, ""), nowhere{}, store, slog.New(slog.DiscardHandler),
+				nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -190,7 +195,8 @@ func TestSweepPrunes(t *testing.T) {
 			pruned string
 			left   int
 		}{{`"pruned":5000`, 203}, {`"pruned":200`, 3}, {"", 3}} {
-			if got := sweep(store); !strings.Contains(got, want.pruned) || strings.Contains(got, "pruned") != (want.pruned != "") || left(t, store) != want.left {
+			if got := sweep(store); !strings.Contains(got, want.pruned) ||
+				strings.Contains(got, "pruned") != (want.pruned != "") || left(t, store) != want.left {
 				t.Errorf("%s, %d are left; want %+v", got, left(t, store), want)
 			}
 		}

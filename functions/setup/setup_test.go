@@ -32,8 +32,8 @@ func config(t *testing.T, e settings.Entry, words string) *settings.Config {
 	return c
 }
 
-// TestIdentity: tokens of the issuer if there is one, otherwise the entry point's own identity, which stays as it is unless
-// settings change who callers are.
+// TestIdentity: tokens of the issuer if there is one, otherwise the entry point's own identity, which stays as it is
+// unless settings change who callers are.
 func TestIdentity(t *testing.T) {
 	const issuer = " LEASEHOLD_AUTH_ISSUER=https://issuer.example LEASEHOLD_AUTH_AUDIENCE=x"
 	for _, c := range []struct {
@@ -44,13 +44,21 @@ func TestIdentity(t *testing.T) {
 		{settings.Serve, "", "httpapi.Development", "tenant_id"},
 		{settings.Serve, issuer, "*oidc.Identity", "tenant_id"},
 		{settings.LambdaAPI, "LEASEHOLD_FRONT_DOOR=url LEASEHOLD_TABLE=locks", "httpapi.Development", "tenant_id"},
-		{settings.LambdaAPI, "LEASEHOLD_FRONT_DOOR=url LEASEHOLD_TABLE=locks LEASEHOLD_DEVELOPMENT=1", "httpapi.Development", "tenant_id"},
+		{settings.LambdaAPI, "LEASEHOLD_FRONT_DOOR=url LEASEHOLD_TABLE=locks LEASEHOLD_DEVELOPMENT=1", "httpapi.Development",
+			"tenant_id"},
 		{settings.LambdaAPI, "LEASEHOLD_FRONT_DOOR=url LEASEHOLD_TABLE=locks" + issuer, "*oidc.Identity", "tenant_id"},
-		{settings.LambdaAPI, "LEASEHOLD_FRONT_DOOR=url LEASEHOLD_TABLE=locks LEASEHOLD_AUTH_TENANT=acme", "httpapi.Development", "tenant_id"},
-		{settings.LambdaAPI, "LEASEHOLD_FRONT_DOOR=url LEASEHOLD_TABLE=locks LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_SUBJECTS=1", "setup.fixedTenant", "sub"},
-		{settings.LambdaAPI, "LEASEHOLD_FRONT_DOOR=url LEASEHOLD_TABLE=locks LEASEHOLD_AUTH_TENANT=acme" + issuer, "setup.fixedTenant", "sub"},
-		{settings.LambdaAPI, "LEASEHOLD_FRONT_DOOR=url LEASEHOLD_TABLE=locks LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_TENANT_CLAIM=org", "httpapi.Development", "org"},
-		{settings.LambdaAPI, "LEASEHOLD_FRONT_DOOR=url LEASEHOLD_TABLE=locks LEASEHOLD_AUTH_ADMINS=arn:a", "setup.roles", "tenant_id"},
+		{settings.LambdaAPI, "LEASEHOLD_FRONT_DOOR=url LEASEHOLD_TABLE=locks LEASEHOLD_AUTH_TENANT=acme",
+			"httpapi.Development", "tenant_id"},
+		{settings.LambdaAPI,
+			"LEASEHOLD_FRONT_DOOR=url LEASEHOLD_TABLE=locks LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_SUBJECTS=1",
+			"setup.fixedTenant", "sub"},
+		{settings.LambdaAPI, "LEASEHOLD_FRONT_DOOR=url LEASEHOLD_TABLE=locks LEASEHOLD_AUTH_TENANT=acme" + issuer,
+			"setup.fixedTenant", "sub"},
+		{settings.LambdaAPI,
+			"LEASEHOLD_FRONT_DOOR=url LEASEHOLD_TABLE=locks LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_TENANT_CLAIM=org",
+			"httpapi.Development", "org"},
+		{settings.LambdaAPI, "LEASEHOLD_FRONT_DOOR=url LEASEHOLD_TABLE=locks LEASEHOLD_AUTH_ADMINS=arn:a",
+			"setup.roles", "tenant_id"},
 		{settings.FunctionAPI, issuer + " LEASEHOLD_AUTH_TENANT=acme", "setup.fixedTenant", "sub"},
 		{settings.FunctionAPI, issuer + " LEASEHOLD_AUTH_WORKERS=1", "setup.roles", "tenant_id"},
 		{settings.FunctionAPI, issuer + " LEASEHOLD_AUTH_ID_SUBJECTS=1", "setup.roles", "tenant_id"},
@@ -61,7 +69,8 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("%s: %s, %v, claim %s; want %s, %s", c.env, got, err, TenantClaim(s), c.want, c.claim)
 		}
 	}
-	if _, err := Identity(t.Context(), config(t, settings.Serve, "LEASEHOLD_AUTH_ISSUER=http://issuer.example LEASEHOLD_AUTH_AUDIENCE=x"), nil); err == nil ||
+	if _, err := Identity(t.Context(), config(t, settings.Serve,
+		"LEASEHOLD_AUTH_ISSUER=http://issuer.example LEASEHOLD_AUTH_AUDIENCE=x"), nil); err == nil ||
 		!strings.Contains(err.Error(), "LEASEHOLD_AUTH_ISSUER") || !strings.Contains(err.Error(), "https://") {
 		t.Errorf("an issuer without TLS: %v", err)
 	}
@@ -76,16 +85,22 @@ func TestRoles(t *testing.T) {
 		err    error
 		want   httpapi.Caller
 	}{
-		"a worker":                               {httpapi.Caller{Subject: "1"}, nil, httpapi.Caller{Subject: "1", Worker: true}},
-		"an administrator":                       {httpapi.Caller{Subject: "arn:aws:iam::1:user/x"}, nil, httpapi.Caller{Subject: "arn:aws:iam::1:user/x", Admin: true}},
-		"another caller":                         {httpapi.Caller{Subject: "11"}, nil, httpapi.Caller{Subject: "11"}},
-		"a role, where a session of it is named": {httpapi.Caller{Subject: "arn:aws:sts::1:assumed-role/R"}, nil, httpapi.Caller{Subject: "arn:aws:sts::1:assumed-role/R"}},
-		"a caller that leases machine IDs":       {httpapi.Caller{Subject: "4"}, nil, httpapi.Caller{Subject: "4", MachineIDs: true}},
-		"by scope":                               {httpapi.Caller{Subject: "3", Worker: true, Admin: true}, nil, httpapi.Caller{Subject: "3", Worker: true, Admin: true}},
-		"unknown":                                {httpapi.Caller{}, broken, httpapi.Caller{}},
+		"a worker": {httpapi.Caller{Subject: "1"}, nil,
+			httpapi.Caller{Subject: "1", Worker: true}},
+		"an administrator": {httpapi.Caller{Subject: "arn:aws:iam::1:user/x"}, nil,
+			httpapi.Caller{Subject: "arn:aws:iam::1:user/x", Admin: true}},
+		"another caller": {httpapi.Caller{Subject: "11"}, nil, httpapi.Caller{Subject: "11"}},
+		"a role, where a session of it is named": {httpapi.Caller{Subject: "arn:aws:sts::1:assumed-role/R"}, nil,
+			httpapi.Caller{Subject: "arn:aws:sts::1:assumed-role/R"}},
+		"a caller that leases machine IDs": {httpapi.Caller{Subject: "4"}, nil,
+			httpapi.Caller{Subject: "4", MachineIDs: true}},
+		"by scope": {httpapi.Caller{Subject: "3", Worker: true, Admin: true}, nil,
+			httpapi.Caller{Subject: "3", Worker: true, Admin: true}},
+		"unknown": {httpapi.Caller{}, broken, httpapi.Caller{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			i := roles{who(func(*http.Request) (httpapi.Caller, error) { return c.caller, c.err }), []string{"arn:aws:iam::1:user/x", session}, []string{"2", "1", session}, []string{"4"}}
+			i := roles{who(func(*http.Request) (httpapi.Caller, error) { return c.caller, c.err }),
+				[]string{"arn:aws:iam::1:user/x", session}, []string{"2", "1", session}, []string{"4"}}
 			if got, err := i.Identify(nil); got != c.want || !errors.Is(err, c.err) {
 				t.Errorf("got %+v, %v; want %+v, %v", got, err, c.want, c.err)
 			}
@@ -102,10 +117,13 @@ func TestFixedTenant(t *testing.T) {
 		want     httpapi.Caller
 		wantErr  error
 	}{
-		"all subjects":    {nil, httpapi.Caller{Subject: "1", Tenant: "1", Admin: true}, nil, httpapi.Caller{Subject: "1", Tenant: "acme", Admin: true}, nil},
-		"one of them":     {[]string{"2", "1"}, httpapi.Caller{Subject: "1", Tenant: "1"}, nil, httpapi.Caller{Subject: "1", Tenant: "acme"}, nil},
-		"another subject": {[]string{"2", "11"}, httpapi.Caller{Subject: "1", Tenant: "1"}, nil, httpapi.Caller{}, httpapi.ErrUnauthenticated},
-		"unknown":         {nil, httpapi.Caller{}, broken, httpapi.Caller{}, broken},
+		"all subjects": {nil, httpapi.Caller{Subject: "1", Tenant: "1", Admin: true}, nil,
+			httpapi.Caller{Subject: "1", Tenant: "acme", Admin: true}, nil},
+		"one of them": {[]string{"2", "1"}, httpapi.Caller{Subject: "1", Tenant: "1"}, nil,
+			httpapi.Caller{Subject: "1", Tenant: "acme"}, nil},
+		"another subject": {[]string{"2", "11"}, httpapi.Caller{Subject: "1", Tenant: "1"}, nil, httpapi.Caller{},
+			httpapi.ErrUnauthenticated},
+		"unknown": {nil, httpapi.Caller{}, broken, httpapi.Caller{}, broken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := fixedTenant{who(func(*http.Request) (httpapi.Caller, error) { return c.caller, c.err }), "acme", c.subjects}
@@ -148,26 +166,33 @@ func TestSettingsArriveWhereTheyBelong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.TTL != time.Minute || w.Heartbeat != 7*time.Second || w.MaxFailures != 3 || !w.AckLocked || w.Gate == nil || w.Work == nil {
+	if w.TTL != time.Minute || w.Heartbeat != 7*time.Second || w.MaxFailures != 3 || !w.AckLocked ||
+		w.Gate == nil || w.Work == nil {
 		t.Errorf("the worker: %+v", w)
 	}
-	if w, err := Work(config(t, settings.Serve, "LEASEHOLD_TARGET_URL=https://worker.example/run"), nil, docstore.NewMemory(nil), nil, nil, nil); err != nil || w.AckLocked {
+	if w, err := Work(config(t, settings.Serve, "LEASEHOLD_TARGET_URL=https://worker.example/run"), nil,
+		docstore.NewMemory(nil), nil, nil, nil); err != nil || w.AckLocked {
 		t.Errorf("without ack: %+v, %v", w, err)
 	}
-	if got, want := Sweep(c, nil), (analysis.Sweep{MaxTakeovers: 11, RequeueEvery: 13 * time.Minute, Grace: 17 * time.Minute}); !reflect.DeepEqual(got, want) {
+	if got, want := Sweep(c, nil), (analysis.Sweep{MaxTakeovers: 11, RequeueEvery: 13 * time.Minute,
+		Grace: 17 * time.Minute}); !reflect.DeepEqual(got, want) {
 		t.Errorf("the sweep: %+v, want %+v", got, want)
 	}
 
 	log := slog.New(slog.DiscardHandler)
-	o := API(config(t, settings.Serve, "LEASEHOLD_REQUEST_TIMEOUT=9s LEASEHOLD_MAX_CONCURRENT=7 LEASEHOLD_TENANT_RATE=11 LEASEHOLD_SUBJECT_RATE=3 LEASEHOLD_MAX_LOCKS_PER_TENANT=17"+
-		" LEASEHOLD_RETENTION=13h LEASEHOLD_RECORD_REFUSALS=29s LEASEHOLD_MAX_CLUSTERS_PER_TENANT=19 LEASEHOLD_MAX_IDENTITIES_PER_CLUSTER=23"), nil, log)
-	if want := (httpapi.Limits{Concurrent: 7, Lists: httpapi.DefaultLists(), PageBytes: httpapi.DefaultPageBytes, PerTenant: 11, PerSubject: 3, LocksPerTenant: 17, ClustersPerTenant: 19, IdentitiesPerCluster: 23}); o.Limits != want || o.Timeout != 9*time.Second || o.Log != log ||
+	o := API(config(t, settings.Serve,
+		"LEASEHOLD_REQUEST_TIMEOUT=9s LEASEHOLD_MAX_CONCURRENT=7 LEASEHOLD_TENANT_RATE=11 LEASEHOLD_SUBJECT_RATE=3 LEASEHOLD_MAX_LOCKS_PER_TENANT=17"+
+			" LEASEHOLD_RETENTION=13h LEASEHOLD_RECORD_REFUSALS=29s LEASEHOLD_MAX_CLUSTERS_PER_TENANT=19 LEASEHOLD_MAX_IDENTITIES_PER_CLUSTER=23"), nil, log)
+	if want := (httpapi.Limits{Concurrent: 7, Lists: httpapi.DefaultLists(), PageBytes: httpapi.DefaultPageBytes,
+		PerTenant: 11, PerSubject: 3, LocksPerTenant: 17, ClustersPerTenant: 19,
+		IdentitiesPerCluster: 23}); o.Limits != want || o.Timeout != 9*time.Second || o.Log != log ||
 		o.Retention != 13*time.Hour || o.RecordRefusals != 29*time.Second {
 		t.Errorf("the API: %+v", o)
 	}
 
-	c = config(t, settings.Serve, "LEASEHOLD_AUTH_ISSUER=https://issuer.example LEASEHOLD_AUTH_AUDIENCE=us LEASEHOLD_AUTH_JWKS_URL=https://keys.example/jwks"+
-		" LEASEHOLD_AUTH_TENANT_CLAIM=org LEASEHOLD_AUTH_ADMIN_SCOPE=boss LEASEHOLD_AUTH_WORKER_SCOPE=hand LEASEHOLD_AUTH_ID_SCOPE=ids LEASEHOLD_AUTH_LEEWAY=19s")
+	c = config(t, settings.Serve,
+		"LEASEHOLD_AUTH_ISSUER=https://issuer.example LEASEHOLD_AUTH_AUDIENCE=us LEASEHOLD_AUTH_JWKS_URL=https://keys.example/jwks"+
+			" LEASEHOLD_AUTH_TENANT_CLAIM=org LEASEHOLD_AUTH_ADMIN_SCOPE=boss LEASEHOLD_AUTH_WORKER_SCOPE=hand LEASEHOLD_AUTH_ID_SCOPE=ids LEASEHOLD_AUTH_LEEWAY=19s")
 	want := oidc.Config{
 		Issuer: "https://issuer.example", Audience: "us", JWKSURL: "https://keys.example/jwks", TenantClaim: "org",
 		AdminScope: "boss", WorkerScope: "hand", IDScope: "ids", Leeway: 19 * time.Second,

@@ -15,9 +15,10 @@ import (
 // surveyTimeout bounds one survey.
 const surveyTimeout = time.Minute
 
-// SurveyLoop counts what is in a store, for metrics, at once and then about once in a time, until ctx ends. It returns at once without metrics, and
-// if every is 0.
-func SurveyLoop(ctx context.Context, m *metrics.Metrics, every time.Duration, store docstore.Store, ids *machineid.Service, log *slog.Logger) {
+// SurveyLoop counts what is in a store, for metrics, at once and then about once in a time, until ctx ends. It returns
+// at once without metrics, and if every is 0.
+func SurveyLoop(ctx context.Context, m *metrics.Metrics, every time.Duration, store docstore.Store,
+	ids *machineid.Service, log *slog.Logger) {
 	if m == nil || every <= 0 {
 		return
 	}

@@ -20,8 +20,8 @@ const (
 	sweepTimeout = 5 * time.Minute // for one sweep; the next one goes on
 )
 
-// SweepLoop sweeps the clusters of a store once a minute, more or less, until ctx ends. Several processes may do it for one store. Only
-// sweeps that did something are logged.
+// SweepLoop sweeps the clusters of a store once a minute, more or less, until ctx ends. Several processes may do it for
+// one store. Only sweeps that did something are logged.
 func SweepLoop(ctx context.Context, clusters *placement.Service, log *slog.Logger, m *metrics.Metrics) {
 	for {
 		select {

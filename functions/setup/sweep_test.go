@@ -13,7 +13,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
-// TestSweepLoop: a member that is gone is evicted within two minutes although no one asks; sweeps without anything to do are not logged.
+// TestSweepLoop: a member that is gone is evicted within two minutes although no one asks; sweeps without anything to
+// do are not logged.
 func TestSweepLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clusters := placement.New(docstore.NewMemory(nil), nil)
@@ -32,7 +33,8 @@ func TestSweepLoop(t *testing.T) {
 		time.Sleep(10 * time.Minute) // ten rounds
 		cancel()
 		<-ended
-		if top, err := clusters.Topology(t.Context(), cluster); err != nil || top.Epoch != 2 || top.At.Sub(m.At) > 2*time.Minute {
+		if top, err := clusters.Topology(t.Context(), cluster); err != nil || top.Epoch != 2 ||
+			top.At.Sub(m.At) > 2*time.Minute {
 			t.Errorf("%+v, %v", top, err)
 		}
 		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "clusters=1 evicted=1 freed=0") {

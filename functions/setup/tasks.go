@@ -21,7 +21,8 @@ type IDToken func(audience string) tasks.Token
 
 // Work returns the worker that takes messages to the target, over a store. Metrics and traces may be nil.
 func Work(
-	c *settings.Config, idToken IDToken, store docstore.Store, log *slog.Logger, m *metrics.Metrics, traces *telemetry.Traces,
+	c *settings.Config, idToken IDToken, store docstore.Store, log *slog.Logger, m *metrics.Metrics,
+	traces *telemetry.Traces,
 ) (*tasks.Worker, error) {
 	o := &tasks.TargetOptions{Traces: traces}
 	switch {
@@ -37,7 +38,8 @@ func Work(
 		return nil, fmt.Errorf("%s: %w", c.Name("LEASEHOLD_TARGET_URL"), err)
 	}
 	return &tasks.Worker{
-		Gate: tasks.Local(analysis.New(store, &analysis.Options{MaxTakeovers: c.MaxTakeovers})), Work: target.Run, TTL: c.TTL, Heartbeat: c.Heartbeat,
+		Gate: tasks.Local(analysis.New(store, &analysis.Options{MaxTakeovers: c.MaxTakeovers})), Work: target.Run, TTL: c.TTL,
+		Heartbeat:   c.Heartbeat,
 		MaxFailures: c.MaxFailures, Grace: c.TaskGrace, AckLocked: c.OnLocked == "ack", Log: log, Metrics: m, Traces: traces,
 	}, nil
 }
@@ -45,7 +47,8 @@ func Work(
 // TaskRoute returns the endpoint that a queue delivers to. Without a target it responds NOT_CONFIGURED. When ctx ends,
 // running work is cancelled and its lock released. Metrics and traces may be nil.
 func TaskRoute(
-	ctx context.Context, c *settings.Config, idToken IDToken, store docstore.Store, log *slog.Logger, m *metrics.Metrics, traces *telemetry.Traces,
+	ctx context.Context, c *settings.Config, idToken IDToken, store docstore.Store, log *slog.Logger, m *metrics.Metrics,
+	traces *telemetry.Traces,
 ) (httpapi.Route, error) {
 	if !c.RunsTasks() {
 		return tasks.Endpoint{}.Route(ctx)
@@ -61,10 +64,12 @@ func TaskRoute(
 	return tasks.Endpoint{Worker: worker, Guard: guard, Timeout: c.TaskTimeout}.Route(ctx)
 }
 
-// SweepRoute returns the endpoint that a scheduler calls: it sweeps analyses and clusters. On a store that does not remove ended locks by
-// itself, it removes some thousand: where a server runs only while it has requests, [PruneLoop] does not. A nil queue leaves analyses
-// alone; if the settings do not say who calls it either, it responds NOT_CONFIGURED. ctx is the lifetime of the route.
-func SweepRoute(ctx context.Context, c *settings.Config, queue analysis.Queue, store docstore.Store, log *slog.Logger, m *metrics.Metrics) (httpapi.Route, error) {
+// SweepRoute returns the endpoint that a scheduler calls: it sweeps analyses and clusters. On a store that does not
+// remove ended locks by itself, it removes some thousand: where a server runs only while it has requests, [PruneLoop]
+// does not. A nil queue leaves analyses alone; if the settings do not say who calls it either, it responds
+// NOT_CONFIGURED. ctx is the lifetime of the route.
+func SweepRoute(ctx context.Context, c *settings.Config, queue analysis.Queue, store docstore.Store, log *slog.Logger,
+	m *metrics.Metrics) (httpapi.Route, error) {
 	if queue == nil && !c.Sweeps() {
 		return tasks.SweepEndpoint{}.Route()
 	}
@@ -102,7 +107,8 @@ func guard(ctx context.Context, c *settings.Config, account string) (tasks.Guard
 	}
 	g, err := oidc.NewAccount(ctx, oidc.Config{Issuer: c.TaskIssuer, Audience: c.TokenAudience()}, account)
 	if err != nil {
-		return nil, fmt.Errorf("%s, %s and %s: %w", c.Name("LEASEHOLD_TASK_ISSUER"), c.Name("LEASEHOLD_TASK_AUDIENCE"), c.Name("LEASEHOLD_TASK_ACCOUNT"), err)
+		return nil, fmt.Errorf("%s, %s and %s: %w", c.Name("LEASEHOLD_TASK_ISSUER"), c.Name("LEASEHOLD_TASK_AUDIENCE"),
+			c.Name("LEASEHOLD_TASK_ACCOUNT"), err)
 	}
 	return g, nil
 }

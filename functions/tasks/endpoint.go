@@ -29,13 +29,14 @@ const (
 	DefaultTimeout = 10 * time.Minute // as long as Cloud Tasks waits for a response unless the task says otherwise
 	MaxTimeout     = 30 * time.Minute // as long as Cloud Tasks can be told to wait
 
-	// Margin is how long before the end of a delivery's time the work is stopped, or a quarter of the time if that is less:
-	// releasing the lock takes a moment, and the response must be sent by then. Let the queue wait this much longer than Timeout.
+	// Margin is how long before the end of a delivery's time the work is stopped, or a quarter of the time if that is
+	// less: releasing the lock takes a moment, and the response must be sent by then. Let the queue wait this much longer
+	// than Timeout.
 	Margin = 15 * time.Second
 )
 
-// Endpoint is the worker's endpoint for a queue that pushes: POST /internal/tasks/analysis. A Endpoint without a Worker responds
-// NOT_CONFIGURED.
+// Endpoint is the worker's endpoint for a queue that pushes: POST /internal/tasks/analysis. A Endpoint without a Worker
+// responds NOT_CONFIGURED.
 //
 //	2xx                  the message is done: ready, failed, already_finished. Or it is dead: malformed, unknown_analysis, damaged;
 //	                     Cloud Tasks has no dead-letter queue, the log has it as an error
@@ -55,8 +56,8 @@ type Endpoint struct {
 	Timeout time.Duration
 }
 
-// Route returns the endpoint for [httpapi.Options] or [httpapi.Handler]. When ctx ends, which is the process's end, running work
-// is stopped and its lock released.
+// Route returns the endpoint for [httpapi.Options] or [httpapi.Handler]. When ctx ends, which is the process's end,
+// running work is stopped and its lock released.
 func (d Endpoint) Route(ctx context.Context) (httpapi.Route, error) {
 	d.Timeout = cmp.Or(d.Timeout, DefaultTimeout)
 	route := httpapi.Route{Method: http.MethodPost, Path: TaskPath, Audit: "task.deliver", Timeout: d.Timeout + Margin}
@@ -68,7 +69,8 @@ func (d Endpoint) Route(ctx context.Context) (httpapi.Route, error) {
 	case d.Guard == nil:
 		return route, fmt.Errorf("tasks: %w", errNoGuard)
 	case d.Timeout < time.Second || d.Timeout > MaxTimeout:
-		return route, fmt.Errorf("tasks: Timeout is %v: it must be from 1s to %v, the longest that Cloud Tasks waits", d.Timeout, MaxTimeout)
+		return route, fmt.Errorf("tasks: Timeout is %v: it must be from 1s to %v, the longest that Cloud Tasks waits",
+			d.Timeout, MaxTimeout)
 	}
 	if err := d.Worker.Validate(); err != nil {
 		return route, err
@@ -87,8 +89,8 @@ func notConfigured(detail string) func(http.ResponseWriter, *http.Request) error
 // errStopping is the cause with which work is stopped when the process ends.
 var errStopping = errors.New("the server is shutting down")
 
-// errHungUp is the cause with which work is stopped whose response no one waits for any more. It counts as a failed run: work that
-// never fits into the queue's time would be delivered for ever.
+// errHungUp is the cause with which work is stopped whose response no one waits for any more. It counts as a failed
+// run: work that never fits into the queue's time would be delivered for ever.
 var errHungUp = fmt.Errorf("the queue hung up before the run ended: %w", context.DeadlineExceeded)
 
 func (d Endpoint) deliver(life context.Context, w http.ResponseWriter, r *http.Request) error {
@@ -115,7 +117,8 @@ func (d Endpoint) deliver(life context.Context, w http.ResponseWriter, r *http.R
 	defer stop()
 	m := message(w, r, body)
 	a := d.Worker.Deliver(ctx, m)
-	httpapi.AuditNote(r, slog.String("message_id", m.ID), slog.String("analysis", a.AnalysisID), slog.String("result", string(a.Outcome)))
+	httpapi.AuditNote(r, slog.String("message_id", m.ID), slog.String("analysis", a.AnalysisID),
+		slog.String("result", string(a.Outcome)))
 	return reply(w, a)
 }
 
@@ -139,7 +142,8 @@ func writeWithin(w http.ResponseWriter, d time.Duration) {
 // nothing but how long a message waits for its analysis.
 func message(w http.ResponseWriter, r *http.Request, body []byte) Message {
 	m := Message{Body: body, ID: "request/" + w.Header().Get("X-Request-Id")}
-	if task := r.Header.Get("X-CloudTasks-TaskName"); task != "" { //nolint:canonicalheader // net/http canonicalizes what arrives
+	if task := r.Header.Get(
+		"X-CloudTasks-TaskName"); task != "" { //nolint:canonicalheader // net/http canonicalizes what arrives
 		m.ID = r.Header.Get("X-CloudTasks-QueueName") + "/" + task //nolint:canonicalheader // see above
 		m.Try = r.Header.Get("X-CloudTasks-TaskRetryCount") + "." + r.Header.Get("X-CloudTasks-TaskExecutionCount")
 		// When this attempt was due: for the first one, the time of the task.
@@ -157,7 +161,8 @@ func reply(w http.ResponseWriter, a Result) error {
 	}
 	switch a.Outcome {
 	case once.Unknown:
-		e := contracts.Errorf(contracts.CodeNotFound, "there is no analysis %q yet; the message is retried for a while", a.AnalysisID)
+		e := contracts.Errorf(contracts.CodeNotFound, "there is no analysis %q yet; the message is retried for a while",
+			a.AnalysisID)
 		e.Field, e.RetryAfter = "analysis_id", a.RetryAfter
 		return e
 	case Damaged:
@@ -167,7 +172,8 @@ func reply(w http.ResponseWriter, a Result) error {
 		e.RetryAfter = a.RetryAfter
 		return e
 	case once.Retry:
-		return contracts.Errorf(contracts.CodeAttemptFailed, "the run failed; the analysis' document or the server's log says why")
+		return contracts.Errorf(contracts.CodeAttemptFailed,
+			"the run failed; the analysis' document or the server's log says why")
 	case once.Lost:
 		return contracts.Errorf(contracts.CodeRunInterrupted, "the lock was lost during the work")
 	case once.Stopped:

@@ -41,11 +41,13 @@ func (b *bench) endpoint(life context.Context, d tasks.Endpoint) http.Handler {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return contracttest.Handler(b.t, httpapi.Handler([]httpapi.Route{route}, &httpapi.Options{Log: slog.New(slog.NewJSONHandler(b.log, nil))}))
+	return contracttest.Handler(b.t, httpapi.Handler([]httpapi.Route{route},
+		&httpapi.Options{Log: slog.New(slog.NewJSONHandler(b.log, nil))}))
 }
 
 // post sends a body to a path.
-func post(ctx context.Context, h http.Handler, path string, body io.Reader, header ...string) *httptest.ResponseRecorder {
+func post(ctx context.Context, h http.Handler, path string, body io.Reader,
+	header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1"+path, body)
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
@@ -86,25 +88,39 @@ func TestResponses(t *testing.T) {
 		want   string // body, or code
 		after  string // Retry-After
 	}{
-		"ready":            {docstore.Doc{"x": docstore.Int(1)}, succeeds, a1, nil, 200, `{"analysis_id":"a1","outcome":"ready"}`, ""},
-		"failed":           {docstore.Doc{"x": docstore.Int(1)}, fails(once.Permanent(errors.New("x"))), a1, nil, 200, `{"analysis_id":"a1","outcome":"failed"}`, ""},
-		"already finished": {docstore.Doc{"status": docstore.String("READY")}, nil, a1, nil, 200, `{"analysis_id":"a1","outcome":"already_finished"}`, ""},
-		"unknown":          {nil, nil, a1, nil, 404, "NOT_FOUND", "60"},
-		"malformed":        {nil, nil, "<xml/>", nil, 200, `{"outcome":"malformed"}`, ""},
-		"empty":            {nil, nil, "", nil, 200, `{"outcome":"malformed"}`, ""},
-		"1 MiB":            {docstore.Doc{"x": docstore.Int(1)}, succeeds, `{"analysisId":"a1","x":"` + strings.Repeat("x", 1<<20-len(`{"analysisId":"a1","x":""}`)) + `"}`, nil, 200, `{"analysis_id":"a1","outcome":"ready"}`, ""},
-		"more than 1 MiB":  {docstore.Doc{"x": docstore.Int(1)}, nil, `{"analysisId":"a1","x":"` + strings.Repeat("x", 2<<20) + `"}`, nil, 200, `{"outcome":"malformed"}`, ""},
-		"locked":           {locked, nil, a1, nil, 409, "ANALYSIS_LOCKED", "120"},
+		"ready": {docstore.Doc{"x": docstore.Int(1)}, succeeds, a1, nil, 200,
+			`{"analysis_id":"a1","outcome":"ready"}`, ""},
+		"failed": {docstore.Doc{"x": docstore.Int(1)}, fails(once.Permanent(errors.New("x"))), a1, nil, 200,
+			`{"analysis_id":"a1","outcome":"failed"}`, ""},
+		"already finished": {docstore.Doc{"status": docstore.String("READY")}, nil, a1, nil, 200,
+			`{"analysis_id":"a1","outcome":"already_finished"}`, ""},
+		"unknown":   {nil, nil, a1, nil, 404, "NOT_FOUND", "60"},
+		"malformed": {nil, nil, "<xml/>", nil, 200, `{"outcome":"malformed"}`, ""},
+		"empty":     {nil, nil, "", nil, 200, `{"outcome":"malformed"}`, ""},
+		"1 MiB": {docstore.Doc{"x": docstore.Int(1)}, succeeds, `{"analysisId":"a1","x":"` +
+			strings.Repeat("x", 1<<20-len(`{"analysisId":"a1","x":""}`)) + `"}`, nil, 200,
+			`{"analysis_id":"a1","outcome":"ready"}`, ""},
+		"more than 1 MiB": {docstore.Doc{"x": docstore.Int(1)}, nil, `{"analysisId":"a1","x":"` +
+			strings.Repeat("x", 2<<20) + `"}`, nil, 200, `{"outcome":"malformed"}`, ""},
+		"locked": {locked, nil, a1, nil, 409, "ANALYSIS_LOCKED", "120"},
 		"locked, acknowledged": {locked, nil, a1, func(w *tasks.Worker) { w.AckLocked = true }, 200,
 			`{"analysis_id":"a1","outcome":"locked"}`, ""},
-		"attempt failed":  {docstore.Doc{"x": docstore.Int(1)}, fails(errors.New("secret of the target")), a1, nil, 424, "ATTEMPT_FAILED", ""},
-		"panic":           {docstore.Doc{"x": docstore.Int(1)}, func(context.Context, once.Lock) (string, error) { panic("oh") }, a1, nil, 424, "ATTEMPT_FAILED", ""},
-		"damaged":         {docstore.Doc{"status": docstore.Int(7)}, nil, a1, nil, 500, "DOCUMENT_DAMAGED", ""},
-		"time of no kind": {docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.Int(1)}, nil, a1, nil, 409, "LOCK_UNREADABLE", ""},
-		"failed before":   {docstore.Doc{"status": docstore.String("FAILED")}, nil, a1, nil, 200, `{"analysis_id":"a1","outcome":"already_failed"}`, ""},
-		"from SNS": {docstore.Doc{"x": docstore.Int(1)}, succeeds, `{"Type":"Notification","MessageId":"1","Message":"{\"analysisId\":\"a1\"}"}`, nil, 200,
+		"attempt failed": {docstore.Doc{"x": docstore.Int(1)}, fails(errors.New("secret of the target")), a1, nil, 424,
+			"ATTEMPT_FAILED", ""},
+		"panic": {docstore.Doc{"x": docstore.Int(1)}, func(context.Context, once.Lock) (string,
+			error) {
+			panic("oh")
+		}, a1, nil, 424, "ATTEMPT_FAILED", ""},
+		"damaged": {docstore.Doc{"status": docstore.Int(7)}, nil, a1, nil, 500, "DOCUMENT_DAMAGED", ""},
+		"time of no kind": {docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.Int(1)}, nil, a1, nil,
+			409, "LOCK_UNREADABLE", ""},
+		"failed before": {docstore.Doc{"status": docstore.String("FAILED")}, nil, a1, nil, 200,
+			`{"analysis_id":"a1","outcome":"already_failed"}`, ""},
+		"from SNS": {docstore.Doc{"x": docstore.Int(1)}, succeeds,
+			`{"Type":"Notification","MessageId":"1","Message":"{\"analysisId\":\"a1\"}"}`, nil, 200,
 			`{"analysis_id":"a1","outcome":"ready"}`, ""},
-		"from SNS, malformed": {nil, nil, `{"Type":"Notification","Message":"hello"}`, nil, 200, `{"outcome":"malformed"}`, ""},
+		"from SNS, malformed": {nil, nil, `{"Type":"Notification","Message":"hello"}`, nil, 200, `{"outcome":"malformed"}`,
+			""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -185,7 +201,8 @@ func TestStopping(t *testing.T) {
 	})
 }
 
-// TestHungUp: a run whose queue hangs up first is counted as failed, every time, and the last one that may fail ends the analysis.
+// TestHungUp: a run whose queue hangs up first is counted as failed, every time, and the last one that may fail ends
+// the analysis.
 func TestHungUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, func(ctx context.Context, _ once.Lock) (string, error) { <-ctx.Done(); return "", ctx.Err() })
@@ -201,10 +218,12 @@ func TestHungUp(t *testing.T) {
 			}
 			b.wantFree()
 		}
-		if reason := string(b.doc()["failureReason"].(docstore.String)); !strings.Contains(reason, "the queue hung up before the run ended") {
+		if reason := string(b.doc()["failureReason"].(docstore.String)); !strings.Contains(reason,
+			"the queue hung up before the run ended") {
 			t.Errorf("the reason is %q", reason)
 		}
-		wants(t, "again", post(t.Context(), h, tasks.TaskPath, strings.NewReader(a1)), 200, `{"analysis_id":"a1","outcome":"already_failed"}`)
+		wants(t, "again", post(t.Context(), h, tasks.TaskPath, strings.NewReader(a1)), 200,
+			`{"analysis_id":"a1","outcome":"already_failed"}`)
 	})
 }
 
@@ -224,8 +243,9 @@ func TestHungUpWhileStopping(t *testing.T) {
 	})
 }
 
-// TestTaskBeforeItsDocument: a task that overtakes the document of its analysis, or that meets one which cannot be read, is retried
-// for the grace period, by the time of the task, or by when this process first saw it. Then it is dropped, and the log has it.
+// TestTaskBeforeItsDocument: a task that overtakes the document of its analysis, or that meets one which cannot be
+// read, is retried for the grace period, by the time of the task, or by when this process first saw it. Then it is
+// dropped, and the log has it.
 func TestTaskBeforeItsDocument(t *testing.T) {
 	for name, c := range map[string]struct {
 		eta     time.Duration // of the first delivery, before now; negative: the header is missing
@@ -234,11 +254,12 @@ func TestTaskBeforeItsDocument(t *testing.T) {
 		retried string
 		dropped string
 	}{
-		"the task's time":            {2 * time.Minute, true, nil, "404 NOT_FOUND", "unknown_analysis"},
-		"the attempt's time":         {0, false, nil, "404 NOT_FOUND", "unknown_analysis"},
-		"without a time":             {-1, false, nil, "404 NOT_FOUND", "unknown_analysis"},
-		"a status that is a number":  {-1, false, docstore.Doc{"status": docstore.Int(7)}, "500 DOCUMENT_DAMAGED", "damaged"},
-		"a lock that cannot be read": {-1, false, docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("soon")}, "409 LOCK_UNREADABLE", "damaged"},
+		"the task's time":           {2 * time.Minute, true, nil, "404 NOT_FOUND", "unknown_analysis"},
+		"the attempt's time":        {0, false, nil, "404 NOT_FOUND", "unknown_analysis"},
+		"without a time":            {-1, false, nil, "404 NOT_FOUND", "unknown_analysis"},
+		"a status that is a number": {-1, false, docstore.Doc{"status": docstore.Int(7)}, "500 DOCUMENT_DAMAGED", "damaged"},
+		"a lock that cannot be read": {-1, false, docstore.Doc{"lockOwner": docstore.String("w"),
+			"lockExpiresAt": docstore.String("soon")}, "409 LOCK_UNREADABLE", "damaged"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -274,7 +295,8 @@ func TestTaskBeforeItsDocument(t *testing.T) {
 				time.Sleep(2 * time.Second)
 				body := fmt.Sprintf(`{"analysis_id":"a1","outcome":%q}`, c.dropped)
 				wants(t, "after the grace", deliver(), 200, body)
-				if log := b.log.String(); !strings.Contains(log, `"level":"ERROR","msg":"delivery"`) || !strings.Contains(log, `"dead":true`) {
+				if log := b.log.String(); !strings.Contains(log, `"level":"ERROR","msg":"delivery"`) ||
+					!strings.Contains(log, `"dead":true`) {
 					t.Errorf("the log says %s", log)
 				}
 				b.put("a1", docstore.Doc{"status": docstore.String("PENDING"), "lockOwner": docstore.String("")})
@@ -316,7 +338,8 @@ func TestGateDown(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t, succeeds)
 			b.Gate = tasks.Local(analysis.New(down{b.store, err}, nil))
-			wants(t, code, post(t.Context(), b.endpoint(t.Context(), tasks.Endpoint{}), tasks.TaskPath, strings.NewReader(a1)), 503, code)
+			wants(t, code, post(t.Context(), b.endpoint(t.Context(), tasks.Endpoint{}), tasks.TaskPath, strings.NewReader(a1)),
+				503, code)
 		})
 	}
 }
@@ -324,7 +347,8 @@ func TestGateDown(t *testing.T) {
 // TestBrokenBody: a message that did not arrive whole comes again.
 func TestBrokenBody(t *testing.T) {
 	b := newBench(t, succeeds)
-	wants(t, "broken", post(t.Context(), b.endpoint(t.Context(), tasks.Endpoint{}), tasks.TaskPath, iotest.ErrReader(io.ErrUnexpectedEOF)), 400, "INVALID_ARGUMENT")
+	wants(t, "broken", post(t.Context(), b.endpoint(t.Context(), tasks.Endpoint{}), tasks.TaskPath,
+		iotest.ErrReader(io.ErrUnexpectedEOF)), 400, "INVALID_ARGUMENT")
 }
 
 // TestNamedByQueue: the lock says which delivery holds it.
@@ -337,12 +361,14 @@ func TestNamedByQueue(t *testing.T) {
 		header []string
 	}{
 		{"analyses/t1#3.2", []string{
-			"X-CloudTasks-QueueName", "analyses", "X-CloudTasks-TaskName", "t1", "X-CloudTasks-TaskRetryCount", "3", "X-CloudTasks-TaskExecutionCount", "2",
+			"X-CloudTasks-QueueName", "analyses", "X-CloudTasks-TaskName", "t1", "X-CloudTasks-TaskRetryCount", "3",
+			"X-CloudTasks-TaskExecutionCount", "2",
 		}},
 		{"request/r1#", []string{"X-Request-Id", "r1"}},
 	} {
 		b.put("a1", docstore.Doc{"status": docstore.String("NEW")})
-		wants(t, c.want, post(t.Context(), h, tasks.TaskPath, strings.NewReader(a1), c.header...), 200, `{"analysis_id":"a1","outcome":"ready"}`)
+		wants(t, c.want, post(t.Context(), h, tasks.TaskPath, strings.NewReader(a1), c.header...), 200,
+			`{"analysis_id":"a1","outcome":"ready"}`)
 		if !strings.HasPrefix(owner, c.want) {
 			t.Errorf("the owner is %q, want %q", owner, c.want)
 		}
@@ -366,7 +392,8 @@ func TestOutlivesWriteTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Body.Close()
-	if body, err := io.ReadAll(a.Body); err != nil || a.StatusCode != http.StatusOK || !bytes.Contains(body, []byte("ready")) {
+	if body, err := io.ReadAll(a.Body); err != nil || a.StatusCode != http.StatusOK ||
+		!bytes.Contains(body, []byte("ready")) {
 		t.Errorf("%d %s, %v", a.StatusCode, body, err)
 	}
 }
@@ -382,13 +409,19 @@ func TestGuards(t *testing.T) {
 		status int
 		want   string
 	}{
-		"no token":               {guardOf(httpapi.ErrUnauthenticated), nil, 401, "UNAUTHENTICATED"},
-		"another account":        {guardOf(httpapi.ErrForbidden), nil, 403, "PERMISSION_DENIED"},
-		"keys cannot be read":    {guardOf(errors.New("no route")), nil, 503, "UNAVAILABLE"},
-		"another machine":        {tasks.Development{}, func(r *http.Request) { r.RemoteAddr = "192.0.2.1:5000" }, 403, "PERMISSION_DENIED"},
-		"another name":           {tasks.Development{}, func(r *http.Request) { r.Host = "evil.example" }, 403, "PERMISSION_DENIED"},
-		"a proxy":                {tasks.Development{}, func(r *http.Request) { r.Header.Set("X-Forwarded-For", "192.0.2.1") }, 403, "PERMISSION_DENIED"},
-		"page of another site":   {tasks.Development{}, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403, "PERMISSION_DENIED"},
+		"no token":            {guardOf(httpapi.ErrUnauthenticated), nil, 401, "UNAUTHENTICATED"},
+		"another account":     {guardOf(httpapi.ErrForbidden), nil, 403, "PERMISSION_DENIED"},
+		"keys cannot be read": {guardOf(errors.New("no route")), nil, 503, "UNAVAILABLE"},
+		"another machine": {tasks.Development{}, func(r *http.Request) { r.RemoteAddr = "192.0.2.1:5000" }, 403,
+			"PERMISSION_DENIED"},
+		"another name": {tasks.Development{}, func(r *http.Request) { r.Host = "evil.example" }, 403,
+			"PERMISSION_DENIED"},
+		"a proxy": {tasks.Development{}, func(r *http.Request) {
+			r.Header.Set("X-Forwarded-For", "192.0.2.1")
+		}, 403, "PERMISSION_DENIED"},
+		"page of another site": {tasks.Development{}, func(r *http.Request) {
+			r.Header.Set("Sec-Fetch-Site", "cross-site")
+		}, 403, "PERMISSION_DENIED"},
 		"this machine (no body)": {tasks.Development{}, nil, 400, "INVALID_ARGUMENT"},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost"+tasks.TaskPath, unread)
@@ -419,8 +452,8 @@ func guardOf(err error) tasks.Guard                  { return guard{err} }
 func (g guard) Verify(*http.Request) (string, error) { return "", g.err }
 func (guard) Challenge() string                      { return "Bearer" }
 
-// TestAuditOfInternalEndpoints: the events of deliveries and sweeps that were done, and of callers that were kept out, name the account
-// that called; a retry and a caller without a token have no account to name.
+// TestAuditOfInternalEndpoints: the events of deliveries and sweeps that were done, and of callers that were kept out,
+// name the account that called; a retry and a caller without a token have no account to name.
 func TestAuditOfInternalEndpoints(t *testing.T) {
 	const queueAccount, other = "queue@p.iam.gserviceaccount.com", "other@p.iam.gserviceaccount.com"
 	issuer := cloudtaskstest.Start(t, nil)
@@ -434,7 +467,8 @@ func TestAuditOfInternalEndpoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sweep, err := tasks.SweepEndpoint{Analyses: analysis.New(b.store, nil), Sweep: analysis.Sweep{Queue: &queueOf{}}, Guard: who}.Route()
+	sweep, err := tasks.SweepEndpoint{Analyses: analysis.New(b.store, nil), Sweep: analysis.Sweep{Queue: &queueOf{}},
+		Guard: who}.Route()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -445,11 +479,15 @@ func TestAuditOfInternalEndpoints(t *testing.T) {
 		status              int
 		want                []string // of the audit event; nil: there is none
 	}{
-		"a run":           {queueAccount, tasks.TaskPath, `{"analysisId":"a1"}`, 200, []string{`"action":"task.deliver","outcome":"ok"`, `"subject":"` + queueAccount + `"`, `"analysis":"a1"`, `"result":"ready"`}},
-		"a retry":         {queueAccount, tasks.TaskPath, `{"analysisId":"missing"}`, 404, nil},
-		"a sweep":         {queueAccount, tasks.SweepPath, "", 200, []string{`"action":"sweep","outcome":"ok"`, `"subject":"` + queueAccount + `"`}},
-		"another account": {other, tasks.TaskPath, `{"analysisId":"a1"}`, 403, []string{`"action":"task.deliver","outcome":"PERMISSION_DENIED"`, `"subject":"` + other + `"`, `"reason":`}},
-		"no token":        {"", tasks.SweepPath, "", 401, []string{`"action":"sweep","outcome":"UNAUTHENTICATED"`}},
+		"a run": {queueAccount, tasks.TaskPath, `{"analysisId":"a1"}`, 200,
+			[]string{`"action":"task.deliver","outcome":"ok"`, `"subject":"` + queueAccount + `"`, `"analysis":"a1"`,
+				`"result":"ready"`}},
+		"a retry": {queueAccount, tasks.TaskPath, `{"analysisId":"missing"}`, 404, nil},
+		"a sweep": {queueAccount, tasks.SweepPath, "", 200,
+			[]string{`"action":"sweep","outcome":"ok"`, `"subject":"` + queueAccount + `"`}},
+		"another account": {other, tasks.TaskPath, `{"analysisId":"a1"}`, 403,
+			[]string{`"action":"task.deliver","outcome":"PERMISSION_DENIED"`, `"subject":"` + other + `"`, `"reason":`}},
+		"no token": {"", tasks.SweepPath, "", 401, []string{`"action":"sweep","outcome":"UNAUTHENTICATED"`}},
 	} {
 		log.Reset()
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, c.path, strings.NewReader(c.body))
@@ -472,7 +510,8 @@ func TestAuditOfInternalEndpoints(t *testing.T) {
 			}
 		}
 		event := strings.Join(events, "")
-		if (event == "") != (c.want == nil) || strings.Contains(event, "caller_tenant") || c.account == "" && strings.Contains(event, `"subject"`) {
+		if (event == "") != (c.want == nil) || strings.Contains(event, "caller_tenant") ||
+			c.account == "" && strings.Contains(event, `"subject"`) {
 			t.Errorf("%s: %s", name, event)
 		}
 		for _, want := range c.want {
@@ -511,8 +550,10 @@ func TestNotSetUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := contracttest.Handler(t, httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, &httpapi.Options{Routes: []httpapi.Route{task, sweep}}))
-	for path, says := range map[string]string{tasks.TaskPath: "LEASEHOLD_TARGET_URL", tasks.SweepPath: "LEASEHOLD_TASK_QUEUE"} {
+	h := contracttest.Handler(t, httpapi.New(docstore.NewMemory(nil), httpapi.Development{},
+		&httpapi.Options{Routes: []httpapi.Route{task, sweep}}))
+	for path, says := range map[string]string{tasks.TaskPath: "LEASEHOLD_TARGET_URL",
+		tasks.SweepPath: "LEASEHOLD_TASK_QUEUE"} {
 		w := post(t.Context(), h, path, strings.NewReader(a1))
 		wants(t, path, w, 501, "NOT_CONFIGURED")
 		if !strings.Contains(w.Body.String(), says) {
@@ -547,9 +588,12 @@ func (q *queueOf) Enqueue(_ context.Context, id analysis.ID, name string) error 
 
 // TestSweepEndpoint: counts, and which troubles make a sweep one that has to come again.
 func TestSweepEndpoint(t *testing.T) {
-	stale := docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("1999-12-31T23:00:00.000Z"), "lockToken": docstore.Int(3), "lockRuns": docstore.Int(1)}
-	given := docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("1999-12-31T23:00:00.000Z"), "lockToken": docstore.Int(3), "lockRuns": docstore.Int(6)}
-	damaged := docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("1999-12-31T23:00:00.000Z"), "lockToken": docstore.String("x")}
+	stale := docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("1999-12-31T23:00:00.000Z"),
+		"lockToken": docstore.Int(3), "lockRuns": docstore.Int(1)}
+	given := docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("1999-12-31T23:00:00.000Z"),
+		"lockToken": docstore.Int(3), "lockRuns": docstore.Int(6)}
+	damaged := docstore.Doc{"lockOwner": docstore.String("w"),
+		"lockExpiresAt": docstore.String("1999-12-31T23:00:00.000Z"), "lockToken": docstore.String("x")}
 	refuses := errors.New("the queue is down")
 	for name, c := range map[string]struct {
 		docs   []docstore.Doc
@@ -557,14 +601,19 @@ func TestSweepEndpoint(t *testing.T) {
 		status int
 		want   string
 	}{
-		"nothing to do":          {nil, nil, 200, `{"errors":0,"failed":0,"more":false,"requeued":0,"skipped":0,"stale":0}`},
-		"stale":                  {[]docstore.Doc{stale, stale}, nil, 200, `{"errors":0,"failed":0,"more":false,"requeued":2,"skipped":0,"stale":2}`},
-		"given up":               {[]docstore.Doc{given}, nil, 200, `{"errors":0,"failed":1,"more":false,"requeued":0,"skipped":0,"stale":1}`},
-		"one damaged":            {[]docstore.Doc{damaged}, nil, 200, `{"damaged":1,"errors":1,"failed":0,"more":false,"requeued":0,"skipped":0,"stale":1,"unreadable":["analysis a: docstore: damaged document: analyses//a: field \"lockToken\" is not a whole number from 0 on"]}`},
-		"one damaged of several": {[]docstore.Doc{damaged, stale}, nil, 200, `{"damaged":1,"errors":1,"failed":0,"more":false,"requeued":1,"skipped":0,"stale":2,"unreadable":["analysis a: docstore: damaged document: analyses//a: field \"lockToken\" is not a whole number from 0 on"]}`},
-		"the queue is down":      {[]docstore.Doc{stale, stale}, refuses, 503, "UNAVAILABLE"},
-		"and one is damaged":     {[]docstore.Doc{damaged, stale}, refuses, 503, "UNAVAILABLE"},
-		"and one is given up":    {[]docstore.Doc{stale, given}, refuses, 200, `{"errors":1,"failed":1,"more":false,"requeued":0,"skipped":0,"stale":2}`},
+		"nothing to do": {nil, nil, 200, `{"errors":0,"failed":0,"more":false,"requeued":0,"skipped":0,"stale":0}`},
+		"stale": {[]docstore.Doc{stale, stale}, nil, 200,
+			`{"errors":0,"failed":0,"more":false,"requeued":2,"skipped":0,"stale":2}`},
+		"given up": {[]docstore.Doc{given}, nil, 200,
+			`{"errors":0,"failed":1,"more":false,"requeued":0,"skipped":0,"stale":1}`},
+		"one damaged": {[]docstore.Doc{damaged}, nil, 200,
+			`{"damaged":1,"errors":1,"failed":0,"more":false,"requeued":0,"skipped":0,"stale":1,"unreadable":["analysis a: docstore: damaged document: analyses//a: field \"lockToken\" is not a whole number from 0 on"]}`},
+		"one damaged of several": {[]docstore.Doc{damaged, stale}, nil, 200,
+			`{"damaged":1,"errors":1,"failed":0,"more":false,"requeued":1,"skipped":0,"stale":2,"unreadable":["analysis a: docstore: damaged document: analyses//a: field \"lockToken\" is not a whole number from 0 on"]}`},
+		"the queue is down":  {[]docstore.Doc{stale, stale}, refuses, 503, "UNAVAILABLE"},
+		"and one is damaged": {[]docstore.Doc{damaged, stale}, refuses, 503, "UNAVAILABLE"},
+		"and one is given up": {[]docstore.Doc{stale, given}, refuses, 200,
+			`{"errors":1,"failed":1,"more":false,"requeued":0,"skipped":0,"stale":2}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -583,8 +632,8 @@ func TestSweepEndpoint(t *testing.T) {
 	}
 }
 
-// TestSweepPrunes: beside a sweep ended locks are removed and counted; if that fails the sweep counts all the same, and they are removed also
-// when the sweep fails.
+// TestSweepPrunes: beside a sweep ended locks are removed and counted; if that fails the sweep counts all the same, and
+// they are removed also when the sweep fails.
 func TestSweepPrunes(t *testing.T) {
 	for name, c := range map[string]struct {
 		removed    int
@@ -592,9 +641,11 @@ func TestSweepPrunes(t *testing.T) {
 		status     int
 		want, log  string
 	}{
-		"some":           {removed: 7, status: 200, want: `{"errors":0,"failed":0,"more":false,"pruned":7,"requeued":0,"skipped":0,"stale":0}`},
-		"none":           {status: 200, want: `{"errors":0,"failed":0,"more":false,"requeued":0,"skipped":0,"stale":0}`},
-		"it fails":       {removed: 3, err: errors.New("disk on fire"), status: 200, want: `{"errors":0,"failed":0,"more":false,"pruned":3,"requeued":0,"skipped":0,"stale":0}`, log: "disk on fire"},
+		"some": {removed: 7, status: 200,
+			want: `{"errors":0,"failed":0,"more":false,"pruned":7,"requeued":0,"skipped":0,"stale":0}`},
+		"none": {status: 200, want: `{"errors":0,"failed":0,"more":false,"requeued":0,"skipped":0,"stale":0}`},
+		"it fails": {removed: 3, err: errors.New("disk on fire"), status: 200,
+			want: `{"errors":0,"failed":0,"more":false,"pruned":3,"requeued":0,"skipped":0,"stale":0}`, log: "disk on fire"},
 		"a failed sweep": {removed: 7, store: docstore.ErrUnavailable, status: 503, want: "UNAVAILABLE"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -619,7 +670,8 @@ func TestSweepPrunes(t *testing.T) {
 	}
 }
 
-// TestSweepOfClusters: clusters are swept with the analyses, without them, and while their queue is down; what cannot be swept is counted.
+// TestSweepOfClusters: clusters are swept with the analyses, without them, and while their queue is down; what cannot
+// be swept is counted.
 func TestSweepOfClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, nil)
@@ -632,16 +684,19 @@ func TestSweepOfClusters(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return post(t.Context(), contracttest.Handler(t, httpapi.Handler([]httpapi.Route{route}, &httpapi.Options{Log: log})), tasks.SweepPath, nil)
+			return post(t.Context(), contracttest.Handler(
+				t, httpapi.Handler([]httpapi.Route{route}, &httpapi.Options{Log: log})), tasks.SweepPath, nil)
 		}
 		join := func(name string) {
 			t.Helper()
 			cluster := placement.Cluster{Tenant: "acme", Name: "prod"}
-			m, err := clusters.Join(t.Context(), placement.Join{Cluster: cluster, Member: name, RequestID: "j", Offer: placement.Offer{Kinds: []string{"room"}}})
+			m, err := clusters.Join(t.Context(), placement.Join{Cluster: cluster, Member: name, RequestID: "j",
+				Offer: placement.Offer{Kinds: []string{"room"}}})
 			if err != nil || m.Code != placement.OK {
 				t.Fatalf("%+v, %v", m, err)
 			}
-			o, err := clusters.Claim(t.Context(), placement.Claim{Cluster: cluster, Identity: placement.Identity{Kind: "room", ID: name}, RequestID: "c", By: m.Incarnation})
+			o, err := clusters.Claim(t.Context(), placement.Claim{Cluster: cluster,
+				Identity: placement.Identity{Kind: "room", ID: name}, RequestID: "c", By: m.Incarnation})
 			if err != nil || o.Code != placement.OK {
 				t.Fatalf("%+v, %v", o, err)
 			}
@@ -650,15 +705,19 @@ func TestSweepOfClusters(t *testing.T) {
 		join("ann")
 		wants(t, "clusters alone", sweep(tasks.SweepEndpoint{Clusters: clusters}), 200,
 			`{"clusters":{"clusters":1,"errors":0,"evicted":1,"freed":1,"more":false,"removed":0},"errors":0,"failed":0,"more":false,"requeued":0,"skipped":0,"stale":0}`)
-		if !strings.Contains(b.log.String(), `"msg":"sweep of clusters","clusters":1,"evicted":1,"freed":1,"removed":0,"retired":0,"errors":0,"damaged":0,"more":false`) {
+		if !strings.Contains(b.log.String(),
+			`"msg":"sweep of clusters","clusters":1,"evicted":1,"freed":1,"removed":0,"retired":0,"errors":0,"damaged":0,"more":false`) {
 			t.Errorf("the log: %s", b.log)
 		}
 		join("bob")
-		b.put("a", docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("1999-12-31T23:00:00.000Z"), "lockToken": docstore.Int(3)})
+		b.put("a", docstore.Doc{"lockOwner": docstore.String("w"),
+			"lockExpiresAt": docstore.String("1999-12-31T23:00:00.000Z"), "lockToken": docstore.Int(3)})
 		down := analysis.Sweep{Queue: &queueOf{err: errors.New("the queue is down")}}
-		wants(t, "the queue is down", sweep(tasks.SweepEndpoint{Analyses: analysis.New(b.store, nil), Sweep: down, Clusters: clusters}), 503, "UNAVAILABLE")
+		wants(t, "the queue is down", sweep(tasks.SweepEndpoint{Analyses: analysis.New(b.store, nil), Sweep: down,
+			Clusters: clusters}), 503, "UNAVAILABLE")
 		up := analysis.Sweep{Queue: &queueOf{}}
-		wants(t, "then both", sweep(tasks.SweepEndpoint{Analyses: analysis.New(b.store, nil), Sweep: up, Clusters: clusters}), 200,
+		wants(t, "then both", sweep(tasks.SweepEndpoint{Analyses: analysis.New(b.store, nil), Sweep: up, Clusters: clusters}),
+			200,
 			`{"clusters":{"clusters":1,"errors":0,"evicted":0,"freed":0,"more":false,"removed":0},"errors":0,"failed":0,"more":false,"requeued":1,"skipped":0,"stale":1}`)
 		broken := placement.New(unreadable{b.store, docstore.ErrUnavailable}, nil)
 		wants(t, "the store is down", sweep(tasks.SweepEndpoint{Clusters: broken}), 200,
@@ -670,7 +729,8 @@ func (b *bench) sweepDoor(q analysis.Queue) http.Handler {
 	b.t.Helper()
 	log := slog.New(slog.NewJSONHandler(b.log, nil))
 	route, err := tasks.SweepEndpoint{
-		Analyses: analysis.New(b.store, nil), Sweep: analysis.Sweep{Queue: q}, Guard: tasks.Platform{}, Log: log, Prune: b.prune,
+		Analyses: analysis.New(b.store, nil), Sweep: analysis.Sweep{Queue: q}, Guard: tasks.Platform{},
+		Log: log, Prune: b.prune,
 	}.Route()
 	if err != nil {
 		b.t.Fatal(err)
@@ -705,7 +765,8 @@ func TestSweepEndpointRefusesSettings(t *testing.T) {
 	}{
 		{"Guard is required", tasks.SweepEndpoint{Analyses: all, Sweep: analysis.Sweep{Queue: &queueOf{}}}},
 		{"queue is required", tasks.SweepEndpoint{Analyses: all, Guard: tasks.Platform{}}},
-		{"from 1s to 30m0s", tasks.SweepEndpoint{Analyses: all, Sweep: analysis.Sweep{Queue: &queueOf{}}, Guard: tasks.Platform{}, Timeout: time.Hour}},
+		{"from 1s to 30m0s", tasks.SweepEndpoint{Analyses: all, Sweep: analysis.Sweep{Queue: &queueOf{}},
+			Guard: tasks.Platform{}, Timeout: time.Hour}},
 	} {
 		if _, err := c.endpoint.Route(); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %v, want %q", c.endpoint, err, c.says)

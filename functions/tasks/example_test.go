@@ -19,7 +19,8 @@ func ExampleEndpoint() {
 	ctx := context.Background()
 	store := docstore.NewMemory(nil) // in earnest: adapters/gcpfirestore
 	_, err := store.Write(ctx, docstore.Write{
-		Key: docstore.Key{Kind: analysis.Kind, ID: "a-1024"}, Set: docstore.Doc{"title": docstore.String("holiday.mp4"), "lockToken": docstore.Int(0)},
+		Key: docstore.Key{Kind: analysis.Kind, ID: "a-1024"}, Set: docstore.Doc{"title": docstore.String("holiday.mp4"),
+			"lockToken": docstore.Int(0)},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -42,7 +43,8 @@ func ExampleEndpoint() {
 	server := httptest.NewServer(httpapi.Handler([]httpapi.Route{route}, nil))
 	defer server.Close()
 	for range 2 {
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+tasks.TaskPath, strings.NewReader(`{"analysisId":"a-1024"}`))
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+tasks.TaskPath,
+			strings.NewReader(`{"analysisId":"a-1024"}`))
 		if err != nil {
 			fmt.Println(err)
 			return

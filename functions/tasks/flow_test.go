@@ -62,7 +62,8 @@ func newFlow(t *testing.T, o *cloudtaskstest.Options, work once.Work) *flow {
 	}
 	t.Cleanup(func() { client.Close() })
 	if _, err := client.CreateQueue(t.Context(), &pb.CreateQueueRequest{Parent: location, Queue: &pb.Queue{
-		Name: queueName, RetryConfig: &pb.RetryConfig{MaxAttempts: 5, MinBackoff: durationpb.New(time.Millisecond), MaxBackoff: durationpb.New(time.Millisecond)},
+		Name: queueName, RetryConfig: &pb.RetryConfig{MaxAttempts: 5, MinBackoff: durationpb.New(time.Millisecond),
+			MaxBackoff: durationpb.New(time.Millisecond)},
 	}}); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +87,8 @@ func newFlow(t *testing.T, o *cloudtaskstest.Options, work once.Work) *flow {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sweep, err := tasks.SweepEndpoint{Analyses: analysis.New(f.store, nil), Sweep: analysis.Sweep{Queue: f.queue}, Guard: guardFor("scheduler@p.iam.gserviceaccount.com")}.Route()
+	sweep, err := tasks.SweepEndpoint{Analyses: analysis.New(f.store, nil), Sweep: analysis.Sweep{Queue: f.queue},
+		Guard: guardFor("scheduler@p.iam.gserviceaccount.com")}.Route()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,8 +163,9 @@ func TestFlow(t *testing.T) {
 		want   []string
 		status docstore.Value
 	}{
-		"ready":            {some, failing(0), []string{"200 ready"}, docstore.String("READY")},
-		"ready in the end": {some, failing(2), []string{"424 ATTEMPT_FAILED", "424 ATTEMPT_FAILED", "200 ready"}, docstore.String("READY")},
+		"ready": {some, failing(0), []string{"200 ready"}, docstore.String("READY")},
+		"ready in the end": {some, failing(2), []string{"424 ATTEMPT_FAILED", "424 ATTEMPT_FAILED", "200 ready"},
+			docstore.String("READY")},
 		"fails too often": {some, failing(99), []string{
 			"424 ATTEMPT_FAILED", "424 ATTEMPT_FAILED", "424 ATTEMPT_FAILED", "424 ATTEMPT_FAILED", "200 failed",
 		}, docstore.String("FAILED")},
@@ -175,12 +178,15 @@ func TestFlow(t *testing.T) {
 		"unknown": {nil, failing(0), []string{
 			"404 NOT_FOUND", "404 NOT_FOUND", "404 NOT_FOUND", "404 NOT_FOUND", "404 NOT_FOUND",
 		}, nil},
-		"finished before": {docstore.Doc{"status": docstore.String("FAILED")}, failing(0), []string{"200 already_failed"}, docstore.String("FAILED")},
-		"garbage for time": {docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("9")}, failing(0), []string{
-			"409 LOCK_UNREADABLE", "409 LOCK_UNREADABLE", "409 LOCK_UNREADABLE", "409 LOCK_UNREADABLE", "409 LOCK_UNREADABLE",
-		}, nil},
+		"finished before": {docstore.Doc{"status": docstore.String("FAILED")}, failing(0), []string{"200 already_failed"},
+			docstore.String("FAILED")},
+		"garbage for time": {docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("9")},
+			failing(0), []string{
+				"409 LOCK_UNREADABLE", "409 LOCK_UNREADABLE", "409 LOCK_UNREADABLE", "409 LOCK_UNREADABLE", "409 LOCK_UNREADABLE",
+			}, nil},
 		"damaged": {docstore.Doc{"status": docstore.Bool(true)}, failing(0), []string{
-			"500 DOCUMENT_DAMAGED", "500 DOCUMENT_DAMAGED", "500 DOCUMENT_DAMAGED", "500 DOCUMENT_DAMAGED", "500 DOCUMENT_DAMAGED",
+			"500 DOCUMENT_DAMAGED", "500 DOCUMENT_DAMAGED", "500 DOCUMENT_DAMAGED", "500 DOCUMENT_DAMAGED",
+			"500 DOCUMENT_DAMAGED",
 		}, docstore.Bool(true)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -250,7 +256,8 @@ func TestDeliveredTwice(t *testing.T) {
 		return "", nil
 	})
 	f.put("a1", docstore.Doc{"title": docstore.String("x"), "lockToken": docstore.Int(0)})
-	f.emulator.Inject(cloudtaskstest.Fault{Method: cloudtaskstest.Dispatch, Times: 1, Effect: cloudtaskstest.DeliverTwice{}})
+	f.emulator.Inject(cloudtaskstest.Fault{Method: cloudtaskstest.Dispatch, Times: 1,
+		Effect: cloudtaskstest.DeliverTwice{}})
 	f.enqueue("n1")
 	f.idle()
 	f.wantAnswers("409 ANALYSIS_LOCKED", "200 ready")
@@ -291,11 +298,12 @@ func TestRedelivery(t *testing.T) {
 		f    *flow
 		runs atomic.Int32
 	)
-	f = newFlow(t, &cloudtaskstest.Options{DispatchDeadline: 100 * time.Millisecond}, func(context.Context, once.Lock) (string, error) {
-		runs.Add(1)
-		f.attempted(2) // work that does not stop when it is told to
-		return "r", nil
-	})
+	f = newFlow(t, &cloudtaskstest.Options{DispatchDeadline: 100 * time.Millisecond},
+		func(context.Context, once.Lock) (string, error) {
+			runs.Add(1)
+			f.attempted(2) // work that does not stop when it is told to
+			return "r", nil
+		})
 	f.put("a1", docstore.Doc{"title": docstore.String("x"), "lockToken": docstore.Int(0)})
 	f.enqueue("n1")
 	f.idle()
@@ -313,8 +321,10 @@ func TestLostResponse(t *testing.T) {
 	var runs atomic.Int32
 	f := newFlow(t, nil, func(context.Context, once.Lock) (string, error) { runs.Add(1); return "", nil })
 	f.put("a1", docstore.Doc{"title": docstore.String("x"), "lockToken": docstore.Int(0)})
-	f.emulator.Inject(cloudtaskstest.Fault{Method: cloudtaskstest.Dispatch, Times: 1, Effect: cloudtaskstest.LoseResponse{}})
-	f.emulator.Inject(cloudtaskstest.Fault{Method: cloudtaskstest.Dispatch, Times: 1, Effect: cloudtaskstest.DeliverAgain{}})
+	f.emulator.Inject(cloudtaskstest.Fault{Method: cloudtaskstest.Dispatch, Times: 1,
+		Effect: cloudtaskstest.LoseResponse{}})
+	f.emulator.Inject(cloudtaskstest.Fault{Method: cloudtaskstest.Dispatch, Times: 1,
+		Effect: cloudtaskstest.DeliverAgain{}})
 	f.enqueue("n1")
 	f.idle()
 	f.wantAnswers("0", "200 already_finished", "200 already_finished")
@@ -347,14 +357,15 @@ func (f *flow) sweep(email string) (int, string) {
 	return a.StatusCode, strings.TrimSpace(string(body))
 }
 
-// TestSweepFlow: a worker dies in the middle of a run. Its lock runs out, two sweeps at once queue the analysis again once,
-// another worker takes it over, and it becomes READY.
+// TestSweepFlow: a worker dies in the middle of a run. Its lock runs out, two sweeps at once queue the analysis again
+// once, another worker takes it over, and it becomes READY.
 func TestSweepFlow(t *testing.T) {
 	var token atomic.Int64
 	f := newFlow(t, nil, func(_ context.Context, l once.Lock) (string, error) { token.Store(l.Token); return "", nil })
 	f.put("a1", docstore.Doc{"title": docstore.String("x"), "lockToken": docstore.Int(0)})
 	// The worker that dies: its lock is all that is left of it.
-	if g, err := f.Gate.Acquire(t.Context(), once.Acquire{AnalysisID: "a1", Owner: "dies", RequestID: "r1", TTL: 5 * time.Minute}); err != nil || !g.Acquired {
+	if g, err := f.Gate.Acquire(t.Context(), once.Acquire{AnalysisID: "a1", Owner: "dies", RequestID: "r1",
+		TTL: 5 * time.Minute}); err != nil || !g.Acquired {
 		t.Fatalf("%+v, %v", g, err)
 	}
 	const nothing = `{"errors":0,"failed":0,"more":false,"requeued":0,"skipped":0,"stale":0}`
@@ -388,7 +399,8 @@ func TestSweepFlow(t *testing.T) {
 	f.wantFree()
 }
 
-// TestRetriedFlow: the message of an analysis that failed is gone; after a retry the sweep queues it, once, and it runs.
+// TestRetriedFlow: the message of an analysis that failed is gone; after a retry the sweep queues it, once, and it
+// runs.
 func TestRetriedFlow(t *testing.T) {
 	var runs atomic.Int32
 	f := newFlow(t, nil, func(context.Context, once.Lock) (string, error) {
@@ -402,13 +414,15 @@ func TestRetriedFlow(t *testing.T) {
 	f.idle()
 	sweep := func(want string) {
 		t.Helper()
-		if status, body := f.sweep("scheduler@p.iam.gserviceaccount.com"); status != http.StatusOK || !strings.Contains(body, want) {
+		if status, body := f.sweep("scheduler@p.iam.gserviceaccount.com"); status != http.StatusOK ||
+			!strings.Contains(body, want) {
 			t.Fatalf("sweep: %d %s, want %s", status, body, want)
 		}
 		f.idle()
 	}
 	sweep(`"requeued":0,"skipped":0,"stale":0}`)
-	o, err := analysis.New(f.store, nil).Retry(t.Context(), analysis.Retry{ID: "a1", By: "root", RequestID: "t1", Reason: "the model is there"})
+	o, err := analysis.New(f.store, nil).Retry(t.Context(), analysis.Retry{ID: "a1", By: "root", RequestID: "t1",
+		Reason: "the model is there"})
 	if err != nil || o.Code != analysis.OK {
 		t.Fatal(o, err)
 	}

@@ -19,8 +19,9 @@ const MaxMessageBytes = 1 << 20
 // errMalformed marks a message that names no analysis.
 var errMalformed = errors.New("the message cannot be used")
 
-// analysisID reads the name of the analysis from a message, or from the message in a notification of Amazon SNS. Members beside it
-// are the sender's business; a name that is given twice is not, because two readers could take it for different ones.
+// analysisID reads the name of the analysis from a message, or from the message in a notification of Amazon SNS.
+// Members beside it are the sender's business; a name that is given twice is not, because two readers could take it for
+// different ones.
 func analysisID(body []byte) (analysis.ID, error) {
 	if inner, ok := notification(body); ok {
 		body = inner
@@ -34,7 +35,8 @@ func notification(body []byte) (inner []byte, ok bool) {
 		Type    string
 		Message *string
 	}
-	if len(body) > MaxMessageBytes || !bytes.Contains(body, []byte(`"Notification"`)) || jsonv2.Unmarshal(body, &m) != nil {
+	if len(body) > MaxMessageBytes || !bytes.Contains(body, []byte(`"Notification"`)) ||
+		jsonv2.Unmarshal(body, &m) != nil {
 		return nil, false
 	}
 	if m.Type != "Notification" || m.Message == nil {

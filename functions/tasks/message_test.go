@@ -5,10 +5,11 @@ import (
 	"testing"
 )
 
-// FuzzMessage: whatever a queue brings, a message is either refused or names one analysis that can be, the one that every
-// other reader finds in it.
+// FuzzMessage: whatever a queue brings, a message is either refused or names one analysis that can be, the one that
+// every other reader finds in it.
 func FuzzMessage(f *testing.F) {
-	for _, s := range []string{`{"analysisId":"a1"}`, `{"analysisId":"a1","analysisId":"a2"}`, `{"AnalysisID":"a1"}`, `{"analysis_id":"a1"}`, `{"analysis_id":"a1","analysisId":"a1"}`, `{"analysisId":null}`, `[]`, "\xff", ``} {
+	for _, s := range []string{`{"analysisId":"a1"}`, `{"analysisId":"a1","analysisId":"a2"}`, `{"AnalysisID":"a1"}`,
+		`{"analysis_id":"a1"}`, `{"analysis_id":"a1","analysisId":"a1"}`, `{"analysisId":null}`, `[]`, "\xff", ``} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {

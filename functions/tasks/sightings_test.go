@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestManyMessagesWithoutAnAnalysis: however many messages wait for documents that never come, each is dead at last. None begins its grace
-// anew because of the others.
+// TestManyMessagesWithoutAnAnalysis: however many messages wait for documents that never come, each is dead at last.
+// None begins its grace anew because of the others.
 func TestManyMessagesWithoutAnAnalysis(t *testing.T) {
 	t.Parallel()
 	const grace = 10 * time.Minute // each comes again twice in it

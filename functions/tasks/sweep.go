@@ -20,8 +20,8 @@ import (
 // DefaultSweepTimeout bounds one sweep. What it does not reach, the next one does.
 const DefaultSweepTimeout = 2 * time.Minute
 
-// SweepEndpoint is the scheduler's endpoint: POST /internal/sweep does one sweep. A SweepEndpoint without Analyses and Clusters responds
-// NOT_CONFIGURED.
+// SweepEndpoint is the scheduler's endpoint: POST /internal/sweep does one sweep. A SweepEndpoint without Analyses and
+// Clusters responds NOT_CONFIGURED.
 type SweepEndpoint struct {
 	Analyses *analysis.Analyses // nil leaves analyses alone
 	Sweep    analysis.Sweep     // its Queue is required with Analyses
@@ -30,8 +30,8 @@ type SweepEndpoint struct {
 	// Clusters are swept in the same time, see [Sweeps]; nil leaves them alone. If that fails, the response counts errors.
 	Clusters *placement.Service
 
-	// Prune removes documents whose end has passed and returns how many; nil where the store does that by itself. If it fails, the
-	// response is that of the sweep.
+	// Prune removes documents whose end has passed and returns how many; nil where the store does that by itself. If it
+	// fails, the response is that of the sweep.
 	Prune func(context.Context) (removed int, err error)
 
 	Timeout time.Duration // 0 means DefaultSweepTimeout; at most MaxTimeout, as long as Cloud Scheduler waits
@@ -48,15 +48,17 @@ func (d SweepEndpoint) Route() (httpapi.Route, error) {
 	}
 	route := httpapi.Route{Method: http.MethodPost, Path: SweepPath, Audit: "sweep", Timeout: d.Timeout + Margin}
 	if d.Analyses == nil && d.Clusters == nil {
-		route.Do = notConfigured("this server cannot queue analyses again: set LEASEHOLD_TASK_QUEUE and LEASEHOLD_TASK_URL; " +
-			"to sweep clusters alone, set LEASEHOLD_SWEEP_ACCOUNT and LEASEHOLD_TASK_AUDIENCE")
+		route.Do = notConfigured(
+			"this server cannot queue analyses again: set LEASEHOLD_TASK_QUEUE and LEASEHOLD_TASK_URL; " +
+				"to sweep clusters alone, set LEASEHOLD_SWEEP_ACCOUNT and LEASEHOLD_TASK_AUDIENCE")
 		return route, nil
 	}
 	switch {
 	case d.Guard == nil:
 		return route, fmt.Errorf("sweep: %w", errNoGuard)
 	case d.Timeout < time.Second || d.Timeout > MaxTimeout:
-		return route, fmt.Errorf("sweep: Timeout is %v: it must be from 1s to %v, the longest that Cloud Scheduler waits", d.Timeout, MaxTimeout)
+		return route, fmt.Errorf("sweep: Timeout is %v: it must be from 1s to %v, the longest that Cloud Scheduler waits",
+			d.Timeout, MaxTimeout)
 	}
 	if d.Analyses != nil {
 		if err := d.Sweep.Validate(); err != nil {
@@ -74,7 +76,8 @@ func (d SweepEndpoint) sweep(w http.ResponseWriter, r *http.Request) error {
 	writeWithin(w, d.Timeout+2*Margin)
 	ctx, cancel := context.WithTimeout(r.Context(), d.Timeout)
 	defer cancel()
-	done := Sweeps{Analyses: d.Analyses, Sweep: d.Sweep, Clusters: d.Clusters, Prune: d.Prune, Log: d.Log, Metrics: d.Metrics}.Run(ctx)
+	done := Sweeps{Analyses: d.Analyses, Sweep: d.Sweep, Clusters: d.Clusters, Prune: d.Prune, Log: d.Log,
+		Metrics: d.Metrics}.Run(ctx)
 	s, err := done.Analyses, done.AnalysesErr
 	if err != nil && !partly(s) {
 		if errors.Is(err, docstore.ErrClockSkew) {
@@ -91,7 +94,8 @@ func (d SweepEndpoint) sweep(w http.ResponseWriter, r *http.Request) error {
 			c.Errors = 1 // not even their names could be read
 		}
 		response.Clusters = &contracts.ClustersSwept{
-			Clusters: c.Clusters, Evicted: c.Evicted, Freed: c.Freed, Removed: c.Removed, Errors: c.Errors, Damaged: c.Damaged, More: c.More,
+			Clusters: c.Clusters, Evicted: c.Evicted, Freed: c.Freed, Removed: c.Removed, Errors: c.Errors,
+			Damaged: c.Damaged, More: c.More,
 		}
 	}
 	response.Unreadable = done.Unreadable.Texts()

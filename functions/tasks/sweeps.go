@@ -12,8 +12,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
-// Sweeps are the kinds of work that one call of a scheduler does, on every platform. They share its time: each gets an equal part of what is
-// left, and what one does not use goes to the others. One that was cut off goes on in the rest, and in the next call, where it stopped.
+// Sweeps are the kinds of work that one call of a scheduler does, on every platform. They share its time: each gets an
+// equal part of what is left, and what one does not use goes to the others. One that was cut off goes on in the rest,
+// and in the next call, where it stopped.
 type Sweeps struct {
 	Analyses *analysis.Analyses // nil leaves analyses alone
 	Sweep    analysis.Sweep     // its Queue is required with Analyses
@@ -106,7 +107,8 @@ func (s Sweeps) report(ctx context.Context, done Swept) {
 func LogPrune(ctx context.Context, log *slog.Logger, removed int, err error) {
 	passed, failed := docstore.Failure(err)
 	if failed != nil {
-		log.LogAttrs(ctx, slog.LevelWarn, "cannot remove ended locks; the next attempt goes on", slog.Int("removed", removed), slog.String("err", failed.Error()))
+		log.LogAttrs(ctx, slog.LevelWarn, "cannot remove ended locks; the next attempt goes on", slog.Int("removed", removed),
+			slog.String("err", failed.Error()))
 	}
 	if passed.Count > 0 {
 		log.LogAttrs(ctx, slog.LevelWarn, "documents that are to be removed cannot be read: they are left alone",
@@ -131,8 +133,8 @@ func outcome(line []slog.Attr, err error) (slog.Level, []slog.Attr) {
 // pass is a kind of work that keeps how far it came, so that it can be cut off and called again.
 type pass func(ctx context.Context)
 
-// share calls passes one after the other, each with its part of the time that is left, and those that were cut off again while there is
-// some. Without a deadline each has as long as it takes.
+// share calls passes one after the other, each with its part of the time that is left, and those that were cut off
+// again while there is some. Without a deadline each has as long as it takes.
 func share(ctx context.Context, passes []pass) {
 	deadline, bounded := ctx.Deadline()
 	if !bounded {
@@ -160,7 +162,8 @@ func share(ctx context.Context, passes []pass) {
 // logAnalyses writes what a sweep of analyses did.
 func logAnalyses(ctx context.Context, log *slog.Logger, s analysis.Swept, err error) {
 	level, line := outcome([]slog.Attr{
-		slog.Int("stale", s.Stale), slog.Int("requeued", s.Requeued), slog.Int("failed", s.Failed), slog.Int("skipped", s.Skipped),
+		slog.Int("stale", s.Stale), slog.Int("requeued", s.Requeued), slog.Int("failed", s.Failed),
+		slog.Int("skipped", s.Skipped),
 		slog.Int("errors", s.Errors), slog.Int("damaged", s.Damaged), slog.Bool("more", s.More),
 	}, err)
 	log.LogAttrs(ctx, level, "sweep", line...)
@@ -169,7 +172,8 @@ func logAnalyses(ctx context.Context, log *slog.Logger, s analysis.Swept, err er
 // LogClusters writes what a sweep of clusters did.
 func LogClusters(ctx context.Context, log *slog.Logger, s placement.Swept, err error) {
 	level, line := outcome([]slog.Attr{
-		slog.Int("clusters", s.Clusters), slog.Int("evicted", s.Evicted), slog.Int("freed", s.Freed), slog.Int("removed", s.Removed),
+		slog.Int("clusters", s.Clusters), slog.Int("evicted", s.Evicted), slog.Int("freed", s.Freed),
+		slog.Int("removed", s.Removed),
 		slog.Int("retired", s.Retired),
 		slog.Int("errors", s.Errors), slog.Int("damaged", s.Damaged), slog.Bool("more", s.More),
 	}, err)

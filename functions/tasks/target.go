@@ -45,9 +45,9 @@ const (
 //
 // A 2xx whose JSON has no usable result (text of at most 32 KiB, or none) is FAILED: trying again would give the same.
 //
-// While the target works, the lock is kept alive. If the lock is lost, or the delivery's time runs out, the connection is
-// closed; deadline is the latter time, and missing if it is unknown. Whatever the target writes elsewhere should carry
-// fencing_token, and be rejected there if a higher one was seen.
+// While the target works, the lock is kept alive. If the lock is lost, or the delivery's time runs out, the connection
+// is closed; deadline is the latter time, and missing if it is unknown. Whatever the target writes elsewhere should
+// carry fencing_token, and be rejected there if a higher one was seen.
 type Target struct {
 	url    string
 	token  Token
@@ -63,8 +63,8 @@ func StaticToken(token string) Token {
 	return func(context.Context) (string, error) { return token, nil }
 }
 
-// FileToken is the token in a file, read anew for each request: what puts it there may replace it. Space around it does not
-// count.
+// FileToken is the token in a file, read anew for each request: what puts it there may replace it. Space around it does
+// not count.
 func FileToken(path string) Token {
 	return func(context.Context) (string, error) {
 		b, err := os.ReadFile(path)
@@ -80,12 +80,13 @@ type TargetOptions struct {
 	Token  Token        // nil sends no Authorization header
 	Client *http.Client // its redirects are not followed, whatever it says; nil means a client without a timeout
 
-	// Traces makes a span of each request; nil means none. The trace that a run is part of is named to the target without it, too.
+	// Traces makes a span of each request; nil means none. The trace that a run is part of is named to the target without
+	// it, too.
 	Traces *telemetry.Traces
 }
 
-// NewTarget returns the target behind a URL. It must be an https:// one, unless it is on this machine: fences and tokens
-// travel there. Options may be nil.
+// NewTarget returns the target behind a URL. It must be an https:// one, unless it is on this machine: fences and
+// tokens travel there. Options may be nil.
 func NewTarget(target string, o *TargetOptions) (*Target, error) {
 	u, err := url.Parse(target)
 	switch {
@@ -98,7 +99,8 @@ func NewTarget(target string, o *TargetOptions) (*Target, error) {
 	case u.User != nil:
 		return nil, errors.New("target must not have a user or a password: use a token")
 	case u.Scheme == "http" && !httpapi.Loopback(u.Host):
-		return nil, fmt.Errorf("target %q must begin with https:// (http:// is accepted only for this machine itself)", u.Scheme+"://"+u.Host)
+		return nil, fmt.Errorf("target %q must begin with https:// (http:// is accepted only for this machine itself)",
+			u.Scheme+"://"+u.Host)
 	}
 	t := &Target{url: target, client: &http.Client{}}
 	if o != nil {
@@ -185,7 +187,8 @@ func (t *Target) request(ctx context.Context, l once.Lock) (*http.Request, error
 	}
 	token, err := t.token(ctx)
 	if err != nil {
-		return nil, once.Uncounted(fmt.Errorf("get a token for the target: %w", err)) // the deployment is at fault, not the analysis
+		// the deployment is at fault, not the analysis
+		return nil, once.Uncounted(fmt.Errorf("get a token for the target: %w", err))
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
 	return r, nil
@@ -201,7 +204,8 @@ func textMember(a *http.Response, body []byte, name string, most int) (string, e
 		return "", nil
 	}
 	if len(body) > maxResponseBytes {
-		return "", fmt.Errorf("it has more than %d bytes: keep the result elsewhere, and return where it is", maxResponseBytes)
+		return "", fmt.Errorf("it has more than %d bytes: keep the result elsewhere, and return where it is",
+			maxResponseBytes)
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
 		return "", nil
@@ -218,7 +222,8 @@ func textMember(a *http.Response, body []byte, name string, most int) (string, e
 	case !isText:
 		return "", fmt.Errorf("its member %s must be text", name)
 	case len(text) > most:
-		return "", fmt.Errorf("its member %s has %d bytes, %d at most: keep the result elsewhere, and return where it is", name, len(text), most)
+		return "", fmt.Errorf("its member %s has %d bytes, %d at most: keep the result elsewhere, and return where it is",
+			name, len(text), most)
 	}
 	return text, nil
 }

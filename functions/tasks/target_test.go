@@ -103,31 +103,34 @@ func TestTargetResponses(t *testing.T) {
 		err        string
 		forGood    bool
 	}{
-		"result":               {200, typeJSON, `{"result":"gs://r/1","x":1}`, "gs://r/1", "", false},
-		"as problem+json":      {200, "application/vnd.x+json", `{"result":"r"}`, "r", "", false},
-		"32 KiB":               {200, typeJSON, `{"result":"` + long + `"}`, long, "", false},
-		"32 KiB, escaped":      {200, typeJSON, `{"result":"` + strings.Repeat(`\u0041`, 32<<10) + `"}`, strings.Repeat("A", 32<<10), "", false},
-		"201":                  {201, typeJSON, `{"result":"r"}`, "r", "", false},
-		"204":                  {204, "", "", "", "", false},
-		"empty":                {200, typeJSON, "", "", "", false},
-		"no JSON":              {200, text, "done", "", "", false},
-		"long, and no JSON":    {200, text, strings.Repeat("x", 1<<20), "", "", false},
-		"without a result":     {200, typeJSON, `{"ok":true}`, "", "", false},
-		"null":                 {200, typeJSON, `{"result":null}`, "", "", false},
-		"a number":             {200, typeJSON, `{"result":1}`, "", "member result must be text", true},
-		"too long":             {200, typeJSON, `{"result":"` + long + `x"}`, "", "32769 bytes, 32768 at most", true},
-		"far too long":         {200, typeJSON, `{"result":"` + strings.Repeat("x", 1<<20) + `"}`, "", "keep the result elsewhere", true},
+		"result":          {200, typeJSON, `{"result":"gs://r/1","x":1}`, "gs://r/1", "", false},
+		"as problem+json": {200, "application/vnd.x+json", `{"result":"r"}`, "r", "", false},
+		"32 KiB":          {200, typeJSON, `{"result":"` + long + `"}`, long, "", false},
+		"32 KiB, escaped": {200, typeJSON, `{"result":"` + strings.Repeat(`\u0041`, 32<<10) + `"}`,
+			strings.Repeat("A", 32<<10), "", false},
+		"201":               {201, typeJSON, `{"result":"r"}`, "r", "", false},
+		"204":               {204, "", "", "", "", false},
+		"empty":             {200, typeJSON, "", "", "", false},
+		"no JSON":           {200, text, "done", "", "", false},
+		"long, and no JSON": {200, text, strings.Repeat("x", 1<<20), "", "", false},
+		"without a result":  {200, typeJSON, `{"ok":true}`, "", "", false},
+		"null":              {200, typeJSON, `{"result":null}`, "", "", false},
+		"a number":          {200, typeJSON, `{"result":1}`, "", "member result must be text", true},
+		"too long":          {200, typeJSON, `{"result":"` + long + `x"}`, "", "32769 bytes, 32768 at most", true},
+		"far too long": {200, typeJSON, `{"result":"` + strings.Repeat("x", 1<<20) + `"}`, "",
+			"keep the result elsewhere", true},
 		"broken JSON":          {200, typeJSON, `{"result":`, "", "200 OK with a body that cannot be used", true},
 		"a list":               {200, typeJSON, `["r"]`, "", "must be a JSON object", true},
 		"failed for good":      {422, typeJSON, `{"failure_reason":"no such video"}`, "", "no such video", true},
 		"without a reason":     {422, typeJSON, `{}`, "", "the target responded 422 Unprocessable Entity", true},
 		"with a broken reason": {422, typeJSON, `{`, "", "the target responded 422 Unprocessable Entity", true},
 		"reason as text":       {422, text, "no such video", "", "the target responded 422 Unprocessable Entity", true},
-		"500":                  {500, typeJSON, `{"result":"r","failure_reason":"f"}`, "", "the target responded 500 Internal Server Error", false},
-		"404":                  {404, "", "", "", "the target responded 404 Not Found", false},
-		"503":                  {503, "", "", "", "the target responded 503 Service Unavailable", false},
-		"299":                  {299, "", "", "", "", false},
-		"599":                  {599, "", "", "", "the target responded 599", false},
+		"500": {500, typeJSON, `{"result":"r","failure_reason":"f"}`, "",
+			"the target responded 500 Internal Server Error", false},
+		"404": {404, "", "", "", "the target responded 404 Not Found", false},
+		"503": {503, "", "", "", "the target responded 503 Service Unavailable", false},
+		"299": {299, "", "", "", "", false},
+		"599": {599, "", "", "", "the target responded 599", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			target := targetOf(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -162,7 +165,8 @@ func TestTargetResponses(t *testing.T) {
 
 // TestTargetTroubles: what is no response is a failed attempt, without the URL's secrets.
 func TestTargetTroubles(t *testing.T) {
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
+	elsewhere := httptest.NewServer(
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
 	defer elsewhere.Close()
 	for name, c := range map[string]struct {
 		h    http.HandlerFunc
@@ -175,7 +179,8 @@ func TestTargetTroubles(t *testing.T) {
 		"redirect, with a client of one's own": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL, http.StatusFound)
 		}, &tasks.TargetOptions{Client: &http.Client{}}, "302 Found"},
-		"connection cut": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, nil, "the target did not respond: EOF"},
+		"connection cut": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, nil,
+			"the target did not respond: EOF"},
 		"response cut": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = io.WriteString(w, `{"result":"`)
@@ -246,16 +251,18 @@ func TestNewTargetRefuses(t *testing.T) {
 		"http://[::1]:9000":                   "",
 	} {
 		_, err := tasks.NewTarget(url, nil)
-		if says == "" != (err == nil) || err != nil && (!strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "u:p")) {
+		if says == "" != (err == nil) || err != nil && (!strings.Contains(err.Error(), says) ||
+			strings.Contains(err.Error(), "u:p")) {
 			t.Errorf("%s: %v, want %q", url, err, says)
 		}
 	}
 }
 
-// TestMissingToken: a token that cannot be had is a fault of the deployment. The run is retried, and never counted as a failure of
-// the analysis.
+// TestMissingToken: a token that cannot be had is a fault of the deployment. The run is retried, and never counted as a
+// failure of the analysis.
 func TestMissingToken(t *testing.T) {
-	target, err := tasks.NewTarget("http://127.0.0.1:1/run", &tasks.TargetOptions{Token: tasks.FileToken(t.TempDir() + "/missing")})
+	target, err := tasks.NewTarget("http://127.0.0.1:1/run",
+		&tasks.TargetOptions{Token: tasks.FileToken(t.TempDir() + "/missing")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +270,8 @@ func TestMissingToken(t *testing.T) {
 	b.put("a1", docstore.Doc{"x": docstore.Int(1)})
 	b.MaxFailures = 1
 	for range 3 {
-		if a := b.Deliver(t.Context(), tasks.Message{ID: "m1", Body: []byte(a1)}); a.Outcome != once.Retry || a.Done || a.Dead ||
+		if a := b.Deliver(t.Context(), tasks.Message{ID: "m1", Body: []byte(a1)}); a.Outcome != once.Retry ||
+			a.Done || a.Dead ||
 			!strings.Contains(a.Err.Error(), "get a token for the target") {
 			t.Errorf("got %+v", a)
 		}

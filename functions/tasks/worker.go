@@ -28,9 +28,13 @@ type Worker struct {
 	TTL         time.Duration // of the lock; 0 means 5 minutes
 	Heartbeat   time.Duration // between refreshes, once.MinHeartbeat to half of TTL; 0 means a fifth of TTL
 	MaxFailures int64         // runs that may fail before the analysis turns FAILED; 0 means DefaultMaxFailures
-	Grace       time.Duration // how long a message is retried whose analysis does not exist, or has a document that cannot be read; 0 means DefaultGrace
-	AckLocked   bool          // acknowledge a message whose analysis another worker runs, instead of retrying it. If that run fails, there is no retry
-	Log         *slog.Logger  // a line for each delivery, and what fails beside it; nil means none
+	// how long a message is retried whose analysis does not exist, or has a document that cannot be read; 0 means
+	// DefaultGrace
+	Grace time.Duration
+	// acknowledge a message whose analysis another worker runs, instead of retrying it. If that run fails, there is no
+	// retry
+	AckLocked bool
+	Log       *slog.Logger // a line for each delivery, and what fails beside it; nil means none
 
 	Traces  *telemetry.Traces // makes a span of each delivery; nil means none
 	Metrics *metrics.Metrics  // counts deliveries; nil counts nothing
@@ -50,20 +54,21 @@ type Message struct {
 	ID   string // the queue's name for the message, in logs and in the lock's owner
 	Try  string // tells the deliveries of one message apart; empty makes one up
 
-	// Sent is when the queue got the message, or a later time at which it was known to have it; zero is unknown, and then the time
-	// counts at which this process first saw the message's ID.
+	// Sent is when the queue got the message, or a later time at which it was known to have it; zero is unknown, and then
+	// the time counts at which this process first saw the message's ID.
 	Sent time.Time
 
-	// Extend moves the queue's own time-out for this delivery along with the lock, to the time until from now: when the work
-	// begins, and with each heartbeat, from different goroutines. nil if there is no such thing. An error is logged and
-	// changes nothing else.
+	// Extend moves the queue's own time-out for this delivery along with the lock, to the time until from now: when the
+	// work begins, and with each heartbeat, from different goroutines. nil if there is no such thing. An error is logged
+	// and changes nothing else.
 	Extend func(ctx context.Context, until time.Duration) error
 }
 
 // Result is what to do with a message.
 type Result struct {
-	Done       bool          // acknowledge: the message has nothing left to do
-	Dead       bool          // unless Done: retries are of no use. It belongs into the dead-letter queue; Cloud Tasks has none, and drops it
+	Done bool // acknowledge: the message has nothing left to do
+	// unless Done: retries are of no use. It belongs into the dead-letter queue; Cloud Tasks has none, and drops it
+	Dead       bool
 	RetryAfter time.Duration // unless Done: deliver not before this; 0 leaves it to the queue
 	Outcome    Outcome
 	AnalysisID string // empty if the message names none
@@ -109,8 +114,8 @@ func (w *Worker) Validate() error {
 }
 
 // Deliver takes one message through the gate to the work and says what to do with it. It returns when the work has
-// ended, which the end of ctx asks it to do: give ctx the time that the queue waits for a response, less some seconds for
-// releasing the lock. Several messages may be delivered at once, and the same one several times.
+// ended, which the end of ctx asks it to do: give ctx the time that the queue waits for a response, less some seconds
+// for releasing the lock. Several messages may be delivered at once, and the same one several times.
 func (w *Worker) Deliver(ctx context.Context, m Message) Result {
 	begin := time.Now()
 	ctx, end := w.Traces.Deliver(ctx, m.ID)
@@ -150,7 +155,8 @@ func (w *Worker) deliver(ctx context.Context, m Message) Result {
 		Warn:      warn,
 	})
 	if p, ok := errors.AsType[*once.PanicError](o.Err); ok {
-		w.log().ErrorContext(ctx, "panic", "message_id", m.ID, "analysis", string(id), "value", p.Value, "stack", string(p.Stack))
+		w.log().ErrorContext(ctx, "panic", "message_id", m.ID, "analysis", string(id), "value", p.Value,
+			"stack", string(p.Stack))
 	}
 	a := resultOf(o, err)
 	a.AnalysisID = string(id)
@@ -163,11 +169,12 @@ func (w *Worker) deliver(ctx context.Context, m Message) Result {
 	return a
 }
 
-// retryUnknown bounds the time between deliveries of a message that waits for its analysis' document, or for the dead-letter queue.
+// retryUnknown bounds the time between deliveries of a message that waits for its analysis' document, or for the
+// dead-letter queue.
 const retryUnknown = time.Minute
 
-// grace says when to retry a message whose analysis cannot be run as it is: a task may overtake the document that it is about.
-// After Grace it is dead.
+// grace says when to retry a message whose analysis cannot be run as it is: a task may overtake the document that it is
+// about. After Grace it is dead.
 func (w *Worker) grace(m Message) (retryAfter time.Duration, dead bool) {
 	grace, now := cmp.Or(w.Grace, DefaultGrace), time.Now()
 	since := w.waiting.first(m.ID, now, grace)
@@ -188,8 +195,8 @@ type sightings struct {
 	full  time.Time // until then there is no room for another message
 }
 
-// maxSightings bounds what is remembered. When there are more, those that came long ago are forgotten, and a message for which there is still
-// no room begins when there is: it waits longer, but none begins anew while it waits.
+// maxSightings bounds what is remembered. When there are more, those that came long ago are forgotten, and a message
+// for which there is still no room begins when there is: it waits longer, but none begins anew while it waits.
 const maxSightings = 10_000
 
 // first returns when a message was first seen. What was seen longer ago than twice the grace was told that it is dead.
@@ -272,7 +279,8 @@ func (w *Worker) logLine(ctx context.Context, m Message, a Result, took time.Dur
 	}
 	line := []slog.Attr{
 		slog.String("message_id", m.ID), slog.String("try", m.Try), slog.String("analysis", a.AnalysisID),
-		slog.String("outcome", string(a.Outcome)), slog.Bool("done", a.Done), slog.Bool("dead", a.Dead), slog.Float64("took_ms", float64(took.Microseconds())/1000),
+		slog.String("outcome", string(a.Outcome)), slog.Bool("done", a.Done), slog.Bool("dead", a.Dead),
+		slog.Float64("took_ms", float64(took.Microseconds())/1000),
 	}
 	if a.Err != nil {
 		line = append(line, slog.String("err", clip(a.Err.Error())))

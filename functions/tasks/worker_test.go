@@ -30,14 +30,16 @@ type bench struct {
 func newBench(t *testing.T, work once.Work) *bench {
 	t.Helper()
 	b := &bench{t: t, store: docstore.NewMemory(nil), log: &bytes.Buffer{}}
-	b.Worker = tasks.Worker{Gate: tasks.Local(analysis.New(b.store, nil)), Work: work, Log: slog.New(slog.NewJSONHandler(b.log, nil))}
+	b.Worker = tasks.Worker{Gate: tasks.Local(analysis.New(b.store, nil)), Work: work,
+		Log: slog.New(slog.NewJSONHandler(b.log, nil))}
 	return b
 }
 
 // put writes an analysis' document as a user would.
 func (b *bench) put(id string, fields docstore.Doc) {
 	b.t.Helper()
-	if _, err := b.store.Write(b.t.Context(), docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: id}, Set: fields}); err != nil {
+	if _, err := b.store.Write(b.t.Context(), docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: id},
+		Set: fields}); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -107,7 +109,8 @@ func TestOutcomes(t *testing.T) {
 		},
 		{
 			name: "finished before", before: docstore.Doc{"status": docstore.String("FAILED")},
-			want: tasks.Result{Done: true, Outcome: once.AlreadyFailed}, says: "FAILED before", status: docstore.String("FAILED"),
+			want: tasks.Result{Done: true, Outcome: once.AlreadyFailed}, says: "FAILED before",
+			status: docstore.String("FAILED"),
 		},
 		{
 			name: "locked", before: docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": future},
@@ -119,13 +122,15 @@ func TestOutcomes(t *testing.T) {
 			want:   tasks.Result{Done: true, Outcome: once.Locked}, locked: true,
 		},
 		{
-			name: "garbage for a time", before: docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("soon")},
+			name: "garbage for a time", before: docstore.Doc{"lockOwner": docstore.String("w"),
+				"lockExpiresAt": docstore.String("soon")},
 			want: tasks.Result{RetryAfter: time.Minute, Outcome: tasks.Damaged}, says: "lockExpiresAt", locked: true,
 		},
 		{name: "unknown", want: tasks.Result{RetryAfter: time.Minute, Outcome: once.Unknown}, says: "no such analysis"},
 		{
 			name: "status of a wrong type", before: docstore.Doc{"status": docstore.Int(7)},
-			want: tasks.Result{RetryAfter: time.Minute, Outcome: tasks.Damaged}, says: `field "status" is not text`, status: docstore.Int(7),
+			want: tasks.Result{RetryAfter: time.Minute, Outcome: tasks.Damaged}, says: `field "status" is not text`,
+			status: docstore.Int(7),
 		},
 		{
 			name: "time over", before: docstore.Doc{"x": docstore.Int(1)}, limit: time.Minute,
@@ -178,27 +183,29 @@ func TestOutcomes(t *testing.T) {
 func TestMalformed(t *testing.T) {
 	b := newBench(t, nil)
 	for name, c := range map[string]struct{ body, says string }{
-		"empty":               {"", "JSON object"},
-		"no JSON":             {"analysisId=a1", "JSON object"},
-		"list":                {`["a1"]`, "JSON object"},
-		"text":                {`"a1"`, "JSON object"},
-		"without the member":  {`{"id":"a1"}`, "analysisId is missing"},
-		"null":                {`{"analysisId":null}`, "analysisId is missing"},
-		"number":              {`{"analysisId":1}`, "JSON object"},
-		"other spelling":      {`{"AnalysisID":"a1"}`, "analysisId is missing"},
-		"both spellings":      {`{"analysisId":"a1","analysis_id":"a1"}`, "both"},
-		"twice":               {`{"analysisId":"a1","analysisId":"a2"}`, "duplicate"},
-		"empty name":          {`{"analysisId":""}`, "analysis_id is required"},
-		"control characters":  {`{"analysisId":"a\n"}`, "control character"},
-		"path":                {`{"analysisId":"../a1"}`, "one document"},
-		"long":                {`{"analysisId":"` + strings.Repeat("a", 257) + `"}`, "257 bytes"},
-		"not UTF-8":           {"{\"analysisId\":\"\xff\"}", "UTF-8"},
-		"more than a message": {`{"analysisId":"a1","x":"` + strings.Repeat("x", tasks.MaxMessageBytes) + `"}`, "more than 1048576 bytes"},
-		"two values":          {`{"analysisId":"a1"}{"analysisId":"a2"}`, "JSON object"},
+		"empty":              {"", "JSON object"},
+		"no JSON":            {"analysisId=a1", "JSON object"},
+		"list":               {`["a1"]`, "JSON object"},
+		"text":               {`"a1"`, "JSON object"},
+		"without the member": {`{"id":"a1"}`, "analysisId is missing"},
+		"null":               {`{"analysisId":null}`, "analysisId is missing"},
+		"number":             {`{"analysisId":1}`, "JSON object"},
+		"other spelling":     {`{"AnalysisID":"a1"}`, "analysisId is missing"},
+		"both spellings":     {`{"analysisId":"a1","analysis_id":"a1"}`, "both"},
+		"twice":              {`{"analysisId":"a1","analysisId":"a2"}`, "duplicate"},
+		"empty name":         {`{"analysisId":""}`, "analysis_id is required"},
+		"control characters": {`{"analysisId":"a\n"}`, "control character"},
+		"path":               {`{"analysisId":"../a1"}`, "one document"},
+		"long":               {`{"analysisId":"` + strings.Repeat("a", 257) + `"}`, "257 bytes"},
+		"not UTF-8":          {"{\"analysisId\":\"\xff\"}", "UTF-8"},
+		"more than a message": {`{"analysisId":"a1","x":"` + strings.Repeat("x", tasks.MaxMessageBytes) + `"}`,
+			"more than 1048576 bytes"},
+		"two values": {`{"analysisId":"a1"}{"analysisId":"a2"}`, "JSON object"},
 	} {
 		b.log.Reset()
 		a := b.Deliver(t.Context(), tasks.Message{ID: "m1", Body: []byte(c.body)})
-		if a.Done || !a.Dead || a.Outcome != tasks.Malformed || a.AnalysisID != "" || a.Err == nil || !strings.Contains(a.Err.Error(), c.says) {
+		if a.Done || !a.Dead || a.Outcome != tasks.Malformed || a.AnalysisID != "" || a.Err == nil ||
+			!strings.Contains(a.Err.Error(), c.says) {
 			t.Errorf("%s: %+v, want %q", name, a, c.says)
 		}
 		if log := b.log.String(); !strings.Contains(log, `"level":"ERROR"`) || strings.Contains(log, "xxxx") {
@@ -207,7 +214,8 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestFiveAtOnce: of five deliveries of one message, which have one name, one runs; the others come again, and find it done.
+// TestFiveAtOnce: of five deliveries of one message, which have one name, one runs; the others come again, and find it
+// done.
 func TestFiveAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs atomic.Int32
@@ -253,15 +261,16 @@ func TestExtend(t *testing.T) {
 			mu sync.Mutex
 			at []time.Duration
 		)
-		a := b.Deliver(t.Context(), tasks.Message{Body: []byte(`{"analysisId":"a1"}`), Extend: func(_ context.Context, until time.Duration) error {
-			mu.Lock()
-			defer mu.Unlock()
-			at = append(at, time.Since(begin).Round(time.Second))
-			if until != 5*time.Minute {
-				t.Errorf("extended to %v", until)
-			}
-			return errors.New("no such receipt handle")
-		}})
+		a := b.Deliver(t.Context(), tasks.Message{Body: []byte(`{"analysisId":"a1"}`),
+			Extend: func(_ context.Context, until time.Duration) error {
+				mu.Lock()
+				defer mu.Unlock()
+				at = append(at, time.Since(begin).Round(time.Second))
+				if until != 5*time.Minute {
+					t.Errorf("extended to %v", until)
+				}
+				return errors.New("no such receipt handle")
+			}})
 		if a.Outcome != once.Ready || len(at) != 3 || at[0] != 0 || at[1] != time.Minute || at[2] != 2*time.Minute {
 			t.Errorf("%+v, extended at %v", a, at)
 		}
@@ -279,7 +288,8 @@ func TestOwner(t *testing.T) {
 	}{
 		"plain":   {tasks.Message{ID: "queue/task-1", Try: "3"}, "queue/task-1#3"},
 		"strange": {tasks.Message{ID: "a b\x00ü", Try: "\n"}, "a_b__#_"},
-		"long":    {tasks.Message{ID: strings.Repeat("i", 1000), Try: strings.Repeat("t", 1000)}, strings.Repeat("i", 191) + "#" + strings.Repeat("t", 64)},
+		"long": {tasks.Message{ID: strings.Repeat("i", 1000), Try: strings.Repeat("t", 1000)},
+			strings.Repeat("i", 191) + "#" + strings.Repeat("t", 64)},
 	} {
 		b := newBench(t, func(_ context.Context, l once.Lock) (string, error) {
 			if l.Owner != c.want {
@@ -326,7 +336,8 @@ func TestLongReasonsAreClippedInTheLog(t *testing.T) {
 		return "", once.Permanent(errors.New(strings.Repeat("é", 100<<10)))
 	})
 	b.put("a1", docstore.Doc{"status": docstore.String("PENDING")})
-	if r := b.Deliver(t.Context(), tasks.Message{Body: []byte(`{"analysisId":"a1"}`), ID: "m1", Try: "1"}); r.Outcome != once.Failed {
+	if r := b.Deliver(t.Context(), tasks.Message{Body: []byte(`{"analysisId":"a1"}`), ID: "m1",
+		Try: "1"}); r.Outcome != once.Failed {
 		t.Fatalf("%+v", r)
 	}
 	for line := range strings.Lines(b.log.String()) {

@@ -14,8 +14,8 @@ const (
 	stateHeader  = "Tracestate"
 )
 
-// Incoming returns a context that is part of the trace that the headers of a request name (W3C Trace Context). Headers that are malformed, or
-// that are there several times, are ignored.
+// Incoming returns a context that is part of the trace that the headers of a request name (W3C Trace Context). Headers
+// that are malformed, or that are there several times, are ignored.
 func Incoming(ctx context.Context, h http.Header) context.Context {
 	if len(h[parentHeader]) != 1 {
 		return ctx

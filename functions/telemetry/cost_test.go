@@ -39,11 +39,14 @@ func TestCost(t *testing.T) {
 		{"on, not sampled", never, "", 34},
 		{"on, sampled", always, "", 52}, // six of them are the race detector's
 	} {
-		log := slog.New(telemetry.NewHandler(slog.NewJSONHandler(io.Discard, nil))) //nolint:sloglint // lines are written, to nowhere
-		h := httpapi.New(telemetry.Store(docstore.NewMemory(nil), c.traces.Observers()...), httpapi.Development{}, &httpapi.Options{Log: log, Traces: c.traces})
+		log := slog.New(telemetry.NewHandler(slog.NewJSONHandler(io.Discard,
+			nil))) //nolint:sloglint // lines are written, to nowhere
+		h := httpapi.New(telemetry.Store(docstore.NewMemory(nil), c.traces.Observers()...), httpapi.Development{},
+			&httpapi.Options{Log: log, Traces: c.traces})
 		const body = `{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`
 		content := strings.NewReader(body)
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:8080/v1/tenants/acme/locks/k/acquire", http.NoBody)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost,
+			"http://127.0.0.1:8080/v1/tenants/acme/locks/k/acquire", http.NoBody)
 		r.Body, r.ContentLength = io.NopCloser(content), int64(len(body))
 		if c.parent != "" {
 			r.Header.Set("Traceparent", c.parent)

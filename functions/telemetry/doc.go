@@ -1,7 +1,8 @@
-// Package telemetry shows what a process does: traces and metrics, by the API of OpenTelemetry. What sends them somewhere is in the
-// programs.
+// Package telemetry shows what a process does: traces and metrics, by the API of OpenTelemetry. What sends them
+// somewhere is in the programs.
 //
-// There is one seam. [Store] is a store around another one that tells an [Observer] of each call and of the command that it belongs to:
+// There is one seam. [Store] is a store around another one that tells an [Observer] of each call and of the command
+// that it belongs to:
 //
 //	functions/httpapi ──▶ repo/lock, … ──rule.Run──▶ Store ──▶ adapter
 //	                                        │          │

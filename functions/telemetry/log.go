@@ -7,7 +7,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// NewHandler returns a handler of a log that adds the trace of the context to each line: trace_id, and span_id if this process made the span.
+// NewHandler returns a handler of a log that adds the trace of the context to each line: trace_id, and span_id if this
+// process made the span.
 func NewHandler(h slog.Handler) slog.Handler { return traced{h} }
 
 type traced struct{ slog.Handler }

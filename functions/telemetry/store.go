@@ -35,16 +35,18 @@ type Answer struct {
 	Err       error // nil: the call was carried out
 }
 
-// Observer is told what is asked of a store, and by which commands. Its methods are called from several goroutines at once.
+// Observer is told what is asked of a store, and by which commands. Its methods are called from several goroutines at
+// once.
 type Observer interface {
 	rule.Observer
 
-	// Call is told of a call before it is made. The call has the context that it returns, and end is called once when it has ended.
+	// Call is told of a call before it is made. The call has the context that it returns, and end is called once when it
+	// has ended.
 	Call(ctx context.Context, c Call) (_ context.Context, end func(Answer))
 }
 
-// Store returns a store that does what another one does and tells the observers. It has the additional methods of the other one
-// ([docstore.Watcher], [docstore.Pruner]). Without observers it is the other one.
+// Store returns a store that does what another one does and tells the observers. It has the additional methods of the
+// other one ([docstore.Watcher], [docstore.Pruner]). Without observers it is the other one.
 func Store(store docstore.Store, observers ...Observer) docstore.Store {
 	if len(observers) == 0 {
 		return store
@@ -151,7 +153,10 @@ func (s *observed) Write(ctx context.Context, writes ...docstore.Write) (docstor
 
 // List implements [docstore.Store].
 func (s *observed) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
-	return s.page(ctx, Call{Operation: List, Kind: q.Kind}, func(ctx context.Context) (docstore.Page, error) { return s.store.List(ctx, q) })
+	return s.page(ctx, Call{Operation: List, Kind: q.Kind}, func(ctx context.Context) (docstore.Page,
+		error) {
+		return s.store.List(ctx, q)
+	})
 }
 
 // Due implements [docstore.DueLister].
@@ -160,7 +165,10 @@ func (s *observed) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page,
 	if !ok {
 		return docstore.Page{}, docstore.ErrNoIndex
 	}
-	return s.page(ctx, Call{Operation: Due, Kind: q.Kind}, func(ctx context.Context) (docstore.Page, error) { return d.Due(ctx, q) })
+	return s.page(ctx, Call{Operation: Due, Kind: q.Kind}, func(ctx context.Context) (docstore.Page,
+		error) {
+		return d.Due(ctx, q)
+	})
 }
 
 // Walk implements [docstore.Walker].
@@ -169,11 +177,15 @@ func (s *observed) Walk(ctx context.Context, q docstore.WalkQuery) (docstore.Pag
 	if !ok {
 		return docstore.Page{}, docstore.ErrUnsupported
 	}
-	return s.page(ctx, Call{Operation: Walk, Kind: q.Kind}, func(ctx context.Context) (docstore.Page, error) { return w.Walk(ctx, q) })
+	return s.page(ctx, Call{Operation: Walk, Kind: q.Kind}, func(ctx context.Context) (docstore.Page,
+		error) {
+		return w.Walk(ctx, q)
+	})
 }
 
 // page tells the observers of a call that reads a page.
-func (s *observed) page(ctx context.Context, c Call, read func(context.Context) (docstore.Page, error)) (docstore.Page, error) {
+func (s *observed) page(ctx context.Context, c Call, read func(context.Context) (docstore.Page, error)) (docstore.Page,
+	error) {
 	ctx, end := s.call(ctx, c)
 	p, err := read(ctx)
 	end(Answer{Documents: len(p.Entries), Err: err})

@@ -35,7 +35,9 @@ type within struct{}
 
 func (r *recorder) Observe(ctx context.Context, command any) (context.Context, func(any, error)) {
 	r.notef("begin %T", command)
-	return context.WithValue(ctx, within{}, fmt.Sprintf("%T", command)), func(outcome any, err error) { r.notef("end %T %T %v", command, outcome, err) }
+	return context.WithValue(ctx, within{}, fmt.Sprintf("%T", command)), func(outcome any, err error) {
+		r.notef("end %T %T %v", command, outcome, err)
+	}
 }
 
 func (r *recorder) Call(ctx context.Context, c telemetry.Call) (context.Context, func(telemetry.Answer)) {
@@ -63,7 +65,8 @@ type (
 	}
 )
 
-// TestAdditionalMethods: a store with observers has those of the other one and no more, or a rule would count on what is not there.
+// TestAdditionalMethods: a store with observers has those of the other one and no more, or a rule would count on what
+// is not there.
 func TestAdditionalMethods(t *testing.T) {
 	m := docstore.NewMemory(nil)
 	for _, s := range []docstore.Store{m, plain{m}, watching{m, m}, pruning{m, m}} {
@@ -89,7 +92,8 @@ func TestAdditionalMethods(t *testing.T) {
 	}
 }
 
-// TestObservers: they are told of each command and each call, each within the one around it, and the last is told of an end first.
+// TestObservers: they are told of each command and each call, each within the one around it, and the last is told of an
+// end first.
 func TestObservers(t *testing.T) {
 	first := newRecorder()
 	second := &recorder{"  ", first.mu, first.said}
@@ -100,21 +104,29 @@ func TestObservers(t *testing.T) {
 		do   func() error
 		want []string
 	}{
-		// The tenant was not counted yet: that there is no record is found out first, and the acquire is carried out in two forms.
+		// The tenant was not counted yet: that there is no record is found out first, and the acquire is carried out in two
+		// forms.
 		{func() error { _, err := locks.Acquire(t.Context(), acquire); return err }, twice(
-			"begin lock.Acquire", "call write locks 1 within lock.Acquire", "answer true 0 <nil>", "end lock.Acquire lock.Outcome <nil>",
+			"begin lock.Acquire", "call write locks 1 within lock.Acquire", "answer true 0 <nil>",
+			"end lock.Acquire lock.Outcome <nil>",
 			"call list locks 0 within <nil>", "answer false 0 <nil>",
-			"begin lock.Acquire", "call write locks 1 within lock.Acquire", "answer false 0 <nil>", "end lock.Acquire lock.Outcome <nil>",
+			"begin lock.Acquire", "call write locks 1 within lock.Acquire", "answer false 0 <nil>",
+			"end lock.Acquire lock.Outcome <nil>",
 		)},
 		{func() error {
-			_, err := store.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: "x", ID: "1"}, If: docstore.Has{Field: "a"}})
+			_, err := store.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: "x", ID: "1"},
+				If: docstore.Has{Field: "a"}})
 			return err
 		}, twice("call write x 1 within <nil>", "answer true 0 <nil>")},
 		{func() error {
-			_, err := store.Get(t.Context(), docstore.Key{Kind: "locks", Tenant: "acme", ID: "k"}, docstore.Key{Kind: "locks", Tenant: "acme", ID: "none"})
+			_, err := store.Get(t.Context(), docstore.Key{Kind: "locks", Tenant: "acme", ID: "k"},
+				docstore.Key{Kind: "locks", Tenant: "acme", ID: "none"})
 			return err
 		}, twice("call get locks 2 within <nil>", "answer false 1 <nil>")},
-		{func() error { _, err := store.(docstore.Pruner).Prune(t.Context(), 5); return err }, twice("call prune  0 within <nil>", "answer false 0 <nil>")},
+		{func() error {
+			_, err := store.(docstore.Pruner).Prune(t.Context(), 5)
+			return err
+		}, twice("call prune  0 within <nil>", "answer false 0 <nil>")},
 	} {
 		*first.said = nil
 		if err := c.do(); err != nil {

@@ -26,15 +26,16 @@ const Scope = "github.com/leasehold-dev/leasehold"
 
 // Attributes of spans that no semantic convention has.
 const (
-	outcomeKey   = attribute.Key("leasehold.outcome")   // ok, or the code of the rejection; of a store call applied, refused or ok
+	// ok, or the code of the rejection; of a store call applied, refused or ok
+	outcomeKey   = attribute.Key("leasehold.outcome")
 	replayedKey  = attribute.Key("leasehold.replayed")  // the command had been carried out before
 	tenantKey    = attribute.Key("leasehold.tenant")    // that the path names
 	requestKey   = attribute.Key("leasehold.request")   // the ID of the request, as in the log
 	documentsKey = attribute.Key("leasehold.documents") // that were read, written or removed
 )
 
-// Traces makes spans of what a process does: one for each request, one for each command of a rule within it, and one for each call of the
-// store within that. A nil *Traces makes none.
+// Traces makes spans of what a process does: one for each request, one for each command of a rule within it, and one
+// for each call of the store within that. A nil *Traces makes none.
 type Traces struct {
 	tracer trace.Tracer
 	system attribute.KeyValue
@@ -42,8 +43,8 @@ type Traces struct {
 
 var _ Observer = (*Traces)(nil)
 
-// NewTraces returns what makes spans with a provider. system is the store, as the semantic conventions name it: memory, sqlite, redis,
-// gcp.firestore, aws.dynamodb. A nil provider returns nil.
+// NewTraces returns what makes spans with a provider. system is the store, as the semantic conventions name it: memory,
+// sqlite, redis, gcp.firestore, aws.dynamodb. A nil provider returns nil.
 func NewTraces(provider trace.TracerProvider, system string) *Traces {
 	if provider == nil {
 		return nil
@@ -60,8 +61,10 @@ func (t *Traces) Observers() []Observer {
 }
 
 // begin begins a span within that of the context. The caller ends it.
-func (t *Traces) begin(ctx context.Context, name string, kind trace.SpanKind, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
-	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...)) //nolint:spancheck // see above
+func (t *Traces) begin(ctx context.Context, name string, kind trace.SpanKind,
+	attrs ...attribute.KeyValue) (context.Context, trace.Span) {
+	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind),
+		trace.WithAttributes(attrs...)) //nolint:spancheck // see above
 }
 
 // Served is how a request ended.
@@ -73,8 +76,8 @@ type Served struct {
 	Outcome string // ok, or a code
 }
 
-// Serve begins the span of a request, within the trace that its headers name; see [Incoming], which has been called. The context is
-// that of the work; end is called when it has ended.
+// Serve begins the span of a request, within the trace that its headers name; see [Incoming], which has been called.
+// The context is that of the work; end is called when it has ended.
 func (t *Traces) Serve(ctx context.Context, r *http.Request) (_ context.Context, end func(Served)) {
 	if t == nil {
 		return ctx, func(Served) {}
@@ -106,15 +109,17 @@ func (t *Traces) Serve(ctx context.Context, r *http.Request) (_ context.Context,
 // method is a method of HTTP, if it is one: anyone can send others.
 func method(m string) string {
 	switch m {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodPatch:
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions,
+		http.MethodPatch:
 		return m
 	default:
 		return "_OTHER"
 	}
 }
 
-// Send begins the span of a request to another server, such as the target of a task, and adds the headers that name its trace. Without
-// traces it adds those of the trace that the context is part of. end is called with the response's status, 0 if there is none, and the error.
+// Send begins the span of a request to another server, such as the target of a task, and adds the headers that name its
+// trace. Without traces it adds those of the trace that the context is part of. end is called with the response's
+// status, 0 if there is none, and the error.
 func (t *Traces) Send(r *http.Request) (_ *http.Request, end func(status int, err error)) {
 	ctx := r.Context()
 	if t == nil {
@@ -141,11 +146,13 @@ func (t *Traces) Send(r *http.Request) (_ *http.Request, end func(status int, er
 }
 
 // Deliver begins the span of a message of a queue that is worked on. end is called with the outcome of the delivery.
-func (t *Traces) Deliver(ctx context.Context, messageID string) (_ context.Context, end func(outcome string, err error)) {
+func (t *Traces) Deliver(ctx context.Context, messageID string) (_ context.Context,
+	end func(outcome string, err error)) {
 	if t == nil {
 		return ctx, func(string, error) {}
 	}
-	ctx, span := t.begin(ctx, "process analysis", trace.SpanKindConsumer, semconv.MessagingOperationTypeProcess, semconv.MessagingMessageID(messageID))
+	ctx, span := t.begin(ctx, "process analysis", trace.SpanKindConsumer, semconv.MessagingOperationTypeProcess,
+		semconv.MessagingMessageID(messageID))
 	return ctx, func(outcome string, err error) {
 		span.SetAttributes(outcomeKey.String(outcome))
 		if err != nil {

@@ -43,7 +43,8 @@ func tree(all tracetest.SpanStubs, parent string, indent string) (lines []string
 		var line strings.Builder
 		fmt.Fprintf(&line, "%s%s %s", indent, s.SpanKind, s.Name)
 		for _, a := range s.Attributes {
-			if slices.Contains([]attribute.Key{"leasehold.outcome", "error.type", "http.route", "http.response.status_code", "leasehold.documents", "leasehold.tenant", "leasehold.replayed"}, a.Key) {
+			if slices.Contains([]attribute.Key{"leasehold.outcome", "error.type", "http.route", "http.response.status_code",
+				"leasehold.documents", "leasehold.tenant", "leasehold.replayed"}, a.Key) {
 				fmt.Fprintf(&line, " %s=%s", strings.TrimPrefix(string(a.Key), "leasehold."), a.Value.String())
 			}
 		}
@@ -66,7 +67,8 @@ func (s failing) Write(context.Context, ...docstore.Write) (docstore.Result, err
 	return docstore.Result{}, s.err
 }
 
-// TestTraces: a request has a span, within it a span for each command, and within that one for each call of the store; each says its outcome.
+// TestTraces: a request has a span, within it a span for each command, and within that one for each call of the store;
+// each says its outcome.
 func TestTraces(t *testing.T) {
 	const (
 		path = "/v1/tenants/acme/locks/s3cret-key"
@@ -79,26 +81,33 @@ func TestTraces(t *testing.T) {
 		err                      error // of the store's writes
 		want                     []string
 	}{
-		{"granted", "POST", path + "/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":30,"metadata":{"a":"s3cret-label"}}`, nil, []string{
-			root + "acquire http.response.status_code=200 outcome=ok http.route=/v1/tenants/{tenant_id}/locks/{lock_key}/acquire tenant=acme",
-			"  internal lock.acquire outcome=ok replayed=false",
-			"    client write locks outcome=applied documents=1",
-		}},
-		{"sent again", "POST", path + "/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":30,"metadata":{"a":"s3cret-label"}}`, nil, []string{
-			root + "acquire http.response.status_code=200 outcome=ok http.route=/v1/tenants/{tenant_id}/locks/{lock_key}/acquire tenant=acme",
-			"  internal lock.acquire outcome=ok replayed=true",
-			"    client write locks outcome=refused documents=0",
-		}},
+		{"granted", "POST", path + "/acquire",
+			`{"request_id":"r1","owner_id":"ann","ttl_seconds":30,"metadata":{"a":"s3cret-label"}}`, nil, []string{
+				root +
+					"acquire http.response.status_code=200 outcome=ok http.route=/v1/tenants/{tenant_id}/locks/{lock_key}/acquire tenant=acme",
+				"  internal lock.acquire outcome=ok replayed=false",
+				"    client write locks outcome=applied documents=1",
+			}},
+		{"sent again", "POST", path + "/acquire",
+			`{"request_id":"r1","owner_id":"ann","ttl_seconds":30,"metadata":{"a":"s3cret-label"}}`, nil, []string{
+				root +
+					"acquire http.response.status_code=200 outcome=ok http.route=/v1/tenants/{tenant_id}/locks/{lock_key}/acquire tenant=acme",
+				"  internal lock.acquire outcome=ok replayed=true",
+				"    client write locks outcome=refused documents=0",
+			}},
 		{"refused", "POST", path + "/acquire", `{"request_id":"r2","owner_id":"bob","ttl_seconds":30}`, nil, []string{
-			root + "acquire http.response.status_code=409 outcome=LOCK_HELD http.route=/v1/tenants/{tenant_id}/locks/{lock_key}/acquire tenant=acme",
+			root +
+				"acquire http.response.status_code=409 outcome=LOCK_HELD http.route=/v1/tenants/{tenant_id}/locks/{lock_key}/acquire tenant=acme",
 			"  internal lock.acquire outcome=LOCK_HELD replayed=false",
 			"    client write locks outcome=refused documents=0",
 		}},
-		{"forced", "POST", path + "/force-release", `{"request_id":"f1","owner_id":"root","reason":"s3cret-reason"}`, docstore.ErrUnavailable, []string{
-			root + "force-release http.response.status_code=503 outcome=UNAVAILABLE http.route=/v1/tenants/{tenant_id}/locks/{lock_key}/force-release tenant=acme error.type=UNAVAILABLE Error",
-			"  internal lock.force_release error.type=unavailable Error",
-			"    client write locks error.type=unavailable Error",
-		}},
+		{"forced", "POST", path + "/force-release", `{"request_id":"f1","owner_id":"root","reason":"s3cret-reason"}`,
+			docstore.ErrUnavailable, []string{
+				root +
+					"force-release http.response.status_code=503 outcome=UNAVAILABLE http.route=/v1/tenants/{tenant_id}/locks/{lock_key}/force-release tenant=acme error.type=UNAVAILABLE Error",
+				"  internal lock.force_release error.type=unavailable Error",
+				"    client write locks error.type=unavailable Error",
+			}},
 		{"a fence", "POST", "/v1/tenants/acme/fences/x/check", `{"fencing_token":7}`, nil, []string{
 			"server POST /v1/tenants/{tenant_id}/fences/{resource}/check http.response.status_code=200 outcome=ok http.route=/v1/tenants/{tenant_id}/fences/{resource}/check tenant=acme",
 			"  internal lock.fence outcome=ok replayed=false",
@@ -165,12 +174,14 @@ func TestTargetsGetTheTrace(t *testing.T) {
 		if _, err := gate.Create(t.Context(), analysis.Create{ID: "a1"}); err != nil {
 			t.Fatal(err)
 		}
-		route, err := tasks.Endpoint{Worker: &tasks.Worker{Gate: tasks.Local(gate), Work: work.Run, Traces: traces}, Guard: tasks.Development{}}.Route(t.Context())
+		route, err := tasks.Endpoint{Worker: &tasks.Worker{Gate: tasks.Local(gate), Work: work.Run, Traces: traces},
+			Guard: tasks.Development{}}.Route(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		h := httpapi.Handler([]httpapi.Route{route}, &httpapi.Options{Traces: traces})
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:8080"+tasks.TaskPath, strings.NewReader(`{"analysisId":"a1"}`))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:8080"+tasks.TaskPath,
+			strings.NewReader(`{"analysisId":"a1"}`))
 		r.RemoteAddr = "127.0.0.1:1"
 		r.Header.Set("Traceparent", traceparent)
 		r.Header.Set("Tracestate", "vendor=1")
@@ -181,7 +192,8 @@ func TestTargetsGetTheTrace(t *testing.T) {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
 		sent := got.Get("Traceparent")
-		if got.Get("Tracestate") != "vendor=1" || !strings.HasPrefix(sent, "00-"+traceID+"-") || !strings.HasSuffix(sent, "-01") {
+		if got.Get("Tracestate") != "vendor=1" || !strings.HasPrefix(sent, "00-"+traceID+"-") ||
+			!strings.HasSuffix(sent, "-01") {
 			t.Errorf("with spans %v: the target got %q, %q", traced, sent, got.Get("Tracestate"))
 		}
 		if !traced {

@@ -71,7 +71,8 @@ func startMoto(t *testing.T) *moto {
 
 // env is the environment of programs that call it.
 func (m *moto) env() []string {
-	return []string{"AWS_ENDPOINT_URL=" + m.URL, "AWS_REGION=" + region, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_EC2_METADATA_DISABLED=true"}
+	return []string{"AWS_ENDPOINT_URL=" + m.URL, "AWS_REGION=" + region, "AWS_ACCESS_KEY_ID=test",
+		"AWS_SECRET_ACCESS_KEY=test", "AWS_EC2_METADATA_DISABLED=true"}
 }
 
 // call sends a request of the query protocol, and decodes the response.
@@ -110,7 +111,8 @@ func (m *moto) enforce(on bool) {
 	if on {
 		after = "0"
 	}
-	r, err := http.NewRequestWithContext(m.t.Context(), http.MethodPost, m.URL+"/moto-api/reset-auth", strings.NewReader(after))
+	r, err := http.NewRequestWithContext(m.t.Context(), http.MethodPost, m.URL+"/moto-api/reset-auth",
+		strings.NewReader(after))
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -124,8 +126,8 @@ func (m *moto) enforce(on bool) {
 	}
 }
 
-// assume returns the variables of a program that runs as the role of a function, with the actions of its policy on everything: moto does not compare resources
-// of DynamoDB as AWS does.
+// assume returns the variables of a program that runs as the role of a function, with the actions of its policy on
+// everything: moto does not compare resources of DynamoDB as AWS does.
 func (m *moto) assume(role, document string) []string {
 	m.t.Helper()
 	var p policy
@@ -139,18 +141,23 @@ func (m *moto) assume(role, document string) []string {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.call("iam", "2010-05-08", "PutRolePolicy", map[string]string{"RoleName": role, "PolicyName": "leasehold", "PolicyDocument": string(everywhere)}, nil)
+	m.call("iam", "2010-05-08", "PutRolePolicy", map[string]string{"RoleName": role, "PolicyName": "leasehold",
+		"PolicyDocument": string(everywhere)}, nil)
 	var assumed struct {
-		Credentials struct{ AccessKeyId, SecretAccessKey, SessionToken string } `xml:"AssumeRoleResult>Credentials"` //nolint:revive // as the service writes it
+		//nolint:revive // as the service writes it
+		Credentials struct{ AccessKeyId, SecretAccessKey, SessionToken string } `xml:"AssumeRoleResult>Credentials"`
 	}
-	m.call("sts", "2011-06-15", "AssumeRole", map[string]string{"RoleArn": "arn:aws:iam::" + account + ":role/" + role, "RoleSessionName": "test"}, &assumed)
+	m.call("sts", "2011-06-15", "AssumeRole", map[string]string{"RoleArn": "arn:aws:iam::" + account + ":role/" + role,
+		"RoleSessionName": "test"}, &assumed)
 	k := assumed.Credentials
 	return []string{
-		"AWS_ENDPOINT_URL=" + m.URL, "AWS_REGION=" + region, "AWS_ACCESS_KEY_ID=" + k.AccessKeyId, "AWS_SECRET_ACCESS_KEY=" + k.SecretAccessKey, "AWS_SESSION_TOKEN=" + k.SessionToken,
+		"AWS_ENDPOINT_URL=" + m.URL, "AWS_REGION=" + region, "AWS_ACCESS_KEY_ID=" + k.AccessKeyId,
+		"AWS_SECRET_ACCESS_KEY=" + k.SecretAccessKey, "AWS_SESSION_TOKEN=" + k.SessionToken,
 	}
 }
 
-// started is a run of Terraform beside others: the provider waits for most of an apply, and needs no processor for that. The function that it returns waits for its end.
+// started is a run of Terraform beside others: the provider waits for most of an apply, and needs no processor for
+// that. The function that it returns waits for its end.
 func (c *configuration) started(args ...string) func() (string, error) {
 	var out string
 	var err error
@@ -188,7 +195,8 @@ func (c *configuration) state() *tfjson.Plan {
 	return &tfjson.Plan{PlannedValues: s.Values}
 }
 
-// TestApply: what the production example creates works with the programs, each under the role of its function; and the table outlives a destroy.
+// TestApply: what the production example creates works with the programs, each under the role of its function; and the
+// table outlives a destroy.
 func TestApply(t *testing.T) {
 	t.Parallel()
 	providers := mirror(t, awsProvider)
@@ -246,22 +254,29 @@ func TestApply(t *testing.T) {
 			env["worker"][i] = "LEASEHOLD_TARGET_URL=" + work
 		}
 	}
-	env["worker"] = slices.DeleteFunc(env["worker"], func(kv string) bool { return strings.HasPrefix(kv, "LEASEHOLD_TARGET_AUDIENCE=") }) // moto has no such tokens
+	// moto has no such tokens
+	env["worker"] = slices.DeleteFunc(env["worker"], func(kv string) bool {
+		return strings.HasPrefix(kv, "LEASEHOLD_TARGET_AUDIENCE=")
+	})
 	// No issuer is there either: the events of the HTTP API are believed.
 	env["api"] = slices.DeleteFunc(env["api"], func(kv string) bool { return strings.HasPrefix(kv, "LEASEHOLD_AUTH_") })
 
 	m.enforce(true)
-	claims := map[string]string{"sub": "caller", "tenant_id": "acme", "scope": "leasehold:admin leasehold:worker leasehold:ids"}
+	claims := map[string]string{"sub": "caller", "tenant_id": "acme",
+		"scope": "leasehold:admin leasehold:worker leasehold:ids"}
 	start := func(handler, role string) *lambdatest.Instance {
 		return lambdatest.Start(t, bootstrap, handler, append(slices.Clone(env[handler]), roles[role]...)...)
 	}
 	api := &caller{t: t, http: http.Client{Transport: lambdatest.NewHTTPAPI(claims, start("api", "api"))}}
-	lease := api.call("POST", "/v1/tenants/acme/locks/a/acquire", object{"request_id": "1", "owner_id": "o", "ttl_seconds": 600})
-	api.call("POST", "/v1/tenants/acme/locks/a/renew", object{"request_id": "2", "owner_id": "o", "ttl_seconds": 600, "fencing_token": member(t, lease, "fencing_token")})
+	lease := api.call("POST", "/v1/tenants/acme/locks/a/acquire",
+		object{"request_id": "1", "owner_id": "o", "ttl_seconds": 600})
+	api.call("POST", "/v1/tenants/acme/locks/a/renew", object{"request_id": "2", "owner_id": "o", "ttl_seconds": 600,
+		"fencing_token": member(t, lease, "fencing_token")})
 	api.call("GET", "/v1/tenants/acme/locks", nil)
 	api.call("GET", "/readyz", nil)
 	api.call("PUT", "/v1/analyses/r1", nil)
-	if r := start("worker", "worker").Invoke(t, payload, time.Minute); r.Failed || string(r.Body) != `{"batchItemFailures":[]}` {
+	if r := start("worker", "worker").Invoke(t, payload, time.Minute); r.Failed ||
+		string(r.Body) != `{"batchItemFailures":[]}` {
 		t.Errorf("worker: %s", r.Body)
 	}
 	if got := api.call("GET", "/v1/analyses/r1", nil); got["status"] != "READY" {
@@ -288,11 +303,13 @@ func TestApply(t *testing.T) {
 	after("used")
 
 	destroyed := functions.started(unattended("destroy", variables)...)
-	if out, err := table.run(unattended("destroy", ofTable)...); err == nil || !strings.Contains(out, "Instance cannot be destroyed") {
+	if out, err := table.run(unattended("destroy", ofTable)...); err == nil ||
+		!strings.Contains(out, "Instance cannot be destroyed") {
 		t.Errorf("the table: %v\n%s", err, out)
 	}
 	table.change("aws/table/main.tf", "prevent_destroy = true", "prevent_destroy = false")
-	if out, err := table.run(unattended("destroy", ofTable)...); err == nil || !strings.Contains(out, "DeletionProtectionEnabled") {
+	if out, err := table.run(unattended("destroy", ofTable)...); err == nil ||
+		!strings.Contains(out, "DeletionProtectionEnabled") {
 		t.Errorf("the table without prevent_destroy: %v\n%s", err, out)
 	}
 	if out, err := destroyed(); err != nil {
@@ -304,7 +321,8 @@ func TestApply(t *testing.T) {
 // unmap turns the mapping of the queue to its worker off: moto would run the worker itself, in Docker.
 func (m *moto) unmap(uuid string) {
 	m.t.Helper()
-	r, err := http.NewRequestWithContext(m.t.Context(), http.MethodPut, m.URL+"/2015-03-31/event-source-mappings/"+uuid, strings.NewReader(`{"Enabled":false}`))
+	r, err := http.NewRequestWithContext(m.t.Context(), http.MethodPut, m.URL+"/2015-03-31/event-source-mappings/"+uuid,
+		strings.NewReader(`{"Enabled":false}`))
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -321,14 +339,17 @@ func (m *moto) unmap(uuid string) {
 
 // authorization is a header from which moto reads which service is called.
 func authorization(service string) string {
-	return fmt.Sprintf("AWS4-HMAC-SHA256 Credential=test/20260101/%s/%s/aws4_request, SignedHeaders=host, Signature=0", region, service)
+	return fmt.Sprintf("AWS4-HMAC-SHA256 Credential=test/20260101/%s/%s/aws4_request, SignedHeaders=host, Signature=0",
+		region, service)
 }
 
 // batch sends a message to the queue, and returns the event by which Lambda hands it to a worker.
 func (m *moto) batch(queue string) []byte {
 	m.t.Helper()
-	client := sqs.New(sqs.Options{Region: region, BaseEndpoint: &m.URL, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
-	if _, err := client.SendMessage(m.t.Context(), &sqs.SendMessageInput{QueueUrl: &queue, MessageBody: sdkaws.String(`{"analysisId":"r1"}`)}); err != nil {
+	client := sqs.New(sqs.Options{Region: region, BaseEndpoint: &m.URL,
+		Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
+	if _, err := client.SendMessage(m.t.Context(), &sqs.SendMessageInput{QueueUrl: &queue,
+		MessageBody: sdkaws.String(`{"analysisId":"r1"}`)}); err != nil {
 		m.t.Fatal(err)
 	}
 	out, err := client.ReceiveMessage(m.t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &queue})
@@ -336,8 +357,10 @@ func (m *moto) batch(queue string) []byte {
 		m.t.Fatalf("%v, %v", out, err)
 	}
 	payload, err := json.Marshal(events.SQSEvent{Records: []events.SQSMessage{{
-		MessageId: *out.Messages[0].MessageId, ReceiptHandle: *out.Messages[0].ReceiptHandle, Body: *out.Messages[0].Body, EventSource: "aws:sqs",
-		EventSourceARN: "arn:aws:sqs:" + region + ":" + account + ":" + filepath.Base(queue), Attributes: map[string]string{"ApproximateReceiveCount": "1"},
+		MessageId: *out.Messages[0].MessageId, ReceiptHandle: *out.Messages[0].ReceiptHandle, Body: *out.Messages[0].Body,
+		EventSource:    "aws:sqs",
+		EventSourceARN: "arn:aws:sqs:" + region + ":" + account + ":" + filepath.Base(queue),
+		Attributes:     map[string]string{"ApproximateReceiveCount": "1"},
 	}}})
 	if err != nil {
 		m.t.Fatal(err)

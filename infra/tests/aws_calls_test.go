@@ -34,7 +34,8 @@ import (
 func built(t testing.TB) string {
 	t.Helper()
 	bootstrap := filepath.Join(t.TempDir(), "bootstrap")
-	c := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc,leasehold.noprofiles", "-o", bootstrap, "./functions/aws/lambda")
+	c := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc,leasehold.noprofiles", "-o", bootstrap,
+		"./functions/aws/lambda")
 	c.Dir = "../.."
 	c.Env = append(c.Environ(), "CGO_ENABLED=0")
 	if out, err := c.CombinedOutput(); err != nil {
@@ -74,8 +75,10 @@ func startCloud(t testing.TB) *cloud {
 		case strings.Contains(string(body), "Action=GetWebIdentityToken"):
 			s.note("sts:GetWebIdentityToken")
 			w.Header().Set("Content-Type", "text/xml")
-			_, _ = fmt.Fprintf(w, `<GetWebIdentityTokenResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><GetWebIdentityTokenResult><WebIdentityToken>token</WebIdentityToken>`+
-				`<Expiration>%s</Expiration></GetWebIdentityTokenResult></GetWebIdentityTokenResponse>`, time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
+			_, _ = fmt.Fprintf(
+				w, `<GetWebIdentityTokenResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><GetWebIdentityTokenResult><WebIdentityToken>token</WebIdentityToken>`+
+					`<Expiration>%s</Expiration></GetWebIdentityTokenResult></GetWebIdentityTokenResponse>`, time.Now().Add(
+					time.Hour).UTC().Format(time.RFC3339))
 		default:
 			t.Errorf("a request that is not known: %s %s %s", r.Method, r.URL, body)
 			w.WriteHeader(http.StatusNotImplemented)
@@ -100,7 +103,8 @@ func actionsOf(t testing.TB, op string, body []byte) []string {
 		var all []string
 		for _, item := range in.TransactItems {
 			for kind := range item {
-				all = append(all, map[string]string{"Update": "UpdateItem", "Delete": "DeleteItem", "Put": "PutItem", "ConditionCheck": "ConditionCheckItem"}[kind])
+				all = append(all, map[string]string{"Update": "UpdateItem", "Delete": "DeleteItem", "Put": "PutItem",
+					"ConditionCheck": "ConditionCheckItem"}[kind])
 			}
 		}
 		return all
@@ -200,33 +204,41 @@ func (c *caller) everything() {
 	}
 	c.call("GET", lock, nil)
 	c.call("GET", "/v1/tenants/acme/locks", nil)
-	c.call("POST", "/v1/tenants/acme/lock-sets/acquire", object{"request_id": "1", "owner_id": "o", "lock_keys": []string{"x", "y"}, "ttl_seconds": 60})
+	c.call("POST", "/v1/tenants/acme/lock-sets/acquire", object{"request_id": "1", "owner_id": "o",
+		"lock_keys": []string{"x", "y"}, "ttl_seconds": 60})
 
 	c.call("POST", "/v1/tenants/acme/fences/f/check", object{"fencing_token": token})
 	c.call("GET", "/v1/tenants/acme/fences/f", nil)
-	c.call("POST", "/v1/tenants/acme/fences/f/reset", object{"owner_id": "admin", "highest_token": token, "reason": "test"})
+	c.call("POST", "/v1/tenants/acme/fences/f/reset", object{"owner_id": "admin", "highest_token": token,
+		"reason": "test"})
 
 	c.call("PUT", "/v1/analyses/r1", nil)
 	run := c.call("POST", "/v1/analyses/r1/lock", object{"owner_id": "w", "request_id": "1", "ttl_seconds": 60})
-	c.call("POST", "/v1/analyses/r1/refresh", object{"owner_id": "w", "fencing_token": member(c.t, run, "fencing_token"), "ttl_seconds": 60})
-	c.call("POST", "/v1/analyses/r1/finish", object{"owner_id": "w", "fencing_token": member(c.t, run, "fencing_token"), "status": "FAILED"})
+	c.call("POST", "/v1/analyses/r1/refresh", object{"owner_id": "w", "fencing_token": member(c.t, run, "fencing_token"),
+		"ttl_seconds": 60})
+	c.call("POST", "/v1/analyses/r1/finish", object{"owner_id": "w", "fencing_token": member(c.t, run, "fencing_token"),
+		"status": "FAILED"})
 	c.call("GET", "/v1/analyses/r1", nil)
 	c.call("GET", "/v1/analyses", nil)
 	begun := c.call("POST", "/v1/tenants/acme/runs/n/begin", object{"owner_id": "w", "request_id": "1", "ttl_seconds": 60})
-	c.call("POST", "/v1/tenants/acme/runs/n/finish", object{"owner_id": "w", "fencing_token": member(c.t, begun, "fencing_token"), "status": "READY"})
+	c.call("POST", "/v1/tenants/acme/runs/n/finish",
+		object{"owner_id": "w", "fencing_token": member(c.t, begun, "fencing_token"), "status": "READY"})
 	c.call("GET", "/v1/tenants/acme/runs", nil)
 
 	c.call("POST", "/v1/machine-ids/lease", object{"serviceId": "default", "meta": object{}, "throughputPerMs": 512})
 	c.call("GET", "/v1/machine-ids", nil)
 	c.call("GET", "/v1/machine-ids/spaces/default", nil)
-	c.call("POST", "/v1/machine-ids/force-release", object{"serviceId": "default", "first": 0, "last": 63, "reason": "test"})
+	c.call("POST", "/v1/machine-ids/force-release", object{"serviceId": "default", "first": 0, "last": 63,
+		"reason": "test"})
 
 	cluster := "/v1/tenants/acme/clusters/c"
-	one := c.call("POST", cluster+"/members/m1/join", object{"request_id": "1", "kinds": []string{"room"}, "address": "10.0.0.5:9000", "ttl_seconds": 60})
+	one := c.call("POST", cluster+"/members/m1/join", object{"request_id": "1", "kinds": []string{"room"},
+		"address": "10.0.0.5:9000", "ttl_seconds": 60})
 	incarnation := member(c.t, one, "incarnation")
 	c.call("POST", cluster+"/members/m1/heartbeat", object{"incarnation": incarnation, "seq": 1, "ttl_seconds": 60})
 	claimed := c.call("POST", cluster+"/activations/room/1/claim", object{"request_id": "1", "lock_ttl_seconds": 60})
-	held := object{"member": member(c.t, one, "member"), "incarnation": incarnation, "fencing_token": member(c.t, claimed, "activation", "fencing_token")}
+	held := object{"member": member(c.t, one, "member"), "incarnation": incarnation,
+		"fencing_token": member(c.t, claimed, "activation", "fencing_token")}
 	c.call("POST", cluster+"/activations/room/1/activated", held)
 	state := maps.Clone(held)
 	maps.Copy(state, object{"request_id": "2", "state_version": 0, "state": "e30="})
@@ -234,10 +246,12 @@ func (c *caller) everything() {
 	c.call("POST", cluster+"/activations/room/1/drain", held)
 	held["reason"] = "test"
 	c.call("POST", cluster+"/activations/room/1/deactivate", held)
-	for _, path := range []string{"/members", "/topology", "/placements/room/1", "/activations", "/activations/room/1", "/events"} {
+	for _, path := range []string{"/members", "/topology", "/placements/room/1", "/activations", "/activations/room/1",
+		"/events"} {
 		c.call("GET", cluster+path, nil)
 	}
-	c.call("POST", cluster+"/members/m1/offer", object{"incarnation": incarnation, "request_id": "3", "kinds": []string{"room"}})
+	c.call("POST", cluster+"/members/m1/offer", object{"incarnation": incarnation, "request_id": "3",
+		"kinds": []string{"room"}})
 	c.call("POST", cluster+"/members/m1/drain", object{"incarnation": incarnation})
 	c.call("POST", cluster+"/members/m1/leave", object{"incarnation": incarnation})
 	for _, path := range []string{"/v1/tenants/acme/clusters", "/v1/caller", "/healthz", "/readyz", "/openapi.json"} {
@@ -251,7 +265,8 @@ func TestCalls(t *testing.T) {
 	cloud := startCloud(t)
 	key := credentials.NewStaticCredentialsProvider("test", "test", "")
 	client := dynamodb.New(dynamodb.Options{Region: region, BaseEndpoint: &cloud.URL, Credentials: key})
-	if _, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{Client: client, CreateTable: true, Indexes: []string{analysis.ExpiryField}}); err != nil {
+	if _, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{Client: client, CreateTable: true,
+		Indexes: []string{analysis.ExpiryField}}); err != nil {
 		t.Fatal(err)
 	}
 	work := workServer(t)
@@ -260,9 +275,11 @@ func TestCalls(t *testing.T) {
 	cloud.since()
 	got := map[string][]string{}
 
-	api := lambdatest.Start(t, bootstrap, "api", append(env, "LEASEHOLD_FRONT_DOOR=http-api", "LEASEHOLD_MAX_LOCKS_PER_TENANT=1000", "LEASEHOLD_MAX_CLUSTERS_PER_TENANT=1000",
+	api := lambdatest.Start(t, bootstrap, "api", append(env, "LEASEHOLD_FRONT_DOOR=http-api",
+		"LEASEHOLD_MAX_LOCKS_PER_TENANT=1000", "LEASEHOLD_MAX_CLUSTERS_PER_TENANT=1000",
 		"LEASEHOLD_MAX_IDENTITIES_PER_CLUSTER=1000", "LEASEHOLD_RECORD_REFUSALS=1s")...)
-	claims := map[string]string{"sub": "caller", "tenant_id": "acme", "scope": "leasehold:admin leasehold:worker leasehold:ids"}
+	claims := map[string]string{"sub": "caller", "tenant_id": "acme",
+		"scope": "leasehold:admin leasehold:worker leasehold:ids"}
 	c := &caller{t: t, http: http.Client{Transport: lambdatest.NewHTTPAPI(claims, api)}}
 	c.everything()
 	got["api"] = cloud.since()
@@ -287,8 +304,10 @@ func TestCalls(t *testing.T) {
 		t.Fatal("the cluster has no events")
 	}
 	// A member that is gone with its activation, and an analysis whose worker is gone.
-	c.call("POST", "/v1/tenants/acme/clusters/c/members/m2/join", object{"request_id": "1", "kinds": []string{"room"}, "address": "10.0.0.6:9000", "ttl_seconds": 1})
-	c.call("POST", "/v1/tenants/acme/clusters/c/activations/room/2/claim", object{"request_id": "1", "lock_ttl_seconds": 1})
+	c.call("POST", "/v1/tenants/acme/clusters/c/members/m2/join",
+		object{"request_id": "1", "kinds": []string{"room"}, "address": "10.0.0.6:9000", "ttl_seconds": 1})
+	c.call("POST", "/v1/tenants/acme/clusters/c/activations/room/2/claim",
+		object{"request_id": "1", "lock_ttl_seconds": 1})
 	c.call("PUT", "/v1/analyses/r2", nil)
 	c.call("POST", "/v1/analyses/r2/lock", object{"owner_id": "w", "request_id": "1", "ttl_seconds": 1})
 	c.call("PUT", "/v1/analyses/r3", nil)
@@ -301,7 +320,8 @@ func TestCalls(t *testing.T) {
 	sweep := lambdatest.Start(t, bootstrap, "sweep", env...)
 	type counts struct{ Requeued, Evicted, Freed, Removed int }
 	var all counts
-	for all.Requeued == 0 || all.Evicted == 0 || all.Freed == 0 || all.Removed == 0 { // a lock and a lease last for a second
+	// a lock and a lease last for a second
+	for all.Requeued == 0 || all.Evicted == 0 || all.Freed == 0 || all.Removed == 0 {
 		r := sweep.Invoke(t, []byte(`{"detail-type":"Scheduled Event"}`), time.Minute)
 		var done struct {
 			counts
@@ -312,16 +332,20 @@ func TestCalls(t *testing.T) {
 			t.Fatalf("sweep: %v, %s", err, r.Body)
 		}
 		all.Requeued += done.Requeued
-		all.Evicted, all.Freed, all.Removed = all.Evicted+done.Clusters.Evicted, all.Freed+done.Clusters.Freed, all.Removed+done.Clusters.Removed
+		all.Evicted, all.Freed, all.Removed = all.Evicted+done.Clusters.Evicted, all.Freed+done.Clusters.Freed,
+			all.Removed+done.Clusters.Removed
 		time.Sleep(50 * time.Millisecond) // until the next look
 	}
 	got["sweep"] = cloud.since()
 
-	worker := lambdatest.Start(t, bootstrap, "worker", append(slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "LEASEHOLD_QUEUE_URL=") }),
+	worker := lambdatest.Start(t, bootstrap, "worker", append(slices.DeleteFunc(env, func(kv string) bool {
+		return strings.HasPrefix(kv, "LEASEHOLD_QUEUE_URL=")
+	}),
 		"LEASEHOLD_TARGET_URL="+work, "LEASEHOLD_TARGET_AUDIENCE=work")...)
 	e := events.SQSEvent{Records: []events.SQSMessage{{
-		MessageId: "1", ReceiptHandle: cloud.receive(t, queue), Body: `{"analysisId":"r3"}`, EventSource: "aws:sqs", EventSourceARN: "arn:aws:sqs:us-east-1:000000000000:analyses",
-		Attributes: map[string]string{"ApproximateReceiveCount": "1"},
+		MessageId: "1", ReceiptHandle: cloud.receive(t, queue), Body: `{"analysisId":"r3"}`, EventSource: "aws:sqs",
+		EventSourceARN: "arn:aws:sqs:us-east-1:000000000000:analyses",
+		Attributes:     map[string]string{"ApproximateReceiveCount": "1"},
 	}}}
 	payload, err := json.Marshal(e)
 	if err != nil {
@@ -342,7 +366,8 @@ func TestCalls(t *testing.T) {
 
 // workServer is what the worker calls, at the URL that it returns.
 func workServer(t testing.TB) string {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+	server := httptest.NewServer(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
 	t.Cleanup(server.Close)
 	return server.URL
 }
@@ -362,7 +387,8 @@ func (s *cloud) queue(t *testing.T) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: out.QueueUrl, MessageBody: sdkaws.String(`{"analysisId":"r3"}`)})
+	_, err = client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: out.QueueUrl,
+		MessageBody: sdkaws.String(`{"analysisId":"r3"}`)})
 	return sdkaws.ToString(out.QueueUrl), err
 }
 
@@ -377,5 +403,6 @@ func (s *cloud) receive(t *testing.T, queue string) string {
 }
 
 func (s *cloud) sqs() *sqs.Client {
-	return sqs.New(sqs.Options{Region: region, BaseEndpoint: &s.URL, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
+	return sqs.New(sqs.Options{Region: region, BaseEndpoint: &s.URL,
+		Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
 }

@@ -25,7 +25,8 @@ import (
 )
 
 // handlers are the entry points of the program for Lambda, by their handler names.
-var handlers = map[string]settings.Entry{"api": settings.LambdaAPI, "worker": settings.LambdaWorker, "sweep": settings.LambdaSweep}
+var handlers = map[string]settings.Entry{"api": settings.LambdaAPI, "worker": settings.LambdaWorker,
+	"sweep": settings.LambdaSweep}
 
 // calls are the actions that each function needs: what its program calls, and what the platform calls in its name.
 var calls = map[string][]string{
@@ -33,7 +34,8 @@ var calls = map[string][]string{
 		"dynamodb:ConditionCheckItem", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem",
 	},
 	"worker": {
-		"dynamodb:GetItem", "dynamodb:UpdateItem", "sqs:ChangeMessageVisibility", "sqs:GetQueueUrl", "sts:GetWebIdentityToken",
+		"dynamodb:GetItem", "dynamodb:UpdateItem", "sqs:ChangeMessageVisibility", "sqs:GetQueueUrl",
+		"sts:GetWebIdentityToken",
 	},
 	"sweep": {
 		"dynamodb:DeleteItem", "dynamodb:DescribeTable", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem",
@@ -41,12 +43,13 @@ var calls = map[string][]string{
 	},
 }
 
-// ofPlatform are the actions by which Lambda writes the log, and polls the queue of an event source mapping. Its destination for failed invocations takes
-// sqs:SendMessage.
+// ofPlatform are the actions by which Lambda writes the log, and polls the queue of an event source mapping. Its
+// destination for failed invocations takes sqs:SendMessage.
 var ofPlatform = map[string][]string{
-	"api":    {"logs:CreateLogStream", "logs:PutLogEvents"},
-	"worker": {"logs:CreateLogStream", "logs:PutLogEvents", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"},
-	"sweep":  {"logs:CreateLogStream", "logs:PutLogEvents"},
+	"api": {"logs:CreateLogStream", "logs:PutLogEvents"},
+	"worker": {"logs:CreateLogStream", "logs:PutLogEvents", "sqs:DeleteMessage", "sqs:GetQueueAttributes",
+		"sqs:ReceiveMessage"},
+	"sweep": {"logs:CreateLogStream", "logs:PutLogEvents"},
 }
 
 // withoutAnalyses are those of calls that only analyses need.
@@ -74,7 +77,8 @@ func (p *planOf) unknown(address, name string) bool {
 	return false
 }
 
-// reference reports whether the expression of a resource's argument refers to something; for values that are known after the apply only.
+// reference reports whether the expression of a resource's argument refers to something; for values that are known
+// after the apply only.
 func (p *planOf) reference(address, name string) string {
 	references := map[string]string{}
 	var walk func(prefix string, m *tfjson.ConfigModule)
@@ -191,7 +195,8 @@ func checkFunctions(plan *tfjson.Plan) []string {
 // function checks what all functions have.
 func (p *planOf) function(address string, v map[string]any) {
 	if v["runtime"] != "provided.al2023" || !reflect.DeepEqual(texts(v["architectures"]), []string{"arm64"}) {
-		p.badf("%s: runtime %v on %v, make lambda builds for provided.al2023 on arm64", address, v["runtime"], v["architectures"])
+		p.badf("%s: runtime %v on %v, make lambda builds for provided.al2023 on arm64", address, v["runtime"],
+			v["architectures"])
 	}
 	if v["publish"] != true {
 		p.badf("%s: no version is published, so that there is none to go back to", address)
@@ -200,7 +205,8 @@ func (p *planOf) function(address string, v map[string]any) {
 		p.badf("%s: timeout %v", address, timeout)
 	}
 	name := text(v["function_name"])
-	if c := blocks(v, "logging_config"); len(c) != 1 || c[0]["log_format"] != "JSON" || c[0]["log_group"] != "/aws/lambda/"+name {
+	if c := blocks(v, "logging_config"); len(c) != 1 || c[0]["log_format"] != "JSON" ||
+		c[0]["log_group"] != "/aws/lambda/"+name {
 		p.badf("%s: the program writes text without log_format JSON, in which alarms find no errors", address)
 	}
 	logs := false
@@ -249,7 +255,8 @@ func (p *planOf) environment(handler string, v map[string]any) {
 		p.badf("function api: LEASEHOLD_FRONT_DOOR is %v", c.FrontDoor)
 	}
 	// A caller that waits for a lock waits as long as it may, and then has a request's time for the response.
-	if need := lock.MaxWaitSeconds*time.Second + c.RequestTimeout + aws.ResponseMargin; number(v["timeout"]) < need.Seconds() {
+	if need := lock.MaxWaitSeconds*time.Second + c.RequestTimeout +
+		aws.ResponseMargin; number(v["timeout"]) < need.Seconds() {
 		p.badf("function api: its timeout of %v s is less than the %v that a request may take", v["timeout"], need)
 	}
 }
@@ -264,7 +271,8 @@ func (p *planOf) role(handler string, v map[string]any, analyses bool) {
 		}
 		trusted = true
 		for _, s := range p.policy(address, text(r.AttributeValues["assume_role_policy"])).Statement {
-			if !reflect.DeepEqual(s.Principal, map[string]any{"Service": "lambda.amazonaws.com"}) || !slices.Equal(s.Action, []string{"sts:AssumeRole"}) {
+			if !reflect.DeepEqual(s.Principal, map[string]any{"Service": "lambda.amazonaws.com"}) ||
+				!slices.Equal(s.Action, []string{"sts:AssumeRole"}) {
 				p.badf("%s: %v may assume it by %v", address, s.Principal, s.Action)
 			}
 		}
@@ -312,7 +320,8 @@ func (p *planOf) scoped(where string, s statement) {
 		service, _, _ := strings.Cut(s.Action[0], ":")
 		switch {
 		case service == "sts" && r == "*" && s.Condition != nil: // the caller's own token
-		case !strings.HasPrefix(r, "arn:aws:"+service+":"+region+":"+account+":") || strings.Contains(strings.TrimSuffix(r, ":*"), "*"):
+		case !strings.HasPrefix(r, "arn:aws:"+service+":"+region+":"+account+":") ||
+			strings.Contains(strings.TrimSuffix(r, ":*"), "*"):
 			p.badf("%s: statement %s is about %s", where, s.Sid, r)
 		}
 	}
@@ -347,7 +356,8 @@ func (p *planOf) front(api map[string]any) {
 	}
 	for address, r := range resources(p.Plan, "aws_lambda_permission") {
 		v := r.AttributeValues
-		if v["action"] != "lambda:InvokeFunction" || text(v["principal"]) == "*" || !strings.HasSuffix(text(v["principal"]), ".amazonaws.com") {
+		if v["action"] != "lambda:InvokeFunction" || text(v["principal"]) == "*" ||
+			!strings.HasSuffix(text(v["principal"]), ".amazonaws.com") {
 			p.badf("%s: %v for %v", address, v["action"], v["principal"])
 		}
 		if text(v["source_arn"]) == "" && !p.unknown(address, "source_arn") {
@@ -364,7 +374,8 @@ func (p *planOf) callers() {
 	address, v := p.only("aws_iam_policy")
 	for _, s := range p.policy(address, text(v["policy"])).Statement {
 		p.scoped(address, s)
-		if slices.Contains(s.Action, "lambda:InvokeFunction") && !reflect.DeepEqual(s.Condition["Bool"], map[string]any{"lambda:InvokedViaFunctionUrl": "true"}) {
+		if slices.Contains(s.Action, "lambda:InvokeFunction") && !reflect.DeepEqual(s.Condition["Bool"],
+			map[string]any{"lambda:InvokedViaFunctionUrl": "true"}) {
 			p.badf("%s: a caller may invoke the function with an event of its own: no lambda:InvokedViaFunctionUrl", address)
 		}
 		for _, r := range s.Resource {
@@ -414,7 +425,8 @@ func (p *planOf) httpAPI(itself bool) {
 	}
 	address, v := p.only("aws_apigatewayv2_integration")
 	if v["payload_format_version"] != "2.0" || v["integration_type"] != "AWS_PROXY" {
-		p.badf("%s: %v in format %v; the program reads format 2.0", address, v["integration_type"], v["payload_format_version"])
+		p.badf("%s: %v in format %v; the program reads format 2.0", address, v["integration_type"],
+			v["payload_format_version"])
 	}
 	if ms := number(v["timeout_milliseconds"]); ms < 50 || ms > 30000 {
 		p.badf("%s: API Gateway waits for 30 s at most, not for %v ms", address, ms)
@@ -488,12 +500,14 @@ func (p *planOf) queues() {
 	for address, r := range resources(p.Plan, "aws_sqs_queue") {
 		for _, s := range p.policy(address, text(r.AttributeValues["policy"])).Statement {
 			switch {
-			case s.Effect == "Deny" && reflect.DeepEqual(s.Principal, map[string]any{"AWS": "*"}) && slices.Equal(s.Action, []string{"sqs:*"}) &&
+			case s.Effect == "Deny" && reflect.DeepEqual(s.Principal, map[string]any{"AWS": "*"}) &&
+				slices.Equal(s.Action, []string{"sqs:*"}) &&
 				reflect.DeepEqual(s.Condition, map[string]map[string]any{"Bool": {"aws:SecureTransport": "false"}}):
 				for _, arn := range s.Resource {
 					protected[arn] = true
 				}
-			case s.Effect == "Allow" && (s.Condition["ArnEquals"]["aws:SourceArn"] == nil || !slices.Equal(s.Action, []string{"sqs:SendMessage"})):
+			case s.Effect == "Allow" && (s.Condition["ArnEquals"]["aws:SourceArn"] == nil ||
+				!slices.Equal(s.Action, []string{"sqs:SendMessage"})):
 				p.badf("%s: %v may %v", address, s.Principal, s.Action)
 			}
 		}
@@ -521,7 +535,8 @@ func (p *planOf) analyses(worker map[string]any) {
 			where, queue = address, r.AttributeValues
 		}
 	}
-	if visible, need := number(queue["visibility_timeout_seconds"]), 6*number(worker["timeout"]); visible < need || visible > 43200 {
+	if visible, need := number(queue["visibility_timeout_seconds"]), 6*number(worker["timeout"]); visible < need ||
+		visible > 43200 {
 		p.badf("%s: messages are hidden for %v s, which must be six times the worker's timeout, %v s", where, visible, need)
 	}
 	if !strings.Contains(p.reference(where, "redrive_policy"), "analyses_dead") {
@@ -536,7 +551,8 @@ func (p *planOf) analyses(worker map[string]any) {
 	}
 	for _, s := range blocks(mapping, "scaling_config") {
 		if s["maximum_concurrency"] != worker["reserved_concurrent_executions"] {
-			p.badf("%s: %v at once, and %v are reserved: the rest is throttled", address, s["maximum_concurrency"], worker["reserved_concurrent_executions"])
+			p.badf("%s: %v at once, and %v are reserved: the rest is throttled", address, s["maximum_concurrency"],
+				worker["reserved_concurrent_executions"])
 		}
 	}
 	if len(blocks(mapping, "scaling_config")) != 1 {
@@ -563,7 +579,8 @@ func (p *planOf) alarmed(handler string, v map[string]any) {
 	}
 }
 
-// measured makes sure that the alarms and the dashboard on the program's own metrics are those of observability/, if the program writes them.
+// measured makes sure that the alarms and the dashboard on the program's own metrics are those of observability/, if
+// the program writes them.
 func (p *planOf) measured(api map[string]any, analyses bool) {
 	writes := false
 	for _, e := range blocks(api, "environment") {
@@ -575,9 +592,11 @@ func (p *planOf) measured(api map[string]any, analyses bool) {
 		p.badf("%v", err)
 	} else if writes {
 		var alarms []struct {
-			AlarmName, AlarmDescription, Namespace, MetricName, Statistic, ExtendedStatistic, ComparisonOperator, TreatMissingData string
-			Threshold, Period, EvaluationPeriods                                                                                   float64
-			Dimensions                                                                                                             []struct{ Name, Value string }
+			AlarmName, AlarmDescription, Namespace, MetricName, Statistic, ExtendedStatistic, ComparisonOperator,
+			TreatMissingData string
+			Threshold, Period,
+			EvaluationPeriods float64
+			Dimensions []struct{ Name, Value string }
 		}
 		if err := json.Unmarshal(content, &alarms); err != nil {
 			p.badf("%v", err)
@@ -587,7 +606,8 @@ func (p *planOf) measured(api map[string]any, analyses bool) {
 			for _, d := range a.Dimensions {
 				dimensions[d.Name] = d.Value
 			}
-			want[a.AlarmName] = fmt.Sprint(a.AlarmDescription, a.Namespace, a.MetricName, a.Statistic, a.ExtendedStatistic, a.ComparisonOperator, a.TreatMissingData,
+			want[a.AlarmName] = fmt.Sprint(a.AlarmDescription, a.Namespace, a.MetricName, a.Statistic, a.ExtendedStatistic,
+				a.ComparisonOperator, a.TreatMissingData,
 				a.Threshold, a.Period, a.EvaluationPeriods, dimensions)
 		}
 		if !analyses {
@@ -604,8 +624,10 @@ func (p *planOf) measured(api map[string]any, analyses bool) {
 			dimensions = map[string]any{}
 		}
 		name := text(v["alarm_name"])
-		got[name[strings.LastIndex(name, "-Leasehold")+1:]] = fmt.Sprint(text(v["alarm_description"]), v["namespace"], v["metric_name"], text(v["statistic"]), text(v["extended_statistic"]),
-			v["comparison_operator"], v["treat_missing_data"], number(v["threshold"]), number(v["period"]), number(v["evaluation_periods"]), dimensions)
+		got[name[strings.LastIndex(name, "-Leasehold")+1:]] = fmt.Sprint(text(v["alarm_description"]), v["namespace"],
+			v["metric_name"], text(v["statistic"]), text(v["extended_statistic"]),
+			v["comparison_operator"], v["treat_missing_data"], number(v["threshold"]), number(v["period"]),
+			number(v["evaluation_periods"]), dimensions)
 		if len(texts(v["alarm_actions"])) == 0 {
 			p.badf("%s: it tells no one", address)
 		}
@@ -624,7 +646,9 @@ func (p *planOf) measured(api map[string]any, analyses bool) {
 		var want, got any
 		content, err := os.ReadFile(observability + "/cloudwatch/dashboard.json")
 		content = bytes.ReplaceAll(content, []byte("us-east-1"), []byte(region))
-		if err := cmp.Or(err, json.Unmarshal(content, &want), json.Unmarshal([]byte(text(r.AttributeValues["dashboard_body"])), &got)); err != nil || !reflect.DeepEqual(got, want) {
+		if err := cmp.Or(err, json.Unmarshal(content, &want),
+			json.Unmarshal([]byte(text(r.AttributeValues["dashboard_body"])), &got)); err != nil ||
+			!reflect.DeepEqual(got, want) {
 			p.badf("%s: it is not that of observability/, in its own region: %v", address, err)
 		}
 	}
@@ -680,8 +704,10 @@ func example(t *testing.T, dir string) (*configuration, []string) {
 
 // inProduction are the variables of the production example.
 var inProduction = []string{
-	"environment=staging", "account_id=" + account, "issuer=https://issuer.example", "audience=leasehold", "target_url=https://work.example/run", "target_audience=work",
-	`alarm_topic_arns=["arn:aws:sns:` + region + ":" + account + `:alarms"]`, "monthly_usd=50", `budget_emails=["operations@example.com"]`, "repository=acme/deployment",
+	"environment=staging", "account_id=" + account, "issuer=https://issuer.example", "audience=leasehold",
+	"target_url=https://work.example/run", "target_audience=work",
+	`alarm_topic_arns=["arn:aws:sns:` + region + ":" + account + `:alarms"]`, "monthly_usd=50",
+	`budget_emails=["operations@example.com"]`, "repository=acme/deployment",
 }
 
 // TestFunctions: what the examples plan is what the program wants.

@@ -36,25 +36,29 @@ func found(t *testing.T, all []mistake, said string) {
 	}
 }
 
-// What Terraform finds by itself, with the schema of the provider and its checks: in groups, as it does not look at what depends on a mistake.
+// What Terraform finds by itself, with the schema of the provider and its checks: in groups, as it does not look at
+// what depends on a mistake.
 var refusedByTerraform = [][]mistake{
 	{
 		{"aws/table/main.tf", `deletion_protection_enabled = true`, `deletion_protection = true`, `"deletion_protection"`},
 		{"aws/functions/front.tf", `protocol_type = "HTTP"`, `protocol_type = "HTTPS"`, "HTTPS"},
 		{"aws/functions/main.tf", `publish          = true`, `published        = true`, `"published"`},
 		{"aws/functions/outputs.tf", `aws_sqs_queue.sweep_dead.url }`, `aws_sqs_queue.sweep_deaf.url }`, "sweep_deaf"},
-		{"aws/functions/sweep.tf", "  message_retention_seconds = 14 * 86400\n", "  message_retention_seconds = 28 * 86400\n", "2419200"},
+		{"aws/functions/sweep.tf", "  message_retention_seconds = 14 * 86400\n", "  message_retention_seconds = 28 * 86400\n",
+			"2419200"},
 		{"aws/deploy-role/main.tf", `max_session_duration = 3600`, `max_session_duration = 60`, "max_session_duration"},
 	},
 	{
 		{"aws/table/main.tf", `billing_mode = "PAY_PER_REQUEST"`, `billing_mode = "ON_DEMAND"`, "ON_DEMAND"},
-		{"aws/functions/main.tf", `runtime          = "provided.al2023"`, `runtime          = "provided.al2024"`, "provided.al2024"},
+		{"aws/functions/main.tf", `runtime          = "provided.al2023"`, `runtime          = "provided.al2024"`,
+			"provided.al2024"},
 	},
 	{
 		{"aws/table/main.tf", `    projection_type = "ALL"`, `    projection_type = "EVERYTHING"`, "EVERYTHING"},
 		{"aws/functions/front.tf", "  authorization_type = \"AWS_IAM\"\n}", "  authorization_type = \"IAM\"\n}", "got IAM"},
 		{"aws/functions/outputs.tf", `aws_sqs_queue.sweep_dead.url }`, `aws_sqs_queue.sweep_dead.uri }`, `"uri"`},
-		{"aws/functions/analyses.tf", `maximum_concurrency = var.concurrency.worker`, `maximum_concurrency = 1`, "maximum_concurrency"},
+		{"aws/functions/analyses.tf", `maximum_concurrency = var.concurrency.worker`, `maximum_concurrency = 1`,
+			"maximum_concurrency"},
 		{"aws/functions/analyses.tf", `["ReportBatchItemFailures"]`, `["ReportBatchItemFailure"]`, "ReportBatchItemFailure"},
 		{"aws/functions/alarms.tf", `comparison_operator = "GreaterThanThreshold"`, `comparison_operator = "Above"`, "Above"},
 	},
@@ -85,13 +89,15 @@ func TestMistakesThatTerraformFinds(t *testing.T) {
 // What Terraform takes for right, and only a comparison with the program finds.
 var foundInPlans = map[string][]mistake{
 	"aws/table": {
-		{"aws/table/main.tf", `attribute_name = "_keep_until"`, `attribute_name = "lockExpiresAt"`, `time to live is "lockExpiresAt"`},
+		{"aws/table/main.tf", `attribute_name = "_keep_until"`, `attribute_name = "lockExpiresAt"`,
+			`time to live is "lockExpiresAt"`},
 		{"aws/table/main.tf", `hash_key        = "_due"
     range_key       = "lockExpiresAt"
     projection_type = "ALL"`, `hash_key        = "lockExpiresAt"
     range_key       = "_due"
     projection_type = "KEYS_ONLY"`, `index due-sharded-lockExpiresAt HASH is "lockExpiresAt"`},
-		{"aws/table/main.tf", `deletion_protection_enabled = true`, `deletion_protection_enabled = false`, "deletion protection"},
+		{"aws/table/main.tf", `deletion_protection_enabled = true`, `deletion_protection_enabled = false`,
+			"deletion protection"},
 		{"aws/table/main.tf", `enabled                 = true
     recovery`, `enabled                 = false
     recovery`, "point_in_time_recovery"},
@@ -101,59 +107,89 @@ var foundInPlans = map[string][]mistake{
 		{"aws/table/main.tf", `hash_key  = "_pk"
   range_key = "_sk"`, `hash_key  = "_sk"
   range_key = "_pk"`, `key RANGE is "_pk"`},
-		{"aws/table/main.tf", "    name = \"_sk\"\n    type = \"S\"", "    name = \"_sk\"\n    type = \"B\"", `type of _sk is "B"`},
-		{"aws/table/main.tf", `billing_mode = "PAY_PER_REQUEST"`, "billing_mode = \"PROVISIONED\"\n  read_capacity = 5\n  write_capacity = 5", "billing_mode is PROVISIONED"},
+		{"aws/table/main.tf", "    name = \"_sk\"\n    type = \"S\"", "    name = \"_sk\"\n    type = \"B\"",
+			`type of _sk is "B"`},
+		{"aws/table/main.tf", `billing_mode = "PAY_PER_REQUEST"`,
+			"billing_mode = \"PROVISIONED\"\n  read_capacity = 5\n  write_capacity = 5", "billing_mode is PROVISIONED"},
 	},
 	minimalExample: {
 		{"aws/functions/front.tf", `function_name      = aws_lambda_function.this["api"].function_name
   qualifier          = aws_lambda_alias.live["api"].name`, `function_name      = aws_lambda_function.this["api"].function_name
   qualifier          = "$LATEST"`, "it calls $LATEST"},
-		{"aws/functions/front.tf", `Condition = { Bool = { "lambda:InvokedViaFunctionUrl" = "true" } }`, `Condition = {}`, "no lambda:InvokedViaFunctionUrl"},
+		{"aws/functions/front.tf", `Condition = { Bool = { "lambda:InvokedViaFunctionUrl" = "true" } }`, `Condition = {}`,
+			"no lambda:InvokedViaFunctionUrl"},
 		{"aws/functions/front.tf", `function:${var.name}-api:live"]
         Condition = { StringEquals`, `function:${var.name}-api"]
         Condition = { StringEquals`, "not about the alias"},
-		{"aws/functions/main.tf", `log_format            = "JSON"`, `log_format            = "Text"`, "alarms find no errors"},
+		{"aws/functions/main.tf", `log_format            = "JSON"`, `log_format            = "Text"`,
+			"alarms find no errors"},
 		{"aws/functions/main.tf", `architectures    = [var.architecture]`, `architectures    = ["x86_64"]`, "x86_64"},
 		{"aws/functions/main.tf", `publish          = true`, `publish          = false`, "no version is published"},
-		{"aws/functions/main.tf", `"dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"]`, `"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"]`,
+		{"aws/functions/main.tf", `"dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"]`,
+			`"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"]`,
 			"function api may dynamodb:PutItem, and never does it"},
-		{"aws/functions/main.tf", `"dynamodb:DeleteItem", "dynamodb:DescribeTable",`, `"dynamodb:DeleteItem",`, "function sweep may not dynamodb:DescribeTable"},
-		{"aws/functions/main.tf", `Principal = { Service = "lambda.amazonaws.com" }`, `Principal = { AWS = "*" }`, "may assume it"},
+		{"aws/functions/main.tf", `"dynamodb:DeleteItem", "dynamodb:DescribeTable",`, `"dynamodb:DeleteItem",`,
+			"function sweep may not dynamodb:DescribeTable"},
+		{"aws/functions/main.tf", `Principal = { Service = "lambda.amazonaws.com" }`, `Principal = { AWS = "*" }`,
+			"may assume it"},
 		{"aws/functions/main.tf", `  retention_in_days = var.log_retention_days`, `  retention_in_days = 0`, "kept for ever"},
-		{"aws/functions/main.tf", `{ LEASEHOLD_FRONT_DOOR = var.front_door })`, `{ LEASEHOLD_FRONT_DOOR = var.front_door, LEASEHOLD_FRONTDOOR = "url" })`, "LEASEHOLD_FRONTDOOR"},
-		{"aws/functions/sweep.tf", `"rate(${var.sweep_minutes} minutes)"`, `"rate(${var.sweep_minutes} minute)"`, "no expression of EventBridge"},
-		{"aws/functions/sweep.tf", `  target_id = "sweep"`, "  target_id = \"sweep\"\n  input = jsonencode({ source = \"schedule\" })", "rejects an event that is changed"},
+		{"aws/functions/main.tf", `{ LEASEHOLD_FRONT_DOOR = var.front_door })`,
+			`{ LEASEHOLD_FRONT_DOOR = var.front_door, LEASEHOLD_FRONTDOOR = "url" })`, "LEASEHOLD_FRONTDOOR"},
+		{"aws/functions/sweep.tf", `"rate(${var.sweep_minutes} minutes)"`, `"rate(${var.sweep_minutes} minute)"`,
+			"no expression of EventBridge"},
+		{"aws/functions/sweep.tf", `  target_id = "sweep"`,
+			"  target_id = \"sweep\"\n  input = jsonencode({ source = \"schedule\" })", "rejects an event that is changed"},
 		{"aws/functions/sweep.tf", `source_arn    = aws_cloudwatch_event_rule.sweep.arn`, "", "no source_arn"},
-		{"aws/functions/sweep.tf", `Condition = { Bool = { "aws:SecureTransport" = "false" } }`, `Condition = { Bool = { "aws:SecureTransport" = "true" } }`, "requests without TLS are accepted"},
-		{"aws/functions/sweep.tf", "maximum_event_age_in_seconds = 300\n    maximum_retry_attempts", "maximum_event_age_in_seconds = 30\n    maximum_retry_attempts", "after 30 s"},
-		{"aws/functions/sweep.tf", `maximum_retry_attempts       = 2`, `maximum_retry_attempts       = 0`, "it is not tried again"},
-		{"aws/functions/alarms.tf", `metric = "Throttles", dimensions`, `metric = "Throtles", dimensions`, "no alarm on Throttles"},
+		{"aws/functions/sweep.tf", `Condition = { Bool = { "aws:SecureTransport" = "false" } }`,
+			`Condition = { Bool = { "aws:SecureTransport" = "true" } }`, "requests without TLS are accepted"},
+		{"aws/functions/sweep.tf", "maximum_event_age_in_seconds = 300\n    maximum_retry_attempts",
+			"maximum_event_age_in_seconds = 30\n    maximum_retry_attempts", "after 30 s"},
+		{"aws/functions/sweep.tf", `maximum_retry_attempts       = 2`, `maximum_retry_attempts       = 0`,
+			"it is not tried again"},
+		{"aws/functions/alarms.tf", `metric = "Throttles", dimensions`, `metric = "Throtles", dimensions`,
+			"no alarm on Throttles"},
 	},
 	productionExample: {
 		{"aws/functions/analyses.tf", `6 * var.worker_timeout`, `60 + var.worker_timeout`, "six times the worker's timeout"},
 		{"aws/functions/analyses.tf", `  function_response_types = ["ReportBatchItemFailures"]
 `, "", "without ReportBatchItemFailures messages are lost"},
-		{"aws/functions/analyses.tf", `maximum_concurrency = var.concurrency.worker`, `maximum_concurrency = 50`, "the rest is throttled"},
-		{"aws/functions/analyses.tf", `batch_size              = var.batch_size`, `batch_size              = 20000`, "batches of 20000"},
-		{"aws/functions/analyses.tf", `function_name           = aws_lambda_alias.live["worker"].arn`, `function_name           = aws_lambda_function.this["worker"].arn`, "aws_lambda_event_source_mapping.analyses[0]: it does not call the alias"},
+		{"aws/functions/analyses.tf", `maximum_concurrency = var.concurrency.worker`, `maximum_concurrency = 50`,
+			"the rest is throttled"},
+		{"aws/functions/analyses.tf", `batch_size              = var.batch_size`, `batch_size              = 20000`,
+			"batches of 20000"},
+		{"aws/functions/analyses.tf", `function_name           = aws_lambda_alias.live["worker"].arn`,
+			`function_name           = aws_lambda_function.this["worker"].arn`,
+			"aws_lambda_event_source_mapping.analyses[0]: it does not call the alias"},
 		{"aws/functions/analyses.tf", `  redrive_policy = jsonencode({
     deadLetterTargetArn = aws_sqs_queue.analyses_dead[0].arn
     maxReceiveCount     = var.max_receives
   })
 `, "", "aws_sqs_queue.analyses[0]: it has no dead-letter queue"},
-		{"aws/functions/analyses.tf", `sqs_managed_sse_enabled   = true`, `sqs_managed_sse_enabled   = false`, "messages are not encrypted"},
-		{"aws/functions/front.tf", `authorization_type = local.authorization`, `authorization_type = local.authorization == "JWT" ? "NONE" : "AWS_IAM"`, "$default does not ask for a token"},
-		{"aws/functions/front.tf", `["GET /healthz", "GET /readyz"],`, `["GET /healthz", "GET /readyz", "POST /v1/{proxy+}"],`, "POST /v1/{proxy+} is open"},
+		{"aws/functions/analyses.tf", `sqs_managed_sse_enabled   = true`, `sqs_managed_sse_enabled   = false`,
+			"messages are not encrypted"},
+		{"aws/functions/front.tf", `authorization_type = local.authorization`,
+			`authorization_type = local.authorization == "JWT" ? "NONE" : "AWS_IAM"`, "$default does not ask for a token"},
+		{"aws/functions/front.tf", `["GET /healthz", "GET /readyz"],`,
+			`["GET /healthz", "GET /readyz", "POST /v1/{proxy+}"],`, "POST /v1/{proxy+} is open"},
 		{"aws/functions/front.tf", `timeout_milliseconds   = 30000`, `timeout_milliseconds   = 60000`, "60000 ms"},
-		{"aws/functions/front.tf", `payload_format_version = "2.0"`, `payload_format_version = "1.0"`, "the program reads format 2.0"},
+		{"aws/functions/front.tf", `payload_format_version = "2.0"`, `payload_format_version = "1.0"`,
+			"the program reads format 2.0"},
 		{"aws/functions/front.tf", `["$request.header.Authorization"]`, `["$request.querystring.token"]`, "tokens are in"},
-		{"aws/functions/front.tf", `integration_uri        = aws_lambda_alias.live["api"].invoke_arn`, `integration_uri        = aws_lambda_function.this["api"].invoke_arn`, "aws_apigatewayv2_integration.this[0]: it does not call the alias"},
-		{"aws/functions/front.tf", `requestId   = "$context.requestId"`, `token = "$request.header.Authorization"`, "with their tokens"},
-		{"aws/functions/alarms.tf", `threshold           = each.value.Threshold`, `threshold           = 2 * each.value.Threshold`, "alarm LeaseholdStoreSlow is"},
-		{"aws/functions/alarms.tf", `replace(file("${local.observability}/dashboard.json"), "\"us-east-1\"", "\"${local.region}\"")`, `file("${local.observability}/dashboard.json")`, "in its own region"},
-		{"aws/functions/main.tf", `handler          = each.key`, `handler          = each.key == "sweep" ? "sweeper" : each.key`, `no handler "sweeper"`},
-		{"aws/functions/main.tf", `{ LEASEHOLD_TABLE = var.table_name })`, `{ LEASEHOLD_TABLES = var.table_name })`, "LEASEHOLD_TABLES"},
-		{"aws/functions/main.tf", `"sqs:ChangeMessageVisibility", `, ``, "function worker may not sqs:ChangeMessageVisibility"},
+		{"aws/functions/front.tf", `integration_uri        = aws_lambda_alias.live["api"].invoke_arn`,
+			`integration_uri        = aws_lambda_function.this["api"].invoke_arn`,
+			"aws_apigatewayv2_integration.this[0]: it does not call the alias"},
+		{"aws/functions/front.tf", `requestId   = "$context.requestId"`, `token = "$request.header.Authorization"`,
+			"with their tokens"},
+		{"aws/functions/alarms.tf", `threshold           = each.value.Threshold`,
+			`threshold           = 2 * each.value.Threshold`, "alarm LeaseholdStoreSlow is"},
+		{
+			"aws/functions/alarms.tf", `replace(file("${local.observability}/dashboard.json"), "\"us-east-1\"", "\"${local.region}\"")`, `file("${local.observability}/dashboard.json")`, "in its own region"},
+		{"aws/functions/main.tf", `handler          = each.key`,
+			`handler          = each.key == "sweep" ? "sweeper" : each.key`, `no handler "sweeper"`},
+		{"aws/functions/main.tf", `{ LEASEHOLD_TABLE = var.table_name })`, `{ LEASEHOLD_TABLES = var.table_name })`,
+			"LEASEHOLD_TABLES"},
+		{"aws/functions/main.tf", `"sqs:ChangeMessageVisibility", `, ``,
+			"function worker may not sqs:ChangeMessageVisibility"},
 		{"aws/functions/main.tf", `Resource = [local.queue_arn]
             },
           ],`, `Resource = ["*"]

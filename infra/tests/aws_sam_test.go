@@ -18,7 +18,8 @@ import (
 
 const samTemplate = "aws/sam/template.yaml"
 
-// sam is a template, with the functions of CloudFormation as their arguments: !Ref Name is "Name", and so is !GetAtt Name.Arn.
+// sam is a template, with the functions of CloudFormation as their arguments: !Ref Name is "Name", and so is !GetAtt
+// Name.Arn.
 type sam struct {
 	Globals struct {
 		Function map[string]any `yaml:"Function"`
@@ -96,7 +97,9 @@ func checkSAM(s *sam, p *tfjson.Plan) (problems []string) {
 		}
 		policies := resources(p, "aws_iam_role_policy")
 		var want policy
-		if err := json.Unmarshal([]byte(text(policies[strings.Replace(address, "aws_lambda_function.this", "aws_iam_role_policy.function", 1)].AttributeValues["policy"])), &want); err != nil {
+		if err := json.Unmarshal(
+			[]byte(text(policies[strings.Replace(address, "aws_lambda_function.this", "aws_iam_role_policy.function",
+				1)].AttributeValues["policy"])), &want); err != nil {
 			badf("%s: %v", address, err)
 		}
 		granted := map[string][]string{}
@@ -115,7 +118,8 @@ func checkSAM(s *sam, p *tfjson.Plan) (problems []string) {
 				continue // a customer managed key, which the template does not have
 			}
 			if !slices.Equal(granted[statement.Sid], statement.Action) {
-				badf("%s: statement %s allows %v, and %v with Terraform", name, statement.Sid, granted[statement.Sid], statement.Action)
+				badf("%s: statement %s allows %v, and %v with Terraform", name, statement.Sid, granted[statement.Sid],
+					statement.Action)
 			}
 			delete(granted, statement.Sid)
 		}
@@ -124,7 +128,8 @@ func checkSAM(s *sam, p *tfjson.Plan) (problems []string) {
 		}
 	}
 
-	for name, suffix := range map[string]string{"Queue": "-analyses", "QueueDead": "-analyses-dead", "SweepDead": "-sweep-dead"} {
+	for name, suffix := range map[string]string{"Queue": "-analyses", "QueueDead": "-analyses-dead",
+		"SweepDead": "-sweep-dead"} {
 		for _, r := range resources(p, "aws_sqs_queue") {
 			if !strings.HasSuffix(text(r.AttributeValues["name"]), suffix) {
 				continue
@@ -135,27 +140,36 @@ func checkSAM(s *sam, p *tfjson.Plan) (problems []string) {
 				same("visibility timeout", get(name, "VisibilityTimeout"), r.AttributeValues["visibility_timeout_seconds"])
 			}
 		}
-		if !slices.Contains(texts(get("QueuePolicy", "Queues")), name) || !slices.Contains(texts(get("QueuePolicy", "PolicyDocument", "Statement", 0, "Resource")), name+".Arn") {
+		if !slices.Contains(texts(get("QueuePolicy", "Queues")), name) ||
+			!slices.Contains(texts(get("QueuePolicy", "PolicyDocument", "Statement", 0, "Resource")), name+".Arn") {
 			badf("%s takes requests without TLS", name)
 		}
 	}
-	same("condition of TLSOnly", at(get("QueuePolicy", "PolicyDocument", "Statement", 0), "Condition", "Bool", "aws:SecureTransport"), "false")
+	same("condition of TLSOnly", at(get("QueuePolicy", "PolicyDocument", "Statement", 0), "Condition", "Bool",
+		"aws:SecureTransport"), "false")
 	same("maximum of receives", get("Queue", "RedrivePolicy", "maxReceiveCount"), 20)
 	for _, r := range resources(p, "aws_lambda_event_source_mapping") {
 		same("batch size", get("Worker", "Events", "Analyses", "Properties", "BatchSize"), r.AttributeValues["batch_size"])
-		same("responses of the worker", get("Worker", "Events", "Analyses", "Properties", "FunctionResponseTypes"), r.AttributeValues["function_response_types"])
+		same("responses of the worker", get("Worker", "Events", "Analyses", "Properties", "FunctionResponseTypes"),
+			r.AttributeValues["function_response_types"])
 	}
-	same("concurrency of the queue", get("Worker", "Events", "Analyses", "Properties", "ScalingConfig", "MaximumConcurrency"), get("Worker", "ReservedConcurrentExecutions"))
+	same("concurrency of the queue", get("Worker", "Events", "Analyses", "Properties", "ScalingConfig",
+		"MaximumConcurrency"), get("Worker", "ReservedConcurrentExecutions"))
 	for _, r := range resources(p, "aws_cloudwatch_event_rule") {
-		same("schedule", get("Sweep", "Events", "Schedule", "Properties", "Schedule"), r.AttributeValues["schedule_expression"])
+		same("schedule", get("Sweep", "Events", "Schedule", "Properties", "Schedule"),
+			r.AttributeValues["schedule_expression"])
 	}
 	for _, r := range resources(p, "aws_cloudwatch_event_target") {
 		retry := blocks(r.AttributeValues, "retry_policy")[0]
-		same("retries of the schedule", get("Sweep", "Events", "Schedule", "Properties", "RetryPolicy", "MaximumRetryAttempts"), retry["maximum_retry_attempts"])
-		same("age of an event", get("Sweep", "Events", "Schedule", "Properties", "RetryPolicy", "MaximumEventAgeInSeconds"), retry["maximum_event_age_in_seconds"])
+		same("retries of the schedule", get("Sweep", "Events", "Schedule", "Properties", "RetryPolicy",
+			"MaximumRetryAttempts"), retry["maximum_retry_attempts"])
+		same("age of an event", get("Sweep", "Events", "Schedule", "Properties", "RetryPolicy", "MaximumEventAgeInSeconds"),
+			retry["maximum_event_age_in_seconds"])
 	}
-	same("dead letters of the schedule", get("Sweep", "Events", "Schedule", "Properties", "DeadLetterConfig", "Arn"), "SweepDead.Arn")
-	same("dead letters of the sweep", get("Sweep", "EventInvokeConfig", "DestinationConfig", "OnFailure", "Destination"), "SweepDead.Arn")
+	same("dead letters of the schedule", get("Sweep", "Events", "Schedule", "Properties", "DeadLetterConfig", "Arn"),
+		"SweepDead.Arn")
+	same("dead letters of the sweep", get("Sweep", "EventInvokeConfig", "DestinationConfig", "OnFailure", "Destination"),
+		"SweepDead.Arn")
 	same("authorizer", get("HttpApi", "Auth", "DefaultAuthorizer"), "jwt")
 	for event, route := range map[string]string{"Health": "/healthz", "Ready": "/readyz"} {
 		same("route "+event, get("Api", "Events", event, "Properties", "Path"), route)
@@ -163,8 +177,10 @@ func checkSAM(s *sam, p *tfjson.Plan) (problems []string) {
 	}
 	same("authorizer of all other routes", get("Api", "Events", "All", "Properties", "Auth"), nil)
 	for _, r := range resources(p, "aws_apigatewayv2_integration") {
-		same("format of events", get("Api", "Events", "All", "Properties", "PayloadFormatVersion"), r.AttributeValues["payload_format_version"])
-		same("time limit of the API", get("Api", "Events", "All", "Properties", "TimeoutInMillis"), r.AttributeValues["timeout_milliseconds"])
+		same("format of events", get("Api", "Events", "All", "Properties", "PayloadFormatVersion"),
+			r.AttributeValues["payload_format_version"])
+		same("time limit of the API", get("Api", "Events", "All", "Properties", "TimeoutInMillis"),
+			r.AttributeValues["timeout_milliseconds"])
 	}
 	for _, r := range resources(p, "aws_apigatewayv2_stage") {
 		throttle := blocks(r.AttributeValues, "default_route_settings")[0]
@@ -185,15 +201,19 @@ func samTable(s *sam) map[string]any {
 	list, _ = p["GlobalSecondaryIndexes"].([]any)
 	for _, x := range list {
 		indexes = append(indexes, map[string]any{
-			"name": at(x, "IndexName"), "hash_key": at(x, "KeySchema", 0, "AttributeName"), "range_key": at(x, "KeySchema", 1, "AttributeName"),
+			"name": at(x, "IndexName"), "hash_key": at(x, "KeySchema", 0, "AttributeName"),
+			"range_key":       at(x, "KeySchema", 1, "AttributeName"),
 			"projection_type": at(x, "Projection", "ProjectionType"),
 		})
 	}
 	return map[string]any{
-		"hash_key": at(p, "KeySchema", 0, "AttributeName"), "range_key": at(p, "KeySchema", 1, "AttributeName"), "attribute": attributes, "global_secondary_index": indexes,
+		"hash_key": at(p, "KeySchema", 0, "AttributeName"), "range_key": at(p, "KeySchema", 1, "AttributeName"),
+		"attribute": attributes, "global_secondary_index": indexes,
 		"billing_mode": p["BillingMode"], "deletion_protection_enabled": p["DeletionProtectionEnabled"],
-		"ttl":                    []any{map[string]any{"attribute_name": at(p, "TimeToLiveSpecification", "AttributeName"), "enabled": at(p, "TimeToLiveSpecification", "Enabled")}},
-		"point_in_time_recovery": []any{map[string]any{"enabled": at(p, "PointInTimeRecoverySpecification", "PointInTimeRecoveryEnabled")}},
+		"ttl": []any{map[string]any{"attribute_name": at(p, "TimeToLiveSpecification", "AttributeName"),
+			"enabled": at(p, "TimeToLiveSpecification", "Enabled")}},
+		"point_in_time_recovery": []any{
+			map[string]any{"enabled": at(p, "PointInTimeRecoverySpecification", "PointInTimeRecoveryEnabled")}},
 		"server_side_encryption": []any{map[string]any{"enabled": at(p, "SSESpecification", "SSEEnabled")}},
 	}
 }
@@ -217,11 +237,15 @@ var inSAM, byLint = []mistake{
 	{samTemplate, "Timeout: 900", "Timeout: 600", "Worker timeout is 600"},
 	{samTemplate, "VisibilityTimeout: 5400", "VisibilityTimeout: 900", "visibility timeout is 900"},
 	{samTemplate, "FunctionResponseTypes: [ReportBatchItemFailures]", "Enabled: true", "responses of the worker"},
-	{samTemplate, `Action: ["dynamodb:GetItem", "dynamodb:UpdateItem"]`, `Action: ["dynamodb:*"]`, "statement Table allows [dynamodb:*]"},
-	{samTemplate, "Path: /readyz, Method: GET, PayloadFormatVersion: \"2.0\", Auth: { Authorizer: NONE }", "Path: /readyz, Method: GET, PayloadFormatVersion: \"2.0\"", "authorizer of /readyz"},
+	{samTemplate, `Action: ["dynamodb:GetItem", "dynamodb:UpdateItem"]`, `Action: ["dynamodb:*"]`,
+		"statement Table allows [dynamodb:*]"},
+	{samTemplate, "Path: /readyz, Method: GET, PayloadFormatVersion: \"2.0\", Auth: { Authorizer: NONE }",
+		"Path: /readyz, Method: GET, PayloadFormatVersion: \"2.0\"", "authorizer of /readyz"},
 	{samTemplate, "LEASEHOLD_TARGET_URL:", "LEASEHOLD_TARGETURL:", "LEASEHOLD_TARGETURL"},
-	{samTemplate, "MaximumConcurrency: !Ref WorkerConcurrency", "MaximumConcurrency: 50", "concurrency of the queue is 50"},
-	{samTemplate, "Queues: [!Ref Queue, !Ref QueueDead, !Ref SweepDead]", "Queues: [!Ref Queue, !Ref SweepDead]", "QueueDead takes requests without TLS"},
+	{samTemplate, "MaximumConcurrency: !Ref WorkerConcurrency", "MaximumConcurrency: 50",
+		"concurrency of the queue is 50"},
+	{samTemplate, "Queues: [!Ref Queue, !Ref QueueDead, !Ref SweepDead]", "Queues: [!Ref Queue, !Ref SweepDead]",
+		"QueueDead takes requests without TLS"},
 	{samTemplate, "LogFormat: JSON", "LogFormat: Text", "log format is Text"},
 	{samTemplate, "AttributeName: _keep_until", "AttributeName: lockExpiresAt", `time to live is "lockExpiresAt"`},
 	{samTemplate, "DeletionProtectionEnabled: true", "DeletionProtectionEnabled: false", "no deletion protection"},

@@ -24,10 +24,12 @@ func shape(t *testing.T) map[string]string {
 	t.Helper()
 	db := dynamodbtest.Start(t, nil)
 	client := dynamodb.New(dynamodb.Options{
-		Region: "local", BaseEndpoint: &db.URL, Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""), HTTPClient: http.DefaultClient,
+		Region: "local", BaseEndpoint: &db.URL, Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
+		HTTPClient: http.DefaultClient,
 	})
 	// The program creates such a table by itself, for development.
-	if _, err := awsdynamodb.Open(t.Context(), "made", &awsdynamodb.Options{Client: client, CreateTable: true, Indexes: []string{analysis.ExpiryField}}); err != nil {
+	if _, err := awsdynamodb.Open(t.Context(), "made", &awsdynamodb.Options{Client: client, CreateTable: true,
+		Indexes: []string{analysis.ExpiryField}}); err != nil {
 		t.Fatal(err)
 	}
 	made, err := client.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String("made")})
@@ -69,7 +71,8 @@ func planned(v map[string]any) map[string]string {
 	}
 	for _, x := range blocks(v, "global_secondary_index") {
 		name := fmt.Sprint("index ", x["name"])
-		s[name], s[name+" HASH"], s[name+" RANGE"] = fmt.Sprint(x["projection_type"]), fmt.Sprint(x["hash_key"]), fmt.Sprint(x["range_key"])
+		s[name], s[name+" HASH"], s[name+" RANGE"] = fmt.Sprint(x["projection_type"]), fmt.Sprint(x["hash_key"]),
+			fmt.Sprint(x["range_key"])
 	}
 	return s
 }
@@ -142,7 +145,8 @@ func TestTable(t *testing.T) {
 	for _, problem := range checkTable(p, shape(t)) {
 		t.Error(problem)
 	}
-	if out, err := c.run("plan", "-input=false", "-no-color", "-refresh=false", "-var", "name=ab"); err == nil || !strings.Contains(out, "name must have 3 to 255") {
+	if out, err := c.run("plan", "-input=false", "-no-color", "-refresh=false", "-var", "name=ab"); err == nil ||
+		!strings.Contains(out, "name must have 3 to 255") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

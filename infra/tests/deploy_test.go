@@ -16,9 +16,11 @@ const deployer = "repo:acme/deployment:environment:staging"
 
 // ofDeployRole are variables of the module for Google Cloud.
 var ofDeployRole = given{
-	"project": project, "region": googleRegion, "subjects": `["` + deployer + `"]`, "repository": `{location="europe-west1",name="images"}`,
-	"services": `{api="leasehold-api",tasks="leasehold-tasks"}`,
-	"accounts": fmt.Sprintf(`{api="a@%[1]s.iam.gserviceaccount.com",tasks="t@%[1]s.iam.gserviceaccount.com",queue="q@%[1]s.iam.gserviceaccount.com"}`, project),
+	"project": project, "region": googleRegion, "subjects": `["` + deployer + `"]`,
+	"repository": `{location="europe-west1",name="images"}`,
+	"services":   `{api="leasehold-api",tasks="leasehold-tasks"}`,
+	"accounts": fmt.Sprintf(
+		`{api="a@%[1]s.iam.gserviceaccount.com",tasks="t@%[1]s.iam.gserviceaccount.com",queue="q@%[1]s.iam.gserviceaccount.com"}`, project),
 }
 
 // checkGoogleDeployRole compares a plan of the module with what a deployment does.
@@ -35,7 +37,8 @@ func checkGoogleDeployRole(p *tfjson.Plan) (r report) {
 		deploy + "roles/artifactregistry.reader on images",
 	})
 	for _, role := range resources(p, "google_project_iam_custom_role") {
-		r.equal("permissions", texts(role.AttributeValues["permissions"]), []string{"run.revisions.get", "run.revisions.list", "run.services.get", "run.services.update"})
+		r.equal("permissions", texts(role.AttributeValues["permissions"]),
+			[]string{"run.revisions.get", "run.revisions.list", "run.services.get", "run.services.update"})
 	}
 	var apis []string
 	for _, service := range resources(p, "google_project_service") {
@@ -60,7 +63,8 @@ func checkGoogleDeployRole(p *tfjson.Plan) (r report) {
 	return r
 }
 
-// TestGoogleDeployRole: deployments need no key, come from named subjects, and may deploy and nothing else; mistakes are found, and subjects with wildcards refused.
+// TestGoogleDeployRole: deployments need no key, come from named subjects, and may deploy and nothing else; mistakes
+// are found, and subjects with wildcards refused.
 func TestGoogleDeployRole(t *testing.T) {
 	t.Parallel()
 	program(t)
@@ -77,11 +81,16 @@ func TestGoogleDeployRole(t *testing.T) {
 	}
 	wrong := original.clone(t)
 	all := []mistake{
-		{"gcp/deploy-role/main.tf", `"assertion.sub in ${jsonencode(var.subjects)}"`, `"assertion.repository_owner == 'acme'"`, `tokens are accepted if "assertion.repository_owner`},
-		{"gcp/deploy-role/main.tf", `"google.subject" = "assertion.sub"`, `"google.subject" = "assertion.repository"`, "subjects are map"},
-		{"gcp/deploy-role/main.tf", `/subject/${each.value}"`, `/*"`, "workloadIdentityPools/leasehold-deploy/*: roles/iam.workloadIdentityUser on"},
-		{"gcp/deploy-role/main.tf", `"run.services.update"]`, `"run.services.update", "run.services.setIamPolicy"]`, "run.services.setIamPolicy is too much"},
-		{"gcp/deploy-role/main.tf", `role     = google_project_iam_custom_role.deploy.name`, `role     = "roles/run.admin"`, "roles/run.admin on leasehold-api is too much"},
+		{"gcp/deploy-role/main.tf", `"assertion.sub in ${jsonencode(var.subjects)}"`,
+			`"assertion.repository_owner == 'acme'"`, `tokens are accepted if "assertion.repository_owner`},
+		{"gcp/deploy-role/main.tf", `"google.subject" = "assertion.sub"`, `"google.subject" = "assertion.repository"`,
+			"subjects are map"},
+		{"gcp/deploy-role/main.tf", `/subject/${each.value}"`, `/*"`,
+			"workloadIdentityPools/leasehold-deploy/*: roles/iam.workloadIdentityUser on"},
+		{"gcp/deploy-role/main.tf", `"run.services.update"]`, `"run.services.update", "run.services.setIamPolicy"]`,
+			"run.services.setIamPolicy is too much"},
+		{"gcp/deploy-role/main.tf", `role     = google_project_iam_custom_role.deploy.name`, `role     = "roles/run.admin"`,
+			"roles/run.admin on leasehold-api is too much"},
 		{"gcp/deploy-role/main.tf", `for_each = var.services
 
   service_account_id`, `for_each = var.accounts
@@ -92,14 +101,17 @@ func TestGoogleDeployRole(t *testing.T) {
 	found(t, all, strings.Join(checkGoogleDeployRole(planned(wrong)), "\n"))
 
 	out, err := original.refusal(ofDeployRole.with(given{
-		"subjects": `["repo:acme/deployment:*"]`, "region": "eur3", "project": "123456789012", "services": "{}", "issuer": "token.actions.githubusercontent.com", "pool": "ci",
+		"subjects": `["repo:acme/deployment:*"]`, "region": "eur3", "project": "123456789012", "services": "{}",
+		"issuer": "token.actions.githubusercontent.com", "pool": "ci",
 	}))
-	for _, want := range []string{"subjects must", "region must", "project must", "services must", "issuer must", "pool must"} {
+	for _, want := range []string{"subjects must", "region must", "project must", "services must",
+		"issuer must", "pool must"} {
 		if err == nil || !strings.Contains(words(out), want) {
 			t.Errorf("%v, and must say %q:\n%s", err, want, out)
 		}
 	}
-	if out, err := original.refusal(ofDeployRole.with(given{"accounts": "{}"})); err == nil || !strings.Contains(words(out), "accounts must have the account of each") {
+	if out, err := original.refusal(ofDeployRole.with(given{"accounts": "{}"})); err == nil ||
+		!strings.Contains(words(out), "accounts must have the account of each") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -109,14 +121,17 @@ func checkDeployRole(plan *tfjson.Plan) []string {
 	p := &planOf{Plan: plan}
 	address, role := p.only("aws_iam_role")
 	for _, s := range p.policy(address, text(role["assume_role_policy"])).Statement {
-		want := map[string]any{"token.actions.githubusercontent.com:aud": []any{"sts.amazonaws.com"}, "token.actions.githubusercontent.com:sub": []any{deployer}}
-		if !slices.Equal(s.Action, []string{"sts:AssumeRoleWithWebIdentity"}) || len(s.Condition) != 1 || !reflect.DeepEqual(s.Condition["StringEquals"], want) {
+		want := map[string]any{"token.actions.githubusercontent.com:aud": []any{"sts.amazonaws.com"},
+			"token.actions.githubusercontent.com:sub": []any{deployer}}
+		if !slices.Equal(s.Action, []string{"sts:AssumeRoleWithWebIdentity"}) || len(s.Condition) != 1 ||
+			!reflect.DeepEqual(s.Condition["StringEquals"], want) {
 			p.badf("%s: it is assumed by %v if %v", address, s.Action, s.Condition)
 		}
 	}
 	address, attached := p.only("aws_iam_role_policy")
 	want := []string{
-		"lambda:GetAlias", "lambda:GetFunction", "lambda:GetFunctionConfiguration", "lambda:ListVersionsByFunction", "lambda:PublishVersion", "lambda:UpdateAlias", "lambda:UpdateFunctionCode",
+		"lambda:GetAlias", "lambda:GetFunction", "lambda:GetFunctionConfiguration", "lambda:ListVersionsByFunction",
+		"lambda:PublishVersion", "lambda:UpdateAlias", "lambda:UpdateFunctionCode",
 	}
 	var functions, versions []string
 	for _, handler := range slices.Sorted(maps.Keys(handlers)) {
@@ -135,7 +150,8 @@ func checkDeployRole(plan *tfjson.Plan) []string {
 func TestDeployRole(t *testing.T) {
 	t.Parallel()
 	original := configured(t, mirror(t, awsProvider), "aws/deploy-role", accountless(t)...)
-	provider := "provider_arn=arn:aws:iam::" + account + ":oidc-provider/token.actions.githubusercontent.com" // an ARN of a new one is not known in a plan
+	// an ARN of a new one is not known in a plan
+	provider := "provider_arn=arn:aws:iam::" + account + ":oidc-provider/token.actions.githubusercontent.com"
 	planned := func(c *configuration) *tfjson.Plan {
 		p, refused := c.plan(`subjects=["`+deployer+`"]`, provider)
 		if p == nil {
@@ -149,12 +165,15 @@ func TestDeployRole(t *testing.T) {
 	wrong := original.clone(t)
 	all := []mistake{
 		{"aws/deploy-role/main.tf", `StringEquals = {`, `StringLike = {`, "it is assumed by"},
-		{"aws/deploy-role/main.tf", `Resource = local.functions`, `Resource = [for arn in local.arns : "${arn}*"]`, "leasehold-api*"},
-		{"aws/deploy-role/main.tf", `"lambda:UpdateFunctionCode",`, `"lambda:UpdateFunctionCode", "lambda:AddPermission",`, "lambda:AddPermission"},
+		{"aws/deploy-role/main.tf", `Resource = local.functions`, `Resource = [for arn in local.arns : "${arn}*"]`,
+			"leasehold-api*"},
+		{"aws/deploy-role/main.tf", `"lambda:UpdateFunctionCode",`, `"lambda:UpdateFunctionCode", "lambda:AddPermission",`,
+			"lambda:AddPermission"},
 	}
 	mistaken(wrong, all)
 	found(t, all, strings.Join(checkDeployRole(planned(wrong)), "\n"))
-	if p, refused := original.plan(`subjects=["repo:acme/deployment:*"]`, provider); p != nil || !strings.Contains(words(refused), "subjects must have at least one subject, and no wildcards") {
+	if p, refused := original.plan(`subjects=["repo:acme/deployment:*"]`, provider); p != nil ||
+		!strings.Contains(words(refused), "subjects must have at least one subject, and no wildcards") {
 		t.Errorf("refused: %s", refused)
 	}
 }

@@ -58,14 +58,16 @@ func TestMain(m *testing.M) {
 var buildStub = sync.OnceValues(func() (string, error) {
 	below := "hashicorp/google/6.50.0/" + runtime.GOOS + "_" + runtime.GOARCH + "/terraform-provider-google_v6.50.0_x5"
 	binary := filepath.Join(mirrored, ofTerraform, below)
-	if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, "./googlestub").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary,
+		"./googlestub").CombinedOutput(); err != nil {
 		return string(out), err
 	}
 	same := filepath.Join(mirrored, ofOpenTofu, below)
 	return "", cmp.Or(os.MkdirAll(filepath.Dir(same), 0o700), os.Link(binary, same))
 })
 
-// stub is a mirror with a stand-in for the provider google, which no mirror has: the command googlestub. It has the provider's schema.
+// stub is a mirror with a stand-in for the provider google, which no mirror has: the command googlestub. It has the
+// provider's schema.
 func stub(t testing.TB) string {
 	t.Helper()
 	if out, err := buildStub(); err != nil {
@@ -105,7 +107,8 @@ var (
 		"target_url": "https://target.example.com/run", "target_token_secret": "target-token", "task_timeout": "25m",
 		"labels": `{"application":"leasehold"}`,
 	}
-	ofImage = ofSources.with(given{"source_archive": "", "image": imageName, "otlp_endpoint": "http://collector:4318", "metrics_alerts": "true"})
+	ofImage = ofSources.with(given{"source_archive": "", "image": imageName, "otlp_endpoint": "http://collector:4318",
+		"metrics_alerts": "true"})
 	ofToken = ofSources.with(given{"task_auth": "token"})
 )
 
@@ -167,8 +170,9 @@ func checkDatabase(p *tfjson.Plan) (r report) {
 	}
 	d := databases[0].AttributeValues
 	for name, want := range map[string]string{
-		"type": "FIRESTORE_NATIVE", "point_in_time_recovery_enablement": "POINT_IN_TIME_RECOVERY_ENABLED", "delete_protection_state": "DELETE_PROTECTION_ENABLED",
-		"deletion_policy": "DELETE", "name": lockDatabase, "location_id": "eur3", "project": project,
+		"type": "FIRESTORE_NATIVE", "point_in_time_recovery_enablement": "POINT_IN_TIME_RECOVERY_ENABLED",
+		"delete_protection_state": "DELETE_PROTECTION_ENABLED",
+		"deletion_policy":         "DELETE", "name": lockDatabase, "location_id": "eur3", "project": project,
 	} {
 		if text(d[name]) != want {
 			r.sayf("the database's %s is %q, and must be %q", name, text(d[name]), want)
@@ -197,7 +201,8 @@ func checkDatabase(p *tfjson.Plan) (r report) {
 	}
 	var got, want []string
 	for _, o := range rules.FieldOverrides {
-		want = append(want, fmt.Sprintf("%s/%s, time to live %t, %d indexes", o.CollectionGroup, o.FieldPath, o.TTL, len(o.Indexes)))
+		want = append(want, fmt.Sprintf("%s/%s, time to live %t, %d indexes", o.CollectionGroup, o.FieldPath,
+			o.TTL, len(o.Indexes)))
 	}
 	for _, f := range resources(p, "google_firestore_field") {
 		v := f.AttributeValues
@@ -245,9 +250,12 @@ func services(p *tfjson.Plan) (all []service) {
 		v := f.AttributeValues
 		build, run := only(v, "build_config"), only(v, "service_config")
 		s := service{
-			name: text(v["name"]), entry: text(build["entry_point"]), runtime: text(build["runtime"]), account: text(run["service_account_email"]),
-			ingress: text(run["ingress_settings"]), latest: run["all_traffic_on_latest_revision"] == true, uri: text(run["uri"]), env: environment(run["environment_variables"]), timeout: number(run["timeout_seconds"]),
-			max: number(run["max_instance_count"]), concurrency: number(run["max_instance_request_concurrency"]), secrets: map[string]string{},
+			name: text(v["name"]), entry: text(build["entry_point"]), runtime: text(build["runtime"]),
+			account: text(run["service_account_email"]),
+			ingress: text(run["ingress_settings"]), latest: run["all_traffic_on_latest_revision"] == true, uri: text(run["uri"]),
+			env: environment(run["environment_variables"]), timeout: number(run["timeout_seconds"]),
+			max: number(run["max_instance_count"]), concurrency: number(run["max_instance_request_concurrency"]),
+			secrets: map[string]string{},
 		}
 		volumes, _ := run["secret_volumes"].([]any)
 		for _, volume := range volumes {
@@ -261,8 +269,12 @@ func services(p *tfjson.Plan) (all []service) {
 		template := only(v, "template")
 		container, scaling := only(template, "containers"), only(template, "scaling")
 		s := service{
-			name: text(v["name"]), account: text(template["service_account"]), ingress: text(v["ingress"]), uri: text(v["uri"]), env: map[string]string{},
-			latest: number(only(v, "traffic")["percent"]) == 100 && text(only(v, "traffic")["type"]) == "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST", timeout: seconds(template["timeout"]), max: number(scaling["max_instance_count"]), concurrency: number(template["max_instance_request_concurrency"]), secrets: map[string]string{},
+			name: text(v["name"]), account: text(template["service_account"]), ingress: text(v["ingress"]), uri: text(v["uri"]),
+			env: map[string]string{},
+			latest: number(only(v, "traffic")["percent"]) == 100 &&
+				text(only(v, "traffic")["type"]) == "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST", timeout: seconds(template["timeout"]),
+			max: number(scaling["max_instance_count"]), concurrency: number(template["max_instance_request_concurrency"]),
+			secrets: map[string]string{},
 		}
 		variables, _ := container["env"].([]any)
 		for _, variable := range variables {
@@ -279,14 +291,16 @@ func services(p *tfjson.Plan) (all []service) {
 			secret := only(m, "secret")
 			s.secrets[text(secret["secret"])] = mounts[text(m["name"])] + "/" + text(only(secret, "items")["path"])
 		}
-		s.entry = map[string]string{"api": "API", "tasks": "Tasks", "sweep": "Sweep"}[s.name[strings.LastIndex(s.name, "-")+1:]]
+		s.entry = map[string]string{"api": "API", "tasks": "Tasks",
+			"sweep": "Sweep"}[s.name[strings.LastIndex(s.name, "-")+1:]]
 		all = append(all, s)
 	}
 	slices.SortFunc(all, func(a, b service) int { return cmp.Compare(a.name, b.name) })
 	return all
 }
 
-var entries = map[string]settings.Entry{"API": settings.FunctionAPI, "Tasks": settings.FunctionTasks, "Sweep": settings.FunctionSweep}
+var entries = map[string]settings.Entry{"API": settings.FunctionAPI, "Tasks": settings.FunctionTasks,
+	"Sweep": settings.FunctionSweep}
 
 // registered are the names of the functions that function.go registers.
 func registered() (names []string, err error) {
@@ -436,11 +450,13 @@ func checkGoogleFunctions(t testing.TB, p *tfjson.Plan, v given) (r report) {
 	return r
 }
 
-// order: a service is made after what it needs. Terraform sees that by itself only where one names the other, and a service does not name its grants.
+// order: a service is made after what it needs. Terraform sees that by itself only where one names the other, and a
+// service does not name its grants.
 func (r *report) order(p *tfjson.Plan) {
 	grants := map[string][]string{
-		"api":   {"google_project_iam_member.store", "terraform_data.can_build"},
-		"tasks": {"google_project_iam_member.store", "terraform_data.can_build", "google_secret_manager_secret_iam_member.target_token"},
+		"api": {"google_project_iam_member.store", "terraform_data.can_build"},
+		"tasks": {"google_project_iam_member.store", "terraform_data.can_build",
+			"google_secret_manager_secret_iam_member.target_token"},
 		"sweep": {
 			"google_project_iam_member.store", "terraform_data.can_build", "google_cloud_tasks_queue_iam_member.sweep_enqueues",
 			"google_service_account_iam_member.sweep_names_queue",
@@ -458,7 +474,8 @@ func (r *report) order(p *tfjson.Plan) {
 			continue
 		}
 		for _, grant := range p.Config.RootModule.Resources {
-			if strings.Contains(grant.Type, "_iam_member") && strings.HasPrefix(grant.Name, "build") && !slices.Contains(x.DependsOn, grant.Address) {
+			if strings.Contains(grant.Type, "_iam_member") && strings.HasPrefix(grant.Name, "build") &&
+				!slices.Contains(x.DependsOn, grant.Address) {
 				r.sayf("builds do not wait for %s", grant.Address)
 			}
 		}
@@ -497,14 +514,16 @@ func (r *report) watching(p *tfjson.Plan) {
 			r.filter(title, text(threshold["filter"]))
 			aggregations := only(threshold, "aggregations")
 			for name, values := range map[string]map[string]int32{
-				"per_series_aligner": dashboardpb.Aggregation_Aligner_value, "cross_series_reducer": dashboardpb.Aggregation_Reducer_value,
+				"per_series_aligner":   dashboardpb.Aggregation_Aligner_value,
+				"cross_series_reducer": dashboardpb.Aggregation_Reducer_value,
 			} {
 				if _, ok := values[text(aggregations[name])]; !ok {
 					r.sayf("the alert %q has the %s %q", title, name, text(aggregations[name]))
 				}
 			}
 		}
-		for _, message := range regexp.MustCompile(`jsonPayload.message="([^"]*)"`).FindAllStringSubmatch(text(only(condition, "condition_matched_log")["filter"]), -1) {
+		for _, message := range regexp.MustCompile(`jsonPayload.message="([^"]*)"`).FindAllStringSubmatch(
+			text(only(condition, "condition_matched_log")["filter"]), -1) {
 			if !strings.Contains(string(program), strconv.Quote(message[1])) {
 				r.sayf("the alert %q waits for %q, which no function logs", title, message[1])
 			}
@@ -515,11 +534,14 @@ func (r *report) watching(p *tfjson.Plan) {
 // ofProgram are those resources that are about what the program itself measures.
 func ofProgram(all map[string]*tfjson.StateResource) map[string]*tfjson.StateResource {
 	all = maps.Clone(all)
-	maps.DeleteFunc(all, func(address string, _ *tfjson.StateResource) bool { return !strings.Contains(address, ".program[") })
+	maps.DeleteFunc(all, func(address string, _ *tfjson.StateResource) bool {
+		return !strings.Contains(address, ".program[")
+	})
 	return all
 }
 
-// measured makes sure that the alerts and the dashboard on the program's own metrics are those of observability/, if there are any.
+// measured makes sure that the alerts and the dashboard on the program's own metrics are those of observability/, if
+// there are any.
 func (r *report) measured(p *tfjson.Plan, v given) {
 	type policy struct {
 		Conditions []struct {
@@ -541,7 +563,8 @@ func (r *report) measured(p *tfjson.Plan, v given) {
 	var want, got []string
 	for _, x := range policies {
 		c := x.Conditions[0].ConditionPrometheusQueryLanguage
-		want = append(want, strings.Join([]string{"Leasehold leasehold: " + x.DisplayName, x.Combiner, x.Severity, c.Query, c.Duration, c.EvaluationInterval, x.Documentation.Content}, ", "))
+		want = append(want, strings.Join([]string{"Leasehold leasehold: " + x.DisplayName, x.Combiner, x.Severity, c.Query,
+			c.Duration, c.EvaluationInterval, x.Documentation.Content}, ", "))
 	}
 	for address, x := range ofProgram(resources(p, "google_monitoring_alert_policy")) {
 		v := x.AttributeValues
@@ -550,7 +573,8 @@ func (r *report) measured(p *tfjson.Plan, v given) {
 			r.sayf("%s cannot be made before its metric is there", address)
 		}
 		got = append(got, strings.Join([]string{
-			text(v["display_name"]), text(v["combiner"]), text(v["severity"]), text(c["query"]), text(c["duration"]), text(c["evaluation_interval"]), text(only(v, "documentation")["content"]),
+			text(v["display_name"]), text(v["combiner"]), text(v["severity"]), text(c["query"]), text(c["duration"]),
+			text(c["evaluation_interval"]), text(only(v, "documentation")["content"]),
 		}, ", "))
 	}
 	r.equal("alerts on the program's metrics", got, want)
@@ -561,7 +585,8 @@ func (r *report) measured(p *tfjson.Plan, v given) {
 	for address, x := range dashboards {
 		var want, got map[string]any
 		content, err := os.ReadFile(observability + "/cloudmonitoring/dashboard.json")
-		if err := cmp.Or(err, json.Unmarshal(content, &want), json.Unmarshal([]byte(text(x.AttributeValues["dashboard_json"])), &got)); err != nil {
+		if err := cmp.Or(err, json.Unmarshal(content, &want),
+			json.Unmarshal([]byte(text(x.AttributeValues["dashboard_json"])), &got)); err != nil {
 			r.sayf("%s: %v", address, err)
 		}
 		want["displayName"] = "Leasehold leasehold: the program"
@@ -571,7 +596,8 @@ func (r *report) measured(p *tfjson.Plan, v given) {
 	}
 }
 
-// metrics are those that alerts and charts use, with the resource that has each: https://cloud.google.com/monitoring/api/metrics_gcp
+// metrics are those that alerts and charts use, with the resource that has each:
+// https://cloud.google.com/monitoring/api/metrics_gcp
 var metrics = map[string]string{
 	"run.googleapis.com/request_count":                   "cloud_run_revision",
 	"run.googleapis.com/request_latencies":               "cloud_run_revision",
@@ -692,7 +718,8 @@ func (r *report) times(s service) {
 // queue checks how messages and calls of the scheduler come to the functions.
 func (r *report) queue(t testing.TB, p *tfjson.Plan, byEntry map[string]service, v given) {
 	t.Helper()
-	queues, jobs := slices.Collect(maps.Values(resources(p, "google_cloud_tasks_queue"))), slices.Collect(maps.Values(resources(p, "google_cloud_scheduler_job")))
+	queues, jobs := slices.Collect(maps.Values(resources(p, "google_cloud_tasks_queue"))),
+		slices.Collect(maps.Values(resources(p, "google_cloud_scheduler_job")))
 	if len(queues) != 1 || len(jobs) != 1 {
 		r.sayf("there are %d queues and %d jobs of the scheduler", len(queues), len(jobs))
 		return
@@ -700,16 +727,22 @@ func (r *report) queue(t testing.TB, p *tfjson.Plan, byEntry map[string]service,
 	token := v["task_auth"] == "token"
 	sweep, worker := byEntry["Sweep"], byEntry["Tasks"]
 	c, err := settings.Load(settings.FunctionSweep, []string{
-		"LEASEHOLD_TASK_QUEUE=" + sweep.env["LEASEHOLD_TASK_QUEUE"], "LEASEHOLD_TASK_URL=" + sweep.env["LEASEHOLD_TASK_URL"], "K_SERVICE=sweep",
-		"LEASEHOLD_TASK_ACCOUNT=" + sweep.env["LEASEHOLD_TASK_ACCOUNT"], "LEASEHOLD_TASK_AUDIENCE=" + sweep.env["LEASEHOLD_TASK_AUDIENCE"],
+		"LEASEHOLD_TASK_QUEUE=" + sweep.env["LEASEHOLD_TASK_QUEUE"], "LEASEHOLD_TASK_URL=" + sweep.env["LEASEHOLD_TASK_URL"],
+		"K_SERVICE=sweep",
+		"LEASEHOLD_TASK_ACCOUNT=" + sweep.env["LEASEHOLD_TASK_ACCOUNT"], "LEASEHOLD_TASK_AUDIENCE=" +
+			sweep.env["LEASEHOLD_TASK_AUDIENCE"],
 		"LEASEHOLD_TASK_TIMEOUT=" + sweep.env["LEASEHOLD_TASK_TIMEOUT"],
 	}, nil)
 	if err != nil {
 		r.sayf("%s cannot queue: %v", sweep.name, err)
 		return
 	}
-	if c.TaskTimeout.String() != func() string { d, _ := time.ParseDuration(worker.env["LEASEHOLD_TASK_TIMEOUT"]); return d.String() }() {
-		r.sayf("%s believes that a run takes %v, and %s allows %s", sweep.name, c.TaskTimeout, worker.name, worker.env["LEASEHOLD_TASK_TIMEOUT"])
+	if c.TaskTimeout.String() != func() string {
+		d, _ := time.ParseDuration(worker.env["LEASEHOLD_TASK_TIMEOUT"])
+		return d.String()
+	}() {
+		r.sayf("%s believes that a run takes %v, and %s allows %s", sweep.name, c.TaskTimeout, worker.name,
+			worker.env["LEASEHOLD_TASK_TIMEOUT"])
 	}
 	deadline := min(c.TaskTimeout+2*tasks.Margin, gcpcloudtasks.MaxDeadline)
 	opened, err := gcpcloudtasks.Open(t.Context(), c.TaskQueue, c.TaskURL, &gcpcloudtasks.Options{
@@ -755,8 +788,9 @@ func (r *report) queue(t testing.TB, p *tfjson.Plan, byEntry map[string]service,
 		"the URL that the scheduler calls":       {text(target["uri"]), sweep.uri + tasks.SweepPath},
 		"the method of the scheduler":            {text(target["http_method"]), "POST"},
 		"the audience of the scheduler's tokens": {text(oidcToken["audience"]), audience(sweep)},
-		"the account of the scheduler's tokens":  {text(oidcToken["service_account_email"]), "leasehold-scheduler@" + project + ".iam.gserviceaccount.com"},
-		"the time zone":                          {text(j["time_zone"]), "Etc/UTC"},
+		"the account of the scheduler's tokens": {text(oidcToken["service_account_email"]),
+			"leasehold-scheduler@" + project + ".iam.gserviceaccount.com"},
+		"the time zone": {text(j["time_zone"]), "Etc/UTC"},
 	} {
 		if pair[0] != pair[1] {
 			r.sayf("%s is %q and must be %q", what, pair[0], pair[1])
@@ -778,21 +812,27 @@ func (r *report) access(p *tfjson.Plan, v given) {
 	role := "projects/" + project + "/roles/leasehold_store"
 	want := []string{
 		member("sweep") + ": roles/cloudtasks.enqueuer on leasehold-analyses",
-		member("sweep") + ": roles/iam.serviceAccountUser on projects/" + project + "/serviceAccounts/leasehold-queue@" + project + ".iam.gserviceaccount.com",
+		member("sweep") + ": roles/iam.serviceAccountUser on projects/" + project + "/serviceAccounts/leasehold-queue@" +
+			project + ".iam.gserviceaccount.com",
 		member("tasks") + ": roles/secretmanager.secretAccessor on " + v["target_token_secret"],
 		"allUsers: roles/run.invoker on leasehold-api",
 	}
 	for _, name := range []string{"api", "tasks", "sweep"} {
-		want = append(want, fmt.Sprintf(`%s: %s on %s if resource.name == "projects/%[3]s/databases/%s"`, member(name), role, project, lockDatabase))
+		want = append(want, fmt.Sprintf(`%s: %s on %s if resource.name == "projects/%[3]s/databases/%s"`, member(name), role,
+			project, lockDatabase))
 	}
 	if v["task_auth"] == "token" {
-		want = append(want, "allUsers: roles/run.invoker on leasehold-tasks", "allUsers: roles/run.invoker on leasehold-sweep")
+		want = append(want, "allUsers: roles/run.invoker on leasehold-tasks",
+			"allUsers: roles/run.invoker on leasehold-sweep")
 	} else {
-		want = append(want, member("queue")+": roles/run.invoker on leasehold-tasks", member("scheduler")+": roles/run.invoker on leasehold-sweep")
+		want = append(want, member("queue")+": roles/run.invoker on leasehold-tasks", member("scheduler")+
+			": roles/run.invoker on leasehold-sweep")
 	}
 	if v["image"] == "" {
-		want = append(want, member("build")+": roles/artifactregistry.writer on leasehold-functions", member("build")+": roles/logging.logWriter on "+project,
-			member("build")+": roles/storage.objectViewer on "+project+` if resource.name.startsWith("projects/_/buckets/gcf-v2-sources-")`)
+		want = append(want, member("build")+": roles/artifactregistry.writer on leasehold-functions",
+			member("build")+": roles/logging.logWriter on "+project,
+			member("build")+": roles/storage.objectViewer on "+project+
+				` if resource.name.startsWith("projects/_/buckets/gcf-v2-sources-")`)
 	}
 	r.equal("grants", grants(p), want)
 
@@ -812,7 +852,8 @@ func (r *report) access(p *tfjson.Plan, v given) {
 	r.equal("permissions of the role", has, want)
 }
 
-// TestGoogle plans the modules for Google Cloud, and compares the plans with the code of the program. The provider is a stand-in with its schema.
+// TestGoogle plans the modules for Google Cloud, and compares the plans with the code of the program. The provider is a
+// stand-in with its schema.
 func TestGoogle(t *testing.T) {
 	t.Parallel()
 	program(t)
@@ -847,7 +888,8 @@ func TestGoogle(t *testing.T) {
 	}
 }
 
-// TestGoogleWithoutTarget: without a target, functions are the API and a sweep that has no queue; a container is the API alone.
+// TestGoogleWithoutTarget: without a target, functions are the API and a sweep that has no queue; a container is the
+// API alone.
 func TestGoogleWithoutTarget(t *testing.T) {
 	t.Parallel()
 	program(t)
@@ -931,7 +973,8 @@ func (c *configuration) console(v given, expression string) (string, error) {
 	return strconv.Unquote(strings.TrimSpace(string(out)))
 }
 
-// TestGoogleBadInput: what cannot work is refused before anything is made, with a message that begins with the name of the variable.
+// TestGoogleBadInput: what cannot work is refused before anything is made, with a message that begins with the name of
+// the variable.
 func TestGoogleBadInput(t *testing.T) {
 	t.Parallel()
 	program(t)
@@ -943,51 +986,77 @@ func TestGoogleBadInput(t *testing.T) {
 		changes given
 		want    string
 	}{
-		"no project":                                 {functions, given{"project": ""}, `variable "project"`},
-		"no region":                                  {functions, given{"region": ""}, `variable "region"`},
-		"no issuer":                                  {functions, given{"auth_issuer": ""}, `variable "auth_issuer"`},
-		"an empty issuer":                            {functions, given{"auth_issuer": " "}, "auth_issuer must be the URL"},
-		"no audience":                                {functions, given{"auth_audience": ""}, `variable "auth_audience"`},
-		"the number of a project":                    {functions, given{"project": "123456789012"}, "project must be the ID"},
-		"a zone":                                     {functions, given{"region": "europe-west1-b"}, "region must be one region"},
-		"several regions":                            {functions, given{"region": "eur3"}, "region must be one region"},
-		"a name in capitals":                         {functions, given{"name": "Leasehold"}, "name must have 2 to 20"},
-		"a name that is too long":                    {functions, given{"name": "leasehold-of-everybody"}, "name must have 2 to 20"},
-		"the database of everybody":                  {functions, given{"database": "(default)"}, "database must be the ID"},
-		"labels in capitals":                         {functions, given{"labels": `{"Team":"a"}`}, "labels must have"},
-		"neither sources nor image":                  {functions, given{"source_archive": ""}, "Set either image"},
-		"sources and image":                          {functions, given{"image": imageName}, "Set either image"},
-		"an archive that is not there":               {functions, given{"source_archive": "other.zip"}, "source_archive must be a .zip file"},
-		"an image without a version":                 {functions, given{"source_archive": "", "image": "example.com/leasehold"}, "image must name"},
-		"an image that changes":                      {functions, given{"source_archive": "", "image": "example.com/leasehold:latest"}, "image must name"},
-		"an old runtime":                             {functions, given{"runtime": "go125"}, "runtime must be go126"},
-		"a public issuer for everybody":              {functions, given{"auth_issuer": oidc.GoogleIssuer}, "auth_issuer gives tokens to every account"},
-		"no caller":                                  {functions, given{"api_public": "false"}, "api_invokers must have members"},
-		"everybody and some":                         {functions, given{"api_invokers": `["user:a@example.com"]`}, "api_invokers has no effect"},
-		"everybody as a member":                      {functions, given{"api_public": "false", "api_invokers": `["allUsers"]`}, "api_invokers must be members"},
-		"no mode of authentication":                  {functions, given{"task_auth": "none"}, "task_auth must be platform or token"},
-		"a public listener that trusts the platform": {functions, given{"task_ingress": "all"}, "task_ingress all needs task_auth token"},
-		"two tokens for the target":                  {functions, given{"target_audience": "x"}, "target_token_secret and target_audience"},
-		"a token for nothing":                        {functions, given{"target_url": ""}, "target_token_secret needs target_url"},
-		"producers without a queue":                  {functions, given{"target_url": "", "target_token_secret": "", "producers": `["user:a@example.com"]`}, "producers needs target_url"},
-		"the name of a secret's version":             {functions, given{"target_token_secret": "projects/1/secrets/x/versions/1"}, "target_token_secret must be"},
-		"more at once than instances take":           {functions, given{"queue": "{max_concurrent=200}"}, "queue.max_concurrent must be"},
-		"a queue that gives up":                      {functions, given{"queue": "{max_attempts=1}"}, "queue.max_attempts must be"},
-		"times in another form":                      {functions, given{"queue": `{min_backoff="5 s"}`}, "queue.min_backoff and queue.max_backoff"},
-		"a rate of another cloud":                    {functions, given{"sweep_schedule": "rate(5 minutes)"}, "sweep_schedule must be"},
-		"no instances":                               {functions, given{"api_scaling": "{max_instances=0}"}, "api_scaling must have"},
-		"a run longer than the queue waits":          {functions, given{"task_timeout": "31m"}, "task_timeout must be"},
-		"a heartbeat in another form":                {functions, given{"heartbeat": "5"}, "heartbeat must be"},
-		"two tenants":                                {functions, given{"auth_tenant": "a", "auth_tenant_claim": "b"}, "auth_tenant and auth_tenant_claim"},
-		"a channel's number":                         {functions, given{"notification_channels": `["123"]`}, "notification_channels must be"},
-		"metrics of functions":                       {functions, given{"otlp_endpoint": "http://collector:4318"}, "otlp_endpoint needs image"},
-		"a collector that is no URL":                 {functions, given{"source_archive": "", "image": imageName, "otlp_endpoint": "collector:4318"}, "otlp_endpoint must be a URL"},
-		"alerts without metrics":                     {functions, given{"metrics_alerts": "true"}, "metrics_alerts needs otlp_endpoint"},
-		"no location":                                {database, given{"location": ""}, `variable "location"`},
-		"a location that is none":                    {database, given{"location": "europe"}, "location must be"},
-		"a short name":                               {database, given{"name": "abc"}, "name must have 4 to 63"},
-		"the default database":                       {database, given{"name": "(default)"}, "name must have 4 to 63"},
-		"backups for ever":                           {database, given{"backup_retention_days": "365"}, "backup_retention_days must be"},
+		"no project":              {functions, given{"project": ""}, `variable "project"`},
+		"no region":               {functions, given{"region": ""}, `variable "region"`},
+		"no issuer":               {functions, given{"auth_issuer": ""}, `variable "auth_issuer"`},
+		"an empty issuer":         {functions, given{"auth_issuer": " "}, "auth_issuer must be the URL"},
+		"no audience":             {functions, given{"auth_audience": ""}, `variable "auth_audience"`},
+		"the number of a project": {functions, given{"project": "123456789012"}, "project must be the ID"},
+		"a zone": {functions, given{"region": "europe-west1-b"},
+			"region must be one region"},
+		"several regions":    {functions, given{"region": "eur3"}, "region must be one region"},
+		"a name in capitals": {functions, given{"name": "Leasehold"}, "name must have 2 to 20"},
+		"a name that is too long": {functions, given{"name": "leasehold-of-everybody"},
+			"name must have 2 to 20"},
+		"the database of everybody": {functions, given{"database": "(default)"}, "database must be the ID"},
+		"labels in capitals":        {functions, given{"labels": `{"Team":"a"}`}, "labels must have"},
+		"neither sources nor image": {functions, given{"source_archive": ""}, "Set either image"},
+		"sources and image":         {functions, given{"image": imageName}, "Set either image"},
+		"an archive that is not there": {functions, given{"source_archive": "other.zip"},
+			"source_archive must be a .zip file"},
+		"an image without a version": {functions,
+			given{"source_archive": "", "image": "example.com/leasehold"}, "image must name"},
+		"an image that changes": {functions,
+			given{"source_archive": "", "image": "example.com/leasehold:latest"}, "image must name"},
+		"an old runtime": {functions, given{"runtime": "go125"}, "runtime must be go126"},
+		"a public issuer for everybody": {functions, given{"auth_issuer": oidc.GoogleIssuer},
+			"auth_issuer gives tokens to every account"},
+		"no caller": {functions, given{"api_public": "false"},
+			"api_invokers must have members"},
+		"everybody and some": {functions, given{"api_invokers": `["user:a@example.com"]`},
+			"api_invokers has no effect"},
+		"everybody as a member": {functions,
+			given{"api_public": "false", "api_invokers": `["allUsers"]`}, "api_invokers must be members"},
+		"no mode of authentication": {functions, given{"task_auth": "none"},
+			"task_auth must be platform or token"},
+		"a public listener that trusts the platform": {functions, given{"task_ingress": "all"},
+			"task_ingress all needs task_auth token"},
+		"two tokens for the target": {functions, given{"target_audience": "x"},
+			"target_token_secret and target_audience"},
+		"a token for nothing": {functions, given{"target_url": ""},
+			"target_token_secret needs target_url"},
+		"producers without a queue": {functions, given{"target_url": "", "target_token_secret": "",
+			"producers": `["user:a@example.com"]`}, "producers needs target_url"},
+		"the name of a secret's version": {functions,
+			given{"target_token_secret": "projects/1/secrets/x/versions/1"}, "target_token_secret must be"},
+		"more at once than instances take": {functions, given{"queue": "{max_concurrent=200}"},
+			"queue.max_concurrent must be"},
+		"a queue that gives up": {functions, given{"queue": "{max_attempts=1}"},
+			"queue.max_attempts must be"},
+		"times in another form": {functions, given{"queue": `{min_backoff="5 s"}`},
+			"queue.min_backoff and queue.max_backoff"},
+		"a rate of another cloud": {functions, given{"sweep_schedule": "rate(5 minutes)"},
+			"sweep_schedule must be"},
+		"no instances": {functions, given{"api_scaling": "{max_instances=0}"},
+			"api_scaling must have"},
+		"a run longer than the queue waits": {functions, given{"task_timeout": "31m"}, "task_timeout must be"},
+		"a heartbeat in another form":       {functions, given{"heartbeat": "5"}, "heartbeat must be"},
+		"two tenants": {functions, given{"auth_tenant": "a", "auth_tenant_claim": "b"},
+			"auth_tenant and auth_tenant_claim"},
+		"a channel's number": {functions, given{"notification_channels": `["123"]`},
+			"notification_channels must be"},
+		"metrics of functions": {functions, given{"otlp_endpoint": "http://collector:4318"},
+			"otlp_endpoint needs image"},
+		"a collector that is no URL": {functions, given{"source_archive": "", "image": imageName,
+			"otlp_endpoint": "collector:4318"}, "otlp_endpoint must be a URL"},
+		"alerts without metrics": {functions, given{"metrics_alerts": "true"},
+			"metrics_alerts needs otlp_endpoint"},
+		"no location":             {database, given{"location": ""}, `variable "location"`},
+		"a location that is none": {database, given{"location": "europe"}, "location must be"},
+		"a short name":            {database, given{"name": "abc"}, "name must have 4 to 63"},
+		"the default database":    {database, given{"name": "(default)"}, "name must have 4 to 63"},
+		"backups for ever": {database, given{"backup_retention_days": "365"},
+			"backup_retention_days must be"},
 	} {
 		v := ofSources
 		if x.of == database {
@@ -996,15 +1065,18 @@ func TestGoogleBadInput(t *testing.T) {
 		// A plan says all that is wrong with variables. What concerns several of them has one of its own.
 		alone := slices.ContainsFunc(slices.Collect(maps.Keys(x.changes)), func(changed string) bool {
 			return x.changes[changed] == "" || slices.Contains([]string{
-				"api_public", "api_invokers", "source_archive", "image", "otlp_endpoint", "task_ingress", "task_auth", "auth_issuer", "auth_tenant", "target_audience",
+				"api_public", "api_invokers", "source_archive", "image", "otlp_endpoint", "task_ingress", "task_auth",
+				"auth_issuer", "auth_tenant", "target_audience",
 			}, changed)
 		})
 		i := slices.IndexFunc(plans, func(p *refused) bool {
-			return p.of == x.of && !p.alone && !alone && !slices.ContainsFunc(slices.Collect(maps.Keys(x.changes)), func(changed string) bool { return p.changed[changed] })
+			return p.of == x.of && !p.alone && !alone && !slices.ContainsFunc(slices.Collect(maps.Keys(x.changes)),
+				func(changed string) bool { return p.changed[changed] })
 		})
 		if i < 0 {
 			i = len(plans)
-			plans = append(plans, &refused{of: x.of, alone: alone, given: v, changed: map[string]bool{}, want: map[string]string{}})
+			plans = append(plans, &refused{of: x.of, alone: alone, given: v, changed: map[string]bool{},
+				want: map[string]string{}})
 		}
 		plans[i].given = plans[i].given.with(x.changes)
 		plans[i].want[name] = x.want
@@ -1078,10 +1150,12 @@ func TestGoogleExamples(t *testing.T) {
 	}
 	for _, part := range []string{"database", "functions"} {
 		c := c.in(mirror, "gcp/examples/production/"+part)
-		c.change("gcp/examples/production/"+part+"/main.tf", `backend "gcs" {}`, "") // a plan with it would ask for its bucket
+		// a plan with it would ask for its bucket
+		c.change("gcp/examples/production/"+part+"/main.tf", `backend "gcs" {}`, "")
 		c = c.in(mirror, "gcp/examples/production/"+part)
 		for _, environment := range []string{"production", "staging"} {
-			out, err := c.run("plan", "-input=false", "-no-color", "-refresh=false", "-lock=false", "-var-file=../environments/"+environment+"."+part+".tfvars")
+			out, err := c.run("plan", "-input=false", "-no-color", "-refresh=false", "-lock=false",
+				"-var-file=../environments/"+environment+"."+part+".tfvars")
 			if err != nil {
 				t.Errorf("%s of %s: %v\n%s", part, environment, err, out)
 			}

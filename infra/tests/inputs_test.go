@@ -40,7 +40,8 @@ func TestMissingRegion(t *testing.T) {
 		t.Errorf("refused: %s", refused)
 	}
 	for _, name := range []string{"", "Frankfurt"} {
-		if p, refused := c.plan(append(variables[1:], "region="+name)...); p != nil || !strings.Contains(refused, "region must be a region of AWS") {
+		if p, refused := c.plan(append(variables[1:], "region="+name)...); p != nil ||
+			!strings.Contains(refused, "region must be a region of AWS") {
 			t.Errorf("%q: refused: %s", name, refused)
 		}
 	}
@@ -68,7 +69,9 @@ func TestMessagesNameTheVariable(t *testing.T) {
 				seen++
 				attribute := v.Body.Attributes["error_message"]
 				message := string(hcl.Range.SliceBytes(attribute.Expr.Range(), file.Bytes))
-				if !slices.Contains(strings.FieldsFunc(message, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz_", r) }), b.Labels[0]) {
+				if !slices.Contains(strings.FieldsFunc(message, func(r rune) bool {
+					return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz_", r)
+				}), b.Labels[0]) {
 					t.Errorf("%s: the message of %s is %s", path, b.Labels[0], message)
 				}
 			}

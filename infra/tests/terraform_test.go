@@ -26,7 +26,8 @@ func program(t testing.TB) string {
 	return ""
 }
 
-// The registries that providers are of which a module names without one, and so the folders of mirrors that they are in.
+// The registries that providers are of which a module names without one, and so the folders of mirrors that they are
+// in.
 const (
 	ofTerraform = "registry.terraform.io"
 	ofOpenTofu  = "registry.opentofu.org"
@@ -40,17 +41,20 @@ func mirror(t testing.TB, provider string) string {
 		registry = ofOpenTofu
 	}
 	home, _ := os.UserHomeDir()
-	folders := []string{os.Getenv("LEASEHOLD_TEST_TERRAFORM_MIRROR"), filepath.Join(home, ".terraform.d/plugins"), "/usr/local/share/terraform/plugins", "/usr/share/terraform/plugins"}
+	folders := []string{os.Getenv("LEASEHOLD_TEST_TERRAFORM_MIRROR"), filepath.Join(home, ".terraform.d/plugins"),
+		"/usr/local/share/terraform/plugins", "/usr/share/terraform/plugins"}
 	for _, name := range []string{"terraform-mirror", "terraform-plugins", "tf-plugins"} {
 		folders = append(folders, filepath.Join("/opt", name))
 	}
 	for _, folder := range folders {
-		found, _ := filepath.Glob(filepath.Join(folder, registry, provider, "*", runtime.GOOS+"_"+runtime.GOARCH, "terraform-provider-*"))
+		found, _ := filepath.Glob(filepath.Join(folder, registry, provider, "*", runtime.GOOS+"_"+runtime.GOARCH,
+			"terraform-provider-*"))
 		if folder != "" && found != nil {
 			return folder
 		}
 	}
-	t.Skipf("SKIPPED: no mirror on this machine has the provider %s, so that its modules are not validated and planned; LEASEHOLD_TEST_TERRAFORM_MIRROR names a folder with one", provider)
+	t.Skipf(
+		"SKIPPED: no mirror on this machine has the provider %s, so that its modules are not validated and planned; LEASEHOLD_TEST_TERRAFORM_MIRROR names a folder with one", provider)
 	return ""
 }
 
@@ -66,8 +70,8 @@ type configuration struct {
 // observability has the alerts and dashboards that modules read.
 const observability = "../../observability"
 
-// configured copies infra/ and initializes the folder dir of it with the providers of a mirror. Variables of the environment are added to those of
-// the process.
+// configured copies infra/ and initializes the folder dir of it with the providers of a mirror. Variables of the
+// environment are added to those of the process.
 func configured(t testing.TB, mirror, dir string, env ...string) *configuration {
 	t.Helper()
 	folder := t.TempDir()
@@ -86,7 +90,8 @@ func (c *configuration) in(mirror, dir string) *configuration {
 	other := *c
 	other.dir = filepath.Join(c.root, dir)
 	// The state is a file of the copy, whatever the folder says.
-	if err := os.WriteFile(filepath.Join(other.dir, "backend_override.tf"), []byte("terraform {\n  backend \"local\" {}\n}\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(other.dir, "backend_override.tf"),
+		[]byte("terraform {\n  backend \"local\" {}\n}\n"), 0o600); err != nil {
 		c.tb.Fatal(err)
 	}
 	if out, err := other.run("init", "-input=false", "-no-color", "-plugin-dir="+mirror); err != nil {
@@ -137,7 +142,8 @@ func (c *configuration) command(args ...string) *exec.Cmd {
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		return strings.HasPrefix(kv, "TF_") || strings.HasPrefix(kv, "AWS_") || strings.HasPrefix(kv, "GOOGLE_")
 	})
-	cmd.Env = append(cmd.Env, append([]string{"CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_CLI_CONFIG_FILE=" + os.DevNull}, c.env...)...)
+	cmd.Env = append(cmd.Env, append([]string{"CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1",
+		"TF_CLI_CONFIG_FILE=" + os.DevNull}, c.env...)...)
 	return cmd
 }
 
@@ -158,7 +164,8 @@ func (c *configuration) validate() []string {
 	return all
 }
 
-// plan is what an apply of the folder with these variables (name=value) would do, and what Terraform says if it refuses to.
+// plan is what an apply of the folder with these variables (name=value) would do, and what Terraform says if it refuses
+// to.
 func (c *configuration) plan(variables ...string) (*tfjson.Plan, string) {
 	c.tb.Helper()
 	args := []string{"plan", "-input=false", "-no-color", "-refresh=false", "-lock=false", "-out=plan.bin"}

@@ -1,8 +1,9 @@
 // Package awsconfig reads the configuration of an AWS client, and checks that it names a region and credentials.
 //
-// On Lambda all that a client needs is in environment variables, and reading the shared configuration beside them costs a cold start more than the rest of it.
-// So they are read directly there; everywhere else, and where a variable is set that only the SDK's own loader understands, that loader is used. The build tag
-// leasehold.noprofiles leaves the loader out of the program, which is what make lambda does: it links clients of three more services.
+// On Lambda all that a client needs is in environment variables, and reading the shared configuration beside them costs
+// a cold start more than the rest of it. So they are read directly there; everywhere else, and where a variable is set
+// that only the SDK's own loader understands, that loader is used. The build tag leasehold.noprofiles leaves the loader
+// out of the program, which is what make lambda does: it links clients of three more services.
 package awsconfig
 
 import (
@@ -20,9 +21,10 @@ import (
 
 // Options say which configuration to read.
 type Options struct {
-	Service  string                   // for the errors, and for AWS_ENDPOINT_URL_…
-	Region   string                   // empty means that of the environment or the shared configuration
-	Endpoint string                   // empty means the region's; an endpoint on this machine needs neither a region nor credentials
+	Service string // for the errors, and for AWS_ENDPOINT_URL_…
+	Region  string // empty means that of the environment or the shared configuration
+	// empty means the region's; an endpoint on this machine needs neither a region nor credentials
+	Endpoint string
 	HTTP     *awshttp.BuildableClient // nil means one of the SDK's own
 }
 
@@ -41,7 +43,8 @@ func Load(ctx context.Context, o Options) (aws.Config, error) {
 		return fail(fmt.Errorf("cannot read the AWS configuration: %w", err))
 	}
 	if c.Region == "" {
-		return fail(errors.New("no region: name one (--region), or set AWS_REGION, or a region in the profile of ~/.aws/config"))
+		return fail(
+			errors.New("no region: name one (--region), or set AWS_REGION, or a region in the profile of ~/.aws/config"))
 	}
 	if _, err := c.Credentials.Retrieve(ctx); err != nil {
 		return fail(fmt.Errorf("no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, "+
@@ -76,7 +79,8 @@ func loopback(host string) bool {
 // beyond are variables that only the SDK's loader understands.
 var beyond = []string{
 	"AWS_ACCOUNT_ID_ENDPOINT_MODE", "AWS_AUTH_SCHEME_PREFERENCE", "AWS_CA_BUNDLE", "AWS_CONFIG_FILE", "AWS_DEFAULTS_MODE",
-	"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_SHARED_CREDENTIALS_FILE", "AWS_USE_DUALSTACK_ENDPOINT", "AWS_USE_FIPS_ENDPOINT",
+	"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_SHARED_CREDENTIALS_FILE", "AWS_USE_DUALSTACK_ENDPOINT",
+	"AWS_USE_FIPS_ENDPOINT",
 }
 
 // onlyElsewhere returns the variables that keep the configuration from being read directly.
@@ -108,7 +112,8 @@ func fromEnvironment(o Options, local bool) (c aws.Config, ok bool, err error) {
 		AccessKeyID: os.Getenv("AWS_ACCESS_KEY_ID"), SecretAccessKey: os.Getenv("AWS_SECRET_ACCESS_KEY"),
 		SessionToken: os.Getenv("AWS_SESSION_TOKEN"), AccountID: os.Getenv("AWS_ACCOUNT_ID"), Source: "EnvConfigCredentials",
 	}
-	c = aws.Config{Region: o.Region, AccountIDEndpointMode: aws.AccountIDEndpointModePreferred, AppID: os.Getenv("AWS_SDK_UA_APP_ID")}
+	c = aws.Config{Region: o.Region, AccountIDEndpointMode: aws.AccountIDEndpointModePreferred,
+		AppID: os.Getenv("AWS_SDK_UA_APP_ID")}
 	if c.Region == "" {
 		c.Region = first("AWS_REGION", "AWS_DEFAULT_REGION")
 	}

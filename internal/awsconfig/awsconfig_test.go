@@ -33,7 +33,8 @@ func onLambda(t *testing.T, more map[string]string) {
 // keys are what Lambda sets.
 func keys(more ...string) map[string]string {
 	env := map[string]string{
-		"AWS_REGION": "eu-north-1", "AWS_ACCESS_KEY_ID": "AKIAFAKE", "AWS_SECRET_ACCESS_KEY": "fake", "AWS_SESSION_TOKEN": "token",
+		"AWS_REGION": "eu-north-1", "AWS_ACCESS_KEY_ID": "AKIAFAKE", "AWS_SECRET_ACCESS_KEY": "fake",
+		"AWS_SESSION_TOKEN": "token",
 	}
 	for i := 0; i < len(more); i += 2 {
 		env[more[i]] = more[i+1]
@@ -49,7 +50,8 @@ func shown(t *testing.T, c aws.Config) string {
 		t.Fatal(err)
 	}
 	return fmt.Sprintf("%s %s %s %s %s, %d attempts, mode %q, account mode %q, app %q",
-		c.Region, got.AccessKeyID, got.SecretAccessKey, got.SessionToken, got.AccountID, c.RetryMaxAttempts, c.RetryMode, c.AccountIDEndpointMode, c.AppID)
+		c.Region, got.AccessKeyID, got.SecretAccessKey, got.SessionToken, got.AccountID, c.RetryMaxAttempts, c.RetryMode,
+		c.AccountIDEndpointMode, c.AppID)
 }
 
 // TestReadDirectly: what is read directly on Lambda is what the SDK's loader reads there.
@@ -59,14 +61,16 @@ func TestReadDirectly(t *testing.T) {
 		o    Options
 		same bool // the loader reads it, too
 	}{
-		"as Lambda sets it":     {keys(), Options{Service: "dynamodb"}, true},
-		"with a region":         {keys(), Options{Service: "dynamodb", Region: "us-west-2"}, true},
-		"the other region":      {keys("AWS_REGION", "", "AWS_DEFAULT_REGION", "us-east-2"), Options{Service: "sqs"}, true},
-		"with an account":       {keys("AWS_ACCOUNT_ID", "123456789012"), Options{Service: "dynamodb"}, true},
-		"retries":               {keys("AWS_RETRY_MODE", "adaptive", "AWS_MAX_ATTEMPTS", "5"), Options{Service: "sqs"}, true},
-		"an application":        {keys("AWS_SDK_UA_APP_ID", "mine"), Options{Service: "sqs"}, true},
-		"a profile as well":     {keys("AWS_PROFILE", "none"), Options{Service: "sqs"}, false}, // the loader fails on a profile that is missing
-		"an emulator":           {keys("AWS_REGION", "", "AWS_ACCESS_KEY_ID", ""), Options{Service: "dynamodb", Endpoint: "http://127.0.0.1:8000"}, true},
+		"as Lambda sets it": {keys(), Options{Service: "dynamodb"}, true},
+		"with a region":     {keys(), Options{Service: "dynamodb", Region: "us-west-2"}, true},
+		"the other region":  {keys("AWS_REGION", "", "AWS_DEFAULT_REGION", "us-east-2"), Options{Service: "sqs"}, true},
+		"with an account":   {keys("AWS_ACCOUNT_ID", "123456789012"), Options{Service: "dynamodb"}, true},
+		"retries":           {keys("AWS_RETRY_MODE", "adaptive", "AWS_MAX_ATTEMPTS", "5"), Options{Service: "sqs"}, true},
+		"an application":    {keys("AWS_SDK_UA_APP_ID", "mine"), Options{Service: "sqs"}, true},
+		// the loader fails on a profile that is missing
+		"a profile as well": {keys("AWS_PROFILE", "none"), Options{Service: "sqs"}, false},
+		"an emulator": {keys("AWS_REGION", "", "AWS_ACCESS_KEY_ID", ""),
+			Options{Service: "dynamodb", Endpoint: "http://127.0.0.1:8000"}, true},
 		"an emulator with keys": {keys(), Options{Service: "dynamodb", Endpoint: "http://localhost:8000"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +100,8 @@ func TestReadDirectly(t *testing.T) {
 // TestNotReadDirectly: elsewhere, and with what only the SDK's loader understands, that one reads.
 func TestNotReadDirectly(t *testing.T) {
 	for _, env := range []map[string]string{
-		keys("AWS_LAMBDA_RUNTIME_API", ""), keys("AWS_ACCESS_KEY_ID", ""), keys("AWS_CA_BUNDLE", "/x"), keys("AWS_CONFIG_FILE", "/x"),
+		keys("AWS_LAMBDA_RUNTIME_API", ""), keys("AWS_ACCESS_KEY_ID", ""), keys("AWS_CA_BUNDLE", "/x"),
+		keys("AWS_CONFIG_FILE", "/x"),
 		keys("AWS_USE_FIPS_ENDPOINT", "true"), keys("AWS_DEFAULTS_MODE", "standard"),
 	} {
 		onLambda(t, env)
@@ -115,8 +120,9 @@ func TestRejected(t *testing.T) {
 		"AWS_RETRY_MODE":   keys("AWS_RETRY_MODE", "often"),
 		"AWS_MAX_ATTEMPTS": keys("AWS_MAX_ATTEMPTS", "many"),
 		"no region":        keys("AWS_REGION", ""),
-		"must be https":    keys("AWS_ACCESS_KEY_ID", "", "AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://credentials.example/"),
-		"is not a URL":     keys("AWS_ACCESS_KEY_ID", "", "AWS_CONTAINER_CREDENTIALS_FULL_URI", "credentials"),
+		"must be https": keys("AWS_ACCESS_KEY_ID", "", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+			"http://credentials.example/"),
+		"is not a URL": keys("AWS_ACCESS_KEY_ID", "", "AWS_CONTAINER_CREDENTIALS_FULL_URI", "credentials"),
 	} {
 		t.Run(says, func(t *testing.T) {
 			onLambda(t, env)
@@ -126,7 +132,8 @@ func TestRejected(t *testing.T) {
 		})
 	}
 	onLambda(t, keys())
-	if _, err := Load(t.Context(), Options{Service: "dynamodb", Endpoint: "ftp://x"}); err == nil || !strings.Contains(err.Error(), "is not a URL") {
+	if _, err := Load(t.Context(), Options{Service: "dynamodb", Endpoint: "ftp://x"}); err == nil ||
+		!strings.Contains(err.Error(), "is not a URL") {
 		t.Errorf("%v", err)
 	}
 }
@@ -142,7 +149,8 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-// TestFromContainer: where the environment names a URL instead of keys, the keys are asked for there, with its token, and again before they expire.
+// TestFromContainer: where the environment names a URL instead of keys, the keys are asked for there, with its token,
+// and again before they expire.
 func TestFromContainer(t *testing.T) {
 	requests := 0
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -154,14 +162,16 @@ func TestFromContainer(t *testing.T) {
 		if requests > 1 {
 			expires = time.Now().Add(time.Hour)
 		}
-		fmt.Fprintf(w, `{"AccessKeyId":"AKIA%d","SecretAccessKey":"s","Token":"t","Expiration":%q}`, requests, expires.UTC().Format(time.RFC3339))
+		fmt.Fprintf(w, `{"AccessKeyId":"AKIA%d","SecretAccessKey":"s","Token":"t","Expiration":%q}`, requests,
+			expires.UTC().Format(time.RFC3339))
 	}))
 	defer agent.Close()
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, token := range [][2]string{{"AWS_CONTAINER_AUTHORIZATION_TOKEN", "secret"}, {"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", file}} {
+	for _, token := range [][2]string{{"AWS_CONTAINER_AUTHORIZATION_TOKEN", "secret"},
+		{"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", file}} {
 		t.Run(token[0], func(t *testing.T) {
 			requests = 0
 			onLambda(t, keys("AWS_ACCESS_KEY_ID", "", "AWS_CONTAINER_CREDENTIALS_FULL_URI", agent.URL, token[0], token[1]))

@@ -14,8 +14,8 @@ import (
 // hosts are those of AWS' own agents in containers, which plain HTTP may go to beside this machine.
 var hosts = []string{"169.254.170.2", "169.254.170.23", "fd00:ec2::23"}
 
-// fromContainer reads credentials from the URL that an execution environment names that lives longer than keys do. They are asked for again
-// before they expire. It returns nil if there is none.
+// fromContainer reads credentials from the URL that an execution environment names that lives longer than keys do. They
+// are asked for again before they expire. It returns nil if there is none.
 func fromContainer() (aws.CredentialsProvider, error) {
 	const variable = "AWS_CONTAINER_CREDENTIALS_FULL_URI"
 	uri := os.Getenv(variable)

@@ -17,8 +17,8 @@ type Policy struct {
 	EqualJitter bool
 }
 
-// Delay returns how long to wait before a retry, drawn at random between Min and the bound, or between half the bound and
-// the bound. Retries count from 0.
+// Delay returns how long to wait before a retry, drawn at random between Min and the bound, or between half the bound
+// and the bound. Retries count from 0.
 func (p Policy) Delay(retry int) time.Duration {
 	bound := p.First
 	for ; retry > 0 && bound < p.Max; retry-- {

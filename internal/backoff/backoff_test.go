@@ -19,11 +19,14 @@ func TestDelay(t *testing.T) {
 		bounds map[int]time.Duration // by retry
 	}{
 		{backoff.Policy{First: 200 * ms, Max: 5 * time.Second}, map[int]time.Duration{
-			-1: 200 * ms, 0: 200 * ms, 1: 400 * ms, 2: 800 * ms, 4: 3200 * ms, 5: 5 * time.Second, 6: 5 * time.Second, math.MaxInt: 5 * time.Second,
+			-1: 200 * ms, 0: 200 * ms, 1: 400 * ms, 2: 800 * ms, 4: 3200 * ms, 5: 5 * time.Second, 6: 5 * time.Second,
+			math.MaxInt: 5 * time.Second,
 		}},
-		{backoff.Policy{First: time.Second, Max: 4 * time.Second}, map[int]time.Duration{1: 2 * time.Second, 2: 4 * time.Second, 3: 4 * time.Second}},
+		{backoff.Policy{First: time.Second, Max: 4 * time.Second},
+			map[int]time.Duration{1: 2 * time.Second, 2: 4 * time.Second, 3: 4 * time.Second}},
 		{backoff.Policy{First: time.Minute, Max: time.Second}, map[int]time.Duration{0: time.Second, 9: time.Second}},
-		{backoff.Policy{First: 1, Max: math.MaxInt64}, map[int]time.Duration{62: 1 << 62, 63: math.MaxInt64, 500: math.MaxInt64}},
+		{backoff.Policy{First: 1, Max: math.MaxInt64}, map[int]time.Duration{62: 1 << 62, 63: math.MaxInt64,
+			500: math.MaxInt64}},
 		{backoff.Policy{}, map[int]time.Duration{0: 1, 7: 1}},
 	} {
 		for retry, bound := range c.bounds {
@@ -54,7 +57,8 @@ func TestSleep(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began = time.Now()
-		if err := backoff.Sleep(ctx, time.Minute); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
+		if err := backoff.Sleep(ctx, time.Minute); !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(began) != time.Second {
 			t.Errorf("a context of 1s: slept for %v, %v", time.Since(began), err)
 		}
 		began = time.Now()

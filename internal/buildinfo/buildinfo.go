@@ -8,7 +8,8 @@ import (
 
 // Info is what is known of a program.
 type Info struct {
-	Version  string `json:"version"`              // of the release or of the module; "development build" if there is neither
+	// of the release or of the module; "development build" if there is neither
+	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`     // that it was built from
 	Date     string `json:"date,omitempty"`       // of the commit, RFC 3339
 	Modified bool   `json:"modified,omitempty"`   // the sources were not those of the commit
@@ -16,7 +17,8 @@ type Info struct {
 	Platform string `json:"platform"`             // operating system and processor
 }
 
-// This is this program. released is the version of a release, if the program was built with one; empty for what the Go command recorded.
+// This is this program. released is the version of a release, if the program was built with one; empty for what the Go
+// command recorded.
 func This(released string) Info {
 	info, _ := debug.ReadBuildInfo()
 	return of(info, released)

@@ -9,12 +9,15 @@ import (
 // TestOf: a build says what it was made from, as far as the Go command recorded it.
 func TestOf(t *testing.T) {
 	here := runtime.GOOS + "/" + runtime.GOARCH
-	recorded := &debug.BuildInfo{GoVersion: "go1.26.0", Main: debug.Module{Version: "v0.3.1"}, Settings: []debug.BuildSetting{
-		{Key: "vcs.revision", Value: "4be5"}, {Key: "vcs.time", Value: "2026-11-22T10:00:00Z"}, {Key: "vcs.modified", Value: "false"},
-	}}
-	changed := &debug.BuildInfo{GoVersion: "go1.26.0", Main: debug.Module{Version: "(devel)"}, Settings: []debug.BuildSetting{
-		{Key: "vcs.revision", Value: "4be5"}, {Key: "vcs.modified", Value: "true"},
-	}}
+	recorded := &debug.BuildInfo{GoVersion: "go1.26.0", Main: debug.Module{Version: "v0.3.1"},
+		Settings: []debug.BuildSetting{
+			{Key: "vcs.revision", Value: "4be5"}, {Key: "vcs.time", Value: "2026-11-22T10:00:00Z"},
+			{Key: "vcs.modified", Value: "false"},
+		}}
+	changed := &debug.BuildInfo{GoVersion: "go1.26.0", Main: debug.Module{Version: "(devel)"},
+		Settings: []debug.BuildSetting{
+			{Key: "vcs.revision", Value: "4be5"}, {Key: "vcs.modified", Value: "true"},
+		}}
 	for name, c := range map[string]struct {
 		info     *debug.BuildInfo
 		released string

@@ -1,5 +1,5 @@
-// Package conformancetest runs the scripts of contracts/conformance against a Go client, in a bubble of synctest: time passes as fast as it can, and
-// nothing depends on how fast the machine is.
+// Package conformancetest runs the scripts of contracts/conformance against a Go client, in a bubble of synctest: time
+// passes as fast as it can, and nothing depends on how fast the machine is.
 package conformancetest
 
 import (
@@ -32,7 +32,8 @@ type Env struct {
 	Clock  *Clock
 }
 
-// Dial returns a client of the server that the player is. It sends each request once: what sends it again is what the scripts are about.
+// Dial returns a client of the server that the player is. It sends each request once: what sends it again is what the
+// scripts are about.
 func (e Env) Dial(t *testing.T) *client.Client {
 	t.Helper()
 	o := client.Options{HTTP: e.HTTP, Tries: 1}
@@ -95,7 +96,8 @@ func Run(t *testing.T, area conformance.Area, open func(*testing.T, Env) Program
 }
 
 // Play runs one script. meddle changes what the client is made with, and so makes it a faulty one; nil leaves it alone.
-func Play(t *testing.T, s *conformance.Script, open func(*testing.T, Env) Program, meddle func(*Env)) (v conformance.Outcome) {
+func Play(t *testing.T, s *conformance.Script, open func(*testing.T, Env) Program,
+	meddle func(*Env)) (v conformance.Outcome) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(conformance.Start))
@@ -261,7 +263,8 @@ func (p *player) begin(ctx context.Context, s *conformance.Step) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	c := &call{cancel: cancel, done: make(chan struct{}), began: make(chan map[string]any, 1), result: make(chan worked, 1)}
+	c := &call{cancel: cancel, done: make(chan struct{}), began: make(chan map[string]any, 1),
+		result: make(chan worked, 1)}
 	p.calls[s.As] = c
 	request := Call{Op: s.Call, Key: s.Key, Keys: s.Keys, Count: max(1, s.Count), Options: o}
 	if s.Of != "" {
@@ -331,7 +334,8 @@ func (p *player) lost(s *conformance.Step) (o conformance.Observed) {
 
 func encode(v any) (json.RawMessage, error) { return json.Marshal(v) }
 
-// Clock is the clocks of the process under test: those of the bubble, and how far they have gone on while it was frozen.
+// Clock is the clocks of the process under test: those of the bubble, and how far they have gone on while it was
+// frozen.
 type Clock struct {
 	start time.Time
 
@@ -375,7 +379,8 @@ func (c *Clock) set(d time.Duration) {
 	c.wall += d
 }
 
-// handler is a server without a network, so that it can be in a bubble. A connection that the server breaks off is an error, as it is over a network.
+// handler is a server without a network, so that it can be in a bubble. A connection that the server breaks off is an
+// error, as it is over a network.
 type handler struct{ http.Handler }
 
 func (h handler) RoundTrip(q *http.Request) (*http.Response, error) {
@@ -424,7 +429,8 @@ func (w *recorder) response(q *http.Request) (*http.Response, error) {
 		body = io.MultiReader(body, cut{})
 	}
 	return &http.Response{
-		Status: fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Status: fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)), StatusCode: w.status, Proto: "HTTP/1.1",
+		ProtoMajor: 1, ProtoMinor: 1,
 		Header: w.header, Body: io.NopCloser(body), ContentLength: -1, Request: q,
 	}, nil
 }

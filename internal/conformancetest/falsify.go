@@ -16,8 +16,8 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts/conformance"
 )
 
-// Falsify demands that each script can fail: if one of its steps says something else than what the client does, the run fails. A step of which
-// that is not so proves nothing.
+// Falsify demands that each script can fail: if one of its steps says something else than what the client does, the run
+// fails. A step of which that is not so proves nothing.
 func Falsify(t *testing.T, area conformance.Area, open func(*testing.T, Env) Program) {
 	t.Helper()
 	all, err := conformance.Scripts()

@@ -1,5 +1,5 @@
-// Package contracttest checks exchanges against the OpenAPI documents of package contracts, so that a test that talks to the API
-// also checks that the documents are true.
+// Package contracttest checks exchanges against the OpenAPI documents of package contracts, so that a test that talks
+// to the API also checks that the documents are true.
 package contracttest
 
 import (
@@ -76,9 +76,9 @@ var load = sync.OnceValues(func() (routers.Router, error) {
 	return d, nil
 })
 
-// Handler returns a handler that passes everything on to next and reports to t what the contract does not allow: a response of
-// another shape or with an undeclared status, a 2xx for a request that the contract rejects, and anything but a problem for a
-// path that the contract does not have.
+// Handler returns a handler that passes everything on to next and reports to t what the contract does not allow: a
+// response of another shape or with an undeclared status, a 2xx for a request that the contract rejects, and anything
+// but a problem for a path that the contract does not have.
 func Handler(t TB, next http.Handler) http.Handler {
 	router, err := load()
 	if err != nil {
@@ -129,7 +129,8 @@ func check(router routers.Router, r *http.Request, body []byte, response *httpte
 	}
 	in := &openapi3filter.RequestValidationInput{
 		Request: q, PathParams: params, Route: route,
-		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, IncludeResponseStatus: true},
+		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc,
+			IncludeResponseStatus: true},
 	}
 	if err := openapi3filter.ValidateRequest(q.Context(), in); err != nil && response.Code < 400 {
 		return fmt.Errorf("responded %d, but the request: %w", response.Code, err)

@@ -73,43 +73,58 @@ func TestHandlerReports(t *testing.T) {
 		{"a problem for an unknown method", "DELETE", acquirePath, "", 405, asIssue, problem, ""},
 
 		{"a response with a wrong type", "POST", acquirePath, question, 200, asJSON,
-			strings.Replace(lease, `"fencing_token":1`, `"fencing_token":"1"`, 1), ofLease + `Error at "/fencing_token": value must be an integer`},
+			strings.Replace(lease, `"fencing_token":1`, `"fencing_token":"1"`, 1),
+			ofLease + `Error at "/fencing_token": value must be an integer`},
 		{"a response beyond a bound", "POST", acquirePath, question, 200, asJSON,
-			strings.Replace(lease, `"fencing_token":1`, `"fencing_token":0`, 1), ofLease + `Error at "/fencing_token": number must be at least 1`},
+			strings.Replace(lease, `"fencing_token":1`, `"fencing_token":0`, 1),
+			ofLease + `Error at "/fencing_token": number must be at least 1`},
 		{"a time without milliseconds", "POST", acquirePath, question, 200, asJSON,
 			strings.Replace(lease, "00:00:30.000Z", "00:00:30Z", 1),
-			ofLease + `Error at "/expires_at": string doesn't match the regular expression "^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$"`},
+			ofLease +
+				`Error at "/expires_at": string doesn't match the regular expression "^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$"`},
 		{"a required member is missing", "POST", acquirePath, question, 200, asJSON, without(`"lease_id":"l1",`),
 			ofLease + `Error at "/lease_id": property "lease_id" is missing`},
 		{"a state that is none", "POST", acquirePath, question, 200, asJSON, strings.Replace(lease, "ACTIVE", "HELD", 1),
 			ofLease + `Error at "/state": value is not one of the allowed values ["ACTIVE","RELEASED","EXPIRED"]`},
-		{"a response that is no JSON", "POST", acquirePath, question, 200, asJSON, `{"tenant_id"`, "failed to decode response body: unexpected EOF"},
+		{"a response that is no JSON", "POST", acquirePath, question, 200, asJSON, `{"tenant_id"`,
+			"failed to decode response body: unexpected EOF"},
 		{"a response of another media type", "POST", acquirePath, question, 200, asHTML, "<p>yes</p>",
 			`response header Content-Type has unexpected value: "text/html"`},
 		{"an undeclared status", "POST", acquirePath, question, 418, asIssue, problem, "status is not supported"},
 		{"a problem without a code", "POST", acquirePath, question, 409, asIssue,
 			strings.Replace(problem, `,"code":"INVALID_ARGUMENT"`, "", 1),
 			`response body doesn't match schema #/components/schemas/Problem: Error at "/code": property "code" is missing`},
-		{"a 200 for a body that the contract refuses", "POST", acquirePath, `{"request_id":"r1","ttl_seconds":0}`, 200, asJSON, lease,
-			ofAcquire + `doesn't match schema #/components/schemas/AcquireRequest: Error at "/ttl_seconds": doesn't match schema due to: number must be at least 1`},
-		{"a 200 for an unknown member", "POST", acquirePath, `{"request_id":"r1","ttl_seconds":1,"tll":2}`, 200, asJSON, lease,
+		{"a 200 for a body that the contract refuses", "POST", acquirePath, `{"request_id":"r1","ttl_seconds":0}`,
+			200, asJSON, lease,
+			ofAcquire +
+				`doesn't match schema #/components/schemas/AcquireRequest: Error at "/ttl_seconds": doesn't match schema due to: number must be at least 1`},
+		{"a 200 for an unknown member", "POST", acquirePath, `{"request_id":"r1","ttl_seconds":1,"tll":2}`,
+			200, asJSON, lease,
 			ofAcquire + `doesn't match schema #/components/schemas/AcquireRequest: property "tll" is unsupported`},
 		{"a 200 for an empty body", "POST", acquirePath, "", 200, asJSON, lease, ofAcquire + "value is required but missing"},
-		{"a 200 for a query that the contract refuses", "GET", "/v1/tenants/acme/locks?page_size=0", "", 200, asJSON, `{"locks":[]}`,
+		{"a 200 for a query that the contract refuses", "GET", "/v1/tenants/acme/locks?page_size=0", "", 200,
+			asJSON, `{"locks":[]}`,
 			`responded 200, but the request: parameter "page_size" in query has an error: validation failed due to: at '': minimum: got 0, want 1`},
 		{"a grant", "POST", lockPath, `{"request_id":"r1"}`, 200, asJSON, grant, ""},
 		{"a run that was not granted", "POST", lockPath, `{"request_id":"r1"}`, 200, asJSON, skipped, ""},
-		{"a grant without a token", "POST", lockPath, `{"request_id":"r1"}`, 200, asJSON, strings.Replace(grant, `"fencing_token":1,`, "", 1),
+		{"a grant without a token", "POST", lockPath, `{"request_id":"r1"}`, 200, asJSON,
+			strings.Replace(grant, `"fencing_token":1,`, "", 1),
 			`response body doesn't match schema #/components/schemas/AnalysisGrant: validation failed due to: validation failed due to: ` +
 				`validation failed due to: at '': missing property 'fencing_token'`},
-		{"a message of a queue", "POST", "/internal/tasks/analysis", `{"analysisId":"a1"}`, 200, asJSON, `{"outcome":"ready"}`, ""},
-		{"an outcome that is none", "POST", "/internal/tasks/analysis", `{"analysisId":"a1"}`, 200, asJSON, `{"outcome":"lunch"}`,
+		{"a message of a queue", "POST", "/internal/tasks/analysis", `{"analysisId":"a1"}`, 200, asJSON,
+			`{"outcome":"ready"}`, ""},
+		{"an outcome that is none", "POST", "/internal/tasks/analysis", `{"analysisId":"a1"}`, 200, asJSON,
+			`{"outcome":"lunch"}`,
 			`response body doesn't match schema #/components/schemas/TaskDone: Error at "/outcome": value is not one of the allowed values ` +
 				`["ready","failed","already_finished","already_failed","unknown_analysis","malformed","damaged","locked"]`},
-		{"HTML for an unknown path", "GET", "/v2/locks", "", 404, asHTML, "<h1>Not Found</h1>", fmt.Sprintf(notThere, "no matching operation was found")},
-		{"a 200 for an unknown path", "GET", "/v2/locks", "", 200, asJSON, `{}`, fmt.Sprintf(notThere, "no matching operation was found")},
-		{"a problem with 200 for an unknown path", "GET", "/v2/locks", "", 200, asIssue, problem, fmt.Sprintf(notThere, "no matching operation was found")},
-		{"a 200 for an unknown method", "DELETE", acquirePath, "", 200, asJSON, lease, fmt.Sprintf(notThere, "method not allowed")},
+		{"HTML for an unknown path", "GET", "/v2/locks", "", 404, asHTML, "<h1>Not Found</h1>",
+			fmt.Sprintf(notThere, "no matching operation was found")},
+		{"a 200 for an unknown path", "GET", "/v2/locks", "", 200, asJSON, `{}`,
+			fmt.Sprintf(notThere, "no matching operation was found")},
+		{"a problem with 200 for an unknown path", "GET", "/v2/locks", "", 200, asIssue, problem,
+			fmt.Sprintf(notThere, "no matching operation was found")},
+		{"a 200 for an unknown method", "DELETE", acquirePath, "", 200, asJSON, lease,
+			fmt.Sprintf(notThere, "method not allowed")},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -125,7 +140,8 @@ func TestHandlerReports(t *testing.T) {
 				}
 			} else if len(r.reports) != 1 {
 				t.Errorf("reported %q, want one report", r.reports)
-			} else if got, _, _ := strings.Cut(r.reports[0], "\n"); got != c.method+" "+path+" is not as the contract says: "+c.want {
+			} else if got, _, _ := strings.Cut(r.reports[0], "\n"); got != c.method+" "+path+" is not as the contract says: "+
+				c.want {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
 			if w.Code != c.status || w.Header().Get("Content-Type") != c.contentType || w.Body.String() != c.response {

@@ -26,8 +26,8 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// TestExamples, LS-API: every response with a body has an example; those of problems are what the server would send, under the right
-// status. That examples match their schemas is what TestDocuments asks.
+// TestExamples, LS-API: every response with a body has an example; those of problems are what the server would send,
+// under the right status. That examples match their schemas is what TestDocuments asks.
 func TestExamples(t *testing.T) {
 	public, internal, err := contracttest.Load()
 	if err != nil {
@@ -86,7 +86,8 @@ func checkProblem(t *testing.T, where, status string, example any) contracts.Cod
 		t.Fatal(err)
 	}
 	info, ok := p.Code.Info()
-	if !ok || p.Title != info.Title || p.Retryable != info.Retryable || p.Status != info.Status || p.Type != p.Code.TypeURI() {
+	if !ok || p.Title != info.Title || p.Retryable != info.Retryable || p.Status != info.Status ||
+		p.Type != p.Code.TypeURI() {
 		t.Errorf("%s: the example of %s is not what the table of codes says: %+v", where, p.Code, p)
 	}
 	if status != "default" && status != strconv.Itoa(info.Status) {

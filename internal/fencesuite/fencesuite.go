@@ -1,5 +1,6 @@
-// Package fencesuite shows on a database that package fence lets no stale token write: statements by themselves and in transactions agree with an
-// oracle, transactions of many writers at once keep the tokens in order, and both notice mutations of the statements.
+// Package fencesuite shows on a database that package fence lets no stale token write: statements by themselves and in
+// transactions agree with an oracle, transactions of many writers at once keep the tokens in order, and both notice
+// mutations of the statements.
 package fencesuite
 
 import (
@@ -71,17 +72,18 @@ var mutations = map[string]struct {
 	dialects []fence.Dialect
 	old, new string
 }{
-	"update: an equal token is rejected":  {all, "fence <= ", "fence < "},
-	"update: the comparison is reversed":  {all, "fence <= ", "fence >= "},
-	"update: no condition":                {all, "(fence IS NULL OR ", "(1 = 1 OR "},
-	"update: the token is not kept":       {all, ", fence = ", ", fence = fence + 0 * "},
-	"update: the first writer cannot":     {all, "(fence IS NULL OR ", "("},
-	"check: an equal token is rejected":   {all[:2], "f.token <= ", "f.token < "},
-	"check: no condition":                 {all[:2], " WHERE f.token <= excluded.token", ""},
-	"check: the highest is not kept":      {all[:2], "SET token = excluded.token", "SET token = f.token"},
-	"check: the latest token is kept":     {all[2:], "GREATEST(token, ?)", "0 * token + ?"},
-	"check: the highest is not updated":   {all[2:], "GREATEST(token, ?)", "token + 0 * ?"},
-	"check: the statement says the token": {all[2:], "token = LAST_INSERT_ID(GREATEST(token, ?))", "token = GREATEST(token, LAST_INSERT_ID(?))"},
+	"update: an equal token is rejected": {all, "fence <= ", "fence < "},
+	"update: the comparison is reversed": {all, "fence <= ", "fence >= "},
+	"update: no condition":               {all, "(fence IS NULL OR ", "(1 = 1 OR "},
+	"update: the token is not kept":      {all, ", fence = ", ", fence = fence + 0 * "},
+	"update: the first writer cannot":    {all, "(fence IS NULL OR ", "("},
+	"check: an equal token is rejected":  {all[:2], "f.token <= ", "f.token < "},
+	"check: no condition":                {all[:2], " WHERE f.token <= excluded.token", ""},
+	"check: the highest is not kept":     {all[:2], "SET token = excluded.token", "SET token = f.token"},
+	"check: the latest token is kept":    {all[2:], "GREATEST(token, ?)", "0 * token + ?"},
+	"check: the highest is not updated":  {all[2:], "GREATEST(token, ?)", "token + 0 * ?"},
+	"check: the statement says the token": {all[2:], "token = LAST_INSERT_ID(GREATEST(token, ?))",
+		"token = GREATEST(token, LAST_INSERT_ID(?))"},
 }
 
 // rewriting changes the statements on their way.
@@ -267,7 +269,8 @@ func (s *subject) run(ctx context.Context, program []transaction) error {
 	for id, want := range model.rows {
 		var got written
 		var token sql.NullInt64
-		if err := s.db.QueryRowContext(ctx, s.bind("SELECT value, fence FROM orders WHERE id = ?"), id).Scan(&got.value, &token); err != nil {
+		if err := s.db.QueryRowContext(ctx, s.bind("SELECT value, fence FROM orders WHERE id = ?"), id).Scan(&got.value,
+			&token); err != nil {
 			return err
 		}
 		if got.token = token.Int64; got != want {
@@ -276,7 +279,8 @@ func (s *subject) run(ctx context.Context, program []transaction) error {
 	}
 	for resource, want := range model.highest {
 		var got int64
-		if err := s.db.QueryRowContext(ctx, s.bind("SELECT token FROM fences WHERE resource = ?"), resource).Scan(&got); err != nil || got != want {
+		if err := s.db.QueryRowContext(ctx, s.bind("SELECT token FROM fences WHERE resource = ?"),
+			resource).Scan(&got); err != nil || got != want {
 			return fmt.Errorf("fence %s: %d, %w, want %d", resource, got, err, want)
 		}
 	}
@@ -345,7 +349,8 @@ func (s *subject) rows(t *testing.T) {
 		f     *fence.SQL
 		token int64
 		value string
-	}{{strict, now, "first"}, {strict, now, "first"}, {lenient, 0, "without"}, {lenient, 0, "without"}, {strict, now + 1, "second"}} {
+	}{{strict, now, "first"}, {strict, now, "first"}, {lenient, 0, "without"}, {lenient, 0, "without"},
+		{strict, now + 1, "second"}} {
 		if err := update(step.f, step.token, step.value); err != nil {
 			t.Errorf("%+v: %v", step, err)
 		}
@@ -358,7 +363,8 @@ func (s *subject) rows(t *testing.T) {
 	}
 	many := fence.Row{Table: "orders", Where: "id > 0"}
 	set := strings.Replace(s.set(), "$2", "$1", 1)
-	if err := strict.Update(t.Context(), s.db, many, now+2, set, "many"); err == nil || !strings.Contains(err.Error(), "2 rows") {
+	if err := strict.Update(t.Context(), s.db, many, now+2, set, "many"); err == nil ||
+		!strings.Contains(err.Error(), "2 rows") {
 		t.Errorf("two rows: %v", err)
 	}
 	for _, r := range []fence.Row{{}, {Table: "orders"}, {Where: "1 = 1"}} {
@@ -370,7 +376,8 @@ func (s *subject) rows(t *testing.T) {
 		t.Error("nothing to set")
 	}
 	broken := fence.Row{Table: "nowhere", Where: "id = 1"}
-	if err := strict.Update(t.Context(), s.db, broken, now, "value = 1"); err == nil || errors.Is(err, contracts.CodeStaleToken) || errors.Is(err, sql.ErrNoRows) {
+	if err := strict.Update(t.Context(), s.db, broken, now, "value = 1"); err == nil ||
+		errors.Is(err, contracts.CodeStaleToken) || errors.Is(err, sql.ErrNoRows) {
 		t.Errorf("no such table: %v", err)
 	}
 }
@@ -381,13 +388,15 @@ func (s *subject) names(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := s.fences(nil).Store(s.db)
-	for i, name := range []string{"a", "A", "a ", "ä", "a\u0308", "%", "日本", strings.Repeat("x", fence.MaxResourceBytes), "'; DROP TABLE fences; --"} {
+	for i, name := range []string{"a", "A", "a ", "ä", "a\u0308", "%", "日本", strings.Repeat("x", fence.MaxResourceBytes),
+		"'; DROP TABLE fences; --"} {
 		token := int64(100 - i) // lower than those before
 		if err := errors.Join(store.Check(t.Context(), name, token), store.Check(t.Context(), name, token)); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if err := store.Check(t.Context(), strings.Repeat("x", fence.MaxResourceBytes+1), 1); !errors.Is(err, contracts.CodeInvalidArgument) {
+	if err := store.Check(t.Context(), strings.Repeat("x", fence.MaxResourceBytes+1), 1); !errors.Is(err,
+		contracts.CodeInvalidArgument) {
 		t.Error(err)
 	}
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/leasehold-dev/leasehold/fence"
 )
 
-// race lets writers with different tokens write in transactions at once. Each transaction that passed notes its token and, under the same row lock, its
-// place in the order; the notes of each resource must be in the order of the tokens, and the last of them is what is stored.
+// race lets writers with different tokens write in transactions at once. Each transaction that passed notes its token
+// and, under the same row lock, its place in the order; the notes of each resource must be in the order of the tokens,
+// and the last of them is what is stored.
 func (s *subject) race(ctx context.Context, seed uint64) error {
 	if err := s.clear(ctx); err != nil {
 		return err
@@ -100,7 +101,8 @@ func (s *subject) racesNotice(ctx context.Context) bool {
 var errRolledBack = errors.New("rolled back")
 
 // write is one transaction: a fence, a row, or both, and a note of each.
-func (s *subject) write(ctx context.Context, f *fence.SQL, token int64, parts int, rollBack bool, place *atomic.Int64) (err error) {
+func (s *subject) write(ctx context.Context, f *fence.SQL, token int64, parts int, rollBack bool,
+	place *atomic.Int64) (err error) {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -111,7 +113,8 @@ func (s *subject) write(ctx context.Context, f *fence.SQL, token int64, parts in
 		}
 	}()
 	note := func(resource string) error {
-		_, err := tx.ExecContext(ctx, s.bind("INSERT INTO journal (n, resource, token) VALUES (?, ?, ?)"), place.Add(1), resource, token)
+		_, err := tx.ExecContext(ctx, s.bind("INSERT INTO journal (n, resource, token) VALUES (?, ?, ?)"),
+			place.Add(1), resource, token)
 		return err
 	}
 	if parts != 1 {

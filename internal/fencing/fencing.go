@@ -1,5 +1,5 @@
-// Package fencing says which numbers can be fencing tokens, and carries the token of a lease in a context. The fences of a store, those of
-// package fence, and package locks share it.
+// Package fencing says which numbers can be fencing tokens, and carries the token of a lease in a context. The fences
+// of a store, those of package fence, and package locks share it.
 package fencing
 
 import (
@@ -11,8 +11,9 @@ import (
 // MaxToken is the largest token: a double, which JSON parsers use for numbers, has every whole number up to it.
 const MaxToken = 1 << 53
 
-// MaxAhead is how far a token may lie in the future. Tokens start at the store's time in microseconds and are increased far less
-// often than that: one that lies further ahead was given by no lock, and would make a fence reject all that are.
+// MaxAhead is how far a token may lie in the future. Tokens start at the store's time in microseconds and are increased
+// far less often than that: one that lies further ahead was given by no lock, and would make a fence reject all that
+// are.
 const MaxAhead = time.Hour
 
 // Given reports what is wrong with a number that no lock can have given by now. The text follows the name of the field.

@@ -43,7 +43,8 @@ type Insist struct {
 	Each   time.Duration    // of one try; 0 does not bound it
 	Pauses backoff.Policy   // between tries, unless the server asks for more
 	Final  func(error) bool // reports whether another try would fail as well; nil means [lease.Final]
-	Failed func(error)      // is called before each pause, so once for each try that is to be followed by another; may be nil
+	// is called before each pause, so once for each try that is to be followed by another; may be nil
+	Failed func(error)
 }
 
 // Do sends the request until ctx ends. The error is that of the last try.
@@ -93,16 +94,20 @@ const Forever time.Duration = math.MaxInt64
 
 // Keep renews a lease.
 type Keep struct {
-	Term   *term.Term // is extended by each renewal, and lost when the lease is
-	Clock  term.Clock
-	Each   func(left time.Duration) time.Duration // of one try when the term lasts for so long; nil leaves it to Renew
-	Pauses backoff.Policy                         // after renewals that failed; First also after one that succeeded, however soon the next is due
+	Term  *term.Term // is extended by each renewal, and lost when the lease is
+	Clock term.Clock
+	Each  func(left time.Duration) time.Duration // of one try when the term lasts for so long; nil leaves it to Renew
+	// after renewals that failed; First also after one that succeeded, however soon the next is due
+	Pauses backoff.Policy
 
-	Renew   func(context.Context) error                    // sends the request once
-	Renewed func(asked term.Moment) (end, due term.Moment) // until when the term lasts of which the renewal was sent at asked, and when to renew it again
-	Lost    func(error) error                              // why the lease is lost; nil if the error does not say that it is
-	Again   func(error) bool                               // reports that the first failure after a success needs no pause; may be nil
-	Failed  func(error)                                    // is called for each renewal that is to be tried again
+	Renew func(context.Context) error // sends the request once
+	// until when the term lasts of which the renewal was sent at asked, and when to renew it again
+	Renewed func(asked term.Moment) (end, due term.Moment)
+	// why the lease is lost; nil if the error does not say that it is
+	Lost func(error) error
+	// reports that the first failure after a success needs no pause; may be nil
+	Again  func(error) bool
+	Failed func(error) // is called for each renewal that is to be tried again
 
 	// Extended is called after the term was extended, and the next renewal waits for it; may be nil.
 	Extended func(ctx context.Context, asked term.Moment)

@@ -55,15 +55,21 @@ func TestInsist(t *testing.T) {
 		at     []time.Duration
 		failed int
 	}{
-		"succeeds":                     {time.Second, []error{nil}, 0, nil, s(0), 0},
-		"succeeds in the end":          {time.Second, []error{errDown, errDown, nil}, 0, nil, s(0, 1, 2), 2},
-		"final":                        {time.Second, []error{contracts.CodePermissionDenied}, 0, contracts.CodePermissionDenied, s(0), 0},
-		"final after a failure":        {time.Second, []error{errDown, contracts.CodeNotConfigured}, 0, contracts.CodeNotConfigured, s(0, 1), 1},
-		"until the context ends":       {time.Second, []error{errDown}, 2500 * time.Millisecond, errDown, s(0, 1, 2), 3},
-		"as the server asks":           {time.Second, []error{later(10 * time.Second), later(time.Minute), nil}, 0, nil, s(0, 10, 70), 2},
-		"not sooner than its own":      {time.Second, []error{later(time.Millisecond), later(time.Millisecond), nil}, 0, nil, s(0, 1, 2), 2},
-		"a third of what is left":      {time.Second, []error{later(time.Hour), later(time.Hour), nil}, 90 * time.Second, nil, s(0, 30, 50), 2},
-		"its own, if that is too soon": {time.Second, []error{later(time.Hour)}, 2500 * time.Millisecond, contracts.CodeUnavailable, s(0, 1, 2), 3},
+		"succeeds":            {time.Second, []error{nil}, 0, nil, s(0), 0},
+		"succeeds in the end": {time.Second, []error{errDown, errDown, nil}, 0, nil, s(0, 1, 2), 2},
+		"final": {time.Second, []error{contracts.CodePermissionDenied}, 0,
+			contracts.CodePermissionDenied, s(0), 0},
+		"final after a failure": {time.Second, []error{errDown, contracts.CodeNotConfigured}, 0,
+			contracts.CodeNotConfigured, s(0, 1), 1},
+		"until the context ends": {time.Second, []error{errDown}, 2500 * time.Millisecond, errDown, s(0, 1, 2), 3},
+		"as the server asks": {time.Second, []error{later(10 * time.Second), later(time.Minute), nil}, 0,
+			nil, s(0, 10, 70), 2},
+		"not sooner than its own": {time.Second, []error{later(time.Millisecond), later(time.Millisecond), nil}, 0,
+			nil, s(0, 1, 2), 2},
+		"a third of what is left": {time.Second, []error{later(time.Hour), later(time.Hour), nil}, 90 * time.Second,
+			nil, s(0, 30, 50), 2},
+		"its own, if that is too soon": {time.Second, []error{later(time.Hour)}, 2500 * time.Millisecond,
+			contracts.CodeUnavailable, s(0, 1, 2), 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -95,10 +101,11 @@ func TestInsistGrows(t *testing.T) {
 		var at []time.Time
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_ = hold.Insist{Pauses: backoff.Policy{First: time.Second, Max: 8 * time.Second, EqualJitter: true}}.Do(ctx, func(context.Context) error {
-			at = append(at, time.Now())
-			return errDown
-		})
+		_ = hold.Insist{Pauses: backoff.Policy{First: time.Second, Max: 8 * time.Second, EqualJitter: true}}.Do(
+			ctx, func(context.Context) error {
+				at = append(at, time.Now())
+				return errDown
+			})
 		for i, bound := range s(1, 2, 4, 8, 8) {
 			if pause := at[i+1].Sub(at[i]); pause <= bound/2 || pause > bound {
 				t.Errorf("%v before retry %d, want up to %v", pause, i, bound)
@@ -143,7 +150,9 @@ func keep(t *testing.T, answer func(ctx context.Context, n int) error) *kept {
 		Term: term.New(t.Context(), term.Now, term.Now().Add(30*time.Second), func(trouble error) error {
 			return fmt.Errorf("%w: it ran out: %w", errLost, trouble)
 		}),
-		Clock: term.Now, Each: func(left time.Duration) time.Duration { return hold.Third(left, 5*time.Second) }, Pauses: each(time.Second),
+		Clock: term.Now, Each: func(left time.Duration) time.Duration {
+			return hold.Third(left, 5*time.Second)
+		}, Pauses: each(time.Second),
 		Renew: func(ctx context.Context) error {
 			k.at = append(k.at, time.Since(k.begin))
 			return answer(ctx, len(k.at)-1)
@@ -176,15 +185,22 @@ func TestKeep(t *testing.T) {
 		told  int
 		lost  error // nil: it is not
 	}{
-		"renewed":                         {stop: 45 * time.Second, at: s(10, 20, 30, 40)},
-		"one fails":                       {errs: map[int]error{1: errDown}, stop: 45 * time.Second, at: s(10, 20, 21, 31, 41), told: 1},
-		"lost":                            {errs: map[int]error{1: contracts.CodeLeaseLost}, at: s(10, 20), lost: contracts.CodeLeaseLost},
-		"lost after failures":             {errs: map[int]error{0: errDown, 1: errDown, 2: contracts.CodeLeaseLost}, at: s(10, 11, 12), told: 2, lost: contracts.CodeLeaseLost},
-		"until it runs out":               {rest: later(7 * time.Second), at: nil, told: -1, lost: contracts.CodeUnavailable},
-		"as the server asks":              {errs: map[int]error{0: later(3 * time.Second)}, stop: 15 * time.Second, at: s(10, 13), told: 1},
-		"a third of what is left":         {errs: map[int]error{0: later(time.Hour), 1: later(time.Hour)}, stop: 22 * time.Second, at: append(s(10), 16666666666, 21111111110), told: 2},
-		"at once, once":                   {errs: map[int]error{0: errDown, 1: errDown, 2: errDown}, again: true, stop: 15 * time.Second, at: s(10, 10, 11, 12), told: 2},
-		"at once after each success":      {errs: map[int]error{0: errDown, 2: errDown}, again: true, stop: 25 * time.Second, at: s(10, 10, 20, 20), told: 0},
+		"renewed": {stop: 45 * time.Second, at: s(10, 20, 30, 40)},
+		"one fails": {errs: map[int]error{1: errDown}, stop: 45 * time.Second,
+			at: s(10, 20, 21, 31, 41), told: 1},
+		"lost": {errs: map[int]error{1: contracts.CodeLeaseLost}, at: s(10, 20),
+			lost: contracts.CodeLeaseLost},
+		"lost after failures": {errs: map[int]error{0: errDown, 1: errDown, 2: contracts.CodeLeaseLost},
+			at: s(10, 11, 12), told: 2, lost: contracts.CodeLeaseLost},
+		"until it runs out": {rest: later(7 * time.Second), at: nil, told: -1, lost: contracts.CodeUnavailable},
+		"as the server asks": {errs: map[int]error{0: later(3 * time.Second)}, stop: 15 * time.Second,
+			at: s(10, 13), told: 1},
+		"a third of what is left": {errs: map[int]error{0: later(time.Hour), 1: later(time.Hour)},
+			stop: 22 * time.Second, at: append(s(10), 16666666666, 21111111110), told: 2},
+		"at once, once": {errs: map[int]error{0: errDown, 1: errDown, 2: errDown}, again: true,
+			stop: 15 * time.Second, at: s(10, 10, 11, 12), told: 2},
+		"at once after each success": {errs: map[int]error{0: errDown, 2: errDown}, again: true, stop: 25 * time.Second,
+			at: s(10, 10, 20, 20), told: 0},
 		"stopped before the first is due": {stop: 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -241,7 +257,8 @@ func TestLateRenewal(t *testing.T) {
 		stop bool
 		err  error
 	}{
-		"granted after the term": {false, nil}, "granted after ctx": {true, nil}, "lost after ctx": {true, contracts.CodeLeaseLost}, "failed after ctx": {true, errDown},
+		"granted after the term": {false, nil}, "granted after ctx": {true, nil},
+		"lost after ctx": {true, contracts.CodeLeaseLost}, "failed after ctx": {true, errDown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -11,8 +11,9 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 )
 
-// HTTPAPI is Amazon API Gateway's HTTP API in front of instances of a function, each of which has one request at a time. It is an [http.RoundTripper]: the
-// request becomes an event, its path decoded, as from a caller whom a JWT authorizer let pass.
+// HTTPAPI is Amazon API Gateway's HTTP API in front of instances of a function, each of which has one request at a
+// time. It is an [http.RoundTripper]: the request becomes an event, its path decoded, as from a caller whom a JWT
+// authorizer let pass.
 type HTTPAPI struct {
 	claims map[string]string
 	free   chan *Instance
@@ -44,10 +45,12 @@ func (a *HTTPAPI) event(r *http.Request) ([]byte, error) {
 		headers[name] = r.Header.Get(name)
 	}
 	e := events.APIGatewayV2HTTPRequest{
-		Version: "2.0", RouteKey: "$default", RawPath: r.URL.Path, RawQueryString: r.URL.RawQuery, Headers: headers, Body: string(body),
+		Version: "2.0", RouteKey: "$default", RawPath: r.URL.Path, RawQueryString: r.URL.RawQuery, Headers: headers,
+		Body: string(body),
 	}
 	e.RequestContext.Stage, e.RequestContext.APIID = "$default", "a1b2c3"
-	e.RequestContext.HTTP = events.APIGatewayV2HTTPRequestContextHTTPDescription{Method: r.Method, Path: r.URL.Path, Protocol: "HTTP/1.1", SourceIP: "192.0.2.1"}
+	e.RequestContext.HTTP = events.APIGatewayV2HTTPRequestContextHTTPDescription{Method: r.Method, Path: r.URL.Path,
+		Protocol: "HTTP/1.1", SourceIP: "192.0.2.1"}
 	e.RequestContext.Authorizer = &events.APIGatewayV2HTTPRequestContextAuthorizerDescription{
 		JWT: &events.APIGatewayV2HTTPRequestContextAuthorizerJWTDescription{Claims: a.claims},
 	}
@@ -79,7 +82,8 @@ func (a *HTTPAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err := json.Unmarshal(got.Body, &response); err != nil || got.Failed {
 			return nil, errors.Join(errors.New("the function failed: "+string(got.Body)), err)
 		}
-		w := &http.Response{StatusCode: response.StatusCode, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader([]byte(response.Body))), Request: r}
+		w := &http.Response{StatusCode: response.StatusCode, Header: http.Header{},
+			Body: io.NopCloser(bytes.NewReader([]byte(response.Body))), Request: r}
 		for name, value := range response.Headers {
 			w.Header.Set(name, value)
 		}

@@ -1,5 +1,6 @@
-// Package lambdatest is Lambda's side of the runtime API (https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html), for tests of programs that were built for
-// the runtime provided.al2023.
+// Package lambdatest is Lambda's side of the runtime API
+// (https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html), for tests of programs that were built for the
+// runtime provided.al2023.
 package lambdatest
 
 import (
@@ -40,17 +41,21 @@ type Response struct {
 // failAfter is how long an instance has for an event, on a busy machine as well.
 const failAfter = 5 * time.Minute
 
-// Start starts an instance of the program, with its handler name and variables (NAME=value) beside those that Lambda sets. Variables of AWS and of Leasehold that this
-// process has are not passed on. The instance is ended with the test.
+// Start starts an instance of the program, with its handler name and variables (NAME=value) beside those that Lambda
+// sets. Variables of AWS and of Leasehold that this process has are not passed on. The instance is ended with the test.
 func Start(t testing.TB, bootstrap, handler string, env ...string) *Instance {
 	t.Helper()
 	i := &Instance{events: make(chan event), responses: make(chan Response, 1), ended: make(chan struct{})}
 	api := httptest.NewServer(i.api(t))
 	t.Cleanup(api.Close)
 	c := exec.CommandContext(t.Context(), bootstrap)
-	c.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "AWS_") || strings.HasPrefix(kv, "LEASEHOLD_") })
-	c.Env = append(c.Env, "AWS_LAMBDA_LOG_FORMAT=JSON", "AWS_REGION=eu-north-1", "AWS_ACCESS_KEY_ID=AKIAFAKE", "AWS_SECRET_ACCESS_KEY=fake-secret-key")
-	c.Env = append(append(c.Env, env...), "_HANDLER="+handler, "AWS_LAMBDA_RUNTIME_API="+strings.TrimPrefix(api.URL, "http://"))
+	c.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		return strings.HasPrefix(kv, "AWS_") || strings.HasPrefix(kv, "LEASEHOLD_")
+	})
+	c.Env = append(c.Env, "AWS_LAMBDA_LOG_FORMAT=JSON", "AWS_REGION=eu-north-1", "AWS_ACCESS_KEY_ID=AKIAFAKE",
+		"AWS_SECRET_ACCESS_KEY=fake-secret-key")
+	c.Env = append(append(c.Env, env...), "_HANDLER="+handler, "AWS_LAMBDA_RUNTIME_API="+
+		strings.TrimPrefix(api.URL, "http://"))
 	c.Stdout, c.Stderr = &i.log, &i.log
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -99,7 +104,8 @@ func (i *Instance) api(t testing.TB) http.Handler {
 	return mux
 }
 
-// do hands an event to the instance, which has so much time for it, and waits for what it returns; false if the instance ends before.
+// do hands an event to the instance, which has so much time for it, and waits for what it returns; false if the
+// instance ends before.
 func (i *Instance) do(payload []byte, timeout time.Duration) (Response, bool) {
 	select {
 	case i.events <- event{payload, time.Now().Add(timeout)}:
@@ -114,7 +120,8 @@ func (i *Instance) do(payload []byte, timeout time.Duration) (Response, bool) {
 	}
 }
 
-// Invoke hands an event to the instance, which has so much time for it, and returns what it returns. An instance that ends, or takes minutes, fails the test.
+// Invoke hands an event to the instance, which has so much time for it, and returns what it returns. An instance that
+// ends, or takes minutes, fails the test.
 func (i *Instance) Invoke(t testing.TB, payload []byte, timeout time.Duration) Response {
 	t.Helper()
 	done := make(chan Response, 1)

@@ -1,5 +1,6 @@
-// Package lease judges responses to requests about a lease: whether one is the lease that was asked for (a cache, a proxy that mixes up connections, or a
-// server of another kind may send anything), and what an error says of the request.
+// Package lease judges responses to requests about a lease: whether one is the lease that was asked for (a cache, a
+// proxy that mixes up connections, or a server of another kind may send anything), and what an error says of the
+// request.
 package lease
 
 import (
@@ -31,7 +32,8 @@ func (a Asked) Granted(l contracts.Lease) error {
 	if l.LeaseID == "" || l.ExpiresAt == "" || l.RemainingMs == 0 {
 		return ErrMissing
 	}
-	return cmp.Or(a.Lock(l.TenantID, l.LockKey), SameOwner(a.Owner, l.OwnerID), SameToken(a.Token, l.FencingToken), InState(contracts.StateActive, l.State))
+	return cmp.Or(a.Lock(l.TenantID, l.LockKey), SameOwner(a.Owner, l.OwnerID), SameToken(a.Token, l.FencingToken),
+		InState(contracts.StateActive, l.State))
 }
 
 // Acquired says what is wrong with a response that should be the lease that an acquire asked for.
@@ -54,8 +56,8 @@ func (a Asked) Acquired(r contracts.AcquireRequest, l contracts.Lease) error {
 	}
 }
 
-// Waited is how much later than before its request a lease begins at the earliest: as long as the server waited. took is how long the request took; no
-// response can make it longer.
+// Waited is how much later than before its request a lease begins at the earliest: as long as the server waited. took
+// is how long the request took; no response can make it longer.
 func Waited(r contracts.AcquireRequest, l contracts.Lease, took time.Duration) time.Duration {
 	if r.WaitSeconds == 0 {
 		return 0
@@ -65,7 +67,8 @@ func Waited(r contracts.AcquireRequest, l contracts.Lease, took time.Duration) t
 
 // Ended says what is wrong with a response that should be the end of the caller's lease.
 func (a Asked) Ended(l contracts.EndedLease) error {
-	return cmp.Or(a.Lock(l.TenantID, l.LockKey), SameOwner(a.Owner, l.OwnerID), SameToken(a.Token, l.FencingToken), InState(contracts.StateReleased, l.State))
+	return cmp.Or(a.Lock(l.TenantID, l.LockKey), SameOwner(a.Owner, l.OwnerID), SameToken(a.Token, l.FencingToken),
+		InState(contracts.StateReleased, l.State))
 }
 
 // Lock compares the lock that a response is about.
@@ -80,7 +83,8 @@ func (a Asked) Lock(tenant, key string) error {
 	}
 }
 
-// SameOwner compares the owner with the owner_id of the request: it is that, or ends with it after the subject of the token.
+// SameOwner compares the owner with the owner_id of the request: it is that, or ends with it after the subject of the
+// token.
 func SameOwner(asked, got string) error {
 	if got == "" || asked != "" && got != asked && !strings.HasSuffix(got, "#"+asked) {
 		return fmt.Errorf("the lease belongs to %q, not to %q", got, asked)

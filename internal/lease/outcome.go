@@ -12,13 +12,14 @@ import (
 )
 
 // goneCodes say that a lease is the caller's no more.
-var goneCodes = []contracts.Code{contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeNotOwner}
+var goneCodes = []contracts.Code{contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased,
+	contracts.CodeNotOwner}
 
 // Gone reports whether an error says that the lease is the caller's no more.
 func Gone(err error) bool { return isAny(err, goneCodes) }
 
-// Final reports whether the same request would be rejected again: see [contracts.Final]. Codes are those which are final for the caller besides, such
-// as the refusal of a lock that it does not want to wait for.
+// Final reports whether the same request would be rejected again: see [contracts.Final]. Codes are those which are
+// final for the caller besides, such as the refusal of a lock that it does not want to wait for.
 func Final(err error, codes ...contracts.Code) bool { return contracts.Final(err) || isAny(err, codes) }
 
 // isAny reports whether an error has one of the codes.
@@ -33,7 +34,8 @@ func Unsettled(err error) bool {
 	}
 	code, info, ok := meaning(err)
 	switch code {
-	case contracts.CodeOverloaded, contracts.CodeRateLimited, contracts.CodeUnauthenticated, contracts.CodeDocumentDamaged, contracts.CodeNotConfigured:
+	case contracts.CodeOverloaded, contracts.CodeRateLimited, contracts.CodeUnauthenticated, contracts.CodeDocumentDamaged,
+		contracts.CodeNotConfigured:
 		return false // it was not begun, or cannot be
 	default:
 		return !ok || info.Status >= http.StatusInternalServerError
@@ -43,23 +45,26 @@ func Unsettled(err error) bool {
 // Settles reports whether an error says what became of earlier tries of the same request: the lease was looked at.
 func Settles(err error) bool {
 	_, info, ok := meaning(err)
-	return ok && info.Status < http.StatusInternalServerError && info.Status != http.StatusUnauthorized && info.Status != http.StatusTooManyRequests
+	return ok && info.Status < http.StatusInternalServerError && info.Status != http.StatusUnauthorized &&
+		info.Status != http.StatusTooManyRequests
 }
 
-// Refused reports whether an error says of an acquire that it is not granted now, and has not been before. A delivery of it that waits at another server may be
-// granted later.
+// Refused reports whether an error says of an acquire that it is not granted now, and has not been before. A delivery
+// of it that waits at another server may be granted later.
 func Refused(err error) bool {
 	code, info, _ := meaning(err)
 	return Settles(err) && (info.Retryable || code == contracts.CodeLockModeDiffers)
 }
 
-// GivenUp are the pauses between the tries of an acquire that was given up and is refused, while an earlier delivery may wait at another server.
+// GivenUp are the pauses between the tries of an acquire that was given up and is refused, while an earlier delivery
+// may wait at another server.
 var GivenUp = backoff.Policy{First: 2 * time.Second, Max: 8 * time.Second, EqualJitter: true}
 
 // LateWait is how much later than it is asked to a server ends a wait, at most.
 const LateWait = 2 * time.Second
 
-// meaning is what the code of an error means; a server may say more than the code. ok is false for an error without one.
+// meaning is what the code of an error means; a server may say more than the code. ok is false for an error without
+// one.
 func meaning(err error) (code contracts.Code, info contracts.CodeInfo, ok bool) {
 	if e, is := errors.AsType[*contracts.Error](err); is {
 		return e.Code, contracts.CodeInfo{Status: e.Status, Retryable: e.Retryable, Title: e.Title}, true

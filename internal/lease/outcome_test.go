@@ -44,7 +44,8 @@ func TestOutcome(t *testing.T) {
 		{contracts.CodeNotOwner, says{gone: true, final: true, settles: true}},
 	} {
 		for _, err := range []error{c.err, fmt.Errorf("acquire: %w", c.err), full(c.err)} {
-			if got := (says{lease.Gone(err), lease.Final(err), lease.Unsettled(err), lease.Settles(err), lease.Refused(err)}); got != c.want {
+			if got := (says{lease.Gone(err), lease.Final(err), lease.Unsettled(err), lease.Settles(err),
+				lease.Refused(err)}); got != c.want {
 				t.Errorf("%v: %+v, want %+v", err, got, c.want)
 			}
 		}

@@ -11,8 +11,9 @@ import (
 func TestSets(t *testing.T) {
 	sound := func() contracts.LockSet {
 		return contracts.LockSet{
-			TenantID: "acme", OwnerID: "ci#ann", State: contracts.StateActive, ExpiresAt: "2026-01-01T00:00:30.000Z", RemainingMs: 30000,
-			Leases: []contracts.LockSetLease{{LockKey: "a", FencingToken: 7}, {LockKey: "b", FencingToken: 9}},
+			TenantID: "acme", OwnerID: "ci#ann", State: contracts.StateActive, ExpiresAt: "2026-01-01T00:00:30.000Z",
+			RemainingMs: 30000,
+			Leases:      []contracts.LockSetLease{{LockKey: "a", FencingToken: 7}, {LockKey: "b", FencingToken: 9}},
 		}
 	}
 	asked := AskedSet{Tenant: "acme", Keys: []string{"b", "a"}, Owner: "ann"}
@@ -55,7 +56,8 @@ func TestSets(t *testing.T) {
 	if known.Granted(other) == nil {
 		t.Error("another lease of the key: no error")
 	}
-	ended := contracts.LockSetReleased{TenantID: "acme", OwnerID: "ann", State: contracts.StateReleased, Leases: sound().Leases}
+	ended := contracts.LockSetReleased{TenantID: "acme", OwnerID: "ann", State: contracts.StateReleased,
+		Leases: sound().Leases}
 	if err := known.Ended(ended); err != nil {
 		t.Errorf("a sound end: %v", err)
 	}

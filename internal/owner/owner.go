@@ -1,4 +1,5 @@
-// Package owner names the holder of a lease: the name that a program has unless it is given one, and which names can be accepted.
+// Package owner names the holder of a lease: the name that a program has unless it is given one, and which names can be
+// accepted.
 package owner
 
 import (
@@ -10,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// Process is a name of this process, "host-suffix", of characters that a server takes as the suffix of a verified name. The suffix tells it
-// from others on the same host.
+// Process is a name of this process, "host-suffix", of characters that a server takes as the suffix of a verified name.
+// The suffix tells it from others on the same host.
 func Process(suffix string) string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -40,7 +41,8 @@ func plain(r rune) bool {
 	return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-", r))
 }
 
-// CheckText checks what a caller named: 1 to most bytes of UTF-8 without control characters. The error begins with name.
+// CheckText checks what a caller named: 1 to most bytes of UTF-8 without control characters. The error begins with
+// name.
 func CheckText(name, s string, most int) error {
 	switch {
 	case s == "" || len(s) > most:

@@ -1,10 +1,11 @@
-// Package price has the list prices of what Leasehold runs on: the only file to change when they do. The tables of docs/costs.md, which package tests/cost
-// makes, and the counter of the demonstration take them from here.
+// Package price has the list prices of what Leasehold runs on: the only file to change when they do. The tables of
+// docs/costs.md, which package tests/cost makes, and the counter of the demonstration take them from here.
 package price
 
 import "math"
 
-// AsOf is when the list prices were read, and In where they apply. Free tiers, discounts, storage and traffic are left out.
+// AsOf is when the list prices were read, and In where they apply. Free tiers, discounts, storage and traffic are left
+// out.
 const (
 	AsOf = "2026-11"
 	In   = "us-east-1 (AWS) and us-central1 (Google Cloud)"
@@ -18,7 +19,8 @@ type Billing struct {
 	Unit  string  // what a unit is
 }
 
-// Dollars is what a million operations cost that use so many units each; or, of so many units altogether, the millionth dollars that they cost.
+// Dollars is what a million operations cost that use so many units each; or, of so many units altogether, the millionth
+// dollars that they cost.
 func (b Billing) Dollars(writes, reads float64) float64 { return writes*b.Write + reads*b.Read }
 
 // The stores that bill by use.
@@ -55,8 +57,9 @@ var Functions = []Function{
 	{"Cloud Run functions", 0.40, 1*0.000024 + 0.25*0.0000025, "1 vCPU, 256 MiB, one request at a time", 0.1},
 }
 
-// FunctionSeconds is how long one request keeps a function busy: an assumption, not a measurement. A conditional write to DynamoDB from a function took
-// 6 to 7 ms in the middle and 12 to 14 ms at the 99th percentile (FaaSKeeper, HPDC 2024).
+// FunctionSeconds is how long one request keeps a function busy: an assumption, not a measurement. A conditional write
+// to DynamoDB from a function took 6 to 7 ms in the middle and 12 to 14 ms at the 99th percentile (FaaSKeeper, HPDC
+// 2024).
 const FunctionSeconds = 0.010
 
 // Machine is a virtual machine that runs all the time.
@@ -71,12 +74,13 @@ func (m Machine) Day() float64 { return 24 * m.Hour }
 // SmallMachine is what a store of one's own, or a node of a cluster of three, runs on.
 var SmallMachine = Machine{"t3.small", 0.0208}
 
-// FaaSKeeper is what the authors of FaaSKeeper, ZooKeeper on functions and cloud storage, published: HPDC 2024, doi 10.1145/3625549.3658661. A lock
-// is a node that is created and deleted: two writes.
+// FaaSKeeper is what the authors of FaaSKeeper, ZooKeeper on functions and cloud storage, published: HPDC 2024, doi
+// 10.1145/3625549.3658661. A lock is a node that is created and deleted: two writes.
 var FaaSKeeper = struct {
 	WriteLeast, WriteMost float64 // dollars for a million writes at the prices of the paper
 	DynamoDB              Billing // those prices
-	BreakEven             int     // writes a day that cost what three small machines with ZooKeeper cost, as the paper has it
+	// writes a day that cost what three small machines with ZooKeeper cost, as the paper has it
+	BreakEven int
 }{
 	WriteLeast: 11.18, WriteMost: 13.60,
 	DynamoDB:  Billing{"DynamoDB in 2024", 1.25, 0.25, ""},

@@ -35,10 +35,10 @@ type Faults struct {
 	Settle func(t *testing.T)
 }
 
-// Ambiguous holds the rule of the ambiguous write (LS-ACC-04) against every fate and every command: a caller that retries
-// the same request until a response arrives gets the right one, and the command has had one effect: no
-// false LOCK_HELD, no false LEASE_LOST, no second grant. It makes no difference whether the store's own library sends
-// again underneath.
+// Ambiguous holds the rule of the ambiguous write (LS-ACC-04) against every fate and every command: a caller that
+// retries the same request until a response arrives gets the right one, and the command has had one effect: no false
+// LOCK_HELD, no false LEASE_LOST, no second grant. It makes no difference whether the store's own library sends again
+// underneath.
 func Ambiguous(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
 	everyFate(t, newStore, ambiguous, "acquire", "acquire expired", "renew", "release", "force")
 	everyFate(t, newStore, ambiguousSets, "acquire set", "renew set", "release set")
@@ -84,7 +84,10 @@ func ambiguous(t *testing.T, store docstore.Store, faults Faults, clock *Clock, 
 	}
 	before := clock.Now()
 
-	answer, err := untilAnswered(t, faults, fate, func(ctx context.Context) (outcome, error) { return send(ctx, locks, id.Tenant, step) })
+	answer, err := untilAnswered(t, faults, fate, func(ctx context.Context) (outcome,
+		error) {
+		return send(ctx, locks, id.Tenant, step)
+	})
 	if do == "acquire" {
 		token = answer.Token // the first: tokens start at the store's time
 	}
@@ -100,20 +103,24 @@ func ambiguous(t *testing.T, store docstore.Store, faults Faults, clock *Clock, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]lock.Phase{"acquire": lock.Active, "renew": lock.Active, "release": lock.Released, "force": lock.Released}[step.do]
+	want := map[string]lock.Phase{"acquire": lock.Active, "renew": lock.Active, "release": lock.Released,
+		"force": lock.Released}[step.do]
 	if s.Phase != want || s.Owner != "ann" || s.ExpiresAt.Before(before) {
 		t.Errorf("the lock is %+v, want %s", s, want)
 	}
 	// One effect: the next lease has the next token.
 	clock.Advance(time.Hour)
-	next, err := send(t.Context(), locks, id.Tenant, command{do: "acquire", key: id.Key, owner: "bob", request: "b1", ttl: 60})
+	next, err := send(t.Context(), locks, id.Tenant, command{do: "acquire", key: id.Key, owner: "bob",
+		request: "b1", ttl: 60})
 	if err != nil || next.Code != "OK" || next.Token != token+1 {
 		t.Errorf("the next lease: %+v, %v; want token %d", next, err, token+1)
 	}
 }
 
-// untilAnswered sends a command until a response arrives, the first time with a fate for its write, and returns when that has been met with.
-func untilAnswered[A any](t *testing.T, faults Faults, fate Fate, send func(context.Context) (A, error)) (answer A, err error) {
+// untilAnswered sends a command until a response arrives, the first time with a fate for its write, and returns when
+// that has been met with.
+func untilAnswered[A any](t *testing.T, faults Faults, fate Fate, send func(context.Context) (A, error)) (answer A,
+	err error) {
 	t.Helper()
 	faults.Next(t, fate)
 	for try := range 5 {
@@ -130,8 +137,8 @@ func untilAnswered[A any](t *testing.T, faults Faults, fate Fate, send func(cont
 	return answer, err
 }
 
-// tryContext is the context of a try. The caller of a write that is applied late gives up when the write has reached the
-// service: later it would wait for ever, sooner the fault would hit the next try.
+// tryContext is the context of a try. The caller of a write that is applied late gives up when the write has reached
+// the service: later it would wait for ever, sooner the fault would hit the next try.
 func tryContext(parent context.Context, faults Faults, fate Fate, try int) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(parent)
 	if fate == AppliedLate && try == 0 {

@@ -19,7 +19,8 @@ func Analyses(t *testing.T, newStore func(t *testing.T, now func() time.Time) do
 // AnalysesChecksBite shows that the checks of [Analyses] notice faults.
 func AnalysesChecksBite(t *testing.T) { analysesProof.bites(t) }
 
-var analysesProof = proof[GateStep]{AnalysisProgram, RunAnalyses, AnalysisHistory, AnalysisMutants, AnalysisProgramMutants, nil}
+var analysesProof = proof[GateStep]{AnalysisProgram, RunAnalyses, AnalysisHistory, AnalysisMutants,
+	AnalysisProgramMutants, nil}
 
 // AnalysisMutants are faults to inject between the rules of the gate and their store.
 var AnalysisMutants = map[string]func(docstore.Store) docstore.Store{

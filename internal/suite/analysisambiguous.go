@@ -9,15 +9,17 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// AmbiguousAnalyses is [Ambiguous] for the commands of the gate: a caller that retries a command until a
-// response arrives gets the right one, and the command has had one effect: no false "locked", no false "lost", no run that counts twice.
+// AmbiguousAnalyses is [Ambiguous] for the commands of the gate: a caller that retries a command until a response
+// arrives gets the right one, and the command has had one effect: no false "locked", no false "lost", no run that
+// counts twice.
 func AmbiguousAnalyses(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
 	everyFate(t, newStore, ambiguousAnalysis, "acquire", "acquire stale", "refresh", "release", "finish", "retry")
 }
 
 func ambiguousAnalysis(t *testing.T, store docstore.Store, faults Faults, clock *Clock, do string, fate Fate) {
 	t.Helper()
-	g := &gateProgram{store: store, analyses: analysis.New(store, &analysis.Options{Now: clock.Now}), clock: clock, name: "a"}
+	g := &gateProgram{store: store, analyses: analysis.New(store, &analysis.Options{Now: clock.Now}),
+		clock: clock, name: "a"}
 	if err := g.create(t.Context(), "k"); err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +53,10 @@ func ambiguousAnalysis(t *testing.T, store docstore.Store, faults Faults, clock 
 	token := o.token()
 	want := o.answer(step, token, clock.Now())
 
-	got, err := untilAnswered(t, faults, fate, func(ctx context.Context) (GateAnswer, error) { return g.send(ctx, step, token) })
+	got, err := untilAnswered(t, faults, fate, func(ctx context.Context) (GateAnswer,
+		error) {
+		return g.send(ctx, step, token)
+	})
 	if err == nil {
 		err = g.learn(t.Context(), "k", o)
 	}

@@ -16,9 +16,11 @@ func AnalysisHistory(ctx context.Context, store docstore.Store, clock *Clock, na
 	return analysisHistory(ctx, store, clock, name, seed, measure{clock.Now, true})
 }
 
-func analysisHistory(ctx context.Context, store docstore.Store, clock *Clock, name string, seed uint64, m measure) error {
+func analysisHistory(ctx context.Context, store docstore.Store, clock *Clock, name string, seed uint64,
+	m measure) error {
 	id, first := analysis.ID(name), docstore.Doc{"status": docstore.String("PENDING"), "lockToken": docstore.Int(0)}
-	r, err := store.Write(ctx, docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: name}, If: docstore.Absent{}, Set: first})
+	r, err := store.Write(ctx, docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: name}, If: docstore.Absent{},
+		Set: first})
 	if err != nil || !r.Applied {
 		return errors.Join(err, errors.New("there is such an analysis"))
 	}
@@ -91,6 +93,7 @@ func known(o analysis.Outcome, err error) (output, error) {
 // shownOutcome is the part of an outcome that histories compare.
 func shownOutcome(o analysis.Outcome) output {
 	return output{
-		known: true, code: string(o.Code), replayed: o.Replayed, token: o.Grant.Token, expires: timeText(o.Grant.ExpiresAt), holder: o.Grant.Owner,
+		known: true, code: string(o.Code), replayed: o.Replayed, token: o.Grant.Token, expires: timeText(o.Grant.ExpiresAt),
+		holder: o.Grant.Owner,
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// gateOracle says what BE-041 demands of one analysis, and what the gate adds to it: a fence, and a sweep. It keeps every
-// run in a list, newest last, instead of one document.
+// gateOracle says what BE-041 demands of one analysis, and what the gate adds to it: a fence, and a sweep. It keeps
+// every run in a list, newest last, instead of one document.
 type gateOracle struct {
 	status   string
 	runs     []*run
@@ -59,7 +59,8 @@ func (o *gateOracle) token() int64 {
 	return o.runs[len(o.runs)-1].token
 }
 
-// learn takes the first token of a document from what the gate returned, if it is one that no earlier document can have shown.
+// learn takes the first token of a document from what the gate returned, if it is one that no earlier document can have
+// shown.
 func (o *gateOracle) learn(token int64) {
 	if n := len(o.runs); n > 0 && o.runs[n-1].token == 0 && token >= o.runs[n-1].least {
 		o.runs[n-1].token = token
@@ -110,7 +111,8 @@ func (o *gateOracle) finished() bool { return o.status == "READY" || o.status ==
 
 // ok is a grant as the document then shows it.
 func (o *gateOracle) ok(replayed bool) GateAnswer {
-	a := GateAnswer{Answer: Answer{Code: "OK", Token: o.token(), Replayed: replayed}, Status: o.status, Failures: o.failures, Runs: o.streak}
+	a := GateAnswer{Answer: Answer{Code: "OK", Token: o.token(), Replayed: replayed}, Status: o.status,
+		Failures: o.failures, Runs: o.streak}
 	if r := o.current(); r != nil {
 		a.Holder = r.owner
 		if !r.garbage {
@@ -149,7 +151,8 @@ func (o *gateOracle) acquire(s GateStep, now time.Time) GateAnswer {
 		return GateAnswer{Answer: Answer{Code: "LOCK_UNREADABLE", Holder: r.owner}, Status: o.status}
 	case r != nil && r.until.After(now): // BE-041-RULE-4
 		return GateAnswer{
-			Answer: Answer{Code: "ANALYSIS_LOCKED", Holder: r.owner, Expires: r.until}, Status: o.status, RetryAfter: r.until.Sub(now),
+			Answer: Answer{Code: "ANALYSIS_LOCKED", Holder: r.owner, Expires: r.until}, Status: o.status,
+			RetryAfter: r.until.Sub(now),
 		}
 	case r != nil && o.streak-1 >= programTakeovers || s.MaxFailures > 0 && o.failures >= s.MaxFailures:
 		o.giveUp(now)
@@ -259,7 +262,8 @@ func (o *gateOracle) giveUp(now time.Time) {
 	o.ended, o.before, o.awaits = now, o.ended, false
 }
 
-// retry lets a FAILED analysis run again. A worker that still runs it, because another writer wrote FAILED, is fenced off.
+// retry lets a FAILED analysis run again. A worker that still runs it, because another writer wrote FAILED, is fenced
+// off.
 func (o *gateOracle) retry(s GateStep, now time.Time) GateAnswer {
 	shown := func(replayed bool) GateAnswer {
 		a, last := o.ok(replayed), o.retries[len(o.retries)-1]

@@ -13,11 +13,12 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// GateStep is one step of a program of the analysis gate: time passes, then a command is sent, a sweep is made, or another
-// writer changes the document.
+// GateStep is one step of a program of the analysis gate: time passes, then a command is sent, a sweep is made, or
+// another writer changes the document.
 type GateStep struct {
-	Wait    time.Duration
-	Do      string // acquire, refresh, release, finish, retry, sweep, or status, unlock, garbage, delete: by another writer
+	Wait time.Duration
+	// acquire, refresh, release, finish, retry, sweep, or status, unlock, garbage, delete: by another writer
+	Do      string
 	ID      string
 	Owner   string
 	Request string
@@ -33,12 +34,13 @@ type GateStep struct {
 	Named       int       // of retry: 1 names when the analysis ended the last time, 2 the time before
 	FinishedAt  time.Time // of retry: that time, found when the step is made
 
-	LostRequests  int // requests of this command that get lost on the way: it is sent again
-	LostResponses int // responses that get lost: the store's library retries the same write, and only the last response arrives
+	LostRequests int // requests of this command that get lost on the way: it is sent again
+	// responses that get lost: the store's library retries the same write, and only the last response arrives
+	LostResponses int
 }
 
-// AnalysisProgram draws a sequence of steps over few analyses, owners and requests. One in four is about failures and retries of one
-// analysis: chance alone would seldom retry one twice.
+// AnalysisProgram draws a sequence of steps over few analyses, owners and requests. One in four is about failures and
+// retries of one analysis: chance alone would seldom retry one twice.
 var AnalysisProgram = func() *rapid.Generator[[]GateStep] {
 	anything := rapid.SliceOfN(genStep, 1, 60)
 	failing := rapid.SliceOfN(rapid.Map(genStep, GateStep.failing), 8, 60)
@@ -61,9 +63,11 @@ func (s GateStep) failing() GateStep {
 
 var genStep = rapid.Custom(func(t *rapid.T) GateStep {
 	return GateStep{
-		Wait: time.Duration(rapid.SampledFrom([]int{0, 0, 0, 1, 500, 999, 1000, 1001, 2000}).Draw(t, "wait")) * time.Millisecond,
+		Wait: time.Duration(rapid.SampledFrom([]int{0, 0, 0, 1, 500, 999, 1000, 1001, 2000}).Draw(t,
+			"wait")) * time.Millisecond,
 		Do: rapid.SampledFrom([]string{
-			"acquire", "acquire", "acquire", "acquire", "acquire", "refresh", "refresh", "release", "release", "finish", "finish", "retry", "retry", "sweep", "sweep",
+			"acquire", "acquire", "acquire", "acquire", "acquire", "refresh", "refresh", "release", "release", "finish",
+			"finish", "retry", "retry", "sweep", "sweep",
 			"status", "unlock", "garbage", "delete",
 		}).Draw(t, "do"),
 		Again:         rapid.IntRange(0, 4).Draw(t, "token of a deleted document") == 0,
@@ -96,11 +100,12 @@ const (
 	programEvery     = 2 * time.Second
 )
 
-// RunAnalyses carries out a program on a store whose clock is clock and returns the first difference from the oracle. The
-// name keeps programs on one store apart.
+// RunAnalyses carries out a program on a store whose clock is clock and returns the first difference from the oracle.
+// The name keeps programs on one store apart.
 func RunAnalyses(ctx context.Context, store docstore.Store, clock *Clock, name string, program []GateStep) error {
 	g := &gateProgram{
-		store: store, lossy: &lossyStore{through: through{store}}, clock: clock, name: name, oracles: map[string]*gateOracle{},
+		store: store, lossy: &lossyStore{through: through{store}}, clock: clock, name: name,
+		oracles: map[string]*gateOracle{},
 	}
 	g.analyses = analysis.New(g.lossy, &analysis.Options{Now: clock.Now, MaxTakeovers: programTakeovers})
 	for _, id := range []string{"k", "l m"} {
@@ -168,7 +173,8 @@ func (g *gateProgram) step(ctx context.Context, s GateStep) error {
 		return g.otherWriter(ctx, s.ID, docstore.Write{Unset: []string{"lockOwner", "lockExpiresAt"}})
 	case "delete":
 		g.oracles[s.ID] = o.deleted()
-		if err := g.otherWriter(ctx, s.ID, docstore.Write{If: docstore.Not{Cond: docstore.Absent{}}, Delete: true}); err != nil {
+		if err := g.otherWriter(ctx, s.ID, docstore.Write{If: docstore.Not{Cond: docstore.Absent{}},
+			Delete: true}); err != nil {
 			return err
 		}
 		g.clock.Advance(2 * time.Millisecond)
@@ -222,8 +228,8 @@ func (g *gateProgram) step(ctx context.Context, s GateStep) error {
 	return nil
 }
 
-// learn tells the oracle the first token of a document. A document is deleted for longer than a millisecond before it is made
-// again: see docstore.Write.StartAtNow.
+// learn tells the oracle the first token of a document. A document is deleted for longer than a millisecond before it
+// is made again: see docstore.Write.StartAtNow.
 func (g *gateProgram) learn(ctx context.Context, id string, o *gateOracle) error {
 	found, err := g.store.Get(ctx, docstore.Key{Kind: analysis.Kind, ID: string(g.id(id))})
 	if err != nil {
@@ -276,13 +282,15 @@ func (g *gateProgram) send(ctx context.Context, s GateStep, token int64) (GateAn
 	)
 	switch s.Do {
 	case "acquire":
-		o, err = g.analyses.Acquire(ctx, analysis.Acquire{ID: id, Owner: s.Owner, RequestID: s.Request, TTLSeconds: s.TTL, MaxFailures: s.MaxFailures})
+		o, err = g.analyses.Acquire(ctx, analysis.Acquire{ID: id, Owner: s.Owner, RequestID: s.Request, TTLSeconds: s.TTL,
+			MaxFailures: s.MaxFailures})
 	case "refresh":
 		o, err = g.analyses.Refresh(ctx, analysis.Refresh{ID: id, Owner: s.Owner, Token: token, TTLSeconds: s.TTL})
 	case "release":
 		o, err = g.analyses.Release(ctx, analysis.Release{ID: id, Owner: s.Owner, Token: token, Failed: s.reason()})
 	case "retry":
-		o, err = g.analyses.Retry(ctx, analysis.Retry{ID: id, By: s.Owner, RequestID: s.Request, Reason: s.Reason, FinishedAt: s.FinishedAt})
+		o, err = g.analyses.Retry(ctx, analysis.Retry{ID: id, By: s.Owner, RequestID: s.Request, Reason: s.Reason,
+			FinishedAt: s.FinishedAt})
 	default:
 		c := analysis.Finish{ID: id, Owner: s.Owner, Token: token, Status: analysis.Ready, Result: s.Result}
 		if s.Failed {
@@ -296,7 +304,8 @@ func (g *gateProgram) send(ctx context.Context, s GateStep, token int64) (GateAn
 // gateAnswer is what the caller of a command of the gate, or of a named run, sees of its outcome.
 func gateAnswer(o analysis.Outcome) GateAnswer {
 	return GateAnswer{
-		Answer:     Answer{Code: string(o.Code), Token: o.Grant.Token, Expires: o.Grant.ExpiresAt, Holder: o.Grant.Owner, Replayed: o.Replayed},
+		Answer: Answer{Code: string(o.Code), Token: o.Grant.Token, Expires: o.Grant.ExpiresAt, Holder: o.Grant.Owner,
+			Replayed: o.Replayed},
 		Status:     string(o.Grant.Status),
 		Runs:       o.Grant.Runs,
 		Failures:   o.Grant.Failures,
@@ -322,7 +331,8 @@ func (g *gateProgram) sweep(ctx context.Context) error {
 	}
 	want.Stale = want.Requeued + want.Failed + want.Skipped
 	put := messages{}
-	got, err := g.analyses.Sweep(ctx, analysis.Sweep{Queue: put, MaxTakeovers: programTakeovers, RequeueEvery: programEvery, PageSize: 1})
+	got, err := g.analyses.Sweep(ctx, analysis.Sweep{Queue: put, MaxTakeovers: programTakeovers,
+		RequeueEvery: programEvery, PageSize: 1})
 	if err != nil || got != want || !maps.Equal(put, queued) {
 		return fmt.Errorf("got  %+v, queued %v, %w\nwant %+v, queued %v", got, put, err, want, queued)
 	}
@@ -356,7 +366,8 @@ func (g *gateProgram) compare(ctx context.Context, id string, o *gateOracle) err
 	}
 	if n := len(o.retries); n > 0 {
 		r := o.retries[n-1]
-		want["lockRetriedAt"], want["lockRetriedBy"], want["lockRetryReason"] = docstore.FormatTime(r.at), docstore.String(r.by), docstore.String(r.reason)
+		want["lockRetriedAt"], want["lockRetriedBy"], want["lockRetryReason"] = docstore.FormatTime(r.at),
+			docstore.String(r.by), docstore.String(r.reason)
 		if o.awaits {
 			want["lockExpiresAt"] = docstore.FormatTime(r.at)
 		}
@@ -383,7 +394,8 @@ func (g *gateProgram) compare(ctx context.Context, id string, o *gateOracle) err
 		want["lockRequeuedAt"] = docstore.FormatTime(o.queued)
 	}
 	// The oracle has no opinion on these.
-	for _, f := range []string{"lockHeartbeatAt", "lockRequest1", "lockRequest2", "lockRequest3", "lockRequest4", "lockRequeueId", "failureReason",
+	for _, f := range []string{"lockHeartbeatAt", "lockRequest1", "lockRequest2", "lockRequest3", "lockRequest4",
+		"lockRequeueId", "failureReason",
 		"lockRetry1", "lockRetry2", "lockRetry3", "lockRetry4"} {
 		delete(d, f)
 	}

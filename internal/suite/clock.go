@@ -1,8 +1,8 @@
 // Package suite is what every store must pass before the rules may use it: random programs compared with an oracle,
 // and histories of concurrent callers.
 //
-// The oracle is written from the requirement (LS-SPEC-001) and shares no code with repo/lock: a mistake would have to be
-// made twice to go unnoticed.
+// The oracle is written from the requirement (LS-SPEC-001) and shares no code with repo/lock: a mistake would have to
+// be made twice to go unnoticed.
 package suite
 
 import (
@@ -34,8 +34,8 @@ func (c *Clock) Now() time.Time {
 	return c.now
 }
 
-// Sleep lets others go on, and does not move the clock: what waits for a time that was measured by a clock that others move would
-// wait for long, and for no reason.
+// Sleep lets others go on, and does not move the clock: what waits for a time that was measured by a clock that others
+// move would wait for long, and for no reason.
 func (c *Clock) Sleep(ctx context.Context, _ time.Duration) error {
 	runtime.Gosched()
 	return ctx.Err()

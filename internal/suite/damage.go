@@ -25,7 +25,8 @@ import (
 func Damage(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store, n int) {
 	t.Helper()
 	for name, ask := range map[string]func(damaged, *testing.T){
-		"locks": damaged.locks, "analyses": damaged.analyses, "runs": damaged.runs, "clusters": damaged.clusters, "machine IDs": damaged.machineIDs,
+		"locks": damaged.locks, "analyses": damaged.analyses, "runs": damaged.runs, "clusters": damaged.clusters,
+		"machine IDs": damaged.machineIDs,
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := NewClock()
@@ -43,7 +44,8 @@ type damaged struct {
 }
 
 // strange are values that other programs may write, of kinds that no rule writes.
-var strange = []docstore.Value{docstore.String("strange"), docstore.Bool(true), docstore.Map{"strange": "x"}, docstore.Bytes("strange")}
+var strange = []docstore.Value{docstore.String("strange"), docstore.Bool(true), docstore.Map{"strange": "x"},
+	docstore.Bytes("strange")}
 
 // spoil writes a field of documents, of those that are there and of others.
 func (d damaged) spoil(t *testing.T, kind, tenant, field string, names func(i int) string, beside docstore.Doc) {
@@ -64,7 +66,8 @@ func among(i int) string { return fmt.Sprintf("%s%03d", []string{"0", "b", "zz"}
 func (d damaged) locks(t *testing.T) {
 	locks := lock.New(d, nil)
 	for _, key := range []string{"a", "m", "z"} {
-		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: lock.ID{Tenant: "acme", Key: key}, Owner: "ann", RequestID: "r", TTLSeconds: 60})
+		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: lock.ID{Tenant: "acme", Key: key}, Owner: "ann",
+			RequestID: "r", TTLSeconds: 60})
 		if err != nil || o.Code != lock.OK {
 			t.Fatal(o, err)
 		}
@@ -95,9 +98,11 @@ func (q *queueOf) Enqueue(_ context.Context, id analysis.ID, _ string) error {
 }
 
 func (d damaged) analyses(t *testing.T) {
-	stale := docstore.Doc{"lockOwner": docstore.String("dead"), "lockExpiresAt": docstore.FormatTime(d.clock.Now().Add(-time.Hour))}
+	stale := docstore.Doc{"lockOwner": docstore.String("dead"),
+		"lockExpiresAt": docstore.FormatTime(d.clock.Now().Add(-time.Hour))}
 	for _, id := range []string{"a", "m", "z"} {
-		if _, err := d.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: id}, Set: stale}); err != nil {
+		if _, err := d.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: id},
+			Set: stale}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -106,7 +111,8 @@ func (d damaged) analyses(t *testing.T) {
 	analyses := analysis.New(d, nil)
 	done, err := analyses.Sweep(t.Context(), analysis.Sweep{Queue: q, PageSize: 2})
 	slices.Sort(q.ids)
-	if passed, failed := docstore.Failure(err); failed != nil || passed.Count != d.n || done.Damaged != d.n || done.Requeued != 3 || fmt.Sprint(q.ids) != "[a m z]" {
+	if passed, failed := docstore.Failure(err); failed != nil || passed.Count != d.n || done.Damaged != d.n ||
+		done.Requeued != 3 || fmt.Sprint(q.ids) != "[a m z]" {
 		t.Errorf("%+v, %v; queued %v", done, err, q.ids)
 	}
 	found, bad := 0, 0
@@ -134,7 +140,8 @@ func (d damaged) analyses(t *testing.T) {
 func (d damaged) runs(t *testing.T) {
 	all := runs.New(d, nil)
 	for _, name := range []string{"a", "m", "z"} {
-		begin := runs.Begin{ID: runs.ID{Tenant: "acme", ID: name}, Owner: "ann", RequestID: "r", TTLSeconds: 60, KeepSeconds: 3600}
+		begin := runs.Begin{ID: runs.ID{Tenant: "acme", ID: name}, Owner: "ann", RequestID: "r", TTLSeconds: 60,
+			KeepSeconds: 3600}
 		if o, err := all.Begin(t.Context(), begin); err != nil || o.Code != analysis.OK {
 			t.Fatal(o, err)
 		}
@@ -171,7 +178,8 @@ func (d damaged) clusters(t *testing.T) {
 		if err != nil || o.Code != placement.OK {
 			t.Fatal(o, err)
 		}
-		c := placement.Claim{Cluster: cluster, Identity: placement.Identity{Kind: "room", ID: name}, RequestID: "c", By: o.Incarnation}
+		c := placement.Claim{Cluster: cluster, Identity: placement.Identity{Kind: "room", ID: name}, RequestID: "c",
+			By: o.Incarnation}
 		if o, err := s.Claim(t.Context(), c); err != nil {
 			t.Fatal(o, err)
 		}
@@ -183,7 +191,8 @@ func (d damaged) clusters(t *testing.T) {
 	d.spoil(t, "placement_registry", "", "epoch", func(int) string { return "acme/broken" }, nil)
 	d.clock.Advance(time.Hour)
 	swept, err := s.Sweep(t.Context(), 0)
-	if passed, failed := docstore.Failure(err); failed != nil || swept.Evicted != 3 || passed.Count != swept.Damaged || passed.Count < 2*d.n+1 || swept.Errors != swept.Damaged {
+	if passed, failed := docstore.Failure(err); failed != nil || swept.Evicted != 3 || passed.Count != swept.Damaged ||
+		passed.Count < 2*d.n+1 || swept.Errors != swept.Damaged {
 		t.Errorf("%+v, %v", swept, err)
 	}
 	first := ""
@@ -213,7 +222,9 @@ func (d damaged) clusters(t *testing.T) {
 				t.Fatalf("%d events", len(events))
 			}
 			clear(events)
-			d.spoil(t, "placement_events", "acme/prod", "epoch", func(i int) string { return first + "-" + strings.ToUpper(among(i)) }, nil)
+			d.spoil(t, "placement_events", "acme/prod", "epoch", func(i int) string {
+				return first + "-" + strings.ToUpper(among(i))
+			}, nil)
 			d.clock.Advance(time.Hour)
 		}
 	}
@@ -235,7 +246,8 @@ func (d damaged) machineIDs(t *testing.T) {
 	d.clock.Advance(time.Hour)
 	bad := min(d.n, 3)
 	pages := damaged{d.Store, d.clock, bad}
-	pages.spoil(t, machineid.Kind, machineid.DefaultSpace, "not_before", func(i int) string { return fmt.Sprintf("page-%03d", i) }, nil)
+	pages.spoil(t, machineid.Kind, machineid.DefaultSpace, "not_before",
+		func(i int) string { return fmt.Sprintf("page-%03d", i) }, nil)
 	leases := 0
 	for {
 		r, err := s.Acquire(t.Context(), kazahana.AcquireOptions{ThroughputPerMs: 128 * 256})

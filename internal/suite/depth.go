@@ -20,8 +20,8 @@ func AtDepth[T any](normally, deeply T) T {
 	return normally
 }
 
-// EveryStore skips a test that puts rules on Redis or Firestore, unless the environment asks for other servers or for depth:
-// normally the rules are put to the test in memory, on SQLite and on the emulator of DynamoDB.
+// EveryStore skips a test that puts rules on Redis or Firestore, unless the environment asks for other servers or for
+// depth: normally the rules are put to the test in memory, on SQLite and on the emulator of DynamoDB.
 func EveryStore(t *testing.T) {
 	t.Helper()
 	if !deep && os.Getenv("LEASEHOLD_TEST_SERVERS") != "1" {
@@ -29,10 +29,10 @@ func EveryStore(t *testing.T) {
 	}
 }
 
-// Whatever tests import this package run random programs against stores: 40 for each property, unless the command line asks
-// for another number. Many of them wait, for stores and for other processes, so that more of them run at once than there are
-// processors; fewer in a deep run, whose programs are longer and work more than they wait. Programs leave much garbage and keep
-// little: collecting it less often saves a tenth of the time.
+// Whatever tests import this package run random programs against stores: 40 for each property, unless the command line
+// asks for another number. Many of them wait, for stores and for other processes, so that more of them run at once than
+// there are processors; fewer in a deep run, whose programs are longer and work more than they wait. Programs leave
+// much garbage and keep little: collecting it less often saves a tenth of the time.
 func init() { //nolint:gochecknoinits // before flags are parsed, so that the command line wins
 	testing.Init()
 	atOnce := AtDepth(24, 6) * runtime.GOMAXPROCS(0)

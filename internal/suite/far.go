@@ -20,8 +20,8 @@ type Far struct {
 	writes atomic.Int64
 }
 
-// NewFar puts a distance before a store. In a bubble of testing/synctest the trips cost no time, and their lengths depend
-// on the seed alone.
+// NewFar puts a distance before a store. In a bubble of testing/synctest the trips cost no time, and their lengths
+// depend on the seed alone.
 func NewFar(store docstore.Store, trip time.Duration, seed uint64) *Far {
 	return &Far{Store: store, trip: trip, random: rand.New(rand.NewPCG(seed, seed))}
 }

@@ -24,9 +24,10 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// History lets clients contend for one lock of a store through the HTTP API, loses requests and responses and lets the store
-// fail, and then asks whether what the clients saw can be explained by the rule carried out one command at a time
-// (linearizability; Herlihy and Wing, 1990). The same seed makes the same choices. The error is what cannot be explained.
+// History lets clients contend for one lock of a store through the HTTP API, loses requests and responses and lets the
+// store fail, and then asks whether what the clients saw can be explained by the rule carried out one command at a time
+// (linearizability; Herlihy and Wing, 1990). The same seed makes the same choices. The error is what cannot be
+// explained.
 //
 // Time is the clock's, also for how long the store takes: the speed of the machine plays no part.
 func History(ctx context.Context, store docstore.Store, clock *Clock, tenant string, seed uint64) error {
@@ -41,10 +42,12 @@ type measure struct {
 
 func lockHistory(ctx context.Context, store docstore.Store, clock *Clock, tenant string, seed uint64, m measure) error {
 	// No request is ended by its time limit, which is real time: a store may wait for its disk for longer.
-	server := httptest.NewServer(httpapi.New(newFaultyStore(store, seed), httpapi.Development{}, &httpapi.Options{Now: m.now, Timeout: time.Hour}))
+	server := httptest.NewServer(httpapi.New(newFaultyStore(store, seed), httpapi.Development{},
+		&httpapi.Options{Now: m.now, Timeout: time.Hour}))
 	defer server.Close()
 	return record(clock, seed, locksModel(m.late), func(c *caller) func() error {
-		l := &client{caller: c, url: server.URL + "/v1/tenants/" + url.PathEscape(tenant) + "/locks/k/", http: server.Client()}
+		l := &client{caller: c, url: server.URL + "/v1/tenants/" + url.PathEscape(tenant) + "/locks/k/",
+			http: server.Client()}
 		return func() error { return l.command(ctx) }
 	})
 }
@@ -119,7 +122,8 @@ type caller struct {
 	tokens []int64 // of what it was granted, newest last
 	next   int     // request number
 
-	// told lets the check see the responses that the caller lost. Fewer explanations are possible then, and fewer have to be tried.
+	// told lets the check see the responses that the caller lost. Fewer explanations are possible then, and fewer have to
+	// be tried.
 	told bool
 }
 
@@ -132,7 +136,8 @@ func (c *caller) request() string {
 	return fmt.Sprintf("%d.%d", c.number, c.next)
 }
 
-// anyToken is mostly the newest of the caller's tokens and sometimes an older one, as a late message has. It is 0 while there is none.
+// anyToken is mostly the newest of the caller's tokens and sometimes an older one, as a late message has. It is 0 while
+// there is none.
 func (c *caller) anyToken() int64 {
 	n := len(c.tokens)
 	switch {
@@ -145,8 +150,8 @@ func (c *caller) anyToken() int64 {
 	}
 }
 
-// send sends a command until it has a response, lets time pass, and records each attempt and its outcome. The outcome is not
-// known if the store failed.
+// send sends a command until it has a response, lets time pass, and records each attempt and its outcome. The outcome
+// is not known if the store failed.
 func (c *caller) send(command any, grants bool, once func() (output, error)) error {
 	for {
 		if c.random.IntN(4) == 0 {
@@ -257,7 +262,8 @@ func read(status int, content []byte) (output, error) {
 		if err := json.Unmarshal(content, &l); err != nil {
 			return output{}, err
 		}
-		return output{known: true, code: "OK", replayed: l.Replayed, token: l.FencingToken, acquired: l.AcquiredAt, expires: l.ExpiresAt}, nil
+		return output{known: true, code: "OK", replayed: l.Replayed, token: l.FencingToken, acquired: l.AcquiredAt,
+			expires: l.ExpiresAt}, nil
 	}
 	var p contracts.Problem
 	if err := json.Unmarshal(content, &p); err != nil || p.Code == "" {
@@ -266,13 +272,14 @@ func read(status int, content []byte) (output, error) {
 	return output{known: true, code: string(p.Code), holder: p.OwnerID, expires: p.ExpiresAt}, nil
 }
 
-// model is the rules themselves, one command at a time, from the first document on. The store's time of a decision and how
-// long it took are known only within bounds, and whether a command without a response was carried out is not known at all, so
-// a step may lead to several documents. Without late, grants are never too late.
+// model is the rules themselves, one command at a time, from the first document on. The store's time of a decision and
+// how long it took are known only within bounds, and whether a command without a response was carried out is not known
+// at all, so a step may lead to several documents. Without late, grants are never too late.
 //
-// The checker asks for the same steps again and again, in every order that it tries. So the model numbers the documents that it
-// meets, and remembers where each command led from each of them.
-func model(first docstore.Doc, late bool, step func(docstore.Doc, any, rule.When) (docstore.Doc, output)) porcupine.Model {
+// The checker asks for the same steps again and again, in every order that it tries. So the model numbers the documents
+// that it meets, and remembers where each command led from each of them.
+func model(first docstore.Doc, late bool, step func(docstore.Doc, any, rule.When) (docstore.Doc,
+	output)) porcupine.Model {
 	var docs []docstore.Doc
 	numbers := map[string]int{}
 	number := func(d docstore.Doc) int {

@@ -9,8 +9,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// Locks proves that locks can be kept on a store. newStore returns an empty store with the given clock, and closes it with
-// the test. A new adapter needs one line:
+// Locks proves that locks can be kept on a store. newStore returns an empty store with the given clock, and closes it
+// with the test. A new adapter needs one line:
 //
 //	suite.Locks(t, func(t *testing.T, now func() time.Time) docstore.Store { return … })
 func Locks(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
@@ -67,7 +67,8 @@ func OneGrant(t *testing.T, newStore func(*testing.T, func() time.Time) docstore
 	}
 }
 
-// risingTokens takes a lock over again and again, after releases and after expiries (LS-ACC-03, LS-INV-002, LS-ACQ-002).
+// risingTokens takes a lock over again and again, after releases and after expiries (LS-ACC-03, LS-INV-002,
+// LS-ACQ-002).
 func risingTokens(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {
 	clock := NewClock()
 	locks := lock.New(newStore(t, clock.Now), &lock.Options{Now: clock.Now})
@@ -83,14 +84,15 @@ func risingTokens(t *testing.T, newStore func(*testing.T, func() time.Time) docs
 			clock.Advance(time.Second)
 			continue
 		}
-		if o, err = locks.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: last, RequestID: "e1"}); err != nil || o.Code != lock.OK {
+		if o, err = locks.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: last,
+			RequestID: "e1"}); err != nil || o.Code != lock.OK {
 			t.Fatalf("release %d: %+v, %v", n, o, err)
 		}
 	}
 }
 
-// removedLocks removes a lock's document again and again, as its retention or an administrator does, while it is held and after
-// (LS-INV-002, LS-INV-003): no token comes twice, and no earlier lease has a right.
+// removedLocks removes a lock's document again and again, as its retention or an administrator does, while it is held
+// and after (LS-INV-002, LS-INV-003): no token comes twice, and no earlier lease has a right.
 func removedLocks(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {
 	clock := NewClock()
 	store := newStore(t, clock.Now)
@@ -98,7 +100,8 @@ func removedLocks(t *testing.T, newStore func(*testing.T, func() time.Time) docs
 	id := lock.ID{Tenant: "acme", Key: "k"}
 	var last int64
 	for n := range 20 {
-		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: fmt.Sprint("r", n), TTLSeconds: 60})
+		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: fmt.Sprint("r", n),
+			TTLSeconds: 60})
 		if err != nil || o.Code != lock.OK || o.Lease.Token <= last {
 			t.Fatalf("grant %d after token %d: %+v, %v", n, last, o, err)
 		}
@@ -110,7 +113,8 @@ func removedLocks(t *testing.T, newStore func(*testing.T, func() time.Time) docs
 			}
 		}
 		if last = o.Lease.Token; n%2 == 0 {
-			if _, err := locks.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: last, RequestID: "e1"}); err != nil {
+			if _, err := locks.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: last,
+				RequestID: "e1"}); err != nil {
 				t.Fatal(err)
 			}
 		}

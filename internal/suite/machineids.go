@@ -15,8 +15,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
 
-// MachineIDs proves that machine IDs can be leased from a store. newStore returns an empty store with the given clock, and
-// closes it with the test.
+// MachineIDs proves that machine IDs can be leased from a store. newStore returns an empty store with the given clock,
+// and closes it with the test.
 func MachineIDs(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
 	serve := func(t *testing.T, services ...machineid.ServiceConfig) (*machineid.Service, *Clock) {
 		t.Helper()
@@ -84,7 +84,8 @@ func leasing(t *testing.T, store docstore.Store, clock *Clock, services ...machi
 // give releases a lease, signed at a time.
 func give(s *machineid.Service, l kazahana.Lease, secret string, at time.Time) error {
 	ms := at.UnixMilli()
-	return s.Release(context.Background(), kazahana.ReleaseOptions{ID: l.ID, Timestamp: ms, Signature: kazahana.Sign(secret, l.ID, ms)})
+	return s.Release(context.Background(), kazahana.ReleaseOptions{ID: l.ID, Timestamp: ms,
+		Signature: kazahana.Sign(secret, l.ID, ms)})
 }
 
 func wantLeased(t *testing.T, s *machineid.Service, want int) {
@@ -166,9 +167,9 @@ func releases(t *testing.T, s *machineid.Service, clock *Clock) {
 	wantLeased(t, s, 0)
 }
 
-// intervals runs a random program of acquires, releases and time, and keeps a table of who may stamp which timestamps of which
-// quarters of units. No two of its entries may meet, and nothing is refused while something is free. Each step asks one of the
-// servers, which differ in the widths of the default service.
+// intervals runs a random program of acquires, releases and time, and keeps a table of who may stamp which timestamps
+// of which quarters of units. No two of its entries may meet, and nothing is refused while something is free. Each step
+// asks one of the servers, which differ in the widths of the default service.
 func intervals(t *testing.T, clock *Clock, seed uint64, servers ...*machineid.Service) {
 	const units = 64
 	type entry struct{ from, to int64 }
@@ -305,7 +306,8 @@ func setUp(t *testing.T, store docstore.Store, clock *Clock) {
 	}
 	close(start)
 	done.Wait()
-	if docs := documents(t, store); len(seen) != processes || len(docs) != 129 || docs[128].Doc["pages"] != docstore.Int(128) {
+	if docs := documents(t, store); len(seen) != processes || len(docs) != 129 ||
+		docs[128].Doc["pages"] != docstore.Int(128) {
 		t.Errorf("%d different machine IDs, %d documents", len(seen), len(docs))
 	}
 	wantLeased(t, leasing(t, store, clock, c), processes)
@@ -314,7 +316,8 @@ func setUp(t *testing.T, store docstore.Store, clock *Clock) {
 // documents are those of the default space, by their IDs: its pages and then its own.
 func documents(t *testing.T, store docstore.Store) []docstore.Entry {
 	t.Helper()
-	page, err := store.List(t.Context(), docstore.Query{Kind: machineid.Kind, Tenant: machineid.DefaultSpace, Limit: docstore.MaxLimit})
+	page, err := store.List(t.Context(), docstore.Query{Kind: machineid.Kind, Tenant: machineid.DefaultSpace,
+		Limit: docstore.MaxLimit})
 	if err != nil || page.Next != "" {
 		t.Fatal(page.Next, err)
 	}
@@ -329,8 +332,9 @@ func removeDoc(t *testing.T, store docstore.Store, k docstore.Key) {
 	}
 }
 
-// deletedPages deletes pages while their leases last, and lets a process that knows the space and one that does not lease what
-// there is. No machine ID has a second holder in the first one's term, and in the end all can be leased again.
+// deletedPages deletes pages while their leases last, and lets a process that knows the space and one that does not
+// lease what there is. No machine ID has a second holder in the first one's term, and in the end all can be leased
+// again.
 func deletedPages(t *testing.T, store docstore.Store, clock *Clock) {
 	c := machineid.DefaultService()
 	c.BitTs, c.BitID, c.LeaseDuration = 45, 10, machineid.MaxLeaseDuration // four pages
@@ -370,7 +374,8 @@ func deletedPages(t *testing.T, store docstore.Store, clock *Clock) {
 	}
 }
 
-// olderSpace makes a space what a version left that created pages when they were needed, and lets two processes go on with it.
+// olderSpace makes a space what a version left that created pages when they were needed, and lets two processes go on
+// with it.
 func olderSpace(t *testing.T, store docstore.Store, clock *Clock) {
 	first := leasing(t, store, clock)
 	r, err := first.Acquire(t.Context(), kazahana.AcquireOptions{ThroughputPerMs: 100 * 256})
@@ -423,9 +428,9 @@ func olderSpace(t *testing.T, store docstore.Store, clock *Clock) {
 	}
 }
 
-// AmbiguousMachineIDs holds the rule of the ambiguous write against every fate of a grant's write: who has an answer has a
-// lease of its own, a lost answer costs machine IDs for a while and gives none to two, and a store whose library sends again
-// by itself allocates once.
+// AmbiguousMachineIDs holds the rule of the ambiguous write against every fate of a grant's write: who has an answer
+// has a lease of its own, a lost answer costs machine IDs for a while and gives none to two, and a store whose library
+// sends again by itself allocates once.
 func AmbiguousMachineIDs(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
 	for _, fate := range []Fate{LostRequest, LostResponse, AppliedThenError, AppliedLate} {
 		t.Run(string(fate)+" of a set-up", func(t *testing.T) {

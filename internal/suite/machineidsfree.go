@@ -23,9 +23,10 @@ func sizesOfOneSpace() (services []machineid.ServiceConfig) {
 	return services
 }
 
-// freeMachineIDs asks what can be had: from any mixture of sizes, releases and leases that ended without one, a lease is granted to the one that asks
-// once whenever an aligned group of its units is free; and when the space is used up by leases whose holders are dead, the first one that
-// asks after they have ended gets one, also after ten times as many as the space has units.
+// freeMachineIDs asks what can be had: from any mixture of sizes, releases and leases that ended without one, a lease
+// is granted to the one that asks once whenever an aligned group of its units is free; and when the space is used up by
+// leases whose holders are dead, the first one that asks after they have ended gets one, also after ten times as many
+// as the space has units.
 func freeMachineIDs(t *testing.T, s *machineid.Service, clock *Clock, seed uint64) {
 	const units = 512
 	widths := map[string]int64{"1": 1, "4": 4, "32": 32, "128": 128}
@@ -60,7 +61,8 @@ func freeMachineIDs(t *testing.T, s *machineid.Service, clock *Clock, seed uint6
 				t.Fatalf("seed %d: a lease of %s units is refused, and there is room", seed, name)
 			}
 			if !room(widths[name], now+full.RetryAfter.Milliseconds()) {
-				t.Fatalf("seed %d: there is no room after %v, and a lease of %s units was told to come back then", seed, full.RetryAfter, name)
+				t.Fatalf("seed %d: there is no room after %v, and a lease of %s units was told to come back then", seed,
+					full.RetryAfter, name)
 			}
 		case err != nil:
 			t.Fatal(err)

@@ -11,7 +11,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// Modes proves that locks with several holders, a line and policies can be kept on a store, as [Locks] does for plain ones.
+// Modes proves that locks with several holders, a line and policies can be kept on a store, as [Locks] does for plain
+// ones.
 func Modes(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
 	modesProof.of(t, newStore)
 	t.Run("a command between the two writes of another", func(t *testing.T) {
@@ -40,9 +41,11 @@ func ModesChecksBite(t *testing.T) {
 	modesBetweenBites(t)
 }
 
-var modesProof = proof[ModesStep]{ModesProgram, RunModes, ModesHistory, ModesMutants, ModesProgramMutants, ModesHistoryMutants}
+var modesProof = proof[ModesStep]{ModesProgram, RunModes, ModesHistory, ModesMutants, ModesProgramMutants,
+	ModesHistoryMutants}
 
-// somePermits lets fifty callers ask for one of three permits at once: three get one, each another, and the others learn that it is held.
+// somePermits lets fifty callers ask for one of three permits at once: three get one, each another, and the others
+// learn that it is held.
 func somePermits(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {
 	const (
 		callers = 50
@@ -58,8 +61,9 @@ func somePermits(t *testing.T, newStore func(*testing.T, func() time.Time) docst
 		go func() {
 			<-start
 			c := lock.Acquire{
-				ID: lock.ID{Tenant: "acme", Key: "k"}, Owner: fmt.Sprint("caller ", i), RequestID: "r1", TTLSeconds: 60, LeaseID: fmt.Sprint("lease ", i),
-				Mode: lock.Permits, Limit: permits,
+				ID: lock.ID{Tenant: "acme", Key: "k"}, Owner: fmt.Sprint("caller ", i), RequestID: "r1", TTLSeconds: 60,
+				LeaseID: fmt.Sprint("lease ", i),
+				Mode:    lock.Permits, Limit: permits,
 			}
 			for {
 				o, err := rule.Run(t.Context(), store, clock.Now, c)
@@ -93,15 +97,16 @@ func somePermits(t *testing.T, newStore func(*testing.T, func() time.Time) docst
 	}
 }
 
-// inOrder lets callers wait in line, of which some die and one gives up: the others get the lock in the order in which they came, each in
-// the write by which the one before it ended, or once that is over.
+// inOrder lets callers wait in line, of which some die and one gives up: the others get the lock in the order in which
+// they came, each in the write by which the one before it ended, or once that is over.
 func inOrder(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {
 	clock := NewClock()
 	store := newStore(t, clock.Now)
 	id := lock.ID{Tenant: "acme", Key: "k"}
 	send := func(n int, seconds int64) lock.Outcome {
 		o, err := rule.Run(t.Context(), store, clock.Now, lock.Acquire{
-			ID: id, Owner: fmt.Sprint("caller ", n), RequestID: "r1", TTLSeconds: 60, WaitSeconds: seconds, Fair: true, LeaseID: fmt.Sprint("lease ", n),
+			ID: id, Owner: fmt.Sprint("caller ", n), RequestID: "r1", TTLSeconds: 60, WaitSeconds: seconds, Fair: true,
+			LeaseID: fmt.Sprint("lease ", n),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -109,7 +114,8 @@ func inOrder(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.
 		return o
 	}
 	release := func(n int, token int64) {
-		o, err := rule.Run(t.Context(), store, clock.Now, lock.Release{ID: id, Owner: fmt.Sprint("caller ", n), Token: token, RequestID: "e1"})
+		o, err := rule.Run(t.Context(), store, clock.Now, lock.Release{ID: id, Owner: fmt.Sprint("caller ", n),
+			Token: token, RequestID: "e1"})
 		if err != nil || o.Code != lock.OK {
 			t.Fatalf("release of %d: %+v, %v", n, o, err)
 		}
@@ -169,8 +175,9 @@ func manyExpired(t *testing.T, newStore func(*testing.T, func() time.Time) docst
 	for round := range 2 {
 		for n := range lock.MaxPermits + 1 {
 			o, err := rule.Run(t.Context(), store, clock.Now, lock.Acquire{
-				ID: lock.ID{Tenant: "acme", Key: "k"}, Owner: "ann", RequestID: fmt.Sprint(round, " ", n), TTLSeconds: 60, LeaseID: fmt.Sprint(round, " ", n),
-				Mode: lock.Permits, Limit: lock.MaxPermits,
+				ID: lock.ID{Tenant: "acme", Key: "k"}, Owner: "ann", RequestID: fmt.Sprint(round, " ", n), TTLSeconds: 60,
+				LeaseID: fmt.Sprint(round, " ", n),
+				Mode:    lock.Permits, Limit: lock.MaxPermits,
 			})
 			if err != nil {
 				t.Fatalf("round %d, permit %d: %v", round, n, err)
@@ -195,7 +202,8 @@ func manyExpired(t *testing.T, newStore func(*testing.T, func() time.Time) docst
 func setBesideALine(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
 	clock := NewClock()
 	store := newStore(t, clock.Now)
-	servers := []*lock.Locks{lock.New(store, &lock.Options{Now: clock.Now}), lock.New(store, &lock.Options{Now: clock.Now})}
+	servers := []*lock.Locks{lock.New(store, &lock.Options{Now: clock.Now}),
+		lock.New(store, &lock.Options{Now: clock.Now})}
 	line := lock.ID{Tenant: "acme", Key: "line"}
 	ask := func(n int) lock.Outcome {
 		t.Helper()
@@ -256,11 +264,13 @@ var obtains = map[string]func(ctx context.Context, l *lock.Locks, id lock.ID) (l
 		return o.Code, err
 	},
 	"another limit": func(ctx context.Context, l *lock.Locks, id lock.ID) (lock.Code, error) {
-		o, err := l.Acquire(ctx, lock.Acquire{ID: id, Owner: "zoe", RequestID: "r", TTLSeconds: 60, Mode: lock.Permits, Limit: 3})
+		o, err := l.Acquire(ctx, lock.Acquire{ID: id, Owner: "zoe", RequestID: "r", TTLSeconds: 60, Mode: lock.Permits,
+			Limit: 3})
 		return o.Code, err
 	},
 	"a set": func(ctx context.Context, l *lock.Locks, id lock.ID) (lock.Code, error) {
-		o, err := l.AcquireSet(ctx, lock.AcquireSet{Tenant: id.Tenant, Keys: []string{id.Key, "another"}, Owner: "zoe", RequestID: "r", TTLSeconds: 60})
+		o, err := l.AcquireSet(ctx, lock.AcquireSet{Tenant: id.Tenant, Keys: []string{id.Key, "another"}, Owner: "zoe",
+			RequestID: "r", TTLSeconds: 60})
 		return o.Code, err
 	},
 	"a force-release, then a writer": func(ctx context.Context, l *lock.Locks, id lock.ID) (lock.Code, error) {
@@ -273,10 +283,12 @@ var obtains = map[string]func(ctx context.Context, l *lock.Locks, id lock.ID) (l
 	},
 }
 
-// afterTheDead lets readers wait in line behind a writer, have the lock and die, each in another way: handed the lock they never come again,
-// or they claim it, with a lock delay, and are ended by force. The lock is obtained by the caller that asks once.
+// afterTheDead lets readers wait in line behind a writer, have the lock and die, each in another way: handed the lock
+// they never come again, or they claim it, with a lock delay, and are ended by force. The lock is obtained by the
+// caller that asks once.
 func afterTheDead(
-	t *testing.T, store docstore.Store, clock *Clock, n int, ask func(context.Context, *lock.Locks, lock.ID) (lock.Code, error),
+	t *testing.T, store docstore.Store, clock *Clock, n int,
+	ask func(context.Context, *lock.Locks, lock.ID) (lock.Code, error),
 ) {
 	t.Helper()
 	l, id := lock.New(store, &lock.Options{Now: clock.Now}), lock.ID{Tenant: "acme", Key: "k"}
@@ -289,7 +301,8 @@ func afterTheDead(
 	}
 	reader := func(i int) lock.Acquire {
 		return lock.Acquire{
-			ID: id, Owner: fmt.Sprint("dead ", i), RequestID: "r", TTLSeconds: 60, Mode: lock.Shared, LockDelaySeconds: int64(i % 3), WaitSeconds: 20,
+			ID: id, Owner: fmt.Sprint("dead ", i), RequestID: "r", TTLSeconds: 60, Mode: lock.Shared,
+			LockDelaySeconds: int64(i % 3), WaitSeconds: 20,
 		}
 	}
 	writer := must(l.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: "r", TTLSeconds: 60}))
@@ -302,7 +315,8 @@ func afterTheDead(
 			t.Fatalf("reader %d: %+v", n-1-i, o)
 		}
 	}
-	must(l.ForceRelease(t.Context(), lock.ForceRelease{ID: id, By: "root", Reason: "it hangs", RequestID: "f0", LeaseID: lastLease(t, l, id)}))
+	must(l.ForceRelease(t.Context(), lock.ForceRelease{ID: id, By: "root", Reason: "it hangs", RequestID: "f0",
+		LeaseID: lastLease(t, l, id)}))
 	clock.Advance(62 * time.Second)
 	if code, err := ask(t.Context(), l, id); err != nil || code != lock.OK {
 		t.Errorf("%s, %v", code, err)

@@ -11,8 +11,8 @@ import (
 
 func TestModesChecksBite(t *testing.T) { ModesChecksBite(t) }
 
-// TestModesOracle holds the oracle itself against what must never be: whatever it permits, callers never hold more leases than the lock has
-// room for, and their tokens rise. It also shows that programs reach what they are for.
+// TestModesOracle holds the oracle itself against what must never be: whatever it permits, callers never hold more
+// leases than the lock has room for, and their tokens rise. It also shows that programs reach what they are for.
 func TestModesOracle(t *testing.T) {
 	reached := map[string]int{}
 	for seed := range 400 {
@@ -59,7 +59,8 @@ func TestModesOracle(t *testing.T) {
 	}
 	t.Log(reached)
 	for _, want := range []string{
-		"handed over", "in line: 3", "holders: 3", "released", "expired", "forced", "replaced", "acquire LOCK_QUEUE_FULL", "acquire LOCK_MODE_DIFFERS",
+		"handed over", "in line: 3", "holders: 3", "released", "expired", "forced", "replaced", "acquire LOCK_QUEUE_FULL",
+		"acquire LOCK_MODE_DIFFERS",
 		"acquire LOCK_DELAYED", "acquire REQUEST_ID_REUSED", "a place that is over",
 	} {
 		if reached[want] == 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// AmbiguousModes is [Ambiguous] for locks with several holders, a line and policies. A command there may need two writes: each of them
-// meets every fate. The oracle says what the command may return, and what is left.
+// AmbiguousModes is [Ambiguous] for locks with several holders, a line and policies. A command there may need two
+// writes: each of them meets every fate. The oracle says what the command may return, and what is left.
 func AmbiguousModes(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
 	for name, s := range modesScenes {
 		for _, which := range []int{0, 1} {
@@ -45,7 +45,8 @@ type modesScene struct {
 
 // Commands of the scenes. Tokens are counted from that of the first grant, which is 0.
 func sceneAcquire(request, mode string) modesCommand {
-	c := modesCommand{do: "acquire", key: "k", owner: "ann", request: request, lease: "lease of " + request, mode: mode, ttl: 60}
+	c := modesCommand{do: "acquire", key: "k", owner: "ann", request: request, lease: "lease of " + request,
+		mode: mode, ttl: 60}
 	switch mode {
 	case modePermits:
 		c.limit = 2
@@ -68,30 +69,44 @@ func (c modesCommand) replacing() modesCommand { c.replace = true; return c }
 func (c modesCommand) closing(seconds int64) modesCommand { c.delay = seconds; return c }
 
 var modesScenes = func() map[string]modesScene {
-	reader, second, writer := sceneAcquire("r1", modeShared), sceneAcquire("r2", modeShared), sceneAcquire("w1", modeExclusive)
-	permit, another, third := sceneAcquire("p1", modePermits), sceneAcquire("p2", modePermits), sceneAcquire("p3", modePermits)
+	reader, second, writer := sceneAcquire("r1", modeShared), sceneAcquire("r2", modeShared),
+		sceneAcquire("w1", modeExclusive)
+	permit, another, third := sceneAcquire("p1", modePermits), sceneAcquire("p2", modePermits),
+		sceneAcquire("p3", modePermits)
 	next := sceneAcquire("next", modeExclusive)
 	force := modesCommand{do: "force", key: "k", owner: "ann", request: "f1", reason: "it hangs"}
 	renew := modesCommand{do: "renew", key: "k", owner: "ann", request: "n1", token: 1, ttl: 30}
 	return map[string]modesScene{
-		"the first reader":     {do: reader, after: []modesCommand{next}},
-		"the second reader":    {before: []modesCommand{reader}, do: second, after: []modesCommand{next}},
-		"a permit":             {before: []modesCommand{permit}, do: another, after: []modesCommand{third}},
-		"an expired permit":    {before: []modesCommand{permit, another}, wait: 60 * time.Second, do: third, after: []modesCommand{sceneAcquire("p4", modePermits)}},
-		"a grant of a rate":    {before: []modesCommand{writer, sceneRelease(0)}, do: sceneAcquire("g1", modeRate), after: []modesCommand{sceneAcquire("g2", modeRate)}},
-		"the first in line":    {before: []modesCommand{writer}, do: next.fairly().waiting(5), after: []modesCommand{second.waiting(5)}},
-		"another in line":      {before: []modesCommand{writer, reader.waiting(5)}, do: next.fairly().waiting(5), after: []modesCommand{second.waiting(5)}},
-		"a place that moves":   {before: []modesCommand{writer, reader.waiting(5)}, wait: 9 * time.Second, do: reader.waiting(20), after: []modesCommand{second.waiting(5)}},
-		"a place given up":     {before: []modesCommand{writer, reader.waiting(5), second.waiting(5)}, do: reader, after: []modesCommand{second.waiting(5)}},
-		"a hand-over":          {before: []modesCommand{writer, reader.waiting(5), second.waiting(5)}, do: sceneRelease(0), after: []modesCommand{second, reader}},
-		"a claim":              {before: []modesCommand{writer, reader.waiting(5), sceneRelease(0)}, wait: time.Second, do: reader.waiting(5), after: []modesCommand{next}},
-		"a renewal":            {before: []modesCommand{permit, another}, wait: time.Second, do: renew, after: []modesCommand{third}},
-		"a release":            {before: []modesCommand{permit, another}, do: sceneRelease(1), after: []modesCommand{third}},
-		"the last release":     {before: []modesCommand{permit, another, sceneRelease(1)}, do: sceneRelease(0), after: []modesCommand{next}},
-		"a replacement":        {before: []modesCommand{writer.replacing()}, do: next.replacing(), after: []modesCommand{sceneAcquire("w3", modeExclusive)}},
+		"the first reader":  {do: reader, after: []modesCommand{next}},
+		"the second reader": {before: []modesCommand{reader}, do: second, after: []modesCommand{next}},
+		"a permit":          {before: []modesCommand{permit}, do: another, after: []modesCommand{third}},
+		"an expired permit": {before: []modesCommand{permit, another}, wait: 60 * time.Second, do: third,
+			after: []modesCommand{sceneAcquire("p4", modePermits)}},
+		"a grant of a rate": {before: []modesCommand{writer, sceneRelease(0)}, do: sceneAcquire("g1", modeRate),
+			after: []modesCommand{sceneAcquire("g2", modeRate)}},
+		"the first in line": {before: []modesCommand{writer}, do: next.fairly().waiting(5),
+			after: []modesCommand{second.waiting(5)}},
+		"another in line": {before: []modesCommand{writer, reader.waiting(5)}, do: next.fairly().waiting(5),
+			after: []modesCommand{second.waiting(5)}},
+		"a place that moves": {before: []modesCommand{writer, reader.waiting(5)}, wait: 9 * time.Second,
+			do: reader.waiting(20), after: []modesCommand{second.waiting(5)}},
+		"a place given up": {before: []modesCommand{writer, reader.waiting(5), second.waiting(5)}, do: reader,
+			after: []modesCommand{second.waiting(5)}},
+		"a hand-over": {before: []modesCommand{writer, reader.waiting(5), second.waiting(5)}, do: sceneRelease(0),
+			after: []modesCommand{second, reader}},
+		"a claim": {before: []modesCommand{writer, reader.waiting(5), sceneRelease(0)}, wait: time.Second,
+			do: reader.waiting(5), after: []modesCommand{next}},
+		"a renewal": {before: []modesCommand{permit, another}, wait: time.Second, do: renew,
+			after: []modesCommand{third}},
+		"a release": {before: []modesCommand{permit, another}, do: sceneRelease(1), after: []modesCommand{third}},
+		"the last release": {before: []modesCommand{permit, another, sceneRelease(1)}, do: sceneRelease(0),
+			after: []modesCommand{next}},
+		"a replacement": {before: []modesCommand{writer.replacing()}, do: next.replacing(),
+			after: []modesCommand{sceneAcquire("w3", modeExclusive)}},
 		"a forced end":         {before: []modesCommand{writer, reader.waiting(5)}, do: force, after: []modesCommand{reader}},
 		"a forced end, closed": {before: []modesCommand{writer.closing(30)}, do: force, after: []modesCommand{next}},
-		"after a lock delay":   {before: []modesCommand{writer.closing(30)}, wait: 90 * time.Second, do: next, after: []modesCommand{sceneAcquire("w3", modeExclusive)}},
+		"after a lock delay": {before: []modesCommand{writer.closing(30)}, wait: 90 * time.Second, do: next,
+			after: []modesCommand{sceneAcquire("w3", modeExclusive)}},
 	}
 }()
 
@@ -170,11 +185,13 @@ func (r *sceneRun) run(ctx context.Context, store docstore.Store, c modesCommand
 	case "acquire":
 		o, err = rule.Run(ctx, store, r.clock.Now, modesAcquire(id, c))
 	case "renew":
-		o, err = rule.Run(ctx, store, r.clock.Now, lock.Renew{ID: id, Owner: c.owner, Token: c.token, RequestID: c.request, TTLSeconds: c.ttl})
+		o, err = rule.Run(ctx, store, r.clock.Now, lock.Renew{ID: id, Owner: c.owner, Token: c.token, RequestID: c.request,
+			TTLSeconds: c.ttl})
 	case "release":
 		o, err = rule.Run(ctx, store, r.clock.Now, lock.Release{ID: id, Owner: c.owner, Token: c.token, RequestID: c.request})
 	default:
-		o, err = rule.Run(ctx, store, r.clock.Now, lock.ForceRelease{ID: id, By: c.owner, Reason: c.reason, RequestID: c.request})
+		o, err = rule.Run(ctx, store, r.clock.Now, lock.ForceRelease{ID: id, By: c.owner, Reason: c.reason,
+			RequestID: c.request})
 	}
 	if r.first == 0 && o.Code == lock.OK {
 		r.first = o.Lease.Token
@@ -213,7 +230,8 @@ func (r *sceneRun) explained(locks []modesLock, c modesCommand, o lock.Outcome, 
 
 func (r *sceneRun) unexplained(c modesCommand, o lock.Outcome) error {
 	at := momentOf(r.clock.Now())
-	return fmt.Errorf("%+v:\ngot  %+v (%s)\nwant %s\nfrom %s", c, modesSaw(c, o), o.Detail, modesWanted(r.locks, c, at), r.locks[0].describe())
+	return fmt.Errorf("%+v:\ngot  %+v (%s)\nwant %s\nfrom %s", c, modesSaw(c, o), o.Detail, modesWanted(r.locks, c, at),
+		r.locks[0].describe())
 }
 
 // look compares the lock with what the oracle says of it.

@@ -11,8 +11,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// modesBetween carries out each command of the scenes that needs two writes with each of some other commands between the two. Whatever
-// changes the document that the second write rests on, the two commands must be explained one after the other, and so must what they leave.
+// modesBetween carries out each command of the scenes that needs two writes with each of some other commands between
+// the two. Whatever changes the document that the second write rests on, the two commands must be explained one after
+// the other, and so must what they leave.
 func modesBetween(ctx context.Context, store docstore.Store, clock *Clock) error {
 	met := 0
 	for _, scene := range slices.Sorted(maps.Keys(modesScenes)) {
@@ -59,7 +60,8 @@ var modesOthers = func() map[string]modesCommand {
 }()
 
 // playBetween plays a scene with another command between the writes of its own; false if it has one write only.
-func (s modesScene) playBetween(ctx context.Context, store docstore.Store, clock *Clock, tenant string, other modesCommand) (bool, error) {
+func (s modesScene) playBetween(ctx context.Context, store docstore.Store, clock *Clock, tenant string,
+	other modesCommand) (bool, error) {
 	r := &sceneRun{tenant: tenant, store: store, clock: clock, locks: []modesLock{{}}}
 	for _, c := range s.before {
 		if err := r.send(ctx, c, false); err != nil {

@@ -18,12 +18,14 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// ModesHistory lets clients contend for one lock with several holders, a line or policies, lets the store fail, and asks whether what the
-// clients saw can be explained by the oracle of the modes, one command at a time. So it needs two things to be right: the rule, and that
-// a command whose second write rests on a document that was found is still one step. The modes come from the seed.
+// ModesHistory lets clients contend for one lock with several holders, a line or policies, lets the store fail, and
+// asks whether what the clients saw can be explained by the oracle of the modes, one command at a time. So it needs two
+// things to be right: the rule, and that a command whose second write rests on a document that was found is still one
+// step. The modes come from the seed.
 //
-// Every history is judged. One with more explanations than can be tried, which is rare, is played again, with fewer callers at once in the
-// end; that is counted in steps of the model and not in time, so that the speed of the machine plays no part.
+// Every history is judged. One with more explanations than can be tried, which is rare, is played again, with fewer
+// callers at once in the end; that is counted in steps of the model and not in time, so that the speed of the machine
+// plays no part.
 func ModesHistory(ctx context.Context, store docstore.Store, clock *Clock, tenant string, seed uint64) error {
 	for try, callers := range []int{3, 3, 2, 1} {
 		judged, err := modesHistory(ctx, store, clock, lock.ID{Tenant: tenant, Key: fmt.Sprint("k", try)}, seed, callers)
@@ -38,7 +40,8 @@ func ModesHistory(ctx context.Context, store docstore.Store, clock *Clock, tenan
 const mostSteps = 30_000
 
 // modesHistory plays a history once. judged is false if it has too many explanations.
-func modesHistory(ctx context.Context, store docstore.Store, clock *Clock, id lock.ID, seed uint64, callers int) (judged bool, err error) {
+func modesHistory(ctx context.Context, store docstore.Store, clock *Clock, id lock.ID, seed uint64,
+	callers int) (judged bool, err error) {
 	first, err := usedOnce(ctx, store, clock, id)
 	if err != nil {
 		return false, err
@@ -80,15 +83,16 @@ func modesHistory(ctx context.Context, store docstore.Store, clock *Clock, id lo
 	case steps > mostSteps:
 		return false, nil
 	default:
-		return false, fmt.Errorf("history of seed %d with %d operations is not linearizable%s", seed, len(h.operations), h.describe())
+		return false, fmt.Errorf("history of seed %d with %d operations is not linearizable%s", seed, len(h.operations),
+			h.describe())
 	}
 }
 
-// rarelyFaulty is a store that fails now and then: before it does anything, or after it has done everything. A command of two writes meets
-// faults twice as often, and each makes the check of a history longer.
+// rarelyFaulty is a store that fails now and then: before it does anything, or after it has done everything. A command
+// of two writes meets faults twice as often, and each makes the check of a history longer.
 //
-// It lets the other callers go on before some second writes, which rest on a document that was found: so those are changed in between in
-// every history that has them, however fast the machine is.
+// It lets the other callers go on before some second writes, which rest on a document that was found: so those are
+// changed in between in every history that has them, however fast the machine is.
 type rarelyFaulty struct {
 	through
 	between *between
@@ -182,16 +186,19 @@ func usedOnce(ctx context.Context, store docstore.Store, clock *Clock, id lock.I
 		return modesLock{}, fmt.Errorf("the first lease: %+v: %w", o, err)
 	}
 	l := modesLock{token: o.Lease.Token - 1}.step(c, momentOf(o.At), momentOf(o.At))[0].after
-	r, err := rule.Run(ctx, store, clock.Now, lock.Release{ID: id, Owner: "first", Token: o.Lease.Token, RequestID: "first"})
+	r, err := rule.Run(ctx, store, clock.Now, lock.Release{ID: id, Owner: "first", Token: o.Lease.Token,
+		RequestID: "first"})
 	if err != nil || r.Code != lock.OK {
 		return modesLock{}, fmt.Errorf("the first release: %+v: %w", r, err)
 	}
-	return l.step(modesCommand{do: "release", owner: "first", request: "first", token: o.Lease.Token}, momentOf(r.At), momentOf(r.At))[0].after, nil
+	return l.step(modesCommand{do: "release", owner: "first", request: "first", token: o.Lease.Token}, momentOf(r.At),
+		momentOf(r.At))[0].after, nil
 }
 
-// sharedTally is a [modesTally] for callers at once, which report in any order: it is asked at the end. What may have ended a lease counts
-// from when it was sent, whether it was carried out or not, and a lease from when its caller knew of it, so that no lease seems to last
-// longer than it did: on some stores the clock of the test is read by the caller, who may be slow to send what it has read.
+// sharedTally is a [modesTally] for callers at once, which report in any order: it is asked at the end. What may have
+// ended a lease counts from when it was sent, whether it was carried out or not, and a lease from when its caller knew
+// of it, so that no lease seems to last longer than it did: on some stores the clock of the test is read by the caller,
+// who may be slow to send what it has read.
 type sharedTally struct {
 	mu       sync.Mutex
 	attempts []modesAttempt
@@ -227,10 +234,12 @@ func (y *sharedTally) check() error {
 		case !again:
 			byToken[known.token] = len(t.leases)
 			t.leases = append(t.leases, known)
-		case t.leases[i].owner != known.owner || t.leases[i].id != known.id || granted[known.token][0] != slices.Max(granted[known.token]):
+		case t.leases[i].owner != known.owner || t.leases[i].id != known.id ||
+			granted[known.token][0] != slices.Max(granted[known.token]):
 			return fmt.Errorf("token %d is that of %+v and of %+v", known.token, t.leases[i], known)
 		default:
-			t.leases[i].expires, t.leases[i].acquired = min(t.leases[i].expires, known.expires), min(t.leases[i].acquired, known.acquired)
+			t.leases[i].expires, t.leases[i].acquired = min(t.leases[i].expires, known.expires),
+				min(t.leases[i].acquired, known.acquired)
 		}
 	}
 	for i := range t.leases {
@@ -243,7 +252,8 @@ func (y *sharedTally) check() error {
 			switch {
 			case a.by.do == "renew" && a.by.token == l.token:
 				l.expires = min(l.expires, a.sent.add(a.by.ttl))
-			case a.by.do == "release" && a.by.token == l.token, a.by.replace && l.replace && (a.by.owner != l.owner || a.by.request != l.request):
+			case a.by.do == "release" && a.by.token == l.token, a.by.replace && l.replace &&
+				(a.by.owner != l.owner || a.by.request != l.request):
 				l.expires = min(l.expires, max(a.sent, from))
 			}
 		}
@@ -363,14 +373,16 @@ func (c *modesCaller) once(ctx context.Context, m modesCommand) (lock.Outcome, e
 		}
 		return rule.Run(ctx, c.store, c.clock.Now, a)
 	case "renew":
-		return rule.Run(ctx, c.store, c.clock.Now, lock.Renew{ID: c.id, Owner: m.owner, Token: m.token, RequestID: m.request, TTLSeconds: m.ttl})
+		return rule.Run(ctx, c.store, c.clock.Now, lock.Renew{ID: c.id, Owner: m.owner, Token: m.token, RequestID: m.request,
+			TTLSeconds: m.ttl})
 	default:
-		return rule.Run(ctx, c.store, c.clock.Now, lock.Release{ID: c.id, Owner: m.owner, Token: m.token, RequestID: m.request})
+		return rule.Run(ctx, c.store, c.clock.Now, lock.Release{ID: c.id, Owner: m.owner, Token: m.token,
+			RequestID: m.request})
 	}
 }
 
-// modesModel is the oracle of the modes for the checker. It numbers the locks that it meets, and remembers where each command led. It counts
-// its steps; after [mostSteps] it explains nothing more, so that the check ends.
+// modesModel is the oracle of the modes for the checker. It numbers the locks that it meets, and remembers where each
+// command led. It counts its steps; after [mostSteps] it explains nothing more, so that the check ends.
 func modesModel(first modesLock, steps *int) porcupine.Model {
 	var locks []modesLock
 	numbers := map[string]int{}
@@ -471,9 +483,10 @@ func (l modesLock) bare() modesLock {
 	return l
 }
 
-// revived is the lock as it looks to a command that was decided before the latest lease expired, although another one has written down
-// since then that it did: the clock of some stores is that of their callers, who may be slow to send what they have read. The plain form
-// of the document still has the lease, as an exclusive one, until it expires; no one else can have the lock before.
+// revived is the lock as it looks to a command that was decided before the latest lease expired, although another one
+// has written down since then that it did: the clock of some stores is that of their callers, who may be slow to send
+// what they have read. The plain form of the document still has the lease, as an exclusive one, until it expires; no
+// one else can have the lock before.
 func (l modesLock) revived(at moment) (modesLock, bool) {
 	n := len(l.past)
 	if l.form == formShared || len(l.holders)+len(l.waiting)+len(l.rated) > 0 || n == 0 {
@@ -503,7 +516,8 @@ func (h *history) describe() string {
 	for _, o := range h.operations {
 		in, out := o.Input.(*input), o.Output.(modesSeen)
 		c := in.command.(modesCommand)
-		fmt.Fprintf(&b, "\n%8d-%8d us, %5d-%5d ms: %s %s %s ttl %d wait %d fair %v replace %v delay %d token %d -> ", o.Call/1000, o.Return/1000,
+		fmt.Fprintf(&b, "\n%8d-%8d us, %5d-%5d ms: %s %s %s ttl %d wait %d fair %v replace %v delay %d token %d -> ",
+			o.Call/1000, o.Return/1000,
 			momentOf(in.from), momentOf(in.to), c.do, c.mode, c.request, c.ttl, c.wait, c.fair, c.replace, c.delay, c.token)
 		if !out.known {
 			b.WriteString("unknown")

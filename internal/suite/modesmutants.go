@@ -10,8 +10,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// ModesMutants are faults to inject between the rule and its store, for locks in the form with several holders or a line: each is a
-// possible mistake in a condition, or in what is written. Programs and histories notice all of them.
+// ModesMutants are faults to inject between the rule and its store, for locks in the form with several holders or a
+// line: each is a possible mistake in a condition, or in what is written. Programs and histories notice all of them.
 var ModesMutants = map[string]func(docstore.Store) docstore.Store{
 	"tokens not increased":      sharedWrites(func(w *docstore.Write) { w.Add = without(w.Add, "token") }),
 	"the line forgotten":        sharedWrites(func(w *docstore.Write) { drop(w, "q") }),
@@ -19,13 +19,15 @@ var ModesMutants = map[string]func(docstore.Store) docstore.Store{
 	"a lease that ends early":   sharedWrites(func(w *docstore.Write) { later(w, -tick, "x") }),
 }
 
-// ModesHistoryMutants are faults that only concurrent callers meet: something of the document that a second write rests on is not compared.
+// ModesHistoryMutants are faults that only concurrent callers meet: something of the document that a second write rests
+// on is not compared.
 var ModesHistoryMutants = map[string]func(docstore.Store) docstore.Store{
 	"the revision found not compared":    notCompared("SHARED", "rev"),
 	"the first grant found not compared": notCompared("RELEASED", "state", "token"),
 }
 
-// ModesBetweenMutants are those that histories meet too rarely: only a certain command between the two writes of another shows them.
+// ModesBetweenMutants are those that histories meet too rarely: only a certain command between the two writes of
+// another shows them.
 var ModesBetweenMutants = map[string]func(docstore.Store) docstore.Store{
 	"the plain lease found not compared, nor its renewals": notCompared("ACTIVE", "expires_at", "r1"),
 	"the state of the plain lease found not compared":      notCompared("ACTIVE", "state"),
@@ -36,7 +38,8 @@ func notCompared(state string, fields ...string) func(docstore.Store) docstore.S
 	return func(s docstore.Store) docstore.Store {
 		return mutant{through{s}, func(_ context.Context, w docstore.Write) docstore.Write {
 			all, ok := w.If.(docstore.All)
-			if !ok || !isShared(w) || !slices.Contains(all, docstore.Cond(docstore.Eq{Field: "state", Value: docstore.String(state)})) {
+			if !ok || !isShared(w) || !slices.Contains(
+				all, docstore.Cond(docstore.Eq{Field: "state", Value: docstore.String(state)})) {
 				return w
 			}
 			w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
@@ -53,7 +56,8 @@ func notCompared(state string, fields ...string) func(docstore.Store) docstore.S
 	}
 }
 
-// ModesProgramMutants are faults that histories do not meet, because they need a certain time or a command that histories do not have.
+// ModesProgramMutants are faults that histories do not meet, because they need a certain time or a command that
+// histories do not have.
 var ModesProgramMutants = map[string]func(docstore.Store) docstore.Store{
 	"the lock delay forgotten": func(s docstore.Store) docstore.Store {
 		return mutant{through{s}, func(_ context.Context, w docstore.Write) docstore.Write {
@@ -69,7 +73,8 @@ var ModesProgramMutants = map[string]func(docstore.Store) docstore.Store{
 	"the window a millisecond less": sharedWrites(func(w *docstore.Write) { later(w, -time.Millisecond, "g") }),
 }
 
-// isShared reports whether a write is one of a lock with several holders or a line: it leaves such a lock, or brings it back to plain form.
+// isShared reports whether a write is one of a lock with several holders or a line: it leaves such a lock, or brings it
+// back to plain form.
 func isShared(w docstore.Write) bool {
 	_, revised := w.Set["rev"]
 	return revised || slices.Contains(w.Unset, "rev")

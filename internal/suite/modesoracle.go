@@ -9,10 +9,12 @@ import (
 )
 
 // The oracle of the modes says what a lock with several holders, a line or a policy does, from its description in
-// docs/decisions/0043 and 0044 and in the contract. It remembers every lease whole, in lists, and shares no code with repo/lock.
+// docs/decisions/0043 and 0044 and in the contract. It remembers every lease whole, in lists, and shares no code with
+// repo/lock.
 //
-// Where the description leaves a choice, a command has several permitted results: who gets which permit, if two are handed over in one
-// write, for example. So the oracle is a set of locks, those that explain everything that was seen so far; an empty set is a mistake.
+// Where the description leaves a choice, a command has several permitted results: who gets which permit, if two are
+// handed over in one write, for example. So the oracle is a set of locks, those that explain everything that was seen
+// so far; an empty set is a mistake.
 
 // moment is a time in milliseconds since [Epoch]: stores keep times in milliseconds.
 type moment int64
@@ -96,7 +98,8 @@ type modesLease struct {
 	handed            bool // it was handed over to a waiter
 	renewals          []modesCommand
 
-	ended    string // how: released, expired, forced or replaced; empty while it lasts, and while it is not known to have ended
+	// how: released, expired, forced or replaced; empty while it lasts, and while it is not known to have ended
+	ended    string
 	released modesCommand
 	endedAt  moment
 }
@@ -124,7 +127,8 @@ type modesPlace struct {
 	since, until moment
 }
 
-// modesForm is the form of the document, which decides whether an exclusive request that is not fair gets a place in line.
+// modesForm is the form of the document, which decides whether an exclusive request that is not fair gets a place in
+// line.
 type modesForm int
 
 const (
@@ -158,8 +162,10 @@ func (l modesLock) describe() string {
 	var b strings.Builder
 	show := func(name string, leases []modesLease) {
 		for _, h := range leases {
-			fmt.Fprintf(&b, "\n     %s %d %s of %q by %q, permit %d, [%d, %d), claimed %v, handed over %v, delay %d, ended %s at %d",
-				name, h.token, h.by.mode, h.by.request, h.by.owner, h.permit, h.acquired, h.expires, h.claimed, h.handed, h.by.delay, h.ended, h.endedAt)
+			fmt.Fprintf(
+				&b, "\n     %s %d %s of %q by %q, permit %d, [%d, %d), claimed %v, handed over %v, delay %d, ended %s at %d",
+				name, h.token, h.by.mode, h.by.request, h.by.owner, h.permit, h.acquired, h.expires, h.claimed, h.handed,
+				h.by.delay, h.ended, h.endedAt)
 		}
 	}
 	fmt.Fprintf(&b, "token %d, form %d, %+v", l.token, l.form, l.kind)
@@ -167,7 +173,8 @@ func (l modesLock) describe() string {
 	show("grant", l.rated)
 	show("lease", l.holders)
 	for _, p := range l.waiting {
-		fmt.Fprintf(&b, "\n     waits: %s of %q by %q from %d until %d", p.by.mode, p.by.request, p.by.owner, p.since, p.until)
+		fmt.Fprintf(&b, "\n     waits: %s of %q by %q from %d until %d", p.by.mode, p.by.request, p.by.owner, p.since,
+			p.until)
 	}
 	return b.String()
 }
@@ -260,7 +267,8 @@ func (l modesLock) fits(c modesCommand, at moment) bool {
 // grant gives a lease to a command. Its kind is the lock's.
 func (l *modesLock) grant(c modesCommand, at moment, handed bool) {
 	l.token++
-	g := modesLease{token: l.token, by: c, acquired: at, ttl: c.ttl, expires: at.add(c.ttl), claimed: !handed, handed: handed}
+	g := modesLease{token: l.token, by: c, acquired: at, ttl: c.ttl, expires: at.add(c.ttl), claimed: !handed,
+		handed: handed}
 	l.acquires = lastOf(append(l.acquires, c), knownRequests)
 	switch {
 	case c.mode == modeRate:
@@ -353,11 +361,12 @@ type modesAnswer struct {
 	lease    *modesLease
 	position int64 // -1 is any
 
-	retryFrom, retryTo moment // of LOCK_HELD and LOCK_DELAYED: how long until another try may succeed without anyone's doing
+	// of LOCK_HELD and LOCK_DELAYED: how long until another try may succeed without anyone's doing
+	retryFrom, retryTo moment
 }
 
-// decidedEarlier is the answer of a command that was decided before it was written: what it says of the time counts from when it was
-// written.
+// decidedEarlier is the answer of a command that was decided before it was written: what it says of the time counts
+// from when it was written.
 func (a modesAnswer) decidedEarlier() modesAnswer {
 	a.retryFrom, a.retryTo = 0, longest
 	if a.codes == "LOCK_HELD" || a.codes == "LOCK_DELAYED" {
@@ -377,8 +386,8 @@ const either = 2
 // refusals is the result of a command that changes nothing: nothing is written down, not even what time did.
 func refusals(l modesLock, a modesAnswer) []modesResult { return []modesResult{{l, a}} }
 
-// turned are the results of a command that gets nothing, and writes down what time did: s is the lock after that. In plain form there is
-// one lease, whose end needs no writing.
+// turned are the results of a command that gets nothing, and writes down what time did: s is the lock after that. In
+// plain form there is one lease, whose end needs no writing.
 func (l modesLock) turned(s modesLock, a modesAnswer) []modesResult {
 	switch {
 	case l.form == formPlain || !l.changed(s):
@@ -395,9 +404,9 @@ func (l modesLock) changed(s modesLock) bool {
 	return len(s.holders) != len(l.holders) || len(s.waiting) != len(l.waiting) || s.token != l.token
 }
 
-// step is what a command may do to the lock, and return. It is decided at one time and written at another: a command that needs a second
-// write decides by the document that the first one found, and its write applies only if nothing was changed since. What it grants counts
-// from when it is written; what lasts only for so long must last until then.
+// step is what a command may do to the lock, and return. It is decided at one time and written at another: a command
+// that needs a second write decides by the document that the first one found, and its write applies only if nothing was
+// changed since. What it grants counts from when it is written; what lasts only for so long must last until then.
 func (l modesLock) step(c modesCommand, at, written moment) []modesResult {
 	switch c.do {
 	case "acquire":
@@ -458,8 +467,8 @@ func (l *modesLock) take(k modesKind) {
 	}
 }
 
-// known are the results for a request that obtained a lease earlier. A rate remembers the requests of more than four grants, and may
-// do so for longer than the window.
+// known are the results for a request that obtained a lease earlier. A rate remembers the requests of more than four
+// grants, and may do so for longer than the window.
 func (l modesLock) known(s modesLock, c modesCommand, at moment) (results []modesResult, known bool) {
 	reused := refusals(l, modesAnswer{codes: "REQUEST_ID_REUSED"})
 	i := lastIndex(s.acquires, c.is)
@@ -493,7 +502,8 @@ func (l modesLock) known(s modesLock, c modesCommand, at moment) (results []mode
 // remembers reports whether the request was ever granted, or had a place in line that the document may still show.
 func (l modesLock) remembers(c modesCommand) bool {
 	of := func(h modesLease) bool { return h.by.is(c) }
-	return slices.ContainsFunc(l.acquires, c.is) || slices.ContainsFunc(l.past, of) || slices.ContainsFunc(l.holders, of) ||
+	return slices.ContainsFunc(l.acquires, c.is) || slices.ContainsFunc(l.past, of) ||
+		slices.ContainsFunc(l.holders, of) ||
 		slices.ContainsFunc(l.waiting, func(p modesPlace) bool { return p.by.is(c) && !p.by.same(c) })
 }
 
@@ -582,7 +592,8 @@ func (l modesLock) joined(c modesCommand, at moment) modesLock {
 	return l
 }
 
-// held is the answer to a command that gets nothing: the lock is held, or closed for a while after a loss. Where it is both, either.
+// held is the answer to a command that gets nothing: the lock is held, or closed for a while after a loss. Where it is
+// both, either.
 func (l modesLock) held(at moment) modesAnswer {
 	var lasting, closed bool
 	a := modesAnswer{retryFrom: 1, retryTo: 1}
@@ -598,7 +609,8 @@ func (l modesLock) held(at moment) modesAnswer {
 		}
 		a.retryTo = max(a.retryTo, end.add(h.by.delay)-at)
 	}
-	if len(l.waiting) > 0 || slices.ContainsFunc(l.holders, func(h modesLease) bool { return !h.claimed }) { // the next one may hold it for long, or be gone
+	// the next one may hold it for long, or be gone
+	if len(l.waiting) > 0 || slices.ContainsFunc(l.holders, func(h modesLease) bool { return !h.claimed }) {
 		a.retryTo = longest
 	}
 	if l.kind.family == modeRate {
@@ -620,8 +632,8 @@ func (l modesLock) held(at moment) modesAnswer {
 	return a
 }
 
-// gone are the codes for the token of a lease that is not current: exactly how it ended while that is remembered, and that it was lost
-// when not.
+// gone are the codes for the token of a lease that is not current: exactly how it ended while that is remembered, and
+// that it was lost when not.
 func (l modesLock) gone(token int64, at moment) string {
 	for _, h := range append(slices.Clone(l.past), l.holders...) {
 		if h.token != token || h.lasts(at) {
@@ -639,7 +651,8 @@ func (l modesLock) gone(token int64, at moment) string {
 	return "LEASE_LOST"
 }
 
-// rateGrant reports how a renewal or release is refused because the lock's grants are not held: empty if that plays no part.
+// rateGrant reports how a renewal or release is refused because the lock's grants are not held: empty if that plays no
+// part.
 func (l modesLock) rateGrant(token int64, at moment) string {
 	if l.kind.family != modeRate {
 		return ""
@@ -700,13 +713,16 @@ func (l modesLock) release(c modesCommand, at, written moment) []modesResult {
 		return nil
 	}
 	var results []modesResult
-	for _, r := range []modesLock{s, l.dropped(at)} { // who is next may get the permit of a lease that is over, or that of this one
+	// who is next may get the permit of a lease that is over, or that of this one
+	for _, r := range []modesLock{s, l.dropped(at)} {
 		i := slices.IndexFunc(r.holders, func(h modesLease) bool { return h.token == c.token })
 		r.holders = slices.Delete(r.holders, i, i+1)
 		h.released = c
 		r.end(h, "released", at)
 		r.releases[c.token%knownReleases] = lastOf(r.past, 1)[0]
-		results = append(results, modesResult{r.served(at, written), modesAnswer{codes: "OK", lease: &modesLease{token: c.token, by: h.by, permit: h.permit, acquired: h.acquired, expires: h.expires, ttl: h.ttl}}})
+		results = append(results, modesResult{r.served(at, written),
+			modesAnswer{codes: "OK", lease: &modesLease{token: c.token, by: h.by, permit: h.permit, acquired: h.acquired,
+				expires: h.expires, ttl: h.ttl}}})
 	}
 	return results
 }
@@ -731,7 +747,8 @@ func (l modesLock) force(c modesCommand, at, written moment) []modesResult {
 		}
 	}
 	switch {
-	case !held && c.lease == "" && (r.inWindow(at) > 0 || slices.ContainsFunc(r.holders, func(h modesLease) bool { return h.closes(at) })):
+	case !held && c.lease == "" && (r.inWindow(at) > 0 || slices.ContainsFunc(
+		r.holders, func(h modesLease) bool { return h.closes(at) })):
 		return []modesResult{{r.opened(written).served(at, written), modesAnswer{codes: "OK"}}}
 	case !held:
 		return l.turned(l.settled(at, written), modesAnswer{codes: "LOCK_NOT_HELD LOCK_MODE_DIFFERS"})
@@ -746,7 +763,8 @@ func (l modesLock) force(c modesCommand, at, written moment) []modesResult {
 	return results
 }
 
-// opened is the lock without what closes it although no one holds it: leases that were lost, with lock delays, and the grants of a rate.
+// opened is the lock without what closes it although no one holds it: leases that were lost, with lock delays, and the
+// grants of a rate.
 func (l modesLock) opened(at moment) modesLock {
 	l = l.clone()
 	for _, h := range l.holders {
@@ -796,7 +814,8 @@ func (a modesAnswer) explains(c modesCommand, o modesSeen) bool {
 	case c.do == "force": // shows no token
 		return o.owner == a.lease.by.owner && o.lease == a.lease.by.lease
 	default:
-		return o.token == a.lease.token && (o.lease == a.lease.by.lease || o.mode == modeRate) && o.owner == a.lease.by.owner && o.mode == a.lease.by.mode && o.permit == a.lease.permit &&
+		return o.token == a.lease.token && (o.lease == a.lease.by.lease || o.mode == modeRate) &&
+			o.owner == a.lease.by.owner && o.mode == a.lease.by.mode && o.permit == a.lease.permit &&
 			o.acquired == a.lease.acquired && o.expires == a.lease.expires
 	}
 }

@@ -14,10 +14,12 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// ModesStep is one step of a program about the modes of locks: time passes, then a command is sent, or the lock's document is removed.
+// ModesStep is one step of a program about the modes of locks: time passes, then a command is sent, or the lock's
+// document is removed.
 type ModesStep struct {
-	Wait    time.Duration
-	Do      string // acquire, renew, release or force; poll and leave send a request in line again; again sends any command again; remove
+	Wait time.Duration
+	// acquire, renew, release or force; poll and leave send a request in line again; again sends any command again; remove
+	Do      string
 	Key     string
 	Owner   string
 	Request string // empty: one that was never used
@@ -37,7 +39,8 @@ type ModesStep struct {
 	Ago     int  // of again: which of the commands so far; of poll and leave: which place in line
 	Shorten bool // of again: with another parameter
 
-	// Lost responses: the write of the command with the number Which (0 is the first) is sent again so often by the caller's library.
+	// Lost responses: the write of the command with the number Which (0 is the first) is sent again so often by the
+	// caller's library.
 	Lost, Which int
 
 	// Pause is how long the second write of the command takes on its way.
@@ -59,22 +62,26 @@ var modesFamilies = []modesFamily{
 	{modes: []string{modeShared, modeShared, modeExclusive}, fair: []bool{true}, ttl: 2, big: 15},
 	{modes: []string{modeShared, modeExclusive}, fair: []bool{true, false}, delay: []int64{0, 0, 2}, ttl: 3, big: 15},
 	{modes: []string{modeExclusive}, fair: []bool{true, false}, ttl: 2, big: 15},
-	{modes: []string{modeExclusive}, fair: []bool{true, false, false}, replace: []bool{true, true, false}, delay: []int64{0, 0, 2}, ttl: 2, big: 15},
+	{modes: []string{modeExclusive}, fair: []bool{true, false, false}, replace: []bool{true, true, false},
+		delay: []int64{0, 0, 2}, ttl: 2, big: 15},
 	{modes: []string{modePermits}, limits: []int64{2}, ttl: 2, big: 15},
 	{modes: []string{modePermits}, limits: []int64{3, 3, 3, 2}, delay: []int64{0, 0, 2}, ttl: 3, big: 15},
 	{modes: []string{modeRate}, limits: []int64{2}, windows: []int64{2}},
 	{modes: []string{modeRate}, limits: []int64{2, 3}, windows: []int64{1, 1, 1, 2}},
 	{
-		modes: []string{modeShared, modeExclusive, modePermits, modeRate}, fair: []bool{true, false}, replace: []bool{false, true},
-		delay: []int64{0, 0, 1}, limits: []int64{1, 2}, windows: []int64{1}, ttl: 1, big: 3,
+		modes: []string{modeShared, modeExclusive, modePermits, modeRate}, fair: []bool{true, false},
+		replace: []bool{false, true},
+		delay:   []int64{0, 0, 1}, limits: []int64{1, 2}, windows: []int64{1}, ttl: 1, big: 3,
 	},
 }
 
-// ModesProgram draws a sequence of steps on few keys with few owners. Most programs keep to modes that go together, so that lines grow and move.
+// ModesProgram draws a sequence of steps on few keys with few owners. Most programs keep to modes that go together, so
+// that lines grow and move.
 var ModesProgram = rapid.Custom(func(t *rapid.T) []ModesStep {
 	f := rapid.SampledFrom(modesFamilies).Draw(t, "family")
 	does := rapid.SampledFrom([][]string{
-		{"acquire", "acquire", "acquire", "acquire", "poll", "poll", "leave", "renew", "release", "release", "release", "force", "again", "again", "remove"},
+		{"acquire", "acquire", "acquire", "acquire", "poll", "poll", "leave", "renew", "release", "release", "release",
+			"force", "again", "again", "remove"},
 		{"acquire", "acquire", "acquire", "poll", "release", "release"},
 		{"acquire", "acquire", "poll", "poll", "again", "release"},
 		{"acquire", "renew", "renew", "renew", "again", "again", "release"},
@@ -86,7 +93,8 @@ var ModesProgram = rapid.Custom(func(t *rapid.T) []ModesStep {
 func modesStep(f modesFamily, does []string) *rapid.Generator[ModesStep] {
 	return rapid.Custom(func(t *rapid.T) ModesStep {
 		s := ModesStep{
-			Wait:    time.Duration(rapid.SampledFrom([]int{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 500, 500, 999, 1000, 1001, 2000, 5000, 10_000}).Draw(t, "wait")) * time.Millisecond,
+			Wait: time.Duration(rapid.SampledFrom([]int{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 500, 500, 999, 1000, 1001, 2000, 5000,
+				10_000}).Draw(t, "wait")) * time.Millisecond,
 			Do:      rapid.SampledFrom(does).Draw(t, "do"),
 			Key:     rapid.SampledFrom([]string{"k", "k", "k", "k", "k", "l/m"}).Draw(t, "key"),
 			Owner:   rapid.SampledFrom([]string{"ann", "ann", "bob"}).Draw(t, "owner"),
@@ -129,11 +137,12 @@ func modesStep(f modesFamily, does []string) *rapid.Generator[ModesStep] {
 	})
 }
 
-// RunModes carries out a program on a store whose clock is clock and returns the first difference from the oracle. Tenant
-// keeps programs on one store apart.
+// RunModes carries out a program on a store whose clock is clock and returns the first difference from the oracle.
+// Tenant keeps programs on one store apart.
 func RunModes(ctx context.Context, store docstore.Store, clock *Clock, tenant string, program []ModesStep) error {
 	d := &disturbed{through: through{store}, clock: clock}
-	r := &modesRun{store: d, locks: lock.New(d, &lock.Options{Now: clock.Now}), clock: clock, tenant: tenant, keys: map[string]*modesKey{}}
+	r := &modesRun{store: d, locks: lock.New(d, &lock.Options{Now: clock.Now}), clock: clock, tenant: tenant,
+		keys: map[string]*modesKey{}}
 	for i, s := range program {
 		clock.Advance(s.Wait)
 		if s.Do == "remove" {
@@ -304,7 +313,8 @@ func (r *modesRun) send(ctx context.Context, number int, s ModesStep, c modesCom
 		}
 	}
 	if len(next) == 0 {
-		return fmt.Errorf("\ngot  %+v (%s)\nwant %s\nfrom %s", seen, o.Detail, modesWanted(k.locks, c, at), k.locks[0].describe())
+		return fmt.Errorf("\ngot  %+v (%s)\nwant %s\nfrom %s", seen, o.Detail, modesWanted(k.locks, c, at),
+			k.locks[0].describe())
 	}
 	k.locks = modesDistinct(next)
 	return k.tally.saw(c, o, at)
@@ -332,15 +342,17 @@ func (r *modesRun) run(ctx context.Context, number int, c modesCommand) (lock.Ou
 	case "release":
 		return r.locks.Release(ctx, lock.Release{ID: id, Owner: c.owner, Token: c.token, RequestID: c.request})
 	default:
-		return r.locks.ForceRelease(ctx, lock.ForceRelease{ID: id, By: c.owner, Reason: c.reason, RequestID: c.request, LeaseID: c.lease})
+		return r.locks.ForceRelease(ctx, lock.ForceRelease{ID: id, By: c.owner, Reason: c.reason, RequestID: c.request,
+			LeaseID: c.lease})
 	}
 }
 
 // modesAcquire is the acquire that a command means, without the lease's ID.
 func modesAcquire(id lock.ID, c modesCommand) lock.Acquire {
 	a := lock.Acquire{
-		ID: id, Owner: c.owner, RequestID: c.request, TTLSeconds: c.ttl, Limit: c.limit, WindowSeconds: c.window, WaitSeconds: c.wait,
-		Fair: c.fair, MaxWaiting: c.most, Replace: c.replace, LockDelaySeconds: c.delay, LeaseID: c.lease,
+		ID: id, Owner: c.owner, RequestID: c.request, TTLSeconds: c.ttl, Limit: c.limit, WindowSeconds: c.window,
+		WaitSeconds: c.wait,
+		Fair:        c.fair, MaxWaiting: c.most, Replace: c.replace, LockDelaySeconds: c.delay, LeaseID: c.lease,
 	}
 	if c.mode != modeExclusive {
 		a.Mode = lock.Mode(c.mode)
@@ -354,7 +366,8 @@ func modesAcquire(id lock.ID, c modesCommand) lock.Acquire {
 // modesSaw is what a caller sees of an outcome.
 func modesSaw(c modesCommand, o lock.Outcome) modesSeen {
 	s := modesSeen{
-		known: true, code: string(o.Code), replayed: o.Replayed, token: o.Lease.Token, permit: o.Lease.Permit, owner: o.Lease.Owner, lease: o.Lease.LeaseID,
+		known: true, code: string(o.Code), replayed: o.Replayed, token: o.Lease.Token, permit: o.Lease.Permit,
+		owner: o.Lease.Owner, lease: o.Lease.LeaseID,
 		mode: modeName(o.Lease.Mode), position: o.Position, retry: moment(o.RetryAfter.Milliseconds()),
 	}
 	if o.Code == lock.OK && (c.do == "acquire" || c.do == "renew" || o.Lease.LeaseID != "") {
@@ -389,9 +402,11 @@ func modesWanted(locks []modesLock, c modesCommand, at moment) string {
 	var b strings.Builder
 	for _, l := range locks {
 		for _, x := range l.step(c, at, at) {
-			fmt.Fprintf(&b, "\n     %s, replayed %d, position %d, retry [%d, %d]", x.answer.codes, x.answer.replayed, x.answer.position, x.answer.retryFrom, x.answer.retryTo)
+			fmt.Fprintf(&b, "\n     %s, replayed %d, position %d, retry [%d, %d]", x.answer.codes, x.answer.replayed,
+				x.answer.position, x.answer.retryFrom, x.answer.retryTo)
 			if x.answer.lease != nil {
-				fmt.Fprintf(&b, " with token %d, [%d, %d), permit %d", x.answer.lease.token, x.answer.lease.acquired, x.answer.lease.expires, x.answer.lease.permit)
+				fmt.Fprintf(&b, " with token %d, [%d, %d), permit %d", x.answer.lease.token, x.answer.lease.acquired,
+					x.answer.lease.expires, x.answer.lease.permit)
 			}
 		}
 	}
@@ -476,8 +491,9 @@ func (l modesLock) looksLike(s lock.Status, found bool, at moment) error {
 	return nil
 }
 
-// was reports whether a lease may be shown as one that lasted from one time to another. A write is decided up to a pause of a program
-// before it is written, and history has the time of the decision for what ended by it, and began and ended by it.
+// was reports whether a lease may be shown as one that lasted from one time to another. A write is decided up to a
+// pause of a program before it is written, and history has the time of the decision for what ended by it, and began and
+// ended by it.
 func (l modesLease) was(from, to moment) bool {
 	if l.ended == "expired" {
 		return from == l.acquired && to == l.endedAt

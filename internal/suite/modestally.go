@@ -9,9 +9,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// modesTally is what the callers of one lock know together: their leases. It knows nothing of rules, only what must never be: more
-// current leases than the lock has room for, a writer beside a reader, more grants in a window than its rate, tokens that come twice or
-// in another order than the grants.
+// modesTally is what the callers of one lock know together: their leases. It knows nothing of rules, only what must
+// never be: more current leases than the lock has room for, a writer beside a reader, more grants in a window than its
+// rate, tokens that come twice or in another order than the grants.
 type modesTally struct {
 	leases []modesKnown // by token
 	least  int64        // tokens of a lock that is acquired again after its removal are higher
@@ -48,7 +48,8 @@ func (l modesKnown) ends() moment {
 	return l.expires
 }
 
-// pick is a lease that was granted before the latest; its token is one that was never granted if back is -1 or nothing was granted.
+// pick is a lease that was granted before the latest; its token is one that was never granted if back is -1 or nothing
+// was granted.
 func (y *modesTally) pick(back int) modesKnown {
 	n := len(y.leases)
 	switch {
@@ -136,7 +137,8 @@ func (y *modesTally) replaced(by int64, at moment) {
 	}
 }
 
-// check reports what must not be among the leases. What is current is asked for at each grant: more cannot be between two.
+// check reports what must not be among the leases. What is current is asked for at each grant: more cannot be between
+// two.
 func (y *modesTally) check() error {
 	for i, l := range y.leases {
 		if l.gone {
@@ -189,7 +191,8 @@ func (y *modesTally) holds(s lock.Status, at moment) error {
 	var all []modesKnown
 	for _, h := range s.Holders {
 		all = append(all, modesKnown{
-			owner: h.Owner, mode: modeName(h.Mode), permit: h.Permit, kind: modesKind{limit: s.Limit}, acquired: momentOf(h.AcquiredAt), expires: momentOf(h.ExpiresAt),
+			owner: h.Owner, mode: modeName(h.Mode), permit: h.Permit, kind: modesKind{limit: s.Limit},
+			acquired: momentOf(h.AcquiredAt), expires: momentOf(h.ExpiresAt),
 		})
 		if momentOf(h.ExpiresAt) <= at {
 			return fmt.Errorf("%+v is shown as a holder at %d", h, at)

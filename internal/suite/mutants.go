@@ -10,7 +10,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// Mutants are faults to inject between the lock rule and its store: each is a possible mistake in a rule's condition. A check of locks is worth something only if it notices all of them.
+// Mutants are faults to inject between the lock rule and its store: each is a possible mistake in a rule's condition. A
+// check of locks is worth something only if it notices all of them.
 var Mutants = map[string]func(docstore.Store) docstore.Store{
 	"expiry off by one": func(s docstore.Store) docstore.Store {
 		return mutant{through{s}, func(_ context.Context, w docstore.Write) docstore.Write {
@@ -126,7 +127,8 @@ func forgetful(s docstore.Store, kind string, places ...string) docstore.Store {
 		w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
 			le, ok := c.(docstore.LE)
 			place, remembers := strings.CutPrefix(le.Field, kind)
-			isText := le.Value == docstore.Value(docstore.String("\U0010FFFF")) // asks for the type of the field, not for a request
+			// asks for the type of the field, not for a request
+			isText := le.Value == docstore.Value(docstore.String("\U0010FFFF"))
 			if ok && remembers && !isText && len(place) == 1 && !slices.Contains(places, place) {
 				return docstore.Any{}
 			}

@@ -13,10 +13,10 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// ObtainableLocks proves on a store that what is free can be had: from what programs leave behind, at a time at which nothing is held any
-// more, one that asks once gets the lock, a set gets its keys, the head of a line is served, and a force-release leaves the lock free. The
-// programs run on the memory store, which all stores behave like, and what they leave is then copied: a hundred commands once, and not
-// for each question.
+// ObtainableLocks proves on a store that what is free can be had: from what programs leave behind, at a time at which
+// nothing is held any more, one that asks once gets the lock, a set gets its keys, the head of a line is served, and a
+// force-release leaves the lock free. The programs run on the memory store, which all stores behave like, and what they
+// leave is then copied: a hundred commands once, and not for each question.
 func ObtainableLocks(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store, e Extent) {
 	t.Helper()
 	clock := NewClock()
@@ -105,7 +105,8 @@ func (r *obtaining) plant(ctx context.Context, left leftover) (lock.ID, error) {
 		return id, nil
 	}
 	w, err := r.store.Write(ctx, docstore.Write{
-		Key: docstore.Key{Kind: lock.Kind, Tenant: id.Tenant, ID: id.Key}, If: docstore.Absent{}, Set: left.doc.Clone(), Keep: lock.MinRetention,
+		Key: docstore.Key{Kind: lock.Kind, Tenant: id.Tenant, ID: id.Key}, If: docstore.Absent{}, Set: left.doc.Clone(),
+		Keep: lock.MinRetention,
 	})
 	if err == nil && !w.Applied {
 		err = fmt.Errorf("%v cannot be made", id)
@@ -133,7 +134,8 @@ func (r *obtaining) table(ctx context.Context, left leftover, head time.Time) er
 		return err
 	}
 	s, _, err := r.server().Get(ctx, early)
-	if now := r.clock.Now(); err == nil && s.Phase != lock.Active && len(s.Holders) == 0 && len(s.Waiting) == 0 && !s.FreeAt.After(now) {
+	if now := r.clock.Now(); err == nil && s.Phase != lock.Active && len(s.Holders) == 0 && len(s.Waiting) == 0 &&
+		!s.FreeAt.After(now) {
 		err = fmt.Errorf("the lock is free a millisecond before it can be: %+v", s)
 	}
 	if err != nil {
@@ -201,7 +203,8 @@ var obtainAsks = []obtainAsk{
 	{"in line", lock.Acquire{Fair: true, TTLSeconds: 30, WaitSeconds: 20}},
 	{"a rate of a day", lock.Acquire{Mode: lock.Rate, Limit: lock.MaxRate, WindowSeconds: lock.MaxWindowSeconds}},
 	{"with a lock delay", lock.Acquire{TTLSeconds: 30, LockDelaySeconds: lock.MaxLockDelaySeconds}},
-	{"with all metadata", lock.Acquire{TTLSeconds: 30, Metadata: metadataOf(lock.MaxMetadata * lock.MaxMetadataValueBytes)}},
+	{"with all metadata", lock.Acquire{TTLSeconds: 30,
+		Metadata: metadataOf(lock.MaxMetadata * lock.MaxMetadataValueBytes)}},
 }
 
 // before is a command that comes first. Whatever it is told, the one who asks next gets the lock.
@@ -230,7 +233,8 @@ func (r *obtaining) befores(left leftover) []before {
 	if n := len(left.leases); n > 0 {
 		l := left.leases[n-1]
 		all = append(all, func(ctx context.Context, id lock.ID) (bool, error) {
-			_, err := r.server().Renew(ctx, lock.Renew{ID: id, Owner: l.Owner, Token: l.Token, RequestID: "late", TTLSeconds: 60})
+			_, err := r.server().Renew(ctx, lock.Renew{ID: id, Owner: l.Owner, Token: l.Token, RequestID: "late",
+				TTLSeconds: 60})
 			return false, err
 		}, func(ctx context.Context, id lock.ID) (bool, error) {
 			_, err := r.server().Release(ctx, lock.Release{ID: id, Owner: l.Owner, Token: l.Token, RequestID: "late"})
@@ -240,7 +244,8 @@ func (r *obtaining) befores(left leftover) []before {
 	return all
 }
 
-// once makes another lock of what was left, and asks for it once: that is one grant, and the lock shows before that it is free.
+// once makes another lock of what was left, and asks for it once: that is one grant, and the lock shows before that it
+// is free.
 func (r *obtaining) once(ctx context.Context, left leftover, a obtainAsk, first before) error {
 	id, err := r.plant(ctx, left)
 	if err != nil {
@@ -291,7 +296,8 @@ func (r *obtaining) free(ctx context.Context, id lock.ID, a obtainAsk) error {
 				break
 			}
 		}
-		return fmt.Errorf("%s: one that asks once for a lock that no one holds gets %s (%s), %d times", a.name, o.Code, o.Detail, refusals)
+		return fmt.Errorf("%s: one that asks once for a lock that no one holds gets %s (%s), %d times", a.name, o.Code,
+			o.Detail, refusals)
 	}
 	return r.granted(ctx, id, before, o.Lease)
 }
@@ -302,8 +308,10 @@ func (r *obtaining) granted(ctx context.Context, id lock.ID, before docstore.Doc
 	if err != nil {
 		return err
 	}
-	if token, had := before["token"].(docstore.Int); after["token"] != docstore.Value(docstore.Int(l.Token)) || had && l.Token != int64(token)+1 {
-		return fmt.Errorf("the token was %v, the lease has %d, and the token is %v: want one grant", before["token"], l.Token, after["token"])
+	if token, had := before["token"].(docstore.Int); after["token"] != docstore.Value(docstore.Int(l.Token)) ||
+		had && l.Token != int64(token)+1 {
+		return fmt.Errorf("the token was %v, the lease has %d, and the token is %v: want one grant", before["token"],
+			l.Token, after["token"])
 	}
 	return nil
 }
@@ -346,7 +354,8 @@ func (r *obtaining) force(ctx context.Context, left leftover) error {
 	if err != nil {
 		return err
 	}
-	o, err := r.server().ForceRelease(ctx, lock.ForceRelease{ID: id, By: "root", Reason: "it hangs", RequestID: "by force"})
+	o, err := r.server().ForceRelease(ctx, lock.ForceRelease{ID: id, By: "root", Reason: "it hangs",
+		RequestID: "by force"})
 	if err != nil {
 		return err
 	}
@@ -363,7 +372,8 @@ func (r *obtaining) force(ctx context.Context, left leftover) error {
 func (r *obtaining) forced(ctx context.Context, n int) error {
 	living := min(3, lock.MaxHolders-n)
 	left, err := r.build(ctx, []LeaveStep{
-		acquires(n, lock.Acquire{Mode: lock.Shared, TTLSeconds: 5}), acquires(max(living, 1), lock.Acquire{Mode: lock.Shared, TTLSeconds: 3600}),
+		acquires(n, lock.Acquire{Mode: lock.Shared, TTLSeconds: 5}),
+		acquires(max(living, 1), lock.Acquire{Mode: lock.Shared, TTLSeconds: 3600}),
 	})
 	if err != nil {
 		return err
@@ -378,7 +388,8 @@ func (r *obtaining) forced(ctx context.Context, n int) error {
 			return fmt.Errorf("%d holders, want %d; %w", len(s.Holders), living, err)
 		}
 	}
-	o, err := r.server().ForceRelease(ctx, lock.ForceRelease{ID: id, By: "root", Reason: "it hangs", RequestID: "by force"})
+	o, err := r.server().ForceRelease(ctx, lock.ForceRelease{ID: id, By: "root", Reason: "it hangs",
+		RequestID: "by force"})
 	if err != nil {
 		return err
 	}
@@ -403,7 +414,8 @@ func (r *obtaining) opened(ctx context.Context, n int) error {
 		if err != nil {
 			return err
 		}
-		o, err := r.server().ForceRelease(ctx, lock.ForceRelease{ID: id, By: "root", Reason: "it is closed", RequestID: "by force"})
+		o, err := r.server().ForceRelease(ctx, lock.ForceRelease{ID: id, By: "root", Reason: "it is closed",
+			RequestID: "by force"})
 		if err != nil {
 			return err
 		}
@@ -417,7 +429,8 @@ func (r *obtaining) opened(ctx context.Context, n int) error {
 	return nil
 }
 
-// inLine is a caller that waits in line, and sends its request again before its place ends, by another server each time.
+// inLine is a caller that waits in line, and sends its request again before its place ends, by another server each
+// time.
 type inLine struct {
 	r    *obtaining
 	c    lock.Acquire
@@ -430,7 +443,8 @@ func (r *obtaining) enter(ctx context.Context, left leftover) (*inLine, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &inLine{r: r, c: lock.Acquire{ID: id, Owner: "one who waits", RequestID: "w", Fair: true, TTLSeconds: 3600, WaitSeconds: lock.MaxWaitSeconds}}
+	l := &inLine{r: r, c: lock.Acquire{ID: id, Owner: "one who waits", RequestID: "w", Fair: true, TTLSeconds: 3600,
+		WaitSeconds: lock.MaxWaitSeconds}}
 	return l, l.send(ctx)
 }
 
@@ -476,5 +490,6 @@ func (l *inLine) served(ctx context.Context, by time.Time) error {
 			return err
 		}
 	}
-	return fmt.Errorf("the head of a line, before which no one lives, is served %v after it could be", l.r.clock.Now().Sub(begun))
+	return fmt.Errorf("the head of a line, before which no one lives, is served %v after it could be",
+		l.r.clock.Now().Sub(begun))
 }

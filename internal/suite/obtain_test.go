@@ -12,8 +12,8 @@ func onMemory(_ *testing.T, now func() time.Time) docstore.Store {
 	return docstore.NewMemory(&docstore.MemoryOptions{Now: now})
 }
 
-// TestWhatIsFreeIsObtained (LS-ACQ-002): what no one holds is had by one caller that asks once, in every mode, by a set, by the head of a line; a
-// force-release leaves it free; and no sequence of refusals is endless.
+// TestWhatIsFreeIsObtained (LS-ACQ-002): what no one holds is had by one caller that asks once, in every mode, by a
+// set, by the head of a line; a force-release leaves it free; and no sequence of refusals is endless.
 func TestWhatIsFreeIsObtained(t *testing.T) {
 	t.Parallel()
 	e := Everything

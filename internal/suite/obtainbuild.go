@@ -23,7 +23,8 @@ type lockServer interface {
 	Get(ctx context.Context, id lock.ID) (lock.Status, bool, error)
 }
 
-// LeaveStep is one step of a program whose callers die in the end: time passes, then many of them send one command each.
+// LeaveStep is one step of a program whose callers die in the end: time passes, then many of them send one command
+// each.
 type LeaveStep struct {
 	Wait  time.Duration
 	Do    string // acquire; poll and leave send requests in line again, leave without waiting; renew, release, force
@@ -36,18 +37,21 @@ type LeaveStep struct {
 var LeaveProgram = rapid.Custom(func(t *rapid.T) []LeaveStep {
 	all := []lock.Mode{lock.Exclusive, lock.Shared, lock.Permits, lock.Rate}
 	modes := rapid.SampledFrom([][]lock.Mode{
-		{lock.Shared, lock.Shared, lock.Exclusive}, {lock.Shared, lock.Shared, lock.Exclusive}, {lock.Exclusive}, {lock.Permits}, {lock.Rate}, all,
+		{lock.Shared, lock.Shared, lock.Exclusive}, {lock.Shared, lock.Shared, lock.Exclusive}, {lock.Exclusive},
+		{lock.Permits}, {lock.Rate}, all,
 	}).Draw(t, "modes")
 	limit := rapid.SampledFrom([]int64{1, 3, 21, 100, 100}).Draw(t, "limit")
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) LeaveStep {
 		s := LeaveStep{
-			Wait:  time.Duration(rapid.SampledFrom([]int{0, 0, 0, 1, 1000, 5000, 12_000}).Draw(t, "wait")) * time.Millisecond,
-			Do:    rapid.SampledFrom([]string{"acquire", "acquire", "acquire", "acquire", "poll", "leave", "renew", "release", "release", "force"}).Draw(t, "do"),
+			Wait: time.Duration(rapid.SampledFrom([]int{0, 0, 0, 1, 1000, 5000, 12_000}).Draw(t, "wait")) * time.Millisecond,
+			Do: rapid.SampledFrom([]string{"acquire", "acquire", "acquire", "acquire", "poll", "leave", "renew", "release",
+				"release", "force"}).Draw(t, "do"),
 			Times: rapid.SampledFrom(append([]int{1, 1, 1, 2}, Everything.Dead...)).Draw(t, "times"),
 			Label: rapid.SampledFrom([]int{0, 0, 0, 100, 1200, 16_000}).Draw(t, "label"),
 		}
 		c := &s.Ask
-		c.Mode, c.WaitSeconds = rapid.SampledFrom(modes).Draw(t, "mode"), rapid.SampledFrom([]int64{0, 0, 1, 20}).Draw(t, "seconds")
+		c.Mode, c.WaitSeconds = rapid.SampledFrom(modes).Draw(t, "mode"),
+			rapid.SampledFrom([]int64{0, 0, 1, 20}).Draw(t, "seconds")
 		switch c.Mode {
 		case lock.Permits, lock.Rate:
 			if c.Limit = limit; rapid.IntRange(0, 9).Draw(t, "another limit") == 0 {
@@ -87,7 +91,8 @@ type leaving struct {
 // leave carries out a program on one lock of a store whose clock is clock.
 func leave(ctx context.Context, store docstore.Store, clock *Clock, id lock.ID, program []LeaveStep) (leftover, error) {
 	o := &lock.Options{Now: clock.Now, Retention: lock.MinRetention}
-	l := &leaving{servers: []lockServer{lock.New(store, o), lock.New(store, o)}, clock: clock, id: id, left: leftover{over: clock.Now()}}
+	l := &leaving{servers: []lockServer{lock.New(store, o), lock.New(store, o)}, clock: clock, id: id,
+		left: leftover{over: clock.Now()}}
 	for i, s := range program {
 		clock.Advance(s.Wait)
 		if err := l.step(ctx, s); err != nil {
@@ -146,7 +151,8 @@ func (l *leaving) step(ctx context.Context, s LeaveStep) error {
 			}
 			err = l.end(ctx, s.Do, l.left.leases[len(l.left.leases)-1-n])
 		default:
-			_, err = l.server().ForceRelease(ctx, lock.ForceRelease{ID: l.id, By: "root", Reason: "it hangs", RequestID: fmt.Sprint("f", l.sent)})
+			_, err = l.server().ForceRelease(ctx, lock.ForceRelease{ID: l.id, By: "root", Reason: "it hangs",
+				RequestID: fmt.Sprint("f", l.sent)})
 			return err
 		}
 		if err != nil {
@@ -200,8 +206,8 @@ func metadataOf(bytes int) map[string]string {
 	return m
 }
 
-// leftBehind are programs whose last moment is known exactly: from over after their end on, nothing is held. head is when a caller that
-// waits in line from the end of the program on has the lock, by then.
+// leftBehind are programs whose last moment is known exactly: from over after their end on, nothing is held. head is
+// when a caller that waits in line from the end of the program on has the lock, by then.
 type leftBehind struct {
 	program    func(n int) []LeaveStep
 	over, head time.Duration
@@ -222,16 +228,19 @@ var leftBehinds = map[string]leftBehind{
 		return []LeaveStep{acquires(n, lock.Acquire{Mode: lock.Permits, Limit: int64(n), TTLSeconds: 15})}
 	}, 15 * time.Second, 15 * time.Second},
 	"permits that expired with a lock delay": {func(n int) []LeaveStep {
-		return []LeaveStep{acquires(n, lock.Acquire{Mode: lock.Permits, Limit: lock.MaxPermits, TTLSeconds: 5, LockDelaySeconds: 10})}
+		return []LeaveStep{acquires(n, lock.Acquire{Mode: lock.Permits, Limit: lock.MaxPermits, TTLSeconds: 5,
+			LockDelaySeconds: 10})}
 	}, 15 * time.Second, 15 * time.Second},
 	"readers ended by force with a lock delay": {func(n int) []LeaveStep {
 		return []LeaveStep{
-			acquires(n, lock.Acquire{Mode: lock.Shared, TTLSeconds: 3600, LockDelaySeconds: 15}), {Wait: time.Second, Do: "force", Times: 1},
+			acquires(n, lock.Acquire{Mode: lock.Shared, TTLSeconds: 3600, LockDelaySeconds: 15}),
+			{Wait: time.Second, Do: "force", Times: 1},
 		}
 	}, 15 * time.Second, 15 * time.Second},
 	"readers that were handed the lock and did not claim it": {func(n int) []LeaveStep {
 		return []LeaveStep{
-			acquires(1, lock.Acquire{Fair: true, TTLSeconds: 60}), acquires(n, lock.Acquire{Mode: lock.Shared, TTLSeconds: 60, WaitSeconds: 20}),
+			acquires(1, lock.Acquire{Fair: true, TTLSeconds: 60}),
+			acquires(n, lock.Acquire{Mode: lock.Shared, TTLSeconds: 60, WaitSeconds: 20}),
 			{Do: "release", Times: 1},
 		}
 	}, lock.ClaimTime, lock.ClaimTime},
@@ -243,12 +252,14 @@ var leftBehinds = map[string]leftBehind{
 	}, lock.ClaimTime, lock.ClaimTime},
 	"places that ended before the lease": {func(n int) []LeaveStep {
 		return []LeaveStep{
-			acquires(1, lock.Acquire{Fair: true, TTLSeconds: 15}), acquires(n, lock.Acquire{Fair: true, TTLSeconds: 60, WaitSeconds: 1}),
+			acquires(1, lock.Acquire{Fair: true, TTLSeconds: 15}),
+			acquires(n, lock.Acquire{Fair: true, TTLSeconds: 60, WaitSeconds: 1}),
 		}
 	}, 15 * time.Second, 15 * time.Second},
 	"places that ended after the lease": {func(n int) []LeaveStep {
 		return []LeaveStep{
-			acquires(1, lock.Acquire{Fair: true, TTLSeconds: 5}), acquires(n, lock.Acquire{Fair: true, TTLSeconds: 60, WaitSeconds: 5}),
+			acquires(1, lock.Acquire{Fair: true, TTLSeconds: 5}),
+			acquires(n, lock.Acquire{Fair: true, TTLSeconds: 60, WaitSeconds: 5}),
 		}
 	}, 15 * time.Second, 15*time.Second + lock.ClaimTime},
 	"grants of a rate": {func(n int) []LeaveStep {

@@ -15,8 +15,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
-// ObtainableAnalyses proves on a store that a stale analysis is acquired by one worker that asks once, and that one which has ended says
-// so: after programs of workers, sweeps and administrators, whichever program wrote the lock, in whatever spelling.
+// ObtainableAnalyses proves on a store that a stale analysis is acquired by one worker that asks once, and that one
+// which has ended says so: after programs of workers, sweeps and administrators, whichever program wrote the lock, in
+// whatever spelling.
 func ObtainableAnalyses(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store, programs int) {
 	t.Helper()
 	clock := NewClock()
@@ -54,13 +55,15 @@ var staleForms = []struct {
 	}},
 	{"without a token", true, func(_ time.Time, w *docstore.Write) { delete(w.Set, "lockToken") }},
 	{"without a status", false, func(_ time.Time, w *docstore.Write) {
-		if s := w.Set["status"]; s != docstore.Value(docstore.String("READY")) && s != docstore.Value(docstore.String("FAILED")) {
+		if s := w.Set["status"]; s != docstore.Value(docstore.String("READY")) &&
+			s != docstore.Value(docstore.String("FAILED")) {
 			delete(w.Set, "status")
 		}
 	}},
 }
 
-// staleAnalyses carries out a program, waits until no lock lasts, and asks for each analysis, through a store that may have a fault.
+// staleAnalyses carries out a program, waits until no lock lasts, and asks for each analysis, through a store that may
+// have a fault.
 func staleAnalyses(ctx context.Context, store, asked docstore.Store, clock *Clock, seed int) error {
 	name := fmt.Sprint("obtain ", seed)
 	g := &gateProgram{
@@ -73,14 +76,16 @@ func staleAnalyses(ctx context.Context, store, asked docstore.Store, clock *Cloc
 			return err
 		}
 	}
-	program := slices.DeleteFunc(slices.Clone(AnalysisProgram.Example(seed)), func(s GateStep) bool { return s.Do == "garbage" })
+	program := slices.DeleteFunc(slices.Clone(AnalysisProgram.Example(seed)),
+		func(s GateStep) bool { return s.Do == "garbage" })
 	if err := g.run(ctx, program); err != nil {
 		return err
 	}
 	const longest = 2 * time.Second
 	clock.Advance(longest)
 	o := &analysis.Options{Now: clock.Now, MaxTakeovers: programTakeovers}
-	s := &staleGate{store: store, clock: clock, servers: []*analysis.Analyses{analysis.New(asked, o), analysis.New(asked, o)}}
+	s := &staleGate{store: store, clock: clock, servers: []*analysis.Analyses{analysis.New(asked, o),
+		analysis.New(asked, o)}}
 	for _, id := range []string{"k", "l m"} {
 		key := docstore.Key{Kind: analysis.Kind, ID: string(g.id(id))}
 		r, err := store.Get(ctx, key)
@@ -114,7 +119,8 @@ type staleGate struct {
 
 func (s *staleGate) acquire(ctx context.Context, id analysis.ID) (analysis.Outcome, error) {
 	s.sent++
-	return s.servers[s.sent%2].Acquire(ctx, analysis.Acquire{ID: id, Owner: fmt.Sprint("worker ", s.sent), RequestID: fmt.Sprint("asks ", s.sent), TTLSeconds: 60})
+	return s.servers[s.sent%2].Acquire(ctx, analysis.Acquire{ID: id, Owner: fmt.Sprint("worker ", s.sent),
+		RequestID: fmt.Sprint("asks ", s.sent), TTLSeconds: 60})
 }
 
 // ask makes the document, asks for it, and removes it: the sweep of another program must not find it.
@@ -157,7 +163,8 @@ func (s *staleGate) ask(ctx context.Context, w docstore.Write) error {
 	if before, had := w.Set["lockToken"].(docstore.Int); had && o.Grant.Token <= int64(before) {
 		return fmt.Errorf("token %d after %d", o.Grant.Token, before)
 	}
-	if other, err := s.acquire(ctx, id); err != nil || other.Code != analysis.Locked || other.Grant.Owner != o.Grant.Owner {
+	if other, err := s.acquire(ctx, id); err != nil || other.Code != analysis.Locked ||
+		other.Grant.Owner != o.Grant.Owner {
 		return fmt.Errorf("another worker gets %+v, %w", other, err)
 	}
 	return nil
@@ -175,11 +182,13 @@ var analysisObtainMutants = map[string]func(docstore.Store) docstore.Store{
 		return w
 	}),
 	"a retried analysis is that of the sweep": acquiresOnly(func(w docstore.Write) docstore.Write {
-		w.If = docstore.All{docstore.Any{docstore.Has{Field: "lockOwner"}, docstore.Not{Cond: docstore.Has{Field: "lockExpiresAt"}}}, w.If}
+		w.If = docstore.All{docstore.Any{docstore.Has{Field: "lockOwner"},
+			docstore.Not{Cond: docstore.Has{Field: "lockExpiresAt"}}}, w.If}
 		return w
 	}),
 	"only what the gate itself wrote": acquiresOnly(func(w docstore.Write) docstore.Write {
-		w.If = docstore.All{docstore.Any{docstore.Not{Cond: docstore.Has{Field: "lockOwner"}}, docstore.Has{Field: "lockToken"}}, w.If}
+		w.If = docstore.All{docstore.Any{docstore.Not{Cond: docstore.Has{Field: "lockOwner"}},
+			docstore.Has{Field: "lockToken"}}, w.If}
 		return w
 	}),
 	"only with a status": acquiresOnly(func(w docstore.Write) docstore.Write {
@@ -208,9 +217,9 @@ func (s grace) Write(ctx context.Context, writes ...docstore.Write) (docstore.Re
 	return r, err
 }
 
-// ObtainableRuns proves on a store that a run whose holder died is begun by the next caller that asks once, that one which has ended says
-// so, and that its ID is free once its record is removed. dead are how many callers die with a run before; [TriesOfRuns] are all that
-// matter.
+// ObtainableRuns proves on a store that a run whose holder died is begun by the next caller that asks once, that one
+// which has ended says so, and that its ID is free once its record is removed. dead are how many callers die with a run
+// before; [TriesOfRuns] are all that matter.
 func ObtainableRuns(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store, dead []int) {
 	t.Helper()
 	clock := NewClock()
@@ -238,7 +247,8 @@ func obtainableRuns(ctx context.Context, store, asked docstore.Store, clock *Clo
 	begin := func(id runs.ID) (runs.Outcome, error) {
 		sent++
 		return servers[sent%2].Begin(ctx, runs.Begin{
-			ID: id, Owner: fmt.Sprint("caller ", sent), RequestID: fmt.Sprint("r", sent), TTLSeconds: ttl, KeepSeconds: keep, Fingerprint: "f1",
+			ID: id, Owner: fmt.Sprint("caller ", sent), RequestID: fmt.Sprint("r", sent), TTLSeconds: ttl, KeepSeconds: keep,
+			Fingerprint: "f1",
 		})
 	}
 	for _, dead := range tries {
@@ -252,7 +262,8 @@ func obtainableRuns(ctx context.Context, store, asked docstore.Store, clock *Clo
 				clock.Advance(ttl * time.Second)
 			}
 			o, err := begin(id)
-			if err != nil || !over && o.Code != analysis.OK || over && (o.Code != analysis.AlreadyFinished || o.Grant.Status != analysis.Failed) {
+			if err != nil || !over && o.Code != analysis.OK || over && (o.Code != analysis.AlreadyFinished ||
+				o.Grant.Status != analysis.Failed) {
 				return fmt.Errorf("%s: one that asks once for a run whose caller died gets %+v, %w", id.ID, o, err)
 			}
 			finished := over
@@ -262,14 +273,17 @@ func obtainableRuns(ctx context.Context, store, asked docstore.Store, clock *Clo
 				}
 				switch end {
 				case "dies after a refresh":
-					_, err = r.Refresh(ctx, runs.Refresh{ID: id, Owner: o.Grant.Owner, Token: o.Grant.Token, TTLSeconds: ttl, KeepSeconds: keep})
+					_, err = r.Refresh(ctx, runs.Refresh{ID: id, Owner: o.Grant.Owner, Token: o.Grant.Token, TTLSeconds: ttl,
+						KeepSeconds: keep})
 				case "releases", "fails":
 					reason := map[string]string{"fails": "no disk"}[end]
-					_, err = r.Release(ctx, runs.Release{ID: id, Owner: o.Grant.Owner, Token: o.Grant.Token, Failed: reason, KeepSeconds: keep})
+					_, err = r.Release(ctx, runs.Release{ID: id, Owner: o.Grant.Owner, Token: o.Grant.Token, Failed: reason,
+						KeepSeconds: keep})
 				case "is READY", "is FAILED":
 					finished = true
 					status := analysis.Status(strings.TrimPrefix(end, "is "))
-					_, err = r.Finish(ctx, runs.Finish{ID: id, Owner: o.Grant.Owner, Token: o.Grant.Token, Status: status, KeepSeconds: keep})
+					_, err = r.Finish(ctx, runs.Finish{ID: id, Owner: o.Grant.Owner, Token: o.Grant.Token, Status: status,
+						KeepSeconds: keep})
 				}
 				if err != nil {
 					return err
@@ -280,7 +294,8 @@ func obtainableRuns(ctx context.Context, store, asked docstore.Store, clock *Clo
 				clock.Advance(ttl * time.Second)
 			}
 			if o, err = begin(id); finished {
-				if err != nil || o.Code != analysis.AlreadyFinished || !over && string(o.Grant.Status) != strings.TrimPrefix(end, "is ") {
+				if err != nil || o.Code != analysis.AlreadyFinished || !over && string(o.Grant.Status) != strings.TrimPrefix(end,
+					"is ") {
 					return fmt.Errorf("%s: asked for a run that has ended: %+v, %w", id.ID, o, err)
 				}
 			} else if given := dead == analysis.DefaultMaxTakeovers && strings.HasPrefix(end, "dies"); given {
@@ -308,10 +323,12 @@ func obtainableRuns(ctx context.Context, store, asked docstore.Store, clock *Clo
 	return nil
 }
 
-// withSlack is for how long a document is there that is kept for a time. Stores may move its end in steps: see their endSteps.
+// withSlack is for how long a document is there that is kept for a time. Stores may move its end in steps: see their
+// endSteps.
 func withSlack(keep time.Duration) time.Duration { return keep + keep/32 }
 
-// removeRun removes the one record of a run, whose time has passed: the store does, or its service, for which the test does.
+// removeRun removes the one record of a run, whose time has passed: the store does, or its service, for which the test
+// does.
 func removeRun(ctx context.Context, store docstore.Store, id runs.ID) error {
 	key := docstore.Key{Kind: runs.Kind, Tenant: id.Tenant, ID: id.ID}
 	p, prunes := store.(docstore.Pruner)
@@ -340,8 +357,9 @@ var runObtainMutants = map[string]func(docstore.Store) docstore.Store{
 	}),
 }
 
-// ObtainableRetention proves on a store that once everything has ended and its retention has passed, a pass removes everything: at
-// one document more than it removes at once, and at ten times as many. A store whose service does that has no pass.
+// ObtainableRetention proves on a store that once everything has ended and its retention has passed, a pass removes
+// everything: at one document more than it removes at once, and at ten times as many. A store whose service does that
+// has no pass.
 func ObtainableRetention(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
 	t.Helper()
 	for _, documents := range []int{retentionBatch + 1, 10 * retentionBatch} {
@@ -360,15 +378,18 @@ func ObtainableRetention(t *testing.T, newStore func(t *testing.T, now func() ti
 // retentionBatch is how many documents a pass of [retention] removes at once.
 const retentionBatch = 8
 
-// retention leaves locks of all forms and runs behind, through a store that may have a fault, and lets passes remove them.
-func retention(ctx context.Context, store docstore.Store, p docstore.Pruner, asked docstore.Store, clock *Clock, documents int) error {
+// retention leaves locks of all forms and runs behind, through a store that may have a fault, and lets passes remove
+// them.
+func retention(ctx context.Context, store docstore.Store, p docstore.Pruner, asked docstore.Store, clock *Clock,
+	documents int) error {
 	names, rows := leftTable([]int{2})
 	last := clock.Now()
 	records := runs.New(asked, &analysis.Options{Now: clock.Now})
 	for n := range documents {
 		if n%4 == 3 {
 			o, err := records.Begin(ctx, runs.Begin{
-				ID: runs.ID{Tenant: "acme", ID: strconv.Itoa(n)}, Owner: "ann", RequestID: "r", TTLSeconds: 30, KeepSeconds: runs.MinKeepSeconds,
+				ID: runs.ID{Tenant: "acme", ID: strconv.Itoa(n)}, Owner: "ann", RequestID: "r", TTLSeconds: 30,
+				KeepSeconds: runs.MinKeepSeconds,
 			})
 			if err != nil || o.Code != analysis.OK {
 				return fmt.Errorf("begin: %+v, %w", o, err)

@@ -10,10 +10,14 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// obtainMutants are servers with a fault: each is a way in which what is free cannot be had. [obtaining] notices all of them.
+// obtainMutants are servers with a fault: each is a way in which what is free cannot be had. [obtaining] notices all of
+// them.
 var obtainMutants = map[string]func(faultyServer) lockServer{
 	"at most twenty are cleared, and a refusal writes nothing": func(f faultyServer) lockServer {
-		return asksFirst{f, func(_ context.Context, d docstore.Doc, _ lock.Acquire) (bool, error) { return f.dead(d, 0) > 20, nil }}
+		return asksFirst{f, func(_ context.Context, d docstore.Doc, _ lock.Acquire) (bool,
+			error) {
+			return f.dead(d, 0) > 20, nil
+		}}
 	},
 	"a refusal clears twenty, and one that asks once is refused": func(f faultyServer) lockServer {
 		return asksFirst{f, func(ctx context.Context, d docstore.Doc, c lock.Acquire) (bool, error) {
@@ -29,7 +33,10 @@ var obtainMutants = map[string]func(faultyServer) lockServer{
 		}}
 	},
 	"places whose end is not looked at": func(f faultyServer) lockServer {
-		return asksFirst{f, func(_ context.Context, d docstore.Doc, _ lock.Acquire) (bool, error) { return d["q"] != nil, nil }}
+		return asksFirst{f, func(_ context.Context, d docstore.Doc, _ lock.Acquire) (bool,
+			error) {
+			return d["q"] != nil, nil
+		}}
 	},
 	"a line that waits for the dead": func(f faultyServer) lockServer {
 		return asksFirst{f, func(_ context.Context, d docstore.Doc, c lock.Acquire) (bool, error) {
@@ -75,9 +82,10 @@ var obtainMutants = map[string]func(faultyServer) lockServer{
 			if d == nil {
 				return false, nil
 			}
-			_, err := f.store.Write(ctx, docstore.Write{Key: docstore.Key{Kind: lock.Kind, Tenant: id.Tenant, ID: id.Key}, Set: docstore.Doc{
-				"state": docstore.String("RELEASED"), "released_at": docstore.Now, "lock_delay_seconds": docstore.Int(60),
-			}})
+			_, err := f.store.Write(ctx, docstore.Write{Key: docstore.Key{Kind: lock.Kind, Tenant: id.Tenant, ID: id.Key},
+				Set: docstore.Doc{
+					"state": docstore.String("RELEASED"), "released_at": docstore.Now, "lock_delay_seconds": docstore.Int(60),
+				}})
 			return true, err
 		}}
 	},
@@ -144,7 +152,8 @@ func (s setsOf) AcquireSet(ctx context.Context, c lock.AcquireSet) (lock.SetOutc
 	return s.Locks.AcquireSet(ctx, c)
 }
 
-// forces is a server that says of a force-release that nothing is held, for a reason of its own, or does something else before it.
+// forces is a server that says of a force-release that nothing is held, for a reason of its own, or does something else
+// before it.
 type forces struct {
 	faultyServer
 	refuses func(context.Context, docstore.Doc, lock.ID) (bool, error)

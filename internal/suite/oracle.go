@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// oracle says what LS-SPEC-001 demands of one lock. It keeps whole leases in a list, newest last, and every command that ever took
-// effect, instead of one document with what must be known again.
+// oracle says what LS-SPEC-001 demands of one lock. It keeps whole leases in a list, newest last, and every command
+// that ever took effect, instead of one document with what must be known again.
 type oracle struct {
 	leases []*lease // since the document was last removed
 	forces []command
@@ -119,8 +119,9 @@ func (l *lease) phase(now time.Time) string {
 // shown is the whole lease.
 func (l *lease) shown(code string, now time.Time) outcome {
 	a := outcome{
-		Code: code, At: written(now), Token: l.token, Lease: l.by.lease, Owner: l.by.owner, Phase: l.phase(now), Acquired: written(l.acquired),
-		Expires: written(l.expires), TTL: l.ttl, Metadata: labels(l.by.metadata),
+		Code: code, At: written(now), Token: l.token, Lease: l.by.lease, Owner: l.by.owner, Phase: l.phase(now),
+		Acquired: written(l.acquired),
+		Expires:  written(l.expires), TTL: l.ttl, Metadata: labels(l.by.metadata),
 	}
 	if l.ended() {
 		a.Released = written(l.released)
@@ -150,8 +151,8 @@ func (o *oracle) started(token int64) {
 	o.tokens[len(o.tokens)-1] = token
 }
 
-// remembered reports whether a command is among the last of its kind, as the caller's own: same is the one found, newest that it
-// is the very last.
+// remembered reports whether a command is among the last of its kind, as the caller's own: same is the one found,
+// newest that it is the very last.
 func remembered(all []command, c command) (same *command, newest bool) {
 	for i := len(all) - 1; i >= max(0, len(all)-knownRequests); i-- {
 		if all[i].owner == c.owner && all[i].request == c.request {
@@ -183,7 +184,8 @@ func (o *oracle) acquire(c command, now time.Time) outcome {
 	l := o.latest()
 	same, newest := remembered(acquires, c)
 	switch {
-	case same != nil && (same.ttl != c.ttl || same.with != c.with || !maps.Equal(same.metadata, c.metadata) || same.replace != c.replace || same.delay != c.delay):
+	case same != nil && (same.ttl != c.ttl || same.with != c.with || !maps.Equal(same.metadata, c.metadata) ||
+		same.replace != c.replace || same.delay != c.delay):
 		return reused
 	case same != nil && (!newest || !l.active(now)): // LS-ACC-04: nothing is acquired twice
 		return reused
@@ -211,8 +213,8 @@ func (o *oracle) acquire(c command, now time.Time) outcome {
 	return l.shown("OK", now)
 }
 
-// afterRefusal reports whether a command on a lock takes a second write, because the first one knows no lock delays: an acquire where
-// the latest lease has one, and a force-release that ends it.
+// afterRefusal reports whether a command on a lock takes a second write, because the first one knows no lock delays: an
+// acquire where the latest lease has one, and a force-release that ends it.
 func (o *oracle) afterRefusal(c command, now time.Time) bool {
 	l := o.latest()
 	switch {
@@ -293,7 +295,8 @@ func (o *oracle) release(c command, now time.Time) outcome {
 		a.Replayed = true
 		return a
 	}
-	return outcome{Code: "OK", Replayed: true, At: written(now), Token: c.token, Owner: c.owner, Phase: "RELEASED", Metadata: labels(nil)}
+	return outcome{Code: "OK", Replayed: true, At: written(now), Token: c.token, Owner: c.owner, Phase: "RELEASED",
+		Metadata: labels(nil)}
 }
 
 func (o *oracle) force(c command, now time.Time) outcome {
@@ -307,7 +310,8 @@ func (o *oracle) force(c command, now time.Time) outcome {
 		a := l.shown("OK", now)
 		a.Replayed = true
 		return a
-	case same != nil: // it ended an earlier lease, or its delay was ended since: what is there now is neither touched nor shown
+	case same != nil:
+		// it ended an earlier lease, or its delay was ended since: what is there now is neither touched nor shown
 		return outcome{Code: "OK", Replayed: true, At: written(now), Phase: "RELEASED", Metadata: labels(nil)}
 	case l == nil:
 		return outcome{Code: "LOCK_NOT_HELD", At: written(now)}

@@ -9,9 +9,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
-// AmbiguousPlacements is [Ambiguous] for the commands of placement: a caller that retries a command until a response arrives gets
-// the right one, and the command has had one effect and has left one event: no false ACTIVATION_LOCKED, no false STALE_TOKEN, no epoch or token
-// more than there should be.
+// AmbiguousPlacements is [Ambiguous] for the commands of placement: a caller that retries a command until a response
+// arrives gets the right one, and the command has had one effect and has left one event: no false ACTIVATION_LOCKED, no
+// false STALE_TOKEN, no epoch or token more than there should be.
 func AmbiguousPlacements(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
 	everyFate(t, newStore, ambiguousPlacement,
 		"join", "replace", "beat", "offer", "drain member", "leave", "evict", "sweep",
@@ -23,7 +23,8 @@ func ambiguousPlacement(t *testing.T, store docstore.Store, faults Faults, clock
 	const ttl = time.Minute
 	r := &placementRun{
 		clock: clock, lossy: &lossyStore{through: through{store}}, cluster: placement.Cluster{Tenant: "acme", Name: "prod"},
-		oracle: newPlacementOracle(oraclePartitions), numbers: map[string][]int64{}, last: map[string]int64{}, begun: clock.Now(),
+		oracle: newPlacementOracle(oraclePartitions), numbers: map[string][]int64{}, last: map[string]int64{},
+		begun: clock.Now(),
 	}
 	for i := range r.via {
 		r.via[i] = placement.New(store, &placement.Options{Now: clock.Now, Sleep: clock.Sleep, Retention: oracleRetention})
@@ -36,7 +37,8 @@ func ambiguousPlacement(t *testing.T, store docstore.Store, faults Faults, clock
 		clock.Advance(time.Second)
 	}
 	before(placementCommand{do: "join", member: "ann", request: "first", ttl: ttl})
-	step := placementCommand{do: do, member: "ann", number: r.oracle.seat("ann").number, id: "x", request: "r1", ttl: ttl, data: "data"}
+	step := placementCommand{do: do, member: "ann", number: r.oracle.seat("ann").number, id: "x", request: "r1",
+		ttl: ttl, data: "data"}
 	claimed := func() {
 		t.Helper()
 		before(placementCommand{do: "claim", member: "ann", id: "x", request: "r0", ttl: ttl})

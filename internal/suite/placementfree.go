@@ -10,8 +10,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
-// freePlacements asks what can be had once those who had it are dead: an identity by one claim, in whatever phase its owner left it; a place in a
-// cluster that the dead fill, by one join; the name of a cluster whose members are dead, by one removal.
+// freePlacements asks what can be had once those who had it are dead: an identity by one claim, in whatever phase its
+// owner left it; a place in a cluster that the dead fill, by one join; the name of a cluster whose members are dead, by
+// one removal.
 func freePlacements(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
 	clock := NewClock()
 	store := newStore(t, clock.Now)
@@ -30,7 +31,8 @@ func freePlacements(t *testing.T, newStore func(t *testing.T, now func() time.Ti
 	rooms := placement.Offer{Kinds: []string{"room"}}
 	claim := func(id string) placement.Outcome {
 		t.Helper()
-		o, err := s.Claim(t.Context(), placement.Claim{Cluster: cluster, Identity: placement.Identity{Kind: "room", ID: id}, RequestID: fmt.Sprint(id, clock.Now())})
+		o, err := s.Claim(t.Context(), placement.Claim{Cluster: cluster, Identity: placement.Identity{Kind: "room", ID: id},
+			RequestID: fmt.Sprint(id, clock.Now())})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +52,8 @@ func freePlacements(t *testing.T, newStore func(t *testing.T, now func() time.Ti
 			if o.Code != placement.OK {
 				t.Fatal(o)
 			}
-			hold := placement.Hold{Cluster: cluster, Identity: o.Activation.Identity, Owner: o.Activation.Owner, Token: o.Activation.Token}
+			hold := placement.Hold{Cluster: cluster, Identity: o.Activation.Identity, Owner: o.Activation.Owner,
+				Token: o.Activation.Token}
 			var err error
 			if phase != placement.Locked {
 				o, err = s.Activated(t.Context(), placement.Activated{Hold: hold})
@@ -105,10 +108,12 @@ func freePlacements(t *testing.T, newStore func(t *testing.T, now func() time.Ti
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := s.RemoveCluster(t.Context(), placement.RemoveCluster{Cluster: cluster, Epoch: top.Epoch, Reason: "not used"}); err != nil || r.Code != placement.OK {
+	if r, err := s.RemoveCluster(t.Context(), placement.RemoveCluster{Cluster: cluster, Epoch: top.Epoch,
+		Reason: "not used"}); err != nil || r.Code != placement.OK {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	for _, kind := range []string{placement.ActivationKind, "placement_members", "placement_member_leases", "placement_events", "placement_epochs"} {
+	for _, kind := range []string{placement.ActivationKind, "placement_members", "placement_member_leases",
+		"placement_events", "placement_epochs"} {
 		p, err := store.List(t.Context(), docstore.Query{Kind: kind, Tenant: "acme/full", Limit: 10})
 		if err != nil || len(p.Entries) > 0 {
 			t.Errorf("%s: %v, %v", kind, p.Entries, err)

@@ -19,12 +19,13 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
-// PlacementHistory is [History] for one identity of a cluster whose members come and go. Callers are processes of their own: each
-// knows the epochs that it has seen.
+// PlacementHistory is [History] for one identity of a cluster whose members come and go. Callers are processes of their
+// own: each knows the epochs that it has seen.
 func PlacementHistory(ctx context.Context, store docstore.Store, clock *Clock, name string, seed uint64) error {
 	cluster := placement.Cluster{Tenant: "acme", Name: strings.ReplaceAll(name, " ", "-")}
 	paused := &pausing{through: through{newFaultyStore(store, seed)}, random: rand.New(rand.NewPCG(seed, 99))}
-	first, err := firstActivation(ctx, placement.New(store, &placement.Options{Now: clock.Now, Sleep: clock.Sleep}), cluster)
+	first, err := firstActivation(ctx, placement.New(store, &placement.Options{Now: clock.Now, Sleep: clock.Sleep}),
+		cluster)
 	if err != nil {
 		return err
 	}
@@ -33,7 +34,8 @@ func PlacementHistory(ctx context.Context, store docstore.Store, clock *Clock, n
 		c.told = true
 		p := &placing{
 			caller: c, cluster: cluster, lives: map[string]int64{}, seqs: map[string]int64{},
-			service: placement.New(oneCluster{through{paused}, "acme/" + cluster.Name}, &placement.Options{Now: clock.Now, Sleep: clock.Sleep}),
+			service: placement.New(oneCluster{through{paused}, "acme/" + cluster.Name},
+				&placement.Options{Now: clock.Now, Sleep: clock.Sleep}),
 		}
 		return func() error { return p.command(ctx) }
 	})
@@ -47,7 +49,8 @@ const historyTTL = 8 * tick // of leases; lock phases last half as long
 // firstActivation begins the history of an identity, so that its tokens are known: the first is the store's time.
 func firstActivation(ctx context.Context, s *placement.Service, cluster placement.Cluster) (placementState, error) {
 	m, err := s.Join(ctx, placement.Join{
-		Cluster: cluster, Member: "ann", RequestID: "first", Partitions: placement.MinPartitions, TTL: historyTTL, Offer: placement.Offer{Kinds: []string{"room"}},
+		Cluster: cluster, Member: "ann", RequestID: "first", Partitions: placement.MinPartitions, TTL: historyTTL,
+		Offer: placement.Offer{Kinds: []string{"room"}},
 	})
 	if err != nil {
 		return placementState{}, err
@@ -79,7 +82,8 @@ type placing struct {
 
 // command sends a random command until it has a response.
 func (p *placing) command(ctx context.Context) error {
-	c := placementCommand{id: "x", member: historyMembers[p.random.IntN(len(historyMembers))], request: p.request(), ttl: historyTTL}
+	c := placementCommand{id: "x", member: historyMembers[p.random.IntN(len(historyMembers))], request: p.request(),
+		ttl: historyTTL}
 	c.number = p.lives[c.member]
 	hold := func(do string) {
 		if len(p.holds) == 0 {
@@ -129,13 +133,14 @@ func (p *placing) command(ctx context.Context) error {
 	})
 }
 
-// sweep sweeps the cluster. What matters of it is whether it freed the activation: members whose leases are over may be evicted at any
-// moment anyway.
+// sweep sweeps the cluster. What matters of it is whether it freed the activation: members whose leases are over may be
+// evicted at any moment anyway.
 func (p *placing) sweep(ctx context.Context) error {
 	return p.send(placementCommand{do: "sweep", member: historyMembers[0]}, false, func() (output, error) {
 		seen := &witness{}
 		_, err := p.service.Sweep(context.WithValue(ctx, witnessKey{}, seen), 0)
-		if errors.Is(err, docstore.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) { // a busy machine may take too long to note how far it came
+		// a busy machine may take too long to note how far it came
+		if errors.Is(err, docstore.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
 			err = nil
 		}
 		return output{known: true, code: "OK", nothing: seen.freed.IsZero(), at: seen.freed}, err
@@ -240,11 +245,13 @@ func (s *placementState) determined() bool {
 }
 
 func (s *placementState) shown(code string) output {
-	return output{known: true, code: code, token: s.token, holder: historyMembers[s.owner], acquired: s.phase, expires: strconv.FormatInt(s.version, 10)}
+	return output{known: true, code: code, token: s.token, holder: historyMembers[s.owner], acquired: s.phase,
+		expires: strconv.FormatInt(s.version, 10)}
 }
 
-// placementModel is what may happen to one identity, one command at a time. Members whose leases are over may be evicted at any moment:
-// any caller does it on its way. As in [model], states are numbered, and where a command led from each is remembered.
+// placementModel is what may happen to one identity, one command at a time. Members whose leases are over may be
+// evicted at any moment: any caller does it on its way. As in [model], states are numbered, and where a command led
+// from each is remembered.
 func placementModel(first placementState) porcupine.Model {
 	type edge struct {
 		from int
@@ -306,7 +313,8 @@ func followPlacement(from placementState, in *input, out output) map[placementSt
 	return next
 }
 
-// evictions are the states to which a state may have come by evictions alone. Who evicts one evicts all whose leases ended before.
+// evictions are the states to which a state may have come by evictions alone. Who evicts one evicts all whose leases
+// ended before.
 func evictions(s placementState, at int64) []placementState {
 	all := []placementState{s}
 	for {
@@ -357,7 +365,8 @@ func stepPlacement(s placementState, c placementCommand, since, now time.Time) [
 		m.live, m.ends, m.seq = true, now.Add(c.ttl).UnixMilli(), 0
 		last := m.number
 		var ends []placementOutcome
-		for read := since; !read.After(now); read = read.Add(tick) { // the number is of the time at which the join was decided
+		// the number is of the time at which the join was decided
+		for read := since; !read.After(now); read = read.Add(tick) {
 			m.number = max(last+1, read.UnixMicro()+1)
 			ends = append(ends, placementOutcome{s, output{known: true, code: "OK", token: m.number}},
 				placementOutcome{s, output{known: true, code: "LEASE_EXPIRED"}}) // if the response was late
@@ -371,7 +380,8 @@ func stepPlacement(s placementState, c placementCommand, since, now time.Time) [
 			return says("STALE_INCARNATION")
 		case c.seq > m.seq:
 			m.seq, m.ends = c.seq, now.Add(c.ttl).UnixMilli()
-			return append(says("OK"), placementOutcome{s, output{known: true, code: "LEASE_EXPIRED"}}) // if the response was late
+			// if the response was late
+			return append(says("OK"), placementOutcome{s, output{known: true, code: "LEASE_EXPIRED"}})
 		case m.ends <= at:
 			return says("LEASE_EXPIRED")
 		default:

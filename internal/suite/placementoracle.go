@@ -9,8 +9,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
-// placementOracle says what becomes of commands on a cluster, from the requirement. It shares no code with the rules, but for the table
-// of an epoch, which has tests of its own: who its members are, it says itself.
+// placementOracle says what becomes of commands on a cluster, from the requirement. It shares no code with the rules,
+// but for the table of an epoch, which has tests of its own: who its members are, it says itself.
 type placementOracle struct {
 	top         *placement.Topology
 	members     map[string]*seatOracle
@@ -99,7 +99,8 @@ const anew = -1
 
 func newPlacementOracle(partitions int) *placementOracle {
 	return &placementOracle{
-		top: placement.NewTopology(partitions), members: map[string]*seatOracle{}, activations: map[string]*activationOracle{},
+		top: placement.NewTopology(partitions), members: map[string]*seatOracle{},
+		activations: map[string]*activationOracle{},
 	}
 }
 
@@ -118,7 +119,8 @@ func (o *placementOracle) activation(id string) *activationOracle {
 }
 
 // begin begins the next epoch. Members whose status changed have it since then.
-func (o *placementOracle) begin(now time.Time, heir map[string]string, change func([]placement.Member, int64) []placement.Member) {
+func (o *placementOracle) begin(now time.Time, heir map[string]string,
+	change func([]placement.Member, int64) []placement.Member) {
 	epoch := o.top.Epoch + 1
 	after, _ := o.top.Next(change(slices.Clone(o.top.Members), epoch), heir, "")
 	after.At = now
@@ -211,7 +213,8 @@ func (o *placementOracle) answerMember(c placementCommand, now time.Time) placem
 		}
 		o.begin(now, heir, func(all []placement.Member, epoch int64) []placement.Member {
 			all = append(drop(c.member)(all, epoch), placement.Member{
-				Incarnation: placement.Incarnation{Member: c.member, Number: anew}, Offer: c.offer(), Status: placement.MemberActive, Since: epoch,
+				Incarnation: placement.Incarnation{Member: c.member, Number: anew}, Offer: c.offer(),
+				Status: placement.MemberActive, Since: epoch,
 			})
 			if old := o.seat(c.replaces.Member); c.replaces.Member != "" && old.status == "ACTIVE" {
 				all = set(c.replaces.Member, func(m *placement.Member) { m.Status = placement.MemberDraining })(all, epoch)
@@ -302,10 +305,12 @@ func (o *placementOracle) evict(now time.Time) {
 	})
 }
 
-// sweep evicts, and looks through a cluster whose members changed since the last time, or once a day: activations of owners that are gone, and
-// of those that let an hour pass after their lock, are free; what has ended is removed after its time.
+// sweep evicts, and looks through a cluster whose members changed since the last time, or once a day: activations of
+// owners that are gone, and of those that let an hour pass after their lock, are free; what has ended is removed after
+// its time.
 func (o *placementOracle) sweep(now time.Time) {
-	if o.evict(now); o.top.Epoch == 0 || o.retired || o.retire(now) || o.walked == o.top.Epoch && now.Before(o.walkedAt.Add(24*time.Hour)) {
+	if o.evict(now); o.top.Epoch == 0 || o.retired || o.retire(now) || o.walked == o.top.Epoch &&
+		now.Before(o.walkedAt.Add(24*time.Hour)) {
 		return
 	}
 	o.walked, o.walkedAt = o.top.Epoch, now
@@ -380,14 +385,16 @@ func (o *placementOracle) answer(c placementCommand, now time.Time) placementAns
 	alive, placed := o.alive(a), o.place(c.id)
 	shown := func(code string) placementAnswer {
 		return placementAnswer{
-			Code: code, Number: a.number, Owner: a.owner, Token: a.token, Phase: a.phase, Version: a.version, Data: a.data, Reason: a.reason,
+			Code: code, Number: a.number, Owner: a.owner, Token: a.token, Phase: a.phase, Version: a.version, Data: a.data,
+			Reason: a.reason,
 		}
 	}
 	grant := func(to *placement.Member, phase string, until time.Time) placementAnswer {
 		if a.token++; a.token == 1 {
 			a.token = anew
 		}
-		a.owner, a.number, a.phase, a.until, a.failed, a.reason, a.changed = to.Member, to.Number, phase, until, false, "", now
+		a.owner, a.number, a.phase, a.until, a.failed, a.reason, a.changed = to.Member, to.Number, phase,
+			until, false, "", now
 		o.event(a.owner, a.number, c.id, phase)
 		return shown("OK")
 	}
@@ -482,7 +489,8 @@ func (o *placementOracle) answer(c placementCommand, now time.Time) placementAns
 			return shown("TOPOLOGY_UNDETERMINED")
 		case to == nil && c.to == "":
 			return shown("NO_ELIGIBLE_MEMBER")
-		case to == nil || to.Member == c.member && to.Number == c.number || to.Status != placement.MemberActive || to.Full || len(to.Kinds) == 0:
+		case to == nil || to.Member == c.member && to.Number == c.number || to.Status != placement.MemberActive || to.Full ||
+			len(to.Kinds) == 0:
 			return shown("MEMBER_INELIGIBLE")
 		}
 		a.claims.add(fmt.Sprint("transfer ", c.token, c.request), params)
@@ -526,7 +534,8 @@ func (o *placementOracle) answer(c placementCommand, now time.Time) placementAns
 }
 
 // learn fills in what the oracle could not know: a number that is larger than all before.
-func (o *placementOracle) learn(c placementCommand, want *placementAnswer, got placementAnswer, now time.Time, last map[string]int64) error {
+func (o *placementOracle) learn(c placementCommand, want *placementAnswer, got placementAnswer, now time.Time,
+	last map[string]int64) error {
 	least := func(what string, n int64) error {
 		if n <= last[what] || n <= now.Add(-time.Second).UnixMicro() {
 			return fmt.Errorf("%s has number %d after %d at %s", what, n, last[what], written(now))
@@ -552,7 +561,8 @@ func (o *placementOracle) learn(c placementCommand, want *placementAnswer, got p
 		want.Token, o.activations[c.id].token = got.Token, got.Token
 	}
 	for i, e := range o.events { // of what was just learned
-		o.events[i].text = strings.Replace(e.text, fmt.Sprintf("%s/%d ", c.member, anew), fmt.Sprintf("%s/%d ", c.member, got.Number), 1)
+		o.events[i].text = strings.Replace(e.text, fmt.Sprintf("%s/%d ", c.member, anew),
+			fmt.Sprintf("%s/%d ", c.member, got.Number), 1)
 	}
 	return nil
 }

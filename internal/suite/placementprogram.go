@@ -37,8 +37,10 @@ type PlacementStep struct {
 
 // placementDoes are the commands, as often as they are drawn.
 var placementDoes = []string{
-	"join", "join", "join", "beat", "beat", "beat", "beat", "drain member", "offer", "leave", "evict", "sweep", "late sweep", "lookup", "lookup",
-	"claim", "claim", "claim", "claim", "activated", "activated", "activated", "fail", "drain", "deactivate", "write", "write", "transfer", "transfer",
+	"join", "join", "join", "beat", "beat", "beat", "beat", "drain member", "offer", "leave", "evict", "sweep",
+	"late sweep", "lookup", "lookup",
+	"claim", "claim", "claim", "claim", "activated", "activated", "activated", "fail", "drain", "deactivate", "write",
+	"write", "transfer", "transfer",
 	"again", "again", "again", "again",
 }
 
@@ -46,7 +48,8 @@ var placementDoes = []string{
 var PlacementProgram = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) PlacementStep {
 	members := []string{"ann", "ann", "bob", "cleo"}
 	return PlacementStep{
-		Wait:    time.Duration(rapid.SampledFrom([]int{0, 0, 0, 0, 1, 500, 999, 1000, 1001, 2000}).Draw(t, "wait")) * time.Millisecond,
+		Wait: time.Duration(rapid.SampledFrom([]int{0, 0, 0, 0, 1, 500, 999, 1000, 1001, 2000}).Draw(t,
+			"wait")) * time.Millisecond,
 		Do:      rapid.SampledFrom(placementDoes).Draw(t, "do"),
 		Member:  rapid.SampledFrom(members).Draw(t, "member"),
 		ID:      rapid.SampledFrom([]string{"x", "x", "x", "y/z"}).Draw(t, "id"),
@@ -143,16 +146,18 @@ func (s oneCluster) List(ctx context.Context, q docstore.Query) (docstore.Page, 
 	return p, err
 }
 
-// RunPlacement carries out a program on a store whose clock is clock and returns the first difference from the oracle. The name keeps
-// programs on one store apart.
+// RunPlacement carries out a program on a store whose clock is clock and returns the first difference from the oracle.
+// The name keeps programs on one store apart.
 func RunPlacement(ctx context.Context, store docstore.Store, clock *Clock, name string, program []PlacementStep) error {
 	lossy := &lossyStore{through: through{store}}
 	r := &placementRun{
 		clock: clock, lossy: lossy, cluster: placement.Cluster{Tenant: "acme", Name: strings.ReplaceAll(name, " ", "-")},
-		oracle: newPlacementOracle(oraclePartitions), numbers: map[string][]int64{}, last: map[string]int64{}, begun: clock.Now(),
+		oracle: newPlacementOracle(oraclePartitions), numbers: map[string][]int64{}, last: map[string]int64{},
+		begun: clock.Now(),
 	}
 	for i := range r.via {
-		r.via[i] = placement.New(oneCluster{through{lossy}, "acme/" + r.cluster.Name}, &placement.Options{Now: clock.Now, Sleep: clock.Sleep, Retention: oracleRetention})
+		r.via[i] = placement.New(oneCluster{through{lossy}, "acme/" + r.cluster.Name},
+			&placement.Options{Now: clock.Now, Sleep: clock.Sleep, Retention: oracleRetention})
 	}
 	for i, s := range program {
 		clock.Advance(s.Wait)
@@ -170,7 +175,8 @@ func RunPlacement(ctx context.Context, store docstore.Store, clock *Clock, name 
 	return r.compareEvents(ctx)
 }
 
-// learnRemoval reads at which epoch a cluster was removed: above the one before, and above all tokens that were given by then.
+// learnRemoval reads at which epoch a cluster was removed: above the one before, and above all tokens that were given
+// by then.
 func (r *placementRun) learnRemoval(ctx context.Context, now time.Time) error {
 	snap, err := r.lossy.Get(ctx, docstore.Key{Kind: "placement_clusters", Tenant: "acme/" + r.cluster.Name, ID: "head"})
 	if err != nil {
@@ -178,7 +184,8 @@ func (r *placementRun) learnRemoval(ctx context.Context, now time.Time) error {
 	}
 	epoch, _ := snap.Docs[0]["epoch"].(docstore.Int)
 	known := r.oracle.top.Epoch
-	if snap.Docs[0]["removed_from"] == nil || int64(epoch) < known || known < 1<<20 && int64(epoch)<<20 <= now.UnixMicro() {
+	if snap.Docs[0]["removed_from"] == nil || int64(epoch) < known || known < 1<<20 &&
+		int64(epoch)<<20 <= now.UnixMicro() {
 		return fmt.Errorf("the cluster was to be removed after epoch %d, and its head is %v", known, snap.Docs[0])
 	}
 	r.oracle.top.Epoch = int64(epoch)
@@ -305,7 +312,8 @@ func (r *placementRun) note(what string, n int64) {
 }
 
 // sendPlacement carries out one command.
-func sendPlacement(ctx context.Context, s *placement.Service, cluster placement.Cluster, c placementCommand) (placementAnswer, error) {
+func sendPlacement(ctx context.Context, s *placement.Service, cluster placement.Cluster,
+	c placementCommand) (placementAnswer, error) {
 	a, _, err := sendPlacementAt(ctx, s, cluster, c)
 	return a, err
 }
@@ -322,14 +330,16 @@ func sendPlacementAt(
 	switch c.do {
 	case "join":
 		m, err = s.Join(ctx, placement.Join{
-			Cluster: cluster, Member: c.member, RequestID: c.request, TTL: c.ttl, Partitions: oraclePartitions, Offer: c.offer(), Replaces: c.replaces,
+			Cluster: cluster, Member: c.member, RequestID: c.request, TTL: c.ttl, Partitions: oraclePartitions, Offer: c.offer(),
+			Replaces: c.replaces,
 		})
 	case "beat":
 		m, err = s.Heartbeat(ctx, placement.Heartbeat{Cluster: cluster, Incarnation: c.incarnation(), Seq: c.seq, TTL: c.ttl})
 	case "drain member":
 		m, err = s.DrainMember(ctx, cluster, c.incarnation())
 	case "offer":
-		m, err = s.ChangeOffer(ctx, placement.ChangeOffer{Cluster: cluster, Incarnation: c.incarnation(), RequestID: c.request, Offer: c.offer()})
+		m, err = s.ChangeOffer(ctx, placement.ChangeOffer{Cluster: cluster, Incarnation: c.incarnation(),
+			RequestID: c.request, Offer: c.offer()})
 	case "leave":
 		m, err = s.Leave(ctx, cluster, c.incarnation())
 	case "lookup":
@@ -337,7 +347,8 @@ func sendPlacementAt(
 		p, err = s.Lookup(ctx, placement.Lookup{Cluster: cluster, Identity: roomOf(c.id)})
 		o = p.Outcome
 	case "claim":
-		o, err = s.Claim(ctx, placement.Claim{Cluster: cluster, Identity: roomOf(c.id), RequestID: c.request, LockTTL: c.lock(), By: c.by()})
+		o, err = s.Claim(ctx, placement.Claim{Cluster: cluster, Identity: roomOf(c.id), RequestID: c.request,
+			LockTTL: c.lock(), By: c.by()})
 	case "transfer":
 		o, err = s.Transfer(ctx, placement.Transfer{Hold: hold, RequestID: c.request, LockTTL: c.ttl, To: c.to})
 	case "activated":
@@ -349,7 +360,8 @@ func sendPlacementAt(
 	case "deactivate":
 		o, err = s.Deactivate(ctx, placement.Deactivate{Hold: hold})
 	case "write":
-		o, err = s.WriteState(ctx, placement.WriteState{Hold: hold, RequestID: c.request, Version: c.version, Data: []byte(c.data)})
+		o, err = s.WriteState(ctx, placement.WriteState{Hold: hold, RequestID: c.request, Version: c.version,
+			Data: []byte(c.data)})
 	default:
 		err = errors.New("no such command")
 	}
@@ -365,15 +377,16 @@ func sendPlacementAt(
 	}
 	if slices.Contains([]string{"lookup", "claim", "transfer"}, c.do) {
 		answer = placementAnswer{
-			Code: string(o.Code), Replayed: o.Replayed, Number: a.Owner.Number, Owner: a.Owner.Member, Token: a.Token, Phase: string(a.Phase),
+			Code: string(o.Code), Replayed: o.Replayed, Number: a.Owner.Number, Owner: a.Owner.Member, Token: a.Token,
+			Phase:   string(a.Phase),
 			Version: a.StateVersion, Data: string(a.State), Reason: a.Reason,
 		}
 	}
 	return answer, o.At, err
 }
 
-// compare looks at the cluster from outside: every reader sees the same epoch (I5), its table is even (I6), and each activation is as
-// the oracle has it (I1 to I3).
+// compare looks at the cluster from outside: every reader sees the same epoch (I5), its table is even (I6), and each
+// activation is as the oracle has it (I1 to I3).
 func (r *placementRun) compare(ctx context.Context) error {
 	reader := placement.New(r.lossy.Store, nil)
 	s, err := reader.Snapshot(ctx, r.cluster, placement.Query{})
@@ -385,7 +398,8 @@ func (r *placementRun) compare(ctx context.Context) error {
 		if s.Ready || s.Topology.Epoch != 0 {
 			return fmt.Errorf("epoch %d before anyone joined", s.Topology.Epoch)
 		}
-	} else if got := s.Topology; got.Epoch != want.Epoch || !slices.Equal(got.Table(), want.Table()) || s.Ready != r.oracle.ready() ||
+	} else if got := s.Topology; got.Epoch != want.Epoch || !slices.Equal(got.Table(), want.Table()) ||
+		s.Ready != r.oracle.ready() ||
 		fmt.Sprintf("%+v", got.Members) != fmt.Sprintf("%+v", want.Members) || !got.At.Equal(want.At) {
 		return fmt.Errorf("the store has epoch %d\n%+v %v at %v\nwant %d\n%+v %v at %v",
 			got.Epoch, got.Members, got.Table(), got.At, want.Epoch, want.Members, want.Table(), want.At)
@@ -403,7 +417,8 @@ func (r *placementRun) compare(ctx context.Context) error {
 	for _, a := range s.Activations {
 		w := r.oracle.activation(a.ID)
 		seen++
-		if string(a.Phase) != w.phase || a.Token != w.token || a.Owner.Member != w.owner || a.Owner.Number != w.number || a.Failed != w.failed ||
+		if string(a.Phase) != w.phase || a.Token != w.token || a.Owner.Member != w.owner || a.Owner.Number != w.number ||
+			a.Failed != w.failed ||
 			a.Reason != w.reason || string(a.State) != w.data || a.StateVersion != w.version || a.ChangedAt.Before(r.begun) ||
 			a.Phase == placement.Locked && !a.LockUntil.Equal(w.until) {
 			return fmt.Errorf("the store has %+v, want %+v", a, w)

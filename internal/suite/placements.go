@@ -12,9 +12,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
-// Placements proves that identities can be placed on a store: programs of members and activations agree with an oracle, and what
-// concurrent callers see of one identity can be explained one command at a time (I1 to I9). newStore returns an empty store with the
-// given clock, and closes it with the test.
+// Placements proves that identities can be placed on a store: programs of members and activations agree with an oracle,
+// and what concurrent callers see of one identity can be explained one command at a time (I1 to I9). newStore returns
+// an empty store with the given clock, and closes it with the test.
 func Placements(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
 	placementsProof.of(t, newStore)
 	t.Run("what the dead had can be had", func(t *testing.T) { freePlacements(t, newStore) })
@@ -41,7 +41,8 @@ func PlacementsChecksBite(t *testing.T) {
 	}
 }
 
-var placementsProof = proof[PlacementStep]{PlacementProgram, RunPlacement, PlacementHistory, placementMutants, placementProgramMutants, nil}
+var placementsProof = proof[PlacementStep]{PlacementProgram, RunPlacement, PlacementHistory, placementMutants,
+	placementProgramMutants, nil}
 
 // change is a store in front of which some writes are changed.
 func change(s docstore.Store, f func(docstore.Write) docstore.Write) docstore.Store {
@@ -103,7 +104,8 @@ var placementRaces = map[string]func(docstore.Store) docstore.Store{
 	},
 }
 
-// PlacementMutants are the faults by which two activations of one identity could take effect at a time, for other tests that must notice them.
+// PlacementMutants are the faults by which two activations of one identity could take effect at a time, for other tests
+// that must notice them.
 var PlacementMutants = func() map[string]func(docstore.Store) docstore.Store {
 	all := maps.Clone(placementMutants)
 	maps.Copy(all, placementRaces)
@@ -112,11 +114,15 @@ var PlacementMutants = func() map[string]func(docstore.Store) docstore.Store {
 
 // placementProgramMutants are faults of commands that histories do not have.
 var placementProgramMutants = map[string]func(docstore.Store) docstore.Store{
-	"a heartbeat counted twice": func(s docstore.Store) docstore.Store { return leaveOut(s, "placement_member_leases", "seq") },
+	"a heartbeat counted twice": func(s docstore.Store) docstore.Store {
+		return leaveOut(s, "placement_member_leases", "seq")
+	},
 	"the incarnation not compared": func(s docstore.Store) docstore.Store {
 		return leaveOut(s, "placement_member_leases", "incarnation")
 	},
-	"a state of any version replaced": func(s docstore.Store) docstore.Store { return leaveOut(s, placement.ActivationKind, "state_version") },
+	"a state of any version replaced": func(s docstore.Store) docstore.Store {
+		return leaveOut(s, placement.ActivationKind, "state_version")
+	},
 	"a change without its event": func(s docstore.Store) docstore.Store {
 		return change(s, func(w docstore.Write) docstore.Write {
 			if w.Key.Kind == "placement_events" && w.Set["to"] == docstore.String("DEAD") {
@@ -182,14 +188,16 @@ func amnesia(s docstore.Store, kind string) docstore.Store {
 	})
 }
 
-// placementRequests counts calls of the store: a placement by a known epoch costs none, a lookup one, a claim one read and one write of one
-// step, what an owner does one write.
+// placementRequests counts calls of the store: a placement by a known epoch costs none, a lookup one, a claim one read
+// and one write of one step, what an owner does one write.
 func placementRequests(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {
 	clock := NewClock()
 	store := &Watched{Store: newStore(t, clock.Now)}
 	want := map[string]string{
-		"placed by a known epoch": "[]", "looked up": "[Get]", "claimed": "[Get Write]", "claimed again": "[Get]", "activated": "[Write]",
-		"state": "[Write]", "deactivated": "[Write]", "heartbeat": "[Write]", "topology": "[Get]", "events, none new": "[List]", "joined": "[Get Write]",
+		"placed by a known epoch": "[]", "looked up": "[Get]", "claimed": "[Get Write]", "claimed again": "[Get]",
+		"activated": "[Write]",
+		"state":     "[Write]", "deactivated": "[Write]", "heartbeat": "[Write]", "topology": "[Get]",
+		"events, none new": "[List]", "joined": "[Get Write]",
 	}
 	PlacementSteps(t, store, clock, store.Forget, func(step string) {
 		if got := fmt.Sprint(store.Requests()); got != want[step] {
@@ -198,7 +206,8 @@ func placementRequests(t *testing.T, newStore func(*testing.T, func() time.Time)
 	})
 }
 
-// PlacementSteps lets one member join and one identity live, and calls before and after around each step, to count what it costs.
+// PlacementSteps lets one member join and one identity live, and calls before and after around each step, to count what
+// it costs.
 func PlacementSteps(t *testing.T, store docstore.Store, clock *Clock, before func(), after func(step string)) {
 	t.Helper()
 	s := placement.New(store, &placement.Options{Now: clock.Now, Sleep: clock.Sleep})
@@ -234,11 +243,15 @@ func PlacementSteps(t *testing.T, store docstore.Store, clock *Clock, before fun
 			return o, err
 		}, placement.OK},
 		{"claimed again", func() (placement.Outcome, error) { return claim("c2") }, placement.Locking},
-		{"activated", func() (placement.Outcome, error) { return s.Activated(t.Context(), placement.Activated{Hold: hold}) }, placement.OK},
+		{"activated", func() (placement.Outcome, error) {
+			return s.Activated(t.Context(), placement.Activated{Hold: hold})
+		}, placement.OK},
 		{"state", func() (placement.Outcome, error) {
 			return s.WriteState(t.Context(), placement.WriteState{Hold: hold, RequestID: "s", Data: []byte("\x00\xff")})
 		}, placement.OK},
-		{"deactivated", func() (placement.Outcome, error) { return s.Deactivate(t.Context(), placement.Deactivate{Hold: hold}) }, placement.OK},
+		{"deactivated", func() (placement.Outcome, error) {
+			return s.Deactivate(t.Context(), placement.Deactivate{Hold: hold})
+		}, placement.OK},
 		{"heartbeat", func() (placement.Outcome, error) {
 			o, err := s.Heartbeat(t.Context(), placement.Heartbeat{Cluster: cluster, Incarnation: joined.Incarnation, Seq: 1})
 			return placement.Outcome{Code: o.Code}, err

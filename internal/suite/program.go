@@ -23,20 +23,21 @@ type Step struct {
 	Metadata map[string]string
 	Replace  bool
 	Delay    int64 // seconds of lock delay
-	Back     int   // of renew and release: the token is this many grants before the latest; -1 is one that was never granted
-	End      int   // of a renewal: 0 names no end, 1 the lease's, 2 one that it does not have
-	Lease    int   // of a force-release: 0 names no lease, 1 the latest, 2 the one before it
-	Ago      int   // of again: which of the commands so far
-	Shorten  bool  // of again: with another parameter
+	// of renew and release: the token is this many grants before the latest; -1 is one that was never granted
+	Back    int
+	End     int  // of a renewal: 0 names no end, 1 the lease's, 2 one that it does not have
+	Lease   int  // of a force-release: 0 names no lease, 1 the latest, 2 the one before it
+	Ago     int  // of again: which of the commands so far
+	Shorten bool // of again: with another parameter
 
-	// Lost is how many responses to this command get lost: each time the caller's library retries the same write, and only the
-	// last response arrives.
+	// Lost is how many responses to this command get lost: each time the caller's library retries the same write, and only
+	// the last response arrives.
 	Lost int
 }
 
-// Program draws a sequence of steps over few keys, owners and requests, so that they get in each other's way, with times
-// that fall on, just before and just after the end of leases. Any command is delivered again at any later moment; half of
-// the programs are about that, for one kind of command.
+// Program draws a sequence of steps over few keys, owners and requests, so that they get in each other's way, with
+// times that fall on, just before and just after the end of leases. Any command is delivered again at any later moment;
+// half of the programs are about that, for one kind of command.
 var Program = rapid.OneOf(
 	rapid.SliceOfN(step(
 		"acquire", "acquire", "acquire", "renew", "renew", "release", "release", "force", "again", "again", "again", "remove",
@@ -46,16 +47,18 @@ var Program = rapid.OneOf(
 	), 1, 60),
 	rapid.SliceOfN(step("acquire", "acquire", "force", "force", "again"), 10, 60),
 	rapid.SliceOfN(step("acquire", "renew", "renew", "renew", "renew", "again", "again"), 10, 60),
-	rapid.SliceOfN(step("acquire", "acquire", "acquire", "release", "release", "release", "again", "again", "renew"), 10, 60),
+	rapid.SliceOfN(step("acquire", "acquire", "acquire", "release", "release", "release", "again", "again", "renew"), 10,
+		60),
 )
 
 // step draws a step that does one of these.
 func step(does ...string) *rapid.Generator[Step] {
 	return rapid.Custom(func(t *rapid.T) Step {
 		return Step{
-			Wait: time.Duration(rapid.SampledFrom([]int{0, 0, 0, 1, 500, 999, 1000, 1001, 2000}).Draw(t, "wait")) * time.Millisecond,
-			Do:   rapid.SampledFrom(does).Draw(t, "do"),
-			Key:  rapid.SampledFrom([]string{"k", "k", "k", "l/m"}).Draw(t, "key"),
+			Wait: time.Duration(rapid.SampledFrom([]int{0, 0, 0, 1, 500, 999, 1000, 1001, 2000}).Draw(t,
+				"wait")) * time.Millisecond,
+			Do:  rapid.SampledFrom(does).Draw(t, "do"),
+			Key: rapid.SampledFrom([]string{"k", "k", "k", "l/m"}).Draw(t, "key"),
 			// Owners of commands differ rarely: a program in which no one owns anything tests little.
 			Owner:    rapid.SampledFrom([]string{"ann", "ann", "ann", "bob"}).Draw(t, "owner"),
 			Request:  rapid.SampledFrom([]string{"", "", "", "", "r1", "r2"}).Draw(t, "request"),
@@ -180,7 +183,8 @@ func (o *oracle) token(back int) int64 {
 	}
 }
 
-// send carries out a command, of which the first responses get lost, and compares its outcome with what the oracle says.
+// send carries out a command, of which the first responses get lost, and compares its outcome with what the oracle
+// says.
 func (r *lockRun) send(ctx context.Context, c command, lost int, now time.Time) error {
 	o := r.of(c.key)
 	before := slices.Max(append([]int64{0}, o.tokens...))
@@ -228,10 +232,12 @@ func send(ctx context.Context, locks *lock.Locks, tenant string, c command) (out
 	case "release":
 		o, err = locks.Release(ctx, lock.Release{ID: id, Owner: c.owner, Token: c.token, RequestID: c.request})
 	default:
-		o, err = locks.ForceRelease(ctx, lock.ForceRelease{ID: id, By: c.owner, Reason: c.reason, RequestID: c.request, LeaseID: c.lease})
+		o, err = locks.ForceRelease(ctx, lock.ForceRelease{ID: id, By: c.owner, Reason: c.reason, RequestID: c.request,
+			LeaseID: c.lease})
 	}
 	a := seen(o.Lease.Status)
-	a.Code, a.Replayed, a.At, a.RetryAfter, a.Token = string(o.Code), o.Replayed, written(o.At), o.RetryAfter, o.Lease.Token
+	a.Code, a.Replayed, a.At, a.RetryAfter, a.Token = string(o.Code), o.Replayed, written(o.At), o.RetryAfter,
+		o.Lease.Token
 	if o.Lease.LeaseID == "" && o.Code != lock.OK { // only named: nothing is known of its labels
 		a.Metadata = ""
 	}
@@ -241,7 +247,8 @@ func send(ctx context.Context, locks *lock.Locks, tenant string, c command) (out
 // seen is what a caller sees of a lock.
 func seen(s lock.Status) outcome {
 	a := outcome{
-		Lease: s.LeaseID, Owner: s.Owner, Phase: string(s.Phase), Acquired: written(s.AcquiredAt), Expires: written(s.ExpiresAt),
+		Lease: s.LeaseID, Owner: s.Owner, Phase: string(s.Phase), Acquired: written(s.AcquiredAt),
+		Expires:  written(s.ExpiresAt),
 		Released: written(s.ReleasedAt), TTL: s.TTLSeconds, Metadata: labels(s.Metadata),
 		Free: written(s.FreeAt),
 	}
@@ -280,7 +287,8 @@ func (r *lockRun) compare(ctx context.Context, key string, now time.Time) error 
 		return fmt.Errorf("the lock shows\n%+v, want\n%+v", got, want)
 	}
 	past := r.of(key).history(now)
-	if n := len(s.History); n > len(past) || n < min(len(past), 1) && !l.active(now) || !slices.EqualFunc(s.History, past[:n], samePast) {
+	if n := len(s.History); n > len(past) || n < min(len(past), 1) && !l.active(now) ||
+		!slices.EqualFunc(s.History, past[:n], samePast) {
 		return fmt.Errorf("the lock's history is\n%+v, want\n%+v", s.History, past)
 	}
 	return nil
@@ -289,7 +297,8 @@ func (r *lockRun) compare(ctx context.Context, key string, now time.Time) error 
 // history is what the lock shows of its leases that have ended, the latest first.
 func (o *oracle) history(now time.Time) (history []lock.Past) {
 	for i, l := range slices.Backward(o.leases) {
-		p := lock.Past{Owner: l.by.owner, Token: l.token, AcquiredAt: l.acquired, EndedAt: l.expires, Ended: lock.EndedExpired}
+		p := lock.Past{Owner: l.by.owner, Token: l.token, AcquiredAt: l.acquired, EndedAt: l.expires,
+			Ended: lock.EndedExpired}
 		switch {
 		case l.release != nil:
 			p.Ended, p.EndedAt = lock.EndedReleased, l.released
@@ -311,8 +320,8 @@ func samePast(a, b lock.Past) bool {
 		written(a.AcquiredAt) == written(b.AcquiredAt) && written(a.EndedAt) == written(b.EndedAt)
 }
 
-// lossyStore loses the next writes, as many as drop says, on their way, and then sends a write again as often as lose says,
-// as an SDK does whose answers get lost, and returns the last answer.
+// lossyStore loses the next writes, as many as drop says, on their way, and then sends a write again as often as lose
+// says, as an SDK does whose answers get lost, and returns the last answer.
 type lossyStore struct {
 	through
 	drop, lose int

@@ -13,9 +13,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// proof is how rules are shown to hold on a store: by programs of steps S that an oracle runs as well, and by histories of
-// concurrent callers. The mutants are faults that both must notice; those of commands that histories do not have, programs
-// alone, and those that only callers at once meet, histories alone. Names keep what runs on one store apart.
+// proof is how rules are shown to hold on a store: by programs of steps S that an oracle runs as well, and by histories
+// of concurrent callers. The mutants are faults that both must notice; those of commands that histories do not have,
+// programs alone, and those that only callers at once meet, histories alone. Names keep what runs on one store apart.
 type proof[S any] struct {
 	program *rapid.Generator[[]S]
 	run     func(ctx context.Context, store docstore.Store, clock *Clock, name string, program []S) error
@@ -48,8 +48,8 @@ func (p proof[S]) of(t *testing.T, newStore func(t *testing.T, now func() time.T
 	})
 }
 
-// bites injects each fault between the rules and the memory store. Programs and histories must notice all of them: this tests
-// the checks, so one store is enough.
+// bites injects each fault between the rules and the memory store. Programs and histories must notice all of them: this
+// tests the checks, so one store is enough.
 func (p proof[S]) bites(t *testing.T) {
 	t.Helper()
 	mutant := func(plant func(docstore.Store) docstore.Store) (docstore.Store, *Clock) {

@@ -10,11 +10,12 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
-// AmbiguousRuns is [Ambiguous] for the commands of named runs: a caller that retries a command until a response arrives gets the right one,
-// and the command has had one effect: no false "locked", no false "lost", no run that counts twice, no second record. The rule is that of the
-// gate, and so is the oracle; only the first begin makes the document.
+// AmbiguousRuns is [Ambiguous] for the commands of named runs: a caller that retries a command until a response arrives
+// gets the right one, and the command has had one effect: no false "locked", no false "lost", no run that counts twice,
+// no second record. The rule is that of the gate, and so is the oracle; only the first begin makes the document.
 func AmbiguousRuns(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
-	everyFate(t, newStore, ambiguousRun, "begin", "begin stale", "refresh", "release", "release failed", "finish", "finish failed")
+	everyFate(t, newStore, ambiguousRun, "begin", "begin stale", "refresh", "release", "release failed",
+		"finish", "finish failed")
 }
 
 // namedRun is one run on a store, and what the oracle knows of it.
@@ -39,11 +40,14 @@ func (n *namedRun) send(ctx context.Context, s GateStep, token int64) (GateAnswe
 			ID: modelledRun, Owner: s.Owner, RequestID: s.Request, TTLSeconds: s.TTL, Fingerprint: "f1", KeepSeconds: keep,
 		})
 	case "refresh":
-		o, err = n.runs.Refresh(ctx, runs.Refresh{ID: modelledRun, Owner: s.Owner, Token: token, TTLSeconds: s.TTL, KeepSeconds: keep})
+		o, err = n.runs.Refresh(ctx, runs.Refresh{ID: modelledRun, Owner: s.Owner, Token: token, TTLSeconds: s.TTL,
+			KeepSeconds: keep})
 	case "release":
-		o, err = n.runs.Release(ctx, runs.Release{ID: modelledRun, Owner: s.Owner, Token: token, Failed: s.reason(), KeepSeconds: keep})
+		o, err = n.runs.Release(ctx, runs.Release{ID: modelledRun, Owner: s.Owner, Token: token, Failed: s.reason(),
+			KeepSeconds: keep})
 	default:
-		c := runs.Finish{ID: modelledRun, Owner: s.Owner, Token: token, Status: analysis.Ready, Result: s.Result, KeepSeconds: keep}
+		c := runs.Finish{ID: modelledRun, Owner: s.Owner, Token: token, Status: analysis.Ready, Result: s.Result,
+			KeepSeconds: keep}
 		if s.Failed {
 			c.Status, c.Result, c.Reason = analysis.Failed, "", s.reason()
 		}
@@ -92,7 +96,10 @@ func ambiguousRun(t *testing.T, store docstore.Store, faults Faults, clock *Cloc
 	}
 	token := n.oracle.token()
 
-	got, err := untilAnswered(t, faults, fate, func(ctx context.Context) (GateAnswer, error) { return n.send(ctx, step, token) })
+	got, err := untilAnswered(t, faults, fate, func(ctx context.Context) (GateAnswer,
+		error) {
+		return n.send(ctx, step, token)
+	})
 	want := n.want(t, step, token, clock.Now())
 	want.Replayed = got.Replayed // whether the first sending or a later one did it is the store's affair
 	if err != nil || want.Code != "OK" || got != want {

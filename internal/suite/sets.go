@@ -96,10 +96,12 @@ var setKeys = []string{"a", "b", "c/d"}
 
 // SetProgram draws a sequence of steps over three keys, by themselves and together.
 var SetProgram = rapid.OneOf(
-	rapid.SliceOfN(setStep("acquire set", "acquire set", "renew set", "release set", "again", "acquire", "renew", "release", "force", "remove"), 1, 60),
+	rapid.SliceOfN(setStep("acquire set", "acquire set", "renew set", "release set", "again", "acquire", "renew",
+		"release", "force", "remove"), 1, 60),
 	rapid.SliceOfN(setStep("acquire set", "acquire set", "release set", "again", "again"), 10, 60),
 	rapid.SliceOfN(setStep("acquire set", "renew set", "renew set", "renew set", "again", "again", "renew"), 10, 60),
-	rapid.SliceOfN(setStep("acquire set", "acquire set", "release set", "release set", "release", "force", "again"), 10, 60),
+	rapid.SliceOfN(setStep("acquire set", "acquire set", "release set", "release set", "release", "force", "again"), 10,
+		60),
 )
 
 func setStep(does ...string) *rapid.Generator[SetStep] {
@@ -133,14 +135,18 @@ type setOutcome struct {
 
 // String is the whole of it, to be compared.
 func (o setOutcome) String() string {
-	return fmt.Sprintf("%s replayed:%v at:%s key:%q after:%v leases:%+v", o.Code, o.Replayed, o.At, o.Key, o.RetryAfter, o.Leases)
+	return fmt.Sprintf("%s replayed:%v at:%s key:%q after:%v leases:%+v", o.Code, o.Replayed, o.At, o.Key,
+		o.RetryAfter, o.Leases)
 }
 
 // RunSets carries out a program on a store whose clock is clock and returns the first difference from the oracle.
 func RunSets(ctx context.Context, store docstore.Store, clock *Clock, tenant string, program []SetStep) error {
 	lossy := &lossyStore{through: through{store}}
 	leases := 0
-	options := &lock.Options{Now: clock.Now, NewLeaseID: func() string { leases++; return fmt.Sprint("of a set ", leases) }}
+	options := &lock.Options{Now: clock.Now, NewLeaseID: func() string {
+		leases++
+		return fmt.Sprint("of a set ", leases)
+	}}
 	r := &setRun{lockRun: lockRun{locks: lock.New(lossy, options), tenant: tenant, oracles: map[string]*oracle{}}}
 	for i, s := range program {
 		clock.Advance(s.Wait)
@@ -288,7 +294,8 @@ func (r *setRun) sendSet(ctx context.Context, c setCommand, lost int, now time.T
 	return nil
 }
 
-// answerSet says what a command on several locks must return, and remembers its effect. whole: it has one on all of them.
+// answerSet says what a command on several locks must return, and remembers its effect. whole: it has one on all of
+// them.
 func (r *setRun) answerSet(c setCommand, now time.Time) (want setOutcome, whole bool) {
 	answers := make([]outcome, len(c.each))
 	after := make([]*oracle, len(c.each))
@@ -338,7 +345,8 @@ func (r *setRun) answerSet(c setCommand, now time.Time) (want setOutcome, whole 
 		if a.Code == "OK" {
 			continue
 		}
-		if worst < 0 || cmp.Or(cmp.Compare(severity(a), severity(answers[worst])), cmp.Compare(answers[worst].RetryAfter, a.RetryAfter)) < 0 {
+		if worst < 0 || cmp.Or(cmp.Compare(severity(a), severity(answers[worst])),
+			cmp.Compare(answers[worst].RetryAfter, a.RetryAfter)) < 0 {
 			worst = i
 		}
 	}
@@ -346,7 +354,8 @@ func (r *setRun) answerSet(c setCommand, now time.Time) (want setOutcome, whole 
 	return want, whole
 }
 
-// severity orders refusals: the first is the one that is shown. A lock that is closed for its lock delay is like one that is held.
+// severity orders refusals: the first is the one that is shown. A lock that is closed for its lock delay is like one
+// that is held.
 func severity(a outcome) int {
 	if a.Code == "LOCK_DELAYED" {
 		a.Code = "LOCK_HELD"
@@ -396,16 +405,20 @@ func sendSet(ctx context.Context, locks *lock.Locks, tenant string, c setCommand
 	switch c.do {
 	case "acquire":
 		o, err = locks.AcquireSet(ctx, lock.AcquireSet{
-			Tenant: tenant, Keys: keys, Owner: first.owner, RequestID: first.request, TTLSeconds: first.ttl, Metadata: first.metadata,
+			Tenant: tenant, Keys: keys, Owner: first.owner, RequestID: first.request, TTLSeconds: first.ttl,
+			Metadata: first.metadata,
 		})
 	case "renew":
 		o, err = locks.RenewSet(ctx, lock.RenewSet{
-			Tenant: tenant, Leases: leases, Owner: first.owner, RequestID: first.request, TTLSeconds: first.ttl, ExpiresAt: first.ends,
+			Tenant: tenant, Leases: leases, Owner: first.owner, RequestID: first.request, TTLSeconds: first.ttl,
+			ExpiresAt: first.ends,
 		})
 	default:
-		o, err = locks.ReleaseSet(ctx, lock.ReleaseSet{Tenant: tenant, Leases: leases, Owner: first.owner, RequestID: first.request})
+		o, err = locks.ReleaseSet(ctx, lock.ReleaseSet{Tenant: tenant, Leases: leases, Owner: first.owner,
+			RequestID: first.request})
 	}
-	got := setOutcome{Code: string(o.Code), Replayed: o.Replayed, At: written(o.At), Key: o.Refusal.Lease.Key, RetryAfter: o.Refusal.RetryAfter}
+	got := setOutcome{Code: string(o.Code), Replayed: o.Replayed, At: written(o.At), Key: o.Refusal.Lease.Key,
+		RetryAfter: o.Refusal.RetryAfter}
 	for _, l := range o.Leases {
 		one := seen(l.Status)
 		one.Token = l.Token
@@ -417,8 +430,9 @@ func sendSet(ctx context.Context, locks *lock.Locks, tenant string, c setCommand
 	return got, err
 }
 
-// SetHistory lets concurrent callers take overlapping sets of locks, on a store that loses requests and responses and delivers twice. No two
-// callers hold a lock at once, its tokens rise, and every caller is served: none of them waits with a lock that another needs.
+// SetHistory lets concurrent callers take overlapping sets of locks, on a store that loses requests and responses and
+// delivers twice. No two callers hold a lock at once, its tokens rise, and every caller is served: none of them waits
+// with a lock that another needs.
 func SetHistory(ctx context.Context, store docstore.Store, clock *Clock, tenant string, seed uint64) error {
 	const (
 		callers = 4
@@ -450,7 +464,8 @@ func SetHistory(ctx context.Context, store docstore.Store, clock *Clock, tenant 
 }
 
 // oneSet acquires, renews and releases locks.
-func oneSet(ctx context.Context, locks *lock.Locks, tenant, who, round string, keys []string, held *heldKeys, tries int) error {
+func oneSet(ctx context.Context, locks *lock.Locks, tenant, who, round string, keys []string, held *heldKeys,
+	tries int) error {
 	send := func(do func() (lock.SetOutcome, error)) (lock.SetOutcome, error) {
 		for try := 0; ; try++ {
 			o, err := do()
@@ -467,7 +482,8 @@ func oneSet(ctx context.Context, locks *lock.Locks, tenant, who, round string, k
 		}
 	}
 	got, err := send(func() (lock.SetOutcome, error) {
-		return locks.AcquireSet(ctx, lock.AcquireSet{Tenant: tenant, Keys: keys, Owner: who, RequestID: round, TTLSeconds: 3600})
+		return locks.AcquireSet(ctx, lock.AcquireSet{Tenant: tenant, Keys: keys, Owner: who, RequestID: round,
+			TTLSeconds: 3600})
 	})
 	if err != nil || got.Code != lock.OK || len(got.Leases) != len(keys) {
 		return fmt.Errorf("acquire: %+v, %w", got, err)
@@ -480,7 +496,8 @@ func oneSet(ctx context.Context, locks *lock.Locks, tenant, who, round string, k
 		}
 	}
 	renewed, err := send(func() (lock.SetOutcome, error) {
-		return locks.RenewSet(ctx, lock.RenewSet{Tenant: tenant, Leases: leases, Owner: who, RequestID: round, TTLSeconds: 1800})
+		return locks.RenewSet(ctx, lock.RenewSet{Tenant: tenant, Leases: leases, Owner: who, RequestID: round,
+			TTLSeconds: 1800})
 	})
 	if err != nil || renewed.Code != lock.OK {
 		return fmt.Errorf("renew: %+v, %w", renewed, err)
@@ -520,8 +537,8 @@ func (h *heldKeys) enter(key, who string, token int64) error {
 	return nil
 }
 
-// forgotten reports whether a lock may have forgotten that one of the leases was released: so many were granted since. That happens to a
-// caller whose response was lost, and which was slow to send the release again.
+// forgotten reports whether a lock may have forgotten that one of the leases was released: so many were granted since.
+// That happens to a caller whose response was lost, and which was slow to send the release again.
 func (h *heldKeys) forgotten(leases []lock.SetLease) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -559,7 +576,8 @@ func (s *flakyStore) Write(ctx context.Context, writes ...docstore.Write) (docst
 	return s.Store.Write(ctx, writes...)
 }
 
-// ambiguousSets is [Ambiguous] for commands on several locks: one that was lost on its way has its effect once, on all of them.
+// ambiguousSets is [Ambiguous] for commands on several locks: one that was lost on its way has its effect once, on all
+// of them.
 func ambiguousSets(t *testing.T, store docstore.Store, faults Faults, clock *Clock, do string, fate Fate) {
 	t.Helper()
 	locks := lock.New(store, &lock.Options{Now: clock.Now})

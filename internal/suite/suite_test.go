@@ -32,8 +32,9 @@ func (s *stalling) Write(ctx context.Context, writes ...docstore.Write) (docstor
 	return r, err
 }
 
-// TestHistoriesWithStalls: leases of a second, and a store or a machine that stops for longer. Histories by the clock of the
-// store do not see that the machine stops; a response that is late by that clock is an outcome that the model knows.
+// TestHistoriesWithStalls: leases of a second, and a store or a machine that stops for longer. Histories by the clock
+// of the store do not see that the machine stops; a response that is late by that clock is an outcome that the model
+// knows.
 //
 // Both matter: histories by the machine's clock without such an outcome, as they once were, are not linearizable.
 func TestHistoriesWithStalls(t *testing.T) {
@@ -43,12 +44,15 @@ func TestHistoriesWithStalls(t *testing.T) {
 	}
 	for kind, history := range kinds {
 		// run returns the first seed's history that cannot be explained.
-		run := func(t *testing.T, seeds uint64, when func(int64) bool, stall func(*Clock), measured func(*Clock) measure) error {
+		run := func(t *testing.T, seeds uint64, when func(int64) bool, stall func(*Clock),
+			measured func(*Clock) measure) error {
 			t.Helper()
 			for seed := range seeds {
 				clock := NewClock()
 				store := &stalling{
-					through: through{docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})}, when: when, stall: func() { stall(clock) },
+					through: through{docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})}, when: when, stall: func() {
+						stall(clock)
+					},
 				}
 				if err := history(t.Context(), store, clock, fmt.Sprint("history ", seed), seed, measured(clock)); err != nil {
 					return err

@@ -10,9 +10,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// UsedLock uses a lock for so long that it remembers as many requests of each kind as it can: with a tenant, a key and owners of 64
-// bytes, UUIDs as request IDs and 256 bytes of labels. It returns the largest size that its document had: without a force-release,
-// and after some, once their reasons are gone. pass lets time pass for the store.
+// UsedLock uses a lock for so long that it remembers as many requests of each kind as it can: with a tenant, a key and
+// owners of 64 bytes, UUIDs as request IDs and 256 bytes of labels. It returns the largest size that its document had:
+// without a force-release, and after some, once their reasons are gone. pass lets time pass for the store.
 func UsedLock(t *testing.T, locks *lock.Locks, pass func(time.Duration), size func() int) (plain, forced int) {
 	t.Helper()
 	return Used{Names: 64, Labels: 256, Reason: 512}.Lock(t, locks, pass, size)
@@ -54,26 +54,29 @@ func (u Used) Lock(t *testing.T, locks *lock.Locks, pass func(time.Duration), si
 		for range 6 {
 			pass(time.Second)
 			o = done(locks.Renew(t.Context(), lock.Renew{
-				ID: id, Owner: name("owner"), Token: o.Lease.Token, RequestID: request(), TTLSeconds: 86_400, ExpiresAt: o.Lease.ExpiresAt,
+				ID: id, Owner: name("owner"), Token: o.Lease.Token, RequestID: request(), TTLSeconds: 86_400,
+				ExpiresAt: o.Lease.ExpiresAt,
 			}))
 			*largest = max(*largest, size())
 		}
 		if n > 8 && n%2 == 1 {
-			done(locks.ForceRelease(t.Context(), lock.ForceRelease{ID: id, By: name("root"), Reason: strings.Repeat("r", u.Reason), RequestID: request()}))
+			done(locks.ForceRelease(t.Context(), lock.ForceRelease{ID: id, By: name("root"),
+				Reason: strings.Repeat("r", u.Reason), RequestID: request()}))
 			if delay := u.Acquire.LockDelaySeconds; delay > 0 {
 				pass(time.Duration(delay)*time.Second + 10*time.Second) // after an hour, clocks may be unsure by some seconds
 			}
 			continue
 		}
-		done(locks.Release(t.Context(), lock.Release{ID: id, Owner: name("owner"), Token: o.Lease.Token, RequestID: request()}))
+		done(locks.Release(t.Context(), lock.Release{ID: id, Owner: name("owner"), Token: o.Lease.Token,
+			RequestID: request()}))
 		*largest = max(*largest, size())
 	}
 	return plain, forced
 }
 
-// SharedLock measures what holders and places in line take of a lock's document: it lets as many readers share a lock as may, with owners of
-// 11 bytes and a label of 9, and then as many wait in line. It returns the size with all holders, with all holders and places, and how many
-// bytes each of them adds.
+// SharedLock measures what holders and places in line take of a lock's document: it lets as many readers share a lock
+// as may, with owners of 11 bytes and a label of 9, and then as many wait in line. It returns the size with all
+// holders, with all holders and places, and how many bytes each of them adds.
 func SharedLock(t *testing.T, locks *lock.Locks, size func() int) (held, all, holder, place int) {
 	t.Helper()
 	requests := 0
@@ -81,7 +84,8 @@ func SharedLock(t *testing.T, locks *lock.Locks, size func() int) (held, all, ho
 		t.Helper()
 		requests++
 		o, err := locks.AcquireWithin(t.Context(), lock.Acquire{
-			ID: lock.ID{Tenant: "acme", Key: "deploy/prod"}, Owner: fmt.Sprintf("worker-%04d", requests), RequestID: strconv.Itoa(requests), TTLSeconds: 60,
+			ID: lock.ID{Tenant: "acme", Key: "deploy/prod"}, Owner: fmt.Sprintf("worker-%04d", requests),
+			RequestID: strconv.Itoa(requests), TTLSeconds: 60,
 			Mode: mode, Fair: true, WaitSeconds: wait, Metadata: map[string]string{"build": "1234"},
 		}, 0)
 		if err != nil || o.Code != want {

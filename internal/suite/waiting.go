@@ -31,9 +31,10 @@ func (s *tallied) Watch(ctx context.Context, k docstore.Key) (docstore.Watch, er
 	return docstore.Watch{}, nil
 }
 
-// Waiting lets requests of two processes wait for a lock: they write nothing while it is held, and get it in the order of their
-// arrival, when it is released and when its lease has expired by the store's time. The clock of the store is the test's; the requests wait
-// in real time, and one that has waited for as long as it may is sent again, as clients do. It has its place in line then.
+// Waiting lets requests of two processes wait for a lock: they write nothing while it is held, and get it in the order
+// of their arrival, when it is released and when its lease has expired by the store's time. The clock of the store is
+// the test's; the requests wait in real time, and one that has waited for as long as it may is sent again, as clients
+// do. It has its place in line then.
 func Waiting(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {
 	clock := NewClock()
 	s := &tallied{Store: newStore(t, clock.Now)}
@@ -44,7 +45,8 @@ func Waiting(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.
 		t.Helper()
 		out := make(chan lock.Outcome, 1)
 		go func() {
-			c := lock.Acquire{ID: id, Owner: owner, RequestID: "r-" + owner, TTLSeconds: 3600, WaitSeconds: lock.MaxWaitSeconds, Fair: true}
+			c := lock.Acquire{ID: id, Owner: owner, RequestID: "r-" + owner, TTLSeconds: 3600, WaitSeconds: lock.MaxWaitSeconds,
+				Fair: true}
 			o, err := l.Acquire(t.Context(), c)
 			for ; err == nil && o.Code == lock.Held; o, err = l.Acquire(t.Context(), c) {
 				again.Add(1)
@@ -69,14 +71,16 @@ func Waiting(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.
 	got := func(name string, c <-chan lock.Outcome, token int64) lock.Lease {
 		t.Helper()
 		o := <-c
-		if o.Code != lock.OK || o.Lease.Owner != name || token != 0 && o.Lease.Token != token || o.Lease.ExpiresAt.Sub(o.At) != time.Hour {
+		if o.Code != lock.OK || o.Lease.Owner != name || token != 0 && o.Lease.Token != token ||
+			o.Lease.ExpiresAt.Sub(o.At) != time.Hour {
 			t.Fatalf("%s, token %d: %+v", name, token, o)
 		}
 		return o.Lease
 	}
 	release := func(l lock.Lease) {
 		t.Helper()
-		o, err := here.Release(t.Context(), lock.Release{ID: id, Owner: l.Owner, Token: l.Token, RequestID: fmt.Sprint("e-", l.Token)})
+		o, err := here.Release(t.Context(), lock.Release{ID: id, Owner: l.Owner, Token: l.Token,
+			RequestID: fmt.Sprint("e-", l.Token)})
 		if err != nil || o.Code != lock.OK {
 			t.Fatalf("release: %+v, error %v", o, err)
 		}

@@ -1,13 +1,13 @@
-// Package term is the time of a lease as its holder knows it. The store decides when a lease ends; its holder must know it no later than that,
-// whatever happens to its own clocks.
+// Package term is the time of a lease as its holder knows it. The store decides when a lease ends; its holder must know
+// it no later than that, whatever happens to its own clocks.
 //
-// A holder counts from before the request that granted or extended the lease, so that its expiry is early and never late, and on two clocks of
-// its process: the monotonic clock is right if the time is set, the wall clock is right if the machine slept and the monotonic clock stood
-// still. The first of the two to reach the expiry counts.
+// A holder counts from before the request that granted or extended the lease, so that its expiry is early and never
+// late, and on two clocks of its process: the monotonic clock is right if the time is set, the wall clock is right if
+// the machine slept and the monotonic clock stood still. The first of the two to reach the expiry counts.
 //
-// A process can be stopped (SIGSTOP, a debugger, a frozen function, a closed laptop) for longer than its lease. When it continues, the next
-// statement may run before any timer does. So the context of what is done under the lease, made by [Term.Context], reads the clocks at
-// each call of Done and Err, and [Term.Watch] looks again each second.
+// A process can be stopped (SIGSTOP, a debugger, a frozen function, a closed laptop) for longer than its lease. When it
+// continues, the next statement may run before any timer does. So the context of what is done under the lease, made by
+// [Term.Context], reads the clocks at each call of Done and Err, and [Term.Watch] looks again each second.
 package term
 
 import (
@@ -74,7 +74,8 @@ func (c Clock) Sleep(ctx context.Context, until Moment) error {
 	}
 }
 
-// Term is a lease from its grant to its loss. Once lost it stays lost. Its methods may be called from several goroutines at once.
+// Term is a lease from its grant to its loss. Once lost it stays lost. Its methods may be called from several
+// goroutines at once.
 type Term struct {
 	clock   Clock
 	expired func(trouble error) error
@@ -89,8 +90,9 @@ type Term struct {
 	settled bool // what was done under it is over
 }
 
-// New begins the term of a lease that ends at end. expired makes the error of its expiry; trouble is why the latest attempt to extend it did not
-// succeed, nil if there was none or it did. The context of the term is derived from ctx, and cancelled with the cause of the loss.
+// New begins the term of a lease that ends at end. expired makes the error of its expiry; trouble is why the latest
+// attempt to extend it did not succeed, nil if there was none or it did. The context of the term is derived from ctx,
+// and cancelled with the cause of the loss.
 func New(ctx context.Context, clock Clock, end Moment, expired func(trouble error) error) *Term {
 	t := &Term{clock: clock, expired: expired, end: end}
 	t.outer, _ = ctx.Value(key{}).(*Term)
@@ -98,8 +100,9 @@ func New(ctx context.Context, clock Clock, end Moment, expired func(trouble erro
 	return t
 }
 
-// Context is the context of what is done under the lease. Its Done and Err (and so [context.Cause]) consult the clocks at each call, because after
-// a thaw they may be quicker than the goroutine that watches the time. Contexts derived from it end at the latest when Watch has looked.
+// Context is the context of what is done under the lease. Its Done and Err (and so [context.Cause]) consult the clocks
+// at each call, because after a thaw they may be quicker than the goroutine that watches the time. Contexts derived
+// from it end at the latest when Watch has looked.
 func (t *Term) Context() context.Context { return t.Guard(t.ctx) }
 
 // Guard is a context that was made of the term's, and consults the clocks as that does.
@@ -155,7 +158,8 @@ func (t *Term) Left() time.Duration {
 	return t.clock().Until(t.end)
 }
 
-// Settle is the last check, when what was done under the lease is over: what has not been lost by now is not lost any more.
+// Settle is the last check, when what was done under the lease is over: what has not been lost by now is not lost any
+// more.
 func (t *Term) Settle() error {
 	err := t.Check()
 	t.mu.Lock()
@@ -217,9 +221,10 @@ func (c guarded) Value(k any) any {
 
 type key struct{}
 
-// Check reports whether what is done under a lease may take its next step: nil while its context lives and the lease lasts, and every other
-// lease in whose context that one was begun. Otherwise the error is the cause with which the context was, or is to be, cancelled. ctx is
-// the context of a term, or one that was made of it; of any other it is the cause.
+// Check reports whether what is done under a lease may take its next step: nil while its context lives and the lease
+// lasts, and every other lease in whose context that one was begun. Otherwise the error is the cause with which the
+// context was, or is to be, cancelled. ctx is the context of a term, or one that was made of it; of any other it is the
+// cause.
 func Check(ctx context.Context) error {
 	if t, ok := ctx.Value(key{}).(*Term); ok {
 		if err := t.look(); err != nil {

@@ -7,13 +7,13 @@
 //
 // # What is protected, and what is not
 //
-//   - [Unkeyed] is a fixed permutation that everyone can undo with this package. It hides the order of events and the number
-//     of customers from a reader of two URLs, and protects nothing.
-//   - [AES256] and [AES128] are format-preserving encryption under a secret: without the secret, one learns nothing from any
-//     number of public IDs but whether two are equal, and cannot make the one of a given ID. With the secret, one can read
-//     and make all public IDs, past ones too.
-//   - No mode is authorization. Public IDs are passed on. Check after the conversion, each time, whether the caller may see
-//     what the ID names.
+//   - [Unkeyed] is a fixed permutation that everyone can undo with this package. It hides the order of events and the
+//     number of customers from a reader of two URLs, and protects nothing.
+//   - [AES256] and [AES128] are format-preserving encryption under a secret: without the secret, one learns nothing
+//     from any number of public IDs but whether two are equal, and cannot make the one of a given ID. With the secret,
+//     one can read and make all public IDs, past ones too.
+//   - No mode is authorization. Public IDs are passed on. Check after the conversion, each time, whether the caller may
+//     see what the ID names.
 //
 // # Keys and their rotation
 //

@@ -67,6 +67,7 @@ func (e *KeyNumberError) Error() string {
 	for i, n := range e.Known {
 		known[i] = strconv.Itoa(n)
 	}
-	return fmt.Sprintf("public ID names key %d in its last character, known are %s: check the character, or configure the key",
+	return fmt.Sprintf(
+		"public ID names key %d in its last character, known are %s: check the character, or configure the key",
 		e.Number, strings.Join(known, ", "))
 }

@@ -125,8 +125,10 @@ func TestRotation(t *testing.T) {
 		want      extid.KeyNumberError
 		message   string
 	}{
-		{before, second, extid.KeyNumberError{Number: 1, Known: []int{0}}, "public ID names key 1 in its last character, known are 0: check the character, or configure the key"},
-		{alone, first, extid.KeyNumberError{Number: 0, Known: []int{1}}, "public ID names key 0 in its last character, known are 1: check the character, or configure the key"},
+		{before, second, extid.KeyNumberError{Number: 1, Known: []int{0}},
+			"public ID names key 1 in its last character, known are 0: check the character, or configure the key"},
+		{alone, first, extid.KeyNumberError{Number: 0, Known: []int{1}},
+			"public ID names key 0 in its last character, known are 1: check the character, or configure the key"},
 	} {
 		_, err := c.converter.Decode(c.text)
 		e, ok := errors.AsType[*extid.KeyNumberError](err)
@@ -150,17 +152,27 @@ func TestMalformed(t *testing.T) {
 		{"empty", "", &extid.LengthError{Length: 0}, "public ID is empty: must have exactly 11 characters"},
 		{"10 characters", good[:10], &extid.LengthError{Length: 10}, "public ID has 10 characters: must have exactly 11"},
 		{"12 characters", good + "A", &extid.LengthError{Length: 12}, "public ID has 12 characters: must have exactly 11"},
-		{"megabytes", strings.Repeat("A", 1<<20), &extid.LengthError{Length: 1 << 20}, "public ID has 1048576 characters: must have exactly 11"},
-		{"line end behind", good + "\n", &extid.CharacterError{'\n', 12}, `public ID has '\n' at position 12: remove the white space`},
-		{"line end in place of the last", good[:10] + "\n", &extid.CharacterError{'\n', 11}, `public ID has '\n' at position 11: remove the white space`},
-		{"carriage return inside", "AAAAA\rAAAAA", &extid.CharacterError{'\r', 6}, `public ID has '\r' at position 6: remove the white space`},
-		{"space before", " " + good, &extid.CharacterError{' ', 1}, `public ID has ' ' at position 1: remove the white space`},
+		{"megabytes", strings.Repeat("A", 1<<20), &extid.LengthError{Length: 1 << 20},
+			"public ID has 1048576 characters: must have exactly 11"},
+		{"line end behind", good + "\n", &extid.CharacterError{'\n', 12},
+			`public ID has '\n' at position 12: remove the white space`},
+		{"line end in place of the last", good[:10] + "\n", &extid.CharacterError{'\n', 11},
+			`public ID has '\n' at position 11: remove the white space`},
+		{"carriage return inside", "AAAAA\rAAAAA", &extid.CharacterError{'\r', 6},
+			`public ID has '\r' at position 6: remove the white space`},
+		{"space before", " " + good, &extid.CharacterError{' ', 1},
+			`public ID has ' ' at position 1: remove the white space`},
 		{"padding", good + "=", &extid.CharacterError{'=', 12}, `public ID has '=' at position 12: remove the padding`},
-		{"base64", "AAAA+AAAAAA", &extid.CharacterError{'+', 5}, `public ID has '+' at position 5: write it in base64url, with '-' and '_' in place of '+' and '/'`},
-		{"dot", "AAAAAAAAAA.", &extid.CharacterError{'.', 11}, `public ID has '.' at position 11: only A to Z, a to z, 0 to 9, '-' and '_' are allowed`},
-		{"not ASCII, 11 bytes", "AAAAAAAAAé", &extid.CharacterError{'é', 10}, `public ID has 'é' at position 10: only A to Z, a to z, 0 to 9, '-' and '_' are allowed`},
-		{"not UTF-8", "AAAAAAAAAA\xff", &extid.CharacterError{'\uFFFD', 11}, `public ID has '�' at position 11: only A to Z, a to z, 0 to 9, '-' and '_' are allowed`},
-		{"NUL", "AAAAAAAAAA\x00", &extid.CharacterError{0, 11}, `public ID has '\x00' at position 11: only A to Z, a to z, 0 to 9, '-' and '_' are allowed`},
+		{"base64", "AAAA+AAAAAA", &extid.CharacterError{'+', 5},
+			`public ID has '+' at position 5: write it in base64url, with '-' and '_' in place of '+' and '/'`},
+		{"dot", "AAAAAAAAAA.", &extid.CharacterError{'.', 11},
+			`public ID has '.' at position 11: only A to Z, a to z, 0 to 9, '-' and '_' are allowed`},
+		{"not ASCII, 11 bytes", "AAAAAAAAAé", &extid.CharacterError{'é', 10},
+			`public ID has 'é' at position 10: only A to Z, a to z, 0 to 9, '-' and '_' are allowed`},
+		{"not UTF-8", "AAAAAAAAAA\xff", &extid.CharacterError{'\uFFFD', 11},
+			`public ID has '�' at position 11: only A to Z, a to z, 0 to 9, '-' and '_' are allowed`},
+		{"NUL", "AAAAAAAAAA\x00", &extid.CharacterError{0, 11},
+			`public ID has '\x00' at position 11: only A to Z, a to z, 0 to 9, '-' and '_' are allowed`},
 	} {
 		t.Run(bad.name, func(t *testing.T) {
 			id, err := c.Decode(bad.text)
@@ -208,15 +220,18 @@ func TestPlausible(t *testing.T) {
 		{"now", extid.Options{}, id(kazahana.DefaultLayout(), noon), nil},
 		{"the first of all", extid.Options{}, 0, nil},
 		{"a minute ahead", extid.Options{}, id(kazahana.DefaultLayout(), noon.Add(extid.Ahead)), nil},
-		{"a minute and a millisecond ahead", extid.Options{}, id(kazahana.DefaultLayout(), noon.Add(extid.Ahead+time.Millisecond)), extid.ErrImplausible},
+		{"a minute and a millisecond ahead", extid.Options{},
+			id(kazahana.DefaultLayout(), noon.Add(extid.Ahead+time.Millisecond)), extid.ErrImplausible},
 		{"the last of all", extid.Options{}, math.MaxInt64, extid.ErrImplausible},
 		{"negative", extid.Options{}, -1, extid.ErrImplausible},
 		{"any, the last of all", extid.Options{AnyID: true}, math.MaxInt64, nil},
 		{"any, negative", extid.Options{AnyID: true}, -1, extid.ErrImplausible},
 		{"other layout, now", extid.Options{Layout: late}, id(late, noon), nil},
-		{"other layout, too late", extid.Options{Layout: late}, id(late, noon.Add(extid.Ahead+time.Millisecond)), extid.ErrImplausible},
+		{"other layout, too late", extid.Options{Layout: late}, id(late, noon.Add(extid.Ahead+time.Millisecond)),
+			extid.ErrImplausible},
 		{"other layout, reserved bit", extid.Options{Layout: late}, 1 << 62, extid.ErrImplausible},
-		{"clock before the epoch", extid.Options{Now: func() time.Time { return time.UnixMilli(0) }}, 5, extid.ErrImplausible},
+		{"clock before the epoch", extid.Options{Now: func() time.Time { return time.UnixMilli(0) }}, 5,
+			extid.ErrImplausible},
 	} {
 		for name, keys := range keyrings {
 			t.Run(c.name+", "+name, func(t *testing.T) {
@@ -236,7 +251,8 @@ func TestPlausible(t *testing.T) {
 // TestReservedBitsBeyondTheClock: with a clock at the end of the layout, the reserved bits alone reject.
 func TestReservedBitsBeyondTheClock(t *testing.T) {
 	l := kazahana.Layout{BitReserve: 2, BitTs: 40, BitID: 14, BitSeq: 8}
-	c := converter(t, extid.Options{Layout: l, Now: func() time.Time { return l.End().AddDate(1, 0, 0) }}, extid.Key{Mode: extid.Unkeyed})
+	c := converter(t, extid.Options{Layout: l, Now: func() time.Time { return l.End().AddDate(1, 0, 0) }},
+		extid.Key{Mode: extid.Unkeyed})
 	if got, err := c.Decode(c.Encode(1<<62 - 1)); got != 1<<62-1 || err != nil {
 		t.Errorf("the last ID: %d, %v", got, err)
 	}
@@ -278,19 +294,29 @@ func TestRefusedOptions(t *testing.T) {
 		want    string
 	}{
 		{"no key", nil, nil, `no key: give at least one; {Mode: "unkeyed"} is the one without a secret`},
-		{"no secret", []extid.Key{{}}, nil, "key 0 (ff1-aes256): its secret has 0 bytes, must have at least 16 random ones; `openssl rand -base64 32` makes some"},
-		{"short secret", []extid.Key{{Number: 2, Mode: extid.AES128, Secret: secretA[:15]}}, nil, "key 2 (ff1-aes128): its secret has 15 bytes, must have at least 16 random ones; `openssl rand -base64 32` makes some"},
+		{"no secret", []extid.Key{{}}, nil,
+			"key 0 (ff1-aes256): its secret has 0 bytes, must have at least 16 random ones; `openssl rand -base64 32` makes some"},
+		{"short secret", []extid.Key{{Number: 2, Mode: extid.AES128, Secret: secretA[:15]}}, nil,
+			"key 2 (ff1-aes128): its secret has 15 bytes, must have at least 16 random ones; `openssl rand -base64 32` makes some"},
 		{"number below", []extid.Key{{Number: -1, Secret: secretA}}, nil, "key number -1: must be from 0 to 3"},
 		{"number above", []extid.Key{{Number: 4, Secret: secretA}}, nil, "key number 4: must be from 0 to 3"},
-		{"number twice", []extid.Key{{Number: 1, Secret: secretA}, {Number: 1, Secret: secretB}}, nil, "two keys have the number 1: give each its own"},
-		{"secret twice", []extid.Key{{Number: 1, Secret: secretA}, {Secret: secretA}}, nil, "keys 1 and 0 have the same secret: give each its own"},
-		{"unkeyed with a number", []extid.Key{{Number: 1, Mode: extid.Unkeyed}}, nil, "key 1 (unkeyed): the unkeyed mode has no key, its number must be 0"},
-		{"unkeyed with a secret", []extid.Key{{Mode: extid.Unkeyed, Secret: secretA}}, nil, `key 0 (unkeyed): the unkeyed mode takes no secret; set the mode to "ff1-aes256" to use it`},
-		{"unknown mode", []extid.Key{{Mode: "xtea", Secret: secretA}}, nil, `key 0: mode "xtea": must be "ff1-aes256", "ff1-aes128" or "unkeyed"`},
+		{"number twice", []extid.Key{{Number: 1, Secret: secretA}, {Number: 1, Secret: secretB}}, nil,
+			"two keys have the number 1: give each its own"},
+		{"secret twice", []extid.Key{{Number: 1, Secret: secretA}, {Secret: secretA}}, nil,
+			"keys 1 and 0 have the same secret: give each its own"},
+		{"unkeyed with a number", []extid.Key{{Number: 1, Mode: extid.Unkeyed}}, nil,
+			"key 1 (unkeyed): the unkeyed mode has no key, its number must be 0"},
+		{"unkeyed with a secret", []extid.Key{{Mode: extid.Unkeyed, Secret: secretA}}, nil,
+			`key 0 (unkeyed): the unkeyed mode takes no secret; set the mode to "ff1-aes256" to use it`},
+		{"unknown mode", []extid.Key{{Mode: "xtea", Secret: secretA}}, nil,
+			`key 0: mode "xtea": must be "ff1-aes256", "ff1-aes128" or "unkeyed"`},
 		{"long entity", ok, &extid.Options{Entity: strings.Repeat("e", 65)}, "entity has 65 bytes, 64 at most"},
-		{"entity with a space", ok, &extid.Options{Entity: "my users"}, `entity must be printable ASCII without spaces: it is a name for programs, like "user"`},
-		{"entity not ASCII", ok, &extid.Options{Entity: "café"}, `entity must be printable ASCII without spaces: it is a name for programs, like "user"`},
-		{"layout", ok, &extid.Options{Layout: kazahana.Layout{BitTs: 41}}, "layout: bitReserve must be at least 1, so that IDs are positive as signed 64-bit numbers"},
+		{"entity with a space", ok, &extid.Options{Entity: "my users"},
+			`entity must be printable ASCII without spaces: it is a name for programs, like "user"`},
+		{"entity not ASCII", ok, &extid.Options{Entity: "café"},
+			`entity must be printable ASCII without spaces: it is a name for programs, like "user"`},
+		{"layout", ok, &extid.Options{Layout: kazahana.Layout{BitTs: 41}},
+			"layout: bitReserve must be at least 1, so that IDs are positive as signed 64-bit numbers"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, err := extid.New(c.keys, c.options); err == nil || err.Error() != c.want {
@@ -298,7 +324,8 @@ func TestRefusedOptions(t *testing.T) {
 			}
 		})
 	}
-	if _, err := extid.New([]extid.Key{{Secret: secretA[:16]}}, &extid.Options{Entity: strings.Repeat("e", 64)}); err != nil {
+	if _, err := extid.New([]extid.Key{{Secret: secretA[:16]}},
+		&extid.Options{Entity: strings.Repeat("e", 64)}); err != nil {
 		t.Errorf("at the bounds: %v", err)
 	}
 }

@@ -39,10 +39,12 @@ func FuzzRoundTrip(f *testing.F) {
 // FuzzDecode: Decode takes every string without a panic, and accepts only the one that Encode writes for the ID under
 // the key that the string names. Rejections are of the documented kinds.
 func FuzzDecode(f *testing.F) {
-	for _, s := range []string{"", "ASNFZ4mrze8", "ASNFZ4mrze9", "ASNFZ4mrze8=", "ASNFZ4mrze8\n", "-----------", "___________", "AAAAAAAAAé"} {
+	for _, s := range []string{"", "ASNFZ4mrze8", "ASNFZ4mrze9", "ASNFZ4mrze8=", "ASNFZ4mrze8\n", "-----------",
+		"___________", "AAAAAAAAAé"} {
 		f.Add(s)
 	}
-	keys := []extid.Key{{Mode: extid.Unkeyed}, {Number: 1, Secret: secretA}, {Number: 3, Mode: extid.AES128, Secret: secretB}}
+	keys := []extid.Key{{Mode: extid.Unkeyed}, {Number: 1, Secret: secretA},
+		{Number: 3, Mode: extid.AES128, Secret: secretB}}
 	all := converter(f, extid.Options{Entity: "user"}, keys...)
 	var each []*extid.Converter
 	for _, k := range keys {

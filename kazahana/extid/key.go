@@ -73,7 +73,8 @@ func (k Key) permutation(entity string) (permutation, error) {
 		return mixer{}, nil
 	case AES256, AES128:
 		if len(k.Secret) < MinSecretBytes {
-			return nil, fmt.Errorf("%v: its secret has %d bytes, must have at least %d random ones; `openssl rand -base64 32` makes some",
+			return nil, fmt.Errorf(
+				"%v: its secret has %d bytes, must have at least %d random ones; `openssl rand -base64 32` makes some",
 				k, len(k.Secret), MinSecretBytes)
 		}
 		key, err := k.derive()

@@ -30,7 +30,8 @@ func appendText(dst []byte, bits uint64, number int) []byte {
 	for shift := 58; shift >= 4; shift -= 6 {
 		dst = append(dst, alphabet[bits>>shift&63])
 	}
-	return append(dst, alphabet[bits<<2&63|uint64(number)&(KeyNumbers-1)]) //nolint:gosec // G115: New takes numbers from 0 to 3
+	return append(
+		dst, alphabet[bits<<2&63|uint64(number)&(KeyNumbers-1)]) //nolint:gosec // G115: New takes numbers from 0 to 3
 }
 
 // parseText is the inverse of appendText. Every string of the right length and alphabet has one meaning, and no other

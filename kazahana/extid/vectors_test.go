@@ -152,7 +152,8 @@ func TestVectorsOfExternalIDs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := converter(t, extid.Options{Entity: want.Entity, AnyID: true}, extid.Key{Number: want.KeyNumber, Mode: want.Mode, Secret: secret})
+		c := converter(t, extid.Options{Entity: want.Entity, AnyID: true},
+			extid.Key{Number: want.KeyNumber, Mode: want.Mode, Secret: secret})
 		if got := c.Encode(want.ID); got != want.ExternalID {
 			t.Errorf("%s, %q: %d is %s, want %s", want.Mode, want.Entity, want.ID, got, want.ExternalID)
 		}
@@ -170,7 +171,8 @@ func TestVectorsOfExternalIDs(t *testing.T) {
 		if got := c.Encode(p.ID); got != p.ExternalID {
 			t.Errorf("%d is %s, want %s", p.ID, got, p.ExternalID)
 		}
-		if _, err := c.Decode(p.ExternalID); (err == nil) != p.Accepted || err != nil && !errors.Is(err, extid.ErrImplausible) {
+		if _, err := c.Decode(p.ExternalID); (err == nil) != p.Accepted || err != nil &&
+			!errors.Is(err, extid.ErrImplausible) {
 			t.Errorf("%s, accepted: %v, want %v", p.ExternalID, err, p.Accepted)
 		}
 	}

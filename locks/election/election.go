@@ -5,9 +5,10 @@
 //		return schedule(ctx, l.Token()) // ctx ends before another can be elected
 //	})
 //
-// The leader is who holds the lock. It steps down before its lease ends: its context ends by then, and what it writes must carry [Leader.Token] all the same,
-// because a process that was stopped may write once more. Who loses the leadership campaigns again, in [Election.Lead]; the others wait. A leader that
-// crashed is followed when its lease has ended, one that resigned within the time of LockOptions.Poll.
+// The leader is who holds the lock. It steps down before its lease ends: its context ends by then, and what it writes
+// must carry [Leader.Token] all the same, because a process that was stopped may write once more. Who loses the
+// leadership campaigns again, in [Election.Lead]; the others wait. A leader that crashed is followed when its lease has
+// ended, one that resigned within the time of LockOptions.Poll.
 package election
 
 import (
@@ -31,7 +32,8 @@ type Election struct {
 	o     locks.LockOptions
 }
 
-// New returns the election of a key. LockOptions may be nil; with MaxHold a leader steps down after so long, and another may be elected.
+// New returns the election of a key. LockOptions may be nil; with MaxHold a leader steps down after so long, and
+// another may be elected.
 func New(c *locks.Client, key string, o *locks.LockOptions) *Election {
 	e := &Election{locks: c, key: key}
 	if o != nil {
@@ -43,16 +45,20 @@ func New(c *locks.Client, key string, o *locks.LockOptions) *Election {
 // Leader is the leadership of this process, until it resigns or its context ends.
 type Leader struct{ lock *locks.Lock }
 
-// Context is the context of what the leader does. It ends before another can be elected, with a [locks.ErrLost]; see [locks.Lock.Context].
+// Context is the context of what the leader does. It ends before another can be elected, with a [locks.ErrLost]; see
+// [locks.Lock.Context].
 func (l *Leader) Context() context.Context { return l.lock.Context() }
 
-// Token is the fencing token of this leadership: higher than that of every earlier one. Pass it on to whatever the leader writes to.
+// Token is the fencing token of this leadership: higher than that of every earlier one. Pass it on to whatever the
+// leader writes to.
 func (l *Leader) Token() int64 { return l.lock.Token() }
 
-// Resign ends the leadership, so that another can be elected at once. It may be called again. Errors are those of [locks.Lock.Unlock].
+// Resign ends the leadership, so that another can be elected at once. It may be called again. Errors are those of
+// [locks.Lock.Unlock].
 func (l *Leader) Resign(ctx context.Context) error { return l.lock.Unlock(ctx) }
 
-// Campaign waits until this process is elected. Errors are those of [locks.Client.Lock], and ctx is that of the leadership as there.
+// Campaign waits until this process is elected. Errors are those of [locks.Client.Lock], and ctx is that of the
+// leadership as there.
 func (e *Election) Campaign(ctx context.Context) (*Leader, error) {
 	l, err := e.locks.Lock(ctx, e.key, &e.o)
 	if err != nil {
@@ -64,11 +70,12 @@ func (e *Election) Campaign(ctx context.Context) (*Leader, error) {
 // waits are those before a campaign that failed is begun again.
 var waits = backoff.Policy{First: time.Second, Max: 10 * time.Second, Min: 100 * time.Millisecond}
 
-// Lead campaigns, and calls lead each time that this process is elected. It resigns when lead returns. If the leadership was lost by then, it
-// campaigns again, whatever lead returned; otherwise it returns what lead did. lead must return when its context ends.
+// Lead campaigns, and calls lead each time that this process is elected. It resigns when lead returns. If the
+// leadership was lost by then, it campaigns again, whatever lead returned; otherwise it returns what lead did. lead
+// must return when its context ends.
 //
-// While the provider does not respond, Lead goes on until ctx ends. Its error is then the cause of that; or LOCK_HELD, with LockOptions.Wait or NoWait; or
-// that of a request that would be rejected again.
+// While the provider does not respond, Lead goes on until ctx ends. Its error is then the cause of that; or LOCK_HELD,
+// with LockOptions.Wait or NoWait; or that of a request that would be rejected again.
 func (e *Election) Lead(ctx context.Context, lead func(ctx context.Context, l *Leader) error) error {
 	for {
 		var led *locks.Lock
@@ -77,20 +84,22 @@ func (e *Election) Lead(ctx context.Context, lead func(ctx context.Context, l *L
 		over := func(err error) bool {
 			return led != nil || ctx.Err() != nil || errors.Is(err, locks.ErrClosed) || lease.Final(err, contracts.CodeLockHeld)
 		}
-		err := hold.Insist{Pauses: waits, Final: over, Failed: func(error) { pausing = true }}.Do(ctx, func(ctx context.Context) error {
-			pausing = false
-			return e.locks.Do(ctx, e.key, &e.o, func(ctx context.Context, l *locks.Lock) error {
-				led = l
-				own = lead(ctx, &Leader{l})
-				return own
+		err := hold.Insist{Pauses: waits, Final: over, Failed: func(error) { pausing = true }}.Do(
+			ctx, func(ctx context.Context) error {
+				pausing = false
+				return e.locks.Do(ctx, e.key, &e.o, func(ctx context.Context, l *locks.Lock) error {
+					led = l
+					own = lead(ctx, &Leader{l})
+					return own
+				})
 			})
-		})
 		switch {
 		case pausing:
 			return fmt.Errorf("campaign for %q: %w", e.key, context.Cause(ctx))
 		case ctx.Err() != nil, led == nil, errors.Is(err, locks.ErrClosed):
 			return err
-		case errors.Is(context.Cause(led.Context()), locks.ErrLost), errors.Is(err, locks.ErrLost) && !errors.Is(own, locks.ErrLost):
+		case errors.Is(context.Cause(led.Context()), locks.ErrLost), errors.Is(err, locks.ErrLost) &&
+			!errors.Is(own, locks.ErrLost):
 			// It campaigns again at once: the others have waited, too.
 		default:
 			return err
@@ -100,7 +109,8 @@ func (e *Election) Lead(ctx context.Context, lead func(ctx context.Context, l *L
 
 // Leadership is who leads, as the provider knows it. The zero value means that no one does.
 type Leadership struct {
-	Owner    string            // of the client, as Options.Owner of package locks; with authentication after the subject of its token
+	// of the client, as Options.Owner of package locks; with authentication after the subject of its token
+	Owner    string
 	LeaseID  string            // names this one leadership
 	Since    time.Time         // by the provider's clock
 	Metadata map[string]string // of the leader's LockOptions
@@ -121,7 +131,8 @@ func (e *Election) Leader(ctx context.Context) (Leadership, error) {
 	if err != nil {
 		return Leadership{}, fmt.Errorf("who leads %q: acquired_at %q is no time", e.key, l.AcquiredAt)
 	}
-	return Leadership{Owner: l.OwnerID, LeaseID: l.LeaseID, Since: since, Metadata: l.Metadata, ttl: time.Duration(l.TTLSeconds) * time.Second}, nil
+	return Leadership{Owner: l.OwnerID, LeaseID: l.LeaseID, Since: since, Metadata: l.Metadata,
+		ttl: time.Duration(l.TTLSeconds) * time.Second}, nil
 }
 
 // Bounds of the time between two looks of [Election.Observe].
@@ -130,9 +141,9 @@ const (
 	maxLook = 10 * time.Second
 )
 
-// Observe says who leads, at first and after each change, until ctx ends or the loop is left. It asks every third of the leader's ttl, but not more often than
-// each second and not more seldom than each ten; a leadership that is shorter can be missed. An error is yielded once, until there is a response
-// again: who leads is not known meanwhile.
+// Observe says who leads, at first and after each change, until ctx ends or the loop is left. It asks every third of
+// the leader's ttl, but not more often than each second and not more seldom than each ten; a leadership that is shorter
+// can be missed. An error is yielded once, until there is a response again: who leads is not known meanwhile.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leadership, error] {
 	return func(yield func(Leadership, error) bool) {
 		ctx, leave := context.WithCancel(ctx)

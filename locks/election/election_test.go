@@ -70,7 +70,8 @@ func (n *network) candidate(t *testing.T, name string, o *locks.LockOptions) *el
 	return election.New(c, "scheduler", o)
 }
 
-// TestOneLeader: while leaders resign, are cut off and come back, there is one at a time, with rising tokens, and there is a next one soon.
+// TestOneLeader: while leaders resign, are cut off and come back, there is one at a time, with rising tokens, and there
+// is a next one soon.
 func TestOneLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := open(t)
@@ -144,7 +145,8 @@ func TestCampaign(t *testing.T) {
 			}
 		})
 		second, err := n.candidate(t, "bob", nil).Campaign(t.Context())
-		if took := time.Since(begin); err != nil || took < time.Minute || took > time.Minute+2*time.Second || second.Token() <= first.Token() {
+		if took := time.Since(begin); err != nil || took < time.Minute || took > time.Minute+2*time.Second ||
+			second.Token() <= first.Token() {
 			t.Errorf("after %v: %v", took, err)
 		}
 		if !errors.Is(context.Cause(first.Context()), locks.ErrUnlocked) || second.Context().Err() != nil {
@@ -160,8 +162,8 @@ func TestCampaign(t *testing.T) {
 	})
 }
 
-// TestLeadEnds: with what lead returns while it leads, with the cause of ctx, or with an error that would come again; and a provider that is away is
-// waited for.
+// TestLeadEnds: with what lead returns while it leads, with the cause of ctx, or with an error that would come again;
+// and a provider that is away is waited for.
 func TestLeadEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := open(t)
@@ -170,7 +172,8 @@ func TestLeadEnds(t *testing.T) {
 		begin := time.Now()
 		n.down.Store("ann", true)
 		time.AfterFunc(time.Minute, func() { n.down.Delete("ann") })
-		if err := e.Lead(t.Context(), func(context.Context, *election.Leader) error { return errWork }); !errors.Is(err, errWork) {
+		if err := e.Lead(t.Context(), func(context.Context, *election.Leader) error { return errWork }); !errors.Is(err,
+			errWork) {
 			t.Errorf("the error is %v", err)
 		}
 		if took := time.Since(begin); took < time.Minute || took > 80*time.Second {
@@ -185,14 +188,16 @@ func TestLeadEnds(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the error is %v", err)
 		}
-		if err := n.candidate(t, "bob", &locks.LockOptions{TTL: time.Hour * 24, Metadata: map[string]string{"": ""}}).Lead(t.Context(), nil); !errors.Is(err, contracts.CodeInvalidArgument) {
+		if err := n.candidate(t, "bob", &locks.LockOptions{TTL: time.Hour * 24, Metadata: map[string]string{"": ""}}).Lead(
+			t.Context(), nil); !errors.Is(err, contracts.CodeInvalidArgument) {
 			t.Errorf("the error is %v", err)
 		}
 		time.Sleep(time.Minute)
 	})
 }
 
-// TestLeadLosesAnotherLock: an error about another lock, which the leader held as well, says nothing about its leadership.
+// TestLeadLosesAnotherLock: an error about another lock, which the leader held as well, says nothing about its
+// leadership.
 func TestLeadLosesAnotherLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		terms := 0

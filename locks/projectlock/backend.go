@@ -20,7 +20,8 @@ type backend interface {
 	// renew extends a lease. The error is an ErrLost if it is not the caller's any more.
 	renew(ctx context.Context, h *held, r renewal) (grant, error)
 
-	// release removes the lock of a lease that is over. The error is an ErrLost if there is nothing to remove: it is gone, or another's.
+	// release removes the lock of a lease that is over. The error is an ErrLost if there is nothing to remove: it is gone,
+	// or another's.
 	release(ctx context.Context, l *leftover) error
 
 	// abandon ends in the background what an acquire that was given up may have obtained.
@@ -69,8 +70,8 @@ func (g grant) acquiredAt() time.Time { return g.begin.Wall().Truncate(time.Mill
 // errAbandoned is the error of what was carried out after no one waited for it any more.
 var errAbandoned = errors.New("the attempt was given up")
 
-// try is one call of a backend that its caller may give up while it goes on, because neither a write to a filesystem that hangs nor every provider ends
-// with its context. Either side says so first, and the other one then knows.
+// try is one call of a backend that its caller may give up while it goes on, because neither a write to a filesystem
+// that hangs nor every provider ends with its context. Either side says so first, and the other one then knows.
 type try struct{ state atomic.Int32 }
 
 // commit reports whether the caller still waits. If not, what was done is to be undone.
@@ -78,7 +79,8 @@ func (t *try) commit() bool { return t.state.CompareAndSwap(0, 1) }
 
 func (t *try) giveUp() bool { return t.state.CompareAndSwap(0, 2) }
 
-// run makes one try. It returns when the limit is reached, even if the try does not; the error is then a [CodeLockTimeout].
+// run makes one try. It returns when the limit is reached, even if the try does not; the error is then a
+// [CodeLockTimeout].
 func run[T any](ctx context.Context, limit time.Duration, do func(context.Context, *try) (T, error)) (T, error) {
 	type result struct {
 		got T

@@ -10,7 +10,8 @@ import (
 // fileName is the name of the lock's file in the project's folder. No other file is ever created, changed or removed.
 const fileName = ".lock"
 
-// errBusy is the error of open for a file that is being changed by another process, or by another goroutine of this one.
+// errBusy is the error of open for a file that is being changed by another process, or by another goroutine of this
+// one.
 var errBusy = errors.New("the file is being changed")
 
 // disk is the filesystem, as far as the lock needs it. Tests have one that fails.
@@ -18,8 +19,8 @@ type disk interface {
 	// stat is about the name itself, not about what a link leads to.
 	stat(path string) (fs.FileInfo, error)
 
-	// open opens the file for this caller alone until it closes it, or its process ends. It creates the file, which must not exist then, or opens
-	// one that exists. The error is errBusy at once if another caller has it open in this way.
+	// open opens the file for this caller alone until it closes it, or its process ends. It creates the file, which must
+	// not exist then, or opens one that exists. The error is errBusy at once if another caller has it open in this way.
 	open(path string, create bool) (file, error)
 
 	// read reads the file without open. A file that is being changed may be damaged in what is read.
@@ -31,7 +32,8 @@ type file interface {
 	stat() (fs.FileInfo, error)
 	read() ([]byte, error)
 
-	// write replaces the content by one write at its beginning, so that a process that is killed has written all or nothing.
+	// write replaces the content by one write at its beginning, so that a process that is killed has written all or
+	// nothing.
 	write(content []byte) error
 
 	// remove removes the file, which must be the one at path.

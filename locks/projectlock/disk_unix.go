@@ -11,14 +11,15 @@ import (
 	"time"
 )
 
-// openAlone opens the file and takes the kernel's lock on it, which ends with the process. Other programs may still read and remove the file; those
-// that follow this protocol do not while the lock is held.
+// openAlone opens the file and takes the kernel's lock on it, which ends with the process. Other programs may still
+// read and remove the file; those that follow this protocol do not while the lock is held.
 func openAlone(path string, create bool) (*os.File, error) {
 	flag := os.O_RDWR | syscall.O_NOFOLLOW
 	if create {
 		flag |= os.O_CREATE | os.O_EXCL
 	}
-	f, err := os.OpenFile(path, flag, 0o666) //nolint:gosec // who may take over an orphan is for the umask to say, as with every file of the project
+	f, err := os.OpenFile(path, flag,
+		0o666) //nolint:gosec // who may take over an orphan is for the umask to say, as with every file of the project
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +56,8 @@ func flock(f *os.File) error {
 	case errors.Is(locked, syscall.EWOULDBLOCK):
 		return errBusy
 	case errors.Is(locked, errors.ErrUnsupported), errors.Is(locked, syscall.ENOLCK), errors.Is(locked, syscall.EINVAL):
-		return fmt.Errorf("lock %s: %w: the filesystem has no file locks (%w); use the service", f.Name(), errors.ErrUnsupported, locked)
+		return fmt.Errorf("lock %s: %w: the filesystem has no file locks (%w); use the service", f.Name(),
+			errors.ErrUnsupported, locked)
 	case locked != nil:
 		return fmt.Errorf("lock %s: %w", f.Name(), locked)
 	}

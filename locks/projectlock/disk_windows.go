@@ -51,6 +51,6 @@ func busy(err error) error {
 	return err
 }
 
-// denied reports whether another attempt would fail in the same way. A file that is being removed denies access for a moment, so a right that is
-// missing cannot be told from that.
+// denied reports whether another attempt would fail in the same way. A file that is being removed denies access for a
+// moment, so a right that is missing cannot be told from that.
 func denied(err error) bool { return errors.Is(err, errors.ErrUnsupported) }

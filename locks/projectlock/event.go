@@ -27,16 +27,19 @@ type Reason string
 
 // The reasons.
 const (
-	Contended      Reason = "contended"       // another lease holds the lock, or its file is being changed
-	Unavailable    Reason = "unavailable"     // there was no answer: the folder is missing, the service cannot be reached, the try took too long
-	TransientError Reason = "transient-error" // an error of the filesystem or the service that another attempt may not meet
+	Contended Reason = "contended" // another lease holds the lock, or its file is being changed
+	// there was no answer: the folder is missing, the service cannot be reached, the try took too long
+	Unavailable Reason = "unavailable"
+	// an error of the filesystem or the service that another attempt may not meet
+	TransientError Reason = "transient-error"
 )
 
 // Event is what happened to a lock of a project. The fields after Scope are set for the types that name them.
 type Event struct {
-	Type    EventType
-	At      time.Time // in whole milliseconds of UTC; never before that of an earlier event, even if the clock was set back
-	LeaseID string    // before there is a lease, that of the attempt: the lease that follows has the same one
+	Type EventType
+	// in whole milliseconds of UTC; never before that of an earlier event, even if the clock was set back
+	At      time.Time
+	LeaseID string // before there is a lease, that of the attempt: the lease that follows has the same one
 	Backend Backend
 	Scope   Scope
 
@@ -48,8 +51,8 @@ type Event struct {
 	Err          *LockError    // not retryable
 }
 
-// MarshalJSON has the names and the units of the browser's events: at and ttlExpiresAt in ms since 1970, delayMs, and of an event only what
-// its type has.
+// MarshalJSON has the names and the units of the browser's events: at and ttlExpiresAt in ms since 1970, delayMs, and
+// of an event only what its type has.
 func (e Event) MarshalJSON() ([]byte, error) {
 	type base struct {
 		Type    EventType `json:"type"`
@@ -107,7 +110,8 @@ type listener struct {
 	ended bool // with the lock of events
 }
 
-// events delivers events to listeners, one at a time and in their order, and without a lock: a listener may call the project.
+// events delivers events to listeners, one at a time and in their order, and without a lock: a listener may call the
+// project.
 type events struct {
 	now  func() time.Time
 	warn func(error)
@@ -142,8 +146,8 @@ func (s *events) subscribe(call func(Event)) (unsubscribe func()) {
 	}
 }
 
-// push gives an event its time and its place. It is called where the event happens; flush, which calls the listeners, where nothing is locked that
-// a listener may need.
+// push gives an event its time and its place. It is called where the event happens; flush, which calls the listeners,
+// where nothing is locked that a listener may need.
 func (s *events) push(e Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +159,8 @@ func (s *events) push(e Event) {
 	s.queue = append(s.queue, e)
 }
 
-// flush delivers what waits. If another goroutine is delivering, or a listener caused the event, that delivery goes on with it.
+// flush delivers what waits. If another goroutine is delivering, or a listener caused the event, that delivery goes on
+// with it.
 func (s *events) flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestListeners: all who subscribed are told every event in its order before the method returns, until they unsubscribe, which may be done again
-// (PRJ-SUBSCRIBE).
+// TestListeners: all who subscribed are told every event in its order before the method returns, until they
+// unsubscribe, which may be done again (PRJ-SUBSCRIBE).
 func TestListeners(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var told []string
@@ -26,7 +26,8 @@ func TestListeners(t *testing.T) {
 		_ = w.Release(t.Context(), l)
 		second()
 		w.acquire(nil)
-		if want := []string{"first lock:acquired", "second lock:acquired", "second lock:released"}; !slices.Equal(told, want) {
+		if want := []string{"first lock:acquired", "second lock:acquired", "second lock:released"}; !slices.Equal(told,
+			want) {
 			t.Errorf("%q", told)
 		}
 	})
@@ -49,8 +50,8 @@ func TestListenerThatPanics(t *testing.T) {
 	}
 }
 
-// TestListenerThatUsesTheProject: a listener may unsubscribe others, subscribe, and call the project; what it causes is delivered after the event
-// that it was told (PRJ-SUBSCRIBE).
+// TestListenerThatUsesTheProject: a listener may unsubscribe others, subscribe, and call the project; what it causes is
+// delivered after the event that it was told (PRJ-SUBSCRIBE).
 func TestListenerThatUsesTheProject(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var lease Lease
@@ -100,7 +101,8 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
-// TestEventsOfManyGoroutines: listeners are called for one event at a time, in the order of their times (PRJ-SUBSCRIBE).
+// TestEventsOfManyGoroutines: listeners are called for one event at a time, in the order of their times
+// (PRJ-SUBSCRIBE).
 func TestEventsOfManyGoroutines(t *testing.T) {
 	p, err := New(t.TempDir(), nil)
 	if err != nil {
@@ -130,13 +132,14 @@ func TestEventsOfManyGoroutines(t *testing.T) {
 	}
 }
 
-// TestPayloads: an event has exactly the fields of its type, with the browser's names and units (PRJ-EVENT-1, PRJ-EVENT-2, PRJ-EVENT-3, PRJ-EVENT-4,
-// PRJ-EVENT-5, PRJ-EVENT-6, PRJ-ERROR).
+// TestPayloads: an event has exactly the fields of its type, with the browser's names and units (PRJ-EVENT-1,
+// PRJ-EVENT-2, PRJ-EVENT-3, PRJ-EVENT-4, PRJ-EVENT-5, PRJ-EVENT-6, PRJ-ERROR).
 func TestPayloads(t *testing.T) {
 	at := time.UnixMilli(1767225600123)
 	failed := &LockError{Code: CodeLockUnavailable, Cause: errDisk}
 	all := Event{
-		At: at, LeaseID: "id", Backend: Fallback, Scope: History, Attempt: 2, Delay: 1500 * time.Millisecond, Reason: Contended,
+		At: at, LeaseID: "id", Backend: Fallback, Scope: History, Attempt: 2, Delay: 1500 * time.Millisecond,
+		Reason:       Contended,
 		TTLExpiresAt: at.Add(TTL), Message: "why", Err: failed,
 	}
 	const base = `"at":1767225600123,"leaseId":"id","backend":"fallback","scope":"history"`
@@ -154,11 +157,14 @@ func TestPayloads(t *testing.T) {
 			t.Errorf("%s, %v\nwant %s", got, err, want)
 		}
 	}
-	if (&LockError{Code: CodeLockTimeout}).Error() != "lock-timeout" || !errors.Is(failed, errDisk) || errors.Is(failed, CodeLockTimeout) {
+	if (&LockError{Code: CodeLockTimeout}).Error() != "lock-timeout" || !errors.Is(failed, errDisk) ||
+		errors.Is(failed, CodeLockTimeout) {
 		t.Error(failed)
 	}
-	codes := []Code{CodeWebLockUnsupported, CodeLockTimeout, CodeLockUnavailable, CodeLockRenewalFailed, CodeLockReleaseFailed}
-	want := []Code{"web-lock-unsupported", "lock-timeout", "lock-unavailable", "lock-renewal-failed", "lock-release-failed"}
+	codes := []Code{CodeWebLockUnsupported, CodeLockTimeout, CodeLockUnavailable, CodeLockRenewalFailed,
+		CodeLockReleaseFailed}
+	want := []Code{"web-lock-unsupported", "lock-timeout", "lock-unavailable", "lock-renewal-failed",
+		"lock-release-failed"}
 	if !slices.Equal(codes, want) {
 		t.Errorf("%q", codes)
 	}

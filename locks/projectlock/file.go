@@ -25,7 +25,8 @@ type record struct {
 	TTLExpiresAt int64   `json:"ttlExpiresAt"` // ms since 1970
 }
 
-// recordBytes is how long every content is: JSON and spaces. So a renewal never changes the length, and one write replaces all.
+// recordBytes is how long every content is: JSON and spaces. So a renewal never changes the length, and one write
+// replaces all.
 const recordBytes = 256
 
 func (r record) encode() []byte {
@@ -36,7 +37,8 @@ func (r record) encode() []byte {
 	return append(fmt.Appendf(nil, "%-*s", recordBytes-1, b), '\n')
 }
 
-// decode reads a content. ok is false if it is damaged: not what a writer leaves behind that was not stopped in between.
+// decode reads a content. ok is false if it is damaged: not what a writer leaves behind that was not stopped in
+// between.
 func decode(content []byte) (r record, ok bool) {
 	if len(content) > maxContent || json.Unmarshal(content, &r) != nil {
 		return record{}, false
@@ -49,26 +51,29 @@ var errBroken = errors.New("not a lock's file")
 
 // fileLock is the lock in the file.
 //
-// A file that exists and has not expired is the lock. It is created with O_EXCL, and whatever changes or removes an existing one does so under the
-// kernel's lock on that very file, after it has made sure that the file is still the one at the path, and has read it again. The kernel's lock ends
-// with the process, so no change is left half-done by a lock that no process holds; and while it is held, no other process changes or removes the
-// file. So what was found is still true when it is acted upon, however long the process was stopped in between.
+// A file that exists and has not expired is the lock. It is created with O_EXCL, and whatever changes or removes an
+// existing one does so under the kernel's lock on that very file, after it has made sure that the file is still the one
+// at the path, and has read it again. The kernel's lock ends with the process, so no change is left half-done by a lock
+// that no process holds; and while it is held, no other process changes or removes the file. So what was found is still
+// true when it is acted upon, however long the process was stopped in between.
 type fileLock struct {
 	path  string
 	disk  disk
 	clock term.Clock
 
-	// left reports whether a lease of this process was released and could not be removed: its file is free for this process.
+	// left reports whether a lease of this process was released and could not be removed: its file is free for this
+	// process.
 	left func(id string) bool
 
-	// taken ends that, because the lease's own acquire has taken the file over. It is called under the kernel's lock on the file.
+	// taken ends that, because the lease's own acquire has taken the file over. It is called under the kernel's lock on
+	// the file.
 	taken func(id string)
 }
 
 func (*fileLock) name() Backend { return Fallback }
 
-// holder is the error of a lock that is held, nil if it is free: there is no lease, or the one in the file has expired by the time that its writer
-// named. A damaged file counts as one that was written when it was last changed.
+// holder is the error of a lock that is held, nil if it is free: there is no lease, or the one in the file has expired
+// by the time that its writer named. A damaged file counts as one that was written when it was last changed.
 func (l *fileLock) holder(content []byte, info fs.FileInfo, now time.Time) error {
 	r, ok := decode(content)
 	until, owner := time.UnixMilli(r.TTLExpiresAt), cmp.Or(r.ID, "without a name")
@@ -83,8 +88,8 @@ func (l *fileLock) holder(content []byte, info fs.FileInfo, now time.Time) error
 	return err
 }
 
-// look opens the file for this caller alone and makes sure that it is the one at the path. The error is errBusy, fs.ErrNotExist or fs.ErrExist if
-// another caller was quicker.
+// look opens the file for this caller alone and makes sure that it is the one at the path. The error is errBusy,
+// fs.ErrNotExist or fs.ErrExist if another caller was quicker.
 func (l *fileLock) look(create bool) (file, fs.FileInfo, error) {
 	f, err := l.disk.open(l.path, create)
 	if err != nil {
@@ -206,7 +211,8 @@ func (l *fileLock) renew(ctx context.Context, h *held, _ renewal) (grant, error)
 	return g, f.write(record{h.id, Fallback, h.scope, h.acquiredAt.UnixMilli(), g.expiresAt.UnixMilli()}.encode())
 }
 
-// release makes one attempt to remove the file. The error is ErrLost if it is not the lease's any more, and is then left alone.
+// release makes one attempt to remove the file. The error is ErrLost if it is not the lease's any more, and is then
+// left alone.
 func (l *fileLock) release(ctx context.Context, over *leftover) error {
 	f, err := l.mine(ctx, over.id)
 	if err != nil {

@@ -39,8 +39,8 @@ const (
 	ReachService Reach = "service" // all callers of the service
 )
 
-// Lease is the right to write to the project until it expires or is released. It is read-only: [Project.Renew] returns a new one. The zero Lease
-// is none.
+// Lease is the right to write to the project until it expires or is released. It is read-only: [Project.Renew] returns
+// a new one. The zero Lease is none.
 type Lease struct {
 	held      *held
 	expiresAt time.Time
@@ -90,12 +90,13 @@ func (l Lease) AcquiredAt() time.Time {
 	return l.held.acquiredAt
 }
 
-// TTLExpiresAt is when the lease expires unless it is renewed, by this process's wall clock, in whole milliseconds of UTC.
+// TTLExpiresAt is when the lease expires unless it is renewed, by this process's wall clock, in whole milliseconds of
+// UTC.
 func (l Lease) TTLExpiresAt() time.Time { return l.expiresAt }
 
-// Remaining is how long the lease lasts from now on, with the renewals that it had since; 0 or less means that it expired, was released or is lost. It
-// consults the monotonic clock and the wall clock at each call, and believes the one that went further, so that it is right after the process was
-// stopped or the machine slept.
+// Remaining is how long the lease lasts from now on, with the renewals that it had since; 0 or less means that it
+// expired, was released or is lost. It consults the monotonic clock and the wall clock at each call, and believes the
+// one that went further, so that it is right after the process was stopped or the machine slept.
 func (l Lease) Remaining() time.Duration {
 	if l.held == nil || l.held.isReleased() || l.held.term.Check() != nil {
 		return 0
@@ -103,8 +104,9 @@ func (l Lease) Remaining() time.Duration {
 	return l.held.term.Left()
 }
 
-// Token is the fencing token of the lease: what is written to can reject the writes of older leases by it. A lease of the file has none; the
-// error is then [ErrNoToken]. A caller that accepts writes without a fence asks errors.Is(err, ErrNoToken) and leaves the check out.
+// Token is the fencing token of the lease: what is written to can reject the writes of older leases by it. A lease of
+// the file has none; the error is then [ErrNoToken]. A caller that accepts writes without a fence asks errors.Is(err,
+// ErrNoToken) and leaves the check out.
 func (l Lease) Token() (int64, error) {
 	if l.held == nil || l.held.token == 0 {
 		return 0, ErrNoToken
@@ -156,8 +158,8 @@ func (h *held) lease() Lease {
 	return Lease{held: h, expiresAt: h.expiresAt}
 }
 
-// due is when the lease is to be renewed: when two thirds of it have passed, RenewAfter of TTL. A request to the service that was repeated finds its
-// lease with less left.
+// due is when the lease is to be renewed: when two thirds of it have passed, RenewAfter of TTL. A request to the
+// service that was repeated finds its lease with less left.
 func (h *held) due() term.Moment {
 	h.mu.Lock()
 	defer h.mu.Unlock()

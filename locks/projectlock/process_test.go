@@ -24,8 +24,8 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
-// childVariable makes this binary one of the processes of the tests: its value is a folder. On its standard input come commands, one a line, and for
-// each it prints one line.
+// childVariable makes this binary one of the processes of the tests: its value is a folder. On its standard input come
+// commands, one a line, and for each it prints one line.
 const childVariable = "LEASEHOLD_TEST_PROJECT"
 
 func TestMain(m *testing.M) {
@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// ahead is the file with how many seconds the clocks of all processes are ahead: the time of the machine cannot be moved.
+// ahead is the file with how many seconds the clocks of all processes are ahead: the time of the machine cannot be
+// moved.
 func ahead(folder string) string { return filepath.Join(folder, "ahead") }
 
 // movable is the clock of a process that follows the file.
@@ -161,13 +162,14 @@ func processFolder(t *testing.T) (folder, project string) {
 func advance(t *testing.T, folder string, seconds int) {
 	t.Helper()
 	next := ahead(folder) + ".next"
-	if err := errors.Join(os.WriteFile(next, []byte(strconv.Itoa(seconds)), 0o600), os.Rename(next, ahead(folder))); err != nil {
+	if err := errors.Join(os.WriteFile(next, []byte(strconv.Itoa(seconds)), 0o600),
+		os.Rename(next, ahead(folder))); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestManyProcessesOnOneOrphan: of many processes, of many goroutines each, that find the same orphan at once, exactly one gets it; of those that find
-// no file, too (PRJ-ACQ-3).
+// TestManyProcessesOnOneOrphan: of many processes, of many goroutines each, that find the same orphan at once, exactly
+// one gets it; of those that find no file, too (PRJ-ACQ-3).
 func TestManyProcessesOnOneOrphan(t *testing.T) {
 	t.Parallel()
 	folder, _ := processFolder(t)
@@ -229,8 +231,8 @@ func TestManyProcessesOnOneOrphan(t *testing.T) {
 	}
 }
 
-// TestKilledHolders: the lock of a process that is killed while it holds it goes to one of those that wait when the ttl has passed, and not
-// before; and nothing but the file is left behind (PRJ-ACQ-3, PRJ-FILE).
+// TestKilledHolders: the lock of a process that is killed while it holds it goes to one of those that wait when the ttl
+// has passed, and not before; and nothing but the file is left behind (PRJ-ACQ-3, PRJ-FILE).
 func TestKilledHolders(t *testing.T) {
 	t.Parallel()
 	folder, project := processFolder(t)
@@ -273,8 +275,8 @@ func TestKilledHolders(t *testing.T) {
 	}
 }
 
-// TestStoppedHolder: a process that was stopped for longer than its lease finds that it is lost as soon as it continues, and neither renews nor
-// releases the lock of the next one (PRJ-RNW-1, PRJ-REL-1).
+// TestStoppedHolder: a process that was stopped for longer than its lease finds that it is lost as soon as it
+// continues, and neither renews nor releases the lock of the next one (PRJ-RNW-1, PRJ-REL-1).
 func TestStoppedHolder(t *testing.T) {
 	t.Parallel()
 	folder, project := processFolder(t)

@@ -26,19 +26,22 @@ const DefaultName = "imgponic:project"
 
 // Options are the settings of [New]. The zero value uses the file.
 type Options struct {
-	// Service keeps the lock instead of the file: the locks of one tenant, over HTTP or on a store. The file is then neither read nor written, and
-	// when the service cannot be reached no lease is granted: a fallback would give the lock to a second holder.
+	// Service keeps the lock instead of the file: the locks of one tenant, over HTTP or on a store. The file is then
+	// neither read nor written, and when the service cannot be reached no lease is granted: a fallback would give the lock
+	// to a second holder.
 	Service locks.Provider
 
-	// Name is what the names of the locks begin with: ":" and the scope follow. They are the keys with the service, so that each project of a
-	// tenant needs a name of its own. 1 to 240 bytes of UTF-8 without control characters; empty means DefaultName. The file does not use it.
+	// Name is what the names of the locks begin with: ":" and the scope follow. They are the keys with the service, so
+	// that each project of a tenant needs a name of its own. 1 to 240 bytes of UTF-8 without control characters; empty
+	// means DefaultName. The file does not use it.
 	Name string
 
-	// Owner is who asks, for people and for the service: 1 to 64 letters, digits, ".", "_" and "-". Empty means host name, process ID and a
-	// random part. The file does not use it.
+	// Owner is who asks, for people and for the service: 1 to 64 letters, digits, ".", "_" and "-". Empty means host name,
+	// process ID and a random part. The file does not use it.
 	Owner string
 
-	// Warn receives what disturbs no lock: a panic of a listener. nil drops it. It may be called from several goroutines at once.
+	// Warn receives what disturbs no lock: a panic of a listener. nil drops it. It may be called from several goroutines
+	// at once.
 	Warn func(error)
 
 	clock term.Clock
@@ -75,8 +78,9 @@ type leftover struct {
 // tries is how often a lock is removed before it is left to its expiry.
 const tries = 3
 
-// New returns the lock of a project. folder is the project's own, which has the file .lock; it must exist when a lease is acquired, and is not
-// used with Options.Service. New reads and writes nothing. Options may be nil. The error names a setting that cannot work.
+// New returns the lock of a project. folder is the project's own, which has the file .lock; it must exist when a lease
+// is acquired, and is not used with Options.Service. New reads and writes nothing. Options may be nil. The error names
+// a setting that cannot work.
 func New(folder string, o *Options) (*Project, error) {
 	var s Options
 	if o != nil {
@@ -117,17 +121,17 @@ func New(folder string, o *Options) (*Project, error) {
 	return p, nil
 }
 
-// Subscribe calls the listener with every event from now on, until the function that it returns is called; calling that again does nothing.
-// Listeners are called one event at a time, in the order of their subscription, before the method returns that caused the event; if several
-// goroutines cause events at the same time, by the first of them. A listener may call the project. One that panics disturbs no other, and no
-// lock.
+// Subscribe calls the listener with every event from now on, until the function that it returns is called; calling that
+// again does nothing. Listeners are called one event at a time, in the order of their subscription, before the method
+// returns that caused the event; if several goroutines cause events at the same time, by the first of them. A listener
+// may call the project. One that panics disturbs no other, and no lock.
 func (p *Project) Subscribe(listener func(Event)) (unsubscribe func()) {
 	return p.events.subscribe(listener)
 }
 
-// Acquire takes the lock. It makes several attempts, each of TryTimeout at most, and waits between them as the policy says. After the last one
-// the error is [CodeLockUnavailable]; that of a context that ended before is [CodeLockTimeout]. Errors are a [LockError], other than those of
-// wrong options. Options may be nil.
+// Acquire takes the lock. It makes several attempts, each of TryTimeout at most, and waits between them as the policy
+// says. After the last one the error is [CodeLockUnavailable]; that of a context that ended before is
+// [CodeLockTimeout]. Errors are a [LockError], other than those of wrong options. Options may be nil.
 //
 // The lease lasts for TTL. The caller renews it every RenewAfter, and releases it.
 func (p *Project) Acquire(ctx context.Context, o *AcquireOptions) (Lease, error) {
@@ -176,7 +180,8 @@ func (p *Project) acquire(ctx, within context.Context, o *AcquireOptions) (*held
 		}
 		delay := retry.delay(n)
 		p.events.push(Event{
-			Type: RetryScheduled, LeaseID: a.id, Backend: p.backend.name(), Scope: a.scope, Attempt: n, Delay: delay, Reason: reason,
+			Type: RetryScheduled, LeaseID: a.id, Backend: p.backend.name(), Scope: a.scope, Attempt: n, Delay: delay,
+			Reason: reason,
 		})
 		p.events.flush()
 		_ = backoff.Sleep(ctx, delay) // the loop ends with ctx
@@ -196,7 +201,8 @@ func (p *Project) once(ctx, within context.Context, a *attempt) (*held, error) {
 		return nil, err
 	}
 	h := &held{
-		project: p, id: a.id, scope: a.scope, acquiredAt: g.acquiredAt(), token: g.service.FencingToken, service: g.service, turn: make(chan struct{}, 1),
+		project: p, id: a.id, scope: a.scope, acquiredAt: g.acquiredAt(), token: g.service.FencingToken, service: g.service,
+		turn: make(chan struct{}, 1),
 	}
 	h.set(g)
 	h.term = term.New(fencing.With(within, h.token), p.clock, g.begin.End(g.lasts), expired)
@@ -215,10 +221,11 @@ func (p *Project) push(h *held, e Event) {
 	p.events.push(e)
 }
 
-// Renew moves the expiry of a lease to TTL from now, and returns the lease as it is then. Any lease value of the same acquire may be passed. A
-// write that fails is tried again after 500, 1000, 2000 and 4000 ms, while the lease lasts that long. The error is [CodeLockRenewalFailed],
-// retryable if the caller should acquire the lock again: after five failures, if ctx ended, or if the lease is lost ([ErrLost]), which is never
-// renewed. Until it expires a lease that could not be renewed still holds the lock.
+// Renew moves the expiry of a lease to TTL from now, and returns the lease as it is then. Any lease value of the same
+// acquire may be passed. A write that fails is tried again after 500, 1000, 2000 and 4000 ms, while the lease lasts
+// that long. The error is [CodeLockRenewalFailed], retryable if the caller should acquire the lock again: after five
+// failures, if ctx ended, or if the lease is lost ([ErrLost]), which is never renewed. Until it expires a lease that
+// could not be renewed still holds the lock.
 func (p *Project) Renew(ctx context.Context, l Lease) (Lease, error) {
 	if err := p.owns(l); err != nil {
 		return Lease{}, err
@@ -251,9 +258,10 @@ func (p *Project) renewOnce(ctx context.Context, h *held, r renewal, n int) (l L
 	err = cmp.Or(context.Cause(ctx), h.over())
 	if err == nil {
 		var g grant
-		g, err = run(ctx, min(TryTimeout, max(h.term.Left()/3, 10*time.Millisecond)), func(ctx context.Context, _ *try) (grant, error) {
-			return p.backend.renew(ctx, h, r)
-		})
+		g, err = run(ctx, min(TryTimeout, max(h.term.Left()/3, 10*time.Millisecond)),
+			func(ctx context.Context, _ *try) (grant, error) {
+				return p.backend.renew(ctx, h, r)
+			})
 		switch {
 		case err == nil && h.term.Extend(g.begin.End(g.lasts)):
 			h.service = g.service
@@ -291,10 +299,10 @@ func (p *Project) renewOnce(ctx context.Context, h *held, r renewal, n int) (l L
 // errReleased is the cause of a renewal that ended because the lease was released.
 var errReleased = fmt.Errorf("%w: it was released", ErrLost)
 
-// Release ends a lease and frees the lock. Any lease value of the same acquire may be passed; what has been released already is nil. It works
-// with a context that has ended, and takes TryTimeout at most. The error is [CodeLockReleaseFailed]: the lock could not be removed, and that is
-// tried again by the next acquire of this project, or by Release; or it was not the lease's any more ([ErrLost]), and was left alone. Either is
-// a CleanupWarning.
+// Release ends a lease and frees the lock. Any lease value of the same acquire may be passed; what has been released
+// already is nil. It works with a context that has ended, and takes TryTimeout at most. The error is
+// [CodeLockReleaseFailed]: the lock could not be removed, and that is tried again by the next acquire of this project,
+// or by Release; or it was not the lease's any more ([ErrLost]), and was left alone. Either is a CleanupWarning.
 func (p *Project) Release(ctx context.Context, l Lease) error {
 	if err := p.owns(l); err != nil {
 		return err
@@ -343,7 +351,9 @@ func (p *Project) releaseOnce(ctx context.Context, h *held) error {
 
 // remove frees the lock of a lease that is over.
 func (p *Project) remove(ctx context.Context, l *leftover) error {
-	_, err := run(ctx, TryTimeout, func(ctx context.Context, _ *try) (struct{}, error) { return struct{}{}, p.backend.release(ctx, l) })
+	_, err := run(ctx, TryTimeout, func(ctx context.Context, _ *try) (struct{}, error) {
+		return struct{}{}, p.backend.release(ctx, l)
+	})
 	if err == nil || errors.Is(err, ErrLost) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -380,7 +390,9 @@ func (p *Project) clean(ctx context.Context) {
 	defer p.cleaning.Unlock()
 	now := p.clock().Wall()
 	p.mu.Lock()
-	p.leftovers = slices.DeleteFunc(p.leftovers, func(l *leftover) bool { return l.failures >= tries && now.After(l.until) })
+	p.leftovers = slices.DeleteFunc(p.leftovers, func(l *leftover) bool {
+		return l.failures >= tries && now.After(l.until)
+	})
 	due := slices.DeleteFunc(slices.Clone(p.leftovers), func(l *leftover) bool { return l.failures >= tries })
 	p.mu.Unlock()
 	for _, l := range due {

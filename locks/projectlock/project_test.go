@@ -21,8 +21,8 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
-// TestAcquireAndRelease: the events of a lock that is free are lock:acquired and lock:released; the file holds the lease in between (PRJ-TEST-1, on the
-// file; PRJ-EVENT-1, PRJ-EVENT-6, PRJ-LEASE).
+// TestAcquireAndRelease: the events of a lock that is free are lock:acquired and lock:released; the file holds the
+// lease in between (PRJ-TEST-1, on the file; PRJ-EVENT-1, PRJ-EVENT-6, PRJ-LEASE).
 func TestAcquireAndRelease(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		time.Sleep(1234567 * time.Microsecond)
@@ -31,14 +31,16 @@ func TestAcquireAndRelease(t *testing.T) {
 		if !regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(l.ID()) {
 			t.Errorf("the ID is %s", l.ID())
 		}
-		if l.Backend() != Fallback || l.Reach() != ReachFile || l.Scope() != Autosave || !l.AcquiredAt().Equal(now) || !l.TTLExpiresAt().Equal(now.Add(TTL)) {
+		if l.Backend() != Fallback || l.Reach() != ReachFile || l.Scope() != Autosave || !l.AcquiredAt().Equal(now) ||
+			!l.TTLExpiresAt().Equal(now.Add(TTL)) {
 			t.Errorf("%+v %v %v", l, l.AcquiredAt(), l.TTLExpiresAt())
 		}
 		if want := (record{l.ID(), Fallback, Autosave, now.UnixMilli(), now.UnixMilli() + 30_000}); *w.content() != want {
 			t.Errorf("the file has %+v, want %+v", *w.content(), want)
 		}
 		text, err := json.Marshal(l)
-		if want := fmt.Sprintf(`{"id":%q,"backend":"fallback","scope":"autosave","acquiredAt":%d,"ttlExpiresAt":%d,"reach":"file"}`,
+		if want := fmt.Sprintf(
+			`{"id":%q,"backend":"fallback","scope":"autosave","acquiredAt":%d,"ttlExpiresAt":%d,"reach":"file"}`,
 			l.ID(), now.UnixMilli(), now.UnixMilli()+30_000); err != nil || string(text) != want {
 			t.Errorf("%s, %v, want %s", text, err, want)
 		}
@@ -70,8 +72,9 @@ func TestAcquireAndRelease(t *testing.T) {
 	})
 }
 
-// TestContention: while another lease is in its term there are five attempts, exactly 500, 1000, 2000 and 4000 ms apart, and then
-// lock-unavailable, which is not retryable, and lock:error (PRJ-TEST-2, PRJ-ACQ-1, PRJ-EVENT-3, PRJ-EVENT-4, PRJ-ERROR).
+// TestContention: while another lease is in its term there are five attempts, exactly 500, 1000, 2000 and 4000 ms
+// apart, and then lock-unavailable, which is not retryable, and lock:error (PRJ-TEST-2, PRJ-ACQ-1, PRJ-EVENT-3,
+// PRJ-EVENT-4, PRJ-ERROR).
 func TestContention(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		until := time.Now().Add(TTL)
@@ -98,7 +101,8 @@ func TestContention(t *testing.T) {
 			}
 			at, delay = at.Add(delay), 2*delay
 		}
-		if last := got[4]; last.Type != Failed || last.Err != e || !last.At.Equal(w.start.Add(7500*time.Millisecond)) || last.LeaseID != got[0].LeaseID {
+		if last := got[4]; last.Type != Failed || last.Err != e || !last.At.Equal(w.start.Add(7500*time.Millisecond)) ||
+			last.LeaseID != got[0].LeaseID {
 			t.Errorf("%+v", last)
 		}
 	})
@@ -111,7 +115,8 @@ func TestRetryPolicies(t *testing.T) {
 		policy RetryPolicy
 		delays []time.Duration
 	}{
-		"attempts":   {RetryPolicy{MaxAttempts: 7}, []time.Duration{500 * ms, 1000 * ms, 2000 * ms, 4000 * ms, 4000 * ms, 4000 * ms}},
+		"attempts": {RetryPolicy{MaxAttempts: 7}, []time.Duration{500 * ms, 1000 * ms, 2000 * ms, 4000 * ms,
+			4000 * ms, 4000 * ms}},
 		"once":       {RetryPolicy{MaxAttempts: 1}, nil},
 		"initial":    {RetryPolicy{InitialDelay: 100 * ms}, []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms}},
 		"multiplier": {RetryPolicy{Multiplier: 1}, []time.Duration{500 * ms, 500 * ms, 500 * ms, 500 * ms}},
@@ -155,8 +160,8 @@ func TestRetryPolicies(t *testing.T) {
 	}
 }
 
-// TestOrphans: a file whose time has passed is taken over, by the time that its writer named; a damaged one when it has not been changed for the
-// ttl (PRJ-ACQ-3).
+// TestOrphans: a file whose time has passed is taken over, by the time that its writer named; a damaged one when it has
+// not been changed for the ttl (PRJ-ACQ-3).
 func TestOrphans(t *testing.T) {
 	now := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // a bubble's first
 	for name, c := range map[string]struct {
@@ -190,7 +195,8 @@ func TestOrphans(t *testing.T) {
 					wantError(t, err, CodeLockUnavailable, false)
 					return
 				}
-				if info, err := os.Stat(filepath.Join(w.folder, fileName)); err != nil || info.Size() != recordBytes || w.content().ID != l.ID() {
+				if info, err := os.Stat(filepath.Join(w.folder, fileName)); err != nil || info.Size() != recordBytes ||
+					w.content().ID != l.ID() {
 					t.Errorf("after the takeover: %v, %v, %+v", info, err, w.content())
 				}
 			})
@@ -198,7 +204,8 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// TestOrphanAfterItsTTL: the lock of a process that ended is taken over when the ttl that it named has passed, not before (PRJ-ACQ-3).
+// TestOrphanAfterItsTTL: the lock of a process that ended is taken over when the ttl that it named has passed, not
+// before (PRJ-ACQ-3).
 func TestOrphanAfterItsTTL(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.acquire(nil)
@@ -225,7 +232,8 @@ func TestScopesShareTheFile(t *testing.T) {
 	})
 }
 
-// TestRenewal: a renewal after 20 s moves the expiry to 30 s from then, in a lease of its own (PRJ-TEST-3, PRJ-RNW-1, PRJ-EVENT-2, PRJ-LEASE).
+// TestRenewal: a renewal after 20 s moves the expiry to 30 s from then, in a lease of its own (PRJ-TEST-3, PRJ-RNW-1,
+// PRJ-EVENT-2, PRJ-LEASE).
 func TestRenewal(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		first := w.acquire(nil)
@@ -254,7 +262,8 @@ func TestRenewal(t *testing.T) {
 	})
 }
 
-// TestRenewalAfterTheExpiry: a lease that has expired on either clock of its holder is never renewed, although its file is still there (PRJ-RNW-1).
+// TestRenewalAfterTheExpiry: a lease that has expired on either clock of its holder is never renewed, although its file
+// is still there (PRJ-RNW-1).
 func TestRenewalAfterTheExpiry(t *testing.T) {
 	for name, c := range map[string]struct{ monotonic, wall time.Duration }{
 		"the machine slept": {0, TTL}, "the time was set back": {TTL, -time.Hour},
@@ -277,9 +286,11 @@ func TestRenewalAfterTheExpiry(t *testing.T) {
 	}
 }
 
-// TestLostToAnother: a lease whose file was taken over, or removed, is neither renewed nor released, and what is there stays (PRJ-RNW-1, PRJ-REL-1).
+// TestLostToAnother: a lease whose file was taken over, or removed, is neither renewed nor released, and what is there
+// stays (PRJ-RNW-1, PRJ-REL-1).
 func TestLostToAnother(t *testing.T) {
-	for name, content := range map[string]string{"another's": other(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)), "damaged": "{", "removed": ""} {
+	for name, content := range map[string]string{"another's": other(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)),
+		"damaged": "{", "removed": ""} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				l := w.acquire(nil)
@@ -311,8 +322,8 @@ func TestLostToAnother(t *testing.T) {
 	}
 }
 
-// TestFailedRenewals: a write that fails is tried again after 500, 1000, 2000 and 4000 ms, and the fifth failure is lock-renewal-failed; then
-// the caller acquires again (PRJ-RNW-2, PRJ-RNW-3, PRJ-EVENT-3).
+// TestFailedRenewals: a write that fails is tried again after 500, 1000, 2000 and 4000 ms, and the fifth failure is
+// lock-renewal-failed; then the caller acquires again (PRJ-RNW-2, PRJ-RNW-3, PRJ-EVENT-3).
 func TestFailedRenewals(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		l := w.acquire(nil)
@@ -329,7 +340,8 @@ func TestFailedRenewals(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 		for i, e := range got {
-			if e.Type != RetryScheduled || e.Attempt != i+1 || e.Delay != delay || e.Reason != TransientError || !e.At.Equal(at) || e.LeaseID != l.ID() {
+			if e.Type != RetryScheduled || e.Attempt != i+1 || e.Delay != delay || e.Reason != TransientError ||
+				!e.At.Equal(at) || e.LeaseID != l.ID() {
 				t.Errorf("event %d: %+v, want %v at %v", i, e, delay, at)
 			}
 			at, delay = at.Add(delay), 2*delay
@@ -360,7 +372,8 @@ func TestRenewalThatSucceedsAtLast(t *testing.T) {
 	})
 }
 
-// TestRenewalWithoutTheRight: a file that may not be written is not tried again; the error is not retryable, and an event (PRJ-RNW-2, PRJ-EVENT-4).
+// TestRenewalWithoutTheRight: a file that may not be written is not tried again; the error is not retryable, and an
+// event (PRJ-RNW-2, PRJ-EVENT-4).
 func TestRenewalWithoutTheRight(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		l := w.acquire(nil)
@@ -395,7 +408,8 @@ func TestCancelledRenewal(t *testing.T) {
 		w.disk.fails(opWrite, errDisk)
 		_, err := w.Renew(after(t, time.Second), l)
 		wantError(t, err, CodeLockRenewalFailed, true)
-		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrLost) || l.Remaining() != 29*time.Second-time.Millisecond {
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrLost) ||
+			l.Remaining() != 29*time.Second-time.Millisecond {
 			t.Errorf("%v, %v", err, l.Remaining())
 		}
 	})
@@ -428,14 +442,16 @@ func tree(t *testing.T, folder string) map[string]string {
 	return files
 }
 
-// TestCleanupWarning: a file that cannot be removed is lock:cleanup-warning and lock-release-failed; it is tried again before the next acquire, and
-// nothing but the file is ever touched, whatever else the project and its neighbours have (PRJ-TEST-4, PRJ-REL-1, PRJ-FILE, PRJ-EVENT-5).
+// TestCleanupWarning: a file that cannot be removed is lock:cleanup-warning and lock-release-failed; it is tried again
+// before the next acquire, and nothing but the file is ever touched, whatever else the project and its neighbours have
+// (PRJ-TEST-4, PRJ-REL-1, PRJ-FILE, PRJ-EVENT-5).
 func TestCleanupWarning(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		root := w.folder
 		w.folder = filepath.Join(root, "project")
 		for _, name := range []string{
-			"project/a.json", "project/.lock.bak", "project/.lockfile", "project/sub/.lock", "workflow-cookbook/collector/out.jsonl",
+			"project/a.json", "project/.lock.bak", "project/.lockfile", "project/sub/.lock",
+			"workflow-cookbook/collector/out.jsonl",
 			"workflow-cookbook/.lock", "workflow-cookbook/analyzer/report.md", ".lock",
 		} {
 			path := filepath.Join(root, filepath.FromSlash(name))
@@ -488,7 +504,8 @@ func TestThreeFailedCleanups(t *testing.T) {
 		if err := w.Release(t.Context(), l); !errors.Is(err, CodeLockReleaseFailed) {
 			t.Fatal(err)
 		}
-		w.put(other(time.Now().Add(time.Hour)), time.Now()) // another process was quicker: nothing of ours is left to clean up
+		// another process was quicker: nothing of ours is left to clean up
+		w.put(other(time.Now().Add(time.Hour)), time.Now())
 		_, err := w.Acquire(t.Context(), &AcquireOptions{Retry: RetryPolicy{MaxAttempts: 1}})
 		wantError(t, err, CodeLockUnavailable, false)
 		if got := w.types(); !slices.Equal(got, []EventType{Acquired, CleanupWarning, Failed}) {
@@ -582,8 +599,8 @@ func TestTryThatHangs(t *testing.T) {
 	}
 }
 
-// TestLeftoverOfTheSameAcquire: a try that was given up leaves its file behind, and the next try of the same acquire takes it over. Then the file is that of
-// a lease again, which no later acquire removes or takes.
+// TestLeftoverOfTheSameAcquire: a try that was given up leaves its file behind, and the next try of the same acquire
+// takes it over. Then the file is that of a lease again, which no later acquire removes or takes.
 func TestLeftoverOfTheSameAcquire(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		hangs := make(chan struct{})
@@ -639,7 +656,8 @@ func TestCancelledAcquire(t *testing.T) {
 	})
 }
 
-// TestNoFolderAndNoRight: a missing folder is tried again, a missing right or a file that is no file is not (PRJ-ACQ-1, PRJ-ERROR).
+// TestNoFolderAndNoRight: a missing folder is tried again, a missing right or a file that is no file is not (PRJ-ACQ-1,
+// PRJ-ERROR).
 func TestNoFolderAndNoRight(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.Project, _ = New(filepath.Join(w.folder, "missing"), &Options{clock: w.clock.read})
@@ -728,7 +746,8 @@ func TestWrongLeases(t *testing.T) {
 			}
 		}
 		none := Lease{}
-		if none.ID() != "" || none.Backend() != "" || none.Reach() != "" || none.Scope() != "" || none.Remaining() != 0 || !none.AcquiredAt().IsZero() {
+		if none.ID() != "" || none.Backend() != "" || none.Reach() != "" || none.Scope() != "" || none.Remaining() != 0 ||
+			!none.AcquiredAt().IsZero() {
 			t.Error("the zero lease is something")
 		}
 		if _, err := none.Token(); !errors.Is(err, ErrNoToken) {
@@ -778,8 +797,8 @@ func TestConcurrentUse(t *testing.T) {
 	})
 }
 
-// TestBetweenTheSteps: whatever other processes do between two steps of an acquire, a renewal or a release, what they have written stays (PRJ-ACQ-3,
-// PRJ-RNW-1, PRJ-REL-1).
+// TestBetweenTheSteps: whatever other processes do between two steps of an acquire, a renewal or a release, what they
+// have written stays (PRJ-ACQ-3, PRJ-RNW-1, PRJ-REL-1).
 func TestBetweenTheSteps(t *testing.T) {
 	future := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, op := range []string{opRead, opOpen, opStat} {

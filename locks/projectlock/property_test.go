@@ -18,17 +18,18 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestEventsUnderFaults: three processes of one folder, on a disk that fails, hangs and is slow, one of which may be stopped for minutes, do
-// what a random program says. Whatever happens, the events of each lease follow the grammar below, no two leases that their holders believe in
-// overlap, no listener is told of an earlier time, and no other file is touched (PRJ-SUBSCRIBE, PRJ-WITH, PRJ-FILE, PRJ-ACQ-1, PRJ-RNW-3,
-// PRJ-REL-2).
+// TestEventsUnderFaults: three processes of one folder, on a disk that fails, hangs and is slow, one of which may be
+// stopped for minutes, do what a random program says. Whatever happens, the events of each lease follow the grammar
+// below, no two leases that their holders believe in overlap, no listener is told of an earlier time, and no other file
+// is touched (PRJ-SUBSCRIBE, PRJ-WITH, PRJ-FILE, PRJ-ACQ-1, PRJ-RNW-3, PRJ-REL-2).
 func TestEventsUnderFaults(t *testing.T) {
 	folder := t.TempDir()
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
 		project := filepath.Join(folder, strconv.Itoa(run))
-		if err := errors.Join(os.Mkdir(project, 0o700), os.WriteFile(filepath.Join(project, "other"), nil, 0o600)); err != nil {
+		if err := errors.Join(os.Mkdir(project, 0o700), os.WriteFile(filepath.Join(project, "other"), nil,
+			0o600)); err != nil {
 			t.Fatal(err)
 		}
 		before := tree(t, project)
@@ -64,14 +65,16 @@ type step struct {
 }
 
 func drawProgram(rt *rapid.T) program {
-	p := program{Seed: rapid.Uint64().Draw(rt, "seed"), Faults: map[string]int{}, Hangs: rapid.SampledFrom([]int{0, 0, 5, 50}).Draw(rt, "hangs")}
+	p := program{Seed: rapid.Uint64().Draw(rt, "seed"), Faults: map[string]int{},
+		Hangs: rapid.SampledFrom([]int{0, 0, 5, 50}).Draw(rt, "hangs")}
 	for _, op := range []string{opStat, opOpen, opRead, opWrite, opRemove} {
 		p.Faults[op] = rapid.SampledFrom([]int{0, 0, 10, 50, 95}).Draw(rt, op)
 	}
 	for i := range p.Steps {
 		for range rapid.IntRange(1, 6).Draw(rt, "steps") {
 			p.Steps[i] = append(p.Steps[i], step{
-				What:  rapid.SampledFrom([]string{"with", "with", "acquire", "renew", "release", "stop", "forget"}).Draw(rt, "what"),
+				What: rapid.SampledFrom([]string{"with", "with", "acquire", "renew", "release", "stop", "forget"}).Draw(rt,
+					"what"),
 				Wait:  time.Duration(rapid.IntRange(0, 12_000).Draw(rt, "wait")) * time.Millisecond,
 				Long:  time.Duration(rapid.SampledFrom([]int{0, 5, 19, 21, 45, 100}).Draw(rt, "long")) * time.Second,
 				Retry: RetryPolicy{MaxAttempts: rapid.IntRange(1, 6).Draw(rt, "attempts")},
@@ -167,7 +170,8 @@ func (p program) run(t *testing.T, project string) []string {
 	// Whatever is left behind has expired after the ttl: the lock can be had.
 	time.Sleep(TTL)
 	last := newWorld(t, project)
-	if err := os.Chtimes(filepath.Join(project, fileName), time.Now().Add(-TTL), time.Now().Add(-TTL)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Chtimes(filepath.Join(project, fileName), time.Now().Add(-TTL), time.Now().Add(-TTL)); err != nil &&
+		!errors.Is(err, fs.ErrNotExist) {
 		t.Error(err) // the filesystem has another clock than the bubble
 	}
 	if l, err := last.Acquire(t.Context(), nil); err != nil || last.Release(t.Context(), l) != nil {
@@ -214,7 +218,8 @@ func (a *actor) do(t *testing.T, b *believers, s step) {
 		if last != Released && last != CleanupWarning {
 			b.reportf("the last event of %s is %s", id, last)
 		}
-		if e, ok := errors.AsType[*LockError](err); err != nil && (!ok || e.Code != CodeLockRenewalFailed || !errors.Is(err, ErrLost)) {
+		if e, ok := errors.AsType[*LockError](err); err != nil && (!ok || e.Code != CodeLockRenewalFailed ||
+			!errors.Is(err, ErrLost)) {
 			b.reportf("With: %v", err)
 		}
 	case "acquire":
@@ -292,7 +297,8 @@ func grammar(events []Event) (problems []string) {
 			if e.Attempt != s.attempt+1 || e.Delay != want || s.acquired && e.Attempt > 4 {
 				bad("attempt %d after %d, %v", e.Attempt, s.attempt, e.Delay)
 			}
-			if e.Reason != Contended && e.Reason != Unavailable && e.Reason != TransientError || s.acquired && e.Reason == Contended {
+			if e.Reason != Contended && e.Reason != Unavailable && e.Reason != TransientError ||
+				s.acquired && e.Reason == Contended {
 				bad("reason %q", e.Reason)
 			}
 			s.attempt = e.Attempt
@@ -322,7 +328,8 @@ func grammar(events []Event) (problems []string) {
 
 // FuzzContent: whatever is in the file, it is judged; what this package writes is read again, and held until its time.
 func FuzzContent(f *testing.F) {
-	for _, content := range []string{"", "{}", other(time.Unix(1, 0)), other(time.Unix(1<<40, 0)), `{"ttlExpiresAt":1e3}`, `{"ttlExpiresAt":9223372036854775807}`} {
+	for _, content := range []string{"", "{}", other(time.Unix(1, 0)), other(time.Unix(1<<40, 0)), `{"ttlExpiresAt":1e3}`,
+		`{"ttlExpiresAt":9223372036854775807}`} {
 		f.Add([]byte(content), int64(0))
 	}
 	path := filepath.Join(f.TempDir(), fileName)
@@ -337,7 +344,8 @@ func FuzzContent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte, now int64) {
 		r, ok := decode(content)
 		err := l.holder(content, info, time.UnixMilli(now))
-		if ok && (err == nil) != (now >= r.TTLExpiresAt) || !ok && (err == nil) != (now >= info.ModTime().Add(TTL).UnixMilli()) {
+		if ok && (err == nil) != (now >= r.TTLExpiresAt) ||
+			!ok && (err == nil) != (now >= info.ModTime().Add(TTL).UnixMilli()) {
 			t.Fatalf("%q at %d: %v", content, now, err)
 		}
 		if r.ID = newID(); ok && r.Backend == Fallback && r.Scope == Autosave {

@@ -13,8 +13,8 @@ const (
 	TryTimeout = 10 * time.Second // of one try to acquire, renew or release
 )
 
-// RetryPolicy says when an acquire is tried again. What is 0 has its default, so that a policy may give some of the fields only. There is no
-// jitter: the default waits exactly 500, 1000, 2000 and 4000 ms.
+// RetryPolicy says when an acquire is tried again. What is 0 has its default, so that a policy may give some of the
+// fields only. There is no jitter: the default waits exactly 500, 1000, 2000 and 4000 ms.
 type RetryPolicy struct {
 	InitialDelay time.Duration // before the second attempt; default 500 ms
 	MaxDelay     time.Duration // of any; default 4 s
@@ -59,4 +59,5 @@ func (r RetryPolicy) delay(attempt int) time.Duration {
 }
 
 // renewals is the policy of renewals, which is not settable: the five attempts must fit between RenewAfter and TTL.
-var renewals = RetryPolicy{InitialDelay: 500 * time.Millisecond, MaxDelay: 4 * time.Second, Multiplier: 2, MaxAttempts: 5}
+var renewals = RetryPolicy{InitialDelay: 500 * time.Millisecond, MaxDelay: 4 * time.Second, Multiplier: 2,
+	MaxAttempts: 5}

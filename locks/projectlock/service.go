@@ -26,10 +26,11 @@ type service struct {
 type request struct {
 	mu      sync.Mutex
 	id      string
-	pending int   // tries without a response
-	open    bool  // one of those that are over may have been carried out, or may still be, and obtained a lease that no one has
-	over    bool  // the acquire has returned
-	token   int64 // of the lease that it returned
+	pending int // tries without a response
+	// one of those that are over may have been carried out, or may still be, and obtained a lease that no one has
+	open  bool
+	over  bool  // the acquire has returned
+	token int64 // of the lease that it returned
 }
 
 func (r *request) begin() (id string) {
@@ -60,8 +61,8 @@ func (r *request) granted(token int64) {
 	r.open, r.over, r.token = false, true, token
 }
 
-// late notes a lease that was granted to a try that was given up. It reports whether it is to be released now. While the acquire goes on it is not: its
-// next try is the same request, and obtains the same lease.
+// late notes a lease that was granted to a try that was given up. It reports whether it is to be released now. While
+// the acquire goes on it is not: its next try is the same request, and obtains the same lease.
 func (r *request) late(token int64) (stray bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,7 +109,8 @@ func (s *service) acquire(ctx context.Context, t *try, a *attempt) (grant, error
 // ask sends the acquire.
 func (s *service) ask(ctx context.Context, a *attempt) (contracts.Lease, error) {
 	got, err := s.provider.Acquire(ctx, s.key(a.scope), contracts.AcquireRequest{
-		OwnerID: s.owner, RequestID: a.request.begin(), TTLSeconds: int64(TTL / time.Second), Metadata: contracts.Metadata{"scope": string(a.scope)},
+		OwnerID: s.owner, RequestID: a.request.begin(), TTLSeconds: int64(TTL / time.Second),
+		Metadata: contracts.Metadata{"scope": string(a.scope)},
 	})
 	if err == nil {
 		err = s.asked(a.scope, 0).Granted(got)
@@ -130,12 +132,14 @@ func (s *service) asked(scope Scope, token int64) lease.Asked {
 
 func (s *service) renew(ctx context.Context, h *held, r renewal) (grant, error) {
 	req := contracts.RenewRequest{
-		OwnerID: s.owner, FencingToken: h.token, RequestID: r.request, TTLSeconds: int64(TTL / time.Second), ExpiresAt: r.known.ExpiresAt,
+		OwnerID: s.owner, FencingToken: h.token, RequestID: r.request, TTLSeconds: int64(TTL / time.Second),
+		ExpiresAt: r.known.ExpiresAt,
 	}
 	begin := s.clock()
 	got, err := s.provider.Renew(ctx, s.key(h.scope), req)
 	if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeLeaseChanged && !e.ExpiresAt.IsZero() {
-		req.RequestID, req.ExpiresAt = newID(), e.ExpiresAt.UTC().Format(contracts.TimeFormat) // a renewal of this lease whose response was lost
+		// a renewal of this lease whose response was lost
+		req.RequestID, req.ExpiresAt = newID(), e.ExpiresAt.UTC().Format(contracts.TimeFormat)
 		begin = s.clock()
 		got, err = s.provider.Renew(ctx, s.key(h.scope), req)
 	}
@@ -157,7 +161,8 @@ func (s *service) release(ctx context.Context, l *leftover) error {
 
 // end releases a lease. Its own ID makes the request the same whenever it is sent again.
 func (s *service) end(ctx context.Context, scope Scope, id string, token int64) error {
-	ended, err := s.provider.Release(ctx, s.key(scope), contracts.ReleaseRequest{OwnerID: s.owner, FencingToken: token, RequestID: id})
+	ended, err := s.provider.Release(ctx, s.key(scope), contracts.ReleaseRequest{OwnerID: s.owner, FencingToken: token,
+		RequestID: id})
 	if lease.Gone(err) || errors.Is(err, contracts.CodeLockNotHeld) || errors.Is(err, contracts.CodeNotFound) {
 		return fmt.Errorf("%w: %w", ErrLost, err)
 	}
@@ -167,7 +172,8 @@ func (s *service) end(ctx context.Context, scope Scope, id string, token int64) 
 	return err
 }
 
-// abandon sends the request of an acquire again whose outcome is not known. That returns the lease if there is one, which it releases.
+// abandon sends the request of an acquire again whose outcome is not known. That returns the lease if there is one,
+// which it releases.
 func (s *service) abandon(a *attempt) {
 	if !a.request.giveUp() {
 		return
@@ -195,7 +201,8 @@ func (*service) judge(err error) (r Reason, permanent bool) {
 		return TransientError, false
 	case lease.Final(err):
 		return Unavailable, true
-	case !coded, code == contracts.CodeUnavailable, code == contracts.CodeDeadlineExceeded, code == contracts.CodeOverloaded:
+	case !coded, code == contracts.CodeUnavailable, code == contracts.CodeDeadlineExceeded,
+		code == contracts.CodeOverloaded:
 		return Unavailable, false
 	default:
 		return TransientError, false

@@ -26,10 +26,11 @@ import (
 type provider struct {
 	locks.Provider
 
-	mu       sync.Mutex
-	fault    func(ctx context.Context, call string) (lost bool, err error) // before each call. lost: it is carried out, and its response is err
-	requests []string                                                      // request IDs of acquires
-	known    []string                                                      // what renewals knew of the expiry
+	mu sync.Mutex
+	// before each call. lost: it is carried out, and its response is err
+	fault    func(ctx context.Context, call string) (lost bool, err error)
+	requests []string // request IDs of acquires
+	known    []string // what renewals knew of the expiry
 }
 
 func (p *provider) on(fault func(ctx context.Context, call string) (bool, error)) {
@@ -134,13 +135,15 @@ func (s *withService) project() *Project {
 
 var errNetwork = errors.New("no network")
 
-// TestService: the service keeps one lock for each scope, under the requirement's names, and its leases have tokens (PRJ-NAME, PRJ-TEST-1, PRJ-LEASE).
+// TestService: the service keeps one lock for each scope, under the requirement's names, and its leases have tokens
+// (PRJ-NAME, PRJ-TEST-1, PRJ-LEASE).
 func TestService(t *testing.T) {
 	folder := t.TempDir()
 	for name, open := range map[string]func(docstore.Store) locks.Provider{
 		"store": func(s docstore.Store) locks.Provider { return direct.Locks(lock.New(s, nil), "acme") },
 		"HTTP": func(s docstore.Store) locks.Provider {
-			c, err := client.New("http://127.0.0.1", &client.Options{HTTP: &http.Client{Transport: handler{httpapi.New(s, httpapi.Development{}, nil)}}})
+			c, err := client.New("http://127.0.0.1",
+				&client.Options{HTTP: &http.Client{Transport: handler{httpapi.New(s, httpapi.Development{}, nil)}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +163,8 @@ func TestService(t *testing.T) {
 				for key, l := range map[string]Lease{"imgponic:project:autosave": a, "imgponic:project:history": h} {
 					stored, err := p.Get(t.Context(), key)
 					token, tokenErr := l.Token()
-					if err != nil || tokenErr != nil || stored.State != contracts.StateActive || stored.OwnerID != "me" || token <= 0 ||
+					if err != nil || tokenErr != nil || stored.State != contracts.StateActive || stored.OwnerID != "me" ||
+						token <= 0 ||
 						l.Backend() != Service || l.Reach() != ReachService {
 						t.Errorf("%+v, %v, %d, %v, %v", stored, err, token, tokenErr, l.Reach())
 					}
@@ -191,7 +195,8 @@ func TestService(t *testing.T) {
 	}
 }
 
-// TestServiceContention: a lock that another holds is tried again as the file is, and the cause says who holds it (PRJ-TEST-2, PRJ-ACQ-1).
+// TestServiceContention: a lock that another holds is tried again as the file is, and the cause says who holds it
+// (PRJ-TEST-2, PRJ-ACQ-1).
 func TestServiceContention(t *testing.T) {
 	inService(t, func(t *testing.T, s *withService) {
 		if _, err := s.project().Acquire(t.Context(), nil); err != nil {
@@ -200,14 +205,15 @@ func TestServiceContention(t *testing.T) {
 		_, err := s.Acquire(t.Context(), nil)
 		wantError(t, err, CodeLockUnavailable, false)
 		got := s.seen()
-		if len(got) != 5 || got[3].Reason != Contended || time.Since(s.start) != 7500*time.Millisecond || !errors.Is(err, contracts.CodeLockHeld) {
+		if len(got) != 5 || got[3].Reason != Contended || time.Since(s.start) != 7500*time.Millisecond ||
+			!errors.Is(err, contracts.CodeLockHeld) {
 			t.Errorf("after %v: %v %+v", time.Since(s.start), err, got)
 		}
 	})
 }
 
-// TestNoFallback: a service that cannot be reached grants nothing, and no file appears; while a file is there the service does not look at it
-// (PRJ-FILE).
+// TestNoFallback: a service that cannot be reached grants nothing, and no file appears; while a file is there the
+// service does not look at it (PRJ-FILE).
 func TestNoFallback(t *testing.T) {
 	inService(t, func(t *testing.T, s *withService) {
 		s.provider.on(func(context.Context, string) (bool, error) { return false, errNetwork })
@@ -219,8 +225,8 @@ func TestNoFallback(t *testing.T) {
 	})
 }
 
-// TestServiceThatHangs: each try takes 10 s at most. One that is carried out late is the same lease as the next, which is the same request; and
-// one that no one waits for any more is released (PRJ-ACQ-2).
+// TestServiceThatHangs: each try takes 10 s at most. One that is carried out late is the same lease as the next, which
+// is the same request; and one that no one waits for any more is released (PRJ-ACQ-2).
 func TestServiceThatHangs(t *testing.T) {
 	inService(t, func(t *testing.T, s *withService) {
 		n := 0
@@ -232,7 +238,8 @@ func TestServiceThatHangs(t *testing.T) {
 			return false, nil
 		})
 		l := s.acquire(nil)
-		if got := s.types(); !slices.Equal(got, []EventType{RetryScheduled, Acquired}) || time.Since(s.start) != TryTimeout+500*time.Millisecond ||
+		if got := s.types(); !slices.Equal(got, []EventType{RetryScheduled, Acquired}) ||
+			time.Since(s.start) != TryTimeout+500*time.Millisecond ||
 			s.provider.requests[0] != s.provider.requests[1] {
 			t.Errorf("after %v: %v, %q", time.Since(s.start), got, s.provider.requests)
 		}
@@ -249,7 +256,8 @@ func TestServiceThatHangs(t *testing.T) {
 		_, err := s.Acquire(after(t, time.Second), nil)
 		wantError(t, err, CodeLockTimeout, true)
 		synctest.Wait()
-		if l, err := s.provider.Get(t.Context(), "imgponic:project:autosave"); err != nil || l.State != contracts.StateReleased {
+		if l, err := s.provider.Get(t.Context(), "imgponic:project:autosave"); err != nil ||
+			l.State != contracts.StateReleased {
 			t.Errorf("%+v, %v", l, err)
 		}
 	})
@@ -268,8 +276,9 @@ func TestServiceRejects(t *testing.T) {
 		}
 	})
 	for code, want := range map[contracts.Code]Reason{
-		contracts.CodeUnavailable: Unavailable, contracts.CodeInternal: TransientError, contracts.CodeRateLimited: TransientError,
-		contracts.CodeClockSkew: TransientError,
+		contracts.CodeUnavailable: Unavailable, contracts.CodeInternal: TransientError,
+		contracts.CodeRateLimited: TransientError,
+		contracts.CodeClockSkew:   TransientError,
 	} {
 		inService(t, func(t *testing.T, s *withService) {
 			s.provider.on(func(context.Context, string) (bool, error) {
@@ -284,8 +293,8 @@ func TestServiceRejects(t *testing.T) {
 	}
 }
 
-// TestServiceRenewals: a renewal whose response is lost takes effect once, one of a lease that is another's is a loss, and one that is rejected
-// for good is not retryable (PRJ-RNW-2).
+// TestServiceRenewals: a renewal whose response is lost takes effect once, one of a lease that is another's is a loss,
+// and one that is rejected for good is not retryable (PRJ-RNW-2).
 func TestServiceRenewals(t *testing.T) {
 	inService(t, func(t *testing.T, s *withService) {
 		l := s.acquire(nil)
@@ -333,7 +342,8 @@ func TestServiceRenewals(t *testing.T) {
 	})
 }
 
-// TestGivenUpRenewal: a renewal that was given up may have moved the expiry; the next one learns that, and is carried out.
+// TestGivenUpRenewal: a renewal that was given up may have moved the expiry; the next one learns that, and is carried
+// out.
 func TestGivenUpRenewal(t *testing.T) {
 	inService(t, func(t *testing.T, s *withService) {
 		l := s.acquire(nil)
@@ -353,16 +363,18 @@ func TestGivenUpRenewal(t *testing.T) {
 	})
 }
 
-// TestServiceThatIgnoresItsContext: a try that is carried out when no one waits for it any more neither ends the lease of a later try, which is
-// the same request, nor leaves one behind (PRJ-ACQ-2).
+// TestServiceThatIgnoresItsContext: a try that is carried out when no one waits for it any more neither ends the lease
+// of a later try, which is the same request, nor leaves one behind (PRJ-ACQ-2).
 func TestServiceThatIgnoresItsContext(t *testing.T) {
 	for name, c := range map[string]struct {
 		lost     bool // the request is carried out at once, and the response comes late; or the request comes late
 		attempts int
 		want     contracts.State
 	}{
-		"late request, later try": {false, 2, contracts.StateActive}, "late response, later try": {true, 2, contracts.StateActive},
-		"late request, given up": {false, 1, contracts.StateReleased}, "late response, given up": {true, 1, contracts.StateReleased},
+		"late request, later try": {false, 2, contracts.StateActive}, "late response, later try": {
+			true, 2, contracts.StateActive},
+		"late request, given up":  {false, 1, contracts.StateReleased},
+		"late response, given up": {true, 1, contracts.StateReleased},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inService(t, func(t *testing.T, s *withService) {
@@ -459,14 +471,15 @@ func TestServiceAndWith(t *testing.T) {
 			time.Sleep(95 * time.Second)
 			return Check(ctx)
 		})
-		if want := []EventType{Acquired, Renewed, Renewed, Renewed, Renewed, Released}; err != nil || !slices.Equal(s.types(), want) {
+		if want := []EventType{Acquired, Renewed, Renewed, Renewed, Renewed, Released}; err != nil ||
+			!slices.Equal(s.types(), want) {
 			t.Errorf("%v, events: %v", err, s.types())
 		}
 	})
 }
 
-// TestLateGrant: an attempt that finds the lease of an earlier try, of which little is left, renews early; and one whose lease has ended takes
-// a new one.
+// TestLateGrant: an attempt that finds the lease of an earlier try, of which little is left, renews early; and one
+// whose lease has ended takes a new one.
 func TestLateGrant(t *testing.T) {
 	inService(t, func(t *testing.T, s *withService) {
 		s.provider.on(func(context.Context, string) (bool, error) {
@@ -488,14 +501,16 @@ func TestLateGrant(t *testing.T) {
 			s.provider.on(nil)
 			return true, errNetwork
 		})
-		l, err := s.Acquire(t.Context(), &AcquireOptions{Retry: RetryPolicy{InitialDelay: time.Minute, MaxDelay: time.Minute}})
+		l, err := s.Acquire(t.Context(), &AcquireOptions{
+			Retry: RetryPolicy{InitialDelay: time.Minute, MaxDelay: time.Minute}})
 		if err != nil || l.Remaining() != TTL-time.Millisecond {
 			t.Errorf("%v, %v", l.Remaining(), err)
 		}
 	})
 }
 
-// TestFences: guards compare the token of a lease of the service, and refuse a lease of the file unless they are told that none is needed (PRJ-LEASE).
+// TestFences: guards compare the token of a lease of the service, and refuse a lease of the file unless they are told
+// that none is needed (PRJ-LEASE).
 func TestFences(t *testing.T) {
 	inService(t, func(t *testing.T, s *withService) {
 		file := newWorld(t, t.TempDir())

@@ -8,17 +8,19 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
-// With acquires the lock, calls work, and releases the lock, also if work panics. It renews the lease every [RenewAfter] while work runs. The last
-// event of the lease is Released, or CleanupWarning if the lock could not be released, which is not an error of With.
+// With acquires the lock, calls work, and releases the lock, also if work panics. It renews the lease every
+// [RenewAfter] while work runs. The last event of the lease is Released, or CleanupWarning if the lock could not be
+// released, which is not an error of With.
 //
-// The context of the work is that of the caller, and ends with an [ErrLost] as its cause when the lease is lost or cannot be renewed, before
-// another process can acquire the lock. It consults the clocks at each call of Err and Done, so that it is right after the process was stopped;
-// contexts derived from it follow within a second, and [Check] works with them. It carries the fencing token for package fence, 0 with the
-// file.
+// The context of the work is that of the caller, and ends with an [ErrLost] as its cause when the lease is lost or
+// cannot be renewed, before another process can acquire the lock. It consults the clocks at each call of Err and Done,
+// so that it is right after the process was stopped; contexts derived from it follow within a second, and [Check] works
+// with them. It carries the fencing token for package fence, 0 with the file.
 //
-// The error is that of work, or that of [Project.Acquire]; if the lease was lost before work returned it is [CodeLockRenewalFailed], and has
-// both as causes.
-func (p *Project) With(ctx context.Context, o *AcquireOptions, work func(ctx context.Context, l Lease) error) (err error) {
+// The error is that of work, or that of [Project.Acquire]; if the lease was lost before work returned it is
+// [CodeLockRenewalFailed], and has both as causes.
+func (p *Project) With(ctx context.Context, o *AcquireOptions, work func(ctx context.Context, l Lease) error) (
+	err error) {
 	h, err := p.acquire(ctx, ctx, o)
 	if err != nil {
 		return err
@@ -61,8 +63,9 @@ func (p *Project) keep(ctx context.Context, h *held) {
 	}
 }
 
-// Check reports whether the work of [Project.With] may take its next step: nil while its context lives and the lease lasts, otherwise the cause
-// of the end. ctx is the context of the work or one that was made of it. It consults the clocks and costs no access to the file or the service.
+// Check reports whether the work of [Project.With] may take its next step: nil while its context lives and the lease
+// lasts, otherwise the cause of the end. ctx is the context of the work or one that was made of it. It consults the
+// clocks and costs no access to the file or the service.
 func Check(ctx context.Context) error { return term.Check(ctx) }
 
 // retryable is what a loss says: acquire again, unless the lock cannot be renewed for good.

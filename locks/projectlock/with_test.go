@@ -15,7 +15,8 @@ import (
 
 var errWork = errors.New("the work failed")
 
-// TestWith: the lock is held while the work runs, and its last event is lock:released, whatever the work does (PRJ-WITH).
+// TestWith: the lock is held while the work runs, and its last event is lock:released, whatever the work does
+// (PRJ-WITH).
 func TestWith(t *testing.T) {
 	for name, c := range map[string]struct {
 		work func() error
@@ -41,7 +42,8 @@ func TestWith(t *testing.T) {
 	t.Run("panics", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
 			defer func() {
-				if err, _ := recover().(error); !errors.Is(err, errWork) || w.content() != nil || !slices.Equal(w.types(), []EventType{Acquired, Released}) {
+				if err, _ := recover().(error); !errors.Is(err, errWork) || w.content() != nil ||
+					!slices.Equal(w.types(), []EventType{Acquired, Released}) {
 					t.Errorf("%v, %v", err, w.types())
 				}
 			}()
@@ -139,7 +141,8 @@ func TestWithAfterTheWorkRenewed(t *testing.T) {
 	})
 }
 
-// TestWithLosesTheLock: when five renewals have failed the work's context ends, before the lease does, and With says so (PRJ-WITH, PRJ-RNW-3).
+// TestWithLosesTheLock: when five renewals have failed the work's context ends, before the lease does, and With says so
+// (PRJ-WITH, PRJ-RNW-3).
 func TestWithLosesTheLock(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		err := w.With(t.Context(), nil, func(ctx context.Context, _ Lease) error {
@@ -147,7 +150,8 @@ func TestWithLosesTheLock(t *testing.T) {
 			derived, cancel := context.WithCancel(ctx)
 			defer cancel()
 			<-derived.Done()
-			if got := time.Since(w.start); got != 27500*time.Millisecond || !errors.Is(context.Cause(ctx), ErrLost) || !errors.Is(Check(derived), errDisk) {
+			if got := time.Since(w.start); got != 27500*time.Millisecond || !errors.Is(context.Cause(ctx), ErrLost) ||
+				!errors.Is(Check(derived), errDisk) {
 				t.Errorf("after %v: %v", got, context.Cause(ctx))
 			}
 			return errWork
@@ -178,8 +182,8 @@ func TestWithWithoutTheRight(t *testing.T) {
 	})
 }
 
-// TestWithAfterAThaw: a process that was stopped for longer than its lease knows before its next step, and leaves alone what another one has
-// written since (PRJ-WITH, PRJ-REL-1).
+// TestWithAfterAThaw: a process that was stopped for longer than its lease knows before its next step, and leaves alone
+// what another one has written since (PRJ-WITH, PRJ-REL-1).
 func TestWithAfterAThaw(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		next := newWorld(t, w.folder)
@@ -203,7 +207,8 @@ func TestWithAfterAThaw(t *testing.T) {
 	})
 }
 
-// TestWithHangs: a renewal that hangs ends neither the watch over the expiry nor the release, and comes too late to matter.
+// TestWithHangs: a renewal that hangs ends neither the watch over the expiry nor the release, and comes too late to
+// matter.
 func TestWithHangs(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		hangs := make(chan struct{})
@@ -245,7 +250,8 @@ func TestWithIsCancelled(t *testing.T) {
 			<-ctx.Done()
 			return context.Cause(ctx)
 		})
-		if !errors.Is(err, context.DeadlineExceeded) || w.content() != nil || !slices.Equal(w.types(), []EventType{Acquired, Released}) {
+		if !errors.Is(err, context.DeadlineExceeded) || w.content() != nil ||
+			!slices.Equal(w.types(), []EventType{Acquired, Released}) {
 			t.Errorf("%v, %v", err, w.types())
 		}
 	})

@@ -9,11 +9,11 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// Analyses runs the commands of the gate on a store. It keeps no state between calls: any number of them, in any number of
-// processes, may use the same store.
+// Analyses runs the commands of the gate on a store. It keeps no state between calls: any number of them, in any number
+// of processes, may use the same store.
 //
-// An error from a command is a field.Error for a malformed command; nothing was sent. Any other error means that the outcome
-// is unknown or that nothing was changed (see [rule.Run]): send the command again as it is.
+// An error from a command is a field.Error for a malformed command; nothing was sent. Any other error means that the
+// outcome is unknown or that nothing was changed (see [rule.Run]): send the command again as it is.
 type Analyses struct {
 	store        docstore.Store
 	now          func() time.Time
@@ -42,8 +42,8 @@ func New(store docstore.Store, o *Options) *Analyses {
 	return a
 }
 
-// Acquire takes the lock, to run the analysis; see [Acquire.Write]. One request to the store, two for taking over a lock that
-// expired: what a time means is judged here, because other writers may have their own spelling.
+// Acquire takes the lock, to run the analysis; see [Acquire.Write]. One request to the store, two for taking over a
+// lock that expired: what a time means is judged here, because other writers may have their own spelling.
 func (a *Analyses) Acquire(ctx context.Context, c Acquire) (Outcome, error) {
 	c.MaxTakeovers = cmp.Or(c.MaxTakeovers, a.maxTakeovers)
 	return a.run(ctx, c)
@@ -61,8 +61,8 @@ func (a *Analyses) Finish(ctx context.Context, c Finish) (Outcome, error) { retu
 // Create creates an analysis; Outcome.Replayed says that it existed. One request to the store.
 func (a *Analyses) Create(ctx context.Context, c Create) (Outcome, error) { return a.run(ctx, c) }
 
-// Retry makes a FAILED analysis PENDING; see [Retry.Write]. The caller of this method must have authorized the administrator. One
-// request to the store, whatever the outcome.
+// Retry makes a FAILED analysis PENDING; see [Retry.Write]. The caller of this method must have authorized the
+// administrator. One request to the store, whatever the outcome.
 func (a *Analyses) Retry(ctx context.Context, c Retry) (Outcome, error) { return a.run(ctx, c) }
 
 // command is what the commands have in common.

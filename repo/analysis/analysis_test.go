@@ -39,14 +39,16 @@ func begin(t *testing.T) *bench {
 	b.store = &suite.Watched{Store: b.memory}
 	b.analyses = analysis.New(b.store, &analysis.Options{Now: b.own.Now})
 	// A token that is there is counted up: short numbers are easier to read. TestTokensSurviveDeletion begins without one.
-	b.put(id, docstore.Doc{"status": docstore.String("PENDING"), "title": docstore.String("mine"), "lockToken": docstore.Int(0)})
+	b.put(id, docstore.Doc{"status": docstore.String("PENDING"), "title": docstore.String("mine"),
+		"lockToken": docstore.Int(0)})
 	return b
 }
 
 // put writes fields into an analysis' document, as another writer.
 func (b *bench) put(id analysis.ID, d docstore.Doc) {
 	b.t.Helper()
-	r, err := b.memory.Write(context.Background(), docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: string(id)}, Set: d})
+	r, err := b.memory.Write(context.Background(), docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: string(id)},
+		Set: d})
 	if err != nil || !r.Applied {
 		b.t.Fatalf("put %s: %+v, %v", id, r, err)
 	}
@@ -126,8 +128,8 @@ func failed(owner string, token int64, reason string) analysis.Finish {
 	return analysis.Finish{ID: id, Owner: owner, Token: token, Status: analysis.Failed, Reason: reason}
 }
 
-// TestLifeOfAnAnalysis is one story: each command's whole outcome, the document that it leaves, and the one request that it
-// costs, whatever the outcome.
+// TestLifeOfAnAnalysis is one story: each command's whole outcome, the document that it leaves, and the one request
+// that it costs, whatever the outcome.
 func TestLifeOfAnAnalysis(t *testing.T) {
 	b := begin(t)
 	const (
@@ -140,7 +142,8 @@ func TestLifeOfAnAnalysis(t *testing.T) {
 		spent    = "this request_id obtained the lock before, and that lock has ended: use a new one"
 	)
 	grant := func(owner string, token int64, until int, runs, failures int64) analysis.Grant {
-		return analysis.Grant{Status: "PENDING", Owner: owner, Token: token, ExpiresAt: at(until), Runs: runs, Failures: failures}
+		return analysis.Grant{Status: "PENDING", Owner: owner, Token: token, ExpiresAt: at(until), Runs: runs,
+			Failures: failures}
 	}
 	free := func(token, failures int64) analysis.Grant {
 		return analysis.Grant{Status: "PENDING", Token: token, Failures: failures}
@@ -156,33 +159,44 @@ func TestLifeOfAnAnalysis(t *testing.T) {
 			outcome{Code: analysis.NotFound, Detail: "there is no document analyses/none"}},
 		{"no such analysis: refresh", 0, analysis.Refresh{ID: "none", Owner: "ann", Token: 1, TTLSeconds: 1},
 			outcome{Code: analysis.NotFound, Detail: gone}},
-		{"no such analysis: release", 0, analysis.Release{ID: "none", Owner: "ann", Token: 1}, outcome{Code: analysis.NotFound, Detail: gone}},
+		{"no such analysis: release", 0, analysis.Release{ID: "none", Owner: "ann", Token: 1},
+			outcome{Code: analysis.NotFound, Detail: gone}},
 		{"no such analysis: finish", 0, analysis.Finish{ID: "none", Owner: "ann", Token: 1, Status: analysis.Ready},
 			outcome{Code: analysis.NotFound, Detail: gone}},
 		{"refresh before the first run", 0, refresh("ann", 1, 300), outcome{Code: analysis.Lost, Detail: never}},
-		{"BE-041-RULE-2: acquire what no one runs", 0, acquire("ann", "r1", 300), outcome{Code: analysis.OK, Grant: grant("ann", 1, 300_000, 1, 0)}},
-		{"acquire again", time.Second, acquire("ann", "r1", 300), outcome{Code: analysis.OK, Replayed: true, Grant: grant("ann", 1, 300_000, 1, 0)}},
+		{"BE-041-RULE-2: acquire what no one runs", 0, acquire("ann", "r1", 300),
+			outcome{Code: analysis.OK, Grant: grant("ann", 1, 300_000, 1, 0)}},
+		{"acquire again", time.Second, acquire("ann", "r1", 300),
+			outcome{Code: analysis.OK, Replayed: true, Grant: grant("ann", 1, 300_000, 1, 0)}},
 		{"BE-041-RULE-4: acquire what another worker runs", 0, acquire("bob", "r2", 300), outcome{
-			Code: analysis.Locked, RetryAfter: 299 * time.Second, Grant: analysis.Grant{Status: "PENDING", Owner: "ann", ExpiresAt: at(300_000)}}},
+			Code: analysis.Locked, RetryAfter: 299 * time.Second, Grant: analysis.Grant{Status: "PENDING", Owner: "ann",
+				ExpiresAt: at(300_000)}}},
 		{"the same worker, another attempt", 0, acquire("ann", "r3", 300), outcome{
-			Code: analysis.Locked, RetryAfter: 299 * time.Second, Grant: analysis.Grant{Status: "PENDING", Owner: "ann", ExpiresAt: at(300_000)}}},
-		{"refresh", 99 * time.Second, refresh("ann", 1, 300), outcome{Code: analysis.OK, Grant: grant("ann", 1, 400_000, 1, 0)}},
+			Code: analysis.Locked, RetryAfter: 299 * time.Second, Grant: analysis.Grant{Status: "PENDING", Owner: "ann",
+				ExpiresAt: at(300_000)}}},
+		{"refresh", 99 * time.Second, refresh("ann", 1, 300),
+			outcome{Code: analysis.OK, Grant: grant("ann", 1, 400_000, 1, 0)}},
 		{"refresh again", 0, refresh("ann", 1, 300), outcome{Code: analysis.OK, Grant: grant("ann", 1, 400_000, 1, 0)}},
 		{"refresh by another", 0, refresh("bob", 1, 300), outcome{Code: analysis.NotOwner, Detail: notYours}},
 		{"acquire with another ttl", 0, acquire("ann", "r1", 299), outcome{Code: analysis.RequestIDReused, Detail: otherTTL}},
-		{"BE-041-CONFLICT-1: release by another", 0, release("bob", 1, ""), outcome{Code: analysis.NotOwner, Detail: notYours}},
+		{"BE-041-CONFLICT-1: release by another", 0, release("bob", 1, ""),
+			outcome{Code: analysis.NotOwner, Detail: notYours}},
 		{"finish by another", 0, ready("bob", 1, ""), outcome{Code: analysis.NotOwner, Detail: notYours}},
-		{"release with a token that was never granted", 0, release("ann", 2, ""), outcome{Code: analysis.Lost, Detail: never}},
-		{"BE-041-DOD-4: release after a failed run", 0, release("ann", 1, "no disk"), outcome{Code: analysis.OK, Grant: free(1, 1)}},
+		{"release with a token that was never granted", 0, release("ann", 2, ""),
+			outcome{Code: analysis.Lost, Detail: never}},
+		{"BE-041-DOD-4: release after a failed run", 0, release("ann", 1, "no disk"),
+			outcome{Code: analysis.OK, Grant: free(1, 1)}},
 		{"release again", 0, release("ann", 1, "no disk"), outcome{Code: analysis.OK, Replayed: true, Grant: free(1, 1)}},
-		{"acquire again what was released", 0, acquire("ann", "r1", 300), outcome{Code: analysis.RequestIDReused, Detail: spent}},
+		{"acquire again what was released", 0, acquire("ann", "r1", 300),
+			outcome{Code: analysis.RequestIDReused, Detail: spent}},
 		{"release with a reason that was not counted", 0, release("ann", 1, "no memory"), outcome{
 			Code: analysis.Released, Detail: "the lock was released before, without this failure_reason, which was not stored"}},
 		{"refresh what was released", 0, refresh("ann", 1, 300),
 			outcome{Code: analysis.Released, Detail: "the lock was released; acquire again"}},
 		{"finish what was released", 0, ready("ann", 1, ""),
 			outcome{Code: analysis.Released, Detail: "the lock was released; acquire again"}},
-		{"acquire what was released: no takeover", 0, acquire("bob", "r2", 10), outcome{Code: analysis.OK, Grant: grant("bob", 2, 110_000, 1, 1)}},
+		{"acquire what was released: no takeover", 0, acquire("bob", "r2", 10),
+			outcome{Code: analysis.OK, Grant: grant("bob", 2, 110_000, 1, 1)}},
 		{"refresh at lockExpiresAt", 10 * time.Second, refresh("bob", 2, 10), outcome{Code: analysis.Expired, Detail: ended}},
 		{"BE-041-RULE-3, BE-041-DOD-3: acquire at lockExpiresAt, a takeover", 0, acquire("cy", "r4", 10),
 			outcome{Code: analysis.OK, Grant: grant("cy", 3, 120_000, 2, 1)}},
@@ -205,7 +219,8 @@ func TestLifeOfAnAnalysis(t *testing.T) {
 			Code: analysis.AlreadyFinished, Grant: analysis.Grant{Status: analysis.Ready},
 			Detail: "the analysis is already READY; it stays so; this failure_reason was not stored"}},
 		{"finish the other way", 0, failed("cy", 3, "no"), outcome{
-			Code: analysis.AlreadyFinished, Grant: analysis.Grant{Status: analysis.Ready}, Detail: "the analysis is already READY; it stays so"}},
+			Code: analysis.AlreadyFinished, Grant: analysis.Grant{Status: analysis.Ready},
+			Detail: "the analysis is already READY; it stays so"}},
 		{"BE-041-RULE-1, BE-041-DOD-2: acquire what is READY", 0, acquire("ann", "r5", 300),
 			outcome{Code: analysis.AlreadyFinished, Grant: analysis.Grant{Status: analysis.Ready}, Result: "gs://b/1"}},
 	} {
@@ -229,8 +244,10 @@ func TestLifeOfAnAnalysis(t *testing.T) {
 		}
 	}
 	want := docstore.Doc{
-		"status": docstore.String("READY"), "result": docstore.String("gs://b/1"), "lockToken": docstore.Int(3), "lockFailures": docstore.Int(1),
-		"lockFailedToken": docstore.Int(1), "title": docstore.String("mine"), "lockFinishedAt": docstore.FormatTime(b.clock.Now()),
+		"status": docstore.String("READY"), "result": docstore.String("gs://b/1"), "lockToken": docstore.Int(3),
+		"lockFailures":    docstore.Int(1),
+		"lockFailedToken": docstore.Int(1), "title": docstore.String("mine"),
+		"lockFinishedAt": docstore.FormatTime(b.clock.Now()),
 	}
 	if got := b.userView(); !got.Equal(want) {
 		t.Errorf("the document is %v\nwant %v", got, want)
@@ -243,8 +260,9 @@ func TestFirstAcquire(t *testing.T) {
 	b.gets(acquire("ann", "r1", analysis.DefaultTTLSeconds), analysis.OK, false)
 	want := docstore.Doc{
 		"status": docstore.String("PENDING"), "title": docstore.String("mine"), "lockOwner": docstore.String("ann"),
-		"lockExpiresAt": docstore.String("2026-01-01T00:05:00.000Z"), "lockHeartbeatAt": docstore.String("2026-01-01T00:00:00.000Z"),
-		"lockToken": docstore.Int(1), "lockRuns": docstore.Int(1),
+		"lockExpiresAt":   docstore.String("2026-01-01T00:05:00.000Z"),
+		"lockHeartbeatAt": docstore.String("2026-01-01T00:00:00.000Z"),
+		"lockToken":       docstore.Int(1), "lockRuns": docstore.Int(1),
 	}
 	if got := b.userView(); !got.Equal(want) {
 		t.Errorf("the document is %v\nwant %v", got, want)
@@ -255,7 +273,8 @@ func TestFirstAcquire(t *testing.T) {
 	s, now, err := b.analyses.Get(t.Context(), id)
 	end := at(300_000)
 	wantState := analysis.State{
-		Exists: true, Status: "PENDING", Owner: "ann", Expiry: analysis.Expiry{Text: "2026-01-01T00:05:00.000Z", Earliest: end, Latest: end},
+		Exists: true, Status: "PENDING", Owner: "ann", Expiry: analysis.Expiry{Text: "2026-01-01T00:05:00.000Z",
+			Earliest: end, Latest: end},
 		Token: 1, Requests: s.Requests, Runs: 1,
 	}
 	if err != nil || s != wantState || !now.Equal(suite.Epoch) {
@@ -288,13 +307,15 @@ func TestTwoAtOnce(t *testing.T) {
 			codes[o.Code]++
 			owners[o.Grant.Owner] = true
 		}
-		if want := map[analysis.Code]int{analysis.OK: 1, analysis.Locked: callers - 1}; !maps.Equal(codes, want) || len(owners) != 1 {
+		if want := map[analysis.Code]int{analysis.OK: 1, analysis.Locked: callers - 1}; !maps.Equal(codes, want) ||
+			len(owners) != 1 {
 			t.Errorf("%d callers: %v, owners %v", callers, codes, owners)
 		}
 	}
 }
 
-// TestAfterTheTTL: BE-041-TEST-3, BE-041-DOD-3, BE-041-TTL. The boundary belongs to the next one: a lock of 300 s is over after 300 s.
+// TestAfterTheTTL: BE-041-TEST-3, BE-041-DOD-3, BE-041-TTL. The boundary belongs to the next one: a lock of 300 s is
+// over after 300 s.
 func TestAfterTheTTL(t *testing.T) {
 	b := begin(t)
 	b.gets(acquire("ann", "r1", 300), analysis.OK, false)
@@ -321,7 +342,8 @@ func TestHeartbeats(t *testing.T) {
 	b.gets(acquire("ann", "r1", 300), analysis.OK, false)
 	for range 60 {
 		b.clock.Advance(120 * time.Second)
-		if o := b.gets(refresh("ann", 1, 300), analysis.OK, false); !o.Grant.ExpiresAt.Equal(b.clock.Now().Add(300 * time.Second)) {
+		if o := b.gets(refresh("ann", 1, 300), analysis.OK, false); !o.Grant.ExpiresAt.Equal(
+			b.clock.Now().Add(300 * time.Second)) {
 			t.Fatalf("refreshed until %v", o.Grant.ExpiresAt)
 		}
 		b.gets(acquire("bob", "r2", 300), analysis.Locked, false)
@@ -347,7 +369,8 @@ func TestFinishedIsNeverAcquired(t *testing.T) {
 				b.put(id, d)
 				b.put(id, docstore.Doc{"status": docstore.String(status)})
 				before := b.document(id)
-				if o := b.gets(acquire("bob", "r1", 300), analysis.AlreadyFinished, false); o.Grant != (analysis.Grant{Status: status}) {
+				if o := b.gets(acquire("bob", "r1", 300), analysis.AlreadyFinished,
+					false); o.Grant != (analysis.Grant{Status: status}) {
 					t.Errorf("got %+v", o)
 				}
 				if got := b.document(id); !got.Equal(before) {
@@ -358,7 +381,8 @@ func TestFinishedIsNeverAcquired(t *testing.T) {
 	}
 }
 
-// TestReleaseByAnother: BE-041-TEST-5, BE-041-CONFLICT-1. Neither another owner, nor the same under an earlier token, takes the lock off.
+// TestReleaseByAnother: BE-041-TEST-5, BE-041-CONFLICT-1. Neither another owner, nor the same under an earlier token,
+// takes the lock off.
 func TestReleaseByAnother(t *testing.T) {
 	b := begin(t)
 	b.gets(acquire("ann", "r1", 1), analysis.OK, false)
@@ -376,7 +400,8 @@ func TestReleaseByAnother(t *testing.T) {
 	b.gets(acquire("bob", "r3", 300), analysis.OK, false)
 }
 
-// TestFinishEndsTheLock, BE-041-DOD-4: READY and FAILED take the lock off in the same step, and the other status' leftovers with it.
+// TestFinishEndsTheLock, BE-041-DOD-4: READY and FAILED take the lock off in the same step, and the other status'
+// leftovers with it.
 func TestFinishEndsTheLock(t *testing.T) {
 	b := begin(t)
 	b.gets(acquire("ann", "r1", 300), analysis.OK, false)
@@ -384,8 +409,9 @@ func TestFinishEndsTheLock(t *testing.T) {
 	b.gets(acquire("ann", "r2", 300), analysis.OK, false)
 	b.gets(ready("ann", 2, ""), analysis.OK, false)
 	common := docstore.Doc{
-		"title": docstore.String("mine"), "lockToken": docstore.Int(2), "lockFailures": docstore.Int(1), "lockFailedToken": docstore.Int(1),
-		"lockFinishedAt": docstore.FormatTime(b.clock.Now()),
+		"title": docstore.String("mine"), "lockToken": docstore.Int(2), "lockFailures": docstore.Int(1),
+		"lockFailedToken": docstore.Int(1),
+		"lockFinishedAt":  docstore.FormatTime(b.clock.Now()),
 	}
 	want := common.Clone()
 	want["status"] = docstore.String("READY")
@@ -401,7 +427,8 @@ func TestFinishEndsTheLock(t *testing.T) {
 	b.gets(failed("ann", 3, "bad input"), analysis.OK, false)
 	want = common.Clone()
 	maps.Copy(want, docstore.Doc{
-		"status": docstore.String("FAILED"), "failureReason": docstore.String("bad input"), "lockToken": docstore.Int(3), "result": docstore.Map{"my": "own"},
+		"status": docstore.String("FAILED"), "failureReason": docstore.String("bad input"), "lockToken": docstore.Int(3),
+		"result":       docstore.Map{"my": "own"},
 		"lockFailures": docstore.Int(2), "lockFailedToken": docstore.Int(3), // this run failed, too
 	})
 	if got := b.userView(); !got.Equal(want) {
@@ -428,8 +455,8 @@ func TestSomebodyElseFinishes(t *testing.T) {
 	}
 }
 
-// TestForeignExpiry, BE-041-RULE-3, BE-041-RULE-4: what another writer put into lockExpiresAt is held as long as it is ahead in any
-// form of ISO 8601, free once it has passed, and cannot be taken over as long as it cannot be judged.
+// TestForeignExpiry, BE-041-RULE-3, BE-041-RULE-4: what another writer put into lockExpiresAt is held as long as it is
+// ahead in any form of ISO 8601, free once it has passed, and cannot be taken over as long as it cannot be judged.
 func TestForeignExpiry(t *testing.T) {
 	for _, c := range []struct {
 		expiry docstore.Value
@@ -491,7 +518,8 @@ func TestForeignExpiry(t *testing.T) {
 			}
 			return apply()
 		}
-		if o := b.gets(acquire("ann", "r1", 300), analysis.Locked, false); o.Grant.Owner != "other" || o.RetryAfter != 5*time.Second {
+		if o := b.gets(acquire("ann", "r1", 300), analysis.Locked, false); o.Grant.Owner != "other" ||
+			o.RetryAfter != 5*time.Second {
 			t.Errorf("got %+v", o)
 		}
 	})
@@ -527,8 +555,8 @@ func TestForeignExpiry(t *testing.T) {
 	})
 }
 
-// TestRememberedAcquires, LS-ACC-04: a request that had the lock gets it never again while it is remembered, whatever became of
-// that lock, and is no run.
+// TestRememberedAcquires, LS-ACC-04: a request that had the lock gets it never again while it is remembered, whatever
+// became of that lock, and is no run.
 func TestRememberedAcquires(t *testing.T) {
 	for name, end := range map[string]func(b *bench, owner string, token int64){
 		"released": func(b *bench, owner string, token int64) { b.gets(release(owner, token, ""), analysis.OK, false) },
@@ -546,7 +574,8 @@ func TestRememberedAcquires(t *testing.T) {
 			end(b, "ann", 1)
 			for n := range int64(analysis.RememberedRequests) {
 				before := b.document(id)
-				if o := b.gets(acquire("ann", "r0", 1), analysis.RequestIDReused, false); !strings.Contains(o.Detail, "use a new one") {
+				if o := b.gets(acquire("ann", "r0", 1), analysis.RequestIDReused, false); !strings.Contains(o.Detail,
+					"use a new one") {
 					t.Errorf("got %+v", o)
 				}
 				b.gets(acquire("ann", "r0", 2), analysis.RequestIDReused, false)
@@ -567,7 +596,8 @@ func TestRememberedAcquires(t *testing.T) {
 	}
 }
 
-// TestPoisonEnds: an analysis whose workers die, or whose runs fail, again and again is ended by the next acquire, without a sweep.
+// TestPoisonEnds: an analysis whose workers die, or whose runs fail, again and again is ended by the next acquire,
+// without a sweep.
 func TestPoisonEnds(t *testing.T) {
 	t.Run("takeovers", func(t *testing.T) {
 		for _, most := range []int64{0, 1, 3} {
@@ -586,7 +616,8 @@ func TestPoisonEnds(t *testing.T) {
 				t.Errorf("got %+v", o)
 			}
 			want := docstore.Doc{
-				"status": docstore.String("FAILED"), "title": docstore.String("mine"), "lockToken": docstore.Int(bound + 2), "failureReason": docstore.String(reason),
+				"status": docstore.String("FAILED"), "title": docstore.String("mine"), "lockToken": docstore.Int(bound + 2),
+				"failureReason":  docstore.String(reason),
 				"lockFinishedAt": docstore.FormatTime(b.clock.Now()),
 			}
 			if got := b.userView(); !got.Equal(want) {
@@ -607,22 +638,25 @@ func TestPoisonEnds(t *testing.T) {
 			b.gets(try(n), analysis.OK, false)
 			b.gets(release("ann", n+1, "no disk"), analysis.OK, false)
 		}
-		if o := b.gets(try(3), analysis.AlreadyFinished, false); o.Grant.Status != analysis.Failed || o.Detail != "given up after 3 failed runs" {
+		if o := b.gets(try(3), analysis.AlreadyFinished, false); o.Grant.Status != analysis.Failed ||
+			o.Detail != "given up after 3 failed runs" {
 			t.Errorf("got %+v", o)
 		}
-		if d := b.document(id); d["status"] != docstore.Value(docstore.String("FAILED")) || d["lockFailures"] != docstore.Value(docstore.Int(3)) {
+		if d := b.document(id); d["status"] != docstore.Value(docstore.String("FAILED")) ||
+			d["lockFailures"] != docstore.Value(docstore.Int(3)) {
 			t.Errorf("the document is %v", d)
 		}
 	})
 }
 
-// TestTokensSurviveDeletion: a document that is deleted and made again under a worker begins with a higher token, so that the old
-// worker can neither refresh, release nor finish the new run.
+// TestTokensSurviveDeletion: a document that is deleted and made again under a worker begins with a higher token, so
+// that the old worker can neither refresh, release nor finish the new run.
 func TestTokensSurviveDeletion(t *testing.T) {
 	b := begin(t)
 	newDocument := func() {
 		key := docstore.Key{Kind: analysis.Kind, ID: string(id)}
-		if r, err := b.memory.Write(t.Context(), docstore.Write{Key: key, If: docstore.Not{Cond: docstore.Absent{}}, Delete: true}); err != nil || !r.Applied {
+		if r, err := b.memory.Write(t.Context(), docstore.Write{Key: key, If: docstore.Not{Cond: docstore.Absent{}},
+			Delete: true}); err != nil || !r.Applied {
 			t.Fatal(r, err)
 		}
 		b.clock.Advance(2 * time.Millisecond)
@@ -668,9 +702,11 @@ func TestDamagedDocuments(t *testing.T) {
 			b.put(id, damage)
 			before := b.document(id)
 			for range 2 { // locked, and stale
-				for _, c := range []any{acquire("bob", "r2", 1), refresh("ann", 1, 1), release("ann", 1, "x"), release("ann", 1, ""), ready("ann", 1, ""), failed("ann", 1, "x"), retry("root", "r1", "x")} {
+				for _, c := range []any{acquire("bob", "r2", 1), refresh("ann", 1, 1), release("ann", 1, "x"),
+					release("ann", 1, ""), ready("ann", 1, ""), failed("ann", 1, "x"), retry("root", "r1", "x")} {
 					o, err := b.do(c)
-					if !errors.Is(err, docstore.ErrDamaged) || !strings.Contains(err.Error(), "analyses//a1") || o != (analysis.Outcome{}) {
+					if !errors.Is(err, docstore.ErrDamaged) || !strings.Contains(err.Error(), "analyses//a1") ||
+						o != (analysis.Outcome{}) {
 						t.Errorf("%#v: %+v, %v", c, o, err)
 					}
 				}
@@ -686,7 +722,8 @@ func TestDamagedDocuments(t *testing.T) {
 	}
 }
 
-// TestStoreThatRefusesWhatTheRuleGrants: a store that evaluates a condition otherwise than Go does is an error, not an outcome.
+// TestStoreThatRefusesWhatTheRuleGrants: a store that evaluates a condition otherwise than Go does is an error, not an
+// outcome.
 func TestStoreThatRefusesWhatTheRuleGrants(t *testing.T) {
 	b := begin(t)
 	b.store.OnWrite = func(func() (docstore.Result, error)) (docstore.Result, error) {
@@ -771,19 +808,22 @@ func TestMargin(t *testing.T) {
 }
 
 func TestErrorsOfTheStore(t *testing.T) {
-	for _, cause := range []error{docstore.ErrUnavailable, docstore.ErrClockSkew, docstore.ErrClosed, context.Canceled, context.DeadlineExceeded} {
+	for _, cause := range []error{docstore.ErrUnavailable, docstore.ErrClockSkew, docstore.ErrClosed, context.Canceled,
+		context.DeadlineExceeded} {
 		b := begin(t)
 		b.store.Err = fmt.Errorf("%w: as planned", cause)
 		for _, c := range []any{acquire("ann", "r1", 30), refresh("ann", 1, 30), release("ann", 1, ""), ready("ann", 1, "")} {
 			o, err := b.do(c)
-			if !errors.Is(err, cause) || err.Error() != "analyses//a1: "+cause.Error()+": as planned" || o != (analysis.Outcome{}) {
+			if !errors.Is(err, cause) || err.Error() != "analyses//a1: "+cause.Error()+": as planned" ||
+				o != (analysis.Outcome{}) {
 				t.Errorf("%T: got %+v, %v", c, o, err)
 			}
 		}
 		if s, _, err := b.analyses.Get(t.Context(), id); !errors.Is(err, cause) || s != (analysis.State{}) {
 			t.Errorf("Get: got %+v, %v", s, err)
 		}
-		if done, err := b.analyses.Sweep(t.Context(), analysis.Sweep{Queue: &queue{}}); !errors.Is(err, cause) || done != (analysis.Swept{}) {
+		if done, err := b.analyses.Sweep(t.Context(), analysis.Sweep{Queue: &queue{}}); !errors.Is(err, cause) ||
+			done != (analysis.Swept{}) {
 			t.Errorf("Sweep: got %+v, %v", done, err)
 		}
 	}
@@ -802,7 +842,9 @@ func TestMalformedCommands(t *testing.T) {
 		{"analysis_id", with(good, func(c *analysis.Acquire) { c.ID = "" })},
 		{"analysis_id", with(good, func(c *analysis.Acquire) { c.ID = "a/b" })},
 		{"analysis_id", with(good, func(c *analysis.Acquire) { c.ID = ".." })},
-		{"analysis_id", with(good, func(c *analysis.Acquire) { c.ID = analysis.ID(strings.Repeat("x", analysis.MaxIDBytes+1)) })},
+		{"analysis_id", with(good, func(c *analysis.Acquire) {
+			c.ID = analysis.ID(strings.Repeat("x", analysis.MaxIDBytes+1))
+		})},
 		{"analysis_id", with(good, func(c *analysis.Acquire) { c.ID = "a\x00b" })},
 		{"owner_id", with(good, func(c *analysis.Acquire) { c.Owner = "" })},
 		{"owner_id", with(good, func(c *analysis.Acquire) { c.Owner = "(unreadable)" })},
@@ -829,7 +871,8 @@ func TestMalformedCommands(t *testing.T) {
 		{"analysis_id", analysis.Retry{ID: "a/b", By: "root", RequestID: "r1", Reason: "x"}},
 		{"owner_id", retry("", "r1", "x")},
 		{"request_id", retry("root", "", "x")},
-		{"finished_at", analysis.Retry{ID: id, By: "root", RequestID: "r1", Reason: "x", FinishedAt: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)}},
+		{"finished_at", analysis.Retry{ID: id, By: "root", RequestID: "r1", Reason: "x",
+			FinishedAt: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)}},
 		{"reason", retry("root", "r1", "")},
 		{"reason", retry("root", "r1", strings.Repeat("x", analysis.MaxRetryBytes+1))},
 	} {
@@ -844,7 +887,8 @@ func TestMalformedCommands(t *testing.T) {
 	if got := b.store.Requests(); len(got) != 0 {
 		t.Errorf("the store saw %v", got)
 	}
-	for _, id := range []analysis.ID{"x", "日本語", "a b", "__x__", "%2F", analysis.ID(strings.Repeat("x", analysis.MaxIDBytes))} {
+	for _, id := range []analysis.ID{"x", "日本語", "a b", "__x__", "%2F",
+		analysis.ID(strings.Repeat("x", analysis.MaxIDBytes))} {
 		if err := id.Validate(); err != nil {
 			t.Errorf("%s: %v", id, err)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// Shape is what kinds of documents with the rule of the gate differ in. That of an analysis belongs to the user; package
-// runs has another.
+// Shape is what kinds of documents with the rule of the gate differ in. That of an analysis belongs to the user;
+// package runs has another.
 type Shape struct {
 	Kind        string // of the documents
 	Thing       string // what a text calls that which runs once: "analysis"
@@ -60,8 +60,9 @@ func (d Document) Get(ctx context.Context, store docstore.Store) (State, time.Ti
 
 // State reads the document; nil is the zero State. The error is [docstore.ErrDamaged] and names the field.
 //
-// null counts as a missing field. Other writers may have written anything into the owner and the expiry, and it is taken
-// as it is. What only the gate writes, and a status, must be readable: what may be finished must not be run again.
+// null counts as a missing field. Other writers may have written anything into the owner and the expiry, and it is
+// taken as it is. What only the gate writes, and a status, must be readable: what may be finished must not be run
+// again.
 func (d Document) State(found docstore.Doc) (State, error) {
 	if found == nil {
 		return State{}, nil

@@ -32,8 +32,8 @@ func renamed(d docstore.Doc, from, to string) docstore.Doc {
 	return d
 }
 
-// TestOneRuleForAllShapes: a command on a document of another shape leaves the same document and has the same outcome, in
-// the names of that shape, and each of its writes keeps the document for as long as it says.
+// TestOneRuleForAllShapes: a command on a document of another shape leaves the same document and has the same outcome,
+// in the names of that shape, and each of its writes keeps the document for as long as it says.
 func TestOneRuleForAllShapes(t *testing.T) {
 	granted, refused, damaged := 0, 0, 0
 	for seed := range cases / 5 {

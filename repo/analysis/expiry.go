@@ -15,8 +15,9 @@ type Expiry struct {
 	// Text is the field as it stands; empty if it is missing or not text.
 	Text string
 
-	// Earliest and Latest are the bounds of the time, in whole milliseconds, rounded up. They are equal if the field says exactly
-	// when, and differ if it lacks an offset from UTC. Both are zero, which is long past, if the field is missing, null or empty.
+	// Earliest and Latest are the bounds of the time, in whole milliseconds, rounded up. They are equal if the field says
+	// exactly when, and differ if it lacks an offset from UTC. Both are zero, which is long past, if the field is missing,
+	// null or empty.
 	Earliest, Latest time.Time
 
 	// Unclear says that the field holds something that is no time: whether the lock has ended cannot be judged.
@@ -52,12 +53,13 @@ func expiry(v docstore.Value) Expiry {
 	return Expiry{Unclear: true}
 }
 
-// isoForm is the forms of ISO 8601 that are read: a calendar date, extended or basic, and if there is a time of the day, "T",
-// hours and minutes, seconds and a fraction if any, and the offset from UTC if any. The extended form may have a year of six
-// digits, as JavaScript writes those beyond 9999.
+// isoForm is the forms of ISO 8601 that are read: a calendar date, extended or basic, and if there is a time of the
+// day, "T", hours and minutes, seconds and a fraction if any, and the offset from UTC if any. The extended form may
+// have a year of six digits, as JavaScript writes those beyond 9999.
 var isoForm = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:` +
-		`([0-9]{4}|[+-][0-9]{6})-([0-9]{2})-([0-9]{2})(?:T([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,30}))?)?` + isoZone + `)?|` +
+		`([0-9]{4}|[+-][0-9]{6})-([0-9]{2})-([0-9]{2})(?:T([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,30}))?)?` +
+		isoZone + `)?|` +
 		`([0-9]{4})([0-9]{2})([0-9]{2})(?:T([0-9]{2})([0-9]{2})(?:([0-9]{2})(?:[.,]([0-9]{1,30}))?)?` + isoZone + `)?)$`)
 })
 
@@ -75,8 +77,8 @@ const (
 // lastTime is the last time that has the form in which the gate writes times. A later one counts as this.
 var lastTime = time.Date(9999, 12, 31, 23, 59, 59, int(999*time.Millisecond), time.UTC)
 
-// parseISO reads a time of ISO 8601. Without an offset from UTC it may be that of any place, and a date alone is any time of
-// that day.
+// parseISO reads a time of ISO 8601. Without an offset from UTC it may be that of any place, and a date alone is any
+// time of that day.
 func parseISO(s string) (earliest, latest time.Time, ok bool) {
 	if len(s) > maxISO {
 		return time.Time{}, time.Time{}, false

@@ -32,8 +32,8 @@ type Listed struct {
 	State  State
 	Locked bool // see [State.Locked]
 
-	// Err says that the document cannot be read ([docstore.ErrDamaged]), or that no command can name its ID (a [field.Error]). There is
-	// no State then, so that the document is listed whatever the status that was asked for.
+	// Err says that the document cannot be read ([docstore.ErrDamaged]), or that no command can name its ID (a
+	// [field.Error]). There is no State then, so that the document is listed whatever the status that was asked for.
 	Err error
 }
 
@@ -50,12 +50,14 @@ func (q List) page() page.Query {
 
 // Validate reports whether the query is well formed. The error is a [field.Error].
 func (q List) Validate() error {
-	return first(field.OptionalText("prefix", q.Prefix, MaxIDBytes), field.OptionalText("status", string(q.Status), MaxStatusBytes),
+	return first(field.OptionalText("prefix", q.Prefix, MaxIDBytes),
+		field.OptionalText("status", string(q.Status), MaxStatusBytes),
 		q.page().Validate())
 }
 
-// List returns a page of analyses, bounded by bytes too. Each page is a strongly consistent read by itself; an analysis that changes
-// between two pages may be seen in either state. A page may be short, or even empty, and still have a Next.
+// List returns a page of analyses, bounded by bytes too. Each page is a strongly consistent read by itself; an analysis
+// that changes between two pages may be seen in either state. A page may be short, or even empty, and still have a
+// Next.
 func (a *Analyses) List(ctx context.Context, q List) (Page, error) {
 	if err := q.Validate(); err != nil {
 		return Page{}, err

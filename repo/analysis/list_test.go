@@ -12,8 +12,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/field"
 )
 
-// TestListIsBounded: a page of large documents ends at three quarters of a megabyte, whatever page_size says; a page on which a filter leaves nothing
-// costs few requests and goes on; and a walk over all pages sees every analysis once.
+// TestListIsBounded: a page of large documents ends at three quarters of a megabyte, whatever page_size says; a page on
+// which a filter leaves nothing costs few requests and goes on; and a walk over all pages sees every analysis once.
 func TestListIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -54,7 +54,8 @@ func TestListIsBounded(t *testing.T) {
 					t.Fatal(err)
 				}
 				if q.PageToken == "" && (len(b.store.Requests()) != c.requests || len(p.Analyses) != c.firstPage) {
-					t.Errorf("the first page has %d analyses and cost %d requests, want %d and %d", len(p.Analyses), len(b.store.Requests()), c.firstPage, c.requests)
+					t.Errorf("the first page has %d analyses and cost %d requests, want %d and %d", len(p.Analyses),
+						len(b.store.Requests()), c.firstPage, c.requests)
 				}
 				if len(p.Analyses) > c.most {
 					t.Fatalf("a page of %d analyses, %d at most", len(p.Analyses), c.most)
@@ -81,9 +82,11 @@ func TestListOfDamagedDocuments(t *testing.T) {
 	b := begin(t)
 	b.put("b/1", docstore.Doc{"status": docstore.String("FAILED")}) // no command can name it
 	b.put("b2", docstore.Doc{"status": docstore.Int(1)})
-	b.put("b3", docstore.Doc{"status": docstore.String("FAILED"), "lockOwner": docstore.Int(1), "lockExpiresAt": docstore.String("soon")})
+	b.put("b3", docstore.Doc{"status": docstore.String("FAILED"), "lockOwner": docstore.Int(1),
+		"lockExpiresAt": docstore.String("soon")})
 	b.put("b4", docstore.Doc{"status": docstore.String("FAILED"), "lockRetry1": docstore.Int(1)})
-	b.put("b5", docstore.Doc{"status": docstore.String("FAILED"), "lockRetriedAt": docstore.Int(1), "lockFinishedAt": docstore.Int(1)})
+	b.put("b5", docstore.Doc{"status": docstore.String("FAILED"), "lockRetriedAt": docstore.Int(1),
+		"lockFinishedAt": docstore.Int(1)})
 	p, err := b.analyses.List(t.Context(), analysis.List{Status: analysis.Failed})
 	if err != nil {
 		t.Fatal(err)
@@ -101,11 +104,13 @@ func TestListOfDamagedDocuments(t *testing.T) {
 		}
 		got = append(got, string(l.ID)+" "+what)
 	}
-	if want := []string{"b/1 no name", "b2 damaged", "b3 FAILED true", "b4 damaged", "b5 FAILED false"}; !slices.Equal(got, want) {
+	if want := []string{"b/1 no name", "b2 damaged", "b3 FAILED true", "b4 damaged", "b5 FAILED false"}; !slices.Equal(got,
+		want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for name, q := range map[string]analysis.List{
-		"prefix": {Prefix: strings.Repeat("x", analysis.MaxIDBytes+1)}, "status": {Status: "a\x00"}, "page_size": {PageSize: 1001}, "page_token": {PageToken: "!"},
+		"prefix": {Prefix: strings.Repeat("x", analysis.MaxIDBytes+1)}, "status": {Status: "a\x00"},
+		"page_size": {PageSize: 1001}, "page_token": {PageToken: "!"},
 	} {
 		_, err := b.analyses.List(t.Context(), q)
 		if e, ok := errors.AsType[*field.Error](err); !ok || e.Name != name {

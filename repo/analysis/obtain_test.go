@@ -9,8 +9,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// asksOnce holds the acquire of one that asks once against any document, at a time at which most locks have ended: of whatever a document
-// says, whichever program wrote it, a stale analysis is acquired, and one that has ended says so. It returns what the document is.
+// asksOnce holds the acquire of one that asks once against any document, at a time at which most locks have ended: of
+// whatever a document says, whichever program wrote it, a stale analysis is acquired, and one that has ended says so.
+// It returns what the document is.
 func asksOnce(c command, found docstore.Doc, w rule.When) (is string, err error) {
 	s, err := ID("a1").State(found)
 	if err != nil || s.Token == docstore.MaxInt || s.Runs == docstore.MaxInt {

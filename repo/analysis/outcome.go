@@ -13,14 +13,15 @@ type Code string
 // The outcomes of the commands.
 const (
 	OK              Code = "OK"
-	AlreadyFinished Code = "ALREADY_FINISHED"    // the status is READY or FAILED
-	Locked          Code = "ANALYSIS_LOCKED"     // another worker runs it: Outcome.Grant says who and until when
-	NotFound        Code = "NOT_FOUND"           // there is no such document
-	Lost            Code = "LEASE_LOST"          // the token is not the current one: another worker took over
-	NotOwner        Code = "NOT_OWNER"           // the token belongs to another owner
-	Released        Code = "LEASE_RELEASED"      // the lock of this token was released
-	Expired         Code = "LEASE_EXPIRED"       // the lock expired
-	RequestIDReused Code = "REQUEST_ID_REUSED"   // the request obtained the lock before, and that is over; or it was another one
+	AlreadyFinished Code = "ALREADY_FINISHED" // the status is READY or FAILED
+	Locked          Code = "ANALYSIS_LOCKED"  // another worker runs it: Outcome.Grant says who and until when
+	NotFound        Code = "NOT_FOUND"        // there is no such document
+	Lost            Code = "LEASE_LOST"       // the token is not the current one: another worker took over
+	NotOwner        Code = "NOT_OWNER"        // the token belongs to another owner
+	Released        Code = "LEASE_RELEASED"   // the lock of this token was released
+	Expired         Code = "LEASE_EXPIRED"    // the lock expired
+	// the request obtained the lock before, and that is over; or it was another one
+	RequestIDReused Code = "REQUEST_ID_REUSED"
 	Unreadable      Code = "LOCK_UNREADABLE"     // lockExpiresAt does not say whether the lock has ended
 	NotStale        Code = "NOT_STALE"           // the lock is no longer the one that the sweep found
 	NotFailed       Code = "ANALYSIS_NOT_FAILED" // only a FAILED analysis can be retried
@@ -50,8 +51,8 @@ type Outcome struct {
 	// Retried is the last retry of the analysis, in the outcome of a [Retry] that is OK.
 	Retried Retried
 
-	// Result and Reason are how the analysis ended, in the outcome of an [Acquire] that is AlreadyFinished: the result of READY, or why
-	// it is FAILED. Another writer may have written them, at any length.
+	// Result and Reason are how the analysis ended, in the outcome of an [Acquire] that is AlreadyFinished: the result of
+	// READY, or why it is FAILED. Another writer may have written them, at any length.
 	Result, Reason string
 
 	At         time.Time     // the store's time of the decision
@@ -88,14 +89,15 @@ func (s State) replayed(w rule.When) Outcome {
 	return o
 }
 
-// rejectLate turns a grant into [Expired] if the lock was over before the response arrived: its holder would begin its work
-// unprotected.
+// rejectLate turns a grant into [Expired] if the lock was over before the response arrived: its holder would begin its
+// work unprotected.
 func (o Outcome) rejectLate(w rule.When) Outcome {
 	if o.Code != OK || !w.Late(o.Grant.ExpiresAt) {
 		return o
 	}
 	return Outcome{Code: Expired, At: o.At, Detail: fmt.Sprintf(
-		"the store took %v to respond, longer than the lock lasts; ask for a longer ttl_seconds", w.Took.Round(time.Millisecond))}
+		"the store took %v to respond, longer than the lock lasts; ask for a longer ttl_seconds", w.Took.Round(
+			time.Millisecond))}
 }
 
 // refused says that the lock of a token is not, or no longer, the caller's.

@@ -9,15 +9,17 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// Retry makes a FAILED analysis PENDING, so that it runs again: an administrator's tool, for when the cause of the failures is gone.
+// Retry makes a FAILED analysis PENDING, so that it runs again: an administrator's tool, for when the cause of the
+// failures is gone.
 type Retry struct {
 	ID
 	By        string // the administrator
 	Reason    string // for later: it stays in the document until the next retry
 	RequestID string // the same for every delivery of the same intention
 
-	// FinishedAt is when the analysis became FAILED as far as the caller knows, in whole milliseconds. If it is not zero, the analysis is
-	// retried only while it says so, so that no delivery lets a later failure run again, however late it is.
+	// FinishedAt is when the analysis became FAILED as far as the caller knows, in whole milliseconds. If it is not zero,
+	// the analysis is retried only while it says so, so that no delivery lets a later failure run again, however late it
+	// is.
 	FinishedAt time.Time
 }
 
@@ -32,15 +34,17 @@ func (c Retry) request() rule.Request {
 	return rule.Identify("retry", c.By, c.RequestID).With(c.Reason)
 }
 
-// Write applies to a FAILED analysis, and not twice for one request. Failures and takeovers are counted from 0 again; the reason of the
-// last failure stays, for those who look. It takes the next token, and the lock if there is one: FAILED may have been written by
-// another writer, and a worker that has not learned that must not go on beside the next run.
+// Write applies to a FAILED analysis, and not twice for one request. Failures and takeovers are counted from 0 again;
+// the reason of the last failure stays, for those who look. It takes the next token, and the lock if there is one:
+// FAILED may have been written by another writer, and a worker that has not learned that must not go on beside the next
+// run.
 //
 // lockExpiresAt becomes the time of the retry, which makes the analysis due: a sweep queues it.
 func (c Retry) Write() docstore.Write {
 	w := nextToken(docstore.Write{
 		Key: c.document().Key(),
-		If:  docstore.All{readable(), docstore.Eq{Field: fStatus, Value: docstore.String(Failed)}, fRetries.Lacks(c.request())},
+		If: docstore.All{readable(), docstore.Eq{Field: fStatus, Value: docstore.String(Failed)},
+			fRetries.Lacks(c.request())},
 		Set: map[string]docstore.Value{
 			fStatus:      docstore.String(Pending),
 			fExpiresAt:   docstore.Now,
@@ -71,7 +75,8 @@ func (c Retry) Refusal(s State, w rule.When) Outcome {
 	case !s.Exists:
 		return analyses.refused(s, NotFound, 0, w)
 	case i >= 0 && !same:
-		return Outcome{Code: RequestIDReused, At: w.Latest(), Detail: "this request_id retried the analysis with another reason: use a new one"}
+		return Outcome{Code: RequestIDReused, At: w.Latest(),
+			Detail: "this request_id retried the analysis with another reason: use a new one"}
 	case i >= 0:
 		o := s.replayed(w)
 		o.Retried = s.Retried

@@ -10,7 +10,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestRetry is one story: a FAILED analysis is retried, counts from 0 again, is queued by the sweep, and runs under a higher token.
+// TestRetry is one story: a FAILED analysis is retried, counts from 0 again, is queued by the sweep, and runs under a
+// higher token.
 func TestRetry(t *testing.T) {
 	b := begin(t)
 	b.gets(acquire("ann", "r1", 300), analysis.OK, false)
@@ -26,12 +27,15 @@ func TestRetry(t *testing.T) {
 	}
 	now := docstore.FormatTime(b.clock.Now())
 	by := analysis.Retried{At: string(now), By: "root", Reason: "the disk is larger"}
-	if o.Retried != by || o.Grant.Status != analysis.Pending || o.Grant.Failures != 0 || o.Grant.Token != 3 || o.Grant.Owner != "" {
+	if o.Retried != by || o.Grant.Status != analysis.Pending || o.Grant.Failures != 0 || o.Grant.Token != 3 ||
+		o.Grant.Owner != "" {
 		t.Errorf("got %+v", o)
 	}
 	want := docstore.Doc{
-		"status": docstore.String("PENDING"), "title": docstore.String("mine"), "lockToken": docstore.Int(3), "failureReason": docstore.String("no disk"),
-		"lockExpiresAt": now, "lockRetriedAt": now, "lockRetriedBy": docstore.String("root"), "lockRetryReason": docstore.String("the disk is larger"),
+		"status": docstore.String("PENDING"), "title": docstore.String("mine"), "lockToken": docstore.Int(3),
+		"failureReason": docstore.String("no disk"),
+		"lockExpiresAt": now, "lockRetriedAt": now, "lockRetriedBy": docstore.String("root"),
+		"lockRetryReason": docstore.String("the disk is larger"),
 	}
 	got := b.userView()
 	delete(got, "lockRetry1")
@@ -113,12 +117,14 @@ func TestRetryIsRemembered(t *testing.T) {
 		b.gets(retry("root", fmt.Sprint("later", i), "again"), analysis.OK, false)
 	}
 	fail(1)
-	if o := b.gets(retry("root", "t1", "again"), analysis.OK, true); o.Grant.Status != analysis.Failed || o.Retried.At == "" {
+	if o := b.gets(retry("root", "t1", "again"), analysis.OK, true); o.Grant.Status != analysis.Failed ||
+		o.Retried.At == "" {
 		t.Errorf("the fourth of the last retries: %+v", o)
 	}
 }
 
-// TestRetryOfOneFailure: a retry that names when the analysis failed is for that failure alone, however late it arrives.
+// TestRetryOfOneFailure: a retry that names when the analysis failed is for that failure alone, however late it
+// arrives.
 func TestRetryOfOneFailure(t *testing.T) {
 	b := begin(t)
 	named := func(request string, at time.Time) analysis.Retry {

@@ -43,9 +43,11 @@ const (
 )
 
 // readable holds for a document that [Document.State] can read, but for a status of null, which a condition cannot tell
-// from a number: see [nullable]. It is the first part of every condition: a write whose outcome cannot be reported must not change anything.
+// from a number: see [nullable]. It is the first part of every condition: a write whose outcome cannot be reported must
+// not change anything.
 func readable() docstore.Cond {
-	c := docstore.All{docstore.Any{docstore.Not{Cond: docstore.Has{Field: fStatus}}, docstore.LE{Field: fStatus, Value: lastText}}}
+	c := docstore.All{docstore.Any{docstore.Not{Cond: docstore.Has{Field: fStatus}},
+		docstore.LE{Field: fStatus, Value: lastText}}}
 	for _, f := range slices.Concat(fRequests[:], fRetries[:]) {
 		c = append(c, docstore.Any{docstore.Not{Cond: docstore.Has{Field: f}}, docstore.LE{Field: f, Value: lastText}})
 	}
@@ -58,8 +60,8 @@ func readable() docstore.Cond {
 	return c
 }
 
-// nullable is the second write of a command whose document was found with a status of null: the first one without the demand
-// that the status is text.
+// nullable is the second write of a command whose document was found with a status of null: the first one without the
+// demand that the status is text.
 func nullable(s State, w docstore.Write) (docstore.Write, bool) {
 	all, ok := w.If.(docstore.All)
 	if !s.nullStatus || !ok {
@@ -79,8 +81,8 @@ func unfinished() docstore.Cond {
 	}
 }
 
-// owned holds while the lock names an owner, whether it has expired or not. null, which a condition cannot tell from other types,
-// counts as one here.
+// owned holds while the lock names an owner, whether it has expired or not. null, which a condition cannot tell from
+// other types, counts as one here.
 func owned() docstore.Cond {
 	return docstore.All{
 		docstore.Has{Field: fOwner},
@@ -96,13 +98,14 @@ func (sh *Shape) expired() docstore.Cond {
 	}
 }
 
-// comparesExpiry always holds. It asks whether the lock has ended, so that a store without a clock of its own explains a refusal by the
-// earliest that its time can be: [Acquire.Fallback] judges by that.
+// comparesExpiry always holds. It asks whether the lock has ended, so that a store without a clock of its own explains
+// a refusal by the earliest that its time can be: [Acquire.Fallback] judges by that.
 func (sh *Shape) comparesExpiry() docstore.Cond {
 	return docstore.Any{docstore.LE{Field: sh.ExpiryField, Value: docstore.Now}, docstore.All{}}
 }
 
-// heldBy holds while the document's lock is that of owner and token, whether it has expired or not: no one has taken over.
+// heldBy holds while the document's lock is that of owner and token, whether it has expired or not: no one has taken
+// over.
 func heldBy(owner string, token int64) docstore.All {
 	return docstore.All{
 		readable(),
@@ -111,8 +114,8 @@ func heldBy(owner string, token int64) docstore.All {
 	}
 }
 
-// asFound holds while the lock is the one that was found: a decision that rests on it still stands. A value that is not text
-// cannot be compared; it must still be none, and the owner and the token must be the same.
+// asFound holds while the lock is the one that was found: a decision that rests on it still stands. A value that is not
+// text cannot be compared; it must still be none, and the owner and the token must be the same.
 func (sh *Shape) asFound(s State) docstore.All {
 	owner := sameText(fOwner, s.Owner)
 	if s.strangeOwner {
@@ -137,7 +140,8 @@ func sameToken(token int64) docstore.Cond {
 	return same
 }
 
-// checkHolder says why [heldBy] does not hold, or OK. The token is compared first: it alone tells one run from the next.
+// checkHolder says why [heldBy] does not hold, or OK. The token is compared first: it alone tells one run from the
+// next.
 func (s State) checkHolder(owner string, token int64) Code {
 	switch {
 	case !s.Exists:
@@ -158,8 +162,8 @@ func (sh *Shape) unlock() []string {
 	return []string{fOwner, sh.ExpiryField, fHeartbeatAt, fRuns, fRequeuedAt, fRequeueID}
 }
 
-// nextToken increases the token. Where the document has none, it starts at the store's time in microseconds, above every token of an
-// earlier document with the same ID.
+// nextToken increases the token. Where the document has none, it starts at the store's time in microseconds, above
+// every token of an earlier document with the same ID.
 func nextToken(w docstore.Write) docstore.Write {
 	w.Add = map[string]int64{fToken: 1}
 	w.StartAtNow = []string{fToken}
@@ -178,16 +182,17 @@ type Acquire struct {
 	RequestID  string // the same for every delivery of the same attempt, another for every attempt
 	TTLSeconds int64  // how long the lock lasts without a refresh, 1 to MaxTTLSeconds
 
-	// MaxTakeovers and MaxFailures end a poisonous analysis: instead of another run it becomes FAILED, once that many runs were
-	// taken over without one that ended by itself, or that many have failed. MaxTakeovers 0 means DefaultMaxTakeovers;
-	// MaxFailures 0 means no bound.
+	// MaxTakeovers and MaxFailures end a poisonous analysis: instead of another run it becomes FAILED, once that many runs
+	// were taken over without one that ended by itself, or that many have failed. MaxTakeovers 0 means
+	// DefaultMaxTakeovers; MaxFailures 0 means no bound.
 	MaxTakeovers, MaxFailures int64
 
 	// Create makes the document if there is none, in the same write: for runs that no producer announced.
 	Create bool
 
-	// Fingerprint says what the run is about, for callers that name a run themselves: an ID that is used again with another
-	// fingerprint is [Differs]. The first acquire that has one stores it. At most MaxFingerprintBytes; empty compares nothing.
+	// Fingerprint says what the run is about, for callers that name a run themselves: an ID that is used again with
+	// another fingerprint is [Differs]. The first acquire that has one stores it. At most MaxFingerprintBytes; empty
+	// compares nothing.
 	Fingerprint string
 
 	in Document // where the lock is, if it is not in the document of an analysis
@@ -206,13 +211,15 @@ func (c Acquire) State(d docstore.Doc) (State, error) { return c.document().Stat
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
 func (c Acquire) Validate() error {
-	return first(c.document().Validate(), checkOwner(c.Owner), field.Text("request_id", c.RequestID, MaxRequestIDBytes), checkTTL(c.TTLSeconds),
-		field.Range("max_takeovers", c.MaxTakeovers, 0, docstore.MaxInt), field.Range("max_failures", c.MaxFailures, 0, docstore.MaxInt),
+	return first(c.document().Validate(), checkOwner(c.Owner), field.Text("request_id", c.RequestID, MaxRequestIDBytes),
+		checkTTL(c.TTLSeconds),
+		field.Range("max_takeovers", c.MaxTakeovers, 0, docstore.MaxInt),
+		field.Range("max_failures", c.MaxFailures, 0, docstore.MaxInt),
 		checkFingerprint(c.Fingerprint))
 }
 
-// Write applies to an unfinished analysis that no one runs, unless too many runs have failed, or the request is remembered: it had
-// the lock before. Of any number of workers one gets the run.
+// Write applies to an unfinished analysis that no one runs, unless too many runs have failed, or the request is
+// remembered: it had the lock before. Of any number of workers one gets the run.
 func (c Acquire) Write() docstore.Write {
 	open := unfinished()
 	if c.Create {
@@ -221,14 +228,15 @@ func (c Acquire) Write() docstore.Write {
 	free := docstore.All{readable(), open, docstore.Not{Cond: owned()}}
 	if c.MaxFailures > 0 {
 		free = append(free, docstore.Any{
-			docstore.Not{Cond: docstore.Has{Field: fFailures}}, docstore.LE{Field: fFailures, Value: docstore.Int(c.MaxFailures - 1)},
+			docstore.Not{Cond: docstore.Has{Field: fFailures}},
+			docstore.LE{Field: fFailures, Value: docstore.Int(c.MaxFailures - 1)},
 		})
 	}
 	return c.write(free)
 }
 
-// Fallback is Write for a lock that has certainly ended, or that names null as its owner: what a time means, a condition cannot
-// judge. If there were too many runs already, it ends the analysis instead.
+// Fallback is Write for a lock that has certainly ended, or that names null as its owner: what a time means, a
+// condition cannot judge. If there were too many runs already, it ends the analysis instead.
 func (c Acquire) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	if !s.Exists || s.Status.Finished() || s.Owner != "" && !s.Expiry.passed(w.At) || c.differs(s) {
 		return docstore.Write{}, false
@@ -256,14 +264,15 @@ func (c Acquire) exhausted(s State) string {
 	}
 }
 
-// giveUp ends an analysis, or what else runs once, as FAILED. It takes the next token, so that a worker that was only slow
-// learns that it lost the lock.
+// giveUp ends an analysis, or what else runs once, as FAILED. It takes the next token, so that a worker that was only
+// slow learns that it lost the lock.
 func (d Document) giveUp(holds docstore.Cond, reason string) docstore.Write {
 	return nextToken(docstore.Write{
-		Key:   d.Key(),
-		Keep:  d.Keep,
-		If:    holds,
-		Set:   map[string]docstore.Value{fStatus: docstore.String(Failed), fReason: docstore.String(reason), fFinishedAt: docstore.Now},
+		Key:  d.Key(),
+		Keep: d.Keep,
+		If:   holds,
+		Set: map[string]docstore.Value{fStatus: docstore.String(Failed), fReason: docstore.String(reason),
+			fFinishedAt: docstore.Now},
 		Unset: d.unlock(),
 	})
 }
@@ -285,7 +294,8 @@ func (c Acquire) differs(s State) bool {
 // alike holds while the document has this fingerprint, or none.
 func alike(fingerprint string) docstore.Cond {
 	return docstore.Any{
-		docstore.Not{Cond: docstore.Has{Field: fFingerprint}}, docstore.Eq{Field: fFingerprint, Value: docstore.String(fingerprint)},
+		docstore.Not{Cond: docstore.Has{Field: fFingerprint}},
+		docstore.Eq{Field: fFingerprint, Value: docstore.String(fingerprint)},
 	}
 }
 
@@ -323,8 +333,9 @@ func (c Acquire) Granted(s State, w rule.When) Outcome {
 	return s.ok(w).rejectLate(w)
 }
 
-// Refusal says how the analysis ended, with its result. It recognises the request that obtained the current lock. A remembered request whose lock has ended, or may have by the
-// margin, obtains nothing again. That the lock was not obtained is an outcome, not an error.
+// Refusal says how the analysis ended, with its result. It recognises the request that obtained the current lock. A
+// remembered request whose lock has ended, or may have by the margin, obtains nothing again. That the lock was not
+// obtained is an outcome, not an error.
 func (c Acquire) Refusal(s State, w rule.When) Outcome {
 	d := c.document()
 	end, _ := s.ExpiresAt()
@@ -342,9 +353,11 @@ func (c Acquire) Refusal(s State, w rule.When) Outcome {
 	case position == 0 && same && c.Owner == s.Owner && !w.Ended(s.Expiry.Earliest):
 		return s.replayed(w).rejectLate(w)
 	case position >= 0 && !same:
-		return Outcome{Code: RequestIDReused, At: w.At, Detail: "this request_id was used before with another ttl_seconds: use a new one"}
+		return Outcome{Code: RequestIDReused, At: w.At,
+			Detail: "this request_id was used before with another ttl_seconds: use a new one"}
 	case position >= 0:
-		return Outcome{Code: RequestIDReused, At: w.At, Detail: "this request_id obtained the lock before, and that lock has ended: use a new one"}
+		return Outcome{Code: RequestIDReused, At: w.At,
+			Detail: "this request_id obtained the lock before, and that lock has ended: use a new one"}
 	case s.Expiry.ahead(w.At):
 		return Outcome{
 			Code: Locked, At: w.At, RetryAfter: end.Sub(w.At),
@@ -375,8 +388,8 @@ func (sh *Shape) unjudged(e Expiry) string {
 	return fmt.Sprintf("%s %s correct it, or remove %s if no one runs the %s", sh.ExpiryField, why, fOwner, sh.Thing)
 }
 
-// Refresh moves the expiry of a lock to now + TTLSeconds: refreshAnalysisLock of BE-041, the heartbeat. Send it every 60 to
-// 120 seconds of a lock of 300.
+// Refresh moves the expiry of a lock to now + TTLSeconds: refreshAnalysisLock of BE-041, the heartbeat. Send it every
+// 60 to 120 seconds of a lock of 300.
 type Refresh struct {
 	ID
 	Owner      string
@@ -402,9 +415,9 @@ func (c Refresh) Validate() error {
 	return first(c.document().Validate(), checkOwner(c.Owner), checkToken(c.Token), checkTTL(c.TTLSeconds))
 }
 
-// Write applies while the lock of an unfinished analysis is held by this owner under this token. An expired lock is never
-// refreshed, even if no one has taken over: its holder may have been told already. If READY or FAILED was written into the
-// document meanwhile, to stop the work, the holder learns it here.
+// Write applies while the lock of an unfinished analysis is held by this owner under this token. An expired lock is
+// never refreshed, even if no one has taken over: its holder may have been told already. If READY or FAILED was written
+// into the document meanwhile, to stop the work, the holder learns it here.
 func (c Refresh) Write() docstore.Write {
 	d := c.document()
 	return docstore.Write{
@@ -421,7 +434,8 @@ func (c Refresh) Fallback(s State, _ rule.When) (docstore.Write, bool) { return 
 // Granted is the refreshed lock, unless it was over before the response arrived.
 func (c Refresh) Granted(s State, w rule.When) Outcome { return s.ok(w).rejectLate(w) }
 
-// Refusal says why the lock is not, or no longer, the caller's. A refresh needs no request ID: repeated, it applies again.
+// Refusal says why the lock is not, or no longer, the caller's. A refresh needs no request ID: repeated, it applies
+// again.
 func (c Refresh) Refusal(s State, w rule.When) Outcome {
 	d := c.document()
 	switch code := s.checkHolder(c.Owner, c.Token); {
@@ -478,8 +492,8 @@ func (c Release) Fallback(s State, _ rule.When) (docstore.Write, bool) { return 
 // Granted is the analysis without the lock.
 func (c Release) Granted(s State, w rule.When) Outcome { return s.ok(w) }
 
-// Refusal recognises that the lock of this token has been released. A failure that was not counted then is not dropped in
-// silence.
+// Refusal recognises that the lock of this token has been released. A failure that was not counted then is not dropped
+// in silence.
 func (c Release) Refusal(s State, w rule.When) Outcome {
 	d := c.document()
 	code := s.checkHolder(c.Owner, c.Token)
@@ -532,20 +546,23 @@ func (c Finish) Validate() error {
 	case c.Status == Ready && c.Reason != "":
 		return field.Errorf("failure_reason", "belongs to FAILED: with READY send result")
 	case len(c.Result) > MaxResultBytes:
-		return field.Errorf("result", "has %d bytes, %d at most: keep it elsewhere and send where it is", len(c.Result), MaxResultBytes)
+		return field.Errorf("result", "has %d bytes, %d at most: keep it elsewhere and send where it is",
+			len(c.Result), MaxResultBytes)
 	}
-	return first(c.document().Validate(), checkOwner(c.Owner), checkToken(c.Token), validText("result", c.Result), checkReason(c.Reason))
+	return first(c.document().Validate(), checkOwner(c.Owner), checkToken(c.Token), validText("result", c.Result),
+		checkReason(c.Reason))
 }
 
-// Write applies while the lock is this owner's under this token, expired or not, so that a worker that was taken over can
-// neither finish nor fail the run of another. If the document says already that the analysis ended the same way, the holder
-// itself wrote that, and its lock is removed; an analysis that ended the other way stays as it is.
+// Write applies while the lock is this owner's under this token, expired or not, so that a worker that was taken over
+// can neither finish nor fail the run of another. If the document says already that the analysis ended the same way,
+// the holder itself wrote that, and its lock is removed; an analysis that ended the other way stays as it is.
 func (c Finish) Write() docstore.Write {
 	d := c.document()
 	w := docstore.Write{
-		Key:   d.Key(),
-		Keep:  d.Keep,
-		If:    append(heldBy(c.Owner, c.Token), docstore.Any{unfinished(), docstore.Eq{Field: fStatus, Value: docstore.String(c.Status)}}),
+		Key:  d.Key(),
+		Keep: d.Keep,
+		If: append(heldBy(c.Owner, c.Token), docstore.Any{unfinished(),
+			docstore.Eq{Field: fStatus, Value: docstore.String(c.Status)}}),
 		Set:   map[string]docstore.Value{fStatus: docstore.String(c.Status), fFinishedAt: docstore.Now},
 		Unset: d.unlock(),
 	}
@@ -570,17 +587,19 @@ func (c Finish) Fallback(s State, _ rule.When) (docstore.Write, bool) { return n
 // Granted is the finished analysis.
 func (c Finish) Granted(s State, w rule.When) Outcome { return s.ok(w) }
 
-// Refusal recognises that the run of this token has finished the same way. One that has finished with another result or reason
-// is told apart: the first stays.
+// Refusal recognises that the run of this token has finished the same way. One that has finished with another result or
+// reason is told apart: the first stays.
 func (c Finish) Refusal(s State, w rule.When) Outcome {
 	d := c.document()
 	code := s.checkHolder(c.Owner, c.Token)
 	switch {
-	case code == Released && s.Status == c.Status && (c.Result == "" || c.Result == s.Result) && (c.Reason == "" || c.Reason == s.Reason):
+	case code == Released && s.Status == c.Status && (c.Result == "" || c.Result == s.Result) &&
+		(c.Reason == "" || c.Reason == s.Reason):
 		return s.replayed(w)
 	case code == Released && s.Status == c.Status:
 		o := d.refused(s, AlreadyFinished, c.Token, w)
-		o.Detail = "the " + d.Thing + " is already " + string(s.Status) + " with another result or failure_reason, which stays"
+		o.Detail = "the " + d.Thing + " is already " + string(s.Status) +
+			" with another result or failure_reason, which stays"
 		return o
 	case code == OK, code == Released && s.Status.Finished():
 		return d.refused(s, AlreadyFinished, c.Token, w)

@@ -23,34 +23,43 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // strange is what no rule writes, and other writers may.
 var strange = []docstore.Value{
 	docstore.String(""), docstore.String("\U0010FFFF"), docstore.String("\U0010FFFFx"), docstore.String(unreadable),
-	docstore.Int(0), docstore.Int(-1), docstore.Int(7), docstore.Int(docstore.MaxInt), docstore.Bool(false), docstore.Bool(true),
-	docstore.Map{}, docstore.Map{"seconds": "1767225600"}, docstore.Opaque{}, docstore.Opaque{Raw: []int{1}}, docstore.Opaque{Raw: "null", Null: true},
+	docstore.Int(0), docstore.Int(-1), docstore.Int(7), docstore.Int(docstore.MaxInt), docstore.Bool(false),
+	docstore.Bool(true),
+	docstore.Map{}, docstore.Map{"seconds": "1767225600"}, docstore.Opaque{}, docstore.Opaque{Raw: []int{1}},
+	docstore.Opaque{Raw: "null", Null: true},
 }
 
 // long is a megabyte of text that sorts among the times.
 var long = docstore.String("2026-01-01T00:00:00." + strings.Repeat("0", 1<<20) + "Z")
 
-// times is what stands where a time should be: times to the millisecond around epoch, other spellings of them, and things
-// that are none.
+// times is what stands where a time should be: times to the millisecond around epoch, other spellings of them, and
+// things that are none.
 var times = func() []docstore.Value {
 	var all []docstore.Value
 	for ms := -2; ms <= 2; ms++ {
 		all = append(all, docstore.FormatTime(epoch.Add(time.Duration(ms)*time.Millisecond)))
 	}
 	for _, s := range []string{
-		"soon", "3000", "2", "0", "-", "~", "null", "2026", "2026-01-01", "2026-01-01T00:00", "2026-01-01T00:00:00", "1767225600",
+		"soon", "3000", "2", "0", "-", "~", "null", "2026", "2026-01-01", "2026-01-01T00:00", "2026-01-01T00:00:00",
+		"1767225600",
 		"2025-12-31T23:59:59Z", "2025-12-31T23:59:59.9Z", "2025-12-31T23:59:59.999999999Z", "2025-12-31T23:59:59.9990000001Z",
 		"2026-01-01T00:00:00Z", "2026-01-01T00:00:00.0Z", "2026-01-01T00:00:00.00Z", "2026-01-01T00:00:00.001000Z",
 		"2026-01-01T00:00:00.0005Z", "2026-01-01T00:00:00.0015Z", "2026-01-01T00:00:00.5Z", "2026-01-01T00:00:00.123456Z",
 		"2026-01-01T00:00:00.Z", "2026-01-01T00:00:00,001Z", "2026-01-01T00:00:00.001+09:00", "2026-01-01T09:00:00.001+09:00",
 		"2025-12-31T19:00:00.001-05:00", "2026-01-01T00:00:00+00:00", "2026-01-01T00:00:00.001z", "2026-01-01t00:00:00.001Z",
-		"2026-01-01 00:00:00.001Z", "2026-01-01T0:00:00.001Z", "2026-1-1T00:00:00.001Z", "20260101T000000.001Z", " 2026-01-01T00:00:00.001Z",
-		"2026-01-01T00:00:00.001Z ", "2026-01-01T00:00:60Z", "2026-01-01T24:00:00Z", "2026-02-30T00:00:00Z", "2026-13-01T00:00:00Z",
-		"2026-01-01T00:00+00:00", "2026-01-01T01:00:00.001+01", "20260101T000000Z", "20260101T000000,001+0000", "20251231T1900-05", "20260101",
-		"2025-12-31T10:00:00.001", "2026-01-01T14:00:00.001", "2025-12-31T12:00", "2025-12-31T23:59:60Z", "2025-12-31T24:00:00.000Z",
-		"2026-01-01T00:00:00.001+24:00", "2026-01-01T00:00:00.001-00:00", "2026-01-01T00:00:00.001+0530", "1999", "2019-12-31", "2027-01-01",
+		"2026-01-01 00:00:00.001Z", "2026-01-01T0:00:00.001Z", "2026-1-1T00:00:00.001Z", "20260101T000000.001Z",
+		" 2026-01-01T00:00:00.001Z",
+		"2026-01-01T00:00:00.001Z ", "2026-01-01T00:00:60Z", "2026-01-01T24:00:00Z", "2026-02-30T00:00:00Z",
+		"2026-13-01T00:00:00Z",
+		"2026-01-01T00:00+00:00", "2026-01-01T01:00:00.001+01", "20260101T000000Z", "20260101T000000,001+0000",
+		"20251231T1900-05", "20260101",
+		"2025-12-31T10:00:00.001", "2026-01-01T14:00:00.001", "2025-12-31T12:00", "2025-12-31T23:59:60Z",
+		"2025-12-31T24:00:00.000Z",
+		"2026-01-01T00:00:00.001+24:00", "2026-01-01T00:00:00.001-00:00", "2026-01-01T00:00:00.001+0530", "1999",
+		"2019-12-31", "2027-01-01",
 		"+002026-01-01T00:00:00.001Z", "0000-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59.9Z",
-		"9999-12-31T23:59:59.9999Z", "9999-12-31T23:59:59Z", "9999-12-31T23:59:60Z", "+010000-01-01T00:00:00.000Z", "Thu, 01 Jan 2026 00:00:00 GMT",
+		"9999-12-31T23:59:59.9999Z", "9999-12-31T23:59:59Z", "9999-12-31T23:59:60Z", "+010000-01-01T00:00:00.000Z",
+		"Thu, 01 Jan 2026 00:00:00 GMT",
 	} {
 		all = append(all, docstore.String(s))
 	}
@@ -126,7 +135,8 @@ var (
 	genToken   = rapid.Int64Range(0, 3)
 	genTTL     = rapid.Int64Range(1, 2)
 	genNow     = rapid.Custom(func(t *rapid.T) time.Time {
-		return epoch.Add(time.Duration(rapid.OneOf(rapid.Int64Range(-2, 2), rapid.SampledFrom([]int64{-1000, 100, 123, 500, 550, 999, 1000})).Draw(t, "ms")) *
+		return epoch.Add(time.Duration(rapid.OneOf(rapid.Int64Range(-2, 2),
+			rapid.SampledFrom([]int64{-1000, 100, 123, 500, 550, 999, 1000})).Draw(t, "ms")) *
 			time.Millisecond)
 	})
 	genEntry  = rapid.SampledFrom(append(slices.Collect(maps.Keys(entries)), nil, nil))
@@ -134,7 +144,8 @@ var (
 	genCount  = rapid.Map(genToken, func(n int64) docstore.Value { return docstore.Int(n) })
 	genTime   = oneOf(times...)
 	genFields = map[string]*rapid.Generator[docstore.Value]{
-		fStatus: oneOf(nil, nil, docstore.String("RUNNING"), docstore.String(Ready), docstore.String(Failed), docstore.String("ready"),
+		fStatus: oneOf(nil, nil, docstore.String("RUNNING"), docstore.String(Ready), docstore.String(Failed),
+			docstore.String("ready"),
 			docstore.String("READY "), docstore.String("")),
 		fOwner:       oneOf(docstore.String("ann"), docstore.String("ann"), docstore.String("bob")),
 		fExpiresAt:   genTime,
@@ -189,31 +200,39 @@ var genCommand = rapid.Custom(func(t *rapid.T) command {
 	id := ID("a1")
 	owner, found := genOwner.Draw(t, "owner"), genToken.Draw(t, "token") // a sweep finds also what has no token
 	token := max(found, 1)
-	switch rapid.SampledFrom([]string{"create", "acquire", "refresh", "release", "finish", "retry", "requeue", "abandon"}).Draw(t, "command") {
+	switch rapid.SampledFrom([]string{"create", "acquire", "refresh", "release", "finish", "retry", "requeue",
+		"abandon"}).Draw(t, "command") {
 	case "create":
 		return Create{ID: id}
 	case "acquire":
 		return Acquire{
 			ID: id, Owner: owner, RequestID: genRequest.Draw(t, "request"), TTLSeconds: genTTL.Draw(t, "ttl"),
-			MaxTakeovers: rapid.Int64Range(0, 2).Draw(t, "most takeovers"), MaxFailures: rapid.Int64Range(0, 2).Draw(t, "most failures"),
-			Create: rapid.Bool().Draw(t, "create"), Fingerprint: rapid.SampledFrom([]string{"", "f1", "f2"}).Draw(t, "fingerprint"),
+			MaxTakeovers: rapid.Int64Range(0, 2).Draw(t, "most takeovers"),
+			MaxFailures:  rapid.Int64Range(0, 2).Draw(t, "most failures"),
+			Create:       rapid.Bool().Draw(t, "create"), Fingerprint: rapid.SampledFrom([]string{"", "f1", "f2"}).Draw(t,
+				"fingerprint"),
 		}
 	case "refresh":
 		return Refresh{ID: id, Owner: owner, Token: token, TTLSeconds: genTTL.Draw(t, "ttl")}
 	case "release":
-		return Release{ID: id, Owner: owner, Token: token, Failed: rapid.SampledFrom([]string{"", "no disk"}).Draw(t, "failed")}
+		return Release{ID: id, Owner: owner, Token: token, Failed: rapid.SampledFrom([]string{"", "no disk"}).Draw(t,
+			"failed")}
 	case "finish":
 		if rapid.Bool().Draw(t, "ready") {
-			return Finish{ID: id, Owner: owner, Token: token, Status: Ready, Result: rapid.SampledFrom([]string{"", "gs://bucket/2"}).Draw(t, "result")}
+			return Finish{ID: id, Owner: owner, Token: token, Status: Ready,
+				Result: rapid.SampledFrom([]string{"", "gs://bucket/2"}).Draw(t, "result")}
 		}
-		return Finish{ID: id, Owner: owner, Token: token, Status: Failed, Reason: rapid.SampledFrom([]string{"", "no disk"}).Draw(t, "reason")}
+		return Finish{ID: id, Owner: owner, Token: token, Status: Failed,
+			Reason: rapid.SampledFrom([]string{"", "no disk"}).Draw(t, "reason")}
 	case "retry":
 		return Retry{
-			ID: id, By: owner, RequestID: genRequest.Draw(t, "request"), Reason: rapid.SampledFrom([]string{"more memory", "a new model"}).Draw(t, "reason"),
+			ID: id, By: owner, RequestID: genRequest.Draw(t, "request"),
+			Reason:     rapid.SampledFrom([]string{"more memory", "a new model"}).Draw(t, "reason"),
 			FinishedAt: rapid.SampledFrom([]time.Time{{}, {}, epoch, epoch.Add(time.Millisecond)}).Draw(t, "finished at"),
 		}
 	case "requeue":
-		return requeue{ID: id, RequestID: genRequest.Draw(t, "request"), Token: found, Expiry: foundExpiry.Draw(t, "expiry"), Every: 2 * time.Millisecond}
+		return requeue{ID: id, RequestID: genRequest.Draw(t, "request"), Token: found, Expiry: foundExpiry.Draw(t, "expiry"),
+			Every: 2 * time.Millisecond}
 	default:
 		return abandon{ID: id, Token: found, Expiry: foundExpiry.Draw(t, "expiry"), Reason: "given up"}
 	}
@@ -288,10 +307,12 @@ type expected struct {
 	retryAfter time.Duration
 }
 
-// layouts are the forms of a time in lockExpiresAt, without and with an offset from UTC, in the words of package time, which
-// reads a fraction of the seconds, after a point or a comma, wherever there are seconds.
+// layouts are the forms of a time in lockExpiresAt, without and with an offset from UTC, in the words of package time,
+// which reads a fraction of the seconds, after a point or a comma, wherever there are seconds.
 var layouts = func() (local, global []string) {
-	for _, date := range []struct{ day, minutes, seconds string }{{"2006-01-02", "15:04", ":05"}, {"20060102", "1504", "05"}} {
+	for _, date := range []struct {
+		day, minutes, seconds string
+	}{{"2006-01-02", "15:04", ":05"}, {"20060102", "1504", "05"}} {
 		for _, hours := range []string{date.minutes, date.minutes + date.seconds} {
 			local = append(local, date.day+"T"+hours)
 			for _, zone := range []string{"Z07:00", "Z0700", "Z07"} {
@@ -361,8 +382,8 @@ func judge(v docstore.Value) (from, to time.Time, plain bool) {
 	return time.Time{}, time.Time{}, false
 }
 
-// oracle says the rules of the gate a second time, for any state of a document found. It shares no code with them: it has no
-// condition and no patch.
+// oracle says the rules of the gate a second time, for any state of a document found. It shares no code with them: it
+// has no condition and no patch.
 func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //nolint:gocyclo // one rule after the other
 	const stamp = "2006-01-02T15:04:05.000Z"
 	now, latest := w.At.Format(stamp), w.At.Add(w.Margin)
@@ -377,7 +398,8 @@ func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //no
 		return e
 	}
 	yes := func(s State) expected {
-		e := expected{state: s, code: OK, grant: Grant{Status: s.Status, Owner: s.Owner, Token: s.Token, Runs: s.Runs, Failures: s.Failures}}
+		e := expected{state: s, code: OK, grant: Grant{Status: s.Status, Owner: s.Owner, Token: s.Token, Runs: s.Runs,
+			Failures: s.Failures}}
 		if s.Owner != "" {
 			e.grant.ExpiresAt = s.Expiry.Latest
 		}
@@ -488,7 +510,9 @@ func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //no
 			e.grant = Grant{Status: s.Status, Owner: s.Owner, ExpiresAt: to}
 			return e
 		case s.Owner != "" && s.Runs > most:
-			e := granted(end(s, fmt.Sprintf("given up after %d takeovers: its workers died, or lost their locks, again and again", s.Runs-1)))
+			e := granted(
+				end(s, fmt.Sprintf("given up after %d takeovers: its workers died, or lost their locks, again and again",
+					s.Runs-1)))
 			e.code, e.grant, e.reason = AlreadyFinished, Grant{Status: "FAILED"}, e.state.Reason
 			return e
 		case c.MaxFailures > 0 && s.Failures >= c.MaxFailures:
@@ -633,7 +657,8 @@ func agree(at situation, written docstore.Write) error {
 			return fmt.Errorf("%#v at %v takes %v, which is locked", c, w.At, found)
 		}
 	}
-	full := want.state.Token > docstore.MaxInt || want.state.Runs > docstore.MaxInt || want.state.Failures > docstore.MaxInt
+	full := want.state.Token > docstore.MaxInt || want.state.Runs > docstore.MaxInt ||
+		want.state.Failures > docstore.MaxInt
 	if damaged := errors.Is(stepErr, docstore.ErrDamaged); full || stepErr != nil {
 		if full != damaged { // a number that cannot grow is the store's to refuse, and nothing else is
 			return fmt.Errorf("%#v on %v: %w", c, found, stepErr)
@@ -705,16 +730,20 @@ func TestStepAgreesWithTheOracle(t *testing.T) {
 // TestEveryExpiryAtEveryTime goes through all expiries and times with a lock on it, which chance might miss.
 func TestEveryExpiryAtEveryTime(t *testing.T) {
 	nows := []time.Time{time.Date(9999, 12, 31, 23, 0, 0, 0, time.UTC), time.Unix(0, 0).UTC()}
-	for _, ms := range []int{-1000, -100, -2, -1, 0, 1, 2, 99, 100, 101, 122, 123, 124, 499, 500, 501, 599, 600, 999, 1000, 60_000} {
+	for _, ms := range []int{-1000, -100, -2, -1, 0, 1, 2, 99, 100, 101, 122, 123, 124, 499, 500, 501, 599, 600,
+		999, 1000, 60_000} {
 		nows = append(nows, epoch.Add(time.Duration(ms)*time.Millisecond))
 	}
 	// A time without a zone lies within a day of what it says, a day alone within one more: around those hours.
-	for _, hours := range []int{-37, -36, -35, -25, -24, -23, -15, -14, -13, -12, -11, -9, -5, -1, 0, 1, 5, 9, 11, 12, 13, 14, 15, 23, 24, 25, 35, 36, 37} {
-		nows = append(nows, epoch.Add(time.Duration(hours)*time.Hour), epoch.Add(time.Duration(hours)*time.Hour-time.Millisecond))
+	for _, hours := range []int{-37, -36, -35, -25, -24, -23, -15, -14, -13, -12, -11, -9, -5, -1, 0, 1, 5, 9, 11, 12, 13,
+		14, 15, 23, 24, 25, 35, 36, 37} {
+		nows = append(nows, epoch.Add(time.Duration(hours)*time.Hour),
+			epoch.Add(time.Duration(hours)*time.Hour-time.Millisecond))
 	}
 	for _, expiry := range append(append([]docstore.Value{nil}, times...), strange...) {
 		first := Acquire{ID: "a1", Owner: "ann", RequestID: "r1", TTLSeconds: 1}
-		d := docstore.Doc{fOwner: docstore.String("ann"), fToken: docstore.Int(1), fRuns: docstore.Int(1), fRequests[0]: docstore.String(entry(first))}
+		d := docstore.Doc{fOwner: docstore.String("ann"), fToken: docstore.Int(1), fRuns: docstore.Int(1),
+			fRequests[0]: docstore.String(entry(first))}
 		if expiry != nil {
 			d[fExpiresAt] = expiry
 		}
@@ -764,7 +793,8 @@ func TestExpiry(t *testing.T) {
 		"+002026-01-01T00:00:00.000Z":        0,
 		"2024-02-29T00:00:00Z":               -(306 + 366) * day,
 	} {
-		if got := expiry(docstore.String(text)); got.Unclear || !got.Latest.Equal(epoch.Add(want)) || !got.Earliest.Equal(got.Latest) || got.Text != text {
+		if got := expiry(docstore.String(text)); got.Unclear || !got.Latest.Equal(epoch.Add(want)) ||
+			!got.Earliest.Equal(got.Latest) || got.Text != text {
 			if want != -(306+366)*day || !got.Latest.Equal(time.Date(2024, 2, 29, 0, 0, 0, 0, time.UTC)) {
 				t.Errorf("%q is %+v", text, got)
 			}
@@ -777,14 +807,16 @@ func TestExpiry(t *testing.T) {
 		"2026-01-01":              {-14 * time.Hour, 36 * time.Hour},
 		"20260101":                {-14 * time.Hour, 36 * time.Hour},
 	} {
-		if got := expiry(docstore.String(text)); got.Unclear || !got.Earliest.Equal(epoch.Add(want[0])) || !got.Latest.Equal(epoch.Add(want[1])) {
+		if got := expiry(docstore.String(text)); got.Unclear || !got.Earliest.Equal(epoch.Add(want[0])) ||
+			!got.Latest.Equal(epoch.Add(want[1])) {
 			t.Errorf("%q is %+v", text, got)
 		}
 	}
 	if got := expiry(docstore.String("+010000-01-01T00:00:00.000Z")); got.Unclear || got.Earliest.Year() != 9999 {
 		t.Errorf("the year 10000 is %+v", got)
 	}
-	if got := expiry(docstore.Opaque{Time: epoch.Add(time.Microsecond)}); got.Unclear || !got.Earliest.Equal(epoch.Add(time.Millisecond)) || got.Text != "" {
+	if got := expiry(docstore.Opaque{Time: epoch.Add(time.Microsecond)}); got.Unclear ||
+		!got.Earliest.Equal(epoch.Add(time.Millisecond)) || got.Text != "" {
 		t.Errorf("a timestamp is %+v", got)
 	}
 	for _, missing := range []docstore.Value{nil, docstore.String(""), docstore.Opaque{Null: true}} {
@@ -792,17 +824,24 @@ func TestExpiry(t *testing.T) {
 			t.Errorf("%#v is %+v", missing, got)
 		}
 	}
-	for _, v := range []docstore.Value{docstore.Int(1767225600000), docstore.Bool(false), docstore.Map{"seconds": "1"}, docstore.Opaque{}} {
-		if got := expiry(v); got != (Expiry{Unclear: true}) || got.passed(epoch.AddDate(100, 0, 0)) || got.ahead(time.Time{}) {
+	for _, v := range []docstore.Value{docstore.Int(1767225600000), docstore.Bool(false), docstore.Map{"seconds": "1"},
+		docstore.Opaque{}} {
+		if got := expiry(v); got != (Expiry{Unclear: true}) || got.passed(epoch.AddDate(100, 0, 0)) ||
+			got.ahead(time.Time{}) {
 			t.Errorf("%#v is %+v", v, got)
 		}
 	}
 	for _, text := range []string{
-		"soon", "3000", "2026-01", "1767225600", "2026-W01-1", "2026-001", "2026-01-01T00", "2026-01-01T0:00:00.000Z", "2026-01-01T00:00:00.Z",
-		"2026-02-30T00:00:00.000Z", "2025-02-29", "2026-13-01", "2026-01-00", "2026-01-01 00:00:00.000Z", "2026-01-01t00:00:00.000Z",
-		"2026-01-01T00:00:00.000z", "2026-01-01T24:00:01Z", "2026-01-01T24:00:00.1Z", "2026-01-01T25:00:00Z", "2026-01-01T00:60:00Z",
-		"2026-01-01T00:00:61Z", "2026-01-01T00:00:00+24:00", "2026-01-01T00:00:00+09:60", "2026-01-01T00:00:00+9", "-000000-01-01T00:00:00Z",
-		"2026-01-01Z", " 2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z\n", "Thu, 01 Jan 2026 00:00:00 GMT", string(long), string(long[:len(long)-1]),
+		"soon", "3000", "2026-01", "1767225600", "2026-W01-1", "2026-001", "2026-01-01T00", "2026-01-01T0:00:00.000Z",
+		"2026-01-01T00:00:00.Z",
+		"2026-02-30T00:00:00.000Z", "2025-02-29", "2026-13-01", "2026-01-00", "2026-01-01 00:00:00.000Z",
+		"2026-01-01t00:00:00.000Z",
+		"2026-01-01T00:00:00.000z", "2026-01-01T24:00:01Z", "2026-01-01T24:00:00.1Z", "2026-01-01T25:00:00Z",
+		"2026-01-01T00:60:00Z",
+		"2026-01-01T00:00:61Z", "2026-01-01T00:00:00+24:00", "2026-01-01T00:00:00+09:60", "2026-01-01T00:00:00+9",
+		"-000000-01-01T00:00:00Z",
+		"2026-01-01Z", " 2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z\n", "Thu, 01 Jan 2026 00:00:00 GMT", string(long),
+		string(long[:len(long)-1]),
 	} {
 		if got := expiry(docstore.String(text)); got != (Expiry{Text: text, Unclear: true}) {
 			t.Errorf("%.40q is %.200v", text, got)
@@ -888,19 +927,28 @@ func TestAgreementHasTeeth(t *testing.T) {
 			})
 			return w
 		},
-		"retries not remembered":   dropSet(fRetries[0]),
-		"retries not shifted":      dropSet(fRetries[3]),
-		"retried, and not due":     dropSet(fRetriedAt),
-		"retry without a name":     dropSet(fRetriedBy),
-		"failures counted on":      func(w docstore.Write) docstore.Write { w.Unset = unlisted(w.Unset, fFailures); return w },
-		"end not dated":            dropSet(fFinishedAt),
-		"a run that has an end":    func(w docstore.Write) docstore.Write { w.Unset = unlisted(w.Unset, fFinishedAt); return w },
-		"token begins at 1":        func(w docstore.Write) docstore.Write { w.StartAtNow = nil; return w },
-		"failure not named":        dropSet(fFailed),
-		"expiry not moved":         dropSet(fExpiresAt),
-		"heartbeat not moved":      dropSet(fHeartbeatAt),
-		"mark without a name":      dropSet(fRequeueID),
-		"document replaced, alike": func(w docstore.Write) docstore.Write { w.Unset = append(slices.Clone(w.Unset), "title"); return w },
+		"retries not remembered": dropSet(fRetries[0]),
+		"retries not shifted":    dropSet(fRetries[3]),
+		"retried, and not due":   dropSet(fRetriedAt),
+		"retry without a name":   dropSet(fRetriedBy),
+		"failures counted on": func(w docstore.Write) docstore.Write {
+			w.Unset = unlisted(w.Unset, fFailures)
+			return w
+		},
+		"end not dated": dropSet(fFinishedAt),
+		"a run that has an end": func(w docstore.Write) docstore.Write {
+			w.Unset = unlisted(w.Unset, fFinishedAt)
+			return w
+		},
+		"token begins at 1":   func(w docstore.Write) docstore.Write { w.StartAtNow = nil; return w },
+		"failure not named":   dropSet(fFailed),
+		"expiry not moved":    dropSet(fExpiresAt),
+		"heartbeat not moved": dropSet(fHeartbeatAt),
+		"mark without a name": dropSet(fRequeueID),
+		"document replaced, alike": func(w docstore.Write) docstore.Write {
+			w.Unset = append(slices.Clone(w.Unset), "title")
+			return w
+		},
 	}
 	for name, mutate := range mutants {
 		t.Run(name, func(t *testing.T) {
@@ -958,7 +1006,8 @@ func TestDamagedDocuments(t *testing.T) {
 		fStatus: docstore.Int(1), fToken: docstore.String("3"), fRuns: docstore.Opaque{}, fFailures: docstore.Int(-1),
 	} {
 		_, err := ID("a1").State(docstore.Doc{name: damage})
-		if !errors.Is(err, docstore.ErrDamaged) || !strings.Contains(err.Error(), "analyses//a1") || !strings.Contains(err.Error(), `"`+name+`"`) {
+		if !errors.Is(err, docstore.ErrDamaged) || !strings.Contains(err.Error(), "analyses//a1") ||
+			!strings.Contains(err.Error(), `"`+name+`"`) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

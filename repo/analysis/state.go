@@ -55,8 +55,8 @@ const RememberedRequests = rule.Remembered
 // counts are the fields that hold numbers from 0 on.
 var counts = []string{fToken, fRuns, fFailures}
 
-// ExpiryField is the field that holds when a lock ends. Only locked analyses have it, and retried ones that no worker has begun, so
-// that an index on it is small and finds what is due.
+// ExpiryField is the field that holds when a lock ends. Only locked analyses have it, and retried ones that no worker
+// has begun, so that an index on it is small and finds what is due.
 const ExpiryField = fExpiresAt
 
 // State is what an analysis' document says. The zero State is an analysis that does not exist.
@@ -92,7 +92,8 @@ type Retried struct {
 	Reason string
 }
 
-// awaitsRetry reports whether the analysis is to be queued again because it was retried, and no worker has begun it since.
+// awaitsRetry reports whether the analysis is to be queued again because it was retried, and no worker has begun it
+// since.
 func (s State) awaitsRetry() bool {
 	return s.Owner == "" && s.Expiry.Text != "" && s.Expiry.Text == s.Retried.At
 }

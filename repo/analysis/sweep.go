@@ -15,13 +15,13 @@ import (
 
 // Queue is where the sweep puts analyses that have to run again.
 type Queue interface {
-	// Enqueue hands an analysis to the workers. Calls with the same name mean the same message, and a queue that knows names
-	// takes it once. An error means that nothing was queued, or that it is unknown.
+	// Enqueue hands an analysis to the workers. Calls with the same name mean the same message, and a queue that knows
+	// names takes it once. An error means that nothing was queued, or that it is unknown.
 	Enqueue(ctx context.Context, id ID, name string) error
 }
 
-// requeue marks an analysis that is due as queued again, so that of several sweeps one does it. The mark expires: a sweep that died
-// between the mark and the queue is made good by a later one.
+// requeue marks an analysis that is due as queued again, so that of several sweeps one does it. The mark expires: a
+// sweep that died between the mark and the queue is made good by a later one.
 type requeue struct {
 	ID
 	RequestID string        // of the mark, another for every attempt: a sweep must know its own mark from another's
@@ -30,8 +30,8 @@ type requeue struct {
 	Every     time.Duration // the mark expires after this; whole milliseconds
 }
 
-// Write applies to an unfinished analysis whose lock is stale and is the one that was found, or that was retried and not begun since,
-// if no mark is recent.
+// Write applies to an unfinished analysis whose lock is stale and is the one that was found, or that was retried and
+// not begun since, if no mark is recent.
 func (c requeue) Write() docstore.Write {
 	return docstore.Write{
 		Key: c.document().Key(),
@@ -94,7 +94,8 @@ func (c abandon) Refusal(s State, w rule.When) Outcome {
 	return analyses.refused(s, s.checkDue(s.hasOwner(), c.Token, c.Expiry, w.At), c.Token, w)
 }
 
-// hasOwner holds while the lock is that of an owner. One that is not text may be null, which is none: the next acquire judges it.
+// hasOwner holds while the lock is that of an owner. One that is not text may be null, which is none: the next acquire
+// judges it.
 func hasOwner() docstore.Cond {
 	return docstore.All{owned(), docstore.LE{Field: fOwner, Value: lastText}}
 }
@@ -104,8 +105,8 @@ func isRetried(expiry string) docstore.Cond {
 	return docstore.All{docstore.Not{Cond: owned()}, docstore.Eq{Field: fRetriedAt, Value: docstore.String(expiry)}}
 }
 
-// isDue holds while an unfinished analysis has the token and the expiry, which has passed, if whose holds. Only a time that has passed
-// as text counts: the sweep finds analyses by that text. What the text means was judged before.
+// isDue holds while an unfinished analysis has the token and the expiry, which has passed, if whose holds. Only a time
+// that has passed as text counts: the sweep finds analyses by that text. What the text means was judged before.
 func isDue(whose docstore.Cond, token int64, expiry string) docstore.All {
 	return docstore.All{
 		readable(), unfinished(), whose, sameToken(token),
@@ -127,19 +128,21 @@ func (s State) checkDue(whose bool, token int64, expiry string, now time.Time) C
 		return NotFound
 	case s.Status.Finished():
 		return AlreadyFinished
-	case !whose || s.Token != token || s.Expiry.Text != expiry || expiry == "" || expiry > string(docstore.FormatTime(now)):
+	case !whose || s.Token != token || s.Expiry.Text != expiry || expiry == "" ||
+		expiry > string(docstore.FormatTime(now)):
 		return NotStale
 	default:
 		return OK
 	}
 }
 
-// Sweep looks for unfinished analyses whose lock is stale: their worker died. Each is queued again once, or turned FAILED if
-// that has happened too often. Any number of sweeps may run at once.
+// Sweep looks for unfinished analyses whose lock is stale: their worker died. Each is queued again once, or turned
+// FAILED if that has happened too often. Any number of sweeps may run at once.
 type Sweep struct {
 	Queue        Queue
-	MaxTakeovers int64         // an analysis that was taken over this often becomes FAILED; 0 means DefaultMaxTakeovers
-	RequeueEvery time.Duration // a queued analysis that has not begun is queued again after this, whole milliseconds; 0 means DefaultRequeueEvery
+	MaxTakeovers int64 // an analysis that was taken over this often becomes FAILED; 0 means DefaultMaxTakeovers
+	// a queued analysis that has not begun is queued again after this, whole milliseconds; 0 means DefaultRequeueEvery
+	RequeueEvery time.Duration
 	Grace        time.Duration // how long a lock must have been stale: the queue may redeliver by itself; 0 means none
 	PageSize     int           // analyses looked at in one request, 1 to docstore.MaxLimit; 0 means docstore.DefaultLimit
 	Most         int           // analyses acted on in one sweep, ten times as many looked at; 0 means DefaultMostSwept
@@ -164,7 +167,9 @@ const (
 
 // Swept counts what a sweep did.
 type Swept struct {
-	Stale    int  // analyses found that are due, by a stale lock or a retry: the sum of the next four, and one more if the sweep was cut off
+	// analyses found that are due, by a stale lock or a retry: the sum of the next four, and one more if the sweep was cut
+	// off
+	Stale    int
 	Requeued int  // queued again by this sweep
 	Failed   int  // turned FAILED by this sweep
 	Skipped  int  // queued a short time ago, or another sweep or worker was faster
@@ -176,8 +181,9 @@ type Swept struct {
 // Plus is the sum of two sweeps, the second of which went on where the first stopped.
 func (s Swept) Plus(t Swept) Swept {
 	return Swept{
-		Stale: s.Stale + t.Stale, Requeued: s.Requeued + t.Requeued, Failed: s.Failed + t.Failed, Skipped: s.Skipped + t.Skipped,
-		Errors: s.Errors + t.Errors, Damaged: s.Damaged + t.Damaged, More: t.More,
+		Stale: s.Stale + t.Stale, Requeued: s.Requeued + t.Requeued, Failed: s.Failed + t.Failed,
+		Skipped: s.Skipped + t.Skipped,
+		Errors:  s.Errors + t.Errors, Damaged: s.Damaged + t.Damaged, More: t.More,
 	}
 }
 
@@ -200,16 +206,17 @@ func (c Sweep) Validate() error {
 	return nil
 }
 
-// Sweep does one sweep; see [Sweep]. What it does not reach, because of Sweep.Most or of the time that ctx leaves it, the next one does: where
-// it stopped is kept in the store. So analyses that no sweep can help keep none behind them from being found, however many they are.
+// Sweep does one sweep; see [Sweep]. What it does not reach, because of Sweep.Most or of the time that ctx leaves it,
+// the next one does: where it stopped is kept in the store. So analyses that no sweep can help keep none behind them
+// from being found, however many they are.
 //
-// An error means that it ended early, or that single analyses failed (Swept.Errors); what Swept counts was done all the same. A
-// deadline that ends it after it did something is no error. Documents that cannot be read are no failure: they are
-// passed by, and a [docstore.Unreadable] says which, see [docstore.Failure].
+// An error means that it ended early, or that single analyses failed (Swept.Errors); what Swept counts was done all the
+// same. A deadline that ends it after it did something is no error. Documents that cannot be read are no failure: they
+// are passed by, and a [docstore.Unreadable] says which, see [docstore.Failure].
 //
-// One read for the time and the place, one request of [docstore.Due] for each page, and for each stale analysis that was not queued a short
-// time ago one write, and another if it could not be queued. A sweep that stops before the end writes where, and the one that goes on from
-// there to the end writes that, too.
+// One read for the time and the place, one request of [docstore.Due] for each page, and for each stale analysis that
+// was not queued a short time ago one write, and another if it could not be queued. A sweep that stops before the end
+// writes where, and the one that goes on from there to the end writes that, too.
 func (a *Analyses) Sweep(ctx context.Context, c Sweep) (Swept, error) {
 	if err := c.Validate(); err != nil {
 		return Swept{}, err
@@ -325,7 +332,8 @@ func (s *sweep) pages(ctx context.Context) error {
 			s.looked++
 			s.trouble(d.Err)
 		}
-		// The last that was looked at may not be on the page any more: then all of it is looked at again, which has no second effect.
+		// The last that was looked at may not be on the page any more: then all of it is looked at again, which has no second
+		// effect.
 		behind := slices.IndexFunc(p.Entries, func(e docstore.Entry) bool { return e.Key.ID == s.at.last }) + 1
 		for _, e := range p.Entries[behind:] {
 			if s.full() {
@@ -376,7 +384,8 @@ func (s *sweep) trouble(err error) {
 	}
 }
 
-// hopeless is the error with an analysis that no sweep can help until its document is repaired: a [docstore.ErrDamaged], whatever it says.
+// hopeless is the error with an analysis that no sweep can help until its document is repaired: a
+// [docstore.ErrDamaged], whatever it says.
 type hopeless struct{ error }
 
 func (e hopeless) Unwrap() error { return e.error }
@@ -384,7 +393,8 @@ func (e hopeless) Unwrap() error { return e.error }
 // Is implements the interface that [errors.Is] looks for.
 func (hopeless) Is(target error) bool { return target == docstore.ErrDamaged }
 
-// one does what there is to do about one analysis. An index gave it as it was at a time, and may be older than its document.
+// one does what there is to do about one analysis. An index gave it as it was at a time, and may be older than its
+// document.
 func (s *sweep) one(ctx context.Context, e docstore.Entry, at time.Time) error {
 	id := ID(e.Key.ID)
 	found, err := id.State(e.Doc)

@@ -169,7 +169,8 @@ func TestSweepGivesUp(t *testing.T) {
 			b.queued(q, nil)
 			want := docstore.Doc{
 				"status": docstore.String("FAILED"), "title": docstore.String("mine"), "lockToken": docstore.Int(most + 2),
-				"failureReason":  docstore.String(fmt.Sprintf("given up after %d takeovers: its workers died, or lost their locks, again and again", most)),
+				"failureReason": docstore.String(
+					fmt.Sprintf("given up after %d takeovers: its workers died, or lost their locks, again and again", most)),
 				"lockFinishedAt": docstore.FormatTime(b.clock.Now()),
 			}
 			if got := b.userView(); !got.Equal(want) {
@@ -205,8 +206,10 @@ func TestSweepPages(t *testing.T) {
 				b.analyses = analysis.New(struct{ docstore.Store }{b.store}, nil)
 			}
 			b.stale(ids...)
-			b.put("running", docstore.Doc{"lockOwner": docstore.String("ann"), "lockExpiresAt": docstore.FormatTime(b.clock.Now().Add(time.Millisecond))})
-			b.put("finished", docstore.Doc{"status": docstore.String("READY"), "lockOwner": docstore.String("ann"), "lockExpiresAt": docstore.FormatTime(at(0))})
+			b.put("running", docstore.Doc{"lockOwner": docstore.String("ann"),
+				"lockExpiresAt": docstore.FormatTime(b.clock.Now().Add(time.Millisecond))})
+			b.put("finished", docstore.Doc{"status": docstore.String("READY"), "lockOwner": docstore.String("ann"),
+				"lockExpiresAt": docstore.FormatTime(at(0))})
 			b.put("no owner", docstore.Doc{"lockExpiresAt": docstore.FormatTime(at(0))})
 			b.put("null", docstore.Doc{"lockOwner": docstore.String("ann"), "lockExpiresAt": docstore.Bool(false)})
 			q := &queue{}
@@ -230,7 +233,8 @@ func TestSweepPages(t *testing.T) {
 		b.stale(ids...)
 		q := &queue{}
 		n := min(most, len(ids))
-		b.sweeps(analysis.Sweep{Queue: q, PageSize: 3, Most: most}, analysis.Swept{Stale: n, Requeued: n, More: most < len(ids)})
+		b.sweeps(analysis.Sweep{Queue: q, PageSize: 3, Most: most},
+			analysis.Swept{Stale: n, Requeued: n, More: most < len(ids)})
 		b.queued(q, once(ids[:n]...))
 	}
 }
@@ -242,7 +246,8 @@ func TestTwoSweepsAtOnce(t *testing.T) {
 	b.stale(ids...)
 	for run := range 2 {
 		for _, id := range ids[:20] {
-			if _, err := b.analyses.Acquire(t.Context(), analysis.Acquire{ID: id, Owner: "dead", RequestID: fmt.Sprint("r", run+1), TTLSeconds: 1}); err != nil {
+			if _, err := b.analyses.Acquire(t.Context(), analysis.Acquire{ID: id, Owner: "dead",
+				RequestID: fmt.Sprint("r", run+1), TTLSeconds: 1}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -276,7 +281,8 @@ func TestTwoSweepsAtOnce(t *testing.T) {
 	}
 	b.queued(q, once(ids[20:]...))
 	for _, id := range ids[:20] {
-		if d := b.document(id); d["status"] != docstore.Value(docstore.String("FAILED")) || d["lockToken"] != docstore.Value(docstore.Int(4)) {
+		if d := b.document(id); d["status"] != docstore.Value(docstore.String("FAILED")) ||
+			d["lockToken"] != docstore.Value(docstore.Int(4)) {
 			t.Errorf("%s is %v", id, d)
 		}
 	}
@@ -296,7 +302,8 @@ func TestQueueFails(t *testing.T) {
 	}}
 	before := b.document(ids[1])
 	done, err := b.analyses.Sweep(t.Context(), analysis.Sweep{Queue: q})
-	if want := (analysis.Swept{Stale: 3, Requeued: 2, Errors: 1}); done != want || !errors.Is(err, full) || !strings.Contains(err.Error(), "analysis n001: queue it again") {
+	if want := (analysis.Swept{Stale: 3, Requeued: 2, Errors: 1}); done != want || !errors.Is(err, full) ||
+		!strings.Contains(err.Error(), "analysis n001: queue it again") {
 		t.Errorf("got %+v, %v; want %+v", done, err, want)
 	}
 	if got := b.document(ids[1]); !got.Equal(before) {
@@ -319,7 +326,8 @@ func TestQueueFails(t *testing.T) {
 		}
 		q := &queue{before: func(analysis.ID) error { return full }}
 		done, err := b.analyses.Sweep(t.Context(), analysis.Sweep{Queue: q})
-		if want := (analysis.Swept{Stale: 1, Errors: 1}); done != want || !errors.Is(err, full) || !errors.Is(err, docstore.ErrUnavailable) {
+		if want := (analysis.Swept{Stale: 1, Errors: 1}); done != want || !errors.Is(err, full) ||
+			!errors.Is(err, docstore.ErrUnavailable) {
 			t.Errorf("got %+v, %v", done, err)
 		}
 		q.before = nil
@@ -333,7 +341,8 @@ func TestQueueFails(t *testing.T) {
 		b.stale(numbered(50)...)
 		q := &queue{before: func(analysis.ID) error { return full }}
 		done, err := b.analyses.Sweep(t.Context(), analysis.Sweep{Queue: q})
-		if want := (analysis.Swept{Stale: 50, Errors: 50}); done != want || strings.Count(err.Error(), "queue it again") != 20 {
+		if want := (analysis.Swept{Stale: 50, Errors: 50}); done != want ||
+			strings.Count(err.Error(), "queue it again") != 20 {
 			t.Errorf("got %+v, %v", done, err)
 		}
 	})
@@ -349,7 +358,8 @@ func TestSweepDies(t *testing.T) {
 				t.Error("it did not die")
 			}
 		}()
-		_, _ = b.analyses.Sweep(t.Context(), analysis.Sweep{Queue: &queue{before: func(analysis.ID) error { panic("kill -9") }}})
+		_, _ = b.analyses.Sweep(t.Context(),
+			analysis.Sweep{Queue: &queue{before: func(analysis.ID) error { panic("kill -9") }}})
 	}()
 	q := &queue{}
 	every := analysis.Sweep{Queue: q, RequeueEvery: time.Minute}
@@ -381,12 +391,15 @@ func TestWorkerComesFirst(t *testing.T) {
 		takeovers int64
 		first     func(b *bench)
 	}{
-		"takes it over":                   {0, func(b *bench) { b.gets(acquire("bob", "r2", 300), analysis.OK, false) }},
-		"takes it over before FAILED":     {1, func(b *bench) { b.gets(acquire("bob", "r2", 300), analysis.OK, false) }},
-		"takes it over, and dies as well": {0, func(b *bench) { b.gets(acquire("bob", "r2", 1), analysis.OK, false); b.clock.Advance(time.Second) }},
-		"finishes it":                     {0, func(b *bench) { b.gets(ready("dead", 1, ""), analysis.OK, false) }},
-		"finishes it before FAILED":       {1, func(b *bench) { b.gets(ready("dead", 1, ""), analysis.OK, false) }},
-		"releases it":                     {0, func(b *bench) { b.gets(release("dead", 1, ""), analysis.OK, false) }},
+		"takes it over":               {0, func(b *bench) { b.gets(acquire("bob", "r2", 300), analysis.OK, false) }},
+		"takes it over before FAILED": {1, func(b *bench) { b.gets(acquire("bob", "r2", 300), analysis.OK, false) }},
+		"takes it over, and dies as well": {0, func(b *bench) {
+			b.gets(acquire("bob", "r2", 1), analysis.OK, false)
+			b.clock.Advance(time.Second)
+		}},
+		"finishes it":               {0, func(b *bench) { b.gets(ready("dead", 1, ""), analysis.OK, false) }},
+		"finishes it before FAILED": {1, func(b *bench) { b.gets(ready("dead", 1, ""), analysis.OK, false) }},
+		"releases it":               {0, func(b *bench) { b.gets(release("dead", 1, ""), analysis.OK, false) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := begin(t)
@@ -462,7 +475,8 @@ func (s elsewhere) Write(ctx context.Context, writes ...docstore.Write) (docstor
 	return s.Store.Write(ctx, writes...)
 }
 
-// TestSweepWithoutItsPlace: what is in the place of where the next sweep begins is no document. Analyses are queued all the same.
+// TestSweepWithoutItsPlace: what is in the place of where the next sweep begins is no document. Analyses are queued all
+// the same.
 func TestSweepWithoutItsPlace(t *testing.T) {
 	b := begin(t)
 	ids := numbered(5)
@@ -471,7 +485,8 @@ func TestSweepWithoutItsPlace(t *testing.T) {
 	store := elsewhere{b.store, docstore.Key{Kind: "analysis_sweeps", ID: "next"}}
 	for _, want := range []analysis.Swept{{Stale: 3, Requeued: 3, More: true}, {Stale: 5, Requeued: 2, Skipped: 3}} {
 		done, err := analysis.New(store, nil).Sweep(t.Context(), analysis.Sweep{Queue: q, Most: 3, PageSize: 2})
-		if passed, failed := docstore.Failure(err); done != want || failed != nil || passed.Count != 1 || !strings.Contains(err.Error(), "analysis_sweeps") {
+		if passed, failed := docstore.Failure(err); done != want || failed != nil || passed.Count != 1 ||
+			!strings.Contains(err.Error(), "analysis_sweeps") {
 			t.Errorf("%+v, %v", done, err)
 		}
 	}
@@ -490,11 +505,13 @@ func TestSweepOfLocksFromElsewhere(t *testing.T) {
 	}
 }
 
-// TestSweepOfForeignTimes: what another writer put into lockExpiresAt is queued again only if it has certainly passed. The sweep
-// looks among the texts that sort before the present, as the gate writes it, and judges those by what they mean.
+// TestSweepOfForeignTimes: what another writer put into lockExpiresAt is queued again only if it has certainly passed.
+// The sweep looks among the texts that sort before the present, as the gate writes it, and judges those by what they
+// mean.
 func TestSweepOfForeignTimes(t *testing.T) {
 	const day = 24 * time.Hour
-	requeued, skipped, failed, unclear, unseen := analysis.Swept{Stale: 1, Requeued: 1}, analysis.Swept{Stale: 1, Skipped: 1},
+	requeued, skipped, failed, unclear, unseen := analysis.Swept{Stale: 1, Requeued: 1},
+		analysis.Swept{Stale: 1, Skipped: 1},
 		analysis.Swept{Stale: 1, Failed: 1}, analysis.Swept{Stale: 1, Errors: 1, Damaged: 1}, analysis.Swept{}
 	for _, c := range []struct {
 		expiry docstore.Value
@@ -539,7 +556,8 @@ func TestSweepOfForeignTimes(t *testing.T) {
 			before := b.document(id)
 			q := &queue{}
 			got, err := b.analyses.Sweep(t.Context(), analysis.Sweep{Queue: q})
-			if got != c.want || (err != nil) != (c.want.Errors > 0) || err != nil && !strings.Contains(err.Error(), "LOCK_UNREADABLE: lockExpiresAt is ") {
+			if got != c.want || (err != nil) != (c.want.Errors > 0) || err != nil && !strings.Contains(
+				err.Error(), "LOCK_UNREADABLE: lockExpiresAt is ") {
 				t.Fatalf("sweep: %+v, %v\nwant %+v", got, err, c.want)
 			}
 			if c.want.Requeued == 1 {
@@ -561,7 +579,8 @@ func TestSweepOfForeignTimes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := begin(t)
-			b.put(id, docstore.Doc{"lockOwner": docstore.String("other"), "lockExpiresAt": c.expiry, "lockRuns": docstore.Int(analysis.DefaultMaxTakeovers + 1)})
+			b.put(id, docstore.Doc{"lockOwner": docstore.String("other"), "lockExpiresAt": c.expiry,
+				"lockRuns": docstore.Int(analysis.DefaultMaxTakeovers + 1)})
 			b.sweeps(analysis.Sweep{Queue: &queue{}}, c.want)
 		})
 	}
@@ -579,8 +598,8 @@ func TestSweepGrace(t *testing.T) {
 	b.queued(q, once(id))
 }
 
-// TestSweepIsCanceled midway: what was done is counted, the mark of the one that was not queued is taken back, and the rest is
-// left to the next sweep.
+// TestSweepIsCanceled midway: what was done is counted, the mark of the one that was not queued is taken back, and the
+// rest is left to the next sweep.
 func TestSweepIsCanceled(t *testing.T) {
 	b := begin(t)
 	ids := numbered(9)
@@ -603,7 +622,8 @@ func TestSweepIsCanceled(t *testing.T) {
 
 	before := b.store
 	before.Forget()
-	if done, err := b.analyses.Sweep(ctx, analysis.Sweep{Queue: q}); done != (analysis.Swept{}) || !errors.Is(err, context.Canceled) {
+	if done, err := b.analyses.Sweep(ctx, analysis.Sweep{Queue: q}); done != (analysis.Swept{}) ||
+		!errors.Is(err, context.Canceled) {
 		t.Errorf("canceled from the start: %+v, %v", done, err)
 	}
 }
@@ -612,7 +632,8 @@ func TestSweepIsCanceled(t *testing.T) {
 func TestSweepOfAnOldIndex(t *testing.T) {
 	b := begin(t)
 	b.stale(numbered(2)...)
-	old, err := b.memory.Due(t.Context(), docstore.DueQuery{Kind: analysis.Kind, Field: analysis.ExpiryField, UpTo: b.clock.Now()})
+	old, err := b.memory.Due(t.Context(), docstore.DueQuery{Kind: analysis.Kind, Field: analysis.ExpiryField,
+		UpTo: b.clock.Now()})
 	if err != nil || len(old.Entries) != 2 {
 		t.Fatal(old, err)
 	}
@@ -652,7 +673,8 @@ func TestSweepSettings(t *testing.T) {
 		}
 	}
 	for _, c := range []analysis.Sweep{
-		{Queue: q, RequeueEvery: -time.Second}, {Queue: q, RequeueEvery: 367 * 24 * time.Hour}, {Queue: q, Grace: 367 * 24 * time.Hour}, {Queue: q, PageSize: -1},
+		{Queue: q, RequeueEvery: -time.Second}, {Queue: q, RequeueEvery: 367 * 24 * time.Hour},
+		{Queue: q, Grace: 367 * 24 * time.Hour}, {Queue: q, PageSize: -1},
 	} {
 		if _, err := b.analyses.Sweep(t.Context(), c); err == nil {
 			t.Errorf("%+v passes", c)

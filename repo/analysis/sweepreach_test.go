@@ -18,10 +18,12 @@ import (
 
 // staleDoc is an analysis whose worker died at a time.
 func staleDoc(expired time.Time) docstore.Doc {
-	return docstore.Doc{"lockOwner": docstore.String("dead"), "lockToken": docstore.Int(1), "lockExpiresAt": docstore.FormatTime(expired)}
+	return docstore.Doc{"lockOwner": docstore.String("dead"), "lockToken": docstore.Int(1),
+		"lockExpiresAt": docstore.FormatTime(expired)}
 }
 
-// hopeless are documents that no sweep can help, each for another reason. All of them are found before what expired at at(-1000).
+// hopeless are documents that no sweep can help, each for another reason. All of them are found before what expired at
+// at(-1000).
 var hopeless = map[string]func(i int) docstore.Doc{
 	"damaged": func(i int) docstore.Doc {
 		d := staleDoc(at(-4000 + i%7))
@@ -41,8 +43,8 @@ var hopeless = map[string]func(i int) docstore.Doc{
 	},
 }
 
-// TestSweepReaches: a stale analysis behind any number of those that no sweep can help is queued: by the first sweep below ten times the
-// bound, and by the second from there on.
+// TestSweepReaches: a stale analysis behind any number of those that no sweep can help is queued: by the first sweep
+// below ten times the bound, and by the second from there on.
 func TestSweepReaches(t *testing.T) {
 	reaches := func(most, n, sweeps int, doc func(int) docstore.Doc) func(*testing.T) {
 		return func(t *testing.T) {
@@ -77,8 +79,8 @@ func TestSweepReaches(t *testing.T) {
 	t.Run("as many as it acts on by default", reaches(0, analysis.DefaultMostSwept, 1, hopeless["damaged"]))
 }
 
-// TestSweepsReachAll: whatever mixture of analyses there is, and whatever cuts sweeps off, each stale one is queued by ceil(n/bound)+1
-// of them.
+// TestSweepsReachAll: whatever mixture of analyses there is, and whatever cuts sweeps off, each stale one is queued by
+// ceil(n/bound)+1 of them.
 func TestSweepsReachAll(t *testing.T) {
 	kinds := append(slices.Sorted(maps.Keys(hopeless)), "stale", "fails")
 	rapid.Check(t, func(rt *rapid.T) {
@@ -129,8 +131,8 @@ func TestSweepsReachAll(t *testing.T) {
 	})
 }
 
-// TestSweepGoesOn: a sweep whose deadline passes while it works has more to do, and no error. The next one goes on behind what was done,
-// also behind one that takes all the time.
+// TestSweepGoesOn: a sweep whose deadline passes while it works has more to do, and no error. The next one goes on
+// behind what was done, also behind one that takes all the time.
 func TestSweepGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := docstore.NewMemory(nil)
@@ -175,7 +177,8 @@ func TestSweepGoesOn(t *testing.T) {
 	})
 }
 
-// TestSweepPlace: a place that is damaged, of another index or of a document that is gone is the beginning, or costs a page more.
+// TestSweepPlace: a place that is damaged, of another index or of a document that is gone is the beginning, or costs a
+// page more.
 func TestSweepPlace(t *testing.T) {
 	for name, place := range map[string]docstore.Doc{
 		"none":             {"after": docstore.String(""), "last": docstore.String("")},
@@ -207,7 +210,8 @@ func TestSweepPlace(t *testing.T) {
 			return apply()
 		}
 		done, err := b.analyses.Sweep(t.Context(), analysis.Sweep{Queue: &queue{}, Most: 1})
-		if want := (analysis.Swept{Stale: 1, Requeued: 1, More: true}); done != want || !errors.Is(err, docstore.ErrUnavailable) {
+		if want := (analysis.Swept{Stale: 1, Requeued: 1, More: true}); done != want ||
+			!errors.Is(err, docstore.ErrUnavailable) {
 			t.Errorf("%+v, %v", done, err)
 		}
 	})

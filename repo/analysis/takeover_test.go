@@ -22,12 +22,14 @@ func TestTakeoverOfWhatHasFinished(t *testing.T) {
 		return apply()
 	}
 	b.gets(acquire("w2", "r2", 300), analysis.AlreadyFinished, false)
-	if d := b.document(id); writes < 2 || d["status"] != docstore.String("READY") || d["lockOwner"] != docstore.String("w1") {
+	if d := b.document(id); writes < 2 || d["status"] != docstore.String("READY") ||
+		d["lockOwner"] != docstore.String("w1") {
 		t.Errorf("after %d writes: %v", writes, d)
 	}
 }
 
-// TestQueueFailsAfterAnotherSweep: a sweep whose queue fails late takes back its own mark, and not that of a sweep that came since.
+// TestQueueFailsAfterAnotherSweep: a sweep whose queue fails late takes back its own mark, and not that of a sweep that
+// came since.
 func TestQueueFailsAfterAnotherSweep(t *testing.T) {
 	b := begin(t)
 	stale := numbered(1)

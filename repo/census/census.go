@@ -20,9 +20,10 @@ const (
 	maxTallies   = 10_000      // tenants that are remembered before those that are idle are forgotten
 )
 
-// Census bounds the documents of a kind that a tenant has. It counts them now and then, and adds those that this process creates. Others may create documents in between: the bound holds for each process exactly, but for requests that are
-// under way, and for all together only after the next count. A document that exists is never counted against its writer, so that
-// what is held can be renewed and released, and taken again, at the bound.
+// Census bounds the documents of a kind that a tenant has. It counts them now and then, and adds those that this
+// process creates. Others may create documents in between: the bound holds for each process exactly, but for requests
+// that are under way, and for all together only after the next count. A document that exists is never counted against
+// its writer, so that what is held can be renewed and released, and taken again, at the bound.
 //
 // A nil *Census bounds nothing.
 type Census struct {
@@ -46,12 +47,14 @@ type tally struct {
 	err      error         // of the last count
 }
 
-// New returns a census of the documents of a kind, most at most; nil, which bounds nothing, if most is not positive. now must be monotonic.
+// New returns a census of the documents of a kind, most at most; nil, which bounds nothing, if most is not positive.
+// now must be monotonic.
 func New(store docstore.Store, kind string, most int, now func() time.Time) *Census {
 	if most <= 0 {
 		return nil
 	}
-	return &Census{store: store, kind: kind, most: most, now: now, slots: make(chan struct{}, maxCounts), tenants: make(map[string]*tally)}
+	return &Census{store: store, kind: kind, most: most, now: now, slots: make(chan struct{}, maxCounts),
+		tenants: make(map[string]*tally)}
 }
 
 // Effect is what a command did.
@@ -64,11 +67,11 @@ const (
 	Missing               // would have to create one, and must not
 )
 
-// Within runs a command on a document of a tenant. try runs it; with existing it must not create the document. If there is no room for
-// another document, the outcome of that try stands.
+// Within runs a command on a document of a tenant. try runs it; with existing it must not create the document. If there
+// is no room for another document, the outcome of that try stands.
 //
-// tells says that try can tell whether it created a document. Then one try is enough while the tenant is known to have room; otherwise a
-// command that creates a document costs a try more.
+// tells says that try can tell whether it created a document. Then one try is enough while the tenant is known to have
+// room; otherwise a command that creates a document costs a try more.
 func (c *Census) Within(ctx context.Context, tenant string, tells bool, try func(existing bool) (Effect, error)) error {
 	if c == nil {
 		_, err := try(false)
@@ -94,8 +97,8 @@ func (c *Census) Within(ctx context.Context, tenant string, tells bool, try func
 	return err
 }
 
-// Several is [Census.Within] for a command on several documents of a tenant, most at most, which can tell how many it created. With
-// existing it must not create any: missing is then how many it would have to create.
+// Several is [Census.Within] for a command on several documents of a tenant, most at most, which can tell how many it
+// created. With existing it must not create any: missing is then how many it would have to create.
 func (c *Census) Several(
 	ctx context.Context, tenant string, most int, try func(existing bool) (created, missing int, err error),
 ) error {
@@ -181,8 +184,8 @@ func (c *Census) stale(t *tally) bool {
 	return t.counted.IsZero() || c.now().Sub(t.counted) >= countEvery
 }
 
-// begin begins a count, unless one is under way. c.mu is held. The count does not end with the request that needs it: the next
-// ones need it, too.
+// begin begins a count, unless one is under way. c.mu is held. The count does not end with the request that needs it:
+// the next ones need it, too.
 func (c *Census) begin(tenant string, t *tally) {
 	if t.counting != nil {
 		return

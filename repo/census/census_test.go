@@ -104,7 +104,8 @@ func TestBound(t *testing.T) {
 		}
 		w.want("third", w.create("c", nil), true)
 		w.want("fourth", w.create("d", nil), false)
-		if _, err := w.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: kind, Tenant: tenant, ID: "c"}, If: docstore.Not{Cond: docstore.Absent{}}, Delete: true}); err != nil {
+		if _, err := w.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: kind, Tenant: tenant, ID: "c"},
+			If: docstore.Not{Cond: docstore.Absent{}}, Delete: true}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -164,7 +165,8 @@ func TestUnknownOutcome(t *testing.T) {
 		broken := errors.New("broken")
 		w := newWorld(t, 3)
 		w.want("first", w.create("a", nil), true)
-		if err := w.Within(t.Context(), tenant, true, func(bool) (census.Effect, error) { return census.Other, broken }); !errors.Is(err, broken) {
+		if err := w.Within(t.Context(), tenant, true,
+			func(bool) (census.Effect, error) { return census.Other, broken }); !errors.Is(err, broken) {
 			t.Error(err)
 		}
 		w.want("the last", w.create("b", nil), true)
@@ -172,7 +174,8 @@ func TestUnknownOutcome(t *testing.T) {
 
 		w = newWorld(t, 3)
 		w.want("first", w.create("a", nil), true)
-		if err := w.Several(t.Context(), tenant, 2, func(bool) (int, int, error) { return 0, 0, broken }); !errors.Is(err, broken) {
+		if err := w.Several(t.Context(), tenant, 2, func(bool) (int, int, error) { return 0, 0, broken }); !errors.Is(err,
+			broken) {
 			t.Error(err)
 		}
 		w.want("after a set", w.create("b", nil), false)
@@ -214,7 +217,9 @@ func TestSets(t *testing.T) {
 
 // TestLargeTenants: a count goes on from page to page, to the bound and no farther.
 func TestLargeTenants(t *testing.T) {
-	for _, c := range []struct{ most, documents, lists int }{{250, 249, 3}, {250, 250, 3}, {250, 1_000, 3}, {100, 1_000, 1}} {
+	for _, c := range []struct {
+		most, documents, lists int
+	}{{250, 249, 3}, {250, 250, 3}, {250, 1_000, 3}, {100, 1_000, 1}} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, c.most)
 			for i := range c.documents {
@@ -264,7 +269,8 @@ func TestForgetsIdleTenants(t *testing.T) {
 		go func() { done <- w.create("b", until) }()
 		synctest.Wait()
 		for i := range 10_000 {
-			if err := w.Within(t.Context(), fmt.Sprint("idle", i), false, func(bool) (census.Effect, error) { return census.Missing, nil }); err != nil {
+			if err := w.Within(t.Context(), fmt.Sprint("idle", i), false,
+				func(bool) (census.Effect, error) { return census.Missing, nil }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -274,7 +280,8 @@ func TestForgetsIdleTenants(t *testing.T) {
 			want   time.Duration // until the first of the idle ones is counted again: a second if it was forgotten
 		}{{"another", 0, 5 * time.Minute}, {"yet another", time.Hour, time.Second}} {
 			time.Sleep(c.later)
-			if err := w.Within(t.Context(), c.tenant, false, func(bool) (census.Effect, error) { return census.Missing, nil }); err != nil {
+			if err := w.Within(t.Context(), c.tenant, false,
+				func(bool) (census.Effect, error) { return census.Missing, nil }); err != nil {
 				t.Fatal(err)
 			}
 			if after := w.RetryAfter("idle0"); after != c.want {

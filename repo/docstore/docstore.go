@@ -7,28 +7,28 @@
 //
 // # Who decides
 //
-// A rule (see repo/rule) is a [Write]: a condition, and the fields to set, add and unset. The store evaluates the condition and
-// applies the change in one atomic step. When the condition does not hold it changes nothing and returns the document that
-// it found, so that the rule can explain the rejection without another read.
+// A rule (see repo/rule) is a [Write]: a condition, and the fields to set, add and unset. The store evaluates the
+// condition and applies the change in one atomic step. When the condition does not hold it changes nothing and returns
+// the document that it found, so that the rule can explain the rejection without another read.
 //
 //	rule ──Write{Key, If, Set, Add, Unset}──▶ store ──┬─ condition holds ─▶ applied, the document after
 //	                                                  └─ otherwise ───────▶ refused, the document found
 //
 // # Whose clock
 //
-// The symbolic time [Now] is the instant at which the store evaluates a write. Conditions compare with it and fields are set to
-// it, so that the clocks of the callers do not matter on a store that has a clock of its own. The At field of each result is
-// the instant that the store used.
+// The symbolic time [Now] is the instant at which the store evaluates a write. Conditions compare with it and fields
+// are set to it, so that the clocks of the callers do not matter on a store that has a clock of its own. The At field
+// of each result is the instant that the store used.
 //
 // # What can go wrong
 //
-// A condition that does not hold is an outcome ([Result].Applied is false), never an error. An error from Write means that the
-// outcome is unknown: the write may have been applied and its response lost. Only [ErrInvalid], [ErrDamaged], [ErrClosed],
-// [ErrClockSkew], [ErrUnsupported] and [ErrNotWritten] mean that nothing was changed. A rule must recognise its own earlier write in the document found; see
-// repo/lock for how request IDs do that.
+// A condition that does not hold is an outcome ([Result].Applied is false), never an error. An error from Write means
+// that the outcome is unknown: the write may have been applied and its response lost. Only [ErrInvalid], [ErrDamaged],
+// [ErrClosed], [ErrClockSkew], [ErrUnsupported] and [ErrNotWritten] mean that nothing was changed. A rule must
+// recognise its own earlier write in the document found; see repo/lock for how request IDs do that.
 //
-// The in-memory store of [NewMemory] is the reference implementation; docstoretest compares every adapter with it. What only
-// authors of adapters need is in package driver.
+// The in-memory store of [NewMemory] is the reference implementation; docstoretest compares every adapter with it. What
+// only authors of adapters need is in package driver.
 package docstore
 
 import (
@@ -46,8 +46,9 @@ var (
 	// The error's text names the part at fault.
 	ErrInvalid = errors.New("docstore: invalid")
 
-	// ErrDamaged marks a stored document that cannot take the write: an Add on a field that is not an integer, or
-	// beyond [MaxInt], a [Before] of a field that is not text. Nothing was changed. The error's text names the document and the field.
+	// ErrDamaged marks a stored document that cannot take the write: an Add on a field that is not an integer, or beyond
+	// [MaxInt], a [Before] of a field that is not text. Nothing was changed. The error's text names the document and the
+	// field.
 	ErrDamaged = errors.New("docstore: damaged document")
 
 	// ErrClosed is the error of every call on a store after Close.
@@ -60,31 +61,33 @@ var (
 	// ErrFull is the [ErrUnavailable] of a store that has no space left: reading still works.
 	ErrFull = fmt.Errorf("%w: no space left", ErrUnavailable)
 
-	// ErrNotWritten marks, beside another error, a write that was certainly not carried out: nothing was changed, and nothing of
-	// it will arrive later. A read can carry it, too, and means nothing by it.
+	// ErrNotWritten marks, beside another error, a write that was certainly not carried out: nothing was changed, and
+	// nothing of it will arrive later. A read can carry it, too, and means nothing by it.
 	ErrNotWritten = errors.New("docstore: not written")
 
-	// ErrUnsupported marks what the store cannot do where it is: Get and Write of several documents on a DynamoDB table with multi-Region
-	// strong consistency, which has no transactions. Nothing was changed, and trying again does not help.
+	// ErrUnsupported marks what the store cannot do where it is: Get and Write of several documents on a DynamoDB table
+	// with multi-Region strong consistency, which has no transactions. Nothing was changed, and trying again does not
+	// help.
 	ErrUnsupported = errors.New("docstore: not supported here")
 
-	// ErrClockSkew is the error of a store without a clock of its own when the caller's clock is further from the service's
-	// than the store's settings allow. Nothing was sent: by such a clock, a lease could be taken over while it is held.
+	// ErrClockSkew is the error of a store without a clock of its own when the caller's clock is further from the
+	// service's than the store's settings allow. Nothing was sent: by such a clock, a lease could be taken over while it
+	// is held.
 	ErrClockSkew = errors.New("docstore: the clock is off")
 )
 
 // Store is what an adapter implements. Every method may be called from several goroutines at once, honours the
 // context's cancellation and deadline, and returns [ErrClosed] after Close.
 type Store interface {
-	// Get returns the documents of keys in one strongly consistent trip: it sees every write that was acknowledged
-	// before the call. Up to a hundred documents of one tenant are of one instant. Snapshot.Docs has one entry for each key, in
+	// Get returns the documents of keys in one strongly consistent trip: it sees every write that was acknowledged before
+	// the call. Up to a hundred documents of one tenant are of one instant. Snapshot.Docs has one entry for each key, in
 	// order; nil means that the document does not exist. No keys is [ErrInvalid]; the same key twice is allowed.
 	Get(ctx context.Context, keys ...Key) (Snapshot, error)
 
 	// Write applies all writes in one atomic step if every condition holds, and changes nothing otherwise. One to
-	// [MaxWrites] writes, each for another key, all of one tenant, of whatever kinds, else [ErrInvalid]. A write whose condition holds for an absent
-	// document creates it. An error that is none of ErrInvalid, ErrDamaged, ErrClosed, ErrClockSkew, ErrUnsupported and ErrNotWritten leaves the
-	// outcome unknown.
+	// [MaxWrites] writes, each for another key, all of one tenant, of whatever kinds, else [ErrInvalid]. A write whose
+	// condition holds for an absent document creates it. An error that is none of ErrInvalid, ErrDamaged, ErrClosed,
+	// ErrClockSkew, ErrUnsupported and ErrNotWritten leaves the outcome unknown.
 	Write(ctx context.Context, writes ...Write) (Result, error)
 
 	// List returns the documents of one kind and tenant whose IDs begin with a prefix, by ascending bytes of the ID,
@@ -111,21 +114,21 @@ type Write struct {
 	Unset []string         // fields to remove; a missing field is no error
 
 	// StartAtNow names fields of Add that, where they are missing, count as the store's time in microseconds since 1970
-	// instead of 0. A counter that is increased less often than once a microsecond then never shows a number twice, even if
-	// its document was removed in between, for longer than a millisecond (on a store without a clock of its own: for longer
-	// than it may be unsure of the time, which is seconds). A store that has only the clock of one machine (memory, SQLite, Redis)
-	// starts no such counter below the highest number that one of them has reached, so that a clock which is set back cannot
-	// undo that: see [Write.StartFrom].
+	// instead of 0. A counter that is increased less often than once a microsecond then never shows a number twice, even
+	// if its document was removed in between, for longer than a millisecond (on a store without a clock of its own: for
+	// longer than it may be unsure of the time, which is seconds). A store that has only the clock of one machine (memory,
+	// SQLite, Redis) starts no such counter below the highest number that one of them has reached, so that a clock which
+	// is set back cannot undo that: see [Write.StartFrom].
 	StartAtNow []string
 
-	// Keep is how long the document is kept from this write on: when no later write has said otherwise by then, the store may
-	// remove it, at once or days later. 0 leaves what earlier writes said; a document of which no write said anything is
-	// kept for ever. It is stored beside the fields and is not one of them. See [Pruner].
+	// Keep is how long the document is kept from this write on: when no later write has said otherwise by then, the store
+	// may remove it, at once or days later. 0 leaves what earlier writes said; a document of which no write said anything
+	// is kept for ever. It is stored beside the fields and is not one of them. See [Pruner].
 	Keep time.Duration
 
-	// Return names the fields that the caller reads from the document after the write. A store may leave out all others then; most
-	// of what a store sends would be fields that no one reads. A field that is missing is no error. nil is the whole document, and after a refusal
-	// the document found is always whole.
+	// Return names the fields that the caller reads from the document after the write. A store may leave out all others
+	// then; most of what a store sends would be fields that no one reads. A field that is missing is no error. nil is the
+	// whole document, and after a refusal the document found is always whole.
 	Return []string
 
 	// Delete removes the document instead. Nothing else can be said then, and If must not hold where there is no document:
@@ -138,15 +141,16 @@ type Result struct {
 	Applied bool
 	At      time.Time // the instant that Now was, in UTC, whole milliseconds
 
-	// Margin is how far the store's time may lie beyond At, if Applied is false. A store without a clock of its own knows the
-	// time only between two instants. It writes the later one, so that no lease ends too early. A time counts as passed only when
-	// it lies before the earlier one: if the condition asks for that, At is the earlier instant and At + Margin the later one.
-	// Otherwise At is the later one and Margin is 0, as it is on all stores with a clock.
+	// Margin is how far the store's time may lie beyond At, if Applied is false. A store without a clock of its own knows
+	// the time only between two instants. It writes the later one, so that no lease ends too early. A time counts as
+	// passed only when it lies before the earlier one: if the condition asks for that, At is the earlier instant and At +
+	// Margin the later one. Otherwise At is the later one and Margin is 0, as it is on all stores with a clock.
 	Margin time.Duration
 
 	// Docs has one entry for each write, in order. After applied writes it holds the documents as they now are (nil after
-	// Delete), or as much of each as [Write].Return asks for; after several, a store that cannot return them holds nil for each: DynamoDB. After a refusal it holds, for the
-	// writes named in Refused, the document found (nil if there was none).
+	// Delete), or as much of each as [Write].Return asks for; after several, a store that cannot return them holds nil for
+	// each: DynamoDB. After a refusal it holds, for the writes named in Refused, the document found (nil if there was
+	// none).
 	Docs []Doc
 
 	// Refused lists the indexes of writes whose condition did not hold: at least one when Applied is false, none
@@ -154,20 +158,20 @@ type Result struct {
 	Refused []int
 }
 
-// Pruner is for a store that does not remove documents by itself once their Keep has passed (see [Write]). On the others the
-// service does (time to live on DynamoDB and Firestore).
+// Pruner is for a store that does not remove documents by itself once their Keep has passed (see [Write]). On the
+// others the service does (time to live on DynamoDB and Firestore).
 type Pruner interface {
-	// Prune removes up to limit documents whose Keep has passed, of all kinds and tenants, each in a step that looks at the time
-	// again. It returns how many; fewer than limit means that no more were due. A limit below 1 is [ErrInvalid]. What
-	// cannot be read keeps nothing behind it, and the error names it, an [Unreadable].
+	// Prune removes up to limit documents whose Keep has passed, of all kinds and tenants, each in a step that looks at
+	// the time again. It returns how many; fewer than limit means that no more were due. A limit below 1 is [ErrInvalid].
+	// What cannot be read keeps nothing behind it, and the error names it, an [Unreadable].
 	Prune(ctx context.Context, limit int) (removed int, err error)
 }
 
 // Walker is for maintenance: it finds the documents of one kind whatever their tenant. Every adapter implements it.
 type Walker interface {
 	// Walk returns a page of the documents of a kind, of all tenants and of none, in an order of the store's own. Every
-	// document that exists during the whole walk is seen exactly once. A page may be short, or even empty, and still have a
-	// Next.
+	// document that exists during the whole walk is seen exactly once. A page may be short, or even empty, and still have
+	// a Next.
 	Walk(ctx context.Context, q WalkQuery) (Page, error)
 }
 
@@ -198,8 +202,10 @@ type Query struct {
 type Page struct {
 	At      time.Time // the store's time of the read, in UTC, whole milliseconds
 	Entries []Entry
-	Damaged []Damaged // those of the page that the store cannot read, by ascending IDs; they count to Limit as entries do, unless they have no ID
-	Next    string    // Query.After of the next page; empty when this was the last
+	// those of the page that the store cannot read, by ascending IDs; they count to Limit as entries do, unless they have
+	// no ID
+	Damaged []Damaged
+	Next    string // Query.After of the next page; empty when this was the last
 }
 
 // Damaged is a document that the store cannot read: what it has in the document's place is none. It keeps no other
@@ -209,7 +215,8 @@ type Damaged struct {
 	Err error // an [ErrDamaged] that names the document
 }
 
-// All are the documents of the page by ascending IDs, each with nil, or without fields and with why the store cannot read it.
+// All are the documents of the page by ascending IDs, each with nil, or without fields and with why the store cannot
+// read it.
 func (p Page) All() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		damaged := p.Damaged
@@ -245,8 +252,8 @@ const (
 	DefaultLimit = 100     // entries in a page when the query names none
 	MaxInt       = 1 << 53 // largest magnitude of an integer: every JSON reader holds it exactly
 
-	// MaxBytes is the length of a [Bytes]. All fields of a document share what a store takes for it: 400 KB on DynamoDB, 1 MiB
-	// on Firestore, names and values together; all documents of one step, 4 MB and 10 MiB. More is [ErrInvalid] there.
+	// MaxBytes is the length of a [Bytes]. All fields of a document share what a store takes for it: 400 KB on DynamoDB, 1
+	// MiB on Firestore, names and values together; all documents of one step, 4 MB and 10 MiB. More is [ErrInvalid] there.
 	MaxBytes = 256 << 10
 )
 
@@ -291,7 +298,8 @@ func ValidateKeys(keys []Key) error {
 	return nil
 }
 
-// ValidateWrites reports whether writes may be applied together. The error is [ErrInvalid] and names the write at fault.
+// ValidateWrites reports whether writes may be applied together. The error is [ErrInvalid] and names the write at
+// fault.
 func ValidateWrites(writes []Write) error {
 	if len(writes) == 0 || len(writes) > MaxWrites {
 		return fmt.Errorf("%w: %d writes: from 1 to %d", ErrInvalid, len(writes), MaxWrites)
@@ -305,7 +313,8 @@ func ValidateWrites(writes []Write) error {
 			return fmt.Errorf("write %d: %w", i, err)
 		}
 		if first := writes[0].Key.Tenant; w.Key.Tenant != first {
-			return fmt.Errorf("%w: write %d: %s: tenant %q, and write 0 has tenant %q: what changes in one step is of one tenant",
+			return fmt.Errorf(
+				"%w: write %d: %s: tenant %q, and write 0 has tenant %q: what changes in one step is of one tenant",
 				ErrInvalid, i, w.Key, w.Key.Tenant, first)
 		}
 		if seen[w.Key] {
@@ -397,7 +406,8 @@ func (w Write) Validate() error {
 	return nil
 }
 
-// repeated returns a name of fields that is there twice. Only names that may be one of those before are compared with them, which few are.
+// repeated returns a name of fields that is there twice. Only names that may be one of those before are compared with
+// them, which few are.
 func repeated(names []string) (name string, twice bool) {
 	var seen uint64
 	for i, f := range names {
@@ -415,9 +425,9 @@ func (w Write) Holds(found Doc, now time.Time) bool {
 	return w.If == nil || w.If.Holds(found, now)
 }
 
-// Apply returns the document that the write makes of the one found (nil: none) at the instant now; nil for Delete. It does not
-// look at the condition and does not change found. The error is [ErrDamaged]: an Add on a field that is no integer, or whose
-// sum leaves the range of ±[MaxInt], or a [Before] of a field that is not text.
+// Apply returns the document that the write makes of the one found (nil: none) at the instant now; nil for Delete. It
+// does not look at the condition and does not change found. The error is [ErrDamaged]: an Add on a field that is no
+// integer, or whose sum leaves the range of ±[MaxInt], or a [Before] of a field that is not text.
 //
 // Stores that evaluate writes in Go (memory, SQLite, Firestore) share it; the others are held to it by docstoretest.
 func (w Write) Apply(found Doc, now time.Time) (Doc, error) {
@@ -475,8 +485,9 @@ func (w Write) Returned(after Doc) Doc {
 	return read
 }
 
-// StartFrom returns the write with counters that start at floor where the store's time lies before it (see StartAtNow), for a
-// store that knows the highest number which such a counter has reached. It is to be applied to the document found.
+// StartFrom returns the write with counters that start at floor where the store's time lies before it (see StartAtNow),
+// for a store that knows the highest number which such a counter has reached. It is to be applied to the document
+// found.
 func (w Write) StartFrom(floor int64, found Doc, now time.Time) Write {
 	behind := floor - now.UnixMicro()
 	if behind <= 0 {

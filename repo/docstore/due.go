@@ -12,8 +12,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore/internal/ordered"
 )
 
-// DueQuery selects documents whose text field holds a time that has come, in the order of that field. Documents without the
-// field, and those where it is not text, are never found.
+// DueQuery selects documents whose text field holds a time that has come, in the order of that field. Documents without
+// the field, and those where it is not text, are never found.
 type DueQuery struct {
 	Kind   string
 	Tenant string // may be empty, for kinds that belong to no tenant
@@ -28,18 +28,18 @@ var ErrNoIndex = errors.New("docstore: no index")
 
 // DueLister is for a store that has an index on a field, or makes one. Stores without it are walked by [Due].
 type DueLister interface {
-	// Due returns a page of documents by ascending bytes of the field; documents with the same value are in an order of the
-	// store's own. Every document whose field stays as it is during the whole walk is seen exactly once. A page may be older
-	// than the latest writes: what is done to the documents found must be conditional on what was found. A page may be
-	// short, or even empty, and still have a Next. [ErrNoIndex] if there is no index on the field.
+	// Due returns a page of documents by ascending bytes of the field; documents with the same value are in an order of
+	// the store's own. Every document whose field stays as it is during the whole walk is seen exactly once. A page may be
+	// older than the latest writes: what is done to the documents found must be conditional on what was found. A page may
+	// be short, or even empty, and still have a Next. [ErrNoIndex] if there is no index on the field.
 	//
 	// An index can bring a bound with it: DynamoDB then refuses to store other than 1 to 1024 bytes of text in the field,
 	// with [ErrInvalid].
 	Due(ctx context.Context, q DueQuery) (Page, error)
 }
 
-// Due finds documents by a field through the store's index or, if it has none, by walking all documents of the kind, whose
-// pages are then in the order of IDs.
+// Due finds documents by a field through the store's index or, if it has none, by walking all documents of the kind,
+// whose pages are then in the order of IDs.
 func Due(ctx context.Context, s Store, q DueQuery) (Page, error) {
 	if err := q.Validate(); err != nil {
 		return Page{}, err

@@ -28,9 +28,11 @@ const (
 
 // Validate reports whether the key is well formed. The error is [ErrInvalid].
 func (k Key) Validate() error {
-	if k.Kind == "" || len(k.Kind) > MaxKindBytes || strings.Trim(k.Kind, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" ||
+	if k.Kind == "" || len(k.Kind) > MaxKindBytes ||
+		strings.Trim(k.Kind, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" ||
 		k.Kind[0] < 'a' || k.Kind[0] > 'z' {
-		return fmt.Errorf("%w: kind %q: a lower-case letter, then letters, digits, '-' and '_', %d bytes at most", ErrInvalid, k.Kind, MaxKindBytes)
+		return fmt.Errorf("%w: kind %q: a lower-case letter, then letters, digits, '-' and '_', %d bytes at most", ErrInvalid,
+			k.Kind, MaxKindBytes)
 	}
 	if k.Tenant != "" {
 		if err := checkText("tenant", k.Tenant, MaxTenantBytes); err != nil {

@@ -11,11 +11,12 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore/internal/ordered"
 )
 
-// Memory is a store in a map: the reference implementation, and the fastest store for tests. Its documents are gone when the
-// process ends. It shares no code with package driver, so that comparing an adapter with it compares two implementations.
+// Memory is a store in a map: the reference implementation, and the fastest store for tests. Its documents are gone
+// when the process ends. It shares no code with package driver, so that comparing an adapter with it compares two
+// implementations.
 //
-// No call looks at more documents than it returns or changes, but for the first [Memory.Due] on a field, and [Memory.Prune], so that neither many documents nor those who list
-// them keep others from theirs.
+// No call looks at more documents than it returns or changes, but for the first [Memory.Due] on a field, and
+// [Memory.Prune], so that neither many documents nor those who list them keep others from theirs.
 type Memory struct {
 	now    func() time.Time
 	mu     sync.RWMutex
@@ -69,8 +70,8 @@ func (m *Memory) docOf(k Key) Doc {
 	return nil
 }
 
-// end is when to look whether a document is still kept: until then it is. Each write moves until when a document is kept, and leaves its end where
-// it is.
+// end is when to look whether a document is still kept: until then it is. Each write moves until when a document is
+// kept, and leaves its end where it is.
 type end struct {
 	at  time.Time
 	key Key
@@ -213,7 +214,8 @@ func (m *Memory) forget(k Key, r *record) {
 	}
 }
 
-// Prune implements [Pruner]. It also moves the ends of documents that were written since, each once in the time for which it is kept.
+// Prune implements [Pruner]. It also moves the ends of documents that were written since, each once in the time for
+// which it is kept.
 func (m *Memory) Prune(ctx context.Context, limit int) (removed int, err error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("%w: limit %d: 1 or more", ErrInvalid, limit)
@@ -276,7 +278,8 @@ func (m *Memory) List(ctx context.Context, q Query) (Page, error) {
 }
 
 // page returns the documents from one on, but for the one that it is to come after, as long as they are selected.
-func (m *Memory) page(ctx context.Context, from, after Key, size int, selected func(Key) bool, next func(Key) string) (Page, error) {
+func (m *Memory) page(ctx context.Context, from, after Key, size int, selected func(Key) bool,
+	next func(Key) string) (Page, error) {
 	m.mu.RLock()
 	if err := m.open(ctx); err != nil {
 		m.mu.RUnlock()

@@ -41,7 +41,8 @@ func TestMemoryTokensAfterTheClockWasSetBack(t *testing.T) {
 	next := func(id string) {
 		t.Helper()
 		r, err := m.Write(t.Context(), docstore.Write{
-			Key: docstore.Key{Kind: "locks", Tenant: "acme", ID: id}, Add: map[string]int64{"token": 1}, StartAtNow: []string{"token"},
+			Key: docstore.Key{Kind: "locks", Tenant: "acme", ID: id}, Add: map[string]int64{"token": 1},
+			StartAtNow: []string{"token"},
 		})
 		if err != nil || !r.Applied {
 			t.Fatalf("applied %v, error %v", r.Applied, err)
@@ -57,7 +58,8 @@ func TestMemoryTokensAfterTheClockWasSetBack(t *testing.T) {
 	}
 	for back := time.Hour; back <= 2*time.Hour; back += time.Hour {
 		clock = noon.Add(-back)
-		gone := docstore.Write{Key: docstore.Key{Kind: "locks", Tenant: "acme", ID: "deploy"}, If: docstore.Has{Field: "token"}, Delete: true}
+		gone := docstore.Write{Key: docstore.Key{Kind: "locks", Tenant: "acme", ID: "deploy"},
+			If: docstore.Has{Field: "token"}, Delete: true}
 		if _, err := m.Write(t.Context(), gone); err != nil {
 			t.Fatal(err)
 		}
@@ -71,8 +73,8 @@ func TestMemoryTokensAfterTheClockWasSetBack(t *testing.T) {
 	}
 }
 
-// TestMemoryDoesNotScan: what a call compares grows with the logarithm of the number of documents. What it holds the lock for is no more than that, and the page
-// that it returns.
+// TestMemoryDoesNotScan: what a call compares grows with the logarithm of the number of documents. What it holds the
+// lock for is no more than that, and the page that it returns.
 func TestMemoryDoesNotScan(t *testing.T) {
 	clock := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	m := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return clock }})
@@ -114,7 +116,8 @@ func TestMemoryDoesNotScan(t *testing.T) {
 			return err
 		},
 		"due": func() error {
-			_, err := m.Due(t.Context(), docstore.DueQuery{Kind: "locks", Tenant: "noisy", Field: "state", UpTo: clock, Limit: limit})
+			_, err := m.Due(t.Context(), docstore.DueQuery{Kind: "locks", Tenant: "noisy", Field: "state",
+				UpTo: clock, Limit: limit})
 			return err
 		},
 	}
@@ -140,7 +143,8 @@ func TestMemoryPrunesTheFirst(t *testing.T) {
 	clock := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	m := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return clock }})
 	write := func(id string, keep time.Duration) {
-		w := docstore.Write{Key: docstore.Key{Kind: "locks", Tenant: "acme", ID: id}, Set: docstore.Doc{"n": docstore.Int(1)}, Keep: keep}
+		w := docstore.Write{Key: docstore.Key{Kind: "locks", Tenant: "acme", ID: id}, Set: docstore.Doc{"n": docstore.Int(1)},
+			Keep: keep}
 		if _, err := m.Write(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}

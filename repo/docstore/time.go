@@ -49,7 +49,8 @@ func ParseTime(s String) (time.Time, error) {
 }
 
 func parseTime(s string) (time.Time, bool) {
-	if len(s) != len(timeFormat) || s[4] != '-' || s[7] != '-' || s[10] != 'T' || s[13] != ':' || s[16] != ':' || s[19] != '.' || s[23] != 'Z' {
+	if len(s) != len(timeFormat) || s[4] != '-' || s[7] != '-' || s[10] != 'T' || s[13] != ':' || s[16] != ':' ||
+		s[19] != '.' || s[23] != 'Z' {
 		return time.Time{}, false
 	}
 	year, month, day, milli := number(s[0:4]), number(s[5:7]), number(s[8:10]), number(s[20:23])
@@ -74,8 +75,8 @@ func number(digits string) (n int) {
 	return n
 }
 
-// TruncateMilli brings an instant to the form that all stores use: UTC, whole milliseconds, no monotonic reading. It cuts, as
-// a store that keeps milliseconds does, so that two readings of one clock keep their order.
+// TruncateMilli brings an instant to the form that all stores use: UTC, whole milliseconds, no monotonic reading. It
+// cuts, as a store that keeps milliseconds does, so that two readings of one clock keep their order.
 func TruncateMilli(t time.Time) time.Time {
 	return t.Truncate(time.Millisecond).UTC()
 }

@@ -16,7 +16,8 @@ func TestFormatTime(t *testing.T) {
 		"2026-01-01T00:00:30.000Z": time.Date(2026, 1, 1, 0, 0, 30, 0, time.UTC),
 		"2025-12-31T15:00:00.000Z": time.Date(2026, 1, 1, 0, 0, 0, 0, tokyo),
 		"2026-01-01T00:00:00.999Z": time.Date(2026, 1, 1, 0, 0, 0, 999_999_999, time.UTC), // cut, not rounded
-		"1969-12-31T23:59:59.999Z": time.Unix(0, -1),                                      // cut towards the past, also before 1970
+		// cut towards the past, also before 1970
+		"1969-12-31T23:59:59.999Z": time.Unix(0, -1),
 		"0000-01-01T00:00:00.000Z": time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC),
 		"9999-12-31T23:59:59.999Z": time.Date(9999, 12, 31, 23, 59, 59, 999_000_000, time.UTC),
 	} {
@@ -44,13 +45,15 @@ func TestParseTimeRefuses(t *testing.T) {
 	}
 }
 
-// TestTimesAreThoseOfPackageTime compares with the layout that the documents promise, for all years that have a stored form, and for
-// texts that are nearly times.
+// TestTimesAreThoseOfPackageTime compares with the layout that the documents promise, for all years that have a stored
+// form, and for texts that are nearly times.
 func TestTimesAreThoseOfPackageTime(t *testing.T) {
 	const layout = "2006-01-02T15:04:05.000Z"
-	first, last := time.Date(-1, 12, 31, 23, 0, 0, 0, time.UTC).UnixMilli(), time.Date(10000, 1, 1, 1, 0, 0, 0, time.UTC).UnixMilli()
+	first, last := time.Date(-1, 12, 31, 23, 0, 0, 0, time.UTC).UnixMilli(),
+		time.Date(10000, 1, 1, 1, 0, 0, 0, time.UTC).UnixMilli()
 	rapid.Check(t, func(t *rapid.T) {
-		at := time.UnixMilli(rapid.Int64Range(first, last).Draw(t, "ms")).Add(time.Duration(rapid.Int64Range(0, 999_999).Draw(t, "ns")))
+		at := time.UnixMilli(rapid.Int64Range(first, last).Draw(t, "ms")).Add(
+			time.Duration(rapid.Int64Range(0, 999_999).Draw(t, "ns")))
 		at = at.In(time.FixedZone("", rapid.IntRange(-14*3600, 14*3600).Draw(t, "zone")))
 		text := docstore.FormatTime(at)
 		if want := at.Truncate(time.Millisecond).UTC().Format(layout); string(text) != want {

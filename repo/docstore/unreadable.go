@@ -97,7 +97,8 @@ func onlyDamage(err error) bool {
 	switch e := err.(type) { //nolint:errorlint // it looks at what is wrapped
 	case interface{ Unwrap() []error }:
 		parts := e.Unwrap()
-		return slices.Contains(parts, ErrDamaged) || !slices.ContainsFunc(parts, func(part error) bool { return !onlyDamage(part) })
+		return slices.Contains(parts, ErrDamaged) ||
+			!slices.ContainsFunc(parts, func(part error) bool { return !onlyDamage(part) })
 	case interface{ Unwrap() error }:
 		inner := e.Unwrap()
 		return !errors.Is(inner, ErrDamaged) || onlyDamage(inner) // the mark may be its own

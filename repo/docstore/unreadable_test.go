@@ -15,12 +15,14 @@ type marked struct{ error }
 func (m marked) Unwrap() error      { return m.error }
 func (marked) Is(target error) bool { return target == docstore.ErrDamaged }
 
-// TestFailure: what a pass went past is told from what failed, however the errors were joined; an error that is both is a failure.
+// TestFailure: what a pass went past is told from what failed, however the errors were joined; an error that is both is
+// a failure.
 func TestFailure(t *testing.T) {
 	damage := func(n int) error { return fmt.Errorf("%w: document %d", docstore.ErrDamaged, n) }
 	unavailable := fmt.Errorf("%w: no route", docstore.ErrUnavailable)
 	for _, err := range []error{
-		nil, unavailable, errors.Join(damage(1), unavailable), fmt.Errorf("queue it again: %w", errors.Join(unavailable, damage(1))),
+		nil, unavailable, errors.Join(damage(1), unavailable),
+		fmt.Errorf("queue it again: %w", errors.Join(unavailable, damage(1))),
 		fmt.Errorf("one: %w; two: %w", damage(1), unavailable),
 	} {
 		var u docstore.Unreadable
@@ -32,8 +34,10 @@ func TestFailure(t *testing.T) {
 		}
 	}
 	for _, err := range []error{
-		docstore.ErrDamaged, damage(1), fmt.Errorf("lock: %w", damage(1)), errors.Join(damage(1), damage(2)), marked{unavailable}, marked{damage(1)},
-		fmt.Errorf("%w: %w", docstore.ErrDamaged, unavailable), fmt.Errorf("a key: %w", fmt.Errorf("%w: %w", docstore.ErrDamaged, errors.New("WRONGTYPE"))),
+		docstore.ErrDamaged, damage(1), fmt.Errorf("lock: %w", damage(1)), errors.Join(damage(1), damage(2)),
+		marked{unavailable}, marked{damage(1)},
+		fmt.Errorf("%w: %w", docstore.ErrDamaged, unavailable),
+		fmt.Errorf("a key: %w", fmt.Errorf("%w: %w", docstore.ErrDamaged, errors.New("WRONGTYPE"))),
 	} {
 		var u docstore.Unreadable
 		if !u.Take(err) || u.Count != 1 || !errors.Is(u.Err(), docstore.ErrDamaged) {
@@ -50,13 +54,16 @@ func TestFailure(t *testing.T) {
 		b.Take(damage(100 + i))
 	}
 	passed, failed := docstore.Failure(errors.Join(errors.Join(unavailable, a.Err()), nil, b.Err()))
-	if !errors.Is(failed, docstore.ErrUnavailable) || errors.Is(failed, docstore.ErrDamaged) || passed.Count != 30 || len(passed.Named) != docstore.MostNamed {
+	if !errors.Is(failed, docstore.ErrUnavailable) || errors.Is(failed, docstore.ErrDamaged) || passed.Count != 30 ||
+		len(passed.Named) != docstore.MostNamed {
 		t.Errorf("failed %v, passed %+v", failed, passed)
 	}
-	if text := passed.Error(); !strings.Contains(text, "document 104\nand 10 more") || strings.Contains(text, "document 105") || len(passed.Texts()) != 20 {
+	if text := passed.Error(); !strings.Contains(text, "document 104\nand 10 more") ||
+		strings.Contains(text, "document 105") || len(passed.Texts()) != 20 {
 		t.Error(text)
 	}
-	if passed, failed = docstore.Failure(errors.Join(a.Err(), b.Err())); failed != nil || passed.Count != 30 || a.Count != 15 {
+	if passed, failed = docstore.Failure(errors.Join(a.Err(), b.Err())); failed != nil || passed.Count != 30 ||
+		a.Count != 15 {
 		t.Errorf("failed %v, passed %+v", failed, passed)
 	}
 }

@@ -2,8 +2,8 @@ package docstore
 
 import "time"
 
-// Usage is what a store has asked of its service since it was opened, for metrics. The numbers only grow, but for those of the clock and of
-// the warnings.
+// Usage is what a store has asked of its service since it was opened, for metrics. The numbers only grow, but for those
+// of the clock and of the warnings.
 type Usage struct {
 	Requests  int64 // that were sent, with those that were sent again; of SQLite, transactions that were committed
 	Retries   int64 // that were sent again; of SQLite, attempts at the lock of the file
@@ -14,8 +14,9 @@ type Usage struct {
 	Clock  Clock
 }
 
-// Billed is what the service bills by use, as far as its responses tell: requests whose response was lost are not among it. On DynamoDB the
-// units are those of capacity, for reads and writes; on Firestore they are documents, which is what its Standard edition bills.
+// Billed is what the service bills by use, as far as its responses tell: requests whose response was lost are not among
+// it. On DynamoDB the units are those of capacity, for reads and writes; on Firestore they are documents, which is what
+// its Standard edition bills.
 type Billed struct {
 	Known         bool // false for a store that is not billed by use, or that was not asked to count
 	Reads, Writes float64
@@ -23,8 +24,9 @@ type Billed struct {
 
 // Clock is what a store without a clock of its own knows of the caller's.
 type Clock struct {
-	Known       bool          // false before it was measured, and for a store that has a clock
-	Offset      time.Duration // by which the service's clock is ahead of the caller's: the smallest that its responses allow
+	Known bool // false before it was measured, and for a store that has a clock
+	// by which the service's clock is ahead of the caller's: the smallest that its responses allow
+	Offset      time.Duration
 	Uncertainty time.Duration // between the smallest and the largest offset that they allow
 }
 

@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// Doc is a document: field names and values. nil means that the document does not exist; an existing document without fields
-// is an empty, non-nil Doc. Documents returned by a store belong to the caller.
+// Doc is a document: field names and values. nil means that the document does not exist; an existing document without
+// fields is an empty, non-nil Doc. Documents returned by a store belong to the caller.
 type Doc map[string]Value
 
-// Value is what a field holds: a [String], [Int], [Bool], [Bytes], [Map] or, read only, an [Opaque]. In a condition or a Set an
-// [Instant] is a time that the store resolves; in a Set, a [Before] is the text that a field had.
+// Value is what a field holds: a [String], [Int], [Bool], [Bytes], [Map] or, read only, an [Opaque]. In a condition or
+// a Set an [Instant] is a time that the store resolves; in a Set, a [Before] is the text that a field had.
 type Value interface{ value() }
 
 type (
@@ -26,8 +26,8 @@ type (
 	// Bool is true or false.
 	Bool bool
 
-	// Bytes is a string of any bytes, up to [MaxBytes], for tables in a form of their own. It can be compared for equality and
-	// has no order. It is a Go string and not a slice, so that a store and its callers cannot change each other's:
+	// Bytes is a string of any bytes, up to [MaxBytes], for tables in a form of their own. It can be compared for equality
+	// and has no order. It is a Go string and not a slice, so that a store and its callers cannot change each other's:
 	// Bytes(b) and []byte(v) copy. Empty bytes are a value, as an empty text is.
 	Bytes string
 

@@ -5,32 +5,36 @@ import (
 	"sync"
 )
 
-// Watcher is for a store that can say that a document may have changed before a reader would find out. It is a hint that saves time and
-// reads. Nothing may rest on it: who waits for a change also reads now and then.
+// Watcher is for a store that can say that a document may have changed before a reader would find out. It is a hint
+// that saves time and reads. Nothing may rest on it: who waits for a change also reads now and then.
 type Watcher interface {
-	// Watch watches a document, which need not exist, until the context ends or the store is closed. It returns without waiting for
-	// the store, and the first entry says that it has begun: who reads the document then misses nothing. The errors are [ErrInvalid], [ErrClosed] and the context's.
+	// Watch watches a document, which need not exist, until the context ends or the store is closed. It returns without
+	// waiting for the store, and the first entry says that it has begun: who reads the document then misses nothing. The
+	// errors are [ErrInvalid], [ErrClosed] and the context's.
 	Watch(ctx context.Context, k Key) (Watch, error)
 }
 
 // Watch is what a [Watcher] says of one document.
 type Watch struct {
-	// Changed has an entry when the watch has begun, and when the document may have changed since the last entry was received. Several
-	// changes that follow each other closely can be one entry, and there can be an entry without a change. It is never closed.
+	// Changed has an entry when the watch has begun, and when the document may have changed since the last entry was
+	// received. Several changes that follow each other closely can be one entry, and there can be an entry without a
+	// change. It is never closed.
 	Changed <-chan struct{}
 
-	// Complete says that the changes of all processes are signalled, except while the store cannot be reached, after which there is an
-	// entry. Otherwise only those that are made through this store are.
+	// Complete says that the changes of all processes are signalled, except while the store cannot be reached, after which
+	// there is an entry. Otherwise only those that are made through this store are.
 	Complete bool
 }
 
-// Signals tells those who watch documents of changes: for stores that learn of each change themselves. The zero value is ready for use.
+// Signals tells those who watch documents of changes: for stores that learn of each change themselves. The zero value
+// is ready for use.
 type Signals struct {
 	mu sync.Mutex
 	of map[Key]map[chan struct{}]bool
 }
 
-// Watch returns a channel for [Watch].Changed that gets an entry now and with each call of Changed for the key, until the context ends.
+// Watch returns a channel for [Watch].Changed that gets an entry now and with each call of Changed for the key, until
+// the context ends.
 func (s *Signals) Watch(ctx context.Context, k Key) <-chan struct{} {
 	c := make(chan struct{}, 1)
 	c <- struct{}{}

@@ -26,7 +26,8 @@ func TestSentences(t *testing.T) {
 		{"NUL", field.Text("owner_id", "a\x00b", 8), "owner_id has the control character U+0000 at byte 1: remove it"},
 		{"line break", field.Text("owner_id", "ann\n", 8), "owner_id has the control character U+000A at byte 3: remove it"},
 		{"DEL", field.Text("owner_id", "\x7f", 8), "owner_id has the control character U+007F at byte 0: remove it"},
-		{"C1 control after another alphabet", field.Text("owner_id", "ü\u0085", 8), "owner_id has the control character U+0085 at byte 2: remove it"},
+		{"C1 control after another alphabet", field.Text("owner_id", "ü\u0085", 8),
+			"owner_id has the control character U+0085 at byte 2: remove it"},
 		{"the length is looked at first", field.Text("owner_id", "a\x00\xff", 2), "owner_id has 3 bytes, 2 at most"},
 
 		{"optional text", field.OptionalText("reason", "hangs", 8), ""},

@@ -7,8 +7,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// TestAllocationsOfACycle: what an acquire and a release allocate together, on the store in memory, which copies the document twice for
-// each. They were 249 when each of them hashed its request and made its conditions and field names several times.
+// TestAllocationsOfACycle: what an acquire and a release allocate together, on the store in memory, which copies the
+// document twice for each. They were 249 when each of them hashed its request and made its conditions and field names
+// several times.
 func TestAllocationsOfACycle(t *testing.T) {
 	const most = 113
 	locks := lock.New(docstore.NewMemory(nil), nil)
@@ -17,7 +18,8 @@ func TestAllocationsOfACycle(t *testing.T) {
 	i := 0
 	got := testing.AllocsPerRun(200, func() {
 		i++
-		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: requests[i%len(requests)], TTLSeconds: 60})
+		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: requests[i%len(requests)],
+			TTLSeconds: 60})
 		if err != nil || o.Code != lock.OK {
 			t.Fatal(o, err)
 		}

@@ -60,11 +60,12 @@ func (s *listed) cost() (writes, lists int) {
 // take acquires a lock for a day.
 func take(ctx context.Context, l *lock.Locks, key, request string) (lock.Outcome, error) {
 	tenant, key, _ := strings.Cut(key, "/")
-	return l.Acquire(ctx, lock.Acquire{ID: lock.ID{Tenant: tenant, Key: key}, Owner: "ann", RequestID: request, TTLSeconds: 3600})
+	return l.Acquire(ctx, lock.Acquire{ID: lock.ID{Tenant: tenant, Key: key}, Owner: "ann", RequestID: request,
+		TTLSeconds: 3600})
 }
 
-// TestLocksPerTenant walks a tenant up to its bound and beyond, with the requests that each step costs: one for a lock that has a record and
-// for a new one while the tenant is known to have room.
+// TestLocksPerTenant walks a tenant up to its bound and beyond, with the requests that each step costs: one for a lock
+// that has a record and for a new one while the tenant is known to have room.
 func TestLocksPerTenant(t *testing.T) {
 	clock := suite.NewClock()
 	memory := docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})
@@ -89,7 +90,8 @@ func TestLocksPerTenant(t *testing.T) {
 		{"and retried", nil, "acme/c", "r1", lock.OK, 1, 0},
 		{"another tenant", nil, "acmf/d", "r1", lock.OK, 2, 1},
 		{"what is free can be taken", func() {
-			o, err := locks.Release(t.Context(), lock.Release{ID: lock.ID{Tenant: "acme", Key: "c"}, Owner: "ann", Token: tokens["acme/c"], RequestID: "e1"})
+			o, err := locks.Release(t.Context(), lock.Release{ID: lock.ID{Tenant: "acme", Key: "c"}, Owner: "ann",
+				Token: tokens["acme/c"], RequestID: "e1"})
 			if err != nil || o.Code != lock.OK {
 				t.Fatal(o, err)
 			}
@@ -116,7 +118,8 @@ func TestLocksPerTenant(t *testing.T) {
 		if writes, lists := store.cost(); writes != step.writes || lists != step.lists {
 			t.Errorf("%s: %d writes and %d lists, want %d and %d", step.name, writes, lists, step.writes, step.lists)
 		}
-		if o.Code == lock.Limit && (o.RetryAfter <= 0 || o.RetryAfter > 5*time.Minute || !strings.Contains(o.Detail, "3 locks") || !strings.Contains(o.Detail, "1h0m0s")) {
+		if o.Code == lock.Limit && (o.RetryAfter <= 0 || o.RetryAfter > 5*time.Minute ||
+			!strings.Contains(o.Detail, "3 locks") || !strings.Contains(o.Detail, "1h0m0s")) {
 			t.Errorf("%s: %+v", step.name, o)
 		}
 		tokens[step.key] = o.Lease.Token
@@ -149,8 +152,8 @@ func TestLocksPerTenantAtOnce(t *testing.T) {
 	}
 }
 
-// TestLocksPerTenantOfProcesses: two processes that counted before each other's locks exceed the bound together, and neither does after
-// the next count. The count that falls due while there is room does not delay anyone.
+// TestLocksPerTenantOfProcesses: two processes that counted before each other's locks exceed the bound together, and
+// neither does after the next count. The count that falls due while there is room does not delay anyone.
 func TestLocksPerTenantOfProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &listed{Store: docstore.NewMemory(nil)}
@@ -160,7 +163,8 @@ func TestLocksPerTenantOfProcesses(t *testing.T) {
 			o, err := take(t.Context(), l, key, "r1")
 			synctest.Wait()
 			if w, n := store.cost(); err != nil || o.Code != code || w != writes || n != lists {
-				t.Errorf("%s: %s, %v with %d writes and %d lists; want %s with %d and %d", key, o.Code, err, w, n, code, writes, lists)
+				t.Errorf("%s: %s, %v with %d writes and %d lists; want %s with %d and %d", key, o.Code, err, w, n,
+					code, writes, lists)
 			}
 		}
 		want(one, "acme/a", lock.OK, 2, 1)
@@ -175,7 +179,8 @@ func TestLocksPerTenantOfProcesses(t *testing.T) {
 	})
 }
 
-// TestLocksPerTenantWithAFailingStore: a count that fails is an error of the store and creates nothing; a write whose outcome is unknown counts.
+// TestLocksPerTenantWithAFailingStore: a count that fails is an error of the store and creates nothing; a write whose
+// outcome is unknown counts.
 func TestLocksPerTenantWithAFailingStore(t *testing.T) {
 	store := &listed{Store: docstore.NewMemory(nil), fail: docstore.ErrUnavailable}
 	locks := lock.New(store, &lock.Options{MaxPerTenant: 2})
@@ -205,7 +210,8 @@ func TestLocksPerTenantWithAFailingStore(t *testing.T) {
 			stuck := &hanging{Store: docstore.NewMemory(nil)}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			if _, err := take(ctx, lock.New(stuck, &lock.Options{MaxPerTenant: 2}), "acme/a", "r1"); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := take(ctx, lock.New(stuck, &lock.Options{MaxPerTenant: 2}), "acme/a", "r1"); !errors.Is(err,
+				context.DeadlineExceeded) {
 				t.Errorf("%v", err)
 			}
 			time.Sleep(time.Minute) // then the count gives up as well
@@ -221,10 +227,12 @@ func (hanging) List(ctx context.Context, _ docstore.Query) (docstore.Page, error
 	return docstore.Page{}, ctx.Err()
 }
 
-// TestLocksOfManyTenants: a process remembers some thousands of tenants, and the bound holds for one that it has forgotten.
+// TestLocksOfManyTenants: a process remembers some thousands of tenants, and the bound holds for one that it has
+// forgotten.
 func TestLocksOfManyTenants(t *testing.T) {
 	clock := suite.NewClock()
-	locks := lock.New(docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now}), &lock.Options{Now: clock.Now, MaxPerTenant: 1})
+	locks := lock.New(docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now}),
+		&lock.Options{Now: clock.Now, MaxPerTenant: 1})
 	for i := range 10_002 {
 		if i == 10_001 {
 			clock.Advance(time.Hour)
@@ -240,8 +248,8 @@ func TestLocksOfManyTenants(t *testing.T) {
 	}
 }
 
-// TestFencesPerTenant: a resource with a fence costs one request, the first token of another one costs two, and there are no more than
-// the bound; one that was reset is there.
+// TestFencesPerTenant: a resource with a fence costs one request, the first token of another one costs two, and there
+// are no more than the bound; one that was reset is there.
 func TestFencesPerTenant(t *testing.T) {
 	clock := suite.NewClock()
 	store := &listed{Store: docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})}

@@ -10,8 +10,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// The lists of a document in shared form are stored as bytes: a number for the form, then numbers as varints, text after its length, and
-// times in milliseconds since 1970. A reader that meets another number, or bytes that are left, says that the document is damaged.
+// The lists of a document in shared form are stored as bytes: a number for the form, then numbers as varints, text
+// after its length, and times in milliseconds since 1970. A reader that meets another number, or bytes that are left,
+// says that the document is damaged.
 const codecForm = 1
 
 // packer writes such bytes.
@@ -140,7 +141,8 @@ func (u *unpacker) flags(flags ...*bool) {
 	u.b = u.b[1:]
 }
 
-// Fields of the shared form. A holder has a number k, with permits that of its permit: h<k> is its lease, and x<k> when it expires.
+// Fields of the shared form. A holder has a number k, with permits that of its permit: h<k> is its lease, and x<k> when
+// it expires.
 const (
 	fRevision = "rev"
 	fMode     = "mode" // of the lock: "rw", "permits" or "rate"
@@ -278,7 +280,8 @@ func decodePast(b []byte) (past []Past, ok bool) {
 	return past, u.done()
 }
 
-// encodeGrants writes the grants of a rate before the latest one. One without a time is of the same instant as the latest.
+// encodeGrants writes the grants of a rate before the latest one. One without a time is of the same instant as the
+// latest.
 func encodeGrants(grants []grant) docstore.Bytes {
 	p := newPacker()
 	p.number(int64(len(grants)))

@@ -11,8 +11,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// TestListPassesDamage: locks that cannot be read, first, at the end of a page, one more than a page has, and ten times as many, are listed as
-// such, whatever the state that is asked for, and keep no other from being listed.
+// TestListPassesDamage: locks that cannot be read, first, at the end of a page, one more than a page has, and ten times
+// as many, are listed as such, whatever the state that is asked for, and keep no other from being listed.
 func TestListPassesDamage(t *testing.T) {
 	for _, phase := range []lock.Phase{lock.None, lock.Active} {
 		for _, n := range []int{1, 9, 11, 101} {
@@ -21,12 +21,14 @@ func TestListPassesDamage(t *testing.T) {
 				locks := lock.New(store, nil)
 				for i := range n {
 					k := docstore.Key{Kind: lock.Kind, Tenant: "acme", ID: fmt.Sprintf("m%03d", i)}
-					if _, err := store.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"token": docstore.String("x")}}); err != nil {
+					if _, err := store.Write(t.Context(),
+						docstore.Write{Key: k, Set: docstore.Doc{"token": docstore.String("x")}}); err != nil {
 						t.Fatal(err)
 					}
 				}
 				for _, key := range []string{"a", "m005x", "z"} {
-					o, err := locks.Acquire(t.Context(), lock.Acquire{ID: lock.ID{Tenant: "acme", Key: key}, Owner: "ann", RequestID: "r", TTLSeconds: 60})
+					o, err := locks.Acquire(t.Context(), lock.Acquire{ID: lock.ID{Tenant: "acme", Key: key}, Owner: "ann",
+						RequestID: "r", TTLSeconds: 60})
 					if err != nil || o.Code != lock.OK {
 						t.Fatal(o, err)
 					}
@@ -60,24 +62,27 @@ type nameless struct{ docstore.Store }
 
 func (s nameless) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
 	p, err := s.Store.List(ctx, q)
-	p.Damaged = append(p.Damaged, docstore.Damaged{Key: docstore.Key{Kind: q.Kind, Tenant: q.Tenant}, Err: docstore.ErrDamaged})
+	p.Damaged = append(p.Damaged, docstore.Damaged{Key: docstore.Key{Kind: q.Kind, Tenant: q.Tenant},
+		Err: docstore.ErrDamaged})
 	return p, err
 }
 
-// TestListPassesStrangeNames: what has no name at all, and a name that no lock has, at the end of a page and first on it. Each page begins behind the one before,
-// and all locks are on one.
+// TestListPassesStrangeNames: what has no name at all, and a name that no lock has, at the end of a page and first on
+// it. Each page begins behind the one before, and all locks are on one.
 func TestListPassesStrangeNames(t *testing.T) {
 	store := docstore.NewMemory(nil)
 	locks := lock.New(store, nil)
 	for _, key := range []string{"a", "b", "z"} {
-		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: lock.ID{Tenant: "acme", Key: key}, Owner: "ann", RequestID: "r", TTLSeconds: 60})
+		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: lock.ID{Tenant: "acme", Key: key}, Owner: "ann",
+			RequestID: "r", TTLSeconds: 60})
 		if err != nil || o.Code != lock.OK {
 			t.Fatal(o, err)
 		}
 	}
 	for i := range 3 {
 		k := docstore.Key{Kind: lock.Kind, Tenant: "acme", ID: fmt.Sprint("c", i, strings.Repeat("x", docstore.MaxIDBytes-2))}
-		if _, err := store.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"token": docstore.String("x")}}); err != nil {
+		if _, err := store.Write(t.Context(),
+			docstore.Write{Key: k, Set: docstore.Doc{"token": docstore.String("x")}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,9 +14,9 @@ import (
 // errGivenUp is why a delivery is not sent to the store: a later one of the same request did not want to wait.
 var errGivenUp = errors.New("a later delivery of the request does not wait: its caller has given the wait up")
 
-// deliveries lets the deliveries of a request in this process be sent to the store one after the other, in the order in which they come. So one that
-// does not wait is decided after those that came before it: it learns what they obtained, and none of them obtains anything later. The zero value is
-// ready for use.
+// deliveries lets the deliveries of a request in this process be sent to the store one after the other, in the order in
+// which they come. So one that does not wait is decided after those that came before it: it learns what they obtained,
+// and none of them obtains anything later. The zero value is ready for use.
 type deliveries struct {
 	mu sync.Mutex
 	of map[delivery][]chan struct{} // those that wait for their turn; none while one alone is being sent
@@ -103,8 +103,9 @@ func (c Acquire) givenUp() Outcome {
 	return Outcome{Code: Held, At: docstore.TruncateMilli(time.Now()), Lease: c.named(0), Detail: errGivenUp.Error()}
 }
 
-// inLine is an acquire that had a place in line when it was sent before. It obtains what that place brings, and nothing else: when it has lost the
-// place, because the request was given up or the time of the place has passed, it neither joins the line again nor takes a lock that is free.
+// inLine is an acquire that had a place in line when it was sent before. It obtains what that place brings, and nothing
+// else: when it has lost the place, because the request was given up or the time of the place has passed, it neither
+// joins the line again nor takes a lock that is free.
 type inLine struct{ Acquire }
 
 // Unwrap implements [rule.Wrapper].

@@ -30,7 +30,8 @@ func ExampleLocks() {
 	}
 	fmt.Println(second.Code, "by", second.Lease.Owner, "for", second.RetryAfter)
 
-	ended, err := locks.Release(ctx, lock.Release{ID: deploy, Owner: "ci-42", Token: first.Lease.Token, RequestID: "5a0f91c3"})
+	ended, err := locks.Release(ctx, lock.Release{ID: deploy, Owner: "ci-42", Token: first.Lease.Token,
+		RequestID: "5a0f91c3"})
 	if err != nil {
 		log.Panic(err)
 	}

@@ -7,14 +7,16 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// FenceRemove asks a [Guard] to remove the fence of a resource: an administrator's tool for resources that are gone, whose fences count
-// against the bound of a tenant. What the fence knew is lost, as by a reset: the next token that is checked passes, whichever it is.
+// FenceRemove asks a [Guard] to remove the fence of a resource: an administrator's tool for resources that are gone,
+// whose fences count against the bound of a tenant. What the fence knew is lost, as by a reset: the next token that is
+// checked passes, whichever it is.
 type FenceRemove struct {
 	Tenant   string // tenant_id
 	Resource string // what is protected
-	Highest  int64  // the highest token that the administrator knows of, before a reset if there was one: only that fence is removed
-	By       string // the administrator
-	Reason   string // for the log: nothing of the fence is left to keep it with
+	// the highest token that the administrator knows of, before a reset if there was one: only that fence is removed
+	Highest int64
+	By      string // the administrator
+	Reason  string // for the log: nothing of the fence is left to keep it with
 }
 
 // FenceRemoveOutcome is the result of [Guard.Remove].
@@ -30,8 +32,8 @@ func (c FenceRemove) Validate() error { return c.reset().Validate() }
 // reset is the command that has the same bounds, and forgets as much.
 func (c FenceRemove) reset() FenceReset { return FenceReset(c) }
 
-// Write applies while the highest token is the one that was named, or was reset from it, so that a late delivery removes no fence that has
-// seen another token since.
+// Write applies while the highest token is the one that was named, or was reset from it, so that a late delivery
+// removes no fence that has seen another token since.
 func (c FenceRemove) Write() docstore.Write {
 	named := docstore.Int(c.Highest)
 	return docstore.Write{
@@ -66,9 +68,9 @@ func (c FenceRemove) Refusal(s *FenceState, _ rule.When) FenceRemoveOutcome {
 	return FenceRemoveOutcome{Highest: s.Highest}
 }
 
-// Remove removes the fence of a resource; see [FenceRemove]. The caller of this method must have authorized the administrator. One request
-// to the store; after an error, sending it again has no second effect. The fence counts against the bound of the tenant no more: in this
-// process at once, in others when they count again.
+// Remove removes the fence of a resource; see [FenceRemove]. The caller of this method must have authorized the
+// administrator. One request to the store; after an error, sending it again has no second effect. The fence counts
+// against the bound of the tenant no more: in this process at once, in others when they count again.
 func (g *Guard) Remove(ctx context.Context, c FenceRemove) (FenceRemoveOutcome, error) {
 	if err := c.Validate(); err != nil {
 		return FenceRemoveOutcome{}, err

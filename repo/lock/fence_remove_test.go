@@ -12,8 +12,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// TestFenceRemove: an administrator removes a fence by its highest token, also after a reset; a late delivery removes none that has seen
-// another token since, and a repeated one finds nothing to remove.
+// TestFenceRemove: an administrator removes a fence by its highest token, also after a reset; a late delivery removes
+// none that has seen another token since, and a repeated one finds nothing to remove.
 func TestFenceRemove(t *testing.T) {
 	clock := suite.NewClockAt(epoch)
 	store := docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})
@@ -27,7 +27,8 @@ func TestFenceRemove(t *testing.T) {
 	}
 	remove := func(highest int64, want lock.FenceRemoveOutcome) {
 		t.Helper()
-		o, err := g.Remove(t.Context(), lock.FenceRemove{Tenant: "acme", Resource: "db", Highest: highest, By: "root", Reason: "the database is gone"})
+		o, err := g.Remove(t.Context(), lock.FenceRemove{Tenant: "acme", Resource: "db", Highest: highest, By: "root",
+			Reason: "the database is gone"})
 		if err != nil || o != want {
 			t.Errorf("remove at %d: %+v, %v, want %+v", highest, o, err, want)
 		}
@@ -42,7 +43,8 @@ func TestFenceRemove(t *testing.T) {
 	}
 	pass(5) // what the fence knew is lost
 	remove(9, lock.FenceRemoveOutcome{Highest: 5})
-	if o, err := g.Reset(t.Context(), lock.FenceReset{Tenant: "acme", Resource: "db", Highest: 5, By: "root", Reason: "a typo"}); err != nil || !o.Reset {
+	if o, err := g.Reset(t.Context(), lock.FenceReset{Tenant: "acme", Resource: "db", Highest: 5, By: "root",
+		Reason: "a typo"}); err != nil || !o.Reset {
 		t.Fatal(o, err)
 	}
 	remove(9, lock.FenceRemoveOutcome{})
@@ -62,7 +64,8 @@ func TestFenceRemove(t *testing.T) {
 	}
 }
 
-// TestFencesOfATenantCanBeUndone: at the bound of fences, the removal of one makes room for one, in this process at once.
+// TestFencesOfATenantCanBeUndone: at the bound of fences, the removal of one makes room for one, in this process at
+// once.
 func TestFencesOfATenantCanBeUndone(t *testing.T) {
 	clock := suite.NewClockAt(epoch)
 	store := docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})
@@ -85,7 +88,8 @@ func TestFencesOfATenantCanBeUndone(t *testing.T) {
 		if check(n) {
 			t.Fatalf("fence %d is beyond the bound", n)
 		}
-		o, err := g.Remove(t.Context(), lock.FenceRemove{Tenant: "acme", Resource: strconv.Itoa(n - 3), Highest: 7, By: "root", Reason: "gone"})
+		o, err := g.Remove(t.Context(), lock.FenceRemove{Tenant: "acme", Resource: strconv.Itoa(n - 3), Highest: 7,
+			By: "root", Reason: "gone"})
 		if err != nil || !o.Removed || o.Replayed {
 			t.Fatal(o, err)
 		}

@@ -16,12 +16,14 @@ import (
 
 // givenUpModes are the kinds of request that wait, each with what makes it wait.
 var givenUpModes = map[string]struct{ held, waits lock.Acquire }{
-	"plain":   {lock.Acquire{TTLSeconds: 60}, lock.Acquire{TTLSeconds: 300}},
-	"fair":    {lock.Acquire{TTLSeconds: 60}, lock.Acquire{TTLSeconds: 300, Fair: true}},
-	"permits": {lock.Acquire{TTLSeconds: 60, Mode: lock.Permits, Limit: 1}, lock.Acquire{TTLSeconds: 300, Mode: lock.Permits, Limit: 1}},
-	"shared":  {lock.Acquire{TTLSeconds: 60}, lock.Acquire{TTLSeconds: 300, Mode: lock.Shared}},
-	"writer":  {lock.Acquire{TTLSeconds: 60, Mode: lock.Shared}, lock.Acquire{TTLSeconds: 300, Fair: true}},
-	"rate":    {lock.Acquire{Mode: lock.Rate, Limit: 1, WindowSeconds: 10}, lock.Acquire{Mode: lock.Rate, Limit: 1, WindowSeconds: 10}},
+	"plain": {lock.Acquire{TTLSeconds: 60}, lock.Acquire{TTLSeconds: 300}},
+	"fair":  {lock.Acquire{TTLSeconds: 60}, lock.Acquire{TTLSeconds: 300, Fair: true}},
+	"permits": {lock.Acquire{TTLSeconds: 60, Mode: lock.Permits, Limit: 1},
+		lock.Acquire{TTLSeconds: 300, Mode: lock.Permits, Limit: 1}},
+	"shared": {lock.Acquire{TTLSeconds: 60}, lock.Acquire{TTLSeconds: 300, Mode: lock.Shared}},
+	"writer": {lock.Acquire{TTLSeconds: 60, Mode: lock.Shared}, lock.Acquire{TTLSeconds: 300, Fair: true}},
+	"rate": {lock.Acquire{Mode: lock.Rate, Limit: 1, WindowSeconds: 10},
+		lock.Acquire{Mode: lock.Rate, Limit: 1, WindowSeconds: 10}},
 	"replace": {lock.Acquire{TTLSeconds: 60}, lock.Acquire{TTLSeconds: 300, Replace: true}},
 }
 
@@ -40,8 +42,9 @@ func must(t *testing.T, o lock.Outcome, err error) lock.Lease {
 	return o.Lease
 }
 
-// TestAGiveUpEndsTheWaits: a delivery without a wait ends those of the same request that wait in the process, which no one listens to any more. They
-// obtain nothing when the lock gets free, whatever its mode, and leave no place in line; those of other requests wait on.
+// TestAGiveUpEndsTheWaits: a delivery without a wait ends those of the same request that wait in the process, which no
+// one listens to any more. They obtain nothing when the lock gets free, whatever its mode, and leave no place in line;
+// those of other requests wait on.
 func TestAGiveUpEndsTheWaits(t *testing.T) {
 	for name, mode := range givenUpModes {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +60,8 @@ func TestAGiveUpEndsTheWaits(t *testing.T) {
 				time.Sleep(900 * time.Millisecond)
 				begin := time.Now()
 				bob.WaitSeconds, bob.Replace = 0, false // as clients send it
-				if o, err := l.Acquire(t.Context(), bob); err != nil || o.Code != lock.Held && (!mode.waits.Replace || o.Code != lock.RequestIDReused) {
+				if o, err := l.Acquire(t.Context(), bob); err != nil || o.Code != lock.Held &&
+					(!mode.waits.Replace || o.Code != lock.RequestIDReused) {
 					t.Errorf("the give-up: %+v, error %v", o, err)
 				}
 				for n, c := range both {
@@ -83,11 +87,13 @@ func TestAGiveUpEndsTheWaits(t *testing.T) {
 	}
 }
 
-// TestAGiveUpIsDecidedAfterwards: what a delivery obtains that is being sent when the give-up arrives is the outcome of the give-up, so that the client
-// releases it; whether it is the first sending of the delivery, one at the end of a wait, or one without a wait. The store is quicker with the give-up.
+// TestAGiveUpIsDecidedAfterwards: what a delivery obtains that is being sent when the give-up arrives is the outcome of
+// the give-up, so that the client releases it; whether it is the first sending of the delivery, one at the end of a
+// wait, or one without a wait. The store is quicker with the give-up.
 func TestAGiveUpIsDecidedAfterwards(t *testing.T) {
 	for name, mode := range givenUpModes {
-		for course, waits := range map[string]int64{"the first sending": 20, "without a wait": 0, "at the end of the wait": 20} {
+		for course, waits := range map[string]int64{"the first sending": 20, "without a wait": 0,
+			"at the end of the wait": 20} {
 			t.Run(name+"/"+course, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := &slowAt{Store: docstore.NewMemory(nil)}
@@ -126,7 +132,8 @@ func TestAGiveUpIsDecidedAfterwards(t *testing.T) {
 	}
 }
 
-// slowAt is a store whose reads take no time and whose writes take a millisecond, but for those that begin at a certain time.
+// slowAt is a store whose reads take no time and whose writes take a millisecond, but for those that begin at a certain
+// time.
 type slowAt struct {
 	docstore.Store
 
@@ -174,7 +181,8 @@ func TestAGiveUpBeforeItsDelivery(t *testing.T) {
 	})
 }
 
-// TestAGiveUpThatIsCutOff: one whose time ends before the delivery ahead of it has its answer says so; the next one is decided.
+// TestAGiveUpThatIsCutOff: one whose time ends before the delivery ahead of it has its answer says so; the next one is
+// decided.
 func TestAGiveUpThatIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lock.New(newCounted(10*time.Second), nil)
@@ -196,7 +204,8 @@ func TestAGiveUpThatIsCutOff(t *testing.T) {
 	})
 }
 
-// TestACancelledCopyReplacesNoOne: a job that may replace others and was cancelled while it waited does not replace the one after it.
+// TestACancelledCopyReplacesNoOne: a job that may replace others and was cancelled while it waited does not replace the
+// one after it.
 func TestACancelledCopyReplacesNoOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lock.New(newCounted(time.Millisecond), nil)
@@ -206,7 +215,8 @@ func TestACancelledCopyReplacesNoOne(t *testing.T) {
 		time.Sleep(time.Second)
 		newer := acquiring(t.Context(), l, asked(mode, "newer", 20))
 		time.Sleep(time.Second)
-		for _, replace := range []bool{false, true} { // the second one only where the first says that the request was carried out: here for more
+		// the second one only where the first says that the request was carried out: here for more
+		for _, replace := range []bool{false, true} {
 			c := asked(mode, "old", 0)
 			c.Replace = replace
 			if o, err := l.Acquire(t.Context(), c); err != nil || o.Code != lock.Held {
@@ -220,15 +230,16 @@ func TestACancelledCopyReplacesNoOne(t *testing.T) {
 		r := <-newer
 		got := must(t, r.Outcome, r.err)
 		time.Sleep(time.Minute)
-		if st, _, err := l.Get(t.Context(), deploy); err != nil || st.Owner != "newer" || st.LeaseID != got.LeaseID || st.Phase != lock.Active {
+		if st, _, err := l.Get(t.Context(), deploy); err != nil || st.Owner != "newer" || st.LeaseID != got.LeaseID ||
+			st.Phase != lock.Active {
 			t.Errorf("%+v, error %v", st, err)
 		}
 	})
 }
 
-// TestALostPlaceIsNotTakenAgain: a wait whose place is gone, because another process was told that the request is given up or because the time of
-// the place has passed, ends with a refusal: it neither joins the line again nor takes the lock, which may be free by then. Sent again by its caller,
-// the request joins the line anew.
+// TestALostPlaceIsNotTakenAgain: a wait whose place is gone, because another process was told that the request is given
+// up or because the time of the place has passed, ends with a refusal: it neither joins the line again nor takes the
+// lock, which may be free by then. Sent again by its caller, the request joins the line anew.
 func TestALostPlaceIsNotTakenAgain(t *testing.T) {
 	for _, name := range []string{"fair", "permits", "shared", "writer", "rate"} {
 		mode := givenUpModes[name]
@@ -273,8 +284,8 @@ func TestALostPlaceIsNotTakenAgain(t *testing.T) {
 	}
 }
 
-// TestARequestWithoutASeat: one that finds no room among those that wait is refused as one that does not wait, and a lock that is free is had. In line
-// it keeps its place, so that it has its turn when it is sent again.
+// TestARequestWithoutASeat: one that finds no room among those that wait is refused as one that does not wait, and a
+// lock that is free is had. In line it keeps its place, so that it has its turn when it is sent again.
 func TestARequestWithoutASeat(t *testing.T) {
 	for name, mode := range givenUpModes {
 		t.Run(name, func(t *testing.T) {

@@ -15,11 +15,12 @@ import (
 // FenceKind is the kind of document in which [Guard] remembers the highest token of a resource.
 const FenceKind = "fences"
 
-// Guard protects the resource behind a lock: it remembers the highest fencing token of each resource and rejects every older
-// one. A holder that was paused beyond its lease is stopped here, at the latest after the new holder's first request.
+// Guard protects the resource behind a lock: it remembers the highest fencing token of each resource and rejects every
+// older one. A holder that was paused beyond its lease is stopped here, at the latest after the new holder's first
+// request.
 //
-// A guard is asked before the effect, and a holder can be paused between the two. If the resource can compare tokens itself,
-// in the same atomic step as the effect, let it: [FenceCond] is that comparison for a document of this store.
+// A guard is asked before the effect, and a holder can be paused between the two. If the resource can compare tokens
+// itself, in the same atomic step as the effect, let it: [FenceCond] is that comparison for a document of this store.
 type Guard struct {
 	store  docstore.Store
 	now    func() time.Time
@@ -34,8 +35,9 @@ type GuardOptions struct {
 	MaxPerTenant int
 }
 
-// MaxAhead is how far a token may lie in the future. Tokens start at the store's time in microseconds and are increased far less
-// often than that: one that lies further ahead was given by no lock, and would make the fence reject all that are.
+// MaxAhead is how far a token may lie in the future. Tokens start at the store's time in microseconds and are increased
+// far less often than that: one that lies further ahead was given by no lock, and would make the fence reject all that
+// are.
 const MaxAhead = fencing.MaxAhead
 
 // NewGuard returns a guard that keeps the tokens in the store. Options may be nil.
@@ -68,11 +70,12 @@ type FenceOutcome struct {
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
 func (c Fence) Validate() error {
-	return first(name("tenant_id", c.Tenant, MaxTenantBytes), name("resource", c.Resource, MaxKeyBytes), checkToken(c.Token))
+	return first(name("tenant_id", c.Tenant, MaxTenantBytes), name("resource", c.Resource, MaxKeyBytes),
+		checkToken(c.Token))
 }
 
-// Write applies to a token that is not older than the highest so far. The same token passes any number of times: a holder
-// does more than one thing.
+// Write applies to a token that is not older than the highest so far. The same token passes any number of times: a
+// holder does more than one thing.
 func (c Fence) Write() docstore.Write {
 	return docstore.Write{
 		Key: c.key(),
@@ -104,8 +107,8 @@ func (c Fence) key() docstore.Key {
 	return docstore.Key{Kind: FenceKind, Tenant: c.Tenant, ID: c.Resource}
 }
 
-// FenceCond holds for a token that is not older than the one that a document keeps in a field. Put it into the write of the
-// effect, together with setting the field to the token.
+// FenceCond holds for a token that is not older than the one that a document keeps in a field. Put it into the write of
+// the effect, together with setting the field to the token.
 func FenceCond(fieldName string, token int64) docstore.Cond {
 	return docstore.Any{
 		docstore.Not{Cond: docstore.Has{Field: fieldName}},
@@ -119,8 +122,8 @@ func WhileHeld(id ID, owner string, token int64) docstore.Write {
 	return docstore.Write{Key: id.key(), If: heldBy(owner, token)}
 }
 
-// Check lets a token pass or rejects it. One request to the store; with GuardOptions.MaxPerTenant two for the first token of a resource,
-// and now and then those of a count. The error is a [field.Error] for a token beyond [MaxAhead].
+// Check lets a token pass or rejects it. One request to the store; with GuardOptions.MaxPerTenant two for the first
+// token of a resource, and now and then those of a count. The error is a [field.Error] for a token beyond [MaxAhead].
 // After an error the token must not be relied on; checking again is harmless.
 func (g *Guard) Check(ctx context.Context, c Fence) (FenceOutcome, error) {
 	if err := c.Validate(); err != nil {
@@ -168,7 +171,8 @@ func (c checkExisting) Write() docstore.Write {
 	return w
 }
 
-// Refusal says if there is none: tokens of a document are above 0, but for one that was reset, which every token passes.
+// Refusal says if there is none: tokens of a document are above 0, but for one that was reset, which every token
+// passes.
 func (c checkExisting) Refusal(highest int64, _ rule.When) FenceOutcome {
 	return FenceOutcome{Highest: highest, Limit: highest == 0}
 }
@@ -176,8 +180,8 @@ func (c checkExisting) Refusal(highest int64, _ rule.When) FenceOutcome {
 // Unwrap implements [rule.Wrapper].
 func (c checkExisting) Unwrap() any { return c.Fence }
 
-// FenceReset asks a [Guard] to forget the highest token of a resource: an administrator's tool for a fence that a wrong token
-// has closed. Until a current token has been checked again, old ones pass.
+// FenceReset asks a [Guard] to forget the highest token of a resource: an administrator's tool for a fence that a wrong
+// token has closed. Until a current token has been checked again, old ones pass.
 type FenceReset struct {
 	Tenant   string // tenant_id
 	Resource string // what is protected
@@ -199,7 +203,8 @@ func (c FenceReset) Validate() error {
 		field.Range("highest_token", c.Highest, 1, docstore.MaxInt), checkOwner(c.By), checkReason(c.Reason))
 }
 
-// Write applies while the highest token is the one that was named, so that a late delivery resets nothing that came after.
+// Write applies while the highest token is the one that was named, so that a late delivery resets nothing that came
+// after.
 func (c FenceReset) Write() docstore.Write {
 	return docstore.Write{
 		Key: c.fence().key(),
@@ -253,8 +258,8 @@ func (c FenceReset) Refusal(s FenceState, _ rule.When) FenceResetOutcome {
 	return FenceResetOutcome{Highest: s.Highest}
 }
 
-// Reset forgets the highest token of a resource. The caller of this method must have authorized the administrator. One request
-// to the store; after an error, sending it again has no second effect.
+// Reset forgets the highest token of a resource. The caller of this method must have authorized the administrator. One
+// request to the store; after an error, sending it again has no second effect.
 func (g *Guard) Reset(ctx context.Context, c FenceReset) (FenceResetOutcome, error) {
 	if err := c.Validate(); err != nil {
 		return FenceResetOutcome{}, err

@@ -58,7 +58,8 @@ func TestGuardStopsAnEarlierHolder(t *testing.T) {
 	g := lock.NewGuard(b.store, nil)
 	check := func(token int64, want bool) {
 		t.Helper()
-		if o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "deploy", Token: token}); err != nil || o.Passed != want {
+		if o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "deploy", Token: token}); err != nil ||
+			o.Passed != want {
 			t.Errorf("token %d: %+v, %v, want passed %v", token, o, err, want)
 		}
 	}
@@ -71,7 +72,8 @@ func TestGuardStopsAnEarlierHolder(t *testing.T) {
 	check(ann.Token, false)
 }
 
-// TestGuardRefusesTokensOfTheFuture: LS-FENCE-001 for a token that no lock has given. It would close the fence to all that are.
+// TestGuardRefusesTokensOfTheFuture: LS-FENCE-001 for a token that no lock has given. It would close the fence to all
+// that are.
 func TestGuardRefusesTokensOfTheFuture(t *testing.T) {
 	store := &watched{Store: docstore.NewMemory(nil)}
 	g := lock.NewGuard(store, &lock.GuardOptions{Now: func() time.Time { return epoch }})
@@ -82,7 +84,8 @@ func TestGuardRefusesTokensOfTheFuture(t *testing.T) {
 	for _, token := range []int64{most + 1, docstore.MaxInt} {
 		o, err := check(token)
 		e, ok := errors.AsType[*field.Error](err)
-		if !ok || e.Error() != "fencing_token is a number that no lock has given: 1767229200000000 at most by now" || o.Passed || len(store.requests) > 0 {
+		if !ok || e.Error() != "fencing_token is a number that no lock has given: 1767229200000000 at most by now" ||
+			o.Passed || len(store.requests) > 0 {
 			t.Errorf("token %d: %+v, %v after %v", token, o, err, store.requests)
 		}
 	}
@@ -93,9 +96,9 @@ func TestGuardRefusesTokensOfTheFuture(t *testing.T) {
 	}
 }
 
-// TestFenceAfterAClockWasAhead: the tokens of locks that are new in a store whose clock was two days ahead are rejected until an hour
-// before that time has come, also of those that are made later; those of older locks pass. A fence that was ahead itself accepts none
-// of the others until it is reset.
+// TestFenceAfterAClockWasAhead: the tokens of locks that are new in a store whose clock was two days ahead are rejected
+// until an hour before that time has come, also of those that are made later; those of older locks pass. A fence that
+// was ahead itself accepts none of the others until it is reset.
 func TestFenceAfterAClockWasAhead(t *testing.T) {
 	const ahead = 48 * time.Hour
 	clock := suite.NewClockAt(epoch)
@@ -106,11 +109,13 @@ func TestFenceAfterAClockWasAhead(t *testing.T) {
 		t.Helper()
 		request++
 		id := lock.ID{Tenant: "acme", Key: key}
-		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: strconv.Itoa(request), TTLSeconds: 1})
+		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: strconv.Itoa(request),
+			TTLSeconds: 1})
 		if err != nil || o.Code != lock.OK {
 			t.Fatalf("%+v, %v", o, err)
 		}
-		if o, err := locks.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: o.Lease.Token, RequestID: strconv.Itoa(request)}); err != nil || o.Code != lock.OK {
+		if o, err := locks.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: o.Lease.Token,
+			RequestID: strconv.Itoa(request)}); err != nil || o.Code != lock.OK {
 			t.Fatalf("%+v, %v", o, err)
 		}
 		return o.Lease.Token
@@ -145,13 +150,15 @@ func TestFenceAfterAClockWasAhead(t *testing.T) {
 	if !check("db", later).Passed {
 		t.Error("an hour ahead")
 	}
-	o, err := g.Reset(t.Context(), lock.FenceReset{Tenant: "acme", Resource: "ahead", Highest: wrong, By: "root", Reason: "the clock was ahead"})
+	o, err := g.Reset(t.Context(), lock.FenceReset{Tenant: "acme", Resource: "ahead", Highest: wrong, By: "root",
+		Reason: "the clock was ahead"})
 	if err != nil || !o.Reset || !check("ahead", take("old")).Passed {
 		t.Errorf("after a reset: %+v, %v", o, err)
 	}
 }
 
-// TestFenceReset: an administrator opens a fence that a wrong token has closed. A late delivery resets nothing that came after.
+// TestFenceReset: an administrator opens a fence that a wrong token has closed. A late delivery resets nothing that
+// came after.
 func TestFenceReset(t *testing.T) {
 	clock := suite.NewClockAt(epoch)
 	store := docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})
@@ -166,7 +173,8 @@ func TestFenceReset(t *testing.T) {
 	}
 	reset := func(from int64, want lock.FenceResetOutcome) {
 		t.Helper()
-		o, err := g.Reset(t.Context(), lock.FenceReset{Tenant: "acme", Resource: "db", Highest: from, By: "root", Reason: "a typo"})
+		o, err := g.Reset(t.Context(), lock.FenceReset{Tenant: "acme", Resource: "db", Highest: from, By: "root",
+			Reason: "a typo"})
 		if err != nil || o != want {
 			t.Errorf("reset from %d: %+v, %v, want %+v", from, o, err, want)
 		}
@@ -178,8 +186,9 @@ func TestFenceReset(t *testing.T) {
 	check(5, lock.FenceOutcome{Highest: 9})
 	reset(9, lock.FenceResetOutcome{Reset: true})
 	want := docstore.Doc{
-		"token": docstore.Int(0), "reset_from": docstore.Int(9), "reset_by": docstore.String("root"), "reset_reason": docstore.String("a typo"),
-		"reset_at": docstore.FormatTime(epoch),
+		"token": docstore.Int(0), "reset_from": docstore.Int(9), "reset_by": docstore.String("root"),
+		"reset_reason": docstore.String("a typo"),
+		"reset_at":     docstore.FormatTime(epoch),
 	}
 	if s, err := store.Get(t.Context(), key); err != nil || !s.Docs[0].Equal(want) {
 		t.Errorf("the document is %v, %v, want %v", s.Docs[0], err, want)
@@ -281,11 +290,13 @@ func TestGuardErrors(t *testing.T) {
 	t.Run("malformed", func(t *testing.T) {
 		store := &watched{Store: docstore.NewMemory(nil)}
 		o, err := lock.NewGuard(store, nil).Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "db"})
-		if e, ok := errors.AsType[*field.Error](err); !ok || e.Name != "fencing_token" || o.Passed || len(store.requests) != 0 {
+		if e, ok := errors.AsType[*field.Error](err); !ok || e.Name != "fencing_token" || o.Passed ||
+			len(store.requests) != 0 {
 			t.Errorf("got %+v, %v after %v", o, err, store.requests)
 		}
 	})
-	for name, token := range map[string]docstore.Value{"text": docstore.String("3"), "a boolean": docstore.Bool(true), "a map": docstore.Map{"a": "b"}} {
+	for name, token := range map[string]docstore.Value{"text": docstore.String("3"), "a boolean": docstore.Bool(true),
+		"a map": docstore.Map{"a": "b"}} {
 		t.Run("damaged: the token is "+name, func(t *testing.T) {
 			store := docstore.NewMemory(nil)
 			key := docstore.Key{Kind: lock.FenceKind, Tenant: "acme", ID: "db"}
@@ -316,8 +327,8 @@ func TestGuardErrors(t *testing.T) {
 	})
 }
 
-// TestFenceCond: LS-FENCE-001 where the resource is a document of the store itself. The comparison and the effect are one
-// step, and other conditions may stand beside it.
+// TestFenceCond: LS-FENCE-001 where the resource is a document of the store itself. The comparison and the effect are
+// one step, and other conditions may stand beside it.
 func TestFenceCond(t *testing.T) {
 	store := docstore.NewMemory(nil)
 	key := docstore.Key{Kind: "accounts", Tenant: "acme", ID: "main"}
@@ -355,7 +366,8 @@ func TestFenceCond(t *testing.T) {
 	}
 	want(after)
 
-	if _, err := store.Write(t.Context(), docstore.Write{Key: key, Set: map[string]docstore.Value{"closed": docstore.Bool(true)}}); err != nil {
+	if _, err := store.Write(t.Context(), docstore.Write{Key: key, Set: map[string]docstore.Value{
+		"closed": docstore.Bool(true)}}); err != nil {
 		t.Fatal(err)
 	}
 	if set(5, docstore.Int(0)) {

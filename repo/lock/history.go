@@ -8,11 +8,12 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// A lock remembers the leases before the latest one in shift registers, as it does requests: an acquire copies what the document says of
-// the latest lease into the fields with a 1, and those into the fields with a 2. Their tokens are not stored: tokens rise by one.
+// A lock remembers the leases before the latest one in shift registers, as it does requests: an acquire copies what the
+// document says of the latest lease into the fields with a 1, and those into the fields with a 2. Their tokens are not
+// stored: tokens rise by one.
 //
-// Writes are billed by the KiB, so that an acquire keeps only as many as fit into the KiB that its document has anyway: see
-// [Acquire.remembers].
+// Writes are billed by the KiB, so that an acquire keeps only as many as fit into the KiB that its document has anyway:
+// see [Acquire.remembers].
 const (
 	rememberedLeases = 2
 
@@ -20,7 +21,8 @@ const (
 	fByCut    = "w0" // the administrator who ended it, cut likewise; only if one did
 )
 
-// register is a register of leases: the field of the latest lease from which it takes over, and its own, those of the leases before it.
+// register is a register of leases: the field of the latest lease from which it takes over, and its own, those of the
+// leases before it.
 type register [1 + rememberedLeases]string
 
 var (
@@ -43,18 +45,20 @@ var (
 	}()
 )
 
-// The size of a lock's document as DynamoDB counts it, in bytes. A test in adapters/awsdynamodb measures that it is no larger.
+// The size of a lock's document as DynamoDB counts it, in bytes. A test in adapters/awsdynamodb measures that it is no
+// larger.
 const (
-	billedBytes    = 1024
-	usedBytes      = 510                           // with all that it remembers of requests, without names, labels and policies
+	billedBytes = 1024
+	// with all that it remembers of requests, without names, labels and policies
+	usedBytes      = 510
 	ownerCutBytes  = MaxPastBytes + len(fOwnerCut) // beside the names
 	byCutBytes     = MaxPastBytes + len(fByCut)    // after a force-release
 	pastLeaseBytes = 2*MaxPastBytes + 3*len("2026-01-01T00:00:00.000Z") + 5*len("o1")
 	refusedBytes   = MaxPastBytes + len(fRefusedOwner) + len(fRefusedAt) + len("2026-01-01T00:00:00.000Z")
 )
 
-// remembers is how many leases before the new one its document can remember without being billed for more: it depends on the sizes
-// of its names, labels and policies alone, because the acquire does not know the document.
+// remembers is how many leases before the new one its document can remember without being billed for more: it depends
+// on the sizes of its names, labels and policies alone, because the acquire does not know the document.
 func (c Acquire) remembers() int {
 	size := usedBytes + len(c.Tenant) + len(c.Key) + len(c.Owner) + len(c.LeaseID)
 	for k, v := range c.Metadata {
@@ -78,8 +82,8 @@ func (c Acquire) remembers() int {
 	return 0
 }
 
-// rememberLeases shifts the registers of leases, and forgets what does not fit, as well as what the shared form has left: it is older, and
-// there is no telling by how many leases.
+// rememberLeases shifts the registers of leases, and forgets what does not fit, as well as what the shared form has
+// left: it is older, and there is no telling by how many leases.
 func (c Acquire) rememberLeases(w *docstore.Write) {
 	kept := c.remembers()
 	for i, r := range leaseRegisters {
@@ -109,12 +113,14 @@ func ofHistory(field string) bool {
 	return field == fOwnerCut || field == fByCut
 }
 
-// Raise is the write that sets the token of a lock's document to one that is at least to, and is no grant: package restore sends it. The
-// leases that are held get new tokens from to on, which no one knows; what is numbered by the token, the leases before the latest one in plain form,
-// is forgotten. It applies only to a document with the same leases. Of a damaged document, with which no command works, the token alone is set.
+// Raise is the write that sets the token of a lock's document to one that is at least to, and is no grant: package
+// restore sends it. The leases that are held get new tokens from to on, which no one knows; what is numbered by the
+// token, the leases before the latest one in plain form, is forgotten. It applies only to a document with the same
+// leases. Of a damaged document, with which no command works, the token alone is set.
 func Raise(id ID, d docstore.Doc, to int64) docstore.Write {
 	w := docstore.Write{
-		Key: id.key(), If: docstore.Eq{Field: fToken, Value: d[fToken]}, Set: map[string]docstore.Value{fToken: docstore.Int(to)},
+		Key: id.key(), If: docstore.Eq{Field: fToken, Value: d[fToken]},
+		Set: map[string]docstore.Value{fToken: docstore.Int(to)},
 	}
 	for n := 1; n <= rememberedLeases; n++ {
 		w.Unset = append(w.Unset, pastOwners[n])
@@ -169,7 +175,8 @@ func (s State) before() (past []Past) {
 	return past
 }
 
-// past says how the lease ended. One that was neither released nor had expired when the next one was acquired was replaced by that.
+// past says how the lease ended. One that was neither released nor had expired when the next one was acquired was
+// replaced by that.
 func (l formerLease) past(token int64, next formerLease) Past {
 	p := Past{Owner: l.Owner, Token: token, AcquiredAt: l.AcquiredAt, EndedAt: l.ExpiresAt, Ended: EndedExpired}
 	switch {
@@ -188,8 +195,8 @@ func (l formerLease) expired(next time.Time) bool {
 	return l.Owner != "" && l.ReleasedAt.IsZero() && !l.ExpiresAt.After(next)
 }
 
-// history are the leases that have ended, as a document of either form remembers them, the latest first. In plain form the latest lease is
-// one of them if it was released.
+// history are the leases that have ended, as a document of either form remembers them, the latest first. In plain form
+// the latest lease is one of them if it was released.
 func (s State) history() []Past {
 	past := append(s.before(), s.past...)
 	if s.shared != nil || s.Phase != Released || s.AcquiredAt.IsZero() {
@@ -209,7 +216,8 @@ func (s State) ended(now time.Time) []Past {
 
 // latestPast is the latest lease of a document in plain form, once it has ended.
 func (s State) latestPast() Past {
-	l := formerLease{Owner: cut(s.Owner), By: s.EndedBy, AcquiredAt: s.AcquiredAt, ExpiresAt: s.ExpiresAt, ReleasedAt: s.ReleasedAt}
+	l := formerLease{Owner: cut(s.Owner), By: s.EndedBy, AcquiredAt: s.AcquiredAt, ExpiresAt: s.ExpiresAt,
+		ReleasedAt: s.ReleasedAt}
 	if s.wasForced() { // a document of an earlier version has no more
 		l.By = cut(s.Forced.By)
 	}

@@ -25,7 +25,8 @@ func (b *bench) shows(want ...lock.Past) {
 	}
 }
 
-// TestHistory: how each lease ended, and when; the latest one too, once it has. The third before the latest is forgotten.
+// TestHistory: how each lease ended, and when; the latest one too, once it has. The third before the latest is
+// forgotten.
 func TestHistory(t *testing.T) {
 	b := begin(t)
 	at := func(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
@@ -50,7 +51,8 @@ func TestHistory(t *testing.T) {
 	b.shows(expired, released)
 	wait(5)
 	b.gets(replacing("dan", "a4", 0), lock.OK, false)
-	replaced := lock.Past{Owner: "cem", Token: nth(3), AcquiredAt: at(30), EndedAt: at(35), Ended: lock.EndedReplaced, By: "dan"}
+	replaced := lock.Past{Owner: "cem", Token: nth(3), AcquiredAt: at(30), EndedAt: at(35), Ended: lock.EndedReplaced,
+		By: "dan"}
 	b.shows(replaced, expired)
 	const detail = "the lease was replaced by dan; stop the work that this token protects"
 	if o := b.gets(renew("cem", 3, "n2", 30), lock.LeaseLost, false); o.Detail != detail {
@@ -61,7 +63,8 @@ func TestHistory(t *testing.T) {
 	}
 	wait(5)
 	b.gets(force("f1"), lock.OK, false)
-	forced := lock.Past{Owner: "dan", Token: nth(4), AcquiredAt: at(35), EndedAt: at(40), Ended: lock.EndedForced, By: "root"}
+	forced := lock.Past{Owner: "dan", Token: nth(4), AcquiredAt: at(35), EndedAt: at(40), Ended: lock.EndedForced,
+		By: "root"}
 	b.shows(forced, replaced, expired)
 	b.gets(acquire("ann", "a5", 30), lock.OK, false)
 	b.shows(forced, replaced)
@@ -83,7 +86,8 @@ func TestHistoryCutsNames(t *testing.T) {
 	b := begin(t)
 	for owner, want := range map[string]string{
 		strings.Repeat("x", 32): strings.Repeat("x", 32), strings.Repeat("x", 256): strings.Repeat("x", 32),
-		strings.Repeat("x", 31) + "é" + "y": strings.Repeat("x", 31), strings.Repeat("x", 29) + "日本": strings.Repeat("x", 29) + "日",
+		strings.Repeat("x", 31) + "é" + "y": strings.Repeat("x", 31), strings.Repeat("x", 29) +
+			"日本": strings.Repeat("x", 29) + "日",
 	} {
 		o := b.gets(acquire(owner, "a "+owner[:1]+strconv.Itoa(len(owner)), 30), lock.OK, false)
 		f := force("f" + strconv.Itoa(len(owner)))
@@ -91,7 +95,8 @@ func TestHistoryCutsNames(t *testing.T) {
 		b.gets(f, lock.OK, false)
 		b.gets(acquire("next", "n "+strconv.Itoa(len(owner)), 30), lock.OK, false)
 		s, _, err := b.locks.Get(t.Context(), deploy)
-		if err != nil || len(s.History) == 0 || s.History[0].Owner != want || s.History[0].By != want || s.History[0].Token != o.Lease.Token {
+		if err != nil || len(s.History) == 0 || s.History[0].Owner != want || s.History[0].By != want ||
+			s.History[0].Token != o.Lease.Token {
 			t.Errorf("%s: %+v, %v", owner, s.History, err)
 		} else if !utf8.ValidString(s.History[0].Owner) {
 			t.Errorf("%q", s.History[0].Owner)
@@ -104,8 +109,8 @@ func TestHistoryCutsNames(t *testing.T) {
 	}
 }
 
-// TestHistoryOfLargeLocks: an acquire whose document has no room left in its KiB keeps fewer leases, or none, and one with room keeps
-// them again. What was kept is not mistaken for something later.
+// TestHistoryOfLargeLocks: an acquire whose document has no room left in its KiB keeps fewer leases, or none, and one
+// with room keeps them again. What was kept is not mistaken for something later.
 func TestHistoryOfLargeLocks(t *testing.T) {
 	b := begin(t)
 	grant := int64(0)
@@ -139,14 +144,18 @@ func TestHistoryOfLargeLocks(t *testing.T) {
 	take(500, 2)
 }
 
-// TestHistoryOfAnEarlierVersion: of a lease that an earlier version granted, no name was kept. It is left out, and so is what is older.
+// TestHistoryOfAnEarlierVersion: of a lease that an earlier version granted, no name was kept. It is left out, and so
+// is what is older.
 func TestHistoryOfAnEarlierVersion(t *testing.T) {
 	b := begin(t)
 	b.put("deploy", docstore.Doc{
-		"token": docstore.Int(nth(1)), "state": docstore.String("ACTIVE"), "owner_id": docstore.String("ann"), "lease_id": docstore.String("l"),
-		"acquired_at": docstore.FormatTime(epoch.Add(-time.Minute)), "expires_at": docstore.FormatTime(epoch), "ttl_seconds": docstore.Int(60),
+		"token": docstore.Int(nth(1)), "state": docstore.String("ACTIVE"), "owner_id": docstore.String("ann"),
+		"lease_id":    docstore.String("l"),
+		"acquired_at": docstore.FormatTime(epoch.Add(-time.Minute)), "expires_at": docstore.FormatTime(epoch),
+		"ttl_seconds": docstore.Int(60),
 	})
-	b.shows(lock.Past{Owner: "ann", Token: nth(1), AcquiredAt: epoch.Add(-time.Minute), EndedAt: epoch, Ended: lock.EndedExpired})
+	b.shows(lock.Past{Owner: "ann", Token: nth(1), AcquiredAt: epoch.Add(-time.Minute), EndedAt: epoch,
+		Ended: lock.EndedExpired})
 	b.gets(acquire("bob", "b1", 30), lock.OK, false)
 	b.shows()
 	b.gets(release("bob", 2, "e1"), lock.OK, false)
@@ -154,8 +163,8 @@ func TestHistoryOfAnEarlierVersion(t *testing.T) {
 	b.shows(lock.Past{Owner: "bob", Token: nth(2), AcquiredAt: epoch, EndedAt: epoch, Ended: lock.EndedReleased})
 }
 
-// TestRecordedRefusals: who was refused last, at the cost of one write for each lock in a time. Nothing that a command rests on changes,
-// and what comes of the write is the caller's neither.
+// TestRecordedRefusals: who was refused last, at the cost of one write for each lock in a time. Nothing that a command
+// rests on changes, and what comes of the write is the caller's neither.
 func TestRecordedRefusals(t *testing.T) {
 	b := begin(t)
 	b.locks = lock.New(b.store, &lock.Options{Now: b.clock.Now, RecordRefusals: time.Minute})
@@ -241,7 +250,8 @@ func TestRecordingARefusalIsBounded(t *testing.T) {
 	})
 }
 
-// TestRecordsOfManyLocks: a process keeps the time of the last record for so many locks, and forgets those that are over.
+// TestRecordsOfManyLocks: a process keeps the time of the last record for so many locks, and forgets those that are
+// over.
 func TestRecordsOfManyLocks(t *testing.T) {
 	b := begin(t)
 	b.locks = lock.New(b.store, &lock.Options{Now: b.clock.Now, RecordRefusals: time.Minute})
@@ -265,8 +275,8 @@ func TestRecordsOfManyLocks(t *testing.T) {
 	refuse("another", 2)
 }
 
-// TestHistoryAcrossForms: a lock whose document takes the shared form, and the plain one again, goes on with its history. The next
-// acquire in plain form keeps the lease before it, and drops what is older than that.
+// TestHistoryAcrossForms: a lock whose document takes the shared form, and the plain one again, goes on with its
+// history. The next acquire in plain form keeps the lease before it, and drops what is older than that.
 func TestHistoryAcrossForms(t *testing.T) {
 	b := begin(t)
 	at := func(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
@@ -307,7 +317,8 @@ func TestHistoryAcrossForms(t *testing.T) {
 	b.gets(release("eve", 5, "e5"), lock.OK, false)
 	dan := lock.Past{Owner: "dan", Token: nth(4), AcquiredAt: at(3), EndedAt: at(4), Ended: lock.EndedReleased}
 	eve := lock.Past{Owner: "eve", Token: nth(5), AcquiredAt: at(3), EndedAt: at(5), Ended: lock.EndedReleased}
-	if s, _, err := b.locks.Get(t.Context(), deploy); err != nil || s.Phase != lock.Released || len(s.History) < 3 || s.History[0] != eve || s.History[1] != dan {
+	if s, _, err := b.locks.Get(t.Context(), deploy); err != nil || s.Phase != lock.Released || len(s.History) < 3 ||
+		s.History[0] != eve || s.History[1] != dan {
 		t.Errorf("%+v, %v", s.History, err)
 	}
 	b.store.requests = nil
@@ -337,7 +348,8 @@ func TestRefusalOfARemovedLock(t *testing.T) {
 	b.store.write = func(apply func() (docstore.Result, error)) (docstore.Result, error) {
 		if writes++; writes == 2 {
 			key := docstore.Key{Kind: lock.Kind, Tenant: deploy.Tenant, ID: deploy.Key}
-			if _, err := b.store.Store.Write(t.Context(), docstore.Write{Key: key, If: docstore.Not{Cond: docstore.Absent{}}, Delete: true}); err != nil {
+			if _, err := b.store.Store.Write(t.Context(), docstore.Write{Key: key, If: docstore.Not{Cond: docstore.Absent{}},
+				Delete: true}); err != nil {
 				t.Error(err)
 			}
 		}

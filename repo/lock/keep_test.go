@@ -9,7 +9,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// TestAWriteIsKeptForAllThatLasts: a document stays for the retention after the last of its leases, lock delays, places and grants.
+// TestAWriteIsKeptForAllThatLasts: a document stays for the retention after the last of its leases, lock delays, places
+// and grants.
 func TestAWriteIsKeptForAllThatLasts(t *testing.T) {
 	const retention = time.Hour
 	first := func(c lock.Acquire) lock.Acquire {
@@ -21,12 +22,15 @@ func TestAWriteIsKeptForAllThatLasts(t *testing.T) {
 		commands []lock.Acquire
 		want     time.Duration
 	}{
-		"lease":         {[]lock.Acquire{first(lock.Acquire{TTLSeconds: 5})}, 5 * time.Second},
-		"lock delay":    {[]lock.Acquire{first(lock.Acquire{TTLSeconds: 5, LockDelaySeconds: 3600})}, time.Hour + 5*time.Second},
-		"permit":        {[]lock.Acquire{first(lock.Acquire{TTLSeconds: 5, Mode: lock.Permits, Limit: 2})}, 5 * time.Second},
-		"permit, delay": {[]lock.Acquire{first(lock.Acquire{TTLSeconds: 5, Mode: lock.Permits, Limit: 2, LockDelaySeconds: 7})}, 12 * time.Second},
-		"rate":          {[]lock.Acquire{first(lock.Acquire{Mode: lock.Rate, Limit: 2, WindowSeconds: 3600})}, time.Hour},
-		"line":          {[]lock.Acquire{first(fair), place(fair)}, 20*time.Second + lock.PlaceTime},
+		"lease": {[]lock.Acquire{first(lock.Acquire{TTLSeconds: 5})}, 5 * time.Second},
+		"lock delay": {[]lock.Acquire{first(lock.Acquire{TTLSeconds: 5, LockDelaySeconds: 3600})},
+			time.Hour + 5*time.Second},
+		"permit": {[]lock.Acquire{first(lock.Acquire{TTLSeconds: 5, Mode: lock.Permits, Limit: 2})}, 5 * time.Second},
+		"permit, delay": {
+			[]lock.Acquire{first(lock.Acquire{TTLSeconds: 5, Mode: lock.Permits, Limit: 2, LockDelaySeconds: 7})},
+			12 * time.Second},
+		"rate": {[]lock.Acquire{first(lock.Acquire{Mode: lock.Rate, Limit: 2, WindowSeconds: 3600})}, time.Hour},
+		"line": {[]lock.Acquire{first(fair), place(fair)}, 20*time.Second + lock.PlaceTime},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := suite.NewClockAt(epoch)

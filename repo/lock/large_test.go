@@ -52,7 +52,8 @@ func TestLargeLinesAreBounded(t *testing.T) {
 			s := newStage(t)
 			labels := map[string]string{}
 			for i := range MaxMetadata {
-				labels[strings.Repeat("k", MaxMetadataKeyBytes-2)+fmt.Sprintf("%02d", i)] = strings.Repeat("x", MaxMetadataValueBytes)
+				labels[strings.Repeat("k", MaxMetadataKeyBytes-2)+fmt.Sprintf("%02d", i)] = strings.Repeat("x",
+					MaxMetadataValueBytes)
 			}
 			first := s.send(c.first)
 			var line []Acquire

@@ -79,7 +79,8 @@ func checkMetadata(m map[string]string) error {
 	}
 	for k, v := range m {
 		if err := field.Text("metadata", k, MaxMetadataKeyBytes); err != nil {
-			return field.Errorf("metadata", "has a key that cannot be used: 1 to %d bytes of text without control characters", MaxMetadataKeyBytes)
+			return field.Errorf("metadata", "has a key that cannot be used: 1 to %d bytes of text without control characters",
+				MaxMetadataKeyBytes)
 		}
 		if err := field.OptionalText("metadata."+k, v, MaxMetadataValueBytes); err != nil {
 			return err

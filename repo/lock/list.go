@@ -47,7 +47,8 @@ func (q List) page() page.Query {
 
 // Validate reports whether the query is well formed. The error is a [field.Error].
 func (q List) Validate() error {
-	if err := first(name("tenant_id", q.Tenant, MaxTenantBytes), field.OptionalText("prefix", q.Prefix, MaxKeyBytes)); err != nil {
+	if err := first(name("tenant_id", q.Tenant, MaxTenantBytes),
+		field.OptionalText("prefix", q.Prefix, MaxKeyBytes)); err != nil {
 		return err
 	}
 	switch q.Phase {
@@ -58,8 +59,8 @@ func (q List) Validate() error {
 	return q.page().Validate()
 }
 
-// List returns a page of the tenant's locks, bounded by bytes too. Each page is a strongly consistent read by itself; a lock that changes
-// between two pages may be seen in either state.
+// List returns a page of the tenant's locks, bounded by bytes too. Each page is a strongly consistent read by itself; a
+// lock that changes between two pages may be seen in either state.
 func (l *Locks) List(ctx context.Context, q List) (Page, error) {
 	if err := q.Validate(); err != nil {
 		return Page{}, err
@@ -88,7 +89,8 @@ func (l *Locks) List(ctx context.Context, q List) (Page, error) {
 
 // size is about how many bytes the lock takes.
 func (s Status) size() int {
-	n := 256 + len(s.Tenant) + len(s.Key) + len(s.Owner) + len(s.LeaseID) + len(s.Forced.By) + len(s.Forced.Reason) + labelBytes(s.Metadata)
+	n := 256 + len(s.Tenant) + len(s.Key) + len(s.Owner) + len(s.LeaseID) + len(s.Forced.By) + len(s.Forced.Reason) +
+		labelBytes(s.Metadata)
 	for _, h := range s.Holders {
 		n += 256 + len(h.Owner) + len(h.LeaseID) + labelBytes(h.Metadata)
 	}

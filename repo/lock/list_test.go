@@ -11,8 +11,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// TestPagesAreBoundedInBytes: a page of locks with much metadata ends at about 750 kB, whatever page_size says, and no call reads
-// much more; a walk over all pages sees every lock once. Small locks cost one request for a page of 100, and two for one of 1000.
+// TestPagesAreBoundedInBytes: a page of locks with much metadata ends at about 750 kB, whatever page_size says, and no
+// call reads much more; a walk over all pages sees every lock once. Small locks cost one request for a page of 100, and
+// two for one of 1000.
 func TestPagesAreBoundedInBytes(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -84,7 +85,8 @@ func TestPagesCountHoldersAndWaiters(t *testing.T) {
 	for i := range all {
 		for n := range 5 {
 			c := lock.Acquire{
-				ID: lock.ID{Tenant: "acme", Key: fmt.Sprint("k", i)}, Owner: strings.Repeat("o", 250) + strconv.Itoa(n), RequestID: strconv.Itoa(n),
+				ID: lock.ID{Tenant: "acme", Key: fmt.Sprint("k", i)}, Owner: strings.Repeat("o", 250) + strconv.Itoa(n),
+				RequestID:  strconv.Itoa(n),
 				TTLSeconds: 3600, Mode: lock.Shared, Metadata: metadata,
 			}
 			if o, err := locks.Acquire(t.Context(), c); err != nil || o.Code != lock.OK {

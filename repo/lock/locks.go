@@ -11,11 +11,11 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// Locks runs the lock commands on a store. It keeps no state between calls: any number of them, in any number of processes,
-// may use the same store.
+// Locks runs the lock commands on a store. It keeps no state between calls: any number of them, in any number of
+// processes, may use the same store.
 //
-// An error from a command is a field.Error for a malformed command; nothing was sent. Any other error means that the outcome
-// is unknown or that nothing was changed (see [rule.Run]): send the command again with the same request_id.
+// An error from a command is a field.Error for a malformed command; nothing was sent. Any other error means that the
+// outcome is unknown or that nothing was changed (see [rule.Run]): send the command again with the same request_id.
 type Locks struct {
 	store      docstore.Store
 	now        func() time.Time
@@ -43,33 +43,36 @@ type Options struct {
 	// time.Now.
 	Now func() time.Time
 
-	// Retention is how long the document of a lock is kept after its lease has ended; then the store may remove it, and the lock
-	// reads as if it was never held. 0 means DefaultRetention; it is brought into the range from MinRetention to KeepForever.
-	// What the document remembers (requests, the reason of a force-release) is forgotten with it; tokens go on.
+	// Retention is how long the document of a lock is kept after its lease has ended; then the store may remove it, and
+	// the lock reads as if it was never held. 0 means DefaultRetention; it is brought into the range from MinRetention to
+	// KeepForever. What the document remembers (requests, the reason of a force-release) is forgotten with it; tokens go
+	// on.
 	Retention time.Duration
 
 	// NewLeaseID returns an ID that was never used before. nil means 128 random bits.
 	NewLeaseID func() string
 
-	// MaxPerTenant is how many locks a tenant may have a record of, also when they are free: see Retention. Another lock of a tenant
-	// that has as many is not granted ([Limit]); those that have a record are. Each process counts now and then, so that several
-	// processes together may exceed the bound for some minutes. 0: no bound.
+	// MaxPerTenant is how many locks a tenant may have a record of, also when they are free: see Retention. Another lock
+	// of a tenant that has as many is not granted ([Limit]); those that have a record are. Each process counts now and
+	// then, so that several processes together may exceed the bound for some minutes. 0: no bound.
 	MaxPerTenant int
 
-	// Stop ends the waits of all requests when it is closed, because the process stops: their refusals are returned. nil: never.
+	// Stop ends the waits of all requests when it is closed, because the process stops: their refusals are returned. nil:
+	// never.
 	Stop <-chan struct{}
 
-	// Working carries out one step of an acquire of a tenant: sending it to the store once. It may let the step wait, bound its time, or
-	// return an error instead, which is then that of the acquire. A request that waits for its lock takes many steps, with long
-	// pauses between them. nil: do is called.
+	// Working carries out one step of an acquire of a tenant: sending it to the store once. It may let the step wait,
+	// bound its time, or return an error instead, which is then that of the acquire. A request that waits for its lock
+	// takes many steps, with long pauses between them. nil: do is called.
 	Working func(ctx context.Context, tenant string, do func(context.Context) error) error
 
-	// Seat is asked for room by an acquire of a tenant that was refused and is to wait, and leave is called after its wait. If there is none (ok is
-	// false), its refusal is the outcome at once, as if its time had passed: it keeps a place in line that it has. nil: there is room for all.
+	// Seat is asked for room by an acquire of a tenant that was refused and is to wait, and leave is called after its
+	// wait. If there is none (ok is false), its refusal is the outcome at once, as if its time had passed: it keeps a
+	// place in line that it has. nil: there is room for all.
 	Seat func(tenant string) (leave func(), ok bool)
 
-	// RecordRefusals makes the document of a lock say who was refused last (Status.Refused). It costs one write more when an acquire is refused,
-	// for each lock and process once in this time at the most. 0: nothing is recorded.
+	// RecordRefusals makes the document of a lock say who was refused last (Status.Refused). It costs one write more when
+	// an acquire is refused, for each lock and process once in this time at the most. 0: nothing is recorded.
 	RecordRefusals time.Duration
 }
 
@@ -94,10 +97,10 @@ func New(store docstore.Store, o *Options) *Locks {
 	return l
 }
 
-// Acquire takes the lock; see [Acquire.Write]. One request to the store, whatever the outcome, or two for a lock in shared form. With
-// Options.MaxPerTenant it is one more for a
-// lock without a record while the tenant has not been counted, and those of the count. A request with WaitSeconds that is refused because
-// the lock is held waits for it, see [Locks.AcquireWithin].
+// Acquire takes the lock; see [Acquire.Write]. One request to the store, whatever the outcome, or two for a lock in
+// shared form. With Options.MaxPerTenant it is one more for a lock without a record while the tenant has not been
+// counted, and those of the count. A request with WaitSeconds that is refused because the lock is held waits for it,
+// see [Locks.AcquireWithin].
 func (l *Locks) Acquire(ctx context.Context, c Acquire) (Outcome, error) {
 	return l.AcquireWithin(ctx, c, MaxWaitSeconds*time.Second)
 }
@@ -128,8 +131,9 @@ func (l *Locks) acquire(ctx context.Context, c Acquire) (Outcome, error) {
 // limited says when there may be room again for a lock without a record.
 func (l *Locks) limited(tenant string, o Outcome) Outcome {
 	o.RetryAfter = l.census.RetryAfter(tenant)
-	o.Detail = fmt.Sprintf("the tenant has %d locks, which is the bound of this server; locks that it has can be acquired, others "+
-		"when some were removed: that is %v after their leases ended", l.census.Most(), l.retention)
+	o.Detail = fmt.Sprintf(
+		"the tenant has %d locks, which is the bound of this server; locks that it has can be acquired, others "+
+			"when some were removed: that is %v after their leases ended", l.census.Most(), l.retention)
 	return o
 }
 
@@ -212,7 +216,8 @@ func (l *Locks) run(ctx context.Context, id ID, c command) (Outcome, error) {
 	return rule.Run(ctx, l.store, l.now, l.noted(id, c))
 }
 
-// Get returns the lock as it stands. found is false if there is no record of it: it was never held, or not since [Options].Retention. One strongly consistent read.
+// Get returns the lock as it stands. found is false if there is no record of it: it was never held, or not since
+// [Options].Retention. One strongly consistent read.
 func (l *Locks) Get(ctx context.Context, id ID) (status Status, found bool, err error) {
 	if err := id.Validate(); err != nil {
 		return Status{}, false, err

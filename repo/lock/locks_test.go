@@ -23,7 +23,8 @@ var (
 	labels = map[string]string{"build": "7"}
 )
 
-// nth is the token of the nth grant of a lock whose first was at epoch. Other numbers, which no lock gives, are left as they are.
+// nth is the token of the nth grant of a lock whose first was at epoch. Other numbers, which no lock gives, are left as
+// they are.
 func nth(n int64) int64 {
 	if n < 1 || n > 99 {
 		return n
@@ -73,7 +74,8 @@ func begin(t *testing.T) *bench {
 	b := &bench{t: t, clock: suite.NewClockAt(epoch), own: suite.NewClockAt(epoch.Add(-time.Hour))}
 	b.store = &watched{Store: docstore.NewMemory(&docstore.MemoryOptions{Now: b.clock.Now})}
 	leases := 0
-	b.locks = lock.New(b.store, &lock.Options{Now: b.own.Now, NewLeaseID: func() string { leases++; return fmt.Sprint("l", leases) }})
+	b.locks = lock.New(b.store, &lock.Options{Now: b.own.Now,
+		NewLeaseID: func() string { leases++; return fmt.Sprint("l", leases) }})
 	return b
 }
 
@@ -182,15 +184,19 @@ func TestLifeOfALock(t *testing.T) {
 		want  lock.Outcome // At is filled in
 	}{
 		{"LS-INV-004: renew before the first grant", 0, renew("ann", 1, "n0", 30),
-			lock.Outcome{Code: lock.LeaseLost, Lease: named(1), Detail: "there is no lease with this token: none was ever granted with it, or the record of the lock was removed since"}},
+			lock.Outcome{Code: lock.LeaseLost, Lease: named(1),
+				Detail: "there is no lease with this token: none was ever granted with it, or the record of the lock was removed since"}},
 		{"force-release before the first grant", 0, force("f0"),
 			lock.Outcome{Code: lock.NotHeld, Lease: named(0), Detail: "no one holds the lock"}},
-		{"LS-ACQ-002, LS-ACQ-003: acquire what is free", 0, acquire("ann", "a1", 30), lock.Outcome{Code: lock.OK, Lease: ann}},
-		{"LS-ACQ-004: acquire again", 10 * time.Second, acquire("ann", "a1", 30), lock.Outcome{Code: lock.OK, Replayed: true, Lease: ann}},
+		{"LS-ACQ-002, LS-ACQ-003: acquire what is free", 0, acquire("ann", "a1", 30),
+			lock.Outcome{Code: lock.OK, Lease: ann}},
+		{"LS-ACQ-004: acquire again", 10 * time.Second, acquire("ann", "a1", 30),
+			lock.Outcome{Code: lock.OK, Replayed: true, Lease: ann}},
 		{"LS-ACQ-001: acquire what is held", 0, acquire("bob", "a2", 5),
 			lock.Outcome{Code: lock.Held, Lease: with(ann, hidden), RetryAfter: 20 * time.Second}},
 		{"LS-RNW-002: renew", 0, renew("ann", 1, "n1", 60), lock.Outcome{Code: lock.OK, Lease: renewed}},
-		{"LS-RNW-003: renew again", time.Second, renew("ann", 1, "n1", 60), lock.Outcome{Code: lock.OK, Replayed: true, Lease: renewed}},
+		{"LS-RNW-003: renew again", time.Second, renew("ann", 1, "n1", 60),
+			lock.Outcome{Code: lock.OK, Replayed: true, Lease: renewed}},
 		{"renew again for another time", 0, renew("ann", 1, "n1", 61), lock.Outcome{
 			Code: lock.RequestIDReused, Lease: named(1),
 			Detail: "this request_id renewed the lease with another ttl_seconds; use a new request_id",
@@ -212,7 +218,8 @@ func TestLifeOfALock(t *testing.T) {
 			Lease: with(named(1), func(l *lock.Lease) { l.Owner, l.Phase = "ann", lock.Released }),
 		}},
 		{"LS-INV-003: renew an earlier lease", 0, renew("ann", 1, "n1", 60),
-			lock.Outcome{Code: lock.LeaseLost, Lease: named(1), Detail: "a later lease has been granted; stop the work that this token protects"}},
+			lock.Outcome{Code: lock.LeaseLost, Lease: named(1),
+				Detail: "a later lease has been granted; stop the work that this token protects"}},
 		{"LS-EXP-001, LS-INV-004: renew at expires_at", 5 * time.Second, renew("bob", 2, "n4", 60), lock.Outcome{
 			Code: lock.LeaseExpired, Lease: with(named(2), func(l *lock.Lease) { l.ExpiresAt = at(17) }),
 			Detail: "the lease expired at 2026-01-01T00:00:17.000Z; acquire the lock again",
@@ -222,14 +229,19 @@ func TestLifeOfALock(t *testing.T) {
 			Detail: "the lease expired at 2026-01-01T00:00:17.000Z; acquire the lock again",
 		}},
 		{"force-release at expires_at", 0, force("f0"), lock.Outcome{
-			Code: lock.NotHeld, Lease: with(bob, func(l *lock.Lease) { l.Phase = lock.Expired }), Detail: "no one holds the lock",
+			Code: lock.NotHeld, Lease: with(bob, func(l *lock.Lease) { l.Phase = lock.Expired }),
+			Detail: "no one holds the lock",
 		}},
 		{"LS-ACQ-002: acquire at expires_at", 0, acquire("cy", "a4", 30), lock.Outcome{Code: lock.OK, Lease: cy}},
-		{"force-release another lease", time.Second, lock.ForceRelease{ID: deploy, By: "root", Reason: "hangs", RequestID: "f1", LeaseID: "l4"},
-			lock.Outcome{Code: lock.LeaseLost, Lease: named(0), Detail: "the lock is held under another lease_id; look at the lock again before ending it"}},
+		{"force-release another lease", time.Second, lock.ForceRelease{ID: deploy, By: "root", Reason: "hangs",
+			RequestID: "f1", LeaseID: "l4"},
+			lock.Outcome{Code: lock.LeaseLost, Lease: named(0),
+				Detail: "the lock is held under another lease_id; look at the lock again before ending it"}},
 		{"force-release", 0, force("f1"), lock.Outcome{Code: lock.OK, Lease: with(cy, forced)}},
-		{"force-release again", time.Second, force("f1"), lock.Outcome{Code: lock.OK, Replayed: true, Lease: with(cy, forced)}},
-		{"force-release again for another reason", 0, lock.ForceRelease{ID: deploy, By: "root", Reason: "lunch", RequestID: "f1"}, lock.Outcome{
+		{"force-release again", time.Second, force("f1"), lock.Outcome{Code: lock.OK, Replayed: true,
+			Lease: with(cy, forced)}},
+		{"force-release again for another reason", 0, lock.ForceRelease{ID: deploy, By: "root", Reason: "lunch",
+			RequestID: "f1"}, lock.Outcome{
 			Code: lock.RequestIDReused, Lease: named(0),
 			Detail: "this request_id ended a lease with another reason or lease_id; use a new request_id",
 		}},
@@ -238,29 +250,34 @@ func TestLifeOfALock(t *testing.T) {
 			Detail: "the lease was ended by root: hangs",
 		}},
 		{"LS-ACC-04: acquire again after the end", 0, acquire("cy", "a4", 30), lock.Outcome{
-			Code: lock.RequestIDReused, Lease: named(0), Detail: "the lease that this request_id obtained has ended; use a new request_id",
+			Code: lock.RequestIDReused, Lease: named(0),
+			Detail: "the lease that this request_id obtained has ended; use a new request_id",
 		}},
 		{"LS-ACC-04: acquire again after the end of an earlier lease", 0, acquire("ann", "a1", 30), lock.Outcome{
-			Code: lock.RequestIDReused, Lease: named(0), Detail: "the lease that this request_id obtained has ended; use a new request_id",
+			Code: lock.RequestIDReused, Lease: named(0),
+			Detail: "the lease that this request_id obtained has ended; use a new request_id",
 		}},
 		{"acquire anew: nothing is left of how the lease before it was ended", 0, acquire("cy", "a5", 30), lock.Outcome{
 			Code: lock.OK,
 			Lease: lock.Lease{Token: nth(4), Status: lock.Status{
-				Tenant: "acme", Key: "deploy", Phase: lock.Active, LeaseID: "l8", Owner: "cy", AcquiredAt: at(19), ExpiresAt: at(49),
+				Tenant: "acme", Key: "deploy", Phase: lock.Active, LeaseID: "l8", Owner: "cy", AcquiredAt: at(19),
+				ExpiresAt:  at(49),
 				TTLSeconds: 30, Metadata: labels,
 			}},
 		}},
 		{"force-release again after a later lease", 0, force("f1"), lock.Outcome{
 			Code: lock.OK, Replayed: true, Lease: with(named(0), func(l *lock.Lease) { l.Phase = lock.Released }),
 		}},
-		{"acquire again with other metadata", 0, lock.Acquire{ID: deploy, Owner: "cy", RequestID: "a5", TTLSeconds: 30}, lock.Outcome{
-			Code: lock.RequestIDReused, Lease: named(0),
-			Detail: "this request_id was used with other parameters, such as ttl_seconds or metadata; use a new request_id",
-		}},
+		{"acquire again with other metadata", 0, lock.Acquire{ID: deploy, Owner: "cy", RequestID: "a5", TTLSeconds: 30},
+			lock.Outcome{
+				Code: lock.RequestIDReused, Lease: named(0),
+				Detail: "this request_id was used with other parameters, such as ttl_seconds or metadata; use a new request_id",
+			}},
 		{"LS-ACQ-001: acquire what one holds oneself", 0, acquire("cy", "a6", 30), lock.Outcome{
 			Code: lock.Held, RetryAfter: 30 * time.Second, Detail: "this owner_id holds the lock, under another request_id",
 			Lease: lock.Lease{Status: lock.Status{
-				Tenant: "acme", Key: "deploy", Phase: lock.Active, LeaseID: "l8", Owner: "cy", AcquiredAt: at(19), ExpiresAt: at(49),
+				Tenant: "acme", Key: "deploy", Phase: lock.Active, LeaseID: "l8", Owner: "cy", AcquiredAt: at(19),
+				ExpiresAt:  at(49),
 				TTLSeconds: 30, Metadata: labels,
 			}},
 		}},
@@ -273,7 +290,8 @@ func TestLifeOfALock(t *testing.T) {
 			lock.Renew{ID: deploy, Owner: "cy", Token: nth(4), RequestID: "n5", TTLSeconds: 60, ExpiresAt: at(49)}, lock.Outcome{
 				Code: lock.OK,
 				Lease: lock.Lease{Token: nth(4), Status: lock.Status{
-					Tenant: "acme", Key: "deploy", Phase: lock.Active, LeaseID: "l8", Owner: "cy", AcquiredAt: at(19), ExpiresAt: at(79),
+					Tenant: "acme", Key: "deploy", Phase: lock.Active, LeaseID: "l8", Owner: "cy", AcquiredAt: at(19),
+					ExpiresAt:  at(79),
 					TTLSeconds: 60, Metadata: labels,
 				}},
 			}},
@@ -312,13 +330,15 @@ func TestGet(t *testing.T) {
 	look(want, true)
 	b.clock.Advance(time.Millisecond) // LS-EXP-001
 	want.Phase = lock.Expired
-	first := lock.Past{Owner: "ann", Token: nth(1), AcquiredAt: epoch, EndedAt: epoch.Add(time.Second), Ended: lock.EndedExpired}
+	first := lock.Past{Owner: "ann", Token: nth(1), AcquiredAt: epoch, EndedAt: epoch.Add(time.Second),
+		Ended: lock.EndedExpired}
 	want.History = []lock.Past{first}
 	look(want, true)
 	want = b.gets(acquire("bob", "a2", 1), lock.OK, false).Lease.Status
 	want.Phase, want.ReleasedAt = lock.Released, b.clock.Now()
 	b.gets(release("bob", 2, "e1"), lock.OK, false)
-	want.History = []lock.Past{{Owner: "bob", Token: nth(2), AcquiredAt: b.clock.Now(), EndedAt: b.clock.Now(), Ended: lock.EndedReleased}, first}
+	want.History = []lock.Past{{Owner: "bob", Token: nth(2), AcquiredAt: b.clock.Now(), EndedAt: b.clock.Now(),
+		Ended: lock.EndedReleased}, first}
 	look(want, true)
 }
 
@@ -332,7 +352,8 @@ func TestLeaseIDs(t *testing.T) {
 	seen := map[string]bool{}
 	l := lock.New(docstore.NewMemory(nil), nil)
 	for _, key := range []string{"a", "b", "c"} {
-		o, err := l.Acquire(t.Context(), lock.Acquire{ID: lock.ID{Tenant: "acme", Key: key}, Owner: "ann", RequestID: "a1", TTLSeconds: 30})
+		o, err := l.Acquire(t.Context(), lock.Acquire{ID: lock.ID{Tenant: "acme", Key: key}, Owner: "ann",
+			RequestID: "a1", TTLSeconds: 30})
 		if err != nil || o.Code != lock.OK || len(o.Lease.LeaseID) != 26 || seen[o.Lease.LeaseID] {
 			t.Errorf("got %+v, %v; want a new lease_id of 128 random bits", o, err)
 		}
@@ -340,8 +361,8 @@ func TestLeaseIDs(t *testing.T) {
 	}
 }
 
-// TestResponsesThatCameTooLate: a lease that expired before the store responded is no grant. The boundary belongs to the
-// late side: a lease of 30 s is over after 30 s.
+// TestResponsesThatCameTooLate: a lease that expired before the store responded is no grant. The boundary belongs to
+// the late side: a lease of 30 s is over after 30 s.
 func TestResponsesThatCameTooLate(t *testing.T) {
 	const late = "the store took %v to respond, longer than the lease lasts; ask for a longer ttl_seconds"
 	cases := []struct {
@@ -356,11 +377,16 @@ func TestResponsesThatCameTooLate(t *testing.T) {
 		{"acquire in time", -1, acquire("ann", "a1", 30), 30*time.Second - time.Nanosecond, lock.OK, false, 30 * time.Second},
 		{"acquire at the end", -1, acquire("ann", "a1", 30), 30 * time.Second, lock.LeaseExpired, false, 30 * time.Second},
 		{"acquire beyond the end", -1, acquire("ann", "a1", 30), time.Hour, lock.LeaseExpired, false, 30 * time.Second},
-		{"acquire under a clock that was set back", -1, acquire("ann", "a1", 30), -time.Hour, lock.OK, false, 30 * time.Second},
-		{"replay in time", 20 * time.Second, acquire("ann", "a1", 30), 10*time.Second - time.Nanosecond, lock.OK, true, 30 * time.Second},
-		{"replay at the end", 20 * time.Second, acquire("ann", "a1", 30), 10 * time.Second, lock.LeaseExpired, false, 30 * time.Second},
-		{"renew in time", 20 * time.Second, renew("ann", 1, "n1", 5), 5*time.Second - time.Nanosecond, lock.OK, false, 25 * time.Second},
-		{"renew at the end", 20 * time.Second, renew("ann", 1, "n1", 5), 5 * time.Second, lock.LeaseExpired, false, 25 * time.Second},
+		{"acquire under a clock that was set back", -1, acquire("ann", "a1", 30), -time.Hour, lock.OK, false,
+			30 * time.Second},
+		{"replay in time", 20 * time.Second, acquire("ann", "a1", 30), 10*time.Second - time.Nanosecond, lock.OK, true,
+			30 * time.Second},
+		{"replay at the end", 20 * time.Second, acquire("ann", "a1", 30), 10 * time.Second, lock.LeaseExpired, false,
+			30 * time.Second},
+		{"renew in time", 20 * time.Second, renew("ann", 1, "n1", 5), 5*time.Second - time.Nanosecond, lock.OK, false,
+			25 * time.Second},
+		{"renew at the end", 20 * time.Second, renew("ann", 1, "n1", 5), 5 * time.Second, lock.LeaseExpired, false,
+			25 * time.Second},
 		{"held, late", 20 * time.Second, acquire("bob", "a2", 5), time.Hour, lock.Held, false, 30 * time.Second},
 		{"release, late", 20 * time.Second, release("ann", 1, "e1"), time.Hour, lock.OK, false, 30 * time.Second},
 		{"force-release, late", 20 * time.Second, force("f1"), time.Hour, lock.OK, false, 30 * time.Second},
@@ -390,8 +416,8 @@ func TestResponsesThatCameTooLate(t *testing.T) {
 	}
 }
 
-// TestLateGrantCanBeGivenBack: the write was applied all the same, so the lock is not free; the token that came with the
-// refusal releases it.
+// TestLateGrantCanBeGivenBack: the write was applied all the same, so the lock is not free; the token that came with
+// the refusal releases it.
 func TestLateGrantCanBeGivenBack(t *testing.T) {
 	b := begin(t)
 	b.store.write = func(apply func() (docstore.Result, error)) (docstore.Result, error) {
@@ -446,7 +472,8 @@ func TestErrorsOfTheStore(t *testing.T) {
 				t.Errorf("Get: got %+v, %v, %v", s, found, err)
 			}
 			p, err := b.locks.List(t.Context(), lock.List{Tenant: "acme"})
-			if !errors.Is(err, cause) || err.Error() != `locks of "acme": `+cause.Error()+": as planned" || p.Locks != nil || p.Next != "" {
+			if !errors.Is(err, cause) || err.Error() != `locks of "acme": `+cause.Error()+": as planned" ||
+				p.Locks != nil || p.Next != "" {
 				t.Errorf("List: got %+v, %v", p, err)
 			}
 		})
@@ -457,8 +484,10 @@ func TestErrorsOfTheStore(t *testing.T) {
 // lock, and no command writes over it.
 func TestDamagedDocuments(t *testing.T) {
 	held := docstore.Doc{
-		"token": docstore.Int(3), "state": docstore.String("ACTIVE"), "owner_id": docstore.String("ann"), "lease_id": docstore.String("l0"),
-		"acquired_at": docstore.FormatTime(epoch), "expires_at": docstore.FormatTime(epoch.Add(time.Minute)), "ttl_seconds": docstore.Int(60),
+		"token": docstore.Int(3), "state": docstore.String("ACTIVE"), "owner_id": docstore.String("ann"),
+		"lease_id":    docstore.String("l0"),
+		"acquired_at": docstore.FormatTime(epoch), "expires_at": docstore.FormatTime(epoch.Add(time.Minute)),
+		"ttl_seconds": docstore.Int(60),
 	}
 	expired := maps.Clone(held)
 	expired["expires_at"] = docstore.FormatTime(epoch)
@@ -494,7 +523,8 @@ func TestDamagedDocuments(t *testing.T) {
 			b.put("deploy", d)
 			isDamage := func(err error) {
 				t.Helper()
-				if !errors.Is(err, docstore.ErrDamaged) || !strings.Contains(err.Error(), "locks/acme/deploy") || !strings.Contains(err.Error(), `"`+c.field+`"`) {
+				if !errors.Is(err, docstore.ErrDamaged) || !strings.Contains(err.Error(), "locks/acme/deploy") ||
+					!strings.Contains(err.Error(), `"`+c.field+`"`) {
 					t.Errorf("got %v, want ErrDamaged about %s", err, c.field)
 				}
 			}
@@ -520,8 +550,8 @@ func TestDamagedDocuments(t *testing.T) {
 	}
 }
 
-// TestStoreThatRefusesWhatTheRuleGrants: a store that evaluates a condition otherwise than Go does is broken; no one is told
-// that they hold the lock.
+// TestStoreThatRefusesWhatTheRuleGrants: a store that evaluates a condition otherwise than Go does is broken; no one is
+// told that they hold the lock.
 func TestStoreThatRefusesWhatTheRuleGrants(t *testing.T) {
 	for _, c := range []any{acquire("bob", "a2", 30), renew("ann", 1, "n1", 30), release("ann", 1, "e1"), force("f1")} {
 		t.Run(fmt.Sprintf("%T", c), func(t *testing.T) {
@@ -543,8 +573,8 @@ func TestStoreThatRefusesWhatTheRuleGrants(t *testing.T) {
 	}
 }
 
-// TestAmbiguousWrites: whatever happens to a request or its response, sending the command again with the same request_id
-// finds out, has one effect, and takes one token at most (LS-ACQ-004, LS-RNW-003, LS-REL-003, LS-ACC-04).
+// TestAmbiguousWrites: whatever happens to a request or its response, sending the command again with the same
+// request_id finds out, has one effect, and takes one token at most (LS-ACQ-004, LS-RNW-003, LS-REL-003, LS-ACC-04).
 func TestAmbiguousWrites(t *testing.T) {
 	type write = func(apply func() (docstore.Result, error)) (docstore.Result, error)
 	ways := []struct {
@@ -570,8 +600,10 @@ func TestAmbiguousWrites(t *testing.T) {
 		next    any           // shows that the effect is that of one delivery
 		code    lock.Code
 	}{
-		{"first acquire", nil, acquire("ann", "a1", 30), lock.Active, 1, 30 * time.Second, acquire("bob", "a9", 30), lock.Held},
-		{"acquire after release", []any{acquire("cy", "a0", 30), release("cy", 1, "e0")}, acquire("ann", "a1", 30), lock.Active, 2, 30 * time.Second,
+		{"first acquire", nil, acquire("ann", "a1", 30), lock.Active, 1, 30 * time.Second, acquire("bob", "a9", 30),
+			lock.Held},
+		{"acquire after release", []any{acquire("cy", "a0", 30), release("cy", 1, "e0")}, acquire("ann", "a1", 30),
+			lock.Active, 2, 30 * time.Second,
 			acquire("bob", "a9", 30), lock.Held},
 		{"renew", []any{acquire("ann", "a0", 30)}, renew("ann", 1, "n1", 60), lock.Active, 1, 60 * time.Second,
 			acquire("bob", "a9", 30), lock.Held},
@@ -674,7 +706,8 @@ func TestEightReleasesAreRemembered(t *testing.T) {
 	}
 	b.gets(release("ann", 1, "e1"), lock.LeaseLost, false) // forgotten
 
-	if s, found, err := b.locks.Get(t.Context(), deploy); err != nil || !found || !reflect.DeepEqual(without(s), held.Lease.Status) {
+	if s, found, err := b.locks.Get(t.Context(), deploy); err != nil || !found ||
+		!reflect.DeepEqual(without(s), held.Lease.Status) {
 		t.Errorf("repeated releases touched the later lease: %+v, %v, %v", s, found, err)
 	}
 }
@@ -685,8 +718,8 @@ func without(s lock.Status) lock.Status {
 	return s
 }
 
-// TestFourRequestsOfAKindAreRemembered: LS-ACQ-004, LS-RNW-003, LS-ACC-04. Each kind has its own memory: renewals do not push out
-// the acquire. A fifth request pushes out the first.
+// TestFourRequestsOfAKindAreRemembered: LS-ACQ-004, LS-RNW-003, LS-ACC-04. Each kind has its own memory: renewals do
+// not push out the acquire. A fifth request pushes out the first.
 func TestFourRequestsOfAKindAreRemembered(t *testing.T) {
 	b := begin(t)
 	held := b.gets(acquire("ann", "a1", 30), lock.OK, false).Lease
@@ -737,8 +770,8 @@ func TestFourRequestsOfAKindAreRemembered(t *testing.T) {
 	}
 }
 
-// TestEveryWriteIsKept: the store may remove a lock's document once its lease has ended for the retention, and not before. Each
-// command that is granted says so in its one write.
+// TestEveryWriteIsKept: the store may remove a lock's document once its lease has ended for the retention, and not
+// before. Each command that is granted says so in its one write.
 func TestEveryWriteIsKept(t *testing.T) {
 	for name, c := range map[string]struct{ set, want time.Duration }{
 		"default":     {0, 30 * 24 * time.Hour},
@@ -784,8 +817,8 @@ func (s *keeps) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 	return s.Store.Write(ctx, writes...)
 }
 
-// TestTokensSurviveRemoval: LS-INV-002 and LS-INV-003 for a lock whose document was removed, by retention or by hand. It reads as
-// never held, its tokens go on, and what was granted before stays lost.
+// TestTokensSurviveRemoval: LS-INV-002 and LS-INV-003 for a lock whose document was removed, by retention or by hand.
+// It reads as never held, its tokens go on, and what was granted before stays lost.
 func TestTokensSurviveRemoval(t *testing.T) {
 	b := begin(t)
 	memory := b.store.Store.(*docstore.Memory)
@@ -803,7 +836,8 @@ func TestTokensSurviveRemoval(t *testing.T) {
 				t.Fatalf("a removed lock reads %+v, %v, %v", s, found, err)
 			}
 			o := b.gets(renew("ann", last, "n1", 30), lock.LeaseLost, false)
-			if want := "there is no lease with this token: none was ever granted with it, or the record of the lock was removed since"; o.Detail != want {
+			if want :=
+				"there is no lease with this token: none was ever granted with it, or the record of the lock was removed since"; o.Detail != want {
 				t.Errorf("detail %q, want %q", o.Detail, want)
 			}
 			b.gets(release("ann", last, "e1"), lock.LeaseLost, false)
@@ -818,19 +852,24 @@ func TestTokensSurviveRemoval(t *testing.T) {
 	}
 }
 
-// TestDocumentOfAnEarlierVersion: what an earlier version wrote is read as it stands. Its lease is held until it expires as stored, can be
-// renewed and released, and its tokens go on; its requests are not known again.
+// TestDocumentOfAnEarlierVersion: what an earlier version wrote is read as it stands. Its lease is held until it
+// expires as stored, can be renewed and released, and its tokens go on; its requests are not known again.
 func TestDocumentOfAnEarlierVersion(t *testing.T) {
 	earlier := docstore.Doc{
-		"token": docstore.Int(3), "state": docstore.String("ACTIVE"), "owner_id": docstore.String("ann"), "lease_id": docstore.String("l0"),
-		"acquired_at": docstore.FormatTime(epoch), "expires_at": docstore.FormatTime(epoch.Add(time.Minute)), "ttl_seconds": docstore.Int(60),
-		"metadata": docstore.Map{"build": "7"}, "acquire_request_id": docstore.String("a0"), "acquire_ttl_seconds": docstore.Int(30),
-		"renew_request_id": docstore.String("n0"), "forced_request_id": docstore.String("f0"), "forced_by": docstore.String("root"),
+		"token": docstore.Int(3), "state": docstore.String("ACTIVE"), "owner_id": docstore.String("ann"),
+		"lease_id":    docstore.String("l0"),
+		"acquired_at": docstore.FormatTime(epoch), "expires_at": docstore.FormatTime(epoch.Add(time.Minute)),
+		"ttl_seconds": docstore.Int(60),
+		"metadata":    docstore.Map{"build": "7"}, "acquire_request_id": docstore.String("a0"),
+		"acquire_ttl_seconds": docstore.Int(30),
+		"renew_request_id":    docstore.String("n0"), "forced_request_id": docstore.String("f0"),
+		"forced_by":     docstore.String("root"),
 		"forced_reason": docstore.String("hangs"), "forced_at": docstore.FormatTime(epoch.Add(-time.Hour)),
 		"release_2": docstore.Map{"token": "2", "owner_id": "ann", "request_id": "e0"},
 	}
 	want := lock.Status{
-		Tenant: "acme", Key: "deploy", Phase: lock.Active, LeaseID: "l0", Owner: "ann", AcquiredAt: epoch, ExpiresAt: epoch.Add(time.Minute),
+		Tenant: "acme", Key: "deploy", Phase: lock.Active, LeaseID: "l0", Owner: "ann", AcquiredAt: epoch,
+		ExpiresAt:  epoch.Add(time.Minute),
 		TTLSeconds: 60, Metadata: labels,
 	}
 	begin := func(t *testing.T) *bench {
@@ -897,7 +936,8 @@ func TestTokensEnd(t *testing.T) {
 		t.Errorf("token %d, want 2^53", o.Lease.Token)
 	}
 	b.gets(release("ann", docstore.MaxInt, "e1"), lock.OK, false)
-	if o, err := b.do(acquire("ann", "a2", 30)); !errors.Is(err, docstore.ErrDamaged) || !reflect.DeepEqual(o, lock.Outcome{}) {
+	if o, err := b.do(acquire("ann", "a2", 30)); !errors.Is(err, docstore.ErrDamaged) ||
+		!reflect.DeepEqual(o, lock.Outcome{}) {
 		t.Errorf("got %+v, %v; want ErrDamaged", o, err)
 	}
 }
@@ -948,17 +988,22 @@ func TestValidate(t *testing.T) {
 		{"lock_key dots", id("t", ".."), `lock_key cannot be "..", which URLs drop: choose another name`},
 		{"lock_key three dots", id("t", "..."), ""},
 		{"lock_key with slashes", id("t", "../a//b"), ""},
-		{"lock_key with a control character", id("t", "a\tb"), "lock_key has the control character U+0009 at byte 1: remove it"},
+		{"lock_key with a control character", id("t", "a\tb"),
+			"lock_key has the control character U+0009 at byte 1: remove it"},
 		{"lock_key not UTF-8", id("t", "\xff"), "lock_key is not valid UTF-8"},
 
 		{"acquire", a(func(*lock.Acquire) {}), ""},
 		{"acquire, lock", a(func(c *lock.Acquire) { c.Key = "" }), "lock_key is required: 1 to 256 bytes of text"},
-		{"acquire, request_id missing", a(func(c *lock.Acquire) { c.RequestID = "" }), "request_id is required: 1 to 128 bytes of text"},
+		{"acquire, request_id missing", a(func(c *lock.Acquire) { c.RequestID = "" }),
+			"request_id is required: 1 to 128 bytes of text"},
 		{"acquire, request_id at the bound", a(func(c *lock.Acquire) { c.RequestID = long[:128] }), ""},
-		{"acquire, request_id beyond", a(func(c *lock.Acquire) { c.RequestID = long[:129] }), "request_id has 129 bytes, 128 at most"},
-		{"acquire, owner_id missing", a(func(c *lock.Acquire) { c.Owner = "" }), "owner_id is required: 1 to 256 bytes of text"},
+		{"acquire, request_id beyond", a(func(c *lock.Acquire) { c.RequestID = long[:129] }),
+			"request_id has 129 bytes, 128 at most"},
+		{"acquire, owner_id missing", a(func(c *lock.Acquire) { c.Owner = "" }),
+			"owner_id is required: 1 to 256 bytes of text"},
 		{"acquire, owner_id at the bound", a(func(c *lock.Acquire) { c.Owner = long[:256] }), ""},
-		{"acquire, owner_id beyond", a(func(c *lock.Acquire) { c.Owner = long[:257] }), "owner_id has 257 bytes, 256 at most"},
+		{"acquire, owner_id beyond", a(func(c *lock.Acquire) { c.Owner = long[:257] }),
+			"owner_id has 257 bytes, 256 at most"},
 		{"acquire, ttl_seconds -1", a(func(c *lock.Acquire) { c.TTLSeconds = -1 }), ttl},
 		{"acquire, ttl_seconds 0", a(func(c *lock.Acquire) { c.TTLSeconds = 0 }), ttl},
 		{"acquire, ttl_seconds 1", a(func(c *lock.Acquire) { c.TTLSeconds = 1 }), ""},
@@ -967,10 +1012,14 @@ func TestValidate(t *testing.T) {
 		{"acquire, no metadata", a(func(c *lock.Acquire) { c.Metadata = nil }), ""},
 		{"acquire, 32 entries", a(func(c *lock.Acquire) { c.Metadata = entries(32) }), ""},
 		{"acquire, 33 entries", a(func(c *lock.Acquire) { c.Metadata = entries(33) }), "metadata has 33 entries, 32 at most"},
-		{"acquire, metadata at its bounds", a(func(c *lock.Acquire) { c.Metadata = map[string]string{long[:64]: long[:512], "e": ""} }), ""},
+		{"acquire, metadata at its bounds", a(func(c *lock.Acquire) {
+			c.Metadata = map[string]string{long[:64]: long[:512], "e": ""}
+		}), ""},
 		{"acquire, metadata key beyond", a(func(c *lock.Acquire) { c.Metadata = map[string]string{long[:65]: ""} }), badMD},
 		{"acquire, metadata key empty", a(func(c *lock.Acquire) { c.Metadata = map[string]string{"": "v"} }), badMD},
-		{"acquire, metadata key with a line break", a(func(c *lock.Acquire) { c.Metadata = map[string]string{"a\n": "v"} }), badMD},
+		{"acquire, metadata key with a line break", a(func(c *lock.Acquire) {
+			c.Metadata = map[string]string{"a\n": "v"}
+		}), badMD},
 		{"acquire, metadata value beyond", a(func(c *lock.Acquire) { c.Metadata = map[string]string{"build": long[:513]} }),
 			"metadata.build has 513 bytes, 512 at most"},
 		{"acquire, metadata value not UTF-8", a(func(c *lock.Acquire) { c.Metadata = map[string]string{"build": "\xff"} }),
@@ -997,8 +1046,10 @@ func TestValidate(t *testing.T) {
 		{"renew, ttl_seconds 86401", n(func(c *lock.Renew) { c.TTLSeconds = 86_401 }), ttl},
 
 		{"release", r(func(*lock.Release) {}), ""},
-		{"release, lock", r(func(c *lock.Release) { c.Key = ".." }), `lock_key cannot be "..", which URLs drop: choose another name`},
-		{"release, request_id", r(func(c *lock.Release) { c.RequestID = long[:129] }), "request_id has 129 bytes, 128 at most"},
+		{"release, lock", r(func(c *lock.Release) { c.Key = ".." }),
+			`lock_key cannot be "..", which URLs drop: choose another name`},
+		{"release, request_id", r(func(c *lock.Release) { c.RequestID = long[:129] }),
+			"request_id has 129 bytes, 128 at most"},
 		{"release, owner_id", r(func(c *lock.Release) { c.Owner = long[:257] }), "owner_id has 257 bytes, 256 at most"},
 		{"release, fencing_token -1", r(func(c *lock.Release) { c.Token = -1 }), token},
 		{"release, fencing_token 2^53", r(func(c *lock.Release) { c.Token = 1 << 53 }), ""},
@@ -1006,13 +1057,18 @@ func TestValidate(t *testing.T) {
 
 		{"force-release", f(func(*lock.ForceRelease) {}), ""},
 		{"force-release, lock", f(func(c *lock.ForceRelease) { c.Key = "" }), "lock_key is required: 1 to 256 bytes of text"},
-		{"force-release, request_id", f(func(c *lock.ForceRelease) { c.RequestID = "" }), "request_id is required: 1 to 128 bytes of text"},
-		{"force-release, owner_id", f(func(c *lock.ForceRelease) { c.By = "" }), "owner_id is required: 1 to 256 bytes of text"},
-		{"force-release, reason missing", f(func(c *lock.ForceRelease) { c.Reason = "" }), "reason is required: 1 to 512 bytes of text"},
+		{"force-release, request_id", f(func(c *lock.ForceRelease) { c.RequestID = "" }),
+			"request_id is required: 1 to 128 bytes of text"},
+		{"force-release, owner_id", f(func(c *lock.ForceRelease) { c.By = "" }),
+			"owner_id is required: 1 to 256 bytes of text"},
+		{"force-release, reason missing", f(func(c *lock.ForceRelease) { c.Reason = "" }),
+			"reason is required: 1 to 512 bytes of text"},
 		{"force-release, reason at the bound", f(func(c *lock.ForceRelease) { c.Reason = long[:512] }), ""},
-		{"force-release, reason beyond", f(func(c *lock.ForceRelease) { c.Reason = long[:513] }), "reason has 513 bytes, 512 at most"},
+		{"force-release, reason beyond", f(func(c *lock.ForceRelease) { c.Reason = long[:513] }),
+			"reason has 513 bytes, 512 at most"},
 		{"force-release, lease_id at the bound", f(func(c *lock.ForceRelease) { c.LeaseID = long[:128] }), ""},
-		{"force-release, lease_id beyond", f(func(c *lock.ForceRelease) { c.LeaseID = long[:129] }), "lease_id has 129 bytes, 128 at most"},
+		{"force-release, lease_id beyond", f(func(c *lock.ForceRelease) { c.LeaseID = long[:129] }),
+			"lease_id has 129 bytes, 128 at most"},
 
 		{"fence", g("t", "r", 1), ""},
 		{"fence at the bounds", g(long[:128], long[:256], 1<<53), ""},
@@ -1062,7 +1118,8 @@ func TestValidate(t *testing.T) {
 // TestMalformedCommandsAreNotSent: nothing was changed, because nothing was sent.
 func TestMalformedCommandsAreNotSent(t *testing.T) {
 	b := begin(t)
-	for _, c := range []any{acquire("", "a1", 30), renew("ann", 0, "n1", 30), release("ann", 1, ""), lock.ForceRelease{ID: deploy}} {
+	for _, c := range []any{acquire("", "a1", 30), renew("ann", 0, "n1", 30), release("ann", 1, ""),
+		lock.ForceRelease{ID: deploy}} {
 		o, err := b.do(c)
 		if _, ok := errors.AsType[*field.Error](err); !ok || !reflect.DeepEqual(o, lock.Outcome{}) {
 			t.Errorf("%#v: %+v, %v", c, o, err)
@@ -1103,11 +1160,13 @@ func TestList(t *testing.T) {
 	b := begin(t)
 	tokens := map[string]int64{}
 	take := func(tenant, key string, ttl int64) {
-		c := lock.Acquire{ID: lock.ID{Tenant: tenant, Key: key}, Owner: "ann", RequestID: "a1", TTLSeconds: ttl, Metadata: labels}
+		c := lock.Acquire{ID: lock.ID{Tenant: tenant, Key: key}, Owner: "ann", RequestID: "a1", TTLSeconds: ttl,
+			Metadata: labels}
 		tokens[key] = b.gets(c, lock.OK, false).Lease.Token
 	}
 	give := func(key string) {
-		b.gets(lock.Release{ID: lock.ID{Tenant: "acme", Key: key}, Owner: "ann", RequestID: "e1", Token: tokens[key]}, lock.OK, false)
+		b.gets(lock.Release{ID: lock.ID{Tenant: "acme", Key: key}, Owner: "ann", RequestID: "e1", Token: tokens[key]},
+			lock.OK, false)
 	}
 	take("acme", "a", 60)
 	take("acme", "b/1", 60)
@@ -1134,11 +1193,14 @@ func TestList(t *testing.T) {
 		{"RELEASED", lock.List{Tenant: "acme", Phase: lock.Released}, [][]string{{"b/2", "c"}}},
 		{"EXPIRED", lock.List{Tenant: "acme", Phase: lock.Expired}, [][]string{{"b/3"}}},
 		{"prefix and phase", lock.List{Tenant: "acme", Prefix: "b/", Phase: lock.Active}, [][]string{{"b/1", "b/ü"}}},
-		{"pages of one", lock.List{Tenant: "acme", Prefix: "b/", PageSize: 1}, [][]string{{"b/1"}, {"b/2"}, {"b/3"}, {"b/ü"}}},
+		{"pages of one", lock.List{Tenant: "acme", Prefix: "b/", PageSize: 1},
+			[][]string{{"b/1"}, {"b/2"}, {"b/3"}, {"b/ü"}}},
 		{"pages of four", lock.List{Tenant: "acme", PageSize: 4}, [][]string{{"a", "b/1", "b/2", "b/3"}, {"b/ü", "c"}}},
-		{"a page that is just full", lock.List{Tenant: "acme", PageSize: 6}, [][]string{{"a", "b/1", "b/2", "b/3", "b/ü", "c"}}},
+		{"a page that is just full", lock.List{Tenant: "acme", PageSize: 6},
+			[][]string{{"a", "b/1", "b/2", "b/3", "b/ü", "c"}}},
 		{"pages of a phase", lock.List{Tenant: "acme", Phase: lock.Active, PageSize: 2}, [][]string{{"a", "b/1"}, {"b/ü"}}},
-		{"pages of a phase that end on the last lock", lock.List{Tenant: "acme", Phase: lock.Released, PageSize: 2}, [][]string{{"b/2", "c"}}},
+		{"pages of a phase that end on the last lock", lock.List{Tenant: "acme", Phase: lock.Released, PageSize: 2},
+			[][]string{{"b/2", "c"}}},
 		{"behind a key that is not there", lock.List{Tenant: "acme", PageToken: "YmI"}, [][]string{{"c"}}}, // "bb"
 		{"behind the last", lock.List{Tenant: "acme", PageToken: "eg"}, [][]string{nil}},                   // "z"
 	}
@@ -1152,7 +1214,8 @@ func TestList(t *testing.T) {
 	}
 	p, err := b.locks.List(t.Context(), lock.List{Tenant: "acme", Prefix: "b/3"})
 	want := lock.Status{
-		Tenant: "acme", Key: "b/3", Phase: lock.Expired, LeaseID: "l4", Owner: "ann", AcquiredAt: epoch, ExpiresAt: epoch.Add(10 * time.Second),
+		Tenant: "acme", Key: "b/3", Phase: lock.Expired, LeaseID: "l4", Owner: "ann", AcquiredAt: epoch,
+		ExpiresAt:  epoch.Add(10 * time.Second),
 		TTLSeconds: 10, Metadata: labels,
 	}
 	if err != nil || len(p.Locks) != 1 || !reflect.DeepEqual(p.Locks[0], want) {
@@ -1167,19 +1230,21 @@ func TestListDefaults(t *testing.T) {
 		b.put(fmt.Sprintf("%03d", i), docstore.Doc{"token": docstore.Int(1), "state": docstore.String("RELEASED")})
 	}
 	p, err := b.locks.List(t.Context(), lock.List{Tenant: "acme"})
-	if err != nil || len(p.Locks) != lock.DefaultPageSize || p.Next == "" || !slices.Equal(b.store.requests, []string{"List"}) {
+	if err != nil || len(p.Locks) != lock.DefaultPageSize || p.Next == "" ||
+		!slices.Equal(b.store.requests, []string{"List"}) {
 		t.Errorf("%d locks, next %q, %v, after %v", len(p.Locks), p.Next, err, b.store.requests)
 	}
 }
 
-// TestListIsBounded: one call looks through 5000 documents at most, in few requests however small the page is. A page that
-// ends there is short and says where to go on.
+// TestListIsBounded: one call looks through 5000 documents at most, in few requests however small the page is. A page
+// that ends there is short and says where to go on.
 func TestListIsBounded(t *testing.T) {
 	b := begin(t)
 	for i := range 5001 {
 		b.put(fmt.Sprintf("%04d", i), docstore.Doc{"token": docstore.Int(1), "state": docstore.String("RELEASED")})
 	}
-	b.gets(lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "z"}, Owner: "ann", RequestID: "a1", TTLSeconds: 30}, lock.OK, false)
+	b.gets(lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "z"}, Owner: "ann", RequestID: "a1", TTLSeconds: 30}, lock.OK,
+		false)
 	for _, c := range []struct {
 		size          int
 		first, second int // requests to the store for the first and the second page

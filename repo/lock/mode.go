@@ -6,8 +6,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/field"
 )
 
-// Mode says how many may hold a lock at a time. A lock that is held or waited for keeps its mode, [Exclusive] and [Shared] being one,
-// and its limit; one that is free takes those of the next acquire.
+// Mode says how many may hold a lock at a time. A lock that is held or waited for keeps its mode, [Exclusive] and
+// [Shared] being one, and its limit; one that is free takes those of the next acquire.
 type Mode string
 
 // The modes of a lock.
@@ -15,7 +15,8 @@ const (
 	Exclusive Mode = ""        // one holder; the contract says "exclusive"
 	Shared    Mode = "shared"  // up to MaxHolders holders, and none beside an exclusive one
 	Permits   Mode = "permits" // Acquire.Limit holders at a time
-	Rate      Mode = "rate"    // Acquire.Limit grants in any window of Acquire.WindowSeconds, which are not held, renewed or released
+	// Acquire.Limit grants in any window of Acquire.WindowSeconds, which are not held, renewed or released
+	Rate Mode = "rate"
 )
 
 // checkMode checks the mode with what belongs to it.
@@ -30,14 +31,16 @@ func (c Acquire) checkMode() error {
 			return err
 		}
 	case Rate:
-		if err := first(field.Range("limit", c.Limit, 1, MaxRate), field.Range("window_seconds", c.WindowSeconds, 1, MaxWindowSeconds)); err != nil {
+		if err := first(field.Range("limit", c.Limit, 1, MaxRate), field.Range("window_seconds", c.WindowSeconds, 1,
+			MaxWindowSeconds)); err != nil {
 			return err
 		}
 		if c.TTLSeconds != 0 {
 			return field.Errorf("ttl_seconds", "does not belong to the mode rate, whose grants are not held: leave it out")
 		}
 		if c.LockDelaySeconds != 0 {
-			return field.Errorf("lock_delay_seconds", "does not belong to the mode rate, whose grants are not held: leave it out")
+			return field.Errorf("lock_delay_seconds",
+				"does not belong to the mode rate, whose grants are not held: leave it out")
 		}
 	default:
 		return field.Errorf("mode", "must be exclusive, shared, permits or rate")
@@ -56,7 +59,8 @@ func (c Acquire) checkMode() error {
 	case c.MaxWaiting != 0 && !c.queues():
 		return field.Errorf("max_waiting", "belongs to a lock with a line: set fair, or a mode that has one")
 	}
-	return first(field.Range("wait_seconds", c.WaitSeconds, 0, MaxWaitSeconds), field.Range("max_waiting", cmp.Or(c.MaxWaiting, 1), 1, MaxWaiting),
+	return first(field.Range("wait_seconds", c.WaitSeconds, 0, MaxWaitSeconds),
+		field.Range("max_waiting", cmp.Or(c.MaxWaiting, 1), 1, MaxWaiting),
 		field.Range("lock_delay_seconds", c.LockDelaySeconds, 0, MaxLockDelaySeconds))
 }
 

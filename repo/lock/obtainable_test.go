@@ -9,10 +9,12 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// howMany are numbers of leases that have ended: a few, around bounds that a pass might have, and as many as there can be.
+// howMany are numbers of leases that have ended: a few, around bounds that a pass might have, and as many as there can
+// be.
 var howMany = []int64{1, 19, 20, 21, 40, 41, 60, 100}
 
-// left are ways in which a lock gets many leases that have ended without a release. Each leaves n of them on the stage, and nothing else.
+// left are ways in which a lock gets many leases that have ended without a release. Each leaves n of them on the stage,
+// and nothing else.
 var left = map[string]func(s *stage, n int64){
 	"readers that expired": func(s *stage, n int64) {
 		s.hold(n, 0)
@@ -76,8 +78,8 @@ func (s *stage) line(n int64) {
 	}
 }
 
-// TestWhatNoOneHoldsIsObtained: however many leases, places and grants have ended, a lock that no one holds is obtained by the caller that
-// asks once, whatever it asks for; a force-release says that no one holds it, and leaves it free.
+// TestWhatNoOneHoldsIsObtained: however many leases, places and grants have ended, a lock that no one holds is obtained
+// by the caller that asks once, whatever it asks for; a force-release says that no one holds it, and leaves it free.
 func TestWhatNoOneHoldsIsObtained(t *testing.T) {
 	obtains := func(change func(*Acquire)) func(*stage) {
 		return func(s *stage) {
@@ -146,7 +148,8 @@ func (s *stage) second() int {
 	return 1
 }
 
-// TestALineGoesOnOverTheDead: who is the first in line behind any number of holders that died has the lock when it comes again.
+// TestALineGoesOnOverTheDead: who is the first in line behind any number of holders that died has the lock when it
+// comes again.
 func TestALineGoesOnOverTheDead(t *testing.T) {
 	for _, n := range howMany {
 		s := newStage(t)
@@ -165,17 +168,19 @@ func TestALineGoesOnOverTheDead(t *testing.T) {
 	}
 }
 
-// TestARefusalClears: a refusal writes what it found to have ended, and what those in line get thereby; once, so that the next one costs a
-// request as it always did.
+// TestARefusalClears: a refusal writes what it found to have ended, and what those in line get thereby; once, so that
+// the next one costs a request as it always did.
 func TestARefusalClears(t *testing.T) {
 	for name, refused := range map[string]struct {
 		ask  command
 		code Code
 	}{
-		"a writer":                         {try("zoe", Exclusive), Held},
-		"another mode":                     {try("zoe", Permits), ModeDiffers},
-		"a line that is full":              {Acquire{ID: subject, Owner: "zoe", RequestID: "r", LeaseID: "l", TTLSeconds: 1, Fair: true, WaitSeconds: 9, MaxWaiting: 1}, QueueFull},
-		"a force-release of another lease": {ForceRelease{ID: subject, By: "root", Reason: "x", RequestID: "f", LeaseID: "l-dead 0"}, LeaseLost},
+		"a writer":     {try("zoe", Exclusive), Held},
+		"another mode": {try("zoe", Permits), ModeDiffers},
+		"a line that is full": {Acquire{ID: subject, Owner: "zoe", RequestID: "r", LeaseID: "l", TTLSeconds: 1,
+			Fair: true, WaitSeconds: 9, MaxWaiting: 1}, QueueFull},
+		"a force-release of another lease": {ForceRelease{ID: subject, By: "root", Reason: "x", RequestID: "f",
+			LeaseID: "l-dead 0"}, LeaseLost},
 	} {
 		for _, n := range howMany[:len(howMany)-1] {
 			t.Run(fmt.Sprint(name, "/", n), func(t *testing.T) {
@@ -193,7 +198,8 @@ func TestARefusalClears(t *testing.T) {
 				if got := s.leases(); got != 1 {
 					t.Fatalf("%d leases are left", got)
 				}
-				if again := s.gets(refused.ask, refused.code, 1); again.Detail != first.Detail || again.RetryAfter != first.RetryAfter ||
+				if again := s.gets(refused.ask, refused.code, 1); again.Detail != first.Detail ||
+					again.RetryAfter != first.RetryAfter ||
 					fmt.Sprint(again.Lease) != fmt.Sprint(first.Lease) {
 					t.Fatalf("first %+v\nthen  %+v", first, again)
 				}
@@ -230,7 +236,8 @@ func TestAHundredInLineGetTheLockTogether(t *testing.T) {
 		"a rate": {
 			Acquire{ID: subject, Owner: "first", RequestID: "r", LeaseID: "l", Mode: Rate, Limit: 100, WindowSeconds: 1},
 			func(i int) Acquire {
-				return Acquire{ID: subject, Owner: fmt.Sprint("o", i), RequestID: "r", LeaseID: "l", Mode: Rate, Limit: 100, WindowSeconds: 1, WaitSeconds: 20}
+				return Acquire{ID: subject, Owner: fmt.Sprint("o", i), RequestID: "r", LeaseID: "l", Mode: Rate, Limit: 100,
+					WindowSeconds: 1, WaitSeconds: 20}
 			},
 		},
 	} {
@@ -261,8 +268,9 @@ func TestAHundredInLineGetTheLockTogether(t *testing.T) {
 	}
 }
 
-// TestOneConditionForAllThatEnded: of leases with different lock delays the one that closes last is asked about, so that the write has one
-// condition for any number of them; those that a refusal has cleared before are not asked about again.
+// TestOneConditionForAllThatEnded: of leases with different lock delays the one that closes last is asked about, so
+// that the write has one condition for any number of them; those that a refusal has cleared before are not asked about
+// again.
 func TestOneConditionForAllThatEnded(t *testing.T) {
 	for name, cleared := range map[string]bool{"at once": false, "after a refusal": true} {
 		t.Run(name, func(t *testing.T) {
@@ -320,8 +328,9 @@ func (s sending) Write(ctx context.Context, w ...docstore.Write) (docstore.Resul
 	return s.Store.Write(ctx, w...)
 }
 
-// TestAnAdministratorOpensWhatIsClosed: a force-release of a lock that no one holds ends what closes it, a lock delay or the grants of a rate,
-// and the lock is obtained at once. One that names a lease ends nothing else, and what was ended is not ended twice.
+// TestAnAdministratorOpensWhatIsClosed: a force-release of a lock that no one holds ends what closes it, a lock delay
+// or the grants of a rate, and the lock is obtained at once. One that names a lease ends nothing else, and what was
+// ended is not ended twice.
 func TestAnAdministratorOpensWhatIsClosed(t *testing.T) {
 	closing := func(owner string, mode Mode) Acquire {
 		c := try(owner, mode)
@@ -376,11 +385,13 @@ func TestAnAdministratorOpensWhatIsClosed(t *testing.T) {
 			if o := s.send(try("zoe", Exclusive)); o.Code != Delayed && o.Code != ModeDiffers {
 				t.Fatalf("not closed: %+v", o)
 			}
-			if o := s.send(force("f1", "l-another")); o.Code != NotHeld || o.Detail != "no one holds the lock, and it is closed all the same; a force-release without lease_id opens it" {
+			if o := s.send(force("f1", "l-another")); o.Code != NotHeld ||
+				o.Detail != "no one holds the lock, and it is closed all the same; a force-release without lease_id opens it" {
 				t.Fatalf("got %+v", o)
 			}
 			o := s.gets(force("f2", ""), OK, 2)
-			if o.Lease.Owner != c.owner || o.Lease.Phase != Released || o.Lease.Forced.By != "root" || !o.Lease.ReleasedAt.Equal(s.now) ||
+			if o.Lease.Owner != c.owner || o.Lease.Phase != Released || o.Lease.Forced.By != "root" ||
+				!o.Lease.ReleasedAt.Equal(s.now) ||
 				!o.Lease.FreeAt.IsZero() || o.Lease.AcquiredAt.Before(epoch) {
 				t.Fatalf("got %+v", o)
 			}
@@ -404,8 +415,8 @@ func TestAnAdministratorOpensWhatIsClosed(t *testing.T) {
 	}
 }
 
-// TestARateIsForgottenForItsLine: those who wait for a rate have their grants in the write that forgets the earlier ones, whose requests
-// obtain nothing any more.
+// TestARateIsForgottenForItsLine: those who wait for a rate have their grants in the write that forgets the earlier
+// ones, whose requests obtain nothing any more.
 func TestARateIsForgottenForItsLine(t *testing.T) {
 	s := newStage(t)
 	s.granted(try("ann", Rate), 1, 1)
@@ -426,7 +437,8 @@ func TestARateIsForgottenForItsLine(t *testing.T) {
 	s.gets(try("ann", Rate), RequestIDReused, 1)
 }
 
-// TestALockDelayIsOpenedWhenItIsSure: on a store that knows the time within a margin only, no lease is taken for expired that may last.
+// TestALockDelayIsOpenedWhenItIsSure: on a store that knows the time within a margin only, no lease is taken for
+// expired that may last.
 func TestALockDelayIsOpenedWhenItIsSure(t *testing.T) {
 	for _, mode := range []Mode{Exclusive, Shared} {
 		s := newStage(t)

@@ -13,23 +13,27 @@ type Code string
 
 // The outcomes of the lock commands.
 const (
-	OK              Code = "OK"
-	Held            Code = "LOCK_HELD"         // another request holds the lock: Outcome.Lease says who and until when
-	LeaseLost       Code = "LEASE_LOST"        // the token is not the current one
-	LeaseExpired    Code = "LEASE_EXPIRED"     // the lease expired
-	LeaseReleased   Code = "LEASE_RELEASED"    // the lease was released, by its owner or by force
-	NotOwner        Code = "NOT_OWNER"         // the current lease belongs to another owner
-	LeaseChanged    Code = "LEASE_CHANGED"     // the lease does not expire when its caller thinks: Outcome.Lease says when it does
-	ModeDiffers     Code = "LOCK_MODE_DIFFERS" // the lock is held or waited for in another mode or with another limit; or what was asked for does not exist in its mode
-	QueueFull       Code = "LOCK_QUEUE_FULL"   // as many wait in line as may
-	Delayed         Code = "LOCK_DELAYED"      // a lease was lost, and the lock stays closed for its lock delay
-	NotHeld         Code = "LOCK_NOT_HELD"     // there is no lease to end by force
-	Limit           Code = "LOCK_LIMIT"        // the tenant has as many locks as it may have, see [Options].MaxPerTenant
-	RequestIDReused Code = "REQUEST_ID_REUSED" // the request_id was used with other parameters, or for a lease that has ended
+	OK            Code = "OK"
+	Held          Code = "LOCK_HELD"      // another request holds the lock: Outcome.Lease says who and until when
+	LeaseLost     Code = "LEASE_LOST"     // the token is not the current one
+	LeaseExpired  Code = "LEASE_EXPIRED"  // the lease expired
+	LeaseReleased Code = "LEASE_RELEASED" // the lease was released, by its owner or by force
+	NotOwner      Code = "NOT_OWNER"      // the current lease belongs to another owner
+	// the lease does not expire when its caller thinks: Outcome.Lease says when it does
+	LeaseChanged Code = "LEASE_CHANGED"
+	// the lock is held or waited for in another mode or with another limit; or what was asked for does not exist in its
+	// mode
+	ModeDiffers Code = "LOCK_MODE_DIFFERS"
+	QueueFull   Code = "LOCK_QUEUE_FULL" // as many wait in line as may
+	Delayed     Code = "LOCK_DELAYED"    // a lease was lost, and the lock stays closed for its lock delay
+	NotHeld     Code = "LOCK_NOT_HELD"   // there is no lease to end by force
+	Limit       Code = "LOCK_LIMIT"      // the tenant has as many locks as it may have, see [Options].MaxPerTenant
+	// the request_id was used with other parameters, or for a lease that has ended
+	RequestIDReused Code = "REQUEST_ID_REUSED"
 )
 
-// Status is a lock with its latest lease, as everyone in its tenant may see it: without the token, so that reading never
-// gives the right to write.
+// Status is a lock with its latest lease, as everyone in its tenant may see it: without the token, so that reading
+// never gives the right to write.
 type Status struct {
 	Tenant     string
 	Key        string
@@ -43,14 +47,16 @@ type Status struct {
 	Metadata   map[string]string
 	Forced     Forced // how the lease was ended, zero unless an administrator did
 
-	Mode          Mode      // empty is Exclusive
-	Limit         int64     // with Permits and Rate
-	WindowSeconds int64     // with Rate
-	FreeAt        time.Time // until then the lock stays closed, see Acquire.LockDelaySeconds, or a rate is used up; zero if neither
-	Holders       []Holder  // with several leases, or a line: the leases that last, by token. The fields above are of the latest lease
-	Waiting       []Waiter  // the line, the next one first
-	History       []Past    // by Get: the last leases that have ended, the latest first
-	Refused       Refused   // by Get: who was refused last, if that is recorded; zero if no one was
+	Mode          Mode  // empty is Exclusive
+	Limit         int64 // with Permits and Rate
+	WindowSeconds int64 // with Rate
+	// until then the lock stays closed, see Acquire.LockDelaySeconds, or a rate is used up; zero if neither
+	FreeAt time.Time
+	// with several leases, or a line: the leases that last, by token. The fields above are of the latest lease
+	Holders []Holder
+	Waiting []Waiter // the line, the next one first
+	History []Past   // by Get: the last leases that have ended, the latest first
+	Refused Refused  // by Get: who was refused last, if that is recorded; zero if no one was
 }
 
 // Holder is one lease of a lock that can have several.
@@ -115,8 +121,8 @@ type Outcome struct {
 	Code     Code
 	Replayed bool // the request_id was known: this is the earlier result, nothing was changed now
 
-	// TookOver says that the lease before had expired and was not released, of an acquire on a store with a [rule.Observer]: on others it is
-	// false. The lock must remember that lease.
+	// TookOver says that the lease before had expired and was not released, of an acquire on a store with a
+	// [rule.Observer]: on others it is false. The lock must remember that lease.
 	TookOver bool
 
 	// Lease is, for OK, the caller's lease. For Held it is the holder's, without its token, and for the other
@@ -126,11 +132,15 @@ type Outcome struct {
 	// tenant, key and phase, and for a Release owner and token.
 	Lease Lease
 
-	At         time.Time     // the store's time of the decision
-	Waited     time.Duration // with Acquire.WaitSeconds: from the beginning of the command to before the request to the store by which it was decided
-	Position   int64         // for Held: the caller's place in line, 1 being the next; 0 if it has none
-	RetryAfter time.Duration // for Held and Delayed: when the lock is free, if its holder does nothing; for Limit: when the tenant may be counted again
-	Detail     string        // a sentence for people that says more than the code, may be empty
+	At time.Time // the store's time of the decision
+	// with Acquire.WaitSeconds: from the beginning of the command to before the request to the store by which it was
+	// decided
+	Waited   time.Duration
+	Position int64 // for Held: the caller's place in line, 1 being the next; 0 if it has none
+	// for Held and Delayed: when the lock is free, if its holder does nothing; for Limit: when the tenant may be counted
+	// again
+	RetryAfter time.Duration
+	Detail     string // a sentence for people that says more than the code, may be empty
 
 	lost bool // the request had a place in line, and has it no more
 }
@@ -165,8 +175,8 @@ func (id ID) status(s State, now time.Time) Status {
 	return id.lease(s, now).Status
 }
 
-// howEnded says for the release of a lease that others have followed what is remembered of its end. Most such releases are
-// of a lease that was released, by a delivery that is forgotten: nothing was lost then.
+// howEnded says for the release of a lease that others have followed what is remembered of its end. Most such releases
+// are of a lease that was released, by a delivery that is forgotten: nothing was lost then.
 func (s State) howEnded(token int64) string {
 	const after = "later leases have been granted since"
 	for _, p := range s.history() {
@@ -217,8 +227,8 @@ func (id ID) endedBefore(token int64, w rule.When) Outcome {
 	return Outcome{Code: OK, Replayed: true, At: w.Latest(), Lease: l}
 }
 
-// rejectLate turns a grant into [LeaseExpired] if the lease was over before the response arrived: its holder would begin
-// its work unprotected. The token is shown, so that the lease can be released.
+// rejectLate turns a grant into [LeaseExpired] if the lease was over before the response arrived: its holder would
+// begin its work unprotected. The token is shown, so that the lease can be released.
 func (o Outcome) rejectLate(w rule.When) Outcome {
 	if o.Code != OK || !w.Late(o.Lease.ExpiresAt) {
 		return o
@@ -226,11 +236,12 @@ func (o Outcome) rejectLate(w rule.When) Outcome {
 	l := ID{Tenant: o.Lease.Tenant, Key: o.Lease.Key}.named(o.Lease.Token)
 	l.ExpiresAt = o.Lease.ExpiresAt
 	return Outcome{Code: LeaseExpired, At: o.At, Lease: l, Detail: fmt.Sprintf(
-		"the store took %v to respond, longer than the lease lasts; ask for a longer ttl_seconds", w.Took.Round(time.Millisecond))}
+		"the store took %v to respond, longer than the lease lasts; ask for a longer ttl_seconds", w.Took.Round(
+			time.Millisecond))}
 }
 
-// heldRefusal is the refusal because of a lease that is held, or whose lock delay lasts. It shows the lease without its token. The state is as
-// its holder sees it, see [State.leaseOf].
+// heldRefusal is the refusal because of a lease that is held, or whose lock delay lasts. It shows the lease without its
+// token. The state is as its holder sees it, see [State.leaseOf].
 func (c Acquire) heldRefusal(s State, w rule.When) Outcome {
 	l := c.lease(s, w.At)
 	l.Token, l.Permit = 0, 0
@@ -251,8 +262,8 @@ func (id ID) reused(w rule.When, token int64, detail string) Outcome {
 	return Outcome{Code: RequestIDReused, At: w.Latest(), Lease: id.named(token), Detail: detail}
 }
 
-// refused says that the lease named by token is not, or no longer, the caller's to change. It shows nothing of the lease of
-// another owner.
+// refused says that the lease named by token is not, or no longer, the caller's to change. It shows nothing of the
+// lease of another owner.
 func (id ID) refused(code Code, token int64, s State, w rule.When) Outcome {
 	o := Outcome{Code: code, At: w.Latest(), Lease: id.named(token)}
 	switch code {
@@ -271,11 +282,13 @@ func (id ID) refused(code Code, token int64, s State, w rule.When) Outcome {
 	case LeaseLost:
 		o.Detail = "a later lease has been granted; stop the work that this token protects"
 		if token >= s.Token {
-			o.Detail = "there is no lease with this token: none was ever granted with it, or the record of the lock was removed since"
+			o.Detail =
+				"there is no lease with this token: none was ever granted with it, or the record of the lock was removed since"
 		}
 	case LeaseChanged:
 		o.Lease.ExpiresAt = s.ExpiresAt
-		o.Detail = "the lease expires at " + string(docstore.FormatTime(s.ExpiresAt)) + "; name this time, or none, to renew it"
+		o.Detail = "the lease expires at " + string(docstore.FormatTime(s.ExpiresAt)) +
+			"; name this time, or none, to renew it"
 	case NotOwner:
 		o.Detail = "the lease belongs to another owner_id"
 	default: // the other codes are not about a lease that the caller names

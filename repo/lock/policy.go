@@ -8,8 +8,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// policies are the parameters of the request besides its lease's, none if there are no others. They are one text, so that they
-// are never taken for labels.
+// policies are the parameters of the request besides its lease's, none if there are no others. They are one text, so
+// that they are never taken for labels.
 func (c Acquire) policies() []string {
 	text := ""
 	if c.Mode != Exclusive {
@@ -41,8 +41,8 @@ func (c Acquire) setPolicies(w *docstore.Write) {
 	}
 }
 
-// replaceable holds while there is a lease that another acquire may replace. It does not ask whether the lease has expired: it may
-// be taken in either case, unless it has a lock delay.
+// replaceable holds while there is a lease that another acquire may replace. It does not ask whether the lease has
+// expired: it may be taken in either case, unless it has a lock delay.
 func replaceable() docstore.All {
 	return docstore.All{
 		docstore.Eq{Field: fState, Value: docstore.String(Active)},
@@ -53,8 +53,8 @@ func replaceable() docstore.All {
 // delay is the lock delay of the latest lease.
 func (s State) delay() time.Duration { return time.Duration(s.LockDelaySeconds) * time.Second }
 
-// FreeAt is when the lock is free if no one does anything: when the latest lease expires, or now if it was ended, and a lock delay later
-// if it has one. It is zero if the lock is free whatever the time is.
+// FreeAt is when the lock is free if no one does anything: when the latest lease expires, or now if it was ended, and a
+// lock delay later if it has one. It is zero if the lock is free whatever the time is.
 func (s State) FreeAt() time.Time {
 	switch {
 	case s.Phase == Active:
@@ -74,9 +74,9 @@ func (s State) closedUntil(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// afterDelay is [Acquire.Fallback] in plain form: it takes a lock whose latest lease has a lock delay, which Write does not know: once the delay has passed since the lease expired or
-// was ended by force; or, with Replace, while the lease is held. The condition asks the store whether it is so, about a document with
-// that delay.
+// afterDelay is [Acquire.Fallback] in plain form: it takes a lock whose latest lease has a lock delay, which Write does
+// not know: once the delay has passed since the lease expired or was ended by force; or, with Replace, while the lease
+// is held. The condition asks the store whether it is so, about a document with that delay.
 func (c Acquire) afterDelay(s State, w rule.When) (docstore.Write, bool) {
 	remembered, _ := s.Acquires.Find(c.request())
 	if remembered >= 0 || s.LockDelaySeconds == 0 {
@@ -88,9 +88,11 @@ func (c Acquire) afterDelay(s State, w rule.When) (docstore.Write, bool) {
 	case s.Phase == Active && c.Replace && s.Replaceable && !w.Ended(s.ExpiresAt):
 		return c.grantWrite(append(replaceable(), unexpired()...)), true
 	case s.Phase == Active:
-		return c.grantWrite(docstore.All{has(fState, docstore.String(Active)), has(fDelay, docstore.Int(s.LockDelaySeconds)), passed(fExpiresAt)}), true
+		return c.grantWrite(docstore.All{has(fState, docstore.String(Active)), has(fDelay, docstore.Int(s.LockDelaySeconds)),
+			passed(fExpiresAt)}), true
 	case s.Phase == Released:
-		return c.grantWrite(docstore.All{has(fState, docstore.String(Released)), has(fDelay, docstore.Int(s.LockDelaySeconds)), passed(fReleasedAt)}), true
+		return c.grantWrite(docstore.All{has(fState, docstore.String(Released)),
+			has(fDelay, docstore.Int(s.LockDelaySeconds)), passed(fReleasedAt)}), true
 	default:
 		return docstore.Write{}, false
 	}

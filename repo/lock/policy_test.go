@@ -34,8 +34,8 @@ func (b *bench) cost(writes int) {
 	b.store.requests = nil
 }
 
-// TestReplace: one write takes the lock from a holder that agreed, at any time of its lease. The old token is dead in that write, and
-// the old holder learns of it.
+// TestReplace: one write takes the lock from a holder that agreed, at any time of its lease. The old token is dead in
+// that write, and the old holder learns of it.
 func TestReplace(t *testing.T) {
 	b := begin(t)
 	b.gets(replacing("ann", "a1", 0), lock.OK, false)
@@ -43,7 +43,8 @@ func TestReplace(t *testing.T) {
 	b.store.requests = nil
 	o := b.gets(replacing("bob", "b1", 0), lock.OK, false)
 	b.cost(1)
-	if l := o.Lease; l.Token != nth(2) || l.Owner != "bob" || !l.AcquiredAt.Equal(epoch.Add(10*time.Second)) || !l.ExpiresAt.Equal(epoch.Add(40*time.Second)) {
+	if l := o.Lease; l.Token != nth(2) || l.Owner != "bob" || !l.AcquiredAt.Equal(epoch.Add(10*time.Second)) ||
+		!l.ExpiresAt.Equal(epoch.Add(40*time.Second)) {
 		t.Errorf("the new lease is %+v", l)
 	}
 	b.gets(renew("ann", 1, "n1", 30), lock.LeaseLost, false)
@@ -55,7 +56,8 @@ func TestReplace(t *testing.T) {
 	b.gets(acquire("ann", "a2", 30), lock.OK, false)
 
 	o = b.gets(replacing("bob", "b2", 0), lock.Held, false) // that one did not agree
-	if !strings.Contains(o.Detail, "without replace") || o.RetryAfter != 30*time.Second || o.Lease.Owner != "ann" || o.Lease.Token != 0 {
+	if !strings.Contains(o.Detail, "without replace") || o.RetryAfter != 30*time.Second || o.Lease.Owner != "ann" ||
+		o.Lease.Token != 0 {
 		t.Errorf("%+v", o)
 	}
 	b.gets(release("ann", 3, "e3"), lock.OK, false)
@@ -64,8 +66,8 @@ func TestReplace(t *testing.T) {
 	b.gets(replacing("ann", "a4", 0), lock.OK, false)  // an owner replaces itself
 }
 
-// TestReplaceWithALockDelay: a lock delay is for those who lost their lease against their will. A holder that agreed to be replaced is
-// replaced without one while its lease lasts, and not once the delay has begun.
+// TestReplaceWithALockDelay: a lock delay is for those who lost their lease against their will. A holder that agreed to
+// be replaced is replaced without one while its lease lasts, and not once the delay has begun.
 func TestReplaceWithALockDelay(t *testing.T) {
 	b := begin(t)
 	b.gets(replacing("ann", "a1", 10), lock.OK, false)
@@ -81,8 +83,8 @@ func TestReplaceWithALockDelay(t *testing.T) {
 	}
 }
 
-// TestLockDelay: what expired, or was ended by force, stays closed, to the millisecond; what was released is open at once. Renewals need
-// not know of it: they cost what they always did.
+// TestLockDelay: what expired, or was ended by force, stays closed, to the millisecond; what was released is open at
+// once. Renewals need not know of it: they cost what they always did.
 func TestLockDelay(t *testing.T) {
 	b := begin(t)
 	b.gets(delaying("ann", "a1", 15), lock.OK, false)
@@ -98,7 +100,8 @@ func TestLockDelay(t *testing.T) {
 	const detail = "the lease of ann expired at 2026-01-01T00:00:50.000Z; its lock delay of 15 s keeps the lock closed until 2026-01-01T00:01:05.000Z"
 	o = b.gets(acquire("bob", "b1", 30), lock.Delayed, false)
 	b.cost(1)
-	if o.Detail != detail || o.RetryAfter != 15*time.Second || !o.Lease.FreeAt.Equal(epoch.Add(65*time.Second)) || o.Lease.Token != 0 {
+	if o.Detail != detail || o.RetryAfter != 15*time.Second || !o.Lease.FreeAt.Equal(epoch.Add(65*time.Second)) ||
+		o.Lease.Token != 0 {
 		t.Errorf("%+v", o)
 	}
 	b.gets(acquire("ann", "a2", 30), lock.Delayed, false) // also to the owner that lost it
@@ -125,7 +128,8 @@ func TestLockDelay(t *testing.T) {
 	b.gets(force("f1"), lock.OK, false)
 	b.clock.Advance(15*time.Second - time.Millisecond)
 	o = b.gets(acquire("bob", "b2", 30), lock.Delayed, false)
-	if !strings.Contains(o.Detail, "was ended by force at 2026-01-01T00:01:05.000Z") || o.RetryAfter != time.Millisecond || o.Lease.Phase != lock.Released {
+	if !strings.Contains(o.Detail, "was ended by force at 2026-01-01T00:01:05.000Z") || o.RetryAfter != time.Millisecond ||
+		o.Lease.Phase != lock.Released {
 		t.Errorf("%+v", o)
 	}
 	another := force("f2")
@@ -137,8 +141,8 @@ func TestLockDelay(t *testing.T) {
 	b.gets(acquire("ann", "a4", 30), lock.OK, false) // and that one had no delay
 }
 
-// TestSecondWriteIsAmbiguous: the write that takes a lock after its delay is lost on the way there or on the way back, or sent twice.
-// The retry gets the one lease.
+// TestSecondWriteIsAmbiguous: the write that takes a lock after its delay is lost on the way there or on the way back,
+// or sent twice. The retry gets the one lease.
 func TestSecondWriteIsAmbiguous(t *testing.T) {
 	lost := errors.New("the connection was closed")
 	for name, between := range map[string]func(apply func() (docstore.Result, error)) (docstore.Result, error){
@@ -169,7 +173,8 @@ func TestSecondWriteIsAmbiguous(t *testing.T) {
 				return between(apply)
 			}
 			o, err := b.do(delaying("bob", "b1", 15))
-			if sentTwice := name == "sent twice"; sentTwice != (err == nil) || sentTwice && (o.Code != lock.OK || !o.Replayed || o.Lease.Token != nth(2)) {
+			if sentTwice := name == "sent twice"; sentTwice != (err == nil) || sentTwice &&
+				(o.Code != lock.OK || !o.Replayed || o.Lease.Token != nth(2)) {
 				t.Fatalf("%+v, %v", o, err)
 			}
 			b.store.write = nil
@@ -180,16 +185,18 @@ func TestSecondWriteIsAmbiguous(t *testing.T) {
 	}
 }
 
-// TestLateSecondWrite: another acquire, a release or a renewal comes between the two writes. No lease is taken that the second write was
-// not for.
+// TestLateSecondWrite: another acquire, a release or a renewal comes between the two writes. No lease is taken that the
+// second write was not for.
 func TestLateSecondWrite(t *testing.T) {
 	for name, c := range map[string]struct {
 		delay int64
 		meet  func(b *bench)
 		code  lock.Code
 	}{
-		"taken by another":              {15, func(b *bench) { b.gets(acquire("cem", "c1", 30), lock.OK, false) }, lock.Held},
-		"taken by another with a delay": {15, func(b *bench) { b.gets(delaying("cem", "c1", 20), lock.OK, false) }, lock.Held},
+		"taken by another": {15, func(b *bench) { b.gets(acquire("cem", "c1", 30), lock.OK, false) }, lock.Held},
+		"taken by another with a delay": {15, func(b *bench) {
+			b.gets(delaying("cem", "c1", 20), lock.OK, false)
+		}, lock.Held},
 		"taken by another and released": {15, func(b *bench) {
 			b.gets(acquire("cem", "c1", 30), lock.OK, false)
 			b.gets(release("cem", 2, "e1"), lock.OK, false)
@@ -213,8 +220,8 @@ func TestLateSecondWrite(t *testing.T) {
 	}
 }
 
-// TestPoliciesOnAnUncertainClock: a delay has passed when it has by the earliest that the time can be; a holder is there to be replaced when
-// it is by the latest.
+// TestPoliciesOnAnUncertainClock: a delay has passed when it has by the earliest that the time can be; a holder is
+// there to be replaced when it is by the latest.
 func TestPoliciesOnAnUncertainClock(t *testing.T) {
 	b := begin(t)
 	b.store.Store = lock.Uncertain{Store: b.store.Store, Margin: time.Second}
@@ -250,8 +257,8 @@ func TestReplacedOften(t *testing.T) {
 	}
 }
 
-// TestAReleaseThatIsForgottenAlarmsNoOne: a release that comes again after so many others that the lock does not remember it gets the code that
-// it always did, and is told what is known of its lease: only one that expired was lost.
+// TestAReleaseThatIsForgottenAlarmsNoOne: a release that comes again after so many others that the lock does not
+// remember it gets the code that it always did, and is told what is known of its lease: only one that expired was lost.
 func TestAReleaseThatIsForgottenAlarmsNoOne(t *testing.T) {
 	const since = "; later leases have been granted since"
 	for name, c := range map[string]struct {
@@ -259,11 +266,18 @@ func TestAReleaseThatIsForgottenAlarmsNoOne(t *testing.T) {
 		after int
 		want  string
 	}{
-		"released, long ago":                {func(b *bench, n int64) { b.gets(release("ann", n, "e1"), lock.OK, false) }, 9, "the lease has ended, whether by a release is no longer remembered" + since},
-		"expired, long ago":                 {func(b *bench, _ int64) { b.clock.Advance(30 * time.Second) }, 9, "the lease has ended, whether by a release is no longer remembered" + since},
-		"released under another request_id": {func(b *bench, n int64) { b.gets(release("ann", n, "e0"), lock.OK, false) }, 1, "the lease was released at 2026-01-01T00:00:00.000Z, by a request that is no longer remembered" + since},
-		"ended by force":                    {func(b *bench, _ int64) { b.gets(force("f1"), lock.OK, false) }, 1, "the lease was ended by root at 2026-01-01T00:00:00.000Z" + since},
-		"expired, and followed":             {func(b *bench, _ int64) { b.clock.Advance(30 * time.Second) }, 1, "the lease expired at 2026-01-01T00:00:30.000Z, and a later lease has been granted; stop the work that this token protects"},
+		"released, long ago": {func(b *bench, n int64) {
+			b.gets(release("ann", n, "e1"), lock.OK, false)
+		}, 9, "the lease has ended, whether by a release is no longer remembered" + since},
+		"expired, long ago": {func(b *bench, _ int64) { b.clock.Advance(30 * time.Second) }, 9,
+			"the lease has ended, whether by a release is no longer remembered" + since},
+		"released under another request_id": {func(b *bench, n int64) {
+			b.gets(release("ann", n, "e0"), lock.OK, false)
+		}, 1, "the lease was released at 2026-01-01T00:00:00.000Z, by a request that is no longer remembered" + since},
+		"ended by force": {func(b *bench, _ int64) { b.gets(force("f1"), lock.OK, false) }, 1,
+			"the lease was ended by root at 2026-01-01T00:00:00.000Z" + since},
+		"expired, and followed": {func(b *bench, _ int64) { b.clock.Advance(30 * time.Second) }, 1,
+			"the lease expired at 2026-01-01T00:00:30.000Z, and a later lease has been granted; stop the work that this token protects"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := begin(t)

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// queue lets the second writes of a process on one lock take turns, in the order in which they come: each rests on the document that it found,
-// so that of several at the same time all but one would be refused, sent again, and at last given up. The zero value is ready for use.
+// queue lets the second writes of a process on one lock take turns, in the order in which they come: each rests on the
+// document that it found, so that of several at the same time all but one would be refused, sent again, and at last
+// given up. The zero value is ready for use.
 type queue struct {
 	mu sync.Mutex
 	of map[ID]*queued

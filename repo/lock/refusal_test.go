@@ -94,8 +94,8 @@ func force(request string) ForceRelease {
 	return ForceRelease{ID: subject, By: "root", Reason: "hangs", RequestID: request}
 }
 
-// reserves gives the lock a reservation of a request for several locks whose turn has not come: it keeps no one from the lock, and is something
-// that only the shared form can say.
+// reserves gives the lock a reservation of a request for several locks whose turn has not come: it keeps no one from
+// the lock, and is something that only the shared form can say.
 func (s *stage) reserves() {
 	s.Helper()
 	if o := s.send(reserve{ID: subject, owner: "dee", entry: "12345678901"}); o.Code != OK {
@@ -107,8 +107,8 @@ func (s *stage) reserves() {
 	}
 }
 
-// The refusals of a lock that has one holder at a time: they are the same in both forms, but for what the shared form knows of leases that have
-// been followed by others.
+// The refusals of a lock that has one holder at a time: they are the same in both forms, but for what the shared form
+// knows of leases that have been followed by others.
 func exclusiveRefusals() []refusal {
 	const (
 		otherParameters = "this request_id was used with other parameters, such as ttl_seconds or metadata; use a new request_id"
@@ -183,34 +183,40 @@ func exclusiveRefusals() []refusal {
 
 	return []refusal{
 		{"held", holds(), bob, held, nil},
-		{"held, and the caller waits", holds(), bob.put(func(c *Acquire) { c.WaitSeconds = 20 }), held, in(with(held, inLine))},
+		{"held, and the caller waits", holds(), bob.put(func(c *Acquire) { c.WaitSeconds = 20 }), held,
+			in(with(held, inLine))},
 		{"held, and the caller waits in line", holds(), wait("bob", Exclusive), with(held, inLine), nil},
 		{"held, and a reader asks", holds(), try("bob", Shared), held, nil},
 		{"held, and a reader waits in line", holds(), wait("bob", Shared), with(held, inLine), nil},
 		{"held with a lock delay", holds(withDelay), bob, with(held, func(t *told) { t.retry += 30 * time.Second }), nil},
-		{"held with a lock delay, and the caller waits in line", holds(withDelay), wait("bob", Exclusive), with(held, func(t *told) {
-			t.retry += 30 * time.Second
-			t.position = 1
-		}), nil},
+		{"held with a lock delay, and the caller waits in line", holds(withDelay), wait("bob", Exclusive),
+			with(held, func(t *told) {
+				t.retry += 30 * time.Second
+				t.position = 1
+			}), nil},
 		{"held, not to be replaced", holds(), bob.put(withReplace), with(held, detail(notReplaceable)), nil},
 		{"held by the same owner", holds(), ann.put(func(c *Acquire) { c.RequestID = "r2" }),
 			with(held, detail("this owner_id holds the lock, under another request_id")), nil},
 		{"held by a holder that the caller may not replace as it is its own", holds(),
 			ann.put(withReplace).put(func(c *Acquire) { c.RequestID = "r2" }), with(held, detail(notReplaceable)), nil},
 		{"held in another mode", holds(), try("bob", Permits),
-			told{code: ModeDiffers, detail: "the lock is held or waited for in mode exclusive or shared; ask for that, or wait until it is free"}, nil},
+			told{code: ModeDiffers,
+				detail: "the lock is held or waited for in mode exclusive or shared; ask for that, or wait until it is free"}, nil},
 		{"held at a rate", holds(), try("bob", Rate),
-			told{code: ModeDiffers, detail: "the lock is held or waited for in mode exclusive or shared; ask for that, or wait until it is free"}, nil},
+			told{code: ModeDiffers,
+				detail: "the lock is held or waited for in mode exclusive or shared; ask for that, or wait until it is free"}, nil},
 
 		{"closed by the delay of a lease that expired", closed, bob, delayed(time.Minute, 20*time.Second, annExpired), nil},
 		{"closed, and the caller replaces", then(holds(withDelay, withReplace), passes(60)), bob.put(withReplace),
 			delayed(time.Minute, 20*time.Second, annExpired), nil},
 		{"closed, and the caller waits in line", closed, wait("bob", Exclusive),
 			with(delayed(time.Minute, 20*time.Second, annExpired), inLine), nil},
-		{"closed by the delay of a lease that was ended by force", closedByForce, bob, delayed(time.Minute, 20*time.Second, annForced),
+		{"closed by the delay of a lease that was ended by force", closedByForce, bob,
+			delayed(time.Minute, 20*time.Second, annForced),
 			in(delayed(0, 20*time.Second, annForced))}, // which does not keep when the lease would have expired
 
-		{"a request_id with another ttl", holds(), ann.put(func(c *Acquire) { c.TTLSeconds = 5 }), reused(0, otherParameters), nil},
+		{"a request_id with another ttl", holds(), ann.put(func(c *Acquire) { c.TTLSeconds = 5 }), reused(0, otherParameters),
+			nil},
 		{"a request_id with a policy", holds(), ann.put(withReplace), reused(0, otherParameters), nil},
 		{"a request_id after its lease expired", gone, ann, reused(0, hasEnded), nil},
 		{"a request_id after its lease was released", ended, ann, reused(0, hasEnded), nil},
@@ -218,21 +224,27 @@ func exclusiveRefusals() []refusal {
 		{"a request_id while its lease closes the lock", closed, ann.put(withDelay), reused(0, hasEnded), nil},
 		{"a request_id after the lease of another", then(ended, bobHas), ann, reused(0, hasEnded), nil},
 
-		{"renew what was never granted", holds(), extend("ann", 7, "n"), told{code: LeaseLost, token: 7, detail: neverGranted}, nil},
-		{"renew what expired", gone, extend("ann", 1, "n"), told{code: LeaseExpired, token: 1, expires: time.Minute, detail: expired}, nil},
+		{"renew what was never granted", holds(), extend("ann", 7, "n"),
+			told{code: LeaseLost, token: 7, detail: neverGranted}, nil},
+		{"renew what expired", gone, extend("ann", 1, "n"), told{code: LeaseExpired, token: 1, expires: time.Minute,
+			detail: expired}, nil},
 		{"renew what expired, as another", gone, extend("bob", 1, "n"),
 			told{code: LeaseExpired, token: 1, expires: time.Minute, detail: expired}, nil},
 		{"renew what expired and closes the lock", closed, extend("ann", 1, "n"),
 			told{code: LeaseExpired, token: 1, expires: time.Minute, detail: expired}, nil},
-		{"renew what was released", ended, extend("ann", 1, "n"), told{code: LeaseReleased, token: 1, detail: wasReleased}, nil},
-		{"renew what was ended by force", forced, extend("ann", 1, "n"), told{code: LeaseReleased, token: 1, detail: byRoot}, nil},
+		{"renew what was released", ended, extend("ann", 1, "n"), told{code: LeaseReleased, token: 1, detail: wasReleased},
+			nil},
+		{"renew what was ended by force", forced, extend("ann", 1, "n"), told{code: LeaseReleased, token: 1, detail: byRoot},
+			nil},
 		{"renew what was ended by force and closes the lock", closedByForce, extend("ann", 1, "n"),
 			told{code: LeaseReleased, token: 1, detail: byRoot}, nil},
 		{"renew what another has", holds(), extend("bob", 1, "n"), told{code: NotOwner, token: 1, detail: notOwner}, nil},
-		{"renew what expires at another time", holds(), Renew{ID: subject, Owner: "ann", Token: token(1), RequestID: "n", TTLSeconds: 60, ExpiresAt: epoch},
+		{"renew what expires at another time", holds(), Renew{ID: subject, Owner: "ann", Token: token(1), RequestID: "n",
+			TTLSeconds: 60, ExpiresAt: epoch},
 			told{code: LeaseChanged, token: 1, expires: time.Minute,
 				detail: "the lease expires at 2026-01-01T00:01:00.000Z; name this time, or none, to renew it"}, nil},
-		{"renew what expired and another has", then(gone, bobHas), extend("ann", 1, "n"), told{code: LeaseLost, token: 1, detail: laterLease},
+		{"renew what expired and another has", then(gone, bobHas), extend("ann", 1, "n"),
+			told{code: LeaseLost, token: 1, detail: laterLease},
 			in(told{code: LeaseExpired, token: 1, expires: time.Minute, detail: expired})},
 		{"renew what was replaced", then(holds(withReplace), passes(10), sends(bob.put(withReplace))), extend("ann", 1, "n"),
 			told{code: LeaseLost, token: 1, detail: replacedBy}, nil},
@@ -240,23 +252,31 @@ func exclusiveRefusals() []refusal {
 			Renew{ID: subject, Owner: "ann", Token: token(1), RequestID: "n", TTLSeconds: 5},
 			reused(1, "this request_id renewed the lease with another ttl_seconds; use a new request_id"), nil},
 
-		{"release what was never granted", holds(), give("ann", 7), told{code: LeaseLost, token: 7, detail: neverGranted}, nil},
-		{"release what expired", gone, give("ann", 1), told{code: LeaseExpired, token: 1, expires: time.Minute, detail: expired}, nil},
+		{"release what was never granted", holds(), give("ann", 7), told{code: LeaseLost, token: 7, detail: neverGranted},
+			nil},
+		{"release what expired", gone, give("ann", 1), told{code: LeaseExpired, token: 1, expires: time.Minute,
+			detail: expired}, nil},
 		{"release what was ended by force", forced, give("ann", 1), told{code: LeaseReleased, token: 1, detail: byRoot}, nil},
-		{"release what was released by another request", ended, Release{ID: subject, Owner: "ann", Token: token(1), RequestID: "e2"},
+		{"release what was released by another request", ended,
+			Release{ID: subject, Owner: "ann", Token: token(1), RequestID: "e2"},
 			told{code: LeaseReleased, token: 1, detail: wasReleased}, nil},
 		{"release what another has", holds(), give("bob", 1), told{code: NotOwner, token: 1, detail: notOwner}, nil},
-		{"release what was released, and another has", then(ended, bobHas), Release{ID: subject, Owner: "ann", Token: token(1), RequestID: "e2"},
+		{"release what was released, and another has", then(ended, bobHas),
+			Release{ID: subject, Owner: "ann", Token: token(1), RequestID: "e2"},
 			told{code: LeaseLost, token: 1,
-				detail: "the lease was released at 2026-01-01T00:00:20.000Z, by a request that is no longer remembered" + laterSince},
+				detail: "the lease was released at 2026-01-01T00:00:20.000Z, by a request that is no longer remembered" +
+					laterSince},
 			in(told{code: LeaseReleased, token: 1, detail: wasReleased})},
 		{"release what was replaced", then(holds(withReplace), passes(10), sends(bob.put(withReplace))), give("ann", 1),
 			told{code: LeaseLost, token: 1, detail: replacedBy}, nil},
 
-		{"end what expired", gone, force("f"), told{code: NotHeld, owner: "ann", token: 1, expires: time.Minute, detail: noOne}, nil},
-		{"end what was released", ended, force("f"), told{code: NotHeld, owner: "ann", token: 1, expires: time.Minute, detail: noOne},
+		{"end what expired", gone, force("f"), told{code: NotHeld, owner: "ann", token: 1, expires: time.Minute,
+			detail: noOne}, nil},
+		{"end what was released", ended, force("f"), told{code: NotHeld, owner: "ann", token: 1, expires: time.Minute,
+			detail: noOne},
 			in(told{code: NotHeld, owner: "ann", token: 1, detail: noOne})},
-		{"end what was ended", forced, force("f"), told{code: NotHeld, owner: "ann", token: 1, expires: time.Minute, detail: noOne},
+		{"end what was ended", forced, force("f"), told{code: NotHeld, owner: "ann", token: 1, expires: time.Minute,
+			detail: noOne},
 			in(told{code: NotHeld, owner: "ann", token: 1, detail: noOne})},
 		{"end a lease that expired and closes the lock", closed, named(force("f"), "l-ann"),
 			told{code: NotHeld, owner: "ann", token: 1, expires: time.Minute, detail: closedToo}, nil},
@@ -264,7 +284,8 @@ func exclusiveRefusals() []refusal {
 			told{code: NotHeld, owner: "ann", token: 1, expires: time.Minute, detail: closedToo},
 			in(told{code: NotHeld, owner: "ann", token: 1, detail: closedToo})},
 		{"end another lease", holds(), named(force("f"), "l-bob"),
-			told{code: LeaseLost, detail: "the lock is held under another lease_id; look at the lock again before ending it"}, nil},
+			told{code: LeaseLost, detail: "the lock is held under another lease_id; look at the lock again before ending it"},
+			nil},
 		{"end for another reason", forced, named(force("f1"), "l-ann"),
 			reused(0, "this request_id ended a lease with another reason or lease_id; use a new request_id"), nil},
 	}
@@ -332,8 +353,8 @@ var promises = func() (p promise) {
 	return p
 }()
 
-// promised fails the test unless the contract names the code among the responses of the operation, and what it says of the fields of a problem
-// is so for the refusal.
+// promised fails the test unless the contract names the code among the responses of the operation, and what it says of
+// the fields of a problem is so for the refusal.
 func promised(t *testing.T, operation string, r told) {
 	t.Helper()
 	named := false
@@ -356,7 +377,8 @@ func promised(t *testing.T, operation string, r told) {
 		t.Errorf("owner_id is missing")
 	}
 	if says("retry_after_ms") != (r.retry > 0) {
-		t.Errorf("retry_after_ms is %v: %s", r.retry, promises.Components.Schemas.Problem.Properties["retry_after_ms"].Description)
+		t.Errorf("retry_after_ms is %v: %s", r.retry,
+			promises.Components.Schemas.Problem.Properties["retry_after_ms"].Description)
 	}
 	if says("expires_at") && r.expires == 0 && r.mode != Rate {
 		t.Errorf("expires_at is missing")
@@ -396,7 +418,8 @@ func sharedRefusals() []refusal {
 	return []refusal{
 		{"readers, and a writer asks", two(Shared), try("eve", Exclusive),
 			told{code: Held, owner: "ann", expires: 60 * time.Second, retry: 58 * time.Second, mode: Shared}, nil},
-		{"readers, and one of them asks again", two(Shared), try("ann", Exclusive).put(func(c *Acquire) { c.RequestID = "r2" }),
+		{"readers, and one of them asks again", two(Shared),
+			try("ann", Exclusive).put(func(c *Acquire) { c.RequestID = "r2" }),
 			told{code: Held, owner: "ann", expires: 60 * time.Second, retry: 58 * time.Second, mode: Shared,
 				detail: "this owner_id holds the lock, under another request_id"}, nil},
 		{"readers, and a writer would replace them", two(Shared), try("eve", Exclusive).put(withReplace),
@@ -425,15 +448,22 @@ func sharedRefusals() []refusal {
 			detail: "the lock is held or waited for in mode permits with limit 2; ask for that, or wait until it is free"}, nil},
 		{"a rate that is used up", two(Rate), try("eve", Rate),
 			rate(told{code: Held, owner: "bob", expires: 10 * time.Second, retry: 8 * time.Second, detail: usedUp}), nil},
-		{"a rate, and another mode is asked for", two(Rate), try("eve", Exclusive).put(func(c *Acquire) { c.Fair = true }), rate(told{code: ModeDiffers,
-			detail: "the lock has grants in mode rate with limit 2 and window_seconds 10; ask for that, or wait until it is free"}), nil},
-		{"renew a grant of a rate", two(Rate), extend("ann", 1, "n"), rate(told{code: ModeDiffers, token: 1, detail: rateIsNotHeld}), nil},
-		{"release a grant of a rate", two(Rate), give("ann", 1), rate(told{code: ModeDiffers, token: 1, detail: rateIsNotHeld}), nil},
-		{"end one grant of a rate", two(Rate), ForceRelease{ID: subject, By: "root", Reason: "hangs", RequestID: "f", LeaseID: "l-ann"},
-			told{code: NotHeld, detail: "no one holds the lock, and it is closed all the same; a force-release without lease_id opens it"}, nil},
+		{"a rate, and another mode is asked for", two(Rate), try("eve", Exclusive).put(func(c *Acquire) { c.Fair = true }),
+			rate(told{code: ModeDiffers,
+				detail: "the lock has grants in mode rate with limit 2 and window_seconds 10; ask for that, or wait until it is free"}), nil},
+		{"renew a grant of a rate", two(Rate), extend("ann", 1, "n"),
+			rate(told{code: ModeDiffers, token: 1, detail: rateIsNotHeld}), nil},
+		{"release a grant of a rate", two(Rate), give("ann", 1),
+			rate(told{code: ModeDiffers, token: 1, detail: rateIsNotHeld}), nil},
+		{"end one grant of a rate", two(Rate), ForceRelease{ID: subject, By: "root", Reason: "hangs", RequestID: "f",
+			LeaseID: "l-ann"},
+			told{code: NotHeld,
+				detail: "no one holds the lock, and it is closed all the same; a force-release without lease_id opens it"}, nil},
 		{"the line is full", line, wait("eve", Exclusive).put(func(c *Acquire) { c.MaxWaiting = 1 }),
-			told{code: QueueFull, owner: "ann", expires: 60 * time.Second, retry: 60 * time.Second, detail: "1 wait in line already"}, nil},
-		{"the second in line", line, wait("eve", Exclusive), told{code: Held, owner: "ann", expires: 60 * time.Second, retry: 60 * time.Second, position: 2}, nil},
+			told{code: QueueFull, owner: "ann", expires: 60 * time.Second, retry: 60 * time.Second,
+				detail: "1 wait in line already"}, nil},
+		{"the second in line", line, wait("eve", Exclusive), told{code: Held, owner: "ann", expires: 60 * time.Second,
+			retry: 60 * time.Second, position: 2}, nil},
 		{"kept for a request for several locks", func(s *stage) {
 			s.granted(try("ann", Exclusive), 1, 1)
 			s.reserves()
@@ -446,9 +476,12 @@ func sharedRefusals() []refusal {
 			two(Shared)(s)
 			s.gets(give("ann", 1), OK, 2)
 		}, extend("ann", 1, "n"),
-			told{code: LeaseReleased, token: 1, detail: "the lease was released at 2026-01-01T00:00:02.000Z; acquire the lock again"}, nil},
-		{"end none of several", two(Shared), ForceRelease{ID: subject, By: "root", Reason: "hangs", RequestID: "f", LeaseID: "l-eve"},
-			told{code: LeaseLost, detail: "the lock is held under another lease_id; look at the lock again before ending it"}, nil},
+			told{code: LeaseReleased, token: 1,
+				detail: "the lease was released at 2026-01-01T00:00:02.000Z; acquire the lock again"}, nil},
+		{"end none of several", two(Shared), ForceRelease{ID: subject, By: "root", Reason: "hangs", RequestID: "f",
+			LeaseID: "l-eve"},
+			told{code: LeaseLost, detail: "the lock is held under another lease_id; look at the lock again before ending it"},
+			nil},
 	}
 }
 
@@ -468,7 +501,8 @@ func TestRefusalsOfSeveral(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfALateResponse: what hands out time that has passed by the time of the response is no grant, in both forms.
+// TestRefusalsOfALateResponse: what hands out time that has passed by the time of the response is no grant, in both
+// forms.
 func TestRefusalsOfALateResponse(t *testing.T) {
 	const detail = "the store took 1m0s to respond, longer than the lease lasts; ask for a longer ttl_seconds"
 	for _, form := range []string{"plain", "shared"} {
@@ -493,10 +527,12 @@ func TestRefusalsOfALateResponse(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfSets: a request for several locks is told of one of them what a request for that alone is told, in both forms.
+// TestRefusalsOfSets: a request for several locks is told of one of them what a request for that alone is told, in both
+// forms.
 func TestRefusalsOfSets(t *testing.T) {
 	keys := []SetLease{{Key: "account", Token: token(0)}, {Key: subject.Key, Token: token(1)}}
-	take := AcquireSet{Tenant: subject.Tenant, Keys: []string{"account", subject.Key}, Owner: "bob", RequestID: "s", TTLSeconds: 60}
+	take := AcquireSet{Tenant: subject.Tenant, Keys: []string{"account", subject.Key}, Owner: "bob",
+		RequestID: "s", TTLSeconds: 60}
 	renew := RenewSet{Tenant: subject.Tenant, Leases: keys[1:], Owner: "ann", RequestID: "s", TTLSeconds: 60}
 	give := ReleaseSet{Tenant: subject.Tenant, Leases: keys[1:], Owner: "ann", RequestID: "s"}
 	const expired = "the lease expired at 2026-01-01T00:01:00.000Z; acquire the lock again"
@@ -510,8 +546,10 @@ func TestRefusalsOfSets(t *testing.T) {
 			{"held", 10 * time.Second, take, told{code: Held, owner: "ann", expires: time.Minute, retry: 80 * time.Second}},
 			{"closed", 70 * time.Second, take, told{code: Delayed, owner: "ann", expires: time.Minute, retry: 20 * time.Second,
 				detail: "the lease of ann expired at 2026-01-01T00:01:00.000Z; its lock delay of 30 s keeps the lock closed until 2026-01-01T00:01:30.000Z"}},
-			{"renew what expired", 70 * time.Second, renew, told{code: LeaseExpired, token: 1, expires: time.Minute, detail: expired}},
-			{"release what expired", 70 * time.Second, give, told{code: LeaseExpired, token: 1, expires: time.Minute, detail: expired}},
+			{"renew what expired", 70 * time.Second, renew, told{code: LeaseExpired, token: 1, expires: time.Minute,
+				detail: expired}},
+			{"release what expired", 70 * time.Second, give, told{code: LeaseExpired, token: 1, expires: time.Minute,
+				detail: expired}},
 		} {
 			t.Run(c.name+"/"+form, func(t *testing.T) {
 				s := newStage(t)

@@ -33,7 +33,8 @@ type refusals struct {
 	last map[docstore.Key]time.Time
 }
 
-// record writes who was refused, unless that was done lately. What comes of the write does not matter: the caller was refused.
+// record writes who was refused, unless that was done lately. What comes of the write does not matter: the caller was
+// refused.
 func (r *refusals) record(ctx context.Context, c Acquire, o Outcome) {
 	if r.every == 0 || o.Code != Held && o.Code != Delayed && o.Code != QueueFull || !r.due(c.key()) {
 		return
@@ -43,7 +44,8 @@ func (r *refusals) record(ctx context.Context, c Acquire, o Outcome) {
 	_, _ = r.store.Write(ctx, c.refusedWrite())
 }
 
-// refusedWrite applies where there is a record of the lock, in whatever form. It touches nothing that a command rests on.
+// refusedWrite applies where there is a record of the lock, in whatever form. It touches nothing that a command rests
+// on.
 func (c Acquire) refusedWrite() docstore.Write {
 	return docstore.Write{
 		Key: c.key(),
@@ -52,8 +54,8 @@ func (c Acquire) refusedWrite() docstore.Write {
 	}
 }
 
-// due reports whether the next refusal of a lock is to be recorded, and takes it for done. A process that knows of too many locks
-// records those that it does not know of later.
+// due reports whether the next refusal of a lock is to be recorded, and takes it for done. A process that knows of too
+// many locks records those that it does not know of later.
 func (r *refusals) due(k docstore.Key) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

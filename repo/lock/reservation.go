@@ -156,9 +156,11 @@ func (s State) queues(entry string) bool {
 // reserve gives a request for several locks its turn beside lines that are never empty. The request, sent again and
 // again, goes through three states:
 //
-//  1. It reserves its locks, one after the other in the order of their keys, and stops at the first that another request has reserved: so
-//     those whose keys overlap do not wait for each other in a circle. A reservation keeps no one from the lock.
-//  2. When those who were in line before have had their turn at every lock, it is the request's: its locks are kept for it for [SetTurn].
+//  1. It reserves its locks, one after the other in the order of their keys, and stops at the first that another
+//     request has reserved: so those whose keys overlap do not wait for each other in a circle. A reservation keeps no
+//     one from the lock.
+//  2. When those who were in line before have had their turn at every lock, it is the request's: its locks are kept for
+//     it for [SetTurn].
 //  3. When the last of their holders has gone, it obtains them all in one step.
 //
 // If one of the locks is held for longer than the turn, the others go on, and the next turn comes after a rest that is

@@ -15,9 +15,10 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// busyLine keeps a line of a lock from ever being empty: workers that hold it for a while and wait in line again. It returns how often they have
-// held it.
-func busyLine(ctx context.Context, all *sync.WaitGroup, locks []*lock.Locks, key string, workers int, holds time.Duration) (grants func() int) {
+// busyLine keeps a line of a lock from ever being empty: workers that hold it for a while and wait in line again. It
+// returns how often they have held it.
+func busyLine(ctx context.Context, all *sync.WaitGroup, locks []*lock.Locks, key string, workers int,
+	holds time.Duration) (grants func() int) {
 	var mu sync.Mutex
 	n := 0
 	for i := range workers {
@@ -66,8 +67,8 @@ func poll(ctx context.Context, l *lock.Locks, c lock.AcquireSet) (lock.SetOutcom
 	}
 }
 
-// TestASetGetsItsTurnBesideALine: a line that is never empty does not keep a set from its locks, be it in one process or in two, one line or a
-// line at each key, and locks among them that no one has used.
+// TestASetGetsItsTurnBesideALine: a line that is never empty does not keep a set from its locks, be it in one process
+// or in two, one line or a line at each key, and locks among them that no one has used.
 func TestASetGetsItsTurnBesideALine(t *testing.T) {
 	for name, lines := range map[string][]string{"one line": {"a"}, "two lines": {"a", "b"}, "all": {"a", "b", "c"}} {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +90,8 @@ func TestASetGetsItsTurnBesideALine(t *testing.T) {
 					if err != nil || o.Code != lock.OK {
 						t.Fatalf("set %d: %s, error %v, after %v", n, o.Code, err, time.Since(begun))
 					}
-					if o, err := locks[n%2].ReleaseSet(ctx, releaseSet("zoe", fmt.Sprint("end ", n), leasesOf(o))); err != nil || o.Code != lock.OK {
+					if o, err := locks[n%2].ReleaseSet(ctx, releaseSet("zoe", fmt.Sprint("end ", n), leasesOf(o))); err != nil ||
+						o.Code != lock.OK {
 						t.Fatalf("release %d: %+v, %v", n, o, err)
 					}
 				}
@@ -111,7 +113,8 @@ func TestSetsThatOverlapEachGetTheirTurn(t *testing.T) {
 			busyLine(ctx, &lines, locks, key, 3, 50*time.Millisecond)
 		}
 		time.Sleep(2 * time.Second)
-		for n, keys := range [][]string{{"a", "b"}, {"b", "c"}, {"c", "d"}, {"a", "d"}, {"a", "c"}, {"b", "d"}, {"a", "b", "c", "d"}} {
+		for n, keys := range [][]string{{"a", "b"}, {"b", "c"}, {"c", "d"}, {"a", "d"}, {"a", "c"}, {"b", "d"},
+			{"a", "b", "c", "d"}} {
 			sets.Go(func() {
 				owner := fmt.Sprint("set ", n)
 				waiting, cancel := context.WithTimeout(ctx, 10*time.Minute)
@@ -133,7 +136,8 @@ func TestSetsThatOverlapEachGetTheirTurn(t *testing.T) {
 	})
 }
 
-// TestASetThatCannotHaveItsTurn: while one of its keys is held for long, a set takes at most a quarter of the time of a line at another.
+// TestASetThatCannotHaveItsTurn: while one of its keys is held for long, a set takes at most a quarter of the time of a
+// line at another.
 func TestASetThatCannotHaveItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCounted(time.Millisecond)
@@ -200,7 +204,8 @@ func (l *setLine) id() lock.ID { return lock.ID{Tenant: l.lease.Tenant, Key: l.l
 func (l *setLine) end(lease lock.Lease) {
 	l.Helper()
 	c := lock.Release{
-		ID: lock.ID{Tenant: lease.Tenant, Key: lease.Key}, Owner: lease.Owner, Token: lease.Token, RequestID: fmt.Sprint("end ", lease.Token),
+		ID: lock.ID{Tenant: lease.Tenant, Key: lease.Key}, Owner: lease.Owner, Token: lease.Token,
+		RequestID: fmt.Sprint("end ", lease.Token),
 	}
 	if o, err := l.locks.Release(l.Context(), c); err != nil || o.Code != lock.OK {
 		l.Fatalf("%+v, %v", o, err)
@@ -269,8 +274,9 @@ func beginTurn(t *testing.T) *setLine {
 	return l
 }
 
-// TestATurnOfASetStepByStep: a set that is refused beside a line reserves its locks, waits for those who came before, has its turn, in which no
-// one else obtains them, and gets them. What it costs is counted: a lock without a record is not asked.
+// TestATurnOfASetStepByStep: a set that is refused beside a line reserves its locks, waits for those who came before,
+// has its turn, in which no one else obtains them, and gets them. What it costs is counted: a lock without a record is
+// not asked.
 func TestATurnOfASetStepByStep(t *testing.T) {
 	l := beginLine(t)
 	l.set(lock.Held, 300*time.Second, 1, 2, 3) // a and b: one write, after one that finds the document
@@ -287,10 +293,12 @@ func TestATurnOfASetStepByStep(t *testing.T) {
 	l.handOver("bob")
 	l.set(lock.Held, 250*time.Millisecond, 1, 2, 3) // bob has had his turn: this is the set's
 	free.RequestID = "again"
-	if o, err := l.locks.Acquire(t.Context(), free); err != nil || o.Code != lock.Held || o.Lease.Owner != "zoe" || o.RetryAfter != lock.SetTurn {
+	if o, err := l.locks.Acquire(t.Context(), free); err != nil || o.Code != lock.Held || o.Lease.Owner != "zoe" ||
+		o.RetryAfter != lock.SetTurn {
 		t.Errorf("in the turn of a set: %+v, %v", o, err)
 	}
-	if s, _, err := l.locks.Get(t.Context(), free.ID); err != nil || s.Phase == lock.Active || !s.FreeAt.Equal(l.clock.Now().Add(lock.SetTurn)) {
+	if s, _, err := l.locks.Get(t.Context(), free.ID); err != nil || s.Phase == lock.Active ||
+		!s.FreeAt.Equal(l.clock.Now().Add(lock.SetTurn)) {
 		t.Errorf("in the turn of a set: %+v, %v", s, err)
 	}
 	l.end(l.lease)
@@ -309,8 +317,8 @@ func TestATurnOfASetStepByStep(t *testing.T) {
 	}
 }
 
-// TestACallerThatLeavesInItsTurn: the locks of a set whose caller has gone are the others' when its turn is over, at the latest; at once by
-// force.
+// TestACallerThatLeavesInItsTurn: the locks of a set whose caller has gone are the others' when its turn is over, at
+// the latest; at once by force.
 func TestACallerThatLeavesInItsTurn(t *testing.T) {
 	for _, byForce := range []bool{false, true} {
 		t.Run(fmt.Sprintf("by force %v", byForce), func(t *testing.T) {
@@ -346,8 +354,8 @@ func TestACallerThatLeavesInItsTurn(t *testing.T) {
 	}
 }
 
-// TestSetsReserveInOrder: a lock has one reservation. A request whose first lock another has reserved reserves none behind it, and has it when
-// the other came no more.
+// TestSetsReserveInOrder: a lock has one reservation. A request whose first lock another has reserved reserves none
+// behind it, and has it when the other came no more.
 func TestSetsReserveInOrder(t *testing.T) {
 	l := beginLine(t)
 	held := waitFor("ann", 0)
@@ -368,7 +376,8 @@ func TestSetsReserveInOrder(t *testing.T) {
 	l.setOf("zoe", lock.Held, 1, 0, 1, "a", "c")
 }
 
-// TestAnotherModeInTheTurnOfASet: a lock that is kept for a set takes no other mode, and no other's line, until the turn is over.
+// TestAnotherModeInTheTurnOfASet: a lock that is kept for a set takes no other mode, and no other's line, until the
+// turn is over.
 func TestAnotherModeInTheTurnOfASet(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		t.Run(fmt.Sprintf("dies %v", dies), func(t *testing.T) {
@@ -390,7 +399,8 @@ func TestAnotherModeInTheTurnOfASet(t *testing.T) {
 	}
 }
 
-// TestALineGoesOnAfterATurn: who waits in line for a lock looks after it when the turn of a set whose caller has gone ends.
+// TestALineGoesOnAfterATurn: who waits in line for a lock looks after it when the turn of a set whose caller has gone
+// ends.
 func TestALineGoesOnAfterATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCounted(0)
@@ -455,8 +465,8 @@ func TestARestIsKeptForTheNext(t *testing.T) {
 	}
 }
 
-// TestAReservationThatCannotBeRead: what another program put in the place of a reservation is damage, not a free lock. Bytes of
-// no length are no reservation, as in every field of bytes.
+// TestAReservationThatCannotBeRead: what another program put in the place of a reservation is damage, not a free lock.
+// Bytes of no length are no reservation, as in every field of bytes.
 func TestAReservationThatCannotBeRead(t *testing.T) {
 	for name, value := range map[string]docstore.Value{"text": docstore.String("x"), "cut": docstore.Bytes("\x01\x02a")} {
 		t.Run(name, func(t *testing.T) {
@@ -470,7 +480,8 @@ func TestAReservationThatCannotBeRead(t *testing.T) {
 			if o, err := l.locks.Acquire(t.Context(), c); !errors.Is(err, docstore.ErrDamaged) {
 				t.Errorf("one lock: %+v, %v", o, err)
 			}
-			if o, err := l.locks.AcquireSet(t.Context(), acquireSet("zoe", "r", "a", "b", "c")); !errors.Is(err, docstore.ErrDamaged) {
+			if o, err := l.locks.AcquireSet(t.Context(), acquireSet("zoe", "r", "a", "b", "c")); !errors.Is(err,
+				docstore.ErrDamaged) {
 				t.Errorf("the set: %+v, %v", o, err)
 			}
 		})

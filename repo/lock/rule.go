@@ -26,7 +26,8 @@ var (
 	noDelay  docstore.Cond = docstore.Not{Cond: docstore.Has{Field: fDelay}}
 
 	// freeNow holds while no lease is held. A missing document has no state; an unknown state is not free.
-	freeNow = docstore.Any{noRecord, docstore.Eq{Field: fState, Value: docstore.String(Released)}, docstore.All{active, passed}}
+	freeNow = docstore.Any{noRecord, docstore.Eq{Field: fState, Value: docstore.String(Released)},
+		docstore.All{active, passed}}
 )
 
 // unexpired holds while any lease is held: now < expires_at.
@@ -41,8 +42,8 @@ func heldBy(owner string, token int64) docstore.All {
 	)
 }
 
-// checkHolder says why [heldBy] does not hold, or OK. The token is compared first: it alone tells one lease of an owner from
-// the next. A lease that has ended is no one's, not even its owner's.
+// checkHolder says why [heldBy] does not hold, or OK. The token is compared first: it alone tells one lease of an owner
+// from the next. A lease that has ended is no one's, not even its owner's.
 func (s State) checkHolder(owner string, token int64, now time.Time) Code {
 	switch {
 	case token != s.Token || s.Phase == None:
@@ -63,15 +64,17 @@ func after(ttlSeconds int64) docstore.Instant {
 	return docstore.Now.Add(time.Duration(ttlSeconds) * time.Second)
 }
 
-// keep is how long the store keeps the document of a lock that is held for ttlSeconds from now on, 0 if it is free: at least
-// as long as the lease lasts, so that no lock is removed while it is held.
+// keep is how long the store keeps the document of a lock that is held for ttlSeconds from now on, 0 if it is free: at
+// least as long as the lease lasts, so that no lock is removed while it is held.
 func keep(ttlSeconds int64, retention time.Duration) time.Duration {
 	return time.Duration(ttlSeconds)*time.Second + cmp.Or(retention, DefaultRetention)
 }
 
-// fieldsRead are the fields of the plain form that are read after a write: of the lease, for its holder, and what those who wait for the lock go by.
+// fieldsRead are the fields of the plain form that are read after a write: of the lease, for its holder, and what those
+// who wait for the lock go by.
 var fieldsRead = slices.Concat(
-	[]string{fToken, fState, fOwner, fLease, fAcquiredAt, fExpiresAt, fReleasedAt, fTTL, fMetadata, fReplaceable, fDelay, fRevision}, acquires[:],
+	[]string{fToken, fState, fOwner, fLease, fAcquiredAt, fExpiresAt, fReleasedAt, fTTL, fMetadata, fReplaceable, fDelay,
+		fRevision}, acquires[:],
 )
 
 // fieldsTaken are those of an acquire that says whether it took over: also how the lease before ended.
@@ -96,8 +99,9 @@ type Acquire struct {
 	Fair        bool  // waits in line; all modes but Exclusive do
 	MaxWaiting  int64 // how many may wait in line, with this request: 1 to MaxWaiting; 0 is MaxWaiting
 
-	Replace          bool  // takes the lock from a holder that was acquired with Replace, too; only with Exclusive
-	LockDelaySeconds int64 // how long the lock stays closed if the lease expires or is ended by force, 0 to MaxLockDelaySeconds
+	Replace bool // takes the lock from a holder that was acquired with Replace, too; only with Exclusive
+	// how long the lock stays closed if the lease expires or is ended by force, 0 to MaxLockDelaySeconds
+	LockDelaySeconds int64
 
 	// LeaseID becomes the new lease's ID. [Locks] fills it in when it is empty.
 	LeaseID string
@@ -110,7 +114,8 @@ type Acquire struct {
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
 func (c Acquire) Validate() error {
-	return first(c.ID.Validate(), checkRequestID(c.RequestID), checkOwner(c.Owner), c.checkMode(), checkMetadata(c.Metadata))
+	return first(c.ID.Validate(), checkRequestID(c.RequestID), checkOwner(c.Owner), c.checkMode(),
+		checkMetadata(c.Metadata))
 }
 
 func (c Acquire) request() rule.Request {
@@ -118,12 +123,13 @@ func (c Acquire) request() rule.Request {
 	return rule.Identify("acquire", c.Owner, c.RequestID).With(beside(c.set, append(params, c.policies()...)...)...)
 }
 
-// Write applies when no lease is held, and not twice for one request: a request whose lease has ended obtains no other. The
-// new lease gets the next token and inherits nothing from the one before it. A missing document has no state, so the first
-// acquire needs no case of its own; an unknown state is not free. With Replace it also applies while a lease is held that was acquired with
-// Replace. Where a lock delay may last, [Acquire.Fallback] decides.
+// Write applies when no lease is held, and not twice for one request: a request whose lease has ended obtains no other.
+// The new lease gets the next token and inherits nothing from the one before it. A missing document has no state, so
+// the first acquire needs no case of its own; an unknown state is not free. With Replace it also applies while a lease
+// is held that was acquired with Replace. Where a lock delay may last, [Acquire.Fallback] decides.
 //
-// Where there is no token it starts at the store's time, so that a lock whose document was removed gives no token twice.
+// Where there is no token it starts at the store's time, so that a lock whose document was removed gives no token
+// twice.
 func (c Acquire) Write() docstore.Write {
 	if c.Mode != Exclusive {
 		return c.firstWrite()
@@ -175,8 +181,8 @@ func (c Acquire) Granted(s State, w rule.When) Outcome {
 	return o
 }
 
-// Refusal recognises the request that obtained a lease, and says why another one obtains none. A lease that has ended within the margin
-// is not handed out again, although another acquire cannot take it over yet.
+// Refusal recognises the request that obtained a lease, and says why another one obtains none. A lease that has ended
+// within the margin is not handed out again, although another acquire cannot take it over yet.
 func (c Acquire) Refusal(s State, w rule.When) Outcome { return c.turnedAway(c.decide(s, w), s, w) }
 
 // Renew moves the expiry of a lease.
@@ -187,8 +193,9 @@ type Renew struct {
 	RequestID  string // the same for every delivery of the same renewal
 	TTLSeconds int64  // from now, 1 to MaxTTLSeconds
 
-	// ExpiresAt is when the lease expires as far as the caller knows, in whole milliseconds. If it is not zero, the lease is
-	// renewed only while it expires then, so that no delivery moves the expiry after another renewal did, however late it is.
+	// ExpiresAt is when the lease expires as far as the caller knows, in whole milliseconds. If it is not zero, the lease
+	// is renewed only while it expires then, so that no delivery moves the expiry after another renewal did, however late
+	// it is.
 	ExpiresAt time.Time
 
 	retention time.Duration
@@ -197,7 +204,8 @@ type Renew struct {
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
 func (c Renew) Validate() error {
-	return first(c.ID.Validate(), checkRequestID(c.RequestID), checkOwner(c.Owner), checkToken(c.Token), checkTTL(c.TTLSeconds),
+	return first(c.ID.Validate(), checkRequestID(c.RequestID), checkOwner(c.Owner), checkToken(c.Token),
+		checkTTL(c.TTLSeconds),
 		checkExpiresAt(c.ExpiresAt))
 }
 
@@ -206,8 +214,9 @@ func (c Renew) request() rule.Request {
 	return rule.Identify("renew", c.Owner, number(c.Token), c.RequestID).With(beside(c.set, number(c.TTLSeconds))...)
 }
 
-// Write applies while the lease is held by this owner under this token, and not twice for one request. A smaller ttl_seconds
-// moves the expiry closer, as requested. An expired lease is never renewed, even if no one has taken the lock since.
+// Write applies while the lease is held by this owner under this token, and not twice for one request. A smaller
+// ttl_seconds moves the expiry closer, as requested. An expired lease is never renewed, even if no one has taken the
+// lock since.
 func (c Renew) Write() docstore.Write {
 	request := c.request()
 	cond := append(heldBy(c.Owner, c.Token), renewals.Lacks(request), comparesExpiry)
@@ -272,8 +281,8 @@ func (c Release) request() rule.Request {
 	return rule.Identify("release", c.Owner, number(c.Token), c.RequestID)
 }
 
-// Write applies while the lease is held by this owner under this token, so that it never ends a later lease, not even one of
-// the same owner. It records itself among the last releases of the lock.
+// Write applies while the lease is held by this owner under this token, so that it never ends a later lease, not even
+// one of the same owner. It records itself among the last releases of the lock.
 func (c Release) Write() docstore.Write {
 	return docstore.Write{
 		Key: c.key(),
@@ -320,9 +329,9 @@ func (c Release) Refusal(s State, w rule.When) Outcome {
 	}
 }
 
-// ForceRelease ends the current lease of any owner: an administrator's tool for a holder that hangs. It does not stop the
-// holder's work; the next grant's token does, where tokens are checked. Of a lock that no one holds it ends what closes the lock, unless it
-// names a lease: the lock delay, or the grants of a rate, which are forgotten.
+// ForceRelease ends the current lease of any owner: an administrator's tool for a holder that hangs. It does not stop
+// the holder's work; the next grant's token does, where tokens are checked. Of a lock that no one holds it ends what
+// closes the lock, unless it names a lease: the lock delay, or the grants of a rate, which are forgotten.
 type ForceRelease struct {
 	ID
 	By        string // the administrator
@@ -335,7 +344,8 @@ type ForceRelease struct {
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
 func (c ForceRelease) Validate() error {
-	return first(c.ID.Validate(), checkRequestID(c.RequestID), checkOwner(c.By), checkReason(c.Reason), checkLeaseID(c.LeaseID))
+	return first(c.ID.Validate(), checkRequestID(c.RequestID), checkOwner(c.By), checkReason(c.Reason),
+		checkLeaseID(c.LeaseID))
 }
 
 func (c ForceRelease) request() rule.Request {
@@ -376,13 +386,14 @@ func (c ForceRelease) notHeldDetail(s State, w rule.When) string {
 	return "no one holds the lock"
 }
 
-// Refusal recognises the latest force-releases of the lock. In plain form nothing is known any more of a lease that has been followed by
-// another; in shared form the leases that ended together are not told apart.
+// Refusal recognises the latest force-releases of the lock. In plain form nothing is known any more of a lease that has
+// been followed by another; in shared form the leases that ended together are not told apart.
 func (c ForceRelease) Refusal(s State, w rule.When) Outcome {
 	switch i, same := s.Forces.Find(c.request()); {
 	case i >= 0 && !same:
 		return c.reused(w, 0, "this request_id ended a lease with another reason or lease_id; use a new request_id")
-	case i == 0 && s.shared == nil && s.wasForced() && s.Forced.By == c.By && s.Forced.Reason == c.Reason: // not if it opened what another closed
+	case i == 0 && s.shared == nil && s.wasForced() && s.Forced.By == c.By && s.Forced.Reason == c.Reason:
+		// not if it opened what another closed
 		return c.replayed(s, w)
 	case i >= 0:
 		o := c.endedBefore(0, w)

@@ -108,8 +108,10 @@ func genFormer(next time.Time, by string) *rapid.Generator[[]ended] {
 func genSent(token *rapid.Generator[int64]) *rapid.Generator[sent] {
 	return rapid.Custom(func(t *rapid.T) sent {
 		return sent{
-			owner: genOwner.Draw(t, "owner"), request: genRequest.Draw(t, "request"), token: token.Draw(t, "token"), ttl: genTTL.Draw(t, "ttl"),
-			metadata: genMetadata.Draw(t, "metadata"), reason: genReason.Draw(t, "reason"), lease: rapid.OneOf(genLeaseID, rapid.Just("")).Draw(t, "lease"),
+			owner: genOwner.Draw(t, "owner"), request: genRequest.Draw(t, "request"), token: token.Draw(t, "token"),
+			ttl:      genTTL.Draw(t, "ttl"),
+			metadata: genMetadata.Draw(t, "metadata"), reason: genReason.Draw(t, "reason"),
+			lease:   rapid.OneOf(genLeaseID, rapid.Just("")).Draw(t, "lease"),
 			replace: genReplace.Draw(t, "replace"), delay: genDelay.Draw(t, "delay"),
 		}
 	})
@@ -136,7 +138,8 @@ var genHistory = rapid.Custom(func(t *rapid.T) history {
 	h.expires = genTime.Draw(t, "expires").Add(-ago)
 	h.ttl = genTTL.Draw(t, "ttl")
 	h.metadata = genMetadata.Draw(t, "metadata")
-	h.acquires, h.renewals, h.releases = requests("acquires", genToken), requests("renewals", rapid.Just(h.token)), requests("releases", genToken)
+	h.acquires, h.renewals, h.releases = requests("acquires", genToken), requests("renewals", rapid.Just(h.token)),
+		requests("releases", genToken)
 	h.former = genFormer(h.acquired, h.owner).Draw(t, "former")
 	if h.phase == Released {
 		h.released = genTime.Draw(t, "released").Add(-ago)
@@ -156,7 +159,8 @@ var genCommand = rapid.Custom(func(t *rapid.T) command {
 			Metadata: genMetadata.Draw(t, "metadata"), LeaseID: "new",
 			Replace: genReplace.Draw(t, "replace"), LockDelaySeconds: genDelay.Draw(t, "delay")}
 	case "renew":
-		return Renew{ID: subject, Owner: owner, RequestID: request, TTLSeconds: genTTL.Draw(t, "ttl"), Token: genToken.Draw(t, "token"),
+		return Renew{ID: subject, Owner: owner, RequestID: request, TTLSeconds: genTTL.Draw(t, "ttl"),
+			Token:     genToken.Draw(t, "token"),
 			ExpiresAt: rapid.OneOf(rapid.Just(time.Time{}), genTime).Draw(t, "expires")}
 	case "release":
 		return Release{ID: subject, Owner: owner, RequestID: request, Token: genToken.Draw(t, "token")}
@@ -266,13 +270,15 @@ func document(h history) docstore.Doc {
 		return hashed(8, "acquire", s.owner, s.request) + hashed(3, params...)
 	})
 	newest("r", h.renewals, func(s sent) string {
-		return hashed(8, "renew", s.owner, strconv.FormatInt(s.token, 10), s.request) + hashed(3, strconv.FormatInt(s.ttl, 10))
+		return hashed(8, "renew", s.owner, strconv.FormatInt(s.token, 10), s.request) +
+			hashed(3, strconv.FormatInt(s.ttl, 10))
 	})
 	newest("f", h.forces, func(s sent) string {
 		return hashed(8, "force-release", s.owner, s.request) + hashed(3, s.reason, s.lease)
 	})
 	for _, s := range h.releases {
-		d["e"+strconv.FormatInt(s.token%8, 10)] = docstore.String(hashed(8, "release", s.owner, strconv.FormatInt(s.token, 10), s.request))
+		d["e"+strconv.FormatInt(s.token%8, 10)] = docstore.String(
+			hashed(8, "release", s.owner, strconv.FormatInt(s.token, 10), s.request))
 	}
 	if len(d) == 0 {
 		return nil
@@ -315,7 +321,8 @@ var genSituation = rapid.Custom(func(t *rapid.T) situation {
 	return c
 })
 
-// closed is until when the lock delay of the latest lease keeps the lock closed after that lease, and whether it does at the time.
+// closed is until when the lock delay of the latest lease keeps the lock closed after that lease, and whether it does
+// at the time.
 func (h history) closed(at time.Time) (until time.Time, closed bool) {
 	if h.delay == 0 {
 		return time.Time{}, false
@@ -328,7 +335,8 @@ func (h history) closed(at time.Time) (until time.Time, closed bool) {
 	return until, h.phase != None && (h.phase == Released || !at.Before(end)) && at.Before(until)
 }
 
-// replacedBy reports whether both agreed that an acquire may take the lock from its holder. A holder whose lock delay begins is gone.
+// replacedBy reports whether both agreed that an acquire may take the lock from its holder. A holder whose lock delay
+// begins is gone.
 func (h history) replacedBy(c Acquire, at time.Time) bool {
 	return c.Replace && h.replaceable && h.phase == Active && (h.delay == 0 || at.Before(h.expires))
 }
@@ -357,7 +365,8 @@ func (h history) past(now time.Time) (past []Past) {
 	}
 	for i := range min(len(all), most) {
 		e := all[len(all)-1-i]
-		past = append(past, Past{Owner: e.owner, Token: last - int64(i), AcquiredAt: e.acquired, EndedAt: e.at, Ended: e.how, By: e.by})
+		past = append(past, Past{Owner: e.owner, Token: last - int64(i), AcquiredAt: e.acquired, EndedAt: e.at,
+			Ended: e.how, By: e.by})
 	}
 	return past
 }
@@ -365,8 +374,9 @@ func (h history) past(now time.Time) (past []Past) {
 // cases is how many situations a test goes through.
 const cases = 30_000
 
-// oracle says LS-SPEC-001 a second time, for any lock: it returns the lock afterwards and the outcome without its Detail. It shares
-// no code with the rules: it has no condition, no patch and no hash, computes with times and looks requests up in lists.
+// oracle says LS-SPEC-001 a second time, for any lock: it returns the lock afterwards and the outcome without its
+// Detail. It shares no code with the rules: it has no condition, no patch and no hash, computes with times and looks
+// requests up in lists.
 func oracle(c command, h history, w rule.When) (history, Outcome) {
 	passed := func(at time.Time, end time.Time) bool { return !at.Before(end) }
 	latest := w.At.Add(w.Margin)
@@ -374,7 +384,8 @@ func oracle(c command, h history, w rule.When) (history, Outcome) {
 	named := func(token int64) Lease { return Lease{Token: token, Status: Status{Tenant: "acme", Key: "deploy"}} }
 	shown := func(h history, at time.Time) Lease {
 		l := Lease{Token: h.token, Status: Status{
-			Tenant: "acme", Key: "deploy", Phase: h.phase, LeaseID: h.lease, Owner: h.owner, AcquiredAt: h.acquired, ExpiresAt: h.expires,
+			Tenant: "acme", Key: "deploy", Phase: h.phase, LeaseID: h.lease, Owner: h.owner, AcquiredAt: h.acquired,
+			ExpiresAt:  h.expires,
 			ReleasedAt: h.released, TTLSeconds: h.ttl, Metadata: h.metadata, Forced: h.forced,
 		}}
 		if h.phase == Active && passed(at, h.expires) {
@@ -443,7 +454,8 @@ func oracle(c command, h history, w rule.When) (history, Outcome) {
 		case held: // LS-ACQ-001, LS-INV-001
 			l := shown(h, w.At)
 			l.Token = 0
-			return h, Outcome{Code: Held, At: w.At, Lease: l, RetryAfter: h.expires.Sub(w.At) + time.Duration(h.delay)*time.Second}
+			return h, Outcome{Code: Held, At: w.At, Lease: l, RetryAfter: h.expires.Sub(w.At) +
+				time.Duration(h.delay)*time.Second}
 		default:
 			if until, closed := h.closed(w.At); closed {
 				l := shown(h, w.At)
@@ -459,10 +471,12 @@ func oracle(c command, h history, w rule.When) (history, Outcome) {
 		}
 		h.token++ // LS-ACQ-002, LS-ACQ-003, LS-INV-002
 		h.phase, h.owner, h.lease, h.metadata, h.ttl = Active, c.Owner, c.LeaseID, c.Metadata, c.TTLSeconds
-		h.acquired, h.expires, h.released, h.forced = w.At, w.At.Add(time.Duration(c.TTLSeconds)*time.Second), time.Time{}, Forced{}
+		h.acquired, h.expires, h.released, h.forced = w.At, w.At.Add(time.Duration(c.TTLSeconds)*time.Second),
+			time.Time{}, Forced{}
 		h.replaceable, h.delay = c.Replace, c.LockDelaySeconds
 		h.acquires = append(slices.Clone(h.acquires), sent{
-			owner: c.Owner, request: c.RequestID, ttl: c.TTLSeconds, metadata: c.Metadata, replace: c.Replace, delay: c.LockDelaySeconds,
+			owner: c.Owner, request: c.RequestID, ttl: c.TTLSeconds, metadata: c.Metadata, replace: c.Replace,
+			delay: c.LockDelaySeconds,
 		})
 		h.renewals = nil
 		return h, inTime(granted(h))
@@ -470,7 +484,9 @@ func oracle(c command, h history, w rule.When) (history, Outcome) {
 		if code := holder(c.Owner, c.Token); code != OK { // LS-RNW-001
 			return h, gone(code, c.Token)
 		}
-		earlier, _ := known(h.renewals, func(s sent) bool { return s.owner == c.Owner && s.request == c.RequestID && s.token == c.Token })
+		earlier, _ := known(h.renewals, func(s sent) bool {
+			return s.owner == c.Owner && s.request == c.RequestID && s.token == c.Token
+		})
 		switch {
 		case earlier != nil && earlier.ttl != c.TTLSeconds:
 			return h, gone(RequestIDReused, c.Token)
@@ -480,7 +496,8 @@ func oracle(c command, h history, w rule.When) (history, Outcome) {
 			return h, gone(LeaseChanged, c.Token)
 		}
 		h.expires, h.ttl = w.At.Add(time.Duration(c.TTLSeconds)*time.Second), c.TTLSeconds // LS-RNW-002
-		h.renewals = append(slices.Clone(h.renewals), sent{owner: c.Owner, request: c.RequestID, token: c.Token, ttl: c.TTLSeconds})
+		h.renewals = append(slices.Clone(h.renewals), sent{owner: c.Owner, request: c.RequestID, token: c.Token,
+			ttl: c.TTLSeconds})
 		return h, inTime(granted(h))
 	case Release:
 		code := holder(c.Owner, c.Token)
@@ -510,7 +527,8 @@ func oracle(c command, h history, w rule.When) (history, Outcome) {
 		switch {
 		case earlier != nil && (earlier.reason != c.Reason || earlier.lease != c.LeaseID):
 			return h, gone(RequestIDReused, 0)
-		case earlier != nil && newest && h.forced.By == c.By && h.forced.Reason == c.Reason: // it ended the latest lease, or could have
+		case earlier != nil && newest && h.forced.By == c.By && h.forced.Reason == c.Reason:
+			// it ended the latest lease, or could have
 			return h, replay
 		case earlier != nil: // a later lease is neither touched nor shown
 			o := Outcome{Code: OK, Replayed: true, At: latest, Lease: named(0)}
@@ -521,7 +539,8 @@ func oracle(c command, h history, w rule.When) (history, Outcome) {
 			o.Lease.Phase, o.Lease.FreeAt, o.Lease.ReleasedAt = Released, time.Time{}, w.At
 			o.Lease.Forced = Forced{By: c.By, Reason: c.Reason, At: w.At}
 			h.delay = 0
-			h.forces = append(slices.Clone(h.forces), sent{owner: c.By, request: c.RequestID, reason: c.Reason, lease: c.LeaseID})
+			h.forces = append(slices.Clone(h.forces), sent{owner: c.By, request: c.RequestID, reason: c.Reason,
+				lease: c.LeaseID})
 			return h, o
 		case !held:
 			return h, Outcome{Code: NotHeld, At: latest, Lease: shown(h, latest)}
@@ -640,10 +659,22 @@ func TestAgreementHasTeeth(t *testing.T) {
 			return w
 		},
 		"the end of an earlier lease left": func(w docstore.Write) docstore.Write { w.Unset = nil; return w },
-		"an acquire granted again":         func(w docstore.Write) docstore.Write { w.If = without(w.If, le("a3")); return w },
-		"a renewal granted again":          func(w docstore.Write) docstore.Write { w.If = without(w.If, le("r4")); return w },
-		"a force-release granted again":    func(w docstore.Write) docstore.Write { w.If = without(w.If, le("f2")); return w },
-		"expires_at not compared":          func(w docstore.Write) docstore.Write { w.If = without(w.If, eq(fExpiresAt)); return w },
+		"an acquire granted again": func(w docstore.Write) docstore.Write {
+			w.If = without(w.If, le("a3"))
+			return w
+		},
+		"a renewal granted again": func(w docstore.Write) docstore.Write {
+			w.If = without(w.If, le("r4"))
+			return w
+		},
+		"a force-release granted again": func(w docstore.Write) docstore.Write {
+			w.If = without(w.If, le("f2"))
+			return w
+		},
+		"expires_at not compared": func(w docstore.Write) docstore.Write {
+			w.If = without(w.If, eq(fExpiresAt))
+			return w
+		},
 		"a request forgotten early": func(w docstore.Write) docstore.Write {
 			w.Set = maps.Clone(w.Set)
 			for _, f := range []string{"a4", "r4", "f4"} {
@@ -688,10 +719,16 @@ func TestAgreementHasTeeth(t *testing.T) {
 			}
 			return w
 		},
-		"the lock delay left by a release":        func(w docstore.Write) docstore.Write { return keepField(w, "lock_delay_seconds") },
-		"replaceable inherited":                   func(w docstore.Write) docstore.Write { return keepField(w, "replaceable") },
-		"the lock delay forgotten by a new lease": func(w docstore.Write) docstore.Write { return setNot(w, "lock_delay_seconds") },
-		"the consent forgotten by a new lease":    func(w docstore.Write) docstore.Write { return setNot(w, "replaceable") },
+		"the lock delay left by a release": func(w docstore.Write) docstore.Write {
+			return keepField(w, "lock_delay_seconds")
+		},
+		"replaceable inherited": func(w docstore.Write) docstore.Write {
+			return keepField(w, "replaceable")
+		},
+		"the lock delay forgotten by a new lease": func(w docstore.Write) docstore.Write {
+			return setNot(w, "lock_delay_seconds")
+		},
+		"the consent forgotten by a new lease": func(w docstore.Write) docstore.Write { return setNot(w, "replaceable") },
 		"a lock delay asked of the wrong end": func(w docstore.Write) docstore.Write {
 			w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
 				if le, ok := c.(docstore.LE); ok && le.Field == "released_at" {

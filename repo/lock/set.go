@@ -18,8 +18,9 @@ import (
 // MaxSetKeys is how many locks one command can take, renew or release.
 const MaxSetKeys = 20
 
-// AcquireSet takes several locks of a tenant in one step, all or none. Each becomes an ordinary exclusive lease with the next token of its
-// key. No caller ever waits with some of its locks held, so that callers whose keys overlap cannot block each other for good.
+// AcquireSet takes several locks of a tenant in one step, all or none. Each becomes an ordinary exclusive lease with
+// the next token of its key. No caller ever waits with some of its locks held, so that callers whose keys overlap
+// cannot block each other for good.
 type AcquireSet struct {
 	Tenant     string
 	Keys       []string // 1 to MaxSetKeys, each once; their order has no meaning
@@ -37,8 +38,8 @@ type RenewSet struct {
 	RequestID  string     // the same for every delivery of the same renewal
 	TTLSeconds int64      // from now, 1 to MaxTTLSeconds
 
-	// ExpiresAt is when the leases expire as far as the caller knows, see [Renew].ExpiresAt. Leases that are renewed together expire
-	// together.
+	// ExpiresAt is when the leases expire as far as the caller knows, see [Renew].ExpiresAt. Leases that are renewed
+	// together expire together.
 	ExpiresAt time.Time
 }
 
@@ -61,13 +62,13 @@ type SetOutcome struct {
 	Code     Code
 	Replayed bool // the request_id was known: this is the earlier result, nothing was changed now
 
-	// Leases are the caller's, by key, if Code is OK. Those of an acquire have all that a lease has. Those of a renewal, and of a
-	// release, have their names, their phase, and when they expire; if a renewal is repeated, as they are now. After a release that is
-	// not OK they are those that are released all the same, by this delivery or an earlier one.
+	// Leases are the caller's, by key, if Code is OK. Those of an acquire have all that a lease has. Those of a renewal,
+	// and of a release, have their names, their phase, and when they expire; if a renewal is repeated, as they are now.
+	// After a release that is not OK they are those that are released all the same, by this delivery or an earlier one.
 	Leases []Lease
 
-	// Refusal is the outcome of one key because of which Code is not OK: Refusal.Lease.Key. If several are held by others it is the
-	// one that is held for longest.
+	// Refusal is the outcome of one key because of which Code is not OK: Refusal.Lease.Key. If several are held by others
+	// it is the one that is held for longest.
 	Refusal Outcome
 
 	// TookOver is how many of the leases of an acquire took over, see [Outcome].TookOver.
@@ -147,8 +148,8 @@ func keysOf(leases []SetLease) []string {
 	return keys
 }
 
-// allKeys is what tells a command that is one of a set from another with the same request_id: the keys of the set. No key has a line
-// break.
+// allKeys is what tells a command that is one of a set from another with the same request_id: the keys of the set. No
+// key has a line break.
 func allKeys(sorted []string) string { return strings.Join(sorted, "\n") }
 
 // commands are those of the locks, by key.
@@ -173,7 +174,8 @@ func (c RenewSet) commands(retention time.Duration) []Renew {
 	cs := make([]Renew, len(leases))
 	for i, l := range leases {
 		cs[i] = Renew{
-			ID: ID{c.Tenant, l.Key}, Owner: c.Owner, Token: l.Token, RequestID: c.RequestID, TTLSeconds: c.TTLSeconds, ExpiresAt: c.ExpiresAt,
+			ID: ID{c.Tenant, l.Key}, Owner: c.Owner, Token: l.Token, RequestID: c.RequestID, TTLSeconds: c.TTLSeconds,
+			ExpiresAt: c.ExpiresAt,
 			retention: retention, set: set,
 		}
 	}
@@ -193,9 +195,10 @@ func sortedLeases(leases []SetLease) []SetLease {
 	return slices.SortedFunc(slices.Values(leases), func(a, b SetLease) int { return strings.Compare(a.Key, b.Key) })
 }
 
-// runSet carries out a set, whose commands do sends together: see [rule.RunSet]. A second write that only keeps a lock's line in order grants
-// nothing.
-func (l *Locks) runSet(ctx context.Context, set any, do func(context.Context, rule.Send[State, Outcome]) (SetOutcome, error)) (SetOutcome, error) {
+// runSet carries out a set, whose commands do sends together: see [rule.RunSet]. A second write that only keeps a
+// lock's line in order grants nothing.
+func (l *Locks) runSet(ctx context.Context, set any, do func(context.Context, rule.Send[State, Outcome]) (SetOutcome,
+	error)) (SetOutcome, error) {
 	grants := func(o Outcome) bool { return o.Code == OK && !o.Replayed }
 	return rule.RunSet(ctx, l.store, l.now, set, grants, do)
 }
@@ -209,8 +212,9 @@ func together[C command](cs []C) []rule.Command[State, Outcome] {
 	return all
 }
 
-// AcquireSet takes several locks, all or none. One request to the store; one more to read the tokens where the store does not return
-// documents after a step (DynamoDB), and where a lock needs a second write or is to be counted: see [Locks.Acquire].
+// AcquireSet takes several locks, all or none. One request to the store; one more to read the tokens where the store
+// does not return documents after a step (DynamoDB), and where a lock needs a second write or is to be counted: see
+// [Locks.Acquire].
 func (l *Locks) AcquireSet(ctx context.Context, c AcquireSet) (SetOutcome, error) {
 	if err := c.Validate(); err != nil {
 		return SetOutcome{}, err
@@ -236,8 +240,8 @@ func (l *Locks) AcquireSet(ctx context.Context, c AcquireSet) (SetOutcome, error
 	return o, nil
 }
 
-// acquireSet carries out the commands; with existing it creates no record. It says how many records it created, or that so many are
-// missing.
+// acquireSet carries out the commands; with existing it creates no record. It says how many records it created, or that
+// so many are missing.
 func (l *Locks) acquireSet(
 	ctx context.Context, cs []Acquire, existing bool, send rule.Send[State, Outcome],
 ) (o SetOutcome, created, missing int, err error) {
@@ -303,8 +307,9 @@ func (l *Locks) granted(
 	return allOf(outcomes, done.When), created, nil
 }
 
-// repeated is the outcome of an acquire whose request is known, for it was applied: all of its leases, or that one of them has ended. It
-// reads the locks if the store has not returned them all. created is how many of them no other acquire is remembered in.
+// repeated is the outcome of an acquire whose request is known, for it was applied: all of its leases, or that one of
+// them has ended. It reads the locks if the store has not returned them all. created is how many of them no other
+// acquire is remembered in.
 func (l *Locks) repeated(
 	ctx context.Context, cs []Acquire, done rule.Sent[State, Outcome], begin time.Time,
 ) (o SetOutcome, created int, err error) {
@@ -346,8 +351,8 @@ func (l *Locks) repeated(
 	return allOf(outcomes, done.When), created, nil
 }
 
-// acquireOrder tells which refusal of several is shown: the first of these codes, then the others, and those that wait for the end of a
-// lease last.
+// acquireOrder tells which refusal of several is shown: the first of these codes, then the others, and those that wait
+// for the end of a lease last.
 var acquireOrder = []Code{RequestIDReused, ModeDiffers}
 
 // endOrder is that of renewals: what is over counts more than what may be tried again.
@@ -397,7 +402,8 @@ func refusedSet(refusals map[int]Outcome, order []Code) SetOutcome {
 	return SetOutcome{Code: shown.Code, Refusal: shown, At: shown.At}
 }
 
-// RenewSet moves the expiry of several leases, all or none. One request to the store, as long as no lock needs a second write.
+// RenewSet moves the expiry of several leases, all or none. One request to the store, as long as no lock needs a second
+// write.
 func (l *Locks) RenewSet(ctx context.Context, c RenewSet) (SetOutcome, error) {
 	if err := c.Validate(); err != nil {
 		return SetOutcome{}, err
@@ -434,7 +440,8 @@ func (c RenewSet) renewed(cs []Renew, done rule.Sent[State, Outcome]) SetOutcome
 		}
 		now := o.Lease
 		o.Lease = cs[i].named(now.Token)
-		o.Lease.Owner, o.Lease.Phase, o.Lease.ExpiresAt, o.Lease.TTLSeconds = now.Owner, now.Phase, now.ExpiresAt, now.TTLSeconds
+		o.Lease.Owner, o.Lease.Phase, o.Lease.ExpiresAt, o.Lease.TTLSeconds = now.Owner, now.Phase, now.ExpiresAt,
+			now.TTLSeconds
 		outcomes[i] = o
 	}
 	if len(refusals) > 0 {
@@ -450,8 +457,8 @@ func (c RenewSet) renewed(cs []Renew, done rule.Sent[State, Outcome]) SetOutcome
 	return allOf(outcomes, done.When)
 }
 
-// ReleaseSet ends several leases, in one step those that are held. One request to the store, as long as all of them are and no lock needs
-// a second write; otherwise one more, or a few.
+// ReleaseSet ends several leases, in one step those that are held. One request to the store, as long as all of them are
+// and no lock needs a second write; otherwise one more, or a few.
 func (l *Locks) ReleaseSet(ctx context.Context, c ReleaseSet) (SetOutcome, error) {
 	if err := c.Validate(); err != nil {
 		return SetOutcome{}, err

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestASetWhoseLockIsFreeMeanwhile: a lock that the second write of a set was decided on goes back to plain form, free, before that write
-// arrives. Then the first write is right again.
+// TestASetWhoseLockIsFreeMeanwhile: a lock that the second write of a set was decided on goes back to plain form, free,
+// before that write arrives. Then the first write is right again.
 func TestASetWhoseLockIsFreeMeanwhile(t *testing.T) {
 	s := newStage(t)
 	s.granted(try("ann", Shared), 1, 1)
@@ -29,18 +29,21 @@ func TestASetWhoseLockIsFreeMeanwhile(t *testing.T) {
 	}
 }
 
-// TestASetAtTheEndOfItsLeases: on a store that knows the time only within a margin, leases that may have ended are refused as expired.
+// TestASetAtTheEndOfItsLeases: on a store that knows the time only within a margin, leases that may have ended are
+// refused as expired.
 func TestASetAtTheEndOfItsLeases(t *testing.T) {
 	s := newStage(t)
 	s.granted(try("ann", Exclusive), 1, 1)
 	s.pass(time.Minute)
 	locks := New(Uncertain{Store: s.store, Margin: time.Second}, &Options{Now: func() time.Time { return s.now }})
 	leases := []SetLease{{Key: subject.Key, Token: token(1)}}
-	o, err := locks.RenewSet(t.Context(), RenewSet{Tenant: subject.Tenant, Leases: leases, Owner: "ann", RequestID: "s", TTLSeconds: 60})
+	o, err := locks.RenewSet(t.Context(), RenewSet{Tenant: subject.Tenant, Leases: leases, Owner: "ann",
+		RequestID: "s", TTLSeconds: 60})
 	if err != nil || o.Code != LeaseExpired {
 		t.Errorf("renew: %+v, %v", o, err)
 	}
-	o, err = locks.ReleaseSet(t.Context(), ReleaseSet{Tenant: subject.Tenant, Leases: leases, Owner: "ann", RequestID: "s"})
+	o, err = locks.ReleaseSet(t.Context(), ReleaseSet{Tenant: subject.Tenant, Leases: leases, Owner: "ann",
+		RequestID: "s"})
 	if err != nil || o.Code != LeaseExpired {
 		t.Errorf("release: %+v, %v", o, err)
 	}

@@ -52,7 +52,8 @@ func (b *bench) set(c any, code lock.Code, replayed bool, requests ...string) lo
 		o, err = b.locks.ReleaseSet(b.t.Context(), c)
 	}
 	if err != nil || o.Code != code || o.Replayed != replayed || !slices.Equal(b.store.requests, requests) {
-		b.t.Fatalf("%#v:\ngot  %+v, %v, requests %q\nwant %s, replayed %v, %q", c, o, err, b.store.requests, code, replayed, requests)
+		b.t.Fatalf("%#v:\ngot  %+v, %v, requests %q\nwant %s, replayed %v, %q", c, o, err, b.store.requests, code,
+			replayed, requests)
 	}
 	return o
 }
@@ -71,8 +72,8 @@ func (b *bench) lineUp(key string) {
 	}
 }
 
-// mute is a store that returns no documents after several writes, as DynamoDB does, and lets a test come between the write and what
-// follows.
+// mute is a store that returns no documents after several writes, as DynamoDB does, and lets a test come between the
+// write and what follows.
 type mute struct {
 	docstore.Store
 	then func()
@@ -111,7 +112,8 @@ func TestSetCosts(t *testing.T) {
 	}
 	b.set(acquireSet("ann", "r1", "a", "b", "c"), lock.OK, true, "Write")
 	b.set(acquireSet("ann", "r1", "a", "b"), lock.RequestIDReused, false, "Write")
-	if o = b.set(acquireSet("bob", "r2", "d", "c"), lock.Held, false, "Write"); o.Refusal.Lease.Key != "c" || o.Refusal.RetryAfter != 30*time.Second ||
+	if o = b.set(acquireSet("bob", "r2", "d", "c"), lock.Held, false, "Write"); o.Refusal.Lease.Key != "c" ||
+		o.Refusal.RetryAfter != 30*time.Second ||
 		o.Refusal.Lease.Owner != "ann" || o.Refusal.Lease.Token != 0 {
 		t.Errorf("held: %+v", o.Refusal)
 	}
@@ -119,7 +121,8 @@ func TestSetCosts(t *testing.T) {
 	b.set(renewSet("ann", "n1", leases), lock.OK, true, "Write")
 	b.set(renewSet("ann", "n1", leases[:2]), lock.RequestIDReused, false, "Write")
 	b.set(renewSet("bob", "n2", leases), lock.NotOwner, false, "Write")
-	if _, err := b.locks.Release(t.Context(), lock.Release{ID: lock.ID{Tenant: "acme", Key: "b"}, Owner: "ann", Token: leases[1].Token, RequestID: "e0"}); err != nil {
+	if _, err := b.locks.Release(t.Context(), lock.Release{ID: lock.ID{Tenant: "acme", Key: "b"}, Owner: "ann",
+		Token: leases[1].Token, RequestID: "e0"}); err != nil {
 		t.Fatal(err)
 	}
 	if o = b.set(renewSet("ann", "n3", leases), lock.LeaseReleased, false, "Write"); o.Refusal.Lease.Key != "b" {
@@ -134,8 +137,8 @@ func TestSetCosts(t *testing.T) {
 	b.set(acquireSet("bob", "r3", "d", "c", "b", "a"), lock.OK, false, "Write")
 }
 
-// TestARepeatedSetOfWhichOneHasEnded: a request that obtained its leases is not told that others hold one of them now, because waiting does not help: the
-// lease has ended, and the request_id with it.
+// TestARepeatedSetOfWhichOneHasEnded: a request that obtained its leases is not told that others hold one of them now,
+// because waiting does not help: the lease has ended, and the request_id with it.
 func TestARepeatedSetOfWhichOneHasEnded(t *testing.T) {
 	for name, later := range map[string]int{"free": 0, "held by another": 1, "held by another, the request forgotten": 8} {
 		t.Run(name, func(t *testing.T) {
@@ -147,21 +150,23 @@ func TestARepeatedSetOfWhichOneHasEnded(t *testing.T) {
 					b.set(releaseSet("bob", fmt.Sprint("e", n), leasesOf(o)), lock.OK, false, "Write")
 				}
 			}
-			if o := b.set(acquireSet("ann", "r1", "a", "b", "c"), lock.RequestIDReused, false, "Write"); o.Refusal.Lease.Key != "b" || len(o.Leases) > 0 {
+			if o := b.set(acquireSet("ann", "r1", "a", "b", "c"), lock.RequestIDReused, false,
+				"Write"); o.Refusal.Lease.Key != "b" || len(o.Leases) > 0 {
 				t.Errorf("%+v", o)
 			}
 		})
 	}
 }
 
-// TestARenewedSetOfWhichOneWasRenewedSince: the repeated renewal is known in one lock and forgotten in another, so that neither OK nor a second renewal
-// would be true.
+// TestARenewedSetOfWhichOneWasRenewedSince: the repeated renewal is known in one lock and forgotten in another, so that
+// neither OK nor a second renewal would be true.
 func TestARenewedSetOfWhichOneWasRenewedSince(t *testing.T) {
 	b := begin(t)
 	leases := leasesOf(b.set(acquireSet("ann", "r1", "a", "b"), lock.OK, false, "Write"))
 	b.set(renewSet("ann", "n1", leases), lock.OK, false, "Write")
 	for n := range 8 { // more than a lease remembers
-		c := lock.Renew{ID: lock.ID{Tenant: "acme", Key: "b"}, Owner: "ann", Token: leases[1].Token, RequestID: fmt.Sprint("alone ", n), TTLSeconds: 600}
+		c := lock.Renew{ID: lock.ID{Tenant: "acme", Key: "b"}, Owner: "ann", Token: leases[1].Token,
+			RequestID: fmt.Sprint("alone ", n), TTLSeconds: 600}
 		if o, err := b.locks.Renew(t.Context(), c); err != nil || o.Code != lock.OK {
 			t.Fatal(o, err)
 		}
@@ -178,7 +183,8 @@ func TestARenewedSetOfWhichOneWasRenewedSince(t *testing.T) {
 	}
 }
 
-// TestASetWhoseSecondWriteIsRefused: a lock that changes between the two writes is looked at again, as often as that may help.
+// TestASetWhoseSecondWriteIsRefused: a lock that changes between the two writes is looked at again, as often as that
+// may help.
 func TestASetWhoseSecondWriteIsRefused(t *testing.T) {
 	for changes, want := range map[int]error{1: nil, 100: docstore.ErrUnavailable} {
 		b := begin(t)
@@ -189,7 +195,8 @@ func TestASetWhoseSecondWriteIsRefused(t *testing.T) {
 		writes := 0
 		b.store.write = func(apply func() (docstore.Result, error)) (docstore.Result, error) {
 			if writes++; writes > 1 && writes <= 1+changes {
-				c := lock.Acquire{ID: id, Owner: fmt.Sprint("in line ", writes), RequestID: "r", TTLSeconds: 30, Fair: true, WaitSeconds: 20}
+				c := lock.Acquire{ID: id, Owner: fmt.Sprint("in line ", writes), RequestID: "r", TTLSeconds: 30, Fair: true,
+					WaitSeconds: 20}
 				if o, err := others.AcquireWithin(t.Context(), c, 0); err != nil || o.Code != lock.Held {
 					t.Error(o, err)
 				}
@@ -203,7 +210,8 @@ func TestASetWhoseSecondWriteIsRefused(t *testing.T) {
 	}
 }
 
-// TestSetTokensAreRead: where the store returns no documents, one read shows the tokens. What happens before it is not lost.
+// TestSetTokensAreRead: where the store returns no documents, one read shows the tokens. What happens before it is not
+// lost.
 func TestSetTokensAreRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		between func(b *bench) // the write and the read
@@ -214,11 +222,14 @@ func TestSetTokensAreRead(t *testing.T) {
 			b.gets(acquire("bob", "other", 30), lock.OK, false)
 		}, lock.OK},
 		"one is ended by force": {func(b *bench) {
-			b.gets(lock.ForceRelease{ID: lock.ID{Tenant: "acme", Key: "b"}, By: "root", Reason: "hangs", RequestID: "f"}, lock.OK, false)
+			b.gets(lock.ForceRelease{ID: lock.ID{Tenant: "acme", Key: "b"}, By: "root", Reason: "hangs", RequestID: "f"},
+				lock.OK, false)
 		}, lock.RequestIDReused},
 		"one is ended by force and acquired": {func(b *bench) {
-			b.gets(lock.ForceRelease{ID: lock.ID{Tenant: "acme", Key: "b"}, By: "root", Reason: "hangs", RequestID: "f"}, lock.OK, false)
-			b.gets(lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "b"}, Owner: "bob", RequestID: "b", TTLSeconds: 30}, lock.OK, false)
+			b.gets(lock.ForceRelease{ID: lock.ID{Tenant: "acme", Key: "b"}, By: "root", Reason: "hangs", RequestID: "f"},
+				lock.OK, false)
+			b.gets(lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "b"}, Owner: "bob", RequestID: "b", TTLSeconds: 30}, lock.OK,
+				false)
 		}, lock.RequestIDReused},
 		"one is waited for in line": {func(b *bench) { b.lineUp("b") }, lock.OK},
 		"its end":                   {func(b *bench) { b.own.Advance(31 * time.Second) }, lock.LeaseExpired},
@@ -260,15 +271,16 @@ func TestSetOnAStoreThatNamesOneRefusal(t *testing.T) {
 	if !reflect.DeepEqual(leasesOf(o), leasesOf(again)) {
 		t.Errorf("%+v, then %+v", o, again)
 	}
-	b.gets(lock.ForceRelease{ID: lock.ID{Tenant: "acme", Key: "b"}, By: "root", Reason: "hangs", RequestID: "f"}, lock.OK, false)
+	b.gets(lock.ForceRelease{ID: lock.ID{Tenant: "acme", Key: "b"}, By: "root", Reason: "hangs", RequestID: "f"}, lock.OK,
+		false)
 	b.set(acquireSet("ann", "r1", "a", "b", "c"), lock.RequestIDReused, false, "Write", "Get")
 	b.set(acquireSet("bob", "r2", "a", "b", "c"), lock.Held, false, "Write")
 	b.set(releaseSet("ann", "e1", leasesOf(o)), lock.LeaseReleased, false, "Write", "Write")
 	b.set(acquireSet("bob", "r3", "a", "b", "c"), lock.OK, false, "Write")
 }
 
-// TestSetAmongOtherModes: the leases of a set are renewed and released also when others wait in line for one of the locks, and a lock that is
-// held in another mode is not acquired.
+// TestSetAmongOtherModes: the leases of a set are renewed and released also when others wait in line for one of the
+// locks, and a lock that is held in another mode is not acquired.
 func TestSetAmongOtherModes(t *testing.T) {
 	b := begin(t)
 	leases := leasesOf(b.set(acquireSet("ann", "r1", "a", "b", "c"), lock.OK, false, "Write"))
@@ -277,25 +289,32 @@ func TestSetAmongOtherModes(t *testing.T) {
 	if err != nil || o.Code != lock.OK || o.ExpiresAt() != b.clock.Now().Add(60*time.Second) {
 		t.Errorf("renew: %+v, %v", o, err)
 	}
-	if again, err := b.locks.RenewSet(t.Context(), renewSet("ann", "n1", leases)); err != nil || again.Code != lock.OK || !again.Replayed || again.ExpiresAt() != o.ExpiresAt() {
+	if again, err := b.locks.RenewSet(t.Context(), renewSet("ann", "n1", leases)); err != nil || again.Code != lock.OK ||
+		!again.Replayed || again.ExpiresAt() != o.ExpiresAt() {
 		t.Errorf("renew again: %+v, %v", again, err)
 	}
-	if o, err := b.locks.AcquireSet(t.Context(), acquireSet("eve", "r2", "b", "d")); err != nil || o.Code != lock.Held || o.Refusal.Lease.Key != "b" {
+	if o, err := b.locks.AcquireSet(t.Context(), acquireSet("eve", "r2", "b", "d")); err != nil || o.Code != lock.Held ||
+		o.Refusal.Lease.Key != "b" {
 		t.Errorf("acquire what is held: %+v, %v", o, err)
 	}
-	if o, err := b.locks.ReleaseSet(t.Context(), releaseSet("ann", "e1", leases)); err != nil || o.Code != lock.OK || len(o.Leases) != 3 {
+	if o, err := b.locks.ReleaseSet(t.Context(), releaseSet("ann", "e1", leases)); err != nil || o.Code != lock.OK ||
+		len(o.Leases) != 3 {
 		t.Errorf("release: %+v, %v", o, err)
 	}
-	if s, _, err := b.locks.Get(t.Context(), lock.ID{Tenant: "acme", Key: "b"}); err != nil || s.Phase != lock.Active || s.Owner != "bob" {
+	if s, _, err := b.locks.Get(t.Context(), lock.ID{Tenant: "acme", Key: "b"}); err != nil || s.Phase != lock.Active ||
+		s.Owner != "bob" {
 		t.Errorf("the one that was waited for: %+v, %v", s, err)
 	}
-	if o, err := b.locks.ReleaseSet(t.Context(), releaseSet("ann", "e1", leases)); err != nil || o.Code != lock.OK || !o.Replayed {
+	if o, err := b.locks.ReleaseSet(t.Context(), releaseSet("ann", "e1", leases)); err != nil || o.Code != lock.OK ||
+		!o.Replayed {
 		t.Errorf("release again: %+v, %v", o, err)
 	}
 
-	permit := lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "p"}, Owner: "bob", RequestID: "p1", TTLSeconds: 30, Mode: lock.Permits, Limit: 2}
+	permit := lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "p"}, Owner: "bob", RequestID: "p1", TTLSeconds: 30,
+		Mode: lock.Permits, Limit: 2}
 	b.gets(permit, lock.OK, false)
-	if o, err := b.locks.AcquireSet(t.Context(), acquireSet("eve", "r3", "p", "d")); err != nil || o.Code != lock.ModeDiffers || o.Refusal.Lease.Key != "p" {
+	if o, err := b.locks.AcquireSet(t.Context(), acquireSet("eve", "r3", "p", "d")); err != nil ||
+		o.Code != lock.ModeDiffers || o.Refusal.Lease.Key != "p" {
 		t.Errorf("acquire what has another mode: %+v, %v", o, err)
 	}
 	b.clock.Advance(time.Minute) // its lease is over, and no one has written that
@@ -311,10 +330,12 @@ func TestSetAmongOtherModes(t *testing.T) {
 // TestSetOfALockWithADelay: a lock that is closed for its lock delay keeps the whole set, and no longer than that.
 func TestSetOfALockWithADelay(t *testing.T) {
 	b := begin(t)
-	delayed := lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "b"}, Owner: "bob", RequestID: "w1", TTLSeconds: 10, LockDelaySeconds: 15}
+	delayed := lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "b"}, Owner: "bob", RequestID: "w1", TTLSeconds: 10,
+		LockDelaySeconds: 15}
 	b.gets(delayed, lock.OK, false)
 	b.clock.Advance(11 * time.Second)
-	if o := b.set(acquireSet("ann", "r1", "a", "b"), lock.Delayed, false, "Write"); o.Refusal.RetryAfter != 14*time.Second {
+	if o := b.set(acquireSet("ann", "r1", "a", "b"), lock.Delayed, false,
+		"Write"); o.Refusal.RetryAfter != 14*time.Second {
 		t.Errorf("retry after %v", o.Refusal.RetryAfter)
 	}
 	b.clock.Advance(14 * time.Second)
@@ -340,7 +361,8 @@ func TestSetsPerTenant(t *testing.T) {
 				if want != lock.OK {
 					return
 				}
-				if o, err := locks.ReleaseSet(t.Context(), releaseSet("ann", request, leasesOf(o))); err != nil || o.Code != lock.OK {
+				if o, err := locks.ReleaseSet(t.Context(), releaseSet("ann", request, leasesOf(o))); err != nil ||
+					o.Code != lock.OK {
 					t.Errorf("release %q: %+v, %v", keys, o, err)
 				}
 			}
@@ -367,7 +389,9 @@ func TestMalformedSetsAreNotSent(t *testing.T) {
 		do   func() (lock.SetOutcome, error)
 		name string
 	}{
-		"no keys": {func() (lock.SetOutcome, error) { return b.locks.AcquireSet(t.Context(), acquireSet("ann", "r")) }, "lock_keys"},
+		"no keys": {func() (lock.SetOutcome, error) {
+			return b.locks.AcquireSet(t.Context(), acquireSet("ann", "r"))
+		}, "lock_keys"},
 		"too many keys": {func() (lock.SetOutcome, error) {
 			return b.locks.AcquireSet(t.Context(), acquireSet("ann", "r", many...))
 		}, "lock_keys"},
@@ -380,13 +404,21 @@ func TestMalformedSetsAreNotSent(t *testing.T) {
 		"a line break": {func() (lock.SetOutcome, error) {
 			return b.locks.AcquireSet(t.Context(), acquireSet("ann", "r", "a\nb"))
 		}, "lock_keys"},
-		"no owner":   {func() (lock.SetOutcome, error) { return b.locks.AcquireSet(t.Context(), acquireSet("", "r", "a")) }, "owner_id"},
-		"no request": {func() (lock.SetOutcome, error) { return b.locks.RenewSet(t.Context(), renewSet("ann", "", one)) }, "request_id"},
-		"no leases":  {func() (lock.SetOutcome, error) { return b.locks.RenewSet(t.Context(), renewSet("ann", "r", nil)) }, "leases"},
+		"no owner": {func() (lock.SetOutcome, error) {
+			return b.locks.AcquireSet(t.Context(), acquireSet("", "r", "a"))
+		}, "owner_id"},
+		"no request": {func() (lock.SetOutcome, error) {
+			return b.locks.RenewSet(t.Context(), renewSet("ann", "", one))
+		}, "request_id"},
+		"no leases": {func() (lock.SetOutcome, error) {
+			return b.locks.RenewSet(t.Context(), renewSet("ann", "r", nil))
+		}, "leases"},
 		"no token": {func() (lock.SetOutcome, error) {
 			return b.locks.ReleaseSet(t.Context(), releaseSet("ann", "r", []lock.SetLease{{Key: "a"}}))
 		}, "leases"},
-		"nothing": {func() (lock.SetOutcome, error) { return b.locks.ReleaseSet(t.Context(), releaseSet("ann", "r", nil)) }, "leases"},
+		"nothing": {func() (lock.SetOutcome, error) {
+			return b.locks.ReleaseSet(t.Context(), releaseSet("ann", "r", nil))
+		}, "leases"},
 	} {
 		_, err := c.do()
 		if e, ok := errors.AsType[*field.Error](err); !ok || e.Name != c.name {
@@ -416,11 +448,13 @@ func TestSetOnDamage(t *testing.T) {
 	}
 }
 
-// TestSetsThatCameTooLate: a renewal whose response takes longer than the leases last is none, and a set expires with the first of its leases.
+// TestSetsThatCameTooLate: a renewal whose response takes longer than the leases last is none, and a set expires with
+// the first of its leases.
 func TestSetsThatCameTooLate(t *testing.T) {
 	b := begin(t)
 	leases := leasesOf(b.set(acquireSet("ann", "r1", "a", "b"), lock.OK, false, "Write"))
-	c := lock.Renew{ID: lock.ID{Tenant: "acme", Key: "a"}, Owner: "ann", Token: leases[0].Token, RequestID: "n0", TTLSeconds: 3600}
+	c := lock.Renew{ID: lock.ID{Tenant: "acme", Key: "a"}, Owner: "ann", Token: leases[0].Token, RequestID: "n0",
+		TTLSeconds: 3600}
 	b.gets(c, lock.OK, false)
 	if o := b.set(acquireSet("ann", "r1", "a", "b"), lock.OK, true, "Write"); o.ExpiresAt() != epoch.Add(30*time.Second) {
 		t.Errorf("the first of the leases ends %v", o.ExpiresAt())

@@ -13,9 +13,9 @@ import (
 
 // Times of the line.
 const (
-	// ClaimTime is how long a lease lasts that was granted to a request in line, or its ttl_seconds if those are less, unless the request
-	// is sent again by then: that claims the lease, which then lasts for its ttl_seconds from that moment. So the lock waits no longer for
-	// a caller that has gone.
+	// ClaimTime is how long a lease lasts that was granted to a request in line, or its ttl_seconds if those are less,
+	// unless the request is sent again by then: that claims the lease, which then lasts for its ttl_seconds from that
+	// moment. So the lock waits no longer for a caller that has gone.
 	ClaimTime = 10 * time.Second
 
 	// PlaceTime is how long a place in line is kept beyond the wait_seconds of the request that was sent last.
@@ -33,7 +33,8 @@ const (
 	// mostBytes is what the leases and places of a document may take when another one is added.
 	mostBytes = 128 << 10
 
-	// rememberedPast is how many leases that have ended the document remembers; and how many of them when it goes back to plain form.
+	// rememberedPast is how many leases that have ended the document remembers; and how many of them when it goes back to
+	// plain form.
 	rememberedPast = 8
 	plainPast      = 3
 
@@ -44,8 +45,8 @@ const (
 	secondTries = 12
 )
 
-// sharedForm is what a document in shared form says, and what a write is going to make of it. The commands change it by pure functions of
-// State and When, and [several.write] says the difference as one conditional write.
+// sharedForm is what a document in shared form says, and what a write is going to make of it. The commands change it by
+// pure functions of State and When, and [several.write] says the difference as one conditional write.
 type sharedForm struct {
 	revision      int64 // of the document
 	family        Mode  // Exclusive (with Shared), Permits or Rate
@@ -71,20 +72,20 @@ type sharedForm struct {
 
 // holder is a lease.
 type holder struct {
-	number      int64 // from 1; with permits that of the permit
-	token       int64
-	owner       string
-	leaseID     string
-	request     string        // the entry of the acquire
-	renewals    rule.Requests // the latest first
-	mode        Mode
-	acquired    time.Time
-	derived     bool  // acquired is span before expires: so it is the store's own time, until the expiry is moved
-	ttl, delay  int64 // seconds
-	metadata    map[string]string
-	grantedInQueue   bool // granted from the line, and its request was not sent again since
-	replaceable bool
-	ended       bool // by force; only its lock delay lasts
+	number         int64 // from 1; with permits that of the permit
+	token          int64
+	owner          string
+	leaseID        string
+	request        string        // the entry of the acquire
+	renewals       rule.Requests // the latest first
+	mode           Mode
+	acquired       time.Time
+	derived        bool  // acquired is span before expires: so it is the store's own time, until the expiry is moved
+	ttl, delay     int64 // seconds
+	metadata       map[string]string
+	grantedInQueue bool // granted from the line, and its request was not sent again since
+	replaceable    bool
+	ended          bool // by force; only its lock delay lasts
 
 	expires storedTime
 	field   string // where the document found has expires
@@ -99,7 +100,8 @@ func (h holder) span() time.Duration {
 	return span
 }
 
-// closed is how long the lock stays closed after the lease. A lease that was not claimed has no lock delay: no one worked under it.
+// closed is how long the lock stays closed after the lease. A lease that was not claimed has no lock delay: no one
+// worked under it.
 func (h holder) closed() time.Duration {
 	if h.grantedInQueue {
 		return 0
@@ -113,7 +115,8 @@ func (h holder) closes() time.Time { return h.expires.Add(h.closed()) }
 // lasts reports whether the lease is held at a time.
 func (h holder) lasts(now time.Time) bool { return !h.ended && now.Before(h.expires.Time) }
 
-// storedTime is a time: as found in the document, or one that the store resolves when it writes. Then Time is a good guess.
+// storedTime is a time: as found in the document, or one that the store resolves when it writes. Then Time is a good
+// guess.
 type storedTime struct {
 	time.Time
 	store  bool
@@ -209,7 +212,8 @@ func (s State) toShared() *sharedForm {
 	return v
 }
 
-// holders are the leases of a document in plain form: one that is held or has expired, or that was ended by force and has a lock delay.
+// holders are the leases of a document in plain form: one that is held or has expired, or that was ended by force and
+// has a lock delay.
 func (s State) holders() []holder {
 	switch {
 	case s.Phase == Active:
@@ -226,15 +230,16 @@ func (s State) holders() []holder {
 // holder is the lease of a document in plain form.
 func (s State) holder() holder {
 	return holder{
-		number: 1, token: s.Token, owner: s.Owner, leaseID: s.LeaseID, request: s.Acquires[0], renewals: s.Renewals, acquired: s.AcquiredAt,
-		ttl: s.TTLSeconds, delay: s.LockDelaySeconds, metadata: s.Metadata, replaceable: s.Replaceable,
+		number: 1, token: s.Token, owner: s.Owner, leaseID: s.LeaseID, request: s.Acquires[0], renewals: s.Renewals,
+		acquired: s.AcquiredAt,
+		ttl:      s.TTLSeconds, delay: s.LockDelaySeconds, metadata: s.Metadata, replaceable: s.Replaceable,
 		expires: storedTime{Time: s.ExpiresAt}, field: fExpiresAt,
 	}
 }
 
-// drop drops leases and places that have ended, by the earliest that the store's time can be: every command does it first. However many
-// they are, the write asks the store about the lease that closes last only: it applies to the document found, so that the others have
-// ended when that one has.
+// drop drops leases and places that have ended, by the earliest that the store's time can be: every command does it
+// first. However many they are, the write asks the store about the lease that closes last only: it applies to the
+// document found, so that the others have ended when that one has.
 func (v *sharedForm) dropExpired(w rule.When) {
 	v.holders = slices.DeleteFunc(v.holders, func(h holder) bool {
 		if h.closes().After(w.At) {
@@ -270,10 +275,10 @@ func (v *sharedForm) worthWriting() *sharedForm {
 	return nil
 }
 
-// dropGrants drops the grants that have left the window. The last ones are kept for a while, so that a request which waited in line
-// learns of its grant however short the window is. The times need not be in the order of the grants: the store's clock may step back, and
-// callers know it within other margins. The token of a grant follows from its place before the latest, so that the requests of those
-// before one that is dropped are forgotten.
+// dropGrants drops the grants that have left the window. The last ones are kept for a while, so that a request which
+// waited in line learns of its grant however short the window is. The times need not be in the order of the grants: the
+// store's clock may step back, and callers know it within other margins. The token of a grant follows from its place
+// before the latest, so that the requests of those before one that is dropped are forgotten.
 func (v *sharedForm) dropGrants(w rule.When) {
 	if v.latest == nil {
 		return
@@ -332,7 +337,8 @@ func (v *sharedForm) isFree(w rule.When) bool {
 // idleBy reports whether all of it is over by a time, also what is not dropped yet.
 func (v *sharedForm) idleBy(at time.Time) bool {
 	n, _ := v.counts(rule.When{At: at})
-	return n == 0 && !v.reserved.keeps(at) && !slices.ContainsFunc(v.holders, func(h holder) bool { return h.closes().After(at) }) &&
+	return n == 0 && !v.reserved.keeps(at) && !slices.ContainsFunc(v.holders,
+		func(h holder) bool { return h.closes().After(at) }) &&
 		!slices.ContainsFunc(v.line, func(p place) bool { return p.until.After(at) })
 }
 
@@ -366,9 +372,9 @@ func (v *sharedForm) room(m Mode, entry string, w rule.When) int64 {
 	return 0
 }
 
-// serve grants the lock to those at the head of the line, as long as there is room: every command does it last, so that a release hands
-// the lock over in the same write. A lease is not claimed unless it is that of the
-// request here, which is being sent.
+// serve grants the lock to those at the head of the line, as long as there is room: every command does it last, so that
+// a release hands the lock over in the same write. A lease is not claimed unless it is that of the request here, which
+// is being sent.
 func (v *sharedForm) grantWaiting(w rule.When, here string) {
 	for len(v.line) > 0 {
 		first := v.line[0]
@@ -391,7 +397,8 @@ func (v *sharedForm) grant(p place, number int64, w rule.When, claimed bool) {
 		v.token++
 	}
 	h := holder{
-		number: number, token: v.token, owner: p.owner, leaseID: p.leaseID, request: p.request, mode: p.mode, ttl: p.ttl, delay: p.delay,
+		number: number, token: v.token, owner: p.owner, leaseID: p.leaseID, request: p.request, mode: p.mode,
+		ttl: p.ttl, delay: p.delay,
 		metadata: p.metadata, replaceable: p.replaceable, grantedInQueue: !claimed,
 		acquired: docstore.TruncateMilli(w.Latest()), derived: true,
 	}
@@ -419,7 +426,8 @@ func (v *sharedForm) extend(h *holder, w rule.When) {
 // end remembers a lease that ends.
 func (v *sharedForm) end(h holder, how Ended, at storedTime, by string) {
 	v.past = append([]Past{{
-		Owner: cut(h.owner), Token: h.token, AcquiredAt: h.acquired, EndedAt: docstore.TruncateMilli(at.Time), Ended: how, By: cut(by),
+		Owner: cut(h.owner), Token: h.token, AcquiredAt: h.acquired, EndedAt: docstore.TruncateMilli(at.Time),
+		Ended: how, By: cut(by),
 	}}, v.past...)
 	if h.token == v.token {
 		v.finished = &finished{holder: h, at: at, how: how}
@@ -499,12 +507,15 @@ func (v *sharedForm) bytes() int {
 	return n
 }
 
-// asFound holds while the document is the one that was found. Every write in shared form increases the revision, every grant the token. The
-// plain form keeps the revision until the next grant, so that the two are never the same again, however often a lock changes its form.
+// asFound holds while the document is the one that was found. Every write in shared form increases the revision, every
+// grant the token. The plain form keeps the revision until the next grant, so that the two are never the same again,
+// however often a lock changes its form.
 func (s State) asFound() docstore.All {
-	found := docstore.All{docstore.Eq{Field: fState, Value: docstore.String(s.Phase)}, counted(fToken, s.Token), counted(fRevision, s.revision)}
+	found := docstore.All{docstore.Eq{Field: fState, Value: docstore.String(s.Phase)}, counted(fToken, s.Token),
+		counted(fRevision, s.revision)}
 	if s.Phase == Active {
-		found = append(found, docstore.Eq{Field: fExpiresAt, Value: docstore.FormatTime(s.ExpiresAt)}, same(renewals[0], s.Renewals[0]))
+		found = append(found, docstore.Eq{Field: fExpiresAt, Value: docstore.FormatTime(s.ExpiresAt)},
+			same(renewals[0], s.Renewals[0]))
 	}
 	return found
 }
@@ -520,17 +531,20 @@ func counted(field string, n int64) docstore.Cond {
 // same holds while a field has the text that was found; empty is none.
 func same(field, text string) docstore.Cond {
 	if text == "" {
-		return docstore.Any{docstore.Not{Cond: docstore.Has{Field: field}}, docstore.Eq{Field: field, Value: docstore.String("")}}
+		return docstore.Any{docstore.Not{Cond: docstore.Has{Field: field}},
+			docstore.Eq{Field: field, Value: docstore.String("")}}
 	}
 	return docstore.Eq{Field: field, Value: docstore.String(text)}
 }
 
 // plainFields are those of a lease in plain form.
 var plainFields = append([]string{
-	fState, fOwner, fLease, fAcquiredAt, fExpiresAt, fReleasedAt, fTTL, fMetadata, fForcedBy, fForcedReason, fForcedAt, fReplaceable, fDelay,
+	fState, fOwner, fLease, fAcquiredAt, fExpiresAt, fReleasedAt, fTTL, fMetadata, fForcedBy, fForcedReason, fForcedAt,
+	fReplaceable, fDelay,
 }, renewals[:]...)
 
-// ours reports whether a write of the shared form says what a field is: the others are counters, and what the lock remembers of requests.
+// ours reports whether a write of the shared form says what a field is: the others are counters, and what the lock
+// remembers of requests.
 func ours(field string) bool {
 	switch field {
 	case fRevision, fMode, fLimit, fWindow, fLine, fPast, fGranted, fGrants, fReserved:
@@ -625,7 +639,8 @@ func (v *sharedForm) document(s State) docstore.Doc {
 func (v *sharedForm) content(s State) docstore.Doc {
 	switch {
 	case v.reserved != nil: // only the shared form says that
-	case v.family != Rate && len(v.holders) == 0 && len(v.line) == 0, v.family == Rate && v.latest == nil && len(v.line) == 0:
+	case v.family != Rate && len(v.holders) == 0 && len(v.line) == 0, v.family == Rate && v.latest == nil &&
+		len(v.line) == 0:
 		return v.plainFree()
 	case v.plainHeld(s):
 		return v.plain(v.holders[0], storedTime{})
@@ -695,7 +710,8 @@ func (v *sharedForm) rememberForce(d docstore.Doc, s State) {
 	}
 }
 
-// plainHeld reports whether the plain form says everything: one exclusive lease, that has the latest token, and no line.
+// plainHeld reports whether the plain form says everything: one exclusive lease, that has the latest token, and no
+// line.
 func (v *sharedForm) plainHeld(s State) bool {
 	if v.family != Exclusive || len(v.line) > 0 || len(v.holders) != 1 {
 		return false

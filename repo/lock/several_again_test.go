@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// TestAWriteOfAnEarlierLine: a line ends, and another one forms while the lock has the same token. A command that was decided on the first line
-// does not apply to the second: those who left it do not come back, and those who wait now keep their places.
+// TestAWriteOfAnEarlierLine: a line ends, and another one forms while the lock has the same token. A command that was
+// decided on the first line does not apply to the second: those who left it do not come back, and those who wait now
+// keep their places.
 func TestAWriteOfAnEarlierLine(t *testing.T) {
 	s := newStage(t)
 	s.granted(try("ann", Exclusive), 1, 1)
@@ -28,8 +29,9 @@ func TestAWriteOfAnEarlierLine(t *testing.T) {
 	s.plain(Active)
 }
 
-// TestARateWhoseTimesAreNotInOrder: callers that know the store's time within other margins, and clocks that step back, write grants whose
-// times are not in the order of their tokens. A grant counts as long as it is in the window, and no request gets the token of another.
+// TestARateWhoseTimesAreNotInOrder: callers that know the store's time within other margins, and clocks that step back,
+// write grants whose times are not in the order of their tokens. A grant counts as long as it is in the window, and no
+// request gets the token of another.
 func TestARateWhoseTimesAreNotInOrder(t *testing.T) {
 	s := newStage(t)
 	rate := func(owner string) Acquire {
@@ -81,8 +83,8 @@ func TestALateGrantOfARateIsNotForgotten(t *testing.T) {
 	s.gets(try("kim", Rate), OK, 2)
 }
 
-// TestReplaceOfALeaseThatExpires: a lease with a lock delay expires between the two requests of an acquire that would replace it. Then the
-// delay lasts, as it does for those who ask later.
+// TestReplaceOfALeaseThatExpires: a lease with a lock delay expires between the two requests of an acquire that would
+// replace it. Then the delay lasts, as it does for those who ask later.
 func TestReplaceOfALeaseThatExpires(t *testing.T) {
 	for _, fair := range []bool{false, true} {
 		s := newStage(t)
@@ -102,8 +104,8 @@ func TestReplaceOfALeaseThatExpires(t *testing.T) {
 	}
 }
 
-// TestReplaceOfALeaseOfTheSameWrite: the acquire that would replace is the first command after the end of a lease, so that its write
-// also hands the lock over to the one in line.
+// TestReplaceOfALeaseOfTheSameWrite: the acquire that would replace is the first command after the end of a lease, so
+// that its write also hands the lock over to the one in line.
 func TestReplaceOfALeaseOfTheSameWrite(t *testing.T) {
 	s := newStage(t)
 	s.granted(try("ann", Shared), 1, 1)

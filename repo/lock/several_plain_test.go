@@ -17,7 +17,8 @@ func (s *stage) inPlainForm(change func(*Acquire)) {
 	s.plain(Active)
 }
 
-// TestALeaseThatGoesBackToPlainForm has all that it had in shared form: its lock delay, and the renewals that it remembers.
+// TestALeaseThatGoesBackToPlainForm has all that it had in shared form: its lock delay, and the renewals that it
+// remembers.
 func TestALeaseThatGoesBackToPlainForm(t *testing.T) {
 	s := newStage(t)
 	s.inPlainForm(func(c *Acquire) { c.LockDelaySeconds = 30 })
@@ -36,7 +37,8 @@ func TestALeaseThatGoesBackToPlainForm(t *testing.T) {
 	s.pass(time.Second)
 	s.gets(cancelAcquire{ID: subject, Owner: "kim", RequestID: "r-kim"}, OK, 2)
 	s.plain(Active)
-	if again := s.gets(extend("bob", 2, "n1"), OK, 1); !again.Replayed || !again.Lease.ExpiresAt.Equal(first.Lease.ExpiresAt) {
+	if again := s.gets(extend("bob", 2, "n1"), OK, 1); !again.Replayed ||
+		!again.Lease.ExpiresAt.Equal(first.Lease.ExpiresAt) {
 		t.Errorf("first %+v\nthen  %+v", first, again)
 	}
 }
@@ -59,7 +61,8 @@ func TestALeaseThatWasEndedByForceAndItsLineIsEmpty(t *testing.T) {
 	s.granted(try("eve", Exclusive), 3, 2)
 }
 
-// TestGrantsOfAnotherWindow: a lock whose rate is free takes another window, in which the grants of the one before do not count.
+// TestGrantsOfAnotherWindow: a lock whose rate is free takes another window, in which the grants of the one before do
+// not count.
 func TestGrantsOfAnotherWindow(t *testing.T) {
 	s := newStage(t)
 	c := try("ann", Rate)

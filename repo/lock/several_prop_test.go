@@ -88,7 +88,8 @@ func (p *program) acquire(c Acquire) {
 	free := p.status()
 	o := p.run(c)
 	if o.Code != OK {
-		if o.Code == Held && o.Position > 0 && (o.Position > int64(len(p.status().Waiting)) || p.status().Waiting[o.Position-1].Owner != c.Owner) {
+		if o.Code == Held && o.Position > 0 && (o.Position > int64(len(p.status().Waiting)) ||
+			p.status().Waiting[o.Position-1].Owner != c.Owner) {
 			p.Fatalf("%#v: %+v, and the line is %+v", c, o, p.status().Waiting)
 		}
 		return
@@ -109,7 +110,8 @@ func (p *program) acquire(c Acquire) {
 		}
 	}
 	if c.WaitSeconds == 0 && len(free.Waiting) > 0 && slices.Contains(owners(p.status().Waiting), free.Waiting[0].Owner) &&
-		!slices.Contains(owners(free.Waiting), c.Owner) && free.Waiting[0].Until.After(p.now) && !o.Replayed && p.unserved(free, o) {
+		!slices.Contains(owners(free.Waiting), c.Owner) && free.Waiting[0].Until.After(p.now) && !o.Replayed &&
+		p.unserved(free, o) {
 		p.Fatalf("%#v passed the line %+v: %+v", c, free.Waiting, o)
 	}
 	if c.Mode == Rate {
@@ -160,7 +162,8 @@ func TestSeveralNeverBreak(t *testing.T) {
 				c, again := last[owner]
 				if !again {
 					request++
-					c = Acquire{ID: subject, Owner: owner, RequestID: strconv.Itoa(request), LeaseID: fmt.Sprint("l", request), Mode: family}
+					c = Acquire{ID: subject, Owner: owner, RequestID: strconv.Itoa(request), LeaseID: fmt.Sprint("l", request),
+						Mode: family}
 					if family == Exclusive && rapid.Bool().Draw(t, "shared") {
 						c.Mode = Shared
 					}
@@ -185,7 +188,8 @@ func TestSeveralNeverBreak(t *testing.T) {
 			},
 			"renew": func(t *rapid.T) {
 				if o, ok := p.some(t); ok {
-					c := Renew{ID: subject, Owner: o.Lease.Owner, Token: o.Lease.Token, RequestID: rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "r"), TTLSeconds: 9}
+					c := Renew{ID: subject, Owner: o.Lease.Owner, Token: o.Lease.Token,
+						RequestID: rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "r"), TTLSeconds: 9}
 					if o := p.run(c); o.Code == OK && o.Lease.Token != c.Token {
 						p.Fatalf("%#v: %+v", c, o)
 					}
@@ -205,7 +209,8 @@ func TestSeveralNeverBreak(t *testing.T) {
 			},
 			"force": func(*rapid.T) {
 				request++
-				if o := p.run(ForceRelease{ID: subject, By: "root", Reason: "x", RequestID: fmt.Sprint("f", request)}); o.Code == OK {
+				if o := p.run(ForceRelease{ID: subject, By: "root", Reason: "x",
+					RequestID: fmt.Sprint("f", request)}); o.Code == OK {
 					p.grants = nil // of a rate: they are forgotten
 				}
 				p.check("force")
@@ -218,7 +223,8 @@ func TestSeveralNeverBreak(t *testing.T) {
 				}
 			},
 			"pass": func(t *rapid.T) {
-				p.now = p.now.Add(time.Duration(rapid.SampledFrom([]int{1, 999, 1000, 2500, 5000, 11_000}).Draw(t, "ms")) * time.Millisecond)
+				p.now = p.now.Add(time.Duration(rapid.SampledFrom([]int{1, 999, 1000, 2500, 5000, 11_000}).Draw(t,
+					"ms")) * time.Millisecond)
 				p.waiting = owners(p.status().Waiting)
 			},
 		})
@@ -245,7 +251,8 @@ func TestSeveralAtOnce(t *testing.T) {
 	tokens := map[int64]int64{}
 	for i := range callers {
 		all.Go(func() {
-			c := Acquire{ID: subject, Owner: fmt.Sprint("o", i), RequestID: "r1", LeaseID: fmt.Sprint("l", i), TTLSeconds: 600, Mode: Permits, Limit: MaxPermits}
+			c := Acquire{ID: subject, Owner: fmt.Sprint("o", i), RequestID: "r1", LeaseID: fmt.Sprint("l", i), TTLSeconds: 600,
+				Mode: Permits, Limit: MaxPermits}
 			var o Outcome
 			err := docstore.ErrUnavailable
 			for errors.Is(err, docstore.ErrUnavailable) {
@@ -272,8 +279,8 @@ func TestSeveralAtOnce(t *testing.T) {
 	}
 }
 
-// unlucky loses requests or responses, by a list that says what happens to each write: ' ' nothing, 'q' the request is lost, 'r' the response,
-// 'd' it is delivered twice.
+// unlucky loses requests or responses, by a list that says what happens to each write: ' ' nothing, 'q' the request is
+// lost, 'r' the response, 'd' it is delivered twice.
 type unlucky struct {
 	docstore.Store
 
@@ -310,9 +317,12 @@ func TestSeveralLoseRequestsAndResponses(t *testing.T) {
 		}{
 			"acquire": {try("eve", Permits), func(st Status) bool { return len(st.Holders) == 2 && len(st.Waiting) == 0 }},
 			"wait":    {wait("bob", Exclusive), func(st Status) bool { return len(st.Holders) == 1 && len(st.Waiting) == 1 }},
-			"renew":   {extend("ann", 1, "n1"), func(st Status) bool { return st.Holders[0].ExpiresAt.Equal(epoch.Add(61 * time.Second)) }},
+			"renew": {extend("ann", 1, "n1"), func(st Status) bool {
+				return st.Holders[0].ExpiresAt.Equal(epoch.Add(61 * time.Second))
+			}},
 			"release": {give("ann", 1), func(st Status) bool { return st.Phase == Released && len(st.Holders) == 0 }},
-			"force":   {ForceRelease{ID: subject, By: "root", Reason: "x", RequestID: "f1"}, func(st Status) bool { return st.Phase == Released }},
+			"force": {ForceRelease{ID: subject, By: "root", Reason: "x", RequestID: "f1"},
+				func(st Status) bool { return st.Phase == Released }},
 		} {
 			t.Run(fate+" "+name, func(t *testing.T) {
 				s := newStage(t)
@@ -346,7 +356,8 @@ func TestSeveralLoseRequestsAndResponses(t *testing.T) {
 	}
 }
 
-// TestAnotherCommandInBetween: the second write rests on the document found; where that has changed, it is decided anew.
+// TestAnotherCommandInBetween: the second write rests on the document found; where that has changed, it is decided
+// anew.
 func TestAnotherCommandInBetween(t *testing.T) {
 	s := newStage(t)
 	s.granted(try("ann", Permits), 1, 1)
@@ -396,7 +407,8 @@ func TestDocumentsThatCannotBeRead(t *testing.T) {
 		if err != nil && !errors.Is(err, docstore.ErrDamaged) {
 			t.Fatal(err)
 		}
-		if err == nil && v == nil && f != fLine && f != fPast && f != fLimit && f[0] != 'a' && f[0] != 'e' && f[0] != 'h' && f != fRevision && f != fToken && f != fState {
+		if err == nil && v == nil && f != fLine && f != fPast && f != fLimit && f[0] != 'a' && f[0] != 'e' && f[0] != 'h' &&
+			f != fRevision && f != fToken && f != fState {
 			t.Errorf("without %s: %+v", f, st)
 		}
 	}
@@ -427,8 +439,8 @@ func TestDocumentsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestSeveralOnAnUncertainClock: a lease is over when it is by the earliest that the time can be, and can be renewed while it is not by the
-// latest. In between nothing is granted, and nothing goes wrong.
+// TestSeveralOnAnUncertainClock: a lease is over when it is by the earliest that the time can be, and can be renewed
+// while it is not by the latest. In between nothing is granted, and nothing goes wrong.
 func TestSeveralOnAnUncertainClock(t *testing.T) {
 	s := newStage(t)
 	s.store = Uncertain{Store: s.store, Margin: time.Second}
@@ -457,8 +469,8 @@ func TestSeveralOnAnUncertainClock(t *testing.T) {
 	r.granted(try("eve", Rate), 3, 2)
 }
 
-// TestTimePassesBetweenTheWrites: what the first response says of the time is not enough. The store is asked again whether a lease that is
-// renewed or released still lasts, and whether one that is dropped has ended.
+// TestTimePassesBetweenTheWrites: what the first response says of the time is not enough. The store is asked again
+// whether a lease that is renewed or released still lasts, and whether one that is dropped has ended.
 func TestTimePassesBetweenTheWrites(t *testing.T) {
 	s := newStage(t)
 	shift := func(d time.Duration) {

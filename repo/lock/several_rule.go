@@ -32,15 +32,16 @@ func (Release) Tries() int { return secondTries }
 // Tries is how often the second write of a force-release is tried.
 func (ForceRelease) Tries() int { return secondTries }
 
-// comparesExpiry always holds. It asks whether a lease has ended, so that a store without a clock of its own explains a refusal by the earliest
-// that its time can be: second writes judge by that.
+// comparesExpiry always holds. It asks whether a lease has ended, so that a store without a clock of its own explains a
+// refusal by the earliest that its time can be: second writes judge by that.
 var comparesExpiry docstore.Cond = docstore.Any{passed, docstore.All{}}
 
 // place is the request's place in line.
 func (c Acquire) place(w rule.When) place {
 	now := docstore.TruncateMilli(w.Latest())
 	return place{
-		owner: c.Owner, leaseID: c.LeaseID, request: string(c.request().Entry()), mode: c.Mode, ttl: c.TTLSeconds, delay: c.LockDelaySeconds,
+		owner: c.Owner, leaseID: c.LeaseID, request: string(c.request().Entry()), mode: c.Mode, ttl: c.TTLSeconds,
+		delay:    c.LockDelaySeconds,
 		metadata: c.Metadata, replaceable: c.Replace, since: now, until: c.until(now),
 	}
 }
@@ -50,8 +51,8 @@ func (c Acquire) until(now time.Time) time.Time {
 	return now.Add(time.Duration(c.WaitSeconds)*time.Second + PlaceTime)
 }
 
-// firstWrite is the write of an acquire in a mode that the plain form does not have. It applies where there is no lock, so that the first
-// one costs one request; its token is the document's.
+// firstWrite is the write of an acquire in a mode that the plain form does not have. It applies where there is no lock,
+// so that the first one costs one request; its token is the document's.
 func (c Acquire) firstWrite() docstore.Write {
 	v := &sharedForm{}
 	v.setMode(c)
@@ -149,7 +150,8 @@ func (c Acquire) recognise(s State, v *sharedForm, r rule.Request, w rule.When) 
 	case h != nil && !w.Ended(h.expires.Time):
 		return decision{code: OK, lease: h}, true
 	case h != nil || position >= 0 && place < 0:
-		return decision{code: RequestIDReused, detail: "the lease that this request_id obtained has ended; use a new request_id"}, true
+		return decision{code: RequestIDReused,
+			detail: "the lease that this request_id obtained has ended; use a new request_id"}, true
 	default:
 		return decision{}, false
 	}
@@ -192,7 +194,8 @@ func (v *sharedForm) differs(c Acquire) string {
 	}
 }
 
-// replace ends the lease of the one holder if it was acquired with replace, too, and has not expired: then its lock delay lasts.
+// replace ends the lease of the one holder if it was acquired with replace, too, and has not expired: then its lock
+// delay lasts.
 func (v *sharedForm) replace(c Acquire, w rule.When) bool {
 	if len(v.holders) != 1 {
 		return false
@@ -220,7 +223,8 @@ func (c Acquire) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	return d.after.write(c.ID, s, w, c.retention), true
 }
 
-// GrantedFallback is what the request has after its second write: the lease, a place in line, or the refusal that the write went with.
+// GrantedFallback is what the request has after its second write: the lease, a place in line, or the refusal that the
+// write went with.
 func (c Acquire) GrantedFallback(found, s State, decided, w rule.When) Outcome {
 	plain := found.shared == nil && !c.queues()
 	if !plain {
@@ -233,8 +237,8 @@ func (c Acquire) GrantedFallback(found, s State, decided, w rule.When) Outcome {
 	return o
 }
 
-// takesOver reports whether the lease before had expired and was not released: the write that grants the lock clears it, or, if the request claims
-// what it obtained in line, the write cleared it that handed the lock over.
+// takesOver reports whether the lease before had expired and was not released: the write that grants the lock clears
+// it, or, if the request claims what it obtained in line, the write cleared it that handed the lock over.
 func (c Acquire) takesOver(found State, w rule.When) bool {
 	v := found.view()
 	if h, _ := v.byRequest(c.request()); h != nil {
@@ -271,7 +275,8 @@ func (c Acquire) obtained(v *sharedForm, h *holder, w rule.When) Outcome {
 // lease is a lease as its holder sees it.
 func (v *sharedForm) lease(id ID, h holder, phase Phase) Lease {
 	l := Lease{Token: h.token, Status: Status{
-		Tenant: id.Tenant, Key: id.Key, Phase: phase, LeaseID: h.leaseID, Owner: h.owner, AcquiredAt: h.acquired, ExpiresAt: h.expires.Time,
+		Tenant: id.Tenant, Key: id.Key, Phase: phase, LeaseID: h.leaseID, Owner: h.owner, AcquiredAt: h.acquired,
+		ExpiresAt:  h.expires.Time,
 		TTLSeconds: h.ttl, Metadata: h.metadata, Mode: h.mode, Limit: v.limit, WindowSeconds: v.window,
 	}}
 	if v.family == Permits {
@@ -294,7 +299,8 @@ func (c Acquire) turnedAway(d decision, s State, w rule.When) Outcome {
 		return c.reused(w, 0, d.detail)
 	case ModeDiffers:
 		v := s.view()
-		o := Outcome{Code: ModeDiffers, At: w.At, Lease: c.named(0), Detail: d.detail + "; ask for that, or wait until it is free"}
+		o := Outcome{Code: ModeDiffers, At: w.At, Lease: c.named(0), Detail: d.detail +
+			"; ask for that, or wait until it is free"}
 		o.Lease.Mode, o.Lease.Limit, o.Lease.WindowSeconds = v.family, v.limit, v.window
 		return o
 	case QueueFull:
@@ -334,7 +340,8 @@ func (c Acquire) busy(s State, w rule.When, position int64, detail string) Outco
 		r := v.reserved
 		o.Lease.Owner, o.RetryAfter = r.owner, r.turn.Sub(w.At)
 		if o.Detail == "" {
-			o.Detail = "no one holds the lock: it is kept until " + string(docstore.FormatTime(r.turn)) + " for a request for several locks"
+			o.Detail = "no one holds the lock: it is kept until " + string(docstore.FormatTime(r.turn)) +
+				" for a request for several locks"
 		}
 	case len(v.line) > 0:
 		o.Lease.Owner, o.RetryAfter = v.line[0].owner, ClaimTime
@@ -345,8 +352,8 @@ func (c Acquire) busy(s State, w rule.When, position int64, detail string) Outco
 	return o
 }
 
-// shownOf is the lease that a refusal tells of, nil if none counts: of those that are held the one that ends first, or, if none is, the one whose
-// lock delay does. opens is when the first of all that count no longer does.
+// shownOf is the lease that a refusal tells of, nil if none counts: of those that are held the one that ends first, or,
+// if none is, the one whose lock delay does. opens is when the first of all that count no longer does.
 func (v *sharedForm) shownOf(at time.Time) (shown *holder, opens time.Time) {
 	for i := range v.holders {
 		h := &v.holders[i]
@@ -367,7 +374,8 @@ func (v *sharedForm) shownOf(at time.Time) (shown *holder, opens time.Time) {
 	return shown, opens
 }
 
-// usedUp says when the next grant of a rate is possible, and for whom. position is the caller's place in line, 0 if it has none.
+// usedUp says when the next grant of a rate is possible, and for whom. position is the caller's place in line, 0 if it
+// has none.
 func (v *sharedForm) usedUp(used int64, leaves time.Time, position int64) string {
 	ahead := int64(len(v.line))
 	if position > 0 {
@@ -377,7 +385,8 @@ func (v *sharedForm) usedUp(used int64, leaves time.Time, position int64) string
 	if used < v.limit || leaves.IsZero() {
 		return before
 	}
-	next := fmt.Sprintf("the rate of %d in %s is used up; the next grant is possible at %s", v.limit, Window(v.window), docstore.FormatTime(leaves))
+	next := fmt.Sprintf("the rate of %d in %s is used up; the next grant is possible at %s", v.limit, Window(v.window),
+		docstore.FormatTime(leaves))
 	if ahead > 0 {
 		next += "; " + before
 	}
@@ -396,8 +405,8 @@ func Window(seconds int64) string {
 	return s
 }
 
-// leaseOf is the state as it looks to the holder of a token: with its lease, or how that ended. So the rules know one lease only, as the plain
-// form has it.
+// leaseOf is the state as it looks to the holder of a token: with its lease, or how that ended. So the rules know one
+// lease only, as the plain form has it.
 func (s State) leaseOf(token int64) State {
 	v := s.shared
 	if v == nil {
@@ -408,7 +417,8 @@ func (s State) leaseOf(token int64) State {
 		if h.token != token {
 			continue
 		}
-		one.Owner, one.LeaseID, one.AcquiredAt, one.TTLSeconds, one.Metadata = h.owner, h.leaseID, h.acquired, h.ttl, h.metadata
+		one.Owner, one.LeaseID, one.AcquiredAt, one.TTLSeconds, one.Metadata = h.owner, h.leaseID, h.acquired, h.ttl,
+			h.metadata
 		one.Replaceable, one.LockDelaySeconds = h.replaceable, int64(h.closed()/time.Second)
 		one.mode, one.limit, one.window = h.mode, v.limit, v.window
 		if v.family == Permits {
@@ -437,7 +447,8 @@ func (s State) leaseOf(token int64) State {
 	one.Owner, one.AcquiredAt = cmp.Or(one.Owner, p.Owner), p.AcquiredAt
 	switch p.Ended {
 	case EndedExpired:
-		one.Phase, one.ExpiresAt = Expired, p.EndedAt // for good: the time of this command may lie before that of the one that saw it
+		// for good: the time of this command may lie before that of the one that saw it
+		one.Phase, one.ExpiresAt = Expired, p.EndedAt
 	case EndedReplaced:
 		one.Phase, one.Token = Released, token+1
 	default:
@@ -454,7 +465,8 @@ func (s State) leaseOf(token int64) State {
 	return one
 }
 
-// latestForce reports whether a lease was ended by the force-release whose reason the document has: the latest one, at most.
+// latestForce reports whether a lease was ended by the force-release whose reason the document has: the latest one, at
+// most.
 func (s State) latestForce(p Past) bool {
 	if s.Forced.By == "" {
 		return false
@@ -482,7 +494,8 @@ func (id ID) notHeld(token int64, s State, w rule.When) (Outcome, bool) {
 	if s.shared == nil || s.shared.family != Rate || token > s.Token {
 		return Outcome{}, false
 	}
-	o := Outcome{Code: ModeDiffers, At: w.Latest(), Lease: id.named(token), Detail: "grants of a rate are not held, renewed or released"}
+	o := Outcome{Code: ModeDiffers, At: w.Latest(), Lease: id.named(token),
+		Detail: "grants of a rate are not held, renewed or released"}
 	o.Lease.Mode, o.Lease.Limit, o.Lease.WindowSeconds = Rate, s.shared.limit, s.shared.window
 	return o, true
 }
@@ -533,7 +546,8 @@ func (c Release) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	return v.write(c.ID, s, w, c.retention), true
 }
 
-// removeHeld is remove of a lease that is held: the store is asked whether it has not expired yet, unless this write grants it.
+// removeHeld is remove of a lease that is held: the store is asked whether it has not expired yet, unless this write
+// grants it.
 func (v *sharedForm) removeHeld(h holder, how Ended, w rule.When, by string) {
 	if h.field != "" {
 		v.asks = append(v.asks, docstore.Not{Cond: docstore.LE{Field: h.field, Value: docstore.Now}})
@@ -558,9 +572,10 @@ func (c Release) GrantedFallback(found, _ State, _, w rule.When) Outcome {
 	return o
 }
 
-// Fallback is the write of a force-release in shared form: of the lease named, or of all that are held. The store is not asked whether each
-// has expired meanwhile: DynamoDB takes no condition about a hundred. Where no lease is held it ends what closes the lock: lock delays, or the
-// grants of a rate. Where there is nothing to end, it clears what has ended.
+// Fallback is the write of a force-release in shared form: of the lease named, or of all that are held. The store is
+// not asked whether each has expired meanwhile: DynamoDB takes no condition about a hundred. Where no lease is held it
+// ends what closes the lock: lock delays, or the grants of a rate. Where there is nothing to end, it clears what has
+// ended.
 func (c ForceRelease) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	if i, _ := s.Forces.Find(c.request()); i >= 0 || s.Phase == None {
 		return docstore.Write{}, false
@@ -600,8 +615,8 @@ func (c ForceRelease) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	return v.write(c.ID, s, w, c.retention), true
 }
 
-// opens are the leases that close a lock which no one holds, by their lock delays, or the latest grant of a rate that is not over: a
-// force-release ends those, unless it names a lease.
+// opens are the leases that close a lock which no one holds, by their lock delays, or the latest grant of a rate that
+// is not over: a force-release ends those, unless it names a lease.
 func (c ForceRelease) opens(s State, w rule.When) (closing []holder) {
 	v := s.toShared()
 	if c.LeaseID != "" {
@@ -646,7 +661,8 @@ func (v *sharedForm) reopen(closing []holder) {
 	}
 }
 
-// endDelay is the write of a force-release in plain form, of a lock that is closed by the lock delay of its latest lease.
+// endDelay is the write of a force-release in plain form, of a lock that is closed by the lock delay of its latest
+// lease.
 func (c ForceRelease) endDelay(s State, w rule.When) (docstore.Write, bool) {
 	if c.LeaseID != "" || s.closedUntil(w.At).IsZero() {
 		return docstore.Write{}, false
@@ -655,7 +671,8 @@ func (c ForceRelease) endDelay(s State, w rule.When) (docstore.Write, bool) {
 	if s.Phase == Active {
 		cond = append(cond, passed)
 	}
-	wr := docstore.Write{Key: c.key(), If: cond, Set: map[string]docstore.Value{}, Unset: []string{fDelay}, Keep: keep(0, c.retention)}
+	wr := docstore.Write{Key: c.key(), If: cond, Set: map[string]docstore.Value{}, Unset: []string{fDelay},
+		Keep: keep(0, c.retention)}
 	forces.Remember(wr.Set, c.request())
 	return wr, true
 }
@@ -670,7 +687,8 @@ func (c ForceRelease) targets(holders []holder, w rule.When) (targets []holder) 
 	return targets
 }
 
-// GrantedFallback is the lease that was ended, or whose lock delay was, the latest of several; or the refusal that the write went with.
+// GrantedFallback is the lease that was ended, or whose lock delay was, the latest of several; or the refusal that the
+// write went with.
 func (c ForceRelease) GrantedFallback(found, after State, decided, w rule.When) Outcome {
 	if i, _ := after.Forces.Find(c.request()); i < 0 {
 		o := c.Refusal(found, decided)
@@ -694,7 +712,8 @@ func (c ForceRelease) GrantedFallback(found, after State, decided, w rule.When) 
 	return o
 }
 
-// cancelAcquire gives up what an acquire has without knowing of it: its place in line, or the lease that it obtained in line and did not claim.
+// cancelAcquire gives up what an acquire has without knowing of it: its place in line, or the lease that it obtained in
+// line and did not claim.
 type cancelAcquire struct {
 	ID
 	Owner     string // owner_id of the acquire
@@ -749,8 +768,9 @@ func (c cancelAcquire) Granted(_ State, w rule.When) Outcome {
 // Refusal says that there was nothing to give up.
 func (c cancelAcquire) Refusal(s State, w rule.When) Outcome { return c.Granted(s, w) }
 
-// readyInLine reports whether sending the request again now may change what it has: the lock, or, while it waits in line, that of others. next is
-// when that may be so without anyone's write; zero if it will not. It is for a lock in shared form.
+// readyInLine reports whether sending the request again now may change what it has: the lock, or, while it waits in
+// line, that of others. next is when that may be so without anyone's write; zero if it will not. It is for a lock in
+// shared form.
 func (c Acquire) readyInLine(s State, at time.Time) (again bool, next time.Time) {
 	w := rule.When{At: at}
 	d := c.decide(s, w)
@@ -771,7 +791,8 @@ func (c Acquire) readyInLine(s State, at time.Time) (again bool, next time.Time)
 	if v.worthWriting() == nil {
 		return false, c.nextEnd(s, w)
 	}
-	// The next write clears what has ended and serves those in line: the first one sends it, and the others only if it does not.
+	// The next write clears what has ended and serves those in line: the first one sends it, and the others only if it
+	// does not.
 	due := at
 	if end := c.firstEnd(s, w); !end.IsZero() {
 		due = end.Add(time.Duration(min(own, 8)) * stagger)
@@ -878,8 +899,9 @@ func (v *sharedForm) status(id ID, s State, now time.Time) Status {
 // holder is a lease as everyone may see it.
 func (v *sharedForm) holder(h holder) Holder {
 	l := Holder{
-		LeaseID: h.leaseID, Owner: h.owner, Mode: h.mode, AcquiredAt: h.acquired, ExpiresAt: h.expires.Time, TTLSeconds: h.ttl,
-		Metadata: maps.Clone(h.metadata),
+		LeaseID: h.leaseID, Owner: h.owner, Mode: h.mode, AcquiredAt: h.acquired, ExpiresAt: h.expires.Time,
+		TTLSeconds: h.ttl,
+		Metadata:   maps.Clone(h.metadata),
 	}
 	if v.family == Permits {
 		l.Permit = h.number

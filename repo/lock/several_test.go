@@ -11,8 +11,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// stage is a lock on a store in memory whose clock a test moves. It sends each command once: what a request in line has is looked at by
-// sending it again.
+// stage is a lock on a store in memory whose clock a test moves. It sends each command once: what a request in line has
+// is looked at by sending it again.
 type stage struct {
 	*testing.T
 
@@ -74,7 +74,8 @@ func (s *stage) gets(c command, code Code, requests int) Outcome {
 func (s *stage) granted(c Acquire, n int64, requests int) Outcome {
 	s.Helper()
 	o := s.gets(c, OK, requests)
-	if want := epoch.UnixMicro() + n; o.Lease.Token != want || o.Replayed || o.Lease.Owner != c.Owner || o.Lease.Phase != Active {
+	if want := epoch.UnixMicro() + n; o.Lease.Token != want || o.Replayed || o.Lease.Owner != c.Owner ||
+		o.Lease.Phase != Active {
 		s.Fatalf("%#v: got %+v, want token %d", c, o, want)
 	}
 	return o
@@ -164,17 +165,20 @@ func TestReadersAndAWriter(t *testing.T) {
 	s.waits(wait("lee", Shared), 3, 2)
 
 	if st := s.status(); len(st.Holders) != 2 || st.Holders[0].Owner != "ann" || !st.Holders[0].AcquiredAt.Equal(epoch) ||
-		!st.Holders[1].AcquiredAt.Equal(epoch.Add(time.Second)) || len(st.Waiting) != 3 || st.Waiting[0].Owner != "eve" || st.Phase != Active {
+		!st.Holders[1].AcquiredAt.Equal(epoch.Add(time.Second)) || len(st.Waiting) != 3 || st.Waiting[0].Owner != "eve" ||
+		st.Phase != Active {
 		t.Fatalf("got %+v", st)
 	}
-	if o := s.gets(give("ann", 1), OK, 2); o.Lease.Phase != Released || o.Lease.LeaseID != "l-ann" || !o.Lease.ReleasedAt.Equal(s.now) {
+	if o := s.gets(give("ann", 1), OK, 2); o.Lease.Phase != Released || o.Lease.LeaseID != "l-ann" ||
+		!o.Lease.ReleasedAt.Equal(s.now) {
 		t.Fatalf("got %+v", o)
 	}
 	if o := s.gets(give("ann", 1), OK, 1); !o.Replayed || o.Lease.Owner != "ann" {
 		t.Fatalf("got %+v", o)
 	}
 	s.gets(extend("ann", 1, "n1"), LeaseReleased, 1)
-	if o := s.gets(extend("bob", 2, "n1"), OK, 2); o.Replayed || !o.Lease.ExpiresAt.Equal(s.now.Add(time.Minute)) || !o.Lease.AcquiredAt.Equal(epoch.Add(time.Second)) {
+	if o := s.gets(extend("bob", 2, "n1"), OK, 2); o.Replayed || !o.Lease.ExpiresAt.Equal(s.now.Add(time.Minute)) ||
+		!o.Lease.AcquiredAt.Equal(epoch.Add(time.Second)) {
 		t.Fatalf("got %+v", o)
 	}
 	if o := s.gets(extend("bob", 2, "n1"), OK, 1); !o.Replayed {
@@ -186,7 +190,8 @@ func TestReadersAndAWriter(t *testing.T) {
 		t.Fatalf("got %+v", st)
 	}
 	s.pass(time.Second)
-	if o := s.granted(wait("eve", Exclusive), 3, 2); !o.Lease.ExpiresAt.Equal(s.now.Add(time.Minute)) || !o.Lease.AcquiredAt.Equal(s.now.Add(-time.Second)) {
+	if o := s.granted(wait("eve", Exclusive), 3, 2); !o.Lease.ExpiresAt.Equal(s.now.Add(time.Minute)) ||
+		!o.Lease.AcquiredAt.Equal(s.now.Add(-time.Second)) {
 		t.Fatalf("got %+v", o)
 	}
 	s.gets(give("eve", 3), OK, 2) // to both readers
@@ -195,7 +200,8 @@ func TestReadersAndAWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, owner := range []string{"lee", "kim", "eve", "bob"} { // the newest first
-		if want := try(owner, Shared).place(rule.When{}).request; owner != "eve" && r.Docs[0][acquires[i]] != docstore.Value(docstore.String(want)) {
+		if want := try(owner, Shared).place(rule.When{}).request; owner != "eve" &&
+			r.Docs[0][acquires[i]] != docstore.Value(docstore.String(want)) {
 			t.Errorf("acquire %d is %v, want that of %s", i+1, r.Docs[0][acquires[i]], owner)
 		}
 	}
@@ -204,7 +210,8 @@ func TestReadersAndAWriter(t *testing.T) {
 	s.gets(give("lee", 5), OK, 2)
 	s.gets(give("kim", 4), OK, 2)
 	s.plain(Released)
-	if st := s.status(); st.Owner != "lee" || st.Phase != Released || len(st.History) != 4 || st.History[0].Owner != "lee" || st.History[1].Owner != "kim" {
+	if st := s.status(); st.Owner != "lee" || st.Phase != Released || len(st.History) != 4 ||
+		st.History[0].Owner != "lee" || st.History[1].Owner != "kim" {
 		t.Fatalf("got %+v", st)
 	}
 	s.granted(try("ann", Exclusive), 6, 1)
@@ -257,14 +264,16 @@ func TestPermits(t *testing.T) {
 	s.granted(try("kim", Exclusive), 4, 2) // free, so that it takes another mode, and the plain form
 	s.plain(Active)
 	s.gets(Renew{ID: subject, Owner: "kim", Token: token(4), RequestID: "n1", TTLSeconds: 5}, OK, 1)
-	if st := s.status(); len(st.History) != 3 || st.History[0].Ended != EndedExpired || st.Mode != Exclusive || st.Holders != nil {
+	if st := s.status(); len(st.History) != 3 || st.History[0].Ended != EndedExpired || st.Mode != Exclusive ||
+		st.Holders != nil {
 		t.Fatalf("got %+v", st)
 	}
 }
 
 func TestRate(t *testing.T) {
 	s := newStage(t)
-	if o := s.granted(try("ann", Rate), 1, 1); !o.Lease.ExpiresAt.Equal(epoch.Add(10*time.Second)) || !o.Lease.AcquiredAt.Equal(epoch) || o.Lease.LeaseID == "" {
+	if o := s.granted(try("ann", Rate), 1, 1); !o.Lease.ExpiresAt.Equal(epoch.Add(10*time.Second)) ||
+		!o.Lease.AcquiredAt.Equal(epoch) || o.Lease.LeaseID == "" {
 		t.Fatalf("got %+v", o)
 	}
 	s.pass(4 * time.Second)
@@ -272,7 +281,8 @@ func TestRate(t *testing.T) {
 		t.Fatalf("got %+v", st)
 	}
 	s.granted(try("bob", Rate), 2, 2)
-	next := "the rate of 2 in 10s is used up; the next grant is possible at " + string(docstore.FormatTime(epoch.Add(10*time.Second)))
+	next := "the rate of 2 in 10s is used up; the next grant is possible at " +
+		string(docstore.FormatTime(epoch.Add(10*time.Second)))
 	if o := s.gets(try("eve", Rate), Held, 1); o.RetryAfter != 6*time.Second || o.Detail != next {
 		t.Fatalf("got %+v", o)
 	}
@@ -309,7 +319,8 @@ func TestRate(t *testing.T) {
 	if o.Lease.Token != token(4) || !o.Lease.AcquiredAt.Equal(s.now) {
 		t.Fatalf("got %+v", o)
 	}
-	if st := s.status(); st.Phase != Active || st.Owner != "kim" || st.Mode != Rate || st.Limit != 2 || st.WindowSeconds != 10 || len(st.Waiting) != 1 {
+	if st := s.status(); st.Phase != Active || st.Owner != "kim" || st.Mode != Rate || st.Limit != 2 ||
+		st.WindowSeconds != 10 || len(st.Waiting) != 1 {
 		t.Fatalf("got %+v", st)
 	}
 	s.pass(time.Minute)
@@ -331,7 +342,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestAGrantOfAShortWindowIsFound: who waited in line learns of its grant, although it left the window before it came again.
+// TestAGrantOfAShortWindowIsFound: who waited in line learns of its grant, although it left the window before it came
+// again.
 func TestAGrantOfAShortWindowIsFound(t *testing.T) {
 	s := newStage(t)
 	rate := func(c Acquire) Acquire {
@@ -346,7 +358,8 @@ func TestAGrantOfAShortWindowIsFound(t *testing.T) {
 	s.pass(2 * time.Second)
 	s.granted(rate(wait("eve", Rate)), 3, 2)
 	s.pass(3 * time.Second)
-	if o := s.gets(rate(wait("bob", Rate)), OK, 1); o.Lease.Token != token(2) || !o.Lease.AcquiredAt.Equal(epoch.Add(time.Second)) {
+	if o := s.gets(rate(wait("bob", Rate)), OK, 1); o.Lease.Token != token(2) ||
+		!o.Lease.AcquiredAt.Equal(epoch.Add(time.Second)) {
 		t.Fatalf("got %+v", o)
 	}
 }
@@ -370,7 +383,8 @@ func TestAFairLineOfAPlainLock(t *testing.T) {
 	plain := wait("kim", Exclusive)
 	plain.Fair = false // waits in line all the same
 	s.waits(plain, 2, 2)
-	if o := s.gets(extend("ann", 1, "n1"), OK, 1); !o.Replayed || o.Lease.Metadata["build"] != "7" || !o.Lease.AcquiredAt.Equal(epoch) {
+	if o := s.gets(extend("ann", 1, "n1"), OK, 1); !o.Replayed || o.Lease.Metadata["build"] != "7" ||
+		!o.Lease.AcquiredAt.Equal(epoch) {
 		t.Fatalf("got %+v", o)
 	}
 	if o := s.gets(ann, OK, 1); !o.Replayed || o.Lease.LeaseID != "l-ann" {
@@ -511,7 +525,8 @@ func TestLockDelayOfSeveral(t *testing.T) {
 		if o.Lease.Token != token(2) || o.Lease.Phase != Released || o.Lease.Forced.By != "root" {
 			t.Fatalf("got %+v", o)
 		}
-		if o := s.gets(ForceRelease{ID: subject, By: "root", Reason: "hangs", RequestID: "f1"}, OK, 1); !o.Replayed || o.Lease.Forced.Reason != "hangs" {
+		if o := s.gets(ForceRelease{ID: subject, By: "root", Reason: "hangs", RequestID: "f1"}, OK, 1); !o.Replayed ||
+			o.Lease.Forced.Reason != "hangs" {
 			t.Fatalf("got %+v", o)
 		}
 		s.gets(ForceRelease{ID: subject, By: "root", Reason: "hangs", RequestID: "f2", LeaseID: "l-bob"}, NotHeld, 1)
@@ -561,9 +576,9 @@ func TestForceReleaseOfOne(t *testing.T) {
 	}
 }
 
-// TestForceReleaseOfEach: several administrators end the leases one after the other, the latest one not last. Each is remembered as ended by
-// force, by whom, in either form; the reason is known of the
-// latest force-release only, and no longer once the lock is in plain form with another lease as its latest.
+// TestForceReleaseOfEach: several administrators end the leases one after the other, the latest one not last. Each is
+// remembered as ended by force, by whom, in either form; the reason is known of the latest force-release only, and no
+// longer once the lock is in plain form with another lease as its latest.
 func TestForceReleaseOfEach(t *testing.T) {
 	s := newStage(t)
 	s.granted(try("ann", Shared), 1, 1)
@@ -584,8 +599,10 @@ func TestForceReleaseOfEach(t *testing.T) {
 	s.plain(Released)
 	tells("bob", 2, 1, "the lease was ended by root")
 
-	bob := Past{Owner: "bob", Token: token(2), AcquiredAt: epoch, EndedAt: epoch.Add(time.Second), Ended: EndedForced, By: "root"}
-	ann := Past{Owner: "ann", Token: token(1), AcquiredAt: epoch, EndedAt: epoch.Add(2 * time.Second), Ended: EndedForced, By: "admin"}
+	bob := Past{Owner: "bob", Token: token(2), AcquiredAt: epoch, EndedAt: epoch.Add(time.Second), Ended: EndedForced,
+		By: "root"}
+	ann := Past{Owner: "ann", Token: token(1), AcquiredAt: epoch, EndedAt: epoch.Add(2 * time.Second),
+		Ended: EndedForced, By: "admin"}
 	shows := func() {
 		t.Helper()
 		for _, want := range []Past{ann, bob} {
@@ -601,7 +618,8 @@ func TestForceReleaseOfEach(t *testing.T) {
 	tells("bob", 2, 1, "the lease was ended by root")
 }
 
-// TestReasonOfAnEarlierForceRelease: while others hold the lock, the reason of the latest force-release is not told of an earlier one.
+// TestReasonOfAnEarlierForceRelease: while others hold the lock, the reason of the latest force-release is not told of
+// an earlier one.
 func TestReasonOfAnEarlierForceRelease(t *testing.T) {
 	s := newStage(t)
 	for i, owner := range []string{"ann", "bob", "cem"} {
@@ -609,9 +627,11 @@ func TestReasonOfAnEarlierForceRelease(t *testing.T) {
 	}
 	for _, owner := range []string{"ann", "bob"} {
 		s.pass(time.Second)
-		s.gets(ForceRelease{ID: subject, By: "root", Reason: owner + " hangs", RequestID: "f-" + owner, LeaseID: "l-" + owner}, OK, 2)
+		s.gets(ForceRelease{ID: subject, By: "root", Reason: owner + " hangs", RequestID: "f-" + owner,
+			LeaseID: "l-" + owner}, OK, 2)
 	}
-	for owner, want := range map[string]string{"ann": "the lease was ended by root", "bob": "the lease was ended by root: bob hangs"} {
+	for owner, want := range map[string]string{"ann": "the lease was ended by root",
+		"bob": "the lease was ended by root: bob hangs"} {
 		n := map[string]int64{"ann": 1, "bob": 2}[owner]
 		if o := s.gets(give(owner, n), LeaseReleased, 1); o.Detail != want {
 			t.Errorf("%s: got %q, want %q", owner, o.Detail, want)
@@ -680,8 +700,8 @@ func TestLargeLeasesAreBounded(t *testing.T) {
 	}
 }
 
-// TestALeaseThatExpiredStaysSo: also for a command whose time lies before that of the one which saw the expiry. Callers of a store without a
-// clock have times of their own.
+// TestALeaseThatExpiredStaysSo: also for a command whose time lies before that of the one which saw the expiry. Callers
+// of a store without a clock have times of their own.
 func TestALeaseThatExpiredStaysSo(t *testing.T) {
 	s := newStage(t)
 	s.granted(try("ann", Permits), 1, 1)

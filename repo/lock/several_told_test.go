@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// TestARefusalTellsTheFirstEnd: of several leases or lock delays a refusal tells the one that ends first, whatever their order. A lease that is
-// held counts with its lock delay: so long the lock stays closed if its holder does nothing.
+// TestARefusalTellsTheFirstEnd: of several leases or lock delays a refusal tells the one that ends first, whatever
+// their order. A lease that is held counts with its lock delay: so long the lock stays closed if its holder does
+// nothing.
 func TestARefusalTellsTheFirstEnd(t *testing.T) {
 	s := newStage(t)
 	for i, ends := range []int64{30, 10, 20} {
@@ -34,7 +35,8 @@ func TestARefusalTellsTheFirstEnd(t *testing.T) {
 	}
 }
 
-// TestARenewalOfOneOfSeveralNamesItsEnd: with another expires_at than that of the lease it changes nothing, be that earlier or later.
+// TestARenewalOfOneOfSeveralNamesItsEnd: with another expires_at than that of the lease it changes nothing, be that
+// earlier or later.
 func TestARenewalOfOneOfSeveralNamesItsEnd(t *testing.T) {
 	s := newStage(t)
 	s.granted(try("ann", Shared), 1, 1)
@@ -67,7 +69,8 @@ func TestAForceReleaseOfSeveralIsToldApart(t *testing.T) {
 	s.gets(c, RequestIDReused, 1)
 }
 
-// TestWhatMakesRoomServesTheLine: who leaves the line, renews or claims a lease hands over what that write makes room for.
+// TestWhatMakesRoomServesTheLine: who leaves the line, renews or claims a lease hands over what that write makes room
+// for.
 func TestWhatMakesRoomServesTheLine(t *testing.T) {
 	// behind lets ann read, bob wait to write, and cem wait behind him to read.
 	behind := func(t *testing.T) *stage {

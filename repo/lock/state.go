@@ -68,7 +68,7 @@ type State struct {
 	Refused Refused
 
 	revision int64        // of the shared form, which the plain form keeps until the next grant; otherwise 0
-	shared  *sharedForm     // nil in plain form
+	shared   *sharedForm  // nil in plain form
 	past     []Past       // what the shared form remembers of leases that have ended, the latest first
 	found    docstore.Doc // the document
 
@@ -92,15 +92,15 @@ func (s State) PhaseAt(now time.Time) Phase {
 	return s.Phase
 }
 
-// wasForced reports whether an administrator ended the latest lease. An acquire removes what is known of an earlier one's end;
-// the times also tell in a document in which it was left.
+// wasForced reports whether an administrator ended the latest lease. An acquire removes what is known of an earlier
+// one's end; the times also tell in a document in which it was left.
 func (s State) wasForced() bool {
 	return s.Phase == Released && !s.Forced.At.IsZero() && s.Forced.At.Equal(s.ReleasedAt)
 }
 
 // State reads the document of a lock; nil is the zero State. The error is [docstore.ErrDamaged] and names the field: a
-// document that says less than the rules wrote must not be taken for a free lock. Fields that are not named here, such as
-// those in which earlier versions kept requests, have no meaning.
+// document that says less than the rules wrote must not be taken for a free lock. Fields that are not named here, such
+// as those in which earlier versions kept requests, have no meaning.
 func (id ID) State(d docstore.Doc) (State, error) {
 	if d == nil {
 		return State{}, nil

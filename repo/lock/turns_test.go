@@ -16,8 +16,8 @@ func (silent) Get(context.Context, ...docstore.Key) (docstore.Snapshot, error) {
 	return docstore.Snapshot{}, docstore.ErrUnavailable
 }
 
-// TestTurns: a request has its turn once for each observation of the document, whatever the rule then says; one that leaves, or takes long,
-// does not hold up the next one.
+// TestTurns: a request has its turn once for each observation of the document, whatever the rule then says; one that
+// leaves, or takes long, does not hold up the next one.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(silent{}, nil).waits
@@ -86,8 +86,8 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// TestObservations: what requests that overtake each other found out does not undo what is known, but what was read later counts whatever
-// the store's clock does.
+// TestObservations: what requests that overtake each other found out does not undo what is known, but what was read
+// later counts whatever the store's clock does.
 func TestObservations(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Date(2026, 1, 1, 0, 0, seconds, 0, time.UTC) }
 	held, free := State{Phase: Active, Token: 7}, State{Phase: Released, Token: 7}
@@ -100,19 +100,29 @@ func TestObservations(t *testing.T) {
 		o, known observation
 		want     bool
 	}{
-		"begun after the other arrived":       {observation{state: held, at: at(5), begun: at(12)}, known, true}, // the clock was set back
-		"overtaken":                           {observation{state: held, at: at(9), begun: at(8)}, known, false},
-		"later":                               {observation{state: held, at: at(11), begun: at(8)}, known, true},
-		"the same time, an older grant":       {observation{state: State{Phase: Released, Token: 6}, at: at(10), begun: at(8)}, known, false},
-		"the same time, a later grant":        {observation{state: State{Phase: Active, Token: 8}, at: at(10), begun: at(8)}, known, true},
+		// the clock was set back
+		"begun after the other arrived": {observation{state: held, at: at(5), begun: at(12)}, known, true},
+		"overtaken":                     {observation{state: held, at: at(9), begun: at(8)}, known, false},
+		"later":                         {observation{state: held, at: at(11), begun: at(8)}, known, true},
+		"the same time, an older grant": {observation{state: State{Phase: Released, Token: 6}, at: at(10),
+			begun: at(8)}, known, false},
+		"the same time, a later grant": {observation{state: State{Phase: Active, Token: 8}, at: at(10), begun: at(8)},
+			known, true},
 		"the same time, held, after released": {observation{state: held, at: at(10), begun: at(8)}, known, false},
-		"the same time, released, after held": {observation{state: free, at: at(10), begun: at(8)}, observation{state: held, at: at(10), arrived: at(12)}, true},
-		"the same time, an earlier revision":  {observation{state: line(3), at: at(10), begun: at(8)}, observation{state: line(4), at: at(10), arrived: at(12)}, false},
-		"the same time, a later revision":     {observation{state: line(5), at: at(10), begun: at(8)}, observation{state: line(4), at: at(10), arrived: at(12)}, true},
-		"the same time, before a line":        {observation{state: held, at: at(10), begun: at(8)}, observation{state: line(5), at: at(10), arrived: at(12)}, false},
-		"the same time, with the line":        {observation{state: line(5), at: at(10), begun: at(8)}, observation{state: held, at: at(10), arrived: at(12)}, true},
-		"the same time, after the line":       {observation{state: again, at: at(10), begun: at(8)}, observation{state: line(5), at: at(10), arrived: at(12)}, true},
-		"the same time, with the line, late":  {observation{state: line(5), at: at(10), begun: at(8)}, observation{state: again, at: at(10), arrived: at(12)}, false},
+		"the same time, released, after held": {observation{state: free, at: at(10), begun: at(8)},
+			observation{state: held, at: at(10), arrived: at(12)}, true},
+		"the same time, an earlier revision": {observation{state: line(3), at: at(10), begun: at(8)},
+			observation{state: line(4), at: at(10), arrived: at(12)}, false},
+		"the same time, a later revision": {observation{state: line(5), at: at(10), begun: at(8)},
+			observation{state: line(4), at: at(10), arrived: at(12)}, true},
+		"the same time, before a line": {observation{state: held, at: at(10), begun: at(8)},
+			observation{state: line(5), at: at(10), arrived: at(12)}, false},
+		"the same time, with the line": {observation{state: line(5), at: at(10), begun: at(8)},
+			observation{state: held, at: at(10), arrived: at(12)}, true},
+		"the same time, after the line": {observation{state: again, at: at(10), begun: at(8)},
+			observation{state: line(5), at: at(10), arrived: at(12)}, true},
+		"the same time, with the line, late": {observation{state: line(5), at: at(10), begun: at(8)},
+			observation{state: again, at: at(10), arrived: at(12)}, false},
 	} {
 		if got := c.o.follows(c.known); got != c.want {
 			t.Errorf("%s: %v", name, got)

@@ -8,8 +8,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// Uncertain is a store without a clock of its own: its callers know the time to within a margin. It does what adapters do with
-// the polarity of a comparison: what has passed is asked for the earliest end, what has not for the latest.
+// Uncertain is a store without a clock of its own: its callers know the time to within a margin. It does what adapters
+// do with the polarity of a comparison: what has passed is asked for the earliest end, what has not for the latest.
 type Uncertain struct {
 	docstore.Store
 

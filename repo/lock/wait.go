@@ -14,14 +14,16 @@ import (
 )
 
 const (
-	// readEvery is about how often the document of a lock is read while requests of this process wait for the lock, however many they
-	// are: for what the process does not learn otherwise. It varies by a quarter, so that processes do not read at the same time.
+	// readEvery is about how often the document of a lock is read while requests of this process wait for the lock,
+	// however many they are: for what the process does not learn otherwise. It varies by a quarter, so that processes do
+	// not read at the same time.
 	readEvery = time.Second
 
 	// readWatched is the same where the store says what has changed: then a read only makes sure of that.
 	readWatched = 5 * time.Second
 
-	// After a signal of the store the document is read at once, but not more often than this: others may change it all the time.
+	// After a signal of the store the document is read at once, but not more often than this: others may change it all the
+	// time.
 	readSignalled = readEvery / 4
 
 	readLeast   = 50 * time.Millisecond // between two reads, whatever the reason
@@ -34,25 +36,28 @@ const (
 	leaveTimeout = 5 * time.Second
 )
 
-// AcquireWithin is [Locks.Acquire] for a caller that can wait no longer than most, whatever c.WaitSeconds says: 0 sends the request once.
-// A place in line is kept as c.WaitSeconds says, so that the request, sent again, has it.
+// AcquireWithin is [Locks.Acquire] for a caller that can wait no longer than most, whatever c.WaitSeconds says: 0 sends
+// the request once. A place in line is kept as c.WaitSeconds says, so that the request, sent again, has it.
 //
 // # How requests wait
 //
-// A request that was refused waits for the lock together with the others of this process. They share one watch: it reads the document once
-// in about a second; earlier when the lease ends, or when the store signals a change (see [docstore.Watcher]). What other commands of this
-// process find out about the lock, the watch knows without reading. A request is sent again only when the document says that
-// it may be granted now, one request at a time, in the order of their arrival.
+// A request that was refused waits for the lock together with the others of this process. They share one watch: it
+// reads the document once in about a second; earlier when the lease ends, or when the store signals a change (see
+// [docstore.Watcher]). What other commands of this process find out about the lock, the watch knows without reading. A
+// request is sent again only when the document says that it may be granted now, one request at a time, in the order of
+// their arrival.
 //
-// A wait ends with the last refusal (see [Outcome].Position), after the time, when [Options].Stop is closed, or when the request has lost its place
-// in line: within a wait no request joins a line twice. If the context ends, the request gives up its place in line.
+// A wait ends with the last refusal (see [Outcome].Position), after the time, when [Options].Stop is closed, or when
+// the request has lost its place in line: within a wait no request joins a line twice. If the context ends, the request
+// gives up its place in line.
 //
 // # How a wait is given up
 //
-// A delivery with c.WaitSeconds 0 ends the waits of all others of the same owner and request_id in this process, because a caller that does not
-// wait any more listens to none of them: in front of the process there may be one that does not pass on that a caller has gone. They end with the
-// refusal that they had, and are not sent again. The delivery itself is decided after each of them that is being sent. So whatever they have obtained is
-// its outcome, and none obtains anything once it is answered.
+// A delivery with c.WaitSeconds 0 ends the waits of all others of the same owner and request_id in this process,
+// because a caller that does not wait any more listens to none of them: in front of the process there may be one that
+// does not pass on that a caller has gone. They end with the refusal that they had, and are not sent again. The
+// delivery itself is decided after each of them that is being sent. So whatever they have obtained is its outcome, and
+// none obtains anything once it is answered.
 func (l *Locks) AcquireWithin(ctx context.Context, c Acquire, most time.Duration) (Outcome, error) {
 	if c.LeaseID == "" {
 		c.LeaseID = l.newLeaseID()
@@ -95,7 +100,8 @@ func (l *Locks) acquireWithin(ctx context.Context, c Acquire, most time.Duration
 }
 
 // seated lets a request wait that was refused with the outcome o, if there is room for one more that waits.
-func (l *Locks) seated(ctx context.Context, w *watch, x *waiter, o Outcome, begun time.Time, over <-chan time.Time) (Outcome, error) {
+func (l *Locks) seated(ctx context.Context, w *watch, x *waiter, o Outcome, begun time.Time,
+	over <-chan time.Time) (Outcome, error) {
 	if l.seat != nil {
 		leave, ok := l.seat(x.acquire.Tenant)
 		if !ok {
@@ -142,7 +148,8 @@ func (l *Locks) send(ctx context.Context, c Acquire, x *waiter, begun time.Time)
 }
 
 // wait sends an acquire again when it has its turn. o is its refusal.
-func (l *Locks) wait(ctx context.Context, w *watch, x *waiter, o Outcome, begun time.Time, over <-chan time.Time) (Outcome, error) {
+func (l *Locks) wait(ctx context.Context, w *watch, x *waiter, o Outcome, begun time.Time,
+	over <-chan time.Time) (Outcome, error) {
 	l.waits.begin(w, x)
 	for {
 		select {
@@ -174,8 +181,8 @@ func (l *Locks) wait(ctx context.Context, w *watch, x *waiter, o Outcome, begun 
 	}
 }
 
-// giveUp gives up the place in line of a request whose caller has gone, unless that has sent it again. It may fail: the place is then given
-// up by the time.
+// giveUp gives up the place in line of a request whose caller has gone, unless that has sent it again. It may fail: the
+// place is then given up by the time.
 func (l *Locks) giveUp(ctx context.Context, w *watch, x *waiter) {
 	c := x.acquire
 	if again := l.waits.again(w, x); again || !c.queues() && !l.waits.line(w) {
@@ -206,8 +213,8 @@ func (s *waits) again(w *watch, x *waiter) bool {
 // waits reports whether a request that was refused so may be granted later, if it waits.
 func (o Outcome) waits() bool { return o.Code == Held || o.Code == Delayed }
 
-// ready reports whether sending the request again, by the document as it stood at a time, may change its outcome; and when that may be so
-// without anyone's write, zero if never.
+// ready reports whether sending the request again, by the document as it stood at a time, may change its outcome; and
+// when that may be so without anyone's write, zero if never.
 func (c Acquire) ready(s State, at time.Time) (again bool, next time.Time) {
 	if s.shared != nil || c.queues() {
 		return c.readyInLine(s, at)
@@ -386,8 +393,8 @@ func (o observation) follows(other observation) bool {
 	}
 }
 
-// wake gives the turn to a request that may be granted now, and lets the goroutine that follows the lock see what has changed. waits.mu is
-// held.
+// wake gives the turn to a request that may be granted now, and lets the goroutine that follows the lock see what has
+// changed. waits.mu is held.
 func (w *watch) wake() {
 	w.giveTurn(time.Now())
 	select {
@@ -396,8 +403,8 @@ func (w *watch) wake() {
 	}
 }
 
-// giveTurn gives the turn to the first request that may be granted now and was not sent since the document was seen, unless another has
-// it. waits.mu is held.
+// giveTurn gives the turn to the first request that may be granted now and was not sent since the document was seen,
+// unless another has it. waits.mu is held.
 func (w *watch) giveTurn(now time.Time) {
 	if w.turn != nil && now.Before(w.turnEnd) || w.version == 0 {
 		return
@@ -414,7 +421,8 @@ func (w *watch) giveTurn(now time.Time) {
 	}
 }
 
-// refused is the refusal of a request whose wait is over: as the lock was seen last, if that was after the request was sent.
+// refused is the refusal of a request whose wait is over: as the lock was seen last, if that was after the request was
+// sent.
 func (s *waits) refused(w *watch, x *waiter, o Outcome) Outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -430,7 +438,8 @@ func (s *waits) refused(w *watch, x *waiter, o Outcome) Outcome {
 	return o
 }
 
-// follow lets those who wait for a lock go when it may be free, and reads its document when there is nothing else to learn from.
+// follow lets those who wait for a lock go when it may be free, and reads its document when there is nothing else to
+// learn from.
 func (s *waits) follow(ctx context.Context, w *watch) {
 	var watched docstore.Watch
 	if store, ok := s.store.(docstore.Watcher); ok {
@@ -474,8 +483,8 @@ func (s *waits) due(w *watch, now time.Time) bool {
 	return (w.turn == nil || !now.Before(w.turnEnd)) && !now.Before(w.nextRead())
 }
 
-// nextRead is when the document is to be read. Whatever the clocks show, the store's time is then not before that for which a request
-// waits. waits.mu is held.
+// nextRead is when the document is to be read. Whatever the clocks show, the store's time is then not before that for
+// which a request waits. waits.mu is held.
 func (w *watch) nextRead() time.Time {
 	next := w.seen.arrived.Add(w.pause)
 	for _, x := range w.waiters {

@@ -114,8 +114,8 @@ func endLease(t *testing.T, l *lock.Locks, lease lock.Lease) {
 	}
 }
 
-// TestWaitIsGrantedAtRelease: the one who waits in the process of the holder has the lock at once, without a read; one elsewhere within
-// the time between two reads.
+// TestWaitIsGrantedAtRelease: the one who waits in the process of the holder has the lock at once, without a read; one
+// elsewhere within the time between two reads.
 func TestWaitIsGrantedAtRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCounted(0)
@@ -141,24 +141,28 @@ func TestWaitIsGrantedAtRelease(t *testing.T) {
 	})
 }
 
-// TestWaitIsGrantedAtExpiry: when the holder is gone, the lock is taken when its lease ends: the one who waits knows when that is.
+// TestWaitIsGrantedAtExpiry: when the holder is gone, the lock is taken when its lease ends: the one who waits knows
+// when that is.
 func TestWaitIsGrantedAtExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCounted(0)
 		l := lock.New(s, nil)
 		held(t, l, 7)
 		r := <-acquiring(t.Context(), l, waitFor("bob", 20))
-		if r.err != nil || r.Code != lock.OK || r.took < 7*time.Second || r.took > 7*time.Second+lock.ReadLeast || r.Waited != r.took {
+		if r.err != nil || r.Code != lock.OK || r.took < 7*time.Second || r.took > 7*time.Second+lock.ReadLeast ||
+			r.Waited != r.took {
 			t.Errorf("%+v", r)
 		}
 		if gets, granted, refused := s.take(); gets > 10 || granted != 2 || refused != 1 {
-			t.Errorf("%d reads, %d writes, %d refused in 7 s: want at most a read in 0.75 s and one at the end, and no write while the lock is held",
+			t.Errorf(
+				"%d reads, %d writes, %d refused in 7 s: want at most a read in 0.75 s and one at the end, and no write while the lock is held",
 				gets, granted, refused)
 		}
 	})
 }
 
-// TestWaitForALockDelay: a lock that stays closed after its lease was lost is taken when it opens; one that may be replaced at once is.
+// TestWaitForALockDelay: a lock that stays closed after its lease was lost is taken when it opens; one that may be
+// replaced at once is.
 func TestWaitForALockDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCounted(0)
@@ -167,7 +171,8 @@ func TestWaitForALockDelay(t *testing.T) {
 		if o, err := l.Acquire(t.Context(), ann); err != nil || o.Code != lock.OK {
 			t.Fatalf("%+v, error %v", o, err)
 		}
-		if r := <-acquiring(t.Context(), l, waitFor("dora", 4)); r.err != nil || r.Code != lock.Delayed || r.RetryAfter != 4*time.Second {
+		if r := <-acquiring(t.Context(), l, waitFor("dora", 4)); r.err != nil || r.Code != lock.Delayed ||
+			r.RetryAfter != 4*time.Second {
 			t.Errorf("at the end of a wait that is too short: %+v", r)
 		}
 		r := <-acquiring(t.Context(), l, waitFor("bob", 20))
@@ -186,8 +191,8 @@ func TestWaitForALockDelay(t *testing.T) {
 	})
 }
 
-// TestWaitersShareTheirReads: however many wait in a process, the document is read once in a hint interval, and none of them writes while
-// the lock is held.
+// TestWaitersShareTheirReads: however many wait in a process, the document is read once in a hint interval, and none of
+// them writes while the lock is held.
 func TestWaitersShareTheirReads(t *testing.T) {
 	const waiters = 50
 	synctest.Test(t, func(t *testing.T) {
@@ -203,13 +208,15 @@ func TestWaitersShareTheirReads(t *testing.T) {
 			t.Errorf("%d reads, %d writes, %d refused: want that each was refused once", gets, granted, refused)
 		}
 		for _, c := range all {
-			if r := <-c; r.err != nil || r.Code != lock.Held || r.Lease.Owner != "ann" || r.Lease.Token != 0 || r.took != 20*time.Second {
+			if r := <-c; r.err != nil || r.Code != lock.Held || r.Lease.Owner != "ann" || r.Lease.Token != 0 ||
+				r.took != 20*time.Second {
 				t.Errorf("%+v", r)
 			}
 		}
 		synctest.Wait() // a read that was under way when the waits ended
 		if gets, granted, refused := s.take(); gets < 15 || gets > 27 || granted != 0 || refused != 0 {
-			t.Errorf("%d reads, %d writes, %d refused in 20 s: want a read in 0.75 to 1.25 s, and no write", gets, granted, refused)
+			t.Errorf("%d reads, %d writes, %d refused in 20 s: want a read in 0.75 to 1.25 s, and no write", gets,
+				granted, refused)
 		}
 		time.Sleep(time.Minute)
 		if gets, _, _ := s.take(); gets != 0 {
@@ -218,7 +225,8 @@ func TestWaitersShareTheirReads(t *testing.T) {
 	})
 }
 
-// TestWaitersTakeTurns: each release lets one of those who wait go, the first one first, with one write; the others do not try.
+// TestWaitersTakeTurns: each release lets one of those who wait go, the first one first, with one write; the others do
+// not try.
 func TestWaitersTakeTurns(t *testing.T) {
 	const waiters = 10
 	synctest.Test(t, func(t *testing.T) {
@@ -264,7 +272,8 @@ func TestWaitersOfOtherProcesses(t *testing.T) {
 		endLease(t, first, lease)
 		time.Sleep(2 * time.Second)
 		if gets, granted, refused := s.take(); gets > processes*4 || granted != 2 || refused > processes-1 {
-			t.Errorf("%d reads, %d writes, %d refused: want one grant, and one request of each process at most", gets, granted, refused)
+			t.Errorf("%d reads, %d writes, %d refused: want one grant, and one request of each process at most", gets,
+				granted, refused)
 		}
 		granted := 0
 		for _, c := range all {
@@ -320,7 +329,8 @@ func TestWaitEnds(t *testing.T) {
 	})
 }
 
-// TestWaitAcrossFailedReads: a store that does not respond to reads for a while delays a wait; a document that cannot be read ends it.
+// TestWaitAcrossFailedReads: a store that does not respond to reads for a while delays a wait; a document that cannot
+// be read ends it.
 func TestWaitAcrossFailedReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCounted(0)
@@ -341,7 +351,8 @@ func TestWaitAcrossFailedReads(t *testing.T) {
 		waits = acquiring(t.Context(), here, waitFor("carl", 20))
 		synctest.Wait()
 		if _, err := s.Write(t.Context(), docstore.Write{
-			Key: docstore.Key{Kind: lock.Kind, Tenant: deploy.Tenant, ID: deploy.Key}, Set: docstore.Doc{"state": docstore.String("LENT")},
+			Key: docstore.Key{Kind: lock.Kind, Tenant: deploy.Tenant, ID: deploy.Key},
+			Set: docstore.Doc{"state": docstore.String("LENT")},
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -351,8 +362,8 @@ func TestWaitAcrossFailedReads(t *testing.T) {
 	})
 }
 
-// TestWaitFollowsRenewals: a lock whose holder renews it is not tried at the time at which it would have ended, neither in the holder's
-// process nor in another.
+// TestWaitFollowsRenewals: a lock whose holder renews it is not tried at the time at which it would have ended, neither
+// in the holder's process nor in another.
 func TestWaitFollowsRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCounted(0)
@@ -363,7 +374,8 @@ func TestWaitFollowsRenewals(t *testing.T) {
 		s.take()
 		for n := range 9 {
 			time.Sleep(2 * time.Second)
-			o, err := here.Renew(t.Context(), lock.Renew{ID: deploy, Owner: "ann", Token: lease.Token, RequestID: strconv.Itoa(n), TTLSeconds: 5})
+			o, err := here.Renew(t.Context(), lock.Renew{ID: deploy, Owner: "ann", Token: lease.Token,
+				RequestID: strconv.Itoa(n), TTLSeconds: 5})
 			if err != nil || o.Code != lock.OK {
 				t.Fatalf("%+v, error %v", o, err)
 			}
@@ -430,7 +442,8 @@ func TestWaitTakesSteps(t *testing.T) {
 		s := newCounted(100 * time.Millisecond)
 		var steps []string
 		begin, busy := time.Now(), errors.New("busy")
-		l := lock.New(s, &lock.Options{Working: func(ctx context.Context, tenant string, do func(context.Context) error) error {
+		l := lock.New(s, &lock.Options{Working: func(ctx context.Context, tenant string,
+			do func(context.Context) error) error {
 			if len(steps) == 3 {
 				return busy
 			}
@@ -443,10 +456,12 @@ func TestWaitTakesSteps(t *testing.T) {
 		waits := acquiring(t.Context(), l, waitFor("bob", 20))
 		time.Sleep(time.Second)
 		endLease(t, l, lease)
-		if r := <-waits; r.err != nil || r.Code != lock.OK || r.Waited != 1100*time.Millisecond || r.took != 1200*time.Millisecond {
+		if r := <-waits; r.err != nil || r.Code != lock.OK || r.Waited != 1100*time.Millisecond ||
+			r.took != 1200*time.Millisecond {
 			t.Errorf("%+v", r)
 		}
-		if want := []string{"acme from 0s to 100ms", "acme from 100ms to 200ms", "acme from 1.2s to 1.3s"}; !slices.Equal(steps, want) {
+		if want := []string{"acme from 0s to 100ms", "acme from 100ms to 200ms",
+			"acme from 1.2s to 1.3s"}; !slices.Equal(steps, want) {
 			t.Errorf("%q, want %q", steps, want)
 		}
 		if r := <-acquiring(t.Context(), l, waitFor("carl", 20)); !errors.Is(r.err, busy) {

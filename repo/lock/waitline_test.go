@@ -20,8 +20,8 @@ func fairly(owner string, seconds int64) lock.Acquire {
 	return c
 }
 
-// TestWaitInLine: requests of several processes are granted in the order of their arrival, each at the release before it in its own
-// process, within the time of a read elsewhere; and each writes to get its place, and to claim its lease.
+// TestWaitInLine: requests of several processes are granted in the order of their arrival, each at the release before
+// it in its own process, within the time of a read elsewhere; and each writes to get its place, and to claim its lease.
 func TestWaitInLine(t *testing.T) {
 	const waiters = 8
 	synctest.Test(t, func(t *testing.T) {
@@ -34,17 +34,20 @@ func TestWaitInLine(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		if gets, granted, refused := s.take(); gets != 0 || granted != 1+waiters || refused != waiters {
-			t.Errorf("%d reads, %d writes, %d refused: want one place in line for each, by a second write", gets, granted, refused)
+			t.Errorf("%d reads, %d writes, %d refused: want one place in line for each, by a second write", gets,
+				granted, refused)
 		}
 		time.Sleep(5 * time.Second)
 		if gets, granted, refused := s.take(); gets > 3*7 || granted+refused != 0 {
-			t.Errorf("%d reads, %d writes, %d refused in 5 s: want a read of each process in 0.75 to 1.25 s, and no write", gets, granted, refused)
+			t.Errorf("%d reads, %d writes, %d refused in 5 s: want a read of each process in 0.75 to 1.25 s, and no write", gets,
+				granted, refused)
 		}
 		for n, c := range all {
 			begin := time.Now()
 			endLease(t, processes[n%3], lease)
 			r := <-c
-			if r.err != nil || r.Code != lock.OK || r.Lease.Owner != fmt.Sprint("w", n) || r.Lease.Token != lease.Token+1 || r.Replayed {
+			if r.err != nil || r.Code != lock.OK || r.Lease.Owner != fmt.Sprint("w", n) || r.Lease.Token != lease.Token+1 ||
+				r.Replayed {
 				t.Fatalf("%d: %+v", n, r)
 			}
 			if took := time.Since(begin); took > 10*time.Millisecond {
@@ -67,8 +70,8 @@ func TestWaitInLine(t *testing.T) {
 	})
 }
 
-// TestWaitBehindOneWhoDied: a lease that is handed over to a request that is not sent again is the next one's after ClaimTime; and one whose
-// caller has gone leaves the line at once.
+// TestWaitBehindOneWhoDied: a lease that is handed over to a request that is not sent again is the next one's after
+// ClaimTime; and one whose caller has gone leaves the line at once.
 func TestWaitBehindOneWhoDied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCounted(0)
@@ -102,7 +105,8 @@ func TestWaitBehindOneWhoDied(t *testing.T) {
 		}
 		endLease(t, here, lease)
 		r := <-next
-		if after := r.took - time.Second; r.err != nil || r.Code != lock.OK || after < lock.ClaimTime || after > lock.ClaimTime+2*time.Second {
+		if after := r.took - time.Second; r.err != nil || r.Code != lock.OK || after < lock.ClaimTime ||
+			after > lock.ClaimTime+2*time.Second {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -148,7 +152,8 @@ func TestWaitForAReader(t *testing.T) {
 	})
 }
 
-// TestWaitForARate: those who wait for a rate are granted as fast as it allows, in order, by reads that come when a grant leaves the window.
+// TestWaitForARate: those who wait for a rate are granted as fast as it allows, in order, by reads that come when a
+// grant leaves the window.
 func TestWaitForARate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCounted(0)
@@ -190,7 +195,8 @@ func TestManyWaitInLine(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(10 * time.Millisecond)
 		}
-		if r := <-acquiring(t.Context(), l, fairly("more", 20)); r.err != nil || r.Code != lock.QueueFull || r.took > 10*time.Millisecond {
+		if r := <-acquiring(t.Context(), l, fairly("more", 20)); r.err != nil || r.Code != lock.QueueFull ||
+			r.took > 10*time.Millisecond {
 			t.Errorf("one more: %+v", r)
 		}
 		s.take()
@@ -208,8 +214,8 @@ func TestManyWaitInLine(t *testing.T) {
 	})
 }
 
-// TestAnEarlierDeliveryIsCutOff: a caller whose connection was cut sends its request again, and the server learns of the cut only then. The
-// request keeps its place. In the bubble sleeping takes no time.
+// TestAnEarlierDeliveryIsCutOff: a caller whose connection was cut sends its request again, and the server learns of
+// the cut only then. The request keeps its place. In the bubble sleeping takes no time.
 func TestAnEarlierDeliveryIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lock.New(newCounted(time.Millisecond), nil)
@@ -254,7 +260,8 @@ func TestAnEarlierDeliveryIsCutOff(t *testing.T) {
 	})
 }
 
-// TestManyGetInLineAtOnce: requests of one process that come together do not refuse each other's writes until they give up.
+// TestManyGetInLineAtOnce: requests of one process that come together do not refuse each other's writes until they give
+// up.
 func TestManyGetInLineAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCounted(5 * time.Millisecond)
@@ -269,7 +276,8 @@ func TestManyGetInLineAtOnce(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second) // all have their places: with turns it takes 100 writes of 5 ms
 		if _, granted, refused := s.take(); granted != lock.MaxWaiting || refused > 2*lock.MaxWaiting {
-			t.Errorf("%d writes, %d refused: want one for each place, and no more than two others for each request", granted, refused)
+			t.Errorf("%d writes, %d refused: want one for each place, and no more than two others for each request",
+				granted, refused)
 		}
 		if st, _, err := l.Get(t.Context(), deploy); err != nil || len(st.Waiting) != lock.MaxWaiting {
 			t.Errorf("%d wait, error %v", len(st.Waiting), err)
@@ -282,8 +290,8 @@ func TestManyGetInLineAtOnce(t *testing.T) {
 	})
 }
 
-// TestAWriteThatHangsDelaysOthersForAMoment: the second writes of one process on one lock take turns, but none waits for long behind one that
-// the store does not answer.
+// TestAWriteThatHangsDelaysOthersForAMoment: the second writes of one process on one lock take turns, but none waits
+// for long behind one that the store does not answer.
 func TestAWriteThatHangsDelaysOthersForAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stuck{Store: docstore.NewMemory(nil), answers: make(chan struct{})}
@@ -292,7 +300,8 @@ func TestAWriteThatHangsDelaysOthersForAMoment(t *testing.T) {
 		s.left = 2 // until the second write of the next request
 		one := acquiring(t.Context(), l, fairly("one", 1))
 		synctest.Wait()
-		if r := <-acquiring(t.Context(), l, fairly("two", 1)); r.err != nil || r.Code != lock.Held || r.Position != 1 || r.took > 3*time.Second {
+		if r := <-acquiring(t.Context(), l, fairly("two", 1)); r.err != nil || r.Code != lock.Held || r.Position != 1 ||
+			r.took > 3*time.Second {
 			t.Errorf("%+v", r)
 		}
 		close(s.answers)
@@ -325,7 +334,8 @@ func TestWaitForASet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCounted(0)
 		l := lock.New(s, nil)
-		o, err := l.AcquireSet(t.Context(), lock.AcquireSet{Tenant: deploy.Tenant, Keys: []string{deploy.Key, "other"}, Owner: "ann", RequestID: "r", TTLSeconds: 60})
+		o, err := l.AcquireSet(t.Context(), lock.AcquireSet{Tenant: deploy.Tenant, Keys: []string{deploy.Key, "other"},
+			Owner: "ann", RequestID: "r", TTLSeconds: 60})
 		if err != nil || o.Code != lock.OK {
 			t.Fatalf("%+v, error %v", o, err)
 		}
@@ -345,7 +355,8 @@ func TestWaitForASet(t *testing.T) {
 		for _, one := range o.Leases {
 			leases = append(leases, lock.SetLease{Key: one.Key, Token: one.Token})
 		}
-		if o, err := l.ReleaseSet(t.Context(), lock.ReleaseSet{Tenant: deploy.Tenant, Leases: leases, Owner: "ann", RequestID: "e"}); err != nil || o.Code != lock.OK {
+		if o, err := l.ReleaseSet(t.Context(), lock.ReleaseSet{Tenant: deploy.Tenant, Leases: leases, Owner: "ann",
+			RequestID: "e"}); err != nil || o.Code != lock.OK {
 			t.Fatalf("%+v, error %v", o, err)
 		}
 		if r := <-waits; r.err != nil || r.Code != lock.OK || r.took != released {
@@ -354,8 +365,8 @@ func TestWaitForASet(t *testing.T) {
 	})
 }
 
-// TestWaitOverTheDead: who waits behind a hundred readers that die has the lock when they have expired, for a write that takes it. What has
-// ended without making room is cleared by one of those who wait, once.
+// TestWaitOverTheDead: who waits behind a hundred readers that die has the lock when they have expired, for a write
+// that takes it. What has ended without making room is cleared by one of those who wait, once.
 func TestWaitOverTheDead(t *testing.T) {
 	dying := func(t *testing.T, l *lock.Locks, n int) {
 		t.Helper()
@@ -394,7 +405,8 @@ func TestWaitOverTheDead(t *testing.T) {
 		if o, err := here.Acquire(t.Context(), c); err != nil || o.Code != lock.OK {
 			t.Fatalf("%+v, error %v", o, err)
 		}
-		all := []<-chan result{acquiring(t.Context(), here, fairly("bob", 20)), acquiring(t.Context(), there, fairly("eve", 20))}
+		all := []<-chan result{acquiring(t.Context(), here, fairly("bob", 20)),
+			acquiring(t.Context(), there, fairly("eve", 20))}
 		time.Sleep(time.Second)
 		s.take()
 		time.Sleep(10 * time.Second)

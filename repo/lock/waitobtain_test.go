@@ -16,8 +16,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// mortal is the store as one server reaches it, in a millisecond. Nothing that a server sends after its death arrives; and until some time
-// requests and responses of the living ones are lost.
+// mortal is the store as one server reaches it, in a millisecond. Nothing that a server sends after its death arrives;
+// and until some time requests and responses of the living ones are lost.
 type mortal struct {
 	docstore.Store
 
@@ -76,8 +76,8 @@ type (
 	waitsBy  func(*lock.Locks, docstore.Store) acquires
 )
 
-// asker waits for a lock until it has it, as clients do: it sends its request again when it was refused or is told nothing, and takes a
-// new request_id when the old one has had its lease.
+// asker waits for a lock until it has it, as clients do: it sends its request again when it was refused or is told
+// nothing, and takes a new request_id when the old one has had its lease.
 type asker struct {
 	acquire acquires
 	c       lock.Acquire
@@ -106,13 +106,15 @@ func (a asker) ask(ctx context.Context, most time.Duration) (lock.Outcome, error
 	return lock.Outcome{}, fmt.Errorf("%s is not served within %v", a.c.Owner, most)
 }
 
-// finds is how long a server takes to find out that another has released a lock: a read, and that it is sent by the next in line.
+// finds is how long a server takes to find out that another has released a lock: a read, and that it is sent by the
+// next in line.
 const finds = 2 * time.Second
 
 // whole is how long a server may hold a request.
 const whole = lock.MaxWaitSeconds * time.Second
 
-// serversDie are the ways in which n requests wait on a server that is killed, beside which a living one waits: for what the holders have.
+// serversDie are the ways in which n requests wait on a server that is killed, beside which a living one waits: for
+// what the holders have.
 var serversDie = map[string]struct {
 	hold, doomed, living func(n int) lock.Acquire
 	holders              func(n int) int
@@ -151,8 +153,8 @@ var serversDie = map[string]struct {
 	},
 }
 
-// serverDies lets n requests wait on a server, kills it, ends what the holders have, and returns for how long a request on another server
-// waits from then on.
+// serverDies lets n requests wait on a server, kills it, ends what the holders have, and returns for how long a request
+// on another server waits from then on.
 func serverDies(ctx context.Context, name string, n int, acquire waitsBy) (time.Duration, error) {
 	way := serversDie[name]
 	memory := docstore.NewMemory(nil)
@@ -203,7 +205,8 @@ func serverDies(ctx context.Context, name string, n int, acquire waitsBy) (time.
 		if l.Mode == lock.Rate {
 			break
 		}
-		if o, err := living.Release(ctx, lock.Release{ID: deploy, Owner: l.Owner, Token: l.Token, RequestID: "e"}); err != nil || o.Code != lock.OK {
+		if o, err := living.Release(ctx, lock.Release{ID: deploy, Owner: l.Owner, Token: l.Token,
+			RequestID: "e"}); err != nil || o.Code != lock.OK {
 			return 0, fmt.Errorf("release: %+v, %w", o, err)
 		}
 	}
@@ -215,8 +218,8 @@ func asLocks(l *lock.Locks, _ docstore.Store) acquires {
 	return func(ctx context.Context, c lock.Acquire) (lock.Outcome, error) { return l.AcquireWithin(ctx, c, whole) }
 }
 
-// TestWhatIsFreeIsObtainedAfterAServerDied: while requests wait on it, however many. A living request has its turn within the claim time of
-// those that were handed the lock together.
+// TestWhatIsFreeIsObtainedAfterAServerDied: while requests wait on it, however many. A living request has its turn
+// within the claim time of those that were handed the lock together.
 func TestWhatIsFreeIsObtainedAfterAServerDied(t *testing.T) {
 	for name, way := range serversDie {
 		for _, n := range suite.Everything.Dead {
@@ -277,8 +280,8 @@ func holdersIn(d docstore.Doc) (n int) {
 	return n
 }
 
-// sendsAgain waits by itself: it reads the lock each second, and sends the request again when the document says so. It never sends it only
-// because its caller does.
+// sendsAgain waits by itself: it reads the lock each second, and sends the request again when the document says so. It
+// never sends it only because its caller does.
 func sendsAgain(l *lock.Locks, s docstore.Store, again func(docstore.Doc) bool) acquires {
 	first := true
 	return func(ctx context.Context, c lock.Acquire) (lock.Outcome, error) {
@@ -297,9 +300,10 @@ func sendsAgain(l *lock.Locks, s docstore.Store, again func(docstore.Doc) bool) 
 	}
 }
 
-// faultsStop are programs of callers on three servers, of which one dies, while requests and responses are lost. Some callers die with
-// the lock, and of some only the connections are left. From the time on at which the faults stop, each living caller is served within
-// a bound: the places and leases of the dead end, and those before it hold the lock for a moment.
+// faultsStop are programs of callers on three servers, of which one dies, while requests and responses are lost. Some
+// callers die with the lock, and of some only the connections are left. From the time on at which the faults stop, each
+// living caller is served within a bound: the places and leases of the dead end, and those before it hold the lock for
+// a moment.
 type faultsStop struct {
 	seed    uint64
 	ask     func(*rand.Rand) lock.Acquire
@@ -361,7 +365,8 @@ func (p *faultsStop) play(ctx context.Context) {
 }
 
 // live lets one caller get the lock, and release it or die.
-func (p *faultsStop) live(ctx context.Context, l *lock.Locks, s docstore.Store, c lock.Acquire, stop time.Time, dies bool) {
+func (p *faultsStop) live(ctx context.Context, l *lock.Locks, s docstore.Store, c lock.Acquire, stop time.Time,
+	dies bool) {
 	begun := time.Now()
 	o, err := asker{p.acquire(l, s), c, 500 * time.Millisecond}.ask(ctx, stopPatience)
 	if begun.Before(stop) {
@@ -382,7 +387,8 @@ func (p *faultsStop) live(ctx context.Context, l *lock.Locks, s docstore.Store, 
 	}
 	time.Sleep(stopHold)
 	for range 5 {
-		if _, err := l.Release(ctx, lock.Release{ID: deploy, Owner: c.Owner, Token: o.Lease.Token, RequestID: "e"}); err == nil {
+		if _, err := l.Release(ctx, lock.Release{ID: deploy, Owner: c.Owner, Token: o.Lease.Token,
+			RequestID: "e"}); err == nil {
 			return
 		}
 	}
@@ -400,7 +406,8 @@ var stopModes = map[string]func(*rand.Rand) lock.Acquire{
 	"permits": func(*rand.Rand) lock.Acquire { return lock.Acquire{Mode: lock.Permits, Limit: 2} },
 	"a rate":  func(*rand.Rand) lock.Acquire { return lock.Acquire{Mode: lock.Rate, Limit: 2, WindowSeconds: 4} },
 	"of whatever mode": func(r *rand.Rand) lock.Acquire {
-		return []lock.Acquire{{}, {Fair: true}, {Mode: lock.Shared}, {Mode: lock.Permits, Limit: 2}, {Mode: lock.Permits, Limit: 1}}[r.IntN(5)]
+		return []lock.Acquire{{}, {Fair: true}, {Mode: lock.Shared}, {Mode: lock.Permits, Limit: 2},
+			{Mode: lock.Permits, Limit: 1}}[r.IntN(5)]
 	},
 }
 

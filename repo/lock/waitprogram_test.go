@@ -15,11 +15,13 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestWaitPrograms lets callers of three processes wait for one lock at random: with random times to wait, cancelled or not, given up by another
-// delivery or not, sent again or not, while holders release, renew or die. Whatever happens: the lock is never held by more than it has room for, those in line are
-// served in turn, no one waits longer than its time, no one leaves a lock that was free for longer than a read takes to find out, whose
-// caller has gone leaves the line, what was given up stays given up, and the store is read no more often than the hints and the ends of leases call for. All of it is in a bubble of
-// synctest, where sleeping moves the clock and takes no time: sleeps are what requests take, and what callers and holders do.
+// TestWaitPrograms lets callers of three processes wait for one lock at random: with random times to wait, cancelled or
+// not, given up by another delivery or not, sent again or not, while holders release, renew or die. Whatever happens:
+// the lock is never held by more than it has room for, those in line are served in turn, no one waits longer than its
+// time, no one leaves a lock that was free for longer than a read takes to find out, whose caller has gone leaves the
+// line, what was given up stays given up, and the store is read no more often than the hints and the ends of leases
+// call for. All of it is in a bubble of synctest, where sleeping moves the clock and takes no time: sleeps are what
+// requests take, and what callers and holders do.
 func TestWaitPrograms(t *testing.T) {
 	for name, ask := range waitModes {
 		t.Run(name, func(t *testing.T) {
@@ -31,7 +33,8 @@ func TestWaitPrograms(t *testing.T) {
 				for _, e := range p.errs {
 					t.Errorf("seed %d: %s", seed, e)
 				}
-				total.granted, total.handed, total.missed, total.cancelled = total.granted+p.granted, total.handed+p.handed, total.missed+p.missed, total.cancelled+p.cancelled
+				total.granted, total.handed, total.missed, total.cancelled = total.granted+p.granted, total.handed+p.handed,
+					total.missed+p.missed, total.cancelled+p.cancelled
 				total.quit += p.quit
 				total.reads, total.mayRead = total.reads+p.reads, total.mayRead+p.mayRead
 			}
@@ -130,7 +133,8 @@ const (
 var waitID = ID{Tenant: "acme", Key: "k"}
 
 func newWaitProgram(seed uint64, ask func(*rand.Rand) Acquire, faults waitFaults) *waitProgram {
-	return &waitProgram{seed: seed, ask: ask, faults: faults, leases: map[int64]*waitLease{}, busy: make([]int, waitProcesses), from: make([]time.Time, waitProcesses)}
+	return &waitProgram{seed: seed, ask: ask, faults: faults, leases: map[int64]*waitLease{},
+		busy: make([]int, waitProcesses), from: make([]time.Time, waitProcesses)}
 }
 
 func (p *waitProgram) failf(format string, args ...any) {
@@ -334,7 +338,8 @@ func (p *waitProgram) call(ctx context.Context, all []*Locks, process int, r *ra
 			p.failf("%s: %v", owner, err)
 		case err != nil:
 			p.cancelled++
-			if st, _, err := p.truth.Get(ctx, waitID); err != nil || slices.ContainsFunc(st.Waiting, func(w Waiter) bool { return w.Owner == owner }) {
+			if st, _, err := p.truth.Get(ctx, waitID); err != nil ||
+				slices.ContainsFunc(st.Waiting, func(w Waiter) bool { return w.Owner == owner }) {
 				p.failf("%s has gone, and is still in line: %v", owner, err)
 			}
 		case o.Code == OK:
@@ -342,7 +347,8 @@ func (p *waitProgram) call(ctx context.Context, all []*Locks, process int, r *ra
 		case o.Code == Held:
 			p.missed++
 			p.refused(c, begun, took)
-		case o.Code == RequestIDReused || o.Code == LeaseExpired: // it had the lock between two calls, and did not ask in time
+		case o.Code == RequestIDReused || o.Code == LeaseExpired:
+			// it had the lock between two calls, and did not ask in time
 		default:
 			p.failf("%s: %+v", owner, o)
 		}
@@ -361,9 +367,11 @@ type waitResult struct {
 	err error
 }
 
-// giveUp gives up a request behind something that keeps the connection of its caller: by another delivery, which does not wait. In line it may go to
-// another process. What it obtains is released. done is what becomes of the first delivery.
-func (p *waitProgram) giveUp(ctx context.Context, all []*Locks, process int, r *rand.Rand, c Acquire, done <-chan waitResult) {
+// giveUp gives up a request behind something that keeps the connection of its caller: by another delivery, which does
+// not wait. In line it may go to another process. What it obtains is released. done is what becomes of the first
+// delivery.
+func (p *waitProgram) giveUp(ctx context.Context, all []*Locks, process int, r *rand.Rand, c Acquire,
+	done <-chan waitResult) {
 	at := process
 	if c.queues() {
 		at = r.IntN(len(all))
@@ -518,7 +526,8 @@ func (p *waitProgram) acquire(ctx context.Context, l *Locks, c Acquire, most tim
 		return o, err
 	case p.faults.stays:
 		most = min(most, time.Duration(c.WaitSeconds)*time.Second)
-		for o, err := l.AcquireWithin(context.WithoutCancel(ctx), c, 0); ; o, err = l.AcquireWithin(context.WithoutCancel(ctx), c, 0) {
+		for o, err := l.AcquireWithin(context.WithoutCancel(ctx), c, 0); ; o,
+			err = l.AcquireWithin(context.WithoutCancel(ctx), c, 0) {
 			if err != nil || !o.waits() {
 				return o, err
 			}

@@ -74,7 +74,8 @@ func (a *acquire) need(g geometry) need {
 	return need{size: a.sv.size(g), want: a.want, small: a.sp.minSeq - g.unit, large: a.sp.maxSeq - g.unit}
 }
 
-// look reads pages: first one; then, if leases of other sizes are to be spared, some more of the pages that are not; in the end all.
+// look reads pages: first one; then, if leases of other sizes are to be spared, some more of the pages that are not; in
+// the end all.
 func (a *acquire) look(ctx context.Context) (time.Time, view, error) {
 	defer func() { a.looked++ }()
 	return a.see(ctx, func(g geometry) []int {
@@ -91,8 +92,8 @@ func (a *acquire) look(ctx context.Context) (time.Time, view, error) {
 	})
 }
 
-// see reads pages with slots that are small enough for leases of the service, and creates what the space lacks. begin is before
-// the request that told the time.
+// see reads pages with slots that are small enough for leases of the service, and creates what the space lacks. begin
+// is before the request that told the time.
 func (a *acquire) see(ctx context.Context, which func(geometry) []int) (begin time.Time, seen view, err error) {
 	begin = a.now()
 	seen, err = a.read(ctx, a.sp, which)
@@ -150,8 +151,8 @@ func (a *acquire) decide(seen view) (grant, error) {
 	return g, nil
 }
 
-// isOwn reports whether the refused write had been applied before: its response was lost, the store's library sent it again,
-// and it failed its own condition. The writes are applied all or none, so one page is proof.
+// isOwn reports whether the refused write had been applied before: its response was lost, the store's library sent it
+// again, and it failed its own condition. The writes are applied all or none, so one page is proof.
 func (a *acquire) isOwn(g grant, r docstore.Result) bool {
 	for _, i := range r.Refused {
 		p, err := pageOf(g.g, g.writes[i].Key, r.Docs[i]) // one that cannot be read proves nothing
@@ -162,8 +163,8 @@ func (a *acquire) isOwn(g grant, r docstore.Result) bool {
 	return false
 }
 
-// again is what to decide about after a conflict. The refused write returned the page as it is now, so staying on it costs no
-// read. Several documents are read again, and one that was deleted or damaged is looked at as any that is.
+// again is what to decide about after a conflict. The refused write returned the page as it is now, so staying on it
+// costs no read. Several documents are read again, and one that was deleted or damaged is looked at as any that is.
 func (a *acquire) again(ctx context.Context, g grant, r docstore.Result, sent time.Time) (time.Time, view, error) {
 	p, err := pageOf(g.g, g.writes[0].Key, r.Docs[0])
 	if len(g.writes) > 1 || r.Docs[0] == nil || err != nil {
@@ -175,18 +176,20 @@ func (a *acquire) again(ctx context.Context, g grant, r docstore.Result, sent ti
 	}, nil
 }
 
-// leases are what was granted, for its holder. A grant of which half is over when the store responds is an error: its holder
-// would have to renew at once. The time is measured from before the request that returned it, so that it errs on the early
-// side.
+// leases are what was granted, for its holder. A grant of which half is over when the store responds is an error: its
+// holder would have to renew at once. The time is measured from before the request that returned it, so that it errs on
+// the early side.
 func (a *acquire) leases(g grant, begin time.Time) ([]kazahana.Lease, error) {
 	took := a.now().Sub(begin)
 	if lasts := time.Duration(g.expired-g.created) * time.Millisecond; took >= lasts/2 {
-		return nil, fmt.Errorf("%w: the store took %v to lease machine IDs for %v", docstore.ErrUnavailable, took.Round(time.Millisecond), lasts)
+		return nil, fmt.Errorf("%w: the store took %v to lease machine IDs for %v", docstore.ErrUnavailable,
+			took.Round(time.Millisecond), lasts)
 	}
 	leases := make([]kazahana.Lease, len(g.runs))
 	for i, r := range g.runs {
 		leases[i] = kazahana.Lease{
-			ID: g.g.id(r, a.sv.size(g.g)), Created: g.created, Expired: g.expired, Secret: g.secrets[i].text(), Layout: a.sv.Layout,
+			ID: g.g.id(r, a.sv.size(g.g)), Created: g.created, Expired: g.expired, Secret: g.secrets[i].text(),
+			Layout: a.sv.Layout,
 		}
 	}
 	return leases, nil

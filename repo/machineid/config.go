@@ -40,23 +40,26 @@ const (
 	maxUnits = 1 << maxUnitBits // of a space: 256 pages
 )
 
-// DefaultService is what is served without a configuration: the service "default" with [kazahana.DefaultLayout] and leases
-// of ten minutes.
+// DefaultService is what is served without a configuration: the service "default" with [kazahana.DefaultLayout] and
+// leases of ten minutes.
 func DefaultService() ServiceConfig {
 	return ServiceConfig{
-		ServiceID: DefaultServiceID, Space: DefaultSpace, Layout: kazahana.DefaultLayout(), LeaseDuration: DefaultLeaseDuration,
+		ServiceID: DefaultServiceID, Space: DefaultSpace, Layout: kazahana.DefaultLayout(),
+		LeaseDuration: DefaultLeaseDuration,
 	}
 }
 
-// ParseServices reads a JSON list of services. What an entry leaves out is as in [DefaultService], but for serviceId, which
-// is required. The error names the entry and the member at fault.
+// ParseServices reads a JSON list of services. What an entry leaves out is as in [DefaultService], but for serviceId,
+// which is required. The error names the entry and the member at fault.
 func ParseServices(text []byte) ([]ServiceConfig, error) {
 	var entries []json.RawMessage
 	if err := strictly(text, &entries); err != nil {
-		return nil, fmt.Errorf("the ID services must be a JSON list of objects such as [{\"serviceId\":\"payments\"}]: %w", err)
+		return nil, fmt.Errorf("the ID services must be a JSON list of objects such as [{\"serviceId\":\"payments\"}]: %w",
+			err)
 	}
 	if len(entries) == 0 {
-		return nil, errors.New("the list of ID services is empty: name at least one, or leave the setting out for the default")
+		return nil, errors.New(
+			"the list of ID services is empty: name at least one, or leave the setting out for the default")
 	}
 	services := make([]ServiceConfig, len(entries))
 	for i, e := range entries {
@@ -136,8 +139,8 @@ func plan(configs []ServiceConfig) (map[string]*service, error) {
 	return services, nil
 }
 
-// Validate reports whether the service can work by itself; [New] and [ParseServices] also look at the others in its space.
-// The error names the member at fault.
+// Validate reports whether the service can work by itself; [New] and [ParseServices] also look at the others in its
+// space. The error names the member at fault.
 func (c ServiceConfig) Validate() error {
 	if err := field.Text("serviceId", c.ServiceID, MaxServiceIDBytes); err != nil {
 		return err
@@ -151,8 +154,8 @@ func (c ServiceConfig) Validate() error {
 	return field.Range("leaseDuration", c.LeaseDuration, MinLeaseDuration, MaxLeaseDuration)
 }
 
-// agree reports whether another service may join the space. Timestamps that count from different instants, or that stand
-// elsewhere in the ID, would make equal IDs from different machine IDs.
+// agree reports whether another service may join the space. Timestamps that count from different instants, or that
+// stand elsewhere in the ID, would make equal IDs from different machine IDs.
 func (sp *space) agree(c ServiceConfig) error {
 	for _, f := range []struct {
 		name         string
@@ -163,25 +166,28 @@ func (sp *space) agree(c ServiceConfig) error {
 		{"bitTs", int64(sp.layout.BitTs), int64(c.BitTs)},
 	} {
 		if f.first != f.other {
-			return fmt.Errorf("ID service %q: %s is %d, but %q in the same space %q has %d: make them equal, or give the service a space of its own",
+			return fmt.Errorf(
+				"ID service %q: %s is %d, but %q in the same space %q has %d: make them equal, or give the service a space of its own",
 				c.ServiceID, f.name, f.other, sp.services[0], sp.name, f.first)
 		}
 	}
 	return nil
 }
 
-// divide chooses the units of the space: of 256 sequence numbers, unless a service needs them smaller or the space would
-// become too large.
+// divide chooses the units of the space: of 256 sequence numbers, unless a service needs them smaller or the space
+// would become too large.
 func (sp *space) divide() (geometry, error) {
 	// A lease is at most a whole page.
 	unit := max(min(unitBits, sp.minSeq), sp.maxSeq-slotBits, sp.layout.BitNode()-1-maxUnitBits)
 	if unit > sp.minSeq {
 		if sp.maxSeq-sp.minSeq > slotBits {
-			return geometry{}, fmt.Errorf("space %q: bitSeq of its services goes from %d to %d: at most %d apart, or give them different spaces",
+			return geometry{}, fmt.Errorf(
+				"space %q: bitSeq of its services goes from %d to %d: at most %d apart, or give them different spaces",
 				sp.name, sp.minSeq, sp.maxSeq, slotBits)
 		}
-		return geometry{}, fmt.Errorf("space %q: bitSeq %d makes %d machine IDs, %d at most: choose a larger bitSeq and a smaller bitId",
-			sp.name, sp.minSeq, int64(1)<<(sp.layout.BitNode()-1-sp.minSeq), maxUnits)
+		return geometry{},
+			fmt.Errorf("space %q: bitSeq %d makes %d machine IDs, %d at most: choose a larger bitSeq and a smaller bitId",
+				sp.name, sp.minSeq, int64(1)<<(sp.layout.BitNode()-1-sp.minSeq), maxUnits)
 	}
 	return newGeometry(sp.layout, unit), nil
 }
@@ -204,7 +210,8 @@ func (s *service) leases(throughput int64, bound int) (int, error) {
 		return 0, err
 	}
 	if bound := int64(bound); bound > 0 && throughput > bound*s.Throughput() {
-		return 0, field.Errorf("throughputPerMs", "is %d: this server grants %d leases to a request at most, which are %d IDs per millisecond",
+		return 0, field.Errorf("throughputPerMs",
+			"is %d: this server grants %d leases to a request at most, which are %d IDs per millisecond",
 			throughput, bound, bound*s.Throughput())
 	}
 	return int((throughput + s.Throughput() - 1) / s.Throughput()), nil
@@ -220,7 +227,8 @@ func (s *service) perWrite() int64 {
 func (s *service) interval(now int64) (created, expired int64, err error) {
 	end := s.End().UnixMilli()
 	if now < s.CustomEpoch || now >= end {
-		return 0, 0, fmt.Errorf("ID service %q: now, %s, is not among its timestamps, which are from %s to %s: change customEpoch or bitTs",
+		return 0, 0, fmt.Errorf(
+			"ID service %q: now, %s, is not among its timestamps, which are from %s to %s: change customEpoch or bitTs",
 			s.ServiceID, moment(now), moment(s.CustomEpoch), moment(end))
 	}
 	return now, min(now+s.LeaseDuration, end), nil

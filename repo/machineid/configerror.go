@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// inWords is an error of the JSON decoder in the words of a configuration, without the names of Go's types. size is the number
-// of bytes of the text.
+// inWords is an error of the JSON decoder in the words of a configuration, without the names of Go's types. size is the
+// number of bytes of the text.
 func inWords(err error, size int) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		name := cmp.Or(wrong.Field[strings.LastIndex(wrong.Field, ".")+1:], "the value") // without the embedded type
@@ -20,7 +20,8 @@ func inWords(err error, size int) error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && syntax.Offset < int64(size) {
 		return fmt.Errorf("not JSON at byte %d: %w", syntax.Offset, err)
 	}
-	if _, ok := errors.AsType[*json.SyntaxError](err); ok || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+	if _, ok := errors.AsType[*json.SyntaxError](err); ok || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, io.EOF) {
 		return errors.New("not JSON: it ends too early")
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {

@@ -53,13 +53,15 @@ func (s *elsewhere) Write(ctx context.Context, writes ...docstore.Write) (docsto
 func spoil(t *testing.T, store docstore.Store, id string) {
 	t.Helper()
 	k := docstore.Key{Kind: machineid.Kind, Tenant: machineid.DefaultSpace, ID: id}
-	if _, err := store.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"not_before": docstore.String("x")}}); err != nil {
+	if _, err := store.Write(t.Context(),
+		docstore.Write{Key: k, Set: docstore.Doc{"not_before": docstore.String("x")}}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestDamagedPages: two of four pages have fields that no page has, or are no documents, in a process that knew the space and in one that did not.
-// All that the others have is leased, released and counted; nothing is leased from the damaged ones, until they were deleted, and then a day later.
+// TestDamagedPages: two of four pages have fields that no page has, or are no documents, in a process that knew the
+// space and in one that did not. All that the others have is leased, released and counted; nothing is leased from the
+// damaged ones, until they were deleted, and then a day later.
 func TestDamagedPages(t *testing.T) {
 	c := machineid.DefaultService()
 	c.BitTs, c.BitID = 45, 10 // four pages
@@ -71,7 +73,8 @@ func TestDamagedPages(t *testing.T) {
 				memory := docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})
 				store := &elsewhere{Store: memory}
 				serve := func() *machineid.Service {
-					s, err := machineid.New(store, []machineid.ServiceConfig{c}, &machineid.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+					s, err := machineid.New(store, []machineid.ServiceConfig{c},
+						&machineid.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -109,7 +112,8 @@ func TestDamagedPages(t *testing.T) {
 					s = serve()
 				}
 				for _, l := range []kazahana.Lease{before[0], before[200], before[300], before[511]} {
-					if err := release(s, l, clock.Now().UnixMilli()); errors.Is(err, docstore.ErrDamaged) != damaged(l) || !damaged(l) && err != nil {
+					if err := release(s, l, clock.Now().UnixMilli()); errors.Is(err, docstore.ErrDamaged) != damaged(l) ||
+						!damaged(l) && err != nil {
 						t.Errorf("release of %d: %v", l.ID, err)
 					}
 				}
@@ -124,7 +128,8 @@ func TestDamagedPages(t *testing.T) {
 						t.Errorf("%+v, %v", o, err)
 					}
 					m, _, err := s.Map(t.Context(), machineid.DefaultSpace)
-					if err != nil || strings.Trim(m.Pages[0]+m.Pages[2], "0") != "" || strings.Trim(m.Pages[1]+m.Pages[3], "9") != "" || m.Unreadable.Count != 2 {
+					if err != nil || strings.Trim(m.Pages[0]+m.Pages[2], "0") != "" ||
+						strings.Trim(m.Pages[1]+m.Pages[3], "9") != "" || m.Unreadable.Count != 2 {
 						t.Errorf("%+v, %v", m, err)
 					}
 					next := all()
@@ -133,7 +138,8 @@ func TestDamagedPages(t *testing.T) {
 					}
 					clock.Advance(48 * time.Hour) // however long it is
 				}
-				if !strings.Contains(log.String(), "pages of machine IDs cannot be read") || !strings.Contains(log.String(), "page-003") {
+				if !strings.Contains(log.String(), "pages of machine IDs cannot be read") ||
+					!strings.Contains(log.String(), "page-003") {
 					t.Error("the log says nothing")
 				}
 				store.ids = nil
@@ -167,7 +173,8 @@ func TestAllPagesDamaged(t *testing.T) {
 	spoil(t, memory, "page-000")
 	for _, ids := range [][]string{nil, {"page-000"}} {
 		store.ids = ids
-		if _, err := s.Acquire(t.Context(), kazahana.AcquireOptions{}); !errors.Is(err, docstore.ErrDamaged) || errors.Is(err, kazahana.ErrExhausted) {
+		if _, err := s.Acquire(t.Context(), kazahana.AcquireOptions{}); !errors.Is(err, docstore.ErrDamaged) ||
+			errors.Is(err, kazahana.ErrExhausted) {
 			t.Errorf("%v: %v", ids, err)
 		}
 		if _, _, err := s.Occupancy(t.Context(), machineid.DefaultSpace); !errors.Is(err, docstore.ErrDamaged) {
@@ -192,7 +199,8 @@ func TestPageDamagedMeanwhile(t *testing.T) {
 			store.before = func() {
 				if form == "fields" {
 					k := docstore.Key{Kind: machineid.Kind, Tenant: machineid.DefaultSpace, ID: "page-000"}
-					if _, err := memory.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"rev": docstore.String("x")}}); err != nil {
+					if _, err := memory.Write(t.Context(),
+						docstore.Write{Key: k, Set: docstore.Doc{"rev": docstore.String("x")}}); err != nil {
 						t.Fatal(err)
 					}
 				} else {

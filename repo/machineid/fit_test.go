@@ -10,9 +10,9 @@ import (
 	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
-// TestSmallLeasesLeaveSpaceForLargeOnes: while small leases take almost half of a space, nearly all of the large leases fit that the
-// rest has units for, whether the small ones came once or have come and gone. A small lease costs two requests until a quarter is leased,
-// and four at most.
+// TestSmallLeasesLeaveSpaceForLargeOnes: while small leases take almost half of a space, nearly all of the large leases
+// fit that the rest has units for, whether the small ones came once or have come and gone. A small lease costs two
+// requests until a quarter is leased, and four at most.
 func TestSmallLeasesLeaveSpaceForLargeOnes(t *testing.T) {
 	const leased = 4014 // 49 %
 	for _, c := range []struct {

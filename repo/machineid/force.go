@@ -9,8 +9,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/field"
 )
 
-// ForceReleaseDelay is how long after [Service.ForceRelease] the machine IDs become free: the clock of a holder that was
-// stopped before may have been ahead of the store's by [kazahana.Options.MaxSkew], and by no more than this.
+// ForceReleaseDelay is how long after [Service.ForceRelease] the machine IDs become free: the clock of a holder that
+// was stopped before may have been ahead of the store's by [kazahana.Options.MaxSkew], and by no more than this.
 const ForceReleaseDelay = 30 * time.Second
 
 // ForceRelease names leases to end without their holders.
@@ -29,11 +29,11 @@ type ForceReleased struct {
 }
 
 // ForceRelease ends leases whose holders are gone and did not release them: their machine IDs become free after
-// [ForceReleaseDelay], or with their leases if that is earlier. Retries are idempotent. A holder that goes on makes IDs that
-// may equal those of the next one: stop it first.
+// [ForceReleaseDelay], or with their leases if that is earlier. Retries are idempotent. A holder that goes on makes IDs
+// that may equal those of the next one: stop it first.
 //
-// One read of all pages, and a write for each page with such leases; after an error some may have been ended. The error is
-// a [field.Error], an [*UnknownServiceError] or that of the store. If pages cannot be read it is a
+// One read of all pages, and a write for each page with such leases; after an error some may have been ended. The error
+// is a [field.Error], an [*UnknownServiceError] or that of the store. If pages cannot be read it is a
 // [docstore.Unreadable], after the leases of all others were ended.
 func (s *Service) ForceRelease(ctx context.Context, o ForceRelease) (ForceReleased, error) {
 	sv, err := s.service(o.ServiceID)
@@ -73,13 +73,14 @@ func (s *Service) ForceRelease(ctx context.Context, o ForceRelease) (ForceReleas
 		done.Leases += ended
 	}
 	s.log.LogAttrs(ctx, slog.LevelWarn, "machine IDs force-released",
-		slog.String("space", sp.name), slog.String("service", sv.ServiceID), slog.Int("leases", done.Leases), slog.Int64("first", o.First),
+		slog.String("space", sp.name), slog.String("service", sv.ServiceID), slog.Int("leases", done.Leases),
+		slog.Int64("first", o.First),
 		slog.Any("last", o.Last), slog.Time("free", done.Free), slog.String("reason", o.Reason), callerOf(ctx))
 	return done, seen.err()
 }
 
-// end is the page without the live leases that are chosen, and their number. Their slots are free from a time on, or from
-// the end of the lease if that is earlier.
+// end is the page without the live leases that are chosen, and their number. Their slots are free from a time on, or
+// from the end of the lease if that is earlier.
 func (p page) end(now, free int64, chosen func(lease) bool) (after page, n int) {
 	after = p.next(now)
 	after.held = slices.DeleteFunc(after.held, func(l lease) bool {

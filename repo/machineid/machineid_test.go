@@ -59,7 +59,8 @@ func (s ids) lease(o kazahana.AcquireOptions) []kazahana.Lease {
 
 // release signs with the lease's secret.
 func release(s kazahana.LeaseProvider, l kazahana.Lease, at int64) error {
-	return s.Release(context.Background(), kazahana.ReleaseOptions{ID: l.ID, Timestamp: at, Signature: kazahana.Sign(l.Secret, l.ID, at)})
+	return s.Release(context.Background(), kazahana.ReleaseOptions{ID: l.ID, Timestamp: at,
+		Signature: kazahana.Sign(l.Secret, l.ID, at)})
 }
 
 // costs fails the test unless just that many requests were sent since the last look.
@@ -86,7 +87,8 @@ func TestLifeOfALease(t *testing.T) {
 	s := open(t)
 	l := s.lease(kazahana.AcquireOptions{Meta: map[string]string{"host": "a"}})[0]
 	s.costs("the first acquire of the space", 3, 2)
-	if l.Created != epoch || l.Expired != epoch+600_000 || l.ID < 0 || l.ID > 8191 || len(l.Secret) != 32 || l.Layout != kazahana.DefaultLayout() {
+	if l.Created != epoch || l.Expired != epoch+600_000 || l.ID < 0 || l.ID > 8191 || len(l.Secret) != 32 ||
+		l.Layout != kazahana.DefaultLayout() {
 		t.Errorf("%+v", l)
 	}
 	want := machineid.Occupancy{
@@ -109,7 +111,8 @@ func TestLifeOfALease(t *testing.T) {
 		}
 		s.costs("release", int64(1+i), int64(1-i))
 	}
-	if o := s.occupancy("default"); o.Leased != 1 || !o.NextFree.Equal(suite.Epoch.Add(time.Minute+time.Millisecond)) || len(o.Services) != 0 {
+	if o := s.occupancy("default"); o.Leased != 1 || !o.NextFree.Equal(suite.Epoch.Add(time.Minute+time.Millisecond)) ||
+		len(o.Services) != 0 {
 		t.Errorf("in the millisecond that was signed the machine ID is still taken: %+v", o)
 	}
 	s.clock.Advance(time.Millisecond)
@@ -118,7 +121,8 @@ func TestLifeOfALease(t *testing.T) {
 	}
 }
 
-// TestCosts: two requests for any number of leases that a page has space for, three for more, whatever became free before.
+// TestCosts: two requests for any number of leases that a page has space for, three for more, whatever became free
+// before.
 func TestCosts(t *testing.T) {
 	s := open(t)
 	s.lease(kazahana.AcquireOptions{}) // sets up the space
@@ -146,7 +150,8 @@ func TestCosts(t *testing.T) {
 	s.costs("to know that it is full", 2, 0)
 }
 
-// TestAllMachineIDs: 8192 acquires on an empty table give 8192 different machine IDs, and the first half cost two requests each.
+// TestAllMachineIDs: 8192 acquires on an empty table give 8192 different machine IDs, and the first half cost two
+// requests each.
 func TestAllMachineIDs(t *testing.T) {
 	s := open(t)
 	seen := make(map[int64]bool)
@@ -196,22 +201,39 @@ func TestRefusedOptions(t *testing.T) {
 		err         error
 		field, says string
 	}{
-		"negative throughput":  {acquire(s, kazahana.AcquireOptions{ThroughputPerMs: -1}), "throughputPerMs", "from 1 to 2097152"},
-		"more than the space":  {acquire(s, kazahana.AcquireOptions{ThroughputPerMs: 1<<21 + 1}), "throughputPerMs", "from 1 to 2097152"},
-		"too much meta":        {acquire(s, kazahana.AcquireOptions{Meta: many}), "meta", "33 entries"},
-		"empty key in meta":    {acquire(s, kazahana.AcquireOptions{Meta: map[string]string{"": "x"}}), "meta", "1 to 64 bytes"},
-		"long value in meta":   {acquire(s, kazahana.AcquireOptions{Meta: map[string]string{"host": strings.Repeat("x", 513)}}), "meta.host", "512 at most"},
+		"negative throughput": {acquire(s, kazahana.AcquireOptions{ThroughputPerMs: -1}), "throughputPerMs",
+			"from 1 to 2097152"},
+		"more than the space": {acquire(s, kazahana.AcquireOptions{ThroughputPerMs: 1<<21 + 1}), "throughputPerMs",
+			"from 1 to 2097152"},
+		"too much meta": {acquire(s, kazahana.AcquireOptions{Meta: many}), "meta", "33 entries"},
+		"empty key in meta": {acquire(s, kazahana.AcquireOptions{Meta: map[string]string{"": "x"}}),
+			"meta", "1 to 64 bytes"},
+		"long value in meta": {
+			acquire(s, kazahana.AcquireOptions{Meta: map[string]string{"host": strings.Repeat("x", 513)}}),
+			"meta.host", "512 at most"},
 		"serviceId with a tab": {acquire(s, kazahana.AcquireOptions{ServiceID: "a\tb"}), "serviceId", "control character"},
-		"negative id":          {s.Release(t.Context(), kazahana.ReleaseOptions{ID: -1, Signature: sign, Timestamp: epoch}), "id", "from 0 to 32767"},
-		"id of no layout":      {s.Release(t.Context(), kazahana.ReleaseOptions{ID: 32768, Signature: sign, Timestamp: epoch}), "id", "from 0 to 32767"},
-		"no signature":         {s.Release(t.Context(), kazahana.ReleaseOptions{ID: 1, Timestamp: epoch}), "signature", "64 hexadecimal digits"},
-		"signature no hex":     {s.Release(t.Context(), kazahana.ReleaseOptions{ID: 1, Signature: strings.Repeat("x", 64), Timestamp: epoch}), "signature", "64 hexadecimal"},
-		"old timestamp":        {s.Release(t.Context(), kazahana.ReleaseOptions{ID: 1, Signature: sign, Timestamp: epoch - 30_001}), "timestamp", "is 30001 ms from the server's time, 30000 at most"},
-		"timestamp to come":    {s.Release(t.Context(), kazahana.ReleaseOptions{ID: 1, Signature: sign, Timestamp: epoch + 30_001}), "timestamp", "is 30001 ms from the server's time, 30000 at most"},
+		"negative id": {s.Release(t.Context(), kazahana.ReleaseOptions{ID: -1, Signature: sign, Timestamp: epoch}),
+			"id", "from 0 to 32767"},
+		"id of no layout": {s.Release(t.Context(), kazahana.ReleaseOptions{ID: 32768, Signature: sign,
+			Timestamp: epoch}), "id", "from 0 to 32767"},
+		"no signature": {s.Release(t.Context(), kazahana.ReleaseOptions{ID: 1, Timestamp: epoch}), "signature",
+			"64 hexadecimal digits"},
+		"signature no hex": {s.Release(t.Context(), kazahana.ReleaseOptions{ID: 1, Signature: strings.Repeat("x", 64),
+			Timestamp: epoch}), "signature", "64 hexadecimal"},
+		"old timestamp": {s.Release(t.Context(), kazahana.ReleaseOptions{ID: 1, Signature: sign,
+			Timestamp: epoch - 30_001}), "timestamp", "is 30001 ms from the server's time, 30000 at most"},
+		"timestamp to come": {s.Release(t.Context(), kazahana.ReleaseOptions{ID: 1, Signature: sign,
+			Timestamp: epoch + 30_001}), "timestamp", "is 30001 ms from the server's time, 30000 at most"},
 		// As nanoseconds the difference is a whole number of turns of 64 bits, and some milliseconds.
-		"timestamp that wraps around": {s.Release(t.Context(), kazahana.ReleaseOptions{ID: 1, Signature: sign, Timestamp: epoch + 18_446_744_073_710}), "timestamp", "is 18446744073710 ms from"},
-		"timestamp in microseconds":   {s.Release(t.Context(), kazahana.ReleaseOptions{ID: 1, Signature: sign, Timestamp: epoch * 1000}), "timestamp", "sign again, in Unix milliseconds"},
-		"negative timestamp":          {s.Release(t.Context(), kazahana.ReleaseOptions{ID: 1, Signature: sign, Timestamp: -1}), "timestamp", "Unix milliseconds"},
+		"timestamp that wraps around": {
+			s.Release(t.Context(), kazahana.ReleaseOptions{ID: 1, Signature: sign, Timestamp: epoch + 18_446_744_073_710}),
+			"timestamp", "is 18446744073710 ms from"},
+		"timestamp in microseconds": {
+			s.Release(t.Context(), kazahana.ReleaseOptions{ID: 1, Signature: sign, Timestamp: epoch * 1000}), "timestamp",
+			"sign again, in Unix milliseconds"},
+		"negative timestamp": {
+			s.Release(t.Context(), kazahana.ReleaseOptions{ID: 1, Signature: sign, Timestamp: -1}), "timestamp",
+			"Unix milliseconds"},
 	} {
 		var f *field.Error
 		if !errors.As(c.err, &f) || f.Name != c.field || !strings.Contains(f.Problem, c.says) {
@@ -225,8 +247,8 @@ func TestRefusedOptions(t *testing.T) {
 	}
 }
 
-// TestUnknownServices: they lease as the service "default" does, and are counted by their names, unless the list is closed or
-// has no such service.
+// TestUnknownServices: they lease as the service "default" does, and are counted by their names, unless the list is
+// closed or has no such service.
 func TestUnknownServices(t *testing.T) {
 	s := open(t, config("default", "d", 10), config("events", "e", 8))
 	l := s.lease(kazahana.AcquireOptions{ServiceID: "payments"})[0]
@@ -234,7 +256,8 @@ func TestUnknownServices(t *testing.T) {
 		t.Errorf("%+v, %+v", l, o)
 	}
 	at := s.clock.Now().UnixMilli()
-	if err := s.Release(t.Context(), kazahana.ReleaseOptions{ServiceID: "payments", ID: l.ID, Timestamp: at, Signature: kazahana.Sign(l.Secret, l.ID, at)}); err != nil {
+	if err := s.Release(t.Context(), kazahana.ReleaseOptions{ServiceID: "payments", ID: l.ID, Timestamp: at,
+		Signature: kazahana.Sign(l.Secret, l.ID, at)}); err != nil {
 		t.Error(err)
 	}
 	if o := s.occupancy("d"); o.Services["payments"] != 0 {
@@ -245,15 +268,18 @@ func TestUnknownServices(t *testing.T) {
 		t.Fatal(err)
 	}
 	sign := strings.Repeat("0", 64)
-	for name, s := range map[string]*machineid.Service{"closed": closed, "no default": serve(t, s.far, config("events", "e", 8))} {
+	for name, s := range map[string]*machineid.Service{"closed": closed,
+		"no default": serve(t, s.far, config("events", "e", 8))} {
 		_, acquire := s.Acquire(t.Context(), kazahana.AcquireOptions{ServiceID: "payments"})
 		_, force := s.ForceRelease(t.Context(), machineid.ForceRelease{ServiceID: "payments"})
 		for call, err := range map[string]error{
 			"acquire": acquire, "force": force,
-			"release": s.Release(t.Context(), kazahana.ReleaseOptions{ServiceID: "payments", ID: 1, Signature: sign, Timestamp: epoch}),
+			"release": s.Release(t.Context(), kazahana.ReleaseOptions{ServiceID: "payments", ID: 1, Signature: sign,
+				Timestamp: epoch}),
 		} {
 			var unknown *machineid.UnknownServiceError
-			if !errors.As(err, &unknown) || unknown.ServiceID != "payments" || !strings.Contains(err.Error(), `"payments" is not configured`) {
+			if !errors.As(err, &unknown) || unknown.ServiceID != "payments" ||
+				!strings.Contains(err.Error(), `"payments" is not configured`) {
 				t.Errorf("%s, %s: %v", name, call, err)
 			}
 		}
@@ -266,12 +292,14 @@ func TestMaxLeases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := s.Acquire(t.Context(), kazahana.AcquireOptions{ThroughputPerMs: 64 * 256}); err != nil || len(r.Leases) != 64 {
+	if r, err := s.Acquire(t.Context(), kazahana.AcquireOptions{ThroughputPerMs: 64 * 256}); err != nil ||
+		len(r.Leases) != 64 {
 		t.Errorf("%d leases, %v", len(r.Leases), err)
 	}
 	_, err = s.Acquire(t.Context(), kazahana.AcquireOptions{ThroughputPerMs: 64*256 + 1})
 	var f *field.Error
-	if !errors.As(err, &f) || f.Name != "throughputPerMs" || !strings.Contains(f.Problem, "64 leases to a request at most, which are 16384 IDs") {
+	if !errors.As(err, &f) || f.Name != "throughputPerMs" ||
+		!strings.Contains(f.Problem, "64 leases to a request at most, which are 16384 IDs") {
 		t.Error(err)
 	}
 	if o, _, _ := s.Occupancy(t.Context(), "default"); o.Leased != 64 {
@@ -279,8 +307,8 @@ func TestMaxLeases(t *testing.T) {
 	}
 }
 
-// TestForceRelease: leases of one service, and of a range, end without their holders; their machine IDs wait for a clock that
-// was ahead, or for the end of the lease, and a holder that turns up releases nothing of the next one's.
+// TestForceRelease: leases of one service, and of a range, end without their holders; their machine IDs wait for a
+// clock that was ahead, or for the end of the lease, and a holder that turns up releases nothing of the next one's.
 func TestForceRelease(t *testing.T) {
 	s := open(t, config("default", "d", 8), config("large", "d", 10))
 	for _, service := range []string{"default", "gone", "large"} {
@@ -322,7 +350,8 @@ func TestForceRelease(t *testing.T) {
 	if o := s.occupancy("d"); o.Leased != 0 {
 		t.Errorf("no machine ID is taken for longer than its lease: %+v", o)
 	}
-	for field, o := range map[string]machineid.ForceRelease{"first": {First: -1}, "last": {First: 2, Last: new(int64(1))}, "serviceId": {ServiceID: "\t"}} {
+	for field, o := range map[string]machineid.ForceRelease{"first": {First: -1}, "last": {First: 2, Last: new(int64(1))},
+		"serviceId": {ServiceID: "\t"}} {
 		if _, err := s.ForceRelease(t.Context(), o); err == nil || !strings.HasPrefix(err.Error(), field+" ") {
 			t.Errorf("%+v: %v", o, err)
 		}
@@ -344,7 +373,8 @@ func TestForceReleaseMeetsOthers(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got, err := s.ForceRelease(t.Context(), machineid.ForceRelease{ServiceID: "gone"}); err != nil || got.Leases != 127 {
+	if got, err := s.ForceRelease(t.Context(), machineid.ForceRelease{ServiceID: "gone"}); err != nil ||
+		got.Leases != 127 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -362,8 +392,8 @@ func config(id, space string, bitSeq int) machineid.ServiceConfig {
 	return c
 }
 
-// TestLayoutsInOneSpace: leases of services with different layouts never share a sequence number of the 22 bits that make
-// machine ID and sequence.
+// TestLayoutsInOneSpace: leases of services with different layouts never share a sequence number of the 22 bits that
+// make machine ID and sequence.
 func TestLayoutsInOneSpace(t *testing.T) {
 	s := open(t, config("small", "s", 8), config("large", "s", 10), config("huge", "s", 13), config("elsewhere", "t", 10))
 	type span struct{ from, to int64 }
@@ -433,11 +463,12 @@ func TestReleaseFindsItsLease(t *testing.T) {
 	if o := s.occupancy("a"); o.Leased != before {
 		t.Errorf("a's lease was released by b's name: %+v", o)
 	}
-	// A machine ID that is leased anywhere, in any size, is not released by just any signature, and what is free elsewhere does
-	// not make up for that.
+	// A machine ID that is leased anywhere, in any size, is not released by just any signature, and what is free elsewhere
+	// does not make up for that.
 	refused := func(id int64) {
 		t.Helper()
-		if err := release(s, kazahana.Lease{ID: id, Secret: strings.Repeat("0", 32)}, s.clock.Now().UnixMilli()); !errors.Is(err, machineid.ErrBadSignature) {
+		if err := release(s, kazahana.Lease{ID: id, Secret: strings.Repeat("0", 32)},
+			s.clock.Now().UnixMilli()); !errors.Is(err, machineid.ErrBadSignature) {
 			t.Errorf("another caller's release of %d: %v", id, err)
 		}
 	}
@@ -448,8 +479,8 @@ func TestReleaseFindsItsLease(t *testing.T) {
 	}
 }
 
-// TestSpaceIsAsItWasSetUp: a configuration that would make IDs equal to those of an earlier one is refused before anything is
-// written; one that leases in other sizes from the same units is not.
+// TestSpaceIsAsItWasSetUp: a configuration that would make IDs equal to those of an earlier one is refused before
+// anything is written; one that leases in other sizes from the same units is not.
 func TestSpaceIsAsItWasSetUp(t *testing.T) {
 	first := open(t, config("a", "s", 6), config("b", "s", 8))
 	first.lease(kazahana.AcquireOptions{ServiceID: "b"})
@@ -491,9 +522,9 @@ func TestSpaceIsAsItWasSetUp(t *testing.T) {
 	}
 }
 
-// TestWidthsChange: a space goes on when bitId and bitSeq of its services change, up and down, below the units that it was
-// divided into too, on some servers before others: no two leases ever share a number in a millisecond, and each can be
-// released whatever the configuration is by then.
+// TestWidthsChange: a space goes on when bitId and bitSeq of its services change, up and down, below the units that it
+// was divided into too, on some servers before others: no two leases ever share a number in a millisecond, and each can
+// be released whatever the configuration is by then.
 func TestWidthsChange(t *testing.T) {
 	first := open(t, config("a", "s", 8))
 	servers := []*machineid.Service{first.Service}
@@ -563,7 +594,8 @@ func TestSmallerLeasesUseTheWholeSpace(t *testing.T) {
 	s := serve(t, first.far, config("a", "s", 6))
 	seen := map[int64]bool{}
 	for len(seen) < 32768-4 {
-		r, err := s.Acquire(t.Context(), kazahana.AcquireOptions{ServiceID: "a", ThroughputPerMs: min(1000, 32768-4-int64(len(seen))) * 64})
+		r, err := s.Acquire(t.Context(), kazahana.AcquireOptions{ServiceID: "a",
+			ThroughputPerMs: min(1000, 32768-4-int64(len(seen))) * 64})
 		if err != nil {
 			t.Fatal(len(seen), err)
 		}
@@ -579,8 +611,8 @@ func TestSmallerLeasesUseTheWholeSpace(t *testing.T) {
 	}
 }
 
-// TestReleaseAcrossWidths: a release that no longer fits the configuration is found by the page, and refused if it is not the
-// holder's; repeated, it is no error.
+// TestReleaseAcrossWidths: a release that no longer fits the configuration is found by the page, and refused if it is
+// not the holder's; repeated, it is no error.
 func TestReleaseAcrossWidths(t *testing.T) {
 	first := open(t, config("a", "s", 8))
 	leases := first.lease(kazahana.AcquireOptions{ServiceID: "a", ThroughputPerMs: 8192 * 256})
@@ -599,7 +631,8 @@ func TestReleaseAcrossWidths(t *testing.T) {
 		for range 2 {
 			if err := s.Release(t.Context(), kazahana.ReleaseOptions{
 				ServiceID: "a", ID: l.ID, Timestamp: at, Signature: kazahana.Sign(l.Secret, l.ID, at),
-			}); err != nil && (bitSeq == 12 || !errors.Is(err, machineid.ErrBadSignature)) { // a smaller one of that number lies in another lease
+			}); err != nil && (bitSeq == 12 || !errors.Is(err, machineid.ErrBadSignature)) {
+				// a smaller one of that number lies in another lease
 				t.Errorf("bitSeq %d: %v", bitSeq, err)
 			}
 		}
@@ -614,13 +647,14 @@ func TestReleaseAcrossWidths(t *testing.T) {
 func remove(t *testing.T, store docstore.Store, id string) {
 	t.Helper()
 	key := docstore.Key{Kind: machineid.Kind, Tenant: machineid.DefaultSpace, ID: id}
-	if r, err := store.Write(t.Context(), docstore.Write{Key: key, If: docstore.Not{Cond: docstore.Absent{}}, Delete: true}); err != nil || !r.Applied {
+	if r, err := store.Write(t.Context(), docstore.Write{Key: key, If: docstore.Not{Cond: docstore.Absent{}},
+		Delete: true}); err != nil || !r.Applied {
 		t.Fatal(r, err)
 	}
 }
 
-// TestPageThatWasDeleted: nothing is leased from it until the longest lease that it can have held has ended, whether or not the
-// process knew the space, and the log says so once.
+// TestPageThatWasDeleted: nothing is leased from it until the longest lease that it can have held has ended, whether or
+// not the process knew the space, and the log says so once.
 func TestPageThatWasDeleted(t *testing.T) {
 	c := machineid.DefaultService()
 	c.BitTs, c.BitID = 46, 9 // two pages
@@ -629,7 +663,8 @@ func TestPageThatWasDeleted(t *testing.T) {
 		clock := suite.NewClock()
 		store := docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})
 		serve := func() *machineid.Service {
-			s, err := machineid.New(store, []machineid.ServiceConfig{c}, &machineid.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+			s, err := machineid.New(store, []machineid.ServiceConfig{c},
+				&machineid.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -708,8 +743,8 @@ func TestPageDeletedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestSpaceThatWasDeleted: without its document a space is not leased from, in a process that knew it as soon as a page is
-// missing, too; without any document it is a new one.
+// TestSpaceThatWasDeleted: without its document a space is not leased from, in a process that knew it as soon as a page
+// is missing, too; without any document it is a new one.
 func TestSpaceThatWasDeleted(t *testing.T) {
 	c := machineid.DefaultService()
 	c.BitTs, c.BitID = 47, 8 // one page
@@ -738,19 +773,21 @@ func TestNumberOfPages(t *testing.T) {
 	s.lease(kazahana.AcquireOptions{})
 	for _, v := range []docstore.Value{docstore.Int(63), docstore.String("64"), docstore.Bool(true)} {
 		w := docstore.Write{
-			Key: docstore.Key{Kind: machineid.Kind, Tenant: machineid.DefaultSpace, ID: "space"}, Set: map[string]docstore.Value{"pages": v},
+			Key: docstore.Key{Kind: machineid.Kind, Tenant: machineid.DefaultSpace, ID: "space"},
+			Set: map[string]docstore.Value{"pages": v},
 		}
 		if _, err := s.far.Write(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
-		if err := serve(t, s.far).Check(t.Context()); !errors.Is(err, docstore.ErrDamaged) || !strings.Contains(err.Error(), `field "pages" is not 64`) {
+		if err := serve(t, s.far).Check(t.Context()); !errors.Is(err, docstore.ErrDamaged) ||
+			!strings.Contains(err.Error(), `field "pages" is not 64`) {
 			t.Error(err)
 		}
 	}
 }
 
-// TestPausedForADay: a writer that read a page before it was deleted, and writes when it has as many revisions again, does not
-// overwrite the leases of the new page.
+// TestPausedForADay: a writer that read a page before it was deleted, and writes when it has as many revisions again,
+// does not overwrite the leases of the new page.
 func TestPausedForADay(t *testing.T) {
 	c := machineid.DefaultService()
 	c.BitTs, c.BitID = 47, 8 // one page
@@ -802,8 +839,8 @@ func (s *interrupted) Write(ctx context.Context, writes ...docstore.Write) (docs
 	return s.Store.Write(ctx, writes...)
 }
 
-// TestConfigurationsThatRace: two servers set a space up at the same moment, with units of different sizes. The one that
-// comes second takes those of the first, so that their leases share no number.
+// TestConfigurationsThatRace: two servers set a space up at the same moment, with units of different sizes. The one
+// that comes second takes those of the first, so that their leases share no number.
 func TestConfigurationsThatRace(t *testing.T) {
 	for _, sizes := range [][2]int{{8, 6}, {6, 8}} {
 		for range 20 { // at times both begin with the same page, which would hide the fault
@@ -857,7 +894,8 @@ func TestRefusedServices(t *testing.T) {
 		`[{"serviceId":"a"},{"serviceId":"b","bitId":6,"bitSeq":16}]`:     "bitSeq of its services goes from 8 to 16: at most 7 apart",
 		`[{"serviceId":"a"},{"serviceId":"b","bitReserve":2,"bitId":13}]`: `ID service "b": bitReserve is 2`,
 	} {
-		if _, err := machineid.ParseServices([]byte(text)); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "Go ") {
+		if _, err := machineid.ParseServices([]byte(text)); err == nil || !strings.Contains(err.Error(), says) ||
+			strings.Contains(err.Error(), "Go ") {
 			t.Errorf("%s: %v, want %q", text, err, says)
 		}
 	}
@@ -867,8 +905,8 @@ func TestRefusedServices(t *testing.T) {
 	}
 }
 
-// TestServices: what an entry leaves out is as in the default service, and every layout that is taken can lease all of its
-// machine IDs.
+// TestServices: what an entry leaves out is as in the default service, and every layout that is taken can lease all of
+// its machine IDs.
 func TestServices(t *testing.T) {
 	services, err := machineid.ParseServices([]byte(`[{"serviceId":"payments"},
 		{"serviceId":"events","space":"events","customEpoch":0,"bitReserve":1,"bitTs":42,"bitId":4,"bitSeq":17,"leaseDuration":1000}]`))
@@ -881,8 +919,10 @@ func TestServices(t *testing.T) {
 		t.Fatalf("%+v, %v", services, err)
 	}
 	for _, l := range []kazahana.Layout{
-		{BitReserve: 1, BitTs: 42, BitID: 4, BitSeq: 17}, {BitReserve: 1, BitTs: 60, BitID: 2, BitSeq: 1}, {BitReserve: 1, BitTs: 47, BitID: 14, BitSeq: 2},
-		{BitReserve: 2, BitTs: 48, BitID: 7, BitSeq: 7}, {BitReserve: 1, BitTs: 41, BitID: 10, BitSeq: 12}, {BitReserve: 1, BitTs: 41, BitID: 16, BitSeq: 6},
+		{BitReserve: 1, BitTs: 42, BitID: 4, BitSeq: 17}, {BitReserve: 1, BitTs: 60, BitID: 2, BitSeq: 1},
+		{BitReserve: 1, BitTs: 47, BitID: 14, BitSeq: 2},
+		{BitReserve: 2, BitTs: 48, BitID: 7, BitSeq: 7}, {BitReserve: 1, BitTs: 41, BitID: 10, BitSeq: 12},
+		{BitReserve: 1, BitTs: 41, BitID: 16, BitSeq: 6},
 	} {
 		s := open(t, machineid.ServiceConfig{ServiceID: "default", Layout: l, LeaseDuration: 1000})
 		seen := make(map[int64]bool)
@@ -892,18 +932,21 @@ func TestServices(t *testing.T) {
 				seen[granted.ID] = true
 			}
 		}
-		if err := acquire(s, kazahana.AcquireOptions{}); int64(len(seen)) != l.MaxMachineID()+1 || !errors.Is(err, kazahana.ErrExhausted) {
+		if err := acquire(s, kazahana.AcquireOptions{}); int64(len(seen)) != l.MaxMachineID()+1 ||
+			!errors.Is(err, kazahana.ErrExhausted) {
 			t.Errorf("%+v: %d machine IDs, then %v", l, len(seen), err)
 		}
 	}
 }
 
-// TestTimestampsThatDoNotExist: before the epoch and after the last timestamp nothing is leased, and no lease goes beyond it.
+// TestTimestampsThatDoNotExist: before the epoch and after the last timestamp nothing is leased, and no lease goes
+// beyond it.
 func TestTimestampsThatDoNotExist(t *testing.T) {
 	c := machineid.DefaultService()
 	c.CustomEpoch = epoch + 1000
 	s := open(t, c)
-	if err := acquire(s, kazahana.AcquireOptions{}); err == nil || !strings.Contains(err.Error(), "is not among its timestamps") {
+	if err := acquire(s, kazahana.AcquireOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "is not among its timestamps") {
 		t.Error(err)
 	}
 	s.clock.Advance(time.UnixMilli(c.CustomEpoch + 1<<41 - 1000).Sub(suite.Epoch))
@@ -911,7 +954,8 @@ func TestTimestampsThatDoNotExist(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	s.clock.Advance(time.Second)
-	if err := acquire(s, kazahana.AcquireOptions{}); err == nil || !strings.Contains(err.Error(), "is not among its timestamps") {
+	if err := acquire(s, kazahana.AcquireOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "is not among its timestamps") {
 		t.Error(err)
 	}
 }
@@ -965,8 +1009,8 @@ func (s *between) Write(ctx context.Context, writes ...docstore.Write) (docstore
 	return s.Store.Write(ctx, writes...)
 }
 
-// TestReleaseThatWasFollowed: a release that meets its own effect is a success, although another caller has the machine ID by
-// then, and leaves that one alone.
+// TestReleaseThatWasFollowed: a release that meets its own effect is a success, although another caller has the machine
+// ID by then, and leaves that one alone.
 func TestReleaseThatWasFollowed(t *testing.T) {
 	clock := suite.NewClock()
 	store := &between{Store: docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})}
@@ -1063,7 +1107,8 @@ func TestLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := r.Leases[0]
-	for _, want := range []string{"service=default", fmt.Sprintf("leases=1 ids=%d ", l.ID), fmt.Sprint("expired=", l.Expired), "host:web-1", "caller=ci-42"} {
+	for _, want := range []string{"service=default", fmt.Sprintf("leases=1 ids=%d ", l.ID),
+		fmt.Sprint("expired=", l.Expired), "host:web-1", "caller=ci-42"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log does not have %q: %s", want, log.String())
 		}
@@ -1079,14 +1124,16 @@ func TestLog(t *testing.T) {
 	if _, err := s.Acquire(ctx, kazahana.AcquireOptions{ThroughputPerMs: 8191 * 256, Meta: long}); err != nil {
 		t.Fatal(err)
 	}
-	if line := log.String(); len(line) > 2500 || !strings.Contains(line, "leases=8191 ids=") || !strings.Contains(line, "a:first") || !strings.Contains(line, "more") {
+	if line := log.String(); len(line) > 2500 || !strings.Contains(line, "leases=8191 ids=") ||
+		!strings.Contains(line, "a:first") || !strings.Contains(line, "more") {
 		t.Errorf("%d bytes: %s", len(line), line)
 	}
 	log.Reset()
 	if _, err := s.ForceRelease(ctx, machineid.ForceRelease{Reason: "lost hosts"}); err != nil {
 		t.Fatal(err)
 	}
-	if line := log.String(); !strings.Contains(line, "level=WARN") || !strings.Contains(line, `reason="lost hosts"`) || !strings.Contains(line, "caller=ci-42") {
+	if line := log.String(); !strings.Contains(line, "level=WARN") || !strings.Contains(line, `reason="lost hosts"`) ||
+		!strings.Contains(line, "caller=ci-42") {
 		t.Error(line)
 	}
 	if got := s.Spaces(); !slices.Equal(got, []string{"default"}) {
@@ -1123,7 +1170,8 @@ func TestMisconfiguredCallers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, err := range map[string]error{
-		"service": acquire(ids{Service: closed}, kazahana.AcquireOptions{ServiceID: "x"}), "name": acquire(s, kazahana.AcquireOptions{ServiceID: "\t"}),
+		"service":    acquire(ids{Service: closed}, kazahana.AcquireOptions{ServiceID: "x"}),
+		"name":       acquire(s, kazahana.AcquireOptions{ServiceID: "\t"}),
 		"throughput": acquire(ids{Service: closed}, kazahana.AcquireOptions{ThroughputPerMs: 257}),
 		"meta":       acquire(s, kazahana.AcquireOptions{Meta: map[string]string{"": ""}}),
 	} {
@@ -1132,7 +1180,8 @@ func TestMisconfiguredCallers(t *testing.T) {
 		}
 	}
 	s.lease(kazahana.AcquireOptions{ThroughputPerMs: 1 << 21})
-	if err := acquire(s, kazahana.AcquireOptions{}); !errors.Is(err, kazahana.ErrExhausted) || errors.Is(err, kazahana.ErrConfiguration) {
+	if err := acquire(s, kazahana.AcquireOptions{}); !errors.Is(err, kazahana.ErrExhausted) ||
+		errors.Is(err, kazahana.ErrConfiguration) {
 		t.Error(err)
 	}
 }

@@ -43,8 +43,8 @@ type Map struct {
 	Layout       kazahana.Layout // of the service with the shortest sequence
 	LongestLease time.Duration   // of the services
 
-	// Pages has a digit for each unit of each page: 0 if all of it is free, otherwise how long it stays leased at most, in ninths of
-	// LongestLease, rounded up; 9 also for more. Units that are divided for smaller leases count as one.
+	// Pages has a digit for each unit of each page: 0 if all of it is free, otherwise how long it stays leased at most, in
+	// ninths of LongestLease, rounded up; 9 also for more. Units that are divided for smaller leases count as one.
 	Pages []string
 }
 
@@ -80,7 +80,8 @@ func (s *Service) Map(ctx context.Context, name string) (m Map, ok bool, err err
 // occupancy counts a space of which all pages were read.
 func (sp *guarded) occupancy(seen view) Occupancy {
 	size := min(0, sp.minSeq-seen.g.unit)
-	o := Occupancy{Space: sp.name, At: time.UnixMilli(seen.at).UTC(), Units: seen.g.units() << -size, Services: make(map[string]int)}
+	o := Occupancy{Space: sp.name, At: time.UnixMilli(seen.at).UTC(), Units: seen.g.units() << -size,
+		Services: make(map[string]int)}
 	next := int64(0)
 	for _, index := range slices.Sorted(maps.Keys(seen.damaged)) {
 		o.Unreadable.Take(seen.damaged[index])

@@ -89,7 +89,8 @@ func (p page) fit(size int) page {
 	if more <= 0 {
 		return p
 	}
-	fine := page{rev: p.rev, split: p.split + more, notBefore: make([]int64, 0, len(p.notBefore)<<more), held: slices.Clone(p.held)}
+	fine := page{rev: p.rev, split: p.split + more, notBefore: make([]int64, 0, len(p.notBefore)<<more),
+		held: slices.Clone(p.held)}
 	for _, at := range p.notBefore {
 		for range 1 << more {
 			fine.notBefore = append(fine.notBefore, at)
@@ -169,7 +170,8 @@ func pageOf(g geometry, k docstore.Key, d docstore.Doc) (page, error) {
 		l := lease{slot: int(number(r[:index])), bits: int(r[index])}
 		r = r[index+1:]
 		name := int(number(r[:index]))
-		if l.bits > slotBits+p.split || l.slot+1<<l.bits > len(p.notBefore) || l.slot&(1<<l.bits-1) != 0 || name >= len(names) {
+		if l.bits > slotBits+p.split || l.slot+1<<l.bits > len(p.notBefore) || l.slot&(1<<l.bits-1) != 0 ||
+			name >= len(names) {
 			return page{}, damaged(fLeases)
 		}
 		r = r[index:]
@@ -189,10 +191,12 @@ func (p page) write(k docstore.Key) docstore.Write {
 	return docstore.Write{Key: k, If: docstore.Eq{Field: fRev, Value: docstore.Int(p.rev - 1)}, Set: set}
 }
 
-// create is the page as the write that makes its document. Revisions start at the store's time, so that none comes back after
-// the document was deleted: a writer that was paused since then cannot mistake the new page for the one that it read.
+// create is the page as the write that makes its document. Revisions start at the store's time, so that none comes back
+// after the document was deleted: a writer that was paused since then cannot mistake the new page for the one that it
+// read.
 func (p page) create(k docstore.Key) docstore.Write {
-	return docstore.Write{Key: k, If: docstore.Absent{}, Set: p.fields(), Add: map[string]int64{fRev: 1}, StartAtNow: []string{fRev}}
+	return docstore.Write{Key: k, If: docstore.Absent{}, Set: p.fields(), Add: map[string]int64{fRev: 1},
+		StartAtNow: []string{fRev}}
 }
 
 // fields are those of the document, but for the revision.

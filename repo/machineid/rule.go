@@ -22,15 +22,16 @@ type need struct {
 	small, large int // the smallest and the largest size of leases in the space
 }
 
-// runs are the groups of slots of a page that leases of a size can take at the time now; and the earliest time at which another one
-// becomes free without a release, 0 if there is none. The size fits the page.
+// runs are the groups of slots of a page that leases of a size can take at the time now; and the earliest time at which
+// another one becomes free without a release, 0 if there is none. The size fits the page.
 //
-// They come in the order in which they are to be taken: those in the smallest aligned gaps first, so that what larger leases can take
-// stays whole, up to the size large; and among equal gaps those that are free for longest. Any number of them, from the first on, leaves
-// gaps as large as can be. Where all leases have one size, only the time counts.
+// They come in the order in which they are to be taken: those in the smallest aligned gaps first, so that what larger
+// leases can take stays whole, up to the size large; and among equal gaps those that are free for longest. Any number
+// of them, from the first on, leaves gaps as large as can be. Where all leases have one size, only the time counts.
 func (p page) runs(index, size, large int, now int64) (free []run, next int64) {
 	bits := size + p.split
-	// since has from when on each aligned block is free: the latest notBefore of its slots. Blocks of a level are twice those before it.
+	// since has from when on each aligned block is free: the latest notBefore of its slots. Blocks of a level are twice
+	// those before it.
 	since := [][]int64{make([]int64, len(p.notBefore)>>bits)}
 	for i := range since[0] {
 		since[0][i] = slices.Max(p.notBefore[i<<bits : (i+1)<<bits])
@@ -97,9 +98,9 @@ func (s span) some(n int, spread func(n int) int) []int {
 	return pages
 }
 
-// regions are the pages in which leases of a size are looked for one after the other, before all pages are. The largest leases of a space
-// and the smaller ones begin at different ends: if either takes less than half of the space, the pages of the other end stay whole.
-// Where all leases have one size, all pages are alike.
+// regions are the pages in which leases of a size are looked for one after the other, before all pages are. The largest
+// leases of a space and the smaller ones begin at different ends: if either takes less than half of the space, the
+// pages of the other end stay whole. Where all leases have one size, all pages are alike.
 func (g geometry) regions(n need) []span {
 	half, quarter := g.pages/2, g.pages/4
 	switch {
@@ -125,8 +126,8 @@ func rank(regions []span, page int) int {
 	return i
 }
 
-// grant is the page after leases of a size and of the interval [created, expired) for the free runs. Leases that have run
-// out are removed; their notBefore stays.
+// grant is the page after leases of a size and of the interval [created, expired) for the free runs. Leases that have
+// run out are removed; their notBefore stays.
 func (p page) grant(runs []run, secrets []secret, size int, service string, created, expired int64) page {
 	after := p.next(created)
 	bits := size + p.split
@@ -134,7 +135,8 @@ func (p page) grant(runs []run, secrets []secret, size int, service string, crea
 		for slot := r.slot; slot < r.slot+1<<bits; slot++ {
 			after.notBefore[slot] = expired
 		}
-		after.held = append(after.held, lease{slot: r.slot, bits: bits, created: created, secret: secrets[i], service: service}) //nolint:gosec // one for each run
+		after.held = append(after.held, lease{slot: r.slot, bits: bits, created: created, secret: secrets[i],
+			service: service}) //nolint:gosec // one for each run
 	}
 	return after
 }
@@ -159,9 +161,9 @@ const (
 	released                      // the page after the release is to be written
 )
 
-// release decides a release of the lease at a slot, signed at a time in Unix milliseconds, if the signature verifies. After
-// the signed time nothing was stamped, so the next lease may begin there; never before this one began, since earlier
-// timestamps belong to others, and never later than it would have ended.
+// release decides a release of the lease at a slot, signed at a time in Unix milliseconds, if the signature verifies.
+// After the signed time nothing was stamped, so the next lease may begin there; never before this one began, since
+// earlier timestamps belong to others, and never later than it would have ended.
 func (p page) release(slot, bits int, signed int64, verifies func(secret) bool, now int64) (page, releaseResult) {
 	i := slices.IndexFunc(p.held, func(l lease) bool { return l.slot == slot && l.bits == bits })
 	if i < 0 || !p.live(p.held[i], now) {
@@ -189,9 +191,9 @@ func (p page) taken(slot, bits int, now int64) bool {
 	})
 }
 
-// choose picks free runs, as many as are needed: all of them in one page if there is such a page, else in as few as hold them. With
-// fewer free than wanted it picks one, so that the last ones go to callers that have none. If none is free it picks none, and next
-// is when one will be, in Unix milliseconds. spread draws a number below n.
+// choose picks free runs, as many as are needed: all of them in one page if there is such a page, else in as few as
+// hold them. With fewer free than wanted it picks one, so that the last ones go to callers that have none. If none is
+// free it picks none, and next is when one will be, in Unix milliseconds. spread draws a number below n.
 func choose(g geometry, pages map[int]page, n need, now int64, spread func(n int) int) (picked []run, next int64) {
 	type candidate struct {
 		index, rank int
@@ -237,8 +239,8 @@ func choose(g geometry, pages map[int]page, n need, now int64, spread func(n int
 		want, enough = 1, candidates
 		slices.SortFunc(enough, inOrder)
 	}
-	// A page of the first region that has one, by its share of what is free there: concurrent callers spread over the pages, and fill
-	// them evenly.
+	// A page of the first region that has one, by its share of what is free there: concurrent callers spread over the
+	// pages, and fill them evenly.
 	roomy := 0
 	enough = slices.DeleteFunc(enough, func(c candidate) bool { return c.rank > enough[0].rank })
 	for _, c := range enough {

@@ -18,7 +18,8 @@ import (
 )
 
 // small is a space of eight units in one page.
-var small = newGeometry(kazahana.Layout{CustomEpoch: kazahana.DefaultEpoch, BitReserve: 1, BitTs: 51, BitID: 4, BitSeq: 8}, 8)
+var small = newGeometry(kazahana.Layout{CustomEpoch: kazahana.DefaultEpoch, BitReserve: 1, BitTs: 51,
+	BitID: 4, BitSeq: 8}, 8)
 
 var pageKey = docstore.Key{Kind: Kind, Tenant: "t", ID: "page-000"}
 
@@ -64,8 +65,8 @@ func same(p, q page) bool {
 	return p.rev == q.rev && p.split == q.split && slices.Equal(p.notBefore, q.notBefore) && slices.Equal(p.held, q.held)
 }
 
-// TestWriteAgreesWithDecide: for all pages and commands, the write of the page after a decision applies exactly to the page
-// that was decided about, and makes it what the decision says.
+// TestWriteAgreesWithDecide: for all pages and commands, the write of the page after a decision applies exactly to the
+// page that was decided about, and makes it what the decision says.
 func TestWriteAgreesWithDecide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, other := genPage.Draw(t, "page"), genPage.Draw(t, "other page")
@@ -91,7 +92,8 @@ func TestWriteAgreesWithDecide(t *testing.T) {
 		} else {
 			slot := rapid.IntRange(0, len(p.notBefore)/(1<<bits)-1).Draw(t, "slot") << bits
 			var v releaseResult
-			if after, v = p.release(slot, bits, rapid.Int64Range(970, 1020).Draw(t, "signed"), func(secret) bool { return true }, now); v != released {
+			if after, v = p.release(slot, bits, rapid.Int64Range(970, 1020).Draw(t, "signed"), func(secret) bool { return true },
+				now); v != released {
 				if !same(after, p) {
 					t.Fatalf("a release that changes nothing made %+v of %+v", after, p)
 				}
@@ -121,17 +123,19 @@ func TestWriteAgreesWithDecide(t *testing.T) {
 	})
 }
 
-// TestUnitsThatAreSplit: each part has the notBefore of the whole, leases stay where they are, and a page of 2048 slots is
-// stored as one of 128.
+// TestUnitsThatAreSplit: each part has the notBefore of the whole, leases stay where they are, and a page of 2048 slots
+// is stored as one of 128.
 func TestUnitsThatAreSplit(t *testing.T) {
 	g := geometry{unit: 8, pages: 1, slots: 128}
 	p := page{rev: 1, notBefore: make([]int64, 128)}
 	for slot := range p.notBefore {
 		p.notBefore[slot] = int64(2000 + slot/2)
 	}
-	p.held = []lease{{slot: 127, created: 1000, secret: signed(1), service: "a"}, {slot: 2, bits: 1, created: 1500, secret: signed(2), service: "b"}}
+	p.held = []lease{{slot: 127, created: 1000, secret: signed(1), service: "a"},
+		{slot: 2, bits: 1, created: 1500, secret: signed(2), service: "b"}}
 	fine := p.fit(-splitBits)
-	if len(fine.notBefore) != 2048 || fine.split != splitBits || !same(fine, fine.fit(0)) || !same(fine, fine.fit(-1)) || !same(p, p.fit(3)) {
+	if len(fine.notBefore) != 2048 || fine.split != splitBits || !same(fine, fine.fit(0)) || !same(fine, fine.fit(-1)) ||
+		!same(p, p.fit(3)) {
 		t.Fatalf("%d slots, split in 1<<%d", len(fine.notBefore), fine.split)
 	}
 	for slot, at := range fine.notBefore {
@@ -139,7 +143,8 @@ func TestUnitsThatAreSplit(t *testing.T) {
 			t.Errorf("part %d is free from %d", slot, at)
 		}
 	}
-	if want := []lease{{slot: 2032, bits: 4, created: 1000, secret: signed(1), service: "a"}, {slot: 32, bits: 5, created: 1500, secret: signed(2), service: "b"}}; !slices.Equal(fine.held, want) {
+	if want := []lease{{slot: 2032, bits: 4, created: 1000, secret: signed(1), service: "a"},
+		{slot: 32, bits: 5, created: 1500, secret: signed(2), service: "b"}}; !slices.Equal(fine.held, want) {
 		t.Errorf("%+v, want %+v", fine.held, want)
 	}
 	// More names than a byte counts.
@@ -193,7 +198,9 @@ func TestPageThatIsDamaged(t *testing.T) {
 				delete(d, c.field)
 			}
 			_, err := pageOf(small, pageKey, d)
-			if want := fmt.Sprintf(`docstore: damaged document: machine_ids/t/page-000: field %q is not what a page of machine IDs holds`, c.field); err == nil || err.Error() != want {
+			if want := fmt.Sprintf(
+				`docstore: damaged document: machine_ids/t/page-000: field %q is not what a page of machine IDs holds`,
+				c.field); err == nil || err.Error() != want {
 				t.Errorf("error %v, want %s", err, want)
 			}
 		})
@@ -233,13 +240,15 @@ func TestRelease(t *testing.T) {
 	} {
 		after, v := p.release(c.slot, c.bits, c.signed, func(s secret) bool { return s == signed(c.secret) }, c.now)
 		if v != c.releaseResult || after.notBefore[c.slot] != c.floor || after.notBefore[c.slot+1] != c.besides {
-			t.Errorf("%s: releaseResult %d, notBefore %v; want %d, %d and %d", c.name, v, after.notBefore, c.releaseResult, c.floor, c.besides)
+			t.Errorf("%s: releaseResult %d, notBefore %v; want %d, %d and %d", c.name, v, after.notBefore, c.releaseResult,
+				c.floor, c.besides)
 		}
 		if v != released {
 			continue
 		}
 		// Released once, nothing is left to release, even if its time is still to come.
-		if again, v := after.release(c.slot, c.bits, c.signed, func(secret) bool { return true }, c.now); v != notThere || !same(again, after) {
+		if again, v := after.release(c.slot, c.bits, c.signed, func(secret) bool { return true }, c.now); v != notThere ||
+			!same(again, after) {
 			t.Errorf("%s, again: releaseResult %d", c.name, v)
 		}
 	}
@@ -262,16 +271,20 @@ func TestChoose(t *testing.T) {
 	}{
 		{"the oldest", map[int]page{0: with(900, 700, 2000, 800)}, 0, 2, first, "0:1 0:3", 2000},
 		{"free from now on", map[int]page{0: with(1000, 1001, 2000, 2000)}, 0, 1, first, "0:0", 1001},
-		{"a page that has them all", map[int]page{0: with(0, 0, 2000, 2000), 1: with(0, 2000, 0, 0)}, 0, 3, first, "1:0 1:2 1:3", 2000},
-		{"any page, by its share", map[int]page{0: with(0, 0, 0, 2000), 1: with(2000, 2000, 2000, 0)}, 0, 1, last, "1:3", 2000},
-		{"several pages, the emptiest first", map[int]page{0: with(0, 2000, 2000, 2000), 1: with(0, 0, 2000, 2000)}, 0, 3, first, "1:0 1:1 0:0", 2000},
+		{"a page that has them all", map[int]page{0: with(0, 0, 2000, 2000), 1: with(0, 2000, 0, 0)}, 0, 3, first,
+			"1:0 1:2 1:3", 2000},
+		{"any page, by its share", map[int]page{0: with(0, 0, 0, 2000), 1: with(2000, 2000, 2000, 0)}, 0, 1,
+			last, "1:3", 2000},
+		{"several pages, the emptiest first", map[int]page{0: with(0, 2000, 2000, 2000), 1: with(0, 0, 2000, 2000)}, 0, 3,
+			first, "1:0 1:1 0:0", 2000},
 		{"fewer than wanted", map[int]page{0: with(0, 0, 2000, 2000), 1: with(2000, 2000, 2000, 0)}, 0, 4, last, "1:3", 2000},
 		{"none", map[int]page{0: with(2000, 1500, 2000, 2000), 1: with(2000, 2000, 1400, 2000)}, 0, 1, first, "", 1400},
 		{"an aligned run", map[int]page{0: with(2000, 0, 0, 2000, 10, 20, 30, 0)}, 1, 1, first, "0:4", 2000},
 		{"the run that is free for longest", map[int]page{0: with(10, 0, 0, 0, 5, 5, 30, 0)}, 1, 2, first, "0:2 0:4", 0},
 		{"no aligned run", map[int]page{0: with(2000, 0, 0, 1800, 0, 1500, 1600, 0)}, 1, 1, first, "", 1500},
 	} {
-		picked, next := choose(geometry{pages: len(c.pages), slots: len(c.pages[0].notBefore)}, c.pages, alike(c.bits, c.want), now, c.spread)
+		picked, next := choose(geometry{pages: len(c.pages), slots: len(c.pages[0].notBefore)}, c.pages,
+			alike(c.bits, c.want), now, c.spread)
 		var got []string
 		for _, r := range picked {
 			got = append(got, fmt.Sprintf("%d:%d", r.page, r.slot))
@@ -308,8 +321,8 @@ func deleting(p page, slot int, at int64, verifies func(secret) bool, now int64)
 	return after, v
 }
 
-// TestIntervalsNeverOverlap: whatever the clocks of store and callers do, in whatever order writes arrive, and however late,
-// no timestamp of a machine ID is stamped under two leases.
+// TestIntervalsNeverOverlap: whatever the clocks of store and callers do, in whatever order writes arrive, and however
+// late, no timestamp of a machine ID is stamped under two leases.
 func TestIntervalsNeverOverlap(t *testing.T) {
 	for name, p := range map[string]protocol{
 		"as it is":                          {storesClock, byRule, asItIs},
@@ -335,16 +348,18 @@ func TestOverlapsAreNoticed(t *testing.T) {
 	for name, p := range map[string]protocol{
 		"the original: the caller's clock, releases that delete": {callersClock, deleting, asItIs},
 		"releases that delete": {storesClock, deleting, asItIs},
-		"releases that anybody can sign": {storesClock, func(p page, slot int, at int64, verifies func(secret) bool, now int64) (page, releaseResult) {
+		"releases that anybody can sign": {storesClock, func(p page, slot int, at int64, verifies func(secret) bool,
+			now int64) (page, releaseResult) {
 			return p.release(slot, 0, at, anySignature(verifies), now)
 		}, asItIs},
-		"releases that reach back before their lease": {storesClock, func(p page, slot int, at int64, verifies func(secret) bool, now int64) (page, releaseResult) {
-			after, v := p.release(slot, 0, at, verifies, now)
-			if v == released {
-				after.notBefore[slot] = at + 1
-			}
-			return after, v
-		}, asItIs},
+		"releases that reach back before their lease": {storesClock,
+			func(p page, slot int, at int64, verifies func(secret) bool, now int64) (page, releaseResult) {
+				after, v := p.release(slot, 0, at, verifies, now)
+				if v == released {
+					after.notBefore[slot] = at + 1
+				}
+				return after, v
+			}, asItIs},
 		"writes that do not look at the revision": {storesClock, byRule, unconditional},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -370,7 +385,8 @@ var doings = []string{"acquire", "release", "write", "write", "stamp", "stamp", 
 
 var genStep = rapid.Custom(func(t *rapid.T) step {
 	return step{
-		do: rapid.SampledFrom(doings).Draw(t, "do"), caller: rapid.IntRange(0, 2).Draw(t, "caller"), by: rapid.Int64Range(-20, 40).Draw(t, "by"),
+		do: rapid.SampledFrom(doings).Draw(t, "do"), caller: rapid.IntRange(0, 2).Draw(t, "caller"),
+		by: rapid.Int64Range(-20, 40).Draw(t, "by"),
 	}
 })
 
@@ -384,8 +400,8 @@ func randomSteps(seed uint64) []step {
 	return steps
 }
 
-// schedule runs three callers on one slot. It stamps for each lease what its holder could stamp, and reports a timestamp that
-// two leases gave.
+// schedule runs three callers on one slot. It stamps for each lease what its holder could stamp, and reports a
+// timestamp that two leases gave.
 func schedule(proto protocol, steps []step) error {
 	type caller struct {
 		skew    int64
@@ -481,8 +497,8 @@ func schedule(proto protocol, steps []step) error {
 	return nil
 }
 
-// TestReuseDistance: at half occupancy a machine ID that was released is not used again before 1700 others were taken, and
-// all are used about equally often.
+// TestReuseDistance: at half occupancy a machine ID that was released is not used again before 1700 others were taken,
+// and all are used about equally often.
 func TestReuseDistance(t *testing.T) {
 	const pairs, leased = 50_000, 4096
 	g := newGeometry(kazahana.DefaultLayout(), unitBits)
@@ -532,7 +548,8 @@ func TestReuseDistance(t *testing.T) {
 	}
 	often := slices.Sorted(maps.Values(uses))
 	if distance < 1700 || len(uses) != g.units() || often[len(often)/100] < 4 || often[len(often)*99/100] > 9 {
-		t.Errorf("distance %d; %d machine IDs used, from %d to %d times", distance, len(uses), often[len(often)/100], often[len(often)*99/100])
+		t.Errorf("distance %d; %d machine IDs used, from %d to %d times", distance, len(uses), often[len(often)/100],
+			often[len(often)*99/100])
 	}
 }
 
@@ -567,7 +584,8 @@ func FuzzPage(f *testing.F) {
 	f.Add(int64(7), strings.Repeat("\x00\x00\x00\x00\x03\xe8", 8), strings.Repeat("\x00", leaseBytes), "ids")
 	f.Fuzz(func(_ *testing.T, rev int64, notBefore, leases, services string) {
 		p, err := pageOf(small, pageKey, docstore.Doc{
-			fRev: docstore.Int(rev), fNotBefore: docstore.Bytes(notBefore), fLeases: docstore.Bytes(leases), fServices: docstore.String(services),
+			fRev: docstore.Int(rev), fNotBefore: docstore.Bytes(notBefore), fLeases: docstore.Bytes(leases),
+			fServices: docstore.String(services),
 		})
 		if err != nil {
 			return
@@ -584,8 +602,8 @@ func FuzzPage(f *testing.F) {
 // alike is what an acquire needs where all leases have one size.
 func alike(size, want int) need { return need{size: size, want: want, small: size, large: size} }
 
-// TestBestFit: whatever number of leases a page grants, it keeps as many free blocks of each larger size as it can: blocks are begun only
-// when there is no smaller gap left.
+// TestBestFit: whatever number of leases a page grants, it keeps as many free blocks of each larger size as it can:
+// blocks are begun only when there is no smaller gap left.
 func TestBestFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := genPage.Draw(t, "page")
@@ -634,7 +652,8 @@ func TestRegions(t *testing.T) {
 		pages, size, small, large int
 		want                      string
 	}{
-		{64, 0, 0, 0, "[{0 64}]"}, {64, 0, 0, 4, "[{0 32} {32 48}]"}, {64, 3, 0, 4, "[{0 32} {32 48}]"}, {64, 4, 0, 4, "[{32 64} {16 32}]"},
+		{64, 0, 0, 0, "[{0 64}]"}, {64, 0, 0, 4, "[{0 32} {32 48}]"}, {64, 3, 0, 4, "[{0 32} {32 48}]"},
+		{64, 4, 0, 4, "[{32 64} {16 32}]"},
 		{1, 0, 0, 4, "[{0 1}]"}, {2, 0, 0, 4, "[{0 1}]"}, {2, 4, 0, 4, "[{1 2}]"}, {4, 0, -2, 4, "[{0 2} {2 3}]"},
 	} {
 		got := geometry{pages: c.pages}.regions(need{size: c.size, small: c.small, large: c.large})

@@ -111,8 +111,8 @@ func (s *Service) Spaces() []string { return slices.Sorted(maps.Keys(s.spaces)) 
 // DefaultMaxLeases is how many leases the entry points grant to one request, unless they are set up otherwise.
 const DefaultMaxLeases = 64
 
-// service finds a service by the name that a caller gave. One that is not configured is as the default one, but for its name,
-// by which its leases are counted.
+// service finds a service by the name that a caller gave. One that is not configured is as the default one, but for its
+// name, by which its leases are counted.
 func (s *Service) service(id string) (*service, error) {
 	if id == "" {
 		id = DefaultServiceID
@@ -137,7 +137,8 @@ func checkMeta(m map[string]string) error {
 	}
 	for k, v := range m {
 		if err := field.Text("meta", k, MaxMetaKeyBytes); err != nil {
-			return field.Errorf("meta", "has a key that cannot be used: 1 to %d bytes of text without control characters", MaxMetaKeyBytes)
+			return field.Errorf("meta", "has a key that cannot be used: 1 to %d bytes of text without control characters",
+				MaxMetaKeyBytes)
 		}
 		if err := field.OptionalText("meta."+k, v, MaxMetaValueBytes); err != nil {
 			return err
@@ -150,11 +151,12 @@ func checkMeta(m map[string]string) error {
 // thousand callers that begin at the same moment need 25.
 const maxTries = 200
 
-// Acquire implements [kazahana.LeaseProvider]: two requests to the store, one read and one write, for any number of leases
-// that a page has space for. If it has none, all pages are read as well; a conflict costs one more write.
+// Acquire implements [kazahana.LeaseProvider]: two requests to the store, one read and one write, for any number of
+// leases that a page has space for. If it has none, all pages are read as well; a conflict costs one more write.
 //
-// The error is a [field.Error] or an [*UnknownServiceError], both a [kazahana.ErrConfiguration], a [*kazahana.ExhaustedError] or
-// that of the store. After an error of the store, leases may have been granted without a response; they expire by themselves.
+// The error is a [field.Error] or an [*UnknownServiceError], both a [kazahana.ErrConfiguration], a
+// [*kazahana.ExhaustedError] or that of the store. After an error of the store, leases may have been granted without a
+// response; they expire by themselves.
 func (s *Service) Acquire(ctx context.Context, o kazahana.AcquireOptions) (kazahana.AcquireResponse, error) {
 	sv, err := s.service(o.ServiceID)
 	if err != nil {
@@ -257,18 +259,22 @@ func (s *Service) granted(ctx context.Context, sv *service, leases []kazahana.Le
 		return
 	}
 	s.log.LogAttrs(ctx, slog.LevelInfo, "machine IDs leased",
-		slog.String("space", sv.space.name), slog.String("service", sv.ServiceID), slog.Int("leases", len(leases)), slog.String("ids", ranges(leases)),
-		slog.Int64("created", leases[0].Created), slog.Int64("expired", leases[0].Expired), slog.Any("meta", loggedMeta(meta)), callerOf(ctx))
+		slog.String("space", sv.space.name), slog.String("service", sv.ServiceID), slog.Int("leases", len(leases)),
+		slog.String("ids", ranges(leases)),
+		slog.Int64("created", leases[0].Created), slog.Int64("expired", leases[0].Expired),
+		slog.Any("meta", loggedMeta(meta)), callerOf(ctx))
 }
 
-// Release implements [kazahana.LeaseProvider]: one read, and one write if the lease is still held. Without a ServiceID the leases
-// of all services with that ID are read, one read for each space, and the signature tells which one is released. Where
-// that finds no lease, it may have been granted under widths that the configuration had before: one more read.
+// Release implements [kazahana.LeaseProvider]: one read, and one write if the lease is still held. Without a ServiceID
+// the leases of all services with that ID are read, one read for each space, and the signature tells which one is
+// released. Where that finds no lease, it may have been granted under widths that the configuration had before: one
+// more read.
 //
 // The error is a [field.Error], an [*UnknownServiceError], [ErrBadSignature] or that of the store.
 func (s *Service) Release(ctx context.Context, o kazahana.ReleaseOptions) error {
 	if _, err := hex.DecodeString(o.Signature); err != nil || len(o.Signature) != 64 {
-		return field.Errorf("signature", "must be 64 hexadecimal digits: HMAC-SHA256 under the lease's secret of \"id:timestamp\"")
+		return field.Errorf("signature",
+			"must be 64 hexadecimal digits: HMAC-SHA256 under the lease's secret of \"id:timestamp\"")
 	}
 	if o.Timestamp < 0 || o.Timestamp > docstore.MaxInt {
 		return field.Errorf("timestamp", "must be a time in Unix milliseconds")
@@ -305,8 +311,8 @@ func (s *Service) Release(ctx context.Context, o kazahana.ReleaseOptions) error 
 	return damaged
 }
 
-// candidates are the bits of sequence of leases that the configuration grants, by space: of the service that is named, or of
-// all.
+// candidates are the bits of sequence of leases that the configuration grants, by space: of the service that is named,
+// or of all.
 func (s *Service) candidates(o kazahana.ReleaseOptions) (map[string][]int, error) {
 	services := s.services
 	if o.ServiceID != "" {
@@ -337,11 +343,15 @@ func (g geometry) otherSizes(l kazahana.Layout, known []int) (sizes []int) {
 	return sizes
 }
 
-// releaseIn releases the lease of a space that the signature belongs to, if it has one of some numbers of bits of sequence.
-func (s *Service) releaseIn(ctx context.Context, sp *guarded, sizes func(geometry) []int, o kazahana.ReleaseOptions) (releaseResult, error) {
+// releaseIn releases the lease of a space that the signature belongs to, if it has one of some numbers of bits of
+// sequence.
+func (s *Service) releaseIn(ctx context.Context, sp *guarded, sizes func(geometry) []int,
+	o kazahana.ReleaseOptions) (releaseResult, error) {
 	// possible are the sizes with such a machine ID.
 	possible := func(g geometry) []int {
-		return slices.DeleteFunc(slices.Clone(sizes(g)), func(bitSeq int) bool { return o.ID >= 1<<(sp.layout.BitNode()-1-bitSeq) })
+		return slices.DeleteFunc(slices.Clone(sizes(g)), func(bitSeq int) bool {
+			return o.ID >= 1<<(sp.layout.BitNode()-1-bitSeq)
+		})
 	}
 	seen, err := s.read(ctx, sp, func(g geometry) []int {
 		var pages []int
@@ -360,7 +370,8 @@ func (s *Service) releaseIn(ctx context.Context, sp *guarded, sizes func(geometr
 	}
 	// In milliseconds: what a caller may send overflows as a duration.
 	if off := max(seen.at-o.Timestamp, o.Timestamp-seen.at); off > ReleaseWindow.Milliseconds() {
-		return notThere, field.Errorf("timestamp", "is %d ms from the server's time, %d at most: sign again, in Unix milliseconds and by the right time",
+		return notThere, field.Errorf("timestamp",
+			"is %d ms from the server's time, %d at most: sign again, in Unix milliseconds and by the right time",
 			off, ReleaseWindow.Milliseconds())
 	}
 	signature := []byte(strings.ToLower(o.Signature))
@@ -386,9 +397,10 @@ func (s *Service) releaseIn(ctx context.Context, sp *guarded, sizes func(geometr
 	return worst, seen.err() // the lease may be there
 }
 
-// releaseAt decides about one page and writes it. A refused write returns the page as it is now, which is decided about again:
-// if this release was applied before, nothing is left to do.
-func (s *Service) releaseAt(ctx context.Context, sp *guarded, seen view, index int, decide func(page, int64) (page, releaseResult)) (releaseResult, error) {
+// releaseAt decides about one page and writes it. A refused write returns the page as it is now, which is decided about
+// again: if this release was applied before, nothing is left to do.
+func (s *Service) releaseAt(ctx context.Context, sp *guarded, seen view, index int,
+	decide func(page, int64) (page, releaseResult)) (releaseResult, error) {
 	p, now := seen.pages[index], seen.at
 	written := false
 	for range maxTries {

@@ -37,8 +37,8 @@ const (
 	fPages   = "pages"    // how many there are, once all have been created
 )
 
-// lost is for how long the slots of a page that was deleted stay taken: for the longest lease, and a minute for clocks that
-// differ.
+// lost is for how long the slots of a page that was deleted stay taken: for the longest lease, and a minute for clocks
+// that differ.
 const lost = MaxLeaseDuration + 60_000 // milliseconds
 
 // write creates the document of the space.
@@ -51,22 +51,25 @@ func (sp *guarded) write() docstore.Write {
 	}}
 }
 
-// accept compares the stored document with the configuration and returns the geometry that counts, and whether all pages
-// have been created. A space that was set up otherwise must not be served: IDs made under the two would be equal.
+// accept compares the stored document with the configuration and returns the geometry that counts, and whether all
+// pages have been created. A space that was set up otherwise must not be served: IDs made under the two would be equal.
 func (sp *guarded) accept(d docstore.Doc) (g geometry, complete bool, err error) {
 	for _, f := range []struct {
 		stored, name string
 		want         int
 	}{
-		{fEpoch, "customEpoch", int(sp.layout.CustomEpoch)}, {fReserve, "bitReserve", sp.layout.BitReserve}, {fTs, "bitTs", sp.layout.BitTs},
+		{fEpoch, "customEpoch", int(sp.layout.CustomEpoch)}, {fReserve, "bitReserve", sp.layout.BitReserve},
+		{fTs, "bitTs", sp.layout.BitTs},
 	} {
 		got, ok := d[f.stored].(docstore.Int)
 		if !ok {
-			return geometry{}, false, fmt.Errorf("%w: %s: field %q is not a whole number", docstore.ErrDamaged, sp.key(), f.stored)
+			return geometry{}, false, fmt.Errorf("%w: %s: field %q is not a whole number", docstore.ErrDamaged,
+				sp.key(), f.stored)
 		}
 		if int(got) != f.want {
-			return geometry{}, false, fmt.Errorf("space %q was set up with %s %d, and the configuration says %d: it can never change, "+
-				"because IDs of the two could be equal; put the old value back", sp.name, f.name, int64(got), f.want)
+			return geometry{}, false,
+				fmt.Errorf("space %q was set up with %s %d, and the configuration says %d: it can never change, "+
+					"because IDs of the two could be equal; put the old value back", sp.name, f.name, int64(got), f.want)
 		}
 	}
 	unit, ok := d[fUnit].(docstore.Int)
@@ -74,9 +77,10 @@ func (sp *guarded) accept(d docstore.Doc) (g geometry, complete bool, err error)
 		return geometry{}, false, fmt.Errorf("%w: %s: field %q is not a number of bits", docstore.ErrDamaged, sp.key(), fUnit)
 	}
 	if !sp.fits(int(unit)) {
-		return geometry{}, false, fmt.Errorf("space %q was set up for bitSeq from %d to %d, and its services now have %d to %d: change bitSeq; "+
-			"move to another space only after the longest lease of this one has expired, because leases of both could make equal IDs",
-			sp.name, max(1, int(unit)-splitBits, sp.layout.BitNode()-1-maxUnitBits), int(unit)+slotBits, sp.minSeq, sp.maxSeq)
+		return geometry{}, false,
+			fmt.Errorf("space %q was set up for bitSeq from %d to %d, and its services now have %d to %d: change bitSeq; "+
+				"move to another space only after the longest lease of this one has expired, because leases of both could make equal IDs",
+				sp.name, max(1, int(unit)-splitBits, sp.layout.BitNode()-1-maxUnitBits), int(unit)+slotBits, sp.minSeq, sp.maxSeq)
 	}
 	g = newGeometry(sp.layout, int(unit))
 	pages, complete := d[fPages]
@@ -110,7 +114,8 @@ func (v view) err() error {
 }
 
 // get reads documents, by halves where the store cannot read some of them: damaged are those, by their position.
-func (s *Service) get(ctx context.Context, keys []docstore.Key) (snap docstore.Snapshot, damaged map[int]error, err error) {
+func (s *Service) get(ctx context.Context, keys []docstore.Key) (snap docstore.Snapshot, damaged map[int]error,
+	err error) {
 	snap, err = s.store.Get(ctx, keys...)
 	switch {
 	case !errors.Is(err, docstore.ErrDamaged):
@@ -135,8 +140,8 @@ func (s *Service) get(ctx context.Context, keys []docstore.Key) (snap docstore.S
 	return snap, damaged, nil
 }
 
-// read reads pages of a space in one request. The first one of a process also looks at the document of the space, and may
-// need another if that has a geometry of its own. In a complete space, all of a page that is missing is taken.
+// read reads pages of a space in one request. The first one of a process also looks at the document of the space, and
+// may need another if that has a geometry of its own. In a complete space, all of a page that is missing is taken.
 func (s *Service) read(ctx context.Context, sp *guarded, which func(geometry) []int) (view, error) {
 	g, known := sp.geometry, sp.stored.Load()
 	for {
@@ -204,16 +209,18 @@ func (s *Service) read(ctx context.Context, sp *guarded, which func(geometry) []
 // report says in one line of the log which pages cannot be read.
 func (s *Service) report(ctx context.Context, sp *guarded, v view) {
 	if err := v.err(); err != nil {
-		s.log.LogAttrs(ctx, slog.LevelWarn, "pages of machine IDs cannot be read: nothing is leased from them until they are repaired",
-			slog.String("space", sp.name), slog.Any("pages", slices.Sorted(maps.Keys(v.damaged))), slog.String("err", err.Error()))
+		s.log.LogAttrs(ctx, slog.LevelWarn,
+			"pages of machine IDs cannot be read: nothing is leased from them until they are repaired",
+			slog.String("space", sp.name), slog.Any("pages", slices.Sorted(maps.Keys(v.damaged))),
+			slog.String("err", err.Error()))
 	}
 }
 
-// complete creates the documents that a space lacks, and then says so in that of the space: from then on a page that is missing
-// was deleted, and with it what was leased. Its slots are taken until the longest lease would have ended.
+// complete creates the documents that a space lacks, and then says so in that of the space: from then on a page that is
+// missing was deleted, and with it what was leased. Its slots are taken until the longest lease would have ended.
 //
-// One read of everything and one write, for each hundred documents of the space; then nothing until one is missing. Any number of
-// processes may do it at once.
+// One read of everything and one write, for each hundred documents of the space; then nothing until one is missing. Any
+// number of processes may do it at once.
 func (s *Service) complete(ctx context.Context, sp *guarded) error {
 	g, bare := sp.geometry, false
 	for range maxTries {
@@ -239,8 +246,9 @@ func (s *Service) complete(ctx context.Context, sp *guarded) error {
 		if own == nil && (was || len(missing) < g.pages) {
 			// Another process may have set it up while the documents were read: then the next read sees it all.
 			if bare {
-				return fmt.Errorf("%w: %s is missing, and the space was in use: documents of machine IDs were deleted; restore it, or stop "+
-					"all who lease from the space, wait for the longest lease, delete the other documents of the space, and start again",
+				return fmt.Errorf(
+					"%w: %s is missing, and the space was in use: documents of machine IDs were deleted; restore it, or stop "+
+						"all who lease from the space, wait for the longest lease, delete the other documents of the space, and start again",
 					docstore.ErrDamaged, sp.key())
 			}
 			bare = true
@@ -274,9 +282,11 @@ func (s *Service) complete(ctx context.Context, sp *guarded) error {
 	return busy(sp, maxTries)
 }
 
-// create writes as many of the missing pages as one write takes, with slots that are free from a time on. With the last ones, or
-// before them if there are many, it writes the document of the space. all reports that nothing is missing any more.
-func (s *Service) create(ctx context.Context, sp *guarded, g geometry, missing []int, free int64, exists, done bool) (all bool, err error) {
+// create writes as many of the missing pages as one write takes, with slots that are free from a time on. With the last
+// ones, or before them if there are many, it writes the document of the space. all reports that nothing is missing any
+// more.
+func (s *Service) create(ctx context.Context, sp *guarded, g geometry, missing []int, free int64, exists,
+	done bool) (all bool, err error) {
 	var writes []docstore.Write
 	now := missing[:min(len(missing), docstore.MaxWrites-1)]
 	for _, index := range now {
@@ -300,14 +310,15 @@ func (s *Service) create(ctx context.Context, sp *guarded, g geometry, missing [
 		return false, fmt.Errorf("set up space %q: %w", sp.name, err)
 	}
 	if done && r.Applied {
-		s.log.LogAttrs(ctx, slog.LevelWarn, "pages of machine IDs were deleted; nothing is leased from them until the longest lease has ended",
+		s.log.LogAttrs(ctx, slog.LevelWarn,
+			"pages of machine IDs were deleted; nothing is leased from them until the longest lease has ended",
 			slog.String("space", sp.name), slog.Any("pages", now), slog.Time("free", time.UnixMilli(free).UTC()))
 	}
 	return r.Applied && last, nil
 }
 
-// Check reads the documents of all spaces and reports the first that was set up otherwise than it is configured. One read
-// for each space; every call finds that out by itself, Check does it before there are callers.
+// Check reads the documents of all spaces and reports the first that was set up otherwise than it is configured. One
+// read for each space; every call finds that out by itself, Check does it before there are callers.
 func (s *Service) Check(ctx context.Context) error {
 	for _, name := range s.Spaces() {
 		if _, err := s.read(ctx, s.spaces[name], func(geometry) []int { return nil }); err != nil {

@@ -1,5 +1,6 @@
-// Package page reads lists page by page. A page is bounded by a number of entries and by bytes, and so is what is read for it, so that
-// neither a caller that reads slowly nor one that looks for few documents among many takes the server's memory.
+// Package page reads lists page by page. A page is bounded by a number of entries and by bytes, and so is what is read
+// for it, so that neither a caller that reads slowly nor one that looks for few documents among many takes the server's
+// memory.
 package page
 
 import (
@@ -19,11 +20,13 @@ const (
 	DefaultSize = 100  // entries
 	MaxSize     = 1000 // entries
 
-	// maxScanned bounds the documents that are read for one page. A page may then be short, or even empty, and still have a next.
+	// maxScanned bounds the documents that are read for one page. A page may then be short, or even empty, and still have
+	// a next.
 	maxScanned = 5000
 
-	// maxBytes is about how many bytes a page has at most, and about how many one request to the store brings. A page has one entry at
-	// least. Text can become six times as long on its way through the event of a function, which has 6 MB at most.
+	// maxBytes is about how many bytes a page has at most, and about how many one request to the store brings. A page has
+	// one entry at least. Text can become six times as long on its way through the event of a function, which has 6 MB at
+	// most.
 	maxBytes = 3 << 18
 )
 
@@ -42,7 +45,8 @@ type Query struct {
 	// FirstRead is how many documents are read before their size is known.
 	FirstRead int
 
-	// Selective says that documents are passed over: requests to the store then ask for more of them than the page has room for.
+	// Selective says that documents are passed over: requests to the store then ask for more of them than the page has
+	// room for.
 	Selective bool
 }
 
@@ -88,9 +92,10 @@ func (q Query) after() (string, error) {
 	return string(b), nil
 }
 
-// Read gives keep the documents of a page, each with the store's time of the read, until the page is full. One that the store cannot read
-// comes with why, and without fields: it keeps no other from being listed.
-func (q Query) Read(ctx context.Context, store docstore.Store, keep func(docstore.Entry, error, time.Time) Entry) (Done, error) {
+// Read gives keep the documents of a page, each with the store's time of the read, until the page is full. One that the
+// store cannot read comes with why, and without fields: it keeps no other from being listed.
+func (q Query) Read(ctx context.Context, store docstore.Store, keep func(docstore.Entry, error, time.Time) Entry) (Done,
+	error) {
 	at, err := q.after()
 	if err != nil {
 		return Done{}, err
@@ -128,8 +133,8 @@ func (q Query) Read(ctx context.Context, store docstore.Store, keep func(docstor
 		if at == "" {
 			return done, nil
 		}
-		// Where few documents are kept, a small page must not cost a request for each that is passed over; and no request brings more than
-		// some megabytes.
+		// Where few documents are kept, a small page must not cost a request for each that is passed over; and no request
+		// brings more than some megabytes.
 		scanned += len(r.Entries) + len(r.Damaged)
 		most := maxBytes * scanned / max(1, done.Cost.Read)
 		if q.Selective {

@@ -11,8 +11,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// ActivationKind is the kind of document that holds an activation: one for each identity that was ever claimed, until its retention is
-// over.
+// ActivationKind is the kind of document that holds an activation: one for each identity that was ever claimed, until
+// its retention is over.
 const ActivationKind = "activations"
 
 // Phase is where an activation is in its life.
@@ -25,8 +25,8 @@ type Phase string
 //	 ▲                  │ failed                │            │
 //	 └──────────────────┴───────────────────────┴────────────┘ deactivate
 //
-// A claim of a Locked activation is granted when the lock has ended, and of any whose owner is dead. A transfer leads from Active or
-// Draining to Locked, for another member. Each of them gets a higher token.
+// A claim of a Locked activation is granted when the lock has ended, and of any whose owner is dead. A transfer leads
+// from Active or Draining to Locked, for another member. Each of them gets a higher token.
 const (
 	Free     Phase = "FREE"     // no one's
 	Locked   Phase = "LOCKED"   // claimed: its owner alone may activate it
@@ -34,8 +34,8 @@ const (
 	Draining Phase = "DRAINING" // its owner serves what it has and gives it away
 )
 
-// Activation is what is known of the one activation that an identity can have. The zero Activation, but for its Identity and its Phase
-// Free, is an identity that was never claimed.
+// Activation is what is known of the one activation that an identity can have. The zero Activation, but for its
+// Identity and its Phase Free, is an identity that was never claimed.
 type Activation struct {
 	Identity
 
@@ -98,8 +98,8 @@ func (s subject) key() docstore.Key {
 
 func (s subject) validate() error { return first(s.Cluster.Validate(), s.Identity.Validate()) }
 
-// State reads the document of an activation; nil is one that was never claimed. The error is [docstore.ErrDamaged] and names
-// the field.
+// State reads the document of an activation; nil is one that was never claimed. The error is [docstore.ErrDamaged] and
+// names the field.
 func (s subject) State(d docstore.Doc) (Activation, error) {
 	if d == nil {
 		return Activation{Identity: s.Identity, Phase: Free}, nil
@@ -108,8 +108,9 @@ func (s subject) State(d docstore.Doc) (Activation, error) {
 	a := Activation{
 		Identity: s.Identity, Phase: Phase(r.Text(fPhase)), Token: r.Number(fToken), Epoch: r.Number(fEpoch),
 		Owner:     Incarnation{Member: r.Text(fMember), Number: r.Number(fIncarnation)},
-		LockUntil: r.Time(fLockUntil), ClaimedAt: r.Time(fClaimedAt), ActivatedAt: r.Time(fActivatedAt), ChangedAt: r.Time(fChangedAt),
-		Failed: r.Flag(fFailed), Reason: r.Text(fReason), State: r.Bytes(fState), StateVersion: r.Number(fVersion),
+		LockUntil: r.Time(fLockUntil), ClaimedAt: r.Time(fClaimedAt), ActivatedAt: r.Time(fActivatedAt),
+		ChangedAt: r.Time(fChangedAt),
+		Failed:    r.Flag(fFailed), Reason: r.Text(fReason), State: r.Bytes(fState), StateVersion: r.Number(fVersion),
 		rev: r.Number(fRev), claims: r.Requests(claims), writes: r.Requests(writes),
 	}
 	if !slices.Contains([]Phase{Free, Locked, Active, Draining}, a.Phase) {
@@ -124,8 +125,8 @@ func (s subject) State(d docstore.Doc) (Activation, error) {
 	return a, r.Err()
 }
 
-// isRate gives an activation to an owner, with a token that is higher than all before. It is decided on the document that was read,
-// and applies only to that.
+// isRate gives an activation to an owner, with a token that is higher than all before. It is decided on the document
+// that was read, and applies only to that.
 type grant struct {
 	subject
 	found   docstore.Doc // as it was read
@@ -139,9 +140,9 @@ type grant struct {
 	request rule.Request
 }
 
-// firstToken is where the tokens of an identity, and the incarnations of a member, start: the larger of both starts, the epoch's
-// and the store's time in microseconds. As long as a cluster has fewer epochs than there were seconds since 1970, that is the
-// time; so a document that was removed, a retention ago, starts above all that it gave.
+// firstToken is where the tokens of an identity, and the incarnations of a member, start: the larger of both starts,
+// the epoch's and the store's time in microseconds. As long as a cluster has fewer epochs than there were seconds since
+// 1970, that is the time; so a document that was removed, a retention ago, starts above all that it gave.
 func firstToken(epoch int64, at time.Time) int64 { return max(epoch<<20, at.UnixMicro()) + 1 }
 
 // Write applies to the document that was read, while nothing has changed it.
@@ -193,16 +194,18 @@ func (c grant) Known() docstore.Doc { return c.found }
 func (c grant) Granted(a Activation, w rule.When) Outcome {
 	o := Outcome{Code: OK, Activation: a, Epoch: c.epoch, At: w.Latest()}
 	if a.Phase == Locked && w.Late(a.LockUntil) {
-		o.Code, o.Detail = LateAnswer, "the store took "+w.Took.Round(time.Millisecond).String()+" to respond, longer than the lock lasts; claim again"
+		o.Code, o.Detail = LateAnswer, "the store took "+w.Took.Round(time.Millisecond).String()+
+			" to respond, longer than the lock lasts; claim again"
 	}
 	return o
 }
 
-// Refusal recognises an earlier delivery. Anything else that stands in the document was not known when the grant was decided: its
-// code is empty, and it is to be decided again.
+// Refusal recognises an earlier delivery. Anything else that stands in the document was not known when the grant was
+// decided: its code is empty, and it is to be decided again.
 func (c grant) Refusal(a Activation, w rule.When) Outcome {
 	o, _ := a.replay(c.request, w.Latest())
-	if o.Code == "" && c.lapsed && a.rev == c.rev && w.At.Before(a.LockUntil) { // not for long enough, on a store that is not sure of the time
+	// not for long enough, on a store that is not sure of the time
+	if o.Code == "" && c.lapsed && a.rev == c.rev && w.At.Before(a.LockUntil) {
 		o = Outcome{Code: Locking, Activation: a, Epoch: c.epoch, At: w.At, RetryAfter: a.LockUntil.Sub(w.At)}
 	}
 	return o
@@ -214,7 +217,8 @@ func (a Activation) replay(r rule.Request, at time.Time) (Outcome, bool) {
 	case i < 0:
 		return Outcome{}, false
 	case !same:
-		return Outcome{Code: RequestIDReused, Activation: a, At: at, Detail: "this request_id was used with other parameters; use a new one"}, true
+		return Outcome{Code: RequestIDReused, Activation: a, At: at,
+			Detail: "this request_id was used with other parameters; use a new one"}, true
 	case i == 0 && a.Phase == Free && a.Failed:
 		return Outcome{Code: ActivationFailed, Replayed: true, Activation: a, At: at}, true
 	case i > 0 || a.Phase == Free || a.Phase == Locked && !at.Before(a.LockUntil):
@@ -227,7 +231,8 @@ func (a Activation) replay(r rule.Request, at time.Time) (Outcome, bool) {
 // ended is the outcome of a claim or transfer that is remembered, and whose activation has ended.
 func (a Activation) ended(at time.Time) Outcome {
 	return Outcome{
-		Code: RequestIDReused, Activation: a, At: at, Detail: "the activation that this request_id obtained has ended; use a new request_id",
+		Code: RequestIDReused, Activation: a, At: at,
+		Detail: "the activation that this request_id obtained has ended; use a new request_id",
 	}
 }
 
@@ -305,11 +310,11 @@ func (h Hold) refused(a Activation, w rule.When, done bool) Outcome {
 
 // The commands of an owner are rules in the form of package rule.
 var (
-	_ rule.Joint[Activation, Outcome]  = grant{}
-	_ rule.Joint[Activation, Outcome]  = Activated{}
-	_ rule.Joint[Activation, Outcome]  = Fail{}
-	_ rule.Joint[Activation, Outcome]  = Drain{}
-	_ rule.Joint[Activation, Outcome]  = Deactivate{}
+	_ rule.Joint[Activation, Outcome]   = grant{}
+	_ rule.Joint[Activation, Outcome]   = Activated{}
+	_ rule.Joint[Activation, Outcome]   = Fail{}
+	_ rule.Joint[Activation, Outcome]   = Drain{}
+	_ rule.Joint[Activation, Outcome]   = Deactivate{}
 	_ rule.Command[Activation, Outcome] = WriteState{}
 )
 
@@ -337,8 +342,8 @@ func (c Activated) Refusal(a Activation, w rule.When) Outcome {
 	return c.refused(a, w, a.Phase == Active || a.Phase == Draining)
 }
 
-// Fail says that the owner could not activate the identity: it is free again, and the reason stays in its document for those who
-// ask.
+// Fail says that the owner could not activate the identity: it is free again, and the reason stays in its document for
+// those who ask.
 type Fail struct {
 	Hold
 
@@ -421,8 +426,8 @@ func (c Deactivate) Refusal(a Activation, w rule.When) Outcome {
 	return c.refused(a, w, a.Phase == Free && !a.Failed)
 }
 
-// WriteState replaces the state of an activation, in the same step that makes sure of the owner: a process that lost the identity cannot
-// write any more.
+// WriteState replaces the state of an activation, in the same step that makes sure of the owner: a process that lost
+// the identity cannot write any more.
 type WriteState struct {
 	Hold
 
@@ -434,13 +439,15 @@ type WriteState struct {
 // Validate reports whether the command is well formed. The error is a [field.Error].
 func (c WriteState) Validate() error {
 	if len(c.Data) > MaxStateBytes {
-		return field.Errorf("state", "has %d bytes, %d at most: store it elsewhere, and its name here", len(c.Data), MaxStateBytes)
+		return field.Errorf("state", "has %d bytes, %d at most: store it elsewhere, and its name here",
+			len(c.Data), MaxStateBytes)
 	}
 	return first(c.validate(), checkRequestID(c.RequestID), field.Range("state_version", c.Version, 0, docstore.MaxInt-1))
 }
 
 func (c WriteState) request() rule.Request {
-	return rule.Identify("store", strconv.FormatInt(c.Token, 10), c.RequestID).With(strconv.FormatInt(c.Version, 10), string(c.Data))
+	return rule.Identify("store", strconv.FormatInt(c.Token, 10), c.RequestID).With(strconv.FormatInt(c.Version, 10),
+		string(c.Data))
 }
 
 // Write applies while the state is of the version that was named. The lock phase is long enough for a first state.

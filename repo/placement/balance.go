@@ -5,12 +5,13 @@ import (
 	"slices"
 )
 
-// balance gives each partition an owner. owners are those that the partitions have (noMember: none), weights the members' shares; a
-// member of weight 0 gets nothing. It is a pure function: the same table and members make the same table, wherever it runs.
+// balance gives each partition an owner. owners are those that the partitions have (noMember: none), weights the
+// members' shares; a member of weight 0 gets nothing. It is a pure function: the same table and members make the same
+// table, wherever it runs.
 //
-// A member's quota is its share, rounded up or down. Who owns more than its quota gives the partitions away for which it scores
-// lowest; partitions without an owner go to the member with the highest score whose quota is not filled. So as few partitions
-// move as can, and none from one member to another that both had enough.
+// A member's quota is its share, rounded up or down. Who owns more than its quota gives the partitions away for which
+// it scores lowest; partitions without an owner go to the member with the highest score whose quota is not filled. So
+// as few partitions move as can, and none from one member to another that both had enough.
 func balance(owners []uint16, weights []int, seeds []uint64) []uint16 {
 	table := slices.Clone(owners)
 	owned := make([][]int, len(weights)) // the partitions of each member
@@ -59,9 +60,9 @@ func balance(owners []uint16, weights []int, seeds []uint64) []uint16 {
 	return table
 }
 
-// quotas are how many partitions each member is to own: its share, rounded down, and of the partitions that are left over one
-// more for as many members, first for those that own it already, then by the fraction that was cut off. nil if no member has a
-// weight.
+// quotas are how many partitions each member is to own: its share, rounded down, and of the partitions that are left
+// over one more for as many members, first for those that own it already, then by the fraction that was cut off. nil if
+// no member has a weight.
 func quotas(partitions int, weights []int, owned [][]int) []int {
 	total := 0
 	for _, w := range weights {

@@ -23,10 +23,12 @@ const maxPause = 5
 // evictions is how many members one epoch evicts at most: each takes three writes of one step.
 const evictions = 30
 
-// sight is what a change of the members is decided on: the documents of the cluster and of the members that it is about.
+// sight is what a change of the members is decided on: the documents of the cluster and of the members that it is
+// about.
 type sight struct {
-	at     time.Time
-	passed time.Time // by it leases must have ended: earlier than at, on a store that turned out not to be sure of the time
+	at time.Time
+	// by it leases must have ended: earlier than at, on a store that turned out not to be sure of the time
+	passed time.Time
 	head   head      // zero for a cluster without members so far
 	top    *Topology // never nil; of epoch 0 then, or that of the removal
 	seats  map[string]seat
@@ -66,12 +68,14 @@ func (v *sight) stale(i Incarnation) plan {
 		return v.rejected(MemberOutcome{Code: MemberUnknown, Incarnation: i, Detail: "there is no member of this name: join"})
 	}
 	return v.rejected(MemberOutcome{
-		Code: StaleIncarnation, Incarnation: Incarnation{i.Member, s.number}, Status: s.status, Detail: "the incarnation is not, or no longer, a member",
+		Code: StaleIncarnation, Incarnation: Incarnation{i.Member, s.number}, Status: s.status,
+		Detail: "the incarnation is not, or no longer, a member",
 	})
 }
 
 // change decides and writes, and decides again if another change came first.
-func (s *Service) change(ctx context.Context, c Cluster, partitions int, names []string, decide func(*sight) plan) (MemberOutcome, error) {
+func (s *Service) change(ctx context.Context, c Cluster, partitions int, names []string,
+	decide func(*sight) plan) (MemberOutcome, error) {
 	var margin time.Duration
 	for try := range maxTries {
 		begin := s.now()
@@ -99,7 +103,8 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 			}
 			return v.rejected(MemberOutcome{
 				Code: ClusterFull, Incarnation: p.outcome.Incarnation, RetryAfter: made.next,
-				Detail: fmt.Sprintf("a cluster has %d members and %d bytes about them at most, and the leases of all of them last", MaxMembers, maxBodyBytes),
+				Detail: fmt.Sprintf("a cluster has %d members and %d bytes about them at most, and the leases of all of them last",
+					MaxMembers, maxBodyBytes),
 			}).outcome, nil
 		}
 		if v.head.fresh() {
@@ -109,7 +114,8 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 			case full:
 				return v.rejected(MemberOutcome{
 					Code: Limit, Incarnation: p.outcome.Incarnation,
-					Detail: fmt.Sprintf("the tenant has %d clusters, which is the bound of this server: join one of them", s.maxClusters),
+					Detail: fmt.Sprintf("the tenant has %d clusters, which is the bound of this server: join one of them",
+						s.maxClusters),
 				}).outcome, nil
 			}
 		}
@@ -119,14 +125,15 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 		}
 		if !r.Applied {
 			margin = r.Margin
-			// Another change came first, or this one was applied before: the documents tell. Of many that come at once one is first each
-			// time, and the others would only keep each other from it.
+			// Another change came first, or this one was applied before: the documents tell. Of many that come at once one is
+			// first each time, and the others would only keep each other from it.
 			if err := s.pause(ctx, s.now().Sub(begin), try); err != nil {
 				return MemberOutcome{}, fmt.Errorf("cluster %q: %w", c.Name, err)
 			}
 			continue
 		}
-		if v.head.fresh() && s.now().Sub(begin) > maxDelay { // a sweep may have removed the name of a cluster that no one seemed to join
+		// a sweep may have removed the name of a cluster that no one seemed to join
+		if v.head.fresh() && s.now().Sub(begin) > maxDelay {
 			if _, err := s.register(ctx, c); err != nil {
 				return MemberOutcome{}, err
 			}
@@ -143,10 +150,12 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 		}
 		return o, nil
 	}
-	return MemberOutcome{}, fmt.Errorf("%w: cluster %q: %d other changes of its members came first; try again", docstore.ErrUnavailable, c.Name, maxTries)
+	return MemberOutcome{}, fmt.Errorf("%w: cluster %q: %d other changes of its members came first; try again",
+		docstore.ErrUnavailable, c.Name, maxTries)
 }
 
-// pause waits after a try that took so long and came too late: for a random time, up to as long as two tries take, then four, and up to 32.
+// pause waits after a try that took so long and came too late: for a random time, up to as long as two tries take, then
+// four, and up to 32.
 func (s *Service) pause(ctx context.Context, took time.Duration, try int) error {
 	return s.sleep(ctx, rand.N(1+took<<min(try+1, maxPause)))
 }
@@ -181,16 +190,17 @@ func (s *Service) look(ctx context.Context, c Cluster, partitions int, names []s
 	return v, nil
 }
 
-// changeWrites are all writes of a change, in one step: the head, on the condition that the epoch is the one that was read, the next
-// epoch, and what the plan says.
+// changeWrites are all writes of a change, in one step: the head, on the condition that the epoch is the one that was
+// read, the next epoch, and what the plan says.
 func (s *Service) changeWrites(c Cluster, v *sight, p plan, next *Topology, moved int) ([]docstore.Write, error) {
 	body, err := next.write(c)
 	if err != nil {
 		return nil, err
 	}
 	head := docstore.Write{Key: c.head(), If: docstore.Absent{}, Set: map[string]docstore.Value{
-		fEpoch: docstore.Int(next.Epoch), fPartitions: docstore.Int(next.Partitions()), fHashVersion: docstore.Int(HashVersion),
-		fChangedAt: docstore.Now,
+		fEpoch: docstore.Int(next.Epoch), fPartitions: docstore.Int(next.Partitions()),
+		fHashVersion: docstore.Int(HashVersion),
+		fChangedAt:   docstore.Now,
 	}, Unset: []string{fRemoved}}
 	writes := []docstore.Write{head, body}
 	if v.head.epoch > 0 {
@@ -217,11 +227,11 @@ func bodyBytes(writes []docstore.Write) int {
 	return len(members) + len(table)
 }
 
-// Join makes a member; see [Join]. One read and one write of the store, unless others change the members at the same moment; the first
-// of a cluster is one write more, by which sweeps find it. Where the cluster is full, members whose leases have ended are evicted, and it is decided
-// again; ClusterFull says when the first lease ends of those that last. The codes
-// of rejections are MemberExists, StaleIncarnation and MemberUnknown (of what it replaces), ClusterDiffers, ClusterFull,
-// RequestIDReused and LateAnswer.
+// Join makes a member; see [Join]. One read and one write of the store, unless others change the members at the same
+// moment; the first of a cluster is one write more, by which sweeps find it. Where the cluster is full, members whose
+// leases have ended are evicted, and it is decided again; ClusterFull says when the first lease ends of those that
+// last. The codes of rejections are MemberExists, StaleIncarnation and MemberUnknown (of what it replaces),
+// ClusterDiffers, ClusterFull, RequestIDReused and LateAnswer.
 func (s *Service) Join(ctx context.Context, c Join) (MemberOutcome, error) {
 	if err := c.Validate(); err != nil {
 		return MemberOutcome{}, err
@@ -243,15 +253,19 @@ func (c Join) decide(v *sight) plan {
 	now := Incarnation{c.Member, found.number}
 	switch i, same := found.joins.Find(c.request()); {
 	case i == 0 && same && found.live():
-		return v.rejected(MemberOutcome{Code: OK, Replayed: true, Incarnation: now, Status: found.status, ExpiresAt: lease.ExpiresAt})
+		return v.rejected(MemberOutcome{Code: OK, Replayed: true, Incarnation: now, Status: found.status,
+			ExpiresAt: lease.ExpiresAt})
 	case i >= 0 && !same:
-		return v.rejected(MemberOutcome{Code: RequestIDReused, Incarnation: now, Status: found.status, Detail: "this request_id was used with other parameters; use a new one"})
+		return v.rejected(MemberOutcome{Code: RequestIDReused, Incarnation: now, Status: found.status,
+			Detail: "this request_id was used with other parameters; use a new one"})
 	case i >= 0:
-		return v.rejected(MemberOutcome{Code: RequestIDReused, Incarnation: now, Status: found.status, Detail: "the incarnation that this request_id made has ended; use a new one"})
+		return v.rejected(MemberOutcome{Code: RequestIDReused, Incarnation: now, Status: found.status,
+			Detail: "the incarnation that this request_id made has ended; use a new one"})
 	case found.live() && lease.held(v.passed):
 		return v.rejected(MemberOutcome{
-			Code: MemberExists, Incarnation: now, Status: found.status, ExpiresAt: lease.ExpiresAt, RetryAfter: lease.ExpiresAt.Sub(v.passed),
-			Detail: "a member of this name lives: give each process a name of its own",
+			Code: MemberExists, Incarnation: now, Status: found.status, ExpiresAt: lease.ExpiresAt,
+			RetryAfter: lease.ExpiresAt.Sub(v.passed),
+			Detail:     "a member of this name lives: give each process a name of its own",
 		})
 	case !v.head.fresh() && c.Partitions != 0 && c.Partitions != v.head.partitions:
 		return v.rejected(MemberOutcome{Code: ClusterDiffers, Incarnation: now, Detail: fmt.Sprintf(
@@ -271,7 +285,8 @@ func (c Join) decide(v *sight) plan {
 	joins.Remember(seat.Set, c.request())
 	p.writes = append(p.writes, seat, c.leaseWrite(born, lease, c.TTL))
 	if found.live() { // its lease has ended: this is its eviction, too
-		p.events = append(p.events, Event{Member: now, From: string(found.status), To: string(MemberDead), Reason: "its lease ended, and it joined again"})
+		p.events = append(p.events, Event{Member: now, From: string(found.status), To: string(MemberDead),
+			Reason: "its lease ended, and it joined again"})
 	}
 	p.events = append(p.events, Event{Member: born, To: string(MemberActive)})
 	if old := c.Replaces; old.Member != "" {
@@ -280,7 +295,8 @@ func (c Join) decide(v *sight) plan {
 		if v.seats[old.Member].status == MemberActive {
 			p.set(v, old, MemberDraining)
 			p.writes = append(p.writes, c.seatWrite(old, v.seats[old.Member], MemberDraining, epoch), c.leaseDrains(old))
-			p.events = append(p.events, Event{Member: old, From: string(MemberActive), To: string(MemberDraining), Reason: "replaced by " + c.Member})
+			p.events = append(p.events, Event{Member: old, From: string(MemberActive), To: string(MemberDraining),
+				Reason: "replaced by " + c.Member})
 		}
 	}
 	return p
@@ -300,8 +316,8 @@ func (p *plan) set(v *sight, i Incarnation, status Status) {
 	}
 }
 
-// DrainMember gives a member no new activations, and its partitions to the others. It keeps the activations that it has, until it learns of
-// it by its next heartbeat and hands them over. Draining it again changes nothing.
+// DrainMember gives a member no new activations, and its partitions to the others. It keeps the activations that it
+// has, until it learns of it by its next heartbeat and hands them over. Draining it again changes nothing.
 func (s *Service) DrainMember(ctx context.Context, c Cluster, i Incarnation) (MemberOutcome, error) {
 	if err := first(c.Validate(), i.Validate()); err != nil {
 		return MemberOutcome{}, err
@@ -315,9 +331,10 @@ func (s *Service) DrainMember(ctx context.Context, c Cluster, i Incarnation) (Me
 			return v.rejected(MemberOutcome{Code: OK, Replayed: true, Incarnation: i, Status: MemberDraining})
 		}
 		p := plan{
-			outcome: MemberOutcome{Code: OK, Incarnation: i, Status: MemberDraining}, cause: i.Member + " drains", members: slices.Clone(v.top.Members),
-			writes: []docstore.Write{c.seatWrite(i, found, MemberDraining, v.top.Epoch+1), c.leaseDrains(i)},
-			events: []Event{{Member: i, From: string(MemberActive), To: string(MemberDraining)}},
+			outcome: MemberOutcome{Code: OK, Incarnation: i, Status: MemberDraining}, cause: i.Member + " drains",
+			members: slices.Clone(v.top.Members),
+			writes:  []docstore.Write{c.seatWrite(i, found, MemberDraining, v.top.Epoch+1), c.leaseDrains(i)},
+			events:  []Event{{Member: i, From: string(MemberActive), To: string(MemberDraining)}},
 		}
 		p.set(v, i, MemberDraining)
 		return p
@@ -336,15 +353,17 @@ type ChangeOffer struct {
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
 func (c ChangeOffer) Validate() error {
-	return first(c.Cluster.Validate(), c.Incarnation.Validate(), checkRequestID(c.RequestID), c.Offer.Validate(), checkAddress(c.Address))
+	return first(c.Cluster.Validate(), c.Incarnation.Validate(), checkRequestID(c.RequestID), c.Offer.Validate(),
+		checkAddress(c.Address))
 }
 
 func (c ChangeOffer) request() rule.Request {
-	return rule.Identify("offer", c.Incarnation.Member, strconv.FormatInt(c.Incarnation.Number, 10), c.RequestID).With(c.text(), c.Address)
+	return rule.Identify("offer", c.Incarnation.Member, strconv.FormatInt(c.Incarnation.Number, 10),
+		c.RequestID).With(c.text(), c.Address)
 }
 
-// ChangeOffer changes what a member offers; see [ChangeOffer]. It costs what a join costs. The codes of rejections are MemberUnknown,
-// StaleIncarnation, ClusterFull and RequestIDReused.
+// ChangeOffer changes what a member offers; see [ChangeOffer]. It costs what a join costs. The codes of rejections are
+// MemberUnknown, StaleIncarnation, ClusterFull and RequestIDReused.
 func (s *Service) ChangeOffer(ctx context.Context, c ChangeOffer) (MemberOutcome, error) {
 	if err := c.Validate(); err != nil {
 		return MemberOutcome{}, err
@@ -381,8 +400,8 @@ func (c ChangeOffer) decide(v *sight) plan {
 	return p
 }
 
-// Leave ends an incarnation. Its activations are free for others from then on, so a member leaves when it serves nothing any more.
-// Leaving again changes nothing.
+// Leave ends an incarnation. Its activations are free for others from then on, so a member leaves when it serves
+// nothing any more. Leaving again changes nothing.
 func (s *Service) Leave(ctx context.Context, c Cluster, i Incarnation) (MemberOutcome, error) {
 	if err := first(c.Validate(), i.Validate()); err != nil {
 		return MemberOutcome{}, err
@@ -397,17 +416,18 @@ func (s *Service) Leave(ctx context.Context, c Cluster, i Incarnation) (MemberOu
 		}
 		seat := ending(c.seatWrite(i, found, MemberLeft, v.top.Epoch+1), s.retention)
 		return plan{
-			outcome: MemberOutcome{Code: OK, Incarnation: i, Status: MemberLeft}, cause: i.Member + " leaves", members: without(v.top.Members, i.Member),
-			writes: []docstore.Write{seat, c.leaseEnd(i, false, s.retention)},
-			events: []Event{{Member: i, From: string(found.status), To: string(MemberLeft)}},
+			outcome: MemberOutcome{Code: OK, Incarnation: i, Status: MemberLeft}, cause: i.Member + " leaves",
+			members: without(v.top.Members, i.Member),
+			writes:  []docstore.Write{seat, c.leaseEnd(i, false, s.retention)},
+			events:  []Event{{Member: i, From: string(found.status), To: string(MemberLeft)}},
 		}
 	})
 }
 
-// Evict evicts the members whose leases have ended, all that there are in one epoch (30 at most in each). Anyone may call it, as often
-// as they like: it asks the store for the leases, and a heartbeat that comes first wins. It returns whom it evicted, as far as the store responded.
-// Members whose documents cannot be read are passed by: the error is a [docstore.Unreadable] that names them, after
-// the others were evicted.
+// Evict evicts the members whose leases have ended, all that there are in one epoch (30 at most in each). Anyone may
+// call it, as often as they like: it asks the store for the leases, and a heartbeat that comes first wins. It returns
+// whom it evicted, as far as the store responded. Members whose documents cannot be read are passed by: the error is a
+// [docstore.Unreadable] that names them, after the others were evicted.
 func (s *Service) Evict(ctx context.Context, c Cluster) (evicted []Incarnation, err error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -421,13 +441,13 @@ type evicted struct {
 	evicted []Incarnation
 	damaged docstore.Unreadable
 
-	// next is how long it takes until the first lease of another member ends, 0 if there is none. A store that is not sure of the time can
-	// evict none of those that have just ended: then it is a second.
+	// next is how long it takes until the first lease of another member ends, 0 if there is none. A store that is not sure
+	// of the time can evict none of those that have just ended: then it is a second.
 	next time.Duration
 }
 
-// evictEnded goes through the leases once and evicts members whose leases have ended, until it has evicted enough of them. What could not be
-// evicted, because a heartbeat came first or its document is damaged, keeps none behind it.
+// evictEnded goes through the leases once and evicts members whose leases have ended, until it has evicted enough of
+// them. What could not be evicted, because a heartbeat came first or its document is damaged, keeps none behind it.
 func (s *Service) evictEnded(ctx context.Context, c Cluster, enough int) (done evicted, err error) {
 	for q := (docstore.Query{Kind: leaseKind, Tenant: c.space(), Limit: docstore.MaxLimit}); ; {
 		p, err := s.store.List(ctx, q)
@@ -471,7 +491,8 @@ func (e *evicted) comes(in time.Duration) {
 }
 
 // evictEach is [Service.evict], by halves where one of the members has a document that cannot be read.
-func (s *Service) evictEach(ctx context.Context, c Cluster, names []string, damaged *docstore.Unreadable) (dead []Incarnation, err error) {
+func (s *Service) evictEach(ctx context.Context, c Cluster, names []string,
+	damaged *docstore.Unreadable) (dead []Incarnation, err error) {
 	dead, err = s.evict(ctx, c, names)
 	switch {
 	case !errors.Is(err, docstore.ErrDamaged):
@@ -508,7 +529,8 @@ func (s *Service) evict(ctx context.Context, c Cluster, names []string) (dead []
 			p.members = without(p.members, n)
 			seat := ending(c.seatWrite(i, found, MemberDead, v.top.Epoch+1), s.retention)
 			p.writes = append(p.writes, seat, c.leaseEnd(i, true, s.retention))
-			p.events = append(p.events, Event{Member: i, From: string(found.status), To: string(MemberDead), Reason: "its lease ended"})
+			p.events = append(p.events, Event{Member: i, From: string(found.status), To: string(MemberDead),
+				Reason: "its lease ended"})
 		}
 		if p.cause == "" {
 			return v.rejected(p.outcome)
@@ -524,8 +546,8 @@ func (s *Service) evict(ctx context.Context, c Cluster, names []string) (dead []
 	return dead, nil
 }
 
-// Heartbeat keeps a member alive; see [Heartbeat]. One request to the store. The codes of rejections are MemberUnknown, StaleIncarnation
-// and LateAnswer.
+// Heartbeat keeps a member alive; see [Heartbeat]. One request to the store. The codes of rejections are MemberUnknown,
+// StaleIncarnation and LateAnswer.
 func (s *Service) Heartbeat(ctx context.Context, c Heartbeat) (MemberOutcome, error) {
 	if err := c.Validate(); err != nil {
 		return MemberOutcome{}, err

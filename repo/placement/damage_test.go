@@ -21,8 +21,8 @@ func (w *world) damage(kind, id, field string, v docstore.Value) {
 	must[docstore.Result](w)(w.store.Write(w.Context(), docstore.Write{Key: k, Set: docstore.Doc{field: v}}))
 }
 
-// TestDamagedLeases: leases that cannot be read, first in the list, one more than a page has, and ten times as many, keep no other member from
-// being evicted, by a sweep; all are counted, and the first twenty said.
+// TestDamagedLeases: leases that cannot be read, first in the list, one more than a page has, and ten times as many,
+// keep no other member from being evicted, by a sweep; all are counted, and the first twenty said.
 func TestDamagedLeases(t *testing.T) {
 	for _, n := range []int{1, docstore.MaxLimit - 1, docstore.MaxLimit + 1, 10*docstore.MaxLimit + 1} {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
@@ -37,7 +37,8 @@ func TestDamagedLeases(t *testing.T) {
 			w.clock.Advance(15 * time.Second)
 			w.wantSurvey(placement.Survey{Clusters: 1, Active: 36, Expired: 35, Damaged: n, Imbalance: 36. * 2 / 64})
 			swept, err := w.Sweep(t.Context(), 0)
-			if passed, failed := docstore.Failure(err); swept.Evicted != 35 || swept.Errors != n || swept.Damaged != n || failed != nil || passed.Count != n ||
+			if passed, failed := docstore.Failure(err); swept.Evicted != 35 || swept.Errors != n || swept.Damaged != n ||
+				failed != nil || passed.Count != n ||
 				strings.Count(err.Error(), `"expires_at"`) != min(n, 20) {
 				t.Fatalf("%+v, %v", swept, err)
 			}
@@ -48,8 +49,8 @@ func TestDamagedLeases(t *testing.T) {
 	}
 }
 
-// TestDamagedSeat: a member whose other document cannot be read is not evicted, and those in the same epoch are; a lookup of what they had
-// gets it placed.
+// TestDamagedSeat: a member whose other document cannot be read is not evicted, and those in the same epoch are; a
+// lookup of what they had gets it placed.
 func TestDamagedSeat(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"ann", "bob", "cat"} {
@@ -58,7 +59,8 @@ func TestDamagedSeat(t *testing.T) {
 	w.damage("placement_members", "bob", "incarnation", docstore.String("7"))
 	w.clock.Advance(15 * time.Second)
 	dead, err := w.Evict(t.Context(), w.cluster)
-	if len(dead) != 2 || dead[0].Member != "ann" || dead[1].Member != "cat" || !errors.Is(err, docstore.ErrDamaged) || !strings.Contains(err.Error(), "bob") {
+	if len(dead) != 2 || dead[0].Member != "ann" || dead[1].Member != "cat" || !errors.Is(err, docstore.ErrDamaged) ||
+		!strings.Contains(err.Error(), "bob") {
 		t.Errorf("%v, %v", dead, err)
 	}
 }
@@ -77,14 +79,16 @@ func (s elsewhere) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snap
 	return s.Store.Get(ctx, keys...)
 }
 
-// TestDamagedHead: what is in the place of a cluster's head, or of the mark where the next sweep begins, is no document. The members of the other
-// clusters are evicted, and the sweep has not failed.
+// TestDamagedHead: what is in the place of a cluster's head, or of the mark where the next sweep begins, is no
+// document. The members of the other clusters are evicted, and the sweep has not failed.
 func TestDamagedHead(t *testing.T) {
-	for _, k := range []docstore.Key{{Kind: "placement_clusters", Tenant: "acme/a", ID: "head"}, {Kind: "placement_sweeps", ID: "next"}} {
+	for _, k := range []docstore.Key{{Kind: "placement_clusters", Tenant: "acme/a", ID: "head"},
+		{Kind: "placement_sweeps", ID: "next"}} {
 		t.Run(k.Kind, func(t *testing.T) {
 			w := newWorld(t)
 			w.join("ann")
-			named := docstore.Write{Key: docstore.Key{Kind: "placement_registry", ID: "acme/a"}, Set: docstore.Doc{"at": docstore.FormatTime(w.clock.Now())}}
+			named := docstore.Write{Key: docstore.Key{Kind: "placement_registry", ID: "acme/a"},
+				Set: docstore.Doc{"at": docstore.FormatTime(w.clock.Now())}}
 			must[docstore.Result](w)(w.store.Write(t.Context(), named))
 			w.clock.Advance(15 * time.Second)
 			swept, err := placement.New(elsewhere{w.store, k}, &placement.Options{Now: w.clock.Now}).Sweep(t.Context(), 0)
@@ -100,14 +104,17 @@ func TestDamagedProgress(t *testing.T) {
 	w := newWorld(t)
 	w.join("ann")
 	k := docstore.Key{Kind: "placement_registry", ID: "acme/prod"}
-	must[docstore.Result](w)(w.store.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"rev": docstore.String("x")}}))
+	must[docstore.Result](w)(
+		w.store.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"rev": docstore.String("x")}}))
 	w.clock.Advance(15 * time.Second)
-	if swept, err := w.Sweep(t.Context(), 0); swept.Evicted != 1 || swept.Damaged != 1 || !errors.Is(err, docstore.ErrDamaged) {
+	if swept, err := w.Sweep(t.Context(), 0); swept.Evicted != 1 || swept.Damaged != 1 ||
+		!errors.Is(err, docstore.ErrDamaged) {
 		t.Errorf("%+v, %v", swept, err)
 	}
 }
 
-// TestListsPassDamage: activations and events that cannot be read are said beside the others, wherever they are on a page.
+// TestListsPassDamage: activations and events that cannot be read are said beside the others, wherever they are on a
+// page.
 func TestListsPassDamage(t *testing.T) {
 	w := newWorld(t)
 	w.join("ann", func(j *placement.Join) { j.TTL = time.Hour })
@@ -152,8 +159,8 @@ func TestListsPassDamage(t *testing.T) {
 	}
 }
 
-// TestEventsBehindStrangeNames: documents whose names no event has, more than a page has, before the events and among them, keep no reader from the events behind
-// them, also one that waits for young ones.
+// TestEventsBehindStrangeNames: documents whose names no event has, more than a page has, before the events and among
+// them, keep no reader from the events behind them, also one that waits for young ones.
 func TestEventsBehindStrangeNames(t *testing.T) {
 	w := newWorld(t)
 	w.join("ann", func(j *placement.Join) { j.TTL = time.Hour })
@@ -189,7 +196,8 @@ func TestEventsBehindStrangeNames(t *testing.T) {
 	}
 }
 
-// TestListsBehindStrangeNames: documents that no command can name are where a page ends, and keep no cluster and no activation behind them from being listed.
+// TestListsBehindStrangeNames: documents that no command can name are where a page ends, and keep no cluster and no
+// activation behind them from being listed.
 func TestListsBehindStrangeNames(t *testing.T) {
 	w := newWorld(t)
 	w.join("ann", func(j *placement.Join) { j.TTL = time.Hour })

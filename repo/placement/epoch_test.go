@@ -16,7 +16,8 @@ func TestEpoch(t *testing.T) {
 	s, c := placement.New(store, nil), placement.Cluster{Tenant: "acme", Name: "chat"}
 	var epochs []*placement.Topology
 	for _, name := range []string{"a", "b", "c"} {
-		if _, err := s.Join(t.Context(), placement.Join{Cluster: c, Member: name, RequestID: name, TTL: time.Minute, Offer: placement.Offer{Kinds: []string{"room"}}, Partitions: 16}); err != nil {
+		if _, err := s.Join(t.Context(), placement.Join{Cluster: c, Member: name, RequestID: name, TTL: time.Minute,
+			Offer: placement.Offer{Kinds: []string{"room"}}, Partitions: 16}); err != nil {
 			t.Fatal(err)
 		}
 		top, err := s.Topology(t.Context(), c)
@@ -25,7 +26,8 @@ func TestEpoch(t *testing.T) {
 		}
 		epochs = append(epochs, top)
 	}
-	for name, s := range map[string]*placement.Service{"the same process": s, "another process": placement.New(store, nil)} {
+	for name, s := range map[string]*placement.Service{"the same process": s,
+		"another process": placement.New(store, nil)} {
 		for i, want := range epochs {
 			got, err := s.Epoch(t.Context(), c, int64(i+1))
 			if err != nil || got == nil || got.Epoch != want.Epoch || len(got.Members) != i+1 || !got.At.Equal(want.At) {

@@ -15,8 +15,8 @@ import (
 
 const eventKind = "placement_events"
 
-// Event is a change of a member or of an activation. It is written in the same step as the change: there is no change without its
-// event, and no event without its change. It is kept for a day.
+// Event is a change of a member or of an activation. It is written in the same step as the change: there is no change
+// without its event, and no event without its change. It is kept for a day.
 type Event struct {
 	ID string    // of the event: unique, and in the order of time but for what EventLag says
 	At time.Time // the store's time of the change
@@ -43,8 +43,8 @@ const (
 	eventID = "2006-01-02T15:04:05.000Z" // what IDs of events begin with
 )
 
-// EventLag is how long after an event others may still appear that come before it: the ID of an event is drawn a moment before
-// the change is written, and writers do not wait for each other.
+// EventLag is how long after an event others may still appear that come before it: the ID of an event is drawn a moment
+// before the change is written, and writers do not wait for each other.
 const EventLag = 10 * time.Second
 
 // drawn counts the events of this process, so that those of one millisecond are in their order.
@@ -60,7 +60,8 @@ func (e Event) write(c Cluster, at time.Time) docstore.Write {
 		Key: docstore.Key{Kind: eventKind, Tenant: c.space(), ID: newEventID(at)},
 		If:  docstore.Absent{},
 		Set: map[string]docstore.Value{
-			fAt: docstore.Now, fMember: docstore.String(e.Member.Member), fIncarnation: docstore.Int(e.Member.Number), fTo: docstore.String(e.To),
+			fAt: docstore.Now, fMember: docstore.String(e.Member.Member), fIncarnation: docstore.Int(e.Member.Number),
+			fTo: docstore.String(e.To),
 		},
 		Keep: keepEvents,
 	}
@@ -80,8 +81,11 @@ func (e Event) write(c Cluster, at time.Time) docstore.Write {
 func eventOf(k docstore.Key, d docstore.Doc) (Event, error) {
 	r := rule.Read(k, d)
 	e := Event{
-		ID: k.ID, At: r.Time(fAt), Member: Incarnation{r.Text(fMember), r.Number(fIncarnation)}, Identity: Identity{r.Text(fKind), r.Text(fID)},
-		From: r.Text(fFrom), To: r.Text(fTo), Epoch: r.Number(fEpoch), Token: r.Number(fToken), Moved: int(r.Number(fMoved)), Reason: r.Text(fReason),
+		ID: k.ID, At: r.Time(fAt), Member: Incarnation{r.Text(fMember), r.Number(fIncarnation)},
+		Identity: Identity{r.Text(fKind), r.Text(fID)},
+		From:     r.Text(fFrom), To: r.Text(fTo), Epoch: r.Number(fEpoch), Token: r.Number(fToken),
+		Moved:  int(r.Number(fMoved)),
+		Reason: r.Text(fReason),
 	}
 	return e, r.Err()
 }
@@ -94,10 +98,11 @@ type EventPage struct {
 	Next    string             // what to pass as after the next time; never empty
 }
 
-// Events returns events in the order of their IDs, those after a Next of before; the first ones for an empty after. Next never passes
-// an event that is younger than [EventLag]: younger ones are returned again, until no other can appear before them. Who follows Next and
-// leaves out the IDs that it has seen misses none, but for the change of a writer that was stopped for longer than that between
-// drawing an ID and writing. One request to the store, unless another program's documents take a page.
+// Events returns events in the order of their IDs, those after a Next of before; the first ones for an empty after.
+// Next never passes an event that is younger than [EventLag]: younger ones are returned again, until no other can
+// appear before them. Who follows Next and leaves out the IDs that it has seen misses none, but for the change of a
+// writer that was stopped for longer than that between drawing an ID and writing. One request to the store, unless
+// another program's documents take a page.
 func (s *Service) Events(ctx context.Context, c Cluster, after string, limit int) (EventPage, error) {
 	if err := first(c.Validate(), checkLimit(limit), checkAfter(after)); err != nil {
 		return EventPage{}, err

@@ -16,7 +16,8 @@ func Example() {
 	lobby := placement.Identity{Kind: "room", ID: "lobby"}
 
 	member, err := s.Join(ctx, placement.Join{
-		Cluster: cluster, Member: "worker-1", RequestID: "start-1", Address: "http://10.0.0.7:9000", Offer: placement.Offer{Kinds: []string{"room"}},
+		Cluster: cluster, Member: "worker-1", RequestID: "start-1", Address: "http://10.0.0.7:9000",
+		Offer: placement.Offer{Kinds: []string{"room"}},
 	})
 	fmt.Println(member.Code, err)
 

@@ -8,8 +8,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/field"
 )
 
-// Expel is the eviction of a member whose lease may still last: of one that hangs and sends heartbeats all the same. What it does
-// until it learns of it, with its next heartbeat, is fenced by the tokens.
+// Expel is the eviction of a member whose lease may still last: of one that hangs and sends heartbeats all the same.
+// What it does until it learns of it, with its next heartbeat, is fenced by the tokens.
 type Expel struct {
 	Cluster
 
@@ -22,8 +22,8 @@ func (c Expel) Validate() error {
 	return first(c.Cluster.Validate(), c.Incarnation.Validate(), field.Text("reason", c.Reason, MaxReasonBytes))
 }
 
-// Expel evicts a member; see [Expel]. It costs what a join costs. Expelling it again changes nothing. The codes of rejections are
-// MemberUnknown and StaleIncarnation.
+// Expel evicts a member; see [Expel]. It costs what a join costs. Expelling it again changes nothing. The codes of
+// rejections are MemberUnknown and StaleIncarnation.
 func (s *Service) Expel(ctx context.Context, c Expel) (MemberOutcome, error) {
 	if err := c.Validate(); err != nil {
 		return MemberOutcome{}, err

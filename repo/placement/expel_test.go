@@ -6,7 +6,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
-// TestExpel: a member whose lease lasts is evicted, once; it learns of it with its next heartbeat, and what it had is free for others.
+// TestExpel: a member whose lease lasts is evicted, once; it learns of it with its next heartbeat, and what it had is
+// free for others.
 func TestExpel(t *testing.T) {
 	w := newWorld(t)
 	ann := w.join("ann")
@@ -14,7 +15,8 @@ func TestExpel(t *testing.T) {
 	bob := w.join("bob")
 	expel := func(i placement.Incarnation) placement.MemberOutcome {
 		t.Helper()
-		return must[placement.MemberOutcome](w)(w.Expel(t.Context(), placement.Expel{Cluster: w.cluster, Incarnation: i, Reason: "hangs"}))
+		return must[placement.MemberOutcome](w)(
+			w.Expel(t.Context(), placement.Expel{Cluster: w.cluster, Incarnation: i, Reason: "hangs"}))
 	}
 	if o := expel(ann); o.Code != placement.OK || o.Replayed || o.Status != placement.MemberDead || o.Epoch != 3 {
 		t.Errorf("%+v", o)
@@ -22,7 +24,8 @@ func TestExpel(t *testing.T) {
 	if o := expel(ann); o.Code != placement.OK || !o.Replayed || o.Epoch != 3 {
 		t.Errorf("again: %+v", o)
 	}
-	beat := must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), placement.Heartbeat{Cluster: w.cluster, Incarnation: ann, Seq: 1}))
+	beat := must[placement.MemberOutcome](w)(
+		w.Heartbeat(t.Context(), placement.Heartbeat{Cluster: w.cluster, Incarnation: ann, Seq: 1}))
 	w.want(beat.Code, placement.StaleIncarnation)
 	o := w.claim(room("lobby"))
 	if w.want(o.Code, placement.OK); o.TakenFrom != ann || o.Activation.Owner != bob || o.Activation.Token <= held.Token {

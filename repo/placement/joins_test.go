@@ -13,8 +13,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
-// TestJoinsAtOnce: a hundred members join at the same moment, each a process of its own, on a store that is ten milliseconds away. There are
-// as many epochs as members, and who comes too late lets others go first: without pauses it takes five times the requests.
+// TestJoinsAtOnce: a hundred members join at the same moment, each a process of its own, on a store that is ten
+// milliseconds away. There are as many epochs as members, and who comes too late lets others go first: without pauses
+// it takes five times the requests.
 func TestJoinsAtOnce(t *testing.T) {
 	const joins = 100
 	cluster := placement.Cluster{Tenant: "acme", Name: "prod"}
@@ -26,7 +27,8 @@ func TestJoinsAtOnce(t *testing.T) {
 		for n := range joins {
 			done.Go(func() {
 				o, err := placement.New(far, nil).Join(context.WithoutCancel(t.Context()), placement.Join{
-					Cluster: cluster, Member: fmt.Sprint("m", n), RequestID: "j", TTL: time.Minute, Partitions: 256, Offer: placement.Offer{Kinds: []string{"room"}},
+					Cluster: cluster, Member: fmt.Sprint("m", n), RequestID: "j", TTL: time.Minute, Partitions: 256,
+					Offer: placement.Offer{Kinds: []string{"room"}},
 				})
 				if err != nil || o.Code != placement.OK || o.Replayed {
 					t.Errorf("%+v, %v", o, err)

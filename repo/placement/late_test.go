@@ -22,17 +22,20 @@ func (w *world) slow(d time.Duration) *placement.Service {
 	return placement.New(store, &placement.Options{Now: w.clock.Now})
 }
 
-// TestResponsesThatCameTooLate: what was over before its response arrived is no grant, and neither is its second delivery.
+// TestResponsesThatCameTooLate: what was over before its response arrived is no grant, and neither is its second
+// delivery.
 func TestResponsesThatCameTooLate(t *testing.T) {
 	t.Run("heartbeat", func(t *testing.T) {
 		w := newWorld(t)
 		beat := placement.Heartbeat{Cluster: w.cluster, Incarnation: w.join("ann"), Seq: 1, TTL: 10 * time.Second}
-		w.want(must[placement.MemberOutcome](w)(w.slow(10*time.Second-time.Millisecond).Heartbeat(t.Context(), beat)).Code, placement.OK)
+		w.want(must[placement.MemberOutcome](w)(w.slow(10*time.Second-time.Millisecond).Heartbeat(t.Context(), beat)).Code,
+			placement.OK)
 		w.want(must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), beat)).Code, placement.OK)
 		w.clock.Advance(time.Millisecond)
 		w.want(must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), beat)).Code, placement.LateAnswer)
 		beat.Seq = 2
-		w.want(must[placement.MemberOutcome](w)(w.slow(10*time.Second).Heartbeat(t.Context(), beat)).Code, placement.LateAnswer)
+		w.want(must[placement.MemberOutcome](w)(w.slow(10*time.Second).Heartbeat(t.Context(), beat)).Code,
+			placement.LateAnswer)
 	})
 	t.Run("join", func(t *testing.T) {
 		w := newWorld(t)
@@ -42,7 +45,8 @@ func TestResponsesThatCameTooLate(t *testing.T) {
 			want placement.Code
 		}{"bob": {10*time.Second - time.Millisecond, placement.OK}, "cid": {10 * time.Second, placement.LateAnswer}} {
 			join := placement.Join{
-				Cluster: w.cluster, Member: member, RequestID: "1", TTL: 10 * time.Second, Offer: placement.Offer{Kinds: []string{"room"}},
+				Cluster: w.cluster, Member: member, RequestID: "1", TTL: 10 * time.Second,
+				Offer: placement.Offer{Kinds: []string{"room"}},
 			}
 			w.want(must[placement.MemberOutcome](w)(w.slow(c.took).Join(t.Context(), join)).Code, c.want)
 		}
@@ -60,7 +64,8 @@ func TestResponsesThatCameTooLate(t *testing.T) {
 	})
 }
 
-// TestHeartbeatBeforeAnEviction: a heartbeat that arrives after the lease was read, and before the eviction is written, keeps the member.
+// TestHeartbeatBeforeAnEviction: a heartbeat that arrives after the lease was read, and before the eviction is written,
+// keeps the member.
 func TestHeartbeatBeforeAnEviction(t *testing.T) {
 	w := newWorld(t)
 	ann := w.join("ann")
@@ -81,7 +86,8 @@ func TestHeartbeatBeforeAnEviction(t *testing.T) {
 	}
 }
 
-// TestDrainingIsTold: a member learns with its next heartbeat that it drains, however that began, and its next life does not.
+// TestDrainingIsTold: a member learns with its next heartbeat that it drains, however that began, and its next life
+// does not.
 func TestDrainingIsTold(t *testing.T) {
 	w := newWorld(t)
 	seq := int64(0)
@@ -104,10 +110,12 @@ func TestDrainingIsTold(t *testing.T) {
 	tells(ann, placement.MemberDraining)
 }
 
-// TestRequestsOfMembersAreToldApart: a request_id that comes again has no second effect, and with other parameters it is refused.
+// TestRequestsOfMembersAreToldApart: a request_id that comes again has no second effect, and with other parameters it
+// is refused.
 func TestRequestsOfMembersAreToldApart(t *testing.T) {
 	w := newWorld(t)
-	join := placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "j", Offer: placement.Offer{Kinds: []string{"room"}}}
+	join := placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "j",
+		Offer: placement.Offer{Kinds: []string{"room"}}}
 	first := must[placement.MemberOutcome](w)(w.Join(t.Context(), join))
 	again := must[placement.MemberOutcome](w)(w.Join(t.Context(), join))
 	if again.Code != placement.OK || !again.Replayed || again.Incarnation != first.Incarnation {
@@ -116,7 +124,8 @@ func TestRequestsOfMembersAreToldApart(t *testing.T) {
 	join.Address = "elsewhere"
 	w.want(must[placement.MemberOutcome](w)(w.Join(t.Context(), join)).Code, placement.RequestIDReused)
 
-	offer := placement.ChangeOffer{Cluster: w.cluster, Incarnation: first.Incarnation, RequestID: "o", Offer: placement.Offer{Full: true}}
+	offer := placement.ChangeOffer{Cluster: w.cluster, Incarnation: first.Incarnation, RequestID: "o",
+		Offer: placement.Offer{Full: true}}
 	one := must[placement.MemberOutcome](w)(w.ChangeOffer(t.Context(), offer))
 	two := must[placement.MemberOutcome](w)(w.ChangeOffer(t.Context(), offer))
 	if one.Code != placement.OK || one.Replayed || two.Code != placement.OK || !two.Replayed || two.Epoch != one.Epoch {
@@ -142,7 +151,8 @@ func TestFollowersWaitForEvents(t *testing.T) {
 	}
 }
 
-// TestRemovalBesideANewLife: a removal that a join comes before removes nothing, and one that a join comes after nothing of the new life.
+// TestRemovalBesideANewLife: a removal that a join comes before removes nothing, and one that a join comes after
+// nothing of the new life.
 func TestRemovalBesideANewLife(t *testing.T) {
 	for name, before := range map[string]bool{"before": true, "after": false} {
 		t.Run(name, func(t *testing.T) {
@@ -165,8 +175,10 @@ func TestRemovalBesideANewLife(t *testing.T) {
 				return r, err
 			}
 			remove := placement.RemoveCluster{Cluster: w.cluster, Epoch: 2, Reason: "x"}
-			o := must[placement.Removal](w)(placement.New(store, &placement.Options{Now: w.clock.Now}).RemoveCluster(t.Context(), remove))
-			if want := map[bool]placement.Code{true: placement.StaleEpoch, false: placement.OK}[before]; o.Code != want || o.Identities != 0 {
+			o := must[placement.Removal](w)(placement.New(store, &placement.Options{Now: w.clock.Now}).RemoveCluster(t.Context(),
+				remove))
+			if want := map[bool]placement.Code{true: placement.StaleEpoch, false: placement.OK}[before]; o.Code != want ||
+				o.Identities != 0 {
 				t.Errorf("%+v, want %s", o, want)
 			}
 			w.Service = w.another()
@@ -200,7 +212,8 @@ func TestStateOfAnEarlierVersion(t *testing.T) {
 	}
 }
 
-// TestAMemberClaimsWhatIsPlacedOnIt: of two members only the one on which an identity is placed can claim it for itself; the other is told where it is.
+// TestAMemberClaimsWhatIsPlacedOnIt: of two members only the one on which an identity is placed can claim it for
+// itself; the other is told where it is.
 func TestAMemberClaimsWhatIsPlacedOnIt(t *testing.T) {
 	w := newWorld(t)
 	members := []placement.Incarnation{w.join("ann"), w.join("bob")}

@@ -40,8 +40,8 @@ const (
 	DefaultTTL     = 10 * time.Second // of a member's lease
 	DefaultLockTTL = 10 * time.Second // of the lock phase of an activation
 
-	// DefaultRetention is how long documents are kept that say only how something ended: activations that are free, members that left or
-	// died. Events, and the tables of epochs that are over, are kept for a day.
+	// DefaultRetention is how long documents are kept that say only how something ended: activations that are free,
+	// members that left or died. Events, and the tables of epochs that are over, are kept for a day.
 	DefaultRetention = 30 * 24 * time.Hour
 	MinRetention     = time.Hour
 
@@ -157,7 +157,8 @@ func checkLabels(name string, labels map[string]string) error {
 	}
 	for k, v := range labels {
 		if err := field.Text(name, k, MaxLabelKeyBytes); err != nil {
-			return field.Errorf(name, "has a key that cannot be used: 1 to %d bytes of text without control characters", MaxLabelKeyBytes)
+			return field.Errorf(name, "has a key that cannot be used: 1 to %d bytes of text without control characters",
+				MaxLabelKeyBytes)
 		}
 		if err := field.OptionalText(name+"."+k, v, MaxLabelValueBytes); err != nil {
 			return err

@@ -12,8 +12,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
-// TestMaxIdentities: a claim of an identity too many says what the bound is and when to try again, and leaves no record; those that there are can
-// be claimed, handed over and ended as before, and count while they are kept.
+// TestMaxIdentities: a claim of an identity too many says what the bound is and when to try again, and leaves no
+// record; those that there are can be claimed, handed over and ended as before, and count while they are kept.
 func TestMaxIdentities(t *testing.T) {
 	w := newWorld(t)
 	w.Service = placement.New(w.store, &placement.Options{Now: w.clock.Now, MaxIdentities: 2, Retention: time.Hour})
@@ -23,7 +23,8 @@ func TestMaxIdentities(t *testing.T) {
 	limited := func(id string) {
 		t.Helper()
 		o := w.claim(room(id))
-		if o.Code != placement.Limit || !strings.Contains(o.Detail, "2 identities") || o.RetryAfter <= 0 || o.RetryAfter > 5*time.Minute {
+		if o.Code != placement.Limit || !strings.Contains(o.Detail, "2 identities") || o.RetryAfter <= 0 ||
+			o.RetryAfter > 5*time.Minute {
 			t.Errorf("%s: %+v", id, o)
 		}
 		if got := len(w.activations()); got != 2 {
@@ -49,14 +50,16 @@ func TestMaxIdentities(t *testing.T) {
 	}
 }
 
-// TestMaxClusters: a join that would set up a cluster too many changes nothing; others join those that there are, and other tenants have their own.
+// TestMaxClusters: a join that would set up a cluster too many changes nothing; others join those that there are, and
+// other tenants have their own.
 func TestMaxClusters(t *testing.T) {
 	w := newWorld(t)
 	s := placement.New(w.store, &placement.Options{Now: w.clock.Now, MaxClusters: 2})
 	join := func(tenant, cluster, member string, code placement.Code) placement.MemberOutcome {
 		t.Helper()
 		o, err := s.Join(t.Context(), placement.Join{
-			Cluster: placement.Cluster{Tenant: tenant, Name: cluster}, Member: member, RequestID: fmt.Sprint("join ", member), TTL: time.Hour,
+			Cluster: placement.Cluster{Tenant: tenant, Name: cluster}, Member: member, RequestID: fmt.Sprint("join ", member),
+			TTL: time.Hour,
 		})
 		if err != nil || o.Code != code {
 			t.Errorf("%s of %s: %+v, %v; want %s", cluster, tenant, o, err, code)
@@ -69,7 +72,8 @@ func TestMaxClusters(t *testing.T) {
 	if o := join("acme", "c", "ann", placement.Limit); !strings.Contains(o.Detail, "2 clusters") {
 		t.Errorf("it says %q", o.Detail)
 	}
-	if top, err := s.Topology(t.Context(), placement.Cluster{Tenant: "acme", Name: "c"}); err != nil || top != nil && top.Epoch != 0 {
+	if top, err := s.Topology(t.Context(), placement.Cluster{Tenant: "acme", Name: "c"}); err != nil ||
+		top != nil && top.Epoch != 0 {
 		t.Errorf("the cluster is there: %+v, %v", top, err)
 	}
 	join("acme", "b", "bob", placement.OK)
@@ -78,7 +82,8 @@ func TestMaxClusters(t *testing.T) {
 	join("acme/b", "c", "ann", placement.Limit)
 	// A cluster that was named by a join which then failed is one of those that there may be, and can be set up.
 	failing := placement.New(failingSteps{w.store}, &placement.Options{Now: w.clock.Now, MaxClusters: 2})
-	half := placement.Join{Cluster: placement.Cluster{Tenant: "acmf", Name: "half"}, Member: "ann", RequestID: "join", TTL: time.Hour}
+	half := placement.Join{Cluster: placement.Cluster{Tenant: "acmf", Name: "half"}, Member: "ann", RequestID: "join",
+		TTL: time.Hour}
 	if _, err := failing.Join(t.Context(), half); !errors.Is(err, docstore.ErrUnavailable) {
 		t.Error(err)
 	}

@@ -37,8 +37,8 @@ func (c Cluster) lease(member string) docstore.Key {
 	return docstore.Key{Kind: leaseKind, Tenant: c.space(), ID: member}
 }
 
-// Fields of the documents of a cluster. The head has fEpoch, fPartitions, fHashVersion and fChangedAt; an epoch has them, and what
-// makes a topology.
+// Fields of the documents of a cluster. The head has fEpoch, fPartitions, fHashVersion and fChangedAt; an epoch has
+// them, and what makes a topology.
 const (
 	fPartitions  = "partitions"
 	fHashVersion = "hash_version"
@@ -78,14 +78,16 @@ func (h head) fresh() bool { return h.epoch == 0 || h.removed > 0 }
 func (c Cluster) headOf(d docstore.Doc) (head, error) {
 	r := rule.Read(c.head(), d)
 	h := head{
-		epoch: r.Number(fEpoch), partitions: int(r.Number(fPartitions)), hashVersion: r.Number(fHashVersion), changedAt: r.Time(fChangedAt),
-		removed: r.Number(fRemoved),
+		epoch: r.Number(fEpoch), partitions: int(r.Number(fPartitions)), hashVersion: r.Number(fHashVersion),
+		changedAt: r.Time(fChangedAt),
+		removed:   r.Number(fRemoved),
 	}
 	if r.Err() == nil && (h.epoch < 1 || checkPartitions(h.partitions) != nil) {
 		r.Fail(fEpoch, "an epoch, or its number of partitions is not one")
 	}
 	if r.Err() == nil && h.hashVersion != HashVersion {
-		return h, fmt.Errorf("cluster %q places by version %d of the hash, and this program by %d: update the program", c.Name, h.hashVersion, HashVersion)
+		return h, fmt.Errorf("cluster %q places by version %d of the hash, and this program by %d: update the program",
+			c.Name, h.hashVersion, HashVersion)
 	}
 	return h, r.Err()
 }
@@ -119,7 +121,8 @@ func (t *Topology) write(c Cluster) (docstore.Write, error) {
 func (c Cluster) topologyOf(epoch int64, d docstore.Doc) (*Topology, error) {
 	r := rule.Read(c.epoch(epoch), d)
 	members, table := r.Text(fMembers), r.Bytes(fTable)
-	t := &Topology{Epoch: r.Number(fEpoch), At: r.Time(fChangedAt), Cause: r.Text(fCause), table: make([]uint16, len(table)/2)}
+	t := &Topology{Epoch: r.Number(fEpoch), At: r.Time(fChangedAt), Cause: r.Text(fCause),
+		table: make([]uint16, len(table)/2)}
 	if err := json.Unmarshal([]byte(members), &t.Members); err != nil {
 		r.Fail(fMembers, "a list of members")
 	}
@@ -161,34 +164,38 @@ func (s seat) live() bool { return s.status == MemberActive || s.status == Membe
 
 func (c Cluster) seatOf(name string, d docstore.Doc) (seat, error) {
 	r := rule.Read(c.member(name), d)
-	s := seat{number: r.Number(fIncarnation), status: Status(r.Text(fStatus)), since: r.Number(fSince), joins: r.Requests(joins), offers: r.Requests(offers)}
+	s := seat{number: r.Number(fIncarnation), status: Status(r.Text(fStatus)), since: r.Number(fSince),
+		joins: r.Requests(joins), offers: r.Requests(offers)}
 	if d != nil && !slices.Contains([]Status{MemberActive, MemberDraining, MemberLeft, MemberDead}, s.status) {
 		r.Fail(fStatus, "ACTIVE, DRAINING, LEFT or DEAD")
 	}
 	return s, r.Err()
 }
 
-// seatWrite changes the document of a member in the state in which it was read. What is written holds from the epoch on.
+// seatWrite changes the document of a member in the state in which it was read. What is written holds from the epoch
+// on.
 func (c Cluster) seatWrite(i Incarnation, found seat, status Status, epoch int64) docstore.Write {
 	cond := docstore.Cond(docstore.Absent{})
 	if found.number > 0 {
 		cond = docstore.All{
-			docstore.Eq{Field: fIncarnation, Value: docstore.Int(found.number)}, docstore.Eq{Field: fSince, Value: docstore.Int(found.since)},
+			docstore.Eq{Field: fIncarnation, Value: docstore.Int(found.number)},
+			docstore.Eq{Field: fSince, Value: docstore.Int(found.since)},
 		}
 	}
 	return docstore.Write{
 		Key: c.member(i.Member),
 		If:  cond,
 		Set: map[string]docstore.Value{
-			fIncarnation: docstore.Int(i.Number), fStatus: docstore.String(status), fSince: docstore.Int(epoch), fChangedAt: docstore.Now,
+			fIncarnation: docstore.Int(i.Number), fStatus: docstore.String(status), fSince: docstore.Int(epoch),
+			fChangedAt: docstore.Now,
 		},
 		Unset: []string{fKeptUntil},
 		Keep:  keepForever,
 	}
 }
 
-// unchanged holds while the document of a member is as an epoch has it, and only for so long after a read that no document which the
-// read did not find can have come and gone since.
+// unchanged holds while the document of a member is as an epoch has it, and only for so long after a read that no
+// document which the read did not find can have come and gone since.
 func (c Cluster) unchanged(m *Member, read time.Time) docstore.Write {
 	return docstore.Write{Key: c.member(m.Member), If: docstore.All{
 		docstore.Eq{Field: fIncarnation, Value: docstore.Int(m.Number)},
@@ -197,10 +204,11 @@ func (c Cluster) unchanged(m *Member, read time.Time) docstore.Write {
 	}}
 }
 
-// maxDelay is how long after its read a claim, a transfer or a change of the members may be written. A store evaluates it: a process that was
-// paused in between writes nothing. It is far below the retention of documents, so what a read did not find has not been there since, and
-// numbers that start at the time of the read are higher than all before. And it is below [EventLag]: the event is named by the time of the
-// read, and who follows events must not have gone past it when it appears.
+// maxDelay is how long after its read a claim, a transfer or a change of the members may be written. A store evaluates
+// it: a process that was paused in between writes nothing. It is far below the retention of documents, so what a read
+// did not find has not been there since, and numbers that start at the time of the read are higher than all before. And
+// it is below [EventLag]: the event is named by the time of the read, and who follows events must not have gone past it
+// when it appears.
 const maxDelay = EventLag / 2
 
 // LeaseState is what the document of a member's lease says. The zero LeaseState is one that never was.
@@ -224,7 +232,8 @@ func (l LeaseState) held(at time.Time) bool { return !l.ExpiresAt.IsZero() && at
 
 func (c Cluster) leaseOf(name string, d docstore.Doc) (LeaseState, error) {
 	r := rule.Read(c.lease(name), d)
-	l := LeaseState{Number: r.Number(fIncarnation), Seq: r.Number(fSeq), ExpiresAt: r.Time(fExpiresAt), Draining: r.Flag(fDraining)}
+	l := LeaseState{Number: r.Number(fIncarnation), Seq: r.Number(fSeq), ExpiresAt: r.Time(fExpiresAt),
+		Draining: r.Flag(fDraining)}
 	return l, r.Err()
 }
 
@@ -234,15 +243,17 @@ func (c Cluster) leaseWrite(i Incarnation, found LeaseState, ttl time.Duration) 
 	if found.Number > 0 {
 		cond = docstore.All{
 			docstore.Eq{Field: fIncarnation, Value: docstore.Int(found.Number)},
-			docstore.Any{docstore.Not{Cond: docstore.Has{Field: fExpiresAt}}, docstore.LE{Field: fExpiresAt, Value: docstore.Now}},
+			docstore.Any{docstore.Not{Cond: docstore.Has{Field: fExpiresAt}},
+				docstore.LE{Field: fExpiresAt, Value: docstore.Now}},
 		}
 	}
 	return docstore.Write{
 		Key: c.lease(i.Member),
 		If:  cond,
 		Set: map[string]docstore.Value{
-			fIncarnation: docstore.Int(i.Number), fSeq: docstore.Int(0), fExpiresAt: docstore.Now.Add(ttl), fBeatAt: docstore.Now,
-			fTTL: docstore.Int(ttl.Milliseconds()),
+			fIncarnation: docstore.Int(i.Number), fSeq: docstore.Int(0), fExpiresAt: docstore.Now.Add(ttl),
+			fBeatAt: docstore.Now,
+			fTTL:    docstore.Int(ttl.Milliseconds()),
 		},
 		Unset: []string{fDraining, fKeptUntil},
 		Keep:  keepForever,
@@ -252,7 +263,8 @@ func (c Cluster) leaseWrite(i Incarnation, found LeaseState, ttl time.Duration) 
 // leaseDrains notes with the lease of an incarnation that it drains.
 func (c Cluster) leaseDrains(i Incarnation) docstore.Write {
 	return docstore.Write{
-		Key: c.lease(i.Member), If: docstore.Eq{Field: fIncarnation, Value: docstore.Int(i.Number)}, Set: map[string]docstore.Value{fDraining: docstore.Bool(true)},
+		Key: c.lease(i.Member), If: docstore.Eq{Field: fIncarnation, Value: docstore.Int(i.Number)},
+		Set: map[string]docstore.Value{fDraining: docstore.Bool(true)},
 	}
 }
 
@@ -267,7 +279,8 @@ func (c Cluster) leaseEnd(i Incarnation, expired bool, keep time.Duration) docst
 	}, keep)
 }
 
-// ending has a write say for how long what it ends is kept: the store may remove it then. The field is for stores that do not.
+// ending has a write say for how long what it ends is kept: the store may remove it then. The field is for stores that
+// do not.
 func ending(w docstore.Write, keep time.Duration) docstore.Write {
 	w.Keep = keep
 	w.Unset = slices.DeleteFunc(w.Unset, func(f string) bool { return f == fKeptUntil })
@@ -279,8 +292,8 @@ func ending(w docstore.Write, keep time.Duration) docstore.Write {
 	return w
 }
 
-// Heartbeat keeps an incarnation alive: its lease lasts from now for another time to live. The status of its outcome says whether the member
-// drains.
+// Heartbeat keeps an incarnation alive: its lease lasts from now for another time to live. The status of its outcome
+// says whether the member drains.
 type Heartbeat struct {
 	Cluster
 
@@ -301,8 +314,8 @@ func (c Heartbeat) State(d docstore.Doc) (LeaseState, error) {
 	return c.leaseOf(c.Incarnation.Member, d)
 }
 
-// Write applies to the lease of the incarnation until it is ended, which takes an eviction: a lease that has expired and which
-// no one has ended goes on. A heartbeat that comes after a later one does not move the end.
+// Write applies to the lease of the incarnation until it is ended, which takes an eviction: a lease that has expired
+// and which no one has ended goes on. A heartbeat that comes after a later one does not move the end.
 func (c Heartbeat) Write() docstore.Write {
 	ttl := cmp.Or(c.TTL, DefaultTTL)
 	return docstore.Write{
@@ -313,7 +326,8 @@ func (c Heartbeat) Write() docstore.Write {
 			docstore.LE{Field: fSeq, Value: docstore.Int(c.Seq - 1)},
 		},
 		Set: map[string]docstore.Value{
-			fSeq: docstore.Int(c.Seq), fExpiresAt: docstore.Now.Add(ttl), fBeatAt: docstore.Now, fTTL: docstore.Int(ttl.Milliseconds()),
+			fSeq: docstore.Int(c.Seq), fExpiresAt: docstore.Now.Add(ttl), fBeatAt: docstore.Now,
+			fTTL: docstore.Int(ttl.Milliseconds()),
 		},
 	}
 }
@@ -322,7 +336,8 @@ func (c Heartbeat) Write() docstore.Write {
 func (c Heartbeat) Granted(l LeaseState, w rule.When) MemberOutcome {
 	o := MemberOutcome{Code: OK, Incarnation: c.Incarnation, Status: l.status(), ExpiresAt: l.ExpiresAt, At: w.Latest()}
 	if w.Late(l.ExpiresAt) {
-		o.Code, o.Detail = LateAnswer, "the store took "+w.Took.Round(time.Millisecond).String()+" to respond, longer than the lease lasts"
+		o.Code, o.Detail = LateAnswer, "the store took "+w.Took.Round(time.Millisecond).String()+
+			" to respond, longer than the lease lasts"
 	}
 	return o
 }
@@ -336,15 +351,16 @@ func (c Heartbeat) Refusal(l LeaseState, w rule.When) MemberOutcome {
 	case l.Number != c.Incarnation.Number || l.ExpiresAt.IsZero():
 		o.Code, o.Detail = StaleIncarnation, "the incarnation has ended; stop what it serves, and join again"
 	case w.Late(l.ExpiresAt):
-		o.Code, o.Detail = LateAnswer, "the lease expired at "+string(docstore.FormatTime(l.ExpiresAt))+"; send a new heartbeat"
+		o.Code, o.Detail = LateAnswer, "the lease expired at "+string(docstore.FormatTime(l.ExpiresAt))+
+			"; send a new heartbeat"
 	default:
 		o.Code, o.Status, o.Replayed = OK, l.status(), true
 	}
 	return o
 }
 
-// Join makes a member, with a new incarnation. While an incarnation of that name lives, it is refused: two processes with one name
-// are a mistake of their configuration. One whose lease has ended is evicted by it.
+// Join makes a member, with a new incarnation. While an incarnation of that name lives, it is refused: two processes
+// with one name are a mistake of their configuration. One whose lease has ended is evicted by it.
 type Join struct {
 	Cluster
 	Offer
@@ -354,18 +370,19 @@ type Join struct {
 	RequestID string        // the same for every delivery of the same intention
 	TTL       time.Duration // of the lease; 0 means DefaultTTL
 
-	// Partitions is what the first member of a cluster sets it up with; 0 means DefaultPartitions. Later it can never change:
-	// members that ask for another number are refused.
+	// Partitions is what the first member of a cluster sets it up with; 0 means DefaultPartitions. Later it can never
+	// change: members that ask for another number are refused.
 	Partitions int
 
-	// Replaces is an incarnation whose partitions the new member takes over, all and no others, in the same epoch. That one drains
-	// from then on. Without a name the member joins as any other.
+	// Replaces is an incarnation whose partitions the new member takes over, all and no others, in the same epoch. That
+	// one drains from then on. Without a name the member joins as any other.
 	Replaces Incarnation
 }
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
 func (c Join) Validate() error {
-	err := first(c.Cluster.Validate(), checkMember("member", c.Member), checkRequestID(c.RequestID), c.Offer.Validate(), checkAddress(c.Address),
+	err := first(c.Cluster.Validate(), checkMember("member", c.Member), checkRequestID(c.RequestID), c.Offer.Validate(),
+		checkAddress(c.Address),
 		checkTTL("ttl", c.TTL))
 	if err == nil && c.Partitions != 0 {
 		err = checkPartitions(c.Partitions)

@@ -11,25 +11,33 @@ const (
 
 	Undetermined     Code = "TOPOLOGY_UNDETERMINED" // the cluster has no active member: nothing is placed
 	NoEligibleMember Code = "NO_ELIGIBLE_MEMBER"    // no member may host the identity
-	MemberIneligible Code = "MEMBER_INELIGIBLE"     // the member that was named may not host it: Outcome.Ineligible says why
-	StaleEpoch       Code = "STALE_EPOCH"           // the caller placed by an epoch that is over: Outcome.Epoch is the current one
+	// the member that was named may not host it: Outcome.Ineligible says why
+	MemberIneligible Code = "MEMBER_INELIGIBLE"
+	// the caller placed by an epoch that is over: Outcome.Epoch is the current one
+	StaleEpoch Code = "STALE_EPOCH"
 
-	Exists           Code = "ACTIVATION_EXISTS" // the identity is active: Outcome.Activation says where
-	Locking          Code = "ACTIVATION_LOCKED" // another claim is being carried out: Outcome.RetryAfter is when it ends at the latest
-	ActivationFailed Code = "ACTIVATION_FAILED" // the activation that this claim began failed: Outcome.Activation.Reason says why
-	StaleToken       Code = "STALE_TOKEN"       // the token is not the current one: the activation has ended or was taken over
-	NotOwner         Code = "NOT_OWNER"         // the activation belongs to another member or incarnation
-	WrongPhase       Code = "WRONG_PHASE"       // the activation is not in a phase in which this can be done
-	StateChanged     Code = "STATE_CHANGED"     // the state is not of the version that was named
-	MemberExists     Code = "MEMBER_EXISTS"     // a member of that name lives: Outcome.RetryAfter is when its lease ends, if it does nothing
+	Exists Code = "ACTIVATION_EXISTS" // the identity is active: Outcome.Activation says where
+	// another claim is being carried out: Outcome.RetryAfter is when it ends at the latest
+	Locking Code = "ACTIVATION_LOCKED"
+	// the activation that this claim began failed: Outcome.Activation.Reason says why
+	ActivationFailed Code = "ACTIVATION_FAILED"
+	// the token is not the current one: the activation has ended or was taken over
+	StaleToken   Code = "STALE_TOKEN"
+	NotOwner     Code = "NOT_OWNER"     // the activation belongs to another member or incarnation
+	WrongPhase   Code = "WRONG_PHASE"   // the activation is not in a phase in which this can be done
+	StateChanged Code = "STATE_CHANGED" // the state is not of the version that was named
+	// a member of that name lives: Outcome.RetryAfter is when its lease ends, if it does nothing
+	MemberExists     Code = "MEMBER_EXISTS"
 	MemberUnknown    Code = "MEMBER_UNKNOWN"    // there is no member of that name
 	StaleIncarnation Code = "STALE_INCARNATION" // the incarnation is not the current one, or has ended
-	ClusterFull      Code = "CLUSTER_FULL"      // the cluster has as many members, or as much about them, as an epoch can hold; MemberOutcome.RetryAfter is when the first lease ends
-	ClusterDiffers   Code = "CLUSTER_DIFFERS"   // the cluster was set up otherwise than the caller asks for
-	ClusterUnknown   Code = "NOT_FOUND"         // there is no such cluster to remove
-	Limit            Code = "PLACEMENT_LIMIT"   // as many identities or clusters as there may be: see [Options]
-	LateAnswer       Code = "LEASE_EXPIRED"     // the lease was over when the store responded
-	RequestIDReused  Code = "REQUEST_ID_REUSED" // the request_id was used for something else, or for what has ended since
+	// the cluster has as many members, or as much about them, as an epoch can hold; MemberOutcome.RetryAfter is when the
+	// first lease ends
+	ClusterFull     Code = "CLUSTER_FULL"
+	ClusterDiffers  Code = "CLUSTER_DIFFERS"   // the cluster was set up otherwise than the caller asks for
+	ClusterUnknown  Code = "NOT_FOUND"         // there is no such cluster to remove
+	Limit           Code = "PLACEMENT_LIMIT"   // as many identities or clusters as there may be: see [Options]
+	LateAnswer      Code = "LEASE_EXPIRED"     // the lease was over when the store responded
+	RequestIDReused Code = "REQUEST_ID_REUSED" // the request_id was used for something else, or for what has ended since
 )
 
 // Outcome is the result of a command on an activation.
@@ -37,11 +45,12 @@ type Outcome struct {
 	Code     Code
 	Replayed bool // the command had been carried out before; nothing was changed now
 
-	// Activation is the identity's activation, as far as the command learned of it: whole after a claim, a transfer or a rejection,
-	// and otherwise what the command says and changes.
+	// Activation is the identity's activation, as far as the command learned of it: whole after a claim, a transfer or a
+	// rejection, and otherwise what the command says and changes.
 	Activation Activation
 
-	// TakenFrom is from whom a claim took the activation over, because its owner was dead or its lock phase over; not of a replayed one.
+	// TakenFrom is from whom a claim took the activation over, because its owner was dead or its lock phase over; not of a
+	// replayed one.
 	TakenFrom Incarnation
 
 	Epoch      int64         // by which the command was decided; 0 if it does not depend on one

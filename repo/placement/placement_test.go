@@ -90,7 +90,8 @@ func must[O any](w *world) func(O, error) O {
 func (w *world) join(name string, change ...func(*placement.Join)) placement.Incarnation {
 	w.Helper()
 	c := placement.Join{
-		Cluster: w.cluster, Member: name, RequestID: w.request(), Partitions: 64, TTL: 10 * time.Second, Offer: placement.Offer{Kinds: []string{"room"}},
+		Cluster: w.cluster, Member: name, RequestID: w.request(), Partitions: 64, TTL: 10 * time.Second,
+		Offer: placement.Offer{Kinds: []string{"room"}},
 	}
 	for _, f := range change {
 		f(&c)
@@ -114,7 +115,8 @@ func (w *world) claim(id placement.Identity, change ...func(*placement.Claim)) p
 }
 
 func (w *world) hold(o placement.Outcome) placement.Hold {
-	return placement.Hold{Cluster: w.cluster, Identity: o.Activation.Identity, Owner: o.Activation.Owner, Token: o.Activation.Token}
+	return placement.Hold{Cluster: w.cluster, Identity: o.Activation.Identity, Owner: o.Activation.Owner,
+		Token: o.Activation.Token}
 }
 
 func (w *world) lookup(id placement.Identity) placement.Placement {
@@ -139,8 +141,9 @@ func (w *world) active(id placement.Identity) placement.Hold {
 	return h
 }
 
-// TestLifeOfAnActivation: PLC-PLACE-1, PLC-ONE-1, PLC-ONE-2, PLC-LOCK-1, PLC-LOCK-3, PLC-LOCK-4, PLC-LOCK-5. An identity is placed, claimed, activated, stores
-// its state, and is deactivated; the next activation has a higher token and the state.
+// TestLifeOfAnActivation: PLC-PLACE-1, PLC-ONE-1, PLC-ONE-2, PLC-LOCK-1, PLC-LOCK-3, PLC-LOCK-4, PLC-LOCK-5. An
+// identity is placed, claimed, activated, stores its state, and is deactivated; the next activation has a higher token
+// and the state.
 func TestLifeOfAnActivation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -152,15 +155,18 @@ func TestLifeOfAnActivation(t *testing.T) {
 	first := w.claim(room("lobby"))
 	a := first.Activation
 	if first.Code != placement.OK || a.Phase != placement.Locked || a.Owner != ann || a.Token <= suite.Epoch.UnixMicro() ||
-		!a.ClaimedAt.Equal(w.clock.Now()) || !a.LockUntil.Equal(w.clock.Now().Add(placement.DefaultLockTTL)) || a.Epoch != first.Epoch {
+		!a.ClaimedAt.Equal(w.clock.Now()) || !a.LockUntil.Equal(w.clock.Now().Add(placement.DefaultLockTTL)) ||
+		a.Epoch != first.Epoch {
 		t.Fatalf("claimed: %+v", first)
 	}
 	// While the lock lasts it is in the store for all who ask.
 	w.clock.Advance(time.Second)
-	if o := w.claim(room("lobby")); o.Code != placement.Locking || o.RetryAfter != placement.DefaultLockTTL-time.Second || o.Activation.Owner != ann {
+	if o := w.claim(room("lobby")); o.Code != placement.Locking || o.RetryAfter != placement.DefaultLockTTL-time.Second ||
+		o.Activation.Owner != ann {
 		t.Errorf("a claim during the lock phase: %+v", o)
 	}
-	if p := w.lookup(room("lobby")); p.Activation.Owner != ann || p.Owner == nil || p.Activation.Phase != placement.Locked {
+	if p := w.lookup(room("lobby")); p.Activation.Owner != ann || p.Owner == nil ||
+		p.Activation.Phase != placement.Locked {
 		t.Errorf("a lookup during the lock phase: %+v", p)
 	}
 	h := w.hold(first)
@@ -168,10 +174,12 @@ func TestLifeOfAnActivation(t *testing.T) {
 	if o.Code != placement.OK || o.Activation.Phase != placement.Active || !o.Activation.ActivatedAt.Equal(w.clock.Now()) {
 		t.Errorf("activated: %+v", o)
 	}
-	if o := w.claim(room("lobby")); o.Code != placement.Exists || o.Activation.Owner != ann || o.Activation.Token != h.Token {
+	if o := w.claim(room("lobby")); o.Code != placement.Exists || o.Activation.Owner != ann ||
+		o.Activation.Token != h.Token {
 		t.Errorf("a claim of what exists: %+v", o)
 	}
-	s := must[placement.Outcome](w)(w.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "s1", Data: []byte("seats: 4")}))
+	s := must[placement.Outcome](w)(
+		w.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "s1", Data: []byte("seats: 4")}))
 	if s.Code != placement.OK || s.Activation.StateVersion != 1 {
 		t.Errorf("state: %+v", s)
 	}
@@ -181,11 +189,13 @@ func TestLifeOfAnActivation(t *testing.T) {
 		t.Errorf("deactivated: %+v", d)
 	}
 	again := w.claim(room("lobby"), func(c *placement.Claim) { c.By = ann })
-	if a := again.Activation; again.Code != placement.OK || a.Phase != placement.Active || a.Token <= h.Token || string(a.State) != "seats: 4" ||
+	if a := again.Activation; again.Code != placement.OK || a.Phase != placement.Active || a.Token <= h.Token ||
+		string(a.State) != "seats: 4" ||
 		a.StateVersion != 1 || a.Reason != "" || a.ActivatedAt.IsZero() {
 		t.Errorf("the next activation: %+v", again)
 	}
-	if p := w.lookup(room("lobby")); p.Activation.Token != again.Activation.Token || p.Owner.Incarnation != ann || string(p.Activation.State) != "seats: 4" {
+	if p := w.lookup(room("lobby")); p.Activation.Token != again.Activation.Token || p.Owner.Incarnation != ann ||
+		string(p.Activation.State) != "seats: 4" {
 		t.Errorf("after: %+v", p)
 	}
 	// What the first owner sends is too late, whatever it is.
@@ -194,8 +204,9 @@ func TestLifeOfAnActivation(t *testing.T) {
 		"fail":       must[placement.Outcome](w)(w.Fail(t.Context(), placement.Fail{Hold: h, Reason: "x"})),
 		"drain":      must[placement.Outcome](w)(w.Drain(t.Context(), placement.Drain{Hold: h})),
 		"deactivate": must[placement.Outcome](w)(w.Deactivate(t.Context(), placement.Deactivate{Hold: h})),
-		"state":      must[placement.Outcome](w)(w.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "s2", Version: 1})),
-		"transfer":   must[placement.Outcome](w)(w.Transfer(t.Context(), placement.Transfer{Hold: h, RequestID: "t1"})),
+		"state": must[placement.Outcome](w)(
+			w.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "s2", Version: 1})),
+		"transfer": must[placement.Outcome](w)(w.Transfer(t.Context(), placement.Transfer{Hold: h, RequestID: "t1"})),
 	} {
 		if o.Code != placement.StaleToken {
 			t.Errorf("%s with an old token: %+v", name, o)
@@ -203,7 +214,8 @@ func TestLifeOfAnActivation(t *testing.T) {
 	}
 }
 
-// TestFailure: PLC-ONE-4, PLC-LOCK-5. The reason reaches the caller that claimed, those who look, and the events; the lock is free.
+// TestFailure: PLC-ONE-4, PLC-LOCK-5. The reason reaches the caller that claimed, those who look, and the events; the
+// lock is free.
 func TestFailure(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -215,17 +227,20 @@ func TestFailure(t *testing.T) {
 	if o := must[placement.Outcome](w)(w.Fail(t.Context(), f)); o.Code != placement.OK || !o.Replayed {
 		t.Errorf("reported again: %+v", o)
 	}
-	if o := must[placement.Outcome](w)(w.Claim(t.Context(), c)); o.Code != placement.ActivationFailed || o.Activation.Reason != "disk full" {
+	if o := must[placement.Outcome](w)(w.Claim(t.Context(), c)); o.Code != placement.ActivationFailed ||
+		o.Activation.Reason != "disk full" {
 		t.Errorf("the claim, asked again: %+v", o)
 	}
-	if p := w.lookup(room("lobby")); !p.Activation.Failed || p.Activation.Reason != "disk full" || p.Activation.Phase != placement.Free {
+	if p := w.lookup(room("lobby")); !p.Activation.Failed || p.Activation.Reason != "disk full" ||
+		p.Activation.Phase != placement.Free {
 		t.Errorf("looked up: %+v", p)
 	}
 	page, err := w.Events(t.Context(), w.cluster, "", 0)
 	if err != nil || len(page.Events) != 3 {
 		t.Fatalf("events: %+v, %v", page, err)
 	}
-	if e := page.Events[2]; e.Reason != "disk full" || e.To != "FREE" || e.Member != ann || e.Identity != room("lobby") || e.At.IsZero() {
+	if e := page.Events[2]; e.Reason != "disk full" || e.To != "FREE" || e.Member != ann || e.Identity != room("lobby") ||
+		e.At.IsZero() {
 		t.Errorf("the event of the failure: %+v", e)
 	}
 	if o := w.claim(room("lobby")); o.Code != placement.OK || o.Activation.Failed || o.Activation.Reason != "" {
@@ -233,7 +248,8 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// TestUndetermined: PLC-PLACE-3, PLC-PLACE-5, PLC-ONE-3. Without an active member everything is refused, and the snapshot is there.
+// TestUndetermined: PLC-PLACE-3, PLC-PLACE-5, PLC-ONE-3. Without an active member everything is refused, and the
+// snapshot is there.
 func TestUndetermined(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -254,8 +270,10 @@ func TestUndetermined(t *testing.T) {
 	ann := w.join("ann")
 	w.active(room("lobby"))
 	s := must[placement.Snapshot](w)(w.Snapshot(t.Context(), w.cluster, placement.Query{}))
-	if !s.Ready || s.Topology.Epoch != 1 || !s.Topology.At.Equal(w.clock.Now()) || s.Topology.Primary(0).Incarnation != ann ||
-		len(s.Activations) != 1 || s.Activations[0].Owner != ann || s.Activations[0].ChangedAt.IsZero() || s.Topology.Members[0].At.IsZero() {
+	if !s.Ready || s.Topology.Epoch != 1 || !s.Topology.At.Equal(w.clock.Now()) ||
+		s.Topology.Primary(0).Incarnation != ann ||
+		len(s.Activations) != 1 || s.Activations[0].Owner != ann || s.Activations[0].ChangedAt.IsZero() ||
+		s.Topology.Members[0].At.IsZero() {
 		t.Errorf("snapshot %+v", s)
 	}
 	must[placement.MemberOutcome](w)(w.DrainMember(t.Context(), w.cluster, ann))
@@ -266,7 +284,8 @@ func TestUndetermined(t *testing.T) {
 	refused("after the last one left")
 }
 
-// TestIneligible: PLC-ONE-3. Members that drain, are full, or lack the kind or a label are given nothing, also when they ask themselves.
+// TestIneligible: PLC-ONE-3. Members that drain, are full, or lack the kind or a label are given nothing, also when
+// they ask themselves.
 func TestIneligible(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -291,7 +310,8 @@ func TestIneligible(t *testing.T) {
 	if o := w.claim(placement.Identity{Kind: "car", ID: "1"}); o.Code != placement.NoEligibleMember {
 		t.Errorf("a kind that no one offers: %+v", o)
 	}
-	full := placement.ChangeOffer{Cluster: w.cluster, Incarnation: bob, RequestID: "full", Offer: placement.Offer{Kinds: []string{"room", "device"}, Full: true}}
+	full := placement.ChangeOffer{Cluster: w.cluster, Incarnation: bob, RequestID: "full",
+		Offer: placement.Offer{Kinds: []string{"room", "device"}, Full: true}}
 	w.want(must[placement.MemberOutcome](w)(w.ChangeOffer(t.Context(), full)).Code, placement.OK)
 	if o := w.claim(placement.Identity{Kind: "device", ID: "another"}); o.Code != placement.NoEligibleMember {
 		t.Errorf("while bob is full: %+v", o)
@@ -317,7 +337,8 @@ func TestIneligible(t *testing.T) {
 	}
 }
 
-// TestTransferKeepsTheNeed: what a claim needed is needed of each member to which the activation is handed over, until another claim.
+// TestTransferKeepsTheNeed: what a claim needed is needed of each member to which the activation is handed over, until
+// another claim.
 func TestTransferKeepsTheNeed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -327,11 +348,13 @@ func TestTransferKeepsTheNeed(t *testing.T) {
 	ann, bob := w.join("ann", zone("b")), w.join("bob", zone("b"))
 	w.join("cleo", zone("a"))
 	need := placement.Need{Labels: map[string]string{"zone": "b"}}
-	hand := func(step string, o placement.Outcome, to string, need placement.Need, code placement.Code, owner string) placement.Outcome {
+	hand := func(step string, o placement.Outcome, to string, need placement.Need, code placement.Code,
+		owner string) placement.Outcome {
 		t.Helper()
 		h := w.hold(o)
 		w.want(must[placement.Outcome](w)(w.Activated(t.Context(), placement.Activated{Hold: h})).Code, placement.OK)
-		got := must[placement.Outcome](w)(w.Transfer(t.Context(), placement.Transfer{Hold: h, RequestID: step, To: to, Need: need}))
+		got := must[placement.Outcome](w)(
+			w.Transfer(t.Context(), placement.Transfer{Hold: h, RequestID: step, To: to, Need: need}))
 		if got.Code != code || code == placement.OK && got.Activation.Owner.Member != owner {
 			t.Errorf("%s: %+v", step, got)
 		}
@@ -356,8 +379,8 @@ func TestTransferKeepsTheNeed(t *testing.T) {
 	hand("a claim without it", o, "dave", placement.Need{}, placement.OK, "dave")
 }
 
-// TestMemberThatIsGone: PLC-PLACE-2, PLC-ONE-5. A member whose lease ended is evicted by the caller that needs to know, its activations are taken over
-// under higher tokens, and nothing that it sends has an effect, also under its old name.
+// TestMemberThatIsGone: PLC-PLACE-2, PLC-ONE-5. A member whose lease ended is evicted by the caller that needs to know,
+// its activations are taken over under higher tokens, and nothing that it sends has an effect, also under its old name.
 func TestMemberThatIsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -384,10 +407,12 @@ func TestMemberThatIsGone(t *testing.T) {
 	if o := must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), beat)); o.Code != placement.StaleIncarnation {
 		t.Errorf("a heartbeat of the dead: %+v", o)
 	}
-	if o := must[placement.Outcome](w)(w.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "s"})); o.Code != placement.StaleToken {
+	if o := must[placement.Outcome](w)(
+		w.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "s"})); o.Code != placement.StaleToken {
 		t.Errorf("state of the dead: %+v", o)
 	}
-	if o := must[placement.Outcome](w)(w.Activated(t.Context(), placement.Activated{Hold: w.hold(waiting)})); o.Code != placement.MemberIneligible {
+	if o := must[placement.Outcome](w)(
+		w.Activated(t.Context(), placement.Activated{Hold: w.hold(waiting)})); o.Code != placement.MemberIneligible {
 		t.Errorf("an activation by the dead that no one has taken over: %+v", o)
 	}
 	again := w.join("ann")
@@ -398,24 +423,29 @@ func TestMemberThatIsGone(t *testing.T) {
 		t.Errorf("a process under its old name inherits: %+v", p)
 	}
 	// The incarnation is compared, not the name.
-	if o := must[placement.Outcome](w)(w.Activated(t.Context(), placement.Activated{Hold: w.hold(waiting)})); o.Code != placement.MemberIneligible {
+	if o := must[placement.Outcome](w)(
+		w.Activated(t.Context(), placement.Activated{Hold: w.hold(waiting)})); o.Code != placement.MemberIneligible {
 		t.Errorf("an activation by the dead under a new name: %+v", o)
 	}
 }
 
-// TestTwoMembersWithOneName: the second is refused while the first lives, and gets another incarnation once it does not.
+// TestTwoMembersWithOneName: the second is refused while the first lives, and gets another incarnation once it does
+// not.
 func TestTwoMembersWithOneName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ann := w.join("ann")
 	w.clock.Advance(4 * time.Second)
-	c := placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "second", Offer: placement.Offer{Kinds: []string{"room"}}}
+	c := placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "second",
+		Offer: placement.Offer{Kinds: []string{"room"}}}
 	o := must[placement.MemberOutcome](w)(w.Join(t.Context(), c))
-	if o.Code != placement.MemberExists || o.RetryAfter != 6*time.Second || o.Incarnation != ann || w.Cached(w.cluster).Epoch != 1 {
+	if o.Code != placement.MemberExists || o.RetryAfter != 6*time.Second || o.Incarnation != ann ||
+		w.Cached(w.cluster).Epoch != 1 {
 		t.Errorf("the second: %+v", o)
 	}
 	w.clock.Advance(o.RetryAfter)
-	if o = must[placement.MemberOutcome](w)(w.Join(t.Context(), c)); o.Code != placement.OK || o.Incarnation.Number <= ann.Number {
+	if o = must[placement.MemberOutcome](w)(w.Join(t.Context(), c)); o.Code != placement.OK ||
+		o.Incarnation.Number <= ann.Number {
 		t.Errorf("after the lease ended: %+v", o)
 	}
 	if e := w.events(); len(e) != 3 || e[1].To != string(placement.MemberDead) && e[2].To != string(placement.MemberDead) {
@@ -436,9 +466,11 @@ func (w *world) events() []placement.Event {
 func TestJoinsAndLateDuplicates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c := placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "j1", Offer: placement.Offer{Kinds: []string{"room"}}}
+	c := placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "j1",
+		Offer: placement.Offer{Kinds: []string{"room"}}}
 	first := must[placement.MemberOutcome](w)(w.Join(t.Context(), c))
-	if o := must[placement.MemberOutcome](w)(w.another().Join(t.Context(), c)); o.Code != placement.OK || !o.Replayed || o.Incarnation != first.Incarnation ||
+	if o := must[placement.MemberOutcome](w)(w.another().Join(t.Context(), c)); o.Code != placement.OK || !o.Replayed ||
+		o.Incarnation != first.Incarnation ||
 		!o.ExpiresAt.Equal(first.ExpiresAt) {
 		t.Errorf("delivered again: %+v", o)
 	}
@@ -450,7 +482,8 @@ func TestJoinsAndLateDuplicates(t *testing.T) {
 	w.clock.Advance(3 * time.Second)
 	b1 := must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), beat))
 	w.clock.Advance(3 * time.Second)
-	if o := must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), beat)); o.Code != placement.OK || !o.Replayed || !o.ExpiresAt.Equal(b1.ExpiresAt) {
+	if o := must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), beat)); o.Code != placement.OK || !o.Replayed ||
+		!o.ExpiresAt.Equal(b1.ExpiresAt) {
 		t.Errorf("a heartbeat that comes twice: %+v, then %+v", b1, o)
 	}
 	later, sooner := beat, beat // the third arrives before the second, which asks for less
@@ -459,7 +492,8 @@ func TestJoinsAndLateDuplicates(t *testing.T) {
 	b3 := must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), later))
 	w.clock.Advance(time.Second)
 	for _, late := range []placement.Heartbeat{sooner, later} {
-		if o := must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), late)); o.Code != placement.OK || !o.Replayed || !o.ExpiresAt.Equal(b3.ExpiresAt) {
+		if o := must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), late)); o.Code != placement.OK || !o.Replayed ||
+			!o.ExpiresAt.Equal(b3.ExpiresAt) {
 			t.Errorf("heartbeat %d, after the third: %+v, then %+v", late.Seq, b3, o)
 		}
 	}
@@ -483,9 +517,12 @@ func TestJoinsAndLateDuplicates(t *testing.T) {
 	w.want(must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), beat)).Code, placement.StaleIncarnation)
 	second := w.join("ann", func(j *placement.Join) { j.Partitions = 0 })
 	w.want(must[placement.MemberOutcome](w)(w.Join(t.Context(), c)).Code, placement.RequestIDReused)
-	w.want(must[placement.MemberOutcome](w)(w.DrainMember(t.Context(), w.cluster, first.Incarnation)).Code, placement.StaleIncarnation)
-	w.want(must[placement.MemberOutcome](w)(w.Leave(t.Context(), w.cluster, first.Incarnation)).Code, placement.StaleIncarnation)
-	if m := w.Cached(w.cluster).Find("ann"); m.Incarnation != second || m.Status != placement.MemberActive || w.Cached(w.cluster).Epoch != 4 {
+	w.want(must[placement.MemberOutcome](w)(w.DrainMember(t.Context(), w.cluster, first.Incarnation)).Code,
+		placement.StaleIncarnation)
+	w.want(must[placement.MemberOutcome](w)(w.Leave(t.Context(), w.cluster, first.Incarnation)).Code,
+		placement.StaleIncarnation)
+	if m := w.Cached(w.cluster).Find("ann"); m.Incarnation != second || m.Status != placement.MemberActive ||
+		w.Cached(w.cluster).Epoch != 4 {
 		t.Errorf("late duplicates changed %+v", m)
 	}
 	w.want(must[placement.MemberOutcome](w)(w.Join(t.Context(), placement.Join{
@@ -493,8 +530,8 @@ func TestJoinsAndLateDuplicates(t *testing.T) {
 	})).Code, placement.ClusterDiffers)
 }
 
-// TestReplace: PLC-PLACE-2. A member that takes the place of another gets its partitions and no others, in one epoch; what the other
-// serves stays there until it is handed over.
+// TestReplace: PLC-PLACE-2. A member that takes the place of another gets its partitions and no others, in one epoch;
+// what the other serves stays there until it is handed over.
 func TestReplace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -526,22 +563,26 @@ func TestReplace(t *testing.T) {
 		t.Errorf("not handed over yet: %+v", p)
 	}
 	o := must[placement.Outcome](w)(w.Transfer(t.Context(), placement.Transfer{Hold: h, RequestID: "t1"}))
-	if o.Code != placement.OK || o.Activation.Owner != cleo || o.Activation.Token != h.Token+1 || o.Activation.Phase != placement.Locked {
+	if o.Code != placement.OK || o.Activation.Owner != cleo || o.Activation.Token != h.Token+1 ||
+		o.Activation.Phase != placement.Locked {
 		t.Errorf("transferred: %+v", o)
 	}
-	if o := must[placement.Outcome](w)(w.Transfer(t.Context(), placement.Transfer{Hold: h, RequestID: "t1"})); o.Code != placement.OK || !o.Replayed {
+	if o := must[placement.Outcome](w)(
+		w.Transfer(t.Context(), placement.Transfer{Hold: h, RequestID: "t1"})); o.Code != placement.OK || !o.Replayed {
 		t.Errorf("transferred again: %+v", o)
 	}
-	w.want(must[placement.Outcome](w)(w.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "s1"})).Code, placement.StaleToken)
+	w.want(must[placement.Outcome](w)(w.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "s1"})).Code,
+		placement.StaleToken)
 	w.want(must[placement.Outcome](w)(w.Activated(t.Context(), placement.Activated{Hold: w.hold(o)})).Code, placement.OK)
 	w.want(must[placement.MemberOutcome](w)(w.Leave(t.Context(), w.cluster, ann)).Code, placement.OK)
-	if moved := w.Cached(w.cluster); moved.Primary(0).Member != after.Primary(0).Member || w.events()[len(w.events())-1].Moved != 0 {
+	if moved := w.Cached(w.cluster); moved.Primary(0).Member != after.Primary(0).Member ||
+		w.events()[len(w.events())-1].Moved != 0 {
 		t.Errorf("leaving moved partitions")
 	}
 }
 
-// TestRoundTrips: a placement by a cached epoch costs no request, a lookup one, a claim one read and one write, of what exists one read,
-// and what an owner does one write.
+// TestRoundTrips: a placement by a cached epoch costs no request, a lookup one, a claim one read and one write, of what
+// exists one read, and what an owner does one write.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -568,16 +609,19 @@ func TestRoundTrips(t *testing.T) {
 	took("state", [2]int{0, 1})
 	must[placement.Outcome](w)(w.Deactivate(t.Context(), placement.Deactivate{Hold: h}))
 	took("deactivate", [2]int{0, 1})
-	must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), placement.Heartbeat{Cluster: w.cluster, Incarnation: h.Owner, Seq: 1}))
+	must[placement.MemberOutcome](w)(
+		w.Heartbeat(t.Context(), placement.Heartbeat{Cluster: w.cluster, Incarnation: h.Owner, Seq: 1}))
 	took("heartbeat", [2]int{0, 1})
 	fresh := w.another()
 	for _, want := range [][2]int{{3, 0}, {1, 0}} {
-		must[placement.Placement](w)(fresh.Lookup(t.Context(), placement.Lookup{Cluster: w.cluster, Identity: room("garden")}))
+		must[placement.Placement](w)(
+			fresh.Lookup(t.Context(), placement.Lookup{Cluster: w.cluster, Identity: room("garden")}))
 		took("lookup by a process that knows no epoch", want)
 	}
 	w.join("bob")
 	took("join", [2]int{1, 1})
-	must[placement.Outcome](w)(fresh.Claim(t.Context(), placement.Claim{Cluster: w.cluster, Identity: room("garden"), RequestID: "g"}))
+	must[placement.Outcome](w)(
+		fresh.Claim(t.Context(), placement.Claim{Cluster: w.cluster, Identity: room("garden"), RequestID: "g"}))
 	took("claim after a new epoch, by which it is elsewhere", [2]int{3, 1})
 }
 
@@ -587,10 +631,12 @@ func TestStaleEpoch(t *testing.T) {
 	w := newWorld(t)
 	w.join("ann")
 	w.join("bob")
-	if o := w.claim(room("lobby"), func(c *placement.Claim) { c.Epoch = 1 }); o.Code != placement.StaleEpoch || o.Epoch != 2 {
+	if o := w.claim(room("lobby"), func(c *placement.Claim) { c.Epoch = 1 }); o.Code != placement.StaleEpoch ||
+		o.Epoch != 2 {
 		t.Errorf("%+v", o)
 	}
-	p := must[placement.Placement](w)(w.Lookup(t.Context(), placement.Lookup{Cluster: w.cluster, Identity: room("lobby"), Epoch: 1}))
+	p := must[placement.Placement](w)(
+		w.Lookup(t.Context(), placement.Lookup{Cluster: w.cluster, Identity: room("lobby"), Epoch: 1}))
 	if p.Code != placement.StaleEpoch || p.Epoch != 2 {
 		t.Errorf("%+v", p)
 	}
@@ -603,7 +649,8 @@ func TestLateDuplicatesOfActivations(t *testing.T) {
 	ann := w.join("ann")
 	c := placement.Claim{Cluster: w.cluster, Identity: room("lobby"), RequestID: "c1"}
 	first := must[placement.Outcome](w)(w.Claim(t.Context(), c))
-	if o := must[placement.Outcome](w)(w.another().Claim(t.Context(), c)); o.Code != placement.OK || !o.Replayed || o.Activation.Token != first.Activation.Token {
+	if o := must[placement.Outcome](w)(w.another().Claim(t.Context(), c)); o.Code != placement.OK || !o.Replayed ||
+		o.Activation.Token != first.Activation.Token {
 		t.Errorf("claimed again: %+v", o)
 	}
 	other := c
@@ -613,11 +660,14 @@ func TestLateDuplicatesOfActivations(t *testing.T) {
 	must[placement.Outcome](w)(w.Activated(t.Context(), placement.Activated{Hold: h}))
 	s1 := placement.WriteState{Hold: h, RequestID: "s1", Data: []byte("one")}
 	must[placement.Outcome](w)(w.WriteState(t.Context(), s1))
-	must[placement.Outcome](w)(w.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "s2", Version: 1, Data: []byte("two")}))
-	if o := must[placement.Outcome](w)(w.WriteState(t.Context(), s1)); o.Code != placement.OK || !o.Replayed || string(o.Activation.State) != "two" {
+	must[placement.Outcome](w)(w.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "s2", Version: 1,
+		Data: []byte("two")}))
+	if o := must[placement.Outcome](w)(w.WriteState(t.Context(), s1)); o.Code != placement.OK || !o.Replayed ||
+		string(o.Activation.State) != "two" {
 		t.Errorf("a late state: %+v", o)
 	}
-	w.want(must[placement.Outcome](w)(w.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "s3", Version: 1})).Code, placement.StateChanged)
+	w.want(must[placement.Outcome](w)(
+		w.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "s3", Version: 1})).Code, placement.StateChanged)
 	d := placement.Deactivate{Hold: h}
 	must[placement.Outcome](w)(w.Deactivate(t.Context(), d))
 	if o := must[placement.Outcome](w)(w.Deactivate(t.Context(), d)); o.Code != placement.OK || !o.Replayed {
@@ -641,22 +691,34 @@ func TestBadInput(t *testing.T) {
 	member := func(_ placement.MemberOutcome, err error) error { return err }
 	outcome := func(_ placement.Outcome, err error) error { return err }
 	for want, err := range map[string]error{
-		"cluster":       member(w.DrainMember(ctx, placement.Cluster{Tenant: "acme", Name: "a/b"}, i)),
-		"kind":          outcome(w.Claim(ctx, placement.Claim{Cluster: w.cluster, Identity: placement.Identity{Kind: "a b", ID: "x"}, RequestID: "r"})),
-		"id":            outcome(w.Claim(ctx, placement.Claim{Cluster: w.cluster, Identity: placement.Identity{Kind: "room", ID: "a\x00"}, RequestID: "r"})),
-		"member":        member(w.Leave(ctx, w.cluster, placement.Incarnation{Number: 1})),
-		"lock_ttl":      outcome(w.Claim(ctx, placement.Claim{Cluster: w.cluster, Identity: id, RequestID: "r", LockTTL: time.Millisecond})),
-		"fencing_token": outcome(w.Activated(ctx, placement.Activated{Hold: placement.Hold{Cluster: w.cluster, Identity: id, Owner: i}})),
-		"reason":        outcome(w.Fail(ctx, placement.Fail{Hold: h})),
-		"state":         outcome(w.WriteState(ctx, placement.WriteState{Hold: h, RequestID: "r", Data: make([]byte, placement.MaxStateBytes+1)})),
-		"ttl":           member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r", TTL: 2 * time.Hour})),
-		"weight":        member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r", Offer: placement.Offer{Weight: -1}})),
-		"kinds":         member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r", Offer: placement.Offer{Kinds: []string{"a", "a"}}})),
-		"partitions":    member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r", Partitions: 100})),
-		"replaces":      member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r", Replaces: i})),
-		"seq":           member(w.Heartbeat(ctx, placement.Heartbeat{Cluster: w.cluster, Incarnation: i})),
-		"request_id":    outcome(w.Transfer(ctx, placement.Transfer{Hold: h})),
-		"incarnation":   member(w.Heartbeat(ctx, placement.Heartbeat{Cluster: w.cluster, Incarnation: placement.Incarnation{Member: "ann"}, Seq: 1})),
+		"cluster": member(w.DrainMember(ctx, placement.Cluster{Tenant: "acme", Name: "a/b"}, i)),
+		"kind": outcome(
+			w.Claim(ctx, placement.Claim{Cluster: w.cluster, Identity: placement.Identity{Kind: "a b", ID: "x"},
+				RequestID: "r"})),
+		"id": outcome(
+			w.Claim(ctx, placement.Claim{Cluster: w.cluster, Identity: placement.Identity{Kind: "room", ID: "a\x00"},
+				RequestID: "r"})),
+		"member": member(w.Leave(ctx, w.cluster, placement.Incarnation{Number: 1})),
+		"lock_ttl": outcome(w.Claim(ctx, placement.Claim{Cluster: w.cluster, Identity: id, RequestID: "r",
+			LockTTL: time.Millisecond})),
+		"fencing_token": outcome(
+			w.Activated(ctx, placement.Activated{Hold: placement.Hold{Cluster: w.cluster, Identity: id, Owner: i}})),
+		"reason": outcome(w.Fail(ctx, placement.Fail{Hold: h})),
+		"state": outcome(
+			w.WriteState(ctx, placement.WriteState{Hold: h, RequestID: "r", Data: make([]byte, placement.MaxStateBytes+1)})),
+		"ttl": member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r",
+			TTL: 2 * time.Hour})),
+		"weight": member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r",
+			Offer: placement.Offer{Weight: -1}})),
+		"kinds": member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r",
+			Offer: placement.Offer{Kinds: []string{"a", "a"}}})),
+		"partitions": member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r",
+			Partitions: 100})),
+		"replaces":   member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r", Replaces: i})),
+		"seq":        member(w.Heartbeat(ctx, placement.Heartbeat{Cluster: w.cluster, Incarnation: i})),
+		"request_id": outcome(w.Transfer(ctx, placement.Transfer{Hold: h})),
+		"incarnation": member(w.Heartbeat(ctx, placement.Heartbeat{Cluster: w.cluster,
+			Incarnation: placement.Incarnation{Member: "ann"}, Seq: 1})),
 	} {
 		if e, ok := errors.AsType[*field.Error](err); !ok || e.Name != want {
 			t.Errorf("%s: %v", want, err)
@@ -670,8 +732,8 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestStoppedBetweenReadAndWrite: a process that was stopped after it read that an identity has no document gives it no token that is
-// lower than one which was given meanwhile, although the document has come and gone.
+// TestStoppedBetweenReadAndWrite: a process that was stopped after it read that an identity has no document gives it no
+// token that is lower than one which was given meanwhile, although the document has come and gone.
 func TestStoppedBetweenReadAndWrite(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -685,7 +747,8 @@ func TestStoppedBetweenReadAndWrite(t *testing.T) {
 		token = h.Token
 		must[placement.Outcome](w)(w.Deactivate(t.Context(), placement.Deactivate{Hold: h}))
 		key := docstore.Key{Kind: placement.ActivationKind, Tenant: "acme/prod", ID: "room/lobby"}
-		if _, err := w.store.Write(t.Context(), docstore.Write{Key: key, If: docstore.Has{Field: "token"}, Delete: true}); err != nil {
+		if _, err := w.store.Write(t.Context(), docstore.Write{Key: key, If: docstore.Has{Field: "token"},
+			Delete: true}); err != nil {
 			t.Fatal(err)
 		}
 		beat := placement.Heartbeat{Cluster: w.cluster, Incarnation: ann, Seq: 1, TTL: time.Hour}
@@ -695,7 +758,8 @@ func TestStoppedBetweenReadAndWrite(t *testing.T) {
 	}
 	stopped := placement.New(store, &placement.Options{Now: func() time.Time { return suite.Epoch }})
 	w.clock.Advance(-time.Millisecond)
-	o := must[placement.Outcome](w)(stopped.Claim(t.Context(), placement.Claim{Cluster: w.cluster, Identity: room("lobby"), RequestID: "late"}))
+	o := must[placement.Outcome](w)(
+		stopped.Claim(t.Context(), placement.Claim{Cluster: w.cluster, Identity: room("lobby"), RequestID: "late"}))
 	if o.Code != placement.OK || o.Activation.Token <= token || len(store.Requests()) < 4 {
 		t.Errorf("token %d after %d: %+v, requests %v", o.Activation.Token, token, o, store.Requests())
 	}
@@ -708,7 +772,8 @@ func TestLapsedLock(t *testing.T) {
 	t.Parallel()
 	raise := func(w *world, to int64) {
 		key := docstore.Key{Kind: placement.ActivationKind, Tenant: "acme/prod", ID: "room/lobby"}
-		must[docstore.Result](w)(w.store.Write(w.Context(), docstore.Write{Key: key, Set: docstore.Doc{"token": docstore.Int(to)}}))
+		must[docstore.Result](w)(
+			w.store.Write(w.Context(), docstore.Write{Key: key, Set: docstore.Doc{"token": docstore.Int(to)}}))
 	}
 	for name, c := range map[string]struct {
 		between func(w *world, token int64)
@@ -716,9 +781,10 @@ func TestLapsedLock(t *testing.T) {
 		token   int64 // above that of the lock
 		wait    time.Duration
 	}{
-		"ended":       {func(*world, int64) {}, placement.OK, 1, 0},
-		"not for all": {func(w *world, _ int64) { w.clock.Advance(-time.Millisecond) }, placement.Locking, 0, time.Millisecond},
-		"raised":      {func(w *world, token int64) { raise(w, token+1_000) }, placement.OK, 1_001, 0},
+		"ended": {func(*world, int64) {}, placement.OK, 1, 0},
+		"not for all": {func(w *world, _ int64) { w.clock.Advance(-time.Millisecond) }, placement.Locking, 0,
+			time.Millisecond},
+		"raised": {func(w *world, token int64) { raise(w, token+1_000) }, placement.OK, 1_001, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -731,9 +797,10 @@ func TestLapsedLock(t *testing.T) {
 				c.between(w, token)
 				return apply()
 			}
-			o := must[placement.Outcome](w)(placement.New(store, &placement.Options{Now: w.clock.Now}).Claim(t.Context(), placement.Claim{
-				Cluster: w.cluster, Identity: room("lobby"), RequestID: "next",
-			}))
+			o := must[placement.Outcome](w)(placement.New(store, &placement.Options{Now: w.clock.Now}).Claim(
+				t.Context(), placement.Claim{
+					Cluster: w.cluster, Identity: room("lobby"), RequestID: "next",
+				}))
 			if o.Code != c.code || o.Activation.Token != token+c.token || o.RetryAfter != c.wait {
 				t.Errorf("token %d: %+v", token, o)
 			}
@@ -756,14 +823,15 @@ func heavy() placement.Offer {
 	return offer
 }
 
-// TestClusterFull: a cluster takes no more members than the document of an epoch can hold, says until when, and goes on. Members that drain
-// or leave are never in the way of it.
+// TestClusterFull: a cluster takes no more members than the document of an epoch can hold, says until when, and goes
+// on. Members that drain or leave are never in the way of it.
 func TestClusterFull(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	join := func(n int) placement.MemberOutcome {
 		return must[placement.MemberOutcome](w)(w.Join(t.Context(), placement.Join{
-			Cluster: w.cluster, Member: fmt.Sprint("member-", n), RequestID: "j", TTL: time.Hour - time.Duration(n)*time.Second, Offer: heavy(),
+			Cluster: w.cluster, Member: fmt.Sprint("member-", n), RequestID: "j", TTL: time.Hour - time.Duration(n)*time.Second,
+			Offer: heavy(),
 		}))
 	}
 	n := 0
@@ -779,11 +847,13 @@ func TestClusterFull(t *testing.T) {
 		t.Errorf("retry after %v, want %v: when the first lease ends", o.RetryAfter, want)
 	}
 	offered := must[placement.MemberOutcome](w)(w.ChangeOffer(t.Context(), placement.ChangeOffer{
-		Cluster: w.cluster, Incarnation: before.Members[0].Incarnation, RequestID: "o", Address: strings.Repeat("a", placement.MaxAddressBytes), Offer: heavy(),
+		Cluster: w.cluster, Incarnation: before.Members[0].Incarnation, RequestID: "o",
+		Address: strings.Repeat("a", placement.MaxAddressBytes), Offer: heavy(),
 	}))
 	for i := 1; offered.Code == placement.OK && i < n; i++ { // until there is no room for another byte
 		offered = must[placement.MemberOutcome](w)(w.ChangeOffer(t.Context(), placement.ChangeOffer{
-			Cluster: w.cluster, Incarnation: before.Members[i].Incarnation, RequestID: "o", Address: strings.Repeat("a", placement.MaxAddressBytes), Offer: heavy(),
+			Cluster: w.cluster, Incarnation: before.Members[i].Incarnation, RequestID: "o",
+			Address: strings.Repeat("a", placement.MaxAddressBytes), Offer: heavy(),
 		}))
 	}
 	w.want(offered.Code, placement.ClusterFull)
@@ -795,8 +865,8 @@ func TestClusterFull(t *testing.T) {
 	w.want(join(n).Code, placement.OK)
 }
 
-// TestClusterFullOfTheDead: members whose leases have ended keep no other from joining, whether few of them fill the cluster or many. The join
-// evicts as many as it needs, and what it does costs nothing while there is room.
+// TestClusterFullOfTheDead: members whose leases have ended keep no other from joining, whether few of them fill the
+// cluster or many. The join evicts as many as it needs, and what it does costs nothing while there is room.
 func TestClusterFullOfTheDead(t *testing.T) {
 	t.Parallel()
 	for name, offer := range map[string]placement.Offer{"bytes": heavy(), "members": {Kinds: []string{"room"}}} {
@@ -805,7 +875,8 @@ func TestClusterFullOfTheDead(t *testing.T) {
 			w := newWorld(t)
 			join := func(member string) placement.MemberOutcome {
 				return must[placement.MemberOutcome](w)(w.Join(t.Context(), placement.Join{
-					Cluster: w.cluster, Member: member, RequestID: "j", TTL: 30 * time.Second, Offer: offer, Partitions: placement.MinPartitions,
+					Cluster: w.cluster, Member: member, RequestID: "j", TTL: 30 * time.Second, Offer: offer,
+					Partitions: placement.MinPartitions,
 				}))
 			}
 			w.want(join("first").Code, placement.OK)

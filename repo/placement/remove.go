@@ -13,18 +13,20 @@ import (
 
 // # The end of a cluster
 //
-// A cluster without members can be removed: by an administrator at once, by sweeps when it has had none, and no activation either, for the
-// retention. Its head stays for ever, a hundred bytes that say so, because what comes later must be above what was:
+// A cluster without members can be removed: by an administrator at once, by sweeps when it has had none, and no
+// activation either, for the retention. Its head stays for ever, a hundred bytes that say so, because what comes later
+// must be above what was:
 //
 //	head: epoch 7 ── removal ──▶ head: epoch 1617000000, removed ── join ──▶ head: epoch 1617000001
 //
-// The removal counts as an epoch, so that whatever was decided before it fails its condition on the head. That epoch is so high that tokens and
-// incarnations that begin by it ([firstToken]) are above all that were given until two minutes later by the store's clock. Therefore the documents
-// of the earlier life are told from those of a later one by their epochs and incarnations, and are removed after the head was written, in any number of steps.
-// The name of the cluster, which counts against the bound of its tenant, goes last.
+// The removal counts as an epoch, so that whatever was decided before it fails its condition on the head. That epoch is
+// so high that tokens and incarnations that begin by it ([firstToken]) are above all that were given until two minutes
+// later by the store's clock. Therefore the documents of the earlier life are told from those of a later one by their
+// epochs and incarnations, and are removed after the head was written, in any number of steps. The name of the cluster,
+// which counts against the bound of its tenant, goes last.
 
-// RemoveCluster removes a cluster that has no members, with everything that is remembered of its identities, their states included: an
-// administrator's command.
+// RemoveCluster removes a cluster that has no members, with everything that is remembered of its identities, their
+// states included: an administrator's command.
 type RemoveCluster struct {
 	Cluster
 
@@ -34,7 +36,8 @@ type RemoveCluster struct {
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
 func (c RemoveCluster) Validate() error {
-	return first(c.Cluster.Validate(), field.Range("epoch", c.Epoch, 1, docstore.MaxInt), field.Text("reason", c.Reason, MaxReasonBytes))
+	return first(c.Cluster.Validate(), field.Range("epoch", c.Epoch, 1, docstore.MaxInt),
+		field.Text("reason", c.Reason, MaxReasonBytes))
 }
 
 // Removal is the outcome of [Service.RemoveCluster].
@@ -51,13 +54,14 @@ type Removal struct {
 // Fields of the head of a cluster that was removed: the epoch that was named for it.
 const fRemoved = "removed_from"
 
-// removeMargin is how far the tokens of a cluster may be ahead of the store's time when it is removed: a repair of the store sets them a minute
-// ahead.
+// removeMargin is how far the tokens of a cluster may be ahead of the store's time when it is removed: a repair of the
+// store sets them a minute ahead.
 const removeMargin = 2 * time.Minute
 
-// RemoveCluster removes a cluster; see [RemoveCluster]. Members whose leases have ended are evicted first. Three reads and a write of the store,
-// and then a list and a write for each few hundred documents of the cluster; what is left after an error, the next call removes, or a sweep.
-// The codes of rejections are ClusterUnknown, StaleEpoch, and MemberExists while a member lives.
+// RemoveCluster removes a cluster; see [RemoveCluster]. Members whose leases have ended are evicted first. Three reads
+// and a write of the store, and then a list and a write for each few hundred documents of the cluster; what is left
+// after an error, the next call removes, or a sweep. The codes of rejections are ClusterUnknown, StaleEpoch, and
+// MemberExists while a member lives.
 func (s *Service) RemoveCluster(ctx context.Context, c RemoveCluster) (Removal, error) {
 	if err := c.Validate(); err != nil {
 		return Removal{}, err
@@ -79,7 +83,8 @@ func (s *Service) RemoveCluster(ctx context.Context, c RemoveCluster) (Removal, 
 		case v.head.removed > 0:
 			return Removal{Code: ClusterUnknown, Detail: "the cluster was removed"}, nil
 		case v.head.epoch != c.Epoch:
-			return Removal{Code: StaleEpoch, Epoch: v.head.epoch, Detail: fmt.Sprintf("the epoch is %d: look at the cluster again", v.head.epoch)}, nil
+			return Removal{Code: StaleEpoch, Epoch: v.head.epoch,
+				Detail: fmt.Sprintf("the epoch is %d: look at the cluster again", v.head.epoch)}, nil
 		}
 		if len(v.top.Members) > 0 {
 			var next time.Duration
@@ -87,7 +92,8 @@ func (s *Service) RemoveCluster(ctx context.Context, c RemoveCluster) (Removal, 
 				return Removal{}, err
 			}
 			if n := len(v.top.Members); n > 0 {
-				return Removal{Code: MemberExists, RetryAfter: next, Detail: fmt.Sprintf("the cluster has %d members that live: stop them, or evict them", n)}, nil
+				return Removal{Code: MemberExists, RetryAfter: next,
+					Detail: fmt.Sprintf("the cluster has %d members that live: stop them, or evict them", n)}, nil
 			}
 		}
 		h, applied, err := s.end(ctx, c.Cluster, v.head, c.Epoch)
@@ -99,7 +105,8 @@ func (s *Service) RemoveCluster(ctx context.Context, c RemoveCluster) (Removal, 
 			return Removal{Code: OK, Identities: n}, err
 		}
 	}
-	return Removal{}, fmt.Errorf("%w: cluster %q: %d changes of its members came first; try again", docstore.ErrUnavailable, c.Name, maxTries)
+	return Removal{}, fmt.Errorf("%w: cluster %q: %d changes of its members came first; try again",
+		docstore.ErrUnavailable, c.Name, maxTries)
 }
 
 // emptied evicts all members whose leases have ended. next is how long it takes until the first lease of another ends.
@@ -126,7 +133,8 @@ func (s *Service) end(ctx context.Context, c Cluster, h head, from int64) (after
 	epoch := max(h.epoch, s.storeTime().Add(removeMargin).UnixMicro()>>20) + 1
 	r, err := s.store.Write(ctx, docstore.Write{
 		Key: c.head(),
-		If:  docstore.All{docstore.Eq{Field: fEpoch, Value: docstore.Int(h.epoch)}, docstore.Not{Cond: docstore.Has{Field: fRemoved}}},
+		If: docstore.All{docstore.Eq{Field: fEpoch, Value: docstore.Int(h.epoch)},
+			docstore.Not{Cond: docstore.Has{Field: fRemoved}}},
 		Set: map[string]docstore.Value{fEpoch: docstore.Int(epoch), fRemoved: docstore.Int(from), fChangedAt: docstore.Now},
 	})
 	if err != nil {
@@ -143,9 +151,11 @@ func (s *Service) forget(c Cluster) {
 	delete(s.latest, c)
 }
 
-// clear removes the documents of a cluster whose removal the head says, and none of a later life. The name of the cluster goes last, if it is as
-// it was named and, with quiet, if no join has written it for a while: one that is under way would not be found by sweeps.
-func (s *Service) clear(ctx context.Context, c Cluster, h head, named docstore.Doc, quiet bool) (identities int, err error) {
+// clear removes the documents of a cluster whose removal the head says, and none of a later life. The name of the
+// cluster goes last, if it is as it was named and, with quiet, if no join has written it for a while: one that is under
+// way would not be found by sweeps.
+func (s *Service) clear(ctx context.Context, c Cluster, h head, named docstore.Doc, quiet bool) (identities int,
+	err error) {
 	incarnations := docstore.LE{Field: fIncarnation, Value: docstore.Int(h.epoch << 20)}
 	for _, k := range []struct {
 		kind  string
@@ -194,7 +204,8 @@ func (s *Service) unname(ctx context.Context, c Cluster, named docstore.Doc, qui
 	return nil
 }
 
-// retire removes what is left of a cluster that has no epoch: it was removed, or its first member has not joined for the retention.
+// retire removes what is left of a cluster that has no epoch: it was removed, or its first member has not joined for
+// the retention.
 func (w *sweeping) retire(ctx context.Context, c Cluster, e docstore.Entry) error {
 	snap, err := w.store.Get(ctx, c.head())
 	if err != nil {
@@ -214,7 +225,8 @@ func (w *sweeping) retire(ctx context.Context, c Cluster, e docstore.Entry) erro
 	return err
 }
 
-// idle removes a cluster that has had no member and no activation for the retention. It reports whether there is nothing more to do for it.
+// idle removes a cluster that has had no member and no activation for the retention. It reports whether there is
+// nothing more to do for it.
 func (w *sweeping) idle(ctx context.Context, c Cluster, t *Topology, e docstore.Entry) (bool, error) {
 	if len(t.Members) > 0 || w.at.Before(t.At.Add(w.retention)) {
 		return false, nil

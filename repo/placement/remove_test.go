@@ -16,22 +16,25 @@ import (
 
 func (w *world) removeCluster(epoch int64) placement.Removal {
 	w.Helper()
-	return must[placement.Removal](w)(w.RemoveCluster(w.Context(), placement.RemoveCluster{Cluster: w.cluster, Epoch: epoch, Reason: "not used"}))
+	return must[placement.Removal](w)(
+		w.RemoveCluster(w.Context(), placement.RemoveCluster{Cluster: w.cluster, Epoch: epoch, Reason: "not used"}))
 }
 
 // documents are how many there are of each kind of the cluster, and of its name.
 func (w *world) documents() string {
 	w.Helper()
 	var counts []string
-	for _, kind := range []string{placement.ActivationKind, "placement_members", "placement_member_leases", "placement_events", "placement_epochs", "placement_clusters"} {
+	for _, kind := range []string{placement.ActivationKind, "placement_members", "placement_member_leases",
+		"placement_events", "placement_epochs", "placement_clusters"} {
 		counts = append(counts, strconv.Itoa(len(w.kinds(kind))))
 	}
-	p := must[docstore.Page](w)(w.store.List(w.Context(), docstore.Query{Kind: "placement_registry", Limit: docstore.MaxLimit}))
+	p := must[docstore.Page](w)(
+		w.store.List(w.Context(), docstore.Query{Kind: "placement_registry", Limit: docstore.MaxLimit}))
 	return strings.Join(append(counts, strconv.Itoa(len(p.Entries))), " ")
 }
 
-// TestRemoveCluster: a cluster without members is removed, with all that it has but its head; another life of it goes on above everything that the
-// first one gave, and no one of the first life can act in the second.
+// TestRemoveCluster: a cluster without members is removed, with all that it has but its head; another life of it goes
+// on above everything that the first one gave, and no one of the first life can act in the second.
 func TestRemoveCluster(t *testing.T) {
 	w := newWorld(t)
 	if o := w.removeCluster(1); o.Code != placement.ClusterUnknown {
@@ -43,7 +46,8 @@ func TestRemoveCluster(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	before := w.documents()
-	if o := w.removeCluster(1); o.Code != placement.MemberExists || o.RetryAfter != placement.DefaultTTL || w.documents() != before {
+	if o := w.removeCluster(1); o.Code != placement.MemberExists || o.RetryAfter != placement.DefaultTTL ||
+		w.documents() != before {
 		t.Errorf("%+v", o)
 	}
 	w.clock.Advance(placement.DefaultTTL) // she is dead, and no one has noticed
@@ -77,13 +81,15 @@ func TestRemoveCluster(t *testing.T) {
 	}
 	for what, code := range map[string]func() placement.Code{
 		"heartbeat": func() placement.Code {
-			return must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), placement.Heartbeat{Cluster: w.cluster, Incarnation: ann, Seq: 5})).Code
+			return must[placement.MemberOutcome](w)(
+				w.Heartbeat(t.Context(), placement.Heartbeat{Cluster: w.cluster, Incarnation: ann, Seq: 5})).Code
 		},
 		"leave": func() placement.Code {
 			return must[placement.MemberOutcome](w)(w.Leave(t.Context(), w.cluster, ann)).Code
 		},
 		"claim": func() placement.Code {
-			return must[placement.Outcome](w)(w.Claim(t.Context(), placement.Claim{Cluster: w.cluster, Identity: room("lobby"), RequestID: "r", By: ann})).Code
+			return must[placement.Outcome](w)(
+				w.Claim(t.Context(), placement.Claim{Cluster: w.cluster, Identity: room("lobby"), RequestID: "r", By: ann})).Code
 		},
 		"state": func() placement.Code {
 			return must[placement.Outcome](w)(w.WriteState(t.Context(), placement.WriteState{Hold: held, RequestID: "r"})).Code
@@ -96,7 +102,8 @@ func TestRemoveCluster(t *testing.T) {
 			t.Errorf("%s of the earlier life is accepted", what)
 		}
 	}
-	if o := w.claim(room("lobby")); o.Code != placement.OK || o.Activation.Token <= held.Token || o.Epoch <= 2 || o.Activation.Owner != again {
+	if o := w.claim(room("lobby")); o.Code != placement.OK || o.Activation.Token <= held.Token || o.Epoch <= 2 ||
+		o.Activation.Owner != again {
 		t.Errorf("%+v after token %d", o, held.Token)
 	}
 	// Another process remembers the epoch of the first life.
@@ -116,7 +123,8 @@ func TestRemoveCluster(t *testing.T) {
 	}
 }
 
-// TestRemoveClusterWithAClockSetBack: tokens and incarnations of a later life are higher although the store's clock was set back by a minute.
+// TestRemoveClusterWithAClockSetBack: tokens and incarnations of a later life are higher although the store's clock was
+// set back by a minute.
 func TestRemoveClusterWithAClockSetBack(t *testing.T) {
 	w := newWorld(t)
 	w.clock.Advance(time.Hour)
@@ -125,7 +133,8 @@ func TestRemoveClusterWithAClockSetBack(t *testing.T) {
 		ann := w.join("ann")
 		o := w.claim(room("lobby"))
 		if o.Code != placement.OK || o.Activation.Token <= token || ann.Number <= incarnation || o.Epoch <= epoch {
-			t.Fatalf("token %d, incarnation %d, epoch %d after %d, %d, %d", o.Activation.Token, ann.Number, o.Epoch, token, incarnation, epoch)
+			t.Fatalf("token %d, incarnation %d, epoch %d after %d, %d, %d", o.Activation.Token, ann.Number, o.Epoch, token,
+				incarnation, epoch)
 		}
 		token, incarnation = o.Activation.Token, ann.Number
 		must[placement.MemberOutcome](w)(w.Leave(t.Context(), w.cluster, ann))
@@ -152,8 +161,8 @@ func (c *cut) Write(ctx context.Context, writes ...docstore.Write) (docstore.Res
 	return c.Store.Write(ctx, writes...)
 }
 
-// TestRemoveClusterGoesOn: wherever a removal ends early, a repetition or a sweep removes the rest; and if a member joined in between, nothing of
-// the later life, nor its name.
+// TestRemoveClusterGoesOn: wherever a removal ends early, a repetition or a sweep removes the rest; and if a member
+// joined in between, nothing of the later life, nor its name.
 func TestRemoveClusterGoesOn(t *testing.T) {
 	for deletes := range 6 {
 		for _, then := range []string{"again", "sweep", "join"} {
@@ -203,15 +212,16 @@ func TestRemoveClusterGoesOn(t *testing.T) {
 	}
 }
 
-// TestClustersOfATenantCanBeUndone: at the bound of clusters, and at ten times the bound, the removal of one makes room for one; without an
-// administrator, the retention of the empty ones does.
+// TestClustersOfATenantCanBeUndone: at the bound of clusters, and at ten times the bound, the removal of one makes room
+// for one; without an administrator, the retention of the empty ones does.
 func TestClustersOfATenantCanBeUndone(t *testing.T) {
 	const most = 3
 	w := newWorld(t)
 	w.Service = placement.New(w.store, &placement.Options{Now: w.clock.Now, MaxClusters: most, Retention: time.Hour})
 	join := func(n int) placement.Code {
 		w.cluster.Name = fmt.Sprint("c", n)
-		return must[placement.MemberOutcome](w)(w.Join(t.Context(), placement.Join{Cluster: w.cluster, Member: "m", RequestID: "j", Partitions: 16})).Code
+		return must[placement.MemberOutcome](w)(
+			w.Join(t.Context(), placement.Join{Cluster: w.cluster, Member: "m", RequestID: "j", Partitions: 16})).Code
 	}
 	for n := range 10 * most {
 		if n >= most {

@@ -19,11 +19,12 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// Service carries out the commands of placement on a store. Between calls it remembers only the latest epoch of each cluster, which
-// it checks before it decides by it: any number of them, in any number of processes, may use the same store.
+// Service carries out the commands of placement on a store. Between calls it remembers only the latest epoch of each
+// cluster, which it checks before it decides by it: any number of them, in any number of processes, may use the same
+// store.
 //
-// An error from a command is a field.Error for a malformed command; nothing was sent. Any other error means that the outcome is
-// unknown or that nothing was changed (see [rule.Run]): send the command again with the same request_id.
+// An error from a command is a field.Error for a malformed command; nothing was sent. Any other error means that the
+// outcome is unknown or that nothing was changed (see [rule.Run]): send the command again with the same request_id.
 type Service struct {
 	store     docstore.Store
 	now       func() time.Time
@@ -46,31 +47,33 @@ type Options struct {
 	// time.Now.
 	Now func() time.Time
 
-	// Sleep waits before another try, for a time that Now measured, or until the context ends, which is its error. A clock that does
-	// not run by itself needs its own. nil means the machine's time.
+	// Sleep waits before another try, for a time that Now measured, or until the context ends, which is its error. A clock
+	// that does not run by itself needs its own. nil means the machine's time.
 	Sleep func(ctx context.Context, d time.Duration) error
 
-	// Retention is how long documents are kept of activations that are free, and of members that left or died; then the store may
-	// remove them, and with an activation its state. 0 means DefaultRetention; it is brought into the range from MinRetention to a
-	// century.
+	// Retention is how long documents are kept of activations that are free, and of members that left or died; then the
+	// store may remove them, and with an activation its state. 0 means DefaultRetention; it is brought into the range from
+	// MinRetention to a century.
 	Retention time.Duration
 
-	// MaxIdentities is how many identities a cluster has a record of at most, free ones included; the claim of another one is Limit, and
-	// what exists can be claimed as before. Each process counts every five minutes. 0 is no bound.
+	// MaxIdentities is how many identities a cluster has a record of at most, free ones included; the claim of another one
+	// is Limit, and what exists can be claimed as before. Each process counts every five minutes. 0 is no bound.
 	MaxIdentities int
 
-	// MaxClusters is how many clusters a tenant can set up; the join that would set up another one is Limit. Joins that come at the same
-	// time may set up a few more. 0 is no bound.
+	// MaxClusters is how many clusters a tenant can set up; the join that would set up another one is Limit. Joins that
+	// come at the same time may set up a few more. 0 is no bound.
 	MaxClusters int
 
-	// Evicted is told of the members that the Service evicts together: for how long the lease of each had expired, and how many partitions changed
-	// hands. It is called after the eviction was written, in the call that evicted, which may be a lookup or a claim. nil means that no one is told.
+	// Evicted is told of the members that the Service evicts together: for how long the lease of each had expired, and how
+	// many partitions changed hands. It is called after the eviction was written, in the call that evicted, which may be a
+	// lookup or a claim. nil means that no one is told.
 	Evicted func(ctx context.Context, expired []time.Duration, moved int)
 }
 
 // New returns the commands of placement on a store. Options may be nil.
 func New(store docstore.Store, o *Options) *Service {
-	s := &Service{store: store, now: time.Now, sleep: backoff.Sleep, retention: DefaultRetention, latest: map[Cluster]*Topology{}}
+	s := &Service{store: store, now: time.Now, sleep: backoff.Sleep, retention: DefaultRetention,
+		latest: map[Cluster]*Topology{}}
 	if o != nil && o.Now != nil {
 		s.now = o.Now
 	}
@@ -92,8 +95,8 @@ func (s *Service) learn(at time.Time) { s.ahead.Store(int64(at.Sub(s.now()))) }
 
 func (s *Service) storeTime() time.Time { return s.now().Add(time.Duration(s.ahead.Load())) }
 
-// Cached is the latest epoch of a cluster that this Service has seen, nil if it has seen none. No request to the store. It may be
-// out of date: what is placed by it is checked by a claim.
+// Cached is the latest epoch of a cluster that this Service has seen, nil if it has seen none. No request to the store.
+// It may be out of date: what is placed by it is checked by a claim.
 func (s *Service) Cached(c Cluster) *Topology {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -109,8 +112,8 @@ func (s *Service) keep(c Cluster, t *Topology) {
 	}
 }
 
-// current is the epoch that a document of the head names: the one that is known here, or else read. Both are zero for a cluster that
-// never had a member; one that was removed has a head and no epoch.
+// current is the epoch that a document of the head names: the one that is known here, or else read. Both are zero for a
+// cluster that never had a member; one that was removed has a head and no epoch.
 func (s *Service) current(ctx context.Context, c Cluster, d docstore.Doc) (head, *Topology, error) {
 	if d == nil {
 		return head{}, nil, nil
@@ -138,8 +141,8 @@ func (s *Service) current(ctx context.Context, c Cluster, d docstore.Doc) (head,
 	return h, t, nil
 }
 
-// Topology is the current epoch of a cluster, nil if it never had a member, or was removed. One request to the store, two if there is a new
-// epoch.
+// Topology is the current epoch of a cluster, nil if it never had a member, or was removed. One request to the store,
+// two if there is a new epoch.
 func (s *Service) Topology(ctx context.Context, c Cluster) (*Topology, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -152,8 +155,9 @@ func (s *Service) Topology(ctx context.Context, c Cluster) (*Topology, error) {
 	return t, err
 }
 
-// Epoch is one epoch of a cluster, the current or an earlier one, by its number, 1 or more. It is nil if there was none, or if it is kept no longer: the
-// epochs before the current one are, for a day. One request to the store, none for the latest one that this Service has seen.
+// Epoch is one epoch of a cluster, the current or an earlier one, by its number, 1 or more. It is nil if there was
+// none, or if it is kept no longer: the epochs before the current one are, for a day. One request to the store, none
+// for the latest one that this Service has seen.
 func (s *Service) Epoch(ctx context.Context, c Cluster, number int64) (*Topology, error) {
 	if err := first(c.Validate(), field.Range("epoch", number, 1, docstore.MaxInt)); err != nil {
 		return nil, err
@@ -195,14 +199,15 @@ type Placement struct {
 	Partition int
 	Placed    *Member // on which the epoch places the identity; nil if no member is eligible
 
-	// Owner is the member that has the activation, nil if it is free, or if its owner is not a member any more: then a claim
-	// gets it. A caller that wants to reach the identity goes to Owner.
+	// Owner is the member that has the activation, nil if it is free, or if its owner is not a member any more: then a
+	// claim gets it. A caller that wants to reach the identity goes to Owner.
 	Owner *Member
 }
 
-// Lookup says where an identity is. It reads the activation, the epoch and the lease of the member from the store: one request, two
-// more if there is a new epoch, and one more if the owner is not the member on which the identity is placed. A member whose lease has ended is evicted
-// on the way. Without requests, [Service.Cached] and [Topology.Place] say where a new activation would be.
+// Lookup says where an identity is. It reads the activation, the epoch and the lease of the member from the store: one
+// request, two more if there is a new epoch, and one more if the owner is not the member on which the identity is
+// placed. A member whose lease has ended is evicted on the way. Without requests, [Service.Cached] and [Topology.Place]
+// say where a new activation would be.
 //
 // The codes of rejections are Undetermined, NoEligibleMember and StaleEpoch; an activation is shown even then.
 func (s *Service) Lookup(ctx context.Context, c Lookup) (Placement, error) {
@@ -268,7 +273,8 @@ func (v *view) undetermined(epoch int64) Code {
 // see reads an activation and the epoch, and evicts the members whose leases have ended on which the outcome depends.
 func (s *Service) see(ctx context.Context, c subject, need Need) (*view, error) {
 	for range maxTries {
-		// The member on which the identity is placed is most likely the one that matters: its lease is read in the same request.
+		// The member on which the identity is placed is most likely the one that matters: its lease is read in the same
+		// request.
 		keys, guess := []docstore.Key{c.key(), c.head()}, ""
 		if t := s.Cached(c.Cluster); t.Ready() {
 			if m := t.Place(c.Identity, need); m != nil {
@@ -348,9 +354,9 @@ type Claim struct {
 	RequestID string        // the same for every delivery of the same intention
 	LockTTL   time.Duration // how long the owner has to activate it; 0 means DefaultLockTTL, but for By
 
-	// By is the member that claims for itself. It gets the activation only if the identity is placed on it. Without a LockTTL it does
-	// so at once: claim and activation are one step. Without By, the member on which the identity is placed becomes the owner and
-	// is to activate it.
+	// By is the member that claims for itself. It gets the activation only if the identity is placed on it. Without a
+	// LockTTL it does so at once: claim and activation are one step. Without By, the member on which the identity is
+	// placed becomes the owner and is to activate it.
 	By Incarnation
 
 	// Epoch is by which the caller placed the identity; if it is not 0 and over, the claim is refused.
@@ -359,7 +365,8 @@ type Claim struct {
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
 func (c Claim) Validate() error {
-	err := first(c.subject().validate(), c.Need.Validate(), checkRequestID(c.RequestID), checkTTL("lock_ttl", c.LockTTL), checkEpoch(c.Epoch))
+	err := first(c.subject().validate(), c.Need.Validate(), checkRequestID(c.RequestID), checkTTL("lock_ttl", c.LockTTL),
+		checkEpoch(c.Epoch))
 	if err == nil && c.By != (Incarnation{}) {
 		err = c.By.Validate()
 	}
@@ -371,7 +378,8 @@ func (c Claim) subject() subject { return subject{c.Cluster, c.Identity} }
 // request leaves out by which epoch the caller placed: it is no parameter of the effect.
 func (c Claim) request() rule.Request {
 	return rule.Identify("claim", c.RequestID).
-		With(append(append(table(c.Labels), table(c.Prefer)...), c.LockTTL.String(), c.By.Member, strconv.FormatInt(c.By.Number, 10))...)
+		With(append(append(table(c.Labels), table(c.Prefer)...), c.LockTTL.String(), c.By.Member,
+			strconv.FormatInt(c.By.Number, 10))...)
 }
 
 // table is a map as a list of text, in the order of its keys, after its length.
@@ -383,13 +391,14 @@ func table(m map[string]string) []string {
 	return parts
 }
 
-// Claim asks for an activation; see [Claim]. It reads once and writes once, and only reads where the activation exists; what
-// [Service.Lookup] may read more, it may, too. The member is part of the step that writes: one that drains, or is evicted, in
-// between gets nothing.
+// Claim asks for an activation; see [Claim]. It reads once and writes once, and only reads where the activation exists;
+// what [Service.Lookup] may read more, it may, too. The member is part of the step that writes: one that drains, or is
+// evicted, in between gets nothing.
 //
-// Exists has the activation that there is, ActivationFailed the reason of the one that this claim began; Locking says when to
-// come back. The codes of other rejections are Undetermined, NoEligibleMember, MemberIneligible, StaleEpoch, RequestIDReused,
-// LateAnswer and Limit. With Options.MaxIdentities the first claims of identities without a record read twice, while they are counted.
+// Exists has the activation that there is, ActivationFailed the reason of the one that this claim began; Locking says
+// when to come back. The codes of other rejections are Undetermined, NoEligibleMember, MemberIneligible, StaleEpoch,
+// RequestIDReused, LateAnswer and Limit. With Options.MaxIdentities the first claims of identities without a record
+// read twice, while they are counted.
 func (s *Service) Claim(ctx context.Context, c Claim) (Outcome, error) {
 	if err := c.Validate(); err != nil {
 		return Outcome{}, err
@@ -413,14 +422,16 @@ func (s *Service) Claim(ctx context.Context, c Claim) (Outcome, error) {
 	})
 	if err == nil && o.Code == Limit {
 		o.RetryAfter = s.identities.RetryAfter(c.space())
-		o.Detail = fmt.Sprintf("the cluster has %d identities, which is the bound of this server; those that it has can be claimed, others "+
-			"when some were removed: that is %v after they were free", s.identities.Most(), s.retention)
+		o.Detail = fmt.Sprintf(
+			"the cluster has %d identities, which is the bound of this server; those that it has can be claimed, others "+
+				"when some were removed: that is %v after they were free", s.identities.Most(), s.retention)
 	}
 	return o, err
 }
 
 // obtain decides on a grant and carries it out, and decides again if anything on which it rests has changed.
-func (s *Service) obtain(ctx context.Context, c subject, need Need, decide func(*view) (*grant, *Member, Outcome)) (Outcome, error) {
+func (s *Service) obtain(ctx context.Context, c subject, need Need,
+	decide func(*view) (*grant, *Member, Outcome)) (Outcome, error) {
 	for range maxTries {
 		v, err := s.see(ctx, c, need)
 		if err != nil {
@@ -430,7 +441,8 @@ func (s *Service) obtain(ctx context.Context, c subject, need Need, decide func(
 		if g == nil {
 			return o, nil
 		}
-		started := Event{Member: g.owner, Identity: c.Identity, From: string(v.act.Phase), To: string(Locked), Epoch: g.epoch, Token: g.token}
+		started := Event{Member: g.owner, Identity: c.Identity, From: string(v.act.Phase), To: string(Locked),
+			Epoch: g.epoch, Token: g.token}
 		if g.lock == 0 {
 			started.To = string(Active)
 		}
@@ -496,7 +508,8 @@ func (c Claim) placedOnCaller(v *view, o *Outcome) bool {
 // isRate gives the activation that was seen to a member.
 func (v *view) grant(c subject, r rule.Request, to *Member, need Need) *grant {
 	g := &grant{
-		subject: c, found: v.doc, rev: v.act.rev, owner: to.Incarnation, epoch: v.top.Epoch, token: v.act.Token + 1, request: r, need: need,
+		subject: c, found: v.doc, rev: v.act.rev, owner: to.Incarnation, epoch: v.top.Epoch, token: v.act.Token + 1,
+		request: r, need: need,
 	}
 	if v.doc == nil {
 		g.token = firstToken(v.top.Epoch, v.at)
@@ -530,8 +543,9 @@ func (c Transfer) request() rule.Request {
 		With(append(append(table(c.Labels), table(c.Prefer)...), c.LockTTL.String(), c.To)...)
 }
 
-// Transfer gives an activation to another member; see [Transfer]. It costs what a claim costs. The codes of rejections are
-// StaleToken, NotOwner, WrongPhase, Undetermined, NoEligibleMember, MemberIneligible, RequestIDReused and LateAnswer.
+// Transfer gives an activation to another member; see [Transfer]. It costs what a claim costs. The codes of rejections
+// are StaleToken, NotOwner, WrongPhase, Undetermined, NoEligibleMember, MemberIneligible, RequestIDReused and
+// LateAnswer.
 func (s *Service) Transfer(ctx context.Context, c Transfer) (Outcome, error) {
 	if err := c.Validate(); err != nil {
 		return Outcome{}, err
@@ -566,7 +580,8 @@ func (c Transfer) decide(v *view) (*grant, *Member, Outcome) {
 	case to == nil:
 		o.Code, o.Ineligible = MemberIneligible, NotAMember
 	case to.Incarnation == c.Owner:
-		o.Code, o.Ineligible, o.Detail = MemberIneligible, PlacedOnOther, "the identity is placed on its owner: name another member, or drain this one first"
+		o.Code, o.Ineligible, o.Detail = MemberIneligible, PlacedOnOther,
+			"the identity is placed on its owner: name another member, or drain this one first"
 	case to.Eligible(c.Kind, need) != Eligible:
 		o.Code, o.Ineligible = MemberIneligible, to.Eligible(c.Kind, need)
 	default:
@@ -577,20 +592,21 @@ func (c Transfer) decide(v *view) (*grant, *Member, Outcome) {
 	return nil, nil, o
 }
 
-// Activated ends the lock phase; see [Activated]. One request to the store. The codes of rejections are StaleToken, NotOwner,
-// WrongPhase, and MemberIneligible for an owner that was evicted.
+// Activated ends the lock phase; see [Activated]. One request to the store. The codes of rejections are StaleToken,
+// NotOwner, WrongPhase, and MemberIneligible for an owner that was evicted.
 func (s *Service) Activated(ctx context.Context, c Activated) (Outcome, error) {
 	alive := docstore.Write{Key: c.member(c.Owner.Member), If: docstore.All{
 		docstore.Eq{Field: fIncarnation, Value: docstore.Int(c.Owner.Number)},
 		docstore.Any{
-			docstore.Eq{Field: fStatus, Value: docstore.String(MemberActive)}, docstore.Eq{Field: fStatus, Value: docstore.String(MemberDraining)},
+			docstore.Eq{Field: fStatus, Value: docstore.String(MemberActive)},
+			docstore.Eq{Field: fStatus, Value: docstore.String(MemberDraining)},
 		},
 	}}
 	return own(ctx, s, c, c.Hold, Event{From: string(Locked), To: string(Active)}, alive)
 }
 
-// Fail ends the lock phase without an activation; see [Fail]. One request to the store. The codes of rejections are StaleToken,
-// NotOwner and WrongPhase.
+// Fail ends the lock phase without an activation; see [Fail]. One request to the store. The codes of rejections are
+// StaleToken, NotOwner and WrongPhase.
 func (s *Service) Fail(ctx context.Context, c Fail) (Outcome, error) {
 	c.retention = s.retention
 	return own(ctx, s, c, c.Hold, Event{From: string(Locked), To: string(Free), Reason: c.Reason})
@@ -607,8 +623,8 @@ func (s *Service) Deactivate(ctx context.Context, c Deactivate) (Outcome, error)
 	return own(ctx, s, c, c.Hold, Event{To: string(Free), Reason: c.Reason})
 }
 
-// WriteState replaces the state of an activation; see [WriteState]. One request to the store. The codes of rejections are StaleToken,
-// NotOwner, WrongPhase, StateChanged and RequestIDReused.
+// WriteState replaces the state of an activation; see [WriteState]. One request to the store. The codes of rejections
+// are StaleToken, NotOwner, WrongPhase, StateChanged and RequestIDReused.
 func (s *Service) WriteState(ctx context.Context, c WriteState) (Outcome, error) {
 	if err := c.Validate(); err != nil {
 		return Outcome{}, err
@@ -648,7 +664,8 @@ type Query struct {
 // Validate reports whether the query is well formed. The error is a [field.Error].
 func (q Query) Validate() error {
 	err := checkLimit(q.Limit)
-	if err == nil && (docstore.Query{Kind: ActivationKind, After: q.After}).Validate() != nil { // that of a document of another program may be none of ours
+	// that of a document of another program may be none of ours
+	if err == nil && (docstore.Query{Kind: ActivationKind, After: q.After}).Validate() != nil {
 		err = field.Errorf("after", "is not one that a page gave: leave it out to begin again")
 	}
 	if err == nil && q.Kind != "" {
@@ -657,8 +674,8 @@ func (q Query) Validate() error {
 	return err
 }
 
-// Snapshot is a cluster as it stands: who its members are, which partition is whose, and which identities are where. It can be read
-// in every state, also while nothing can be placed.
+// Snapshot is a cluster as it stands: who its members are, which partition is whose, and which identities are where. It
+// can be read in every state, also while nothing can be placed.
 type Snapshot struct {
 	At       time.Time // the store's time of the read
 	Ready    bool      // identities can be placed
@@ -669,8 +686,8 @@ type Snapshot struct {
 	Next        string             // Query.After of the next page; empty when this was the last
 }
 
-// Snapshot reads a cluster: two requests to the store, three if there is a new epoch. The activations are those at the time
-// of the second, which can be of a later epoch.
+// Snapshot reads a cluster: two requests to the store, three if there is a new epoch. The activations are those at the
+// time of the second, which can be of a later epoch.
 func (s *Service) Snapshot(ctx context.Context, c Cluster, q Query) (Snapshot, error) {
 	if err := first(c.Validate(), q.Validate()); err != nil {
 		return Snapshot{}, err

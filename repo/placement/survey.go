@@ -19,13 +19,13 @@ type Survey struct {
 	Damaged  int // documents that cannot be read: of clusters, and leases of members
 	Expired  int // members whose leases have expired and who were not evicted yet; each is one of the others as well
 
-	// Imbalance is by how much the member with the most partitions has more of them than its weight's share, in the cluster where that is most: 1 is no more.
-	// 0 if no cluster has an active member.
+	// Imbalance is by how much the member with the most partitions has more of them than its weight's share, in the
+	// cluster where that is most: 1 is no more. 0 if no cluster has an active member.
 	Imbalance float64
 }
 
-// Survey counts the members of all clusters. A cluster costs one read, one more after its members changed, and a list of its leases. If there are more than most clusters,
-// complete is false and nothing is counted.
+// Survey counts the members of all clusters. A cluster costs one read, one more after its members changed, and a list
+// of its leases. If there are more than most clusters, complete is false and nothing is counted.
 func (s *Service) Survey(ctx context.Context, most int) (sum Survey, complete bool, err error) {
 	w := &sweeping{Service: s}
 	entries, _, err := w.clusters(ctx)

@@ -18,8 +18,9 @@ const (
 	// DefaultSweepLimit is how many documents a sweep looks at in clusters that have to be looked through.
 	DefaultSweepLimit = 10_000
 
-	registryKind = "placement_registry" // one for each cluster of the store, of no tenant: written before the cluster's first epoch
-	markKind     = "placement_sweeps"   // one for the store: where the next sweep begins
+	// one for each cluster of the store, of no tenant: written before the cluster's first epoch
+	registryKind = "placement_registry"
+	markKind     = "placement_sweeps" // one for the store: where the next sweep begins
 
 	walkEvery  = 24 * time.Hour // how often a cluster is looked through whose members stay the same
 	keepLocked = time.Hour      // after the end of a lock phase that no one ended
@@ -47,22 +48,24 @@ type Swept struct {
 // Plus is the sum of two sweeps, the second of which went on where the first stopped.
 func (s Swept) Plus(t Swept) Swept {
 	return Swept{
-		Clusters: s.Clusters + t.Clusters, Evicted: s.Evicted + t.Evicted, Freed: s.Freed + t.Freed, Removed: s.Removed + t.Removed, Retired: s.Retired + t.Retired,
+		Clusters: s.Clusters + t.Clusters, Evicted: s.Evicted + t.Evicted, Freed: s.Freed + t.Freed,
+		Removed: s.Removed + t.Removed, Retired: s.Retired + t.Retired,
 		Errors: s.Errors + t.Errors, Damaged: s.Damaged + t.Damaged, More: t.More,
 	}
 }
 
-// Sweep does what no one else may ever do, in all clusters of the store. It evicts the members whose leases have ended, so that a new
-// epoch begins even if no one asks. It frees the activations of members that are gone, with an event for each; and it removes what is kept
-// for a time only, where the store does not.
+// Sweep does what no one else may ever do, in all clusters of the store. It evicts the members whose leases have ended,
+// so that a new epoch begins even if no one asks. It frees the activations of members that are gone, with an event for
+// each; and it removes what is kept for a time only, where the store does not.
 //
-// It looks at limit documents at most where it has to look through a cluster: after its members changed, and once a day. 0 means
-// DefaultSweepLimit. What it does not reach, the next sweep does. Everything it does is conditional on what it found, so that any
-// number of sweeps may run at once, beside members at work. A cluster without members costs one read, any other one read and a list of its leases.
+// It looks at limit documents at most where it has to look through a cluster: after its members changed, and once a
+// day. 0 means DefaultSweepLimit. What it does not reach, the next sweep does. Everything it does is conditional on
+// what it found, so that any number of sweeps may run at once, beside members at work. A cluster without members costs
+// one read, any other one read and a list of its leases.
 //
-// An error says what could not be done; other clusters were swept, unless the store did not respond. A deadline that ends it after it did
-// something is no error: the next one goes on. Documents that cannot be read are no failure: they are passed by, and a
-// [docstore.Unreadable] says which, see [docstore.Failure].
+// An error says what could not be done; other clusters were swept, unless the store did not respond. A deadline that
+// ends it after it did something is no error: the next one goes on. Documents that cannot be read are no failure: they
+// are passed by, and a [docstore.Unreadable] says which, see [docstore.Failure].
 func (s *Service) Sweep(ctx context.Context, limit int) (Swept, error) {
 	if limit < 0 {
 		return Swept{}, field.Errorf("limit", "is %d: a number of documents, or 0 for %d", limit, DefaultSweepLimit)
@@ -114,15 +117,17 @@ func (w *sweeping) trouble(err error) {
 
 // fatal reports whether other clusters would meet the same error.
 func fatal(err error) bool {
-	return errors.Is(err, docstore.ErrUnavailable) || errors.Is(err, docstore.ErrClosed) || errors.Is(err, docstore.ErrClockSkew) ||
+	return errors.Is(err, docstore.ErrUnavailable) || errors.Is(err, docstore.ErrClosed) ||
+		errors.Is(err, docstore.ErrClockSkew) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // entry is the document that names a cluster.
 func (c Cluster) entry() docstore.Key { return docstore.Key{Kind: registryKind, ID: c.space()} }
 
-// register makes a cluster one that sweeps find. It comes before the first epoch, because it belongs to no tenant and so to no
-// step of the cluster. full says that the tenant has as many clusters as it may have, and this is none of them.
+// register makes a cluster one that sweeps find. It comes before the first epoch, because it belongs to no tenant and
+// so to no step of the cluster. full says that the tenant has as many clusters as it may have, and this is none of
+// them.
 func (s *Service) register(ctx context.Context, c Cluster) (full bool, err error) {
 	if s.maxClusters > 0 {
 		if full, err = s.full(ctx, c); full || err != nil {
@@ -137,7 +142,8 @@ func (s *Service) register(ctx context.Context, c Cluster) (full bool, err error
 	return false, nil
 }
 
-// full reports whether a tenant has as many clusters as it may have, beside this one. It is asked for clusters without an epoch only.
+// full reports whether a tenant has as many clusters as it may have, beside this one. It is asked for clusters without
+// an epoch only.
 func (s *Service) full(ctx context.Context, c Cluster) (bool, error) {
 	prefix, others := c.Tenant+"/", 0
 	for q := (docstore.Query{Kind: registryKind, Prefix: prefix, Limit: docstore.MaxLimit}); ; {
@@ -178,8 +184,9 @@ func (q Clusters) Validate() error {
 	return nil
 }
 
-// Clusters lists the names of a tenant's clusters, by ascending bytes: those that members have joined, or tried to. next is the After of the page
-// behind it, empty if there is none. One request to the store, unless the names of other tenants begin with this one's and a slash.
+// Clusters lists the names of a tenant's clusters, by ascending bytes: those that members have joined, or tried to.
+// next is the After of the page behind it, empty if there is none. One request to the store, unless the names of other
+// tenants begin with this one's and a slash.
 func (s *Service) Clusters(ctx context.Context, q Clusters) (names []string, next string, err error) {
 	if err := q.Validate(); err != nil {
 		return nil, "", err
@@ -297,7 +304,8 @@ const (
 func progressOf(e docstore.Entry) (progress, error) {
 	r := rule.Read(e.Key, e.Doc)
 	p := progress{
-		rev: r.Number(fRev), epoch: r.Number(fEpoch), at: r.Time(fWalkedAt), stage: r.Text(fStage), after: r.Text(fAfter), began: r.Number(fBegan),
+		rev: r.Number(fRev), epoch: r.Number(fEpoch), at: r.Time(fWalkedAt), stage: r.Text(fStage), after: r.Text(fAfter),
+		began: r.Number(fBegan),
 	}
 	if p.stage != "" && !slices.ContainsFunc(stages, func(s stage) bool { return s.kind == p.stage }) {
 		p.stage, p.after = "", "" // of another version of the program
@@ -399,7 +407,8 @@ func (w *sweeping) save(ctx context.Context, k docstore.Key, p progress, moved b
 	return nil
 }
 
-// stage is what a walk does with a page of the documents of a kind. It returns after which the next page begins, empty for the last.
+// stage is what a walk does with a page of the documents of a kind. It returns after which the next page begins, empty
+// for the last.
 type stage struct {
 	kind string
 	do   func(w *sweeping, ctx context.Context, c Cluster, after string) (next string, err error)
@@ -412,7 +421,8 @@ var stages = []stage{
 
 // page reads documents of a cluster.
 func (w *sweeping) page(ctx context.Context, c Cluster, kind, after string, limit int) (docstore.Page, error) {
-	p, err := w.store.List(ctx, docstore.Query{Kind: kind, Tenant: c.space(), After: after, Limit: max(1, min(w.left, limit))})
+	p, err := w.store.List(ctx, docstore.Query{Kind: kind, Tenant: c.space(), After: after,
+		Limit: max(1, min(w.left, limit))})
 	if err != nil {
 		return p, fmt.Errorf("%s of %q: %w", kind, c.Name, err)
 	}
@@ -423,7 +433,8 @@ func (w *sweeping) page(ctx context.Context, c Cluster, kind, after string, limi
 	return p, nil
 }
 
-// activations frees a page of activations that no one has any more, and removes those that have been free for long enough.
+// activations frees a page of activations that no one has any more, and removes those that have been free for long
+// enough.
 func (w *sweeping) activations(ctx context.Context, c Cluster, after string) (string, error) {
 	page, err := w.page(ctx, c, ActivationKind, after, sweepPage)
 	if err != nil {
@@ -469,9 +480,12 @@ func (a Activation) lapsedFor(d time.Duration, at time.Time) bool {
 	return a.Phase == Locked && !at.Before(a.LockUntil.Add(d))
 }
 
-// freed ends an activation for an owner that does not: it and its event are one step, which applies while the activation is as it was read.
-func (c subject) freed(a Activation, epoch int64, reason string, retention time.Duration, at time.Time) []docstore.Write {
-	e := Event{Member: a.Owner, Identity: a.Identity, From: string(a.Phase), To: string(Free), Epoch: epoch, Token: a.Token, Reason: reason}
+// freed ends an activation for an owner that does not: it and its event are one step, which applies while the
+// activation is as it was read.
+func (c subject) freed(a Activation, epoch int64, reason string, retention time.Duration,
+	at time.Time) []docstore.Write {
+	e := Event{Member: a.Owner, Identity: a.Identity, From: string(a.Phase), To: string(Free), Epoch: epoch,
+		Token: a.Token, Reason: reason}
 	w := docstore.Write{
 		Key: c.key(),
 		If: docstore.All{ // a repair of the store raises tokens and counts nothing
@@ -486,8 +500,8 @@ func (c subject) freed(a Activation, epoch int64, reason string, retention time.
 	return []docstore.Write{ending(w, retention), e.write(c.Cluster, at)}
 }
 
-// over holds for documents that have ended and that the store should have removed two days ago: so long, and what they are kept for, after the
-// time in a field.
+// over holds for documents that have ended and that the store should have removed two days ago: so long, and what they
+// are kept for, after the time in a field.
 func over(field string, keep time.Duration, ended docstore.Cond) docstore.Cond {
 	return docstore.All{ended, docstore.LE{Field: field, Value: docstore.Now.Add(-keep - overdue)}}
 }
@@ -508,7 +522,8 @@ func (w *sweeping) members(ctx context.Context, c Cluster, after string) (string
 		return "", err
 	}
 	return page.Next, w.remove(ctx, page, over(fKeptUntil, 0, docstore.Any{
-		docstore.Eq{Field: fStatus, Value: docstore.String(MemberLeft)}, docstore.Eq{Field: fStatus, Value: docstore.String(MemberDead)},
+		docstore.Eq{Field: fStatus, Value: docstore.String(MemberLeft)},
+		docstore.Eq{Field: fStatus, Value: docstore.String(MemberDead)},
 	}))
 }
 
@@ -530,14 +545,16 @@ func (w *sweeping) events(ctx context.Context, c Cluster, after string) (string,
 	return page.Next, w.remove(ctx, page, due)
 }
 
-// epochs removes the oldest epochs, those with a later one that began long enough ago. The order of their IDs is theirs.
+// epochs removes the oldest epochs, those with a later one that began long enough ago. The order of their IDs is
+// theirs.
 func (w *sweeping) epochs(ctx context.Context, c Cluster, after string) (string, error) {
 	page, err := w.page(ctx, c, epochKind, after, epochPage)
 	if err != nil {
 		return "", err
 	}
 	began, ended := over(fChangedAt, keepEpochs, docstore.Has{Field: fEpoch}), 0
-	for i, e := range page.Entries { // all before one that began long enough ago have ended, also those that cannot be read
+	// all before one that began long enough ago have ended, also those that cannot be read
+	for i, e := range page.Entries {
 		if began.Holds(e.Doc, page.At) {
 			ended = i
 		}
@@ -566,8 +583,8 @@ func (w *sweeping) remove(ctx context.Context, page docstore.Page, due docstore.
 	return err
 }
 
-// apply carries out steps, as many at once as fit. Those that came too late, because others changed the documents, are left out. It
-// returns how many were applied.
+// apply carries out steps, as many at once as fit. Those that came too late, because others changed the documents, are
+// left out. It returns how many were applied.
 func (w *sweeping) apply(ctx context.Context, steps [][]docstore.Write) (applied int, err error) {
 	for len(steps) > 0 {
 		n := min(len(steps), sweepBatch/len(steps[0]))
@@ -599,7 +616,8 @@ func (w *sweeping) apply(ctx context.Context, steps [][]docstore.Write) (applied
 				}
 			}
 			if len(kept) == len(batch) {
-				return applied, fmt.Errorf("%w: %s: the store refused a step and does not say which", docstore.ErrDamaged, batch[0][0].Key)
+				return applied, fmt.Errorf("%w: %s: the store refused a step and does not say which", docstore.ErrDamaged,
+					batch[0][0].Key)
 			}
 			batch = kept
 		}

@@ -41,8 +41,8 @@ func (w *world) activations() (all []string) {
 	}
 }
 
-// TestSweep: no one asks for anything, and the members whose leases ended are evicted, in every cluster; what they had is free, with an
-// event for each, and a claim that comes later gets a higher token.
+// TestSweep: no one asks for anything, and the members whose leases ended are evicted, in every cluster; what they had
+// is free, with an event for each, and a claim that comes later gets a higher token.
 func TestSweep(t *testing.T) {
 	w := newWorld(t)
 	ann := w.join("ann")
@@ -64,7 +64,8 @@ func TestSweep(t *testing.T) {
 	}
 	found := 0
 	for _, e := range w.events() {
-		if e.Member == ann && e.Identity == room("lobby") && e.From == "ACTIVE" && e.To == "FREE" && e.Token == held.Token && e.Epoch == 2 && e.Reason == "its owner is gone" {
+		if e.Member == ann && e.Identity == room("lobby") && e.From == "ACTIVE" && e.To == "FREE" && e.Token == held.Token &&
+			e.Epoch == 2 && e.Reason == "its owner is gone" {
 			found++
 		}
 	}
@@ -73,26 +74,29 @@ func TestSweep(t *testing.T) {
 	}
 	w.wantSwept(w.sweep(0), placement.Swept{Clusters: 2})
 	// The owner learns that it lost the identity, and the next one has a higher token.
-	w.want(must[placement.Outcome](w)(w.WriteState(t.Context(), placement.WriteState{Hold: held, RequestID: "late"})).Code, placement.WrongPhase)
+	w.want(must[placement.Outcome](w)(w.WriteState(t.Context(), placement.WriteState{Hold: held, RequestID: "late"})).Code,
+		placement.WrongPhase)
 	w.join("ann")
 	if o := w.claim(room("lobby")); o.Code != placement.OK || o.Activation.Token != held.Token+1 {
 		t.Errorf("%+v after token %d", o, held.Token)
 	}
 }
 
-// TestSweepOfAbandonedLock: an activation that no one carried out and no one asks for again is freed an hour after its lock phase; until
-// then its owner may still activate it.
+// TestSweepOfAbandonedLock: an activation that no one carried out and no one asks for again is freed an hour after its
+// lock phase; until then its owner may still activate it.
 func TestSweepOfAbandonedLock(t *testing.T) {
 	w := newWorld(t)
 	ann := w.join("ann", func(j *placement.Join) { j.TTL = time.Hour })
 	w.claim(room("lobby"))
 	w.clock.Advance(59 * time.Minute)
-	must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), placement.Heartbeat{Cluster: w.cluster, Incarnation: ann, Seq: 1, TTL: time.Hour}))
+	must[placement.MemberOutcome](w)(
+		w.Heartbeat(t.Context(), placement.Heartbeat{Cluster: w.cluster, Incarnation: ann, Seq: 1, TTL: time.Hour}))
 	w.clock.Advance(time.Minute)
 	w.wantSwept(w.sweep(0), placement.Swept{Clusters: 1})
 	for seq := range int64(48) { // a cluster whose members stay is looked through once a day
 		w.clock.Advance(30 * time.Minute)
-		must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), placement.Heartbeat{Cluster: w.cluster, Incarnation: ann, Seq: 2 + seq, TTL: time.Hour}))
+		must[placement.MemberOutcome](w)(
+			w.Heartbeat(t.Context(), placement.Heartbeat{Cluster: w.cluster, Incarnation: ann, Seq: 2 + seq, TTL: time.Hour}))
 	}
 	w.wantSwept(w.sweep(0), placement.Swept{Clusters: 1, Freed: 1})
 	if got := w.activations(); !slices.Equal(got, []string{"lobby FREE its owner did not activate it"}) {
@@ -100,8 +104,8 @@ func TestSweepOfAbandonedLock(t *testing.T) {
 	}
 }
 
-// TestSweepRemoves: two days after a store should have removed them, ended activations and members, old events and the epochs before
-// the latest are removed. Tokens and incarnations that come later are higher all the same.
+// TestSweepRemoves: two days after a store should have removed them, ended activations and members, old events and the
+// epochs before the latest are removed. Tokens and incarnations that come later are higher all the same.
 func TestSweepRemoves(t *testing.T) {
 	w := newWorld(t)
 	w.Service = placement.New(w.store, &placement.Options{Now: w.clock.Now, Retention: 24 * time.Hour})
@@ -113,7 +117,8 @@ func TestSweepRemoves(t *testing.T) {
 	lobby := w.active(room("lobby"))
 	w.want(must[placement.Outcome](w)(w.Deactivate(t.Context(), placement.Deactivate{Hold: lobby})).Code, placement.OK)
 	failed := w.claim(room("broken"))
-	w.want(must[placement.Outcome](w)(w.Fail(t.Context(), placement.Fail{Hold: w.hold(failed), Reason: "no disk"})).Code, placement.OK)
+	w.want(must[placement.Outcome](w)(w.Fail(t.Context(), placement.Fail{Hold: w.hold(failed), Reason: "no disk"})).Code,
+		placement.OK)
 	must[placement.MemberOutcome](w)(w.Leave(t.Context(), w.cluster, ann))
 	w.wantSwept(sweep(), placement.Swept{Clusters: 1})
 	w.clock.Advance(72*time.Hour - time.Millisecond)
@@ -122,13 +127,15 @@ func TestSweepRemoves(t *testing.T) {
 	// Two activations, a member and its lease, epoch 1, and seven events.
 	w.wantSwept(sweep(), placement.Swept{Clusters: 1, Removed: 2 + 2 + 1 + 7})
 	for kind, want := range map[string]int{
-		placement.ActivationKind: 0, "placement_members": 0, "placement_member_leases": 0, "placement_events": 0, "placement_epochs": 1, "placement_clusters": 1,
+		placement.ActivationKind: 0, "placement_members": 0, "placement_member_leases": 0, "placement_events": 0,
+		"placement_epochs": 1, "placement_clusters": 1,
 	} {
 		if got := w.kinds(kind); len(got) != want {
 			t.Errorf("%s: %v, want %d", kind, got, want)
 		}
 	}
-	w.wantSwept(sweep(), placement.Swept{Clusters: 1, Retired: 1}) // the cluster has had neither members nor activations for the retention
+	// the cluster has had neither members nor activations for the retention
+	w.wantSwept(sweep(), placement.Swept{Clusters: 1, Retired: 1})
 	if got := w.kinds("placement_epochs"); len(got) != 0 {
 		t.Errorf("epochs %v", got)
 	}
@@ -144,15 +151,16 @@ func TestSweepRemoves(t *testing.T) {
 // kinds are the IDs of the documents of a kind.
 func (w *world) kinds(kind string) (ids []string) {
 	w.Helper()
-	p := must[docstore.Page](w)(w.store.List(w.Context(), docstore.Query{Kind: kind, Tenant: w.cluster.Tenant + "/" + w.cluster.Name, Limit: docstore.MaxLimit}))
+	p := must[docstore.Page](w)(w.store.List(w.Context(),
+		docstore.Query{Kind: kind, Tenant: w.cluster.Tenant + "/" + w.cluster.Name, Limit: docstore.MaxLimit}))
 	for _, e := range p.Entries {
 		ids = append(ids, e.Key.ID)
 	}
 	return ids
 }
 
-// TestSweepGoesOn: a sweep ends at its limit, and others go on where it ended, one cluster after the other; members are evicted in all of
-// them each time.
+// TestSweepGoesOn: a sweep ends at its limit, and others go on where it ended, one cluster after the other; members are
+// evicted in all of them each time.
 func TestSweepGoesOn(t *testing.T) {
 	w := newWorld(t)
 	var worlds []*world
@@ -220,14 +228,17 @@ func TestSweepOfDamage(t *testing.T) {
 	w.active(room("b"))
 	put := func(kind, tenant, id, field string, v docstore.Value) {
 		t.Helper()
-		must[docstore.Result](w)(w.store.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: kind, Tenant: tenant, ID: id}, Set: docstore.Doc{field: v}}))
+		must[docstore.Result](w)(w.store.Write(t.Context(),
+			docstore.Write{Key: docstore.Key{Kind: kind, Tenant: tenant, ID: id}, Set: docstore.Doc{field: v}}))
 	}
 	put(placement.ActivationKind, "acme/prod", "room/a", "phase", docstore.String("LOST"))
 	put("placement_registry", "", "no cluster", "at", docstore.Int(1))
-	put("placement_registry", "", "acme/early", "at", docstore.FormatTime(w.clock.Now())) // its first member has yet to join
+	// its first member has yet to join
+	put("placement_registry", "", "acme/early", "at", docstore.FormatTime(w.clock.Now()))
 	w.clock.Advance(10 * time.Second)
 	swept, err := w.Sweep(t.Context(), 0)
-	if w.wantSwept(swept, placement.Swept{Clusters: 3, Evicted: 1, Freed: 1, Errors: 2, Damaged: 2}); !errors.Is(err, docstore.ErrDamaged) ||
+	if w.wantSwept(swept, placement.Swept{Clusters: 3, Evicted: 1, Freed: 1, Errors: 2, Damaged: 2}); !errors.Is(err,
+		docstore.ErrDamaged) ||
 		!strings.Contains(err.Error(), "room%2Fa") || !strings.Contains(err.Error(), `cluster "no cluster"`) {
 		t.Error(err)
 	}
@@ -236,7 +247,8 @@ func TestSweepOfDamage(t *testing.T) {
 	}
 }
 
-// TestSweepFreesWhatItRead: an identity that another member claims after the sweep has read it, and before it writes, is that member's.
+// TestSweepFreesWhatItRead: an identity that another member claims after the sweep has read it, and before it writes,
+// is that member's.
 func TestSweepFreesWhatItRead(t *testing.T) {
 	w := newWorld(t)
 	w.join("ann")
@@ -246,10 +258,12 @@ func TestSweepFreesWhatItRead(t *testing.T) {
 	var claimed placement.Outcome
 	quick := &quicker{Store: w.store, run: func() { claimed = w.claim(room("lobby")) }}
 	swept := must[placement.Swept](w)(placement.New(quick, &placement.Options{Now: w.clock.Now}).Sweep(t.Context(), 0))
-	if swept.Freed != 0 || claimed.Code != placement.OK || claimed.Activation.Owner != bob || claimed.Activation.Token <= before.Token {
+	if swept.Freed != 0 || claimed.Code != placement.OK || claimed.Activation.Owner != bob ||
+		claimed.Activation.Token <= before.Token {
 		t.Fatalf("swept %+v; the claim in between: %+v", swept, claimed)
 	}
-	if a := w.lookup(room("lobby")).Activation; a.Owner != bob || a.Phase != placement.Locked || a.Token != claimed.Activation.Token {
+	if a := w.lookup(room("lobby")).Activation; a.Owner != bob || a.Phase != placement.Locked ||
+		a.Token != claimed.Activation.Token {
 		t.Errorf("after the sweep: %+v", a)
 	}
 }
@@ -261,7 +275,9 @@ type quicker struct {
 }
 
 func (q *quicker) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
-	if run := q.run; run != nil && slices.ContainsFunc(writes, func(w docstore.Write) bool { return w.Key.Kind == placement.ActivationKind }) {
+	if run := q.run; run != nil && slices.ContainsFunc(writes, func(w docstore.Write) bool {
+		return w.Key.Kind == placement.ActivationKind
+	}) {
 		q.run = nil
 		run()
 	}
@@ -279,8 +295,10 @@ func TestSweepBesideANewcomer(t *testing.T) {
 		bob = w.join("bob")
 		held = w.active(room("lobby"))
 	}}
-	w.wantSwept(must[placement.Swept](w)(placement.New(late, &placement.Options{Now: w.clock.Now}).Sweep(t.Context(), 0)), placement.Swept{Clusters: 1})
-	if a := w.lookup(room("lobby")).Activation; held.Owner != bob || a.Owner != bob || a.Phase != placement.Active || a.Token != held.Token {
+	w.wantSwept(must[placement.Swept](w)(placement.New(late, &placement.Options{Now: w.clock.Now}).Sweep(t.Context(), 0)),
+		placement.Swept{Clusters: 1})
+	if a := w.lookup(room("lobby")).Activation; held.Owner != bob || a.Owner != bob || a.Phase != placement.Active ||
+		a.Token != held.Token {
 		t.Errorf("after the sweep: %+v", a)
 	}
 }
@@ -317,7 +335,8 @@ func TestSweepBesideItsOwner(t *testing.T) {
 		"raised": {
 			func(w *world, h placement.Hold) {
 				key := docstore.Key{Kind: placement.ActivationKind, Tenant: "acme/prod", ID: "room/lobby"}
-				must[docstore.Result](w)(w.store.Write(w.Context(), docstore.Write{Key: key, Set: docstore.Doc{"token": docstore.Int(h.Token + 1_000)}}))
+				must[docstore.Result](w)(
+					w.store.Write(w.Context(), docstore.Write{Key: key, Set: docstore.Doc{"token": docstore.Int(h.Token + 1_000)}}))
 			},
 			placement.Locked,
 		},
@@ -327,7 +346,8 @@ func TestSweepBesideItsOwner(t *testing.T) {
 			ann := w.join("ann", func(j *placement.Join) { j.TTL = time.Hour })
 			h := w.hold(w.claim(room("lobby")))
 			w.clock.Advance(time.Hour - time.Minute)
-			must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), placement.Heartbeat{Cluster: w.cluster, Incarnation: ann, Seq: 1, TTL: time.Hour}))
+			must[placement.MemberOutcome](w)(
+				w.Heartbeat(t.Context(), placement.Heartbeat{Cluster: w.cluster, Incarnation: ann, Seq: 1, TTL: time.Hour}))
 			w.clock.Advance(placement.DefaultLockTTL + time.Minute)
 			quick := &quicker{Store: w.store, run: func() { c.change(w, h) }}
 			swept := must[placement.Swept](w)(placement.New(quick, &placement.Options{Now: w.clock.Now}).Sweep(t.Context(), 0))
@@ -339,7 +359,8 @@ func TestSweepBesideItsOwner(t *testing.T) {
 	}
 }
 
-// TestSweepStoreDown: a store that does not respond ends the sweep, and the next one begins behind the cluster where it ended.
+// TestSweepStoreDown: a store that does not respond ends the sweep, and the next one begins behind the cluster where it
+// ended.
 func TestSweepStoreDown(t *testing.T) {
 	w := newWorld(t)
 	for n := range 3 {
@@ -350,11 +371,13 @@ func TestSweepStoreDown(t *testing.T) {
 	w.clock.Advance(10 * time.Second)
 	broken := placement.New(brokenCluster{w.store, "acme/c1"}, &placement.Options{Now: w.clock.Now})
 	swept, err := broken.Sweep(t.Context(), 0)
-	if w.wantSwept(swept, placement.Swept{Clusters: 1, Evicted: 1, Errors: 1, More: true}); !errors.Is(err, docstore.ErrUnavailable) {
+	if w.wantSwept(swept, placement.Swept{Clusters: 1, Evicted: 1, Errors: 1, More: true}); !errors.Is(err,
+		docstore.ErrUnavailable) {
 		t.Error(err)
 	}
 	swept, err = broken.Sweep(t.Context(), 0)
-	if w.wantSwept(swept, placement.Swept{Clusters: 2, Evicted: 1, Errors: 1, More: true}); !errors.Is(err, docstore.ErrUnavailable) {
+	if w.wantSwept(swept, placement.Swept{Clusters: 2, Evicted: 1, Errors: 1, More: true}); !errors.Is(err,
+		docstore.ErrUnavailable) {
 		t.Error(err)
 	}
 	w.wantSwept(w.sweep(0), placement.Swept{Clusters: 3, Evicted: 1})
@@ -377,7 +400,8 @@ func (b brokenCluster) Get(ctx context.Context, keys ...docstore.Key) (docstore.
 func TestSweepRequests(t *testing.T) {
 	clock := suite.NewClock()
 	store := &suite.Watched{Store: docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})}
-	w := &world{T: t, Service: placement.New(store, &placement.Options{Now: clock.Now}), clock: clock, cluster: placement.Cluster{Tenant: "acme", Name: "prod"}}
+	w := &world{T: t, Service: placement.New(store, &placement.Options{Now: clock.Now}), clock: clock,
+		cluster: placement.Cluster{Tenant: "acme", Name: "prod"}}
 	ann := w.join("ann")
 	if _, err := w.Sweep(t.Context(), 0); err != nil {
 		t.Fatal(err)
@@ -444,14 +468,16 @@ func TestEvicted(t *testing.T) {
 		moved   int
 	}
 	var all []told
-	watching := placement.New(w.store, &placement.Options{Now: w.clock.Now, Evicted: func(_ context.Context, expired []time.Duration, moved int) {
-		all = append(all, told{expired, moved})
-	}})
+	watching := placement.New(w.store, &placement.Options{Now: w.clock.Now,
+		Evicted: func(_ context.Context, expired []time.Duration, moved int) {
+			all = append(all, told{expired, moved})
+		}})
 	w.join("ann")
 	w.join("bob", func(j *placement.Join) { j.TTL = time.Hour })
 	w.clock.Advance(25 * time.Second)
 	for range 2 {
-		if p, err := watching.Lookup(t.Context(), placement.Lookup{Cluster: w.cluster, Identity: room("lobby")}); err != nil || p.Code != placement.OK {
+		if p, err := watching.Lookup(t.Context(), placement.Lookup{Cluster: w.cluster,
+			Identity: room("lobby")}); err != nil || p.Code != placement.OK {
 			t.Fatal(p, err)
 		}
 		if _, err := watching.Evict(t.Context(), w.cluster); err != nil {
@@ -466,8 +492,8 @@ func TestEvicted(t *testing.T) {
 	}
 }
 
-// TestSurvey: members are counted in all clusters, by their state; clusters that no one is in any more are none, and more than one allows are
-// not counted.
+// TestSurvey: members are counted in all clusters, by their state; clusters that no one is in any more are none, and
+// more than one allows are not counted.
 func TestSurvey(t *testing.T) {
 	w := newWorld(t)
 	w.wantSurvey(placement.Survey{})
@@ -475,7 +501,8 @@ func TestSurvey(t *testing.T) {
 	w.join("bob", func(j *placement.Join) { j.TTL, j.Full = time.Hour, true })
 	w.join("cat")
 	other, empty := *w, *w
-	other.cluster, empty.cluster = placement.Cluster{Tenant: "a/b", Name: "prod"}, placement.Cluster{Tenant: "a", Name: "gone"}
+	other.cluster, empty.cluster = placement.Cluster{Tenant: "a/b", Name: "prod"},
+		placement.Cluster{Tenant: "a", Name: "gone"}
 	dan := other.join("dan", func(j *placement.Join) { j.TTL = time.Hour })
 	if o := must[placement.MemberOutcome](w)(w.DrainMember(t.Context(), other.cluster, dan)); o.Code != placement.OK {
 		t.Fatal(o)

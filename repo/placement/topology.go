@@ -31,8 +31,8 @@ type Offer struct {
 	Full bool `json:"full,omitempty"`
 }
 
-// Incarnation is one life of a member: from when it joins until it leaves or is evicted. Activations belong to incarnations,
-// not to names or addresses, so a process that comes back under its old name inherits nothing.
+// Incarnation is one life of a member: from when it joins until it leaves or is evicted. Activations belong to
+// incarnations, not to names or addresses, so a process that comes back under its old name inherits nothing.
 type Incarnation struct {
 	Member string `json:"member"`      // name of the member
 	Number int64  `json:"incarnation"` // only ever increases for one name
@@ -110,9 +110,9 @@ func (m *Member) preferred(need Need) (n int) {
 	return n
 }
 
-// Topology is a cluster as one epoch has it: who its members are, and which partition is whose. It never changes; a change of
-// the cluster makes a new one, with the next epoch. Everything that is placed is a function of it, so all who have the same
-// epoch place alike.
+// Topology is a cluster as one epoch has it: who its members are, and which partition is whose. It never changes; a
+// change of the cluster makes a new one, with the next epoch. Everything that is placed is a function of it, so all who
+// have the same epoch place alike.
 type Topology struct {
 	Epoch   int64
 	At      time.Time // the store's time at which the epoch began
@@ -142,8 +142,9 @@ func (t *Topology) Primary(partition int) *Member {
 	return nil
 }
 
-// Place is the member on which an identity is placed by this epoch: the one that has its partition, or, if that is not eligible or
-// another has more of the preferred labels, the eligible member with the highest score for the identity. nil if no member is eligible.
+// Place is the member on which an identity is placed by this epoch: the one that has its partition, or, if that is not
+// eligible or another has more of the preferred labels, the eligible member with the highest score for the identity.
+// nil if no member is eligible.
 //
 // It allocates nothing, and takes the same time however many members there are, unless it must look for another member.
 func (t *Topology) Place(i Identity, need Need) *Member {
@@ -192,7 +193,8 @@ func (t *Topology) Live(i Incarnation) bool {
 }
 
 func (t *Topology) search(member string) (int, bool) {
-	return slices.BinarySearchFunc(t.Members, member, func(m Member, name string) int { return strings.Compare(m.Member, name) })
+	return slices.BinarySearchFunc(t.Members, member,
+		func(m Member, name string) int { return strings.Compare(m.Member, name) })
 }
 
 // Ready reports whether the epoch places anything: it has an active member.
@@ -210,7 +212,8 @@ func (t *Topology) Table() []int {
 	return table
 }
 
-// NewTopology is a topology without members, before the first epoch. partitions is a power of two, at most [MaxPartitions].
+// NewTopology is a topology without members, before the first epoch. partitions is a power of two, at most
+// [MaxPartitions].
 func NewTopology(partitions int) *Topology {
 	t := &Topology{table: make([]uint16, partitions)}
 	for p := range t.table {
@@ -219,8 +222,8 @@ func NewTopology(partitions int) *Topology {
 	return t
 }
 
-// LoadTopology is a topology that was computed elsewhere. The members must be in the order of their names, and the table as
-// [Topology.Table] returned it.
+// LoadTopology is a topology that was computed elsewhere. The members must be in the order of their names, and the
+// table as [Topology.Table] returned it.
 func LoadTopology(epoch int64, at time.Time, cause string, members []Member, table []int) (*Topology, error) {
 	if err := checkPartitions(len(table)); err != nil {
 		return nil, err
@@ -228,7 +231,8 @@ func LoadTopology(epoch int64, at time.Time, cause string, members []Member, tab
 	t := &Topology{Epoch: epoch, At: at, Cause: cause, Members: members, table: make([]uint16, len(table))}
 	for i := range members {
 		if i > 0 && members[i-1].Member >= members[i].Member {
-			return nil, field.Errorf("members", "must be in the order of their names, each once: %q comes after %q", members[i].Member, members[i-1].Member)
+			return nil, field.Errorf("members", "must be in the order of their names, each once: %q comes after %q",
+				members[i].Member, members[i-1].Member)
 		}
 	}
 	for p, m := range table {
@@ -252,8 +256,8 @@ func (t *Topology) seal() *Topology {
 	return t
 }
 
-// Next is the topology of the next epoch, with these members. Where a member takes the place of another, heir names it by the name
-// of the other. moved is how many partitions change hands. It is a pure function, and does not change t.
+// Next is the topology of the next epoch, with these members. Where a member takes the place of another, heir names it
+// by the name of the other. moved is how many partitions change hands. It is a pure function, and does not change t.
 func (t *Topology) Next(members []Member, heir map[string]string, cause string) (after *Topology, moved int) {
 	after = &Topology{Epoch: t.Epoch + 1, Cause: cause, Members: slices.Clone(members)}
 	slices.SortFunc(after.Members, func(a, b Member) int { return strings.Compare(a.Member, b.Member) })
@@ -278,7 +282,8 @@ func (t *Topology) Next(members []Member, heir map[string]string, cause string) 
 	}
 	after.table = balance(owners, after.weights(), after.seeds)
 	for p, m := range t.table {
-		if (m == noMember) != (after.table[p] == noMember) || m != noMember && t.Members[m].Member != after.Members[after.table[p]].Member {
+		if (m == noMember) != (after.table[p] == noMember) || m != noMember &&
+			t.Members[m].Member != after.Members[after.table[p]].Member {
 			moved++
 		}
 	}

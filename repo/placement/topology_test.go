@@ -104,8 +104,9 @@ func leastMoves(partitions int, weights []int, owned []int) int {
 	return best
 }
 
-// TestTables: over random changes of the members, all who compute an epoch compute the same (I5), active members of equal weight
-// have numbers of partitions that differ by one at most and others their share (I6), and no partition moves that need not (I7).
+// TestTables: over random changes of the members, all who compute an epoch compute the same (I5), active members of
+// equal weight have numbers of partitions that differ by one at most and others their share (I6), and no partition
+// moves that need not (I7).
 func TestTables(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
@@ -208,8 +209,8 @@ func TestReplace(t *testing.T) {
 	})
 }
 
-// TestPlace: PLC-PLACE-4. Placements are on eligible members only, on the owner of the partition if it is as good as any other, and the same
-// however often they are asked for. The oracle is the definition, said over all members.
+// TestPlace: PLC-PLACE-4. Placements are on eligible members only, on the owner of the partition if it is as good as
+// any other, and the same however often they are asked for. The oracle is the definition, said over all members.
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	labels := rapid.MapOf(rapid.SampledFrom([]string{"zone", "disk"}), rapid.SampledFrom([]string{"a", "b"}))
@@ -222,7 +223,8 @@ func TestPlace(t *testing.T) {
 			all[i].Status = rapid.SampledFrom([]Status{MemberActive, MemberActive, MemberDraining}).Draw(r, "status")
 		}
 		top, _ := NewTopology(16).Next(all, nil, "members")
-		id := Identity{Kind: rapid.SampledFrom([]string{"room", "user"}).Draw(r, "kind"), ID: rapid.StringN(1, 5, 20).Draw(r, "id")}
+		id := Identity{Kind: rapid.SampledFrom([]string{"room", "user"}).Draw(r, "kind"),
+			ID: rapid.StringN(1, 5, 20).Draw(r, "id")}
 		need := Need{Labels: labels.Draw(r, "required"), Prefer: labels.Draw(r, "preferred")}
 		if rapid.Bool().Draw(r, "anywhere") {
 			need.Labels = nil
@@ -306,7 +308,8 @@ func TestMovement(t *testing.T) {
 			t.Errorf("join %d: %d moves, %d unforced", i, moved, u)
 		}
 		leaver := joined.Members[(i*197)%n].Member
-		left, moved := joined.Next(slices.DeleteFunc(slices.Clone(joined.Members), func(m Member) bool { return m.Member == leaver }), nil, "leave")
+		left, moved := joined.Next(slices.DeleteFunc(slices.Clone(joined.Members),
+			func(m Member) bool { return m.Member == leaver }), nil, "leave")
 		if u := unforced(joined, left); u != 0 || moved > fair+1 {
 			t.Errorf("leave %d: %d moves, %d unforced", i, moved, u)
 		}
@@ -327,8 +330,8 @@ func TestPlaceAllocatesNothing(t *testing.T) {
 	}
 }
 
-// rendezvous places as Proto.Actor does, beside which ours is measured: the member with the highest FNV-32a hash over the
-// identity and the member, asked of every member each time.
+// rendezvous places as Proto.Actor does, beside which ours is measured: the member with the highest FNV-32a hash over
+// the identity and the member, asked of every member each time.
 func rendezvous(members []Member, id Identity) *Member {
 	var best *Member
 	var highest uint32
@@ -370,8 +373,8 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
-// BenchmarkNext measures the table of the next epoch when one of a thousand members joins, and reports how even it is and what
-// moved.
+// BenchmarkNext measures the table of the next epoch when one of a thousand members joins, and reports how even it is
+// and what moved.
 func BenchmarkNext(b *testing.B) {
 	for _, partitions := range []int{4096, 16384, 65536} {
 		b.Run(fmt.Sprint(partitions, " partitions"), func(b *testing.B) {

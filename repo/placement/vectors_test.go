@@ -12,7 +12,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// TestVectors: PLC-PLACE-4. It holds the code against contracts/vectors/placement.json, which other languages are held against as well.
+// TestVectors: PLC-PLACE-4. It holds the code against contracts/vectors/placement.json, which other languages are held
+// against as well.
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(filepath.Join("..", "..", "contracts", "vectors", "placement.json"))
@@ -63,8 +64,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestHashIsWhatItSays computes a hash from the published XXH64 of two texts and the definition of the mixture, in whole numbers
-// of any size.
+// TestHashIsWhatItSays computes a hash from the published XXH64 of two texts and the definition of the mixture, in
+// whole numbers of any size.
 func TestHashIsWhatItSays(t *testing.T) {
 	t.Parallel()
 	if xxhash.Sum64String("") != 0xef46db3751d8e999 || xxhash.Sum64String("as") != 0x1c330fb2d66be179 {

@@ -1,24 +1,26 @@
-// Package restore makes a store safe to use again after a backup was restored to it, or after it lost writes that it had
-// acknowledged (a failover of Redis).
+// Package restore makes a store safe to use again after a backup was restored to it, or after it lost writes that it
+// had acknowledged (a failover of Redis).
 //
-// Such a store has forgotten its latest grants: its next token would be one that was granted before. [RaiseTokens] moves the token of
-// every lock, analysis, run, fence and activation to the present. The store's time in microseconds is above every token that was ever granted,
-// because counters of tokens start at that time and are increased less often than once a microsecond.
+// Such a store has forgotten its latest grants: its next token would be one that was granted before. [RaiseTokens]
+// moves the token of every lock, analysis, run, fence and activation to the present. The store's time in microseconds
+// is above every token that was ever granted, because counters of tokens start at that time and are increased less
+// often than once a microsecond.
 //
 // # What it means for those who hold a lease
 //
-// A lease that was held according to the backup has a new token, which no one knows: renewals fail with LEASE_LOST, and fences
-// reject the old token. The lock is not released: it stays held until the lease expires, because its holder may still be at
-// work. A force-release ends it earlier.
+// A lease that was held according to the backup has a new token, which no one knows: renewals fail with LEASE_LOST, and
+// fences reject the old token. The lock is not released: it stays held until the lease expires, because its holder may
+// still be at work. A force-release ends it earlier.
 //
-// An activation has a new token as well: what its owner does is refused, and a lookup shows it the token. Incarnations of members that
-// the store forgot are told so by their next heartbeat, and join again; a new one is always numbered above all others.
+// An activation has a new token as well: what its owner does is refused, and a lookup shows it the token. Incarnations
+// of members that the store forgot are told so by their next heartbeat, and join again; a new one is always numbered
+// above all others.
 //
-// Tokens are set a minute ahead. A lock without a record starts at the present, so one that is new within that minute has tokens
-// below the fences that were raised: let the servers wait for it.
+// Tokens are set a minute ahead. A lock without a record starts at the present, so one that is new within that minute
+// has tokens below the fences that were raised: let the servers wait for it.
 //
-// Machine IDs are not covered: leases that the store forgot end by themselves. Wait for the longest of them before the store is
-// used for IDs again.
+// Machine IDs are not covered: leases that the store forgot end by themselves. Wait for the longest of them before the
+// store is used for IDs again.
 package restore
 
 import (
@@ -53,7 +55,8 @@ var counters = []counter{
 	{placement.ActivationKind, "token", nil},
 }
 
-// ahead is how far above the store's time tokens are set: more than callers' clocks may differ where the store has no clock.
+// ahead is how far above the store's time tokens are set: more than callers' clocks may differ where the store has no
+// clock.
 const ahead = time.Minute
 
 // tries bounds the attempts at one document that others write to at the same time.
@@ -63,8 +66,8 @@ const tries = 10
 type Options struct {
 	DryRun bool // count, and write nothing
 
-	// Damaged receives the documents whose token is not a whole number, and, without a field, those that the store cannot read; nil drops
-	// them. They are left as they are.
+	// Damaged receives the documents whose token is not a whole number, and, without a field, those that the store cannot
+	// read; nil drops them. They are left as they are.
 	Damaged func(key docstore.Key, field string)
 }
 
@@ -80,10 +83,10 @@ type Report struct {
 // ErrNoWalk is the error for a store that cannot list the documents of all tenants.
 var ErrNoWalk = errors.New("this store cannot list the documents of all tenants")
 
-// RaiseTokens sets every token that is lower to the store's time in microseconds, a minute ahead: all to the same one, that of the beginning, because
-// a fence that is raised above its lock would reject each later holder. Each write is conditional on
-// the token that was read, so that servers may run meanwhile; but each run takes their tokens from those who hold leases then. An
-// error means that not all documents were seen; the reports count those that were.
+// RaiseTokens sets every token that is lower to the store's time in microseconds, a minute ahead: all to the same one,
+// that of the beginning, because a fence that is raised above its lock would reject each later holder. Each write is
+// conditional on the token that was read, so that servers may run meanwhile; but each run takes their tokens from those
+// who hold leases then. An error means that not all documents were seen; the reports count those that were.
 func RaiseTokens(ctx context.Context, store docstore.Store, o Options) ([]Report, error) {
 	walker, ok := store.(docstore.Walker)
 	if !ok {
@@ -111,7 +114,8 @@ func RaiseTokens(ctx context.Context, store docstore.Store, o Options) ([]Report
 }
 
 // walk passes all documents of a kind to do, with the store's time.
-func walk(ctx context.Context, store docstore.Walker, kind string, damaged func(docstore.Key), do func(docstore.Entry, time.Time) error) error {
+func walk(ctx context.Context, store docstore.Walker, kind string, damaged func(docstore.Key),
+	do func(docstore.Entry, time.Time) error) error {
 	for q := (docstore.WalkQuery{Kind: kind, Limit: docstore.MaxLimit}); ; {
 		p, err := store.Walk(ctx, q)
 		if err != nil {
@@ -145,7 +149,8 @@ func (r *Report) damaged(o Options, k docstore.Key, field string) {
 }
 
 // raise sets the token of one document, and counts what came of it.
-func (c counter) raise(ctx context.Context, store docstore.Store, o Options, e docstore.Entry, to int64, r *Report) error {
+func (c counter) raise(ctx context.Context, store docstore.Store, o Options, e docstore.Entry,
+	to int64, r *Report) error {
 	for range tries {
 		token, whole := e.Doc[c.field].(docstore.Int)
 		switch {
@@ -159,7 +164,8 @@ func (c counter) raise(ctx context.Context, store docstore.Store, o Options, e d
 			r.Raised++
 			return nil
 		}
-		raised := docstore.Write{Key: e.Key, If: docstore.Eq{Field: c.field, Value: token}, Set: map[string]docstore.Value{c.field: docstore.Int(to)}}
+		raised := docstore.Write{Key: e.Key, If: docstore.Eq{Field: c.field, Value: token},
+			Set: map[string]docstore.Value{c.field: docstore.Int(to)}}
 		if c.write != nil {
 			raised = c.write(e, to)
 		}

@@ -38,8 +38,8 @@ func read(t *testing.T, s docstore.Store, k docstore.Key) docstore.Doc {
 	return got.Docs[0]
 }
 
-// TestRaiseTokens: what the store forgot is below what comes next, for locks, analyses, fences and activations of all tenants; nothing else
-// changes, and a second time changes nothing.
+// TestRaiseTokens: what the store forgot is below what comes next, for locks, analyses, fences and activations of all
+// tenants; nothing else changes, and a second time changes nothing.
 func TestRaiseTokens(t *testing.T) {
 	clock := present.Add(-24 * time.Hour)
 	store := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return clock }})
@@ -57,12 +57,14 @@ func TestRaiseTokens(t *testing.T) {
 	before := take("acme", "r1").Lease.Token
 	take("acmf", "r1")
 	text := put(t, store, lock.Kind, "acme", "text", docstore.Doc{"token": docstore.String("7")})
-	user := docstore.Doc{"status": docstore.String("PENDING"), "lockToken": docstore.Int(3), "color": docstore.String("red")}
+	user := docstore.Doc{"status": docstore.String("PENDING"), "lockToken": docstore.Int(3),
+		"color": docstore.String("red")}
 	a1 := put(t, store, analysis.Kind, "", "a1", user)
 	a2 := put(t, store, analysis.Kind, "", "a2", docstore.Doc{"status": docstore.String("PENDING")})
 	r1 := put(t, store, runs.Kind, "acme", "order-7", docstore.Doc{"lockToken": docstore.Int(before)})
 	f1 := put(t, store, lock.FenceKind, "acme", "db", docstore.Doc{"token": docstore.Int(before)})
-	room := put(t, store, placement.ActivationKind, "acme/prod", "room/lobby", docstore.Doc{"token": docstore.Int(before), "rev": docstore.Int(1)})
+	room := put(t, store, placement.ActivationKind, "acme/prod", "room/lobby",
+		docstore.Doc{"token": docstore.Int(before), "rev": docstore.Int(1)})
 	other := put(t, store, "machine_ids", "acme", "page", docstore.Doc{"token": docstore.Int(5)})
 
 	clock = present
@@ -91,7 +93,8 @@ func TestRaiseTokens(t *testing.T) {
 	raised := docstore.Int(present.Add(time.Minute).UnixMicro())
 	user["lockToken"] = raised
 	for k, d := range map[docstore.Key]docstore.Doc{
-		a1: user, r1: {"lockToken": raised}, f1: {"token": raised}, f2: {"token": docstore.Int(high)}, a2: {"status": docstore.String("PENDING")},
+		a1: user, r1: {"lockToken": raised}, f1: {"token": raised}, f2: {"token": docstore.Int(high)},
+		a2:   {"status": docstore.String("PENDING")},
 		room: {"token": raised, "rev": docstore.Int(1)},
 		text: {"token": docstore.String("7")}, other: {"token": docstore.Int(5)},
 	} {
@@ -171,8 +174,10 @@ func TestRaiseTokensBesideServers(t *testing.T) {
 	t.Run("other kinds", func(t *testing.T) {
 		memory := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return present }})
 		counters := map[docstore.Key]string{
-			put(t, memory, analysis.Kind, "", "a", docstore.Doc{"lockToken": docstore.Int(7)}):                          "lockToken",
-			put(t, memory, runs.Kind, "acme", "r", docstore.Doc{"lockToken": docstore.Int(7)}):                          "lockToken",
+			put(t, memory, analysis.Kind, "", "a",
+				docstore.Doc{"lockToken": docstore.Int(7)}): "lockToken",
+			put(t, memory, runs.Kind, "acme", "r",
+				docstore.Doc{"lockToken": docstore.Int(7)}): "lockToken",
 			put(t, memory, lock.FenceKind, "acme", "f", docstore.Doc{"token": docstore.Int(7)}):                         "token",
 			put(t, memory, placement.ActivationKind, "acme/prod", "room/lobby", docstore.Doc{"token": docstore.Int(7)}): "token",
 		}
@@ -199,12 +204,14 @@ func TestRaiseTokensBesideServers(t *testing.T) {
 		memory := docstore.NewMemory(nil)
 		put(t, memory, lock.Kind, "acme", "deploy", docstore.Doc{"token": docstore.Int(7)})
 		store := &busy{Store: memory, Walker: memory, before: func(docstore.Key) error { return docstore.ErrUnavailable }}
-		if r, err := restore.RaiseTokens(t.Context(), store, restore.Options{}); !errors.Is(err, docstore.ErrUnavailable) || r[0].Raised != 0 {
+		if r, err := restore.RaiseTokens(t.Context(), store, restore.Options{}); !errors.Is(err, docstore.ErrUnavailable) ||
+			r[0].Raised != 0 {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})
 	t.Run("a store that cannot walk", func(t *testing.T) {
-		if _, err := restore.RaiseTokens(t.Context(), struct{ docstore.Store }{docstore.NewMemory(nil)}, restore.Options{}); !errors.Is(err, restore.ErrNoWalk) {
+		if _, err := restore.RaiseTokens(t.Context(), struct{ docstore.Store }{docstore.NewMemory(nil)},
+			restore.Options{}); !errors.Is(err, restore.ErrNoWalk) {
 			t.Error(err)
 		}
 	})
@@ -219,7 +226,8 @@ func TestRaiseTokensOfManyDocuments(t *testing.T) {
 			put(t, store, lock.FenceKind, "t"+strconv.Itoa(i%3), strconv.Itoa(i), docstore.Doc{"token": docstore.Int(7)})
 		}
 		got, err := restore.RaiseTokens(t.Context(), store, restore.Options{})
-		if i := slices.IndexFunc(got, func(r restore.Report) bool { return r.Kind == lock.FenceKind }); err != nil || got[i] != (restore.Report{Kind: lock.FenceKind, Documents: n, Raised: n}) {
+		if i := slices.IndexFunc(got, func(r restore.Report) bool { return r.Kind == lock.FenceKind }); err != nil ||
+			got[i] != (restore.Report{Kind: lock.FenceKind, Documents: n, Raised: n}) {
 			t.Errorf("of %d: %+v, %v", n, got, err)
 		}
 		for i := range n {
@@ -231,8 +239,8 @@ func TestRaiseTokensOfManyDocuments(t *testing.T) {
 	}
 }
 
-// TestFencesAfterARaise: a lock without a record starts at the present. If that is within the minute after a raise, the fence rejects
-// its tokens, later ones too, until tokens are raised again.
+// TestFencesAfterARaise: a lock without a record starts at the present. If that is within the minute after a raise, the
+// fence rejects its tokens, later ones too, until tokens are raised again.
 func TestFencesAfterARaise(t *testing.T) {
 	clock := present
 	now := func() time.Time { return clock }
@@ -243,7 +251,8 @@ func TestFencesAfterARaise(t *testing.T) {
 		t.Helper()
 		request++
 		id := lock.ID{Tenant: "acme", Key: key}
-		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: strconv.Itoa(request), TTLSeconds: 1})
+		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: strconv.Itoa(request),
+			TTLSeconds: 1})
 		if err != nil || o.Code != lock.OK {
 			t.Fatalf("%+v, %v", o, err)
 		}
@@ -260,7 +269,8 @@ func TestFencesAfterARaise(t *testing.T) {
 		passes(key, take(key), true)
 	}
 	for _, key := range []string{"removed", "removed too"} {
-		w := docstore.Write{Key: docstore.Key{Kind: lock.Kind, Tenant: "acme", ID: key}, If: docstore.Not{Cond: docstore.Absent{}}, Delete: true}
+		w := docstore.Write{Key: docstore.Key{Kind: lock.Kind, Tenant: "acme", ID: key},
+			If: docstore.Not{Cond: docstore.Absent{}}, Delete: true}
 		if r, err := store.Write(t.Context(), w); err != nil || !r.Applied {
 			t.Fatal(r, err)
 		}
@@ -283,15 +293,16 @@ func TestFencesAfterARaise(t *testing.T) {
 	passes("removed", take("removed"), true)
 }
 
-// TestLocksAfterARaise: the token of a lock with a record is above its fence at once, and so is that of a run, however long the command took from one document
-// to the next.
+// TestLocksAfterARaise: the token of a lock with a record is above its fence at once, and so is that of a run, however
+// long the command took from one document to the next.
 func TestLocksAfterARaise(t *testing.T) {
 	clock := present
 	store := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time {
 		clock = clock.Add(time.Millisecond) // with each call
 		return clock
 	}})
-	put(t, store, lock.Kind, "acme", "deploy", docstore.Doc{"token": docstore.Int(7), "state": docstore.String("RELEASED")})
+	put(t, store, lock.Kind, "acme", "deploy", docstore.Doc{"token": docstore.Int(7),
+		"state": docstore.String("RELEASED")})
 	put(t, store, analysis.Kind, "", "a-1", docstore.Doc{"lockToken": docstore.Int(7)})
 	for _, resource := range []string{"db", "results"} {
 		put(t, store, lock.FenceKind, "acme", resource, docstore.Doc{"token": docstore.Int(7)})
@@ -299,24 +310,27 @@ func TestLocksAfterARaise(t *testing.T) {
 	if _, err := restore.RaiseTokens(t.Context(), store, restore.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	l, err := lock.New(store, nil).Acquire(t.Context(), lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "deploy"}, Owner: "ann", RequestID: "r1", TTLSeconds: 1})
+	l, err := lock.New(store, nil).Acquire(t.Context(), lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "deploy"},
+		Owner: "ann", RequestID: "r1", TTLSeconds: 1})
 	if err != nil || l.Code != lock.OK {
 		t.Fatalf("%+v, %v", l, err)
 	}
-	a, err := analysis.New(store, nil).Acquire(t.Context(), analysis.Acquire{ID: "a-1", Owner: "ann", RequestID: "r1", TTLSeconds: 1})
+	a, err := analysis.New(store, nil).Acquire(t.Context(), analysis.Acquire{ID: "a-1", Owner: "ann",
+		RequestID: "r1", TTLSeconds: 1})
 	if err != nil || a.Code != analysis.OK {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	guard := lock.NewGuard(store, &lock.GuardOptions{Now: func() time.Time { return clock }})
 	for resource, token := range map[string]int64{"db": l.Lease.Token, "results": a.Grant.Token} {
-		if f, err := guard.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: resource, Token: token}); err != nil || !f.Passed {
+		if f, err := guard.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: resource, Token: token}); err != nil ||
+			!f.Passed {
 			t.Errorf("%s: %+v, %v", resource, f, err)
 		}
 	}
 }
 
-// TestRaisedTokensForgetEarlierLeases: their tokens are counted back from the latest, which was raised. What is granted afterwards is
-// remembered as before.
+// TestRaisedTokensForgetEarlierLeases: their tokens are counted back from the latest, which was raised. What is granted
+// afterwards is remembered as before.
 func TestRaisedTokensForgetEarlierLeases(t *testing.T) {
 	clock := present
 	store := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return clock }})
@@ -358,8 +372,8 @@ func TestRaisedTokensForgetEarlierLeases(t *testing.T) {
 	}
 }
 
-// TestRaisedTokensOfSeveralHolders: each holder of a lock has a new token that it does not know, in every mode, and the lock is not free before their
-// leases end. A grant of a rate counts as before.
+// TestRaisedTokensOfSeveralHolders: each holder of a lock has a new token that it does not know, in every mode, and the
+// lock is not free before their leases end. A grant of a rate counts as before.
 func TestRaisedTokensOfSeveralHolders(t *testing.T) {
 	clock := present
 	store := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return clock }})
@@ -372,7 +386,8 @@ func TestRaisedTokensOfSeveralHolders(t *testing.T) {
 		return o
 	}
 	take := func(key, owner string, mode lock.Mode) lock.Outcome {
-		c := lock.Acquire{ID: lock.ID{Tenant: "acme", Key: key}, Owner: owner, RequestID: owner, TTLSeconds: 60, Mode: mode, Fair: mode == lock.Exclusive}
+		c := lock.Acquire{ID: lock.ID{Tenant: "acme", Key: key}, Owner: owner, RequestID: owner, TTLSeconds: 60, Mode: mode,
+			Fair: mode == lock.Exclusive}
 		switch mode {
 		case lock.Permits:
 			c.Limit = 2
@@ -413,10 +428,12 @@ func TestRaisedTokensOfSeveralHolders(t *testing.T) {
 			if mode == lock.Rate {
 				want = lock.ModeDiffers
 			}
-			if o := run(locks.Renew(t.Context(), lock.Renew{ID: id, Owner: owner, Token: granted[key][i], RequestID: "n", TTLSeconds: 60})); o.Code != want {
+			if o := run(locks.Renew(t.Context(), lock.Renew{ID: id, Owner: owner, Token: granted[key][i], RequestID: "n",
+				TTLSeconds: 60})); o.Code != want {
 				t.Errorf("%s: a renewal of %s: %+v", key, owner, o)
 			}
-			if o := run(locks.Release(t.Context(), lock.Release{ID: id, Owner: owner, Token: granted[key][i], RequestID: "e"})); o.Code != want {
+			if o := run(locks.Release(t.Context(), lock.Release{ID: id, Owner: owner, Token: granted[key][i],
+				RequestID: "e"})); o.Code != want {
 				t.Errorf("%s: a release by %s: %+v", key, owner, o)
 			}
 		}
@@ -438,7 +455,8 @@ func TestRaiseBesideAChangeOfHolders(t *testing.T) {
 	locks, id := lock.New(memory, nil), lock.ID{Tenant: "acme", Key: "pool"}
 	take := func(owner string) lock.Outcome {
 		t.Helper()
-		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: owner, RequestID: owner, TTLSeconds: 60, Mode: lock.Permits, Limit: 3})
+		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: owner, RequestID: owner, TTLSeconds: 60,
+			Mode: lock.Permits, Limit: 3})
 		if err != nil || o.Code != lock.OK {
 			t.Fatal(o, err)
 		}

@@ -2,11 +2,11 @@ package rule
 
 import "context"
 
-// Observer is for a store that is told which commands its requests belong to: one that is around another store and counts or traces what it
-// is asked. Rules know nothing of it.
+// Observer is for a store that is told which commands its requests belong to: one that is around another store and
+// counts or traces what it is asked. Rules know nothing of it.
 type Observer interface {
-	// Observe is told that a command begins, by [Run], [RunJoint] or [RunSet]. The command's requests have the context that it returns. end is called
-	// once, with the outcome, which is the zero value with an error.
+	// Observe is told that a command begins, by [Run], [RunJoint] or [RunSet]. The command's requests have the context
+	// that it returns. end is called once, with the outcome, which is the zero value with an error.
 	Observe(ctx context.Context, command any) (_ context.Context, end func(outcome any, err error))
 }
 

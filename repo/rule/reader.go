@@ -7,8 +7,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// Reader takes the fields of a stored document and remembers the first that is not what it should be. A field that is missing is
-// zero.
+// Reader takes the fields of a stored document and remembers the first that is not what it should be. A field that is
+// missing is zero.
 type Reader struct {
 	key docstore.Key
 	doc docstore.Doc

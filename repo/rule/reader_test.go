@@ -52,7 +52,8 @@ func TestReader(t *testing.T) {
 		r := rule.Read(key, doc)
 		read(&r)
 		r.Fail("later", "the first")
-		if err := r.Err(); !errors.Is(err, docstore.ErrDamaged) || !contains(err, field) || !contains(err, key.String()) || contains(err, "later") {
+		if err := r.Err(); !errors.Is(err, docstore.ErrDamaged) || !contains(err, field) || !contains(err, key.String()) ||
+			contains(err, "later") {
 			t.Errorf("%s: %v", field, err)
 		}
 	}

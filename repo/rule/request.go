@@ -19,7 +19,8 @@ type Request struct {
 	params string // 24 bits over the parameters: 4 characters, or none
 }
 
-// Identify returns the request with an identity: its kind, who sent it, its request_id, and what else tells it from others.
+// Identify returns the request with an identity: its kind, who sent it, its request_id, and what else tells it from
+// others.
 func Identify(parts ...string) Request { return Request{id: digest(8, parts)} }
 
 // With adds the parameters, so that a request_id that is used again with others is recognised as such.
@@ -36,17 +37,18 @@ func (r Request) Is(entry string) (is, same bool) {
 	return entry != "" && strings.HasPrefix(entry, r.id), entry == r.id+r.params
 }
 
-// Register is the names of the fields in which a document remembers the last requests of one kind, the newest first. It is a
-// shift register, so that a write adds a request without reading first.
+// Register is the names of the fields in which a document remembers the last requests of one kind, the newest first. It
+// is a shift register, so that a write adds a request without reading first.
 type Register [Remembered]string
 
-// Lacks holds while no field has the request, whatever its parameters. No character of an entry is above "~", and a missing
-// field has nothing.
+// Lacks holds while no field has the request, whatever its parameters. No character of an entry is above "~", and a
+// missing field has nothing.
 func (g Register) Lacks(r Request) docstore.Cond {
 	in := make(docstore.Any, 0, len(g))
 	var first, last docstore.Value = docstore.String(r.id), docstore.String(r.id + "~")
 	for _, f := range g {
-		in = append(in, docstore.All{docstore.Not{Cond: docstore.LE{Field: f, Value: first}}, docstore.LE{Field: f, Value: last}})
+		in = append(in, docstore.All{docstore.Not{Cond: docstore.LE{Field: f, Value: first}},
+			docstore.LE{Field: f, Value: last}})
 	}
 	return docstore.Not{Cond: in}
 }
@@ -69,8 +71,8 @@ func (q Requests) Find(r Request) (position int, same bool) {
 	return i, i >= 0 && q[i] == r.id+r.params
 }
 
-// digest is the first n bytes of a SHA-256 in base64url. Each part is preceded by its length, so that no two lists of parts
-// are hashed alike.
+// digest is the first n bytes of a SHA-256 in base64url. Each part is preceded by its length, so that no two lists of
+// parts are hashed alike.
 func digest(n int, parts []string) string {
 	var usual [256]byte // as long as most are
 	b := usual[:0]

@@ -8,8 +8,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// TestRegister: the last four requests are known, whatever their parameters, and the fifth is forgotten. What differs in the
-// parts of its identity, also in where one part ends, is another request.
+// TestRegister: the last four requests are known, whatever their parameters, and the fifth is forgotten. What differs
+// in the parts of its identity, also in where one part ends, is another request.
 func TestRegister(t *testing.T) {
 	register := rule.Register{"a1", "a2", "a3", "a4"}
 	names := []string{"r0", "r1", "r2", "r3", "r4"}
@@ -40,13 +40,15 @@ func TestRegister(t *testing.T) {
 			}
 			for params, same := range map[string]bool{"30": known, "31": false} {
 				again := rule.Identify("acquire", "ann", earlier).With(params)
-				if p, s := stored.Find(again); p != position || s != same || register.Lacks(again).Holds(doc, time.Time{}) == known {
+				if p, s := stored.Find(again); p != position || s != same ||
+					register.Lacks(again).Holds(doc, time.Time{}) == known {
 					t.Errorf("after %s, %s with %s: position %d, same %v, want %d, %v", name, earlier, params, p, s, position, same)
 				}
 			}
 		}
 		for _, other := range []rule.Request{
-			rule.Identify("renew", "ann", name), rule.Identify("acquire", "bob", name), rule.Identify("acquire", "annr", name[1:]),
+			rule.Identify("renew", "ann", name), rule.Identify("acquire", "bob", name),
+			rule.Identify("acquire", "annr", name[1:]),
 		} {
 			if p, _ := stored.Find(other); p != -1 || !register.Lacks(other).Holds(doc, time.Time{}) {
 				t.Errorf("after %s, another request is taken for it", name)

@@ -7,8 +7,8 @@
 //	Granted  the outcome after the write was applied
 //	Refusal  the outcome after the condition failed: the reason, or the command's own earlier delivery
 //
-// The condition alone decides. Refusal never grants anything that the condition did not: it explains the document that the
-// store found, and recognises a request that was applied before and whose response was lost.
+// The condition alone decides. Refusal never grants anything that the condition did not: it explains the document that
+// the store found, and recognises a request that was applied before and whose response was lost.
 //
 // [Run] carries a command out on a store, in one conditional write. [Step] does the same in Go on a document, for
 // properties and models: both read the same Write.
@@ -18,15 +18,15 @@
 //
 // # Time
 //
-// Conditions compare with the store's time ([docstore.Now]). [When] is what a rule knows of time once the store has decided:
-// the time of the decision, the margin of stores without a clock of their own, and how long the store took. Both appear in the
-// rules that hand out time: a lease that ends within the margin is not handed out again, and a lease that is over by the time
-// the response arrives is not a grant.
+// Conditions compare with the store's time ([docstore.Now]). [When] is what a rule knows of time once the store has
+// decided: the time of the decision, the margin of stores without a clock of their own, and how long the store took.
+// Both appear in the rules that hand out time: a lease that ends within the margin is not handed out again, and a lease
+// that is over by the time the response arrives is not a grant.
 //
 // # Late duplicates
 //
-// A document remembers the last requests of each kind in a [Register], as hashes. A condition asks that a request is not among
-// them, and Refusal recognises it: see [Request].
+// A document remembers the last requests of each kind in a [Register], as hashes. A condition asks that a request is
+// not among them, and Refusal recognises it: see [Request].
 package rule
 
 import (
@@ -68,17 +68,18 @@ type Retrier interface {
 	Tries() int
 }
 
-// Queued is a [Fallback] whose second writes take turns with those of other commands on the document: at the same time they would refuse each
-// other.
+// Queued is a [Fallback] whose second writes take turns with those of other commands on the document: at the same time
+// they would refuse each other.
 type Queued interface {
-	// Turn returns when it is the command's turn, or when that took too long or the context has ended: turns only save requests. The
-	// caller calls done after its last write.
+	// Turn returns when it is the command's turn, or when that took too long or the context has ended: turns only save
+	// requests. The caller calls done after its last write.
 	Turn(ctx context.Context) (done func())
 }
 
 // FallbackOutcome is a [Fallback] whose outcome rests on the state found as well as on the one after its write.
 type FallbackOutcome[S, O any] interface {
-	// GrantedFallback is the outcome of an applied second write, which Fallback returned for the state found at the time decided.
+	// GrantedFallback is the outcome of an applied second write, which Fallback returned for the state found at the time
+	// decided.
 	GrantedFallback(found, after S, decided, w When) O
 }
 
@@ -95,15 +96,16 @@ func (w When) Latest() time.Time { return w.At.Add(w.Margin) }
 // Ended reports whether a lease had ended at the decision, by the latest that the store's time can have been.
 func (w When) Ended(end time.Time) bool { return !w.Latest().Before(end) }
 
-// Late reports whether a lease had ended when the response arrived. The time is measured from before the request, so that
-// it errs on the early side for the holder.
+// Late reports whether a lease had ended when the response arrived. The time is measured from before the request, so
+// that it errs on the early side for the holder.
 func (w When) Late(end time.Time) bool { return end.Sub(w.Latest()) <= w.Took }
 
-// Run carries out a command on a store: one request, two for a command with a [Fallback] write that is needed, and one for each
-// further try of a [Retrier]. now measures how long the store took; it must be monotonic and need not show the right time.
+// Run carries out a command on a store: one request, two for a command with a [Fallback] write that is needed, and one
+// for each further try of a [Retrier]. now measures how long the store took; it must be monotonic and need not show the
+// right time.
 //
-// An error means that the outcome is unknown, or that nothing was changed (see [docstore.Store]): [docstore.ErrDamaged] for a
-// document that cannot be read, and for a store that refuses a write whose condition holds.
+// An error means that the outcome is unknown, or that nothing was changed (see [docstore.Store]): [docstore.ErrDamaged]
+// for a document that cannot be read, and for a store that refuses a write whose condition holds.
 func Run[S, O any](ctx context.Context, store docstore.Store, now func() time.Time, c Command[S, O]) (O, error) {
 	return observe(ctx, store, c, func(ctx context.Context) (O, error) {
 		var none O
@@ -123,7 +125,8 @@ func Run[S, O any](ctx context.Context, store docstore.Store, now func() time.Ti
 }
 
 // observe carries out a command, and tells the store's [Observer] of it, if it has one: every runner does it by this.
-func observe[R any](ctx context.Context, store docstore.Store, command any, do func(context.Context) (R, error)) (R, error) {
+func observe[R any](ctx context.Context, store docstore.Store, command any, do func(context.Context) (R, error)) (R,
+	error) {
 	o, observed := store.(Observer)
 	if !observed {
 		return do(ctx)
@@ -140,7 +143,8 @@ type Sent[S, O any] struct {
 	When    When
 	Docs    []docstore.Doc // if the step was applied, the documents after it, nil if the store does not return them
 
-	// Refused are the commands for which there is nothing to grant, if the step was not applied. A store need not name all.
+	// Refused are the commands for which there is nothing to grant, if the step was not applied. A store need not name
+	// all.
 	Refused []Refused[S]
 
 	commands  []Command[S, O]
@@ -170,11 +174,13 @@ func (d *Sent[S, O]) Granted(i int, after S) O {
 	return c.Granted(after, d.When)
 }
 
-// send is the runner: it carries out commands on different documents in one step, all or none, with writes beside them. If some are refused, there are
-// no writes beside, and each of those has a [Fallback] write for what was found, the step is sent again with these. grants, if it is not nil, says whether such a write
-// grants the command, so that the others may go on.
+// send is the runner: it carries out commands on different documents in one step, all or none, with writes beside them.
+// If some are refused, there are no writes beside, and each of those has a [Fallback] write for what was found, the
+// step is sent again with these. grants, if it is not nil, says whether such a write grants the command, so that the
+// others may go on.
 func send[S, O any](
-	ctx context.Context, store docstore.Store, now func() time.Time, cs []Command[S, O], beside []docstore.Write, grants func(O) bool,
+	ctx context.Context, store docstore.Store, now func() time.Time, cs []Command[S, O], beside []docstore.Write,
+	grants func(O) bool,
 ) (Sent[S, O], error) {
 	done := Sent[S, O]{commands: cs}
 	begin, tries := now(), 1
@@ -232,8 +238,8 @@ func send[S, O any](
 	}
 }
 
-// again finds the write by which a command that was refused may be granted by the next step, if there is one: its first write, where another command
-// came in between, or its second.
+// again finds the write by which a command that was refused may be granted by the next step, if there is one: its first
+// write, where another command came in between, or its second.
 func (d *Sent[S, O]) again(i, try int, s S, found docstore.Doc, next []docstore.Write, grants func(O) bool) bool {
 	c := d.commands[i]
 	if try > 0 {
@@ -276,16 +282,17 @@ func named(writes []docstore.Write) string {
 
 type fallbackKey struct{}
 
-// IsFallback reports whether a request to a store, which has the context, is not the first write of its command, but one that was decided on the
-// document found. It is for an [Observer].
+// IsFallback reports whether a request to a store, which has the context, is not the first write of its command, but
+// one that was decided on the document found. It is for an [Observer].
 func IsFallback(ctx context.Context) bool { return ctx.Value(fallbackKey{}) != nil }
 
 // Send carries out commands of a set in one step, see [RunSet].
 type Send[S, O any] func(context.Context, []Command[S, O]) (Sent[S, O], error)
 
-// RunSet carries out commands on different documents together, each step all or none: do sends them, once or several times, and makes the outcome
-// of what became of them. A step is a request as that of [Run], and more where a command has a [Fallback] write that is needed. Such a write is
-// sent only if it grants its command, and all others that were refused are granted likewise. An [Observer] is told of the set, and of the outcome.
+// RunSet carries out commands on different documents together, each step all or none: do sends them, once or several
+// times, and makes the outcome of what became of them. A step is a request as that of [Run], and more where a command
+// has a [Fallback] write that is needed. Such a write is sent only if it grants its command, and all others that were
+// refused are granted likewise. An [Observer] is told of the set, and of the outcome.
 func RunSet[S, O, R any](
 	ctx context.Context, store docstore.Store, now func() time.Time, set any, grants func(O) bool,
 	do func(context.Context, Send[S, O]) (R, error),
@@ -331,8 +338,8 @@ func grantedFallback[S, O any](c Command[S, O], found S, decided When) func(S, W
 	return func(after S, w When) O { return second.GrantedFallback(found, after, decided, w) }
 }
 
-// holds reports whether a condition certainly held at the decision: that a time has passed by the earliest that the store's time can have
-// been, and that it has not by the latest.
+// holds reports whether a condition certainly held at the decision: that a time has passed by the earliest that the
+// store's time can have been, and that it has not by the latest.
 func (w When) holds(c docstore.Cond, found docstore.Doc) bool {
 	return c == nil || w.holdsAt(c, found, w.At, w.Latest())
 }
@@ -352,19 +359,20 @@ func (w When) holdsAt(c docstore.Cond, found docstore.Doc, passed, coming time.T
 	}
 }
 
-// Joint is a command that is carried out in one step with writes on other documents: conditions that must hold there, and what is
-// written with it. Not every store returns the documents after such a step, so the command says what it knows of its own before.
+// Joint is a command that is carried out in one step with writes on other documents: conditions that must hold there,
+// and what is written with it. Not every store returns the documents after such a step, so the command says what it
+// knows of its own before.
 type Joint[S, O any] interface {
 	Command[S, O]
 
-	// Known is what the condition of Write says of the document that it holds for, nil if that there is none. Granted gets the state
-	// that the write makes of it.
+	// Known is what the condition of Write says of the document that it holds for, nil if that there is none. Granted gets
+	// the state that the write makes of it.
 	Known() docstore.Doc
 }
 
-// RunJoint is [Run] for a command in one step with other writes. granted or refused, the outcome is the command's, and free is
-// true. free is false if the command's own condition held and that of another write did not: nothing was changed, and the
-// outcome is what Refusal says of the document found.
+// RunJoint is [Run] for a command in one step with other writes. granted or refused, the outcome is the command's, and
+// free is true. free is false if the command's own condition held and that of another write did not: nothing was
+// changed, and the outcome is what Refusal says of the document found.
 //
 // It is one request; one more to explain a rejection, from a store that returned another document.
 func RunJoint[S, O any](
@@ -407,8 +415,8 @@ func RunJoint[S, O any](
 	return outcome, free, err
 }
 
-// Step is [Run] in Go: it returns the document that the command leaves (the one found, if the command is not granted), and
-// the outcome. It does not change found.
+// Step is [Run] in Go: it returns the document that the command leaves (the one found, if the command is not granted),
+// and the outcome. It does not change found.
 func Step[S, O any](c Command[S, O], found docstore.Doc, when When) (docstore.Doc, O, error) {
 	var none O
 	w, granted := c.Write(), c.Granted

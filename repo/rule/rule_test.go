@@ -11,8 +11,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// claim takes a seat for a minute: one document, one owner. A seat without a readable expiry is free as well, which its condition
-// cannot say: that is its second write.
+// claim takes a seat for a minute: one document, one owner. A seat without a readable expiry is free as well, which its
+// condition cannot say: that is its second write.
 type claim struct{ owner string }
 
 type seat struct {
@@ -26,8 +26,8 @@ type outcome struct {
 
 var (
 	_ rule.Command[seat, outcome] = claim{}
-	_ rule.Fallback[seat]           = claim{}
-	_ rule.Joint[seat, outcome]  = claim{}
+	_ rule.Fallback[seat]         = claim{}
+	_ rule.Joint[seat, outcome]   = claim{}
 
 	key   = docstore.Key{Kind: "seats", ID: "a1"}
 	begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -134,15 +134,19 @@ func TestRunReports(t *testing.T) {
 		store docstore.Store
 		want  error
 	}{
-		"a document that cannot be read":                 {&changed{open(), []docstore.Doc{{"owner": docstore.Int(1), "expires_at": docstore.String("2027-01-01T00:00:00.000Z")}}}, docstore.ErrDamaged},
-		"a change between two writes":                    {&changed{open(), []docstore.Doc{expires("3000"), expires("4000")}}, docstore.ErrUnavailable},
+		"a document that cannot be read": {
+			&changed{open(), []docstore.Doc{
+				{"owner": docstore.Int(1), "expires_at": docstore.String("2027-01-01T00:00:00.000Z")}}}, docstore.ErrDamaged},
+		"a change between two writes": {&changed{open(), []docstore.Doc{expires("3000"), expires("4000")}},
+			docstore.ErrUnavailable},
 		"a store that rejects what the condition grants": {rejecting{open()}, docstore.ErrDamaged},
 	} {
 		if got, err := rule.Run(t.Context(), c.store, time.Now, claim{"bob"}); !errors.Is(err, c.want) || got != (outcome{}) {
 			t.Errorf("%s: %+v, %v, want %v", name, got, err, c.want)
 		}
 	}
-	if after, _, err := rule.Step(claim{"bob"}, docstore.Doc{"owner": docstore.Int(1)}, rule.When{At: begin}); !errors.Is(err, docstore.ErrDamaged) || len(after) != 1 {
+	if after, _, err := rule.Step(claim{"bob"}, docstore.Doc{"owner": docstore.Int(1)},
+		rule.When{At: begin}); !errors.Is(err, docstore.ErrDamaged) || len(after) != 1 {
 		t.Errorf("Step of a document that cannot be read: %v, %v", after, err)
 	}
 }
@@ -160,7 +164,8 @@ func (claim) Known() docstore.Doc { return nil }
 // beside is another document, and the condition that it must meet.
 var (
 	other  = docstore.Key{Kind: "seats", ID: "a2"}
-	beside = docstore.Write{Key: other, If: docstore.Absent{}, Set: map[string]docstore.Value{"owner": docstore.String("cleo")}}
+	beside = docstore.Write{Key: other, If: docstore.Absent{}, Set: map[string]docstore.Value{
+		"owner": docstore.String("cleo")}}
 )
 
 // last is a store that looks at its writes from the last to the first, and stops where a condition fails.
@@ -182,11 +187,12 @@ func TestRunBeside(t *testing.T) {
 		want         outcome
 		free         bool
 	}{
-		"granted":               {want: outcome{"bob", false}, free: true},
-		"granted, and late":     {took: time.Minute, want: outcome{"bob", true}, free: true},
-		"held":                  {found: expires("2027-01-01T00:00:00.000Z"), want: outcome{"ann", false}, free: true},
-		"the other is there":    {other: docstore.Doc{}, want: outcome{}, free: false},
-		"both stand in the way": {found: expires("2027-01-01T00:00:00.000Z"), other: docstore.Doc{}, want: outcome{"ann", false}, free: true},
+		"granted":            {want: outcome{"bob", false}, free: true},
+		"granted, and late":  {took: time.Minute, want: outcome{"bob", true}, free: true},
+		"held":               {found: expires("2027-01-01T00:00:00.000Z"), want: outcome{"ann", false}, free: true},
+		"the other is there": {other: docstore.Doc{}, want: outcome{}, free: false},
+		"both stand in the way": {found: expires("2027-01-01T00:00:00.000Z"), other: docstore.Doc{},
+			want: outcome{"ann", false}, free: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			memory := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return begin }})
@@ -208,7 +214,8 @@ func TestRunBeside(t *testing.T) {
 				t.Fatal(err)
 			}
 			granted := c.want.holder == "bob"
-			if wrote := stored.Docs[0]["owner"] == docstore.String("bob"); wrote != granted || granted != (stored.Docs[1]["owner"] == docstore.String("cleo")) {
+			if wrote := stored.Docs[0]["owner"] == docstore.String("bob"); wrote != granted ||
+				granted != (stored.Docs[1]["owner"] == docstore.String("cleo")) {
 				t.Errorf("it left %v and %v", stored.Docs[0], stored.Docs[1])
 			}
 		})
@@ -217,7 +224,8 @@ func TestRunBeside(t *testing.T) {
 	if err := failing.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := rule.RunJoint(t.Context(), failing.Store, time.Now, claim{"bob"}, beside); !errors.Is(err, docstore.ErrClosed) {
+	if _, _, err := rule.RunJoint(t.Context(), failing.Store, time.Now, claim{"bob"}, beside); !errors.Is(err,
+		docstore.ErrClosed) {
 		t.Errorf("on a closed store: %v", err)
 	}
 }
@@ -228,7 +236,8 @@ func TestWhen(t *testing.T) {
 	for _, c := range []struct {
 		end         time.Duration
 		ended, late bool
-	}{{time.Second, true, true}, {time.Second + 1, false, true}, {3 * time.Second, false, true}, {3*time.Second + 1, false, false}} {
+	}{{time.Second, true, true}, {time.Second + 1, false, true}, {3 * time.Second, false, true},
+		{3*time.Second + 1, false, false}} {
 		if end := begin.Add(c.end); w.Ended(end) != c.ended || w.Late(end) != c.late {
 			t.Errorf("end after %v: ended %v, late %v", c.end, w.Ended(end), w.Late(end))
 		}

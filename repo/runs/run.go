@@ -1,17 +1,20 @@
-// Package runs is for runs that callers name themselves: a request that must not take effect twice, a job of a day. The first caller that
-// begins a run does the work, and all later ones get its result, until the record of the run is removed.
+// Package runs is for runs that callers name themselves: a request that must not take effect twice, a job of a day. The
+// first caller that begins a run does the work, and all later ones get its result, until the record of the run is
+// removed.
 //
-// The rule is that of package analysis, word for word; see there for the states, the token and late duplicates. What differs:
+// The rule is that of package analysis, word for word; see there for the states, the token and late duplicates. What
+// differs:
 //
 //   - A run belongs to a tenant.
 //   - No producer makes its document: the first [Begin] does, in the same write.
 //   - A fingerprint says what the run is about, and the same ID with another one is refused.
-//   - The document is removed a while after the last write of its holder. A run that is begun after that is a new one, with a higher token.
+//   - The document is removed a while after the last write of its holder. A run that is begun after that is a new one,
+//     with a higher token.
 //   - No sweep looks for a run whose holder died: its caller asks again, and takes it over.
 //
-// A document of kind "runs" has the fields of an analysis' document, but for lockExpiresAt, which is called expiresAt here: stores have an
-// index on lockExpiresAt for the sweep, and a run in it would cost a write more for each refresh. The commands are those of
-// package analysis, on a document of this shape.
+// A document of kind "runs" has the fields of an analysis' document, but for lockExpiresAt, which is called expiresAt
+// here: stores have an index on lockExpiresAt for the sweep, and a run in it would cost a write more for each refresh.
+// The commands are those of package analysis, on a document of this shape.
 package runs
 
 import (
@@ -61,8 +64,8 @@ func (id ID) document(keepSeconds int64) analysis.Document {
 // Outcome is the result of a command.
 type Outcome = analysis.Outcome
 
-// Runs carries out the commands on a store. It keeps no state between calls: any number of them, in any number of processes, may use the
-// same store. Errors are those of [analysis.Analyses].
+// Runs carries out the commands on a store. It keeps no state between calls: any number of them, in any number of
+// processes, may use the same store. Errors are those of [analysis.Analyses].
 type Runs struct {
 	store        docstore.Store
 	now          func() time.Time
@@ -91,8 +94,8 @@ type Begin struct {
 	MaxFailures int64  // a run that failed so often becomes FAILED instead of running again; 0 is no bound
 	Fingerprint string // what the run is about, at most analysis.MaxFingerprintBytes; empty compares nothing
 
-	// KeepSeconds is how long the record is kept after the end of the lock, MinKeepSeconds to MaxKeepSeconds. The store may keep it
-	// longer. Each write of the holder says it anew.
+	// KeepSeconds is how long the record is kept after the end of the lock, MinKeepSeconds to MaxKeepSeconds. The store
+	// may keep it longer. Each write of the holder says it anew.
 	KeepSeconds int64
 }
 
@@ -128,8 +131,8 @@ type Finish struct {
 	KeepSeconds int64           // from now on, see Begin
 }
 
-// Begin carries out a [Begin]: one request to the store, two for taking over a lock that expired. The outcome of a run that has finished is
-// analysis.AlreadyFinished, with its result; one of another fingerprint is analysis.Differs.
+// Begin carries out a [Begin]: one request to the store, two for taking over a lock that expired. The outcome of a run
+// that has finished is analysis.AlreadyFinished, with its result; one of another fingerprint is analysis.Differs.
 func (r *Runs) Begin(ctx context.Context, c Begin) (Outcome, error) {
 	return r.run(ctx, c.ID, c.KeepSeconds, analysis.Acquire{
 		Owner: c.Owner, RequestID: c.RequestID, TTLSeconds: c.TTLSeconds, MaxTakeovers: r.maxTakeovers,
@@ -158,7 +161,8 @@ func (r *Runs) Finish(ctx context.Context, c Finish) (Outcome, error) {
 	}.In(c.document(c.KeepSeconds)))
 }
 
-// Get returns the run as it stands and the store's time; State.Exists is false if there is none. One strongly consistent read.
+// Get returns the run as it stands and the store's time; State.Exists is false if there is none. One strongly
+// consistent read.
 func (r *Runs) Get(ctx context.Context, id ID) (analysis.State, time.Time, error) {
 	if err := id.Validate(); err != nil {
 		return analysis.State{}, time.Time{}, err

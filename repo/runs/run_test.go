@@ -64,11 +64,13 @@ func (b *bench) finish(t *testing.T, token int64, result string) runs.Outcome {
 
 func about(f string) func(*runs.Begin) { return func(c *runs.Begin) { c.Fingerprint = f } }
 
-// TestLifeOfARun: made by the first, whose result all others get, in one request each; a run of something else is refused, in each state.
+// TestLifeOfARun: made by the first, whose result all others get, in one request each; a run of something else is
+// refused, in each state.
 func TestLifeOfARun(t *testing.T) {
 	b := open()
 	first := b.begin(t, "ann", "r1")
-	if first.Code != analysis.OK || first.Grant.Token != b.at.UnixMicro()+1 || !first.Grant.ExpiresAt.Equal(b.at.Add(10*time.Second)) {
+	if first.Code != analysis.OK || first.Grant.Token != b.at.UnixMicro()+1 ||
+		!first.Grant.ExpiresAt.Equal(b.at.Add(10*time.Second)) {
 		t.Fatalf("%+v", first)
 	}
 	if b.kept != time.Hour+10*time.Second {
@@ -77,18 +79,22 @@ func TestLifeOfARun(t *testing.T) {
 	if again := b.begin(t, "ann", "r1"); !again.Replayed || again.Grant != first.Grant {
 		t.Errorf("a retry: %+v", again)
 	}
-	if other := b.begin(t, "bob", "r2"); other.Code != analysis.Locked || other.RetryAfter != 10*time.Second || other.Grant.Owner != "ann" {
+	if other := b.begin(t, "bob", "r2"); other.Code != analysis.Locked || other.RetryAfter != 10*time.Second ||
+		other.Grant.Owner != "ann" {
 		t.Errorf("another: %+v", other)
 	}
-	if differs := b.begin(t, "bob", "r2", about("f2")); differs.Code != analysis.Differs || !strings.Contains(differs.Detail, "run_id") {
+	if differs := b.begin(t, "bob", "r2", about("f2")); differs.Code != analysis.Differs ||
+		!strings.Contains(differs.Detail, "run_id") {
 		t.Errorf("something else, while it runs: %+v", differs)
 	}
 	if b.requests != 4 {
 		t.Errorf("%d requests for 4 commands", b.requests)
 	}
 	b.at = b.at.Add(5 * time.Second)
-	o, err := b.runs.Refresh(t.Context(), runs.Refresh{ID: order, Owner: "ann", Token: first.Grant.Token, TTLSeconds: 20, KeepSeconds: 60})
-	if err != nil || o.Code != analysis.OK || !o.Grant.ExpiresAt.Equal(b.at.Add(20*time.Second)) || b.kept != 80*time.Second {
+	o, err := b.runs.Refresh(t.Context(), runs.Refresh{ID: order, Owner: "ann", Token: first.Grant.Token,
+		TTLSeconds: 20, KeepSeconds: 60})
+	if err != nil || o.Code != analysis.OK || !o.Grant.ExpiresAt.Equal(b.at.Add(20*time.Second)) ||
+		b.kept != 80*time.Second {
 		t.Errorf("refresh: %+v, %v, kept for %v", o, err, b.kept)
 	}
 	if done := b.finish(t, first.Grant.Token, "charge ch_1"); done.Code != analysis.OK || b.kept != time.Hour {
@@ -96,7 +102,8 @@ func TestLifeOfARun(t *testing.T) {
 	}
 	b.requests = 0
 	for _, request := range []string{"r2", "r3"} {
-		if o := b.begin(t, "bob", request); o.Code != analysis.AlreadyFinished || o.Result != "charge ch_1" || o.Grant.Status != analysis.Ready {
+		if o := b.begin(t, "bob", request); o.Code != analysis.AlreadyFinished || o.Result != "charge ch_1" ||
+			o.Grant.Status != analysis.Ready {
 			t.Errorf("after the finish: %+v", o)
 		}
 	}
@@ -115,8 +122,8 @@ func TestLifeOfARun(t *testing.T) {
 	}
 }
 
-// TestRunIsTakenOver when its holder died, in two requests; what the old holder still sends is refused, and a run whose holders die again
-// and again ends as FAILED.
+// TestRunIsTakenOver when its holder died, in two requests; what the old holder still sends is refused, and a run whose
+// holders die again and again ends as FAILED.
 func TestRunIsTakenOver(t *testing.T) {
 	b := open()
 	first := b.begin(t, "ann", "r1")
@@ -126,13 +133,16 @@ func TestRunIsTakenOver(t *testing.T) {
 	}
 	b.requests = 0
 	second := b.begin(t, "bob", "r2")
-	if second.Code != analysis.OK || second.Grant.Token != first.Grant.Token+1 || second.Grant.Runs != 2 || b.requests != 2 {
+	if second.Code != analysis.OK || second.Grant.Token != first.Grant.Token+1 || second.Grant.Runs != 2 ||
+		b.requests != 2 {
 		t.Fatalf("%+v, %d requests", second, b.requests)
 	}
-	if o := b.finish(t, first.Grant.Token, "late"); o.Code != analysis.Lost || !strings.Contains(o.Detail, "another worker took the run over") {
+	if o := b.finish(t, first.Grant.Token, "late"); o.Code != analysis.Lost ||
+		!strings.Contains(o.Detail, "another worker took the run over") {
 		t.Errorf("the old holder finishes: %+v", o)
 	}
-	if o, err := b.runs.Refresh(t.Context(), runs.Refresh{ID: order, Owner: "ann", Token: first.Grant.Token, TTLSeconds: 9, KeepSeconds: 60}); err != nil || o.Code != analysis.Lost {
+	if o, err := b.runs.Refresh(t.Context(), runs.Refresh{ID: order, Owner: "ann", Token: first.Grant.Token, TTLSeconds: 9,
+		KeepSeconds: 60}); err != nil || o.Code != analysis.Lost {
 		t.Errorf("the old holder refreshes: %+v, %v", o, err)
 	}
 	b.at = b.at.Add(10 * time.Second)
@@ -141,7 +151,8 @@ func TestRunIsTakenOver(t *testing.T) {
 	}
 	b.at = b.at.Add(10 * time.Second)
 	o := b.begin(t, "dee", "r4")
-	if o.Code != analysis.AlreadyFinished || o.Grant.Status != analysis.Failed || !strings.Contains(o.Reason, "2 takeovers") || strings.Contains(o.Reason, "analysis") {
+	if o.Code != analysis.AlreadyFinished || o.Grant.Status != analysis.Failed ||
+		!strings.Contains(o.Reason, "2 takeovers") || strings.Contains(o.Reason, "analysis") {
 		t.Errorf("beyond the bound: %+v", o)
 	}
 	if again := b.begin(t, "dee", "r5"); again.Code != analysis.AlreadyFinished || again.Reason != o.Reason {
@@ -153,14 +164,16 @@ func TestRunIsTakenOver(t *testing.T) {
 func TestReleasedRun(t *testing.T) {
 	b := open()
 	first := b.begin(t, "ann", "r1")
-	o, err := b.runs.Release(t.Context(), runs.Release{ID: order, Owner: "ann", Token: first.Grant.Token, Failed: "503", KeepSeconds: 60})
+	o, err := b.runs.Release(t.Context(), runs.Release{ID: order, Owner: "ann", Token: first.Grant.Token,
+		Failed: "503", KeepSeconds: 60})
 	if err != nil || o.Code != analysis.OK || o.Grant.Failures != 1 || b.kept != time.Minute {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	if o := b.begin(t, "bob", "r2", about("f2")); o.Code != analysis.Differs {
 		t.Errorf("something else: %+v", o)
 	}
-	if o := b.begin(t, "bob", "r2"); o.Code != analysis.OK || o.Grant.Token != first.Grant.Token+1 || o.Grant.Failures != 1 {
+	if o := b.begin(t, "bob", "r2"); o.Code != analysis.OK || o.Grant.Token != first.Grant.Token+1 ||
+		o.Grant.Failures != 1 {
 		t.Errorf("the next: %+v", o)
 	}
 	if o := b.begin(t, "ann", "r1"); o.Code != analysis.RequestIDReused {
@@ -168,8 +181,8 @@ func TestReleasedRun(t *testing.T) {
 	}
 }
 
-// TestRecordIsRemoved after its time, never while the lock lasts; tokens rise all the same, and a late command of an earlier holder finds
-// nothing to change.
+// TestRecordIsRemoved after its time, never while the lock lasts; tokens rise all the same, and a late command of an
+// earlier holder finds nothing to change.
 func TestRecordIsRemoved(t *testing.T) {
 	b := open()
 	prune := func() int {
@@ -248,7 +261,8 @@ func TestBadRuns(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, c := range []runs.ID{{"shop", "."}, {"shop", strings.Repeat("r", 257)}, {".", "r"}, {"/", "r"}, {strings.Repeat("t", 129), "r"}} {
+	for _, c := range []runs.ID{{"shop", "."}, {"shop", strings.Repeat("r", 257)}, {".", "r"}, {"/", "r"},
+		{strings.Repeat("t", 129), "r"}} {
 		if _, _, err := b.runs.Get(t.Context(), c); err == nil {
 			t.Errorf("%v is accepted", c)
 		}
@@ -257,12 +271,15 @@ func TestBadRuns(t *testing.T) {
 		t.Errorf("%d requests", b.requests)
 	}
 	if _, err := b.Store.Write(t.Context(), docstore.Write{
-		Key: docstore.Key{Kind: runs.Kind, Tenant: "shop", ID: "order-7"}, Set: map[string]docstore.Value{"lockToken": docstore.String("x")},
+		Key: docstore.Key{Kind: runs.Kind, Tenant: "shop", ID: "order-7"},
+		Set: map[string]docstore.Value{"lockToken": docstore.String("x")},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := b.runs.Begin(t.Context(), runs.Begin{ID: order, Owner: "ann", RequestID: "r1", TTLSeconds: 10, KeepSeconds: 3600})
-	if !errors.Is(err, docstore.ErrDamaged) || !strings.Contains(err.Error(), "runs/shop/order-7") || strings.Contains(err.Error(), "analyses") {
+	_, err := b.runs.Begin(t.Context(), runs.Begin{ID: order, Owner: "ann", RequestID: "r1", TTLSeconds: 10,
+		KeepSeconds: 3600})
+	if !errors.Is(err, docstore.ErrDamaged) || !strings.Contains(err.Error(), "runs/shop/order-7") ||
+		strings.Contains(err.Error(), "analyses") {
 		t.Error(err)
 	}
 }

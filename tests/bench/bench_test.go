@@ -1,6 +1,6 @@
-// Package bench measures acquire and release of a lock from the rule to the network, layer by layer, in one run: compare the
-// lines with each other, not with other machines. It is a module of its own, so that the libraries with which it compares are
-// not dependencies of Leasehold.
+// Package bench measures acquire and release of a lock from the rule to the network, layer by layer, in one run:
+// compare the lines with each other, not with other machines. It is a module of its own, so that the libraries with
+// which it compares are not dependencies of Leasehold.
 //
 //	go test -C tests/bench -bench . -benchmem
 //
@@ -96,7 +96,8 @@ func throughLocks(ctx context.Context, locks *lock.Locks) func(int) error {
 // throughHandler is a cycle through the HTTP handler without a network.
 func throughHandler(h http.Handler) func(int) error {
 	post := func(c int, verb, body string) (token int64, err error) {
-		r := httptest.NewRequest(http.MethodPost, fmt.Sprintf("http://127.0.0.1/v1/tenants/acme/locks/k%d/%s", c, verb), strings.NewReader(body))
+		r := httptest.NewRequest(http.MethodPost, fmt.Sprintf("http://127.0.0.1/v1/tenants/acme/locks/k%d/%s", c, verb),
+			strings.NewReader(body))
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		var l contracts.EndedLease
@@ -121,7 +122,8 @@ func throughHTTP(ctx context.Context, locks *client.Locks) func(int) error {
 		key := id(c).Key
 		l, err := locks.Acquire(ctx, "acme", key, contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 60})
 		if err == nil {
-			_, err = locks.Release(ctx, "acme", key, contracts.ReleaseRequest{RequestID: "e1", OwnerID: "ann", FencingToken: l.FencingToken})
+			_, err = locks.Release(ctx, "acme", key, contracts.ReleaseRequest{RequestID: "e1", OwnerID: "ann",
+				FencingToken: l.FencingToken})
 		}
 		return err
 	}
@@ -193,8 +195,8 @@ func BenchmarkHTTP(b *testing.B) {
 	}
 }
 
-// BenchmarkScaling measures 1 and 64 clients on SQLite side by side and reports how many times the throughput of one the
-// 64 have: through the adapter, and through HTTP with clients and server on the same processors.
+// BenchmarkScaling measures 1 and 64 clients on SQLite side by side and reports how many times the throughput of one
+// the 64 have: through the adapter, and through HTTP with clients and server on the same processors.
 func BenchmarkScaling(b *testing.B) {
 	for _, way := range []string{"adapter", "http"} {
 		b.Run(way, func(b *testing.B) {
@@ -218,7 +220,8 @@ func BenchmarkScaling(b *testing.B) {
 // BenchmarkBody is the part of the handler that is not the rule: decoding and encoding.
 func BenchmarkBody(b *testing.B) {
 	h := httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil)
-	body := []byte(`{"request_id":"r1","owner_id":"ann","ttl_seconds":0}`) // rejected by the rule before the store is asked
+	// rejected by the rule before the store is asked
+	body := []byte(`{"request_id":"r1","owner_id":"ann","ttl_seconds":0}`)
 	b.ReportAllocs()
 	for b.Loop() {
 		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/v1/tenants/acme/locks/k/acquire", bytes.NewReader(body))

@@ -36,7 +36,8 @@ type program struct {
 func building(b *testing.B, dir, pkg string, flags ...string) string {
 	b.Helper()
 	out := filepath.Join(b.TempDir(), "program")
-	c := exec.Command("go", slices.Concat([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", out}, flags, []string{pkg})...)
+	c := exec.Command("go", slices.Concat([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", out},
+		flags, []string{pkg})...)
 	c.Dir, c.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := c.CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, text)
@@ -152,8 +153,8 @@ const lookAtALock = `{
   "isBase64Encoded": false
 }`
 
-// BenchmarkColdStartLambda starts the Lambda function and two hellos with the same framework and the same client in turns, until the first response that
-// read the table. Compare the ratios; the machine decides the rest.
+// BenchmarkColdStartLambda starts the Lambda function and two hellos with the same framework and the same client in
+// turns, until the first response that read the table. Compare the ratios; the machine decides the rest.
 //
 //	go test -C tests/bench -run '^$' -bench ColdStart -benchtime 30x
 func BenchmarkColdStartLambda(b *testing.B) {
@@ -164,7 +165,8 @@ func BenchmarkColdStartLambda(b *testing.B) {
 	}
 	defer store.Close()
 	programs := []*program{
-		{name: "leasehold", path: building(b, "../..", "./functions/aws/lambda", "-tags", "lambda.norpc,leasehold.noprofiles"), env: []string{
+		{name: "leasehold", path: building(b, "../..", "./functions/aws/lambda", "-tags",
+			"lambda.norpc,leasehold.noprofiles"), env: []string{
 			"_HANDLER=api", "LEASEHOLD_FRONT_DOOR=url", "LEASEHOLD_AUTH_TENANT=acme",
 		}},
 		{name: "hello", path: building(b, ".", "./hello/lambda", "-tags", "lambda.norpc")},
@@ -173,18 +175,21 @@ func BenchmarkColdStartLambda(b *testing.B) {
 	for range b.N {
 		for _, p := range programs {
 			addr, responded := runtimeAPI(b, []byte(lookAtALock))
-			p.start(b, bare("AWS_LAMBDA_RUNTIME_API="+addr, "AWS_LAMBDA_FUNCTION_NAME=api", "AWS_REGION=eu-north-1", "AWS_ACCESS_KEY_ID=AKIAFAKE",
-				"AWS_SECRET_ACCESS_KEY=fake", "AWS_SESSION_TOKEN=fake", "LEASEHOLD_TABLE=leasehold", "LEASEHOLD_ENDPOINT="+db.URL), func() error {
-				select {
-				case r := <-responded:
-					if strings.HasPrefix(r, "failed") || strings.Contains(r, `"statusCode":5`) || strings.Contains(r, `"statusCode":401`) {
-						return fmt.Errorf("the response is %s", r)
+			p.start(b, bare("AWS_LAMBDA_RUNTIME_API="+addr, "AWS_LAMBDA_FUNCTION_NAME=api", "AWS_REGION=eu-north-1",
+				"AWS_ACCESS_KEY_ID=AKIAFAKE",
+				"AWS_SECRET_ACCESS_KEY=fake", "AWS_SESSION_TOKEN=fake", "LEASEHOLD_TABLE=leasehold", "LEASEHOLD_ENDPOINT="+db.URL),
+				func() error {
+					select {
+					case r := <-responded:
+						if strings.HasPrefix(r, "failed") || strings.Contains(r, `"statusCode":5`) ||
+							strings.Contains(r, `"statusCode":401`) {
+							return fmt.Errorf("the response is %s", r)
+						}
+						return nil
+					case <-time.After(time.Minute):
+						return errors.New("no response")
 					}
-					return nil
-				case <-time.After(time.Minute):
-					return errors.New("no response")
-				}
-			})
+				})
 		}
 	}
 	report(b, programs)
@@ -201,7 +206,8 @@ func BenchmarkColdStartFunction(b *testing.B) {
 	for range b.N {
 		for _, p := range programs {
 			port := freePort(b)
-			env := bare("FUNCTION_TARGET=API", "PORT="+port, "GOOGLE_CLOUD_PROJECT=demo", "FIRESTORE_EMULATOR_HOST="+documents.Addr(), "LEASEHOLD_DEVELOPMENT=1")
+			env := bare("FUNCTION_TARGET=API", "PORT="+port, "GOOGLE_CLOUD_PROJECT=demo", "FIRESTORE_EMULATOR_HOST="+
+				documents.Addr(), "LEASEHOLD_DEVELOPMENT=1")
 			p.start(b, env, func() error {
 				for begin := time.Now(); ; time.Sleep(time.Millisecond / 2) { // until it listens
 					r, err := http.Get("http://127.0.0.1:" + port + "/v1/tenants/acme/locks/deploy")

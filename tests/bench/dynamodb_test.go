@@ -34,7 +34,8 @@ type leasehold struct {
 
 func (l *leasehold) acquire(ctx context.Context, key, owner string) (string, error) {
 	o, err := l.locks.Acquire(ctx, lock.Acquire{
-		ID: lock.ID{Tenant: "acme", Key: key}, Owner: owner, RequestID: strconv.FormatInt(l.requests.Add(1), 10), TTLSeconds: 60,
+		ID: lock.ID{Tenant: "acme", Key: key}, Owner: owner, RequestID: strconv.FormatInt(l.requests.Add(1), 10),
+		TTLSeconds: 60,
 	})
 	if err != nil || o.Code == lock.Held {
 		return "", err
@@ -50,7 +51,8 @@ func (l *leasehold) release(ctx context.Context, key, owner, held string) error 
 	if err != nil {
 		return err
 	}
-	o, err := l.locks.Release(ctx, lock.Release{ID: lock.ID{Tenant: "acme", Key: key}, Owner: owner, Token: token, RequestID: "e"})
+	o, err := l.locks.Release(ctx, lock.Release{ID: lock.ID{Tenant: "acme", Key: key}, Owner: owner,
+		Token: token, RequestID: "e"})
 	if err == nil && o.Code != lock.OK {
 		err = fmt.Errorf("release: %s", o.Code)
 	}
@@ -90,7 +92,8 @@ func (c *classic) put(ctx context.Context, key, owner, condition string, values 
 			"key": text(key), "ownerName": text(owner), "recordVersionNumber": text(version),
 			"leaseDuration": text(strconv.FormatInt(c.lease.Milliseconds(), 10)),
 		},
-		ConditionExpression: aws.String(condition), ExpressionAttributeNames: map[string]string{"#key": "key"}, ExpressionAttributeValues: values,
+		ConditionExpression: aws.String(condition), ExpressionAttributeNames: map[string]string{"#key": "key"},
+		ExpressionAttributeValues: values,
 	})
 	if _, lost := errors.AsType[*types.ConditionalCheckFailedException](err); lost {
 		return "", nil
@@ -127,7 +130,8 @@ func (c *classic) takeOver(ctx context.Context, key, owner string) (string, erro
 
 func (c *classic) release(ctx context.Context, key, owner, held string) error {
 	_, err := c.client.UpdateItem(ctx, &sdk.UpdateItemInput{
-		TableName: aws.String("classic"), Key: attributes{"key": text(key)}, UpdateExpression: aws.String("SET isReleased = :yes"),
+		TableName: aws.String("classic"), Key: attributes{"key": text(key)},
+		UpdateExpression:          aws.String("SET isReleased = :yes"),
 		ConditionExpression:       aws.String("attribute_exists(#key) AND recordVersionNumber = :mine AND ownerName = :me"),
 		ExpressionAttributeNames:  map[string]string{"#key": "key"},
 		ExpressionAttributeValues: attributes{":yes": text("1"), ":mine": text(held), ":me": text(owner)},
@@ -140,7 +144,8 @@ func openBoth(b *testing.B, now func() time.Time, latency time.Duration) (*dynam
 	b.Helper()
 	server := dynamodbtest.Start(b, nil)
 	client := sdk.New(sdk.Options{
-		Region: "local", BaseEndpoint: aws.String(server.URL), Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
+		Region: "local", BaseEndpoint: aws.String(server.URL), Credentials: credentials.NewStaticCredentialsProvider("local",
+			"local", ""),
 	})
 	o := &awsdynamodb.Options{Client: client, CreateTable: true, Now: now}
 	if now != nil {
@@ -157,8 +162,9 @@ func openBoth(b *testing.B, now func() time.Time, latency time.Duration) (*dynam
 	})
 	_, err = client.CreateTable(b.Context(), &sdk.CreateTableInput{
 		TableName: aws.String("classic"), BillingMode: types.BillingModePayPerRequest,
-		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("key"), AttributeType: types.ScalarAttributeTypeS}},
-		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("key"), KeyType: types.KeyTypeHash}},
+		AttributeDefinitions: []types.AttributeDefinition{
+			{AttributeName: aws.String("key"), AttributeType: types.ScalarAttributeTypeS}},
+		KeySchema: []types.KeySchemaElement{{AttributeName: aws.String("key"), KeyType: types.KeyTypeHash}},
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -166,7 +172,8 @@ func openBoth(b *testing.B, now func() time.Time, latency time.Duration) (*dynam
 	if latency > 0 {
 		server.Inject(dynamodbtest.Fault{Kind: dynamodbtest.Delay, Delay: latency})
 	}
-	return server, &leasehold{locks: lock.New(store, nil)}, &classic{client: client, lease: 100 * time.Millisecond, poll: 25 * time.Millisecond}
+	return server, &leasehold{locks: lock.New(store, nil)}, &classic{client: client, lease: 100 * time.Millisecond,
+		poll: 25 * time.Millisecond}
 }
 
 // inTurns runs ours and theirs in turns, and reports for each the requests and the time of an operation, and how many
@@ -199,8 +206,8 @@ func inTurns(b *testing.B, server *dynamodbtest.Server, ours, theirs func(i int)
 	b.ReportMetric(took[1].Seconds()/took[0].Seconds(), "times")
 }
 
-// BenchmarkDynamoDB compares our protocol with the classic one, on the same endpoint through the same SDK: as fast as the
-// endpoint responds, and with 3 ms for each request, which is about what the service takes.
+// BenchmarkDynamoDB compares our protocol with the classic one, on the same endpoint through the same SDK: as fast as
+// the endpoint responds, and with 3 ms for each request, which is about what the service takes.
 func BenchmarkDynamoDB(b *testing.B) {
 	for _, latency := range []time.Duration{0, 3 * time.Millisecond} {
 		b.Run("latency="+latency.String(), func(b *testing.B) {

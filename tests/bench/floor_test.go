@@ -29,17 +29,19 @@ func alone(b *testing.B, n int) func(int) error {
 	if err != nil {
 		b.Fatal(err)
 	}
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.ReadAll(r.Body)
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, lease)
-	})}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.ReadAll(r.Body)
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, lease)
+		})}
 	go func() { _ = server.Serve(l) }()
 	b.Cleanup(func() { _ = server.Close() })
 	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}}
 	return func(int) error {
 		for _, verb := range []string{"acquire", "release"} {
-			w, err := c.Post("http://"+l.Addr().String()+"/v1/tenants/acme/locks/k0/"+verb, "application/json", bytes.NewReader([]byte(request)))
+			w, err := c.Post("http://"+l.Addr().String()+"/v1/tenants/acme/locks/k0/"+verb, "application/json",
+				bytes.NewReader([]byte(request)))
 			if err != nil {
 				return err
 			}
@@ -54,8 +56,8 @@ func alone(b *testing.B, n int) func(int) error {
 	}
 }
 
-// BenchmarkFloor measures the Go client and the server beside net/http alone, in turns: cycles a second and processor time of a cycle, client
-// and server together, in medians; and how many times those of net/http they are.
+// BenchmarkFloor measures the Go client and the server beside net/http alone, in turns: cycles a second and processor
+// time of a cycle, client and server together, in medians; and how many times those of net/http they are.
 func BenchmarkFloor(b *testing.B) {
 	for _, n := range []int{1, 64} {
 		b.Run(fmt.Sprint("clients=", n), func(b *testing.B) {

@@ -45,9 +45,9 @@ func leased(b *testing.B, n int) *kazahana.Generator {
 	return g
 }
 
-// BenchmarkIDs compares generators, one ID per call. The baseline is one read of the monotonic clock and one atomic addition. Two
-// kinds of limits show: what the code costs, and how many IDs the layout allows in a millisecond. The names of snowflakes
-// say the latter; those with 22 bits of sequence show the code alone.
+// BenchmarkIDs compares generators, one ID per call. The baseline is one read of the monotonic clock and one atomic
+// addition. Two kinds of limits show: what the code costs, and how many IDs the layout allows in a millisecond. The
+// names of snowflakes say the latter; those with 22 bits of sequence show the code alone.
 func BenchmarkIDs(b *testing.B) {
 	var count atomic.Uint64
 	start := time.Now()
@@ -108,7 +108,8 @@ func BenchmarkIDs(b *testing.B) {
 		settings sonyflake.Settings
 	}{
 		{"256-per-10ms", sonyflake.Settings{MachineID: own}},
-		{"2097152-per-ms", sonyflake.Settings{MachineID: own, TimeUnit: time.Millisecond, BitsSequence: 21, BitsMachineID: 1}},
+		{"2097152-per-ms", sonyflake.Settings{MachineID: own, TimeUnit: time.Millisecond, BitsSequence: 21,
+			BitsMachineID: 1}},
 	} {
 		add("sonyflake-v2/"+s.limit, func(b *testing.B) func() error {
 			f, err := sonyflake.New(s.settings)

@@ -47,7 +47,8 @@ func fillLarge(b *testing.B, s docstore.Store, n int) {
 	var next atomic.Int64
 	spread(b, 32, n, func(int) error {
 		o, err := locks.Acquire(b.Context(), lock.Acquire{
-			ID: lock.ID{Tenant: "acme", Key: fmt.Sprintf("k%04d", next.Add(1))}, Owner: "ann", RequestID: "r1", TTLSeconds: 3600, Metadata: metadata,
+			ID: lock.ID{Tenant: "acme", Key: fmt.Sprintf("k%04d", next.Add(1))}, Owner: "ann", RequestID: "r1", TTLSeconds: 3600,
+			Metadata: metadata,
 		})
 		if err == nil && o.Code != lock.OK {
 			err = fmt.Errorf("acquire: %s", o.Code)
@@ -56,9 +57,10 @@ func fillLarge(b *testing.B, s docstore.Store, n int) {
 	})
 }
 
-// BenchmarkUnreadPages opens connections that each ask for the largest page of large locks and read nothing of it but the first
-// bytes, and reports what the process holds before and while they wait: the heap after a collection, the heap in use, and the
-// resident memory with its peak (Linux). refused counts the pages that were OVERLOADED. The bounds are those of "leasehold serve".
+// BenchmarkUnreadPages opens connections that each ask for the largest page of large locks and read nothing of it but
+// the first bytes, and reports what the process holds before and while they wait: the heap after a collection, the heap
+// in use, and the resident memory with its peak (Linux). refused counts the pages that were OVERLOADED. The bounds are
+// those of "leasehold serve".
 //
 //	go test -C tests/bench -bench UnreadPages -benchtime 1x
 func BenchmarkUnreadPages(b *testing.B) {
@@ -72,7 +74,8 @@ func BenchmarkUnreadPages(b *testing.B) {
 		Limits: bounds,
 	}), ReadHeaderTimeout: time.Minute}
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		_ = c.(*net.TCPConn).SetWriteBuffer(16 << 10) // as for a reader far away; on this machine the kernel would take whole pages
+		// as for a reader far away; on this machine the kernel would take whole pages
+		_ = c.(*net.TCPConn).SetWriteBuffer(16 << 10)
 		return ctx
 	}
 	go func() { _ = server.Serve(l) }()
@@ -165,9 +168,9 @@ func (tenantByHeader) Identify(r *http.Request) (httpapi.Caller, error) {
 func (tenantByHeader) Challenge() string { return "" }
 func (tenantByHeader) Unverified() bool  { return false }
 
-// BenchmarkNoisyTenant measures cycles of a quiet tenant, one every 5 ms, alone and beside a tenant that writes new locks from
-// 64 connections and lists them from 12, as fast as it can, without and with bounds. Clients and server share the processors. Compare the lines
-// with each other.
+// BenchmarkNoisyTenant measures cycles of a quiet tenant, one every 5 ms, alone and beside a tenant that writes new
+// locks from 64 connections and lists them from 12, as fast as it can, without and with bounds. Clients and server
+// share the processors. Compare the lines with each other.
 //
 //	go test -C tests/bench -bench NoisyTenant -benchtime 1000x
 func BenchmarkNoisyTenant(b *testing.B) {
@@ -189,7 +192,8 @@ func BenchmarkNoisyTenant(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			server := &http.Server{Handler: httpapi.New(s, tenantByHeader{}, &httpapi.Options{Limits: c.limits}), ReadHeaderTimeout: time.Minute}
+			server := &http.Server{Handler: httpapi.New(s, tenantByHeader{}, &httpapi.Options{Limits: c.limits}),
+				ReadHeaderTimeout: time.Minute}
 			go func() { _ = server.Serve(l) }()
 			defer server.Close()
 			tenant := func(name string, connections int) *client.Locks {
@@ -239,8 +243,8 @@ func BenchmarkNoisyTenant(b *testing.B) {
 	}
 }
 
-// throughHTTPAs is a cycle of a tenant's lock through the Go client, each time another lock, so that one whose release was rejected
-// does no harm.
+// throughHTTPAs is a cycle of a tenant's lock through the Go client, each time another lock, so that one whose release
+// was rejected does no harm.
 func throughHTTPAs(ctx context.Context, locks *client.Locks, tenant string) func() error {
 	n := 0
 	return func() error {
@@ -254,8 +258,9 @@ func throughHTTPAs(ctx context.Context, locks *client.Locks, tenant string) func
 	}
 }
 
-// makeNoise acquires new locks over 64 connections and reads the largest pages over 12, as fast as responses arrive, until ctx ends.
-// After a rejection it waits for 50 ms, which is less than it is told to: otherwise its own loop would take the processors.
+// makeNoise acquires new locks over 64 connections and reads the largest pages over 12, as fast as responses arrive,
+// until ctx ends. After a rejection it waits for 50 ms, which is less than it is told to: otherwise its own loop would
+// take the processors.
 func makeNoise(ctx context.Context, done *sync.WaitGroup, locks *client.Locks, requests *atomic.Int64) {
 	labels := contracts.Metadata{}
 	for i := range 8 {
@@ -274,7 +279,8 @@ func makeNoise(ctx context.Context, done *sync.WaitGroup, locks *client.Locks, r
 	for i := range 64 {
 		done.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
-				_, err := locks.Acquire(ctx, "noisy", fmt.Sprint("k", i, "-", n), contracts.AcquireRequest{TTLSeconds: 60, Metadata: labels})
+				_, err := locks.Acquire(ctx, "noisy", fmt.Sprint("k", i, "-", n),
+					contracts.AcquireRequest{TTLSeconds: 60, Metadata: labels})
 				count(err)
 			}
 		})

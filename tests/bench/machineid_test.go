@@ -57,8 +57,8 @@ func copied(t testing.TB, from docstore.Store) docstore.Store {
 	return to
 }
 
-// contend lets n callers, each with a process of its own, ask for a machine ID at the same moment. It returns how long each
-// took, in round trips, and how many found no free machine ID.
+// contend lets n callers, each with a process of its own, ask for a machine ID at the same moment. It returns how long
+// each took, in round trips, and how many found no free machine ID.
 func contend(t testing.TB, far *suite.Far, n int) (trips []float64, exhausted int) {
 	t.Helper()
 	var (

@@ -66,7 +66,8 @@ func fillLocks(b *testing.B, s docstore.Store, tenant string, n int) {
 	id := lock.ID{Tenant: "pattern", Key: "k"}
 	o, err := locks.Acquire(b.Context(), lock.Acquire{ID: id, Owner: "ci-runner-7f3d9c2b", RequestID: "r", TTLSeconds: 60})
 	if err == nil {
-		o, err = locks.Release(b.Context(), lock.Release{ID: id, Owner: "ci-runner-7f3d9c2b", RequestID: "e", Token: o.Lease.Token})
+		o, err = locks.Release(b.Context(), lock.Release{ID: id, Owner: "ci-runner-7f3d9c2b", RequestID: "e",
+			Token: o.Lease.Token})
 	}
 	if err != nil || o.Code != lock.OK {
 		b.Fatal(o.Code, err)
@@ -84,7 +85,8 @@ func fillLocks(b *testing.B, s docstore.Store, tenant string, n int) {
 				var writes []docstore.Write
 				for i := first; i < min(n, first+together); i++ {
 					writes = append(writes, docstore.Write{
-						Key: docstore.Key{Kind: lock.Kind, Tenant: tenant, ID: fmt.Sprintf("k%07d", i)}, Set: found.Docs[0], Keep: lock.DefaultRetention,
+						Key: docstore.Key{Kind: lock.Kind, Tenant: tenant, ID: fmt.Sprintf("k%07d", i)}, Set: found.Docs[0],
+						Keep: lock.DefaultRetention,
 					})
 				}
 				if _, err := s.Write(b.Context(), writes...); err != nil {
@@ -100,8 +102,8 @@ func fillLocks(b *testing.B, s docstore.Store, tenant string, n int) {
 	done.Wait()
 }
 
-// BenchmarkManyLocks acquires and releases a lock in stores with a thousand and a million locks, in turns, and reports how many times as long it takes
-// in the larger one.
+// BenchmarkManyLocks acquires and releases a lock in stores with a thousand and a million locks, in turns, and reports
+// how many times as long it takes in the larger one.
 //
 //	go test -C tests/bench -run '^$' -bench ManyLocks -benchtime 5000x
 func BenchmarkManyLocks(b *testing.B) {
@@ -116,9 +118,11 @@ func BenchmarkManyLocks(b *testing.B) {
 				cycles[i] = func(round int) error {
 					at = (at + 7919) % n // another one each time
 					id := lock.ID{Tenant: "acme", Key: fmt.Sprintf("k%07d", at)}
-					o, err := locks.Acquire(b.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: fmt.Sprint("r", round), TTLSeconds: 60})
+					o, err := locks.Acquire(b.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: fmt.Sprint("r", round),
+						TTLSeconds: 60})
 					if err == nil && o.Code == lock.OK {
-						o, err = locks.Release(b.Context(), lock.Release{ID: id, Owner: "ann", RequestID: fmt.Sprint("e", round), Token: o.Lease.Token})
+						o, err = locks.Release(b.Context(), lock.Release{ID: id, Owner: "ann", RequestID: fmt.Sprint("e", round),
+							Token: o.Lease.Token})
 					}
 					if err == nil && o.Code != lock.OK {
 						err = fmt.Errorf("the code is %s", o.Code)
@@ -145,8 +149,9 @@ func BenchmarkManyLocks(b *testing.B) {
 	}
 }
 
-// BenchmarkQuietBesideList acquires and releases a lock of a quiet tenant, alone and while another tenant lists its locks without a pause, in turns of
-// 50 cycles, and reports the quiet one's times. Lister and store share the processors with it: what a list takes of them is in the figures.
+// BenchmarkQuietBesideList acquires and releases a lock of a quiet tenant, alone and while another tenant lists its
+// locks without a pause, in turns of 50 cycles, and reports the quiet one's times. Lister and store share the
+// processors with it: what a list takes of them is in the figures.
 //
 //	go test -C tests/bench -run '^$' -bench QuietBesideList -benchtime 60x
 func BenchmarkQuietBesideList(b *testing.B) {

@@ -50,7 +50,8 @@ func axe(t *testing.T) string {
 	t.Helper()
 	source, err := os.ReadFile(filepath.Join("..", "..", ".ci", "tmp", "node_modules", "axe-core", "axe.min.js"))
 	if err != nil {
-		t.Log("axe-core is not installed, and was not asked: .ci/run installs it, and so does npm ci in a copy of .ci/npm that is named .ci/tmp")
+		t.Log(
+			"axe-core is not installed, and was not asked: .ci/run installs it, and so does npm ci in a copy of .ci/npm that is named .ci/tmp")
 	}
 	return string(source)
 }
@@ -64,7 +65,8 @@ func (p *tab) accessible(axe, where string) {
 	if !says[bool](p, `typeof axe === 'object'`) {
 		p.do(chromedp.Evaluate[chromedp.Void](axe + "; undefined"))
 	}
-	p.do(chromedp.Evaluate[chromedp.Void](`window.found = null; axe.run(document, { resultTypes: ['violations'] }).then((r) => { window.found =
+	p.do(chromedp.Evaluate[chromedp.Void](
+		`window.found = null; axe.run(document, { resultTypes: ['violations'] }).then((r) => { window.found =
 		r.violations.filter((v) => ['serious', 'critical'].includes(v.impact)).map((v) => v.id + ': ' + v.nodes.map((n) => n.html + ' ' + n.failureSummary).join(' | ')) }); undefined`))
 	p.until(`window.found !== null`, "the end of axe-core")
 	for _, s := range says[[]string](p, `window.found`) {
@@ -72,8 +74,8 @@ func (p *tab) accessible(axe, where string) {
 	}
 }
 
-// TestScreens: each screen shows its data, in the light and in the dark, on a telephone without scrolling sideways, and can be read by those who
-// do not see it; no request leaves the machine, and no lease's ID is in the page.
+// TestScreens: each screen shows its data, in the light and in the dark, on a telephone without scrolling sideways, and
+// can be read by those who do not see it; no request leaves the machine, and no lease's ID is in the page.
 func TestScreens(t *testing.T) {
 	t.Parallel()
 	w := open(t, httpapi.Development{}, "")
@@ -95,18 +97,22 @@ func TestScreens(t *testing.T) {
 		p.goes(x.hash, x.shows)
 		p.accessible(source, x.name+", light")
 		for _, width := range []int64{390, 320} {
-			call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 700, DeviceScaleFactor: 1, Mobile: true})
+			call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+				Width: width, Height: 700, DeviceScaleFactor: 1, Mobile: true})
 			if wide := p.wide(); wide > 0 {
 				t.Errorf("%s is %d pixels wider than %d", x.name, wide, width)
 			}
 		}
-		call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}})
+		call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}})
 		if back := says[string](p, `getComputedStyle(document.documentElement).backgroundColor`); back != "rgb(13, 18, 24)" {
 			t.Errorf("%s in the dark has the background %s", x.name, back)
 		}
 		p.accessible(source, x.name+", dark, on a telephone")
-		call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "light"}}})
-		call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 1280, Height: 900, DeviceScaleFactor: 1})
+		call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "light"}}})
+		call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+			Width: 1280, Height: 900, DeviceScaleFactor: 1})
 		html := says[string](p, `document.documentElement.outerHTML`)
 		for _, id := range leases {
 			if strings.Contains(html, id) {
@@ -133,7 +139,8 @@ func (p *tab) asksOnly(begin ...string) {
 		p.t.Errorf("%d requests were seen", len(p.requests))
 	}
 	for _, r := range p.requests {
-		if _, url, _ := strings.Cut(r, " "); !slices.ContainsFunc(begin, func(b string) bool { return strings.HasPrefix(url, b) }) {
+		if _, url, _ := strings.Cut(r, " "); !slices.ContainsFunc(
+			begin, func(b string) bool { return strings.HasPrefix(url, b) }) {
 			p.t.Errorf("the page asked %s", r)
 		}
 	}
@@ -146,9 +153,11 @@ func TestHostileNames(t *testing.T) {
 	const script = `<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>`
 	bidi, emoji := "safe\u202egnp.exe\u2066\u200b", strings.Repeat("🦊", 125)
 	key := `"><svg onload=pwned=1>\u202e/` + "\u202eevil"
-	w.acquire("acme", key, script, 300, contracts.Metadata{"html": script, "bidi": bidi, "emoji": emoji, script[:28]: "key"})
+	w.acquire("acme", key, script, 300, contracts.Metadata{"html": script, "bidi": bidi, "emoji": emoji,
+		script[:28]: "key"})
 	w.acquire("acme", emoji[:64*4], bidi, 300, nil)
-	if _, err := w.c.Locks().Acquire(t.Context(), "acme", key, contracts.AcquireRequest{OwnerID: bidi, TTLSeconds: 30}); !errors.Is(err, contracts.CodeLockHeld) {
+	if _, err := w.c.Locks().Acquire(t.Context(), "acme", key, contracts.AcquireRequest{
+		OwnerID: bidi, TTLSeconds: 30}); !errors.Is(err, contracts.CodeLockHeld) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"a-1", "javascript:pwned=1"} {
@@ -162,10 +171,13 @@ func TestHostileNames(t *testing.T) {
 		t.Fatal(text, err)
 	}
 	failed, _ := json.Marshal(script + bidi + emoji)
-	if status, text := w.post("/v1/analyses/a-1/finish", fmt.Sprintf(`{"owner_id":"w","fencing_token":%d,"status":"FAILED","failure_reason":%s}`, g.FencingToken, failed)); status != 200 {
+	if status, text := w.post("/v1/analyses/a-1/finish",
+		fmt.Sprintf(`{"owner_id":"w","fencing_token":%d,"status":"FAILED","failure_reason":%s}`, g.FencingToken,
+			failed)); status != 200 {
 		t.Fatal(text)
 	}
-	escaped := says[string](w.visit("#/now", look{before: ofAcme, width: 320, height: 700, phone: true}).check(`onload=pwned`), fmt.Sprintf(`encodeURIComponent(%q)`, key))
+	escaped := says[string](w.visit("#/now", look{before: ofAcme, width: 320, height: 700, phone: true}).check(
+		`onload=pwned`), fmt.Sprintf(`encodeURIComponent(%q)`, key))
 	p := w.visit("#/lock/"+escaped, look{before: ofAcme, width: 320, height: 700, phone: true})
 	p.check(`onerror="window.pwned=1"`).check("safe⟨202E⟩gnp.exe⟨2066⟩⟨200B⟩").check(emoji)
 	p.goes("#/work", "onerror")
@@ -195,10 +207,12 @@ func TestHostileNames(t *testing.T) {
 func (p *tab) check(text string) *tab {
 	p.t.Helper()
 	p.sees(text)
-	if says[bool](p, `'pwned' in window || document.querySelectorAll('img').length !== 1 || document.querySelectorAll('script').length !== 1 || !!document.querySelector('[onload], [onerror], a[href^="javascript"]')`) {
+	if says[bool](
+		p, `'pwned' in window || document.querySelectorAll('img').length !== 1 || document.querySelectorAll('script').length !== 1 || !!document.querySelector('[onload], [onerror], a[href^="javascript"]')`) {
 		p.t.Errorf("a text became a part of the page: %s", says[string](p, `document.body.innerHTML`))
 	}
-	if shown := says[string](p, `document.body.innerText`); strings.ContainsAny(shown, "\u202a\u202b\u202d\u202e\u2066\u2067\u200b\u200f") {
+	if shown := says[string](p, `document.body.innerText`); strings.ContainsAny(
+		shown, "\u202a\u202b\u202d\u202e\u2066\u2067\u200b\u200f") {
 		p.t.Errorf("a text changes the direction of others: %q", shown)
 	}
 	if wide := p.wide(); wide > 0 {
@@ -223,7 +237,8 @@ func (p *tab) signIn(token string) {
 // danger is how many buttons change something.
 const danger = `document.querySelectorAll('button.danger, .work button').length`
 
-// TestReadOnly: who is no administrator sees what the API shows, and has no button that changes anything; the token is nowhere in the page.
+// TestReadOnly: who is no administrator sees what the API shows, and has no button that changes anything; the token is
+// nowhere in the page.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	w := open(t, people, "t0ken-of-root")
@@ -239,18 +254,21 @@ func TestReadOnly(t *testing.T) {
 	p.sees("deploy-prod")
 	p.sees("Who was refused is shown to administrators")
 	for _, x := range []struct{ hash, shows string }{
-		{"#/lock/deploy-prod", "needs the administrator’s scope"}, {"#/work", "your token needs the worker’s"}, {"#/ids", "Decode"},
+		{"#/lock/deploy-prod", "needs the administrator’s scope"}, {"#/work", "your token needs the worker’s"},
+		{"#/ids", "Decode"},
 		{"#/happened", "Your token lacks their scope"}, {"#/lock/other", "There is no record"}, {"#/now", "deploy-prod"},
 	} {
 		p.goes(x.hash, x.shows)
 		if n := says[int](p, danger); n != 0 {
 			t.Errorf("%s has %d buttons that change something", x.hash, n)
 		}
-		if kept := says[string](p, `document.documentElement.outerHTML + JSON.stringify(sessionStorage) + JSON.stringify(localStorage) + document.cookie + location + [...document.querySelectorAll('input')].map((i) => i.value)`); strings.Contains(kept, "t0ken") {
+		if kept := says[string](
+			p, `document.documentElement.outerHTML + JSON.stringify(sessionStorage) + JSON.stringify(localStorage) + document.cookie + location + [...document.querySelectorAll('input')].map((i) => i.value)`); strings.Contains(kept, "t0ken") {
 			t.Errorf("%s: the token is in the page or in a storage", x.hash)
 		}
 	}
-	p.do(chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll('button')].find((b) => b.innerText === 'Sign out').click(); undefined`))
+	p.do(chromedp.Evaluate[chromedp.Void](
+		`[...document.querySelectorAll('button')].find((b) => b.innerText === 'Sign out').click(); undefined`))
 	p.sees("Bearer token")
 	if says[bool](p, `document.body.innerText.includes('deploy-prod')`) {
 		t.Error("who signed out still sees locks")
@@ -262,14 +280,19 @@ func TestReadOnly(t *testing.T) {
 // asks presses a button that asks for a reason, and gives one.
 func (p *tab) asks(button, reason string) {
 	p.t.Helper()
-	p.until(fmt.Sprintf(`[...document.querySelectorAll('main button')].some((b) => b.innerText.startsWith(%q))`, button), "the button "+button)
-	p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`[...document.querySelectorAll('main button')].find((b) => b.innerText.startsWith(%q)).click(); undefined`, button)))
-	p.until(`document.querySelector('dialog')?.open && document.activeElement.id === 'reason'`, "a question for the reason")
+	p.until(fmt.Sprintf(`[...document.querySelectorAll('main button')].some((b) => b.innerText.startsWith(%q))`, button),
+		"the button "+button)
+	p.do(chromedp.Evaluate[chromedp.Void](
+		fmt.Sprintf(
+			`[...document.querySelectorAll('main button')].find((b) => b.innerText.startsWith(%q)).click(); undefined`, button)))
+	p.until(`document.querySelector('dialog')?.open && document.activeElement.id === 'reason'`,
+		"a question for the reason")
 	p.do(chromedp.SendKeys(chromedp.CSS("#reason"), reason))
 	p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('dialog form').requestSubmit(); undefined`))
 }
 
-// TestAdministrator: an administrator ends a lease, and no later one; resets a fence; retries an analysis. Each needs a reason and is seen in what happened.
+// TestAdministrator: an administrator ends a lease, and no later one; resets a fence; retries an analysis. Each needs a
+// reason and is seen in what happened.
 func TestAdministrator(t *testing.T) {
 	t.Parallel()
 	w := open(t, people, "t0ken-of-root")
@@ -286,14 +309,17 @@ func TestAdministrator(t *testing.T) {
 	p.signIn("t0ken-of-root")
 	p.asks("End this lease", "the runner is gone")
 	p.sees("released")
-	if l, err := w.c.Locks().Get(ctx, "acme", "deploy-prod"); err != nil || l.LeaseID != first.LeaseID || l.State != contracts.StateReleased || l.ForceRelease == nil || l.ForceRelease.Reason != "the runner is gone" || l.ForceRelease.By != "root" {
+	if l, err := w.c.Locks().Get(ctx, "acme", "deploy-prod"); err != nil || l.LeaseID != first.LeaseID ||
+		l.State != contracts.StateReleased || l.ForceRelease == nil || l.ForceRelease.Reason != "the runner is gone" ||
+		l.ForceRelease.By != "root" {
 		t.Errorf("%+v, %v", l, err)
 	}
 
 	// Another lease begins while the question is open: it stays.
 	w.acquire("acme", "other", "", 300, nil)
 	p.goes("#/lock/other", "End this lease")
-	p.do(chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll('main button')].find((b) => b.innerText.startsWith('End this')).click(); undefined`))
+	p.do(chromedp.Evaluate[chromedp.Void](
+		`[...document.querySelectorAll('main button')].find((b) => b.innerText.startsWith('End this')).click(); undefined`))
 	p.until(`document.querySelector('dialog')?.open`, "a question")
 	w.evict("t0ken-of-root", "other")
 	w.acquire("acme", "other", "", 300, nil)
@@ -317,8 +343,10 @@ func TestAdministrator(t *testing.T) {
 
 	p.goes("#/work", "a-1")
 	p.asks("Retry", "the bucket is back")
-	p.until(`[...document.querySelectorAll('.group')].some((h) => h.innerText === 'Pending' || h.innerText === 'pending')`, "an analysis that is pending")
-	if a, err := w.c.Analyses().Get(ctx, "a-1"); err != nil || a.Status != "PENDING" || a.Retry == nil || a.Retry.Reason != "the bucket is back" {
+	p.until(`[...document.querySelectorAll('.group')].some((h) => h.innerText === 'Pending' || h.innerText === 'pending')`,
+		"an analysis that is pending")
+	if a, err := w.c.Analyses().Get(ctx, "a-1"); err != nil || a.Status != "PENDING" || a.Retry == nil ||
+		a.Retry.Reason != "the bucket is back" {
 		t.Errorf("%+v, %v", a, err)
 	}
 	p.goes("#/happened", "force release")
@@ -351,10 +379,12 @@ func (w *world) evict(token, key string) {
 func (w *world) fail(token, id string) {
 	w.t.Helper()
 	var g contracts.AnalysisGranted
-	if err := json.Unmarshal([]byte(w.send(token, "/v1/analyses/"+id+"/lock", `{"request_id":"r","ttl_seconds":60}`)), &g); err != nil {
+	if err := json.Unmarshal([]byte(w.send(token, "/v1/analyses/"+id+"/lock", `{"request_id":"r","ttl_seconds":60}`)),
+		&g); err != nil {
 		w.t.Fatal(err)
 	}
-	w.send(token, "/v1/analyses/"+id+"/finish", fmt.Sprintf(`{"fencing_token":%d,"status":"FAILED","failure_reason":"no"}`, g.FencingToken))
+	w.send(token, "/v1/analyses/"+id+"/finish", fmt.Sprintf(`{"fencing_token":%d,"status":"FAILED","failure_reason":"no"}`,
+		g.FencingToken))
 }
 
 // TestTenants: a change of the tenant takes all of the other one from the page, also what is still on its way.
@@ -371,10 +401,12 @@ func TestTenants(t *testing.T) {
 	p.sees("lock-of-acme")
 	p.do(chromedp.Evaluate[chromedp.Void](`window.hold = true; undefined`))
 	p.until(`window.held.length > 0`, "a request about acme")
-	p.do(chromedp.Evaluate[chromedp.Void](`{ const f = document.querySelector('#tenant'); f.value = 'other'; f.form.requestSubmit() }; undefined`))
+	p.do(chromedp.Evaluate[chromedp.Void](
+		`{ const f = document.querySelector('#tenant'); f.value = 'other'; f.form.requestSubmit() }; undefined`))
 	p.sees("lock-of-other")
 	p.do(chromedp.Evaluate[chromedp.Void](`window.late = Promise.all(window.held.map((f) => f())); undefined`))
-	p.until(`(window.polls = performance.getEntriesByType('resource').filter((e) => e.name.includes('/tenants/other/locks')).length) > 1`, "another poll")
+	p.until(
+		`(window.polls = performance.getEntriesByType('resource').filter((e) => e.name.includes('/tenants/other/locks')).length) > 1`, "another poll")
 	if says[bool](p, `document.documentElement.textContent.includes('acme')`) {
 		t.Error("the page still shows the other tenant")
 	}
@@ -400,7 +432,8 @@ func TestTenants(t *testing.T) {
 	q.clean()
 }
 
-// timers puts the page's timers into the hands of the test: next() carries out the one that reads again, and resolves to how long it would have waited.
+// timers puts the page's timers into the hands of the test: next() carries out the one that reads again, and resolves
+// to how long it would have waited.
 const timers = `
 	window.waits = []
 	window.setTimeout = (f, ms, ...a) => { window.waits.push({ f, ms: ms || 0, a }); return window.waits.length }
@@ -412,7 +445,8 @@ const timers = `
 		return w.ms
 	}`
 
-// TestStoreRequests: a page that is looked at costs the store what docs/console.md says, and one that is hidden nothing.
+// TestStoreRequests: a page that is looked at costs the store what docs/console.md says, and one that is hidden
+// nothing.
 func TestStoreRequests(t *testing.T) {
 	t.Parallel()
 	w := open(t, httpapi.Development{}, "")
@@ -427,10 +461,13 @@ func TestStoreRequests(t *testing.T) {
 		every            int
 		requests         int64
 	}{
-		{"#/now", "deploy-prod", "Now", 3000, 1}, {"#/lock/deploy-prod", "Earlier leases", "One lock", 3000, 1}, {"#/work", "a-1022", "Work", 5000, 2},
-		{"#/ids", "Decode", "IDs", 15000, 1}, {"#/placement/rooms", "worker-4", "Placement", 5000, 2}, {"#/happened", "LOCK_HELD", "What happened", 3000, 0},
+		{"#/now", "deploy-prod", "Now", 3000, 1}, {"#/lock/deploy-prod", "Earlier leases", "One lock", 3000, 1},
+		{"#/work", "a-1022", "Work", 5000, 2},
+		{"#/ids", "Decode", "IDs", 15000, 1}, {"#/placement/rooms", "worker-4", "Placement", 5000, 2},
+		{"#/happened", "LOCK_HELD", "What happened", 3000, 0},
 	} {
-		if row := fmt.Sprintf("| *%s* | %d s | %d |", x.row, x.every/1000, x.requests); !strings.Contains(string(documented), row) {
+		if row := fmt.Sprintf("| *%s* | %d s | %d |", x.row, x.every/1000, x.requests); !strings.Contains(string(documented),
+			row) {
 			t.Errorf("docs/console.md has no row that begins with %s", row)
 		}
 		p.goes(x.hash, x.shows)
@@ -445,7 +482,8 @@ func TestStoreRequests(t *testing.T) {
 	}
 	p.goes("#/now", "deploy-prod")
 	p.until(`window.waits.some((w) => w && w.ms >= 1000)`, "the time of the next poll")
-	p.do(chromedp.Evaluate[chromedp.Void](`Object.defineProperty(document, 'hidden', { value: true, configurable: true }); undefined`))
+	p.do(chromedp.Evaluate[chromedp.Void](
+		`Object.defineProperty(document, 'hidden', { value: true, configurable: true }); undefined`))
 	before := w.store.n.Load()
 	poll(p)
 	if n := w.store.n.Load() - before; n != 0 || says[bool](p, `window.waits.some((w) => w && w.ms >= 1000)`) {
@@ -457,7 +495,8 @@ func TestStoreRequests(t *testing.T) {
 // poll carries out the next poll, and returns how long the page would have waited for it.
 func poll(p *tab) int {
 	p.t.Helper()
-	p.do(chromedp.Evaluate[chromedp.Void](`window.waited = 0; window.next().then((ms) => { window.waited = ms }); undefined`))
+	p.do(chromedp.Evaluate[chromedp.Void](
+		`window.waited = 0; window.next().then((ms) => { window.waited = ms }); undefined`))
 	p.until(`window.waited > 0`, "the end of a poll")
 	return says[int](p, `window.waited`)
 }
@@ -470,7 +509,8 @@ func TestFailures(t *testing.T) {
 	p := w.visit("#/now", look{before: ofAcme + timers})
 	p.sees("deploy-prod")
 	p.until(`window.waits.some((w) => w && w.ms >= 1000)`, "the time of the next poll")
-	p.do(chromedp.Evaluate[chromedp.Void](`window.real = window.fetch; window.fetch = () => Promise.reject(new TypeError('Failed to fetch')); undefined`))
+	p.do(chromedp.Evaluate[chromedp.Void](
+		`window.real = window.fetch; window.fetch = () => Promise.reject(new TypeError('Failed to fetch')); undefined`))
 	var waited []int
 	for range 3 {
 		waited = append(waited, poll(p))
@@ -487,7 +527,8 @@ func TestFailures(t *testing.T) {
 	p.clean()
 
 	// What the page does not expect keeps one screen from being shown, and says so.
-	p.do(chromedp.Evaluate[chromedp.Void](`window.fetch = async (u, o) => String(u).includes('/locks') ? new Response('{"at":"2026-01-01T00:00:00.000Z","locks":[null]}') : window.real(u, o); undefined`))
+	p.do(chromedp.Evaluate[chromedp.Void](
+		`window.fetch = async (u, o) => String(u).includes('/locks') ? new Response('{"at":"2026-01-01T00:00:00.000Z","locks":[null]}') : window.real(u, o); undefined`))
 	poll(p)
 	p.sees("The page itself failed")
 	p.goes("#/ids", "Decode an ID")
@@ -521,12 +562,14 @@ func (a admitted) Identify(r *http.Request) (httpapi.Caller, error) {
 	return c, err
 }
 
-// TestMoves: which partitions the last epoch moved, and where, also of epochs that began before the page was opened; and that an earlier one is kept no longer.
+// TestMoves: which partitions the last epoch moved, and where, also of epochs that began before the page was opened;
+// and that an earlier one is kept no longer.
 func TestMoves(t *testing.T) {
 	t.Parallel()
 	w := open(t, httpapi.Development{}, "")
 	join := func(member string) {
-		_, err := w.c.Placements("acme", "rooms").Join(t.Context(), member, contracts.MemberJoinRequest{Kinds: []string{"room"}, TTLSeconds: 600, Partitions: 64})
+		_, err := w.c.Placements("acme", "rooms").Join(t.Context(), member,
+			contracts.MemberJoinRequest{Kinds: []string{"room"}, TTLSeconds: 600, Partitions: 64})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -551,7 +594,8 @@ func TestMoves(t *testing.T) {
 		t.Error("the page shows what an earlier epoch moved")
 	}
 	r, err := w.store.Write(t.Context(), docstore.Write{
-		Key: docstore.Key{Kind: "placement_epochs", Tenant: "acme/rooms", ID: w.epoch(3)}, If: docstore.Not{Cond: docstore.Absent{}}, Delete: true,
+		Key: docstore.Key{Kind: "placement_epochs", Tenant: "acme/rooms", ID: w.epoch(3)},
+		If:  docstore.Not{Cond: docstore.Absent{}}, Delete: true,
 	})
 	if err != nil || !r.Applied {
 		t.Fatal(r, err)
@@ -566,7 +610,8 @@ func TestMoves(t *testing.T) {
 // epoch is the name of the document of an epoch.
 func (w *world) epoch(number int) string {
 	w.t.Helper()
-	all, err := w.store.List(w.t.Context(), docstore.Query{Kind: "placement_epochs", Tenant: "acme/rooms", Limit: docstore.MaxLimit})
+	all, err := w.store.List(w.t.Context(), docstore.Query{Kind: "placement_epochs", Tenant: "acme/rooms",
+		Limit: docstore.MaxLimit})
 	if err != nil || len(all.Entries) < number {
 		w.t.Fatal(len(all.Entries), err)
 	}
@@ -587,7 +632,8 @@ func TestKeyboard(t *testing.T) {
 		p.do(chromedp.KeyEvent("\t"))
 		walk = append(walk, says[string](p, focus))
 	}
-	if got, want := strings.Join(walk, ", "), "Skip to the content, Leasehold, Now, One lock, Work, IDs, Placement, What happened, Tenant, Go, English, 日本語, Pause, Keys that begin with, Filter"; got != want {
+	if got, want := strings.Join(walk, ", "),
+		"Skip to the content, Leasehold, Now, One lock, Work, IDs, Placement, What happened, Tenant, Go, English, 日本語, Pause, Keys that begin with, Filter"; got != want {
 		t.Errorf("walked\n%s, want\n%s", got, want)
 	}
 	p.do(chromedp.KeyEvent("\t"), chromedp.KeyEvent("\r")) // the lock
@@ -595,10 +641,13 @@ func TestKeyboard(t *testing.T) {
 	if at := says[string](p, `document.activeElement.id`); at != "main" {
 		t.Errorf("after a change of the screen the focus is at %q", at)
 	}
-	p.do(chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll('main button')].find((b) => b.innerText.startsWith('End this')).focus(); undefined`), chromedp.KeyEvent("\r"))
+	p.do(chromedp.Evaluate[chromedp.Void](
+		`[...document.querySelectorAll('main button')].find((b) => b.innerText.startsWith('End this')).focus(); undefined`),
+		chromedp.KeyEvent("\r"))
 	p.until(`document.querySelector('dialog')?.open && document.activeElement.id === 'reason'`, "a question")
 	p.do(chromedp.KeyEvent("\x1b"))
-	p.until(`!document.querySelector('dialog') && document.activeElement.innerText === 'End this lease'`, "the button, when the question is closed")
+	p.until(`!document.querySelector('dialog') && document.activeElement.innerText === 'End this lease'`,
+		"the button, when the question is closed")
 	p.clean()
 }
 
@@ -610,7 +659,8 @@ func TestLanguages(t *testing.T) {
 	p := w.visit("#/now", look{lang: "ja-JP", before: ofAcme})
 	p.sees("保持中")
 	for _, x := range []struct{ hash, shows string }{
-		{"#/lock/deploy-prod", "このリースを終了"}, {"#/work", "分析はありません"}, {"#/ids", "解読"}, {"#/placement", "参加したプロセスはありません"}, {"#/happened", "監査ログ"}, {"#/happened/code/LOCK_HELD", "別の所有者"},
+		{"#/lock/deploy-prod", "このリースを終了"}, {"#/work", "分析はありません"}, {"#/ids", "解読"}, {"#/placement", "参加したプロセスはありません"},
+		{"#/happened", "監査ログ"}, {"#/happened/code/LOCK_HELD", "別の所有者"},
 	} {
 		p.goes(x.hash, x.shows)
 	}
@@ -632,12 +682,15 @@ func TestDecode(t *testing.T) {
 	p.sees("Decode an ID")
 	decode := func(id, want string) {
 		t.Helper()
-		p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`{ const f = document.querySelector('#id'); f.value = %q; f.form.requestSubmit() }; undefined`, id)))
+		p.do(chromedp.Evaluate[chromedp.Void](
+			fmt.Sprintf(`{ const f = document.querySelector('#id'); f.value = %q; f.form.requestSubmit() }; undefined`, id)))
 		p.sees(want)
 	}
 	// 1000 ms after the epoch, machine ID 5, sequence 7: 1000<<22 | 5<<8 | 7
 	decode("4194305287", "+0 ms")
-	if text := says[string](p, `document.querySelector('#decode').parentElement.parentElement.innerText.replace(/\s+/g, ' ')`); !strings.Contains(text, "Machine ID 5 of a lease") || !strings.Contains(text, "Sequence 7 / 256") {
+	if text := says[string](
+		p, `document.querySelector('#decode').parentElement.parentElement.innerText.replace(/\s+/g, ' ')`); !strings.Contains(
+		text, "Machine ID 5 of a lease") || !strings.Contains(text, "Sequence 7 / 256") {
 		t.Errorf("%s", text)
 	}
 	decode("4196401415", "made without a lease")
@@ -662,7 +715,8 @@ func shoot(p *tab, name string) {
 	}
 }
 
-// TestPictures writes docs/console/*.png, for the documentation. It runs only when it is asked to: the pictures are never the same twice.
+// TestPictures writes docs/console/*.png, for the documentation. It runs only when it is asked to: the pictures are
+// never the same twice.
 func TestPictures(t *testing.T) {
 	if os.Getenv("LEASEHOLD_SCREENSHOTS") == "" {
 		t.Skip("LEASEHOLD_SCREENSHOTS is not set")
@@ -683,17 +737,21 @@ func TestPictures(t *testing.T) {
 			p.do(chromedp.SendKeys(chromedp.CSS("#kind"), "room"), chromedp.SendKeys(chromedp.CSS("#kind2"), "lobby\r"))
 			p.sees("Would be placed on")
 		case "happened":
-			p.do(chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll('.outcomes summary')].find((s) => s.innerText.includes('LOCK_HELD')).click(); undefined`))
+			p.do(chromedp.Evaluate[chromedp.Void](
+				`[...document.querySelectorAll('.outcomes summary')].find((s) => s.innerText.includes('LOCK_HELD')).click(); undefined`))
 			p.sees("Held by")
 		}
 		shoot(p, x.name)
 	}
-	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}})
+	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}})
 	p.goes("#/now", "deploy-prod")
 	shoot(p, "now-dark")
-	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 844, DeviceScaleFactor: 1, Mobile: true})
+	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+		Width: 390, Height: 844, DeviceScaleFactor: 1, Mobile: true})
 	shoot(p, "now-phone-dark")
-	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "light"}}})
+	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "light"}}})
 	p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('button[lang=ja]').click(); undefined`))
 	p.goes("#/happened", "監査ログ")
 	shoot(p, "happened-phone-ja")

@@ -30,7 +30,8 @@ var program = sync.OnceValues(func() (string, error) {
 	}
 	built = dir
 	path := filepath.Join(dir, "leasehold")
-	out, err := exec.Command("go", "build", "-C", filepath.Join("..", ".."), "-o", path, "./cmd/leasehold").CombinedOutput()
+	out, err := exec.Command("go", "build", "-C", filepath.Join("..", ".."), "-o", path,
+		"./cmd/leasehold").CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("go build: %w\n%s", err, out)
 	}
@@ -143,14 +144,17 @@ func process(t *testing.T, pid int) string {
 // presses clicks a button by its name.
 func (p *tab) presses(name string) {
 	p.t.Helper()
-	p.until(fmt.Sprintf(`(window.found = [...document.querySelectorAll('button')].find((b) => (b.ariaLabel || b.innerText) === %q && !b.disabled))`, name), "the button "+name)
+	p.until(
+		fmt.Sprintf(
+			`(window.found = [...document.querySelectorAll('button')].find((b) => (b.ariaLabel || b.innerText) === %q && !b.disabled))`, name), "the button "+name)
 	p.do(chromedp.Evaluate[chromedp.Void](`window.found.click(); undefined`))
 }
 
 // shows waits until a part of the page shows a text.
 func (p *tab) shows(selector, text string) {
 	p.t.Helper()
-	p.until(fmt.Sprintf(`document.querySelector(%q)?.innerText.replace(/[\u2068\u2069]/g, '').includes(%q)`, selector, text), selector+" with "+text)
+	p.until(fmt.Sprintf(`document.querySelector(%q)?.innerText.replace(/[\u2068\u2069]/g, '').includes(%q)`, selector,
+		text), selector+" with "+text)
 }
 
 // freezes lets a worker be frozen, and go on when another has paid in.
@@ -171,8 +175,8 @@ func (p *tab) freezes(d *playground, worker int) {
 	}
 }
 
-// TestDemo: a worker is frozen, another goes on, and the frozen one wakes up and writes. Without the fence the account is wrong, with it the write is
-// rejected. Nothing is asked but the demonstration itself.
+// TestDemo: a worker is frozen, another goes on, and the frozen one wakes up and writes. Without the fence the account
+// is wrong, with it the write is rejected. Nothing is asked but the demonstration itself.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	d := play(t)
@@ -192,14 +196,17 @@ func TestDemo(t *testing.T) {
 	p.shows("#unfenced .so", "Worker A woke up and overwrote")
 	p.shows("#fenced", "right")
 	p.shows("#fenced .so", "STALE_TOKEN: the late write of Worker A was rejected, and nothing is lost")
-	if says[bool](p, `document.querySelector('#unfenced').innerText.includes('STALE_TOKEN') || document.querySelector('#fenced').innerText.includes('missing')`) {
+	if says[bool](
+		p, `document.querySelector('#unfenced').innerText.includes('STALE_TOKEN') || document.querySelector('#fenced').innerText.includes('missing')`) {
 		t.Error("the accounts are mixed up")
 	}
 	s := d.state()
 	if s.Unfenced.Balance >= s.Unfenced.Should || s.Fenced.Balance != s.Fenced.Should || s.Fenced.Balance == 0 {
 		t.Errorf("%+v", s)
 	}
-	if n, cost := says[string](p, `document.querySelector('#requests').innerText`), says[string](p, `document.querySelector('#dollars').innerText`); n == "0" || !strings.HasPrefix(cost, "$0.000") || cost == "$0.000000" {
+	if n, cost := says[string](p, `document.querySelector('#requests').innerText`),
+		says[string](p, `document.querySelector('#dollars').innerText`); n == "0" || !strings.HasPrefix(cost, "$0.000") ||
+		cost == "$0.000000" {
 		t.Errorf("%s requests for %s", n, cost)
 	}
 	p.presses("Start over")
@@ -209,7 +216,8 @@ func TestDemo(t *testing.T) {
 	p.asksOnly(d.url)
 }
 
-// TestDemoButtons: a worker is killed, its answer is lost, its clock is wrong. The account with the fence is right all the time.
+// TestDemoButtons: a worker is killed, its answer is lost, its clock is wrong. The account with the fence is right all
+// the time.
 func TestDemoButtons(t *testing.T) {
 	t.Parallel()
 	d := play(t)
@@ -225,14 +233,17 @@ func TestDemoButtons(t *testing.T) {
 	turns := d.state().Turns
 	d.until("turns of the others", func(s played) bool { return s.Turns > turns+2 })
 	p.presses("Start again, worker B")
-	d.until("a turn of the new process", func(s played) bool { return s.Workers[1].State == "working" && s.Workers[1].PID != 0 })
+	d.until("a turn of the new process", func(s played) bool {
+		return s.Workers[1].State == "working" && s.Workers[1].PID != 0
+	})
 
 	p.presses("Lose the answer, worker C")
 	p.shows("#unfenced .so", "received no answer, and paid in twice")
 	p.shows("#fenced .so", "it was counted once")
 	p.shows("#unfenced", "10 too much")
 
-	p.do(chromedp.Evaluate[chromedp.Void](`{ const s = document.querySelector('#skewA'); s.value = 10; s.dispatchEvent(new Event('change', { bubbles: true })) }; undefined`))
+	p.do(chromedp.Evaluate[chromedp.Void](
+		`{ const s = document.querySelector('#skewA'); s.value = 10; s.dispatchEvent(new Event('change', { bubbles: true })) }; undefined`))
 	p.sees("clock of Worker A is 10 s ahead")
 	p.shows("#unfenced .so", "was dropped, and reported as done")
 	p.sees("no clock is asked")
@@ -243,8 +254,8 @@ func TestDemoButtons(t *testing.T) {
 	p.asksOnly(d.url)
 }
 
-// TestDemoForEveryone: the page can be read in both languages, in the light and in the dark, on a telephone, by those who do not see it, and used with the
-// keyboard alone.
+// TestDemoForEveryone: the page can be read in both languages, in the light and in the dark, on a telephone, by those
+// who do not see it, and used with the keyboard alone.
 func TestDemoForEveryone(t *testing.T) {
 	t.Parallel()
 	d := play(t)
@@ -256,14 +267,16 @@ func TestDemoForEveryone(t *testing.T) {
 	p.presses("Freeze, worker A")
 	p.sees("Let Worker A go on")
 	p.presses("Kill, worker C")
-	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}})
+	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}})
 	p.shows(".worker.dead", "killed")
 	p.accessible(source, "a frozen and a dead worker, dark")
 	for _, lang := range []string{"en", "ja"} {
 		p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('button[lang=` + lang + `]').click(); undefined`))
 		p.until(`document.documentElement.lang === '`+lang+`'`, "the language")
 		for _, width := range []int64{390, 320} {
-			call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 700, DeviceScaleFactor: 1, Mobile: true})
+			call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+				Width: width, Height: 700, DeviceScaleFactor: 1, Mobile: true})
 			if wide := p.wide(); wide > 0 {
 				t.Errorf("%s: %d pixels wider than %d", lang, wide, width)
 			}
@@ -271,7 +284,8 @@ func TestDemoForEveryone(t *testing.T) {
 		p.accessible(source, lang+", dark, on a telephone")
 	}
 	p.shows("main", "フェンスなし")
-	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 1280, Height: 900, DeviceScaleFactor: 1})
+	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 1280, Height: 900,
+		DeviceScaleFactor: 1})
 	p.clean()
 
 	q := visit(t, d.url, look{})
@@ -288,7 +302,8 @@ func TestDemoForEveryone(t *testing.T) {
 			d.until("a frozen worker", func(s played) bool { return s.Workers[0].State == "frozen" })
 		}
 	}
-	if got, want := strings.Join(walk, ", "), "Skip to the content, Leasehold, Console, English, 日本語, Start over, Freeze, worker A, Kill, worker A, Lose the answer, worker A, Clock of worker A, Freeze, worker B"; got != want {
+	if got, want := strings.Join(walk, ", "),
+		"Skip to the content, Leasehold, Console, English, 日本語, Start over, Freeze, worker A, Kill, worker A, Lose the answer, worker A, Clock of worker A, Freeze, worker B"; got != want {
 		t.Errorf("walked\n%s, want\n%s", got, want)
 	}
 	q.clean()
@@ -304,13 +319,18 @@ func TestDemoFromElsewhere(t *testing.T) {
 		host               string
 		want               int
 	}{
-		"another site":                {"POST", "workers/A/kill", "{}", map[string]string{"Sec-Fetch-Site": "cross-site"}, "", 403},
-		"another port":                {"POST", "workers/A/kill", "{}", map[string]string{"Sec-Fetch-Site": "same-site"}, "", 403},
-		"an origin, an old browser":   {"POST", "workers/A/kill", "{}", map[string]string{"Origin": "https://evil.example"}, "", 403},
-		"a name that leads here":      {"POST", "workers/A/kill", "{}", nil, "evil.example", 403},
-		"the same, to read":           {"GET", "state", "", nil, "evil.example", 403},
-		"a proxy":                     {"POST", "workers/A/kill", "{}", map[string]string{"X-Forwarded-For": "192.0.2.1"}, "", 403},
-		"another site, a deposit":     {"POST", "account/write", `{"worker":"A"}`, map[string]string{"Sec-Fetch-Site": "cross-site"}, "", 403},
+		"another site": {"POST", "workers/A/kill", "{}", map[string]string{"Sec-Fetch-Site": "cross-site"}, "",
+			403},
+		"another port": {"POST", "workers/A/kill", "{}", map[string]string{"Sec-Fetch-Site": "same-site"}, "",
+			403},
+		"an origin, an old browser": {"POST", "workers/A/kill", "{}", map[string]string{"Origin": "https://evil.example"},
+			"", 403},
+		"a name that leads here": {"POST", "workers/A/kill", "{}", nil, "evil.example", 403},
+		"the same, to read":      {"GET", "state", "", nil, "evil.example", 403},
+		"a proxy": {"POST", "workers/A/kill", "{}", map[string]string{"X-Forwarded-For": "192.0.2.1"}, "",
+			403},
+		"another site, a deposit": {"POST", "account/write", `{"worker":"A"}`,
+			map[string]string{"Sec-Fetch-Site": "cross-site"}, "", 403},
 		"another site, to start over": {"POST", "reset", "{}", map[string]string{"Sec-Fetch-Site": "cross-site"}, "", 403},
 		"a link":                      {"GET", "workers/A/kill", "", nil, "", 405},
 		"no worker":                   {"POST", "workers/Z/kill", "{}", nil, "", 404},
@@ -318,7 +338,8 @@ func TestDemoFromElsewhere(t *testing.T) {
 		"no JSON":                     {"POST", "workers/A/kill", "kill", nil, "", 400},
 		"a clock beyond the slider":   {"POST", "workers/A/skew", `{"ms":10001}`, nil, "", 400},
 		"a program of this machine":   {"POST", "workers/A/lose", "{}", nil, "", 200},
-		"the page itself":             {"POST", "workers/B/lose", "{}", map[string]string{"Sec-Fetch-Site": "same-origin"}, "", 200},
+		"the page itself": {"POST", "workers/B/lose", "{}", map[string]string{"Sec-Fetch-Site": "same-origin"},
+			"", 200},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), c.method, d.url+c.path, strings.NewReader(c.body))
 		if err != nil {
@@ -347,7 +368,8 @@ func TestDemoFromElsewhere(t *testing.T) {
 // TestDemoEnds: no worker process stays, whether the demonstration is ended or killed, and not one that is frozen then.
 func TestDemoEnds(t *testing.T) {
 	t.Parallel()
-	for name, signal := range map[string]os.Signal{"Ctrl-C": os.Interrupt, "SIGTERM": syscall.SIGTERM, "SIGKILL": os.Kill} {
+	for name, signal := range map[string]os.Signal{"Ctrl-C": os.Interrupt, "SIGTERM": syscall.SIGTERM,
+		"SIGKILL": os.Kill} {
 		t.Run(name, func(t *testing.T) {
 			d := play(t)
 			got, err := http.Post(d.url+"workers/C/freeze", "application/json", strings.NewReader("{}"))
@@ -392,7 +414,8 @@ func TestDemoPictures(t *testing.T) {
 	d.until("turns after that", func(s played) bool { return s.Turns > turns+1 && s.Workers[2].State == "working" })
 	p.until(`document.querySelector('.worker.working')`, "a worker at work")
 	shoot(p, "demo")
-	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}})
+	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}})
 	p.presses("Freeze, worker B")
 	p.sees("Let Worker B go on")
 	turns = d.state().Turns
@@ -400,7 +423,8 @@ func TestDemoPictures(t *testing.T) {
 		return s.Turns > turns+1 && (s.Workers[0].State == "working" || s.Workers[2].State == "working")
 	})
 	shoot(p, "demo-frozen-dark")
-	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 1500, DeviceScaleFactor: 1, Mobile: true})
+	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 1500,
+		DeviceScaleFactor: 1, Mobile: true})
 	p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('button[lang=ja]').click(); undefined`))
 	shoot(p, "demo-phone-ja")
 }

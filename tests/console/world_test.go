@@ -80,7 +80,9 @@ func (bearers) Unverified() bool  { return false }
 func open(t *testing.T, identity httpapi.Identity, token string) *world {
 	t.Helper()
 	w := &world{t: t}
-	w.store = &counted{Store: docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }})}
+	w.store = &counted{Store: docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time {
+		return time.Now().Add(time.Duration(w.ahead.Load()))
+	}})}
 	o := setup.API(&settings.Config{Console: true, RecordRefusals: time.Millisecond}, nil, nil)
 	s := httptest.NewServer(httpapi.New(w.store, identity, o))
 	t.Cleanup(s.Close)
@@ -148,21 +150,23 @@ func (w *world) sent(r *http.Request) string {
 // acquire acquires a lock of a tenant.
 func (w *world) acquire(tenant, key, owner string, ttl int64, labels contracts.Metadata) client.Lease {
 	w.t.Helper()
-	l, err := w.c.Locks().Acquire(w.t.Context(), tenant, key, contracts.AcquireRequest{OwnerID: owner, TTLSeconds: ttl, Metadata: labels})
+	l, err := w.c.Locks().Acquire(w.t.Context(), tenant, key, contracts.AcquireRequest{
+		OwnerID: owner, TTLSeconds: ttl, Metadata: labels})
 	return must(w.t, l, err)
 }
 
 // ago sets the store's clock to a time before now, so that what comes happened then.
 func (w *world) ago(d time.Duration) { w.ahead.Store(int64(-d)) }
 
-// busy is a tenant in the middle of its work: locks that are held, contended, shared, waited for and ended by force; analyses in all states;
-// machine IDs; a cluster.
+// busy is a tenant in the middle of its work: locks that are held, contended, shared, waited for and ended by force;
+// analyses in all states; machine IDs; a cluster.
 func (w *world) busy(tenant string) {
 	t, ctx := w.t, w.t.Context()
 	t.Helper()
 	locks := w.c.Locks()
 	refused := func(key, owner string) {
-		if _, err := locks.Acquire(ctx, tenant, key, contracts.AcquireRequest{OwnerID: owner, TTLSeconds: 60}); !errors.Is(err, contracts.CodeLockHeld) {
+		if _, err := locks.Acquire(ctx, tenant, key, contracts.AcquireRequest{OwnerID: owner, TTLSeconds: 60}); !errors.Is(
+			err, contracts.CodeLockHeld) {
 			t.Fatalf("%s: %v", key, err)
 		}
 	}
@@ -175,7 +179,8 @@ func (w *world) busy(tenant string) {
 			w.force(tenant, "deploy-prod", "ann", "the runner was terminated")
 		case 3: // it is the current one
 		default:
-			_, err := locks.Release(ctx, tenant, "deploy-prod", contracts.ReleaseRequest{OwnerID: owner, FencingToken: l.FencingToken})
+			_, err := locks.Release(ctx, tenant, "deploy-prod", contracts.ReleaseRequest{
+				OwnerID: owner, FencingToken: l.FencingToken})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -194,19 +199,22 @@ func (w *world) busy(tenant string) {
 		key, owner string
 		ttl        int64
 	}{
-		{"invoices/2026-11", "billing-7f4c", 240}, {"nightly-report", "reporter-1", 900}, {"migrate-users", "migrator", 120}, {"leader/scheduler", "scheduler-b", 45},
+		{"invoices/2026-11", "billing-7f4c", 240}, {"nightly-report", "reporter-1", 900}, {"migrate-users", "migrator", 120},
+		{"leader/scheduler", "scheduler-b", 45},
 		{"cache-warmup", "web-3", 34}, {"import:customers", "etl-2", 300},
 	} {
 		w.acquire(tenant, x.key, x.owner, x.ttl, nil)
 	}
 	for i := range 3 {
 		status, text := w.post("/v1/tenants/"+tenant+"/locks/gpu-pool/acquire",
-			fmt.Sprintf(`{"request_id":"p%d","owner_id":"trainer-%d","ttl_seconds":%d,"mode":"permits","limit":3}`, i, i+1, 200+90*i))
+			fmt.Sprintf(`{"request_id":"p%d","owner_id":"trainer-%d","ttl_seconds":%d,"mode":"permits","limit":3}`,
+				i, i+1, 200+90*i))
 		if status != 200 {
 			t.Fatal(text)
 		}
 	}
-	if status, text := w.post("/v1/tenants/"+tenant+"/locks/orders-db/acquire", `{"request_id":"o1","owner_id":"compactor","ttl_seconds":300}`); status != 200 {
+	if status, text := w.post("/v1/tenants/"+tenant+"/locks/orders-db/acquire",
+		`{"request_id":"o1","owner_id":"compactor","ttl_seconds":300}`); status != 200 {
 		t.Fatal(text)
 	}
 	if _, err := w.c.Fences().Check(ctx, tenant, "orders-db", 1767229200000007); err != nil {
@@ -220,7 +228,8 @@ func (w *world) busy(tenant string) {
 		}
 	}
 	run := func(id, owner string) string {
-		status, text := w.post("/v1/analyses/"+id+"/lock", fmt.Sprintf(`{"owner_id":%q,"request_id":"r-%s-%s","ttl_seconds":300}`, owner, id, owner))
+		status, text := w.post("/v1/analyses/"+id+"/lock",
+			fmt.Sprintf(`{"owner_id":%q,"request_id":"r-%s-%s","ttl_seconds":300}`, owner, id, owner))
 		var g contracts.AnalysisGranted
 		if err := json.Unmarshal([]byte(text), &g); err != nil || status != 200 || g.FencingToken == 0 {
 			t.Fatal(status, text, err)
@@ -233,7 +242,8 @@ func (w *world) busy(tenant string) {
 		}
 	}
 	send("/v1/analyses/a-1021/finish", "{"+run("a-1021", "worker-1")+`,"status":"READY","result":"{\"score\":0.93}"}`)
-	send("/v1/analyses/a-1022/finish", "{"+run("a-1022", "worker-2")+`,"status":"FAILED","failure_reason":"the model did not converge after 500 rounds"}`)
+	send("/v1/analyses/a-1022/finish", "{"+run("a-1022", "worker-2")+
+		`,"status":"FAILED","failure_reason":"the model did not converge after 500 rounds"}`)
 	for i, owner := range []string{"worker-1", "worker-2", "worker-3"} { // the first two die
 		w.ago(time.Duration(13-6*i) * time.Minute)
 		run("a-1023", owner)
@@ -251,14 +261,16 @@ func (w *world) busy(tenant string) {
 	w.ago(4 * time.Minute)
 	for i, zone := range []string{"a", "b", "c", "a"} {
 		_, err := w.c.Placements(tenant, "rooms").Join(ctx, fmt.Sprint("worker-", i+1), contracts.MemberJoinRequest{
-			Kinds: []string{"room"}, TTLSeconds: 600, Labels: contracts.Labels{"zone": zone}, Address: fmt.Sprintf("10.0.0.%d:9000", i+5), Partitions: 1024,
+			Kinds: []string{"room"}, TTLSeconds: 600, Labels: contracts.Labels{"zone": zone},
+			Address: fmt.Sprintf("10.0.0.%d:9000", i+5), Partitions: 1024,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, room := range []string{"lobby", "north", "south"} {
-		if status, text := w.post("/v1/tenants/"+tenant+"/clusters/rooms/activations/room/"+room+"/claim", `{"request_id":"c-`+room+`"}`); status != 200 {
+		if status, text := w.post("/v1/tenants/"+tenant+"/clusters/rooms/activations/room/"+room+"/claim",
+			`{"request_id":"c-`+room+`"}`); status != 200 {
 			t.Fatal(text)
 		}
 	}
@@ -276,7 +288,8 @@ func (w *world) line(tenant string) {
 	w.t.Cleanup(func() { end(); waiting.Wait() })
 	for i := range 2 {
 		waiting.Go(func() {
-			_, _ = w.c.Locks().Acquire(stop, tenant, "orders-db", contracts.AcquireRequest{OwnerID: fmt.Sprint("writer-", i+1), TTLSeconds: 60, WaitSeconds: 20, Fair: true})
+			_, _ = w.c.Locks().Acquire(stop, tenant, "orders-db", contracts.AcquireRequest{OwnerID: fmt.Sprint("writer-", i+1),
+				TTLSeconds: 60, WaitSeconds: 20, Fair: true})
 		})
 	}
 }
@@ -284,7 +297,8 @@ func (w *world) line(tenant string) {
 // force ends a lease as an administrator does.
 func (w *world) force(tenant, key, by, reason string) {
 	w.t.Helper()
-	status, text := w.post("/v1/tenants/"+tenant+"/locks/"+key+"/force-release", fmt.Sprintf(`{"request_id":"f1","owner_id":%q,"reason":%q}`, by, reason))
+	status, text := w.post("/v1/tenants/"+tenant+"/locks/"+key+"/force-release",
+		fmt.Sprintf(`{"request_id":"f1","owner_id":%q,"reason":%q}`, by, reason))
 	if status != http.StatusOK {
 		w.t.Fatal(text)
 	}
@@ -375,10 +389,13 @@ func visit(t *testing.T, url string, l look) *tab {
 	if l.lang == "" {
 		l.lang = "en-US"
 	}
-	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: l.width, Height: l.height, DeviceScaleFactor: scale, Mobile: l.phone})
+	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: l.width, Height: l.height,
+		DeviceScaleFactor: scale, Mobile: l.phone})
 	call(p, emulation.SetLocaleOverride, emulation.SetLocaleOverrideParams{Locale: l.lang})
-	call(p, emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{UserAgent: "leasehold-test", AcceptLanguage: l.lang})
-	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+	call(p, emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{UserAgent: "leasehold-test",
+		AcceptLanguage: l.lang})
+	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 	if l.before != "" {
 		call(p, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: l.before})
 	}
@@ -419,7 +436,8 @@ func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 // sees waits until the page shows a text.
 func (p *tab) sees(text string) {
 	p.t.Helper()
-	p.until(fmt.Sprintf(`document.body.innerText.replace(/[\u2068\u2069]/g, '').includes(%q)`, text), "the text "+text) // without the marks around names
+	// without the marks around names
+	p.until(fmt.Sprintf(`document.body.innerText.replace(/[\u2068\u2069]/g, '').includes(%q)`, text), "the text "+text)
 }
 
 // until waits until an expression holds. It asks from outside, because tests take the page's timers away.
@@ -431,7 +449,8 @@ func (p *tab) until(expression, what string) {
 			return
 		}
 		if err != nil || time.Now().After(end) {
-			shown, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string](`document.body.innerText.replace(/\s+/g, ' ').slice(0, 1500)`))
+			shown, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string](
+				`document.body.innerText.replace(/\s+/g, ' ').slice(0, 1500)`))
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.t.Fatalf("the page does not come to %s: %v\n%s\n%v", what, err, shown, p.problems)

@@ -103,7 +103,8 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestPromisedCounts: what is promised about requests and units is what is counted. A table that changes shows more; this fails whatever is documented.
+// TestPromisedCounts: what is promised about requests and units is what is counted. A table that changes shows more;
+// this fails whatever is documented.
 func TestPromisedCounts(t *testing.T) {
 	all := counted(t)
 	for store, want := range map[string]map[string]Usage{
@@ -115,9 +116,11 @@ func TestPromisedCounts(t *testing.T) {
 			Cycle: {4, 2, 2}, Renew: {2, 1, 1}, Held: {1, 0, 1}, Expired: {2, 1, 1}, Look: {1, 0, 1},
 			SharedCycle: {6, 2, 4}, Run: {4, 2, 2}, Refresh: {2, 1, 1}, Finished: {1, 0, 1}, Running: {1, 0, 1},
 		},
-		price.FirestoreEnterprise.Name: {Cycle: {4, 2, 2}, Renew: {2, 1, 1}, Held: {1, 0, 1}, Run: {4, 3, 2}, Refresh: {2, 2, 1}},
-		"Redis":                        {Cycle: {2, 0, 0}, Renew: {1, 0, 0}, Held: {1, 0, 0}, Look: {1, 0, 0}, Run: {2, 0, 0}},
-		"SQLite":                       {Cycle: {2, 0, 0}, Renew: {1, 0, 0}, Held: {0, 0, 0}, Run: {2, 0, 0}},
+		price.FirestoreEnterprise.Name: {Cycle: {4, 2, 2}, Renew: {2, 1, 1}, Held: {1, 0, 1}, Run: {4, 3, 2},
+			Refresh: {2, 2, 1}},
+		"Redis": {Cycle: {2, 0, 0}, Renew: {1, 0, 0}, Held: {1, 0, 0}, Look: {1, 0, 0},
+			Run: {2, 0, 0}},
+		"SQLite": {Cycle: {2, 0, 0}, Renew: {1, 0, 0}, Held: {0, 0, 0}, Run: {2, 0, 0}},
 	} {
 		c := find(all, store)
 		if c == nil {
@@ -154,12 +157,15 @@ func TestArithmetic(t *testing.T) {
 			t.Errorf("%s: $%v, want $%v", c.what, c.got, c.want)
 		}
 	}
-	// The paper's own break-even, from its prices of a write and of machines: the constants of price.go of package price agree with each other.
-	least, most := 3*price.SmallMachine.Day()/price.FaaSKeeper.WriteMost*1e6, 3*price.SmallMachine.Day()/price.FaaSKeeper.WriteLeast*1e6
+	// The paper's own break-even, from its prices of a write and of machines: the constants of price.go of package price
+	// agree with each other.
+	least, most := 3*price.SmallMachine.Day()/price.FaaSKeeper.WriteMost*1e6,
+		3*price.SmallMachine.Day()/price.FaaSKeeper.WriteLeast*1e6
 	if b := float64(price.FaaSKeeper.BreakEven); b < least || b > most {
 		t.Errorf("%v writes a day, want between %v and %v", b, least, most)
 	}
-	for in, want := range map[float64]string{0: "0", 0.026: "$0.026", 0.625: "$0.625", 1.25: "$1.25", 22.36: "$22.36", 0.2: "$0.20"} {
+	for in, want := range map[float64]string{0: "0", 0.026: "$0.026", 0.625: "$0.625", 1.25: "$1.25",
+		22.36: "$22.36", 0.2: "$0.20"} {
 		if got := dollars(in); got != want {
 			t.Errorf("%v is shown as %s, want %s", in, got, want)
 		}

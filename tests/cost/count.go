@@ -45,7 +45,8 @@ const (
 
 // Operations are all, in the order of the tables.
 var Operations = []string{
-	Cycle, Renew, Held, Expired, Look, WaitMinute, SharedCycle, SharedRenew, SharedHeld, SetCycle, Run, Refresh, Finished, Running, MachineIDs, MachineIDHour,
+	Cycle, Renew, Held, Expired, Look, WaitMinute, SharedCycle, SharedRenew, SharedHeld, SetCycle, Run, Refresh, Finished,
+	Running, MachineIDs, MachineIDHour,
 }
 
 // Counted is what was counted on a store.

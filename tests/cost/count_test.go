@@ -77,19 +77,22 @@ func onDynamoDB(t *testing.T) *metered {
 	t.Helper()
 	clock, server := suite.NewClock(), dynamodbtest.Start(t, nil)
 	client := sdk.New(sdk.Options{
-		Region: "local", BaseEndpoint: aws.String(server.URL), Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
+		Region: "local", BaseEndpoint: aws.String(server.URL), Credentials: credentials.NewStaticCredentialsProvider("local",
+			"local", ""),
 		HTTPClient: http.DefaultClient,
 	})
 	s, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{
-		Client: client, CreateTable: true, Indexes: []string{analysis.ExpiryField}, MaxSkew: awsdynamodb.TrustClock, Now: clock.Now, CountUnits: true,
+		Client: client, CreateTable: true, Indexes: []string{analysis.ExpiryField}, MaxSkew: awsdynamodb.TrustClock,
+		Now: clock.Now, CountUnits: true,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return meter(closing(t, s), clock, server.ResetCounts, gauge{name: price.DynamoDB.Name, bill: &price.DynamoDB, read: func() Usage {
-		u := server.Consumed()
-		return Usage{sum(server.Requests()), u.Write, u.Read}
-	}})
+	return meter(closing(t, s), clock, server.ResetCounts, gauge{name: price.DynamoDB.Name, bill: &price.DynamoDB,
+		read: func() Usage {
+			u := server.Consumed()
+			return Usage{sum(server.Requests()), u.Write, u.Read}
+		}})
 }
 
 // indexed counts the entries of the index of the sweep, which the Enterprise edition bills.
@@ -116,7 +119,8 @@ func onFirestore(t *testing.T) *metered {
 	t.Helper()
 	clock := suite.NewClock()
 	server := firestoretest.Start(t, &firestoretest.Options{Now: clock.Now})
-	s, err := gcpfirestore.Open(t.Context(), &gcpfirestore.Options{Project: "costs", ClientOptions: server.ClientOptions()})
+	s, err := gcpfirestore.Open(t.Context(), &gcpfirestore.Options{Project: "costs",
+		ClientOptions: server.ClientOptions()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,12 +152,14 @@ func onRedis(t *testing.T) *metered {
 		t.Fatal(err)
 	}
 	return meter(closing(t, s), clock, server.ResetCommands, gauge{name: "Redis", read: func() Usage {
-		// A script that the server does not know is sent once more, as EVAL: the first write of each shape costs that, and no other.
+		// A script that the server does not know is sent once more, as EVAL: the first write of each shape costs that, and no
+		// other.
 		return Usage{Requests: float64(server.Commands()["EVALSHA"])}
 	}})
 }
 
-// commits counts the transactions that write: each is one sync of the file, or a part of one that it shares with others.
+// commits counts the transactions that write: each is one sync of the file, or a part of one that it shares with
+// others.
 type commits struct {
 	docstore.Store
 
@@ -177,7 +183,8 @@ func onSQLite(t *testing.T) *metered {
 		t.Fatal(err)
 	}
 	c := &commits{Store: closing(t, s)}
-	m := meter(s, clock, func() { c.n = 0 }, gauge{name: "SQLite", read: func() Usage { return Usage{Requests: float64(c.n)} }})
+	m := meter(s, clock, func() { c.n = 0 },
+		gauge{name: "SQLite", read: func() Usage { return Usage{Requests: float64(c.n)} }})
 	m.Store = c
 	return m
 }
@@ -266,8 +273,10 @@ func (p *program) measured(into []Counted, operation string, step func()) {
 	step()
 	if before.Known { // what operators see must be what is on this page
 		after, bill := p.s.usage.Usage().Billed, p.s.meters[0].read()
-		if reads, writes := after.Reads-before.Reads, after.Writes-before.Writes; reads != bill.Reads || writes != bill.Writes {
-			p.t.Errorf("%s, %s: the store counts %v reads and %v writes, the service bills %v and %v", p.s.meters[0].name, operation, reads, writes, bill.Reads, bill.Writes)
+		if reads, writes := after.Reads-before.Reads, after.Writes-before.Writes; reads != bill.Reads ||
+			writes != bill.Writes {
+			p.t.Errorf("%s, %s: the store counts %v reads and %v writes, the service bills %v and %v", p.s.meters[0].name,
+				operation, reads, writes, bill.Reads, bill.Writes)
 		}
 	}
 	for i, m := range p.s.meters {
@@ -302,7 +311,9 @@ func count(t *testing.T, s *metered) []Counted {
 	p.measured(into, Expired, func() { held = p.acquire("web", other, plain, lock.OK) })
 
 	beside := p.acquire("dataset", other, shared, lock.OK)
-	p.measured(into, SharedCycle, func() { p.release("dataset", owner, p.acquire("dataset", owner, shared, lock.OK).Lease.Token) })
+	p.measured(into, SharedCycle, func() {
+		p.release("dataset", owner, p.acquire("dataset", owner, shared, lock.OK).Lease.Token)
+	})
 	p.measured(into, SharedRenew, func() { p.renew("dataset", other, beside) })
 	p.measured(into, SharedHeld, func() { p.acquire("dataset", owner, plain, lock.Held) })
 
@@ -321,7 +332,8 @@ func (p *program) countSets(into []Counted) {
 		keys = append(keys, key(n).Key)
 	}
 	p.measured(into, SetCycle, func() {
-		o, err := p.locks.AcquireSet(p.t.Context(), lock.AcquireSet{Tenant: tenant, Keys: keys, Owner: owner, RequestID: p.request(), TTLSeconds: 60})
+		o, err := p.locks.AcquireSet(p.t.Context(), lock.AcquireSet{Tenant: tenant, Keys: keys, Owner: owner,
+			RequestID: p.request(), TTLSeconds: 60})
 		if err != nil || o.Code != lock.OK {
 			p.t.Fatal(o, err)
 		}
@@ -329,7 +341,8 @@ func (p *program) countSets(into []Counted) {
 		for _, l := range o.Leases {
 			leases = append(leases, lock.SetLease{Key: l.Key, Token: l.Token})
 		}
-		o, err = p.locks.ReleaseSet(p.t.Context(), lock.ReleaseSet{Tenant: tenant, Leases: leases, Owner: owner, RequestID: p.request()})
+		o, err = p.locks.ReleaseSet(p.t.Context(), lock.ReleaseSet{Tenant: tenant, Leases: leases, Owner: owner,
+			RequestID: p.request()})
 		if err != nil || o.Code != lock.OK {
 			p.t.Fatal(o, err)
 		}
@@ -354,7 +367,8 @@ func (p *program) countRuns(into []Counted) {
 	}
 	acquire := func(id analysis.ID, want analysis.Code) analysis.Outcome {
 		p.t.Helper()
-		o, err := analyses.Acquire(p.t.Context(), analysis.Acquire{ID: id, Owner: owner, RequestID: p.request(), TTLSeconds: 300})
+		o, err := analyses.Acquire(p.t.Context(), analysis.Acquire{ID: id, Owner: owner, RequestID: p.request(),
+			TTLSeconds: 300})
 		return done(o, err, want)
 	}
 	finish := func(id analysis.ID, token int64) {
@@ -377,14 +391,16 @@ func (p *program) countRuns(into []Counted) {
 	p.measured(into, Running, func() { acquire(id, analysis.Locked) })
 }
 
-// countMachineIDs counts a lease of a space of which each page has one machine ID left: pages are as large as they become, and whichever an acquire chooses, it
-// finds one there. With fewer leased the requests are the same; with more, an acquire may have to look at all pages.
+// countMachineIDs counts a lease of a space of which each page has one machine ID left: pages are as large as they
+// become, and whichever an acquire chooses, it finds one there. With fewer leased the requests are the same; with more,
+// an acquire may have to look at all pages.
 func (p *program) countMachineIDs(into []Counted) {
 	p.t.Helper()
 	ids := machineid.NewDefault(p.s, nil)
 	lease := func(n int64) []kazahana.Lease {
 		p.t.Helper()
-		r, err := ids.Acquire(p.t.Context(), kazahana.AcquireOptions{ThroughputPerMs: n * kazahana.DefaultLayout().Throughput()})
+		r, err := ids.Acquire(p.t.Context(), kazahana.AcquireOptions{
+			ThroughputPerMs: n * kazahana.DefaultLayout().Throughput()})
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -401,7 +417,8 @@ func (p *program) countMachineIDs(into []Counted) {
 	}
 	for _, l := range last {
 		at := p.s.clock.Now().UnixMilli()
-		if err := ids.Release(p.t.Context(), kazahana.ReleaseOptions{ID: l.ID, Timestamp: at, Signature: kazahana.Sign(l.Secret, l.ID, at)}); err != nil {
+		if err := ids.Release(p.t.Context(), kazahana.ReleaseOptions{ID: l.ID, Timestamp: at,
+			Signature: kazahana.Sign(l.Secret, l.ID, at)}); err != nil {
 			p.t.Fatal(err)
 		}
 	}
@@ -441,7 +458,8 @@ type watching struct {
 	docstore.Watcher
 }
 
-// TestRepeated: what is sent while time passes, which the tables multiply, is sent that often at most, and not much less often.
+// TestRepeated: what is sent while time passes, which the tables multiply, is sent that often at most, and not much
+// less often.
 func TestRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(suite.Epoch)) // a bubble begins in 2000
@@ -460,7 +478,8 @@ func TestRepeated(t *testing.T) {
 		}{
 			{"leases of machine IDs in a day", leases.writes.Load(), 24 * leasesAnHour},
 			{"reads of a lock in an hour", waiting(t, read, read), 60 * readsAMinute},
-			{"reads of a lock in an hour, on a store that signals changes", waiting(t, watching{watched, memory}, watched), 60 * watchedAMinute},
+			{"reads of a lock in an hour, on a store that signals changes", waiting(t, watching{watched, memory}, watched),
+				60 * watchedAMinute},
 		} {
 			t.Logf("%s: %d", c.what, c.got)
 			if c.got > c.most || 10*c.got < 7*c.most {
@@ -478,7 +497,8 @@ func waiting(t *testing.T, store docstore.Store, counted *counting) int64 {
 	t.Helper()
 	locks := lock.New(store, nil)
 	id := lock.ID{Tenant: tenant, Key: fmt.Sprintf("%T", store)}
-	if o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: owner, RequestID: "r", TTLSeconds: 7200}); err != nil || o.Code != lock.OK {
+	if o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: owner, RequestID: "r",
+		TTLSeconds: 7200}); err != nil || o.Code != lock.OK {
 		t.Fatal(o, err)
 	}
 	ctx, stop := context.WithCancel(t.Context())

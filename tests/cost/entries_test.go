@@ -14,11 +14,13 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/price"
 )
 
-// indexing counts the entries that the Standard edition adds to its indexes and removes from them. It makes two of each field by itself, one for each direction,
-// and those of a map's fields for a map; none of a field that is exempt. Each request's writes are those that were applied: nothing else writes here.
+// indexing counts the entries that the Standard edition adds to its indexes and removes from them. It makes two of each
+// field by itself, one for each direction, and those of a map's fields for a map; none of a field that is exempt. Each
+// request's writes are those that were applied: nothing else writes here.
 type indexing struct {
-	docs   map[string]map[string]*pb.Value // by name
-	exempt map[string]bool                 // collections that are exempt, as adapters/gcpfirestore/firestore.indexes.json declares them
+	docs map[string]map[string]*pb.Value // by name
+	// collections that are exempt, as adapters/gcpfirestore/firestore.indexes.json declares them
+	exempt map[string]bool
 	n      Entries
 }
 

@@ -6,7 +6,8 @@ import "github.com/leasehold-dev/leasehold/internal/price"
 type Carries struct {
 	Store string
 
-	// Document, Tenant and Whole are how many units one document, all documents of a tenant, and all together take in a second. 0 is no bound of their own.
+	// Document, Tenant and Whole are how many units one document, all documents of a tenant, and all together take in a
+	// second. 0 is no bound of their own.
 	Document, Tenant, Whole float64
 
 	// Unit is what an operation uses of it.
@@ -15,7 +16,8 @@ type Carries struct {
 	// Doubles says that what a tenant takes grows by half with every five minutes of load.
 	Doubles bool
 
-	// Burst is for how many seconds what was not used can be used later: so that callers that come at the same moment do not wait.
+	// Burst is for how many seconds what was not used can be used later: so that callers that come at the same moment do
+	// not wait.
 	Burst float64
 
 	// Service is how long an operation takes by itself, in milliseconds.

@@ -26,8 +26,10 @@ func Plot(all []Counted) string {
 	var b strings.Builder
 	width := left + len(Loads)*(panelWidth+gap)
 	height := top + panelHeight + 70
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", width, height)
-	fmt.Fprintf(&b, `<title>How long a cycle takes as the load grows</title>`+"\n"+`<rect width="%d" height="%d" fill="white"/>`+"\n", width, height)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+
+		"\n", width, height)
+	fmt.Fprintf(&b, `<title>How long a cycle takes as the load grows</title>`+"\n"+
+		`<rect width="%d" height="%d" fill="white"/>`+"\n", width, height)
 	for i, l := range Loads {
 		x0 := left + i*(panelWidth+gap)
 		x := func(rate float64) float64 { return float64(x0) + panelWidth*along(rate, leastRate, mostRate) }
@@ -35,7 +37,8 @@ func Plot(all []Counted) string {
 		fmt.Fprintf(&b, `<text x="%d" y="%d" font-weight="bold">%s</text>`+"\n", x0, top-14, l.Name)
 		for e := math.Log10(leastRate); e <= math.Log10(mostRate); e++ {
 			r := math.Pow(10, e)
-			fmt.Fprintf(&b, `<path d="M%.1f %d V%d" stroke="#ddd"/><text x="%.1f" y="%d" text-anchor="middle" fill="#555">%s</text>`+"\n",
+			fmt.Fprintf(&b,
+				`<path d="M%.1f %d V%d" stroke="#ddd"/><text x="%.1f" y="%d" text-anchor="middle" fill="#555">%s</text>`+"\n",
 				x(r), top, top+panelHeight, x(r), top+panelHeight+16, short(r))
 		}
 		for e := math.Log10(leastTime); e <= math.Log10(mostTime); e++ {
@@ -59,14 +62,17 @@ func Plot(all []Counted) string {
 					break // from here on it grows for as long as the load is there
 				}
 			}
-			fmt.Fprintf(&b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.Join(line, " "), colors[n])
+			fmt.Fprintf(&b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.Join(line, " "),
+				colors[n])
 		}
 	}
 	for n, c := range Stores {
 		at := left + n*180
-		fmt.Fprintf(&b, `<path d="M%d %d h24" stroke="%s" stroke-width="3"/><text x="%d" y="%d">%s</text>`+"\n", at, height-16, colors[n], at+30, height-12, c.Store)
+		fmt.Fprintf(&b, `<path d="M%d %d h24" stroke="%s" stroke-width="3"/><text x="%d" y="%d">%s</text>`+"\n", at,
+			height-16, colors[n], at+30, height-12, c.Store)
 	}
-	fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end" fill="#555">cycles a second</text>`+"\n</svg>\n", width-gap, height-12)
+	fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end" fill="#555">cycles a second</text>`+"\n</svg>\n",
+		width-gap, height-12)
 	return b.String()
 }
 

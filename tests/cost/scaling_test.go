@@ -36,15 +36,16 @@ func TestScaling(t *testing.T) {
 	}
 }
 
-// TestSimulation: the simulation agrees with what must be so: no store carries more than its units allow, and with many keys it comes close; one that is
-// idle takes as long as a cycle takes by itself; more load never takes less time.
+// TestSimulation: the simulation agrees with what must be so: no store carries more than its units allow, and with many
+// keys it comes close; one that is idle takes as long as a cycle takes by itself; more load never takes less time.
 func TestSimulation(t *testing.T) {
 	all := counted(t)
 	for _, c := range Stores {
 		cycle := find(all, c.Store).Of(Cycle)
 		for _, l := range Loads {
 			limit, bound := Limit(c, cycle, l, 0), Bound(c, cycle, l, 0)
-			if limit > 1.2*bound || limit < 0.3*bound { // it may be passed for as long as a burst, or the time until a queue is long, lasts
+			// it may be passed for as long as a burst, or the time until a queue is long, lasts
+			if limit > 1.2*bound || limit < 0.3*bound {
 				t.Errorf("%s, %s: %v cycles a second, by the units %v", c.Store, l.Name, limit, bound)
 			}
 			last := 0.0

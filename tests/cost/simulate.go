@@ -42,9 +42,10 @@ const (
 	leastCycles  = 20_000
 )
 
-// simulate lets cycles arrive at random, so many a second, each at a key chosen at random, and gives wait how long each waits, in seconds, until it returns
-// false. A cycle uses units of its document, of its tenant and of the store, and begins when all have room for it. A service that rejects what is too
-// much is asked again, so that callers wait there as well. minutes is for how long the load has been there.
+// simulate lets cycles arrive at random, so many a second, each at a key chosen at random, and gives wait how long each
+// waits, in seconds, until it returns false. A cycle uses units of its document, of its tenant and of the store, and
+// begins when all have room for it. A service that rejects what is too much is asked again, so that callers wait there
+// as well. minutes is for how long the load has been there.
 func simulate(c Carries, cycle Usage, l Load, perSecond, minutes float64, wait func(seconds float64) bool) {
 	random := rand.New(rand.NewPCG(1, 2)) // the same table each time
 	whole := resource{rate: c.Whole}
@@ -56,7 +57,8 @@ func simulate(c Carries, cycle Usage, l Load, perSecond, minutes float64, wait f
 		t := random.IntN(l.Tenants)
 		d := t*l.Keys + random.IntN(l.Keys)
 		tenants[t].rate, documents[d].rate = tenant, c.Document
-		begins := max(whole.take(now, units, c.Burst), tenants[t].take(now, units, c.Burst), documents[d].take(now, units, c.Burst))
+		begins := max(whole.take(now, units, c.Burst), tenants[t].take(now, units, c.Burst),
+			documents[d].take(now, units, c.Burst))
 		if !wait(begins - now) {
 			return
 		}
@@ -91,7 +93,8 @@ func carried(c Carries, cycle Usage, l Load, perSecond, minutes float64) bool {
 	return late <= most
 }
 
-// tenant is what the documents of a tenant take together, in units a second, once the load has been there for so many minutes.
+// tenant is what the documents of a tenant take together, in units a second, once the load has been there for so many
+// minutes.
 func (c Carries) tenant(minutes float64) float64 {
 	if c.Doubles {
 		return c.Tenant * math.Pow(1.5, math.Floor(minutes/5))
@@ -102,7 +105,8 @@ func (c Carries) tenant(minutes float64) float64 {
 // worse is how much longer than by itself a cycle may take at the 99th percentile: beyond it, the load is too much.
 const worse = 10
 
-// Limit is the highest load that a store carries, in cycles a second: beyond it, the 99th percentile is more than ten times what a cycle takes by itself.
+// Limit is the highest load that a store carries, in cycles a second: beyond it, the 99th percentile is more than ten
+// times what a cycle takes by itself.
 func Limit(c Carries, cycle Usage, l Load, minutes float64) float64 {
 	bound := Bound(c, cycle, l, minutes)
 	if math.IsInf(bound, 1) {

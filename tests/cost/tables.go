@@ -130,8 +130,8 @@ func FunctionsTable() string {
 	return table([]string{"A million times", "instance", "one request", "cycle"}, rows)
 }
 
-// FaaSKeeperTable is FaaSKeeper beside Leasehold on DynamoDB, with and without a function in front. Of FaaSKeeper at today's prices only a bound is known: the
-// price of DynamoDB was halved, and no other price that it pays fell as much.
+// FaaSKeeperTable is FaaSKeeper beside Leasehold on DynamoDB, with and without a function in front. Of FaaSKeeper at
+// today's prices only a bound is known: the price of DynamoDB was halved, and no other price that it pays fell as much.
 func FaaSKeeperTable(all []Counted) string {
 	then, now := price.FaaSKeeper.DynamoDB, price.DynamoDB
 	cheaper := now.Write / then.Write
@@ -146,7 +146,8 @@ func FaaSKeeperTable(all []Counted) string {
 		{"FaaSKeeper: a lock, created and deleted", between(2), least(2)},
 		{"Leasehold: a write", dollars(cycle.On(then) / 2), dollars(cycle.On(now) / 2)},
 		{"Leasehold: a lock, acquired and released", dollars(cycle.On(then)), dollars(cycle.On(now))},
-		{"the same, through " + price.Functions[0].Name, dollars(cycle.On(then) + function), dollars(cycle.On(now) + function)},
+		{"the same, through " + price.Functions[0].Name, dollars(cycle.On(then) + function),
+			dollars(cycle.On(now) + function)},
 	})
 }
 
@@ -157,7 +158,8 @@ func BreakEvenTable(all []Counted) string {
 	}
 	var rows [][]string
 	add := func(name string, perMillion float64) {
-		rows = append(rows, []string{name, perDay(perMillion, 1), perDay(perMillion, 3), number(math.Floor(3*price.SmallMachine.Day()/perMillion*million/8640) / 10)})
+		rows = append(rows, []string{name, perDay(perMillion, 1), perDay(perMillion, 3),
+			number(math.Floor(3*price.SmallMachine.Day()/perMillion*million/8640) / 10)})
 	}
 	cycle := find(all, price.DynamoDB.Name).Of(Cycle)
 	add("FaaSKeeper, at the prices of the paper", 2*price.FaaSKeeper.WriteLeast)
@@ -168,7 +170,8 @@ func BreakEvenTable(all []Counted) string {
 		}
 		add(c.Store, c.Of(Cycle).On(*c.Bill))
 		if c.Store == price.DynamoDB.Name {
-			add(c.Store+", through "+price.Functions[0].Name, c.Of(Cycle).On(*c.Bill)+2*price.Functions[0].PerMillion(price.FunctionSeconds))
+			add(c.Store+", through "+price.Functions[0].Name, c.Of(Cycle).On(*c.Bill)+
+				2*price.Functions[0].PerMillion(price.FunctionSeconds))
 		}
 	}
 	return table([]string{
@@ -217,7 +220,8 @@ func SourcesTable() string {
 			}
 			return thousands(units)
 		}
-		rows = append(rows, []string{c.Store, shown(c.Document), shown(c.Tenant), shown(c.Whole), number(c.Service) + " ms", c.From})
+		rows = append(rows, []string{c.Store, shown(c.Document), shown(c.Tenant), shown(c.Whole), number(c.Service) + " ms",
+			c.From})
 	}
 	return table([]string{"Units a second", "a document", "a tenant", "all", "a cycle alone", "from"}, rows)
 }
@@ -225,7 +229,8 @@ func SourcesTable() string {
 // EntriesPerShard are the write units a second that a partition of the index of the sweep takes on DynamoDB.
 const EntriesPerShard = 1000
 
-// SweepTable is how many runs a second the index of the sweep takes on DynamoDB, by its shards: what a run writes beyond its document goes to the index.
+// SweepTable is how many runs a second the index of the sweep takes on DynamoDB, by its shards: what a run writes
+// beyond its document goes to the index.
 func SweepTable(all []Counted) string {
 	db := find(all, price.DynamoDB.Name)
 	index := func(operation string, documents float64) float64 { return db.Of(operation).Writes - documents }

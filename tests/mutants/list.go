@@ -14,12 +14,13 @@ import (
 
 // fault is one entry of a list: a mistake that a programmer could make, and the tests that must notice it.
 type fault struct {
-	name  string // the list's and its own: lock/late-renewal
-	list  string // the path of the list
-	line  int    // where its name stands in the list
-	file  string // the file that it changes, from the root of the repository
-	after string // a text that occurs once in the file, before the one that is replaced; empty is the beginning of the file
-	old   string // what it replaces, its lines without indentation
+	name string // the list's and its own: lock/late-renewal
+	list string // the path of the list
+	line int    // where its name stands in the list
+	file string // the file that it changes, from the root of the repository
+	// a text that occurs once in the file, before the one that is replaced; empty is the beginning of the file
+	after string
+	old   string // what it replaces; how its lines are broken and indented does not matter
 	new   string
 	check check
 }
@@ -29,8 +30,8 @@ type check struct {
 	// Go: a package, as ./repo/lock, and the tests of it, as -run has them; all if it is empty.
 	pkg, tests string
 
-	// Everything else: a folder, a command that is run once in the root for all faults, one that is run in each copy of the folder before
-	// the test, and the test. $BUILT is a folder for what the first one makes.
+	// Everything else: a folder, a command that is run once in the root for all faults, one that is run in each copy of
+	// the folder before the test, and the test. $BUILT is a folder for what the first one makes.
 	folder, prepare, build, command string
 }
 
@@ -192,14 +193,15 @@ func (f *fault) find(text string) (begin, end int, err error) {
 	}
 	lines := strings.Split(f.old, "\n")
 	for i := range lines {
-		lines[i] = regexp.QuoteMeta(lines[i])
+		lines[i] = strings.Join(strings.Fields(regexp.QuoteMeta(lines[i])), `\s+`)
 	}
-	found := regexp.MustCompile(strings.Join(lines, `\n[ \t]*`)).FindAllStringIndex(text[from:], 2)
+	found := regexp.MustCompile(strings.Join(lines, `\s+`)).FindAllStringIndex(text[from:], 2)
 	switch {
 	case len(found) == 0:
 		return 0, 0, fmt.Errorf("%s: stale: %s does not have the text %q", f.where(), f.file, f.old)
 	case len(found) > 1 && f.after == "":
-		return 0, 0, fmt.Errorf("%s: %s has the text %q more than once: replace more of it, or say after what it stands", f.where(), f.file, f.old)
+		return 0, 0, fmt.Errorf("%s: %s has the text %q more than once: replace more of it, or say after what it stands",
+			f.where(), f.file, f.old)
 	}
 	if begin, end = from+found[0][0], from+found[0][1]; text[begin:end] == f.new {
 		return 0, 0, fmt.Errorf("%s: it changes nothing", f.where())
@@ -239,7 +241,8 @@ func (s *sources) read(file string) (string, error) {
 	return string(content), nil
 }
 
-// stale returns what is wrong with entries: each text must be in its file once, and each file of Go must still be one with the fault.
+// stale returns what is wrong with entries: each text must be in its file once, and each file of Go must still be one
+// with the fault.
 func stale(src *sources, faults []*fault) error {
 	var errs []error
 	for _, f := range faults {

@@ -1,5 +1,6 @@
-// Command mutants makes sure that the tests notice mistakes. Lists in the folder faults name mistakes that a programmer could make: a bound that
-// is off by one, a condition that is missing, an error that is lost. The tests run once with each of them and must fail.
+// Command mutants makes sure that the tests notice mistakes. Lists in the folder faults name mistakes that a programmer
+// could make: a bound that is off by one, a condition that is missing, an error that is lost. The tests run once with
+// each of them and must fail.
 //
 //	go run ./tests/mutants                 all faults: make mutants
 //	go run ./tests/mutants -run '^lock/'   those whose names match
@@ -38,7 +39,7 @@ A list is a text file:
 
   = renews-after-the-end                     its name here; it is called lock/renews-after-the-end if the list is lock.txt
   after func (r Renew) Write(                the text stands behind this, which occurs once in the file; without it, the text occurs once
-  - return expired                           the text that is replaced, without the indentation of its lines
+  - return expired                           the text that is replaced; how its lines are broken does not matter
   + return false                             what it becomes; nothing if no line begins with +
 
 The text is a part of a function's body, the value of one constant or variable of a package, or of a file that is embedded as a string.
@@ -72,10 +73,12 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		lists    = flags.String("lists", "tests/mutants/faults", "the `folder` of the lists, from the root")
 		only     = flags.String("run", "", "try only faults whose names match the `pattern`")
 		parallel = flags.Int("parallel", max(1, runtime.NumCPU()/2), "how many runs there are at a time")
-		limit    = flags.Duration("limit", 20*time.Second, "how long a run with a fault may take beside ten times what it takes without")
-		asJSON   = flags.Bool("json", false, "print one JSON object: results, and how many there are of each status")
-		show     = flags.Bool("list", false, "print the names of the faults and what must notice them, and run nothing")
-		narrow   = flags.Bool("narrow", false, "write the test that noticed a fault into its entry, if it names no tests: the next run is faster")
+		limit    = flags.Duration("limit", 20*time.Second,
+			"how long a run with a fault may take beside ten times what it takes without")
+		asJSON = flags.Bool("json", false, "print one JSON object: results, and how many there are of each status")
+		show   = flags.Bool("list", false, "print the names of the faults and what must notice them, and run nothing")
+		narrow = flags.Bool("narrow", false,
+			"write the test that noticed a fault into its entry, if it names no tests: the next run is faster")
 	)
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
@@ -129,7 +132,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		log: func(format string, args ...any) { _, _ = fmt.Fprintf(stderr, "# "+format+"\n", args...) },
 		report: func(res result) {
 			if n := len(results); n > 0 && res.Why == results[n-1].Why && !*asJSON {
-				_, _ = fmt.Fprintln(stdout, result{Name: res.Name, Status: res.Status, By: res.By, Seconds: res.Seconds}) // said already
+				// said already
+				_, _ = fmt.Fprintln(stdout, result{Name: res.Name, Status: res.Status, By: res.By, Seconds: res.Seconds})
 			} else if !*asJSON {
 				_, _ = fmt.Fprintln(stdout, res)
 			}
@@ -177,7 +181,8 @@ func summary(results []result, took time.Duration, asJSON bool, stdout io.Writer
 		}
 		return code
 	}
-	_, _ = fmt.Fprintf(stdout, "\n%d faults in %.0f s: %d noticed, %d more because a test did not end, %d survived, %d could not be tried\n",
+	_, _ = fmt.Fprintf(stdout,
+		"\n%d faults in %.0f s: %d noticed, %d more because a test did not end, %d survived, %d could not be tried\n",
 		len(results), took.Seconds(), counts[noticed], counts[hung], counts[survived], counts[broken])
 	for _, r := range results {
 		if r.Status == survived || r.Status == broken {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestListsAreCurrent: each entry of the lists replaces a text that is in its file once, and what is made of it can be parsed. A change that
-// makes one stale says so here, and not days later in a run of all of them.
+// TestListsAreCurrent: each entry of the lists replaces a text that is in its file once, and what is made of it can be
+// parsed. A change that makes one stale says so here, and not days later in a run of all of them.
 func TestListsAreCurrent(t *testing.T) {
 	t.Parallel()
 	faults, err := readLists("faults")
@@ -162,8 +162,8 @@ func run(t *testing.T, list string, args ...string) (map[string]result, int, str
 	return results, code, stderr.String()
 }
 
-// TestFaults: one run of each kind of fault: in a function with labels, in a constant, in a variable, in an embedded text, noticed by the tests of
-// another package, in a copy of a folder; one that no test notices.
+// TestFaults: one run of each kind of fault: in a function with labels, in a constant, in a variable, in an embedded
+// text, noticed by the tests of another package, in a copy of a folder; one that no test notices.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	results, code, said := run(t, `test ./a
@@ -201,8 +201,11 @@ file a/a.lua
 + 2
 `)
 	want := map[string]string{
-		"list/bound": "noticed by TestAdmit", "list/constant": "noticed by TestAdmit", "list/several-lines": "noticed by TestAdmit",
-		"list/elsewhere": "noticed by TestAdmits", "list/variable": "survived by ", "list/embedded": "noticed by TestScript", "sh/one": "noticed by ",
+		"list/bound": "noticed by TestAdmit", "list/constant": "noticed by TestAdmit",
+		"list/several-lines": "noticed by TestAdmit",
+		"list/elsewhere":     "noticed by TestAdmits", "list/variable": "survived by ",
+		"list/embedded": "noticed by TestScript",
+		"sh/one":        "noticed by ",
 	}
 	for name, w := range want {
 		if r := results[name]; r.Status+" by "+r.By != w {
@@ -217,7 +220,8 @@ file a/a.lua
 // TestHang: a test that does not end has noticed the fault.
 func TestHang(t *testing.T) {
 	t.Parallel()
-	results, code, said := run(t, "test ./a ^TestWait$\nfile a/a.go\n\n= endless\n- n--\n", "-limit", "1s", "-run", "list/")
+	results, code, said := run(t, "test ./a ^TestWait$\nfile a/a.go\n\n= endless\n- n--\n", "-limit",
+		"1s", "-run", "list/")
 	if r := results["list/endless"]; r.Status != hung || r.By != "TestWait" || code != 0 {
 		t.Errorf("%+v, exit code %d\n%s", r, code, said)
 	}
@@ -278,7 +282,8 @@ func TestNarrow(t *testing.T) {
 		t.Fatalf("%d\n%s\n%s", code, stdout.Bytes(), stderr.Bytes())
 	}
 	got, err := os.ReadFile(filepath.Join(root, "lists", "list.txt"))
-	if want := "test ./a\nfile a/a.go\n\n= bound\ntest ./a ^TestAdmit$\n- n > most\n+ n >= most\n"; err != nil || string(got) != want {
+	if want := "test ./a\nfile a/a.go\n\n= bound\ntest ./a ^TestAdmit$\n- n > most\n+ n >= most\n"; err != nil ||
+		string(got) != want {
 		t.Errorf("%q, %v, want %q", got, err, want)
 	}
 }

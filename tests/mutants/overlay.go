@@ -20,8 +20,9 @@ import (
 // variable is the environment variable that switches a fault on.
 const variable = "LEASEHOLD_MUTANT"
 
-// overlay is a set of Go files with all their faults, each behind a switch. A function with faults has its body once for each, and once as it
-// is; a constant or variable of a package is chosen when the program starts, and so is an embedded text.
+// overlay is a set of Go files with all their faults, each behind a switch. A function with faults has its body once
+// for each, and once as it is; a constant or variable of a package is chosen when the program starts, and so is an
+// embedded text.
 type overlay struct {
 	src   *sources
 	edits map[string][]edit   // by file
@@ -85,7 +86,8 @@ func (g *goFile) of(n ast.Node) string { return g.text[g.offset(n.Pos()):g.offse
 // function returns the function of the package in whose body the region is.
 func (g *goFile) function(begin, end int) (n int, body *ast.BlockStmt) {
 	for i, d := range g.tree.Decls {
-		if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil && g.offset(f.Body.Lbrace) < begin && end <= g.offset(f.Body.Rbrace) {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil && g.offset(f.Body.Lbrace) < begin &&
+			end <= g.offset(f.Body.Rbrace) {
 			return i, f.Body
 		}
 	}
@@ -147,9 +149,11 @@ func (o *overlay) addGo(file string, faults []*fault) error {
 				errs = append(errs, fmt.Errorf("%s: with it, there is no constant or variable of that name there", f.where()))
 				continue
 			}
-			values[v] = fmt.Sprintf("leaseholdPick(%d, %s, %s)", f.id(), wrong.of(changed.Values[0]), cmp.Or(values[v], g.of(v.Values[0])))
+			values[v] = fmt.Sprintf("leaseholdPick(%d, %s, %s)", f.id(), wrong.of(changed.Values[0]),
+				cmp.Or(values[v], g.of(v.Values[0])))
 		} else {
-			errs = append(errs, fmt.Errorf("%s: the text is not in the body of a function, nor is it the one value of a constant or variable", f.where()))
+			errs = append(errs, fmt.Errorf(
+				"%s: the text is not in the body of a function, nor is it the one value of a constant or variable", f.where()))
 		}
 	}
 	abs, err := filepath.Abs(filepath.Join(o.src.root, file))
@@ -159,8 +163,9 @@ func (o *overlay) addGo(file string, faults []*fault) error {
 	for body, cases := range bodies {
 		begin, end := g.offset(body.Lbrace)+1, g.offset(body.Rbrace)
 		line := func(p token.Pos) int { return g.set.Position(p).Line }
-		o.edits[file] = append(o.edits[file], edit{begin, end, fmt.Sprintf("switch leaseholdMutant {\n%sdefault:\n//line %s:%d\n%s\n}\n//line %s:%d\n",
-			strings.Join(cases, ""), abs, line(body.Lbrace), text[begin:end], abs, line(body.Rbrace))})
+		o.edits[file] = append(o.edits[file],
+			edit{begin, end, fmt.Sprintf("switch leaseholdMutant {\n%sdefault:\n//line %s:%d\n%s\n}\n//line %s:%d\n",
+				strings.Join(cases, ""), abs, line(body.Lbrace), text[begin:end], abs, line(body.Rbrace))})
 	}
 	for v, picked := range values {
 		o.edits[file] = append(o.edits[file], edit{g.offset(v.Pos()), g.offset(v.End()), "_ = 0"})
@@ -205,7 +210,8 @@ func (o *overlay) addEmbedded(file string, faults []*fault) error {
 	if err != nil {
 		return err
 	}
-	directive := regexp.MustCompile(`(?m)^\s*//go:embed ` + regexp.QuoteMeta(path.Base(file)) + `\n\s*(?:var )?((\w+) string)$`)
+	directive := regexp.MustCompile(`(?m)^\s*//go:embed ` + regexp.QuoteMeta(path.Base(file)) +
+		`\n\s*(?:var )?((\w+) string)$`)
 	all, err := filepath.Glob(filepath.Join(o.src.root, dir, "*.go"))
 	if err != nil {
 		return err
@@ -291,7 +297,8 @@ func (o *overlay) write(folder string) (string, error) {
 		}
 	}
 	for _, dir := range sorted(packages) {
-		if err := add(path.Join(dir, "leasehold_mutant.go"), fmt.Sprintf(switchText, packages[dir], variable, strings.Join(o.inits[dir], ""))); err != nil {
+		if err := add(path.Join(dir, "leasehold_mutant.go"), fmt.Sprintf(switchText, packages[dir], variable,
+			strings.Join(o.inits[dir], ""))); err != nil {
 			return "", err
 		}
 	}

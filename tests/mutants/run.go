@@ -90,7 +90,8 @@ func (r *runner) run(ctx context.Context, faults []*fault) error {
 	return ctx.Err()
 }
 
-// compiling writes the overlay of the faults that compile, and reports the others: one of them must not keep the rest from being tried.
+// compiling writes the overlay of the faults that compile, and reports the others: one of them must not keep the rest
+// from being tried.
 func (r *runner) compiling(ctx context.Context, faults []*fault) (replace string, rest []*fault, err error) {
 	for rest = faults; ; {
 		o, err := newOverlay(r.src, rest)
@@ -120,7 +121,8 @@ func (r *runner) compiling(ctx context.Context, faults []*fault) (replace string
 		before := len(rest)
 		rest = slices.DeleteFunc(slices.Clone(rest), func(f *fault) bool {
 			if said[f.name] != nil {
-				r.report(result{Name: f.name, Status: broken, Why: "it does not compile:\n" + strings.Join(said[f.name], ""), fault: f})
+				r.report(result{Name: f.name, Status: broken, Why: "it does not compile:\n" + strings.Join(said[f.name], ""),
+					fault: f})
 			}
 			return said[f.name] != nil
 		})
@@ -201,7 +203,8 @@ type binary struct {
 
 // compile builds the test binary of a package.
 func (r *runner) compile(ctx context.Context, pkg, replace string, n int) binary {
-	b := binary{path: filepath.Join(r.work, strconv.Itoa(n)+".test"), dir: filepath.Join(r.src.root, filepath.FromSlash(pkg))}
+	b := binary{path: filepath.Join(r.work, strconv.Itoa(n)+".test"),
+		dir: filepath.Join(r.src.root, filepath.FromSlash(pkg))}
 	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", replace, "-o", b.path, pkg)
 	build.Dir = r.src.root
 	if out, err := build.CombinedOutput(); err != nil {
@@ -288,7 +291,8 @@ func (r *runner) copied(c check) attempt {
 	}
 }
 
-// copyFolder copies a folder of the repository. What is beside it and beside the folders that it is in, and what its tools have installed, is linked.
+// copyFolder copies a folder of the repository. What is beside it and beside the folders that it is in, and what its
+// tools have installed, is linked.
 func copyFolder(from, to, folder string) error {
 	first, rest, deeper := strings.Cut(folder, "/")
 	entries, err := os.ReadDir(from)
@@ -339,7 +343,8 @@ func copyAll(from, to string) error {
 const kept = 4 << 10
 
 // execute runs a program with a limit of time. The files that it makes where temporary files go are removed.
-func (r *runner) execute(ctx context.Context, dir string, limit time.Duration, env []string, name string, args ...string) (o outcome) {
+func (r *runner) execute(ctx context.Context, dir string, limit time.Duration, env []string, name string,
+	args ...string) (o outcome) {
 	temp, err := os.MkdirTemp(r.work, "temp")
 	if err != nil {
 		return outcome{err: err}
@@ -363,7 +368,8 @@ func (r *runner) execute(ctx context.Context, dir string, limit time.Duration, e
 	if len(text) > kept {
 		o.text = text[:kept/2] + "\n…\n" + text[len(text)-kept/2:]
 	}
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) && limited.Err() == nil {
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) &&
+		limited.Err() == nil {
 		o.err = err
 		return o
 	}

@@ -17,7 +17,8 @@ import (
 
 func dynamo(addr string) *sdk.Client {
 	return sdk.New(sdk.Options{
-		Region: "local", BaseEndpoint: aws.String("http://" + addr), Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
+		Region: "local", BaseEndpoint: aws.String("http://" + addr),
+		Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
 	})
 }
 
@@ -42,7 +43,8 @@ func openDynamolock(ctx context.Context, addr string, callers int, ttl time.Dura
 	return l, err
 }
 
-func (l *dynamolockLocks) acquire(ctx context.Context, caller int, key string, o ...dynamolock.AcquireLockOption) (release, error) {
+func (l *dynamolockLocks) acquire(ctx context.Context, caller int, key string,
+	o ...dynamolock.AcquireLockOption) (release, error) {
 	c := l.callers[caller]
 	held, err := c.AcquireLockWithContext(ctx, key, o...)
 	if _, no := errors.AsType[*dynamolock.LockNotGrantedError](err); no {
@@ -61,7 +63,8 @@ func (l *dynamolockLocks) try(ctx context.Context, caller int, key string) (rele
 }
 
 func (l *dynamolockLocks) wait(ctx context.Context, caller int, key string) (release, error) {
-	return l.acquire(ctx, caller, key, dynamolock.WithRefreshPeriod(again), dynamolock.WithAdditionalTimeToWaitForLock(time.Hour))
+	return l.acquire(ctx, caller, key, dynamolock.WithRefreshPeriod(again),
+		dynamolock.WithAdditionalTimeToWaitForLock(time.Hour))
 }
 
 func (l *dynamolockLocks) crash(int) {}

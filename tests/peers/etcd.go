@@ -22,7 +22,8 @@ type etcdLocks struct {
 
 func openEtcd(ctx context.Context, addr string, callers int, ttl time.Duration) (locker, error) {
 	l := &etcdLocks{}
-	count := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	count := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		opts ...grpc.CallOption) error {
 		l.sent.Add(1)
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}

@@ -55,7 +55,8 @@ func (l *storeLocks) acquire(ctx context.Context, caller int, key string, wait i
 		return nil, fmt.Errorf("acquire: %s", o.Code)
 	}
 	return func(ctx context.Context) error {
-		o, err := l.locks.Release(ctx, lock.Release{ID: id, Owner: owner(caller), RequestID: client.NewRequestID(), Token: o.Lease.Token})
+		o, err := l.locks.Release(ctx, lock.Release{ID: id, Owner: owner(caller), RequestID: client.NewRequestID(),
+			Token: o.Lease.Token})
 		if err == nil && o.Code != lock.OK {
 			err = fmt.Errorf("release: %s", o.Code)
 		}
@@ -92,14 +93,16 @@ func openHTTP(_ context.Context, addr string, callers int, ttl time.Duration) (l
 }
 
 func (l *httpLocks) acquire(ctx context.Context, caller int, key string, wait int64) (release, error) {
-	lease, err := l.locks.Acquire(ctx, tenant, key, contracts.AcquireRequest{OwnerID: owner(caller), TTLSeconds: l.ttl, WaitSeconds: wait})
+	lease, err := l.locks.Acquire(ctx, tenant, key, contracts.AcquireRequest{OwnerID: owner(caller), TTLSeconds: l.ttl,
+		WaitSeconds: wait})
 	if errors.Is(err, contracts.CodeLockHeld) {
 		return nil, errHeld
 	} else if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
-		_, err := l.locks.Release(ctx, tenant, key, contracts.ReleaseRequest{OwnerID: owner(caller), FencingToken: lease.FencingToken})
+		_, err := l.locks.Release(ctx, tenant, key, contracts.ReleaseRequest{OwnerID: owner(caller),
+			FencingToken: lease.FencingToken})
 		return err
 	}, nil
 }

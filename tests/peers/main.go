@@ -82,7 +82,8 @@ func replace(page, text string) error {
 	return os.WriteFile(page, []byte(before+begin+"\n"+text+"\n"+end+after), 0o600)
 }
 
-// measure lets all peers take part in all scenarios. Those that cannot are in skipped, by their names and with the reason.
+// measure lets all peers take part in all scenarios. Those that cannot are in skipped, by their names and with the
+// reason.
 func (p plan) measure(ctx context.Context, dir string) (results []result, skipped []string, err error) {
 	wanted := map[string]bool{}
 	var part []peer

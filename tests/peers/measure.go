@@ -181,7 +181,8 @@ const (
 	afterwards = time.Second     // how long after its end a lease is looked at: etcd removes it within half a second
 )
 
-// expired measures how long it takes to get a lock whose holder has crashed and whose lease has ended. It is done for so many locks.
+// expired measures how long it takes to get a lock whose holder has crashed and whose lease has ended. It is done for
+// so many locks.
 func expired(ctx context.Context, c contest, locks int) (took []time.Duration, err error) {
 	l, err := c.open(ctx, c.on.addr, 2, crashTTL)
 	if err != nil {

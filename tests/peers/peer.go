@@ -14,7 +14,8 @@ type locker interface {
 	// try asks once. The error is errHeld if another caller has the lock.
 	try(ctx context.Context, caller int, key string) (release, error)
 
-	// wait asks until it has the lock, by the means that the peer has for it; where those are to ask again and again, each millisecond.
+	// wait asks until it has the lock, by the means that the peer has for it; where those are to ask again and again, each
+	// millisecond.
 	wait(ctx context.Context, caller int, key string) (release, error)
 
 	// crash lets the leases of a caller expire, as if its process had ended.
@@ -42,13 +43,15 @@ type peer struct {
 }
 
 var peers = []peer{
-	{"etcd 3.4, one node", "etcd", "revision", "each write is synced", "session, renewed by the client in the background", openEtcd},
+	{"etcd 3.4, one node", "etcd", "revision", "each write is synced", "session, renewed by the client in the background",
+		openEtcd},
 	{"Leasehold, HTTP on SQLite", "http-sqlite", "token", "each write is synced", "lease, renewed on request", openHTTP},
 	{"Leasehold, HTTP on memory", "http-memory", "token", "nothing", "lease, renewed on request", openHTTP},
 	{"bsm/redislock", "redis", "no", "each write is synced", "expiry of the key, renewed on request", openRedislock},
 	{"redsync, one server", "redis", "no", "each write is synced", "expiry of the key, renewed on request", openRedsync},
 	{"Leasehold on Redis", "redis", "token", "each write is synced", "lease, renewed on request", openRedis},
 	{"Leasehold, HTTP on Redis", "http-redis", "token", "each write is synced", "lease, renewed on request", openHTTP},
-	{"dynamolock 2.0", "dynamodb", "no", "nothing, in the emulator", "lease, taken over after it was watched for as long", openDynamolock},
+	{"dynamolock 2.0", "dynamodb", "no", "nothing, in the emulator", "lease, taken over after it was watched for as long",
+		openDynamolock},
 	{"Leasehold on DynamoDB", "dynamodb", "token", "nothing, in the emulator", "lease, renewed on request", openDynamoDB},
 }

@@ -73,7 +73,8 @@ func TestMissingServer(t *testing.T) {
 		}
 	}
 	text := page(results, skipped, 1, 0)
-	for _, want := range []string{"Not measured: etcd 3.4, one node, because etcd is not installed.", "Not measured: Leasehold, HTTP on Redis, because redis-server is not installed."} {
+	for _, want := range []string{"Not measured: etcd 3.4, one node, because etcd is not installed.",
+		"Not measured: Leasehold, HTTP on Redis, because redis-server is not installed."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q:\n%s", want, text)
 		}

@@ -9,9 +9,10 @@ import (
 
 // proxy stands between a client and a server while requests and bytes are counted, and only then.
 type proxy struct {
-	listener  net.Listener
-	to        string
-	turns     atomic.Int64 // how often a client began to speak: on a connection that carries one request at a time, the requests
+	listener net.Listener
+	to       string
+	// how often a client began to speak: on a connection that carries one request at a time, the requests
+	turns     atomic.Int64
 	sent, got atomic.Int64 // bytes of clients and of the server
 	mu        sync.Mutex
 	conns     []net.Conn

@@ -64,7 +64,9 @@ func page(results []result, skipped []string, rounds int, each time.Duration) st
 		row(r.name, r.fence, r.kept, r.lease)
 	}
 	for _, sc := range scenarios {
-		fmt.Fprintf(&b, "\n### %s\n\n%s Per second: the median of %d slices of %v, in parentheses the lowest and the highest.\n\n", sc.title, sc.text, rounds, each)
+		fmt.Fprintf(
+			&b, "\n### %s\n\n%s Per second: the median of %d slices of %v, in parentheses the lowest and the highest.\n\n",
+			sc.title, sc.text, rounds, each)
 		cells := []string{"peer"}
 		for _, n := range sc.callers {
 			cells = append(cells, callers(n))
@@ -87,8 +89,9 @@ func page(results []result, skipped []string, rounds int, each time.Duration) st
 				fmt.Sprintf("%s + %s", round(float64(s.client)/1e3), round(float64(s.server)/1e3)))...)
 		}
 	}
-	fmt.Fprintf(&b, "\n### A lock whose holder crashed\n\nA lease of %v has ended %v ago. How long a caller that comes then takes to get the lock, "+
-		"by the means that the peer has for waiting.\n\n", crashTTL, afterwards)
+	fmt.Fprintf(
+		&b, "\n### A lock whose holder crashed\n\nA lease of %v has ended %v ago. How long a caller that comes then takes to get the lock, "+
+			"by the means that the peer has for waiting.\n\n", crashTTL, afterwards)
 	head("peer", "median, ms", "longest, ms")
 	for _, r := range results {
 		ms := func(d time.Duration) string { return fmt.Sprintf("%.3g", float64(d)/1e6) }

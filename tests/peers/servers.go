@@ -34,10 +34,12 @@ type servers struct {
 // errMissing is why a server does not run that is not installed.
 var errMissing = errors.New("is not installed")
 
-// startServers starts those that are wanted. The error is that of Leasehold's own; a server of others that is missing is in why.
+// startServers starts those that are wanted. The error is that of Leasehold's own; a server of others that is missing
+// is in why.
 func startServers(ctx context.Context, dir string, wanted map[string]bool) (*servers, error) {
 	s := &servers{dir: dir, binary: filepath.Join(dir, "leasehold"), all: map[string]*server{}, why: map[string]error{}}
-	if out, err := exec.CommandContext(ctx, "go", "build", "-C", "../..", "-o", s.binary, "./cmd/leasehold").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "build", "-C", "../..", "-o", s.binary,
+		"./cmd/leasehold").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	serve := []string{s.binary, "serve", "--listen", "ADDR", "--store"}
@@ -50,7 +52,8 @@ func startServers(ctx context.Context, dir string, wanted map[string]bool) (*ser
 			"--listen-peer-urls", "http://127.0.0.1:0", "--log-level", "error",
 		}},
 		{"redis", "", []string{
-			"redis-server", "--bind", "127.0.0.1", "--port", "PORT", "--dir", "DIR", "--save", "", "--appendonly", "yes", "--appendfsync", "always",
+			"redis-server", "--bind", "127.0.0.1", "--port", "PORT", "--dir", "DIR", "--save", "", "--appendonly", "yes",
+			"--appendfsync", "always",
 		}},
 		{"dynamodb", "", []string{s.binary, "emulate", "dynamodb", "--listen", "ADDR"}},
 		{"http-sqlite", "", append(serve[:5:5], "sqlite", "--data", "DIR")},

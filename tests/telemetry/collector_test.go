@@ -1,5 +1,5 @@
-// Package telemetry_test runs a server beside the receiver of a real OpenTelemetry collector. It is a module of its own: a user of
-// Leasehold does not need the collector.
+// Package telemetry_test runs a server beside the receiver of a real OpenTelemetry collector. It is a module of its
+// own: a user of Leasehold does not need the collector.
 package telemetry_test
 
 import (
@@ -51,8 +51,8 @@ func free(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestCollector: a collector's receiver takes what a server sends, by both protocols, and finds the instruments of the table with their units, kinds
-// and attributes, and who sent them.
+// TestCollector: a collector's receiver takes what a server sends, by both protocols, and finds the instruments of the
+// table with their units, kinds and attributes, and who sent them.
 func TestCollector(t *testing.T) {
 	program := build(t, "cmd/leasehold")
 	for _, protocol := range []string{"grpc", "http/protobuf"} {
@@ -62,7 +62,8 @@ func TestCollector(t *testing.T) {
 			if protocol != "grpc" {
 				address = overHTTP
 			}
-			serve(t, program, "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+address, "OTEL_EXPORTER_OTLP_PROTOCOL="+protocol, "OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test")
+			serve(t, program, "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+address, "OTEL_EXPORTER_OTLP_PROTOCOL="+protocol,
+				"OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test")
 			judge(t, sink.AllMetrics())
 		})
 	}
@@ -75,7 +76,8 @@ func collect(t *testing.T) (overGRPC, overHTTP string, sink *consumertest.Metric
 	f := otlpreceiver.NewFactory()
 	c := f.CreateDefaultConfig().(*otlpreceiver.Config)
 	overGRPC, overHTTP = free(t), free(t)
-	c.Protocols.GRPC.GetOrInsertDefault().NetAddr.Endpoint, c.Protocols.HTTP.GetOrInsertDefault().ServerConfig.NetAddr.Endpoint = overGRPC, overHTTP
+	c.Protocols.GRPC.GetOrInsertDefault().NetAddr.Endpoint,
+		c.Protocols.HTTP.GetOrInsertDefault().ServerConfig.NetAddr.Endpoint = overGRPC, overHTTP
 	r, err := f.CreateMetrics(t.Context(), receivertest.NewNopSettings(f.Type()), c, sink)
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +114,8 @@ func serve(t *testing.T, program string, env ...string) {
 	}
 	url := strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
 	go func() { _, _ = io.Copy(io.Discard, out) }()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/tenants/default/locks/deploy/acquire", strings.NewReader(`{"request_id":"r1","owner_id":"ann","ttl_seconds":60}`))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/tenants/default/locks/deploy/acquire",
+		strings.NewReader(`{"request_id":"r1","owner_id":"ann","ttl_seconds":60}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +138,8 @@ func judge(t *testing.T, received []pmetric.Metrics) {
 	found := map[string]bool{}
 	for _, all := range received {
 		for _, r := range all.ResourceMetrics().All() {
-			if who := fmt.Sprint(r.Resource().Attributes().AsRaw()); !strings.Contains(who, "service.name:leasehold") || !strings.Contains(who, "service.version:") ||
+			if who := fmt.Sprint(r.Resource().Attributes().AsRaw()); !strings.Contains(who, "service.name:leasehold") ||
+				!strings.Contains(who, "service.version:") ||
 				!strings.Contains(who, "deployment.environment.name:test") {
 				t.Errorf("it says that it is %s", who)
 			}
@@ -156,7 +160,8 @@ func judge(t *testing.T, received []pmetric.Metrics) {
 		}
 	}
 	for _, want := range []string{
-		"http.server.request.duration", "leasehold.operations", "leasehold.leases.held", "leasehold.audit.events", "db.client.operation.duration", "leasehold.store.writes",
+		"http.server.request.duration", "leasehold.operations", "leasehold.leases.held", "leasehold.audit.events",
+		"db.client.operation.duration", "leasehold.store.writes",
 	} {
 		if !found[want] {
 			t.Errorf("%s was not received: %v", want, found)
@@ -175,7 +180,8 @@ func kind(m pmetric.Metric) metrics.Kind {
 		if !m.Sum().IsMonotonic() {
 			return metrics.UpDown
 		}
-		if m.Sum().DataPoints().Len() > 0 && m.Sum().DataPoints().At(0).ValueType() == pmetric.NumberDataPointValueTypeDouble {
+		if m.Sum().DataPoints().Len() > 0 &&
+			m.Sum().DataPoints().At(0).ValueType() == pmetric.NumberDataPointValueTypeDouble {
 			return metrics.ObservedCounter
 		}
 		return metrics.Counter

@@ -22,7 +22,8 @@ import (
 // quiet are panels that show nothing on the server of this test, where nothing of the kind happens.
 var quiet = map[string]bool{"Calls that fail": true, "Sweeps": true, "Deliveries of the queue": true}
 
-// TestDashboard: a Prometheus scrapes a server, and each query of the Grafana dashboard is one that it can answer, with a series after some traffic.
+// TestDashboard: a Prometheus scrapes a server, and each query of the Grafana dashboard is one that it can answer, with
+// a series after some traffic.
 func TestDashboard(t *testing.T) {
 	program, err := exec.LookPath("prometheus")
 	if err != nil {
@@ -35,7 +36,8 @@ func TestDashboard(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	page, at, dir := free(t), free(t), t.TempDir()
-	server := exec.CommandContext(ctx, leasehold, "serve", "--listen", "127.0.0.1:0", "--store", "dynamodb", "--table", "leasehold", "--region", "eu-west-1", "--create-table",
+	server := exec.CommandContext(ctx, leasehold, "serve", "--listen", "127.0.0.1:0", "--store", "dynamodb", "--table",
+		"leasehold", "--region", "eu-west-1", "--create-table",
 		"--endpoint", dynamodbtest.Start(t, nil).URL, "--metrics-listen", page, "--metrics-survey", "1s")
 	server.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID=local", "AWS_SECRET_ACCESS_KEY=local")
 	out, err := server.StdoutPipe()
@@ -52,10 +54,13 @@ func TestDashboard(t *testing.T) {
 	base := strings.TrimSpace(strings.TrimPrefix(line, "listening on ")) + "/v1"
 
 	config := filepath.Join(dir, "prometheus.yaml")
-	if err := os.WriteFile(config, []byte("scrape_configs:\n- job_name: leasehold\n  scrape_interval: 1s\n  static_configs:\n  - targets: ['"+page+"']\n"), 0o600); err != nil {
+	if err := os.WriteFile(config,
+		[]byte("scrape_configs:\n- job_name: leasehold\n  scrape_interval: 1s\n  static_configs:\n  - targets: ['"+page+
+			"']\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	start(t, exec.CommandContext(ctx, program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+at, "--log.level=error"))
+	start(t, exec.CommandContext(ctx, program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
+		"--web.listen-address="+at, "--log.level=error"))
 
 	missing := queries(t)
 	for round := 0; len(missing) > 0; round++ {
@@ -120,7 +125,8 @@ func queries(t *testing.T) map[string]string {
 
 // series is how many a query has now.
 func series(ctx context.Context, prometheus, query string) (int, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, prometheus+"/api/v1/query?query="+url.QueryEscape(query), http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, prometheus+"/api/v1/query?query="+url.QueryEscape(query),
+		http.NoBody)
 	if err != nil {
 		return 0, err
 	}
@@ -144,7 +150,8 @@ func traffic(ctx context.Context, t *testing.T, base string, round int, missing 
 	t.Helper()
 	post := func(path, body string) (token int64) {
 		body = strings.ReplaceAll(body, "#", strconv.Itoa(round))
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+strings.ReplaceAll(path, "#", strconv.Itoa(round)), strings.NewReader(body))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+strings.ReplaceAll(path, "#", strconv.Itoa(round)),
+			strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,19 +164,25 @@ func traffic(ctx context.Context, t *testing.T, base string, round int, missing 
 			Token int64 `json:"fencing_token"`
 		}
 		b, err := io.ReadAll(resp.Body)
-		if err != nil || json.Unmarshal(b, &got) != nil || resp.StatusCode >= http.StatusInternalServerError || resp.StatusCode == http.StatusBadRequest || resp.StatusCode == http.StatusNotFound {
+		if err != nil || json.Unmarshal(b, &got) != nil || resp.StatusCode >= http.StatusInternalServerError ||
+			resp.StatusCode == http.StatusBadRequest || resp.StatusCode == http.StatusNotFound {
 			t.Fatalf("%s: %s: %s, %v", path, resp.Status, b, err)
 		}
 		return got.Token
 	}
 	const lock, run = "/tenants/acme/locks/k#", "/tenants/acme/runs/r#"
 	token := post(lock+"/acquire", `{"request_id":"1","owner_id":"ann","ttl_seconds":1}`)
-	post(lock+"/acquire", `{"request_id":"1","owner_id":"ann","ttl_seconds":1}`)                                      // again
-	post(lock+"/acquire", `{"request_id":"2","owner_id":"bob","ttl_seconds":60}`)                                     // held
-	post(lock+"/acquire", `{"request_id":"3","owner_id":"bob","ttl_seconds":60,"wait_seconds":20}`)                   // waits, and takes over
-	post(lock+"/renew", fmt.Sprintf(`{"request_id":"4","owner_id":"ann","ttl_seconds":1,"fencing_token":%d}`, token)) // lost
+	// again
+	post(lock+"/acquire", `{"request_id":"1","owner_id":"ann","ttl_seconds":1}`)
+	// held
+	post(lock+"/acquire", `{"request_id":"2","owner_id":"bob","ttl_seconds":60}`)
+	// waits, and takes over
+	post(lock+"/acquire", `{"request_id":"3","owner_id":"bob","ttl_seconds":60,"wait_seconds":20}`)
+	// lost
+	post(lock+"/renew", fmt.Sprintf(`{"request_id":"4","owner_id":"ann","ttl_seconds":1,"fencing_token":%d}`, token))
 	token = post("/tenants/acme/locks/r#/acquire", `{"request_id":"1","owner_id":"ann","ttl_seconds":60}`)
-	post("/tenants/acme/locks/r#/renew", fmt.Sprintf(`{"request_id":"2","owner_id":"ann","ttl_seconds":60,"fencing_token":%d}`, token))
+	post("/tenants/acme/locks/r#/renew",
+		fmt.Sprintf(`{"request_id":"2","owner_id":"ann","ttl_seconds":60,"fencing_token":%d}`, token))
 	token = post(run+"/begin", `{"owner_id":"w","request_id":"1","ttl_seconds":300}`)
 	post(run+"/finish", fmt.Sprintf(`{"owner_id":"w","fencing_token":%d,"status":"READY"}`, token))
 	post("/tenants/acme/clusters/c/members/m#/join", `{"request_id":"j","kinds":["room"],"ttl_seconds":60}`)

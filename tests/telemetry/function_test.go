@@ -16,8 +16,8 @@ import (
 	"github.com/leasehold-dev/leasehold/experimental/emulator/firestoretest"
 )
 
-// TestFrozenFunction: a Cloud Function that has no processor between requests sends all that it measured: while it works on later requests, and at the latest when the
-// platform asks it to end.
+// TestFrozenFunction: a Cloud Function that has no processor between requests sends all that it measured: while it
+// works on later requests, and at the latest when the platform asks it to end.
 func TestFrozenFunction(t *testing.T) {
 	_, collector, sink := collect(t)
 	firestore := firestoretest.Start(t, nil)
@@ -28,8 +28,10 @@ func TestFrozenFunction(t *testing.T) {
 	address := free(t)
 	_, port, _ := strings.Cut(address, ":")
 	c := exec.CommandContext(ctx, function)
-	c.Env = append(os.Environ(), "FUNCTION_TARGET=API", "PORT="+port, "LEASEHOLD_DEVELOPMENT=1", "GOOGLE_CLOUD_PROJECT=demo", "FIRESTORE_EMULATOR_HOST="+firestore.Addr(),
-		"OTEL_EXPORTER_OTLP_ENDPOINT=http://"+collector, "OTEL_TRACES_EXPORTER=none", fmt.Sprintf("OTEL_METRIC_EXPORT_INTERVAL=%d", interval.Milliseconds()))
+	c.Env = append(os.Environ(), "FUNCTION_TARGET=API", "PORT="+port, "LEASEHOLD_DEVELOPMENT=1",
+		"GOOGLE_CLOUD_PROJECT=demo", "FIRESTORE_EMULATOR_HOST="+firestore.Addr(),
+		"OTEL_EXPORTER_OTLP_ENDPOINT=http://"+collector, "OTEL_TRACES_EXPORTER=none",
+		fmt.Sprintf("OTEL_METRIC_EXPORT_INTERVAL=%d", interval.Milliseconds()))
 	c.Stderr = os.Stderr
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -62,7 +64,8 @@ func acquire(ctx context.Context, t *testing.T, url string, i int) {
 	t.Helper()
 	for {
 		body := strings.NewReader(fmt.Sprintf(`{"request_id":"r%d","owner_id":"ann","ttl_seconds":60}`, i))
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("%s/v1/tenants/default/locks/k%d/acquire", url, i), body)
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost,
+			fmt.Sprintf("%s/v1/tenants/default/locks/k%d/acquire", url, i), body)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,5 +1,6 @@
-// Command player serves the conformance scripts over HTTP, to the tests of clients in any language. It prints its URL as the first line of its
-// output, and serves until it is stopped; with -stdin also until its standard input ends, so that it ends with the process that started it.
+// Command player serves the conformance scripts over HTTP, to the tests of clients in any language. It prints its URL
+// as the first line of its output, and serves until it is stopped; with -stdin also until its standard input ends, so
+// that it ends with the process that started it.
 //
 //	go run ./contracts/conformance/player [-addr 127.0.0.1:0] [-stdin]
 package main

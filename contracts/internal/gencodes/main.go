@@ -1,5 +1,6 @@
-// Gencodes writes what is made from contracts/codes.yaml, the table of error codes: the table in Go, the enum of the OpenAPI document, the page about
-// errors and the texts of the console. Its argument is the module's folder: gencodes ..
+// Gencodes writes what is made from contracts/codes.yaml, the table of error codes: the table in Go, the enum of the
+// OpenAPI document, the page about errors and the texts of the console. Its argument is the module's folder: gencodes
+// ..
 package main
 
 import (
@@ -84,7 +85,8 @@ func (r Row) check() error {
 	case r.Title == "" || r.Console.English == "" || r.Console.Japanese == "" || r.Text == "":
 		return errors.New("its title, its text or one of the console's is missing")
 	case strings.ContainsAny(r.Title+r.Console.English+r.Console.Japanese, "\"'\\\n"):
-		return errors.New("its title or one of the console's texts has a quotation mark, a backslash or a line end") // they are literals in programs
+		// they are literals in programs
+		return errors.New("its title or one of the console's texts has a quotation mark, a backslash or a line end")
 	default:
 		return nil
 	}
@@ -107,7 +109,8 @@ func (r Row) name() string {
 	return b.String()
 }
 
-// Files returns the content of each file, by its path below the module's folder, where those stand of which parts are kept.
+// Files returns the content of each file, by its path below the module's folder, where those stand of which parts are
+// kept.
 func Files(folder string) (map[string][]byte, error) {
 	table, err := os.ReadFile(filepath.Join(folder, "contracts", "codes.yaml"))
 	if err != nil {
@@ -123,7 +126,8 @@ func Files(folder string) (map[string][]byte, error) {
 	}
 	files := map[string][]byte{"contracts/codes.gen.go": source}
 	for _, p := range []struct {
-		path, begin, end string // what is made stands after the text begin and before the line that the expression end matches
+		// what is made stands after the text begin and before the line that the expression end matches
+		path, begin, end string
 		made             string
 	}{
 		{
@@ -131,7 +135,8 @@ func Files(folder string) (map[string][]byte, error) {
 			each(rows, "        - %s\n", func(r Row) []any { return []any{r.Code} }) + "      x-enum-varnames:\n" +
 				each(rows, "        - %s\n", func(r Row) []any { return []any{r.name()} }),
 		},
-		{"docs/errors.md", "<!-- What follows is made from contracts/codes.yaml: make generate -->\n", `\z`, each(rows, "%s", Row.section)},
+		{"docs/errors.md", "<!-- What follows is made from contracts/codes.yaml: make generate -->\n", `\z`,
+			each(rows, "%s", Row.section)},
 		{
 			"console/src/en.js", "  // The codes; made from contracts/codes.yaml: make generate\n", `(?m)^}`,
 			each(rows, "  'code.%s': '%s',\n", func(r Row) []any { return []any{r.Code, r.Console.English} }),
@@ -167,9 +172,11 @@ func each(rows []Row, format string, of func(Row) []any) string {
 func inGo(rows []Row) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString("// Code generated from codes.yaml by gencodes. DO NOT EDIT.\n\npackage contracts\n\n")
-	b.WriteString("// codes is the one table of code, status, retryability and finality.\nvar codes = map[Code]CodeInfo{\n")
+	b.WriteString(
+		"// codes is the one table of code, status, retryability and finality.\nvar codes = map[Code]CodeInfo{\n")
 	for _, r := range rows {
-		fmt.Fprintf(&b, "%s: {Status: %d, Retryable: %t, Final: %t, Title: %q},\n", r.name(), r.Status, *r.Retryable, r.Final, r.Title)
+		fmt.Fprintf(&b, "%s: {Status: %d, Retryable: %t, Final: %t, Title: %q},\n", r.name(), r.Status, *r.Retryable, r.Final,
+			r.Title)
 	}
 	b.WriteString("}\n\n// order is that of codes.yaml.\nvar order = []Code{\n")
 	for _, r := range rows {

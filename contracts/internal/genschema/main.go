@@ -1,5 +1,5 @@
-// Genschema writes OpenAPI documents in other forms: the first as JSON, and the bodies of all as JSON schemas, one file each, for
-// people who validate with other tools: genschema openapi.json schema openapi.yaml openapi-internal.yaml
+// Genschema writes OpenAPI documents in other forms: the first as JSON, and the bodies of all as JSON schemas, one file
+// each, for people who validate with other tools: genschema openapi.json schema openapi.yaml openapi-internal.yaml
 package main
 
 import (
@@ -188,7 +188,8 @@ func resolve(part any, all map[string]map[string]any) (any, error) {
 	}
 }
 
-// fileName is the file of a schema: "AcquireRequest" is in acquire_request.json, "MachineIDLease" in machine_id_lease.json.
+// fileName is the file of a schema: "AcquireRequest" is in acquire_request.json, "MachineIDLease" in
+// machine_id_lease.json.
 func fileName(schema string) string {
 	upper := func(i int) bool { return i < len(schema) && schema[i] >= 'A' && schema[i] <= 'Z' }
 	var b strings.Builder

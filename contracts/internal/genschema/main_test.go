@@ -48,7 +48,8 @@ func TestJSONSaysTheSame(t *testing.T) {
 		t.Errorf("openapi.json differs: run make generate (%v)", err)
 	}
 	var fromYAML, fromJSON any
-	if err := errors.Join(yaml.Unmarshal(contracts.OpenAPI, &fromYAML), yaml.Unmarshal(contracts.OpenAPIJSON, &fromJSON)); err != nil {
+	if err := errors.Join(yaml.Unmarshal(contracts.OpenAPI, &fromYAML),
+		yaml.Unmarshal(contracts.OpenAPIJSON, &fromJSON)); err != nil {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(fromYAML, fromJSON) {
@@ -57,7 +58,8 @@ func TestJSONSaysTheSame(t *testing.T) {
 }
 
 func TestReferenceToNothing(t *testing.T) {
-	_, err := Schemas([]byte(`{components: {schemas: {A: {type: object, properties: {b: {$ref: "#/components/schemas/B"}}}}}}`))
+	_, err := Schemas(
+		[]byte(`{components: {schemas: {A: {type: object, properties: {b: {$ref: "#/components/schemas/B"}}}}}}`))
 	if err == nil || err.Error() != "A: #/components/schemas/B refers to nothing" {
 		t.Errorf("got %v", err)
 	}
@@ -65,7 +67,8 @@ func TestReferenceToNothing(t *testing.T) {
 
 func TestFileName(t *testing.T) {
 	for schema, want := range map[string]string{
-		"Lock": "lock.json", "AcquireRequest": "acquire_request.json", "MachineIDLease": "machine_id_lease.json", "LeaseID": "lease_id.json",
+		"Lock": "lock.json", "AcquireRequest": "acquire_request.json", "MachineIDLease": "machine_id_lease.json",
+		"LeaseID": "lease_id.json",
 	} {
 		if got := fileName(schema); got != want {
 			t.Errorf("%s is in %s, want %s", schema, got, want)

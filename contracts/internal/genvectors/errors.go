@@ -46,9 +46,11 @@ func errorsOf(order []contracts.Code) errorVectors {
 	}
 	for _, status := range []int{400, 401, 403, 404, 408, 409, 425, 429, 499, 500, 501, 502, 503, 504, 599} {
 		for _, retryable := range []*bool{nil, yes, no} {
-			v.Responses = append(v.Responses, judged(response{Status: status, Code: "CODE_OF_A_LATER_VERSION", Retryable: retryable}))
+			v.Responses = append(v.Responses,
+				judged(response{Status: status, Code: "CODE_OF_A_LATER_VERSION", Retryable: retryable}))
 		}
-		for _, page := range []string{"text/html", "application/json", "application/problem+json"} { // without a code, whatever it says to be
+		// without a code, whatever it says to be
+		for _, page := range []string{"text/html", "application/json", "application/problem+json"} {
 			v.Responses = append(v.Responses, judged(response{Status: status, Page: page}))
 		}
 	}

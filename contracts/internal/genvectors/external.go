@@ -105,7 +105,8 @@ func plausibilities() ([]plausibility, error) {
 	for _, name := range []string{"default", "epoch2020"} {
 		l := layouts[name]
 		now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
-		converter, err := extid.New([]extid.Key{{Mode: extid.Unkeyed}}, &extid.Options{Layout: l, Now: func() time.Time { return now }})
+		converter, err := extid.New([]extid.Key{{Mode: extid.Unkeyed}},
+			&extid.Options{Layout: l, Now: func() time.Time { return now }})
 		if err != nil {
 			return nil, err
 		}
@@ -119,7 +120,8 @@ func plausibilities() ([]plausibility, error) {
 			if err != nil && !errors.Is(err, extid.ErrImplausible) || err == nil && got != id {
 				return nil, fmt.Errorf("%s became %d, %w", external, got, err)
 			}
-			all = append(all, plausibility{Layout: name, NowUnixMs: now.UnixMilli(), ExternalID: external, ID: id, Accepted: err == nil})
+			all = append(all, plausibility{Layout: name, NowUnixMs: now.UnixMilli(), ExternalID: external, ID: id,
+				Accepted: err == nil})
 		}
 	}
 	return all, nil

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestVectorsAreUpToDate: the files in contracts/vectors are what the code gives. That what the code gives is right, the tests of
-// kazahana/extid and repo/placement ask of the files.
+// TestVectorsAreUpToDate: the files in contracts/vectors are what the code gives. That what the code gives is right,
+// the tests of kazahana/extid and repo/placement ask of the files.
 func TestVectorsAreUpToDate(t *testing.T) {
 	files, err := Files()
 	if err != nil {

@@ -44,7 +44,8 @@ func placements() placementVectors {
 		HashVersion: placement.HashVersion,
 	}
 	for _, i := range []placement.Identity{
-		{Kind: "a", ID: "b"}, {Kind: "ab", ID: "c"}, {Kind: "a", ID: "bc"}, {Kind: "room", ID: "lobby"}, {Kind: "room", ID: "会議室"},
+		{Kind: "a", ID: "b"}, {Kind: "ab", ID: "c"}, {Kind: "a", ID: "bc"}, {Kind: "room", ID: "lobby"},
+		{Kind: "room", ID: "会議室"},
 		{Kind: "device", ID: "0123456789abcdef0123456789abcdef0123456789abcdef"},
 	} {
 		v.Hashes = append(v.Hashes, identityHash{i.Kind, i.ID, fmt.Sprintf("%016x", i.Hash())})
@@ -60,7 +61,8 @@ func placements() placementVectors {
 		return m
 	}
 	three := []placement.Member{
-		member("ann", "a", nil, "room", "device"), member("bob", "b", nil, "room"), member("cleo", "b", nil, "room", "device"),
+		member("ann", "a", nil, "room", "device"), member("bob", "b", nil, "room"),
+		member("cleo", "b", nil, "room", "device"),
 	}
 	mixed := []placement.Member{
 		three[0], member("bob", "b", func(m *placement.Member) { m.Full = true }, "room"),
@@ -77,7 +79,8 @@ func placements() placementVectors {
 		for n := range 12 {
 			i := placement.Identity{Kind: []string{"room", "device"}[n%2], ID: "id-" + strconv.Itoa(n)}
 			for _, need := range []placement.Need{
-				{}, {Labels: map[string]string{"zone": "b"}}, {Prefer: map[string]string{"zone": "b"}}, {Labels: map[string]string{"disk": "ssd"}},
+				{}, {Labels: map[string]string{"zone": "b"}}, {Prefer: map[string]string{"zone": "b"}},
+				{Labels: map[string]string{"disk": "ssd"}},
 			} {
 				p := vectorPlacement{
 					Topology: t.name, Kind: i.Kind, ID: i.ID, Labels: need.Labels, Prefer: need.Prefer, Partition: t.Partition(i),

@@ -142,7 +142,8 @@ func (a Attempt) acknowledges() bool { return a.Status >= 200 && a.Status <= 299
 
 // send is one request to the worker.
 func (s *Server) send(p *pb.Task, before Attempt, effect Effect) Attempt {
-	a := Attempt{Task: taskIDOf(p), RetryCount: int(p.GetDispatchCount()), ExecutionCount: int(p.GetResponseCount()), Begin: time.Now()}
+	a := Attempt{Task: taskIDOf(p), RetryCount: int(p.GetDispatchCount()), ExecutionCount: int(p.GetResponseCount()),
+		Begin: time.Now()}
 	deadline := p.GetDispatchDeadline().AsDuration()
 	if s.options.DispatchDeadline > 0 {
 		deadline = min(deadline, s.options.DispatchDeadline)
@@ -154,7 +155,8 @@ func (s *Server) send(p *pb.Task, before Attempt, effect Effect) Attempt {
 		a.Status, a.Response, a.Err = 0, "", fmt.Errorf("injected fault: the response %d was lost", a.Status)
 	}
 	a.End = time.Now()
-	s.options.Log.InfoContext(ctx, "delivered", "task", a.Task, "retry", a.RetryCount, "status", a.Status, "took", a.End.Sub(a.Begin), "err", a.Err)
+	s.options.Log.InfoContext(ctx, "delivered", "task", a.Task, "retry", a.RetryCount, "status", a.Status, "took",
+		a.End.Sub(a.Begin), "err", a.Err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.counts[Dispatch]++
@@ -163,7 +165,8 @@ func (s *Server) send(p *pb.Task, before Attempt, effect Effect) Attempt {
 	return a
 }
 
-func (s *Server) post(ctx context.Context, p *pb.Task, before Attempt, effect Effect) (status int, response string, err error) {
+func (s *Server) post(ctx context.Context, p *pb.Task, before Attempt, effect Effect) (status int,
+	response string, err error) {
 	h := p.GetHttpRequest()
 	r, err := http.NewRequestWithContext(ctx, h.GetHttpMethod().String(), h.GetUrl(), bytes.NewReader(h.GetBody()))
 	if err != nil {

@@ -14,11 +14,12 @@ const Dispatch = "Dispatch"
 // A Fault is a rule: calls of a method, or deliveries, that match meet an effect. Of several rules that fit the one
 // injected first is used.
 type Fault struct {
-	Method string                   // "CreateTask", or Dispatch
-	Match  func(proto.Message) bool // of the request, or of the Task that is delivered; nil matches all; it must not change it
-	Skip   int                      // those that match and pass unharmed before the first that does not
-	Times  int                      // those that meet the effect; 0 for all until the rule is removed
-	Effect Effect                   // what happens
+	Method string // "CreateTask", or Dispatch
+	// of the request, or of the Task that is delivered; nil matches all; it must not change it
+	Match  func(proto.Message) bool
+	Skip   int    // those that match and pass unharmed before the first that does not
+	Times  int    // those that meet the effect; 0 for all until the rule is removed
+	Effect Effect // what happens
 }
 
 // An Effect is one of [Fail] and [ApplyThenFail], for calls, and [DeliverTwice], [DeliverAgain], [LoseResponse],
@@ -83,7 +84,8 @@ type Injection struct {
 // the method, or fails nothing: that is a mistake in the test.
 func (s *Server) Inject(f Fault) *Injection {
 	if f.Method == "" || f.Effect == nil || f.Effect.ofDelivery() != (f.Method == Dispatch) {
-		panic("cloud tasks emulator: Inject: Fail and ApplyThenFail are for calls, such as CreateTask, the other effects for Dispatch")
+		panic(
+			"cloud tasks emulator: Inject: Fail and ApplyThenFail are for calls, such as CreateTask, the other effects for Dispatch")
 	}
 	switch e := f.Effect.(type) {
 	case Fail:

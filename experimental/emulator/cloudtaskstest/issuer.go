@@ -40,7 +40,8 @@ func startIssuer(now func() time.Time) (*issuer, error) {
 		return nil, fmt.Errorf("cloud tasks emulator: make a key: %w", err)
 	}
 	private := jose.JSONWebKey{Key: key, KeyID: keyID, Algorithm: string(jose.RS256), Use: "sig"}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: private}, (&jose.SignerOptions{}).WithType("JWT"))
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: private},
+		(&jose.SignerOptions{}).WithType("JWT"))
 	if err != nil {
 		return nil, fmt.Errorf("cloud tasks emulator: %w", err)
 	}

@@ -36,7 +36,8 @@ var (
 // newQueue completes a queue as the service does.
 func newQueue(q *pb.Queue) (*queue, error) {
 	if !queueName.MatchString(q.GetName()) {
-		return nil, status.Errorf(codes.InvalidArgument, "Queue.name %q must be projects/PROJECT/locations/LOCATION/queues/QUEUE", q.GetName())
+		return nil, status.Errorf(codes.InvalidArgument,
+			"Queue.name %q must be projects/PROJECT/locations/LOCATION/queues/QUEUE", q.GetName())
 	}
 	switch {
 	case q.GetAppEngineRoutingOverride() != nil:
@@ -85,7 +86,8 @@ func newQueue(q *pb.Queue) (*queue, error) {
 	}
 	// The service says that it computes the burst from the rate, not how.
 	rates.MaxBurstSize = int32(max(1, math.Ceil(rates.GetMaxDispatchesPerSecond()/5)))
-	return &queue{pb: c, tasks: make(map[string]*task), used: make(map[string]bool), tokens: float64(rates.GetMaxBurstSize())}, nil
+	return &queue{pb: c, tasks: make(map[string]*task), used: make(map[string]bool),
+		tokens: float64(rates.GetMaxBurstSize())}, nil
 }
 
 func or[T comparable](v, other T) T {

@@ -11,7 +11,8 @@ import (
 
 // TestBackoff has the example of the service's documentation of max_doublings.
 func TestBackoff(t *testing.T) {
-	c := &pb.RetryConfig{MinBackoff: durationpb.New(10 * time.Second), MaxBackoff: durationpb.New(300 * time.Second), MaxDoublings: 3}
+	c := &pb.RetryConfig{MinBackoff: durationpb.New(10 * time.Second), MaxBackoff: durationpb.New(300 * time.Second),
+		MaxDoublings: 3}
 	var got []time.Duration
 	for n := 1; n <= 8; n++ {
 		got = append(got, backoff(c, n)/time.Second)
@@ -19,7 +20,8 @@ func TestBackoff(t *testing.T) {
 	if want := []time.Duration{10, 20, 40, 80, 160, 240, 300, 300}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if d := backoff(&pb.RetryConfig{MinBackoff: c.GetMinBackoff(), MaxBackoff: durationpb.New(time.Hour), MaxDoublings: 1 << 30}, 1<<30); d != time.Hour {
+	if d := backoff(&pb.RetryConfig{MinBackoff: c.GetMinBackoff(), MaxBackoff: durationpb.New(time.Hour),
+		MaxDoublings: 1 << 30}, 1<<30); d != time.Hour {
 		t.Errorf("after very many: %v", d)
 	}
 }
@@ -52,7 +54,8 @@ func TestUsedUp(t *testing.T) {
 
 // TestRate: a burst, and then one turn after the other.
 func TestRate(t *testing.T) {
-	q, err := newQueue(&pb.Queue{Name: "projects/p/locations/l/queues/q", RateLimits: &pb.RateLimits{MaxDispatchesPerSecond: 10}})
+	q, err := newQueue(&pb.Queue{Name: "projects/p/locations/l/queues/q",
+		RateLimits: &pb.RateLimits{MaxDispatchesPerSecond: 10}})
 	if err != nil {
 		t.Fatal(err)
 	}

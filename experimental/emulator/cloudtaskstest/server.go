@@ -34,8 +34,8 @@ type Options struct {
 	// Log gets a line for each delivery; nil means none.
 	Log *slog.Logger
 
-	// InsecureListenAnywhere lets other machines, and containers, use the emulator, which may do everything: [Listen] takes
-	// every address, "0.0.0.0:8123", and tasks may go to every host.
+	// InsecureListenAnywhere lets other machines, and containers, use the emulator, which may do everything: [Listen]
+	// takes every address, "0.0.0.0:8123", and tasks may go to every host.
 	InsecureListenAnywhere bool
 
 	// Now is the clock of the tokens; nil means time.Now. Waiting is not on this clock.
@@ -63,8 +63,8 @@ type Server struct {
 }
 
 // Listen starts an emulator on a loopback address, "127.0.0.1:8123"; port 0 or an empty address picks a free port.
-// Options may be nil. Other addresses are rejected unless Options.InsecureListenAnywhere is set, because the emulator lets
-// every caller do everything.
+// Options may be nil. Other addresses are rejected unless Options.InsecureListenAnywhere is set, because the emulator
+// lets every caller do everything.
 func Listen(addr string, o *Options) (*Server, error) {
 	s := &Server{
 		changed: make(chan struct{}), queues: make(map[string]*queue), counts: make(map[string]int),
@@ -221,14 +221,16 @@ func (s *Server) changedLocked() {
 	s.changed = make(chan struct{})
 }
 
-func (s *Server) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+func (s *Server) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any,
+	error) {
 	method := path.Base(info.FullMethod)
 	msg := req.(proto.Message)
 	s.mu.Lock()
 	s.counts[method]++
 	s.mu.Unlock()
 	if len(msg.ProtoReflect().GetUnknown()) > 0 {
-		return nil, status.Errorf(codes.Unimplemented, "cloud tasks emulator: %s has fields that the emulator does not know", method)
+		return nil, status.Errorf(codes.Unimplemented, "cloud tasks emulator: %s has fields that the emulator does not know",
+			method)
 	}
 	switch e := s.hit(method, msg).(type) {
 	case Fail:

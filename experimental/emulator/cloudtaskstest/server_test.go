@@ -55,7 +55,8 @@ func newBench(t *testing.T, o *cloudtaskstest.Options, worker http.HandlerFunc) 
 	t.Cleanup(func() { client.Close() })
 	b.client = client
 	_, err = client.CreateQueue(t.Context(), &pb.CreateQueueRequest{Parent: location, Queue: &pb.Queue{
-		Name: queue, RetryConfig: &pb.RetryConfig{MinBackoff: durationpb.New(time.Millisecond), MaxBackoff: durationpb.New(time.Millisecond)},
+		Name: queue, RetryConfig: &pb.RetryConfig{MinBackoff: durationpb.New(time.Millisecond),
+			MaxBackoff: durationpb.New(time.Millisecond)},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -66,8 +67,10 @@ func newBench(t *testing.T, o *cloudtaskstest.Options, worker http.HandlerFunc) 
 // task is one for the worker.
 func (b *bench) task(id string) *pb.Task {
 	t := &pb.Task{MessageType: &pb.Task_HttpRequest{HttpRequest: &pb.HttpRequest{
-		Url: b.worker.URL + "/work", Body: []byte(`{"x":1}`), Headers: map[string]string{"Content-Type": "application/json", "User-Agent": "me", "X-CloudTasks-TaskName": "forged"},
-		AuthorizationHeader: &pb.HttpRequest_OidcToken{OidcToken: &pb.OidcToken{ServiceAccountEmail: account, Audience: "the-worker"}},
+		Url: b.worker.URL + "/work", Body: []byte(`{"x":1}`), Headers: map[string]string{"Content-Type": "application/json",
+			"User-Agent": "me", "X-CloudTasks-TaskName": "forged"},
+		AuthorizationHeader: &pb.HttpRequest_OidcToken{OidcToken: &pb.OidcToken{ServiceAccountEmail: account,
+			Audience: "the-worker"}},
 	}}}
 	if id != "" {
 		t.Name = queue + "/tasks/" + id
@@ -212,7 +215,8 @@ func TestPausedQueue(t *testing.T) {
 		if err == iterator.Done { //nolint:errorlint // as its documentation has it
 			break
 		}
-		if err != nil || string(full.GetHttpRequest().GetBody()) != `{"x":1}` || full.GetDispatchDeadline().AsDuration() != 10*time.Minute {
+		if err != nil || string(full.GetHttpRequest().GetBody()) != `{"x":1}` ||
+			full.GetDispatchDeadline().AsDuration() != 10*time.Minute {
 			t.Fatalf("%v, %v", full, err)
 		}
 	}
@@ -293,18 +297,20 @@ func TestConcurrency(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	var n atomic.Int32
 	cut := make(chan struct{})
-	b := newBench(t, &cloudtaskstest.Options{DispatchDeadline: 50 * time.Millisecond}, func(_ http.ResponseWriter, r *http.Request) {
-		if n.Add(1) == 1 {
-			_, _ = io.Copy(io.Discard, r.Body) // a server sees the end of a connection once it has read the body
-			<-r.Context().Done()
-			close(cut)
-		}
-	})
+	b := newBench(t, &cloudtaskstest.Options{DispatchDeadline: 50 * time.Millisecond},
+		func(_ http.ResponseWriter, r *http.Request) {
+			if n.Add(1) == 1 {
+				_, _ = io.Copy(io.Discard, r.Body) // a server sees the end of a connection once it has read the body
+				<-r.Context().Done()
+				close(cut)
+			}
+		})
 	b.create(t, b.task("t1"))
 	b.idle(t)
 	<-cut
 	all := b.Attempts()
-	if len(all) != 2 || all[0].Status != 0 || all[0].Err == nil || all[1].Status != 200 || all[1].RetryCount != 1 || all[1].ExecutionCount != 0 {
+	if len(all) != 2 || all[0].Status != 0 || all[0].Err == nil || all[1].Status != 200 || all[1].RetryCount != 1 ||
+		all[1].ExecutionCount != 0 {
 		t.Errorf("%+v", all)
 	}
 }
@@ -315,11 +321,12 @@ func TestFaults(t *testing.T) {
 		effect cloudtaskstest.Effect
 		want   []int
 	}{
-		"delivered twice":           {cloudtaskstest.DeliverTwice{}, []int{200, 200}},
-		"delivered after its end":   {cloudtaskstest.DeliverAgain{}, []int{200, 200}},
-		"the response gets lost":    {cloudtaskstest.LoseResponse{}, []int{0, 200}},
-		"without a token":           {cloudtaskstest.NoToken{}, []int{401, 200}},
-		"with a token that expired": {cloudtaskstest.ChangeToken{Change: func(c map[string]any) { c["exp"] = 1 }}, []int{401, 200}},
+		"delivered twice":         {cloudtaskstest.DeliverTwice{}, []int{200, 200}},
+		"delivered after its end": {cloudtaskstest.DeliverAgain{}, []int{200, 200}},
+		"the response gets lost":  {cloudtaskstest.LoseResponse{}, []int{0, 200}},
+		"without a token":         {cloudtaskstest.NoToken{}, []int{401, 200}},
+		"with a token that expired": {cloudtaskstest.ChangeToken{Change: func(c map[string]any) { c["exp"] = 1 }},
+			[]int{401, 200}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var verifier *oidc.Account
@@ -329,7 +336,8 @@ func TestFaults(t *testing.T) {
 				}
 			})
 			var err error
-			if verifier, err = oidc.NewAccount(t.Context(), oidc.Config{Issuer: b.Issuer(), Audience: "the-worker"}, account); err != nil {
+			if verifier, err = oidc.NewAccount(t.Context(), oidc.Config{Issuer: b.Issuer(), Audience: "the-worker"},
+				account); err != nil {
 				t.Fatal(err)
 			}
 			fault := b.Inject(cloudtaskstest.Fault{Method: cloudtaskstest.Dispatch, Times: 1, Effect: c.effect})
@@ -353,7 +361,8 @@ func TestCallFaults(t *testing.T) {
 	if err := create("t1"); status.Code(err) != codes.Unavailable {
 		t.Errorf("Fail: %v", err)
 	}
-	b.Inject(cloudtaskstest.Fault{Method: "CreateTask", Skip: 1, Times: 1, Effect: cloudtaskstest.ApplyThenFail{Code: codes.Internal}})
+	b.Inject(cloudtaskstest.Fault{Method: "CreateTask", Skip: 1, Times: 1,
+		Effect: cloudtaskstest.ApplyThenFail{Code: codes.Internal}})
 	if err := create("t1"); err != nil {
 		t.Errorf("after Fail: %v", err)
 	}
@@ -382,20 +391,39 @@ func TestRefusals(t *testing.T) {
 		code   codes.Code
 		says   string
 	}{
-		"no such queue":     {location + "/queues/none", b.task(""), codes.NotFound, "create it first"},
-		"not a queue":       {"q", b.task(""), codes.InvalidArgument, "not the name of a queue"},
-		"no request":        {queue, &pb.Task{}, codes.InvalidArgument, "http_request is required"},
-		"name elsewhere":    {queue, task(func(t *pb.Task) { t.Name = "projects/x/locations/l/queues/q/tasks/t1" }), codes.InvalidArgument, "Task.name"},
-		"strange name":      {queue, task(func(t *pb.Task) { t.Name = queue + "/tasks/a.b" }), codes.InvalidArgument, "Task.name"},
-		"another machine":   {queue, task(func(t *pb.Task) { t.GetHttpRequest().Url = "https://example.com" }), codes.InvalidArgument, "not on this machine"},
-		"no URL":            {queue, task(func(t *pb.Task) { t.GetHttpRequest().Url = "ftp://127.0.0.1" }), codes.InvalidArgument, "HttpRequest.url"},
-		"large":             {queue, task(func(t *pb.Task) { t.GetHttpRequest().Body = make([]byte, 101<<10) }), codes.InvalidArgument, "too large"},
-		"body with GET":     {queue, task(func(t *pb.Task) { t.GetHttpRequest().HttpMethod = pb.HttpMethod_GET }), codes.InvalidArgument, "not allowed with GET"},
-		"short deadline":    {queue, task(func(t *pb.Task) { t.DispatchDeadline = durationpb.New(time.Second) }), codes.InvalidArgument, "dispatchDeadline"},
-		"far away":          {queue, task(func(t *pb.Task) { t.ScheduleTime = timestamppb.New(time.Now().Add(31 * 24 * time.Hour)) }), codes.InvalidArgument, "30 days"},
-		"App Engine":        {queue, &pb.Task{MessageType: &pb.Task_AppEngineHttpRequest{AppEngineHttpRequest: &pb.AppEngineHttpRequest{}}}, codes.Unimplemented, "app_engine_http_request"},
-		"its own retries":   {queue, task(func(t *pb.Task) { t.RetryConfig = &pb.RetryConfig{} }), codes.Unimplemented, "retry_config"},
-		"not an account":    {queue, task(func(t *pb.Task) { t.GetHttpRequest().GetOidcToken().ServiceAccountEmail = "x" }), codes.InvalidArgument, "email address"},
+		"no such queue": {location + "/queues/none", b.task(""), codes.NotFound, "create it first"},
+		"not a queue":   {"q", b.task(""), codes.InvalidArgument, "not the name of a queue"},
+		"no request":    {queue, &pb.Task{}, codes.InvalidArgument, "http_request is required"},
+		"name elsewhere": {queue, task(func(t *pb.Task) {
+			t.Name = "projects/x/locations/l/queues/q/tasks/t1"
+		}), codes.InvalidArgument, "Task.name"},
+		"strange name": {queue, task(func(t *pb.Task) { t.Name = queue + "/tasks/a.b" }), codes.InvalidArgument,
+			"Task.name"},
+		"another machine": {queue, task(func(t *pb.Task) {
+			t.GetHttpRequest().Url = "https://example.com"
+		}), codes.InvalidArgument, "not on this machine"},
+		"no URL": {queue, task(func(t *pb.Task) {
+			t.GetHttpRequest().Url = "ftp://127.0.0.1"
+		}), codes.InvalidArgument, "HttpRequest.url"},
+		"large": {queue, task(func(t *pb.Task) {
+			t.GetHttpRequest().Body = make([]byte, 101<<10)
+		}), codes.InvalidArgument, "too large"},
+		"body with GET": {queue, task(func(t *pb.Task) {
+			t.GetHttpRequest().HttpMethod = pb.HttpMethod_GET
+		}), codes.InvalidArgument, "not allowed with GET"},
+		"short deadline": {queue, task(func(t *pb.Task) {
+			t.DispatchDeadline = durationpb.New(time.Second)
+		}), codes.InvalidArgument, "dispatchDeadline"},
+		"far away": {queue, task(func(t *pb.Task) {
+			t.ScheduleTime = timestamppb.New(time.Now().Add(31 * 24 * time.Hour))
+		}), codes.InvalidArgument, "30 days"},
+		"App Engine": {queue, &pb.Task{MessageType: &pb.Task_AppEngineHttpRequest{
+			AppEngineHttpRequest: &pb.AppEngineHttpRequest{}}}, codes.Unimplemented, "app_engine_http_request"},
+		"its own retries": {queue, task(func(t *pb.Task) { t.RetryConfig = &pb.RetryConfig{} }), codes.Unimplemented,
+			"retry_config"},
+		"not an account": {queue, task(func(t *pb.Task) {
+			t.GetHttpRequest().GetOidcToken().ServiceAccountEmail = "x"
+		}), codes.InvalidArgument, "email address"},
 		"field of tomorrow": {queue, b.task("t1"), codes.Unimplemented, "does not know"},
 	} {
 		r := &pb.CreateTaskRequest{Parent: c.parent, Task: c.task}
@@ -407,7 +435,8 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %v, want %v with %q", name, err, c.code, c.says)
 		}
 	}
-	if _, err := b.client.RunTask(t.Context(), &pb.RunTaskRequest{Name: queue + "/tasks/t1"}); status.Code(err) != codes.Unimplemented || !strings.Contains(err.Error(), "RunTask") {
+	if _, err := b.client.RunTask(t.Context(), &pb.RunTaskRequest{Name: queue + "/tasks/t1"}); status.Code(
+		err) != codes.Unimplemented || !strings.Contains(err.Error(), "RunTask") {
 		t.Errorf("RunTask: %v", err)
 	}
 	for name, q := range map[string]*pb.Queue{
@@ -420,15 +449,18 @@ func TestRefusals(t *testing.T) {
 		"attempts":        {Name: location + "/queues/x", RetryConfig: &pb.RetryConfig{MaxAttempts: -2}},
 		"made as a pause": {Name: location + "/queues/x", State: pb.Queue_PAUSED},
 	} {
-		if _, err := b.client.CreateQueue(t.Context(), &pb.CreateQueueRequest{Parent: location, Queue: q}); status.Code(err) != codes.InvalidArgument {
+		if _, err := b.client.CreateQueue(t.Context(), &pb.CreateQueueRequest{Parent: location, Queue: q}); status.Code(
+			err) != codes.InvalidArgument {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := b.client.CreateQueue(t.Context(), &pb.CreateQueueRequest{Parent: location, Queue: &pb.Queue{Name: queue}}); status.Code(err) != codes.AlreadyExists {
+	if _, err := b.client.CreateQueue(t.Context(), &pb.CreateQueueRequest{Parent: location,
+		Queue: &pb.Queue{Name: queue}}); status.Code(err) != codes.AlreadyExists {
 		t.Errorf("a queue again: %v", err)
 	}
 	got, err := b.client.GetQueue(t.Context(), &pb.GetQueueRequest{Name: queue})
-	if err != nil || got.GetRetryConfig().GetMaxAttempts() != 100 || got.GetRateLimits().GetMaxDispatchesPerSecond() != 500 || got.GetState() != pb.Queue_RUNNING {
+	if err != nil || got.GetRetryConfig().GetMaxAttempts() != 100 ||
+		got.GetRateLimits().GetMaxDispatchesPerSecond() != 500 || got.GetState() != pb.Queue_RUNNING {
 		t.Errorf("%v, %v", got, err)
 	}
 	if b.Count(cloudtaskstest.Dispatch) != 0 {
@@ -503,7 +535,8 @@ func TestInjectPanics(t *testing.T) {
 
 // With Options.InsecureListenAnywhere a task may go to another machine, and the server listens on every address.
 func TestNetwork(t *testing.T) {
-	s, err := cloudtaskstest.Listen("0.0.0.0:0", &cloudtaskstest.Options{Queues: []string{queue}, InsecureListenAnywhere: true})
+	s, err := cloudtaskstest.Listen("0.0.0.0:0", &cloudtaskstest.Options{Queues: []string{queue},
+		InsecureListenAnywhere: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -532,7 +565,8 @@ func TestNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	if body, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusNotImplemented || !strings.Contains(string(body), "gRPC") {
+	if body, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusNotImplemented ||
+		!strings.Contains(string(body), "gRPC") {
 		t.Fatalf("REST: %d %s (%v)", res.StatusCode, body, err)
 	}
 }

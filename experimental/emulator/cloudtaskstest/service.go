@@ -41,7 +41,8 @@ func (s *service) queueLocked(name string) (*queue, error) {
 		return q, nil
 	}
 	if !queueName.MatchString(name) {
-		return nil, status.Errorf(codes.InvalidArgument, "%q is not the name of a queue: projects/PROJECT/locations/LOCATION/queues/QUEUE", name)
+		return nil, status.Errorf(codes.InvalidArgument,
+			"%q is not the name of a queue: projects/PROJECT/locations/LOCATION/queues/QUEUE", name)
 	}
 	return nil, status.Errorf(codes.NotFound, "Queue %s does not exist: create it first", name)
 }
@@ -144,13 +145,15 @@ func (s *Server) checkTask(t *pb.Task, now time.Time) error {
 	switch m := r.GetHttpMethod(); {
 	case pb.HttpMethod_name[int32(m)] == "":
 		return status.Errorf(codes.InvalidArgument, "HttpRequest.http_method %d is unknown", m)
-	case len(r.GetBody()) > 0 && m != pb.HttpMethod_HTTP_METHOD_UNSPECIFIED && m != pb.HttpMethod_POST && m != pb.HttpMethod_PUT && m != pb.HttpMethod_PATCH:
+	case len(r.GetBody()) > 0 && m != pb.HttpMethod_HTTP_METHOD_UNSPECIFIED && m != pb.HttpMethod_POST &&
+		m != pb.HttpMethod_PUT && m != pb.HttpMethod_PATCH:
 		return status.Errorf(codes.InvalidArgument, "HttpRequest.body is not allowed with %v", m)
 	case r.GetOidcToken() != nil && !strings.Contains(r.GetOidcToken().GetServiceAccountEmail(), "@"):
 		return status.Error(codes.InvalidArgument, "OidcToken.service_account_email must be an email address")
 	}
 	if d := t.GetDispatchDeadline(); d != nil && (d.AsDuration() < minDeadline || d.AsDuration() > maxDeadline) {
-		return status.Errorf(codes.InvalidArgument, "Task.dispatchDeadline must be between [%v, %v]", minDeadline, maxDeadline)
+		return status.Errorf(codes.InvalidArgument, "Task.dispatchDeadline must be between [%v, %v]",
+			minDeadline, maxDeadline)
 	}
 	if t.GetScheduleTime().AsTime().Sub(now) > maxScheduleAhead {
 		return status.Error(codes.InvalidArgument, "Task.schedule_time is more than 30 days ahead")
@@ -167,7 +170,8 @@ func (s *service) completeLocked(q *queue, t *pb.Task) (*pb.Task, error) {
 		t.Name = fmt.Sprintf("%s%d", prefix, 1_000_000_000+s.server.lastID)
 	}
 	if id, ok := strings.CutPrefix(t.GetName(), prefix); !ok || !taskID.MatchString(id) {
-		return nil, status.Errorf(codes.InvalidArgument, "Task.name %q must be %sTASK, of up to 500 letters, digits, '-' and '_'", t.GetName(), prefix)
+		return nil, status.Errorf(codes.InvalidArgument,
+			"Task.name %q must be %sTASK, of up to 500 letters, digits, '-' and '_'", t.GetName(), prefix)
 	}
 	now := timestamppb.Now()
 	t.CreateTime = now

@@ -98,7 +98,8 @@ func mustPut(t *testing.T, c *sdk.Client, table string, items ...item) {
 // get reads an item of the table "locks" consistently; nil when there is none.
 func get(t *testing.T, c *sdk.Client, key item) item {
 	t.Helper()
-	out, err := c.GetItem(t.Context(), &sdk.GetItemInput{TableName: aws.String("locks"), Key: key, ConsistentRead: aws.Bool(true)})
+	out, err := c.GetItem(t.Context(), &sdk.GetItemInput{TableName: aws.String("locks"), Key: key,
+		ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		t.Fatal(err)
 	}

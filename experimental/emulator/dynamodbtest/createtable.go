@@ -88,7 +88,8 @@ func checkDefinitions(definitions []attributeDefinition) *apiError {
 		case d.AttributeName == "":
 			errs = append(errs, missing(member+"attributeName"))
 		case len(d.AttributeName) > 255:
-			errs = append(errs, constraint(d.AttributeName, member+"attributeName", "Member must have length less than or equal to 255"))
+			errs = append(errs, constraint(d.AttributeName, member+"attributeName",
+				"Member must have length less than or equal to 255"))
 		}
 		if d.AttributeType == "" {
 			errs = append(errs, missing(member+"attributeType"))

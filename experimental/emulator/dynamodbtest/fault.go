@@ -36,12 +36,12 @@ const (
 	// that the fault's Table and Key select. Nothing is applied.
 	Conflict
 
-	// ReplicatedConflict makes a request in another Region modify the items of a table with multi-Region strong consistency:
-	// ReplicatedWriteConflictException for PutItem, UpdateItem and DeleteItem. Nothing is applied.
+	// ReplicatedConflict makes a request in another Region modify the items of a table with multi-Region strong
+	// consistency: ReplicatedWriteConflictException for PutItem, UpdateItem and DeleteItem. Nothing is applied.
 	ReplicatedConflict
 
-	// NoTransactions rejects TransactWriteItems and TransactGetItems with a ValidationException, as a table with multi-Region strong consistency does.
-	// The text is this server's own.
+	// NoTransactions rejects TransactWriteItems and TransactGetItems with a ValidationException, as a table with
+	// multi-Region strong consistency does. The text is this server's own.
 	NoTransactions
 
 	// InProgress returns TransactionInProgressException to TransactWriteItems: an earlier attempt with the same token
@@ -64,7 +64,8 @@ const (
 )
 
 var kindNames = map[Kind]string{FailBefore: "FailBefore", FailAfter: "FailAfter", DropBefore: "DropBefore",
-	DropAfter: "DropAfter", Throttle: "Throttle", ThrottleAPI: "ThrottleAPI", Conflict: "Conflict", ReplicatedConflict: "ReplicatedConflict", NoTransactions: "NoTransactions",
+	DropAfter: "DropAfter", Throttle: "Throttle", ThrottleAPI: "ThrottleAPI", Conflict: "Conflict",
+	ReplicatedConflict: "ReplicatedConflict", NoTransactions: "NoTransactions",
 	InProgress: "InProgress", Delay: "Delay", DelayResponse: "DelayResponse", StaleRead: "StaleRead", SkewDate: "SkewDate"}
 
 // String returns the name of the constant.

@@ -131,7 +131,8 @@ func TestFaultsSelect(t *testing.T) {
 		t.Error("Match does not select")
 	}
 	want := dynamodbtest.Item{Table: "locks", Key: map[string]string{"id": "h"}}
-	if r := asked[0]; r.Op != "PutItem" || len(r.Items) != 1 || r.Items[0].Table != want.Table || !maps.Equal(r.Items[0].Key, want.Key) {
+	if r := asked[0]; r.Op != "PutItem" || len(r.Items) != 1 || r.Items[0].Table != want.Table ||
+		!maps.Equal(r.Items[0].Key, want.Key) {
 		t.Errorf("Match was asked about %+v", r)
 	}
 	match.Remove()
@@ -206,7 +207,8 @@ func TestStaleReads(t *testing.T) {
 
 	read := func(consistent bool) item {
 		t.Helper()
-		out, err := c.GetItem(t.Context(), &sdk.GetItemInput{TableName: aws.String("events"), Key: key, ConsistentRead: &consistent})
+		out, err := c.GetItem(t.Context(), &sdk.GetItemInput{TableName: aws.String("events"), Key: key,
+			ConsistentRead: &consistent})
 		if err != nil {
 			t.Fatal(err)
 		}

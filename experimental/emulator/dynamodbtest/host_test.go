@@ -9,7 +9,8 @@ import (
 	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest"
 )
 
-// A page in a browser whose site's name leads to this machine gets nothing, unless the server is there for other machines.
+// A page in a browser whose site's name leads to this machine gets nothing, unless the server is there for other
+// machines.
 func TestHost(t *testing.T) {
 	for name, test := range map[string]struct {
 		options *dynamodbtest.Options

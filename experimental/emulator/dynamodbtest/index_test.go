@@ -18,7 +18,9 @@ import (
 func TestIndexesFollowTheTable(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := dynamodbtest.New(nil)
-		c := connect("http://dynamodb.local", func(o *sdk.Options) { o.HTTPClient = &http.Client{Transport: s.RoundTripper()} })
+		c := connect("http://dynamodb.local", func(o *sdk.Options) {
+			o.HTTPClient = &http.Client{Transport: s.RoundTripper()}
+		})
 		if _, err := c.CreateTable(t.Context(), eventsTable()); err != nil {
 			rt.Fatal(err)
 		}

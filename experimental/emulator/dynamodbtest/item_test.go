@@ -54,7 +54,8 @@ func TestItemRoundTrip(t *testing.T) {
 		"bool": &types.AttributeValueMemberBOOL{Value: false},
 		"null": &types.AttributeValueMemberNULL{Value: true},
 		"l":    &types.AttributeValueMemberL{Value: []types.AttributeValue{num("1"), str("x")}},
-		"m":    &types.AttributeValueMemberM{Value: item{"deep": &types.AttributeValueMemberM{Value: item{"é": num("-0.5")}}}},
+		"m": &types.AttributeValueMemberM{
+			Value: item{"deep": &types.AttributeValueMemberM{Value: item{"é": num("-0.5")}}}},
 	}
 	mustPut(t, c, "locks", it)
 	wantItem(t, get(t, c, item{"id": str("all")}), it)
@@ -84,7 +85,8 @@ func TestReturnValues(t *testing.T) {
 		}
 		wantItem(t, out.Attributes, want)
 	}
-	put, err := c.PutItem(t.Context(), &sdk.PutItemInput{TableName: aws.String("locks"), Item: before, ReturnValues: "ALL_OLD"})
+	put, err := c.PutItem(t.Context(), &sdk.PutItemInput{TableName: aws.String("locks"), Item: before,
+		ReturnValues: "ALL_OLD"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,12 +108,14 @@ func TestReturnValues(t *testing.T) {
 func TestUpdateCreates(t *testing.T) {
 	_, c := start(t, nil)
 	out, err := c.UpdateItem(t.Context(), &sdk.UpdateItemInput{TableName: aws.String("locks"), Key: item{"id": str("a")},
-		UpdateExpression: aws.String("ADD hits :one"), ExpressionAttributeValues: item{":one": num("1")}, ReturnValues: "ALL_NEW"})
+		UpdateExpression: aws.String("ADD hits :one"), ExpressionAttributeValues: item{":one": num("1")},
+		ReturnValues: "ALL_NEW"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantItem(t, out.Attributes, item{"id": str("a"), "hits": num("1")})
-	if _, err := c.UpdateItem(t.Context(), &sdk.UpdateItemInput{TableName: aws.String("locks"), Key: item{"id": str("bare")}}); err != nil {
+	if _, err := c.UpdateItem(t.Context(), &sdk.UpdateItemInput{TableName: aws.String("locks"),
+		Key: item{"id": str("bare")}}); err != nil {
 		t.Fatal(err)
 	}
 	wantItem(t, get(t, c, item{"id": str("bare")}), item{"id": str("bare")})
@@ -186,7 +190,8 @@ func TestItemErrors(t *testing.T) {
 		call func() error
 		want string
 	}{
-		{"key missing", put("locks", item{"x": num("1")}), "One or more parameter values were invalid: Missing the key id in the item"},
+		{"key missing", put("locks", item{"x": num("1")}),
+			"One or more parameter values were invalid: Missing the key id in the item"},
 		{"key of another type", put("locks", item{"id": num("1")}),
 			"One or more parameter values were invalid: Type mismatch for key id expected: S actual: N"},
 		{"empty key", put("locks", item{"id": str("")}), emptyKey},
@@ -234,7 +239,8 @@ func TestPlaceholdersWithoutExpressions(t *testing.T) {
 	wantValidation(t, err, "ExpressionAttributeNames can only be specified when using expressions")
 	_, err = c.PutItem(t.Context(), &sdk.PutItemInput{TableName: aws.String("locks"), Item: item{"id": str("a")},
 		ExpressionAttributeValues: item{":a": num("1")}})
-	wantValidation(t, err, "ExpressionAttributeValues can only be specified when using expressions: ConditionExpression is null")
+	wantValidation(t, err,
+		"ExpressionAttributeValues can only be specified when using expressions: ConditionExpression is null")
 	_, err = c.UpdateItem(t.Context(), &sdk.UpdateItemInput{TableName: aws.String("locks"), Key: item{"id": str("a")},
 		ExpressionAttributeValues: item{":a": num("1")}})
 	wantValidation(t, err,
@@ -267,11 +273,14 @@ func TestNotSupported(t *testing.T) {
 	_, err = c.PutItem(t.Context(), &sdk.PutItemInput{TableName: aws.String("locks"), Item: item{"id": str("a")},
 		ReturnItemCollectionMetrics: "SIZE"})
 	wantValidation(t, err, "emulator/dynamodbtest does not support ReturnItemCollectionMetrics SIZE")
-	_, err = c.UpdateItem(t.Context(), &sdk.UpdateItemInput{TableName: aws.String("locks"), Key: item{"id": str("a")}, ReturnValues: "UPDATED_NEW"})
+	_, err = c.UpdateItem(t.Context(), &sdk.UpdateItemInput{TableName: aws.String("locks"), Key: item{"id": str("a")},
+		ReturnValues: "UPDATED_NEW"})
 	wantValidation(t, err, "emulator/dynamodbtest does not support ReturnValues UPDATED_NEW")
-	_, err = c.GetItem(t.Context(), &sdk.GetItemInput{TableName: aws.String("locks"), Key: item{"id": str("a")}, ReturnConsumedCapacity: "INDEXES"})
+	_, err = c.GetItem(t.Context(), &sdk.GetItemInput{TableName: aws.String("locks"), Key: item{"id": str("a")},
+		ReturnConsumedCapacity: "INDEXES"})
 	wantValidation(t, err, "emulator/dynamodbtest does not support ReturnConsumedCapacity INDEXES")
-	_, err = c.GetItem(t.Context(), &sdk.GetItemInput{TableName: aws.String("locks"), Key: item{"id": str("a")}, ProjectionExpression: aws.String("id")})
+	_, err = c.GetItem(t.Context(), &sdk.GetItemInput{TableName: aws.String("locks"), Key: item{"id": str("a")},
+		ProjectionExpression: aws.String("id")})
 	wantValidation(t, err, "emulator/dynamodbtest does not support the member ProjectionExpression of this request")
 	_, err = c.DescribeLimits(t.Context(), &sdk.DescribeLimitsInput{})
 	api, ok := errors.AsType[smithy.APIError](err)
@@ -343,7 +352,8 @@ func TestIndexCapacity(t *testing.T) {
 	_, c := start(t, nil)
 	check := func(name string, it item, want float64) {
 		t.Helper()
-		out, err := c.PutItem(t.Context(), &sdk.PutItemInput{TableName: aws.String("events"), Item: it, ReturnConsumedCapacity: "TOTAL"})
+		out, err := c.PutItem(t.Context(), &sdk.PutItemInput{TableName: aws.String("events"), Item: it,
+			ReturnConsumedCapacity: "TOTAL"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -394,7 +404,8 @@ func TestConcurrentIncrements(t *testing.T) {
 // increment reads a counter and writes its successor on condition that no one else has, until that succeeds.
 func increment(t *testing.T, c *sdk.Client, key item) error {
 	for {
-		out, err := c.GetItem(t.Context(), &sdk.GetItemInput{TableName: aws.String("locks"), Key: key, ConsistentRead: aws.Bool(true)})
+		out, err := c.GetItem(t.Context(), &sdk.GetItemInput{TableName: aws.String("locks"), Key: key,
+			ConsistentRead: aws.Bool(true)})
 		if err != nil {
 			return err
 		}

@@ -160,8 +160,8 @@ func constraints(broken []string) *apiError {
 	return e
 }
 
-// all is the response to everything that is wrong with a request, nil if nothing is. As the service does, it reports the
-// members that break rules of their own together and before all else; of other errors it reports the first.
+// all is the response to everything that is wrong with a request, nil if nothing is. As the service does, it reports
+// the members that break rules of their own together and before all else; of other errors it reports the first.
 func all(errs ...*apiError) *apiError {
 	var broken []string
 	for _, e := range errs {
@@ -180,10 +180,12 @@ func atLeast(least int64, member string, value *int64) *apiError {
 	if value == nil || *value >= least {
 		return nil
 	}
-	return constraint(strconv.FormatInt(*value, 10), member, fmt.Sprintf("Member must have value greater than or equal to %d", least))
+	return constraint(strconv.FormatInt(*value, 10), member,
+		fmt.Sprintf("Member must have value greater than or equal to %d", least))
 }
 
-// length checks how many elements a list has, at least one. The service writes the list out, which this server does not.
+// length checks how many elements a list has, at least one. The service writes the list out, which this server does
+// not.
 func length(most int, member string, n int) *apiError {
 	switch {
 	case n < 1:
@@ -216,7 +218,8 @@ func checkName(member, name string) *apiError {
 		return constraint(name, member, "Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+")
 	case len(name) < 3 || len(name) > 255:
 		last := member[strings.LastIndexByte(member, '.')+1:]
-		return invalid("%s must be at least 3 characters long and at most 255 characters long", strings.ToUpper(last[:1])+last[1:])
+		return invalid("%s must be at least 3 characters long and at most 255 characters long",
+			strings.ToUpper(last[:1])+last[1:])
 	default:
 		return nil
 	}

@@ -17,7 +17,8 @@ func withEvents(t *testing.T) *sdk.Client {
 	t.Helper()
 	_, c := start(t, nil)
 	for _, at := range []string{"10", "2", "-2", "1.5", "3"} {
-		mustPut(t, c, "events", item{"id": str("a"), "seq": num(at), "state": str("open"), "note": str("n" + at), "x": num(at)})
+		mustPut(t, c, "events", item{"id": str("a"), "seq": num(at), "state": str("open"), "note": str("n" + at),
+			"x": num(at)})
 	}
 	mustPut(t, c, "events", item{"id": str("b"), "seq": num("1"), "state": str("done"), "x": num("1")})
 	return c
@@ -79,7 +80,8 @@ func TestQuery(t *testing.T) {
 func TestQueryStrings(t *testing.T) {
 	_, c := start(t, nil)
 	in := locksTable()
-	in.TableName, in.AttributeDefinitions, in.KeySchema = aws.String("paths"), definitions("id", "S", "sk", "S"), keySchema("id", "sk")
+	in.TableName, in.AttributeDefinitions, in.KeySchema = aws.String("paths"), definitions("id", "S", "sk", "S"),
+		keySchema("id", "sk")
 	if _, err := c.CreateTable(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
@@ -164,18 +166,21 @@ func TestQueryIndexes(t *testing.T) {
 	if got := sortedNames(out.Items[0]); !slices.Equal(got, []string{"id", "seq", "state"}) {
 		t.Errorf("KEYS_ONLY holds %v", got)
 	}
-	out, err = query("whole-by-state", "#s = :s", item{":s": str("open")}, func(in *sdk.QueryInput) { in.Limit = aws.Int32(2) })
+	out, err = query("whole-by-state", "#s = :s", item{":s": str("open")},
+		func(in *sdk.QueryInput) { in.Limit = aws.Int32(2) })
 	if err != nil || !slices.Equal(sortedNames(out.Items[0]), []string{"id", "note", "seq", "state", "x"}) ||
 		!slices.Equal(sortedNames(out.LastEvaluatedKey), []string{"id", "seq", "state"}) {
 		t.Errorf("got %v, %v", out, err)
 	}
 	from := out.LastEvaluatedKey
-	out, err = query("whole-by-state", "#s = :s", item{":s": str("open")}, func(in *sdk.QueryInput) { in.ExclusiveStartKey = from })
+	out, err = query("whole-by-state", "#s = :s", item{":s": str("open")},
+		func(in *sdk.QueryInput) { in.ExclusiveStartKey = from })
 	if err != nil || seqs(out.Items) != "2 3 10" {
 		t.Errorf("got %v, %v", out, err)
 	}
 
-	_, err = query("by-state", "#s = :s", item{":s": str("open")}, func(in *sdk.QueryInput) { in.ConsistentRead = aws.Bool(true) })
+	_, err = query("by-state", "#s = :s", item{":s": str("open")},
+		func(in *sdk.QueryInput) { in.ConsistentRead = aws.Bool(true) })
 	wantValidation(t, err, "Consistent reads are not supported on global secondary indexes")
 	_, err = query("by-none", "#s = :s", item{":s": str("open")}, nil)
 	wantValidation(t, err, "The table does not have the specified index: by-none")
@@ -224,22 +229,31 @@ func TestQueryErrors(t *testing.T) {
 		in   sdk.QueryInput
 		want string
 	}{
-		{"no condition", sdk.QueryInput{}, "Either the KeyConditions or KeyConditionExpression parameter must be specified in the request."},
-		{"no hash key", sdk.QueryInput{KeyConditionExpression: aws.String("seq = :n")}, "Query condition missed key schema element: id"},
-		{"range of hash keys", sdk.QueryInput{KeyConditionExpression: aws.String("id > :a")}, "Query key condition not supported"},
-		{"another attribute", sdk.QueryInput{KeyConditionExpression: aws.String("id = :a AND x = :n")}, "Query condition missed key schema element: seq"},
+		{"no condition", sdk.QueryInput{},
+			"Either the KeyConditions or KeyConditionExpression parameter must be specified in the request."},
+		{"no hash key", sdk.QueryInput{KeyConditionExpression: aws.String("seq = :n")},
+			"Query condition missed key schema element: id"},
+		{"range of hash keys", sdk.QueryInput{KeyConditionExpression: aws.String("id > :a")},
+			"Query key condition not supported"},
+		{"another attribute", sdk.QueryInput{KeyConditionExpression: aws.String("id = :a AND x = :n")},
+			"Query condition missed key schema element: seq"},
 		{"wrong type", sdk.QueryInput{KeyConditionExpression: aws.String("id = :n")},
 			"One or more parameter values were invalid: Condition parameter type does not match schema type"},
 		{"begins with a number", sdk.QueryInput{KeyConditionExpression: aws.String("id = :a AND begins_with(seq, :n)")},
 			"Invalid KeyConditionExpression: Incorrect operand type for operator or function; operator or function: begins_with, operand type: N"},
-		{"or", sdk.QueryInput{KeyConditionExpression: aws.String("id = :a OR seq = :n")}, "Invalid operator used in KeyConditionExpression: OR"},
-		{"filter on the key", sdk.QueryInput{KeyConditionExpression: aws.String("id = :a"), FilterExpression: aws.String("seq > :n")},
+		{"or", sdk.QueryInput{KeyConditionExpression: aws.String("id = :a OR seq = :n")},
+			"Invalid operator used in KeyConditionExpression: OR"},
+		{"filter on the key", sdk.QueryInput{KeyConditionExpression: aws.String("id = :a"),
+			FilterExpression: aws.String("seq > :n")},
 			"Filter Expression can only contain non-primary key attributes: Primary key attribute: seq"},
-		{"start elsewhere", sdk.QueryInput{KeyConditionExpression: aws.String("id = :a"), ExclusiveStartKey: item{"id": str("b"), "seq": num("1")}},
+		{"start elsewhere", sdk.QueryInput{KeyConditionExpression: aws.String("id = :a"),
+			ExclusiveStartKey: item{"id": str("b"), "seq": num("1")}},
 			"The provided starting key is outside query boundaries based on provided conditions"},
 		{"start outside the range", sdk.QueryInput{KeyConditionExpression: aws.String("id = :a AND seq > :n"),
-			ExclusiveStartKey: item{"id": str("a"), "seq": num("1")}}, "The provided starting key does not match the range key predicate"},
-		{"start with half a key", sdk.QueryInput{KeyConditionExpression: aws.String("id = :a"), ExclusiveStartKey: item{"id": str("b")}},
+			ExclusiveStartKey: item{"id": str("a"), "seq": num("1")}},
+			"The provided starting key does not match the range key predicate"},
+		{"start with half a key", sdk.QueryInput{KeyConditionExpression: aws.String("id = :a"),
+			ExclusiveStartKey: item{"id": str("b")}},
 			"The provided starting key is invalid"},
 		{"limit", sdk.QueryInput{KeyConditionExpression: aws.String("id = :a"), Limit: aws.Int32(0)},
 			"1 validation error detected: Value '0' at 'limit' failed to satisfy constraint: Member must have value greater than or equal to 1"},
@@ -293,8 +307,9 @@ func TestScan(t *testing.T) {
 	if all = slices.Compact(all); len(all) != n {
 		t.Errorf("%d items of %d", len(all), n)
 	}
-	few := collect(sdk.ScanInput{FilterExpression: aws.String("n < :five"), ExpressionAttributeValues: item{":five": num("5")},
-		Limit: aws.Int32(10)})
+	few := collect(sdk.ScanInput{FilterExpression: aws.String("n < :five"),
+		ExpressionAttributeValues: item{":five": num("5")},
+		Limit:                     aws.Int32(10)})
 	if len(few) != 5 {
 		t.Errorf("the filter leaves %v", few)
 	}

@@ -108,7 +108,8 @@ const (
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.anywhere {
 		if err := loopback.CheckHost(r); err != nil {
-			awsjson.Write(w, http.StatusMisdirectedRequest, awsjson.Encode(map[string]any{"__type": "MisdirectedRequest", "message": err.Error()}))
+			awsjson.Write(w, http.StatusMisdirectedRequest,
+				awsjson.Encode(map[string]any{"__type": "MisdirectedRequest", "message": err.Error()}))
 			return
 		}
 	}

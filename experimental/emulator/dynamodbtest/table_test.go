@@ -16,7 +16,8 @@ import (
 func TestTableLifecycle(t *testing.T) {
 	now := time.Unix(1_700_000_000, 500_000_000)
 	_, c := start(t, &dynamodbtest.Options{Now: func() time.Time { return now }})
-	if err := sdk.NewTableExistsWaiter(c).Wait(t.Context(), &sdk.DescribeTableInput{TableName: aws.String("events")}, time.Minute); err != nil {
+	if err := sdk.NewTableExistsWaiter(c).Wait(t.Context(), &sdk.DescribeTableInput{TableName: aws.String("events")},
+		time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	mustPut(t, c, "events", item{"id": str("a"), "seq": num("1"), "state": str("open")})
@@ -32,7 +33,8 @@ func TestTableLifecycle(t *testing.T) {
 		len(table.GlobalSecondaryIndexes) != 2:
 		t.Errorf("got %+v", table)
 	}
-	if x := table.GlobalSecondaryIndexes[1]; *x.IndexName != "whole-by-state" || x.IndexStatus != "ACTIVE" || *x.ItemCount != 1 ||
+	if x := table.GlobalSecondaryIndexes[1]; *x.IndexName != "whole-by-state" || x.IndexStatus != "ACTIVE" ||
+		*x.ItemCount != 1 ||
 		x.Projection.ProjectionType != "ALL" {
 		t.Errorf("got %+v", x)
 	}
@@ -63,7 +65,8 @@ func TestCreateTableKinds(t *testing.T) {
 		"B": {&types.AttributeValueMemberB{Value: []byte("a")}, &types.AttributeValueMemberB{Value: []byte{0xff, 0}}},
 	} {
 		_, err := c.CreateTable(t.Context(), &sdk.CreateTableInput{TableName: aws.String("kind-" + kind),
-			AttributeDefinitions: definitions("h", kind, "r", kind), KeySchema: keySchema("h", "r"), BillingMode: types.BillingModePayPerRequest})
+			AttributeDefinitions: definitions("h", kind, "r", kind), KeySchema: keySchema("h", "r"),
+			BillingMode: types.BillingModePayPerRequest})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +91,8 @@ func TestCreateTableErrors(t *testing.T) {
 		{"short name", func(in *sdk.CreateTableInput) { in.TableName = aws.String("ab") },
 			"TableName must be at least 3 characters long and at most 255 characters long"},
 		{"key not defined", func(in *sdk.CreateTableInput) { in.KeySchema = keySchema("id", "none") },
-			bad + "Some index key attributes are not defined in AttributeDefinitions. Keys: [id, none], AttributeDefinitions: [id, seq, state]"},
+			bad +
+				"Some index key attributes are not defined in AttributeDefinitions. Keys: [id, none], AttributeDefinitions: [id, seq, state]"},
 		{"definition not used", func(in *sdk.CreateTableInput) {
 			in.AttributeDefinitions = append(in.AttributeDefinitions, definitions("extra", "S")...)
 		}, bad + "Some AttributeDefinitions are not used. AttributeDefinitions: [id, seq, state, extra], unused: extra"},
@@ -166,7 +170,8 @@ func TestTimeToLive(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	wantValidation(t, set("until", true), "TimeToLive is already enabled")
-	wantValidation(t, set("other", false), "TimeToLive is active on a different AttributeName: current AttributeName is until")
+	wantValidation(t, set("other", false),
+		"TimeToLive is active on a different AttributeName: current AttributeName is until")
 	if get(t, c, item{"id": str("past")}) == nil {
 		t.Error("an expired item is gone before ExpireNow")
 	}

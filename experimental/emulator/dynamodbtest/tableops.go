@@ -31,8 +31,8 @@ type named struct{ TableName string }
 
 func (r *named) targets() []target { return []target{{table: r.TableName}} }
 
-// find is what those operations begin with; more are checks of other members. Unlike operations on items they name the table
-// that is not there.
+// find is what those operations begin with; more are checks of other members. Unlike operations on items they name the
+// table that is not there.
 func (r *named) find(s *Server, more ...*apiError) (*table, *apiError) {
 	if err := all(append([]*apiError{checkName("TableName", r.TableName)}, more...)...); err != nil {
 		return nil, err

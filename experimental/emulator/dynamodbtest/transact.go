@@ -333,7 +333,8 @@ func (r *transactGetItems) targets() []target {
 }
 
 func (r *transactGetItems) run(s *Server, _ mode) (any, *apiError) {
-	errs := []*apiError{checkCapacity(r.ReturnConsumedCapacity), length(maxTransactItems, "TransactItems", len(r.TransactItems))}
+	errs := []*apiError{checkCapacity(r.ReturnConsumedCapacity),
+		length(maxTransactItems, "TransactItems", len(r.TransactItems))}
 	for i, t := range r.TransactItems {
 		if t.Get == nil {
 			errs = append(errs, missing(itemMember(i, "get")))

@@ -35,7 +35,8 @@ func txCheck(id, condition string) types.TransactWriteItem {
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld}}
 }
 
-func transact(t *testing.T, c *sdk.Client, token string, items ...types.TransactWriteItem) (*sdk.TransactWriteItemsOutput, error) {
+func transact(t *testing.T, c *sdk.Client, token string, items ...types.TransactWriteItem) (
+	*sdk.TransactWriteItemsOutput, error) {
 	t.Helper()
 	in := &sdk.TransactWriteItemsInput{TransactItems: items, ReturnConsumedCapacity: "TOTAL"}
 	if token != "" {
@@ -58,7 +59,8 @@ func wantCanceled(t *testing.T, err error, codes ...string) []types.Cancellation
 	if !reflect.DeepEqual(got, codes) {
 		t.Errorf("got %v, want %v", got, codes)
 	}
-	want := "Transaction cancelled, please refer cancellation reasons for specific reasons [" + strings.Join(codes, ", ") + "]"
+	want := "Transaction cancelled, please refer cancellation reasons for specific reasons [" + strings.Join(codes, ", ") +
+		"]"
 	if failed.ErrorMessage() != want {
 		t.Errorf("got %s", failed.ErrorMessage())
 	}
@@ -67,14 +69,16 @@ func wantCanceled(t *testing.T, err error, codes ...string) []types.Cancellation
 
 func TestTransactWrite(t *testing.T) {
 	_, c := start(t, nil)
-	mustPut(t, c, "locks", item{"id": str("old")}, item{"id": str("counter"), "n": num("1")}, item{"id": str("guard"), "ok": num("1")})
+	mustPut(t, c, "locks", item{"id": str("old")}, item{"id": str("counter"), "n": num("1")},
+		item{"id": str("guard"), "ok": num("1")})
 	out, err := transact(t, c, "", txPut(item{"id": str("new")}), txAdd("counter"), txDelete("old"),
 		txCheck("guard", "attribute_exists(ok)"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	used := out.ConsumedCapacity
-	if len(used) != 1 || *used[0].CapacityUnits != 8 || *used[0].WriteCapacityUnits != 8 || used[0].ReadCapacityUnits != nil {
+	if len(used) != 1 || *used[0].CapacityUnits != 8 || *used[0].WriteCapacityUnits != 8 ||
+		used[0].ReadCapacityUnits != nil {
 		t.Errorf("consumed %+v", used)
 	}
 	wantItem(t, get(t, c, item{"id": str("new")}), item{"id": str("new")})
@@ -140,8 +144,9 @@ func TestTransactErrors(t *testing.T) {
 		large = append(large, txPut(item{"id": str(fmt.Sprint("large", i)), "x": str(strings.Repeat("x", 390*1024))}))
 	}
 	_, err = transact(t, c, "", large...)
-	wantValidation(t, err, "Collection size of items exceeded, which can also be caused by the aggregate size of the items "+
-		"in the transaction exceeding the 4MB limit")
+	wantValidation(t, err,
+		"Collection size of items exceeded, which can also be caused by the aggregate size of the items "+
+			"in the transaction exceeding the 4MB limit")
 }
 
 func TestClientRequestToken(t *testing.T) {

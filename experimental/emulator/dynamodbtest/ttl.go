@@ -40,7 +40,8 @@ func (spec *timeToLive) check() *apiError {
 	case *spec.AttributeName == "":
 		return all(constraint("", name, "Member must have length greater than or equal to 1"), enabled(spec.Enabled))
 	case len(*spec.AttributeName) > 255:
-		return all(constraint(*spec.AttributeName, name, "Member must have length less than or equal to 255"), enabled(spec.Enabled))
+		return all(constraint(*spec.AttributeName, name, "Member must have length less than or equal to 255"),
+			enabled(spec.Enabled))
 	default:
 		return enabled(spec.Enabled)
 	}

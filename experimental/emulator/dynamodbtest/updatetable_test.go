@@ -26,10 +26,12 @@ func describe(t *testing.T, c *sdk.Client, name string) *types.TableDescription 
 // An index that is added later holds the items that were there before.
 func TestUpdateTableIndexes(t *testing.T) {
 	_, c := start(t, nil)
-	mustPut(t, c, "locks", item{"id": str("a"), "group": str("x")}, item{"id": str("b"), "group": str("x")}, item{"id": str("c")},
+	mustPut(t, c, "locks", item{"id": str("a"), "group": str("x")}, item{"id": str("b"), "group": str("x")},
+		item{"id": str("c")},
 		item{"id": str("d"), "group": num("1")}) // of another type: not in the index
 	update := func(definitions []types.AttributeDefinition, u ...types.GlobalSecondaryIndexUpdate) error {
-		_, err := c.UpdateTable(t.Context(), &sdk.UpdateTableInput{TableName: aws.String("locks"), AttributeDefinitions: definitions,
+		_, err := c.UpdateTable(t.Context(), &sdk.UpdateTableInput{TableName: aws.String("locks"),
+			AttributeDefinitions:        definitions,
 			GlobalSecondaryIndexUpdates: u})
 		return err
 	}
@@ -64,18 +66,24 @@ func TestUpdateTableIndexes(t *testing.T) {
 	if got := found(); !slices.Equal(got, []string{"b", "d"}) {
 		t.Errorf("after writes found %q", got)
 	}
-	if table := describe(t, c, "locks"); len(table.AttributeDefinitions) != 2 || *table.GlobalSecondaryIndexes[0].ItemCount != 2 ||
+	if table := describe(t, c, "locks"); len(table.AttributeDefinitions) != 2 ||
+		*table.GlobalSecondaryIndexes[0].ItemCount != 2 ||
 		table.GlobalSecondaryIndexes[0].IndexStatus != "ACTIVE" {
 		t.Errorf("got %+v", table)
 	}
 	const bad = "One or more parameter values were invalid: "
 	wantValidation(t, update(nil, create("by-group", "group")), bad+"Duplicate index name: by-group")
 	wantValidation(t, update(nil, create("by-other", "other")),
-		bad+"Some index key attributes are not defined in AttributeDefinitions. Keys: [other], AttributeDefinitions: [id, group]")
-	wantValidation(t, update(definitions("group", "N"), create("by-other", "group")), bad+"The type of the attribute group cannot change from S to N")
-	wantValidation(t, update(nil), "emulator/dynamodbtest does not support UpdateTable without GlobalSecondaryIndexUpdates")
-	wantValidation(t, update(nil, types.GlobalSecondaryIndexUpdate{}), bad+"One of Create, Update and Delete must be specified in each of GlobalSecondaryIndexUpdates")
-	_, limit := errors.AsType[*types.LimitExceededException](update(definitions("h", "S", "i", "S"), create("by-h", "h"), create("by-i", "i")))
+		bad+
+			"Some index key attributes are not defined in AttributeDefinitions. Keys: [other], AttributeDefinitions: [id, group]")
+	wantValidation(t, update(definitions("group", "N"), create("by-other", "group")),
+		bad+"The type of the attribute group cannot change from S to N")
+	wantValidation(t, update(nil),
+		"emulator/dynamodbtest does not support UpdateTable without GlobalSecondaryIndexUpdates")
+	wantValidation(t, update(nil, types.GlobalSecondaryIndexUpdate{}),
+		bad+"One of Create, Update and Delete must be specified in each of GlobalSecondaryIndexUpdates")
+	_, limit := errors.AsType[*types.LimitExceededException](
+		update(definitions("h", "S", "i", "S"), create("by-h", "h"), create("by-i", "i")))
 	_, missing := errors.AsType[*types.ResourceNotFoundException](update(nil, remove("none")))
 	if !limit || !missing {
 		t.Errorf("two at once: limit exceeded is %t; one that is not there: not found is %t", limit, missing)
@@ -107,16 +115,19 @@ func TestConstraintsAreReportedTogether(t *testing.T) {
 			[]string{"Value null at 'item' failed to satisfy constraint: Member must not be null", name, capacity}},
 		{"DeleteItem", `{"TableName":"abc","ReturnConsumedCapacity":"X"}`, []string{noKey, capacity}},
 		{"UpdateItem", `{"TableName":"a;","ReturnConsumedCapacity":"X"}`, []string{noKey, name, capacity}},
-		{"Query", `{"TableName":"a;","Limit":0,"ReturnConsumedCapacity":"X"}`, []string{name, "Value '0' at 'limit' " + atLeast1, capacity}},
-		{"TransactWriteItems", `{"TransactItems":[{"Put":{"TableName":"abc"}},{"Update":{"TableName":"a;","Key":{}}}]}`, []string{
-			"Value null at 'transactItems.1.member.put.item' failed to satisfy constraint: Member must not be null",
-			strings.ReplaceAll(name, "tableName", "transactItems.2.member.update.tableName"),
-			"Value null at 'transactItems.2.member.update.updateExpression' failed to satisfy constraint: Member must not be null"}},
+		{"Query", `{"TableName":"a;","Limit":0,"ReturnConsumedCapacity":"X"}`,
+			[]string{name, "Value '0' at 'limit' " + atLeast1, capacity}},
+		{"TransactWriteItems", `{"TransactItems":[{"Put":{"TableName":"abc"}},{"Update":{"TableName":"a;","Key":{}}}]}`,
+			[]string{
+				"Value null at 'transactItems.1.member.put.item' failed to satisfy constraint: Member must not be null",
+				strings.ReplaceAll(name, "tableName", "transactItems.2.member.update.tableName"),
+				"Value null at 'transactItems.2.member.update.updateExpression' failed to satisfy constraint: Member must not be null"}},
 		{"TransactGetItems", `{"TransactItems":[{},{"Get":{"TableName":"abc"}}]}`, []string{
 			"Value null at 'transactItems.1.member.get' failed to satisfy constraint: Member must not be null",
 			"Value null at 'transactItems.2.member.get.key' failed to satisfy constraint: Member must not be null"}},
 		{"CreateTable", `{"TableName":"a;","BillingMode":"PAY_PER_REQUEST","AttributeDefinitions":[{"AttributeName":"id","AttributeType":"Q"}],"KeySchema":[]}`,
-			[]string{name, "Value '[]' at 'keySchema' failed to satisfy constraint: Member must have length greater than or equal to 1",
+			[]string{name,
+				"Value '[]' at 'keySchema' failed to satisfy constraint: Member must have length greater than or equal to 1",
 				"Value 'Q' at 'attributeDefinitions.1.member.attributeType' failed to satisfy constraint: Member must satisfy enum value set: [B, N, S]"}},
 		{"UpdateTimeToLive", `{"TableName":"a;","TimeToLiveSpecification":{}}`, []string{name,
 			"Value null at 'timeToLiveSpecification.attributeName' failed to satisfy constraint: Member must not be null",
@@ -146,9 +157,11 @@ func TestTransactGetItemsOneKeyTwice(t *testing.T) {
 	_, c := start(t, nil)
 	get := types.TransactGetItem{Get: &types.Get{TableName: aws.String("locks"), Key: item{"id": str("a")}}}
 	other := types.TransactGetItem{Get: &types.Get{TableName: aws.String("locks"), Key: item{"id": str("b")}}}
-	_, err := c.TransactGetItems(t.Context(), &sdk.TransactGetItemsInput{TransactItems: []types.TransactGetItem{get, other, get}})
+	_, err := c.TransactGetItems(t.Context(), &sdk.TransactGetItemsInput{
+		TransactItems: []types.TransactGetItem{get, other, get}})
 	wantValidation(t, err, "Transaction request cannot include multiple operations on one item")
-	if _, err := c.TransactGetItems(t.Context(), &sdk.TransactGetItemsInput{TransactItems: []types.TransactGetItem{get, other}}); err != nil {
+	if _, err := c.TransactGetItems(t.Context(), &sdk.TransactGetItemsInput{
+		TransactItems: []types.TransactGetItem{get, other}}); err != nil {
 		t.Error(err)
 	}
 }

@@ -26,7 +26,8 @@ func TestWire(t *testing.T) {
 	}{
 		{name: "success", op: "GetItem", body: `{"TableName":"locks","Key":{"id":{"S":"a"}}}`, status: 200,
 			want: `{"Item":{"id":{"S":"a"},"n":{"N":"1.5"}}}`},
-		{name: "null counts as left out", op: "GetItem", body: `{"TableName":"locks","Key":{"id":{"S":"none"}},"ReturnConsumedCapacity":null}`,
+		{name: "null counts as left out", op: "GetItem",
+			body:   `{"TableName":"locks","Key":{"id":{"S":"none"}},"ReturnConsumedCapacity":null}`,
 			status: 200, want: `{}`},
 		{name: "failed condition", op: "PutItem", status: 400,
 			body: `{"TableName":"locks","Item":{"id":{"S":"a"}},"ConditionExpression":"attribute_not_exists(id)",
@@ -67,13 +68,15 @@ func TestWire(t *testing.T) {
 		{name: "another API", op: "ListTables", body: `{}`, status: 400,
 			change: func(r *http.Request) { r.Header.Set("X-Amz-Target", "DynamoDBStreams_20120810.ListStreams") },
 			want:   `{"__type":"com.amazon.coral.service#UnknownOperationException","message":"expected a header X-Amz-Target: DynamoDB_20120810. and an operation, found \"DynamoDBStreams_20120810.ListStreams\""}`},
-		{name: "not signed", op: "ListTables", body: `{}`, status: 400, change: func(r *http.Request) { r.Header.Del("Authorization") },
-			want: `{"__type":"com.amazon.coral.service#MissingAuthenticationTokenException","message":"Request is missing Authentication Token"}`},
+		{name: "not signed", op: "ListTables", body: `{}`, status: 400,
+			change: func(r *http.Request) { r.Header.Del("Authorization") },
+			want:   `{"__type":"com.amazon.coral.service#MissingAuthenticationTokenException","message":"Request is missing Authentication Token"}`},
 		{name: "another media type", op: "ListTables", body: `{}`, status: 400,
 			change: func(r *http.Request) { r.Header.Set("Content-Type", "application/cbor") },
 			want:   `{"Message":"expected Content-Type application/x-amz-json-1.0, found \"application/cbor\"","__type":"com.amazon.coral.service#SerializationException"}`},
-		{name: "another path", op: "ListTables", body: `{}`, status: 400, change: func(r *http.Request) { r.URL.Path = "/tables" },
-			want: `{"__type":"com.amazon.coral.service#UnknownOperationException","message":"expected POST /, found POST /tables"}`},
+		{name: "another path", op: "ListTables", body: `{}`, status: 400,
+			change: func(r *http.Request) { r.URL.Path = "/tables" },
+			want:   `{"__type":"com.amazon.coral.service#UnknownOperationException","message":"expected POST /, found POST /tables"}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, strings.NewReader(test.body))

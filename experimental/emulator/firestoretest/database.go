@@ -184,8 +184,9 @@ type committed struct {
 	units   int       // see Server.Units
 }
 
-// afterStamp waits, for a millisecond at most, until the clock is past the server timestamp of a commit, so that the next
-// commit of the caller that gets the response has a later one, as on the service, where a commit takes longer than that.
+// afterStamp waits, for a millisecond at most, until the clock is past the server timestamp of a commit, so that the
+// next commit of the caller that gets the response has a later one, as on the service, where a commit takes longer than
+// that.
 func (db *database) afterStamp(ctx context.Context, done committed) {
 	if done.stamp.IsZero() {
 		return

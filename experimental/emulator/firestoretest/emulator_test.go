@@ -91,7 +91,8 @@ type txn struct {
 
 func begin(t *testing.T, c pb.FirestoreClient, o *pb.TransactionOptions) txn {
 	t.Helper()
-	res := must[*pb.BeginTransactionResponse](t)(c.BeginTransaction(t.Context(), &pb.BeginTransactionRequest{Database: database, Options: o}))
+	res := must[*pb.BeginTransactionResponse](t)(
+		c.BeginTransaction(t.Context(), &pb.BeginTransactionRequest{Database: database, Options: o}))
 	return txn{t, c, res.GetTransaction()}
 }
 

@@ -31,7 +31,8 @@ func TestFail(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, c := start(t, nil)
-			i := s.Inject(firestoretest.Fault{Method: "Commit", Times: test.times, Effect: firestoretest.Fail{Code: test.code, Message: "no"}})
+			i := s.Inject(firestoretest.Fault{Method: "Commit", Times: test.times,
+				Effect: firestoretest.Fail{Code: test.code, Message: "no"}})
 			_, err := c.Doc("locks/a").Set(t.Context(), m{"n": 1})
 			wantCode(t, err, test.want)
 			if s.Count("Commit") != test.requests || i.Hits() != test.times {
@@ -71,7 +72,8 @@ func TestApplyThenFail(t *testing.T) {
 	t.Run("a stream that breaks off after its messages", func(t *testing.T) {
 		s, c := start(t, nil)
 		_ = must[*sdk.WriteResult](t)(c.Doc("locks/a").Set(ctx, m{"n": 1}))
-		s.Inject(firestoretest.Fault{Method: "RunQuery", Times: 1, Effect: firestoretest.ApplyThenFail{Code: codes.PermissionDenied}})
+		s.Inject(firestoretest.Fault{Method: "RunQuery", Times: 1, Effect: firestoretest.ApplyThenFail{
+			Code: codes.PermissionDenied}})
 		it := c.Collection("locks").Documents(ctx)
 		defer it.Stop()
 		_ = must[*sdk.DocumentSnapshot](t)(it.Next())
@@ -86,7 +88,8 @@ func TestApplyLate(t *testing.T) {
 			s, c := start(t, nil)
 			d := c.Doc("locks/a")
 			until := make(chan struct{})
-			i := s.Inject(firestoretest.Fault{Method: "Commit", Times: 1, Effect: firestoretest.ApplyLate{Code: response, Until: until}})
+			i := s.Inject(firestoretest.Fault{Method: "Commit", Times: 1, Effect: firestoretest.ApplyLate{
+				Code: response, Until: until}})
 			ctx := within(t, 10*time.Second)
 			if response == codes.OK {
 				ctx = within(t, 50*time.Millisecond)
@@ -104,7 +107,8 @@ func TestApplyLate(t *testing.T) {
 	}
 	t.Run("dropped by Close", func(t *testing.T) {
 		s, c := start(t, nil)
-		i := s.Inject(firestoretest.Fault{Method: "Commit", Effect: firestoretest.ApplyLate{Code: codes.DeadlineExceeded, Until: make(chan struct{})}})
+		i := s.Inject(firestoretest.Fault{Method: "Commit", Effect: firestoretest.ApplyLate{Code: codes.DeadlineExceeded,
+			Until: make(chan struct{})}})
 		_, err := c.Doc("locks/a").Set(t.Context(), m{"n": 1})
 		wantCode(t, err, codes.DeadlineExceeded)
 		if err := i.Wait(within(t, 10*time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
@@ -136,7 +140,8 @@ func TestDelay(t *testing.T) {
 	_, err = c.Doc("locks/given-up").Get(t.Context()) // it was dropped
 	wantCode(t, err, codes.NotFound)
 	i.Remove()
-	s.Inject(firestoretest.Fault{Method: "BatchGetDocuments", Times: 1, Effect: firestoretest.Delay{For: 30 * time.Millisecond}})
+	s.Inject(firestoretest.Fault{Method: "BatchGetDocuments", Times: 1,
+		Effect: firestoretest.Delay{For: 30 * time.Millisecond}})
 	began := time.Now()
 	wantData(t, c.Doc("locks/a"), m{"n": int64(1)})
 	if took := time.Since(began); took < 30*time.Millisecond {
@@ -151,7 +156,8 @@ func TestFaultRules(t *testing.T) {
 		commit, ok := req.(*pb.CommitRequest)
 		return ok && strings.HasSuffix(commit.GetWrites()[0].GetUpdate().GetName(), "/b")
 	}
-	i := s.Inject(firestoretest.Fault{Match: onB, Skip: 1, Times: 1, Effect: firestoretest.Fail{Code: codes.PermissionDenied}})
+	i := s.Inject(firestoretest.Fault{Match: onB, Skip: 1, Times: 1,
+		Effect: firestoretest.Fail{Code: codes.PermissionDenied}})
 	second := s.Inject(firestoretest.Fault{Match: onB, Skip: 3, Effect: firestoretest.Fail{Code: codes.Aborted}})
 	var got []codes.Code
 	for _, path := range []string{"locks/a", "locks/b", "locks/b", "locks/a", "locks/b", "locks/b", "locks/b"} {
@@ -195,7 +201,8 @@ func TestClockOffset(t *testing.T) {
 		t.Fatalf("ahead by %v", got)
 	}
 	s.SetClockOffset(-time.Hour)
-	if at := must[*sdk.WriteResult](t)(d.Set(ctx, m{"n": 2})).UpdateTime; !at.After(ahead) || at.Sub(ahead) > time.Millisecond {
+	if at := must[*sdk.WriteResult](t)(d.Set(ctx, m{"n": 2})).UpdateTime; !at.After(ahead) ||
+		at.Sub(ahead) > time.Millisecond {
 		t.Fatalf("after a step back %v, want just after %v", at, ahead)
 	}
 }

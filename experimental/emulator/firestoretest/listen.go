@@ -245,9 +245,10 @@ func (l *listener) differences(t *target, docs []*pb.Document, at time.Time) []*
 		if old := before[doc.GetName()]; old != nil && sameTime(old.GetUpdateTime(), doc.GetUpdateTime()) {
 			continue
 		}
-		out = append(out, &pb.ListenResponse{ResponseType: &pb.ListenResponse_DocumentChange{DocumentChange: &pb.DocumentChange{
-			Document: doc, TargetIds: []int32{t.id},
-		}}})
+		out = append(
+			out, &pb.ListenResponse{ResponseType: &pb.ListenResponse_DocumentChange{DocumentChange: &pb.DocumentChange{
+				Document: doc, TargetIds: []int32{t.id},
+			}}})
 	}
 	return out
 }

@@ -102,7 +102,8 @@ func TestListenMessages(t *testing.T) {
 	}
 	add := func(target *pb.Target) {
 		t.Helper()
-		if err := stream.Send(&pb.ListenRequest{Database: database, TargetChange: &pb.ListenRequest_AddTarget{AddTarget: target}}); err != nil {
+		if err := stream.Send(&pb.ListenRequest{Database: database, TargetChange: &pb.ListenRequest_AddTarget{
+			AddTarget: target}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -51,7 +51,8 @@ var docPaths = []string{"docs/d0", "docs/d1", "docs/d2", "docs/d3", "docs/d1/doc
 func modelNames(a, b string) int { return slices.Compare(strings.Split(a, "/"), strings.Split(b, "/")) }
 
 func genValue() *rapid.Generator[any] {
-	return rapid.SampledFrom([]any{nil, true, false, int64(0), int64(1), int64(2), 1.5, 1.0, 0.1, -0.5, math.NaN(), math.Inf(1), "", "a", "b",
+	return rapid.SampledFrom([]any{nil, true, false, int64(0), int64(1), int64(2), 1.5, 1.0, 0.1, -0.5, math.NaN(),
+		math.Inf(1), "", "a", "b",
 		[]any{int64(1), "a"}, []any{int64(1)}, m{"x": int64(1)}, m{"x": int64(1), "y": "a"}})
 }
 
@@ -98,7 +99,8 @@ func genQuery() *rapid.Generator[querySpec] {
 	})
 }
 
-// ordered reports whether the library asks for the value by a comparison: for null and NaN it has operators of their own.
+// ordered reports whether the library asks for the value by a comparison: for null and NaN it has operators of their
+// own.
 func ordered(v any) bool {
 	d, ok := v.(float64)
 	return v != nil && !(ok && math.IsNaN(d))
@@ -132,8 +134,9 @@ func genCursor(q querySpec) *rapid.Generator[*cursorSpec] {
 func genProgram() *rapid.Generator[[]step] {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 		s := step{
-			Kind: rapid.SampledFrom([]string{"create", "set", "set", "set", "merge", "update", "delete", "stale", "fresh", "get", "query", "query"}).Draw(t, "kind"),
-			Doc:  rapid.SampledFrom(docPaths).Draw(t, "doc"),
+			Kind: rapid.SampledFrom([]string{"create", "set", "set", "set", "merge", "update", "delete", "stale", "fresh", "get",
+				"query", "query"}).Draw(t, "kind"),
+			Doc: rapid.SampledFrom(docPaths).Draw(t, "doc"),
 		}
 		switch s.Kind {
 		case "create", "set", "merge", "update":
@@ -188,7 +191,8 @@ func run(ctx context.Context, t interface{ Fatal(...any) }, c *sdk.Client, progr
 			if docs, err = s.Query.build(c).Documents(ctx).GetAll(); err == nil {
 				var all strings.Builder
 				for _, d := range docs {
-					all.WriteString(d.Ref.Path[len(d.Ref.Path)-len(strings.SplitN(d.Ref.Path, "/documents/", 2)[1]):] + show(d.Data()) + " ")
+					all.WriteString(d.Ref.Path[len(d.Ref.Path)-len(strings.SplitN(d.Ref.Path, "/documents/", 2)[1]):] +
+						show(d.Data()) + " ")
 				}
 				out = all.String()
 			}

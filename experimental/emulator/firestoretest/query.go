@@ -120,7 +120,8 @@ func (q *query) parseCursor(what string, in *pb.Cursor, most int) (*cursor, erro
 		return nil, nil //nolint:nilnil // a query may have no cursor
 	}
 	if len(in.GetValues()) > most {
-		return nil, invalid("Cursor has too many values: structured_query.%s has %d, order_by %d", what, len(in.GetValues()), most)
+		return nil, invalid("Cursor has too many values: structured_query.%s has %d, order_by %d", what,
+			len(in.GetValues()), most)
 	}
 	for i, v := range in.GetValues() {
 		if _, err := stored(v, 1); err != nil {

@@ -54,12 +54,16 @@ func TestValueOrder(t *testing.T) {
 	ctx := t.Context()
 	_, c := start(t, nil)
 	rows := [][]any{
-		{nil}, {false}, {true}, {math.NaN()}, {math.Inf(-1)}, {math.MinInt64}, {-1.5}, {0, 0.0, math.Copysign(0, -1)}, {1, 1.0}, {1.5},
-		{int64(1 << 53), float64(1 << 53)}, {int64(1<<53 + 1)}, {int64(1<<53 + 2), float64(1<<53 + 2)}, {math.MaxInt64}, {math.Inf(1)},
-		{""}, {"A"}, {"a"}, {"a\x00"}, {"aa"}, {"z"}, {"é"}, {"\uffff"}, {"\U0001F600"}, {[]byte{}}, {[]byte{0}}, {[]byte{0, 1}}, {[]byte{1}},
+		{nil}, {false}, {true}, {math.NaN()}, {math.Inf(-1)}, {math.MinInt64}, {-1.5}, {0, 0.0, math.Copysign(0, -1)},
+		{1, 1.0}, {1.5},
+		{int64(1 << 53), float64(1 << 53)}, {int64(1<<53 + 1)}, {int64(1<<53 + 2), float64(1<<53 + 2)},
+		{math.MaxInt64}, {math.Inf(1)},
+		{""}, {"A"}, {"a"}, {"a\x00"}, {"aa"}, {"z"}, {"é"}, {"\uffff"}, {"\U0001F600"}, {[]byte{}}, {[]byte{0}},
+		{[]byte{0, 1}}, {[]byte{1}},
 		{c.Doc("a/b")}, {c.Doc("a/b/c/d")}, {c.Doc("a/b-")}, {c.Doc("a-/b")},
 		{[]any{}}, {[]any{1, 2, 3}}, {[]any{1, 2, 3, 1}}, {[]any{2}}, {[]any{"a"}},
-		{m{}}, {m{"a": "aaa", "b": "baz"}}, {m{"a": "foo", "b": "bar"}}, {m{"a": "foo", "b": "bar", "c": "qux"}}, {m{"a": "foo", "b": "baz"}},
+		{m{}}, {m{"a": "aaa", "b": "baz"}}, {m{"a": "foo", "b": "bar"}}, {m{"a": "foo", "b": "bar", "c": "qux"}},
+		{m{"a": "foo", "b": "baz"}},
 		{m{"b": "aaa", "c": "baz"}}, {m{"c": "aaa"}},
 	}
 	var want []string
@@ -83,7 +87,8 @@ func TestValueOrder(t *testing.T) {
 		if d, ok := row[0].(float64); row[0] == nil || ok && math.IsNaN(d) {
 			continue // the library asks for these by operators of their own, which are not there
 		}
-		if got := ids(c.Collection("values").Where("v", "==", row[0])); len(got) != len(row) || got[0] != fmt.Sprintf("%02d-0", i) {
+		if got := ids(c.Collection("values").Where("v", "==", row[0])); len(got) != len(row) ||
+			got[0] != fmt.Sprintf("%02d-0", i) {
 			t.Errorf("%v: equal are %v, want %d of row %d", row[0], got, len(row), i)
 		}
 	}
@@ -101,8 +106,10 @@ func TestQueryByName(t *testing.T) {
 		want  string
 	}{
 		"prefix walk": {locks.OrderBy(sdk.DocumentID, sdk.Asc).StartAfter("b").Limit(1), "[c]"},
-		"range":       {locks.Where(sdk.DocumentID, ">=", locks.Doc("b")).Where(sdk.DocumentID, "<", locks.Doc("d")), "[b c]"},
-		"snapshot":    {locks.OrderBy("n", sdk.Asc).StartAfter(must[*sdk.DocumentSnapshot](t)(locks.Doc("b").Get(ctx))), "[c d]"},
+		"range": {locks.Where(sdk.DocumentID, ">=", locks.Doc("b")).Where(sdk.DocumentID, "<", locks.Doc("d")),
+			"[b c]"},
+		"snapshot": {locks.OrderBy("n", sdk.Asc).StartAfter(must[*sdk.DocumentSnapshot](t)(locks.Doc("b").Get(ctx))),
+			"[c d]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
@@ -135,11 +142,16 @@ func TestCollectionGroup(t *testing.T) {
 			QueryType: &pb.RunQueryRequest_StructuredQuery{StructuredQuery: &pb.StructuredQuery{Where: filter,
 				From: []*pb.StructuredQuery_CollectionSelector{{CollectionId: "sub", AllDescendants: true}}}}})).Recv()
 	}
-	if res, err := below(nil); err != nil || !strings.HasSuffix(res.GetDocument().GetName(), "/tree/p/sub/a") || !res.GetDone() {
+	if res, err := below(nil); err != nil || !strings.HasSuffix(res.GetDocument().GetName(), "/tree/p/sub/a") ||
+		!res.GetDone() {
 		t.Errorf("below a document: %v, %v", res, err)
 	}
-	_, err := below(&pb.StructuredQuery_Filter{FilterType: &pb.StructuredQuery_Filter_FieldFilter{FieldFilter: &pb.StructuredQuery_FieldFilter{
-		Field: &pb.StructuredQuery_FieldReference{FieldPath: "n"}, Op: pb.StructuredQuery_FieldFilter_EQUAL, Value: integer(1)}}})
+	one := &pb.StructuredQuery_FieldFilter{
+		Field: &pb.StructuredQuery_FieldReference{FieldPath: "n"}, Op: pb.StructuredQuery_FieldFilter_EQUAL,
+		Value: integer(1),
+	}
+	_, err := below(
+		&pb.StructuredQuery_Filter{FilterType: &pb.StructuredQuery_Filter_FieldFilter{FieldFilter: one}})
 	wantCode(t, err, codes.Unimplemented)
 }
 
@@ -149,10 +161,13 @@ func TestQueryRefusals(t *testing.T) {
 	stub := raw(t, s)
 	from := []*pb.StructuredQuery_CollectionSelector{{CollectionId: "locks"}}
 	field := func(name string, op pb.StructuredQuery_FieldFilter_Operator, v *pb.Value) *pb.StructuredQuery_Filter {
-		return &pb.StructuredQuery_Filter{FilterType: &pb.StructuredQuery_Filter_FieldFilter{FieldFilter: &pb.StructuredQuery_FieldFilter{
-			Field: &pb.StructuredQuery_FieldReference{FieldPath: name}, Op: op, Value: v}}}
+		filter := &pb.StructuredQuery_FieldFilter{
+			Field: &pb.StructuredQuery_FieldReference{FieldPath: name}, Op: op, Value: v,
+		}
+		return &pb.StructuredQuery_Filter{FilterType: &pb.StructuredQuery_Filter_FieldFilter{FieldFilter: filter}}
 	}
-	both := func(op pb.StructuredQuery_CompositeFilter_Operator, f ...*pb.StructuredQuery_Filter) *pb.StructuredQuery_Filter {
+	both := func(op pb.StructuredQuery_CompositeFilter_Operator,
+		f ...*pb.StructuredQuery_Filter) *pb.StructuredQuery_Filter {
 		return &pb.StructuredQuery_Filter{FilterType: &pb.StructuredQuery_Filter_CompositeFilter{
 			CompositeFilter: &pb.StructuredQuery_CompositeFilter{Op: op, Filters: f}}}
 	}
@@ -170,29 +185,35 @@ func TestQueryRefusals(t *testing.T) {
 		code  codes.Code
 	}{
 		"no collection": {&pb.StructuredQuery{}, codes.Unimplemented},
-		"a field after the name": {&pb.StructuredQuery{From: from, Where: field("a", less, integer(1)), OrderBy: []*pb.StructuredQuery_Order{{
-			Field: &pb.StructuredQuery_FieldReference{FieldPath: "__name__"}}}}, codes.InvalidArgument},
-		"two collections":        {&pb.StructuredQuery{From: append(from, from...)}, codes.InvalidArgument},
-		"nearest neighbors":      {&pb.StructuredQuery{From: from, FindNearest: &pb.StructuredQuery_FindNearest{}}, codes.Unimplemented},
-		"a negative limit":       {&pb.StructuredQuery{From: from, Limit: wrapperspb.Int32(-1)}, codes.InvalidArgument},
-		"an empty cursor":        {&pb.StructuredQuery{From: from, EndAt: &pb.Cursor{}}, codes.OK},
-		"a cursor without order": {&pb.StructuredQuery{From: from, StartAt: &pb.Cursor{Values: []*pb.Value{integer(1)}}}, codes.InvalidArgument},
+		"a field after the name": {&pb.StructuredQuery{From: from, Where: field("a", less, integer(1)),
+			OrderBy: []*pb.StructuredQuery_Order{{
+				Field: &pb.StructuredQuery_FieldReference{FieldPath: "__name__"}}}}, codes.InvalidArgument},
+		"two collections": {&pb.StructuredQuery{From: append(from, from...)}, codes.InvalidArgument},
+		"nearest neighbors": {&pb.StructuredQuery{From: from, FindNearest: &pb.StructuredQuery_FindNearest{}},
+			codes.Unimplemented},
+		"a negative limit": {&pb.StructuredQuery{From: from, Limit: wrapperspb.Int32(-1)}, codes.InvalidArgument},
+		"an empty cursor":  {&pb.StructuredQuery{From: from, EndAt: &pb.Cursor{}}, codes.OK},
+		"a cursor without order": {&pb.StructuredQuery{From: from, StartAt: &pb.Cursor{Values: []*pb.Value{integer(1)}}},
+			codes.InvalidArgument},
 		"less than null":         {where(field("a", less, null)), codes.OK},
 		"a name that is no name": {where(field("__name__", equal, integer(1))), codes.InvalidArgument},
 		"a bad path":             {where(field("a..b", equal, integer(1))), codes.InvalidArgument},
 		"an open backtick":       {where(field("`a", equal, integer(1))), codes.InvalidArgument},
 		"an empty composite":     {where(both(and)), codes.OK},
 		"no operator":            {where(field("a", 0, integer(1))), codes.Unimplemented},
-		"not equal":              {where(field("a", pb.StructuredQuery_FieldFilter_NOT_EQUAL, integer(1))), codes.Unimplemented},
-		"or":                     {where(both(pb.StructuredQuery_CompositeFilter_OR)), codes.Unimplemented},
+		"not equal": {where(field("a", pb.StructuredQuery_FieldFilter_NOT_EQUAL, integer(1))),
+			codes.Unimplemented},
+		"or": {where(both(pb.StructuredQuery_CompositeFilter_OR)), codes.Unimplemented},
 		"unary": {where(&pb.StructuredQuery_Filter{FilterType: &pb.StructuredQuery_Filter_UnaryFilter{
 			UnaryFilter: &pb.StructuredQuery_UnaryFilter{Op: pb.StructuredQuery_UnaryFilter_IS_NULL}}}), codes.Unimplemented},
 		"an offset":    {&pb.StructuredQuery{From: from, Offset: 1}, codes.Unimplemented},
 		"a projection": {&pb.StructuredQuery{From: from, Select: &pb.StructuredQuery_Projection{}}, codes.Unimplemented},
 		"descending": {&pb.StructuredQuery{From: from, OrderBy: []*pb.StructuredQuery_Order{{
-			Field: &pb.StructuredQuery_FieldReference{FieldPath: "a"}, Direction: pb.StructuredQuery_DESCENDING}}}, codes.Unimplemented},
-		"every collection": {&pb.StructuredQuery{From: []*pb.StructuredQuery_CollectionSelector{{AllDescendants: true}}}, codes.Unimplemented},
-		"no filter":        {where(&pb.StructuredQuery_Filter{}), codes.InvalidArgument},
+			Field: &pb.StructuredQuery_FieldReference{FieldPath: "a"}, Direction: pb.StructuredQuery_DESCENDING}}},
+			codes.Unimplemented},
+		"every collection": {&pb.StructuredQuery{From: []*pb.StructuredQuery_CollectionSelector{{AllDescendants: true}}},
+			codes.Unimplemented},
+		"no filter": {where(&pb.StructuredQuery_Filter{}), codes.InvalidArgument},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stream := must[pb.Firestore_RunQueryClient](t)(stub.RunQuery(t.Context(), &pb.RunQueryRequest{Parent: root,

@@ -16,7 +16,8 @@ func TestGetAll(t *testing.T) {
 	s, c := start(t, nil)
 	_ = must[*sdk.WriteResult](t)(c.Doc("locks/a").Set(ctx, m{"n": 1}))
 	s.ResetCounts()
-	snaps := must[[]*sdk.DocumentSnapshot](t)(c.GetAll(ctx, []*sdk.DocumentRef{c.Doc("locks/b"), c.Doc("locks/a"), c.Doc("locks/a")}))
+	snaps := must[[]*sdk.DocumentSnapshot](t)(
+		c.GetAll(ctx, []*sdk.DocumentRef{c.Doc("locks/b"), c.Doc("locks/a"), c.Doc("locks/a")}))
 	var exist []bool
 	for _, snap := range snaps {
 		exist = append(exist, snap.Exists())
@@ -39,7 +40,8 @@ func TestEveryTypeComesBack(t *testing.T) {
 	}
 	_ = must[*sdk.WriteResult](t)(d.Set(t.Context(), want))
 	wantData(t, d, want)
-	_ = must[*sdk.WriteResult](t)(d.Set(t.Context(), m{"t": time.Date(2026, 1, 1, 0, 0, 0, 1_999, time.UTC), "ref": c.Doc("a/b")}))
+	_ = must[*sdk.WriteResult](t)(
+		d.Set(t.Context(), m{"t": time.Date(2026, 1, 1, 0, 0, 0, 1_999, time.UTC), "ref": c.Doc("a/b")}))
 	if got := data(t, d)["t"].(time.Time).Nanosecond(); got != 1_000 {
 		t.Fatalf("a stored time has %d ns, want whole microseconds", got)
 	}

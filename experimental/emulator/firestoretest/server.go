@@ -36,8 +36,8 @@ type Options struct {
 	// LockTimeout is how long a commit waits for locks before it is ABORTED; 0 means 2 s.
 	LockTimeout time.Duration
 
-	// InsecureListenAnywhere lets other machines, and containers, use the emulator, which may do everything: [Listen] takes
-	// every address, "0.0.0.0:8081", and a request may name every host.
+	// InsecureListenAnywhere lets other machines, and containers, use the emulator, which may do everything: [Listen]
+	// takes every address, "0.0.0.0:8081", and a request may name every host.
 	InsecureListenAnywhere bool
 
 	// Databases, if not empty, are the only ones that exist: "projects/P/databases/(default)". Requests for others are
@@ -91,8 +91,8 @@ type Server struct {
 }
 
 // Listen starts an emulator on a loopback address, "127.0.0.1:8080"; port 0 or an empty address picks a free port.
-// Options may be nil. Other addresses are rejected unless Options.InsecureListenAnywhere is set, because the emulator lets
-// every caller do everything.
+// Options may be nil. Other addresses are rejected unless Options.InsecureListenAnywhere is set, because the emulator
+// lets every caller do everything.
 func Listen(addr string, o *Options) (*Server, error) {
 	options, err := o.complete()
 	if err != nil {
@@ -218,9 +218,9 @@ func (s *Server) ResetCounts() {
 	s.reads, s.writes, s.unitsRead, s.unitsWritten = 0, 0, 0, 0
 }
 
-// Billed returns how many documents were read and written since the counts were reset, as the service bills them: a document that is missing
-// counts as one read, and so does a query that finds none; a write counts whatever it changes. What listeners read is
-// not counted.
+// Billed returns how many documents were read and written since the counts were reset, as the service bills them: a
+// document that is missing counts as one read, and so does a query that finds none; a write counts whatever it changes.
+// What listeners read is not counted.
 func (s *Server) Billed() (reads, writes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -94,7 +94,8 @@ func TestEmulatorHost(t *testing.T) {
 
 func TestDatabases(t *testing.T) {
 	ctx := t.Context()
-	s := firestoretest.Start(t, &firestoretest.Options{Databases: []string{database, "projects/test-project/databases/second", "projects/q/databases/(default)"}})
+	s := firestoretest.Start(t, &firestoretest.Options{
+		Databases: []string{database, "projects/test-project/databases/second", "projects/q/databases/(default)"}})
 	connect := func(project, db string) *sdk.Client {
 		c := must[*sdk.Client](t)(sdk.NewClientWithDatabase(ctx, project, db, s.ClientOptions()...))
 		t.Cleanup(func() { _ = c.Close() })
@@ -158,7 +159,8 @@ func TestUnimplemented(t *testing.T) {
 			return err
 		}, "request_options"},
 		"explain": {func() error {
-			stream := must[pb.Firestore_RunQueryClient](t)(stub.RunQuery(ctx, &pb.RunQueryRequest{Parent: root, ExplainOptions: &pb.ExplainOptions{}}))
+			stream := must[pb.Firestore_RunQueryClient](t)(
+				stub.RunQuery(ctx, &pb.RunQueryRequest{Parent: root, ExplainOptions: &pb.ExplainOptions{}}))
 			_, err := stream.Recv()
 			return err
 		}, "explain_options"},
@@ -170,7 +172,10 @@ func TestUnimplemented(t *testing.T) {
 			_, err := stream.Recv()
 			return err
 		}, "field mask"},
-		"a method": {func() error { _, err := stub.PartitionQuery(ctx, &pb.PartitionQueryRequest{}); return err }, "PartitionQuery"},
+		"a method": {func() error {
+			_, err := stub.PartitionQuery(ctx, &pb.PartitionQueryRequest{})
+			return err
+		}, "PartitionQuery"},
 		"a stream": {func() error {
 			stream := must[pb.Firestore_WriteClient](t)(stub.Write(ctx))
 			_, err := stream.Recv()
@@ -203,12 +208,16 @@ func TestBilled(t *testing.T) {
 	}{
 		{"a document that is missing", func() { _, _ = d.Get(ctx) }, bill{reads: 1, unitsRead: 1}},
 		{"a small document", write(10), bill{writes: 1, unitsWritten: 1}},
-		{"exactly a KiB", write(1024 - 32 - 16 - len("locks") - len("a") - 2 - len("s") - 2), bill{writes: 1, unitsWritten: 1}},
-		{"one byte more", write(1024 - 32 - 16 - len("locks") - len("a") - 2 - len("s") - 1), bill{writes: 1, unitsWritten: 2}},
+		{"exactly a KiB", write(1024 - 32 - 16 - len("locks") - len("a") - 2 - len("s") - 2),
+			bill{writes: 1, unitsWritten: 1}},
+		{"one byte more", write(1024 - 32 - 16 - len("locks") - len("a") - 2 - len("s") - 1),
+			bill{writes: 1, unitsWritten: 2}},
 		{"a large one", write(5000), bill{writes: 1, unitsWritten: 5}},
 		{"read", func() { _ = data(t, d) }, bill{reads: 1, unitsRead: 2}},
 		{"a query", func() { _, _ = c.Collection("locks").Documents(ctx).GetAll() }, bill{reads: 1, unitsRead: 2}},
-		{"a query that finds none", func() { _, _ = c.Collection("none").Documents(ctx).GetAll() }, bill{reads: 1, unitsRead: 1}},
+		{"a query that finds none", func() {
+			_, _ = c.Collection("none").Documents(ctx).GetAll()
+		}, bill{reads: 1, unitsRead: 1}},
 		{"a create that is refused", func() { _, _ = d.Create(ctx, m{}) }, bill{}},
 		{"small again", write(10), bill{writes: 1, unitsWritten: 5}},
 		{"deleted", func() { _ = must[*sdk.WriteResult](t)(d.Delete(ctx)) }, bill{writes: 1, unitsWritten: 1}},
@@ -228,8 +237,10 @@ func TestBilled(t *testing.T) {
 func TestREST(t *testing.T) {
 	s := firestoretest.Start(t, nil)
 	for _, target := range []string{
-		"GET /", "POST /v1/projects/p/databases/(default)/documents:commit", "POST /google.firestore.v1.Firestore/Write/channel",
-		"PUT /emulator/v1/projects/p:securityRules", "PROPFIND /", "DELETE /emulator/v1/projects/p/databases/(default)/documents",
+		"GET /", "POST /v1/projects/p/databases/(default)/documents:commit",
+		"POST /google.firestore.v1.Firestore/Write/channel",
+		"PUT /emulator/v1/projects/p:securityRules", "PROPFIND /",
+		"DELETE /emulator/v1/projects/p/databases/(default)/documents",
 	} {
 		method, path, _ := strings.Cut(target, " ")
 		for _, body := range []string{"", strings.Repeat("x", 1<<20)} {

@@ -27,7 +27,8 @@ func (s *service) parentIn(name string) (*database, string, error) {
 }
 
 // BatchGetDocuments implements the protocol. Documents come in the order asked for, each once.
-func (s *service) BatchGetDocuments(req *pb.BatchGetDocumentsRequest, stream pb.Firestore_BatchGetDocumentsServer) error {
+func (s *service) BatchGetDocuments(req *pb.BatchGetDocumentsRequest,
+	stream pb.Firestore_BatchGetDocumentsServer) error {
 	db, err := s.server.database(req.GetDatabase())
 	if err != nil {
 		return err
@@ -71,7 +72,8 @@ func (s *service) BatchGetDocuments(req *pb.BatchGetDocumentsRequest, stream pb.
 }
 
 // BeginTransaction implements the protocol.
-func (s *service) BeginTransaction(_ context.Context, req *pb.BeginTransactionRequest) (*pb.BeginTransactionResponse, error) {
+func (s *service) BeginTransaction(_ context.Context, req *pb.BeginTransactionRequest) (*pb.BeginTransactionResponse,
+	error) {
 	db, err := s.server.database(req.GetDatabase())
 	if err != nil {
 		return nil, err

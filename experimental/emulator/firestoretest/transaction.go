@@ -41,8 +41,9 @@ var (
 
 // A transaction is open until it is committed, rolled back, timed out while it waits for a lock, or expired.
 type transaction struct {
-	id      uint64
-	age     uint64 // the ID of its first attempt: of transactions that wait for each other, the one of the greatest gives way
+	id uint64
+	// the ID of its first attempt: of transactions that wait for each other, the one of the greatest gives way
+	age     uint64
 	mode    Mode
 	at      time.Time // what an optimistic one reads; zero before its first read
 	started time.Time

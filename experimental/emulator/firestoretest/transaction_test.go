@@ -114,8 +114,9 @@ func TestPessimisticWriteWaits(t *testing.T) {
 	}
 }
 
-// waitFor waits for a state that the test has already brought about and that only needs to arrive: there is a connection in between, which no fake clock
-// moves. The bound is there so that a state that never arrives fails the test.
+// waitFor waits for a state that the test has already brought about and that only needs to arrive: there is a
+// connection in between, which no fake clock moves. The bound is there so that a state that never arrives fails the
+// test.
 func waitFor(t *testing.T, cond func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); !cond(); time.Sleep(time.Millisecond) {
@@ -346,15 +347,17 @@ func TestTransactionsThatAreNotThere(t *testing.T) {
 	} {
 		wantCode(t, call(), codes.Unimplemented, "field "+field+" is not supported by this emulator")
 	}
-	get := must[pb.Firestore_BatchGetDocumentsClient](t)(stub.BatchGetDocuments(t.Context(), &pb.BatchGetDocumentsRequest{Database: database,
-		ConsistencySelector: &pb.BatchGetDocumentsRequest_NewTransaction{NewTransaction: readOnly}}))
+	get := must[pb.Firestore_BatchGetDocumentsClient](t)(
+		stub.BatchGetDocuments(t.Context(), &pb.BatchGetDocumentsRequest{Database: database,
+			ConsistencySelector: &pb.BatchGetDocumentsRequest_NewTransaction{NewTransaction: readOnly}}))
 	_, err := get.Recv()
 	wantCode(t, err, codes.Unimplemented, "field new_transaction is not supported by this emulator")
 }
 
 // The client retries what was ABORTED, and only that, and nothing is lost.
 func TestRunTransactionCounts(t *testing.T) {
-	for name, mode := range map[string]firestoretest.Mode{"pessimistic": firestoretest.Pessimistic, "optimistic": firestoretest.Optimistic} {
+	for name, mode := range map[string]firestoretest.Mode{"pessimistic": firestoretest.Pessimistic,
+		"optimistic": firestoretest.Optimistic} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, c := start(t, &firestoretest.Options{Mode: mode, LockTimeout: 100 * time.Millisecond})
@@ -403,7 +406,8 @@ func TestRunTransactionDoesNotRetryItsOwnErrors(t *testing.T) {
 
 // Many at once, each retrying at once: what was committed is exactly what is there, in every mode and mixture.
 func TestContendedCounters(t *testing.T) {
-	for name, mode := range map[string]firestoretest.Mode{"pessimistic": firestoretest.Pessimistic, "optimistic": firestoretest.Optimistic} {
+	for name, mode := range map[string]firestoretest.Mode{"pessimistic": firestoretest.Pessimistic,
+		"optimistic": firestoretest.Optimistic} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, c := start(t, &firestoretest.Options{Mode: mode, LockTimeout: 2 * time.Millisecond})
@@ -497,7 +501,8 @@ func TestDeadlineWhileWaiting(t *testing.T) {
 	stub := raw(t, s)
 	tx := begin(t, stub, nil)
 	tx.mustGet("locks/a", -1)
-	_, err := stub.Commit(within(t, 50*time.Millisecond), &pb.CommitRequest{Database: database, Writes: []*pb.Write{set("locks/a", 2)}})
+	_, err := stub.Commit(within(t, 50*time.Millisecond), &pb.CommitRequest{Database: database,
+		Writes: []*pb.Write{set("locks/a", 2)}})
 	wantCode(t, err, codes.DeadlineExceeded)
 	waitFor(t, func() bool { return s.Waiting() == 0 })
 	wantCode(t, tx.rollback(), codes.OK)

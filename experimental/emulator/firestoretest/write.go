@@ -126,7 +126,8 @@ func (w *write) check(found *pb.Document) error {
 
 // apply returns the document's fields after the write (exists is false after a delete) and the server
 // timestamps that it set, in order. It does not look at the precondition.
-func (w *write) apply(found *pb.Document, requestTime time.Time) (after fields, exists bool, results []*pb.Value, err error) {
+func (w *write) apply(found *pb.Document, requestTime time.Time) (after fields, exists bool, results []*pb.Value,
+	err error) {
 	if w.delete {
 		return nil, false, nil, nil
 	}

@@ -40,13 +40,22 @@ func TestPreconditions(t *testing.T) {
 		do   func() (*sdk.WriteResult, error)
 		code codes.Code
 	}{
-		"create what is there":                  {func() (*sdk.WriteResult, error) { return there.Create(ctx, m{"n": 2}) }, codes.AlreadyExists},
-		"update what is missing":                {func() (*sdk.WriteResult, error) { return missing.Update(ctx, set) }, codes.NotFound},
-		"update at a stale time":                {func() (*sdk.WriteResult, error) { return there.Update(ctx, set, sdk.LastUpdateTime(stale)) }, codes.FailedPrecondition},
-		"update what is missing at a time":      {func() (*sdk.WriteResult, error) { return missing.Update(ctx, set, sdk.LastUpdateTime(stale)) }, codes.FailedPrecondition},
-		"delete at a stale time":                {func() (*sdk.WriteResult, error) { return there.Delete(ctx, sdk.LastUpdateTime(stale)) }, codes.FailedPrecondition},
-		"delete what is missing but must exist": {func() (*sdk.WriteResult, error) { return missing.Delete(ctx, sdk.Exists) }, codes.NotFound},
-		"delete what is missing":                {func() (*sdk.WriteResult, error) { return missing.Delete(ctx) }, codes.OK},
+		"create what is there": {func() (*sdk.WriteResult, error) { return there.Create(ctx, m{"n": 2}) },
+			codes.AlreadyExists},
+		"update what is missing": {func() (*sdk.WriteResult, error) { return missing.Update(ctx, set) },
+			codes.NotFound},
+		"update at a stale time": {func() (*sdk.WriteResult, error) {
+			return there.Update(ctx, set, sdk.LastUpdateTime(stale))
+		}, codes.FailedPrecondition},
+		"update what is missing at a time": {func() (*sdk.WriteResult, error) {
+			return missing.Update(ctx, set, sdk.LastUpdateTime(stale))
+		}, codes.FailedPrecondition},
+		"delete at a stale time": {func() (*sdk.WriteResult, error) {
+			return there.Delete(ctx, sdk.LastUpdateTime(stale))
+		}, codes.FailedPrecondition},
+		"delete what is missing but must exist": {func() (*sdk.WriteResult, error) { return missing.Delete(ctx, sdk.Exists) },
+			codes.NotFound},
+		"delete what is missing": {func() (*sdk.WriteResult, error) { return missing.Delete(ctx) }, codes.OK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := test.do()
@@ -71,7 +80,8 @@ func TestPreconditionMessages(t *testing.T) {
 	stub := raw(t, s)
 	first := must[*sdk.WriteResult](t)(c.Doc("locks/a").Set(t.Context(), m{"n": 1}))
 	w := set("locks/a", 2)
-	w.CurrentDocument = &pb.Precondition{ConditionType: &pb.Precondition_UpdateTime{UpdateTime: timestamppb.New(time.UnixMicro(7))}}
+	w.CurrentDocument = &pb.Precondition{ConditionType: &pb.Precondition_UpdateTime{
+		UpdateTime: timestamppb.New(time.UnixMicro(7))}}
 	wantCode(t, plain(t, stub, w), codes.FailedPrecondition,
 		fmt.Sprintf("the stored version (%d) does not match the required base version (7)", first.UpdateTime.UnixMicro()))
 	w.CurrentDocument = &pb.Precondition{ConditionType: &pb.Precondition_Exists{}}
@@ -86,7 +96,8 @@ func TestTimes(t *testing.T) {
 	created := must[*sdk.WriteResult](t)(d.Create(ctx, m{"n": 1})).UpdateTime
 	snap := must[*sdk.DocumentSnapshot](t)(d.Get(ctx))
 	if !snap.CreateTime.Equal(created) || !snap.UpdateTime.Equal(created) || snap.ReadTime.Before(created) {
-		t.Fatalf("created %v, then create_time %v, update_time %v, read_time %v", created, snap.CreateTime, snap.UpdateTime, snap.ReadTime)
+		t.Fatalf("created %v, then create_time %v, update_time %v, read_time %v", created, snap.CreateTime,
+			snap.UpdateTime, snap.ReadTime)
 	}
 	if created.Nanosecond()%1000 != 0 {
 		t.Fatalf("%v is not in whole microseconds", created)
@@ -142,15 +153,22 @@ func TestUpdateMask(t *testing.T) {
 		updates []sdk.Update
 		want    m
 	}{
-		"a field":                {[]sdk.Update{{Path: "a", Value: 5}}, m{"a": int64(5), "b": base["b"], "c": "text"}},
-		"a nested field":         {[]sdk.Update{{Path: "b.x", Value: 5}}, m{"a": int64(1), "b": m{"x": int64(5), "y.z": int64(2)}, "c": "text"}},
-		"a name with a dot":      {[]sdk.Update{{FieldPath: []string{"b", "y.z"}, Value: 5}}, m{"a": int64(1), "b": m{"x": int64(1), "y.z": int64(5)}, "c": "text"}},
-		"a name with a backtick": {[]sdk.Update{{FieldPath: []string{"`\\"}, Value: 5}}, m{"a": int64(1), "b": base["b"], "c": "text", "`\\": int64(5)}},
-		"a nested removal":       {[]sdk.Update{{Path: "b.x", Value: sdk.Delete}}, m{"a": int64(1), "b": m{"y.z": int64(2)}, "c": "text"}},
-		"the last of a map":      {[]sdk.Update{{Path: "b.x", Value: sdk.Delete}, {FieldPath: []string{"b", "y.z"}, Value: sdk.Delete}}, m{"a": int64(1), "b": m{}, "c": "text"}},
-		"a removal of nothing":   {[]sdk.Update{{Path: "no.such", Value: sdk.Delete}}, base},
-		"a map through text":     {[]sdk.Update{{Path: "c.d", Value: 5}}, m{"a": int64(1), "b": base["b"], "c": m{"d": int64(5)}}},
-		"a whole map":            {[]sdk.Update{{Path: "b", Value: m{"q": 1}}}, m{"a": int64(1), "b": m{"q": int64(1)}, "c": "text"}},
+		"a field": {[]sdk.Update{{Path: "a", Value: 5}}, m{"a": int64(5), "b": base["b"], "c": "text"}},
+		"a nested field": {[]sdk.Update{{Path: "b.x", Value: 5}},
+			m{"a": int64(1), "b": m{"x": int64(5), "y.z": int64(2)}, "c": "text"}},
+		"a name with a dot": {[]sdk.Update{{FieldPath: []string{"b", "y.z"}, Value: 5}},
+			m{"a": int64(1), "b": m{"x": int64(1), "y.z": int64(5)}, "c": "text"}},
+		"a name with a backtick": {[]sdk.Update{{FieldPath: []string{"`\\"}, Value: 5}},
+			m{"a": int64(1), "b": base["b"], "c": "text", "`\\": int64(5)}},
+		"a nested removal": {[]sdk.Update{{Path: "b.x", Value: sdk.Delete}},
+			m{"a": int64(1), "b": m{"y.z": int64(2)}, "c": "text"}},
+		"the last of a map": {[]sdk.Update{{Path: "b.x", Value: sdk.Delete},
+			{FieldPath: []string{"b", "y.z"}, Value: sdk.Delete}}, m{"a": int64(1), "b": m{}, "c": "text"}},
+		"a removal of nothing": {[]sdk.Update{{Path: "no.such", Value: sdk.Delete}}, base},
+		"a map through text": {[]sdk.Update{{Path: "c.d", Value: 5}},
+			m{"a": int64(1), "b": base["b"], "c": m{"d": int64(5)}}},
+		"a whole map": {[]sdk.Update{{Path: "b", Value: m{"q": 1}}},
+			m{"a": int64(1), "b": m{"q": int64(1)}, "c": "text"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := c.Collection("docs").NewDoc()
@@ -191,7 +209,8 @@ func TestCommitInOrder(t *testing.T) {
 	drop := &pb.Write{Operation: &pb.Write_Delete{Delete: root + "/locks/a"}}
 	wantCode(t, plain(t, raw(t, s), create, drop, again), codes.OK)
 	wantData(t, c.Doc("locks/a"), m{"n": int64(1)})
-	wantCode(t, plain(t, raw(t, s), drop, set("locks/x", 1), &pb.Write{Operation: &pb.Write_Delete{Delete: root + "/locks/x"}}), codes.OK)
+	wantCode(t, plain(t, raw(t, s), drop, set("locks/x", 1),
+		&pb.Write{Operation: &pb.Write_Delete{Delete: root + "/locks/x"}}), codes.OK)
 	docs := must[[]*sdk.DocumentSnapshot](t)(c.Collection("locks").Documents(t.Context()).GetAll())
 	if len(docs) != 0 {
 		t.Fatalf("%d documents are left", len(docs))
@@ -256,21 +275,35 @@ func TestLimits(t *testing.T) {
 		"a field without a name":         {[]*pb.Write{field("", integer(1))}, codes.InvalidArgument},
 		"a value without a type":         {[]*pb.Write{field("v", &pb.Value{})}, codes.InvalidArgument},
 		"an array in an array":           {[]*pb.Write{field("v", array(array()))}, codes.InvalidArgument},
-		"an array in a map in an array":  {[]*pb.Write{field("v", array(&pb.Value{ValueType: &pb.Value_MapValue{MapValue: &pb.MapValue{Fields: map[string]*pb.Value{"a": array()}}}}))}, codes.OK},
-		"20 levels":                      {[]*pb.Write{field("v", deep(20))}, codes.OK},
-		"21 levels":                      {[]*pb.Write{field("v", deep(21))}, codes.InvalidArgument},
-		"a text of 1,048,488 bytes":      {[]*pb.Write{field("v", &pb.Value{ValueType: &pb.Value_StringValue{StringValue: strings.Repeat("x", 1_048_488)}})}, codes.InvalidArgument},
-		"four underscores":               {[]*pb.Write{set("locks/____", 1)}, codes.OK},
-		"a vector":                       {[]*pb.Write{field("v", &pb.Value{ValueType: &pb.Value_MapValue{MapValue: &pb.MapValue{Fields: map[string]*pb.Value{"__type__": array()}}}})}, codes.Unimplemented},
-		"another database":               {[]*pb.Write{{Operation: &pb.Write_Delete{Delete: "projects/other/databases/(default)/documents/a/b"}}}, codes.InvalidArgument},
-		"no operation":                   {[]*pb.Write{{}}, codes.InvalidArgument},
-		"a transform":                    {[]*pb.Write{{Operation: &pb.Write_Transform{}}}, codes.Unimplemented},
-		"an increment": {[]*pb.Write{{Operation: set("locks/a", 1).GetOperation(), UpdateTransforms: []*pb.DocumentTransform_FieldTransform{{
-			FieldPath: "n", TransformType: &pb.DocumentTransform_FieldTransform_Increment{Increment: integer(1)}}}}}, codes.Unimplemented},
+		"an array in a map in an array": {
+			[]*pb.Write{
+				field("v",
+					array(&pb.Value{ValueType: &pb.Value_MapValue{
+						MapValue: &pb.MapValue{Fields: map[string]*pb.Value{"a": array()}}}}))}, codes.OK},
+		"20 levels": {[]*pb.Write{field("v", deep(20))}, codes.OK},
+		"21 levels": {[]*pb.Write{field("v", deep(21))}, codes.InvalidArgument},
+		"a text of 1,048,488 bytes": {
+			[]*pb.Write{field("v", &pb.Value{ValueType: &pb.Value_StringValue{StringValue: strings.Repeat("x", 1_048_488)}})},
+			codes.InvalidArgument},
+		"four underscores": {[]*pb.Write{set("locks/____", 1)}, codes.OK},
+		"a vector": {
+			[]*pb.Write{
+				field("v", &pb.Value{ValueType: &pb.Value_MapValue{
+					MapValue: &pb.MapValue{Fields: map[string]*pb.Value{"__type__": array()}}}})}, codes.Unimplemented},
+		"another database": {
+			[]*pb.Write{{Operation: &pb.Write_Delete{Delete: "projects/other/databases/(default)/documents/a/b"}}},
+			codes.InvalidArgument},
+		"no operation": {[]*pb.Write{{}}, codes.InvalidArgument},
+		"a transform":  {[]*pb.Write{{Operation: &pb.Write_Transform{}}}, codes.Unimplemented},
+		"an increment": {[]*pb.Write{{Operation: set("locks/a", 1).GetOperation(),
+			UpdateTransforms: []*pb.DocumentTransform_FieldTransform{{
+				FieldPath: "n", TransformType: &pb.DocumentTransform_FieldTransform_Increment{Increment: integer(1)}}}}},
+			codes.Unimplemented},
 	} {
 		t.Run(name, func(t *testing.T) { wantCode(t, plain(t, stub, test.writes...), test.code) })
 	}
-	wantCode(t, plain(t, stub, text(room), text(room), text(room), text(room), text(room), text(room), text(room), text(room), text(room), text(room), text(room)), codes.InvalidArgument)
+	wantCode(t, plain(t, stub, text(room), text(room), text(room), text(room), text(room), text(room), text(room),
+		text(room), text(room), text(room), text(room)), codes.InvalidArgument)
 	// Names that differ in a byte are different documents.
 	for _, path := range []string{"keys/a:b", "keys/a", "keys/ab", "keys/a%3Ab", "keys/A", "keys/a/b/c"} {
 		_ = must[*sdk.WriteResult](t)(c.Doc(path).Create(t.Context(), m{"path": path}))
@@ -284,8 +317,9 @@ func TestServerTimestampsRise(t *testing.T) {
 	stub := raw(t, s)
 	stamp := func(path string) *pb.Write {
 		w := set(path, 1)
-		w.UpdateTransforms = []*pb.DocumentTransform_FieldTransform{{FieldPath: "at", TransformType: &pb.DocumentTransform_FieldTransform_SetToServerValue{
-			SetToServerValue: pb.DocumentTransform_FieldTransform_REQUEST_TIME}}}
+		w.UpdateTransforms = []*pb.DocumentTransform_FieldTransform{{FieldPath: "at",
+			TransformType: &pb.DocumentTransform_FieldTransform_SetToServerValue{
+				SetToServerValue: pb.DocumentTransform_FieldTransform_REQUEST_TIME}}}
 		return w
 	}
 	var last time.Time

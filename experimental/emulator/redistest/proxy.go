@@ -76,7 +76,8 @@ func newProxy(t testing.TB, dial func() (net.Conn, error)) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{listener: l, dial: dial, closed: make(chan struct{}), commands: map[string]int{}, conns: map[net.Conn]bool{}}
+	p := &proxy{listener: l, dial: dial, closed: make(chan struct{}), commands: map[string]int{},
+		conns: map[net.Conn]bool{}}
 	p.running.Go(p.accept)
 	t.Cleanup(p.close)
 	return p
@@ -154,7 +155,8 @@ func (p *proxy) ResetCommands() {
 // Inject lets the next command of this name, such as EVALSHA, meet the fate.
 func (p *proxy) Inject(fate Fate, command string) *Injection {
 	i := &Injection{
-		fate: fate, command: command, release: make(chan struct{}), happened: make(chan struct{}), carriedOut: make(chan struct{}),
+		fate: fate, command: command, release: make(chan struct{}), happened: make(chan struct{}),
+		carriedOut: make(chan struct{}),
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

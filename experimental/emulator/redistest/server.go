@@ -64,8 +64,8 @@ func StartCluster(t testing.TB) *Server {
 	return StartClusterOf(t, 1)[0]
 }
 
-// StartClusterOf starts a cluster of so many members, each with an equal part of the slots, which the others do without when it
-// fails. Clients are told to find them behind their proxies.
+// StartClusterOf starts a cluster of so many members, each with an equal part of the slots, which the others do without
+// when it fails. Clients are told to find them behind their proxies.
 func StartClusterOf(t testing.TB, members int) []*Server {
 	t.Helper()
 	const slots = 16384
@@ -78,7 +78,8 @@ func StartClusterOf(t testing.TB, members int) []*Server {
 			t.Fatal(err)
 		}
 		ports := external.FreePorts(t, 2) // of clients, which come by the proxy, and of members
-		s.args = append(s.args, "--cluster-enabled", "yes", "--bind", "127.0.0.1", "--port", ports[0], "--cluster-port", ports[1],
+		s.args = append(s.args, "--cluster-enabled", "yes", "--bind", "127.0.0.1", "--port", ports[0], "--cluster-port",
+			ports[1],
 			"--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port", announced, "--cluster-require-full-coverage", "no")
 		s.launch(t)
 		s.expect(t, fmt.Sprintf("CLUSTER ADDSLOTSRANGE %d %d", slots*i/members, slots*(i+1)/members-1), "+OK")
@@ -138,7 +139,8 @@ func (s *Server) dialSocket() (net.Conn, error) {
 func (s *Server) launch(t testing.TB) {
 	t.Helper()
 	var output bytes.Buffer
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "redis-server", s.args...) //nolint:gosec // a test's own choice
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "redis-server",
+		s.args...) //nolint:gosec // a test's own choice
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -226,8 +228,8 @@ func StandIn(t testing.TB) *Server {
 //go:embed msgpack.lua
 var msgpackText string
 
-// withoutFlags takes the first line out of scripts like "#!lua flags=allow-oom", which miniredis does not know, puts what it lacks
-// before the rest, and lets that go by the hash of the whole.
+// withoutFlags takes the first line out of scripts like "#!lua flags=allow-oom", which miniredis does not know, puts
+// what it lacks before the rest, and lets that go by the hash of the whole.
 func withoutFlags() server.Hook {
 	var hashes sync.Map // of the whole, to that of the rest
 	return func(_ *server.Peer, command string, args ...string) bool {

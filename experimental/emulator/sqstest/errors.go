@@ -62,5 +62,6 @@ func badReceipt(format string, args ...any) *apiError {
 }
 
 func internalError() *apiError {
-	return &apiError{http.StatusInternalServerError, "InternalFailure", "", "We encountered an internal error. Please try again."}
+	return &apiError{http.StatusInternalServerError, "InternalFailure", "",
+		"We encountered an internal error. Please try again."}
 }

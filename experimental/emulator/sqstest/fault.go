@@ -113,7 +113,8 @@ func (s *Server) plan(req Request) plan {
 
 func (f *Fault) meets(req Request) bool {
 	switch {
-	case f.Op != "" && f.Op != req.Op, f.Kind == Duplicate && req.Op != "ReceiveMessage", f.Queue != "" && f.Queue != req.Queue:
+	case f.Op != "" && f.Op != req.Op, f.Kind == Duplicate && req.Op != "ReceiveMessage",
+		f.Queue != "" && f.Queue != req.Queue:
 		return false
 	default:
 		return f.Match == nil || f.Match(req)

@@ -54,7 +54,8 @@ func (r *createQueue) run(s *Server, c call) (any, *apiError) {
 	}
 	fifo := strings.HasSuffix(r.QueueName, ".fifo")
 	if fifo && r.Attributes["FifoQueue"] != "true" {
-		return nil, newError("InvalidParameterValue", "The name of a FIFO queue can only end with .fifo, and FifoQueue must be true.")
+		return nil, newError("InvalidParameterValue",
+			"The name of a FIFO queue can only end with .fifo, and FifoQueue must be true.")
 	}
 	q := &queue{
 		name: r.QueueName, created: s.now(), fifo: fifo, visibility: 30 * time.Second, retention: 4 * 24 * time.Hour,
@@ -69,7 +70,8 @@ func (r *createQueue) run(s *Server, c call) (any, *apiError) {
 		now := was.attributes(s.now())
 		for name, value := range q.attributes(s.now()) {
 			if _, asked := r.Attributes[name]; asked && now[name] != value {
-				return nil, newError("QueueNameExists", "A queue already exists with the same name and a different value for attribute %s", name)
+				return nil, newError("QueueNameExists",
+					"A queue already exists with the same name and a different value for attribute %s", name)
 			}
 		}
 	}
@@ -178,13 +180,15 @@ func (r *sendMessage) check(q *queue) *apiError {
 	case r.MessageBody == "":
 		return missing("MessageBody")
 	case len(r.MessageBody) > maxMessageBytes:
-		return newError("InvalidParameterValue", "One or more parameters are invalid. Reason: Message must be shorter than %d bytes.", maxMessageBytes)
+		return newError("InvalidParameterValue",
+			"One or more parameters are invalid. Reason: Message must be shorter than %d bytes.", maxMessageBytes)
 	case !utf8.ValidString(r.MessageBody):
 		return newError("InvalidMessageContents", "Invalid characters found.")
 	case r.DelaySeconds != nil && (*r.DelaySeconds < 0 || *r.DelaySeconds > int(maxDelay/time.Second)):
 		return badValue(*r.DelaySeconds, "DelaySeconds", "DelaySeconds must be >= 0 and <= 900.")
 	case r.MessageGroupId != "" && !fifoID.MatchString(r.MessageGroupId):
-		return badValue(r.MessageGroupId, "MessageGroupId", "MessageGroupId can only include alphanumeric and punctuation characters. 1 to 128 in length.")
+		return badValue(r.MessageGroupId, "MessageGroupId",
+			"MessageGroupId can only include alphanumeric and punctuation characters. 1 to 128 in length.")
 	case r.MessageDeduplicationId != "" && !fifoID.MatchString(r.MessageDeduplicationId):
 		return badValue(r.MessageDeduplicationId, "MessageDeduplicationId",
 			"MessageDeduplicationId can only include alphanumeric and punctuation characters. 1 to 128 in length.")
@@ -197,7 +201,8 @@ func (r *sendMessage) check(q *queue) *apiError {
 		return newError("InvalidParameterValue",
 			"The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly")
 	case q.fifo && r.DelaySeconds != nil && *r.DelaySeconds != 0:
-		return badValue(*r.DelaySeconds, "DelaySeconds", "The request include parameter that is not valid for this queue type.")
+		return badValue(*r.DelaySeconds, "DelaySeconds",
+			"The request include parameter that is not valid for this queue type.")
 	}
 	return nil
 }
@@ -339,7 +344,8 @@ func (r *changeMessageVisibility) run(s *Server, _ call) (any, *apiError) {
 	}
 	d, now := time.Duration(*r.VisibilityTimeout)*time.Second, s.now()
 	if d < 0 || d > maxVisibility {
-		return nil, badValue(*r.VisibilityTimeout, "VisibilityTimeout", "VisibilityTimeout must be an integer between 0 and 43200")
+		return nil, badValue(*r.VisibilityTimeout, "VisibilityTimeout",
+			"VisibilityTimeout must be an integer between 0 and 43200")
 	}
 	m := q.byReceipt(r.ReceiptHandle)
 	switch {

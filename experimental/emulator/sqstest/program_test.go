@@ -138,7 +138,8 @@ var program = []struct {
 	{"FIFO", func(t *testing.T, c *sdk.Client) {
 		q := create(t, c, "order.fifo")
 		send := func(body, group, dedup string) {
-			q.send(sdk.SendMessageInput{MessageBody: aws.String(body), MessageGroupId: aws.String(group), MessageDeduplicationId: aws.String(dedup)})
+			q.send(sdk.SendMessageInput{MessageBody: aws.String(body), MessageGroupId: aws.String(group),
+				MessageDeduplicationId: aws.String(dedup)})
 		}
 		send("a1", "a", "1")
 		send("a1 again", "a", "1")
@@ -158,7 +159,8 @@ var program = []struct {
 		want(t, "the group goes on", seen(q.receive(10)), "a3:1")
 		_, err := q.SendMessage(t.Context(), &sdk.SendMessageInput{QueueUrl: q.url, MessageBody: aws.String("x")})
 		refused(t, "no group", err, "MissingParameter")
-		_, err = q.SendMessage(t.Context(), &sdk.SendMessageInput{QueueUrl: q.url, MessageBody: aws.String("x"), MessageGroupId: aws.String("a")})
+		_, err = q.SendMessage(t.Context(), &sdk.SendMessageInput{QueueUrl: q.url, MessageBody: aws.String("x"),
+			MessageGroupId: aws.String("a")})
 		refused(t, "no deduplication ID", err, "InvalidParameterValue")
 	}},
 	{"refusals", func(t *testing.T, c *sdk.Client) {
@@ -184,7 +186,8 @@ var program = []struct {
 		m := q.receive(0)[0]
 		refused(t, "13 hours", q.hide(m, 13*3600), "InvalidParameterValue")
 		refused(t, "no such receipt", q.hide(types.Message{ReceiptHandle: aws.String("x")}, 1), "ReceiptHandleIsInvalid")
-		_, err = c.GetQueueAttributes(t.Context(), &sdk.GetQueueAttributesInput{QueueUrl: q.url, AttributeNames: []types.QueueAttributeName{"Color"}})
+		_, err = c.GetQueueAttributes(t.Context(), &sdk.GetQueueAttributesInput{QueueUrl: q.url,
+			AttributeNames: []types.QueueAttributeName{"Color"}})
 		refused(t, "unknown attribute", err, "InvalidAttributeName")
 	}},
 }

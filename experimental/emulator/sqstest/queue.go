@@ -205,7 +205,8 @@ func (q *queue) attributes(now time.Time) map[string]string {
 		a["ContentBasedDeduplication"] = strconv.FormatBool(q.contentDedup)
 	}
 	if q.redrive != nil {
-		policy, err := json.Marshal(map[string]any{"deadLetterTargetArn": q.redrive.Target, "maxReceiveCount": int(q.redrive.Max)})
+		policy, err := json.Marshal(map[string]any{"deadLetterTargetArn": q.redrive.Target,
+			"maxReceiveCount": int(q.redrive.Max)})
 		if err != nil {
 			panic(err) // a string and a number
 		}
@@ -240,7 +241,8 @@ func (q *queue) set(s *Server, attributes map[string]string) *apiError {
 			changed.contentDedup = value == "true"
 		case "FifoQueue":
 			if value != strconv.FormatBool(q.fifo) {
-				err = newError("InvalidAttributeValue", "A queue is FIFO when its name ends with .fifo, and the attribute has to agree.")
+				err = newError("InvalidAttributeValue",
+					"A queue is FIFO when its name ends with .fifo, and the attribute has to agree.")
 			}
 		case "RedrivePolicy":
 			changed.redrive, err = s.redriveOf(q, value)
@@ -262,7 +264,8 @@ func (s *Server) redriveOf(q *queue, policy string) (*redrive, *apiError) {
 	}
 	var r redrive
 	if err := json.Unmarshal([]byte(policy), &r); err != nil || r.Max < 1 || r.Max > 1000 {
-		return nil, badValue(policy, "RedrivePolicy", "it must be JSON with deadLetterTargetArn and a maxReceiveCount from 1 to 1000")
+		return nil, badValue(policy, "RedrivePolicy",
+			"it must be JSON with deadLetterTargetArn and a maxReceiveCount from 1 to 1000")
 	}
 	dead := s.byARN(r.Target)
 	if dead == nil || dead.fifo != q.fifo {

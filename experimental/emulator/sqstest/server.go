@@ -113,7 +113,8 @@ const (
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.anywhere {
 		if err := loopback.CheckHost(r); err != nil {
-			awsjson.Write(w, http.StatusMisdirectedRequest, awsjson.Encode(map[string]any{"__type": "MisdirectedRequest", "message": err.Error()}))
+			awsjson.Write(w, http.StatusMisdirectedRequest,
+				awsjson.Encode(map[string]any{"__type": "MisdirectedRequest", "message": err.Error()}))
 			return
 		}
 	}
@@ -159,8 +160,9 @@ func decode(r *http.Request, body []byte) (string, request, *apiError) {
 	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	switch {
 	case !ok || r.Method != http.MethodPost:
-		return "", nil, unsupported("%s without a header X-Amz-Target: %s and an operation: the older query protocol, perhaps",
-			r.Method, targetPrefix)
+		return "", nil,
+			unsupported("%s without a header X-Amz-Target: %s and an operation: the older query protocol, perhaps",
+				r.Method, targetPrefix)
 	case operations[op] == nil:
 		return op, nil, unsupported("the operation %s", op)
 	case media != awsjson.ContentType:

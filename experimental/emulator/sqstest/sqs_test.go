@@ -117,7 +117,8 @@ func TestGone(t *testing.T) {
 		q := create(t, inMemory(sqstest.New(nil)), "q")
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		if _, err := q.ReceiveMessage(ctx, &sdk.ReceiveMessageInput{QueueUrl: q.url, WaitTimeSeconds: 20}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := q.ReceiveMessage(ctx, &sdk.ReceiveMessageInput{QueueUrl: q.url, WaitTimeSeconds: 20}); !errors.Is(err,
+			context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
 		q.post("a")
@@ -170,7 +171,8 @@ func TestFaults(t *testing.T) {
 			t.Errorf("took %v", took)
 		}
 		s.Inject(sqstest.Fault{Kind: sqstest.Duplicate, Times: 1})
-		if a, b, c := q.receive(0), q.receive(0), q.receive(0); seen(a) != "x:1 x:1 x:1 x:1" || seen(b) != "x:2 x:2 x:2 x:2" || len(c) != 0 {
+		if a, b, c := q.receive(0), q.receive(0), q.receive(0); seen(a) != "x:1 x:1 x:1 x:1" ||
+			seen(b) != "x:2 x:2 x:2 x:2" || len(c) != 0 {
 			t.Errorf("%s, %s, %s", seen(a), seen(b), seen(c))
 		}
 		s.ResetCounts()
@@ -184,7 +186,8 @@ func TestFaults(t *testing.T) {
 // TestFaultsThatMakeNoSense are mistakes of the test that injects them.
 func TestFaultsThatMakeNoSense(t *testing.T) {
 	for _, f := range []sqstest.Fault{
-		{}, {Kind: 99}, {Kind: sqstest.Throttle, Op: "Send"}, {Kind: sqstest.Delay}, {Kind: sqstest.Duplicate, Op: "SendMessage"}, {Kind: sqstest.FailBefore, Times: -1},
+		{}, {Kind: 99}, {Kind: sqstest.Throttle, Op: "Send"}, {Kind: sqstest.Delay},
+		{Kind: sqstest.Duplicate, Op: "SendMessage"}, {Kind: sqstest.FailBefore, Times: -1},
 	} {
 		func() {
 			defer func() {
@@ -204,10 +207,14 @@ func TestUnsupported(t *testing.T) {
 	q := create(t, c, "q")
 	_, purge := c.PurgeQueue(t.Context(), &sdk.PurgeQueueInput{QueueUrl: q.url})
 	_, attribute := c.SendMessage(t.Context(), &sdk.SendMessageInput{QueueUrl: q.url, MessageBody: aws.String("x"),
-		MessageAttributes: map[string]types.MessageAttributeValue{"a": {DataType: aws.String("String"), StringValue: aws.String("b")}}})
-	_, policy := c.SetQueueAttributes(t.Context(), &sdk.SetQueueAttributesInput{QueueUrl: q.url, Attributes: map[string]string{"Policy": "{}"}})
-	for says, err := range map[string]error{"the operation PurgeQueue": purge, `"MessageAttributes"`: attribute, "the queue attribute Policy": policy} {
-		if err == nil || !strings.Contains(err.Error(), "emulator/sqstest does not support") || !strings.Contains(err.Error(), says) {
+		MessageAttributes: map[string]types.MessageAttributeValue{
+			"a": {DataType: aws.String("String"), StringValue: aws.String("b")}}})
+	_, policy := c.SetQueueAttributes(t.Context(), &sdk.SetQueueAttributesInput{QueueUrl: q.url,
+		Attributes: map[string]string{"Policy": "{}"}})
+	for says, err := range map[string]error{"the operation PurgeQueue": purge, `"MessageAttributes"`: attribute,
+		"the queue attribute Policy": policy} {
+		if err == nil || !strings.Contains(err.Error(), "emulator/sqstest does not support") ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)
 		}
 	}
@@ -216,7 +223,8 @@ func TestUnsupported(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Body.Close()
-	if body, err := io.ReadAll(r.Body); err != nil || r.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "older query protocol") {
+	if body, err := io.ReadAll(r.Body); err != nil || r.StatusCode != http.StatusBadRequest ||
+		!strings.Contains(string(body), "older query protocol") {
 		t.Errorf("%d %s, %v", r.StatusCode, body, err)
 	}
 }

@@ -1,9 +1,11 @@
-// Package emf writes metrics as lines of the log, in the embedded metric format of CloudWatch: Lambda sends them there with the log, which costs no
-// request and no SDK. It implements the part of OpenTelemetry's metric API that package metrics uses.
+// Package emf writes metrics as lines of the log, in the embedded metric format of CloudWatch: Lambda sends them there
+// with the log, which costs no request and no SDK. It implements the part of OpenTelemetry's metric API that package
+// metrics uses.
 //
 //	Metrics ──▶ Provider ──Flush, after each invocation──▶ {"_aws":{"CloudWatchMetrics":[…]}, "leasehold.operations":1, "leasehold.outcome":"ok", …}
 //
-// CloudWatch bills each combination of dimensions. [metrics.Table] chooses few; all other attributes are in the line, for queries of the log.
+// CloudWatch bills each combination of dimensions. [metrics.Table] chooses few; all other attributes are in the line,
+// for queries of the log.
 //
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 package emf
@@ -57,7 +59,8 @@ func New(now func() time.Time) *Provider {
 	if now == nil {
 		now = time.Now
 	}
-	p := &Provider{now: now, written: map[string]metrics.Instrument{}, values: map[point][]float64{}, reached: map[point]float64{}}
+	p := &Provider{now: now, written: map[string]metrics.Instrument{}, values: map[point][]float64{},
+		reached: map[point]float64{}}
 	for _, i := range metrics.Table {
 		if i.CloudWatch != nil {
 			p.written[i.Name] = i
@@ -93,12 +96,14 @@ func (m meter) Float64Histogram(name string, _ ...metric.Float64HistogramOption)
 }
 
 // Float64ObservableGauge implements [metric.Meter].
-func (meter) Float64ObservableGauge(name string, _ ...metric.Float64ObservableGaugeOption) (metric.Float64ObservableGauge, error) {
+func (meter) Float64ObservableGauge(name string, _ ...metric.Float64ObservableGaugeOption) (
+	metric.Float64ObservableGauge, error) {
 	return gauge{name: name}, nil
 }
 
 // Float64ObservableCounter implements [metric.Meter].
-func (meter) Float64ObservableCounter(name string, _ ...metric.Float64ObservableCounterOption) (metric.Float64ObservableCounter, error) {
+func (meter) Float64ObservableCounter(name string, _ ...metric.Float64ObservableCounterOption) (
+	metric.Float64ObservableCounter, error) {
 	return observedCounter{name: name}, nil
 }
 
@@ -190,8 +195,8 @@ func (o observer) ObserveFloat64(i metric.Float64Observable, v float64, opts ...
 // ObserveInt64 implements [metric.Observer]. There are no such instruments.
 func (observer) ObserveInt64(metric.Int64Observable, int64, ...metric.ObserveOption) {}
 
-// Flush writes what was measured since the last time, a line for each set of attributes. An error is that of the writer or of an instrument that
-// could not be read; what was measured is then lost.
+// Flush writes what was measured since the last time, a line for each set of attributes. An error is that of the writer
+// or of an instrument that could not be read; what was measured is then lost.
 func (p *Provider) Flush(ctx context.Context, w io.Writer) error {
 	p.mu.Lock()
 	callbacks := slices.Clone(p.callbacks)
@@ -206,7 +211,8 @@ func (p *Provider) Flush(ctx context.Context, w io.Writer) error {
 	p.mu.Unlock()
 	at := p.now().UnixMilli()
 	for _, pt := range slices.SortedFunc(maps.Keys(values), func(a, b point) int {
-		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.attrs.Encoded(attribute.DefaultEncoder()), b.attrs.Encoded(attribute.DefaultEncoder())))
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.attrs.Encoded(attribute.DefaultEncoder()),
+			b.attrs.Encoded(attribute.DefaultEncoder())))
 	}) {
 		for some := range slices.Chunk(values[pt], maxValues) {
 			b, err := json.Marshal(line(pt, p.written[pt.name], some, at))
@@ -233,7 +239,8 @@ func line(pt point, i metrics.Instrument, values []float64, at int64) map[string
 	l["_aws"] = map[string]any{
 		"Timestamp": at,
 		"CloudWatchMetrics": []any{map[string]any{
-			"Namespace": Namespace, "Dimensions": [][]string{dimensions}, "Metrics": []any{map[string]any{"Name": pt.name, "Unit": unitOf(i.Unit)}},
+			"Namespace": Namespace, "Dimensions": [][]string{dimensions},
+			"Metrics": []any{map[string]any{"Name": pt.name, "Unit": unitOf(i.Unit)}},
 		}},
 	}
 	return l

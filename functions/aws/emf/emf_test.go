@@ -33,15 +33,16 @@ type embedded struct {
 type invoke struct{ locks *lock.Locks }
 
 func (i invoke) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
-	o, err := i.locks.Acquire(ctx, lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "k"}, Owner: string(payload), RequestID: "r1", TTLSeconds: 30})
+	o, err := i.locks.Acquire(ctx, lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "k"}, Owner: string(payload),
+		RequestID: "r1", TTLSeconds: 30})
 	if err == nil && o.Code != lock.OK {
 		err = errors.New(string(o.Code))
 	}
 	return []byte("done"), err
 }
 
-// TestLines: each invocation writes what it measured, once, in the format of CloudWatch, with the dimensions of the table and all other attributes
-// beside them.
+// TestLines: each invocation writes what it measured, once, in the format of CloudWatch, with the dimensions of the
+// table and all other attributes beside them.
 func TestLines(t *testing.T) {
 	p := emf.New(func() time.Time { return time.UnixMilli(1767225600123) })
 	m, err := metrics.New(p, nil)
@@ -51,7 +52,8 @@ func TestLines(t *testing.T) {
 	store := docstore.NewMemory(nil)
 	var out, log bytes.Buffer
 	h := emf.Handler{
-		Invoker: invoke{lock.New(telemetry.Store(store, m.Observe(store, metrics.SystemMemory)...), nil)}, Provider: p, Out: &out,
+		Invoker:  invoke{lock.New(telemetry.Store(store, m.Observe(store, metrics.SystemMemory)...), nil)},
+		Provider: p, Out: &out,
 		Log: slog.New(slog.NewTextHandler(&log, nil)),
 	}
 	if got, err := h.Invoke(t.Context(), []byte("ann")); string(got) != "done" || err != nil {
@@ -64,7 +66,8 @@ func TestLines(t *testing.T) {
 		if err := errors.Join(json.Unmarshal([]byte(l), &e), json.Unmarshal([]byte(l), &all)); err != nil {
 			t.Fatal(l, err)
 		}
-		if len(e.AWS.CloudWatchMetrics) != 1 || len(e.AWS.CloudWatchMetrics[0].Metrics) != 1 || len(e.AWS.CloudWatchMetrics[0].Dimensions) != 1 ||
+		if len(e.AWS.CloudWatchMetrics) != 1 || len(e.AWS.CloudWatchMetrics[0].Metrics) != 1 ||
+			len(e.AWS.CloudWatchMetrics[0].Dimensions) != 1 ||
 			e.AWS.CloudWatchMetrics[0].Namespace != "Leasehold" || e.AWS.Timestamp != 1767225600123 {
 			t.Fatal(l)
 		}
@@ -96,11 +99,13 @@ func TestLines(t *testing.T) {
 	if _, err := h.Invoke(t.Context(), []byte("bob")); err == nil {
 		t.Fatal("two have the lock")
 	}
-	if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, `"leasehold.outcome":"refused"`) || !strings.Contains(got, `"leasehold.store.writes":1`) {
+	if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, `"leasehold.outcome":"refused"`) ||
+		!strings.Contains(got, `"leasehold.store.writes":1`) {
 		t.Error(got)
 	}
 	h.Out = broken{}
-	if _, err := h.Invoke(t.Context(), []byte("ann")); err != nil || !strings.Contains(log.String(), "cannot write metrics") {
+	if _, err := h.Invoke(t.Context(), []byte("ann")); err != nil ||
+		!strings.Contains(log.String(), "cannot write metrics") {
 		t.Error(err, log.String())
 	}
 }
@@ -131,7 +136,8 @@ func TestValues(t *testing.T) {
 		if err := p.Flush(t.Context(), &out); err != nil {
 			t.Fatal(err)
 		}
-		if got := out.String(); !strings.Contains(got, want.line) || want.line == "" && strings.Contains(got, "store.requests") || strings.Count(got, `"leasehold.sweep.lag":[`) != want.lags ||
+		if got := out.String(); !strings.Contains(got, want.line) || want.line == "" &&
+			strings.Contains(got, "store.requests") || strings.Count(got, `"leasehold.sweep.lag":[`) != want.lags ||
 			!strings.Contains(got, `"leasehold.store.clock.offset":0.25`) || strings.Contains(got, "leases.held") {
 			t.Errorf("%+v: %s", want, got)
 		}

@@ -1,14 +1,16 @@
-// Command lambda is the program of all Lambda functions of Leasehold, over DynamoDB. The handler name of the function, which Lambda
-// puts into _HANDLER, chooses what it does:
+// Command lambda is the program of all Lambda functions of Leasehold, over DynamoDB. The handler name of the function,
+// which Lambda puts into _HANDLER, chooses what it does:
 //
 //	api      the HTTP API, behind a function URL, API Gateway (an HTTP or REST API) or an Application Load Balancer
 //	worker   takes the messages of an SQS queue to the work; the event source mapping must report batch item failures
 //	sweep    puts stale analyses back into their queue, and sweeps clusters, when a schedule calls it
 //
-// It is built for the runtime provided.al2023, whose executable is called bootstrap (make lambda). Settings are environment
-// variables; docs/settings.md lists them. Region and credentials are the variables that Lambda sets; a program that needs profiles, a CA bundle
-// or FIPS endpoints of the AWS SDK is built without the tag leasehold.noprofiles. The log is on standard output, in the format and from the level
-// on that the function's logging configuration says (AWS_LAMBDA_LOG_FORMAT, AWS_LAMBDA_LOG_LEVEL), with Lambda's ID of the request. For work that is a Go function, build a main like this one around aws.NewWorker.
+// It is built for the runtime provided.al2023, whose executable is called bootstrap (make lambda). Settings are
+// environment variables; docs/settings.md lists them. Region and credentials are the variables that Lambda sets; a
+// program that needs profiles, a CA bundle or FIPS endpoints of the AWS SDK is built without the tag
+// leasehold.noprofiles. The log is on standard output, in the format and from the level on that the function's logging
+// configuration says (AWS_LAMBDA_LOG_FORMAT, AWS_LAMBDA_LOG_LEVEL), with Lambda's ID of the request. For work that is a
+// Go function, build a main like this one around aws.NewWorker.
 package main
 
 import (
@@ -75,7 +77,8 @@ func openAPI(ctx, starting context.Context, environ []string, log *slog.Logger) 
 		return nil, err
 	}
 	identity, err := setup.Identity(ctx, c, aws.Authorizer{
-		TenantClaim: setup.TenantClaim(c), AdminScope: c.AuthAdminScope, WorkerScope: c.AuthWorkerScope, IDScope: c.AuthIDScope, IAMTenant: c.AuthTenant,
+		TenantClaim: setup.TenantClaim(c), AdminScope: c.AuthAdminScope, WorkerScope: c.AuthWorkerScope,
+		IDScope: c.AuthIDScope, IAMTenant: c.AuthTenant,
 	})
 	if err != nil {
 		return nil, err
@@ -84,7 +87,8 @@ func openAPI(ctx, starting context.Context, environ []string, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
-	ids, err := machineid.New(table.store, c.IDServices, &machineid.Options{Log: log, MaxLeases: int(c.IDMaxLeases), Closed: c.IDServicesClosed})
+	ids, err := machineid.New(table.store, c.IDServices, &machineid.Options{Log: log, MaxLeases: int(c.IDMaxLeases),
+		Closed: c.IDServicesClosed})
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +98,8 @@ func openAPI(ctx, starting context.Context, environ []string, log *slog.Logger) 
 	}
 	o := setup.API(c, ids, log)
 	o.Build, o.Metrics = buildinfo.This(""), table.metrics
-	logStart(ctx, log, c, slog.String("authentication", c.Authentication("API Gateway or IAM, as the events say")), slog.Any("front_doors", c.FrontDoor))
+	logStart(ctx, log, c, slog.String("authentication", c.Authentication("API Gateway or IAM, as the events say")),
+		slog.Any("front_doors", c.FrontDoor))
 	api := httpapi.New(table.store, identity, o)
 	return table.measured(aws.New(api, &aws.Options{Log: log, BasePath: c.BasePath, FrontDoors: fronts}), log), nil
 }
@@ -152,7 +157,8 @@ func openSweep(ctx context.Context, environ []string, log *slog.Logger) (lambda.
 	return sweeper(table, analysis.New(table.store, nil), setup.Sweep(c, queue), c, log)
 }
 
-func sweeper(t *table, a *analysis.Analyses, s analysis.Sweep, c *settings.Config, log *slog.Logger) (lambda.Handler, error) {
+func sweeper(t *table, a *analysis.Analyses, s analysis.Sweep, c *settings.Config, log *slog.Logger) (lambda.Handler,
+	error) {
 	sweep, err := aws.NewSweeper(a, s, setup.Clusters(c, t.store, t.metrics), log)
 	if err != nil {
 		return nil, err
@@ -176,8 +182,8 @@ func (t *table) measured(h lambda.Handler, log *slog.Logger) lambda.Handler {
 	return emf.Handler{Invoker: h, Provider: t.provider, Out: os.Stdout, Log: log}
 }
 
-// openStore opens the table of the settings and logs its warnings. What starts with each burst of requests is lazy: it must not
-// depend on the control plane. The sweep starts once in minutes and looks at the table.
+// openStore opens the table of the settings and logs its warnings. What starts with each burst of requests is lazy: it
+// must not depend on the control plane. The sweep starts once in minutes and looks at the table.
 func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, o *awsdynamodb.Options) (*table, error) {
 	o.Region, o.Endpoint, o.MaxSkew, o.IndexShards = c.Region, c.Endpoint, c.MaxSkew, int(c.IndexShards)
 	o.CountUnits = c.MetricsEMF
@@ -203,6 +209,7 @@ func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, o *aws
 func logStart(ctx context.Context, log *slog.Logger, c *settings.Config, more ...slog.Attr) {
 	b := buildinfo.This("")
 	log.LogAttrs(ctx, slog.LevelInfo, "started", append([]slog.Attr{
-		slog.String("version", b.Version), slog.String("commit", b.Commit), slog.String("store", "dynamodb"), slog.String("stored", "in the DynamoDB table "+c.Table),
+		slog.String("version", b.Version), slog.String("commit", b.Commit), slog.String("store", "dynamodb"),
+		slog.String("stored", "in the DynamoDB table "+c.Table),
 	}, more...)...)
 }

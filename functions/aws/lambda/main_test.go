@@ -34,7 +34,8 @@ func TestRejectedSettings(t *testing.T) {
 // TestFrontDoors: the setting's values are the names of the front ends.
 func TestFrontDoors(t *testing.T) {
 	s, _ := settings.Find("LEASEHOLD_FRONT_DOOR")
-	if want := []string{string(aws.FunctionURL), string(aws.HTTPAPI), string(aws.RESTAPI), string(aws.LoadBalancer)}; !slices.Equal(s.Choices, want) {
+	if want := []string{string(aws.FunctionURL), string(aws.HTTPAPI), string(aws.RESTAPI),
+		string(aws.LoadBalancer)}; !slices.Equal(s.Choices, want) {
 		t.Errorf("%v, want %v", s.Choices, want)
 	}
 }

@@ -1,4 +1,5 @@
-// Package ststoken gets ID tokens of an AWS role from AWS STS, for work behind a URL that verifies OpenID Connect tokens.
+// Package ststoken gets ID tokens of an AWS role from AWS STS, for work behind a URL that verifies OpenID Connect
+// tokens.
 package ststoken
 
 import (
@@ -54,7 +55,8 @@ func (s *source) token(ctx context.Context) (string, error) {
 		s.client = sts.NewFromConfig(c)
 	}
 	out, err := s.client.GetWebIdentityToken(ctx, &sts.GetWebIdentityTokenInput{
-		Audience: []string{s.audience}, SigningAlgorithm: aws.String("ES384"), DurationSeconds: aws.Int32(int32(lifetime / time.Second)),
+		Audience: []string{s.audience}, SigningAlgorithm: aws.String("ES384"),
+		DurationSeconds: aws.Int32(int32(lifetime / time.Second)),
 	})
 	if err != nil {
 		return "", fmt.Errorf("an ID token of the AWS role for the audience %q: %w", s.audience, err)

@@ -14,27 +14,32 @@ func TestToken(t *testing.T) {
 	requests, status, lives := 0, http.StatusForbidden, lifetime
 	sts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests++
-		if err := r.ParseForm(); err != nil || r.Form.Get("Action") != "GetWebIdentityToken" || r.Form.Get("Audience.member.1") != "https://worker.example" {
+		if err := r.ParseForm(); err != nil || r.Form.Get("Action") != "GetWebIdentityToken" ||
+			r.Form.Get("Audience.member.1") != "https://worker.example" {
 			t.Errorf("%v, %v", r.Form, err)
 		}
 		w.Header().Set("Content-Type", "text/xml")
 		w.WriteHeader(status)
 		if status != http.StatusOK {
-			_, _ = fmt.Fprint(w, `<ErrorResponse><Error><Code>OutboundWebIdentityFederationDisabled</Code><Message>off</Message></Error></ErrorResponse>`)
+			_, _ = fmt.Fprint(
+				w, `<ErrorResponse><Error><Code>OutboundWebIdentityFederationDisabled</Code><Message>off</Message></Error></ErrorResponse>`)
 			return
 		}
-		_, _ = fmt.Fprintf(w, `<GetWebIdentityTokenResponse><GetWebIdentityTokenResult><WebIdentityToken>token-%d</WebIdentityToken><Expiration>%s</Expiration></GetWebIdentityTokenResult></GetWebIdentityTokenResponse>`,
+		_, _ = fmt.Fprintf(
+			w, `<GetWebIdentityTokenResponse><GetWebIdentityTokenResult><WebIdentityToken>token-%d</WebIdentityToken><Expiration>%s</Expiration></GetWebIdentityTokenResult></GetWebIdentityTokenResponse>`,
 			requests, time.Now().Add(lives).UTC().Format(time.RFC3339))
 	}))
 	defer sts.Close()
 	for name, value := range map[string]string{
-		"AWS_ENDPOINT_URL_STS": sts.URL, "AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "AKIAFAKE", "AWS_SECRET_ACCESS_KEY": "fake",
-		"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+		"AWS_ENDPOINT_URL_STS": sts.URL, "AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "AKIAFAKE",
+		"AWS_SECRET_ACCESS_KEY": "fake",
+		"AWS_CONFIG_FILE":       "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
 	} {
 		t.Setenv(name, value)
 	}
 	token := New("https://worker.example")
-	if _, err := token(t.Context()); err == nil || !strings.Contains(err.Error(), "OutboundWebIdentityFederationDisabled") {
+	if _, err := token(t.Context()); err == nil || !strings.Contains(err.Error(),
+		"OutboundWebIdentityFederationDisabled") {
 		t.Errorf("an error of STS: %v", err)
 	}
 	status, requests = http.StatusOK, 0

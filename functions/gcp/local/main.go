@@ -1,4 +1,5 @@
-// Command local runs the Cloud Functions of this module on this machine, with the framework that runs them in the cloud:
+// Command local runs the Cloud Functions of this module on this machine, with the framework that runs them in the
+// cloud:
 //
 //	FIRESTORE_EMULATOR_HOST=127.0.0.1:8086 GOOGLE_CLOUD_PROJECT=demo LEASEHOLD_DEVELOPMENT=1 \
 //	  FUNCTION_TARGET=API PORT=8080 go run ./functions/gcp/local

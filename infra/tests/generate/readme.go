@@ -49,7 +49,8 @@ func (m module) readme(dir string) (string, error) {
 		if !v.Required {
 			byDefault = "`" + code(asJSON(v.Default)) + "`"
 		}
-		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s |\n", v.Name, code(strings.Join(strings.Fields(v.Type), " ")), byDefault, cell(v.Description))
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s |\n", v.Name, code(strings.Join(strings.Fields(v.Type), " ")), byDefault,
+			cell(v.Description))
 	}
 	b.WriteString("\n## Outputs\n\n")
 	if len(c.Outputs) == 0 {

@@ -13,7 +13,8 @@ import (
 
 const header = "# Generated from functions/settings, the table of settings. To write it again: make generate\n"
 
-// variables are the settings of the module's entry points as Terraform variables, and the environment of each entry point.
+// variables are the settings of the module's entry points as Terraform variables, and the environment of each entry
+// point.
 func (m module) variables() string {
 	var b strings.Builder
 	b.WriteString(header)
@@ -26,7 +27,8 @@ func (m module) variables() string {
 			b.WriteString(m.variable(s, all))
 		}
 	}
-	b.WriteString("\n# The environment of each function. A variable that is null is not set: the program's default applies.\nlocals {\n")
+	b.WriteString(
+		"\n# The environment of each function. A variable that is null is not set: the program's default applies.\nlocals {\n")
 	for i, v := range m.settings {
 		if i > 0 {
 			b.WriteString("\n")
@@ -39,7 +41,8 @@ func (m module) variables() string {
 
 // has reports whether a setting is a variable of the module.
 func (m module) has(s settings.Setting) bool {
-	return !slices.Contains(m.given, s.Env) && slices.ContainsFunc(m.settings, func(v values) bool { return s.Entries.Has(v.entry) })
+	return !slices.Contains(m.given, s.Env) && slices.ContainsFunc(m.settings,
+		func(v values) bool { return s.Entries.Has(v.entry) })
 }
 
 // name is the variable of a setting.
@@ -54,12 +57,14 @@ func (m module) variable(s settings.Setting, all settings.Entry) string {
 	}
 	var b strings.Builder
 	v := "var." + name(s.Env)
-	fmt.Fprintf(&b, "\nvariable %q {\n  description = %s\n  type        = %s\n  default     = null\n", name(s.Env), quote(m.describe(s)), hclType(s))
+	fmt.Fprintf(&b, "\nvariable %q {\n  description = %s\n  type        = %s\n  default     = null\n", name(s.Env),
+		quote(m.describe(s)), hclType(s))
 	if s.Secret {
 		b.WriteString("  sensitive   = true\n")
 	}
 	for _, c := range conditions(s) {
-		fmt.Fprintf(&b, "\n  validation {\n    condition     = %s == null ? true : %s\n    error_message = %s\n  }\n", v, c.condition, quote(name(s.Env)+" "+c.must))
+		fmt.Fprintf(&b, "\n  validation {\n    condition     = %s == null ? true : %s\n    error_message = %s\n  }\n", v,
+			c.condition, quote(name(s.Env)+" "+c.must))
 	}
 	for _, c := range m.between(s, all) {
 		fmt.Fprintf(&b, "\n  validation {\n    condition     = %s\n    error_message = %s\n  }\n", c.condition, quote(c.must))
@@ -68,8 +73,8 @@ func (m module) variable(s settings.Setting, all settings.Entry) string {
 	return b.String()
 }
 
-// between are the rules between this setting and earlier ones of the table. A rule is checked at the later one of its two, whichever it is about: variables that
-// look at each other would be a cycle.
+// between are the rules between this setting and earlier ones of the table. A rule is checked at the later one of its
+// two, whichever it is about: variables that look at each other would be a cycle.
 func (m module) between(s settings.Setting, all settings.Entry) (found []condition) {
 	place := func(env string) int {
 		return slices.IndexFunc(settings.Table, func(s settings.Setting) bool { return s.Env == env })
@@ -80,14 +85,16 @@ func (m module) between(s settings.Setting, all settings.Entry) (found []conditi
 			continue
 		}
 		for _, env := range r.If {
-			if set, _ := settings.Find(env); !m.has(set) || place(s.Env) != max(place(env), place(other)) || s.Env != env && s.Env != other {
+			if set, _ := settings.Find(env); !m.has(set) || place(s.Env) != max(place(env), place(other)) ||
+				s.Env != env && s.Env != other {
 				continue
 			}
 			relation, must := "!=", fmt.Sprintf("%s needs %s: %s.", name(env), name(other), plain(r.Why))
 			if r.NotWith != "" {
 				relation, must = "==", fmt.Sprintf("%s and %s cannot both be set: %s.", name(env), name(other), plain(r.Why))
 			}
-			found = append(found, condition{fmt.Sprintf("var.%s == null || var.%s %s null", name(env), name(other), relation), must})
+			found = append(found, condition{fmt.Sprintf("var.%s == null || var.%s %s null", name(env), name(other), relation),
+				must})
 		}
 	}
 	return found
@@ -132,10 +139,12 @@ func conditions(s settings.Setting) []condition {
 	v := "var." + name(s.Env)
 	switch s.Type {
 	case settings.List:
-		c := []condition{{"length(" + v + ") > 0 && alltrue([for item in " + v + ` : trimspace(item) != "" && !strcontains(item, ",")])`,
+		c := []condition{{"length(" + v + ") > 0 && alltrue([for item in " + v +
+			` : trimspace(item) != "" && !strcontains(item, ",")])`,
 			"must have items, which are not empty and have no comma: leave it null instead."}}
 		if s.Choices != nil {
-			c = append(c, condition{fmt.Sprintf("alltrue([for item in %s : contains(%s, item)])", v, list(s.Choices)), "may only have " + strings.Join(s.Choices, ", ") + "."})
+			c = append(c, condition{fmt.Sprintf("alltrue([for item in %s : contains(%s, item)])", v, list(s.Choices)),
+				"may only have " + strings.Join(s.Choices, ", ") + "."})
 		}
 		return c
 	case settings.Number:
@@ -156,7 +165,8 @@ func conditions(s settings.Setting) []condition {
 		return []condition{{"can(jsondecode(" + v + "))", "must be JSON, such as jsonencode(…) returns."}}
 	default:
 		if s.Choices != nil {
-			return []condition{{fmt.Sprintf("contains(%s, %s)", list(s.Choices), v), "must be " + strings.Join(s.Choices, " or ") + "."}}
+			return []condition{{fmt.Sprintf("contains(%s, %s)", list(s.Choices), v),
+				"must be " + strings.Join(s.Choices, " or ") + "."}}
 		}
 		return []condition{{"trimspace(" + v + `) != ""`, "must not be empty: leave it null instead."}}
 	}
@@ -175,7 +185,8 @@ func durations(s settings.Setting, v string) []condition {
 	form := fmt.Sprintf(`can(regex("^([0-9]+([.][0-9]+)?(ms|s|m|h))+$", %s))`, v)
 	must := "must be a duration such as 300ms, 30s, 5m, 2h"
 	if s.Step == "1s" {
-		form, must = fmt.Sprintf(`can(regex("^([0-9]+(s|m|h))+$", %s))`, v), "must be a duration in whole seconds such as 30s, 5m, 2h"
+		form, must = fmt.Sprintf(`can(regex("^([0-9]+(s|m|h))+$", %s))`, v),
+			"must be a duration in whole seconds such as 30s, 5m, 2h"
 	}
 	if s.Off {
 		must += ", or off"
@@ -201,7 +212,8 @@ func durations(s settings.Setting, v string) []condition {
 	return all
 }
 
-// local writes the environment of one entry point. Secrets stand apart: what is secret cannot decide which variables are set.
+// local writes the environment of one entry point. Secrets stand apart: what is secret cannot decide which variables
+// are set.
 func (m module) local(b *strings.Builder, v values) {
 	var secrets []string
 	width := 0

@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// The npm package @cdktf/provider-google is generated from the schema of the provider. Its files have one form, which extract reads:
+// The npm package @cdktf/provider-google is generated from the schema of the provider. Its files have one form, which
+// extract reads:
 //
 //	index.js    function …ToHclTerraform and synthesizeHclAttributes: names, types and blocks of what can be set
 //	            "// NAME - computed: true, optional: false, required: false": what the provider sets
@@ -19,15 +20,17 @@ import (
 var (
 	classStart = regexp.MustCompile(`(?m)^(?:export )?class (\w+) extends`)
 	funcStart  = regexp.MustCompile(`(?m)^function (\w+)ToHclTerraform\(`)
-	argument   = regexp.MustCompile(`(?s)(\w+): \{\n\s+value: (.*?),\n\s+isBlock: (true|false),\n\s+type: "(\w+)",\n\s+storageClassType: "(\w+)",`)
-	result     = regexp.MustCompile(`// (\w+) - computed: true, optional: false, required: false\n\s+(?:get \w+\(\) \{\n\s+return (.*?);|this\._\w+ = new (\w+)\(this, "\w+"(.*?)\);)`)
-	mapped     = regexp.MustCompile(`\b([a-z]\w*)ToHclTerraform\b`)
-	property   = regexp.MustCompile(`(?s)/\*\*(.*?)\*/\n\s+readonly \w+(\??): `)
-	iface      = regexp.MustCompile(`(?ms)^export interface (\w+) .*?^}`)
-	anchor     = regexp.MustCompile(`#(\w+) \w+#\w+\}`)
-	possible   = regexp.MustCompile(`Possible values: (\[[^\]]*\])`)
-	versions   = regexp.MustCompile(`providerVersion: '([\d.]+)'`)
-	typeName   = regexp.MustCompile(`terraformResourceType: '(\w+)'`)
+	argument   = regexp.MustCompile(
+		`(?s)(\w+): \{\n\s+value: (.*?),\n\s+isBlock: (true|false),\n\s+type: "(\w+)",\n\s+storageClassType: "(\w+)",`)
+	result = regexp.MustCompile(
+		`// (\w+) - computed: true, optional: false, required: false\n\s+(?:get \w+\(\) \{\n\s+return (.*?);|this\._\w+ = new (\w+)\(this, "\w+"(.*?)\);)`)
+	mapped   = regexp.MustCompile(`\b([a-z]\w*)ToHclTerraform\b`)
+	property = regexp.MustCompile(`(?s)/\*\*(.*?)\*/\n\s+readonly \w+(\??): `)
+	iface    = regexp.MustCompile(`(?ms)^export interface (\w+) .*?^}`)
+	anchor   = regexp.MustCompile(`#(\w+) \w+#\w+\}`)
+	possible = regexp.MustCompile(`Possible values: (\[[^\]]*\])`)
+	versions = regexp.MustCompile(`providerVersion: '([\d.]+)'`)
+	typeName = regexp.MustCompile(`terraformResourceType: '(\w+)'`)
 )
 
 // source is one resource of the package.
@@ -176,7 +179,8 @@ func (x *source) block(name, class, arguments string) (*Block, error) {
 }
 
 func attributeType(kind, storage string) (json.RawMessage, error) {
-	item := map[string]string{"string": "string", "number": "number", "boolean": "bool"}[strings.TrimSuffix(strings.TrimSuffix(storage, "List"), "Map")]
+	item := map[string]string{"string": "string", "number": "number",
+		"boolean": "bool"}[strings.TrimSuffix(strings.TrimSuffix(storage, "List"), "Map")]
 	switch {
 	case item == "":
 	case kind == "simple":

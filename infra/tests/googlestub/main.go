@@ -1,10 +1,12 @@
-// Command googlestub is a stand-in for Terraform's provider google, for checks on a machine that cannot download it: it has a part of the
-// provider's schema, validates configurations against it, and plans. It creates nothing and sends nothing.
+// Command googlestub is a stand-in for Terraform's provider google, for checks on a machine that cannot download it: it
+// has a part of the provider's schema, validates configurations against it, and plans. It creates nothing and sends
+// nothing.
 //
 //	googlestub                              serves Terraform, which starts it
 //	googlestub extract FOLDER RESOURCE…     reads the schema from an unpacked npm package @cdktf/provider-google, and prints it
 //
-// What it cannot know is what the provider checks with code of its own: conflicts between arguments, patterns of names, IAM.
+// What it cannot know is what the provider checks with code of its own: conflicts between arguments, patterns of names,
+// IAM.
 package main
 
 import (
@@ -39,7 +41,8 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	return tf5server.Serve("registry.terraform.io/hashicorp/google", func() tfprotov5.ProviderServer { return &stub{schema: s} })
+	return tf5server.Serve("registry.terraform.io/hashicorp/google",
+		func() tfprotov5.ProviderServer { return &stub{schema: s} })
 }
 
 // stub serves the part of the protocol that validation and plans need.
@@ -53,7 +56,8 @@ func (s *stub) GetMetadata(context.Context, *tfprotov5.GetMetadataRequest) (*tfp
 	return nil, errors.New("not implemented: ask for the schema")
 }
 
-func (s *stub) GetProviderSchema(context.Context, *tfprotov5.GetProviderSchemaRequest) (*tfprotov5.GetProviderSchemaResponse, error) {
+func (s *stub) GetProviderSchema(context.Context, *tfprotov5.GetProviderSchemaRequest) (
+	*tfprotov5.GetProviderSchemaResponse, error) {
 	r := &tfprotov5.GetProviderSchemaResponse{
 		Provider: &tfprotov5.Schema{Block: protocol(s.schema.Provider)}, ResourceSchemas: map[string]*tfprotov5.Schema{},
 		ServerCapabilities: &tfprotov5.ServerCapabilities{GetProviderSchemaOptional: true},
@@ -64,15 +68,18 @@ func (s *stub) GetProviderSchema(context.Context, *tfprotov5.GetProviderSchemaRe
 	return r, nil
 }
 
-func (s *stub) GetResourceIdentitySchemas(context.Context, *tfprotov5.GetResourceIdentitySchemasRequest) (*tfprotov5.GetResourceIdentitySchemasResponse, error) {
+func (s *stub) GetResourceIdentitySchemas(context.Context, *tfprotov5.GetResourceIdentitySchemasRequest) (
+	*tfprotov5.GetResourceIdentitySchemasResponse, error) {
 	return &tfprotov5.GetResourceIdentitySchemasResponse{}, nil
 }
 
-func (s *stub) PrepareProviderConfig(_ context.Context, r *tfprotov5.PrepareProviderConfigRequest) (*tfprotov5.PrepareProviderConfigResponse, error) {
+func (s *stub) PrepareProviderConfig(_ context.Context, r *tfprotov5.PrepareProviderConfigRequest) (
+	*tfprotov5.PrepareProviderConfigResponse, error) {
 	return &tfprotov5.PrepareProviderConfigResponse{PreparedConfig: r.Config}, nil
 }
 
-func (s *stub) ConfigureProvider(context.Context, *tfprotov5.ConfigureProviderRequest) (*tfprotov5.ConfigureProviderResponse, error) {
+func (s *stub) ConfigureProvider(context.Context, *tfprotov5.ConfigureProviderRequest) (
+	*tfprotov5.ConfigureProviderResponse, error) {
 	return &tfprotov5.ConfigureProviderResponse{}, nil
 }
 
@@ -81,7 +88,8 @@ func (s *stub) StopProvider(context.Context, *tfprotov5.StopProviderRequest) (*t
 }
 
 // ValidateResourceTypeConfig checks what Terraform does not check itself: the values of enumerations.
-func (s *stub) ValidateResourceTypeConfig(_ context.Context, r *tfprotov5.ValidateResourceTypeConfigRequest) (*tfprotov5.ValidateResourceTypeConfigResponse, error) {
+func (s *stub) ValidateResourceTypeConfig(_ context.Context, r *tfprotov5.ValidateResourceTypeConfigRequest) (
+	*tfprotov5.ValidateResourceTypeConfigResponse, error) {
 	t := s.schema.Resources[r.TypeName]
 	v, err := r.Config.Unmarshal(protocol(&t.Block).ValueType())
 	if err != nil {
@@ -96,7 +104,8 @@ func (s *stub) ValidateResourceTypeConfig(_ context.Context, r *tfprotov5.Valida
 	return resp, nil
 }
 
-func (s *stub) UpgradeResourceState(_ context.Context, r *tfprotov5.UpgradeResourceStateRequest) (*tfprotov5.UpgradeResourceStateResponse, error) {
+func (s *stub) UpgradeResourceState(_ context.Context, r *tfprotov5.UpgradeResourceStateRequest) (
+	*tfprotov5.UpgradeResourceStateResponse, error) {
 	v, err := r.RawState.Unmarshal(protocol(&s.schema.Resources[r.TypeName].Block).ValueType())
 	if err != nil {
 		return nil, err
@@ -105,12 +114,14 @@ func (s *stub) UpgradeResourceState(_ context.Context, r *tfprotov5.UpgradeResou
 	return &tfprotov5.UpgradeResourceStateResponse{UpgradedState: &state}, err
 }
 
-func (s *stub) ReadResource(_ context.Context, r *tfprotov5.ReadResourceRequest) (*tfprotov5.ReadResourceResponse, error) {
+func (s *stub) ReadResource(_ context.Context, r *tfprotov5.ReadResourceRequest) (*tfprotov5.ReadResourceResponse,
+	error) {
 	return &tfprotov5.ReadResourceResponse{NewState: r.CurrentState}, nil
 }
 
 // PlanResourceChange says that the provider will set what is computed and not given.
-func (s *stub) PlanResourceChange(_ context.Context, r *tfprotov5.PlanResourceChangeRequest) (*tfprotov5.PlanResourceChangeResponse, error) {
+func (s *stub) PlanResourceChange(_ context.Context, r *tfprotov5.PlanResourceChangeRequest) (
+	*tfprotov5.PlanResourceChangeResponse, error) {
 	t := s.schema.Resources[r.TypeName]
 	v, err := r.ProposedNewState.Unmarshal(protocol(&t.Block).ValueType())
 	if err != nil {
@@ -131,7 +142,8 @@ func (s *stub) PlanResourceChange(_ context.Context, r *tfprotov5.PlanResourceCh
 	return &tfprotov5.PlanResourceChangeResponse{PlannedState: &state}, err
 }
 
-func (s *stub) ApplyResourceChange(context.Context, *tfprotov5.ApplyResourceChangeRequest) (*tfprotov5.ApplyResourceChangeResponse, error) {
+func (s *stub) ApplyResourceChange(context.Context, *tfprotov5.ApplyResourceChangeRequest) (
+	*tfprotov5.ApplyResourceChangeResponse, error) {
 	return nil, errors.New("this is a stand-in for the provider google, which plans and creates nothing")
 }
 
@@ -143,17 +155,21 @@ func protocol(b *Block) *tfprotov5.SchemaBlock {
 		if err != nil {
 			panic(fmt.Sprintf("the schema's type of %s: %v", name, err)) // the schema is part of the program
 		}
-		out.Attributes = append(out.Attributes, &tfprotov5.SchemaAttribute{Name: name, Type: t, Required: a.Required, Optional: a.Optional, Computed: a.Computed})
+		out.Attributes = append(out.Attributes, &tfprotov5.SchemaAttribute{Name: name, Type: t, Required: a.Required,
+			Optional: a.Optional, Computed: a.Computed})
 	}
 	for name, n := range b.Blocks {
-		nested := &tfprotov5.SchemaNestedBlock{TypeName: name, Block: protocol(&n.Block), MinItems: n.Min, MaxItems: n.Max, Nesting: nesting(n.Nesting)}
+		nested := &tfprotov5.SchemaNestedBlock{TypeName: name, Block: protocol(&n.Block), MinItems: n.Min, MaxItems: n.Max,
+			Nesting: nesting(n.Nesting)}
 		if n.Nesting == "single" {
 			nested.MinItems, nested.MaxItems = 0, 0
 		}
 		out.BlockTypes = append(out.BlockTypes, nested)
 	}
 	slices.SortFunc(out.Attributes, func(a, b *tfprotov5.SchemaAttribute) int { return strings.Compare(a.Name, b.Name) })
-	slices.SortFunc(out.BlockTypes, func(a, b *tfprotov5.SchemaNestedBlock) int { return strings.Compare(a.TypeName, b.TypeName) })
+	slices.SortFunc(out.BlockTypes, func(a, b *tfprotov5.SchemaNestedBlock) int {
+		return strings.Compare(a.TypeName, b.TypeName)
+	})
 	return out
 }
 
@@ -207,7 +223,8 @@ func planned(b *Block, v tftypes.Value) (tftypes.Value, error) {
 }
 
 // checkEnums calls say for each value that is none of its enumeration.
-func checkEnums(b *Block, v tftypes.Value, at *tftypes.AttributePath, say func(at *tftypes.AttributePath, detail string)) {
+func checkEnums(b *Block, v tftypes.Value, at *tftypes.AttributePath,
+	say func(at *tftypes.AttributePath, detail string)) {
 	members := map[string]tftypes.Value{}
 	if v.IsNull() || !v.IsKnown() || v.As(&members) != nil {
 		return

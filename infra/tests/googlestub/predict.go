@@ -7,8 +7,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
 
-// predictVariable in the environment makes plans say what the provider would find out: names and addresses that follow from arguments. With it
-// a plan shows what is connected with what. Without it, as with the provider, they are unknown, and a configuration that needs them too early fails.
+// predictVariable in the environment makes plans say what the provider would find out: names and addresses that follow
+// from arguments. With it a plan shows what is connected with what. Without it, as with the provider, they are unknown,
+// and a configuration that needs them too early fails.
 const predictVariable = "GOOGLESTUB_PREDICT"
 
 // predictions are results as texts with {arguments}, by type of resource.
@@ -19,12 +20,16 @@ var predictions = map[string]map[string]string{
 		"name":   "projects/{project}/serviceAccounts/{account_id}@{project}.iam.gserviceaccount.com",
 		"id":     "projects/{project}/serviceAccounts/{account_id}@{project}.iam.gserviceaccount.com",
 	},
-	"google_cloud_tasks_queue":            {"id": "projects/{project}/locations/{location}/queues/{name}"},
-	"google_artifact_registry_repository": {"id": "projects/{project}/locations/{location}/repositories/{repository_id}", "name": "{repository_id}"},
-	"google_project_iam_custom_role":      {"id": "projects/{project}/roles/{role_id}", "name": "projects/{project}/roles/{role_id}"},
-	"google_iam_workload_identity_pool":   {"name": "projects/123456789012/locations/global/workloadIdentityPools/{workload_identity_pool_id}"},
-	"google_cloud_run_v2_service":         {"uri": "https://{name}-abcdefghij-ew.a.run.app"},
-	"google_cloudfunctions2_function":     {"url": "https://{location}-{project}.cloudfunctions.net/{name}", "service_config.uri": "https://{name}-abcdefghij-ew.a.run.app"},
+	"google_cloud_tasks_queue": {"id": "projects/{project}/locations/{location}/queues/{name}"},
+	"google_artifact_registry_repository": {"id": "projects/{project}/locations/{location}/repositories/{repository_id}",
+		"name": "{repository_id}"},
+	"google_project_iam_custom_role": {"id": "projects/{project}/roles/{role_id}",
+		"name": "projects/{project}/roles/{role_id}"},
+	"google_iam_workload_identity_pool": {
+		"name": "projects/123456789012/locations/global/workloadIdentityPools/{workload_identity_pool_id}"},
+	"google_cloud_run_v2_service": {"uri": "https://{name}-abcdefghij-ew.a.run.app"},
+	"google_cloudfunctions2_function": {"url": "https://{location}-{project}.cloudfunctions.net/{name}",
+		"service_config.uri": "https://{name}-abcdefghij-ew.a.run.app"},
 }
 
 // predict sets results of a planned resource.

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// Schema is what the stub knows of the provider: a part of its schema, as the npm package @cdktf/provider-google (MPL-2.0) has it.
+// Schema is what the stub knows of the provider: a part of its schema, as the npm package @cdktf/provider-google
+// (MPL-2.0) has it.
 type Schema struct {
 	Source    string           `json:"source"` // package that it was read from
 	Version   string           `json:"version"`
@@ -68,6 +69,7 @@ func (s *Schema) print(w io.Writer) error {
 		}
 		lines = append(lines, fmt.Sprintf("%q: %s", name, resource))
 	}
-	_, err = fmt.Fprintf(w, "{\n\"source\": %q, \"version\": %q,\n\"provider\": %s,\n\"resources\": {\n%s\n}}\n", s.Source, s.Version, provider, strings.Join(lines, ",\n"))
+	_, err = fmt.Fprintf(w, "{\n\"source\": %q, \"version\": %q,\n\"provider\": %s,\n\"resources\": {\n%s\n}}\n", s.Source,
+		s.Version, provider, strings.Join(lines, ",\n"))
 	return err
 }

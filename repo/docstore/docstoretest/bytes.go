@@ -18,8 +18,8 @@ func everyByte() []byte {
 	return all
 }
 
-// checkBytes stores bytes that are no text, at their bound, and beside the text that is spelled as they are. Stores without a
-// type for them spell them in another: what looks like that spelling must stay what it is.
+// checkBytes stores bytes that are no text, at their bound, and beside the text that is spelled as they are. Stores
+// without a type for them spell them in another: what looks like that spelling must stay what it is.
 func checkBytes(ctx context.Context, s docstore.Store) error {
 	var f findings
 	every := docstore.Bytes(everyByte())
@@ -43,7 +43,8 @@ func checkBytes(ctx context.Context, s docstore.Store) error {
 		f.applied(name, r, err, want)
 		f.expect(ctx, s, k, want)
 		for other, w := range values {
-			r, err := s.Write(ctx, docstore.Write{Key: k, If: docstore.Eq{Field: "v", Value: w}, Add: map[string]int64{"other": 0}})
+			r, err := s.Write(ctx, docstore.Write{Key: k, If: docstore.Eq{Field: "v", Value: w},
+				Add: map[string]int64{"other": 0}})
 			if other == name {
 				f.applied(name+" equals itself", r, err, want)
 			} else {
@@ -54,15 +55,19 @@ func checkBytes(ctx context.Context, s docstore.Store) error {
 
 	// The forms in which stores spell bytes, as values of other types.
 	want := docstore.Doc{
-		"base64": docstore.String("aGVsbG8="), "prefixed": docstore.String("x:hello"), "list": docstore.String(`["base64","aGVsbG8="]`),
-		"map": docstore.Map{"base64": "aGVsbG8="}, "B": docstore.Map{"B": "aGVsbG8="}, "bytesValue": docstore.Map{"bytesValue": "aGVsbG8="},
-		"hex": docstore.String("\\x68656c6c6f"), "raw": docstore.Bytes("hello"), "like": docstore.Bytes(`["base64","aGVsbG8="]`),
+		"base64": docstore.String("aGVsbG8="), "prefixed": docstore.String("x:hello"),
+		"list": docstore.String(`["base64","aGVsbG8="]`),
+		"map":  docstore.Map{"base64": "aGVsbG8="}, "B": docstore.Map{"B": "aGVsbG8="},
+		"bytesValue": docstore.Map{"bytesValue": "aGVsbG8="},
+		"hex":        docstore.String("\\x68656c6c6f"), "raw": docstore.Bytes("hello"),
+		"like": docstore.Bytes(`["base64","aGVsbG8="]`),
 	}
 	r, err := s.Write(ctx, docstore.Write{Key: key("spellings"), Set: want})
 	f.applied("spellings", r, err, want)
 	f.expect(ctx, s, key("spellings"), want)
 	for field := range want {
-		r, err := s.Write(ctx, docstore.Write{Key: key("spellings"), If: docstore.Eq{Field: field, Value: docstore.Bytes("hello")}})
+		r, err := s.Write(ctx, docstore.Write{Key: key("spellings"),
+			If: docstore.Eq{Field: field, Value: docstore.Bytes("hello")}})
 		if field == "raw" {
 			f.applied("spelling "+field, r, err, want)
 		} else {
@@ -79,20 +84,23 @@ func checkBytes(ctx context.Context, s docstore.Store) error {
 	r, err = s.Write(ctx, docstore.Write{Key: k, If: docstore.Absent{}, Set: large})
 	f.refused("large, again", r, err, large)
 	large["n"] = docstore.Int(1)
-	r, err = s.Write(ctx, docstore.Write{Key: k, If: docstore.Eq{Field: "v", Value: large["v"]}, Add: map[string]int64{"n": 1}})
+	r, err = s.Write(ctx, docstore.Write{Key: k, If: docstore.Eq{Field: "v", Value: large["v"]},
+		Add: map[string]int64{"n": 1}})
 	f.applied("beside large", r, err, large)
 	page, err := s.List(ctx, docstore.Query{Kind: k.Kind, Tenant: k.Tenant, Prefix: "large"})
 	if err != nil || len(page.Entries) != 1 || !page.Entries[0].Doc.Equal(large) {
 		f.addf("list: %d entries, error %v", len(page.Entries), err)
 	}
-	r, err = s.Write(ctx, docstore.Write{Key: k, Set: docstore.Doc{"v": docstore.Bytes("")}}, docstore.Write{Key: key("beside"), Set: docstore.Doc{"v": every}})
+	r, err = s.Write(ctx, docstore.Write{Key: k, Set: docstore.Doc{"v": docstore.Bytes("")}},
+		docstore.Write{Key: key("beside"), Set: docstore.Doc{"v": every}})
 	f.severalApplied(ctx, s, "emptied", r, err, k, key("beside"))
 	f.expect(ctx, s, k, docstore.Doc{"v": docstore.Bytes(""), "n": docstore.Int(1)})
 	f.expect(ctx, s, key("beside"), docstore.Doc{"v": every})
 	return f.err()
 }
 
-// checkBytesOwnership changes the slices that bytes were made of and were taken out as. A store that keeps a slice shares it.
+// checkBytesOwnership changes the slices that bytes were made of and were taken out as. A store that keeps a slice
+// shares it.
 func checkBytesOwnership(ctx context.Context, s docstore.Store) error {
 	var f findings
 	k := key("owned")

@@ -47,7 +47,8 @@ func checkOneWinner(ctx context.Context, s docstore.Store) error {
 		seen := map[docstore.Value]bool{}
 		err := together(func(i int) error {
 			owner := docstore.Int(i)
-			r, err := s.Write(ctx, docstore.Write{Key: k, If: docstore.Absent{}, Set: docstore.Doc{"owner": owner}, Add: map[string]int64{"token": 1}})
+			r, err := s.Write(ctx, docstore.Write{Key: k, If: docstore.Absent{}, Set: docstore.Doc{"owner": owner},
+				Add: map[string]int64{"token": 1}})
 			if err != nil {
 				return err
 			}
@@ -163,7 +164,8 @@ func checkTransfers(ctx context.Context, s docstore.Store) error {
 				from, to = b, a // the opposite order of locks: a store must not end in a deadlock
 			}
 			n := int64(i + 1)
-			r, err := s.Write(ctx, docstore.Write{Key: from, Add: map[string]int64{"n": -n}}, docstore.Write{Key: to, Add: map[string]int64{"n": n}})
+			r, err := s.Write(ctx, docstore.Write{Key: from, Add: map[string]int64{"n": -n}},
+				docstore.Write{Key: to, Add: map[string]int64{"n": n}})
 			if err != nil {
 				return err
 			}

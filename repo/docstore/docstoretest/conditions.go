@@ -228,12 +228,13 @@ func checkNumberOrder(ctx context.Context, s docstore.Store) error {
 	return checkOrder(ctx, s, values)
 }
 
-// checkTextOrder compares texts, which are ordered by their UTF-8 bytes. Locales put "a" before "B" and an accent beside
-// its letter; UTF-16 puts U+10000 before U+FFFD; C strings end at a NUL.
+// checkTextOrder compares texts, which are ordered by their UTF-8 bytes. Locales put "a" before "B" and an accent
+// beside its letter; UTF-16 puts U+10000 before U+FFFD; C strings end at a NUL.
 func checkTextOrder(ctx context.Context, s docstore.Store) error {
 	ascending := []string{
 		"", "\x00", "\x01", " ", "%", "10", "9", "A", "B", "Z", "_", "a", "a\x00", "a\x00b", "a b", "aa", "b",
-		"e\u0301", "f", "z", "\u007f", "\u0080", "\u00e9", "\u03c9", "\u2126", "\ud7ff", "\ue000", "\ufb00", "\ufffd", "\U00010000",
+		"e\u0301", "f", "z", "\u007f", "\u0080", "\u00e9", "\u03c9", "\u2126", "\ud7ff", "\ue000", "\ufb00",
+		"\ufffd", "\U00010000",
 		"\U0001f600", "\U0010ffff",
 	}
 	values := make([]docstore.Value, len(ascending))

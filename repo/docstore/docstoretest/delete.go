@@ -6,8 +6,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// checkDelete removes documents on conditions. Deleting by hand knows no condition on most stores, and reports success where
-// there was nothing.
+// checkDelete removes documents on conditions. Deleting by hand knows no condition on most stores, and reports success
+// where there was nothing.
 func checkDelete(ctx context.Context, s docstore.Store) error {
 	var f findings
 	k := key("deleted")
@@ -20,14 +20,16 @@ func checkDelete(ctx context.Context, s docstore.Store) error {
 		return err
 	}
 	for name, c := range map[string]docstore.Cond{
-		"another value": docstore.Eq{Field: "a", Value: docstore.Int(2)}, "no such field": docstore.Has{Field: "c"}, "never": docstore.Any{},
+		"another value": docstore.Eq{Field: "a", Value: docstore.Int(2)}, "no such field": docstore.Has{Field: "c"},
+		"never":   docstore.Any{},
 		"not yet": docstore.All{docstore.LE{Field: "until", Value: docstore.Now}, docstore.Has{Field: "c"}},
 	} {
 		r, err := s.Write(ctx, remove(k, c))
 		f.refused(name, r, err, found)
 		f.expect(ctx, s, k, found)
 	}
-	r, err := s.Write(ctx, remove(k, docstore.All{docstore.Eq{Field: "a", Value: docstore.Int(1)}, docstore.LE{Field: "until", Value: docstore.Now}}))
+	r, err := s.Write(ctx, remove(k, docstore.All{docstore.Eq{Field: "a", Value: docstore.Int(1)},
+		docstore.LE{Field: "until", Value: docstore.Now}}))
 	f.applied("delete", r, err, nil)
 	if r.At.IsZero() {
 		f.addf("delete: a result without its time")
@@ -61,8 +63,9 @@ func checkDelete(ctx context.Context, s docstore.Store) error {
 
 	// Only the one that was named: not the same ID of another tenant or kind, and no neighbor.
 	beside := map[docstore.Key]docstore.Doc{
-		{Kind: "suite", Tenant: "other", ID: "x"}: fresh, {Kind: "suite", ID: "x"}: fresh, {Kind: "other", Tenant: "acme", ID: "x"}: fresh,
-		key("x/"): fresh, key("X"): fresh, key("x "): fresh, key("xx"): fresh,
+		{Kind: "suite", Tenant: "other", ID: "x"}: fresh, {Kind: "suite", ID: "x"}: fresh,
+		{Kind: "other", Tenant: "acme", ID: "x"}: fresh,
+		key("x/"):                                fresh, key("X"): fresh, key("x "): fresh, key("xx"): fresh,
 	}
 	for k := range beside {
 		if err := put(ctx, s, k, fresh); err != nil {
@@ -111,9 +114,11 @@ func checkDeleteSeveral(ctx context.Context, s docstore.Store) error {
 		writes  []docstore.Write
 		refused map[int]docstore.Doc
 	}{
-		{"a delete is refused", []docstore.Write{add(a, nil), remove(b, docstore.Has{Field: "x"}), add(c, nil)}, map[int]docstore.Doc{1: one}},
+		{"a delete is refused", []docstore.Write{add(a, nil), remove(b, docstore.Has{Field: "x"}), add(c, nil)},
+			map[int]docstore.Doc{1: one}},
 		{"another is refused", []docstore.Write{remove(a, there), add(b, docstore.Absent{})}, map[int]docstore.Doc{1: one}},
-		{"one does not exist", []docstore.Write{remove(a, there), remove(none, there), remove(b, there)}, map[int]docstore.Doc{1: nil}},
+		{"one does not exist", []docstore.Write{remove(a, there), remove(none, there), remove(b, there)},
+			map[int]docstore.Doc{1: nil}},
 	} {
 		r, err := s.Write(ctx, refusal.writes...)
 		f.severalRefused(refusal.name, r, err, len(refusal.writes), refusal.refused)
@@ -129,7 +134,8 @@ func checkDeleteSeveral(ctx context.Context, s docstore.Store) error {
 	f.lists(ctx, s, 1)
 
 	// A move: one document goes, another comes.
-	r, err = s.Write(ctx, remove(b, docstore.Eq{Field: "n", Value: docstore.Int(2)}), docstore.Write{Key: a, If: docstore.Absent{}, Set: two})
+	r, err = s.Write(ctx, remove(b, docstore.Eq{Field: "n", Value: docstore.Int(2)}),
+		docstore.Write{Key: a, If: docstore.Absent{}, Set: two})
 	f.severalApplied(ctx, s, "moved", r, err, b, a)
 	f.expectAll(ctx, s, map[docstore.Key]docstore.Doc{a: two, b: nil})
 

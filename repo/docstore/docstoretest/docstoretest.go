@@ -21,12 +21,12 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// Run holds a store to the meaning of the port. newStore returns a fresh, empty store for each check; the suite closes it.
-// On a store that responds in microseconds the suite takes about a second.
+// Run holds a store to the meaning of the port. newStore returns a fresh, empty store for each check; the suite closes
+// it. On a store that responds in microseconds the suite takes about a second.
 //
-// A check may be excepted, by its name, with the reason why what lies behind the store cannot pass it: that is for servers
-// that stand in for the real one, never for a store that rules stand on. Random programs then do without Before, StartAtNow, Delete
-// or Keep, too, if that is the check's name.
+// A check may be excepted, by its name, with the reason why what lies behind the store cannot pass it: that is for
+// servers that stand in for the real one, never for a store that rules stand on. Random programs then do without
+// Before, StartAtNow, Delete or Keep, too, if that is the check's name.
 func Run(t *testing.T, newStore func(t *testing.T) docstore.Store, except ...Exception) {
 	t.Helper()
 	for _, c := range checks {
@@ -180,8 +180,10 @@ func (f *findings) applied(name string, r docstore.Result, err error, want docst
 	}
 }
 
-// returned reports a single write that did not apply, or whose result does not show what [docstore.Write].Return names of the document as it now stands.
-func (f *findings) returned(ctx context.Context, s docstore.Store, name string, w docstore.Write, r docstore.Result, err error) {
+// returned reports a single write that did not apply, or whose result does not show what [docstore.Write].Return names
+// of the document as it now stands.
+func (f *findings) returned(ctx context.Context, s docstore.Store, name string, w docstore.Write,
+	r docstore.Result, err error) {
 	after, getErr := get(ctx, s, w.Key)
 	if getErr != nil {
 		f.addf("%s: %w", name, getErr)
@@ -193,7 +195,8 @@ func (f *findings) returned(ctx context.Context, s docstore.Store, name string, 
 	f.applied(fmt.Sprintf("%s, return %q", name, w.Return), r, err, after)
 }
 
-// shown is what a result with the document got may show of the document after the write: all that the write asks for, and of the rest whatever it has.
+// shown is what a result with the document got may show of the document after the write: all that the write asks for,
+// and of the rest whatever it has.
 func shown(w docstore.Write, got, after docstore.Doc) docstore.Doc {
 	if w.Return == nil || after == nil {
 		return after

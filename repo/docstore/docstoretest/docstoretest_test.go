@@ -168,19 +168,20 @@ var plantedFaults = []struct {
 	caught []string // the checks in charge
 	random bool     // random programs find it too
 }{
-	{"replaces the document instead of patching it", eachWrite(func(ctx context.Context, s docstore.Store, w *docstore.Write) {
-		snap, err := s.Get(ctx, w.Key)
-		if err != nil {
-			return
-		}
-		for field := range snap.Docs[0] {
-			_, set := w.Set[field]
-			_, add := w.Add[field]
-			if !set && !add && !slices.Contains(w.Unset, field) {
-				w.Unset = append(slices.Clone(w.Unset), field)
+	{"replaces the document instead of patching it", eachWrite(
+		func(ctx context.Context, s docstore.Store, w *docstore.Write) {
+			snap, err := s.Get(ctx, w.Key)
+			if err != nil {
+				return
 			}
-		}
-	}), []string{"Patch", "Conditions"}, true},
+			for field := range snap.Docs[0] {
+				_, set := w.Set[field]
+				_, add := w.Add[field]
+				if !set && !add && !slices.Contains(w.Unset, field) {
+					w.Unset = append(slices.Clone(w.Unset), field)
+				}
+			}
+		}), []string{"Patch", "Conditions"}, true},
 
 	{"ignores Not", eachCond(func(c docstore.Cond) docstore.Cond {
 		if n, ok := c.(docstore.Not); ok {
@@ -238,7 +239,8 @@ var plantedFaults = []struct {
 		return c
 	}), []string{"Conditions"}, true},
 
-	{"applies writes one by one", faulty{write: func(ctx context.Context, s docstore.Store, writes []docstore.Write) (docstore.Result, error) {
+	{"applies writes one by one", faulty{write: func(ctx context.Context, s docstore.Store,
+		writes []docstore.Write) (docstore.Result, error) {
 		all := docstore.Result{Applied: true, Docs: make([]docstore.Doc, len(writes))}
 		for i, w := range writes {
 			r, err := s.Write(ctx, w)
@@ -259,7 +261,8 @@ var plantedFaults = []struct {
 		w.Key = joined(w.Key)
 	}), []string{"Keys"}, true},
 
-	{"reads, decides and writes in three steps", faulty{write: func(ctx context.Context, s docstore.Store, writes []docstore.Write) (docstore.Result, error) {
+	{"reads, decides and writes in three steps", faulty{write: func(ctx context.Context, s docstore.Store,
+		writes []docstore.Write) (docstore.Result, error) {
 		keys := make([]docstore.Key, len(writes))
 		for i, w := range writes {
 			keys[i] = w.Key
@@ -283,7 +286,8 @@ var plantedFaults = []struct {
 		return e.Result(), nil
 	}}, []string{"OneWinner", "NoLostIncrement"}, false},
 
-	{"reads keys one after the other", faulty{get: func(ctx context.Context, s docstore.Store, keys []docstore.Key) (docstore.Snapshot, error) {
+	{"reads keys one after the other", faulty{get: func(ctx context.Context, s docstore.Store,
+		keys []docstore.Key) (docstore.Snapshot, error) {
 		var all docstore.Snapshot
 		for _, k := range keys {
 			snap, err := s.Get(ctx, k)
@@ -301,7 +305,8 @@ var plantedFaults = []struct {
 		return all, nil
 	}}, []string{"Transfers"}, false},
 
-	{"drops duplicate keys", faulty{get: func(ctx context.Context, s docstore.Store, keys []docstore.Key) (docstore.Snapshot, error) {
+	{"drops duplicate keys", faulty{get: func(ctx context.Context, s docstore.Store,
+		keys []docstore.Key) (docstore.Snapshot, error) {
 		var once []docstore.Key
 		for _, k := range keys {
 			if !slices.Contains(once, k) {
@@ -317,7 +322,8 @@ var plantedFaults = []struct {
 		}
 	}), []string{"Refusal", "Conditions", "SeveralWrites"}, true},
 
-	{"hands back less than the write asks for", faulty{write: func(ctx context.Context, s docstore.Store, writes []docstore.Write) (docstore.Result, error) {
+	{"hands back less than the write asks for", faulty{write: func(ctx context.Context, s docstore.Store,
+		writes []docstore.Write) (docstore.Result, error) {
 		r, err := s.Write(ctx, writes...)
 		for i, w := range writes {
 			for field := range r.Docs[i] {
@@ -329,7 +335,8 @@ var plantedFaults = []struct {
 		return r, err
 	}}, []string{"Return"}, true},
 
-	{"hands back fields as they were", faulty{write: func(ctx context.Context, s docstore.Store, writes []docstore.Write) (docstore.Result, error) {
+	{"hands back fields as they were", faulty{write: func(ctx context.Context, s docstore.Store,
+		writes []docstore.Write) (docstore.Result, error) {
 		before, err := s.Get(ctx, keysOfWrites(writes)...)
 		if err != nil {
 			return docstore.Result{}, err
@@ -343,7 +350,8 @@ var plantedFaults = []struct {
 		return r, err
 	}}, []string{"Return"}, true},
 
-	{"hands back what it found after several writes", faulty{write: func(ctx context.Context, s docstore.Store, writes []docstore.Write) (docstore.Result, error) {
+	{"hands back what it found after several writes", faulty{write: func(ctx context.Context, s docstore.Store,
+		writes []docstore.Write) (docstore.Result, error) {
 		before, err := s.Get(ctx, keysOfWrites(writes)...)
 		if err != nil {
 			return docstore.Result{}, err
@@ -379,30 +387,35 @@ var plantedFaults = []struct {
 		})
 	}), []string{"ListOrder"}, true},
 
-	{"takes a prefix for a pattern", faulty{list: func(ctx context.Context, s docstore.Store, q docstore.Query) (docstore.Page, error) {
+	{"takes a prefix for a pattern", faulty{list: func(ctx context.Context, s docstore.Store,
+		q docstore.Query) (docstore.Page, error) {
 		if i := strings.IndexAny(q.Prefix, "%_"); i >= 0 {
 			q.Prefix = q.Prefix[:i]
 		}
 		return s.List(ctx, q)
 	}}, []string{"ListPrefix"}, false},
 
-	{"finds only what is past, not what is due now", faulty{due: func(ctx context.Context, s docstore.Store, q docstore.DueQuery) (docstore.Page, error) {
+	{"finds only what is past, not what is due now", faulty{due: func(ctx context.Context, s docstore.Store,
+		q docstore.DueQuery) (docstore.Page, error) {
 		q.UpTo = q.UpTo.Add(-time.Millisecond)
 		return docstore.Due(ctx, s, q)
 	}}, []string{"Due"}, false},
 
-	{"shows due documents in the order of IDs", faulty{due: func(ctx context.Context, s docstore.Store, q docstore.DueQuery) (docstore.Page, error) {
+	{"shows due documents in the order of IDs", faulty{due: func(ctx context.Context, s docstore.Store,
+		q docstore.DueQuery) (docstore.Page, error) {
 		return docstore.Due(ctx, struct{ docstore.Store }{s}, q)
 	}}, []string{"Due"}, false},
 
-	{"goes on behind a value, whatever the ID", faulty{due: func(ctx context.Context, s docstore.Store, q docstore.DueQuery) (docstore.Page, error) {
+	{"goes on behind a value, whatever the ID", faulty{due: func(ctx context.Context, s docstore.Store,
+		q docstore.DueQuery) (docstore.Page, error) {
 		if c, err := driver.ParseDueCursor(q.After); err == nil && q.After != "" {
 			q.After = driver.DueCursor{Value: c.Value, ID: "\U0010ffff\U0010ffff"}.String()
 		}
 		return docstore.Due(ctx, s, q)
 	}}, []string{"DuePages"}, false},
 
-	{"goes on behind a number of documents", faulty{due: func(ctx context.Context, s docstore.Store, q docstore.DueQuery) (docstore.Page, error) {
+	{"goes on behind a number of documents", faulty{due: func(ctx context.Context, s docstore.Store,
+		q docstore.DueQuery) (docstore.Page, error) {
 		skip := 0
 		if c, err := driver.ParseDueCursor(q.After); err != nil {
 			return docstore.Page{}, err
@@ -420,7 +433,8 @@ var plantedFaults = []struct {
 		return p, err
 	}}, []string{"DueWalk"}, false},
 
-	{"finds the documents of all tenants", faulty{due: func(ctx context.Context, s docstore.Store, q docstore.DueQuery) (docstore.Page, error) {
+	{"finds the documents of all tenants", faulty{due: func(ctx context.Context, s docstore.Store,
+		q docstore.DueQuery) (docstore.Page, error) {
 		p, err := docstore.Due(ctx, s, q)
 		if q.Tenant != "" && err == nil {
 			all, err := docstore.Due(ctx, s, docstore.DueQuery{Kind: q.Kind, Field: q.Field, UpTo: q.UpTo})
@@ -430,7 +444,8 @@ var plantedFaults = []struct {
 		return p, err
 	}}, []string{"DueApart"}, false},
 
-	{"takes any text for a cursor", faulty{due: func(ctx context.Context, s docstore.Store, q docstore.DueQuery) (docstore.Page, error) {
+	{"takes any text for a cursor", faulty{due: func(ctx context.Context, s docstore.Store,
+		q docstore.DueQuery) (docstore.Page, error) {
 		if _, err := driver.ParseDueCursor(q.After); err != nil {
 			q.After = ""
 		}
@@ -497,7 +512,8 @@ var plantedFaults = []struct {
 				delete(w.Add, field)
 			}
 		}
-		w.StartAtNow = slices.DeleteFunc(slices.Clone(w.StartAtNow), func(field string) bool { _, add := w.Add[field]; return !add })
+		w.StartAtNow = slices.DeleteFunc(slices.Clone(w.StartAtNow),
+			func(field string) bool { _, add := w.Add[field]; return !add })
 	}), []string{"StartDamaged"}, true},
 
 	{"starts counters at seconds", eachFound(func(w *docstore.Write, found docstore.Doc) {
@@ -510,11 +526,12 @@ var plantedFaults = []struct {
 		w.StartAtNow = nil
 	}), []string{"StartAtNow", "StartAgain"}, true},
 
-	{"keeps for ever what a later write says nothing of", eachWrite(func(_ context.Context, _ docstore.Store, w *docstore.Write) {
-		if w.Keep == 0 && !w.Delete {
-			w.Keep = long
-		}
-	}), []string{"Prune"}, false},
+	{"keeps for ever what a later write says nothing of", eachWrite(
+		func(_ context.Context, _ docstore.Store, w *docstore.Write) {
+			if w.Keep == 0 && !w.Delete {
+				w.Keep = long
+			}
+		}), []string{"Prune"}, false},
 
 	{"remembers the first end", eachFound(func(w *docstore.Write, found docstore.Doc) {
 		if found != nil {
@@ -522,7 +539,8 @@ var plantedFaults = []struct {
 		}
 	}), []string{"Prune"}, false},
 
-	{"moves the end with a refused write", faulty{write: func(ctx context.Context, s docstore.Store, writes []docstore.Write) (docstore.Result, error) {
+	{"moves the end with a refused write", faulty{write: func(ctx context.Context, s docstore.Store,
+		writes []docstore.Write) (docstore.Result, error) {
 		r, err := s.Write(ctx, writes...)
 		for _, w := range writes {
 			if err == nil && !r.Applied && w.Keep > 0 {
@@ -584,7 +602,8 @@ var plantedFaults = []struct {
 		}
 	}), []string{"Delete", "DeleteSeveral"}, true},
 
-	{"deletes what is not there", faulty{write: func(ctx context.Context, s docstore.Store, writes []docstore.Write) (docstore.Result, error) {
+	{"deletes what is not there", faulty{write: func(ctx context.Context, s docstore.Store,
+		writes []docstore.Write) (docstore.Result, error) {
 		r, err := s.Write(ctx, writes...)
 		if len(writes) == 1 && writes[0].Delete && err == nil && !r.Applied && r.Docs[0] == nil {
 			r.Applied, r.Refused = true, nil
@@ -592,7 +611,8 @@ var plantedFaults = []struct {
 		return r, err
 	}}, []string{"Delete"}, true},
 
-	{"shows what it deleted", faulty{write: func(ctx context.Context, s docstore.Store, writes []docstore.Write) (docstore.Result, error) {
+	{"shows what it deleted", faulty{write: func(ctx context.Context, s docstore.Store,
+		writes []docstore.Write) (docstore.Result, error) {
 		snap, err := s.Get(ctx, writes[0].Key)
 		if err != nil {
 			return docstore.Result{}, err
@@ -604,7 +624,8 @@ var plantedFaults = []struct {
 		return r, err
 	}}, []string{"Delete"}, true},
 
-	{"walks one tenant", faulty{walk: func(ctx context.Context, s docstore.Store, q docstore.WalkQuery) (docstore.Page, error) {
+	{"walks one tenant", faulty{walk: func(ctx context.Context, s docstore.Store, q docstore.WalkQuery) (docstore.Page,
+		error) {
 		return s.List(ctx, docstore.Query{Kind: q.Kind, Tenant: "acme", After: q.After, Limit: q.Limit})
 	}}, []string{"Walk"}, false},
 
@@ -612,7 +633,8 @@ var plantedFaults = []struct {
 		p.Entries = slices.DeleteFunc(p.Entries, func(e docstore.Entry) bool { return e.Key.Tenant == "" })
 	}), []string{"Walk"}, false},
 
-	{"shows the end of a page again", faulty{walk: func(ctx context.Context, s docstore.Store, q docstore.WalkQuery) (docstore.Page, error) {
+	{"shows the end of a page again", faulty{walk: func(ctx context.Context, s docstore.Store,
+		q docstore.WalkQuery) (docstore.Page, error) {
 		p, err := walkPage(ctx, s, q)
 		if n := len(p.Entries); n > 1 && p.Next != "" {
 			p.Next = p.Entries[n-2].Key.String()
@@ -620,7 +642,8 @@ var plantedFaults = []struct {
 		return p, err
 	}}, []string{"Walk", "WalkChanges"}, false},
 
-	{"walks by numbers", faulty{walk: func(ctx context.Context, s docstore.Store, q docstore.WalkQuery) (docstore.Page, error) {
+	{"walks by numbers", faulty{walk: func(ctx context.Context, s docstore.Store, q docstore.WalkQuery) (docstore.Page,
+		error) {
 		size, skip := q.Size(), 0
 		if q.After != "" {
 			if _, err := fmt.Sscan(q.After, &skip); err != nil {
@@ -636,7 +659,8 @@ var plantedFaults = []struct {
 		return p, err
 	}}, []string{"WalkChanges"}, false},
 
-	{"walks kinds that begin alike", faulty{walk: func(ctx context.Context, s docstore.Store, q docstore.WalkQuery) (docstore.Page, error) {
+	{"walks kinds that begin alike", faulty{walk: func(ctx context.Context, s docstore.Store,
+		q docstore.WalkQuery) (docstore.Page, error) {
 		p, err := walkPage(ctx, s, q)
 		if p.Next == "" && err == nil {
 			more, err := walkPage(ctx, s, docstore.WalkQuery{Kind: q.Kind + "_"})

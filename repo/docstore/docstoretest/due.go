@@ -25,8 +25,8 @@ func due() docstore.DueQuery {
 	return docstore.DueQuery{Kind: "suite", Tenant: "acme", Field: "until", UpTo: dueAt}
 }
 
-// walkDue follows the pages of a query to the end. A page of a store without an index holds few of the many documents that
-// it looked at, so that only a walk that comes back to where it was is too long.
+// walkDue follows the pages of a query to the end. A page of a store without an index holds few of the many documents
+// that it looked at, so that only a walk that comes back to where it was is too long.
 func walkDue(ctx context.Context, s docstore.Store, q docstore.DueQuery) ([]docstore.Entry, error) {
 	var all []docstore.Entry
 	seen := map[string]bool{}
@@ -58,7 +58,8 @@ func indexed(ctx context.Context, s docstore.Store, q docstore.DueQuery) bool {
 	return ok
 }
 
-// expectDue walks a query and compares: the right documents, each once and whole, and by an index in the order of the field.
+// expectDue walks a query and compares: the right documents, each once and whole, and by an index in the order of the
+// field.
 func (f *findings) expectDue(ctx context.Context, s docstore.Store, q docstore.DueQuery, want map[string]docstore.Doc) {
 	entries, err := walkDue(ctx, s, q)
 	if err != nil {
@@ -103,12 +104,15 @@ func checkDue(ctx context.Context, s docstore.Store) error {
 		}
 	}
 	for i, v := range []docstore.Value{
-		nil, docstore.String(""), docstore.String("0"), docstore.String("soon"), docstore.String("3000"), docstore.String("2026"),
-		docstore.String("2026-01-01T00:00:00.000"), docstore.String("2026-01-01T00:00:00.000Z "), docstore.String("2026-01-01T00:00:00Z"),
+		nil, docstore.String(""), docstore.String("0"), docstore.String("soon"), docstore.String("3000"),
+		docstore.String("2026"),
+		docstore.String("2026-01-01T00:00:00.000"), docstore.String("2026-01-01T00:00:00.000Z "),
+		docstore.String("2026-01-01T00:00:00Z"),
 		docstore.String("\x01"), docstore.String("\"\\\n\u2028"), docstore.String("\U0010ffff"), docstore.String("\uffff"),
 		docstore.String("2025-12-31T23:59:59.999Z\U0001f600"), docstore.String("1" + strings.Repeat("x", 1000)),
 		docstore.String("1" + strings.Repeat("x", 100_000)),
-		docstore.Int(0), docstore.Int(-1), docstore.Int(1767225600000), docstore.Bool(false), docstore.Bool(true), docstore.Map{},
+		docstore.Int(0), docstore.Int(-1), docstore.Int(1767225600000), docstore.Bool(false), docstore.Bool(true),
+		docstore.Map{},
 		docstore.Map{"until": "0"}, docstore.Map{"0": "0"},
 	} {
 		d := docstore.Doc{}
@@ -153,14 +157,16 @@ func checkDue(ctx context.Context, s docstore.Store) error {
 	return f.err()
 }
 
-// checkDuePages cuts into pages what has equal values and IDs of every kind: an order by the value alone loses, or shows
-// twice, what lies on both sides of a page's end.
+// checkDuePages cuts into pages what has equal values and IDs of every kind: an order by the value alone loses, or
+// shows twice, what lies on both sides of a page's end.
 func checkDuePages(ctx context.Context, s docstore.Store) error {
 	var f findings
 	want := map[string]docstore.Doc{}
 	for i, id := range []string{
-		"a", "A", "a/b", "a.b", "a b", "ab", "a%", "a_", ".", "..", "__x__", "/", "//", "\x01", "\u00e9", "e\u0301", "日本語", "\uffff", "\U00010000",
-		"\U0010ffff", "'", `"`, "\\", "0", "9", "10", strings.Repeat("z", docstore.SafeIDBytes), strings.Repeat("/", docstore.SafeIDBytes),
+		"a", "A", "a/b", "a.b", "a b", "ab", "a%", "a_", ".", "..", "__x__", "/", "//", "\x01", "\u00e9", "e\u0301", "日本語",
+		"\uffff", "\U00010000",
+		"\U0010ffff", "'", `"`, "\\", "0", "9", "10", strings.Repeat("z", docstore.SafeIDBytes),
+		strings.Repeat("/", docstore.SafeIDBytes),
 		strings.Repeat("z", docstore.MaxIDBytes),
 	} {
 		want[id] = docstore.Doc{"until": dueText(-i % 3), "id": docstore.String(id)}
@@ -251,8 +257,10 @@ func checkDueWalk(ctx context.Context, s docstore.Store) error {
 func checkDueApart(ctx context.Context, s docstore.Store) error {
 	var f findings
 	places := []docstore.Key{
-		{Kind: "suite", Tenant: "acme"}, {Kind: "suite", Tenant: ""}, {Kind: "suite", Tenant: "acm"}, {Kind: "suite", Tenant: "acme/"},
-		{Kind: "suite", Tenant: "acme/x"}, {Kind: "suit", Tenant: "acme"}, {Kind: "suite_acme", Tenant: ""}, {Kind: "suite-acme", Tenant: ""},
+		{Kind: "suite", Tenant: "acme"}, {Kind: "suite", Tenant: ""}, {Kind: "suite", Tenant: "acm"},
+		{Kind: "suite", Tenant: "acme/"},
+		{Kind: "suite", Tenant: "acme/x"}, {Kind: "suit", Tenant: "acme"}, {Kind: "suite_acme", Tenant: ""},
+		{Kind: "suite-acme", Tenant: ""},
 	}
 	own := func(i int) docstore.Doc { return docstore.Doc{"until": dueText(-i), "place": docstore.Int(i)} }
 	for i, k := range places {
@@ -295,7 +303,8 @@ func checkDueInvalid(ctx context.Context, s docstore.Store) error {
 		f.invalid("due, "+name, err)
 	}
 	if indexed(ctx, s, due()) {
-		for _, after := range []string{"x", ".", "eA", "eA.", "eA.eB", "eA.eA.eA", "!.!", "_w.eA", "eA._w", strings.Repeat("x", 10_000)} {
+		for _, after := range []string{"x", ".", "eA", "eA.", "eA.eB", "eA.eA.eA", "!.!", "_w.eA", "eA._w",
+			strings.Repeat("x", 10_000)} {
 			_, err := docstore.Due(ctx, s, with(func(q *docstore.DueQuery) { q.After = after }))
 			f.invalid("due after "+after, err)
 		}

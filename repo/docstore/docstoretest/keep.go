@@ -12,8 +12,8 @@ import (
 // long is for documents that are not due while a check runs, short for those that are.
 const long, short = 24 * time.Hour, time.Millisecond
 
-// checkKeep writes documents with an end. The end is beside the document: no result, read or list shows it, and it changes
-// nothing about what a write does.
+// checkKeep writes documents with an end. The end is beside the document: no result, read or list shows it, and it
+// changes nothing about what a write does.
 func checkKeep(ctx context.Context, s docstore.Store) error {
 	var f findings
 	k := key("kept")
@@ -26,7 +26,8 @@ func checkKeep(ctx context.Context, s docstore.Store) error {
 		{"create", docstore.Write{If: docstore.Absent{}, Set: one, Keep: long}, one},
 		{"nothing but the end", docstore.Write{Keep: 2 * long}, one},
 		{"earlier", docstore.Write{Keep: long / 2}, one},
-		{"patch", docstore.Write{Set: docstore.Doc{"b": docstore.String("x")}, Keep: long}, docstore.Doc{"a": docstore.Int(1), "b": docstore.String("x")}},
+		{"patch", docstore.Write{Set: docstore.Doc{"b": docstore.String("x")}, Keep: long},
+			docstore.Doc{"a": docstore.Int(1), "b": docstore.String("x")}},
 		{"remove every field", docstore.Write{Unset: []string{"a", "b"}, Keep: long}, docstore.Doc{}},
 		{"without an end", docstore.Write{Set: one}, one},
 		{"a century", docstore.Write{Keep: 100 * 365 * 24 * time.Hour}, one},
@@ -44,7 +45,8 @@ func checkKeep(ctx context.Context, s docstore.Store) error {
 	r, err = s.Write(ctx, docstore.Write{Key: empty, If: docstore.Absent{}, Keep: long})
 	f.applied("an empty document", r, err, docstore.Doc{})
 	f.expect(ctx, s, empty, docstore.Doc{})
-	r, err = s.Write(ctx, docstore.Write{Key: key("a"), Set: one, Keep: long}, docstore.Write{Key: key("b"), Set: one, Keep: long})
+	r, err = s.Write(ctx, docstore.Write{Key: key("a"), Set: one, Keep: long},
+		docstore.Write{Key: key("b"), Set: one, Keep: long})
 	f.severalApplied(ctx, s, "several", r, err, key("a"), key("b"))
 	f.expectAll(ctx, s, map[docstore.Key]docstore.Doc{key("a"): one, key("b"): one, k: one, empty: {}})
 
@@ -69,8 +71,8 @@ func prune(ctx context.Context, s docstore.Store, limit int) (removed int, err e
 	return s.(docstore.Pruner).Prune(ctx, limit)
 }
 
-// checkPrune removes what is due, and nothing that is not. On a store whose service removes documents by itself there is nothing
-// to see.
+// checkPrune removes what is due, and nothing that is not. On a store whose service removes documents by itself there
+// is nothing to see.
 func checkPrune(ctx context.Context, s docstore.Store) error {
 	if _, ok := s.(docstore.Pruner); !ok {
 		return nil
@@ -99,27 +101,34 @@ func checkPrune(ctx context.Context, s docstore.Store) error {
 		return docstore.Write{Key: k, If: docstore.Has{Field: "a"}, Delete: true}
 	}
 	for _, k := range []docstore.Key{
-		key("due"), {Kind: "suite", ID: "no tenant"}, {Kind: "suite", Tenant: "other/tenant", ID: "due"}, {Kind: "other", Tenant: "acme", ID: "日本 %:{}"},
+		key("due"), {Kind: "suite", ID: "no tenant"}, {Kind: "suite", Tenant: "other/tenant", ID: "due"},
+		{Kind: "other", Tenant: "acme", ID: "日本 %:{}"},
 	} {
 		write(due, with(k, short))
 	}
 	write(due, with(key("short, then nothing said"), short), later(key("short, then nothing said"), 0))
 	write(due, with(key("long, then short"), long), later(key("long, then short"), short))
 	write(due, with(key("first nothing said"), 0), later(key("first nothing said"), short))
-	write(due, with(key("created again, short"), long), gone(key("created again, short")), with(key("created again, short"), short))
+	write(due, with(key("created again, short"), long), gone(key("created again, short")),
+		with(key("created again, short"), short))
 
 	write(kept, with(key("never said"), 0))
 	write(kept, with(key("long"), long))
 	write(kept, with(key("long, then nothing said"), long), later(key("long, then nothing said"), 0))
 	write(kept, with(key("short, then long"), short), later(key("short, then long"), long))
-	write(kept, with(key("created again, nothing said"), short), gone(key("created again, nothing said")), with(key("created again, nothing said"), 0))
-	write(kept, with(key("created again, long"), short), gone(key("created again, long")), with(key("created again, long"), long))
+	write(kept, with(key("created again, nothing said"), short), gone(key("created again, nothing said")),
+		with(key("created again, nothing said"), 0))
+	write(kept, with(key("created again, long"), short), gone(key("created again, long")),
+		with(key("created again, long"), long))
 	write(kept, with(key("refused"), 0))
-	if r, err := s.Write(ctx, docstore.Write{Key: key("refused"), If: docstore.Absent{}, Keep: short}); err != nil || r.Applied {
+	if r, err := s.Write(ctx, docstore.Write{Key: key("refused"), If: docstore.Absent{}, Keep: short}); err != nil ||
+		r.Applied {
 		f.addf("refused: %+v, %w", r, err)
 	}
-	r, err := s.Write(ctx, with(key("of a group, due"), short), with(key("of a group, kept"), long), with(key("of a group, never said"), 0))
-	f.severalApplied(ctx, s, "several", r, err, key("of a group, due"), key("of a group, kept"), key("of a group, never said"))
+	r, err := s.Write(ctx, with(key("of a group, due"), short), with(key("of a group, kept"), long),
+		with(key("of a group, never said"), 0))
+	f.severalApplied(ctx, s, "several", r, err, key("of a group, due"), key("of a group, kept"),
+		key("of a group, never said"))
 	due[key("of a group, due")], kept[key("of a group, kept")], kept[key("of a group, never said")] = doc, doc, doc
 	r, err = s.Write(ctx, later(key("of a group, kept"), short), docstore.Write{Key: key("long"), If: docstore.Absent{}})
 	f.severalRefused("several, refused", r, err, 2, map[int]docstore.Doc{1: doc})
@@ -196,7 +205,9 @@ func checkPruneMany(ctx context.Context, s docstore.Store) error {
 	if err := f.passes(ctx, s); err != nil {
 		return err
 	}
-	for _, c := range []struct{ limit, want int }{{1, 1}, {1150, 1150}, {1000, batches*docstore.MaxWrites - 1151}, {1, 0}} {
+	for _, c := range []struct {
+		limit, want int
+	}{{1, 1}, {1150, 1150}, {1000, batches*docstore.MaxWrites - 1151}, {1, 0}} {
 		if n, err := prune(ctx, s, c.limit); n != c.want || err != nil {
 			f.addf("prune of %d: %d, %v, want %d", c.limit, n, err, c.want)
 		}

@@ -14,8 +14,8 @@ func strangeKeys() []docstore.Key {
 	var keys []docstore.Key
 	add := func(kind, tenant, id string) { keys = append(keys, docstore.Key{Kind: kind, Tenant: tenant, ID: id}) }
 
-	// Joining without escaping: awslabs/amazon-dynamodb-lock-client#114 joined the two keys of a table and let one lock stand
-	// for another.
+	// Joining without escaping: awslabs/amazon-dynamodb-lock-client#114 joined the two keys of a table and let one lock
+	// stand for another.
 	for _, sep := range []string{"/", ":", "#", "|", ".", "-", "_", ",", "\x1f", "%2F", "//", "\\"} {
 		add("k", "a", "b"+sep+"c")
 		add("k", "a"+sep+"b", "c")
@@ -41,7 +41,8 @@ func strangeKeys() []docstore.Key {
 		"..", "...", "a/..", "a/../b", "a/./b", "./a", "/a", "a/", "a//b", "__x__", "__", "__id7__",
 		// Case, and file systems that ignore it. The dotless i and the long s fold to ASCII letters in some alphabets.
 		"case", "Case", "CASE", "ı", "i", "I", "İ", "ſ", "s", "ß", "ss", "K", "K",
-		// Composed and decomposed accents look the same and are different bytes; Firestore and macOS file names normalize in places.
+		// Composed and decomposed accents look the same and are different bytes; Firestore and macOS file names normalize in
+		// places.
 		"\u00e9", "e\u0301", "\u212b", "\u00c5", "A\u030a", "ﬁ", "fi", "１", "1", "01", "1.0", "1e0",
 		// Quoting.
 		"'", "''", `"`, "`", "\\'", "'; DROP TABLE docs; --", "$(x)", "{a}", "[a]", "<a>", "*", "?", "a*", "a?",
@@ -49,7 +50,8 @@ func strangeKeys() []docstore.Key {
 		"\x01", "\t", "\n", "\r\n", "a\n", "a ", " a", "a\u00a0", "\u200b", "\ufeff", "\u2028", "\x7f",
 		// Beyond the basic plane, and words that tools take for something else.
 		"\U0001f600", "\U0010ffff", "\ufffd", "null", "true", "NaN", "undefined", "None", "日本語",
-		strings.Repeat("x", docstore.MaxIDBytes), strings.Repeat("x", docstore.MaxIDBytes-1), strings.Repeat("/", docstore.SafeIDBytes),
+		strings.Repeat("x", docstore.MaxIDBytes), strings.Repeat("x", docstore.MaxIDBytes-1),
+		strings.Repeat("/", docstore.SafeIDBytes),
 		strings.Repeat("\U0001f600", docstore.MaxIDBytes/4),
 	} {
 		add("k", "t", id)
@@ -59,12 +61,14 @@ func strangeKeys() []docstore.Key {
 	add(strings.Repeat("k", docstore.MaxKindBytes), "t", "x")
 	add("k-_9", "t", "x")
 
-	slices.SortFunc(keys, func(a, b docstore.Key) int { return strings.Compare(fmt.Sprintf("%q", a), fmt.Sprintf("%q", b)) })
+	slices.SortFunc(keys, func(a, b docstore.Key) int {
+		return strings.Compare(fmt.Sprintf("%q", a), fmt.Sprintf("%q", b))
+	})
 	return slices.Compact(keys)
 }
 
-// checkKeys creates a document under every strange key, each on the condition that there is none, and finds them all again
-// as themselves.
+// checkKeys creates a document under every strange key, each on the condition that there is none, and finds them all
+// again as themselves.
 func checkKeys(ctx context.Context, s docstore.Store) error {
 	var f findings
 	keys := strangeKeys()

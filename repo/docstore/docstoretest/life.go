@@ -49,9 +49,11 @@ func checkInvalid(ctx context.Context, s docstore.Store) error {
 	pointer := docstore.Has{Field: "a"}
 	tooMany := docstore.Bytes(make([]byte, docstore.MaxBytes+1))
 	writes := map[string][]docstore.Write{
-		"none":                       {},
-		"same key twice":             {{Key: good, Set: set}, {Key: key("other")}, {Key: good, Add: map[string]int64{"b": 1}}},
-		"another tenant":             {{Key: good, Set: set}, {Key: docstore.Key{Kind: good.Kind, Tenant: "other", ID: good.ID}, Set: set}},
+		"none": {},
+		"same key twice": {{Key: good, Set: set}, {Key: key("other")},
+			{Key: good, Add: map[string]int64{"b": 1}}},
+		"another tenant": {{Key: good, Set: set},
+			{Key: docstore.Key{Kind: good.Kind, Tenant: "other", ID: good.ID}, Set: set}},
 		"tenant and none":            {{Key: docstore.Key{Kind: good.Kind, ID: good.ID}, Set: set}, {Key: good, Set: set}},
 		"field without name":         {{Key: good, Set: docstore.Doc{"": text}}},
 		"field with a dot":           {{Key: good, Set: docstore.Doc{"a.b": text}}}, // a path into a map, to many stores
@@ -90,7 +92,8 @@ func checkInvalid(ctx context.Context, s docstore.Store) error {
 		"keep part of a millisecond": {{Key: good, Set: set, Keep: time.Microsecond}},
 		"keep beyond a century":      {{Key: good, Set: set, Keep: 101 * 366 * 24 * time.Hour}},
 		"delete and set":             {{Key: good, If: docstore.Has{Field: "a"}, Set: set, Delete: true}},
-		"delete and add":             {{Key: good, If: docstore.Has{Field: "a"}, Add: map[string]int64{"a": 1}, Delete: true}},
+		"delete and add": {{Key: good, If: docstore.Has{Field: "a"}, Add: map[string]int64{"a": 1},
+			Delete: true}},
 		"delete and unset":           {{Key: good, If: docstore.Has{Field: "a"}, Unset: []string{"a"}, Delete: true}},
 		"delete and keep":            {{Key: good, If: docstore.Has{Field: "a"}, Keep: time.Hour, Delete: true}},
 		"delete and return":          {{Key: good, If: docstore.Has{Field: "a"}, Return: []string{"a"}, Delete: true}},
@@ -142,8 +145,8 @@ func (f *findings) invalid(name string, err error) {
 	}
 }
 
-// checkEndedContext calls with a context that has ended already: the store must not begin, and must say why in a way that
-// the caller can tell from a store that is down.
+// checkEndedContext calls with a context that has ended already: the store must not begin, and must say why in a way
+// that the caller can tell from a store that is down.
 func checkEndedContext(ctx context.Context, s docstore.Store) error {
 	var f findings
 	k := key("kept")
@@ -158,9 +161,11 @@ func checkEndedContext(ctx context.Context, s docstore.Store) error {
 	for wanted, ended := range map[error]context.Context{context.Canceled: canceled, context.DeadlineExceeded: expired} {
 		_, getErr := s.Get(ended, k)
 		_, writeErr := s.Write(ended, docstore.Write{Key: k, Add: map[string]int64{"n": 1}})
-		_, severalErr := s.Write(ended, docstore.Write{Key: k, Add: map[string]int64{"n": 1}}, docstore.Write{Key: key("more")})
+		_, severalErr := s.Write(ended, docstore.Write{Key: k, Add: map[string]int64{"n": 1}},
+			docstore.Write{Key: key("more")})
 		_, listErr := s.List(ended, docstore.Query{Kind: k.Kind, Tenant: k.Tenant})
-		for name, err := range map[string]error{"Get": getErr, "Write": writeErr, "several writes": severalErr, "List": listErr} {
+		for name, err := range map[string]error{"Get": getErr, "Write": writeErr, "several writes": severalErr,
+			"List": listErr} {
 			if !errors.Is(err, wanted) {
 				f.addf("%s: error is %v, want %v", name, err, wanted)
 			}
@@ -185,7 +190,8 @@ func checkClosed(ctx context.Context, s docstore.Store) error {
 		_, writeErr := s.Write(ctx, docstore.Write{Key: k})
 		_, severalErr := s.Write(ctx, docstore.Write{Key: k}, docstore.Write{Key: key("more")})
 		_, listErr := s.List(ctx, docstore.Query{Kind: k.Kind, Tenant: k.Tenant})
-		for name, err := range map[string]error{"Get": getErr, "Write": writeErr, "several writes": severalErr, "List": listErr} {
+		for name, err := range map[string]error{"Get": getErr, "Write": writeErr, "several writes": severalErr,
+			"List": listErr} {
 			if !errors.Is(err, docstore.ErrClosed) {
 				f.addf("%s: error is %v, want ErrClosed", name, err)
 			}

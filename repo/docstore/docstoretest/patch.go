@@ -19,7 +19,8 @@ func checkPatch(ctx context.Context, s docstore.Store) error {
 		name  string
 		write docstore.Write
 	}{
-		{"create", docstore.Write{Set: docstore.Doc{"a": docstore.String("1"), "b": docstore.Int(2), "m": docstore.Map{"x": "1", "y": "2"}}}},
+		{"create", docstore.Write{Set: docstore.Doc{"a": docstore.String("1"), "b": docstore.Int(2),
+			"m": docstore.Map{"x": "1", "y": "2"}}}},
 		{"set one field", docstore.Write{Set: docstore.Doc{"a": docstore.String("one")}}},
 		{"set a new field", docstore.Write{Set: docstore.Doc{"c": docstore.Bool(true)}}},
 		{"set to another type", docstore.Write{Set: docstore.Doc{"a": docstore.Int(1)}}},
@@ -39,7 +40,8 @@ func checkPatch(ctx context.Context, s docstore.Store) error {
 		}},
 		// Reserved words of expression languages are ordinary field names.
 		{"reserved words", docstore.Write{Set: docstore.Doc{
-			"status": docstore.Int(1), "name": docstore.Int(2), "order": docstore.Int(3), "size": docstore.Int(4), "type": docstore.Int(5),
+			"status": docstore.Int(1), "name": docstore.Int(2), "order": docstore.Int(3), "size": docstore.Int(4),
+			"type": docstore.Int(5),
 		}, Add: map[string]int64{"count": 1}, Unset: []string{"values"}}},
 		{"no change at all", docstore.Write{}},
 	} {
@@ -124,8 +126,8 @@ func checkAdd(ctx context.Context, s docstore.Store) error {
 	return f.err()
 }
 
-// checkAddDamaged adds where it cannot be done. A fencing counter that wraps, saturates, turns into a float or begins anew
-// because another writer stored text there would issue a token twice: the write must fail, and change nothing.
+// checkAddDamaged adds where it cannot be done. A fencing counter that wraps, saturates, turns into a float or begins
+// anew because another writer stored text there would issue a token twice: the write must fail, and change nothing.
 func checkAddDamaged(ctx context.Context, s docstore.Store) error {
 	var f findings
 	for name, c := range map[string]struct {
@@ -194,7 +196,8 @@ func checkRefusal(ctx context.Context, s docstore.Store) error {
 
 	k := key("found")
 	found := docstore.Doc{
-		"a": docstore.Int(1), "b": docstore.String("two"), "c": docstore.Bool(false), "m": docstore.Map{"x": "y"}, "n": docstore.Int(3),
+		"a": docstore.Int(1), "b": docstore.String("two"), "c": docstore.Bool(false), "m": docstore.Map{"x": "y"},
+		"n": docstore.Int(3),
 	}
 	if err := put(ctx, s, k, found); err != nil {
 		return err

@@ -64,8 +64,8 @@ func checkGetSeveral(ctx context.Context, s docstore.Store) error {
 	return f.err()
 }
 
-// checkOwnership changes what the store handed out and what it was given. Neither may reach the stored document: a store
-// in the same process easily shares a map.
+// checkOwnership changes what the store handed out and what it was given. Neither may reach the stored document: a
+// store in the same process easily shares a map.
 func checkOwnership(ctx context.Context, s docstore.Store) error {
 	var f findings
 	k := key("owned")
@@ -87,7 +87,8 @@ func checkOwnership(ctx context.Context, s docstore.Store) error {
 	spoil(r.Docs[0])
 	f.expect(ctx, s, k, want)
 
-	if r, err = s.Write(ctx, docstore.Write{Key: k}, docstore.Write{Key: docstore.Key{Kind: "other", Tenant: k.Tenant, ID: "beside"}}); err != nil {
+	if r, err = s.Write(ctx, docstore.Write{Key: k},
+		docstore.Write{Key: docstore.Key{Kind: "other", Tenant: k.Tenant, ID: "beside"}}); err != nil {
 		return err
 	}
 	if r.Docs[0] != nil {

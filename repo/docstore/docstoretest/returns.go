@@ -8,15 +8,17 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// checkReturn asks for some fields of the document after a write. A store that works them out beside the write, instead of reading them, has to know
-// what became of each: set, copied, counted, removed, or left as it was.
+// checkReturn asks for some fields of the document after a write. A store that works them out beside the write, instead
+// of reading them, has to know what became of each: set, copied, counted, removed, or left as it was.
 func checkReturn(ctx context.Context, s docstore.Store) error {
 	var f findings
 	found := docstore.Doc{
-		"left": docstore.String("left"), "table": docstore.Map{"x": "1"}, "gone": docstore.Int(1), "n": docstore.Int(41), "a1": docstore.String("old"), "time": docstore.Int(0),
+		"left": docstore.String("left"), "table": docstore.Map{"x": "1"}, "gone": docstore.Int(1), "n": docstore.Int(41),
+		"a1": docstore.String("old"), "time": docstore.Int(0),
 	}
 	all := []string{
-		"left", "table", "gone", "never", "n", "first", "token", "a1", "a2", "a3", "text", "bytes", "labels", "time", "later", "number", "flag", "missing",
+		"left", "table", "gone", "never", "n", "first", "token", "a1", "a2", "a3", "text", "bytes", "labels", "time", "later",
+		"number", "flag", "missing",
 	}
 	some := [][]string{nil, {}, all}
 	for _, field := range all {
@@ -27,10 +29,13 @@ func checkReturn(ctx context.Context, s docstore.Store) error {
 		w := docstore.Write{
 			Key: key(fmt.Sprint("changed ", i)), If: docstore.Eq{Field: "n", Value: docstore.Int(41)},
 			Set: docstore.Doc{
-				"a1": docstore.String("new"), "a2": docstore.Before("a1"), "a3": docstore.Before("missing"), "text": docstore.String("i:5"), "bytes": docstore.Bytes("\x00\xff"),
-				"labels": labels, "time": docstore.Now, "later": docstore.Now.Add(time.Second), "number": docstore.Int(-7), "flag": docstore.Bool(true),
+				"a1": docstore.String("new"), "a2": docstore.Before("a1"), "a3": docstore.Before("missing"),
+				"text": docstore.String("i:5"), "bytes": docstore.Bytes("\x00\xff"),
+				"labels": labels, "time": docstore.Now, "later": docstore.Now.Add(time.Second), "number": docstore.Int(-7),
+				"flag": docstore.Bool(true),
 			},
-			Add: map[string]int64{"n": 1, "first": 2, "token": 1}, StartAtNow: []string{"token"}, Unset: []string{"gone", "never"}, Return: fields,
+			Add: map[string]int64{"n": 1, "first": 2, "token": 1}, StartAtNow: []string{"token"},
+			Unset: []string{"gone", "never"}, Return: fields,
 		}
 		if err := put(ctx, s, w.Key, found); err != nil {
 			return err

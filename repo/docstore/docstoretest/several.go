@@ -30,10 +30,13 @@ func checkSeveralWrites(ctx context.Context, s docstore.Store) error {
 		{"first", []docstore.Write{write(a, docstore.Absent{}), write(b, nil), write(c, nil)}, map[int]docstore.Doc{0: one}},
 		{"middle", []docstore.Write{write(a, nil), write(b, docstore.Absent{}), write(c, nil)}, map[int]docstore.Doc{1: one}},
 		{"last", []docstore.Write{write(a, nil), write(b, nil), write(c, docstore.Absent{})}, map[int]docstore.Doc{2: one}},
-		{"two", []docstore.Write{write(a, docstore.Absent{}), write(b, nil), write(c, docstore.Any{})}, map[int]docstore.Doc{0: one, 2: one}},
-		{"one that does not exist", []docstore.Write{write(a, nil), write(key("none"), docstore.Has{Field: "n"})}, map[int]docstore.Doc{1: nil}},
+		{"two", []docstore.Write{write(a, docstore.Absent{}), write(b, nil), write(c, docstore.Any{})},
+			map[int]docstore.Doc{0: one, 2: one}},
+		{"one that does not exist", []docstore.Write{write(a, nil), write(key("none"), docstore.Has{Field: "n"})},
+			map[int]docstore.Doc{1: nil}},
 		// Conditions are about the documents before the step: that a is about to become 2 does not count.
-		{"about the time before", []docstore.Write{write(b, nil), write(a, docstore.Eq{Field: "n", Value: docstore.Int(2)})}, map[int]docstore.Doc{1: one}},
+		{"about the time before", []docstore.Write{write(b, nil), write(a, docstore.Eq{Field: "n", Value: docstore.Int(2)})},
+			map[int]docstore.Doc{1: one}},
 	} {
 		r, err := s.Write(ctx, refusal.writes...)
 		f.severalRefused(refusal.name, r, err, len(refusal.writes), refusal.refused)
@@ -51,7 +54,8 @@ func checkSeveralWrites(ctx context.Context, s docstore.Store) error {
 }
 
 // severalApplied looks at the result of several writes that applied, before others follow. keys are theirs, in order.
-func (f *findings) severalApplied(ctx context.Context, s docstore.Store, name string, r docstore.Result, err error, keys ...docstore.Key) {
+func (f *findings) severalApplied(ctx context.Context, s docstore.Store, name string, r docstore.Result, err error,
+	keys ...docstore.Key) {
 	snap, getErr := s.Get(ctx, keys...)
 	if getErr != nil {
 		f.addf("%s: get: %w", name, getErr)
@@ -63,7 +67,8 @@ func (f *findings) severalApplied(ctx context.Context, s docstore.Store, name st
 // severalResult accepts that a store returns the documents after several writes, or none of them.
 func (f *findings) severalResult(name string, r docstore.Result, err error, after []docstore.Doc) {
 	if err != nil || !r.Applied || len(r.Refused) != 0 || len(r.Docs) != len(after) {
-		f.addf("%s: applied %v, refused %v, %d entries in Docs for %d writes, error %v", name, r.Applied, r.Refused, len(r.Docs), len(after), err)
+		f.addf("%s: applied %v, refused %v, %d entries in Docs for %d writes, error %v", name, r.Applied, r.Refused,
+			len(r.Docs), len(after), err)
 		return
 	}
 	if !slices.ContainsFunc(r.Docs, func(d docstore.Doc) bool { return d != nil }) {
@@ -88,7 +93,8 @@ func keysOfWrites(writes []docstore.Write) []docstore.Key {
 // severalRefused accepts any choice of the writes that deserve a refusal: a store may stop at the first.
 func (f *findings) severalRefused(name string, r docstore.Result, err error, n int, refused map[int]docstore.Doc) {
 	if err != nil || r.Applied || len(r.Refused) == 0 || len(r.Docs) != n {
-		f.addf("%s: applied %v, refused %v, %d entries in Docs for %d writes, error %v", name, r.Applied, r.Refused, len(r.Docs), n, err)
+		f.addf("%s: applied %v, refused %v, %d entries in Docs for %d writes, error %v", name, r.Applied, r.Refused,
+			len(r.Docs), n, err)
 		return
 	}
 	for i, d := range r.Docs {
@@ -122,8 +128,8 @@ func (f *findings) expectAll(ctx context.Context, s docstore.Store, want map[doc
 	}
 }
 
-// checkManyWrites goes to the bound and beyond. The bound is a store's own somewhere (100 in DynamoDB, where it was 25 for
-// years), and callers split their work by it.
+// checkManyWrites goes to the bound and beyond. The bound is a store's own somewhere (100 in DynamoDB, where it was 25
+// for years), and callers split their work by it.
 func checkManyWrites(ctx context.Context, s docstore.Store) error {
 	var f findings
 	writes := make([]docstore.Write, docstore.MaxWrites+1)
@@ -154,7 +160,8 @@ func checkManyWrites(ctx context.Context, s docstore.Store) error {
 	}
 	again[len(again)-1].If = docstore.Absent{}
 	r, err = s.Write(ctx, again...)
-	f.severalRefused("the last of the most refused", r, err, len(again), map[int]docstore.Doc{len(again) - 1: {"i": docstore.Int(1)}})
+	f.severalRefused("the last of the most refused", r, err, len(again),
+		map[int]docstore.Doc{len(again) - 1: {"i": docstore.Int(1)}})
 	f.expectAll(ctx, s, want)
 	return f.err()
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// checkBefore shifts text from field to field. All copies are of the document as it was before the write: a store that carries
-// out one assignment after the other (SQL's rows do not, a loop over a map does) moves the new text two places at once.
+// checkBefore shifts text from field to field. All copies are of the document as it was before the write: a store that
+// carries out one assignment after the other (SQL's rows do not, a loop over a map does) moves the new text two places
+// at once.
 func checkBefore(ctx context.Context, s docstore.Store) error {
 	var f findings
 	k := key("register")
@@ -30,8 +31,10 @@ func checkBefore(ctx context.Context, s docstore.Store) error {
 		{"fourth", shift("日本 \"'\\\n:{}"), register("日本 \"'\\\n:{}", "three", "two")},
 		{"empty text", shift(""), register("", "日本 \"'\\\n:{}", "three")},
 		{"itself", docstore.Doc{"a2": docstore.Before("a2")}, register("", "日本 \"'\\\n:{}", "three")},
-		{"two change places", docstore.Doc{"a2": docstore.Before("a3"), "a3": docstore.Before("a2")}, register("", "three", "日本 \"'\\\n:{}")},
-		{"one to many", docstore.Doc{"a1": docstore.Before("a2"), "a3": docstore.Before("a2")}, register("three", "three", "three")},
+		{"two change places", docstore.Doc{"a2": docstore.Before("a3"), "a3": docstore.Before("a2")},
+			register("", "three", "日本 \"'\\\n:{}")},
+		{"one to many", docstore.Doc{"a1": docstore.Before("a2"), "a3": docstore.Before("a2")},
+			register("three", "three", "three")},
 		{"text that looks like another value", shift("i:5"), register("i:5", "three", "three")},
 		{"and again", shift("t:0"), register("t:0", "i:5", "three")},
 		{"long text", shift(strings.Repeat("x", 5000)), register(strings.Repeat("x", 5000), "t:0", "i:5")},
@@ -57,7 +60,8 @@ func checkBefore(ctx context.Context, s docstore.Store) error {
 		return err
 	}
 	r, err = s.Write(ctx, docstore.Write{
-		Key: moved, Set: docstore.Doc{"to": docstore.Before("from"), "c": docstore.Before("b"), "b": docstore.Int(1)}, Unset: []string{"from"},
+		Key: moved, Set: docstore.Doc{"to": docstore.Before("from"), "c": docstore.Before("b"), "b": docstore.Int(1)},
+		Unset: []string{"from"},
 	})
 	want = docstore.Doc{"to": docstore.String("text"), "c": docstore.String("b"), "b": docstore.Int(1)}
 	f.applied("source removed", r, err, want)
@@ -67,7 +71,8 @@ func checkBefore(ctx context.Context, s docstore.Store) error {
 	r, err = s.Write(ctx, docstore.Write{Key: key("time"), Set: docstore.Doc{"t": docstore.Now}})
 	f.applied("time", r, err, docstore.Doc{"t": docstore.FormatTime(r.At)})
 	stamp := docstore.FormatTime(r.At)
-	r, err = s.Write(ctx, docstore.Write{Key: key("time"), Set: docstore.Doc{"t": docstore.Now.Add(1e9), "before": docstore.Before("t")}})
+	r, err = s.Write(ctx, docstore.Write{Key: key("time"), Set: docstore.Doc{"t": docstore.Now.Add(1e9),
+		"before": docstore.Before("t")}})
 	f.applied("time of before", r, err, docstore.Doc{"t": docstore.FormatTime(r.At.Add(1e9)), "before": stamp})
 
 	// Among several writes each copies from its own document.
@@ -92,8 +97,8 @@ func checkBefore(ctx context.Context, s docstore.Store) error {
 	return f.err()
 }
 
-// checkBeforeDamaged copies what is not text. A store that copied it as it is, or spelled it as text, would later compare a
-// request's hash with it.
+// checkBeforeDamaged copies what is not text. A store that copied it as it is, or spelled it as text, would later
+// compare a request's hash with it.
 func checkBeforeDamaged(ctx context.Context, s docstore.Store) error {
 	var f findings
 	for name, v := range map[string]docstore.Value{

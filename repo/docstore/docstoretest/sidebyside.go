@@ -65,8 +65,8 @@ func runSideBySide(t *testing.T, s docstore.Store, programs *rapid.Generator[pro
 // every tenant, so that programs share a store without meeting.
 //
 // Times differ between the two stores. They are compared by origin: a field that step i set to Now+d must hold At of
-// step i, as the store returned it, plus d. A counter that started at such a time is compared by how far it is ahead of the
-// reference's.
+// step i, as the store returned it, plus d. A counter that started at such a time is compared by how far it is ahead of
+// the reference's.
 func sideBySide(ctx context.Context, s docstore.Store, prefix string, p program) error {
 	b := bench{
 		store: s, memory: docstore.NewMemory(nil), prefix: prefix,
@@ -216,7 +216,8 @@ func (b *bench) follow(i int, w docstore.Write) {
 	}
 }
 
-// start checks and remembers where a counter started in the store, if the write that was applied at the time at started one.
+// start checks and remembers where a counter started in the store, if the write that was applied at the time at started
+// one.
 func (b *bench) start(ctx context.Context, w docstore.Write, before docstore.Doc, at time.Time) error {
 	if _, set := w.Set[counterField]; set {
 		b.ahead[w.Key] = 0
@@ -312,7 +313,8 @@ var (
 	keyOf    = rapid.SampledFrom(allKeys)
 
 	// Offsets of hours: a program takes no hour, so that its comparisons with the time come out the same on both stores.
-	instantOf = rapid.SampledFrom([]docstore.Value{docstore.Now, docstore.Now.Add(-time.Hour), docstore.Now.Add(time.Hour)})
+	instantOf = rapid.SampledFrom([]docstore.Value{docstore.Now, docstore.Now.Add(-time.Hour),
+		docstore.Now.Add(time.Hour)})
 	orderedOf = rapid.SampledFrom([]docstore.Value{
 		docstore.Int(0), docstore.Int(1), docstore.Int(docstore.MaxInt),
 		docstore.String("a"), docstore.String("\ufffd"), docstore.String("\U00010000"),
@@ -415,7 +417,8 @@ func (d drawer) write(t *rapid.T, key *rapid.Generator[docstore.Key]) docstore.W
 		w.Keep = time.Hour
 	}
 	if rapid.Bool().Draw(t, "some") {
-		w.Return = rapid.SliceOfNDistinct(rapid.SampledFrom(append(fieldPool, counterField, "missing")), 0, 4, rapid.ID).Draw(t, "return")
+		w.Return = rapid.SliceOfNDistinct(rapid.SampledFrom(append(fieldPool, counterField, "missing")), 0, 4,
+			rapid.ID).Draw(t, "return")
 	}
 	return w
 }

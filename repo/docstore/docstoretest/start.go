@@ -12,8 +12,8 @@ func counter(k docstore.Key, n int64) docstore.Write {
 	return docstore.Write{Key: k, Add: map[string]int64{"token": n}, StartAtNow: []string{"token"}}
 }
 
-// started reports a counter that did not start at the time at, in microseconds, plus n. A store may know a higher number, see
-// [docstore.Write.StartFrom], but in a fresh store not one that is a second ahead. It returns the number.
+// started reports a counter that did not start at the time at, in microseconds, plus n. A store may know a higher
+// number, see [docstore.Write.StartFrom], but in a fresh store not one that is a second ahead. It returns the number.
 func (f *findings) started(name string, d docstore.Doc, field string, at time.Time, n int64) int64 {
 	v, ok := d[field].(docstore.Int)
 	if low := at.UnixMicro() + n; !ok || int64(v) < low || int64(v) >= low+1e6 {
@@ -78,7 +78,8 @@ func checkStartAtNow(ctx context.Context, s docstore.Store) error {
 		return err
 	}
 	r, err := s.Write(ctx, docstore.Write{
-		Key: k, Set: docstore.Doc{"t": docstore.Now}, Add: map[string]int64{"token": 1, "zero": 1, "there": 1}, StartAtNow: []string{"there", "token"},
+		Key: k, Set: docstore.Doc{"t": docstore.Now}, Add: map[string]int64{"token": 1, "zero": 1, "there": 1},
+		StartAtNow: []string{"there", "token"},
 	})
 	if err != nil || len(r.Docs) != 1 {
 		f.addf("three counters: %+v, %w", r, err)
@@ -110,11 +111,13 @@ func checkStartAtNow(ctx context.Context, s docstore.Store) error {
 	return f.err()
 }
 
-// checkStartDamaged: what is there and is no number is damage, however a counter starts. A start beyond the bound is, too.
+// checkStartDamaged: what is there and is no number is damage, however a counter starts. A start beyond the bound is,
+// too.
 func checkStartDamaged(ctx context.Context, s docstore.Store) error {
 	var f findings
 	for name, v := range map[string]docstore.Value{
-		"text": docstore.String("5"), "empty text": docstore.String(""), "boolean": docstore.Bool(false), "map": docstore.Map{},
+		"text": docstore.String("5"), "empty text": docstore.String(""), "boolean": docstore.Bool(false),
+		"map":          docstore.Map{},
 		"at the bound": docstore.Int(docstore.MaxInt),
 	} {
 		k := key(name)

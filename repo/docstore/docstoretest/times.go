@@ -7,8 +7,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// checkNow resolves symbolic times and compares them with the result's At. An adapter that reads its clock once for the field
-// and once for the result grants a lease that ends at another time than the caller is told.
+// checkNow resolves symbolic times and compares them with the result's At. An adapter that reads its clock once for the
+// field and once for the result grants a lease that ends at another time than the caller is told.
 func checkNow(ctx context.Context, s docstore.Store) error {
 	var f findings
 	var last time.Time

@@ -48,7 +48,8 @@ func checkWalk(ctx context.Context, s docstore.Store) error {
 	want := map[docstore.Key]docstore.Doc{}
 	n := 0
 	for _, tenant := range []string{
-		"", "acme", "acm", "acme/", "acme/x", "Acme", "a.b", "a%2Fb", "日本", "\U0001f600", "__x__", ".", "..", " ", "-", "[", "(", "+", "\x01", strings.Repeat("t", 100),
+		"", "acme", "acm", "acme/", "acme/x", "Acme", "a.b", "a%2Fb", "日本", "\U0001f600", "__x__", ".", "..", " ", "-", "[",
+		"(", "+", "\x01", strings.Repeat("t", 100),
 	} {
 		for _, id := range []string{"x", "a/b", "日本 %:{}", "[x", "\U0010ffff", strings.Repeat("z", 100)} {
 			n++
@@ -60,7 +61,8 @@ func checkWalk(ctx context.Context, s docstore.Store) error {
 		}
 	}
 	for _, k := range []docstore.Key{
-		{Kind: "walke", Tenant: "d", ID: "x"}, {Kind: "walked_", ID: "x"}, {Kind: "walked-acme", Tenant: "acme", ID: "x"}, {Kind: "other", Tenant: "acme", ID: "walked"},
+		{Kind: "walke", Tenant: "d", ID: "x"}, {Kind: "walked_", ID: "x"}, {Kind: "walked-acme", Tenant: "acme", ID: "x"},
+		{Kind: "other", Tenant: "acme", ID: "walked"},
 		{Kind: "a", Tenant: "walked", ID: "x"}, {Kind: "z", Tenant: "walked", ID: "x"},
 	} {
 		if err := put(ctx, s, k, docstore.Doc{"other": docstore.Bool(true)}); err != nil {
@@ -71,7 +73,8 @@ func checkWalk(ctx context.Context, s docstore.Store) error {
 	if err := put(ctx, s, gone, docstore.Doc{}); err != nil {
 		return err
 	}
-	if r, err := s.Write(ctx, docstore.Write{Key: gone, If: docstore.Not{Cond: docstore.Absent{}}, Delete: true}); err != nil || !r.Applied {
+	if r, err := s.Write(ctx, docstore.Write{Key: gone, If: docstore.Not{Cond: docstore.Absent{}},
+		Delete: true}); err != nil || !r.Applied {
 		return fmt.Errorf("delete: %+v, %w", r, err)
 	}
 	for _, limit := range []int{0, 1, 3, 7, len(want) - 1, len(want), len(want) + 1, docstore.MaxLimit} {
@@ -132,7 +135,8 @@ func checkWalkChanges(ctx context.Context, s docstore.Store) error {
 		q.After = page.Next
 		if i < 8 {
 			writes := []docstore.Write{
-				{Key: at(i, 0), If: docstore.Has{Field: "n"}, Delete: true}, {Key: at(7-i, 2), If: docstore.Has{Field: "n"}, Delete: true},
+				{Key: at(i, 0), If: docstore.Has{Field: "n"}, Delete: true},
+				{Key: at(7-i, 2), If: docstore.Has{Field: "n"}, Delete: true},
 			}
 			if i%2 == 1 { // not each time, or else those that come make up for those that go
 				for _, k := range []docstore.Key{at(i, 5), at(9-i, 0)} {
@@ -161,7 +165,8 @@ func checkWalkChanges(ctx context.Context, s docstore.Store) error {
 func checkWalkInvalid(ctx context.Context, s docstore.Store) error {
 	var f findings
 	for name, q := range map[string]docstore.WalkQuery{
-		"no kind": {}, "kind upper case": {Kind: "Suite"}, "negative limit": {Kind: "suite", Limit: -1}, "limit too large": {Kind: "suite", Limit: docstore.MaxLimit + 1},
+		"no kind": {}, "kind upper case": {Kind: "Suite"}, "negative limit": {Kind: "suite", Limit: -1},
+		"limit too large": {Kind: "suite", Limit: docstore.MaxLimit + 1},
 	} {
 		_, err := walkPage(ctx, s, q)
 		f.invalid("walk, "+name, err)

@@ -9,11 +9,13 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// signalWithin is how long a signal may take. It is far more than any store needs: a check does not depend on the machine's speed.
+// signalWithin is how long a signal may take. It is far more than any store needs: a check does not depend on the
+// machine's speed.
 const signalWithin = 20 * time.Second
 
-// checkWatch is for stores that are a [docstore.Watcher]. An adapter that begins to watch only after it has read the document loses a
-// change in between; one that has room for a signal in a channel without a buffer loses those that come while its reader works.
+// checkWatch is for stores that are a [docstore.Watcher]. An adapter that begins to watch only after it has read the
+// document loses a change in between; one that has room for a signal in a channel without a buffer loses those that
+// come while its reader works.
 func checkWatch(ctx context.Context, s docstore.Store) error {
 	w, ok := s.(docstore.Watcher)
 	if !ok {
@@ -56,7 +58,8 @@ func checkWatch(ctx context.Context, s docstore.Store) error {
 	if err := put(ctx, s, key("a"), docstore.Doc{"n": docstore.Int(10)}); err != nil {
 		return err
 	}
-	if r, err := s.Write(ctx, docstore.Write{Key: key("a"), If: docstore.Eq{Field: "n", Value: docstore.Int(10)}, Delete: true}); err != nil || !r.Applied {
+	if r, err := s.Write(ctx, docstore.Write{Key: key("a"), If: docstore.Eq{Field: "n", Value: docstore.Int(10)},
+		Delete: true}); err != nil || !r.Applied {
 		return fmt.Errorf("delete: %+v, error %w", r, err)
 	}
 	if !signalled(a.Changed) {

@@ -20,7 +20,8 @@ func (s watching) Watch(ctx context.Context, k docstore.Key) (docstore.Watch, er
 }
 
 // relayed passes on those signals of a sound watch that keep wants, over a channel with room for some.
-func relayed(room int, keep func(n int) bool) func(context.Context, *docstore.Memory, docstore.Key) (docstore.Watch, error) {
+func relayed(room int, keep func(n int) bool) func(context.Context, *docstore.Memory, docstore.Key) (docstore.Watch,
+	error) {
 	return func(ctx context.Context, m *docstore.Memory, k docstore.Key) (docstore.Watch, error) {
 		w, err := m.Watch(ctx, k)
 		if err != nil {
@@ -52,7 +53,8 @@ func TestPlantedFaultsOfWatches(t *testing.T) {
 	for name, watch := range map[string]func(context.Context, *docstore.Memory, docstore.Key) (docstore.Watch, error){
 		"says nothing when it begins": relayed(1, func(n int) bool { return n > 0 }),
 		"loses a change":              relayed(1, func(n int) bool { return n != 3 }),
-		"loses what is not waited for": func(ctx context.Context, m *docstore.Memory, k docstore.Key) (docstore.Watch, error) {
+		"loses what is not waited for": func(ctx context.Context, m *docstore.Memory, k docstore.Key) (docstore.Watch,
+			error) {
 			return relayed(0, all)(ctx, m, k)
 		},
 		"tells the first one only": func() func(context.Context, *docstore.Memory, docstore.Key) (docstore.Watch, error) {
@@ -79,7 +81,8 @@ func TestPlantedFaultsOfWatches(t *testing.T) {
 			}
 			return w, err
 		},
-		"begins in a context that has ended": func(ctx context.Context, m *docstore.Memory, k docstore.Key) (docstore.Watch, error) {
+		"begins in a context that has ended": func(ctx context.Context, m *docstore.Memory, k docstore.Key) (docstore.Watch,
+			error) {
 			return m.Watch(context.WithoutCancel(ctx), k)
 		},
 		"begins after Close": func(ctx context.Context, m *docstore.Memory, k docstore.Key) (docstore.Watch, error) {

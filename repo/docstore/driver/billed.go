@@ -21,5 +21,6 @@ func (b *Billed) Wrote(units float64) { b.writes.Add(int64(units * perUnit)) }
 
 // Sum is what was counted.
 func (b *Billed) Sum() docstore.Billed {
-	return docstore.Billed{Known: true, Reads: float64(b.reads.Load()) / perUnit, Writes: float64(b.writes.Load()) / perUnit}
+	return docstore.Billed{Known: true, Reads: float64(b.reads.Load()) / perUnit,
+		Writes: float64(b.writes.Load()) / perUnit}
 }

@@ -1,5 +1,5 @@
-// Package driver is what the adapters of [docstore.Store] share: an adapter is a store's client library, the translation of
-// keys, values and conditions, and these parts.
+// Package driver is what the adapters of [docstore.Store] share: an adapter is a store's client library, the
+// translation of keys, values and conditions, and these parts.
 //
 //   - [Evaluate] decides a group of writes in Go, for stores whose transactions run in the adapter.
 //   - [Resolve] turns a symbolic time into the value to store.
@@ -18,8 +18,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// Resolve returns the value to store for v when the store's time is now: a [docstore.Instant] becomes text, a map is copied,
-// anything else stays.
+// Resolve returns the value to store for v when the store's time is now: a [docstore.Instant] becomes text, a map is
+// copied, anything else stays.
 func Resolve(v docstore.Value, now time.Time) docstore.Value {
 	switch v := v.(type) {
 	case docstore.Instant:

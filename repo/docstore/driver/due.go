@@ -13,8 +13,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore/internal/cursor"
 )
 
-// DueCursor is a place in the order of [docstore.DueLister]: the field's value and the ID of the last document of a page.
-// The zero DueCursor is the beginning.
+// DueCursor is a place in the order of [docstore.DueLister]: the field's value and the ID of the last document of a
+// page. The zero DueCursor is the beginning.
 type DueCursor = cursor.Cursor
 
 // ParseDueCursor reads what [DueCursor.String] wrote; empty is the zero DueCursor. The error is [docstore.ErrInvalid].
@@ -26,8 +26,8 @@ func ParseDueCursor(s string) (DueCursor, error) {
 	return c, nil
 }
 
-// How many shards an index on times can have where a store needs it to have some, because what waits for a time is always written at the
-// index' end. Readers look at all shards that were ever used, and at the default number at least.
+// How many shards an index on times can have where a store needs it to have some, because what waits for a time is
+// always written at the index' end. Readers look at all shards that were ever used, and at the default number at least.
 const (
 	DefaultDueShards = 8
 	MaxDueShards     = 64
@@ -40,14 +40,15 @@ func DueShard(id string, shards int) int {
 	return int(h.Sum32() % uint32(shards)) //nolint:gosec // MaxDueShards at most
 }
 
-// DuePlaces is how far a walk through a sharded index has come: in each shard, and last in the index that is not sharded. Documents with equal values
-// are in an order that only the service knows, so that a place in one shard says nothing about another. See [BeginDue].
+// DuePlaces is how far a walk through a sharded index has come: in each shard, and last in the index that is not
+// sharded. Documents with equal values are in an order that only the service knows, so that a place in one shard says
+// nothing about another. See [BeginDue].
 type DuePlaces struct {
 	Shards int  `json:"shards"`           // 0 if the index is not sharded
 	Single bool `json:"single,omitempty"` // an index that is not sharded is asked, too
 
-	// At is empty for a shard at its beginning, has the value and the ID of the last document that was taken, or one text when there is no
-	// more.
+	// At is empty for a shard at its beginning, has the value and the ID of the last document that was taken, or one text
+	// when there is no more.
 	At [][]string `json:"at"`
 }
 
@@ -84,13 +85,14 @@ type DueItem struct {
 	Skip bool      // it is not on the page: another shard has it, or no one can name it
 }
 
-// DueReader reads documents of a shard in the order of the field, behind a place, some at most. ended says that there are no more behind those. The
-// shard p.Shards is the index that is not sharded.
+// DueReader reads documents of a shard in the order of the field, behind a place, some at most. ended says that there
+// are no more behind those. The shard p.Shards is the index that is not sharded.
 type DueReader func(ctx context.Context, shard int, after DueCursor, most int) (items []DueItem, ended bool, err error)
 
-// Page merges the next documents of all shards by the value of the field, size at most. Next is empty when this was the last page. Shards of which
-// nothing is at hand are read at once; those that have more than their part, again.
-func (p DuePlaces) Page(ctx context.Context, size int, read DueReader) (entries []docstore.Entry, next string, err error) {
+// Page merges the next documents of all shards by the value of the field, size at most. Next is empty when this was the
+// last page. Shards of which nothing is at hand are read at once; those that have more than their part, again.
+func (p DuePlaces) Page(ctx context.Context, size int, read DueReader) (entries []docstore.Entry,
+	next string, err error) {
 	streams := make([]*dueStream, len(p.At))
 	for i, at := range p.At {
 		streams[i] = &dueStream{shard: i, ended: len(at) == 1}
@@ -144,7 +146,8 @@ type dueStream struct {
 
 // fillStreams reads on in all shards of which nothing is at hand.
 func fillStreams(ctx context.Context, streams []*dueStream, size int, read DueReader) error {
-	// A page is of one more than it has, so that the last can say that it is the last. Of several shards each has about its part.
+	// A page is of one more than it has, so that the last can say that it is the last. Of several shards each has about
+	// its part.
 	most := size + 1
 	if len(streams) > 1 {
 		most = min(most, size*3/(2*len(streams))+2)
@@ -165,7 +168,8 @@ func fillStreams(ctx context.Context, streams []*dueStream, size int, read DueRe
 	return cmp.Or(errs...)
 }
 
-// mergeStreams takes documents in the order of the field, until there are size of them or a shard that may have more has nothing at hand.
+// mergeStreams takes documents in the order of the field, until there are size of them or a shard that may have more
+// has nothing at hand.
 func mergeStreams(entries []docstore.Entry, streams []*dueStream, size int) []docstore.Entry {
 	for {
 		var next *dueStream

@@ -15,8 +15,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
-// TestDuePages: whatever the shards hold and however little a read returns, the pages have every document once, in the order of its value,
-// are full but for the last, and begin where the one before ended.
+// TestDuePages: whatever the shards hold and however little a read returns, the pages have every document once, in the
+// order of its value, are full but for the last, and begin where the one before ended.
 func TestDuePages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shards := rapid.IntRange(0, 5).Draw(t, "shards")
@@ -38,7 +38,8 @@ func TestDuePages(t *testing.T) {
 			// The order of equal values is the shard's own.
 			slices.SortStableFunc(all[shard], func(a, b driver.DueItem) int { return strings.Compare(a.At.Value, b.At.Value) })
 		}
-		returned := rapid.SliceOfN(rapid.IntRange(1, 4), 5, 5).Draw(t, "returned") // at a time, by a service that ends a page early
+		// at a time, by a service that ends a page early
+		returned := rapid.SliceOfN(rapid.IntRange(1, 4), 5, 5).Draw(t, "returned")
 		read := func(_ context.Context, shard int, after driver.DueCursor, most int) ([]driver.DueItem, bool, error) {
 			items := all[shard]
 			if after != (driver.DueCursor{}) {
@@ -85,7 +86,8 @@ func TestDuePages(t *testing.T) {
 func TestDuePageFails(t *testing.T) {
 	var running atomic.Int64
 	broken := errors.New("broken")
-	_, _, err := driver.BeginDue(8, true).Page(t.Context(), 10, func(_ context.Context, shard int, _ driver.DueCursor, _ int) ([]driver.DueItem, bool, error) {
+	_, _, err := driver.BeginDue(8, true).Page(t.Context(), 10, func(_ context.Context, shard int, _ driver.DueCursor,
+		_ int) ([]driver.DueItem, bool, error) {
 		defer running.Add(-1)
 		if running.Add(1); shard == 3 {
 			return nil, false, broken
@@ -99,8 +101,10 @@ func TestDuePageFails(t *testing.T) {
 
 func TestDuePlacesOfOthers(t *testing.T) {
 	for _, after := range []string{
-		"", "x", "{}", "[]", `{"shards":0,"at":[]}`, `{"shards":1,"at":[]}`, `{"shards":1,"at":[null,null]}`, `{"shards":65,"at":[]}`, `{"shards":-1,"single":true,"at":[]}`,
-		`{"shards":1,"at":[["a",""]]}`, `{"shards":1,"at":[["a","b","c"]]}`, `{"shards":1,"at":["a"]}`, `{"shards":"1","at":[null]}`,
+		"", "x", "{}", "[]", `{"shards":0,"at":[]}`, `{"shards":1,"at":[]}`, `{"shards":1,"at":[null,null]}`,
+		`{"shards":65,"at":[]}`, `{"shards":-1,"single":true,"at":[]}`,
+		`{"shards":1,"at":[["a",""]]}`, `{"shards":1,"at":[["a","b","c"]]}`, `{"shards":1,"at":["a"]}`,
+		`{"shards":"1","at":[null]}`,
 	} {
 		if p, err := driver.ParseDuePlaces(after); !errors.Is(err, docstore.ErrInvalid) {
 			t.Errorf("%s: %+v, %v", after, p, err)

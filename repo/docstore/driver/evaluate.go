@@ -22,17 +22,19 @@ type Evaluation struct {
 	writes []docstore.Write
 }
 
-// Evaluate decides a group of writes at the instant now. It reads the document of every write through get, in order, and
-// evaluates all conditions; if all hold it computes the documents after the change. It stores nothing: a store calls it
-// inside its own transaction or lock and then stores Evaluation.After. The error is that of get, or
+// Evaluate decides a group of writes at the instant now. It reads the document of every write through get, in order,
+// and evaluates all conditions; if all hold it computes the documents after the change. It stores nothing: a store
+// calls it inside its own transaction or lock and then stores Evaluation.After. The error is that of get, or
 // [docstore.ErrDamaged].
-func Evaluate(writes []docstore.Write, now time.Time, get func(docstore.Key) (docstore.Doc, error)) (Evaluation, error) {
+func Evaluate(writes []docstore.Write, now time.Time, get func(docstore.Key) (docstore.Doc, error)) (Evaluation,
+	error) {
 	return EvaluateFrom(writes, now, func() (int64, error) { return 0, nil }, get)
 }
 
-// EvaluateFrom is [Evaluate] for a store that remembers how far counters have come. It calls floor, once at most, if a counter
-// starts; its error is returned.
-func EvaluateFrom(writes []docstore.Write, now time.Time, floor func() (int64, error), get func(docstore.Key) (docstore.Doc, error)) (Evaluation, error) {
+// EvaluateFrom is [Evaluate] for a store that remembers how far counters have come. It calls floor, once at most, if a
+// counter starts; its error is returned.
+func EvaluateFrom(writes []docstore.Write, now time.Time, floor func() (int64, error),
+	get func(docstore.Key) (docstore.Doc, error)) (Evaluation, error) {
 	e := Evaluation{At: now, Found: make([]docstore.Doc, len(writes)), writes: writes}
 	for i, w := range writes {
 		found, err := get(w.Key)

@@ -25,8 +25,8 @@ type InFlight struct {
 	err     error // of the release
 }
 
-// Begin begins a call. The error is [docstore.ErrClosed] after Close, or that of a context that has ended; after a nil error
-// the caller must call End.
+// Begin begins a call. The error is [docstore.ErrClosed] after Close, or that of a context that has ended; after a nil
+// error the caller must call End.
 func (c *InFlight) Begin(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,8 +43,8 @@ func (c *InFlight) Begin(ctx context.Context) error {
 // End ends a call that Begin accepted.
 func (c *InFlight) End() { c.running.Done() }
 
-// Close rejects further calls, waits for those in progress, and then calls release, which may be nil. Release is called once:
-// later and concurrent calls of Close wait for the first and return its error.
+// Close rejects further calls, waits for those in progress, and then calls release, which may be nil. Release is called
+// once: later and concurrent calls of Close wait for the first and return its error.
 func (c *InFlight) Close(release func() error) error {
 	c.closing.Do(func() {
 		c.mu.Lock()

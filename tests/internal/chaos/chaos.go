@@ -33,10 +33,10 @@ const (
 	limit     = 10 * time.Minute // by then every analysis must have ended
 )
 
-// Run delivers 200 messages about 20 analyses at once, and again until they are acknowledged, to workers that die, freeze
-// and are cut off at points that the seed chooses, through a network that loses requests and responses and delivers requests
-// after their callers gave up; two sweeps run at the same time. The error is what must not happen: two bodies at once, a
-// write under a stale token, an analysis that does not end.
+// Run delivers 200 messages about 20 analyses at once, and again until they are acknowledged, to workers that die,
+// freeze and are cut off at points that the seed chooses, through a network that loses requests and responses and
+// delivers requests after their callers gave up; two sweeps run at the same time. The error is what must not happen:
+// two bodies at once, a write under a stale token, an analysis that does not end.
 //
 // It belongs into a bubble of testing/synctest, whose time the store must show. The same seed makes the same choices;
 // events of the same instant happen in any order. mutant, if not nil, is placed between the gate and its store,
@@ -44,11 +44,12 @@ const (
 func Run(ctx context.Context, store docstore.Store, seed uint64, mutant *Mutant, tally *Tally) error {
 	life, end := context.WithCancel(ctx)
 	defer end()
-	c := &chaos{seed: seed, store: store, mutant: mutant, tally: tally, referee: NewReferee(), begin: time.Now(), life: life, queued: map[string]bool{}}
+	c := &chaos{seed: seed, store: store, mutant: mutant, tally: tally, referee: NewReferee(), begin: time.Now(),
+		life: life, queued: map[string]bool{}}
 	c.ledger = newLedger(c.referee, tally)
-	// In every other simulation the queue forgets: a message whose analysis another worker runs is acknowledged, and the queue
-	// loses messages whose worker dies. Then it is the sweep that brings an analysis back. Such a queue must not deliver
-	// a message twice at once: the second delivery would take the message away from the first.
+	// In every other simulation the queue forgets: a message whose analysis another worker runs is acknowledged, and the
+	// queue loses messages whose worker dies. Then it is the sweep that brings an analysis back. Such a queue must not
+	// deliver a message twice at once: the second delivery would take the message away from the first.
 	c.forgetful = seed%2 == 1
 	for i := range analyses {
 		if err := c.order(ctx, name(i)); err != nil {
@@ -142,13 +143,14 @@ func (c *chaos) rules(a *actor) *analysis.Analyses {
 // order makes an analysis, as its owner does.
 func (c *chaos) order(ctx context.Context, id string) error {
 	_, err := c.ledger.under(c.store, &actor{}).Write(ctx, docstore.Write{
-		Key: docstore.Key{Kind: "analyses", ID: id}, If: docstore.Absent{}, Set: docstore.Doc{"status": docstore.String("QUEUED")},
+		Key: docstore.Key{Kind: "analyses", ID: id}, If: docstore.Absent{},
+		Set: docstore.Doc{"status": docstore.String("QUEUED")},
 	})
 	return err
 }
 
-// message delivers a message again and again until a worker reports that it is done. A delivery that takes longer than the
-// queue's timeout is followed by the next one anyway, and sometimes two are made at once.
+// message delivers a message again and again until a worker reports that it is done. A delivery that takes longer than
+// the queue's timeout is followed by the next one anyway, and sometimes two are made at once.
 func (c *chaos) message(id, about string) {
 	c.mu.Lock()
 	c.open++
@@ -231,7 +233,8 @@ func (c *chaos) wait() error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return fmt.Errorf("after %v, analyses that have not ended: %v; messages that are not done: %d", limit, c.ledger.unfinished(), c.open)
+	return fmt.Errorf("after %v, analyses that have not ended: %v; messages that are not done: %d", limit,
+		c.ledger.unfinished(), c.open)
 }
 
 // replay sends every message again that any holder could have sent. Each must be rejected, or change nothing.
@@ -255,14 +258,15 @@ func (c *chaos) replay(ctx context.Context) error {
 			return err
 		}
 		if !equal(before.Docs[0], after.Docs[0]) {
-			wrong = append(wrong, fmt.Errorf("analysis %s was %v and is %v after the replays", key.ID, before.Docs[0], after.Docs[0]))
+			wrong = append(wrong, fmt.Errorf("analysis %s was %v and is %v after the replays", key.ID, before.Docs[0],
+				after.Docs[0]))
 		}
 	}
 	return errors.Join(wrong...)
 }
 
-// Replay sends every message that the holder of a lock can send after the analysis has ended. Only the latest token may repeat how
-// it ended; the gate recognizes the repetition and changes nothing.
+// Replay sends every message that the holder of a lock can send after the analysis has ended. Only the latest token may
+// repeat how it ended; the gate recognizes the repetition and changes nothing.
 func Replay(ctx context.Context, gate once.Gate, l once.Lock, latest bool, status string, tally *Tally) error {
 	var wrong []error
 	for _, m := range lateMessages {
@@ -272,9 +276,11 @@ func Replay(ctx context.Context, gate once.Gate, l once.Lock, latest bool, statu
 		case once.IsLost(err):
 			tally.Add("replays rejected", 1)
 		case err == nil:
-			wrong = append(wrong, fmt.Errorf("analysis %s, which is %s: %s under token %d was accepted", l.AnalysisID, status, m.name, l.Token))
+			wrong = append(wrong, fmt.Errorf("analysis %s, which is %s: %s under token %d was accepted", l.AnalysisID, status,
+				m.name, l.Token))
 		default:
-			wrong = append(wrong, fmt.Errorf("analysis %s, which is %s: %s under token %d: %w", l.AnalysisID, status, m.name, l.Token, err))
+			wrong = append(wrong, fmt.Errorf("analysis %s, which is %s: %s under token %d: %w", l.AnalysisID, status,
+				m.name, l.Token, err))
 		}
 	}
 	return errors.Join(wrong...)
@@ -320,7 +326,8 @@ func Proof(t *testing.T, seeds int, open Opener) {
 	if seeds < enough {
 		return
 	}
-	for _, what := range slices.Concat(faultNames(), []string{"writes under an old token rejected", "takeovers", "READY", "FAILED"}) {
+	for _, what := range slices.Concat(faultNames(), []string{"writes under an old token rejected", "takeovers",
+		"READY", "FAILED"}) {
 		if tally.Of(what) == 0 {
 			t.Errorf("%q never happened", what)
 		}

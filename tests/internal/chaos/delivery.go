@@ -38,7 +38,8 @@ const (
 
 // faults are drawn from a list that contains the more important ones more often.
 var faults = []fault{
-	beforeAsking, whileAsking, afterAsking, inTheWork, inTheWork, inTheWork, afterTheWork, afterTheWork, whileEnding, afterEnding,
+	beforeAsking, whileAsking, afterAsking, inTheWork, inTheWork, inTheWork, afterTheWork, afterTheWork,
+	whileEnding, afterEnding,
 	frozen, frozen, frozen, cutOff, mute, outOfTime, fails, panics, lives, lives, lives, lives, lives,
 }
 
@@ -91,7 +92,8 @@ func (c *chaos) newDelivery(name, about string) *delivery {
 	return d
 }
 
-// owner is the same for all deliveries about an analysis, so that nothing but tokens and request IDs can tell them apart.
+// owner is the same for all deliveries about an analysis, so that nothing but tokens and request IDs can tell them
+// apart.
 func owner(id string) string { return id + "#1" }
 
 // deliver hands the message to the worker. again is when the queue comes back if the message is not done.
@@ -102,7 +104,8 @@ func (d *delivery) deliver() (done bool, again time.Duration) {
 	if d.mutant != nil && d.mutant.Gate != nil {
 		gate = d.mutant.Gate(d.life, gate)
 	}
-	w := tasks.Worker{Gate: gate, Work: d.work, TTL: ttl, Heartbeat: heartbeat, MaxFailures: maxFailures, AckLocked: d.forgetful}
+	w := tasks.Worker{Gate: gate, Work: d.work, TTL: ttl, Heartbeat: heartbeat, MaxFailures: maxFailures,
+		AckLocked: d.forgetful}
 	a := w.Deliver(ctx, tasks.Message{ID: d.about, Try: "1", Body: []byte(`{"analysisId":"` + d.about + `"}`)})
 	if d.gone() {
 		// There is no response. The queue times out, unless it forgets: then the analysis is left to the sweep.
@@ -180,7 +183,8 @@ func (d *delivery) late(call func(context.Context)) {
 }
 
 // send is the network between a worker and the gate.
-func send[T any](ctx context.Context, d *delivery, late bool, call func(context.Context) (T, error)) (result T, err error) {
+func send[T any](ctx context.Context, d *delivery, late bool, call func(context.Context) (T, error)) (result T,
+	err error) {
 	// A stopped process sends when it continues, even if its deadline has passed.
 	time.Sleep(d.still())
 	d.latency()
@@ -369,7 +373,8 @@ func (d *delivery) move(ctx context.Context, l once.Lock) error {
 	if !d.referee.Step(l.AnalysisID, l.Token, time.Now()) {
 		d.tally.Add("stale steps rejected", 1)
 		if looked {
-			d.failf("analysis %s: a step under token %d was rejected right after the run learned that it holds the lock", l.AnalysisID, l.Token)
+			d.failf("analysis %s: a step under token %d was rejected right after the run learned that it holds the lock",
+				l.AnalysisID, l.Token)
 		}
 	}
 	return nil

@@ -6,8 +6,8 @@
 //	               ▼                                          ▼
 //	             body ──────── steps with their token ────▶ Referee
 //
-// [Run] is a simulation in a bubble of testing/synctest: minutes pass in milliseconds, so that there can be many. The test
-// of processes that are killed by signals has a queue and workers of its own, and the same [Referee].
+// [Run] is a simulation in a bubble of testing/synctest: minutes pass in milliseconds, so that there can be many. The
+// test of processes that are killed by signals has a queue and workers of its own, and the same [Referee].
 //
 // # Who says what is right
 //
@@ -17,6 +17,6 @@
 //
 // # What can go wrong
 //
-// The seed makes the choices, and the same seed makes the same ones. What falls on the same instant happens in any order,
-// and the waits between two tries in once are random, so a seed that found something may need to be run again.
+// The seed makes the choices, and the same seed makes the same ones. What falls on the same instant happens in any
+// order, and the waits between two tries in once are random, so a seed that found something may need to be run again.
 package chaos

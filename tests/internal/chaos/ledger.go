@@ -98,7 +98,8 @@ func (l *ledger) step(id string, who *actor, before, after docstore.Doc, at time
 	had, has := number(before), number(after)
 	free := before["lockOwner"] == nil || !expiry(before).After(at)
 	next := has == had+1
-	if _, counts := before["lockToken"]; !counts { // the first token is the store's time; counters of the same instant follow each other
+	// the first token is the store's time; counters of the same instant follow each other
+	if _, counts := before["lockToken"]; !counts {
 		next = has > at.UnixMicro() && has <= at.UnixMicro()+1e6
 	}
 	switch {
@@ -175,8 +176,8 @@ func (l *ledger) unfinished() (ids []string) {
 	return ids
 }
 
-// tokens are those of an analysis to try, in order: the latest and all that were granted, and of those that were not, because
-// tokens begin at the store's time, the one below each and the lowest there is.
+// tokens are those of an analysis to try, in order: the latest and all that were granted, and of those that were not,
+// because tokens begin at the store's time, the one below each and the lowest there is.
 func (l *ledger) tokens(id string, latest int64) []int64 {
 	all := []int64{1, latest}
 	for _, e := range l.referee.Grants() {

@@ -17,11 +17,13 @@ type Mutant struct {
 
 // Mutants are plausible mistakes, each of which a simulation must detect.
 var Mutants = map[string]Mutant{
-	"unfenced finish":                 {Store: suite.AnalysisMutants["unfenced finish"], Says: "finished by a holder of"},
-	"unfenced release":                {Store: suite.AnalysisMutants["unfenced release"], Says: "released by a holder of"},
-	"refresh that revives":            {Store: suite.AnalysisMutants["refresh that revives"], Says: "extended by a holder of"},
+	"unfenced finish":  {Store: suite.AnalysisMutants["unfenced finish"], Says: "finished by a holder of"},
+	"unfenced release": {Store: suite.AnalysisMutants["unfenced release"], Says: "released by a holder of"},
+	"refresh that revives": {Store: suite.AnalysisMutants["refresh that revives"],
+		Says: "extended by a holder of"},
 	"acquire that ignores the holder": {Store: suite.AnalysisMutants["blind put"], Says: "granted while it was held"},
-	"token not increased":             {Store: suite.AnalysisMutants["token not increased"], Says: "two bodies ran under token"},
+	"token not increased": {Store: suite.AnalysisMutants["token not increased"],
+		Says: "two bodies ran under token"},
 	"heartbeat that never stops": {
 		Gate: func(life context.Context, g once.Gate) once.Gate { return restless{g, life} },
 		Says: "analyses that have not ended",

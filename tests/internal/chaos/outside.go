@@ -8,8 +8,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// Outside lets a bubble of testing/synctest use a store that cannot be in one because it talks to its server over a network: the
-// time of a bubble stops while a goroutine in it reads from a socket. Calls are made outside, and take none of its time.
+// Outside lets a bubble of testing/synctest use a store that cannot be in one because it talks to its server over a
+// network: the time of a bubble stops while a goroutine in it reads from a socket. Calls are made outside, and take
+// none of its time.
 type Outside struct {
 	free  chan *trip
 	calls chan *trip
@@ -57,7 +58,8 @@ type outside struct {
 	store docstore.Store
 }
 
-// goOut makes a call outside. The context stays behind, because a goroutine outside must not wait for one that belongs to the bubble.
+// goOut makes a call outside. The context stays behind, because a goroutine outside must not wait for one that belongs
+// to the bubble.
 func goOut[T any](ctx context.Context, a *Outside, call func(context.Context) (T, error)) (result T, err error) {
 	if err := ctx.Err(); err != nil {
 		return result, err
@@ -78,7 +80,10 @@ func (s outside) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapsh
 
 // Write implements [docstore.Store].
 func (s outside) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
-	return goOut(ctx, s.Outside, func(ctx context.Context) (docstore.Result, error) { return s.store.Write(ctx, writes...) })
+	return goOut(ctx, s.Outside, func(ctx context.Context) (docstore.Result,
+		error) {
+		return s.store.Write(ctx, writes...)
+	})
 }
 
 // List implements [docstore.Store].

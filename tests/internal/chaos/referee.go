@@ -14,12 +14,14 @@ import (
 type Event struct {
 	Kind     EventKind
 	Analysis string
-	Token    int64     // of the run
-	At       time.Time // Granted, Finished: the gate's time, in whole milliseconds; Looked: just before the worker asked whether it still runs; otherwise the worker's
-	Until    time.Time // Granted and Extended: the lock's end
-	Owner    string    // Granted
-	Status   string    // Finished
-	Passed   bool      // Stepped: the resource took it
+	Token    int64 // of the run
+	// Granted, Finished: the gate's time, in whole milliseconds; Looked: just before the worker asked whether it still
+	// runs; otherwise the worker's
+	At     time.Time
+	Until  time.Time // Granted and Extended: the lock's end
+	Owner  string    // Granted
+	Status string    // Finished
+	Passed bool      // Stepped: the resource took it
 }
 
 // EventKind is what an [Event] was.
@@ -36,8 +38,9 @@ const (
 	Finished EventKind = "finished" // the gate took READY or FAILED
 )
 
-// Referee keeps what happened to the analyses and says whether it should have. It knows of the gate nothing but what was
-// promised, and is the resource behind it as well: a step of a work passes it with its token, and an old one does not.
+// Referee keeps what happened to the analyses and says whether it should have. It knows of the gate nothing but what
+// was promised, and is the resource behind it as well: a step of a work passes it with its token, and an old one does
+// not.
 type Referee struct {
 	mu      sync.Mutex
 	events  []Event

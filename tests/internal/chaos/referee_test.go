@@ -35,10 +35,12 @@ func TestReferee(t *testing.T) {
 		want   string // in the error; empty: none
 	}{
 		{"a run that ends", []chaos.Event{
-			granted(1, 0, 10), event(chaos.Begun, 1, 0), event(chaos.Extended, 1, 5), event(chaos.Looked, 1, 14), event(chaos.Over, 1, 14), finished(1, 14, "READY"),
+			granted(1, 0, 10), event(chaos.Begun, 1, 0), event(chaos.Extended, 1, 5), event(chaos.Looked, 1, 14),
+			event(chaos.Over, 1, 14), finished(1, 14, "READY"),
 		}, ""},
 		{"a takeover after a death", []chaos.Event{
-			granted(1, 0, 10), event(chaos.Begun, 1, 0), event(chaos.Looked, 1, 9), granted(2, 10, 20), event(chaos.Begun, 2, 10), event(chaos.Over, 2, 12),
+			granted(1, 0, 10), event(chaos.Begun, 1, 0), event(chaos.Looked, 1, 9), granted(2, 10, 20),
+			event(chaos.Begun, 2, 10), event(chaos.Over, 2, 12),
 			finished(2, 12, "FAILED"),
 		}, ""},
 		{"a run that is released before it expires", []chaos.Event{
@@ -51,16 +53,20 @@ func TestReferee(t *testing.T) {
 			granted(1, 0, 10), event(chaos.Begun, 1, 0), over(1, at(4).Add(time.Millisecond)), granted(2, 4, 14),
 		}, "the run of token 1 lasted until"},
 		{"a report that comes late", []chaos.Event{granted(2, 10, 20), granted(1, 0, 10), event(chaos.Begun, 1, 0)}, ""},
-		{"two at once", []chaos.Event{granted(1, 0, 10), event(chaos.Begun, 1, 0), granted(2, 9, 19)}, "the run of token 1 lasted until"},
+		{"two at once", []chaos.Event{granted(1, 0, 10), event(chaos.Begun, 1, 0), granted(2, 9, 19)},
+			"the run of token 1 lasted until"},
 		{"two at once after a heartbeat", []chaos.Event{
 			granted(1, 0, 10), event(chaos.Begun, 1, 0), event(chaos.Extended, 1, 9), granted(2, 12, 22),
 		}, "the run of token 1 lasted until"},
-		{"one token, two bodies", []chaos.Event{granted(1, 0, 10), event(chaos.Begun, 1, 0), event(chaos.Begun, 1, 1)}, "two bodies ran under token 1"},
+		{"one token, two bodies", []chaos.Event{granted(1, 0, 10), event(chaos.Begun, 1, 0), event(chaos.Begun, 1, 1)},
+			"two bodies ran under token 1"},
 		{"one token, two grants", []chaos.Event{granted(1, 0, 10), granted(1, 11, 21)}, "token 1 was granted twice"},
 		{"a body without a grant", []chaos.Event{event(chaos.Begun, 1, 0)}, "which was not granted"},
-		{"a run that believes too long", []chaos.Event{granted(1, 0, 10), event(chaos.Begun, 1, 0), event(chaos.Looked, 1, 11)}, "was told at"},
+		{"a run that believes too long", []chaos.Event{granted(1, 0, 10), event(chaos.Begun, 1, 0),
+			event(chaos.Looked, 1, 11)}, "was told at"},
 		{"two ends", []chaos.Event{granted(1, 0, 10), finished(1, 5, "READY"), finished(1, 6, "FAILED")}, "finished twice"},
-		{"a stale finish", []chaos.Event{granted(1, 0, 10), granted(2, 10, 20), finished(1, 12, "READY")}, "READY written under 1"},
+		{"a stale finish", []chaos.Event{granted(1, 0, 10), granted(2, 10, 20), finished(1, 12, "READY")},
+			"READY written under 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := chaos.NewReferee()

@@ -56,15 +56,15 @@ var faultNames = [faults]string{"duplicate", "disorder", "stray", "shared millis
 // String is a word for logs.
 func (f Fault) String() string { return faultNames[f] }
 
-// memory is how far from the present an ID's timestamp may be for the checker to compare it. Clocks are within [maxSkew] of
-// the present, IDs are looked at a few seconds after they were made at the latest.
+// memory is how far from the present an ID's timestamp may be for the checker to compare it. Clocks are within
+// [maxSkew] of the present, IDs are looked at a few seconds after they were made at the latest.
 const memory = 8 * time.Second
 
 // slots is how many milliseconds the checker remembers: more than memory twice.
 const slots = 1 << 14
 
-// Checker looks at every ID. It keeps the last sixteen seconds of IDs as bits, 256 numbers to a block, which is the size of
-// the smallest lease.
+// Checker looks at every ID. It keeps the last sixteen seconds of IDs as bits, 256 numbers to a block, which is the
+// size of the smallest lease.
 type Checker struct {
 	layout kazahana.Layout
 
@@ -92,7 +92,8 @@ type claim struct {
 	made         [4]uint64
 }
 
-// NewChecker returns a checker for generators whose layouts have the epoch and the widths of timestamp and rest in common.
+// NewChecker returns a checker for generators whose layouts have the epoch and the widths of timestamp and rest in
+// common.
 func NewChecker(l kazahana.Layout) *Checker {
 	return &Checker{layout: l, ring: make([]millisecond, slots)}
 }
@@ -106,8 +107,8 @@ func (c *Checker) Maker(name string) *Maker {
 	return m
 }
 
-// Check takes the IDs that a generator returned, in order, at the time now. Cached says that its provider cannot be reached,
-// so that those under a lease are made from what it has. It reports whether all IDs so far are different.
+// Check takes the IDs that a generator returned, in order, at the time now. Cached says that its provider cannot be
+// reached, so that those under a lease are made from what it has. It reports whether all IDs so far are different.
 func (c *Checker) Check(m *Maker, now time.Time, cached bool, ids ...kazahana.ID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +176,8 @@ func (c *Checker) run(m *Maker, now time.Time, cached bool, first kazahana.ID, n
 			c.collisions += int64(twice)
 		case twice > 0:
 			c.found[Duplicate] += twice - 1
-			c.fault(Duplicate, m, first, fmt.Sprintf("%d IDs from it on, which were made by %s", twice, c.describe(other.maker, ms, node)))
+			c.fault(Duplicate, m, first, fmt.Sprintf("%d IDs from it on, which were made by %s", twice,
+				c.describe(other.maker, ms, node)))
 		case other.maker != m.index:
 			c.fault(Shared, m, first, c.describe(other.maker, ms, node))
 		}

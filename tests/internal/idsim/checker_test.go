@@ -22,23 +22,27 @@ func TestChecker(t *testing.T) {
 		want          [faults]int
 		collisions    int64
 	}{
-		"different":                      {first: ids{id(0, 1, 0), id(0, 1, 1)}, second: ids{id(0, 2, 0)}},
-		"one after the other":            {first: ids{id(0, 1, 0)}, second: ids{id(1, 1, 0)}},
-		"over a block's end":             {first: ids{id(0, 1, 254), id(0, 1, 255), id(0, 2, 0), id(0, 2, 1)}},
-		"twice":                          {first: ids{id(0, 1, 7)}, second: ids{id(0, 1, 7)}, want: [faults]int{Duplicate: 1}},
-		"two of a run":                   {first: ids{id(0, 1, 63), id(0, 1, 64)}, second: ids{id(0, 1, 62), id(0, 1, 63), id(0, 1, 64)}, want: [faults]int{Duplicate: 2}},
-		"the same millisecond":           {first: ids{id(0, 1, 0)}, second: ids{id(0, 1, 200)}, want: [faults]int{Shared: 1}},
-		"back":                           {first: ids{id(0, 1, 1), id(0, 1, 0)}, want: [faults]int{Disorder: 1}},
-		"the same again":                 {first: ids{id(0, 1, 1), id(0, 1, 1)}, want: [faults]int{Disorder: 1, Duplicate: 1}},
-		"back from fallback":             {first: ids{id(0, fallback, 0), id(0, 1, 0)}, want: [faults]int{Disorder: 1}},
-		"without a lease":                {first: ids{id(0, 4, 0)}, want: [faults]int{Stray: 1}},
-		"before the lease":               {first: ids{id(-11, 1, 0)}, want: [faults]int{Stray: 1}},
-		"at its first millisecond":       {first: ids{id(-10, 1, 0)}},
-		"at its last":                    {first: ids{id(9, 1, 0)}},
-		"at its end":                     {first: ids{id(10, 1, 0)}, want: [faults]int{Stray: 1}},
-		"fallback collides":              {first: ids{id(0, fallback, 5)}, second: ids{id(0, fallback, 5)}, collisions: 1},
-		"fallback collides with its own": {first: ids{id(0, fallback, 5), id(0, fallback, 5)}, want: [faults]int{Disorder: 1, Duplicate: 1}},
-		"too long ago to compare":        {first: ids{id(-9000, fallback, 5)}, want: [faults]int{Ancient: 1}},
+		"different":           {first: ids{id(0, 1, 0), id(0, 1, 1)}, second: ids{id(0, 2, 0)}},
+		"one after the other": {first: ids{id(0, 1, 0)}, second: ids{id(1, 1, 0)}},
+		"over a block's end":  {first: ids{id(0, 1, 254), id(0, 1, 255), id(0, 2, 0), id(0, 2, 1)}},
+		"twice": {first: ids{id(0, 1, 7)}, second: ids{id(0, 1, 7)},
+			want: [faults]int{Duplicate: 1}},
+		"two of a run": {first: ids{id(0, 1, 63), id(0, 1, 64)},
+			second: ids{id(0, 1, 62), id(0, 1, 63), id(0, 1, 64)}, want: [faults]int{Duplicate: 2}},
+		"the same millisecond": {first: ids{id(0, 1, 0)}, second: ids{id(0, 1, 200)}, want: [faults]int{Shared: 1}},
+		"back":                 {first: ids{id(0, 1, 1), id(0, 1, 0)}, want: [faults]int{Disorder: 1}},
+		"the same again": {first: ids{id(0, 1, 1), id(0, 1, 1)},
+			want: [faults]int{Disorder: 1, Duplicate: 1}},
+		"back from fallback":       {first: ids{id(0, fallback, 0), id(0, 1, 0)}, want: [faults]int{Disorder: 1}},
+		"without a lease":          {first: ids{id(0, 4, 0)}, want: [faults]int{Stray: 1}},
+		"before the lease":         {first: ids{id(-11, 1, 0)}, want: [faults]int{Stray: 1}},
+		"at its first millisecond": {first: ids{id(-10, 1, 0)}},
+		"at its last":              {first: ids{id(9, 1, 0)}},
+		"at its end":               {first: ids{id(10, 1, 0)}, want: [faults]int{Stray: 1}},
+		"fallback collides":        {first: ids{id(0, fallback, 5)}, second: ids{id(0, fallback, 5)}, collisions: 1},
+		"fallback collides with its own": {first: ids{id(0, fallback, 5), id(0, fallback, 5)},
+			want: [faults]int{Disorder: 1, Duplicate: 1}},
+		"too long ago to compare": {first: ids{id(-9000, fallback, 5)}, want: [faults]int{Ancient: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			check := NewChecker(l)
@@ -51,7 +55,8 @@ func TestChecker(t *testing.T) {
 			check.Check(a, now, false, c.first...)
 			unique := check.Check(b, now, false, c.second...)
 			if check.found != c.want || check.collisions != c.collisions || unique != (c.want[Duplicate] == 0) {
-				t.Errorf("%v and %d collisions, want %v and %d; %q", check.found, check.collisions, c.want, c.collisions, check.reports)
+				t.Errorf("%v and %d collisions, want %v and %d; %q", check.found, check.collisions, c.want,
+					c.collisions, check.reports)
 			}
 		})
 	}

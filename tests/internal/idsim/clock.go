@@ -11,8 +11,8 @@ import (
 // maxSkew is how far a clock is from the present at most.
 const maxSkew = 5 * time.Second
 
-// Clock is the clock of one machine, over the time of the bubble: it runs a bit too fast or too slow, and its time of day
-// can be set.
+// Clock is the clock of one machine, over the time of the bubble: it runs a bit too fast or too slow, and its time of
+// day can be set.
 type Clock struct {
 	start time.Time
 	drift float64

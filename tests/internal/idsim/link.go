@@ -12,8 +12,8 @@ import (
 
 var errNetwork = errors.New("the network lost the request or its response")
 
-// link is a process's network to the servers, during one life of it. It loses requests and responses, makes them late, sends
-// releases twice, and can be cut.
+// link is a process's network to the servers, during one life of it. It loses requests and responses, makes them late,
+// sends releases twice, and can be cut.
 type link struct {
 	world *world
 	to    kazahana.LeaseProvider

@@ -16,8 +16,8 @@ import (
 // FirstDesign is the mutant that is no invention.
 const FirstDesign = "expiry by the caller's clock, release by deletion"
 
-// Mutants are servers and clients that do not keep the rule that a lease owns its interval of timestamps: each is a plausible
-// mistake. They get servers that keep it, which all but the first use.
+// Mutants are servers and clients that do not keep the rule that a lease owns its interval of timestamps: each is a
+// plausible mistake. They get servers that keep it, which all but the first use.
 var Mutants = map[string]func(s Setting, sound Servers) Servers{
 	// The table of the first design: a lease has expired when its end is before the caller's clock, and begins by that
 	// clock; a release forgets all about it.
@@ -159,7 +159,8 @@ func (s seat) Acquire(_ context.Context, o kazahana.AcquireOptions) (r kazahana.
 func (s seat) Release(_ context.Context, o kazahana.ReleaseOptions) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if off := time.Duration(s.caller.Wall().UnixMilli()-o.Timestamp) * time.Millisecond; off.Abs() > machineid.ReleaseWindow {
+	if off := time.Duration(
+		s.caller.Wall().UnixMilli()-o.Timestamp) * time.Millisecond; off.Abs() > machineid.ReleaseWindow {
 		return errors.New("the timestamp is too far from now")
 	}
 	width := int(s.services[o.ServiceID].Throughput() / blockSize)

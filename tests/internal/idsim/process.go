@@ -78,7 +78,8 @@ func (p *process) begin() {
 	}
 	p.life++
 	p.dies = time.Now().Add(exponential(p.random, lifetime))
-	p.maker = p.checker.Maker(fmt.Sprintf("process %d, life %d (clock %+v off)", p.index, p.life, time.Duration(p.clock.off.Load())))
+	p.maker = p.checker.Maker(fmt.Sprintf("process %d, life %d (clock %+v off)", p.index, p.life,
+		time.Duration(p.clock.off.Load())))
 	p.link = &link{
 		world: p.world, to: p.serve(p.clock), maker: p.maker, near: p.random.IntN(3) == 0, fresh: make(chan struct{}, 1),
 		random: rand.New(rand.NewPCG(p.random.Uint64(), p.random.Uint64())),

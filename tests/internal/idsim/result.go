@@ -52,13 +52,16 @@ func (w *world) result(lasted time.Duration) Result {
 	c, n := w.checker, &w.counts
 	return Result{
 		Lasted: lasted,
-		IDs:    c.leased + c.cached + c.random, Leased: c.leased, Cached: c.cached, Random: c.random, Collisions: c.collisions,
-		Leases: n.leases.Load(), Rejected: n.rejected.Load(), Exhausted: n.exhausted.Load(), Releases: n.releases.Load(), Replays: n.replays.Load(),
-		Kills: n.kills.Load(), Shutdowns: n.shutdowns.Load(), Restarts: n.restarts.Load(), Partitions: n.partitions.Load(),
+		IDs:    c.leased + c.cached + c.random, Leased: c.leased, Cached: c.cached, Random: c.random,
+		Collisions: c.collisions,
+		Leases:     n.leases.Load(), Rejected: n.rejected.Load(), Exhausted: n.exhausted.Load(), Releases: n.releases.Load(),
+		Replays: n.replays.Load(),
+		Kills:   n.kills.Load(), Shutdowns: n.shutdowns.Load(), Restarts: n.restarts.Load(), Partitions: n.partitions.Load(),
 		Steps: n.steps.Load(), StoreSteps: n.storeSteps.Load(),
 		CutOff: n.cutOff.Load(), LostRequests: n.lostRequests.Load(), LostResponses: n.lostResponses.Load(),
-		SequenceWaits: n.waits.Load(), ClockRejections: n.backward.Load(), NoLease: n.without.Load(), Timeouts: n.timeouts.Load(),
-		Claims: c.most, Found: c.found, Reports: append(c.reports, w.errs...),
+		SequenceWaits: n.waits.Load(), ClockRejections: n.backward.Load(), NoLease: n.without.Load(),
+		Timeouts: n.timeouts.Load(),
+		Claims:   c.most, Found: c.found, Reports: append(c.reports, w.errs...),
 	}
 }
 
@@ -68,13 +71,17 @@ func (r Result) Clean() bool { return r.Found == [faults]int{} && len(r.Reports)
 // String is all of it, in a few lines.
 func (r Result) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d IDs in %v: %d under a lease, %d under a cached one, %d without a live one, of which %d were made twice\n",
+	fmt.Fprintf(
+		&b, "%d IDs in %v: %d under a lease, %d under a cached one, %d without a live one, of which %d were made twice\n",
 		r.IDs, r.Lasted.Round(time.Second), r.Leased, r.Cached, r.Random, r.Collisions)
-	fmt.Fprintf(&b, "%d leases granted, %d of them rejected by the clock; %d responses that none is free; %d released, %d of them once more later\n",
+	fmt.Fprintf(
+		&b, "%d leases granted, %d of them rejected by the clock; %d responses that none is free; %d released, %d of them once more later\n",
 		r.Leases, r.Rejected, r.Exhausted, r.Releases, r.Replays)
-	fmt.Fprintf(&b, "%d kills, %d shutdowns, %d restarts, %d partitions; %d steps of clocks, %d of the store's; %d calls cut off, %d requests and %d responses lost\n",
+	fmt.Fprintf(
+		&b, "%d kills, %d shutdowns, %d restarts, %d partitions; %d steps of clocks, %d of the store's; %d calls cut off, %d requests and %d responses lost\n",
 		r.Kills, r.Shutdowns, r.Restarts, r.Partitions, r.Steps, r.StoreSteps, r.CutOff, r.LostRequests, r.LostResponses)
-	fmt.Fprintf(&b, "%d waits for sequences; IDs rejected: %d by the clock, %d without a lease, %d not waited for; %d claims at most",
+	fmt.Fprintf(&b,
+		"%d waits for sequences; IDs rejected: %d by the clock, %d without a lease, %d not waited for; %d claims at most",
 		r.SequenceWaits, r.ClockRejections, r.NoLease, r.Timeouts, r.Claims)
 	for f, n := range r.Found {
 		if n > 0 {

@@ -1,11 +1,11 @@
 // Package idsim runs a thousand processes that make 64-bit IDs under leased machine IDs, and looks at every ID.
 //
-// The processes are real generators (kazahana), the servers are the real service (repo/machineid) over a real
-// store. Everything runs in a bubble of testing/synctest: its time passes by waiting only, so that minutes take seconds.
-// What is simulated is what goes wrong:
+// The processes are real generators (kazahana), the servers are the real service (repo/machineid) over a real store.
+// Everything runs in a bubble of testing/synctest: its time passes by waiting only, so that minutes take seconds. What
+// is simulated is what goes wrong:
 //
-//   - Each process has a clock of its own, up to five seconds off, which drifts and is set now and then, back and forth.
-//     The store's clock is set as well, and the servers take time to reach it.
+//   - Each process has a clock of its own, up to five seconds off, which drifts and is set now and then, back and
+//     forth. The store's clock is set as well, and the servers take time to reach it.
 //   - The network loses requests and responses, makes them seconds late, sends releases twice, and is cut off.
 //   - Processes are killed, or shut down and release their leases; they start again at the same instant or later, at
 //     times with another clock or another layout.
@@ -16,16 +16,16 @@
 //
 // # What is checked
 //
-// Of all IDs: each generator's are ascending; each ID without the fallback bit lies in a lease of its generator; no two of
-// these are equal, and no two generators even stamp one machine ID with the same millisecond. IDs with the fallback bit are
-// unique by likelihood only: their collisions are counted.
+// Of all IDs: each generator's are ascending; each ID without the fallback bit lies in a lease of its generator; no two
+// of these are equal, and no two generators even stamp one machine ID with the same millisecond. IDs with the fallback
+// bit are unique by likelihood only: their collisions are counted.
 //
 // # Replay
 //
-// A seed draws what happens: lives, clocks, cuts, losses, who asks for how much and when. Two packages draw for themselves
-// what else is random (the page that a server looks at first, the time of a renewal), so a seed that found a fault
-// mostly finds it again, if not to the letter: LEASEHOLD_ID_SEEDS=17 go test ./tests -run IDsAreUnique. So the report of a
-// fault names both generators, their clocks and their leases.
+// A seed draws what happens: lives, clocks, cuts, losses, who asks for how much and when. Two packages draw for
+// themselves what else is random (the page that a server looks at first, the time of a renewal), so a seed that found a
+// fault mostly finds it again, if not to the letter: LEASEHOLD_ID_SEEDS=17 go test ./tests -run IDsAreUnique. So the
+// report of a fault names both generators, their clocks and their leases.
 package idsim
 
 import (
@@ -172,8 +172,9 @@ func (w *world) run(t *testing.T) Result {
 	return w.result(lasted)
 }
 
-// fill leases 99 % of the table to others. A part, a tenth less than what the processes need, was leased by processes that
-// were killed, one after the other, and will run out; the rest is leased by such as live on. So the table stays full.
+// fill leases 99 % of the table to others. A part, a tenth less than what the processes need, was leased by processes
+// that were killed, one after the other, and will run out; the rest is leased by such as live on. So the table stays
+// full.
 func (w *world) fill(t *testing.T, units, demand int) {
 	t.Helper()
 	to := w.serve(newClock(w.random))

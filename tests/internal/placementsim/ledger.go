@@ -19,7 +19,8 @@ const (
 	leases      = "placement_member_leases"
 )
 
-// ledger follows documents from below the rules: it knows each document before and after each write that a store applied. It parses them itself.
+// ledger follows documents from below the rules: it knows each document before and after each write that a store
+// applied. It parses them itself.
 type ledger struct {
 	referee *referee
 
@@ -63,7 +64,8 @@ func (s watched) Write(ctx context.Context, writes ...docstore.Write) (docstore.
 		return r, err
 	}
 	var keys []docstore.Key
-	for _, kind := range []string{members, leases, activations} { // an activation's owner is judged by what the same step made of the members
+	// an activation's owner is judged by what the same step made of the members
+	for _, kind := range []string{members, leases, activations} {
 		for _, w := range writes {
 			if w.Key.Kind == kind && (len(w.Set) > 0 || len(w.Unset) > 0) {
 				keys = append(keys, w.Key)
@@ -96,7 +98,8 @@ func (l *ledger) enter(key docstore.Key, who *process, after docstore.Doc, at ti
 		err = l.activation(key, who, before, after, at)
 	}
 	if err != nil {
-		l.wrong = append(l.wrong, fmt.Errorf("%s at %v, by %s: %w\nbefore %v\nafter  %v", key, at, who.name, err, before, after))
+		l.wrong = append(l.wrong, fmt.Errorf("%s at %v, by %s: %w\nbefore %v\nafter  %v", key, at, who.name,
+			err, before, after))
 	}
 }
 
@@ -127,14 +130,16 @@ func (l *ledger) member(key docstore.Key, who *process, before, after docstore.D
 // lease takes down until when an incarnation's lease lasts by the true time: the caller's clock may be wrong.
 func (l *ledger) lease(key docstore.Key, before, after docstore.Doc, at time.Time) {
 	i := incarnation{key.ID, number(after, "incarnation")}
-	if after["expires_at"] != nil && (before["expires_at"] != after["expires_at"] || number(before, "incarnation") != i.number) {
+	if after["expires_at"] != nil && (before["expires_at"] != after["expires_at"] ||
+		number(before, "incarnation") != i.number) {
 		l.ends[i] = at.Add(time.Duration(number(after, "ttl_ms")) * time.Millisecond)
 	}
 }
 
 // activation judges a change of an activation.
 func (l *ledger) activation(key docstore.Key, who *process, before, after docstore.Doc, at time.Time) error {
-	was, is := incarnation{text(before, "member"), number(before, "incarnation")}, incarnation{text(after, "member"), number(after, "incarnation")}
+	was, is := incarnation{text(before, "member"), number(before, "incarnation")},
+		incarnation{text(after, "member"), number(after, "incarnation")}
 	had, has := number(before, "token"), number(after, "token")
 	phase, next := text(before, "phase"), text(after, "phase")
 	owns := l.born[was] == who && was.number > 0

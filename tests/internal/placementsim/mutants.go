@@ -15,9 +15,11 @@ type Mutant struct {
 
 // Mutants are plausible mistakes, each of which a few simulations must notice.
 var Mutants = map[string]Mutant{
-	"an unfenced write":                   {Store: suite.PlacementMutants["an unfenced write"], Says: "was written under token"},
-	"the member is not part of the claim": {Store: suite.PlacementMutants["the member is not part of the claim"], Says: "which is not an active member"},
-	"a blind put":                         {Store: suite.PlacementMutants["a blind put"], Says: "was given after"},
-	"lost heartbeats acknowledged":        {Heartbeats: true, Says: "was told that it runs"},
-	"a resource that compares nothing":    {Blind: true, Says: "took effect by turns"},
+	"an unfenced write": {Store: suite.PlacementMutants["an unfenced write"],
+		Says: "was written under token"},
+	"the member is not part of the claim": {Store: suite.PlacementMutants["the member is not part of the claim"],
+		Says: "which is not an active member"},
+	"a blind put":                      {Store: suite.PlacementMutants["a blind put"], Says: "was given after"},
+	"lost heartbeats acknowledged":     {Heartbeats: true, Says: "was told that it runs"},
+	"a resource that compares nothing": {Blind: true, Says: "took effect by turns"},
 }

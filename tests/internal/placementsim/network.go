@@ -11,7 +11,8 @@ import (
 )
 
 var (
-	errGone    = fmt.Errorf("%w: the process has ended", contracts.CodePermissionDenied) // final, so that what belongs to a dead process ends
+	// final, so that what belongs to a dead process ends
+	errGone    = fmt.Errorf("%w: the process has ended", contracts.CodePermissionDenied)
 	errNetwork = fmt.Errorf("%w: the network lost it", docstore.ErrUnavailable)
 	errAborted = fmt.Errorf("%w: aborted", docstore.ErrUnavailable)
 )
@@ -38,10 +39,14 @@ func (l line) List(ctx context.Context, q docstore.Query) (docstore.Page, error)
 
 // Write implements [docstore.Store].
 func (l line) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
-	return send(ctx, l.p, true, func(ctx context.Context) (docstore.Result, error) { return l.Store.Write(ctx, writes...) })
+	return send(ctx, l.p, true, func(ctx context.Context) (docstore.Result,
+		error) {
+		return l.Store.Write(ctx, writes...)
+	})
 }
 
-func send[T any](ctx context.Context, p *process, writes bool, call func(context.Context) (T, error)) (result T, err error) {
+func send[T any](ctx context.Context, p *process, writes bool, call func(context.Context) (T, error)) (result T,
+	err error) {
 	p.still() // a frozen process sends when it continues, even if its deadline has passed
 	p.latency()
 	carry := context.WithoutCancel(ctx)
@@ -94,7 +99,8 @@ type commands struct {
 func (c commands) count() { c.p.sim.operations.Add(1) }
 
 // command sends a command that changes something.
-func command[T any](ctx context.Context, c commands, do func(context.Context, cluster.Provider) (T, error)) (result T, err error) {
+func command[T any](ctx context.Context, c commands, do func(context.Context, cluster.Provider) (T, error)) (result T,
+	err error) {
 	c.count()
 	if c.p.gone() {
 		return result, errGone
@@ -141,18 +147,23 @@ func (c commands) Events(ctx context.Context, q cluster.EventQuery) (contracts.E
 
 // Join implements [cluster.Provider].
 func (c commands) Join(ctx context.Context, m string, r contracts.MemberJoinRequest) (contracts.MemberState, error) {
-	return command(ctx, c, func(ctx context.Context, p cluster.Provider) (contracts.MemberState, error) { return p.Join(ctx, m, r) })
+	return command(ctx, c, func(ctx context.Context, p cluster.Provider) (contracts.MemberState,
+		error) {
+		return p.Join(ctx, m, r)
+	})
 }
 
 // Replace implements [cluster.Provider].
-func (c commands) Replace(ctx context.Context, m string, r contracts.MemberReplaceRequest) (contracts.MemberState, error) {
+func (c commands) Replace(ctx context.Context, m string, r contracts.MemberReplaceRequest) (contracts.MemberState,
+	error) {
 	return command(ctx, c, func(ctx context.Context, p cluster.Provider) (contracts.MemberState, error) {
 		return p.Replace(ctx, m, r)
 	})
 }
 
 // Heartbeat implements [cluster.Provider].
-func (c commands) Heartbeat(ctx context.Context, m string, r contracts.MemberHeartbeatRequest) (contracts.MemberState, error) {
+func (c commands) Heartbeat(ctx context.Context, m string, r contracts.MemberHeartbeatRequest) (contracts.MemberState,
+	error) {
 	if c.p.sim.mutant.Heartbeats && c.p.chance(2) { // it takes three in a row for a lease to end
 		return contracts.MemberState{Member: m, Incarnation: r.Incarnation, RemainingMs: r.TTLSeconds * 1000}, nil
 	}
@@ -178,42 +189,48 @@ func (c commands) Leave(ctx context.Context, m string, r contracts.MemberRequest
 type activationOutcome = contracts.ActivationOutcome
 
 // Claim implements [cluster.Provider].
-func (c commands) Claim(ctx context.Context, kind, id string, r contracts.ActivationClaimRequest) (activationOutcome, error) {
+func (c commands) Claim(ctx context.Context, kind, id string, r contracts.ActivationClaimRequest) (activationOutcome,
+	error) {
 	return command(ctx, c, func(ctx context.Context, p cluster.Provider) (activationOutcome, error) {
 		return p.Claim(ctx, kind, id, r)
 	})
 }
 
 // Activated implements [cluster.Provider].
-func (c commands) Activated(ctx context.Context, kind, id string, r contracts.ActivationHoldRequest) (activationOutcome, error) {
+func (c commands) Activated(ctx context.Context, kind, id string, r contracts.ActivationHoldRequest) (activationOutcome,
+	error) {
 	return command(ctx, c, func(ctx context.Context, p cluster.Provider) (activationOutcome, error) {
 		return p.Activated(ctx, kind, id, r)
 	})
 }
 
 // Failed implements [cluster.Provider].
-func (c commands) Failed(ctx context.Context, kind, id string, r contracts.ActivationFailedRequest) (activationOutcome, error) {
+func (c commands) Failed(ctx context.Context, kind, id string, r contracts.ActivationFailedRequest) (activationOutcome,
+	error) {
 	return command(ctx, c, func(ctx context.Context, p cluster.Provider) (activationOutcome, error) {
 		return p.Failed(ctx, kind, id, r)
 	})
 }
 
 // Deactivate implements [cluster.Provider].
-func (c commands) Deactivate(ctx context.Context, kind, id string, r contracts.ActivationEndRequest) (activationOutcome, error) {
+func (c commands) Deactivate(ctx context.Context, kind, id string, r contracts.ActivationEndRequest) (activationOutcome,
+	error) {
 	return command(ctx, c, func(ctx context.Context, p cluster.Provider) (activationOutcome, error) {
 		return p.Deactivate(ctx, kind, id, r)
 	})
 }
 
 // WriteState implements [cluster.Provider].
-func (c commands) WriteState(ctx context.Context, kind, id string, r contracts.ActivationStateRequest) (activationOutcome, error) {
+func (c commands) WriteState(ctx context.Context, kind, id string,
+	r contracts.ActivationStateRequest) (activationOutcome, error) {
 	return command(ctx, c, func(ctx context.Context, p cluster.Provider) (activationOutcome, error) {
 		return p.WriteState(ctx, kind, id, r)
 	})
 }
 
 // Transfer implements [cluster.Provider].
-func (c commands) Transfer(ctx context.Context, kind, id string, r contracts.ActivationTransferRequest) (activationOutcome, error) {
+func (c commands) Transfer(ctx context.Context, kind, id string, r contracts.ActivationTransferRequest) (
+	activationOutcome, error) {
 	return command(ctx, c, func(ctx context.Context, p cluster.Provider) (activationOutcome, error) {
 		return p.Transfer(ctx, kind, id, r)
 	})

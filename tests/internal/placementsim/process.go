@@ -41,7 +41,8 @@ func (s *simulation) newProcess(name string) *process {
 	}
 	off := p.time(4*time.Second) - 2*time.Second
 	provider := func(s docstore.Store) cluster.Provider {
-		return direct.Cluster(placement.New(s, &placement.Options{Now: func() time.Time { return time.Now().Add(off) }}), chat)
+		return direct.Cluster(placement.New(s, &placement.Options{Now: func() time.Time { return time.Now().Add(off) }}),
+			chat)
 	}
 	p.requests = commands{provider(line{store, p}), provider(store), p}
 	return p
@@ -261,7 +262,8 @@ func (b *body) force(ctx context.Context) {
 		return
 	}
 	_, err = b.p.requests.WriteState(ctx, b.Kind, b.ID, contracts.ActivationStateRequest{
-		Member: b.p.memberName(), Incarnation: a.Incarnation, FencingToken: b.Token, RequestID: fmt.Sprint(b.p.name, b.p.time(time.Hour)),
+		Member: b.p.memberName(), Incarnation: a.Incarnation, FencingToken: b.Token,
+		RequestID:    fmt.Sprint(b.p.name, b.p.time(time.Hour)),
 		StateVersion: a.StateVersion, State: b.state(),
 	})
 	if errors.Is(err, contracts.CodeStaleToken) || errors.Is(err, contracts.CodeNotOwner) {

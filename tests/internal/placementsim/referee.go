@@ -81,12 +81,14 @@ func (r *referee) over(id string, token int64) {
 	delete(r.of(id).running, token)
 }
 
-// told notes that a body asked whether it still runs, and was told yes. While the owner prepares an activation, its lock phase may end.
+// told notes that a body asked whether it still runs, and was told yes. While the owner prepares an activation, its
+// lock phase may end.
 func (r *referee) told(id string, token int64, p *process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a := r.of(id); a.active[token] && a.token > token {
-		r.failf("%s at %v: the body of %s was told that it runs under token %d, after token %d was given", id, time.Now(), p.name, token, a.token)
+		r.failf("%s at %v: the body of %s was told that it runs under token %d, after token %d was given", id, time.Now(),
+			p.name, token, a.token)
 	}
 }
 

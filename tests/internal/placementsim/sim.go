@@ -60,12 +60,13 @@ type Figures struct {
 	Stale      int // that it rejected
 }
 
-// Run plays two minutes of faults and until every identity is served again. The error is what must never happen. It belongs into a bubble of
-// testing/synctest.
+// Run plays two minutes of faults and until every identity is served again. The error is what must never happen. It
+// belongs into a bubble of testing/synctest.
 func Run(open Opener, seed uint64, mutant Mutant, tally *chaos.Tally) (Figures, error) {
 	life, end := context.WithCancel(context.Background())
 	defer end()
-	s := &simulation{seed: seed, open: open, mutant: mutant, tally: tally, referee: newReferee(), begin: time.Now(), life: life, live: map[string]*process{}}
+	s := &simulation{seed: seed, open: open, mutant: mutant, tally: tally, referee: newReferee(), begin: time.Now(),
+		life: life, live: map[string]*process{}}
 	s.ledger = newLedger(s.referee)
 	s.referee.blind = mutant.Blind
 	var loops sync.WaitGroup
@@ -251,7 +252,8 @@ func (s *simulation) caller(name string) {
 				s.visit(ctx, l, where)
 			}
 		case 7:
-			_, _ = p.requests.Claim(ctx, id.Kind, id.ID, contracts.ActivationClaimRequest{RequestID: fmt.Sprint(name, p.time(time.Hour)), LockTTLSeconds: 2})
+			_, _ = p.requests.Claim(ctx, id.Kind, id.ID, contracts.ActivationClaimRequest{
+				RequestID: fmt.Sprint(name, p.time(time.Hour)), LockTTLSeconds: 2})
 		case 8:
 			if where, err := l.Locate(ctx, id, nil); err == nil {
 				if there := s.reach(where.Member); there != nil {
@@ -334,7 +336,8 @@ func Proof(t *testing.T, operations int, inside Inside) {
 			return
 		}
 	}
-	t.Logf("%d operations in %d simulations: %d activations took effect, none beside another of its identity; %d of their writes were taken, %d stale ones rejected\n%s",
+	t.Logf(
+		"%d operations in %d simulations: %d activations took effect, none beside another of its identity; %d of their writes were taken, %d stale ones rejected\n%s",
 		sum.Operations, seeds, sum.Effective, sum.Writes, sum.Stale, &tally)
 	if sum.Stale == 0 && seeds >= enough {
 		t.Error("no stale write was ever sent")
@@ -350,9 +353,12 @@ func Proof(t *testing.T, operations int, inside Inside) {
 const enough = 50
 
 var happens = []string{
-	"processes killed", "processes frozen", "processes cut off", "processes stopped", "processes replaced", "requests lost", "responses lost",
-	"requests aborted", "writes that arrived twice", "writes that arrived after their caller gave up", "commands delivered again, late",
-	"commands that arrived after their caller gave up", "members evicted", "activations taken over", "activations that failed", "states written",
+	"processes killed", "processes frozen", "processes cut off", "processes stopped", "processes replaced",
+	"requests lost", "responses lost",
+	"requests aborted", "writes that arrived twice", "writes that arrived after their caller gave up",
+	"commands delivered again, late",
+	"commands that arrived after their caller gave up", "members evicted", "activations taken over",
+	"activations that failed", "states written",
 	"stale states rejected",
 }
 

@@ -42,7 +42,8 @@ func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // deliver plays a queue that delivers one task five times at once, and again each delivery that was not acknowledged.
 func (d *demo) deliver(ctx context.Context) error {
-	d.open("2. A task is delivered five times", "POST /internal/tasks/analysis, five times at once; the work is a URL that takes its time")
+	d.open("2. A task is delivered five times",
+		"POST /internal/tasks/analysis, five times at once; the work is a URL that takes its time")
 	if _, err := d.analyses.Create(ctx, analysis.Create{ID: delivered}); err != nil {
 		return err
 	}
@@ -91,7 +92,8 @@ func (d *demo) deliver(ctx context.Context) error {
 	runs, most := d.office.runs.seen()
 	d.check(runs == 1 && most == 1, "a task that is delivered five times runs once",
 		"%d run, %d deliveries, %d of them told to retry", runs, deliveries+again, again)
-	d.check(heard[contracts.TaskOutcome(once.Ready)] == 1 && heard[contracts.TaskOutcome(once.AlreadyFinished)] == deliveries-1 &&
+	d.check(heard[contracts.TaskOutcome(once.Ready)] == 1 &&
+		heard[contracts.TaskOutcome(once.AlreadyFinished)] == deliveries-1 &&
 		after.Status == analysis.Ready && after.Result == "sent to the customer",
 		"and every delivery learns that it is done", "the analysis is %s, %q", after.Status, after.Result)
 	return nil

@@ -44,8 +44,8 @@ type Options struct {
 // ErrBroken says that a promise did not hold.
 var ErrBroken = errors.New("a promise did not hold")
 
-// Run plays the whole show and writes it to out. The error is [ErrBroken] if a promise did not hold, and something else if
-// the show could not go on.
+// Run plays the whole show and writes it to out. The error is [ErrBroken] if a promise did not hold, and something else
+// if the show could not go on.
 func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 	dir, err := os.MkdirTemp("", "leasehold-demo-")
 	if err != nil {
@@ -59,8 +59,9 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 	defer func() { err = errors.Join(err, store.Close()) }()
 
 	d := &demo{
-		terminal: &terminal{begin: time.Now(), json: o.JSON, out: out}, executable: o.Executable, analyses: analysis.New(store, nil),
-		rooms: placement.New(store, nil),
+		terminal: &terminal{begin: time.Now(), json: o.JSON, out: out}, executable: o.Executable,
+		analyses: analysis.New(store, nil),
+		rooms:    placement.New(store, nil),
 	}
 	d.office = &office{d: d}
 	closeAll, err := d.serve(ctx, store)

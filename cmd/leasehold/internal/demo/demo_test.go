@@ -50,14 +50,16 @@ func TestLocksForEveryCaller(t *testing.T) {
 			t.Error(err)
 		}
 		response := map[string]any{
-			"tenant_id": path[3], "lock_key": path[5], "lease_id": "l", "owner_id": asked.Owner, "fencing_token": 1, "state": "ACTIVE",
+			"tenant_id": path[3], "lock_key": path[5], "lease_id": "l", "owner_id": asked.Owner, "fencing_token": 1,
+			"state":      "ACTIVE",
 			"expires_at": "2100-01-01T00:00:00.000Z", "remaining_ms": 60000,
 		}
 		switch path[len(path)-1] {
 		case "release":
 			response["state"] = "RELEASED"
 		case "check":
-			response = map[string]any{"tenant_id": path[3], "resource": path[5], "passed": true, "fencing_token": 1, "highest": 1}
+			response = map[string]any{"tenant_id": path[3], "resource": path[5], "passed": true, "fencing_token": 1,
+				"highest": 1}
 		}
 		w.Header().Set("Content-Type", "application/json")
 		if err := json.NewEncoder(w).Encode(response); err != nil {
@@ -67,7 +69,8 @@ func TestLocksForEveryCaller(t *testing.T) {
 	if err := d.contend(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := "never two holders at once, each grant has a larger token than all before it, the stale token of a holder that was paused is rejected"
+	want :=
+		"never two holders at once, each grant has a larger token than all before it, the stale token of a holder that was paused is rejected"
 	if got := strings.Join(d.broken(), ", "); got != want || d.summary() {
 		t.Errorf("the show noticed %q, want %q\n%s", got, want, out)
 	}
@@ -114,15 +117,18 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestRoomsForEveryCaller: a server that grants every claim to whichever member, with the same token, and takes every state.
+// TestRoomsForEveryCaller: a server that grants every claim to whichever member, with the same token, and takes every
+// state.
 func TestRoomsForEveryCaller(t *testing.T) {
 	d, out := lying(t, func(w http.ResponseWriter, r *http.Request) {
 		path := strings.Split(r.URL.Path, "/")
-		activation := map[string]any{"kind": roomKind, "id": lobby, "fencing_token": 1, "member": "member-a", "incarnation": 1, "phase": "ACTIVE", "state_version": 1}
+		activation := map[string]any{"kind": roomKind, "id": lobby, "fencing_token": 1, "member": "member-a",
+			"incarnation": 1, "phase": "ACTIVE", "state_version": 1}
 		var response any = map[string]any{"activation": activation, "replayed": false}
 		switch path[len(path)-1] {
 		case "join", "heartbeat":
-			response = map[string]any{"member": path[7], "incarnation": 1, "remaining_ms": 60000, "expires_at": "2100-01-01T00:00:00.000Z", "status": "ACTIVE", "epoch": 1}
+			response = map[string]any{"member": path[7], "incarnation": 1, "remaining_ms": 60000,
+				"expires_at": "2100-01-01T00:00:00.000Z", "status": "ACTIVE", "epoch": 1}
 		case lobby:
 			response = activation
 		}
@@ -134,8 +140,9 @@ func TestRoomsForEveryCaller(t *testing.T) {
 	if err := d.place(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := "a room that five callers ask for is active once, after its member died another one serves it, not before the lease has run out, " +
-		"what the dead member still writes is refused, and its state is kept"
+	want :=
+		"a room that five callers ask for is active once, after its member died another one serves it, not before the lease has run out, " +
+			"what the dead member still writes is refused, and its state is kept"
 	if got := strings.Join(d.broken(), ", "); got != want || d.summary() {
 		t.Errorf("the show noticed %q, want %q\n%s", got, want, out)
 	}

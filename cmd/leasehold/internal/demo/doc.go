@@ -1,5 +1,5 @@
-// Package demo shows what Leasehold promises, live: a server on the embedded store, real HTTP, and workers that contend,
-// repeat themselves and die. Each act ends with a check that can fail.
+// Package demo shows what Leasehold promises, live: a server on the embedded store, real HTTP, and workers that
+// contend, repeat themselves and die. Each act ends with a check that can fail.
 //
 // # What is shown
 //
@@ -10,6 +10,6 @@
 //
 // # Who decides
 //
-// What an act shows comes from the server's responses. What it checks comes from elsewhere: counters in the work itself, and
-// the documents of the store. So an act fails if the server lies.
+// What an act shows comes from the server's responses. What it checks comes from elsewhere: counters in the work
+// itself, and the documents of the store. So an act fails if the server lies.
 package demo

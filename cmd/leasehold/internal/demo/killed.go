@@ -35,8 +35,9 @@ type event struct {
 	Status     string    `json:"status,omitempty"`
 }
 
-// Work is a worker process: it runs one analysis under the gate of a server, waiting as long as another worker does, and
-// tells out what happens. When half of its work is done it waits until in ends, so that the show can kill it there, however slow the machine is.
+// Work is a worker process: it runs one analysis under the gate of a server, waiting as long as another worker does,
+// and tells out what happens. When half of its work is done it waits until in ends, so that the show can kill it there,
+// however slow the machine is.
 func Work(ctx context.Context, server, id, owner string, in io.Reader, out io.Writer) error {
 	c, err := client.New(server, nil)
 	if err != nil {
@@ -105,7 +106,8 @@ func (d *demo) hire(ctx context.Context, owner string) (w *worker, err error) {
 		case <-ctx.Done():
 		}
 	}
-	w.Worker, err = stage.Start(d.executable, owner, d.url, []string{"--worker-analysis", killed}, told, func() { close(w.events) })
+	w.Worker, err = stage.Start(d.executable, owner, d.url, []string{"--worker-analysis", killed}, told,
+		func() { close(w.events) })
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +115,8 @@ func (d *demo) hire(ctx context.Context, owner string) (w *worker, err error) {
 	return w, nil
 }
 
-// kill kills a worker with SIGKILL in the middle of its work. Another takes over when the lock has run out, and what the
-// dead one might still send is refused.
+// kill kills a worker with SIGKILL in the middle of its work. Another takes over when the lock has run out, and what
+// the dead one might still send is refused.
 func (d *demo) kill(ctx context.Context) error {
 	d.open("3. A worker is killed, and its run is taken over",
 		fmt.Sprintf("analysis %s, a lock of %v with heartbeats; the workers are processes of their own", killed, workerTTL))
@@ -170,7 +172,8 @@ func (d *demo) kill(ctx context.Context) error {
 		default: // steps, and waiting
 		}
 	}
-	body := fmt.Sprintf(`{"owner_id":%s,"fencing_token":%d,"status":"FAILED","failure_reason":"a late message"}`, strconv.Quote(dead.Owner), dead.Token)
+	body := fmt.Sprintf(`{"owner_id":%s,"fencing_token":%d,"status":"FAILED","failure_reason":"a late message"}`,
+		strconv.Quote(dead.Owner), dead.Token)
 	status, p, err := d.post(ctx, "/v1/analyses/"+killed+"/finish", body, nil)
 	if err != nil {
 		return err
@@ -180,11 +183,14 @@ func (d *demo) kill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.check(outcome == string(once.Ready) && heir.Token > dead.Token && after.Status == analysis.Ready && after.Result == "made by worker-b",
-		"a dead worker's run is taken over", "worker-b ran it with token %d after token %d: %s, %q", heir.Token, dead.Token, after.Status, after.Result)
+	d.check(outcome == string(once.Ready) && heir.Token > dead.Token && after.Status == analysis.Ready &&
+		after.Result == "made by worker-b",
+		"a dead worker's run is taken over", "worker-b ran it with token %d after token %d: %s, %q", heir.Token, dead.Token,
+		after.Status, after.Result)
 	d.check(!began.IsZero() && !began.Before(held), "and not before its lock has run out",
 		"the lock ended at %s, the second run began at %s", held.Format(clock), began.UTC().Format(clock))
-	d.check(status == http.StatusConflict && after.Status == analysis.Ready, "what the dead one still sends changes nothing",
+	d.check(status == http.StatusConflict && after.Status == analysis.Ready,
+		"what the dead one still sends changes nothing",
 		"%d %s, and the analysis is %s", status, orOK(p.Code), after.Status)
 	return nil
 }

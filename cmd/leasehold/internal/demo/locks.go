@@ -16,10 +16,11 @@ import (
 // rounds is how often each of the two workers wants the lock.
 const rounds = 3
 
-// contend lets two workers want one lock again and again. The check is a counter of those inside, which knows nothing of
-// the server's responses.
+// contend lets two workers want one lock again and again. The check is a counter of those inside, which knows nothing
+// of the server's responses.
 func (d *demo) contend(ctx context.Context) error {
-	d.open("1. Two workers want one lock", "POST /v1/tenants/demo/locks/report/acquire, from both at once, three times each")
+	d.open("1. Two workers want one lock",
+		"POST /v1/tenants/demo/locks/report/acquire, from both at once, three times each")
 	c, err := client.New(d.url, nil)
 	if err != nil {
 		return err
@@ -42,7 +43,8 @@ func (d *demo) contend(ctx context.Context) error {
 			mu.Unlock()
 			stage.Pause(ctx, 150*time.Millisecond) // the work
 			holders.leave()
-			if _, err := locks.Release(ctx, tenant, "report", contracts.ReleaseRequest{OwnerID: who, FencingToken: l.FencingToken}); err != nil {
+			if _, err := locks.Release(ctx, tenant, "report", contracts.ReleaseRequest{
+				OwnerID: who, FencingToken: l.FencingToken}); err != nil {
 				return err
 			}
 			d.sayf(who, "release → 200")
@@ -54,12 +56,13 @@ func (d *demo) contend(ctx context.Context) error {
 	}
 	turns, most := holders.seen()
 	d.check(most == 1, "never two holders at once", "at most %d inside, over %d turns", most, turns)
-	d.check(rising(tokens) && len(tokens) == 2*rounds, "each grant has a larger token than all before it", "tokens %v", tokens)
+	d.check(rising(tokens) && len(tokens) == 2*rounds, "each grant has a larger token than all before it",
+		"tokens %v", tokens)
 	return d.pausedHolder(ctx, locks)
 }
 
-// pausedHolder lets a holder sleep beyond its lease: another worker gets the lock, and the sleeper is rejected wherever it
-// comes with its old token.
+// pausedHolder lets a holder sleep beyond its lease: another worker gets the lock, and the sleeper is rejected wherever
+// it comes with its old token.
 func (d *demo) pausedHolder(ctx context.Context, locks *client.Locks) error {
 	const key = "orders"
 	ann, err := d.take(ctx, locks, key, "ann", 1)
@@ -80,7 +83,8 @@ func (d *demo) pausedHolder(ctx context.Context, locks *client.Locks) error {
 	if err != nil {
 		return err
 	}
-	_, err = locks.Renew(ctx, tenant, key, contracts.RenewRequest{OwnerID: "ann", FencingToken: ann.FencingToken, TTLSeconds: 30})
+	_, err = locks.Renew(ctx, tenant, key, contracts.RenewRequest{OwnerID: "ann", FencingToken: ann.FencingToken,
+		TTLSeconds: 30})
 	renewed := code(err)
 	if renewed == "" && err != nil {
 		return err
@@ -88,7 +92,8 @@ func (d *demo) pausedHolder(ctx context.Context, locks *client.Locks) error {
 	d.sayf("ann", "renew with token %d → %s", ann.FencingToken, orOK(renewed))
 	d.check(passed == "" && late == contracts.CodeStaleToken && renewed == contracts.CodeLeaseLost,
 		"the stale token of a holder that was paused is rejected",
-		"bob's token %d passed, ann's token %d: %s at the fence, %s on renewal", bob.FencingToken, ann.FencingToken, orOK(late), orOK(renewed))
+		"bob's token %d passed, ann's token %d: %s at the fence, %s on renewal", bob.FencingToken, ann.FencingToken,
+		orOK(late), orOK(renewed))
 	return nil
 }
 

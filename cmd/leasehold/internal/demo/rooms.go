@@ -44,8 +44,10 @@ func (m *member) end() time.Time {
 }
 
 // join makes a member of the cluster.
-func (d *demo) join(ctx context.Context, chat *client.Placements, name string, ttl time.Duration) (contracts.MemberState, error) {
-	s, err := chat.Join(ctx, name, contracts.MemberJoinRequest{Kinds: []string{roomKind}, TTLSeconds: int64(ttl / time.Second)})
+func (d *demo) join(ctx context.Context, chat *client.Placements, name string,
+	ttl time.Duration) (contracts.MemberState, error) {
+	s, err := chat.Join(ctx, name, contracts.MemberJoinRequest{Kinds: []string{roomKind},
+		TTLSeconds: int64(ttl / time.Second)})
 	if err == nil {
 		d.sayf(name, "join → 200, incarnation %d, a lease of %v", s.Incarnation, ttl)
 	}
@@ -65,7 +67,8 @@ func (d *demo) live(ctx context.Context, chat *client.Placements, name string) (
 	go func() {
 		for seq := int64(1); ctx.Err() == nil; seq++ {
 			stage.Pause(ctx, memberTTL/4)
-			s, err := chat.Heartbeat(ctx, name, contracts.MemberHeartbeatRequest{Incarnation: number, Seq: seq, TTLSeconds: int64(memberTTL / time.Second)})
+			s, err := chat.Heartbeat(ctx, name, contracts.MemberHeartbeatRequest{Incarnation: number, Seq: seq,
+				TTLSeconds: int64(memberTTL / time.Second)})
 			if err == nil {
 				m.lasts(s)
 			}
@@ -74,10 +77,11 @@ func (d *demo) live(ctx context.Context, chat *client.Placements, name string) (
 	return m, nil
 }
 
-// place lets five callers ask for one chat room, kills the member that serves it, and lets another one take over. It counts how many members serve the
-// room at a time.
+// place lets five callers ask for one chat room, kills the member that serves it, and lets another one take over. It
+// counts how many members serve the room at a time.
 func (d *demo) place(ctx context.Context) error {
-	d.open("4. A room lives on one member at a time", "POST /v1/tenants/demo/clusters/chat/…: five callers claim it at once; then its member dies, and another takes over")
+	d.open("4. A room lives on one member at a time",
+		"POST /v1/tenants/demo/clusters/chat/…: five callers claim it at once; then its member dies, and another takes over")
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // no heartbeats outlive the act
 	c, err := client.New(d.url, nil)
@@ -97,7 +101,8 @@ func (d *demo) place(ctx context.Context) error {
 	activate := func(a contracts.Activation) error {
 		serving.enter()
 		d.sayf(a.Member, "serves the room under token %d", a.FencingToken)
-		_, err := chat.Activated(ctx, roomKind, lobby, contracts.ActivationHoldRequest{Member: a.Member, Incarnation: a.Incarnation, FencingToken: a.FencingToken})
+		_, err := chat.Activated(ctx, roomKind, lobby, contracts.ActivationHoldRequest{
+			Member: a.Member, Incarnation: a.Incarnation, FencingToken: a.FencingToken})
 		return err
 	}
 	ask := func(ctx context.Context, who string) error {
@@ -125,7 +130,8 @@ func (d *demo) place(ctx context.Context) error {
 	return d.failOver(ctx, chat, first, &serving, activate)
 }
 
-// failOver kills the member that serves the chat room, and lets another one take over. The lease of that one is long enough to do without heartbeats.
+// failOver kills the member that serves the chat room, and lets another one take over. The lease of that one is long
+// enough to do without heartbeats.
 func (d *demo) failOver(
 	ctx context.Context, chat *client.Placements, dead *member, serving *gauge, activate func(contracts.Activation) error,
 ) error {
@@ -133,7 +139,8 @@ func (d *demo) failOver(
 	if err != nil {
 		return err
 	}
-	hold := contracts.ActivationStateRequest{Member: first.Member, Incarnation: first.Incarnation, FencingToken: first.FencingToken, State: []byte("3 players")}
+	hold := contracts.ActivationStateRequest{Member: first.Member, Incarnation: first.Incarnation,
+		FencingToken: first.FencingToken, State: []byte("3 players")}
 	if _, err := chat.WriteState(ctx, roomKind, lobby, hold); err != nil {
 		return err
 	}
@@ -170,11 +177,14 @@ func (d *demo) failOver(
 		return err
 	}
 	_, most := serving.seen()
-	d.check(most == 1 && second.FencingToken > first.FencingToken && second.Member != first.Member && !at.Before(held) && now.Activation.Owner.Member == second.Member,
+	d.check(most == 1 && second.FencingToken > first.FencingToken && second.Member != first.Member && !at.Before(held) &&
+		now.Activation.Owner.Member == second.Member,
 		"after its member died another one serves it, not before the lease has run out",
-		"%s with token %d after token %d; the lease ended at %s, the claim was granted at %s", second.Member, second.FencingToken, first.FencingToken,
+		"%s with token %d after token %d; the lease ended at %s, the claim was granted at %s", second.Member,
+		second.FencingToken, first.FencingToken,
 		held.Format(clock), at.UTC().Format(clock))
-	d.check(late == contracts.CodeStaleToken && string(now.Activation.State) == "3 players", "what the dead member still writes is refused, and its state is kept",
+	d.check(late == contracts.CodeStaleToken && string(now.Activation.State) == "3 players",
+		"what the dead member still writes is refused, and its state is kept",
 		"%s, and the state is “%s”", orOK(late), now.Activation.State)
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package export is how metrics leave a program that runs on: a page for Prometheus, and OTLP by the standard OTEL_ variables, see package otlp. Nothing is set up, and
-// nothing measured, unless one of them is asked for.
+// Package export is how metrics leave a program that runs on: a page for Prometheus, and OTLP by the standard OTEL_
+// variables, see package otlp. Nothing is set up, and nothing measured, unless one of them is asked for.
 //
 //	OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_METRICS_EXPORTER=otlp   metrics are sent by OTLP
 //	LEASEHOLD_METRICS_LISTEN                                     GET /metrics on that address, in the text format of Prometheus
@@ -29,7 +29,8 @@ type Metrics struct {
 	page     http.Handler // nil: no one asked for it
 }
 
-// Open sets up what the variables ask for, and a page if one is wanted; it is nil if that is nothing. The error names a variable that cannot work.
+// Open sets up what the variables ask for, and a page if one is wanted; it is nil if that is nothing. The error names a
+// variable that cannot work.
 func Open(ctx context.Context, o otlp.Options, page bool) (*Metrics, error) {
 	sends, err := o.Reader(ctx)
 	if err != nil || sends == nil && !page {
@@ -51,7 +52,8 @@ func Open(ctx context.Context, o otlp.Options, page bool) (*Metrics, error) {
 		if err != nil {
 			return nil, err
 		}
-		options, m.page = append(options, sdk.WithReader(e)), promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+		options, m.page = append(options, sdk.WithReader(e)),
+			promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 	}
 	m.provider = sdk.NewMeterProvider(options...)
 	return m, nil
@@ -76,8 +78,8 @@ func (m *Metrics) Shutdown(ctx context.Context) error {
 // Path is where the page for Prometheus is.
 const Path = "/metrics"
 
-// Page is GET [Path] and nothing else. Where it listens on a loopback address it responds to names of this machine only, so that no web page can
-// read it by a name that it has pointed here.
+// Page is GET [Path] and nothing else. Where it listens on a loopback address it responds to names of this machine
+// only, so that no web page can read it by a name that it has pointed here.
 func (m *Metrics) Page(listening net.Addr) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+Path, m.page)

@@ -69,7 +69,8 @@ func measured(t *testing.T) (url string) {
 		t.Fatal(err)
 	}
 	locks := lock.New(telemetry.Store(docstore.NewMemory(nil), m.Observe(nil, metrics.SystemMemory)...), nil)
-	if _, err := locks.Acquire(t.Context(), lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "k"}, Owner: "ann", RequestID: "r1", TTLSeconds: 30}); err != nil {
+	if _, err := locks.Acquire(t.Context(), lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "k"}, Owner: "ann",
+		RequestID: "r1", TTLSeconds: 30}); err != nil {
 		t.Fatal(err)
 	}
 	at, stop, err := e.Serve(t.Context(), "127.0.0.1:0", slog.New(slog.DiscardHandler))
@@ -106,14 +107,15 @@ func get(t *testing.T, url, host string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// TestPage: the page is one for Prometheus, by promtool where it is installed, says what was measured, and is for programs of this machine if
-// it listens for them only.
+// TestPage: the page is one for Prometheus, by promtool where it is installed, says what was measured, and is for
+// programs of this machine if it listens for them only.
 func TestPage(t *testing.T) {
 	url := measured(t)
 	status, text := get(t, url+export.Path, "")
 	for _, want := range []string{
 		`db_client_operation_duration_seconds_count{db_collection_name="locks",db_operation_name="write",db_system_name="memory"} 1`,
-		`leasehold_leases_held{leasehold_kind="lock"} 1`, `service_version="v1.2.3"`, "go_goroutines", "process_cpu_seconds_total",
+		`leasehold_leases_held{leasehold_kind="lock"} 1`, `service_version="v1.2.3"`, "go_goroutines",
+		"process_cpu_seconds_total",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %s", want)
@@ -126,7 +128,8 @@ func TestPage(t *testing.T) {
 		path, host string
 		status     int
 	}{
-		{export.Path, "evil.example", http.StatusForbidden}, {export.Path, "localhost", http.StatusOK}, {"/", "", http.StatusNotFound}, {"/debug/pprof/", "", http.StatusNotFound},
+		{export.Path, "evil.example", http.StatusForbidden}, {export.Path, "localhost", http.StatusOK},
+		{"/", "", http.StatusNotFound}, {"/debug/pprof/", "", http.StatusNotFound},
 	} {
 		if status, _ := get(t, url+c.path, c.host); status != c.status {
 			t.Errorf("%+v: %d", c, status)
@@ -143,7 +146,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// onlyNames reports whether promtool only says that names have colons or abbreviations, which those of the Go runtime have.
+// onlyNames reports whether promtool only says that names have colons or abbreviations, which those of the Go runtime
+// have.
 func onlyNames(out []byte) bool {
 	for line := range bytes.Lines(out) {
 		if !bytes.HasPrefix(line, []byte("go_")) && !bytes.HasPrefix(line, []byte("process_")) {
@@ -163,7 +167,8 @@ func TestOTLP(t *testing.T) {
 	}))
 	defer collector.Close()
 	e, err := export.Open(t.Context(), options(t, map[string]string{
-		"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL, "OTEL_EXPORTER_OTLP_HEADERS": "x-key=secret", "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=test",
+		"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL, "OTEL_EXPORTER_OTLP_HEADERS": "x-key=secret",
+		"OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=test",
 	}), false)
 	if err != nil {
 		t.Fatal(err)
@@ -177,14 +182,16 @@ func TestOTLP(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := <-sent
-	for _, want := range []string{"/v1/metrics secret ", "leasehold.audit.events", "lock.acquire", "v1.2.3", "deployment.environment.name"} {
+	for _, want := range []string{"/v1/metrics secret ", "leasehold.audit.events", "lock.acquire", "v1.2.3",
+		"deployment.environment.name"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("what was sent lacks %q: %q", want, got)
 		}
 	}
 }
 
-// TestNames: each instrument of the table has the name on the page that the documentation says, by which alerts and dashboards find it.
+// TestNames: each instrument of the table has the name on the page that the documentation says, by which alerts and
+// dashboards find it.
 func TestNames(t *testing.T) {
 	e, err := export.Open(t.Context(), options(t, nil), true)
 	if err != nil {

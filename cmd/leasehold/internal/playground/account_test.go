@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestAccounts: what each of the two accounts does with a late write, with one that is sent again, and with one of a clock that is wrong.
+// TestAccounts: what each of the two accounts does with a late write, with one that is sent again, and with one of a
+// clock that is wrong.
 func TestAccounts(t *testing.T) {
 	type step struct {
 		worker, turn  string
@@ -53,9 +54,11 @@ func TestAccounts(t *testing.T) {
 				w := write{Worker: s.worker, Turn: s.turn, Token: s.token, Clock: s.clock, Unfenced: s.u, Fenced: s.f}
 				without, with := u.write(w), f.write(w, s.passed)
 				if without.Outcome != s.without || with.Outcome != s.with || without.Off != s.off {
-					t.Errorf("%d: %s, off by %d, and %s; want %s, off by %d, and %s", i, without.Outcome, without.Off, with.Outcome, s.without, s.off, s.with)
+					t.Errorf("%d: %s, off by %d, and %s; want %s, off by %d, and %s", i, without.Outcome, without.Off, with.Outcome,
+						s.without, s.off, s.with)
 				}
-				if b, should := [2]int64{u.Balance, f.Balance}, [2]int64{u.Should, f.Should}; b != s.balances || should != s.shoulds {
+				if b, should := [2]int64{u.Balance, f.Balance}, [2]int64{u.Should, f.Should}; b != s.balances ||
+					should != s.shoulds {
 					t.Errorf("%d: balances %v of %v, want %v of %v", i, b, should, s.balances, s.shoulds)
 				}
 				if f.Balance != f.Should {
@@ -74,10 +77,12 @@ func TestKept(t *testing.T) {
 	for i := range 100 {
 		a.write(write{Worker: "A", Turn: strconv.Itoa(i), Token: int64(2 + i), Unfenced: a.Balance})
 	}
-	if len(a.Rows) != keptRows || len(a.Points) != keptPoints || a.Rows[0].ID != 102 || a.Rows[0].Token != 101 || a.Points[keptPoints-1] != [2]int64{a.Balance, a.Should} {
+	if len(a.Rows) != keptRows || len(a.Points) != keptPoints || a.Rows[0].ID != 102 || a.Rows[0].Token != 101 ||
+		a.Points[keptPoints-1] != [2]int64{a.Balance, a.Should} {
 		t.Errorf("%+v", a.account)
 	}
-	if want := (row{ID: 2, Worker: "B", From: -10, To: 0, Outcome: overwrote, Off: -20}); !reflect.DeepEqual(*a.Worst, want) {
+	if want := (row{ID: 2, Worker: "B", From: -10, To: 0, Outcome: overwrote, Off: -20}); !reflect.DeepEqual(*a.Worst,
+		want) {
 		t.Errorf("%+v, want %+v", *a.Worst, want)
 	}
 }

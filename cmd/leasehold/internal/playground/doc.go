@@ -1,5 +1,5 @@
-// Package playground shows in a browser what a fence is for: three worker processes, which the reader can freeze, kill, cut off and give a wrong clock, and
-// one account that they pay into, kept twice: without a fence, and with one.
+// Package playground shows in a browser what a fence is for: three worker processes, which the reader can freeze, kill,
+// cut off and give a wrong clock, and one account that they pay into, kept twice: without a fence, and with one.
 //
 // # What is real
 //
@@ -10,18 +10,21 @@
 //	         acquire ─▶ begin ─▶ work ─▶ read both accounts ─▶ write both ─▶ release
 //
 // A worker is frozen with SIGSTOP, at the moment that hurts: it holds the lock, and has read and not written yet. It is
-// continued when no other is between its read and its write, and writes before another reads. So what the reader sees depends neither on luck nor on the speed of
-// the machine. It is killed with SIGKILL, at once. An answer is lost by closing the connection after a write was carried
-// out. Only the wrong clock is a number that the worker adds to its time.
+// continued when no other is between its read and its write, and writes before another reads. So what the reader sees
+// depends neither on luck nor on the speed of the machine. It is killed with SIGKILL, at once. An answer is lost by
+// closing the connection after a write was carried out. Only the wrong clock is a number that the worker adds to its
+// time.
 //
 // # Who decides
 //
-// Both accounts trust the caller: they store the balance that it computed. Without a fence the write with the latest time wins, as in many stores. With it
-// the fence of the API decides, and rejects a stale token; the account keeps the token beside the balance, and so knows a write that is sent again.
+// Both accounts trust the caller: they store the balance that it computed. Without a fence the write with the latest
+// time wins, as in many stores. With it the fence of the API decides, and rejects a stale token; the account keeps the
+// token beside the balance, and so knows a write that is sent again.
 //
 // # What can go wrong
 //
-// Who can press Freeze can stop three processes of this machine, which is all that the endpoints can do. They are for this machine and for the page's
-// own origin, like the API of a server in development mode. A worker ends when its standard input does, so that none stays when this process is killed;
-// one that is frozen cannot notice that, and package process says what the systems do with it.
+// Who can press Freeze can stop three processes of this machine, which is all that the endpoints can do. They are for
+// this machine and for the page's own origin, like the API of a server in development mode. A worker ends when its
+// standard input does, so that none stays when this process is killed; one that is frozen cannot notice that, and
+// package process says what the systems do with it.
 package playground

@@ -26,8 +26,8 @@ const (
 	accountPath = pagePath + "account/"
 )
 
-// routes are the playground's endpoints. What they have in common with those of the API, they have from it: they are for this machine only, and for no
-// page of another site.
+// routes are the playground's endpoints. What they have in common with those of the API, they have from it: they are
+// for this machine only, and for no page of another site.
 func (p *playground) routes() []httpapi.Route {
 	var all []httpapi.Route
 	for _, f := range console.Load(assets) {
@@ -35,10 +35,11 @@ func (p *playground) routes() []httpapi.Route {
 		if f.Name == "" {
 			path += "{$}"
 		}
-		all = append(all, httpapi.Route{Method: http.MethodGet, Path: path, Routine: true, Do: func(w http.ResponseWriter, r *http.Request) error {
-			f.ServeHTTP(w, r)
-			return nil
-		}})
+		all = append(all, httpapi.Route{Method: http.MethodGet, Path: path, Routine: true,
+			Do: func(w http.ResponseWriter, r *http.Request) error {
+				f.ServeHTTP(w, r)
+				return nil
+			}})
 	}
 	post := func(path string, do func(http.ResponseWriter, *http.Request) error) {
 		all = append(all, httpapi.Route{Method: http.MethodPost, Path: pagePath + path, Routine: true, Do: do})
@@ -158,7 +159,8 @@ func (p *playground) show(w http.ResponseWriter, _ *http.Request) error {
 // respond sends the state. mu is held.
 func (p *playground) respond(w http.ResponseWriter) error {
 	o := overview{
-		At: time.Now().UTC().Format(contracts.TimeFormat), Round: p.round, TTL: int64(ttl / time.Second), CanFreeze: process.CanStop, Story: p.story,
+		At: time.Now().UTC().Format(contracts.TimeFormat), Round: p.round, TTL: int64(ttl / time.Second),
+		CanFreeze: process.CanStop, Story: p.story,
 		Unfenced: p.counted(p.unfenced.account), Fenced: p.counted(p.fenced.account), Cost: p.cost(), Turns: p.turns,
 	}
 	for _, h := range p.workers {
@@ -191,7 +193,8 @@ func send(w http.ResponseWriter, body any) error {
 // receive reads a body of JSON.
 func receive(w http.ResponseWriter, r *http.Request, into any) error {
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, httpapi.MaxBodyBytes)).Decode(into); err != nil {
-		return contracts.Errorf(contracts.CodeInvalidArgument, "the body must be JSON as the page and the workers send it: %v", err)
+		return contracts.Errorf(contracts.CodeInvalidArgument,
+			"the body must be JSON as the page and the workers send it: %v", err)
 	}
 	return nil
 }
@@ -206,7 +209,8 @@ func (p *playground) find(name string) (*hired, error) {
 	return nil, contracts.Errorf(contracts.CodeNotFound, "there is no worker %.20q: they are %v", name, names)
 }
 
-// alive returns a worker that has a process: a request that a dead one has sent before changes nothing about it. mu is held.
+// alive returns a worker that has a process: a request that a dead one has sent before changes nothing about it. mu is
+// held.
 func (p *playground) alive(name string) (*hired, error) {
 	h, err := p.find(name)
 	if err == nil && h.State == dead {

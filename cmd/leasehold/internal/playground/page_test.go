@@ -20,30 +20,36 @@ func TestPage(t *testing.T) {
 	for _, f := range console.Load(assets) {
 		total += len(f.Content)
 		names = append(names, f.Name)
-		text := strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(string(f.Content), "http://www.w3.org/2000/svg", ""), "http://www.w3.org/1999/xhtml", ""),
+		text := strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(string(f.Content), "http://www.w3.org/2000/svg", ""),
+			"http://www.w3.org/1999/xhtml", ""),
 			"http://www.w3.org/1998/Math/MathML", "")
-		for _, m := range regexp.MustCompile(`(?i)\b(?:https?|wss?):|["'(]//|@import|(?-i:\burl\()|<style|\sstyle=|\son\w+="`).FindAllString(text, -1) {
+		for _, m := range regexp.MustCompile(
+			`(?i)\b(?:https?|wss?):|["'(]//|@import|(?-i:\burl\()|<style|\sstyle=|\son\w+="`).FindAllString(text, -1) {
 			t.Errorf("%s has %q", f.Name, m)
 		}
 	}
-	if slices.Sort(names); !slices.Equal(names, []string{"", "app.js", "icon.svg", "style.css"}) || total > console.MaxBytes {
+	if slices.Sort(names); !slices.Equal(names, []string{"", "app.js", "icon.svg", "style.css"}) ||
+		total > console.MaxBytes {
 		t.Errorf("%q have %d bytes, at most %d are allowed", names, total, console.MaxBytes)
 	}
 }
 
 // TestAddress: the page is for this machine only.
 func TestAddress(t *testing.T) {
-	for _, listen := range []string{"", "127.0.0.1", "0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:8080", "localhost.evil.example:0"} {
+	for _, listen := range []string{"", "127.0.0.1", "0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:8080",
+		"localhost.evil.example:0"} {
 		if err := Run(t.Context(), io.Discard, Options{Executable: "/none", Listen: listen}); !errors.Is(err, ErrAddress) {
 			t.Errorf("%q: %v", listen, err)
 		}
 	}
-	if err := Run(t.Context(), io.Discard, Options{Executable: "/none", Listen: "localhost:0"}); err == nil || errors.Is(err, ErrAddress) {
+	if err := Run(t.Context(), io.Discard, Options{Executable: "/none", Listen: "localhost:0"}); err == nil ||
+		errors.Is(err, ErrAddress) {
 		t.Errorf("localhost: %v, want that the program is not there", err)
 	}
 }
 
-// TestTexts: both languages have the same texts with the same places to fill, and all that the page and the server ask for.
+// TestTexts: both languages have the same texts with the same places to fill, and all that the page and the server ask
+// for.
 func TestTexts(t *testing.T) {
 	read := func(path string) string {
 		b, err := os.ReadFile(filepath.FromSlash(path))
@@ -54,7 +60,8 @@ func TestTexts(t *testing.T) {
 	}
 	table := func(lang string) map[string]string {
 		all := map[string]string{}
-		for _, m := range regexp.MustCompile(`(?:'([^']+)'|\b(\w+)): '([^']*)'`).FindAllStringSubmatch(read("src/"+lang+".js"), -1) {
+		for _, m := range regexp.MustCompile(`(?:'([^']+)'|\b(\w+)): '([^']*)'`).FindAllStringSubmatch(
+			read("src/"+lang+".js"), -1) {
 			if all[m[1]+m[2]] != "" {
 				t.Errorf("%s: %s is there twice", lang, m[1]+m[2])
 			}

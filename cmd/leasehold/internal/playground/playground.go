@@ -36,14 +36,16 @@ type Options struct {
 }
 
 // ErrAddress says that other machines could reach the address, or that it is none.
-var ErrAddress = errors.New("the demonstration is for this machine only: its address must be that of this machine with a port, such as 127.0.0.1:0")
+var ErrAddress = errors.New(
+	"the demonstration is for this machine only: its address must be that of this machine with a port, such as 127.0.0.1:0")
 
 // Run serves the playground until the context ends, and writes to out where it is. No worker outlives it.
 func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 	if host, _, err := net.SplitHostPort(o.Listen); err != nil || !httpapi.Loopback(host) {
 		return fmt.Errorf("%w, not %q", ErrAddress, o.Listen)
 	}
-	p := &playground{executable: o.Executable, emulator: dynamodbtest.New(nil), round: 1, story: []event{}, unfenced: &unfenced{account: newAccount()}, fenced: &fenced{account: newAccount()}}
+	p := &playground{executable: o.Executable, emulator: dynamodbtest.New(nil), round: 1, story: []event{},
+		unfenced: &unfenced{account: newAccount()}, fenced: &fenced{account: newAccount()}}
 	p.changed = sync.NewCond(&p.mu)
 	store, err := p.open(ctx)
 	if err != nil {
@@ -74,7 +76,8 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 		return err
 	}
 	url := p.url + pagePath
-	fmt.Fprintf(out, "Open %s\n\nThree worker processes share a lock. Freeze one of them, and see what it writes when it wakes up.\nThe console is at %s/console/. Stop with Ctrl-C.\n", url, p.url)
+	fmt.Fprintf(
+		out, "Open %s\n\nThree worker processes share a lock. Freeze one of them, and see what it writes when it wakes up.\nThe console is at %s/console/. Stop with Ctrl-C.\n", url, p.url)
 	if o.Open != nil {
 		o.Open(url)
 	}
@@ -108,10 +111,12 @@ type playground struct {
 // open opens the store: the emulator of DynamoDB counts what the service would bill.
 func (p *playground) open(ctx context.Context) (docstore.Store, error) {
 	service := dynamodb.New(dynamodb.Options{
-		Region: "local", BaseEndpoint: aws.String("http://dynamodb.local"), Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
-		HTTPClient: &http.Client{Transport: p.emulator.RoundTripper()},
+		Region: "local", BaseEndpoint: aws.String("http://dynamodb.local"),
+		Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
+		HTTPClient:  &http.Client{Transport: p.emulator.RoundTripper()},
 	})
-	store, err := awsdynamodb.Open(ctx, "leasehold", &awsdynamodb.Options{Client: service, CreateTable: true, MaxSkew: awsdynamodb.TrustClock})
+	store, err := awsdynamodb.Open(ctx, "leasehold", &awsdynamodb.Options{Client: service, CreateTable: true,
+		MaxSkew: awsdynamodb.TrustClock})
 	p.emulator.ResetCounts() // a table is made once
 	return store, err
 }

@@ -27,11 +27,11 @@ const (
 // errInputEnded ends a worker: the demonstration is gone.
 var errInputEnded = errors.New("standard input ended")
 
-// Work is a worker process: it takes its turn under the lock for as long as its standard input is open, on which each line is what its clock is off by,
-// in milliseconds.
+// Work is a worker process: it takes its turn under the lock for as long as its standard input is open, on which each
+// line is what its clock is off by, in milliseconds.
 //
-// It does what many programs do: it does not look whether it still has the lock before it writes, because it asked a moment ago; and if it receives no
-// response, it does its turn again.
+// It does what many programs do: it does not look whether it still has the lock before it writes, because it asked a
+// moment ago; and if it receives no response, it does its turn again.
 func Work(ctx context.Context, server, name string, in io.Reader) error {
 	c, err := client.New(server, nil)
 	if err != nil {

@@ -107,13 +107,15 @@ func (p *playground) endWorkers() {
 	}
 }
 
-// act carries out what a button says. An action that does not fit the worker's state changes nothing: the page shows a state that is over by then.
+// act carries out what a button says. An action that does not fit the worker's state changes nothing: the page shows a
+// state that is over by then.
 func (p *playground) act(h *hired, action string, ms int64) error {
 	switch {
 	case p.ending:
 		return contracts.Errorf(contracts.CodeUnavailable, "the demonstration is ending")
 	case action == "freeze" && !process.CanStop:
-		return contracts.Errorf(contracts.CodeNotConfigured, "this system cannot stop a process: kill the worker instead, or try it on Linux or macOS")
+		return contracts.Errorf(contracts.CodeNotConfigured,
+			"this system cannot stop a process: kill the worker instead, or try it on Linux or macOS")
 	case action == "freeze" && h.State != dead && h.State != frozen:
 		h.Armed = true
 		p.tell(event{Kind: "armed", Worker: h.Name})

@@ -1,5 +1,6 @@
-// Package process starts the processes that belong to this one: commands under a lock, and the workers of the demonstration. Each is in a group of
-// its own, so that it can be ended with all that it started, and the keys of a terminal reach this process only.
+// Package process starts the processes that belong to this one: commands under a lock, and the workers of the
+// demonstration. Each is in a group of its own, so that it can be ended with all that it started, and the keys of a
+// terminal reach this process only.
 //
 //	              this process ends, in whatever way
 //	Linux         the system kills the command, not what it started
@@ -12,8 +13,8 @@ import (
 	"runtime"
 )
 
-// Start starts a command in a group of its own, and calls ended with the error of [exec.Cmd.Wait] when it has ended. The error of Start is that of a
-// command that did not begin; ended is not called then.
+// Start starts a command in a group of its own, and calls ended with the error of [exec.Cmd.Wait] when it has ended.
+// The error of Start is that of a command that did not begin; ended is not called then.
 func Start(c *exec.Cmd, ended func(error)) error {
 	inGroup(c)
 	started := make(chan error)

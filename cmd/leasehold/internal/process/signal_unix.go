@@ -12,8 +12,8 @@ import (
 // CanStop says whether the system can stop a process and let it go on.
 const CanStop = true
 
-// Stop stops a command, and nothing that it started: SIGSTOP. It returns when the command has stopped, so that whatever it does next, it does after
-// [Continue]; or with [os.ErrProcessDone] when it has ended.
+// Stop stops a command, and nothing that it started: SIGSTOP. It returns when the command has stopped, so that whatever
+// it does next, it does after [Continue]; or with [os.ErrProcessDone] when it has ended.
 func Stop(c *exec.Cmd) error {
 	if err := c.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err

@@ -50,8 +50,8 @@ func (s *Server) Close() {
 	_ = s.listener.Close() // the server may have closed it
 }
 
-// Post sends JSON, as any program in any language would, and reads a JSON response, whatever its status is, unless into is
-// nil.
+// Post sends JSON, as any program in any language would, and reads a JSON response, whatever its status is, unless into
+// is nil.
 func Post(ctx context.Context, c *http.Client, url string, header http.Header, body, into any) (status int, err error) {
 	b, err := json.Marshal(body)
 	if err != nil {

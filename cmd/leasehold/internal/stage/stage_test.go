@@ -15,7 +15,8 @@ import (
 	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/stage"
 )
 
-// TestMain is also the program whose workers the tests start: one says who it is, and repeats its input until that ends.
+// TestMain is also the program whose workers the tests start: one says who it is, and repeats its input until that
+// ends.
 func TestMain(m *testing.M) {
 	if len(os.Args) < 2 || os.Args[1] != "demo" {
 		os.Exit(m.Run())
@@ -88,7 +89,8 @@ func TestKilled(t *testing.T) {
 // TestNoWorker: a program that is not there is an error, and nothing is called.
 func TestNoWorker(t *testing.T) {
 	never := func() { t.Error("it has ended") }
-	if _, err := stage.Start("/none", "A", "", nil, nil, never); err == nil || !strings.HasPrefix(err.Error(), "start a worker process: ") {
+	if _, err := stage.Start("/none", "A", "", nil, nil, never); err == nil ||
+		!strings.HasPrefix(err.Error(), "start a worker process: ") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -111,7 +113,8 @@ func TestServer(t *testing.T) {
 	var got map[string]string
 	post := func(path string, into any) (int, error) {
 		header := http.Header{"X-Test": {"1"}}
-		return stage.Post(context.WithoutCancel(t.Context()), &http.Client{}, s.URL+path, header, map[string]string{"a": "b"}, into)
+		return stage.Post(context.WithoutCancel(t.Context()), &http.Client{}, s.URL+path, header, map[string]string{"a": "b"},
+			into)
 	}
 	if status, err := post("/", &got); err != nil || status != http.StatusConflict || got["a"] != "b" {
 		t.Errorf("%d, %v, %v", status, got, err)

@@ -22,8 +22,8 @@ type Worker struct {
 }
 
 // Start starts a worker: the program, as "demo --worker NAME --worker-server URL MORE…". told, if there is one, is
-// called with each line that it writes, and then ended, once, when it has ended. The error is that of a worker that did not
-// begin.
+// called with each line that it writes, and then ended, once, when it has ended. The error is that of a worker that did
+// not begin.
 func Start(program, name, server string, more []string, told func(line []byte), ended func()) (*Worker, error) {
 	//nolint:gosec,noctx // this program itself; the demonstration ends its workers
 	c := exec.Command(program, append([]string{"demo", "--worker", name, "--worker-server", server}, more...)...)
@@ -76,8 +76,8 @@ func (w *Worker) Freeze() error { return process.Stop(w.command) }
 // Thaw lets a worker go on that is frozen.
 func (w *Worker) Thaw() error { return process.Continue(w.command) }
 
-// Input reads a worker's standard input: each line is given to told, if there is one. The channel is closed when the input
-// has ended, or cannot be read.
+// Input reads a worker's standard input: each line is given to told, if there is one. The channel is closed when the
+// input has ended, or cannot be read.
 func Input(in io.Reader, told func(line string)) (ended <-chan struct{}) {
 	done := make(chan struct{})
 	go func() {

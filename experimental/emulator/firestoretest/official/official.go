@@ -22,7 +22,8 @@ func Start(t testing.TB) string {
 		return addr
 	}
 	external.Ask(t, "Google's Firestore emulator", ", or FIRESTORE_EMULATOR_HOST to the address of a running one")
-	roots := []string{os.Getenv("CLOUDSDK_ROOT_DIR"), "/usr/lib/google-cloud-sdk", "/opt/google-cloud-sdk", "/google-cloud-sdk"}
+	roots := []string{os.Getenv("CLOUDSDK_ROOT_DIR"), "/usr/lib/google-cloud-sdk", "/opt/google-cloud-sdk",
+		"/google-cloud-sdk"}
 	if home, err := os.UserHomeDir(); err == nil {
 		roots = append(roots, filepath.Join(home, "google-cloud-sdk"))
 	}
@@ -32,9 +33,10 @@ func Start(t testing.TB) string {
 		return root != "" && err == nil
 	})
 	if at < 0 || noJava != nil {
-		t.Skip("no official emulator: install Java and the Google Cloud SDK with `gcloud components install cloud-firestore-emulator`, " +
-			"or start one elsewhere with `gcloud emulators firestore start --host-port=127.0.0.1:8085` and set " +
-			"FIRESTORE_EMULATOR_HOST=127.0.0.1:8085")
+		t.Skip(
+			"no official emulator: install Java and the Google Cloud SDK with `gcloud components install cloud-firestore-emulator`, " +
+				"or start one elsewhere with `gcloud emulators firestore start --host-port=127.0.0.1:8085` and set " +
+				"FIRESTORE_EMULATOR_HOST=127.0.0.1:8085")
 	}
 	port := external.FreePorts(t, 1)[0]
 	address := net.JoinHostPort("127.0.0.1", port)

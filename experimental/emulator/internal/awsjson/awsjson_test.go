@@ -55,9 +55,11 @@ func TestTransports(t *testing.T) {
 				}
 				defer response.Body.Close()
 				got, err := io.ReadAll(response.Body)
-				return fmt.Sprintf("%d %s %d %s", response.StatusCode, response.Header.Get("Content-Type"), response.ContentLength, got), err
+				return fmt.Sprintf("%d %s %d %s", response.StatusCode, response.Header.Get("Content-Type"), response.ContentLength,
+					got), err
 			}
-			if got, err := do(t.Context(), "/", strings.NewReader("x")); err != nil || got != `418 application/x-amz-json-1.0 3 "x"` {
+			if got, err := do(t.Context(), "/", strings.NewReader("x")); err != nil ||
+				got != `418 application/x-amz-json-1.0 3 "x"` {
 				t.Errorf("a body: %s, %v", got, err)
 			}
 			if got, err := do(t.Context(), "/", nil); err != nil || got != `418 application/x-amz-json-1.0 2 ""` {

@@ -12,8 +12,8 @@ import (
 )
 
 // Listen binds a loopback address, "127.0.0.1:8080"; port 0 or an empty address picks a free port. It rejects other
-// addresses, because the emulators let every caller do everything, unless anywhere allows them. The emulator's name is for
-// the errors.
+// addresses, because the emulators let every caller do everything, unless anywhere allows them. The emulator's name is
+// for the errors.
 func Listen(emulator, addr string, anywhere bool) (net.Listener, error) {
 	if addr == "" {
 		addr = "127.0.0.1:0"
@@ -23,7 +23,8 @@ func Listen(emulator, addr string, anywhere bool) (net.Listener, error) {
 		return nil, fmt.Errorf("%s: address %q: %w", emulator, addr, err)
 	}
 	if !anywhere && !IsHost(host) {
-		return nil, fmt.Errorf("%s: address %q is not a loopback address: use 127.0.0.1, ::1 or localhost, or set Options.InsecureListenAnywhere",
+		return nil, fmt.Errorf(
+			"%s: address %q is not a loopback address: use 127.0.0.1, ::1 or localhost, or set Options.InsecureListenAnywhere",
 			emulator, addr)
 	}
 	l, err := net.Listen("tcp", addr) //nolint:noctx // a loopback address is bound at once
@@ -39,8 +40,8 @@ func IsHost(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// CheckHost rejects a request that names another host than this machine. A page in a browser can have the name of its own
-// site lead to this machine, and would then be allowed to read the responses.
+// CheckHost rejects a request that names another host than this machine. A page in a browser can have the name of its
+// own site lead to this machine, and would then be allowed to read the responses.
 func CheckHost(r *http.Request) error {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -88,7 +89,8 @@ type HTTP struct {
 // ServeHTTP serves a listener until the server is closed.
 func ServeHTTP(l net.Listener, h http.Handler) *HTTP {
 	s := &HTTP{
-		URL: "http://" + l.Addr().String(), server: &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}, served: make(chan error, 1),
+		URL: "http://" + l.Addr().String(), server: &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second},
+		served: make(chan error, 1),
 	}
 	go func() { s.served <- s.server.Serve(l) }()
 	return s

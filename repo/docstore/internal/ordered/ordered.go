@@ -9,8 +9,8 @@ import (
 // most is how many values a chunk has before it is split.
 const most = 128
 
-// Set is a set of values in the order of a comparison. Adding, removing and finding the first of a page take a number of comparisons that is
-// logarithmic in the number of values.
+// Set is a set of values in the order of a comparison. Adding, removing and finding the first of a page take a number
+// of comparisons that is logarithmic in the number of values.
 type Set[T any] struct {
 	compare func(a, b T) int
 	chunks  [][]T // in order, none empty, none longer than most

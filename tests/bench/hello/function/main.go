@@ -1,5 +1,5 @@
-// Command function is a hello of the framework that the Cloud Functions use, with the same client: it reads one document for each request. The benchmark
-// of cold starts compares Leasehold with it.
+// Command function is a hello of the framework that the Cloud Functions use, with the same client: it reads one
+// document for each request. The benchmark of cold starts compares Leasehold with it.
 package main
 
 import (
@@ -22,7 +22,8 @@ func main() {
 		log.Fatal(err)
 	}
 	functions.HTTP("API", func(w http.ResponseWriter, r *http.Request) {
-		if _, err := client.Doc("tenants/acme/locks/deploy").Get(r.Context()); err != nil && status.Code(err) != codes.NotFound {
+		if _, err := client.Doc("tenants/acme/locks/deploy").Get(r.Context()); err != nil &&
+			status.Code(err) != codes.NotFound {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}

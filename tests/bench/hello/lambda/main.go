@@ -1,5 +1,6 @@
-// Command lambda is a hello of the framework that the Lambda functions use, with the same client, set up as its documentation says: it reads one item of a
-// table for each event. The benchmark of cold starts compares Leasehold with it.
+// Command lambda is a hello of the framework that the Lambda functions use, with the same client, set up as its
+// documentation says: it reads one item of a table for each event. The benchmark of cold starts compares Leasehold with
+// it.
 package main
 
 import (
@@ -20,7 +21,9 @@ func main() {
 	if err != nil {
 		panic(err)
 	}
-	client := dynamodb.NewFromConfig(c, func(o *dynamodb.Options) { o.BaseEndpoint = aws.String(os.Getenv("LEASEHOLD_ENDPOINT")) })
+	client := dynamodb.NewFromConfig(c, func(o *dynamodb.Options) {
+		o.BaseEndpoint = aws.String(os.Getenv("LEASEHOLD_ENDPOINT"))
+	})
 	lambda.Start(func(ctx context.Context, _ events.LambdaFunctionURLRequest) (events.LambdaFunctionURLResponse, error) {
 		_, err := client.GetItem(ctx, &dynamodb.GetItemInput{
 			TableName: aws.String(os.Getenv("LEASEHOLD_TABLE")), ConsistentRead: aws.Bool(true),

@@ -37,8 +37,10 @@ func TestParseNumber(t *testing.T) {
 		{in: "NaN", err: "The parameter cannot be converted to a numeric value: NaN"},
 		{in: "Infinity", err: "The parameter cannot be converted to a numeric value: Infinity"},
 		{in: strings.Repeat("9", 39), err: "Attempting to store more than 38 significant digits in a Number"},
-		{in: "1" + strings.Repeat("0", 126), err: "Number overflow. Attempting to store a number with magnitude larger than supported range"},
-		{in: "." + strings.Repeat("0", 130) + "1", err: "Number underflow. Attempting to store a number with magnitude smaller than supported range"},
+		{in: "1" + strings.Repeat("0", 126),
+			err: "Number overflow. Attempting to store a number with magnitude larger than supported range"},
+		{in: "." + strings.Repeat("0", 130) + "1",
+			err: "Number underflow. Attempting to store a number with magnitude smaller than supported range"},
 	} {
 		t.Run(c.in, func(t *testing.T) {
 			n, err := attr.ParseNumber(c.in)

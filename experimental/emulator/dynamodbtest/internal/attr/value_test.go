@@ -49,12 +49,15 @@ func TestDecodeErrors(t *testing.T) {
 		shape   bool
 	}{
 		{`{}`, "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes", false},
-		{`{"S":"a","N":"1"}`, "Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes", false},
-		{`{"NULL":false}`, "One or more parameter values were invalid: Null attribute value types must have the value of true", false},
+		{
+			`{"S":"a","N":"1"}`, "Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes", false},
+		{
+			`{"NULL":false}`, "One or more parameter values were invalid: Null attribute value types must have the value of true", false},
 		{`{"L":[{"SS":["a"]}]}`, "emulator/dynamodbtest does not support sets", false},
 		{`{"N":"x"}`, "The parameter cannot be converted to a numeric value: x", false},
 		{`{"M":{"a":{"N":"x"}}}`, "The parameter cannot be converted to a numeric value: x", false},
-		{deep, "Nesting Levels have exceeded supported limits: Attributes in the item have nested levels beyond supported limit", false},
+		{
+			deep, "Nesting Levels have exceeded supported limits: Attributes in the item have nested levels beyond supported limit", false},
 		{`"a"`, `Unexpected value type in payload: an attribute value is an object such as {"S":"text"}`, true},
 		{`{"X":"a"}`, `Unexpected field type: "X" is not a type of attribute values`, true},
 		{`{"S":1}`, "Unexpected token received from parser: expected a string", true},

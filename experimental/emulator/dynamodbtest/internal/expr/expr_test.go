@@ -166,19 +166,29 @@ func TestConditionErrors(t *testing.T) {
 		{"Lock = :n", "Attribute name is a reserved keyword; reserved keyword: Lock"},
 		{"#gone = :n", "An expression attribute name used in the document path is not defined; attribute name: #gone"},
 		{"n = :gone", "An expression attribute value used in expression is not defined; attribute value: :gone"},
-		{"attribute_exists(n, s)", "Incorrect number of operands for operator or function; operator or function: attribute_exists, number of operands: 2"},
-		{"begins_with(s)", "Incorrect number of operands for operator or function; operator or function: begins_with, number of operands: 1"},
-		{"n = n", "The first operand must be distinct from the remaining operands for this operator or function; operator: =, first operand: [n]"},
-		{"begins_with(s, :n)", "Incorrect operand type for operator or function; operator or function: begins_with, operand type: N"},
-		{"attribute_type(s, :n)", "Incorrect operand type for operator or function; operator or function: attribute_type, operand type: N"},
-		{"attribute_type(s, n)", "Incorrect operand type for operator or function; operator or function: attribute_type, operand type: {NS,SS,L,BS,N,M,B,BOOL,NULL,S}"},
+		{
+			"attribute_exists(n, s)", "Incorrect number of operands for operator or function; operator or function: attribute_exists, number of operands: 2"},
+		{
+			"begins_with(s)", "Incorrect number of operands for operator or function; operator or function: begins_with, number of operands: 1"},
+		{
+			"n = n", "The first operand must be distinct from the remaining operands for this operator or function; operator: =, first operand: [n]"},
+		{
+			"begins_with(s, :n)", "Incorrect operand type for operator or function; operator or function: begins_with, operand type: N"},
+		{
+			"attribute_type(s, :n)", "Incorrect operand type for operator or function; operator or function: attribute_type, operand type: N"},
+		{
+			"attribute_type(s, n)", "Incorrect operand type for operator or function; operator or function: attribute_type, operand type: {NS,SS,L,BS,N,M,B,BOOL,NULL,S}"},
 		{"attribute_type(s, :X)", "Invalid attribute type name found; type: X, valid types: {B,NULL,SS,BOOL,L,BS,N,NS,S,M}"},
 		{"n < :t", "Incorrect operand type for operator or function; operator: <, operand type: BOOL"},
-		{"n BETWEEN :ten AND :one", "The BETWEEN operator requires bounds of one type, the upper one not below the lower one"},
+		{
+			"n BETWEEN :ten AND :one", "The BETWEEN operator requires bounds of one type, the upper one not below the lower one"},
 		{"n BETWEEN :one AND :s", "The BETWEEN operator requires bounds of one type, the upper one not below the lower one"},
-		{"n BETWEEN :l AND :l", "Incorrect operand type for operator or function; operator or function: BETWEEN, operand type: L"},
-		{"n BETWEEN :one AND :t", "Incorrect operand type for operator or function; operator or function: BETWEEN, operand type: BOOL"},
-		{"n BETWEEN s AND :null", "Incorrect operand type for operator or function; operator or function: BETWEEN, operand type: NULL"},
+		{
+			"n BETWEEN :l AND :l", "Incorrect operand type for operator or function; operator or function: BETWEEN, operand type: L"},
+		{
+			"n BETWEEN :one AND :t", "Incorrect operand type for operator or function; operator or function: BETWEEN, operand type: BOOL"},
+		{
+			"n BETWEEN s AND :null", "Incorrect operand type for operator or function; operator or function: BETWEEN, operand type: NULL"},
 		{strings.Repeat("a", 4097), "Expression size has exceeded the maximum allowed size; expression size: 4097"},
 		{"n=:n" + strings.Repeat(" OR n=:n", 150), "The expression contains too many operators; operator count: 301"},
 	} {
@@ -258,11 +268,14 @@ func TestUpdateErrors(t *testing.T) {
 		{"SET status = :n", "Attribute name is a reserved keyword; reserved keyword: status"},
 		{"SET n = #gone", "An expression attribute name used in the document path is not defined; attribute name: #gone"},
 		{"SET n = :gone", "An expression attribute value used in expression is not defined; attribute value: :gone"},
-		{"SET n = if_not_exists(n)", "Incorrect number of operands for operator or function; operator or function: if_not_exists, number of operands: 1"},
-		{"SET n = if_not_exists(:n, :n)", "Operator or function requires a document path; operator or function: if_not_exists"},
+		{
+			"SET n = if_not_exists(n)", "Incorrect number of operands for operator or function; operator or function: if_not_exists, number of operands: 1"},
+		{
+			"SET n = if_not_exists(:n, :n)", "Operator or function requires a document path; operator or function: if_not_exists"},
 		{"SET n = n + :s", "Incorrect operand type for operator or function; operator or function: +, operand type: S"},
 		{"ADD n :s", "Incorrect operand type for operator or function; operator: ADD, operand type: STRING"},
-		{"SET n = :n REMOVE n", "Two document paths overlap with each other; must remove or rewrite one of these paths; path one: [n], path two: [n]"},
+		{
+			"SET n = :n REMOVE n", "Two document paths overlap with each other; must remove or rewrite one of these paths; path one: [n], path two: [n]"},
 		{"SET n = gone", noAttribute},
 		{"SET n = gone + :one", noAttribute},
 		{"SET n = s + :one", badOperand},
@@ -328,11 +341,15 @@ func TestLacking(t *testing.T) {
 		"SET n = n - :one":                    {update, "differences in an UpdateExpression"},
 		"SET n = :n DELETE s :s":              {update, "DELETE in an UpdateExpression"},
 		"id = :s AND n BETWEEN :one AND :ten": {key, "BETWEEN in a KeyConditionExpression"},
-		"id = :s AND :one < n":                {key, "a condition of a KeyConditionExpression that is not a key attribute and then a :value"},
-		"id = n":                              {key, "a condition of a KeyConditionExpression that is not a key attribute and then a :value"},
-		"id = :s AND begins_with(:s, n)":      {key, "a condition of a KeyConditionExpression that is not a key attribute and then a :value"},
+		"id = :s AND :one < n": {
+			key, "a condition of a KeyConditionExpression that is not a key attribute and then a :value"},
+		"id = n": {
+			key, "a condition of a KeyConditionExpression that is not a key attribute and then a :value"},
+		"id = :s AND begins_with(:s, n)": {
+			key, "a condition of a KeyConditionExpression that is not a key attribute and then a :value"},
 	} {
-		if err := test.parse(src); err == nil || !strings.HasSuffix(err.Error(), "emulator/dynamodbtest does not support "+test.what) {
+		if err := test.parse(src); err == nil || !strings.HasSuffix(err.Error(), "emulator/dynamodbtest does not support "+
+			test.what) {
 			t.Errorf("%s: got %v, want %s", src, err, test.what)
 		}
 	}
