@@ -88,7 +88,7 @@ var _ command = reserve{}
 func (reserve) Validate() error { return nil }
 
 // Tries is how often the second write of the command is tried.
-func (reserve) Tries() int { return secondTries }
+func (reserve) Tries() int { return fallbackTries }
 
 // State reads the document.
 func (c reserve) State(d docstore.Doc) (State, error) { return c.ID.State(d) }

@@ -14,8 +14,8 @@ func strangeKeys() []docstore.Key {
 	var keys []docstore.Key
 	add := func(kind, tenant, id string) { keys = append(keys, docstore.Key{Kind: kind, Tenant: tenant, ID: id}) }
 
-	// Joining without escaping: awslabs/amazon-dynamodb-lock-client#114 joined the two keys of a table and let one lock
-	// stand for another.
+	// Joining without escaping: awslabs/amazon-dynamodb-lock-client#114 joined the two keys of a table, so that one lock
+	// was taken for another.
 	for _, sep := range []string{"/", ":", "#", "|", ".", "-", "_", ",", "\x1f", "%2F", "//", "\\"} {
 		add("k", "a", "b"+sep+"c")
 		add("k", "a"+sep+"b", "c")
