@@ -88,7 +88,7 @@ var _ command = reserve{}
 func (reserve) Validate() error { return nil }
 
 // Tries is how often the second write of the command is tried.
-func (reserve) Tries() int { return fallbackTries }
+func (reserve) Tries() int { return maxTries }
 
 // State reads the document.
 func (c reserve) State(d docstore.Doc) (State, error) { return c.ID.State(d) }

@@ -41,8 +41,8 @@ const (
 	// rememberedGrants is how many grants of a rate are remembered with their requests.
 	rememberedGrants = 100
 
-	// fallbackTries is how many times a command is tried on a document that others change as well.
-	fallbackTries = 12
+	// maxTries is how many times a command is tried on a document that others change as well.
+	maxTries = 12
 )
 
 // sharedForm is what a document in shared form says, and what a write is going to make of it. The commands change it by

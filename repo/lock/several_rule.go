@@ -21,16 +21,16 @@ var (
 )
 
 // Tries is how often the second write of an acquire is tried.
-func (Acquire) Tries() int { return fallbackTries }
+func (Acquire) Tries() int { return maxTries }
 
 // Tries is how often the second write of a renewal is tried.
-func (Renew) Tries() int { return fallbackTries }
+func (Renew) Tries() int { return maxTries }
 
 // Tries is how often the second write of a release is tried.
-func (Release) Tries() int { return fallbackTries }
+func (Release) Tries() int { return maxTries }
 
 // Tries is how often the second write of a force-release is tried.
-func (ForceRelease) Tries() int { return fallbackTries }
+func (ForceRelease) Tries() int { return maxTries }
 
 // comparesExpiry always holds. It asks whether a lease has ended, so that a store without a clock of its own explains a
 // refusal by the earliest that its time can be: second writes judge by that.
@@ -728,7 +728,7 @@ func (c cancelAcquire) Validate() error {
 }
 
 // Tries is how often the second write of the command is tried.
-func (cancelAcquire) Tries() int { return fallbackTries }
+func (cancelAcquire) Tries() int { return maxTries }
 
 // State reads the document.
 func (c cancelAcquire) State(d docstore.Doc) (State, error) { return c.ID.State(d) }
