@@ -110,8 +110,8 @@ const maxResponse = 128 << 20
 // most at most. With an error, unknown reports that the server may have carried out the request.
 func (c *Client) exchange(ctx context.Context, method, path string, payload []byte, most int64) (content []byte,
 	unknown bool, err error) {
-	w, content, unknown, err := c.send(ctx, method, path, payload, most,
-		nil) //nolint:bodyclose // send has read and closed it
+	//nolint:bodyclose // send has read and closed it
+	w, content, unknown, err := c.send(ctx, method, path, payload, most, nil)
 	if err != nil {
 		return nil, unknown, err
 	}

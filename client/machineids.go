@@ -72,8 +72,8 @@ func (m *MachineIDs) send(ctx context.Context, method, path string, body any) ([
 	ctx, cancel := context.WithTimeout(ctx, machineIDTimeout)
 	defer cancel()
 	const most = 16 << 20 // 8192 leases with their layouts are 2 MiB
-	w, content, _, err := m.client.send(ctx, method, path, payload, most,
-		nil) //nolint:bodyclose // send has read and closed it
+	//nolint:bodyclose // send has read and closed it
+	w, content, _, err := m.client.send(ctx, method, path, payload, most, nil)
 	if err != nil {
 		return nil, err
 	}

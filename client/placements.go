@@ -148,8 +148,8 @@ func (p *Placements) topology(ctx context.Context) (t contracts.Topology, unknow
 	if known != nil {
 		header.Set("If-None-Match", known.tag)
 	}
-	w, content, unknown, err := p.client.send(ctx, http.MethodGet, p.base+"/topology", nil, maxResponse,
-		header) //nolint:bodyclose // send has read and closed it
+	//nolint:bodyclose // send has read and closed it
+	w, content, unknown, err := p.client.send(ctx, http.MethodGet, p.base+"/topology", nil, maxResponse, header)
 	if err != nil {
 		return t, unknown, err
 	}

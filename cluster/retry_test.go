@@ -282,7 +282,7 @@ func TestEachFailedRequestIsOneEvent(t *testing.T) {
 		"drain":     func(ctx context.Context, m joined) error { return errors.Join(m.Start(ctx), m.Drain(ctx)) },
 		"leave":     func(ctx context.Context, m joined) error { return errors.Join(m.Start(ctx), m.Stop(ctx)) },
 		"topology": func(ctx context.Context, m joined) error {
-			l := cluster.NewLocator(m.p, &cluster.LocatorOptions{Observe: m.journal.add})
+			l := cluster.NewLocator(m.p, &cluster.LocatorOptions{Observe: m.add})
 			err := l.Start(ctx)
 			time.Sleep(5 * time.Minute)
 			l.Stop()

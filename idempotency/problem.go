@@ -15,12 +15,15 @@ const (
 	CodeKeyReused   = "IDEMPOTENCY_KEY_REUSED"         // 422: the key was used before for another request
 	CodeRunning     = "IDEMPOTENT_REQUEST_RUNNING"     // 409, retryable: the first request with the key is not over
 	CodeNotStored   = "IDEMPOTENT_RESPONSE_NOT_STORED" // 409: it was carried out, and its response was too large
+	// CodeGivenUp:
 	// 500: its handlers died again and again; the key does not run any more
 	CodeGivenUp    = "IDEMPOTENT_REQUEST_GIVEN_UP"
 	CodeTooLarge   = "PAYLOAD_TOO_LARGE" // 413: the request's body exceeds Options.MaxBody
 	CodeIncomplete = "BODY_INCOMPLETE"   // 400: the request's body ended before it was whole
+	// CodeUnavailable:
 	// 503, retryable: the gate does not respond, and the handler did not run
 	CodeUnavailable = "IDEMPOTENCY_UNAVAILABLE"
+	// CodeInternal:
 	// 500: the gate refuses this program, or a stored response cannot be read
 	CodeInternal = "IDEMPOTENCY_FAULT"
 )

@@ -153,8 +153,8 @@ func (g *Generator) take(n uint64, late bool) (s *segment, at, got uint64) {
 	if steady >= g.anchorAt.Load() {
 		return nil, 0, 0
 	}
-	now := uint64(steady+g.base.Load()) / uint64(
-		time.Millisecond) //nolint:gosec // before the epoch it is far beyond every segment
+	//nolint:gosec // before the epoch it is far beyond every segment
+	now := uint64(steady+g.base.Load()) / uint64(time.Millisecond)
 	for ; ; s = g.segment.Load() {
 		state := g.state.Load()
 		last, index := state>>s.shift, state&s.mask
@@ -317,14 +317,14 @@ func (g *Generator) diagnose() action {
 	last, index := state>>s.shift, state&s.mask
 	late := last > now+1
 	// A clock behind the last ID was set back; one behind the segment's beginning is behind the provider's.
-	if behind := int64(last - now); late && g.set.backward >= 0 &&
-		behind > g.set.backward { //nolint:gosec // 41 bits or so
+	//nolint:gosec // 41 bits or so
+	if behind := int64(last - now); late && g.set.backward >= 0 && behind > g.set.backward {
 		return action{err: &ClockBackwardError{BackwardMs: behind, LimitMs: g.set.backward}}
 	}
 	if most := max(g.set.backward, g.set.skew); s.from > now && g.set.backward >= 0 &&
 		int64(s.from-now) > most { //nolint:gosec // 41 bits or so
-		return action{err: &ClockBackwardError{BackwardMs: int64(s.from - now),
-			LimitMs: most}} //nolint:gosec // 41 bits or so
+		//nolint:gosec // 41 bits or so
+		return action{err: &ClockBackwardError{BackwardMs: int64(s.from - now), LimitMs: most}}
 	}
 	room := s.room(last)
 	next := max(s.from, now-min(now, g.set.window)) // the millisecond of the next ID, if the segment goes on

@@ -262,8 +262,8 @@ func (g *Generator) buildFallback(at uint64) *segment {
 		s.random = true
 		s.use(last)
 	} else {
-		s.cap = min(uint64(g.set.MaxThroughputPerMs),
-			1<<(s.node-2)) //nolint:gosec // positive; half of all starts stay possible
+		//nolint:gosec // positive; half of all starts stay possible
+		s.cap = min(uint64(g.set.MaxThroughputPerMs), 1<<(s.node-2))
 	}
 	for _, h := range g.held {
 		if at < h.from {

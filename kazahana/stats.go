@@ -71,6 +71,7 @@ const (
 	EventClockForward                       // the wall clock made a Step of a second or more; leases are replaced
 	EventReleased                           // Leases were released
 	EventReleaseFailed                      // Err says why a lease was not released; it expires by itself
+	// EventEpochChanged:
 	// the first lease has an earlier epoch than the fallback IDs before it; Err says which
 	EventEpochChanged
 )

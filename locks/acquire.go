@@ -120,8 +120,9 @@ func (a *acquisition) turn(waiting context.Context) (ok bool) {
 }
 
 // ended is the error of a wait that ended. last is what was heard last, nil if nothing was.
-func ended(key string, s LockOptions, waiting context.Context,
-	last error) error { //nolint:revive // the context is what has ended
+//
+//nolint:revive // the context is what has ended
+func ended(key string, s LockOptions, waiting context.Context, last error) error {
 	cause := context.Cause(waiting)
 	switch {
 	case errors.Is(cause, errWaited):

@@ -8,6 +8,7 @@ import (
 
 // What happened, as [Event.What] says it.
 const (
+	// Waiting:
 	// for a lock: Event.Err is why, LOCK_HELD or a request that failed; Event.After is when it is asked again
 	Waiting       = "Waiting"
 	Acquired      = "Acquired"      // a lock, with Event.Token
@@ -17,6 +18,7 @@ const (
 	Lost          = "Lost"          // Event.Err is the cause with which its context ended, an [ErrLost]
 	Released      = "Released"      // by its holder
 	ReleaseFailed = "ReleaseFailed" // the lease expires: Event.Err is why
+	// Abandoned:
 	// an acquire that was given up, and what it may have obtained; Event.Err is why that may not have been released
 	Abandoned = "Abandoned"
 )

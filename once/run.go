@@ -23,11 +23,13 @@ const (
 	Failed          Status = "failed"           // the work failed for good, and the analysis is FAILED
 	Retry           Status = "attempt_failed"   // the work failed, or its end could not be stored; it may be retried
 	AlreadyFinished Status = "already_finished" // skipped: the analysis was READY before
+	// AlreadyFailed:
 	// skipped: the analysis was FAILED before, or too many of its runs failed or were taken over
 	AlreadyFailed Status = "already_failed"
 	Locked        Status = "locked"           // skipped: another worker runs it; retry after Outcome.RetryAfter
 	Unknown       Status = "unknown_analysis" // there is no such analysis
 	Lost          Status = "lock_lost"        // the lock was lost during the work; nothing was written
+	// Stopped:
 	// the caller's context ended; the lock was released. A deadline, or a cause that is one, counts as a failed run
 	Stopped Status = "stopped"
 )

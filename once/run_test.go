@@ -33,8 +33,8 @@ func work(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func run(t *testing.T, ctx context.Context, f *fake, w once.Work,
-	o *once.Options) once.Outcome { //nolint:revive // t first
+//nolint:revive // t first
+func run(t *testing.T, ctx context.Context, f *fake, w once.Work, o *once.Options) once.Outcome {
 	t.Helper()
 	out, err := once.Run(ctx, f, "a1", w, o)
 	if err != nil {

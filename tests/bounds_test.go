@@ -92,7 +92,6 @@ var noBound = map[string]string{
 	"redisstore.mostNamed":     "what is more is interpreted",
 	"redisstore.mostShown":     "what is more is interpreted",
 	"awsdynamodb.maxShapes":    "of a cache",
-	"awsdynamodb.maxPooled":    "of a pool",
 	"client.maxIdle":           "of a pool",
 	"awssqs.MaxPause":          "of a backoff",
 	"awssqs.maxAttempts":       "while draining",

@@ -26,9 +26,9 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/suite"
 )
 
-func init() {
+func init() { //nolint:gochecknoinits // before TestMain, on systems that can
 	children["placement member"] = placementMember
-} //nolint:gochecknoinits // before TestMain, on systems that can
+}
 
 // killTTL is the shortest lease that a member may have: after its death others wait as long.
 const killTTL = 3 * time.Second

@@ -208,8 +208,9 @@ func (p *poller) ask(ctx context.Context, n int) ([]types.Message, error) {
 		wait = drainWait
 	}
 	in := &sdk.ReceiveMessageInput{
-		QueueUrl: aws.String(p.url), MaxNumberOfMessages: int32(n),
-		WaitTimeSeconds: int32(seconds(wait)), //nolint:gosec // 10 and 20 at most
+		QueueUrl:            aws.String(p.url),
+		MaxNumberOfMessages: int32(n),             //nolint:gosec // 10 at most
+		WaitTimeSeconds:     int32(seconds(wait)), //nolint:gosec // 20 at most
 		MessageSystemAttributeNames: []types.MessageSystemAttributeName{
 			types.MessageSystemAttributeNameApproximateReceiveCount, types.MessageSystemAttributeNameSentTimestamp,
 		},

@@ -116,10 +116,11 @@ func (u *unpacker) next() part {
 		return part{kind: isNil}
 	case 0xc2, 0xc3:
 		return part{kind: isBool, n: int64(c & 1)}
+	//nolint:gosec // of 4 bytes
 	case 0xca:
 		return u.sized(4, func(n uint64) part {
 			return part{kind: isFloat, f: float64(math.Float32frombits(uint32(n)))}
-		}) //nolint:gosec // of 4 bytes
+		})
 	case 0xcb:
 		return u.sized(8, func(n uint64) part { return part{kind: isFloat, f: math.Float64frombits(n)} })
 	case 0xcc, 0xcd, 0xce, 0xcf:

@@ -51,8 +51,8 @@ func (c manCmd) Run(app *kong.Context, s *streams) error {
 	}
 	all := program.all()
 	for _, r := range all {
-		if err := os.WriteFile(filepath.Join(c.Dir, r.page()+".1"), []byte(r.roff()),
-			0o644); err != nil { //nolint:gosec // as above
+		//nolint:gosec // as above
+		if err := os.WriteFile(filepath.Join(c.Dir, r.page()+".1"), []byte(r.roff()), 0o644); err != nil {
 			return err
 		}
 	}

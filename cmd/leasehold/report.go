@@ -89,8 +89,8 @@ func report(ctx context.Context, err error, asJSON bool, s *streams) int {
 	}
 	e := json.NewEncoder(s.err)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(failure{problem(err, code),
-		code}) //nolint:errchkjson // nothing is left to report that standard error is closed
+	//nolint:errchkjson // nothing is left to report that standard error is closed
+	_ = e.Encode(failure{problem(err, code), code})
 	return code
 }
 

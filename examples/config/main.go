@@ -57,8 +57,8 @@ type config string
 // write writes both files, one after the other.
 func (c config) write(version string) error {
 	for _, file := range []string{"routes", "keys"} {
-		if err := os.WriteFile(filepath.Join(string(c), file), []byte(version),
-			0o600); err != nil { //nolint:gosec // a folder of this program
+		//nolint:gosec // a folder of this program
+		if err := os.WriteFile(filepath.Join(string(c), file), []byte(version), 0o600); err != nil {
 			return err
 		}
 		time.Sleep(50 * time.Millisecond) // now they differ

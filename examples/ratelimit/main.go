@@ -69,8 +69,8 @@ func caller(ctx context.Context, name, server string) error {
 
 // call calls the API once.
 func call(ctx context.Context, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url,
-		nil) //nolint:gosec // the address of this program
+	//nolint:gosec // the address of this program
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
 	if err != nil {
 		return err
 	}

@@ -94,8 +94,8 @@ func work(ctx context.Context, name, server string) error {
 // book sends an entry to the ledger, with the token of the lock in whose context it is called.
 func book(ctx context.Context, server string) error {
 	web := http.Client{Transport: &fence.Transport{}}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server+"/ledger",
-		nil) //nolint:gosec // the server of this program
+	//nolint:gosec // the server of this program
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server+"/ledger", nil)
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,10 @@ type FrontDoor string
 // The front ends, as the setting LEASEHOLD_FRONT_DOOR names them.
 const (
 	FunctionURL FrontDoor = "url" // a function URL; IAM may verify callers
+	// HTTPAPI:
 	// an HTTP API with payload format 2.0; a JWT or Lambda authorizer or IAM may verify callers
 	HTTPAPI FrontDoor = "http-api"
+	// RESTAPI:
 	// a REST API with proxy integration; a Cognito or Lambda authorizer or IAM may verify callers
 	RESTAPI      FrontDoor = "rest-api"
 	LoadBalancer FrontDoor = "alb" // an Application Load Balancer; its events name no verified caller

@@ -288,6 +288,7 @@ func send(w http.ResponseWriter, body any) error {
 
 var newline = []byte("\n")
 
+//nolint:gosec // it is JSON, and says so
 func sendAs(w http.ResponseWriter, status int, contentType string, body any) error {
 	b, err := json.Marshal(body)
 	if err != nil {
@@ -299,7 +300,7 @@ func sendAs(w http.ResponseWriter, status int, contentType string, body any) err
 	h["Cache-Control"] = noStore
 	w.WriteHeader(status)
 	// Errors here mean that the caller is gone. What is written is sent in one piece.
-	_, _ = w.Write(b) //nolint:gosec // it is JSON, and says so
+	_, _ = w.Write(b)
 	_, _ = w.Write(newline)
 	return nil
 }

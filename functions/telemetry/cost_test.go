@@ -39,8 +39,8 @@ func TestCost(t *testing.T) {
 		{"on, not sampled", never, "", 34},
 		{"on, sampled", always, "", 52}, // six of them are the race detector's
 	} {
-		log := slog.New(telemetry.NewHandler(slog.NewJSONHandler(io.Discard,
-			nil))) //nolint:sloglint // lines are written, to nowhere
+		//nolint:sloglint // lines are written, to nowhere
+		log := slog.New(telemetry.NewHandler(slog.NewJSONHandler(io.Discard, nil)))
 		h := httpapi.New(telemetry.Store(docstore.NewMemory(nil), c.traces.Observers()...), httpapi.Development{},
 			&httpapi.Options{Log: log, Traces: c.traces})
 		const body = `{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`

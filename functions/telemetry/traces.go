@@ -63,8 +63,8 @@ func (t *Traces) Observers() []Observer {
 // begin begins a span within that of the context. The caller ends it.
 func (t *Traces) begin(ctx context.Context, name string, kind trace.SpanKind,
 	attrs ...attribute.KeyValue) (context.Context, trace.Span) {
-	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind),
-		trace.WithAttributes(attrs...)) //nolint:spancheck // see above
+	//nolint:spancheck // see above
+	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
 }
 
 // Served is how a request ended.

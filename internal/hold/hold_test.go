@@ -133,7 +133,7 @@ func TestEachTryHasItsTime(t *testing.T) {
 // kept is a lease of 30 s that is due every 10 s, and what became of it.
 type kept struct {
 	hold.Keep
-	ctx      context.Context
+	run      func()
 	stop     context.CancelFunc
 	begin    time.Time
 	at       []time.Duration // renewals
@@ -145,7 +145,8 @@ type kept struct {
 func keep(t *testing.T, answer func(ctx context.Context, n int) error) *kept {
 	t.Helper()
 	k := &kept{begin: time.Now()}
-	k.ctx, k.stop = context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(t.Context())
+	k.stop, k.run = stop, func() { k.Run(ctx, term.Of(k.begin).Add(10*time.Second)) }
 	k.Keep = hold.Keep{
 		Term: term.New(t.Context(), term.Now, term.Now().Add(30*time.Second), func(trouble error) error {
 			return fmt.Errorf("%w: it ran out: %w", errLost, trouble)
@@ -171,8 +172,6 @@ func keep(t *testing.T, answer func(ctx context.Context, n int) error) *kept {
 	}
 	return k
 }
-
-func (k *kept) run() { k.Run(k.ctx, term.Of(k.begin).Add(10*time.Second)) }
 
 // TestKeep: when it renews, what it tells, and how it ends.
 func TestKeep(t *testing.T) {

@@ -18,8 +18,8 @@ func openAlone(path string, create bool) (*os.File, error) {
 	if create {
 		flag |= os.O_CREATE | os.O_EXCL
 	}
-	f, err := os.OpenFile(path, flag,
-		0o666) //nolint:gosec // who may take over an orphan is for the umask to say, as with every file of the project
+	//nolint:gosec // who may take over an orphan is for the umask to say, as with every file of the project
+	f, err := os.OpenFile(path, flag, 0o666)
 	if err != nil {
 		return nil, err
 	}

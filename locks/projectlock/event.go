@@ -28,8 +28,10 @@ type Reason string
 // The reasons.
 const (
 	Contended Reason = "contended" // another lease holds the lock, or its file is being changed
+	// Unavailable:
 	// there was no answer: the folder is missing, the service cannot be reached, the try took too long
 	Unavailable Reason = "unavailable"
+	// TransientError:
 	// an error of the filesystem or the service that another attempt may not meet
 	TransientError Reason = "transient-error"
 )

@@ -20,6 +20,7 @@ const (
 	NotOwner        Code = "NOT_OWNER"        // the token belongs to another owner
 	Released        Code = "LEASE_RELEASED"   // the lock of this token was released
 	Expired         Code = "LEASE_EXPIRED"    // the lock expired
+	// RequestIDReused:
 	// the request obtained the lock before, and that is over; or it was another one
 	RequestIDReused Code = "REQUEST_ID_REUSED"
 	Unreadable      Code = "LOCK_UNREADABLE"     // lockExpiresAt does not say whether the lock has ended

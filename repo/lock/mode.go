@@ -15,6 +15,7 @@ const (
 	Exclusive Mode = ""        // one holder; the contract says "exclusive"
 	Shared    Mode = "shared"  // up to MaxHolders holders, and none beside an exclusive one
 	Permits   Mode = "permits" // Acquire.Limit holders at a time
+	// Rate:
 	// Acquire.Limit grants in any window of Acquire.WindowSeconds, which are not held, renewed or released
 	Rate Mode = "rate"
 )

@@ -19,8 +19,10 @@ const (
 	LeaseExpired  Code = "LEASE_EXPIRED"  // the lease expired
 	LeaseReleased Code = "LEASE_RELEASED" // the lease was released, by its owner or by force
 	NotOwner      Code = "NOT_OWNER"      // the current lease belongs to another owner
+	// LeaseChanged:
 	// the lease does not expire when its caller thinks: Outcome.Lease says when it does
 	LeaseChanged Code = "LEASE_CHANGED"
+	// ModeDiffers:
 	// the lock is held or waited for in another mode or with another limit; or what was asked for does not exist in its
 	// mode
 	ModeDiffers Code = "LOCK_MODE_DIFFERS"
@@ -28,6 +30,7 @@ const (
 	Delayed     Code = "LOCK_DELAYED"    // a lease was lost, and the lock stays closed for its lock delay
 	NotHeld     Code = "LOCK_NOT_HELD"   // there is no lease to end by force
 	Limit       Code = "LOCK_LIMIT"      // the tenant has as many locks as it may have, see [Options].MaxPerTenant
+	// RequestIDReused:
 	// the request_id was used with other parameters, or for a lease that has ended
 	RequestIDReused Code = "REQUEST_ID_REUSED"
 )

@@ -173,8 +173,8 @@ func exclusiveRefusals() []refusal {
 		c.LeaseID = leaseID
 		return c
 	}
-	delayed := func(expires, retry time.Duration, detail string) told {
-		return told{code: Delayed, owner: "ann", expires: expires, retry: retry, detail: detail}
+	delayed := func(expires time.Duration, detail string) told {
+		return told{code: Delayed, owner: "ann", expires: expires, retry: 20 * time.Second, detail: detail}
 	}
 	reused := func(token int64, detail string) told {
 		return told{code: RequestIDReused, token: token, detail: detail}
@@ -206,14 +206,14 @@ func exclusiveRefusals() []refusal {
 			told{code: ModeDiffers,
 				detail: "the lock is held or waited for in mode exclusive or shared; ask for that, or wait until it is free"}, nil},
 
-		{"closed by the delay of a lease that expired", closed, bob, delayed(time.Minute, 20*time.Second, annExpired), nil},
+		{"closed by the delay of a lease that expired", closed, bob, delayed(time.Minute, annExpired), nil},
 		{"closed, and the caller replaces", then(holds(withDelay, withReplace), passes(60)), bob.put(withReplace),
-			delayed(time.Minute, 20*time.Second, annExpired), nil},
+			delayed(time.Minute, annExpired), nil},
 		{"closed, and the caller waits in line", closed, wait("bob", Exclusive),
-			with(delayed(time.Minute, 20*time.Second, annExpired), inLine), nil},
+			with(delayed(time.Minute, annExpired), inLine), nil},
 		{"closed by the delay of a lease that was ended by force", closedByForce, bob,
-			delayed(time.Minute, 20*time.Second, annForced),
-			in(delayed(0, 20*time.Second, annForced))}, // which does not keep when the lease would have expired
+			delayed(time.Minute, annForced),
+			in(delayed(0, annForced))}, // which does not keep when the lease would have expired
 
 		{"a request_id with another ttl", holds(), ann.put(func(c *Acquire) { c.TTLSeconds = 5 }), reused(0, otherParameters),
 			nil},

@@ -135,8 +135,9 @@ func (p page) grant(runs []run, secrets []secret, size int, service string, crea
 		for slot := r.slot; slot < r.slot+1<<bits; slot++ {
 			after.notBefore[slot] = expired
 		}
+		//nolint:gosec // one for each run
 		after.held = append(after.held, lease{slot: r.slot, bits: bits, created: created, secret: secrets[i],
-			service: service}) //nolint:gosec // one for each run
+			service: service})
 	}
 	return after
 }

@@ -11,25 +11,32 @@ const (
 
 	Undetermined     Code = "TOPOLOGY_UNDETERMINED" // the cluster has no active member: nothing is placed
 	NoEligibleMember Code = "NO_ELIGIBLE_MEMBER"    // no member may host the identity
+	// MemberIneligible:
 	// the member that was named may not host it: Outcome.Ineligible says why
 	MemberIneligible Code = "MEMBER_INELIGIBLE"
+	// StaleEpoch:
 	// the caller placed by an epoch that is over: Outcome.Epoch is the current one
 	StaleEpoch Code = "STALE_EPOCH"
 
 	Exists Code = "ACTIVATION_EXISTS" // the identity is active: Outcome.Activation says where
+	// Locking:
 	// another claim is being carried out: Outcome.RetryAfter is when it ends at the latest
 	Locking Code = "ACTIVATION_LOCKED"
+	// ActivationFailed:
 	// the activation that this claim began failed: Outcome.Activation.Reason says why
 	ActivationFailed Code = "ACTIVATION_FAILED"
+	// StaleToken:
 	// the token is not the current one: the activation has ended or was taken over
 	StaleToken   Code = "STALE_TOKEN"
 	NotOwner     Code = "NOT_OWNER"     // the activation belongs to another member or incarnation
 	WrongPhase   Code = "WRONG_PHASE"   // the activation is not in a phase in which this can be done
 	StateChanged Code = "STATE_CHANGED" // the state is not of the version that was named
+	// MemberExists:
 	// a member of that name lives: Outcome.RetryAfter is when its lease ends, if it does nothing
 	MemberExists     Code = "MEMBER_EXISTS"
 	MemberUnknown    Code = "MEMBER_UNKNOWN"    // there is no member of that name
 	StaleIncarnation Code = "STALE_INCARNATION" // the incarnation is not the current one, or has ended
+	// ClusterFull:
 	// the cluster has as many members, or as much about them, as an epoch can hold; MemberOutcome.RetryAfter is when the
 	// first lease ends
 	ClusterFull     Code = "CLUSTER_FULL"

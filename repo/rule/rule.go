@@ -192,8 +192,9 @@ func send[S, O any](
 		}
 	}
 	writes = append(writes, beside...)
+	sending := ctx
 	for try := 0; ; try++ {
-		r, err := store.Write(ctx, writes...)
+		r, err := store.Write(sending, writes...)
 		if err != nil {
 			return done, fmt.Errorf("%s: %w", named(writes), err)
 		}
@@ -232,7 +233,7 @@ func send[S, O any](
 			return done, fmt.Errorf("%s: %w", named(writes), err)
 		}
 		if try == 0 {
-			ctx = context.WithValue(ctx, fallbackKey{}, true)
+			sending = context.WithValue(ctx, fallbackKey{}, true)
 		}
 		writes = next
 	}

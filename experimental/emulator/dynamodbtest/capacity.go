@@ -110,10 +110,10 @@ func (s *Server) charge(all ...*usage) {
 // usages holds what one request consumed on each of its tables.
 type usages map[*table]*usage
 
-func (us usages) of(t *table, factor float64) *usage {
+func (us usages) of(t *table) *usage {
 	if us[t] == nil {
 		us[t] = newUsage(t)
-		us[t].factor = factor
+		us[t].factor = transactFactor
 	}
 	return us[t]
 }

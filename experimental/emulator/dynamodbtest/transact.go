@@ -237,7 +237,7 @@ func (s *Server) forget() {
 func (s *Server) remember(r *transactWriteItems, writes []*write) {
 	reads := usages{}
 	for _, w := range writes {
-		reads.of(w.table, transactFactor).read(attr.Size(w.table.items[w.id]), true)
+		reads.of(w.table).read(attr.Size(w.table.items[w.id]), true)
 	}
 	s.replays[*r.ClientRequestToken] = replay{r.fingerprint(), s.now().Add(tokenLifetime), reads}
 	s.tokens = append(s.tokens, *r.ClientRequestToken)
@@ -287,12 +287,12 @@ func (s *Server) transact(writes []*write) (usages, *apiError) {
 		after, err := w.decide(found)
 		if err != nil {
 			note(i, err)
-			used.of(w.table, transactFactor).refused(found)
+			used.of(w.table).refused(found)
 			continue
 		}
 		results[i] = after
 		size += attr.Size(after)
-		used.of(w.table, transactFactor).wrote(found, after)
+		used.of(w.table).wrote(found, after)
 	}
 	s.charge(used.sorted()...)
 	if failed {
@@ -375,7 +375,7 @@ func (r *transactGetItems) run(s *Server, _ mode) (any, *apiError) {
 		seen[at] = true
 		item := on.fetch(key, false)
 		size += attr.Size(item)
-		used.of(on, transactFactor).read(attr.Size(item), true)
+		used.of(on).read(attr.Size(item), true)
 		responses[i] = map[string]any{}
 		if item != nil {
 			responses[i]["Item"] = attr.JSONMap(item)

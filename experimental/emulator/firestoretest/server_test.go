@@ -244,12 +244,16 @@ func TestREST(t *testing.T) {
 	} {
 		method, path, _ := strings.Cut(target, " ")
 		for _, body := range []string{"", strings.Repeat("x", 1<<20)} {
-			res := must[*http.Response](t)(http.DefaultClient.Do(must[*http.Request](t)(
-				http.NewRequestWithContext(t.Context(), method, "http://"+s.Addr()+path, strings.NewReader(body)))))
+			request := must[*http.Request](t)(
+				http.NewRequestWithContext(t.Context(), method, "http://"+s.Addr()+path, strings.NewReader(body)))
+			res, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
 			var problem struct {
 				Error struct{ Status, Message string }
 			}
-			err := json.NewDecoder(res.Body).Decode(&problem)
+			err = json.NewDecoder(res.Body).Decode(&problem)
 			_ = res.Body.Close()
 			if err != nil || res.StatusCode != http.StatusNotImplemented || problem.Error.Status != "UNIMPLEMENTED" ||
 				!strings.Contains(problem.Error.Message, "speaks gRPC only") {

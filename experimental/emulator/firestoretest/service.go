@@ -58,11 +58,10 @@ func (s *service) BatchGetDocuments(req *pb.BatchGetDocumentsRequest,
 	s.server.billReads(r.docs)
 	for i, doc := range r.docs {
 		res := &pb.BatchGetDocumentsResponse{ReadTime: timestamppb.New(r.at)}
-		switch {
-		case doc == nil:
-			res.Result = &pb.BatchGetDocumentsResponse_Missing{Missing: db.documentName(paths[i])}
-		default:
+		if doc != nil {
 			res.Result = &pb.BatchGetDocumentsResponse_Found{Found: doc}
+		} else {
+			res.Result = &pb.BatchGetDocumentsResponse_Missing{Missing: db.documentName(paths[i])}
 		}
 		if err := stream.Send(res); err != nil {
 			return err

@@ -139,8 +139,8 @@ func (s *Server) dialSocket() (net.Conn, error) {
 func (s *Server) launch(t testing.TB) {
 	t.Helper()
 	var output bytes.Buffer
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "redis-server",
-		s.args...) //nolint:gosec // a test's own choice
+	//nolint:gosec // a test's own choice
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "redis-server", s.args...)
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -128,8 +128,8 @@ func TestSumsOutOfRange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := attr.Number{}
-	if one, err = attr.ParseNumber("1"); err != nil {
+	one, err := attr.ParseNumber("1")
+	if err != nil {
 		t.Fatal(err)
 	}
 	if sum, err := big.Add(big); err == nil {
