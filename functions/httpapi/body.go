@@ -288,7 +288,6 @@ func send(w http.ResponseWriter, body any) error {
 
 var newline = []byte("\n")
 
-//nolint:gosec // it is JSON, and says so
 func sendAs(w http.ResponseWriter, status int, contentType string, body any) error {
 	b, err := json.Marshal(body)
 	if err != nil {

@@ -27,6 +27,6 @@ func score(key, seed uint64) uint64 {
 }
 
 // partitionKey spreads the numbers of partitions for [score].
-func partitionKey(p int) uint64 { //nolint:gosec // a partition is not negative
-	return uint64(p+1) * 0x9e3779b97f4a7c15
+func partitionKey(p int) uint64 {
+	return uint64(p+1) * 0x9e3779b97f4a7c15 //nolint:gosec // a partition is not negative
 }

@@ -233,7 +233,7 @@ func send[S, O any](
 			return done, fmt.Errorf("%s: %w", named(writes), err)
 		}
 		if try == 0 {
-			sending = context.WithValue(ctx, fallbackKey{}, true)
+			sending = context.WithValue(ctx, fallbackKey{}, true) //nolint:fatcontext // once
 		}
 		writes = next
 	}
