@@ -94,7 +94,7 @@ func TestTemplates(t *testing.T) {
 		{"machine_ids", "machine_id_leases", "/v1/machine-ids/lease", `{}`, `"id":5`},
 		{"LOCK_HELD", "problem", lock, `{}`, `"retryable":true`},
 	} {
-		text, err := os.ReadFile("../schema/" + c.schema + ".json")
+		schema, err := jsonschema.NewCompiler().Compile("../schema/" + c.schema + ".json") // and what it refers to
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func TestTemplates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := validate(t, compile(t, text), got); err != nil {
+		if err := validate(t, schema, got); err != nil {
 			t.Errorf("%s: %v\n%s", c.like, err, got)
 		}
 		if !strings.Contains(string(got), c.want) {

@@ -113,8 +113,11 @@ func writeScalar(w *bytes.Buffer, v any) error {
 	return e.Encode(v)
 }
 
+// ofItsOwn is the schema that others refer to: the list of codes is in one file, so that a new code changes one file.
+const ofItsOwn = "Code"
+
 // Schemas returns the schema files of an OpenAPI document by name: each object among its components, with the parts it
-// refers to written out, so that each file stands alone.
+// refers to written out, so that a file needs no other one but code.json.
 func Schemas(openapi []byte) (map[string][]byte, error) {
 	var doc struct {
 		Components struct {
@@ -126,7 +129,7 @@ func Schemas(openapi []byte) (map[string][]byte, error) {
 	}
 	files := make(map[string][]byte)
 	for name, s := range doc.Components.Schemas {
-		if s["oneOf"] == nil && (s["type"] != "object" || s["properties"] == nil) {
+		if name != ofItsOwn && s["oneOf"] == nil && (s["type"] != "object" || s["properties"] == nil) {
 			continue
 		}
 		whole, err := resolve(s, doc.Components.Schemas)
@@ -158,6 +161,9 @@ func resolve(part any, all map[string]map[string]any) (any, error) {
 			target, ok := all[name]
 			if !ok {
 				return nil, fmt.Errorf("%s refers to nothing", ref)
+			}
+			if name == ofItsOwn {
+				return map[string]any{"$ref": fileName(name)}, nil
 			}
 			return resolve(target, all)
 		}
