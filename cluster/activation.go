@@ -82,7 +82,7 @@ func (m *Member) stopAccepting(l *incarnation) []*activation {
 	return m.all()
 }
 
-// gone removes an activation.
+// forget removes an activation.
 func (m *Member) forget(a *activation, cause error) {
 	a.cancel(cause)
 	m.mu.Lock()

@@ -278,7 +278,7 @@ func (c *call) join() (f *flight, first bool) {
 	return f, true
 }
 
-// land lets those go that wait for a flight.
+// complete lets those go that wait for a flight.
 func (c *call) complete(f *flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

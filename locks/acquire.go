@@ -412,7 +412,7 @@ func (c *Client) abandoned(key string, token int64, err error) {
 	}
 }
 
-// free releases a lease that no one holds, until ctx ends.
+// releaseOrphan releases a lease that no one holds, until ctx ends.
 func (c *Client) releaseOrphan(ctx context.Context, p Provider, key string, got contracts.Lease) error {
 	r := contracts.ReleaseRequest{OwnerID: c.o.Owner, FencingToken: got.FencingToken, RequestID: rand.Text()}
 	err := hold.Insist{Pauses: waits, Final: settled}.Do(ctx, func(ctx context.Context) error {

@@ -214,7 +214,7 @@ func (b *buckets) forget(now time.Time) {
 // handler handles a request of a caller.
 type handler func(http.ResponseWriter, *http.Request, Caller) error
 
-// known authenticates the caller and holds it to its rates.
+// authenticated authenticates the caller and holds it to its rates.
 func (a *api) authenticated(do handler) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		c, err := a.callerOf(r)
@@ -243,7 +243,7 @@ func payer(r *http.Request, c Caller) string {
 	return c.Tenant
 }
 
-// working handles a request when there is a slot for it, and keeps the slot until the response has been written.
+// withSlot handles a request when there is a slot for it, and keeps the slot until the response has been written.
 func (a *api) withSlot(do handler) handler {
 	return func(w http.ResponseWriter, r *http.Request, c Caller) error { return a.inSlot(w, r, c, do) }
 }

@@ -303,8 +303,8 @@ func decodeGrants(b []byte) (grants []grant, ok bool) {
 	return grants, u.done()
 }
 
-// readSeveral reads the fields of the shared form.
-func readSeveral(r *rule.Reader, d docstore.Doc, token int64) *sharedForm {
+// readShared reads the fields of the shared form.
+func readShared(r *rule.Reader, d docstore.Doc, token int64) *sharedForm {
 	v := &sharedForm{limit: r.Number(fLimit), window: r.Number(fWindow)}
 	name := docstore.String(r.Text(fMode))
 	known := false

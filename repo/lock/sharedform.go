@@ -46,7 +46,7 @@ const (
 )
 
 // sharedForm is what a document in shared form says, and what a write is going to make of it. The commands change it by
-// pure functions of State and When, and [several.write] says the difference as one conditional write.
+// pure functions of State and When, and [sharedForm.write] says the difference as one conditional write.
 type sharedForm struct {
 	revision      int64 // of the document
 	family        Mode  // Exclusive (with Shared), Permits or Rate
@@ -237,8 +237,8 @@ func (s State) holder() holder {
 	}
 }
 
-// drop drops leases and places that have ended, by the earliest that the store's time can be: every command does it
-// first. However many they are, the write asks the store about the lease that closes last only: it applies to the
+// dropExpired drops leases and places that have ended, by the earliest that the store's time can be: every command does
+// it first. However many they are, the write asks the store about the lease that closes last only: it applies to the
 // document found, so that the others have ended when that one has.
 func (v *sharedForm) dropExpired(w rule.When) {
 	v.holders = slices.DeleteFunc(v.holders, func(h holder) bool {
@@ -372,9 +372,9 @@ func (v *sharedForm) room(m Mode, entry string, w rule.When) int64 {
 	return 0
 }
 
-// serve grants the lock to those at the head of the line, as long as there is room: every command does it last, so that
-// a release hands the lock over in the same write. A lease is not claimed unless it is that of the request here, which
-// is being sent.
+// grantWaiting grants the lock to those at the head of the line, as long as there is room: every command does it last,
+// so that a release hands the lock over in the same write. A lease is not claimed unless it is that of the request
+// here, which is being sent.
 func (v *sharedForm) grantWaiting(w rule.When, here string) {
 	for len(v.line) > 0 {
 		first := v.line[0]

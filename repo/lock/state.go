@@ -130,7 +130,7 @@ func (id ID) State(d docstore.Doc) (State, error) {
 	s.found, s.revision = d, r.Number(fRevision)
 	part(&r, fPast, "a list of leases", &s.past, decodePast)
 	if s.Phase == shared {
-		s.shared = readSeveral(&r, d, s.Token)
+		s.shared = readShared(&r, d, s.Token)
 		return s, r.Err()
 	}
 	if s.Phase == Active && s.ExpiresAt.IsZero() {
