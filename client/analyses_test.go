@@ -51,7 +51,7 @@ func (w *link) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.Result(), nil
 }
 
-// server is a gate on a store in memory, with an ordered analysis "a1", and a client of it.
+// gateServer is a gate on a store in memory, with an ordered analysis "a1", and a client of it.
 func gateServer(t *testing.T) (*client.Analyses, *link) {
 	t.Helper()
 	store := docstore.NewMemory(nil)

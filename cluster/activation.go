@@ -46,7 +46,7 @@ func (e *NotHereError) Error() string {
 // Unwrap returns Err.
 func (e *NotHereError) Unwrap() error { return e.Err }
 
-// toShared makes an activation, which begin is to begin, or returns the one that there is. It is nil if the incarnation
+// open makes an activation, which begin is to begin, or returns the one that there is. It is nil if the incarnation
 // takes no more.
 func (m *Member) open(l *incarnation, id Identity, token int64, begin func(*activation)) *activation {
 	m.mu.Lock()

@@ -69,7 +69,7 @@ func (m *Member) since(joined contracts.MemberState) string {
 // drawn a moment before.
 const claimAhead = time.Minute
 
-// contextEnd is until when a member serves, of a lease that was asked for at a moment: it stops a tenth earlier.
+// served is until when a member serves, of a lease that was asked for at a moment: it stops a tenth earlier.
 func (m *Member) served(s contracts.MemberState, asked term.Moment) term.Moment {
 	return asked.Add(min(m.o.TTL, time.Duration(s.RemainingMs)*time.Millisecond) - m.o.TTL/10)
 }

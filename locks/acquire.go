@@ -294,7 +294,7 @@ func (a *acquisition) held(err error) bool {
 		errors.Is(err, contracts.CodeLockQueueFull) && a.o.MaxWaiting == 0
 }
 
-// queues reports whether the request waits in line.
+// lines reports whether the request waits in line.
 func (a *acquisition) lines() bool { return a.o.Fair || !a.exclusive }
 
 // left is for how long the provider is asked to wait: whole seconds, and not much longer than the caller does.

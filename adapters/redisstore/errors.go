@@ -10,7 +10,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// rejections are the errors by which the server says that it did not do what it was asked, by how they begin. Those
+// refusals are the errors by which the server says that it did not do what it was asked, by how they begin. Those
 // with a sentinel are [docstore.ErrUnavailable] or [docstore.ErrDamaged]; the others need someone to change a setting.
 var refusals = []struct {
 	prefix string

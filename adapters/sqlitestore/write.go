@@ -183,7 +183,7 @@ func (w *writer) stop() {
 	<-w.ended
 }
 
-// grantWaiting takes the write lock, then all calls that wait by then: while another process keeps the lock, the group
+// serve takes the write lock, then all calls that wait by then: while another process keeps the lock, the group
 // grows.
 func (w *writer) serve() {
 	waiting := w.queue.size()

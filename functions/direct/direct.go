@@ -201,7 +201,7 @@ func (p provider) Transfer(ctx context.Context, kind, id string, r contracts.Act
 	return said(o, err, p.outcome)
 }
 
-// cached is what a rule said, in the types of the contract, or its error with a code.
+// said is what a rule said, in the types of the contract, or its error with a code.
 func said[O, R any](o O, err error, say func(O) (R, error)) (R, error) {
 	if err != nil {
 		return *new(R), withCode(err)

@@ -3,7 +3,7 @@
 //
 // # The way of a request
 //
-//	name it (X-Request-Id) ─▶ contain panics ─▶ write the log line ─▶ bound its time
+//	name it (X-Request-Id) ─▶ bound its time, write its log line ─▶ contain panics ─▶ origins of browsers
 //	  ─▶ development mode: from this machine only
 //	  ─▶ route ─▶ who is it (Identity) ─▶ their rates ─▶ is it their tenant ─▶ a slot ─▶ read the body strictly
 //	  ─▶ rule ─▶ 200 with JSON, or a problem (RFC 9457) with a code

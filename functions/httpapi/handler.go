@@ -273,7 +273,8 @@ func (a *api) routes() []Route {
 
 // withCaller admits authenticated callers, and keeps each to its own tenant.
 func (a *api) withCaller(do handler) func(http.ResponseWriter, *http.Request) error {
-	return func(w http.ResponseWriter, r *http.Request) error { // as known, ofTenant and working do: one value, not three
+	// as authenticated, ofTenant and withSlot do: one value, not three
+	return func(w http.ResponseWriter, r *http.Request) error {
 		c, err := a.callerOf(r)
 		if err != nil {
 			return err

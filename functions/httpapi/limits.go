@@ -162,7 +162,7 @@ func newBuckets(perSecond float64, now func() time.Time) *buckets {
 	}
 }
 
-// setMode takes a token from a bucket. If it has none, nothing is taken and wait says when it has one.
+// take takes a token from a bucket. If it has none, nothing is taken and wait says when it has one.
 func (b *buckets) take(name string) (wait time.Duration) {
 	if b == nil {
 		return 0

@@ -11,7 +11,7 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 )
 
-// lease takes lease_id, which is random, out of an answer after checking that it is there.
+// withoutLeaseID takes lease_id, which is random, out of an answer after checking that it is there.
 func withoutLeaseID(t *testing.T, a answer) answer {
 	t.Helper()
 	if id, _ := a.body["lease_id"].(string); len(id) < 26 {

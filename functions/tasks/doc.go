@@ -4,9 +4,9 @@
 // # The way of a message
 //
 //	queue ──▶ [Endpoint] (Cloud Tasks pushes)    ─┐
-//	queue ──▶ a Lambda function (SQS)        ─┴─▶ [Worker.Deliver] ─▶ gate ─▶ work, for example a [Target]
-//	                                                    │
-//	          acknowledge, or retry later      ◀────────┘  [Result]
+//	queue ──▶ a Lambda function (SQS)          ─┴─▶ [Worker.Deliver] ─▶ gate ─▶ work, for example a [Target]
+//	                                                      │
+//	          acknowledge, or retry later        ◀────────┘  [Result]
 //
 // # Who decides
 //

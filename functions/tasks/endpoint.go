@@ -35,10 +35,10 @@ const (
 	Margin = 15 * time.Second
 )
 
-// Endpoint is the worker's endpoint for a queue that pushes: POST /internal/tasks/analysis. A Endpoint without a Worker
-// responds NOT_CONFIGURED.
+// Endpoint is the worker's endpoint for a queue that pushes: POST /internal/tasks/analysis. An Endpoint without a
+// Worker responds NOT_CONFIGURED.
 //
-//	2xx                  the message is done: ready, failed, already_finished. Or it is dead: malformed, unknown_analysis, damaged;
+//	2xx                  the message is done: ready, failed, already_finished, already_failed, locked with AckLocked. Or it is dead: malformed, unknown_analysis, damaged;
 //	                     Cloud Tasks has no dead-letter queue, the log has it as an error
 //	404 NOT_FOUND        retry, for Worker.Grace: the analysis does not exist yet
 //	409 ANALYSIS_LOCKED  retry: another worker runs it. Neither 429 nor 503: Cloud Tasks slows the whole queue down on those

@@ -75,7 +75,7 @@ type Result struct {
 	Err        error  // what went wrong; Worker.Log has it already
 }
 
-// Outcome says how a delivery ended. Beside the statuses of a run there are two of its own.
+// Outcome says how a delivery ended. Beside the statuses of a run there are three of its own.
 //
 //	done             ready, failed, already_finished, already_failed; locked with Worker.AckLocked
 //	to be retried    attempt_failed, locked, lock_lost, stopped, gate_failed; unknown_analysis, damaged for Worker.Grace

@@ -139,7 +139,7 @@ func isTime(c docstore.Cond) bool {
 	return now
 }
 
-// field reports whether a name is a letter, followed by a number or nothing.
+// isField reports whether a name is a letter, followed by a number or nothing.
 func isField(name, letter string) bool {
 	number, ok := strings.CutPrefix(name, letter)
 	return ok && strings.Trim(number, "0123456789") == ""

@@ -47,7 +47,7 @@ type ModesStep struct {
 	Pause time.Duration
 }
 
-// family says which steps go together.
+// modesFamily says which steps go together.
 type modesFamily struct {
 	modes    []string
 	fair     []bool

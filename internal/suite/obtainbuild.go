@@ -270,7 +270,7 @@ var leftBehinds = map[string]leftBehind{
 	}, 15 * time.Second, 15 * time.Second},
 }
 
-// table are the programs of the table with some numbers of dead callers, in an order.
+// leftTable are the programs of the table with some numbers of dead callers, in an order.
 func leftTable(counts []int) (names []string, rows map[string]leftRow) {
 	rows = map[string]leftRow{}
 	for kind, l := range leftBehinds {

@@ -62,7 +62,7 @@ func (s *deliveries) enter(ctx context.Context, d delivery) error {
 	return ctx.Err()
 }
 
-// cancelAcquire gives the turn to the next delivery.
+// leave gives the turn to the next delivery.
 func (s *deliveries) leave(d delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// Locks runs the lock commands on a store. It keeps no state between calls: any number of them, in any number of
-// processes, may use the same store.
+// Locks runs the lock commands on a store. What it keeps between calls decides no grant; only the
+// count of a tenant's locks bounds new ones. So any number of them, in any number of processes, may use the same store.
 //
 // An error from a command is a field.Error for a malformed command; nothing was sent. Any other error means that the
 // outcome is unknown or that nothing was changed (see [rule.Run]): send the command again with the same request_id.

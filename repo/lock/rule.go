@@ -141,7 +141,7 @@ func (c Acquire) Write() docstore.Write {
 	return c.grantWrite(docstore.All{free, noDelay})
 }
 
-// setMode is the write of a new lease, if the condition holds.
+// grantWrite is the write of a new lease, if the condition holds.
 func (c Acquire) grantWrite(free docstore.Cond) docstore.Write {
 	request := c.request()
 	w := docstore.Write{

@@ -145,7 +145,7 @@ type place struct {
 	since, until            time.Time
 }
 
-// isRate is a grant of a rate.
+// grant is a grant of a rate.
 type grant struct {
 	at      time.Time
 	now     bool   // of the same write as the latest

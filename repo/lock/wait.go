@@ -349,7 +349,7 @@ func (s *waits) done(w *watch, x *waiter) {
 	w.wake()
 }
 
-// exchangeLog tells those who wait for a lock what its document says.
+// note tells those who wait for a lock what its document says.
 func (s *waits) note(id ID, o observation) {
 	o.arrived = time.Now()
 	s.mu.Lock()

@@ -125,7 +125,7 @@ func (s subject) State(d docstore.Doc) (Activation, error) {
 	return a, r.Err()
 }
 
-// isRate gives an activation to an owner, with a token that is higher than all before. It is decided on the document
+// grant gives an activation to an owner, with a token that is higher than all before. It is decided on the document
 // that was read, and applies only to that.
 type grant struct {
 	subject
@@ -270,7 +270,7 @@ func (h Hold) held(phases ...Phase) docstore.All {
 	}
 }
 
-// authenticated is what the condition says of the document.
+// known is what the condition says of the document.
 func (h Hold) known(p Phase) docstore.Doc {
 	return docstore.Doc{
 		fToken: docstore.Int(h.Token), fMember: docstore.String(h.Owner.Member), fIncarnation: docstore.Int(h.Owner.Number),

@@ -19,9 +19,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// Service carries out the commands of placement on a store. Between calls it remembers only the latest epoch of each
-// cluster, which it checks before it decides by it: any number of them, in any number of processes, may use the same
-// store.
+// Service carries out the commands of placement on a store. Between calls it remembers the latest epoch of each
+// cluster, which it checks before it decides by it, how far ahead events were read, and how many identities there are:
+// any number of them, in any number of processes, may use the same store.
 //
 // An error from a command is a field.Error for a malformed command; nothing was sent. Any other error means that the
 // outcome is unknown or that nothing was changed (see [rule.Run]): send the command again with the same request_id.
@@ -505,7 +505,7 @@ func (c Claim) placedOnCaller(v *view, o *Outcome) bool {
 	return o.Ineligible == Eligible
 }
 
-// isRate gives the activation that was seen to a member.
+// grant gives the activation that was seen to a member.
 func (v *view) grant(c subject, r rule.Request, to *Member, need Need) *grant {
 	g := &grant{
 		subject: c, found: v.doc, rev: v.act.rev, owner: to.Incarnation, epoch: v.top.Epoch, token: v.act.Token + 1,

@@ -371,7 +371,7 @@ type Joint[S, O any] interface {
 	Known() docstore.Doc
 }
 
-// RunJoint is [Run] for a command in one step with other writes. granted or refused, the outcome is the command's, and
+// RunJoint is [Run] for a command in one step with other writes. Granted or refused, the outcome is the command's, and
 // free is true. free is false if the command's own condition held and that of another write did not: nothing was
 // changed, and the outcome is what Refusal says of the document found.
 //

@@ -179,8 +179,8 @@ func (s last) Write(ctx context.Context, writes ...docstore.Write) (docstore.Res
 	return r, err
 }
 
-// TestRunBeside: one step, or nothing; the outcome is the command's, and says whether something else stood in its way.
-func TestRunBeside(t *testing.T) {
+// TestRunJoint: one step, or nothing; the outcome is the command's, and says whether something else stood in its way.
+func TestRunJoint(t *testing.T) {
 	for name, c := range map[string]struct {
 		found, other docstore.Doc
 		took         time.Duration

@@ -42,7 +42,7 @@ func dollars(d float64) string {
 	}
 }
 
-// count shows a number with at most two digits after the point.
+// number shows a number with at most two digits after the point.
 func number(x float64) string {
 	return strconv.FormatFloat(math.Round(x*100)/100, 'f', -1, 64)
 }

@@ -58,7 +58,7 @@ func (u *usage) wrote(before, after attr.Map) {
 	}
 }
 
-// rejected adds the cost of a write whose condition did not hold: it pays for the item that it looked at.
+// refused adds the cost of a write whose condition did not hold: it pays for the item that it looked at.
 func (u *usage) refused(found attr.Map) {
 	u.base.Write += u.factor * ceilUnits(attr.Size(found), writeUnit)
 }

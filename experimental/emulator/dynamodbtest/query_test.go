@@ -24,7 +24,7 @@ func withEvents(t *testing.T) *sdk.Client {
 	return c
 }
 
-// ats lists the sort keys of a response in order.
+// seqs lists the sort keys of a response in order.
 func seqs(items []map[string]types.AttributeValue) string {
 	var out []string
 	for _, it := range items {

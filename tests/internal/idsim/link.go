@@ -30,7 +30,7 @@ type link struct {
 
 var _ kazahana.LeaseProvider = (*link)(nil)
 
-// faults are what happens to one call.
+// callFaults are what happens to one call.
 type callFaults struct {
 	there, back         time.Duration
 	lost, answerLost    bool
