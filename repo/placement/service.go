@@ -20,9 +20,8 @@ import (
 )
 
 // Service carries out the commands of placement on a store. Between calls it remembers the latest epoch of each
-// cluster, which it checks before it decides by it, by how much the store's clock is ahead, and how many
-// identities there are:
-// any number of them, in any number of processes, may use the same store.
+// cluster, which it checks before it decides by it, by how much the store's clock is ahead, and how many identities
+// there are: any number of them, in any number of processes, may use the same store.
 //
 // An error from a command is a field.Error for a malformed command; nothing was sent. Any other error means that the
 // outcome is unknown or that nothing was changed (see [rule.Run]): send the command again with the same request_id.
