@@ -154,8 +154,8 @@ func (l *Locator) keep(ctx context.Context) {
 		if pause = l.o.Refresh; err != nil && ctx.Err() == nil {
 			l.failed(Event{}, "topology", err)
 			left := l.o.MaxStale - l.age()
-			if left <= 0 { // no time to be saved
-				left = hold.Forever
+			if left <= 0 { // it serves no one meanwhile, and looks often
+				left = l.o.MaxStale
 			}
 			pause = hold.Pause(pause, err, left)
 		}

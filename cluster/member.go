@@ -99,6 +99,7 @@ func NewMember(p Provider, name string, host Host, o *Options) (*Member, error) 
 		m.o.clock = term.Now
 	}
 	m.component = newComponent(AsMember, name, m.o.Observe)
+	m.left = m.leaseLeft
 	switch {
 	case p == nil || host == nil:
 		return nil, errors.New("a member needs a Provider and a Host")
@@ -400,6 +401,16 @@ func (m *Member) ChangeOffer(ctx context.Context, o Offer) error {
 	o.Address = cmp.Or(o.Address, m.offer.Address)
 	m.offer = o
 	return nil
+}
+
+// leaseLeft is how long the lease lasts: without one, there is all the time.
+func (m *Member) leaseLeft() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.life == nil {
+		return hold.Forever
+	}
+	return m.life.Left()
 }
 
 // insist sends a request until there is a definite response or the context ends. The codes count as definite, too.

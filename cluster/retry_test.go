@@ -213,6 +213,54 @@ func TestRequestsWaitAsTheProviderAsks(t *testing.T) {
 	}
 }
 
+// TestNoPauseOutlastsWhatIsLeft: a server that asks for an hour and is back at once keeps no member from what was claimed
+// for it, and no locator from the epoch.
+func TestNoPauseOutlastsWhatIsLeft(t *testing.T) {
+	once := func(p *faulty, request string) {
+		failed := false
+		p.set(func(sent string) (error, bool) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if sent != request || failed {
+				return nil, false
+			}
+			failed = true
+			return later(time.Hour), false
+		})
+	}
+	t.Run("events", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			m := w.start("ann", func(o *cluster.Options, _ *host) { o.TTL = 30 * time.Second })
+			once(m.p, "events")
+			time.Sleep(10 * time.Second) // the reading that waits ends, and the next one fails
+			read := m.p.count("events")
+			time.Sleep(11 * time.Second)
+			if m.p.count("events") == read {
+				t.Errorf("no events were read in 11 s of a lease of 30")
+			}
+			w.stop(m)
+		})
+	})
+	t.Run("topology", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			m := w.start("ann", nil)
+			l, p := w.locator(&cluster.LocatorOptions{MaxStale: 12 * time.Second})
+			down := asked(p, "topology", later(time.Hour))
+			time.Sleep(time.Minute)
+			if n := len(*down); n < 12 {
+				t.Errorf("the epoch was asked for %d times in a minute", n)
+			}
+			p.set(nil)
+			time.Sleep(5 * time.Second) // a third of MaxStale, and the pause of a locator
+			if s := l.Status(); s.State != cluster.Ready {
+				t.Errorf("%+v", s)
+			}
+			l.Stop()
+			w.stop(m)
+		})
+	})
+}
+
 // TestNoLoopWithoutAPause: a provider that says of a state that it lasts for another millisecond, again and again, is
 // not asked a thousand times a second.
 func TestNoLoopWithoutAPause(t *testing.T) {

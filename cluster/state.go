@@ -111,7 +111,8 @@ type component struct {
 	role    Role
 	name    string
 	observe func(Event)
-	fast    atomic.Int32 // the state, for requests that must not wait
+	fast    atomic.Int32         // the state, for requests that must not wait
+	left    func() time.Duration // of the lease, for a member that has one; nil for a locator
 
 	mu         sync.Mutex
 	status     Status
@@ -203,6 +204,7 @@ var waits = backoff.Policy{First: 200 * time.Millisecond, Max: 5 * time.Second, 
 // was final, the error is its cause as well.
 func (c *component) insist(ctx context.Context, e Event, what string, i hold.Insist,
 	request func(context.Context) error) (told bool, err error) {
+	i.Left = c.left
 	i.Pauses, i.Failed = waits, func(err error) {
 		told = true
 		c.failed(e, what, err)

@@ -9,8 +9,9 @@
 //	                      ▼  │
 //	                     Failed ───▶ lost: Lost says so, or the term has run out
 //
-// A server that asks for a pause (Retry-After) is given it, up to a third of the time that is left: a try that comes
-// later may come too late. No loop goes without a pause.
+// A server that asks for a pause (Retry-After) is given it, up to a third of the time that is left, because a try that
+// comes later may come too late, and up to a minute, because the server may be back sooner than it said. No loop goes
+// without a pause.
 //
 // The time of a lease is that of package term, which notices by itself when it has run out.
 package hold
@@ -26,10 +27,13 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
+// longest is how long a server can make a caller wait that has all the time there is.
+const longest = time.Minute
+
 // Pause is how long to wait after a request that failed: a caller's own pause, or as long as the server asks for, but
-// not more than a third of what is left of the caller's time.
+// not more than a third of what is left of the caller's time, nor than a minute.
 func Pause(own time.Duration, err error, left time.Duration) time.Duration {
-	return max(own, min(contracts.RetryAfter(err), left/3))
+	return max(own, min(contracts.RetryAfter(err), left/3, longest))
 }
 
 // shortest bounds the time of a try from below, so that the last one of a lease is sent.
@@ -43,6 +47,8 @@ type Insist struct {
 	Each   time.Duration    // of one try; 0 does not bound it
 	Pauses backoff.Policy   // between tries, unless the server asks for more
 	Final  func(error) bool // reports whether another try would fail as well; nil means [lease.Final]
+	// what is left of that for which the caller sends it, such as a lease; nil means that only ctx ends it
+	Left func() time.Duration
 	// is called before each pause, so once for each try that is to be followed by another; may be nil
 	Failed func(error)
 }
@@ -57,7 +63,11 @@ func (i Insist) Do(ctx context.Context, send func(context.Context) error) error 
 		if i.Failed != nil {
 			i.Failed(err)
 		}
-		if backoff.Sleep(ctx, Pause(i.Pauses.Delay(retry), err, Left(ctx))) != nil {
+		left := Left(ctx)
+		if i.Left != nil {
+			left = min(left, i.Left())
+		}
+		if backoff.Sleep(ctx, Pause(i.Pauses.Delay(retry), err, left)) != nil {
 			return err
 		}
 	}

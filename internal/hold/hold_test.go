@@ -64,6 +64,7 @@ func TestInsist(t *testing.T) {
 		"until the context ends": {time.Second, []error{errDown}, 2500 * time.Millisecond, errDown, s(0, 1, 2), 3},
 		"as the server asks": {time.Second, []error{later(10 * time.Second), later(time.Minute), nil}, 0,
 			nil, s(0, 10, 70), 2},
+		"a minute at most": {time.Second, []error{later(time.Hour), nil}, 0, nil, s(0, 60), 1},
 		"not sooner than its own": {time.Second, []error{later(time.Millisecond), later(time.Millisecond), nil}, 0,
 			nil, s(0, 1, 2), 2},
 		"a third of what is left": {time.Second, []error{later(time.Hour), later(time.Hour), nil}, 90 * time.Second,
@@ -93,6 +94,28 @@ func TestInsist(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestInsistForALease: what is left of the lease for which a request is sent bounds the pauses, too.
+func TestInsistForALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		end := begin.Add(30 * time.Second)
+		var at []time.Duration
+		insist := hold.Insist{Pauses: each(time.Second), Left: func() time.Duration { return time.Until(end) }}
+		err := insist.Do(t.Context(), func(context.Context) error {
+			if at = append(at, time.Since(begin)); len(at) == 3 {
+				end = time.Now() // it has run out
+			}
+			if len(at) == 5 {
+				return nil
+			}
+			return later(time.Hour)
+		})
+		want(t, "error", err, nil)
+		want(t, "tries", at, []time.Duration{0, 10 * time.Second, 10*time.Second + 20*time.Second/3,
+			11*time.Second + 20*time.Second/3, 12*time.Second + 20*time.Second/3})
+	})
 }
 
 // TestInsistGrows: the pauses are those of the policy.
