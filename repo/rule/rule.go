@@ -283,8 +283,8 @@ func named(writes []docstore.Write) string {
 
 type fallbackKey struct{}
 
-// IsFallback reports whether a request to a store, which has the context, is not the first write of its command, but
-// one that was decided on the document found. It is for an [Observer].
+// IsFallback reports whether a request to a store, which has the context, is not the first of its command, but one that
+// was decided on the document found after that was refused. It is for an [Observer].
 func IsFallback(ctx context.Context) bool { return ctx.Value(fallbackKey{}) != nil }
 
 // Send carries out commands of a set in one step, see [RunSet].
