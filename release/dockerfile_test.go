@@ -59,8 +59,8 @@ func checkDockerfile(t *testing.T, files deployment) (problems []string) {
 	if lint.Error != nil {
 		return append(problems, lint.Error.Message)
 	}
-	_, image, _, _, err := dockerfile2llb.Dockerfile2LLB(t.Context(), text,
-		option()) //nolint:dogsled // its other results are for builds
+	//nolint:dogsled // its other results are for builds
+	_, image, _, _, err := dockerfile2llb.Dockerfile2LLB(t.Context(), text, option())
 	if err != nil {
 		return append(problems, err.Error())
 	}
