@@ -73,8 +73,9 @@ func main() {
 			os.Exit(1)
 		}
 		for name, content := range files {
+			//nolint:gosec // sources that everybody may read
 			if err := os.WriteFile(filepath.Join(infra, m.dir, name), []byte(content),
-				0o644); err != nil { //nolint:gosec // sources that everybody may read
+				0o644); err != nil {
 				fmt.Fprintf(os.Stderr, "generate: %v\n", err)
 				os.Exit(1)
 			}
@@ -90,8 +91,9 @@ func (m module) generate(infra, repository string) (map[string]string, error) {
 	if m.settings != nil {
 		files["settings.tf"] = m.variables()
 		// The README.md lists them, so that they must be there before it is made.
+		//nolint:gosec // see above
 		if err := os.WriteFile(filepath.Join(dir, "settings.tf"), []byte(files["settings.tf"]),
-			0o644); err != nil { //nolint:gosec // see above
+			0o644); err != nil {
 			return nil, err
 		}
 	}
