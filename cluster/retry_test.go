@@ -213,8 +213,8 @@ func TestRequestsWaitAsTheProviderAsks(t *testing.T) {
 	}
 }
 
-// TestNoPauseOutlastsWhatIsLeft: a server that asks for an hour and is back at once keeps no member from what was claimed
-// for it, and no locator from the epoch.
+// TestNoPauseOutlastsWhatIsLeft: a server that asks for an hour and is back at once keeps no member from what was
+// claimed for it, and no locator from the epoch.
 func TestNoPauseOutlastsWhatIsLeft(t *testing.T) {
 	once := func(p *faulty, request string) {
 		failed := false
