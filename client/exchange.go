@@ -204,8 +204,8 @@ func (c *Client) problem(w *http.Response, content []byte) error {
 	if p.Retryable != nil {
 		e.Retryable = *p.Retryable
 	} else {
-		info, _ := p.Code.Info()
-		e.Retryable = info.Retryable
+		info, known := p.Code.Info()
+		e.Retryable = info.Retryable || !known && passes(w.StatusCode)
 	}
 	if e.RequestID == "" {
 		e.RequestID = w.Header.Get("X-Request-Id")
@@ -227,6 +227,11 @@ func (e later) RetryAfter() time.Duration { return e.after }
 
 // Unwrap is the error without the time.
 func (e later) Unwrap() error { return e.error }
+
+// passes reports whether a status says by itself that the same request may succeed later, whoever responds.
+func passes(status int) bool {
+	return status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests
+}
 
 // retryAfter is the time of the header Retry-After, a day at most: seconds, or a date, which is compared with the
 // response's own. 0 is none.

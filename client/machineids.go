@@ -97,10 +97,6 @@ func misconfigured(status int, err error) bool {
 	if e, ok := errors.AsType[*contracts.Error](err); ok {
 		return e.Final() && e.Code != contracts.CodeDocumentDamaged
 	}
-	switch status { // of a proxy, or of another server altogether
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests: // later it may be another response
-		return false
-	default:
-		return status < http.StatusInternalServerError || status == http.StatusNotImplemented
-	}
+	// of a proxy, or of another server altogether
+	return !passes(status) && (status < http.StatusInternalServerError || status == http.StatusNotImplemented)
 }

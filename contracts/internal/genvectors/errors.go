@@ -67,8 +67,8 @@ func judged(r response) response {
 		r.Configuration = (r.Status < 500 || r.Status == 501) && !slices.Contains(later, r.Status)
 		return r
 	}
-	info, _ := r.Code.Info()
-	retryable := info.Retryable
+	info, known := r.Code.Info()
+	retryable := info.Retryable || !known && slices.Contains(later, r.Status)
 	if r.Retryable != nil {
 		retryable = *r.Retryable
 	}

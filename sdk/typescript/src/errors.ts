@@ -67,6 +67,9 @@ export class ClosedError extends LeaseholdError {
   override readonly name = 'ClosedError'
 }
 
+/** Whether a status says by itself that the same request may succeed later, whoever responds. */
+export const passes = (status: number): boolean => [408, 425, 429].includes(status)
+
 /** The server rejected a request, or could not carry it out. */
 export class ApiError extends LeaseholdError {
   override readonly name: string
@@ -97,7 +100,7 @@ export class ApiError extends LeaseholdError {
     // LOCK_HELD is a LockHeldError, LEASE_LOST a LeaseLostError.
     this.name = `${this.code.toLowerCase().replace(/(?:^|_)(.)/g, (_, letter: string) => letter.toUpperCase())}Error`
     this.status = problem.status ?? 0
-    this.retryable = problem.retryable ?? false
+    this.retryable = problem.retryable ?? passes(this.status)
     this.field = problem.field
     this.owner = problem.owner_id
     this.expiresAt = problem.expires_at

@@ -7,7 +7,7 @@
  */
 import { checkFunction, checkLabels, checkNumber, checkObject, checkText, invalid } from './check.js'
 import { DocumentDamagedError } from './codes.gen.js'
-import { ClosedError, InvalidResponseError, LeaseholdError, NotReleasedError } from './errors.js'
+import { ClosedError, InvalidResponseError, LeaseholdError, NotReleasedError, passes } from './errors.js'
 import { Server, type ServerOptions } from './http.js'
 import { isFinal, messageOf, retryAfter } from './judge.js'
 import { type Layout, checkLayout, defaultLayout, signRelease } from './layout.js'
@@ -430,7 +430,7 @@ const sorted = (leases: readonly Holding[]): Holding[] => [...leases].sort((a, b
  * is a damaged document: IDs go on without a lease.
  */
 const isConfiguration = (e: unknown): boolean => e instanceof InvalidResponseError
-  ? (e.status < 500 || e.status === 501) && ![408, 425, 429].includes(e.status)
+  ? (e.status < 500 || e.status === 501) && !passes(e.status)
   : isFinal(e) && !(e instanceof DocumentDamagedError)
 
 function leaseOf(l: unknown): MachineLease {

@@ -75,6 +75,10 @@ class MaxHoldExceeded(LockLost):
 class NotReleasedError(LeaseholdError):
     """The lock could not be released, or not in time: it is free when its lease expires. The work was done."""
 
+PASSING = frozenset((408, 425, 429))
+"""Statuses that say by themselves that the same request may succeed later, whoever responds."""
+
+
 
 class ApiError(LeaseholdError):
     """A request that the server rejected or could not complete: a problem document (RFC 9457)."""
@@ -96,7 +100,8 @@ class ApiError(LeaseholdError):
         """What is wrong in this case, and what would be right."""
         self.field = _text(p, "field")
         """With INVALID_ARGUMENT the field at fault."""
-        retryable = p.get("retryable", self.default_retryable)
+        passes = not type(self).code and self.status in PASSING
+        retryable = p.get("retryable", self.default_retryable or passes)
         self.retryable = retryable is True
         """Whether the same request may succeed later."""
         self.retry_after = max(0.0, min(_number(p, "retry_after_ms"), 86_400_000)) / 1000

@@ -32,7 +32,7 @@ from . import _check, _outcome, codes
 from ._call import bounded, on_fork, spawn
 from ._time import Backoff, Clock, Signal
 from .client import Client
-from .errors import ApiError, ClosedError, InvalidResponseError, InvalidSettingError, LeaseholdError, TransportError
+from .errors import PASSING, ApiError, ClosedError, InvalidResponseError, InvalidSettingError, LeaseholdError, TransportError
 from .ids import DEFAULT_LAYOUT, Layout
 from .types import MachineIDLeases
 
@@ -166,7 +166,7 @@ def _misconfigured(status: int, err: LeaseholdError) -> bool:
     """Whether a response is to be cured by those who run the program or the server. A damaged document is not: IDs go on without a lease."""
     if isinstance(err, ApiError):
         return _outcome.final(err) and not isinstance(err, codes.DocumentDamaged)
-    return status not in (408, 425, 429) and (status < 500 or status == 501)
+    return status not in PASSING and (status < 500 or status == 501)
 
 
 @dataclass
