@@ -414,11 +414,11 @@ func (m *Member) WriteState(ctx context.Context, id Identity, state []byte) erro
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(a.life.Context(), func() { cancel(context.Cause(a.life.Context())) })()
-	version, err := m.write(ctx, a, m.seen(a).StateVersion, state)
+	version, unsure, err := m.write(ctx, a, m.seen(a).StateVersion, state)
 	if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeStateChanged && a.unsure &&
 		e.Activation != nil {
 		// over the state of which it was unknown whether it was stored
-		version, err = m.write(ctx, a, e.Activation.StateVersion, state)
+		version, unsure, err = m.write(ctx, a, e.Activation.StateVersion, state)
 	}
 	for _, c := range []contracts.Code{contracts.CodeStaleToken, contracts.CodeNotOwner, contracts.CodeWrongPhase} {
 		if errors.Is(err, c) {
@@ -427,7 +427,7 @@ func (m *Member) WriteState(ctx context.Context, id Identity, state []byte) erro
 		}
 	}
 	if err != nil {
-		a.unsure = a.unsure || !lease.Final(err)
+		a.unsure = a.unsure || unsure
 		return err
 	}
 	a.unsure = false
@@ -437,8 +437,10 @@ func (m *Member) WriteState(ctx context.Context, id Identity, state []byte) erro
 	return nil
 }
 
-// write stores a state in place of that of a version, and returns its own.
-func (m *Member) write(ctx context.Context, a *activation, version int64, state []byte) (next int64, err error) {
+// write stores a state in place of that of a version, and returns its own. If it fails, unsure reports that it may have
+// been stored all the same, by any of its tries.
+func (m *Member) write(ctx context.Context, a *activation, version int64, state []byte) (next int64, unsure bool,
+	err error) {
 	h := m.hold(a)
 	r := contracts.ActivationStateRequest{
 		Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken, RequestID: rand.Text(),
@@ -447,9 +449,10 @@ func (m *Member) write(ctx context.Context, a *activation, version int64, state 
 	err = m.insist(ctx, func(ctx context.Context) error {
 		o, err := m.provider.WriteState(ctx, a.Kind, a.ID, r)
 		next = o.Activation.StateVersion
+		unsure = unsure || err != nil && !lease.Final(err)
 		return err
 	})
-	return next, err
+	return next, unsure, err
 }
 
 // lose ends an activation that another member has.

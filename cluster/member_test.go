@@ -683,6 +683,37 @@ func TestWriteState(t *testing.T) {
 	})
 }
 
+// TestAStateOfALostResponse: a state was stored and the response lost, and the next try of the same request is rejected
+// for good. The next state takes its place all the same.
+func TestAStateOfALostResponse(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.start("ann", nil)
+		w.serves(m, 1)
+		id := room("0")
+		m.p.set(func(request string) (error, bool) {
+			switch {
+			case request != "write":
+				return nil, false
+			case m.p.count("write") == 1:
+				return errNetwork, true
+			default:
+				return contracts.CodePermissionDenied, false
+			}
+		})
+		if err := m.WriteState(t.Context(), id, []byte("one")); !errors.Is(err, contracts.CodePermissionDenied) {
+			t.Errorf("%v", err)
+		}
+		m.p.set(nil)
+		if err := m.WriteState(t.Context(), id, []byte("two")); err != nil {
+			t.Error(err)
+		}
+		if r := w.record(id); string(r.State) != "two" || r.StateVersion != 2 {
+			t.Errorf("%+v", r)
+		}
+		w.stop(m)
+	})
+}
+
 // TestNotHere: a member does not serve what is elsewhere, and says where it is.
 func TestNotHere(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
