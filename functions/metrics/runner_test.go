@@ -61,6 +61,17 @@ func TestRunnersAreCounted(t *testing.T) {
 			path: "locks/k1/acquire", body: `"ttl_seconds":30,"mode":"shared"`, more: 1,
 		},
 		{
+			name:   "a reader beside one that lasts and one that does not",
+			before: []string{`k1 "ttl_seconds":30,"mode":"shared"`, `k1 "ttl_seconds":5,"mode":"shared"`}, wait: 10 * time.Second,
+			path: "locks/k1/acquire", body: `"ttl_seconds":30,"mode":"shared"`, more: 1,
+		},
+		{
+			name: "a permit that another had, beside one that lasts",
+			before: []string{`k1 "ttl_seconds":30,"mode":"permits","limit":2`,
+				`k1 "ttl_seconds":5,"mode":"permits","limit":2`}, wait: 10 * time.Second,
+			path: "locks/k1/acquire", body: `"ttl_seconds":30,"mode":"permits","limit":2`, takes: 1, more: 1,
+		},
+		{
 			name: "one gets in line", before: []string{`k1 "ttl_seconds":30`}, wait: 10 * time.Second,
 			path: "locks/k1/acquire", body: `"ttl_seconds":30,"fair":true,"wait_seconds":1`, more: 1,
 		},

@@ -233,18 +233,30 @@ func (c Acquire) GrantedFallback(found, s State, decided, w rule.When) Outcome {
 		}
 	}
 	o := c.outcomeOf(s, w)
-	o.TookOver = o.Code == OK && c.observed && c.takesOver(found, decided)
+	o.TookOver = o.Code == OK && c.observed && c.takesOver(found, s, decided)
 	return o
 }
 
 // takesOver reports whether the lease before had expired and was not released: the write that grants the lock clears
-// it, or, if the request claims what it obtained in line, the write cleared it that handed the lock over.
-func (c Acquire) takesOver(found State, w rule.When) bool {
+// it, or, if the request claims what it obtained in line, the write cleared it that handed the lock over. A permit is
+// taken over from the one who had the same, and from readers when none is left.
+func (c Acquire) takesOver(found, after State, w rule.When) bool {
 	v := found.view()
 	if h, _ := v.byRequest(c.request()); h != nil {
 		return slices.ContainsFunc(found.past, func(p Past) bool { return p.Token == h.token-1 && p.Ended == EndedExpired })
 	}
-	return slices.ContainsFunc(v.holders, func(h holder) bool { return !h.ended && !h.expires.After(w.At) })
+	granted, _ := after.view().byRequest(c.request())
+	took := false
+	for _, h := range v.holders {
+		switch {
+		case h.ended || v.family == Permits && granted != nil && h.number != granted.number:
+		case h.expires.After(w.At):
+			return false
+		default:
+			took = true
+		}
+	}
+	return took
 }
 
 // outcomeOf is what the request has in a state: the lease, a place in line, or nothing.
