@@ -228,7 +228,7 @@ func (e later) RetryAfter() time.Duration { return e.after }
 // Unwrap is the error without the time.
 func (e later) Unwrap() error { return e.error }
 
-// passes reports whether a status says by itself that the same request may succeed later, whoever responds.
+// passes reports whether a status says by itself that the same request may succeed later, from any server.
 func passes(status int) bool {
 	return status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests
 }

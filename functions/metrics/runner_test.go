@@ -62,8 +62,9 @@ func TestRunnersAreCounted(t *testing.T) {
 		},
 		{
 			name:   "a reader beside one that lasts and one that does not",
-			before: []string{`k1 "ttl_seconds":30,"mode":"shared"`, `k1 "ttl_seconds":5,"mode":"shared"`}, wait: 10 * time.Second,
-			path: "locks/k1/acquire", body: `"ttl_seconds":30,"mode":"shared"`, more: 1,
+			before: []string{`k1 "ttl_seconds":30,"mode":"shared"`, `k1 "ttl_seconds":5,"mode":"shared"`},
+			wait:   10 * time.Second,
+			path:   "locks/k1/acquire", body: `"ttl_seconds":30,"mode":"shared"`, more: 1,
 		},
 		{
 			name: "a permit that another had, beside one that lasts",

@@ -67,7 +67,7 @@ export class ClosedError extends LeaseholdError {
   override readonly name = 'ClosedError'
 }
 
-/** Whether a status says by itself that the same request may succeed later, whoever responds. */
+/** Whether a status says by itself that the same request may succeed later, from any server. */
 export const passes = (status: number): boolean => [408, 425, 429].includes(status)
 
 /** The server rejected a request, or could not carry it out. */

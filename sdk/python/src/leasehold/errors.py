@@ -76,7 +76,7 @@ class NotReleasedError(LeaseholdError):
     """The lock could not be released, or not in time: it is free when its lease expires. The work was done."""
 
 PASSING = frozenset((408, 425, 429))
-"""Statuses that say by themselves that the same request may succeed later, whoever responds."""
+"""Statuses that say by themselves that the same request may succeed later, from any server."""
 
 
 
