@@ -27,6 +27,7 @@ type Error struct {
 	Position     int64         // with LOCK_HELD: the caller's place in line, 1 being the next; 0 if it has none
 	ExpiresAt    time.Time     // with LOCK_HELD, LEASE_CHANGED and MEMBER_EXISTS: when the lease expires
 	HighestToken int64         // with STALE_TOKEN: the highest token that was seen
+	StoreTime    time.Time     // with TOO_LATE, and INVALID_ARGUMENT of not_after: by which the end was judged
 	// with rejections of commands on an activation: as it is, as far as it is known, without its state
 	Activation *Activation
 	Epoch      int64 // with rejections of placement: the current epoch, if it was read
@@ -136,6 +137,9 @@ func (e *Error) Problem() Problem {
 	if !e.ExpiresAt.IsZero() {
 		p.ExpiresAt = e.ExpiresAt.UTC().Format(TimeFormat)
 	}
+	if !e.StoreTime.IsZero() {
+		p.StoreTime = e.StoreTime.UTC().Format(TimeFormat)
+	}
 	if e.RequestID != "" {
 		p.Instance = instancePrefix + e.RequestID
 	}
@@ -153,6 +157,9 @@ func (p Problem) Err() *Error {
 	}
 	if t, err := time.Parse(time.RFC3339, p.ExpiresAt); err == nil {
 		e.ExpiresAt = t
+	}
+	if t, err := time.Parse(time.RFC3339, p.StoreTime); err == nil {
+		e.StoreTime = t
 	}
 	if id, ok := strings.CutPrefix(p.Instance, instancePrefix); ok {
 		e.RequestID = id

@@ -108,6 +108,7 @@ const (
 	CodeStaleIncarnation     Code = "STALE_INCARNATION"
 	CodeStaleToken           Code = "STALE_TOKEN"
 	CodeStateChanged         Code = "STATE_CHANGED"
+	CodeTooLate              Code = "TOO_LATE"
 	CodeTopologyUndetermined Code = "TOPOLOGY_UNDETERMINED"
 	CodeUnauthenticated      Code = "UNAUTHENTICATED"
 	CodeUnavailable          Code = "UNAVAILABLE"
@@ -215,6 +216,8 @@ func (e Code) Valid() bool {
 	case CodeStaleToken:
 		return true
 	case CodeStateChanged:
+		return true
+	case CodeTooLate:
 		return true
 	case CodeTopologyUndetermined:
 		return true
@@ -384,6 +387,11 @@ type AcquireRequest struct {
 	// request only tries, and gives up the place that it has.
 	Fair bool `json:"fair,omitempty"`
 
+	// GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it
+	// obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
+	// The response is 204. Left out, false.
+	GiveUp GiveUp `json:"give_up,omitempty"`
+
 	// Limit Required with `permits`: how many may hold the lock at a time, 1 to 100. Required with `rate`: how many grants a window may have, 1 to 1000. Not with other modes.
 	Limit int64 `json:"limit,omitempty"`
 
@@ -402,6 +410,11 @@ type AcquireRequest struct {
 	// `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or waited for keeps its mode,
 	// `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`.
 	Mode LockMode `json:"mode,omitempty"`
+
+	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits no
+	// longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
+	// effect before. The same `request_id` may be sent with a later end. Left out, the request has no end.
+	NotAfter NotAfter `json:"not_after,omitempty"`
 
 	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
 	// here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
@@ -491,6 +504,11 @@ type ActivationClaimRequest struct {
 
 	// Member The member that claims for itself; without it anyone may ask.
 	Member string `json:"member,omitempty"`
+
+	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits no
+	// longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
+	// effect before. The same `request_id` may be sent with a later end. Left out, the request has no end.
+	NotAfter NotAfter `json:"not_after,omitempty"`
 
 	// Prefer Keys of 1 to 64 bytes, values of up to 128.
 	Prefer Labels `json:"prefer,omitempty"`
@@ -597,6 +615,11 @@ type ActivationTransferRequest struct {
 	// LockTTLSeconds How long the owner has to activate the identity, in whole seconds.
 	LockTTLSeconds LockTTLSeconds `json:"lock_ttl_seconds,omitempty"`
 	Member         string         `json:"member"`
+
+	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits no
+	// longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
+	// effect before. The same `request_id` may be sent with a later end. Left out, the request has no end.
+	NotAfter NotAfter `json:"not_after,omitempty"`
 
 	// Prefer Keys of 1 to 64 bytes, values of up to 128.
 	Prefer Labels `json:"prefer,omitempty"`
@@ -738,8 +761,18 @@ type AnalysisLockRequest struct {
 	// `RUN_DIFFERS`. Left out, nothing is compared.
 	Fingerprint string `json:"fingerprint,omitempty"`
 
+	// GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it
+	// obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
+	// The response is 204. Left out, false.
+	GiveUp GiveUp `json:"give_up,omitempty"`
+
 	// MaxFailures An analysis of which so many runs have failed becomes FAILED instead of running again. 0, or left out, is no bound.
 	MaxFailures int64 `json:"max_failures,omitempty"`
+
+	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits no
+	// longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
+	// effect before. The same `request_id` may be sent with a later end. Left out, the request has no end.
+	NotAfter NotAfter `json:"not_after,omitempty"`
 
 	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
 	// a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
@@ -1144,6 +1177,11 @@ type ForcedRelease struct {
 	Reason string `json:"reason"`
 }
 
+// GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it
+// obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
+// The response is 204. Left out, false.
+type GiveUp = bool
+
 // Health defines model for Health.
 type Health struct {
 	// Commit Of `/healthz`: the commit that it was built from, if that is known.
@@ -1353,11 +1391,21 @@ type LockSet struct {
 
 // LockSetAcquireRequest defines model for LockSetAcquireRequest.
 type LockSetAcquireRequest struct {
+	// GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it
+	// obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
+	// The response is 204. Left out, false.
+	GiveUp GiveUp `json:"give_up,omitempty"`
+
 	// LockKeys Which locks, each once. Their order has no meaning.
 	LockKeys []string `json:"lock_keys"`
 
 	// Metadata Labels for people; keys of 1 to 64 bytes, values of up to 512.
 	Metadata Metadata `json:"metadata,omitempty"`
+
+	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits no
+	// longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
+	// effect before. The same `request_id` may be sent with a later end. Left out, the request has no end.
+	NotAfter NotAfter `json:"not_after,omitempty"`
 
 	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
 	// here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
@@ -1519,6 +1567,11 @@ type MachineIDLeaseRequest struct {
 	// log, beside the machine IDs, and stored nowhere.
 	Meta map[string]string `json:"meta,omitempty"`
 
+	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits no
+	// longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
+	// effect before. The same `request_id` may be sent with a later end. Left out, the request has no end.
+	NotAfter NotAfter `json:"notAfter,omitempty"`
+
 	// ServiceID Names the layout and the namespace. Left out or empty, the service "default".
 	ServiceID ServiceID `json:"serviceId,omitempty"`
 
@@ -1640,6 +1693,11 @@ type MemberJoinRequest struct {
 	// Labels Keys of 1 to 64 bytes, values of up to 128.
 	Labels Labels `json:"labels,omitempty"`
 
+	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits no
+	// longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
+	// effect before. The same `request_id` may be sent with a later end. Left out, the request has no end.
+	NotAfter NotAfter `json:"not_after,omitempty"`
+
 	// Partitions A power of two, 16 at least. It can never change, and a member that asks for another number is rejected. 0 asks for none: 4096 if
 	// it is the first member.
 	Partitions int64 `json:"partitions,omitempty"`
@@ -1704,7 +1762,12 @@ type MemberReplaceRequest struct {
 	Kinds Kinds `json:"kinds"`
 
 	// Labels Keys of 1 to 64 bytes, values of up to 128.
-	Labels   Labels      `json:"labels,omitempty"`
+	Labels Labels `json:"labels,omitempty"`
+
+	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits no
+	// longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
+	// effect before. The same `request_id` may be sent with a later end. Left out, the request has no end.
+	NotAfter NotAfter    `json:"not_after,omitempty"`
 	Replaces Incarnation `json:"replaces"`
 
 	// RequestID The caller's name for this command, the same for every retry.
@@ -1759,6 +1822,11 @@ type Metadata map[string]string
 
 // Milliseconds defines model for Milliseconds.
 type Milliseconds = int64
+
+// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits no
+// longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
+// effect before. The same `request_id` may be sent with a later end. Left out, the request has no end.
+type NotAfter = string
 
 // Outcome defines model for Outcome.
 type Outcome struct {
@@ -1915,7 +1983,7 @@ type Problem struct {
 	// ExpiresAt For LOCK_HELD, LEASE_CHANGED and MEMBER_EXISTS: when the lease expires. Not with the mode `rate`, where no lease lasts.
 	ExpiresAt Time `json:"expires_at,omitempty"`
 
-	// Field For INVALID_ARGUMENT: the invalid field, or `body`. For NOT_FOUND of an analysis: `analysis_id`, of a run: `run_id`.
+	// Field For INVALID_ARGUMENT: the invalid field, or `body`. For TOO_LATE: `not_after`. For NOT_FOUND of an analysis: `analysis_id`, of a run: `run_id`.
 	Field string `json:"field,omitempty"`
 
 	// HighestToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
@@ -1946,6 +2014,9 @@ type Problem struct {
 	// Retryable Whether the same request may succeed later.
 	Retryable bool `json:"retryable"`
 	Status    int  `json:"status"`
+
+	// StoreTime For TOO_LATE, and for INVALID_ARGUMENT of `not_after`: the store's time, by which ends are judged.
+	StoreTime Time `json:"store_time,omitempty"`
 
 	// Title The code in words.
 	Title string `json:"title"`
@@ -2030,12 +2101,22 @@ type RunBeginRequest struct {
 	// nothing is compared.
 	Fingerprint string `json:"fingerprint,omitempty"`
 
+	// GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it
+	// obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
+	// The response is 204. Left out, false.
+	GiveUp GiveUp `json:"give_up,omitempty"`
+
 	// KeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
 	// store may keep it longer. The last request of the holder counts.
 	KeepSeconds RunKeepSeconds `json:"keep_seconds,omitempty"`
 
 	// MaxFailures A run that failed so often becomes FAILED instead of running again. 0, or left out, is no bound.
 	MaxFailures int64 `json:"max_failures,omitempty"`
+
+	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits no
+	// longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
+	// effect before. The same `request_id` may be sent with a later end. Left out, the request has no end.
+	NotAfter NotAfter `json:"not_after,omitempty"`
 
 	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
 	// a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
@@ -2355,6 +2436,9 @@ type Timeout = Problem
 
 // TooLarge A request that was rejected or failed (RFC 9457).
 type TooLarge = Problem
+
+// TooLate A request that was rejected or failed (RFC 9457).
+type TooLate = Problem
 
 // TooManyLocks A request that was rejected or failed (RFC 9457).
 type TooManyLocks = Problem

@@ -32,7 +32,9 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 		}
 	}
 	var r docstore.Result
-	if len(writes) == 1 {
+	if late := begin.late(writes); len(late) > 0 {
+		r, err = s.refuseLate(ctx, begin, writes, late)
+	} else if len(writes) == 1 {
 		r, err = s.writeOne(ctx, begin, s.prepare(writes[0], begin.instants()))
 	} else {
 		r, err = s.writeSeveral(ctx, begin, writes)
@@ -45,6 +47,38 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 	default:
 		s.refused.Add(1)
 	}
+	return r, nil
+}
+
+// late are the positions of the writes that may not be applied any more, or not yet, see [docstore.Write].Until. The
+// service has no clock that could say so: the caller's is asked before anything is sent.
+func (r reading) late(writes []docstore.Write) (late []int) {
+	for i, w := range writes {
+		if !w.InTime(r.latest) {
+			late = append(late, i)
+		}
+	}
+	return late
+}
+
+// refuseLate is the refusal of writes that come too late: what they find is read, and nothing is written.
+func (s *Store) refuseLate(ctx context.Context, begin reading, writes []docstore.Write, late []int) (docstore.Result,
+	error) {
+	keys := make([]docstore.Key, len(late))
+	for i, at := range late {
+		keys[i] = writes[at].Key
+	}
+	items, err := s.read(ctx, begin, keys)
+	if err != nil {
+		return docstore.Result{}, err
+	}
+	m := begin.instants()
+	r := docstore.Result{Docs: make([]docstore.Doc, len(writes)), Refused: late}
+	for i, at := range late {
+		r.Docs[at] = decode(items[i])
+		r.Margin = max(r.Margin, m.distance(writes[at].If))
+	}
+	r.At = m.now.Add(-r.Margin)
 	return r, nil
 }
 

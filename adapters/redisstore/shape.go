@@ -214,6 +214,12 @@ type changes struct {
 func (s *shaper) write(w docstore.Write) (c changes) {
 	s.args = appendText(s.args, "", w.Key.ID)
 	c.cond = s.cond(w.If)
+	if !w.Until.IsZero() {
+		s.say('u')
+		s.args = appendInt(s.args, w.Until.UnixMilli())
+		end := s.arg()
+		c.cond = s.join("(now <= ", end, " and now >= ", end, " - ", aheadText, " and ", c.cond, ")")
+	}
 	var buf, rowBuf [32]string
 	names, rows := buf[:0], rowBuf[:0]
 	for f := range w.Set {
@@ -441,6 +447,9 @@ func (s *shaper) quote(name string) string {
 	b.WriteByte('\'')
 	return b.String()
 }
+
+// aheadText is [docstore.MaxAhead] in milliseconds.
+var aheadText = strconv.FormatInt(docstore.MaxAhead.Milliseconds(), 10)
 
 // headroom is how far the floor is set above a counter that passes it, so that it need not follow each grant.
 const headroom = 1000

@@ -48,15 +48,20 @@ func (s *Store) program(writes []docstore.Write) (sc *script, args []byte) {
 
 // appendWrite appends what write.lua wants to know of a write.
 func appendWrite(b []byte, w docstore.Write) []byte {
-	parts := 6
+	parts := 7
 	if w.Delete {
-		parts = 2
+		parts = 3
 	}
 	b = appendText(appendList(b, parts), "", w.Key.ID)
 	if w.If == nil {
 		b = appendCond(b, docstore.All{})
 	} else {
 		b = appendCond(b, w.If)
+	}
+	if w.Until.IsZero() {
+		b = appendInt(b, 0)
+	} else {
+		b = appendInt(b, w.Until.UnixMilli())
 	}
 	if w.Delete {
 		return b

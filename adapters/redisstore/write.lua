@@ -6,6 +6,7 @@
 -- ARGV  see begin.lua; then for each write a list:
 --         its ID
 --         its condition, a list of an operator and its operands: absent | has F | eq F V | le F V | any C … | all C … | not C
+--         the time in milliseconds up to which it is applied, and from one hour before, 0 for no end
 --         how many milliseconds to keep the document, 0 to leave that as it is; nothing more if it is to be deleted
 --         a list of fields and the values to set
 --         a list of fields, the numbers to add, and whether they start at the time where they are missing
@@ -22,6 +23,7 @@
 -- another type ends the script there. Only then it writes.
 
 local HEADROOM = 1000        -- see shape.go
+local AHEAD = 3600000        -- docstore.MaxAhead
 local MAX = 9007199254740992 -- docstore.MaxInt: up to here Lua's numbers hold every whole number exactly
 
 local function resolve(value)
@@ -65,7 +67,8 @@ call('ZCARD', ends) -- that they can be written to
 call('ZCARD', tenants)
 
 for i = 1, (#KEYS - 3) / 3 do
-  local id, cond, keep, set, add, unset = args[i][1], args[i][2], args[i][3], args[i][4], args[i][5], args[i][6]
+  local id, cond, latest, keep = args[i][1], args[i][2], args[i][3], args[i][4]
+  local set, add, unset = args[i][5], args[i][6], args[i][7]
   local change = {key = KEYS[3 * i + 1], ids = KEYS[3 * i + 2], by = KEYS[3 * i + 3], id = id, keep = keep}
   local ending, doc, stored = read(change.key)
   change.listed, change.ends = ending, ending or 0
@@ -74,7 +77,7 @@ for i = 1, (#KEYS - 3) / 3 do
     call('ZCARD', change.by)
   end
   call('ZCARD', change.ids)
-  if not holds(cond, doc) then
+  if latest ~= 0 and (now > latest or now < latest - AHEAD) or not holds(cond, doc) then
     refused[#refused + 1] = pack(i) .. (stored or pack(nil))
   end
   local function damage()

@@ -92,7 +92,11 @@ func (m lockMode) into(r *contracts.AcquireRequest, t ttl, wait bool, tenant, ke
 	}
 	asked := *r
 	asked.RequestID, asked.OwnerID = cmp.Or(asked.RequestID, "x"), cmp.Or(asked.OwnerID, "x")
-	if err := direct.Acquire(lock.ID{Tenant: tenant, Key: key}, asked).Validate(); err != nil {
+	command, err := direct.Acquire(lock.ID{Tenant: tenant, Key: key}, asked)
+	if err == nil {
+		err = command.Validate()
+	}
+	if err != nil {
 		return usage("%w", err)
 	}
 	return nil

@@ -17,6 +17,12 @@ func NoLock() error {
 
 // rejection is the outcome of a command of locks that is not OK.
 func rejection(o lock.Outcome) *contracts.Error {
+	switch o.Code {
+	case lock.TooLate:
+		return tooLate(contracts.CodeTooLate, notAfter, o.Detail, o.At)
+	case lock.TooFar:
+		return tooLate(contracts.CodeInvalidArgument, notAfter, notAfter+" "+o.Detail, o.At)
+	}
 	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
 	if o.Code == lock.Held {
 		e.Owner, e.ExpiresAt, e.RetryAfter, e.Position = o.Lease.Owner, o.Lease.ExpiresAt, o.RetryAfter, o.Position
@@ -65,17 +71,18 @@ func mode(m lock.Mode) contracts.LockMode {
 	return contracts.LockMode(m)
 }
 
-// Acquire is an acquire of the contract.
-func Acquire(id lock.ID, r contracts.AcquireRequest) lock.Acquire {
+// Acquire is an acquire of the contract. The error is a [field.Error].
+func Acquire(id lock.ID, r contracts.AcquireRequest) (lock.Acquire, error) {
 	if r.Mode == contracts.LockModeExclusive {
 		r.Mode = ""
 	}
+	end, err := endOf(notAfter, r.NotAfter)
 	return lock.Acquire{
-		ID: id, Owner: r.OwnerID, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds, Metadata: r.Metadata,
+		ID: id, End: end, Owner: r.OwnerID, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds, Metadata: r.Metadata,
 		Mode: lock.Mode(r.Mode), Limit: r.Limit, WindowSeconds: r.WindowSeconds,
 		WaitSeconds: r.WaitSeconds, Fair: r.Fair, MaxWaiting: r.MaxWaiting, Replace: r.Replace,
 		LockDelaySeconds: r.LockDelaySeconds,
-	}
+	}, err
 }
 
 // Renew is a renewal of the contract. The error is a [field.Error].

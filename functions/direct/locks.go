@@ -25,7 +25,11 @@ func (p lockProvider) id(key string) lock.ID { return lock.ID{Tenant: p.tenant, 
 
 // Acquire implements [locks.Provider].
 func (p lockProvider) Acquire(ctx context.Context, key string, r contracts.AcquireRequest) (contracts.Lease, error) {
-	o, err := p.service.Acquire(ctx, Acquire(p.id(key), r))
+	c, err := Acquire(p.id(key), r)
+	if err != nil {
+		return contracts.Lease{}, withCode(err)
+	}
+	o, err := p.service.Acquire(ctx, c)
 	return said(o, err, Lease)
 }
 
@@ -61,7 +65,11 @@ func (p lockProvider) Get(ctx context.Context, key string) (contracts.Lock, erro
 
 // AcquireSet implements [locks.SetProvider].
 func (p lockProvider) AcquireSet(ctx context.Context, r contracts.LockSetAcquireRequest) (contracts.LockSet, error) {
-	o, err := p.service.AcquireSet(ctx, AcquireSet(p.tenant, r))
+	c, err := AcquireSet(p.tenant, r)
+	if err != nil {
+		return contracts.LockSet{}, withCode(err)
+	}
+	o, err := p.service.AcquireSet(ctx, c)
 	return said(o, err, p.set)
 }
 

@@ -7,12 +7,13 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// AcquireSet is an acquire of several locks of the contract.
-func AcquireSet(tenant string, r contracts.LockSetAcquireRequest) lock.AcquireSet {
+// AcquireSet is an acquire of several locks of the contract. The error is a [field.Error].
+func AcquireSet(tenant string, r contracts.LockSetAcquireRequest) (lock.AcquireSet, error) {
+	end, err := endOf(notAfter, r.NotAfter)
 	return lock.AcquireSet{
-		Tenant: tenant, Keys: r.LockKeys, Owner: r.OwnerID, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds,
+		End: end, Tenant: tenant, Keys: r.LockKeys, Owner: r.OwnerID, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds,
 		Metadata: r.Metadata,
-	}
+	}, err
 }
 
 // RenewSet is a renewal of several leases of the contract. The error is a [field.Error].

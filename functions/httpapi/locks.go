@@ -35,7 +35,10 @@ func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 			return err
 		}
 		auditNote(r, slog.String("owner", body.OwnerID))
-		if command = direct.Acquire(lockID(r), body); command.WaitSeconds != 0 {
+		if command, err = direct.Acquire(lockID(r), body); err != nil {
+			return err
+		}
+		if command.WaitSeconds != 0 {
 			return command.Validate()
 		}
 		o, err := a.locks.Acquire(r.Context(), command)

@@ -12,7 +12,11 @@ func (a *api) acquireSet(c call, b *contracts.LockSetAcquireRequest) (set contra
 	if err := c.asOwner(&b.OwnerID); err != nil {
 		return set, err
 	}
-	o, err := a.locks.AcquireSet(c.Context(), direct.AcquireSet(c.PathValue("tenant_id"), *b))
+	command, err := direct.AcquireSet(c.PathValue("tenant_id"), *b)
+	if err != nil {
+		return set, err
+	}
+	o, err := a.locks.AcquireSet(c.Context(), command)
 	c.audit(slog.String("owner", b.OwnerID), slog.Any("locks", b.LockKeys))
 	return a.heldSet(c, o, err)
 }

@@ -126,6 +126,11 @@ type Write struct {
 	// is kept for ever. It is stored beside the fields and is not one of them. See [Pruner].
 	Keep time.Duration
 
+	// Until is the store's time up to which the write is applied, in whole milliseconds; the zero time is no end. After it
+	// the write is refused as one whose condition does not hold, and so it is more than [MaxAhead] before it: then a wrong
+	// clock has named it. A store without a clock of its own asks for the latest that its time can be.
+	Until time.Time
+
 	// Return names the fields that the caller reads from the document after the write. A store may leave out all others
 	// then; most of what a store sends would be fields that no one reads. A field that is missing is no error. nil is the
 	// whole document, and after a refusal the document found is always whole.
@@ -342,7 +347,7 @@ func (w Write) Validate() error {
 		if len(w.Set)+len(w.Add)+len(w.Unset)+len(w.StartAtNow)+len(w.Return) > 0 || w.Keep != 0 {
 			return fmt.Errorf("%w: delete: a document that is deleted cannot be changed as well", ErrInvalid)
 		}
-		if w.Holds(nil, time.Time{}) {
+		if w.If == nil || w.If.Holds(nil, time.Time{}) {
 			return fmt.Errorf("%w: delete: the condition holds where there is no document", ErrInvalid)
 		}
 	}
@@ -422,7 +427,15 @@ func repeated(names []string) (name string, twice bool) {
 
 // Holds reports whether the write's condition holds for the document found (nil: none) at the instant now.
 func (w Write) Holds(found Doc, now time.Time) bool {
-	return w.If == nil || w.If.Holds(found, now)
+	return w.InTime(now) && (w.If == nil || w.If.Holds(found, now))
+}
+
+// MaxAhead is how far Until may lie ahead of the store's time.
+const MaxAhead = time.Hour
+
+// InTime reports whether the write may be applied at the instant now, see Until.
+func (w Write) InTime(now time.Time) bool {
+	return w.Until.IsZero() || !now.After(w.Until) && !w.Until.After(now.Add(MaxAhead))
 }
 
 // Apply returns the document that the write makes of the one found (nil: none) at the instant now; nil for Delete. It

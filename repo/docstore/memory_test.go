@@ -176,3 +176,24 @@ func TestMemoryPrunesTheFirst(t *testing.T) {
 		}
 	}
 }
+
+// TestUntilAtTheBound: a write is applied at its end and an hour before it, and not a millisecond later or earlier.
+func TestUntilAtTheBound(t *testing.T) {
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		at   time.Duration // from the end to the time of the write
+		want bool
+	}{
+		{-docstore.MaxAhead - time.Millisecond, false}, {-docstore.MaxAhead, true}, {-docstore.MaxAhead + 1, true},
+		{-time.Millisecond, true}, {0, true}, {999 * time.Microsecond, true}, {time.Millisecond, false},
+		{10 * time.Hour, false},
+	} {
+		m := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return noon.Add(c.at) }})
+		r, err := m.Write(t.Context(), docstore.Write{
+			Key: docstore.Key{Kind: "locks", Tenant: "acme", ID: "deploy"}, Set: docstore.Doc{"a": docstore.Now}, Until: noon,
+		})
+		if err != nil || r.Applied != c.want {
+			t.Errorf("%v after the end: applied %v, error %v, want %v", c.at, r.Applied, err, c.want)
+		}
+	}
+}

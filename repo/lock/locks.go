@@ -158,7 +158,7 @@ func (c acquireExisting) Fallback(s State, w rule.When) (docstore.Write, bool) {
 // Refusal says if there is none.
 func (c acquireExisting) Refusal(s State, w rule.When) Outcome {
 	if s.Phase == None {
-		return Outcome{Code: Limit, At: w.Latest(), Lease: c.named(0)}
+		return c.ended(Outcome{Code: Limit, At: w.Latest(), Lease: c.named(0)}, w)
 	}
 	return c.Acquire.Refusal(s, w)
 }

@@ -86,6 +86,7 @@ const fieldsOfLease = 28
 // Acquire takes the lock.
 type Acquire struct {
 	ID
+	rule.End
 	Owner      string            // owner_id
 	RequestID  string            // the same for every delivery of the same intention
 	TTLSeconds int64             // 1 to MaxTTLSeconds; 0 with Rate
@@ -183,7 +184,22 @@ func (c Acquire) Granted(s State, w rule.When) Outcome {
 
 // Refusal recognises the request that obtained a lease, and says why another one obtains none. A lease that has ended
 // within the margin is not handed out again, although another acquire cannot take it over yet.
-func (c Acquire) Refusal(s State, w rule.When) Outcome { return c.turnedAway(c.decide(s, w), s, w) }
+func (c Acquire) Refusal(s State, w rule.When) Outcome {
+	return c.ended(c.turnedAway(c.decide(s, w), s, w), w)
+}
+
+// ended is a refusal of a command that came after its end: it says that, unless the request had its effect before, or
+// never will.
+func (c Acquire) ended(o Outcome, w rule.When) Outcome {
+	if o.Code == OK || o.Code == RequestIDReused || o.Code == LeaseExpired || !c.Late(w) && !c.Far(w) {
+		return o
+	}
+	late := Outcome{Code: TooLate, At: w.Latest(), Lease: c.named(0), Detail: c.Said(w)}
+	if c.Far(w) {
+		late.Code = TooFar
+	}
+	return late
+}
 
 // Renew moves the expiry of a lease.
 type Renew struct {

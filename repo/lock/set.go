@@ -22,6 +22,7 @@ const MaxSetKeys = 20
 // the next token of its key. No caller ever waits with some of its locks held, so that callers whose keys overlap
 // cannot block each other for good.
 type AcquireSet struct {
+	rule.End
 	Tenant     string
 	Keys       []string // 1 to MaxSetKeys, each once; their order has no meaning
 	Owner      string   // owner_id
@@ -158,8 +159,8 @@ func (c AcquireSet) commands(newLeaseID func() string, retention time.Duration) 
 	cs := make([]Acquire, len(keys))
 	for i, k := range keys {
 		cs[i] = Acquire{
-			ID: ID{c.Tenant, k}, Owner: c.Owner, RequestID: c.RequestID, TTLSeconds: c.TTLSeconds, Metadata: c.Metadata,
-			retention: retention, set: allKeys(keys),
+			ID: ID{c.Tenant, k}, End: c.End, Owner: c.Owner, RequestID: c.RequestID, TTLSeconds: c.TTLSeconds,
+			Metadata: c.Metadata, retention: retention, set: allKeys(keys),
 		}
 		if newLeaseID != nil {
 			cs[i].LeaseID = newLeaseID()
@@ -353,7 +354,7 @@ func (l *Locks) repeated(
 
 // acquireOrder tells which refusal of several is shown: the first of these codes, then the others, and those that wait
 // for the end of a lease last.
-var acquireOrder = []Code{RequestIDReused, ModeDiffers}
+var acquireOrder = []Code{RequestIDReused, TooLate, TooFar, ModeDiffers}
 
 // endOrder is that of renewals: what is over counts more than what may be tried again.
 var endOrder = []Code{LeaseLost, LeaseReleased, LeaseExpired, NotOwner, ModeDiffers, RequestIDReused}

@@ -46,9 +46,13 @@ func (c Acquire) place(w rule.When) place {
 	}
 }
 
-// until is how long the place is kept by a request that is sent at now.
+// until is how long the place is kept by a request that is sent at now: not beyond the end of the request.
 func (c Acquire) until(now time.Time) time.Time {
-	return now.Add(time.Duration(c.WaitSeconds)*time.Second + PlaceTime)
+	until := now.Add(time.Duration(c.WaitSeconds)*time.Second + PlaceTime)
+	if !c.NotAfter.IsZero() && c.NotAfter.Before(until) {
+		return c.NotAfter
+	}
+	return until
 }
 
 // firstWrite is the write of an acquire in a mode that the plain form does not have. It applies where there is no lock,

@@ -23,6 +23,12 @@
 // Both appear in the rules that hand out time: a lease that ends within the margin is not handed out again, and a lease
 // that is over by the time the response arrives is not a grant.
 //
+// # The end of a request
+//
+// A request may arrive later than it was sent, when its caller does not want it any more. A command that embeds an
+// [End] names the store's time after which it has no effect: [Run] and [Step] put that into each of its writes, and its
+// Refusal says so, see [End.Late].
+//
 // # Late duplicates
 //
 // A document remembers the last requests of each kind in a [Register], as hashes. A condition asks that a request is
@@ -186,7 +192,7 @@ func send[S, O any](
 	begin, tries := now(), 1
 	writes := make([]docstore.Write, len(cs), len(cs)+len(beside))
 	for i, c := range cs {
-		writes[i] = c.Write()
+		writes[i] = until(c, c.Write())
 		if r, ok := c.(Retrier); ok {
 			tries = max(tries, r.Tries())
 		}
@@ -213,7 +219,7 @@ func send[S, O any](
 			if err != nil {
 				return done, err
 			}
-			if done.When.holds(writes[i].If, r.Docs[i]) {
+			if done.When.holds(writes[i], r.Docs[i]) {
 				return done, fmt.Errorf("%w: %s: the store refused what the rule grants", docstore.ErrDamaged, writes[i].Key)
 			}
 			if len(beside) > 0 || !done.again(i, try, s, r.Docs[i], next, grants) {
@@ -244,7 +250,7 @@ func send[S, O any](
 func (d *Sent[S, O]) again(i, try int, s S, found docstore.Doc, next []docstore.Write, grants func(O) bool) bool {
 	c := d.commands[i]
 	if try > 0 {
-		if w := c.Write(); d.When.holds(w.If, found) {
+		if w := until(c, c.Write()); d.When.holds(w, found) {
 			next[i] = w
 			if d.fallbacks != nil {
 				d.fallbacks[i].sent = false
@@ -253,7 +259,7 @@ func (d *Sent[S, O]) again(i, try int, s S, found docstore.Doc, next []docstore.
 		}
 	}
 	w, ok := fallbackWrite(c, s, d.When)
-	if !ok || !d.When.holds(w.If, found) {
+	if !ok || !d.When.holds(w, found) {
 		return false
 	}
 	if grants != nil {
@@ -339,10 +345,16 @@ func grantedFallback[S, O any](c Command[S, O], found S, decided When) func(S, W
 	return func(after S, w When) O { return second.GrantedFallback(found, after, decided, w) }
 }
 
-// holds reports whether a condition certainly held at the decision: that a time has passed by the earliest that the
-// store's time can have been, and that it has not by the latest.
-func (w When) holds(c docstore.Cond, found docstore.Doc) bool {
-	return c == nil || w.holdsAt(c, found, w.At, w.Latest())
+// holds reports whether a write certainly was to be applied at the decision: that a time has passed by the earliest
+// that the store's time can have been, and that it has not by the latest.
+func (w When) holds(write docstore.Write, found docstore.Doc) bool {
+	return write.InTime(w.Latest()) && (write.If == nil || w.holdsAt(write.If, found, w.At, w.Latest()))
+}
+
+// applies reports whether a store whose time is At applies a write. Whether it comes too late is asked of the latest
+// time.
+func (w When) applies(write docstore.Write, found docstore.Doc) bool {
+	return write.InTime(w.Latest()) && (write.If == nil || write.If.Holds(found, w.At))
 }
 
 // holdsAt evaluates a condition; under a Not the two times change places.
@@ -389,7 +401,7 @@ func RunJoint[S, O any](
 			free = true
 			return c.Refusal(done.Refused[0].State, done.When), nil
 		}
-		w := c.Write()
+		w := until(c, c.Write())
 		found, at := c.Known(), done.When.At
 		if done.Applied {
 			free = true
@@ -420,14 +432,14 @@ func RunJoint[S, O any](
 // and the outcome. It does not change found.
 func Step[S, O any](c Command[S, O], found docstore.Doc, when When) (docstore.Doc, O, error) {
 	var none O
-	w, granted := c.Write(), c.Granted
-	if !w.Holds(found, when.At) {
+	w, granted := until(c, c.Write()), c.Granted
+	if !when.applies(w, found) {
 		s, err := c.State(found)
 		if err != nil {
 			return found, none, err
 		}
 		second, ok := fallbackWrite(c, s, when)
-		if !ok || !second.Holds(found, when.At) {
+		if !ok || !when.applies(second, found) {
 			return found, c.Refusal(s, when), nil
 		}
 		w, granted = second, grantedFallback(c, s, when)
@@ -444,8 +456,9 @@ func Step[S, O any](c Command[S, O], found docstore.Doc, when When) (docstore.Do
 }
 
 func fallbackWrite[S, O any](c Command[S, O], s S, when When) (docstore.Write, bool) {
-	if c, ok := c.(Fallback[S]); ok {
-		return c.Fallback(s, when)
+	if second, ok := c.(Fallback[S]); ok {
+		w, ok := second.Fallback(s, when)
+		return until(c, w), ok
 	}
 	return docstore.Write{}, false
 }

@@ -88,6 +88,7 @@ var checks = []check{
 	{"BytesOwnership", checkBytesOwnership},
 	{"Now", checkNow},
 	{"TimeConditions", checkTimeConditions},
+	{"Until", checkUntil},
 	{"SeveralWrites", checkSeveralWrites},
 	{"ManyWrites", checkManyWrites},
 	{"Delete", checkDelete},

@@ -567,6 +567,16 @@ var plantedFaults = []struct {
 		})
 	}(), []string{"Prune"}, false},
 
+	{"applies what comes too late", eachWrite(func(_ context.Context, _ docstore.Store, w *docstore.Write) {
+		w.Until = time.Time{}
+	}), []string{"Until"}, false},
+
+	{"applies what ends too far ahead", eachWrite(func(_ context.Context, _ docstore.Store, w *docstore.Write) {
+		if w.Until.After(time.Now().Add(docstore.MaxAhead)) {
+			w.Until = time.Time{}
+		}
+	}), []string{"Until"}, false},
+
 	{"shows the end", eachWrite(func(_ context.Context, _ docstore.Store, w *docstore.Write) {
 		if w.Keep > 0 {
 			w.Set = maps.Clone(w.Set)

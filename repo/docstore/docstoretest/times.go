@@ -102,3 +102,58 @@ func checkTimeConditions(ctx context.Context, s docstore.Store) error {
 	}
 	return f.err()
 }
+
+// checkUntil writes at the store's time, before and after the end of a write: a write that comes too late, or whose end
+// is too far ahead, changes nothing and returns what it found, alone and beside another.
+func checkUntil(ctx context.Context, s docstore.Store) error {
+	var f findings
+	k, other := key("until"), key("beside")
+	found := docstore.Doc{"n": docstore.Int(1)}
+	if err := put(ctx, s, k, found); err != nil {
+		return err
+	}
+	snap, err := s.Get(ctx, k)
+	if err != nil {
+		return err
+	}
+	const unsure = 5 * time.Second // of the time, on a store without a clock of its own
+	for _, c := range []struct {
+		name   string
+		end    time.Duration
+		inTime bool
+	}{
+		{"an hour ago", -time.Hour, false},
+		{"just before", -unsure, false},
+		{"in a minute", time.Minute, true},
+		{"in an hour, almost", docstore.MaxAhead - unsure, true},
+		{"in an hour, and more", docstore.MaxAhead + time.Minute, false},
+		{"in a year", 366 * 24 * time.Hour, false},
+		{"in the year 9999", time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC).Sub(snap.At), false},
+	} {
+		w := docstore.Write{Key: k, Add: map[string]int64{"n": 1}, Until: snap.At.Add(c.end)}
+		for _, cond := range []docstore.Cond{nil, docstore.Has{Field: "n"}, docstore.Any{docstore.Has{Field: "x"},
+			docstore.Has{Field: "n"}}} {
+			w.If = cond
+			r, err := s.Write(ctx, w)
+			if c.inTime {
+				found = docstore.Doc{"n": found["n"].(docstore.Int) + 1} //nolint:forcetypeassert // a number, from above
+				f.applied(c.name, r, err, found)
+				continue
+			}
+			f.refused(c.name, r, err, found)
+		}
+		f.expect(ctx, s, k, found)
+		beside := docstore.Write{Key: other, Set: docstore.Doc{"t": docstore.Now}}
+		if c.inTime {
+			continue
+		}
+		r, err := s.Write(ctx, beside, w)
+		f.severalRefused(c.name+", beside another", r, err, 2, map[int]docstore.Doc{1: found})
+		f.expect(ctx, s, other, nil)
+		w.Key, w.If = other, docstore.Absent{}
+		r, err = s.Write(ctx, w)
+		f.refused(c.name+", of none", r, err, nil)
+		f.expect(ctx, s, other, nil)
+	}
+	return f.err()
+}

@@ -73,6 +73,9 @@ export type LeaseReleasedError = CodedError<'LEASE_RELEASED'>
 /** LEASE_CHANGED: lease changed. */
 export const LeaseChangedError = of('LEASE_CHANGED', true)
 export type LeaseChangedError = CodedError<'LEASE_CHANGED'>
+/** TOO_LATE: too late. */
+export const TooLateError = of('TOO_LATE')
+export type TooLateError = CodedError<'TOO_LATE'>
 /** LOCK_UNREADABLE: lock cannot be judged. */
 export const LockUnreadableError = of('LOCK_UNREADABLE')
 export type LockUnreadableError = CodedError<'LOCK_UNREADABLE'>

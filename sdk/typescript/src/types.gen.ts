@@ -1594,6 +1594,18 @@ export interface components {
         readonly FencingToken: number;
         /** ISO 8601, UTC, milliseconds. */
         readonly Time: string;
+        /**
+         * The end of the request: after this time of the store it has no effect, however late it arrives, and waits no
+         *     longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
+         *     effect before. The same `request_id` may be sent with a later end. Left out, the request has no end.
+         */
+        readonly NotAfter: string;
+        /**
+         * Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it
+         *     obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
+         *     The response is 204. Left out, false.
+         */
+        readonly GiveUp: boolean;
         /** Labels for people; keys of 1 to 64 bytes, values of up to 512. */
         readonly Metadata: {
             readonly [key: string]: string;
@@ -1649,6 +1661,8 @@ export interface components {
              *     mode `rate`.
              */
             readonly lock_delay_seconds?: number;
+            readonly not_after?: components["schemas"]["NotAfter"];
+            readonly give_up?: components["schemas"]["GiveUp"];
         };
         readonly LockSetAcquireRequest: {
             readonly request_id: components["schemas"]["RequestID"];
@@ -1657,6 +1671,8 @@ export interface components {
             readonly lock_keys: readonly string[];
             readonly ttl_seconds: components["schemas"]["TTLSeconds"];
             readonly metadata?: components["schemas"]["Metadata"];
+            readonly not_after?: components["schemas"]["NotAfter"];
+            readonly give_up?: components["schemas"]["GiveUp"];
         };
         readonly LockSetRenewRequest: {
             readonly request_id: components["schemas"]["RequestID"];
@@ -1750,6 +1766,8 @@ export interface components {
              *     `RUN_DIFFERS`. Left out, nothing is compared.
              */
             readonly fingerprint?: string;
+            readonly not_after?: components["schemas"]["NotAfter"];
+            readonly give_up?: components["schemas"]["GiveUp"];
         };
         readonly AnalysisRefreshRequest: {
             readonly owner_id?: components["schemas"]["AnalysisOwnerID"];
@@ -1937,6 +1955,8 @@ export interface components {
              */
             readonly max_failures?: number;
             readonly keep_seconds?: components["schemas"]["RunKeepSeconds"];
+            readonly not_after?: components["schemas"]["NotAfter"];
+            readonly give_up?: components["schemas"]["GiveUp"];
         };
         readonly RunRefreshRequest: {
             readonly owner_id?: components["schemas"]["AnalysisOwnerID"];
@@ -2417,6 +2437,7 @@ export interface components {
              *     it is the first member.
              */
             readonly partitions?: number;
+            readonly not_after?: components["schemas"]["NotAfter"];
         };
         readonly MemberReplaceRequest: {
             readonly request_id: components["schemas"]["RequestID"];
@@ -2428,6 +2449,7 @@ export interface components {
             readonly full?: boolean;
             readonly address?: components["schemas"]["Address"];
             readonly ttl_seconds?: components["schemas"]["MemberTTLSeconds"];
+            readonly not_after?: components["schemas"]["NotAfter"];
         };
         readonly MemberHeartbeatRequest: {
             readonly incarnation: components["schemas"]["IncarnationNumber"];
@@ -2620,6 +2642,7 @@ export interface components {
              */
             readonly lock_ttl_seconds?: number;
             readonly epoch?: components["schemas"]["Epoch"];
+            readonly not_after?: components["schemas"]["NotAfter"];
         };
         /** What the owner of an activation names it by. */
         readonly ActivationHoldRequest: {
@@ -2662,6 +2685,7 @@ export interface components {
             readonly labels?: components["schemas"]["Labels"];
             readonly prefer?: components["schemas"]["Labels"];
             readonly lock_ttl_seconds?: components["schemas"]["LockTTLSeconds"];
+            readonly not_after?: components["schemas"]["NotAfter"];
         };
         /** A change of a member, or of an activation if there is a `kind`. */
         readonly PlacementEvent: {
@@ -2724,6 +2748,7 @@ export interface components {
              *     otherwise, which make 16384 IDs in the default layout.
              */
             readonly throughputPerMs?: number;
+            readonly notAfter?: components["schemas"]["NotAfter"];
         };
         /** The lease of a machine ID, with all that is needed to make IDs under it. */
         readonly MachineIDLease: {
@@ -2929,7 +2954,7 @@ export interface components {
          * What happened, for programs.
          * 
          */
-        readonly Code: "INVALID_ARGUMENT" | "UNAUTHENTICATED" | "PERMISSION_DENIED" | "NOT_OWNER" | "BAD_SIGNATURE" | "NOT_FOUND" | "UNKNOWN_SERVICE" | "METHOD_NOT_ALLOWED" | "LOCK_HELD" | "LOCK_NOT_HELD" | "LOCK_MODE_DIFFERS" | "LOCK_QUEUE_FULL" | "LOCK_DELAYED" | "LEASE_LOST" | "LEASE_EXPIRED" | "LEASE_RELEASED" | "LEASE_CHANGED" | "LOCK_UNREADABLE" | "STALE_TOKEN" | "TOPOLOGY_UNDETERMINED" | "NO_ELIGIBLE_MEMBER" | "MEMBER_INELIGIBLE" | "STALE_EPOCH" | "ACTIVATION_EXISTS" | "ACTIVATION_LOCKED" | "ACTIVATION_FAILED" | "WRONG_PHASE" | "STATE_CHANGED" | "MEMBER_EXISTS" | "MEMBER_UNKNOWN" | "STALE_INCARNATION" | "CLUSTER_FULL" | "CLUSTER_DIFFERS" | "ANALYSIS_LOCKED" | "RUN_INTERRUPTED" | "ALREADY_FINISHED" | "ANALYSIS_NOT_FAILED" | "ANALYSIS_CHANGED" | "PAYLOAD_TOO_LARGE" | "REQUEST_ID_REUSED" | "RUN_DIFFERS" | "ATTEMPT_FAILED" | "INTERNAL" | "DOCUMENT_DAMAGED" | "NOT_CONFIGURED" | "UNAVAILABLE" | "MACHINE_IDS_EXHAUSTED" | "MACHINE_ID_LIMIT" | "LOCK_LIMIT" | "PLACEMENT_LIMIT" | "RATE_LIMITED" | "OVERLOADED" | "CLOCK_SKEW" | "DEADLINE_EXCEEDED";
+        readonly Code: "INVALID_ARGUMENT" | "UNAUTHENTICATED" | "PERMISSION_DENIED" | "NOT_OWNER" | "BAD_SIGNATURE" | "NOT_FOUND" | "UNKNOWN_SERVICE" | "METHOD_NOT_ALLOWED" | "LOCK_HELD" | "LOCK_NOT_HELD" | "LOCK_MODE_DIFFERS" | "LOCK_QUEUE_FULL" | "LOCK_DELAYED" | "LEASE_LOST" | "LEASE_EXPIRED" | "LEASE_RELEASED" | "LEASE_CHANGED" | "TOO_LATE" | "LOCK_UNREADABLE" | "STALE_TOKEN" | "TOPOLOGY_UNDETERMINED" | "NO_ELIGIBLE_MEMBER" | "MEMBER_INELIGIBLE" | "STALE_EPOCH" | "ACTIVATION_EXISTS" | "ACTIVATION_LOCKED" | "ACTIVATION_FAILED" | "WRONG_PHASE" | "STATE_CHANGED" | "MEMBER_EXISTS" | "MEMBER_UNKNOWN" | "STALE_INCARNATION" | "CLUSTER_FULL" | "CLUSTER_DIFFERS" | "ANALYSIS_LOCKED" | "RUN_INTERRUPTED" | "ALREADY_FINISHED" | "ANALYSIS_NOT_FAILED" | "ANALYSIS_CHANGED" | "PAYLOAD_TOO_LARGE" | "REQUEST_ID_REUSED" | "RUN_DIFFERS" | "ATTEMPT_FAILED" | "INTERNAL" | "DOCUMENT_DAMAGED" | "NOT_CONFIGURED" | "UNAVAILABLE" | "MACHINE_IDS_EXHAUSTED" | "MACHINE_ID_LIMIT" | "LOCK_LIMIT" | "PLACEMENT_LIMIT" | "RATE_LIMITED" | "OVERLOADED" | "CLOCK_SKEW" | "DEADLINE_EXCEEDED";
         /** A request that was rejected or failed (RFC 9457). */
         readonly Problem: {
             /** Where the code is explained. */
@@ -2946,7 +2971,7 @@ export interface components {
             readonly instance?: string;
             /** The ID of the trace that the exchange is part of, if it is (W3C Trace Context: `traceparent`). */
             readonly trace_id?: string;
-            /** For INVALID_ARGUMENT: the invalid field, or `body`. For NOT_FOUND of an analysis: `analysis_id`, of a run: `run_id`. */
+            /** For INVALID_ARGUMENT: the invalid field, or `body`. For TOO_LATE: `not_after`. For NOT_FOUND of an analysis: `analysis_id`, of a run: `run_id`. */
             readonly field?: string;
             /** For commands on several locks: because of which one. */
             readonly lock_key?: string;
@@ -2978,6 +3003,8 @@ export interface components {
              */
             readonly retry_after_ms?: number;
             readonly highest_token?: components["schemas"]["FencingToken"];
+            /** For TOO_LATE, and for INVALID_ARGUMENT of `not_after`: the store's time, by which ends are judged. */
+            readonly store_time?: components["schemas"]["Time"];
         };
     };
     responses: {
@@ -3089,6 +3116,16 @@ export interface components {
         };
         /** `REQUEST_ID_REUSED`: this `request_id` was used with other parameters, or the lease that it obtained has ended. */
         readonly RequestIDReused: {
+            headers: {
+                readonly "X-Request-Id": components["headers"]["RequestID"];
+                readonly [name: string]: unknown;
+            };
+            content: {
+                readonly "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** `TOO_LATE`: `notAfter` had passed when the request came to the store; nothing was leased. */
+        readonly TooLate: {
             headers: {
                 readonly "X-Request-Id": components["headers"]["RequestID"];
                 readonly [name: string]: unknown;
@@ -3248,11 +3285,20 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Lease"];
                 };
             };
+            /** With `give_up`: nothing is held under this `request_id`, and nothing will be. */
+            readonly 204: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content?: never;
+            };
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             /**
-             * `LOCK_HELD`: the lock is held, by another owner or under another `request_id`; or with `rate`, the window has had its grants. `retry_after_ms`
+             * `TOO_LATE`: `not_after` had passed when the request came to the store; nothing was changed.
+             *     `LOCK_HELD`: the lock is held, by another owner or under another `request_id`; or with `rate`, the window has had its grants. `retry_after_ms`
              *     says when it is free if its holder does nothing, `position` the caller's place in line, if it has one. `LOCK_MODE_DIFFERS`: the lock is held or
              *     waited for in another mode, or with another limit or window. `LOCK_QUEUE_FULL`: as many wait as `max_waiting` allows. `LOCK_DELAYED`: the last
              *     lease was lost, and the lock stays closed for its lock delay. `LEASE_EXPIRED`: the ttl passed before the store responded.
@@ -3594,11 +3640,20 @@ export interface operations {
                     readonly "application/json": components["schemas"]["LockSet"];
                 };
             };
+            /** With `give_up`: nothing is held under this `request_id`, and nothing will be. */
+            readonly 204: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content?: never;
+            };
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             /**
-             * `LOCK_HELD`: the lock `lock_key` is held, or others are before this request; with several, the one that is held for longest. `LOCK_MODE_DIFFERS`:
+             * `TOO_LATE`: `not_after` had passed when the request came to the store; nothing was changed.
+             *     `LOCK_HELD`: the lock `lock_key` is held, or others are before this request; with several, the one that is held for longest. `LOCK_MODE_DIFFERS`:
              *     it is held or waited for in another mode. `LOCK_DELAYED`: its last lease was lost, and it stays closed for its lock delay. `LEASE_EXPIRED`: the ttl passed before the
              *     store responded. No lock was acquired.
              */
@@ -4286,7 +4341,8 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             /**
-             * `MEMBER_EXISTS`: a member of this name lives; `retry_after_ms` says when its lease ends if it sends no heartbeat.
+             * `TOO_LATE`: `not_after` had passed when the request came to the store; nothing was changed.
+             *     `MEMBER_EXISTS`: a member of this name lives; `retry_after_ms` says when its lease ends if it sends no heartbeat.
              *     `CLUSTER_DIFFERS`: the cluster has another number of partitions. `CLUSTER_FULL`: the cluster has as many members as it can, and the
              *     leases of all of them last; `retry_after_ms` says when the first one ends.
              *     `LEASE_EXPIRED`: the time to live passed before the store responded. Nothing was changed.
@@ -4382,7 +4438,8 @@ export interface operations {
                 };
             };
             /**
-             * `MEMBER_EXISTS`: a member of this name lives; `retry_after_ms` says when its lease ends if it sends no heartbeat.
+             * `TOO_LATE`: `not_after` had passed when the request came to the store; nothing was changed.
+             *     `MEMBER_EXISTS`: a member of this name lives; `retry_after_ms` says when its lease ends if it sends no heartbeat.
              *     `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. `CLUSTER_DIFFERS`: the cluster has another
              *     number of partitions. `CLUSTER_FULL`: the cluster has as many members as it can, and the leases of all of them last;
              *     `retry_after_ms` says when the first one ends. `LEASE_EXPIRED`: the time to live passed before the store responded. Nothing was changed.
@@ -5152,7 +5209,8 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             /**
-             * `ACTIVATION_EXISTS`: the identity is active; `activation` says where. `ACTIVATION_LOCKED`: another claim is being carried out;
+             * `TOO_LATE`: `not_after` had passed when the request came to the store; nothing was changed.
+             *     `ACTIVATION_EXISTS`: the identity is active; `activation` says where. `ACTIVATION_LOCKED`: another claim is being carried out;
              *     `retry_after_ms` says until when at most. `ACTIVATION_FAILED`: the activation that this claim began failed; `activation` has the
              *     reason. `TOPOLOGY_UNDETERMINED`: the cluster has no active member. `NO_ELIGIBLE_MEMBER`: no member may host the identity.
              *     `MEMBER_INELIGIBLE`: the member may not host it; `ineligible` says why. `STALE_EPOCH`: the caller placed by an epoch that is
@@ -5632,7 +5690,8 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             /**
-             * `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
+             * `TOO_LATE`: `not_after` had passed when the request came to the store; nothing was changed.
+             *     `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
              *     in a phase in which this cannot be done. `TOPOLOGY_UNDETERMINED`: the cluster has no active member. `NO_ELIGIBLE_MEMBER`: no
              *     member may host the identity. `MEMBER_INELIGIBLE`: the member may not host it; `ineligible` says why. `LEASE_EXPIRED`: the time
              *     to live passed before the store responded. Nothing was changed.
@@ -5891,6 +5950,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             readonly 404: components["responses"]["UnknownService"];
+            readonly 409: components["responses"]["TooLate"];
             readonly 413: components["responses"]["TooLarge"];
             /** `MACHINE_ID_LIMIT`: the caller's subject has as many leases as this server grants to one; `retry_after_ms` says when the next one expires. `RATE_LIMITED`: its tenant or subject sends too many requests. */
             readonly 429: {
@@ -6158,12 +6218,21 @@ export interface operations {
                     readonly "application/json": components["schemas"]["AnalysisGrant"];
                 };
             };
+            /** With `give_up`: nothing is held under this `request_id`, and nothing will be. */
+            readonly 204: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content?: never;
+            };
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             readonly 404: components["responses"]["NoSuchAnalysis"];
             /**
-             * `LEASE_EXPIRED`: the lock expired before the store responded. `LOCK_UNREADABLE`: the document's `lockExpiresAt` does not say
+             * `TOO_LATE`: `not_after` had passed when the request came to the store; nothing was changed.
+             *     `LEASE_EXPIRED`: the lock expired before the store responded. `LOCK_UNREADABLE`: the document's `lockExpiresAt` does not say
              *     whether the lock has ended; correct it.
              */
             readonly 409: {
@@ -6599,10 +6668,18 @@ export interface operations {
                     readonly "application/json": components["schemas"]["RunGrant"];
                 };
             };
+            /** With `give_up`: nothing is held under this `request_id`, and nothing will be. */
+            readonly 204: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content?: never;
+            };
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
-            /** `LEASE_EXPIRED`: the lock expired before the store responded. Begin again with another `request_id`. */
+            /** `TOO_LATE`: `not_after` had passed when the request came to the store; nothing was changed. `LEASE_EXPIRED`: the lock expired before the store responded. Begin again with another `request_id`. */
             readonly 409: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];

@@ -56,6 +56,7 @@ __all__ = [
     "StaleIncarnation",
     "StaleToken",
     "StateChanged",
+    "TooLate",
     "TopologyUndetermined",
     "Unauthenticated",
     "Unavailable",
@@ -216,6 +217,15 @@ class LeaseChanged(ApiError):
     default_title = "lease changed"
     default_status = 409
     default_retryable = True
+
+
+class TooLate(ApiError):
+    """409: too late."""
+
+    code = "TOO_LATE"
+    default_title = "too late"
+    default_status = 409
+    default_retryable = False
 
 
 class LockUnreadable(ApiError):
@@ -569,6 +579,7 @@ CLASSES: dict[str, type[ApiError]] = {
     "LEASE_EXPIRED": LeaseExpired,
     "LEASE_RELEASED": LeaseReleased,
     "LEASE_CHANGED": LeaseChanged,
+    "TOO_LATE": TooLate,
     "LOCK_UNREADABLE": LockUnreadable,
     "STALE_TOKEN": StaleToken,
     "TOPOLOGY_UNDETERMINED": TopologyUndetermined,

@@ -96,6 +96,13 @@ class AcquireRequest(_AcquireRequest, total=False):
     lock_delay_seconds: int
     """How long the lock stays closed if this lease expires or is ended by force, in whole seconds. Left out, 0. A release opens it at once.
     Not with the mode `rate`."""
+    not_after: str
+    """The end of the request: after this time of the store it has no effect, however late it arrives, and waits no longer. In RFC 3339,
+    within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its effect before. The same `request_id` may be
+    sent with a later end. Left out, the request has no end."""
+    give_up: bool
+    """Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it obtains anything from
+    now on. Send it with the body of the request when its caller does not want it any more. The response is 204. Left out, false."""
 
 
 class _RenewRequest(TypedDict):
@@ -389,7 +396,7 @@ class UnreadableLock(TypedDict):
     wrong with it."""
 
     lock_key: str
-    code: Literal["INVALID_ARGUMENT", "UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_OWNER", "BAD_SIGNATURE", "NOT_FOUND", "UNKNOWN_SERVICE", "METHOD_NOT_ALLOWED", "LOCK_HELD", "LOCK_NOT_HELD", "LOCK_MODE_DIFFERS", "LOCK_QUEUE_FULL", "LOCK_DELAYED", "LEASE_LOST", "LEASE_EXPIRED", "LEASE_RELEASED", "LEASE_CHANGED", "LOCK_UNREADABLE", "STALE_TOKEN", "TOPOLOGY_UNDETERMINED", "NO_ELIGIBLE_MEMBER", "MEMBER_INELIGIBLE", "STALE_EPOCH", "ACTIVATION_EXISTS", "ACTIVATION_LOCKED", "ACTIVATION_FAILED", "WRONG_PHASE", "STATE_CHANGED", "MEMBER_EXISTS", "MEMBER_UNKNOWN", "STALE_INCARNATION", "CLUSTER_FULL", "CLUSTER_DIFFERS", "ANALYSIS_LOCKED", "RUN_INTERRUPTED", "ALREADY_FINISHED", "ANALYSIS_NOT_FAILED", "ANALYSIS_CHANGED", "PAYLOAD_TOO_LARGE", "REQUEST_ID_REUSED", "RUN_DIFFERS", "ATTEMPT_FAILED", "INTERNAL", "DOCUMENT_DAMAGED", "NOT_CONFIGURED", "UNAVAILABLE", "MACHINE_IDS_EXHAUSTED", "MACHINE_ID_LIMIT", "LOCK_LIMIT", "PLACEMENT_LIMIT", "RATE_LIMITED", "OVERLOADED", "CLOCK_SKEW", "DEADLINE_EXCEEDED"]
+    code: Literal["INVALID_ARGUMENT", "UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_OWNER", "BAD_SIGNATURE", "NOT_FOUND", "UNKNOWN_SERVICE", "METHOD_NOT_ALLOWED", "LOCK_HELD", "LOCK_NOT_HELD", "LOCK_MODE_DIFFERS", "LOCK_QUEUE_FULL", "LOCK_DELAYED", "LEASE_LOST", "LEASE_EXPIRED", "LEASE_RELEASED", "LEASE_CHANGED", "TOO_LATE", "LOCK_UNREADABLE", "STALE_TOKEN", "TOPOLOGY_UNDETERMINED", "NO_ELIGIBLE_MEMBER", "MEMBER_INELIGIBLE", "STALE_EPOCH", "ACTIVATION_EXISTS", "ACTIVATION_LOCKED", "ACTIVATION_FAILED", "WRONG_PHASE", "STATE_CHANGED", "MEMBER_EXISTS", "MEMBER_UNKNOWN", "STALE_INCARNATION", "CLUSTER_FULL", "CLUSTER_DIFFERS", "ANALYSIS_LOCKED", "RUN_INTERRUPTED", "ALREADY_FINISHED", "ANALYSIS_NOT_FAILED", "ANALYSIS_CHANGED", "PAYLOAD_TOO_LARGE", "REQUEST_ID_REUSED", "RUN_DIFFERS", "ATTEMPT_FAILED", "INTERNAL", "DOCUMENT_DAMAGED", "NOT_CONFIGURED", "UNAVAILABLE", "MACHINE_IDS_EXHAUSTED", "MACHINE_ID_LIMIT", "LOCK_LIMIT", "PLACEMENT_LIMIT", "RATE_LIMITED", "OVERLOADED", "CLOCK_SKEW", "DEADLINE_EXCEEDED"]
     """`DOCUMENT_DAMAGED`: a field holds what it cannot, or there is something else in the document's place."""
 
 
@@ -428,6 +435,13 @@ class LockSetAcquireRequest(_LockSetAcquireRequest, total=False):
     suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix'."""
     metadata: dict[str, str]
     """Labels for people; keys of 1 to 64 bytes, values of up to 512."""
+    not_after: str
+    """The end of the request: after this time of the store it has no effect, however late it arrives, and waits no longer. In RFC 3339,
+    within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its effect before. The same `request_id` may be
+    sent with a later end. Left out, the request has no end."""
+    give_up: bool
+    """Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it obtains anything from
+    now on. Send it with the body of the request when its caller does not want it any more. The response is 204. Left out, false."""
 
 
 class LockSetToken(TypedDict):
@@ -557,6 +571,13 @@ class RunBeginRequest(_RunBeginRequest, total=False):
     keep_seconds: int
     """How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
     store may keep it longer. The last request of the holder counts."""
+    not_after: str
+    """The end of the request: after this time of the store it has no effect, however late it arrives, and waits no longer. In RFC 3339,
+    within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its effect before. The same `request_id` may be
+    sent with a later end. Left out, the request has no end."""
+    give_up: bool
+    """Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it obtains anything from
+    now on. Send it with the body of the request when its caller does not want it any more. The response is 204. Left out, false."""
 
 
 class _RunGranted(TypedDict):
@@ -762,6 +783,13 @@ class AnalysisLockRequest(_AnalysisLockRequest, total=False):
     fingerprint: str
     """What the analysis is about, such as a hash of its input. The first lock that says so stores it in the document, and another one is
     `RUN_DIFFERS`. Left out, nothing is compared."""
+    not_after: str
+    """The end of the request: after this time of the store it has no effect, however late it arrives, and waits no longer. In RFC 3339,
+    within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its effect before. The same `request_id` may be
+    sent with a later end. Left out, the request has no end."""
+    give_up: bool
+    """Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it obtains anything from
+    now on. Send it with the body of the request when its caller does not want it any more. The response is 204. Left out, false."""
 
 
 class _AnalysisGranted(TypedDict):
@@ -922,6 +950,10 @@ class MachineIDLeaseRequest(TypedDict, total=False):
     throughputPerMs: int
     """IDs to make in a millisecond. Left out, one lease. A server bounds the leases of one request, to 64 unless it is set up otherwise,
     which make 16384 IDs in the default layout."""
+    notAfter: str
+    """The end of the request: after this time of the store it has no effect, however late it arrives, and waits no longer. In RFC 3339,
+    within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its effect before. The same `request_id` may be
+    sent with a later end. Left out, the request has no end."""
 
 
 class MachineIDLease(TypedDict):
