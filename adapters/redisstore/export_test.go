@@ -81,3 +81,9 @@ func Own(stored string) (generation string, writes, floor int64) {
 	writes, floor = u.next().n, u.next().n
 	return generation, writes, floor
 }
+
+// Sent reports whether a request that waits is sent if its caller has the context.
+func Sent(ctx context.Context) bool {
+	l := line{waiting: []*request{{ctx: ctx, done: make(chan struct{})}}, flying: 1}
+	return len(l.board()) == 1
+}

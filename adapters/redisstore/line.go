@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	sdk "github.com/redis/go-redis/v9"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
 // Bounds of a [line].
@@ -89,7 +91,7 @@ func (l *line) board() []*request {
 		n := min(len(l.waiting), mostSent)
 		flight := make([]*request, 0, n)
 		for _, r := range l.waiting[:n] {
-			if r.ctx.Err() == nil {
+			if docstore.Gone(r.ctx) == nil {
 				flight = append(flight, r)
 			}
 		}

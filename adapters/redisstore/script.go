@@ -224,11 +224,8 @@ func send(ctx context.Context, c sdk.UniversalClient, command []any) (any, error
 // ended returns the end of the context where that is why a connection broke off. The connection has the same deadline,
 // by a clock of its own that may be ahead.
 func ended(ctx context.Context, err error) error {
-	if cause := ctx.Err(); cause != nil {
+	if cause := docstore.Gone(ctx); cause != nil {
 		return cause
-	}
-	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
-		return context.DeadlineExceeded
 	}
 	return err
 }

@@ -66,7 +66,7 @@ func SyncedFolders(t *testing.T) *[]string {
 
 // WaitEnded is how a call ends whose context has ended, by whether the writer has taken it and whether it is done.
 func WaitEnded(ctx context.Context, taken, finished bool) error {
-	c := &call{done: make(chan struct{}), taken: taken}
+	c := &call{ctx: context.Background(), done: make(chan struct{}), taken: taken}
 	if finished {
 		close(c.done)
 	}
@@ -89,4 +89,11 @@ func (s *Store) WhileReading(ctx context.Context, k docstore.Key, do func()) err
 		do()
 		return err
 	})
+}
+
+// Taken reports whether the writer takes a call whose caller has the context.
+func Taken(ctx context.Context) bool {
+	q := queue{wake: make(chan struct{}, 1)}
+	q.add(&call{ctx: ctx, done: make(chan struct{})})
+	return len(q.take(1)) == 1
 }

@@ -24,7 +24,7 @@ func (s *Store) Prune(ctx context.Context, limit int) (removed int, err error) {
 	}
 	defer s.calls.End()
 	for removed < limit {
-		c := &call{prune: min(limit-removed, maxBatch), done: make(chan struct{})}
+		c := &call{ctx: ctx, prune: min(limit-removed, maxBatch), done: make(chan struct{})}
 		s.writer.queue.add(c)
 		if err := c.wait(ctx, s.path); err != nil {
 			return removed, err

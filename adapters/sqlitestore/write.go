@@ -21,6 +21,7 @@ const maxBatch = 256
 
 // call is one call of Write, or of Prune, on its way through the queue.
 type call struct {
+	ctx    context.Context //nolint:containedctx // of the caller, who may be gone before the writer takes the call
 	writes []docstore.Write
 	prune  int           // how many documents to remove at most; 0 for a Write
 	done   chan struct{} // closed when result, pruned and err are final
@@ -45,7 +46,7 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 		return docstore.Result{}, err
 	}
 	defer s.calls.End()
-	c := &call{writes: writes, done: make(chan struct{})}
+	c := &call{ctx: ctx, writes: writes, done: make(chan struct{})}
 	s.writer.queue.add(c)
 	if err := c.wait(ctx, s.path); err != nil {
 		return docstore.Result{}, err
@@ -110,7 +111,7 @@ func (q *queue) take(most int) []*call {
 	taken := batch[:0]
 	for _, c := range batch {
 		c.mu.Lock()
-		if c.givenUp {
+		if c.givenUp || docstore.Gone(c.ctx) != nil {
 			c.mu.Unlock()
 			continue
 		}

@@ -99,6 +99,19 @@ type Store interface {
 	Close() error
 }
 
+// Gone is the end of a context, nil if it has none yet. It looks at the deadline itself as well: in a process that was
+// stopped and goes on, calls are carried out before the timers of their contexts. An adapter that lets calls wait asks
+// again before it sends one: what no caller waits for any more must not be written.
+func Gone(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
 // Snapshot is the result of [Store.Get].
 type Snapshot struct {
 	At   time.Time // the store's time of the read, in UTC, whole milliseconds

@@ -330,5 +330,5 @@ func (m *Memory) open(ctx context.Context) error {
 	if m.closed {
 		return ErrClosed
 	}
-	return ctx.Err()
+	return Gone(ctx)
 }

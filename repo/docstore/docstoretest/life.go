@@ -145,6 +145,12 @@ func (f *findings) invalid(name string, err error) {
 	}
 }
 
+// unnoticed is a context whose deadline has passed, and which has not noticed it: so it is in a process that was stopped
+// and goes on.
+type unnoticed struct{ context.Context }
+
+func (unnoticed) Deadline() (time.Time, bool) { return time.Unix(1, 0), true }
+
 // checkEndedContext calls with a context that has ended already: the store must not begin, and must say why in a way
 // that the caller can tell from a store that is down.
 func checkEndedContext(ctx context.Context, s docstore.Store) error {
@@ -158,7 +164,11 @@ func checkEndedContext(ctx context.Context, s docstore.Store) error {
 	cancel()
 	expired, cancel := context.WithDeadline(ctx, time.Unix(1, 0))
 	defer cancel()
-	for wanted, ended := range map[error]context.Context{context.Canceled: canceled, context.DeadlineExceeded: expired} {
+	for _, ended := range []context.Context{canceled, expired, unnoticed{ctx}} {
+		wanted := context.DeadlineExceeded
+		if ended == canceled {
+			wanted = context.Canceled
+		}
 		_, getErr := s.Get(ended, k)
 		_, writeErr := s.Write(ended, docstore.Write{Key: k, Add: map[string]int64{"n": 1}})
 		_, severalErr := s.Write(ended, docstore.Write{Key: k, Add: map[string]int64{"n": 1}},

@@ -33,7 +33,7 @@ func (c *InFlight) Begin(ctx context.Context) error {
 	if c.closed {
 		return docstore.ErrClosed
 	}
-	if err := ctx.Err(); err != nil {
+	if err := docstore.Gone(ctx); err != nil {
 		return err
 	}
 	c.running.Add(1)
