@@ -281,9 +281,9 @@ func (a *acquisition) try(ctx context.Context, wait time.Duration) (t try) {
 	case lease.Settles(t.err):
 		e, _ := errors.AsType[*contracts.Error](t.err)
 		a.queued = wait > 0 && a.held(t.err) && !errors.Is(t.err, contracts.CodeLockQueueFull) &&
-			(a.lines() || e != nil && e.Position > 0)
+			(a.queues() || e != nil && e.Position > 0)
 	case lease.Unsettled(t.err):
-		a.queued = a.queued || wait > 0 && a.lines()
+		a.queued = a.queued || wait > 0 && a.queues()
 	}
 	return t
 }
@@ -294,8 +294,8 @@ func (a *acquisition) held(err error) bool {
 		errors.Is(err, contracts.CodeLockQueueFull) && a.o.MaxWaiting == 0
 }
 
-// lines reports whether the request waits in line.
-func (a *acquisition) lines() bool { return a.o.Fair || !a.exclusive }
+// queues reports whether the request waits in line.
+func (a *acquisition) queues() bool { return a.o.Fair || !a.exclusive }
 
 // left is for how long the provider is asked to wait: whole seconds, and not much longer than the caller does.
 func (a *acquisition) left(waiting context.Context) time.Duration {

@@ -1,5 +1,6 @@
-// Package once runs a function under the lock of an analysis: by one worker at a time, and not again once it has
-// finished. It needs the standard library and package contracts only.
+// Package once runs a function under the lock of a run: by one worker at a time, and not again once it has finished. A
+// run is that of an analysis, or one that its caller names. The package needs the standard library and package
+// contracts only.
 //
 // A queue delivers at least once. [Run] stands between the queue and the work: it asks the gate for the run, refreshes
 // the lock while the work runs, and writes the end under the lock's token.
@@ -14,8 +15,8 @@
 //
 // # The earlier result
 //
-// An analysis that had finished before is not run again: Outcome.Result is what its work returned then. With
-// Options.Wait, Run waits for the worker that runs it now, and returns that one's result, or takes the run over if it
+// A run that had finished before does not begin again: Outcome.Result is what its work returned then. With
+// Options.Wait, Run waits for the worker that has it now, and returns that one's result, or takes the run over if it
 // dies.
 //
 // # Who decides

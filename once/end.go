@@ -31,7 +31,7 @@ type permanent struct{ error }
 
 func (p permanent) Unwrap() error { return p.error }
 
-// Permanent marks an error that a retry would meet again: a [Work] that returns it turns the analysis FAILED at once.
+// Permanent marks an error that a retry would meet again: a [Work] that returns it turns the run FAILED at once.
 // Permanent(nil) is nil.
 func Permanent(err error) error {
 	if err == nil {
@@ -40,13 +40,13 @@ func Permanent(err error) error {
 	return permanent{err}
 }
 
-// uncounted is an error that says nothing about the analysis.
+// uncounted is an error that says nothing about the run.
 type uncounted struct{ error }
 
 func (u uncounted) Unwrap() error { return u.error }
 
-// Uncounted marks an error that is not the analysis' own, such as a credential that is missing where the work runs: a
-// [Work] that returns it is to be retried, and its run does not count as a failed one. Uncounted(nil) is nil.
+// Uncounted marks an error that is not the run's own, such as a credential that is missing where the work runs: a
+// [Work] that returns it is to be retried, and its attempt does not count as a failed one. Uncounted(nil) is nil.
 func Uncounted(err error) error {
 	if err == nil {
 		return nil
@@ -93,7 +93,7 @@ func (r *run) ready(ctx context.Context, t *term.Term, result string) Outcome {
 	return r.finish(ctx, t, Result{Result: result}, Outcome{Status: Ready, Token: r.lock.Token, Result: result})
 }
 
-// failed counts an attempt that failed, or ends the analysis if that was the last one.
+// failed counts an attempt that failed, or ends the run if that was the last one.
 func (r *run) failed(ctx context.Context, t *term.Term, err error) Outcome {
 	if errors.As(err, new(uncounted)) {
 		r.release(ctx, "")
@@ -108,8 +108,8 @@ func (r *run) failed(ctx context.Context, t *term.Term, err error) Outcome {
 	return Outcome{Status: Retry, Token: r.lock.Token, Err: err}
 }
 
-// timeOver ends a run that took longer than the caller's context lasts. It counts as one that failed: work that never
-// fits would be retried for ever.
+// timeOver ends an attempt that took longer than the caller's context lasts. It counts as one that failed: work that
+// never fits would be retried for ever.
 func (r *run) timeOver(ctx context.Context, t *term.Term, err error) Outcome {
 	out := r.failed(ctx, t, fmt.Errorf("the run exceeded its time: %w", because(context.Cause(ctx), err)))
 	if out.Status == Retry {
@@ -124,7 +124,7 @@ func (r *run) stopped(ctx context.Context, err error) Outcome {
 	return Outcome{Status: Stopped, Token: r.lock.Token, Err: because(context.Cause(ctx), err)}
 }
 
-// finish writes the end of the analysis. It is retried until the lock expires, and for a while at least: the gate
+// finish writes the end of the run. It is retried until the lock expires, and for a while at least: the gate
 // accepts a late end as long as no other worker took over.
 func (r *run) finish(ctx context.Context, t *term.Term, result Result, done Outcome) Outcome {
 	late, cancel := graced(ctx, max(t.Left(), endingTime))
@@ -136,7 +136,7 @@ func (r *run) finish(ctx context.Context, t *term.Term, result Result, done Outc
 	case IsLost(err):
 		return Outcome{Status: Lost, Token: r.lock.Token, Err: because(lostBy(err), done.Err)}
 	}
-	err = fmt.Errorf("store the end of analysis %q: %w", r.id, err)
+	err = fmt.Errorf("store the end of run %q: %w", r.id, err)
 	if rejected(err) {
 		r.release(ctx, reason(err)) // the gate responds, and would reject it later too
 	}
@@ -150,7 +150,7 @@ func (r *run) release(ctx context.Context, failed string) {
 	if err := insist(late, tryTime, ended, func(ctx context.Context) error {
 		return r.gate.Release(ctx, r.lock, failed)
 	}); err != nil {
-		r.Warn(fmt.Errorf("release the lock of analysis %q, which now expires: %w", r.id, err))
+		r.Warn(fmt.Errorf("release the lock of run %q, which now expires: %w", r.id, err))
 	}
 }
 

@@ -10,37 +10,37 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/lease"
 )
 
-// Gate grants runs of analyses: an HTTP client of a server, or the rule itself on a store. Its methods may be called
-// from several goroutines at once, and return soon after their context ends.
+// Gate grants runs, of analyses or under names of their callers: an HTTP client of a server, or the rule itself on a
+// store. Its methods may be called from several goroutines at once, and return soon after their context ends.
 //
 // The errors of a gate carry a [contracts.Code]. These mean that the lock is no longer the caller's: LEASE_LOST,
 // LEASE_EXPIRED, LEASE_RELEASED, NOT_OWNER, ALREADY_FINISHED; errors that are [ErrLost] mean the same. NOT_FOUND with
-// the field "analysis_id" or "run_id" means that there is no such analysis. RUN_DIFFERS means that the ID was used
-// before with another fingerprint. Other codes that are not retryable end the run's attempt. After any other error the
-// method is called again with the same arguments.
+// the field "analysis_id" or "run_id" means that there is no such run. RUN_DIFFERS means that the ID was used before
+// with another fingerprint. Other codes that are not retryable end the attempt. After any other error the method is
+// called again with the same arguments.
 type Gate interface {
-	// Acquire asks for the run of an analysis. A run that is not granted is no error: Grant.Reason says why.
+	// Acquire asks for a run. One that is not granted is no error: Grant.Reason says why.
 	Acquire(ctx context.Context, r Acquire) (Grant, error)
 
 	// Refresh moves the lock's expiry to now + ttl and returns it.
 	Refresh(ctx context.Context, l Lock, ttl time.Duration) (expiresAt time.Time, err error)
 
-	// Release ends the lock and leaves the analysis unfinished. failed says why the run failed, and counts; it is empty if
-	// the run did not fail but was stopped.
+	// Release ends the lock and leaves the run unfinished. failed says why the attempt failed, and counts; it is empty if
+	// the attempt did not fail but was stopped.
 	Release(ctx context.Context, l Lock, failed string) error
 
-	// Finish makes the analysis READY or FAILED, for good.
+	// Finish makes the run READY or FAILED, for good.
 	Finish(ctx context.Context, l Lock, r Result) error
 }
 
 // Acquire is a worker's request for a run.
 type Acquire struct {
-	AnalysisID string
+	AnalysisID string        // the ID of the run, whether it is an analysis' or its caller's
 	Owner      string        // who runs it, for people; the gate may know a better name
 	RequestID  string        // the same for every retry of this attempt, another for every attempt
 	TTL        time.Duration // whole seconds
 
-	// MaxFailures ends the analysis as FAILED instead of another run, once so many have failed; 0 is no bound.
+	// MaxFailures ends the run as FAILED instead of another attempt, once so many have failed; 0 is no bound.
 	MaxFailures int64
 
 	// Fingerprint says what the run is about; empty compares nothing. See [Options].
@@ -52,18 +52,18 @@ type Grant struct {
 	Acquired   bool
 	Reason     contracts.AnalysisSkip // unless Acquired
 	RetryAfter time.Duration          // with SkipLocked: when the lock expires, unless its holder refreshes it
-	Status     string                 // of the analysis, as far as the gate says
+	Status     string                 // of the run, as far as the gate says
 	Result     Result                 // with SkipAlreadyFinished: how it ended, as far as the gate says
 	Lock       Lock                   // if Acquired
 	Remaining  time.Duration          // if Acquired: the time to the lock's expiry when the gate decided
-	// runs begun since the last that ended by itself, with this one; above 1 it is a takeover
+	// attempts begun since the last that ended by itself, with this one; above 1 it is a takeover
 	Runs     int64
-	Failures int64 // runs that failed before this one
+	Failures int64 // attempts that failed before this one
 }
 
 // Lock is a lock that was granted.
 type Lock struct {
-	AnalysisID string
+	AnalysisID string // the ID of the run, as [Acquire] has it
 	Owner      string
 	Token      int64 // the fencing token: pass it on to whatever the run writes to
 	ExpiresAt  time.Time
@@ -72,7 +72,7 @@ type Lock struct {
 // Result is how a run ended.
 type Result struct {
 	Failed bool
-	Result string // unless Failed: the result or where it is, stored in the analysis' document; may be empty
+	Result string // unless Failed: the result or where it is, stored in the run's document; may be empty
 	Reason string // if Failed
 }
 
@@ -93,8 +93,8 @@ func IsLost(err error) bool {
 		slices.ContainsFunc(lostCodes, func(c contracts.Code) bool { return errors.Is(err, c) })
 }
 
-// unknown reports whether the gate says that there is no such analysis. NOT_FOUND without the field is about the path:
-// the server is another one, or an older one.
+// unknown reports whether the gate says that there is no such run. NOT_FOUND without the field is about the path: the
+// server is another one, or an older one.
 func unknown(err error) bool {
 	if e, ok := errors.AsType[*contracts.Error](err); ok {
 		return e.Code == contracts.CodeNotFound && (e.Field == "analysis_id" || e.Field == "run_id")

@@ -43,7 +43,7 @@ func (r *run) heartbeat(t *term.Term) *hold.Keep {
 			return lostBy(err)
 		},
 		Failed: func(err error) {
-			r.Warn(fmt.Errorf("refresh the lock of analysis %q, to be tried again: %w", r.id, err))
+			r.Warn(fmt.Errorf("refresh the lock of run %q, to be tried again: %w", r.id, err))
 		},
 	}
 }

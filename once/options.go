@@ -32,17 +32,17 @@ type Options struct {
 	TTL       time.Duration // of the lock: whole seconds, 1 s to MaxTTL; 0 means 5 minutes
 	// between refreshes, MinHeartbeat or more and less than TTL; 0 means a fifth of TTL, 60 s of 5 minutes
 	Heartbeat time.Duration
-	// a run that fails when so many have failed, with it, turns the analysis FAILED; 0: never by count
+	// an attempt that fails when so many have failed, with it, turns the run FAILED; 0: never by count
 	MaxFailures int64
 
-	// Wait is how long Run waits for another worker that runs the analysis: until that has finished, and its result is in
-	// the outcome, or until the lock is free, and the run is this worker's. Then, or with 0 at once, the status is Locked.
+	// Wait is how long Run waits for another worker that has the run: until that has finished, and its result is in the
+	// outcome, or until the lock is free, and the run is this worker's. Then, or with 0 at once, the status is Locked.
 	// While it waits it asks the gate again after 100 ms, 200 ms and so on, once a second at last.
 	Wait time.Duration
 
 	// Fingerprint says what the run is about, for callers that name runs themselves: a hash of 128 bytes at most. The
-	// first run of an ID stores it; after that, another one is an error with the code RUN_DIFFERS, and nothing runs. Empty
-	// compares nothing.
+	// first attempt of a run stores it; after that, another one is an error with the code RUN_DIFFERS, and nothing runs.
+	// Empty compares nothing.
 	Fingerprint string
 
 	// OnRefresh is called after each refresh with the lock's new expiry on this process's clock: a queue's own timeout can
@@ -110,7 +110,7 @@ func (o *Options) settings() (Options, error) {
 // checkID reports whether a document can have the ID.
 func checkID(id string) error {
 	if strings.Contains(id, "/") || id == "." || id == ".." {
-		return fmt.Errorf("the analysis ID cannot be %q: it is the name of one document, without \"/\"", id)
+		return fmt.Errorf("the run ID cannot be %q: it is the name of one document, without \"/\"", id)
 	}
-	return owner.CheckText("the analysis ID", id, maxIDBytes)
+	return owner.CheckText("the run ID", id, maxIDBytes)
 }

@@ -19,18 +19,18 @@ type Status string
 
 // The statuses.
 const (
-	Ready           Status = "ready"            // the work ran, and the analysis is READY
-	Failed          Status = "failed"           // the work failed for good, and the analysis is FAILED
+	Ready           Status = "ready"            // the work ran, and the run is READY
+	Failed          Status = "failed"           // the work failed for good, and the run is FAILED
 	Retry           Status = "attempt_failed"   // the work failed, or its end could not be stored; it may be retried
-	AlreadyFinished Status = "already_finished" // skipped: the analysis was READY before
+	AlreadyFinished Status = "already_finished" // skipped: the run was READY before
 	// AlreadyFailed:
-	// skipped: the analysis was FAILED before, or too many of its runs failed or were taken over
+	// skipped: the run was FAILED before, or too many of its attempts failed or were taken over
 	AlreadyFailed Status = "already_failed"
 	Locked        Status = "locked"           // skipped: another worker runs it; retry after Outcome.RetryAfter
-	Unknown       Status = "unknown_analysis" // there is no such analysis
+	Unknown       Status = "unknown_analysis" // there is no such run
 	Lost          Status = "lock_lost"        // the lock was lost during the work; nothing was written
 	// Stopped:
-	// the caller's context ended; the lock was released. A deadline, or a cause that is one, counts as a failed run
+	// the caller's context ended; the lock was released. A deadline, or a cause that is one, counts as a failed attempt
 	Stopped Status = "stopped"
 )
 
@@ -44,11 +44,11 @@ type Outcome struct {
 	Err    error // with Retry, Failed, Lost and Stopped: why; with AlreadyFailed [ErrFailed]
 }
 
-// ErrFailed is the error of a run that was skipped because its analysis was FAILED before: what it should have done is
-// not done, and no run will do it until an administrator retries the analysis.
-var ErrFailed = errors.New("the analysis was FAILED before, and does not run again unless it is retried")
+// ErrFailed is the error of a run that was skipped because it was FAILED before: what it should have done is not done,
+// and no worker will do it, unless it is an analysis' run and an administrator retries that.
+var ErrFailed = errors.New("the run was FAILED before, and does not begin again unless it is retried")
 
-// Work is the analysis itself. Its context is cancelled with the cause [ErrLost] the moment the lock is lost, and with
+// Work is what a run is for. Its context is cancelled with the cause [ErrLost] the moment the lock is lost, and with
 // the caller's cause when the caller's context ends; it must then stop. The text that it returns is stored with READY:
 // UTF-8 of at most [MaxResultBytes]. An error is a failed attempt (see [Permanent]), and so is a panic, as a
 // [*PanicError].
@@ -63,21 +63,21 @@ type Work func(ctx context.Context, l Lock) (result string, err error)
 //
 // An error means that nothing ran: the arguments are invalid, or the gate did not respond for half a minute. Everything
 // else is an Outcome.
-func Run(ctx context.Context, gate Gate, analysisID string, work Work, o *Options) (Outcome, error) {
+func Run(ctx context.Context, gate Gate, runID string, work Work, o *Options) (Outcome, error) {
 	s, err := o.settings()
 	if err != nil {
-		return Outcome{}, fmt.Errorf("run an analysis: %w", err)
+		return Outcome{}, fmt.Errorf("run once: %w", err)
 	}
 	switch {
 	case gate == nil:
-		return Outcome{}, errors.New("run an analysis: the gate is nil")
+		return Outcome{}, errors.New("run once: the gate is nil")
 	case work == nil:
-		return Outcome{}, errors.New("run an analysis: the work is nil")
+		return Outcome{}, errors.New("run once: the work is nil")
 	}
-	if err := checkID(analysisID); err != nil {
-		return Outcome{}, fmt.Errorf("run an analysis: %w", err)
+	if err := checkID(runID); err != nil {
+		return Outcome{}, fmt.Errorf("run once: %w", err)
 	}
-	r := &run{Options: s, gate: gate, id: analysisID}
+	r := &run{Options: s, gate: gate, id: runID}
 	if ctx.Err() != nil {
 		return Outcome{Status: Stopped, Err: context.Cause(ctx)}, nil //nolint:nilerr // an outcome
 	}
@@ -88,7 +88,7 @@ func Run(ctx context.Context, gate Gate, analysisID string, work Work, o *Option
 	case err != nil && ctx.Err() != nil:
 		return Outcome{Status: Stopped, Err: because(context.Cause(ctx), err)}, nil //nolint:nilerr // an outcome
 	case err != nil:
-		return Outcome{}, fmt.Errorf("ask for the run of %q: %w", analysisID, err)
+		return Outcome{}, fmt.Errorf("ask for run %q: %w", runID, err)
 	case !grant.Acquired && grant.Reason == contracts.SkipAlreadyFinished &&
 		grant.Status == string(contracts.AnalysisFailed):
 		return Outcome{Status: AlreadyFailed, Err: failedBefore(grant.Result.Reason)}, nil
@@ -119,13 +119,13 @@ type run struct {
 	gate     Gate
 	id       string
 	lock     Lock
-	failures int64 // runs that failed before this one
+	failures int64 // attempts that failed before this one
 }
 
 // polls are the waits between two requests for a run that another worker has.
 var polls = backoff.Policy{First: 100 * time.Millisecond, Max: time.Second, EqualJitter: true}
 
-// waited is acquire, again and again while another worker runs the analysis, for as long as the caller waits.
+// waited is acquire, again and again while another worker has the run, for as long as the caller waits.
 func (r *run) waited(ctx context.Context) (Grant, term.Moment, error) {
 	until := r.clock().Add(r.Wait)
 	for poll := 0; ; poll++ {

@@ -81,7 +81,7 @@ func TestGateThatDoesNotRespond(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fake{fault: c.fault}
 				out, err := once.Run(t.Context(), f, "a1", say(""), nil)
-				if !errors.Is(err, c.is) || !strings.HasPrefix(err.Error(), `ask for the run of "a1": `) {
+				if !errors.Is(err, c.is) || !strings.HasPrefix(err.Error(), `ask for run "a1": `) {
 					t.Errorf("got %v, want %v", err, c.is)
 				}
 				want(t, "outcome", out, once.Outcome{})
@@ -232,7 +232,7 @@ func TestFinishIsTriedToTheEnd(t *testing.T) {
 				},
 					&once.Options{Heartbeat: 299500 * time.Millisecond})
 				want(t, "status", out.Status, once.Retry)
-				if !errors.Is(out.Err, errNetwork) || !strings.HasPrefix(out.Err.Error(), `store the end of analysis "a1": `) {
+				if !errors.Is(out.Err, errNetwork) || !strings.HasPrefix(out.Err.Error(), `store the end of run "a1": `) {
 					t.Errorf("got %v", out.Err)
 				}
 				if took := time.Since(bubble); took < c.ends-5*time.Second || took > c.ends {
@@ -482,15 +482,15 @@ func TestArguments(t *testing.T) {
 		o    once.Options
 		want string
 	}{
-		"no ID": {"", ok, once.Options{}, "the analysis ID has 0 bytes: must have 1 to 256"},
+		"no ID": {"", ok, once.Options{}, "the run ID has 0 bytes: must have 1 to 256"},
 		"a long ID": {strings.Repeat("a", 257), ok, once.Options{},
-			"the analysis ID has 257 bytes: must have 1 to 256"},
+			"the run ID has 257 bytes: must have 1 to 256"},
 		"a path": {"a/b", ok, once.Options{},
-			`the analysis ID cannot be "a/b": it is the name of one document, without "/"`},
+			`the run ID cannot be "a/b": it is the name of one document, without "/"`},
 		"a folder": {"..", ok, once.Options{},
-			`the analysis ID cannot be "..": it is the name of one document, without "/"`},
+			`the run ID cannot be "..": it is the name of one document, without "/"`},
 		"not UTF-8": {"a\xff", ok, once.Options{},
-			`the analysis ID "a\xff": must be UTF-8 without control characters`},
+			`the run ID "a\xff": must be UTF-8 without control characters`},
 		"no work": {"a1", nil, once.Options{}, "the work is nil"},
 		"half a second": {"a1", ok, once.Options{TTL: 500 * time.Millisecond},
 			"Options.TTL is 500ms: must be whole seconds from 1s to 24h0m0s"},
@@ -513,15 +513,15 @@ func TestArguments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := &fake{}
 			out, err := once.Run(t.Context(), f, c.id, c.work, &c.o)
-			if err == nil || err.Error() != "run an analysis: "+c.want {
-				t.Errorf("got  %v\nwant run an analysis: %s", err, c.want)
+			if err == nil || err.Error() != "run once: "+c.want {
+				t.Errorf("got  %v\nwant run once: %s", err, c.want)
 			}
 			want(t, "outcome", out, once.Outcome{})
 			want(t, "calls", f.names(), nil)
 		})
 	}
 	if _, err := once.Run(t.Context(), nil, "a1", ok, nil); err == nil ||
-		err.Error() != "run an analysis: the gate is nil" {
+		err.Error() != "run once: the gate is nil" {
 		t.Errorf("without a gate: %v", err)
 	}
 }

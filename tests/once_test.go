@@ -80,7 +80,7 @@ func TestOnceCommand(t *testing.T) {
 			noProgram + ": exec format error\n"},
 		{[]string{"a7", "--", noInterpreter}, 127, "", "leasehold: the run of a7 failed, and may be tried again: fork/exec " +
 			noInterpreter + ": no such file or directory\n"},
-		{[]string{"a/3", "--", "true"}, 125, "", "leasehold: run an analysis: the analysis ID cannot be \"a/3\": …"},
+		{[]string{"a/3", "--", "true"}, 125, "", "leasehold: run once: the run ID cannot be \"a/3\": …"},
 		{[]string{"a3", "--", "no-such-command-here"}, 127, "",
 			"leasehold: exec: \"no-such-command-here\": executable file not found in $PATH\n"},
 		{[]string{"--ttl", "1500ms", "a3", "--", "true"}, 125, "",

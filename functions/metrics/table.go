@@ -333,8 +333,9 @@ var Table = []Instrument{
 	{
 		Name: nameStoreFallback, Group: groupStore, Unit: "{write}", Kind: Counter,
 		Attributes: []string{attrSystem, attrCollection},
-		Help: "Writes that commands decided on the document that the write before had found: locks with several holders, a line or a lock delay, and " +
-			"all further tries. Each also counts in `leasehold.store.writes`.",
+		Help: "Writes that commands decided on the document that the write before had found: locks with several " +
+			"holders, a line or a lock delay. Further tries of them count, a first write that is sent again does not. " +
+			"Each also counts in `leasehold.store.writes`.",
 		Question: "How often does a command need more than one request, and do callers contend for one lock?",
 	},
 	{

@@ -139,6 +139,6 @@ func (c inLine) lost(s State, w rule.When) bool {
 		return false
 	}
 	v.dropExpired(w)
-	i, _ := v.place(r)
+	i, _ := v.placeOf(r)
 	return i < 0
 }

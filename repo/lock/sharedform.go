@@ -466,8 +466,8 @@ func (v *sharedForm) byRequest(r rule.Request) (h *holder, same bool) {
 	return nil, false
 }
 
-// place returns the place of an acquire in line, -1 if it has none, and whether its parameters are the same.
-func (v *sharedForm) place(r rule.Request) (i int, same bool) {
+// placeOf returns the place of an acquire in line, -1 if it has none, and whether its parameters are the same.
+func (v *sharedForm) placeOf(r rule.Request) (i int, same bool) {
 	for i := range v.line {
 		if is, same := r.Is(v.line[i].request); is {
 			return i, same

@@ -91,7 +91,7 @@ func (c Acquire) decide(s State, w rule.When) decision {
 	if slices.Contains(v.granted[before:], entry) {
 		return decision{after: v, code: OK}
 	}
-	if i, _ := v.place(r); i >= 0 {
+	if i, _ := v.placeOf(r); i >= 0 {
 		return c.waits(v, w, i)
 	}
 	if v.isFree(w) {
@@ -138,7 +138,7 @@ func (c Acquire) recognise(s State, v *sharedForm, r rule.Request, w rule.When) 
 		h, same = v.rateGrant(r)
 	}
 	position, sameBefore := s.Acquires.Find(r)
-	place, samePlace := v.place(r)
+	place, samePlace := v.placeOf(r)
 	switch {
 	case h != nil && !same, h == nil && position >= 0 && !sameBefore, place >= 0 && !samePlace:
 		return decision{code: RequestIDReused, detail: other}, true
@@ -271,7 +271,7 @@ func (c Acquire) outcomeOf(s State, w rule.When) Outcome {
 		h, _ = v.rateGrant(r)
 	}
 	if h == nil {
-		i, _ := v.place(r)
+		i, _ := v.placeOf(r)
 		return c.busy(s, w, int64(i)+1, "")
 	}
 	return c.obtained(v, h, w)
@@ -761,7 +761,7 @@ func (c cancelAcquire) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	}
 	v, r := s.toShared(), rule.Identify("acquire", c.Owner, c.RequestID)
 	h, _ := v.byRequest(r)
-	i, _ := v.place(r)
+	i, _ := v.placeOf(r)
 	switch {
 	case i >= 0:
 		v.line = slices.Delete(v.line, i, i+1)
@@ -794,12 +794,12 @@ func (c Acquire) readyInLine(s State, at time.Time) (again bool, next time.Time)
 		return d.after != nil || d.code != Held, c.nextEnd(s, w)
 	}
 	v := s.toShared()
-	own, _ := v.place(c.request())
+	own, _ := v.placeOf(c.request())
 	if own < 0 { // not in line yet
 		return true, time.Time{}
 	}
 	v.dropExpired(w)
-	position, _ := v.place(c.request())
+	position, _ := v.placeOf(c.request())
 	if position < 0 { // it has lost its place
 		return true, time.Time{}
 	}

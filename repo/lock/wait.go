@@ -185,7 +185,7 @@ func (l *Locks) wait(ctx context.Context, w *watch, x *waiter, o Outcome, begun 
 // place is then given up by the time.
 func (l *Locks) giveUp(ctx context.Context, w *watch, x *waiter) {
 	c := x.acquire
-	if again := l.waits.again(w, x); again || !c.queues() && !l.waits.line(w) {
+	if again := l.waits.again(w, x); again || !c.queues() && !l.waits.hasLine(w) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
@@ -193,8 +193,8 @@ func (l *Locks) giveUp(ctx context.Context, w *watch, x *waiter) {
 	_, _ = l.run(ctx, c.ID, cancelAcquire{ID: c.ID, Owner: c.Owner, RequestID: c.RequestID, retention: l.retention})
 }
 
-// line reports whether the lock had a line when it was seen last.
-func (s *waits) line(w *watch) bool {
+// hasLine reports whether the lock had a line when it was seen last.
+func (s *waits) hasLine(w *watch) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return w.seen.state.shared != nil

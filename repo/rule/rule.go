@@ -238,8 +238,8 @@ func send[S, O any](
 		if err := pause(ctx, try); err != nil {
 			return done, fmt.Errorf("%s: %w", named(writes), err)
 		}
-		if try == 0 {
-			sending = context.WithValue(ctx, fallbackKey{}, true) //nolint:fatcontext // once
+		if sending = ctx; slices.ContainsFunc(done.fallbacks, func(f fallback[S]) bool { return f.sent }) {
+			sending = context.WithValue(ctx, fallbackKey{}, true) //nolint:fatcontext // around the caller's, not itself
 		}
 		writes = next
 	}
@@ -289,8 +289,8 @@ func named(writes []docstore.Write) string {
 
 type fallbackKey struct{}
 
-// IsFallback reports whether a request to a store, which has the context, is not the first of its command, but one that
-// was decided on the document found after that was refused. It is for an [Observer].
+// IsFallback reports whether a request to a store, which has the context, has a write that was decided on the document
+// found: not if it is a first write, sent once or again. It is for an [Observer].
 func IsFallback(ctx context.Context) bool { return ctx.Value(fallbackKey{}) != nil }
 
 // Send carries out commands of a set in one step, see [RunSet].

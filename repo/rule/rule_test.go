@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -148,6 +149,35 @@ func TestRunReports(t *testing.T) {
 	if after, _, err := rule.Step(claim{"bob"}, docstore.Doc{"owner": docstore.Int(1)},
 		rule.When{At: begin}); !errors.Is(err, docstore.ErrDamaged) || len(after) != 1 {
 		t.Errorf("Step of a document that cannot be read: %v, %v", after, err)
+	}
+}
+
+// insisting is a claim that may be tried again.
+type insisting struct{ claim }
+
+func (insisting) Tries() int { return 5 }
+
+// marks is a store that notes which writes are said to be fallbacks.
+type marks struct {
+	docstore.Store
+	seen []bool
+}
+
+func (s *marks) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	s.seen = append(s.seen, rule.IsFallback(ctx))
+	return s.Store.Write(ctx, writes...)
+}
+
+// TestFallbacksAreKnown: a store learns of each write whether it was decided on the document found. A first write that
+// is sent again, because others came in between, was not.
+func TestFallbacksAreKnown(t *testing.T) {
+	memory := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return begin }})
+	store := &marks{Store: &changed{memory, []docstore.Doc{
+		expires("3000"), expires("2026-01-01T00:00:00.000Z"), expires("4000"),
+	}}}
+	got, err := rule.Run(t.Context(), store, time.Now, insisting{claim{"bob"}})
+	if want := []bool{false, true, false, true}; err != nil || got.holder != "second" || !slices.Equal(store.seen, want) {
+		t.Errorf("%+v, %v, after writes %v; want fallbacks %v", got, err, store.seen, want)
 	}
 }
 
