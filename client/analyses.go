@@ -32,9 +32,14 @@ func (a *Analyses) Acquire(ctx context.Context, r once.Acquire) (once.Grant, err
 	if err != nil {
 		return once.Grant{}, err
 	}
-	g, err := analysisCall(ctx, a, http.MethodPost, r.AnalysisID, "/lock", contracts.AnalysisLockRequest{
+	body := contracts.AnalysisLockRequest{
 		OwnerID: r.Owner, RequestID: r.RequestID, TTLSeconds: seconds, MaxFailures: r.MaxFailures, Fingerprint: r.Fingerprint,
-	}, isGrant(r))
+		GiveUp: r.GiveUp,
+	}
+	if r.GiveUp {
+		return once.Grant{}, a.client.giveUp(ctx, analysisPath(r.AnalysisID)+"/lock", body)
+	}
+	g, err := analysisCall(ctx, a, http.MethodPost, r.AnalysisID, "/lock", body, isGrant(r))
 	if err != nil {
 		return once.Grant{}, err
 	}

@@ -42,10 +42,14 @@ func (r *Runs) Acquire(ctx context.Context, a once.Acquire) (once.Grant, error) 
 	if err != nil {
 		return once.Grant{}, err
 	}
-	g, err := call(ctx, r.client, http.MethodPost, r.path(a.AnalysisID)+"/begin", contracts.RunBeginRequest{
+	body := contracts.RunBeginRequest{
 		OwnerID: a.Owner, RequestID: a.RequestID, TTLSeconds: seconds, MaxFailures: a.MaxFailures, Fingerprint: a.Fingerprint,
-		KeepSeconds: r.keep(),
-	}, isBegun(a))
+		KeepSeconds: r.keep(), GiveUp: a.GiveUp,
+	}
+	if a.GiveUp {
+		return once.Grant{}, r.client.giveUp(ctx, r.path(a.AnalysisID)+"/begin", body)
+	}
+	g, err := call(ctx, r.client, http.MethodPost, r.path(a.AnalysisID)+"/begin", body, isBegun(a))
 	if err != nil {
 		return once.Grant{}, err
 	}
