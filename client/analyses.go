@@ -36,11 +36,10 @@ func (a *Analyses) Acquire(ctx context.Context, r once.Acquire) (once.Grant, err
 		OwnerID: r.Owner, RequestID: r.RequestID, TTLSeconds: seconds, MaxFailures: r.MaxFailures, Fingerprint: r.Fingerprint,
 		GiveUp: r.GiveUp,
 	}
-	if r.GiveUp {
-		return once.Grant{}, a.client.giveUp(ctx, analysisPath(r.AnalysisID)+"/lock", body)
-	}
-	g, err := analysisCall(ctx, a, http.MethodPost, r.AnalysisID, "/lock", body, isGrant(r))
-	if err != nil {
+	g, err := analysisCall(ctx, a, http.MethodPost, r.AnalysisID, "/lock", limited{
+		with: func(end string) any { body.NotAfter = end; return &body }, givesUp: r.GiveUp,
+	}, isGrant(r))
+	if err != nil || r.GiveUp {
 		return once.Grant{}, err
 	}
 	if !g.Acquired {

@@ -46,11 +46,10 @@ func (r *Runs) Acquire(ctx context.Context, a once.Acquire) (once.Grant, error) 
 		OwnerID: a.Owner, RequestID: a.RequestID, TTLSeconds: seconds, MaxFailures: a.MaxFailures, Fingerprint: a.Fingerprint,
 		KeepSeconds: r.keep(), GiveUp: a.GiveUp,
 	}
-	if a.GiveUp {
-		return once.Grant{}, r.client.giveUp(ctx, r.path(a.AnalysisID)+"/begin", body)
-	}
-	g, err := call(ctx, r.client, http.MethodPost, r.path(a.AnalysisID)+"/begin", body, isBegun(a))
-	if err != nil {
+	g, err := call(ctx, r.client, http.MethodPost, r.path(a.AnalysisID)+"/begin", limited{
+		with: func(end string) any { body.NotAfter = end; return &body }, givesUp: a.GiveUp,
+	}, isBegun(a))
+	if err != nil || a.GiveUp {
 		return once.Grant{}, err
 	}
 	if !g.Acquired {
