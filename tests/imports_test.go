@@ -64,7 +64,7 @@ var imports = map[string][]string{
 	"repo/field":                 {},
 	"repo/lock": {"internal/backoff", "internal/fencing", "repo/census", "repo/docstore", "repo/field",
 		"repo/page", "repo/rule"},
-	"repo/machineid": {"repo/docstore", "repo/field", "kazahana"},
+	"repo/machineid": {"repo/docstore", "repo/field", "repo/rule", "kazahana"},
 	"repo/page":      {"repo/docstore", "repo/field"},
 	"repo/placement": {"internal/backoff", "repo/census", "repo/docstore", "repo/field", "repo/rule",
 		"github.com/cespare/xxhash"},
