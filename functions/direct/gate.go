@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/ends"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -13,7 +14,9 @@ import (
 )
 
 // Analyses is the gate of analyses on a store, for once.Run and for workers that have the store at hand.
-func Analyses(a *analysis.Analyses) once.Gate { return gate{a, "analysis_id"} }
+func Analyses(a *analysis.Analyses) once.Gate {
+	return gate{a, "analysis_id", &ends.Clock{}}
+}
 
 // Runs is the gate of a tenant's runs on a store, for package idempotency and for once.Run with names of the caller's
 // own. Records are kept for keep after the last write of their holder, in whole seconds, from a minute to 30 days; 0
@@ -22,7 +25,7 @@ func Runs(r *runs.Runs, tenant string, keep time.Duration) once.Gate {
 	if keep == 0 {
 		keep = runs.DefaultKeepSeconds * time.Second
 	}
-	return gate{namedRuns{r, tenant, int64(keep / time.Second)}, "run_id"}
+	return gate{namedRuns{r, tenant, int64(keep / time.Second)}, "run_id", &ends.Clock{}}
 }
 
 // gate answers a program as the rule decides, in the same words whatever it guards.
@@ -30,6 +33,7 @@ type gate struct {
 	commands
 
 	idField string // what callers call the ID
+	ends    *ends.Clock
 }
 
 var _ once.Gate = gate{}
@@ -43,7 +47,7 @@ type commands interface {
 	Finish(ctx context.Context, c analysis.Finish) (analysis.Outcome, error)
 }
 
-// Acquire implements [once.Gate].
+// Acquire implements [once.Gate]. The request has an end, after which no copy of it obtains anything.
 func (g gate) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
 	c := analysis.Acquire{
 		ID: analysis.ID(r.AnalysisID), Owner: r.Owner, RequestID: r.RequestID, TTLSeconds: int64(r.TTL / time.Second),
@@ -53,10 +57,21 @@ func (g gate) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
 		o, err := g.commands.GiveUp(ctx, analysis.GiveUp{Acquire: c})
 		return once.Grant{}, g.lost(o, err)
 	}
-	o, err := g.commands.Acquire(ctx, c)
-	if err != nil {
-		return once.Grant{}, withCode(err)
-	}
+	var end string
+	return ended(ctx, g.ends, &end, func() (_ once.Grant, err error) {
+		if c.End, err = endOf(notAfter, end); err != nil {
+			return once.Grant{}, withCode(err)
+		}
+		o, err := g.commands.Acquire(ctx, c)
+		if err != nil {
+			return once.Grant{}, withCode(err)
+		}
+		return g.grant(r, o)
+	})
+}
+
+// grant is the outcome of an acquire.
+func (g gate) grant(r once.Acquire, o analysis.Outcome) (once.Grant, error) {
 	switch o.Code {
 	case analysis.OK:
 		return once.Grant{
