@@ -76,8 +76,9 @@ func (l *late) Replace(ctx context.Context, m string, r contracts.MemberReplaceR
 	})
 }
 
-// TestJoinThatIsGivenUp: when the caller of Start gives up while the join is under way, no member stays, however late
-// the join arrives, and how often. One that comes after its end has no effect, so that a late replace drains no one.
+// TestJoinThatIsGivenUp (PLC-LIFE-2): when the caller of Start gives up while the join is under way, no member stays,
+// however late the join arrives, and how often. One that comes after its end has no effect, so that a late replace
+// drains no one.
 func TestJoinThatIsGivenUp(t *testing.T) {
 	for _, request := range []string{"join", "replace"} {
 		for _, hold := range []time.Duration{0, 100 * time.Millisecond, time.Second, 3 * time.Second, 9 * time.Second,

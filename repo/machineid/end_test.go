@@ -39,8 +39,8 @@ func (s unsure) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 	return s.Store.Write(ctx, writes...)
 }
 
-// TestEnds: a request leases at its end, and nothing a millisecond later, nor when the end is further away than it may
-// be, for one machine ID and for more than a page has.
+// TestEnds (IDS-PROTOCOL): a request leases at its end, and nothing a millisecond later, nor when the end is further
+// away than it may be, for one machine ID and for more than a page has.
 func TestEnds(t *testing.T) {
 	small := machineid.DefaultService()
 	small.BitTs, small.BitID = 45, 10 // four pages of 128
