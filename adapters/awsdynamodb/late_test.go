@@ -13,8 +13,9 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/suite"
 )
 
-// TestLateWithClocksApart: with clocks as far apart as they may be, no join, claim or transfer and no lease of machine
-// IDs is sent to the service after its end by the true time, and none is refused that has clearly not ended.
+// TestLateWithClocksApart (PLC-ONE-5): with clocks as far apart as they may be, no join, claim or transfer and no
+// lease of machine IDs is sent to the service after its end by the true time, and none is refused that has clearly
+// not ended.
 func TestLateWithClocksApart(t *testing.T) {
 	t.Parallel()
 	for what, run := range map[string]func(context.Context, suite.Late, string, uint64) (suite.LateCounts, error){

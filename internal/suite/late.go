@@ -65,8 +65,7 @@ func lateRequests(t *testing.T, newStore func(*testing.T, func() time.Time) docs
 	}
 }
 
-// endsBite shows that the programs notice writes that are carried out after their end, and such as no wrong clock should
-// have named.
+// endsBite shows that the programs notice writes that are carried out after their end, or long before it.
 func endsBite(t *testing.T, run func(ctx context.Context, l Late, name string, seed uint64) (LateCounts, error)) {
 	t.Helper()
 	for name, dropped := range map[string]func(w docstore.Write, now time.Time) bool{
@@ -368,7 +367,7 @@ func LatePlacements(ctx context.Context, l Late, name string, seed uint64) (Late
 func LateMachineIDs(ctx context.Context, l Late, _ string, seed uint64) (LateCounts, error) {
 	p := newLateProgram(l, seed)
 	config := machineid.DefaultService()
-	config.BitTs, config.BitID = 45, 10 // four pages
+	config.BitTs, config.BitID = 45, 10                                          // four pages
 	config.CustomEpoch = time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli() // clocks of bubbles begin in 2000
 	var processes []*machineid.Service
 	for _, s := range p.stores {

@@ -121,9 +121,10 @@ func (w *world) stored() string {
 	return all
 }
 
-// TestEnds: a command has its effect at its end, and not a millisecond later, nor when the end is further away than it
-// may be. It may come late, be stopped before any of its writes, or come to a store that is not sure of the time. Then
-// it leaves nothing: no member, no epoch, no name of a cluster. What had its effect returns that after its end, too.
+// TestEnds (PLC-PLACE-2, PLC-ONE-5): a command has its effect at its end, and not a millisecond later, nor when the
+// end is further away than it may be. It may come late, be stopped before any of its writes, or come to a store that
+// is not sure of the time. Then it leaves nothing: no member, no epoch, no name of a cluster. What had its effect
+// returns that after its end, too.
 func TestEnds(t *testing.T) {
 	const minute = time.Minute
 	for name, c := range endedCommands {

@@ -406,8 +406,8 @@ func table(m map[string]string) []string {
 //
 // Exists has the activation that there is, ActivationFailed the reason of the one that this claim began; Locking says
 // when to come back. The codes of other rejections are Undetermined, NoEligibleMember, MemberIneligible, StaleEpoch,
-// RequestIDReused, LateAnswer, Limit, TooLate and TooFar. With Options.MaxIdentities the first claims of identities without a record
-// read twice, while they are counted.
+// RequestIDReused, LateAnswer, Limit, TooLate and TooFar. With Options.MaxIdentities the first claims of identities
+// without a record read twice, while they are counted.
 func (s *Service) Claim(ctx context.Context, c Claim) (Outcome, error) {
 	if err := c.Validate(); err != nil {
 		return Outcome{}, err

@@ -432,6 +432,9 @@ export interface paths {
          *     cluster, with this number of partitions. While an incarnation of this name lives, the join is rejected: give each process a name of
          *     its own. One whose lease has ended is evicted by the join.
          *
+         *     After `not_after` it makes no member. An earlier delivery that made one is returned then, too: so a member
+         *     that gave up a join learns of it by the same request with an end in the past, and leaves.
+         *
          *     The member belongs to the subject that joined it; with authentication its name begins with the subject.
          */
         readonly post: operations["joinCluster"];
@@ -463,7 +466,8 @@ export interface paths {
         /**
          * Join the cluster in the place of another member
          * For rolling deployments: the new member takes over the partitions of the other, all and no others, in one epoch, and the other drains
-         *     from then on. Otherwise it is a join. Both members belong to the subject that calls.
+         *     from then on. Otherwise it is a join. Both members belong to the subject that calls. After `not_after` no one
+         *     joins, and the other does not drain.
          */
         readonly post: operations["replaceMember"];
         readonly delete?: never;
@@ -738,7 +742,8 @@ export interface paths {
          *     once, or with `lock_ttl_seconds` `LOCKED` first.
          *
          *     An activation that exists is not moved: `ACTIVATION_EXISTS` says where it is. The token is higher than all before: send it along with
-         *     everything that the owner does to other systems. A retry returns the same activation while it lasts.
+         *     everything that the owner does to other systems. A retry returns the same activation while it lasts. After
+         *     `not_after` nothing is claimed.
          */
         readonly post: operations["claimActivation"];
         readonly delete?: never;
@@ -915,7 +920,8 @@ export interface paths {
         /**
          * Give an activation to another member
          * The owner hands it over in one step: `to`, or the member on which the identity is placed, becomes the owner, `LOCKED`, with a higher token,
-         *     and is to activate it. Without `labels` and `prefer`, those of the claim count.
+         *     and is to activate it. Without `labels` and `prefer`, those of the claim count. After `not_after` it stays
+         *     where it is.
          */
         readonly post: operations["transferActivation"];
         readonly delete?: never;
@@ -1024,7 +1030,7 @@ export interface paths {
          *     this one expires. Callers that authenticate need the scope for machine IDs (`leasehold:ids` unless the server is set up otherwise).
          *
          *     If some are free, but fewer than needed, the response has one lease. There is no `request_id`: leases whose response was lost
-         *     expire.
+         *     expire. After `notAfter` nothing is leased.
          */
         readonly post: operations["leaseMachineIDs"];
         readonly delete?: never;
