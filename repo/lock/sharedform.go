@@ -419,7 +419,7 @@ func (v *sharedForm) grant(p place, number int64, w rule.When, claimed bool) {
 // extend lets the lease last for its ttl_seconds from now on. The store is asked whether it has not ended yet.
 func (v *sharedForm) extend(h *holder, w rule.When) {
 	h.grantedInQueue, h.derived = false, false
-	v.asks = append(v.asks, docstore.Not{Cond: docstore.LE{Field: h.field, Value: docstore.Now}})
+	v.asks = append(v.asks, notPassed(h.field))
 	h.expires = storeTimePlus(w, h.span())
 }
 
