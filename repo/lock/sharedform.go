@@ -21,6 +21,10 @@ const (
 	// PlaceTime is how long a place in line is kept beyond the wait_seconds of the request that was sent last.
 	PlaceTime = 10 * time.Second
 
+	// GrantTime is how long the store may take to respond to a grant of a rate: a later one is spent. A caller acts so
+	// much later than its grant counts, so that this is by how much a window can be too short for those who watch.
+	GrantTime = time.Second
+
 	// placeStep is by how much the end of a place must move before it is written again.
 	placeStep = 3 * time.Second
 

@@ -274,7 +274,20 @@ func (c Acquire) outcomeOf(s State, w rule.When) Outcome {
 		i, _ := v.place(r)
 		return c.busy(s, w, int64(i)+1, "")
 	}
+	if v.family == Rate && w.Took > GrantTime {
+		return c.spent(h, w)
+	}
 	return c.obtained(v, h, w)
+}
+
+// spent is the outcome of an acquire whose grant of a rate came too late: the window that counts it has begun without
+// its caller, who would act beside those of the next one.
+func (c Acquire) spent(h *holder, w rule.When) Outcome {
+	l := c.named(h.token)
+	l.ExpiresAt = h.expires.Time
+	return Outcome{Code: LeaseExpired, At: w.Latest(), Lease: l, Detail: fmt.Sprintf(
+		"the store took %v to respond: the grant counts from before that and is spent; ask again with a new request_id",
+		w.Took.Round(time.Millisecond))}
 }
 
 // obtained is the lease that the request has.
