@@ -123,7 +123,7 @@ const spread = 10 * time.Millisecond
 // clock with it.
 func stopped(read, committed time.Time, counted time.Duration) time.Duration {
 	if took := committed.Sub(read); took > counted+spread {
-		return took
+		return took.Truncate(time.Millisecond) + time.Millisecond
 	}
 	return 0
 }
