@@ -55,7 +55,7 @@ func TestTheTimeOfTheLastTry(t *testing.T) {
 }
 
 // TestRatesWhileThrottled: a rate is exact for those who watch it also when its writes are throttled for longer than
-// its window, which is when rates are needed.
+// its window, which is when rates are needed (LS-INV-001).
 func TestRatesWhileThrottled(t *testing.T) {
 	for seed := range 20 {
 		inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {

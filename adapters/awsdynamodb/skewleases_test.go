@@ -108,8 +108,8 @@ var exclusives = map[string]func(docstore.Store) exclusive{
 	},
 }
 
-// TestLeasesWithClocksApart is TestClocksApart for sets, the gate and runs, over networks of several kinds. Holders renew
-// at once, late, and in the last moment, for longer and for shorter than before.
+// TestLeasesWithClocksApart is TestClocksApart for sets, the gate and runs, over networks of several kinds (LS-INV-001).
+// Holders renew at once, late, and in the last moment, for longer and for shorter than before.
 func TestLeasesWithClocksApart(t *testing.T) {
 	t.Parallel()
 	courses := []course{
@@ -205,7 +205,7 @@ func leasesApart(t *testing.T, c course, n network, by func(docstore.Store) excl
 }
 
 // TestRenewalsUntilTheEnd: a process that knows the time by one response only renews and releases, in every mode, until
-// the lease ends, in whatever part of a second that is.
+// the lease ends, in whatever part of a second that is (LS-RNW-001).
 func TestRenewalsUntilTheEnd(t *testing.T) {
 	for name, c := range map[string]lock.Acquire{
 		"exclusive": {}, "permits": {Mode: lock.Permits, Limit: 2}, "shared": {Mode: lock.Shared},

@@ -6,7 +6,7 @@ import (
 )
 
 // TestALateRenewalMovesNoExpiryBack: a write that was held back has the time at which it was sent. It does not shorten
-// the lease that another renewal has moved meanwhile, whether the caller names an end or not.
+// the lease that another renewal has moved meanwhile (LS-RNW-002).
 func TestALateRenewalMovesNoExpiryBack(t *testing.T) {
 	late := func(s *stage) { // the next write has the time of ten seconds ago
 		s.pass(-10 * time.Second)
@@ -45,7 +45,7 @@ func TestALateRenewalMovesNoExpiryBack(t *testing.T) {
 	}
 }
 
-// TestASmallerTTLMovesTheExpiryBack: to now + ttl_seconds as asked for, at the price of one request in plain form. A
+// TestASmallerTTLMovesTheExpiryBack: to now + ttl_seconds (LS-RNW-002) as asked for, at the price of one request in plain form. A
 // renewal that moves nothing back is one.
 func TestASmallerTTLMovesTheExpiryBack(t *testing.T) {
 	s := newStage(t)
