@@ -96,6 +96,7 @@ func (s State) replayed(w rule.When) Outcome {
 // work unprotected.
 func (o Outcome) rejectLate(w rule.When) Outcome {
 	if o.Code != OK || !w.Late(o.Grant.ExpiresAt) {
+		o.At = o.At.Add(w.Lost) // what is left counts from here
 		return o
 	}
 	return Outcome{Code: Expired, At: o.At, Detail: fmt.Sprintf(

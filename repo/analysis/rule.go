@@ -92,10 +92,11 @@ func owned() docstore.Cond {
 	}
 }
 
-// expired holds when the lock of a holder has expired, or its expiry is not text, as the gate writes it.
+// expired holds when the lock of a holder has certainly expired, as for those who take it over, or its expiry is not
+// text, as the gate writes it.
 func (sh *Shape) expired() docstore.Cond {
 	return docstore.Any{
-		docstore.LE{Field: sh.ExpiryField, Value: docstore.Now},
+		docstore.LE{Field: sh.ExpiryField, Value: docstore.Earliest},
 		docstore.Not{Cond: docstore.LE{Field: sh.ExpiryField, Value: lastText}},
 	}
 }
@@ -436,19 +437,35 @@ func (c Refresh) Validate() error {
 
 // Write applies while the lock of an unfinished analysis is held by this owner under this token. An expired lock is
 // never refreshed, even if no one has taken over: its holder may have been told already. If READY or FAILED was written
-// into the document meanwhile, to stop the work, the holder learns it here.
+// into the document meanwhile, to stop the work, the holder learns it here. It moves no expiry back: the time of a write
+// that comes late is an old one.
 func (c Refresh) Write() docstore.Write {
+	latest := docstore.Latest.Add(time.Duration(c.TTLSeconds) * time.Second)
+	return c.write(docstore.LE{Field: c.document().ExpiryField, Value: latest})
+}
+
+func (c Refresh) write(expires docstore.Cond) docstore.Write {
 	d := c.document()
 	return docstore.Write{
 		Key:  d.Key(),
 		Keep: d.Keep,
-		If:   append(heldBy(c.Owner, c.Token), unfinished(), docstore.Not{Cond: d.expired()}),
+		If:   append(heldBy(c.Owner, c.Token), unfinished(), docstore.Not{Cond: d.expired()}, expires),
 		Set:  map[string]docstore.Value{d.ExpiryField: after(c.TTLSeconds), fHeartbeatAt: docstore.Now},
 	}
 }
 
-// Fallback is Write for a status of null.
-func (c Refresh) Fallback(s State, _ rule.When) (docstore.Write, bool) { return nullable(s, c.Write()) }
+// Fallback is Write for a smaller TTLSeconds, which moves the expiry back from the one found, so that no other refresh
+// has come in between; and for a status of null.
+func (c Refresh) Fallback(s State, _ rule.When) (docstore.Write, bool) {
+	if !s.Exists || s.Expiry.Text == "" {
+		return docstore.Write{}, false
+	}
+	w := c.write(sameText(c.document().ExpiryField, s.Expiry.Text))
+	if nulled, ok := nullable(s, w); ok {
+		w = nulled
+	}
+	return w, true
+}
 
 // Granted is the refreshed lock, unless it was over before the response arrived.
 func (c Refresh) Granted(s State, w rule.When) Outcome { return s.ok(w).rejectLate(w) }

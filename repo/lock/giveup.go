@@ -106,7 +106,7 @@ func (c GiveUp) Fallback(s State, w rule.When) (docstore.Write, bool) {
 // lease is the lease that the command ends, nil if there is none.
 func (c GiveUp) lease(s State, w rule.When) *holder {
 	h, _ := s.view().byRequest(c.Acquire.request())
-	if h == nil || !h.lasts(w.Latest()) || c.gone && !h.grantedInQueue {
+	if h == nil || !h.lasts(w.At) || c.gone && !h.grantedInQueue {
 		return nil
 	}
 	return h

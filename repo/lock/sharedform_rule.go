@@ -213,7 +213,7 @@ func (v *sharedForm) replace(c Acquire, w rule.When) bool {
 		return false
 	}
 	h := v.holders[0]
-	if !h.replaceable || h.mode != Exclusive || !h.lasts(w.Latest()) {
+	if !h.replaceable || h.mode != Exclusive || !h.lasts(w.At) {
 		return false
 	}
 	v.removeHeld(h, EndedReplaced, w, c.Owner)
@@ -291,7 +291,20 @@ func (c Acquire) outcomeOf(s State, w rule.When) Outcome {
 		i, _ := v.placeOf(r)
 		return c.busy(s, w, int64(i)+1, "")
 	}
+	if v.family == Rate && w.Took > GrantTime {
+		return c.spent(h, w)
+	}
 	return c.obtained(v, h, w)
+}
+
+// spent is the outcome of an acquire whose grant of a rate came too late: the window that counts it has begun without
+// its caller, who would act beside those of the next one.
+func (c Acquire) spent(h *holder, w rule.When) Outcome {
+	l := c.named(h.token)
+	l.ExpiresAt = h.expires.Time
+	return Outcome{Code: LeaseExpired, At: w.Latest(), Lease: l, Detail: fmt.Sprintf(
+		"the store took %v to respond: the grant counts from before that and is spent; ask again with a new request_id",
+		w.Took.Round(time.Millisecond))}
 }
 
 // obtained is the lease that the request has.
@@ -533,13 +546,18 @@ func (id ID) notHeld(token int64, s State, w rule.When) (Outcome, bool) {
 	return o, true
 }
 
-// Fallback is the write of a renewal of one of several leases.
+// Fallback is the write of a renewal that moves the expiry back, and that of one of several leases. It is decided on
+// the document found, so that no other renewal has come in between.
 func (c Renew) Fallback(s State, w rule.When) (docstore.Write, bool) {
+	if s.shared == nil && s.Phase == Active && c.ExpiresAt.IsZero() {
+		c.ExpiresAt = s.ExpiresAt
+		return c.Write(), true
+	}
 	if s.shared == nil || s.shared.family == Rate {
 		return docstore.Write{}, false
 	}
 	one, r := s.leaseOf(c.Token), c.request()
-	if i, _ := one.Renewals.Find(r); i >= 0 || one.checkHolder(c.Owner, c.Token, w.Latest()) != OK {
+	if i, _ := one.Renewals.Find(r); i >= 0 || one.checkHolder(c.Owner, c.Token, w.At) != OK {
 		return docstore.Write{}, false
 	}
 	if !c.ExpiresAt.IsZero() && !c.ExpiresAt.Equal(one.ExpiresAt) {
@@ -564,7 +582,7 @@ func (c Release) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	if s.shared == nil || s.shared.family == Rate {
 		return docstore.Write{}, false
 	}
-	if s.leaseOf(c.Token).checkHolder(c.Owner, c.Token, w.Latest()) != OK {
+	if s.leaseOf(c.Token).checkHolder(c.Owner, c.Token, w.At) != OK {
 		return docstore.Write{}, false
 	}
 	v := s.toShared()
@@ -583,7 +601,7 @@ func (c Release) Fallback(s State, w rule.When) (docstore.Write, bool) {
 // grants it.
 func (v *sharedForm) removeHeld(h holder, how Ended, w rule.When, by string) {
 	if h.field != "" {
-		v.asks = append(v.asks, docstore.Not{Cond: docstore.LE{Field: h.field, Value: docstore.Now}})
+		v.asks = append(v.asks, notPassed(h.field))
 	}
 	v.remove(h, how, w, by)
 }
@@ -713,7 +731,7 @@ func (c ForceRelease) endDelay(s State, w rule.When) (docstore.Write, bool) {
 // targets are the leases that a force-release ends.
 func (c ForceRelease) targets(holders []holder, w rule.When) (targets []holder) {
 	for _, h := range holders {
-		if h.lasts(w.Latest()) && (c.LeaseID == "" || c.LeaseID == h.leaseID) {
+		if h.lasts(w.At) && (c.LeaseID == "" || c.LeaseID == h.leaseID) {
 			targets = append(targets, h)
 		}
 	}

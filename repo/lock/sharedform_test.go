@@ -266,7 +266,7 @@ func TestPermits(t *testing.T) {
 	s.gets(extend("eve", 3, "n1"), LeaseExpired, 1)
 	s.granted(try("kim", Exclusive), 4, 2) // free, so that it takes another mode, and the plain form
 	s.plain(Active)
-	s.gets(Renew{ID: subject, Owner: "kim", Token: token(4), RequestID: "n1", TTLSeconds: 5}, OK, 1)
+	s.gets(Renew{ID: subject, Owner: "kim", Token: token(4), RequestID: "n1", TTLSeconds: 5}, OK, 2)
 	if st := s.status(); len(st.History) != 3 || st.History[0].Ended != EndedExpired || st.Mode != Exclusive ||
 		st.Holders != nil {
 		t.Fatalf("got %+v", st)

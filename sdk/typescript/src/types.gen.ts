@@ -56,7 +56,8 @@ export interface paths {
          *     renewal is rejected, but with `LEASE_CHANGED`, stop the work.
          *
          *     Name the `expires_at` that you know. The lease is then renewed only while it expires at that time, and a delivery that was delayed
-         *     can never move the expiry after a later renewal did. Without it, that holds for the last 4 renewals.
+         *     can never move the expiry after a later renewal did. Without it, that holds for the last 4 renewals; an earlier one
+         *     moves the expiry to the moment of its delivery + `ttl_seconds`.
          */
         readonly post: operations["renewLock"];
         readonly delete?: never;
