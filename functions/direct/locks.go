@@ -4,16 +4,20 @@ import (
 	"context"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/ends"
 	"github.com/leasehold-dev/leasehold/locks"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
 // Locks is the locks of a tenant on a store.
-func Locks(s *lock.Locks, tenant string) locks.Provider { return lockProvider{s, tenant} }
+func Locks(s *lock.Locks, tenant string) locks.Provider {
+	return lockProvider{s, tenant, &ends.Clock{}}
+}
 
 type lockProvider struct {
 	service *lock.Locks
 	tenant  string
+	ends    *ends.Clock
 }
 
 var (
@@ -25,12 +29,14 @@ func (p lockProvider) id(key string) lock.ID { return lock.ID{Tenant: p.tenant, 
 
 // Acquire implements [locks.Provider].
 func (p lockProvider) Acquire(ctx context.Context, key string, r contracts.AcquireRequest) (contracts.Lease, error) {
-	c, err := Acquire(p.id(key), r)
-	if err != nil {
-		return contracts.Lease{}, withCode(err)
-	}
-	o, err := p.service.Acquire(ctx, c)
-	return said(o, err, Lease)
+	return ended(ctx, p.ends, &r.NotAfter, func() (contracts.Lease, error) {
+		c, err := Acquire(p.id(key), r)
+		if err != nil {
+			return contracts.Lease{}, withCode(err)
+		}
+		o, err := p.service.Acquire(ctx, c)
+		return said(o, err, Lease)
+	})
 }
 
 // Renew implements [locks.Provider].
@@ -65,12 +71,14 @@ func (p lockProvider) Get(ctx context.Context, key string) (contracts.Lock, erro
 
 // AcquireSet implements [locks.SetProvider].
 func (p lockProvider) AcquireSet(ctx context.Context, r contracts.LockSetAcquireRequest) (contracts.LockSet, error) {
-	c, err := AcquireSet(p.tenant, r)
-	if err != nil {
-		return contracts.LockSet{}, withCode(err)
-	}
-	o, err := p.service.AcquireSet(ctx, c)
-	return said(o, err, p.set)
+	return ended(ctx, p.ends, &r.NotAfter, func() (contracts.LockSet, error) {
+		c, err := AcquireSet(p.tenant, r)
+		if err != nil {
+			return contracts.LockSet{}, withCode(err)
+		}
+		o, err := p.service.AcquireSet(ctx, c)
+		return said(o, err, p.set)
+	})
 }
 
 // RenewSet implements [locks.SetProvider].
