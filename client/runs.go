@@ -42,9 +42,12 @@ func (r *Runs) Acquire(ctx context.Context, a once.Acquire) (once.Grant, error) 
 	if err != nil {
 		return once.Grant{}, err
 	}
-	g, err := call(ctx, r.client, http.MethodPost, r.path(a.AnalysisID)+"/begin", contracts.RunBeginRequest{
+	body := contracts.RunBeginRequest{
 		OwnerID: a.Owner, RequestID: a.RequestID, TTLSeconds: seconds, MaxFailures: a.MaxFailures, Fingerprint: a.Fingerprint,
 		KeepSeconds: r.keep(),
+	}
+	g, err := call(ctx, r.client, http.MethodPost, r.path(a.AnalysisID)+"/begin", limited{
+		with: func(end string) any { body.NotAfter = end; return &body },
 	}, isBegun(a))
 	if err != nil {
 		return once.Grant{}, err

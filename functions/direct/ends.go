@@ -15,10 +15,10 @@ func ended[T any](ctx context.Context, clock *ends.Clock, end *string, send func
 		return send()
 	}
 	begin := time.Now()
-	*end = clock.End(ctx, 0, 0)
+	*end = clock.End(ctx, 0)
 	got, err := send()
 	if clock.Refused(err, time.Since(begin)) {
-		*end = clock.End(ctx, 0, 0)
+		*end = clock.End(ctx, 0)
 		got, err = send()
 	}
 	return got, err

@@ -101,12 +101,12 @@ func (c *Clock) own() time.Time {
 	return time.Now().Round(0)
 }
 
-// End is the end of a request that is sent now, as the text of not_after: when the try and the wait that the server is
-// asked for are over, or ctx ends, whichever is first, and 2 s more. A try of 0 is not bounded.
-func (c *Clock) End(ctx context.Context, try, wait time.Duration) string {
+// End is the end of a request that is sent now, as the text of not_after: 2 s after its try is over, which takes so long
+// at most with the wait that the server is asked for, or after ctx ends, whichever is first. A try of 0 is not bounded.
+func (c *Clock) End(ctx context.Context, try time.Duration) string {
 	left := unbounded
 	if try > 0 {
-		left = min(left, try+wait)
+		left = min(left, try)
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		left = min(left, time.Until(deadline))

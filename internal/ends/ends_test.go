@@ -27,9 +27,9 @@ func (c *client) begin() *client {
 func date() time.Time { return time.Now().Truncate(time.Second) }
 
 // ahead is how far the end of a request lies in the future of the server.
-func (c *client) ahead(ctx context.Context, t *testing.T, try, wait time.Duration) time.Duration {
+func (c *client) ahead(ctx context.Context, t *testing.T, try time.Duration) time.Duration {
 	t.Helper()
-	end, err := time.Parse(contracts.TimeFormat, c.End(ctx, try, wait))
+	end, err := time.Parse(contracts.TimeFormat, c.End(ctx, try))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,25 +46,25 @@ func TestEnd(t *testing.T) {
 		over, cancel := context.WithTimeout(t.Context(), -time.Second)
 		defer cancel()
 		for _, tc := range []struct {
-			name      string
-			ctx       context.Context //nolint:containedctx // of the case
-			try, wait time.Duration
-			want      time.Duration
+			name string
+			ctx  context.Context //nolint:containedctx // of the case
+			try  time.Duration
+			want time.Duration
 		}{
-			{"a try", t.Context(), 15 * time.Second, 0, 17 * time.Second},
-			{"a try and a wait", t.Context(), 15 * time.Second, 20 * time.Second, 37 * time.Second},
-			{"the caller's deadline", soon, 15 * time.Second, 20 * time.Second, 6 * time.Second},
-			{"a try before the deadline", soon, time.Second, 0, 3 * time.Second},
-			{"a deadline that is over", over, 15 * time.Second, 0, 2 * time.Second},
-			{"a deadline alone", soon, 0, 20 * time.Second, 6 * time.Second},
-			{"no bound", t.Context(), 0, 20 * time.Second, 30*time.Minute + 2*time.Second},
-			{"a bound of hours", t.Context(), 3 * time.Hour, 0, 30*time.Minute + 2*time.Second},
+			{"a try", t.Context(), 15 * time.Second, 17 * time.Second},
+			{"a try and a wait", t.Context(), 35 * time.Second, 37 * time.Second},
+			{"the caller's deadline", soon, 35 * time.Second, 6 * time.Second},
+			{"a try before the deadline", soon, time.Second, 3 * time.Second},
+			{"a deadline that is over", over, 15 * time.Second, 2 * time.Second},
+			{"a deadline alone", soon, 0, 6 * time.Second},
+			{"no bound", t.Context(), 0, 30*time.Minute + 2*time.Second},
+			{"a bound of hours", t.Context(), 3 * time.Hour, 30*time.Minute + 2*time.Second},
 		} {
-			if got := c.ahead(tc.ctx, t, tc.try, tc.wait); got != tc.want {
+			if got := c.ahead(tc.ctx, t, tc.try); got != tc.want {
 				t.Errorf("%s: the end is %v ahead, want %v", tc.name, got, tc.want)
 			}
 		}
-		if got := c.End(t.Context(), time.Second, 0); len(got) != len("2000-01-01T00:00:03.000Z") {
+		if got := c.End(t.Context(), time.Second); len(got) != len("2000-01-01T00:00:03.000Z") {
 			t.Errorf("the end is %q, which is not the contract's form", got)
 		}
 	})
@@ -79,11 +79,11 @@ func TestLearn(t *testing.T) {
 			time.Sleep(400 * time.Millisecond)
 			c := (&client{off: off}).begin()
 			c.Learn(time.Time{}, 0)
-			if got := c.ahead(t.Context(), t, time.Second, 0); got != 3*time.Second+off {
+			if got := c.ahead(t.Context(), t, time.Second); got != 3*time.Second+off {
 				t.Fatalf("a clock off by %v has moved by %v without a Date", off, got-3*time.Second-off)
 			}
 			c.Learn(date(), 0)
-			got := c.ahead(t.Context(), t, time.Second, 0) - 3*time.Second
+			got := c.ahead(t.Context(), t, time.Second) - 3*time.Second
 			switch small := off.Abs() < 2*time.Second; {
 			case small && got != off:
 				t.Errorf("a clock off by %v has moved by %v", off, got-off)
@@ -105,11 +105,11 @@ func TestLearnFromASlowResponse(t *testing.T) {
 			said := date()
 			time.Sleep(20*time.Second - before)
 			c.Learn(said, 20*time.Second)
-			if got := c.ahead(t.Context(), t, time.Second, 0); got != 3*time.Second {
+			if got := c.ahead(t.Context(), t, time.Second); got != 3*time.Second {
 				t.Errorf("a clock that is right has moved by %v", got-3*time.Second)
 			}
 			wrong.Learn(said, 20*time.Second)
-			if got := wrong.ahead(t.Context(), t, time.Second, 0) - 3*time.Second; got.Abs() > 21*time.Second {
+			if got := wrong.ahead(t.Context(), t, time.Second) - 3*time.Second; got.Abs() > 21*time.Second {
 				t.Errorf("a clock off by an hour is off by %v after a Date", got)
 			}
 		})
@@ -128,16 +128,16 @@ func TestCorrect(t *testing.T) {
 			c.Correct(store, 0)
 			for range 3 {
 				c.Learn(date(), 0)
-				if got := c.ahead(t.Context(), t, time.Second, 0); got != 3*time.Second-10*time.Minute {
+				if got := c.ahead(t.Context(), t, time.Second); got != 3*time.Second-10*time.Minute {
 					t.Errorf("the end is %v ahead of the store's time, want 3s", got+10*time.Minute)
 				}
 			}
 			c.off += time.Hour // it is set while the client runs
-			if got := c.ahead(t.Context(), t, time.Second, 0); got != 3*time.Second+50*time.Minute {
+			if got := c.ahead(t.Context(), t, time.Second); got != 3*time.Second+50*time.Minute {
 				t.Errorf("after the clock was set, the end is %v ahead", got)
 			}
 			c.Correct(store, 0)
-			if got := c.ahead(t.Context(), t, time.Second, 0); got != 3*time.Second-10*time.Minute {
+			if got := c.ahead(t.Context(), t, time.Second); got != 3*time.Second-10*time.Minute {
 				t.Errorf("after another correction, the end is %v ahead of the store's time, want 3s", got+10*time.Minute)
 			}
 		})
@@ -153,12 +153,12 @@ func TestSetWhileRunning(t *testing.T) {
 			c.Learn(date(), 0)
 			c.off = step
 			c.Learn(date(), 0)
-			if got := c.ahead(t.Context(), t, time.Second, 0) - 3*time.Second; got.Abs() > time.Second {
+			if got := c.ahead(t.Context(), t, time.Second) - 3*time.Second; got.Abs() > time.Second {
 				t.Errorf("a clock that was set by %v is off by %v", step, got)
 			}
 			c.off = 0 // and back
 			c.Learn(date(), 0)
-			if got := c.ahead(t.Context(), t, time.Second, 0) - 3*time.Second; got.Abs() > time.Second {
+			if got := c.ahead(t.Context(), t, time.Second) - 3*time.Second; got.Abs() > time.Second {
 				t.Errorf("a clock that was set back by %v is off by %v", step, got)
 			}
 		})
@@ -180,7 +180,7 @@ func TestRefused(t *testing.T) {
 		if !c.Refused(fmt.Errorf("acquire: %w", e), 0) {
 			t.Errorf("%v has the store's time", e)
 		}
-		if got := c.ahead(t.Context(), t, time.Second, 0); got != 3*time.Second {
+		if got := c.ahead(t.Context(), t, time.Second); got != 3*time.Second {
 			t.Errorf("the end is %v ahead, want 3s", got)
 		}
 	})
