@@ -115,7 +115,7 @@ type Keep struct {
 	Renewed func(asked term.Moment) (end, due term.Moment)
 	// why the lease is lost; nil if the error does not say that it is
 	Lost func(error) error
-	// reports that the first failure after a success needs no pause; may be nil
+	// reports that a failure needs no pause, because the next try is another one: once after each success; may be nil
 	Again  func(error) bool
 	Failed func(error) // is called for each renewal that is to be tried again
 
@@ -125,7 +125,7 @@ type Keep struct {
 
 // Run renews the lease from due on, until it is lost or ctx ends. A response that comes after that extends nothing.
 func (k *Keep) Run(ctx context.Context, due term.Moment) {
-	for failed := 0; k.Clock.Sleep(ctx, due) == nil && k.Term.Check() == nil; {
+	for failed, again := 0, false; k.Clock.Sleep(ctx, due) == nil && k.Term.Check() == nil; {
 		asked := k.Clock()
 		each := time.Duration(0)
 		if k.Each != nil {
@@ -143,7 +143,7 @@ func (k *Keep) Run(ctx context.Context, due term.Moment) {
 			if end, due = k.Renewed(asked); !k.Term.Extend(end) {
 				return
 			}
-			if failed = 0; k.Extended != nil {
+			if failed, again = 0, false; k.Extended != nil {
 				k.Extended(ctx, asked)
 			}
 			if soon := k.Clock(); soon.Until(due) < k.Pauses.First {
@@ -155,7 +155,8 @@ func (k *Keep) Run(ctx context.Context, due term.Moment) {
 			k.Term.Lose(cause)
 			return
 		}
-		if failed++; failed == 1 && k.Again != nil && k.Again(err) {
+		if failed++; !again && k.Again != nil && k.Again(err) {
+			again = true
 			continue
 		}
 		k.Term.Failed(err)
