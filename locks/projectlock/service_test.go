@@ -117,6 +117,7 @@ func inService(t *testing.T, test func(*testing.T, *withService)) {
 		w.Project = s.project()
 		w.Subscribe(w.note)
 		test(t, s)
+		time.Sleep(2 * TTL) // what is given up in the background ends by itself
 		if files, err := os.ReadDir(folder); err != nil || len(files) != 0 {
 			t.Errorf("files in the folder: %v, %v", files, err)
 		}
