@@ -177,7 +177,7 @@ func (c *Client) givenUp(ctx context.Context, err error, end ended, own bool,
 		defer close(released)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
 		defer cancel()
-		_ = hold.Insist{Pauses: waits}.Do(ctx, giveUp) // otherwise the lease expires
+		_ = hold.GiveUp(ctx, giveUp) // otherwise the lease expires
 	}()
 	if ok {
 		unknown.Released = released

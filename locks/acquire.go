@@ -217,7 +217,7 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 			// it cannot wait: without that it said that the lock is held
 			polls, pause = math.MaxInt, a.pause(contracts.RetryAfter(before))
 		case errors.Is(t.err, contracts.CodeRequestIDReused), errors.Is(t.err, contracts.CodeLeaseExpired):
-			a.request.RequestID, a.uncertain = rand.Text(), false // what it obtained has ended
+			a.request.RequestID = rand.Text() // what it obtained has ended
 			failed++
 		case lease.Final(t.err), errors.Is(t.err, contracts.CodeLockQueueFull):
 			return t.asked, t.got, t.err
@@ -268,8 +268,9 @@ func (a *acquisition) try(ctx context.Context, wait time.Duration) (t try) {
 			t.err = a.late(t.asked, t.got)
 		}
 	}
-	// A refusal does not say what becomes of a try before it, which may still be on its way.
-	a.uncertain = t.err != nil && (a.uncertain || lease.Unsettled(t.err))
+	// That a lock is held does not say what becomes of a try before, which may still be on its way; that the request would
+	// be rejected again does.
+	a.uncertain = t.err != nil && (lease.Unsettled(t.err) || a.uncertain && !(lease.Settles(t.err) && lease.Final(t.err)))
 	if end := t.asked.Add(wait); a.uncertain && a.until.Until(end) > 0 {
 		a.until = end
 	}
@@ -352,17 +353,14 @@ func (c *Client) abandon(a *acquisition) {
 		request := a.request
 		request.GiveUp = true
 		var got contracts.Lease
-		err := hold.Insist{Pauses: waits}.Do(ctx, func(ctx context.Context) (err error) {
+		err := hold.GiveUp(ctx, func(ctx context.Context) (err error) {
 			got, err = bounded(ctx, a.each, func(ctx context.Context) (contracts.Lease, error) {
 				return a.provider.Acquire(ctx, a.key, request)
 			})
 			return err
 		})
-		switch {
-		case err == nil && got.FencingToken > 0 && !a.isRate: // of a provider that does not know GiveUp
+		if err == nil && got.FencingToken > 0 && !a.isRate { // of a provider that does not know GiveUp
 			err = c.releaseOrphan(ctx, a.provider, a.key, got)
-		case errors.Is(err, contracts.CodeRequestIDReused):
-			err = nil // what it obtained has ended
 		}
 		c.abandoned(a.key, got.FencingToken, err)
 	})

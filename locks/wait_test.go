@@ -353,7 +353,8 @@ func TestGiveUpUntilItIsCarriedOut(t *testing.T) {
 	}
 }
 
-// TestGiveUpAfterARefusal: an acquire that was refused is given up if one of its tries had no response, and only then.
+// TestGiveUpAfterARefusal: an acquire that was refused is given up if one of its tries had no response, and only then;
+// not if the same request would be rejected again.
 func TestGiveUpAfterARefusal(t *testing.T) {
 	for name, c := range map[string]struct {
 		says  []error // to each request
@@ -361,7 +362,7 @@ func TestGiveUpAfterARefusal(t *testing.T) {
 	}{
 		"refused":                    {[]error{refusal(contracts.CodeLockHeld, 0)}, 0},
 		"lost, and refused":          {[]error{errNetwork, refusal(contracts.CodeLockHeld, 0)}, 1},
-		"lost, and another mode":     {[]error{errNetwork, contracts.CodeLockModeDiffers}, 1},
+		"lost, and another mode":     {[]error{errNetwork, contracts.CodeLockModeDiffers}, 0},
 		"lost, and granted":          {[]error{errNetwork, nil}, 0},
 		"its ID is used, then taken": {[]error{errNetwork, contracts.CodeRequestIDReused, refusal(contracts.CodeLockHeld, 0)}, 0},
 		"it was not sent":            {[]error{contracts.Errorf(contracts.CodeRateLimited, ""), refusal(contracts.CodeLockHeld, 0)}, 0},

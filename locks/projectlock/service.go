@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/internal/backoff"
 	"github.com/leasehold-dev/leasehold/internal/hold"
 	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/internal/term"
@@ -42,7 +41,7 @@ func (r *request) end(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pending--
-	r.open = r.open || lease.Unsettled(err)
+	r.open = lease.Unsettled(err) || r.open && !(lease.Settles(err) && lease.Final(err))
 }
 
 // lost notes a lease that was granted to a try that was given up.
@@ -176,7 +175,7 @@ func (s *service) abandon(a *attempt) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), TTL)
 		defer cancel()
-		_ = hold.Insist{Pauses: givingUp}.Do(ctx, func(ctx context.Context) error { // otherwise the lease expires
+		_ = hold.GiveUp(ctx, func(ctx context.Context) error { // otherwise the lease expires
 			got, err := run(ctx, TryTimeout, func(ctx context.Context, _ *try) (contracts.Lease, error) {
 				return s.provider.Acquire(ctx, s.key(a.scope), r)
 			})
@@ -187,9 +186,6 @@ func (s *service) abandon(a *attempt) {
 		})
 	}()
 }
-
-// givingUp are the pauses while an acquire is given up.
-var givingUp = backoff.Policy{First: 200 * time.Millisecond, Max: 5 * time.Second, Min: 10 * time.Millisecond}
 
 func (*service) judge(err error) (r Reason, permanent bool) {
 	code, coded := errors.AsType[contracts.Code](err)
