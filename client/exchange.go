@@ -84,9 +84,10 @@ func exchanges[T any](ctx context.Context, c *Client, method, path string, body 
 			e.unknown = err != nil
 			return got, e, err
 		}
-		e.lost = e.lost || unknown && !neverDone(err)
-		e.unknown = unknown && !neverDone(err) || e.unknown && !lease.Settles(err)
-		if granting && l.end == "" && !corrected && c.ends.Refused(err, time.Since(e.begin)) {
+		lost := unknown && !neverDone(err)
+		e.lost = lost || e.lost && !(lease.Settles(err) && lease.Final(err))
+		e.unknown = lost || e.unknown && !lease.Settles(err)
+		if granting && l.end == "" && c.ends.Refused(err, time.Since(e.begin)) && !corrected {
 			corrected = true
 			retry-- // it was no try: the end was wrong
 			continue
@@ -201,15 +202,27 @@ func (c *Client) send(
 	if err != nil {
 		return nil, nil, true, err
 	}
-	if date, err := http.ParseTime(w.Header.Get("Date")); err == nil {
-		c.ends.Learn(date, time.Since(begin))
-	}
+	c.learn(w, time.Since(begin))
 	defer w.Body.Close() //nolint:errcheck // the body was read to its end, or is not wanted
 	content, err = io.ReadAll(io.LimitReader(w.Body, most))
 	if err != nil {
 		return nil, nil, true, fmt.Errorf("read the response: %w", err)
 	}
 	return w, content, false, nil
+}
+
+// learn takes the server's time from a response that took so long. A page that a proxy has made has the proxy's.
+func (c *Client) learn(w *http.Response, took time.Duration) {
+	switch mediaType(w.Header) {
+	case "application/json", "application/problem+json":
+	default:
+		if w.StatusCode != http.StatusNoContent && w.StatusCode != http.StatusNotModified {
+			return
+		}
+	}
+	if date, err := http.ParseTime(w.Header.Get("Date")); err == nil {
+		c.ends.Learn(date, took)
+	}
 }
 
 // rejection is the error of a response that does not say OK.

@@ -177,7 +177,7 @@ func (c *Client) givenUp(ctx context.Context, err error, end ended, own bool,
 		defer close(released)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
 		defer cancel()
-		_ = hold.Insist{Pauses: waits}.Do(ctx, giveUp) // otherwise the lease expires
+		_ = hold.GiveUp(ctx, giveUp) // otherwise the lease expires
 	}()
 	if ok {
 		unknown.Released = released
@@ -201,14 +201,15 @@ func (l *Locks) Renew(ctx context.Context, tenant, key string, r contracts.Renew
 // RenewLease renews a lease that this client returned, to now + ttlSeconds, and names when it expires, so that a
 // delivery that is delayed on its way never undoes a later renewal. If a renewal whose response was lost has moved the
 // expiry, it is renewed from there. Errors are those of [Locks.Renew].
-func (l *Locks) RenewLease(ctx context.Context, lease Lease, ttlSeconds int64) (Lease, error) {
+func (l *Locks) RenewLease(ctx context.Context, held Lease, ttlSeconds int64) (Lease, error) {
 	r := contracts.RenewRequest{
-		OwnerID: lease.owner, FencingToken: lease.FencingToken, TTLSeconds: ttlSeconds, ExpiresAt: lease.ExpiresAt,
+		OwnerID: held.owner, FencingToken: held.FencingToken, TTLSeconds: ttlSeconds, ExpiresAt: held.ExpiresAt,
 	}
-	renewed, err := l.Renew(ctx, lease.TenantID, lease.LockKey, r)
-	if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeLeaseChanged && !e.ExpiresAt.IsZero() {
-		r.ExpiresAt = e.ExpiresAt.UTC().Format(contracts.TimeFormat)
-		return l.Renew(ctx, lease.TenantID, lease.LockKey, r)
+	renewed, err := l.Renew(ctx, held.TenantID, held.LockKey, r)
+	const unsure = true // what became of earlier calls is not known here
+	if at, _ := lease.Changed(err, held.ExpiresAt, unsure); at != "" {
+		r.ExpiresAt = at
+		return l.Renew(ctx, held.TenantID, held.LockKey, r)
 	}
 	return renewed, err
 }

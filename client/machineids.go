@@ -80,7 +80,9 @@ func (m *MachineIDs) lease(ctx context.Context, o kazahana.AcquireOptions) ([]by
 	content, err := m.send(ctx, http.MethodPost, machineIDPath, body)
 	if m.client.ends.Refused(err, time.Since(begin)) {
 		body.NotAfter = m.client.ends.End(ctx, m.client.http.Timeout)
+		begin = time.Now()
 		content, err = m.send(ctx, http.MethodPost, machineIDPath, body)
+		m.client.ends.Refused(err, time.Since(begin)) // for the next call
 	}
 	return content, err
 }

@@ -50,7 +50,7 @@ var imports = map[string][]string{
 	"locks": {"contracts", "internal/backoff", "internal/fencing", "internal/hold",
 		"internal/lease", "internal/owner", "internal/term"},
 	"locks/election": {"contracts", "internal/backoff", "internal/hold", "internal/lease", "locks"},
-	"locks/projectlock": {"contracts", "internal/backoff", "internal/fencing", "internal/lease",
+	"locks/projectlock": {"contracts", "internal/backoff", "internal/fencing", "internal/hold", "internal/lease",
 		"internal/owner", "internal/term", "locks"},
 
 	// Rules, and the port through which they touch storage.

@@ -18,8 +18,9 @@ func ended[T any](ctx context.Context, clock *ends.Clock, end *string, send func
 	*end = clock.End(ctx, 0)
 	got, err := send()
 	if clock.Refused(err, time.Since(begin)) {
-		*end = clock.End(ctx, 0)
+		begin, *end = time.Now(), clock.End(ctx, 0)
 		got, err = send()
+		clock.Refused(err, time.Since(begin)) // for the next call
 	}
 	return got, err
 }
