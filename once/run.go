@@ -182,8 +182,8 @@ func (r *run) request() Acquire {
 		Fingerprint: r.Fingerprint}
 }
 
-// giveUp gives the latest request for the run up. If that is not settled after graceTime, a lock that came of the request
-// expires: worth a warning, nothing more.
+// giveUp gives the latest request for the run up. If that is not settled after graceTime, a lock that came of the
+// request expires: worth a warning, nothing more.
 func (r *run) giveUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceTime)
 	defer cancel()
