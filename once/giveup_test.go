@@ -67,6 +67,7 @@ func TestGivenUp(t *testing.T) {
 					return nil, false
 				}
 				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
 				if c.left {
 					time.AfterFunc(time.Second, func() { cancel(errShutdown) })
 				}

@@ -350,8 +350,8 @@ func TestLongReasonsAreClippedInTheLog(t *testing.T) {
 	}
 }
 
-// TestDeliveryEndsWhileTheGateIsSilent: the gate has locked the analysis, and the delivery's time is over before it
-// says so. Six such deliveries leave the analysis free, and are no workers that crashed: the next one runs it.
+// TestDeliveryEndsWhileTheGateIsSilent: the gate has locked the analysis, and the delivery has ended before it says
+// so. Six such deliveries leave the analysis free, and are no workers that crashed: the next one runs it.
 func TestDeliveryEndsWhileTheGateIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, succeeds)

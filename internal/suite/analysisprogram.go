@@ -17,7 +17,8 @@ import (
 // another writer changes the document.
 type GateStep struct {
 	Wait time.Duration
-	// acquire, give up (an acquire), refresh, release, finish, retry, sweep, or status, unlock, garbage, delete: by another writer
+	// acquire, give up (an acquire), refresh, release, finish, retry, sweep, or status, unlock, garbage, delete: by
+	// another writer
 	Do      string
 	ID      string
 	Owner   string
@@ -68,7 +69,8 @@ var genStep = rapid.Custom(func(t *rapid.T) GateStep {
 		Wait: time.Duration(rapid.SampledFrom([]int{0, 0, 0, 1, 500, 999, 1000, 1001, 2000}).Draw(t,
 			"wait")) * time.Millisecond,
 		Do: rapid.SampledFrom([]string{
-			"acquire", "acquire", "acquire", "acquire", "acquire", "give up", "give up", "refresh", "refresh", "release", "release", "finish",
+			"acquire", "acquire", "acquire", "acquire", "acquire", "give up", "give up", "refresh", "refresh",
+			"release", "release", "finish",
 			"finish", "retry", "retry", "sweep", "sweep",
 			"status", "unlock", "garbage", "delete",
 		}).Draw(t, "do"),

@@ -124,7 +124,7 @@ func TestEndOfAnAcquire(t *testing.T) {
 }
 
 // TestGiveUp: the lock of a request that is given up ends without a trace in what is counted, whether the request came
-// before or comes after, once or twice; a later copy obtains nothing, and no other holder notices.
+// before or comes after, once or twice; a later copy obtains nothing, and no other holder notices: BE-041-CONFLICT-1.
 func TestGiveUp(t *testing.T) {
 	for name, in := range shapes {
 		t.Run(name, func(t *testing.T) {
