@@ -34,7 +34,7 @@ export interface LockEvent {
   /**
    * `waiting`: for a lock; `error` is why, `after` when it is asked for again, in milliseconds. `acquired`. `taken`: a grant of a rate. `renewed`.
    * `renewal-failed`: and is to be tried again. `lost`: `error` is the reason of the signal. `released`. `release-failed`: the lease expires.
-   * `abandoned`: an acquire that was given up; `error` is why what it may have obtained was not released.
+   * `abandoned`: an acquire that was given up; `error` is why what it may have obtained may still be held.
    */
   readonly type: 'waiting' | 'acquired' | 'taken' | 'renewed' | 'renewal-failed' | 'lost' | 'released' | 'release-failed' | 'abandoned'
   readonly key: string
