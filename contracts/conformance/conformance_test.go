@@ -216,8 +216,8 @@ func TestEnds(t *testing.T) {
 		err = run.Step(t.Context(), 4, conformance.Observed{})
 		run.End()
 		<-done
-		if got := fmt.Sprint(err); err == nil && c.want != "" || err != nil && (c.want == "" || !strings.HasSuffix(got, c.want)) {
-			t.Errorf("%s %s: %s, want %q", c.path, c.body, got, c.want)
+		if (err == nil) != (c.want == "") || err != nil && !strings.HasSuffix(err.Error(), c.want) {
+			t.Errorf("%s %s: %v, want %q", c.path, c.body, err, c.want)
 		}
 	}
 }
