@@ -26,6 +26,7 @@ class Fake:
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock, self.token = clock, 0
+        self.abort = Signal()  # of the latest acquire
         self.sent: list[tuple[str, dict[str, Any]]] = []
         self.answers: dict[str, list[Callable[[dict[str, Any]], dict[str, Any]]]] = {"acquire": [], "give_up": [], "renew": [], "release": []}
 
@@ -36,11 +37,13 @@ class Fake:
     def _lease(self, key: str, r: Mapping[str, Any], token: int) -> dict[str, Any]:
         return {
             "tenant_id": "t", "lock_key": key, "lease_id": "l", "owner_id": r["owner_id"], "fencing_token": token, "state": "ACTIVE", "replayed": False,
-            "expires_at": "2030-01-01T00:00:30.000Z", "remaining_ms": r["ttl_seconds"] * 1000, "ttl_seconds": r["ttl_seconds"], "metadata": {},
+            "expires_at": "2030-01-01T00:00:30.000Z", "remaining_ms": r.get("ttl_seconds", 0) * 1000, "ttl_seconds": r.get("ttl_seconds", 0),
+            "metadata": {},
         }
 
     def send_acquire(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
         self.token += 1
+        self.abort = abort
         return self._answer("acquire", r, self._lease(key, r, self.token))
 
     def send_give_up(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> None:

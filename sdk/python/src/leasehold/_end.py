@@ -19,6 +19,9 @@ AFTER = 2.0
 MOST_AHEAD = 3000.0
 """Seconds that an end lies ahead at most. Servers accept an hour."""
 
+LAST_SECOND = 253_402_300_799.0
+"""Of what can be written as a time, in Unix seconds: a clock can show anything."""
+
 DOUBT = 2.0
 """Seconds by which the Date of a response may differ from what is known of the server's time: its clock may be another than the store's."""
 
@@ -41,7 +44,7 @@ class ServerTime:
     def end(self, seconds: float) -> str:
         """The end of a request whose caller waits for its response for so many seconds from now on."""
         at = self._clock.wall() + self._ahead + min(max(seconds, 0.0) + AFTER, MOST_AHEAD)
-        return format_time(datetime.fromtimestamp(at, timezone.utc))
+        return format_time(datetime.fromtimestamp(min(max(at, 0.0), LAST_SECOND), timezone.utc))
 
     def correct(self, store_time: datetime, took: float) -> None:
         """Learn the store's time, by which ends are judged, from a response that has just arrived and that took so many seconds."""

@@ -569,7 +569,6 @@ class _Acquire:
         """Ask for what is to be acquired, and give it to use if it was granted."""
         c = self.client
         c._background.begin()
-        settled = owe(self._last_word)
         unsubscribe = c._closed.subscribe(lambda: cancel.set(c._closed.cause))
         try:
             self._check(cancel)
@@ -577,6 +576,7 @@ class _Acquire:
             calling, waiting = _Wait(self.clock, cancel, None), _Wait(self.clock, cancel, deadline)
             if self.alone and not self.own:
                 self._enter(waiting)
+            settled = owe(self._last_word)
             try:
                 asked, got = self._ask(calling, waiting)
                 settled()
@@ -709,7 +709,7 @@ class _Acquire:
 
     def _try(self, asking: _Wait, wait: float) -> tuple[Moment, dict[str, Any]]:
         """Send the request once."""
-        if self.ended:
+        if self.ended or asking.cancel.is_set():
             raise Cancelled
         request = dict(self.request)
         if wait > 0:

@@ -410,6 +410,7 @@ class _Run:
         self.failures = 0
         self.under_way = False  # a try has been sent, and not been answered
         self.open = False  # a try may have been carried out, or may still be
+        self.ends: Moment | None = None  # until then the latest try may have its effect
         self.late: Moment | None = None  # until then a try without a definite response may have its effect
 
     def warn(self, text: str, err: BaseException) -> None:
@@ -446,33 +447,49 @@ class _Run:
 
         def once(seconds: float, abort: Signal) -> Grant:
             asked = self.clock.now()
-            self.under_way, self.late = True, asked.plus(seconds + _end.AFTER)
+            self.under_way, self.ends = True, asked.plus(seconds + _end.AFTER)
             try:
                 g = self.gate.acquire(self.ask(), seconds, abort)
                 if g.held is not None and self.clock.now().until(asked.end(g.remaining)) <= 0:
                     raise codes.LeaseExpired("the lock expired before the gate's response arrived: use a longer ttl")
             except (codes.RequestIDReused, codes.LeaseExpired):
                 if self.made_up and not abort.is_set():
-                    self.request_id = new_request_id()  # the one before is spent
+                    self.request_id, self.late = new_request_id(), None  # the one before is spent
                 raise
             box[:] = [asked]
             return g
 
         def final(err: BaseException) -> bool:
-            self.under_way, self.open = False, _outcome.unsettled(err) or self.open and not _outcome.settles(err)
+            if _outcome.unsettled(err):
+                self.open, self.late = True, self.ends
+            self.under_way, self.open = False, self.open and not _outcome.settles(err)
             return _unknown(err) or _rejected(err) and not (self.made_up and isinstance(err, codes.RequestIDReused))
 
+        if cancel.is_set():
+            raise Cancelled
+        self.under_way = True
+        g = self.insist(ACQUIRE_TIME, min(TRY_TIME, self.ttl), final, once, cancel)
+        self.under_way = self.open = False
+        return cast(Grant, g), box[0]
+
+    def wanted(self, cancel: Signal) -> tuple[Grant, Moment]:
+        """waited, and what is left of it given up if that obtains nothing."""
         settled = owe(self.last_word)
         try:
-            g = self.insist(ACQUIRE_TIME, min(TRY_TIME, self.ttl), final, once, cancel)
-            self.under_way = self.open = False
-        except BaseException:
-            if self.under_way or self.open:
+            g, asked = self.waited(cancel)
+        except BaseException as err:
+            if self.unsettled() and not (_outcome.final(err) and _outcome.settles(err)):
                 self.give_up()
             settled()
             raise
+        if g.reason == "locked" and self.unsettled():
+            self.give_up()
         settled()
-        return cast(Grant, g), box[0]
+        return g, asked
+
+    def unsettled(self) -> bool:
+        """Whether the request may hold the run, or may still obtain it."""
+        return self.under_way or self.open or self.late is not None and self.clock.now().until(self.late) > 0
 
     def waited(self, cancel: Signal) -> tuple[Grant, Moment]:
         """acquire, again and again while another worker runs it, for as long as the caller waits."""
@@ -494,18 +511,18 @@ class _Run:
     def give_up(self) -> None:
         """Tell the gate in the background that the run is not wanted any more: what the request for it obtained ends, and no delivery obtains anything."""
         ask, now = self.ask(), self.clock.now()
-        end = now.plus(max(0.0, 0.0 if self.late is None else now.until(self.late)) + min(self.ttl, 30.0))
+        end = now.plus(max(0.0, 0.0 if self.ends is None else now.until(self.ends)) + min(self.ttl, 30.0))
         _background.run("give up", lambda: _end.give_up(self.clock, end, GRACE_TIME, lambda s, abort: self.gate.give_up(ask, s, abort)))
 
     def last_word(self, seconds: float) -> None:
         """Give the run up once, as the process ends."""
-        if self.under_way or self.open:
+        if self.unsettled():
             self.gate.give_up(self.ask(), seconds / 2, Signal())  # for the connection, and for the response
 
     def begin(self, cancel: Signal) -> tuple[Outcome | None, RunLock | None, Held | None]:
         """The outcome of a run that is skipped; otherwise its lock, which is kept."""
         try:
-            g, asked = self.waited(cancel)
+            g, asked = self.wanted(cancel)
         except codes.NotFound as err:
             if _unknown(err):
                 return Outcome("unknown_analysis", error=err), None, None
