@@ -38,6 +38,8 @@ SOURCE = str(Path(__file__).resolve().parent.parent / "src")
 HOUR = 3600.0
 LOST = leasehold.TransportError("no")
 
+Answer = tuple[int, "dict[str, Any] | None"]
+
 
 class Shifted(Clock):
     """A wall clock that is wrong by so many seconds."""
@@ -586,6 +588,68 @@ class GivingUp(unittest.TestCase):
         self.assertIsInstance(p.error, leasehold.NotReleasedError)
 
 
+class OneRequest(unittest.TestCase):
+    """The operations of the contract give up what no one else can: their caller does not know the request_id."""
+
+    def test_what_is_left_of_a_call(self) -> None:
+        held: Answer = (409, {"code": "LOCK_HELD", "retryable": True})
+        away: Answer = (503, {"code": "UNAVAILABLE", "retryable": True})
+        denied: Answer = (403, {"code": "PERMISSION_DENIED"})
+        cut: Answer = (200, {})
+        cases: dict[str, tuple[list[Answer], bool]] = {
+            "away": ([away, away], True), "away, then held": ([away, held], True), "held": ([held], False), "away, then denied": ([away, denied], False),
+            "another response": ([cut], True), "granted": ([], False), "away, then granted": ([away], False),
+        }
+        for name, (answers, want) in cases.items():
+            for own in (False, True):
+                for path in ("/locks/k", "/lock-sets"):
+                    with self.subTest(name, own=own, path=path):
+                        j = Judge()
+                        self.addCleanup(j.close)
+                        todo = list(answers)
+                        j.said = lambda path, body, t=todo: t.pop(0) if t and not body.get("give_up") else None  # type: ignore[misc]
+                        client = leasehold.Client(j.url, tries=2)
+                        request = {"owner_id": "me", "request_id": "mine" if own else "", "ttl_seconds": 30}
+                        of_set: Any = {**request, "lock_keys": ["a"]}
+                        of_lock: Any = {**request, "fair": True}
+                        with contextlib.suppress(leasehold.LeaseholdError):
+                            if path == "/lock-sets":
+                                client.lock_api("t").acquire_set(of_set)
+                            else:
+                                client.lock_api("t").acquire("k", of_lock)
+                        self.assertTrue(client._background.wait(STUCK))
+                        given_up = [body for _, body in j.bodies if body.pop("give_up", False)]
+                        self.assertEqual(len(given_up), 1 if want and not own else 0)
+                        for body in given_up:
+                            self.assertNotIn("not_after", body)
+                            asked = j.bodies[0][1]
+                            del asked["not_after"]
+                            self.assertEqual(body, asked)
+        self.assertEqual(_call._owed, {})
+
+    def test_abandon(self) -> None:
+        request: Any = {"owner_id": "me", "request_id": "mine", "ttl_seconds": 30, "replace": True}
+        cases: list[tuple[list[Answer], type[leasehold.LeaseholdError] | None]] = [
+            ([], None), ([(503, {"code": "UNAVAILABLE", "retryable": True})], None), ([(422, {"code": "REQUEST_ID_REUSED"})], None),
+            ([(409, {"code": "LOCK_HELD", "retryable": True})], leasehold.LockHeld), ([(403, {"code": "PERMISSION_DENIED"})], codes.PermissionDenied),
+        ]
+        for answers, error in cases:
+            with self.subTest(str(answers)):
+                j = Judge()
+                self.addCleanup(j.close)
+                todo = list(answers)
+                j.said = lambda path, body, t=todo: t.pop(0) if t else None  # type: ignore[misc]
+                api = leasehold.Client(j.url).lock_api("t")
+                if error is None:
+                    api.abandon("k", request)
+                else:
+                    with self.assertRaises(error):
+                        api.abandon("k", request)
+                self.assertEqual([body for _, body in j.bodies], [{**request, "give_up": True}] * len(j.bodies))
+        with self.assertRaises(leasehold.InvalidSettingError):
+            api.abandon("k", {"owner_id": "me", "request_id": "", "ttl_seconds": 30})
+
+
 class RunsGivenUp(unittest.TestCase):
     def setUp(self) -> None:
         self.clock = VirtualClock()
@@ -702,6 +766,20 @@ class Clones(unittest.TestCase):
                 with self.assertRaises(leasehold.LockLost) as err:
                     lock.check()
                 self.assertIsInstance(err.exception.__cause__, codes.LeaseChanged)
+                self.assertIn("a copy of this one", str(err.exception))
+                self.assertEqual(lock.left, 0)
+                p = Program(lock.release)
+                self.clock.run(60)
+                self.assertIsInstance(p.error, leasehold.LockLost)
+                self.assertEqual([what for what, _ in self.server.sent if what == "release"], [])  # the other holds it
+
+    def test_an_end_that_is_earlier(self) -> None:
+        """The store has lost a renewal: the lock goes on from there, at once."""
+        lock = self.held()
+        self.server.answers["renew"] = [self.changed("2030-01-01T00:00:20.000Z")]
+        self.clock.run(10.1)
+        lock.check()
+        self.assertEqual([r["expires_at"] for what, r in self.server.sent if what == "renew"], ["2030-01-01T00:00:30.000Z", "2030-01-01T00:00:20.000Z"])
 
     def test_a_renewal_without_a_response_moved_it(self) -> None:
         """The lock goes on from the end that the server names; when that is changed too, it was another."""

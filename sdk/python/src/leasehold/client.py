@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote, urlencode
 
 from . import _check, _end, _outcome, codes
-from ._call import Background, Cancelled, bounded
+from ._call import Background, bounded, owe
 from ._time import Backoff, Clock, Moment, Signal
 from ._transport import MAX_RESPONSE, Response, Token, Transport
 from .errors import ApiError, InvalidResponseError, InvalidSettingError, LeaseholdError, TransportError, UnknownOutcomeError, format_time
@@ -42,6 +42,9 @@ T = TypeVar("T")
 
 TRY_TIME = 15.0
 """Seconds for one request, beside what the server is to wait."""
+
+ABANDON_TIME = 30.0
+"""Seconds for the attempt to give up an acquire, beside the time in which it may still have its effect."""
 
 MAX_RETRY_AFTER = 86_400.0
 """Seconds that a server can ask to wait: a longer time is as good as none."""
@@ -227,7 +230,7 @@ class Client:
         """Call do until there is a definite response, the tries are used up or timeout has passed. It gets the seconds that it has. The moment is that
         before the request which got the response. With a request_id, an error after which the command may have been carried out is an UnknownOutcomeError."""
         end = None if timeout is None else self._clock.monotonic() + _check.seconds("timeout", timeout)
-        unknown, retry = False, 0
+        unknown, lost, retry = False, False, 0
         while True:
             begin = self._clock.now()
             left = self._timeout + extra if end is None else min(self._timeout + extra, max(0.0, end - begin.monotonic))
@@ -240,6 +243,7 @@ class Client:
                 maybe = late or (err.retry if isinstance(err, TransportError) else err.retryable and err.status >= 500)
                 never = isinstance(err, codes.Overloaded) or isinstance(err, TransportError) and not err.sent
                 unknown = maybe and not never or unknown and not _outcome.settles(err)
+                lost = lost or unknown
                 asks = _outcome.retry_after(err)
                 pause = max(WAITS.delay(retry), asks)
                 retry += 1
@@ -247,6 +251,8 @@ class Client:
                 if done:
                     if unknown and request_id:
                         raise UnknownOutcomeError(request_id, err) from err
+                    if isinstance(err, ApiError):
+                        err._after_lost = lost
                     raise
             self._clock.sleep(pause)
 
@@ -333,26 +339,35 @@ class LockAPI:
         """Take the lock. :class:`~leasehold.codes.LockHeld` has the holder, and when its lease expires.
 
         With wait_seconds the server waits for a lock that is held, and the client so much longer for the response. Each try ends, for the server
-        too, soon after the client has stopped to wait for it. If the call ends without a response and the request had no request_id, it is given up in
-        the background, see :meth:`abandon`. A lease that has expired by the time its response arrives is LeaseExpired.
+        too, soon after the client has stopped to wait for it. If the call obtains nothing, a try of it had no response, and the request had no
+        request_id, it is given up in the background, see :meth:`abandon`. A lease that has expired by the time its response arrives is LeaseExpired.
         """
         wait = _check.whole("wait_seconds", request.get("wait_seconds", 0))
         return self._giving_up(self._path(key, "/acquire"), request, lambda r: self._lease(
             key, "/acquire", r, lambda got: _outcome.acquired(r, got, self.tenant, key), wait, timeout))
 
     def _giving_up(self, path: str, request: Mapping[str, Any], do: Callable[[dict[str, Any]], T]) -> T:
-        """Send an acquire, and give it up in the background if it ends without a response and the caller cannot send it again."""
-        r = _filled(request)
-        try:
+        """Send an acquire, and give it up in the background if a try of it had no response and the caller cannot send it again."""
+        r, client = _filled(request), self._client
+        if request.get("request_id"):
             return do(r)
-        except (UnknownOutcomeError, KeyboardInterrupt, SystemExit):
-            if not request.get("request_id"):
-                client = self._client
+
+        def send(seconds: float, abort: Signal) -> None:
+            client.give_up(path, r, seconds=seconds, abort=abort)
+
+        settled = owe(lambda seconds: send(seconds / 2, Signal()))  # for the connection, and for the response
+        try:
+            got = do(r)
+        except BaseException as err:
+            refused = isinstance(err, ApiError) and err._after_lost and not _outcome.final(err)
+            if refused or isinstance(err, UnknownOutcomeError) or not isinstance(err, Exception):
                 late = client._timeout + min(float(r.get("wait_seconds", 0)), 60.0) + _end.AFTER  # until then a try may have its effect
-                end = client._clock.now().plus(late + min(float(r.get("ttl_seconds", 30)), 30.0))
-                client._background.run("give up", lambda: _end.give_up(
-                    client._clock, end, client._timeout, lambda seconds, abort: client.give_up(path, r, seconds=seconds, abort=abort)))
+                end = client._clock.now().plus(late + ABANDON_TIME)
+                client._background.run("give up", lambda: _end.give_up(client._clock, end, client._timeout, send))
+            settled()
             raise
+        settled()
+        return got
 
     def abandon(self, key: str, request: AcquireRequest, *, timeout: float | None = None) -> None:
         """Give up an acquire: what it obtained ends, its place in line too, and no delivery of it obtains anything from then on, at any server.

@@ -87,6 +87,7 @@ class ApiError(LeaseholdError):
     default_title: ClassVar[str] = ""
     default_status: ClassVar[int] = 500
     default_retryable: ClassVar[bool] = False
+    _after_lost = False  # an earlier try of the same request had no response, and may still be on its way
 
     def __init__(self, detail: str = "", problem: dict[str, Any] | None = None, *, code: str = "", status: int | None = None) -> None:
         p = problem or {}

@@ -48,7 +48,7 @@ from ._time import Backoff, Clock, LOOK_AGAIN, Moment, Signal
 from .client import TRY_TIME, new_request_id
 from .errors import (
     ApiError, ClosedError, InvalidResponseError, InvalidSettingError, LeaseholdError, LockLost, MaxHoldExceeded, NotReleasedError, ReleasedError,
-    TransportError, format_time,
+    TransportError, format_time, parse_time,
 )
 from .types import Lock as LockRecord
 
@@ -782,6 +782,7 @@ class _Base:
         self._release_request = {"owner_id": client._owner, "fencing_token": self._token, "request_id": new_request_id()}
         self._ended: LeaseholdError | None = None  # released, or the client was closed
         self._announced = False
+        self._elsewhere = False  # a copy of this process renews the lease: it is not released here
         self._renewing, self._finished = Signal(), Signal()
         self._releasing: _Releasing | None = None
         self.lost: threading.Event = self._term.lost
@@ -813,7 +814,7 @@ class _Base:
     def left(self) -> float:
         """Seconds after which the lease itself ends unless it is renewed, which is margin later: what is done under the lock must have ended by then."""
         lost = self._term.look()
-        if lost is not None and _outcome.gone(lost.__cause__):
+        if lost is not None and (self._elsewhere or _outcome.gone(lost.__cause__)):
             return 0.0
         return max(0.0, self._term.left)
 
@@ -841,7 +842,7 @@ class _Base:
         self._renewing.set()
         if lost is not None:
             self._announce(lost)
-            if _outcome.gone(lost.__cause__) or self._term.left <= 0:  # there is nothing to release
+            if self._elsewhere or _outcome.gone(lost.__cause__) or self._term.left <= 0:  # there is nothing to release
                 self._release_rest(self._o.release_timeout if timeout is None else timeout)
                 self._finish()
                 raise _again(lost)
@@ -970,17 +971,22 @@ class _Base:
                 continue
             if self._renewing.is_set() or term.over.is_set():
                 return
-            changed_by_another = isinstance(problem, codes.LeaseChanged) and not unanswered  # such as a copy of this process, made by a snapshot
-            if _outcome.gone(problem) or changed_by_another:
-                loss = LockLost(f"lock {self._lease_key!r} is lost: {problem}")
+            changed = problem.expires_at if isinstance(problem, codes.LeaseChanged) else None
+            known = parse_time(r["expires_at"])
+            # Only this process renews the lease: if it did not move the end, a copy of it did, such as one that was made with a snapshot.
+            self._elsewhere = changed is not None and not unanswered and known is not None and changed > known
+            if self._elsewhere or _outcome.gone(problem):
+                name = f"lock {self._lease_key!r} is lost"
+                loss = LockLost(f"{name}: another process, a copy of this one, renews its lease" if self._elsewhere else f"{name}: {problem}")
                 loss.__cause__ = problem
                 term.lose(loss)
                 return
-            if isinstance(problem, codes.LeaseChanged):
-                if problem.expires_at is not None:
-                    r["expires_at"], unanswered = format_time(problem.expires_at), False  # by the renewal without a response
-            else:
-                unanswered = unanswered or _outcome.unsettled(problem)
+            unanswered = unanswered or _outcome.unsettled(problem)
+            if changed is not None:  # by the renewal without a response; or the store lost one
+                r["expires_at"], unanswered = format_time(changed), False
+                if failed == 0:
+                    failed += 1
+                    continue
             term.trouble = problem
             left = term.remaining
             self._client._events.emit("RenewalFailed", self._lease_key, self._token, problem)
@@ -1081,7 +1087,7 @@ class LockSet(_Base):
     def _release_rest(self, timeout: float) -> None:
         """One of the locks was lost; the others are released once, or expire."""
         with self._mutex:
-            if self._rested or self._term.left <= 0:
+            if self._rested or self._elsewhere or self._term.left <= 0:
                 return
             self._rested = True
         done = Signal()
