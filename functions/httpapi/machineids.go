@@ -65,9 +65,7 @@ func (a *api) releaseMachineID(w http.ResponseWriter, r *http.Request, c Caller)
 		return machineIDError(err, "the lease may have been released: send the release again, or let it run out")
 	}
 	a.idQuota.released(c.Subject, id)
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return send(w, nil)
 }
 
 func (a *api) forceReleaseMachineIDs(c call, b *contracts.MachineIDForceReleaseRequest) (

@@ -147,7 +147,8 @@ type Outcome struct {
 	RetryAfter time.Duration
 	Detail     string // a sentence for people that says more than the code, may be empty
 
-	lost bool // the request had a place in line, and has it no more
+	lost    bool // the request had a place in line, and has it no more
+	created bool // by a [GiveUp]: it made the record of the lock
 }
 
 // lease shows the latest lease of the state at the time now.

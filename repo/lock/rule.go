@@ -74,7 +74,7 @@ func keep(ttlSeconds int64, retention time.Duration) time.Duration {
 // who wait for the lock go by.
 var fieldsRead = slices.Concat(
 	[]string{fToken, fState, fOwner, fLease, fAcquiredAt, fExpiresAt, fReleasedAt, fTTL, fMetadata, fReplaceable, fDelay,
-		fRevision}, acquires[:],
+		fRevision}, acquires[:], givenUps[:],
 )
 
 // fieldsTaken are those of an acquire that says whether it took over: also how the lease before ended.
@@ -147,7 +147,7 @@ func (c Acquire) grantWrite(free docstore.Cond) docstore.Write {
 	request := c.request()
 	w := docstore.Write{
 		Key:        c.key(),
-		If:         docstore.All{free, acquires.Lacks(request)},
+		If:         docstore.All{free, request.Unknown(acquires, givenUps)},
 		Set:        make(map[string]docstore.Value, fieldsOfLease),
 		Add:        map[string]int64{fToken: 1},
 		StartAtNow: []string{fToken},

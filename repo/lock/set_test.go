@@ -50,6 +50,8 @@ func (b *bench) set(c any, code lock.Code, replayed bool, requests ...string) lo
 		o, err = b.locks.RenewSet(b.t.Context(), c)
 	case lock.ReleaseSet:
 		o, err = b.locks.ReleaseSet(b.t.Context(), c)
+	case lock.GiveUpSet:
+		o, err = b.locks.GiveUpSet(b.t.Context(), c)
 	}
 	if err != nil || o.Code != code || o.Replayed != replayed || !slices.Equal(b.store.requests, requests) {
 		b.t.Fatalf("%#v:\ngot  %+v, %v, requests %q\nwant %s, replayed %v, %q", c, o, err, b.store.requests, code,

@@ -218,7 +218,7 @@ func TestSeveralNeverBreak(t *testing.T) {
 			"leave": func(t *rapid.T) {
 				owner := fmt.Sprint("o", rapid.IntRange(max(1, request-5), request+1).Draw(t, "owner"))
 				if c, ok := last[owner]; ok {
-					p.run(cancelAcquire{ID: subject, Owner: owner, RequestID: c.RequestID})
+					p.run(GiveUp{Acquire: c, gone: true})
 					p.check("leave")
 				}
 			},
