@@ -88,6 +88,10 @@ func (m *Metrics) runEnded(ctx context.Context, l Lease, command any, o analysis
 	case analysis.Refresh:
 		l.ID = string(c.ID)
 		m.Granted(ctx, l, time.Time{}, o.At, o.Grant.ExpiresAt)
+	case analysis.GiveUp:
+		if l.ID = string(c.Acquire.ID); l.Token > 0 {
+			m.Ended(l)
+		}
 	case analysis.Release:
 		l.ID, l.Token = string(c.ID), c.Token
 		m.Ended(l)

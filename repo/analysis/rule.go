@@ -16,6 +16,7 @@ import (
 // The commands are rules in the form of package rule.
 var (
 	_ command = Acquire{}
+	_ command = GiveUp{}
 	_ command = Refresh{}
 	_ command = Release{}
 	_ command = Finish{}
@@ -25,6 +26,7 @@ var (
 	_ command = abandon{}
 
 	_ rule.Fallback[State] = Acquire{}
+	_ rule.Fallback[State] = GiveUp{}
 	_ rule.Fallback[State] = Refresh{}
 	_ rule.Fallback[State] = Release{}
 	_ rule.Fallback[State] = Finish{}
@@ -178,6 +180,7 @@ func after(ttlSeconds int64) docstore.Instant {
 // Acquire takes the lock of an analysis, to run it: acquireAnalysisLock of BE-041.
 type Acquire struct {
 	ID
+	rule.End
 	Owner      string // lockOwner: who runs it, for people and for the conditions of later commands
 	RequestID  string // the same for every delivery of the same attempt, another for every attempt
 	TTLSeconds int64  // how long the lock lasts without a refresh, 1 to MaxTTLSeconds
@@ -336,12 +339,28 @@ func (c Acquire) Granted(s State, w rule.When) Outcome {
 // Refusal says how the analysis ended, with its result. It recognises the request that obtained the current lock. A
 // remembered request whose lock has ended, or may have by the margin, obtains nothing again. That the lock was not
 // obtained is an outcome, not an error.
-func (c Acquire) Refusal(s State, w rule.When) Outcome {
+func (c Acquire) Refusal(s State, w rule.When) Outcome { return c.ended(c.refusal(s, w), w) }
+
+// ended is a refusal of a command that came after its end: it says that, unless the request had its effect before, or
+// would have had none in time either.
+func (c Acquire) ended(o Outcome, w rule.When) Outcome {
+	switch {
+	case o.Code != Locked && o.Code != Unreadable, !c.Late(w) && !c.Far(w):
+		return o
+	case c.Far(w):
+		return Outcome{Code: TooFar, At: w.Latest(), Detail: c.Said(w)}
+	default:
+		return Outcome{Code: TooLate, At: w.Latest(), Detail: c.Said(w)}
+	}
+}
+
+// refusal is [Acquire.Refusal] of a command in time.
+func (c Acquire) refusal(s State, w rule.When) Outcome {
 	d := c.document()
 	end, _ := s.ExpiresAt()
 	position, same := s.Requests.Find(c.request())
 	switch {
-	case !s.Exists:
+	case !s.Exists && position < 0 && !c.Create:
 		return Outcome{Code: NotFound, At: w.At, Detail: "there is no document " + d.Kind + "/" + d.ID}
 	case c.differs(s):
 		return Outcome{
@@ -357,7 +376,7 @@ func (c Acquire) Refusal(s State, w rule.When) Outcome {
 			Detail: "this request_id was used before with another ttl_seconds: use a new one"}
 	case position >= 0:
 		return Outcome{Code: RequestIDReused, At: w.At,
-			Detail: "this request_id obtained the lock before, and that lock has ended: use a new one"}
+			Detail: "this request_id obtained the lock before, and that has ended, or it was given up: use a new one"}
 	case s.Expiry.ahead(w.At):
 		return Outcome{
 			Code: Locked, At: w.At, RetryAfter: end.Sub(w.At),

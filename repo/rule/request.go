@@ -61,11 +61,20 @@ func (r Request) Unknown(registers ...Register) docstore.Cond {
 }
 
 // Remember adds the request to what a write sets; the oldest is forgotten.
-func (g Register) Remember(set map[string]docstore.Value, r Request) {
-	for i := 1; i < len(g); i++ {
+func (g Register) Remember(set map[string]docstore.Value, r Request) { g.rememberAt(0, set, r) }
+
+// rememberAt is Remember from a position on.
+func (g Register) rememberAt(first int, set map[string]docstore.Value, r Request) {
+	for i := first + 1; i < len(g); i++ {
 		set[g[i]] = docstore.Before(g[i-1])
 	}
-	set[g[0]] = r.Entry()
+	set[g[first]] = r.Entry()
+}
+
+// RememberBehind is Remember for a request that must not take the place of the newest, which stays where it is: the
+// oldest of the others is forgotten.
+func (g Register) RememberBehind(set map[string]docstore.Value, r Request) {
+	g.rememberAt(1, set, r)
 }
 
 // Requests are the entries of a [Register] as a document has them, the newest first; empty is none.
