@@ -12,7 +12,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 import unittest
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
@@ -24,7 +23,7 @@ from unittest import mock
 
 import leasehold
 from leasehold import _call, _end, codes
-from leasehold._time import Clock, Signal
+from leasehold._time import Signal
 from leasehold.errors import format_time, parse_time
 from leasehold.machineids import ConfigurationError
 from leasehold.once import run, run_async
@@ -32,23 +31,13 @@ from leasehold.once import run, run_async
 from fork import in_child
 from test_locks import Fake, Program, but, fails
 from test_once import Memory, Stored
-from virtual import STUCK, VirtualClock
+from virtual import STUCK, Shifted, VirtualClock
 
 SOURCE = str(Path(__file__).resolve().parent.parent / "src")
 HOUR = 3600.0
 LOST = leasehold.TransportError("no")
 
 Answer = tuple[int, "dict[str, Any] | None"]
-
-
-class Shifted(Clock):
-    """A wall clock that is wrong by so many seconds."""
-
-    def __init__(self, by: float) -> None:
-        self.by = by
-
-    def wall(self) -> float:
-        return time.time() + self.by
 
 
 class Judge:
