@@ -20,7 +20,7 @@ EXIT_TIME = 2.0
 """Seconds that the end of the process waits for releases in the background."""
 
 LAST_TIME = 1.0
-"""Seconds for what is to be told before the process ends, and for all that is in the background once it is interrupted again."""
+"""Seconds for what is to be told before the process ends, and for the background once that is interrupted again."""
 
 
 class Cancelled(Exception):
@@ -141,7 +141,8 @@ _owed: dict[object, Callable[[float], object]] = {}
 def owe(last: Callable[[float], object]) -> Callable[[], None]:
     """Call a function, with the seconds that it has, if the process ends before the returned one was called.
 
-    That is so for what a thread waits for that ends with the process, and for a program that was interrupted once more while it cleaned up.
+    That is so for what a thread waits for that ends with the process, and for a program that was interrupted once more
+    while it cleaned up.
     """
     key = object()
     _owed[key] = last

@@ -14,7 +14,8 @@ from .codes import RequestIDReused
 from .errors import ApiError, InvalidResponseError, TransportError, format_time
 
 AFTER = 2.0
-"""Seconds by which a request ends after its caller stopped to wait for it: a request that is answered in time is not too late."""
+"""Seconds by which a request ends after its caller stopped to wait for it: one that is answered in time is not too
+late."""
 
 MOST_AHEAD = 3000.0
 """Seconds that an end lies ahead at most. Servers accept an hour."""
@@ -23,12 +24,14 @@ LAST_SECOND = 253_402_300_799.0
 """Of what can be written as a time, in Unix seconds: a clock can show anything."""
 
 DOUBT = 2.0
-"""Seconds by which the Date of a response may differ from what is known of the server's time: its clock may be another than the store's."""
+"""Seconds by which the Date of a response may differ from what is known of the server's time: its clock may be another
+than the store's."""
 
 class ServerTime:
     """The server's time, as far as it is known: the wall clock, until responses say that it is wrong.
 
-    A response says the time of some moment between its request and its arrival: no more is taken from it than that. It may be used by several threads at once.
+    A response says the time of some moment between its request and its arrival: no more is taken from it than that. It
+    may be used by several threads at once.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -47,13 +50,15 @@ class ServerTime:
         return format_time(datetime.fromtimestamp(min(max(at, 0.0), LAST_SECOND), timezone.utc))
 
     def correct(self, store_time: datetime, took: float) -> None:
-        """Learn the store's time, by which ends are judged, from a response that has just arrived and that took so many seconds."""
+        """Learn the store's time, by which ends are judged, from a response that has just arrived and that took so many
+        seconds."""
         with self._lock:
             least = store_time.timestamp() - self._clock.wall()
             self._ahead, self._exact = min(max(self._ahead, least), least + took), True
 
     def compare(self, date: str, took: float) -> None:
-        """Learn from the Date of a response that has just arrived and that took so many seconds, unless the store has told its time."""
+        """Learn from the Date of a response that has just arrived and that took so many seconds, unless the store has
+        told its time."""
         try:
             at = parsedate_to_datetime(date)
         except (ValueError, TypeError, IndexError, OverflowError):
@@ -66,10 +71,11 @@ class ServerTime:
 
 
 def give_up(clock: Clock, end: Moment, each: float, send: Callable[[float, Signal], None]) -> BaseException | None:
-    """Give up a request that may have had its effect, or may still have it. The result is why that may not have succeeded.
+    """Give up a request that may have had its effect, or may still have it. The result is why it may not be given up.
 
-    send tells the server once, in so many seconds. It goes on until the server says that nothing is held under the request_id and nothing will be, or that
-    it was used for something else, or rejects for good what it is told; end is when there is nothing left to be given up. No other response settles it.
+    send tells the server once, in so many seconds. That goes on until the server says that nothing is held under the
+    request_id and nothing will be, or that it was used for something else, or rejects for good what it is told; end is
+    when there is nothing left to be given up. No other response settles it.
     """
     retry = 0
     while True:
@@ -81,7 +87,8 @@ def give_up(clock: Clock, end: Moment, each: float, send: Callable[[float, Signa
             return None
         except (ApiError, TransportError, InvalidResponseError) as err:
             left = clock.now().until(end)
-            wait = _outcome.pause(retry, None if _outcome.settles(err) else err, left)  # when a lock may be free does not matter
+            # When a lock may be free does not matter.
+            wait = _outcome.pause(retry, None if _outcome.settles(err) else err, left)
             if _outcome.final(err) or wait >= left:
                 return err
         except Exception as err:  # a mistake in the program

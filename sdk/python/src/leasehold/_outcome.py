@@ -7,7 +7,10 @@ from functools import lru_cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from ._time import Backoff
-from .codes import DocumentDamaged, LeaseExpired, LeaseLost, LeaseReleased, NotConfigured, NotOwner, Overloaded, RateLimited, Unauthenticated
+from .codes import (
+    DocumentDamaged, LeaseExpired, LeaseLost, LeaseReleased, NotConfigured, NotOwner, Overloaded, RateLimited,
+    Unauthenticated,
+)
 from .errors import ApiError, InvalidResponseError, TransportError
 
 Body = Mapping[str, Any]
@@ -58,7 +61,8 @@ WAITS = Backoff(0.2, 5.0, 0.01)
 
 
 def pause(retry: int, err: BaseException | None, left: float) -> float:
-    """The wait before a retry: as long as the server asks for, but a third of the time that is left at most, as it may come too late then."""
+    """The wait before a retry: as long as the server asks for, but a third of the time that is left at most, as it may
+    come too late then."""
     return max(WAITS.delay(retry), min(retry_after(err), left / 3))
 
 

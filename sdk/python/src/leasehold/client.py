@@ -144,17 +144,18 @@ class Client:
         """Send a request once, in the thread of the caller; whatever arrives is the response."""
         begin = self._clock.now()
         r = self._transport.send(method, path, encode(body), seconds=seconds, abort=abort, most=most)
-        if r.status == 204 or r.media_type in ("application/json", "application/problem+json"):  # and not of a proxy before it
+        if r.status == 204 or r.media_type in ("application/json", "application/problem+json"):  # not that of a proxy
             self._time.compare(r.headers.get("Date") or "", begin.since(self._clock.now()))
         return r
 
     def grant(
-        self, path: str, body: Mapping[str, Any], *, wanted: float, seconds: float, abort: Signal | None = None, most: int = MAX_RESPONSE,
-        member: str = "not_after",
+        self, path: str, body: Mapping[str, Any], *, wanted: float, seconds: float, abort: Signal | None = None,
+        most: int = MAX_RESPONSE, member: str = "not_after",
     ) -> Response:
-        """Send a request that grants something once, and tell the server until when it is wanted: so many seconds from now on.
+        """Send a request that grants something once, and tell the server for how many seconds from now on it is wanted.
 
-        If the response says that the end is wrong by the store's time it is sent once more, with another end. A body that has an end keeps it.
+        If the response says that the end is wrong by the store's time it is sent once more, with another end. A body
+        that has an end keeps it.
         """
         until = self._clock.monotonic() + wanted
         again = not body.get(member)
@@ -174,7 +175,8 @@ class Client:
         self, method: str, path: str, body: Mapping[str, Any] | None, kind: type, valid: Callable[[dict[str, Any]], None] | None = None, *,
         seconds: float | None = None, abort: Signal | None = None, wanted: float | None = None,
     ) -> dict[str, Any]:
-        """Send a request once, and read the response that says OK; everything else is an error. One that grants something says how long it is wanted."""
+        """Send a request once, and read the response that says OK; everything else is an error. One that grants
+        something says for how many seconds it is wanted."""
         most = self._timeout if seconds is None else seconds
         if wanted is None or body is None:
             r = self.once(method, path, body, seconds=most, abort=abort)
@@ -185,7 +187,8 @@ class Client:
         raise self.rejection(r)
 
     def give_up(self, path: str, body: Mapping[str, Any], *, seconds: float, abort: Signal | None = None) -> None:
-        """Send once that the request with this body is given up. It returns if the server says that it is; everything else is an error."""
+        """Send once that the request with this body is given up. It returns if the server says that it is; everything
+        else is an error."""
         r = self.once("POST", path, {**body, "give_up": True}, seconds=seconds, abort=abort)
         if r.status != 204:
             raise self.rejection(r)
@@ -227,8 +230,9 @@ class Client:
     def insist(
         self, do: Callable[[float, Signal], T], *, extra: float = 0.0, timeout: float | None = None, request_id: str = "",
     ) -> tuple[T, Moment]:
-        """Call do until there is a definite response, the tries are used up or timeout has passed. It gets the seconds that it has. The moment is that
-        before the request which got the response. With a request_id, an error after which the command may have been carried out is an UnknownOutcomeError."""
+        """Call do until there is a definite response, the tries are used up or timeout has passed. It gets the seconds
+        that it has. The moment is that before the request which got the response. With a request_id, an error after
+        which the command may have been carried out is an UnknownOutcomeError."""
         end = None if timeout is None else self._clock.monotonic() + _check.seconds("timeout", timeout)
         unknown, lost, retry = False, False, 0
         while True:
@@ -263,7 +267,8 @@ class Client:
         """exchange, and again where that may help."""
         return self.insist(
             lambda left, abort: self.exchange(
-                method, path, body, kind, valid, seconds=self._timeout + extra, abort=abort, wanted=left if grants else None),
+                method, path, body, kind, valid, seconds=self._timeout + extra, abort=abort,
+                wanted=left if grants else None),
             extra=extra, timeout=timeout, request_id=request_id)
 
 
@@ -338,16 +343,18 @@ class LockAPI:
     def acquire(self, key: str, request: AcquireRequest, *, timeout: float | None = None) -> HeldLease:
         """Take the lock. :class:`~leasehold.codes.LockHeld` has the holder, and when its lease expires.
 
-        With wait_seconds the server waits for a lock that is held, and the client so much longer for the response. Each try ends, for the server
-        too, soon after the client has stopped to wait for it. If the call obtains nothing, a try of it had no response, and the request had no
-        request_id, it is given up in the background, see :meth:`abandon`. A lease that has expired by the time its response arrives is LeaseExpired.
+        With wait_seconds the server waits for a lock that is held, and the client so much longer for the response. Each
+        try ends, for the server too, soon after the client has stopped to wait for it. If the call obtains nothing, a
+        try of it had no response, and the request had no request_id, it is given up in the background, see
+        :meth:`abandon`. A lease that has expired by the time its response arrives is LeaseExpired.
         """
         wait = _check.whole("wait_seconds", request.get("wait_seconds", 0))
         return self._giving_up(self._path(key, "/acquire"), request, lambda r: self._lease(
             key, "/acquire", r, lambda got: _outcome.acquired(r, got, self.tenant, key), wait, timeout))
 
     def _giving_up(self, path: str, request: Mapping[str, Any], do: Callable[[dict[str, Any]], T]) -> T:
-        """Send an acquire, and give it up in the background if a try of it had no response and the caller cannot send it again."""
+        """Send an acquire, and give it up in the background if a try of it had no response and the caller cannot send
+        it again."""
         r, client = _filled(request), self._client
         if request.get("request_id"):
             return do(r)
@@ -361,7 +368,8 @@ class LockAPI:
         except BaseException as err:
             refused = isinstance(err, ApiError) and err._after_lost and not _outcome.final(err)
             if refused or isinstance(err, UnknownOutcomeError) or not isinstance(err, Exception):
-                late = client._timeout + min(float(r.get("wait_seconds", 0)), 60.0) + _end.AFTER  # until then a try may have its effect
+                # For how long a try may still have its effect.
+                late = client._timeout + min(float(r.get("wait_seconds", 0)), 60.0) + _end.AFTER
                 end = client._clock.now().plus(late + ABANDON_TIME)
                 client._background.run("give up", lambda: _end.give_up(client._clock, end, client._timeout, send))
             settled()
@@ -370,17 +378,19 @@ class LockAPI:
         return got
 
     def abandon(self, key: str, request: AcquireRequest, *, timeout: float | None = None) -> None:
-        """Give up an acquire: what it obtained ends, its place in line too, and no delivery of it obtains anything from then on, at any server.
+        """Give up an acquire: what it obtained ends, its place in line too, and no delivery of it obtains anything from
+        then on, at any server.
 
-        The request is that of the acquire, with its request_id. A grant of the mode rate stays used. It returns as well if the server knows that the
-        request_id was used for something else.
+        The request is that of the acquire, with its request_id. A grant of the mode rate stays used. It returns as well
+        if the server knows that what the request obtained has ended already.
         """
         if not request.get("request_id"):
             raise InvalidSettingError("request_id", "is required: that of the acquire to give up")
         r = dict(request)
         try:
             self._client.insist(
-                lambda left, abort: self._client.give_up(self._path(key, "/acquire"), r, seconds=left, abort=abort), timeout=timeout)
+                lambda left, abort: self._client.give_up(self._path(key, "/acquire"), r, seconds=left, abort=abort),
+                timeout=timeout)
         except codes.RequestIDReused:
             pass
 

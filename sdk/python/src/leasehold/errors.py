@@ -118,7 +118,7 @@ class ApiError(LeaseholdError):
         self.expires_at = parse_time(_text(p, "expires_at"))
         """With LOCK_HELD and LEASE_CHANGED: when the lease expires."""
         self.store_time = parse_time(_text(p, "store_time"))
-        """With TOO_LATE, and with INVALID_ARGUMENT of not_after: the store's time, by which ends of requests are judged."""
+        """With TOO_LATE, and with INVALID_ARGUMENT of not_after: the store's time, by which ends are judged."""
         self.request_id = _text(p, "instance").removeprefix("urn:request:")
         """Names the exchange in the server's log."""
         self.trace_id = _text(p, "trace_id")

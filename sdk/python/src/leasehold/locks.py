@@ -86,11 +86,12 @@ class Event(NamedTuple):
 
 
 class Provider(Protocol):
-    """The locks of one tenant. Each method sends its request once, and returns soon after abort is set. :class:`leasehold.client.LockAPI` is one.
+    """The locks of one tenant. Each method sends its request, and returns soon after abort is set.
+    :class:`leasehold.client.LockAPI` is one.
 
-    seconds is for how long the response is waited for. An acquire says the server when it is not wanted any more (not_after), soon after that. send_give_up
-    gets the request of an acquire, and send_set the command "give_up" with that of an acquire: they return when the server says that nothing is held under its
-    request_id, and nothing will be.
+    seconds is for how long the response is waited for. An acquire tells the server that it is not wanted any more soon
+    after that (not_after). send_give_up gets the request of an acquire, and send_set the command "give_up" with that of
+    an acquire: they return when the server says that nothing is held under its request_id, and nothing will be.
     """
 
     def send_acquire(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]: ...
@@ -452,12 +453,15 @@ class Locks:
         _outcome.ended(got, "", key, r["owner_id"], r["fencing_token"])
 
     def _give_up(self, a: _Acquire) -> None:
-        """Tell the server in the background that an acquire is not wanted any more: what it obtained ends, and no delivery of it obtains anything from then on."""
+        """Tell the server in the background that an acquire is not wanted any more: what it obtained ends, and no
+        delivery of it obtains anything from then on."""
         now = self._clock.now()
         end = now.plus(max(0.0, 0.0 if a.late is None else now.until(a.late)) + min(a.o.ttl, 30.0))
 
         def work() -> None:
-            err = _end.give_up(self._clock, end, a.each, lambda seconds, abort: a.provider.send_give_up(a.key, a.request, seconds, abort))
+            err = _end.give_up(
+                self._clock, end, a.each,
+                lambda seconds, abort: a.provider.send_give_up(a.key, a.request, seconds, abort))
             self._abandoned(a.key, 0, err)
 
         self._background.run("give up", work)
@@ -484,7 +488,9 @@ class _Several:
             return self._granted[first]
 
     def _request(self, r: Mapping[str, Any]) -> dict[str, Any]:
-        return {**{k: v for k, v in r.items() if k in ("owner_id", "request_id", "ttl_seconds", "metadata")}, "lock_keys": self._keys}
+        body = {k: v for k, v in r.items() if k in ("owner_id", "request_id", "ttl_seconds", "metadata")}
+        body["lock_keys"] = self._keys
+        return body
 
     def send_give_up(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> None:
         self._provider.send_set("give_up", self._request(r), self._keys, {}, seconds, abort)
@@ -601,13 +607,15 @@ class _Acquire:
 
     def _unsettled(self) -> bool:
         """Whether the acquire has a place in line, or may hold what it asks for, or may still obtain it."""
-        return not self.ended and (self.placed or self.open or self.late is not None and self.clock.now().until(self.late) > 0)
+        late = self.late is not None and self.clock.now().until(self.late) > 0
+        return not self.ended and (self.placed or self.open or late)
 
     def _last_word(self, seconds: float) -> None:
         """Give the acquire up once, as the process ends."""
         if self._unsettled():
             self.ended = True
-            self.provider.send_give_up(self.key, self.request, seconds / 2, Signal())  # for the connection, and for the response
+            # Half of the time for the connection, and half for the response.
+            self.provider.send_give_up(self.key, self.request, seconds / 2, Signal())
 
     def _check(self, cancel: Signal) -> None:
         if cancel.is_set():
@@ -719,7 +727,8 @@ class _Acquire:
         before, self.open = self.open, True  # also if the process ends meanwhile
         try:
             got = bounded(
-                self.clock, seconds, lambda abort: self.provider.send_acquire(self.key, request, seconds, abort), cancel=asking.cancel)
+                self.clock, seconds, lambda abort: self.provider.send_acquire(self.key, request, seconds, abort),
+                cancel=asking.cancel)
             _outcome.acquired(request, got, "", self.key)
             asked = asked.plus(_outcome.waited(request, got, asked.until(self.clock.now())))
             if not self.grant and self.clock.now().until(asked.end(self.lasts(got)).plus(-self.o.margin)) <= 0:
@@ -973,11 +982,13 @@ class _Base:
                 return
             changed = problem.expires_at if isinstance(problem, codes.LeaseChanged) else None
             known = parse_time(r["expires_at"])
-            # Only this process renews the lease: if it did not move the end, a copy of it did, such as one that was made with a snapshot.
+            # Only this process renews the lease: if it did not move the end, a copy of it did, such as one of a
+            # snapshot.
             self._elsewhere = changed is not None and not unanswered and known is not None and changed > known
             if self._elsewhere or _outcome.gone(problem):
                 name = f"lock {self._lease_key!r} is lost"
-                loss = LockLost(f"{name}: another process, a copy of this one, renews its lease" if self._elsewhere else f"{name}: {problem}")
+                why = "another process, a copy of this one, renews its lease" if self._elsewhere else str(problem)
+                loss = LockLost(f"{name}: {why}")
                 loss.__cause__ = problem
                 term.lose(loss)
                 return

@@ -112,8 +112,9 @@ class LeaseProvider(Protocol):
 
 
 class MachineIDs:
-    """The machine IDs of a server. Each call sends one request, which it ends after 10 s, for the server too: the generator tries again by itself, and leases whose
-    response was lost expire. Only if the server says that the end is wrong by its time, the request is sent once more."""
+    """The machine IDs of a server. Each call sends one request, which it ends after 10 s, for the server soon after
+    that: the generator tries again by itself, and leases whose response was lost expire. Only if the server says that the end
+    is wrong by its time, the request is sent once more."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -128,7 +129,8 @@ class MachineIDs:
         if throughput_per_ms:
             body["throughputPerMs"] = throughput_per_ms
         content = self._send(lambda abort: self._client.grant(
-            "/v1/machine-ids/lease", body, wanted=REQUEST_TIME, seconds=REQUEST_TIME, abort=abort, most=MAX_BYTES, member="notAfter"))
+            "/v1/machine-ids/lease", body, wanted=REQUEST_TIME, seconds=REQUEST_TIME, abort=abort, most=MAX_BYTES,
+            member="notAfter"))
         try:
             got = _outcome.check_shape(json.loads(content), MachineIDLeases)
             if not got.get("leases"):
@@ -149,7 +151,8 @@ class MachineIDs:
             body["serviceId"] = service
         try:
             self._send(lambda abort: self._client.once(
-                "DELETE", f"/v1/machine-ids/lease/{machine_id}", body, seconds=REQUEST_TIME, abort=abort, most=MAX_BYTES))
+                "DELETE", f"/v1/machine-ids/lease/{machine_id}", body, seconds=REQUEST_TIME, abort=abort,
+                most=MAX_BYTES))
         except ConfigurationError as err:
             if not isinstance(err.__cause__, codes.NotFound):
                 raise

@@ -146,10 +146,12 @@ class Grant:
 
 
 class Gate(Protocol):
-    """Grants runs. Each method sends its request once, and returns soon after abort is set. :class:`Runs` and :class:`Analyses` are gates.
+    """Grants runs. Each method sends its request, and returns soon after abort is set. :class:`Runs` and
+    :class:`Analyses` are gates.
 
-    seconds is for how long the response is waited for. acquire says the server when the run is not wanted any more (not_after), soon after that. give_up returns
-    when the server says that nothing is held under the request_id, and nothing will be.
+    seconds is for how long the response is waited for. acquire tells the server that the run is not wanted any more
+    soon after that (not_after). give_up returns when the server says that nothing is held under the request_id, and nothing
+    will be.
     """
 
     def acquire(self, ask: Ask, seconds: float, abort: Signal) -> Grant: ...
@@ -178,7 +180,8 @@ class _HTTPGate:
         raise NotImplementedError
 
     def _send(
-        self, run_id: str, command: str, body: Mapping[str, Any], kind: type, valid: Callable[[dict[str, Any]], None], seconds: float, abort: Signal,
+        self, run_id: str, command: str, body: Mapping[str, Any], kind: type, valid: Callable[[dict[str, Any]], None],
+        seconds: float, abort: Signal,
     ) -> dict[str, Any]:
         return self._client.exchange(
             "POST", f"{self._path(run_id)}/{command}", self._body(body), kind, valid, seconds=seconds, abort=abort,
@@ -189,7 +192,8 @@ class _HTTPGate:
 
     def _asked(self, ask: Ask) -> dict[str, Any]:
         return {
-            "owner_id": ask.owner, "request_id": ask.request_id, "ttl_seconds": int(ask.ttl), "max_failures": ask.max_failures, "fingerprint": ask.fingerprint,
+            "owner_id": ask.owner, "request_id": ask.request_id, "ttl_seconds": int(ask.ttl),
+            "max_failures": ask.max_failures, "fingerprint": ask.fingerprint,
         }
 
     def _same(self, run_id: str, got: Mapping[str, Any]) -> None:
@@ -221,7 +225,8 @@ class _HTTPGate:
             failures=got.get("failures", 0))
 
     def give_up(self, ask: Ask, seconds: float, abort: Signal) -> None:
-        self._client.give_up(f"{self._path(ask.run_id)}/{self._begin}", self._body(self._asked(ask)), seconds=seconds, abort=abort)
+        self._client.give_up(
+            f"{self._path(ask.run_id)}/{self._begin}", self._body(self._asked(ask)), seconds=seconds, abort=abort)
 
     def refresh(self, held: Held, ttl: float, seconds: float, abort: Signal) -> None:
         def valid(got: dict[str, Any]) -> None:
@@ -509,10 +514,12 @@ class _Run:
             poll += 1
 
     def give_up(self) -> None:
-        """Tell the gate in the background that the run is not wanted any more: what the request for it obtained ends, and no delivery obtains anything."""
+        """Tell the gate in the background that the run is not wanted any more: what the request for it obtained ends,
+        and no delivery obtains anything."""
         ask, now = self.ask(), self.clock.now()
         end = now.plus(max(0.0, 0.0 if self.ends is None else now.until(self.ends)) + min(self.ttl, 30.0))
-        _background.run("give up", lambda: _end.give_up(self.clock, end, GRACE_TIME, lambda s, abort: self.gate.give_up(ask, s, abort)))
+        _background.run("give up", lambda: _end.give_up(
+            self.clock, end, GRACE_TIME, lambda s, abort: self.gate.give_up(ask, s, abort)))
 
     def last_word(self, seconds: float) -> None:
         """Give the run up once, as the process ends."""
