@@ -111,7 +111,8 @@ class Proxy:
 
 
 class Gateway:
-    """Passes each request on, and holds back, while it is told to, those that give nothing up: they are delivered later."""
+    """Passes each request on, and holds back, while it is told to, those that give nothing up: they are delivered
+    later."""
 
     def __init__(self, target: int) -> None:
         self.holds = False

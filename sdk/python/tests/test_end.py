@@ -1,4 +1,5 @@
-"""Requests have an end, by the server's time, and what is not wanted any more is given up: by a clock that the test moves, and over HTTP."""
+"""Requests have an end, by the server's time, and what is not wanted any more is given up: by a clock that the test
+moves, and over HTTP."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ Answer = tuple[int, "dict[str, Any] | None"]
 
 
 class Judge:
-    """A server that judges the ends of requests by its own time, and grants everything else. With a function in said it says that instead."""
+    """A server that judges the ends of requests by its own time, and grants everything else. With a function in said
+    it says that instead."""
 
     def __init__(self, date: bool = False) -> None:
         self.date, self.kind = date, ""
@@ -101,18 +103,22 @@ class Judge:
             return status, {"code": code, "retryable": False, "field": name, "store_time": format_time(now)}
         parts = path.split("/")
         lease = {
-            "tenant_id": parts[3], "lease_id": "l", "owner_id": body.get("owner_id"), "fencing_token": 7, "state": "ACTIVE", "replayed": False,
-            "expires_at": format_time(now), "remaining_ms": 30_000, "ttl_seconds": 30, "metadata": {}, "mode": body.get("mode", "exclusive"),
+            "tenant_id": parts[3], "lease_id": "l", "owner_id": body.get("owner_id"), "fencing_token": 7,
+            "state": "ACTIVE", "replayed": False,
+            "expires_at": format_time(now), "remaining_ms": 30_000, "ttl_seconds": 30, "metadata": {},
+            "mode": body.get("mode", "exclusive"),
         }
         if body.get("mode") == "permits":
             lease["permit"] = 1
         if path.startswith("/v1/machine-ids"):
             at = int(now.timestamp() * 1000)
             return 200, {"leases": [{
-                "id": 5, "created": at, "expired": at + 600_000, "secret": "s", "customEpoch": 0, "bitReserve": 1, "bitTs": 41, "bitId": 14, "bitSeq": 8}]}
+                "id": 5, "created": at, "expired": at + 600_000, "secret": "s", "customEpoch": 0, "bitReserve": 1,
+                "bitTs": 41, "bitId": 14, "bitSeq": 8}]}
         if parts[-1] in ("begin", "lock"):
             named = {"run_id": parts[-2]} if parts[-1] == "begin" else {"analysis_id": parts[-2]}
-            return 200, {**named, "acquired": True, "owner_id": body["owner_id"], "fencing_token": 7, "remaining_ms": 30_000}
+            return 200, {**named, "acquired": True, "owner_id": body["owner_id"], "fencing_token": 7,
+                "remaining_ms": 30_000}
         if parts[-1] == "finish":
             return 200, {"run_id": parts[-2], "analysis_id": parts[-2], "status": body["status"]}
         if "lock_keys" in body:
@@ -161,15 +167,18 @@ def granting(client: leasehold.Client) -> dict[str, tuple[str, Callable[[], obje
 
     api = client.lock_api("t")
     modes: dict[str, dict[str, Any]] = {
-        "shared": {"shared": True}, "permits": {"permits": 2}, "in line": {"fair": True}, "that replaces": {"replace": True}, "with a delay": {"lock_delay": 5}}
+        "shared": {"shared": True}, "permits": {"permits": 2}, "in line": {"fair": True},
+        "that replaces": {"replace": True}, "with a delay": {"lock_delay": 5}}
     return {
         "a lock": ("/acquire", hold),
         "a lock, in a task": ("/acquire", lambda: asyncio.run(hold_async())),
         "several locks": ("/acquire", hold_all),
         "a rate": ("/acquire", lambda: client.locks(owner="me").take("k", limit=1, window=1)),
-        "a lock, by one request": ("/acquire", lambda: api.acquire("k", {"owner_id": "me", "request_id": "r", "ttl_seconds": 30})),
+        "a lock, by one request": (
+            "/acquire", lambda: api.acquire("k", {"owner_id": "me", "request_id": "r", "ttl_seconds": 30})),
         "several locks, by one request": (
-            "/acquire", lambda: api.acquire_set({"lock_keys": ["a"], "owner_id": "me", "request_id": "r", "ttl_seconds": 30})),
+            "/acquire",
+            lambda: api.acquire_set({"lock_keys": ["a"], "owner_id": "me", "request_id": "r", "ttl_seconds": 30})),
         "a run": ("/begin", lambda: done(run(client.runs(), "job", lambda _: "done", owner="me"))),
         "a run, in a task": ("/begin", lambda: done(asyncio.run(run_async(client.runs(), "job", work, owner="me")))),
         "an analysis": ("/lock", lambda: done(run(client.analyses(), "job", lambda _: "done", owner="me"))),
@@ -220,7 +229,9 @@ class Ends(unittest.TestCase):
     def test_a_second_refusal_of_the_end_is_the_callers(self) -> None:
         """It has the store's time, and nothing is left to be given up."""
         for name in granting(leasehold.Client("http://127.0.0.1:1")):
-            for code, status, error in (("TOO_LATE", 409, codes.TooLate), ("INVALID_ARGUMENT", 400, codes.InvalidArgument)):
+            for code, status, error in (
+                ("TOO_LATE", 409, codes.TooLate), ("INVALID_ARGUMENT", 400, codes.InvalidArgument),
+            ):
                 with self.subTest(name, code=code):
                     j = self.judge()
                     j.said = lambda path, body, c=code, s=status: (  # type: ignore[misc]
@@ -249,7 +260,8 @@ class Ends(unittest.TestCase):
         j = self.judge()
         api = leasehold.Client(j.url, clock=Shifted(-HOUR)).lock_api("t")
         with self.assertRaises(codes.TooLate):
-            api.acquire("k", {"owner_id": "me", "request_id": "r", "ttl_seconds": 30, "not_after": "2020-01-01T00:00:00+01:00"})
+            api.acquire("k",
+                {"owner_id": "me", "request_id": "r", "ttl_seconds": 30, "not_after": "2020-01-01T00:00:00+01:00"})
         self.assertEqual(j.bodies[0][1]["not_after"], "2020-01-01T00:00:00+01:00")
         api.acquire("k", {"owner_id": "me", "request_id": "r", "ttl_seconds": 30})
         self.assertEqual(len(j.bodies), 2)
@@ -272,8 +284,10 @@ class Ends(unittest.TestCase):
         j = self.judge()
         request: Any = {"owner_id": "me", "request_id": "r", "ttl_seconds": 30}
         for client, timeout, wait, most in (
-            (leasehold.Client(j.url), None, 0, 17), (leasehold.Client(j.url), 3.0, 0, 5), (leasehold.Client(j.url), None, 20, 37),
-            (leasehold.Client(j.url), 3.0, 20, 5), (leasehold.Client(j.url, timeout=1.0), None, 0, 3), (leasehold.Client(j.url, timeout=86_400.0), None, 0, 3000),
+            (leasehold.Client(j.url), None, 0, 17), (leasehold.Client(j.url), 3.0, 0, 5),
+            (leasehold.Client(j.url), None, 20, 37),
+            (leasehold.Client(j.url), 3.0, 20, 5), (leasehold.Client(j.url, timeout=1.0), None, 0, 3),
+            (leasehold.Client(j.url, timeout=86_400.0), None, 0, 3000),
         ):
             at = datetime.now(timezone.utc)
             request["wait_seconds"] = wait
@@ -299,9 +313,11 @@ class Time(unittest.TestCase):
 
     def test_dates(self) -> None:
         for date, took, want in (
-            ("Tue, 01 Jan 2030 00:00:00 GMT", 0.0, 0.0), ("Tue, 01 Jan 2030 00:00:02 GMT", 0.0, 0.0), ("Mon, 31 Dec 2029 23:59:57 GMT", 0.0, 0.0),
+            ("Tue, 01 Jan 2030 00:00:00 GMT", 0.0, 0.0), ("Tue, 01 Jan 2030 00:00:02 GMT", 0.0, 0.0),
+            ("Mon, 31 Dec 2029 23:59:57 GMT", 0.0, 0.0),
             ("Tue, 01 Jan 2030 00:00:03 GMT", 0.0, 3.0), ("Mon, 31 Dec 2029 23:59:56 GMT", 0.0, -3.0),
-            ("Mon, 31 Dec 2029 23:00:00 GMT", 0.0, -3599.0), ("Mon, 31 Dec 2029 23:00:00 GMT", 3600.0, 0.0),  # it may have been right when it was said
+            # It may have been right when it was said.
+            ("Mon, 31 Dec 2029 23:00:00 GMT", 0.0, -3599.0), ("Mon, 31 Dec 2029 23:00:00 GMT", 3600.0, 0.0),
             ("Tue, 01 Jan 2030 01:00:00 GMT", 3600.0, 3600.0), ("Tue, 01 Jan 2030 01:00:00 -0000", 0.0, 3600.0),
             ("", 0.0, 0.0), ("soon", 0.0, 0.0), ("Tue, 99 Jan 2030 00:00:05 GMT", 0.0, 0.0),
         ):
@@ -377,9 +393,11 @@ class GivingUp(unittest.TestCase):
             "in its first request": ([waits], 0.0, {}, 1),
             "while it waits at the server": ([fails(HELD), waits], 5.0, {}, 1),
             "while it waits in line at the server": ([fails(HELD), waits], 5.0, {"fair": True}, 1),
-            "with a place in line, between two requests": ([fails(HELD), fails(HELD), fails(LOST)], 0.05, {"fair": True}, 1),
+            "with a place in line, between two requests": (
+                [fails(HELD), fails(HELD), fails(LOST)], 0.05, {"fair": True}, 1),
             "after a lost response": ([fails(LOST)], 0.0, {}, 1),
-            "after a lost response and a refusal, while the lost request may still come": ([fails(LOST), fails(HELD), fails(HELD)], 1.0, {"poll": 60.0}, 1),
+            "after a lost response and a refusal, while the lost request may still come": (
+                [fails(LOST), fails(HELD), fails(HELD)], 1.0, {"poll": 60.0}, 1),
             "after a refusal": ([fails(HELD), fails(HELD)], 1.0, {"poll": 60.0}, 0),
             "after no request reached the server": ([fails(leasehold.TransportError("no", sent=False))], 0.0, {}, 0),
             "when it shall replace": ([waits], 0.0, {"replace": True}, 1),
@@ -536,18 +554,23 @@ class GivingUp(unittest.TestCase):
     def test_what_settles_it(self) -> None:
         """Success, and rejections for good; whatever else is said it is said again, until nothing can be left of it."""
         cases: dict[str, tuple[list[Exception], int, bool]] = {
-            "success": ([], 1, True), "used": ([codes.RequestIDReused(status=422)], 1, True), "denied": ([codes.PermissionDenied(status=403)], 1, False),
-            "not authenticated": ([codes.Unauthenticated(status=401)], 1, False), "a mistake in the program": ([KeyError("a bug")], 1, False),
-            "held": ([HELD], 2, True), "away": ([LOST] * 3, 4, True), "an error of the server": ([codes.Unavailable(status=503)], 2, True),
+            "success": ([], 1, True), "used": ([codes.RequestIDReused(status=422)], 1, True),
+            "denied": ([codes.PermissionDenied(status=403)], 1, False),
+            "not authenticated": ([codes.Unauthenticated(status=401)], 1, False),
+            "a mistake in the program": ([KeyError("a bug")], 1, False),
+            "held": ([HELD], 2, True), "away": ([LOST] * 3, 4, True),
+            "an error of the server": ([codes.Unavailable(status=503)], 2, True),
             "limited": ([codes.RateLimited(problem={"retryable": True, "retry_after_ms": 3000}, status=429)], 2, True),
-            "another response": ([leasehold.InvalidResponseError("no")], 2, True), "all that": ([HELD, LOST, codes.Unavailable(status=503), HELD], 5, True),
+            "another response": ([leasehold.InvalidResponseError("no")], 2, True),
+            "all that": ([HELD, LOST, codes.Unavailable(status=503), HELD], 5, True),
             "for good": ([LOST] * 1000, 0, False),
         }
         for name, (errors, want, well) in cases.items():
             with self.subTest(name):
                 self.server.sent.clear()
                 self.seen.clear()
-                self.server.answers = {"acquire": [hang(self.server, self.clock)], "give_up": [fails(e) for e in errors], "release": [], "renew": []}
+                self.server.answers = {"acquire": [hang(self.server, self.clock)],
+                    "give_up": [fails(e) for e in errors], "release": [], "renew": []}
                 cancel = Signal()
                 self.blocking(cancel)
                 self.clock.settle()
@@ -568,7 +591,8 @@ class GivingUp(unittest.TestCase):
                 self.assertEqual(told.error is None, well)
 
     def test_close_says_what_may_still_be_held(self) -> None:
-        self.server.answers = {"acquire": [hang(self.server, self.clock)], "give_up": [fails(codes.PermissionDenied(status=403))], "release": [], "renew": []}
+        self.server.answers = {"acquire": [hang(self.server, self.clock)],
+            "give_up": [fails(codes.PermissionDenied(status=403))], "release": [], "renew": []}
         self.blocking(Signal())
         self.clock.settle()
         p = Program(lambda: self.locks.close(timeout=1))
@@ -586,7 +610,8 @@ class OneRequest(unittest.TestCase):
         denied: Answer = (403, {"code": "PERMISSION_DENIED"})
         cut: Answer = (200, {})
         cases: dict[str, tuple[list[Answer], bool]] = {
-            "away": ([away, away], True), "away, then held": ([away, held], True), "held": ([held], False), "away, then denied": ([away, denied], False),
+            "away": ([away, away], True), "away, then held": ([away, held], True), "held": ([held], False),
+            "away, then denied": ([away, denied], False),
             "another response": ([cut], True), "granted": ([], False), "away, then granted": ([away], False),
         }
         for name, (answers, want) in cases.items():
@@ -596,7 +621,11 @@ class OneRequest(unittest.TestCase):
                         j = Judge()
                         self.addCleanup(j.close)
                         todo = list(answers)
-                        j.said = lambda path, body, t=todo: t.pop(0) if t and not body.get("give_up") else None  # type: ignore[misc]
+
+                        def said(path: str, body: dict[str, Any], todo: list[Answer] = todo) -> Answer | None:
+                            return todo.pop(0) if todo and not body.get("give_up") else None
+
+                        j.said = said
                         client = leasehold.Client(j.url, tries=2)
                         request = {"owner_id": "me", "request_id": "mine" if own else "", "ttl_seconds": 30}
                         of_set: Any = {**request, "lock_keys": ["a"]}
@@ -619,8 +648,10 @@ class OneRequest(unittest.TestCase):
     def test_abandon(self) -> None:
         request: Any = {"owner_id": "me", "request_id": "mine", "ttl_seconds": 30, "replace": True}
         cases: list[tuple[list[Answer], type[leasehold.LeaseholdError] | None]] = [
-            ([], None), ([(503, {"code": "UNAVAILABLE", "retryable": True})], None), ([(422, {"code": "REQUEST_ID_REUSED"})], None),
-            ([(409, {"code": "LOCK_HELD", "retryable": True})], leasehold.LockHeld), ([(403, {"code": "PERMISSION_DENIED"})], codes.PermissionDenied),
+            ([], None), ([(503, {"code": "UNAVAILABLE", "retryable": True})], None),
+            ([(422, {"code": "REQUEST_ID_REUSED"})], None),
+            ([(409, {"code": "LOCK_HELD", "retryable": True})], leasehold.LockHeld),
+            ([(403, {"code": "PERMISSION_DENIED"})], codes.PermissionDenied),
         ]
         for answers, error in cases:
             with self.subTest(str(answers)):
@@ -648,7 +679,8 @@ class RunsGivenUp(unittest.TestCase):
         self.clock.run(3600)
 
     def begun(self, *answers: Any, **settings: Any) -> Program:
-        """A call whose request gets these answers: an error, or None for a response that does not come although the run was granted."""
+        """A call whose request gets these answers: an error, or None for a response that does not come although the
+        run was granted."""
         acquire, todo = self.gate.acquire, list(answers)
 
         def answer(ask: Any, seconds: float, abort: Signal) -> Any:
@@ -663,7 +695,8 @@ class RunsGivenUp(unittest.TestCase):
         patch = mock.patch.object(self.gate, "acquire", answer)
         patch.start()
         self.addCleanup(patch.stop)
-        return Program(lambda: run(self.gate, "job", lambda lock: self.fail("it runs"), owner="me", ttl=300, clock=self.clock, **settings))
+        return Program(lambda: run(self.gate, "job", lambda lock: self.fail("it runs"), owner="me", ttl=300,
+            clock=self.clock, **settings))
 
     def test_a_begin_that_gets_no_response(self) -> None:
         """The error says so after half a minute, and then no one holds the run."""
@@ -671,7 +704,8 @@ class RunsGivenUp(unittest.TestCase):
         self.clock.run(60)
         self.assertIsInstance(p.error, leasehold.TransportError)
         self.assertEqual(len(self.gate.sent("give_up")), 1)
-        self.assertEqual({a.request_id for a in self.gate.sent("give_up") + self.gate.sent("acquire")}, {self.gate.sent("acquire")[0].request_id})
+        self.assertEqual({a.request_id for a in self.gate.sent("give_up") + self.gate.sent("acquire")},
+            {self.gate.sent("acquire")[0].request_id})
         self.assertEqual(self.gate.runs["job"].holder, 0)
 
     def test_a_rejection_leaves_nothing(self) -> None:
@@ -711,7 +745,8 @@ class RunsGivenUp(unittest.TestCase):
                 self.gate.runs["job"] = Stored(holder=99, end=self.clock.wall() + 3600)
                 self.gate.asked.clear()
                 self.gate.trouble["acquire"] = [LOST]
-                p = Program(lambda: run(self.gate, "job", lambda lock: self.fail("it runs"), owner="me", ttl=300, wait=wait, clock=self.clock))
+                p = Program(lambda: run(self.gate, "job", lambda lock: self.fail("it runs"), owner="me", ttl=300,
+                    wait=wait, clock=self.clock))
                 self.clock.run(60)
                 self.assertEqual(p.value.status, "locked", p.error)
                 self.assertEqual(len(self.gate.sent("give_up")), 1 if wait < 20 else 0)
@@ -742,11 +777,13 @@ class Clones(unittest.TestCase):
         self.clock.settle()
 
     def test_another_moved_the_end(self) -> None:
-        """The lock is lost, as all renewals of this process were answered; another error in between changes nothing of that."""
+        """The lock is lost, as all renewals of this process were answered; another error in between changes nothing
+        of that."""
         limited = fails(codes.RateLimited(problem={"retryable": True}, status=429))
         unsent = fails(leasehold.TransportError("no", sent=False))
         cases: dict[str, list[Callable[[dict[str, Any]], dict[str, Any]]]] = {
-            "at first": [], "after a renewal": [but()], "after a refusal": [limited], "after a request that was not sent": [unsent, limited]}
+            "at first": [], "after a renewal": [but()], "after a refusal": [limited],
+            "after a request that was not sent": [unsent, limited]}
         for name, answers in cases.items():
             with self.subTest(name):
                 lock = self.held()
@@ -768,7 +805,8 @@ class Clones(unittest.TestCase):
         self.server.answers["renew"] = [self.changed("2030-01-01T00:00:20.000Z")]
         self.clock.run(10.1)
         lock.check()
-        self.assertEqual([r["expires_at"] for what, r in self.server.sent if what == "renew"], ["2030-01-01T00:00:30.000Z", "2030-01-01T00:00:20.000Z"])
+        self.assertEqual([r["expires_at"] for what, r in self.server.sent if what == "renew"],
+            ["2030-01-01T00:00:30.000Z", "2030-01-01T00:00:20.000Z"])
 
     def test_a_renewal_without_a_response_moved_it(self) -> None:
         """The lock goes on from the end that the server names; when that is changed too, it was another."""
@@ -776,7 +814,8 @@ class Clones(unittest.TestCase):
             with self.subTest(type(lost).__name__):
                 lock = self.held()
                 self.server.sent.clear()
-                self.server.answers["renew"] = [fails(lost), self.changed("2030-01-01T00:00:40.000Z"), but(expires_at="2030-01-01T00:00:50.000Z")]
+                self.server.answers["renew"] = [fails(lost), self.changed("2030-01-01T00:00:40.000Z"),
+                    but(expires_at="2030-01-01T00:00:50.000Z")]
                 self.clock.run(16)
                 lock.check()
                 ends = [r["expires_at"] for what, r in self.server.sent if what == "renew"]
@@ -785,7 +824,8 @@ class Clones(unittest.TestCase):
                 self.clock.run(15)
                 self.assertTrue(lock.lost.is_set())
         lock = self.held()
-        self.server.answers["renew"] = [fails(LOST), self.changed("2030-01-01T00:00:40.000Z"), self.changed("2030-01-01T00:00:41.000Z")]
+        self.server.answers["renew"] = [fails(LOST), self.changed("2030-01-01T00:00:40.000Z"),
+            self.changed("2030-01-01T00:00:41.000Z")]
         self.clock.run(20)
         self.assertTrue(lock.lost.is_set())
 
@@ -808,7 +848,8 @@ class Processes(unittest.TestCase):
 
     def program(self, text: str) -> subprocess.Popen[str]:
         p = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(text), self.judge.url], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            [sys.executable, "-c", textwrap.dedent(text), self.judge.url], stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True,
             env={**os.environ, "PYTHONPATH": SOURCE})
         self.addCleanup(p.wait)
         self.addCleanup(p.kill)

@@ -28,7 +28,8 @@ class Fake:
         self.clock, self.token = clock, 0
         self.abort = Signal()  # of the latest acquire
         self.sent: list[tuple[str, dict[str, Any]]] = []
-        self.answers: dict[str, list[Callable[[dict[str, Any]], dict[str, Any]]]] = {"acquire": [], "give_up": [], "renew": [], "release": []}
+        self.answers: dict[str, list[Callable[[dict[str, Any]], dict[str, Any]]]] = {"acquire": [], "give_up": [],
+            "renew": [], "release": []}
 
     def _answer(self, what: str, r: Mapping[str, Any], body: dict[str, Any]) -> dict[str, Any]:
         self.sent.append((what, dict(r)))
@@ -37,7 +38,8 @@ class Fake:
     def _lease(self, key: str, r: Mapping[str, Any], token: int) -> dict[str, Any]:
         return {
             "tenant_id": "t", "lock_key": key, "lease_id": "l", "owner_id": r["owner_id"], "fencing_token": token, "state": "ACTIVE", "replayed": False,
-            "expires_at": "2030-01-01T00:00:30.000Z", "remaining_ms": r.get("ttl_seconds", 0) * 1000, "ttl_seconds": r.get("ttl_seconds", 0),
+            "expires_at": "2030-01-01T00:00:30.000Z", "remaining_ms": r.get("ttl_seconds", 0) * 1000,
+            "ttl_seconds": r.get("ttl_seconds", 0),
             "metadata": {},
         }
 
@@ -268,7 +270,8 @@ class LocksTest(unittest.TestCase):
                 self.clock.run(60)
                 self.assertIsInstance(p.error, KeyError)
                 # It may have obtained something all the same.
-                self.assertEqual([what for what, _ in self.server.sent], ["acquire"] * (where == "_answer") + ["give_up"])
+                self.assertEqual([what for what, _ in self.server.sent],
+                    ["acquire"] * (where == "_answer") + ["give_up"])
 
     def test_a_release_with_a_mistake_in_the_program_is_not_repeated(self) -> None:
         lock = self.held()
@@ -281,7 +284,8 @@ class LocksTest(unittest.TestCase):
         self.assertEqual(len(self.sent("release")), 1)
 
     def test_what_was_never_sent_has_obtained_nothing(self) -> None:
-        """A connection that could not be made is tried again, and nothing is said when that is given up; a lost response may be that of a grant."""
+        """A connection that could not be made is tried again, and nothing is said when that is given up; a lost
+        response may be that of a grant."""
         for sent, want in ((False, 0), (True, 1)):
             with self.subTest(sent=sent):
                 self.server.answers["acquire"] = [fails(leasehold.TransportError("no", sent=sent))] * 1000
@@ -305,7 +309,8 @@ class LocksTest(unittest.TestCase):
         self.assertEqual(len({r["request_id"] for r in releases}), 1)
 
     def test_a_try_that_may_have_been_carried_out_stays_open(self) -> None:
-        """The acquire is given up for the server too, whatever the tries after it met, unless one of them was rejected for good."""
+        """The acquire is given up for the server too, whatever the tries after it met, unless one of them was
+        rejected for good."""
         lost, late, limited = leasehold.TransportError("no"), codes.Unavailable(status=503), codes.RateLimited(status=429)
         cases: dict[str, tuple[list[Exception], bool]] = {
             "an error of the server": ([late], True), "then not authenticated": ([lost, codes.Unauthenticated(status=401)], True),
@@ -336,7 +341,8 @@ class LocksTest(unittest.TestCase):
     def test_what_is_given_up_is_the_request(self) -> None:
         """With replace too, and without the wait: whether the parameters are the same is compared."""
         self.server.answers["acquire"] = [
-            fails(leasehold.LockHeld(problem={"retry_after_ms": 1000})), fails(leasehold.TransportError("no")), fails(codes.Unauthenticated(status=401))]
+            fails(leasehold.LockHeld(problem={"retry_after_ms": 1000})), fails(leasehold.TransportError("no")),
+            fails(codes.Unauthenticated(status=401))]
         p = Program(lambda: self.locks.acquire("k", replace=True, metadata={"build": "7"}).hold())
         self.clock.run(60)
         self.assertIsInstance(p.error, codes.Unauthenticated)

@@ -252,7 +252,8 @@ class Late(WithServer):
 
     def test_what_was_given_up_obtains_nothing(self) -> None:
         modes: dict[str, dict[str, Any]] = {
-            "exclusive": {}, "fair": {"fair": True}, "shared": {"shared": True}, "permits": {"permits": 2}, "replace": {"replace": True}, "delay": {"lock_delay": 60}}
+            "exclusive": {}, "fair": {"fair": True}, "shared": {"shared": True}, "permits": {"permits": 2},
+            "replace": {"replace": True}, "delay": {"lock_delay": 60}}
         api = leasehold.Client(self.server.url).lock_api()
         for name, settings in modes.items():
             with self.subTest(name):
@@ -307,7 +308,8 @@ class Late(WithServer):
                     async def work(lock: Any) -> str:
                         self.fail("it runs")
 
-                    task = asyncio.ensure_future(run_async(late.runs() if there == "runs" else late.analyses(), "late", work))
+                    gate = late.runs() if there == "runs" else late.analyses()
+                    task = asyncio.ensure_future(run_async(gate, "late", work))
                     while not g.held:
                         await asyncio.sleep(0.01)
                     task.cancel()

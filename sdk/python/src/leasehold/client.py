@@ -228,7 +228,8 @@ class Client:
             retry=r.status >= 500, retry_after=wait)
 
     def insist(
-        self, do: Callable[[float, Signal], T], *, extra: float = 0.0, timeout: float | None = None, request_id: str = "",
+        self, do: Callable[[float, Signal], T], *, extra: float = 0.0, timeout: float | None = None,
+        request_id: str = "",
     ) -> tuple[T, Moment]:
         """Call do until there is a definite response, the tries are used up or timeout has passed. It gets the seconds
         that it has. The moment is that before the request which got the response. With a request_id, an error after
@@ -421,8 +422,8 @@ class LockAPI:
         self, key: str, command: str, r: Mapping[str, Any], valid: Callable[[dict[str, Any]], None], wait: float, timeout: float | None,
     ) -> HeldLease:
         got, begin = self._client.call(
-            "POST", self._path(key, command), r, Lease, valid, extra=min(wait, 60.0), timeout=timeout, request_id=r["request_id"],
-            grants=command == "/acquire")
+            "POST", self._path(key, command), r, Lease, valid, extra=min(wait, 60.0), timeout=timeout,
+            request_id=r["request_id"], grants=command == "/acquire")
         clock = self._client._clock
         now = clock.now()
         took = min(now.monotonic - begin.monotonic, now.wall - begin.wall)
@@ -502,16 +503,16 @@ class LockAPI:
     ) -> dict[str, Any]:
         got, _ = self._client.call(
             "POST", self._base + "/lock-sets" + command, r, kind,
-            lambda got: valid(got, self.tenant, keys, r.get("owner_id", ""), tokens), timeout=timeout, request_id=r["request_id"],
-            grants=command == "/acquire")
+            lambda got: valid(got, self.tenant, keys, r.get("owner_id", ""), tokens), timeout=timeout,
+            request_id=r["request_id"], grants=command == "/acquire")
         return got
 
     # What leasehold.locks needs: each request is sent once, in the thread of the caller.
 
     def send_acquire(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
         return self._client.exchange(
-            "POST", self._path(key, "/acquire"), r, Lease, lambda got: _outcome.acquired(r, got, self.tenant, key), seconds=seconds, abort=abort,
-            wanted=seconds)
+            "POST", self._path(key, "/acquire"), r, Lease, lambda got: _outcome.acquired(r, got, self.tenant, key),
+            seconds=seconds, abort=abort, wanted=seconds)
 
     def send_give_up(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> None:
         self._client.give_up(self._path(key, "/acquire"), r, seconds=seconds, abort=abort)

@@ -113,8 +113,8 @@ class LeaseProvider(Protocol):
 
 class MachineIDs:
     """The machine IDs of a server. Each call sends one request, which it ends after 10 s, for the server soon after
-    that: the generator tries again by itself, and leases whose response was lost expire. Only if the server says that the end
-    is wrong by its time, the request is sent once more."""
+    that: the generator tries again by itself, and leases whose response was lost expire. Only if the server says that
+    the end is wrong by its time, the request is sent once more."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

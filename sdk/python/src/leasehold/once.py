@@ -150,8 +150,8 @@ class Gate(Protocol):
     :class:`Analyses` are gates.
 
     seconds is for how long the response is waited for. acquire tells the server that the run is not wanted any more
-    soon after that (not_after). give_up returns when the server says that nothing is held under the request_id, and nothing
-    will be.
+    soon after that (not_after). give_up returns when the server says that nothing is held under the request_id, and
+    nothing will be.
     """
 
     def acquire(self, ask: Ask, seconds: float, abort: Signal) -> Grant: ...
