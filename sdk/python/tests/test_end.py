@@ -542,6 +542,27 @@ class GivingUp(unittest.TestCase):
         self.assertIsInstance(p.error, leasehold.ClosedError)
         self.assertEqual((len(self.sent("acquire")), len(self.sent("give_up"))), (2, 1))
 
+    def test_an_interrupt_at_the_end_of_the_process(self) -> None:
+        """What it kept from being told is told; one more ends the process."""
+        for interrupts, want in ((0, 1), (1, 2), (2, 2)):
+            with self.subTest(interrupts=interrupts):
+                self.server.sent.clear()
+                self.server.answers["acquire"] = [hang(self.server, self.clock)]
+                cancel = Signal()
+                self.blocking(cancel)
+                self.clock.settle()
+                errors: list[BaseException] = [KeyboardInterrupt()] * interrupts
+                self.server.answers["give_up"] = [fails(e) for e in errors]
+                with mock.patch.object(_call.Background, "wait"):
+                    if interrupts < 2:
+                        _call._at_exit()
+                    else:
+                        self.assertRaises(KeyboardInterrupt, _call._at_exit)
+                self.assertEqual(len(self.sent("give_up")), want)
+                _call.pay()
+                cancel.set()
+                self.clock.settle()
+
     def test_what_was_granted_or_refused_is_not_owed(self) -> None:
         p = Program(lambda: self.locks.acquire("k").hold())
         self.clock.settle()

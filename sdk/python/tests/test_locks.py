@@ -67,7 +67,7 @@ class Fake:
         raise codes.NotConfigured()
 
 
-def fails(err: Exception) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def fails(err: BaseException) -> Callable[[dict[str, Any]], dict[str, Any]]:
     def answer(_: dict[str, Any]) -> dict[str, Any]:
         raise err
 

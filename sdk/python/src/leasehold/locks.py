@@ -612,7 +612,7 @@ class _Acquire:
 
     def _last_word(self, seconds: float) -> None:
         """Give the acquire up once, as the process ends."""
-        if self._unsettled():
+        if self.ended or self._unsettled():  # one more time if it was interrupted
             self.ended = True
             # Half of the time for the connection, and half for the response.
             self.provider.send_give_up(self.key, self.request, seconds / 2, Signal())
