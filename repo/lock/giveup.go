@@ -93,8 +93,8 @@ func (c GiveUp) Fallback(s State, w rule.When) (docstore.Write, bool) {
 		wr = docstore.Write{Key: c.Acquire.key(), If: docstore.All{noRecord, givenUps.Lacks(r)},
 			Set: map[string]docstore.Value{}, Keep: givenUpKeep}
 	case c.lease(s, w) != nil:
-		wr = Release{ID: c.Acquire.ID, Owner: s.Owner, Token: s.Token, RequestID: c.Acquire.RequestID,
-			retention: c.Acquire.retention}.Write()
+		wr = Release{ID: c.Acquire.ID, Owner: s.Owner, Token: s.Token, retention: c.Acquire.retention}.Write()
+		delete(wr.Set, released(s.Token)) // no release has that request_id
 	default: // its lease has ended
 		wr = docstore.Write{Key: c.Acquire.key(), If: append(s.asFound(), givenUps.Lacks(r)),
 			Set: map[string]docstore.Value{}}
@@ -112,10 +112,10 @@ func (c GiveUp) lease(s State, w rule.When) *holder {
 	return h
 }
 
-// leave is the write in shared form: it ends what the request has, and hands the lock over.
+// leave is the write in shared form: it ends what the request has, and hands the lock over. Where it has nothing, the
+// request is only remembered.
 func (c GiveUp) leave(s State, w rule.When) (docstore.Write, bool) {
-	v, r := s.toShared(), c.Acquire.request()
-	left := !c.gone
+	v, r, left := s.toShared(), c.Acquire.request(), false
 	if i, _ := v.place(r); i >= 0 {
 		v.line, left = slices.Delete(v.line, i, i+1), true
 	}
@@ -123,17 +123,19 @@ func (c GiveUp) leave(s State, w rule.When) (docstore.Write, bool) {
 		v.removeHeld(*h, EndedReleased, w, "")
 		left = true
 	}
+	if !c.gone && v.reserved.of(r) {
+		v.reserved, left = nil, true
+	}
+	known := map[string]docstore.Value{}
+	if !c.gone {
+		givenUps.Remember(known, r)
+	}
 	if !left {
-		return docstore.Write{}, false
+		known[fRevision] = docstore.Int(s.revision + 1)
+		return docstore.Write{Key: c.Acquire.key(), If: s.asFound(), Set: known}, !c.gone
 	}
 	v.dropExpired(w)
-	if !c.gone {
-		if v.reserved.of(r) {
-			v.reserved = nil
-		}
-		v.sets = map[string]docstore.Value{}
-		givenUps.Remember(v.sets, r)
-	}
+	v.sets = known
 	v.grantWaiting(w, "")
 	return v.write(c.Acquire.ID, s, w, c.Acquire.retention), true
 }

@@ -238,8 +238,8 @@ func (c Acquire) Fallback(s State, w rule.When) (docstore.Write, bool) {
 // unlessGivenUp adds to a write that leaves the plain form that the request was not given up meanwhile: what
 // [State.asFound] compares does not tell. In shared form the revision does.
 func (c Acquire) unlessGivenUp(w docstore.Write, s State) docstore.Write {
-	if s.shared == nil {
-		w.If = docstore.All{w.If, givenUps.Lacks(c.request())}
+	if found, ok := w.If.(docstore.All); ok && s.shared == nil {
+		w.If = append(found, givenUps.Lacks(c.request()))
 	}
 	return w
 }

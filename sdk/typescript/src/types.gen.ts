@@ -25,7 +25,8 @@ export interface paths {
          *     With `wait_seconds` the server waits for a lock that is held, and responds as soon as the caller has it. If it is still held then, the response is
          *     `LOCK_HELD`: send the same request again, with the same `request_id`, to wait on. A request that waits in line has a `position`, and keeps its place
          *     for 10 seconds after the response. With `wait_seconds` 0 it gives its place up, and ends the waits of its earlier deliveries at the server that it reaches:
-         *     they obtain nothing afterwards. If one has obtained the lock, the response is its lease. A server that has no room for more requests that wait
+         *     they obtain nothing afterwards. If one has obtained the lock, the response is its lease. That is no giving up: a copy that is still on its way obtains what is
+         *     free. With `give_up` none does. A server that has no room for more requests that wait
          *     responds at once, as with `wait_seconds` 0, but for the place in line.
          */
         readonly post: operations["acquireLock"];
@@ -164,7 +165,7 @@ export interface paths {
          *     lease. If one of them is held, nothing is changed, and the response names it. No caller waits with some of its locks held, so that callers whose
          *     keys overlap cannot block each other for good; who waits asks again, with the same `request_id`. Where others wait in line for one of the locks,
          *     a request that comes again has its turn after those who were in line before it: then its locks are kept for it for 10 seconds. A retry returns
-         *     the same leases while all of them last.
+         *     the same leases while all of them last. With `give_up` all that the request has of the locks ends, in one step.
          */
         readonly post: operations["acquireLocks"];
         readonly delete?: never;
