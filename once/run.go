@@ -30,7 +30,8 @@ const (
 	Unknown       Status = "unknown_analysis" // there is no such analysis
 	Lost          Status = "lock_lost"        // the lock was lost during the work; nothing was written
 	// Stopped:
-	// the caller's context ended; the lock was released. A deadline, or a cause that is one, counts as a failed run
+	// the caller's context ended; the lock was released, or the request for it given up. A run that a deadline ended, or
+	// a cause that is one, counts as failed
 	Stopped Status = "stopped"
 )
 
@@ -181,8 +182,8 @@ func (r *run) request() Acquire {
 		Fingerprint: r.Fingerprint}
 }
 
-// giveUp gives the latest request for the run up. If that is not settled after graceTime, a lock that came of the request
-// expires: worth a warning, nothing more.
+// giveUp gives the latest request for the run up. If that is not settled after graceTime, a lock that came of the
+// request expires: worth a warning, nothing more.
 func (r *run) giveUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceTime)
 	defer cancel()

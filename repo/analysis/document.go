@@ -72,7 +72,8 @@ func (d Document) State(found docstore.Doc) (State, error) {
 		return State{}, nil
 	}
 	s := State{
-		Exists: !d.Made || found[fToken] != nil, Status: Status(text(found, fStatus)), Owner: text(found, fOwner), Expiry: expiry(found[d.ExpiryField]),
+		Exists: !d.Made || found[fToken] != nil,
+		Status: Status(text(found, fStatus)), Owner: text(found, fOwner), Expiry: expiry(found[d.ExpiryField]),
 		Requeued: text(found, fRequeuedAt), RequeueID: text(found, fRequeueID),
 		Result: text(found, fResult), Reason: text(found, fReason), Finished: text(found, fFinishedAt),
 		nullStatus: null(found[fStatus]),

@@ -1143,6 +1143,10 @@ export interface paths {
          *     as long as the analysis remembers it (its last four locks). Instead of a run beyond the bound on takeovers, or on `max_failures`,
          *     the analysis becomes FAILED. Make up a `request_id` for each attempt: with the name of a message that a queue delivers
          *     twice, two workers would both have the lock.
+         *
+         *     With `give_up`, the lock of this request ends as if it had never been: it counts neither as a takeover nor as a
+         *     failed run. The analysis remembers that the request was given up until it has remembered three others. An
+         *     analysis that does not exist is not made, and remembers nothing.
          */
         readonly post: operations["lockAnalysis"];
         readonly delete?: never;
@@ -1320,6 +1324,10 @@ export interface paths {
          *     `already_finished` the `result` that the earlier run stored. With a `fingerprint`, the ID cannot be used for something else:
          *     `RUN_DIFFERS`. A retry with the same `owner_id` and `request_id` returns the same lock as long as that lasts. The record is
          *     removed `keep_seconds` after the last request of its holder, at the earliest; then the ID is free again.
+         *
+         *     With `give_up`, the lock of this request ends as if it had never been: it counts neither as a takeover nor as a
+         *     failed run. That the request was given up is remembered with the record until three others are, and for an hour
+         *     where there is no such run; none is made.
          */
         readonly post: operations["beginRun"];
         readonly delete?: never;
