@@ -41,7 +41,8 @@ func TestGiveUpOnAStore(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"deploy", "a", "b"} {
-		if st, _, err := service.Get(t.Context(), lock.ID{Tenant: "acme", Key: key}); err != nil || st.Phase != lock.Released {
+		st, _, err := service.Get(t.Context(), lock.ID{Tenant: "acme", Key: key})
+		if err != nil || st.Phase != lock.Released {
 			t.Errorf("%+v, %v", st, err)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 // TestGiveUpALock: an acquire that is given up is answered without content, also when it had nothing, when that is
-// repeated, and after its end; whatever its mode, and with a wait. Nothing is held, and a copy obtains nothing. One with
-// other parameters changes nothing.
+// repeated, and after its end; whatever its mode, and with a wait. Nothing is held, and a copy obtains nothing. With
+// other parameters it changes nothing.
 func TestGiveUpALock(t *testing.T) {
 	for name, members := range map[string]string{
 		"exclusive": `"ttl_seconds":30`, "waits": `"ttl_seconds":30,"wait_seconds":20`,

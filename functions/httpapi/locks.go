@@ -21,9 +21,9 @@ func lockID(r *http.Request) lock.ID {
 	return lock.ID{Tenant: r.PathValue("tenant_id"), Key: r.PathValue("lock_key")}
 }
 
-// acquire works like other requests if it does not wait, and so does giving up. One that waits has more time, and takes a slot for each of its
-// steps, see [lock.Options].Working: when it is sent to the store. It is one of those that wait, which are bounded,
-// from its first refusal on.
+// acquire works like other requests if it does not wait, and so does giving up. One that waits has more time, and takes
+// a slot for each of its steps, see [lock.Options].Working: when it is sent to the store. It is one of those that wait,
+// which are bounded, from its first refusal on.
 func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 	var command lock.Acquire
 	err := a.withSlot(func(w http.ResponseWriter, r *http.Request, c Caller) error {

@@ -671,8 +671,8 @@ func (l modesLock) rateGrant(token int64, at moment) string {
 	return "LOCK_MODE_DIFFERS " + l.gone(token, at)
 }
 
-// giveUp is what giving an acquire up may do, and return: nothing is left of the request, but for a grant of a rate, and
-// the lock remembers it.
+// giveUp is what giving an acquire up may do, and return: nothing is left of the request, but for a grant of a rate,
+// and the lock remembers it.
 func (l modesLock) giveUp(c modesCommand, at, written moment) []modesResult {
 	reused := refusals(l, modesAnswer{codes: "REQUEST_ID_REUSED"})
 	of := func(d modesCommand) bool { return d.is(c) }

@@ -18,8 +18,8 @@ import (
 // document is removed.
 type ModesStep struct {
 	Wait time.Duration
-	// acquire, renew, release or force; poll and leave send a request in line again; again sends any command again; give up
-	// gives up one of the acquires so far; remove
+	// acquire, renew, release or force; poll and leave send a request in line again; again sends any command again;
+	// give up gives up one of the acquires so far; remove
 	Do      string
 	Key     string
 	Owner   string

@@ -70,8 +70,8 @@ func TestGiveUpEndsTheWaits(t *testing.T) {
 	}
 }
 
-// TestGiveUpIsDecidedAfterwards: what a delivery obtains that is being sent when the give-up arrives has ended once that
-// is answered. The store is quicker with the give-up.
+// TestGiveUpIsDecidedAfterwards: what a delivery obtains that is being sent when the give-up arrives has ended once
+// that is answered. The store is quicker with the give-up.
 func TestGiveUpIsDecidedAfterwards(t *testing.T) {
 	for name, mode := range givenUpModes {
 		for _, waits := range []int64{0, 20} {
@@ -126,8 +126,8 @@ func TestACutConnectionIsNoGiveUp(t *testing.T) {
 	}
 }
 
-// TestGiveUpAndTheBoundOfLocks: what a give-up leaves of a lock without a record counts as a record, and the lock can be
-// acquired at the bound. There is no give-up of one without a record beyond it, which would obtain nothing either.
+// TestGiveUpAndTheBoundOfLocks: what a give-up leaves of a lock without a record counts as a record, and the lock can
+// be acquired at the bound. There is no give-up of one without a record beyond it, which would obtain nothing either.
 func TestGiveUpAndTheBoundOfLocks(t *testing.T) {
 	clock := suite.NewClock()
 	store := &listed{Store: docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})}

@@ -87,7 +87,7 @@ func keep(ttlSeconds int64, retention time.Duration) time.Duration {
 // who wait for the lock go by.
 var fieldsRead = slices.Concat(
 	[]string{fToken, fState, fOwner, fLease, fAcquiredAt, fExpiresAt, fReleasedAt, fTTL, fMetadata, fReplaceable, fDelay,
-		fRevision}, acquires[:], givenUps[:],
+		fRevision, givenUps[0]}, acquires[:],
 )
 
 // fieldsTaken are those of an acquire that says whether it took over: also how the lease before ended.

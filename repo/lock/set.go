@@ -499,9 +499,9 @@ func (l *Locks) releaseSet(ctx context.Context, c ReleaseSet, send rule.Send[Sta
 	return o, nil
 }
 
-// decideEach sends commands in one step, and again without those that were refused, until none is left that has not been
-// decided; or until one is refused with an outcome with which it must not go on: then it has changed nothing. It returns
-// the outcomes by position.
+// decideEach sends commands in one step, and again without those that were refused, until none is left that has not
+// been decided; or until one is refused with an outcome with which it must not go on: then it has changed nothing. It
+// returns the outcomes by position.
 func decideEach[C command](ctx context.Context, cs []C, send rule.Send[State, Outcome], goOn func(Outcome) bool) (
 	outcomes map[int]Outcome, when rule.When, err error) {
 	outcomes = map[int]Outcome{}

@@ -110,6 +110,74 @@ class Proxy:
         self.server.server_close()
 
 
+class Gateway:
+    """Passes each request on, and holds back, while it is told to, those that give nothing up: they are delivered
+    later."""
+
+    def __init__(self, target: int) -> None:
+        self.holds = False
+        self.held: list[tuple[str, bytes]] = []  # paths and bodies
+        self.passed: list[str] = []  # paths
+        self.changed = threading.Condition()
+        self.over = threading.Event()
+        self.target = target
+        gateway = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            wbufsize = -1
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if gateway.holds and b'"give_up"' not in body:
+                    with gateway.changed:
+                        gateway.held.append((self.path, body))
+                        gateway.changed.notify_all()
+                    gateway.over.wait()  # its client gives up before that
+                    self.close_connection = True
+                    return
+                status, headers, content = gateway.deliver(self.path, body)
+                gateway.passed.append(self.path)
+                self.send_response_only(status)
+                for name in ("Content-Type", "Content-Length"):
+                    if name in headers:
+                        self.send_header(name, headers[name])
+                self.end_headers()
+                self.wfile.write(content)
+
+        class Listener(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *_: Any) -> None:
+                pass  # the client hung up
+
+        self.server = Listener(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def deliver(self, path: str, body: bytes) -> tuple[int, Any, bytes]:
+        """Send a request to the server."""
+        c = http.client.HTTPConnection("127.0.0.1", self.target, timeout=60)
+        try:
+            c.request("POST", path, body, {"Content-Type": "application/json"})
+            r = c.getresponse()
+            return r.status, r.headers, r.read()
+        finally:
+            c.close()
+
+    def until_held(self, count: int, seconds: float) -> bool:
+        with self.changed:
+            return self.changed.wait_for(lambda: len(self.held) >= count, seconds)
+
+    def close(self) -> None:
+        self.over.set()
+        self.server.shutdown()
+        self.server.server_close()
+
+
 class Server:
     """leasehold serve on a store in a folder."""
 

@@ -26,8 +26,10 @@ class Fake:
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock, self.token = clock, 0
+        self.abort = Signal()  # of the latest acquire
         self.sent: list[tuple[str, dict[str, Any]]] = []
-        self.answers: dict[str, list[Callable[[dict[str, Any]], dict[str, Any]]]] = {"acquire": [], "renew": [], "release": []}
+        self.answers: dict[str, list[Callable[[dict[str, Any]], dict[str, Any]]]] = {"acquire": [], "give_up": [],
+            "renew": [], "release": []}
 
     def _answer(self, what: str, r: Mapping[str, Any], body: dict[str, Any]) -> dict[str, Any]:
         self.sent.append((what, dict(r)))
@@ -36,12 +38,18 @@ class Fake:
     def _lease(self, key: str, r: Mapping[str, Any], token: int) -> dict[str, Any]:
         return {
             "tenant_id": "t", "lock_key": key, "lease_id": "l", "owner_id": r["owner_id"], "fencing_token": token, "state": "ACTIVE", "replayed": False,
-            "expires_at": "2030-01-01T00:00:30.000Z", "remaining_ms": r["ttl_seconds"] * 1000, "ttl_seconds": r["ttl_seconds"], "metadata": {},
+            "expires_at": "2030-01-01T00:00:30.000Z", "remaining_ms": r.get("ttl_seconds", 0) * 1000,
+            "ttl_seconds": r.get("ttl_seconds", 0),
+            "metadata": {},
         }
 
     def send_acquire(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
         self.token += 1
+        self.abort = abort
         return self._answer("acquire", r, self._lease(key, r, self.token))
+
+    def send_give_up(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> None:
+        self._answer("give_up", r, {})
 
     def send_renew(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
         return self._answer("renew", r, self._lease(key, r, r["fencing_token"]))
@@ -59,7 +67,7 @@ class Fake:
         raise codes.NotConfigured()
 
 
-def fails(err: Exception) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def fails(err: BaseException) -> Callable[[dict[str, Any]], dict[str, Any]]:
     def answer(_: dict[str, Any]) -> dict[str, Any]:
         raise err
 
@@ -261,10 +269,9 @@ class LocksTest(unittest.TestCase):
                 p = Program(lambda: self.locks.acquire("k").hold())
                 self.clock.run(60)
                 self.assertIsInstance(p.error, KeyError)
-                asked = self.sent("acquire")
-                # What it may have obtained all the same is released: for that it is asked for again.
-                self.assertEqual([what for what, _ in self.server.sent], ["acquire"] * (1 if where == "send_acquire" else 2) + ["release"])
-                self.assertEqual(len({r["request_id"] for r in asked}), 1)
+                # It may have obtained something all the same.
+                self.assertEqual([what for what, _ in self.server.sent],
+                    ["acquire"] * (where == "_answer") + ["give_up"])
 
     def test_a_release_with_a_mistake_in_the_program_is_not_repeated(self) -> None:
         lock = self.held()
@@ -277,8 +284,9 @@ class LocksTest(unittest.TestCase):
         self.assertEqual(len(self.sent("release")), 1)
 
     def test_what_was_never_sent_has_obtained_nothing(self) -> None:
-        """A connection that could not be made is tried again, and nothing is asked for when that is given up; a lost response may be that of a grant."""
-        for sent, want in ((False, []), (True, ["acquire", "release"])):
+        """A connection that could not be made is tried again, and nothing is said when that is given up; a lost
+        response may be that of a grant."""
+        for sent, want in ((False, 0), (True, 1)):
             with self.subTest(sent=sent):
                 self.server.answers["acquire"] = [fails(leasehold.TransportError("no", sent=sent))] * 1000
                 p = Program(lambda: self.locks.acquire("k").hold())
@@ -286,9 +294,9 @@ class LocksTest(unittest.TestCase):
                 self.assertIsInstance(p.error, leasehold.TransportError)
                 self.assertGreater(len(self.sent("acquire")), 2)
                 self.server.answers["acquire"].clear()
-                self.server.sent.clear()
                 self.clock.run(60)
-                self.assertEqual([what for what, _ in self.server.sent], want)
+                self.assertEqual((len(self.sent("give_up")), len(self.sent("release"))), (want, 0))
+                self.server.sent.clear()
 
     def test_a_release_without_an_answer_is_repeated(self) -> None:
         lock = self.held()
@@ -301,7 +309,8 @@ class LocksTest(unittest.TestCase):
         self.assertEqual(len({r["request_id"] for r in releases}), 1)
 
     def test_a_try_that_may_have_been_carried_out_stays_open(self) -> None:
-        """What it obtained is released when the acquire is given up, whatever the tries after it met, unless one of them looked at the lock."""
+        """The acquire is given up for the server too, whatever the tries after it met, unless one of them was
+        rejected for good."""
         lost, late, limited = leasehold.TransportError("no"), codes.Unavailable(status=503), codes.RateLimited(status=429)
         cases: dict[str, tuple[list[Exception], bool]] = {
             "an error of the server": ([late], True), "then not authenticated": ([lost, codes.Unauthenticated(status=401)], True),
@@ -315,8 +324,8 @@ class LocksTest(unittest.TestCase):
                 self.assertIsInstance(p.error, type(errors[-1]))
                 self.server.answers["acquire"].clear()
                 self.clock.run(60)
-                self.assertEqual(len(self.sent("release")), 1 if want else 0)
-                self.assertEqual(len({r["request_id"] for r in self.sent("acquire")}), 1)
+                self.assertEqual(len(self.sent("give_up")), 1 if want else 0)
+                self.assertEqual(len({r["request_id"] for _, r in self.server.sent}), 1)
                 self.server.sent.clear()
 
     def test_an_error_that_asks_for_more_time_than_there_is(self) -> None:
@@ -329,19 +338,16 @@ class LocksTest(unittest.TestCase):
         self.clock.run(60)
         self.assertEqual([what for what, _ in self.server.sent], ["acquire"])
 
-    def test_an_acquire_that_is_given_up_replaces_no_one(self) -> None:
-        """Unless it is told that it has replaced one already."""
-        for reused in (False, True):
-            with self.subTest(reused=reused):
-                self.server.sent.clear()
-                self.server.answers["acquire"] = [fails(leasehold.TransportError("no")), fails(codes.Unauthenticated(status=401))]
-                if reused:
-                    self.server.answers["acquire"].append(fails(codes.RequestIDReused(status=422)))
-                p = Program(lambda: self.locks.acquire("k", replace=True).hold())
-                self.clock.run(60)
-                self.assertIsInstance(p.error, codes.Unauthenticated)
-                self.assertEqual([r.get("replace", False) for r in self.sent("acquire")], [True, True, False] + [True] * reused)
-                self.assertEqual(len(self.sent("release")), 1)
+    def test_what_is_given_up_is_the_request(self) -> None:
+        """With replace too, and without the wait: whether the parameters are the same is compared."""
+        self.server.answers["acquire"] = [
+            fails(leasehold.LockHeld(problem={"retry_after_ms": 1000})), fails(leasehold.TransportError("no")),
+            fails(codes.Unauthenticated(status=401))]
+        p = Program(lambda: self.locks.acquire("k", replace=True, metadata={"build": "7"}).hold())
+        self.clock.run(60)
+        self.assertIsInstance(p.error, codes.Unauthenticated)
+        self.assertEqual([bool(r.pop("wait_seconds", 0)) for r in self.sent("acquire")], [False, True, False])
+        self.assertEqual(self.sent("acquire") + self.sent("give_up"), [self.sent("acquire")[0]] * 4)
 
     def test_a_renewal_says_that_the_lease_is_gone(self) -> None:
         for err in (codes.LeaseLost(), codes.LeaseExpired(), codes.LeaseReleased(), codes.NotOwner()):

@@ -42,6 +42,7 @@ class Memory:
     runs: dict[str, Stored] = field(default_factory=dict)
     asked: list[tuple[str, Any]] = field(default_factory=list)
     trouble: dict[str, list[BaseException]] = field(default_factory=dict)
+    requests: dict[int, str] = field(default_factory=dict)  # by the token of their run
     token: int = 0
     slow: float = 0.0  # how long the answer of the next refresh takes
 
@@ -64,7 +65,14 @@ class Memory:
             return Grant(None, reason="locked", retry_after=r.end - self.clock.wall())
         self.token += 1
         r.holder, r.end = self.token, self.clock.wall() + ask.ttl
+        self.requests[self.token] = ask.request_id
         return Grant(Held(ask.run_id, ask.owner, self.token), remaining=ask.ttl, runs=1, failures=r.failures)
+
+    def give_up(self, ask: Ask, seconds: float, abort: Signal) -> None:
+        self._begin("give_up", ask)
+        r = self.runs.setdefault(ask.run_id, Stored())
+        if self.requests.get(r.holder) == ask.request_id:
+            r.holder = 0
 
     def _held(self, held: Held) -> Stored:
         r = self.runs[held.run_id]

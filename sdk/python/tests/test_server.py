@@ -22,12 +22,14 @@ from pathlib import Path
 from typing import Any
 
 import leasehold
+from leasehold._time import Signal
 from leasehold.codes import NotFound
 from leasehold.machineids import ConfigurationError, Generator, LeaseAcquisitionError
-from leasehold.once import Permanent, RunFailedBefore, RunLocked, once, run
+from leasehold.once import Permanent, RunFailedBefore, RunLocked, _background, once, run, run_async
 
-from faults import Proxy, Server
+from faults import Gateway, Proxy, Server
 from fork import in_child
+from virtual import Shifted
 
 SOURCE = str(Path(__file__).resolve().parent.parent / "src")
 LONG = 120.0  # seconds after which a test gives up
@@ -238,6 +240,105 @@ class Basics(WithServer):
         self.assertEqual(len(childs), 100)
         self.assertFalse(mine & childs)
         ids.close()
+
+
+class Late(WithServer):
+    """A gateway holds a request back, its caller gives up, and then the request is delivered."""
+
+    def gateway(self) -> Gateway:
+        g = Gateway(self.server.port)
+        self.addCleanup(g.close)
+        return g
+
+    def test_what_was_given_up_obtains_nothing(self) -> None:
+        modes: dict[str, dict[str, Any]] = {
+            "exclusive": {}, "fair": {"fair": True}, "shared": {"shared": True}, "permits": {"permits": 2},
+            "replace": {"replace": True}, "delay": {"lock_delay": 60}}
+        api = leasehold.Client(self.server.url).lock_api()
+        for name, settings in modes.items():
+            with self.subTest(name):
+                self.check(f"late-{name}", lambda locks: locks.acquire(f"late-{name}", **settings)._hold, api)
+        with self.subTest("several"):
+            self.check("late-several", lambda locks: locks.acquire_all(["late-several", "late-other"])._hold, api)
+
+    def check(self, key: str, hold: Any, api: leasehold.LockAPI) -> None:
+        g, seen, cancel = self.gateway(), queue.Queue[leasehold.Event](), Signal()
+        g.holds = True
+        locks = self.locks(g.url, observe=seen.put)
+        waits = threading.Thread(target=lambda: self.assertRaises(leasehold.ClosedError, hold(locks), False, cancel))
+        waits.start()
+        self.assertTrue(g.until_held(1, LONG))
+        cancel.set()
+        waits.join(LONG)
+        told = seen.get(timeout=LONG)
+        self.assertEqual((told.what, told.error), ("Abandoned", None))
+        self.assertEqual(len(g.passed), 1)  # one request is enough
+        [(path, body)] = g.held
+        status, _, content = g.deliver(path, body)
+        self.assertNotEqual(status, 200, content)
+        with self.locks().try_acquire(key):
+            self.assertEqual(api.get(key)["state"], "ACTIVE")
+
+    def test_a_grant_of_a_rate(self) -> None:
+        g, cancel = self.gateway(), Signal()
+        g.holds = True
+        locks = self.locks(g.url)
+        rate = locks._rate("late-rate", 1, 600, None, 2.0, 0, None)
+        waits = threading.Thread(target=lambda: self.assertRaises(leasehold.ClosedError, locks._take, rate, cancel))
+        waits.start()
+        self.assertTrue(g.until_held(1, LONG))
+        cancel.set()
+        waits.join(LONG)
+        self.assertTrue(locks._background.wait(LONG))
+        self.assertEqual(len(g.passed), 1)
+        status, _, content = g.deliver(*g.held[0])
+        self.assertNotEqual(status, 200, content)
+        self.locks().take("late-rate", limit=1, window=600, wait=0)
+
+    def test_a_run_and_an_analysis(self) -> None:
+        client = leasehold.Client(self.server.url)
+        self.assertEqual(client.once("PUT", "/v1/analyses/late", None, seconds=LONG).status, 200)
+        for there in ("runs", "analyses"):
+            with self.subTest(there):
+                g = self.gateway()
+                g.holds = True
+                late = leasehold.Client(g.url)
+
+                async def main() -> None:
+                    async def work(lock: Any) -> str:
+                        self.fail("it runs")
+
+                    gate = late.runs() if there == "runs" else late.analyses()
+                    task = asyncio.ensure_future(run_async(gate, "late", work))
+                    while not g.held:
+                        await asyncio.sleep(0.01)
+                    task.cancel()
+                    with self.assertRaises(asyncio.CancelledError):
+                        await task
+
+                asyncio.run(main())
+                self.eventually(lambda: g.passed, "it is not given up")
+                self.assertTrue(_background.wait(LONG))
+                self.assertEqual(len(g.passed), 1)
+                status, _, content = g.deliver(*g.held[0])
+                self.assertFalse(status == 200 and json.loads(content)["acquired"], content)
+                got = run(client.runs() if there == "runs" else client.analyses(), "late", lambda lock: "done")
+                self.assertEqual((got.status, got.error), ("ready", None))
+
+    def test_a_clock_that_is_wrong(self) -> None:
+        """One request more, once."""
+        for by in (-3600.0, 0.0, 3600.0):
+            with self.subTest(by=by):
+                g = self.gateway()
+                client = leasehold.Client(g.url, clock=Shifted(by))
+                for n in range(3):
+                    with client.locks().acquire(f"clock-{by:.0f}"):
+                        pass
+                    with client.locks().acquire_all([f"clock-{by:.0f}", "clock"]):
+                        pass
+                    self.assertEqual(run(client.runs(), f"clock-{by:.0f}-{n}", lambda lock: "done").status, "ready")
+                asked = [p for p in g.passed if p.endswith(("/acquire", "/begin"))]
+                self.assertEqual(len(asked), 9 + (by != 0), asked)
 
 
 class Faults(WithServer):

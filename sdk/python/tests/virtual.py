@@ -155,3 +155,13 @@ class VirtualClock(Clock):
                     clock._sending.pop(me, None)
 
         return mock.patch.object(Transport, "send", counted)
+
+
+class Shifted(Clock):
+    """A wall clock that is wrong by so many seconds."""
+
+    def __init__(self, by: float) -> None:
+        self.by = by
+
+    def wall(self) -> float:
+        return time.time() + self.by

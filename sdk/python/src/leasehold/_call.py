@@ -19,6 +19,9 @@ T = TypeVar("T")
 EXIT_TIME = 2.0
 """Seconds that the end of the process waits for releases in the background."""
 
+LAST_TIME = 1.0
+"""Seconds for what is to be told before the process ends, and for the background once that is interrupted again."""
+
 
 class Cancelled(Exception):
     """A request was given up because its signal was set. It does not leave the package."""
@@ -121,14 +124,6 @@ class Background:
             self._running -= 1
             self._changed.notify_all()
 
-    def rest(self, do: Callable[[], T]) -> T:
-        """Do something in between that no one needs to wait for: work that is under way may be left there."""
-        self.end()
-        try:
-            return do()
-        finally:
-            self.begin()
-
     def wait(self, seconds: float) -> bool:
         """Wait until nothing goes on; False if that takes longer."""
         with self._changed:
@@ -138,6 +133,37 @@ class Background:
         """In the child no thread of the parent goes on."""
         self._changed = threading.Condition()
         self._running = 0
+
+
+_owed: dict[object, Callable[[float], object]] = {}
+
+
+def owe(last: Callable[[float], object]) -> Callable[[], None]:
+    """Call a function, with the seconds that it has, if the process ends before the returned one was called.
+
+    That is so for what a thread waits for that ends with the process, and for a program that was interrupted once more
+    while it cleaned up.
+    """
+    key = object()
+    _owed[key] = last
+
+    def settled() -> None:
+        _owed.pop(key, None)
+
+    return settled
+
+
+def pay() -> None:
+    """Call what is owed, one after the other, within LAST_TIME."""
+    end = time.monotonic() + LAST_TIME
+    for key, last in list(_owed.items()):
+        left = end - time.monotonic()
+        if left > 0:
+            try:
+                last(left)
+            except Exception:
+                pass  # there is no time left to try again
+        _owed.pop(key, None)
 
 
 everything: weakref.WeakSet[Background] = weakref.WeakSet()
@@ -150,6 +176,7 @@ def on_fork(thing: Any) -> None:
 
 
 def _after_fork() -> None:
+    _owed.clear()  # the parent asks for it
     for b in list(everything):
         b.after_fork()
     for thing in list(_forked):
@@ -157,7 +184,15 @@ def _after_fork() -> None:
 
 
 def _at_exit() -> None:
-    end = time.monotonic() + EXIT_TIME
+    try:
+        _end(EXIT_TIME)
+    except KeyboardInterrupt:
+        _end(LAST_TIME)
+
+
+def _end(seconds: float) -> None:
+    pay()
+    end = time.monotonic() + seconds
     for b in list(everything):
         b.wait(max(0.0, end - time.monotonic()))
 

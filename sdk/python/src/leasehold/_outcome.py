@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, get_args, get_origin, get_type_hints
 
+from ._time import Backoff
 from .codes import (
-    DocumentDamaged, LeaseExpired, LeaseLost, LeaseReleased, LockModeDiffers, NotConfigured, NotOwner, Overloaded, RateLimited, Unauthenticated,
+    DocumentDamaged, LeaseExpired, LeaseLost, LeaseReleased, NotConfigured, NotOwner, Overloaded, RateLimited,
+    Unauthenticated,
 )
 from .errors import ApiError, InvalidResponseError, TransportError
 
@@ -51,26 +52,18 @@ def settles(err: BaseException) -> bool:
     return isinstance(err, ApiError) and err.status < 500 and err.status not in (401, 429)
 
 
-def refused(err: BaseException) -> bool:
-    """Whether an error says of an acquire that it is not granted now, and has not been before.
-
-    A delivery of it that waits at another server may be granted later.
-    """
-    return settles(err) and (isinstance(err, LockModeDiffers) or isinstance(err, ApiError) and err.retryable)
-
-
-LATE_WAIT = 2.0  # how much later than it is asked to a server ends a wait, at most
-
-
-def given_up_pause(retry: int) -> float:
-    """Before an acquire is sent again that was given up and is refused, while an earlier delivery may wait at another server."""
-    most = min(8.0, 2.0 * 2.0 ** min(retry, 4))
-    return random.uniform(most / 2, most)
-
-
 def retry_after(err: BaseException | None) -> float:
     """Seconds that the server asks to wait; 0 if it does not say."""
     return err.retry_after if isinstance(err, (ApiError, TransportError)) else 0.0
+
+
+WAITS = Backoff(0.2, 5.0, 0.01)
+
+
+def pause(retry: int, err: BaseException | None, left: float) -> float:
+    """The wait before a retry: as long as the server asks for, but a third of the time that is left at most, as it may
+    come too late then."""
+    return max(WAITS.delay(retry), min(retry_after(err), left / 3))
 
 
 @lru_cache(maxsize=None)

@@ -32,6 +32,10 @@ class Moment(NamedTuple):
         """When a lease of that length ends which was asked for at this moment."""
         return self.plus(seconds - GRAIN)
 
+    def since(self, now: Moment) -> float:
+        """Seconds that have passed until now, by the clock that says more; not less than 0."""
+        return max(0.0, now.monotonic - self.monotonic, now.wall - self.wall)
+
     def until(self, end: Moment) -> float:
         """Seconds from here to end, by the clock that says less."""
         return min(end.monotonic - self.monotonic, end.wall - self.wall)

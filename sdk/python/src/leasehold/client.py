@@ -21,8 +21,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote, urlencode
 
-from . import _check, _outcome, codes
-from ._call import Background, Cancelled, bounded
+from . import _check, _end, _outcome, codes
+from ._call import Background, bounded, owe
 from ._time import Backoff, Clock, Moment, Signal
 from ._transport import MAX_RESPONSE, Response, Token, Transport
 from .errors import ApiError, InvalidResponseError, InvalidSettingError, LeaseholdError, TransportError, UnknownOutcomeError, format_time
@@ -43,8 +43,8 @@ T = TypeVar("T")
 TRY_TIME = 15.0
 """Seconds for one request, beside what the server is to wait."""
 
-ABANDON_TIME = 10.0
-"""Seconds for the attempt to release what an acquire that was given up may have obtained."""
+ABANDON_TIME = 30.0
+"""Seconds for the attempt to give up an acquire, beside the time in which it may still have its effect."""
 
 MAX_RETRY_AFTER = 86_400.0
 """Seconds that a server can ask to wait: a longer time is as good as none."""
@@ -84,6 +84,7 @@ class Client:
         self._tries = tries
         self._timeout = _check.positive("timeout", timeout)
         self._clock = clock or Clock()
+        self._time = _end.ServerTime(self._clock)
         self._background = Background()
 
     @property
@@ -141,17 +142,56 @@ class Client:
 
     def once(self, method: str, path: str, body: Mapping[str, Any] | None, *, seconds: float, abort: Signal | None = None, most: int = MAX_RESPONSE) -> Response:
         """Send a request once, in the thread of the caller; whatever arrives is the response."""
-        return self._transport.send(method, path, encode(body), seconds=seconds, abort=abort, most=most)
+        begin = self._clock.now()
+        r = self._transport.send(method, path, encode(body), seconds=seconds, abort=abort, most=most)
+        if r.status == 204 or r.media_type in ("application/json", "application/problem+json"):  # not that of a proxy
+            self._time.compare(r.headers.get("Date") or "", begin.since(self._clock.now()))
+        return r
+
+    def grant(
+        self, path: str, body: Mapping[str, Any], *, wanted: float, seconds: float, abort: Signal | None = None,
+        most: int = MAX_RESPONSE, member: str = "not_after",
+    ) -> Response:
+        """Send a request that grants something once, and tell the server for how many seconds from now on it is wanted.
+
+        If the response says that the end is wrong by the store's time it is sent once more, with another end. A body
+        that has an end keeps it.
+        """
+        until = self._clock.monotonic() + wanted
+        again = not body.get(member)
+        while True:
+            begin = self._clock.now()
+            end = body.get(member) or self._time.end(until - begin.monotonic)
+            r = self.once("POST", path, {**body, member: end}, seconds=seconds, abort=abort, most=most)
+            err = None if 200 <= r.status < 300 else self.rejection(r)
+            if not isinstance(err, (codes.TooLate, codes.InvalidArgument)) or err.store_time is None:
+                return r
+            self._time.correct(err.store_time, begin.since(self._clock.now()))
+            if not again or abort is not None and abort.is_set():
+                return r
+            again = False
 
     def exchange(
         self, method: str, path: str, body: Mapping[str, Any] | None, kind: type, valid: Callable[[dict[str, Any]], None] | None = None, *,
-        seconds: float | None = None, abort: Signal | None = None,
+        seconds: float | None = None, abort: Signal | None = None, wanted: float | None = None,
     ) -> dict[str, Any]:
-        """Send a request once, and read the response that says OK; everything else is an error."""
-        r = self.once(method, path, body, seconds=self._timeout if seconds is None else seconds, abort=abort)
+        """Send a request once, and read the response that says OK; everything else is an error. One that grants
+        something says for how many seconds it is wanted."""
+        most = self._timeout if seconds is None else seconds
+        if wanted is None or body is None:
+            r = self.once(method, path, body, seconds=most, abort=abort)
+        else:
+            r = self.grant(path, body, wanted=wanted, seconds=max(most, self._timeout), abort=abort)
         if r.status == 200 and r.media_type == "application/json":
             return self.read(r.content, kind, valid)
         raise self.rejection(r)
+
+    def give_up(self, path: str, body: Mapping[str, Any], *, seconds: float, abort: Signal | None = None) -> None:
+        """Send once that the request with this body is given up. It returns if the server says that it is; everything
+        else is an error."""
+        r = self.once("POST", path, {**body, "give_up": True}, seconds=seconds, abort=abort)
+        if r.status != 204:
+            raise self.rejection(r)
 
     def read(self, content: bytes, kind: type, valid: Callable[[dict[str, Any]], None] | None = None) -> dict[str, Any]:
         """The body of a response, if it is what was asked for."""
@@ -187,16 +227,20 @@ class Client:
             f"{self.name} responded {r.status} {r.reason} with content type {r.media_type!r}, which is not Leasehold",
             retry=r.status >= 500, retry_after=wait)
 
-    def insist(self, do: Callable[[Signal], T], *, extra: float = 0.0, timeout: float | None = None, request_id: str = "") -> tuple[T, Moment]:
-        """Call do until there is a definite response, the tries are used up or timeout has passed. The moment is that before the request which
-        got it. With a request_id, an error after which the command may have been carried out is an UnknownOutcomeError."""
+    def insist(
+        self, do: Callable[[float, Signal], T], *, extra: float = 0.0, timeout: float | None = None,
+        request_id: str = "",
+    ) -> tuple[T, Moment]:
+        """Call do until there is a definite response, the tries are used up or timeout has passed. It gets the seconds
+        that it has. The moment is that before the request which got the response. With a request_id, an error after
+        which the command may have been carried out is an UnknownOutcomeError."""
         end = None if timeout is None else self._clock.monotonic() + _check.seconds("timeout", timeout)
-        unknown, retry = False, 0
+        unknown, lost, retry = False, False, 0
         while True:
             begin = self._clock.now()
             left = self._timeout + extra if end is None else min(self._timeout + extra, max(0.0, end - begin.monotonic))
             try:
-                return bounded(self._clock, left, do), begin
+                return bounded(self._clock, left, partial(do, left)), begin
             except InvalidResponseError as err:
                 raise UnknownOutcomeError(request_id, err) if request_id else err
             except (ApiError, TransportError) as err:
@@ -204,6 +248,7 @@ class Client:
                 maybe = late or (err.retry if isinstance(err, TransportError) else err.retryable and err.status >= 500)
                 never = isinstance(err, codes.Overloaded) or isinstance(err, TransportError) and not err.sent
                 unknown = maybe and not never or unknown and not _outcome.settles(err)
+                lost = lost or unknown
                 asks = _outcome.retry_after(err)
                 pause = max(WAITS.delay(retry), asks)
                 retry += 1
@@ -211,16 +256,20 @@ class Client:
                 if done:
                     if unknown and request_id:
                         raise UnknownOutcomeError(request_id, err) from err
+                    if isinstance(err, ApiError):
+                        err._after_lost = lost
                     raise
             self._clock.sleep(pause)
 
     def call(
         self, method: str, path: str, body: Mapping[str, Any] | None, kind: type, valid: Callable[[dict[str, Any]], None] | None = None, *,
-        extra: float = 0.0, timeout: float | None = None, request_id: str = "",
+        extra: float = 0.0, timeout: float | None = None, request_id: str = "", grants: bool = False,
     ) -> tuple[dict[str, Any], Moment]:
         """exchange, and again where that may help."""
         return self.insist(
-            lambda abort: self.exchange(method, path, body, kind, valid, seconds=self._timeout + extra, abort=abort),
+            lambda left, abort: self.exchange(
+                method, path, body, kind, valid, seconds=self._timeout + extra, abort=abort,
+                wanted=left if grants else None),
             extra=extra, timeout=timeout, request_id=request_id)
 
 
@@ -295,75 +344,56 @@ class LockAPI:
     def acquire(self, key: str, request: AcquireRequest, *, timeout: float | None = None) -> HeldLease:
         """Take the lock. :class:`~leasehold.codes.LockHeld` has the holder, and when its lease expires.
 
-        With wait_seconds the server waits for a lock that is held, and the client so much longer for the response. If the call ends without a
-        response and the request had no request_id, the client calls :meth:`abandon` in the background, for 10 s at most; with wait_seconds a few
-        times more while it is refused, until the wait that the server was asked for has ended, because another server may still wait. A lease that
-        has expired by the time its response arrives is LeaseExpired.
+        With wait_seconds the server waits for a lock that is held, and the client so much longer for the response. Each
+        try ends, for the server too, soon after the client has stopped to wait for it. If the call obtains nothing, a
+        try of it had no response, and the request had no request_id, it is given up in the background, see
+        :meth:`abandon`. A lease that has expired by the time its response arrives is LeaseExpired.
         """
-        own = not request.get("request_id")
-        r = cast(AcquireRequest, _filled(request))
-        asked = self._client._clock.now()
-        try:
-            return self._lease(key, "/acquire", r, lambda got: _outcome.acquired(r, got, self.tenant, key), _check.whole("wait_seconds", r.get("wait_seconds", 0)), timeout)
-        except (UnknownOutcomeError, KeyboardInterrupt, SystemExit):
-            if own:
-                self._client._background.run("abandon", lambda: self._give_up(key, r, asked))
-            raise
+        wait = _check.whole("wait_seconds", request.get("wait_seconds", 0))
+        return self._giving_up(self._path(key, "/acquire"), request, lambda r: self._lease(
+            key, "/acquire", r, lambda got: _outcome.acquired(r, got, self.tenant, key), wait, timeout))
 
-    def _give_up(self, key: str, r: AcquireRequest, asked: Moment) -> None:
-        """Abandon in the background. While it is refused it goes on until the wait of the request has ended, which was sent at a time."""
-        clock, wait, retry = self._client._clock, float(r.get("wait_seconds", 0)), 0
-        end = asked.plus(wait + _outcome.LATE_WAIT) if wait > 0 else asked
-        while True:
-            left = clock.now().until(end)
-            try:
-                refused = self._abandon(key, r, ABANDON_TIME)
-            except LeaseholdError:
-                return  # the lease expires
-            if not refused or left <= 0:
-                return
-            self._client._background.rest(partial(clock.sleep, min(left, _outcome.given_up_pause(retry))))
-            retry += 1
+    def _giving_up(self, path: str, request: Mapping[str, Any], do: Callable[[dict[str, Any]], T]) -> T:
+        """Send an acquire, and give it up in the background if a try of it had no response and the caller cannot send
+        it again."""
+        r, client = _filled(request), self._client
+        if request.get("request_id"):
+            return do(r)
+
+        def send(seconds: float, abort: Signal) -> None:
+            client.give_up(path, r, seconds=seconds, abort=abort)
+
+        settled = owe(lambda seconds: send(seconds / 2, Signal()))  # for the connection, and for the response
+        try:
+            got = do(r)
+        except BaseException as err:
+            refused = isinstance(err, ApiError) and err._after_lost and not _outcome.final(err)
+            if refused or isinstance(err, UnknownOutcomeError) or not isinstance(err, Exception):
+                # For how long a try may still have its effect.
+                late = client._timeout + min(float(r.get("wait_seconds", 0)), 60.0) + _end.AFTER
+                end = client._clock.now().plus(late + ABANDON_TIME)
+                client._background.run("give up", lambda: _end.give_up(client._clock, end, client._timeout, send))
+            settled()
+            raise
+        settled()
+        return got
 
     def abandon(self, key: str, request: AcquireRequest, *, timeout: float | None = None) -> None:
-        """Release the lease that an acquire without a response may have obtained, and give up the place in line of one that waited.
+        """Give up an acquire: what it obtained ends, its place in line too, and no delivery of it obtains anything from
+        then on, at any server.
 
-        The request is sent again with its request_id, without the wait. With replace it is sent only if without that the server says that it
-        was carried out, so that it replaces no one now. A grant of the mode rate stays used.
-
-        The server that it reaches ends its own waits for the request. A delivery that waits at another server may obtain the lock until its wait ends.
+        The request is that of the acquire, with its request_id. A grant of the mode rate stays used. It returns as well
+        if the server knows that what the request obtained has ended already.
         """
-        self._abandon(key, request, timeout)
-
-    def _abandon(self, key: str, request: AcquireRequest, timeout: float | None) -> bool:
-        """Whether the request was refused: a delivery of it may still wait at another server."""
         if not request.get("request_id"):
-            raise InvalidSettingError("request_id", "is required: that of the acquire to undo")
+            raise InvalidSettingError("request_id", "is required: that of the acquire to give up")
         r = dict(request)
-        r["wait_seconds"] = 0
-        replace = r.pop("replace", False)
-        path = self._path(key, "/acquire")
-
-        def again() -> dict[str, Any]:
-            return self._client.call("POST", path, r, Lease, lambda got: _outcome.acquired(r, got, self.tenant, key), timeout=timeout)[0]
-
         try:
-            try:
-                got = again()
-            except codes.RequestIDReused:
-                if not replace:
-                    raise
-                r["replace"] = True
-                got = again()
-            if r.get("mode") != "rate":
-                self.release(key, cast(ReleaseRequest, {"owner_id": r.get("owner_id", ""), "fencing_token": got["fencing_token"]}), timeout=timeout)
-        except (codes.RequestIDReused, codes.LeaseExpired, codes.LeaseReleased, codes.LeaseLost, codes.NotOwner):
-            pass  # there is nothing to release
-        except ApiError as err:
-            if not _outcome.refused(err):
-                raise
-            return True
-        return False
+            self._client.insist(
+                lambda left, abort: self._client.give_up(self._path(key, "/acquire"), r, seconds=left, abort=abort),
+                timeout=timeout)
+        except codes.RequestIDReused:
+            pass
 
     def renew(self, key: str, request: RenewRequest, *, timeout: float | None = None) -> HeldLease:
         """Move the lease's expiry to now + ttl_seconds.
@@ -392,7 +422,8 @@ class LockAPI:
         self, key: str, command: str, r: Mapping[str, Any], valid: Callable[[dict[str, Any]], None], wait: float, timeout: float | None,
     ) -> HeldLease:
         got, begin = self._client.call(
-            "POST", self._path(key, command), r, Lease, valid, extra=min(wait, 60.0), timeout=timeout, request_id=r["request_id"])
+            "POST", self._path(key, command), r, Lease, valid, extra=min(wait, 60.0), timeout=timeout,
+            request_id=r["request_id"], grants=command == "/acquire")
         clock = self._client._clock
         now = clock.now()
         took = min(now.monotonic - begin.monotonic, now.wall - begin.wall)
@@ -453,8 +484,8 @@ class LockAPI:
 
     def acquire_set(self, request: LockSetAcquireRequest, *, timeout: float | None = None) -> LockSet:
         """Take up to 20 locks in one step, all or none. LockHeld says in lock_key which of them is held."""
-        r = _filled(request)
-        return cast(LockSet, self._set("/acquire", r, LockSet, r.get("lock_keys", []), {}, _outcome.set_granted, timeout))
+        return cast(LockSet, self._giving_up(f"{self._base}/lock-sets/acquire", request, lambda r: self._set(
+            "/acquire", r, LockSet, r.get("lock_keys", []), {}, _outcome.set_granted, timeout)))
 
     def renew_set(self, request: LockSetRenewRequest, *, timeout: float | None = None) -> LockSet:
         """Move the expiry of several leases to now + ttl_seconds, of all or of none."""
@@ -472,14 +503,19 @@ class LockAPI:
     ) -> dict[str, Any]:
         got, _ = self._client.call(
             "POST", self._base + "/lock-sets" + command, r, kind,
-            lambda got: valid(got, self.tenant, keys, r.get("owner_id", ""), tokens), timeout=timeout, request_id=r["request_id"])
+            lambda got: valid(got, self.tenant, keys, r.get("owner_id", ""), tokens), timeout=timeout,
+            request_id=r["request_id"], grants=command == "/acquire")
         return got
 
     # What leasehold.locks needs: each request is sent once, in the thread of the caller.
 
     def send_acquire(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
         return self._client.exchange(
-            "POST", self._path(key, "/acquire"), r, Lease, lambda got: _outcome.acquired(r, got, self.tenant, key), seconds=seconds, abort=abort)
+            "POST", self._path(key, "/acquire"), r, Lease, lambda got: _outcome.acquired(r, got, self.tenant, key),
+            seconds=seconds, abort=abort, wanted=seconds)
+
+    def send_give_up(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> None:
+        self._client.give_up(self._path(key, "/acquire"), r, seconds=seconds, abort=abort)
 
     def send_renew(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
         return self._client.exchange(
@@ -495,10 +531,13 @@ class LockAPI:
         return self._client.exchange("GET", self._path(key), None, Lock, lambda got: self._is_lock(got, key), seconds=seconds, abort=abort)
 
     def send_set(self, command: str, r: Mapping[str, Any], keys: Sequence[str], tokens: Mapping[str, int], seconds: float, abort: Signal) -> dict[str, Any]:
+        if command == "give_up":
+            self._client.give_up(f"{self._base}/lock-sets/acquire", r, seconds=seconds, abort=abort)
+            return {}
         kind, valid = (LockSetReleased, _outcome.set_ended) if command == "release" else (LockSet, _outcome.set_granted)
         return self._client.exchange(
             "POST", f"{self._base}/lock-sets/{command}", r, kind, lambda got: valid(got, self.tenant, list(keys), r["owner_id"], tokens),
-            seconds=seconds, abort=abort)
+            seconds=seconds, abort=abort, wanted=seconds if command == "acquire" else None)
 
 
 def _filled(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -87,6 +87,7 @@ class ApiError(LeaseholdError):
     default_title: ClassVar[str] = ""
     default_status: ClassVar[int] = 500
     default_retryable: ClassVar[bool] = False
+    _after_lost = False  # an earlier try of the same request had no response, and may still be on its way
 
     def __init__(self, detail: str = "", problem: dict[str, Any] | None = None, *, code: str = "", status: int | None = None) -> None:
         p = problem or {}
@@ -116,6 +117,8 @@ class ApiError(LeaseholdError):
         """With STALE_TOKEN: the highest token that was seen."""
         self.expires_at = parse_time(_text(p, "expires_at"))
         """With LOCK_HELD and LEASE_CHANGED: when the lease expires."""
+        self.store_time = parse_time(_text(p, "store_time"))
+        """With TOO_LATE, and with INVALID_ARGUMENT of not_after: the store's time, by which ends are judged."""
         self.request_id = _text(p, "instance").removeprefix("urn:request:")
         """Names the exchange in the server's log."""
         self.trace_id = _text(p, "trace_id")

@@ -37,19 +37,18 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace as changed
 from datetime import datetime, timezone
-from functools import partial
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
-from . import _check, _outcome, codes
-from ._call import Background, Cancelled, bounded, on_fork, spawn, tell
+from . import _check, _end, _outcome, codes
+from ._call import Background, Cancelled, bounded, on_fork, owe, spawn, tell
 from ._check import MAX_TTL
 from ._term import Term
 from ._time import Backoff, Clock, LOOK_AGAIN, Moment, Signal
 from .client import TRY_TIME, new_request_id
 from .errors import (
     ApiError, ClosedError, InvalidResponseError, InvalidSettingError, LeaseholdError, LockLost, MaxHoldExceeded, NotReleasedError, ReleasedError,
-    TransportError, format_time,
+    TransportError, format_time, parse_time,
 )
 from .types import Lock as LockRecord
 
@@ -71,13 +70,6 @@ CLOSE_TIME = 2.0  # seconds for the releases of close when its own timeout has p
 SHORT_PAUSE = 0.1
 PLACED_PAUSE = 2.0  # seconds between two requests of one that waits in line, whose place is kept for some seconds
 FEW_POLLS = 5  # how often a lock is asked for without a wait when the server has no room for those who wait
-WAITS = Backoff(0.2, 5.0, 0.01)
-
-
-def _pause(retry: int, err: BaseException | None, left: float) -> float:
-    """The wait before a retry: as long as the server asks for, but a third of the time that is left at most, as it may come too late then."""
-    return max(WAITS.delay(retry), min(_outcome.retry_after(err), left / 3))
-
 
 class Event(NamedTuple):
     """What happened to a lock."""
@@ -94,9 +86,17 @@ class Event(NamedTuple):
 
 
 class Provider(Protocol):
-    """The locks of one tenant. Each method sends its request once, and returns soon after abort is set. :class:`leasehold.client.LockAPI` is one."""
+    """The locks of one tenant. Each method sends its request, and returns soon after abort is set.
+    :class:`leasehold.client.LockAPI` is one.
+
+    seconds is for how long the response is waited for. An acquire tells the server that it is not wanted any more soon
+    after that (not_after). send_give_up gets the request of an acquire, and send_set the command "give_up" with that of
+    an acquire: they return when the server says that nothing is held under its request_id, and nothing will be.
+    """
 
     def send_acquire(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]: ...
+
+    def send_give_up(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> None: ...
 
     def send_renew(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]: ...
 
@@ -442,7 +442,7 @@ class Locks:
             except (ApiError, TransportError, InvalidResponseError) as err:
                 if _outcome.gone(err):
                     return
-                pause = _pause(retry, err, self._clock.now().until(end))
+                pause = _outcome.pause(retry, err, self._clock.now().until(end))
                 if _outcome.final(err) or self._clock.now().until(end) <= pause:
                     raise
             self._clock.sleep(pause)
@@ -452,55 +452,19 @@ class Locks:
         got = bounded(self._clock, seconds, lambda abort: provider.send_release(key, r, seconds, abort))
         _outcome.ended(got, "", key, r["owner_id"], r["fencing_token"])
 
-    def _abandon(self, a: _Acquire) -> None:
-        """Release in the background what an acquire that was given up may have obtained, and give its place in line to the next.
-
-        Its request is sent again: if it had obtained the lock that returns the lease, and otherwise, once the lease that it obtains now is released, no
-        delivery that comes late obtains another. It replaces no one: with replace it is sent only if without that it is told that it was carried out.
-
-        A refusal does not say that nothing comes of the request any more: a try whose connection was cut may still wait at another server than the one
-        that refuses it now. So it is sent again, a few times, until such a wait has ended, or the client is closed.
-        """
-        request = dict(a.request)
-        replace = request.pop("replace", False)
-
-        def waits() -> float:
-            return 0.0 if a.waits is None else max(0.0, self._clock.now().until(a.waits))
-
-        end = self._clock.now().plus(waits() + min(a.o.ttl, 30.0))
+    def _give_up(self, a: _Acquire) -> None:
+        """Tell the server in the background that an acquire is not wanted any more: what it obtained ends, and no
+        delivery of it obtains anything from then on."""
+        now = self._clock.now()
+        end = now.plus(max(0.0, 0.0 if a.late is None else now.until(a.late)) + min(a.o.ttl, 30.0))
 
         def work() -> None:
-            retry, refused, token = 0, 0, 0
-            while True:
-                failed: BaseException | None = None
-                wait = waits()
-                try:
-                    left = max(0.01, self._clock.now().until(end))
-                    seconds = min(a.each, left)
-                    got = bounded(self._clock, seconds, lambda abort: a.provider.send_acquire(a.key, request, seconds, abort))
-                    _outcome.acquired(request, got, "", a.key)
-                    token = got["fencing_token"]
-                    if not a.grant:
-                        self._free(a.provider, a.key, got, end)
-                except codes.RequestIDReused:
-                    if replace and "replace" not in request:
-                        request["replace"] = True
-                        continue
-                except Exception as err:
-                    pause = min(wait, _outcome.given_up_pause(refused))
-                    if wait > 0 and not token and _outcome.refused(err) and self._background.rest(partial(self._clock.sleep, pause, self._closed)):
-                        request.pop("replace", None)
-                        retry, refused = 0, refused + 1
-                        continue
-                    failed = None if _outcome.settles(err) and not token else err
-                pause = _pause(retry, failed, self._clock.now().until(end))
-                if failed is None or _outcome.final(failed) or self._clock.now().until(end) <= pause:
-                    self._abandoned(a.key, token, failed)
-                    return
-                self._clock.sleep(pause)
-                retry += 1
+            err = _end.give_up(
+                self._clock, end, a.each,
+                lambda seconds, abort: a.provider.send_give_up(a.key, a.request, seconds, abort))
+            self._abandoned(a.key, 0, err)
 
-        self._background.run("abandon", work)
+        self._background.run("give up", work)
 
     def _abandoned(self, key: str, token: int, err: BaseException | None) -> None:
         self._events.emit("Abandoned", key, token, err)
@@ -523,10 +487,16 @@ class _Several:
         with self._mutex:
             return self._granted[first]
 
-    def send_acquire(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
+    def _request(self, r: Mapping[str, Any]) -> dict[str, Any]:
         body = {k: v for k, v in r.items() if k in ("owner_id", "request_id", "ttl_seconds", "metadata")}
         body["lock_keys"] = self._keys
-        got = self._provider.send_set("acquire", body, self._keys, {}, seconds, abort)
+        return body
+
+    def send_give_up(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> None:
+        self._provider.send_set("give_up", self._request(r), self._keys, {}, seconds, abort)
+
+    def send_acquire(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
+        got = self._provider.send_set("acquire", self._request(r), self._keys, {}, seconds, abort)
         _outcome.set_granted(got, "", self._keys, r["owner_id"], {})
         tokens = {lease["lock_key"]: lease["fencing_token"] for lease in got["leases"]}
         first = tokens[self._keys[0]]
@@ -595,9 +565,9 @@ class _Acquire:
         self.leave: Callable[[], None] = lambda: None  # lets the next thread of the client ask
         self.inside = False  # it is this one's turn
         self.open = False  # a try may have been carried out, or may still be
-        self.waited = False  # a try asked the server to wait
         self.placed = False  # it may have a place in line
-        self.waits: Moment | None = None  # until then a try without a definite response may wait at a server
+        self.ended = False  # given up because the process ends: it is not sent again
+        self.late: Moment | None = None  # until then a try without a definite response may have its effect
         self.last: Exception | None = None  # of the latest try that was not cut off
         self.clock = client._clock
 
@@ -612,8 +582,10 @@ class _Acquire:
             calling, waiting = _Wait(self.clock, cancel, None), _Wait(self.clock, cancel, deadline)
             if self.alone and not self.own:
                 self._enter(waiting)
+            settled = owe(self._last_word)
             try:
                 asked, got = self._ask(calling, waiting)
+                settled()
                 try:
                     return use(asked, got)
                 except BaseException:
@@ -621,8 +593,9 @@ class _Acquire:
                         c._discard(self, asked, got)
                     raise
             except BaseException as err:
-                if self.placed or self.open and (self.waited or not self.grant):
-                    c._abandon(self)
+                if self._unsettled() and not (_outcome.final(err) and _outcome.settles(err)):
+                    c._give_up(self)
+                settled()
                 self._check(cancel)
                 if not isinstance(err, Cancelled):
                     raise
@@ -631,6 +604,18 @@ class _Acquire:
             self.leave()
             unsubscribe()
             c._background.end()
+
+    def _unsettled(self) -> bool:
+        """Whether the acquire has a place in line, or may hold what it asks for, or may still obtain it."""
+        late = self.late is not None and self.clock.now().until(self.late) > 0
+        return not self.ended and (self.placed or self.open or late)
+
+    def _last_word(self, seconds: float) -> None:
+        """Give the acquire up once, as the process ends."""
+        if self.ended or self._unsettled():  # one more time if it was interrupted
+            self.ended = True
+            # Half of the time for the connection, and half for the response.
+            self.provider.send_give_up(self.key, self.request, seconds / 2, Signal())
 
     def _check(self, cancel: Signal) -> None:
         if cancel.is_set():
@@ -686,7 +671,7 @@ class _Acquire:
                 raise problem
             took = began.until(self.clock.now())
             asks = _outcome.retry_after(problem)
-            pause = max(WAITS.delay(failed), asks)
+            pause = max(_outcome.WAITS.delay(failed), asks)
             if self._held(problem):
                 if self.o.wait == 0:
                     raise problem
@@ -706,6 +691,7 @@ class _Acquire:
                 polls, pause = sys.maxsize, self._pause(_outcome.retry_after(before))  # it cannot wait: without that it said that the lock is held
             elif isinstance(problem, (codes.RequestIDReused, codes.LeaseExpired)):
                 self.request = {**self.request, "request_id": new_request_id()}  # what it obtained has ended
+                self.late = None
                 failed += 1
             elif _outcome.final(problem) or isinstance(problem, codes.LockQueueFull):
                 raise problem
@@ -731,26 +717,30 @@ class _Acquire:
 
     def _try(self, asking: _Wait, wait: float) -> tuple[Moment, dict[str, Any]]:
         """Send the request once."""
+        if self.ended or asking.cancel.is_set():
+            raise Cancelled
         request = dict(self.request)
         if wait > 0:
             request["wait_seconds"] = int(wait)
-            self.waited = True
         asked = self.clock.now()
         seconds = max(0.0, min(self.each + wait, asking.left()))
+        before, self.open = self.open, True  # also if the process ends meanwhile
         try:
             got = bounded(
-                self.clock, seconds, lambda abort: self.provider.send_acquire(self.key, request, self.each + wait, abort), cancel=asking.cancel)
+                self.clock, seconds, lambda abort: self.provider.send_acquire(self.key, request, seconds, abort),
+                cancel=asking.cancel)
             _outcome.acquired(request, got, "", self.key)
             asked = asked.plus(_outcome.waited(request, got, asked.until(self.clock.now())))
             if not self.grant and self.clock.now().until(asked.end(self.lasts(got)).plus(-self.o.margin)) <= 0:
                 self.client._discard(self, asked, got)
                 raise codes.LeaseExpired(f"the response arrived when the lease was about to end: use a longer ttl than {self.o.ttl:.0f}s")
         except BaseException as err:
-            if wait > 0 and _outcome.unsettled(err):
-                end = asked.plus(wait + _outcome.LATE_WAIT)
-                if self.waits is None or self.waits.until(end) > 0:
-                    self.waits = end
-            self.open = _outcome.unsettled(err) or self.open and not _outcome.settles(err)
+            self.open = _outcome.unsettled(err)
+            if self.open:
+                end = asked.plus(seconds + _end.AFTER)
+                if self.late is None or self.late.until(end) > 0:
+                    self.late = end
+            self.open = self.open or before and not _outcome.settles(err)
             lines = self.o.lines or self.grant
             if _outcome.settles(err):
                 self.placed = (
@@ -801,6 +791,7 @@ class _Base:
         self._release_request = {"owner_id": client._owner, "fencing_token": self._token, "request_id": new_request_id()}
         self._ended: LeaseholdError | None = None  # released, or the client was closed
         self._announced = False
+        self._elsewhere = False  # a copy of this process renews the lease: it is not released here
         self._renewing, self._finished = Signal(), Signal()
         self._releasing: _Releasing | None = None
         self.lost: threading.Event = self._term.lost
@@ -832,7 +823,7 @@ class _Base:
     def left(self) -> float:
         """Seconds after which the lease itself ends unless it is renewed, which is margin later: what is done under the lock must have ended by then."""
         lost = self._term.look()
-        if lost is not None and _outcome.gone(lost.__cause__):
+        if lost is not None and (self._elsewhere or _outcome.gone(lost.__cause__)):
             return 0.0
         return max(0.0, self._term.left)
 
@@ -860,7 +851,7 @@ class _Base:
         self._renewing.set()
         if lost is not None:
             self._announce(lost)
-            if _outcome.gone(lost.__cause__) or self._term.left <= 0:  # there is nothing to release
+            if self._elsewhere or _outcome.gone(lost.__cause__) or self._term.left <= 0:  # there is nothing to release
                 self._release_rest(self._o.release_timeout if timeout is None else timeout)
                 self._finish()
                 raise _again(lost)
@@ -957,6 +948,7 @@ class _Base:
             "expires_at": expires_at,
         }
         failed = 0
+        unanswered = False  # a renewal may have moved the end that is known
         while self._until(due):
             if term.capped:
                 return
@@ -980,7 +972,7 @@ class _Base:
                 if not term.extend(asked.end(lasts)):
                     return
                 self._client._events.emit("Renewed", self._lease_key, self._token)
-                r["request_id"], r["expires_at"], failed = new_request_id(), got["expires_at"], 0
+                r["request_id"], r["expires_at"], failed, unanswered = new_request_id(), got["expires_at"], 0, False
                 due = asked.plus(lasts - ttl * 2 / 3)
                 now = self._clock.now()
                 if now.until(due) < soon:
@@ -988,13 +980,21 @@ class _Base:
                 continue
             if self._renewing.is_set() or term.over.is_set():
                 return
-            if _outcome.gone(problem):
-                loss = LockLost(f"lock {self._lease_key!r} is lost: {problem}")
+            changed = problem.expires_at if isinstance(problem, codes.LeaseChanged) else None
+            known = parse_time(r["expires_at"])
+            # Only this process renews the lease: if it did not move the end, a copy of it did, such as one of a
+            # snapshot.
+            self._elsewhere = changed is not None and not unanswered and known is not None and changed > known
+            if self._elsewhere or _outcome.gone(problem):
+                name = f"lock {self._lease_key!r} is lost"
+                why = "another process, a copy of this one, renews its lease" if self._elsewhere else str(problem)
+                loss = LockLost(f"{name}: {why}")
                 loss.__cause__ = problem
                 term.lose(loss)
                 return
-            if isinstance(problem, codes.LeaseChanged) and problem.expires_at is not None:
-                r["expires_at"] = format_time(problem.expires_at)  # a renewal whose response was lost, or a duplicate
+            unanswered = unanswered or _outcome.unsettled(problem)
+            if changed is not None:  # by the renewal without a response; or the store lost one
+                r["expires_at"], unanswered = format_time(changed), False
                 if failed == 0:
                     failed += 1
                     continue
@@ -1048,7 +1048,7 @@ class _Base:
                     raise NotReleasedError(f"{name}: {err}") from err
                 last = err
             left = max(0.0, self._term.left)
-            self._clock.sleep(min(_pause(retry, last, left), left))
+            self._clock.sleep(min(_outcome.pause(retry, last, left), left))
             retry += 1
 
 
@@ -1098,7 +1098,7 @@ class LockSet(_Base):
     def _release_rest(self, timeout: float) -> None:
         """One of the locks was lost; the others are released once, or expire."""
         with self._mutex:
-            if self._rested or self._term.left <= 0:
+            if self._rested or self._elsewhere or self._term.left <= 0:
                 return
             self._rested = True
         done = Signal()

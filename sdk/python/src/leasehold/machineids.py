@@ -24,13 +24,14 @@ import random
 import secrets
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from . import _check, _outcome, codes
 from ._call import bounded, on_fork, spawn
 from ._time import Backoff, Clock, Signal
+from ._transport import Response
 from .client import Client
 from .errors import PASSING, ApiError, ClosedError, InvalidResponseError, InvalidSettingError, LeaseholdError, TransportError
 from .ids import DEFAULT_LAYOUT, Layout
@@ -111,7 +112,9 @@ class LeaseProvider(Protocol):
 
 
 class MachineIDs:
-    """The machine IDs of a server. Each call sends one request, which it ends after 10 s: the generator tries again by itself, and leases whose response was lost expire."""
+    """The machine IDs of a server. Each call sends one request, which it ends after 10 s, for the server soon after
+    that: the generator tries again by itself, and leases whose response was lost expire. Only if the server says that
+    the end is wrong by its time, the request is sent once more."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -125,7 +128,9 @@ class MachineIDs:
             body["meta"] = dict(meta)
         if throughput_per_ms:
             body["throughputPerMs"] = throughput_per_ms
-        content = self._send("POST", "/v1/machine-ids/lease", body)
+        content = self._send(lambda abort: self._client.grant(
+            "/v1/machine-ids/lease", body, wanted=REQUEST_TIME, seconds=REQUEST_TIME, abort=abort, most=MAX_BYTES,
+            member="notAfter"))
         try:
             got = _outcome.check_shape(json.loads(content), MachineIDLeases)
             if not got.get("leases"):
@@ -145,15 +150,16 @@ class MachineIDs:
         if service:
             body["serviceId"] = service
         try:
-            self._send("DELETE", f"/v1/machine-ids/lease/{machine_id}", body)
+            self._send(lambda abort: self._client.once(
+                "DELETE", f"/v1/machine-ids/lease/{machine_id}", body, seconds=REQUEST_TIME, abort=abort,
+                most=MAX_BYTES))
         except ConfigurationError as err:
             if not isinstance(err.__cause__, codes.NotFound):
                 raise
 
-    def _send(self, method: str, path: str, body: Mapping[str, Any]) -> bytes:
+    def _send(self, do: Callable[[Signal], Response]) -> bytes:
         client = self._client
-        r = bounded(
-            client._clock, REQUEST_TIME, lambda abort: client.once(method, path, body, seconds=REQUEST_TIME, abort=abort, most=MAX_BYTES))
+        r = bounded(client._clock, REQUEST_TIME, do)
         if 200 <= r.status < 300:
             return r.content
         err = client.rejection(r)

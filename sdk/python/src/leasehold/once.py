@@ -32,8 +32,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any, Literal, Protocol, TypeVar, cast
 
-from . import _check, _outcome, codes
-from ._call import Background, Cancelled, bounded, spawn, tell
+from . import _check, _end, _outcome, codes
+from ._call import Background, Cancelled, bounded, owe, spawn, tell
 from ._term import Term
 from ._time import Backoff, Clock, LOOK_AGAIN, Moment, Signal
 from .client import TRY_TIME, Client, new_request_id, segment
@@ -146,9 +146,17 @@ class Grant:
 
 
 class Gate(Protocol):
-    """Grants runs. Each method sends its request once, and returns soon after abort is set. :class:`Runs` and :class:`Analyses` are gates."""
+    """Grants runs. Each method sends its request, and returns soon after abort is set. :class:`Runs` and
+    :class:`Analyses` are gates.
+
+    seconds is for how long the response is waited for. acquire tells the server that the run is not wanted any more
+    soon after that (not_after). give_up returns when the server says that nothing is held under the request_id, and
+    nothing will be.
+    """
 
     def acquire(self, ask: Ask, seconds: float, abort: Signal) -> Grant: ...
+
+    def give_up(self, ask: Ask, seconds: float, abort: Signal) -> None: ...
 
     def refresh(self, held: Held, ttl: float, seconds: float, abort: Signal) -> None: ...
 
@@ -171,9 +179,22 @@ class _HTTPGate:
     def _path(self, run_id: str) -> str:
         raise NotImplementedError
 
-    def _send(self, run_id: str, command: str, body: Mapping[str, Any], kind: type, valid: Callable[[dict[str, Any]], None], seconds: float, abort: Signal) -> dict[str, Any]:
-        body = {k: v for k, v in {**body, **self._extra}.items() if v not in ("", 0, None)}
-        return self._client.exchange("POST", f"{self._path(run_id)}/{command}", body, kind, valid, seconds=seconds, abort=abort)
+    def _send(
+        self, run_id: str, command: str, body: Mapping[str, Any], kind: type, valid: Callable[[dict[str, Any]], None],
+        seconds: float, abort: Signal,
+    ) -> dict[str, Any]:
+        return self._client.exchange(
+            "POST", f"{self._path(run_id)}/{command}", self._body(body), kind, valid, seconds=seconds, abort=abort,
+            wanted=seconds if command == self._begin else None)
+
+    def _body(self, members: Mapping[str, Any]) -> dict[str, Any]:
+        return {k: v for k, v in {**members, **self._extra}.items() if v not in ("", 0, None)}
+
+    def _asked(self, ask: Ask) -> dict[str, Any]:
+        return {
+            "owner_id": ask.owner, "request_id": ask.request_id, "ttl_seconds": int(ask.ttl),
+            "max_failures": ask.max_failures, "fingerprint": ask.fingerprint,
+        }
 
     def _same(self, run_id: str, got: Mapping[str, Any]) -> None:
         found = got.get(self._member, "")
@@ -194,10 +215,7 @@ class _HTTPGate:
             self._same(ask.run_id, got)
             _outcome.same_owner(ask.owner, got.get("owner_id", ""))
 
-        body = {
-            "owner_id": ask.owner, "request_id": ask.request_id, "ttl_seconds": int(ask.ttl), "max_failures": ask.max_failures, "fingerprint": ask.fingerprint,
-        }
-        got = self._send(ask.run_id, self._begin, body, _AnyGrant, valid, seconds, abort)
+        got = self._send(ask.run_id, self._begin, self._asked(ask), _AnyGrant, valid, seconds, abort)
         if not got.get("acquired"):
             return Grant(
                 None, reason=got["reason"], retry_after=got.get("retry_after_ms", 0) / 1000, failed=got.get("status") == "FAILED", result=got.get("result", ""),
@@ -205,6 +223,10 @@ class _HTTPGate:
         return Grant(
             Held(ask.run_id, got["owner_id"], got["fencing_token"]), remaining=got["remaining_ms"] / 1000, runs=got.get("runs", 0),
             failures=got.get("failures", 0))
+
+    def give_up(self, ask: Ask, seconds: float, abort: Signal) -> None:
+        self._client.give_up(
+            f"{self._path(ask.run_id)}/{self._begin}", self._body(self._asked(ask)), seconds=seconds, abort=abort)
 
     def refresh(self, held: Held, ttl: float, seconds: float, abort: Signal) -> None:
         def valid(got: dict[str, Any]) -> None:
@@ -391,7 +413,10 @@ class _Run:
         self.on_refresh, self._warn = on_refresh, warn
         self.clock = clock or Clock()
         self.failures = 0
-        self.asking = False
+        self.under_way = False  # a try has been sent, and not been answered
+        self.open = False  # a try may have been carried out, or may still be
+        self.ends: Moment | None = None  # until then the latest try may have its effect
+        self.late: Moment | None = None  # until then a try without a definite response may have its effect
 
     def warn(self, text: str, err: BaseException) -> None:
         if self._warn is not None:
@@ -427,28 +452,49 @@ class _Run:
 
         def once(seconds: float, abort: Signal) -> Grant:
             asked = self.clock.now()
+            self.under_way, self.ends = True, asked.plus(seconds + _end.AFTER)
             try:
                 g = self.gate.acquire(self.ask(), seconds, abort)
                 if g.held is not None and self.clock.now().until(asked.end(g.remaining)) <= 0:
                     raise codes.LeaseExpired("the lock expired before the gate's response arrived: use a longer ttl")
             except (codes.RequestIDReused, codes.LeaseExpired):
                 if self.made_up and not abort.is_set():
-                    self.request_id = new_request_id()  # the one before is spent
+                    self.request_id, self.late = new_request_id(), None  # the one before is spent
                 raise
             box[:] = [asked]
             return g
 
         def final(err: BaseException) -> bool:
+            if _outcome.unsettled(err):
+                self.open, self.late = True, self.ends
+            self.under_way, self.open = False, self.open and not _outcome.settles(err)
             return _unknown(err) or _rejected(err) and not (self.made_up and isinstance(err, codes.RequestIDReused))
 
-        self.asking = True
-        try:
-            g = self.insist(ACQUIRE_TIME, min(TRY_TIME, self.ttl), final, once, cancel)
-        except BaseException as err:
-            if not isinstance(err, Exception) or isinstance(err, Cancelled):
-                _background.run("abandon", self.abandon)
-            raise
+        if cancel.is_set():
+            raise Cancelled
+        self.under_way = True
+        g = self.insist(ACQUIRE_TIME, min(TRY_TIME, self.ttl), final, once, cancel)
+        self.under_way = self.open = False
         return cast(Grant, g), box[0]
+
+    def wanted(self, cancel: Signal) -> tuple[Grant, Moment]:
+        """waited, and what is left of it given up if that obtains nothing."""
+        settled = owe(self.last_word)
+        try:
+            g, asked = self.waited(cancel)
+        except BaseException as err:
+            if self.unsettled() and not (_outcome.final(err) and _outcome.settles(err)):
+                self.give_up()
+            settled()
+            raise
+        if g.reason == "locked" and self.unsettled():
+            self.give_up()
+        settled()
+        return g, asked
+
+    def unsettled(self) -> bool:
+        """Whether the request may hold the run, or may still obtain it."""
+        return self.under_way or self.open or self.late is not None and self.clock.now().until(self.late) > 0
 
     def waited(self, cancel: Signal) -> tuple[Grant, Moment]:
         """acquire, again and again while another worker runs it, for as long as the caller waits."""
@@ -467,19 +513,23 @@ class _Run:
                 raise Cancelled
             poll += 1
 
-    def abandon(self) -> None:
-        """Release what a request for the run may have obtained that was given up."""
-        try:
-            g = self.insist(GRACE_TIME, GRACE_TIME, lambda err: _outcome.settles(err), lambda s, abort: self.gate.acquire(self.ask(), s, abort))
-            if g.held is not None:
-                self.release(g.held, "", GRACE_TIME)
-        except Exception:
-            pass  # the lock expires
+    def give_up(self) -> None:
+        """Tell the gate in the background that the run is not wanted any more: what the request for it obtained ends,
+        and no delivery obtains anything."""
+        ask, now = self.ask(), self.clock.now()
+        end = now.plus(max(0.0, 0.0 if self.ends is None else now.until(self.ends)) + min(self.ttl, 30.0))
+        _background.run("give up", lambda: _end.give_up(
+            self.clock, end, GRACE_TIME, lambda s, abort: self.gate.give_up(ask, s, abort)))
+
+    def last_word(self, seconds: float) -> None:
+        """Give the run up once, as the process ends."""
+        if self.unsettled():
+            self.gate.give_up(self.ask(), seconds / 2, Signal())  # for the connection, and for the response
 
     def begin(self, cancel: Signal) -> tuple[Outcome | None, RunLock | None, Held | None]:
         """The outcome of a run that is skipped; otherwise its lock, which is kept."""
         try:
-            g, asked = self.waited(cancel)
+            g, asked = self.wanted(cancel)
         except codes.NotFound as err:
             if _unknown(err):
                 return Outcome("unknown_analysis", error=err), None, None
