@@ -277,6 +277,9 @@ func TestGiveUpOpensTheLock(t *testing.T) {
 	s.granted(bob, 1, 1)
 	s.gets(giveUp(bob), OK, 2)
 	s.plain(Released)
+	if s.document()[released(token(1))] != nil {
+		t.Errorf("it remembers a release: %v", s.document())
+	}
 	s.gets(Release{ID: subject, Owner: "bob", Token: token(1), RequestID: "r-bob"}, LeaseReleased, 1)
 	s.granted(try("ann", Exclusive), 2, 1)
 
