@@ -94,7 +94,7 @@ func (c GiveUp) Fallback(s State, w rule.When) (docstore.Write, bool) {
 			Set: map[string]docstore.Value{}, Keep: givenUpKeep}
 	case c.lease(s, w) != nil:
 		wr = Release{ID: c.Acquire.ID, Owner: s.Owner, Token: s.Token, retention: c.Acquire.retention}.Write()
-		delete(wr.Set, released(s.Token)) // no release has that request_id
+		delete(wr.Set, released(s.Token)) // there was no release
 	default: // its lease has ended
 		wr = docstore.Write{Key: c.Acquire.key(), If: append(s.asFound(), givenUps.Lacks(r)),
 			Set: map[string]docstore.Value{}}

@@ -277,6 +277,10 @@ func TestGiveUpOpensTheLock(t *testing.T) {
 	s.granted(bob, 1, 1)
 	s.gets(giveUp(bob), OK, 2)
 	s.plain(Released)
+	if s.document()[released(token(1))] != nil {
+		t.Errorf("it remembers a release: %v", s.document())
+	}
+	s.gets(Release{ID: subject, Owner: "bob", Token: token(1), RequestID: "r-bob"}, LeaseReleased, 1)
 	s.granted(try("ann", Exclusive), 2, 1)
 
 	s = newStage(t)
@@ -308,6 +312,16 @@ func TestGiveUpOfARate(t *testing.T) {
 	}
 	s.pass(10 * time.Second)
 	s.gets(one("ann"), OK, 2)
+
+	// It is known for longer than among the acquires.
+	many := func(owner string) Acquire { return try(owner, Rate).put(func(c *Acquire) { c.Limit = 10 }) }
+	s = newStage(t)
+	for i := range 6 {
+		s.send(many(fmt.Sprint("o", i)))
+	}
+	other := many("o0")
+	other.Metadata = map[string]string{"other": "parameters"}
+	s.gets(giveUp(other), RequestIDReused, 1)
 }
 
 // TestGiveUpDropsTheReservation: others have the lock that was kept for a set.
@@ -321,6 +335,8 @@ func TestGiveUpDropsTheReservation(t *testing.T) {
 	s.gets(giveUp(dee), OK, 2)
 	s.plain(Released)
 	s.granted(try("eve", Exclusive), 2, 1)
+	s.gets(reserve{acquire: dee}, Held, 1)
+	s.waits(wait("kim", Exclusive), 1, 2)
 	if s.gets(reserve{acquire: dee}, Held, 1); s.document()[fReserved] != nil {
 		t.Errorf("it is reserved again: %v", s.document())
 	}
@@ -392,7 +408,9 @@ func TestGiveUpBetweenTwoWrites(t *testing.T) {
 			s.granted(try("ann", Exclusive), 1, 1)
 			s.gets(give("ann", 1), OK, 1)
 		}, try("bob", Shared)},
-		"a lease after a delay": {delayed, try("bob", Exclusive)},
+		"a lease in shared form":         {func(s *stage) { s.gets(try("ann", Shared), OK, 1) }, try("bob", Shared)},
+		"a place in line in shared form": {func(s *stage) { s.gets(try("ann", Shared), OK, 1) }, wait("bob", Exclusive)},
+		"a lease after a delay":          {delayed, try("bob", Exclusive)},
 		"a reservation": {func(s *stage) { s.granted(try("ann", Exclusive), 1, 1) },
 			reserve{acquire: try("bob", Exclusive)}},
 	} {
@@ -403,7 +421,7 @@ func TestGiveUpBetweenTwoWrites(t *testing.T) {
 			if !is {
 				bob = c.late.(reserve).acquire
 			}
-			between(s, 2, func() { s.gets(giveUp(bob), OK, 1) })
+			between(s, 2, func() { s.send(giveUp(bob)) })
 			if o := s.send(c.late); o.Code != RequestIDReused && is || s.document()[fReserved] != nil {
 				t.Errorf("got %+v, %v", o, s.document())
 			}
