@@ -46,16 +46,16 @@
 // store's time ([docstore.Write].StartAtNow) is above the one of a removed document if that was gone for longer than
 // the widest interval, 1 s + 5 x MaxSkew.
 //
-// The instant of a write is that of its last attempt, unless the outcome of an earlier one is not known: such a write is
-// sent as it was. It takes over later than it could, and what it is granted expires sooner. A Date that contradicts
+// The instant of a write is that of its last attempt, unless the outcome of an earlier one is not known: such a write
+// is sent as it was. It takes over later than it could, and what it is granted expires sooner. A Date that contradicts
 // the reading of the clock shows that the machine was stopped in between: Result.Lost says for how long, at the most.
 //
 // # The response that got lost
 //
 // The SDK sends a request again when no response arrives, and so a write can arrive twice. Where the first arrival
 // makes the second one fail, which is so for every command on locks and for every deletion, the store does the same,
-// and the rule finds its own request_id in the document. Where it does not, the write is not sent again, and the error is
-// [docstore.ErrUnavailable]: the caller decides. A transaction carries a ClientRequestToken. Throttling and conflicts
+// and the rule finds its own request_id in the document. Where it does not, the write is not sent again, and the error
+// is [docstore.ErrUnavailable]: the caller decides. A transaction carries a ClientRequestToken. Throttling and conflicts
 // change nothing; after them another request follows, with pauses drawn at random, for Options.RetryTimeout at most.
 //
 // # What else can go wrong

@@ -109,7 +109,7 @@ var exclusives = map[string]func(docstore.Store) exclusive{
 	},
 }
 
-// TestLeasesWithClocksApart is TestClocksApart for sets, the gate and runs, over networks of several kinds (LS-INV-001).
+// TestLeasesWithClocksApart is TestClocksApart for sets, the gate and runs, over several networks (LS-INV-001).
 // Holders renew at once, late, and in the last moment, for longer and for shorter than before.
 func TestLeasesWithClocksApart(t *testing.T) {
 	t.Parallel()
@@ -243,8 +243,7 @@ func TestRenewalsUntilTheEnd(t *testing.T) {
 	}
 }
 
-// TestRenewalsAtOnce: a renewal and a refresh right after the grant are one request each, however little is known of the
-// time.
+// TestRenewalsAtOnce: a renewal and a refresh right after the grant are one request each, whatever is known of the time.
 func TestRenewalsAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
 		for name, by := range exclusives {
