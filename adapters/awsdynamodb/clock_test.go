@@ -47,6 +47,29 @@ func (f *fakeClock) exchange(c *clock, there, back time.Duration) {
 	c.learn(begin, date)
 }
 
+// TestTheLatestTimeDoesNotGoBack: although responses narrow the bounds; but when the clock was set, nothing is known.
+func TestTheLatestTimeDoesNotGoBack(t *testing.T) {
+	f := &fakeClock{truth: noon}
+	c := f.clock(time.Second)
+	f.exchange(c, time.Millisecond, time.Millisecond)
+	last, widest := f.covers(t, c)
+	for range 20 {
+		f.truth = f.truth.Add(470 * time.Millisecond)
+		for range 2 { // before another response, and after it
+			r, width := f.covers(t, c)
+			if r.latest.Before(last.latest) || width > widest+time.Millisecond {
+				t.Fatalf("%v after %v, %v wide", r.latest, last.latest, width)
+			}
+			last = r
+			f.exchange(c, time.Millisecond, time.Millisecond)
+		}
+	}
+	f.off = -10 * time.Second
+	if _, err := c.look(); !errors.Is(err, errUnmeasured) {
+		t.Errorf("after the clock was set: %v", err)
+	}
+}
+
 func TestClockIsLeftAloneWhenRight(t *testing.T) {
 	f := &fakeClock{truth: noon}
 	c := f.clock(time.Second)

@@ -22,8 +22,8 @@ const tries = 3
 
 var pauses = backoff.Policy{First: 25 * time.Millisecond, Max: time.Second}
 
-// attempts makes the SDK send a request that reads again by the store's rules instead of its own. What was throttled, or
-// met other transactions, is sent again for as long as Options.RetryTimeout says; what failed otherwise, a few times.
+// attempts makes the SDK send a request that reads again by the store's rules instead of its own. What was throttled,
+// or met other transactions, is sent again for as long as Options.RetryTimeout says; what else failed, a few times.
 func (s *Store) attempts() func(*sdk.Options) { return s.attempt(s.retries()) }
 
 // retries decides about the tries of one call.

@@ -97,7 +97,8 @@ var exclusives = map[string]func(docstore.Store) exclusive{
 		id := runs.ID{Tenant: "acme", ID: "r1"}
 		return exclusive{
 			func(ctx context.Context, owner, request string, ttl int64) (obtained, error) {
-				o, err := all.Begin(ctx, runs.Begin{ID: id, Owner: owner, RequestID: request, TTLSeconds: ttl, KeepSeconds: 60})
+				o, err := all.Begin(ctx, runs.Begin{ID: id, Owner: owner, RequestID: request, TTLSeconds: ttl,
+					KeepSeconds: 60})
 				return obtained{o.Code == analysis.OK, o.Grant.Token}, err
 			},
 			func(ctx context.Context, owner string, token int64, _ string, ttl int64) (bool, error) {
@@ -108,7 +109,7 @@ var exclusives = map[string]func(docstore.Store) exclusive{
 	},
 }
 
-// TestLeasesWithClocksApart is TestClocksApart for sets, the gate and runs, over networks of several kinds (LS-INV-001).
+// TestLeasesWithClocksApart is TestClocksApart for sets, the gate and runs, over several networks (LS-INV-001).
 // Holders renew at once, late, and in the last moment, for longer and for shorter than before.
 func TestLeasesWithClocksApart(t *testing.T) {
 	t.Parallel()
@@ -140,7 +141,9 @@ func TestLeasesWithClocksApart(t *testing.T) {
 }
 
 // leasesApart plays one program.
-func leasesApart(t *testing.T, c course, n network, by func(docstore.Store) exclusive, seed uint64) (grants, renewed int) {
+func leasesApart(
+	t *testing.T, c course, n network, by func(docstore.Store) exclusive, seed uint64,
+) (grants, renewed int) {
 	t.Helper()
 	n.random = rand.New(rand.NewPCG(seed, 1))
 	n.RoundTripper = dynamodbtest.New(nil).RoundTripper()
@@ -238,4 +241,24 @@ func TestRenewalsUntilTheEnd(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestRenewalsAtOnce: a renewal and a refresh right after the grant are one request each, whatever is known of the time.
+func TestRenewalsAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+		for name, by := range exclusives {
+			e := by(openWith(t, client, awsdynamodb.Options{}))
+			got, err := e.take(t.Context(), "ann", name, 5)
+			if err != nil || !got.ok {
+				t.Fatalf("%s: %+v, %v", name, got, err)
+			}
+			server.ResetCounts()
+			if ok, err := e.extend(t.Context(), "ann", got.token, name, 5); err != nil || !ok {
+				t.Errorf("%s: %v, %v", name, ok, err)
+			}
+			if n := server.Count("UpdateItem") + server.Count("TransactWriteItems"); n != 1 {
+				t.Errorf("%s: %d requests", name, n)
+			}
+		}
+	})
 }

@@ -437,8 +437,8 @@ func (c Refresh) Validate() error {
 
 // Write applies while the lock of an unfinished analysis is held by this owner under this token. An expired lock is
 // never refreshed, even if no one has taken over: its holder may have been told already. If READY or FAILED was written
-// into the document meanwhile, to stop the work, the holder learns it here. It moves no expiry back: the time of a write
-// that comes late is an old one.
+// into the document meanwhile, to stop the work, the holder learns it here. It moves no expiry back: the time of a
+// write that comes late is an old one.
 func (c Refresh) Write() docstore.Write {
 	latest := docstore.Latest.Add(time.Duration(c.TTLSeconds) * time.Second)
 	return c.write(docstore.LE{Field: c.document().ExpiryField, Value: latest})

@@ -64,8 +64,8 @@ func (Before) value()  {}
 
 // Now is the instant at which the store evaluates the write. A store without a clock of its own knows it only between
 // two instants, and what is written is the later one. A comparison with Now must be certain: "has passed", an [LE], by
-// the earlier one, and "has not passed yet", an LE inside a [Not], by the later one. Earliest and Latest name one of the
-// two for a comparison, whatever is around it. On a store with a clock, and in a Set, all three are the same.
+// the earlier one, and "has not passed yet", an LE inside a [Not], by the later one. Earliest and Latest name one of
+// the two for a comparison, whatever is around it. On a store with a clock, and in a Set, all three are the same.
 var (
 	Now      = Instant{}
 	Earliest = Instant{end: earliest} // Not of an LE with it: not certain to have passed

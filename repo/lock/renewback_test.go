@@ -45,8 +45,8 @@ func TestALateRenewalMovesNoExpiryBack(t *testing.T) {
 	}
 }
 
-// TestASmallerTTLMovesTheExpiryBack: to now + ttl_seconds (LS-RNW-002) as asked for, at the price of one request in plain form. A
-// renewal that moves nothing back is one.
+// TestASmallerTTLMovesTheExpiryBack: to now + ttl_seconds (LS-RNW-002) as asked for, at the price of one request in
+// plain form. A renewal that moves nothing back is one.
 func TestASmallerTTLMovesTheExpiryBack(t *testing.T) {
 	s := newStage(t)
 	s.granted(try("ann", Exclusive), 1, 1)

@@ -50,8 +50,8 @@ func heldBy(owner string, token int64) docstore.All {
 	)
 }
 
-// checkHolder says why [heldBy] does not hold at the earliest that the time can be, or OK. The token is compared first: it alone tells one lease of an owner
-// from the next. A lease that has ended is no one's, not even its owner's.
+// checkHolder says why [heldBy] does not hold at the earliest that the time can be, or OK. The token is compared first:
+// it alone tells one lease of an owner from the next. A lease that has ended is no one's, not even its owner's.
 func (s State) checkHolder(owner string, token int64, now time.Time) Code {
 	switch {
 	case token != s.Token || s.Phase == None:
