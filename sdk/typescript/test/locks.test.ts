@@ -513,6 +513,17 @@ describe('retries', () => {
     await lock.release()
   })
 
+  test('a renewal without an answer is settled by the next one that succeeds', async () => {
+    const { clock, server, locks } = world()
+    const lock = await locks.acquire('deploy')
+    server.answers.push(lostAnswer)
+    await clock.pass(12_000)
+    assert.equal(lock.held, true)
+    if (server.holder) server.holder.until += 1
+    await clock.pass(12_000)
+    assert.equal((lock.signal.reason as LockLostError).code, 'LEASE_CHANGED')
+  })
+
   // A process that was restored from a snapshot renews the lease of the one that the snapshot is of.
   for (const [name, before] of Object.entries({
     'the first one': [], 'after one that was refused for now': [() => problem('RATE_LIMITED', 429, { retryable: true })],
