@@ -143,7 +143,8 @@ func TestAbandon(t *testing.T) {
 			}}
 			c.request.OwnerID, c.request.RequestID = "ann", "r"
 			err := s.locks(t).Abandon(t.Context(), "acme", "deploy", c.request)
-			if c.want == nil && err != nil || c.want != nil && (err == nil || !strings.Contains(err.Error(), c.want.Error())) {
+			if c.want == nil && err != nil || c.want != nil && (err == nil ||
+				!strings.Contains(err.Error(), c.want.Error())) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
 			want := given(c.request)
@@ -154,7 +155,8 @@ func TestAbandon(t *testing.T) {
 			asked := s.asked
 			c.request.GiveUp = true
 			l, again := s.locks(t).Acquire(t.Context(), "acme", "deploy", c.request)
-			if fmt.Sprint(again) != fmt.Sprint(err) || !reflect.DeepEqual(l, client.Lease{}) || !reflect.DeepEqual(s.asked[1:], asked) {
+			if fmt.Sprint(again) != fmt.Sprint(err) || !reflect.DeepEqual(l, client.Lease{}) ||
+				!reflect.DeepEqual(s.asked[1:], asked) {
 				t.Errorf("as an acquire: %+v, %v, sent %+v", l, again, s.asked[1:])
 			}
 		})
