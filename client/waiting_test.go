@@ -162,10 +162,11 @@ func TestAbandon(t *testing.T) {
 		})
 	}
 	s := &waitingServer{}
-	if err := s.locks(t).Abandon(t.Context(), "acme", "deploy", contracts.AcquireRequest{}); err == nil || len(s.asked) > 0 {
+	c := s.locks(t)
+	if err := c.Abandon(t.Context(), "acme", "deploy", contracts.AcquireRequest{}); err == nil || len(s.asked) > 0 {
 		t.Errorf("without a request_id: %v", err)
 	}
-	if err := s.locks(t).AbandonSet(t.Context(), "acme", contracts.LockSetAcquireRequest{}); err == nil || len(s.asked) > 0 {
+	if err := c.AbandonSet(t.Context(), "acme", contracts.LockSetAcquireRequest{}); err == nil || len(s.asked) > 0 {
 		t.Errorf("a set without a request_id: %v", err)
 	}
 }
