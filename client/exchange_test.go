@@ -410,7 +410,8 @@ func TestWhatIsSentAgain(t *testing.T) {
 				}}
 				got, err := over(t, w, client.Options{Tries: 2}).Acquire(t.Context(), "acme", "deploy", ask)
 				switch {
-				case c.again && (err != nil || got.FencingToken != 7 || len(w.sent) != 2 || withoutEnd(w.sent[0].body) != withoutEnd(w.sent[1].body)):
+				case c.again && (err != nil || got.FencingToken != 7 || len(w.sent) != 2 ||
+					withoutEnd(w.sent[0].body) != withoutEnd(w.sent[1].body)):
 					t.Errorf("got %+v, %v after %+v; want the grant, and the same request twice", got, err, w.sent)
 				case !c.again && (err == nil || len(w.sent) != 1):
 					t.Errorf("got %+v, %v after %d tries; want an error after 1", got, err, len(w.sent))

@@ -243,8 +243,8 @@ func TestCancelledAcquire(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				if l, _ := s.Locks().Get(t.Context(), "acme", "deploy"); l.State != contracts.StateReleased && c.executed || l.State != "" &&
-					!c.executed {
+				if l, _ := s.Locks().Get(t.Context(), "acme", "deploy"); l.State != contracts.StateReleased &&
+					c.executed || l.State != "" && !c.executed {
 					t.Errorf("after Abandon the lock is %q", l.State)
 				}
 				if _, err := s.Locks().Acquire(t.Context(), "acme", "deploy", r); !errors.Is(err, contracts.CodeRequestIDReused) {

@@ -190,8 +190,8 @@ func TestPlacementRefusals(t *testing.T) {
 	}
 }
 
-// TestPlacementRetries: a request whose response was lost is sent again as it was but for its end, so that it takes effect once; when
-// no response comes, the error of a command with a request_id names it.
+// TestPlacementRetries: a request whose response was lost is sent again as it was but for its end, so that it takes
+// effect once; when no response comes, the error of a command with a request_id names it.
 func TestPlacementRetries(t *testing.T) {
 	for name, c := range placementCalls() {
 		t.Run(name, func(t *testing.T) {
@@ -202,7 +202,8 @@ func TestPlacementRetries(t *testing.T) {
 					}
 					return reply(200, "application/json", c.right)
 				}}
-				if _, err := c.do(t.Context(), chat(t, w)); err != nil || len(w.sent) != 2 || withoutEnd(w.sent[0].body) != withoutEnd(w.sent[1].body) ||
+				if _, err := c.do(t.Context(), chat(t, w)); err != nil || len(w.sent) != 2 ||
+					withoutEnd(w.sent[0].body) != withoutEnd(w.sent[1].body) ||
 					w.sent[0].target != w.sent[1].target {
 					t.Errorf("%v after %d requests", err, len(w.sent))
 				}

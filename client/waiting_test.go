@@ -143,7 +143,8 @@ func TestAbandon(t *testing.T) {
 			}}
 			c.request.OwnerID, c.request.RequestID = "ann", "r"
 			err := s.locks(t).Abandon(t.Context(), "acme", "deploy", c.request)
-			if c.want == nil && err != nil || c.want != nil && (err == nil || !strings.Contains(err.Error(), c.want.Error())) {
+			if c.want == nil && err != nil || c.want != nil && (err == nil ||
+				!strings.Contains(err.Error(), c.want.Error())) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
 			want := given(c.request)
@@ -154,16 +155,18 @@ func TestAbandon(t *testing.T) {
 			asked := s.asked
 			c.request.GiveUp = true
 			l, again := s.locks(t).Acquire(t.Context(), "acme", "deploy", c.request)
-			if fmt.Sprint(again) != fmt.Sprint(err) || !reflect.DeepEqual(l, client.Lease{}) || !reflect.DeepEqual(s.asked[1:], asked) {
+			if fmt.Sprint(again) != fmt.Sprint(err) || !reflect.DeepEqual(l, client.Lease{}) ||
+				!reflect.DeepEqual(s.asked[1:], asked) {
 				t.Errorf("as an acquire: %+v, %v, sent %+v", l, again, s.asked[1:])
 			}
 		})
 	}
 	s := &waitingServer{}
-	if err := s.locks(t).Abandon(t.Context(), "acme", "deploy", contracts.AcquireRequest{}); err == nil || len(s.asked) > 0 {
+	c := s.locks(t)
+	if err := c.Abandon(t.Context(), "acme", "deploy", contracts.AcquireRequest{}); err == nil || len(s.asked) > 0 {
 		t.Errorf("without a request_id: %v", err)
 	}
-	if err := s.locks(t).AbandonSet(t.Context(), "acme", contracts.LockSetAcquireRequest{}); err == nil || len(s.asked) > 0 {
+	if err := c.AbandonSet(t.Context(), "acme", contracts.LockSetAcquireRequest{}); err == nil || len(s.asked) > 0 {
 		t.Errorf("a set without a request_id: %v", err)
 	}
 }

@@ -360,12 +360,14 @@ func TestGiveUpAfterARefusal(t *testing.T) {
 		says  []error // to each request
 		given int
 	}{
-		"refused":                    {[]error{refusal(contracts.CodeLockHeld, 0)}, 0},
-		"lost, and refused":          {[]error{errNetwork, refusal(contracts.CodeLockHeld, 0)}, 1},
-		"lost, and another mode":     {[]error{errNetwork, contracts.CodeLockModeDiffers}, 0},
-		"lost, and granted":          {[]error{errNetwork, nil}, 0},
-		"its ID is used, then taken": {[]error{errNetwork, contracts.CodeRequestIDReused, refusal(contracts.CodeLockHeld, 0)}, 0},
-		"it was not sent":            {[]error{contracts.Errorf(contracts.CodeRateLimited, ""), refusal(contracts.CodeLockHeld, 0)}, 0},
+		"refused":                {[]error{refusal(contracts.CodeLockHeld, 0)}, 0},
+		"lost, and refused":      {[]error{errNetwork, refusal(contracts.CodeLockHeld, 0)}, 1},
+		"lost, and another mode": {[]error{errNetwork, contracts.CodeLockModeDiffers}, 0},
+		"lost, and granted":      {[]error{errNetwork, nil}, 0},
+		"its ID is used, then taken": {[]error{errNetwork, contracts.CodeRequestIDReused,
+			refusal(contracts.CodeLockHeld, 0)}, 0},
+		"it was not sent": {[]error{contracts.Errorf(contracts.CodeRateLimited, ""),
+			refusal(contracts.CodeLockHeld, 0)}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inScript(t, func(_ context.Context, n int, _ contracts.AcquireRequest) (contracts.Lease, error) {

@@ -129,8 +129,8 @@ func TestInterruptedAgain(t *testing.T) {
 func TestOnceInterruptedAgain(t *testing.T) {
 	t.Parallel()
 	p := start(t, "--store", "memory")
-	job := exec.CommandContext(t.Context(), binary(t), "--server", p.url, "once", "a", "--create", "--grace", "10m", "--", "sh",
-		"-c", `trap 'echo asked' TERM; echo ready; while :; do sleep 0.01; done`)
+	job := exec.CommandContext(t.Context(), binary(t), "--server", p.url, "once", "a", "--create", "--grace", "10m", "--",
+		"sh", "-c", `trap 'echo asked' TERM; echo ready; while :; do sleep 0.01; done`)
 	job.Env = environment()
 	stdout, err := job.StdoutPipe()
 	if err != nil {

@@ -101,8 +101,9 @@ func (c *Clock) own() time.Time {
 	return time.Now().Round(0)
 }
 
-// End is the end of a request that is sent now, as the text of not_after: 2 s after its try is over, which takes so long
-// at most with the wait that the server is asked for, or after ctx ends, whichever is first. A try of 0 is not bounded.
+// End is the end of a request that is sent now, as the text of not_after: 2 s after its try is over, which takes so
+// long at most with the wait that the server is asked for, or after ctx ends, whichever is first. A try of 0 is not
+// bounded.
 func (c *Clock) End(ctx context.Context, try time.Duration) string {
 	left := unbounded
 	if try > 0 {

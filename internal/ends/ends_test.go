@@ -170,7 +170,8 @@ func TestRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := (&client{off: time.Hour}).begin()
-		for _, err := range []error{nil, errors.New("reset"), contracts.CodeTooLate, contracts.Errorf(contracts.CodeTooLate, "")} {
+		for _, err := range []error{nil, errors.New("reset"), contracts.CodeTooLate,
+			contracts.Errorf(contracts.CodeTooLate, "")} {
 			if c.Refused(err, 0) {
 				t.Errorf("%v has no time of the store", err)
 			}

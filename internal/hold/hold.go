@@ -78,9 +78,9 @@ func (i Insist) Do(ctx context.Context, send func(context.Context) error) error 
 // givingUp are the pauses between requests that give another one up.
 var givingUp = backoff.Policy{First: 200 * time.Millisecond, Max: 5 * time.Second, Min: 10 * time.Millisecond}
 
-// GiveUp sends a request that gives another one up until that is carried out, or rejected for good, or ctx ends. No other
-// answer says that nothing comes of the other request any more: also not that a lock is held, and for how long. The
-// error REQUEST_ID_REUSED says that what it obtained has ended already, and so is none.
+// GiveUp sends a request that gives another one up until that is carried out, or rejected for good, or ctx ends. No
+// other answer says that nothing comes of the other request any more: also not that a lock is held, and for how long.
+// The error REQUEST_ID_REUSED says that what it obtained has ended already, and so is none.
 func GiveUp(ctx context.Context, send func(context.Context) error) error {
 	err := Insist{Pauses: givingUp}.Do(ctx, func(ctx context.Context) error {
 		err := send(ctx)
