@@ -32,10 +32,14 @@ func (a *Analyses) Acquire(ctx context.Context, r once.Acquire) (once.Grant, err
 	if err != nil {
 		return once.Grant{}, err
 	}
-	g, err := analysisCall(ctx, a, http.MethodPost, r.AnalysisID, "/lock", contracts.AnalysisLockRequest{
+	body := contracts.AnalysisLockRequest{
 		OwnerID: r.Owner, RequestID: r.RequestID, TTLSeconds: seconds, MaxFailures: r.MaxFailures, Fingerprint: r.Fingerprint,
+		GiveUp: r.GiveUp,
+	}
+	g, err := analysisCall(ctx, a, http.MethodPost, r.AnalysisID, "/lock", limited{
+		with: func(end string) any { body.NotAfter = end; return &body }, givesUp: r.GiveUp,
 	}, isGrant(r))
-	if err != nil {
+	if err != nil || r.GiveUp {
 		return once.Grant{}, err
 	}
 	if !g.Acquired {

@@ -20,6 +20,17 @@
 // Retries are idempotent: a command takes effect once. [MachineIDs] sends each request once, because the generator of
 // IDs retries by itself. A lock command that ends without a response all the same is an [UnknownOutcomeError], which
 // names its request_id.
+//
+// # Ends
+//
+// Each try of a request that grants something says in not_after until when it may: 2 s after the client has stopped to
+// wait for the response, or the caller's context ends, in the time of the server. So what comes late, from a proxy or a
+// server that was stopped, obtains nothing. The machine's own clock need not be right: the client learns the server's
+// time from the header Date of responses, and from a refusal, which is answered by sending the same request once more.
+// A caller that sets NotAfter keeps it, and the error TOO_LATE is the caller's then.
+//
+// A command with GiveUp gives up the request with its RequestID and returns the zero value, and no error, once nothing
+// of it is left: see [Locks.Abandon].
 package client
 
 import (
@@ -32,6 +43,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/leasehold-dev/leasehold/internal/ends"
 )
 
 // Client is a connection to one server. It may be used by several goroutines at once.
@@ -41,6 +54,7 @@ type Client struct {
 	http  *http.Client
 	token func(context.Context) (string, error)
 	tries int
+	ends  *ends.Clock // of the server
 }
 
 // Options are the settings of [New]. The zero value works.
@@ -65,7 +79,7 @@ func New(baseURL string, o *Options) (*Client, error) {
 		return nil, fmt.Errorf("server%s: must be a URL like http://127.0.0.1:8080", quoted(baseURL))
 	}
 	c := &Client{base: strings.TrimRight(baseURL, "/"), name: strings.TrimRight(u.Redacted(), "/"),
-		http: &http.Client{Timeout: 15 * time.Second, Transport: transport()}, tries: 4}
+		http: &http.Client{Timeout: 15 * time.Second, Transport: transport()}, tries: 4, ends: &ends.Clock{}}
 	if u.Scheme == "http" && !loopback(u.Hostname()) && (u.User != nil || o != nil && o.Token != nil) {
 		return nil, fmt.Errorf("server %q: a token or a password must not travel over plain http: use https:// "+
 			"(http:// with credentials is accepted only for this machine itself)", u.Redacted())

@@ -33,6 +33,23 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any, 
 type ended struct {
 	begin   time.Time // before the request that the response is for
 	unknown bool      // with an error: the server may have carried out the command
+	lost    bool      // a try had no response: it may still be carried out, whatever was said to later ones
+}
+
+// limited is the body of a request that grants something: each of its tries has an end. Requests that have a member
+// give_up are among them.
+type limited struct {
+	with    func(end string) any // the body with an end
+	end     string               // that the caller has named
+	givesUp bool                 // the request; then nothing is granted, and no end is needed
+}
+
+// body is the body of a try that begins now.
+func (l limited) body(ctx context.Context, c *Client) any {
+	if l.end == "" && !l.givesUp {
+		return l.with(c.ends.End(ctx, c.http.Timeout))
+	}
+	return l.with(l.end)
 }
 
 func exchanges[T any](ctx context.Context, c *Client, method, path string, body any, valid func(T) error) (T, ended,
@@ -41,19 +58,40 @@ func exchanges[T any](ctx context.Context, c *Client, method, path string, body 
 		none T
 		e    ended
 	)
-	payload, err := encode(body)
-	if err != nil {
-		return none, e, err
-	}
-	for retry := 0; ; retry++ {
+	l, granting := body.(limited)
+	var payload []byte
+	for retry, corrected := 0, false; ; retry++ {
+		if payload == nil || granting {
+			var err error
+			if granting {
+				body = l.body(ctx, c)
+			}
+			if payload, err = encode(body); err != nil {
+				return none, e, err
+			}
+		}
 		e.begin = time.Now()
-		content, unknown, err := c.exchange(ctx, method, path, payload, maxResponse)
+		content, unknown, err := c.exchange(ctx, method, path, payload, maxResponse, l.givesUp || method == http.MethodDelete)
+		if err == nil && l.givesUp && content == nil {
+			return none, ended{}, nil
+		}
+		if err == nil && l.givesUp {
+			err = fmt.Errorf("invalid response of %s: it has content, although the request gave up", c.name)
+			return none, ended{unknown: true}, err
+		}
 		if err == nil {
 			got, err := decode(c, content, valid)
 			e.unknown = err != nil
 			return got, e, err
 		}
-		e.unknown = unknown && !neverDone(err) || e.unknown && !lease.Settles(err)
+		lost := unknown && !neverDone(err)
+		e.lost = lost || e.lost && !(lease.Settles(err) && lease.Final(err))
+		e.unknown = lost || e.unknown && !lease.Settles(err)
+		if granting && l.end == "" && c.ends.Refused(err, time.Since(e.begin)) && !corrected {
+			corrected = true
+			retry-- // it was no try: the end was wrong
+			continue
+		}
 		after := contracts.RetryAfter(err)
 		if !unknown || ctx.Err() != nil || retry == c.tries-1 || after > waits.Max ||
 			backoff.Sleep(ctx, max(waits.Delay(retry), after)) != nil {
@@ -107,9 +145,10 @@ func complete[T any](has func(T) bool) func(T) error {
 const maxResponse = 128 << 20
 
 // exchange sends a request once and returns the body of a response that says OK, of which it reads the first bytes,
-// most at most. With an error, unknown reports that the server may have carried out the request.
-func (c *Client) exchange(ctx context.Context, method, path string, payload []byte, most int64) (content []byte,
-	unknown bool, err error) {
+// most at most; nil if it has none, which only some requests may be responded to. With an error, unknown reports that
+// the server may have carried out the request.
+func (c *Client) exchange(ctx context.Context, method, path string, payload []byte, most int64, none bool) (
+	content []byte, unknown bool, err error) {
 	//nolint:bodyclose // send has read and closed it
 	w, content, unknown, err := c.send(ctx, method, path, payload, most, nil)
 	if err != nil {
@@ -118,7 +157,7 @@ func (c *Client) exchange(ctx context.Context, method, path string, payload []by
 	switch mediaType := mediaType(w.Header); {
 	case w.StatusCode == http.StatusOK && mediaType == "application/json":
 		return content, false, nil
-	case method == http.MethodDelete && len(content) == 0 && (w.StatusCode == http.StatusOK ||
+	case none && len(content) == 0 && (w.StatusCode == http.StatusOK ||
 		w.StatusCode == http.StatusNoContent):
 		return nil, false, nil
 	}
@@ -158,16 +197,32 @@ func (c *Client) send(
 		}
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
+	begin := time.Now()
 	w, err = c.http.Do(r)
 	if err != nil {
 		return nil, nil, true, err
 	}
+	c.learn(w, time.Since(begin))
 	defer w.Body.Close() //nolint:errcheck // the body was read to its end, or is not wanted
 	content, err = io.ReadAll(io.LimitReader(w.Body, most))
 	if err != nil {
 		return nil, nil, true, fmt.Errorf("read the response: %w", err)
 	}
 	return w, content, false, nil
+}
+
+// learn takes the server's time from a response that took so long. A page that a proxy has made has the proxy's.
+func (c *Client) learn(w *http.Response, took time.Duration) {
+	switch mediaType(w.Header) {
+	case "application/json", "application/problem+json":
+	default:
+		if w.StatusCode != http.StatusNoContent && w.StatusCode != http.StatusNotModified {
+			return
+		}
+	}
+	if date, err := http.ParseTime(w.Header.Get("Date")); err == nil {
+		c.ends.Learn(date, took)
+	}
 }
 
 // rejection is the error of a response that does not say OK.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/internal/backoff"
+	"github.com/leasehold-dev/leasehold/internal/hold"
 	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/locks"
 )
@@ -87,8 +87,8 @@ type UnknownOutcomeError struct {
 	RequestID string // sent again with it, the command takes effect once
 	Err       error  // why there is no response
 
-	// Released is closed when the client has ended its attempt to release what a cancelled [Locks.Acquire] may have
-	// acquired. nil if it makes none.
+	// Released is closed when the client has ended its attempt to give up what a cancelled [Locks.Acquire] or
+	// [Locks.AcquireSet] has asked for. nil if it makes none.
 	Released <-chan struct{}
 }
 
@@ -99,100 +99,88 @@ func (e *UnknownOutcomeError) Error() string {
 // Unwrap returns Err.
 func (e *UnknownOutcomeError) Unwrap() error { return e.Err }
 
-// abandonTimeout bounds the attempt to release what a cancelled acquire may have acquired, beside the wait that the
-// server was asked for.
+// abandonTimeout bounds the attempt to give up what a cancelled acquire has asked for.
 const abandonTimeout = 10 * time.Second
 
 // Acquire takes the lock. The error LOCK_HELD has the holder and when its lease expires. An empty RequestID is filled
-// in; if ctx then ends before there is a response, Acquire returns at once and the client calls [Locks.Abandon] in the
-// background, for 10 s at most; with WaitSeconds a few times more while it is refused, until the wait that the server
-// was asked for has ended, because another server may still wait. A lease that has expired by the time its response
+// in; if ctx then ends before there is a response, Acquire returns at once and the client gives the request up in the
+// background, as [Locks.Abandon] does, for 10 s at most. It does so too when the server refuses a request of which an
+// earlier try had no response: that try may still be on its way. A lease that has expired by the time its response
 // arrives is the error LEASE_EXPIRED.
 //
 // With WaitSeconds the server waits for a lock that is held, and the client so much longer for the response. LOCK_HELD
 // then says that the wait is over: send the same request again to wait on, or call [Locks.Abandon] to give the place in
-// line to the next. A grant of the mode rate is a [Lease] that cannot be renewed or released.
+// line to the next. A grant of the mode rate is a [Lease] that cannot be renewed or released. With GiveUp it is
+// [Locks.Abandon].
 func (l *Locks) Acquire(ctx context.Context, tenant, key string, r contracts.AcquireRequest) (Lease, error) {
+	if r.GiveUp {
+		return Lease{}, l.Abandon(ctx, tenant, key, r)
+	}
 	own := r.RequestID == ""
 	fill(&r.RequestID)
-	valid := func(got contracts.Lease) error {
-		return lease.Asked{Tenant: tenant, Key: key, Owner: r.OwnerID}.Acquired(r, got)
-	}
-	asked := time.Now()
 	slow := &Locks{l.client.waiting(time.Duration(r.WaitSeconds) * time.Second)}
-	lease, err := slow.lease(ctx, tenant, key, "/acquire", r.OwnerID, r.RequestID, r, valid)
-	if unknown, ok := errors.AsType[*UnknownOutcomeError](err); ok && own && ctx.Err() != nil {
-		released := make(chan struct{})
-		unknown.Released = released
-		go func() {
-			defer close(released)
-			l.settle(context.WithoutCancel(ctx), tenant, key, r, asked) // otherwise the lease expires
-		}()
+	granted, end, err := slow.acquire(ctx, tenant, key, r)
+	if err != nil {
+		r := r // only then it is kept
+		return Lease{}, l.client.givenUp(ctx, err, end, own, func(ctx context.Context) error {
+			return l.Abandon(ctx, tenant, key, r)
+		})
 	}
-	return lease, err
+	return leased(granted, end.begin.Add(lease.Waited(r, granted, since(end.begin))), r.OwnerID)
 }
 
-// Abandon releases the lease that an Acquire with an [UnknownOutcomeError] may have obtained, and gives up the place in
-// line of one that waited. r is the request with its RequestID: it is sent again, without the wait, which returns the
-// lease of the first delivery if there was one, and the lease is released. If the lock is held by another request, or
-// the lease has ended already, there is nothing to do. With Replace it is sent only if without that the server says
-// that it was carried out, so that it replaces no one now. A grant of the mode rate stays used.
-//
-// The server that it reaches ends its own waits for the request. A delivery that waits at another server may obtain the
-// lock until its wait ends.
+// acquire sends an acquire, or gives it up.
+func (l *Locks) acquire(ctx context.Context, tenant, key string, r contracts.AcquireRequest) (contracts.Lease, ended,
+	error) {
+	return command(ctx, l.client, lockPath(tenant, key)+"/acquire", r.RequestID, limited{
+		with: func(end string) any { r.NotAfter = end; return &r }, end: r.NotAfter, givesUp: r.GiveUp,
+	}, func(got contracts.Lease) error {
+		return lease.Asked{Tenant: tenant, Key: key, Owner: r.OwnerID}.Acquired(r, got)
+	})
+}
+
+// Abandon gives up an Acquire whose response is not wanted any more, such as one with an [UnknownOutcomeError]: what it
+// obtained ends, its place in line and its waits end too, at every server, and no delivery of it that comes late
+// obtains anything. r is the request with its RequestID. There is nothing to do if it obtained a lease that has ended.
+// A grant of the mode rate stays used. Any error says that the request may still have an effect.
 func (l *Locks) Abandon(ctx context.Context, tenant, key string, r contracts.AcquireRequest) error {
-	err := l.abandon(ctx, tenant, key, r)
-	if lease.Refused(err) {
+	if r.RequestID == "" {
+		return errNoRequest
+	}
+	r.GiveUp = true
+	_, _, err := l.acquire(ctx, tenant, key, r)
+	return overAnyway(err)
+}
+
+// errNoRequest is the error of a request to give up that does not say which.
+var errNoRequest = errors.New("abandon: RequestID is required: that of the request to give up")
+
+// overAnyway is the error of a request to give up, but for that which says that the request obtained something which
+// has ended: then nothing is left to give up.
+func overAnyway(err error) error {
+	if errors.Is(err, contracts.CodeRequestIDReused) {
 		return nil
 	}
 	return err
 }
 
-// settle is Abandon in the background. While it is refused it goes on until the wait of the request has ended, which
-// was sent at a time.
-func (l *Locks) settle(ctx context.Context, tenant, key string, r contracts.AcquireRequest, asked time.Time) {
-	end := asked
-	if r.WaitSeconds > 0 {
-		end = asked.Add(time.Duration(r.WaitSeconds)*time.Second + lease.LateWait)
+// givenUp is the error of a request that obtained nothing the caller knows of. If the caller does not know its
+// request_id either, and it may still obtain something, it is given up in the background.
+func (c *Client) givenUp(ctx context.Context, err error, end ended, own bool,
+	giveUp func(context.Context) error) error {
+	unknown, ok := errors.AsType[*UnknownOutcomeError](err)
+	if ok && ctx.Err() == nil || !ok && !end.lost || !own || errors.Is(err, contracts.CodeRequestIDReused) {
+		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(0, time.Until(end))+abandonTimeout)
-	defer cancel()
-	for retry := 0; ; retry++ {
-		left := time.Until(end)
-		if err := l.abandon(ctx, tenant, key, r); !lease.Refused(err) || left <= 0 {
-			return
-		}
-		if backoff.Sleep(ctx, min(left, lease.GivenUp.Delay(retry))) != nil {
-			return
-		}
-	}
-}
-
-// abandon is Abandon, whose error says if the request was refused.
-func (l *Locks) abandon(ctx context.Context, tenant, key string, r contracts.AcquireRequest) error {
-	if r.RequestID == "" {
-		return errors.New("abandon: RequestID is required: that of the acquire to undo")
-	}
-	replace := r.Replace
-	r.WaitSeconds, r.Replace = 0, false
-	valid := func(got contracts.Lease) error {
-		return lease.Asked{Tenant: tenant, Key: key, Owner: r.OwnerID}.Acquired(r, got)
-	}
-	lease, err := call(ctx, l.client, http.MethodPost, lockPath(tenant, key)+"/acquire", r, valid)
-	if replace && errors.Is(err, contracts.CodeRequestIDReused) {
-		r.Replace = true
-		lease, err = call(ctx, l.client, http.MethodPost, lockPath(tenant, key)+"/acquire", r, valid)
-	}
-	if err == nil && r.Mode != contracts.LockModeRate {
-		_, err = l.Release(ctx, tenant, key, contracts.ReleaseRequest{OwnerID: r.OwnerID, FencingToken: lease.FencingToken})
-	}
-	for _, over := range []contracts.Code{
-		contracts.CodeRequestIDReused, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeLeaseLost,
-		contracts.CodeNotOwner,
-	} {
-		if errors.Is(err, over) {
-			return nil
-		}
+	released := make(chan struct{})
+	go func() {
+		defer close(released)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
+		defer cancel()
+		_ = hold.GiveUp(ctx, giveUp) // otherwise the lease expires
+	}()
+	if ok {
+		unknown.Released = released
 	}
 	return err
 }
@@ -202,36 +190,33 @@ func (l *Locks) abandon(ctx context.Context, tenant, key string, r contracts.Acq
 // another time, which the error has: it is still held. [Locks.RenewLease] takes care of that.
 func (l *Locks) Renew(ctx context.Context, tenant, key string, r contracts.RenewRequest) (Lease, error) {
 	fill(&r.RequestID)
-	return l.lease(ctx, tenant, key, "/renew", r.OwnerID, r.RequestID, r,
+	granted, end, err := command(ctx, l.client, lockPath(tenant, key)+"/renew", r.RequestID, r,
 		lease.Asked{Tenant: tenant, Key: key, Owner: r.OwnerID, Token: r.FencingToken}.Granted)
+	if err != nil {
+		return Lease{}, err
+	}
+	return leased(granted, end.begin, r.OwnerID)
 }
 
 // RenewLease renews a lease that this client returned, to now + ttlSeconds, and names when it expires, so that a
 // delivery that is delayed on its way never undoes a later renewal. If a renewal whose response was lost has moved the
 // expiry, it is renewed from there. Errors are those of [Locks.Renew].
-func (l *Locks) RenewLease(ctx context.Context, lease Lease, ttlSeconds int64) (Lease, error) {
+func (l *Locks) RenewLease(ctx context.Context, held Lease, ttlSeconds int64) (Lease, error) {
 	r := contracts.RenewRequest{
-		OwnerID: lease.owner, FencingToken: lease.FencingToken, TTLSeconds: ttlSeconds, ExpiresAt: lease.ExpiresAt,
+		OwnerID: held.owner, FencingToken: held.FencingToken, TTLSeconds: ttlSeconds, ExpiresAt: held.ExpiresAt,
 	}
-	renewed, err := l.Renew(ctx, lease.TenantID, lease.LockKey, r)
-	if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeLeaseChanged && !e.ExpiresAt.IsZero() {
-		r.ExpiresAt = e.ExpiresAt.UTC().Format(contracts.TimeFormat)
-		return l.Renew(ctx, lease.TenantID, lease.LockKey, r)
+	renewed, err := l.Renew(ctx, held.TenantID, held.LockKey, r)
+	const unsure = true // what became of earlier calls is not known here
+	if at, _ := lease.Changed(err, held.ExpiresAt, unsure); at != "" {
+		r.ExpiresAt = at
+		return l.Renew(ctx, held.TenantID, held.LockKey, r)
 	}
 	return renewed, err
 }
 
-// lease sends a command of an owner whose response is a lease.
-func (l *Locks) lease(ctx context.Context, tenant, key, name, owner, requestID string, r any,
-	valid func(contracts.Lease) error) (Lease, error) {
-	granted, end, err := command(ctx, l.client, lockPath(tenant, key)+name, requestID, r, valid)
-	if err != nil {
-		return Lease{}, err
-	}
-	if asked, ok := r.(contracts.AcquireRequest); ok {
-		end.begin = end.begin.Add(lease.Waited(asked, granted, since(end.begin)))
-	}
-	got := Lease{granted, end.begin, owner}
+// leased is a lease that was asked for at begin, unless it has expired by now.
+func leased(granted contracts.Lease, begin time.Time, owner string) (Lease, error) {
+	got := Lease{granted, begin, owner}
 	if got.Remaining() <= 0 {
 		return Lease{}, contracts.Errorf(contracts.CodeLeaseExpired,
 			"the lease expired before its response arrived: use a longer ttl")

@@ -12,14 +12,39 @@ import (
 var _ locks.SetProvider = tenantLocks{}
 
 // AcquireSet takes up to 20 locks in one step, all or none. The error LOCK_HELD says in LockKey which of them is held,
-// by whom and until when. An empty RequestID is filled in. After an [UnknownOutcomeError] send the request again with
-// its RequestID, and release what it returns: otherwise the leases expire.
+// by whom and until when. An empty RequestID is filled in, and the request is given up as [Locks.Acquire] says. After
+// an [UnknownOutcomeError] send the request again with its RequestID, or call [Locks.AbandonSet]. With GiveUp it is
+// that.
 func (l *Locks) AcquireSet(ctx context.Context, tenant string, r contracts.LockSetAcquireRequest) (contracts.LockSet,
 	error) {
+	if r.GiveUp {
+		return contracts.LockSet{}, l.AbandonSet(ctx, tenant, r)
+	}
+	own := r.RequestID == ""
 	fill(&r.RequestID)
-	got, _, err := command(ctx, l.client, setPath(tenant)+"/acquire", r.RequestID, r,
-		lease.AskedSet{Tenant: tenant, Keys: r.LockKeys, Owner: r.OwnerID}.Granted)
+	got, end, err := l.acquireSet(ctx, tenant, r)
+	if err != nil {
+		err = l.client.givenUp(ctx, err, end, own, func(ctx context.Context) error { return l.AbandonSet(ctx, tenant, r) })
+	}
 	return got, err
+}
+
+// AbandonSet gives up an AcquireSet, as [Locks.Abandon] does an Acquire.
+func (l *Locks) AbandonSet(ctx context.Context, tenant string, r contracts.LockSetAcquireRequest) error {
+	if r.RequestID == "" {
+		return errNoRequest
+	}
+	r.GiveUp = true
+	_, _, err := l.acquireSet(ctx, tenant, r)
+	return overAnyway(err)
+}
+
+// acquireSet sends an acquire of several locks, or gives it up.
+func (l *Locks) acquireSet(ctx context.Context, tenant string, r contracts.LockSetAcquireRequest) (contracts.LockSet,
+	ended, error) {
+	return command(ctx, l.client, setPath(tenant)+"/acquire", r.RequestID, limited{
+		with: func(end string) any { r.NotAfter = end; return &r }, end: r.NotAfter, givesUp: r.GiveUp,
+	}, lease.AskedSet{Tenant: tenant, Keys: r.LockKeys, Owner: r.OwnerID}.Granted)
 }
 
 // RenewSet moves the expiry of several leases to now + TTLSeconds, of all or of none. Its errors are those of

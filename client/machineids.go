@@ -13,7 +13,8 @@ import (
 )
 
 // MachineIDs leases machine IDs for a [kazahana.Generator] from a server's /v1/machine-ids. Each call sends one
-// request, which it ends after 10 s: the generator retries by itself, and leases whose response was lost expire.
+// request, which it ends after 10 s: the generator retries by itself, and leases whose response was lost expire. A
+// request that arrives later than that leases nothing.
 type MachineIDs struct{ client *Client }
 
 var _ kazahana.LeaseProvider = (*MachineIDs)(nil)
@@ -27,7 +28,9 @@ const machineIDPath = "/v1/machine-ids/lease"
 // [kazahana.ExhaustedError] and a [contracts.Error]. A response that no retry will turn into leases, such as a web
 // page, an unknown path or a missing scope, is a [kazahana.ErrConfiguration].
 func (m *MachineIDs) Acquire(ctx context.Context, o kazahana.AcquireOptions) (kazahana.AcquireResponse, error) {
-	content, err := m.send(ctx, http.MethodPost, machineIDPath, o)
+	ctx, cancel := context.WithTimeout(ctx, machineIDTimeout)
+	defer cancel()
+	content, err := m.lease(ctx, o)
 	if e, ok := errors.AsType[*contracts.Error](err); ok && (e.Code == contracts.CodeMachineIDsExhausted ||
 		e.Code == contracts.CodeMachineIDLimit) {
 		err = fmt.Errorf("%w: %w", &kazahana.ExhaustedError{RetryAfter: e.RetryAfter}, err)
@@ -45,6 +48,8 @@ func (m *MachineIDs) Acquire(ctx context.Context, o kazahana.AcquireOptions) (ka
 // Release ends a lease. Any 2xx response is a success. A lease that has expired, or that the server does not know,
 // counts as released.
 func (m *MachineIDs) Release(ctx context.Context, o kazahana.ReleaseOptions) error {
+	ctx, cancel := context.WithTimeout(ctx, machineIDTimeout)
+	defer cancel()
 	_, err := m.send(ctx, http.MethodDelete, machineIDPath+"/"+strconv.FormatInt(o.ID, 10),
 		contracts.MachineIDReleaseRequest{
 			ServiceID: o.ServiceID, Signature: o.Signature, Timestamp: o.Timestamp,
@@ -64,13 +69,29 @@ func (m *MachineIDs) ForceRelease(ctx context.Context, r contracts.MachineIDForc
 		complete(func(r contracts.MachineIDForceRelease) bool { return r.Space != "" && r.Free > 0 }))
 }
 
+// lease sends a request for leases, and once more if its end was refused because the clock is wrong.
+func (m *MachineIDs) lease(ctx context.Context, o kazahana.AcquireOptions) ([]byte, error) {
+	body := struct {
+		kazahana.AcquireOptions
+
+		NotAfter string `json:"notAfter"`
+	}{o, m.client.ends.End(ctx, m.client.http.Timeout)}
+	begin := time.Now()
+	content, err := m.send(ctx, http.MethodPost, machineIDPath, body)
+	if m.client.ends.Refused(err, time.Since(begin)) {
+		body.NotAfter = m.client.ends.End(ctx, m.client.http.Timeout)
+		begin = time.Now()
+		content, err = m.send(ctx, http.MethodPost, machineIDPath, body)
+		m.client.ends.Refused(err, time.Since(begin)) // for the next call
+	}
+	return content, err
+}
+
 func (m *MachineIDs) send(ctx context.Context, method, path string, body any) ([]byte, error) {
 	payload, err := encode(body)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, machineIDTimeout)
-	defer cancel()
 	const most = 16 << 20 // 8192 leases with their layouts are 2 MiB
 	//nolint:bodyclose // send has read and closed it
 	w, content, _, err := m.client.send(ctx, method, path, payload, most, nil)

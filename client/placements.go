@@ -62,7 +62,9 @@ func (p *Placements) Join(ctx context.Context, member string, r contracts.Member
 	error) {
 	fill(&r.RequestID)
 	r.Kinds = listed(r.Kinds)
-	got, _, err := command(ctx, p.client, p.member(member, "join"), r.RequestID, r, isJoined(member))
+	got, _, err := command(ctx, p.client, p.member(member, "join"), r.RequestID, limited{
+		with: func(end string) any { r.NotAfter = end; return &r }, end: r.NotAfter,
+	}, isJoined(member))
 	return got, err
 }
 
@@ -71,7 +73,9 @@ func (p *Placements) Replace(ctx context.Context, member string, r contracts.Mem
 	contracts.MemberState, error) {
 	fill(&r.RequestID)
 	r.Kinds = listed(r.Kinds)
-	got, _, err := command(ctx, p.client, p.member(member, "replace"), r.RequestID, r, isJoined(member))
+	got, _, err := command(ctx, p.client, p.member(member, "replace"), r.RequestID, limited{
+		with: func(end string) any { r.NotAfter = end; return &r }, end: r.NotAfter,
+	}, isJoined(member))
 	return got, err
 }
 
@@ -201,7 +205,9 @@ func (p *Placements) Lookup(ctx context.Context, kind, id string, q cluster.Quer
 func (p *Placements) Claim(ctx context.Context, kind, id string, r contracts.ActivationClaimRequest) (
 	contracts.ActivationOutcome, error) {
 	fill(&r.RequestID)
-	got, _, err := command(ctx, p.client, p.activation(kind, id, "claim"), r.RequestID, r,
+	got, _, err := command(ctx, p.client, p.activation(kind, id, "claim"), r.RequestID, limited{
+		with: func(end string) any { r.NotAfter = end; return &r }, end: r.NotAfter,
+	},
 		func(o contracts.ActivationOutcome) error {
 			err := cmp.Or(sameIdentity(kind, id, o.Activation.Kind, o.Activation.ID), owned(o.Activation))
 			if err == nil && r.Member != "" {
@@ -261,7 +267,9 @@ func (p *Placements) WriteState(ctx context.Context, kind, id string,
 func (p *Placements) Transfer(ctx context.Context, kind, id string,
 	r contracts.ActivationTransferRequest) (contracts.ActivationOutcome, error) {
 	fill(&r.RequestID)
-	got, _, err := command(ctx, p.client, p.activation(kind, id, "transfer"), r.RequestID, r,
+	got, _, err := command(ctx, p.client, p.activation(kind, id, "transfer"), r.RequestID, limited{
+		with: func(end string) any { r.NotAfter = end; return &r }, end: r.NotAfter,
+	},
 		func(o contracts.ActivationOutcome) error {
 			switch a := o.Activation; {
 			case a.FencingToken <= r.FencingToken:

@@ -42,11 +42,14 @@ func (r *Runs) Acquire(ctx context.Context, a once.Acquire) (once.Grant, error) 
 	if err != nil {
 		return once.Grant{}, err
 	}
-	g, err := call(ctx, r.client, http.MethodPost, r.path(a.AnalysisID)+"/begin", contracts.RunBeginRequest{
+	body := contracts.RunBeginRequest{
 		OwnerID: a.Owner, RequestID: a.RequestID, TTLSeconds: seconds, MaxFailures: a.MaxFailures, Fingerprint: a.Fingerprint,
-		KeepSeconds: r.keep(),
+		KeepSeconds: r.keep(), GiveUp: a.GiveUp,
+	}
+	g, err := call(ctx, r.client, http.MethodPost, r.path(a.AnalysisID)+"/begin", limited{
+		with: func(end string) any { body.NotAfter = end; return &body }, givesUp: a.GiveUp,
 	}, isBegun(a))
-	if err != nil {
+	if err != nil || a.GiveUp {
 		return once.Grant{}, err
 	}
 	if !g.Acquired {

@@ -238,7 +238,9 @@ func TestLossHasNoEffect(t *testing.T) {
 		t.Run(way.name, func(t *testing.T) {
 			base, _ := serve(t)
 			c := func() *client.Locks { return dial(t, base, &lossy{answerOnly: way.answerOnly}) }
-			l, err := c().Acquire(t.Context(), "acme", "deploy", contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 30})
+			soon := suite.Epoch.Add(time.Minute).Format(contracts.TimeFormat) // the client's clock is another one
+			l, err := c().Acquire(t.Context(), "acme", "deploy", contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 30,
+				NotAfter: soon})
 			if err != nil || l.FencingToken != first || l.Replayed != way.answerOnly {
 				t.Fatalf("acquire: %+v, %v", l, err)
 			}

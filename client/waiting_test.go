@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,6 +50,9 @@ func (s *waitingServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if e, ok := errors.AsType[*contracts.Error](err); ok {
 		return response(e.Status, "application/problem+json", e.Problem())
+	}
+	if a.GiveUp && err == nil {
+		return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody, Request: r}, nil
 	}
 	l.TenantID, l.LockKey, l.LeaseID, l.OwnerID, l.FencingToken, l.State = "acme", "deploy", "l", "ann", 7,
 		contracts.StateActive
@@ -99,108 +104,166 @@ func TestAcquireThatWaits(t *testing.T) {
 	}
 }
 
-// TestAbandonOfModes: what is sent to give up a place in line, a grant of a rate and an acquire with Replace: never a
-// wait, and Replace only if the server says that the request was carried out.
-func TestAbandonOfModes(t *testing.T) {
-	held, reused := contracts.Errorf(contracts.CodeLockHeld, ""), contracts.Errorf(contracts.CodeRequestIDReused, "")
+// given is the request that gives another one up.
+func given(r contracts.AcquireRequest) contracts.AcquireRequest {
+	r.GiveUp, r.NotAfter = true, ""
+	return r
+}
+
+// answers are what is said to requests that give up.
+var (
+	held     = contracts.Errorf(contracts.CodeLockHeld, "")
+	reused   = contracts.Errorf(contracts.CodeRequestIDReused, "")
+	noRight  = contracts.Errorf(contracts.CodePermissionDenied, "")
+	away     = contracts.Errorf(contracts.CodeUnavailable, "")
+	throttle = contracts.Errorf(contracts.CodeRateLimited, "")
+)
+
+// TestAbandon: one request gives up another, whatever that was to obtain: it is that request, and obtains nothing. An
+// error says that something may be left.
+func TestAbandon(t *testing.T) {
 	for name, c := range map[string]struct {
 		request contracts.AcquireRequest
-		says    []error // to each request; nil: the lease
-		replace []bool  // of each
-		ended   int     // leases
+		says    error // nil: it is given up
+		want    error
 	}{
-		"in line": {contracts.AcquireRequest{Fair: true, TTLSeconds: 10}, []error{held}, []bool{false}, 0},
-		"closed": {contracts.AcquireRequest{TTLSeconds: 10},
-			[]error{contracts.Errorf(contracts.CodeLockDelayed, "")}, []bool{false}, 0},
-		"granted": {contracts.AcquireRequest{Mode: contracts.LockModeShared, TTLSeconds: 10}, []error{nil},
-			[]bool{false}, 1},
-		"rate": {contracts.AcquireRequest{Mode: contracts.LockModeRate, Limit: 1, WindowSeconds: 10},
-			[]error{nil}, []bool{false}, 0},
-		"did not replace": {contracts.AcquireRequest{Replace: true, TTLSeconds: 10}, []error{held}, []bool{false}, 0},
-		"replaced": {contracts.AcquireRequest{Replace: true, TTLSeconds: 10}, []error{reused, nil},
-			[]bool{false, true}, 1},
-		"replaced, and ended": {contracts.AcquireRequest{Replace: true, TTLSeconds: 10}, []error{reused, reused},
-			[]bool{false, true}, 0},
-		"ended, not a replace": {contracts.AcquireRequest{TTLSeconds: 10}, []error{reused}, []bool{false}, 0},
+		"given up":     {contracts.AcquireRequest{TTLSeconds: 10}, nil, nil},
+		"in line":      {contracts.AcquireRequest{Fair: true, WaitSeconds: 20, TTLSeconds: 10}, nil, nil},
+		"rate":         {contracts.AcquireRequest{Mode: contracts.LockModeRate, Limit: 1, WindowSeconds: 10}, nil, nil},
+		"replace":      {contracts.AcquireRequest{Replace: true, TTLSeconds: 10}, nil, nil},
+		"with an end":  {contracts.AcquireRequest{NotAfter: "2000-01-01T00:00:00.000Z", TTLSeconds: 10}, nil, nil},
+		"it has ended": {contracts.AcquireRequest{TTLSeconds: 10}, reused, nil},
+		"not allowed":  {contracts.AcquireRequest{TTLSeconds: 10}, noRight, noRight},
+		"no answer":    {contracts.AcquireRequest{TTLSeconds: 10}, held, held},
+		"a lease":      {contracts.AcquireRequest{TTLSeconds: 10}, errLease, errContent},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &waitingServer{acquire: func(n int, _ contracts.AcquireRequest) (time.Duration, contracts.Lease, error) {
-				return 0, contracts.Lease{}, c.says[n-1]
+			s := &waitingServer{acquire: func(int, contracts.AcquireRequest) (time.Duration, contracts.Lease, error) {
+				return 0, contracts.Lease{}, c.says
 			}}
-			c.request.OwnerID, c.request.RequestID, c.request.WaitSeconds = "ann", "r", 20
-			if err := s.locks(t).Abandon(t.Context(), "acme", "deploy", c.request); err != nil {
-				t.Error(err)
+			c.request.OwnerID, c.request.RequestID = "ann", "r"
+			err := s.locks(t).Abandon(t.Context(), "acme", "deploy", c.request)
+			if c.want == nil && err != nil || c.want != nil && (err == nil || !strings.Contains(err.Error(), c.want.Error())) {
+				t.Errorf("%v, want %v", err, c.want)
 			}
-			var replace []bool
-			for _, r := range s.asked {
-				replace = append(replace, r.Replace)
-				if r.WaitSeconds != 0 || r.RequestID != "r" {
-					t.Errorf("asked %+v", r)
-				}
+			want := given(c.request)
+			want.NotAfter = c.request.NotAfter
+			if len(s.asked) != 1 || !reflect.DeepEqual(s.asked[0], want) || s.ended > 0 {
+				t.Errorf("sent %+v, and ended %d leases", s.asked, s.ended)
 			}
-			if fmt.Sprint(replace) != fmt.Sprint(c.replace) || s.ended != c.ended {
-				t.Errorf("replace %v, %d leases ended; want %v, %d", replace, s.ended, c.replace, c.ended)
+			asked := s.asked
+			c.request.GiveUp = true
+			l, again := s.locks(t).Acquire(t.Context(), "acme", "deploy", c.request)
+			if fmt.Sprint(again) != fmt.Sprint(err) || !reflect.DeepEqual(l, client.Lease{}) || !reflect.DeepEqual(s.asked[1:], asked) {
+				t.Errorf("as an acquire: %+v, %v, sent %+v", l, again, s.asked[1:])
 			}
 		})
 	}
+	s := &waitingServer{}
+	if err := s.locks(t).Abandon(t.Context(), "acme", "deploy", contracts.AcquireRequest{}); err == nil || len(s.asked) > 0 {
+		t.Errorf("without a request_id: %v", err)
+	}
+	if err := s.locks(t).AbandonSet(t.Context(), "acme", contracts.LockSetAcquireRequest{}); err == nil || len(s.asked) > 0 {
+		t.Errorf("a set without a request_id: %v", err)
+	}
 }
 
-// TestAbandonUntilTheWaitEnds: what a cancelled acquire may still obtain at another server is looked for while that may
-// wait; a refusal is not the end. It takes a few requests, none after what the request obtained was found, or after it
-// cannot wait any more.
-func TestAbandonUntilTheWaitEnds(t *testing.T) {
-	held, reused := contracts.Errorf(contracts.CodeLockHeld, ""), contracts.Errorf(contracts.CodeRequestIDReused, "")
+var (
+	errLease   = errors.New("the lease") // is the response
+	errContent = errors.New("it has content, although the request gave up")
+)
+
+// TestGivenUp: what a cancelled acquire has asked for is given up in the background, with one request, unless that is
+// not carried out. A refusal does not say that nothing comes of it any more.
+func TestGivenUp(t *testing.T) {
 	for name, c := range map[string]struct {
-		wait        int64
-		says        func(n int) error // to the requests after the first one
-		least, most int               // of them
-		ended       int               // leases
-		until       time.Duration     // when the client is done, at the latest
+		says func(n int) error // to the requests after the first one, from 0 on
+		sent int               // of them
+		most time.Duration     // until the client is done
 	}{
-		"obtained later": {20, func(n int) error { return []error{held, held, nil}[n] }, 3, 3, 1, 7 * time.Second},
-		"used":           {20, func(n int) error { return []error{held, reused}[n] }, 2, 2, 0, 3 * time.Second},
-		"nothing":        {20, func(int) error { return held }, 5, 8, 0, 22 * time.Second},
-		"without a wait": {0, func(int) error { return held }, 1, 1, 0, 2 * time.Second},
-		"another mode": {5, func(int) error {
-			return contracts.Errorf(contracts.CodeLockModeDiffers, "")
-		}, 3, 5, 0, 7 * time.Second},
-		"it has no right": {20, func(int) error {
-			return contracts.Errorf(contracts.CodePermissionDenied, "")
-		}, 1, 1, 0, 2 * time.Second},
-		"it does not reply": {20, func(int) error {
-			return contracts.Errorf(contracts.CodeUnavailable, "")
-		}, 1, 1, 0, 2 * time.Second},
+		"given up":      {func(int) error { return nil }, 1, 0},
+		"it has ended":  {func(int) error { return reused }, 1, 0},
+		"not allowed":   {func(int) error { return noRight }, 1, 0},
+		"refused first": {func(n int) error { return []error{held, held, nil}[n] }, 3, time.Second},
+		"busy first":    {func(n int) error { return []error{throttle, away, nil}[n] }, 3, time.Second},
+		"a lease first": {func(n int) error { return []error{errLease, nil}[n] }, 2, time.Second},
+		"never":         {func(int) error { return away }, 0, 10 * time.Second},
+	} {
+		for _, set := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", a set: ", set), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := &waitingServer{acquire: func(n int, _ contracts.AcquireRequest) (time.Duration, contracts.Lease, error) {
+						if n == 1 {
+							return time.Hour, contracts.Lease{}, nil
+						}
+						return 0, contracts.Lease{}, c.says(n - 2)
+					}}
+					ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+					defer cancel()
+					begin := time.Now()
+					var err error
+					if set {
+						_, err = s.locks(t).AcquireSet(ctx, "acme", contracts.LockSetAcquireRequest{LockKeys: []string{"a", "b"},
+							OwnerID: "ann", TTLSeconds: 300})
+					} else {
+						_, err = s.locks(t).Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 300,
+							WaitSeconds: 20})
+					}
+					unknown, ok := errors.AsType[*client.UnknownOutcomeError](err)
+					if !ok || time.Since(begin) != 500*time.Millisecond {
+						t.Fatalf("%v, after %v", err, time.Since(begin))
+					}
+					<-unknown.Released
+					if took := time.Since(begin) - 500*time.Millisecond; took > c.most {
+						t.Errorf("done after %v", took)
+					}
+					time.Sleep(time.Minute)
+					again := s.asked[1:]
+					if c.sent > 0 && len(again) != c.sent || len(again) == 0 || s.ended > 0 {
+						t.Errorf("sent again %d times, %d leases ended", len(again), s.ended)
+					}
+					for _, r := range again {
+						if !reflect.DeepEqual(r, given(s.asked[0])) {
+							t.Errorf("%+v", r)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestGivenUpAfterARefusal: an acquire that was refused although one of its tries had no response is given up, because
+// that try may still be on its way. A caller that knows the request_id does that itself.
+func TestGivenUpAfterARefusal(t *testing.T) {
+	for name, c := range map[string]struct {
+		request string
+		says    []error // to each request
+		sent    int
+	}{
+		"lost, then held":          {"", []error{away, held, nil}, 3},
+		"lost, then used":          {"", []error{away, reused}, 2},
+		"held":                     {"", []error{held}, 1},
+		"lost, then held, named":   {"r", []error{away, held}, 2},
+		"the client gives up, too": {"", []error{away, away}, 2}, // its caller may send it again
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &waitingServer{acquire: func(n int, _ contracts.AcquireRequest) (time.Duration, contracts.Lease, error) {
-					if n == 1 {
-						return time.Hour, contracts.Lease{}, nil
-					}
-					return 0, contracts.Lease{}, c.says(n - 2)
+					return 0, contracts.Lease{}, c.says[n-1]
 				}}
-				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-				defer cancel()
-				begin := time.Now()
-				_, err := s.locks(t).Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 300,
-					WaitSeconds: c.wait})
-				unknown, ok := errors.AsType[*client.UnknownOutcomeError](err)
-				if !ok || time.Since(begin) != 500*time.Millisecond {
-					t.Fatalf("%v, after %v", err, time.Since(begin))
+				server, err := client.New("http://127.0.0.1", &client.Options{HTTP: &http.Client{Transport: s}, Tries: 2})
+				if err != nil {
+					t.Fatal(err)
 				}
-				<-unknown.Released
-				if took := time.Since(begin); took > c.until {
-					t.Errorf("done after %v", took)
+				if _, err := server.Locks().Acquire(t.Context(), "acme", "deploy", contracts.AcquireRequest{
+					RequestID: c.request, OwnerID: "ann", TTLSeconds: 10,
+				}); err == nil {
+					t.Error("acquired")
 				}
 				time.Sleep(time.Minute)
-				again := s.asked[1:]
-				if len(again) < c.least || len(again) > c.most || s.ended != c.ended {
-					t.Errorf("sent again %d times, %d leases ended", len(again), s.ended)
-				}
-				for _, r := range again {
-					if r.WaitSeconds != 0 || r.RequestID != s.asked[0].RequestID {
-						t.Errorf("%+v", r)
-					}
+				if len(s.asked) != c.sent || len(s.asked) == 3 && !reflect.DeepEqual(s.asked[2], given(s.asked[0])) {
+					t.Errorf("sent %+v", s.asked)
 				}
 			})
 		})

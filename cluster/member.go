@@ -126,23 +126,28 @@ func (m *Member) Incarnation() int64 {
 
 // Start joins the cluster and serves from then on, until [Member.Stop]. A join that is rejected is an error, and the
 // member is Stopped; MEMBER_EXISTS says for how long the lease of the member that has this name lasts. While the
-// provider cannot be reached, Start tries again until ctx ends.
+// provider cannot be reached, Start tries again until ctx ends. What it joined as then, without learning of it, leaves
+// again in the background, also if the request arrives later; Stop waits for the first try of that.
 func (m *Member) Start(ctx context.Context) error {
 	if !m.change(Starting, 0, nil, Stopped) {
 		return &StateError{m.Status()}
 	}
 	m.mu.Lock()
 	m.ctx, m.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	m.done, m.stopping = make(chan struct{}), false
+	done := make(chan struct{})
+	m.done, m.stopping = done, false
 	joining, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(m.ctx, func() { cancel(errStopped) })()
 	m.mu.Unlock()
-	l, err := m.join(joining, m.o.Replaces, false)
+	l, a, err := m.join(joining, m.o.Replaces, false)
 	if err != nil {
 		m.cancel(err)
 		m.change(Stopped, 0, err, Starting)
-		close(m.done)
+		go func() {
+			m.takeBack(ctx, a)
+			close(done)
+		}()
 		return err
 	}
 	m.change(Ready, l.number, nil, Starting)
@@ -152,8 +157,9 @@ func (m *Member) Start(ctx context.Context) error {
 
 // join makes a new incarnation. With again, it waits for the lease of an earlier one to end, and does not give up
 // before ctx ends.
-func (m *Member) join(ctx context.Context, replaces contracts.Incarnation, again bool) (*incarnation, error) {
-	id, earlier := rand.Text(), again // earlier: the member of this name may be an incarnation of this one
+func (m *Member) join(ctx context.Context, replaces contracts.Incarnation, again bool) (*incarnation, attempt, error) {
+	earlier := again // the member of this name may be an incarnation of this one
+	a := attempt{id: rand.Text(), replaces: replaces}
 	var l *incarnation
 	_, err := m.component.insist(ctx, Event{}, "join", hold.Insist{Each: m.o.TTL, Final: func(err error) bool {
 		switch {
@@ -166,7 +172,8 @@ func (m *Member) join(ctx context.Context, replaces contracts.Incarnation, again
 		}
 	}}, func(ctx context.Context) error {
 		asked := m.o.clock()
-		s, err := m.ask(ctx, id, replaces)
+		s, err := m.ask(ctx, a, "")
+		a.until, a.unsure = m.o.clock(), a.unsure || err != nil && lease.Unsettled(err)
 		if err == nil {
 			l = m.live(s, asked)
 			if l.Check() == nil {
@@ -176,33 +183,33 @@ func (m *Member) join(ctx context.Context, replaces contracts.Incarnation, again
 		}
 		// it had joined, for a moment
 		if errors.Is(err, contracts.CodeLeaseExpired) || errors.Is(err, contracts.CodeRequestIDReused) {
-			id, earlier = rand.Text(), true
-			replaces = contracts.Incarnation{}
+			a, earlier = attempt{id: rand.Text()}, true
 		}
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("join as %q: %w", m.name, err)
+		return nil, a, fmt.Errorf("join as %q: %w", m.name, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.life = l
-	return l, nil
+	return l, a, nil
 }
 
-func (m *Member) ask(ctx context.Context, id string, replaces contracts.Incarnation) (contracts.MemberState, error) {
+// ask sends a join once, with an end if that is not empty.
+func (m *Member) ask(ctx context.Context, a attempt, end contracts.NotAfter) (contracts.MemberState, error) {
 	m.mu.Lock()
 	o := m.offer
 	m.mu.Unlock()
-	if replaces.Member != "" {
+	if a.replaces.Member != "" {
 		return m.provider.Replace(ctx, m.name, contracts.MemberReplaceRequest{
-			RequestID: id, Kinds: o.Kinds, Labels: o.Labels, Weight: o.Weight, Full: o.Full, Address: o.Address,
-			TTLSeconds: m.seconds(), Replaces: replaces,
+			RequestID: a.id, NotAfter: end, Kinds: o.Kinds, Labels: o.Labels, Weight: o.Weight, Full: o.Full,
+			Address: o.Address, TTLSeconds: m.seconds(), Replaces: a.replaces,
 		})
 	}
 	return m.provider.Join(ctx, m.name, contracts.MemberJoinRequest{
-		RequestID: id, Kinds: o.Kinds, Labels: o.Labels, Weight: o.Weight, Full: o.Full, Address: o.Address,
-		TTLSeconds: m.seconds(), Partitions: m.o.Partitions,
+		RequestID: a.id, NotAfter: end, Kinds: o.Kinds, Labels: o.Labels, Weight: o.Weight, Full: o.Full,
+		Address: o.Address, TTLSeconds: m.seconds(), Partitions: m.o.Partitions,
 	})
 }
 
@@ -242,10 +249,12 @@ func (m *Member) run(l *incarnation) {
 			<-m.ctx.Done()
 			return
 		}
-		var err error
-		if l, err = m.join(m.ctx, contracts.Incarnation{}, true); err != nil {
+		next, a, err := m.join(m.ctx, contracts.Incarnation{}, true)
+		if err != nil {
+			m.takeBack(m.ctx, a)
 			return
 		}
+		l = next
 		m.change(Ready, l.number, nil, NotReady)
 	}
 }

@@ -35,6 +35,10 @@ type Provider interface {
 }
 
 // Membership keeps members in the cluster: each incarnation has a lease, which its heartbeats extend.
+//
+// A join, and a replace, that has a NotAfter in the past changes nothing. Where an earlier request with its RequestID
+// had made an incarnation, it returns that; otherwise its error is TOO_LATE. So a member that gave up a join learns
+// whether it is in the cluster, and leaves.
 type Membership interface {
 	Join(ctx context.Context, member string, r contracts.MemberJoinRequest) (contracts.MemberState, error)
 	Replace(ctx context.Context, member string, r contracts.MemberReplaceRequest) (contracts.MemberState, error)

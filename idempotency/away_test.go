@@ -272,5 +272,6 @@ func TestCallerThatAsksHangsUp(t *testing.T) {
 		if w := post(h, "k1", "ten"); w.Code != 201 || w.Body.String() != "payment 1 of ten" {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
+		time.Sleep(time.Minute) // what is under way ends
 	})
 }

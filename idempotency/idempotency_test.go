@@ -570,6 +570,56 @@ func TestCallerHangsUp(t *testing.T) {
 	})
 }
 
+// TestCallerHangsUpBeforeTheHandler: the gate has taken the run, or has not yet, and its response does not come before
+// the caller hangs up or its deadline passes. The handler does not run, and the next request with the key is the first.
+func TestCallerHangsUpBeforeTheHandler(t *testing.T) {
+	for _, taken := range []bool{true, false} {
+		for _, deadline := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				var runs atomic.Int64
+				h := middleware(t, gate(&silent{Store: docstore.NewMemory(nil), taken: taken}), nil).Wrap(payments(&runs, 0))
+				ctx, hangUp := context.WithCancel(t.Context())
+				if deadline {
+					ctx, hangUp = context.WithTimeout(t.Context(), 2*time.Second)
+				}
+				defer hangUp()
+				time.AfterFunc(2*time.Second, hangUp)
+				began := time.Now()
+				if w := post(h, "k1", "ten", func(r *http.Request) { *r = *r.WithContext(ctx) }); w.Code != 503 {
+					t.Errorf("%d %s", w.Code, w.Body)
+				}
+				if w := post(h, "k1", "ten"); w.Code != 201 || replayed(w) || runs.Load() != 1 {
+					t.Errorf("taken %t, the next: %d %s, %d runs", taken, w.Code, w.Body, runs.Load())
+				}
+				if took := time.Since(began); took > 4*time.Second {
+					t.Errorf("taken %t: after %v", taken, took)
+				}
+			})
+		}
+	}
+}
+
+// silent is a store that does not respond to the first write, which it applies at once or never.
+type silent struct {
+	docstore.Store
+
+	taken   bool
+	written atomic.Bool
+}
+
+func (s *silent) Write(ctx context.Context, w ...docstore.Write) (docstore.Result, error) {
+	if s.written.Swap(true) {
+		return s.Store.Write(ctx, w...)
+	}
+	if s.taken {
+		if _, err := s.Store.Write(ctx, w...); err != nil {
+			return docstore.Result{}, err
+		}
+	}
+	<-ctx.Done()
+	return docstore.Result{}, ctx.Err()
+}
+
 // TestLostMessages: requests and responses between the middleware and the store get lost, again and again. The handler
 // runs once, and every caller that sends its request until it has a response gets that one.
 func TestLostMessages(t *testing.T) {

@@ -32,6 +32,11 @@ type AcquireOptions struct {
 	ServiceID       string            `json:"serviceId,omitempty"`
 	Meta            map[string]string `json:"meta,omitempty"`            // labels for people: host name, process ID
 	ThroughputPerMs int64             `json:"throughputPerMs,omitempty"` // IDs per millisecond; 0 means 1: one lease
+
+	// NotAfter ends the request: a time of the provider's store, after which it leases nothing, however late it arrives.
+	// What is below a millisecond counts for nothing. It may be up to an hour away; the zero time is no end. A client of
+	// package client names one by itself.
+	NotAfter time.Time `json:"notAfter,omitzero"`
 }
 
 // AcquireResponse holds the leases that were granted: at least one.

@@ -94,7 +94,7 @@ func (a *acquisition) run(ctx context.Context, use func(calling context.Context,
 		if err = use(calling, asked, got); err == nil {
 			return nil
 		}
-	} else if a.queued || a.uncertain && (a.waited || !a.isRate) {
+	} else if a.queued || a.uncertain {
 		c.abandon(a)
 	}
 	switch {
@@ -151,10 +151,9 @@ type acquisition struct {
 
 	leave     func()      // lets the next goroutine of the client ask
 	inside    bool        // it is this one's turn
-	uncertain bool        // a try may have been carried out, or may still be
-	waited    bool        // a try asked the provider to wait
+	uncertain bool        // a try without a response may have been carried out, or may still be
 	queued    bool        // it may have a place in line
-	until     term.Moment // when the last wait of a try has ended to which there was no definite response
+	until     term.Moment // when the last wait of a try ends to which there was no definite response
 	last      error       // of the latest try that was not cut off
 }
 
@@ -256,7 +255,6 @@ func (a *acquisition) try(ctx context.Context, wait time.Duration) (t try) {
 	c := a.client
 	request := a.request // of this try, which may go on when a.request is that of the next
 	request.WaitSeconds = int64(wait / time.Second)
-	a.waited = a.waited || wait > 0
 	t.asked, t.wait = c.o.clock(), wait
 	t.got, t.err = bounded(ctx, a.each+wait, func(ctx context.Context) (contracts.Lease, error) {
 		return a.provider.Acquire(ctx, a.key, request)
@@ -270,11 +268,12 @@ func (a *acquisition) try(ctx context.Context, wait time.Duration) (t try) {
 			t.err = a.late(t.asked, t.got)
 		}
 	}
-	if end := t.asked.Add(wait + lease.LateWait); wait > 0 && t.err != nil && lease.Unsettled(t.err) &&
-		a.until.Until(end) > 0 {
+	// That a lock is held does not say what becomes of a try before, which may still be on its way; that the request would
+	// be rejected again does.
+	a.uncertain = t.err != nil && (lease.Unsettled(t.err) || a.uncertain && !(lease.Settles(t.err) && lease.Final(t.err)))
+	if end := t.asked.Add(wait); a.uncertain && a.until.Until(end) > 0 {
 		a.until = end
 	}
-	a.uncertain = t.err != nil && (lease.Unsettled(t.err) || a.uncertain && !lease.Settles(t.err))
 	switch {
 	case t.err == nil:
 		a.queued = false
@@ -343,61 +342,27 @@ func (c *Client) discard(a *acquisition, asked term.Moment, got contracts.Lease)
 	})
 }
 
-// abandon releases in the background what an acquire that was given up may have obtained, and gives its place in line
-// to the next. Its request is sent again: if it had obtained the lock that returns the lease, and otherwise, once the
-// lease that it obtains now is released, no delivery that comes late obtains another. It replaces no one: with Replace
-// it is sent only if without that it is told that it was carried out.
-//
-// A refusal does not say that nothing comes of the request any more: a try whose connection was cut may still wait at
-// another server than the one that refuses it now. So the request is sent again, a few times, until such a wait has
-// ended, or the client is closed.
+// abandon gives up in the background an acquire whose caller does not want it any more: the request is sent again as
+// one that gives up. Then what it obtained ends, its place in line too, and no delivery of it obtains anything, however
+// late it comes and wherever it waits. That takes one request. It is sent until it is carried out or rejected for good:
+// no other answer says that nothing comes of the request any more, also not that the lock is held.
 func (c *Client) abandon(a *acquisition) {
 	c.underway.run(func() {
-		waiting := max(0, c.o.clock().Until(a.until))
-		ctx, cancel := context.WithTimeout(a.ctx, waiting+min(a.o.TTL, 30*time.Second))
+		ctx, cancel := context.WithTimeout(a.ctx, max(0, c.o.clock().Until(a.until))+min(a.o.TTL, 30*time.Second))
 		defer cancel()
-		open, stop := context.WithCancel(ctx)
-		defer stop()
-		defer context.AfterFunc(c.ctx, stop)()
 		request := a.request
+		request.GiveUp = true
 		var got contracts.Lease
-		send := func(ctx context.Context) (err error) {
-			sent := request // which may go on when request is that of the next try
+		err := hold.GiveUp(ctx, func(ctx context.Context) (err error) {
 			got, err = bounded(ctx, a.each, func(ctx context.Context) (contracts.Lease, error) {
-				return a.provider.Acquire(ctx, a.key, sent)
+				return a.provider.Acquire(ctx, a.key, request)
 			})
-			if err == nil {
-				err = acquired(got, a.key, sent)
-			}
 			return err
+		})
+		if err == nil && got.FencingToken > 0 && !a.isRate { // of a provider that does not know GiveUp
+			err = c.releaseOrphan(ctx, a.provider, a.key, got)
 		}
-		for refused := 0; ; refused++ {
-			request.Replace = false
-			var left time.Duration // of the wait of a try, before the latest request
-			err := hold.Insist{Pauses: waits, Final: func(err error) bool {
-				return lease.Settles(err) || lease.Final(err)
-			}}.Do(ctx,
-				func(ctx context.Context) error {
-					left = c.o.clock().Until(a.until)
-					err := send(ctx)
-					if a.request.Replace && !request.Replace && errors.Is(err, contracts.CodeRequestIDReused) { // it was carried out
-						request.Replace = true
-						err = send(ctx)
-					}
-					return err
-				})
-			if lease.Refused(err) && left > 0 && backoff.Sleep(open, min(left, lease.GivenUp.Delay(refused))) == nil {
-				continue
-			}
-			switch {
-			case err == nil && !a.isRate: // a grant of a rate stays used
-				err = c.releaseOrphan(ctx, a.provider, a.key, got)
-			case lease.Settles(err):
-				err = nil // another has it, or the lease has ended
-			}
-			c.abandoned(a.key, got.FencingToken, err)
-			return
-		}
+		c.abandoned(a.key, got.FencingToken, err)
 	})
 }
 

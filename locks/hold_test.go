@@ -173,24 +173,91 @@ func TestRenewedTooLate(t *testing.T) {
 	})
 }
 
-// TestLeaseChanged: a renewal names the expiry that it knows; if the lease expires at another time, it is renewed from
-// there, at once.
+// TestLeaseChanged: a renewal names the expiry that it knows. If the lease expires at another time, it is renewed from
+// there, at once: later if a renewal before had no response, or earlier, because the provider has lost one.
 func TestLeaseChanged(t *testing.T) {
-	inWorlds(t, func(w *world) {
-		l := w.take(w.client(&locks.Options{Owner: "ann"}), "deploy", nil)
-		time.Sleep(5 * time.Second)
-		if _, err := w.Provider.Renew(background, "deploy", contracts.RenewRequest{
-			OwnerID: "ann", FencingToken: l.Token(), RequestID: "a duplicate", TTLSeconds: 30,
-		}); err != nil {
-			w.t.Fatal(err)
-		}
-		time.Sleep(6 * time.Second)
-		want(w.t, "renewals", w.renewals(), s(10, 10))
-		want(w.t, "check", locks.Check(l.Context()), nil)
-		want(w.t, "remaining", l.Remaining(), 26*time.Second-time.Millisecond)
-		want(w.t, "unlock", l.Unlock(w.t.Context()), nil)
-		want(w.t, "events", w.whats(), []string{"Acquired", "Renewed", "Released"})
-	})
+	for name, c := range map[string]struct {
+		fault fault // of the first renewal
+		ttl   int64 // of the duplicate
+		tries int
+	}{
+		"later":   {fault{err: errNetwork}, 30, 3},
+		"earlier": {fault{}, 20, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorlds(t, func(w *world) {
+				w.fault = func(_ context.Context, k call) fault {
+					if k.name == "renew" && k.n == 0 {
+						return c.fault
+					}
+					return fault{}
+				}
+				l := w.take(w.client(&locks.Options{Owner: "ann"}), "deploy", nil)
+				time.Sleep(5 * time.Second)
+				if _, err := w.Provider.Renew(background, "deploy", contracts.RenewRequest{
+					OwnerID: "ann", FencingToken: l.Token(), RequestID: "a duplicate", TTLSeconds: c.ttl,
+				}); err != nil {
+					w.t.Fatal(err)
+				}
+				time.Sleep(7 * time.Second)
+				got := w.renewals()
+				if len(got) != c.tries || got[0] != 10*time.Second || got[c.tries-1] != got[c.tries-2] {
+					w.t.Fatalf("renewals: %v", got)
+				}
+				want(w.t, "check", locks.Check(l.Context()), nil)
+				want(w.t, "remaining", l.Remaining(), 15*time.Second-time.Millisecond+got[c.tries-1])
+				want(w.t, "unlock", l.Unlock(w.t.Context()), nil)
+			})
+		})
+	}
+}
+
+// TestClones: of two copies of a process that hold one lease, one loses it at its next renewal, and leaves it to the
+// other: it releases nothing.
+func TestClones(t *testing.T) {
+	for name, outage := range map[string]bool{"at once": false, "after an outage": true} {
+		t.Run(name, func(t *testing.T) {
+			inWorlds(t, func(w *world) {
+				ann := &locks.Options{Owner: "ann"}
+				l := w.take(w.client(ann), "deploy", nil)
+				time.Sleep(5 * time.Second)
+				clone, err := locks.Clone(w.client(ann), l)
+				if err != nil {
+					w.t.Fatal(err)
+				}
+				if outage { // either may have renewed it, as far as they know, but not for ever
+					w.fault = func(_ context.Context, k call) fault {
+						if k.name == "renew" && k.at < 15*time.Second {
+							return fault{err: errNetwork}
+						}
+						return fault{}
+					}
+				}
+				var loser, other *locks.Lock
+				select {
+				case <-l.Context().Done():
+					loser, other = l, clone
+				case <-clone.Context().Done():
+					loser, other = clone, l
+				}
+				if at := time.Since(w.begin); !outage && at != 10*time.Second || outage && at > 30*time.Second {
+					w.t.Errorf("one is lost after %v", at)
+				}
+				cause := context.Cause(loser.Context())
+				wantErr(w.t, "the cause", cause, locks.ErrLost, contracts.CodeLeaseChanged)
+				if !strings.Contains(cause.Error(), "a copy of this one") {
+					w.t.Errorf("the cause is %v", cause)
+				}
+				want(w.t, "left of the lost", loser.Left(), 0)
+				wantErr(w.t, "unlock of the lost", loser.Unlock(w.t.Context()), locks.ErrLost)
+				time.Sleep(time.Minute)
+				want(w.t, "releases", len(w.of("release")), 0)
+				want(w.t, "the other", locks.Check(other.Context()), nil)
+				want(w.t, "unlock of the other", other.Unlock(w.t.Context()), nil)
+				want(w.t, "holder", w.holder("deploy"), "")
+			})
+		})
+	}
 }
 
 // TestTaken: what the provider says of the lease ends the context at the next renewal, with its code.

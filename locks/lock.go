@@ -142,7 +142,7 @@ func (l *Lock) Remaining() time.Duration {
 // Left is after how long the lease itself ends unless it is renewed, which is LockOptions.Margin later than Context:
 // what is done under the lock must have ended by then. 0 if it has ended, or the provider says that it is over.
 func (l *Lock) Left() time.Duration {
-	if lost := l.term.Check(); lost != nil && lease.Gone(lost) {
+	if lost := l.term.Check(); lost != nil && lease.Over(lost) {
 		return 0
 	}
 	return max(0, l.left())
@@ -206,7 +206,10 @@ func (l *Lock) renewals(due term.Moment) {
 		ExpiresAt: l.expiresAt,
 	}
 	l.mu.Unlock()
-	var got contracts.Lease // of the latest renewal
+	var (
+		got  contracts.Lease // of the latest renewal
+		lost bool            // the response to one of the renewals since then: it may have been carried out
+	)
 	soon := min(time.Second, l.o.TTL/24)
 	k := &hold.Keep{
 		Term: l.term, Clock: l.client.o.clock, Pauses: backoff.Policy{First: soon, Max: min(10*time.Second, l.o.TTL/6),
@@ -219,10 +222,11 @@ func (l *Lock) renewals(due term.Moment) {
 			if err == nil {
 				err = l.renewed(got)
 			}
-			if changed, ok := errors.AsType[*contracts.Error](err); ok && changed.Code == contracts.CodeLeaseChanged &&
-				!changed.ExpiresAt.IsZero() {
-				// a renewal whose response was lost, or a duplicate
-				r.ExpiresAt = changed.ExpiresAt.UTC().Format(contracts.TimeFormat)
+			lost = err != nil && (lost || lease.Unsettled(err))
+			if at, elsewhere := lease.Changed(err, request.ExpiresAt, lost); elsewhere != nil {
+				return elsewhere
+			} else if at != "" {
+				r.ExpiresAt = at
 			}
 			return err
 		},
@@ -239,7 +243,7 @@ func (l *Lock) renewals(due term.Moment) {
 			l.client.events.emit(Event{What: Renewed, Key: l.key, Token: l.token})
 		},
 		Lost: func(err error) error {
-			if !lease.Gone(err) {
+			if !lease.Over(err) {
 				return nil
 			}
 			return fmt.Errorf("%w: %w", ErrLost, err)
@@ -269,7 +273,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	if lost != nil {
 		l.announce(lost)
 	}
-	if lost != nil && (lease.Gone(lost) || l.left() <= 0) { // there is nothing to release
+	if lost != nil && (lease.Over(lost) || l.left() <= 0) { // there is nothing to release
 		return fmt.Errorf("lock %q: %w", l.key, lost)
 	}
 	r := l.begin()

@@ -20,6 +20,14 @@ type Provider interface {
 	// waits for a lock that is held, for so long at most, and the lease says in WaitedMs how long it did; a request with
 	// WaitSeconds of 0 ends the wait of an earlier one with the same RequestID. A provider that cannot wait responds at
 	// once.
+	//
+	// With GiveUp the request with that RequestID is given up, whose other members are as they were: what it obtained
+	// ends, its place in line and its waits too, and no delivery of it obtains anything from then on. Then the response is
+	// the zero Lease, also if there was nothing to give up. The error REQUEST_ID_REUSED says that what it obtained has
+	// ended already.
+	//
+	// A request that arrives late, when its caller has given up, is to obtain nothing. Where it can be late, the provider
+	// sends it with an end: NotAfter of a request without one is the provider's to set, for each try.
 	Acquire(ctx context.Context, key string, r contracts.AcquireRequest) (contracts.Lease, error)
 
 	// Renew moves the expiry of a lease. LEASE_LOST, LEASE_EXPIRED, LEASE_RELEASED and NOT_OWNER mean that it is the

@@ -20,7 +20,8 @@ const MaxKeys = 20
 // SetProvider is a [Provider] that can acquire, renew and release several locks in one step. What is said there of
 // requests and errors is so here.
 type SetProvider interface {
-	// AcquireSet takes all of the locks, or none. The error LOCK_HELD says which of them is held, and for how long.
+	// AcquireSet takes all of the locks, or none. The error LOCK_HELD says which of them is held, and for how long. With
+	// GiveUp it gives the request up, and returns the zero value.
 	AcquireSet(ctx context.Context, r contracts.LockSetAcquireRequest) (contracts.LockSet, error)
 
 	// RenewSet moves the expiry of all of the leases, or of none: then one of them is the caller's no more.
@@ -177,8 +178,9 @@ func (p *asOne) tokens(first int64) contracts.LockSetTokens {
 func (p *asOne) Acquire(ctx context.Context, _ string, r contracts.AcquireRequest) (contracts.Lease, error) {
 	got, err := p.provider.AcquireSet(ctx, contracts.LockSetAcquireRequest{
 		LockKeys: p.keys, OwnerID: r.OwnerID, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds, Metadata: r.Metadata,
+		NotAfter: r.NotAfter, GiveUp: r.GiveUp,
 	})
-	if err != nil {
+	if err != nil || r.GiveUp && len(got.Leases) == 0 {
 		return contracts.Lease{}, err
 	}
 	tokens := make(contracts.LockSetTokens, len(got.Leases))

@@ -22,10 +22,13 @@ type scripted struct {
 	begin time.Time
 	// acquire is the n-th of them. A lease without a token is filled in.
 	acquire func(ctx context.Context, n int, r contracts.AcquireRequest) (contracts.Lease, error)
+	// giveUp is the n-th request that gives another up, as far as a test says something of it.
+	giveUp func(ctx context.Context, n int, r contracts.AcquireRequest) (contracts.Lease, error)
 
 	mu     sync.Mutex
 	asked  []contracts.AcquireRequest
-	at     []time.Duration // when
+	given  []contracts.AcquireRequest // that give others up
+	at     []time.Duration            // when
 	calls  []string
 	events []locks.Event
 }
@@ -55,6 +58,15 @@ func inScript(
 
 func (p *scripted) Acquire(ctx context.Context, key string, r contracts.AcquireRequest) (contracts.Lease, error) {
 	p.mu.Lock()
+	if r.GiveUp {
+		n := len(p.given)
+		p.given, p.calls = append(p.given, r), append(p.calls, "give up")
+		p.mu.Unlock()
+		if p.giveUp == nil {
+			return contracts.Lease{}, nil
+		}
+		return p.giveUp(ctx, n, r)
+	}
 	n := len(p.asked)
 	p.asked, p.at, p.calls = append(p.asked, r), append(p.at, time.Since(p.begin)), append(p.calls, "acquire")
 	p.mu.Unlock()
@@ -116,6 +128,13 @@ func (p *scripted) names() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.calls)
+}
+
+// gaveUp are the requests so far that gave others up.
+func (p *scripted) gaveUp() []contracts.AcquireRequest {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.given)
 }
 
 // last is the latest event.
@@ -252,24 +271,23 @@ func TestHowLongTheProviderWaits(t *testing.T) {
 	}
 }
 
-// TestGiveUpThePlace: who stops to wait says so to a provider that has a place in line for it, or may have one: with
-// the same request, without a wait. It says so again, a few times, while a try to which there was no response may still
-// wait.
+// TestGiveUpThePlace: who stops to wait says so to a provider that has a place in line for it, or may have one, or may
+// have a request that waits: with the same request, once.
 func TestGiveUpThePlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		o        locks.LockOptions
 		position int64 // that the provider says
 		hangs    bool  // and does not respond to those that wait
-		leaves   bool
+		leaves   int   // requests
 	}{
-		"in line":                          {locks.LockOptions{Fair: true}, 3, false, true},
-		"shared":                           {locks.LockOptions{Shared: true}, 0, false, true},
-		"no line":                          {locks.LockOptions{}, 0, false, false},
-		"in the line of others":            {locks.LockOptions{}, 1, false, true},
-		"no line, a request is under way":  {locks.LockOptions{}, 0, true, true},
-		"in line, a request is under way":  {locks.LockOptions{Fair: true}, 1, true, true},
-		"in line, for a bound time":        {locks.LockOptions{Fair: true, Wait: 60 * time.Second}, 1, false, true},
-		"in line, and the bound is passed": {locks.LockOptions{Fair: true, Wait: 5 * time.Second}, 1, true, true},
+		"in line":                          {locks.LockOptions{Fair: true}, 3, false, 1},
+		"shared":                           {locks.LockOptions{Shared: true}, 0, false, 1},
+		"no line":                          {locks.LockOptions{}, 0, false, 0},
+		"in the line of others":            {locks.LockOptions{}, 1, false, 1},
+		"no line, a request is under way":  {locks.LockOptions{}, 0, true, 1},
+		"in line, a request is under way":  {locks.LockOptions{Fair: true}, 1, true, 1},
+		"in line, for a bound time":        {locks.LockOptions{Fair: true, Wait: 60 * time.Second}, 1, false, 1},
+		"in line, and the bound is passed": {locks.LockOptions{Fair: true, Wait: 5 * time.Second}, 1, true, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inScript(t, func(ctx context.Context, _ int, r contracts.AcquireRequest) (contracts.Lease, error) {
@@ -284,39 +302,122 @@ func TestGiveUpThePlace(t *testing.T) {
 				_, err := client.Lock(ctx, "deploy", &c.o)
 				wantErr(t, "the error", err, contracts.CodeLockHeld)
 				time.Sleep(time.Minute)
-				waits, left := p.waits(), 0
-				for left < len(waits)-1 && waits[len(waits)-1-left] == 0 {
-					left++
-				}
-				most := 0
-				if c.leaves {
-					most = 1
-				}
-				if c.hangs {
-					most = 5 // in the 12 s that are left at the most
-				}
-				if left > most || left < min(most, 2) || slices.Contains(waits[1:len(waits)-left], 0) {
-					t.Errorf("waits: %v", waits)
-				}
 				want(t, "request_ids", p.ids(), 1)
+				asked, _ := p.requests()
+				given := asked[0]
+				given.GiveUp = true
+				want(t, "requests that give up", p.gaveUp(), slices.Repeat([]contracts.AcquireRequest{given}, c.leaves))
 			})
 		})
 	}
 }
 
-// TestCloseWhileGivenUp: a client that is closed does not go on to give up a request that was refused, and that is no
-// error of Close.
+// TestGiveUpUntilItIsCarriedOut: a request is given up until that is carried out, or rejected for good. That the lock
+// is held, and all else that may be said of it, settles nothing: a delivery of the request may still be on its way.
+func TestGiveUpUntilItIsCarriedOut(t *testing.T) {
+	busy := []error{refusal(contracts.CodeLockHeld, 0), refusal(contracts.CodeLockDelayed, 0),
+		contracts.Errorf(contracts.CodeLockQueueFull, ""), contracts.Errorf(contracts.CodeRateLimited, ""),
+		contracts.Errorf(contracts.CodeUnavailable, ""), errNetwork}
+	for name, c := range map[string]struct {
+		says []error // to requests that give up
+		want error   // of the event
+	}{
+		"carried out":     {[]error{nil}, nil},
+		"at last":         {append(slices.Clone(busy), nil), nil},
+		"it has ended":    {[]error{contracts.Errorf(contracts.CodeRequestIDReused, "")}, nil},
+		"busy, and ended": {append(slices.Clone(busy), contracts.CodeRequestIDReused), nil},
+		"not allowed":     {[]error{contracts.CodePermissionDenied}, contracts.CodePermissionDenied},
+		"not understood":  {[]error{errNetwork, contracts.CodeInvalidArgument}, contracts.CodeInvalidArgument},
+	} {
+		for _, o := range []locks.LockOptions{{}, {Fair: true}, {Replace: true}} {
+			t.Run(name, func(t *testing.T) {
+				inScript(t, func(ctx context.Context, _ int, _ contracts.AcquireRequest) (contracts.Lease, error) {
+					<-ctx.Done()
+					return contracts.Lease{}, ctx.Err()
+				}, func(p *scripted, client *locks.Client) {
+					p.giveUp = func(_ context.Context, n int, _ contracts.AcquireRequest) (contracts.Lease, error) {
+						return contracts.Lease{}, c.says[n]
+					}
+					ctx, cancel := context.WithTimeout(background, time.Second)
+					defer cancel()
+					_, err := client.Lock(ctx, "deploy", &o)
+					wantErr(t, "the error", err, context.DeadlineExceeded)
+					time.Sleep(time.Minute)
+					want(t, "requests that give up", len(p.gaveUp()), len(c.says))
+					if e := p.last(); e.What != locks.Abandoned || !errors.Is(e.Err, c.want) || (e.Err == nil) != (c.want == nil) {
+						t.Errorf("the event %+v, want %v", e, c.want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestGiveUpAfterARefusal: an acquire that was refused is given up if one of its tries had no response, and only then;
+// not if the same request would be rejected again.
+func TestGiveUpAfterARefusal(t *testing.T) {
+	for name, c := range map[string]struct {
+		says  []error // to each request
+		given int
+	}{
+		"refused":                    {[]error{refusal(contracts.CodeLockHeld, 0)}, 0},
+		"lost, and refused":          {[]error{errNetwork, refusal(contracts.CodeLockHeld, 0)}, 1},
+		"lost, and another mode":     {[]error{errNetwork, contracts.CodeLockModeDiffers}, 0},
+		"lost, and granted":          {[]error{errNetwork, nil}, 0},
+		"its ID is used, then taken": {[]error{errNetwork, contracts.CodeRequestIDReused, refusal(contracts.CodeLockHeld, 0)}, 0},
+		"it was not sent":            {[]error{contracts.Errorf(contracts.CodeRateLimited, ""), refusal(contracts.CodeLockHeld, 0)}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inScript(t, func(_ context.Context, n int, _ contracts.AcquireRequest) (contracts.Lease, error) {
+				return contracts.Lease{}, c.says[n]
+			}, func(p *scripted, client *locks.Client) {
+				l, err := client.TryLock(background, "deploy", nil)
+				if last := c.says[len(c.says)-1]; (err == nil) != (last == nil) || !errors.Is(err, last) {
+					t.Errorf("%v, want %v", err, last)
+				}
+				if err == nil {
+					want(t, "unlock", l.Unlock(background), nil)
+				}
+				time.Sleep(time.Minute)
+				want(t, "requests that give up", len(p.gaveUp()), c.given)
+			})
+		})
+	}
+}
+
+// TestProviderThatDoesNotGiveUp: one that does not know GiveUp, and grants the lock instead, is told that it is free.
+func TestProviderThatDoesNotGiveUp(t *testing.T) {
+	inScript(t, func(ctx context.Context, _ int, _ contracts.AcquireRequest) (contracts.Lease, error) {
+		<-ctx.Done()
+		return contracts.Lease{}, ctx.Err()
+	}, func(p *scripted, client *locks.Client) {
+		p.giveUp = func(_ context.Context, _ int, r contracts.AcquireRequest) (contracts.Lease, error) {
+			return p.lease("deploy", r, 7), nil
+		}
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		_, err := client.Lock(ctx, "deploy", nil)
+		wantErr(t, "the error", err, context.DeadlineExceeded)
+		time.Sleep(time.Minute)
+		want(t, "calls", p.names(), []string{"acquire", "give up", "release"})
+	})
+}
+
+// TestCloseWhileGivenUp: a client that is closed gives up what is to be given up, and waits for that; if there is no
+// answer, no longer than it must.
 func TestCloseWhileGivenUp(t *testing.T) {
-	inScript(t, func(ctx context.Context, _ int, r contracts.AcquireRequest) (contracts.Lease, error) {
-		if r.WaitSeconds > 0 {
+	for _, hangs := range []bool{false, true} {
+		inScript(t, func(ctx context.Context, _ int, _ contracts.AcquireRequest) (contracts.Lease, error) {
 			<-ctx.Done()
 			return contracts.Lease{}, ctx.Err()
-		}
-		time.Sleep(10 * time.Millisecond)
-		return contracts.Lease{}, refusal(contracts.CodeLockHeld, 0)
-	}, func(p *scripted, _ *locks.Client) {
-		for _, after := range []time.Duration{0, 500 * time.Millisecond} {
-			before := len(p.waits())
+		}, func(p *scripted, _ *locks.Client) {
+			p.giveUp = func(ctx context.Context, _ int, _ contracts.AcquireRequest) (contracts.Lease, error) {
+				if hangs {
+					<-ctx.Done()
+				}
+				time.Sleep(10 * time.Millisecond)
+				return contracts.Lease{}, ctx.Err()
+			}
 			c, err := locks.New(p, &locks.Options{Owner: "ann"})
 			if err != nil {
 				t.Fatal(err)
@@ -324,18 +425,18 @@ func TestCloseWhileGivenUp(t *testing.T) {
 			ctx, cancel := context.WithTimeout(background, time.Second)
 			_, err = c.Lock(ctx, "deploy", nil)
 			cancel()
-			wantErr(t, "the error", err, contracts.CodeLockHeld)
-			time.Sleep(after)
+			wantErr(t, "the error", err, context.DeadlineExceeded)
 			begin := time.Now()
-			if err := c.Close(background); err != nil || time.Since(begin) > 10*time.Millisecond {
-				t.Errorf("closed after %v: %v", time.Since(begin), err)
+			ctx, cancel = context.WithTimeout(background, time.Second)
+			defer cancel()
+			err = c.Close(ctx)
+			if took := time.Since(begin); hangs != errors.Is(err, locks.ErrNotReleased) || took > 3*time.Second ||
+				!hangs && took != 10*time.Millisecond {
+				t.Errorf("closed after %v: %v", took, err)
 			}
 			time.Sleep(time.Minute)
-			if waits := p.waits()[before:]; len(waits) != 3 || waits[2] != 0 {
-				t.Errorf("waits: %v", waits)
-			}
-		}
-	})
+		})
+	}
 }
 
 // TestProviderThatDoesNotWait: one that does not know wait_seconds, has no room for those who wait, or responds at
@@ -495,52 +596,7 @@ func TestNotTheModeThatWasAskedFor(t *testing.T) {
 					t.Errorf("the error is %v", err)
 				}
 				time.Sleep(time.Minute)
-				want(t, "the last call", p.names()[len(p.names())-1], "release") // of what it did not want
-			})
-		})
-	}
-}
-
-// TestReplaceThatWasGivenUp: an acquire with Replace that was given up replaces no one afterwards; what it had obtained
-// is released.
-func TestReplaceThatWasGivenUp(t *testing.T) {
-	for name, c := range map[string]struct {
-		without error // of the request without Replace
-		calls   []string
-		replace []bool
-	}{
-		"it was not carried out": {refusal(contracts.CodeLockHeld, 0), []string{"acquire", "acquire"}, []bool{true, false}},
-		"it was carried out": {
-			contracts.Errorf(contracts.CodeRequestIDReused, ""), []string{"acquire", "acquire", "acquire", "release"},
-			[]bool{true, false, true},
-		},
-		"the lock is free": {nil, []string{"acquire", "acquire", "release"}, []bool{true, false}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inScript(t, func(ctx context.Context, n int, _ contracts.AcquireRequest) (contracts.Lease, error) {
-				switch n {
-				case 0:
-					<-ctx.Done()
-					return contracts.Lease{}, ctx.Err()
-				case 1:
-					return contracts.Lease{}, c.without
-				default:
-					return contracts.Lease{}, nil
-				}
-			}, func(p *scripted, client *locks.Client) {
-				ctx, cancel := context.WithTimeout(background, time.Second)
-				defer cancel()
-				_, err := client.Lock(ctx, "deploy", &locks.LockOptions{Replace: true})
-				wantErr(t, "the error", err, context.DeadlineExceeded)
-				time.Sleep(time.Minute)
-				want(t, "calls", p.names(), c.calls)
-				var replace []bool
-				asked, _ := p.requests()
-				for _, r := range asked {
-					replace = append(replace, r.Replace)
-				}
-				want(t, "replace", replace, c.replace)
-				want(t, "request_ids", p.ids(), 1)
+				want(t, "the last call", p.names()[len(p.names())-1], "give up") // what it did not want
 			})
 		})
 	}
@@ -644,7 +700,7 @@ func TestTake(t *testing.T) {
 			}
 		})
 	})
-	t.Run("given up", func(t *testing.T) { // the place is given up; a grant that comes of that is used up
+	t.Run("given up", func(t *testing.T) {
 		inScript(t, func(ctx context.Context, n int, r contracts.AcquireRequest) (contracts.Lease, error) {
 			if n < 2 {
 				waited(ctx, r, time.Hour)
@@ -655,11 +711,11 @@ func TestTake(t *testing.T) {
 			_, err := c.Take(background, "mail", rate, &locks.TakeOptions{Wait: 3 * time.Second})
 			wantErr(t, "error", err, contracts.CodeLockHeld)
 			time.Sleep(time.Minute)
-			want(t, "waits", p.waits(), []int64{0, 3, 0})
-			want(t, "calls", p.names(), []string{"acquire", "acquire", "acquire"})
+			want(t, "waits", p.waits(), []int64{0, 3})
+			want(t, "calls", p.names(), []string{"acquire", "acquire", "give up"})
 		})
 	})
-	t.Run("given up before it waited", func(t *testing.T) { // nothing is sent that could only use up a grant
+	t.Run("given up before it waited", func(t *testing.T) { // it may use up a grant when it arrives
 		inScript(t, func(ctx context.Context, _ int, _ contracts.AcquireRequest) (contracts.Lease, error) {
 			<-ctx.Done()
 			return contracts.Lease{}, ctx.Err()
@@ -669,7 +725,7 @@ func TestTake(t *testing.T) {
 			_, err := c.Take(ctx, "mail", rate, nil)
 			wantErr(t, "error", err, context.DeadlineExceeded)
 			time.Sleep(time.Minute)
-			want(t, "calls", p.names(), []string{"acquire"})
+			want(t, "calls", p.names(), []string{"acquire", "give up"})
 		})
 	})
 	t.Run("closed", func(t *testing.T) {

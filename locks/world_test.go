@@ -209,7 +209,11 @@ func arrived[T any](ctx context.Context, w *world, c call, do func() (T, error))
 }
 
 func (w *world) Acquire(ctx context.Context, key string, r contracts.AcquireRequest) (contracts.Lease, error) {
-	return arrived(ctx, w, call{name: "acquire", key: key, request: r.RequestID}, func() (contracts.Lease, error) {
+	name := "acquire"
+	if r.GiveUp {
+		name = "give up"
+	}
+	return arrived(ctx, w, call{name: name, key: key, request: r.RequestID}, func() (contracts.Lease, error) {
 		return w.Provider.Acquire(ctx, key, r)
 	})
 }

@@ -37,7 +37,8 @@
 //
 // # What can go wrong
 //
-// A request whose response was lost is retried with the same request ID; each takes effect once. While the gate cannot
+// A request whose response was lost is retried with the same request ID; each takes effect once. One for a run whose
+// caller leaves, or to which the gate does not respond at all, is given up: see [Acquire].GiveUp. While the gate cannot
 // be reached, the work continues until the lock expires. A work that does not stop when its context ends keeps Run
 // waiting. If the result could not be stored, the status is Retry, and the lock expires.
 package once

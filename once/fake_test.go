@@ -25,6 +25,9 @@ type fake struct {
 	runs     int64
 	failures int64
 
+	given   map[string]bool // requests that were given up
+	ignores bool            // GiveUp, as a gate that was written before there was one
+
 	calls []call // in the order of their arrival
 
 	// fault is called before each call. Its error is returned in place of the result, before or after the call took
@@ -72,12 +75,26 @@ func (f *fake) arrive(ctx context.Context, c call, do func() error) error {
 }
 
 func (f *fake) Acquire(ctx context.Context, r once.Acquire) (g once.Grant, err error) {
+	if r.GiveUp && !f.ignores {
+		return g, f.arrive(ctx, call{name: "give up", text: r.Owner, req: r.RequestID}, func() error {
+			if f.owner == r.Owner && f.request == r.RequestID {
+				f.owner, f.runs = "", f.runs-1
+			}
+			if f.given == nil {
+				f.given = map[string]bool{}
+			}
+			f.given[r.RequestID] = true
+			return nil
+		})
+	}
 	err = f.arrive(ctx, call{name: "acquire", text: r.Owner, req: r.RequestID}, func() error {
 		now := time.Now()
 		locked := f.owner != "" && now.Before(f.end)
 		switch {
 		case r.AnalysisID != "a1":
 			return contracts.CodeNotFound
+		case f.given[r.RequestID]:
+			return contracts.CodeRequestIDReused
 		case r.Fingerprint != "" && f.print != "" && r.Fingerprint != f.print:
 			return contracts.Errorf(contracts.CodeRunDiffers, "another fingerprint")
 		case f.status != "":

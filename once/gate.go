@@ -19,7 +19,11 @@ import (
 // with another fingerprint. Other codes that are not retryable end the attempt. After any other error the method is
 // called again with the same arguments.
 type Gate interface {
-	// Acquire asks for a run. One that is not granted is no error: Grant.Reason says why.
+	// Acquire asks for a run, or gives such a request up: see [Acquire].GiveUp. A run that is not granted is no error:
+	// Grant.Reason says why.
+	//
+	// A request may come to the gate later than it was sent. One that comes when its context has ended should obtain
+	// nothing any more, as far as the gate can tell.
 	Acquire(ctx context.Context, r Acquire) (Grant, error)
 
 	// Refresh moves the lock's expiry to now + ttl and returns it.
@@ -45,6 +49,16 @@ type Acquire struct {
 
 	// Fingerprint says what the run is about; empty compares nothing. See [Options].
 	Fingerprint string
+
+	// GiveUp gives up the request with this RequestID instead; everything else is as it was sent. A lock that it obtained
+	// ends as if it had never been, and no delivery of the request obtains one from now on. The response is the zero
+	// Grant and no error, also when there was nothing to give up, and when it is repeated; the code REQUEST_ID_REUSED, or
+	// NOT_FOUND of the analysis, says that there is nothing either. [Run] sends it when its context ends, or the gate does
+	// not respond, and it does not know what became of the request.
+	//
+	// A gate that does not know this field carries out the request once more, and has the right response to that. Run
+	// sees then that it got a lock, and releases it.
+	GiveUp bool
 }
 
 // Grant is the response to [Acquire].

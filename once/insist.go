@@ -12,7 +12,7 @@ import (
 const (
 	tryTime     = 15 * time.Second // for one request; less when the lock is shorter
 	acquireTime = 30 * time.Second // for asking for a run
-	graceTime   = 5 * time.Second  // for what there is to do after the caller's context has ended
+	graceTime   = 5 * time.Second  // for what there is to do after the caller's context has ended, or the gate's time
 	endingTime  = 10 * time.Second // at least, for writing the end of a run
 )
 

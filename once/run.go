@@ -30,7 +30,8 @@ const (
 	Unknown       Status = "unknown_analysis" // there is no such run
 	Lost          Status = "lock_lost"        // the lock was lost during the work; nothing was written
 	// Stopped:
-	// the caller's context ended; the lock was released. A deadline, or a cause that is one, counts as a failed attempt
+	// the caller's context ended; the lock was released, or the request for it given up. An attempt that a deadline
+	// ended, or a cause that is one, counts as failed
 	Stopped Status = "stopped"
 )
 
@@ -57,8 +58,9 @@ type Work func(ctx context.Context, l Lock) (result string, err error)
 // Run runs the work if the gate grants it, and says what came of it. Options may be nil.
 //
 // It returns when the work has returned, also after the lock was lost and the work was told to stop: a run that still
-// runs is not reported as over. When ctx ends, a request that is under way is given 5 seconds more, so that a lock that
-// it took can be released. A work that returns without an error in spite of an ended ctx has done what it was asked,
+// runs is not reported as over. When ctx ends, or the gate does not respond, before it is known what became of the
+// request for the run, the request is given up, so that nothing stays locked by it: see [Acquire].GiveUp. That
+// takes 5 seconds at most. A work that returns without an error in spite of an ended ctx has done what it was asked,
 // and its result is stored.
 //
 // An error means that nothing ran: the arguments are invalid, or the gate did not respond for half a minute. Everything
@@ -82,6 +84,9 @@ func Run(ctx context.Context, gate Gate, runID string, work Work, o *Options) (O
 		return Outcome{Status: Stopped, Err: context.Cause(ctx)}, nil //nolint:nilerr // an outcome
 	}
 	grant, asked, err := r.waited(ctx)
+	if err != nil && (ctx.Err() != nil || !unknown(err) && !rejected(err)) {
+		r.giveUp(ctx)
+	}
 	switch {
 	case err != nil && unknown(err):
 		return Outcome{Status: Unknown}, nil
@@ -146,7 +151,7 @@ func (r *run) waited(ctx context.Context) (Grant, term.Moment, error) {
 
 // acquire retries until there is a response. asked is the time before the request that got it.
 func (r *run) acquire(ctx context.Context) (g Grant, asked term.Moment, err error) {
-	ctx, cancel := graced(ctx, acquireTime)
+	ctx, cancel := context.WithTimeout(ctx, acquireTime)
 	defer cancel()
 	// A lock that expired before the response arrived was never held: that is no loss, and asked again. The request that
 	// got it is spent, though, and another try is another request.
@@ -159,8 +164,7 @@ func (r *run) acquire(ctx context.Context) (g Grant, asked term.Moment, err erro
 	err = insist(ctx, min(tryTime, r.TTL), final, func(ctx context.Context) error {
 		var err error
 		asked = r.clock()
-		g, err = r.gate.Acquire(ctx, Acquire{AnalysisID: r.id, Owner: r.Owner, RequestID: r.RequestID, TTL: r.TTL,
-			MaxFailures: r.MaxFailures, Fingerprint: r.Fingerprint})
+		g, err = r.gate.Acquire(ctx, r.request())
 		if err == nil && g.Acquired && r.clock().Until(asked.End(g.Remaining)) <= 0 {
 			err = fmt.Errorf("%w: before the gate's response arrived", contracts.CodeLeaseExpired)
 		}
@@ -170,6 +174,33 @@ func (r *run) acquire(ctx context.Context) (g Grant, asked term.Moment, err erro
 		return err
 	})
 	return g, asked, err
+}
+
+// request is the request for the run.
+func (r *run) request() Acquire {
+	return Acquire{AnalysisID: r.id, Owner: r.Owner, RequestID: r.RequestID, TTL: r.TTL, MaxFailures: r.MaxFailures,
+		Fingerprint: r.Fingerprint}
+}
+
+// giveUp gives the latest request for the run up. If that is not settled after graceTime, a lock that came of the
+// request expires: worth a warning, nothing more.
+func (r *run) giveUp(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceTime)
+	defer cancel()
+	request := r.request()
+	request.GiveUp = true
+	err := insist(ctx, graceTime/2, ended, func(ctx context.Context) error {
+		g, err := r.gate.Acquire(ctx, request)
+		if err == nil && g.Acquired { // the gate does not know how to give up
+			if err = r.gate.Release(ctx, g.Lock, ""); IsLost(err) {
+				err = nil
+			}
+		}
+		return err
+	})
+	if err != nil && !unknown(err) && !errors.Is(err, contracts.CodeRequestIDReused) {
+		r.Warn(fmt.Errorf("give up the request for the run of %q, which may be locked until that expires: %w", r.id, err))
+	}
 }
 
 // hold runs the work under a granted lock.

@@ -57,8 +57,8 @@ func TestEachRunHasItsOwnRequestID(t *testing.T) {
 	})
 }
 
-// TestGateThatDoesNotRespond is an error, because nothing ran: after half a minute, or at once if asking again is no
-// use.
+// TestGateThatDoesNotRespond is an error, because nothing ran: after half a minute, and 5 s more in which the request
+// is given up, or at once if asking again is no use.
 func TestGateThatDoesNotRespond(t *testing.T) {
 	rejected := contracts.Errorf(contracts.CodePermissionDenied, "no worker")
 	for name, c := range map[string]struct {
@@ -68,10 +68,12 @@ func TestGateThatDoesNotRespond(t *testing.T) {
 		most  time.Duration
 	}{
 		"no connection": {failing("acquire", always, errNetwork, false), errNetwork, 30 * time.Second, 30 * time.Second},
+		"nothing at all": {func(context.Context, call) (error, bool) { return errNetwork, false }, errNetwork,
+			35 * time.Second, 35 * time.Second},
 		"hangs": {func(ctx context.Context, _ call) (error, bool) {
 			<-ctx.Done()
 			return ctx.Err(), false
-		}, context.DeadlineExceeded, 30 * time.Second, 30 * time.Second},
+		}, context.DeadlineExceeded, 30 * time.Second, 35 * time.Second},
 		"rejects":     {failing("acquire", always, rejected, false), contracts.CodePermissionDenied, 0, 0},
 		"has no runs": {failing("acquire", always, contracts.CodeNotConfigured, false), contracts.CodeNotConfigured, 0, 0},
 		"is damaged": {failing("acquire", always, contracts.CodeDocumentDamaged, false), contracts.CodeDocumentDamaged, 0,
@@ -393,12 +395,11 @@ func TestWorkThatDoesNotStop(t *testing.T) {
 	})
 }
 
-// TestStoppedWhileAsking: before the request nothing is sent; during it the response is awaited for 5 s, and a lock
-// that came of it is released.
+// TestStoppedWhileAsking: before the request nothing is sent; during it the request is given up, for 5 s at most.
 func TestStoppedWhileAsking(t *testing.T) {
 	answersAfter := func(d time.Duration) func(context.Context, call) (error, bool) {
 		return func(ctx context.Context, c call) (error, bool) {
-			if c.name == "acquire" {
+			if c.name == "acquire" || d == time.Hour {
 				return work(ctx, d), false
 			}
 			return nil, false
@@ -411,8 +412,8 @@ func TestStoppedWhileAsking(t *testing.T) {
 		took  time.Duration
 	}{
 		"before":         {answersAfter(0), 0, nil, 0},
-		"during":         {answersAfter(3 * time.Second), time.Second, []string{"acquire", "release"}, 3 * time.Second},
-		"a hanging gate": {answersAfter(time.Hour), time.Second, []string{"acquire"}, 6 * time.Second},
+		"during":         {answersAfter(3 * time.Second), time.Second, []string{"acquire", "give up"}, time.Second},
+		"a hanging gate": {answersAfter(time.Hour), time.Second, []string{"acquire", "give up"}, 6 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -76,9 +76,7 @@ func TestWaitIsBounded(t *testing.T) {
 		if out.Status != once.Stopped || !errors.Is(out.Err, context.DeadlineExceeded) {
 			t.Errorf("%+v", out)
 		}
-		if f.names()[0] != "acquire" || len(f.names()) != 1 {
-			t.Errorf("%v", f.names())
-		}
+		want(t, "calls", f.names(), []string{"acquire", "give up"})
 	})
 }
 

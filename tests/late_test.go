@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
@@ -306,6 +308,131 @@ func TestServerThatStopsAndGoesOn(t *testing.T) {
 			`"request_id":"n","owner_id":"next","ttl_seconds":300,"wait_seconds":2`)
 		if status != http.StatusOK {
 			t.Errorf("k%d: %d %v", i, status, said)
+		}
+	}
+}
+
+// holdingFront is in front of a server. It holds the first request that matches back until it is told to let it go, and
+// passes all others on.
+type holdingFront struct {
+	*httptest.Server
+
+	held    chan struct{} // closed when the request is held back
+	letGo   chan struct{} // closed by the test
+	late    chan int      // the status of its response, once it was let go
+	givenUp chan int      // the status of the response to each request that gives up
+}
+
+func newHoldingFront(t *testing.T, server *process, match func(path string, body []byte) bool) *holdingFront {
+	t.Helper()
+	f := &holdingFront{held: make(chan struct{}), letGo: make(chan struct{}), late: make(chan int, 1),
+		givenUp: make(chan int, 64)}
+	var once sync.Once
+	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		givesUp, first := bytes.Contains(body, []byte(`"give_up":true`)), false
+		if !givesUp && match(r.URL.Path, body) {
+			once.Do(func() { first = true })
+		}
+		if first {
+			close(f.held)
+			<-f.letGo
+		}
+		response, said, err := passOn(r, body, server.url) //nolint:bodyclose // it has read and closed it
+		switch {
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		case first:
+			f.late <- response.StatusCode
+		case givesUp:
+			f.givenUp <- response.StatusCode
+		}
+		for name := range response.Header {
+			w.Header().Set(name, response.Header.Get(name))
+		}
+		w.WriteHeader(response.StatusCode)
+		_, _ = w.Write(said)
+	}))
+	t.Cleanup(f.Close)
+	return f
+}
+
+// TestCommandsGivenUpWhileTheirRequestIsHeldBack: a command is interrupted, once or twice, while its request is on the
+// way. The request arrives after the command has ended, and obtains nothing: the next caller has it at once.
+func TestCommandsGivenUpWhileTheirRequestIsHeldBack(t *testing.T) {
+	t.Parallel()
+	const lock = "/v1/tenants/default/locks/k/acquire"
+	const next = `"request_id":"n","owner_id":"next","ttl_seconds":300`
+	for name, c := range map[string]struct {
+		args         []string
+		before       string // an acquire that comes first
+		path, after  string // what the next caller sends, and where
+		nothingAfter bool   // it obtains nothing: another holds the lock
+	}{
+		"acquire": {args: []string{"lock", "run", "k"}, path: lock, after: next},
+		"wait":    {args: []string{"lock", "run", "k", "--wait", "10m"}, path: lock, after: next},
+		"in line": {args: []string{"lock", "run", "k", "--wait", "10m", "--fair"}, path: lock, after: next + `,"fair":true`},
+		"permits": {args: []string{"lock", "run", "k", "--permits", "1"}, path: lock, after: next + `,"mode":"permits","limit":1`},
+		"shared":  {args: []string{"lock", "run", "k", "--shared"}, path: lock, after: next},
+		"set":     {args: []string{"lock", "run", "k", "--also", "k2"}, path: lock, after: next},
+		"run":     {args: []string{"once", "a1", "--create"}, path: "/v1/analyses/a1/lock", after: next},
+		"replace": {args: []string{"lock", "run", "k", "--replace"}, path: lock, after: next, nothingAfter: true,
+			before: `"request_id":"b","owner_id":"newer","ttl_seconds":300,"replace":true`},
+		"rate": {args: []string{"lock", "run", "k", "--rate", "1/h"}, path: lock,
+			after: `"request_id":"n","owner_id":"next","mode":"rate","limit":1,"window_seconds":3600`},
+	} {
+		for interrupts := 1; interrupts <= 2; interrupts++ {
+			t.Run(fmt.Sprintf("%s, %d SIGINT", name, interrupts), func(t *testing.T) {
+				t.Parallel()
+				server := start(t, "--store", "memory")
+				front := newHoldingFront(t, server, func(path string, _ []byte) bool {
+					return strings.HasSuffix(path, "/acquire") || strings.HasSuffix(path, "/lock")
+				})
+				if c.before != "" {
+					if status, said := send(t, http.MethodPost, server.url+c.path, c.before); status != http.StatusOK {
+						t.Fatal(said)
+					}
+				}
+				job := exec.CommandContext(t.Context(), binary(t), append(append(c.args, "--server", front.URL, "--ttl", "5m"),
+					"--", "true")...)
+				job.Env = environment()
+				if err := job.Start(); err != nil {
+					t.Fatal(err)
+				}
+				select {
+				case <-front.held:
+				case <-time.After(failAfter):
+					t.Fatal("no request came")
+				}
+				for range interrupts {
+					if err := job.Process.Signal(syscall.SIGINT); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := job.Wait(); err == nil {
+					t.Error("a command that was interrupted ended as if it had run")
+				}
+				select {
+				case status := <-front.givenUp:
+					if status != http.StatusNoContent {
+						t.Errorf("it gave up, and was answered %d", status)
+					}
+				default:
+					t.Error("it ended, and did not give up")
+				}
+				close(front.letGo)
+				if status := <-front.late; status == http.StatusOK {
+					t.Errorf("the request that was held back obtained what it asked for")
+				}
+				status, said := send(t, http.MethodPost, server.url+c.path, c.after)
+				if obtained := status == http.StatusOK && said["acquired"] != false; obtained == c.nothingAfter {
+					t.Errorf("the next caller: %d %v", status, said)
+				}
+			})
 		}
 	}
 }

@@ -51,6 +51,10 @@ type clock struct {
 	known     bool          // low, high and last are of a measurement that still holds
 	low, high time.Duration // the service's clock is ahead of the caller's by something between these
 	last      reading       // when that was measured
+
+	// shown is the latest time of the last reading. No reading shows an earlier one, although the bounds close in: what is
+	// written does not go back then, so that a renewal right after a grant moves its expiry on.
+	shown time.Time
 }
 
 // reading is one reading of the clock.
@@ -116,6 +120,10 @@ func (c *clock) look() (reading, error) {
 	low, high := c.since(r)
 	r.earliest = docstore.TruncateMilli(wall.Add(low))
 	r.latest = docstore.TruncateMilli(wall.Add(high + time.Millisecond - 1)) // rounded up
+	if r.latest.Before(c.shown) {
+		r.latest = c.shown
+	}
+	c.shown = r.latest
 	if c.offset().Abs() > c.bound {
 		return r, errOff
 	}
@@ -160,12 +168,16 @@ func (c *clock) learn(begin reading, date time.Time) {
 	}
 	low := date.Sub(wall) - spread
 	high := date.Add(dateUnit).Sub(begin.wall) + spread + age(begin, end) + max(-set(begin, end), 0)
+	agree := false
 	if c.known && !c.jumped(c.last, end) {
 		l, h := c.since(end)
 		if l, h = max(l, low), min(h, high); l <= h {
-			low, high = l, h
+			low, high, agree = l, h, true
 		}
 		// Otherwise the two contradict each other: one of the clocks was set, and the newer response knows of it.
+	}
+	if !agree {
+		c.shown = time.Time{}
 	}
 	c.known, c.low, c.high, c.last = true, low, high, end
 }
@@ -226,7 +238,7 @@ func (s *Store) measure(ctx context.Context) error {
 	s.measured.Add(1)
 	begin := s.clock.start()
 	out, err := s.client.GetItem(ctx, &sdk.GetItemInput{TableName: aws.String(s.table), Key: measuringKey},
-		s.attempts(always))
+		s.attempts())
 	if err != nil {
 		s.learnFrom(begin, err)
 		return s.explain(ctx, "measure the clock against", err)
@@ -247,13 +259,31 @@ func dateOf(m middleware.Metadata) time.Time {
 	return t
 }
 
-// learnFrom takes in the Date of an error's response.
-func (s *Store) learnFrom(begin reading, err error) {
+// lost is by how much longer ago a reading was than the caller's clock knows, see [docstore.Result].Lost, given the Date
+// of a response that has just been received. It is 0 unless the two contradict each other: then the machine was stopped
+// between the reading and the response, its clock with it, and the service has counted on.
+func (c *clock) lost(of reading, date time.Time) time.Duration {
+	if c.trusted() || date.IsZero() {
+		return 0
+	}
+	wall, monotonic := c.read()
+	end := reading{wall: wall, monotonic: monotonic}
+	counted := max(wall.Sub(of.wall), monotonic-of.monotonic) + age(of, end)
+	if !date.Add(-spread).After(of.latest.Add(counted)) {
+		return 0
+	}
+	return date.Add(dateUnit + spread).Sub(of.latest) // at the most; what the response took is counted as well
+}
+
+// learnFrom takes in the Date of an error's response, which it returns; zero if there is none.
+func (s *Store) learnFrom(begin reading, err error) (date time.Time) {
 	if r, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && r.Response != nil && r.Response.Response != nil {
 		if t, err := http.ParseTime(r.Response.Header.Get("Date")); err == nil {
 			s.clock.learn(begin, t)
+			return t
 		}
 	}
+	return time.Time{}
 }
 
 // after is the likeliest time once a response is there: that of the caller, corrected by as little as the bounds allow.

@@ -14,13 +14,12 @@ type instants struct {
 	margin time.Duration // what has passed must have passed by this much
 }
 
-// compared is what Now means in a comparison with a time. "Has this time passed?", an LE, is asked with the margin,
-// unless a Not around it makes it "has this time not passed yet?".
-func (m instants) compared(negated bool) time.Time {
-	if negated {
-		return m.now
+// compared is what Now means in a comparison with an instant, see [docstore.Instant.Early].
+func (m instants) compared(i docstore.Instant, negated bool) time.Time {
+	if i.Early(negated) {
+		return m.now.Add(-m.margin)
 	}
-	return m.now.Add(-m.margin)
+	return m.now
 }
 
 // holds evaluates a condition for the document found as the service does; nil always holds.
@@ -31,7 +30,8 @@ func (m instants) holds(c docstore.Cond, found docstore.Doc) bool {
 func (m instants) partHolds(c docstore.Cond, found docstore.Doc, negated bool) bool {
 	switch c := c.(type) {
 	case docstore.LE:
-		return c.Holds(found, m.compared(negated))
+		i, _ := c.Value.(docstore.Instant)
+		return c.Holds(found, m.compared(i, negated))
 	case docstore.Any:
 		return slices.ContainsFunc(c, func(part docstore.Cond) bool { return m.partHolds(part, found, negated) })
 	case docstore.All:
@@ -43,27 +43,27 @@ func (m instants) partHolds(c docstore.Cond, found docstore.Doc, negated bool) b
 	}
 }
 
-// distance is that to Now of the instant by which a rejection is explained: 0 unless the condition asks whether a time
-// has passed.
+// distance is that to Now of the instant by which a rejection is explained: 0 unless the condition asks for the
+// earliest time.
 func (m instants) distance(c docstore.Cond) time.Duration {
-	if asksWhetherPassed(c, false) {
+	if asksEarliest(c, false) {
 		return m.margin
 	}
 	return 0
 }
 
-func asksWhetherPassed(c docstore.Cond, negated bool) bool {
-	part := func(part docstore.Cond) bool { return asksWhetherPassed(part, negated) }
+func asksEarliest(c docstore.Cond, negated bool) bool {
+	part := func(part docstore.Cond) bool { return asksEarliest(part, negated) }
 	switch c := c.(type) {
 	case docstore.LE:
-		_, timed := c.Value.(docstore.Instant)
-		return timed && !negated
+		i, timed := c.Value.(docstore.Instant)
+		return timed && i.Early(negated)
 	case docstore.Any:
 		return slices.ContainsFunc(c, part)
 	case docstore.All:
 		return slices.ContainsFunc(c, part)
 	case docstore.Not:
-		return asksWhetherPassed(c.Cond, !negated)
+		return asksEarliest(c.Cond, !negated)
 	default:
 		return false
 	}

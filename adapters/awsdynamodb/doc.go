@@ -26,8 +26,9 @@
 //     widen again. [Open] takes the first measurement.
 //   - What is written is the latest end of the interval: a lease of ten seconds lasts ten seconds at least. "This time
 //     has passed" ([docstore.LE] with a time) is asked for its earliest end, "this time has not passed yet" (the same
-//     inside a Not) for its latest. A rejection's At is the instant of its condition, and Result.Margin how far the
-//     latest end lies beyond it. A condition that asks both ways is explained by the earlier instant.
+//     inside a Not) for its latest; [docstore.Earliest] and [docstore.Latest] name one. A rejection's At is the instant of
+//     its condition, and Result.Margin how far the latest end lies beyond it. A condition that asks for both is explained
+//     by the earlier instant.
 //   - It fails closed. A clock that is proven to be off by more than Options.MaxSkew, or that was set by more than a
 //     quarter of it since it was last measured, is not used: before anything is sent the call ends with
 //     [docstore.ErrClockSkew], and the clock is measured again, at most once a second, until it is right.
@@ -45,18 +46,17 @@
 // store's time ([docstore.Write].StartAtNow) is above the one of a removed document if that was gone for longer than
 // the widest interval, 1 s + 5 x MaxSkew.
 //
-// The instant of a write is that of its first attempt. A write that arrives late, because it was throttled or its
-// connection was lost, carries an instant in the past: it takes over later than it could, and what it is granted
-// expires sooner.
+// The instant of a write is that of its last attempt, unless the outcome of an earlier one is not known: such a write is
+// sent as it was. It takes over later than it could, and what it is granted expires sooner. A Date that contradicts the
+// reading of the clock shows that the machine was stopped in between: Result.Lost says for how long, at the most.
 //
 // # The response that got lost
 //
 // The SDK sends a request again when no response arrives, and so a write can arrive twice. Where the first arrival
-// makes the second one fail, which is so for every command on locks and for every deletion, this is left to the SDK,
-// and the rule finds its own request_id in the document. Where it does not, the store keeps the SDK from sending again,
-// and returns
+// makes the second one fail, which is so for every command on locks and for every deletion, the store does the same, and
+// the rule finds its own request_id in the document. Where it does not, the write is not sent again, and the error is
 // [docstore.ErrUnavailable]: the caller decides. A transaction carries a ClientRequestToken. Throttling and conflicts
-// change nothing; after them the request is sent again, with pauses drawn at random, for Options.RetryTimeout at most.
+// change nothing; after them another request follows, with pauses drawn at random, for Options.RetryTimeout at most.
 //
 // # What else can go wrong
 //

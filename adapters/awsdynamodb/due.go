@@ -137,7 +137,7 @@ func (s *Store) readDue(ctx context.Context, q docstore.DueQuery, x dueShard, af
 		in.ExclusiveStartKey[x.hashKey] = &types.AttributeValueMemberS{Value: x.hash}
 	}
 	begin := s.clock.start()
-	out, err := s.client.Query(ctx, in, s.attempts(always))
+	out, err := s.client.Query(ctx, in, s.attempts())
 	if err != nil {
 		s.learnFrom(begin, err)
 		return nil, false, s.explain(ctx, "look for due documents in", err)

@@ -183,7 +183,7 @@ func (e *expressions) part(c docstore.Cond, negated bool) *expressions {
 	case docstore.LE:
 		e.name(c.Field).raw(" <= ")
 		if i, ok := c.Value.(docstore.Instant); ok {
-			e.time(i, e.compared(negated))
+			e.time(i, e.compared(i, negated))
 		} else {
 			e.value(c.Value)
 		}

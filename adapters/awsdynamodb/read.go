@@ -97,7 +97,7 @@ func (s *Store) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapsho
 func (s *Store) getItem(ctx context.Context, begin reading, k docstore.Key) (map[string]types.AttributeValue, error) {
 	out, err := s.client.GetItem(ctx, &sdk.GetItemInput{
 		TableName: aws.String(s.table), Key: itemKey(k), ConsistentRead: aws.Bool(true),
-	}, s.attempts(always))
+	}, s.attempts())
 	if err != nil {
 		s.learnFrom(begin, err)
 		return nil, s.explain(ctx, "read from", err)
@@ -120,7 +120,7 @@ func (s *Store) read(ctx context.Context, begin reading, keys []docstore.Key) ([
 	for i, k := range keys {
 		in.TransactItems[i].Get = &types.Get{TableName: aws.String(s.table), Key: itemKey(k)}
 	}
-	out, err := s.client.TransactGetItems(ctx, in, s.attempts(always))
+	out, err := s.client.TransactGetItems(ctx, in, s.attempts())
 	if err != nil {
 		s.learnFrom(begin, err)
 		if s.lacksTransactions(ctx, err) {
@@ -154,7 +154,7 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 	in := s.query(q)
 	for in != nil {
 		in.Limit = aws.Int32(int32(q.Size() + 1 - len(page.Entries))) //nolint:gosec // at most MaxLimit+1
-		out, err := s.client.Query(ctx, in, s.attempts(always))
+		out, err := s.client.Query(ctx, in, s.attempts())
 		if err != nil {
 			s.learnFrom(begin, err)
 			return docstore.Page{}, s.explain(ctx, "list", err)

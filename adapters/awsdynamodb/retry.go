@@ -22,18 +22,17 @@ const tries = 3
 
 var pauses = backoff.Policy{First: 25 * time.Millisecond, Max: time.Second}
 
-// attempts makes the SDK send a request again by the store's rules instead of its own. repeatable says that a request
-// which may have been executed can be sent again all the same.
-//
-// The SDK by itself does so always. A write whose response was lost, or that was applied by a server which then said
-// 500, thus arrives twice. Most writes of Leasehold are rejected the second time because of the first, and the rule
-// recognises them by their request_id. A write that would be executed twice, such as an Add without a condition, is not
-// sent again after such a failure: the caller gets [docstore.ErrUnavailable], which says that the outcome is unknown,
-// and it alone knows what sending it again would mean. A transaction carries a token by which the service knows it
-// again. What was certainly not executed (throttling, a conflict, a connection that could not be made, a rejection that
-// could not be read) is sent again in any case.
-func (s *Store) attempts(repeatable func() bool) func(*sdk.Options) {
-	r := &retryer{repeatable: repeatable, retryTimeout: s.retryTimeout, begin: time.Now(), sent: &s.sent}
+// attempts makes the SDK send a request that reads again by the store's rules instead of its own. What was throttled, or
+// met other transactions, is sent again for as long as Options.RetryTimeout says; what failed otherwise, a few times.
+func (s *Store) attempts() func(*sdk.Options) { return s.attempt(s.retries()) }
+
+// retries decides about the tries of one call.
+func (s *Store) retries() *retryer {
+	return &retryer{retryTimeout: s.retryTimeout, begin: time.Now(), sent: &s.sent, reads: true}
+}
+
+// attempt makes the SDK ask a retryer.
+func (s *Store) attempt(r *retryer) func(*sdk.Options) {
 	return func(o *sdk.Options) {
 		o.Retryer = r
 		if o.EndpointResolverV2 != nil {
@@ -42,27 +41,45 @@ func (s *Store) attempts(repeatable func() bool) func(*sdk.Options) {
 	}
 }
 
-// always is for what can be sent again in any case.
-func always() bool { return true }
+// writing decides about the tries of a write, which the store sends again itself: [Store.persist] says how. repeatable
+// says that a request which may have been executed can be sent again all the same.
+//
+// The SDK by itself does so always. A write whose response was lost, or that was applied by a server which then said
+// 500, thus arrives twice. Most writes of Leasehold are rejected the second time because of the first, and the rule
+// recognises them by their request_id. A write that would be executed twice, such as an Add without a condition, is not
+// sent again after such a failure: the caller gets [docstore.ErrUnavailable], which says that the outcome is unknown,
+// and it alone knows what sending it again would mean. A transaction carries a token by which the service knows it
+// again. What was certainly not executed (throttling, a conflict, a connection that could not be made, a rejection that
+// could not be read) is sent again in any case.
+func (s *Store) writing(repeatable func() bool) *retryer {
+	r := s.retries()
+	r.reads, r.repeatable = false, repeatable
+	return r
+}
 
 // passing knows the errors that often pass by themselves: 500 and its kin, connections that broke, attempts that took
 // too long. It also knows a signature that was rejected for its time; the SDK corrects that.
 var passing = retry.IsErrorRetryables(retry.DefaultRetryables)
 
-// retryer decides for one call. The SDK asks it from one goroutine.
+// retryer decides for one call. It is asked from one goroutine.
 type retryer struct {
-	repeatable   func() bool // asked only after such a failure
+	reads        bool        // the SDK sends the request again, and not the store
+	repeatable   func() bool // of a write, asked only after a failure that leaves its outcome unknown
 	retryTimeout time.Duration
 	begin        time.Time
 	sent         *driver.Sent
 	sending      bool // the call's first attempt is under way, or over
 	failed       int  // attempts that failed for other reasons than throttling and conflicts
+	tried        int  // attempts after which another follows
 }
 
 var _ aws.RetryerV2 = (*retryer)(nil)
 
 // IsErrorRetryable implements [aws.Retryer].
-func (r *retryer) IsErrorRetryable(err error) bool {
+func (r *retryer) IsErrorRetryable(err error) bool { return r.reads && r.again(err) }
+
+// again reports whether a request is sent again after it failed.
+func (r *retryer) again(err error) bool {
 	if _, refused := errors.AsType[*types.ConditionalCheckFailedException](err); refused {
 		return false
 	}
@@ -76,7 +93,13 @@ func (r *retryer) IsErrorRetryable(err error) bool {
 	if r.failed >= tries {
 		return false
 	}
-	return changedNothing(err) || passing.IsErrorRetryable(err) == aws.TrueTernary && r.repeatable()
+	return changedNothing(err) || passing.IsErrorRetryable(err) == aws.TrueTernary && (r.reads || r.repeatable())
+}
+
+// pause waits before the next attempt. The error is the context's.
+func (r *retryer) pause(ctx context.Context) error {
+	r.tried++
+	return pauses.Sleep(ctx, r.tried)
 }
 
 // MaxAttempts implements [aws.Retryer]: IsErrorRetryable says when it is enough.
@@ -140,6 +163,14 @@ func isThrottling(code string) bool {
 	default:
 		return false
 	}
+}
+
+// notExecuted reports whether a write that failed, and is sent again, surely changed nothing so far.
+func notExecuted(err error) bool {
+	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "TransactionInProgressException" {
+		return false
+	}
+	return isBusy(err) || changedNothing(err)
 }
 
 // changedNothing reports whether an attempt that failed was surely not executed: no connection could be made, or the

@@ -65,7 +65,7 @@ func (s *Store) announce(ctx context.Context) error {
 			ConditionExpression:       aws.String("attribute_not_exists(#n) OR #n < :n"),
 			ExpressionAttributeNames:  map[string]string{"#n": attrShards},
 			ExpressionAttributeValues: map[string]types.AttributeValue{":n": number(int64(s.shards))},
-		}, s.attempts(always))
+		}, s.attempts())
 		switch _, more := errors.AsType[*types.ConditionalCheckFailedException](err); {
 		case err == nil:
 			s.clock.learn(begin, dateOf(out.ResultMetadata))
@@ -82,7 +82,7 @@ func (s *Store) announce(ctx context.Context) error {
 func (s *Store) usedShards(ctx context.Context) (int, error) {
 	begin := s.clock.start()
 	out, err := s.client.GetItem(ctx, &sdk.GetItemInput{TableName: &s.table, Key: shardsKey,
-		ConsistentRead: aws.Bool(true)}, s.attempts(always))
+		ConsistentRead: aws.Bool(true)}, s.attempts())
 	if err != nil {
 		s.learnFrom(begin, err)
 		return 0, s.explain(ctx, "read from", err)

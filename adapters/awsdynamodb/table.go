@@ -56,7 +56,7 @@ func (s *Store) openTable(ctx context.Context, o *Options) error {
 
 func (s *Store) describe(ctx context.Context) (*types.TableDescription, error) {
 	begin := s.clock.start()
-	out, err := s.client.DescribeTable(ctx, &sdk.DescribeTableInput{TableName: aws.String(s.table)}, s.attempts(always))
+	out, err := s.client.DescribeTable(ctx, &sdk.DescribeTableInput{TableName: aws.String(s.table)}, s.attempts())
 	if err != nil {
 		s.learnFrom(begin, err)
 		return nil, err
@@ -87,7 +87,7 @@ func (s *Store) create(ctx context.Context, indexes []string) (*types.TableDescr
 			Projection: &types.Projection{ProjectionType: types.ProjectionTypeAll},
 		})
 	}
-	_, err := s.client.CreateTable(ctx, in, s.attempts(always))
+	_, err := s.client.CreateTable(ctx, in, s.attempts())
 	if _, exists := errors.AsType[*types.ResourceInUseException](err); err != nil && !exists {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (s *Store) enableTimeToLive(ctx context.Context) {
 	_, err := s.client.UpdateTimeToLive(ctx, &sdk.UpdateTimeToLiveInput{
 		TableName:               aws.String(s.table),
 		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(attrKeep), Enabled: aws.Bool(true)},
-	}, s.attempts(always))
+	}, s.attempts())
 	if err != nil {
 		s.warnings = append(s.warnings,
 			fmt.Sprintf("table %s was created, but time to live could not be enabled, so that ended locks "+

@@ -42,7 +42,7 @@ func (s *Store) Walk(ctx context.Context, q docstore.WalkQuery) (docstore.Page, 
 		return docstore.Page{}, err
 	}
 	defer s.calls.End()
-	out, err := s.client.Scan(ctx, in, s.attempts(always))
+	out, err := s.client.Scan(ctx, in, s.attempts())
 	if err != nil {
 		s.learnFrom(begin, err)
 		return docstore.Page{}, s.explain(ctx, "walk", err)

@@ -31,14 +31,7 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 			return docstore.Result{}, err
 		}
 	}
-	var r docstore.Result
-	if late := begin.late(writes); len(late) > 0 {
-		r, err = s.refuseLate(ctx, begin, writes, late)
-	} else if len(writes) == 1 {
-		r, err = s.writeOne(ctx, begin, s.prepare(writes[0], begin.instants()))
-	} else {
-		r, err = s.writeSeveral(ctx, begin, writes)
-	}
+	r, err := s.persist(ctx, begin, writes)
 	switch {
 	case err != nil:
 		return docstore.Result{}, err
@@ -48,6 +41,84 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 		s.refused.Add(1)
 	}
 	return r, nil
+}
+
+// request is a request that writes, with the times of one reading of the clock.
+type request interface {
+	// send sends it once.
+	send(context.Context, func(*sdk.Options)) (docs []docstore.Doc, date time.Time, err error)
+
+	// repeatable reports whether it can be sent again as it is although it may have been executed.
+	repeatable() bool
+
+	// applied is the result if send returned no error, and refused that of an error, if it is a refusal.
+	applied(docs []docstore.Doc) (docstore.Result, error)
+	refused(context.Context, error) (docstore.Result, error)
+}
+
+// persist sends writes, again and again, until it is known what became of them, or until it seems pointless. A try that
+// was certainly not executed is followed by another request with a new reading of the clock: a write that was throttled
+// for long does not carry an old time. One that may have been executed is sent again as it was, so that it takes effect
+// once; the service knows a transaction by its token.
+func (s *Store) persist(ctx context.Context, begin reading, writes []docstore.Write) (docstore.Result, error) {
+	var (
+		r       request
+		unknown bool    // r may have been executed
+		of      reading // what the times of r are
+		now     = begin // before the try
+	)
+	retries := s.writing(func() bool { return r.repeatable() })
+	for {
+		late := now.late(writes)
+		switch {
+		case !unknown && len(late) > 0:
+			return s.refuseLate(ctx, now, writes, late)
+		case !unknown:
+			r, of = s.request(now, writes), now
+		}
+		docs, date, err := r.send(ctx, s.attempt(retries))
+		if err == nil {
+			s.clock.learn(now, date)
+		} else {
+			date = s.learnFrom(now, err)
+		}
+		var result docstore.Result
+		switch {
+		case err == nil:
+			result, err = r.applied(docs)
+		case !retries.again(err):
+			result, err = r.refused(ctx, err)
+		default:
+			unknown = unknown || !notExecuted(err)
+			if retries.pause(ctx) != nil {
+				return result, s.explain(ctx, "write to", err)
+			}
+			next, failed := s.now(ctx)
+			if unknown && (failed != nil || len(next.late(writes)) > 0) {
+				return result, s.explain(ctx, "write to", err)
+			}
+			if failed != nil {
+				return result, failed
+			}
+			now = next
+			continue
+		}
+		result.Before, result.Lost = of.monotonic-begin.monotonic, s.clock.lost(of, date)
+		return result, err
+	}
+}
+
+// request makes the request of writes by a reading of the clock.
+func (s *Store) request(now reading, writes []docstore.Write) request {
+	if len(writes) == 1 {
+		p := s.prepare(writes[0], now.instants())
+		return &one{s, &p}
+	}
+	t := &transaction{s, now.instants(), make([]prepared, len(writes)), rand.Text()}
+	for i, w := range writes {
+		t.writes[i] = s.prepare(w, t.instants)
+	}
+	return t
 }
 
 // late are the positions of the writes that may not be applied any more, or not yet, see [docstore.Write].Until. The
@@ -117,69 +188,72 @@ func (p *prepared) rejection(found docstore.Doc) error {
 	return err
 }
 
-func (s *Store) writeOne(ctx context.Context, begin reading, p prepared) (docstore.Result, error) {
-	after, date, err := s.send(ctx, &p)
-	if err == nil {
-		s.clock.learn(begin, date)
-		for f := range p.Add {
-			if _, ok := after[f].(docstore.Int); !ok {
-				return docstore.Result{},
-					fmt.Errorf("dynamodb: %s: field %q held a fraction, to which was added: the document is damaged",
-						p.Key, f)
-			}
+// one is the request of one write.
+type one struct {
+	s *Store
+	*prepared
+}
+
+func (o *one) applied(docs []docstore.Doc) (docstore.Result, error) {
+	for f := range o.Add {
+		if _, ok := docs[0][f].(docstore.Int); !ok {
+			return docstore.Result{},
+				fmt.Errorf("dynamodb: %s: field %q held a fraction, to which was added: the document is damaged", o.Key, f)
 		}
-		return docstore.Result{Applied: true, At: p.now, Docs: []docstore.Doc{after}}, nil
 	}
-	s.learnFrom(begin, err)
+	return docstore.Result{Applied: true, At: o.now, Docs: docs}, nil
+}
+
+func (o *one) refused(ctx context.Context, err error) (docstore.Result, error) {
 	failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
 	if !ok {
-		return docstore.Result{}, s.explain(ctx, "write to", err)
+		return docstore.Result{}, o.s.explain(ctx, "write to", err)
 	}
 	found := decode(failed.Item)
-	if found == nil && p.holds(p.If, nil) {
+	if found == nil && o.holds(o.If, nil) {
 		// The condition could not have failed on no document: this server does not return what it found.
-		if found, err = s.foundBy(ctx, &p); err != nil {
+		if found, err = o.s.foundBy(ctx, o.prepared); err != nil {
 			return docstore.Result{}, err
 		}
 	}
-	if err := p.rejection(found); err != nil {
+	if err := o.rejection(found); err != nil {
 		return docstore.Result{}, err
 	}
-	margin := p.distance(p.If)
-	return docstore.Result{At: p.now.Add(-margin), Margin: margin, Docs: []docstore.Doc{found}, Refused: []int{0}}, nil
+	margin := o.distance(o.If)
+	return docstore.Result{At: o.now.Add(-margin), Margin: margin, Docs: []docstore.Doc{found}, Refused: []int{0}}, nil
 }
 
-// send sends one write. It returns the document after it, and the date of the response, zero if that has none.
-func (s *Store) send(ctx context.Context, p *prepared) (after docstore.Doc, date time.Time, err error) {
-	attempts := s.attempts(func() bool { return rejectsRepeat(p.Write, p.instants) })
-	if p.Delete {
-		out, err := s.client.DeleteItem(ctx, &sdk.DeleteItemInput{
-			TableName:                           &s.table,
-			Key:                                 itemKey(p.Key),
-			ConditionExpression:                 optional(&p.condition),
-			ExpressionAttributeNames:            p.names,
-			ExpressionAttributeValues:           p.values,
+func (o *one) repeatable() bool { return rejectsRepeat(o.Write, o.instants) }
+
+func (o *one) send(ctx context.Context, attempt func(*sdk.Options)) ([]docstore.Doc, time.Time, error) {
+	if o.Delete {
+		out, err := o.s.client.DeleteItem(ctx, &sdk.DeleteItemInput{
+			TableName:                           &o.s.table,
+			Key:                                 itemKey(o.Key),
+			ConditionExpression:                 optional(&o.condition),
+			ExpressionAttributeNames:            o.names,
+			ExpressionAttributeValues:           o.values,
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-		}, attempts)
+		}, attempt)
 		if err != nil {
 			return nil, time.Time{}, err
 		}
-		return nil, dateOf(out.ResultMetadata), nil
+		return []docstore.Doc{nil}, dateOf(out.ResultMetadata), nil
 	}
-	out, err := s.client.UpdateItem(ctx, &sdk.UpdateItemInput{
-		TableName:                           &s.table,
-		Key:                                 itemKey(p.Key),
-		ConditionExpression:                 optional(&p.condition),
-		UpdateExpression:                    optional(&p.update),
-		ExpressionAttributeNames:            p.names,
-		ExpressionAttributeValues:           p.values,
+	out, err := o.s.client.UpdateItem(ctx, &sdk.UpdateItemInput{
+		TableName:                           &o.s.table,
+		Key:                                 itemKey(o.Key),
+		ConditionExpression:                 optional(&o.condition),
+		UpdateExpression:                    optional(&o.update),
+		ExpressionAttributeNames:            o.names,
+		ExpressionAttributeValues:           o.values,
 		ReturnValues:                        types.ReturnValueAllNew,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}, attempts)
+	}, attempt)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	return decode(out.Attributes), dateOf(out.ResultMetadata), nil
+	return []docstore.Doc{decode(out.Attributes)}, dateOf(out.ResultMetadata), nil
 }
 
 // foundBy reads the document that rejected a write, for servers that do not return it (dynalite).
@@ -197,58 +271,70 @@ func (s *Store) foundBy(ctx context.Context, p *prepared) (docstore.Doc, error) 
 	return found, nil
 }
 
-func (s *Store) writeSeveral(ctx context.Context, begin reading, writes []docstore.Write) (docstore.Result, error) {
-	m := begin.instants()
-	ps := make([]prepared, len(writes))
-	for i, w := range writes {
-		ps[i] = s.prepare(w, m)
+// transaction is the request of several writes.
+type transaction struct {
+	s *Store
+	instants
+	writes []prepared
+	token  string // the same for every attempt
+}
+
+func (*transaction) repeatable() bool { return true }
+
+func (t *transaction) send(ctx context.Context, attempt func(*sdk.Options)) ([]docstore.Doc, time.Time, error) {
+	if t.s.single.Load() {
+		return nil, time.Time{}, t.s.unsupported("write to")
 	}
 	in := &sdk.TransactWriteItemsInput{
-		TransactItems:      make([]types.TransactWriteItem, len(ps)),
-		ClientRequestToken: aws.String(rand.Text()), // the same for every attempt
+		TransactItems: make([]types.TransactWriteItem, len(t.writes)), ClientRequestToken: &t.token,
 	}
-	for i := range ps {
-		in.TransactItems[i] = s.transactItem(&ps[i])
+	for i := range t.writes {
+		in.TransactItems[i] = t.s.transactItem(&t.writes[i])
 	}
-	if s.single.Load() {
-		return docstore.Result{}, s.unsupported("write to")
+	out, err := t.s.client.TransactWriteItems(ctx, in, attempt)
+	if err != nil {
+		return nil, time.Time{}, err
 	}
-	out, err := s.client.TransactWriteItems(ctx, in, s.attempts(always))
-	r := docstore.Result{At: m.now, Docs: make([]docstore.Doc, len(ps))}
-	if err == nil {
-		s.clock.learn(begin, dateOf(out.ResultMetadata))
-		r.Applied = true
-		return r, nil
-	}
-	s.learnFrom(begin, err)
+	return make([]docstore.Doc, len(t.writes)), dateOf(out.ResultMetadata), nil
+}
+
+func (t *transaction) applied(docs []docstore.Doc) (docstore.Result, error) {
+	return docstore.Result{Applied: true, At: t.now, Docs: docs}, nil
+}
+
+func (t *transaction) refused(ctx context.Context, err error) (docstore.Result, error) {
 	canceled, ok := errors.AsType[*types.TransactionCanceledException](err)
-	if s.lacksTransactions(ctx, err) {
-		return docstore.Result{}, s.unsupported("write to")
+	if errors.Is(err, docstore.ErrUnsupported) {
+		return docstore.Result{}, err
 	}
-	if !ok || isBusy(err) || len(canceled.CancellationReasons) != len(ps) {
-		return docstore.Result{}, s.explain(ctx, "write to", err)
+	if t.s.lacksTransactions(ctx, err) {
+		return docstore.Result{}, t.s.unsupported("write to")
 	}
+	if !ok || isBusy(err) || len(canceled.CancellationReasons) != len(t.writes) {
+		return docstore.Result{}, t.s.explain(ctx, "write to", err)
+	}
+	r := docstore.Result{Docs: make([]docstore.Doc, len(t.writes))}
 	var damaged error
 	for i, reason := range canceled.CancellationReasons {
 		if aws.ToString(reason.Code) != "ConditionalCheckFailed" {
 			continue
 		}
 		found := decode(reason.Item)
-		if e := ps[i].rejection(found); e != nil {
+		if e := t.writes[i].rejection(found); e != nil {
 			damaged = e
 			continue
 		}
 		r.Refused, r.Docs[i] = append(r.Refused, i), found
-		r.Margin = max(r.Margin, m.distance(ps[i].If))
+		r.Margin = max(r.Margin, t.distance(t.writes[i].If))
 	}
 	switch {
 	case len(r.Refused) > 0:
-		r.At = m.now.Add(-r.Margin)
+		r.At = t.now.Add(-r.Margin)
 		return r, nil
 	case damaged != nil:
 		return docstore.Result{}, damaged
 	default:
-		return docstore.Result{}, s.explain(ctx, "write to", err)
+		return docstore.Result{}, t.s.explain(ctx, "write to", err)
 	}
 }
 

@@ -45,10 +45,12 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 	// (A document that was made and deleted in between looks as it was. Documents are kept longer than calls take.)
 	var lost *reading
 	var last error // of a Commit
-	failures := 0
+	failures, began := 0, time.Now()
 	for try := 0; ; try++ {
 		var r reading
+		var before time.Time
 		if err := s.retry(ctx, bounded, "read", func() error {
+			before = time.Now()
 			r, err = s.read(bounded, names)
 			return err
 		}); err != nil {
@@ -64,14 +66,18 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 		if lost != nil && (err != nil || e.Applied != lost.same(r)) {
 			return docstore.Result{}, errUnknown
 		}
+		result := e.Result()
+		result.Before = before.Sub(began)
 		if err != nil || !e.Applied {
-			return e.Result(), err
+			return result, err
 		}
-		err = s.count(s.commit(bounded, writes, names, r, e), try > 0)
+		done, err := s.commit(bounded, writes, names, r, e)
+		err = s.count(err, try > 0)
 		last = telling(last, err)
 		switch {
 		case err == nil:
-			return e.Result(), nil
+			result.Lost = stopped(r.at, done, time.Since(before))
+			return result, nil
 		case refuted(err): // another write came first: nothing was written
 			if pauses.Sleep(bounded, try) != nil {
 				return docstore.Result{}, s.contended(ctx, err)
@@ -109,18 +115,33 @@ func (r reading) same(later reading) bool {
 	return true
 }
 
-// commit writes what was decided, on the condition that the documents are as they were read.
+// spread is how far the clocks of the service's servers may be apart from the one time that they mean.
+const spread = 10 * time.Millisecond
+
+// stopped is by how much longer it took from the read to the Commit than the caller's clock counted, see
+// [docstore.Result].Lost: both have times of the service. It is 0 unless the machine was stopped in between, and its
+// clock with it.
+func stopped(read, committed time.Time, counted time.Duration) time.Duration {
+	if took := committed.Sub(read); took > counted+spread {
+		return took.Truncate(time.Millisecond) + time.Millisecond
+	}
+	return 0
+}
+
+// commit writes what was decided, on the condition that the documents are as they were read. It returns the service's
+// time of that.
 func (s *Store) commit(ctx context.Context, writes []docstore.Write, names []string, r reading,
-	e driver.Evaluation) error {
+	e driver.Evaluation) (time.Time, error) {
 	req := &pb.CommitRequest{Database: s.layout.database, Writes: make([]*pb.Write, len(writes))}
 	for i, w := range writes {
 		req.Writes[i] = s.change(w, names[i], r.found[names[i]], e.After[i], e.At)
 	}
-	if _, err := s.client.Commit(s.outgoing(ctx), req); err != nil {
-		return err
+	res, err := s.client.Commit(s.outgoing(ctx), req)
+	if err != nil {
+		return time.Time{}, err
 	}
 	s.billed.Wrote(float64(len(writes)))
-	return nil
+	return res.GetCommitTime().AsTime(), nil
 }
 
 // change is a write as Firestore takes it: the fields that it names, the condition that the document is the version

@@ -115,7 +115,7 @@ func (s *shaper) value(v docstore.Value) string {
 		s.say('v')
 		s.args = appendValue(s.args, v)
 		return s.arg()
-	case i == docstore.Now:
+	case i.Offset() == 0:
 		s.say('n')
 		return "moment"
 	default:

@@ -386,7 +386,8 @@ func (c *lockRunCmd) outcome(p *program, lost, released error, l *lockCmd, s *st
 // its lock.
 type relay struct {
 	abort context.CancelFunc
-	stop  func() // listening; signals then do to this process what they do to every other
+	of    *interrupts // of this process
+	stop  func()      // listening; signals then do to this process what they do to every other
 
 	mu      sync.Mutex
 	program *program
@@ -397,6 +398,7 @@ type relay struct {
 func (r *relay) listen(ctx context.Context) {
 	r.mu.Lock() // until r.stop is there
 	defer r.mu.Unlock()
+	r.of = interruptsOf(ctx)
 	received := make(chan os.Signal, 16)
 	for _, s := range passedOn {
 		if !signal.Ignored(s) { // as nohup does
@@ -408,6 +410,7 @@ func (r *relay) listen(ctx context.Context) {
 	r.stop = sync.OnceFunc(func() {
 		signal.Stop(received)
 		canceled()
+		r.of.pass(false)
 		close(over)
 	})
 	go func() {
@@ -430,7 +433,7 @@ func (r *relay) take(s os.Signal) {
 	case r.program == nil:
 		r.over = true
 		r.abort()
-		r.stop() // a second one ends the process at once
+		r.stop() // the next one is for this process: see interrupts
 	case s != nil:
 		r.program.pass(s)
 	}
@@ -443,7 +446,9 @@ func (r *relay) start(begin func() (*program, error)) (p *program, err error) {
 	if r.over {
 		return nil, interruption("interrupted before the command was started")
 	}
-	r.program, err = begin()
+	if r.program, err = begin(); err == nil {
+		r.of.pass(true)
+	}
 	return r.program, err
 }
 

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/alecthomas/kong"
 )
@@ -43,10 +41,7 @@ Start with "leasehold serve"; it prints what to try next. A flag can also be set
 Exit codes: 0 done, 1 error, 2 wrong usage, 3 held, 4 the lease is lost, expired or released, 5 not found, 6 not FAILED, 130 interrupted; those of "once" and "lock run" are in their help. With --json an error is a JSON object on standard error, with its code and exit_code.`
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// A second signal ends the process at once.
-	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(run(catch(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // streams are the outputs of a command.

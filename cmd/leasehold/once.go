@@ -227,8 +227,9 @@ func (c *onceCmd) perform(ctx context.Context, path string, l once.Lock, s *stre
 	select {
 	case <-p.ended:
 	case <-ctx.Done():
-		// At once if the lock is lost, else after a time of grace, during which the lock is still refreshed, and may be lost.
-		p.end(c.Grace, func() bool { return errors.Is(once.Check(ctx), once.ErrLost) })
+		// At once if the lock is lost, or with a second signal, else after a time of grace, during which the lock is still
+		// refreshed, and may be lost.
+		p.end(c.Grace, func() bool { return interruptsOf(ctx).hurry() || errors.Is(once.Check(ctx), once.ErrLost) })
 		return "", context.Cause(ctx)
 	}
 	if err := p.outcome(); err != nil {

@@ -52,6 +52,7 @@ SIGTERM or Ctrl-C lets requests in flight finish; a second signal ends the serve
 
 // Run serves until the context ends.
 func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
+	interruptsOf(ctx).endAtOnce()
 	c, err := cmd.flags.load()
 	if err != nil {
 		return err

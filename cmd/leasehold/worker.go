@@ -56,6 +56,7 @@ const hidden = time.Minute
 
 // Run works until the context ends, or as long as --once or --drain says.
 func (cmd *workerCmd) Run(ctx context.Context, s *streams) error {
+	interruptsOf(ctx).endAtOnce()
 	c, err := cmd.flags.load()
 	if err != nil {
 		return err

@@ -165,3 +165,86 @@ func TestPaths(t *testing.T) {
 		<-done
 	}
 }
+
+// TestEnds: a request that grants something may have an end, whether or not the script says so: a time that has not
+// passed, and that is not further away than an hour.
+func TestEnds(t *testing.T) {
+	const acquire, lease = "/v1/tenants/acme/locks/deploy/acquire", "/v1/machine-ids/lease"
+	for _, c := range []struct {
+		path, body string
+		want       string // the difference, empty for none
+	}{
+		{acquire, `{}`, ""},
+		{acquire, `{"not_after": ""}`, ""},
+		{acquire, `{"not_after": "2030-01-01T00:00:06.000Z"}`, ""},
+		{acquire, `{"not_after": "2030-01-01T01:00:18.000Z"}`, ""},
+		{lease, `{"notAfter": "2030-01-01T00:00:06Z"}`, ""},
+		{"/v1/tenants/acme/lock-sets/acquire", `{"not_after": "2030-01-01T00:00:06Z"}`, ""},
+		{"/v1/tenants/acme/runs/r/begin", `{"not_after": "2030-01-01T00:00:06Z"}`, ""},
+		{"/v1/analyses/a/lock", `{"not_after": "2030-01-01T00:00:06Z"}`, ""},
+		{acquire, `{"not_after": "2030-01-01T00:00:04.999Z"}`, // a second after it was set back
+			`body.not_after is "2030-01-01T00:00:04.999Z", want a time from 2030-01-01T00:00:05.000Z to 2030-01-01T01:00:18.000Z`},
+		{acquire, `{"not_after": "2030-01-01T01:00:18.001Z"}`,
+			`body.not_after is "2030-01-01T01:00:18.001Z", want a time from 2030-01-01T00:00:05.000Z to 2030-01-01T01:00:18.000Z`},
+		{acquire, `{"not_after": 7}`,
+			`body.not_after is 7, want a time from 2030-01-01T00:00:05.000Z to 2030-01-01T01:00:18.000Z`},
+		{acquire, `{"metadata": {"not_after": "2030-01-01T00:00:06.000Z"}}`,
+			`body.metadata is {"not_after":"2030-01-01T00:00:06.000Z"}, want none`},
+		{"/v1/tenants/acme/locks/deploy/renew", `{"not_after": "2030-01-01T00:00:06.000Z"}`,
+			`body.not_after is "2030-01-01T00:00:06.000Z", want none`},
+	} {
+		s, err := conformance.Parse("s", fmt.Appendf(nil, `{"area": "locks", "proves": "it", "client": {}, "steps": [
+			{"pass": 6}, {"set": -1}, {"set": 2}, {"freeze": 5},
+			{"request": "POST %s", "within": 5, "body": {}, "fault": "hang"}]}`, c.path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := conformance.NewRun(s, "")
+		for i := range 4 {
+			if err := run.Step(t.Context(), i, conformance.Observed{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer func() { _ = recover() }() // the connection breaks off
+			q := httptest.NewRequest(http.MethodPost, c.path, strings.NewReader(c.body))
+			q.Header.Set("Content-Type", "application/json")
+			run.ServeHTTP(httptest.NewRecorder(), q)
+		}()
+		err = run.Step(t.Context(), 4, conformance.Observed{})
+		run.End()
+		<-done
+		if (err == nil) != (c.want == "") || err != nil && !strings.HasSuffix(err.Error(), c.want) {
+			t.Errorf("%s %s: %v, want %q", c.path, c.body, err, c.want)
+		}
+	}
+}
+
+// TestNoDate: the player says no date, because the time of a script is another than that of its machine; one that a
+// script says is sent. A request that is given up is answered without a body.
+func TestNoDate(t *testing.T) {
+	for answer, want := range map[string]string{
+		`{"like": "given_up"}`: "204 [] ",
+		`{"text": "", "headers": {"Date": "Tue, 01 Jan 2030 00:05:00 GMT"}}`: "200 [Tue, 01 Jan 2030 00:05:00 GMT] 0",
+	} {
+		s, err := conformance.Parse("s", fmt.Appendf(nil, `{"area": "locks", "proves": "it", "client": {}, "steps": [
+			{"request": "POST /", "answer": %s}]}`, answer))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := conformance.NewRun(s, "")
+		server := httptest.NewServer(run)
+		go func() { _ = run.Step(t.Context(), 0, conformance.Observed{}) }()
+		w, err := http.Post(server.URL, "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = w.Body.Close()
+		server.Close()
+		if got := fmt.Sprint(w.StatusCode, w.Header.Values("Date"), " ", w.Header.Get("Content-Length")); got != want {
+			t.Errorf("%s: %s, want %s", answer, got, want)
+		}
+	}
+}

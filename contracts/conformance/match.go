@@ -25,6 +25,22 @@ type matcher struct {
 	known  memory
 	of     request // whose body it is
 	strict bool    // members that the pattern does not have must be absent, or empty
+	ends   *span   // of a body: the time in which a request that grants something may end; nil for another request
+}
+
+// span is an interval of time, its bounds included.
+type span struct{ from, to time.Time }
+
+// holds reports whether a value is a time of the interval, in RFC 3339.
+func (s span) holds(v any) bool {
+	text, _ := v.(string)
+	at, err := time.Parse(time.RFC3339, text)
+	return err == nil && !at.Before(s.from) && !at.After(s.to)
+}
+
+// String is the interval for people.
+func (s span) String() string {
+	return "from " + s.from.Format(contracts.TimeFormat) + " to " + s.to.Format(contracts.TimeFormat)
 }
 
 // decode reads JSON, and keeps numbers as they are.
@@ -86,12 +102,23 @@ func (m matcher) members(at string, p, g map[string]any) (differs []string) {
 		return differs
 	}
 	for _, name := range slices.Sorted(maps.Keys(g)) {
-		if _, asked := p[name]; !asked && !empty(g[name]) {
-			differs = append(differs, fmt.Sprintf("%s.%s is %s, want none", at, name, show(g[name])))
+		if _, asked := p[name]; asked || empty(g[name]) {
+			continue
 		}
+		want := "none"
+		if at == "body" && isEnd(name) && m.ends != nil {
+			if m.ends.holds(g[name]) {
+				continue
+			}
+			want = "a time " + m.ends.String()
+		}
+		differs = append(differs, fmt.Sprintf("%s.%s is %s, want %s", at, name, show(g[name]), want))
 	}
 	return differs
 }
+
+// isEnd reports whether a member of a request is its end.
+func isEnd(name string) bool { return name == "not_after" || name == "notAfter" }
 
 // special matches a pattern that begins with "$" or "@".
 func (m matcher) special(at, p string, got any, present bool) []string {
@@ -129,6 +156,14 @@ func (m matcher) special(at, p string, got any, present bool) []string {
 				show(got), want)}
 		}
 		ok = true
+	case strings.HasPrefix(p, "@") && isRange:
+		from, err1 := after(strings.TrimPrefix(low, "@"))
+		to, err2 := after(high)
+		if err := errors.Join(err1, err2); err != nil {
+			return []string{err.Error()}
+		}
+		within := span{from, to}
+		p, ok = "a time "+within.String(), within.holds(got)
 	case strings.HasPrefix(p, "@"), name == "$ms":
 		want, err := expand(p, "")
 		if err != nil {

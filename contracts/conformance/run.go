@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Run plays the server's part of a script, and judges the client's. As an [http.Handler] it is the server: requests
@@ -26,7 +27,8 @@ type Run struct {
 	held     map[string]*exchange // answers that are held, by the name of Deliver
 	repeats  map[string]*Step     // what may come any number of times, by the name of Stop
 	known    memory
-	next     int // the step that is to come
+	next     int  // the step that is to come
+	clock    span // what the client's wall clock may say now, whether or not it follows a step "set" or "freeze"
 	failures []string
 	over     chan struct{} // closed at the end
 }
@@ -50,7 +52,7 @@ type decision struct {
 // NewRun begins to play a script. base is the base URL that the client is given, for answers that name it.
 func NewRun(s *Script, base string) *Run {
 	return &Run{script: s, base: base, arrived: make(chan struct{}), held: map[string]*exchange{},
-		repeats: map[string]*Step{}, known: memory{}, over: make(chan struct{})}
+		repeats: map[string]*Step{}, known: memory{}, clock: span{Start, Start}, over: make(chan struct{})}
 }
 
 // ServeHTTP is the server of the run.
@@ -141,13 +143,16 @@ func (d decision) write(w http.ResponseWriter) {
 	if d.fault == RequestLost {
 		panic(http.ErrAbortHandler)
 	}
+	w.Header()["Date"] = nil // the time is the script's: the date of this machine would be a wrong one
 	for k, v := range d.response.headers {
 		w.Header().Set(k, v)
 	}
 	if d.response.contentType != "" {
 		w.Header().Set("Content-Type", d.response.contentType)
 	}
-	w.Header().Set("Content-Length", strconv.Itoa(len(d.response.body)))
+	if d.response.status != http.StatusNoContent {
+		w.Header().Set("Content-Length", strconv.Itoa(len(d.response.body)))
+	}
 	w.WriteHeader(d.response.status)
 	if d.fault == AnswerLost {
 		_, _ = w.Write(d.response.body[:len(d.response.body)/2])
@@ -254,7 +259,18 @@ func (r *Run) enter(i int) error {
 		return errors.New(strings.Join(r.failures, "\n"))
 	}
 	r.next++
+	r.pass(&r.script.Steps[i])
 	return nil
+}
+
+// pass lets the time of a step pass. A client whose clock the runner cannot set, or stop, keeps the time that it has.
+func (r *Run) pass(s *Step) {
+	seconds := func(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+	r.clock.from = r.clock.from.Add(seconds(s.Pass + min(0, s.Set)))
+	r.clock.to = r.clock.to.Add(seconds(s.Pass + s.Freeze + max(0, s.Set) + s.Within))
+	if before := Start.Add(seconds(s.Before)); before.After(r.clock.to) {
+		r.clock.to = before
+	}
 }
 
 // quiet fails if a request was sent that the script does not have.
@@ -355,6 +371,9 @@ func (r *Run) judge(s *Step, e *exchange) (differs []string) {
 		return []string{err.Error()}
 	}
 	m.strict = true
+	if e.request.grants() {
+		m.ends = &span{r.clock.from, r.clock.to.Add(time.Hour)} // no server takes one that is further away
+	}
 	var body any = e.request.body
 	return append(differs, m.match("body", pattern, body, e.request.body != nil)...)
 }

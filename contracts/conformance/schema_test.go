@@ -117,6 +117,9 @@ func TestTemplates(t *testing.T) {
 			t.Errorf("the template %q is not checked", name)
 		}
 	}
+	if text, err := conformance.Body("given_up", "POST", lock, `{}`); err != nil || len(text) > 0 {
+		t.Errorf("a request that was given up is answered %q, %v", text, err)
+	}
 	if _, err := conformance.Body("LOCK_LOST", "POST", lock, `{}`); err == nil {
 		t.Error("there is an answer like LOCK_LOST, which is no code")
 	}
@@ -154,6 +157,17 @@ func TestMatch(t *testing.T) {
 		{true, `"$1..20"`, `"5"`, `it is "5", want $1..20`},
 		{true, `"@30.5"`, `"2030-01-01T00:00:30.500Z"`, ""},
 		{true, `"@30"`, `"2030-01-01T00:00:31.000Z"`, `it is "2030-01-01T00:00:31.000Z", want "2030-01-01T00:00:30.000Z"`},
+		{true, `"@1..18"`, `"2030-01-01T00:00:18.000Z"`, ""},
+		{true, `"@1..18"`, `"2030-01-01T01:00:01.0005+01:00"`, ""},
+		{true, `"@-4000..18"`, `"2029-12-31T22:53:20Z"`, ""},
+		{true, `"@1..18"`, `"2030-01-01T00:00:18.001Z"`,
+			`it is "2030-01-01T00:00:18.001Z", want a time from 2030-01-01T00:00:01.000Z to 2030-01-01T00:00:18.000Z`},
+		{true, `"@1..18"`, `"2030-01-01T00:00:00.999Z"`,
+			`it is "2030-01-01T00:00:00.999Z", want a time from 2030-01-01T00:00:01.000Z to 2030-01-01T00:00:18.000Z`},
+		{true, `"@1..18"`, `10`,
+			`it is 10, want a time from 2030-01-01T00:00:01.000Z to 2030-01-01T00:00:18.000Z`},
+		{true, `{"a": "@1..18"}`, `{}`, `it.a is missing, want @1..18`},
+		{true, `"@1..x"`, `"2030-01-01T00:00:18.000Z"`, `"x" are no seconds`},
 		{true, `"$ms:1"`, `1893456001000`, ""},
 		{true, `"$what"`, `1`, `it: the script has the pattern "$what", which there is not`},
 	} {

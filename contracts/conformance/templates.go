@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -36,6 +37,15 @@ func (r request) segment(after string) string {
 		}
 	}
 	return ""
+}
+
+// grants reports whether it asks for something that is granted, so that it may have an end.
+func (r request) grants() bool {
+	switch r.path[strings.LastIndex(r.path, "/")+1:] {
+	case "acquire", "begin", "lock", "lease":
+		return r.method == http.MethodPost
+	}
+	return false
 }
 
 func (r request) text(member string) string {
@@ -127,6 +137,9 @@ var templates = map[string]func(request) any{
 	},
 }
 
+// givenUp is the answer to a request that is given up. It has no body.
+const givenUp = "given_up"
+
 // leases are those of several locks that a request names: by keys, in the order of their bytes with the tokens 1, 2 and
 // so on, or with tokens.
 func (r request) leases() (all []contracts.LockSetLease) {
@@ -205,6 +218,9 @@ func (a *Answer) response(r request, base string) (w response, err error) {
 
 // like makes the answer of a template.
 func (a *Answer) like(w response, r request, base string) (response, error) {
+	if a.Like == givenUp {
+		return response{status: http.StatusNoContent, headers: w.headers}, nil
+	}
 	var like any
 	if template, ok := templates[a.Like]; ok {
 		like = template(r)

@@ -41,14 +41,22 @@ var _ cluster.Provider = provider{}
 // Join implements [cluster.Provider].
 func (p provider) Join(ctx context.Context, member string, r contracts.MemberJoinRequest) (contracts.MemberState,
 	error) {
-	o, err := p.service.Join(ctx, Join(p.cluster, member, r))
+	c, err := Join(p.cluster, member, r)
+	if err != nil {
+		return contracts.MemberState{}, withCode(err)
+	}
+	o, err := p.service.Join(ctx, c)
 	return said(o, err, MemberState)
 }
 
 // Replace implements [cluster.Provider].
 func (p provider) Replace(ctx context.Context, member string, r contracts.MemberReplaceRequest) (contracts.MemberState,
 	error) {
-	o, err := p.service.Join(ctx, Replace(p.cluster, member, r))
+	c, err := Replace(p.cluster, member, r)
+	if err != nil {
+		return contracts.MemberState{}, withCode(err)
+	}
+	o, err := p.service.Join(ctx, c)
 	return said(o, err, MemberState)
 }
 
@@ -152,7 +160,11 @@ func events(page placement.EventPage) contracts.EventPage {
 // Claim implements [cluster.Provider].
 func (p provider) Claim(ctx context.Context, kind, id string, r contracts.ActivationClaimRequest) (
 	contracts.ActivationOutcome, error) {
-	o, err := p.service.Claim(ctx, Claim(p.cluster, placement.Identity{Kind: kind, ID: id}, r))
+	c, err := Claim(p.cluster, placement.Identity{Kind: kind, ID: id}, r)
+	if err != nil {
+		return contracts.ActivationOutcome{}, withCode(err)
+	}
+	o, err := p.service.Claim(ctx, c)
 	return said(o, err, p.outcome)
 }
 
@@ -197,7 +209,11 @@ func (p provider) WriteState(ctx context.Context, kind, id string,
 // Transfer implements [cluster.Provider].
 func (p provider) Transfer(ctx context.Context, kind, id string, r contracts.ActivationTransferRequest) (
 	contracts.ActivationOutcome, error) {
-	o, err := p.service.Transfer(ctx, Transfer(p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), r))
+	c, err := Transfer(p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), r)
+	if err != nil {
+		return contracts.ActivationOutcome{}, withCode(err)
+	}
+	o, err := p.service.Transfer(ctx, c)
 	return said(o, err, p.outcome)
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/ends"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -13,7 +14,9 @@ import (
 )
 
 // Analyses is the gate of analyses on a store, for once.Run and for workers that have the store at hand.
-func Analyses(a *analysis.Analyses) once.Gate { return gate{a, "analysis_id"} }
+func Analyses(a *analysis.Analyses) once.Gate {
+	return gate{a, "analysis_id", &ends.Clock{}}
+}
 
 // Runs is the gate of a tenant's runs on a store, for package idempotency and for once.Run with names of the caller's
 // own. Records are kept for keep after the last write of their holder, in whole seconds, from a minute to 30 days; 0
@@ -22,7 +25,7 @@ func Runs(r *runs.Runs, tenant string, keep time.Duration) once.Gate {
 	if keep == 0 {
 		keep = runs.DefaultKeepSeconds * time.Second
 	}
-	return gate{namedRuns{r, tenant, int64(keep / time.Second)}, "run_id"}
+	return gate{namedRuns{r, tenant, int64(keep / time.Second)}, "run_id", &ends.Clock{}}
 }
 
 // gate answers a program as the rule decides, in the same words whatever it guards.
@@ -30,6 +33,7 @@ type gate struct {
 	commands
 
 	idField string // what callers call the ID
+	ends    *ends.Clock
 }
 
 var _ once.Gate = gate{}
@@ -37,20 +41,37 @@ var _ once.Gate = gate{}
 // commands are those of the rule: [analysis.Analyses], or what sends them to runs.
 type commands interface {
 	Acquire(ctx context.Context, c analysis.Acquire) (analysis.Outcome, error)
+	GiveUp(ctx context.Context, c analysis.GiveUp) (analysis.Outcome, error)
 	Refresh(ctx context.Context, c analysis.Refresh) (analysis.Outcome, error)
 	Release(ctx context.Context, c analysis.Release) (analysis.Outcome, error)
 	Finish(ctx context.Context, c analysis.Finish) (analysis.Outcome, error)
 }
 
-// Acquire implements [once.Gate].
+// Acquire implements [once.Gate]. The request has an end, after which no copy of it obtains anything.
 func (g gate) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
-	o, err := g.commands.Acquire(ctx, analysis.Acquire{
+	c := analysis.Acquire{
 		ID: analysis.ID(r.AnalysisID), Owner: r.Owner, RequestID: r.RequestID, TTLSeconds: int64(r.TTL / time.Second),
 		MaxFailures: r.MaxFailures, Fingerprint: r.Fingerprint,
-	})
-	if err != nil {
-		return once.Grant{}, withCode(err)
 	}
+	if r.GiveUp {
+		o, err := g.commands.GiveUp(ctx, analysis.GiveUp{Acquire: c})
+		return once.Grant{}, g.lost(o, err)
+	}
+	var end string
+	return ended(ctx, g.ends, &end, func() (_ once.Grant, err error) {
+		if c.End, err = endOf(notAfter, end); err != nil {
+			return once.Grant{}, withCode(err)
+		}
+		o, err := g.commands.Acquire(ctx, c)
+		if err != nil {
+			return once.Grant{}, withCode(err)
+		}
+		return g.grant(r, o)
+	})
+}
+
+// grant is the outcome of an acquire.
+func (g gate) grant(r once.Acquire, o analysis.Outcome) (once.Grant, error) {
 	switch o.Code {
 	case analysis.OK:
 		return once.Grant{
@@ -65,7 +86,8 @@ func (g gate) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
 		}, nil
 	case analysis.Locked:
 		return once.Grant{Reason: contracts.SkipLocked, Status: string(o.Grant.Status), RetryAfter: o.RetryAfter}, nil
-	case analysis.NotFound, analysis.RequestIDReused, analysis.Unreadable, analysis.Differs:
+	case analysis.NotFound, analysis.RequestIDReused, analysis.Unreadable, analysis.Differs, analysis.TooLate,
+		analysis.TooFar:
 		return once.Grant{}, g.rejection(o)
 	default: // granted, and expired by the time of the store's response
 		return once.Grant{}, fmt.Errorf("%w: %s: %s", docstore.ErrUnavailable, o.Code, o.Detail)
@@ -98,7 +120,8 @@ func (g gate) Finish(ctx context.Context, l once.Lock, r once.Result) error {
 	return g.lost(g.commands.Finish(ctx, f))
 }
 
-// lost is the error of a holder's command: every rejection means that the lock is no longer its own.
+// lost is the error of a command that is not an acquire: every rejection of a holder's means that the lock is no longer
+// its own.
 func (g gate) lost(o analysis.Outcome, err error) error {
 	switch {
 	case err != nil:
@@ -110,13 +133,7 @@ func (g gate) lost(o analysis.Outcome, err error) error {
 	}
 }
 
-func (g gate) rejection(o analysis.Outcome) error {
-	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
-	if o.Code == analysis.NotFound {
-		e.Field = g.idField
-	}
-	return e
-}
+func (g gate) rejection(o analysis.Outcome) error { return NoRun(o, g.idField) }
 
 // namedRuns sends the commands of the rule to the runs of a tenant.
 type namedRuns struct {
@@ -127,11 +144,19 @@ type namedRuns struct {
 
 func (r namedRuns) id(id analysis.ID) runs.ID { return runs.ID{Tenant: r.tenant, ID: string(id)} }
 
+func (r namedRuns) begin(c analysis.Acquire) runs.Begin {
+	return runs.Begin{
+		ID: r.id(c.ID), End: c.End, Owner: c.Owner, RequestID: c.RequestID, TTLSeconds: c.TTLSeconds,
+		MaxFailures: c.MaxFailures, Fingerprint: c.Fingerprint, KeepSeconds: r.keep,
+	}
+}
+
 func (r namedRuns) Acquire(ctx context.Context, c analysis.Acquire) (analysis.Outcome, error) {
-	return r.runs.Begin(ctx, runs.Begin{
-		ID: r.id(c.ID), Owner: c.Owner, RequestID: c.RequestID, TTLSeconds: c.TTLSeconds, MaxFailures: c.MaxFailures,
-		Fingerprint: c.Fingerprint, KeepSeconds: r.keep,
-	})
+	return r.runs.Begin(ctx, r.begin(c))
+}
+
+func (r namedRuns) GiveUp(ctx context.Context, c analysis.GiveUp) (analysis.Outcome, error) {
+	return r.runs.GiveUp(ctx, r.begin(c.Acquire))
 }
 
 func (r namedRuns) Refresh(ctx context.Context, c analysis.Refresh) (analysis.Outcome, error) {

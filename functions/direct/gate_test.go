@@ -128,6 +128,12 @@ var asked = map[string]func(context.Context, once.Gate) error{
 		_, late := gate.Acquire(ctx, a)
 		return errors.Join(other, late)
 	},
+	"give up": func(ctx context.Context, gate once.Gate) error {
+		_, err := gate.Acquire(ctx, once.Acquire{
+			AnalysisID: "x1", Owner: "ann", RequestID: "r1", TTL: time.Minute, GiveUp: true,
+		})
+		return err
+	},
 	"refresh": func(ctx context.Context, gate once.Gate) error {
 		_, err := gate.Refresh(ctx, annsLock, time.Minute)
 		return err
@@ -182,6 +188,101 @@ func TestGateSpeaksOfItsThing(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestGateGivesUp: on a store and over HTTP, whether the request has come before, comes afterwards, or both.
+func TestGateGivesUp(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	free := docstore.Doc{"status": docstore.String("PENDING"), "lockToken": docstore.Int(6)}
+	for name, thing := range things {
+		over, _ := thing.serve(t, free, at)
+		for where, gate := range map[string]once.Gate{
+			"on a store": thing.local(thing.store(t, free, at), frozen(at)), "over HTTP": thing.remote(over),
+		} {
+			t.Run(name+" "+where, func(t *testing.T) {
+				send := func(owner, request string, giveUp bool) (once.Grant, error) {
+					return gate.Acquire(t.Context(), once.Acquire{
+						AnalysisID: "x1", Owner: owner, RequestID: request, TTL: time.Minute, GiveUp: giveUp,
+					})
+				}
+				reused := func(request string) {
+					t.Helper()
+					if g, err := send("ann", request, false); !errors.Is(err, contracts.CodeRequestIDReused) {
+						t.Errorf("a copy of %s gets %+v, %v", request, g, err)
+					}
+				}
+				given := func(request string) {
+					t.Helper()
+					for range 2 {
+						if g, err := send("ann", request, true); err != nil || g != (once.Grant{}) {
+							t.Fatalf("given up: %+v, %v", g, err)
+						}
+					}
+				}
+				given("r1")
+				reused("r1")
+				if g, err := send("ann", "r2", false); err != nil || !g.Acquired || g.Runs != 1 {
+					t.Fatalf("%+v, %v", g, err)
+				}
+				given("r2")
+				reused("r2")
+				if g, err := send("bob", "r3", false); err != nil || !g.Acquired || g.Runs != 1 {
+					t.Fatalf("the next: %+v, %v", g, err)
+				}
+				given("r4")
+				if g, err := send("bob", "r3", false); err != nil || !g.Acquired {
+					t.Errorf("the holder: %+v, %v", g, err)
+				}
+				other := once.Acquire{AnalysisID: "x1", Owner: "bob", RequestID: "r3", TTL: 2 * time.Minute, GiveUp: true}
+				if g, err := gate.Acquire(t.Context(), other); !errors.Is(err, contracts.CodeRequestIDReused) {
+					t.Errorf("with another lifetime: %+v, %v", g, err)
+				}
+			})
+		}
+		// What is not there is not made.
+		nothing, _ := thing.serve(t, nil, at)
+		if g, err := thing.remote(nothing).Acquire(t.Context(), once.Acquire{
+			AnalysisID: "x1", Owner: "ann", RequestID: "r1", TTL: time.Minute, GiveUp: true,
+		}); err != nil || g != (once.Grant{}) {
+			t.Errorf("%s: %+v, %v", name, g, err)
+		}
+		if err := thing.read(t.Context(), nothing); !errors.Is(err, contracts.CodeNotFound) {
+			t.Errorf("%s was made: %v", name, err)
+		}
+	}
+}
+
+// TestAcquiresOfTheGateEnd: each acquire on a store has an end, 2 s after that of its context.
+func TestAcquiresOfTheGateEnd(t *testing.T) {
+	for name, thing := range things {
+		t.Run(name, func(t *testing.T) {
+			at := time.Now().UTC().Truncate(time.Millisecond)
+			free := docstore.Doc{"status": docstore.String("PENDING"), "lockToken": docstore.Int(6)}
+			held := &holding{Store: thing.store(t, free, at)}
+			gate := thing.local(held, frozen(at))
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if g, err := gate.Acquire(ctx, once.Acquire{AnalysisID: "x1", Owner: "ann", RequestID: "r1",
+				TTL: time.Minute}); err != nil || !g.Acquired {
+				t.Fatalf("%+v, %v", g, err)
+			}
+			if left := held.end.Sub(at); left < 10*time.Second || left > 13*time.Second {
+				t.Errorf("the end is %v ahead", left)
+			}
+		})
+	}
+}
+
+// holding is a store that shows the end of what is written.
+type holding struct {
+	docstore.Store
+
+	end time.Time
+}
+
+func (h *holding) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	h.end = writes[0].Until
+	return h.Store.Write(ctx, writes...)
 }
 
 func frozen(at time.Time) *analysis.Options {

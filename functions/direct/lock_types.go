@@ -71,10 +71,21 @@ func mode(m lock.Mode) contracts.LockMode {
 	return contracts.LockMode(m)
 }
 
-// Acquire is an acquire of the contract. The error is a [field.Error].
+// GaveUp is nil if an acquire is given up, else the rejection as a [contracts.Error].
+func GaveUp(o lock.Outcome) error {
+	if o.Code != lock.OK {
+		return rejection(o)
+	}
+	return nil
+}
+
+// Acquire is an acquire of the contract; one that gives the request up has no end. The error is a [field.Error].
 func Acquire(id lock.ID, r contracts.AcquireRequest) (lock.Acquire, error) {
 	if r.Mode == contracts.LockModeExclusive {
 		r.Mode = ""
+	}
+	if r.GiveUp {
+		r.NotAfter = ""
 	}
 	end, err := endOf(notAfter, r.NotAfter)
 	return lock.Acquire{

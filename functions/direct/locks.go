@@ -4,16 +4,20 @@ import (
 	"context"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/ends"
 	"github.com/leasehold-dev/leasehold/locks"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
 // Locks is the locks of a tenant on a store.
-func Locks(s *lock.Locks, tenant string) locks.Provider { return lockProvider{s, tenant} }
+func Locks(s *lock.Locks, tenant string) locks.Provider {
+	return lockProvider{s, tenant, &ends.Clock{}}
+}
 
 type lockProvider struct {
 	service *lock.Locks
 	tenant  string
+	ends    *ends.Clock
 }
 
 var (
@@ -23,14 +27,20 @@ var (
 
 func (p lockProvider) id(key string) lock.ID { return lock.ID{Tenant: p.tenant, Key: key} }
 
-// Acquire implements [locks.Provider].
+// Acquire implements [locks.Provider]. One that gives the request up has no lease.
 func (p lockProvider) Acquire(ctx context.Context, key string, r contracts.AcquireRequest) (contracts.Lease, error) {
-	c, err := Acquire(p.id(key), r)
-	if err != nil {
-		return contracts.Lease{}, withCode(err)
-	}
-	o, err := p.service.Acquire(ctx, c)
-	return said(o, err, Lease)
+	return ended(ctx, p.ends, &r.NotAfter, func() (contracts.Lease, error) {
+		c, err := Acquire(p.id(key), r)
+		if err != nil {
+			return contracts.Lease{}, withCode(err)
+		}
+		if r.GiveUp {
+			o, err := p.service.GiveUp(ctx, lock.GiveUp{Acquire: c})
+			return said(o, err, func(o lock.Outcome) (contracts.Lease, error) { return contracts.Lease{}, GaveUp(o) })
+		}
+		o, err := p.service.Acquire(ctx, c)
+		return said(o, err, Lease)
+	})
 }
 
 // Renew implements [locks.Provider].
@@ -63,14 +73,20 @@ func (p lockProvider) Get(ctx context.Context, key string) (contracts.Lock, erro
 	}
 }
 
-// AcquireSet implements [locks.SetProvider].
+// AcquireSet implements [locks.SetProvider]. One that gives the request up has no leases.
 func (p lockProvider) AcquireSet(ctx context.Context, r contracts.LockSetAcquireRequest) (contracts.LockSet, error) {
-	c, err := AcquireSet(p.tenant, r)
-	if err != nil {
-		return contracts.LockSet{}, withCode(err)
-	}
-	o, err := p.service.AcquireSet(ctx, c)
-	return said(o, err, p.set)
+	return ended(ctx, p.ends, &r.NotAfter, func() (contracts.LockSet, error) {
+		c, err := AcquireSet(p.tenant, r)
+		if err != nil {
+			return contracts.LockSet{}, withCode(err)
+		}
+		if r.GiveUp {
+			o, err := p.service.GiveUpSet(ctx, lock.GiveUpSet{Acquire: c})
+			return said(o, err, func(o lock.SetOutcome) (contracts.LockSet, error) { return contracts.LockSet{}, GaveUpSet(o) })
+		}
+		o, err := p.service.AcquireSet(ctx, c)
+		return said(o, err, p.set)
+	})
 }
 
 // RenewSet implements [locks.SetProvider].

@@ -7,8 +7,12 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// AcquireSet is an acquire of several locks of the contract. The error is a [field.Error].
+// AcquireSet is an acquire of several locks of the contract; one that gives the request up has no end. The error is a
+// [field.Error].
 func AcquireSet(tenant string, r contracts.LockSetAcquireRequest) (lock.AcquireSet, error) {
+	if r.GiveUp {
+		r.NotAfter = ""
+	}
 	end, err := endOf(notAfter, r.NotAfter)
 	return lock.AcquireSet{
 		End: end, Tenant: tenant, Keys: r.LockKeys, Owner: r.OwnerID, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds,
@@ -58,6 +62,14 @@ func LockSet(tenant string, o lock.SetOutcome) (contracts.LockSet, error) {
 		s.Metadata = labels(first.Metadata)
 	}
 	return s, nil
+}
+
+// GaveUpSet is nil if an acquire of several locks is given up, else the rejection as a [contracts.Error].
+func GaveUpSet(o lock.SetOutcome) error {
+	if o.Code != lock.OK {
+		return setRejection(o)
+	}
+	return nil
 }
 
 // LockSetReleased is the leases of a release of several that is OK, else its rejection as a [contracts.Error].

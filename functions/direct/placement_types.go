@@ -26,22 +26,24 @@ func remaining(end, now time.Time) int64 {
 
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
-// Join is a join of the contract.
-func Join(c placement.Cluster, member string, r contracts.MemberJoinRequest) placement.Join {
+// Join is a join of the contract. The error is a [field.Error].
+func Join(c placement.Cluster, member string, r contracts.MemberJoinRequest) (placement.Join, error) {
+	end, err := endOf(notAfter, r.NotAfter)
 	return placement.Join{
-		Cluster: c, Member: member, RequestID: r.RequestID, Address: r.Address, TTL: seconds(r.TTLSeconds),
+		Cluster: c, End: end, Member: member, RequestID: r.RequestID, Address: r.Address, TTL: seconds(r.TTLSeconds),
 		Partitions: int(r.Partitions),
 		Offer:      placement.Offer{Kinds: r.Kinds, Labels: r.Labels, Weight: int(r.Weight), Full: r.Full},
-	}
+	}, err
 }
 
-// Replace is the join of a member of the contract that replaces another.
-func Replace(c placement.Cluster, member string, r contracts.MemberReplaceRequest) placement.Join {
+// Replace is the join of a member of the contract that replaces another. The error is a [field.Error].
+func Replace(c placement.Cluster, member string, r contracts.MemberReplaceRequest) (placement.Join, error) {
+	end, err := endOf(notAfter, r.NotAfter)
 	return placement.Join{
-		Cluster: c, Member: member, RequestID: r.RequestID, Address: r.Address, TTL: seconds(r.TTLSeconds),
+		Cluster: c, End: end, Member: member, RequestID: r.RequestID, Address: r.Address, TTL: seconds(r.TTLSeconds),
 		Offer:    placement.Offer{Kinds: r.Kinds, Labels: r.Labels, Weight: int(r.Weight), Full: r.Full},
 		Replaces: placement.Incarnation{Member: r.Replaces.Member, Number: r.Replaces.Incarnation},
-	}
+	}, err
 }
 
 // Heartbeat is a heartbeat of the contract.
@@ -61,13 +63,14 @@ func ChangeOffer(c placement.Cluster, member string, r contracts.MemberOfferRequ
 	}
 }
 
-// Claim is a claim of the contract.
-func Claim(c placement.Cluster, i placement.Identity, r contracts.ActivationClaimRequest) placement.Claim {
+// Claim is a claim of the contract. The error is a [field.Error].
+func Claim(c placement.Cluster, i placement.Identity, r contracts.ActivationClaimRequest) (placement.Claim, error) {
+	end, err := endOf(notAfter, r.NotAfter)
 	return placement.Claim{
-		Cluster: c, Identity: i, Need: placement.Need{Labels: r.Labels, Prefer: r.Prefer}, RequestID: r.RequestID,
+		Cluster: c, Identity: i, End: end, Need: placement.Need{Labels: r.Labels, Prefer: r.Prefer}, RequestID: r.RequestID,
 		LockTTL: seconds(r.LockTTLSeconds), By: placement.Incarnation{Member: r.Member, Number: r.Incarnation},
 		Epoch: r.Epoch,
-	}
+	}, err
 }
 
 // WriteState is a write of the contract to the state of an activation, by its owner.
@@ -75,11 +78,25 @@ func WriteState(h placement.Hold, r contracts.ActivationStateRequest) placement.
 	return placement.WriteState{Hold: h, RequestID: r.RequestID, Version: r.StateVersion, Data: r.State}
 }
 
-// Transfer is a transfer of the contract, by the owner of the activation.
-func Transfer(h placement.Hold, r contracts.ActivationTransferRequest) placement.Transfer {
+// Transfer is a transfer of the contract, by the owner of the activation. The error is a [field.Error].
+func Transfer(h placement.Hold, r contracts.ActivationTransferRequest) (placement.Transfer, error) {
+	end, err := endOf(notAfter, r.NotAfter)
 	return placement.Transfer{
-		Hold: h, Need: placement.Need{Labels: r.Labels, Prefer: r.Prefer}, RequestID: r.RequestID,
+		Hold: h, End: end, Need: placement.Need{Labels: r.Labels, Prefer: r.Prefer}, RequestID: r.RequestID,
 		LockTTL: seconds(r.LockTTLSeconds), To: r.To,
+	}, err
+}
+
+// placementEnded is the rejection of a command of placement that came after its end, or whose end is too far away; nil
+// for other codes.
+func placementEnded(code placement.Code, detail string, at time.Time) *contracts.Error {
+	switch code {
+	case placement.TooLate:
+		return tooLate(contracts.CodeTooLate, notAfter, detail, at)
+	case placement.TooFar:
+		return tooLate(contracts.CodeInvalidArgument, notAfter, notAfter+" "+detail, at)
+	default:
+		return nil
 	}
 }
 
@@ -91,6 +108,9 @@ func MemberState(o placement.MemberOutcome) (contracts.MemberState, error) {
 			Epoch: o.Epoch,
 			Moved: int64(o.Moved), ExpiresAt: Time(o.ExpiresAt), RemainingMs: remaining(o.ExpiresAt, o.At), Replayed: o.Replayed,
 		}, nil
+	}
+	if e := placementEnded(o.Code, o.Detail, o.At); e != nil {
+		return contracts.MemberState{}, e
 	}
 	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
 	e.Epoch = o.Epoch
@@ -147,6 +167,9 @@ func ActivationOutcome(latest *placement.Topology, o placement.Outcome) (contrac
 }
 
 func rejected(latest *placement.Topology, o placement.Outcome) error {
+	if e := placementEnded(o.Code, o.Detail, o.At); e != nil {
+		return e
+	}
 	detail := o.Detail
 	switch {
 	case detail != "":

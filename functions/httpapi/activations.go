@@ -42,7 +42,11 @@ func (a *api) claimActivation(c call, b *contracts.ActivationClaimRequest) (outc
 	default:
 		b.Member = ""
 	}
-	o, err := a.placement.Claim(c.Context(), direct.Claim(clusterOf(c.Request), identityOf(c.Request), *b))
+	command, err := direct.Claim(clusterOf(c.Request), identityOf(c.Request), *b)
+	if err != nil {
+		return outcome, err
+	}
+	o, err := a.placement.Claim(c.Context(), command)
 	if err == nil && o.Code == placement.OK && o.TakenFrom.Member != "" {
 		c.note.action = "placement.takeover"
 		c.note.facts.Takeover = metrics.KindActivation
@@ -66,7 +70,11 @@ func (a *api) transferActivation(c call, b *contracts.ActivationTransferRequest)
 	if err := checkSeconds("lock_ttl_seconds", b.LockTTLSeconds); err != nil {
 		return outcome, err
 	}
-	o, err := a.placement.Transfer(c.Context(), direct.Transfer(hold, *b))
+	command, err := direct.Transfer(hold, *b)
+	if err != nil {
+		return outcome, err
+	}
+	o, err := a.placement.Transfer(c.Context(), command)
 	c.audit(slog.String("owner", o.Activation.Owner.Member), slog.String("taken_from", hold.Owner.Member))
 	return a.activation(c, o, err)
 }

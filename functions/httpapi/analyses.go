@@ -47,11 +47,15 @@ func (a *api) lockAnalysis(c call, b *contracts.AnalysisLockRequest) (any, error
 	if err := c.asHolder(&b.OwnerID); err != nil {
 		return nil, err
 	}
-	o, err := a.analyses.Acquire(c.Context(), analysis.Acquire{
-		ID: analysisID(c.Request), Owner: b.OwnerID, RequestID: b.RequestID, TTLSeconds: b.TTLSeconds,
-		MaxFailures: b.MaxFailures,
-		Fingerprint: b.Fingerprint,
-	})
+	command, err := direct.AcquireAnalysis(analysisID(c.Request), *b)
+	if err != nil {
+		return nil, err
+	}
+	if b.GiveUp {
+		o, err := a.analyses.GiveUp(c.Context(), analysis.GiveUp{Acquire: command})
+		return c.gaveUp(o, b.OwnerID, err, noLock)
+	}
+	o, err := a.analyses.Acquire(c.Context(), command)
 	c.began(o, b.OwnerID, err)
 	return reply(c, o, o.Replayed, err, func(o analysis.Outcome) (any, error) {
 		id, status := string(analysisID(c.Request)), string(o.Grant.Status)
@@ -95,6 +99,12 @@ func (c call) began(o analysis.Outcome, owner string, err error) {
 	default: // an error
 	}
 	c.note.action = "" // nothing was granted
+}
+
+// gaveUp is the response to a request that was given up: none, because nothing is left of it.
+func (c call) gaveUp(o analysis.Outcome, owner string, err error, rejected func(analysis.Outcome) error) (any, error) {
+	c.began(analysis.Outcome{}, owner, err)
+	return reply(c, o, o.Replayed, err, ifOK(rejected, func(analysis.Outcome) any { return nil }))
 }
 
 // heartbeat is how often a lock should be refreshed: a fifth of its time leaves time for refreshes that fail. A lock of
@@ -277,16 +287,8 @@ func ifOK[R any](rejected func(analysis.Outcome) error, say func(analysis.Outcom
 	}
 }
 
-// noLock is the error of an outcome that leaves the caller without a lock. An analysis that does not exist is told
-// apart from a path that does not by the field: a worker drops the message of the one, and must not drop that of the
-// other.
-func noLock(o analysis.Outcome) error {
-	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
-	if o.Code == analysis.NotFound {
-		e.Field = "analysis_id"
-	}
-	return e
-}
+// noLock is the error of an outcome that leaves the caller without a lock.
+func noLock(o analysis.Outcome) error { return direct.NoRun(o, "analysis_id") }
 
 // lockOwner is [Caller.owner] for analyses, whose holders may also send back the whole name that a grant gave them.
 func (c Caller) lockOwner(fromBody string) (string, error) {

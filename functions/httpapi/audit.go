@@ -18,6 +18,7 @@ import (
 //	owner          whose lease it is, or was; of placement the member
 //	replaces       of a join, the member that it replaces
 //	taken_from     of placement.takeover and placement.transfer, the member that had the activation before
+//	give_up        true of a request that was given up: it grants nothing
 //	reason         why, in the caller's words; or why the caller was rejected
 //	replayed       of a retry of an analysis: true if the same request retried it before, and nothing was changed
 //	remote         the address that the request came from, and what a proxy said of it: forwarded_for, which anyone can write
@@ -33,6 +34,9 @@ func AuditSubject(r *http.Request, subject string) { noteOf(r).caller.Subject = 
 
 // AuditNote adds attributes to the audit event of a request, for a [Route].
 func AuditNote(r *http.Request, attrs ...slog.Attr) { auditNote(r, attrs...) }
+
+// gaveUp says in an audit event that a request was given up.
+var gaveUp = slog.Bool("give_up", true)
 
 // auditNote adds attributes to the audit event of a request.
 func auditNote(r *http.Request, attrs ...slog.Attr) {

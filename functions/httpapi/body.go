@@ -278,11 +278,16 @@ func cause(err error) string {
 	return clip(err.Error())
 }
 
-// Send responds 200 with a JSON body, for a [Route].
+// Send responds 200 with a JSON body, or 204 without one if it is nil, for a [Route].
 func Send(w http.ResponseWriter, body any) error { return send(w, body) }
 
-// send responds 200 with a JSON body.
+// send responds 200 with a JSON body, or 204 without one if it is nil.
 func send(w http.ResponseWriter, body any) error {
+	if body == nil {
+		w.Header()["Cache-Control"] = noStore
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
 	return sendAs(w, http.StatusOK, "application/json", body)
 }
 

@@ -18,7 +18,7 @@ type call struct {
 
 // command is the endpoint that carries out what a body of the type B asks for, and responds with an R. do says in whose
 // name, see [call.asOwner] and those beside it, makes the command of a rule out of the body and has it carried out, and
-// says what became of it, see [reply].
+// says what became of it, see [reply]. An R that is any may be nil: then the response has no body, see [send].
 func command[B, R any](do func(call, *B) (R, error)) handler {
 	return func(w http.ResponseWriter, r *http.Request, c Caller) error {
 		var body B

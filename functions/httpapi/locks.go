@@ -21,7 +21,7 @@ func lockID(r *http.Request) lock.ID {
 	return lock.ID{Tenant: r.PathValue("tenant_id"), Key: r.PathValue("lock_key")}
 }
 
-// acquire works like other requests if it does not wait. One that waits has more time, and takes a slot for each of its
+// acquire works like other requests if it does not wait, and so does giving up. One that waits has more time, and takes a slot for each of its
 // steps, see [lock.Options].Working: when it is sent to the store. It is one of those that wait, which are bounded,
 // from its first refusal on.
 func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
@@ -37,6 +37,12 @@ func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 		auditNote(r, slog.String("owner", body.OwnerID))
 		if command, err = direct.Acquire(lockID(r), body); err != nil {
 			return err
+		}
+		if body.GiveUp {
+			auditNote(r, gaveUp)
+			command.WaitSeconds = 0
+			o, err := a.locks.GiveUp(r.Context(), lock.GiveUp{Acquire: command})
+			return sendGaveUp(w, r, c, o, err)
 		}
 		if command.WaitSeconds != 0 {
 			return command.Validate()
@@ -62,6 +68,17 @@ func sendLease(w http.ResponseWriter, r *http.Request, c Caller, o lock.Outcome,
 		return err
 	}
 	return send(w, lease)
+}
+
+// sendGaveUp sends what became of an acquire that was given up.
+func sendGaveUp(w http.ResponseWriter, r *http.Request, c Caller, o lock.Outcome, err error) error {
+	nothing, err := reply(call{r, c, noteOf(r)}, o, o.Replayed, err, func(o lock.Outcome) (any, error) {
+		return nil, direct.GaveUp(o)
+	})
+	if err != nil {
+		return err
+	}
+	return send(w, nothing)
 }
 
 // payerKey is the key of the tenant for which the steps of a request that waits count.

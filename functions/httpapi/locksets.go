@@ -8,16 +8,22 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-func (a *api) acquireSet(c call, b *contracts.LockSetAcquireRequest) (set contracts.LockSet, err error) {
+// acquireSet replies with the leases, or with nothing if the request is given up.
+func (a *api) acquireSet(c call, b *contracts.LockSetAcquireRequest) (set any, err error) {
 	if err := c.asOwner(&b.OwnerID); err != nil {
-		return set, err
+		return nil, err
 	}
 	command, err := direct.AcquireSet(c.PathValue("tenant_id"), *b)
 	if err != nil {
-		return set, err
+		return nil, err
+	}
+	c.audit(slog.String("owner", b.OwnerID), slog.Any("locks", b.LockKeys))
+	if b.GiveUp {
+		c.audit(gaveUp)
+		o, err := a.locks.GiveUpSet(c.Context(), lock.GiveUpSet{Acquire: command})
+		return reply(c, o, o.Replayed, err, func(o lock.SetOutcome) (any, error) { return nil, direct.GaveUpSet(o) })
 	}
 	o, err := a.locks.AcquireSet(c.Context(), command)
-	c.audit(slog.String("owner", b.OwnerID), slog.Any("locks", b.LockKeys))
 	return a.heldSet(c, o, err)
 }
 

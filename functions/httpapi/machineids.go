@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/kazahana"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
@@ -19,6 +20,9 @@ func (a *api) leaseMachineIDs(c call, b *contracts.MachineIDLeaseRequest) (lease
 		if o.ThroughputPerMs = *b.ThroughputPerMs; o.ThroughputPerMs == 0 {
 			return leases, field.Errorf("throughputPerMs", "must be at least 1; leave it out for one lease")
 		}
+	}
+	if o.NotAfter, err = direct.LeaseEnd(*b); err != nil {
+		return leases, err
 	}
 	n, err := a.machineIDs.Count(o)
 	if err != nil {
@@ -65,9 +69,7 @@ func (a *api) releaseMachineID(w http.ResponseWriter, r *http.Request, c Caller)
 		return machineIDError(err, "the lease may have been released: send the release again, or let it run out")
 	}
 	a.idQuota.released(c.Subject, id)
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return send(w, nil)
 }
 
 func (a *api) forceReleaseMachineIDs(c call, b *contracts.MachineIDForceReleaseRequest) (
@@ -138,12 +140,15 @@ func machineIDError(err error, advice string) error {
 	var (
 		exhausted *kazahana.ExhaustedError
 		unknown   *machineid.UnknownServiceError
+		ended     *machineid.EndError
 	)
 	switch {
 	case errors.As(err, &exhausted):
 		e := contracts.Errorf(contracts.CodeMachineIDsExhausted, "all machine IDs of this service's namespace are leased")
 		e.RetryAfter = exhausted.RetryAfter
 		return e
+	case errors.As(err, &ended):
+		return direct.LeaseEnded(ended)
 	case errors.As(err, &unknown):
 		return contracts.Errorf(contracts.CodeUnknownService, "serviceId %q is not configured on this server",
 			clip(unknown.ServiceID))

@@ -70,7 +70,11 @@ func (a *api) joinCluster(c call, b *contracts.MemberJoinRequest) (state contrac
 	if err != nil {
 		return state, err
 	}
-	o, err := a.placement.Join(c.Context(), direct.Join(clusterOf(c.Request), member, *b))
+	command, err := direct.Join(clusterOf(c.Request), member, *b)
+	if err != nil {
+		return state, err
+	}
+	o, err := a.placement.Join(c.Context(), command)
 	return c.member(o, err)
 }
 
@@ -90,7 +94,11 @@ func (a *api) replaceMember(c call, b *contracts.MemberReplaceRequest) (state co
 	if err != nil {
 		return state, err
 	}
-	o, err := a.placement.Join(c.Context(), direct.Replace(clusterOf(c.Request), member, *b))
+	command, err := direct.Replace(clusterOf(c.Request), member, *b)
+	if err != nil {
+		return state, err
+	}
+	o, err := a.placement.Join(c.Context(), command)
 	return c.member(o, err)
 }
 

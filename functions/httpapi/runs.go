@@ -22,10 +22,15 @@ func (a *api) beginRun(c call, b *contracts.RunBeginRequest) (any, error) {
 	if err := c.asHolder(&b.OwnerID); err != nil {
 		return nil, err
 	}
-	o, err := a.runs.Begin(c.Context(), runs.Begin{
-		ID: runID(c.Request), Owner: b.OwnerID, RequestID: b.RequestID, TTLSeconds: b.TTLSeconds, MaxFailures: b.MaxFailures,
-		Fingerprint: b.Fingerprint, KeepSeconds: b.KeepSeconds,
-	})
+	command, err := direct.BeginRun(runID(c.Request), *b)
+	if err != nil {
+		return nil, err
+	}
+	if b.GiveUp {
+		o, err := a.runs.GiveUp(c.Context(), command)
+		return c.gaveUp(o, b.OwnerID, err, noRun)
+	}
+	o, err := a.runs.Begin(c.Context(), command)
 	c.began(o, b.OwnerID, err)
 	return reply(c, o, o.Replayed, err, func(o runs.Outcome) (any, error) {
 		id := runID(c.Request).ID
@@ -170,10 +175,4 @@ type unreadableRuns struct {
 }
 
 // noRun is the error of an outcome that leaves the caller without the run.
-func noRun(o runs.Outcome) error {
-	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
-	if o.Code == analysis.NotFound {
-		e.Field = "run_id"
-	}
-	return e
-}
+func noRun(o runs.Outcome) error { return direct.NoRun(o, "run_id") }

@@ -45,7 +45,7 @@ func (m *Metrics) lockEnded(ctx context.Context, command any, o lock.Outcome) {
 	switch command.(type) {
 	case lock.Acquire, lock.Renew:
 		m.Granted(ctx, l, o.Lease.AcquiredAt, o.At, o.Lease.ExpiresAt)
-	case lock.Release, lock.ForceRelease:
+	case lock.Release, lock.ForceRelease, lock.GiveUp:
 		m.Ended(l)
 	}
 	if o.TookOver {
@@ -56,10 +56,13 @@ func (m *Metrics) lockEnded(ctx context.Context, command any, o lock.Outcome) {
 // setEnded is told of the end of a command on several locks.
 func (m *Metrics) setEnded(ctx context.Context, command any, o lock.SetOutcome) {
 	for _, l := range o.Leases {
-		switch _, releases := command.(lock.ReleaseSet); {
-		case releases:
+		switch command.(type) {
+		case lock.ReleaseSet, lock.GiveUpSet:
 			m.Ended(LockLease(l))
-		case o.Code == lock.OK:
+		default:
+			if o.Code != lock.OK {
+				continue
+			}
 			m.Granted(ctx, LockLease(l), l.AcquiredAt, o.At, l.ExpiresAt)
 		}
 	}
@@ -85,6 +88,10 @@ func (m *Metrics) runEnded(ctx context.Context, l Lease, command any, o analysis
 	case analysis.Refresh:
 		l.ID = string(c.ID)
 		m.Granted(ctx, l, time.Time{}, o.At, o.Grant.ExpiresAt)
+	case analysis.GiveUp:
+		if l.ID = string(c.Acquire.ID); l.Token > 0 {
+			m.Ended(l)
+		}
 	case analysis.Release:
 		l.ID, l.Token = string(c.ID), c.Token
 		m.Ended(l)

@@ -349,3 +349,46 @@ func TestLongReasonsAreClippedInTheLog(t *testing.T) {
 		t.Errorf("the log does not say that there is more: %s", b.log)
 	}
 }
+
+// TestDeliveryEndsWhileTheGateIsSilent: the gate has locked the analysis, and the delivery has ended before it says
+// so. Six such deliveries leave the analysis free, and are no workers that crashed: the next one runs it.
+func TestDeliveryEndsWhileTheGateIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, succeeds)
+		b.put("a1", docstore.Doc{"status": docstore.String("PENDING")})
+		silent := &silent{Store: b.store, left: 6}
+		b.Gate = tasks.Local(analysis.New(silent, nil))
+		for range 6 {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			r := b.Deliver(ctx, tasks.Message{ID: "m1", Try: "0", Body: []byte(`{"analysisId":"a1"}`)})
+			cancel()
+			if r.Outcome != once.Stopped || r.Done {
+				t.Errorf("%+v", r)
+			}
+			b.wantFree()
+		}
+		if d := b.doc(); d["lockRuns"] != nil || d["lockFailures"] != nil {
+			t.Errorf("counted: %v", d)
+		}
+		if r := b.deliver("a1"); r.Outcome != once.Ready || silent.left != 0 {
+			t.Errorf("the next: %+v, %d left", r, silent.left)
+		}
+	})
+}
+
+// silent is a store that applies some acquires and does not respond.
+type silent struct {
+	docstore.Store
+
+	left int
+}
+
+func (s *silent) Write(ctx context.Context, w ...docstore.Write) (docstore.Result, error) {
+	r, err := s.Store.Write(ctx, w...)
+	if w[0].Add["lockRuns"] > 0 && s.left > 0 {
+		s.left--
+		<-ctx.Done()
+		return docstore.Result{}, ctx.Err()
+	}
+	return r, err
+}

@@ -18,7 +18,9 @@ package hold
 
 import (
 	"context"
+	"errors"
 	"math"
+	"net/http"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -73,6 +75,28 @@ func (i Insist) Do(ctx context.Context, send func(context.Context) error) error 
 	}
 }
 
+// givingUp are the pauses between requests that give another one up.
+var givingUp = backoff.Policy{First: 200 * time.Millisecond, Max: 5 * time.Second, Min: 10 * time.Millisecond}
+
+// GiveUp sends a request that gives another one up until that is carried out, or rejected for good, or ctx ends. No other
+// answer says that nothing comes of the other request any more: also not that a lock is held, and for how long. The
+// error REQUEST_ID_REUSED says that what it obtained has ended already, and so is none.
+func GiveUp(ctx context.Context, send func(context.Context) error) error {
+	err := Insist{Pauses: givingUp}.Do(ctx, func(ctx context.Context) error {
+		err := send(ctx)
+		if e, ok := errors.AsType[*contracts.Error](err); ok && e.Status == http.StatusConflict {
+			now := *e
+			now.RetryAfter = 0 // of the lock, not of the server
+			return &now
+		}
+		return err
+	})
+	if errors.Is(err, contracts.CodeRequestIDReused) {
+		return nil
+	}
+	return err
+}
+
 // IsFinal reports whether another try would fail as one did.
 func (i Insist) IsFinal(err error) bool {
 	if i.Final == nil {
@@ -115,7 +139,7 @@ type Keep struct {
 	Renewed func(asked term.Moment) (end, due term.Moment)
 	// why the lease is lost; nil if the error does not say that it is
 	Lost func(error) error
-	// reports that the first failure after a success needs no pause; may be nil
+	// reports that a failure needs no pause, because the next try is another one: once after each success; may be nil
 	Again  func(error) bool
 	Failed func(error) // is called for each renewal that is to be tried again
 
@@ -125,7 +149,7 @@ type Keep struct {
 
 // Run renews the lease from due on, until it is lost or ctx ends. A response that comes after that extends nothing.
 func (k *Keep) Run(ctx context.Context, due term.Moment) {
-	for failed := 0; k.Clock.Sleep(ctx, due) == nil && k.Term.Check() == nil; {
+	for failed, again := 0, false; k.Clock.Sleep(ctx, due) == nil && k.Term.Check() == nil; {
 		asked := k.Clock()
 		each := time.Duration(0)
 		if k.Each != nil {
@@ -143,7 +167,7 @@ func (k *Keep) Run(ctx context.Context, due term.Moment) {
 			if end, due = k.Renewed(asked); !k.Term.Extend(end) {
 				return
 			}
-			if failed = 0; k.Extended != nil {
+			if failed, again = 0, false; k.Extended != nil {
 				k.Extended(ctx, asked)
 			}
 			if soon := k.Clock(); soon.Until(due) < k.Pauses.First {
@@ -155,7 +179,8 @@ func (k *Keep) Run(ctx context.Context, due term.Moment) {
 			k.Term.Lose(cause)
 			return
 		}
-		if failed++; failed == 1 && k.Again != nil && k.Again(err) {
+		if failed++; !again && k.Again != nil && k.Again(err) {
+			again = true
 			continue
 		}
 		k.Term.Failed(err)

@@ -5,10 +5,8 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/internal/backoff"
 )
 
 // goneCodes say that a lease is the caller's no more.
@@ -48,20 +46,6 @@ func Settles(err error) bool {
 	return ok && info.Status < http.StatusInternalServerError && info.Status != http.StatusUnauthorized &&
 		info.Status != http.StatusTooManyRequests
 }
-
-// Refused reports whether an error says of an acquire that it is not granted now, and has not been before. A delivery
-// of it that waits at another server may be granted later.
-func Refused(err error) bool {
-	code, info, _ := meaning(err)
-	return Settles(err) && (info.Retryable || code == contracts.CodeLockModeDiffers)
-}
-
-// GivenUp are the pauses between the tries of an acquire that was given up and is refused, while an earlier delivery
-// may wait at another server.
-var GivenUp = backoff.Policy{First: 2 * time.Second, Max: 8 * time.Second, EqualJitter: true}
-
-// LateWait is how much later than it is asked to a server ends a wait, at most.
-const LateWait = 2 * time.Second
 
 // meaning is what the code of an error means; a server may say more than the code. ok is false for an error without
 // one.

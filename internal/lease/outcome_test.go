@@ -13,7 +13,7 @@ import (
 
 // TestOutcome: what an error says of the request, as a code alone and with what a server says.
 func TestOutcome(t *testing.T) {
-	type says struct{ gone, final, unsettled, settles, refused bool }
+	type says struct{ gone, final, unsettled, settles bool }
 	for _, c := range []struct {
 		err  error
 		want says
@@ -32,11 +32,11 @@ func TestOutcome(t *testing.T) {
 		{contracts.CodeUnauthenticated, says{final: true}},
 		{contracts.CodePermissionDenied, says{final: true, settles: true}},
 		{contracts.CodeInvalidArgument, says{final: true, settles: true}},
-		{contracts.CodeLockHeld, says{settles: true, refused: true}},
-		{contracts.CodeLockDelayed, says{settles: true, refused: true}},
-		{contracts.CodeLockQueueFull, says{settles: true, refused: true}},
-		{contracts.CodeLockModeDiffers, says{final: true, settles: true, refused: true}},
-		{contracts.CodeLeaseChanged, says{settles: true, refused: true}},
+		{contracts.CodeLockHeld, says{settles: true}},
+		{contracts.CodeLockDelayed, says{settles: true}},
+		{contracts.CodeLockQueueFull, says{settles: true}},
+		{contracts.CodeLockModeDiffers, says{final: true, settles: true}},
+		{contracts.CodeLeaseChanged, says{settles: true}},
 		{contracts.CodeRequestIDReused, says{final: true, settles: true}},
 		{contracts.CodeLeaseLost, says{gone: true, final: true, settles: true}},
 		{contracts.CodeLeaseExpired, says{gone: true, final: true, settles: true}},
@@ -44,8 +44,7 @@ func TestOutcome(t *testing.T) {
 		{contracts.CodeNotOwner, says{gone: true, final: true, settles: true}},
 	} {
 		for _, err := range []error{c.err, fmt.Errorf("acquire: %w", c.err), full(c.err)} {
-			if got := (says{lease.Gone(err), lease.Final(err), lease.Unsettled(err), lease.Settles(err),
-				lease.Refused(err)}); got != c.want {
+			if got := (says{lease.Gone(err), lease.Final(err), lease.Unsettled(err), lease.Settles(err)}); got != c.want {
 				t.Errorf("%v: %+v, want %+v", err, got, c.want)
 			}
 		}

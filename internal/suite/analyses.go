@@ -105,11 +105,47 @@ var AnalysisProgramMutants = map[string]func(docstore.Store) docstore.Store{
 		w.Unset = slices.DeleteFunc(slices.Clone(w.Unset), func(f string) bool { return f == "lockFailures" })
 		return w
 	}),
+	"an acquire without its end": onWrites(func(w docstore.Write) docstore.Write {
+		w.Until = time.Time{}
+		return w
+	}),
+	"given up, and not remembered": onGiveUps(func(w docstore.Write) docstore.Write {
+		w.Set = maps.Clone(w.Set)
+		delete(w.Set, "lockRequest2")
+		return w
+	}),
+	"given up in the place of the holder": onGiveUps(func(w docstore.Write) docstore.Write {
+		w.Set = maps.Clone(w.Set)
+		w.Set["lockRequest1"] = w.Set["lockRequest2"]
+		return w
+	}),
+	"given up, and counted as a run that ended": onWrites(func(w docstore.Write) docstore.Write {
+		if w.Set["lockRuns"] != nil {
+			w.Set, w.Unset = nil, append(slices.Clone(w.Unset), "lockRuns")
+		}
+		return w
+	}),
+	"given up, and counted as a run": onWrites(func(w docstore.Write) docstore.Write {
+		if n, ok := w.Set["lockRuns"].(docstore.Int); ok {
+			w.Set = docstore.Doc{"lockRuns": n + 1}
+		}
+		return w
+	}),
 	"a retry that no sweep finds": onRetries(func(w docstore.Write) docstore.Write {
 		w.Set = maps.Clone(w.Set)
 		delete(w.Set, "lockExpiresAt")
 		return w
 	}),
+}
+
+// onGiveUps makes a mutant of a change to the writes that remember a request which was given up.
+func onGiveUps(change func(docstore.Write) docstore.Write) func(docstore.Store) docstore.Store {
+	return onWrites(func(w docstore.Write) docstore.Write {
+		if w.Set["lockRequest1"] != nil || w.Set["lockRequest2"] == nil {
+			return w
+		}
+		return change(w)
+	})
 }
 
 // onRetries makes a mutant of a change to the writes of retries.

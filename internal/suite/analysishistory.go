@@ -49,6 +49,7 @@ type worker struct {
 	*caller
 	analyses *analysis.Analyses
 	id       analysis.ID
+	past     []analysis.Acquire // that it has sent
 }
 
 // command sends a random command until it has a response.
@@ -59,8 +60,21 @@ func (w *worker) command(ctx context.Context) error {
 		do func() (analysis.Outcome, error)
 	)
 	switch n := w.random.IntN(40); {
+	case n < 4 && len(w.past) > 0: // one that may have arrived, or arrive later
+		giveUp := analysis.GiveUp{Acquire: w.past[len(w.past)-1-w.random.IntN(min(3, len(w.past)))]}
+		c, do = giveUp, func() (analysis.Outcome, error) { return w.analyses.GiveUp(ctx, giveUp) }
+	case n < 7 && len(w.past) > 0: // a late delivery
+		acquire := w.past[len(w.past)-1-w.random.IntN(min(3, len(w.past)))]
+		c, do = acquire, func() (analysis.Outcome, error) { return w.analyses.Acquire(ctx, acquire) }
+		return w.send(c, true, func() (output, error) { return known(do()) })
+	case n < 9 && token != 0: // before it was sent
+		acquire := analysis.Acquire{ID: w.id, Owner: owner, RequestID: request, TTLSeconds: 1, MaxTakeovers: 1000}
+		w.past = append(w.past, acquire)
+		giveUp := analysis.GiveUp{Acquire: acquire}
+		c, do = giveUp, func() (analysis.Outcome, error) { return w.analyses.GiveUp(ctx, giveUp) }
 	case n < 20 || token == 0:
 		acquire := analysis.Acquire{ID: w.id, Owner: owner, RequestID: request, TTLSeconds: 1, MaxTakeovers: 1000}
+		w.past = append(w.past, acquire)
 		c, do = acquire, func() (analysis.Outcome, error) { return w.analyses.Acquire(ctx, acquire) }
 		return w.send(c, true, func() (output, error) { return known(do()) })
 	case n < 28:

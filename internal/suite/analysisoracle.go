@@ -10,8 +10,9 @@ import (
 type gateOracle struct {
 	status   string
 	runs     []*run
-	past     int64 // the highest token of documents with this ID that were deleted
-	streak   int64 // runs begun since the last that ended with a release or finish
+	memory   []asked // the requests that are remembered, newest first; what was given up comes behind the latest acquire
+	past     int64   // the highest token of documents with this ID that were deleted
+	streak   int64   // runs begun since the last that ended with a release or finish
 	failures int64
 	result   string
 	reason   string    // of the last failure
@@ -21,6 +22,12 @@ type gateOracle struct {
 	before   time.Time // the end before that
 	retries  []retried // newest last
 	awaits   bool      // it was retried, and no worker has begun it since
+}
+
+// asked is a request for a run that is remembered; the zero value is a place that was never taken.
+type asked struct {
+	owner, request string
+	ttl            int64
 }
 
 // retried is how an administrator let a FAILED analysis run again.
@@ -82,21 +89,23 @@ func (o *gateOracle) deleted() *gateOracle {
 	return &gateOracle{status: "PENDING", past: max(o.past, o.token())}
 }
 
-// remembered reports whether a request is among the last four acquires, and whether it is the latest with the same ttl.
-func (o *gateOracle) remembered(s GateStep) (known, latest bool) {
-	acquires := 0
-	for _, r := range slices.Backward(o.runs) {
-		if r.owner == "" { // given up by a sweep: no acquire
-			continue
-		}
-		if acquires++; acquires > 4 {
-			break
-		}
+// remembered is the place of a request among the last four, -1 for none, and whether it had the same ttl.
+func (o *gateOracle) remembered(s GateStep) (place int, same bool) {
+	for i, r := range o.memory {
 		if r.owner == s.Owner && r.request == s.Request {
-			return true, acquires == 1 && r.ttl == s.TTL
+			return i, r.ttl == s.TTL
 		}
 	}
-	return false, false
+	return -1, false
+}
+
+// remember puts a request into a place; the oldest is forgotten.
+func (o *gateOracle) remember(place int, s GateStep) {
+	for len(o.memory) < place {
+		o.memory = append(o.memory, asked{})
+	}
+	o.memory = slices.Insert(o.memory, place, asked{s.Owner, s.Request, s.TTL})
+	o.memory = o.memory[:min(4, len(o.memory))]
 }
 
 // current is the run whose owner is in the document, whether its lock has expired or not.
@@ -130,6 +139,8 @@ func (o *gateOracle) answer(s GateStep, token int64, now time.Time) GateAnswer {
 		return o.refresh(s, token, now)
 	case "release":
 		return o.release(s, token)
+	case "give up":
+		return o.abandon(s)
 	case "retry":
 		return o.retry(s, now)
 	default:
@@ -141,12 +152,16 @@ func (o *gateOracle) acquire(s GateStep, now time.Time) GateAnswer {
 	if o.finished() { // BE-041-RULE-1
 		return GateAnswer{Answer: Answer{Code: "ALREADY_FINISHED"}, Status: o.status}
 	}
-	known, latest := o.remembered(s)
+	place, same := o.remembered(s)
 	switch r := o.current(); {
-	case known && latest && r != nil && !r.garbage && r.until.After(now):
+	case place == 0 && same && r != nil && !r.garbage && r.until.After(now):
 		return o.ok(true)
-	case known: // LS-ACC-04
+	case place >= 0: // LS-ACC-04
 		return o.refuse("REQUEST_ID_REUSED")
+	case s.Ends && s.End < 0:
+		return o.refuse("TOO_LATE")
+	case s.Ends && s.End > time.Hour:
+		return o.refuse("TOO_FAR")
 	case r != nil && r.garbage:
 		return GateAnswer{Answer: Answer{Code: "LOCK_UNREADABLE", Holder: r.owner}, Status: o.status}
 	case r != nil && r.until.After(now): // BE-041-RULE-4
@@ -160,10 +175,30 @@ func (o *gateOracle) acquire(s GateStep, now time.Time) GateAnswer {
 	}
 	// BE-041-RULE-2: no owner. BE-041-RULE-3: the owner's lock is stale.
 	o.next(run{owner: s.Owner, request: s.Request, ttl: s.TTL, until: now.Add(time.Duration(s.TTL) * time.Second)}, now)
+	o.remember(0, s)
 	o.streak++
 	o.queued, o.awaits = time.Time{}, false
 	o.notEnded()
 	return o.ok(false)
+}
+
+// abandon gives a request up. The lock that it has ends, and leaves the count of runs as it found it.
+func (o *gateOracle) abandon(s GateStep) GateAnswer {
+	done := GateAnswer{Answer: Answer{Code: "OK"}, Status: o.status}
+	place, same := o.remembered(s)
+	switch r := o.current(); {
+	case place < 0:
+		o.remember(1, s)
+	case !same:
+		return o.refuse("REQUEST_ID_REUSED")
+	case place == 0 && r != nil && r.owner == s.Owner:
+		before := o.streak - 1
+		o.end()
+		o.streak, done.Token = before, o.token()
+	default:
+		done.Replayed = true
+	}
+	return done
 }
 
 // refusal says why the lock of a token is not the owner's, or "".

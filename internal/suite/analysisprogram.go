@@ -17,7 +17,8 @@ import (
 // another writer changes the document.
 type GateStep struct {
 	Wait time.Duration
-	// acquire, refresh, release, finish, retry, sweep, or status, unlock, garbage, delete: by another writer
+	// acquire, give up (an acquire), refresh, release, finish, retry, sweep, or status, unlock, garbage, delete: by
+	// another writer
 	Do      string
 	ID      string
 	Owner   string
@@ -28,11 +29,13 @@ type GateStep struct {
 	Back    int64  // the token is this many grants before the latest; -1 is one that was never granted
 	Again   bool   // the token is the latest of the documents that were deleted, if there is one
 
-	Result      string    // of finish
-	Reason      string    // of retry; of release and finish, if Failed
-	MaxFailures int64     // of acquire
-	Named       int       // of retry: 1 names when the analysis ended the last time, 2 the time before
-	FinishedAt  time.Time // of retry: that time, found when the step is made
+	Result      string        // of finish
+	Reason      string        // of retry; of release and finish, if Failed
+	MaxFailures int64         // of acquire
+	Ends        bool          // of acquire: it has an end
+	End         time.Duration // that is so far away
+	Named       int           // of retry: 1 names when the analysis ended the last time, 2 the time before
+	FinishedAt  time.Time     // of retry: that time, found when the step is made
 
 	LostRequests int // requests of this command that get lost on the way: it is sent again
 	// responses that get lost: the store's library retries the same write, and only the last response arrives
@@ -66,14 +69,18 @@ var genStep = rapid.Custom(func(t *rapid.T) GateStep {
 		Wait: time.Duration(rapid.SampledFrom([]int{0, 0, 0, 1, 500, 999, 1000, 1001, 2000}).Draw(t,
 			"wait")) * time.Millisecond,
 		Do: rapid.SampledFrom([]string{
-			"acquire", "acquire", "acquire", "acquire", "acquire", "refresh", "refresh", "release", "release", "finish",
+			"acquire", "acquire", "acquire", "acquire", "acquire", "give up", "give up", "refresh", "refresh",
+			"release", "release", "finish",
 			"finish", "retry", "retry", "sweep", "sweep",
 			"status", "unlock", "garbage", "delete",
 		}).Draw(t, "do"),
-		Again:         rapid.IntRange(0, 4).Draw(t, "token of a deleted document") == 0,
-		Result:        rapid.SampledFrom([]string{"", "gs://b/1", "gs://b/2"}).Draw(t, "result"),
-		Reason:        rapid.SampledFrom([]string{"no disk", "no disk", "no memory"}).Draw(t, "reason"),
-		Named:         rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "named"),
+		Again:  rapid.IntRange(0, 4).Draw(t, "token of a deleted document") == 0,
+		Result: rapid.SampledFrom([]string{"", "gs://b/1", "gs://b/2"}).Draw(t, "result"),
+		Reason: rapid.SampledFrom([]string{"no disk", "no disk", "no memory"}).Draw(t, "reason"),
+		Named:  rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "named"),
+		Ends:   rapid.IntRange(0, 2).Draw(t, "ends") == 0,
+		End: rapid.SampledFrom([]time.Duration{0, time.Millisecond, time.Second, time.Hour, -time.Millisecond, -time.Hour,
+			time.Hour + time.Millisecond, 10 * time.Hour}).Draw(t, "end"),
 		MaxFailures:   rapid.SampledFrom([]int64{0, 0, 2}).Draw(t, "most failures"),
 		ID:            rapid.SampledFrom([]string{"k", "k", "k", "l m", "none"}).Draw(t, "id"),
 		Owner:         rapid.SampledFrom([]string{"ann", "ann", "ann", "bob"}).Draw(t, "owner"),
@@ -199,6 +206,9 @@ func (g *gateProgram) step(ctx context.Context, s GateStep) error {
 	if s.Do == "acquire" && (o.current() != nil || s.MaxFailures > 0 && o.failures >= s.MaxFailures) {
 		s.LostResponses = 0 // a takeover's first write is always refused, and the second is not the one that the test loses
 	}
+	if place, same := o.remembered(s); s.Do == "give up" && place == 0 && same && o.current() != nil {
+		s.LostResponses = 0 // it takes two writes as well
+	}
 	want := o.answer(s, token, now)
 	for range s.LostResponses {
 		want = o.answer(s, token, now)
@@ -242,11 +252,15 @@ func (g *gateProgram) learn(ctx context.Context, id string, o *gateOracle) error
 
 // none sends a command about an analysis that does not exist.
 func (g *gateProgram) none(ctx context.Context, s GateStep) error {
-	if !slices.Contains([]string{"acquire", "refresh", "release", "finish", "retry"}, s.Do) {
+	if !slices.Contains([]string{"acquire", "give up", "refresh", "release", "finish", "retry"}, s.Do) {
 		return nil
 	}
 	got, err := g.send(ctx, s, 1)
-	if want := (GateAnswer{Answer: Answer{Code: "NOT_FOUND"}}); err != nil || got != want {
+	want := GateAnswer{Answer: Answer{Code: "NOT_FOUND"}}
+	if s.Do == "give up" { // there is nothing of it
+		want.Code, want.Replayed = "OK", true
+	}
+	if err != nil || got != want {
 		return fmt.Errorf("got  %+v, %w\nwant %+v", got, err, want)
 	}
 	found, err := g.store.Get(ctx, docstore.Key{Kind: analysis.Kind, ID: string(g.id(s.ID))})
@@ -282,8 +296,9 @@ func (g *gateProgram) send(ctx context.Context, s GateStep, token int64) (GateAn
 	)
 	switch s.Do {
 	case "acquire":
-		o, err = g.analyses.Acquire(ctx, analysis.Acquire{ID: id, Owner: s.Owner, RequestID: s.Request, TTLSeconds: s.TTL,
-			MaxFailures: s.MaxFailures})
+		o, err = g.analyses.Acquire(ctx, g.acquire(id, s))
+	case "give up":
+		o, err = g.analyses.GiveUp(ctx, analysis.GiveUp{Acquire: g.acquire(id, s)})
 	case "refresh":
 		o, err = g.analyses.Refresh(ctx, analysis.Refresh{ID: id, Owner: s.Owner, Token: token, TTLSeconds: s.TTL})
 	case "release":
@@ -299,6 +314,15 @@ func (g *gateProgram) send(ctx context.Context, s GateStep, token int64) (GateAn
 		o, err = g.analyses.Finish(ctx, c)
 	}
 	return gateAnswer(o), err
+}
+
+// acquire is the request for a run of a step.
+func (g *gateProgram) acquire(id analysis.ID, s GateStep) analysis.Acquire {
+	c := analysis.Acquire{ID: id, Owner: s.Owner, RequestID: s.Request, TTLSeconds: s.TTL, MaxFailures: s.MaxFailures}
+	if s.Ends {
+		c.NotAfter = docstore.TruncateMilli(g.clock.Now()).Add(s.End)
+	}
+	return c
 }
 
 // gateAnswer is what the caller of a command of the gate, or of a named run, sees of its outcome.

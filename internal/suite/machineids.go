@@ -54,6 +54,7 @@ func MachineIDs(t *testing.T, newStore func(t *testing.T, now func() time.Time) 
 			freeMachineIDs(t, s, clock, seed)
 		}
 	})
+	t.Run("what comes late has no effect", func(t *testing.T) { lateRequests(t, newStore, LateMachineIDs) })
 	t.Run("callers at the same moment", func(t *testing.T) {
 		s, _ := serve(t)
 		sameMoment(t, s)

@@ -61,7 +61,7 @@ func TestModesOracle(t *testing.T) {
 	for _, want := range []string{
 		"handed over", "in line: 3", "holders: 3", "released", "expired", "forced", "replaced", "acquire LOCK_QUEUE_FULL",
 		"acquire LOCK_MODE_DIFFERS",
-		"acquire LOCK_DELAYED", "acquire REQUEST_ID_REUSED", "a place that is over",
+		"acquire LOCK_DELAYED", "acquire REQUEST_ID_REUSED", "a place that is over", "give up OK", "give up REQUEST_ID_REUSED",
 	} {
 		if reached[want] == 0 {
 			t.Errorf("no program reached %q", want)

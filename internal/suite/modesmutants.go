@@ -69,6 +69,7 @@ var ModesProgramMutants = map[string]func(docstore.Store) docstore.Store{
 	"the time not compared":         timeIgnored,
 	"a release not remembered":      sharedWrites(func(w *docstore.Write) { drop(w, "e") }),
 	"an acquire not remembered":     sharedWrites(func(w *docstore.Write) { drop(w, "a") }),
+	"a give-up not remembered":      sharedWrites(func(w *docstore.Write) { drop(w, "u") }),
 	"the window forgotten":          sharedWrites(func(w *docstore.Write) { drop(w, "g") }),
 	"the window a millisecond less": sharedWrites(func(w *docstore.Write) { later(w, -time.Millisecond, "g") }),
 }

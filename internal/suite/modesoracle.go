@@ -43,7 +43,7 @@ const (
 
 // modesCommand is what a caller sent. A delivery that comes late, or twice, is equal to it, but for how long it waits.
 type modesCommand struct {
-	do      string // acquire, renew, release or force
+	do      string // acquire, give up, renew, release or force
 	key     string
 	owner   string
 	request string
@@ -148,12 +148,14 @@ type modesLock struct {
 	past     []modesLease // leases that have ended, oldest first
 	acquires []modesCommand
 	forces   []modesCommand
+	givenUp  []modesCommand            // acquires
 	releases [knownReleases]modesLease // the last release of each token modulo their number
 }
 
 func (l modesLock) clone() modesLock {
 	l.holders, l.waiting, l.rated = slices.Clone(l.holders), slices.Clone(l.waiting), slices.Clone(l.rated)
 	l.past, l.acquires, l.forces = slices.Clone(l.past), slices.Clone(l.acquires), slices.Clone(l.forces)
+	l.givenUp = slices.Clone(l.givenUp)
 	return l
 }
 
@@ -227,6 +229,7 @@ func (l modesLock) id() string {
 	}
 	commands(l.acquires)
 	commands(l.forces)
+	commands(l.givenUp)
 	for _, r := range l.releases {
 		number(r.token)
 		text(r.released.request)
@@ -411,6 +414,8 @@ func (l modesLock) step(c modesCommand, at, written moment) []modesResult {
 	switch c.do {
 	case "acquire":
 		return l.acquire(c, at, written)
+	case "give up":
+		return l.giveUp(c, at, written)
 	case "renew":
 		return l.renew(c, at, written)
 	case "release":
@@ -423,6 +428,9 @@ func (l modesLock) step(c modesCommand, at, written moment) []modesResult {
 func (l modesLock) acquire(c modesCommand, at, written moment) []modesResult {
 	s := l.settled(at, written)
 	reused := modesAnswer{codes: "REQUEST_ID_REUSED"}
+	if slices.ContainsFunc(l.givenUp, c.is) {
+		return refusals(l, reused)
+	}
 	if i := slices.IndexFunc(s.holders, func(h modesLease) bool { return h.by.is(c) && h.lasts(at) }); i >= 0 {
 		if !s.holders[i].by.same(c) {
 			return refusals(l, reused)
@@ -661,6 +669,67 @@ func (l modesLock) rateGrant(token int64, at moment) string {
 		return "LOCK_MODE_DIFFERS"
 	}
 	return "LOCK_MODE_DIFFERS " + l.gone(token, at)
+}
+
+// giveUp is what giving an acquire up may do, and return: nothing is left of the request, but for a grant of a rate, and
+// the lock remembers it.
+func (l modesLock) giveUp(c modesCommand, at, written moment) []modesResult {
+	reused := refusals(l, modesAnswer{codes: "REQUEST_ID_REUSED"})
+	of := func(d modesCommand) bool { return d.is(c) }
+	other := func(d modesCommand) bool { return d.is(c) && !d.same(c) }
+	forgotten := false // it may be
+	for _, all := range [][]modesLease{l.holders, l.rated, l.past} {
+		for _, h := range all {
+			forgotten = forgotten || other(h.by) && !h.lasts(at)
+		}
+	}
+	for _, p := range l.waiting {
+		forgotten = forgotten || other(p.by) && p.until <= at
+	}
+	switch i := lastIndex(l.givenUp, of); {
+	case i >= 0 && !l.givenUp[i].same(c):
+		return reused
+	case i >= 0:
+		return refusals(l, modesAnswer{codes: "OK", replayed: 1})
+	case slices.ContainsFunc(l.acquires, other),
+		slices.ContainsFunc(l.holders, func(h modesLease) bool { return other(h.by) && h.lasts(at) }),
+		slices.ContainsFunc(l.rated, func(g modesLease) bool { return other(g.by) && at < g.expires }),
+		slices.ContainsFunc(l.waiting, func(p modesPlace) bool { return other(p.by) && at < p.until }):
+		return reused
+	}
+	var results []modesResult
+	if forgotten {
+		results = reused
+	}
+	// what time did is written down with what ends
+	for n, s := range []modesLock{l.settled(at, written), l.dropped(at), l.clone()} {
+		for s.place(c) >= 0 {
+			s.waiting = slices.Delete(s.waiting, s.place(c), s.place(c)+1)
+		}
+		i := slices.IndexFunc(s.holders, func(h modesLease) bool { return h.by.is(c) && h.lasts(at) })
+		if n == 2 && l.form == formShared && (i >= 0 || l.place(c) >= 0) {
+			continue
+		}
+		if i >= 0 {
+			h := s.holders[i]
+			if !h.lasts(written) {
+				continue
+			}
+			s.holders = slices.Delete(s.holders, i, i+1)
+			s.end(h, "released", at)
+		}
+		s.givenUp = lastOf(append(s.givenUp, c), knownRequests)
+		if n < 2 {
+			s = s.served(at, written)
+		}
+		results = append(results, modesResult{s, modesAnswer{codes: "OK"}})
+	}
+	return results
+}
+
+// place is the index of the place in line of a request, -1 if it has none.
+func (l modesLock) place(c modesCommand) int {
+	return slices.IndexFunc(l.waiting, func(p modesPlace) bool { return p.by.is(c) })
 }
 
 func (l modesLock) renew(c modesCommand, at, written moment) []modesResult {

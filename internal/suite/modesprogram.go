@@ -18,7 +18,8 @@ import (
 // document is removed.
 type ModesStep struct {
 	Wait time.Duration
-	// acquire, renew, release or force; poll and leave send a request in line again; again sends any command again; remove
+	// acquire, renew, release or force; poll and leave send a request in line again; again sends any command again; give up
+	// gives up one of the acquires so far; remove
 	Do      string
 	Key     string
 	Owner   string
@@ -81,7 +82,8 @@ var ModesProgram = rapid.Custom(func(t *rapid.T) []ModesStep {
 	f := rapid.SampledFrom(modesFamilies).Draw(t, "family")
 	does := rapid.SampledFrom([][]string{
 		{"acquire", "acquire", "acquire", "acquire", "poll", "poll", "leave", "renew", "release", "release", "release",
-			"force", "again", "again", "remove"},
+			"force", "again", "again", "give up", "remove"},
+		{"acquire", "acquire", "acquire", "give up", "give up", "again", "again", "poll", "release"},
 		{"acquire", "acquire", "acquire", "poll", "release", "release"},
 		{"acquire", "acquire", "poll", "poll", "again", "release"},
 		{"acquire", "renew", "renew", "renew", "again", "again", "release"},
@@ -215,6 +217,24 @@ func (r *modesRun) command(number int, s ModesStep) (modesCommand, bool) {
 			}
 		}
 		return c, true
+	case "give up":
+		var all []modesCommand
+		for _, c := range r.sent {
+			if c.do == "acquire" {
+				all = append(all, c)
+			}
+		}
+		c := modesCommand{do: "acquire", key: s.Key, owner: s.Owner, request: fmt.Sprint("request ", number),
+			mode: modeExclusive, ttl: 1} // that never came
+		if s.Ago < len(all) {
+			c = all[len(all)-1-s.Ago]
+		}
+		c.do = "give up"
+		if s.Shorten {
+			c.label += "2"
+		}
+		r.sent = append(r.sent, c)
+		return c, true
 	case "poll", "leave":
 		var all []modesCommand
 		for _, p := range k.locks[0].waiting {
@@ -333,6 +353,8 @@ func (r *modesRun) run(ctx context.Context, number int, c modesCommand) (lock.Ou
 			return r.locks.Acquire(ctx, a)
 		}
 		return rule.Run(ctx, r.store, r.clock.Now, a)
+	case "give up":
+		return r.locks.GiveUp(ctx, lock.GiveUp{Acquire: modesAcquire(id, c)})
 	case "renew":
 		n := lock.Renew{ID: id, Owner: c.owner, Token: c.token, RequestID: c.request, TTLSeconds: c.ttl}
 		if c.ends != 0 {

@@ -16,6 +16,8 @@ type modesTally struct {
 	leases []modesKnown // by token
 	least  int64        // tokens of a lock that is acquired again after its removal are higher
 
+	givenUp []modesCommand // acquires, in their order
+
 	inAnyOrder bool // the times of acquired are those at which callers knew, which may come in another order
 }
 
@@ -70,6 +72,7 @@ func (y *modesTally) removed() {
 	for i := range y.leases {
 		y.leases[i].gone = true
 	}
+	y.givenUp = nil
 }
 
 // starts returns the token before the first of a lock, which starts at the store's time in microseconds.
@@ -94,6 +97,9 @@ func (y *modesTally) saw(c modesCommand, o lock.Outcome, at moment) error {
 		return nil
 	}
 	i := slices.IndexFunc(y.leases, func(l modesKnown) bool { return l.token == o.Lease.Token })
+	if err := y.stays(c, o.Lease.Token); err != nil {
+		return err
+	}
 	switch c.do {
 	case "acquire":
 		known := modesKnew(c, o)
@@ -114,6 +120,13 @@ func (y *modesTally) saw(c modesCommand, o lock.Outcome, at moment) error {
 		if i >= 0 {
 			y.leases[i].expires = momentOf(o.Lease.ExpiresAt)
 		}
+	case "give up":
+		for j := range y.leases {
+			if l := &y.leases[j]; l.owner == c.owner && l.request == c.request && l.kind.family != modeRate &&
+				l.acquired <= at && at < l.ends() {
+				l.isOver, l.over = true, at
+			}
+		}
 	case "release":
 		if i >= 0 && !y.leases[i].isOver { // also if it is replayed: the first response may have got lost
 			y.leases[i].isOver, y.leases[i].over = true, at
@@ -126,6 +139,19 @@ func (y *modesTally) saw(c modesCommand, o lock.Outcome, at moment) error {
 		}
 	}
 	return y.check()
+}
+
+// stays reports a request that obtained the lease of a token after it was given up, while the lock remembers that; and
+// notes what is given up.
+func (y *modesTally) stays(c modesCommand, token int64) error {
+	givenUp := slices.ContainsFunc(lastOf(y.givenUp, knownRequests), c.is)
+	switch {
+	case c.do == "give up" && !givenUp:
+		y.givenUp = append(y.givenUp, c)
+	case c.do == "acquire" && givenUp:
+		return fmt.Errorf("%q by %q was given up, and obtained token %d", c.request, c.owner, token)
+	}
+	return nil
 }
 
 // replaced ends the leases that another took the lock from.

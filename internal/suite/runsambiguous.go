@@ -15,7 +15,7 @@ import (
 // no second record. The rule is that of the gate, and so is the oracle; only the first begin makes the document.
 func AmbiguousRuns(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
 	everyFate(t, newStore, ambiguousRun, "begin", "begin stale", "refresh", "release", "release failed",
-		"finish", "finish failed")
+		"finish", "finish failed", "give up", "give up stale", "give up a copy", "give up nothing")
 }
 
 // namedRun is one run on a store, and what the oracle knows of it.
@@ -35,10 +35,15 @@ func (n *namedRun) send(ctx context.Context, s GateStep, token int64) (GateAnswe
 		err error
 	)
 	switch s.Do {
-	case "acquire":
-		o, err = n.runs.Begin(ctx, runs.Begin{
+	case "acquire", "give up":
+		c := runs.Begin{
 			ID: modelledRun, Owner: s.Owner, RequestID: s.Request, TTLSeconds: s.TTL, Fingerprint: "f1", KeepSeconds: keep,
-		})
+		}
+		if s.Do == "give up" {
+			o, err = n.runs.GiveUp(ctx, c)
+		} else {
+			o, err = n.runs.Begin(ctx, c)
+		}
 	case "refresh":
 		o, err = n.runs.Refresh(ctx, runs.Refresh{ID: modelledRun, Owner: s.Owner, Token: token, TTLSeconds: s.TTL,
 			KeepSeconds: keep})
@@ -78,12 +83,17 @@ func ambiguousRun(t *testing.T, store docstore.Store, faults Faults, clock *Cloc
 	switch do {
 	case "begin", "begin stale":
 		step.Do = "acquire"
+	case "give up", "give up stale": // the lock to begin with
+		step.Do, step.Request = "give up", "r0"
+	case "give up a copy", "give up nothing": // of what has not arrived
+		step.Do = "give up"
 	case "release failed", "finish failed":
 		step.Do, step.Failed, step.Reason = do[:len(do)-len(" failed")], true, "the bank does not answer"
 	case "finish":
 		step.Result = "charge ch_1"
 	}
-	if do != "begin" {
+	none := do == "begin" || do == "give up nothing"
+	if !none {
 		first := GateStep{Owner: "ann", Request: "r0", TTL: 60, Do: "acquire"}
 		a, err := n.send(t.Context(), first, 0)
 		if want := n.want(t, first, 0, clock.Now()); err != nil || a != want {
@@ -91,7 +101,7 @@ func ambiguousRun(t *testing.T, store docstore.Store, faults Faults, clock *Cloc
 		}
 		clock.Advance(time.Second)
 	}
-	if do == "begin stale" {
+	if do == "begin stale" || do == "give up stale" {
 		clock.Advance(time.Hour)
 	}
 	token := n.oracle.token()
@@ -101,6 +111,9 @@ func ambiguousRun(t *testing.T, store docstore.Store, faults Faults, clock *Cloc
 		return n.send(ctx, step, token)
 	})
 	want := n.want(t, step, token, clock.Now())
+	if got.Replayed { // a give-up does not say again what it ended
+		want.Token = got.Token
+	}
 	want.Replayed = got.Replayed // whether the first sending or a later one did it is the store's affair
 	if err != nil || want.Code != "OK" || got != want {
 		t.Fatalf("after all tries:\ngot  %+v, %v\nwant %+v", got, err, want)
@@ -117,7 +130,15 @@ func ambiguousRun(t *testing.T, store docstore.Store, faults Faults, clock *Cloc
 	if err != nil || string(state.Status) != n.oracle.status || state.Result != step.Result {
 		t.Errorf("the run is %+v, %v; want %s", state, err, n.oracle.status)
 	}
-	if o, err := n.runs.Begin(t.Context(), runs.Begin{
+	if step.Do == "give up" {
+		n.expect(t, "a late copy", GateStep{Owner: step.Owner, Request: step.Request, TTL: step.TTL, Do: "acquire"}, 0,
+			clock.Now())
+	}
+	if do == "give up nothing" {
+		if state.Exists {
+			t.Errorf("a run was made: %+v", state)
+		}
+	} else if o, err := n.runs.Begin(t.Context(), runs.Begin{
 		ID: modelledRun, Owner: "bob", RequestID: "b0", TTLSeconds: 60, Fingerprint: "f2", KeepSeconds: 3600,
 	}); err != nil || o.Code != analysis.Differs {
 		t.Errorf("something else: %+v, %v", o, err)

@@ -24,7 +24,7 @@ type backend interface {
 	// or another's.
 	release(ctx context.Context, l *leftover) error
 
-	// abandon ends in the background what an acquire that was given up may have obtained.
+	// abandon gives up in the background what an acquire may have obtained, or may still obtain.
 	abandon(a *attempt)
 
 	// judge says why an attempt is to be repeated, or that another one would fail in the same way.
@@ -48,6 +48,7 @@ func newAttempt(scope Scope) *attempt {
 // renewal is one call of Renew, with all its tries.
 type renewal struct {
 	request string          // its ID with the service
+	unsure  bool            // an earlier one had no response: it may have moved the expiry
 	known   contracts.Lease // with the service: the lease as the holder knows it
 }
 

@@ -136,6 +136,9 @@ type held struct {
 	cancel context.CancelFunc
 	turn   chan struct{} // holds one element while a renewal or a release is under way
 
+	unsure    bool  // a renewal since the latest that succeeded had no response; guarded by turn
+	elsewhere error // the lease is renewed from elsewhere, and not to be released; guarded by turn
+
 	mu        sync.Mutex
 	begin     term.Moment // before the request of the latest grant
 	lasts     time.Duration

@@ -16,6 +16,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/internal/backoff"
 	"github.com/leasehold-dev/leasehold/internal/fencing"
+	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/internal/owner"
 	"github.com/leasehold-dev/leasehold/internal/term"
 	"github.com/leasehold-dev/leasehold/locks"
@@ -254,7 +255,7 @@ func (p *Project) renewOnce(ctx context.Context, h *held, r renewal, n int) (l L
 		return Lease{}, 0, &LockError{Code: CodeLockRenewalFailed, Retryable: true, Cause: err}
 	}
 	defer h.leave()
-	r.known = h.service
+	r.known, r.unsure = h.service, h.unsure
 	err = cmp.Or(context.Cause(ctx), h.over())
 	if err == nil {
 		var g grant
@@ -262,6 +263,10 @@ func (p *Project) renewOnce(ctx context.Context, h *held, r renewal, n int) (l L
 			func(ctx context.Context, _ *try) (grant, error) {
 				return p.backend.renew(ctx, h, r)
 			})
+		h.unsure = err != nil && (h.unsure || lease.Unsettled(err))
+		if errors.Is(err, lease.ErrElsewhere) {
+			h.elsewhere = err
+		}
 		switch {
 		case err == nil && h.term.Extend(g.begin.End(g.lasts)):
 			h.service = g.service

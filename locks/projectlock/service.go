@@ -1,7 +1,6 @@
 package projectlock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/hold"
 	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/internal/term"
 	"github.com/leasehold-dev/leasehold/locks"
@@ -26,11 +26,8 @@ type service struct {
 type request struct {
 	mu      sync.Mutex
 	id      string
-	pending int // tries without a response
-	// one of those that are over may have been carried out, or may still be, and obtained a lease that no one has
-	open  bool
-	over  bool  // the acquire has returned
-	token int64 // of the lease that it returned
+	pending int  // tries without a response
+	open    bool // one of those that are over may have been carried out, or may still be
 }
 
 func (r *request) begin() (id string) {
@@ -44,38 +41,29 @@ func (r *request) end(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pending--
-	r.open = err != nil && (lease.Unsettled(err) || r.open && !lease.Settles(err))
+	r.open = lease.Unsettled(err) || r.open && !(lease.Settles(err) && lease.Final(err))
+}
+
+// lost notes a lease that was granted to a try that was given up.
+func (r *request) lost() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open = true
 }
 
 // another is for an acquire whose lease has ended already.
 func (r *request) another() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.id, r.open, r.over, r.token = newID(), false, false, 0
+	r.id, r.open = newID(), false
 }
 
-// granted notes the lease that the acquire returns.
-func (r *request) granted(token int64) {
+// unknown reports whether a try of an acquire that has no lease may have obtained one, or may still do so. A refusal of
+// a later one does not say that.
+func (r *request) unknown() (id string, unknown bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.open, r.over, r.token = false, true, token
-}
-
-// late notes a lease that was granted to a try that was given up. It reports whether it is to be released now. While
-// the acquire goes on it is not: its next try is the same request, and obtains the same lease.
-func (r *request) late(token int64) (stray bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.open = !r.over
-	return r.over && r.token != token
-}
-
-// giveUp ends the acquire without a lease. It reports whether there may be one.
-func (r *request) giveUp() (unknown bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.over = true
-	return r.pending > 0 || r.open
+	return r.id, r.pending > 0 || r.open
 }
 
 func (*service) name() Backend { return Service }
@@ -93,30 +81,29 @@ func (s *service) acquire(ctx context.Context, t *try, a *attempt) (grant, error
 	if err != nil {
 		return grant{}, err
 	}
-	g := s.granted(begin, got)
-	if t.commit() {
-		a.request.granted(got.FencingToken)
-		return g, nil
-	}
-	if !a.request.late(got.FencingToken) {
+	if !t.commit() {
+		a.request.lost() // it is that of the next try, or is given up
 		return grant{}, errAbandoned
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), TryTimeout)
-	defer cancel()
-	return grant{}, cmp.Or(s.end(ctx, a.scope, a.id, got.FencingToken), errAbandoned)
+	return s.granted(begin, got), nil
 }
 
 // ask sends the acquire.
 func (s *service) ask(ctx context.Context, a *attempt) (contracts.Lease, error) {
-	got, err := s.provider.Acquire(ctx, s.key(a.scope), contracts.AcquireRequest{
-		OwnerID: s.owner, RequestID: a.request.begin(), TTLSeconds: int64(TTL / time.Second),
-		Metadata: contracts.Metadata{"scope": string(a.scope)},
-	})
+	got, err := s.provider.Acquire(ctx, s.key(a.scope), s.request(a.scope, a.request.begin()))
 	if err == nil {
 		err = s.asked(a.scope, 0).Granted(got)
 	}
 	a.request.end(err)
 	return got, err
+}
+
+// request is an acquire.
+func (s *service) request(scope Scope, id string) contracts.AcquireRequest {
+	return contracts.AcquireRequest{
+		OwnerID: s.owner, RequestID: id, TTLSeconds: int64(TTL / time.Second),
+		Metadata: contracts.Metadata{"scope": string(scope)},
+	}
 }
 
 func (s *service) granted(begin term.Moment, l contracts.Lease) grant {
@@ -137,9 +124,10 @@ func (s *service) renew(ctx context.Context, h *held, r renewal) (grant, error) 
 	}
 	begin := s.clock()
 	got, err := s.provider.Renew(ctx, s.key(h.scope), req)
-	if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeLeaseChanged && !e.ExpiresAt.IsZero() {
-		// a renewal of this lease whose response was lost
-		req.RequestID, req.ExpiresAt = newID(), e.ExpiresAt.UTC().Format(contracts.TimeFormat)
+	if at, elsewhere := lease.Changed(err, req.ExpiresAt, r.unsure); elsewhere != nil {
+		return grant{}, fmt.Errorf("%w: %w", ErrLost, elsewhere)
+	} else if at != "" { // a renewal of this lease whose response was lost
+		req.RequestID, req.ExpiresAt = newID(), at
 		begin = s.clock()
 		got, err = s.provider.Renew(ctx, s.key(h.scope), req)
 	}
@@ -156,6 +144,9 @@ func (s *service) renew(ctx context.Context, h *held, r renewal) (grant, error) 
 }
 
 func (s *service) release(ctx context.Context, l *leftover) error {
+	if l.held.elsewhere != nil {
+		return l.held.elsewhere
+	}
 	return s.end(ctx, l.scope, l.id, l.held.token)
 }
 
@@ -172,19 +163,26 @@ func (s *service) end(ctx context.Context, scope Scope, id string, token int64) 
 	return err
 }
 
-// abandon sends the request of an acquire again whose outcome is not known. That returns the lease if there is one,
-// which it releases.
+// abandon gives up the request of an acquire whose outcome is not known, while what it obtained would last: then
+// nothing comes of it, however late it arrives.
 func (s *service) abandon(a *attempt) {
-	if !a.request.giveUp() {
+	id, unknown := a.request.unknown()
+	if !unknown {
 		return
 	}
+	r := s.request(a.scope, id)
+	r.GiveUp = true
 	go func() {
-		_, _ = run(context.Background(), TryTimeout, func(ctx context.Context, _ *try) (struct{}, error) {
-			got, err := s.ask(ctx, a)
-			if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), TTL)
+		defer cancel()
+		_ = hold.GiveUp(ctx, func(ctx context.Context) error { // otherwise the lease expires
+			got, err := run(ctx, TryTimeout, func(ctx context.Context, _ *try) (contracts.Lease, error) {
+				return s.provider.Acquire(ctx, s.key(a.scope), r)
+			})
+			if err == nil && got.FencingToken > 0 { // of a provider that does not know GiveUp
 				err = s.end(ctx, a.scope, a.id, got.FencingToken)
 			}
-			return struct{}{}, err // otherwise the lease expires
+			return err
 		})
 	}()
 }

@@ -18,6 +18,10 @@ type Shape struct {
 	Thing       string // what a text calls that which runs once: "analysis"
 	IDField     string // what callers call its ID: "analysis_id"
 	ExpiryField string // the field that says when the lock ends: "lockExpiresAt"
+
+	// Made says that the first acquire makes the document, see [Acquire].Create. One without a token remembers requests
+	// that were given up, and nothing else: what it is about does not exist.
+	Made bool
 }
 
 // analyses is the shape of analyses.
@@ -68,7 +72,8 @@ func (d Document) State(found docstore.Doc) (State, error) {
 		return State{}, nil
 	}
 	s := State{
-		Exists: true, Status: Status(text(found, fStatus)), Owner: text(found, fOwner), Expiry: expiry(found[d.ExpiryField]),
+		Exists: !d.Made || found[fToken] != nil,
+		Status: Status(text(found, fStatus)), Owner: text(found, fOwner), Expiry: expiry(found[d.ExpiryField]),
 		Requeued: text(found, fRequeuedAt), RequeueID: text(found, fRequeueID),
 		Result: text(found, fResult), Reason: text(found, fReason), Finished: text(found, fFinishedAt),
 		nullStatus: null(found[fStatus]),

@@ -23,6 +23,8 @@ const (
 	// RequestIDReused:
 	// the request obtained the lock before, and that is over; or it was another one
 	RequestIDReused Code = "REQUEST_ID_REUSED"
+	TooLate         Code = "TOO_LATE"            // the command came after its end, see [rule.End]
+	TooFar          Code = "TOO_FAR"             // the end of the command is further away than it may be
 	Unreadable      Code = "LOCK_UNREADABLE"     // lockExpiresAt does not say whether the lock has ended
 	NotStale        Code = "NOT_STALE"           // the lock is no longer the one that the sweep found
 	NotFailed       Code = "ANALYSIS_NOT_FAILED" // only a FAILED analysis can be retried
@@ -94,6 +96,7 @@ func (s State) replayed(w rule.When) Outcome {
 // work unprotected.
 func (o Outcome) rejectLate(w rule.When) Outcome {
 	if o.Code != OK || !w.Late(o.Grant.ExpiresAt) {
+		o.At = o.At.Add(w.Lost) // what is left counts from here
 		return o
 	}
 	return Outcome{Code: Expired, At: o.At, Detail: fmt.Sprintf(

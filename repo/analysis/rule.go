@@ -16,6 +16,7 @@ import (
 // The commands are rules in the form of package rule.
 var (
 	_ command = Acquire{}
+	_ command = GiveUp{}
 	_ command = Refresh{}
 	_ command = Release{}
 	_ command = Finish{}
@@ -25,6 +26,7 @@ var (
 	_ command = abandon{}
 
 	_ rule.Fallback[State] = Acquire{}
+	_ rule.Fallback[State] = GiveUp{}
 	_ rule.Fallback[State] = Refresh{}
 	_ rule.Fallback[State] = Release{}
 	_ rule.Fallback[State] = Finish{}
@@ -90,10 +92,11 @@ func owned() docstore.Cond {
 	}
 }
 
-// expired holds when the lock of a holder has expired, or its expiry is not text, as the gate writes it.
+// expired holds when the lock of a holder has certainly expired, as for those who take it over, or its expiry is not
+// text, as the gate writes it.
 func (sh *Shape) expired() docstore.Cond {
 	return docstore.Any{
-		docstore.LE{Field: sh.ExpiryField, Value: docstore.Now},
+		docstore.LE{Field: sh.ExpiryField, Value: docstore.Earliest},
 		docstore.Not{Cond: docstore.LE{Field: sh.ExpiryField, Value: lastText}},
 	}
 }
@@ -178,6 +181,7 @@ func after(ttlSeconds int64) docstore.Instant {
 // Acquire takes the lock of an analysis, to run it: acquireAnalysisLock of BE-041.
 type Acquire struct {
 	ID
+	rule.End
 	Owner      string // lockOwner: who runs it, for people and for the conditions of later commands
 	RequestID  string // the same for every delivery of the same attempt, another for every attempt
 	TTLSeconds int64  // how long the lock lasts without a refresh, 1 to MaxTTLSeconds
@@ -336,12 +340,28 @@ func (c Acquire) Granted(s State, w rule.When) Outcome {
 // Refusal says how the analysis ended, with its result. It recognises the request that obtained the current lock. A
 // remembered request whose lock has ended, or may have by the margin, obtains nothing again. That the lock was not
 // obtained is an outcome, not an error.
-func (c Acquire) Refusal(s State, w rule.When) Outcome {
+func (c Acquire) Refusal(s State, w rule.When) Outcome { return c.ended(c.refusal(s, w), w) }
+
+// ended is a refusal of a command that came after its end: it says that, unless the request had its effect before, or
+// would have had none in time either.
+func (c Acquire) ended(o Outcome, w rule.When) Outcome {
+	switch {
+	case o.Code != Locked && o.Code != Unreadable, !c.Late(w) && !c.Far(w):
+		return o
+	case c.Far(w):
+		return Outcome{Code: TooFar, At: w.Latest(), Detail: c.Said(w)}
+	default:
+		return Outcome{Code: TooLate, At: w.Latest(), Detail: c.Said(w)}
+	}
+}
+
+// refusal is [Acquire.Refusal] of a command in time.
+func (c Acquire) refusal(s State, w rule.When) Outcome {
 	d := c.document()
 	end, _ := s.ExpiresAt()
 	position, same := s.Requests.Find(c.request())
 	switch {
-	case !s.Exists:
+	case !s.Exists && position < 0 && !c.Create:
 		return Outcome{Code: NotFound, At: w.At, Detail: "there is no document " + d.Kind + "/" + d.ID}
 	case c.differs(s):
 		return Outcome{
@@ -357,7 +377,7 @@ func (c Acquire) Refusal(s State, w rule.When) Outcome {
 			Detail: "this request_id was used before with another ttl_seconds: use a new one"}
 	case position >= 0:
 		return Outcome{Code: RequestIDReused, At: w.At,
-			Detail: "this request_id obtained the lock before, and that lock has ended: use a new one"}
+			Detail: "this request_id obtained the lock before, and that has ended, or it was given up: use a new one"}
 	case s.Expiry.ahead(w.At):
 		return Outcome{
 			Code: Locked, At: w.At, RetryAfter: end.Sub(w.At),
@@ -417,19 +437,35 @@ func (c Refresh) Validate() error {
 
 // Write applies while the lock of an unfinished analysis is held by this owner under this token. An expired lock is
 // never refreshed, even if no one has taken over: its holder may have been told already. If READY or FAILED was written
-// into the document meanwhile, to stop the work, the holder learns it here.
+// into the document meanwhile, to stop the work, the holder learns it here. It moves no expiry back: the time of a write
+// that comes late is an old one.
 func (c Refresh) Write() docstore.Write {
+	latest := docstore.Latest.Add(time.Duration(c.TTLSeconds) * time.Second)
+	return c.write(docstore.LE{Field: c.document().ExpiryField, Value: latest})
+}
+
+func (c Refresh) write(expires docstore.Cond) docstore.Write {
 	d := c.document()
 	return docstore.Write{
 		Key:  d.Key(),
 		Keep: d.Keep,
-		If:   append(heldBy(c.Owner, c.Token), unfinished(), docstore.Not{Cond: d.expired()}),
+		If:   append(heldBy(c.Owner, c.Token), unfinished(), docstore.Not{Cond: d.expired()}, expires),
 		Set:  map[string]docstore.Value{d.ExpiryField: after(c.TTLSeconds), fHeartbeatAt: docstore.Now},
 	}
 }
 
-// Fallback is Write for a status of null.
-func (c Refresh) Fallback(s State, _ rule.When) (docstore.Write, bool) { return nullable(s, c.Write()) }
+// Fallback is Write for a smaller TTLSeconds, which moves the expiry back from the one found, so that no other refresh
+// has come in between; and for a status of null.
+func (c Refresh) Fallback(s State, _ rule.When) (docstore.Write, bool) {
+	if !s.Exists || s.Expiry.Text == "" {
+		return docstore.Write{}, false
+	}
+	w := c.write(sameText(c.document().ExpiryField, s.Expiry.Text))
+	if nulled, ok := nullable(s, w); ok {
+		w = nulled
+	}
+	return w, true
+}
 
 // Granted is the refreshed lock, unless it was over before the response arrived.
 func (c Refresh) Granted(s State, w rule.When) Outcome { return s.ok(w).rejectLate(w) }

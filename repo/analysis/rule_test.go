@@ -139,6 +139,9 @@ var (
 			rapid.SampledFrom([]int64{-1000, 100, 123, 500, 550, 999, 1000})).Draw(t, "ms")) *
 			time.Millisecond)
 	})
+	genEnd = rapid.SampledFrom([]rule.End{{}, {}, {}, {NotAfter: epoch.Add(-time.Millisecond)}, {NotAfter: epoch},
+		{NotAfter: epoch.Add(time.Second)}, {NotAfter: epoch.Add(docstore.MaxAhead)},
+		{NotAfter: epoch.Add(docstore.MaxAhead + time.Millisecond)}})
 	genEntry  = rapid.SampledFrom(append(slices.Collect(maps.Keys(entries)), nil, nil))
 	genRetry  = rapid.SampledFrom(append(slices.Collect(maps.Keys(retries)), nil, nil))
 	genCount  = rapid.Map(genToken, func(n int64) docstore.Value { return docstore.Int(n) })
@@ -201,12 +204,18 @@ var genCommand = rapid.Custom(func(t *rapid.T) command {
 	owner, found := genOwner.Draw(t, "owner"), genToken.Draw(t, "token") // a sweep finds also what has no token
 	token := max(found, 1)
 	switch rapid.SampledFrom([]string{"create", "acquire", "refresh", "release", "finish", "retry", "requeue",
-		"abandon"}).Draw(t, "command") {
+		"abandon", "give up"}).Draw(t, "command") {
 	case "create":
 		return Create{ID: id}
+	case "give up":
+		return GiveUp{Acquire{
+			ID: id, End: genEnd.Draw(t, "end"), Owner: owner, RequestID: genRequest.Draw(t, "request"),
+			TTLSeconds: genTTL.Draw(t, "ttl"), Fingerprint: rapid.SampledFrom([]string{"", "f1"}).Draw(t, "fingerprint"),
+		}}
 	case "acquire":
 		return Acquire{
-			ID: id, Owner: owner, RequestID: genRequest.Draw(t, "request"), TTLSeconds: genTTL.Draw(t, "ttl"),
+			ID: id, End: genEnd.Draw(t, "end"), Owner: owner, RequestID: genRequest.Draw(t, "request"),
+			TTLSeconds:   genTTL.Draw(t, "ttl"),
 			MaxTakeovers: rapid.Int64Range(0, 2).Draw(t, "most takeovers"),
 			MaxFailures:  rapid.Int64Range(0, 2).Draw(t, "most failures"),
 			Create:       rapid.Bool().Draw(t, "create"), Fingerprint: rapid.SampledFrom([]string{"", "f1", "f2"}).Draw(t,
@@ -467,7 +476,43 @@ func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //no
 			return e
 		}
 		return granted(State{Exists: true, Status: "PENDING"})
+	case GiveUp:
+		done := no(OK)
+		done.replayed, done.grant = true, Grant{Status: s.Status}
+		if !s.Exists {
+			return done
+		}
+		for i, e := range s.Requests {
+			k, ok := entries[docstore.String(e)]
+			switch {
+			case !ok || k.Owner != c.Acquire.Owner || k.RequestID != c.Acquire.RequestID:
+				continue
+			case k.TTLSeconds != c.Acquire.TTLSeconds:
+				return no(RequestIDReused)
+			case i > 0 || s.Owner != k.Owner:
+				return done
+			}
+			after := unlocked(s)
+			after.Runs = max(0, s.Runs-1)
+			e := granted(after)
+			e.grant = Grant{Status: s.Status, Token: s.Token}
+			return e
+		}
+		s.Requests = rule.Requests{s.Requests[0], entry(c.Acquire), s.Requests[1], s.Requests[2]}
+		e := granted(s)
+		e.grant = Grant{Status: s.Status}
+		return e
 	case Acquire:
+		if end := c.NotAfter; !end.IsZero() && (latest.After(end) || end.Sub(latest) > time.Hour) {
+			c.End = rule.End{}
+			switch e := oracle(c, s, found, w); {
+			case !e.granted && e.code != Locked && e.code != Unreadable:
+				return e // it had its effect, or has none in time either
+			case latest.After(end):
+				return no(TooLate)
+			}
+			return no(TooFar)
+		}
 		first, known := false, false // whether the request obtained the latest lock, or a remembered one
 		for i, e := range s.Requests {
 			if k, ok := entries[docstore.String(e)]; ok && k.Owner == c.Owner && k.RequestID == c.RequestID {
@@ -703,6 +748,16 @@ type mutated struct {
 
 func (m mutated) Write() docstore.Write { return m.write }
 
+// Unwrap implements [rule.Wrapper]: it has the end of the command.
+func (m mutated) Unwrap() any { return m.command }
+
+func (m mutated) GrantedFallback(found, after State, decided, w rule.When) Outcome {
+	if c, ok := m.command.(rule.FallbackOutcome[State, Outcome]); ok {
+		return c.GrantedFallback(found, after, decided, w)
+	}
+	return m.Granted(after, w)
+}
+
 func (m mutated) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	if c, ok := m.command.(rule.Fallback[State]); ok {
 		return c.Fallback(s, w)
@@ -895,6 +950,20 @@ func TestAgreementHasTeeth(t *testing.T) {
 		"memory not looked at": func(w docstore.Write) docstore.Write {
 			if all, ok := w.If.(docstore.All); ok && w.Set[fRequests[0]] != nil {
 				w.If = all[: len(all)-2 : len(all)-2]
+			}
+			return w
+		},
+		"given up in the place of the latest": func(w docstore.Write) docstore.Write {
+			if w.Set[fRequests[0]] == nil && w.Set[fRequests[1]] != nil {
+				w.Set = maps.Clone(w.Set)
+				w.Set[fRequests[0]] = w.Set[fRequests[1]]
+			}
+			return w
+		},
+		"given up, and not remembered": dropSet(fRequests[1]),
+		"given up, and made": func(w docstore.Write) docstore.Write {
+			if w.Set[fRequests[0]] == nil && w.Set[fRequests[1]] != nil {
+				w.If = docstore.All{readable()}
 			}
 			return w
 		},

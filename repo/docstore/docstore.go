@@ -160,10 +160,19 @@ type Result struct {
 	At      time.Time // the instant that Now was, in UTC, whole milliseconds
 
 	// Margin is how far the store's time may lie beyond At, if Applied is false. A store without a clock of its own knows
-	// the time only between two instants. It writes the later one, so that no lease ends too early. A time counts as
-	// passed only when it lies before the earlier one: if the condition asks for that, At is the earlier instant and At +
-	// Margin the later one. Otherwise At is the later one and Margin is 0, as it is on all stores with a clock.
+	// the time only between two instants. It writes the later one, so that no lease ends too early. If the condition asks
+	// for the earlier one ([Earliest], and [Now] where it must certainly have passed), At is that, and At + Margin the
+	// later one. Otherwise At is the later one and Margin is 0, as it is on all stores with a clock.
 	Margin time.Duration
+
+	// Before is how long the call had lasted when At was: the time of a write that was sent several times is that of the
+	// last try. 0 is none, or not known.
+	Before time.Duration
+
+	// Lost is by how much longer ago At was when the response arrived than the caller's clock knows, as the times in the
+	// response say: the machine was stopped meanwhile, and its clock with it. It errs on the long side. 0 is none, or not
+	// known.
+	Lost time.Duration
 
 	// Docs has one entry for each write, in order. After applied writes it holds the documents as they now are (nil after
 	// Delete), or as much of each as [Write].Return asks for; after several, a store that cannot return them holds nil for

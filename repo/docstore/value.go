@@ -43,7 +43,10 @@ type (
 	}
 
 	// Instant is the store's time of the write plus an offset. It is stored as a [String], see [FormatTime].
-	Instant struct{ offset time.Duration }
+	Instant struct {
+		offset time.Duration
+		end    uncertain
+	}
 
 	// Before is, in a Set, the text that the field of this name had before the write, empty if it was missing. With it one
 	// write shifts a register: b takes what was in a, a takes the new text. A field that is not text is [ErrDamaged].
@@ -59,11 +62,36 @@ func (Opaque) value()  {}
 func (Instant) value() {}
 func (Before) value()  {}
 
-// Now is the instant at which the store evaluates the write.
-var Now = Instant{}
+// Now is the instant at which the store evaluates the write. A store without a clock of its own knows it only between
+// two instants, and what is written is the later one. A comparison with Now must be certain: "has passed", an [LE], by
+// the earlier one, and "has not passed yet", an LE inside a [Not], by the later one. Earliest and Latest name one of the
+// two for a comparison, whatever is around it. On a store with a clock, and in a Set, all three are the same.
+var (
+	Now      = Instant{}
+	Earliest = Instant{end: earliest} // Not of an LE with it: not certain to have passed
+	Latest   = Instant{end: latest}   // what a Set of Now writes
+)
+
+// uncertain is which end of an uncertain time an [Instant] is.
+type uncertain byte
+
+const (
+	asCertain uncertain = iota
+	earliest
+	latest
+)
 
 // Add returns the instant that lies d after i, which may be negative. d must be whole milliseconds.
-func (i Instant) Add(d time.Duration) Instant { return Instant{i.offset + d} }
+func (i Instant) Add(d time.Duration) Instant { return Instant{i.offset + d, i.end} }
+
+// Early reports whether a comparison with the instant is with the earlier end of an uncertain time. negated says
+// whether it is inside a Not, or an odd number of them.
+func (i Instant) Early(negated bool) bool {
+	if i.end == asCertain {
+		return !negated
+	}
+	return i.end == earliest
+}
 
 // Offset is the distance from [Now].
 func (i Instant) Offset() time.Duration { return i.offset }

@@ -112,7 +112,7 @@ type inLine struct{ Acquire }
 func (c inLine) Unwrap() any { return c.Acquire }
 
 // Write never applies: there is a place only in shared form.
-func (c inLine) Write() docstore.Write { return cancelAcquire{ID: c.ID}.Write() }
+func (c inLine) Write() docstore.Write { return c.never() }
 
 // Fallback is that of the acquire while it has its place, or what the place has brought.
 func (c inLine) Fallback(s State, w rule.When) (docstore.Write, bool) {

@@ -143,13 +143,13 @@ type acquireExisting struct{ Acquire }
 // Write does not apply where there is no record.
 func (c acquireExisting) Write() docstore.Write {
 	w := c.Acquire.Write()
-	w.If = docstore.All{docstore.Has{Field: fState}, w.If}
+	w.If = docstore.All{docstore.Any{docstore.Has{Field: fState}, docstore.Has{Field: givenUps[0]}}, w.If}
 	return w
 }
 
 // Fallback does not apply there either.
 func (c acquireExisting) Fallback(s State, w rule.When) (docstore.Write, bool) {
-	if s.Phase == None {
+	if !s.recorded() {
 		return docstore.Write{}, false
 	}
 	return c.Acquire.Fallback(s, w)
@@ -157,7 +157,7 @@ func (c acquireExisting) Fallback(s State, w rule.When) (docstore.Write, bool) {
 
 // Refusal says if there is none.
 func (c acquireExisting) Refusal(s State, w rule.When) Outcome {
-	if s.Phase == None {
+	if !s.recorded() {
 		return c.ended(Outcome{Code: Limit, At: w.Latest(), Lease: c.named(0)}, w)
 	}
 	return c.Acquire.Refusal(s, w)
@@ -166,7 +166,11 @@ func (c acquireExisting) Refusal(s State, w rule.When) Outcome {
 // Unwrap implements [rule.Wrapper].
 func (c acquireExisting) Unwrap() any { return c.Acquire }
 
-// acquireNoting is an acquire that notes whether it created the record: then no other acquire is remembered in it.
+// first reports whether a state after an acquire is that of a record which the acquire made: nothing else is remembered
+// in it.
+func (s State) first() bool { return s.Acquires[1] == "" && s.GivenUp[0] == "" }
+
+// acquireNoting is an acquire that notes whether it created the record.
 type acquireNoting struct {
 	Acquire
 
@@ -175,7 +179,7 @@ type acquireNoting struct {
 
 // Granted is that of the acquire.
 func (c acquireNoting) Granted(s State, w rule.When) Outcome {
-	if s.Acquires[1] == "" {
+	if s.first() {
 		*c.effect = census.Created
 	}
 	return c.Acquire.Granted(s, w)

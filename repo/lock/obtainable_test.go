@@ -438,19 +438,28 @@ func TestARateIsForgottenForItsLine(t *testing.T) {
 }
 
 // TestALockDelayIsOpenedWhenItIsSure: on a store that knows the time within a margin only, no lease is taken for
-// expired that may last.
+// expired that may last. Until then a force-release ends the lease.
 func TestALockDelayIsOpenedWhenItIsSure(t *testing.T) {
+	force := ForceRelease{ID: subject, By: "root", Reason: "x", RequestID: "f1"}
 	for _, mode := range []Mode{Exclusive, Shared} {
-		s := newStage(t)
-		s.store = Uncertain{Store: s.store, Margin: time.Second}
-		c := try("ann", mode)
-		c.LockDelaySeconds = 600
-		s.granted(c, 1, 1)
-		s.pass(time.Minute + time.Second - time.Millisecond)
-		force := ForceRelease{ID: subject, By: "root", Reason: "x", RequestID: "f1"}
-		s.gets(force, NotHeld, 1)
-		s.pass(time.Millisecond)
-		s.gets(force, OK, 2)
-		s.granted(try("zoe", Exclusive), 2, 1)
+		for _, ended := range []bool{false, true} {
+			s := newStage(t)
+			s.store = Uncertain{Store: s.store, Margin: time.Second}
+			c := try("ann", mode)
+			c.LockDelaySeconds = 600
+			s.granted(c, 1, 1)
+			s.pass(time.Minute + time.Second - time.Millisecond)
+			if !ended {
+				o := s.send(force)
+				if o.Code != OK || o.Lease.Phase != Released {
+					t.Errorf("a lease that may last: %+v", o)
+				}
+				s.gets(try("zoe", Exclusive), Delayed, 1)
+				continue
+			}
+			s.pass(time.Millisecond)
+			s.gets(force, OK, 2)
+			s.granted(try("zoe", Exclusive), 2, 1)
+		}
 	}
 }

@@ -147,7 +147,8 @@ type Outcome struct {
 	RetryAfter time.Duration
 	Detail     string // a sentence for people that says more than the code, may be empty
 
-	lost bool // the request had a place in line, and has it no more
+	lost    bool // the request had a place in line, and has it no more
+	created bool // by a [GiveUp]: it made the record of the lock
 }
 
 // lease shows the latest lease of the state at the time now.
@@ -236,6 +237,7 @@ func (id ID) endedBefore(token int64, w rule.When) Outcome {
 // begin its work unprotected. The token is shown, so that the lease can be released.
 func (o Outcome) rejectLate(w rule.When) Outcome {
 	if o.Code != OK || !w.Late(o.Lease.ExpiresAt) {
+		o.At = o.At.Add(w.Lost) // what is left counts from here
 		return o
 	}
 	l := ID{Tenant: o.Lease.Tenant, Key: o.Lease.Key}.named(o.Lease.Token)

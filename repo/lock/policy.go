@@ -85,7 +85,7 @@ func (c Acquire) afterDelay(s State, w rule.When) (docstore.Write, bool) {
 	has := func(f string, v docstore.Value) docstore.Cond { return docstore.Eq{Field: f, Value: v} }
 	passed := func(f string) docstore.Cond { return docstore.LE{Field: f, Value: docstore.Now.Add(-s.delay())} }
 	switch {
-	case s.Phase == Active && c.Replace && s.Replaceable && !w.Ended(s.ExpiresAt):
+	case s.Phase == Active && c.Replace && s.Replaceable && s.ExpiresAt.After(w.At):
 		return c.grantWrite(append(replaceable(), unexpired()...)), true
 	case s.Phase == Active:
 		return c.grantWrite(docstore.All{has(fState, docstore.String(Active)), has(fDelay, docstore.Int(s.LockDelaySeconds)),

@@ -94,11 +94,14 @@ func force(request string) ForceRelease {
 	return ForceRelease{ID: subject, By: "root", Reason: "hangs", RequestID: request}
 }
 
+// dee asks for several locks.
+var dee = Acquire{ID: subject, Owner: "dee", RequestID: "r-dee", TTLSeconds: 60, set: "several"}
+
 // reserves gives the lock a reservation of a request for several locks whose turn has not come: it keeps no one from
 // the lock, and is something that only the shared form can say.
 func (s *stage) reserves() {
 	s.Helper()
-	if o := s.send(reserve{ID: subject, owner: "dee", entry: "12345678901"}); o.Code != OK {
+	if o := s.send(reserve{acquire: dee}); o.Code != OK {
 		s.Fatalf("got %+v", o)
 	}
 	r, err := s.store.Get(s.Context(), subject.key())
@@ -467,7 +470,7 @@ func sharedRefusals() []refusal {
 		{"kept for a request for several locks", func(s *stage) {
 			s.granted(try("ann", Exclusive), 1, 1)
 			s.reserves()
-			s.gets(reserve{ID: subject, owner: "dee", entry: "12345678901", turn: true}, OK, 2)
+			s.gets(reserve{acquire: dee, turn: true}, OK, 2)
 			s.gets(give("ann", 1), OK, 2)
 			s.pass(time.Second)
 		}, try("eve", Exclusive), told{code: Held, owner: "dee", retry: 9 * time.Second,

@@ -10,14 +10,16 @@ import (
 
 // How many requests a lock remembers, of each kind by itself: heartbeats must not push out the acquire.
 const (
-	RememberedRequests = rule.Remembered // the last acquires, renewals of the lease, and force-releases
-	RememberedReleases = 8               // the last releases, by token
+	// the last acquires, those that were given up, renewals of the lease, and force-releases
+	RememberedRequests = rule.Remembered
+	RememberedReleases = 8 // the last releases, by token
 )
 
 var (
 	acquires = rule.Register{"a1", "a2", "a3", "a4"}
 	renewals = rule.Register{"r1", "r2", "r3", "r4"}
 	forces   = rule.Register{"f1", "f2", "f3", "f4"}
+	givenUps = rule.Register{"u1", "u2", "u3", "u4"} // acquires
 )
 
 // releases are the fields that remember releases, by token modulo their number, which is a power of two.

@@ -47,8 +47,26 @@ func decodeReservation(b []byte) (r *reservation, ok bool) {
 	return r, u.done()
 }
 
+// kept is until when the lock is kept for the request: in its turn, and not beyond the reservation. Zero while its turn
+// has not come.
+func (r *reservation) kept() time.Time {
+	if r == nil {
+		return time.Time{}
+	}
+	return earlier(r.turn, r.until)
+}
+
 // keeps reports whether the lock is kept for the request at a time.
-func (r *reservation) keeps(at time.Time) bool { return r != nil && r.turn.After(at) }
+func (r *reservation) keeps(at time.Time) bool { return r.kept().After(at) }
+
+// of reports whether the reservation is that of a request.
+func (r *reservation) of(request rule.Request) bool {
+	if r == nil {
+		return false
+	}
+	is, _ := request.Is(r.request)
+	return is
+}
 
 // missed reports whether the request has had its turn.
 func (r *reservation) missed(at time.Time) bool { return !r.turn.IsZero() && !r.turn.After(at) }
@@ -74,12 +92,9 @@ func (v *sharedForm) comes(entry string, at time.Time) bool {
 // reserve is the command by which a request for several locks reserves one of them, and keeps that. The lock has one
 // reservation at a time: of another request it is refused until that has lapsed or had its turn.
 type reserve struct {
-	ID
-	owner string // owner_id of the acquire
-	entry string // of the acquire
-	turn  bool   // its turn has come
-
-	retention time.Duration
+	rule.End
+	acquire Acquire // of this lock
+	turn    bool    // its turn has come
 }
 
 var _ command = reserve{}
@@ -91,34 +106,37 @@ func (reserve) Validate() error { return nil }
 func (reserve) Tries() int { return maxTries }
 
 // State reads the document.
-func (c reserve) State(d docstore.Doc) (State, error) { return c.ID.State(d) }
+func (c reserve) State(d docstore.Doc) (State, error) { return c.acquire.State(d) }
 
 // Write never applies: a reservation is in shared form.
-func (c reserve) Write() docstore.Write { return cancelAcquire{ID: c.ID}.Write() }
+func (c reserve) Write() docstore.Write { return c.acquire.never() }
+
+// until is how long a reservation is kept that is sent at now: not beyond the end of the request.
+func (c reserve) until(now time.Time) time.Time { return c.acquire.until(now) }
 
 // decide is the rule of reservations. It returns nil if there is nothing to write.
 func (c reserve) decide(s State, w rule.When) *sharedForm {
-	v := s.toShared()
-	if s.Phase == None || v.family != Exclusive {
+	v, request := s.toShared(), c.acquire.request()
+	if givenUp, _ := s.GivenUp.Find(request); givenUp >= 0 || s.Phase == None || v.family != Exclusive {
 		return nil
 	}
 	v.dropExpired(w)
-	now := docstore.TruncateMilli(w.Latest())
+	now, entry := docstore.TruncateMilli(w.Latest()), string(request.Entry())
 	r := v.reserved
 	switch {
-	case r == nil || r.missed(w.At) || r.request != c.entry && !r.until.After(w.At):
-		next := &reservation{request: c.entry, owner: c.owner, since: now, until: now.Add(PlaceTime)}
+	case r == nil || r.missed(w.At) || r.request != entry && !r.until.After(w.At):
+		next := &reservation{request: entry, owner: c.acquire.Owner, since: now, until: c.until(now)}
 		if r != nil {
 			next.since = later(now, r.next())
 		}
 		v.reserved = next
-	case r.request != c.entry:
+	case r.request != entry:
 		return nil
 	case c.turn && r.turn.IsZero():
 		r.turn = now.Add(SetTurn)
-		r.until = later(r.until, r.turn)
-	case now.Add(PlaceTime).Sub(r.until) >= placeStep:
-		r.until = now.Add(PlaceTime)
+		r.until = later(r.until, c.until(now))
+	case c.until(now).Sub(r.until) >= placeStep:
+		r.until = c.until(now)
 	default:
 		return nil
 	}
@@ -132,13 +150,13 @@ func (c reserve) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	if v == nil {
 		return docstore.Write{}, false
 	}
-	return v.write(c.ID, s, w, c.retention), true
+	return c.acquire.unlessGivenUp(v.write(c.acquire.ID, s, w, c.acquire.retention), s), true
 }
 
 // Granted says whether the request has a reservation.
 func (c reserve) Granted(s State, w rule.When) Outcome {
-	o := Outcome{Code: Held, At: w.At, Lease: c.named(0)}
-	if r := s.toShared().reserved; s.Phase == None || r != nil && r.request == c.entry {
+	o := Outcome{Code: Held, At: w.At, Lease: c.acquire.named(0)}
+	if s.Phase == None || s.toShared().reserved.of(c.acquire.request()) {
 		o.Code = OK
 	}
 	return o
@@ -188,7 +206,7 @@ func (l *Locks) reserve(ctx context.Context, cs []Acquire, o SetOutcome) SetOutc
 		turn = turn && (states[i].Phase == None || states[i].toShared().comes(entry, w.At))
 	}
 	for i, c := range cs {
-		r := reserve{ID: c.ID, owner: c.Owner, entry: entry, turn: turn, retention: l.retention}
+		r := reserve{End: c.End, acquire: c, turn: turn}
 		got := r.Refusal(states[i], w)
 		if r.decide(states[i], w) != nil {
 			if got, err = l.run(ctx, c.ID, r); err != nil {

@@ -21,14 +21,22 @@ var (
 var (
 	active   docstore.Cond = docstore.Eq{Field: fState, Value: docstore.String(Active)}
 	passed   docstore.Cond = docstore.LE{Field: fExpiresAt, Value: docstore.Now}
-	coming   docstore.Cond = docstore.Not{Cond: passed}
+	coming   docstore.Cond = notPassed(fExpiresAt)
 	noRecord docstore.Cond = docstore.Not{Cond: docstore.Has{Field: fState}}
 	noDelay  docstore.Cond = docstore.Not{Cond: docstore.Has{Field: fDelay}}
+
+	now docstore.Value = docstore.Now // made once
 
 	// freeNow holds while no lease is held. A missing document has no state; an unknown state is not free.
 	freeNow = docstore.Any{noRecord, docstore.Eq{Field: fState, Value: docstore.String(Released)},
 		docstore.All{active, passed}}
 )
+
+// notPassed holds until the time in a field has certainly passed, which is when another acquire may take the lock: so
+// that a lease can be renewed and released for as long as no one else can have it.
+func notPassed(field string) docstore.Cond {
+	return docstore.Not{Cond: docstore.LE{Field: field, Value: docstore.Earliest}}
+}
 
 // unexpired holds while any lease is held: now < expires_at.
 func unexpired() docstore.All { return docstore.All{active, coming} }
@@ -42,7 +50,7 @@ func heldBy(owner string, token int64) docstore.All {
 	)
 }
 
-// checkHolder says why [heldBy] does not hold, or OK. The token is compared first: it alone tells one lease of an owner
+// checkHolder says why [heldBy] does not hold at the earliest that the time can be, or OK. The token is compared first: it alone tells one lease of an owner
 // from the next. A lease that has ended is no one's, not even its owner's.
 func (s State) checkHolder(owner string, token int64, now time.Time) Code {
 	switch {
@@ -64,6 +72,11 @@ func after(ttlSeconds int64) docstore.Instant {
 	return docstore.Now.Add(time.Duration(ttlSeconds) * time.Second)
 }
 
+// latestEnd is what [after] writes, for a comparison.
+func latestEnd(ttlSeconds int64) docstore.Instant {
+	return docstore.Latest.Add(time.Duration(ttlSeconds) * time.Second)
+}
+
 // keep is how long the store keeps the document of a lock that is held for ttlSeconds from now on, 0 if it is free: at
 // least as long as the lease lasts, so that no lock is removed while it is held.
 func keep(ttlSeconds int64, retention time.Duration) time.Duration {
@@ -74,7 +87,7 @@ func keep(ttlSeconds int64, retention time.Duration) time.Duration {
 // who wait for the lock go by.
 var fieldsRead = slices.Concat(
 	[]string{fToken, fState, fOwner, fLease, fAcquiredAt, fExpiresAt, fReleasedAt, fTTL, fMetadata, fReplaceable, fDelay,
-		fRevision}, acquires[:],
+		fRevision}, acquires[:], givenUps[:],
 )
 
 // fieldsTaken are those of an acquire that says whether it took over: also how the lease before ended.
@@ -147,7 +160,7 @@ func (c Acquire) grantWrite(free docstore.Cond) docstore.Write {
 	request := c.request()
 	w := docstore.Write{
 		Key:        c.key(),
-		If:         docstore.All{free, acquires.Lacks(request)},
+		If:         docstore.All{free, request.Unknown(acquires, givenUps)},
 		Set:        make(map[string]docstore.Value, fieldsOfLease),
 		Add:        map[string]int64{fToken: 1},
 		StartAtNow: []string{fToken},
@@ -161,7 +174,7 @@ func (c Acquire) grantWrite(free docstore.Cond) docstore.Write {
 	w.Set[fState] = docstore.String(Active)
 	w.Set[fOwner] = docstore.String(c.Owner)
 	w.Set[fLease] = docstore.String(c.LeaseID)
-	w.Set[fAcquiredAt] = docstore.Now
+	w.Set[fAcquiredAt] = now
 	w.Set[fExpiresAt] = after(c.TTLSeconds)
 	w.Set[fTTL] = docstore.Int(c.TTLSeconds)
 	w.Set[fMetadata] = docstore.Map(c.Metadata)
@@ -211,7 +224,7 @@ type Renew struct {
 
 	// ExpiresAt is when the lease expires as far as the caller knows, in whole milliseconds. If it is not zero, the lease
 	// is renewed only while it expires then, so that no delivery moves the expiry after another renewal did, however late
-	// it is.
+	// it is. If it is zero, the expiry is moved back only by a second write, which names the expiry found.
 	ExpiresAt time.Time
 
 	retention time.Duration
@@ -230,13 +243,15 @@ func (c Renew) request() rule.Request {
 	return rule.Identify("renew", c.Owner, number(c.Token), c.RequestID).With(beside(c.set, number(c.TTLSeconds))...)
 }
 
-// Write applies while the lease is held by this owner under this token, and not twice for one request. A smaller
-// ttl_seconds moves the expiry closer, as requested. An expired lease is never renewed, even if no one has taken the
-// lock since.
+// Write applies while the lease is held by this owner under this token, and not twice for one request. It moves no
+// expiry back unless the caller names that: the time of a write that comes late is an old one. For a smaller
+// ttl_seconds there is [Renew.Fallback]. An expired lease is never renewed, even if no one has taken the lock since.
 func (c Renew) Write() docstore.Write {
 	request := c.request()
-	cond := append(heldBy(c.Owner, c.Token), renewals.Lacks(request), comparesExpiry)
-	if !c.ExpiresAt.IsZero() {
+	cond := append(heldBy(c.Owner, c.Token), renewals.Lacks(request))
+	if c.ExpiresAt.IsZero() {
+		cond = append(cond, docstore.LE{Field: fExpiresAt, Value: latestEnd(c.TTLSeconds)})
+	} else {
 		cond = append(cond, docstore.Eq{Field: fExpiresAt, Value: docstore.FormatTime(c.ExpiresAt)})
 	}
 	w := docstore.Write{
@@ -265,7 +280,7 @@ func (c Renew) Refusal(s State, w rule.When) Outcome {
 	}
 	replacedBy := s.replacedBy(c.Token)
 	s = s.leaseOf(c.Token)
-	if code := s.checkHolder(c.Owner, c.Token, w.Latest()); code != OK {
+	if code := s.checkHolder(c.Owner, c.Token, w.At); code != OK {
 		return c.refused(code, c.Token, s, w).replacedBy(replacedBy)
 	}
 	switch i, same := s.Renewals.Find(c.request()); {
@@ -305,7 +320,7 @@ func (c Release) Write() docstore.Write {
 		If:  append(heldBy(c.Owner, c.Token), comparesExpiry),
 		Set: map[string]docstore.Value{
 			fState:            docstore.String(Released),
-			fReleasedAt:       docstore.Now,
+			fReleasedAt:       now,
 			released(c.Token): c.request().Entry(),
 		},
 		Unset:  []string{fDelay}, // what was released is free at once
@@ -327,7 +342,7 @@ func (c Release) Refusal(s State, w rule.When) Outcome {
 	s = s.leaseOf(c.Token)
 	switch {
 	case !remembered:
-		o := c.refused(s.checkHolder(c.Owner, c.Token, w.Latest()), c.Token, s, w)
+		o := c.refused(s.checkHolder(c.Owner, c.Token, w.At), c.Token, s, w)
 		if o.Code == LeaseLost && c.Token < s.Token {
 			o.Detail = ended
 		}

@@ -314,7 +314,7 @@ var genSituation = rapid.Custom(func(t *rapid.T) situation {
 	held := c.history.phase == Active && c.when.At.Before(c.history.expires)
 	if _, closed := c.history.closed(c.when.At); asks && (held || closed) {
 		c.when.Margin = time.Duration(rapid.SampledFrom([]int{0, 1, 2, 1000}).Draw(t, "margin")) * time.Millisecond
-		if c.history.replacedBy(acquire, c.when.Latest()) {
+		if c.history.replacedBy(acquire, c.when.At) {
 			c.when.Margin = 0
 		}
 	}
@@ -450,7 +450,7 @@ func oracle(c command, h history, w rule.When) (history, Outcome) {
 			return h, gone(RequestIDReused, 0)
 		case earlier != nil: // LS-ACQ-004
 			return h, inTime(replay)
-		case h.replacedBy(c, latest): // no one's business but that of the two
+		case h.replacedBy(c, w.At): // no one's business but that of the two
 		case held: // LS-ACQ-001, LS-INV-001
 			l := shown(h, w.At)
 			l.Token = 0

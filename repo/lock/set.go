@@ -300,7 +300,7 @@ func (l *Locks) granted(
 		if err != nil {
 			return o, 0, err
 		}
-		if s.Acquires[1] == "" {
+		if s.first() {
 			created++
 		}
 		outcomes[i] = done.Granted(i, s)
@@ -309,8 +309,7 @@ func (l *Locks) granted(
 }
 
 // repeated is the outcome of an acquire whose request is known, for it was applied: all of its leases, or that one of
-// them has ended. It reads the locks if the store has not returned them all. created is how many of them no other
-// acquire is remembered in.
+// them has ended. It reads the locks if the store has not returned them all. created is how many records it made.
 func (l *Locks) repeated(
 	ctx context.Context, cs []Acquire, done rule.Sent[State, Outcome], begin time.Time,
 ) (o SetOutcome, created int, err error) {
@@ -345,7 +344,7 @@ func (l *Locks) repeated(
 			o = cs[i].reused(done.When, 0, "a lease that this request_id obtained has ended; use a new request_id")
 		}
 		outcomes[i] = o
-		if s.Acquires[1] == "" {
+		if s.first() {
 			created++
 		}
 	}
@@ -472,35 +471,17 @@ func (l *Locks) ReleaseSet(ctx context.Context, c ReleaseSet) (SetOutcome, error
 	})
 }
 
-// releaseSet sends releases, until none is left that has not been decided.
+// releaseSet carries out the releases.
 func (l *Locks) releaseSet(ctx context.Context, c ReleaseSet, send rule.Send[State, Outcome]) (SetOutcome, error) {
-	left := c.commands(l.retention)
-	outcomes := map[string]Outcome{}
-	var when rule.When
-	for len(left) > 0 {
-		done, err := send(ctx, together(left))
-		if err != nil {
-			return SetOutcome{}, err
-		}
-		when = done.When
-		var next []Release
-		for i, c := range left {
-			refused := slices.IndexFunc(done.Refused, func(r rule.Refused[State]) bool { return r.Index == i })
-			switch {
-			case refused >= 0:
-				outcomes[c.Key] = c.Refusal(done.Refused[refused].State, when)
-			case done.Applied:
-				outcomes[c.Key] = Outcome{Code: OK, At: when.Latest()}
-			default:
-				next = append(next, c)
-			}
-		}
-		left = next
+	cs := c.commands(l.retention)
+	outcomes, when, err := decideEach(ctx, cs, send, func(Outcome) bool { return true })
+	if err != nil {
+		return SetOutcome{}, err
 	}
 	o := SetOutcome{Code: OK, Replayed: true, At: when.Latest()}
 	refusals := map[int]Outcome{}
-	for i, c := range c.commands(l.retention) {
-		one := outcomes[c.Key]
+	for i, c := range cs {
+		one := outcomes[i]
 		if one.Code != OK {
 			refusals[i] = one
 			continue
@@ -516,4 +497,37 @@ func (l *Locks) releaseSet(ctx context.Context, c ReleaseSet, send rule.Send[Sta
 		return refused, nil
 	}
 	return o, nil
+}
+
+// decideEach sends commands in one step, and again without those that were refused, until none is left that has not been
+// decided; or until one is refused with an outcome with which it must not go on: then it has changed nothing. It returns
+// the outcomes by position.
+func decideEach[C command](ctx context.Context, cs []C, send rule.Send[State, Outcome], goOn func(Outcome) bool) (
+	outcomes map[int]Outcome, when rule.When, err error) {
+	outcomes = map[int]Outcome{}
+	for stop := false; len(outcomes) < len(cs) && !stop; {
+		var at []int // of those that are left
+		var left []C
+		for i, c := range cs {
+			if _, decided := outcomes[i]; !decided {
+				at, left = append(at, i), append(left, c)
+			}
+		}
+		done, err := send(ctx, together(left))
+		if err != nil {
+			return nil, when, err
+		}
+		when = done.When
+		for _, r := range done.Refused {
+			o := left[r.Index].Refusal(r.State, when)
+			outcomes[at[r.Index]] = o
+			stop = stop || !goOn(o)
+		}
+		for i := range left {
+			if done.Applied {
+				outcomes[at[i]] = done.Granted(i, State{})
+			}
+		}
+	}
+	return outcomes, when, nil
 }

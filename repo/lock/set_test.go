@@ -50,6 +50,8 @@ func (b *bench) set(c any, code lock.Code, replayed bool, requests ...string) lo
 		o, err = b.locks.RenewSet(b.t.Context(), c)
 	case lock.ReleaseSet:
 		o, err = b.locks.ReleaseSet(b.t.Context(), c)
+	case lock.GiveUpSet:
+		o, err = b.locks.GiveUpSet(b.t.Context(), c)
 	}
 	if err != nil || o.Code != code || o.Replayed != replayed || !slices.Equal(b.store.requests, requests) {
 		b.t.Fatalf("%#v:\ngot  %+v, %v, requests %q\nwant %s, replayed %v, %q", c, o, err, b.store.requests, code,
@@ -463,7 +465,8 @@ func TestSetsThatCameTooLate(t *testing.T) {
 		defer b.own.Advance(61 * time.Second)
 		return apply()
 	}
-	if o := b.set(renewSet("ann", "n1", leases), lock.LeaseExpired, false, "Write"); o.Refusal.Lease.Key != "a" {
+	// two: the expiry of one of them is moved back
+	if o := b.set(renewSet("ann", "n1", leases), lock.LeaseExpired, false, "Write", "Write"); o.Refusal.Lease.Key != "a" {
 		t.Errorf("late: %+v", o)
 	}
 	b.set(acquireSet("ann", "r2", "c", "d"), lock.LeaseExpired, false, "Write")

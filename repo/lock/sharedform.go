@@ -21,6 +21,10 @@ const (
 	// PlaceTime is how long a place in line is kept beyond the wait_seconds of the request that was sent last.
 	PlaceTime = 10 * time.Second
 
+	// GrantTime is how long the store may take to respond to a grant of a rate: a later one is spent. A caller acts so
+	// much later than its grant counts, so that this is by how much a window can be too short for those who watch.
+	GrantTime = time.Second
+
 	// placeStep is by how much the end of a place must move before it is written again.
 	placeStep = 3 * time.Second
 
@@ -419,7 +423,7 @@ func (v *sharedForm) grant(p place, number int64, w rule.When, claimed bool) {
 // extend lets the lease last for its ttl_seconds from now on. The store is asked whether it has not ended yet.
 func (v *sharedForm) extend(h *holder, w rule.When) {
 	h.grantedInQueue, h.derived = false, false
-	v.asks = append(v.asks, docstore.Not{Cond: docstore.LE{Field: h.field, Value: docstore.Now}})
+	v.asks = append(v.asks, notPassed(h.field))
 	h.expires = storeTimePlus(w, h.span())
 }
 

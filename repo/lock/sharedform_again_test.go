@@ -18,7 +18,7 @@ func TestAWriteOfAnEarlierLine(t *testing.T) {
 			return
 		}
 		s.before = nil
-		s.gets(cancelAcquire{ID: subject, Owner: "bob", RequestID: "r-bob"}, OK, 2)
+		s.gets(leave("bob"), OK, 2)
 		s.plain(Active)
 		s.waits(wait("eve", Exclusive), 1, 2)
 	}

@@ -35,7 +35,7 @@ func TestALeaseThatGoesBackToPlainForm(t *testing.T) {
 	s.pass(time.Second)
 	first := s.gets(extend("bob", 2, "n1"), OK, 2)
 	s.pass(time.Second)
-	s.gets(cancelAcquire{ID: subject, Owner: "kim", RequestID: "r-kim"}, OK, 2)
+	s.gets(leave("kim"), OK, 2)
 	s.plain(Active)
 	if again := s.gets(extend("bob", 2, "n1"), OK, 1); !again.Replayed ||
 		!again.Lease.ExpiresAt.Equal(first.Lease.ExpiresAt) {
@@ -49,7 +49,7 @@ func TestALeaseThatWasEndedByForceAndItsLineIsEmpty(t *testing.T) {
 	s.inPlainForm(func(c *Acquire) { c.LockDelaySeconds = 30 })
 	s.waits(wait("kim", Exclusive), 1, 2)
 	s.gets(ForceRelease{ID: subject, By: "root", Reason: "hang", RequestID: "f"}, OK, 2)
-	s.gets(cancelAcquire{ID: subject, Owner: "kim", RequestID: "r-kim"}, OK, 2)
+	s.gets(leave("kim"), OK, 2)
 	if o := s.gets(extend("bob", 2, "n1"), LeaseReleased, 1); o.Detail != "the lease was ended by root: hang" {
 		t.Errorf("bob is told %+v", o)
 	}

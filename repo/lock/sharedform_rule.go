@@ -14,10 +14,9 @@ import (
 
 // The commands are granted in shared form, too, by a second write.
 var (
-	_ = []rule.Fallback[State]{Acquire{}, Renew{}, Release{}, ForceRelease{}, cancelAcquire{}}
+	_ = []rule.Fallback[State]{Acquire{}, Renew{}, Release{}, ForceRelease{}}
 	_ = []rule.FallbackOutcome[State, Outcome]{Acquire{}, Release{}, ForceRelease{}}
-	_ = []rule.Retrier{Acquire{}, Renew{}, Release{}, ForceRelease{}, cancelAcquire{}}
-	_ = []command{Acquire{}, cancelAcquire{}}
+	_ = []rule.Retrier{Acquire{}, Renew{}, Release{}, ForceRelease{}}
 )
 
 // Tries is how often the second write of an acquire is tried.
@@ -62,9 +61,16 @@ func (c Acquire) firstWrite() docstore.Write {
 	v.setMode(c)
 	v.grant(c.place(rule.When{}), 1, rule.When{}, true)
 	w := v.write(c.ID, State{}, rule.When{}, c.retention)
-	w.If = docstore.All{noRecord, acquires.Lacks(c.request()), comparesExpiry}
+	w.If = docstore.All{noRecord, c.request().Unknown(acquires, givenUps), comparesExpiry}
 	return w
 }
+
+// Details of refusals.
+const (
+	usedOtherwise = "this request_id was used with other parameters, such as ttl_seconds or metadata; use a new request_id"
+
+	changedMeanwhile = "the lock changed while it was looked at; try again"
+)
 
 // decision is what an acquire comes to in a state.
 type decision struct {
@@ -132,7 +138,9 @@ func (c Acquire) decide(s State, w rule.When) decision {
 
 // recognise recognises a request that obtained a lease. One from the line is claimed by that.
 func (c Acquire) recognise(s State, v *sharedForm, r rule.Request, w rule.When) (decision, bool) {
-	const other = "this request_id was used with other parameters, such as ttl_seconds or metadata; use a new request_id"
+	if i, _ := s.GivenUp.Find(r); i >= 0 {
+		return decision{code: RequestIDReused, detail: "this request was given up; use a new request_id"}, true
+	}
 	h, same := v.byRequest(r)
 	if v.family == Rate {
 		h, same = v.rateGrant(r)
@@ -141,7 +149,7 @@ func (c Acquire) recognise(s State, v *sharedForm, r rule.Request, w rule.When) 
 	place, samePlace := v.placeOf(r)
 	switch {
 	case h != nil && !same, h == nil && position >= 0 && !sameBefore, place >= 0 && !samePlace:
-		return decision{code: RequestIDReused, detail: other}, true
+		return decision{code: RequestIDReused, detail: usedOtherwise}, true
 	case h != nil && v.family == Rate:
 		return decision{code: OK, lease: h}, true
 	case h != nil && h.grantedInQueue && !w.Ended(h.expires.Time):
@@ -205,7 +213,7 @@ func (v *sharedForm) replace(c Acquire, w rule.When) bool {
 		return false
 	}
 	h := v.holders[0]
-	if !h.replaceable || h.mode != Exclusive || !h.lasts(w.Latest()) {
+	if !h.replaceable || h.mode != Exclusive || !h.lasts(w.At) {
 		return false
 	}
 	v.removeHeld(h, EndedReplaced, w, c.Owner)
@@ -224,7 +232,16 @@ func (c Acquire) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	if d.after == nil {
 		return docstore.Write{}, false
 	}
-	return d.after.write(c.ID, s, w, c.retention), true
+	return c.unlessGivenUp(d.after.write(c.ID, s, w, c.retention), s), true
+}
+
+// unlessGivenUp adds to a write that leaves the plain form that the request was not given up meanwhile: what
+// [State.asFound] compares does not tell. In shared form the revision does.
+func (c Acquire) unlessGivenUp(w docstore.Write, s State) docstore.Write {
+	if found, ok := w.If.(docstore.All); ok && s.shared == nil {
+		w.If = append(found, givenUps.Lacks(c.request()))
+	}
+	return w
 }
 
 // GrantedFallback is what the request has after its second write: the lease, a place in line, or the refusal that the
@@ -274,7 +291,20 @@ func (c Acquire) outcomeOf(s State, w rule.When) Outcome {
 		i, _ := v.placeOf(r)
 		return c.busy(s, w, int64(i)+1, "")
 	}
+	if v.family == Rate && w.Took > GrantTime {
+		return c.spent(h, w)
+	}
 	return c.obtained(v, h, w)
+}
+
+// spent is the outcome of an acquire whose grant of a rate came too late: the window that counts it has begun without
+// its caller, who would act beside those of the next one.
+func (c Acquire) spent(h *holder, w rule.When) Outcome {
+	l := c.named(h.token)
+	l.ExpiresAt = h.expires.Time
+	return Outcome{Code: LeaseExpired, At: w.Latest(), Lease: l, Detail: fmt.Sprintf(
+		"the store took %v to respond: the grant counts from before that and is spent; ask again with a new request_id",
+		w.Took.Round(time.Millisecond))}
 }
 
 // obtained is the lease that the request has.
@@ -306,7 +336,7 @@ func (c Acquire) turnedAway(d decision, s State, w rule.When) Outcome {
 	switch d.code {
 	case OK:
 		if d.lease == nil {
-			return c.busy(s, w, 0, "the lock changed while it was looked at; try again")
+			return c.busy(s, w, 0, changedMeanwhile)
 		}
 		o := c.obtained(s.view(), d.lease, w)
 		o.Replayed = o.Code == OK
@@ -353,10 +383,10 @@ func (c Acquire) busy(s State, w rule.When, position int64, detail string) Outco
 		held.RetryAfter, held.Position, held.Detail = opens.Sub(w.At), position, cmp.Or(detail, held.Detail)
 		return held
 	case v.reserved.keeps(w.At):
-		r := v.reserved
-		o.Lease.Owner, o.RetryAfter = r.owner, r.turn.Sub(w.At)
+		kept := v.reserved.kept()
+		o.Lease.Owner, o.RetryAfter = v.reserved.owner, kept.Sub(w.At)
 		if o.Detail == "" {
-			o.Detail = "no one holds the lock: it is kept until " + string(docstore.FormatTime(r.turn)) +
+			o.Detail = "no one holds the lock: it is kept until " + string(docstore.FormatTime(kept)) +
 				" for a request for several locks"
 		}
 	case len(v.line) > 0:
@@ -516,13 +546,18 @@ func (id ID) notHeld(token int64, s State, w rule.When) (Outcome, bool) {
 	return o, true
 }
 
-// Fallback is the write of a renewal of one of several leases.
+// Fallback is the write of a renewal that moves the expiry back, and that of one of several leases. It is decided on
+// the document found, so that no other renewal has come in between.
 func (c Renew) Fallback(s State, w rule.When) (docstore.Write, bool) {
+	if s.shared == nil && s.Phase == Active && c.ExpiresAt.IsZero() {
+		c.ExpiresAt = s.ExpiresAt
+		return c.Write(), true
+	}
 	if s.shared == nil || s.shared.family == Rate {
 		return docstore.Write{}, false
 	}
 	one, r := s.leaseOf(c.Token), c.request()
-	if i, _ := one.Renewals.Find(r); i >= 0 || one.checkHolder(c.Owner, c.Token, w.Latest()) != OK {
+	if i, _ := one.Renewals.Find(r); i >= 0 || one.checkHolder(c.Owner, c.Token, w.At) != OK {
 		return docstore.Write{}, false
 	}
 	if !c.ExpiresAt.IsZero() && !c.ExpiresAt.Equal(one.ExpiresAt) {
@@ -547,7 +582,7 @@ func (c Release) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	if s.shared == nil || s.shared.family == Rate {
 		return docstore.Write{}, false
 	}
-	if s.leaseOf(c.Token).checkHolder(c.Owner, c.Token, w.Latest()) != OK {
+	if s.leaseOf(c.Token).checkHolder(c.Owner, c.Token, w.At) != OK {
 		return docstore.Write{}, false
 	}
 	v := s.toShared()
@@ -566,7 +601,7 @@ func (c Release) Fallback(s State, w rule.When) (docstore.Write, bool) {
 // grants it.
 func (v *sharedForm) removeHeld(h holder, how Ended, w rule.When, by string) {
 	if h.field != "" {
-		v.asks = append(v.asks, docstore.Not{Cond: docstore.LE{Field: h.field, Value: docstore.Now}})
+		v.asks = append(v.asks, notPassed(h.field))
 	}
 	v.remove(h, how, w, by)
 }
@@ -696,7 +731,7 @@ func (c ForceRelease) endDelay(s State, w rule.When) (docstore.Write, bool) {
 // targets are the leases that a force-release ends.
 func (c ForceRelease) targets(holders []holder, w rule.When) (targets []holder) {
 	for _, h := range holders {
-		if h.lasts(w.Latest()) && (c.LeaseID == "" || c.LeaseID == h.leaseID) {
+		if h.lasts(w.At) && (c.LeaseID == "" || c.LeaseID == h.leaseID) {
 			targets = append(targets, h)
 		}
 	}
@@ -727,62 +762,6 @@ func (c ForceRelease) GrantedFallback(found, after State, decided, w rule.When) 
 	o.Lease.ReleasedAt, o.Lease.Forced = w.At, Forced{By: c.By, Reason: c.Reason, At: w.At}
 	return o
 }
-
-// cancelAcquire gives up what an acquire has without knowing of it: its place in line, or the lease that it obtained in
-// line and did not claim.
-type cancelAcquire struct {
-	ID
-	Owner     string // owner_id of the acquire
-	RequestID string // of the acquire
-
-	retention time.Duration
-}
-
-// Validate reports whether the command is well formed. The error is a [field.Error].
-func (c cancelAcquire) Validate() error {
-	return first(c.ID.Validate(), checkRequestID(c.RequestID), checkOwner(c.Owner))
-}
-
-// Tries is how often the second write of the command is tried.
-func (cancelAcquire) Tries() int { return maxTries }
-
-// State reads the document.
-func (c cancelAcquire) State(d docstore.Doc) (State, error) { return c.ID.State(d) }
-
-// Write never applies: there is a place only in shared form.
-func (c cancelAcquire) Write() docstore.Write {
-	return docstore.Write{Key: c.key(), If: docstore.All{docstore.Any{}, comparesExpiry}}
-}
-
-// Fallback is the write.
-func (c cancelAcquire) Fallback(s State, w rule.When) (docstore.Write, bool) {
-	if s.shared == nil {
-		return docstore.Write{}, false
-	}
-	v, r := s.toShared(), rule.Identify("acquire", c.Owner, c.RequestID)
-	h, _ := v.byRequest(r)
-	i, _ := v.placeOf(r)
-	switch {
-	case i >= 0:
-		v.line = slices.Delete(v.line, i, i+1)
-		v.dropExpired(w)
-	case h != nil && h.grantedInQueue && h.lasts(w.Latest()):
-		v.removeHeld(*h, EndedReleased, w, "")
-		v.dropExpired(w)
-	default:
-		return docstore.Write{}, false
-	}
-	v.grantWaiting(w, "")
-	return v.write(c.ID, s, w, c.retention), true
-}
-
-// Granted says that it is done.
-func (c cancelAcquire) Granted(_ State, w rule.When) Outcome {
-	return Outcome{Code: OK, At: w.Latest(), Lease: c.named(0)}
-}
-
-// Refusal says that there was nothing to give up.
-func (c cancelAcquire) Refusal(s State, w rule.When) Outcome { return c.Granted(s, w) }
 
 // readyInLine reports whether sending the request again now may change what it has: the lock, or, while it waits in
 // line, that of others. next is when that may be so without anyone's write; zero if it will not. It is for a lock in
@@ -834,8 +813,8 @@ func (s State) ends() (ends []time.Time) {
 	if v.latest != nil {
 		ends = append(ends, v.latest.acquired.Add(v.span()))
 	}
-	if v.reserved != nil && !v.reserved.turn.IsZero() {
-		ends = append(ends, v.reserved.turn)
+	if kept := v.reserved.kept(); !kept.IsZero() {
+		ends = append(ends, kept)
 	}
 	return ends
 }
@@ -902,7 +881,7 @@ func (v *sharedForm) status(id ID, s State, now time.Time) Status {
 		}
 	}
 	if v.reserved.keeps(now) && len(st.Holders) == 0 {
-		st.FreeAt = later(st.FreeAt, v.reserved.turn)
+		st.FreeAt = later(st.FreeAt, v.reserved.kept())
 	}
 	for _, p := range v.line {
 		if p.until.After(now) {

@@ -70,6 +70,9 @@ func (s *stage) gets(c command, code Code, requests int) Outcome {
 	return o
 }
 
+// leave is what becomes of a request of wait whose connection has ended.
+func leave(owner string) GiveUp { return GiveUp{Acquire: wait(owner, Exclusive), gone: true} }
+
 // granted fails the test unless the command obtains the nth token of the lock.
 func (s *stage) granted(c Acquire, n int64, requests int) Outcome {
 	s.Helper()
@@ -263,7 +266,7 @@ func TestPermits(t *testing.T) {
 	s.gets(extend("eve", 3, "n1"), LeaseExpired, 1)
 	s.granted(try("kim", Exclusive), 4, 2) // free, so that it takes another mode, and the plain form
 	s.plain(Active)
-	s.gets(Renew{ID: subject, Owner: "kim", Token: token(4), RequestID: "n1", TTLSeconds: 5}, OK, 1)
+	s.gets(Renew{ID: subject, Owner: "kim", Token: token(4), RequestID: "n1", TTLSeconds: 5}, OK, 2)
 	if st := s.status(); len(st.History) != 3 || st.History[0].Ended != EndedExpired || st.Mode != Exclusive ||
 		st.Holders != nil {
 		t.Fatalf("got %+v", st)
@@ -450,8 +453,8 @@ func TestPlacesAreKeptWhileTheirRequestsCome(t *testing.T) {
 	if st := s.status(); len(st.Waiting) != 1 || st.Waiting[0].Owner != "eve" {
 		t.Fatalf("got %+v", st)
 	}
-	s.gets(cancelAcquire{ID: subject, Owner: "eve", RequestID: "r-eve"}, OK, 2)
-	s.gets(cancelAcquire{ID: subject, Owner: "eve", RequestID: "r-eve"}, OK, 1)
+	s.gets(leave("eve"), OK, 2)
+	s.gets(leave("eve"), OK, 1)
 	s.granted(try("lee", Shared), 2, 2)
 }
 
@@ -460,11 +463,11 @@ func TestLeaveGivesBackWhatWasHandedOver(t *testing.T) {
 	s.granted(try("ann", Exclusive), 1, 1)
 	s.waits(wait("bob", Exclusive), 1, 2)
 	s.waits(wait("eve", Exclusive), 2, 2)
-	s.gets(cancelAcquire{ID: subject, Owner: "ann", RequestID: "r-ann"}, OK, 1) // what is held is not given up
+	s.gets(leave("ann"), OK, 1) // what is held is not given up
 	s.gets(give("ann", 1), OK, 2)
-	s.gets(cancelAcquire{ID: subject, Owner: "bob", RequestID: "r-bob"}, OK, 2)
+	s.gets(leave("bob"), OK, 2)
 	s.granted(wait("eve", Exclusive), 3, 2)
-	s.gets(cancelAcquire{ID: subject, Owner: "eve", RequestID: "r-eve"}, OK, 1)
+	s.gets(leave("eve"), OK, 1)
 	s.plain(Active)
 }
 
@@ -649,7 +652,7 @@ func TestReplaceBesideALine(t *testing.T) {
 	bob := wait("bob", Exclusive)
 	s.waits(bob, 1, 2)
 	s.gets(with(try("eve", Exclusive)), Held, 1) // no one passes the line
-	s.gets(cancelAcquire{ID: subject, Owner: "bob", RequestID: "r-bob"}, OK, 2)
+	s.gets(leave("bob"), OK, 2)
 	s.plain(Active)
 	s.granted(with(try("eve", Exclusive)), 2, 1)
 	fair := with(try("kim", Exclusive))

@@ -82,7 +82,7 @@ func TestWhatMakesRoomServesTheLine(t *testing.T) {
 	}
 	t.Run("gives up", func(t *testing.T) {
 		s := behind(t)
-		s.gets(cancelAcquire{ID: subject, Owner: "bob", RequestID: "r-bob"}, OK, 2)
+		s.gets(leave("bob"), OK, 2)
 		s.holds("ann", "cem")
 	})
 	t.Run("no longer waits", func(t *testing.T) {

@@ -56,6 +56,7 @@ type State struct {
 	Acquires rule.Requests // of the lock
 	Renewals rule.Requests // of the current lease
 	Forces   rule.Requests // force-releases of the lock
+	GivenUp  rule.Requests // acquires of the lock that were given up, see [GiveUp]
 
 	Releases [RememberedReleases]string // by token modulo its length: entries as in rule.Requests
 	Forced   Forced                     // how the latest lease was ended, if an administrator did
@@ -119,6 +120,7 @@ func (id ID) State(d docstore.Doc) (State, error) {
 		Acquires:   r.Requests(acquires),
 		Renewals:   r.Requests(renewals),
 		Forces:     r.Requests(forces),
+		GivenUp:    r.Requests(givenUps),
 		Forced:     Forced{By: r.Text(fForcedBy), Reason: r.Text(fForcedReason), At: r.Time(fForcedAt)},
 
 		Replaceable: r.Flag(fReplaceable), LockDelaySeconds: r.Number(fDelay),

@@ -9,7 +9,7 @@ import (
 )
 
 // Uncertain is a store without a clock of its own: its callers know the time to within a margin. It does what adapters
-// do with the polarity of a comparison: what has passed is asked for the earliest end, what has not for the latest.
+// do: see [docstore.Instant.Early].
 type Uncertain struct {
 	docstore.Store
 
@@ -29,7 +29,7 @@ func (s Uncertain) Write(ctx context.Context, writes ...docstore.Write) (docstor
 	early = func(c docstore.Cond, negated bool) docstore.Cond {
 		switch c := c.(type) {
 		case docstore.LE:
-			if at, timed := c.Value.(docstore.Instant); timed && !negated {
+			if at, timed := c.Value.(docstore.Instant); timed && at.Early(negated) {
 				asks, c.Value = true, at.Add(-s.Margin)
 			}
 			return c

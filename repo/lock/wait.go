@@ -94,7 +94,7 @@ func (l *Locks) acquireWithin(ctx context.Context, c Acquire, most time.Duration
 		o, err = l.seated(ctx, w, x, o, begun, over.C)
 	}
 	if err != nil && ctx.Err() != nil {
-		l.giveUp(ctx, w, x)
+		l.leaveLine(ctx, w, x)
 	}
 	return o, err
 }
@@ -115,15 +115,9 @@ func (l *Locks) seated(ctx context.Context, w *watch, x *waiter, o Outcome, begu
 // send sends an acquire to the store, once. x is its wait, nil if it does not wait, and begun is when that began.
 func (l *Locks) send(ctx context.Context, c Acquire, x *waiter, begun time.Time) (o Outcome, err error) {
 	var waited time.Duration
-	do := func(ctx context.Context) error {
-		if err = l.deliveries.enter(ctx, c.delivery()); err != nil {
-			err = fmt.Errorf("%s: another delivery of the request is under way: %w", c.key(), err)
-			return err
-		}
-		defer l.deliveries.leave(c.delivery())
+	err = l.inTurn(ctx, c, func(ctx context.Context) (err error) {
 		if x != nil && !l.waits.sendable(x) {
-			err = errGivenUp
-			return err
+			return errGivenUp
 		}
 		waited = l.now().Sub(begun)
 		if x != nil && x.placed {
@@ -132,12 +126,7 @@ func (l *Locks) send(ctx context.Context, c Acquire, x *waiter, begun time.Time)
 			o, err = l.acquire(ctx, c)
 		}
 		return err
-	}
-	if l.working == nil {
-		err = do(ctx)
-	} else {
-		err = l.working(ctx, c.Tenant, do)
-	}
+	})
 	if c.WaitSeconds > 0 {
 		o.Waited = waited
 	}
@@ -145,6 +134,21 @@ func (l *Locks) send(ctx context.Context, c Acquire, x *waiter, begun time.Time)
 		x.placed = o.Position > 0
 	}
 	return o, err
+}
+
+// inTurn carries out a step of a delivery of an acquire, after those that came before it, see [deliveries].
+func (l *Locks) inTurn(ctx context.Context, c Acquire, step func(context.Context) error) error {
+	do := func(ctx context.Context) error {
+		if err := l.deliveries.enter(ctx, c.delivery()); err != nil {
+			return fmt.Errorf("%s: another delivery of the request is under way: %w", c.key(), err)
+		}
+		defer l.deliveries.leave(c.delivery())
+		return step(ctx)
+	}
+	if l.working == nil {
+		return do(ctx)
+	}
+	return l.working(ctx, c.Tenant, do)
 }
 
 // wait sends an acquire again when it has its turn. o is its refusal.
@@ -181,16 +185,16 @@ func (l *Locks) wait(ctx context.Context, w *watch, x *waiter, o Outcome, begun 
 	}
 }
 
-// giveUp gives up the place in line of a request whose caller has gone, unless that has sent it again. It may fail: the
-// place is then given up by the time.
-func (l *Locks) giveUp(ctx context.Context, w *watch, x *waiter) {
+// leaveLine gives up the place in line of a request whose connection has ended, unless that was sent again; it may be
+// sent again later, too, and is not remembered as used. It may fail: the place is then given up by the time.
+func (l *Locks) leaveLine(ctx context.Context, w *watch, x *waiter) {
 	c := x.acquire
 	if again := l.waits.again(w, x); again || !c.queues() && !l.waits.hasLine(w) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
-	_, _ = l.run(ctx, c.ID, cancelAcquire{ID: c.ID, Owner: c.Owner, RequestID: c.RequestID, retention: l.retention})
+	_, _ = l.run(ctx, c.ID, GiveUp{Acquire: c, gone: true})
 }
 
 // hasLine reports whether the lock had a line when it was seen last.
@@ -219,7 +223,8 @@ func (c Acquire) ready(s State, at time.Time) (again bool, next time.Time) {
 	if s.shared != nil || c.queues() {
 		return c.readyInLine(s, at)
 	}
-	if i, _ := s.Acquires.Find(c.request()); i >= 0 {
+	used, _ := s.Acquires.Find(c.request())
+	if givenUp, _ := s.GivenUp.Find(c.request()); used >= 0 || givenUp >= 0 {
 		return true, time.Time{}
 	}
 	if c.Replace && s.Replaceable && s.PhaseAt(at) == Active {

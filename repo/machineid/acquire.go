@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/kazahana"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
 // morePages is how many pages an acquire reads at once that found the first one full, before it reads all.
@@ -17,6 +18,8 @@ const morePages = 8
 // acquire is one call of [Service.Acquire].
 type acquire struct {
 	*Service
+	rule.End
+
 	sv   *service
 	sp   *guarded
 	want int
@@ -61,6 +64,9 @@ func (a *acquire) run(ctx context.Context) ([]kazahana.Lease, error) {
 		}
 		if r.Applied || a.isOwn(g, r) {
 			return a.leases(g, begin)
+		}
+		if err := a.ended(rule.When{At: r.At, Margin: r.Margin}); err != nil {
+			return nil, err
 		}
 		if begin, seen, err = a.again(ctx, g, r, sent); err != nil {
 			return nil, err
@@ -123,10 +129,22 @@ func (a *acquire) enough(seen view) bool {
 	return false
 }
 
-// decide is the grant for what was seen. The error is [*kazahana.ExhaustedError] if nothing is free.
+// ended is the error of an acquire that came after its end, or whose end is further away than it may be.
+func (a *acquire) ended(w rule.When) error {
+	if !a.Late(w) && !a.Far(w) {
+		return nil
+	}
+	return &EndError{Far: a.Far(w), At: w.Latest(), said: a.Said(w)}
+}
+
+// decide is the grant for what was seen. The error is [*kazahana.ExhaustedError] if nothing is free, and [*EndError]
+// if it is too late.
 func (a *acquire) decide(seen view) (grant, error) {
 	g := grant{g: seen.g}
-	var err error
+	err := a.ended(rule.When{At: time.UnixMilli(seen.at).UTC()})
+	if err != nil {
+		return grant{}, err
+	}
 	if g.created, g.expired, err = a.sv.interval(seen.at); err != nil {
 		return grant{}, err
 	}
@@ -146,7 +164,9 @@ func (a *acquire) decide(seen view) (grant, error) {
 		}
 		after := seen.pages[index].grant(runs[from:to], g.secrets[from:to], n.size, a.sv.ServiceID, g.created, g.expired)
 		g.pages = append(g.pages, index)
-		g.writes = append(g.writes, after.write(a.sp.page(index)))
+		w := after.write(a.sp.page(index))
+		w.Until = a.NotAfter // of all: the step is all or none
+		g.writes = append(g.writes, w)
 	}
 	return g, nil
 }

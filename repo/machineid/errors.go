@@ -3,6 +3,7 @@ package machineid
 import (
 	"errors"
 	"strconv"
+	"time"
 )
 
 // ErrBadSignature is the error of a release that the lease's holder did not sign. Nothing was changed.
@@ -16,4 +17,20 @@ type UnknownServiceError struct {
 // Error names the service.
 func (e *UnknownServiceError) Error() string {
 	return "serviceId " + strconv.Quote(e.ServiceID) + " is not configured"
+}
+
+// EndError is the error of an acquire that came after its end, [kazahana.AcquireOptions].NotAfter, or whose end is
+// further away than it may be. Nothing was leased.
+type EndError struct {
+	Far  bool      // the end is too far away; otherwise it had passed
+	At   time.Time // the store's time, by which ends are judged
+	said string
+}
+
+// Error says when the request ended, and the store's time.
+func (e *EndError) Error() string {
+	if e.Far {
+		return "notAfter " + e.said
+	}
+	return e.said
 }

@@ -154,7 +154,7 @@ const maxTries = 200
 // Acquire implements [kazahana.LeaseProvider]: two requests to the store, one read and one write, for any number of
 // leases that a page has space for. If it has none, all pages are read as well; a conflict costs one more write.
 //
-// The error is a [field.Error] or an [*UnknownServiceError], both a [kazahana.ErrConfiguration], a
+// The error is a [field.Error] or an [*UnknownServiceError], both a [kazahana.ErrConfiguration], an [*EndError], a
 // [*kazahana.ExhaustedError] or that of the store. After an error of the store, leases may have been granted without a
 // response; they expire by themselves.
 func (s *Service) Acquire(ctx context.Context, o kazahana.AcquireOptions) (kazahana.AcquireResponse, error) {
@@ -170,6 +170,9 @@ func (s *Service) Acquire(ctx context.Context, o kazahana.AcquireOptions) (kazah
 		return kazahana.AcquireResponse{}, kazahana.Misconfigured(err)
 	}
 	a := acquire{Service: s, sv: sv, sp: s.spaces[sv.space.name], want: want}
+	if !o.NotAfter.IsZero() {
+		a.NotAfter = docstore.TruncateMilli(o.NotAfter)
+	}
 	leases, err := a.run(ctx)
 	if err != nil {
 		return kazahana.AcquireResponse{}, err

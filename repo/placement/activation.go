@@ -129,6 +129,8 @@ func (s subject) State(d docstore.Doc) (Activation, error) {
 // that was read, and applies only to that.
 type grant struct {
 	subject
+	rule.End
+
 	found   docstore.Doc // as it was read
 	rev     int64        // of it
 	owner   Incarnation
@@ -203,7 +205,10 @@ func (c grant) Granted(a Activation, w rule.When) Outcome {
 // Refusal recognises an earlier delivery. Anything else that stands in the document was not known when the grant was
 // decided: its code is empty, and it is to be decided again.
 func (c grant) Refusal(a Activation, w rule.When) Outcome {
-	o, _ := a.replay(c.request, w.Latest())
+	o, known := a.replay(c.request, w.Latest())
+	if code, said := ended(c.End, w); code != OK && !known {
+		return Outcome{Code: code, Activation: a, Epoch: c.epoch, At: w.Latest(), Detail: said}
+	}
 	// not for long enough, on a store that is not sure of the time
 	if o.Code == "" && c.lapsed && a.rev == c.rev && w.At.Before(a.LockUntil) {
 		o = Outcome{Code: Locking, Activation: a, Epoch: c.epoch, At: w.At, RetryAfter: a.LockUntil.Sub(w.At)}

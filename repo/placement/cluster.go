@@ -53,12 +53,29 @@ type plan struct {
 	heir    map[string]string // see [Topology.Next]
 	writes  []docstore.Write  // of seats and leases
 	events  []Event
+	end     rule.End // of the command
 }
 
 // rejected is a plan that changes nothing.
 func (v *sight) rejected(o MemberOutcome) plan {
 	o.At, o.Epoch = v.at, v.top.Epoch
 	return plan{outcome: o}
+}
+
+// ended is the outcome of a plan whose command came after its end, or has one that is too far away, unless an earlier
+// delivery of it had its effect. refused is the latest write that the store refused: its time counts, too.
+func (v *sight) ended(p plan, refused rule.When) (MemberOutcome, bool) {
+	o := p.outcome
+	if p.cause == "" && (o.Code == OK || o.Code == RequestIDReused) {
+		return o, false
+	}
+	w := rule.When{At: v.at}
+	if refused.Latest().After(v.at) {
+		w = refused
+	}
+	code, said := ended(p.end, w)
+	return MemberOutcome{Code: code, Incarnation: o.Incarnation, Epoch: v.top.Epoch, At: w.Latest(), Detail: said},
+		code != OK
 }
 
 // stale is the plan for a command that names an incarnation which does not live.
@@ -76,15 +93,18 @@ func (v *sight) stale(i Incarnation) plan {
 // change decides and writes, and decides again if another change came first.
 func (s *Service) change(ctx context.Context, c Cluster, partitions int, names []string,
 	decide func(*sight) plan) (MemberOutcome, error) {
-	var margin time.Duration
+	var refused rule.When // the latest write
 	for try := range maxTries {
 		begin := s.now()
 		v, err := s.look(ctx, c, partitions, names)
 		if err != nil {
 			return MemberOutcome{}, err
 		}
-		v.passed = v.at.Add(-margin)
+		v.passed = v.at.Add(-refused.Margin)
 		p := decide(v)
+		if o, over := v.ended(p, refused); over {
+			return o, nil
+		}
 		if p.cause == "" {
 			return p.outcome, nil
 		}
@@ -108,7 +128,7 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 			}).outcome, nil
 		}
 		if v.head.fresh() {
-			switch full, err := s.register(ctx, c); {
+			switch full, err := s.register(ctx, c, p.end); {
 			case err != nil:
 				return MemberOutcome{}, err
 			case full:
@@ -124,7 +144,7 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 			return MemberOutcome{}, fmt.Errorf("cluster %q: %w", c.Name, err)
 		}
 		if !r.Applied {
-			margin = r.Margin
+			refused = rule.When{At: r.At, Margin: r.Margin}
 			// Another change came first, or this one was applied before: the documents tell. Of many that come at once one is
 			// first each time, and the others would only keep each other from it.
 			if err := s.pause(ctx, s.now().Sub(begin), try); err != nil {
@@ -134,7 +154,7 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 		}
 		// a sweep may have removed the name of a cluster that no one seemed to join
 		if v.head.fresh() && s.now().Sub(begin) > maxDelay {
-			if _, err := s.register(ctx, c); err != nil {
+			if _, err := s.register(ctx, c, rule.End{}); err != nil {
 				return MemberOutcome{}, err
 			}
 		}
@@ -201,7 +221,7 @@ func (s *Service) changeWrites(c Cluster, v *sight, p plan, next *Topology, move
 		fEpoch: docstore.Int(next.Epoch), fPartitions: docstore.Int(next.Partitions()),
 		fHashVersion: docstore.Int(HashVersion),
 		fChangedAt:   docstore.Now,
-	}, Unset: []string{fRemoved}}
+	}, Unset: []string{fRemoved}, Until: p.end.NotAfter} // the step is all or none
 	writes := []docstore.Write{head, body}
 	if v.head.epoch > 0 {
 		writes[0].If = docstore.All{
@@ -231,7 +251,8 @@ func bodyBytes(writes []docstore.Write) int {
 // moment; the first of a cluster is one write more, by which sweeps find it. Where the cluster is full, members whose
 // leases have ended are evicted, and it is decided again; ClusterFull says when the first lease ends of those that
 // last. The codes of rejections are MemberExists, StaleIncarnation and MemberUnknown (of what it replaces),
-// ClusterDiffers, ClusterFull, RequestIDReused and LateAnswer.
+// ClusterDiffers, ClusterFull, RequestIDReused, LateAnswer, TooLate and TooFar. What comes too late leaves nothing: all
+// that a join writes is one step, which has its end.
 func (s *Service) Join(ctx context.Context, c Join) (MemberOutcome, error) {
 	if err := c.Validate(); err != nil {
 		return MemberOutcome{}, err
@@ -245,7 +266,11 @@ func (s *Service) Join(ctx context.Context, c Join) (MemberOutcome, error) {
 	if partitions == 0 {
 		partitions = DefaultPartitions
 	}
-	return s.change(ctx, c.Cluster, partitions, names, c.decide)
+	return s.change(ctx, c.Cluster, partitions, names, func(v *sight) plan {
+		p := c.decide(v)
+		p.end = c.End
+		return p
+	})
 }
 
 func (c Join) decide(v *sight) plan {

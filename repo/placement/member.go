@@ -364,6 +364,7 @@ func (c Heartbeat) Refusal(l LeaseState, w rule.When) MemberOutcome {
 type Join struct {
 	Cluster
 	Offer
+	rule.End
 
 	Member    string
 	Address   string        // for those who look the member up; may be empty

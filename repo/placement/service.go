@@ -249,6 +249,14 @@ func (v *view) outcome(code Code) Outcome {
 	return o
 }
 
+// ended is the outcome of a claim or transfer that came after its end; its code is OK if it did not.
+func (v *view) ended(e rule.End) Outcome {
+	code, said := ended(e, rule.When{At: v.at})
+	o := v.outcome(code)
+	o.Detail = said
+	return o
+}
+
 // replay is the outcome of a claim or transfer that is remembered. One whose owner is dead has ended.
 func (v *view) replay(r rule.Request) (Outcome, bool) {
 	o, known := v.act.replay(r, v.at)
@@ -350,6 +358,7 @@ type Claim struct {
 	Cluster
 	Identity
 	Need
+	rule.End
 
 	RequestID string        // the same for every delivery of the same intention
 	LockTTL   time.Duration // how long the owner has to activate it; 0 means DefaultLockTTL, but for By
@@ -397,8 +406,8 @@ func table(m map[string]string) []string {
 //
 // Exists has the activation that there is, ActivationFailed the reason of the one that this claim began; Locking says
 // when to come back. The codes of other rejections are Undetermined, NoEligibleMember, MemberIneligible, StaleEpoch,
-// RequestIDReused, LateAnswer and Limit. With Options.MaxIdentities the first claims of identities without a record
-// read twice, while they are counted.
+// RequestIDReused, LateAnswer, Limit, TooLate and TooFar. With Options.MaxIdentities the first claims of identities
+// without a record read twice, while they are counted.
 func (s *Service) Claim(ctx context.Context, c Claim) (Outcome, error) {
 	if err := c.Validate(); err != nil {
 		return Outcome{}, err
@@ -418,6 +427,9 @@ func (s *Service) Claim(ctx context.Context, c Claim) (Outcome, error) {
 			}
 			return g, to, o
 		})
+		if o.Code == TooLate || o.Code == TooFar { // by the write
+			effect = census.Other
+		}
 		return effect, err
 	})
 	if err == nil && o.Code == Limit {
@@ -467,6 +479,9 @@ func (c Claim) decide(v *view) (*grant, *Member, Outcome) {
 	if o, known := v.replay(c.request()); known {
 		return nil, nil, o
 	}
+	if o := v.ended(c.End); o.Code != OK {
+		return nil, nil, o
+	}
 	o := v.outcome(v.undetermined(c.Epoch))
 	lapsed := v.act.Phase == Locked && !v.at.Before(v.act.LockUntil)
 	switch {
@@ -479,7 +494,7 @@ func (c Claim) decide(v *view) (*grant, *Member, Outcome) {
 	case v.placed == nil:
 		o.Code, o.Detail = NoEligibleMember, "no member may host the identity: see kinds, labels and capacity of the members"
 	default:
-		g := v.grant(c.subject(), c.request(), v.placed, c.Need)
+		g := v.grant(c.subject(), c.End, c.request(), v.placed, c.Need)
 		g.lapsed = v.owner != nil
 		if g.lock = c.LockTTL; c.By == (Incarnation{}) {
 			g.lock = cmp.Or(c.LockTTL, DefaultLockTTL)
@@ -506,9 +521,9 @@ func (c Claim) placedOnCaller(v *view, o *Outcome) bool {
 }
 
 // grant gives the activation that was seen to a member.
-func (v *view) grant(c subject, r rule.Request, to *Member, need Need) *grant {
+func (v *view) grant(c subject, e rule.End, r rule.Request, to *Member, need Need) *grant {
 	g := &grant{
-		subject: c, found: v.doc, rev: v.act.rev, owner: to.Incarnation, epoch: v.top.Epoch, token: v.act.Token + 1,
+		subject: c, End: e, found: v.doc, rev: v.act.rev, owner: to.Incarnation, epoch: v.top.Epoch, token: v.act.Token + 1,
 		request: r, need: need,
 	}
 	if v.doc == nil {
@@ -521,6 +536,7 @@ func (v *view) grant(c subject, r rule.Request, to *Member, need Need) *grant {
 type Transfer struct {
 	Hold
 	Need // none: that of the claim
+	rule.End
 
 	RequestID string        // the same for every delivery of the same intention
 	LockTTL   time.Duration // how long the new owner has to activate it; 0 means DefaultLockTTL
@@ -544,8 +560,8 @@ func (c Transfer) request() rule.Request {
 }
 
 // Transfer gives an activation to another member; see [Transfer]. It costs what a claim costs. The codes of rejections
-// are StaleToken, NotOwner, WrongPhase, Undetermined, NoEligibleMember, MemberIneligible, RequestIDReused and
-// LateAnswer.
+// are StaleToken, NotOwner, WrongPhase, Undetermined, NoEligibleMember, MemberIneligible, RequestIDReused, LateAnswer,
+// TooLate and TooFar.
 func (s *Service) Transfer(ctx context.Context, c Transfer) (Outcome, error) {
 	if err := c.Validate(); err != nil {
 		return Outcome{}, err
@@ -555,6 +571,9 @@ func (s *Service) Transfer(ctx context.Context, c Transfer) (Outcome, error) {
 
 func (c Transfer) decide(v *view) (*grant, *Member, Outcome) {
 	if o, known := v.replay(c.request()); known {
+		return nil, nil, o
+	}
+	if o := v.ended(c.End); o.Code != OK {
 		return nil, nil, o
 	}
 	need, to := c.Need, v.placed
@@ -585,7 +604,7 @@ func (c Transfer) decide(v *view) (*grant, *Member, Outcome) {
 	case to.Eligible(c.Kind, need) != Eligible:
 		o.Code, o.Ineligible = MemberIneligible, to.Eligible(c.Kind, need)
 	default:
-		g := v.grant(c.subject(), c.request(), to, need)
+		g := v.grant(c.subject(), c.End, c.request(), to, need)
 		g.lock = cmp.Or(c.LockTTL, DefaultLockTTL)
 		return g, to, Outcome{}
 	}

@@ -128,14 +128,16 @@ func (c Cluster) entry() docstore.Key { return docstore.Key{Kind: registryKind, 
 // register makes a cluster one that sweeps find. It comes before the first epoch, because it belongs to no tenant and
 // so to no step of the cluster. full says that the tenant has as many clusters as it may have, and this is none of
 // them.
-func (s *Service) register(ctx context.Context, c Cluster) (full bool, err error) {
+func (s *Service) register(ctx context.Context, c Cluster, end rule.End) (full bool, err error) {
 	if s.maxClusters > 0 {
 		if full, err = s.full(ctx, c); full || err != nil {
 			return full, err
 		}
 	}
 	// The time of the latest try keeps sweeps from removing the name before the epoch is written.
-	_, err = s.store.Write(ctx, docstore.Write{Key: c.entry(), Set: map[string]docstore.Value{fAt: docstore.Now}})
+	_, err = s.store.Write(ctx, docstore.Write{
+		Key: c.entry(), Set: map[string]docstore.Value{fAt: docstore.Now}, Until: end.NotAfter,
+	})
 	if err != nil {
 		return false, fmt.Errorf("cluster %q: %w", c.Name, err)
 	}

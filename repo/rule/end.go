@@ -21,10 +21,17 @@ func (e End) end() time.Time { return e.NotAfter }
 
 // until gives a write the end of its command, if that has one.
 func until(command any, w docstore.Write) docstore.Write {
-	if c, ok := unwrap(command).(limited); ok {
-		w.Until = c.end()
+	for {
+		if c, ok := command.(limited); ok {
+			w.Until = c.end()
+			return w
+		}
+		inner, ok := command.(Wrapper)
+		if !ok {
+			return w
+		}
+		command = inner.Unwrap()
 	}
-	return w
 }
 
 // Late reports whether a refused command came after its end, by the latest that the store's time can have been.

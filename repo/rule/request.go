@@ -41,24 +41,40 @@ func (r Request) Is(entry string) (is, same bool) {
 // is a shift register, so that a write adds a request without reading first.
 type Register [Remembered]string
 
-// Lacks holds while no field has the request, whatever its parameters. No character of an entry is above "~", and a
-// missing field has nothing.
-func (g Register) Lacks(r Request) docstore.Cond {
-	in := make(docstore.Any, 0, len(g))
+// Lacks holds while no field has the request, whatever its parameters.
+func (g Register) Lacks(r Request) docstore.Cond { return r.Unknown(g) }
+
+// Unknown holds while no field of any of the registers has the request, whatever its parameters. No character of an
+// entry is above "~", and a missing field has nothing.
+func (r Request) Unknown(registers ...Register) docstore.Cond {
+	fields := len(registers) * Remembered
+	in, bounds := make(docstore.Any, 0, fields), make([]docstore.Cond, 0, 2*fields)
 	var first, last docstore.Value = docstore.String(r.id), docstore.String(r.id + "~")
-	for _, f := range g {
-		in = append(in, docstore.All{docstore.Not{Cond: docstore.LE{Field: f, Value: first}},
-			docstore.LE{Field: f, Value: last}})
+	for _, g := range registers {
+		for _, f := range g {
+			bounds = append(bounds, docstore.Not{Cond: docstore.LE{Field: f, Value: first}},
+				docstore.LE{Field: f, Value: last})
+			in = append(in, docstore.All(bounds[len(bounds)-2:len(bounds):len(bounds)]))
+		}
 	}
 	return docstore.Not{Cond: in}
 }
 
 // Remember adds the request to what a write sets; the oldest is forgotten.
-func (g Register) Remember(set map[string]docstore.Value, r Request) {
-	for i := 1; i < len(g); i++ {
+func (g Register) Remember(set map[string]docstore.Value, r Request) { g.rememberAt(0, set, r) }
+
+// rememberAt is Remember from a position on.
+func (g Register) rememberAt(first int, set map[string]docstore.Value, r Request) {
+	for i := first + 1; i < len(g); i++ {
 		set[g[i]] = docstore.Before(g[i-1])
 	}
-	set[g[0]] = r.Entry()
+	set[g[first]] = r.Entry()
+}
+
+// RememberBehind is Remember for a request that must not take the place of the newest, which stays where it is: the
+// oldest of the others is forgotten.
+func (g Register) RememberBehind(set map[string]docstore.Value, r Request) {
+	g.rememberAt(1, set, r)
 }
 
 // Requests are the entries of a [Register] as a document has them, the newest first; empty is none.

@@ -93,7 +93,8 @@ type FallbackOutcome[S, O any] interface {
 type When struct {
 	At     time.Time     // the instant by which the store decided
 	Margin time.Duration // how far the store's time may lie beyond At, see [docstore.Result].Margin
-	Took   time.Duration // from before the request to after the response, by a monotonic clock of the caller
+	Took   time.Duration // how long ago At was when the response arrived, at the most; see [docstore.Result]
+	Lost   time.Duration // of that: time in which the caller's clock stood, so that it does not know of it
 }
 
 // Latest is the latest that the store's time can have been: what is left of a lease counts from here.
@@ -102,13 +103,13 @@ func (w When) Latest() time.Time { return w.At.Add(w.Margin) }
 // Ended reports whether a lease had ended at the decision, by the latest that the store's time can have been.
 func (w When) Ended(end time.Time) bool { return !w.Latest().Before(end) }
 
-// Late reports whether a lease had ended when the response arrived. The time is measured from before the request, so
-// that it errs on the early side for the holder.
+// Late reports whether a lease had ended when the response arrived. The time is measured from before the request that
+// was applied, so that it errs on the early side for the holder.
 func (w When) Late(end time.Time) bool { return end.Sub(w.Latest()) <= w.Took }
 
 // Run carries out a command on a store: one request, two for a command with a [Fallback] write that is needed, and one
-// for each further try of a [Retrier]. now measures how long the store took; it must be monotonic and need not show the
-// right time.
+// for each further try of a [Retrier]. now measures how long the store took for the last of them; it must be monotonic
+// and need not show the right time.
 //
 // An error means that the outcome is unknown, or that nothing was changed (see [docstore.Store]): [docstore.ErrDamaged]
 // for a document that cannot be read, and for a store that refuses a write whose condition holds.
@@ -189,7 +190,7 @@ func send[S, O any](
 	grants func(O) bool,
 ) (Sent[S, O], error) {
 	done := Sent[S, O]{commands: cs}
-	begin, tries := now(), 1
+	tries := 1
 	writes := make([]docstore.Write, len(cs), len(cs)+len(beside))
 	for i, c := range cs {
 		writes[i] = until(c, c.Write())
@@ -200,12 +201,13 @@ func send[S, O any](
 	writes = append(writes, beside...)
 	sending := ctx
 	for try := 0; ; try++ {
+		begin := now()
 		r, err := store.Write(sending, writes...)
 		if err != nil {
 			return done, fmt.Errorf("%s: %w", named(writes), err)
 		}
 		done.Applied, done.Docs = r.Applied, r.Docs
-		done.When = When{At: r.At, Margin: r.Margin, Took: now().Sub(begin)}
+		done.When = When{At: r.At, Margin: r.Margin, Took: now().Sub(begin) - r.Before + r.Lost, Lost: r.Lost}
 		if r.Applied {
 			return done, nil
 		}
@@ -348,28 +350,25 @@ func grantedFallback[S, O any](c Command[S, O], found S, decided When) func(S, W
 // holds reports whether a write certainly was to be applied at the decision: that a time has passed by the earliest
 // that the store's time can have been, and that it has not by the latest.
 func (w When) holds(write docstore.Write, found docstore.Doc) bool {
-	return write.InTime(w.Latest()) && (write.If == nil || w.holdsAt(write.If, found, w.At, w.Latest()))
+	return write.InTime(w.Latest()) && (write.If == nil || w.holdsAt(write.If, found, false))
 }
 
-// applies reports whether a store whose time is At applies a write. Whether it comes too late is asked of the latest
-// time.
-func (w When) applies(write docstore.Write, found docstore.Doc) bool {
-	return write.InTime(w.Latest()) && (write.If == nil || write.If.Holds(found, w.At))
-}
-
-// holdsAt evaluates a condition; under a Not the two times change places.
-func (w When) holdsAt(c docstore.Cond, found docstore.Doc, passed, coming time.Time) bool {
-	one := func(c docstore.Cond) bool { return w.holdsAt(c, found, passed, coming) }
+// holdsAt evaluates a condition, which may be inside a Not, see [docstore.Instant.Early].
+func (w When) holdsAt(c docstore.Cond, found docstore.Doc, negated bool) bool {
+	one := func(c docstore.Cond) bool { return w.holdsAt(c, found, negated) }
 	switch c := c.(type) {
 	case docstore.Any:
 		return slices.ContainsFunc(c, one)
 	case docstore.All:
 		return !slices.ContainsFunc(c, func(c docstore.Cond) bool { return !one(c) })
 	case docstore.Not:
-		return !w.holdsAt(c.Cond, found, coming, passed)
-	default:
-		return c.Holds(found, passed)
+		return !w.holdsAt(c.Cond, found, !negated)
+	case docstore.LE:
+		if i, _ := c.Value.(docstore.Instant); !i.Early(negated) {
+			return c.Holds(found, w.Latest())
+		}
 	}
+	return c.Holds(found, w.At)
 }
 
 // Joint is a command that is carried out in one step with writes on other documents: conditions that must hold there,
@@ -433,13 +432,13 @@ func RunJoint[S, O any](
 func Step[S, O any](c Command[S, O], found docstore.Doc, when When) (docstore.Doc, O, error) {
 	var none O
 	w, granted := until(c, c.Write()), c.Granted
-	if !when.applies(w, found) {
+	if !when.holds(w, found) {
 		s, err := c.State(found)
 		if err != nil {
 			return found, none, err
 		}
 		second, ok := fallbackWrite(c, s, when)
-		if !ok || !when.applies(second, found) {
+		if !ok || !when.holds(second, found) {
 			return found, c.Refusal(s, when), nil
 		}
 		w, granted = second, grantedFallback(c, s, when)

@@ -273,3 +273,78 @@ func TestWhen(t *testing.T) {
 		}
 	}
 }
+
+// asking is a claim under a condition.
+type asking struct {
+	claim
+	cond docstore.Cond
+}
+
+func (c asking) Write() docstore.Write { return c.write(c.cond) }
+
+func (asking) Fallback(seat, rule.When) (docstore.Write, bool) { return docstore.Write{}, false }
+
+// TestStepByAnUncertainTime: where the time lies between two instants, a comparison with Now must be certain. Earliest
+// and Latest are what they say, in a Not as well.
+func TestStepByAnUncertainTime(t *testing.T) {
+	const f = "expires_at"
+	passed := func(i docstore.Instant) docstore.Cond { return docstore.LE{Field: f, Value: i} }
+	not := func(c docstore.Cond) docstore.Cond { return docstore.Not{Cond: c} }
+	w := rule.When{At: begin, Margin: time.Second}
+	before, early, between, late, after := -time.Millisecond, time.Duration(0), 500*time.Millisecond, time.Second,
+		time.Second+time.Millisecond
+	for name, c := range map[string]struct {
+		cond   docstore.Cond
+		grants map[time.Duration]bool
+	}{
+		"has passed":                   {passed(docstore.Now), map[time.Duration]bool{before: true, early: true}},
+		"has not passed yet":           {not(passed(docstore.Now)), map[time.Duration]bool{after: true}},
+		"is not sure to have passed":   {not(passed(docstore.Earliest)), map[time.Duration]bool{between: true, late: true, after: true}},
+		"may have passed":              {passed(docstore.Latest), map[time.Duration]bool{before: true, early: true, between: true, late: true}},
+		"not not":                      {not(not(passed(docstore.Now))), map[time.Duration]bool{before: true, early: true}},
+		"may have passed, less a time": {passed(docstore.Latest.Add(-time.Second)), map[time.Duration]bool{before: true, early: true}},
+	} {
+		for _, end := range []time.Duration{before, early, between, late, after} {
+			found := docstore.Doc{"owner": docstore.String("ann"), f: docstore.FormatTime(begin.Add(end))}
+			_, o, err := rule.Step(asking{claim{"bob"}, c.cond}, found, w)
+			if err != nil || (o.holder == "bob") != c.grants[end] {
+				t.Errorf("%s, at %v: %+v, %v", name, end, o, err)
+			}
+		}
+	}
+}
+
+// tried is a store that says of its responses what the tries before the last one took, and what was lost.
+type tried struct {
+	docstore.Store
+	before, lost time.Duration
+}
+
+func (s tried) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	r, err := s.Store.Write(ctx, writes...)
+	r.Before, r.Lost = s.before, s.lost
+	return r, err
+}
+
+// TestHowLongAWriteTook: from the last try on, and with the time that the caller's clock does not know of.
+func TestHowLongAWriteTook(t *testing.T) {
+	for _, c := range []struct {
+		took, before, lost time.Duration
+		late               bool
+	}{{time.Minute - 1, 0, 0, false}, {time.Minute, 0, 0, true}, {2*time.Minute - 1, time.Minute, 0, false},
+		{2 * time.Minute, time.Minute, 0, true}, {time.Second, 0, 59 * time.Second, true}} {
+		now := begin
+		store := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return begin }})
+		times := 0
+		o, err := rule.Run(t.Context(), tried{store, c.before, c.lost}, func() time.Time {
+			times++
+			if times == 2 {
+				now = now.Add(c.took)
+			}
+			return now
+		}, claim{"ann"})
+		if err != nil || o.late != c.late {
+			t.Errorf("%+v: %+v, %v", c, o, err)
+		}
+	}
+}

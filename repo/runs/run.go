@@ -31,7 +31,7 @@ import (
 // Kind is the kind of document that a run is: one for each (tenant, run ID).
 const Kind = "runs"
 
-var shape = &analysis.Shape{Kind: Kind, Thing: "run", IDField: "run_id", ExpiryField: "expiresAt"}
+var shape = &analysis.Shape{Kind: Kind, Thing: "run", IDField: "run_id", ExpiryField: "expiresAt", Made: true}
 
 // Bounds of what a command may carry. The others are those of package analysis.
 const (
@@ -87,6 +87,7 @@ func New(store docstore.Store, o *analysis.Options) *Runs {
 // Begin takes the lock of a run, which is made if there is none, or learns its result.
 type Begin struct {
 	ID
+	rule.End
 
 	Owner       string // who runs it, for people and for the conditions of later commands
 	RequestID   string // the same for every delivery of the same attempt, another for every attempt
@@ -134,10 +135,21 @@ type Finish struct {
 // Begin carries out a [Begin]: one request to the store, two for taking over a lock that expired. The outcome of a run
 // that has finished is analysis.AlreadyFinished, with its result; one of another fingerprint is analysis.Differs.
 func (r *Runs) Begin(ctx context.Context, c Begin) (Outcome, error) {
-	return r.run(ctx, c.ID, c.KeepSeconds, analysis.Acquire{
-		Owner: c.Owner, RequestID: c.RequestID, TTLSeconds: c.TTLSeconds, MaxTakeovers: r.maxTakeovers,
+	return r.run(ctx, c.ID, c.KeepSeconds, c.acquire(r.maxTakeovers))
+}
+
+// acquire is the command on the document of the run.
+func (c Begin) acquire(maxTakeovers int64) analysis.Acquire {
+	return analysis.Acquire{
+		End: c.End, Owner: c.Owner, RequestID: c.RequestID, TTLSeconds: c.TTLSeconds, MaxTakeovers: maxTakeovers,
 		MaxFailures: c.MaxFailures, Create: true, Fingerprint: c.Fingerprint,
-	}.In(c.document(c.KeepSeconds+c.TTLSeconds)))
+	}.In(c.document(c.KeepSeconds + c.TTLSeconds))
+}
+
+// GiveUp gives up a [Begin], see [analysis.GiveUp]: one request to the store where no run has that name, two for any
+// other.
+func (r *Runs) GiveUp(ctx context.Context, c Begin) (Outcome, error) {
+	return r.run(ctx, c.ID, c.KeepSeconds, analysis.GiveUp{Acquire: c.acquire(0)})
 }
 
 // Refresh carries out a [Refresh]: one request to the store.
@@ -186,6 +198,7 @@ type Command struct {
 // onRun is a command that observers know as a [Command].
 type onRun struct {
 	command
+	rule.End
 
 	id ID
 }
@@ -193,10 +206,22 @@ type onRun struct {
 // Unwrap implements [rule.Wrapper].
 func (c onRun) Unwrap() any { return Command{c.id, c.command} }
 
+// GrantedFallback implements [rule.FallbackOutcome], for a command that does.
+func (c onRun) GrantedFallback(found, after analysis.State, decided, w rule.When) Outcome {
+	if second, ok := c.command.(rule.FallbackOutcome[analysis.State, Outcome]); ok {
+		return second.GrantedFallback(found, after, decided, w)
+	}
+	return c.Granted(after, w)
+}
+
 func (r *Runs) run(ctx context.Context, id ID, keepSeconds int64, c command) (Outcome, error) {
 	keep := field.Range("keep_seconds", keepSeconds, MinKeepSeconds, MaxKeepSeconds)
 	if err := cmp.Or(id.Validate(), keep, c.Validate()); err != nil {
 		return Outcome{}, err
 	}
-	return rule.Run(ctx, r.store, r.now, onRun{c, id})
+	sent := onRun{command: c, id: id}
+	if acquire, ok := c.(analysis.Acquire); ok {
+		sent.End = acquire.End
+	}
+	return rule.Run(ctx, r.store, r.now, sent)
 }

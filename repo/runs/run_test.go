@@ -283,3 +283,96 @@ func TestBadRuns(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestGivenUpRun: a begin that is given up before it comes leaves a record that no one sees, that the next begin takes
+// no notice of, and that is removed after an hour. In the record of a run nothing changes but the memory of requests.
+func TestGivenUpRun(t *testing.T) {
+	b := open()
+	giveUp := func(owner, request string, change ...func(*runs.Begin)) runs.Outcome {
+		t.Helper()
+		c := runs.Begin{ID: order, Owner: owner, RequestID: request, TTLSeconds: 10, Fingerprint: "f1", KeepSeconds: 3600}
+		for _, f := range change {
+			f(&c)
+		}
+		b.requests = 0
+		o, err := b.runs.GiveUp(t.Context(), c)
+		if err != nil || o.Code != analysis.OK {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		return o
+	}
+	unseen := func() {
+		t.Helper()
+		s, _, err := b.runs.Get(t.Context(), order)
+		if err != nil || s.Exists {
+			t.Errorf("get: %+v, %v", s, err)
+		}
+		p, err := b.runs.List(t.Context(), runs.List{Tenant: "shop"})
+		if err != nil || len(p.Runs) != 0 {
+			t.Errorf("list: %+v, %v", p, err)
+		}
+	}
+	giveUp("ann", "r1")
+	if b.requests != 1 || b.kept != time.Hour {
+		t.Errorf("%d requests, kept for %v", b.requests, b.kept)
+	}
+	unseen()
+	if o := b.begin(t, "ann", "r1"); o.Code != analysis.RequestIDReused {
+		t.Errorf("a late begin: %+v", o)
+	}
+	if o := b.finish(t, 1, "late"); o.Code != analysis.NotFound {
+		t.Errorf("a finish: %+v", o)
+	}
+	unseen()
+	b.at = b.at.Add(time.Hour - time.Millisecond)
+	prune := func() int {
+		t.Helper()
+		n, err := b.Store.(docstore.Pruner).Prune(t.Context(), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := prune(); n != 0 {
+		t.Errorf("removed %d before the hour had passed", n)
+	}
+	b.at = b.at.Add(time.Millisecond)
+	if n := prune(); n != 1 {
+		t.Errorf("removed %d after an hour", n)
+	}
+
+	giveUp("ann", "r1")
+	first := b.begin(t, "bob", "r2", about("f2"))
+	if first.Code != analysis.OK || first.Grant.Runs != 1 || first.Grant.Token != b.at.UnixMicro()+1 ||
+		b.kept != time.Hour+10*time.Second {
+		t.Errorf("the next begin: %+v, kept for %v", first, b.kept)
+	}
+	if o := giveUp("cy", "r3"); b.requests != 2 || b.kept != 0 || o.Grant.Token != 0 {
+		t.Errorf("beside a run: %+v, %d requests, kept for %v", o, b.requests, b.kept)
+	}
+	if o := b.begin(t, "bob", "r2", about("f2")); o.Code != analysis.OK || !o.Replayed {
+		t.Errorf("the holder: %+v", o)
+	}
+	if o := giveUp("bob", "r2", about("f2")); b.requests != 2 || b.kept != 0 || o.Grant.Token != first.Grant.Token {
+		t.Errorf("the holder gives up: %+v, %d requests, kept for %v", o, b.requests, b.kept)
+	}
+	if o := b.begin(t, "cy", "r3", about("f2")); o.Code != analysis.RequestIDReused {
+		t.Errorf("a late begin: %+v", o)
+	}
+	if o := b.begin(t, "cy", "r4", about("f2")); o.Code != analysis.OK || o.Grant.Runs != 1 {
+		t.Errorf("the next: %+v", o)
+	}
+	end := func(at time.Duration) func(*runs.Begin) {
+		return func(c *runs.Begin) { c.NotAfter, c.ID.ID = b.at.Add(at), "other" }
+	}
+	for at, code := range map[time.Duration]analysis.Code{
+		-10 * time.Hour: analysis.TooLate, -time.Millisecond: analysis.TooLate, time.Hour + time.Millisecond: analysis.TooFar,
+	} {
+		if o := b.begin(t, "ann", "r1", end(at)); o.Code != code {
+			t.Errorf("%v to the end: %+v", at, o)
+		}
+	}
+	if o := b.begin(t, "ann", "r1", end(0)); o.Code != analysis.OK {
+		t.Errorf("at the end: %+v", o)
+	}
+}

@@ -110,7 +110,10 @@ export class ApiError extends LeaseholdError {
   }
 }
 
-/** Whether an error says that a lease is the caller's no more. */
+/**
+ * Whether an error says that a lease is the caller's no more. LEASE_CHANGED is one of them unless a renewal of the caller may have changed it: then another
+ * process renews the same lease, such as a copy of this one.
+ */
 export function isGone(e: unknown): boolean {
-  return e instanceof ApiError && /^(LEASE_(LOST|EXPIRED|RELEASED)|NOT_OWNER)$/.test(e.code)
+  return e instanceof ApiError && /^(LEASE_(LOST|EXPIRED|RELEASED|CHANGED)|NOT_OWNER)$/.test(e.code)
 }

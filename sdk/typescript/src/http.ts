@@ -4,10 +4,10 @@
  * @module
  */
 import { checkFunction, checkObject, checkText, invalid } from './check.js'
-import { apiError } from './codes.gen.js'
-import { ConnectionError, InvalidResponseError, type Code } from './errors.js'
-import { messageOf } from './judge.js'
-import { type Clock, Scope, orAborted, systemClock } from './time.js'
+import { RequestIdReusedError, apiError } from './codes.gen.js'
+import { ApiError, ConnectionError, InvalidResponseError, type Code } from './errors.js'
+import { isFinal, isSettled, messageOf, retryAfter } from './judge.js'
+import { type Clock, Scope, orAborted, pauseBefore, systemClock } from './time.js'
 
 /** How a server is reached. */
 export interface ServerOptions {
@@ -30,6 +30,13 @@ export interface ServerOptions {
 
 /** The most bytes of a response that are read: far more than any lease has. */
 const maxResponse = 16 << 20
+
+const tryTime = 15_000 // of a request that says that another one is given up
+const insistTime = 30_000 // for which that is sent again while it is not taken
+const wayTime = 2000 // by which a request may come later than its sender waits; what dates of responses may differ by
+
+/** What a response without a body says. */
+const nothing: Record<string, unknown> = {}
 
 /** A random ID, unique without a coordinator: 128 bits in hexadecimal digits. */
 export const randomID = (): string =>
@@ -65,6 +72,8 @@ export class Server {
   readonly owner: string
   readonly #fetch: typeof fetch
   readonly #token: ServerOptions['token']
+  #ahead = 0 // of the server's time before the wall clock
+  #told = false // the store said its time
 
   constructor(o: ServerOptions) {
     checkObject('options', o)
@@ -112,6 +121,56 @@ export class Server {
     }
   }
 
+  /**
+   * Posts a request that grants something. It ends, by the server's time, two seconds after no one waits for it any more. If the response says that it came too
+   * late, or that its end is too far away, the clock of this machine was wrong: the request is sent once more, with another end.
+   *
+   * @param left how long its caller waits for it, if that is less than the timeout
+   * @param end the name of the member
+   */
+  async ask(path: string, body: object, timeout: number, signal?: AbortSignal, left = timeout, end = 'not_after'): Promise<Record<string, unknown>> {
+    for (let again = true; ; again = false) {
+      const at = new Date(this.clock.wall() + this.#ahead + Math.min(timeout, left) + wayTime)
+      try {
+        return await this.send('POST', path, { ...body, [end]: at.toISOString() }, timeout, signal)
+      } catch (e) {
+        if (!again || !(e instanceof ApiError && e.problem.store_time)) throw e
+      }
+    }
+  }
+
+  /**
+   * Says that a request that was posted is given up, again and again for half a minute: nothing but success settles it, and that its `request_id` was used. It
+   * does not throw.
+   *
+   * @returns why the server may not know it; undefined if it does
+   */
+  async giveUp(path: string, body: object): Promise<unknown> {
+    const late = new ConnectionError('the server did not respond')
+    const scope = new Scope().within(this.clock, insistTime, () => late)
+    for (let retry = 0; ; retry++) {
+      let error: unknown
+      try {
+        if ((await this.send('POST', path, { ...body, give_up: true }, tryTime, scope.signal)) !== nothing) error = new InvalidResponseError('it was not given up')
+      } catch (e) {
+        if (!(e instanceof RequestIdReusedError)) error = e
+      }
+      if (error === undefined || isFinal(error) || !(await pauseBefore(this.clock, retry, isSettled(error) ? 2000 : retryAfter(error), scope))) {
+        scope.end()
+        return error
+      }
+    }
+  }
+
+  /** Learns the server's time. That of the store, by which ends are judged, is better than a date. */
+  #learn(time: string | null | undefined, told: boolean): void {
+    const ahead = Date.parse(time ?? '') - this.clock.wall()
+    if (told ? ahead === ahead : !this.#told && Math.abs(ahead - this.#ahead) > wayTime) {
+      this.#ahead = ahead
+      this.#told = told
+    }
+  }
+
   async #send(method: string, path: string, body: unknown, signal: AbortSignal): Promise<Record<string, unknown>> {
     const headers: Record<string, string> = { accept: 'application/json' }
     if (body !== undefined) headers['content-type'] = 'application/json'
@@ -138,7 +197,7 @@ export class Server {
       throw new ConnectionError(`no response of ${this.base}: ${messageOf(cause)}`, { cause })
     }
     const { status } = response
-    const after = retryAfter(response, this.clock)
+    const after = asksFor(response, this.clock)
     const other = (text: string, options?: ErrorOptions) => Object.assign(new InvalidResponseError(text, options), { status, retryAfter: after })
     if (response.type === 'opaqueredirect' || (status >= 300 && status < 400)) {
       throw other(`${this.base} responded with a redirect: use the URL of the server itself`)
@@ -153,11 +212,16 @@ export class Server {
       }
       if (typeof got === 'object' && got !== null && !Array.isArray(got)) {
         const json = got as Record<string, unknown>
+        this.#learn(response.headers.get('date'), false)
         if (type === 'application/json') return json
-        if (typeof json['code'] === 'string') throw apiError({ ...json, status, code: json['code'] as Code }, after)
+        if (typeof json['code'] === 'string') {
+          const error = apiError({ ...json, status, code: json['code'] as Code }, after)
+          this.#learn(error.problem.store_time, true)
+          throw error
+        }
       }
-    } else if (method === 'DELETE' && text === '' && (status === 200 || status === 204)) {
-      return {}
+    } else if (text === '' && (status === 204 || (status === 200 && method === 'DELETE'))) {
+      return nothing
     }
     throw other(`${this.base} responded ${status} with "${type}", which is not Leasehold`)
   }
@@ -181,7 +245,7 @@ async function read(response: Response): Promise<string> {
 }
 
 /** The Retry-After of a response in milliseconds, 0 without one. It may be a date, which counts from that of the response if that can be read. */
-function retryAfter(response: Response, clock: Clock): number {
+function asksFor(response: Response, clock: Clock): number {
   const value = response.headers.get('retry-after') ?? ''
   const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - (Date.parse(response.headers.get('date') ?? '') || clock.wall())
   return ms > 0 ? ms : 0

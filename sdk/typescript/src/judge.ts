@@ -31,6 +31,9 @@ export function isUnsettled(e: unknown): boolean {
   return e.status >= 500 && !(e instanceof OverloadedError || e instanceof DocumentDamagedError || e instanceof NotConfiguredError)
 }
 
+/** Whether an error says that nothing comes of any try of the same request: it would be said to the others as well. */
+export const isOver = (e: unknown): boolean => isSettled(e) && isFinal(e)
+
 /** Whether an error says what became of earlier tries of the same request: the lease was looked at. */
 export function isSettled(e: unknown): boolean {
   return e instanceof ApiError && e.status < 500 && e.status !== 401 && e.status !== 429

@@ -7,7 +7,7 @@ import { checkFunction, checkLabels, checkNumber, checkObject, invalid } from '.
 import { InvalidArgumentError, LeaseChangedError, LeaseExpiredError, LockDelayedError, LockHeldError, LockQueueFullError, OverloadedError, RequestIdReusedError, apiError } from './codes.gen.js'
 import { ApiError, ClosedError, LockLostError, MaxHoldError, NotReleasedError, ReleasedError, isGone } from './errors.js'
 import { Server, randomID, segment, type ServerOptions } from './http.js'
-import { isFinal, isSettled, isUnsettled, messageOf, retryAfter } from './judge.js'
+import { isFinal, isOver, isSettled, isUnsettled, messageOf, retryAfter } from './judge.js'
 import { type AcquireRequest, type Asked, bad, checkLease, checkReleased, checkSet, count, text } from './lease.js'
 import { Term } from './term.js'
 import { type Clock, type Moment, Scope, add, backoff, elapsed, endOf, moment, orAborted, pause, pauseBefore, sleepUntil, until } from './time.js'
@@ -34,7 +34,7 @@ export interface LockEvent {
   /**
    * `waiting`: for a lock; `error` is why, `after` when it is asked for again, in milliseconds. `acquired`. `taken`: a grant of a rate. `renewed`.
    * `renewal-failed`: and is to be tried again. `lost`: `error` is the reason of the signal. `released`. `release-failed`: the lease expires.
-   * `abandoned`: an acquire that was given up; `error` is why what it may have obtained was not released.
+   * `abandoned`: an acquire that was given up; `error` is why what it may have obtained may still be held.
    */
   readonly type: 'waiting' | 'acquired' | 'taken' | 'renewed' | 'renewal-failed' | 'lost' | 'released' | 'release-failed' | 'abandoned'
   readonly key: string
@@ -92,7 +92,6 @@ export interface Rate {
 
 // Times of requests, in milliseconds.
 const tryTime = 15_000 // of one request, beside what the server is to wait; less when the lease is shorter
-const lateWait = 2000 // how much later than it is asked to a server ends a wait, at most
 const waitTime = 20_000 // for which one request asks the server to wait, at most
 const graceTime = 5_000 // for a release that is waited for
 const placedPause = 2_000 // between two requests of one that waits in line
@@ -113,7 +112,10 @@ interface Subject {
   readonly name: string
   /** Whether the server waits for it. */
   readonly waits: boolean
-  acquire(r: AcquireRequest, timeout: number, signal?: AbortSignal): Promise<Granted>
+  /** It ends at the latest in `left` milliseconds. */
+  acquire(r: AcquireRequest, timeout: number, signal: AbortSignal, left: number): Promise<Granted>
+  /** As {@link Server.giveUp}. */
+  giveUp(r: AcquireRequest): Promise<unknown>
   renew(of: Granted, r: { request_id: string; ttl_seconds: number; expires_at: string }, request: AcquireRequest, timeout: number, signal?: AbortSignal): Promise<Granted>
   release(of: Granted, requestID: string, timeout: number): Promise<void>
 }
@@ -277,7 +279,8 @@ export class Locks {
     return {
       name: key,
       waits: true,
-      acquire: async (r, timeout, signal) => read(await this.#post(`${path}/acquire`, r, timeout, signal), r),
+      acquire: async (r, timeout, signal, left) => read(await this.#server.ask(`${path}/acquire`, r, timeout, signal, left), r),
+      giveUp: (r) => this.#server.giveUp(`${path}/acquire`, r),
       renew: async (of, r, request, timeout, signal) => {
         const got = read(await this.#post(`${path}/renew`, { ...r, fencing_token: of.token }, timeout, signal), { ...request, wait_seconds: 0 }, of.token)
         return got.permit === of.permit ? got : bad(`it has the permit ${got.permit}, not ${of.permit}`)
@@ -306,11 +309,12 @@ export class Locks {
         expiresAt: text(got['expires_at'], 'expires_at'), remaining: count(got['remaining_ms'], 'remaining_ms', 1), waited: 0,
       }
     }
+    const body = ({ owner_id, request_id, ttl_seconds, metadata }: AcquireRequest) => ({ owner_id, request_id, lock_keys: keys, ttl_seconds, metadata })
     return {
       name: keys.join(', '),
       waits: false,
-      acquire: async ({ request_id, ttl_seconds, metadata }, timeout, signal) =>
-        read(await this.#post(`${path}/acquire`, { request_id, lock_keys: keys, ttl_seconds, metadata }, timeout, signal)),
+      acquire: async (r, timeout, signal, left) => read(await this.#server.ask(`${path}/acquire`, body(r), timeout, signal, left)),
+      giveUp: (r) => this.#server.giveUp(`${path}/acquire`, body(r)),
       renew: async (of, r, _, timeout, signal) => read(await this.#post(`${path}/renew`, { ...r, leases: leases(of) }, timeout, signal), of),
       release: async (of, id, timeout) => {
         const got = await this.#post(`${path}/release`, { request_id: id, leases: leases(of) }, timeout)
@@ -372,9 +376,7 @@ export class Locks {
     const lines = o.fair || grant || request.mode === 'shared' || request.mode === 'permits'
     const each = Math.min(tryTime, s.ttl)
     let open = false // a try may have been carried out, or may still be
-    let queued = false // a try asked the server to wait
     let placed = false // it may have a place in line
-    let waits = 0 // until then, on the clock, a try without a definite response may wait at a server
     let last: unknown // the error of the latest try that was not cut off
 
     const isHeld = (e: unknown) =>
@@ -386,14 +388,13 @@ export class Locks {
       const most = Math.min(s.poll * (0.5 + Math.random() / 2), placed ? placedPause : Infinity)
       return holder > 0 ? Math.min(most, Math.max(holder, 50) + Math.random() * 100) : most
     }
-    const attempt = async (wait: number, within: AbortSignal) => {
+    const attempt = async (wait: number, within: Scope) => {
+      const { signal } = within
       const r = { ...request, ...(wait > 0 && { wait_seconds: wait / 1000 }) }
-      queued ||= wait > 0
-      const end = clock.now() + wait + lateWait
       let asked = moment(clock)
       const began = asked
       try {
-        const granted = await subject.acquire(r, each + wait, within)
+        const granted = await subject.acquire(r, each + wait, signal, within.left(clock))
         asked = add(asked, Math.min(granted.waited, elapsed(clock, asked)))
         placed = false
         if (!grant && until(clock, endOf(asked, Math.min(granted.remaining, s.ttl))) - s.margin <= 0) {
@@ -404,10 +405,9 @@ export class Locks {
         }
         return { asked, granted, request: r, took: 0, error: undefined }
       } catch (error) {
-        const unsettled = within.aborted || isUnsettled(error)
-        open = unsettled || (open && !isSettled(error))
-        if (unsettled && wait > 0) waits = end
-        if (!within.aborted && isSettled(error)) {
+        const unsettled = signal.aborted || isUnsettled(error)
+        open = unsettled || (open && !isOver(error)) // that the lock is held does not say that an earlier try comes no more
+        if (!signal.aborted && isSettled(error)) {
           placed = wait > 0 && isHeld(error) && !(error instanceof LockQueueFullError) && (lines || (error as ApiError).position !== undefined)
         } else if (unsettled) placed ||= wait > 0 && lines
         return { asked, granted: undefined, request: r, took: elapsed(clock, began), error }
@@ -420,8 +420,8 @@ export class Locks {
       let wait = 0 // of the next try
       let since = moment(clock) // when there was no definite response for the first time
       for (;;) {
-        const within = last === undefined ? calling.signal : waiting.signal
-        within.throwIfAborted()
+        const within = last === undefined ? calling : waiting
+        within.signal.throwIfAborted()
         const t = await attempt(wait, within)
         if (t.granted) {
           if (!calling.signal.aborted) return { asked: t.asked, granted: t.granted, request: t.request }
@@ -429,15 +429,14 @@ export class Locks {
           open = placed = false
           throw calling.signal.reason
         }
-        if (within.aborted) throw t.error
+        if (within.signal.aborted) throw t.error
         const before = last
         last = t.error
         waiting.signal.throwIfAborted()
         const hint = retryAfter(t.error)
         let after = Math.max(backoff(failed, 200, 5000, 10), hint)
         if (isHeld(t.error)) {
-          if (o.ifAvailable) return null
-          if (o.wait === 0) throw t.error
+          if (o.ifAvailable || o.wait === 0) throw t.error
           if (t.error instanceof LockQueueFullError) polls = fewPolls
           // Without a pause, unless the server does not wait as it is asked to.
           after = polls > 0 || !subject.waits || room() === 0 || (wait > 0 && t.took < wait / 2) ? poll(hint) : 0
@@ -472,13 +471,11 @@ export class Locks {
         if (!(await pause(clock, after, waiting.signal))) throw t.error
       }
     } catch (error) {
-      if (placed || (open && (queued || !grant))) this.#abandon(subject, request, each, s, grant, waits)
+      if (placed || open) this.#abandon(subject, request)
       if (calling.signal.aborted) throw calling.signal.reason
-      if (waiting.signal.aborted) {
-        if (o.ifAvailable && isHeld(last)) return null
-        throw last
-      }
-      throw error
+      const e = waiting.signal.aborted ? last : error
+      if (o.ifAvailable && isHeld(e)) return null
+      throw e
     } finally {
       waiting.end()
       calling.end()
@@ -510,42 +507,10 @@ export class Locks {
     }
   }
 
-  /**
-   * Releases in the background what an acquire that was given up may have obtained, and gives its place in line to the next. Its request is sent again: if it
-   * had obtained the lock that returns the lease, and otherwise, once the lease that it obtains now is released, no delivery that comes late obtains another.
-   * It replaces no one: with `replace` it is sent only if without that the server says that it was carried out.
-   *
-   * A refusal does not say that nothing comes of the request any more: a try whose connection was cut may still wait at another server than the one that
-   * refuses it now. So it is sent again, a few times, until such a wait has ended, or the client is closed.
-   */
-  #abandon(subject: Subject, asked: AcquireRequest, each: number, s: Settings, grant: boolean, waits: number): void {
-    const clock = this.#server.clock
-    const work = async () => {
-      const scope = new Scope().within(clock, Math.max(0, waits - clock.now()) + Math.min(s.ttl, 30_000), () => undefined)
-      const { replace, ...calm } = asked
-      let request: AcquireRequest = calm
-      let error: unknown
-      for (let retry = 0; ; retry++) {
-        error = undefined
-        try {
-          const granted = await subject.acquire(request, each, scope.signal)
-          if (!grant) await this.#free(subject, granted, scope)
-        } catch (e) {
-          if (e instanceof RequestIdReusedError && replace && !request.replace) {
-            request = asked
-            continue
-          }
-          // What is settled is that another has it, or that the lease has ended; and more is to come while a server may wait.
-          if (!isSettled(e) || (!isFinal(e) && clock.now() < waits && !this.#closed.signal.aborted)) error = e
-        }
-        const refused = isSettled(error)
-        if (refused) request = calm
-        if (error === undefined || isFinal(error) || !(await pauseBefore(clock, retry, refused ? 2000 : retryAfter(error), scope))) break
-      }
-      scope.end()
-      this.#emit({ type: 'abandoned', key: subject.name, ...(error !== undefined && { error }) })
-    }
-    void this.#background(work())
+  /** Gives up a request in the background: what it may have obtained ends, its place in line too, and no delivery of it that comes late obtains anything. */
+  #abandon(subject: Subject, request: AcquireRequest): void {
+    const work = subject.giveUp(request).then((error) => this.#emit({ type: 'abandoned', key: subject.name, ...(error !== undefined && { error }) }))
+    void this.#background(work)
   }
 }
 
@@ -744,6 +709,7 @@ export class Lock {
     const { signal } = this.#renewing
     const soon = Math.min(1000, ttl / 24)
     let id = randomID()
+    let open = false // a renewal since the latest one that succeeded may have been carried out
     for (let failed = 0; (await sleepUntil(clock, due, signal)) && this.#term.check() === undefined; ) {
       if (this.#most && until(clock, this.#most) <= until(clock, this.#end) - margin) return // it lasts for as long as it may be held
       const asked = moment(clock)
@@ -758,19 +724,19 @@ export class Lock {
         this.#term.extend(this.#served())
         this.#host.emit({ type: 'renewed', key: this.key, token: this.token })
         id = randomID()
+        open = false
         failed = 0
         due = this.#due(asked, lasts)
         if (until(clock, due) < soon) due = add(moment(clock), soon)
       } catch (error) {
         if (signal.aborted) return
-        if (isGone(error)) return this.#lose(error)
-        if (error instanceof LeaseChangedError && error.expiresAt) {
-          this.#expiresAt = error.expiresAt // a renewal whose response was lost, or a duplicate
-          if (failed === 0) {
-            failed++
-            continue
-          }
+        if (open && error instanceof LeaseChangedError && error.expiresAt) {
+          this.#expiresAt = error.expiresAt // by a renewal whose response was lost
+          open = false
+          continue
         }
+        if (isGone(error)) return this.#lose(error)
+        open ||= isUnsettled(error)
         this.#term.failed(error)
         this.#host.emit({ type: 'renewal-failed', key: this.key, token: this.token, error })
         const hint = Math.min(retryAfter(error), this.#term.left / 3)

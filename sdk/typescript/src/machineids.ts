@@ -333,7 +333,7 @@ export class IdGenerator {
     try {
       const { service, meta } = this.#o
       const body = { ...(service !== undefined && { serviceId: service }), ...(meta && { meta }), throughputPerMs: need }
-      const got = await server.send('POST', '/v1/machine-ids/lease', body, acquireTime, this.#closed.signal)
+      const got = await server.ask('/v1/machine-ids/lease', body, acquireTime, this.#closed.signal, acquireTime, 'notAfter')
       if (!Array.isArray(got['leases']) || got['leases'].length === 0) throw new InvalidResponseError('invalid response: it has no leases')
       leases = got['leases'].map(leaseOf)
       error = this.#accept(leases, began)

@@ -7,7 +7,7 @@ import { checkFunction, checkNumber, checkObject, checkText, invalid } from './c
 import { AlreadyFinishedError, LeaseExpiredError, NotFoundError, RequestIdReusedError, apiError } from './codes.gen.js'
 import { LeaseholdError, LockLostError, isGone } from './errors.js'
 import { Server, randomID, segment, type ServerOptions } from './http.js'
-import { isFinal, messageOf, retryAfter } from './judge.js'
+import { isFinal, isOver, isUnsettled, messageOf, retryAfter } from './judge.js'
 import { bad, count, owner, text, token } from './lease.js'
 import { Term } from './term.js'
 import { type Moment, Scope, add, backoff, endOf, moment, pause, pauseBefore, sleepUntil, until } from './time.js'
@@ -208,36 +208,41 @@ export class Runs {
     }
   }
 
-  /** Asks until there is a response. A request that is under way when the signal is aborted gets 5 seconds more, so that a lock that it took can be released. */
+  /** Asks until there is a response. What came of requests without one is given up when it ends otherwise, in the background. */
   async #begin(id: string, path: string, begin: object, ttl: number, stop: AbortSignal): Promise<Grant | Outcome> {
     const clock = this.#server.clock
-    const late = new Scope().within(clock, acquireTime, () => new Error('the server did not respond'))
-    const grace = () => void late.within(clock, 5000, () => stop.reason)
-    stop.addEventListener('abort', grace)
-    if (stop.aborted) grace()
-    let request_id = randomID()
+    const late = new Scope(stop).within(clock, acquireTime, () => new Error('the server did not respond'))
+    const where = `${path}/${this.#o.analyses ? 'lock' : 'begin'}`
+    let body = { owner_id: this.#server.owner, request_id: randomID(), ...begin }
+    let open = false // a try may have been carried out, or may still be
     try {
       for (let retry = 0; ; retry++) {
         const asked = moment(clock)
         try {
-          const got = await this.#post(`${path}/${this.#o.analyses ? 'lock' : 'begin'}`, { request_id, ...begin }, Math.min(tryTime, ttl), late.signal)
+          const got = await this.#server.ask(where, body, Math.min(tryTime, ttl), late.signal)
           this.#id(got, id)
-          if (got['acquired'] === false) return this.#skipped(got)
+          if (got['acquired'] === false) {
+            const skipped = this.#skipped(got)
+            open &&= skipped.status === 'locked' // which does not say that an earlier try comes no more
+            return skipped
+          }
           if (got['acquired'] !== true) bad('it does not say whether the run was granted')
           owner(got['owner_id'], this.#server.owner)
           const remaining = count(got['remaining_ms'], 'remaining_ms', 1)
           const run = { id, token: token(got['fencing_token']), runs: count(got['runs'], 'runs'), failures: count(got['failures'], 'failures') }
           if (until(clock, endOf(asked, remaining)) <= 0) throw apiError({ code: 'LEASE_EXPIRED', status: 409, detail: 'the lock expired before the response arrived' })
+          open = false
           return { run, asked, remaining }
         } catch (error) {
-          if (error instanceof RequestIdReusedError || error instanceof LeaseExpiredError) request_id = randomID()
+          open = late.signal.aborted || isUnsettled(error) || (open && !isOver(error))
+          if (error instanceof RequestIdReusedError || error instanceof LeaseExpiredError) body = { ...body, request_id: randomID() } // what it obtained has ended
           else if (isUnknown(error) || isFinal(error)) throw error
           if (late.signal.aborted || !(await pauseBefore(clock, retry, retryAfter(error), late))) throw error
         }
       }
     } finally {
-      stop.removeEventListener('abort', grace)
       late.end()
+      if (open) void this.#server.giveUp(where, body).then((error) => error === undefined || this.#warn(error))
     }
   }
 

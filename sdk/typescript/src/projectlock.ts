@@ -8,7 +8,7 @@ import { checkFunction, checkObject, checkText, invalid } from './check.js'
 import { LockHeldError } from './codes.gen.js'
 import { LeaseholdError, isGone } from './errors.js'
 import { Server, randomID, segment, type ServerOptions } from './http.js'
-import { isFinal, isSettled, isUnsettled, messageOf } from './judge.js'
+import { isFinal, isOver, isUnsettled, messageOf } from './judge.js'
 import { type Asked, checkLease, checkReleased } from './lease.js'
 import { Term } from './term.js'
 import { type Clock, type Moment, Scope, add, endOf, moment, orAborted, pause, sleepUntil, systemClock, until } from './time.js'
@@ -186,6 +186,8 @@ interface Holding<B extends string> {
   turn: Promise<unknown>
   failures: number
   ended: boolean
+  /** Whether a renewal since the latest one that succeeded may have been carried out. */
+  open?: boolean
 }
 
 interface Attempt {
@@ -441,9 +443,17 @@ class ServiceLock implements Backend<'service'> {
     return this.#server.clock
   }
 
+  #path(scope: LockScope, what: string): string {
+    return `${this.#server.tenant}/locks/${segment('name', `${this.#prefix}:${scope}`, 256)}/${what}`
+  }
+
   async #send(scope: LockScope, what: string, body: object, signal?: AbortSignal) {
-    const path = `${this.#server.tenant}/locks/${segment('name', `${this.#prefix}:${scope}`, 256)}/${what}`
-    return this.#server.send('POST', path, { owner_id: this.#server.owner, ...body }, tryTime, signal)
+    return this.#server.send('POST', this.#path(scope, what), { owner_id: this.#server.owner, ...body }, tryTime, signal)
+  }
+
+  /** The body of an acquire. */
+  #body(a: Attempt) {
+    return { owner_id: this.#server.owner, request_id: a.request, ttl_seconds: ttl / 1000, metadata: { scope: a.scope } }
   }
 
   #grant(got: Record<string, unknown>, asked: Moment, scope: LockScope, of?: number): Grant {
@@ -457,10 +467,9 @@ class ServiceLock implements Backend<'service'> {
       const before = a.open ?? false
       a.open = true
       try {
-        const got = await this.#send(a.scope, 'acquire', { request_id: a.request, ttl_seconds: ttl / 1000, metadata: { scope: a.scope } }, signal)
-        return this.#grant(got, asked, a.scope)
+        return this.#grant(await this.#server.ask(this.#path(a.scope, 'acquire'), this.#body(a), tryTime, signal), asked, a.scope)
       } catch (e) {
-        a.open = isUnsettled(e) || (before && !isSettled(e))
+        a.open = isUnsettled(e) || (before && !isOver(e))
         if (e instanceof LockHeldError) throw new Held(e.message, { cause: e })
         if (again && named(e, 'RequestIdReusedError', 'LeaseExpiredError')) {
           a.request = randomID() // an earlier try obtained a lease, which has ended
@@ -473,17 +482,24 @@ class ServiceLock implements Backend<'service'> {
 
   async renew(h: Holding<'service'>, request: string, signal: AbortSignal): Promise<Grant> {
     let expires_at = h.grant.known
-    for (let again = true; ; again = false) {
+    for (;;) {
       const asked = moment(this.clock)
       try {
         const got = await this.#send(h.scope, 'renew', { request_id: request, ttl_seconds: ttl / 1000, fencing_token: h.grant.token, expires_at }, signal)
-        return this.#grant(got, asked, h.scope, h.grant.token)
+        const grant = this.#grant(got, asked, h.scope, h.grant.token)
+        h.open = false
+        return grant
       } catch (e) {
-        if (isGone(e)) throw new Lost((e as Error).message, { cause: e })
         const changed = (e as { expiresAt?: string }).expiresAt
-        if (!again || !named(e, 'LeaseChangedError') || !changed) throw isFinal(e) ? new Permanent((e as Error).message, { cause: e }) : e
-        expires_at = changed // a renewal of this lease whose response was lost
-        request = randomID()
+        if (h.open && named(e, 'LeaseChangedError') && changed) {
+          expires_at = changed // by a renewal of this lease whose response was lost
+          request = randomID()
+          h.open = false
+          continue
+        }
+        if (isGone(e)) throw new Lost((e as Error).message, { cause: e })
+        h.open ||= isUnsettled(e)
+        throw isFinal(e) ? new Permanent((e as Error).message, { cause: e }) : e
       }
     }
   }
@@ -502,12 +518,7 @@ class ServiceLock implements Backend<'service'> {
   }
 
   abandon(a: Attempt): void {
-    if (!a.open) return
-    const work = async () => {
-      const got = await this.#send(a.scope, 'acquire', { request_id: a.request, ttl_seconds: ttl / 1000, metadata: { scope: a.scope } })
-      await this.#end(a.scope, a.id, this.#grant(got, moment(this.clock), a.scope).token ?? 0)
-    }
-    void work().catch(() => undefined) // otherwise it expires
+    if (a.open) void this.#server.giveUp(this.#path(a.scope, 'acquire'), this.#body(a)) // otherwise it expires
   }
 }
 

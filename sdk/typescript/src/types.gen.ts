@@ -25,7 +25,8 @@ export interface paths {
          *     With `wait_seconds` the server waits for a lock that is held, and responds as soon as the caller has it. If it is still held then, the response is
          *     `LOCK_HELD`: send the same request again, with the same `request_id`, to wait on. A request that waits in line has a `position`, and keeps its place
          *     for 10 seconds after the response. With `wait_seconds` 0 it gives its place up, and ends the waits of its earlier deliveries at the server that it reaches:
-         *     they obtain nothing afterwards. If one has obtained the lock, the response is its lease. A server that has no room for more requests that wait
+         *     they obtain nothing afterwards. If one has obtained the lock, the response is its lease. That is no giving up: a copy that is still on its way obtains what is
+         *     free. With `give_up` none does. A server that has no room for more requests that wait
          *     responds at once, as with `wait_seconds` 0, but for the place in line.
          */
         readonly post: operations["acquireLock"];
@@ -55,7 +56,8 @@ export interface paths {
          *     renewal is rejected, but with `LEASE_CHANGED`, stop the work.
          *
          *     Name the `expires_at` that you know. The lease is then renewed only while it expires at that time, and a delivery that was delayed
-         *     can never move the expiry after a later renewal did. Without it, that holds for the last 4 renewals.
+         *     can never move the expiry after a later renewal did. Without it, that holds for the last 4 renewals; an earlier one
+         *     moves the expiry to the moment of its delivery + `ttl_seconds`.
          */
         readonly post: operations["renewLock"];
         readonly delete?: never;
@@ -164,7 +166,7 @@ export interface paths {
          *     lease. If one of them is held, nothing is changed, and the response names it. No caller waits with some of its locks held, so that callers whose
          *     keys overlap cannot block each other for good; who waits asks again, with the same `request_id`. Where others wait in line for one of the locks,
          *     a request that comes again has its turn after those who were in line before it: then its locks are kept for it for 10 seconds. A retry returns
-         *     the same leases while all of them last.
+         *     the same leases while all of them last. With `give_up` all that the request has of the locks ends, in one step.
          */
         readonly post: operations["acquireLocks"];
         readonly delete?: never;
@@ -431,6 +433,9 @@ export interface paths {
          *     cluster, with this number of partitions. While an incarnation of this name lives, the join is rejected: give each process a name of
          *     its own. One whose lease has ended is evicted by the join.
          *
+         *     After `not_after` it makes no member. An earlier delivery that made one is returned then, too: so a member
+         *     that gave up a join learns of it by the same request with an end in the past, and leaves.
+         *
          *     The member belongs to the subject that joined it; with authentication its name begins with the subject.
          */
         readonly post: operations["joinCluster"];
@@ -462,7 +467,8 @@ export interface paths {
         /**
          * Join the cluster in the place of another member
          * For rolling deployments: the new member takes over the partitions of the other, all and no others, in one epoch, and the other drains
-         *     from then on. Otherwise it is a join. Both members belong to the subject that calls.
+         *     from then on. Otherwise it is a join. Both members belong to the subject that calls. After `not_after` no one
+         *     joins, and the other does not drain.
          */
         readonly post: operations["replaceMember"];
         readonly delete?: never;
@@ -737,7 +743,8 @@ export interface paths {
          *     once, or with `lock_ttl_seconds` `LOCKED` first.
          *
          *     An activation that exists is not moved: `ACTIVATION_EXISTS` says where it is. The token is higher than all before: send it along with
-         *     everything that the owner does to other systems. A retry returns the same activation while it lasts.
+         *     everything that the owner does to other systems. A retry returns the same activation while it lasts. After
+         *     `not_after` nothing is claimed.
          */
         readonly post: operations["claimActivation"];
         readonly delete?: never;
@@ -914,7 +921,8 @@ export interface paths {
         /**
          * Give an activation to another member
          * The owner hands it over in one step: `to`, or the member on which the identity is placed, becomes the owner, `LOCKED`, with a higher token,
-         *     and is to activate it. Without `labels` and `prefer`, those of the claim count.
+         *     and is to activate it. Without `labels` and `prefer`, those of the claim count. After `not_after` it stays
+         *     where it is.
          */
         readonly post: operations["transferActivation"];
         readonly delete?: never;
@@ -1023,7 +1031,7 @@ export interface paths {
          *     this one expires. Callers that authenticate need the scope for machine IDs (`leasehold:ids` unless the server is set up otherwise).
          *
          *     If some are free, but fewer than needed, the response has one lease. There is no `request_id`: leases whose response was lost
-         *     expire.
+         *     expire. After `notAfter` nothing is leased.
          */
         readonly post: operations["leaseMachineIDs"];
         readonly delete?: never;
@@ -1142,6 +1150,10 @@ export interface paths {
          *     as long as the analysis remembers it (its last four locks). Instead of a run beyond the bound on takeovers, or on `max_failures`,
          *     the analysis becomes FAILED. Make up a `request_id` for each attempt: with the name of a message that a queue delivers
          *     twice, two workers would both have the lock.
+         *
+         *     With `give_up`, the lock of this request ends as if it had never been: it counts neither as a takeover nor as a
+         *     failed run. The analysis remembers that the request was given up until it has remembered three others. An
+         *     analysis that does not exist is not made, and remembers nothing.
          */
         readonly post: operations["lockAnalysis"];
         readonly delete?: never;
@@ -1319,6 +1331,10 @@ export interface paths {
          *     `already_finished` the `result` that the earlier run stored. With a `fingerprint`, the ID cannot be used for something else:
          *     `RUN_DIFFERS`. A retry with the same `owner_id` and `request_id` returns the same lock as long as that lasts. The record is
          *     removed `keep_seconds` after the last request of its holder, at the earliest; then the ID is free again.
+         *
+         *     With `give_up`, the lock of this request ends as if it had never been: it counts neither as a takeover nor as a
+         *     failed run. That the request was given up is remembered with the record until three others are, and for an hour
+         *     where there is no such run; none is made.
          */
         readonly post: operations["beginRun"];
         readonly delete?: never;

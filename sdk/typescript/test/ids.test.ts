@@ -9,7 +9,7 @@ import {
 } from '../src/ids.js'
 import { checkLayout, signRelease } from '../src/layout.js'
 import { deriveKey, fromText, toText } from '../src/publicids.js'
-import { FakeClock, json, problem, settle } from './world.js'
+import { FakeClock, json, late, problem, settle } from './world.js'
 
 const path = new URL('../../../../contracts/vectors/kazahana.json', import.meta.url)
 
@@ -179,6 +179,24 @@ describe('the generator', () => {
     }
     assert.ok(w.sent.length >= 4)
     await ids.close()
+  })
+
+  test('a lease is asked for with an end; a clock that is wrong costs one request', async () => {
+    for (const ahead of [60_000, -7_200_000]) {
+      const w = world({ maxSkew: 8_000_000 })
+      w.answers.push(() => late(w.clock.time + ahead, ahead > 0 ? 'TOO_LATE' : 'INVALID_ARGUMENT', 'notAfter'))
+      const ids = w.make()
+      assert.equal(decodeId(await w.clock.until(ids.next(), 1)).fallback, false)
+      await w.clock.pass(60_000)
+      const ends = w.sent.map((s) => Date.parse(String(s.body['notAfter'])))
+      assert.ok(ends.length >= 3)
+      const start = w.clock.time - w.clock.mono + 1000
+      assert.deepEqual(ends.slice(0, 2).map((end) => Math.round((end - start) / 1000)), [12, 12 + ahead / 1000])
+      assert.ok((ends[2] ?? 0) >= start + 12_000 + ahead + 50_000)
+      assert.ok(w.sent.every((s) => s.body['not_after'] === undefined && s.body['give_up'] === undefined))
+      assert.deepEqual(w.events.slice(0, 2), ['acquired', 'acquired'])
+      await ids.close()
+    }
   })
 
   test('uses nothing outside of the interval of a lease', async () => {

@@ -7,7 +7,7 @@ import {
 } from '../src/index.js'
 import { parseJSON } from '../src/http.js'
 import { systemClock } from '../src/time.js'
-import { FakeClock, FakeServer, json, problem, settle } from './world.js'
+import { FakeClock, FakeServer, json, late, problem, settle } from './world.js'
 
 function world(o: Partial<LocksOptions> = {}) {
   const clock = new FakeClock()
@@ -194,7 +194,8 @@ describe('a wall clock that is wrong', () => {
     await assert.rejects(clock.until(locks.acquire('deploy', { wait: 4000 })), LockHeldError)
     const round = (n: number | undefined) => n && Math.round(n) // numbers of 1970 have more digits behind the point
     return {
-      sent: server.sent.map((s) => [s.path.split('/').at(-1), round(s.at)]), events: events.map((e) => [e.type, round(e.after)]),
+      // What is sent again because its end was wrong shows nothing else.
+      sent: server.sent.filter((s) => !server.late.includes(s)).map((s) => [s.path.split('/').at(-1), round(s.at)]), events: events.map((e) => [e.type, round(e.after)]),
       known: known.map((k) => (typeof k === 'number' ? round(k) : k)),
     }
   }
@@ -306,7 +307,7 @@ describe('retries', () => {
     await lock.release()
   })
 
-  test('end after retryFor, and what the tries may have obtained is released', async () => {
+  test('end after retryFor, and what the tries may have obtained is given up', async () => {
     const { clock, server, locks, types } = world({ retryFor: 3000 })
     server.answers.push((r) => (server.answer(r), lostAnswer()))
     for (let i = 0; i < 60; i++) server.answers.push(() => (clock.mono < 1000 + 8000 ? lostAnswer() : undefined))
@@ -353,7 +354,7 @@ describe('retries', () => {
     assert.ok(!types().includes('abandoned'))
   })
 
-  // What a lost answer may have obtained is released when the acquire is given up, unless a later answer says what became of it.
+  // What a lost answer may have obtained ends when the acquire is given up, unless a later answer says what became of it.
   for (const [code, status, open] of [['UNAUTHENTICATED', 401, true], ['RATE_LIMITED', 429, true], ['PERMISSION_DENIED', 403, false]] as const) {
     test(`a try that may have been carried out stays open: ${code}`, async () => {
       const { clock, server, locks } = world({ retryFor: 3000 })
@@ -363,19 +364,67 @@ describe('retries', () => {
       server.answers.length = 0
       await clock.pass(20_000)
       assert.equal(server.holder === undefined, open)
-      assert.equal(server.did.includes('release'), open)
+      assert.deepEqual(server.gone, open ? [server.sent[0]?.body['request_id']] : [])
     })
   }
 
   test('an acquire that is given up replaces no one, unless it has replaced one already', async () => {
     for (const reused of [false, true]) {
-      const { clock, server, locks } = world()
+      const { clock, server, locks, types } = world()
       server.answers.push(() => lostAnswer(), () => problem('UNAUTHENTICATED', 401))
       if (reused) server.answers.push(() => problem('REQUEST_ID_REUSED', 422))
       await assert.rejects(clock.until(locks.acquire('deploy', { replace: true })), ApiError)
-      await clock.pass(20_000)
-      assert.deepEqual(server.sent.map((s) => s.body['replace'] ?? false), [true, true, false, ...(reused ? [true] : []), false])
-      assert.equal(server.did.at(-1), 'release')
+      await clock.pass(60_000)
+      assert.deepEqual(server.sent.map((s) => [s.body['replace'], s.body['give_up']]), [[true, undefined], [true, undefined], [true, true]])
+      const { not_after: _, ...body } = server.sent[0]?.body ?? {}
+      assert.deepEqual(server.sent[2]?.body, { ...body, give_up: true })
+      assert.deepEqual(types(), ['waiting', 'abandoned'])
+    }
+  })
+
+  test('that the lock is held does not say that a try without an answer comes no more', async () => {
+    for (const options of [{ ifAvailable: true }, { wait: 3000 }]) {
+      const { clock, server, locks } = world()
+      server.holder = { owner: 'bob', request: 'x', token: 7, until: clock.time + 90_000, ttl: 30_000 }
+      server.answers.push(lostAnswer)
+      assert.ok(!(await clock.until(locks.acquire('deploy', options)).catch((e: unknown) => assert.ok(e instanceof LockHeldError, String(e)))))
+      await clock.pass(60_000)
+      assert.deepEqual(server.gone, [server.sent[0]?.body['request_id']])
+    }
+  })
+
+  test('that are refused have nothing to give up', async () => {
+    for (const options of [{ wait: 0 }, { ifAvailable: true }]) {
+      const { clock, server, locks } = world()
+      server.holder = { owner: 'bob', request: 'x', token: 7, until: clock.time + 90_000, ttl: 30_000 }
+      await locks.acquire('deploy', options).catch(() => undefined)
+      await clock.pass(60_000)
+      assert.deepEqual(server.did, ['acquire'])
+    }
+  })
+
+  test('a give-up is sent for half a minute, until it succeeds or would be rejected again', async () => {
+    const answers = {
+      'after others': [[() => problem('LOCK_HELD', 409), () => problem('UNAVAILABLE', 503), lostAnswer, () => json({}), never], 6, undefined],
+      used: [[() => problem('REQUEST_ID_REUSED', 422)], 1, undefined],
+      denied: [[() => problem('PERMISSION_DENIED', 403)], 1, PermissionDeniedError],
+      never: [Array(99).fill(lostAnswer), 0, ConnectionError],
+      hangs: [Array(99).fill(never), 2, ConnectionError],
+    } as const satisfies Record<string, readonly [readonly (() => unknown)[], number, unknown]>
+    for (const [name, [given, sent, error]] of Object.entries(answers)) {
+      const { clock, server, locks, events } = world()
+      const stop = new AbortController()
+      server.answers.push(never, ...(given as never[]))
+      const waiting = locks.acquire('deploy', { signal: stop.signal })
+      await settle()
+      stop.abort(new RangeError('enough'))
+      await assert.rejects(waiting, RangeError)
+      await clock.pass(80_000)
+      if (sent > 0) assert.equal(server.sent.length - 1, sent, name)
+      else assert.ok(server.sent.length > 5 && (server.sent.at(-1)?.at ?? 0) > 20_000 && (server.sent.at(-1)?.at ?? 0) <= 31_000, name)
+      for (const s of server.sent.slice(1)) assert.deepEqual([s.body['give_up'], s.body['request_id']], [true, server.sent[0]?.body['request_id']])
+      assert.deepEqual(events.map((e) => [e.type, e.error?.constructor]), [['abandoned', error]], name)
+      assert.equal(clock.timers, 0)
     }
   })
 
@@ -453,12 +502,129 @@ describe('retries', () => {
     assert.deepEqual(types(), ['acquired', 'renewal-failed', 'renewed'])
     assert.deepEqual(server.did, ['acquire', 'renew', 'renew'])
     assert.equal(server.sent[1]?.body['request_id'], server.sent[2]?.body['request_id'])
-    if (server.holder) server.holder.until += 1 // another renewal, by a duplicate
+    server.answers.push(() => {
+      if (server.holder) server.holder.until += 1 // it is carried out, and the server does not know it any more
+      return lostAnswer()
+    })
     await clock.pass(10_000)
     assert.equal(lock.held, true)
-    assert.deepEqual(types(), ['acquired', 'renewal-failed', 'renewed', 'renewed'])
-    assert.deepEqual(server.did.slice(3), ['renew', 'renew'])
+    assert.deepEqual(types(), ['acquired', 'renewal-failed', 'renewed', 'renewal-failed', 'renewed'])
+    assert.deepEqual(server.did.slice(3), ['renew', 'renew', 'renew'])
     await lock.release()
+  })
+
+  // A process that was restored from a snapshot renews the lease of the one that the snapshot is of.
+  for (const [name, before] of Object.entries({
+    'the first one': [], 'after one that was refused for now': [() => problem('RATE_LIMITED', 429, { retryable: true })],
+    'after one that was carried out late, and one that was not': [lostAnswer, () => problem('LEASE_CHANGED', 409, { expires_at: '2026-01-01T00:00:31.000Z' })],
+  })) {
+    test(`a lease that another process has renewed is lost: ${name}`, async () => {
+      const { clock, server, locks, types } = world()
+      const lock = await locks.acquire('deploy')
+      if (server.holder) server.holder.until += 1
+      server.answers.push(...before)
+      await clock.pass(14_000)
+      assert.equal(lock.held, false)
+      assert.equal((lock.signal.reason as LockLostError).code, 'LEASE_CHANGED')
+      assert.equal(types().at(-1), 'lost')
+      const { length } = server.sent
+      assert.equal(length, 2 + before.length)
+      await assert.rejects(lock.release(), LockLostError)
+      await clock.pass(60_000)
+      assert.equal(server.sent.length, length, 'the lease of the other one is released')
+    })
+  }
+})
+
+describe('ends', () => {
+  const ends = (server: FakeServer, clock: FakeClock) =>
+    server.sent.map((s) => s.body['not_after'] && Math.ceil(Date.parse(String(s.body['not_after'])) - (clock.time - clock.mono) - s.at))
+
+  test('an acquire ends when no answer is waited for any more, and two seconds for the way', async () => {
+    const { clock, server, locks } = world()
+    server.holder = { owner: 'bob', request: 'x', token: 7, until: clock.time + 19_000, ttl: 30_000 }
+    server.answers.push(() => undefined, never)
+    await clock.until(locks.acquire('deploy')) // the second is asked to wait for 20 s, and hangs
+    assert.deepEqual(ends(server, clock), [17_000, 37_000, 17_000])
+    await (await locks.acquire('deploy', { ttl: 5000, ifAvailable: true }))?.release()
+    assert.equal(ends(server, clock)[3], 7000)
+  })
+
+  test('it ends two seconds after its caller does at the latest', async () => {
+    const { clock, server, locks } = world()
+    server.holder = { owner: 'bob', request: 'x', token: 7, until: clock.time + 90_000, ttl: 30_000 }
+    server.answers.push(() => undefined, never)
+    await assert.rejects(clock.until(locks.acquire('deploy', { wait: 4000 })), LockHeldError)
+    assert.deepEqual(ends(server, clock).slice(0, 2), [17_000, 6000])
+  })
+
+  test('what grants has one: an acquire, a set, a grant of a rate; what ends or extends has none', async () => {
+    const { clock, server, locks } = world()
+    const lock = await locks.acquire('deploy')
+    await clock.pass(10_000)
+    await lock.release()
+    server.answers.push(() => json({ tenant_id: 'acme', owner_id: 'ann', state: 'ACTIVE', expires_at: 'x', remaining_ms: 30_000, leases: [{ lock_key: 'a', fencing_token: 1 }] }))
+    await locks.acquireAll(['a'])
+    server.answers.push(() => json({ ...server.lease(), lock_key: 'mail', mode: 'rate' }))
+    server.holder = { owner: 'ann', request: 'x', token: 7, until: clock.time + 9000, ttl: 30_000 }
+    await locks.take('mail', { limit: 1, window: 1000 })
+    assert.deepEqual(ends(server, clock), [17_000, undefined, undefined, 17_000, 17_000])
+  })
+
+  test('a clock that is wrong costs one request: the end is in the time of the store from then on', async () => {
+    for (const ahead of [90_000, -7_200_000]) {
+      const { clock, server, locks, types } = world()
+      server.ahead = ahead
+      if (ahead < 0) server.answers.push(() => late(clock.time + ahead, 'INVALID_ARGUMENT'))
+      await (await locks.acquire('deploy')).release()
+      await (await locks.acquire('deploy')).release()
+      assert.deepEqual(server.did, ['acquire', 'acquire', 'release', 'acquire', 'release'])
+      assert.equal(server.sent[0]?.body['request_id'], server.sent[1]?.body['request_id'])
+      assert.deepEqual(ends(server, clock), [17_000, 17_000 + ahead, undefined, 17_000 + ahead, undefined])
+      assert.deepEqual(types(), ['acquired', 'released', 'acquired', 'released'])
+    }
+  })
+
+  test('a second time is an error, and leaves nothing to give up', async () => {
+    const { clock, server, locks } = world()
+    server.answers.push(() => late(clock.time + 90_000), () => late(clock.time + 180_000))
+    await assert.rejects(locks.acquire('deploy'), (e: unknown) => e instanceof ApiError && e.code === 'TOO_LATE' && e.field === 'not_after')
+    await clock.pass(60_000)
+    assert.deepEqual(server.did, ['acquire', 'acquire'])
+    await (await locks.acquire('deploy')).release()
+    assert.equal(ends(server, clock)[2], 17_000 + 180_000)
+  })
+
+  test('a rejection for another reason is not answered with another end', async () => {
+    const { server, locks } = world()
+    server.answers.push(() => problem('INVALID_ARGUMENT', 400, { field: 'ttl_seconds' }))
+    await assert.rejects(locks.acquire('deploy'), InvalidArgumentError)
+    assert.equal(server.sent.length, 1)
+  })
+
+  test('the date of the server counts if it is more than two seconds away, unless the store has said its time', async () => {
+    const { clock, server, locks } = world()
+    const said = async (ahead: number, more: Record<string, string> = {}) => {
+      const date = new Date(clock.time + ahead).toUTCString()
+      server.answers.push(() => json({ code: 'LOCK_HELD', title: 'held', retryable: true, ...more }, 409, { date }))
+      await assert.rejects(locks.acquire('deploy', { wait: 0 }), LockHeldError)
+      return ends(server, clock).at(-1)
+    }
+    assert.equal(await said(2000), 17_000)
+    assert.equal(await said(-2000), 17_000)
+    assert.equal(await said(60_000), 17_000)
+    assert.equal(await said(61_000), 77_000)
+    assert.equal(await said(-3000), 77_000)
+    assert.equal(await said(0), 14_000)
+    assert.equal(await said(0), 17_000)
+    server.answers.push(() => late(clock.time + 90_000))
+    assert.equal(await said(5000), 17_000 + 90_000)
+    assert.equal(await said(5000), 17_000 + 90_000)
+    // The page of a proxy has a date of its own.
+    const other = world()
+    other.server.answers.push(() => new Response('<p>', { status: 503, headers: { date: new Date(clock.time + 60_000).toUTCString() } }))
+    await other.clock.until(other.locks.acquire('deploy'))
+    assert.deepEqual(ends(other.server, other.clock), [17_000, 17_000])
   })
 })
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { ApiError, InvalidArgumentError, LockLostError } from '../src/index.js'
 import { PermanentError, RunFailedError, RunLockedError, Runs, type RunsOptions } from '../src/once.js'
-import { FakeClock, FakeServer, type Sent, json, problem, settle } from './world.js'
+import { FakeClock, FakeServer, type Sent, json, late, problem, settle } from './world.js'
 
 function world(o: Partial<RunsOptions> = {}) {
   const clock = new FakeClock()
@@ -162,6 +162,88 @@ describe('once(id, fn)', () => {
     assert.equal(server.sent[1]?.body['failure_reason'], undefined)
     await assert.rejects(runs.once('pay', () => assert.fail('it ran'), { signal: stop.signal }), (e) => e === stop.signal.reason)
     assert.equal(server.sent.length, 2)
+  })
+})
+
+describe('a begin', () => {
+  const never = () => new Promise<never>(() => undefined)
+  const lost = () => new TypeError('fetch failed')
+  const ends = ({ sent, clock }: FakeServer) =>
+    sent.map((s) => s.body['not_after'] && Math.ceil(Date.parse(String(s.body['not_after'])) - (clock.time - clock.mono) - s.at))
+  const ids = (server: FakeServer) => server.sent.map((s) => s.body['request_id'])
+  const gone = () => new Response(null, { status: 204 })
+
+  test('ends when no answer is waited for any more, and two seconds for the way', async () => {
+    for (const [ttl, end] of [[300_000, 17_000], [5000, 7000]] as const) {
+      const { clock, server, runs, granted, done } = world()
+      server.answers.push(lost, granted({ remaining_ms: ttl }), done)
+      assert.equal((await clock.until(runs.run('pay', () => 'ok', { ttl }))).status, 'ready')
+      assert.deepEqual(ends(server), [end, end, undefined])
+    }
+  })
+
+  test('that comes too late is sent once more, with an end in the time of the store', async () => {
+    const { server, clock, runs, granted, done } = world()
+    server.answers.push(() => late(clock.time + 90_000), granted(), done)
+    assert.equal((await runs.run('pay', () => 'ok')).status, 'ready')
+    assert.deepEqual(ends(server), [17_000, 107_000, undefined])
+    assert.equal(ids(server)[0], ids(server)[1])
+    server.answers.push(() => late(clock.time), () => late(clock.time))
+    await assert.rejects(runs.run('pay', () => assert.fail('it ran')), (e: unknown) => e instanceof ApiError && e.code === 'TOO_LATE')
+    await clock.pass(60_000)
+    assert.equal(server.sent.length, 5)
+  })
+
+  test('whose caller gives up returns at once, and is given up in the background', async () => {
+    for (const analyses of [false, true]) {
+      const { clock, server, runs, warnings } = world({ analyses })
+      const stop = new AbortController()
+      server.answers.push(never, () => problem('UNAVAILABLE', 503), lost, gone)
+      const work = runs.run('pay', () => assert.fail('it ran'), { signal: stop.signal, fingerprint: 'f' })
+      await settle()
+      stop.abort(new RangeError('enough'))
+      assert.deepEqual(await work, { status: 'stopped', error: stop.signal.reason })
+      await clock.pass(60_000)
+      assert.deepEqual(server.did, Array(4).fill(analyses ? 'lock' : 'begin'))
+      const { not_after: _, ...body } = server.sent[0]?.body ?? {}
+      for (const s of server.sent.slice(1)) assert.deepEqual(s.body, { ...body, give_up: true })
+      assert.deepEqual([warnings, clock.timers], [[], 0])
+    }
+  })
+
+  test('that cannot be given up is a warning', async () => {
+    const { clock, server, runs, warnings } = world()
+    const stop = new AbortController()
+    server.answers.push(never, () => problem('PERMISSION_DENIED', 403))
+    const work = runs.run('pay', () => assert.fail('it ran'), { signal: stop.signal })
+    await settle()
+    stop.abort()
+    await work
+    await clock.pass(60_000)
+    assert.deepEqual(warnings.map((e) => (e as ApiError).code), ['PERMISSION_DENIED'])
+  })
+
+  test('without an answer is given up, and one that was refused is not', async () => {
+    for (const [name, answers, given] of [
+      ['no answer', Array(30).fill(lost), true],
+      ['no answer, then no token', [lost, () => problem('UNAUTHENTICATED', 401)], true],
+      ['no answer, then no right', [lost, () => problem('PERMISSION_DENIED', 403)], false],
+      ['no right', [() => problem('PERMISSION_DENIED', 403)], false],
+      ['no answer, then locked', [lost, () => json({ run_id: 'pay', acquired: false, reason: 'locked' })], true],
+      ['locked', [() => json({ run_id: 'pay', acquired: false, reason: 'locked' })], false],
+      ['no answer, then finished', [lost, () => json({ run_id: 'pay', acquired: false, reason: 'already_finished', status: 'READY' })], false],
+      ['no answer, then another request', [lost, () => problem('REQUEST_ID_REUSED', 422), () => problem('PERMISSION_DENIED', 403)], false],
+    ] as const) {
+      const { clock, server, runs, done } = world()
+      server.answers.push(...answers)
+      const work = clock.until(runs.run('pay', () => assert.fail('it ran')).catch(() => undefined))
+      await work
+      server.answers.length = 0
+      server.answers.push(gone, done)
+      await clock.pass(60_000)
+      assert.equal(server.sent.some((s) => s.body['give_up']), given, name)
+      if (given) assert.equal(new Set(ids(server)).size, 1, name)
+    }
   })
 })
 

@@ -576,6 +576,49 @@ describe('the service', () => {
     await assert.rejects(clock.until(project.acquireProjectLock()), isError('lock-unavailable', false))
     assert.deepEqual(events.flatMap((e) => (e.type === 'lock:retry' ? [e.reason] : [])), Array(4).fill('unavailable'))
     assert.equal(new Set(server.sent.map((s) => s.body['request_id'])).size, 1)
+    assert.equal(server.gone.length, 0)
+    server.answers.length = 0
+    await clock.pass(60_000)
+    assert.deepEqual(server.gone, [server.sent[0]?.body['request_id']]) // one of them may have been carried out
+  })
+
+  test('learns the time from a try that came too late, and every try has an end', async () => {
+    const { clock, server, project, types } = service()
+    server.ahead = 90_000
+    const lease = await project.acquireProjectLock()
+    const ends = server.sent.map((s) => Date.parse(String(s.body['not_after'])) - clock.time)
+    assert.deepEqual(ends, [12_000, 102_000])
+    assert.deepEqual(types(), ['lock:acquired'])
+    await project.releaseProjectLock(lease)
+  })
+
+  test('a caller that gives up leaves nothing behind, also if the lock is held meanwhile', async () => {
+    for (const before of [[], [() => new TypeError('fetch failed'), () => problem('LOCK_HELD', 409)]]) {
+      const { clock, server, project } = service()
+      server.answers.push(...before, () => new Promise<never>(() => undefined))
+      const stop = new AbortController()
+      const work = assert.rejects(project.acquireProjectLock({ signal: stop.signal }), isError('lock-timeout', true))
+      await clock.pass(5000)
+      stop.abort(new RangeError('enough'))
+      await work
+      await clock.pass(60_000)
+      assert.deepEqual(server.gone, [server.sent[0]?.body['request_id']])
+    }
+  })
+
+  test('a lease that another process has renewed is lost, unless a renewal of its own may have done it', async () => {
+    for (const open of [true, false]) {
+      const { clock, server, project } = service()
+      const lease = await project.acquireProjectLock()
+      if (server.holder) server.holder.until += 1
+      if (open) server.answers.push(() => new TypeError('fetch failed'))
+      await clock.until(project.renewProjectLock(lease).then(() => assert.ok(open), (e: unknown) => assert.ok(!open, String(e))))
+      assert.deepEqual(server.did, ['acquire', ...(open ? ['renew', 'renew', 'renew'] : ['renew'])])
+      if (!open) continue
+      if (server.holder) server.holder.until += 1
+      await assert.rejects(clock.until(project.renewProjectLock(lease)), isError('lock-renewal-failed', true))
+      assert.equal(server.did.length, 5)
+    }
   })
 
   test('a held lock is contention; a rejection for good is not repeated', async () => {

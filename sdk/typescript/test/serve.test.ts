@@ -10,6 +10,7 @@ import { after, before, describe, test } from 'node:test'
 import { LockHeldError, LockLostError, Locks, type LockEvent } from '../src/index.js'
 import { IdGenerator, decodeId } from '../src/ids.js'
 import { Runs } from '../src/once.js'
+import { systemClock } from '../src/time.js'
 import { bounded, leasehold, start, withoutGo } from './player.js'
 
 /** A proxy. Each request takes the next of the faults: `request` is lost, `answer` is carried out and lost, `twice` is sent twice, `garbage` gets one. */
@@ -130,6 +131,44 @@ describe('against leasehold serve', { skip: withoutGo, timeout: 170_000 }, () =>
       await lock.release()
       const next = await locks.acquire(`fault-${fault}`, { ifAvailable: true })
       assert.equal(next?.token, lock.token + 1) // nothing was acquired twice
+      await next?.release()
+    })
+  }
+
+  test('a clock that is wrong by hours costs one request', async () => {
+    for (const off of [-7_200_000, -60_000, 60_000, 7_200_000]) {
+      const { proxy, url } = await proxied()
+      const clock = { ...systemClock, wall: () => Date.now() + off }
+      const locks = new Locks({ url, tenant: 'acme', clock })
+      await (await locks.acquire(`clock${off}`)).release()
+      assert.equal(proxy.count, off === 60_000 ? 2 : 3, `${off}`) // a minute ahead is an end that is a minute later
+      await (await locks.acquire(`clock${off}`)).release()
+      await (await locks.acquireAll([`clock${off}`, `clock${off}b`])).release()
+      assert.equal(proxy.count, off === 60_000 ? 6 : 7, `${off}`)
+      assert.equal((await new Runs({ url, tenant: 'acme', clock }).run(`clock${off}`, () => 'ok')).status, 'ready')
+    }
+  })
+
+  // The proxy does not pass on that its caller has hung up, as front ends of functions do not.
+  for (const [name, options] of Object.entries({ plain: {}, fair: { fair: true }, replace: { replace: true }, permits: { permits: 1 }, shared: { mode: 'shared' } } as const)) {
+    test(`an acquire that is given up while it waits obtains nothing: ${name}`, async () => {
+      const { url } = await proxied()
+      const holder = new Locks({ url: server.url, tenant: 'acme' })
+      const first = await holder.acquire(`gone-${name}`, name === 'shared' || name === 'replace' ? {} : options)
+      const seen: LockEvent[] = []
+      const one = new Locks({ url, tenant: 'acme', onEvent: (e) => seen.push(e) })
+      const stop = new AbortController()
+      const waiting = assert.rejects(one.acquire(`gone-${name}`, { ...options, signal: stop.signal }), RangeError)
+      while (!seen.some((e) => e.type === 'waiting')) await new Promise((resolve) => setTimeout(resolve, 20))
+      await new Promise((resolve) => setTimeout(resolve, 200)) // it is sent again, and waits
+      stop.abort(new RangeError('enough'))
+      await waiting
+      while (seen.at(-1)?.type !== 'abandoned') await new Promise((resolve) => setTimeout(resolve, 20))
+      assert.equal(seen.at(-1)?.error, undefined)
+      assert.equal(first.held, true)
+      await first.release()
+      const next = await holder.acquire(`gone-${name}`, { ...options, ifAvailable: true })
+      assert.equal(next?.token, first.token + 1) // no one else had it meanwhile
       await next?.release()
     })
   }

@@ -99,11 +99,21 @@ export const json = (body: unknown, status = 200, headers: Record<string, string
 export const problem = (code: string, status: number, more: Record<string, unknown> = {}) =>
   json({ type: 'about:blank', title: code, status, code, retryable: ['LOCK_HELD', 'UNAVAILABLE', 'LEASE_CHANGED', 'LOCK_DELAYED'].includes(code), ...more }, status)
 
+/** The refusal of a request that came after its end, by a store whose time it is. */
+export const late = (time: number, code = 'TOO_LATE', field = 'not_after') =>
+  problem(code, code === 'TOO_LATE' ? 409 : 400, { field, store_time: new Date(time).toISOString() })
+
 /** A server with one lock. A test changes its answers. */
 export class FakeServer {
   readonly sent: Sent[] = []
   token = 100
   holder: { owner: string; request: string; token: number; until: number; ttl: number; renewal?: string } | undefined
+  /** By how many milliseconds its clock is ahead of that of the client. */
+  ahead = 0
+  /** Requests that were given up, in their order. */
+  readonly gone: string[] = []
+  /** Requests that came after their end. */
+  readonly late: Sent[] = []
   /** The next answers, one for each request; undefined answers as the server does. */
   readonly answers: ((r: Sent) => Answer)[] = []
 
@@ -135,14 +145,23 @@ export class FakeServer {
     }
   }
 
-  answer({ path, body }: Sent): Response {
+  answer(sent: Sent): Response {
+    const { path, body } = sent
     const now = Math.floor(this.clock.time)
+    const time = now + this.ahead
     const owner = String(body['owner_id'])
     const request = String(body['request_id'])
     const ttl = Number(body['ttl_seconds']) * 1000
     const held = this.holder && this.holder.until > now ? this.holder : undefined
     switch (path.split('/').at(-1)) {
       case 'acquire':
+        if (body['give_up']) {
+          this.gone.push(request)
+          if (held?.request === request) this.holder = undefined
+          return new Response(null, { status: 204 })
+        }
+        if (this.gone.includes(request)) return problem('REQUEST_ID_REUSED', 422)
+        if (time > Date.parse(String(body['not_after']))) return this.late.push(sent), late(time)
         if (held?.request === request) return json(this.lease({ replayed: true }))
         if (held) return problem('LOCK_HELD', 409, { owner_id: held.owner, retry_after_ms: held.until - now })
         this.holder = { owner, request, token: ++this.token, until: now + ttl, ttl }

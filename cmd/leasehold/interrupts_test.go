@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestInterrupts: the first signal ends the context, the second one leaves the process a second, the third one ends it.
+// Those that are passed on to a command are not counted, and commands that have nothing to give up end with the second.
+func TestInterrupts(t *testing.T) {
+	for name, c := range map[string]struct {
+		act     func(i *interrupts) // in a second
+		ended   time.Duration       // after so long; 0: not
+		hurried bool
+	}{
+		"none":  {func(*interrupts) {}, 0, false},
+		"one":   {func(i *interrupts) { i.take() }, 0, false},
+		"two":   {func(i *interrupts) { i.take(); i.take() }, time.Second, true},
+		"three": {func(i *interrupts) { i.take(); i.take(); i.take() }, time.Nanosecond, true},
+		"one later": {func(i *interrupts) {
+			i.take()
+			i.take()
+			time.Sleep(500 * time.Millisecond)
+			i.take()
+		}, 500 * time.Millisecond, true},
+		"passed on": {func(i *interrupts) {
+			i.pass(true)
+			for range 5 {
+				i.take()
+			}
+		}, 0, false},
+		"passed on before": {func(i *interrupts) {
+			i.pass(true)
+			i.take()
+			i.pass(false)
+			i.take()
+			i.take()
+		}, time.Second, true},
+		"at once": {func(i *interrupts) { i.endAtOnce(); i.take(); i.take() }, time.Nanosecond, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, end := context.WithCancel(t.Context())
+				defer end()
+				begin, ended := time.Now(), time.Duration(0)
+				var said bytes.Buffer
+				i := &interrupts{end: end, say: &said, hurried: make(chan struct{}), exit: func(code int) {
+					if ended == 0 {
+						ended = max(time.Since(begin), time.Nanosecond)
+					}
+					if code != exitInterrupted {
+						t.Errorf("exit code %d", code)
+					}
+				}}
+				c.act(i)
+				if (ctx.Err() != nil) != (name != "none") || i.hurry() != c.hurried {
+					t.Errorf("the context: %v; hurried: %v", ctx.Err(), i.hurry())
+				}
+				time.Sleep(time.Minute)
+				if ended != c.ended || (said.Len() > 0) != c.hurried {
+					t.Errorf("ended after %v, want %v; it said %q", ended, c.ended, &said)
+				}
+			})
+		})
+	}
+	var none *interrupts // of a context that has none
+	none.pass(true)
+	none.endAtOnce()
+	if none.hurry() || interruptsOf(t.Context()) != nil {
+		t.Error("there are interrupts where there are none")
+	}
+}

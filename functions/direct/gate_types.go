@@ -1,0 +1,42 @@
+package direct
+
+import (
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/runs"
+)
+
+// AcquireAnalysis is a request for the run of an analysis of the contract. The error is a [field.Error].
+func AcquireAnalysis(id analysis.ID, r contracts.AnalysisLockRequest) (analysis.Acquire, error) {
+	end, err := endOf(notAfter, r.NotAfter)
+	return analysis.Acquire{
+		ID: id, End: end, Owner: r.OwnerID, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds, MaxFailures: r.MaxFailures,
+		Fingerprint: r.Fingerprint,
+	}, err
+}
+
+// BeginRun is a begin of the contract. The error is a [field.Error].
+func BeginRun(id runs.ID, r contracts.RunBeginRequest) (runs.Begin, error) {
+	end, err := endOf(notAfter, r.NotAfter)
+	return runs.Begin{
+		ID: id, End: end, Owner: r.OwnerID, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds, MaxFailures: r.MaxFailures,
+		Fingerprint: r.Fingerprint, KeepSeconds: r.KeepSeconds,
+	}, err
+}
+
+// NoRun is the error of an outcome that leaves the caller without a run. idField is what callers call the ID. What does
+// not exist is told apart from a path that does not by the field: a worker drops the message of the one, and must not
+// drop that of the other.
+func NoRun(o analysis.Outcome, idField string) *contracts.Error {
+	switch o.Code {
+	case analysis.TooLate:
+		return tooLate(contracts.CodeTooLate, notAfter, o.Detail, o.At)
+	case analysis.TooFar:
+		return tooLate(contracts.CodeInvalidArgument, notAfter, notAfter+" "+o.Detail, o.At)
+	}
+	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
+	if o.Code == analysis.NotFound {
+		e.Field = idField
+	}
+	return e
+}

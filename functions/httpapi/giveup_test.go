@@ -1,0 +1,114 @@
+package httpapi_test
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+)
+
+// TestGiveUpALock: an acquire that is given up is answered without content, also when it had nothing, when that is
+// repeated, and after its end; whatever its mode, and with a wait. Nothing is held, and a copy obtains nothing. One with
+// other parameters changes nothing.
+func TestGiveUpALock(t *testing.T) {
+	for name, members := range map[string]string{
+		"exclusive": `"ttl_seconds":30`, "waits": `"ttl_seconds":30,"wait_seconds":20`,
+		"fair": `"ttl_seconds":30,"fair":true`, "replace": `"ttl_seconds":30,"replace":true`,
+		"shared": `"ttl_seconds":30,"mode":"shared"`, "permits": `"ttl_seconds":30,"mode":"permits","limit":2`,
+		"rate":     `"mode":"rate","limit":2,"window_seconds":10`,
+		"too late": `"ttl_seconds":30,"not_after":"2025-01-01T00:00:00Z"`,
+	} {
+		for _, before := range []bool{false, true} {
+			d := open(t, httpapi.Development{})
+			body := `{"request_id":"r1","owner_id":"ann",` + members
+			if before && name != "too late" {
+				if a := d.post(deploy+"/acquire", body+`}`); a.status != 200 {
+					t.Fatalf("%s: %d %s", name, a.status, a.raw)
+				}
+			}
+			for range 2 {
+				a := d.post(deploy+"/acquire", body+`,"give_up":true}`)
+				if a.status != 204 || a.raw != "" || a.header.Get("Cache-Control") != "no-store" ||
+					a.header.Get("Content-Type") != "" || a.header.Get("X-Request-Id") == "" {
+					t.Errorf("%s: %d %s %v", name, a.status, a.raw, a.header)
+				}
+			}
+			if a := d.get(deploy); a.body["state"] == "ACTIVE" && a.body["mode"] != "rate" {
+				t.Errorf("%s: %s", name, a.raw)
+			}
+			other := `{"request_id":"r1","owner_id":"ann",` + members + `,"metadata":{"build":"9"}`
+			for _, again := range []string{body + `}`, other + `}`, other + `,"give_up":true}`} {
+				if a := d.post(deploy+"/acquire", again); a.status != 422 || a.body["code"] != "REQUEST_ID_REUSED" {
+					t.Errorf("%s, %s: %d %s", name, again, a.status, a.raw)
+				}
+			}
+			d.clock.Advance(time.Minute)
+			if a := d.post(deploy+"/acquire", `{"request_id":"r2","owner_id":"bob","ttl_seconds":30}`); a.status != 200 {
+				t.Errorf("%s: another: %d %s", name, a.status, a.raw)
+			}
+		}
+	}
+	d := open(t, httpapi.Development{})
+	d.post(deploy+"/acquire", `{"request_id":"r1","owner_id":"ann","give_up":true}`).refuses(t, 400, "INVALID_ARGUMENT",
+		"ttl_seconds")
+	d.post(deploy+"/acquire", `{"owner_id":"ann","ttl_seconds":30,"give_up":true}`).refuses(t, 400, "INVALID_ARGUMENT",
+		"request_id")
+}
+
+// TestGiveUpOfALockThatIsWaitedFor: the delivery that waits responds at once.
+func TestGiveUpOfALockThatIsWaitedFor(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	if a := d.post(deploy+"/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`); a.status != 200 {
+		t.Fatal(a.raw)
+	}
+	const bob = `{"request_id":"r2","owner_id":"bob","ttl_seconds":30,"wait_seconds":20,"fair":true`
+	first := make(chan answer)
+	go func() { first <- d.post(deploy+"/acquire", bob+`}`) }()
+	for waiting := 0; waiting == 0; {
+		all, _ := d.get(deploy).body["waiting"].([]any)
+		waiting = len(all)
+	}
+	if a := d.post(deploy+"/acquire", bob+`,"give_up":true}`); a.status != 204 {
+		t.Errorf("%d %s", a.status, a.raw)
+	}
+	if a := <-first; a.status != 409 && a.status != 422 {
+		t.Errorf("%d %s", a.status, a.raw)
+	}
+	if a := d.get(deploy); a.body["waiting"] != nil {
+		t.Error(a.raw)
+	}
+}
+
+// TestGiveUpASet is the same of several locks, and what of it is audited.
+func TestGiveUpASet(t *testing.T) {
+	d := open(t, verified{caller: httpapi.Caller{Subject: "ann", Tenant: "acme"}})
+	const body = `{"request_id":"r1","lock_keys":["b","a"],"ttl_seconds":30`
+	if a := d.post(sets+"/acquire", body+`}`); a.status != 200 {
+		t.Fatal(a.raw)
+	}
+	d.audited(t)
+	for range 2 {
+		a := d.post(sets+"/acquire", body+`,"not_after":"2025-01-01T00:00:00Z","give_up":true}`)
+		if a.status != 204 || a.raw != "" {
+			t.Errorf("%d %s", a.status, a.raw)
+		}
+	}
+	if a := d.post(deploy+"/acquire", `{"request_id":"r3","ttl_seconds":30,"give_up":true}`); a.status != 204 {
+		t.Errorf("%d %s", a.status, a.raw)
+	}
+	set := map[string]any{"action": "lock.acquire_set", "outcome": "ok", "path": sets + "/acquire", "subject": "ann",
+		"caller_tenant": "acme", "owner": "ann", "locks": []any{"b", "a"}, "give_up": true}
+	one := map[string]any{"action": "lock.acquire", "outcome": "ok", "path": deploy + "/acquire", "subject": "ann",
+		"caller_tenant": "acme", "owner": "ann", "give_up": true}
+	if got := d.audited(t); !reflect.DeepEqual(got, []map[string]any{set, set, one}) {
+		t.Errorf("got  %v", got)
+	}
+	a := d.post(sets+"/acquire", `{"request_id":"r1","lock_keys":["b"],"ttl_seconds":30,"give_up":true}`)
+	if a.status != 422 || a.body["code"] != "REQUEST_ID_REUSED" || a.body["lock_key"] != "b" {
+		t.Errorf("%d %s", a.status, a.raw)
+	}
+	if a = d.post(sets+"/acquire", `{"request_id":"r2","lock_keys":["b","a"],"ttl_seconds":30}`); a.status != 200 {
+		t.Errorf("%d %s", a.status, a.raw)
+	}
+}
