@@ -22,10 +22,6 @@ const (
 	frozenTime = 4500 * time.Millisecond // it does not respond at all
 )
 
-// settleTryTime bounds each request to a gate that did not respond, once its request has left: they find out whether it
-// granted the run after all, so that it can be released.
-const settleTryTime = time.Second
-
 // Bounds of the time for storing a response although the lock was lost by this process's clocks.
 const (
 	lateTime    = 10 * time.Second
@@ -51,10 +47,9 @@ func (e notStoredError) Error() string {
 	return fmt.Sprintf("the handler responded %d, which is not stored", int(e))
 }
 
-// attempt is one try at a run: it asks the gate, and runs the handler if that grants it. It is the gate for
-// once.Run, so that it knows when the gate responds. A request that is responded to before its handler began leaves
-// the attempt: what is under way then ends in the background, so that a lock that was granted meanwhile is
-// released.
+// attempt is one try at a run: it asks the gate, and runs the handler if that grants it. It is the gate for once.Run,
+// so that it knows when the gate responds. A request that is responded to before its handler began leaves the attempt:
+// once.Run then gives up, in the background, what it has asked for.
 type attempt struct {
 	once.Gate
 
@@ -70,7 +65,6 @@ type attempt struct {
 	since   time.Time   // when the first request was sent to which the gate did not respond
 	timer   *time.Timer // ends the attempt; nil while no response is due
 	trouble error       // of the latest request
-	abandon func()      // ends the request that is under way
 
 	// what came of it, for the request once the run is over
 	out     once.Outcome
@@ -120,9 +114,6 @@ func (a *attempt) leave(cause error) {
 	a.call, a.flight, a.cause = nil, nil, cause // its memory is not held any longer
 	close(a.left)
 	a.cancel(cause)
-	if !errors.Is(cause, errGone) && a.abandon != nil {
-		a.abandon()
-	}
 }
 
 // begin is the call whose handler may begin; nil if the request has left.
@@ -139,27 +130,20 @@ func (a *attempt) begin() *call {
 
 // Acquire asks the gate, and watches how long that takes.
 func (a *attempt) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
-	ctx, cancel := a.asked(ctx)
-	defer cancel()
+	a.asked()
 	g, err := a.Gate.Acquire(ctx, r)
 	a.answered(g, err)
 	return g, err
 }
 
 // asked begins to count, unless an earlier request has no response.
-func (a *attempt) asked(ctx context.Context) (context.Context, context.CancelFunc) {
+func (a *attempt) asked() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.call == nil {
-		return context.WithTimeout(ctx, settleTryTime)
-	}
-	if a.timer == nil {
+	if a.call != nil && a.timer == nil {
 		a.since = time.Now()
 		a.timer = time.AfterFunc(frozenTime, func() { a.leave(errFrozen) })
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	a.abandon = cancel
-	return ctx, cancel
 }
 
 // answered ends the count, or shortens it.
