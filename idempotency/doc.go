@@ -1,20 +1,19 @@
 // Package idempotency makes HTTP requests with the header Idempotency-Key take effect once: a middleware for net/http,
 // on the gate of package once.
 //
-//	runs := leasehold.Runs("shop") // a client of a server; or direct.Runs, on a store
-//	m, err := idempotency.New(runs, func(r *http.Request) string { return user(r) }, nil)
-//	http.Handle("POST /payments", m.Wrap(payments))
+//	m, err := idempotency.New(c.Runs("shop"), account, nil) // c: a client of a server; or direct.Runs, on a store
+//	mux.Handle("POST /payments", m.Wrap(payments))
 //
 // The first request with a key runs the handler. Its response is stored and then sent, and every later request with the
 // key gets that response. A request that arrives while the handler runs waits for the response.
 //
-//	request ──▶ begin ──┬─ granted ──▶ handler ──┬─ responds ──▶ stored ──▶ sent
-//	                    │                        ├─ 5xx, 401, 408, 425, 429 ──▶ not stored, sent; the key is free
-//	                    │                        ├─ panics ──▶ not stored; the key is free
-//	                    │                        └─ its lock is lost ──▶ 409: send again, and get the other one's response
+//	request ──▶ begin ──┬─ granted ──▶ handler ──┬─ responds, or panics ──▶ stored ──▶ sent
+//	                    │                        ├─ 429, 503 with Retry-After, NothingDone ──▶ sent; the key is free
+//	                    │                        └─ its lock went to another one ──▶ that one's response, if there is one
 //	                    ├─ finished ──▶ the stored response, with Idempotency-Replayed: true
 //	                    ├─ another payload ──▶ 422
-//	                    └─ running ──▶ wait for the response; after Options.Wait 409, with Retry-After
+//	                    ├─ running ──▶ wait for the response; after Options.Wait 409, with Retry-After
+//	                    └─ the gate does not respond ──▶ 503
 //
 // # Who decides
 //
@@ -26,17 +25,19 @@
 // # What can go wrong
 //
 // A handler that died may have taken effect before it did: the next run repeats it, unless what it writes to refuses
-// that. The same holds if the handler has done its work, and its response can not be stored before the lock expires;
-// the response is sent all the same, and Options.Warn says so. A gate that does not respond means 503, and the handler
-// does not run.
+// that. The same holds if the handler has done its work, and the gate can not be reached for ten seconds or until the
+// lock expires; the response is sent all the same, and Options.Warn says so. A process that was stopped, or cut off,
+// for longer than its lock lasts still has its response stored if no other one took over. A gate that does not respond
+// means 503, within two seconds if it refuses connections and within five otherwise, and the handler does not run.
 //
 // A caller that hangs up does not stop the handler: its retry finds the response. A deadline of the request's context
 // does.
 //
 // # What is stored
 //
-// The status, the body and chosen header fields, 32 KiB in all. Of a response that is larger, only the status is: the
-// first caller gets it whole, and later ones get 409 with the code IDEMPOTENT_RESPONSE_NOT_STORED. The middleware holds
-// responses in memory until they are stored, so that handlers cannot stream, hijack the connection or send trailers.
-// docs/idempotency.md has the details.
+// What came of a handler that began, also 5xx and a panic, unless it says that nothing was done: see
+// [StoreOutcome], [NothingDone] and [StoreSuccess]. The status, the body and chosen header fields, 32 KiB in all.
+// Of a response that is larger, only the status is: the first caller gets it whole, and later ones get 409 with the
+// code IDEMPOTENT_RESPONSE_NOT_STORED. The middleware holds responses in memory until they are stored, so that
+// handlers cannot stream, hijack the connection or send trailers. docs/idempotency.md has the details.
 package idempotency

@@ -1,12 +1,7 @@
 package idempotency
 
 import (
-	"bytes"
 	"cmp"
-	"context"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -38,8 +33,9 @@ type Options struct {
 	// POST and PATCH.
 	Methods []string
 
-	// Headers are fields of the request that belong to its payload, beside method, path, query and body: a request with
-	// the same key and another value of one of them is another request.
+	// Headers are fields of the request that belong to its payload, beside method, path, query, host and body: a request
+	// with the same key and another value of one of them is another request. Host and fields of the connection cannot be
+	// among them.
 	Headers []string
 
 	// Replay are header fields of the response that are stored beside those that always are: Cache-Control,
@@ -47,8 +43,9 @@ type Options struct {
 	// Retry-After and Vary. Later callers get no others.
 	Replay []string
 
-	// Store says which responses are stored; the others leave the key free for another run. nil means all but 401, 408,
-	// 425, 429 and 5xx. A panic is never stored.
+	// Store says which responses are stored; the others leave the key free for another run of the handler. It is asked
+	// with status 500 and no header if the handler panicked. nil means [StoreOutcome]; see [StoreSuccess], too. Requests
+	// that waited in this process share what came of the run that they waited for, stored or not.
 	Store func(status int, header http.Header) bool
 
 	// TTL is how long a run outlives its process: whole seconds, at least one. The lock of a run is refreshed every fifth
@@ -78,9 +75,6 @@ var always = []string{
 	"Location", "Retry-After", "Vary",
 }
 
-// beginTime is how long the gate may take, beside the time in which the request waits for another.
-const beginTime = 5 * time.Second
-
 // Middleware makes requests take effect once. It may be used by several goroutines at once, and for several handlers.
 type Middleware struct {
 	gate  once.Gate
@@ -89,13 +83,6 @@ type Middleware struct {
 
 	mu      sync.Mutex
 	flights map[string]*flight // by run and fingerprint
-}
-
-// flight is a request of this process that asks the gate; others with the same key and payload wait for it.
-type flight struct {
-	done     chan struct{}
-	response *record  // nil: none was stored
-	problem  *problem // what all of them get
 }
 
 // New returns the middleware on a gate of runs that are made when they are begun: client.Runs, or direct.Runs.
@@ -125,12 +112,15 @@ func New(gate once.Gate, scope func(*http.Request) string, o *Options) (*Middlew
 		m.o.Methods = []string{http.MethodPost, http.MethodPatch}
 	}
 	if m.o.Store == nil {
-		m.o.Store = stored
+		m.o.Store = StoreOutcome
 	}
 	if m.o.Warn == nil {
 		m.o.Warn = func(*http.Request, error) {}
 	}
 	m.o.Headers = canonical(m.o.Headers)
+	if err := checkHeaders(m.o.Headers); err != nil {
+		return nil, err
+	}
 	m.o.Replay = canonical(slices.Concat(always, m.o.Replay))
 	return m, nil
 }
@@ -143,16 +133,6 @@ func canonical(names []string) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-// stored is the default of Options.Store. What may be another response next time is not stored.
-func stored(status int, _ http.Header) bool {
-	switch status {
-	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		return false
-	default:
-		return status < http.StatusInternalServerError
-	}
 }
 
 // Wrap returns a handler that runs next once for each key.
@@ -179,15 +159,42 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, m.o.MaxBody))
-		if err != nil {
-			unreadable(err).send(w)
-			return
-		}
-		c := &call{Middleware: m, w: w, r: r, next: next, body: body, id: hash(m.o.Name, m.scope(r), k),
-			print: m.fingerprint(r, body)}
-		c.serve()
+		m.keyed(w, r, next, k)
 	})
+}
+
+// keyed serves a request with a key.
+func (m *Middleware) keyed(w http.ResponseWriter, r *http.Request, next http.Handler, key string) {
+	if r.Body == nil { // net/http gives every request one
+		r.Body = http.NoBody
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, m.o.MaxBody))
+	if err != nil {
+		unreadable(err).send(w)
+		return
+	}
+	r.Body = reader(body) // for middleware outside, when the handler has returned
+	p, err := m.newPrint(r, body)
+	if err != nil {
+		m.o.Warn(r, err)
+		problem{
+			Status: http.StatusInternalServerError, Code: CodeBodyConsumed, Title: "body was read before",
+			Detail: "middleware of this server has read the body, so that requests cannot be told apart; this one did not run",
+		}.send(w)
+		return
+	}
+	scope := m.scoped(r, body)
+	if scope == "" {
+		m.o.Warn(r, ErrEmptyScope)
+		problem{
+			Status: http.StatusInternalServerError, Code: CodeScopeEmpty, Title: "caller is not known",
+			Detail: "this server did not find out whose request this is; it did not run",
+		}.send(w)
+		return
+	}
+	c := &call{Middleware: m, w: w, r: r, next: next, body: body, id: hash(m.o.Name, scope, key), print: p,
+		until: time.Now().Add(m.o.Wait)}
+	c.serve()
 }
 
 // unreadable is the problem of a body that could not be read.
@@ -202,236 +209,55 @@ func unreadable(err error) problem {
 		Detail: "the body ended before it was whole"}
 }
 
-// fingerprint says what a request is about.
-func (m *Middleware) fingerprint(r *http.Request, body []byte) string {
-	parts := []string{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, string(body)}
-	for _, name := range m.o.Headers {
-		parts = append(parts, name)
-		parts = append(parts, r.Header.Values(name)...)
-	}
-	return hash(parts...)
-}
-
-// hash is a SHA-256 in base64url. Each part is preceded by its length, so that no two lists of parts are hashed alike.
-func hash(parts ...string) string {
-	h := sha256.New()
-	for _, p := range parts {
-		h.Write(binary.AppendUvarint(nil, uint64(len(p))))
-		h.Write([]byte(p))
-	}
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
-}
-
 // call is one request with a key.
 type call struct {
 	*Middleware
 
-	w         http.ResponseWriter
-	r         *http.Request
-	next      http.Handler
-	body      []byte
-	id, print string
-}
-
-// serve asks the gate, or waits for another request of this process that does.
-func (c *call) serve() {
-	until := time.Now().Add(c.o.Wait)
-	for {
-		f, first := c.join()
-		if first {
-			c.first(f, max(0, time.Until(until)))
-			return
-		}
-		timer := time.NewTimer(time.Until(until))
-		select {
-		case <-f.done:
-		case <-timer.C:
-			running(time.Second).send(c.w)
-			return
-		case <-c.r.Context().Done():
-			timer.Stop()
-			unavailable().send(c.w) // no one reads it, unless the request had a deadline
-			return
-		}
-		timer.Stop()
-		switch {
-		case f.response != nil:
-			f.response.replay(c.w)
-			return
-		case f.problem != nil:
-			f.problem.send(c.w)
-			return
-		}
-	}
-}
-
-// join returns the request that asks the gate about this run; it may be this one.
-func (c *call) join() (f *flight, first bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	name := c.id + c.print
-	if f := c.flights[name]; f != nil {
-		return f, false
-	}
-	f = &flight{done: make(chan struct{})}
-	c.flights[name] = f
-	return f, true
-}
-
-// complete lets those go that wait for a flight.
-func (c *call) complete(f *flight) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.flights, c.id+c.print)
-	close(f.done)
-}
-
-// notStoredError is the failure of a run whose response is not stored.
-type notStoredError int
-
-func (e notStoredError) Error() string {
-	return fmt.Sprintf("the handler responded %d, which is not stored", int(e))
-}
-
-// errLeft is why a run does not begin: the caller hung up, or the gate took too long.
-var errLeft = errors.New("the request ended before its handler began")
-
-// first asks the gate, and does what it says.
-func (c *call) first(f *flight, wait time.Duration) {
-	landed := false
-	land := func() {
-		if !landed {
-			landed = true
-			c.complete(f)
-		}
-	}
-	defer land()
-
-	// Until the handler begins, the caller's end and a gate that hangs end the run. After that only a deadline does.
-	ctx := context.WithoutCancel(c.r.Context())
-	if deadline, ok := c.r.Context().Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline)
-		defer cancel()
-	}
-	ctx, leave := context.WithCancelCause(ctx)
-	defer leave(nil)
-	asking, asked := context.WithTimeout(c.r.Context(), wait+beginTime)
-	defer asked()
-	begun := context.AfterFunc(asking, func() { leave(errLeft) })
-
-	var (
-		rec  *recorder // once the handler has returned
-		kept record
-	)
-	out, err := once.Run(ctx, c.gate, c.id, func(ctx context.Context, _ once.Lock) (string, error) {
-		if !begun() {
-			return "", errLeft
-		}
-		asked()
-		r := c.r.WithContext(ctx)
-		r.Body = io.NopCloser(bytes.NewReader(c.body))
-		writing := &recorder{header: c.w.Header().Clone()}
-		c.next.ServeHTTP(writing, r)
-		writing.end()
-		rec = writing
-		if !c.o.Store(rec.status, rec.sent) {
-			return "", notStoredError(rec.status)
-		}
-		text, response, whole := newRecord(rec, c.o.Replay)
-		if kept = response; !whole {
-			c.o.Warn(c.r, fmt.Errorf(
-				"the response of %d bytes is too large to be stored: callers that send the request again get 409", kept.Bytes))
-		}
-		return text, nil
-	}, &once.Options{
-		Owner: c.o.Owner, TTL: c.o.TTL, Wait: wait, Fingerprint: c.print,
-		Warn: func(err error) { c.o.Warn(c.r, err) },
-	})
-
-	if p, ok := errors.AsType[*once.PanicError](out.Err); ok && rec == nil && out.Status != once.Lost {
-		c.o.Warn(c.r, fmt.Errorf("%w\n%s", p, p.Stack))
-		land()
-		panic(p.Value) // in the goroutine of the server, which knows what to do
-	}
-	switch {
-	case err != nil:
-		f.problem = c.refused(err)
-	case out.Status == once.Ready:
-		f.response = &kept
-		land()
-		rec.send(c.w)
-		return
-	case out.Status == once.AlreadyFinished:
-		if kept, err = readRecord(out.Result); err == nil {
-			f.response = &kept
-			land()
-			kept.replay(c.w)
-			return
-		}
-		f.problem = c.fault(err)
-	case out.Status == once.AlreadyFailed:
-		c.o.Warn(c.r, out.Err)
-		f.problem = &problem{
-			Status: http.StatusInternalServerError, Code: CodeGivenUp, Title: "request was given up",
-			Detail: "the processes that carried this request out died again and again; find out what it did before you send it under another key",
-		}
-	case out.Status == once.Unknown:
-		f.problem = c.fault(errors.New("the gate does not make runs: use client.Runs or direct.Runs"))
-	case out.Status == once.Lost:
-		c.o.Warn(c.r, out.Err)
-		land()
-		running(time.Second).send(c.w)
-		return
-	case rec != nil: // not stored, by choice or because the gate failed
-		if _, byChoice := errors.AsType[notStoredError](out.Err); !byChoice {
-			c.o.Warn(c.r, fmt.Errorf("the response was sent and not stored; the handler may run again: %w", out.Err))
-		}
-		land()
-		rec.send(c.w)
-		return
-	case out.Status == once.Locked:
-		land()
-		running(min(out.RetryAfter, beginTime)).send(c.w)
-		return
-	default: // the caller hung up, or the gate took too long
-		if c.r.Context().Err() == nil {
-			c.o.Warn(c.r, out.Err)
-		}
-		land()
-		unavailable().send(c.w)
-		return
-	}
-	land()
-	f.problem.send(c.w)
+	w     http.ResponseWriter
+	r     *http.Request
+	next  http.Handler
+	body  []byte
+	id    string
+	print print
+	until time.Time // it waits for others
+	spent bool      // its handler ran, and lost its lock to another process
 }
 
 // refused is the problem of an error of the gate.
-func (c *call) refused(err error) *problem {
+func (c *call) refused(err error) problem {
 	if errors.Is(err, contracts.CodeRunDiffers) {
-		return &problem{
-			Status: http.StatusUnprocessableEntity, Code: CodeKeyReused, Title: "idempotency key used before",
-			Detail: "this key was used before for another request (method, path, query, headers or body): use a new key for a new request",
-		}
+		return reused()
 	}
 	if contracts.Final(err) {
 		return c.fault(err)
 	}
 	c.o.Warn(c.r, err)
-	p := unavailable()
-	return &p
+	return c.unavailable()
+}
+
+// reused is the problem of a key that was used for another request.
+func reused() problem {
+	return problem{
+		Status: http.StatusUnprocessableEntity, Code: CodeKeyReused, Title: "idempotency key used before",
+		Detail: "this key was used before for another request (method, path, query, host, headers or body): " +
+			"use a new key for a new request",
+	}
 }
 
 // fault is the problem of what an operator has to look at.
-func (c *call) fault(err error) *problem {
+func (c *call) fault(err error) problem {
 	c.o.Warn(c.r, err)
-	return &problem{
+	return problem{
 		Status: http.StatusInternalServerError, Code: CodeInternal, Title: "idempotency cannot be ensured",
 		Detail: "the server's log has the reason; this request did not run",
 	}
 }
 
-func unavailable() problem {
+// unavailable is the problem of a gate that does not respond, and of a request that ended before it did.
+func (c *call) unavailable() problem {
+	if c.spent {
+		return lost()
+	}
 	return problem{
 		Status: http.StatusServiceUnavailable, Code: CodeUnavailable, Title: "idempotency cannot be ensured just now",
 		Retryable: true,
@@ -439,10 +265,34 @@ func unavailable() problem {
 	}
 }
 
+// running is the problem of a request of which the gate, or this process, says that it is being carried out.
 func running(retryAfter time.Duration) problem {
 	return problem{
 		Status: http.StatusConflict, Code: CodeRunning, Title: "request is under way", Retryable: true,
 		retryAfter: retryAfter,
 		Detail:     "a request with this key is being carried out: send it again, with the same key, and get its response",
+	}
+}
+
+// lost is the problem of a request whose handler ran, and whose lock went to another process, which left no response.
+func lost() problem {
+	return problem{
+		Status: http.StatusServiceUnavailable, Code: CodeLost, Title: "request was interrupted", Retryable: true,
+		Detail: "this request began and was interrupted, and its response was not stored: send it again, with the same key",
+	}
+}
+
+// broken is the problem in place of the response of a handler that panicked.
+func broken(stored bool) problem {
+	if stored {
+		return problem{
+			Status: http.StatusInternalServerError, Code: CodeFailed, Title: "request failed",
+			Detail: "the request began and broke off, and is not carried out again; find out what it did before you send it " +
+				"under another key",
+		}
+	}
+	return problem{
+		Status: http.StatusInternalServerError, Code: CodeFailed, Title: "request failed", Retryable: true,
+		Detail: "the request began and broke off: send it again, with the same key",
 	}
 }

@@ -17,9 +17,21 @@ const (
 	CodeNotStored   = "IDEMPOTENT_RESPONSE_NOT_STORED" // 409: it was carried out, and its response was too large
 	// CodeGivenUp:
 	// 500: its handlers died again and again; the key does not run any more
-	CodeGivenUp    = "IDEMPOTENT_REQUEST_GIVEN_UP"
+	CodeGivenUp = "IDEMPOTENT_REQUEST_GIVEN_UP"
+	// CodeFailed:
+	// 500: its handler panicked; retryable unless that is stored
+	CodeFailed = "IDEMPOTENT_REQUEST_FAILED"
+	// CodeLost:
+	// 503, retryable: its lock went to another process while its handler ran, and that one left no response
+	CodeLost       = "IDEMPOTENT_REQUEST_INTERRUPTED"
 	CodeTooLarge   = "PAYLOAD_TOO_LARGE" // 413: the request's body exceeds Options.MaxBody
 	CodeIncomplete = "BODY_INCOMPLETE"   // 400: the request's body ended before it was whole
+	// CodeBodyConsumed:
+	// 500: middleware of this server has read the body, see [ErrBodyConsumed]
+	CodeBodyConsumed = "IDEMPOTENCY_BODY_CONSUMED"
+	// CodeScopeEmpty:
+	// 500: this server does not know whose request it is, see [ErrEmptyScope]
+	CodeScopeEmpty = "IDEMPOTENCY_SCOPE_EMPTY"
 	// CodeUnavailable:
 	// 503, retryable: the gate does not respond, and the handler did not run
 	CodeUnavailable = "IDEMPOTENCY_UNAVAILABLE"

@@ -72,7 +72,9 @@ type record struct {
 	Header  string `json:"header,omitempty"` // as in a URL's query, which takes any bytes
 	Form    form   `json:"body"`
 	Bytes   int    `json:"bytes"` // of the body
-	body    []byte
+	// of the request's fingerprint, what the gate does not compare
+	Parts map[string]string `json:"parts,omitempty"`
+	body  []byte
 }
 
 // form is how a body is stored.
@@ -87,9 +89,9 @@ const (
 // version of the stored form.
 const version = 1
 
-// newRecord is what is stored of a response: the header fields of these names, and the body if there is room. whole is
-// false if there is not.
-func newRecord(r *recorder, names []string) (text string, kept record, whole bool) {
+// newRecord is a response for later requests: the header fields of these names, and the body. text is what is stored of
+// it; whole is false if there is no room for header and body. parts are those of the request's fingerprint.
+func newRecord(r *recorder, names []string, parts map[string]string) (text string, kept record, whole bool) {
 	h := url.Values{}
 	for _, name := range names {
 		if v := r.sent.Values(name); len(v) > 0 {
@@ -97,7 +99,7 @@ func newRecord(r *recorder, names []string) (text string, kept record, whole boo
 		}
 	}
 	kept = record{Version: version, Status: r.status, Header: h.Encode(), Form: asText, Bytes: r.body.Len(),
-		body: r.body.Bytes()}
+		Parts: parts, body: r.body.Bytes()}
 	body := r.body.String()
 	if !utf8.ValidString(body) || strings.ContainsRune(body, 0) {
 		kept.Form, body = asBase64, base64.StdEncoding.EncodeToString(kept.body)
@@ -105,8 +107,9 @@ func newRecord(r *recorder, names []string) (text string, kept record, whole boo
 	if text = kept.line() + body; len(text) <= once.MaxResultBytes {
 		return text, kept, true
 	}
-	kept.Header, kept.Form, kept.body = "", notKept, nil
-	return kept.line(), kept, false
+	cut := kept
+	cut.Header, cut.Form, cut.body = "", notKept, nil
+	return cut.line(), kept, false
 }
 
 func (r record) line() string {

@@ -47,7 +47,7 @@ func TestIdempotencyOnEveryStore(t *testing.T) {
 			})
 			var shops []http.Handler
 			for range 4 {
-				m, err := idempotency.New(c.Runs("acme"), func(*http.Request) string { return "" },
+				m, err := idempotency.New(c.Runs("acme"), func(*http.Request) string { return "ann" },
 					&idempotency.Options{Wait: time.Minute})
 				if err != nil {
 					t.Fatal(err)

@@ -3,7 +3,8 @@
 //	go run ./examples/idempotency
 //
 // It starts a Leasehold server in memory and two web servers of a shop, and sends 64 requests with one Idempotency-Key
-// to both at once; then the same key with another amount; then a request whose handler fails the first time.
+// to both at once; then the same key with another amount; then a payment that the bank does not accept the first time;
+// then one of which no one knows whether it was made.
 package main
 
 import (
@@ -34,10 +35,11 @@ func main() {
 
 // bank counts what was paid.
 type bank struct {
-	payments, attempts atomic.Int64
+	payments, closed atomic.Int64
 }
 
-// ServeHTTP carries out a payment. The first attempt at a payment to "flaky" fails.
+// ServeHTTP carries out a payment. The bank is closed for the first one to "carol", and makes the one to "dave" without
+// saying so.
 func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	order, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -45,12 +47,18 @@ func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	time.Sleep(300 * time.Millisecond) // the bank takes its time
-	if strings.Contains(string(order), "flaky") && b.attempts.Add(1) == 1 {
+	if strings.Contains(string(order), "carol") && b.closed.Add(1) == 1 {
+		idempotency.NothingDone(r) // the key is free for another try
+		http.Error(w, "the bank is closed", http.StatusServiceUnavailable)
+		return
+	}
+	n := b.payments.Add(1)
+	if strings.Contains(string(order), "dave") { // it was paid, and the handler does not know
 		http.Error(w, "the bank does not respond", http.StatusBadGateway)
 		return
 	}
 	w.WriteHeader(http.StatusCreated)
-	_, _ = fmt.Fprintf(w, "payment %d: %s", b.payments.Add(1), order)
+	_, _ = fmt.Fprintf(w, "payment %d: %s", n, order)
 }
 
 // serve starts a server on a free port, and returns its URL.
@@ -92,6 +100,7 @@ func pay(ctx context.Context, url, key, order string) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
+	r.Host = "shop.example" // what the caller asks for; which of the servers gets it is the balancer's choice
 	r.Header.Set(idempotency.Header, key)
 	r.Header.Set("X-Account", "ann")
 	w, err := http.DefaultClient.Do(r)
@@ -153,11 +162,18 @@ func show(ctx context.Context) error {
 	fmt.Printf("the same key with another amount: %s, %d payment\n", status, b.payments.Load())
 
 	for _, s := range shops {
-		r, err := pay(ctx, s, "order-1025", "5 euros to flaky")
+		r, err := pay(ctx, s, "order-1025", "5 euros to carol")
 		if err != nil {
 			return err
 		}
-		fmt.Printf("a bank that fails the first time: %s\n", r.text)
+		fmt.Printf("a bank that is closed the first time: %s\n", r.text)
+	}
+	for _, s := range shops {
+		r, err := pay(ctx, s, "order-1026", "7 euros to dave")
+		if err != nil {
+			return err
+		}
+		fmt.Printf("a bank that pays and does not say so: %s, %d payments\n", r.text, b.payments.Load())
 	}
 	return nil
 }

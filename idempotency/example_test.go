@@ -1,0 +1,119 @@
+package idempotency_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/functions/direct"
+	"github.com/leasehold-dev/leasehold/idempotency"
+	"github.com/leasehold-dev/leasehold/once"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/runs"
+)
+
+// A payment that is carried out once, however often its request is sent.
+func Example() {
+	payments := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
+	mux := http.NewServeMux()
+
+	c, err := client.New("https://leasehold.example", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	account := func(r *http.Request) string { return r.Header.Get("X-Account") } // what authentication found
+	m, err := idempotency.New(c.Runs("shop"), account, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	mux.Handle("POST /payments", m.Wrap(payments))
+}
+
+// The same gate without a server.
+func ExampleNew() {
+	account := func(*http.Request) string { return "ann" }
+	store := docstore.NewMemory(nil) // or one of adapters/
+
+	m, err := idempotency.New(direct.Runs(runs.New(store, nil), "shop", 0), account, nil)
+
+	fmt.Println(m != nil, err)
+	// Output: true <nil>
+}
+
+// A handler says that a request had no effect, and may be carried out again.
+func ExampleNothingDone() {
+	open := func() bool { return false }
+	pay := func(http.ResponseWriter, *http.Request) {}
+
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		if !open() { // the bank was not asked for anything
+			idempotency.NothingDone(r)
+			http.Error(w, "the bank is closed", http.StatusServiceUnavailable)
+			return
+		}
+		pay(w, r)
+	}
+
+	m, err := idempotency.New(direct.Runs(runs.New(docstore.NewMemory(nil), nil), "shop", 0),
+		func(*http.Request) string { return "ann" }, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 2 {
+		w := post(m.Wrap(http.HandlerFunc(handler)), "k1", "ten")
+		fmt.Println(w.Code, replayed(w))
+	}
+	// Output:
+	// 503 false
+	// 503 false
+}
+
+// The earlier result of a function.
+func Example_function() {
+	ctx, hash, use := context.Background(), "q1vXo2kPz0", func(string) {}
+	makeInvoice := func(context.Context, once.Lock) (string, error) { return "invoice 17", nil }
+	c, err := client.New("https://leasehold.example", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	out, err := c.Runs("shop").Run(ctx, "invoice-2026-11", makeInvoice, &once.Options{
+		Fingerprint: hash,        // of the input: another input under this name is refused (RUN_DIFFERS)
+		Wait:        time.Minute, // for the result of another worker that makes it now
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if out.Status == once.Ready || out.Status == once.AlreadyFinished {
+		use(out.Result)
+	}
+}
+
+// TestPageShowsTheExamples: the code on the page of documentation is that of the examples, which compile.
+func TestPageShowsTheExamples(t *testing.T) {
+	page, err := os.ReadFile("../docs/idempotency.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile("example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flat := func(s string) string { return regexp.MustCompile(`\s+`).ReplaceAllString(s, " ") }
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	if len(blocks) != 4 {
+		t.Errorf("%d blocks of code", len(blocks))
+	}
+	for _, b := range blocks {
+		if !strings.Contains(flat(string(file)), flat(b[1])) {
+			t.Errorf("no example has\n%s", b[1])
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package idempotency
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+)
+
+// StoreOutcome is the default of Options.Store, and safe for effects: what came of a handler that began is stored,
+// also 5xx and a panic, because no one knows what it did before. Not stored is only what says that nothing was
+// done: 429, 503 with Retry-After, and any response of a handler that called [NothingDone].
+func StoreOutcome(status int, header http.Header) bool {
+	switch status {
+	case http.StatusTooManyRequests:
+		return false
+	case http.StatusServiceUnavailable:
+		return header.Get("Retry-After") == ""
+	default:
+		return true
+	}
+}
+
+// StoreSuccess, as Options.Store, stores what is an answer and leaves the key free after what may be another response
+// next time: 401, 408, 425, 429, 5xx and a panic. It is for handlers that have no effect when they fail, such as those
+// whose only effect is one transaction: of others a retry repeats the effect.
+func StoreSuccess(status int, _ http.Header) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	default:
+		return status < http.StatusInternalServerError
+	}
+}
+
+// nothing is the word of a handler that it did nothing.
+type nothing struct {
+	said  atomic.Bool
+	outer *nothing // of a middleware around this one
+}
+
+// nothingKey is that of the handler's *nothing in its context.
+type nothingKey struct{}
+
+// NothingDone says, from within a handler, that it had no effect and will have none: its response is sent and not
+// stored, whatever Options.Store says, and the key is free for another run. r is the handler's request, or one with a
+// context that was made of its. Of a request without a key it changes nothing.
+func NothingDone(r *http.Request) {
+	n, _ := r.Context().Value(nothingKey{}).(*nothing)
+	for ; n != nil; n = n.outer {
+		n.said.Store(true)
+	}
+}
+
+// withNothing is a context in which a handler can say so.
+func withNothing(ctx context.Context) (context.Context, *nothing) {
+	outer, _ := ctx.Value(nothingKey{}).(*nothing)
+	n := &nothing{outer: outer}
+	return context.WithValue(ctx, nothingKey{}, n), n
+}
