@@ -28,7 +28,7 @@ func TestCallsOfThoseWhoAreGone(t *testing.T) {
 	}{
 		"no deadline":  {t.Context(), true},
 		"an hour left": {unnoticed{t.Context(), time.Now().Add(time.Hour)}, true},
-		"no time left": {unnoticed{t.Context(), time.Now()}, false},
+		"no time left": {unnoticed{t.Context(), time.Now().Add(-time.Millisecond)}, false},
 		"canceled":     {gone, false},
 	} {
 		if got := redisstore.Sent(c.ctx); got != c.want {

@@ -106,7 +106,7 @@ func Gone(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+	if deadline, ok := ctx.Deadline(); ok && time.Now().After(deadline) {
 		return context.DeadlineExceeded
 	}
 	return nil
