@@ -322,6 +322,8 @@ func (s story) run() error {
 	if most := 1000; f.n > most {
 		t.failf("%d requests", f.n)
 	}
+	mu.Lock() // as those who told them did
+	defer mu.Unlock()
 	for i, e := range events {
 		if err := inOrder(e, !s.Modes); err != nil {
 			t.failf("client %d: %w", i, err)

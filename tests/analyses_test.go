@@ -314,10 +314,6 @@ func TestAnalysisMarginOnDynamoDB(t *testing.T) {
 			t.Errorf("repeated within the term: %+v, %v", o, err)
 		}
 		until(0)
-		refresh := analysis.Refresh{ID: id, Owner: "ann", Token: first.Grant.Token, TTLSeconds: 10}
-		if o, err := analyses.Refresh(t.Context(), refresh); err != nil || o.Code != analysis.Expired {
-			t.Errorf("refresh at the end: %+v, %v", o, err)
-		}
 		if o, err := analyses.Acquire(t.Context(), ann); err != nil || o.Code != analysis.RequestIDReused {
 			t.Errorf("repeated at the end: %+v, %v", o, err)
 		}
@@ -334,6 +330,75 @@ func TestAnalysisMarginOnDynamoDB(t *testing.T) {
 		if o, err := analyses.Acquire(t.Context(), bob); err != nil || o.Code != analysis.OK ||
 			o.Grant.Token <= first.Grant.Token || o.Grant.Runs != 2 {
 			t.Errorf("takeover: %+v, %v", o, err)
+		}
+	})
+}
+
+// TestRefreshAndTakeoverOnDynamoDB: a lock can be refreshed until it has certainly ended, which is when it can be taken
+// over: never both, at no time around its end, whichever comes first, and never before it ends by the right time.
+func TestRefreshAndTakeoverOnDynamoDB(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client := dynamoClient("http://dynamodb.local", dynamodbtest.New(nil).RoundTripper())
+		store := openDynamo(t, client, "leasehold", awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}})
+		analyses := analysis.New(store, nil)
+		const (
+			from, to = -40 * time.Millisecond, 1040 * time.Millisecond // of the end: a clock that is known by one response
+			step     = 20 * time.Millisecond
+			n        = 2 * int((to-from)/step+1)
+		)
+		var (
+			ends   [n]time.Time
+			tokens [n]int64
+		)
+		id := func(i int) analysis.ID { return analysis.ID(fmt.Sprint("a", i)) }
+		for i := range n {
+			makeAnalyses(t, store, id(i))
+			o, err := analyses.Acquire(t.Context(), analysis.Acquire{ID: id(i), Owner: "ann", RequestID: "r1", TTLSeconds: 10})
+			if err != nil || o.Code != analysis.OK {
+				t.Fatal(o, err)
+			}
+			ends[i], tokens[i] = o.Grant.ExpiresAt, o.Grant.Token
+		}
+		refresh := func(i int) bool {
+			o, err := analyses.Refresh(t.Context(), analysis.Refresh{ID: id(i), Owner: "ann", Token: tokens[i], TTLSeconds: 10})
+			if err != nil || o.Code != analysis.OK && o.Code != analysis.Expired && o.Code != analysis.Lost {
+				t.Errorf("refresh: %+v, %v", o, err)
+			}
+			return o.Code == analysis.OK
+		}
+		takeOver := func(i int) bool {
+			o, err := analyses.Acquire(t.Context(), analysis.Acquire{ID: id(i), Owner: "bob", RequestID: "r1", TTLSeconds: 10})
+			if err != nil || o.Code != analysis.OK && o.Code != analysis.Locked {
+				t.Errorf("takeover: %+v, %v", o, err)
+			}
+			if o.Code == analysis.OK && time.Now().Before(ends[i]) {
+				t.Errorf("taken over %v before the end", time.Until(ends[i]))
+			}
+			return o.Code == analysis.OK
+		}
+		var refreshed, taken int
+		for i := 0; i < n; i += 2 {
+			past := from + time.Duration(i/2)*step
+			time.Sleep(time.Until(ends[i].Add(past)))
+			first, then := refresh(i), takeOver(i)
+			before, after := takeOver(i+1), refresh(i+1)
+			if first == then || before == after {
+				t.Errorf("%v after the end: refresh %v, then takeover %v; takeover %v, then refresh %v", past, first, then, before,
+					after)
+			}
+			if past <= 0 && before || past == to && first {
+				t.Errorf("%v after the end: refresh %v, takeover %v", past, first, before)
+			}
+			if first {
+				refreshed++
+			}
+			if before {
+				taken++
+			}
+		}
+		if refreshed == 0 || taken == 0 {
+			t.Errorf("%d refreshed and %d taken over", refreshed, taken)
 		}
 	})
 }

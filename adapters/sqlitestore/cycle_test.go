@@ -60,9 +60,10 @@ func TestPagesOfACycle(t *testing.T) {
 	}
 }
 
-// TestAllocationsOfACycle: the document that was written is not parsed when it is read.
+// TestAllocationsOfACycle: the document that was written is not parsed when it is read. The condition of an acquire has
+// 39 of the allocations: it asks four fields for the request, and four more for whether it was given up.
 func TestAllocationsOfACycle(t *testing.T) {
-	const most = 214
+	const most = 225
 	cycle := cycler(t, open(t, filepath.Join(t.TempDir(), "leasehold.db"), nil))
 	for range 3 {
 		cycle()

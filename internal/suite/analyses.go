@@ -26,11 +26,7 @@ var analysesProof = proof[GateStep]{AnalysisProgram, RunAnalyses, AnalysisHistor
 var AnalysisMutants = map[string]func(docstore.Store) docstore.Store{
 	"< for <=": onWrites(func(w docstore.Write) docstore.Write {
 		w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
-			if le, ok := c.(docstore.LE); ok && le.Field == "lockExpiresAt" && le.Value == docstore.Value(docstore.Now) {
-				le.Value = docstore.Now.Add(-time.Millisecond) // a lock lives on at lockExpiresAt itself
-				return le
-			}
-			return c
+			return endedBefore(c, time.Millisecond) // a lock lives on at lockExpiresAt itself
 		})
 		return w
 	}),
@@ -49,11 +45,7 @@ var AnalysisMutants = map[string]func(docstore.Store) docstore.Store{
 	"refresh that revives": onWrites(func(w docstore.Write) docstore.Write {
 		if w.Set["lockHeartbeatAt"] != nil && w.Set["lockRequest1"] == nil {
 			w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
-				if le, ok := c.(docstore.LE); ok && le.Field == "lockExpiresAt" && le.Value == docstore.Value(docstore.Now) {
-					le.Value = docstore.Now.Add(-time.Hour) // a lock has ended only if that was an hour ago
-					return le
-				}
-				return c
+				return endedBefore(c, time.Hour) // a lock has ended only if that was an hour ago
 			})
 		}
 		return w
@@ -163,6 +155,17 @@ func onWrites(change func(docstore.Write) docstore.Write) func(docstore.Store) d
 	return func(s docstore.Store) docstore.Store {
 		return mutant{through{s}, func(_ context.Context, w docstore.Write) docstore.Write { return change(w) }}
 	}
+}
+
+// endedBefore is the condition that a lock has certainly ended, moved: that it had so this long ago. Other conditions
+// stay as they are.
+func endedBefore(c docstore.Cond, ago time.Duration) docstore.Cond {
+	le, ok := c.(docstore.LE)
+	if ok && le.Field == "lockExpiresAt" && le.Value == docstore.Value(docstore.Earliest) {
+		le.Value = docstore.Earliest.Add(-ago)
+		return le
+	}
+	return c
 }
 
 // forgetting is a condition that no longer asks whether a field is equal to something.

@@ -213,17 +213,22 @@ func (o *oracle) acquire(c command, now time.Time) outcome {
 	return l.shown("OK", now)
 }
 
-// afterRefusal reports whether a command on a lock takes a second write, because the first one knows no lock delays: an
-// acquire where the latest lease has one, and a force-release that ends it.
+// afterRefusal reports whether a command on a lock takes a second write, because the first one knows no lock delays and
+// moves no expiry back: an acquire where the latest lease has a delay, a force-release that ends it, and a renewal with
+// a smaller ttl that names no expiry.
 func (o *oracle) afterRefusal(c command, now time.Time) bool {
 	l := o.latest()
-	switch {
-	case l == nil || l.by.delay == 0 || l.opened != nil:
+	if l == nil {
 		return false
-	case c.do == "force":
-		return l.closed(now) && c.lease == ""
+	}
+	delay := l.by.delay != 0 && l.opened == nil
+	switch c.do {
+	case "renew":
+		return c.ends.IsZero() && l.expires.After(now.Add(time.Duration(c.ttl)*time.Second))
+	case "force":
+		return delay && l.closed(now) && c.lease == ""
 	default:
-		return c.do == "acquire" && l.release == nil
+		return delay && c.do == "acquire" && l.release == nil
 	}
 }
 

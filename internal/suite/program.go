@@ -83,7 +83,8 @@ const gone = 3 * time.Second
 // keeps programs on one store apart.
 func Run(ctx context.Context, store docstore.Store, clock *Clock, tenant string, program []Step) error {
 	lossy := &lossyStore{through: through{store}}
-	r := &lockRun{locks: lock.New(lossy, &lock.Options{Now: clock.Now}), tenant: tenant, oracles: map[string]*oracle{}}
+	r := &lockRun{locks: lock.New(lossy, &lock.Options{Now: clock.Now}), lossy: lossy, tenant: tenant,
+		oracles: map[string]*oracle{}}
 	for i, s := range program {
 		clock.Advance(s.Wait)
 		if s.Do == "remove" {
@@ -101,7 +102,6 @@ func Run(ctx context.Context, store docstore.Store, clock *Clock, tenant string,
 		if !ok {
 			continue
 		}
-		lossy.lose = s.Lost
 		if err := r.send(ctx, c, s.Lost, clock.Now()); err != nil {
 			return fmt.Errorf("step %d %+v: %+v at %s: %w", i, s, c, written(clock.Now()), err)
 		}
@@ -123,6 +123,7 @@ func remove(ctx context.Context, store docstore.Store, tenant, key string) error
 // lockRun is a program that is being carried out.
 type lockRun struct {
 	locks   *lock.Locks
+	lossy   *lossyStore // under locks
 	tenant  string
 	oracles map[string]*oracle // by key
 	sent    []command
@@ -188,9 +189,7 @@ func (o *oracle) token(back int) int64 {
 func (r *lockRun) send(ctx context.Context, c command, lost int, now time.Time) error {
 	o := r.of(c.key)
 	before := slices.Max(append([]int64{0}, o.tokens...))
-	if o.afterRefusal(c, now) {
-		lost = 0 // those of refusals, before the write that may be applied
-	}
+	lost = r.lose(lost, o.afterRefusal(c, now))
 	want := o.answer(c, now)
 	for range lost {
 		want = o.answer(c, now)
@@ -210,6 +209,17 @@ func (r *lockRun) send(ctx context.Context, c command, lost int, now time.Time) 
 		return fmt.Errorf("\ngot  %+v\nwant %+v", got, want)
 	}
 	return nil
+}
+
+// lose makes responses to the next command get lost, and returns how many of the write that may be applied. If that is
+// the second one, either the response to the first gets lost, which is a refusal, or one to the second.
+func (r *lockRun) lose(lost int, afterRefusal bool) int {
+	r.lossy.lose, r.lossy.skip = lost, 0
+	if afterRefusal && lost > 0 {
+		r.lossy.lose, r.lossy.skip = 1, lost-1
+		return r.lossy.skip
+	}
+	return lost
 }
 
 // send carries out one command.
@@ -321,16 +331,21 @@ func samePast(a, b lock.Past) bool {
 }
 
 // lossyStore loses the next writes, as many as drop says, on their way, and then sends a write again as often as lose
-// says, as an SDK does whose answers get lost, and returns the last answer.
+// says, as an SDK does whose answers get lost, and returns the last answer. It first lets as many writes pass as skip
+// says.
 type lossyStore struct {
 	through
-	drop, lose int
+	drop, lose, skip int
 }
 
 func (s *lossyStore) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
 	if s.drop > 0 {
 		s.drop--
 		return docstore.Result{}, errInjected
+	}
+	if s.skip > 0 {
+		s.skip--
+		return s.Store.Write(ctx, writes...)
 	}
 	for ; s.lose > 0; s.lose-- {
 		if _, err := s.Store.Write(ctx, writes...); err != nil {

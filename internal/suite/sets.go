@@ -147,14 +147,14 @@ func RunSets(ctx context.Context, store docstore.Store, clock *Clock, tenant str
 		leases++
 		return fmt.Sprint("of a set ", leases)
 	}}
-	r := &setRun{lockRun: lockRun{locks: lock.New(lossy, options), tenant: tenant, oracles: map[string]*oracle{}}}
+	r := &setRun{lockRun: lockRun{locks: lock.New(lossy, options), lossy: lossy, tenant: tenant,
+		oracles: map[string]*oracle{}}}
 	for i, s := range program {
 		clock.Advance(s.Wait)
 		now := clock.Now()
 		var err error
 		switch c, ok := r.setCommand(i, s); {
 		case ok:
-			lossy.lose = s.Lost
 			err = r.sendSet(ctx, c, s.Lost, now)
 		case s.Do == "remove":
 			if err = remove(ctx, store, tenant, s.Key); err == nil {
@@ -163,7 +163,6 @@ func RunSets(ctx context.Context, store docstore.Store, clock *Clock, tenant str
 			}
 		case s.Do != "again" && !strings.HasSuffix(s.Do, " set"):
 			c, _ := r.command(i, s.Step)
-			lossy.lose = s.Lost
 			err = r.send(ctx, c, s.Lost, now)
 		}
 		for i, k := range setKeys {
@@ -251,13 +250,12 @@ func (c *setCommand) name() {
 
 // sendSet carries out a command on several locks and compares its outcome with what the oracles say.
 func (r *setRun) sendSet(ctx context.Context, c setCommand, lost int, now time.Time) error {
-	least := map[string]int64{}
+	least, second := map[string]int64{}, false
 	for _, one := range c.each {
 		least[one.key] = max(slices.Max(append([]int64{0}, r.of(one.key).tokens...)), now.UnixMicro())
-		if r.of(one.key).afterRefusal(one, now) {
-			lost = 0 // those of refusals, before the write that may be applied to all of them
-		}
+		second = second || r.of(one.key).afterRefusal(one, now)
 	}
+	lost = r.lose(lost, second) // the write that may be applied is one to all of them
 	want, whole := r.answerSet(c, now)
 	for ; lost > 0 && whole; lost-- { // what is not done in one step is not done by what gets lost
 		want, _ = r.answerSet(c, now)
