@@ -16,8 +16,9 @@ var Mutants = map[string]func(docstore.Store) docstore.Store{
 	"expiry off by one": func(s docstore.Store) docstore.Store {
 		return mutant{through{s}, func(_ context.Context, w docstore.Write) docstore.Write {
 			w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
-				if le, ok := c.(docstore.LE); ok && le.Field == "expires_at" {
-					le.Value = docstore.Now.Add(-time.Millisecond) // a lease lives on at expires_at itself
+				le, _ := c.(docstore.LE)
+				if at, ok := le.Value.(docstore.Instant); ok && le.Field == "expires_at" && at.Offset() == 0 {
+					le.Value = at.Add(-time.Millisecond) // a lease lives on at expires_at itself
 					return le
 				}
 				return c

@@ -1,8 +1,11 @@
 package lock
 
 import (
+	"context"
 	"testing"
 	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
 // TestALateRenewalMovesNoExpiryBack: a write that was held back has the time at which it was sent. It does not shorten
@@ -91,5 +94,39 @@ func TestAShorterRenewalYieldsToAnother(t *testing.T) {
 	renew.TTLSeconds = 5
 	if o := s.gets(renew, OK, 3); !o.Lease.ExpiresAt.Equal(s.now.Add(5 * time.Second)) {
 		t.Errorf("the lease ends %v", o.Lease.ExpiresAt)
+	}
+}
+
+// lossy loses the response to the second write, which is sent again.
+type lossy struct {
+	docstore.Store
+
+	writes int
+}
+
+func (s *lossy) Write(ctx context.Context, w ...docstore.Write) (docstore.Result, error) {
+	if s.writes++; s.writes == 2 {
+		if _, err := s.Store.Write(ctx, w...); err != nil {
+			return docstore.Result{}, err
+		}
+	}
+	return s.Store.Write(ctx, w...)
+}
+
+// TestAShorterRenewalWhoseResponseIsLost: it was applied by its second write, which is sent again, and is recognised.
+func TestAShorterRenewalWhoseResponseIsLost(t *testing.T) {
+	s := newStage(t)
+	s.granted(try("ann", Exclusive), 1, 1)
+	locks := func() *Locks { return New(&lossy{Store: s.store}, &Options{Now: func() time.Time { return s.now }}) }
+	renew := extend("ann", 1, "n1")
+	renew.TTLSeconds = 30
+	if o, err := locks().Renew(t.Context(), renew); err != nil || o.Code != OK || !o.Replayed ||
+		!o.Lease.ExpiresAt.Equal(epoch.Add(30*time.Second)) {
+		t.Errorf("%+v, %v", o, err)
+	}
+	set, err := locks().RenewSet(t.Context(), RenewSet{Tenant: subject.Tenant, Owner: "ann", RequestID: "n2",
+		TTLSeconds: 5, Leases: []SetLease{{Key: subject.Key, Token: token(1)}}})
+	if err != nil || set.Code != OK || !set.Replayed || !set.ExpiresAt().Equal(epoch.Add(5*time.Second)) {
+		t.Errorf("in a set: %+v, %v", set, err)
 	}
 }
