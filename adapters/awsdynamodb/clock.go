@@ -260,8 +260,8 @@ func dateOf(m middleware.Metadata) time.Time {
 }
 
 // lost is by how much longer ago a reading was than the caller's clock knows, see [docstore.Result].Lost, given the
-// Date of a response that has just been received. It is 0 unless the two contradict each other: then the machine was stopped
-// between the reading and the response, its clock with it, and the service has counted on.
+// Date of a response that has just been received. It is 0 unless the two contradict each other: then the machine was
+// stopped between the reading and the response, its clock with it, and the service has counted on.
 func (c *clock) lost(of reading, date time.Time) time.Duration {
 	if c.trusted() || date.IsZero() {
 		return 0

@@ -55,8 +55,9 @@
 // The SDK sends a request again when no response arrives, and so a write can arrive twice. Where the first arrival
 // makes the second one fail, which is so for every command on locks and for every deletion, the store does the same,
 // and the rule finds its own request_id in the document. Where it does not, the write is not sent again, and the error
-// is [docstore.ErrUnavailable]: the caller decides. A transaction carries a ClientRequestToken. Throttling and conflicts
-// change nothing; after them another request follows, with pauses drawn at random, for Options.RetryTimeout at most.
+// is [docstore.ErrUnavailable]: the caller decides. A transaction carries a ClientRequestToken. Throttling and
+// conflicts change nothing; after them another request follows, with pauses drawn at random, for Options.RetryTimeout
+// at most.
 //
 // # What else can go wrong
 //

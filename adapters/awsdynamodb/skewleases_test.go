@@ -243,7 +243,7 @@ func TestRenewalsUntilTheEnd(t *testing.T) {
 	}
 }
 
-// TestRenewalsAtOnce: a renewal and a refresh right after the grant are one request each, whatever is known of the time.
+// TestRenewalsAtOnce: a renewal and a refresh right after the grant are one request each, however cold the process.
 func TestRenewalsAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
 		for name, by := range exclusives {
