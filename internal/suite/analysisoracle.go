@@ -182,11 +182,14 @@ func (o *gateOracle) acquire(s GateStep, now time.Time) GateAnswer {
 	return o.ok(false)
 }
 
-// abandon gives a request up. The lock that it has ends, and leaves the count of runs as it found it.
+// abandon gives a request up. The lock that it has ends, and leaves the count of runs as it found it. Where the
+// analysis is finished nothing is written.
 func (o *gateOracle) abandon(s GateStep) GateAnswer {
 	done := GateAnswer{Answer: Answer{Code: "OK"}, Status: o.status}
 	place, same := o.remembered(s)
 	switch r := o.current(); {
+	case place < 0 && o.finished():
+		done.Replayed = true // no delivery obtains anything there
 	case place < 0:
 		o.remember(1, s)
 	case !same:

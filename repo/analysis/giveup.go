@@ -15,7 +15,8 @@ import (
 //
 // Where there is no document of an analysis none is made, because it is the user's: nothing is remembered, and only the
 // end of the acquire keeps a late delivery from a document that is made meanwhile. Where acquires make documents, one
-// is made that lasts for [KeepGivenUp], and that counts as none.
+// is made that lasts for [KeepGivenUp], and that counts as none. A finished document is not changed: no delivery obtains
+// anything there. Only after a [Retry], or when the document is gone, does the end of the acquire alone keep it out.
 type GiveUp struct {
 	Acquire Acquire // what is given up, with the same parameters; its end plays no part
 }
@@ -37,9 +38,9 @@ func (c GiveUp) Validate() error { return c.Acquire.Validate() }
 // documents this is the write for one that does not exist.
 func (c GiveUp) Write() docstore.Write {
 	if !c.Acquire.document().Made {
-		return c.remember(docstore.Not{Cond: docstore.Absent{}})
+		return c.remember(unfinished())
 	}
-	w := c.remember(docstore.Not{Cond: docstore.Has{Field: fToken}})
+	w := c.remember(docstore.All{docstore.Not{Cond: docstore.Has{Field: fToken}}, notFinished()})
 	w.Keep = KeepGivenUp
 	return w
 }
@@ -62,10 +63,10 @@ func (c GiveUp) Fallback(s State, _ rule.When) (docstore.Write, bool) {
 	position, same := s.Requests.Find(c.Acquire.request())
 	var w docstore.Write
 	switch {
-	case !s.Exists:
+	case !s.Exists, s.Status.Finished():
 		return w, false
 	case position < 0:
-		w = c.remember(docstore.Not{Cond: docstore.Absent{}})
+		w = c.remember(unfinished())
 	case position == 0 && same && s.Owner == c.Acquire.Owner:
 		w = c.end(s)
 	default:
@@ -108,7 +109,8 @@ func (c GiveUp) GrantedFallback(found, after State, _, w rule.When) Outcome {
 	return o
 }
 
-// Refusal is that of a request which was given up before, or whose lock has ended: nothing is left to do.
+// Refusal is that of a request which was given up before, whose lock has ended, or whose analysis is finished: nothing
+// is left to do.
 func (c GiveUp) Refusal(s State, w rule.When) Outcome {
 	if position, same := s.Requests.Find(c.Acquire.request()); position >= 0 && !same {
 		return Outcome{Code: RequestIDReused, At: w.Latest(),

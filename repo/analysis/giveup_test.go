@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -177,7 +178,12 @@ func TestGiveUp(t *testing.T) {
 				s.at = s.at.Add(time.Minute)
 			}
 			s.gets(s.acquire("dee", "last"), AlreadyFinished, false) // its two takeovers were real
-			s.gets(GiveUp{s.acquire("ann", "r5")}, OK, false)
+			end := maps.Clone(s.doc)
+			s.gets(GiveUp{s.acquire("ann", "r5")}, OK, true)
+			s.gets(s.acquire("ann", "r5"), AlreadyFinished, false)
+			if !maps.Equal(end, s.doc) {
+				t.Errorf("what has ended is %v, and was %v", s.doc, end)
+			}
 		})
 	}
 	analysis := stageOf(t, shapes["analysis"])

@@ -489,7 +489,7 @@ func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //no
 				continue
 			case k.TTLSeconds != c.Acquire.TTLSeconds:
 				return no(RequestIDReused)
-			case i > 0 || s.Owner != k.Owner:
+			case i > 0 || s.Owner != k.Owner || finished:
 				return done
 			}
 			after := unlocked(s)
@@ -497,6 +497,9 @@ func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //no
 			e := granted(after)
 			e.grant = Grant{Status: s.Status, Token: s.Token}
 			return e
+		}
+		if finished {
+			return done
 		}
 		s.Requests = rule.Requests{s.Requests[0], entry(c.Acquire), s.Requests[1], s.Requests[2]}
 		e := granted(s)
