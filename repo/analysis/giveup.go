@@ -40,7 +40,7 @@ func (c GiveUp) Write() docstore.Write {
 	if !c.Acquire.document().Made {
 		return c.remember(unfinished())
 	}
-	w := c.remember(docstore.All{docstore.Not{Cond: docstore.Has{Field: fToken}}, notFinished()})
+	w := c.remember(docstore.Not{Cond: docstore.Has{Field: fToken}})
 	w.Keep = KeepGivenUp
 	return w
 }
