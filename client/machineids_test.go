@@ -117,7 +117,7 @@ func TestResponsesOfOthers(t *testing.T) {
 	}
 }
 
-// TestEndOfTheCallersIDs: an end that the caller has named is sent as it is, and its refusal is not answered by another.
+// TestEndOfTheCallersIDs: an end that the caller has named is sent as it is, and its refusal is the caller's.
 func TestEndOfTheCallersIDs(t *testing.T) {
 	const end = "2026-06-01T12:00:00.5Z"
 	var sent []string
