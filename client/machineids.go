@@ -69,12 +69,16 @@ func (m *MachineIDs) ForceRelease(ctx context.Context, r contracts.MachineIDForc
 		complete(func(r contracts.MachineIDForceRelease) bool { return r.Space != "" && r.Free > 0 }))
 }
 
-// lease sends a request for leases, and once more if its end was refused because the clock is wrong.
+// lease sends a request for leases, and once more if its end was refused because the clock is wrong. An end that the
+// caller has named is kept: TOO_LATE is the caller's then.
 func (m *MachineIDs) lease(ctx context.Context, o kazahana.AcquireOptions) ([]byte, error) {
+	if !o.NotAfter.IsZero() {
+		return m.send(ctx, http.MethodPost, machineIDPath, o)
+	}
 	body := struct {
 		kazahana.AcquireOptions
 
-		NotAfter string `json:"notAfter"`
+		NotAfter string `json:"notAfter"` // in place of the embedded one
 	}{o, m.client.ends.End(ctx, m.client.http.Timeout)}
 	begin := time.Now()
 	content, err := m.send(ctx, http.MethodPost, machineIDPath, body)

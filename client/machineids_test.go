@@ -117,6 +117,29 @@ func TestResponsesOfOthers(t *testing.T) {
 	}
 }
 
+// TestEndOfTheCallersIDs: an end that the caller has named is sent as it is, and its refusal is the caller's.
+func TestEndOfTheCallersIDs(t *testing.T) {
+	const end = "2026-06-01T12:00:00.5Z"
+	var sent []string
+	p := provider(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		sent = append(sent, string(body))
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusConflict)
+		fmt.Fprint(w, `{"type":"t","title":"too late","status":409,"code":"TOO_LATE","field":"notAfter",`+
+			`"store_time":"2026-06-01T13:00:00.000Z","retryable":false}`)
+	}), nil)
+	at, err := time.Parse(time.RFC3339Nano, end)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.Acquire(t.Context(), kazahana.AcquireOptions{ServiceID: "a", NotAfter: at})
+	if want := []string{`{"serviceId":"a","notAfter":"` + end + `"}`}; !errors.Is(err, contracts.CodeTooLate) ||
+		!reflect.DeepEqual(sent, want) {
+		t.Errorf("%v, sent %q, want %q", err, sent, want)
+	}
+}
+
 // TestAnySuccessCounts: a server of the protocol may use any status of success and any content type.
 func TestAnySuccessCounts(t *testing.T) {
 	for _, status := range []int{200, 201, 202, 203, 204, 299} {

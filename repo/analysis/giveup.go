@@ -15,8 +15,8 @@ import (
 //
 // Where there is no document of an analysis none is made, because it is the user's: nothing is remembered, and only the
 // end of the acquire keeps a late delivery from a document that is made meanwhile. Where acquires make documents, one
-// is made that lasts for [KeepGivenUp], and that counts as none. A finished document is not changed: no delivery obtains
-// anything there. Only after a [Retry], or when the document is gone, does the end of the acquire alone keep it out.
+// is made that lasts for [KeepGivenUp], and that counts as none. A finished document is not changed: no copy obtains
+// anything there. After a [Retry], or when the document is gone, only the end of the acquire keeps one out.
 type GiveUp struct {
 	Acquire Acquire // what is given up, with the same parameters; its end plays no part
 }
@@ -40,7 +40,7 @@ func (c GiveUp) Write() docstore.Write {
 	if !c.Acquire.document().Made {
 		return c.remember(unfinished())
 	}
-	w := c.remember(docstore.All{docstore.Not{Cond: docstore.Has{Field: fToken}}, notFinished()})
+	w := c.remember(docstore.Not{Cond: docstore.Has{Field: fToken}})
 	w.Keep = KeepGivenUp
 	return w
 }

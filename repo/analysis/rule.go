@@ -76,12 +76,8 @@ func nullable(s State, w docstore.Write) (docstore.Write, bool) {
 
 // unfinished holds for a document that exists and whose status is not finished.
 func unfinished() docstore.Cond {
-	return docstore.All{docstore.Not{Cond: docstore.Absent{}}, notFinished()}
-}
-
-// notFinished holds unless the document has a finished status; also where there is none.
-func notFinished() docstore.Cond {
 	return docstore.All{
+		docstore.Not{Cond: docstore.Absent{}},
 		docstore.Not{Cond: docstore.Eq{Field: fStatus, Value: docstore.String(Ready)}},
 		docstore.Not{Cond: docstore.Eq{Field: fStatus, Value: docstore.String(Failed)}},
 	}
