@@ -187,8 +187,8 @@ func (r lateRequest) seen(t *testing.T, server *process) string {
 	return fmt.Sprint(status, " ", string(text))
 }
 
-// TestRequestsHeldBack: a request of each kind, which was held back until after its end, reaches another server than its
-// caller had sent it to: it has no effect, and the response says by which time it was judged. Twice alike.
+// TestRequestsHeldBack: a request of each kind, which was held back until after its end, reaches another server than
+// its caller had sent it to: it has no effect, and the response says by which time it was judged. Twice alike.
 func TestRequestsHeldBack(t *testing.T) {
 	t.Parallel()
 	servers := twoServers(t)
@@ -205,7 +205,8 @@ func TestRequestsHeldBack(t *testing.T) {
 					time.Now().Add(-late).UTC().Format("2006-01-02T15:04:05.000Z"))
 				members = strings.TrimPrefix(members, ",")
 				status, said := send(t, http.MethodPost, servers[1].url+r.path, members)
-				if status != http.StatusConflict || said["code"] != "TOO_LATE" || said["field"] != end || said["store_time"] == nil {
+				if status != http.StatusConflict || said["code"] != "TOO_LATE" || said["field"] != end ||
+					said["store_time"] == nil {
 					t.Errorf("%v late: %d %v", late, status, said)
 				}
 				if after := r.seen(t, servers[0]); after != before {
@@ -241,7 +242,8 @@ func TestGivenUpRequests(t *testing.T) {
 					}
 				}
 				for range 2 {
-					if status, said := send(t, http.MethodPost, servers[0].url+r.path, body+`,"give_up":true`); status != http.StatusNoContent {
+					status, said := send(t, http.MethodPost, servers[0].url+r.path, body+`,"give_up":true`)
+					if status != http.StatusNoContent {
 						t.Fatalf("given up: %d %v", status, said)
 					}
 				}
@@ -262,8 +264,8 @@ func TestGivenUpRequests(t *testing.T) {
 	}
 }
 
-// TestServerThatStopsAndGoesOn: twelve acquires are on their way to a server that is stopped. Their callers give up at another one.
-// When the first server goes on, it carries none of them out: every lock is free.
+// TestServerThatStopsAndGoesOn: twelve acquires are on their way to a server that is stopped. Their callers give up at
+// another one. When the first server goes on, it carries none of them out: every lock is free.
 func TestServerThatStopsAndGoesOn(t *testing.T) {
 	t.Parallel()
 	servers := twoServers(t)
@@ -297,7 +299,8 @@ func TestServerThatStopsAndGoesOn(t *testing.T) {
 		})
 	}
 	for i := range callers {
-		if status, said := send(t, http.MethodPost, path(servers[1], i), body(i)+`,"give_up":true`); status != http.StatusNoContent {
+		status, said := send(t, http.MethodPost, path(servers[1], i), body(i)+`,"give_up":true`)
+		if status != http.StatusNoContent {
 			t.Errorf("given up: %d %v", status, said)
 		}
 	}
@@ -376,10 +379,11 @@ func TestCommandsGivenUpWhileTheirRequestIsHeldBack(t *testing.T) {
 		"acquire": {args: []string{"lock", "run", "k"}, path: lock, after: next},
 		"wait":    {args: []string{"lock", "run", "k", "--wait", "10m"}, path: lock, after: next},
 		"in line": {args: []string{"lock", "run", "k", "--wait", "10m", "--fair"}, path: lock, after: next + `,"fair":true`},
-		"permits": {args: []string{"lock", "run", "k", "--permits", "1"}, path: lock, after: next + `,"mode":"permits","limit":1`},
-		"shared":  {args: []string{"lock", "run", "k", "--shared"}, path: lock, after: next},
-		"set":     {args: []string{"lock", "run", "k", "--also", "k2"}, path: lock, after: next},
-		"run":     {args: []string{"once", "a1", "--create"}, path: "/v1/analyses/a1/lock", after: next},
+		"permits": {args: []string{"lock", "run", "k", "--permits", "1"}, path: lock,
+			after: next + `,"mode":"permits","limit":1`},
+		"shared": {args: []string{"lock", "run", "k", "--shared"}, path: lock, after: next},
+		"set":    {args: []string{"lock", "run", "k", "--also", "k2"}, path: lock, after: next},
+		"run":    {args: []string{"once", "a1", "--create"}, path: "/v1/analyses/a1/lock", after: next},
 		"replace": {args: []string{"lock", "run", "k", "--replace"}, path: lock, after: next, nothingAfter: true,
 			before: `"request_id":"b","owner_id":"newer","ttl_seconds":300,"replace":true`},
 		"rate": {args: []string{"lock", "run", "k", "--rate", "1/h"}, path: lock,

@@ -151,10 +151,22 @@ func (l *Locks) inTurn(ctx context.Context, c Acquire, step func(context.Context
 	return l.working(ctx, c.Tenant, do)
 }
 
+// ending signals the end of the request, by the store's time of its refusal; never if it has none.
+func (c Acquire) ending(o Outcome) (ended <-chan time.Time, stop func()) {
+	if c.NotAfter.IsZero() {
+		return nil, func() {}
+	}
+	t := time.NewTimer(c.NotAfter.Sub(o.At) + time.Millisecond)
+	return t.C, func() { t.Stop() }
+}
+
 // wait sends an acquire again when it has its turn. o is its refusal.
 func (l *Locks) wait(ctx context.Context, w *watch, x *waiter, o Outcome, begun time.Time,
 	over <-chan time.Time) (Outcome, error) {
 	l.waits.begin(w, x)
+	refused := time.Now()
+	ended, stop := x.acquire.ending(o)
+	defer stop()
 	for {
 		select {
 		case err := <-x.turn:
@@ -177,6 +189,8 @@ func (l *Locks) wait(ctx context.Context, w *watch, x *waiter, o Outcome, begun 
 			return l.waits.refused(w, x, o), nil
 		case <-over:
 			return l.waits.refused(w, x, o), nil
+		case <-ended:
+			return x.acquire.ended(o, rule.When{At: docstore.TruncateMilli(o.At.Add(time.Since(refused)))}), nil
 		case <-l.waits.stop:
 			return l.waits.refused(w, x, o), nil
 		case <-ctx.Done():

@@ -329,6 +329,27 @@ func TestWaitEnds(t *testing.T) {
 	})
 }
 
+// TestWaitEndsWithTheRequest: a request waits no longer than until its end, and is told that it ended.
+func TestWaitEndsWithTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := lock.New(newCounted(0), nil)
+		lease := held(t, l, 3600)
+		c := waitFor("late", 20)
+		c.NotAfter = docstore.TruncateMilli(time.Now().Add(2 * time.Second))
+		r := <-acquiring(t.Context(), l, c)
+		if r.err != nil || r.Code != lock.TooLate || r.took < 2*time.Second || r.took > 2*time.Second+10*time.Millisecond {
+			t.Errorf("%+v", r)
+		}
+		c.NotAfter = time.Now().Add(time.Minute)
+		again := acquiring(t.Context(), l, c)
+		synctest.Wait()
+		endLease(t, l, lease)
+		if r := <-again; r.err != nil || r.Code != lock.OK {
+			t.Errorf("with another end: %+v", r)
+		}
+	})
+}
+
 // TestWaitAcrossFailedReads: a store that does not respond to reads for a while delays a wait; a document that cannot
 // be read ends it.
 func TestWaitAcrossFailedReads(t *testing.T) {
