@@ -188,7 +188,8 @@ func (r lateRequest) seen(t *testing.T, server *process) string {
 }
 
 // TestRequestsHeldBack: a request of each kind, which was held back until after its end, reaches another server than
-// its caller had sent it to: it has no effect, and the response says by which time it was judged. Twice alike.
+// its caller had sent it to: it has no effect, and the response says by which time it was judged, whenever it comes
+// (LS-ACC-04).
 func TestRequestsHeldBack(t *testing.T) {
 	t.Parallel()
 	servers := twoServers(t)
@@ -225,7 +226,7 @@ func TestRequestsHeldBack(t *testing.T) {
 
 // TestGivenUpRequests: a request that can be given up is given up at one server. Copies of it that arrive at the other
 // one afterwards obtain nothing; and what the request had obtained, without its caller knowing, is free for the next
-// caller at once.
+// caller at once (LS-ACC-04).
 func TestGivenUpRequests(t *testing.T) {
 	t.Parallel()
 	for _, obtained := range []bool{false, true} {
@@ -265,7 +266,7 @@ func TestGivenUpRequests(t *testing.T) {
 }
 
 // TestServerThatStopsAndGoesOn: twelve acquires are on their way to a server that is stopped. Their callers give up at
-// another one. When the first server goes on, it carries none of them out: every lock is free.
+// another one. When the first server goes on, it carries none of them out: every lock is free (LS-ACC-04).
 func TestServerThatStopsAndGoesOn(t *testing.T) {
 	t.Parallel()
 	servers := twoServers(t)
