@@ -85,7 +85,7 @@ func exchanges[T any](ctx context.Context, c *Client, method, path string, body 
 			return got, e, err
 		}
 		lost := unknown && !neverDone(err)
-		e.lost = lost || e.lost && !(lease.Settles(err) && lease.Final(err))
+		e.lost = lost || e.lost && (!lease.Settles(err) || !lease.Final(err))
 		e.unknown = lost || e.unknown && !lease.Settles(err)
 		if granting && l.end == "" && c.ends.Refused(err, time.Since(e.begin)) && !corrected {
 			corrected = true

@@ -112,11 +112,11 @@ func given(r contracts.AcquireRequest) contracts.AcquireRequest {
 
 // answers are what is said to requests that give up.
 var (
-	held     = contracts.Errorf(contracts.CodeLockHeld, "")
-	reused   = contracts.Errorf(contracts.CodeRequestIDReused, "")
-	noRight  = contracts.Errorf(contracts.CodePermissionDenied, "")
-	away     = contracts.Errorf(contracts.CodeUnavailable, "")
-	throttle = contracts.Errorf(contracts.CodeRateLimited, "")
+	held       = contracts.Errorf(contracts.CodeLockHeld, "")
+	reused     = contracts.Errorf(contracts.CodeRequestIDReused, "")
+	errNoRight = contracts.Errorf(contracts.CodePermissionDenied, "")
+	away       = contracts.Errorf(contracts.CodeUnavailable, "")
+	throttle   = contracts.Errorf(contracts.CodeRateLimited, "")
 )
 
 // TestAbandon: one request gives up another, whatever that was to obtain: it is that request, and obtains nothing. An
@@ -133,7 +133,7 @@ func TestAbandon(t *testing.T) {
 		"replace":      {contracts.AcquireRequest{Replace: true, TTLSeconds: 10}, nil, nil},
 		"with an end":  {contracts.AcquireRequest{NotAfter: "2000-01-01T00:00:00.000Z", TTLSeconds: 10}, nil, nil},
 		"it has ended": {contracts.AcquireRequest{TTLSeconds: 10}, reused, nil},
-		"not allowed":  {contracts.AcquireRequest{TTLSeconds: 10}, noRight, noRight},
+		"not allowed":  {contracts.AcquireRequest{TTLSeconds: 10}, errNoRight, errNoRight},
 		"no answer":    {contracts.AcquireRequest{TTLSeconds: 10}, held, held},
 		"a lease":      {contracts.AcquireRequest{TTLSeconds: 10}, errLease, errContent},
 	} {
@@ -186,7 +186,7 @@ func TestGivenUp(t *testing.T) {
 	}{
 		"given up":      {func(int) error { return nil }, 1, 0},
 		"it has ended":  {func(int) error { return reused }, 1, 0},
-		"not allowed":   {func(int) error { return noRight }, 1, 0},
+		"not allowed":   {func(int) error { return errNoRight }, 1, 0},
 		"refused first": {func(n int) error { return []error{held, held, nil}[n] }, 3, time.Second},
 		"busy first":    {func(n int) error { return []error{throttle, away, nil}[n] }, 3, time.Second},
 		"a lease first": {func(n int) error { return []error{errLease, nil}[n] }, 2, time.Second},

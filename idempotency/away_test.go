@@ -42,18 +42,18 @@ func TestTakeover(t *testing.T) {
 		}
 		slow := middleware(t, cut, &idempotency.Options{Wait: -1}).Wrap(handler(time.Minute))
 		next := middleware(t, gate(store), &idempotency.Options{Wait: time.Minute}).Wrap(handler(20 * time.Second))
-		var old, new *httptest.ResponseRecorder
+		var old, later *httptest.ResponseRecorder
 		var both sync.WaitGroup
 		both.Go(func() { old = post(slow, "k1", "") })
 		time.Sleep(time.Second)
 		cut.down.Store(true)
 		began := time.Now()
-		both.Go(func() { new = post(next, "k1", "") })
+		both.Go(func() { later = post(next, "k1", "") })
 		time.Sleep(40 * time.Second)
 		cut.down.Store(false)
 		both.Wait()
-		if new.Code != 200 || new.Body.String() != "run 2" || replayed(new) || time.Since(began) > time.Minute {
-			t.Errorf("%d %s after %v", new.Code, new.Body, time.Since(began))
+		if later.Code != 200 || later.Body.String() != "run 2" || replayed(later) || time.Since(began) > time.Minute {
+			t.Errorf("%d %s after %v", later.Code, later.Body, time.Since(began))
 		}
 		if old.Body.String() != "run 2" || !replayed(old) {
 			t.Errorf("the process that lost its lock: %d %s", old.Code, old.Body)

@@ -20,7 +20,7 @@ import (
 )
 
 // A payment that is carried out once, however often its request is sent.
-func Example() {
+func Example() { //nolint:testableexamples // it needs a server
 	payments := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
 	mux := http.NewServeMux()
 
@@ -76,7 +76,7 @@ func ExampleNothingDone() {
 }
 
 // The earlier result of a function.
-func Example_function() {
+func Example_function() { //nolint:testableexamples // it needs a server
 	ctx, hash, use := context.Background(), "q1vXo2kPz0", func(string) {}
 	makeInvoice := func(context.Context, once.Lock) (string, error) { return "invoice 17", nil }
 	c, err := client.New("https://leasehold.example", nil)

@@ -218,7 +218,7 @@ type call struct {
 	next  http.Handler
 	body  []byte
 	id    string
-	print print
+	print fingerprint
 	until time.Time // it waits for others
 	spent bool      // its handler ran, and lost its lock to another process
 }

@@ -20,9 +20,9 @@ func StoreOutcome(status int, header http.Header) bool {
 	}
 }
 
-// StoreSuccess, as Options.Store, stores what is an answer and leaves the key free after what may be another response
-// next time: 401, 408, 425, 429, 5xx and a panic. It is for handlers that have no effect when they fail, such as those
-// whose only effect is one transaction: of others a retry repeats the effect.
+// StoreSuccess is a value of Options.Store: it stores what is an answer and leaves the key free after what may be
+// another response next time: 401, 408, 425, 429, 5xx and a panic. It is for handlers that have no effect when they
+// fail, such as those whose only effect is one transaction: of others a retry repeats the effect.
 func StoreSuccess(status int, _ http.Header) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:

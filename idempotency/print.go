@@ -24,7 +24,7 @@ import (
 //     are parsed, because middleware of some of the programs may have parsed it before.
 //   - A stored response has hashes of the rest: the body as it was sent, and each field of Options.Headers. A program
 //     compares those that it knows too.
-type print struct {
+type fingerprint struct {
 	gate  string
 	parts map[string]string
 }
@@ -49,13 +49,13 @@ var ErrBodyConsumed = errors.New(
 var ErrEmptyScope = errors.New("idempotency: the scope of the request is empty")
 
 // newPrint is the fingerprint of a request whose body, as far as it was there, is body.
-func (m *Middleware) newPrint(r *http.Request, body []byte) (print, error) {
+func (m *Middleware) newPrint(r *http.Request, body []byte) (fingerprint, error) {
 	if consumed(r, body) {
-		return print{}, ErrBodyConsumed
+		return fingerprint{}, ErrBodyConsumed
 	}
 	form, err := formOf(r, body)
 	if err != nil {
-		return print{}, fmt.Errorf("read the parsed form: %w", err)
+		return fingerprint{}, fmt.Errorf("read the parsed form: %w", err)
 	}
 	parts := []string{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, strings.ToLower(r.Host)}
 	if form != nil {
@@ -63,7 +63,7 @@ func (m *Middleware) newPrint(r *http.Request, body []byte) (print, error) {
 	} else {
 		parts = append(parts, "bytes", string(body))
 	}
-	p := print{gate: printVersion + hash(parts...), parts: make(map[string]string)}
+	p := fingerprint{gate: printVersion + hash(parts...), parts: make(map[string]string)}
 	if len(body) > 0 || !parsed(r) {
 		p.parts[bodyPart] = hash(string(body))
 	}
@@ -74,7 +74,7 @@ func (m *Middleware) newPrint(r *http.Request, body []byte) (print, error) {
 }
 
 // all is one text for both parts, for requests that one program compares.
-func (p print) all() string {
+func (p fingerprint) all() string {
 	parts := []string{p.gate}
 	for _, name := range slices.Sorted(maps.Keys(p.parts)) {
 		parts = append(parts, name, p.parts[name])
@@ -84,7 +84,7 @@ func (p print) all() string {
 
 // differs reports whether a request with the same key and equal for the gate is another one than that of a stored
 // response.
-func (p print) differs(stored map[string]string) bool {
+func (p fingerprint) differs(stored map[string]string) bool {
 	for name, h := range stored {
 		if own, known := p.parts[name]; known && own != h {
 			return true
@@ -125,7 +125,7 @@ func formOf(r *http.Request, body []byte) ([]string, error) {
 	form := &http.Request{Method: r.Method, URL: &url.URL{}, Header: r.Header, Body: reader(body)}
 	switch {
 	case err != nil:
-		return nil, nil //nolint:nilerr // it is no form
+		return nil, nil // it is no form
 	case kind == "application/x-www-form-urlencoded":
 		err = form.ParseForm()
 	case kind == "multipart/form-data":
@@ -133,7 +133,7 @@ func formOf(r *http.Request, body []byte) ([]string, error) {
 		defer removeFiles(form)
 	}
 	if err != nil || !parsed(form) {
-		return nil, nil //nolint:nilerr // its bytes are compared
+		return nil, nil // its bytes are compared
 	}
 	return fields(form)
 }

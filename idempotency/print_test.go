@@ -59,7 +59,7 @@ func TestEachSeesTheBody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inside := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	inside := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(b))
 		seen = append(seen, "inside: "+string(b), "handler: "+r.FormValue("amount"))
@@ -292,7 +292,7 @@ func FuzzTwoRequests(f *testing.F) {
 		}
 		r1, r2 := made(path1, query1, host1, value1, body1, false), made(path2, query2, host2, value2, body2, how&8 != 0)
 		equal := r1.Method == r2.Method && r1.URL.EscapedPath() == r2.URL.EscapedPath() && query1 == query2 &&
-			strings.ToLower(host1) == strings.ToLower(host2) && value1 == value2
+			strings.EqualFold(host1, host2) && value1 == value2
 		fields1, err1 := url.ParseQuery(body1)
 		fields2, err2 := url.ParseQuery(body2)
 		asFields := form && (outside1 || outside2)

@@ -270,7 +270,7 @@ func (a *acquisition) try(ctx context.Context, wait time.Duration) (t try) {
 	}
 	// That a lock is held does not say what becomes of a try before, which may still be on its way; that the request would
 	// be rejected again does.
-	a.uncertain = t.err != nil && (lease.Unsettled(t.err) || a.uncertain && !(lease.Settles(t.err) && lease.Final(t.err)))
+	a.uncertain = t.err != nil && (lease.Unsettled(t.err) || a.uncertain && (!lease.Settles(t.err) || !lease.Final(t.err)))
 	if end := t.asked.Add(wait); a.uncertain && a.until.Until(end) > 0 {
 		a.until = end
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -31,7 +32,7 @@ func TestTheTimeOfTheLastTry(t *testing.T) {
 				store := openWith(t, client, awsdynamodb.Options{})
 				var writes []docstore.Write
 				for i := range n {
-					writes = append(writes, docstore.Write{Key: docstore.Key{Kind: "k", ID: fmt.Sprint(i)}, Set: now})
+					writes = append(writes, docstore.Write{Key: docstore.Key{Kind: "k", ID: strconv.Itoa(i)}, Set: now})
 				}
 				fault := server.Inject(dynamodbtest.Fault{Kind: kind})
 				const long = 4 * time.Second
@@ -69,7 +70,7 @@ func TestRatesWhileThrottled(t *testing.T) {
 				go func() {
 					for try := 0; time.Now().Before(time.Date(2000, 1, 1, 0, 0, 15, 0, time.UTC)); try++ {
 						o, err := locks.AcquireWithin(context.WithoutCancel(t.Context()), lock.Acquire{
-							ID: lock.ID{Tenant: "acme", Key: "k"}, Owner: fmt.Sprint(i), RequestID: fmt.Sprint("r", try),
+							ID: lock.ID{Tenant: "acme", Key: "k"}, Owner: strconv.Itoa(i), RequestID: fmt.Sprint("r", try),
 							Mode: lock.Rate, Limit: 1, WindowSeconds: 3,
 						}, 0)
 						if err == nil && o.Code == lock.OK && !o.Replayed {
@@ -203,7 +204,7 @@ func TestWhatMayHaveBeenExecutedIsSentAsItWas(t *testing.T) {
 				store := openWith(t, sent, awsdynamodb.Options{RetryTimeout: time.Minute})
 				var writes []docstore.Write
 				for i := range n {
-					writes = append(writes, docstore.Write{Key: docstore.Key{Kind: "k", ID: fmt.Sprint(i)}, If: once,
+					writes = append(writes, docstore.Write{Key: docstore.Key{Kind: "k", ID: strconv.Itoa(i)}, If: once,
 						Set: map[string]docstore.Value{"at": docstore.Now}})
 				}
 				op := []string{"UpdateItem", "TransactWriteItems"}[n-1]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -170,7 +171,7 @@ func leasesApart(
 		}
 		for {
 			begin := time.Now()
-			got, err := caller(next).take(t.Context(), fmt.Sprint(next), request(), 5)
+			got, err := caller(next).take(t.Context(), strconv.Itoa(next), request(), 5)
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
@@ -193,7 +194,7 @@ func leasesApart(
 				time.Sleep(time.Until(until) - time.Duration(n.random.IntN(500))*time.Millisecond)
 			}
 			begin, ttl := time.Now(), int64(2+n.random.IntN(4))
-			ok, err := caller(holder).extend(t.Context(), fmt.Sprint(holder), token, request(), ttl)
+			ok, err := caller(holder).extend(t.Context(), strconv.Itoa(holder), token, request(), ttl)
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}

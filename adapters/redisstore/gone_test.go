@@ -11,7 +11,7 @@ import (
 // unnoticed is a context whose deadline may have passed without its timer: so it is in a process that was stopped and
 // goes on.
 type unnoticed struct {
-	context.Context
+	context.Context //nolint:containedctx // it is one, with another deadline
 
 	deadline time.Time
 }
@@ -23,7 +23,7 @@ func TestCallsOfThoseWhoAreGone(t *testing.T) {
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	for name, c := range map[string]struct {
-		ctx  context.Context
+		ctx  context.Context //nolint:containedctx // of a case
 		want bool
 	}{
 		"no deadline":  {t.Context(), true},

@@ -54,7 +54,7 @@ func (g gate) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
 		MaxFailures: r.MaxFailures, Fingerprint: r.Fingerprint,
 	}
 	if r.GiveUp {
-		o, err := g.commands.GiveUp(ctx, analysis.GiveUp{Acquire: c})
+		o, err := g.GiveUp(ctx, analysis.GiveUp{Acquire: c})
 		return once.Grant{}, g.lost(o, err)
 	}
 	var end string

@@ -33,6 +33,7 @@ func NoRun(o analysis.Outcome, idField string) *contracts.Error {
 		return tooLate(contracts.CodeTooLate, notAfter, o.Detail, o.At)
 	case analysis.TooFar:
 		return tooLate(contracts.CodeInvalidArgument, notAfter, notAfter+" "+o.Detail, o.At)
+	default: // the others have their own code
 	}
 	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
 	if o.Code == analysis.NotFound {

@@ -22,6 +22,7 @@ func rejection(o lock.Outcome) *contracts.Error {
 		return tooLate(contracts.CodeTooLate, notAfter, o.Detail, o.At)
 	case lock.TooFar:
 		return tooLate(contracts.CodeInvalidArgument, notAfter, notAfter+" "+o.Detail, o.At)
+	default: // the others have their own code
 	}
 	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
 	if o.Code == lock.Held {

@@ -153,7 +153,7 @@ func TestTargetResponses(t *testing.T) {
 			case c.err != "":
 				want = once.Retry
 			}
-			if a := b.deliver("a1"); a.Outcome != want {
+			if a := b.deliver(); a.Outcome != want {
 				t.Errorf("%+v, want %s", a, want)
 			}
 			if d := b.doc(); want == once.Ready && c.result != "" && d["result"] != docstore.String(c.result) {

@@ -62,8 +62,8 @@ func (b *bench) wantFree() {
 	}
 }
 
-func (b *bench) deliver(id string) tasks.Result {
-	return b.Deliver(b.t.Context(), tasks.Message{ID: "m1", Try: "0", Body: []byte(`{"analysisId":"` + id + `"}`)})
+func (b *bench) deliver() tasks.Result {
+	return b.Deliver(b.t.Context(), tasks.Message{ID: "m1", Try: "0", Body: []byte(`{"analysisId":"a1"}`)})
 }
 
 func succeeds(context.Context, once.Lock) (string, error) { return "gs://results/a", nil }
@@ -232,7 +232,7 @@ func TestFiveAtOnce(t *testing.T) {
 		got := map[tasks.Outcome]int{}
 		for range 5 {
 			all.Go(func() {
-				a := b.deliver("a1")
+				a := b.deliver()
 				mu.Lock()
 				defer mu.Unlock()
 				got[a.Outcome]++
@@ -242,7 +242,7 @@ func TestFiveAtOnce(t *testing.T) {
 		if runs.Load() != 1 || got[once.Ready] != 1 || got[once.Locked] != 4 {
 			t.Errorf("%d runs, %v", runs.Load(), got)
 		}
-		if a := b.deliver("a1"); !a.Done || a.Outcome != once.AlreadyFinished || runs.Load() != 1 {
+		if a := b.deliver(); !a.Done || a.Outcome != once.AlreadyFinished || runs.Load() != 1 {
 			t.Errorf("again: %+v, %d runs", a, runs.Load())
 		}
 	})
@@ -370,7 +370,7 @@ func TestDeliveryEndsWhileTheGateIsSilent(t *testing.T) {
 		if d := b.doc(); d["lockRuns"] != nil || d["lockFailures"] != nil {
 			t.Errorf("counted: %v", d)
 		}
-		if r := b.deliver("a1"); r.Outcome != once.Ready || silent.left != 0 {
+		if r := b.deliver(); r.Outcome != once.Ready || silent.left != 0 {
 			t.Errorf("the next: %+v, %d left", r, silent.left)
 		}
 	})

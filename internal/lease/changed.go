@@ -19,7 +19,7 @@ var ErrElsewhere = errors.New("another process, a copy of this one, renews the l
 func Changed(err error, known string, unsure bool) (expiresAt string, elsewhere error) {
 	e, ok := errors.AsType[*contracts.Error](err)
 	if !ok || e.Code != contracts.CodeLeaseChanged || e.ExpiresAt.IsZero() {
-		return "", nil
+		return "", nil //nolint:nilerr // it is another error, which others judge
 	}
 	expiresAt = e.ExpiresAt.UTC().Format(contracts.TimeFormat)
 	if !unsure && expiresAt > known {

@@ -188,12 +188,12 @@ func (o *gateOracle) abandon(s GateStep) GateAnswer {
 	done := GateAnswer{Answer: Answer{Code: "OK"}, Status: o.status}
 	place, same := o.remembered(s)
 	switch r := o.current(); {
-	case place < 0 && o.finished():
+	case place >= 0 && !same:
+		return o.refuse("REQUEST_ID_REUSED")
+	case o.finished():
 		done.Replayed = true // no delivery obtains anything there
 	case place < 0:
 		o.remember(1, s)
-	case !same:
-		return o.refuse("REQUEST_ID_REUSED")
 	case place == 0 && r != nil && r.owner == s.Owner:
 		before := o.streak - 1
 		o.end()

@@ -41,7 +41,7 @@ func (r *request) end(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pending--
-	r.open = lease.Unsettled(err) || r.open && !(lease.Settles(err) && lease.Final(err))
+	r.open = lease.Unsettled(err) || r.open && (!lease.Settles(err) || !lease.Final(err))
 }
 
 // lost notes a lease that was granted to a try that was given up.

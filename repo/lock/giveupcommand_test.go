@@ -13,13 +13,12 @@ import (
 )
 
 // gaveUp gives a request up, and fails the test unless that is done.
-func gaveUp(t *testing.T, l *lock.Locks, c lock.Acquire) lock.Outcome {
+func gaveUp(t *testing.T, l *lock.Locks, c lock.Acquire) {
 	t.Helper()
 	o, err := l.GiveUp(t.Context(), lock.GiveUp{Acquire: c})
 	if err != nil || o.Code != lock.OK {
 		t.Fatalf("%+v, error %v", o, err)
 	}
-	return o
 }
 
 // TestGiveUpEndsTheWaits: the deliveries of a request that wait in the process end at once with the refusal that they
@@ -210,7 +209,7 @@ func TestGiveUpSet(t *testing.T) {
 		"leases": {func(b *bench) { b.set(request, lock.OK, false, "Write") }, []string{"Write", "Write"}, ""},
 		"leases and lines": {func(b *bench) {
 			b.set(request, lock.OK, false, "Write")
-			b.lineUp("b")
+			b.lineUp()
 		}, []string{"Write", "Write"}, "b"},
 		"leases, one has ended": {func(b *bench) {
 			o := b.set(request, lock.OK, false, "Write")

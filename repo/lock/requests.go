@@ -10,7 +10,7 @@ import (
 
 // How many requests a lock remembers, of each kind by itself: heartbeats must not push out the acquire.
 const (
-	// the last acquires, those that were given up, renewals of the lease, and force-releases
+	// RememberedRequests is for the last acquires, those that were given up, renewals of the lease, and force-releases.
 	RememberedRequests = rule.Remembered
 	RememberedReleases = 8 // the last releases, by token
 )

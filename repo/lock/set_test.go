@@ -60,10 +60,10 @@ func (b *bench) set(c any, code lock.Code, replayed bool, requests ...string) lo
 	return o
 }
 
-// lineUp lets a request wait in line for a lock that is held.
-func (b *bench) lineUp(key string) {
+// lineUp lets a request wait in line for the lock b, which is held.
+func (b *bench) lineUp() {
 	b.t.Helper()
-	id := lock.ID{Tenant: "acme", Key: key}
+	id := lock.ID{Tenant: "acme", Key: "b"}
 	c := lock.Acquire{ID: id, Owner: "bob", RequestID: "in line", TTLSeconds: 30, Fair: true, WaitSeconds: 20}
 	o, err := b.locks.AcquireWithin(b.t.Context(), c, 0)
 	if err != nil || o.Code != lock.Held || o.Position != 1 {
@@ -192,7 +192,7 @@ func TestASetWhoseSecondWriteIsRefused(t *testing.T) {
 		b := begin(t)
 		id := lock.ID{Tenant: "acme", Key: "b"}
 		leases := leasesOf(b.set(acquireSet("ann", "r1", "a", "b"), lock.OK, false, "Write"))
-		b.lineUp("b") // the release of b takes a second write
+		b.lineUp() // the release of b takes a second write
 		others := lock.New(b.store.Store, nil)
 		writes := 0
 		b.store.write = func(apply func() (docstore.Result, error)) (docstore.Result, error) {
@@ -233,7 +233,7 @@ func TestSetTokensAreRead(t *testing.T) {
 			b.gets(lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "b"}, Owner: "bob", RequestID: "b", TTLSeconds: 30}, lock.OK,
 				false)
 		}, lock.RequestIDReused},
-		"one is waited for in line": {func(b *bench) { b.lineUp("b") }, lock.OK},
+		"one is waited for in line": {func(b *bench) { b.lineUp() }, lock.OK},
 		"its end":                   {func(b *bench) { b.own.Advance(31 * time.Second) }, lock.LeaseExpired},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -286,7 +286,7 @@ func TestSetOnAStoreThatNamesOneRefusal(t *testing.T) {
 func TestSetAmongOtherModes(t *testing.T) {
 	b := begin(t)
 	leases := leasesOf(b.set(acquireSet("ann", "r1", "a", "b", "c"), lock.OK, false, "Write"))
-	b.lineUp("b")
+	b.lineUp()
 	o, err := b.locks.RenewSet(t.Context(), renewSet("ann", "n1", leases))
 	if err != nil || o.Code != lock.OK || o.ExpiresAt() != b.clock.Now().Add(60*time.Second) {
 		t.Errorf("renew: %+v, %v", o, err)

@@ -239,7 +239,7 @@ func (c Acquire) Fallback(s State, w rule.When) (docstore.Write, bool) {
 // [State.asFound] compares does not tell. In shared form the revision does.
 func (c Acquire) unlessGivenUp(w docstore.Write, s State) docstore.Write {
 	if found, ok := w.If.(docstore.All); ok && s.shared == nil {
-		w.If = append(found, givenUps.Lacks(c.request()))
+		w.If = append(slices.Clip(found), givenUps.Lacks(c.request()))
 	}
 	return w
 }

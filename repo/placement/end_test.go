@@ -3,6 +3,7 @@ package placement_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,15 +111,15 @@ var endedCommands = map[string]ended{
 // stored is everything that the store has.
 func (w *world) stored() string {
 	w.Helper()
-	all := ""
+	var all strings.Builder
 	for _, kind := range []string{"placement_registry", "placement_clusters", "placement_epochs", "placement_members",
 		"placement_member_leases", "placement_events", placement.ActivationKind} {
 		for _, tenant := range []string{"", "acme/prod"} {
-			p := must[docstore.Page](w)(w.store.Store.List(w.Context(), docstore.Query{Kind: kind, Tenant: tenant, Limit: 1000}))
-			all += fmt.Sprintln(kind, p.Entries)
+			p := must[docstore.Page](w)(w.store.List(w.Context(), docstore.Query{Kind: kind, Tenant: tenant, Limit: 1000}))
+			fmt.Fprintln(&all, kind, p.Entries)
 		}
 	}
-	return all
+	return all.String()
 }
 
 // TestEnds (PLC-PLACE-2, PLC-ONE-5): a command has its effect at its end, and not a millisecond later, nor when the

@@ -147,7 +147,7 @@ func (f *findings) invalid(name string, err error) {
 
 // unnoticed is a context whose deadline has passed, and which has not noticed it: so it is in a process that was
 // stopped and goes on.
-type unnoticed struct{ context.Context }
+type unnoticed struct{ context.Context } //nolint:containedctx // it is one, with another deadline
 
 func (unnoticed) Deadline() (time.Time, bool) { return time.Unix(1, 0), true }
 
