@@ -146,8 +146,9 @@ func Test64WithEachOutcome(t *testing.T) {
 		status  int
 		stored  bool
 	}{
-		"created":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }, 201, true},
-		"failed":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, 500, true},
+		"created": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }, 201, true},
+		"failed": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
+			500, true},
 		"too many": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }, 429, false},
 		"nothing":  {func(_ http.ResponseWriter, r *http.Request) { idempotency.NothingDone(r) }, 200, false},
 		"panic":    {func(http.ResponseWriter, *http.Request) { panic("broken") }, 500, true},
