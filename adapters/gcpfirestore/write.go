@@ -115,8 +115,9 @@ func (r reading) same(later reading) bool {
 	return true
 }
 
-// spread is how far the clocks of the service's servers may be apart from the one time that they mean.
-const spread = 10 * time.Millisecond
+// spread is by how much the times of the service may be further apart than the clock of the caller counted although the
+// machine was not stopped: they are of different servers, and a read time may lie before the read.
+const spread = time.Second
 
 // stopped is by how much longer it took from the read to the Commit than the caller's clock counted, see
 // [docstore.Result].Lost: both have times of the service. It is 0 unless the machine was stopped in between, and its
