@@ -265,6 +265,7 @@ func TestGivenUpAfterARefusal(t *testing.T) {
 					t.Error("acquired")
 				}
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				if len(s.asked) != c.sent || len(s.asked) == 3 && !reflect.DeepEqual(s.asked[2], given(s.asked[0])) {
 					t.Errorf("sent %+v", s.asked)
 				}
