@@ -29,10 +29,18 @@ func endOf(name, text string) (rule.End, error) {
 	return rule.End{NotAfter: docstore.TruncateMilli(t)}, nil
 }
 
-// tooLate is the rejection of a request that came after its end, or whose end, the member name, is further away than it
-// may be. at is the store's time.
-func tooLate(code contracts.Code, name, detail string, at time.Time) *contracts.Error {
-	e := contracts.Errorf(code, "%s", detail)
+// endRejection is the rejection of a request because of its end, the member name: that it came too late, or that it is
+// further away than it may be. at is the store's time. It is nil for other codes.
+func endRejection[C ~string](code C, name, detail string, at time.Time) *contracts.Error {
+	var e *contracts.Error
+	switch string(code) {
+	case rule.TooLate:
+		e = contracts.Errorf(contracts.CodeTooLate, "%s", detail)
+	case rule.TooFar:
+		e = contracts.Errorf(contracts.CodeInvalidArgument, "%s: %s", name, detail)
+	default:
+		return nil
+	}
 	e.Field, e.StoreTime = name, at
 	return e
 }

@@ -28,12 +28,8 @@ func BeginRun(id runs.ID, r contracts.RunBeginRequest) (runs.Begin, error) {
 // not exist is told apart from a path that does not by the field: a worker drops the message of the one, and must not
 // drop that of the other.
 func NoRun(o analysis.Outcome, idField string) *contracts.Error {
-	switch o.Code {
-	case analysis.TooLate:
-		return tooLate(contracts.CodeTooLate, notAfter, o.Detail, o.At)
-	case analysis.TooFar:
-		return tooLate(contracts.CodeInvalidArgument, notAfter, notAfter+" "+o.Detail, o.At)
-	default: // the others have their own code
+	if e := endRejection(o.Code, notAfter, o.Detail, o.At); e != nil {
+		return e
 	}
 	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
 	if o.Code == analysis.NotFound {

@@ -17,12 +17,8 @@ func NoLock() error {
 
 // rejection is the outcome of a command of locks that is not OK.
 func rejection(o lock.Outcome) *contracts.Error {
-	switch o.Code {
-	case lock.TooLate:
-		return tooLate(contracts.CodeTooLate, notAfter, o.Detail, o.At)
-	case lock.TooFar:
-		return tooLate(contracts.CodeInvalidArgument, notAfter, notAfter+" "+o.Detail, o.At)
-	default: // the others have their own code
+	if e := endRejection(o.Code, notAfter, o.Detail, o.At); e != nil {
+		return e
 	}
 	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
 	if o.Code == lock.Held {

@@ -18,9 +18,5 @@ func LeaseEnd(r contracts.MachineIDLeaseRequest) (time.Time, error) {
 
 // LeaseEnded is the rejection of a request for machine IDs that came after its end, or whose end is too far away.
 func LeaseEnded(e *machineid.EndError) *contracts.Error {
-	code := contracts.CodeTooLate
-	if e.Far {
-		code = contracts.CodeInvalidArgument
-	}
-	return tooLate(code, leaseEnd, e.Error(), e.At)
+	return endRejection(e.Code, leaseEnd, e.Error(), e.At)
 }

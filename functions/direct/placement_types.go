@@ -87,19 +87,6 @@ func Transfer(h placement.Hold, r contracts.ActivationTransferRequest) (placemen
 	}, err
 }
 
-// placementEnded is the rejection of a command of placement that came after its end, or whose end is too far away; nil
-// for other codes.
-func placementEnded(code placement.Code, detail string, at time.Time) *contracts.Error {
-	switch code {
-	case placement.TooLate:
-		return tooLate(contracts.CodeTooLate, notAfter, detail, at)
-	case placement.TooFar:
-		return tooLate(contracts.CodeInvalidArgument, notAfter, notAfter+" "+detail, at)
-	default:
-		return nil
-	}
-}
-
 // MemberState is the outcome of a command on a member, or its rejection as a [contracts.Error].
 func MemberState(o placement.MemberOutcome) (contracts.MemberState, error) {
 	if o.Code == placement.OK {
@@ -109,7 +96,7 @@ func MemberState(o placement.MemberOutcome) (contracts.MemberState, error) {
 			Moved: int64(o.Moved), ExpiresAt: Time(o.ExpiresAt), RemainingMs: remaining(o.ExpiresAt, o.At), Replayed: o.Replayed,
 		}, nil
 	}
-	if e := placementEnded(o.Code, o.Detail, o.At); e != nil {
+	if e := endRejection(o.Code, notAfter, o.Detail, o.At); e != nil {
 		return contracts.MemberState{}, e
 	}
 	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
@@ -167,7 +154,7 @@ func ActivationOutcome(latest *placement.Topology, o placement.Outcome) (contrac
 }
 
 func rejected(latest *placement.Topology, o placement.Outcome) error {
-	if e := placementEnded(o.Code, o.Detail, o.At); e != nil {
+	if e := endRejection(o.Code, notAfter, o.Detail, o.At); e != nil {
 		return e
 	}
 	detail := o.Detail

@@ -392,9 +392,7 @@ func LateMachineIDs(ctx context.Context, l Late, _ string, seed uint64) (LateCou
 			_, err := processes[process].Acquire(ctx, kazahana.AcquireOptions{ThroughputPerMs: n * 256, NotAfter: end})
 			o := lateOutcome{code: "OK"}
 			if ended, ok := errors.AsType[*machineid.EndError](err); ok {
-				if o.code, o.at = "TOO_LATE", ended.At; ended.Far {
-					o.code = "TOO_FAR"
-				}
+				o.code, o.at = ended.Code, ended.At
 				return o, nil
 			}
 			if errors.Is(err, kazahana.ErrExhausted) {
@@ -404,4 +402,30 @@ func LateMachineIDs(ctx context.Context, l Late, _ string, seed uint64) (LateCou
 		}}, nil
 	})
 	return p.counts, err
+}
+
+// Unsure is a store without a clock of its own: the time may be later by a margin, and it refuses a write by the latest
+// that it can be.
+type Unsure struct {
+	docstore.Store
+
+	Now    func() time.Time
+	Margin time.Duration
+}
+
+// Write refuses what comes too late by the latest time, and asks the store about everything else.
+func (s Unsure) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	at := s.Now()
+	for i, w := range writes {
+		if w.InTime(at.Add(s.Margin)) {
+			continue
+		}
+		snap, err := s.Get(ctx, w.Key)
+		r := docstore.Result{At: at, Margin: s.Margin, Docs: make([]docstore.Doc, len(writes)), Refused: []int{i}}
+		if err == nil {
+			r.Docs[i] = snap.Docs[0]
+		}
+		return r, err
+	}
+	return s.Store.Write(ctx, writes...)
 }

@@ -23,8 +23,8 @@ const (
 	// RequestIDReused:
 	// the request obtained the lock before, and that is over; or it was another one
 	RequestIDReused Code = "REQUEST_ID_REUSED"
-	TooLate         Code = "TOO_LATE"            // the command came after its end, see [rule.End]
-	TooFar          Code = "TOO_FAR"             // the end of the command is further away than it may be
+	TooLate         Code = rule.TooLate          // the command came after its end, see [rule.End]
+	TooFar          Code = rule.TooFar           // the end of the command is further away than it may be
 	Unreadable      Code = "LOCK_UNREADABLE"     // lockExpiresAt does not say whether the lock has ended
 	NotStale        Code = "NOT_STALE"           // the lock is no longer the one that the sweep found
 	NotFailed       Code = "ANALYSIS_NOT_FAILED" // only a FAILED analysis can be retried

@@ -345,14 +345,11 @@ func (c Acquire) Refusal(s State, w rule.When) Outcome { return c.ended(c.refusa
 // ended is a refusal of a command that came after its end: it says that, unless the request had its effect before, or
 // would have had none in time either.
 func (c Acquire) ended(o Outcome, w rule.When) Outcome {
-	switch {
-	case o.Code != Locked && o.Code != Unreadable, !c.Late(w) && !c.Far(w):
+	code, why := c.Refuses(w)
+	if code == "" || o.Code != Locked && o.Code != Unreadable {
 		return o
-	case c.Far(w):
-		return Outcome{Code: TooFar, At: w.Latest(), Detail: c.Said(w)}
-	default:
-		return Outcome{Code: TooLate, At: w.Latest(), Detail: c.Said(w)}
 	}
+	return Outcome{Code: Code(code), At: w.Latest(), Detail: why}
 }
 
 // refusal is [Acquire.Refusal] of a command in time.

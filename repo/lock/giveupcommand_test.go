@@ -21,6 +21,15 @@ func gaveUp(t *testing.T, l *lock.Locks, c lock.Acquire) {
 	}
 }
 
+// twoProcesses are two processes on one store, and a lease of the first.
+func twoProcesses(t *testing.T, held lock.Acquire) (here, there *lock.Locks, lease lock.Lease) {
+	t.Helper()
+	s := newCounted(time.Millisecond)
+	here, there = lock.New(s, nil), lock.New(s, nil)
+	o, err := here.Acquire(t.Context(), asked(held, "ann", 0))
+	return here, there, must(t, o, err)
+}
+
 // TestGiveUpEndsTheWaits: the deliveries of a request that wait in the process end at once with the refusal that they
 // had, and one in another process as soon as it looks at the lock, as a request that was used. None of them has the
 // lock when it gets free, whatever its mode, nor does a copy that comes later; those of other requests wait on.
@@ -28,10 +37,7 @@ func TestGiveUpEndsTheWaits(t *testing.T) {
 	for name, mode := range givenUpModes {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newCounted(time.Millisecond)
-				here, there := lock.New(s, nil), lock.New(s, nil)
-				o, err := here.Acquire(t.Context(), asked(mode.held, "ann", 0))
-				lease := must(t, o, err)
+				here, there, lease := twoProcesses(t, mode.held)
 				bob := asked(mode.waits, "bob", 20)
 				both := []<-chan result{acquiring(t.Context(), here, bob), acquiring(t.Context(), here, bob)}
 				elsewhere := acquiring(t.Context(), there, bob)
@@ -100,10 +106,7 @@ func TestACutConnectionIsNoGiveUp(t *testing.T) {
 	for name, mode := range givenUpModes {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newCounted(time.Millisecond)
-				here, there := lock.New(s, nil), lock.New(s, nil)
-				o, err := here.Acquire(t.Context(), asked(mode.held, "ann", 0))
-				lease := must(t, o, err)
+				here, there, lease := twoProcesses(t, mode.held)
 				bob := asked(mode.waits, "bob", 20)
 				ctx, cut := context.WithCancel(t.Context())
 				first := acquiring(ctx, here, bob)

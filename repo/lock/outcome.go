@@ -30,8 +30,8 @@ const (
 	Delayed     Code = "LOCK_DELAYED"    // a lease was lost, and the lock stays closed for its lock delay
 	NotHeld     Code = "LOCK_NOT_HELD"   // there is no lease to end by force
 	Limit       Code = "LOCK_LIMIT"      // the tenant has as many locks as it may have, see [Options].MaxPerTenant
-	TooLate     Code = "TOO_LATE"        // the command came after its end, see [rule.End]
-	TooFar      Code = "TOO_FAR"         // the end of the command is further away than it may be
+	TooLate     Code = rule.TooLate      // the command came after its end, see [rule.End]
+	TooFar      Code = rule.TooFar       // the end of the command is further away than it may be
 	// RequestIDReused:
 	// the request_id was used with other parameters, or for a lease that has ended
 	RequestIDReused Code = "REQUEST_ID_REUSED"

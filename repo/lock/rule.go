@@ -204,14 +204,11 @@ func (c Acquire) Refusal(s State, w rule.When) Outcome {
 // ended is a refusal of a command that came after its end: it says that, unless the request had its effect before, or
 // never will.
 func (c Acquire) ended(o Outcome, w rule.When) Outcome {
-	if o.Code == OK || o.Code == RequestIDReused || o.Code == LeaseExpired || !c.Late(w) && !c.Far(w) {
+	code, why := c.Refuses(w)
+	if code == "" || o.Code == OK || o.Code == RequestIDReused || o.Code == LeaseExpired {
 		return o
 	}
-	late := Outcome{Code: TooLate, At: w.Latest(), Lease: c.named(0), Detail: c.Said(w)}
-	if c.Far(w) {
-		late.Code = TooFar
-	}
-	return late
+	return Outcome{Code: Code(code), At: w.Latest(), Lease: c.named(0), Detail: why}
 }
 
 // Renew moves the expiry of a lease.

@@ -131,10 +131,11 @@ func (a *acquire) enough(seen view) bool {
 
 // ended is the error of an acquire that came after its end, or whose end is further away than it may be.
 func (a *acquire) ended(w rule.When) error {
-	if !a.Late(w) && !a.Far(w) {
+	code, why := a.Refuses(w)
+	if code == "" {
 		return nil
 	}
-	return &EndError{Far: a.Far(w), At: w.Latest(), said: a.Said(w)}
+	return &EndError{Code: code, At: w.Latest(), said: why}
 }
 
 // decide is the grant for what was seen. The error is [*kazahana.ExhaustedError] if nothing is free, and [*EndError]

@@ -1,7 +1,6 @@
 package machineid_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,32 +11,8 @@ import (
 	"github.com/leasehold-dev/leasehold/kazahana"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
+	"github.com/leasehold-dev/leasehold/repo/rule"
 )
-
-// unsure is a store without a clock of its own: the time may be later by a margin, and it refuses a write by the latest
-// that it can be.
-type unsure struct {
-	docstore.Store
-
-	now    func() time.Time
-	margin time.Duration
-}
-
-func (s unsure) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
-	at := s.now()
-	for i, w := range writes {
-		if w.InTime(at.Add(s.margin)) {
-			continue
-		}
-		snap, err := s.Get(ctx, w.Key)
-		r := docstore.Result{At: at, Margin: s.margin, Docs: make([]docstore.Doc, len(writes)), Refused: []int{i}}
-		if err == nil {
-			r.Docs[i] = snap.Docs[0]
-		}
-		return r, err
-	}
-	return s.Store.Write(ctx, writes...)
-}
 
 // TestEnds (IDS-PROTOCOL): a request leases at its end, and nothing a millisecond later, nor when the end is further
 // away than it may be, for one machine ID and for more than a page has.
@@ -68,7 +43,7 @@ func TestEnds(t *testing.T) {
 					if _, err := serve(t, memory, small).Acquire(t.Context(), kazahana.AcquireOptions{}); err != nil { // sets it up
 						t.Fatal(err)
 					}
-					store := &suite.Watched{Store: unsure{memory, clock.Now, try.margin}}
+					store := &suite.Watched{Store: suite.Unsure{Store: memory, Now: clock.Now, Margin: try.margin}}
 					store.OnWrite = func(apply func() (docstore.Result, error)) (docstore.Result, error) {
 						clock.Advance(try.stop)
 						return apply()
@@ -82,8 +57,8 @@ func TestEnds(t *testing.T) {
 						return
 					}
 					ended, ok := errors.AsType[*machineid.EndError](err)
-					if !ok || ended.Far != (try.code == "too far") || ended.At.Before(clock.Now()) ||
-						ended.At.After(end) == ended.Far {
+					if !ok || (ended.Code == rule.TooFar) != (try.code == "too far") || ended.At.Before(clock.Now()) ||
+						ended.At.After(end) != (ended.Code == rule.TooLate) {
 						t.Errorf("%+v, %v", ended, err)
 					}
 					if o, _, err := s.Occupancy(t.Context(), machineid.DefaultSpace); err != nil || o.Leased != 1 {

@@ -22,15 +22,10 @@ func (e *UnknownServiceError) Error() string {
 // EndError is the error of an acquire that came after its end, [kazahana.AcquireOptions].NotAfter, or whose end is
 // further away than it may be. Nothing was leased.
 type EndError struct {
-	Far  bool      // the end is too far away; otherwise it had passed
+	Code string    // rule.TooLate or rule.TooFar
 	At   time.Time // the store's time, by which ends are judged
 	said string
 }
 
-// Error says when the request ended, and the store's time.
-func (e *EndError) Error() string {
-	if e.Far {
-		return "notAfter " + e.said
-	}
-	return e.said
-}
+// Error says when the request ended, or how far away its end may be, and the store's time.
+func (e *EndError) Error() string { return e.said }

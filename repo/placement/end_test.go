@@ -1,7 +1,6 @@
 package placement_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,31 +10,6 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
-
-// unsure is a store without a clock of its own: the time may be later by a margin, and it refuses a write by the latest
-// that it can be.
-type unsure struct {
-	docstore.Store
-
-	now    func() time.Time
-	margin time.Duration
-}
-
-func (s unsure) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
-	at := s.now()
-	for i, w := range writes {
-		if w.InTime(at.Add(s.margin)) {
-			continue
-		}
-		snap, err := s.Get(ctx, w.Key)
-		r := docstore.Result{At: at, Margin: s.margin, Docs: make([]docstore.Doc, len(writes)), Refused: []int{i}}
-		if err == nil {
-			r.Docs[i] = snap.Docs[0]
-		}
-		return r, err
-	}
-	return s.Store.Write(ctx, writes...)
-}
 
 // ended is a command with an end.
 type ended struct {
@@ -150,7 +124,7 @@ func TestEnds(t *testing.T) {
 				func(t *testing.T) {
 					w := newWorld(t)
 					c.begin(w)
-					store := &suite.Watched{Store: unsure{w.store.Store, w.clock.Now, try.margin}}
+					store := &suite.Watched{Store: suite.Unsure{Store: w.store.Store, Now: w.clock.Now, Margin: try.margin}}
 					store.OnWrite = func(apply func() (docstore.Result, error)) (docstore.Result, error) {
 						w.clock.Advance(try.stop)
 						return apply()

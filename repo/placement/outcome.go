@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/rule"
@@ -49,21 +50,15 @@ const (
 	Limit           Code = "PLACEMENT_LIMIT"   // as many identities or clusters as there may be: see [Options]
 	LateAnswer      Code = "LEASE_EXPIRED"     // the lease was over when the store responded
 	RequestIDReused Code = "REQUEST_ID_REUSED" // the request_id was used for something else, or for what has ended since
-	TooLate         Code = "TOO_LATE"          // the command came after its end, see [rule.End]
-	TooFar          Code = "TOO_FAR"           // the end of the command is further away than it may be
+	TooLate         Code = rule.TooLate        // the command came after its end, see [rule.End]
+	TooFar          Code = rule.TooFar         // the end of the command is further away than it may be
 )
 
 // ended is the code, and the sentence, of a command that came after its end, or whose end is too far away; OK for one
 // that came in time. It is asked of commands that had no effect before: an earlier delivery is recognised first.
 func ended(e rule.End, w rule.When) (Code, string) {
-	switch {
-	case e.Late(w):
-		return TooLate, e.Said(w)
-	case e.Far(w):
-		return TooFar, e.Said(w)
-	default:
-		return OK, ""
-	}
+	code, why := e.Refuses(w)
+	return cmp.Or(Code(code), OK), why
 }
 
 // Outcome is the result of a command on an activation.

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -34,21 +35,27 @@ func until(command any, w docstore.Write) docstore.Write {
 	}
 }
 
-// Late reports whether a refused command came after its end, by the latest that the store's time can have been.
-func (e End) Late(w When) bool { return !e.NotAfter.IsZero() && w.Latest().After(e.NotAfter) }
+// What [End.Refuses] says: the codes of the rules, which are outcomes of their commands.
+const (
+	TooLate = "TOO_LATE" // the command came after its end
+	TooFar  = "TOO_FAR"  // the end of the command is further away than it may be
+)
 
-// Far reports whether the end of a refused command was further away than it may be.
-func (e End) Far(w When) bool { return e.NotAfter.After(w.Latest().Add(docstore.MaxAhead)) }
-
-// Said says what [End.Late] and [End.Far] found, in words; empty if neither.
-func (e End) Said(w When) string {
-	end, now := string(docstore.FormatTime(e.NotAfter)), string(docstore.FormatTime(docstore.TruncateMilli(w.Latest())))
+// Refuses says why a command has no effect because of its end, and in words; both are empty if it came in time. It is
+// judged by the latest that the store's time can have been. What had its effect before is no matter of its end: a rule
+// recognises that first.
+func (e End) Refuses(w When) (code, why string) {
+	latest := w.Latest()
 	switch {
-	case e.Late(w):
-		return "the request ended at " + end + ", and the store's time is " + now + "; nothing was changed"
-	case e.Far(w):
-		return "must be within an hour of the store's time, which is " + now + "; nothing was changed"
+	case e.NotAfter.IsZero():
+		return "", ""
+	case latest.After(e.NotAfter):
+		return TooLate, fmt.Sprintf("the request ended at %s, and the store's time is %s; nothing was changed",
+			docstore.FormatTime(e.NotAfter), docstore.FormatTime(latest))
+	case e.NotAfter.After(latest.Add(docstore.MaxAhead)):
+		return TooFar, fmt.Sprintf("the end must be within an hour of the store's time, which is %s; nothing was changed",
+			docstore.FormatTime(latest))
 	default:
-		return ""
+		return "", ""
 	}
 }

@@ -27,7 +27,7 @@
 //
 // A request may arrive later than it was sent, when its caller does not want it any more. A command that embeds an
 // [End] names the store's time after which it has no effect: [Run] and [Step] put that into each of its writes, and its
-// Refusal says so, see [End.Late].
+// Refusal says so, see [End.Refuses].
 //
 // # Late duplicates
 //

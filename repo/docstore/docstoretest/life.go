@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -145,11 +146,36 @@ func (f *findings) invalid(name string, err error) {
 	}
 }
 
-// unnoticed is a context whose deadline has passed, and which has not noticed it: so it is in a process that was
-// stopped and goes on.
-type unnoticed struct{ context.Context } //nolint:containedctx // it is one, with another deadline
+// unnoticed is a context whose deadline may have passed without its timer: so it is in a process that was stopped and
+// goes on.
+type unnoticed struct {
+	context.Context //nolint:containedctx // it is one, with another deadline
 
-func (unnoticed) Deadline() (time.Time, bool) { return time.Unix(1, 0), true }
+	deadline time.Time
+}
+
+func (c unnoticed) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// Gone checks what an adapter does with a call that has waited for its turn: sent says whether it is sent for a caller
+// with the context. What no caller waits for any more must not be.
+func Gone(t *testing.T, sent func(context.Context) bool) {
+	t.Helper()
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	for name, c := range map[string]struct {
+		ctx  context.Context //nolint:containedctx // of a case
+		want bool
+	}{
+		"no deadline":  {t.Context(), true},
+		"an hour left": {unnoticed{t.Context(), time.Now().Add(time.Hour)}, true},
+		"no time left": {unnoticed{t.Context(), time.Now().Add(-time.Millisecond)}, false},
+		"canceled":     {gone, false},
+	} {
+		if got := sent(c.ctx); got != c.want {
+			t.Errorf("%s: it is sent: %v, want %v", name, got, c.want)
+		}
+	}
+}
 
 // checkEndedContext calls with a context that has ended already: the store must not begin, and must say why in a way
 // that the caller can tell from a store that is down.
@@ -164,7 +190,7 @@ func checkEndedContext(ctx context.Context, s docstore.Store) error {
 	cancel()
 	expired, cancel := context.WithDeadline(ctx, time.Unix(1, 0))
 	defer cancel()
-	for _, ended := range []context.Context{canceled, expired, unnoticed{ctx}} {
+	for _, ended := range []context.Context{canceled, expired, unnoticed{ctx, time.Unix(1, 0)}} {
 		wanted := context.DeadlineExceeded
 		if ended == canceled {
 			wanted = context.Canceled
