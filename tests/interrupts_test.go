@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -67,6 +68,34 @@ func of[T any](t *testing.T, c <-chan T, what string) (got T) {
 	return got
 }
 
+// toldOf is what a command writes, and signals when a text is in it.
+type toldOf struct {
+	text string
+	said chan struct{}
+
+	mu      sync.Mutex
+	written bytes.Buffer
+}
+
+func (w *toldOf) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, err := w.written.Write(p)
+	if strings.Contains(w.written.String(), w.text) {
+		select {
+		case w.said <- struct{}{}:
+		default:
+		}
+	}
+	return n, err
+}
+
+func (w *toldOf) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.written.String()
+}
+
 // TestInterruptedAgain: a command whose request has no response gives it up when it is interrupted, also if it is
 // interrupted again meanwhile: it ends when that is carried out. If that has no response either, it ends a second after
 // the second signal, and at once with the third. SIGTERM is like SIGINT.
@@ -83,7 +112,7 @@ func TestInterruptedAgain(t *testing.T) {
 					t.Parallel()
 					server := newSilent(t)
 					job := exec.CommandContext(t.Context(), binary(t), append([]string{"--server", server.URL}, args...)...)
-					var stderr bytes.Buffer
+					stderr := toldOf{text: "interrupted twice", said: make(chan struct{}, 1)}
 					job.Env, job.Stderr = environment(), &stderr
 					if err := job.Start(); err != nil {
 						t.Fatal(err)
@@ -102,7 +131,7 @@ func TestInterruptedAgain(t *testing.T) {
 						interrupt()
 					}
 					if more == 3 {
-						time.Sleep(50 * time.Millisecond) // the system may make one of two signals
+						of(t, stderr.said, "it does not say that it was interrupted twice") // the system may make one of two signals
 						interrupt()
 					}
 					if more < 2 {

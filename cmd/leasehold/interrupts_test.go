@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,7 +48,10 @@ func TestInterrupts(t *testing.T) {
 				defer end()
 				begin, ended := time.Now(), time.Duration(0)
 				var said bytes.Buffer
+				var mu sync.Mutex // of ended: a timer ends the process, too
 				i := &interrupts{end: end, say: &said, hurried: make(chan struct{}), exit: func(code int) {
+					mu.Lock()
+					defer mu.Unlock()
 					if ended == 0 {
 						ended = max(time.Since(begin), time.Nanosecond)
 					}
@@ -60,6 +64,7 @@ func TestInterrupts(t *testing.T) {
 					t.Errorf("the context: %v; hurried: %v", ctx.Err(), i.hurry())
 				}
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				if ended != c.ended || (said.Len() > 0) != c.hurried {
 					t.Errorf("ended after %v, want %v; it said %q", ended, c.ended, &said)
 				}

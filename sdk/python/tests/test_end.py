@@ -644,10 +644,10 @@ class OneRequest(unittest.TestCase):
                     with self.subTest(name, own=own, path=path):
                         j = Judge()
                         self.addCleanup(j.close)
-                        todo = list(answers)
+                        left = list(answers)
 
-                        def said(path: str, body: dict[str, Any], todo: list[Answer] = todo) -> Answer | None:
-                            return todo.pop(0) if todo and not body.get("give_up") else None
+                        def said(path: str, body: dict[str, Any], left: list[Answer] = left) -> Answer | None:
+                            return left.pop(0) if left and not body.get("give_up") else None
 
                         j.said = said
                         client = leasehold.Client(j.url, tries=2)
@@ -681,8 +681,8 @@ class OneRequest(unittest.TestCase):
             with self.subTest(str(answers)):
                 j = Judge()
                 self.addCleanup(j.close)
-                todo = list(answers)
-                j.said = lambda path, body, t=todo: t.pop(0) if t else None  # type: ignore[misc]
+                left = list(answers)
+                j.said = lambda path, body, t=left: t.pop(0) if t else None  # type: ignore[misc]
                 api = leasehold.Client(j.url).lock_api("t")
                 if error is None:
                     api.abandon("k", request)
@@ -705,10 +705,10 @@ class RunsGivenUp(unittest.TestCase):
     def begun(self, *answers: Any, **settings: Any) -> Program:
         """A call whose request gets these answers: an error, or None for a response that does not come although the
         run was granted."""
-        acquire, todo = self.gate.acquire, list(answers)
+        acquire, left = self.gate.acquire, list(answers)
 
         def answer(ask: Any, seconds: float, abort: Signal) -> Any:
-            err = todo.pop(0) if todo else LOST
+            err = left.pop(0) if left else LOST
             got = acquire(ask, seconds, abort) if err is None else None
             if got is None and isinstance(err, Exception):
                 self.gate.asked.append(("acquire", ask))
