@@ -24,7 +24,7 @@ func onFirestore(t *testing.T, mode firestoretest.Mode, now func() time.Time) (*
 	server := firestoretest.Start(t, &firestoretest.Options{Mode: mode, Now: now})
 	watchQueries(t, server)
 	return openFirestore(t, &gcpfirestore.Options{Project: "test", Root: "leasehold/v1",
-		ClientOptions: server.ClientOptions()}), server
+		Now: now, ClientOptions: server.ClientOptions()}), server
 }
 
 func openFirestore(t *testing.T, o *gcpfirestore.Options) *gcpfirestore.Store {

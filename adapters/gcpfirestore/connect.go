@@ -60,6 +60,7 @@ func connect(ctx context.Context, o Options) (*Store, error) {
 		shards:  o.IndexShards,
 		layout:  layout{database: database, root: o.Root},
 		timeout: o.Timeout,
+		now:     o.Now,
 		release: release,
 		life:    life,
 		end:     end,

@@ -108,6 +108,9 @@ type Options struct {
 	// Timeout bounds a call whose context has no earlier deadline; 0 means [DefaultTimeout].
 	Timeout time.Duration
 
+	// Now is the clock that counts how long requests take; nil means time.Now. Documents have times of the service only.
+	Now func() time.Time
+
 	// ClientOptions are given to the client library: credentials, an endpoint, a connection.
 	ClientOptions []option.ClientOption
 }
@@ -118,6 +121,7 @@ type Store struct {
 	layout  layout
 	headers []string
 	timeout time.Duration
+	now     func() time.Time
 	release func() error // closes what Open opened beside the client
 	calls   driver.InFlight
 	sent    driver.Sent
@@ -153,6 +157,9 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 	}
 	if options.Timeout == 0 {
 		options.Timeout = DefaultTimeout
+	}
+	if options.Now == nil {
+		options.Now = time.Now
 	}
 	if options.Database == "" {
 		options.Database = DefaultDatabase

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/leasehold-dev/leasehold/adapters/gcpfirestore"
 	"github.com/leasehold-dev/leasehold/experimental/emulator/firestoretest"
 	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -54,6 +55,33 @@ func TestAMachineThatWasStopped(t *testing.T) {
 			}
 		case o.Code != lock.OK || (o.Lease.ExpiresAt.Sub(o.At)-20*time.Second+stood).Abs() > time.Millisecond:
 			t.Errorf("stood for %v: %+v", stood, o)
+		}
+	}
+}
+
+// TestWhatTheClockCounted: a request that took long is no stop of the machine, and what the clocks of the service may be
+// apart is none, either.
+func TestWhatTheClockCounted(t *testing.T) {
+	const apart = 99 * time.Millisecond // the emulator's times go on by themselves
+	for _, c := range []struct{ service, counted, lost time.Duration }{
+		{time.Minute, time.Minute, 0},
+		{apart, 0, 0},
+		{apart + 2*time.Millisecond, 0, apart + 3*time.Millisecond},
+		{time.Second + apart, time.Second, 0},
+		{time.Second, time.Minute, 0},
+	} {
+		clock, own := suite.NewClock(), suite.NewClock()
+		server := firestoretest.Start(t, &firestoretest.Options{Now: clock.Now})
+		s := openWith(t, server, gcpfirestore.Options{Now: own.Now})
+		server.Inject(firestoretest.Fault{Method: "Commit", Effect: firestoretest.Fail{Code: codes.Aborted},
+			Match: func(proto.Message) bool {
+				clock.Advance(c.service)
+				own.Advance(c.counted)
+				return false
+			}})
+		r, err := s.Write(t.Context(), docstore.Write{Key: key("n"), Set: docstore.Doc{"n": docstore.Int(1)}})
+		if err != nil || r.Lost != c.lost {
+			t.Errorf("%v at the service, %v here: lost %v, %v, want %v", c.service, c.counted, r.Lost, err, c.lost)
 		}
 	}
 }
