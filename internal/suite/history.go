@@ -205,6 +205,8 @@ type client struct {
 	url  string
 	http *http.Client
 	past []func() error // sends an earlier command again
+
+	acquires []string // the requests that it has sent, or given up before
 }
 
 // command sends a random command until it has a response: a new one, or one that was sent before, as a late delivery.
@@ -217,11 +219,21 @@ func (c *client) command(ctx context.Context) error {
 		verb      string
 		body, cmd any
 	)
-	switch n := c.random.IntN(10); {
-	case n < 5 || token == 0:
-		verb, body = "acquire", contracts.AcquireRequest{RequestID: request, OwnerID: owner, TTLSeconds: 1}
-		cmd = lock.Acquire{ID: modelled, Owner: owner, RequestID: request, TTLSeconds: 1}
-	case n < 7:
+	acquire := lock.Acquire{ID: modelled, Owner: owner, RequestID: request, TTLSeconds: 1}
+	switch n := c.random.IntN(20); {
+	case n < 2 && len(c.acquires) > 0: // one that has arrived, or arrives later
+		acquire.RequestID = c.acquires[len(c.acquires)-1-c.random.IntN(min(3, len(c.acquires)))]
+		verb, body, cmd = "acquire", givenUp(acquire), lock.GiveUp{Acquire: acquire}
+	case n < 3: // before it is sent
+		c.acquires = append(c.acquires, request)
+		verb, body, cmd = "acquire", givenUp(acquire), lock.GiveUp{Acquire: acquire}
+	case n < 4 && len(c.acquires) > 0: // once more
+		acquire.RequestID = c.acquires[len(c.acquires)-1-c.random.IntN(min(3, len(c.acquires)))]
+		verb, body, cmd = "acquire", acquireBody(acquire), acquire
+	case n < 10 || token == 0:
+		c.acquires = append(c.acquires, request)
+		verb, body, cmd = "acquire", acquireBody(acquire), acquire
+	case n < 14:
 		verb, body = "renew", contracts.RenewRequest{RequestID: request, OwnerID: owner, TTLSeconds: 2, FencingToken: token}
 		cmd = lock.Renew{ID: modelled, Owner: owner, RequestID: request, TTLSeconds: 2, Token: token}
 	default:
@@ -232,11 +244,23 @@ func (c *client) command(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	_, grants := cmd.(lock.Acquire)
 	send := func() error {
-		return c.send(cmd, verb == "acquire", func() (output, error) { return c.once(ctx, verb, payload) })
+		return c.send(cmd, grants, func() (output, error) { return c.once(ctx, verb, payload) })
 	}
 	c.past = append(c.past, send)
 	return send()
+}
+
+func acquireBody(c lock.Acquire) contracts.AcquireRequest {
+	return contracts.AcquireRequest{RequestID: c.RequestID, OwnerID: c.Owner, TTLSeconds: c.TTLSeconds}
+}
+
+// givenUp is the request that gives an acquire up.
+func givenUp(c lock.Acquire) contracts.AcquireRequest {
+	r := acquireBody(c)
+	r.GiveUp = true
+	return r
 }
 
 // once sends a request a single time.
@@ -257,6 +281,9 @@ func (c *client) once(ctx context.Context, verb string, payload []byte) (output,
 }
 
 func read(status int, content []byte) (output, error) {
+	if status == http.StatusNoContent {
+		return output{known: true, code: "OK"}, nil
+	}
 	if status == http.StatusOK {
 		var l contracts.EndedLease // has all that a Lease has
 		if err := json.Unmarshal(content, &l); err != nil {
@@ -348,6 +375,9 @@ func locksModel(late bool) porcupine.Model {
 			return d, output{known: true, code: err.Error()} // no outcome
 		}
 		delete(after, "released_at") // plays no part in later outcomes, and would only multiply states
+		if _, ok := command.(lock.GiveUp); ok && o.Code == lock.OK {
+			return after, output{known: true, code: "OK"}
+		}
 		return after, shown(o)
 	})
 }

@@ -252,8 +252,9 @@ func (y *sharedTally) check() error {
 			switch {
 			case a.by.do == "renew" && a.by.token == l.token:
 				l.expires = min(l.expires, a.sent.add(a.by.ttl))
-			case a.by.do == "release" && a.by.token == l.token, a.by.replace && l.replace &&
-				(a.by.owner != l.owner || a.by.request != l.request):
+			case a.by.do == "release" && a.by.token == l.token,
+				a.by.do == "give up" && a.by.owner == l.owner && a.by.request == l.request, a.by.replace && l.replace &&
+					(a.by.owner != l.owner || a.by.request != l.request):
 				l.expires = min(l.expires, max(a.sent, from))
 			}
 		}
@@ -287,6 +288,9 @@ func (c *modesCaller) command(ctx context.Context) error {
 		m := c.past[n-1-c.random.IntN(min(n, 4))]
 		if m.do == "acquire" {
 			m.wait = pickOne(c.random, []int64{0, 1, 1, 5})
+			if c.random.IntN(4) == 0 {
+				m.do = "give up"
+			}
 		}
 		return c.until(ctx, m)
 	}
@@ -372,6 +376,8 @@ func (c *modesCaller) once(ctx context.Context, m modesCommand) (lock.Outcome, e
 			return lock.Outcome{}, err
 		}
 		return rule.Run(ctx, c.store, c.clock.Now, a)
+	case "give up":
+		return rule.Run(ctx, c.store, c.clock.Now, lock.GiveUp{Acquire: modesAcquire(c.id, m)})
 	case "renew":
 		return rule.Run(ctx, c.store, c.clock.Now, lock.Renew{ID: c.id, Owner: m.owner, Token: m.token, RequestID: m.request,
 			TTLSeconds: m.ttl})

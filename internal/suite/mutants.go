@@ -50,6 +50,28 @@ var Mutants = map[string]func(docstore.Store) docstore.Store{
 	},
 	"an acquire granted twice": func(s docstore.Store) docstore.Store { return forgetful(s, "a") },
 	"a renewal granted twice":  func(s docstore.Store) docstore.Store { return forgetful(s, "r") },
+	"a give-up that is not remembered": onGiveUpsOfLocks(func(w *docstore.Write) {
+		for _, place := range []string{"u1", "u2", "u3", "u4"} {
+			delete(w.Set, place)
+		}
+	}),
+	"a give-up that ends no lease": onGiveUpsOfLocks(func(w *docstore.Write) {
+		delete(w.Set, "state")
+		delete(w.Set, "released_at")
+	}),
+}
+
+// onGiveUpsOfLocks makes a mutant of a change to the writes that remember a request which was given up.
+func onGiveUpsOfLocks(change func(*docstore.Write)) func(docstore.Store) docstore.Store {
+	return func(s docstore.Store) docstore.Store {
+		return mutant{through{s}, func(_ context.Context, w docstore.Write) docstore.Write {
+			if _, gives := w.Set["u1"]; gives {
+				w.Set = maps.Clone(w.Set)
+				change(&w)
+			}
+			return w
+		}}
+	}
 }
 
 // ProgramMutants are faults of commands that histories do not have.

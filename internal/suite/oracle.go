@@ -9,9 +9,10 @@ import (
 // oracle says what LS-SPEC-001 demands of one lock. It keeps whole leases in a list, newest last, and every command
 // that ever took effect, instead of one document with what must be known again.
 type oracle struct {
-	leases []*lease // since the document was last removed
-	forces []command
-	tokens []int64 // of all leases ever, also of those before
+	leases  []*lease // since the document was last removed
+	forces  []command
+	givenUp []command // acquires
+	tokens  []int64   // of all leases ever, also of those before
 }
 
 // lease is one grant with all that happened to it.
@@ -22,7 +23,7 @@ type lease struct {
 	expires  time.Time
 	ttl      int64
 	renewals []command // oldest first
-	release  *command  // the owner's
+	release  *command  // the owner's, or what gave its request up
 	released time.Time
 	forced   *command // the administrator's
 	opened   *command // the one that ended its lock delay
@@ -30,7 +31,7 @@ type lease struct {
 
 // command is what a caller sent: a delivery that comes late, or twice, is equal to it.
 type command struct {
-	do       string // acquire, renew, release or force
+	do       string // acquire, give up (an acquire), renew, release or force
 	key      string
 	owner    string
 	request  string
@@ -143,7 +144,7 @@ func (o *oracle) latest() *lease {
 }
 
 // removed is what a removed document leaves: tokens are never given twice (LS-INV-002), the rest is forgotten.
-func (o *oracle) removed() { o.leases, o.forces = nil, nil }
+func (o *oracle) removed() { o.leases, o.forces, o.givenUp = nil, nil, nil }
 
 // started says which token the latest lease got.
 func (o *oracle) started(token int64) {
@@ -166,6 +167,8 @@ func (o *oracle) answer(c command, now time.Time) outcome {
 	switch c.do {
 	case "acquire":
 		return o.acquire(c, now)
+	case "give up":
+		return o.giveUp(c, now)
 	case "renew":
 		return o.renew(c, now)
 	case "release":
@@ -175,17 +178,50 @@ func (o *oracle) answer(c command, now time.Time) outcome {
 	}
 }
 
-func (o *oracle) acquire(c command, now time.Time) outcome {
-	reused := outcome{Code: "REQUEST_ID_REUSED", At: written(now)}
+// acquired is the acquire among the last that is the caller's own, and whether it is the very last.
+func (o *oracle) acquired(c command) (same *command, newest bool) {
 	var acquires []command
 	for _, l := range o.leases {
 		acquires = append(acquires, l.by)
 	}
-	l := o.latest()
-	same, newest := remembered(acquires, c)
+	return remembered(acquires, c)
+}
+
+// differs reports whether an acquire has other parameters than another one.
+func (c command) differs(other command) bool {
+	return c.ttl != other.ttl || c.with != other.with || !maps.Equal(c.metadata, other.metadata) ||
+		c.replace != other.replace || c.delay != other.delay
+}
+
+// giveUp ends the lease of a request, and keeps the request from obtaining one.
+func (o *oracle) giveUp(c command, now time.Time) outcome {
+	before, _ := remembered(o.givenUp, c)
+	obtained, _ := o.acquired(c)
+	a := outcome{Code: "OK", At: written(now), Metadata: labels(nil)}
 	switch {
-	case same != nil && (same.ttl != c.ttl || same.with != c.with || !maps.Equal(same.metadata, c.metadata) ||
-		same.replace != c.replace || same.delay != c.delay):
+	case before != nil && before.differs(c), obtained != nil && obtained.differs(c):
+		return outcome{Code: "REQUEST_ID_REUSED", At: written(now)}
+	case before != nil:
+		a.Replayed = true
+		return a
+	}
+	o.givenUp = append(o.givenUp, c)
+	if l := o.latest(); l != nil && l.active(now) && l.by.owner == c.owner && l.by.request == c.request {
+		l.release, l.released = &command{do: "give up"}, now // which is no release, if one comes
+		a.Token, a.Phase = l.token, "RELEASED"
+	}
+	return a
+}
+
+func (o *oracle) acquire(c command, now time.Time) outcome {
+	reused := outcome{Code: "REQUEST_ID_REUSED", At: written(now)}
+	if givenUp, _ := remembered(o.givenUp, c); givenUp != nil {
+		return reused
+	}
+	l := o.latest()
+	same, newest := o.acquired(c)
+	switch {
+	case same != nil && same.differs(c):
 		return reused
 	case same != nil && (!newest || !l.active(now)): // LS-ACC-04: nothing is acquired twice
 		return reused
@@ -215,9 +251,14 @@ func (o *oracle) acquire(c command, now time.Time) outcome {
 
 // afterRefusal reports whether a command on a lock takes a second write, because the first one knows no lock delays and
 // moves no expiry back: an acquire where the latest lease has a delay, a force-release that ends it, and a renewal with
-// a smaller ttl that names no expiry.
+// a smaller ttl that names no expiry. So does giving up what the lock knows, or where there is no record.
 func (o *oracle) afterRefusal(c command, now time.Time) bool {
 	l := o.latest()
+	if c.do == "give up" {
+		before, _ := remembered(o.givenUp, c)
+		obtained, _ := o.acquired(c)
+		return before == nil && (l == nil || obtained != nil && !obtained.differs(c))
+	}
 	if l == nil {
 		return false
 	}
@@ -288,7 +329,7 @@ func (o *oracle) release(c command, now time.Time) outcome {
 	}
 	l := o.leases[i]
 	for _, later := range o.leases[i+1:] {
-		if later.release != nil && later.token%knownReleases == c.token%knownReleases {
+		if later.release != nil && later.release.do == "release" && later.token%knownReleases == c.token%knownReleases {
 			return a // forgotten
 		}
 	}

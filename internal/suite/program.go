@@ -15,7 +15,7 @@ import (
 // Step is one step of a program: time passes, then a command is sent, or the lock's document is removed.
 type Step struct {
 	Wait     time.Duration
-	Do       string // acquire, renew, release or force; again sends an earlier command once more; remove
+	Do       string // acquire, give up (an acquire so far), renew, release or force; again sends an earlier one; remove
 	Key      string
 	Owner    string
 	Request  string // empty: one that was never used
@@ -27,8 +27,8 @@ type Step struct {
 	Back    int
 	End     int  // of a renewal: 0 names no end, 1 the lease's, 2 one that it does not have
 	Lease   int  // of a force-release: 0 names no lease, 1 the latest, 2 the one before it
-	Ago     int  // of again: which of the commands so far
-	Shorten bool // of again: with another parameter
+	Ago     int  // of again and give up: which of the commands so far
+	Shorten bool // of these: with another parameter
 
 	// Lost is how many responses to this command get lost: each time the caller's library retries the same write, and only
 	// the last response arrives.
@@ -46,6 +46,8 @@ var Program = rapid.OneOf(
 		"acquire", "acquire", "acquire", "renew", "renew", "release", "release", "force", "again", "again", "again", "remove",
 	), 1, 60),
 	rapid.SliceOfN(step("acquire", "acquire", "force", "force", "again"), 10, 60),
+	rapid.SliceOfN(step("acquire", "acquire", "acquire", "give up", "give up", "again", "again", "release", "remove"), 10,
+		60),
 	rapid.SliceOfN(step("acquire", "renew", "renew", "renew", "renew", "again", "again"), 10, 60),
 	rapid.SliceOfN(step("acquire", "acquire", "acquire", "release", "release", "release", "again", "again", "renew"), 10,
 		60),
@@ -148,6 +150,17 @@ func (r *lockRun) command(number int, s Step) (command, bool) {
 		}
 		return c, true
 	}
+	if s.Do == "give up" {
+		c, ok := ago(r.sent, s.Ago, func(c command) bool { return c.do == "acquire" })
+		if !ok {
+			return c, false
+		}
+		if c.do = "give up"; s.Shorten {
+			c.ttl = 3 - c.ttl
+		}
+		r.sent = append(r.sent, c)
+		return c, true
+	}
 	o := r.of(s.Key)
 	c := command{do: s.Do, key: s.Key, owner: s.Owner, request: s.Request, ttl: s.TTL}
 	if c.request == "" {
@@ -169,6 +182,21 @@ func (r *lockRun) command(number int, s Step) (command, bool) {
 	}
 	r.sent = append(r.sent, c)
 	return c, true
+}
+
+// ago is one of those that have a property, counted from the last; false if there is none.
+func ago[C any](of []C, n int, has func(C) bool) (C, bool) {
+	var some []C
+	for _, c := range of {
+		if has(c) {
+			some = append(some, c)
+		}
+	}
+	if len(some) == 0 {
+		var none C
+		return none, false
+	}
+	return some[len(some)-1-n%len(some)], true
 }
 
 // token is that of a grant before the latest, or one that was never granted.
@@ -231,10 +259,9 @@ func send(ctx context.Context, locks *lock.Locks, tenant string, c command) (out
 	)
 	switch c.do {
 	case "acquire":
-		o, err = locks.Acquire(ctx, lock.Acquire{
-			ID: id, Owner: c.owner, RequestID: c.request, TTLSeconds: c.ttl, Metadata: c.metadata, LeaseID: c.lease,
-			Replace: c.replace, LockDelaySeconds: c.delay,
-		})
+		o, err = locks.Acquire(ctx, c.acquire(id))
+	case "give up":
+		o, err = locks.GiveUp(ctx, lock.GiveUp{Acquire: c.acquire(id)})
 	case "renew":
 		o, err = locks.Renew(ctx, lock.Renew{
 			ID: id, Owner: c.owner, Token: c.token, RequestID: c.request, TTLSeconds: c.ttl, ExpiresAt: c.ends,
@@ -252,6 +279,12 @@ func send(ctx context.Context, locks *lock.Locks, tenant string, c command) (out
 		a.Metadata = ""
 	}
 	return a, err
+}
+
+// acquire is the acquire that a command sends or gives up.
+func (c command) acquire(id lock.ID) lock.Acquire {
+	return lock.Acquire{ID: id, Owner: c.owner, RequestID: c.request, TTLSeconds: c.ttl, Metadata: c.metadata,
+		LeaseID: c.lease, Replace: c.replace, LockDelaySeconds: c.delay}
 }
 
 // seen is what a caller sees of a lock.

@@ -89,7 +89,7 @@ func (s several) Write(ctx context.Context, writes ...docstore.Write) (docstore.
 type SetStep struct {
 	Step
 	Keys  int  // of a command on several locks: which, as bits
-	Fewer bool // of again: without the last of the keys
+	Fewer bool // of again and give up set: without the last of the keys
 }
 
 var setKeys = []string{"a", "b", "c/d"}
@@ -99,6 +99,8 @@ var SetProgram = rapid.OneOf(
 	rapid.SliceOfN(setStep("acquire set", "acquire set", "renew set", "release set", "again", "acquire", "renew",
 		"release", "force", "remove"), 1, 60),
 	rapid.SliceOfN(setStep("acquire set", "acquire set", "release set", "again", "again"), 10, 60),
+	rapid.SliceOfN(setStep("acquire set", "acquire set", "acquire", "give up set", "give up set", "give up", "again",
+		"release set", "remove"), 10, 60),
 	rapid.SliceOfN(setStep("acquire set", "renew set", "renew set", "renew set", "again", "again", "renew"), 10, 60),
 	rapid.SliceOfN(setStep("acquire set", "acquire set", "release set", "release set", "release", "force", "again"), 10,
 		60),
@@ -119,7 +121,7 @@ func setStep(does ...string) *rapid.Generator[SetStep] {
 
 // setCommand is what a caller sent about several locks, by key.
 type setCommand struct {
-	do   string // acquire, renew or release
+	do   string // acquire, give up (an acquire), renew or release
 	each []command
 }
 
@@ -162,8 +164,9 @@ func RunSets(ctx context.Context, store docstore.Store, clock *Clock, tenant str
 				clock.Advance(gone)
 			}
 		case s.Do != "again" && !strings.HasSuffix(s.Do, " set"):
-			c, _ := r.command(i, s.Step)
-			err = r.send(ctx, c, s.Lost, now)
+			if c, ok := r.command(i, s.Step); ok {
+				err = r.send(ctx, c, s.Lost, now)
+			}
 		}
 		for i, k := range setKeys {
 			if err == nil && (k == s.Key || s.Keys&(1<<i) != 0) {
@@ -185,11 +188,11 @@ type setRun struct {
 
 // setCommand is what a step sends about several locks, false if it is about one.
 func (r *setRun) setCommand(number int, s SetStep) (setCommand, bool) {
-	if s.Do == "again" {
-		if len(r.sets) == 0 {
-			return setCommand{}, false
+	if s.Do == "again" || s.Do == "give up set" {
+		c, ok := ago(r.sets, s.Ago, func(c setCommand) bool { return s.Do == "again" || c.do == "acquire" })
+		if !ok {
+			return c, false
 		}
-		c := r.sets[len(r.sets)-1-s.Ago%len(r.sets)]
 		c.each = slices.Clone(c.each)
 		if s.Fewer && len(c.each) > 1 {
 			c.each = c.each[:len(c.each)-1]
@@ -199,6 +202,10 @@ func (r *setRun) setCommand(number int, s SetStep) (setCommand, bool) {
 			if s.Shorten {
 				c.each[i].ttl = 3 - c.each[i].ttl
 			}
+		}
+		if s.Do == "give up set" {
+			c = c.givenUp()
+			r.sets = append(r.sets, c)
 		}
 		return c, true
 	}
@@ -235,6 +242,15 @@ func (r *setRun) setCommand(number int, s SetStep) (setCommand, bool) {
 	return c, true
 }
 
+// givenUp is the command that gives an acquire up.
+func (c setCommand) givenUp() setCommand {
+	c.do = "give up"
+	for i := range c.each {
+		c.each[i].do = c.do
+	}
+	return c
+}
+
 // name tells each command which others it is sent with. Releases need not be told apart by that.
 func (c *setCommand) name() {
 	var keys []string
@@ -254,6 +270,9 @@ func (r *setRun) sendSet(ctx context.Context, c setCommand, lost int, now time.T
 	for _, one := range c.each {
 		least[one.key] = max(slices.Max(append([]int64{0}, r.of(one.key).tokens...)), now.UnixMicro())
 		second = second || r.of(one.key).afterRefusal(one, now)
+	}
+	if c.do == "give up" && r.knowsSome(c) {
+		lost = 0 // several writes: one that decides what is known, then those that apply
 	}
 	lost = r.lose(lost, second) // the write that may be applied is one to all of them
 	want, whole := r.answerSet(c, now)
@@ -292,6 +311,14 @@ func (r *setRun) sendSet(ctx context.Context, c setCommand, lost int, now time.T
 	return nil
 }
 
+// knowsSome reports whether some of the locks know that a request was given up.
+func (r *setRun) knowsSome(c setCommand) bool {
+	return slices.ContainsFunc(c.each, func(one command) bool {
+		before, _ := remembered(r.of(one.key).givenUp, one)
+		return before != nil
+	})
+}
+
 // answerSet says what a command on several locks must return, and remembers its effect. whole: it has one on all of
 // them.
 func (r *setRun) answerSet(c setCommand, now time.Time) (want setOutcome, whole bool) {
@@ -310,20 +337,21 @@ func (r *setRun) answerSet(c setCommand, now time.Time) (want setOutcome, whole 
 			fresh++
 		}
 	}
-	// What has one effect has it on all locks; but what is held of several leases is released.
+	// What has one effect has it on all locks; but what is held of several leases is released or given up.
 	whole = fresh == len(c.each)
-	if whole || c.do == "release" {
+	parts := c.do == "release" || c.do == "give up" && refused == 0
+	if whole || parts {
 		for i, one := range c.each {
 			r.oracles[one.key] = after[i]
 		}
 	}
 	want = setOutcome{Code: "OK", Replayed: fresh == 0, At: written(now)}
 	for i, one := range c.each {
-		if answers[i].Code == "OK" {
+		if answers[i].Code == "OK" && (c.do != "give up" || answers[i].Token != 0) {
 			want.Leases = append(want.Leases, named(c.do, one, answers[i]))
 		}
 	}
-	if refused == 0 && (fresh == 0 || repeated == 0 || c.do == "release") {
+	if refused == 0 && (fresh == 0 || repeated == 0 || parts) {
 		return want, whole
 	}
 	if c.do != "release" {
@@ -371,6 +399,8 @@ func named(do string, c command, a outcome) outcome {
 		return a
 	case "renew":
 		return outcome{Token: a.Token, Owner: a.Owner, Phase: a.Phase, Expires: a.Expires}
+	case "give up":
+		return outcome{Token: a.Token, Phase: a.Phase}
 	default:
 		return outcome{Token: c.token, Owner: c.owner, Phase: "RELEASED"}
 	}
@@ -378,7 +408,7 @@ func named(do string, c command, a outcome) outcome {
 
 // clone is a copy with which may be done what the original is not to know of.
 func (o *oracle) clone() *oracle {
-	n := &oracle{forces: slices.Clone(o.forces), tokens: slices.Clone(o.tokens)}
+	n := &oracle{forces: slices.Clone(o.forces), tokens: slices.Clone(o.tokens), givenUp: slices.Clone(o.givenUp)}
 	for _, l := range o.leases {
 		c := *l
 		c.renewals = slices.Clone(l.renewals)
@@ -400,12 +430,13 @@ func sendSet(ctx context.Context, locks *lock.Locks, tenant string, c setCommand
 		keys = append(keys, one.key)
 		leases = append(leases, lock.SetLease{Key: one.key, Token: one.token})
 	}
+	acquire := lock.AcquireSet{Tenant: tenant, Keys: keys, Owner: first.owner, RequestID: first.request,
+		TTLSeconds: first.ttl, Metadata: first.metadata}
 	switch c.do {
 	case "acquire":
-		o, err = locks.AcquireSet(ctx, lock.AcquireSet{
-			Tenant: tenant, Keys: keys, Owner: first.owner, RequestID: first.request, TTLSeconds: first.ttl,
-			Metadata: first.metadata,
-		})
+		o, err = locks.AcquireSet(ctx, acquire)
+	case "give up":
+		o, err = locks.GiveUpSet(ctx, lock.GiveUpSet{Acquire: acquire})
 	case "renew":
 		o, err = locks.RenewSet(ctx, lock.RenewSet{
 			Tenant: tenant, Leases: leases, Owner: first.owner, RequestID: first.request, TTLSeconds: first.ttl,
