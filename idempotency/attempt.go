@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/internal/backoff"
-	"github.com/leasehold-dev/leasehold/internal/hold"
 	"github.com/leasehold-dev/leasehold/once"
 )
 
@@ -21,15 +19,6 @@ const (
 	awayTime   = 1500 * time.Millisecond // it refuses connections, or responds with errors that may pass
 	frozenTime = 4500 * time.Millisecond // it does not respond at all
 )
-
-// Bounds of the time for storing a response although the lock was lost by this process's clocks.
-const (
-	lateTime    = 10 * time.Second
-	lateTryTime = 4 * time.Second
-)
-
-// latePauses are those between tries.
-var latePauses = backoff.Policy{First: 100 * time.Millisecond, Max: 2 * time.Second}
 
 // errGone is why a run does not begin: the caller hung up, or the request's deadline has passed.
 var errGone = errors.New("the request ended before its handler began")
@@ -69,7 +58,6 @@ type attempt struct {
 	// what came of it, for the request once the run is over
 	out     once.Outcome
 	err     error
-	lock    once.Lock
 	outcome *outcome // nil if the handler did not run
 }
 
@@ -164,7 +152,7 @@ func (a *attempt) answered(g once.Grant, err error) {
 }
 
 // work runs the handler.
-func (a *attempt) work(ctx context.Context, l once.Lock) (string, error) {
+func (a *attempt) work(ctx context.Context, _ once.Lock) (string, error) {
 	if a.spent {
 		return "", once.Uncounted(errSpent)
 	}
@@ -172,7 +160,6 @@ func (a *attempt) work(ctx context.Context, l once.Lock) (string, error) {
 	if c == nil {
 		return "", errGone
 	}
-	a.lock = l
 	a.outcome = c.perform(ctx)
 	if !a.outcome.store {
 		return "", notStoredError(a.outcome.rec.status)
@@ -279,11 +266,7 @@ func (c *call) over(f *flight, a *attempt) {
 	o, kept := a.outcome, a.out.Status == once.Ready
 	if o.store && !kept {
 		err := a.out.Err
-		if a.out.Status == once.Lost {
-			err = c.late(a.lock, o.text)
-		}
 		switch {
-		case err == nil: // the gate has it, whatever this process's clocks said
 		case once.IsLost(err) && o.panicked == nil:
 			c.o.Warn(c.r, fmt.Errorf("the lock was lost to another process; the handler ran here as well: %w", err))
 			c.land(f)
@@ -306,17 +289,6 @@ func (c *call) over(f *flight, a *attempt) {
 		panic(o.panicked.Value) // in the goroutine of the server, which knows what to do
 	}
 	o.rec.send(c.w)
-}
-
-// late stores a response although the lock was lost by this process's clocks: the gate accepts it as long as no other
-// process has taken over.
-func (c *call) late(l once.Lock, text string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), lateTime)
-	defer cancel()
-	final := func(err error) bool { return once.IsLost(err) || contracts.Final(err) }
-	return hold.Insist{Each: lateTryTime, Pauses: latePauses, Final: final}.Do(ctx, func(ctx context.Context) error {
-		return c.gate.Finish(ctx, l, once.Result{Result: text})
-	})
 }
 
 // skipped responds to a request whose handler did not run.

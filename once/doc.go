@@ -13,6 +13,9 @@
 //	                                  every Heartbeat    ├─ is stopped ▶ Release, not counted ───▶ Stopped
 //	                                                     └─ loses the lock: nothing is written ──▶ Lost
 //
+// A work that succeeds after its lock has expired by the clocks of this process is finished all the same, if the gate
+// accepts that: no other worker has begun, and the next one would do again what is done.
+//
 // # The earlier result
 //
 // A run that had finished before does not begin again: Outcome.Result is what its work returned then. With

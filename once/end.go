@@ -127,9 +127,10 @@ func (r *run) stopped(ctx context.Context, err error) Outcome {
 // finish writes the end of the run. It is retried until the lock expires, and for a while at least: the gate
 // accepts a late end as long as no other worker took over.
 func (r *run) finish(ctx context.Context, t *term.Term, result Result, done Outcome) Outcome {
-	late, cancel := graced(ctx, max(t.Left(), endingTime))
+	limit := max(t.Left(), endingTime)
+	late, cancel := graced(ctx, limit)
 	defer cancel()
-	err := insist(late, tryTime, ended, func(ctx context.Context) error { return r.gate.Finish(ctx, r.lock, result) })
+	err := insist(late, min(tryTime, limit/2), ended, func(ctx context.Context) error { return r.gate.Finish(ctx, r.lock, result) })
 	switch {
 	case err == nil:
 		return done

@@ -28,7 +28,7 @@ const (
 	AlreadyFailed Status = "already_failed"
 	Locked        Status = "locked"           // skipped: another worker runs it; retry after Outcome.RetryAfter
 	Unknown       Status = "unknown_analysis" // there is no such run
-	Lost          Status = "lock_lost"        // the lock was lost during the work; nothing was written
+	Lost          Status = "lock_lost"        // the lock was lost before the end was stored; nothing was written
 	// Stopped:
 	// the caller's context ended; the lock was released, or the request for it given up. An attempt that a deadline
 	// ended, or a cause that is one, counts as failed
@@ -61,7 +61,8 @@ type Work func(ctx context.Context, l Lock) (result string, err error)
 // runs is not reported as over. When ctx ends, or the gate does not respond, before it is known what became of the
 // request for the run, the request is given up, so that nothing stays locked by it: see [Acquire].GiveUp. That
 // takes 5 seconds at most. A work that returns without an error in spite of an ended ctx has done what it was asked,
-// and its result is stored.
+// and its result is stored. So is that of one that returns after its lock has expired by the clocks of this process, if
+// the gate still accepts it, because no other worker took over; of a lock that the gate called lost, nothing is written.
 //
 // An error means that nothing ran: the arguments are invalid, or the gate did not respond for half a minute. Everything
 // else is an Outcome.
@@ -221,6 +222,8 @@ func (r *run) hold(ctx context.Context, g Grant, asked term.Moment, work Work) O
 	stop()
 	keepers.Wait()
 	switch {
+	case err == nil && errors.Is(lost, errExpired): // the gate knows whether another worker has begun
+		return r.ready(ctx, t, result)
 	case lost != nil:
 		return Outcome{Status: Lost, Token: r.lock.Token, Err: because(lost, err)}
 	case err == nil:

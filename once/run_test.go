@@ -325,6 +325,49 @@ func TestLossByTime(t *testing.T) {
 	}
 }
 
+// TestDoneAfterTheExpiry: the work succeeds, although its lock has expired by the clocks of this process because no
+// refresh arrived. The gate decides what becomes of the result.
+func TestDoneAfterTheExpiry(t *testing.T) {
+	away := func(ctx context.Context, c call) (error, bool) { return errNetwork, false }
+	for name, c := range map[string]struct {
+		meanwhile func(*fake)
+		fails     error
+		status    once.Status
+		stored    string
+		calls     []string
+	}{
+		"no other began":  {nil, nil, once.Ready, "READY", []string{"acquire", "refresh", "finish"}},
+		"another began":   {(*fake).takeOver, nil, once.Lost, "", []string{"acquire", "refresh", "finish"}},
+		"it is away":      {func(f *fake) { f.fault = away }, nil, once.Retry, "", []string{"acquire", "refresh", "finish"}},
+		"the work failed": {nil, errNetwork, once.Lost, "", []string{"acquire", "refresh"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fake{fault: func(_ context.Context, c call) (error, bool) {
+					if c.name == "refresh" {
+						return errNetwork, false
+					}
+					return nil, false
+				}}
+				out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string, error) {
+					<-ctx.Done()
+					if c.meanwhile != nil {
+						c.meanwhile(f)
+					}
+					return "paid", c.fails
+				}, nil)
+				want(t, "status", out.Status, c.status)
+				want(t, "stored", f.status, c.stored)
+				want(t, "calls", f.names(), c.calls)
+				if lost := c.status == once.Lost; errors.Is(out.Err, once.ErrLost) != lost ||
+					(out.Result == "paid") != (c.status == once.Ready) {
+					t.Errorf("%+v", out)
+				}
+			})
+		})
+	}
+}
+
 // TestFirstRefreshOfAReplay: an acquire that is sent again finds its own grant with less time left, and is refreshed
 // sooner in proportion; afterwards as any other.
 func TestFirstRefreshOfAReplay(t *testing.T) {
@@ -352,7 +395,7 @@ func TestSlowGrant(t *testing.T) {
 		out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string, error) {
 			<-ctx.Done()
 			ended = time.Since(bubble)
-			return "", nil
+			return "", ctx.Err()
 		}, nil)
 		want(t, "told at", ended, 300*time.Second-time.Millisecond) // the gate's end is 307 s
 		lost(t, f, out, "acquire", "refresh")

@@ -94,7 +94,7 @@ func TestThaw(t *testing.T) {
 							t.Errorf("cause %v, want ErrLost", context.Cause(derived))
 						}
 						both.jump(-c.monotonic, -c.wall)
-						return "", nil
+						return "", context.Cause(ctx)
 					}, o)
 					want(t, "lost", out.Status == once.Lost, c.lost) // and it stays lost
 				})

@@ -43,7 +43,7 @@ var imports = map[string][]string{
 	"internal/hold":                 {"contracts", "internal/backoff", "internal/lease", "internal/term"},
 	"once": {"contracts", "internal/backoff", "internal/fencing", "internal/hold",
 		"internal/lease", "internal/owner", "internal/term"},
-	"idempotency": {"contracts", "internal/backoff", "internal/hold", "once"},
+	"idempotency": {"contracts", "once"},
 	"client": {"cluster", "contracts", "internal/backoff", "internal/ends", "internal/hold", "internal/lease", "kazahana",
 		"locks", "once"},
 	"cluster": {"contracts", "internal/backoff", "internal/hold", "internal/lease", "internal/term"},

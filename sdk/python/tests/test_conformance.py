@@ -125,7 +125,8 @@ class Call:
             self.runner.clock.wait(None, self.back)
         return self._worked()
 
-    async def _work_async(self) -> str:
+    async def _work_async(self, through: bool = False) -> str:
+        """Wait for the step that ends the work; through a loss of the lock, if it is to do so."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
 
@@ -138,7 +139,12 @@ class Call:
 
         end = self.back.subscribe(back)
         try:
-            await future
+            while not future.done():
+                try:
+                    await asyncio.shield(future)
+                except asyncio.CancelledError:
+                    if not through or self.lock is None or not self.lock.lost.is_set():
+                        raise
         finally:
             end()
         return self._worked()
@@ -198,7 +204,7 @@ class Call:
 
             async def work(lock: RunLock) -> str:
                 self._begin(lock, {"token": lock.token})
-                return await self._work_async()
+                return await self._work_async(through=True)
 
             try:
                 self._outcome(await run_async(r.runs, s["key"], work, **self._run_settings()))

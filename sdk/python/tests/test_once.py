@@ -379,8 +379,11 @@ class OnceTest(unittest.TestCase):
         self.assertEqual((self.gate.sent("finish"), self.gate.sent("release")), ([], []))
 
     def test_a_process_that_stood_still(self) -> None:
-        """check, lost and remaining look at both clocks before any thread of the client has run again; the result is not stored."""
-        for name, monotonic, wall in (("the machine slept", 0.0, 31.0), ("the time was set", 31.0, 0.0), ("both", 31.0, 31.0)):
+        """check, lost and remaining look at both clocks before any thread of the client has run again; the gate decides on the result."""
+        for name, monotonic, wall, taken in (
+            ("the machine slept", 0.0, 31.0, True), ("the time was set", 31.0, 0.0, True), ("both", 31.0, 31.0, True),
+            ("no other worker began", 31.0, 31.0, False),
+        ):
             with self.subTest(name):
                 locks: list[RunLock] = []
                 go = threading.Event()
@@ -391,10 +394,15 @@ class OnceTest(unittest.TestCase):
                     locks[0].check()
                 self.assertTrue(locks[0].lost.is_set())
                 self.assertEqual(locks[0].remaining, 0)
+                if taken:
+                    self.gate.runs["job"].holder = 99
                 go.set()
                 self.clock.run(1)
-                self.assertIsInstance(p.error, leasehold.LockLost)
-                self.assertEqual(len(self.gate.asked), sent)
+                if taken:
+                    self.assertIsInstance(p.error, leasehold.LockLost)
+                else:
+                    self.assertEqual(p.value, "done")
+                self.assertEqual([name for name, _ in self.gate.asked[sent:]], ["finish"])
                 self.clock.move(60)
                 self.gate.runs.clear()
 
@@ -405,6 +413,7 @@ class OnceTest(unittest.TestCase):
         p = self.call(self.working(locks, go), 8)
         with self.assertRaises(leasehold.LockLost):
             locks[0].check()
+        self.gate.runs["job"].holder = 99
         go.set()
         self.clock.run(1)
         self.assertIsInstance(p.error, leasehold.LockLost)

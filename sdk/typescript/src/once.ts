@@ -55,7 +55,7 @@ export interface Run {
 export interface Outcome {
   /**
    * `ready`: the work ran. `failed`: for good. `attempt_failed`: it may be retried. `already_finished`: it was READY before. `already_failed`: it was FAILED
-   * before. `locked`: another worker runs it. `unknown`: there is no such analysis. `lock_lost`: the lock was lost during the work, and nothing was written.
+   * before. `locked`: another worker runs it. `unknown`: there is no such analysis. `lock_lost`: the lock was lost before the end was stored, and nothing was written.
    * `stopped`: the caller's signal was aborted.
    */
   readonly status: 'ready' | 'failed' | 'attempt_failed' | 'already_finished' | 'already_failed' | 'locked' | 'unknown' | 'lock_lost' | 'stopped'
@@ -260,7 +260,11 @@ export class Runs {
   async #hold(path: string, g: Grant, work: (run: Run) => string | undefined | Promise<string | undefined>, ttl: number, ttl_seconds: number, heartbeat: number, o: RunOptions): Promise<Outcome> {
     const clock = this.#server.clock
     const fencing_token = g.run.token
-    const term = new Term(clock, endOf(g.asked, g.remaining), (trouble) => new LockLostError(`the lock of run ${g.run.id} expired`, trouble === undefined ? {} : { cause: trouble }))
+    let expired = false // by the clocks of this process, which may be early
+    const term = new Term(clock, endOf(g.asked, g.remaining), (trouble) => {
+      expired = true
+      return new LockLostError(`the lock of run ${g.run.id} expired`, trouble === undefined ? {} : { cause: trouble })
+    })
     const stop = new Scope(o.signal)
     const stopped = () => term.cancel(stop.signal.reason)
     stop.signal.addEventListener('abort', stopped)
@@ -309,7 +313,7 @@ export class Runs {
       if (isFinal(e)) await release(reason(e))
       return { status: 'attempt_failed', token: fencing_token, error: e }
     }
-    if (lost !== undefined) {
+    if (lost !== undefined && !(ok && expired)) {
       if (!ok && lost instanceof LockLostError && error !== lost) lost.workError = error
       return { status: 'lock_lost', token: fencing_token, error: lost }
     }

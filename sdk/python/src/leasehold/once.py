@@ -77,7 +77,8 @@ locked
 unknown_analysis
     There is no such analysis.
 lock_lost
-    The lock was lost during the work; nothing was stored.
+    The lock was lost before the end was stored; nothing was stored. What a work returned after its lock had expired by the
+    clocks of this process is stored if the server accepts it, because no other worker began.
 """
 
 
@@ -343,6 +344,7 @@ class RunLock:
         self.run_id = held.run_id
         self.token = held.token
         """The fencing token: pass it on to whatever the work writes to."""
+        self._has_expired = False  # by the clocks of this process, which may be early
         self._term = Term(clock, end, expired=self._expired, inherited=f"run {held.run_id!r} is the parent's of this process")
         self.lost: threading.Event = self._term.lost
         """Is set when the lock is lost; is_set() looks at the clocks."""
@@ -361,6 +363,7 @@ class RunLock:
             raise LockLost(*err.args) from err.__cause__
 
     def _expired(self, trouble: BaseException | None) -> LockLost:
+        self._has_expired = True
         text = f"the lock of run {self.run_id!r} is lost: it expired"
         err = LockLost(text if trouble is None else f"{text}, after refreshes that failed: {trouble}")
         err.__cause__ = trouble
@@ -606,7 +609,7 @@ class _Run:
 
     def stored(self, lock: RunLock, held: Held, result: str | None, err: BaseException | None) -> Outcome:
         loss = lock._term.settle()
-        if loss is not None:
+        if loss is not None and (err is not None or not lock._has_expired):
             return Outcome("lock_lost", token=held.token, error=loss)
         if err is None:
             text = "" if result is None else result
@@ -714,7 +717,7 @@ async def run_async(
     heartbeat: float | None = None, max_failures: int = 0, wait: float = 0.0, fingerprint: str = "",
     on_refresh: Callable[[datetime], None] | None = None, warn: Callable[[BaseException], None] | None = None, clock: Clock | None = None,
 ) -> Outcome:
-    """:func:`run` for work that is a coroutine function. It is cancelled when the lock is lost."""
+    """:func:`run` for work that is a coroutine function. It is cancelled when the lock is lost, and has then not succeeded unless it returns all the same."""
     r = _Run(
         gate, run_id, owner=owner, request_id=request_id, ttl=ttl, heartbeat=heartbeat, max_failures=max_failures, wait=wait, fingerprint=fingerprint,
         on_refresh=on_refresh, warn=warn, clock=clock)
@@ -761,19 +764,14 @@ async def run_async(
         except RuntimeError:
             pass  # the loop is closed
         raise
-    if task.cancelled():
-        if lock._term.look() is None:  # it cancelled itself
-            r.interrupted(held_lock, held_run)
-            raise asyncio.CancelledError
-    else:
-        err = task.exception()
-        if err is None:
-            result = task.result()
-        elif isinstance(err, Exception):
-            problem = err
-        else:
-            r.interrupted(held_lock, held_run)
-            raise err
+    err = lock._term.look() if task.cancelled() else task.exception()
+    if err is None and not task.cancelled():
+        result = task.result()
+    elif isinstance(err, Exception):
+        problem = err
+    else:  # it cancelled itself, or is to end the program
+        r.interrupted(held_lock, held_run)
+        raise err or asyncio.CancelledError
     return await _in_thread(lambda _: r.end(held_lock, held_run, result, problem), lambda _: None)
 
 
