@@ -130,7 +130,9 @@ func (r *run) finish(ctx context.Context, t *term.Term, result Result, done Outc
 	limit := max(t.Left(), endingTime)
 	late, cancel := graced(ctx, limit)
 	defer cancel()
-	err := insist(late, min(tryTime, limit/2), ended, func(ctx context.Context) error { return r.gate.Finish(ctx, r.lock, result) })
+	err := insist(late, min(tryTime, limit/2), ended, func(ctx context.Context) error {
+		return r.gate.Finish(ctx, r.lock, result)
+	})
 	switch {
 	case err == nil:
 		return done

@@ -62,7 +62,8 @@ type Work func(ctx context.Context, l Lock) (result string, err error)
 // request for the run, the request is given up, so that nothing stays locked by it: see [Acquire].GiveUp. That
 // takes 5 seconds at most. A work that returns without an error in spite of an ended ctx has done what it was asked,
 // and its result is stored. So is that of one that returns after its lock has expired by the clocks of this process, if
-// the gate still accepts it, because no other worker took over; of a lock that the gate called lost, nothing is written.
+// the gate still accepts it, because no other worker took over; under a lock that the gate called lost, nothing is
+// written.
 //
 // An error means that nothing ran: the arguments are invalid, or the gate did not respond for half a minute. Everything
 // else is an Outcome.

@@ -59,8 +59,8 @@ func TestAMachineThatWasStopped(t *testing.T) {
 	}
 }
 
-// TestWhatTheClockCounted: a request that took long is no stop of the machine, and what the clocks of the service may be
-// apart is none, either.
+// TestWhatTheClockCounted: a request that took long is no stop of the machine, and what the clocks of the service may
+// be apart is none, either.
 func TestWhatTheClockCounted(t *testing.T) {
 	const apart = 99 * time.Millisecond // the emulator's times go on by themselves
 	for _, c := range []struct{ service, counted, lost time.Duration }{

@@ -116,8 +116,8 @@ func (r reading) same(later reading) bool {
 }
 
 // spread is by how much the times of the service may be further apart than the clock of the caller counted although the
-// machine was not stopped: they are of different servers. The clocks of the service are some milliseconds apart at most;
-// on the official emulator the largest difference of 5412 writes was half a millisecond.
+// machine was not stopped: they are of different servers. The clocks of the service are some milliseconds apart at
+// most; on the official emulator the largest difference of 5412 writes was half a millisecond.
 const spread = 100 * time.Millisecond
 
 // stopped is by how much longer it took from the read to the Commit than the caller's clock counted, see
