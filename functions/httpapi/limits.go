@@ -14,26 +14,26 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rates"
 )
 
-// Limits bound what verified callers can ask, so that none of them takes the service from the others. The rates and the
-// numbers of documents hold for all processes together that use the same store, the rest for one process. The zero value
-// bounds nothing.
+// Limits bound what verified callers can ask, so that none of them takes the service from the others. The rates and
+// the numbers of documents hold for all processes together that use the same store, the rest for one process. The zero
+// value bounds nothing.
 type Limits struct {
-	// Concurrent is how many requests of the API, other than lists, are worked on at once. As many more wait for a moment,
-	// and tenants take turns; what is beyond that, or has waited, is OVERLOADED. 0: no bound.
+	// Concurrent is how many requests of the API, other than lists, are worked on at once. As many more wait for a
+	// moment, and tenants take turns; what is beyond that, or has waited, is OVERLOADED. 0: no bound.
 	Concurrent int
 
-	// Lists is how many lists are read from the store at once, beside the requests of Concurrent, and half as many for one
-	// tenant. A list takes a processor for a while, and a lock a millisecond. 0: no bound.
+	// Lists is how many lists are read from the store at once, beside the requests of Concurrent, and half as many for
+	// one tenant. A list takes a processor for a while, and a lock a millisecond. 0: no bound.
 	Lists int
 
-	// PageBytes is how much memory the pages of lists take at once, while they are read and while their callers read them
-	// slowly; those of one tenant take three quarters of it at most. What does not fit waits and is OVERLOADED in the same
-	// way. At least one page always fits. 0: no bound.
+	// PageBytes is how much memory the pages of lists take at once, while they are read and while their callers read
+	// them slowly; those of one tenant take three quarters of it at most. What does not fit waits and is OVERLOADED in
+	// the same way. At least one page always fits. 0: no bound.
 	PageBytes int64
 
-	// PerTenant and PerSubject are requests a second of one tenant and of one subject of a tenant; two seconds' worth may
-	// come at once, and more is RATE_LIMITED. A page of a list counts as one request for each 64 KiB that are read for it.
-	// All processes together hold callers to it: see package rates. 0: no bound.
+	// PerTenant and PerSubject are requests a second of one tenant and of one subject of a tenant; two seconds' worth
+	// may come at once, and more is RATE_LIMITED. A page of a list counts as one request for each 64 KiB that are read
+	// for it. All processes together hold callers to it: see package rates. 0: no bound.
 	PerTenant, PerSubject float64
 
 	// RefuseWithoutStore refuses requests while the store cannot be asked for the rate of their callers. Without it, each
@@ -59,9 +59,9 @@ const (
 	// overloadedFor is when to try again after OVERLOADED.
 	overloadedFor = time.Second
 
-	// maxWait is how long a request waits for its turn at most: long enough for a burst to pass, short enough for a caller
-	// to ask another server. A list, on which no lease depends, waits for a quarter of the time limit of a request, and no
-	// other request waits for more than that, so that the rest is left for the work.
+	// maxWait is how long a request waits for its turn at most: long enough for a burst to pass, short enough for a
+	// caller to ask another server. A list, on which no lease depends, waits for a quarter of the time limit of a
+	// request, and no other request waits for more than that, so that the rest is left for the work.
 	maxWait = 500 * time.Millisecond
 
 	// maxWaitingLists is how many lists wait at once, for their turn to be read or for memory.

@@ -28,9 +28,9 @@ const (
 	maxTallies = 10_000          // tenants that are remembered before those that are idle are forgotten
 )
 
-// Census bounds the documents of a kind that a tenant has, those that all processes create together. It errs by the room
-// that processes had in hand when the tally was corrected. A document that exists is never counted against its writer,
-// so that what is held can be renewed and released, and taken again, at the bound.
+// Census bounds the documents of a kind that a tenant has, those that all processes create together. It errs by the
+// room that processes had in hand when the tally was corrected. A document that exists is never counted against its
+// writer, so that what is held can be renewed and released, and taken again, at the bound.
 //
 // A tenant whose documents were never counted has room for as many as it may have: what it had before is known from the
 // first [Correct] on.

@@ -68,7 +68,8 @@ func (w *world) another(most int) *world {
 // put creates a document, as another program does.
 func (w *world) put(id string) {
 	w.Helper()
-	if _, err := w.Store.Write(w.Context(), docstore.Write{Key: docstore.Key{Kind: kind, Tenant: tenant, ID: id}}); err != nil {
+	k := docstore.Key{Kind: kind, Tenant: tenant, ID: id}
+	if _, err := w.Store.Write(w.Context(), docstore.Write{Key: k}); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -200,8 +201,8 @@ func TestNoCountsInRequests(t *testing.T) {
 	}
 }
 
-// TestSeveralProcesses: processes on one store do not exceed the bound together. What one had in hand when the tally was
-// corrected, ten places at the most, it still uses; the next correction knows.
+// TestSeveralProcesses: processes on one store do not exceed the bound together. What one had in hand when the tally
+// was corrected, ten places at the most, it still uses; the next correction knows.
 func TestSeveralProcesses(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 8, 64} {
@@ -607,7 +608,8 @@ func TestTallyAway(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := w.Within(t.Context(), tenant, false, func(bool) (census.Effect, error) { return census.Other, nil }); err != nil {
+		there := func(bool) (census.Effect, error) { return census.Other, nil }
+		if err := w.Within(t.Context(), tenant, false, there); err != nil {
 			t.Error(err)
 		}
 		w.away = nil

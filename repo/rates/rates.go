@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// period is for how long a slice should last, and how long a process that got less than it wanted waits before it asks
-	// again. Where the write takes long it is longer, see slow.
+	// period is for how long a slice should last, and how long a process that got less than it wanted waits before it
+	// asks again. Where the write takes long it is longer, see slow.
 	period = time.Second
 
 	// slow is how many times longer than the write a period is at least, so that a document that takes few writes (about
@@ -70,8 +70,8 @@ type share struct {
 
 // New returns the rates of callers on a store, in requests a second; nil, which bounds nothing, if perSecond is not
 // positive. now must be monotonic. away is told that the store could not be asked, and why. For the next second or
-// longer callers are held to the rate in this process alone if it returns nil, and what it returns is the error of their
-// requests otherwise.
+// longer callers are held to the rate in this process alone if it returns nil, and what it returns is the error of
+// their requests otherwise.
 func New(store docstore.Store, perSecond float64, now func() time.Time,
 	away func(ctx context.Context, err error) error) *Rates {
 	if perSecond <= 0 {
@@ -232,7 +232,8 @@ func (r *Rates) share(k docstore.Key, now time.Time) *share {
 	s := r.shares[k]
 	if s == nil {
 		r.forget(now)
-		s = &share{asked: now.Add(-period), period: period, local: rate.NewLimiter(rate.Limit(r.perSecond), int(Burst(r.perSecond)))}
+		s = &share{asked: now.Add(-period), period: period,
+			local: rate.NewLimiter(rate.Limit(r.perSecond), int(Burst(r.perSecond)))}
 		r.shares[k] = s
 	}
 	return s

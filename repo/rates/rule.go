@@ -13,9 +13,9 @@
 //
 // # Slices
 //
-// A process ([Rates]) takes slices: what it needs for about a second, or ten requests while more than half of the burst
-// is left. With a slice in hand it asks no more. A slice ends, so that a process that was frozen does not come back with
-// an old one, and one that ends loses no more than it has in hand.
+// A process ([Rates]) takes slices: what it needs for about a second, or ten requests while more than half of the
+// burst is left. With a slice in hand it asks no more. A slice ends, so that a process that was frozen does not come
+// back with an old one, and one that ends loses no more than it has in hand.
 package rates
 
 import (
@@ -167,7 +167,8 @@ func (c Take) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	return c.write(n, anew, w.At), true
 }
 
-// Tries implements [rule.Retrier]. One more than are sent: after the last one the document found says more than an error.
+// Tries implements [rule.Retrier]. One more than are sent: after the last one the document found says more than an
+// error.
 func (c Take) Tries() int { return maxTries + 1 }
 
 // GrantedFallback is what that took.

@@ -13,8 +13,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// bucket is the rule in other words: a bucket of exact fractions of requests, which fills at the rate up to the burst. It
-// keeps all that was taken, by time, because a take may be made at a time that has passed.
+// bucket is the rule in other words: a bucket of exact fractions of requests, which fills at the rate up to the burst.
+// It keeps all that was taken, by time, because a take may be made at a time that has passed.
 type bucket struct {
 	rate, burst *big.Rat
 	taken       []taken
@@ -153,7 +153,8 @@ func TestTakeByAnOldTime(t *testing.T) {
 	c := rates.Take{Key: docstore.Key{Kind: rates.Kind, Tenant: "acme", ID: "tenant"}, Rate: 5, Want: 3}
 	for _, at := range []time.Time{now.Add(-time.Minute), now.Add(-time.Second), now} {
 		c.At, c.TAT = at, at
-		if _, o, err := rule.Step(c, full, rule.When{At: now}); err != nil || o.Granted != 0 || o.Wait != 200*time.Millisecond {
+		if _, o, err := rule.Step(c, full, rule.When{At: now}); err != nil || o.Granted != 0 ||
+			o.Wait != 200*time.Millisecond {
 			t.Errorf("%v ago: %+v %v", now.Sub(at), o, err)
 		}
 	}
