@@ -197,6 +197,20 @@ func TestNoCountsInRequests(t *testing.T) {
 			if lists, tallies := w.lists.Load(), w.tallies.Load(); lists != 0 || tallies != 4+9 {
 				t.Errorf("%d documents: %d lists, %d writes of the tally", n, lists, tallies)
 			}
+			// 105 places: five are left, whatever creates nothing
+			for range 100 {
+				if err := w.Within(t.Context(), tenant, true, func(bool) (census.Effect, error) {
+					return census.Other, nil
+				}); err != nil {
+					t.Error(err)
+				}
+			}
+			for i := range 5 {
+				w.want("with what is left", w.create(fmt.Sprint("left", i), nil), true)
+			}
+			if tallies := w.tallies.Load(); tallies != 4+9 {
+				t.Errorf("%d documents: %d writes of the tally for what was in hand", n, tallies)
+			}
 		})
 	}
 }
@@ -527,6 +541,10 @@ func TestCountsAreSeldom(t *testing.T) {
 				t.Fatalf("%+v", done)
 			}
 			counted := time.Now()
+			w.others.Store(0)
+			if w.correct(0); w.others.Load() != 0 {
+				t.Errorf("a round began within five minutes")
+			}
 			for {
 				time.Sleep(time.Minute)
 				if done := w.correct(0); done.Documents > 0 {

@@ -105,6 +105,9 @@ func TestSumOfAllProcesses(t *testing.T) {
 						if share := float64(got) / float64(lasts*rate); share < 0.8 || share > 1.2 {
 							t.Errorf("%s: %.2f of the rate", name, share)
 						}
+						if most := int64(3 * n * lasts); takes == 0 && store.writes.Load() > most {
+							t.Errorf("%s: %d writes, %d at most", name, store.writes.Load(), most)
+						}
 						t.Logf("%s: %.3f of the rate, %.1f writes a second", name, float64(got)/float64(lasts*rate),
 							float64(store.writes.Load())/lasts)
 					})
