@@ -143,7 +143,7 @@ func TestBound(t *testing.T) {
 		w.want("first", w.create("a", nil), true)
 		w.want("second", w.create("b", nil), true)
 		for range 10 {
-			err := w.Within(t.Context(), tenant, true, func(existing bool) (census.Effect, error) { return census.Other, nil })
+			err := w.Within(t.Context(), tenant, true, func(bool) (census.Effect, error) { return census.Other, nil })
 			if err != nil {
 				t.Error(err)
 			}
@@ -191,7 +191,7 @@ func TestNoCountsInRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range 100 {
-				w.want("with room", w.create(fmt.Sprint(i), nil), true)
+				w.want("with room", w.create(strconv.Itoa(i), nil), true)
 			}
 			// 1, 2, 4 and 8 places, and then ten at a time
 			if lists, tallies := w.lists.Load(), w.tallies.Load(); lists != 0 || tallies != 4+9 {
@@ -363,7 +363,7 @@ func TestAskedTogether(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 40 {
 			all.Go(func() {
-				if w.create(fmt.Sprint(i), nil) {
+				if w.create(strconv.Itoa(i), nil) {
 					created.Add(1)
 				}
 			})
@@ -615,7 +615,7 @@ func TestTallyAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		w.away = docstore.ErrUnavailable
-		missing := func(existing bool) (census.Effect, error) {
+		missing := func(existing bool) (census.Effect, error) { //nolint:unparam // as try
 			if !existing {
 				t.Error("nothing is known of the tenant, and there is room")
 			}
