@@ -12,9 +12,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// TestLimits counts what limits of tenants cost. A slice of a rate is a write, as is room for documents, and one that is
-// refused is a write that was not applied. The first slice of a process, and the first room of a tenant, is both. A lock
-// with a record costs what it does without a bound.
+// TestLimits counts what limits of tenants cost. A slice of a rate is a write, as is room for documents, and one that
+// is refused is a write that was not applied. The first slice of a process, and the first room of a tenant, is both. A
+// lock with a record costs what it does without a bound.
 func TestLimits(t *testing.T) {
 	for _, open := range stores {
 		s := open(t)
