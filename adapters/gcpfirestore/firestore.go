@@ -44,11 +44,12 @@
 // See [Options].Root for the paths; fields are values that the console shows. Documents of the user's own are patched
 // with an update mask and keep all other fields, whatever their types. Firestore indexes every field by default, which
 // Leasehold does not need, and which limits a collection to some 500 writes a second because times only grow:
-// firestore.indexes.json beside this file turns it off for the collections "locks", "runs", "fences" and "machine_ids".
-// It is for a database of Leasehold's own: Firestore turns it off for every collection of these names in the database.
+// firestore.indexes.json beside this file turns it off for the collections of Leasehold whose documents are written
+// often. It is for a database of Leasehold's own: Firestore turns it off for every collection of these names in the
+// database.
 //
 // The time until which a document is kept ([docstore.Write].Keep) is the timestamp field _keep_until, which the port
-// does not show. firestore.indexes.json makes it a TTL policy of the collections "locks" and "runs": Firestore then
+// does not show. firestore.indexes.json makes it a TTL policy of the collections whose documents end: Firestore then
 // removes a document within a day or so of that time, and without the policy never. Set a TTL policy on no other field.
 //
 // # What can go wrong
@@ -96,12 +97,12 @@ type Options struct {
 	// empty, and otherwise Root/tenants/T/K/I.
 	Root string
 
-	// Due names text fields by which [Store.Due] is to find documents, such as analysis.ExpiryField, and IndexShards, from
-	// 8 to 64, how many shards of an index they are spread over: a write that sets such a field F also sets the field
-	// _due_F, which begins with the shard. IndexShards 0 is none: Firestore's own index on F is asked, which takes some
-	// 500 writes a second. All processes must have the setting before F is exempt from indexing. IndexShards can be raised
-	// at any time, by one process after the other; [Store.Due] sends a request for each shard of the highest number that
-	// was ever used.
+	// Due names text fields by which [Store.Due] is to find documents, such as analysis.ExpiryField, and IndexShards,
+	// from 8 to 64, how many shards of an index they are spread over: a write that sets such a field F also sets the
+	// field _due_F, which begins with the shard. IndexShards 0 is none: Firestore's own index on F is asked, which takes
+	// some 500 writes a second. All processes must have the setting before F is exempt from indexing. IndexShards can be
+	// raised at any time, by one process after the other; [Store.Due] sends a request for each shard of the highest
+	// number that was ever used.
 	Due         []string
 	IndexShards int
 

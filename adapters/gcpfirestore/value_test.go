@@ -15,10 +15,12 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/leasehold-dev/leasehold/experimental/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/repo/census"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 	"github.com/leasehold-dev/leasehold/repo/placement"
+	"github.com/leasehold-dev/leasehold/repo/rates"
 	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
@@ -247,8 +249,8 @@ func TestIndexesFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]bool{lock.Kind: true, runs.Kind: true, lock.FenceKind: true, machineid.Kind: true,
-		"placement_clusters": true, "placement_registry": true}
-	ends := map[string]bool{lock.Kind: true, runs.Kind: true}
+		"placement_clusters": true, "placement_registry": true, rates.Kind: true, census.TallyKind: true}
+	ends := map[string]bool{lock.Kind: true, runs.Kind: true, rates.Kind: true}
 	for _, kind := range []string{placement.ActivationKind, "placement_epochs", "placement_events", "placement_members",
 		"placement_member_leases"} {
 		want[kind], ends[kind] = true, true

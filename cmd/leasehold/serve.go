@@ -83,7 +83,9 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	pruning, endPruning := context.WithCancel(ctx)
 	var pruned sync.WaitGroup
 	pruned.Go(func() { setup.PruneLoop(pruning, store, log, observed.metrics) })
-	pruned.Go(func() { setup.SweepLoop(pruning, setup.Clusters(c, store, observed.metrics), log, observed.metrics) })
+	pruned.Go(func() {
+		setup.SweepLoop(pruning, setup.Clusters(c, store, observed.metrics), store, log, observed.metrics)
+	})
 	defer pruned.Wait()
 	defer endPruning()
 

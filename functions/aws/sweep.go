@@ -11,6 +11,7 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
@@ -21,6 +22,7 @@ const SweepMargin = 2 * time.Second
 // aws-lambda-go.
 type Sweeper struct {
 	Metrics *metrics.Metrics // counts what sweeps do; nil counts nothing
+	Tallies docstore.Store   // whose tallies of documents are corrected; nil leaves them alone
 
 	analyses *analysis.Analyses
 	sweep    analysis.Sweep
@@ -64,9 +66,9 @@ func (s *Sweeper) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-min(SweepMargin, time.Until(deadline)/4)))
 		defer cancel()
 	}
-	did := tasks.Sweeps{Analyses: s.analyses, Sweep: s.sweep, Clusters: s.clusters, Log: s.log,
+	did := tasks.Sweeps{Analyses: s.analyses, Sweep: s.sweep, Clusters: s.clusters, Tallies: s.Tallies, Log: s.log,
 		Metrics: s.Metrics}.Run(ctx)
-	if err := errors.Join(did.AnalysesErr, did.ClustersErr); err != nil {
+	if err := errors.Join(did.AnalysesErr, did.ClustersErr, did.TalliesErr); err != nil {
 		return nil, err
 	}
 	return json.Marshal(swept{did.Analyses, did.Clusters, did.Unreadable.Texts()})

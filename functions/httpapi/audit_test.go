@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/repo/census"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
@@ -132,6 +133,14 @@ func TestRejectionsAreLogged(t *testing.T) {
 	const body = `{"request_id":"r1","ttl_seconds":30,"metadata":{"a":"s3cret-label"}}`
 	other := func(key string) string { return "/v1/tenants/acme/locks/" + key }
 	broken := func(d *api) docstore.Store { return &probed{Store: d.store, err: docstore.ErrUnavailable} }
+	counted := func(d *api) docstore.Store {
+		if _, err := d.store.Write(t.Context(), docstore.Write{
+			Key: docstore.Key{Kind: census.TallyKind, ID: "locks/acme"}, Set: docstore.Doc{"count": docstore.Int(1)},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return d.store
+	}
 	for _, c := range []struct {
 		name               string
 		identity           httpapi.Identity
@@ -164,7 +173,7 @@ func TestRejectionsAreLogged(t *testing.T) {
 		{name: "too fast", limits: httpapi.Limits{PerTenant: 1}, method: "POST", path: deploy + "/acquire",
 			body: body, before: 2,
 			status: 429, code: "RATE_LIMITED", level: "INFO", why: "your tenant sends more than 1 requests a second"},
-		{name: "too many locks", limits: httpapi.Limits{LocksPerTenant: 1}, method: "POST",
+		{name: "too many locks", store: counted, limits: httpapi.Limits{LocksPerTenant: 1}, method: "POST",
 			path: other("second") + "/acquire", body: body,
 			status: 429, code: "LOCK_LIMIT", level: "INFO", why: "the tenant has 1 locks"},
 		{name: "too many machine IDs", method: "POST", path: "/v1/machine-ids/lease", body: `{"throughputPerMs":8192}`,

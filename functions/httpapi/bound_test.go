@@ -68,29 +68,3 @@ func TestWaitersLeave(t *testing.T) {
 		}
 	}
 }
-
-// TestNamesOfRates: when there are as many names as are remembered, those whose bucket is full are forgotten, and the
-// others keep what they owe.
-func TestNamesOfRates(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	b := newBuckets(1, func() time.Time { return now }) // two at once
-	for i := range maxBuckets - 1 {
-		b.take(fmt.Sprint("idle", i))
-	}
-	now = now.Add(time.Hour)
-	for range 2 {
-		if wait := b.take("busy"); wait != 0 {
-			t.Fatalf("busy waits for %v", wait)
-		}
-	}
-	if n := len(b.named); n != maxBuckets {
-		t.Fatalf("%d names are remembered, want %d", n, maxBuckets)
-	}
-	b.take("one more")
-	if n := len(b.named); n != 2 {
-		t.Errorf("%d names are remembered, want those of the two that are not idle", n)
-	}
-	if wait := b.take("busy"); wait != time.Second {
-		t.Errorf("busy waits for %v, want a second: it has had all it may at once", wait)
-	}
-}

@@ -1,38 +1,44 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
-	"math"
+	"log/slog"
 	"net/http"
 	"runtime"
-	"sync"
+	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/rates"
 )
 
-// Limits bound what verified callers can ask of one process, so that none of them takes it from the others. The zero
+// Limits bound what verified callers can ask, so that none of them takes the service from the others. The rates and
+// the numbers of documents hold for all processes together that use the same store, the rest for one process. The zero
 // value bounds nothing.
 type Limits struct {
-	// Concurrent is how many requests of the API, other than lists, are worked on at once. As many more wait for a moment,
-	// and tenants take turns; what is beyond that, or has waited, is OVERLOADED. 0: no bound.
+	// Concurrent is how many requests of the API, other than lists, are worked on at once. As many more wait for a
+	// moment, and tenants take turns; what is beyond that, or has waited, is OVERLOADED. 0: no bound.
 	Concurrent int
 
-	// Lists is how many lists are read from the store at once, beside the requests of Concurrent, and half as many for one
-	// tenant. A list takes a processor for a while, and a lock a millisecond. 0: no bound.
+	// Lists is how many lists are read from the store at once, beside the requests of Concurrent, and half as many for
+	// one tenant. A list takes a processor for a while, and a lock a millisecond. 0: no bound.
 	Lists int
 
-	// PageBytes is how much memory the pages of lists take at once, while they are read and while their callers read them
-	// slowly; those of one tenant take three quarters of it at most. What does not fit waits and is OVERLOADED in the same
-	// way. At least one page always fits. 0: no bound.
+	// PageBytes is how much memory the pages of lists take at once, while they are read and while their callers read
+	// them slowly; those of one tenant take three quarters of it at most. What does not fit waits and is OVERLOADED in
+	// the same way. At least one page always fits. 0: no bound.
 	PageBytes int64
 
-	// PerTenant and PerSubject are requests a second of one tenant and of one subject of a tenant; two seconds' worth may
-	// come at once, and more is RATE_LIMITED. A page of a list counts as one request for each 64 KiB that are read for it.
-	// 0: no bound.
+	// PerTenant and PerSubject are requests a second of one tenant and of one subject of a tenant; two seconds' worth
+	// may come at once, and more is RATE_LIMITED. A page of a list counts as one request for each 64 KiB that are read
+	// for it. All processes together hold callers to it: see package rates. 0: no bound.
 	PerTenant, PerSubject float64
+
+	// RefuseWithoutStore refuses requests while the store cannot be asked for the rate of their callers. Without it, each
+	// process holds callers to the rate by itself then.
+	RefuseWithoutStore bool
 
 	// LocksPerTenant is how many locks a tenant may have, and how many fences; another one is LOCK_LIMIT. See
 	// [lock.Options].MaxPerTenant. 0: no bound.
@@ -53,18 +59,13 @@ const (
 	// overloadedFor is when to try again after OVERLOADED.
 	overloadedFor = time.Second
 
-	// maxWait is how long a request waits for its turn at most: long enough for a burst to pass, short enough for a caller
-	// to ask another server. A list, on which no lease depends, waits for a quarter of the time limit of a request, and no
-	// other request waits for more than that, so that the rest is left for the work.
+	// maxWait is how long a request waits for its turn at most: long enough for a burst to pass, short enough for a
+	// caller to ask another server. A list, on which no lease depends, waits for a quarter of the time limit of a
+	// request, and no other request waits for more than that, so that the rest is left for the work.
 	maxWait = 500 * time.Millisecond
 
 	// maxWaitingLists is how many lists wait at once, for their turn to be read or for memory.
 	maxWaitingLists = 64
-
-	burstSeconds = 2
-
-	// maxBuckets is how many tenants or subjects are remembered before those that are idle are forgotten.
-	maxBuckets = 10_000
 )
 
 // What a list takes of Limits.PageBytes.
@@ -75,16 +76,22 @@ const (
 
 // admission admits requests of verified callers.
 type admission struct {
-	tenants, subjects   *buckets
+	tenants, subjects   *rates.Rates
 	slots, lists, pages *bound
+
+	log    *slog.Logger
+	now    func() time.Time
+	refuse bool         // see Limits.RefuseWithoutStore
+	told   atomic.Int64 // when the log last said that the store was away
 }
 
-func newAdmission(l Limits, timeout time.Duration, now func() time.Time) *admission {
+func newAdmission(l Limits, store docstore.Store, f *frame, now func() time.Time) *admission {
 	if now == nil {
 		now = time.Now
 	}
-	a := &admission{tenants: newBuckets(l.PerTenant, now), subjects: newBuckets(l.PerSubject, now)}
-	ofLists := timeout / 4
+	a := &admission{log: f.log, now: now, refuse: l.RefuseWithoutStore}
+	a.tenants, a.subjects = rates.New(store, l.PerTenant, now, a.away), rates.New(store, l.PerSubject, now, a.away)
+	ofLists := f.timeout / 4
 	wait := min(maxWait, ofLists)
 	if n := int64(l.Concurrent); n > 0 {
 		a.slots = &bound{left: n, share: n, queue: l.Concurrent, wait: wait, held: map[string]int64{},
@@ -104,16 +111,20 @@ func newAdmission(l Limits, timeout time.Duration, now func() time.Time) *admiss
 	return a
 }
 
-// rates takes a request from the buckets of its caller and tenant. The error is RATE_LIMITED and says when to try
-// again.
-func (a *admission) rates(c Caller, tenant string) error {
+// rates takes a request from the rates of its caller and tenant. The error is RATE_LIMITED and says when to try again,
+// or that of a store that is away.
+func (a *admission) rates(ctx context.Context, c Caller, tenant string) error {
 	if a.tenants == nil && a.subjects == nil {
 		return nil
 	}
 	for _, limit := range a.limitsOf(c, tenant) {
-		if wait := limit.of.take(limit.key); wait > 0 {
+		wait, err := limit.of.Take(ctx, limit.tenant, limit.id)
+		if err != nil {
+			return err
+		}
+		if wait > 0 {
 			e := contracts.Errorf(contracts.CodeRateLimited, "%s sends more than %v requests a second; nothing was done",
-				limit.whose, float64(limit.of.perSecond))
+				limit.whose, limit.of.PerSecond())
 			e.RetryAfter = max(wait, time.Millisecond)
 			return e
 		}
@@ -124,91 +135,38 @@ func (a *admission) rates(c Caller, tenant string) error {
 // charge takes what a request that was carried out cost beyond one, so that those that follow it wait.
 func (a *admission) charge(c Caller, tenant string, n int) {
 	for _, limit := range a.limitsOf(c, tenant) {
-		limit.of.charge(limit.key, n)
+		limit.of.Charge(limit.tenant, limit.id, n)
 	}
 }
 
-// rateLimit is a bucket of a caller, and whose it is in the words of an error.
+// rateLimit is a rate of a caller, and whose it is in the words of an error.
 type rateLimit struct {
-	of         *buckets
-	key, whose string
+	of                *rates.Rates
+	tenant, id, whose string
 }
 
 func (a *admission) limitsOf(c Caller, tenant string) []rateLimit {
-	limits := []rateLimit{{a.tenants, tenant, "your tenant"}}
+	limits := []rateLimit{{a.tenants, tenant, "tenant", "your tenant"}}
 	if c.Subject != "" { // there is none in development mode
-		limits = []rateLimit{{a.subjects, c.Tenant + "\x00" + c.Subject, "your subject"}, limits[0]}
+		limits = []rateLimit{{a.subjects, c.Tenant, "subject/" + c.Subject, "your subject"}, limits[0]}
 	}
 	return limits
 }
 
-// buckets are token buckets by name. A nil *buckets admits everything.
-type buckets struct {
-	perSecond rate.Limit
-	burst     int
-	now       func() time.Time
+// awayEvery is how often the log says that callers are held to their rates in this process alone.
+const awayEvery = time.Minute
 
-	mu    sync.Mutex
-	named map[string]*rate.Limiter
-}
-
-func newBuckets(perSecond float64, now func() time.Time) *buckets {
-	if perSecond <= 0 {
-		return nil
+// away is told that the store could not be asked for a rate. The metrics of the store count it, with the collection
+// "rates".
+func (a *admission) away(ctx context.Context, err error) error {
+	now := a.now().UnixNano()
+	if last := a.told.Load(); (last == 0 || now-last >= int64(awayEvery)) && a.told.CompareAndSwap(last, now) {
+		a.log.WarnContext(ctx, "the store cannot be asked for rates of callers", "refused", a.refuse, "err", err)
 	}
-	return &buckets{
-		perSecond: rate.Limit(perSecond), burst: max(1, int(math.Ceil(burstSeconds*perSecond))), now: now,
-		named: map[string]*rate.Limiter{},
+	if a.refuse {
+		return err
 	}
-}
-
-// take takes a token from a bucket. If it has none, nothing is taken and wait says when it has one.
-func (b *buckets) take(name string) (wait time.Duration) {
-	if b == nil {
-		return 0
-	}
-	now := b.now()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	r := b.bucket(name, now).ReserveN(now, 1)
-	if wait = r.DelayFrom(now); wait > 0 {
-		r.CancelAt(now)
-	}
-	return wait
-}
-
-// charge takes n tokens, whether the bucket has them or not; no more than are in a full one.
-func (b *buckets) charge(name string, n int) {
-	if b == nil || n <= 0 {
-		return
-	}
-	now := b.now()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.bucket(name, now).ReserveN(now, min(n, b.burst))
-}
-
-// bucket returns the bucket of a name. b.mu is held.
-func (b *buckets) bucket(name string, now time.Time) *rate.Limiter {
-	l := b.named[name]
-	if l == nil {
-		b.forget(now)
-		l = rate.NewLimiter(b.perSecond, b.burst)
-		b.named[name] = l
-	}
-	return l
-}
-
-// forget drops full buckets, which are like new ones, when there are many.
-func (b *buckets) forget(now time.Time) {
-	if len(b.named) < maxBuckets {
-		return
-	}
-	for name, l := range b.named {
-		if l.TokensAt(now) >= float64(b.burst) {
-			delete(b.named, name)
-		}
-	}
+	return nil
 }
 
 // handler handles a request of a caller.
@@ -232,7 +190,7 @@ func (a *api) callerOf(r *http.Request) (Caller, error) {
 		return c, err
 	}
 	noteOf(r).caller = c
-	return c, a.admission.rates(c, payer(r, c))
+	return c, a.admission.rates(r.Context(), c, payer(r, c))
 }
 
 // payer is the tenant for which a request counts.

@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -104,6 +105,78 @@ func TestRates(t *testing.T) {
 			}
 		})
 	})
+}
+
+// TestRatesOfAllInstances: one tenant that asks for twice its rate, of 1, 8 or 64 instances on one store, has it within
+// a fifth over ten seconds, and another one, which asks for half of it, is refused nothing.
+func TestRatesOfAllInstances(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 8, 64} {
+		synctest.Test(t, func(t *testing.T) {
+			const perSecond = 40
+			store := docstore.NewMemory(nil)
+			all := make([]http.Handler, n)
+			for i := range all {
+				all[i] = httpapi.New(store, byHeader{}, &httpapi.Options{Limits: httpapi.Limits{PerTenant: perSecond}})
+			}
+			var accepted, late, refused int
+			begin := time.Now()
+			for i := 0; time.Since(begin) < 20*time.Second; i++ {
+				switch status, _, _ := ask(t.Context(), all[i%n], "ann@greedy", "/v1/tenants/greedy/locks/k"); {
+				case status == http.StatusNotFound && time.Since(begin) < 10*time.Second:
+					accepted++
+				case status == http.StatusNotFound:
+					late++
+				}
+				if i%4 == 0 {
+					if status, _, _ := ask(t.Context(), all[i/4%n], "bob@quiet", "/v1/tenants/quiet/locks/k"); status != 404 {
+						refused++
+					}
+				}
+				time.Sleep(time.Second / (2 * perSecond))
+			}
+			if most := 12 * perSecond; accepted > most || accepted < 8*perSecond {
+				t.Errorf("%d instances: %d in the first ten seconds", n, accepted)
+			}
+			if late < 8*perSecond || late > 12*perSecond || refused > 0 {
+				t.Errorf("%d instances: %d in the next ten seconds of %d; %d refusals of the quiet tenant", n, late,
+					10*perSecond, refused)
+			}
+		})
+	}
+}
+
+// TestRateWithoutStore: a store that is away refuses no one by itself, or everyone.
+func TestRateWithoutStore(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		refuse bool
+		code   string
+		logged int
+	}{{false, "", 1}, {true, "UNAVAILABLE", 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			var lines strings.Builder
+			log := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
+			h := httpapi.New(noWrites{docstore.NewMemory(nil)}, byHeader{}, &httpapi.Options{Log: log,
+				Limits: httpapi.Limits{PerTenant: 1000, RefuseWithoutStore: c.refuse}})
+			for range 30 {
+				if _, code, _ := ask(t.Context(), h, "ann@acme", "/v1/machine-ids"); code != c.code {
+					t.Errorf("refuse %v: %q", c.refuse, code)
+				}
+				time.Sleep(time.Second)
+			}
+			if n := strings.Count(lines.String(), "cannot be asked for rates"); n != c.logged {
+				t.Errorf("refuse %v: logged %d times in half a minute: %s", c.refuse, n, lines.String())
+			}
+		})
+	}
+}
+
+// noWrites is a store that is away for writes.
+type noWrites struct{ docstore.Store }
+
+func (noWrites) Write(context.Context, ...docstore.Write) (docstore.Result, error) {
+	return docstore.Result{}, docstore.ErrUnavailable
 }
 
 // TestRatesForgetIdleCallers: a process remembers some thousands of callers, not all that there ever were. Those that
@@ -319,17 +392,13 @@ func TestPagesCountForRates(t *testing.T) {
 		if status, left := list(), small(); status != 200 || left != 20-13 {
 			t.Errorf("a page: %d, and %d requests are left of 20", status, left)
 		}
-		time.Sleep(200 * time.Millisecond) // two requests' worth
+		time.Sleep(time.Second) // ten requests' worth
 		if first, second := list(), list(); first != 200 || second != 429 {
 			t.Errorf("pages: %d, %d", first, second)
 		}
-		time.Sleep(time.Second) // a second of the rate
-		if n := small(); n != 0 {
-			t.Errorf("%d requests are left; 11 were owed", n)
-		}
-		time.Sleep(200 * time.Millisecond)
-		if n := small(); n != 1 {
-			t.Errorf("%d requests are left, want 1", n)
+		time.Sleep(time.Second)
+		if n := small(); n != 10-3 {
+			t.Errorf("%d requests are left of 10; 3 were owed", n)
 		}
 		time.Sleep(time.Minute)
 		if status, _, _ := ask(t.Context(), h, "ann@acme", "/v1/tenants/acme/locks?state=RELEASED"); status != 200 {

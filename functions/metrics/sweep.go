@@ -106,6 +106,13 @@ func (m *Metrics) Pruned(ctx context.Context, err error) {
 	}
 }
 
+// Corrected counts a sweep of tallies, see census.Correct, whose error err is.
+func (m *Metrics) Corrected(ctx context.Context, err error) {
+	if m != nil {
+		m.sweep(ctx, "tallies", err)
+	}
+}
+
 // Unreadable counts documents that an operation passed by, because they cannot be read.
 func (m *Metrics) Unreadable(ctx context.Context, operation string, n int) {
 	if m != nil && n > 0 {

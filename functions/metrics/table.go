@@ -254,7 +254,7 @@ var Table = []Instrument{
 	{
 		Name: nameSweeps, Group: groupSweep, Unit: "{sweep}", Kind: Counter, Attributes: []string{attrWhat, attrOutcome},
 		CloudWatch: []string{attrWhat, attrOutcome},
-		Help: "Sweeps of `analyses` and of `clusters`, by their outcome: `ok`, also if documents could not be read and were passed by, or `failed` if it ended early or " +
+		Help: "Sweeps of `analyses`, of `clusters` and of `tallies`, by their outcome: `ok`, also if documents could not be read and were passed by, or `failed` if it ended early or " +
 			"something else went wrong.",
 		Question: "Does the sweep run, and does it get through?",
 	},

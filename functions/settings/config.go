@@ -24,6 +24,7 @@ type Config struct {
 	RequestTimeout, ShutdownTimeout time.Duration
 	MaxConcurrent                   int64
 	TenantRate, SubjectRate         int64
+	RateWithoutStore                string
 	MaxLocksPerTenant               int64
 	MaxClustersPerTenant            int64
 	MaxIdentitiesPerCluster         int64

@@ -83,7 +83,7 @@ var Table = []Setting{
 	{
 		Env: "LEASEHOLD_TENANT_RATE", Group: groupServer, Type: Number, Default: "0", Min: "0", Placeholder: "N",
 		Entries: apis,
-		Help: "Requests a second that one process accepts for one tenant; more is RATE_LIMITED. Two seconds' worth may come at once. " +
+		Help: "Requests a second that all processes together accept for one tenant; more is RATE_LIMITED. Two seconds' worth may come at once. " +
 			"A page of a list counts as one request for each 64 KiB that are read for it. 0 is no bound.",
 		field: func(c *Config) any { return &c.TenantRate },
 	},
@@ -94,10 +94,17 @@ var Table = []Setting{
 		field:   func(c *Config) any { return &c.SubjectRate },
 	},
 	{
+		Env: "LEASEHOLD_RATE_WITHOUT_STORE", Group: groupServer, Type: Text, Default: "accept",
+		Choices: []string{"accept", "refuse"}, Entries: apis,
+		Help: "What becomes of requests while the store cannot be asked for the rate of their callers: \"accept\" holds callers to the rate in " +
+			"each process by itself, \"refuse\" responds UNAVAILABLE.",
+		field: func(c *Config) any { return &c.RateWithoutStore },
+	},
+	{
 		Env: "LEASEHOLD_MAX_LOCKS_PER_TENANT", Group: groupServer, Type: Number, Default: "0", Min: "0",
 		Placeholder: "N", Entries: apis,
-		Help: "Locks that one tenant may have, also free ones that are still kept; another one is LOCK_LIMIT. The same for its fences. Each " +
-			"process counts every 5 minutes. 0 is no bound.",
+		Help: "Locks that one tenant may have, also free ones that are still kept; another one is LOCK_LIMIT. The same for its fences. " +
+			"All processes share one tally, which the sweep corrects. 0 is no bound.",
 		field: func(c *Config) any { return &c.MaxLocksPerTenant },
 	},
 	{
@@ -109,8 +116,8 @@ var Table = []Setting{
 	{
 		Env: "LEASEHOLD_MAX_IDENTITIES_PER_CLUSTER", Group: groupServer, Type: Number, Default: "0", Min: "0",
 		Placeholder: "N", Entries: apis,
-		Help: "Identities that one cluster of placement may have, also free ones that are still kept; the claim of another one is PLACEMENT_LIMIT. Each " +
-			"process counts every 5 minutes. 0 is no bound.",
+		Help: "Identities that one cluster of placement may have, also free ones that are still kept; the claim of another one is " +
+			"PLACEMENT_LIMIT. All processes share one tally, which the sweep corrects. 0 is no bound.",
 		field: func(c *Config) any { return &c.MaxIdentitiesPerCluster },
 	},
 	{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/repo/census"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
@@ -20,9 +21,10 @@ const (
 	sweepTimeout = 5 * time.Minute // for one sweep; the next one goes on
 )
 
-// SweepLoop sweeps the clusters of a store once a minute, more or less, until ctx ends. Several processes may do it for
-// one store. Only sweeps that did something are logged.
-func SweepLoop(ctx context.Context, clusters *placement.Service, log *slog.Logger, m *metrics.Metrics) {
+// SweepLoop sweeps the clusters and the tallies of a store once a minute, more or less, until ctx ends. Several
+// processes may do it for one store. Only sweeps that did something are logged.
+func SweepLoop(ctx context.Context, clusters *placement.Service, tallies docstore.Store, log *slog.Logger,
+	m *metrics.Metrics) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -39,6 +41,11 @@ func SweepLoop(ctx context.Context, clusters *placement.Service, log *slog.Logge
 		case err != nil || some.Evicted+some.Freed+some.Removed+some.Retired > 0:
 			tasks.LogClusters(ctx, log, some, err)
 		}
+		corrected, err := correctOnce(ctx, tallies)
+		if ctx.Err() == nil && !errors.Is(err, docstore.ErrClosed) {
+			m.Corrected(ctx, err)
+			tasks.LogTallies(ctx, log, corrected, err)
+		}
 	}
 }
 
@@ -46,4 +53,10 @@ func sweepOnce(ctx context.Context, clusters *placement.Service) (placement.Swep
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
 	return clusters.Sweep(ctx, 0)
+}
+
+func correctOnce(ctx context.Context, tallies docstore.Store) (census.Corrected, error) {
+	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
+	defer cancel()
+	return census.Correct(ctx, tallies, 0)
 }

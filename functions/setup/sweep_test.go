@@ -9,15 +9,35 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/repo/census"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
-// TestSweepLoop: a member that is gone is evicted within two minutes although no one asks; sweeps without anything to
-// do are not logged.
+// TestSweepLoop: a member that is gone is evicted within two minutes although no one asks, and a tally is corrected;
+// sweeps without anything to do are not logged.
 func TestSweepLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		clusters := placement.New(docstore.NewMemory(nil), nil)
+		created := 0
+		store := docstore.NewMemory(nil)
+		clusters := placement.New(store, nil)
+		bounded := census.New(store, lock.Kind, 1, time.Now)
+		try := func(existing bool) (census.Effect, error) {
+			if existing {
+				return census.Missing, nil
+			}
+			created++
+			return census.Created, nil // and the store removed it
+		}
+		for range 2 {
+			if err := bounded.Within(t.Context(), "acme", true, try); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if created != 1 {
+			t.Fatalf("%d created of one", created)
+		}
 		cluster := placement.Cluster{Tenant: "acme", Name: "prod"}
 		m, err := clusters.Join(t.Context(), placement.Join{Cluster: cluster, Member: "ann", RequestID: "j"})
 		if err != nil || m.Code != placement.OK {
@@ -28,7 +48,7 @@ func TestSweepLoop(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			SweepLoop(ctx, clusters, slog.New(slog.NewTextHandler(&log, nil)), nil)
+			SweepLoop(ctx, clusters, store, slog.New(slog.NewTextHandler(&log, nil)), nil)
 		}()
 		time.Sleep(10 * time.Minute) // ten rounds
 		cancel()
@@ -37,8 +57,12 @@ func TestSweepLoop(t *testing.T) {
 			top.At.Sub(m.At) > 2*time.Minute {
 			t.Errorf("%+v, %v", top, err)
 		}
-		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "clusters=1 evicted=1 freed=0") {
+		if got := log.String(); strings.Count(got, "\n") != 2 ||
+			!strings.Contains(got, "clusters=1 evicted=1 freed=0") || !strings.Contains(got, "tallies=1 documents=0") {
 			t.Errorf("the log: %s", got)
+		}
+		if err := bounded.Within(t.Context(), "acme", true, try); err != nil || created != 2 {
+			t.Errorf("%d created after the tally was corrected, %v", created, err)
 		}
 	})
 	t.Run("a store that is closed", func(t *testing.T) {
@@ -47,7 +71,7 @@ func TestSweepLoop(t *testing.T) {
 			if err := store.Close(); err != nil {
 				t.Fatal(err)
 			}
-			SweepLoop(t.Context(), placement.New(store, nil), slog.New(slog.DiscardHandler), nil) // returns
+			SweepLoop(t.Context(), placement.New(store, nil), store, slog.New(slog.DiscardHandler), nil) // returns
 		})
 	})
 }

@@ -64,9 +64,9 @@ func TaskRoute(
 	return tasks.Endpoint{Worker: worker, Guard: guard, Timeout: c.TaskTimeout}.Route(ctx)
 }
 
-// SweepRoute returns the endpoint that a scheduler calls: it sweeps analyses and clusters. On a store that does not
-// remove ended locks by itself, it removes some thousand: where a server runs only while it has requests, [PruneLoop]
-// does not. A nil queue leaves analyses alone; if the settings do not say who calls it either, it responds
+// SweepRoute returns the endpoint that a scheduler calls: it sweeps analyses, clusters and tallies. On a store that
+// does not remove ended locks by itself, it removes some thousand: where a server runs only while it has requests,
+// [PruneLoop] does not. A nil queue leaves analyses alone; if the settings do not say who calls it either, it responds
 // NOT_CONFIGURED. ctx is the lifetime of the route.
 func SweepRoute(ctx context.Context, c *settings.Config, queue analysis.Queue, store docstore.Store, log *slog.Logger,
 	m *metrics.Metrics) (httpapi.Route, error) {
@@ -77,7 +77,8 @@ func SweepRoute(ctx context.Context, c *settings.Config, queue analysis.Queue, s
 	if err != nil {
 		return httpapi.Route{}, err
 	}
-	endpoint := tasks.SweepEndpoint{Clusters: Clusters(c, store, m), Guard: guard, Log: log, Metrics: m}
+	endpoint := tasks.SweepEndpoint{Clusters: Clusters(c, store, m), Tallies: store, Guard: guard, Log: log,
+		Metrics: m}
 	if queue != nil {
 		endpoint.Analyses, endpoint.Sweep = analysis.New(store, nil), Sweep(c, queue)
 	}

@@ -34,6 +34,10 @@ type SweepEndpoint struct {
 	// fails, the response is that of the sweep.
 	Prune func(context.Context) (removed int, err error)
 
+	// Tallies is the store whose tallies of documents are corrected in the same time; nil leaves them alone. If that
+	// fails, the response is that of the sweep.
+	Tallies docstore.Store
+
 	Timeout time.Duration // 0 means DefaultSweepTimeout; at most MaxTimeout, as long as Cloud Scheduler waits
 	Log     *slog.Logger  // errors with single analyses; nil means none
 
@@ -76,8 +80,8 @@ func (d SweepEndpoint) sweep(w http.ResponseWriter, r *http.Request) error {
 	writeWithin(w, d.Timeout+2*Margin)
 	ctx, cancel := context.WithTimeout(r.Context(), d.Timeout)
 	defer cancel()
-	done := Sweeps{Analyses: d.Analyses, Sweep: d.Sweep, Clusters: d.Clusters, Prune: d.Prune, Log: d.Log,
-		Metrics: d.Metrics}.Run(ctx)
+	done := Sweeps{Analyses: d.Analyses, Sweep: d.Sweep, Clusters: d.Clusters, Tallies: d.Tallies,
+		Prune: d.Prune, Log: d.Log, Metrics: d.Metrics}.Run(ctx)
 	s, err := done.Analyses, done.AnalysesErr
 	if err != nil && !partly(s) {
 		if errors.Is(err, docstore.ErrClockSkew) {
@@ -87,7 +91,7 @@ func (d SweepEndpoint) sweep(w http.ResponseWriter, r *http.Request) error {
 	}
 	response := contracts.SweepDone{
 		Stale: s.Stale, Requeued: s.Requeued, Failed: s.Failed, Skipped: s.Skipped, Errors: s.Errors, Damaged: s.Damaged,
-		More: s.More || done.PruneMore, Pruned: done.Pruned,
+		More: s.More || done.PruneMore || done.Tallies.More, Pruned: done.Pruned,
 	}
 	if c := done.Clusters; d.Clusters != nil {
 		if done.ClustersErr != nil && c.Errors == 0 {

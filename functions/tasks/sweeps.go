@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/census"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
@@ -25,6 +26,9 @@ type Sweeps struct {
 	// Prune removes documents whose end has passed and returns how many; nil where the store does that by itself.
 	Prune func(context.Context) (removed int, err error)
 
+	// Tallies is the store whose tallies of documents are corrected, see [census.Correct]; nil leaves them alone.
+	Tallies docstore.Store
+
 	Log     *slog.Logger     // required; one line for each kind
 	Metrics *metrics.Metrics // counts what sweeps do; nil counts nothing
 }
@@ -37,6 +41,9 @@ type Swept struct {
 
 	Clusters    placement.Swept
 	ClustersErr error // what failed, as of [placement.Service.Sweep]
+
+	Tallies    census.Corrected
+	TalliesErr error // what failed, as of [census.Correct]
 
 	Pruned    int
 	PruneErr  error
@@ -67,6 +74,12 @@ func (s Sweeps) Run(ctx context.Context) Swept {
 			done.Clusters, done.ClustersErr = done.Clusters.Plus(some), errors.Join(done.ClustersErr, err)
 		})
 	}
+	if s.Tallies != nil {
+		passes = append(passes, func(ctx context.Context) {
+			some, err := census.Correct(ctx, s.Tallies, 0)
+			done.Tallies, done.TalliesErr = done.Tallies.Plus(some), errors.Join(done.TalliesErr, err)
+		})
+	}
 	if s.Prune != nil {
 		passes = append(passes, func(ctx context.Context) {
 			n, err := s.Prune(ctx)
@@ -79,7 +92,7 @@ func (s Sweeps) Run(ctx context.Context) Swept {
 	}
 	share(ctx, passes)
 	s.report(ctx, done)
-	for _, err := range []*error{&done.AnalysesErr, &done.ClustersErr, &done.PruneErr} {
+	for _, err := range []*error{&done.AnalysesErr, &done.ClustersErr, &done.TalliesErr, &done.PruneErr} {
 		passed, failed := docstore.Failure(*err)
 		*err = failed
 		done.Unreadable.Add(passed)
@@ -96,6 +109,10 @@ func (s Sweeps) report(ctx context.Context, done Swept) {
 	if s.Clusters != nil {
 		s.Metrics.SweptClusters(ctx, done.Clusters, done.ClustersErr)
 		LogClusters(ctx, s.Log, done.Clusters, done.ClustersErr)
+	}
+	if s.Tallies != nil {
+		s.Metrics.Corrected(ctx, done.TalliesErr)
+		LogTallies(ctx, s.Log, done.Tallies, done.TalliesErr)
 	}
 	if s.Prune != nil {
 		s.Metrics.Pruned(ctx, done.PruneErr)
@@ -178,4 +195,16 @@ func LogClusters(ctx context.Context, log *slog.Logger, s placement.Swept, err e
 		slog.Int("errors", s.Errors), slog.Int("damaged", s.Damaged), slog.Bool("more", s.More),
 	}, err)
 	log.LogAttrs(ctx, level, "sweep of clusters", line...)
+}
+
+// LogTallies writes what was counted of the documents of tenants, if anything was.
+func LogTallies(ctx context.Context, log *slog.Logger, c census.Corrected, err error) {
+	if err == nil && c.Documents+c.Tallies == 0 {
+		return
+	}
+	level, line := outcome([]slog.Attr{
+		slog.Int("tallies", c.Tallies), slog.Int("documents", c.Documents), slog.Int("errors", c.Errors),
+		slog.Bool("more", c.More),
+	}, err)
+	log.LogAttrs(ctx, level, "count of the documents of tenants", line...)
 }

@@ -104,12 +104,13 @@ func TestObservers(t *testing.T) {
 		do   func() error
 		want []string
 	}{
-		// The tenant was not counted yet: that there is no record is found out first, and the acquire is carried out in two
-		// forms.
+		// There is no room in hand for a record: that there is none is found out first, and the acquire is carried out in
+		// two forms.
 		{func() error { _, err := locks.Acquire(t.Context(), acquire); return err }, twice(
 			"begin lock.Acquire", "call write locks 1 within lock.Acquire", "answer true 0 <nil>",
 			"end lock.Acquire lock.Outcome <nil>",
-			"call list locks 0 within <nil>", "answer false 0 <nil>",
+			"begin census.Take", "call write tallies 1 within census.Take", "answer true 0 <nil>",
+			"call write tallies 1 within census.Take", "answer false 0 <nil>", "end census.Take census.Outcome <nil>",
 			"begin lock.Acquire", "call write locks 1 within lock.Acquire", "answer false 0 <nil>",
 			"end lock.Acquire lock.Outcome <nil>",
 		)},

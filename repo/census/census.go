@@ -1,4 +1,14 @@
 // Package census keeps callers from creating documents without end: a rule asks it before it creates one.
+//
+// # The tally
+//
+// A document for each tenant and kind has a number: how many documents the tenant has, and how many more processes have
+// taken room for ([Take]). A process takes room for a few at a time, one at first and ten at the most; a document that
+// it creates takes a place of that. So documents are never counted in a request, however many there are.
+//
+// What is removed by the store itself, and the room that a process had in hand when it ended, is found by counting:
+// [Correct] goes through the documents little by little, and sets the tally right. A tally that nothing corrects for a
+// day refuses nothing any more.
 package census
 
 import (
@@ -8,22 +18,22 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/rule"
 )
-
-// countEvery is how old the count of a tenant may be before it is counted again.
-const countEvery = 5 * time.Minute
 
 const (
-	countTimeout = time.Minute // for one count
-	maxCounts    = 8           // tenants that are counted at once
-	countPage    = 100         // documents in one read: they may be large
-	maxTallies   = 10_000      // tenants that are remembered before those that are idle are forgotten
+	maxRoom    = 10              // places that are taken at once
+	believed   = time.Second     // for how long a process does not ask again that was refused
+	askTimeout = 5 * time.Second // for one question
+	maxTallies = 10_000          // tenants that are remembered before those that are idle are forgotten
 )
 
-// Census bounds the documents of a kind that a tenant has. It counts them now and then, and adds those that this
-// process creates. Others may create documents in between: the bound holds for each process exactly, but for requests
-// that are under way, and for all together only after the next count. A document that exists is never counted against
-// its writer, so that what is held can be renewed and released, and taken again, at the bound.
+// Census bounds the documents of a kind that a tenant has, those that all processes create together. It errs by the
+// room that processes had in hand when the tally was corrected. A document that exists is never counted against its
+// writer, so that what is held can be renewed and released, and taken again, at the bound.
+//
+// A tenant whose documents were never counted has room for as many as it may have: what it had before is known from the
+// first [Correct] on.
 //
 // A nil *Census bounds nothing.
 type Census struct {
@@ -31,20 +41,23 @@ type Census struct {
 	kind  string
 	most  int
 	now   func() time.Time
-	slots chan struct{} // for counts
 
 	mu      sync.Mutex
 	tenants map[string]*tally
 }
 
-// tally is what is known of one tenant.
+// tally is what this process has of a tenant's room.
 type tally struct {
-	count    int           // documents
-	pending  int           // requests under way that may create one
-	added    int           // created since the count began that is under way
-	counted  time.Time     // when the last count began; zero if there was none
-	counting chan struct{} // closed when the count that is under way has ended; nil if none is
-	err      error         // of the last count
+	room    int           // places in hand
+	next    int           // how many to take next
+	wanted  int           // places for which requests wait
+	pending int           // requests under way
+	used    time.Time     // the latest time
+	full    time.Time     // when to ask again, for
+	fullFor int           // so many places or more
+	wait    time.Duration // from the latest refusal until the tally is corrected
+	asking  chan struct{} // closed when the store has answered; nil if it was not asked
+	err     error         // of the latest question
 }
 
 // New returns a census of the documents of a kind, most at most; nil, which bounds nothing, if most is not positive.
@@ -53,8 +66,7 @@ func New(store docstore.Store, kind string, most int, now func() time.Time) *Cen
 	if most <= 0 {
 		return nil
 	}
-	return &Census{store: store, kind: kind, most: most, now: now, slots: make(chan struct{}, maxCounts),
-		tenants: make(map[string]*tally)}
+	return &Census{store: store, kind: kind, most: most, now: now, tenants: make(map[string]*tally)}
 }
 
 // Effect is what a command did.
@@ -70,8 +82,8 @@ const (
 // Within runs a command on a document of a tenant. try runs it; with existing it must not create the document. If there
 // is no room for another document, the outcome of that try stands.
 //
-// tells says that try can tell whether it created a document. Then one try is enough while the tenant is known to have
-// room; otherwise a command that creates a document costs a try more.
+// tells says that try can tell whether it created a document. Then one try is enough while there is room in hand;
+// otherwise a command that creates a document costs a try more, and now and then a write to the tally.
 func (c *Census) Within(ctx context.Context, tenant string, tells bool, try func(existing bool) (Effect, error)) error {
 	if c == nil {
 		_, err := try(false)
@@ -81,11 +93,8 @@ func (c *Census) Within(ctx context.Context, tenant string, tells bool, try func
 		if e, err := try(true); e != Missing || err != nil {
 			return err
 		}
-		if err := c.refresh(ctx, tenant); err != nil {
+		if ok, err := c.obtain(ctx, tenant, 1); !ok {
 			return err
-		}
-		if !c.reserve(tenant, 1) {
-			return nil
 		}
 	}
 	e, err := try(false)
@@ -111,11 +120,9 @@ func (c *Census) Several(
 		if missing == 0 || err != nil {
 			return err
 		}
-		if err := c.refresh(ctx, tenant); err != nil {
+		most = missing
+		if ok, err := c.obtain(ctx, tenant, most); !ok {
 			return err
-		}
-		if most = missing; !c.reserve(tenant, most) {
-			return nil
 		}
 	}
 	created, _, err := try(false)
@@ -126,111 +133,110 @@ func (c *Census) Several(
 	return err
 }
 
-// reserve counts documents that may be created, unless the tenant would be above its bound or was never counted.
+// reserve takes places that are in hand, if there are as many.
 func (c *Census) reserve(tenant string, n int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tenants[tenant]
-	if t == nil || t.counted.IsZero() {
+	if t == nil || t.room < n {
 		return false
 	}
-	if t.count+t.pending+n > c.most {
-		return false
-	}
-	if c.stale(t) {
-		c.begin(tenant, t) // the old count does until then
-	}
-	t.pending += n
+	t.room -= n
+	t.pending++
 	return true
 }
 
-// settle takes back what was reserved, and counts what was created of it.
+// settle puts back what was reserved and not used.
 func (c *Census) settle(tenant string, reserved, created int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tenants[tenant]
-	t.pending -= reserved
-	t.count += created
-	t.added += created
+	t.room += reserved - created
+	t.pending--
+	t.used = c.now()
 }
 
-// refresh counts a tenant that was not counted lately, and waits for that.
-func (c *Census) refresh(ctx context.Context, tenant string) error {
-	c.mu.Lock()
-	t := c.tenants[tenant]
-	if t == nil {
-		c.forget()
-		t = &tally{}
-		c.tenants[tenant] = t
-	}
-	if !c.stale(t) {
+// obtain reserves places, and takes them from the tally where there are none in hand. Those who need some at the same
+// time ask once.
+func (c *Census) obtain(ctx context.Context, tenant string, n int) (ok bool, err error) {
+	for {
+		c.mu.Lock()
+		now := c.now()
+		t := c.tally(tenant, now)
+		if t.room >= n {
+			t.room -= n
+			t.pending++
+			c.mu.Unlock()
+			return true, nil
+		}
+		if now.Before(t.full) && n >= t.fullFor {
+			c.mu.Unlock()
+			return false, nil
+		}
+		t.wanted += n
+		if t.asking == nil {
+			t.asking = make(chan struct{})
+			// The question does not end with the request that asks it: others wait for it, too.
+			go c.ask(context.WithoutCancel(ctx), t, Take{Kind: c.kind, Tenant: tenant, Need: n - t.room,
+				Want: max(t.next, t.wanted-t.room), Most: c.most})
+		}
+		asking := t.asking
 		c.mu.Unlock()
-		return nil
+		select {
+		case <-asking:
+		case <-ctx.Done():
+			err = fmt.Errorf("the tally of the %s of %q: %w", c.kind, tenant, ctx.Err())
+		}
+		c.mu.Lock()
+		t.wanted -= n
+		if err == nil {
+			err = t.err
+		}
+		c.mu.Unlock()
+		if err != nil {
+			return false, err
+		}
 	}
-	c.begin(tenant, t)
-	done := t.counting
-	c.mu.Unlock()
-	select {
-	case <-done:
-	case <-ctx.Done():
-		return fmt.Errorf("count the %s of %q: %w", c.kind, tenant, ctx.Err())
-	}
+}
+
+// ask takes places for a tenant, and notes what came of it.
+func (c *Census) ask(ctx context.Context, t *tally, take Take) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	o, err := rule.Run(ctx, c.store, c.now, take)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return t.err
-}
-
-func (c *Census) stale(t *tally) bool {
-	return t.counted.IsZero() || c.now().Sub(t.counted) >= countEvery
-}
-
-// begin begins a count, unless one is under way. c.mu is held. The count does not end with the request that needs it:
-// the next ones need it, too.
-func (c *Census) begin(tenant string, t *tally) {
-	if t.counting != nil {
-		return
+	t.err = err
+	if err == nil && o.Granted > 0 {
+		t.room += o.Granted
+		t.next = min(2*t.next, maxRoom, max(1, c.most/100))
+	} else if err == nil {
+		t.full, t.fullFor, t.wait = c.now().Add(believed), take.Need+t.room, o.Wait
 	}
-	t.counting, t.added = make(chan struct{}), 0
-	begin := c.now()
-	go func() {
-		c.slots <- struct{}{}
-		n, err := c.walk(tenant)
-		<-c.slots
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if t.err = err; err == nil {
-			// What was created meanwhile may have been seen: then it counts twice, until the next count.
-			t.count, t.counted = n+t.added, begin
-		}
-		close(t.counting)
-		t.counting = nil
-	}()
+	close(t.asking)
+	t.asking = nil
 }
 
-// walk counts documents, up to the bound.
-func (c *Census) walk(tenant string) (n int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
-	defer cancel()
-	q := docstore.Query{Kind: c.kind, Tenant: tenant, Limit: countPage}
-	for {
-		p, err := c.store.List(ctx, q)
-		if err != nil {
-			return 0, fmt.Errorf("count the %s of %q: %w", c.kind, tenant, err)
-		}
-		n += len(p.Entries) + len(p.Damaged)
-		if q.After = p.Next; p.Next == "" || n >= c.most {
-			return n, nil
-		}
+// tally returns what is known of a tenant. c.mu is held.
+func (c *Census) tally(tenant string, now time.Time) *tally {
+	t := c.tenants[tenant]
+	if t == nil {
+		c.forget(now)
+		t = &tally{next: 1}
+		c.tenants[tenant] = t
 	}
+	t.used = now
+	return t
 }
 
-// forget drops tenants that have done nothing for a while, when there are many. c.mu is held.
-func (c *Census) forget() {
+// forget drops tenants that have done nothing for a while, when there are many, with the room that they have in hand.
+// c.mu is held.
+func (c *Census) forget(now time.Time) {
 	if len(c.tenants) < maxTallies {
 		return
 	}
 	for tenant, t := range c.tenants {
-		if t.pending == 0 && t.counting == nil && c.stale(t) {
+		if t.pending == 0 && t.wanted == 0 && t.asking == nil && now.Sub(t.used) >= roundEvery {
 			delete(c.tenants, tenant)
 		}
 	}
@@ -239,24 +245,33 @@ func (c *Census) forget() {
 // Most is the bound.
 func (c *Census) Most() int { return c.most }
 
-// RetryAfter is when the tenant may be counted again.
+// RetryAfter is when the tally of the tenant is corrected, as of its latest refusal.
 func (c *Census) RetryAfter(tenant string) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t := c.tenants[tenant]; t != nil {
-		return max(time.Second, t.counted.Add(countEvery).Sub(c.now()))
+		return max(time.Second, t.wait)
 	}
 	return time.Second
 }
 
-// Removed says that this process removed a document of a tenant.
-func (c *Census) Removed(tenant string) {
+// Removed says that a document of a tenant was removed: there is room for another one at once. It is one write. If it
+// fails, the next correction makes room.
+func (c *Census) Removed(ctx context.Context, tenant string) {
 	if c == nil {
+		return
+	}
+	_, err := c.store.Write(ctx, docstore.Write{
+		Key: tallyKey(c.kind, tenant), If: docstore.All{docstore.Has{Field: fCount}, docstore.Not{Cond: docstore.LE{
+			Field: fCount, Value: docstore.Int(0)}}},
+		Add: map[string]int64{fCount: -1}, Return: []string{},
+	})
+	if err != nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if t := c.tenants[tenant]; t != nil && t.count > 0 {
-		t.count--
+	if t := c.tenants[tenant]; t != nil {
+		t.full = time.Time{}
 	}
 }

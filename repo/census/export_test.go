@@ -7,5 +7,5 @@ func (c *Census) Remembered() int {
 	return len(c.tenants)
 }
 
-// MaxCounts is how many counts there are at a time.
-const MaxCounts = maxCounts
+// MaxTallies is how many tenants are remembered.
+const MaxTallies = maxTallies

@@ -12,39 +12,30 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/repo/census"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// listed is a store that counts requests, also those of other goroutines, and whose lists may fail.
+// listed is a store that counts requests, also those of other goroutines.
 type listed struct {
 	docstore.Store
 
 	mu            sync.Mutex
 	writes, lists int
-	fail          error // of the next list
-	failWrite     error // of the next write, after it was applied
 }
 
 func (s *listed) Write(ctx context.Context, w ...docstore.Write) (docstore.Result, error) {
 	s.mu.Lock()
 	s.writes++
-	err := s.failWrite
-	s.failWrite = nil
 	s.mu.Unlock()
-	r, failed := s.Store.Write(ctx, w...)
-	return r, errors.Join(failed, err)
+	return s.Store.Write(ctx, w...)
 }
 
 func (s *listed) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
 	s.mu.Lock()
 	s.lists++
-	err := s.fail
-	s.fail = nil
 	s.mu.Unlock()
-	if err != nil {
-		return docstore.Page{}, err
-	}
 	return s.Store.List(ctx, q)
 }
 
@@ -65,13 +56,19 @@ func take(ctx context.Context, l *lock.Locks, key, request string) (lock.Outcome
 }
 
 // TestLocksPerTenant walks a tenant up to its bound and beyond, with the requests that each step costs: one for a lock
-// that has a record and for a new one while the tenant is known to have room.
+// that has a record, and where there is no room in hand, one more for a new one and one to the tally.
 func TestLocksPerTenant(t *testing.T) {
 	clock := suite.NewClock()
 	memory := docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})
 	store := &listed{Store: memory}
 	locks := lock.New(store, &lock.Options{Now: clock.Now, MaxPerTenant: 3, Retention: time.Hour})
 	tokens := map[string]int64{}
+	correct := func() {
+		if _, err := census.Correct(t.Context(), store, 0); err != nil {
+			t.Fatal(err)
+		}
+		store.cost()
+	}
 	for _, step := range []struct {
 		name          string
 		before        func()
@@ -79,16 +76,16 @@ func TestLocksPerTenant(t *testing.T) {
 		want          lock.Code
 		writes, lists int
 	}{
-		{"the first one counts", nil, "acme/a", "r1", lock.OK, 2, 1},
-		{"there is room", nil, "acme/b", "r1", lock.OK, 1, 0},
+		{"the first one begins the tally", nil, "acme/a", "r1", lock.OK, 4, 0},
+		{"there is room", nil, "acme/b", "r1", lock.OK, 3, 0},
 		{"a retry is no other lock", nil, "acme/b", "r1", lock.OK, 1, 0},
 		{"nor is one that is held", nil, "acme/b", "r2", lock.Held, 1, 0},
-		{"the last place", nil, "acme/c", "r1", lock.OK, 1, 0},
-		{"no place", nil, "acme/d", "r1", lock.Limit, 1, 0},
+		{"the last place", nil, "acme/c", "r1", lock.OK, 3, 0},
+		{"no place", nil, "acme/d", "r1", lock.Limit, 2, 0},
 		{"no place, again", nil, "acme/d", "r1", lock.Limit, 1, 0},
 		{"what is there is held", nil, "acme/c", "r2", lock.Held, 1, 0},
 		{"and retried", nil, "acme/c", "r1", lock.OK, 1, 0},
-		{"another tenant", nil, "acmf/d", "r1", lock.OK, 2, 1},
+		{"another tenant", nil, "acmf/d", "r1", lock.OK, 4, 0},
 		{"what is free can be taken", func() {
 			o, err := locks.Release(t.Context(), lock.Release{ID: lock.ID{Tenant: "acme", Key: "c"}, Owner: "ann",
 				Token: tokens["acme/c"], RequestID: "e1"})
@@ -97,16 +94,17 @@ func TestLocksPerTenant(t *testing.T) {
 			}
 			store.cost()
 		}, "acme/c", "r3", lock.OK, 1, 0},
-		{"a free one counts", func() { clock.Advance(90 * time.Minute) }, "acme/d", "r1", lock.Limit, 1, 1},
+		{"a free one counts", func() { clock.Advance(90 * time.Minute); correct() }, "acme/d", "r1", lock.Limit, 2, 0},
 		{"and is taken again", nil, "acme/a", "r9", lock.OK, 1, 0},
 		{"what was removed does not count", func() {
 			clock.Advance(time.Hour)
 			if n, err := memory.Prune(t.Context(), 10); err != nil || n != 3 { // b and c, and the other tenant's
 				t.Fatal(n, err)
 			}
-		}, "acme/d", "r1", lock.OK, 2, 1},
-		{"as many as were removed", nil, "acme/e", "r1", lock.OK, 1, 0},
-		{"and no more", nil, "acme/f", "r1", lock.Limit, 1, 0},
+			correct()
+		}, "acme/d", "r1", lock.OK, 3, 0},
+		{"as many as were removed", nil, "acme/e", "r1", lock.OK, 3, 0},
+		{"and no more", nil, "acme/f", "r1", lock.Limit, 2, 0},
 	} {
 		if step.before != nil {
 			step.before()
@@ -152,8 +150,8 @@ func TestLocksPerTenantAtOnce(t *testing.T) {
 	}
 }
 
-// TestLocksPerTenantOfProcesses: two processes that counted before each other's locks exceed the bound together, and
-// neither does after the next count. The count that falls due while there is room does not delay anyone.
+// TestLocksPerTenantOfProcesses: two processes share one tally, whatever each of them has created, and none of them
+// reads a lock for it.
 func TestLocksPerTenantOfProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &listed{Store: docstore.NewMemory(nil)}
@@ -161,39 +159,39 @@ func TestLocksPerTenantOfProcesses(t *testing.T) {
 		want := func(l *lock.Locks, key string, code lock.Code, writes, lists int) {
 			t.Helper()
 			o, err := take(t.Context(), l, key, "r1")
-			synctest.Wait()
 			if w, n := store.cost(); err != nil || o.Code != code || w != writes || n != lists {
 				t.Errorf("%s: %s, %v with %d writes and %d lists; want %s with %d and %d", key, o.Code, err, w, n,
 					code, writes, lists)
 			}
 		}
-		want(one, "acme/a", lock.OK, 2, 1)
-		want(two, "acme/b", lock.OK, 2, 1)
-		want(one, "acme/c", lock.OK, 1, 0)
-		time.Sleep(5 * time.Minute)           // the count is five minutes old: due again
-		want(one, "acme/d", lock.OK, 1, 1)    // counts beside it
-		want(two, "acme/e", lock.OK, 1, 1)    // has counted 2 and sees 4 when it is too late
-		want(two, "acme/f", lock.Limit, 1, 0) // and then no more
-		time.Sleep(5 * time.Minute)           // due again
-		want(one, "acme/f", lock.Limit, 1, 1)
+		want(one, "acme/a", lock.OK, 4, 0)
+		want(two, "acme/b", lock.OK, 3, 0)
+		want(one, "acme/c", lock.OK, 3, 0)
+		want(two, "acme/d", lock.OK, 3, 0)
+		want(two, "acme/e", lock.Limit, 2, 0)
+		want(two, "acme/f", lock.Limit, 1, 0) // refused a moment ago
+		want(one, "acme/f", lock.Limit, 2, 0)
+		want(one, "acme/d", lock.OK, 1, 0) // that of the other process, sent again
 	})
 }
 
-// TestLocksPerTenantWithAFailingStore: a count that fails is an error of the store and creates nothing; a write whose
-// outcome is unknown counts.
+// TestLocksPerTenantWithAFailingStore: a tally that cannot be asked is an error of the store and creates nothing; a
+// write whose outcome is unknown counts.
 func TestLocksPerTenantWithAFailingStore(t *testing.T) {
-	store := &listed{Store: docstore.NewMemory(nil), fail: docstore.ErrUnavailable}
-	locks := lock.New(store, &lock.Options{MaxPerTenant: 2})
+	store := &listed{Store: docstore.NewMemory(nil)}
+	away := &noTallies{Store: store, away: true}
+	locks := lock.New(away, &lock.Options{MaxPerTenant: 2})
 	if o, err := take(t.Context(), locks, "acme/a", "r1"); !errors.Is(err, docstore.ErrUnavailable) {
-		t.Fatalf("without a count: %+v, %v", o, err)
+		t.Fatalf("without a tally: %+v, %v", o, err)
 	}
 	if _, found, err := locks.Get(t.Context(), lock.ID{Tenant: "acme", Key: "a"}); found || err != nil {
 		t.Errorf("a lock was created: %v", err)
 	}
+	away.away = false
 	if o, err := take(t.Context(), locks, "acme/a", "r1"); err != nil || o.Code != lock.OK {
-		t.Fatalf("when it can be counted: %+v, %v", o, err)
+		t.Fatalf("when it can be asked: %+v, %v", o, err)
 	}
-	store.failWrite = docstore.ErrUnavailable
+	away.lose = true
 	if o, err := take(t.Context(), locks, "acme/b", "r1"); !errors.Is(err, docstore.ErrUnavailable) {
 		t.Fatalf("a lost response: %+v, %v", o, err)
 	}
@@ -214,17 +212,39 @@ func TestLocksPerTenantWithAFailingStore(t *testing.T) {
 				context.DeadlineExceeded) {
 				t.Errorf("%v", err)
 			}
-			time.Sleep(time.Minute) // then the count gives up as well
+			time.Sleep(time.Minute) // then the question has ended as well
 		})
 	})
 }
 
-// hanging is a store whose lists end with their context only.
+// noTallies is a store whose tallies may be away, and which loses the response to the first write that creates a lock.
+type noTallies struct {
+	docstore.Store
+
+	away, lose bool
+}
+
+func (s *noTallies) Write(ctx context.Context, w ...docstore.Write) (docstore.Result, error) {
+	if w[0].Key.Kind == census.TallyKind && s.away {
+		return docstore.Result{}, docstore.ErrUnavailable
+	}
+	r, err := s.Store.Write(ctx, w...)
+	if r.Applied && w[0].Key.Kind == lock.Kind && s.lose {
+		s.lose = false
+		return docstore.Result{}, docstore.ErrUnavailable
+	}
+	return r, err
+}
+
+// hanging is a store whose writes of tallies end with their context only.
 type hanging struct{ docstore.Store }
 
-func (hanging) List(ctx context.Context, _ docstore.Query) (docstore.Page, error) {
+func (s hanging) Write(ctx context.Context, w ...docstore.Write) (docstore.Result, error) {
+	if w[0].Key.Kind != census.TallyKind {
+		return s.Store.Write(ctx, w...)
+	}
 	<-ctx.Done()
-	return docstore.Page{}, ctx.Err()
+	return docstore.Result{}, ctx.Err()
 }
 
 // TestLocksOfManyTenants: a process remembers some thousands of tenants, and the bound holds for one that it has
@@ -248,8 +268,8 @@ func TestLocksOfManyTenants(t *testing.T) {
 	}
 }
 
-// TestFencesPerTenant: a resource with a fence costs one request, the first token of another one costs two, and there
-// are no more than the bound; one that was reset is there.
+// TestFencesPerTenant: a resource with a fence costs one request, the first token of another one costs two and one to
+// the tally, and there are no more than the bound; one that was reset is there.
 func TestFencesPerTenant(t *testing.T) {
 	clock := suite.NewClock()
 	store := &listed{Store: docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})}
@@ -280,11 +300,11 @@ func TestFencesPerTenant(t *testing.T) {
 	store.cost()
 	check("b", 1)
 	want := []got{
-		{lock.FenceOutcome{Passed: true, Highest: 7}, 2, 1},
-		{lock.FenceOutcome{Passed: true, Highest: 7}, 2, 0},
+		{lock.FenceOutcome{Passed: true, Highest: 7}, 4, 0},
+		{lock.FenceOutcome{Passed: true, Highest: 7}, 3, 0},
 		{lock.FenceOutcome{Passed: true, Highest: 8}, 1, 0},
 		{lock.FenceOutcome{Highest: 8}, 1, 0},
-		{lock.FenceOutcome{Limit: true}, 1, 0},
+		{lock.FenceOutcome{Limit: true}, 2, 0},
 		{lock.FenceOutcome{Passed: true, Highest: 1}, 1, 0},
 	}
 	if !slices.Equal(all, want) {

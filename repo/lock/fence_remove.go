@@ -69,15 +69,15 @@ func (c FenceRemove) Refusal(s *FenceState, _ rule.When) FenceRemoveOutcome {
 }
 
 // Remove removes the fence of a resource; see [FenceRemove]. The caller of this method must have authorized the
-// administrator. One request to the store; after an error, sending it again has no second effect. The fence counts
-// against the bound of the tenant no more: in this process at once, in others when they count again.
+// administrator. One request to the store, two with GuardOptions.MaxPerTenant; after an error, sending it again has no
+// second effect. The fence counts against the bound of the tenant no more.
 func (g *Guard) Remove(ctx context.Context, c FenceRemove) (FenceRemoveOutcome, error) {
 	if err := c.Validate(); err != nil {
 		return FenceRemoveOutcome{}, err
 	}
 	o, err := rule.Run(ctx, g.store, g.now, c)
 	if err == nil && o.Removed && !o.Replayed {
-		g.census.Removed(c.Tenant)
+		g.census.Removed(ctx, c.Tenant)
 	}
 	return o, err
 }

@@ -64,8 +64,7 @@ func TestFenceRemove(t *testing.T) {
 	}
 }
 
-// TestFencesOfATenantCanBeUndone: at the bound of fences, the removal of one makes room for one, in this process at
-// once.
+// TestFencesOfATenantCanBeUndone: at the bound of fences, the removal of one makes room for one at once.
 func TestFencesOfATenantCanBeUndone(t *testing.T) {
 	clock := suite.NewClockAt(epoch)
 	store := docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})

@@ -144,12 +144,12 @@ func TestGiveUpAndTheBoundOfLocks(t *testing.T) {
 		want          lock.Code
 		writes, lists int
 	}{
-		{"the first one counts", true, "a", "r1", lock.OK, 3, 1},
-		{"there is room", true, "b", "r1", lock.OK, 2, 0},
+		{"the first one begins the tally", true, "a", "r1", lock.OK, 5, 0},
+		{"there is room", true, "b", "r1", lock.OK, 4, 0},
 		{"a lock in its place", false, "b", "r2", lock.OK, 1, 0},
 		{"no one obtains it", false, "a", "r1", lock.RequestIDReused, 1, 0},
-		{"the last place", false, "c", "r1", lock.OK, 1, 0},
-		{"no place", false, "d", "r1", lock.Limit, 1, 0},
+		{"the last place", false, "c", "r1", lock.OK, 3, 0},
+		{"no place", false, "d", "r1", lock.Limit, 2, 0},
 		{"nor for a give-up", true, "d", "r1", lock.Limit, 1, 0},
 		{"one of a lock with a record", true, "c", "r2", lock.OK, 1, 0},
 		{"one of a lock without a lease", true, "a", "r2", lock.OK, 2, 0},

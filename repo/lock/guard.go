@@ -123,8 +123,8 @@ func WhileHeld(id ID, owner string, token int64) docstore.Write {
 }
 
 // Check lets a token pass or rejects it. One request to the store; with GuardOptions.MaxPerTenant two for the first
-// token of a resource, and now and then those of a count. The error is a [field.Error] for a token beyond [MaxAhead].
-// After an error the token must not be relied on; checking again is harmless.
+// token of a resource, and one or two where this process has no room in hand for it. The error is a [field.Error] for
+// a token beyond [MaxAhead]. After an error the token must not be relied on; checking again is harmless.
 func (g *Guard) Check(ctx context.Context, c Fence) (FenceOutcome, error) {
 	if err := c.Validate(); err != nil {
 		return FenceOutcome{}, err

@@ -53,8 +53,8 @@ type Options struct {
 	NewLeaseID func() string
 
 	// MaxPerTenant is how many locks a tenant may have a record of, also when they are free: see Retention. Another lock
-	// of a tenant that has as many is not granted ([Limit]); those that have a record are. Each process counts now and
-	// then, so that several processes together may exceed the bound for some minutes. 0: no bound.
+	// of a tenant that has as many is not granted ([Limit]); those that have a record are. All processes share a tally,
+	// which sweeps correct: see package census. 0: no bound.
 	MaxPerTenant int
 
 	// Stop ends the waits of all requests when it is closed, because the process stops: their refusals are returned. nil:
@@ -98,9 +98,9 @@ func New(store docstore.Store, o *Options) *Locks {
 }
 
 // Acquire takes the lock; see [Acquire.Write]. One request to the store, whatever the outcome, or two for a lock in
-// shared form. With Options.MaxPerTenant it is one more for a lock without a record while the tenant has not been
-// counted, and those of the count. A request with WaitSeconds that is refused because the lock is held waits for it,
-// see [Locks.AcquireWithin].
+// shared form. With Options.MaxPerTenant it is one more for a lock without a record where this process has no room in
+// hand for it, and one or two to take some. A request with WaitSeconds that is refused because the lock is held waits
+// for it, see [Locks.AcquireWithin].
 func (l *Locks) Acquire(ctx context.Context, c Acquire) (Outcome, error) {
 	return l.AcquireWithin(ctx, c, MaxWaitSeconds*time.Second)
 }

@@ -47,26 +47,27 @@ type Options struct {
 	// time.Now.
 	Now func() time.Time
 
-	// Sleep waits before another try, for a time that Now measured, or until the context ends, which is its error. A clock
-	// that does not run by itself needs its own. nil means the machine's time.
+	// Sleep waits before another try, for a time that Now measured, or until the context ends, which is its error. A
+	// clock that does not run by itself needs its own. nil means the machine's time.
 	Sleep func(ctx context.Context, d time.Duration) error
 
 	// Retention is how long documents are kept of activations that are free, and of members that left or died; then the
-	// store may remove them, and with an activation its state. 0 means DefaultRetention; it is brought into the range from
-	// MinRetention to a century.
+	// store may remove them, and with an activation its state. 0 means DefaultRetention; it is brought into the range
+	// from MinRetention to a century.
 	Retention time.Duration
 
-	// MaxIdentities is how many identities a cluster has a record of at most, free ones included; the claim of another one
-	// is Limit, and what exists can be claimed as before. Each process counts every five minutes. 0 is no bound.
+	// MaxIdentities is how many identities a cluster has a record of at most, free ones included; the claim of another
+	// one is Limit, and what exists can be claimed as before. All processes share a tally, which sweeps correct: see
+	// package census. 0 is no bound.
 	MaxIdentities int
 
 	// MaxClusters is how many clusters a tenant can set up; the join that would set up another one is Limit. Joins that
 	// come at the same time may set up a few more. 0 is no bound.
 	MaxClusters int
 
-	// Evicted is told of the members that the Service evicts together: for how long the lease of each had expired, and how
-	// many partitions changed hands. It is called after the eviction was written, in the call that evicted, which may be a
-	// lookup or a claim. nil means that no one is told.
+	// Evicted is told of the members that the Service evicts together: for how long the lease of each had expired, and
+	// how many partitions changed hands. It is called after the eviction was written, in the call that evicted, which
+	// may be a lookup or a claim. nil means that no one is told.
 	Evicted func(ctx context.Context, expired []time.Duration, moved int)
 }
 
@@ -406,8 +407,8 @@ func table(m map[string]string) []string {
 //
 // Exists has the activation that there is, ActivationFailed the reason of the one that this claim began; Locking says
 // when to come back. The codes of other rejections are Undetermined, NoEligibleMember, MemberIneligible, StaleEpoch,
-// RequestIDReused, LateAnswer, Limit, TooLate and TooFar. With Options.MaxIdentities the first claims of identities
-// without a record read twice, while they are counted.
+// RequestIDReused, LateAnswer, Limit, TooLate and TooFar. With Options.MaxIdentities a claim of an identity without a
+// record reads twice where this process has no room in hand for it, and takes some, by one write or two.
 func (s *Service) Claim(ctx context.Context, c Claim) (Outcome, error) {
 	if err := c.Validate(); err != nil {
 		return Outcome{}, err

@@ -165,6 +165,13 @@ func (s *Service) full(ctx context.Context, c Cluster) (bool, error) {
 		if q.After = p.Next; p.Next == "" {
 			return others >= s.maxClusters, nil
 		}
+		if others >= s.maxClusters { // however many more there are
+			found, err := s.store.Get(ctx, c.entry())
+			if err != nil {
+				return false, fmt.Errorf("cluster %q: %w", c.Name, err)
+			}
+			return found.Docs[0] == nil, nil
+		}
 	}
 }
 

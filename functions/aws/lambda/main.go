@@ -163,7 +163,7 @@ func sweeper(t *table, a *analysis.Analyses, s analysis.Sweep, c *settings.Confi
 	if err != nil {
 		return nil, err
 	}
-	sweep.Metrics = t.metrics
+	sweep.Metrics, sweep.Tallies = t.metrics, t.store
 	return t.measured(sweep, log), nil
 }
 

@@ -56,7 +56,7 @@ variable "max_concurrent" {
 }
 
 variable "tenant_rate" {
-  description = "Requests a second that one process accepts for one tenant; more is RATE_LIMITED. Two seconds' worth may come at once. A page of a list counts as one request for each 64 KiB that are read for it. 0 is no bound. LEASEHOLD_TENANT_RATE of Cloud Function API; null is 0."
+  description = "Requests a second that all processes together accept for one tenant; more is RATE_LIMITED. Two seconds' worth may come at once. A page of a list counts as one request for each 64 KiB that are read for it. 0 is no bound. LEASEHOLD_TENANT_RATE of Cloud Function API; null is 0."
   type        = number
   default     = null
 
@@ -77,8 +77,19 @@ variable "subject_rate" {
   }
 }
 
+variable "rate_without_store" {
+  description = "What becomes of requests while the store cannot be asked for the rate of their callers: \"accept\" holds callers to the rate in each process by itself, \"refuse\" responds UNAVAILABLE. LEASEHOLD_RATE_WITHOUT_STORE of Cloud Function API; null is accept."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.rate_without_store == null ? true : contains(["accept", "refuse"], var.rate_without_store)
+    error_message = "rate_without_store must be accept or refuse."
+  }
+}
+
 variable "max_locks_per_tenant" {
-  description = "Locks that one tenant may have, also free ones that are still kept; another one is LOCK_LIMIT. The same for its fences. Each process counts every 5 minutes. 0 is no bound. LEASEHOLD_MAX_LOCKS_PER_TENANT of Cloud Function API; null is 0."
+  description = "Locks that one tenant may have, also free ones that are still kept; another one is LOCK_LIMIT. The same for its fences. All processes share one tally, which the sweep corrects. 0 is no bound. LEASEHOLD_MAX_LOCKS_PER_TENANT of Cloud Function API; null is 0."
   type        = number
   default     = null
 
@@ -100,7 +111,7 @@ variable "max_clusters_per_tenant" {
 }
 
 variable "max_identities_per_cluster" {
-  description = "Identities that one cluster of placement may have, also free ones that are still kept; the claim of another one is PLACEMENT_LIMIT. Each process counts every 5 minutes. 0 is no bound. LEASEHOLD_MAX_IDENTITIES_PER_CLUSTER of Cloud Function API; null is 0."
+  description = "Identities that one cluster of placement may have, also free ones that are still kept; the claim of another one is PLACEMENT_LIMIT. All processes share one tally, which the sweep corrects. 0 is no bound. LEASEHOLD_MAX_IDENTITIES_PER_CLUSTER of Cloud Function API; null is 0."
   type        = number
   default     = null
 
@@ -540,6 +551,7 @@ locals {
       LEASEHOLD_MAX_CONCURRENT             = var.max_concurrent == null ? null : tostring(var.max_concurrent)
       LEASEHOLD_TENANT_RATE                = var.tenant_rate == null ? null : tostring(var.tenant_rate)
       LEASEHOLD_SUBJECT_RATE               = var.subject_rate == null ? null : tostring(var.subject_rate)
+      LEASEHOLD_RATE_WITHOUT_STORE         = var.rate_without_store
       LEASEHOLD_MAX_LOCKS_PER_TENANT       = var.max_locks_per_tenant == null ? null : tostring(var.max_locks_per_tenant)
       LEASEHOLD_MAX_CLUSTERS_PER_TENANT    = var.max_clusters_per_tenant == null ? null : tostring(var.max_clusters_per_tenant)
       LEASEHOLD_MAX_IDENTITIES_PER_CLUSTER = var.max_identities_per_cluster == null ? null : tostring(var.max_identities_per_cluster)

@@ -1,0 +1,383 @@
+package rates_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/rates"
+)
+
+// counting is a store that counts writes, and can be away, slow, or hold up a write.
+type counting struct {
+	docstore.Store
+
+	writes atomic.Int64
+	others atomic.Int64 // Get and List
+	away   atomic.Bool
+	takes  time.Duration
+}
+
+func newStore() *counting { return &counting{Store: docstore.NewMemory(nil)} }
+
+func (s *counting) Write(ctx context.Context, w ...docstore.Write) (docstore.Result, error) {
+	s.writes.Add(1)
+	time.Sleep(s.takes)
+	if s.away.Load() {
+		return docstore.Result{}, docstore.ErrUnavailable
+	}
+	return s.Store.Write(ctx, w...)
+}
+
+func (s *counting) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapshot, error) {
+	s.others.Add(1)
+	return s.Store.Get(ctx, keys...)
+}
+
+func (s *counting) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
+	s.others.Add(1)
+	return s.Store.List(ctx, q)
+}
+
+// fleet is processes on one store, which is not away.
+func fleet(t *testing.T, store docstore.Store, n int, rate float64) []*rates.Rates {
+	all := make([]*rates.Rates, n)
+	for i := range all {
+		all[i] = rates.New(store, rate, time.Now, func(_ context.Context, err error) error {
+			t.Errorf("away: %v", err)
+			return nil
+		})
+	}
+	return all
+}
+
+// load sends requests of a caller, perSecond of them to all processes in turn, for a time of the bubble, and returns
+// how many were accepted. Each is sent by itself, so that a process that waits for the store keeps none back.
+func load(t *testing.T, all []*rates.Rates, tenant string, perSecond int, lasts time.Duration) int64 {
+	t.Helper()
+	var accepted atomic.Int64
+	var under sync.WaitGroup
+	every, from := time.Second/time.Duration(perSecond), rand.N(len(all))
+	for i := range int(lasts / every) {
+		under.Go(func() {
+			wait, err := all[(from+i)%len(all)].Take(t.Context(), tenant, "tenant")
+			if err != nil {
+				t.Error(err)
+			}
+			if wait == 0 && err == nil {
+				accepted.Add(1)
+			}
+		})
+		time.Sleep(every)
+	}
+	under.Wait()
+	return accepted.Load()
+}
+
+// TestSumOfAllProcesses: a caller that asks for twice its rate, or ten times, gets it within a fifth over ten seconds,
+// however many processes there are, and however long the store takes. From the beginning it gets two seconds' worth
+// more at the most.
+func TestSumOfAllProcesses(t *testing.T) {
+	t.Parallel()
+	for _, takes := range []time.Duration{0, 150 * time.Millisecond} {
+		for _, n := range []int{1, 8, 64} {
+			for _, rate := range []int{1, 10, 100} {
+				for _, times := range []int{2, 10} {
+					name := fmt.Sprintf("%d processes, %d a second, %d times, a write takes %v", n, rate, times, takes)
+					synctest.Test(t, func(t *testing.T) {
+						store := newStore()
+						store.takes = takes
+						all := fleet(t, store, n, float64(rate))
+						const settles, lasts = 20, 10
+						first := load(t, all, "acme", times*rate, settles*time.Second)
+						if most := int64(rate * (settles + 3)); first > most { // a second for requests that wait for the store
+							t.Errorf("%s: %d in the first %d s, %d at most", name, first, settles, most)
+						}
+						store.writes.Store(0)
+						got := load(t, all, "acme", times*rate, lasts*time.Second)
+						if share := float64(got) / float64(lasts*rate); share < 0.8 || share > 1.2 {
+							t.Errorf("%s: %.2f of the rate", name, share)
+						}
+						if most := int64(3 * n * lasts); takes == 0 && store.writes.Load() > most {
+							t.Errorf("%s: %d writes, %d at most", name, store.writes.Load(), most)
+						}
+						t.Logf("%s: %.3f of the rate, %.1f writes a second", name, float64(got)/float64(lasts*rate),
+							float64(store.writes.Load())/lasts)
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestFewWritesBelowTheRate: a slice is ten requests, or what a process needs for a second, and the first one of a
+// process is a write more. What is not there is written for no one.
+func TestFewWritesBelowTheRate(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		processes, perSecond int
+		lasts                time.Duration
+		writes               int64
+	}{
+		{1, 1, 100 * time.Second, 1 + 10},      // ten requests in a slice, which lasts 10 s
+		{1, 10, 10 * time.Second, 1 + 10},      // a second and ten requests are the same
+		{1, 100, 10 * time.Second, 1 + 2 + 10}, // 10 and 44 until it is known how many come, then a second's worth
+		{8, 8, 10 * time.Second, 8 + 8},        // one slice of each
+		{64, 32, 20 * time.Second, 64 + 128},   // a request every two seconds: a slice ends after five, and ten seconds
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			store := newStore()
+			all := fleet(t, store, c.processes, 1000)
+			n := load(t, all, "acme", c.perSecond, c.lasts)
+			if want := int64(c.perSecond) * int64(c.lasts/time.Second); n != want {
+				t.Errorf("%d processes, %d a second: %d of %d accepted", c.processes, c.perSecond, n, want)
+			}
+			if got := store.writes.Load(); got != c.writes || store.others.Load() != 0 {
+				t.Errorf("%d processes, %d a second: %d writes and %d others for %d requests, want %d", c.processes,
+					c.perSecond, got, store.others.Load(), n, c.writes)
+			}
+		})
+	}
+	store := newStore()
+	none := rates.New(store, 0, time.Now, nil)
+	if wait, err := none.Take(t.Context(), "acme", "tenant"); none != nil || wait != 0 || err != nil {
+		t.Errorf("without a rate: %v %v", wait, err)
+	}
+	none.Charge("acme", "tenant", 100)
+	if n := store.writes.Load(); n != 0 {
+		t.Errorf("without a rate: %d writes", n)
+	}
+}
+
+// TestGreedyAndQuiet: a caller that asks for fifty times its rate costs another one nothing: none of its requests is
+// refused, and as many writes are made for it as without the other.
+func TestGreedyAndQuiet(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore()
+		all := fleet(t, store, 8, 20)
+		var greedy sync.WaitGroup
+		greedy.Go(func() { load(t, all, "greedy", 1000, 20*time.Second) })
+		if n := load(t, all, "quiet", 10, 20*time.Second); n != 200 {
+			t.Errorf("%d of 200 requests of the quiet caller were accepted", n)
+		}
+		greedy.Wait()
+	})
+}
+
+// TestFrozen: a process that was frozen with a slice in hand does not come back with it, by whichever of its clocks.
+// What it had in hand is all that is lost.
+func TestFrozen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore()
+		all := fleet(t, store, 2, 10)
+		if wait, err := all[0].Take(t.Context(), "acme", "tenant"); wait != 0 || err != nil { // nine are left in hand
+			t.Fatal(wait, err)
+		}
+		if n := takeAll(t, all[1]); n != 10 {
+			t.Errorf("beside a slice of ten, another process had %d of 20", n)
+		}
+		time.Sleep(10*time.Second - time.Millisecond) // the slice is there to its end
+		writes := store.writes.Load()
+		if wait, err := all[0].Take(t.Context(), "acme", "tenant"); wait != 0 || err != nil || store.writes.Load() != writes {
+			t.Errorf("before the end of the slice: %v %v, %d writes", wait, err, store.writes.Load()-writes)
+		}
+		if n := takeAll(t, all[1]); n != 20 {
+			t.Errorf("%d at once after ten seconds", n)
+		}
+		time.Sleep(time.Millisecond)
+		if wait, err := all[0].Take(t.Context(), "acme", "tenant"); wait == 0 || err != nil {
+			t.Errorf("a slice that has ended was used: %v", err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // the monotonic clock stood still, and the wall clock knows
+		store := newStore()
+		wall := time.Now().Round(0)
+		r := rates.New(store, 10, func() time.Time { return wall }, nil)
+		for _, later := range []time.Duration{0, 20 * time.Second} {
+			wall = wall.Add(later)
+			store.writes.Store(0)
+			if wait, err := r.Take(t.Context(), "acme", "tenant"); wait != 0 || err != nil || store.writes.Load() == 0 {
+				t.Errorf("after %v: %v %v, %d writes", later, wait, err, store.writes.Load())
+			}
+		}
+	})
+}
+
+// takeAll takes requests until there is none, and returns how many.
+func takeAll(t *testing.T, r *rates.Rates) (n int) {
+	t.Helper()
+	for {
+		switch wait, err := r.Take(t.Context(), "acme", "tenant"); {
+		case err != nil:
+			t.Fatal(err)
+		case wait > 0:
+			return n
+		}
+		n++
+	}
+}
+
+// TestManyAtOnce: callers that come at one moment share the writes, and get what may come at once.
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore()
+		store.takes = 5 * time.Millisecond
+		r := fleet(t, store, 1, 100)[0]
+		var accepted atomic.Int64
+		var all sync.WaitGroup
+		for range 1000 {
+			all.Go(func() {
+				if wait, err := r.Take(t.Context(), "acme", "tenant"); err != nil {
+					t.Error(err)
+				} else if wait == 0 {
+					accepted.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if n, writes := accepted.Load(), store.writes.Load(); n < 200 || n > 202 || writes > 8 {
+			t.Errorf("%d of 200 accepted, by %d writes", n, writes)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // one that gives up takes no other with it
+		store := newStore()
+		store.takes = 100 * time.Millisecond
+		r := fleet(t, store, 1, 100)[0]
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() {
+			if _, err := r.Take(ctx, "acme", "tenant"); err != context.Canceled { //nolint:errorlint // as it is
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		all.Go(func() {
+			if wait, err := r.Take(t.Context(), "acme", "tenant"); wait != 0 || err != nil {
+				t.Error(wait, err)
+			}
+		})
+		synctest.Wait()
+		cancel()
+		all.Wait()
+		time.Sleep(time.Second)
+	})
+}
+
+// TestStoreAway: while the store is away, each process holds callers to the rate by itself, and asks once a second. Or
+// the error is that of their requests. Then it is as before.
+func TestStoreAway(t *testing.T) {
+	t.Parallel()
+	for _, refuse := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			store, told := newStore(), 0
+			store.away.Store(true)
+			r := rates.New(store, 10, time.Now, func(_ context.Context, err error) error {
+				told++
+				if refuse {
+					return err
+				}
+				return nil
+			})
+			accepted, failed := 0, 0
+			for range 1000 { // 100 a second
+				wait, err := r.Take(t.Context(), "acme", "tenant")
+				if errors.Is(err, docstore.ErrUnavailable) {
+					failed++
+				} else if wait == 0 {
+					accepted++
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			r.Charge("acme", "tenant", 3)
+			want := 120 - 1 // ten seconds, and two more that may come at once; at the end less than one is left
+			if refuse {
+				want = 0
+			}
+			if accepted < want || accepted > want+1 || refuse != (failed == 1000) || told != 10 ||
+				store.writes.Load() != 10 {
+				t.Errorf("refuse %v: %d accepted, %d failed, told %d times, %d writes", refuse, accepted, failed, told,
+					store.writes.Load())
+			}
+			store.away.Store(false)
+			time.Sleep(time.Second)
+			if n := takeAll(t, r); n != 20 {
+				t.Errorf("refuse %v: %d of 20 when the store is there again", refuse, n)
+			}
+		})
+	}
+	// A name that no store takes is held to the rate in the process: what is asked for with it is refused later.
+	r := fleet(t, newStore(), 1, 10)[0]
+	n := 0
+	for range 100 {
+		if wait, err := r.Take(t.Context(), "a\x00b", "tenant"); err == nil && wait == 0 {
+			n++
+		}
+	}
+	if n < 20 || n > 30 {
+		t.Errorf("%d requests of a name that no store takes", n)
+	}
+}
+
+// TestCharge: what was carried out beyond the slice in hand is paid for before the next request.
+func TestCharge(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := fleet(t, newStore(), 1, 10)[0]
+		if wait, err := r.Take(t.Context(), "acme", "tenant"); wait != 0 || err != nil {
+			t.Fatal(wait, err)
+		}
+		r.Charge("acme", "tenant", 12)
+		if n := takeAll(t, r); n != 20-13 {
+			t.Errorf("%d are left of 20 after 13", n)
+		}
+		r.Charge("acme", "tenant", 1000) // as much as may come at once, and no more
+		time.Sleep(2500 * time.Millisecond)
+		if n := takeAll(t, r); n != 0 {
+			t.Errorf("%d of 25 after 20 that are owed, of which 20 could be had", n)
+		}
+		time.Sleep(4 * time.Second)
+		if n := takeAll(t, r); n != 20 {
+			t.Errorf("%d of 20 when all is paid", n)
+		}
+	})
+}
+
+// TestForgetsIdleCallers: when there are as many callers as are remembered, those that have nothing and owe nothing are
+// forgotten, and the others keep what they have.
+func TestForgetsIdleCallers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := fleet(t, newStore(), 1, 1)[0]
+		for i := range rates.MaxShares - 1 {
+			if wait, err := r.Take(t.Context(), fmt.Sprint("idle", i), "tenant"); wait != 0 || err != nil {
+				t.Fatal(wait, err)
+			}
+		}
+		time.Sleep(time.Hour)
+		if n := takeAll(t, r); n != 2 {
+			t.Errorf("%d at once", n)
+		}
+		if n := r.Remembered(); n != rates.MaxShares {
+			t.Fatalf("%d callers are remembered", n)
+		}
+		if wait, err := r.Take(t.Context(), "one more", "tenant"); wait != 0 || err != nil {
+			t.Fatal(wait, err)
+		}
+		if n := r.Remembered(); n != 2 {
+			t.Errorf("%d callers are remembered, want those of the two that are not idle", n)
+		}
+		if wait, err := r.Take(t.Context(), "acme", "tenant"); wait <= 0 || err != nil {
+			t.Errorf("the one that had all it may at once: %v %v", wait, err)
+		}
+	})
+}

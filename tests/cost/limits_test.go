@@ -1,0 +1,73 @@
+package cost
+
+import (
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/internal/price"
+	"github.com/leasehold-dev/leasehold/repo/census"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+	"github.com/leasehold-dev/leasehold/repo/rates"
+	"github.com/leasehold-dev/leasehold/repo/rule"
+)
+
+// TestLimits counts what limits of tenants cost. A slice of a rate is a write, as is room for documents, and one that
+// is refused is a write that was not applied. The first slice of a process, and the first room of a tenant, is both. A
+// lock with a record costs what it does without a bound.
+func TestLimits(t *testing.T) {
+	for _, open := range stores {
+		s := open(t)
+		now := s.clock.Now
+		requests := func(what string, refused, applied float64, do func()) {
+			t.Helper()
+			s.reset()
+			do()
+			for _, m := range s.meters {
+				var want Usage
+				switch {
+				case m.name == price.DynamoDB.Name: // each is billed, applied or not
+					want = Usage{refused + applied, refused + applied, 0}
+				case m.bill != nil: // Firestore reads and then commits
+					want = Usage{refused + 2*applied, applied, refused + applied}
+				case m.name == "SQLite": // counts commits
+					want = Usage{applied, 0, 0}
+				default:
+					want = Usage{refused + applied, 0, 0}
+				}
+				if got := m.read(); got != want {
+					t.Errorf("%s, %s: %+v, want %+v", m.name, what, got, want)
+				}
+			}
+		}
+		key := docstore.Key{Kind: rates.Kind, Tenant: tenant, ID: "tenant"}
+		var o rates.Outcome
+		take := func(want int64, granted bool) {
+			t.Helper()
+			var err error
+			c := rates.Take{Key: key, Rate: 10, Want: want, At: o.At, TAT: o.TAT}
+			if o, err = rule.Run(t.Context(), s, now, c); err != nil || granted != (o.Granted > 0) {
+				t.Fatal(o, err)
+			}
+		}
+		requests("the first slice of a rate", 1, 1, func() { take(10, true) })
+		requests("a slice", 0, 1, func() { take(10, true) })
+		requests("a slice that is refused", 1, 0, func() { take(10, false) })
+		s.clock.Advance(time.Minute)
+
+		room := census.Take{Kind: lock.Kind, Tenant: tenant, Need: 1, Want: 10, Most: 20}
+		places := func(granted int) {
+			t.Helper()
+			if o, err := rule.Run(t.Context(), s, now, room); err != nil || o.Granted != granted {
+				t.Fatal(o, err)
+			}
+		}
+		requests("the first room of a tenant", 1, 1, func() { places(10) })
+		requests("room", 0, 1, func() { places(10) })
+		requests("room that is refused", 1, 0, func() { places(0) })
+
+		p := &program{t: t, s: s, locks: lock.New(s, &lock.Options{MaxPerTenant: 1000, Now: now})}
+		p.acquire("bounded", owner, lock.Acquire{}, lock.OK)
+		requests("a lock with a record", 1, 0, func() { p.acquire("bounded", other, lock.Acquire{}, lock.Held) })
+	}
+}
