@@ -52,8 +52,9 @@ const (
 // their arrival.
 //
 // A wait ends with the last refusal (see [Outcome].Position), after the time, when [Options].Stop is closed, or when
-// the request has lost its place in line: within a wait no request joins a line twice. With Stop it keeps its place, and
-// is to be sent again at once, to a process that goes on. If the context ends, the request gives up its place in line.
+// the request has lost its place in line: within a wait no request joins a line twice. With Stop it keeps its place,
+// and is to be sent again at once, to a process that goes on. If the context ends, the request gives up its place in
+// line.
 //
 // # How a wait is given up
 //
