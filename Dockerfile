@@ -23,5 +23,6 @@ STOPSIGNAL SIGTERM
 LABEL org.opencontainers.image.title="Leasehold" \
   org.opencontainers.image.source="https://github.com/leasehold-dev/leasehold" \
   org.opencontainers.image.licenses="Apache-2.0"
+HEALTHCHECK --interval=10s --timeout=5s --start-period=10s --retries=3 CMD ["/usr/bin/leasehold", "health"]
 ENTRYPOINT ["/usr/bin/leasehold"]
 CMD ["serve"]

@@ -12,9 +12,9 @@ modules="tests/bench tests/peers tests/console tests/telemetry examples/fences e
 here=$(go env GOOS)/$(go env GOARCH)
 
 # What a change must pass.
-quick=(tools format tests generated linter vulnerabilities openapi typescript python console telemetry durable race servers databases release terraform)
+quick=(tools format tests previous generated linter vulnerabilities openapi typescript python console telemetry durable race servers databases release terraform)
 # All of it, at full size. Steps with the same subject are here instead of those above, and do what those do and more.
-whole=(tools format tests generated linter vulnerabilities openapi typescript python console telemetry durable busy servers_deep databases properties
+whole=(tools format tests previous generated linter vulnerabilities openapi typescript python console telemetry durable busy servers_deep databases properties
   mutants fuzz bench peers release_all terraform_apply race_busy race_all)
 
 times=$(mktemp)
@@ -117,6 +117,14 @@ step_format() {
 
 # The README's command, as a reader would give it.
 step_tests() { go test ./...; }
+
+# The version before, on one store with this one, in both directions.
+step_previous() {
+  LEASEHOLD_TEST_PREVIOUS=1 go test -count=1 -timeout 20m ./tests -run '^TestNeighbours$' -v >"$tools/previous.log" 2>&1 ||
+    { cat "$tools/previous.log"; exit 1; }
+  grep -E 'SKIPPED|beside|^ok' "$tools/previous.log" || true
+  grep -h SKIPPED "$tools/previous.log" | sed 's/^ *//' >>"$notes" || true # what was not checked for lack of history
+}
 
 step_generated() {
   local before module

@@ -16,7 +16,7 @@ type deployment map[string]string
 func deployed(t *testing.T) deployment {
 	t.Helper()
 	d := deployment{}
-	for _, name := range []string{"cloudbuild.yaml", "Dockerfile", ".dockerignore", "compose.yaml", "Makefile",
+	for _, name := range []string{"cloudbuild.yaml", "Dockerfile", ".dockerignore", "compose.yaml", manifests, "Makefile",
 		"release/go.mod", "go.mod"} {
 		content, err := os.ReadFile(filepath.Join("..", name))
 		if err != nil {
@@ -32,7 +32,7 @@ type change struct {
 	file, old, changed, says string
 }
 
-// TestDeploymentFiles: nothing is wrong with cloudbuild.yaml, Dockerfile and compose.yaml.
+// TestDeploymentFiles: nothing is wrong with cloudbuild.yaml, Dockerfile, compose.yaml and the manifest for Kubernetes.
 func TestDeploymentFiles(t *testing.T) {
 	files := deployed(t)
 	for name, check := range checks {
@@ -44,6 +44,7 @@ func TestDeploymentFiles(t *testing.T) {
 
 var checks = map[string]func(*testing.T, deployment) []string{
 	"cloudbuild.yaml": checkCloudBuild, "Dockerfile": checkDockerfile, "compose.yaml": checkCompose,
+	manifests: checkKubernetes,
 }
 
 // TestMistakesAreFound: the checks find each of these.
@@ -126,6 +127,8 @@ var mistakes = []change{
 	{"Dockerfile", `ENTRYPOINT ["/usr/bin/leasehold"]`, "ENTRYPOINT /usr/bin/leasehold", "JSON"},
 	{"Dockerfile", `ENTRYPOINT ["/usr/bin/leasehold"]`, `ENTRYPOINT ["/leasehold"]`, "Entrypoint"},
 	{"Dockerfile", `CMD ["serve"]`, `CMD ["server"]`, "Cmd"},
+	{"Dockerfile", `CMD ["/usr/bin/leasehold", "health"]`, `CMD /usr/bin/leasehold health`, "Healthcheck"}, // by a shell
+	{"Dockerfile", "--timeout=5s", "--timeout=5m", "Healthcheck"},
 	{"Dockerfile", "EXPOSE 8080/tcp", "EXPOSE 8000/tcp", "ExposedPorts"},
 	{"Dockerfile", "ARG TARGETARCH\n", "", "TARGETARCH"},
 	{"Dockerfile", `"linux/$TARGETARCH"`, `"linus/$TARGETARCH"`, "linus/"},
@@ -157,4 +160,28 @@ var mistakes = []change{
 		"firestore:8080"},
 	{"compose.yaml", "cap_drop: [ALL]", "privileged: true", "privileged"},
 	{"compose.yaml", "LEASEHOLD_LISTEN: 0.0.0.0:8080", "LEASEHOLD_LISTEN: 127.0.0.1:8080", "127.0.0.1"},
+
+	// What Kubernetes would reject or ignore, or what could not work together.
+	{manifests, "maxUnavailable: 0,", "maxUnavailabel: 0,", "maxUnavailabel"},
+	{manifests, "maxUnavailable: 0,", "maxUnavailable: 1,", "rollingUpdate"},
+	{manifests, "matchLabelKeys", "matchLabelKey", "matchLabelKey"},
+	{manifests, "replicas: 2", "replicas: 1", "replicas"},
+	{manifests, "replicas: 2", `replicas: "2"`, "replicas"},
+	{manifests, "selector: { app: leasehold }", "selector: { app: lease }", "Service selects"},
+	{manifests, "targetPort: http", "targetPort: web", "Service sends"},
+	{manifests, "apiVersion: policy/v1", "apiVersion: policy/v1beta1", "policy/v1beta1"},
+	{manifests, "kind: PodDisruptionBudget", "kind: PodDisruptionBudgets", "PodDisruptionBudgets"},
+	{manifests, "  maxUnavailable: 1\n", "  minAvailable: 2\n", "budget"},
+	{manifests, "runAsUser: 65532", "runAsUser: 1000", "securityContext"},
+	{manifests, "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", "securityContext"},
+	{manifests, "drop: [ALL]", "drop: [NET_RAW]", "securityContext"},
+	{manifests, "args: [serve]", "args: [server]", "it runs"},
+	{manifests, "leasehold:v1.2.3", "leasehold:latest", "it runs"},
+	{manifests, "containerPort: 8080", "containerPort: 8081", "listens"},
+	{manifests, "path: /readyz, port: http", "path: /readyz, port: https", "readiness probe"},
+	{manifests, "livenessProbe:", "liveProbe:", "liveProbe"},
+	{manifests, "value: 450MiB", "value: 512MiB", "GOMEMLIMIT"},
+	{manifests, "limits: { memory: 512Mi }", "limits: { cpu: 250m, memory: 512Mi }", "processor"},
+	{manifests, "secretKeyRef: {", "secretRef: {", "secretRef"},
+	{manifests, "automountServiceAccountToken: false", "automountServiceAccountToken: true", "token"},
 }

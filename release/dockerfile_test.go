@@ -65,6 +65,10 @@ func checkDockerfile(t *testing.T, files deployment) (problems []string) {
 		return append(problems, err.Error())
 	}
 	ports := map[string]struct{}{port + "/tcp": {}}
+	var asks healthcheck
+	if h := image.Config.Healthcheck; h != nil {
+		asks = healthcheck{h.Test, h.Interval, h.Timeout, h.StartPeriod, h.Retries}
+	}
 	for name, pair := range map[string][2]any{
 		"User":         {image.Config.User, fmt.Sprintf("%d:%d", user, user)},
 		"Env":          {image.Config.Env, imageEnv},
@@ -73,6 +77,7 @@ func checkDockerfile(t *testing.T, files deployment) (problems []string) {
 		"ExposedPorts": {image.Config.ExposedPorts, ports},
 		"WorkingDir":   {image.Config.WorkingDir, "/"},
 		"StopSignal":   {image.Config.StopSignal, "SIGTERM"},
+		"Healthcheck":  {asks, health},
 	} {
 		if !reflect.DeepEqual(pair[0], pair[1]) {
 			say("%s is %v, in the image of a release %v", name, pair[0], pair[1])

@@ -35,6 +35,13 @@ var (
 	command    = []string{"serve"}
 )
 
+// health is what Docker asks of a container. The specification of images has no health check; Docker reads this member
+// of it all the same, and other programs skip it.
+var health = healthcheck{
+	Test:     []string{"CMD", "/usr/bin/leasehold", "health"},
+	Interval: 10 * time.Second, Timeout: 5 * time.Second, StartPeriod: 10 * time.Second, Retries: 3,
+}
+
 // rootsModule has the root certificates that Mozilla's program trusts, so that the image does not depend on those of
 // the machine on which it was made, and go.sum says which they are.
 const rootsModule = "golang.org/x/crypto/x509roots/fallback"
@@ -190,6 +197,16 @@ type runConfig struct {
 	WorkingDir   string              `json:"WorkingDir"`
 	Labels       map[string]string   `json:"Labels"`
 	StopSignal   string              `json:"StopSignal"`
+	Healthcheck  healthcheck         `json:"Healthcheck"`
+}
+
+//nolint:tagliatelle // Docker's names
+type healthcheck struct {
+	Test        []string      `json:"Test"`
+	Interval    time.Duration `json:"Interval"` // in nanoseconds, as the others
+	Timeout     time.Duration `json:"Timeout"`
+	StartPeriod time.Duration `json:"StartPeriod"`
+	Retries     int           `json:"Retries"`
 }
 
 type imageRootFS struct {
@@ -299,7 +316,7 @@ func (b *builder) manifest(l *layout, p *binary, base []file) (descriptor, error
 		Config: runConfig{
 			User: fmt.Sprintf("%d:%d", user, user), ExposedPorts: map[string]struct{}{port + "/tcp": {}}, Env: imageEnv,
 			Entrypoint: entrypoint, Cmd: command,
-			WorkingDir: "/", Labels: b.labels(), StopSignal: "SIGTERM",
+			WorkingDir: "/", Labels: b.labels(), StopSignal: "SIGTERM", Healthcheck: health,
 		},
 		RootFS: imageRootFS{Type: "layers"},
 	}

@@ -527,6 +527,10 @@ func TestImage(t *testing.T) {
 			c.StopSignal != "SIGTERM" || len(c.ExposedPorts) != 1 || len(c.Volumes) != 0 {
 			t.Errorf("%+v", c)
 		}
+		if h := c.Healthcheck; h == nil || !slices.Equal(h.Test, health.Test) || h.Interval != health.Interval ||
+			h.Timeout >= h.Interval || h.Timeout <= 0 || h.StartPeriod <= 0 || h.Retries <= 0 {
+			t.Errorf("the health check: %+v", h)
+		}
 		if config.Architecture != d.Platform.Architecture || config.Created.IsZero() || len(config.History) != 2 ||
 			len(config.RootFS.DiffIDs) != 2 {
 			t.Errorf("%+v", config)

@@ -158,7 +158,13 @@ func start(t *testing.T, args ...string) *process {
 // launch runs the command and waits until it says that it listens.
 func launch(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(binary(t), args...), ended: make(chan error, 1)}
+	return launchOf(t, binary(t), env, args...)
+}
+
+// launchOf is launch of another program, or of another version of the command.
+func launchOf(t *testing.T, program string, env []string, args ...string) *process {
+	t.Helper()
+	p := &process{cmd: exec.Command(program, args...), ended: make(chan error, 1)}
 	p.cmd.Env = append(environment(), env...)
 	p.cmd.Stderr = &p.stderr
 	stdout, err := p.cmd.StdoutPipe()

@@ -13,7 +13,8 @@ import (
 
 // interrupts are the SIGINT and SIGTERM of this process. The first one ends its context: a command stops, gives up what
 // it asked for, and releases what it holds. The second one leaves it [hurryTime] for that, so that no lock stays closed
-// for its whole ttl. The third one ends the process at once.
+// for its whole ttl. The third one ends the process at once. For a command that has nothing to give up the second one
+// does, unless it waits a while before it stops: then that wait ends first.
 //
 // While a command runs under a lock they are passed on to it, and are not counted: see [relay].
 type interrupts struct {
@@ -26,6 +27,8 @@ type interrupts struct {
 	n      int
 	passed bool // on to a command
 	atOnce bool // the second one ends the process at once, because there is nothing to give up
+
+	delay chan struct{} // closed by the second one, which is not counted; nil if nothing is delayed
 }
 
 // hurryTime is how long a process may go on after a second signal: enough for one request.
@@ -54,6 +57,11 @@ func (i *interrupts) take() {
 	defer i.mu.Unlock()
 	i.end()
 	if i.passed {
+		return
+	}
+	if i.n > 0 && i.delay != nil {
+		close(i.delay)
+		i.delay = nil
 		return
 	}
 	switch i.n++; {
@@ -93,6 +101,22 @@ func (i *interrupts) endAtOnce() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.atOnce = true
+}
+
+// delayed is for commands that wait a while after the first signal before they stop: the second one closes skipped
+// instead. It counts again once over was called, when the wait has ended.
+func (i *interrupts) delayed() (skipped <-chan struct{}, over func()) {
+	if i == nil {
+		return nil, func() {}
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.delay = make(chan struct{})
+	return i.delay, func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.delay = nil
+	}
 }
 
 // hurry reports whether there was a second signal.

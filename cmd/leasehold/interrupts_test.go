@@ -41,6 +41,27 @@ func TestInterrupts(t *testing.T) {
 			i.take()
 		}, time.Second, true},
 		"at once": {func(i *interrupts) { i.endAtOnce(); i.take(); i.take() }, time.Nanosecond, false},
+		"delayed": {func(i *interrupts) {
+			i.endAtOnce()
+			skipped, _ := i.delayed()
+			i.take()
+			select {
+			case <-skipped:
+				t.Error("the first one ends the delay")
+			default:
+			}
+			i.take()
+			<-skipped
+		}, 0, false},
+		"delayed, three": {func(i *interrupts) { i.endAtOnce(); i.delayed(); i.take(); i.take(); i.take() },
+			time.Nanosecond, false},
+		"after a delay": {func(i *interrupts) {
+			i.endAtOnce()
+			_, over := i.delayed()
+			i.take()
+			over()
+			i.take()
+		}, time.Nanosecond, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -74,6 +95,11 @@ func TestInterrupts(t *testing.T) {
 	var none *interrupts // of a context that has none
 	none.pass(true)
 	none.endAtOnce()
+	if skipped, over := none.delayed(); skipped != nil {
+		t.Error("something is delayed where there are no interrupts")
+	} else {
+		over()
+	}
 	if none.hurry() || interruptsOf(t.Context()) != nil {
 		t.Error("there are interrupts where there are none")
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -47,12 +48,13 @@ For other machines, set --auth-issuer and --auth-audience: callers then send tok
 
 Every flag can be set by the environment variable in parentheses; the flag wins. docs/settings.md lists all settings.
 
-SIGTERM or Ctrl-C lets requests in flight finish; a second signal ends the server at once.`
+SIGTERM or Ctrl-C lets requests in flight finish; a second signal ends the server at once. Behind a load balancer, --shutdown-delay lets it take the server out first.`
 }
 
 // Run serves until the context ends.
 func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
-	interruptsOf(ctx).endAtOnce()
+	signals, stop := interruptsOf(ctx), ctx
+	signals.endAtOnce()
 	c, err := cmd.flags.load()
 	if err != nil {
 		return err
@@ -65,6 +67,9 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	log := written.log
 	defer closeLogged(log, "close the audit log", written.close)
 	lifetime := context.WithoutCancel(ctx) // requests in flight at the end may still need keys and credentials
+	ctx, drain := context.WithCancel(lifetime)
+	defer drain()
+	undelayed := context.AfterFunc(stop, drain) // until it serves
 	identity, err := setup.Identity(lifetime, c, httpapi.Development{})
 	if err != nil {
 		return usage("%w", err)
@@ -117,11 +122,16 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	defer closeLogged(log, "close the queue", done)
 	o := setup.API(c, ids, log)
 	o.Routes = append(o.Routes, task, sweep)
-	o.Stop, o.Audit, o.Build, o.Metrics, o.Traces = ctx.Done(), written.audit, buildinfo.This(version),
-		observed.metrics, observed.traces
+	o.Leaving, o.Stop, o.Audit, o.Build, o.Metrics, o.Traces = stop.Done(), ctx.Done(), written.audit,
+		buildinfo.This(version), observed.metrics, observed.traces
 	api := httpapi.New(store, identity, o)
 	server := httpapi.Server(setup.BasePath(c.BasePath, api), log)
 	ended := make(chan error, 1)
+	var skipped <-chan struct{}
+	over := func() {}
+	if c.ShutdownDelay > 0 && undelayed() {
+		skipped, over = signals.delayed()
+	}
 	go func() { ended <- server.Serve(l) }()
 
 	if c.InsecureListenAnywhere {
@@ -137,8 +147,19 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	select {
 	case err := <-ended:
 		return fmt.Errorf("the server ended: %w", err)
-	case <-ctx.Done():
+	case <-stop.Done():
 	}
+	if skipped != nil {
+		log.Info("about to stop: not ready, but requests are served", "for_ms", c.ShutdownDelay.Milliseconds())
+		select {
+		case err := <-ended:
+			return fmt.Errorf("the server ended: %w", err)
+		case <-time.After(c.ShutdownDelay):
+		case <-skipped:
+		}
+		over()
+	}
+	drain()
 	log.Info("stopping: requests in flight may finish", "within_ms", c.ShutdownTimeout.Milliseconds())
 	grace, cancel := context.WithTimeout(lifetime, c.ShutdownTimeout)
 	defer cancel()

@@ -23,6 +23,8 @@ const requestIDHeader = "X-Request-Id"
 var (
 	nosniff = []string{"nosniff"} // a browser must not take a lock's name for a page
 	noStore = []string{"no-store"}
+
+	closeConnection = []string{"close"}
 )
 
 // withRequestID names every exchange, by its caller's ID if there is a usable one, so that a response and a log line
@@ -85,7 +87,7 @@ func (f *frame) withLog(next http.Handler) http.Handler {
 		}
 		n.ctx = context.WithValue(ctx, noteKey{}, n)
 		f.metrics.Begin(n.ctx, r.Method, r.TLS != nil)
-		s := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		s := &statusWriter{ResponseWriter: w, status: http.StatusOK, leaving: f.leaving}
 		defer func() { // also after a panic that cuts the connection
 			took, requestID := time.Since(n.begin), w.Header().Get(requestIDHeader)
 			f.outcomes.remember(r, n, s.status, took, requestID)
@@ -100,6 +102,7 @@ func (f *frame) withLog(next http.Handler) http.Handler {
 		ctx, cancel := context.WithTimeout(n.ctx, f.timeout) // so that a store that hangs becomes a response
 		defer cancel()
 		next.ServeHTTP(s, r.WithContext(ctx))
+		s.begin()
 		n.aborted = false
 	})
 }
@@ -125,23 +128,47 @@ func (n *exchangeLog) operation() string {
 	return cmp.Or(n.route.Operation, n.route.Audit, n.action)
 }
 
-// statusWriter remembers the status that was sent.
+// statusWriter remembers the status that was sent, and ends connections to a server that is about to stop.
 type statusWriter struct {
 	http.ResponseWriter
-	status int
-	sent   bool
+	status  int
+	sent    bool
+	leaving <-chan struct{} // see Options.Leaving
+}
+
+// begin is called before the header is sent. A connection ends with a response, and not while it is idle: a request
+// could be on its way to the server.
+func (w *statusWriter) begin() {
+	if w.sent {
+		return
+	}
+	w.sent = true
+	if closed(w.leaving) {
+		w.Header()["Connection"] = closeConnection
+	}
 }
 
 func (w *statusWriter) WriteHeader(status int) {
 	if !w.sent {
-		w.status, w.sent = status, true
+		w.status = status
 	}
+	w.begin()
 	w.ResponseWriter.WriteHeader(status)
 }
 
 func (w *statusWriter) Write(b []byte) (int, error) {
-	w.sent = true
+	w.begin()
 	return w.ResponseWriter.Write(b)
+}
+
+// closed reports whether a channel that nothing is sent to is closed.
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // Unwrap lets [http.ResponseController] reach the writer below.

@@ -54,6 +54,7 @@ type frame struct {
 	origins  []string
 	outcomes *outcomes // nil: none are remembered
 	metrics  *metrics.Metrics
+	leaving  <-chan struct{} // see Options.Leaving
 	folders  map[string]bool // paths of routes that end in a slash
 }
 
@@ -72,7 +73,7 @@ func newFrame(o *Options) *frame {
 		f.timeout = o.Timeout
 	}
 	if o != nil {
-		f.traces = o.Traces
+		f.traces, f.leaving = o.Traces, o.Leaving
 		f.anyHost, f.origins = o.InsecureAnyHost, o.Origins
 		f.outcomes, f.metrics = newOutcomes(o.Outcomes, o.Now), o.Metrics
 	}

@@ -79,6 +79,11 @@ type Options struct {
 	// Build is what /healthz says of the program; its zero value says nothing.
 	Build buildinfo.Info
 
+	// Leaving is closed when the server is about to stop, and still serves: it is not ready from then on, and each
+	// response over HTTP/1.1 is the last one of its connection, so that load balancers and clients go elsewhere. nil:
+	// never.
+	Leaving <-chan struct{}
+
 	// Stop is closed when the server stops: requests that wait, for locks or for events, respond then. nil: never.
 	Stop <-chan struct{}
 

@@ -35,7 +35,7 @@ const RequestMessage = "request"
 const LogAll = 1
 
 // writeLine writes the line of a request: faults of the server as errors, everything else as information, also that a
-// caller hung up.
+// caller hung up or that the server is about to stop.
 func (f *frame) writeLine(r *http.Request, n *exchangeLog, status int, took time.Duration, requestID string) {
 	outcome, level := n.outcome(status), slog.LevelInfo
 	switch {
@@ -43,6 +43,7 @@ func (f *frame) writeLine(r *http.Request, n *exchangeLog, status int, took time
 		level = slog.LevelError
 	case n.code == contracts.CodeOverloaded:
 		level = slog.LevelWarn // nothing is broken, but callers are sent away
+	case errors.Is(n.err, errLeaving):
 	case errors.Is(n.err, context.Canceled) && errors.Is(r.Context().Err(), context.Canceled): // the caller hung up
 	case status >= http.StatusInternalServerError && status != http.StatusNotImplemented: // 501 is a setting, no fault
 		level = slog.LevelError

@@ -25,6 +25,9 @@ const (
 	readyShards  = 16              // documents that processes share, so that none is written to by all of them
 )
 
+// errLeaving is the cause of a response that says that the server is about to stop, which is no fault.
+var errLeaving = errors.New("the server is about to stop")
+
 // readiness finds out whether a write can be made: reading works on a full disk, and on a store that lost its primary.
 type readiness struct {
 	store docstore.Store
@@ -98,6 +101,10 @@ func (r *readiness) try(ctx context.Context) (err error) {
 // readyz reports whether locks can be granted. Callers are not authenticated: the reason is a class, the log has the
 // rest.
 func (a *api) readyz(w http.ResponseWriter, r *http.Request) error {
+	if closed(a.leaving) {
+		return causedBy(errLeaving, contracts.CodeUnavailable,
+			"not ready: this server is about to stop; it serves what still comes")
+	}
 	err := a.ready.check(r.Context())
 	switch {
 	case err == nil:

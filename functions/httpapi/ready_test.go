@@ -1,9 +1,11 @@
 package httpapi_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -99,6 +101,66 @@ func TestReadyMeansWritable(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestLeaving: a server that is about to stop is not ready, says so without calling it a fault, and serves. Each
+// response ends its connection, also that to a request which came before.
+func TestLeaving(t *testing.T) {
+	leaving, store := make(chan struct{}), &probed{Store: docstore.NewMemory(nil)}
+	var log bytes.Buffer
+	inside, on := make(chan struct{}), make(chan struct{})
+	slow := httpapi.Route{Method: "GET", Path: "/slow", Do: func(w http.ResponseWriter, _ *http.Request) error {
+		inside <- struct{}{}
+		<-on
+		_, err := w.Write([]byte("done"))
+		return err
+	}}
+	empty := httpapi.Route{Method: "GET", Path: "/empty",
+		Do: func(http.ResponseWriter, *http.Request) error { return nil }}
+	h := httpapi.New(store, httpapi.Development{}, &httpapi.Options{Leaving: leaving,
+		Log: slog.New(slog.NewTextHandler(&log, nil)), Routes: []httpapi.Route{slow, empty}})
+	ask := func(method, target, body string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:8080"+target,
+			strings.NewReader(body)))
+		return w
+	}
+	const acquire = `{"request_id":"r1","owner_id":"ann","ttl_seconds":60}`
+	for _, w := range []*httptest.ResponseRecorder{ask("GET", "/readyz", ""), ask("POST", deploy+"/acquire", acquire),
+		ask("GET", "/empty", "")} {
+		if w.Code != 200 || w.Header().Get("Connection") != "" {
+			t.Errorf("before: %d %v %s", w.Code, w.Header(), w.Body)
+		}
+	}
+	earlier := make(chan *httptest.ResponseRecorder)
+	go func() { earlier <- ask("GET", "/slow", "") }()
+	<-inside
+	close(leaving)
+	close(on)
+	for name, c := range map[string]struct {
+		got  *httptest.ResponseRecorder
+		code int
+		says string
+	}{
+		"ready":     {ask("GET", "/readyz", ""), 503, "not ready: this server is about to stop"},
+		"healthy":   {ask("GET", "/healthz", ""), 200, "ok"},
+		"acquire":   {ask("POST", deploy+"/acquire", acquire), 200, `"replayed":true`},
+		"rejection": {ask("POST", deploy+"/acquire", `{}`), 400, "INVALID_ARGUMENT"},
+		"no body":   {ask("GET", "/empty", ""), 200, ""},
+		"earlier":   {<-earlier, 200, "done"},
+	} {
+		//nolint:bodyclose // it has none that must be closed; its header is the one that was sent
+		if w, sent := c.got, c.got.Result().Header; w.Code != c.code || sent.Get("Connection") != "close" ||
+			!strings.Contains(w.Body.String(), c.says) {
+			t.Errorf("%s: %d %v %s", name, w.Code, sent, w.Body)
+		}
+	}
+	if n := store.count(); n != 3 {
+		t.Errorf("%d writes: it asked the store whether it is ready to stop", n)
+	}
+	if strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "path=/readyz status=503") {
+		t.Errorf("the log:\n%s", &log)
 	}
 }
 

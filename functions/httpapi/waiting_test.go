@@ -123,7 +123,8 @@ func TestAcquireWaits(t *testing.T) {
 		begin := time.Now()
 		time.AfterFunc(3*time.Second, func() { close(stop) })
 		w, a := s.call(t.Context(), path+"/acquire", acquire("bob", 20))
-		if took := time.Since(begin); w.Code != 409 || a["code"] != "LOCK_HELD" || took != 3*time.Second {
+		if took := time.Since(begin); w.Code != 409 || a["code"] != "LOCK_HELD" || took != 3*time.Second ||
+			a["retry_after_ms"] != 1. || w.Header().Get("Retry-After") != "1" {
 			t.Errorf("after %v: %d %s", took, w.Code, w.Body)
 		}
 	})

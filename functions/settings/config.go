@@ -15,25 +15,26 @@ type Config struct {
 	Entry    Entry
 	CloudRun bool // this is Cloud Run, or Cloud Functions
 
-	Listen                          string
-	InsecureListenAnywhere          bool
-	BasePath                        string
-	Console                         bool
-	FrontDoor                       []string
-	CORSOrigins                     []string
-	RequestTimeout, ShutdownTimeout time.Duration
-	MaxConcurrent                   int64
-	TenantRate, SubjectRate         int64
-	RateWithoutStore                string
-	MaxLocksPerTenant               int64
-	MaxClustersPerTenant            int64
-	MaxIdentitiesPerCluster         int64
-	Log, LogLevel                   string
-	LogSample                       int64
-	AuditLog                        string
-	MetricsListen                   string
-	MetricsTenants, MetricsEMF      bool
-	MetricsSurvey                   time.Duration // 0: never
+	Listen                         string
+	InsecureListenAnywhere         bool
+	BasePath                       string
+	Console                        bool
+	FrontDoor                      []string
+	CORSOrigins                    []string
+	RequestTimeout                 time.Duration
+	ShutdownDelay, ShutdownTimeout time.Duration
+	MaxConcurrent                  int64
+	TenantRate, SubjectRate        int64
+	RateWithoutStore               string
+	MaxLocksPerTenant              int64
+	MaxClustersPerTenant           int64
+	MaxIdentitiesPerCluster        int64
+	Log, LogLevel                  string
+	LogSample                      int64
+	AuditLog                       string
+	MetricsListen                  string
+	MetricsTenants, MetricsEMF     bool
+	MetricsSurvey                  time.Duration // 0: never
 
 	Store                   string
 	Retention               time.Duration // Forever: off

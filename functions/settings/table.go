@@ -121,6 +121,14 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.MaxIdentitiesPerCluster },
 	},
 	{
+		Env: "LEASEHOLD_SHUTDOWN_DELAY", Group: groupServer, Type: Duration, Default: "0s", Min: "0s", Entries: Serve,
+		Help: "Time after SIGTERM or Ctrl-C in which the server is not ready but still serves, so that a load balancer sends requests elsewhere before it stops. " +
+			"A second signal ends it.",
+		More: "Longer than the balancer needs to notice: 5 s in Kubernetes. Connections are told to close with their next response. " +
+			"The time of {SHUTDOWN_TIMEOUT} comes after it.",
+		field: func(c *Config) any { return &c.ShutdownDelay },
+	},
+	{
 		Env: "LEASEHOLD_SHUTDOWN_TIMEOUT", Group: groupServer, Type: Duration, Default: "8s", Entries: Serve | Worker,
 		Variants: []Variant{{Entries: Worker, Default: "20s"}},
 		Help:     "Time for requests or runs in flight after SIGTERM or Ctrl-C; what is left then is cancelled.",

@@ -142,8 +142,8 @@ type Outcome struct {
 	// decided
 	Waited   time.Duration
 	Position int64 // for Held: the caller's place in line, 1 being the next; 0 if it has none
-	// for Held and Delayed: when the lock is free, if its holder does nothing; for Limit: when the tenant may be counted
-	// again
+	// for Held and Delayed: when the lock is free, if its holder does nothing, or at once if [Options].Stop ended the
+	// wait; for Limit: when the tenant may be counted again
 	RetryAfter time.Duration
 	Detail     string // a sentence for people that says more than the code, may be empty
 

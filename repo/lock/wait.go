@@ -32,6 +32,10 @@ const (
 	// turnTime is how long a request may take for its turn before the next one has its own.
 	turnTime = 2 * time.Second
 
+	// cutOff is when to ask again for a request whose wait ends because the process stops: another one may keep it, and
+	// whether the lock is free by then is another matter. It is the least that a response can say.
+	cutOff = time.Millisecond
+
 	// leaveTimeout bounds what is done for a request whose caller has gone.
 	leaveTimeout = 5 * time.Second
 )
@@ -48,8 +52,9 @@ const (
 // their arrival.
 //
 // A wait ends with the last refusal (see [Outcome].Position), after the time, when [Options].Stop is closed, or when
-// the request has lost its place in line: within a wait no request joins a line twice. If the context ends, the request
-// gives up its place in line.
+// the request has lost its place in line: within a wait no request joins a line twice. With Stop it keeps its place,
+// and is to be sent again at once, to a process that goes on. If the context ends, the request gives up its place in
+// line.
 //
 // # How a wait is given up
 //
@@ -192,7 +197,9 @@ func (l *Locks) wait(ctx context.Context, w *watch, x *waiter, o Outcome, begun 
 		case <-ended:
 			return x.acquire.ended(o, rule.When{At: docstore.TruncateMilli(o.At.Add(time.Since(refused)))}), nil
 		case <-l.waits.stop:
-			return l.waits.refused(w, x, o), nil
+			o = l.waits.refused(w, x, o)
+			o.RetryAfter = min(o.RetryAfter, cutOff)
+			return o, nil
 		case <-ctx.Done():
 			return Outcome{}, fmt.Errorf("%s: waiting: %w", x.acquire.key(), ctx.Err())
 		}

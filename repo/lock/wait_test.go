@@ -323,7 +323,8 @@ func TestWaitEnds(t *testing.T) {
 		last := acquiring(t.Context(), l, waitFor("last", 20))
 		time.Sleep(time.Second)
 		close(stop)
-		if r := <-last; r.err != nil || r.Code != lock.Held || r.Lease.Owner != "next" || r.took != time.Second {
+		if r := <-last; r.err != nil || r.Code != lock.Held || r.Lease.Owner != "next" || r.took != time.Second ||
+			r.RetryAfter != time.Millisecond {
 			t.Errorf("when the process stops: %+v", r)
 		}
 	})

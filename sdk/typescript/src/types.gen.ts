@@ -27,7 +27,8 @@ export interface paths {
          *     for 10 seconds after the response. With `wait_seconds` 0 it gives its place up, and ends the waits of its earlier deliveries at the server that it reaches:
          *     they obtain nothing afterwards. If one has obtained the lock, the response is its lease. That is no giving up: a copy that is still on its way obtains what is
          *     free. With `give_up` none does. A server that has no room for more requests that wait
-         *     responds at once, as with `wait_seconds` 0, but for the place in line.
+         *     responds at once, as with `wait_seconds` 0, but for the place in line. One that stops ends the wait early, with a `retry_after_ms` of 1: send the
+         *     same request again at once, to a server that goes on.
          */
         readonly post: operations["acquireLock"];
         readonly delete?: never;
@@ -1540,7 +1541,8 @@ export interface paths {
          * Can the server serve, that is, can it write to the store?
          * Writes a small document to the store. Requests within two seconds share one result, so that a process sends 30 such writes a
          *     minute at most. While writes fail, as on a full disk, the
-         *     response is `UNAVAILABLE` with the kind of failure in `detail`; the server's log has the rest.
+         *     response is `UNAVAILABLE` with the kind of failure in `detail`; the server's log has the rest. So it is while the server is about to stop
+         *     and still serves.
          */
         readonly get: operations["readyz"];
         readonly put?: never;
