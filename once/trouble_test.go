@@ -413,6 +413,12 @@ func TestStoppedWhileAsking(t *testing.T) {
 	}{
 		"before":         {answersAfter(0), 0, nil, 0},
 		"during":         {answersAfter(3 * time.Second), time.Second, []string{"acquire", "give up"}, time.Second},
+		"and granted all the same": {func(_ context.Context, c call) (error, bool) {
+			if c.name == "acquire" {
+				time.Sleep(3 * time.Second) // whatever the context says
+			}
+			return nil, false
+		}, time.Second, []string{"acquire", "release"}, 3 * time.Second},
 		"a hanging gate": {answersAfter(time.Hour), time.Second, []string{"acquire", "give up"}, 6 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {

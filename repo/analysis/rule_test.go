@@ -1084,3 +1084,19 @@ func TestDamagedDocuments(t *testing.T) {
 		}
 	}
 }
+
+// TestMarkOfAnotherSweep: a sweep that finds a young mark knows whether that is its own, whose response was lost, or
+// that of another sweep, which has queued the analysis.
+func TestMarkOfAnotherSweep(t *testing.T) {
+	expired := string(docstore.FormatTime(epoch))
+	d := docstore.Doc{fStatus: docstore.String("RUNNING"), fOwner: docstore.String("ann"), fToken: docstore.Int(3),
+		fExpiresAt: docstore.String(expired), fRequeuedAt: docstore.FormatTime(epoch.Add(time.Second)),
+		fRequeueID: docstore.String("mine")}
+	for by, want := range map[string]Outcome{"mine": {Code: OK, Replayed: true}, "another": {Code: NotStale}} {
+		c := requeue{ID: "a1", RequestID: by, Token: 3, Expiry: expired, Every: time.Minute}
+		after, o, err := rule.Step(c, d, rule.When{At: epoch.Add(2 * time.Second)})
+		if err != nil || o.Code != want.Code || o.Replayed != want.Replayed || !maps.Equal(after, d) {
+			t.Errorf("%s: %+v, %v, %v; want %+v", by, o, after, err, want)
+		}
+	}
+}

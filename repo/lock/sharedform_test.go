@@ -663,6 +663,36 @@ func TestReplaceBesideALine(t *testing.T) {
 	}
 }
 
+// TestReplaceWhereBothAgree: in shared form, too, a holder that did not agree to be replaced is not.
+func TestReplaceWhereBothAgree(t *testing.T) {
+	for agrees, want := range map[bool]Code{false: Held, true: OK} {
+		s := newStage(t)
+		holder := try("ann", Exclusive)
+		holder.Replace = agrees
+		s.granted(holder, 1, 1)
+		s.waits(wait("kim", Exclusive), 1, 2)
+		s.pass(40 * time.Second) // the place in line is over
+		next := try("bob", Exclusive)
+		next.Replace = true
+		if o := s.send(next); o.Code != want {
+			t.Errorf("the holder agrees: %v, %+v", agrees, o)
+		}
+	}
+}
+
+// TestPlaceOfOtherParameters: a request that has a place in line is known by it, and one with the same request_id and
+// another ttl is another request.
+func TestPlaceOfOtherParameters(t *testing.T) {
+	s := newStage(t)
+	s.granted(try("ann", Exclusive), 1, 1)
+	bob := wait("bob", Exclusive)
+	s.waits(bob, 1, 2)
+	bob.TTLSeconds++
+	if o := s.send(bob); o.Code != RequestIDReused {
+		t.Errorf("%+v", o)
+	}
+}
+
 func TestMoreReadersThanMay(t *testing.T) {
 	s := newStage(t)
 	for n := range int64(MaxHolders) {

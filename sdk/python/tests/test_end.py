@@ -366,6 +366,7 @@ def hang(server: Fake, clock: VirtualClock) -> Callable[[dict[str, Any]], dict[s
 
 
 HELD = codes.LockHeld(problem={"retryable": True, "retry_after_ms": 20_000}, status=409)
+BUSY = codes.RateLimited(problem={"retryable": True, "retry_after_ms": 3000}, status=429)
 
 
 class GivingUp(unittest.TestCase):
@@ -427,6 +428,18 @@ class GivingUp(unittest.TestCase):
                     self.assertEqual(self.sent("release"), [])
                     for r in given_up:
                         self.assertEqual(r, {k: v for k, v in asked[-1].items() if k != "wait_seconds"})
+
+    def test_what_may_have_been_carried_out(self) -> None:
+        """A rejection that looked at no lock does not say what became of a lost request, also when that can come no more
+        because the machine slept."""
+        self.server.answers["acquire"] = [fails(LOST)] + 20 * [fails(BUSY)]
+        p = Program(lambda: self.locks.acquire("k").hold())
+        self.clock.run(1)
+        self.assertEqual(len(self.sent("acquire")), 2)
+        self.clock.move(60)
+        self.clock.run(1)
+        self.assertIsInstance(p.error, codes.RateLimited)
+        self.assertEqual(len(self.sent("give_up")), 1)
 
     def test_when_its_wait_is_over(self) -> None:
         self.server.answers["acquire"] = [fails(HELD), hang(self.server, self.clock)]
@@ -581,7 +594,7 @@ class GivingUp(unittest.TestCase):
             "a mistake in the program": ([KeyError("a bug")], 1, False),
             "held": ([HELD], 2, True), "away": ([LOST] * 3, 4, True),
             "an error of the server": ([codes.Unavailable(status=503)], 2, True),
-            "limited": ([codes.RateLimited(problem={"retryable": True, "retry_after_ms": 3000}, status=429)], 2, True),
+            "limited": ([BUSY], 2, True),
             "another response": ([leasehold.InvalidResponseError("no")], 2, True),
             "all that": ([HELD, LOST, codes.Unavailable(status=503), HELD], 5, True),
             "for good": ([LOST] * 1000, 0, False),

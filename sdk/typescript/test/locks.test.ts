@@ -368,6 +368,24 @@ describe('retries', () => {
     })
   }
 
+  test('a rejection that looked at no lock says nothing of a place in line: it is given up', async () => {
+    for (const [code, status] of [['RATE_LIMITED', 429], ['UNAVAILABLE', 503]] as const) {
+      const { clock, server, locks } = world()
+      server.holder = { owner: 'bob', request: 'x', token: 7, until: clock.time + 90_000, ttl: 30_000 }
+      const held = () => problem('LOCK_HELD', 409, { owner_id: 'bob', position: 1, retry_after_ms: 30_000 })
+      const busy = () => problem(code, status, { retryable: true, retry_after_ms: 3000 })
+      server.answers.push(held, held, busy)
+      const stop = new AbortController()
+      const waiting = locks.acquire('deploy', { fair: true, signal: stop.signal })
+      while (server.sent.length < 3) await clock.pass(100)
+      await settle()
+      stop.abort(new RangeError('enough'))
+      await assert.rejects(waiting, RangeError)
+      await clock.pass(1000)
+      assert.deepEqual(server.gone, [server.sent[0]?.body['request_id']], code)
+    }
+  })
+
   test('an acquire that is given up replaces no one, unless it has replaced one already', async () => {
     for (const reused of [false, true]) {
       const { clock, server, locks, types } = world()
