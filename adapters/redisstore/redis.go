@@ -1,12 +1,13 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	sdk "github.com/redis/go-redis/v9"
@@ -47,6 +48,10 @@ type Options struct {
 	// afterwards: [Open] fails if it finds another number.
 	Shards int
 
+	// Repair opens documents also if they are marked as ones that lost writes, see [Store.TokensRaised]: for what raises
+	// their tokens, and for no server.
+	Repair bool
+
 	// Warn is called, by a goroutine of the store's own, with each sentence that [Store.Warnings] gains while the store is
 	// used: the settings of the server are looked at again every minute. Nil is for callers that do not want to know.
 	Warn func(warning string)
@@ -54,6 +59,8 @@ type Options struct {
 	// Now is for tests: the time of this clock is sent along and stands in for the server's. Nil, as it must be
 	// wherever several processes share a store, means the server's own clock.
 	Now func() time.Time
+
+	insistEvery time.Duration // in tests, instead of insistEvery
 }
 
 // Store is a [docstore.Store] in Redis.
@@ -68,12 +75,14 @@ type Store struct {
 	every  time.Duration   // lookEvery, but in tests
 	life   context.Context //nolint:containedctx // of what goes on beside the calls
 	end    context.CancelFunc
-	back   atomic.Bool // acknowledged writes are lost: it stays so, because their number may grow past what is known
 	sent   driver.Sent
 	laying sync.Mutex
 	laid   bool // the layout was checked
 	calls  driver.InFlight
 	shapes shapes
+
+	repair  bool // its documents are used although they are marked
+	stopped stopped
 }
 
 var (
@@ -95,8 +104,9 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{client: o.Client, addr: "(the client's)", keys: keys, clock: o.Now, warn: o.Warn, every: lookEvery}
-	s.warned.at = time.Now()
+	s := &Store{client: o.Client, addr: "(the client's)", keys: keys, clock: o.Now, warn: o.Warn, every: lookEvery,
+		repair: o.Repair}
+	s.warned.at, s.stopped.every = time.Now(), cmp.Or(o.insistEvery, insistEvery)
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	if s.client == nil {
 		settings, err := o.settings()
@@ -120,6 +130,11 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 	if err != nil {
 		s.end()
 		return nil, errors.Join(err, s.release())
+	}
+	for _, of := range keys.shards {
+		if k := of.known.now.Load(); !s.repair && k != nil && strings.HasPrefix(k.generation, lostMark) {
+			s.stop(ctx, raisedIn(k.generation))
+		}
 	}
 	return s, nil
 }

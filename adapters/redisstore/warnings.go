@@ -30,9 +30,13 @@ type warned struct {
 // Warnings are sentences for the log about what [Open] found, or what was found when the settings were looked at again.
 // See [Options].Warn.
 func (s *Store) Warnings() []string {
+	var lost []string
+	if err := s.lost(); err != nil {
+		lost = []string{s.sentence("%v", err)}
+	}
 	s.warned.mu.Lock()
 	defer s.warned.mu.Unlock()
-	return slices.Concat(s.warned.always, s.warned.found)
+	return slices.Concat(s.warned.always, s.warned.found, lost)
 }
 
 // Usage implements [docstore.Meter]. A script that the server does not know, and those of a cluster that has moved, are
