@@ -82,6 +82,10 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s: ended by the caller, its outcome is unknown: %w", subject, err)
 	}
+	if errors.Is(err, errDial) && errors.Is(err, sdk.Nil) {
+		return fmt.Errorf("%w: %w: %s: the Sentinels know no master of this name, nothing was sent: %w",
+			docstore.ErrUnavailable, docstore.ErrNotWritten, subject, err)
+	}
 	if unsent(err) {
 		return fmt.Errorf(
 			"%w: %w: %s: no connection could be made, nothing was sent: check the address and that the server runs: %w",

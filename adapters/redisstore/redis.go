@@ -29,6 +29,14 @@ type Options struct {
 	// out that it is one.
 	Addr string
 
+	// SentinelMaster is the name by which Sentinels know the primary. Addr is then the host:port of the Sentinels, with
+	// commas between them, and the store goes to whichever server they name: it follows a failover by itself. TLS is that
+	// of the connections with them, too.
+	SentinelMaster string
+
+	// SentinelUsername and SentinelPassword are for the Sentinels; Username and Password for the servers.
+	SentinelUsername, SentinelPassword string
+
 	// Username and Password, TLS and DB stand before what a URL says. Without a Username the password is that of the
 	// user "default". DB is the number of the database; a cluster has 0 alone.
 	Username, Password string
@@ -113,13 +121,17 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.client, s.owned, s.addr = sdk.NewClient(settings), true, settings.Addr
+		if s.owned = true; o.SentinelMaster == "" {
+			s.client, s.addr = sdk.NewClient(settings), settings.Addr
+		} else {
+			s.client, s.addr = o.followSentinels(settings), o.SentinelMaster+", as Sentinels on "+settings.Addr+" say"
+		}
 		if inTheClear(settings) {
 			s.warned.always = append(s.warned.always,
 				s.sentence("the connection has no TLS: on its way, the password and every lock can be read "+
 					"and changed; use rediss:// or --redis-tls"))
 		}
-	} else if o.Addr != "" || o.Username != "" || o.Password != "" || o.TLS != nil || o.DB != 0 {
+	} else if o.Addr != "" || o.SentinelMaster != "" || o.Username != "" || o.Password != "" || o.TLS != nil || o.DB != 0 {
 		return nil, errors.New(
 			"redis: Client has an address, a user and a database of its own: leave out Addr, Username, Password, TLS and DB")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -89,12 +90,14 @@ func inTheClear(o *sdk.Options) bool {
 	if o.TLSConfig != nil || o.Network == "unix" {
 		return false
 	}
-	host, _, err := net.SplitHostPort(o.Addr)
-	if err != nil {
-		host = o.Addr
-	}
-	if ip := net.ParseIP(host); ip != nil {
-		return !ip.IsLoopback()
-	}
-	return host != "localhost" && host != ""
+	return slices.ContainsFunc(strings.Split(o.Addr, ","), func(addr string) bool {
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			host = addr
+		}
+		if ip := net.ParseIP(host); ip != nil {
+			return !ip.IsLoopback()
+		}
+		return host != "localhost" && host != ""
+	})
 }

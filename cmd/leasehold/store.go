@@ -120,7 +120,8 @@ func openRedis(ctx context.Context, c *settings.Config, log *slog.Logger, repair
 	error) {
 	o := &redisstore.Options{
 		Addr: c.RedisAddr, Username: c.RedisUser, Password: c.RedisPassword, DB: int(c.RedisDB), Prefix: c.RedisPrefix,
-		Shards: int(c.RedisShards), Repair: repair,
+		Shards: int(c.RedisShards), Repair: repair, SentinelMaster: c.RedisSentinelMaster,
+		SentinelUsername: c.RedisSentinelUser, SentinelPassword: c.RedisSentinelPassword,
 	}
 	if c.RedisTLS {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
