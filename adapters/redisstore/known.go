@@ -31,8 +31,8 @@ var (
 			"name the right server, or restart Leasehold to begin with the one that is there: locks that are held now can be granted again, with higher tokens")
 	errBack = errors.New(
 		"the server has lost writes that it had acknowledged, by a restart, a failover or a backup that was restored: a token " +
-			"could be given twice; run `leasehold store raise-tokens`: until it has ended, no process grants anything, " +
-			"and then all go on")
+			"could be given twice; run `leasehold store raise-tokens`, ten minutes after the loss if programs lease machine IDs: " +
+			"until it has ended, no process grants anything, and then all go on")
 	errRaised = errors.New("tokens were raised meanwhile: try again")
 )
 

@@ -231,7 +231,8 @@ func (a *api) callerOf(r *http.Request) (Caller, error) {
 	if err != nil {
 		return c, err
 	}
-	noteOf(r).caller = c
+	n := noteOf(r)
+	n.caller, n.known = c, true
 	return c, a.admission.rates(c, payer(r, c))
 }
 
