@@ -71,7 +71,7 @@ func (o *Options) followSentinels(c *sdk.Options) *sdk.Client {
 	return client
 }
 
-// errDial is the error of a connection that could not be made, whoever was asked where to.
+// errDial is the error of a connection that could not be made, or of the question to Sentinels where to.
 var errDial = errors.New("no connection could be made")
 
 // dialing marks the errors of connections that could not be made: nothing was sent.

@@ -89,6 +89,9 @@ func Sent(ctx context.Context) bool {
 	return len(l.board()) == 1
 }
 
+// Dies ends what goes on beside the calls, as when the process ends.
+func (s *Store) Dies() { s.end() }
+
 // InsistEvery are options with which a store looks so often whether all shards are marked, and whether tokens were
 // raised.
 func InsistEvery(d time.Duration, o Options) *Options {

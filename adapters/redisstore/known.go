@@ -51,7 +51,7 @@ func (s *Store) learn(ctx context.Context, of *shard, known *opened, r reply, wr
 			return errRaised
 		}
 		if !s.repair {
-			s.stop(ctx, raisedIn(found.text))
+			s.stop(ctx, raisedIn(found.text), true)
 		}
 		return errBack
 	}

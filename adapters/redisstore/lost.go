@@ -16,8 +16,8 @@ var _ docstore.Stopper = (*Store)(nil)
 // the generation with the one that its caller knows, so that the mark stops all processes, and costs nothing.
 const lostMark = "lost:"
 
-// insistEvery is how often a store that knows of lost writes looks whether all shards are marked, and whether tokens were
-// raised.
+// insistEvery is how often a store that knows of lost writes looks whether all shards are marked, and whether tokens
+// were raised.
 const insistEvery = time.Second
 
 // raisedIn is how often tokens were raised in the documents of a generation, see stop.lua.
@@ -51,16 +51,17 @@ func (s *Store) lost() error {
 	return nil
 }
 
-// stop lets all calls fail, and those of all other processes, until tokens are raised. The script that found that writes
-// were lost has marked its shard; this marks the others. It returns when each of them was asked once.
-func (s *Store) stop(ctx context.Context, raised int64) {
+// stop lets all calls fail, and those of all other processes, until tokens are raised. The script that found that
+// writes were lost has marked its shard; this marks the others. It returns when each of them was asked once. say is
+// whether [Options].Warn is told.
+func (s *Store) stop(ctx context.Context, raised int64, say bool) {
 	s.stopped.mu.Lock()
 	s.stopped.raised = max(s.stopped.raised, raised)
 	asked := s.stopped.since
 	if asked == nil && s.calls.Begin(s.life) == nil {
 		asked = make(chan struct{})
 		s.stopped.since = asked
-		go s.insist(asked)
+		go s.insist(asked, say)
 	}
 	s.stopped.mu.Unlock()
 	if asked == nil {
@@ -74,9 +75,9 @@ func (s *Store) stop(ctx context.Context, raised int64) {
 
 // insist marks all shards until tokens are raised: one whose server cannot be written to gets its mark when it can, and
 // one that a further failover took the mark from gets it again.
-func (s *Store) insist(asked chan struct{}) {
+func (s *Store) insist(asked chan struct{}, say bool) {
 	defer s.calls.End()
-	if s.warn != nil {
+	if say && s.warn != nil {
 		s.warn(s.sentence("%v", errBack))
 	}
 	for first := true; ; first = false {
@@ -139,8 +140,8 @@ func (s *Store) resumed(raised int64, found []*opened) bool {
 	return true
 }
 
-// TokensRaised implements [docstore.Stopper]. It is one request for each shard. It fails if the documents were marked, or
-// lost writes, since this store opened them: what was raised may be lost then.
+// TokensRaised implements [docstore.Stopper]. It is one request for each shard. It fails if the documents were marked,
+// or lost writes, since this store opened them: what was raised may be lost then.
 func (s *Store) TokensRaised(ctx context.Context, token int64) error {
 	if err := s.calls.Begin(ctx); err != nil {
 		return err

@@ -55,24 +55,36 @@ func isStopped(err error) bool {
 		strings.Contains(err.Error(), "leasehold store raise-tokens")
 }
 
-// goesOn waits until a store that had stopped takes writes again, and returns the token that it gives.
-func goesOn(t *testing.T, s *redisstore.Store, k docstore.Key) int64 {
+// until waits until something is so.
+func until(t *testing.T, so func() bool) {
 	t.Helper()
-	for {
-		r, err := s.Write(t.Context(), count(k))
-		if err == nil {
-			n, _ := r.Docs[0]["token"].(docstore.Int)
-			return int64(n)
+	for deadline := time.Now().Add(time.Minute); !so(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it is not so after a minute")
 		}
-		if !isStopped(err) {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Millisecond)
 	}
 }
 
-// TestOneNoticesAllStop: once a process has noticed that writes are lost, no other one grants anything, in no shard, nor
-// does one that starts then. They learn it with what they ask anyway. When the tokens are raised, all go on by
+// goesOn waits until a store that had stopped takes writes again, and returns the token that it gives.
+func goesOn(t *testing.T, s *redisstore.Store, k docstore.Key) (token int64) {
+	t.Helper()
+	until(t, func() bool {
+		r, err := s.Write(t.Context(), count(k))
+		if err != nil {
+			if !isStopped(err) {
+				t.Fatal(err)
+			}
+			return false
+		}
+		n, _ := r.Docs[0]["token"].(docstore.Int)
+		token = int64(n)
+		return true
+	})
+	return token
+}
+
+// TestOneNoticesAllStop (LS-INV-002): once a process has noticed that writes are lost, no other one grants anything,
+// in no shard, nor does one that starts then. They learn it with what they ask anyway. When the tokens are raised, all go on by
 // themselves, above every token that was granted.
 func TestOneNoticesAllStop(t *testing.T) {
 	eachLayout(t, func(t *testing.T, server *redistest.Server, shards int) {
@@ -118,17 +130,53 @@ func TestOneNoticesAllStop(t *testing.T) {
 		if err := raiseTokens(t, server, o); err != nil {
 			t.Fatal(err)
 		}
+		raised := int64(0)
 		for name, p := range map[string]*redisstore.Store{"that noticed": s, "that ran": other, "that started": started} {
 			for _, tenant := range tenants {
 				for _, id := range []string{"a", "b", "fresh"} {
 					got := goesOn(t, p, lockOf(tenant, id))
-					if got <= highest[tenant] {
-						t.Errorf("the process %s gives %s of %s the token %d after %d", name, id, tenant, got, highest[tenant])
+					if raised == 0 {
+						raised = got - 1 // all were raised to the same
+					}
+					if got <= highest[tenant] || got <= raised {
+						t.Errorf("the process %s gives %s of %s the token %d after %d, raised to %d", name, id, tenant, got,
+							highest[tenant], raised)
 					}
 				}
 			}
 			if w := p.Warnings(); strings.Contains(strings.Join(w, "\n"), "raise-tokens") {
 				t.Errorf("the warnings of the process %s are %q", name, w)
+			}
+		}
+	})
+}
+
+// TestTheScriptMarks: a process that ends when it has noticed has marked the documents.
+func TestTheScriptMarks(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		for name, notice := range map[string]func(*redisstore.Store) error{
+			"write": func(s *redisstore.Store) error {
+				_, err := s.Write(t.Context(), count(key("a")))
+				return err
+			},
+			"read": func(s *redisstore.Store) error {
+				_, err := s.Get(t.Context(), key("a"))
+				return err
+			},
+		} {
+			o := redisstore.InsistEvery(time.Hour, redisstore.Options{Prefix: name})
+			s, other, admin := open(t, server, o), open(t, server, o), client(t, server)
+			token(t, s, key("a"))
+			token(t, other, key("a"))
+			backup := dump(t, admin)
+			token(t, s, key("a"))
+			putBack(t, admin, backup)
+			s.Dies()
+			if err := notice(s); !isStopped(err) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if _, err := other.Write(t.Context(), count(key("a"))); !isStopped(err) {
+				t.Errorf("%s: the other process: %v", name, err)
 			}
 		}
 	})
@@ -195,13 +243,10 @@ func TestAMarkThatIsLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, tenant := range tenants { // the mark comes without a call
-				for {
+				until(t, func() bool {
 					_, err := open(t, server, o).Write(t.Context(), docstore.Write{Key: lockOf(tenant, "x")})
-					if isStopped(err) {
-						break
-					}
-					time.Sleep(time.Millisecond)
-				}
+					return isStopped(err)
+				})
 				if _, err := other.Write(t.Context(), count(lockOf(tenant, "a"))); !isStopped(err) {
 					t.Errorf("%s: %v", tenant, err)
 				}
@@ -247,18 +292,17 @@ func TestAShardThatCannotBeMarked(t *testing.T) {
 	if err := away.ConfigSet(t.Context(), "min-replicas-to-write", "0").Err(); err != nil {
 		t.Fatal(err)
 	}
-	for { // what reads is told as well
-		if _, err := open(t, cluster[0], o).Get(t.Context(), lockOf(on[1], "a")); isStopped(err) {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	until(t, func() bool { // what reads is told as well
+		_, err := open(t, cluster[0], o).Get(t.Context(), lockOf(on[1], "a"))
+		return isStopped(err)
+	})
 	if _, err := other.Write(t.Context(), count(lockOf(on[1], "a"))); !isStopped(err) {
 		t.Errorf("the member that can be written to again: %v", err)
 	}
 }
 
-// TestRaiseThatIsLost: what was raised, and that it was, may be lost as well. Who knows of it stops, and stops the others.
+// TestRaiseThatIsLost: what was raised, and that it was, may be lost as well. Who knows of it stops, and stops the
+// others.
 func TestRaiseThatIsLost(t *testing.T) {
 	eachLayout(t, func(t *testing.T, server *redistest.Server, shards int) {
 		o := redisstore.InsistEvery(time.Millisecond, redisstore.Options{Prefix: "raised", Shards: shards})
@@ -332,8 +376,9 @@ func TestLostWhileTokensAreRaised(t *testing.T) {
 	})
 }
 
-// TestMarksInAnyOrder: processes write, start and end, failovers lose writes, tokens are raised, in any order. From when
-// one has noticed that writes are lost until tokens are raised, none is granted; and those after are above all before.
+// TestMarksInAnyOrder: processes write, start and end, failovers lose writes, tokens are raised, in any order. From
+// when one has noticed that writes are lost until tokens are raised, none is granted; and those after are above all
+// before.
 func TestMarksInAnyOrder(t *testing.T) {
 	for _, shards := range []int{1, 16} {
 		redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {

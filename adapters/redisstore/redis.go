@@ -60,8 +60,8 @@ type Options struct {
 	// their tokens, and for no server.
 	Repair bool
 
-	// Warn is called, by a goroutine of the store's own, with each sentence that [Store.Warnings] gains while the store is
-	// used: the settings of the server are looked at again every minute. Nil is for callers that do not want to know.
+	// Warn is called, by a goroutine of the store's own, with each sentence that [Store.Warnings] gains while the store
+	// is used: the settings of the server are looked at again every minute. Nil is for callers that do not want to know.
 	Warn func(warning string)
 
 	// Now is for tests: the time of this clock is sent along and stands in for the server's. Nil, as it must be
@@ -145,7 +145,7 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 	}
 	for _, of := range keys.shards {
 		if k := of.known.now.Load(); !s.repair && k != nil && strings.HasPrefix(k.generation, lostMark) {
-			s.stop(ctx, raisedIn(k.generation))
+			s.stop(ctx, raisedIn(k.generation), false) // it is in the Warnings
 		}
 	}
 	return s, nil

@@ -122,7 +122,7 @@ func (s *Store) doOnce(ctx context.Context, doing string, sc *script, repeatable
 		return reply{}, s.explain(ctx, doing, err)
 	}
 	if !s.repair && strings.HasPrefix(known.generation, lostMark) {
-		s.stop(ctx, raisedIn(known.generation))
+		s.stop(ctx, raisedIn(known.generation), true)
 		return reply{}, s.unknown(doing, errBack)
 	}
 	arg := make([]byte, 0, 64+len(args))

@@ -21,8 +21,8 @@ func watched(p *redistest.Sentinels) redisstore.Options {
 	return redisstore.Options{Addr: strings.Join(addrs, ","), SentinelMaster: redistest.Master, Prefix: "watched"}
 }
 
-// untilWritten writes until the store takes it, however long the Sentinels need, and returns the token. Every error says
-// that the store is unavailable for now.
+// untilWritten writes until the store takes it, however long the Sentinels need, and returns the token. Every error
+// says that the store is unavailable for now.
 func untilWritten(t *testing.T, s *redisstore.Store, k docstore.Key) int64 {
 	t.Helper()
 	for {
@@ -59,8 +59,8 @@ func TestSentinelFailover(t *testing.T) {
 	}
 }
 
-// TestSentinelsReplaceADeadPrimary, which takes acknowledged writes with it: the process that knows of them notices, all
-// others stop, and go on when the tokens were raised.
+// TestSentinelsReplaceADeadPrimary (LS-INV-002), which takes acknowledged writes with it: the process that knows of them
+// notices, all others stop, and go on when the tokens were raised.
 func TestSentinelsReplaceADeadPrimary(t *testing.T) {
 	p := redistest.StartSentinels(t)
 	o := redisstore.InsistEvery(time.Millisecond, watched(p))
@@ -104,7 +104,8 @@ func TestSentinelsReplaceADeadPrimary(t *testing.T) {
 	}
 }
 
-// TestSentinelSettings: what does not fit is rejected before anything is asked, and a Sentinel is not taken for a server.
+// TestSentinelSettings: what does not fit is rejected before anything is asked, and a Sentinel is not taken for a
+// server.
 func TestSentinelSettings(t *testing.T) {
 	for name, o := range map[string]redisstore.Options{
 		"no address": {SentinelMaster: "m"}, "a URL": {SentinelMaster: "m", Addr: "redis://127.0.0.1:1"},

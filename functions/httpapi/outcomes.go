@@ -31,7 +31,8 @@ const (
 
 // Bounds of what is remembered of all tenants.
 const (
-	// maxOutcomeTenants is how many tenants have outcomes; the one that asked for nothing for the longest time is forgotten.
+	// maxOutcomeTenants is how many tenants have outcomes; the one that asked for nothing for the longest time is
+	// forgotten.
 	maxOutcomeTenants = 256
 
 	// maxOutcomeShares is how many outcomes all tenants have together, as a multiple of Options.Outcomes. Beyond it the
@@ -42,9 +43,10 @@ const (
 	maxUnidentified = 64
 )
 
-// outcomes remembers how the last exchanges of a process ended, for administrators who ask what happened: of each tenant
-// apart, so that none pushes out, sees or counts those of another, and of callers that could not be identified apart from
-// all. What was rejected or failed is kept apart from what was carried out, likewise. A nil *outcomes remembers nothing.
+// outcomes remembers how the last exchanges of a process ended, for administrators who ask what happened: of each
+// tenant apart, so that none pushes out, sees or counts those of another, and of callers that could not be identified
+// apart from all. What was rejected or failed is kept apart from what was carried out, likewise. A nil *outcomes
+// remembers nothing.
 type outcomes struct {
 	since time.Time
 	now   func() time.Time
@@ -122,7 +124,8 @@ func (o *outcomes) tenant(name string, at time.Time) *tenantOutcomes {
 	return t
 }
 
-// add keeps an outcome, and forgets another if there are too many: of the tenant itself, or of the one that has the most.
+// add keeps an outcome, and forgets another if there are too many: of the tenant itself, or of the one that has the
+// most.
 func (o *outcomes) add(e contracts.Outcome, kind int, identified bool, at time.Time) {
 	o.last++
 	t, most := o.unidentified, min(maxUnidentified, o.size)

@@ -162,8 +162,8 @@ func TestOutcomesOfATenant(t *testing.T) {
 	d.get("/v1/outcomes").refuses(t, 401, "UNAUTHENTICATED", "")
 }
 
-// TestOutcomesOfEachTenant: nothing that others do, identified or not, takes an outcome of a tenant away, or shows in its
-// numbers. Callers that could not be identified have a small memory of their own, for those who see all tenants.
+// TestOutcomesOfEachTenant: nothing that others do, identified or not, takes an outcome of a tenant away, or shows in
+// its numbers. Callers that could not be identified have a small memory of their own, for those who see all tenants.
 func TestOutcomesOfEachTenant(t *testing.T) {
 	who := &callers{}
 	d := remembering(t, who, 1024)

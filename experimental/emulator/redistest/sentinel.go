@@ -12,15 +12,15 @@ import (
 // Master is the name by which the Sentinels of [StartSentinels] know the primary.
 const Master = "locks"
 
-// Sentinels are a primary, a replica of it, and three Sentinels that watch both. Clients find the Sentinels behind their
-// proxies; the servers, where the Sentinels say that they are.
+// Sentinels are a primary, a replica of it, and three Sentinels that watch both. Clients find the Sentinels behind
+// their proxies; the servers, where the Sentinels say that they are.
 type Sentinels struct {
 	Primary, Replica *Server
 	Sentinels        []*Server
 }
 
-// StartSentinels starts them for as long as the test runs, see [Start]. A primary that does not respond for half a second
-// is replaced.
+// StartSentinels starts them for as long as the test runs, see [Start]. A primary that does not respond for half a
+// second is replaced.
 func StartSentinels(t testing.TB) *Sentinels {
 	t.Helper()
 	const sentinels = 3
