@@ -55,16 +55,6 @@ func isStopped(err error) bool {
 		strings.Contains(err.Error(), "leasehold store raise-tokens")
 }
 
-// until waits until something is so.
-func until(t *testing.T, so func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !so(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it is not so after a minute")
-		}
-	}
-}
-
 // goesOn waits until a store that had stopped takes writes again, and returns the token that it gives.
 func goesOn(t *testing.T, s *redisstore.Store, k docstore.Key) (token int64) {
 	t.Helper()
