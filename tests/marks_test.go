@@ -15,8 +15,8 @@ import (
 )
 
 // TestWhatOneServerNotices: two servers on a Redis that loses a write of the first. When the first has noticed, neither
-// the second nor one that starts then grants anything, and none is ready. After raise-tokens both go on, above the token
-// that was lost.
+// the second nor one that starts then grants anything, and none is ready. After raise-tokens both go on, above the
+// token that was lost.
 func TestWhatOneServerNotices(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
@@ -79,7 +79,8 @@ func TestWhatOneServerNotices(t *testing.T) {
 		}
 	}
 	for i, url := range all {
-		for deadline := time.Now().Add(time.Minute); ready(url) != http.StatusServiceUnavailable; { // it asks every two seconds
+		// it asks the store every two seconds
+		for deadline := time.Now().Add(time.Minute); ready(url) != http.StatusServiceUnavailable; {
 			if time.Now().After(deadline) {
 				t.Fatalf("server %d is ready", i)
 			}

@@ -59,8 +59,8 @@ func TestSentinelFailover(t *testing.T) {
 	}
 }
 
-// TestSentinelsReplaceADeadPrimary (LS-INV-002), which takes acknowledged writes with it: the process that knows of them
-// notices, all others stop, and go on when the tokens were raised.
+// TestSentinelsReplaceADeadPrimary (LS-INV-002), which takes acknowledged writes with it: the process that knows of
+// them notices, all others stop, and go on when the tokens were raised.
 func TestSentinelsReplaceADeadPrimary(t *testing.T) {
 	p := redistest.StartSentinels(t)
 	o := redisstore.InsistEvery(time.Millisecond, watched(p))
