@@ -1840,7 +1840,7 @@ type Outcome struct {
 	CallerTenant string `json:"caller_tenant,omitempty"`
 	Method       string `json:"method"`
 
-	// Number Counts what this process has remembered.
+	// Number Counts what this process has remembered of the tenant; for callers who see all tenants, of all.
 	Number int64 `json:"number"`
 
 	// OwnerID Whose lease it is, or was, as in the audit event.
@@ -1871,14 +1871,14 @@ type Outcome struct {
 
 // OutcomePage defines model for OutcomePage.
 type OutcomePage struct {
-	// Forgotten How many it has forgotten since then.
+	// Forgotten How many of them it has forgotten since then.
 	Forgotten int64 `json:"forgotten"`
 
 	// NextPageToken `page_token` of the next page; missing on the last.
 	NextPageToken string    `json:"next_page_token,omitempty"`
 	Outcomes      []Outcome `json:"outcomes"`
 
-	// Since When the process began to remember.
+	// Since When the process began to remember requests of the tenant.
 	Since Time `json:"since"`
 }
 

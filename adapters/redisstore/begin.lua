@@ -4,9 +4,11 @@
 -- ARGV  one text, as MessagePack: the time in milliseconds, nil for the server's; the generation that the caller found when it opened
 --       the store; the most writes that it knows of; the arguments of the script, a list
 --
--- Returns, and does nothing else, if this is not what the caller opened:
---   other   the time, 0      the generation is another, or there is none: another server, or one that was emptied
---   back    the time, the writes that the server knows of: it has lost some that it had acknowledged
+-- Returns, and does nothing with documents, if this is not what the caller opened, the time, the number of writes and the generation:
+--   other    the name is another, or there is none: another server, or one that was emptied
+--   back     it has lost writes that it had acknowledged, as the caller knows; it is marked now, for all others
+--   lost     it is marked as one that has lost writes
+--   raised   tokens were raised since
 -- All of these scripts return one text, as MessagePack: an outcome, the time, and the number of writes first. A document stands in it as it
 -- is stored, nil where there is none.
 
@@ -17,12 +19,7 @@ if not now then
   now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 end
 local generation, writes, floor, indexed, indexes, at = cmsgpack.unpack(call('GET', KEYS[1]) or '')
-if generation ~= wanted then
-  return pack('other', now, 0)
-end
-if writes < known then
-  return pack('back', now, writes)
-end
+$STOP
 
 -- own stores what the store keeps of itself.
 local function own()

@@ -18,7 +18,16 @@ func (o *Options) settings() (*sdk.Options, error) {
 	if o.Addr == "" {
 		c.Addr = DefaultAddr
 	}
-	if strings.Contains(o.Addr, "://") {
+	if o.SentinelMaster != "" {
+		for addr := range strings.SplitSeq(o.Addr, ",") {
+			if host, _, err := net.SplitHostPort(addr); err != nil || strings.ContainsAny(host, "/@ ") {
+				return nil, errors.New("redis: with SentinelMaster, Addr must be the host:port of Sentinels, such as " +
+					"10.0.0.1:26379,10.0.0.2:26379")
+			}
+		}
+	} else if o.SentinelUsername != "" || o.SentinelPassword != "" {
+		return nil, errors.New("redis: a user or password of Sentinels needs the name of their master")
+	} else if strings.Contains(o.Addr, "://") {
 		var err error
 		if c, err = sdk.ParseURL(o.Addr); err != nil {
 			return nil, errors.New(
@@ -49,6 +58,41 @@ func (o *Options) settings() (*sdk.Options, error) {
 	c.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return c, nil
 }
+
+// followSentinels is a client of the server that the Sentinels say is the primary.
+func (o *Options) followSentinels(c *sdk.Options) *sdk.Client {
+	client := sdk.NewFailoverClient(&sdk.FailoverOptions{
+		MasterName: o.SentinelMaster, SentinelAddrs: strings.Split(c.Addr, ","),
+		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
+		Username: c.Username, Password: c.Password, DB: c.DB, TLSConfig: c.TLSConfig,
+		ContextTimeoutEnabled: true, DialerRetries: 1,
+	})
+	client.AddHook(dialing{})
+	return client
+}
+
+// errDial is the error of a connection that could not be made, or of the question to Sentinels where to.
+var errDial = errors.New("no connection could be made")
+
+// dialing marks the errors of connections that could not be made: nothing was sent.
+type dialing struct{}
+
+// DialHook implements [sdk.Hook].
+func (dialing) DialHook(next sdk.DialHook) sdk.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := next(ctx, network, addr)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errDial, err)
+		}
+		return conn, nil
+	}
+}
+
+// ProcessHook implements [sdk.Hook].
+func (dialing) ProcessHook(next sdk.ProcessHook) sdk.ProcessHook { return next }
+
+// ProcessPipelineHook implements [sdk.Hook].
+func (dialing) ProcessPipelineHook(next sdk.ProcessPipelineHook) sdk.ProcessPipelineHook { return next }
 
 // useCluster replaces the client of one member by one of its whole cluster.
 func (s *Store) useCluster() error {

@@ -59,9 +59,20 @@
 // else if they do not fit: the server was emptied, the address leads to another one, or acknowledged writes are lost.
 // The store then fails with an error that says what to do, reads and readiness as well. It is the same round trip.
 //
-// This is noticed by processes that run meanwhile, and by those only that had seen what was lost. A process that starts
-// afterwards takes what it finds. After a backup was restored, or a failover lost writes, run leasehold store
-// raise-tokens.
+// What one process notices, all know. The script that finds too few writes puts lost: before the generation, in the
+// same step, and no script of any process fits any more (stop.lua). With several shards, the process marks the others
+// then, before its call returns, and goes on until all have the mark or tokens were raised: where the server cannot be
+// written to, as soon as it can; where a further failover has taken the mark away, again. Processes that start find the
+// mark. After leasehold store raise-tokens the generation says how often tokens were raised, as NAME.1, and all
+// processes go on by themselves ([Store.TokensRaised]). One that knows of a raise that the server has lost stops as
+// well.
+//
+// Lost writes are noticed by processes that had seen them, with their next call, unless others have made as many since.
+// After a backup was restored, or a failover lost writes, run leasehold store raise-tokens.
+//
+// # Sentinels
+//
+// With [Options].SentinelMaster the store asks Sentinels for the server, whenever it connects, and follows a failover.
 //
 // # Whose clock
 //

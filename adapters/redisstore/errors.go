@@ -75,7 +75,11 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 		}
 		return fmt.Errorf("%s: %s: %w", subject, r.means, err)
 	}
-	if _, answered := errors.AsType[sdk.Error](err); answered {
+	if errors.Is(err, errDial) && errors.Is(err, sdk.Nil) {
+		return fmt.Errorf("%w: %w: %s: the Sentinels know no master of this name, nothing was sent: %w",
+			docstore.ErrUnavailable, docstore.ErrNotWritten, subject, err)
+	}
+	if _, answered := errors.AsType[sdk.Error](err); answered && !errors.Is(err, errDial) {
 		// Whatever stands between here and the server may speak for it.
 		return fmt.Errorf("%w: %s: the server failed, the outcome is unknown: %w", docstore.ErrUnavailable, subject, err)
 	}

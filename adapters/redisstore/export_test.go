@@ -88,3 +88,13 @@ func Sent(ctx context.Context) bool {
 	l := line{waiting: []*request{{ctx: ctx, done: make(chan struct{})}}, flying: 1}
 	return len(l.board()) == 1
 }
+
+// Dies ends what goes on beside the calls, as when the process ends.
+func (s *Store) Dies() { s.end() }
+
+// InsistEvery are options with which a store looks so often whether all shards are marked, and whether tokens were
+// raised.
+func InsistEvery(d time.Duration, o Options) *Options {
+	o.insistEvery = d
+	return &o
+}

@@ -24,6 +24,10 @@ func (s *Store) inspect(ctx context.Context) error {
 		return s.explain(ctx, "open", err)
 	}
 	about, _ := hello.(map[any]any)
+	if about["mode"] == "sentinel" {
+		return fmt.Errorf("redis: open %s on %s: this is a Sentinel, and no server: name the master that it watches "+
+			"(LEASEHOLD_REDIS_SENTINEL_MASTER)", s.keys.root, s.addr)
+	}
 	version, _ := about["version"].(string)
 	if err := s.checkVersion(version); err != nil {
 		return err

@@ -12,14 +12,17 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// known is what the store knows of the documents of a shard, so that it notices when they are not there any more: the
-// generation that it found when it opened them, and how many writes they have had at least. Each script compares both
-// before anything else.
+// known is what the store knows of the documents of a shard, so that it notices when they are not there any more.
 type known struct {
-	mu         sync.Mutex
-	generation atomic.Pointer[string] // nil until it was claimed
+	mu  sync.Mutex
+	now atomic.Pointer[opened] // nil until it was claimed
+}
 
-	writes atomic.Int64
+// opened are documents as the store found them: their generation, and how many writes they have had at least. Each
+// script compares both before anything else. What is known of one generation says nothing of the next.
+type opened struct {
+	generation string
+	writes     atomic.Int64
 }
 
 var (
@@ -28,70 +31,93 @@ var (
 			"name the right server, or restart Leasehold to begin with the one that is there: locks that are held now can be granted again, with higher tokens")
 	errBack = errors.New(
 		"the server has lost writes that it had acknowledged, by a restart, a failover or a backup that was restored: a token " +
-			"could be given twice; stop Leasehold, run `leasehold store raise-tokens`, and start it again")
+			"could be given twice; run `leasehold store raise-tokens`, ten minutes after the loss if programs lease machine IDs: " +
+			"until it has ended, no process grants anything, and then all go on")
+	errRaised = errors.New("tokens were raised meanwhile: try again")
 )
 
-// lost is errBack once that was seen of any shard.
-func (s *Store) lost() error {
-	if s.back.Load() {
-		return errBack
-	}
-	return nil
-}
-
-// learn looks at what begin.lua found out.
-func (s *Store) learn(of *shard, outcome string, writes int64) error {
-	switch outcome {
+// learn looks at what stop.lua found out, and takes note of the number of writes.
+func (s *Store) learn(ctx context.Context, of *shard, known *opened, r reply, writes int64) error {
+	switch r.outcome {
 	case "other":
 		return errOther
-	case "back":
-		s.back.Store(true)
+	case "back", "lost", "raised":
+		found := r.rest.next()
+		if found.kind != isText {
+			return errPacked
+		}
+		if r.outcome == "raised" {
+			of.known.adopt(known, found.text, writes)
+			return errRaised
+		}
+		if !s.repair {
+			s.stop(ctx, raisedIn(found.text), true)
+		}
 		return errBack
 	}
 	for {
-		if seen := of.known.writes.Load(); writes <= seen || of.known.writes.CompareAndSwap(seen, writes) {
+		if seen := known.writes.Load(); writes <= seen || known.writes.CompareAndSwap(seen, writes) {
 			return nil
 		}
 	}
 }
 
-// unknown is the error of a call on documents that are not there any more.
-func (s *Store) unknown(doing string, err error) error {
-	return fmt.Errorf("%w: %w: redis: %s %s on %s: nothing was changed: %w", docstore.ErrUnavailable,
-		docstore.ErrNotWritten, doing, s.keys.root, s.addr, err)
+// adopt puts documents whose tokens were raised in the place of those that were known.
+func (k *known) adopt(before *opened, generation string, writes int64) {
+	next := &opened{generation: generation}
+	next.writes.Store(writes)
+	k.now.CompareAndSwap(before, next)
 }
 
-// claim returns the generation of the documents of a shard. It is asked for when the store is opened, or with the first
-// call if the server did not write then. The error is that of a request, or a [layoutError].
-func (s *Store) claim(ctx context.Context, of *shard) (string, error) {
+// unknown is the error of a call on documents that are not there any more.
+func (s *Store) unknown(doing string, err error) error {
+	err = fmt.Errorf("%w: redis: %s %s on %s: nothing was changed: %w", docstore.ErrNotWritten, doing, s.keys.root, s.addr,
+		err)
+	if s.repair {
+		return err // to try again changes nothing
+	}
+	return fmt.Errorf("%w: %w", docstore.ErrUnavailable, err)
+}
+
+// claim returns the documents of a shard. They are asked for when the store is opened, or with the first call if the
+// server did not write then. The error is that of a request, or a [layoutError].
+func (s *Store) claim(ctx context.Context, of *shard) (*opened, error) {
 	k := &of.known
-	if g := k.generation.Load(); g != nil {
-		return *g, nil
+	if found := k.now.Load(); found != nil {
+		return found, nil
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if g := k.generation.Load(); g != nil {
-		return *g, nil
+	if found := k.now.Load(); found != nil {
+		return found, nil
 	}
 	if err := s.checkLayout(ctx); err != nil {
-		return "", err
+		return nil, err
 	}
-	list, err := s.run(ctx, claimScript, []string{of.own}, rand.Text())
+	generation, writes, err := s.generation(ctx, claimScript, of, rand.Text())
 	if err != nil {
-		return "", err
+		return nil, err
+	}
+	k.adopt(nil, generation, writes)
+	return k.now.Load(), nil
+}
+
+// generation runs a script that answers with the generation of a shard and the number of its writes.
+func (s *Store) generation(ctx context.Context, sc *script, of *shard, arg string) (string, int64, error) {
+	list, err := s.run(ctx, sc, []string{of.own}, arg)
+	if err != nil {
+		return "", 0, err
 	}
 	if len(list) != 2 {
-		return "", fmt.Errorf("the answer to claim.lua has %d parts", len(list))
+		return "", 0, fmt.Errorf("the answer about %s has %d parts", of.own, len(list))
 	}
 	generation, ok := list[0].(string)
 	text, _ := list[1].(string)
 	writes, err := strconv.ParseInt(text, 10, 64)
 	if !ok || err != nil {
-		return "", fmt.Errorf("the answer to claim.lua is %v", list)
+		return "", 0, fmt.Errorf("the answer about %s is %v", of.own, list)
 	}
-	k.writes.Store(writes)
-	k.generation.Store(&generation)
-	return generation, nil
+	return generation, writes, nil
 }
 
 // checkLayout makes sure that the documents are laid out as this store would look for them: elsewhere it would find

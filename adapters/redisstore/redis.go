@@ -1,12 +1,13 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	sdk "github.com/redis/go-redis/v9"
@@ -28,6 +29,14 @@ type Options struct {
 	// out that it is one.
 	Addr string
 
+	// SentinelMaster is the name by which Sentinels know the primary. Addr is then the host:port of the Sentinels, with
+	// commas between them, and the store goes to whichever server they name: it follows a failover by itself. TLS is that
+	// of the connections with them, too.
+	SentinelMaster string
+
+	// SentinelUsername and SentinelPassword are for the Sentinels; Username and Password for the servers.
+	SentinelUsername, SentinelPassword string
+
 	// Username and Password, TLS and DB stand before what a URL says. Without a Username the password is that of the
 	// user "default". DB is the number of the database; a cluster has 0 alone.
 	Username, Password string
@@ -47,13 +56,19 @@ type Options struct {
 	// afterwards: [Open] fails if it finds another number.
 	Shards int
 
-	// Warn is called, by a goroutine of the store's own, with each sentence that [Store.Warnings] gains while the store is
-	// used: the settings of the server are looked at again every minute. Nil is for callers that do not want to know.
+	// Repair opens documents also if they are marked as ones that lost writes, see [Store.TokensRaised]: for what raises
+	// their tokens, and for no server.
+	Repair bool
+
+	// Warn is called, by a goroutine of the store's own, with each sentence that [Store.Warnings] gains while the store
+	// is used: the settings of the server are looked at again every minute. Nil is for callers that do not want to know.
 	Warn func(warning string)
 
 	// Now is for tests: the time of this clock is sent along and stands in for the server's. Nil, as it must be
 	// wherever several processes share a store, means the server's own clock.
 	Now func() time.Time
+
+	insistEvery time.Duration // in tests, instead of insistEvery
 }
 
 // Store is a [docstore.Store] in Redis.
@@ -68,12 +83,14 @@ type Store struct {
 	every  time.Duration   // lookEvery, but in tests
 	life   context.Context //nolint:containedctx // of what goes on beside the calls
 	end    context.CancelFunc
-	back   atomic.Bool // acknowledged writes are lost: it stays so, because their number may grow past what is known
 	sent   driver.Sent
 	laying sync.Mutex
 	laid   bool // the layout was checked
 	calls  driver.InFlight
 	shapes shapes
+
+	repair  bool // its documents are used although they are marked
+	stopped stopped
 }
 
 var (
@@ -95,21 +112,26 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{client: o.Client, addr: "(the client's)", keys: keys, clock: o.Now, warn: o.Warn, every: lookEvery}
-	s.warned.at = time.Now()
+	s := &Store{client: o.Client, addr: "(the client's)", keys: keys, clock: o.Now, warn: o.Warn, every: lookEvery,
+		repair: o.Repair}
+	s.warned.at, s.stopped.every = time.Now(), cmp.Or(o.insistEvery, insistEvery)
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	if s.client == nil {
 		settings, err := o.settings()
 		if err != nil {
 			return nil, err
 		}
-		s.client, s.owned, s.addr = sdk.NewClient(settings), true, settings.Addr
+		if s.owned = true; o.SentinelMaster == "" {
+			s.client, s.addr = sdk.NewClient(settings), settings.Addr
+		} else {
+			s.client, s.addr = o.followSentinels(settings), o.SentinelMaster+", as Sentinels on "+settings.Addr+" say"
+		}
 		if inTheClear(settings) {
 			s.warned.always = append(s.warned.always,
 				s.sentence("the connection has no TLS: on its way, the password and every lock can be read "+
 					"and changed; use rediss:// or --redis-tls"))
 		}
-	} else if o.Addr != "" || o.Username != "" || o.Password != "" || o.TLS != nil || o.DB != 0 {
+	} else if o.Addr != "" || o.SentinelMaster != "" || o.Username != "" || o.Password != "" || o.TLS != nil || o.DB != 0 {
 		return nil, errors.New(
 			"redis: Client has an address, a user and a database of its own: leave out Addr, Username, Password, TLS and DB")
 	}
@@ -120,6 +142,11 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 	if err != nil {
 		s.end()
 		return nil, errors.Join(err, s.release())
+	}
+	for _, of := range keys.shards {
+		if k := of.known.now.Load(); !s.repair && k != nil && strings.HasPrefix(k.generation, lostMark) {
+			s.stop(ctx, raisedIn(k.generation), false) // it is in the Warnings
+		}
 	}
 	return s, nil
 }

@@ -42,7 +42,7 @@ func open(t testing.TB, server *redistest.Server, o *redisstore.Options) *rediss
 	if o != nil {
 		options = *o
 	}
-	if options.Client == nil && options.Addr == "" {
+	if options.Client == nil && options.Addr == "" { // the server is nil where there are several
 		options.Addr = "redis://" + server.Addr() + longTimeouts
 	}
 	if options.Prefix == "" {

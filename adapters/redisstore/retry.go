@@ -67,5 +67,5 @@ func unsent(err error) bool {
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
 		return true
 	}
-	return errors.Is(err, sdk.ErrPoolTimeout)
+	return errors.Is(err, sdk.ErrPoolTimeout) || errors.Is(err, errDial)
 }

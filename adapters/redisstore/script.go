@@ -5,6 +5,7 @@ import (
 	"crypto/sha1" //nolint:gosec // it is how Redis names scripts
 	_ "embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ type script struct {
 // newScript puts begin.lua behind the first line of a script, and what else it begins with.
 func newScript(text string, begin ...string) *script {
 	flags, rest, _ := strings.Cut(text, "\n")
-	return rawScript(flags + "\n" + beginText + strings.Join(begin, "") + rest)
+	return rawScript(flags + "\n" + strings.Replace(beginText, "$STOP\n", stopText, 1) + strings.Join(begin, "") + rest)
 }
 
 func rawScript(text string) *script {
@@ -36,6 +37,8 @@ func rawScript(text string) *script {
 var (
 	//go:embed begin.lua
 	beginText string
+	//go:embed stop.lua
+	stopText string
 	//go:embed index.lua
 	indexText string
 	//go:embed count.lua
@@ -66,6 +69,10 @@ var (
 	tidyText string
 	//go:embed check.lua
 	checkText string
+	//go:embed mark.lua
+	markText string
+	//go:embed raised.lua
+	raisedText string
 
 	writeScript = newScript(writeText, textText, indexText, countText)
 	readScript  = newScript(readText)
@@ -79,6 +86,8 @@ var (
 	claimScript = rawScript(claimText)
 
 	layoutScript = rawScript(layoutText)
+	markScript   = rawScript(markText)
+	raisedScript = newScript(raisedText)
 )
 
 // fewKeys is how many keys a command has, at most, that is sent together with those of other callers: they all wait for
@@ -96,12 +105,25 @@ type reply struct {
 // argument, are those of begin.lua; args is the rest of that. doing says what for, in errors.
 func (s *Store) do(ctx context.Context, doing string, sc *script, repeatable bool, of *shard, keys []string,
 	args []byte) (reply, error) {
+	r, err := s.doOnce(ctx, doing, sc, repeatable, of, keys, args)
+	if errors.Is(err, errRaised) { // nothing was done, and it is known now
+		r, err = s.doOnce(ctx, doing, sc, repeatable, of, keys, args)
+	}
+	return r, err
+}
+
+func (s *Store) doOnce(ctx context.Context, doing string, sc *script, repeatable bool, of *shard, keys []string,
+	args []byte) (reply, error) {
 	if err := s.lost(); err != nil {
 		return reply{}, s.unknown(doing, err)
 	}
-	generation, err := s.claim(ctx, of)
+	known, err := s.claim(ctx, of)
 	if err != nil {
 		return reply{}, s.explain(ctx, doing, err)
+	}
+	if !s.repair && strings.HasPrefix(known.generation, lostMark) {
+		s.stop(ctx, raisedIn(known.generation), true)
+		return reply{}, s.unknown(doing, errBack)
 	}
 	arg := make([]byte, 0, 64+len(args))
 	if s.clock == nil {
@@ -109,7 +131,7 @@ func (s *Store) do(ctx context.Context, doing string, sc *script, repeatable boo
 	} else {
 		arg = appendInt(arg, docstore.TruncateMilli(s.clock()).UnixMilli())
 	}
-	arg = append(appendInt(appendText(arg, "", generation), of.known.writes.Load()), args...)
+	arg = append(appendInt(appendText(arg, "", known.generation), known.writes.Load()), args...)
 	command := append(make([]any, 0, 5+len(keys)), "EVALSHA", sc.sha, 1+len(keys), of.first)
 	for i := range keys {
 		command = append(command, &keys[i]) // a string would take an allocation to become an argument
@@ -123,11 +145,13 @@ func (s *Store) do(ctx context.Context, doing string, sc *script, repeatable boo
 		return reply{}, s.explain(ctx, doing, err)
 	}
 	r, writes, err := parseReply(answer)
+	if err == nil {
+		if err = s.learn(ctx, of, known, r, writes); err != nil && !errors.Is(err, errPacked) {
+			return reply{}, s.unknown(doing, err)
+		}
+	}
 	if err != nil {
 		return reply{}, s.unreadable(doing, err)
-	}
-	if err := s.learn(of, r.outcome, writes); err != nil {
-		return reply{}, s.unknown(doing, err)
 	}
 	s.lookSometimes()
 	return r, nil

@@ -17,12 +17,7 @@ if not now then
 end
 local both = call('MGET', KEYS[1], KEYS[4])
 local generation, writes, floor, indexed, indexes, at = unpack(both[1] or '')
-if generation ~= wanted then
-  return pack('other', now, 0)
-end
-if writes < known then
-  return pack('back', now, writes)
-end
+$STOP
 local new = not both[2]
 if new then
   call('GET', KEYS[4]) -- that it is not of another type

@@ -199,7 +199,7 @@ func TestLostWritesOfAShard(t *testing.T) {
 		token(t, s, lost)
 		backup := dump(t, admin)
 		token(t, s, lost)
-		restore(t, admin, backup)
+		putBack(t, admin, backup)
 		token(t, s, other) // nothing is missing there
 		if _, err := s.Get(t.Context(), lost); !errors.Is(err, docstore.ErrUnavailable) {
 			t.Error(err)

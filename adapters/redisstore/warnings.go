@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,9 +31,13 @@ type warned struct {
 // Warnings are sentences for the log about what [Open] found, or what was found when the settings were looked at again.
 // See [Options].Warn.
 func (s *Store) Warnings() []string {
+	var lost []string
+	if err := s.lost(); err != nil {
+		lost = []string{s.sentence("%v", err)}
+	}
 	s.warned.mu.Lock()
 	defer s.warned.mu.Unlock()
-	return slices.Concat(s.warned.always, s.warned.found)
+	return slices.Concat(s.warned.always, s.warned.found, lost)
 }
 
 // Usage implements [docstore.Meter]. A script that the server does not know, and those of a cluster that has moved, are
@@ -85,12 +90,14 @@ func inTheClear(o *sdk.Options) bool {
 	if o.TLSConfig != nil || o.Network == "unix" {
 		return false
 	}
-	host, _, err := net.SplitHostPort(o.Addr)
-	if err != nil {
-		host = o.Addr
-	}
-	if ip := net.ParseIP(host); ip != nil {
-		return !ip.IsLoopback()
-	}
-	return host != "localhost" && host != ""
+	return slices.ContainsFunc(strings.Split(o.Addr, ","), func(addr string) bool {
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			host = addr
+		}
+		if ip := net.ParseIP(host); ip != nil {
+			return !ip.IsLoopback()
+		}
+		return host != "localhost" && host != ""
+	})
 }

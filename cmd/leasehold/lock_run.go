@@ -282,7 +282,7 @@ func (c *lockRunCmd) provider(ctx context.Context, l *lockCmd, s *streams) (p lo
 		return nil, nil, err
 	}
 	log := newLog("text", s)
-	store, _, err := openStore(ctx, config, log, false)
+	store, _, err := openStore(ctx, config, log, use{})
 	if err != nil {
 		if _, own := errors.AsType[*exitError](err); !own && ctx.Err() == nil {
 			err = &exitError{exitUnavailable, err}

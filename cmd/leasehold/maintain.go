@@ -41,7 +41,7 @@ func (storeCmd) Help() string {
 }
 
 // open opens the store of the settings. done closes it.
-func (cmd *storeCmd) open(ctx context.Context, s *streams) (store docstore.Store, where string,
+func (cmd *storeCmd) open(ctx context.Context, s *streams, u use) (store docstore.Store, where string,
 	done func(), err error) {
 	c, err := cmd.flags.load()
 	if err != nil {
@@ -61,7 +61,7 @@ func (cmd *storeCmd) open(ctx context.Context, s *streams) (store docstore.Store
 		}
 	}
 	log := telemetry.AtLeast(c.Level(), newLog(c.Log, s))
-	if store, where, err = openStore(ctx, c, log, false); err != nil {
+	if store, where, err = openStore(ctx, c, log, u); err != nil {
 		return nil, "", nil, err
 	}
 	return store, where, func() { closeLogged(log, "close the store", store.Close) }, nil
@@ -78,7 +78,7 @@ func (pruneCmd) Help() string {
 
 // Run prunes the store.
 func (c *pruneCmd) Run(ctx context.Context, parent *storeCmd, s *streams) error {
-	store, where, done, err := parent.open(ctx, s)
+	store, where, done, err := parent.open(ctx, s, use{})
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ Tokens are set a minute ahead. Start the servers after that minute: a lock that 
 
 // Run raises the tokens.
 func (c *raiseTokensCmd) Run(ctx context.Context, parent *storeCmd, s *streams) error {
-	store, where, done, err := parent.open(ctx, s)
+	store, where, done, err := parent.open(ctx, s, use{repair: true})
 	if err != nil {
 		return err
 	}

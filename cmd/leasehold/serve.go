@@ -79,7 +79,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer observed.end()
-	store, where, err := openStore(ctx, c, log, observed.metrics != nil)
+	store, where, err := openStore(ctx, c, log, use{count: observed.metrics != nil})
 	if err != nil {
 		return err
 	}

@@ -26,9 +26,14 @@ const openTimeout = 15 * time.Second
 const lostWithMemory = "the store is in memory: when this process ends, all locks, runs and leases are forgotten. Machine IDs are leased again while their " +
 	"holders go on, so that two of them may make equal IDs. For anything but trials use --store sqlite, which is the default"
 
-// openStore opens the store and makes sure that it responds; where says in words where locks are stored. count asks for
-// what is billed.
-func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, count bool) (store docstore.Store,
+// use says what a store is opened for.
+type use struct {
+	count  bool // what is billed is asked for
+	repair bool // it raises the tokens of a store that lost writes, which no server may use
+}
+
+// openStore opens the store and makes sure that it responds; where says in words where locks are stored.
+func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, u use) (store docstore.Store,
 	where string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -39,9 +44,9 @@ func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, count 
 	case "firestore":
 		return openFirestore(ctx, c)
 	case "dynamodb":
-		return openDynamoDB(ctx, c, log, count)
+		return openDynamoDB(ctx, c, log, u.count)
 	case "redis":
-		return openRedis(ctx, c, log)
+		return openRedis(ctx, c, log, u.repair)
 	default:
 		return openSQLite(ctx, c, log)
 	}
@@ -111,10 +116,12 @@ func openDynamoDB(ctx context.Context, c *settings.Config, log *slog.Logger, cou
 	return store, "in the DynamoDB table " + c.Table, nil
 }
 
-func openRedis(ctx context.Context, c *settings.Config, log *slog.Logger) (docstore.Store, string, error) {
+func openRedis(ctx context.Context, c *settings.Config, log *slog.Logger, repair bool) (docstore.Store, string,
+	error) {
 	o := &redisstore.Options{
 		Addr: c.RedisAddr, Username: c.RedisUser, Password: c.RedisPassword, DB: int(c.RedisDB), Prefix: c.RedisPrefix,
-		Shards: int(c.RedisShards),
+		Shards: int(c.RedisShards), Repair: repair, SentinelMaster: c.RedisSentinelMaster,
+		SentinelUsername: c.RedisSentinelUser, SentinelPassword: c.RedisSentinelPassword,
 	}
 	if c.RedisTLS {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}

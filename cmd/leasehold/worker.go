@@ -67,7 +67,7 @@ func (cmd *workerCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer observed.end()
-	store, where, err := openStore(ctx, c, log, observed.metrics != nil)
+	store, where, err := openStore(ctx, c, log, use{count: observed.metrics != nil})
 	if err != nil {
 		return err
 	}

@@ -51,6 +51,7 @@ type exchangeLog struct {
 	detail string // for the caller
 	err    error
 	caller Caller
+	known  bool        // the caller was identified
 	action string      // Route.Audit
 	audit  []slog.Attr // of the audit event, beside those that all have
 

@@ -68,8 +68,8 @@ type Options struct {
 	// RecordRefusals makes a lock say who was refused it last; see lock.Options. 0: nothing is recorded.
 	RecordRefusals time.Duration
 
-	// Outcomes is how many of the last requests are remembered for administrators: so many that were rejected or failed,
-	// and as many that were carried out. 0: none.
+	// Outcomes is how many of the last requests of each tenant are remembered for its administrators: so many that were
+	// rejected or failed, and as many that were carried out; of all tenants together, four times as many. 0: none.
 	Outcomes int
 
 	// Metrics measures requests and what they end as; nil measures nothing. That of the store is

@@ -189,7 +189,8 @@ func (a *api) callerOf(r *http.Request) (Caller, error) {
 	if err != nil {
 		return c, err
 	}
-	noteOf(r).caller = c
+	n := noteOf(r)
+	n.caller, n.known = c, true
 	return c, a.admission.rates(r.Context(), c, payer(r, c))
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"math"
 	"net/http"
 	"net/url"
@@ -28,26 +29,61 @@ const (
 	maxOutcomeText = 512
 )
 
-// outcomes remembers how the last exchanges of a process ended, for administrators who ask what happened. What was
-// rejected or failed is kept apart from what was carried out, so that neither pushes the other out. A nil *outcomes
+// Bounds of what is remembered of all tenants.
+const (
+	// maxOutcomeTenants is how many tenants have outcomes; the one that asked for nothing for the longest time is
+	// forgotten.
+	maxOutcomeTenants = 256
+
+	// maxOutcomeShares is how many outcomes all tenants have together, as a multiple of Options.Outcomes. Beyond it the
+	// tenant with the most loses its oldest.
+	maxOutcomeShares = 4
+
+	// maxUnidentified is how many outcomes of callers are remembered that could not be identified: anyone can make them.
+	maxUnidentified = 64
+)
+
+// outcomes remembers how the last exchanges of a process ended, for administrators who ask what happened: of each
+// tenant apart, so that none pushes out, sees or counts those of another, and of callers that could not be identified
+// apart from all. What was rejected or failed is kept apart from what was carried out, likewise. A nil *outcomes
 // remembers nothing.
 type outcomes struct {
 	since time.Time
 	now   func() time.Time
+	size  int // of each kind, of a tenant
 
-	mu             sync.Mutex
-	last           int64 // number of the latest one
-	rejected, done ring
+	mu           sync.Mutex
+	last         int64 // number of the latest one of all
+	of           map[string]*tenantOutcomes
+	unidentified *tenantOutcomes
+	kept         [kinds]int // of all tenants
+	forgot       bool       // a tenant
 }
 
-// ring is the latest exchanges, up to a number.
-type ring struct {
-	kept []contracts.Outcome
-	size int
-	next int // where the next one goes, once as many are kept
+// The kinds of outcomes.
+const (
+	done = iota
+	rejected
+	kinds
+)
+
+// tenantOutcomes are those of a tenant.
+type tenantOutcomes struct {
+	since time.Time
+	used  time.Time
+	first int64 // the number before its first
+	last  int64 // number of the latest one of this tenant
+	rings [kinds][]outcome
 }
 
-// newOutcomes returns a memory of so many exchanges of each kind; nil for none.
+// outcome has two numbers: its place among those of its tenant, and among all.
+type outcome struct {
+	contracts.Outcome
+
+	overall int64
+}
+
+// newOutcomes returns a memory of so many exchanges of each kind, of each tenant; nil for none.
 func newOutcomes(size int, now func() time.Time) *outcomes {
 	if size <= 0 {
 		return nil
@@ -55,23 +91,88 @@ func newOutcomes(size int, now func() time.Time) *outcomes {
 	if now == nil {
 		now = time.Now
 	}
-	return &outcomes{since: now(), now: now, rejected: ring{size: size}, done: ring{size: size}}
+	since := now()
+	return &outcomes{since: since, now: now, size: size, of: map[string]*tenantOutcomes{},
+		unidentified: &tenantOutcomes{since: since}}
 }
 
-func (r *ring) add(o contracts.Outcome) {
-	if len(r.kept) < r.size {
-		r.kept = append(r.kept, o)
+// tenant returns the outcomes of a tenant. One that was forgotten and comes again has higher numbers than before.
+func (o *outcomes) tenant(name string, at time.Time) *tenantOutcomes {
+	t := o.of[name]
+	if t == nil {
+		if len(o.of) >= maxOutcomeTenants {
+			idle := ""
+			for other, its := range o.of {
+				if oldest := o.of[idle]; oldest == nil || its.used.Before(oldest.used) {
+					idle = other
+				}
+			}
+			for kind := range kinds {
+				o.kept[kind] -= len(o.of[idle].rings[kind])
+			}
+			delete(o.of, idle)
+			o.forgot = true
+		}
+		t = &tenantOutcomes{since: o.since}
+		if o.forgot {
+			t.since, t.first = at, at.Sub(o.since).Microseconds()
+			t.last = t.first
+		}
+		o.of[name] = t
+	}
+	t.used = at
+	return t
+}
+
+// add keeps an outcome, and forgets another if there are too many: of the tenant itself, or of the one that has the
+// most.
+func (o *outcomes) add(e contracts.Outcome, kind int, identified bool, at time.Time) {
+	o.last++
+	t, most := o.unidentified, min(maxUnidentified, o.size)
+	if identified {
+		t, most = o.tenant(e.CallerTenant, at), o.size
+	}
+	t.last++
+	e.Number = t.last
+	t.rings[kind] = append(t.rings[kind], outcome{e, o.last})
+	if len(t.rings[kind]) > most {
+		t.forget(kind)
 		return
 	}
-	r.kept[r.next] = o
-	r.next = (r.next + 1) % r.size
+	if !identified {
+		return
+	}
+	if o.kept[kind]++; o.kept[kind] <= maxOutcomeShares*o.size {
+		return
+	}
+	for _, other := range o.of {
+		if len(other.rings[kind]) > len(t.rings[kind]) {
+			t = other
+		}
+	}
+	t.forget(kind)
+	o.kept[kind]--
+}
+
+// forget removes the oldest one.
+func (t *tenantOutcomes) forget(kind int) {
+	t.rings[kind][0] = outcome{}
+	t.rings[kind] = t.rings[kind][1:]
+}
+
+// forgotten is how many were forgotten.
+func (t *tenantOutcomes) forgotten() int64 {
+	return t.last - t.first - int64(len(t.rings[done])+len(t.rings[rejected]))
 }
 
 // remember keeps an exchange that ended. Of those that were carried out it keeps commands that change something for
 // good, see Route.Routine.
 func (o *outcomes) remember(r *http.Request, n *exchangeLog, status int, took time.Duration, requestID string) {
-	rejected := n.problem != nil
-	if o == nil || n.route == nil || !rejected && (n.route.Routine || r.Method == http.MethodGet ||
+	kind := done
+	if n.problem != nil {
+		kind = rejected
+	}
+	if o == nil || n.route == nil || kind == done && (n.route.Routine || r.Method == http.MethodGet ||
 		r.Method == http.MethodHead) {
 		return
 	}
@@ -92,7 +193,7 @@ func (o *outcomes) remember(r *http.Request, n *exchangeLog, status int, took ti
 			e.Reason = cut(a.Value.String(), maxOutcomeText)
 		}
 	}
-	if rejected {
+	if n.problem != nil {
 		p := *n.problem
 		p.RequestID = requestID
 		said := p.Problem()
@@ -104,13 +205,7 @@ func (o *outcomes) remember(r *http.Request, n *exchangeLog, status int, took ti
 	e.At = direct.Time(at)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.last++
-	e.Number = o.last
-	if rejected {
-		o.rejected.add(e)
-	} else {
-		o.done.add(e)
-	}
+	o.add(e, kind, n.known, at)
 }
 
 // plain are the characters that no one escapes in a path.
@@ -147,37 +242,55 @@ type outcomeQuery struct {
 	size            int
 }
 
-// wants reports whether the query selects an outcome. It belongs to the tenant of its caller; that of a caller who
-// could not be identified, to the tenant that the path names.
+// wants reports whether the query selects an outcome.
 func (q outcomeQuery) wants(e *contracts.Outcome) bool {
-	return (q.tenant == "" || cmp.Or(e.CallerTenant, e.TenantID) == q.tenant) &&
-		(q.requestID == "" || e.RequestID == q.requestID) && strings.HasPrefix(e.Path, q.path) &&
+	return (q.requestID == "" || e.RequestID == q.requestID) && strings.HasPrefix(e.Path, q.path) &&
 		e.Number > q.after && e.Number < q.before
 }
 
-// find returns what the query selects, the newest first, and whether there is more; and how many were forgotten.
-func (o *outcomes) find(q outcomeQuery) (found []contracts.Outcome, more bool, forgotten int64) {
+// outcomesFound is what a query selects, the newest first.
+type outcomesFound struct {
+	list      []contracts.Outcome
+	more      bool
+	since     time.Time
+	forgotten int64
+}
+
+// find returns what the query selects. Those of a tenant have their numbers in it, and those of all, among all.
+func (o *outcomes) find(q outcomeQuery) (found outcomesFound) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var lists [][]contracts.Outcome
-	if q.kind != "false" {
-		lists = append(lists, o.rejected.kept)
+	found.since = o.since
+	var tenants []*tenantOutcomes
+	if q.tenant == "" {
+		tenants = append(slices.Collect(maps.Values(o.of)), o.unidentified)
+		found.forgotten = o.last
+		for _, t := range tenants {
+			found.forgotten -= int64(len(t.rings[done]) + len(t.rings[rejected]))
+		}
+	} else if t := o.of[q.tenant]; t != nil {
+		tenants, found.since, found.forgotten = []*tenantOutcomes{t}, t.since, t.forgotten()
 	}
-	if q.kind != "true" {
-		lists = append(lists, o.done.kept)
-	}
-	for _, list := range lists {
-		for i := range list {
-			if q.wants(&list[i]) {
-				found = append(found, list[i])
+	for _, t := range tenants {
+		for kind := range kinds {
+			if q.kind != "" && (q.kind == "true") != (kind == rejected) {
+				continue
+			}
+			for _, e := range t.rings[kind] {
+				if q.tenant == "" {
+					e.Number = e.overall
+				}
+				if q.wants(&e.Outcome) {
+					found.list = append(found.list, e.Outcome)
+				}
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b contracts.Outcome) int { return cmp.Compare(b.Number, a.Number) })
-	if len(found) > q.size {
-		found, more = found[:q.size:q.size], true
+	slices.SortFunc(found.list, func(a, b contracts.Outcome) int { return cmp.Compare(b.Number, a.Number) })
+	if len(found.list) > q.size {
+		found.list, found.more = found.list[:q.size:q.size], true
 	}
-	return found, more, o.last - int64(len(o.rejected.kept)+len(o.done.kept))
+	return found
 }
 
 // outcomeRest is what follows the outcomes of a page.
@@ -232,12 +345,12 @@ func (a *api) listOutcomes(w http.ResponseWriter, r *http.Request, c Caller) err
 	}
 	same := func(o contracts.Outcome) contracts.Outcome { return o }
 	return sendList(a, w, r, "outcomes", same, func(context.Context) ([]contracts.Outcome, any, page.Cost, error) {
-		found, more, forgotten := a.outcomes.find(q)
-		rest := outcomeRest{Since: direct.Time(a.outcomes.since), Forgotten: forgotten}
-		if more {
-			rest.Token = strconv.FormatInt(found[len(found)-1].Number, 10)
+		found := a.outcomes.find(q)
+		rest := outcomeRest{Since: direct.Time(found.since), Forgotten: found.forgotten}
+		if found.more {
+			rest.Token = strconv.FormatInt(found.list[len(found.list)-1].Number, 10)
 		}
-		return found, rest, page.Cost{Kept: len(found) * outcomeBytes}, nil
+		return found.list, rest, page.Cost{Kept: len(found.list) * outcomeBytes}, nil
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
@@ -152,13 +153,118 @@ func TestOutcomesOfATenant(t *testing.T) {
 	for _, o := range d.outcomes("").Outcomes {
 		seen = append(seen, o.RequestID)
 	}
-	if got := fmt.Sprint(seen); got != "[unknown-here own-elsewhere own]" {
+	if got := fmt.Sprint(seen); got != "[own-elsewhere own]" {
 		t.Errorf("seen: %s", got)
 	}
 	who.caller.Admin = false
 	d.get("/v1/outcomes").refuses(t, 403, "PERMISSION_DENIED", "")
 	who.caller, who.err = httpapi.Caller{}, httpapi.Unauthenticated("no token")
 	d.get("/v1/outcomes").refuses(t, 401, "UNAUTHENTICATED", "")
+}
+
+// TestOutcomesOfEachTenant: nothing that others do, identified or not, takes an outcome of a tenant away, or shows in
+// its numbers. Callers that could not be identified have a small memory of their own, for those who see all tenants.
+func TestOutcomesOfEachTenant(t *testing.T) {
+	who := &callers{}
+	d := remembering(t, who, 1024)
+	as := func(tenant string, admin bool) {
+		who.caller, who.err = httpapi.Caller{Subject: "s", Tenant: tenant, Admin: admin}, nil
+	}
+	ask := func(tenant, id string) {
+		t.Helper()
+		d.named(id, "POST", "/v1/tenants/"+tenant+"/locks/k/acquire", `{}`)
+	}
+	as("quiet", false)
+	ask("quiet", "first")
+	as("busy", false)
+	for i := range 1100 {
+		ask("busy", fmt.Sprint("b", i))
+	}
+	who.err = httpapi.Unauthenticated("no token")
+	for i := range 1100 {
+		ask("quiet", fmt.Sprint("u", i))
+	}
+	as("quiet", false)
+	ask("quiet", "second")
+	as("quiet", true)
+	if p := d.outcomes(""); brief(p) != "2 400 INVALID_ARGUMENT, 1 400 INVALID_ARGUMENT" || p.Forgotten != 0 {
+		t.Errorf("the quiet tenant: %s, %d forgotten", brief(p), p.Forgotten)
+	}
+	as("busy", true)
+	if p := d.outcomes("?page_size=1"); p.Outcomes[0].Number != 1100 || p.Forgotten != 76 {
+		t.Errorf("the busy tenant: %s, %d forgotten", brief(p), p.Forgotten)
+	}
+	as("new", true)
+	if p := d.outcomes(""); len(p.Outcomes) != 0 || p.Forgotten != 0 {
+		t.Errorf("a tenant that did nothing: %s, %d forgotten", brief(p), p.Forgotten)
+	}
+	as("", true)
+	p := d.outcomes("?page_size=1000&path=/v1/tenants/quiet/")
+	ids := make([]string, len(p.Outcomes))
+	for i, o := range p.Outcomes {
+		ids[i] = o.RequestID
+	}
+	if len(ids) != 2+64 || ids[0] != "second" || ids[1] != "u1099" || ids[64] != "u1036" || ids[65] != "first" {
+		t.Errorf("all: %q", ids)
+	}
+	if p.Outcomes[0].Number != 2202 || p.Forgotten != 2202-2-1024-64 {
+		t.Errorf("all: number %d, %d forgotten", p.Outcomes[0].Number, p.Forgotten)
+	}
+	if next := d.outcomes("?page_size=1&page_token=2202"); next.Outcomes[0].RequestID != "u1099" ||
+		next.NextPageToken != "2201" {
+		t.Errorf("all, the second page: %+v", next)
+	}
+}
+
+// TestOutcomesOfManyTenants: all together have a bound. Those with the most lose theirs first, and of more tenants than
+// are remembered the one that was idle for the longest time. If that comes again, its numbers are higher than before.
+func TestOutcomesOfManyTenants(t *testing.T) {
+	who := &callers{}
+	d := remembering(t, who, 10)
+	ask := func(tenant string, times int) {
+		d.clock.Advance(time.Millisecond)
+		for range times {
+			who.caller = httpapi.Caller{Subject: "s", Tenant: tenant}
+			d.post("/v1/tenants/"+tenant+"/locks/k/acquire", `{}`).refuses(t, 400, "INVALID_ARGUMENT", "ttl_seconds")
+		}
+	}
+	seen := func(tenant string) contracts.OutcomePage {
+		who.caller = httpapi.Caller{Subject: "s", Tenant: tenant, Admin: true}
+		return d.outcomes("")
+	}
+	ask("small", 3)
+	for i := range 12 {
+		ask(fmt.Sprint("large", i), 10)
+	}
+	if p := seen("small"); brief(p) != "3 400 INVALID_ARGUMENT, 2 400 INVALID_ARGUMENT, 1 400 INVALID_ARGUMENT" {
+		t.Errorf("the small tenant: %s", brief(p))
+	}
+	all, least := 3, 10
+	for i := range 12 {
+		p := seen(fmt.Sprint("large", i))
+		if len(p.Outcomes) > 0 && p.Outcomes[0].Number != 10 || p.Forgotten != int64(10-len(p.Outcomes)) {
+			t.Errorf("large%d: %s, %d forgotten", i, brief(p), p.Forgotten)
+		}
+		all, least = all+len(p.Outcomes), min(least, len(p.Outcomes))
+	}
+	if all != 40 || least < 2 {
+		t.Errorf("all tenants have %d, one has %d", all, least)
+	}
+	for i := range 256 {
+		ask(fmt.Sprint("t", i), 1)
+	}
+	if p := seen("small"); len(p.Outcomes) != 0 {
+		t.Errorf("it was idle for the longest time: %s", brief(p))
+	}
+	who.caller = httpapi.Caller{Admin: true}
+	if p := d.outcomes("?page_size=1000"); len(p.Outcomes) > 40 {
+		t.Errorf("all tenants have %d", len(p.Outcomes))
+	}
+	ask("small", 1)
+	if p := seen("small"); len(p.Outcomes) != 1 || p.Outcomes[0].Number <= 3 || p.Forgotten != 0 ||
+		p.Since <= "2026-01-01T00:00:00.000Z" {
+		t.Errorf("it comes again: %s, since %s, %d forgotten", brief(p), p.Since, p.Forgotten)
+	}
 }
 
 // TestOutcomesAreBounded: what callers send is cut, and nothing secret is kept.

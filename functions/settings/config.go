@@ -49,6 +49,9 @@ type Config struct {
 	FirestoreIndexShards    int64
 	RedisAddr, RedisUser    string
 	RedisPassword           string
+	RedisSentinelMaster     string
+	RedisSentinelUser       string
+	RedisSentinelPassword   string
 	RedisTLS                bool
 	RedisDB                 int64
 	RedisPrefix             string

@@ -285,6 +285,24 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.RedisAddr },
 	},
 	{
+		Env: "LEASEHOLD_REDIS_SENTINEL_MASTER", Group: groupRedis, Type: Text, Placeholder: "NAME", Entries: onStores,
+		NotEmpty: true,
+		Help:     "Name by which Redis Sentinels know the primary.",
+		More: "{REDIS_ADDR} is then the HOST:PORT of the Sentinels, with commas between them. Leasehold asks them for the primary, and follows a " +
+			"failover by itself. {REDIS_TLS} is for the connections with them, too.",
+		field: func(c *Config) any { return &c.RedisSentinelMaster },
+	},
+	{
+		Env: "LEASEHOLD_REDIS_SENTINEL_USER", Group: groupRedis, Type: Text, Placeholder: "NAME", Entries: onStores,
+		Help:  "User to log in as at the Sentinels, if they ask for one.",
+		field: func(c *Config) any { return &c.RedisSentinelUser },
+	},
+	{
+		Env: "LEASEHOLD_REDIS_SENTINEL_PASSWORD", Group: groupRedis, Type: Text, Secret: true, Entries: onStores,
+		Help:  "Password for the Sentinels.",
+		field: func(c *Config) any { return &c.RedisSentinelPassword },
+	},
+	{
 		Env: "LEASEHOLD_REDIS_USER", Group: groupRedis, Type: Text, Placeholder: "NAME", Entries: onStores,
 		Help:  "User to log in as. The password is in {REDIS_PASSWORD} or in the URL.",
 		field: func(c *Config) any { return &c.RedisUser },

@@ -194,6 +194,15 @@ type Pruner interface {
 	Prune(ctx context.Context, limit int) (removed int, err error)
 }
 
+// Stopper is a store that no process uses any more once one of them has found that it lost writes which it had
+// acknowledged, because it would give tokens again. The adapter of Redis implements it.
+type Stopper interface {
+	// TokensRaised lets all use it again, after the tokens of all documents were raised to at least token. Counters that
+	// begin at the time begin above it from then on. It may be called where no writes were lost, too. An error means that
+	// the tokens must be raised again.
+	TokensRaised(ctx context.Context, token int64) error
+}
+
 // Walker is for maintenance: it finds the documents of one kind whatever their tenant. Every adapter implements it.
 type Walker interface {
 	// Walk returns a page of the documents of a kind, of all tenants and of none, in an order of the store's own. Every

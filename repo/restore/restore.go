@@ -86,7 +86,8 @@ var ErrNoWalk = errors.New("this store cannot list the documents of all tenants"
 // RaiseTokens sets every token that is lower to the store's time in microseconds, a minute ahead: all to the same one,
 // that of the beginning, because a fence that is raised above its lock would reject each later holder. Each write is
 // conditional on the token that was read, so that servers may run meanwhile; but each run takes their tokens from those
-// who hold leases then. An error means that not all documents were seen; the reports count those that were.
+// who hold leases then. An error means that not all documents were seen, or that a [docstore.Stopper] was not told; the
+// reports count those that were.
 func RaiseTokens(ctx context.Context, store docstore.Store, o Options) ([]Report, error) {
 	walker, ok := store.(docstore.Walker)
 	if !ok {
@@ -110,7 +111,19 @@ func RaiseTokens(ctx context.Context, store docstore.Store, o Options) ([]Report
 			return reports, fmt.Errorf("%s: %w", c.kind, err)
 		}
 	}
-	return reports, nil
+	return reports, ended(ctx, store, o, to)
+}
+
+// ended lets processes use a store again that had stopped because it lost writes, now that all tokens are raised.
+func ended(ctx context.Context, store docstore.Store, o Options, to int64) error {
+	s, ok := store.(docstore.Stopper)
+	if !ok || o.DryRun {
+		return nil
+	}
+	if err := s.TokensRaised(ctx, to); err != nil {
+		return fmt.Errorf("let servers use the store again: %w", err)
+	}
+	return nil
 }
 
 // walk passes all documents of a kind to do, with the store's time.

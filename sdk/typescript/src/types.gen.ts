@@ -1498,10 +1498,12 @@ export interface paths {
         };
         /**
          * How the last requests to this process ended (administrators)
-         * The newest first. It needs the administrator's scope, and shows what callers of the administrator's tenant asked for, and callers that could
-         *     not be identified asked of it. One process remembers its own last requests, in memory, and only if it serves the console:
-         *     1024 that were rejected or failed, and 1024 commands that were carried out. Reads, renewals, refreshes, heartbeats and checks of fences are
-         *     remembered only if they were rejected. The audit events of all processes are in their logs.
+         * The newest first. It needs the administrator's scope, and shows what callers of the administrator's tenant asked for. One process remembers its
+         *     own last requests, in memory, and only if it serves the console: of each tenant 1024 that were rejected or failed, and 1024 commands that were
+         *     carried out; of all tenants together 4096 of each, and of 256 tenants. Beyond that the tenant with the most loses its oldest first, so that none
+         *     takes those of another away. Requests of callers that could not be identified, the last 64, are shown to those only who see all tenants.
+         *     Reads, renewals, refreshes, heartbeats and checks of fences are remembered only if they were rejected. The audit events of all processes are in
+         *     their logs.
          *     It asks nothing of the store.
          */
         readonly get: operations["listOutcomes"];
@@ -2918,7 +2920,7 @@ export interface components {
         readonly Outcome: {
             /**
              * Format: int64
-             * Counts what this process has remembered.
+             * Counts what this process has remembered of the tenant; for callers who see all tenants, of all.
              */
             readonly number: number;
             /** When it ended, by the server's clock. */
@@ -2951,11 +2953,11 @@ export interface components {
         };
         readonly OutcomePage: {
             readonly outcomes: readonly components["schemas"]["Outcome"][];
-            /** When the process began to remember. */
+            /** When the process began to remember requests of the tenant. */
             readonly since: components["schemas"]["Time"];
             /**
              * Format: int64
-             * How many it has forgotten since then.
+             * How many of them it has forgotten since then.
              */
             readonly forgotten: number;
             /** `page_token` of the next page; missing on the last. */

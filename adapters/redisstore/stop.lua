@@ -1,0 +1,22 @@
+if generation ~= wanted or writes < known then
+  -- The generation is a name and how often tokens were raised, as NAME.3; behind lost: once writes were found to be lost, until tokens are
+  -- raised again.
+  local function parts(text)
+    local name, raised = text:gsub('^lost:', ''):match('^([^.]*)%.?(%d*)$')
+    return name, tonumber(raised) or 0
+  end
+  local opened, before = parts(wanted)
+  local name, raised = parts(type(generation) == 'string' and generation or '')
+  if name ~= opened then
+    return pack('other', now, 0, '')
+  end
+  local outcome = 'lost'
+  if generation:sub(1, 5) ~= 'lost:' then
+    outcome = 'raised'
+    if raised <= before then
+      outcome, generation = 'back', string.format('lost:%s.%.0f', name, before)
+      call('SET', KEYS[1], pack(generation, writes, floor, indexed, indexes, at))
+    end
+  end
+  return pack(outcome, now, writes, generation)
+end
