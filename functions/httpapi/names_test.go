@@ -341,7 +341,7 @@ func TestNamesThroughFrontEnds(t *testing.T) {
 				for _, name := range namesOfAllKinds {
 					for _, c := range all {
 						// Not everything with everything: that would take a minute.
-						if n++; n%7 != 0 && tenant != "group/sub" || n%5 != 0 && (through == "serve" || through == "cloud-functions") {
+						if n++; n%11 != 0 && tenant != "group/sub" || n%5 != 0 && (through == "serve" || through == "cloud-functions") {
 							continue
 						}
 						for _, header := range []bool{false, true} {
