@@ -61,9 +61,8 @@ func (f *frame) meant(r *http.Request) (*http.Request, error) {
 
 // asSent takes the path that the client says it sent, if it is the path that arrived, escapes aside.
 func asSent(r *http.Request, sent []string) (*http.Request, error) {
-	plain, err := url.PathUnescape(sent[0])
 	asMeant := withPath(r, sent[0])
-	if err != nil || len(sent) > 1 || plain != r.URL.Path || asMeant.URL.EscapedPath() != sent[0] {
+	if len(sent) > 1 || asMeant.URL.EscapedPath() != sent[0] { // it is not that of this path, or not well formed
 		return r, contracts.Errorf(contracts.CodeAmbiguousPath,
 			"the path arrived as %s and was sent as %s: something between the client and this server changes paths",
 			r.URL.EscapedPath(), strings.Join(sent, ", "))
