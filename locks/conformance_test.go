@@ -134,7 +134,7 @@ func (program) Describe(err error) map[string]any {
 	case coded && (e.Code == contracts.CodeLockHeld || e.Code == contracts.CodeLockDelayed ||
 		e.Code == contracts.CodeLockQueueFull):
 		d["class"] = "held"
-	case coded && e.Code == contracts.CodeInvalidArgument && strings.HasPrefix(e.Detail, "a name in a path"): // the client's own
+	case coded && strings.HasPrefix(e.Detail, "a name in a path"): // not sent
 		d["class"] = "invalid"
 	case coded && e.Status < 500 && !e.Retryable:
 		d["class"] = "rejected"

@@ -102,7 +102,7 @@ func overHTTP(t testing.TB, h http.Handler) sender {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer w.Body.Close() //nolint:errcheck // it was read
+		defer w.Body.Close()
 		b, err := io.ReadAll(w.Body)
 		if err != nil {
 			t.Fatal(err)
@@ -158,8 +158,8 @@ func formatTwo(domain string, path func(string) string) front {
 }
 
 // fronts are the ways to the API. What each does to a path: a function URL, a REST API and a load balancer pass it on
-// as it was sent. An HTTP API resolves its escapes, and cuts what is behind a "?" then. The framework of Cloud Functions
-// has a ServeMux in front of the function.
+// as it was sent. An HTTP API resolves its escapes, and cuts what is behind a "?" then. The framework of Cloud
+// Functions has a ServeMux in front of the function.
 var fronts = map[string]front{
 	"serve": overHTTP,
 	"cloud-functions": func(t testing.TB, h http.Handler) sender {
@@ -314,8 +314,9 @@ func (c call) named(tenant, name string, escape func(string) string) asked {
 var namesOfAllKinds = []string{
 	"plain", "a/b", "/a", "a/", "a//b", "//", "//a//", "a/release", "a/acquire", "a/release/acquire", "x/claim", "locks",
 	"locks/a", "a/locks/b", "lock-sets", "lock-sets/acquire", "members/m/join", "clusters/c/members/m", "acquire",
-	"%", "%2F", "a%2Fb", "%25", "%252F", "100%", "%zz", "a b", " ", "a+b", "+", "%20", "%2B", ".", "..", "/", "...", ".a", "a/..",
-	"../a", "a/../b", "a/./b", "./a", "é", "e\u0301", "日本語", "😀", "\u00a0", "a?b", "?", "a/release?x", "a#b", "a;b", "a:b@c",
+	"%", "%2F", "a%2Fb", "%25", "%252F", "100%", "%zz", "a b", " ", "a+b", "+", "%20", "%2B", ".", "..", "/", "...",
+	".a", "a/..", "../a", "a/../b", "a/./b", "./a", "é", "e\u0301", "日本語", "😀", "\u00a0", "a?b", "?", "a/release?x", "a#b", "a;b",
+	"a:b@c",
 	"a&b=c", `a"b\c`, "~", "!'()*", "arn:aws:sts::1:assumed-role/R#n", "svc#n", "a\nb", strings.Repeat("a/b", 85),
 	strings.Repeat("é", 128), strings.Repeat("/", 256), strings.Repeat("x", 300),
 }
@@ -341,7 +342,8 @@ func TestNamesThroughFrontEnds(t *testing.T) {
 				for _, name := range namesOfAllKinds {
 					for _, c := range all {
 						// Not everything with everything: that would take a minute.
-						if n++; n%3 != 0 || n%11 != 0 && tenant != "group/sub" || n%5 != 0 && (through == "serve" || through == "cloud-functions") {
+						if n++; n%3 != 0 || n%11 != 0 && tenant != "group/sub" ||
+							n%5 != 0 && (through == "serve" || through == "cloud-functions") {
 							continue
 						}
 						for _, header := range []bool{false, true} {
@@ -374,7 +376,8 @@ func TestNamesThroughAnHTTPAPI(t *testing.T) {
 	s, all := newStage(t), calls(t)
 	for _, tenant := range []string{"acme", "group/sub", "a/b/c", "é/ü"} {
 		for _, name := range []string{
-			"plain", "a/b", "/a", "a/", "a//b", "a/release", "a/release/acquire", "x/claim", "%", "%2F", "a%2Fb", "%252F", "a b", "a+b",
+			"plain", "a/b", "/a", "a/", "a//b", "a/release", "a/release/acquire", "x/claim", "%", "%2F", "a%2Fb", "%252F", "a b",
+			"a+b",
 			"a/..", "../a", "a/./b", "日本語", "a#b", "a:b@c", "arn:aws:sts::1:assumed-role/R#n", "acquire",
 		} {
 			for _, c := range all {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -146,7 +147,7 @@ func read(pattern, path string, names []string, found func(names []string)) {
 		}
 		with := names
 		if named && end > 0 {
-			with = append(names[:len(names):len(names)], path[:end])
+			with = append(slices.Clone(names), path[:end])
 		}
 		switch whole := end == len(path); {
 		case named && end == 0, !named && path[:end] != head, more == whole:
