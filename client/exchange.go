@@ -176,6 +176,16 @@ func mediaType(h http.Header) string {
 	return content
 }
 
+// changesURL reports whether a segment of a path is ".", ".." or "/", escaped: on the way it may become another path.
+func changesURL(path string) bool {
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "." || segment == ".." || segment == "%2F" {
+			return true
+		}
+	}
+	return false
+}
+
 // pathHeader is the header that has the path of a request as it was sent.
 const pathHeader = "Leasehold-Path"
 
@@ -192,7 +202,7 @@ func (c *Client) send(
 		r.Header = header
 	}
 	plain, _, _ := strings.Cut(path, "?")
-	if strings.Contains(plain+"/", "/./") || strings.Contains(plain+"/", "/../") || strings.Contains(plain+"/", "/%2F/") {
+	if changesURL(plain) {
 		return nil, nil, false, contracts.Errorf(contracts.CodeInvalidArgument,
 			`a name in a path cannot be ".", ".." or "/": the URL would be that of something else`)
 	}

@@ -3024,7 +3024,7 @@ export interface components {
         };
     };
     responses: {
-        /** `INVALID_ARGUMENT`: `field` names the invalid field, `detail` says what is allowed. Nothing was changed. */
+        /** `INVALID_ARGUMENT`: `field` names the invalid field, `detail` says what is allowed. `AMBIGUOUS_PATH`: the path did not arrive as it was sent. Nothing was changed. */
         readonly BadRequest: {
             headers: {
                 readonly "X-Request-Id": components["headers"]["RequestID"];
