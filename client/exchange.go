@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -175,6 +176,19 @@ func mediaType(h http.Header) string {
 	return content
 }
 
+// changesURL reports whether a segment of a path is ".", ".." or "/", escaped: on the way it may become another path.
+func changesURL(path string) bool {
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "." || segment == ".." || segment == "%2F" {
+			return true
+		}
+	}
+	return false
+}
+
+// pathHeader is the header that has the path of a request as it was sent.
+const pathHeader = "Leasehold-Path"
+
 // send sends a request once, with these header fields if there are any, and returns the response and the first bytes of
 // its body.
 func (c *Client) send(
@@ -186,6 +200,14 @@ func (c *Client) send(
 	}
 	if header != nil {
 		r.Header = header
+	}
+	plain, _, _ := strings.Cut(path, "?")
+	if changesURL(plain) {
+		return nil, nil, false, contracts.Errorf(contracts.CodeInvalidArgument,
+			`a name in a path cannot be ".", ".." or "/": the URL would be that of something else`)
+	}
+	if strings.ContainsAny(plain, "%+") { // what resolves escapes on the way must not make another name of one
+		r.Header.Set(pathHeader, plain)
 	}
 	if payload != nil {
 		r.Header.Set("Content-Type", "application/json")

@@ -5,6 +5,7 @@ package contracts
 // codes is the one table of code, status, retryability and finality.
 var codes = map[Code]CodeInfo{
 	CodeInvalidArgument:      {Status: 400, Retryable: false, Final: true, Title: "invalid field"},
+	CodeAmbiguousPath:        {Status: 400, Retryable: false, Final: true, Title: "the path is not clear"},
 	CodeUnauthenticated:      {Status: 401, Retryable: false, Final: true, Title: "not authenticated"},
 	CodePermissionDenied:     {Status: 403, Retryable: false, Final: true, Title: "permission denied"},
 	CodeNotOwner:             {Status: 403, Retryable: false, Final: true, Title: "not the owner of the lease"},
@@ -64,6 +65,7 @@ var codes = map[Code]CodeInfo{
 // order is that of codes.yaml.
 var order = []Code{
 	CodeInvalidArgument,
+	CodeAmbiguousPath,
 	CodeUnauthenticated,
 	CodePermissionDenied,
 	CodeNotOwner,

@@ -63,6 +63,7 @@ const (
 	CodeActivationFailed     Code = "ACTIVATION_FAILED"
 	CodeActivationLocked     Code = "ACTIVATION_LOCKED"
 	CodeAlreadyFinished      Code = "ALREADY_FINISHED"
+	CodeAmbiguousPath        Code = "AMBIGUOUS_PATH"
 	CodeAnalysisChanged      Code = "ANALYSIS_CHANGED"
 	CodeAnalysisLocked       Code = "ANALYSIS_LOCKED"
 	CodeAnalysisNotFailed    Code = "ANALYSIS_NOT_FAILED"
@@ -126,6 +127,8 @@ func (e Code) Valid() bool {
 	case CodeActivationLocked:
 		return true
 	case CodeAlreadyFinished:
+		return true
+	case CodeAmbiguousPath:
 		return true
 	case CodeAnalysisChanged:
 		return true

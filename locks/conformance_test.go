@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -133,6 +134,8 @@ func (program) Describe(err error) map[string]any {
 	case coded && (e.Code == contracts.CodeLockHeld || e.Code == contracts.CodeLockDelayed ||
 		e.Code == contracts.CodeLockQueueFull):
 		d["class"] = "held"
+	case coded && strings.HasPrefix(e.Detail, "a name in a path"): // not sent
+		d["class"] = "invalid"
 	case coded && e.Status < 500 && !e.Retryable:
 		d["class"] = "rejected"
 	case errors.As(err, new(*conformancetest.WorkError)):

@@ -42,6 +42,7 @@ export default {
   'code.unknown': 'This page does not know the code {code}.', 'code.NO_RESPONSE': 'The server did not respond. The page tries again.', 'code.NO_PROBLEM': 'Something else than the API responded, perhaps a proxy.', 'code.PAGE_FAILED': 'The page itself failed. Reload it.',
   // The codes; made from contracts/codes.yaml: make generate
   'code.INVALID_ARGUMENT': 'A field is not as the API wants it. Nothing was changed; correct the field.',
+  'code.AMBIGUOUS_PATH': 'Something in front of the server changes paths, so the name that was meant is not known. Nothing was changed.',
   'code.UNAUTHENTICATED': 'The token is missing, expired, or not for this server. Get a new one.',
   'code.PERMISSION_DENIED': 'The token does not allow this: it is of another tenant, or a scope is missing.',
   'code.NOT_OWNER': 'The token is current, but the lease belongs to another owner. Two instances may share a token or a name.',

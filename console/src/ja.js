@@ -42,6 +42,7 @@ export default {
   'code.unknown': 'このページはコード {code} を知りません。', 'code.NO_RESPONSE': 'サーバーの応答がありません。ページは再試行します。', 'code.NO_PROBLEM': 'API 以外が応答しました。プロキシかもしれません。', 'code.PAGE_FAILED': 'ページ自体の不具合です。再読み込みしてください。',
   // エラーコード。contracts/codes.yaml から生成: make generate
   'code.INVALID_ARGUMENT': '項目の値が不正です。何も変更されていません。項目を直してください。',
+  'code.AMBIGUOUS_PATH': 'サーバーの手前でパスが変更され、どの名前のことか分かりません。何も変更されていません。',
   'code.UNAUTHENTICATED': 'トークンがないか、期限切れか、このサーバー用ではありません。新しいトークンを取得してください。',
   'code.PERMISSION_DENIED': 'このトークンでは許可されません。別のテナントのものか、スコープが足りません。',
   'code.NOT_OWNER': 'トークンは最新ですが、リースの所有者が違います。二つのインスタンスがトークンか名前を共有しているかもしれません。',

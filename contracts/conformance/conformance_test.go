@@ -139,12 +139,14 @@ func send(t *testing.T, method, url, body string) string {
 // TestPaths: clients escape the parts of a path differently; what they mean counts.
 func TestPaths(t *testing.T) {
 	for _, c := range []struct {
-		path string
-		want bool
+		path, said string // said is the path in the header
+		want       bool
 	}{
-		{"/v1/locks/a%3Ab%2Fc?q=1", true}, {"/v1/locks/a:b%2Fc?q=1", true}, {"/v1/locks/a:b%2fc?q=1", true},
-		{"/v1/locks/a:b/c?q=1", false}, {"/v1/locks/a:b%2Fc", false}, {"/v1//locks/a:b%2Fc?q=1", false},
-		{"/v1/locks/a%253Ab%2Fc?q=1", false},
+		{"/v1/locks/a%3Ab%2Fc?q=1", "/v1/locks/a%3Ab%2Fc", true}, {"/v1/locks/a:b%2Fc?q=1", "/v1/locks/a:b%2Fc", true},
+		{"/v1/locks/a:b%2fc?q=1", "/v1/locks/a:b%2fc", true}, {"/v1/locks/a:b%2Fc?q=1", "", false},
+		{"/v1/locks/a:b%2Fc?q=1", "/v1/locks/a:b/c", false}, {"/v1/locks/a:b/c?q=1", "", false},
+		{"/v1/locks/a:b%2Fc", "/v1/locks/a:b%2Fc", false}, {"/v1//locks/a:b%2Fc?q=1", "/v1//locks/a:b%2Fc", false},
+		{"/v1/locks/a%253Ab%2Fc?q=1", "/v1/locks/a%253Ab%2Fc", false},
 	} {
 		s, err := conformance.Parse("s", []byte(`{"area": "locks", "proves": "it", "client": {}, "steps": [
 			{"request": "GET /v1/locks/a%3Ab%2Fc?q=1", "answer": {"status": 200, "text": "yes"}}]}`))
@@ -156,7 +158,9 @@ func TestPaths(t *testing.T) {
 		go func() {
 			defer close(done)
 			defer func() { _ = recover() }() // the connection breaks off if the request is another
-			run.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, c.path, nil))
+			q := httptest.NewRequest(http.MethodGet, c.path, nil)
+			q.Header.Set("Leasehold-Path", c.said)
+			run.ServeHTTP(httptest.NewRecorder(), q)
 		}()
 		err = run.Step(t.Context(), 0, conformance.Observed{})
 		if run.End(); (err == nil) != c.want {

@@ -115,6 +115,10 @@ func read(q *http.Request) *exchange {
 		request: request{method: q.Method, path: q.URL.EscapedPath()}, header: q.Header, given: make(chan decision, 1),
 		gone: make(chan struct{}),
 	}
+	if sent := q.Header.Get("Leasehold-Path"); strings.Contains(e.request.path, "%") && sent != e.request.path {
+		e.broken = fmt.Sprintf("its header Leasehold-Path is %q, and its path is %s", sent, e.request.path)
+		return e
+	}
 	if q.URL.RawQuery != "" {
 		e.request.path += "?" + q.URL.RawQuery
 	}

@@ -35,9 +35,10 @@
 // # Paths
 //
 // A function URL, a REST API and a load balancer deliver the path as it was sent. An HTTP API delivers it with its
-// escapes resolved, so that "a%2Fb" and "a/b" arrive as the same bytes. The paths of the contract allow the key to be
-// found again: it is between the collection and the action. A key with "?" in it is lost in an HTTP API: the path
-// arrives cut there.
+// escapes resolved, so that "a%2Fb" and "a/b" arrive as the same bytes. Package httpapi is told so, and finds the names
+// again: by the routes and by the tenant of the caller, or by the header Leasehold-Path, which says what was sent.
+// Where neither settles it, the request is AMBIGUOUS_PATH. An HTTP API also cuts a path at a "?" that was escaped; only
+// the header shows that.
 //
 // The default domain of an HTTP API has the name of the stage in front of the path, which is removed there and nowhere
 // else: behind a custom domain, /v1/… is a path of the contract even if the stage is v1. What a custom domain maps to

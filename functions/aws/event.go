@@ -56,7 +56,7 @@ type payload struct {
 type event struct {
 	front  FrontDoor
 	method string
-	path   string // with the escapes that it was sent with, without base path and stage
+	path   string // with escapes, without base path and stage
 	query  string
 	header http.Header
 	body   string
@@ -184,9 +184,8 @@ func (e *event) request(ctx context.Context) (*http.Request, error) {
 	return r, nil
 }
 
-// sentPath is the path of an event in payload format 2.0 with the escapes that it was sent with, without the base path
-// and without the name of the stage, which the default domain of an HTTP API has in the path and a custom domain does
-// not.
+// sentPath is the path of an event in payload format 2.0 with escapes, without the base path and without the name of
+// the stage, which the default domain of an HTTP API has in the path and a custom domain does not.
 func sentPath(p *payload, front FrontDoor, basePath string) string {
 	path := withoutBase(p.RawPath, basePath)
 	if front == FunctionURL {
@@ -199,7 +198,7 @@ func sentPath(p *payload, front FrontDoor, basePath string) string {
 			path = "/" + rest
 		}
 	}
-	return escape(p.RequestContext.HTTP.Method, path)
+	return escape(path)
 }
 
 // withoutBase removes the base path. A path without it stays as it is.
@@ -210,22 +209,9 @@ func withoutBase(path, basePath string) string {
 	return path
 }
 
-// escape undoes what an HTTP API does to a path. Slashes inside of a lock key or a resource then look like other
-// slashes, but in the paths of the contract at most one segment follows the key, the action of a POST:
-//
-//	/v1/tenants/{tenant_id}/locks/{lock_key}/acquire
-func escape(method, path string) string {
-	const collection, key = 4, 5
+// escape is a path without escapes as one with escapes. Which of its slashes are inside of names, it does not know.
+func escape(path string) string {
 	segments := strings.Split(path, "/")
-	end := len(segments)
-	if method == http.MethodPost {
-		end--
-	}
-	if end > key && segments[1] == "v1" && segments[2] == "tenants" &&
-		(segments[collection] == "locks" || segments[collection] == "fences") {
-		whole := strings.Join(segments[key:end], "/")
-		segments = append(append(segments[:key:key], whole), segments[end:]...)
-	}
 	for i, s := range segments {
 		segments[i] = url.PathEscape(s)
 	}

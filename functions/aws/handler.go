@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
 )
 
 const (
@@ -73,7 +74,11 @@ func (h *Handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-ResponseMargin))
 		defer cancel()
 	}
-	encoded, err := h.serve(withEvent(ctx, e), e)
+	ctx = withEvent(ctx, e)
+	if e.front == HTTPAPI {
+		ctx = httpapi.Unescaped(ctx, "the HTTP API in front of this function")
+	}
+	encoded, err := h.serve(ctx, e)
 	most := MaxResponseBytes
 	if e.front == LoadBalancer {
 		most = MaxBalancedBytes

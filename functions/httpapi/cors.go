@@ -13,7 +13,8 @@ import (
 // not allowed.
 const (
 	corsMethods = "GET, HEAD, POST, PUT, DELETE"
-	corsRequest = "Authorization, Content-Type, Idempotency-Key, If-None-Match, Traceparent, Tracestate, X-Request-Id"
+	corsRequest = "Authorization, Content-Type, Idempotency-Key, If-None-Match, " + PathHeader +
+		", Traceparent, Tracestate, X-Request-Id"
 	corsExposed = "ETag, Retry-After, Www-Authenticate, X-Request-Id"
 	corsMaxAge  = "600" // seconds for which a browser remembers it
 )

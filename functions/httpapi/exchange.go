@@ -61,6 +61,7 @@ type exchangeLog struct {
 	problem *contracts.Error // that was sent
 	skipped string           // why a run was not granted, which is no error: locked, already_finished
 	aborted bool             // a panic cut the connection
+	unclear error            // the path may not be the one that was meant
 }
 
 // within is the context of a request that may take longer than others: so long, from when it began.
@@ -82,6 +83,7 @@ func noteOf(r *http.Request) *exchangeLog {
 func (f *frame) withLog(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := &exchangeLog{begin: time.Now(), aborted: true}
+		r, n.unclear = f.meant(r)
 		ctx, end := telemetry.Incoming(r.Context(), r.Header), endNothing
 		if f.traces != nil {
 			ctx, end = f.traces.Serve(ctx, r)

@@ -56,6 +56,8 @@ type frame struct {
 	metrics  *metrics.Metrics
 	leaving  <-chan struct{} // see Options.Leaving
 	folders  map[string]bool // paths of routes that end in a slash
+	routes   []Route
+	caller   func(*http.Request) (Caller, error) // who sent a request, where that decides how its path is read
 }
 
 func newFrame(o *Options) *frame {
@@ -81,7 +83,7 @@ func newFrame(o *Options) *frame {
 }
 
 func (f *frame) handler(routes []Route, unverified bool) http.Handler {
-	f.folders = map[string]bool{}
+	f.folders, f.routes = map[string]bool{}, routes
 	for _, r := range routes {
 		if folder, ok := strings.CutSuffix(r.Path, "{$}"); ok {
 			f.folders[folder] = true
@@ -109,9 +111,7 @@ func (f *frame) mux(routes []Route) http.Handler {
 		}
 		e.add(r.Method, withTimeout(r.Timeout, f.respond(r.named())))
 	}
-	mux.Handle("/", f.respond(func(http.ResponseWriter, *http.Request) error {
-		return errNoPath
-	}))
+	mux.Handle("/", f.respond(func(_ http.ResponseWriter, r *http.Request) error { return f.noPath(r) }))
 	return mux
 }
 

@@ -102,6 +102,7 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 		frame: f, store: store, identity: identity, guard: lock.NewGuard(
 			store, &lock.GuardOptions{Now: o.Now, MaxPerTenant: o.Limits.LocksPerTenant}),
 	}
+	f.caller = a.identify
 	a.locks = lock.New(store, &lock.Options{
 		Now: o.Now, Retention: o.Retention, MaxPerTenant: o.Limits.LocksPerTenant, Stop: o.Stop, Working: a.step,
 		Seat:           a.seat,

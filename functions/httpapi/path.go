@@ -29,6 +29,9 @@ const identitySegment = 8
 // that the caller named.
 func (f *frame) wholeSegments(next http.Handler) http.Handler {
 	return f.respond(func(w http.ResponseWriter, r *http.Request) error {
+		if err := noteOf(r).unclear; err != nil {
+			return err
+		}
 		path := r.URL.EscapedPath()
 		i := missingSegment(path)
 		if i > 0 && r.URL.Path != "/" && !f.folders[path] {
@@ -38,7 +41,7 @@ func (f *frame) wholeSegments(next http.Handler) http.Handler {
 				name, ok = "id", true
 			}
 			if !ok {
-				return errNoPath
+				return f.noPath(r)
 			}
 			return field.Errorf(name,
 				"is empty, \".\", \"..\" or \"/\" in the path: choose another name, and send a \"/\" inside of it as %%2F")

@@ -25,6 +25,9 @@ const of = <C extends Code>(code: C, retryable = false) => (classes[code] = clas
 /** INVALID_ARGUMENT: invalid field. */
 export const InvalidArgumentError = of('INVALID_ARGUMENT')
 export type InvalidArgumentError = CodedError<'INVALID_ARGUMENT'>
+/** AMBIGUOUS_PATH: the path is not clear. */
+export const AmbiguousPathError = of('AMBIGUOUS_PATH')
+export type AmbiguousPathError = CodedError<'AMBIGUOUS_PATH'>
 /** UNAUTHENTICATED: not authenticated. */
 export const UnauthenticatedError = of('UNAUTHENTICATED')
 export type UnauthenticatedError = CodedError<'UNAUTHENTICATED'>

@@ -174,6 +174,8 @@ export class Server {
   async #send(method: string, path: string, body: unknown, signal: AbortSignal): Promise<Record<string, unknown>> {
     const headers: Record<string, string> = { accept: 'application/json' }
     if (body !== undefined) headers['content-type'] = 'application/json'
+    // What resolves escapes on the way must not make another name of one.
+    if (path.includes('%')) headers['leasehold-path'] = path
     if (this.#token !== undefined) {
       let token: unknown = this.#token
       try {

@@ -103,6 +103,9 @@ class Transport:
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json, application/problem+json"}
         if payload is not None:
             headers["Content-Type"] = "application/json"
+        plain = path.partition("?")[0]
+        if "%" in plain:  # what resolves escapes on the way must not make another name of one
+            headers["Leasehold-Path"] = plain
         authorization = self._authorization()
         if authorization:
             headers["Authorization"] = authorization

@@ -296,7 +296,9 @@ def _retry_after(headers: Message) -> float:
 
 
 def segment(text: str, name: str = "key") -> str:
-    """A text as one segment of a path. How long it may be, the server says."""
+    """A text as one segment of a path. How long it may be, the server says. ".", ".." and "/" cannot be one: the URL would name another resource."""
+    if text in (".", "..", "/"):
+        raise InvalidSettingError(name, 'cannot be ".", ".." or "/"')
     return quote(_check.text(name, text, 1 << 16), safe="")
 
 

@@ -11,6 +11,7 @@ __all__ = [
     "ActivationFailed",
     "ActivationLocked",
     "AlreadyFinished",
+    "AmbiguousPath",
     "AnalysisChanged",
     "AnalysisLocked",
     "AnalysisNotFailed",
@@ -71,6 +72,15 @@ class InvalidArgument(ApiError):
 
     code = "INVALID_ARGUMENT"
     default_title = "invalid field"
+    default_status = 400
+    default_retryable = False
+
+
+class AmbiguousPath(ApiError):
+    """400: the path is not clear."""
+
+    code = "AMBIGUOUS_PATH"
+    default_title = "the path is not clear"
     default_status = 400
     default_retryable = False
 
@@ -563,6 +573,7 @@ class DeadlineExceeded(ApiError):
 
 CLASSES: dict[str, type[ApiError]] = {
     "INVALID_ARGUMENT": InvalidArgument,
+    "AMBIGUOUS_PATH": AmbiguousPath,
     "UNAUTHENTICATED": Unauthenticated,
     "PERMISSION_DENIED": PermissionDenied,
     "NOT_OWNER": NotOwner,
