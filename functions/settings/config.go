@@ -23,6 +23,8 @@ type Config struct {
 	CORSOrigins                     []string
 	RequestTimeout, ShutdownTimeout time.Duration
 	MaxConcurrent                   int64
+	MaxWait                         time.Duration // 0: none is held
+	MaxWaiting                      int64
 	TenantRate, SubjectRate         int64
 	MaxLocksPerTenant               int64
 	MaxClustersPerTenant            int64
