@@ -144,5 +144,5 @@ func claimTime(c lock.Acquire) time.Duration {
 func spread(d time.Duration, requestID string) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(requestID)) // never fails
-	return 3*d/4 + d/2*time.Duration(h.Sum32()%1024)/1023
+	return 3*d/4 + d/2*time.Duration(h.Sum32()%1001)/1000
 }
