@@ -87,11 +87,6 @@ export class ApiError extends LeaseholdError {
   readonly expiresAt: string | undefined
   /** How long to wait before the request is sent again, in milliseconds; 0 if the server does not say. */
   readonly retryAfter: number
-  /**
-   * With LOCK_HELD and LOCK_DELAYED of a request that waits: in how many milliseconds to send it again, because the server holds no response for so long;
-   * 0 if it did.
-   */
-  readonly pollAfter: number
   /** With LOCK_HELD the caller's place in line, 1 being the next; undefined without one. */
   readonly position: number | undefined
 
@@ -111,8 +106,6 @@ export class ApiError extends LeaseholdError {
     this.expiresAt = problem.expires_at
     const ms = Number(problem.retry_after_ms ?? retryAfter)
     this.retryAfter = ms > 0 ? ms : 0
-    const poll = Number(problem.poll_after_ms)
-    this.pollAfter = poll > 0 ? Math.min(poll, 10_000) : 0
     this.position = problem.position
   }
 }

@@ -20,11 +20,6 @@ export function retryAfter(e: unknown): number {
   return e instanceof ApiError || e instanceof InvalidResponseError ? e.retryAfter : 0
 }
 
-/** In how many milliseconds a request that waits comes again to a server that holds no response for so long; 0 if it does not say. */
-export function pollAfter(e: unknown): number {
-  return e instanceof ApiError ? e.pollAfter : 0
-}
-
 /** Whether the same request would be rejected again: the response does not say that a retry may help, and it is no failure of the server that may pass. */
 export function isFinal(e: unknown): boolean {
   return e instanceof ApiError && !e.retryable && (e.status < 500 || e.status === 501 || e instanceof DocumentDamagedError)

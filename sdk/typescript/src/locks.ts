@@ -7,7 +7,7 @@ import { checkFunction, checkLabels, checkNumber, checkObject, invalid } from '.
 import { InvalidArgumentError, LeaseChangedError, LeaseExpiredError, LockDelayedError, LockHeldError, LockQueueFullError, OverloadedError, RequestIdReusedError, apiError } from './codes.gen.js'
 import { ApiError, ClosedError, LockLostError, MaxHoldError, NotReleasedError, ReleasedError, isGone } from './errors.js'
 import { Server, randomID, segment, type ServerOptions } from './http.js'
-import { isFinal, isOver, isSettled, isUnsettled, messageOf, pollAfter, retryAfter } from './judge.js'
+import { isFinal, isOver, isSettled, isUnsettled, messageOf, retryAfter } from './judge.js'
 import { type AcquireRequest, type Asked, bad, checkLease, checkReleased, checkSet, count, text } from './lease.js'
 import { Term } from './term.js'
 import { type Clock, type Moment, Scope, add, backoff, elapsed, endOf, moment, orAborted, pause, pauseBefore, sleepUntil, until } from './time.js'
@@ -389,11 +389,6 @@ export class Locks {
       const most = Math.min(s.poll * (0.5 + Math.random() / 2), placed ? placedPause : Infinity)
       return holder > 0 ? Math.min(most, Math.max(holder, 50) + Math.random() * 100) : most
     }
-    // A pause that ends before the wait does, so that what the lock's line has granted by then is not missed.
-    const inTime = (after: number) => {
-      const left = deadline ? until(clock, deadline) : Infinity
-      return after >= left && left > 2 * lastLook ? left - lastLook : after
-    }
     const attempt = async (wait: number, within: Scope) => {
       const { signal } = within
       const r = { ...request, ...(wait > 0 && { wait_seconds: wait / 1000 }) }
@@ -444,10 +439,10 @@ export class Locks {
         if (isHeld(t.error)) {
           if (o.ifAvailable || o.wait === 0) throw t.error
           if (t.error instanceof LockQueueFullError) polls = fewPolls
-          const again = pollAfter(t.error)
-          // Without a pause, unless the server does not wait as it is asked to.
-          if (again > 0) after = inTime(again)
-          else after = polls > 0 || !subject.waits || room() === 0 || (wait > 0 && t.took < wait / 2) ? poll(hint) : 0
+          const again = Number((t.error as ApiError).problem.poll_after_ms) // of a server that holds no response for so long
+          // Without a pause, unless the server does not wait as it is asked to. A pause that the server asks for ends before the wait does, so that what
+          // the lock's line has granted by then is not missed.
+          after = again > 0 ? Math.min(again, 10_000, Math.max(deadline ? until(clock, deadline) - lastLook : 10_000, lastLook)) : polls > 0 || !subject.waits || room() === 0 || (wait > 0 && t.took < wait / 2) ? poll(hint) : 0
           this.#emit({ type: 'waiting', key: subject.name, after, error: t.error })
           if (after > 0 && !(await pause(clock, after, waiting.signal))) throw t.error
           failed = 0

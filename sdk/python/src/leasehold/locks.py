@@ -546,8 +546,7 @@ class _Wait:
 
     def in_time(self, seconds: float) -> float:
         """A pause that ends before the wait does, so that what the lock's line has granted by then is not missed."""
-        left = self.left()
-        return left - LAST_LOOK if seconds >= left > 2 * LAST_LOOK else seconds
+        return min(seconds, max(self.left() - LAST_LOOK, LAST_LOOK))
 
     def sleep(self, seconds: float) -> bool:
         """False if the wait is over before."""
