@@ -14,7 +14,7 @@ const (
 	eventPage = 1000
 	// between reads of events that are known, which providers show again for some seconds
 	eventPause = 250 * time.Millisecond
-	mostPause  = 10 * time.Second // that a provider asks for which does not wait for events itself
+	longPause  = 10 * time.Second // that a provider asks for which does not wait for events itself
 	readers    = 16               // activations that are read at a time
 )
 
@@ -58,7 +58,7 @@ func (m *Member) round(l *incarnation, after string, known map[string]bool, room
 		}
 		if next == "" {
 			next = page.Next
-			pause = max(eventPause, min(time.Duration(page.PollAfterMs)*time.Millisecond, mostPause))
+			pause = max(eventPause, min(time.Duration(page.PollAfterMs)*time.Millisecond, longPause))
 		}
 		for _, e := range page.Events {
 			if seen[e.EventID] = true; !known[e.EventID] {

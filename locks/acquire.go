@@ -321,8 +321,8 @@ func (a *acquisition) pause(holder time.Duration) time.Duration {
 	return min(poll, max(holder, shortPause/2)+mathrand.N(shortPause)) // not all who wait at the same time
 }
 
-// pollAfter is when a provider that holds no response for as long as it is asked to says that the request comes again; 0
-// if it does not say.
+// pollAfter is when the request comes again to a provider that holds no response for as long as it is asked to; 0 if it
+// does not say.
 func pollAfter(err error) time.Duration {
 	if e, ok := errors.AsType[*contracts.Error](err); ok {
 		return e.PollAfter

@@ -159,7 +159,7 @@ func TestRequestsOfAWait(t *testing.T) {
 	}
 }
 
-// TestHeldLockOfAServerThatHoldsNoResponse: whoever waits obtains the lock soon after it is free, and a line keeps its
+// TestHeldLockOfAServerThatHoldsNoResponse: a caller that waits obtains the lock soon after it is free, and a line keeps its
 // order, whatever the lock and however short its lease.
 func TestHeldLockOfAServerThatHoldsNoResponse(t *testing.T) {
 	const waiting = 6

@@ -114,7 +114,7 @@ func pollAfter(c lock.Acquire, o lock.Outcome, held time.Duration) time.Duration
 	switch {
 	case turn == 0: // not all who wait at the same time
 		after = min(spread(pollFree, c.RequestID), free+spread(pollNext, c.RequestID)-3*pollNext/4)
-	case turn == 1 && c.Mode == lock.Rate: // what is granted there is not given back
+	case turn == 1 && c.Mode == lock.Rate: // what is granted there is not released
 		after = min(pollBehind, free)
 	case turn == 1:
 		after = min(pollNext, free)

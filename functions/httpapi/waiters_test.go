@@ -15,6 +15,10 @@ func TestPollAfter(t *testing.T) {
 	if got := spread(time.Second, request); got != 900*time.Millisecond {
 		t.Fatalf("a second becomes %v", got)
 	}
+	const (
+		ms, s = time.Millisecond, time.Second
+		far   = time.Minute
+	)
 	for name, c := range map[string]struct {
 		wait, limit, ttl int64
 		mode             lock.Mode
@@ -23,33 +27,33 @@ func TestPollAfter(t *testing.T) {
 		free, held       time.Duration
 		want             time.Duration
 	}{
-		"does not wait":            {ttl: 30, free: time.Minute},
-		"granted":                  {wait: 20, ttl: 30, code: lock.OK},
-		"too late":                 {wait: 20, ttl: 30, code: lock.TooLate},
-		"full":                     {wait: 20, ttl: 30, code: lock.QueueFull},
-		"held as long as asked":    {wait: 20, ttl: 30, position: 1, free: time.Minute, held: 20 * time.Second},
-		"nearly":                   {wait: 20, ttl: 30, position: 1, free: time.Minute, held: 18 * time.Second},
-		"a second, as asked":       {wait: 1, ttl: 30, position: 1, free: time.Minute, held: time.Second},
-		"a second, not held":       {wait: 1, ttl: 30, position: 1, free: time.Minute, held: 3 * time.Millisecond, want: 997 * time.Millisecond},
-		"next":                     {wait: 20, ttl: 30, position: 1, free: time.Minute, want: time.Second},
-		"next, and free sooner":    {wait: 20, ttl: 30, position: 1, free: 300 * time.Millisecond, want: 300 * time.Millisecond},
-		"next, and free at once":   {wait: 20, ttl: 30, position: 1, free: time.Millisecond, want: 50 * time.Millisecond},
-		"next, and free unknown":   {wait: 20, ttl: 30, position: 1, want: time.Second},
-		"held for a while":         {wait: 20, ttl: 30, position: 1, free: time.Minute, held: 400 * time.Millisecond, want: 600 * time.Millisecond},
-		"held for long":            {wait: 20, ttl: 30, position: 1, free: time.Minute, held: 5 * time.Second, want: 50 * time.Millisecond},
-		"second":                   {wait: 20, ttl: 30, position: 2, free: 300 * time.Millisecond, want: 1800 * time.Millisecond},
-		"fourth":                   {wait: 20, ttl: 30, position: 4, free: time.Minute, want: 3600 * time.Millisecond},
-		"hundredth":                {wait: 20, ttl: 30, position: 100, free: time.Minute, want: 3600 * time.Millisecond},
-		"of three permits":         {wait: 20, ttl: 30, mode: lock.Permits, limit: 3, position: 3, free: time.Minute, want: time.Second},
-		"after three permits":      {wait: 20, ttl: 30, mode: lock.Permits, limit: 3, position: 4, free: time.Minute, want: 1800 * time.Millisecond},
-		"a short lease, next":      {wait: 20, ttl: 1, position: 1, free: time.Second, want: 500 * time.Millisecond},
-		"a short lease, behind":    {wait: 20, ttl: 4, position: 9, free: time.Second, want: 2 * time.Second},
-		"a rate":                   {wait: 20, limit: 3, mode: lock.Rate, position: 2, free: time.Minute, want: 4 * time.Second},
-		"a rate, soon":             {wait: 20, limit: 3, mode: lock.Rate, position: 3, free: 1500 * time.Millisecond, want: 1500 * time.Millisecond},
-		"a rate, behind":           {wait: 20, limit: 3, mode: lock.Rate, position: 5, free: time.Minute, want: 1800 * time.Millisecond},
-		"no line":                  {wait: 20, ttl: 1, free: time.Minute, want: 1800 * time.Millisecond},
-		"no line, and free sooner": {wait: 20, ttl: 30, free: 300 * time.Millisecond, want: 450 * time.Millisecond},
-		"closed":                   {wait: 20, ttl: 30, code: lock.Delayed, free: 40 * time.Second, want: 1800 * time.Millisecond},
+		"does not wait":            {0, 0, 30, "", "", 0, far, 0, 0},
+		"granted":                  {20, 0, 30, "", lock.OK, 0, 0, 0, 0},
+		"too late":                 {20, 0, 30, "", lock.TooLate, 0, 0, 0, 0},
+		"full":                     {20, 0, 30, "", lock.QueueFull, 0, 0, 0, 0},
+		"held as long as asked":    {20, 0, 30, "", "", 1, far, 20 * s, 0},
+		"nearly":                   {20, 0, 30, "", "", 1, far, 18 * s, 0},
+		"a second, as asked":       {1, 0, 30, "", "", 1, far, s, 0},
+		"a second, not held":       {1, 0, 30, "", "", 1, far, 3 * ms, 997 * ms},
+		"next":                     {20, 0, 30, "", "", 1, far, 0, s},
+		"next, and free sooner":    {20, 0, 30, "", "", 1, 300 * ms, 0, 300 * ms},
+		"next, and free at once":   {20, 0, 30, "", "", 1, ms, 0, 50 * ms},
+		"next, and free unknown":   {20, 0, 30, "", "", 1, 0, 0, s},
+		"held for a while":         {20, 0, 30, "", "", 1, far, 400 * ms, 600 * ms},
+		"held for long":            {20, 0, 30, "", "", 1, far, 5 * s, 50 * ms},
+		"second":                   {20, 0, 30, "", "", 2, 300 * ms, 0, 1800 * ms},
+		"fourth":                   {20, 0, 30, "", "", 4, far, 0, 3600 * ms},
+		"hundredth":                {20, 0, 30, "", "", 100, far, 0, 3600 * ms},
+		"of three permits":         {20, 3, 30, lock.Permits, "", 3, far, 0, s},
+		"after three permits":      {20, 3, 30, lock.Permits, "", 4, far, 0, 1800 * ms},
+		"a short lease, next":      {20, 0, 1, "", "", 1, s, 0, 500 * ms},
+		"a short lease, behind":    {20, 0, 4, "", "", 9, s, 0, 2 * s},
+		"a rate":                   {20, 3, 0, lock.Rate, "", 2, far, 0, 4 * s},
+		"a rate, soon":             {20, 3, 0, lock.Rate, "", 3, 1500 * ms, 0, 1500 * ms},
+		"a rate, behind":           {20, 3, 0, lock.Rate, "", 5, far, 0, 1800 * ms},
+		"no line":                  {20, 0, 1, "", "", 0, far, 0, 1800 * ms},
+		"no line, and free sooner": {20, 0, 30, "", "", 0, 300 * ms, 0, 450 * ms},
+		"closed":                   {20, 0, 30, "", lock.Delayed, 0, 40 * s, 0, 1800 * ms},
 	} {
 		command := lock.Acquire{RequestID: request, WaitSeconds: c.wait, Mode: c.mode, Limit: c.limit, TTLSeconds: c.ttl}
 		o := lock.Outcome{Code: c.code, Position: c.position, RetryAfter: c.free}
