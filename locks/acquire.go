@@ -332,7 +332,7 @@ func pollAfter(err error) time.Duration {
 
 // inTime is a pause that ends before the wait does, so that what the lock's line has granted by then is not missed.
 func inTime(waiting context.Context, pause time.Duration) time.Duration {
-	return min(pause, max(hold.Left(waiting)-lastLook, lastLook))
+	return min(pause, max(hold.Left(waiting)-lastLook, lastLook+shortPause))
 }
 
 // lasts is how long a lease lasts from when it was asked for.

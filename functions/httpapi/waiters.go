@@ -98,13 +98,11 @@ const (
 )
 
 // pollAfter is when an acquire comes again that was refused, after its response was held for so long: 0 if it was held
-// for about as long as it asked for, or is not to come again. What the line grants a request lasts for twice as long,
+// for about as long as it asked for, which may be no time, or is not to come again. What the line grants a request lasts for twice as long,
 // so that it is there to claim it.
 func pollAfter(c lock.Acquire, o lock.Outcome, held time.Duration) time.Duration {
-	if c.WaitSeconds == 0 || o.Code != lock.Held && o.Code != lock.Delayed {
-		return 0
-	}
-	if heldEnough(held, time.Duration(c.WaitSeconds)*time.Second) {
+	asked := time.Duration(c.WaitSeconds) * time.Second
+	if o.Code != lock.Held && o.Code != lock.Delayed || heldEnough(held, asked) {
 		return 0
 	}
 	free := cmp.Or(o.RetryAfter, pollNext) // when it is, if its holder does nothing

@@ -442,7 +442,7 @@ export class Locks {
           const again = Number((t.error as ApiError).problem.poll_after_ms) // of a server that holds no response for so long
           // Without a pause, unless the server does not wait as it is asked to. A pause that the server asks for ends before the wait does, so that what
           // the lock's line has granted by then is not missed.
-          after = again > 0 ? Math.min(again, 10_000, Math.max(deadline ? until(clock, deadline) - lastLook : 10_000, lastLook)) : polls > 0 || !subject.waits || room() === 0 || (wait > 0 && t.took < wait / 2) ? poll(hint) : 0
+          after = again > 0 ? Math.min(again, 10_000, Math.max(deadline ? until(clock, deadline) - lastLook : 10_000, 600)) : polls > 0 || !subject.waits || room() === 0 || (wait > 0 && t.took < wait / 2) ? poll(hint) : 0
           this.#emit({ type: 'waiting', key: subject.name, after, error: t.error })
           if (after > 0 && !(await pause(clock, after, waiting.signal))) throw t.error
           failed = 0

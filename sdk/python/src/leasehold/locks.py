@@ -546,7 +546,7 @@ class _Wait:
 
     def in_time(self, seconds: float) -> float:
         """A pause that ends before the wait does, so that what the lock's line has granted by then is not missed."""
-        return min(seconds, max(self.left() - LAST_LOOK, LAST_LOOK))
+        return min(seconds, max(self.left() - LAST_LOOK, LAST_LOOK + SHORT_PAUSE))
 
     def sleep(self, seconds: float) -> bool:
         """False if the wait is over before."""
