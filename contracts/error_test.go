@@ -121,7 +121,8 @@ func TestAnErrorAndItsBody(t *testing.T) {
 	}
 	strange := contracts.Problem{Code: "TEAPOT", ExpiresAt: "soon", RetryAfterMs: 1 << 62, PollAfterMs: 1 << 62,
 		Instance: "/x"}.Err()
-	if !strange.ExpiresAt.IsZero() || strange.RetryAfter != 24*time.Hour || strange.PollAfter != 10*time.Second || strange.RequestID != "" {
+	if !strange.ExpiresAt.IsZero() || strange.RetryAfter != 24*time.Hour || strange.PollAfter != 10*time.Second ||
+		strange.RequestID != "" {
 		t.Errorf("%+v", strange)
 	}
 	if got := (contracts.Problem{RetryAfterMs: -1}).Err(); got.RetryAfter != 0 {

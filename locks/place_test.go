@@ -161,8 +161,8 @@ func TestRequestsOfAWait(t *testing.T) {
 	}
 }
 
-// TestHeldLockOfAServerThatHoldsNoResponse: a caller that waits obtains the lock soon after it is free, and a line keeps its
-// order, whatever the lock and however short its lease.
+// TestHeldLockOfAServerThatHoldsNoResponse: a caller that waits obtains the lock soon after it is free, and a
+// line keeps its order, whatever the lock and however short its lease.
 func TestHeldLockOfAServerThatHoldsNoResponse(t *testing.T) {
 	const waiting = 6
 	fair := locks.LockOptions{Fair: true}
