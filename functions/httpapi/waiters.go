@@ -98,8 +98,8 @@ const (
 )
 
 // pollAfter is when an acquire comes again that was refused, after its response was held for so long: 0 if it was held
-// for about as long as it asked for, which may be no time, or is not to come again. What the line grants a request lasts
-// for twice as long, so that it is there to claim it.
+// for about as long as it asked for, which may be no time, or is not to come again. What the line grants a request
+// lasts for twice as long, so that it is there to claim it.
 func pollAfter(c lock.Acquire, o lock.Outcome, held time.Duration) time.Duration {
 	asked := time.Duration(c.WaitSeconds) * time.Second
 	if o.Code != lock.Held && o.Code != lock.Delayed || heldEnough(held, asked) {
