@@ -14,7 +14,8 @@ const (
 	eventPage = 1000
 	// between reads of events that are known, which providers show again for some seconds
 	eventPause = 250 * time.Millisecond
-	readers    = 16 // activations that are read at a time
+	longPause  = 10 * time.Second // that a provider asks for which does not wait for events itself
+	readers    = 16               // activations that are read at a time
 )
 
 // follow reads the events of the cluster: what others claimed for this member is activated, what others have is lost.
@@ -27,23 +28,24 @@ func (m *Member) follow(l *incarnation) {
 		var seen map[string]bool
 		var news bool
 		var next string
+		pause := eventPause
 		if _, err := m.component.insist(l.Context(), Event{Incarnation: l.number}, "events", always,
 			func(context.Context) (err error) {
-				seen, news, next, err = m.round(l, after, known, room)
+				seen, news, next, pause, err = m.round(l, after, known, room)
 				return err
 			}); err != nil {
 			return
 		}
 		if !news {
-			sleep(l.Context(), eventPause)
+			sleep(l.Context(), pause)
 		}
 		after, known = next, seen
 	}
 }
 
-// round reads all events from a place on, once.
+// round reads all events from a place on, once. If there is no news, the next round comes after a pause.
 func (m *Member) round(l *incarnation, after string, known map[string]bool, room chan struct{}) (
-	seen map[string]bool, news bool, next string, err error) {
+	seen map[string]bool, news bool, next string, pause time.Duration, err error) {
 	seen = map[string]bool{}
 	q := EventQuery{After: after, Wait: eventWait, PageSize: eventPage}
 	if len(known) >= eventPage {
@@ -52,10 +54,11 @@ func (m *Member) round(l *incarnation, after string, known map[string]bool, room
 	for ; ; q.Wait = 0 {
 		page, err := m.provider.Events(l.Context(), q)
 		if err != nil {
-			return nil, false, "", err
+			return nil, false, "", 0, err
 		}
 		if next == "" {
 			next = page.Next
+			pause = max(eventPause, min(time.Duration(page.PollAfterMs)*time.Millisecond, longPause))
 		}
 		for _, e := range page.Events {
 			if seen[e.EventID] = true; !known[e.EventID] {
@@ -64,13 +67,13 @@ func (m *Member) round(l *incarnation, after string, known map[string]bool, room
 			}
 		}
 		if len(page.Events) < eventPage {
-			return seen, news, next, nil
+			return seen, news, next, pause, nil
 		}
 		// A provider that has shown a full page shows nothing until there is another one. By a time alone it shows all again.
 		next = stamp(next)
 		last := stamp(page.Events[len(page.Events)-1].EventID)
 		if last <= q.After {
-			return seen, news, next, nil
+			return seen, news, next, pause, nil
 		}
 		q.After = last
 	}

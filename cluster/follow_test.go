@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,6 +46,53 @@ func (r reserved) Events(ctx context.Context, q cluster.EventQuery) (contracts.E
 		case <-time.After(time.Second):
 		}
 	}
+}
+
+// prompt holds no response, and says when to come again.
+type prompt struct {
+	cluster.Provider
+
+	asked *atomic.Int64
+}
+
+func (p prompt) Events(ctx context.Context, q cluster.EventQuery) (contracts.EventPage, error) {
+	p.asked.Add(1)
+	q.Wait = 0
+	page, err := p.Provider.Events(ctx, q)
+	if len(page.Events) == 0 {
+		page.PollAfterMs = 2000
+	}
+	return page, err
+}
+
+// TestProviderThatHoldsNoResponse: a member asks for events when the provider says, and learns of a claim soon.
+func TestProviderThatHoldsNoResponse(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		h := &host{w: w, name: "ann", contexts: map[cluster.Identity]context.Context{}}
+		p := prompt{reserved{direct.Cluster(w.service, chat)}, new(atomic.Int64)}
+		m, err := cluster.NewMember(p, "ann", h, &cluster.Options{Kinds: []string{"room"}, Partitions: 16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20100 * time.Millisecond) // its own events are old, and it asks at another time
+		before := p.asked.Load()
+		time.Sleep(time.Minute)
+		if n := p.asked.Load() - before; n != 30 {
+			t.Errorf("asked for events %d times in a minute, want 30", n)
+		}
+		l, _ := w.locator(nil)
+		began := time.Now()
+		if _, err := l.Activate(t.Context(), room("a"), nil); err != nil || time.Since(began) > 3*time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		l.Stop()
+		if err := m.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestMoreEventsThanAPage: a claim is found at once also behind more young events than a page has.

@@ -19,15 +19,18 @@ type Error struct {
 	Status int    // of HTTP
 	Detail string // what is wrong in this case, and what would be right
 	// with INVALID_ARGUMENT the field at fault, or "body"; with NOT_FOUND of an analysis "analysis_id"
-	Field        string
-	Retryable    bool          // whether the same request may succeed later
-	RetryAfter   time.Duration // when that may be, in milliseconds; 0 is unknown
-	LockKey      string        // with commands on several locks: because of which one
-	Owner        string        // with LOCK_HELD: the holder; with several, the one whose lease ends first
-	Position     int64         // with LOCK_HELD: the caller's place in line, 1 being the next; 0 if it has none
-	ExpiresAt    time.Time     // with LOCK_HELD, LEASE_CHANGED and MEMBER_EXISTS: when the lease expires
-	HighestToken int64         // with STALE_TOKEN: the highest token that was seen
-	StoreTime    time.Time     // with TOO_LATE, and INVALID_ARGUMENT of not_after: by which the end was judged
+	Field      string
+	Retryable  bool          // whether the same request may succeed later
+	RetryAfter time.Duration // when that may be, in milliseconds; 0 is unknown
+	// with LOCK_HELD and LOCK_DELAYED of a request with wait_seconds: when to send it again, because the server holds no
+	// response for so long; up to 10 s, 0 if it did
+	PollAfter    time.Duration
+	LockKey      string    // with commands on several locks: because of which one
+	Owner        string    // with LOCK_HELD: the holder; with several, the one whose lease ends first
+	Position     int64     // with LOCK_HELD: the caller's place in line, 1 being the next; 0 if it has none
+	ExpiresAt    time.Time // with LOCK_HELD, LEASE_CHANGED and MEMBER_EXISTS: when the lease expires
+	HighestToken int64     // with STALE_TOKEN: the highest token that was seen
+	StoreTime    time.Time // with TOO_LATE, and INVALID_ARGUMENT of not_after: by which the end was judged
 	// with rejections of commands on an activation: as it is, as far as it is known, without its state
 	Activation *Activation
 	Epoch      int64 // with rejections of placement: the current epoch, if it was read
@@ -131,8 +134,8 @@ func (e *Error) Problem() Problem {
 		Type: e.Code.TypeURI(), Title: e.Title, Status: e.Status, Code: e.Code, Retryable: e.Retryable,
 		Detail: e.Detail, Field: e.Field,
 		LockKey: e.LockKey, OwnerID: e.Owner, Position: e.Position, RetryAfterMs: e.RetryAfter.Milliseconds(),
-		HighestToken: e.HighestToken,
-		Activation:   e.Activation, Epoch: e.Epoch, Incarnation: e.Incarnation, Ineligible: e.Ineligible, TraceID: e.TraceID,
+		PollAfterMs: e.PollAfter.Milliseconds(), HighestToken: e.HighestToken,
+		Activation: e.Activation, Epoch: e.Epoch, Incarnation: e.Incarnation, Ineligible: e.Ineligible, TraceID: e.TraceID,
 	}
 	if !e.ExpiresAt.IsZero() {
 		p.ExpiresAt = e.ExpiresAt.UTC().Format(TimeFormat)
@@ -146,13 +149,16 @@ func (e *Error) Problem() Problem {
 	return p
 }
 
-// Err returns the error that the body says. A time that cannot be read is left out, a wait is cut to a day.
+// Err returns the error that the body says. A time that cannot be read is left out, a wait is cut to a day, and what is
+// to be sent again comes after 10 s at the latest.
 func (p Problem) Err() *Error {
 	const most = int64(24 * time.Hour / time.Millisecond) // a longer wait is as good as none, and must not overflow
+	const mostPoll = int64(10 * time.Second / time.Millisecond)
 	e := &Error{
 		Code: p.Code, Title: p.Title, Status: p.Status, Retryable: p.Retryable, Detail: p.Detail, Field: p.Field,
 		LockKey: p.LockKey, Owner: p.OwnerID, Position: p.Position,
-		RetryAfter: time.Duration(max(0, min(p.RetryAfterMs, most))) * time.Millisecond, HighestToken: p.HighestToken,
+		RetryAfter: time.Duration(max(0, min(p.RetryAfterMs, most))) * time.Millisecond,
+		PollAfter:  time.Duration(max(0, min(p.PollAfterMs, mostPoll))) * time.Millisecond, HighestToken: p.HighestToken,
 		Activation: p.Activation, Epoch: p.Epoch, Incarnation: p.Incarnation, Ineligible: p.Ineligible, TraceID: p.TraceID,
 	}
 	if t, err := time.Parse(time.RFC3339, p.ExpiresAt); err == nil {

@@ -109,17 +109,20 @@ func TestTextOfLockHeld(t *testing.T) {
 func TestAnErrorAndItsBody(t *testing.T) {
 	e := contracts.Errorf(contracts.CodeLockHeld, "")
 	e.Owner, e.ExpiresAt, e.RetryAfter = "ann", time.Date(2026, 1, 1, 0, 0, 12, 400e6, time.UTC), 2400*time.Millisecond
-	e.HighestToken, e.Field, e.RequestID = 7, "x", "r1"
+	e.HighestToken, e.Field, e.RequestID, e.PollAfter = 7, "x", "r1", 1500*time.Millisecond
 	p := e.Problem()
-	if p.ExpiresAt != "2026-01-01T00:00:12.400Z" || p.RetryAfterMs != 2400 || p.Instance != "urn:request:r1" ||
+	if p.ExpiresAt != "2026-01-01T00:00:12.400Z" || p.RetryAfterMs != 2400 || p.PollAfterMs != 1500 ||
+		p.Instance != "urn:request:r1" ||
 		p.Type != e.Code.TypeURI() {
 		t.Errorf("%+v", p)
 	}
 	if got := p.Err(); *got != *e {
 		t.Errorf("%+v, want %+v", got, e)
 	}
-	strange := contracts.Problem{Code: "TEAPOT", ExpiresAt: "soon", RetryAfterMs: 1 << 62, Instance: "/x"}.Err()
-	if !strange.ExpiresAt.IsZero() || strange.RetryAfter != 24*time.Hour || strange.RequestID != "" {
+	strange := contracts.Problem{Code: "TEAPOT", ExpiresAt: "soon", RetryAfterMs: 1 << 62, PollAfterMs: 1 << 62,
+		Instance: "/x"}.Err()
+	if !strange.ExpiresAt.IsZero() || strange.RetryAfter != 24*time.Hour || strange.PollAfter != 10*time.Second ||
+		strange.RequestID != "" {
 		t.Errorf("%+v", strange)
 	}
 	if got := (contracts.Problem{RetryAfterMs: -1}).Err(); got.RetryAfter != 0 {

@@ -1043,8 +1043,11 @@ type EventPage struct {
 	Events []PlacementEvent `json:"events"`
 
 	// Next What to send as `after` the next time.
-	Next       string            `json:"next"`
-	Unreadable []UnreadableEvent `json:"unreadable,omitempty"`
+	Next string `json:"next"`
+
+	// PollAfterMs With `wait_seconds`, if there is nothing new and the server holds no response for so long: in how many milliseconds to ask again.
+	PollAfterMs int64             `json:"poll_after_ms,omitempty"`
+	Unreadable  []UnreadableEvent `json:"unreadable,omitempty"`
 }
 
 // FailureReason Why the run failed, in up to 1024 bytes. Stored in the document.
@@ -2007,6 +2010,9 @@ type Problem struct {
 
 	// OwnerID For LOCK_HELD: the holder; with several, the one whose lease ends first; with the mode `rate`, who had the latest grant.
 	OwnerID string `json:"owner_id,omitempty"`
+
+	// PollAfterMs For LOCK_HELD and LOCK_DELAYED of a request with `wait_seconds` whose response was not held for so long: in how many milliseconds to send it again. It says so earlier to who is next in line than to others. A place in line is kept until then, and what was granted to it.
+	PollAfterMs int64 `json:"poll_after_ms,omitempty"`
 
 	// Position For LOCK_HELD: the caller's place in line, 1 being the next; left out if it has none.
 	Position int64 `json:"position,omitempty"`

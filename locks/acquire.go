@@ -200,9 +200,13 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 			if errors.Is(t.err, contracts.CodeLockQueueFull) {
 				polls = fewPolls
 			}
-			// the provider does not wait as it is asked to
-			if pause = 0; polls > 0 || a.left(waiting) == 0 || t.wait > 0 && took < t.wait/2 {
+			switch again := pollAfter(t.err); {
+			case again > 0: // it holds no response for so long
+				pause = inTime(waiting, again)
+			case polls > 0 || a.left(waiting) == 0 || t.wait > 0 && took < t.wait/2: // it does not wait as it is asked to
 				pause = a.pause(contracts.RetryAfter(t.err))
+			default:
+				pause = 0
 			}
 			c.events.emit(Event{What: Waiting, Key: a.key, After: pause, Err: t.err})
 			if !a.turn(waiting) || backoff.Sleep(waiting, pause) != nil {
@@ -315,6 +319,20 @@ func (a *acquisition) pause(holder time.Duration) time.Duration {
 		return poll
 	}
 	return min(poll, max(holder, shortPause/2)+mathrand.N(shortPause)) // not all who wait at the same time
+}
+
+// pollAfter is when the request comes again to a provider that holds no response for as long as it is asked to; 0 if it
+// does not say.
+func pollAfter(err error) time.Duration {
+	if e, ok := errors.AsType[*contracts.Error](err); ok {
+		return e.PollAfter
+	}
+	return 0
+}
+
+// inTime is a pause that ends before the wait does, so that what the lock's line has granted by then is not missed.
+func inTime(waiting context.Context, pause time.Duration) time.Duration {
+	return min(pause, max(hold.Left(waiting)-lastLook, lastLook+shortPause))
 }
 
 // lasts is how long a lease lasts from when it was asked for.

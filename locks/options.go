@@ -32,6 +32,7 @@ const (
 	graceTime  = 5 * time.Second  // for a release when the caller's context has ended
 	closeTime  = 2 * time.Second  // for the releases of [Client.Close] when its context has ended
 	shortPause = 100 * time.Millisecond
+	lastLook   = 500 * time.Millisecond // before the end of a wait that a pause would outlast, the request is sent again
 
 	defaultPoll = 2 * time.Second
 	placedPause = 2 * time.Second // between two requests of one that waits in line, whose place is kept for some seconds
@@ -97,8 +98,9 @@ type LockOptions struct {
 	// NoWait makes [Client.Lock] and [Client.Do] return LOCK_HELD at once, as [Client.TryLock] does.
 	NoWait bool
 
-	// Poll bounds the time between two requests while a lock is held and the provider does not wait itself, 100 ms at
-	// least; 0 means 2 s. They are sent after a random time of half as much and more, or when the holder's lease ends.
+	// Poll bounds the time between two requests while a lock is held and the provider neither waits itself nor says when
+	// to come again, 100 ms at least; 0 means 2 s. They are sent after a random time of half as much and more, or when the
+	// holder's lease ends.
 	Poll time.Duration
 
 	// MaxHold bounds how long the lock is held from its grant; 0 means no bound. Then the lock's context ends with

@@ -185,6 +185,9 @@ func acquire(
 			pause = min(e.RetryAfter, 5*time.Second)
 			pause = min(pause+rand.N(100*time.Millisecond+pause/10), left)
 		}
+		if closed && e.PollAfter > 0 { // it says when
+			pause = min(e.PollAfter, left)
+		}
 		select {
 		case <-ctx.Done():
 			abandon(ctx, server, tenant, key, r, err)

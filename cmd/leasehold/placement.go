@@ -11,6 +11,7 @@ import (
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/cluster"
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/backoff"
 )
 
 type placementCmd struct {
@@ -268,6 +269,9 @@ func (c *eventsCmd) Run(ctx context.Context, p *placementCmd, s *streams) error 
 		switch {
 		case c.Follow:
 			q.Wait = eventWait
+			if err := backoff.Sleep(ctx, time.Duration(page.PollAfterMs)*time.Millisecond); err != nil {
+				return p.outcome(err)
+			}
 		case !news || !moved || len(page.Events) < most:
 			return nil
 		}

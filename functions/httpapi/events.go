@@ -28,6 +28,9 @@ const (
 	// are.
 	pollEvents = time.Second
 
+	// pollEventsAgain is when a request for events comes again if its response is not held.
+	pollEventsAgain = 2 * time.Second
+
 	eventBytes = 512 // about what an event takes
 )
 
@@ -81,7 +84,7 @@ func fingerprint(events []placement.Event) string {
 // errNoNews is a page of events that the caller has seen.
 var errNoNews = errors.New("no news")
 
-func (a *api) listEvents(w http.ResponseWriter, r *http.Request, _ Caller) error {
+func (a *api) listEvents(w http.ResponseWriter, r *http.Request, caller Caller) error {
 	q, err := query(r, "after", "wait_seconds", "page_size")
 	if err != nil {
 		return err
@@ -103,6 +106,7 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, _ Caller) error
 	}
 	c, last := clusterOf(r), from
 	var bad []contracts.UnreadableEvent
+	var again time.Duration // after which to ask again if nothing was new
 	send := func() (full bool, err error) {
 		err = sendList(a, w, r, "events", direct.Event, func(ctx context.Context) ([]placement.Event, any, page.Cost, error) {
 			ctx, cancel := context.WithTimeout(ctx, a.timeout)
@@ -118,17 +122,21 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, _ Caller) error
 				return nil, nil, page.Cost{}, errNoNews
 			}
 			bytes := len(p.Events) * eventBytes
-			return p.Events, nextPlace{bad, last.String()}, page.Cost{Kept: bytes, Read: bytes}, nil
+			return p.Events, nextPlace{bad, last.String(), 0}, page.Cost{Kept: bytes, Read: bytes}, nil
 		})
 		return full, err
 	}
 	if wait == 0 {
 		_, err = send()
 	} else {
-		err = a.watches.wait(r.Context(), c, from, a.longest(r.Context(), time.Duration(wait)*time.Second), send)
+		asked, begin := time.Duration(wait)*time.Second, time.Now()
+		err = a.watches.wait(r.Context(), c, caller.Subject, from, a.longest(r.Context(), asked), send)
+		if held := time.Since(begin); !heldEnough(held, asked) {
+			again = max(pollEventsAgain-held, pollLeast)
+		}
 	}
 	if errors.Is(err, errNoNews) {
-		writePage(w, "events", nil, nextPlace{bad, last.String()}, direct.Event)
+		writePage(w, "events", nil, nextPlace{bad, last.String(), again.Milliseconds()}, direct.Event)
 		return nil
 	}
 	return err
@@ -138,6 +146,7 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, _ Caller) error
 type nextPlace struct {
 	Unreadable []contracts.UnreadableEvent `json:"unreadable,omitempty"`
 	Next       string                      `json:"next"`
+	PollAfter  int64                       `json:"poll_after_ms,omitempty"`
 }
 
 // unreadableEvents are documents of a page as the contract has them.
@@ -177,15 +186,19 @@ func newWatches(s *placement.Service, timeout time.Duration, stop <-chan struct{
 // seen when its events get old.
 //
 // All who wait have something to read at once. Those for whom there is no room then try again.
-func (s *watches) wait(ctx context.Context, c placement.Cluster, from place, most time.Duration,
+func (s *watches) wait(ctx context.Context, c placement.Cluster, subject string, from place, most time.Duration,
 	send func() (full bool, err error)) error {
-	if err := s.waiters.enter(c.Tenant); err != nil {
+	if most <= 0 {
+		_, err := send()
 		return err
 	}
-	defer s.waiters.leave(c.Tenant)
+	if err := s.waiters.enter(c.Tenant, subject); err != nil {
+		return err
+	}
+	defer s.waiters.leave(c.Tenant, subject)
 	w := s.enter(c, from)
 	defer s.leave(c, w)
-	over := time.NewTimer(max(0, most))
+	over := time.NewTimer(most)
 	defer over.Stop()
 	for {
 		changed := s.signal(w) // before the page is read: what appears after that is signalled

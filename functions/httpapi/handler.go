@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
 	"time"
@@ -57,6 +58,16 @@ type Options struct {
 	Origins []string
 
 	Limits Limits // for verified callers
+
+	// MaxWait is how long a response is held at most for a request with wait_seconds; 0 means DefaultMaxWait, which no
+	// request exceeds, a negative number that none is held. A request that would wait for longer is told when to come
+	// again, and keeps its place in line until then. Where an instance serves one request at a time, none is to be held:
+	// one that waits keeps the instance from all others.
+	MaxWait time.Duration
+
+	// MaxWaiting is how many responses are held at once, for locks and for events each: a quarter of them for one tenant,
+	// and half of that for one of its subjects. 0 means DefaultMaxWaiting, a negative number that there is no bound.
+	MaxWaiting int
 
 	// MaxTakeovers ends an analysis whose workers die again and again; 0 means analysis.DefaultMaxTakeovers.
 	MaxTakeovers int64
@@ -116,7 +127,10 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 		MaxIdentities: o.Limits.IdentitiesPerCluster,
 		Evicted:       o.Metrics.Evicted,
 	})
-	a.watches, a.lockWaiters.what = newWatches(a.placement, f.timeout, o.Stop), "locks"
+	a.watches = newWatches(a.placement, f.timeout, o.Stop)
+	a.maxWait = max(0, cmp.Or(o.MaxWait, DefaultMaxWait))
+	most := max(0, cmp.Or(o.MaxWaiting, DefaultMaxWaiting))
+	a.lockWaiters.what, a.lockWaiters.most, a.watches.waiters.most = "locks", most, most
 	if a.now = o.Now; a.now == nil {
 		a.now = time.Now
 	}
@@ -159,6 +173,7 @@ type api struct {
 	placement  *placement.Service
 	watches    *watches
 
+	maxWait     time.Duration // for which a response is held
 	lockWaiters waiters
 
 	build     buildinfo.Info

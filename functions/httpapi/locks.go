@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -48,7 +49,7 @@ func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 			return command.Validate()
 		}
 		o, err := a.locks.Acquire(r.Context(), command)
-		return sendLease(w, r, c, o, err)
+		return sendLease(w, r, c, o, 0, err)
 	})(w, r, c)
 	if err != nil || command.WaitSeconds == 0 {
 		return err
@@ -56,14 +57,21 @@ func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 	ctx, cancel := noteOf(r).within(lock.MaxWaitSeconds*time.Second + a.timeout)
 	defer cancel()
 	most := a.longest(ctx, time.Duration(command.WaitSeconds)*time.Second)
-	o, err := a.locks.AcquireWithin(context.WithValue(ctx, payerKey{}, payer(r, c)), command, most)
+	begin := time.Now()
+	o, err := a.locks.AcquireWithin(context.WithValue(ctx, payerKey{}, waiting{payer(r, c), c.Subject}), command, most)
 	factsOf(r).Waits, factsOf(r).Waited = true, o.Waited
-	return sendLease(w, r, c, o, err)
+	return sendLease(w, r, c, o, pollAfter(command, o, time.Since(begin)), err)
 }
 
-// sendLease sends what became of an acquire.
-func sendLease(w http.ResponseWriter, r *http.Request, c Caller, o lock.Outcome, err error) error {
-	lease, err := reply(call{r, c, noteOf(r)}, o, o.Replayed, err, direct.Lease)
+// sendLease sends what became of an acquire, and when it is to come again if it still waits.
+func sendLease(w http.ResponseWriter, r *http.Request, c Caller, o lock.Outcome, again time.Duration, err error) error {
+	lease, err := reply(call{r, c, noteOf(r)}, o, o.Replayed, err, func(o lock.Outcome) (contracts.Lease, error) {
+		lease, err := direct.Lease(o)
+		if e, ok := errors.AsType[*contracts.Error](err); ok {
+			e.PollAfter = again
+		}
+		return lease, err
+	})
 	if err != nil {
 		return err
 	}
@@ -81,17 +89,17 @@ func sendGaveUp(w http.ResponseWriter, r *http.Request, c Caller, o lock.Outcome
 	return send(w, nothing)
 }
 
-// payerKey is the key of the tenant for which the steps of a request that waits count.
+// payerKey is the key of whom a request that waits, and its steps, count for.
 type payerKey struct{}
 
 // step carries out a step of a request that waits for a lock: in a slot, and with its own time limit. A request that
 // does not wait has both.
 func (a *api) step(ctx context.Context, _ string, do func(context.Context) error) error {
-	tenant, waits := ctx.Value(payerKey{}).(string)
+	by, waits := ctx.Value(payerKey{}).(waiting)
 	if !waits {
 		return do(ctx)
 	}
-	return a.admission.slots.with(ctx, tenant, func() error {
+	return a.admission.slots.with(ctx, by.tenant, func() error {
 		ctx, cancel := context.WithTimeout(ctx, a.timeout)
 		defer cancel()
 		return do(ctx)
@@ -99,11 +107,12 @@ func (a *api) step(ctx context.Context, _ string, do func(context.Context) error
 }
 
 // seat makes room for a request that was refused and is to wait.
-func (a *api) seat(tenant string) (leave func(), ok bool) {
-	if err := a.lockWaiters.enter(tenant); err != nil {
+func (a *api) seat(ctx context.Context, _ string) (leave func(), ok bool) {
+	by, _ := ctx.Value(payerKey{}).(waiting)
+	if err := a.lockWaiters.enter(by.tenant, by.subject); err != nil {
 		return nil, false
 	}
-	return func() { a.lockWaiters.leave(tenant) }, true
+	return func() { a.lockWaiters.leave(by.tenant, by.subject) }, true
 }
 
 // acquireBody reads the body of an acquire. Which members it must have depends on its mode, so [decode] cannot say what

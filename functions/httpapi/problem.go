@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -104,8 +105,8 @@ func WriteProblem(w http.ResponseWriter, e *contracts.Error) error {
 	if p.RequestID == "" {
 		p.RequestID = w.Header().Get(requestIDHeader)
 	}
-	if p.RetryAfter >= time.Millisecond { // what the body says
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(p.RetryAfter.Truncate(time.Millisecond).Seconds()))))
+	if after := cmp.Or(p.PollAfter, p.RetryAfter); after >= time.Millisecond { // what the body says
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(after.Truncate(time.Millisecond).Seconds()))))
 	}
 	return sendAs(w, p.Status, "application/problem+json", p.Problem())
 }

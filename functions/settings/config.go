@@ -24,6 +24,8 @@ type Config struct {
 	RequestTimeout                 time.Duration
 	ShutdownDelay, ShutdownTimeout time.Duration
 	MaxConcurrent                  int64
+	MaxWait                        time.Duration // 0: none is held
+	MaxWaiting                     int64
 	TenantRate, SubjectRate        int64
 	RateWithoutStore               string
 	MaxLocksPerTenant              int64

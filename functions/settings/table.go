@@ -81,6 +81,22 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.MaxConcurrent },
 	},
 	{
+		Env: "LEASEHOLD_MAX_WAIT", Group: groupServer, Type: Duration, Default: "20s", Min: "0s", Max: "20s", Entries: apis,
+		Variants: []Variant{{Entries: FunctionAPI | LambdaAPI, Default: "0s", Max: "20s"}},
+		Help: "How long a response is held for a caller that waits, for a lock or for events, whatever it asks for. One that would wait for longer is told " +
+			"when to come again, and keeps its place in line until then. 0s holds no response.",
+		More: "Where an instance serves one request at a time, as a Lambda function does, a response that is held keeps all other callers from it. Raise it for a Cloud Function " +
+			"or a service of Cloud Run whose instances serve many at once: [gcp.md](gcp.md#waiting).",
+		field: func(c *Config) any { return &c.MaxWait },
+	},
+	{
+		Env: "LEASEHOLD_MAX_WAITING", Group: groupServer, Type: Number, Default: "1024", Min: "0", Placeholder: "N",
+		Entries: apis,
+		Help: "Responses that one process holds at once for callers that wait, for locks and for events each. A tenant has a quarter of them, and a subject half " +
+			"of its tenant's. 0 is no bound.",
+		field: func(c *Config) any { return &c.MaxWaiting },
+	},
+	{
 		Env: "LEASEHOLD_TENANT_RATE", Group: groupServer, Type: Number, Default: "0", Min: "0", Placeholder: "N",
 		Entries: apis,
 		Help: "Requests a second that all processes together accept for one tenant; more is RATE_LIMITED. Two seconds' worth may come at once. " +

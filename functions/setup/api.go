@@ -22,6 +22,12 @@ func API(c *settings.Config, ids *machineid.Service, log *slog.Logger) *httpapi.
 			ClustersPerTenant: int(c.MaxClustersPerTenant), IdentitiesPerCluster: int(c.MaxIdentitiesPerCluster),
 		},
 	}
+	if o.MaxWait = c.MaxWait; o.MaxWait == 0 {
+		o.MaxWait = -1 // none is held
+	}
+	if o.MaxWaiting = int(c.MaxWaiting); o.MaxWaiting == 0 {
+		o.MaxWaiting = -1 // no bound
+	}
 	if o.LogSample = int(c.LogSample); o.LogSample == 0 {
 		o.LogSample = -1 // none
 	}

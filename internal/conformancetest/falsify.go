@@ -182,7 +182,10 @@ func Faults() map[string]func(*Env) {
 			if err == nil {
 				w.Header.Del("Retry-After")
 				text, _ := io.ReadAll(w.Body)
-				w.Body = io.NopCloser(bytes.NewReader(bytes.ReplaceAll(text, []byte("retry_after_ms"), []byte("ignored"))))
+				for _, member := range []string{"retry_after_ms", "poll_after_ms"} {
+					text = bytes.ReplaceAll(text, []byte(member), []byte("ignored"))
+				}
+				w.Body = io.NopCloser(bytes.NewReader(text))
 			}
 			return w, err
 		}),

@@ -291,7 +291,7 @@ func TestARequestWithoutASeat(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				seats := 1
-				l := lock.New(newCounted(0), &lock.Options{Seat: func(tenant string) (func(), bool) {
+				l := lock.New(newCounted(0), &lock.Options{Seat: func(_ context.Context, tenant string) (func(), bool) {
 					if tenant != deploy.Tenant || seats == 0 {
 						return nil, false
 					}

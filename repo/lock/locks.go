@@ -23,7 +23,7 @@ type Locks struct {
 	retention  time.Duration
 	census     *census.Census
 	working    func(ctx context.Context, tenant string, do func(context.Context) error) error
-	seat       func(tenant string) (leave func(), ok bool)
+	seat       func(ctx context.Context, tenant string) (leave func(), ok bool)
 	waits      *waits
 	deliveries deliveries
 	queue      queue
@@ -69,7 +69,7 @@ type Options struct {
 	// Seat is asked for room by an acquire of a tenant that was refused and is to wait, and leave is called after its
 	// wait. If there is none (ok is false), its refusal is the outcome at once, as if its time had passed: it keeps a
 	// place in line that it has. nil: there is room for all.
-	Seat func(tenant string) (leave func(), ok bool)
+	Seat func(ctx context.Context, tenant string) (leave func(), ok bool)
 
 	// RecordRefusals makes the document of a lock say who was refused last (Status.Refused). It costs one write more when
 	// an acquire is refused, for each lock and process once in this time at the most. 0: nothing is recorded.

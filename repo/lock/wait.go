@@ -108,7 +108,7 @@ func (l *Locks) acquireWithin(ctx context.Context, c Acquire, most time.Duration
 func (l *Locks) seated(ctx context.Context, w *watch, x *waiter, o Outcome, begun time.Time,
 	over <-chan time.Time) (Outcome, error) {
 	if l.seat != nil {
-		leave, ok := l.seat(x.acquire.Tenant)
+		leave, ok := l.seat(ctx, x.acquire.Tenant)
 		if !ok {
 			return o, nil
 		}

@@ -44,6 +44,33 @@ variable "max_concurrent" {
   }
 }
 
+variable "max_wait" {
+  description = "How long a response is held for a caller that waits, for a lock or for events, whatever it asks for. One that would wait for longer is told when to come again, and keeps its place in line until then. 0s holds no response. Where an instance serves one request at a time, as a Lambda function does, a response that is held keeps all other callers from it. Raise it for a Cloud Function or a service of Cloud Run whose instances serve many at once: docs/gcp.md#waiting. LEASEHOLD_MAX_WAIT of Lambda api; null is 0s."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.max_wait == null ? true : can(regex("^([0-9]+([.][0-9]+)?(ms|s|m|h))+$", var.max_wait))
+    error_message = "max_wait must be a duration such as 300ms, 30s, 5m, 2h."
+  }
+
+  validation {
+    condition     = var.max_wait == null ? true : try(timecmp(timeadd("2000-01-01T00:00:00Z", var.max_wait), timeadd("2000-01-01T00:00:00Z", "20s")) <= 0, true)
+    error_message = "max_wait must be at most 20s."
+  }
+}
+
+variable "max_waiting" {
+  description = "Responses that one process holds at once for callers that wait, for locks and for events each. A tenant has a quarter of them, and a subject half of its tenant's. 0 is no bound. LEASEHOLD_MAX_WAITING of Lambda api; null is 1024."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.max_waiting == null ? true : floor(var.max_waiting) == var.max_waiting && var.max_waiting >= 0
+    error_message = "max_waiting must be a whole number from 0."
+  }
+}
+
 variable "tenant_rate" {
   description = "Requests a second that all processes together accept for one tenant; more is RATE_LIMITED. Two seconds' worth may come at once. A page of a list counts as one request for each 64 KiB that are read for it. 0 is no bound. LEASEHOLD_TENANT_RATE of Lambda api; null is 0."
   type        = number
@@ -596,6 +623,8 @@ locals {
       LEASEHOLD_CORS_ORIGINS               = var.cors_origins == null ? null : join(",", var.cors_origins)
       LEASEHOLD_REQUEST_TIMEOUT            = var.request_timeout
       LEASEHOLD_MAX_CONCURRENT             = var.max_concurrent == null ? null : tostring(var.max_concurrent)
+      LEASEHOLD_MAX_WAIT                   = var.max_wait
+      LEASEHOLD_MAX_WAITING                = var.max_waiting == null ? null : tostring(var.max_waiting)
       LEASEHOLD_TENANT_RATE                = var.tenant_rate == null ? null : tostring(var.tenant_rate)
       LEASEHOLD_SUBJECT_RATE               = var.subject_rate == null ? null : tostring(var.subject_rate)
       LEASEHOLD_RATE_WITHOUT_STORE         = var.rate_without_store

@@ -95,6 +95,7 @@ const tryTime = 15_000 // of one request, beside what the server is to wait; les
 const waitTime = 20_000 // for which one request asks the server to wait, at most
 const graceTime = 5_000 // for a release that is waited for
 const placedPause = 2_000 // between two requests of one that waits in line
+const lastLook = 500 // before the end of a wait that a pause would outlast, when the request is sent again
 const fewPolls = 5 // requests without a wait when the server has no room for those who wait
 
 /** A lease as the rules below need it, of one lock or of several. */
@@ -438,8 +439,10 @@ export class Locks {
         if (isHeld(t.error)) {
           if (o.ifAvailable || o.wait === 0) throw t.error
           if (t.error instanceof LockQueueFullError) polls = fewPolls
-          // Without a pause, unless the server does not wait as it is asked to.
-          after = polls > 0 || !subject.waits || room() === 0 || (wait > 0 && t.took < wait / 2) ? poll(hint) : 0
+          const again = Number((t.error as ApiError).problem.poll_after_ms) // of a server that holds no response for so long
+          // Without a pause, unless the server does not wait as it is asked to. A pause that the server asks for ends before the wait does, so that what
+          // the lock's line has granted by then is not missed.
+          after = again > 0 ? Math.min(again, 10_000, Math.max(deadline ? until(clock, deadline) - lastLook : 10_000, 600)) : polls > 0 || !subject.waits || room() === 0 || (wait > 0 && t.took < wait / 2) ? poll(hint) : 0
           this.#emit({ type: 'waiting', key: subject.name, after, error: t.error })
           if (after > 0 && !(await pause(clock, after, waiting.signal))) throw t.error
           failed = 0

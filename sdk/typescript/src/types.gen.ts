@@ -23,11 +23,12 @@ export interface paths {
          *     With `mode` the lock is for readers and a writer, has several permits, or a rate. All who ask for a lock must name the same mode, limit and window.
          *
          *     With `wait_seconds` the server waits for a lock that is held, and responds as soon as the caller has it. If it is still held then, the response is
-         *     `LOCK_HELD`: send the same request again, with the same `request_id`, to wait on. A request that waits in line has a `position`, and keeps its place
-         *     for 10 seconds after the response. With `wait_seconds` 0 it gives its place up, and ends the waits of its earlier deliveries at the server that it reaches:
+         *     `LOCK_HELD`: send the same request again, with the same `request_id`, to wait on. A server that holds no response for so long responds
+         *     earlier, and `poll_after_ms` says when to send the request again. A request that waits in line has a `position`, and keeps its place
+         *     for `wait_seconds` and 10 seconds more, not beyond `not_after`; sent again, it keeps it for as long from then on. With `wait_seconds` 0 it gives its place up, and ends the waits of its earlier deliveries at the server that it reaches:
          *     they obtain nothing afterwards. If one has obtained the lock, the response is its lease. That is no giving up: a copy that is still on its way obtains what is
          *     free. With `give_up` none does. A server that has no room for more requests that wait
-         *     responds at once, as with `wait_seconds` 0, but for the place in line. One that stops ends the wait early, with a `retry_after_ms` of 1: send the
+         *     responds at once, as with `wait_seconds` 0, but for the place in line and `poll_after_ms`. One that stops ends the wait early, with a `retry_after_ms` of 1: send the
          *     same request again at once, to a server that goes on.
          */
         readonly post: operations["acquireLock"];
@@ -1005,7 +1006,8 @@ export interface paths {
          *     request. Events of the last ten seconds can be shown again, because others may still appear before them: leave out every `event_id` that
          *     you have seen, and you miss none.
          *
-         *     With `wait_seconds` the response waits until there is something new. It comes earlier, with no events, when the server stops.
+         *     With `wait_seconds` the response waits until there is something new. It comes earlier, with no events, when the server stops, or holds no
+         *     response for so long: then `poll_after_ms` says when to ask again.
          */
         readonly get: operations["listEvents"];
         readonly put?: never;
@@ -2739,6 +2741,11 @@ export interface components {
             readonly unreadable?: readonly components["schemas"]["UnreadableEvent"][];
             /** What to send as `after` the next time. */
             readonly next: string;
+            /**
+             * Format: int64
+             * With `wait_seconds`, if there is nothing new and the server holds no response for so long: in how many milliseconds to ask again.
+             */
+            readonly poll_after_ms?: number;
         };
         /** An event of the page whose document cannot be read. The server's log says what is wrong with it. */
         readonly UnreadableEvent: {
@@ -3022,6 +3029,11 @@ export interface components {
              * In milliseconds. For LOCK_HELD, LOCK_QUEUE_FULL, ANALYSIS_LOCKED, MEMBER_EXISTS, CLUSTER_FULL, MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, and of a lock its lock delay has passed, unless its holder extends it; with the mode `rate`, until the next grant is possible. For LOCK_DELAYED: until the lock opens. For ACTIVATION_LOCKED: until the lock phase ends at the latest. For LOCK_LIMIT and PLACEMENT_LIMIT: until the server counts again what there is. For RATE_LIMITED and OVERLOADED: when to send the request again.
              */
             readonly retry_after_ms?: number;
+            /**
+             * Format: int64
+             * For LOCK_HELD and LOCK_DELAYED of a request with `wait_seconds` whose response was not held for so long: in how many milliseconds to send it again. It says so earlier to who is next in line than to others. A place in line is kept until then, and what was granted to it.
+             */
+            readonly poll_after_ms?: number;
             readonly highest_token?: components["schemas"]["FencingToken"];
             /** For TOO_LATE, and for INVALID_ARGUMENT of `not_after`: the store's time, by which ends are judged. */
             readonly store_time?: components["schemas"]["Time"];
@@ -3266,7 +3278,7 @@ export interface components {
     headers: {
         /** Names this exchange in the server's log. It is the request's, or a random one. */
         readonly RequestID: string;
-        /** Whole seconds until a retry makes sense. */
+        /** Whole seconds until a retry makes sense; of a request that waits, until it is to be sent again. */
         readonly RetryAfter: number;
         /** Names the epoch, for `If-None-Match`. */
         readonly ETag: string;
@@ -3319,7 +3331,8 @@ export interface operations {
             /**
              * `TOO_LATE`: `not_after` had passed when the request came to the store; nothing was changed.
              *     `LOCK_HELD`: the lock is held, by another owner or under another `request_id`; or with `rate`, the window has had its grants. `retry_after_ms`
-             *     says when it is free if its holder does nothing, `position` the caller's place in line, if it has one. `LOCK_MODE_DIFFERS`: the lock is held or
+             *     says when it is free if its holder does nothing, `position` the caller's place in line, if it has one, `poll_after_ms` when a request that
+             *     waits is to be sent again. `LOCK_MODE_DIFFERS`: the lock is held or
              *     waited for in another mode, or with another limit or window. `LOCK_QUEUE_FULL`: as many wait as `max_waiting` allows. `LOCK_DELAYED`: the last
              *     lease was lost, and the lock stays closed for its lock delay. `LEASE_EXPIRED`: the ttl passed before the store responded.
              */

@@ -57,6 +57,11 @@ def retry_after(err: BaseException | None) -> float:
     return err.retry_after if isinstance(err, (ApiError, TransportError)) else 0.0
 
 
+def poll_after(err: BaseException) -> float:
+    """Seconds after which a request that waits comes again to a server that holds no response for so long; 0 if it does not say."""
+    return err.poll_after if isinstance(err, ApiError) else 0.0
+
+
 WAITS = Backoff(0.2, 5.0, 0.01)
 
 

@@ -107,6 +107,9 @@ class ApiError(LeaseholdError):
         """Whether the same request may succeed later."""
         self.retry_after = max(0.0, min(_number(p, "retry_after_ms"), 86_400_000)) / 1000
         """Seconds after which that may be; 0 is unknown."""
+        self.poll_after = max(0.0, min(_number(p, "poll_after_ms"), 10_000)) / 1000
+        """With LOCK_HELD and LOCK_DELAYED of a request that waits: seconds after which to send it again, because the server holds no response for so
+        long; 0 if it did."""
         self.lock_key = _text(p, "lock_key")
         """With commands on several locks: because of which one."""
         self.owner_id = _text(p, "owner_id")

@@ -69,6 +69,7 @@ WAIT_TIME = 20.0  # seconds for which one request asks the server to wait, at mo
 CLOSE_TIME = 2.0  # seconds for the releases of close when its own timeout has passed
 SHORT_PAUSE = 0.1
 PLACED_PAUSE = 2.0  # seconds between two requests of one that waits in line, whose place is kept for some seconds
+LAST_LOOK = 0.5  # seconds before the end of a wait that a pause would outlast, when the request is sent again
 FEW_POLLS = 5  # how often a lock is asked for without a wait when the server has no room for those who wait
 
 class Event(NamedTuple):
@@ -543,6 +544,10 @@ class _Wait:
     def left(self) -> float:
         return float("inf") if self.deadline is None else self.deadline - self.clock.monotonic()
 
+    def in_time(self, seconds: float) -> float:
+        """A pause that ends before the wait does, so that what the lock's line has granted by then is not missed."""
+        return min(seconds, max(self.left() - LAST_LOOK, LAST_LOOK + SHORT_PAUSE))
+
     def sleep(self, seconds: float) -> bool:
         """False if the wait is over before."""
         self.clock.sleep(max(0.0, min(seconds, self.left())), self.cancel)
@@ -677,8 +682,10 @@ class _Acquire:
                     raise problem
                 if isinstance(problem, codes.LockQueueFull):
                     polls = FEW_POLLS
-                pause = 0.0
-                if polls > 0 or self._left(waiting) == 0 or wait > 0 and took < wait / 2:  # the server does not wait as it is asked to
+                pause, again = 0.0, _outcome.poll_after(problem)
+                if again > 0:  # it holds no response for so long
+                    pause = waiting.in_time(again)
+                elif polls > 0 or self._left(waiting) == 0 or wait > 0 and took < wait / 2:  # the server does not wait as it is asked to
                     pause = self._pause(asks)
                 c._events.emit("Waiting", self.key, after=pause, err=problem)
                 if not self._turn(waiting) or not waiting.sleep(pause):
