@@ -11,6 +11,7 @@ import (
 
 	sdk "github.com/redis/go-redis/v9"
 
+	"github.com/leasehold-dev/leasehold/internal/conns"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
@@ -59,8 +60,9 @@ type Options struct {
 // Store is a [docstore.Store] in Redis.
 type Store struct {
 	client sdk.UniversalClient
-	owned  bool   // client is closed with the store
-	addr   string // for error texts
+	conns  *conns.Set // of a client that was made here
+	owned  bool       // client is closed with the store
+	addr   string     // for error texts
 	keys   layout
 	clock  func() time.Time
 	warned warned
@@ -99,7 +101,8 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 	s.warned.at = time.Now()
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	if s.client == nil {
-		settings, err := o.settings()
+		s.conns = &conns.Set{}
+		settings, err := o.settings(s.conns)
 		if err != nil {
 			return nil, err
 		}
