@@ -274,11 +274,9 @@ func callTwenty(t *testing.T, url, round string) (wait func()) {
 // until waits for what a process does.
 func until(t *testing.T, done func() bool) {
 	t.Helper()
-	for !done() {
-		select {
-		case <-t.Context().Done():
-			t.Fatal(t.Context().Err())
-		case <-time.After(time.Millisecond):
+	for deadline := time.Now().Add(failAfter); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it did not come to that within %v", failAfter)
 		}
 	}
 }

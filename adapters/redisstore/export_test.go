@@ -88,3 +88,6 @@ func Sent(ctx context.Context) bool {
 	l := line{waiting: []*request{{ctx: ctx, done: make(chan struct{})}}, flying: 1}
 	return len(l.board()) == 1
 }
+
+// RejectsRepeat reports whether a write may be sent again although it may have been applied.
+func RejectsRepeat(w docstore.Write) bool { return rejectsRepeat(w) }

@@ -118,7 +118,7 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 	}
 	err = s.inspect(ctx)
 	for _, of := range keys.shards {
-		of.line.client = s.client // that of a cluster, if it is one
+		of.line.client, of.line.conns = s.client, s.conns // that of a cluster, if it is one
 	}
 	if err != nil {
 		s.end()
