@@ -93,9 +93,9 @@ type reply struct {
 }
 
 // do runs a script on the documents of a shard that this store opened. Its first key, and the beginning of its only
-// argument, are those of begin.lua; args is the rest of that. doing says what for, in errors; writes are what the script
-// carries out, if that must not be done twice.
-func (s *Store) do(ctx context.Context, doing string, sc *script, writes []docstore.Write, of *shard,
+// argument, are those of begin.lua; args is the rest of that. doing says what for, in errors; step is what the script carries
+// out, if that must not be done twice.
+func (s *Store) do(ctx context.Context, doing string, sc *script, step []docstore.Write, of *shard,
 	keys []string, args []byte) (reply, error) {
 	if err := s.lost(); err != nil {
 		return reply{}, s.unknown(doing, err)
@@ -120,15 +120,15 @@ func (s *Store) do(ctx context.Context, doing string, sc *script, writes []docst
 	if len(keys) < fewKeys {
 		send = of.line.send
 	}
-	answer, err := s.evaluate(ctx, send, sc, writes, append(command, arg))
+	answer, err := s.evaluate(ctx, send, sc, step, append(command, arg))
 	if err != nil {
 		return reply{}, s.explain(ctx, doing, err)
 	}
-	r, count, err := parseReply(answer)
+	r, writes, err := parseReply(answer)
 	if err != nil {
 		return reply{}, s.unreadable(doing, err)
 	}
-	if err := s.learn(of, r.outcome, count); err != nil {
+	if err := s.learn(of, r.outcome, writes); err != nil {
 		return reply{}, s.unknown(doing, err)
 	}
 	s.lookSometimes()
