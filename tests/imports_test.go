@@ -73,8 +73,9 @@ var imports = map[string][]string{
 	"repo/rule":    {"repo/docstore"},
 	"repo/runs":    {"repo/analysis", "repo/docstore", "repo/field", "repo/page", "repo/rule"},
 
-	"adapters/awsdynamodb": {"internal/awsconfig", "internal/backoff", "internal/conns", "repo/docstore", "github.com/aws"},
-	"adapters/awssqs":      {"internal/awsconfig", "internal/backoff", "repo/analysis", "github.com/aws"},
+	"adapters/awsdynamodb": {"internal/awsconfig", "internal/backoff", "internal/conns", "repo/docstore",
+		"github.com/aws"},
+	"adapters/awssqs": {"internal/awsconfig", "internal/backoff", "repo/analysis", "github.com/aws"},
 	"adapters/gcpcloudtasks": {"repo/analysis", "cloud.google.com/go/cloudtasks", "github.com/googleapis/gax-go",
 		"google.golang.org"},
 	"adapters/gcpfirestore": {"internal/backoff", "internal/conns", "repo/docstore", "cloud.google.com/go/firestore",

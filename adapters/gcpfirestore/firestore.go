@@ -55,8 +55,8 @@
 //
 // A connection on which a request waits, and from which nothing has come for 2.5 seconds, is closed, and the request is
 // sent on a new one. Contention, quotas and lost connections are retried with growing, jittered pauses, within the
-// context's deadline and [Options].Timeout; what remains is [docstore.ErrUnavailable]. A missing database, permission or credential is an
-// error at once, with a text that says what to do.
+// context's deadline and [Options].Timeout; what remains is [docstore.ErrUnavailable]. A missing database, permission
+// or credential is an error at once, with a text that says what to do.
 package gcpfirestore
 
 import (

@@ -15,7 +15,8 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/conns"
 )
 
-// settings are those of a client, whose connections are in the set. Errors do not show the address, for a password may be in it.
+// settings are those of a client, whose connections are in the set. Errors do not show the address, for a password may
+// be in it.
 func (o *Options) settings(set *conns.Set) (*sdk.Options, error) {
 	c := &sdk.Options{Addr: o.Addr}
 	if o.Addr == "" {

@@ -258,8 +258,9 @@ func TestListIsBounded(t *testing.T) {
 	})
 }
 
-// TestLostWritesThatRejectTheirRepetition: a write that fails its own condition once it is applied is sent again when its
-// response was lost, alone and in a step. It is applied once, and what its caller sees is the document with its effect.
+// TestLostWritesThatRejectTheirRepetition: a write that fails its own condition once it is applied is sent again when
+// its response was lost, alone and in a step. It is applied once, and what its caller sees is the document with its
+// effect.
 func TestLostWritesThatRejectTheirRepetition(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		s := open(t, server, nil)

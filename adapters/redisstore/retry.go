@@ -16,10 +16,10 @@ import (
 )
 
 // tries is how often a request is sent, at most, whose failures are told at once: with the pauses between them about a
-// second. Where a connection or a response did not come in time, the next try follows for as long as patience says.
+// second. Where a connection or a response did not come in time, the next try follows for as long as retryTimeout says.
 const (
-	tries    = 6
-	patience = 4 * conns.TryTimeout
+	tries        = 6
+	retryTimeout = 4 * conns.TryTimeout
 )
 
 var pauses = backoff.Policy{First: 40 * time.Millisecond, Max: time.Second}
@@ -51,7 +51,7 @@ func (s *Store) retry(ctx context.Context, writes []docstore.Write, request func
 		} else {
 			failed++
 		}
-		if docstore.Gone(ctx) != nil || failed == tries || time.Since(began) >= patience || !mayRepeat(err, writes) ||
+		if docstore.Gone(ctx) != nil || failed == tries || time.Since(began) >= retryTimeout || !mayRepeat(err, writes) ||
 			pauses.Sleep(ctx, try-1) != nil {
 			return nil, err
 		}

@@ -93,8 +93,8 @@ type reply struct {
 }
 
 // do runs a script on the documents of a shard that this store opened. Its first key, and the beginning of its only
-// argument, are those of begin.lua; args is the rest of that. doing says what for, in errors; step is what the script carries
-// out, if that must not be done twice.
+// argument, are those of begin.lua; args is the rest of that. doing says what for, in errors; step is what the
+// script carries out, if that must not be done twice.
 func (s *Store) do(ctx context.Context, doing string, sc *script, step []docstore.Write, of *shard,
 	keys []string, args []byte) (reply, error) {
 	if err := s.lost(); err != nil {

@@ -5,9 +5,9 @@
 // next request would take the next dead connection of a pool, or the same one, where a connection is shared.
 //
 // A try of a request takes [TryTimeout] at most. After that the connections from which nothing came for as long are
-// closed, the idle ones with them, so that the next try makes a new one. One on which the server still answers others is
-// left alone. Before a request, idle connections are closed if nothing was asked for [IdleTime]: after such a gap they
-// are as good as dead, and a new one takes less time than finding that out.
+// closed, the idle ones with them, so that the next try makes a new one. One on which the server still answers others
+// is left alone. Before a request, idle connections are closed if nothing was asked for [IdleTime]: after such a gap
+// they are as good as dead, and a new one takes less time than finding that out.
 //
 // Times are those of the wall clock, which moves on while a machine sleeps. If it is set, connections are closed too
 // early or too late, which costs a new one, or a try.
@@ -78,8 +78,8 @@ func (s *Set) Begin() {
 	}
 }
 
-// Leave is called when a try has had no response for [TryTimeout]. It closes the connections from which nothing came for
-// as long, whether a request waits on them or not; but not those on which the first that waits has waited for less.
+// Leave is called when a try has had no response for [TryTimeout]. It closes the connections from which nothing came
+// for as long, whether a request waits on them or not; but not those on which the first that waits has waited for less.
 func (s *Set) Leave() {
 	if s == nil {
 		return
