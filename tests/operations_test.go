@@ -61,6 +61,28 @@ func sameDay(output string) string {
 	return strings.TrimSpace(output)
 }
 
+// TestUnit: the unit of docs/operations.md gives the server no more rights than it needs, by the judgement of systemd:
+// below 2 of 10, where 10 is all.
+func TestUnit(t *testing.T) {
+	t.Parallel()
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("there is no systemd-analyze")
+	}
+	unit := filepath.Join(t.TempDir(), "leasehold.service")
+	if err := os.WriteFile(unit, []byte(blocks(t, "docs/operations.md", "ini")[0]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	judge := exec.CommandContext(t.Context(), analyze, "security", "--offline=true", "--threshold=20", "--no-pager", unit)
+	out, err := judge.CombinedOutput()
+	if strings.Contains(string(out), "unrecognized option") {
+		t.Skip("this systemd-analyze judges no files")
+	}
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // TestSettingsOfOperations: a server accepts the variables that docs/operations.md has for a machine.
 func TestSettingsOfOperations(t *testing.T) {
 	t.Parallel()

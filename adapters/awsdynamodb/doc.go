@@ -57,7 +57,8 @@
 // and the rule finds its own request_id in the document. Where it does not, the write is not sent again, and the error
 // is [docstore.ErrUnavailable]: the caller decides. A transaction carries a ClientRequestToken. Throttling and
 // conflicts change nothing; after them another request follows, with pauses drawn at random, for Options.RetryTimeout
-// at most.
+// at most. A try without a response ends after 2.5 seconds, and the next one is sent on a new connection: the idle ones
+// may be as dead.
 //
 // # What else can go wrong
 //

@@ -12,6 +12,7 @@ import (
 
 	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/leasehold-dev/leasehold/internal/conns"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
@@ -111,6 +112,7 @@ type Options struct {
 type Store struct {
 	table        string
 	client       Client
+	conns        *conns.Set // of a client that was made here
 	retryTimeout time.Duration
 	clock        *clock
 	warnings     []string
@@ -154,7 +156,8 @@ func Open(ctx context.Context, table string, o *Options) (*Store, error) {
 		s.retryTimeout = DefaultRetryTimeout
 	}
 	if s.client == nil {
-		c, err := connect(ctx, o)
+		s.conns = &conns.Set{}
+		c, err := connect(ctx, o, s.conns)
 		if err != nil {
 			return nil, err
 		}

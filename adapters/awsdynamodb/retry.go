@@ -14,6 +14,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/leasehold-dev/leasehold/internal/backoff"
+	"github.com/leasehold-dev/leasehold/internal/conns"
 	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
@@ -28,7 +29,8 @@ func (s *Store) attempts() func(*sdk.Options) { return s.attempt(s.retries()) }
 
 // retries decides about the tries of one call.
 func (s *Store) retries() *retryer {
-	return &retryer{retryTimeout: s.retryTimeout, begin: time.Now(), sent: &s.sent, reads: true}
+	s.conns.Begin()
+	return &retryer{retryTimeout: s.retryTimeout, begin: time.Now(), sent: &s.sent, conns: s.conns, reads: true}
 }
 
 // attempt makes the SDK ask a retryer.
@@ -68,6 +70,7 @@ type retryer struct {
 	retryTimeout time.Duration
 	begin        time.Time
 	sent         *driver.Sent
+	conns        *conns.Set
 	sending      bool // the call's first attempt is under way, or over
 	failed       int  // attempts that failed for other reasons than throttling and conflicts
 	tried        int  // attempts after which another follows
@@ -88,6 +91,9 @@ func (r *retryer) again(err error) bool {
 			r.sent.Throttled.Add(1)
 		}
 		return time.Since(r.begin) < r.retryTimeout
+	}
+	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
+		r.conns.Leave()
 	}
 	r.failed++
 	if r.failed >= tries {

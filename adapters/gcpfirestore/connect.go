@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -15,25 +17,65 @@ import (
 	"google.golang.org/api/option"
 	"google.golang.org/api/transport"
 	"google.golang.org/grpc"
+	grpcbackoff "google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+
+	"github.com/leasehold-dev/leasehold/internal/conns"
 )
 
 // emulatorVariable names the emulator in the environment, for all of Google's client libraries.
 const emulatorVariable = "FIRESTORE_EMULATOR_HOST"
 
-// keepAlive finds out within a call that a connection is dead: a function that was frozen for some time wakes up with
-// one, and would otherwise wait on it for a quarter of an hour.
+// keepAlive finds out that a connection is dead on which nothing is asked, but listened: [conns.Set] does the rest.
 var keepAlive = keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}
+
+// reconnect is how soon a connection is made anew, and how long making one may take: gRPC waits for up to two minutes
+// before it tries again, and for 20 seconds on one that is dead from the beginning.
+var reconnect = grpc.ConnectParams{
+	Backoff: grpcbackoff.Config{
+		BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second, //nolint:mnd // as gRPC's own
+	},
+	MinConnectTimeout: conns.TryTimeout,
+}
+
+// dialOptions make connections that are in the set. Where a proxy leads to the service, gRPC dials by itself, for it
+// asks no proxy if it is given a dialer; keepAlive then finds the dead ones.
+func dialOptions(set *conns.Set, proxied bool) []grpc.DialOption {
+	o := []grpc.DialOption{grpc.WithConnectParams(reconnect)}
+	if proxied {
+		return o
+	}
+	dial := set.Track((&net.Dialer{}).DialContext)
+	return append(o, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+		network := "tcp"
+		if path, ok := strings.CutPrefix(address, "unix:"); ok {
+			network, address = "unix", path
+		}
+		return dial(ctx, network, address)
+	}))
+}
+
+// proxied reports whether the environment names a proxy that leads to the service.
+func proxied() bool {
+	u, err := http.ProxyFromEnvironment(&http.Request{URL: &url.URL{Scheme: "https", Host: service}})
+	return err != nil || u != nil
+}
+
+const service = "firestore.googleapis.com"
 
 // connect makes the client. o is complete.
 func connect(ctx context.Context, o Options) (*Store, error) {
-	options := append([]option.ClientOption{option.WithGRPCDialOption(grpc.WithKeepaliveParams(keepAlive))},
-		o.ClientOptions...)
+	set := &conns.Set{}
+	options := []option.ClientOption{option.WithGRPCDialOption(grpc.WithKeepaliveParams(keepAlive))}
+	for _, dial := range dialOptions(set, proxied()) {
+		options = append(options, option.WithGRPCDialOption(dial))
+	}
+	options = append(options, o.ClientOptions...)
 	release := func() error { return nil }
 	emulator := os.Getenv(emulatorVariable)
 	if emulator != "" {
-		conn, err := dialEmulator(emulator)
+		conn, err := dialEmulator(emulator, set)
 		if err != nil {
 			return nil, fmt.Errorf("firestore: %s is %q: %w", emulatorVariable, emulator, err)
 		}
@@ -57,6 +99,7 @@ func connect(ctx context.Context, o Options) (*Store, error) {
 	database := "projects/" + project + "/databases/" + o.Database
 	s := &Store{
 		client:  client,
+		conns:   set,
 		shards:  o.IndexShards,
 		layout:  layout{database: database, root: o.Root},
 		timeout: o.Timeout,
@@ -105,14 +148,14 @@ func findProject(ctx context.Context, o Options, emulator bool) (string, error) 
 }
 
 // dialEmulator opens a connection in plain text. It connects with the first request.
-func dialEmulator(address string) (*grpc.ClientConn, error) {
+func dialEmulator(address string, set *conns.Set) (*grpc.ClientConn, error) {
 	if _, host, ok := strings.Cut(address, "://"); ok {
 		address = host
 	}
-	return grpc.NewClient("passthrough:///"+address,
+	return grpc.NewClient("passthrough:///"+address, append(dialOptions(set, false),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithPerRPCCredentials(emulatorOwner{}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))...)
 }
 
 // emulatorOwner makes an emulator pass over security rules, as the client libraries do.

@@ -54,9 +54,10 @@
 //
 // # What can go wrong
 //
-// Contention, quotas and lost connections are retried with growing, jittered pauses, within the context's deadline
-// and [Options].Timeout; what remains is [docstore.ErrUnavailable]. A missing database, permission or credential is an
-// error at once, with a text that says what to do.
+// A connection on which a request waits, and from which nothing has come for 2.5 seconds, is closed, and the request is
+// sent on a new one. Contention, quotas and lost connections are retried with growing, jittered pauses, within the
+// context's deadline and [Options].Timeout; what remains is [docstore.ErrUnavailable]. A missing database, permission
+// or credential is an error at once, with a text that says what to do.
 package gcpfirestore
 
 import (
@@ -73,6 +74,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/leasehold-dev/leasehold/internal/conns"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
@@ -119,6 +121,7 @@ type Options struct {
 // Store is a [docstore.Store] in a Firestore database.
 type Store struct {
 	client  *vkit.Client
+	conns   *conns.Set
 	layout  layout
 	headers []string
 	timeout time.Duration
@@ -209,6 +212,7 @@ func (s *Store) enter(ctx context.Context) (bounded context.Context, leave func(
 	if err := s.calls.Begin(ctx); err != nil {
 		return nil, nil, err
 	}
+	s.conns.Begin()
 	bounded, cancel := context.WithTimeout(ctx, s.timeout)
 	return bounded, func() {
 		cancel()

@@ -53,6 +53,7 @@ type queried struct {
 }
 
 func (s *Store) runQuery(ctx context.Context, req *pb.RunQueryRequest) (queried, error) {
+	defer s.conns.Guard()()
 	stream, err := s.client.RunQuery(s.outgoing(ctx), req)
 	if err != nil {
 		return queried{}, err

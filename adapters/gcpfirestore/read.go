@@ -73,6 +73,7 @@ func (s *Store) read(ctx context.Context, names []string) (reading, error) {
 		}
 		r.found[name] = nil
 	}
+	defer s.conns.Guard()()
 	stream, err := s.client.BatchGetDocuments(s.outgoing(ctx), &pb.BatchGetDocumentsRequest{
 		Database: s.layout.database, Documents: distinct,
 	})

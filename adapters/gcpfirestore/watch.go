@@ -65,6 +65,8 @@ func (s *Store) watch(ctx context.Context, name string, signal func()) {
 func (s *Store) listen(ctx context.Context, name string, signal func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	stop := s.conns.Guard() // until it answers
+	defer stop()
 	stream, err := s.client.Listen(s.outgoing(ctx))
 	if err != nil {
 		return err
@@ -80,6 +82,7 @@ func (s *Store) listen(ctx context.Context, name string, signal func()) error {
 		if err != nil {
 			return err
 		}
+		stop()
 		switch r := r.GetResponseType().(type) {
 		case *pb.ListenResponse_DocumentChange, *pb.ListenResponse_DocumentDelete, *pb.ListenResponse_DocumentRemove:
 			s.billed.Read(1)

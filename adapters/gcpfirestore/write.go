@@ -138,6 +138,7 @@ func (s *Store) commit(ctx context.Context, writes []docstore.Write, names []str
 	for i, w := range writes {
 		req.Writes[i] = s.change(w, names[i], r.found[names[i]], e.After[i], e.At)
 	}
+	defer s.conns.Guard()()
 	res, err := s.client.Commit(s.outgoing(ctx), req)
 	if err != nil {
 		return time.Time{}, err

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -10,10 +11,13 @@ import (
 
 	sdk "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/leasehold-dev/leasehold/internal/conns"
 )
 
-// settings are those of a client. Errors do not show the address, for a password may be in it.
-func (o *Options) settings() (*sdk.Options, error) {
+// settings are those of a client, whose connections are in the set. Errors do not show the address, for a password may
+// be in it.
+func (o *Options) settings(set *conns.Set) (*sdk.Options, error) {
 	c := &sdk.Options{Addr: o.Addr}
 	if o.Addr == "" {
 		c.Addr = DefaultAddr
@@ -53,6 +57,13 @@ func (o *Options) settings() (*sdk.Options, error) {
 	if o.DB != 0 {
 		c.DB = o.DB
 	}
+	if c.DialTimeout <= 0 { // the URL may name others
+		c.DialTimeout = conns.TryTimeout
+	}
+	if c.ReadTimeout == 0 {
+		c.ReadTimeout = conns.TryTimeout
+	}
+	c.Dialer = dialer(set, c)
 	c.ContextTimeoutEnabled = true
 	c.DialerRetries = 1 // the store has its own rules for retrying
 	c.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
@@ -65,6 +76,7 @@ func (o *Options) followSentinels(c *sdk.Options) *sdk.Client {
 		MasterName: o.SentinelMaster, SentinelAddrs: strings.Split(c.Addr, ","),
 		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
 		Username: c.Username, Password: c.Password, DB: c.DB, TLSConfig: c.TLSConfig,
+		DialTimeout: c.DialTimeout, ReadTimeout: c.ReadTimeout, Dialer: c.Dialer,
 		ContextTimeoutEnabled: true, DialerRetries: 1,
 	})
 	client.AddHook(dialing{})
@@ -94,6 +106,33 @@ func (dialing) ProcessHook(next sdk.ProcessHook) sdk.ProcessHook { return next }
 // ProcessPipelineHook implements [sdk.Hook].
 func (dialing) ProcessPipelineHook(next sdk.ProcessPipelineHook) sdk.ProcessPipelineHook { return next }
 
+// dialer makes connections that are in the set, below TLS, if it is used: the library then asks the system whether the
+// server has closed them.
+func dialer(set *conns.Set, c *sdk.Options) conns.Dial {
+	dial := set.Track((&net.Dialer{Timeout: c.DialTimeout}).DialContext)
+	if c.TLSConfig == nil {
+		return dial
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, c.DialTimeout)
+		defer cancel()
+		raw, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		config := c.TLSConfig
+		if config.ServerName == "" {
+			config = config.Clone()
+			config.ServerName, _, _ = net.SplitHostPort(address)
+		}
+		secured := tls.Client(raw, config)
+		if err := secured.HandshakeContext(ctx); err != nil {
+			return nil, &net.OpError{Op: "dial", Net: network, Addr: raw.RemoteAddr(), Err: errors.Join(err, raw.Close())}
+		}
+		return secured, nil
+	}
+}
+
 // useCluster replaces the client of one member by one of its whole cluster.
 func (s *Store) useCluster() error {
 	member, ok := s.client.(*sdk.Client)
@@ -102,7 +141,7 @@ func (s *Store) useCluster() error {
 	}
 	o := member.Options()
 	s.client = sdk.NewClusterClient(&sdk.ClusterOptions{
-		Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
+		Addrs: []string{o.Addr}, Dialer: o.Dialer, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
 		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
 		PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout, MinIdleConns: o.MinIdleConns, MaxIdleConns: o.MaxIdleConns,
 		MaxActiveConns: o.MaxActiveConns, ConnMaxIdleTime: o.ConnMaxIdleTime, ConnMaxLifetime: o.ConnMaxLifetime,

@@ -91,10 +91,14 @@
 //
 // # Lost responses
 //
-// A write without a response may have been applied. Neither the store nor the library sends it again: the store returns
-// [docstore.ErrUnavailable], and its caller, which recognises its own write in the document found, decides. What was
-// certainly not executed is sent again after a pause: no connection could be made, or the server reports that it is
-// loading, not the primary, or busy. So is a read.
+// A write without a response may have been applied. It is sent again only if its own condition then certainly fails, of
+// a step that of one of its writes: what its caller sees is the document with its effect, in which it recognises its
+// own request. All else ends with [docstore.ErrUnavailable], and the caller decides. What was certainly not executed is
+// sent again after a pause: no connection could be made, or the server reports that it is loading, not the primary, or
+// busy. So is a read.
+//
+// A try without a response ends after 2.5 seconds, unless a URL names another time (read_timeout), and the next one is
+// sent on a new connection: the idle ones may be as dead.
 //
 // # What else can go wrong
 //

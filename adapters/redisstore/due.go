@@ -122,7 +122,7 @@ func (s *Store) dueMembers(ctx context.Context, q docstore.DueQuery, after drive
 		low = "(" + entry(q.Field, after.Value, after.ID)
 	}
 	args := appendInt(appendText(appendList(nil, 4), "", name(q)), int64(q.Size()+1))
-	r, err := s.do(ctx, "look for due documents in", dueScript, true, of, []string{of.by(q.Kind, q.Tenant)},
+	r, err := s.do(ctx, "look for due documents in", dueScript, nil, of, []string{of.by(q.Kind, q.Tenant)},
 		appendText(appendText(args, "", low), "", high))
 	if err != nil {
 		return dueFound{}, nil, err
@@ -161,7 +161,7 @@ func (s *Store) fill(ctx context.Context, q docstore.DueQuery) error {
 	of := s.keys.of(q.Tenant)
 	const doing = "make an index of"
 	kept := func(args []byte) (int64, error) {
-		r, err := s.do(ctx, doing, keptScript, true, of, nil, args)
+		r, err := s.do(ctx, doing, keptScript, nil, of, nil, args)
 		if err != nil {
 			return 0, err
 		}
@@ -209,7 +209,7 @@ func (s *Store) fillTenant(ctx context.Context, of *shard, q docstore.DueQuery, 
 			args = appendText(args, "", id)
 			keys = append(keys, of.doc(docstore.Key{Kind: q.Kind, Tenant: tenant, ID: id}))
 		}
-		if _, err := s.do(ctx, "make an index of", fillScript, true, of, keys, args); err != nil {
+		if _, err := s.do(ctx, "make an index of", fillScript, nil, of, keys, args); err != nil {
 			return err
 		}
 		if len(ids) < docstore.MaxLimit {
@@ -230,6 +230,6 @@ func (s *Store) tidy(ctx context.Context, q docstore.DueQuery, stale []member) e
 		keys = append(keys, of.doc(m.key))
 		args = appendText(appendText(args, "", m.key.ID), "", m.entry)
 	}
-	_, err := s.do(ctx, "tidy an index of", tidyScript, true, of, keys, args)
+	_, err := s.do(ctx, "tidy an index of", tidyScript, nil, of, keys, args)
 	return err
 }

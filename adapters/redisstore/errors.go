@@ -83,13 +83,13 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 		// Whatever stands between here and the server may speak for it.
 		return fmt.Errorf("%w: %s: the server failed, the outcome is unknown: %w", docstore.ErrUnavailable, subject, err)
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s: ended by the caller, its outcome is unknown: %w", subject, err)
-	}
 	if unsent(err) {
 		return fmt.Errorf(
 			"%w: %w: %s: no connection could be made, nothing was sent: check the address and that the server runs: %w",
 			docstore.ErrUnavailable, docstore.ErrNotWritten, subject, err)
+	}
+	if docstore.Gone(ctx) != nil {
+		return fmt.Errorf("%s: ended by the caller, its outcome is unknown: %w", subject, err)
 	}
 	return fmt.Errorf("%w: %s: there was no answer, the outcome is unknown: %w", docstore.ErrUnavailable, subject, err)
 }

@@ -98,3 +98,6 @@ func InsistEvery(d time.Duration, o Options) *Options {
 	o.insistEvery = d
 	return &o
 }
+
+// RejectsRepeat reports whether a write may be sent again although it may have been applied.
+func RejectsRepeat(w docstore.Write) bool { return rejectsRepeat(w) }

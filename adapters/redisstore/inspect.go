@@ -63,7 +63,7 @@ func (s *Store) inspect(ctx context.Context) error {
 
 // ask sends a command that is not of the store's everyday work.
 func (s *Store) ask(ctx context.Context, c sdk.UniversalClient, command ...any) (any, error) {
-	return s.retry(ctx, true, func() (any, error) { return send(ctx, c, command) })
+	return s.retry(ctx, nil, func() (any, error) { return send(ctx, c, command) })
 }
 
 func (s *Store) checkVersion(version string) error {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leasehold-dev/leasehold/internal/conns"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
@@ -40,7 +41,7 @@ func TestInTheClear(t *testing.T) {
 		"10.0.0.7:6379": true, "[fd00::1]:6379": true,
 	} {
 		o := Options{Addr: addr}
-		settings, err := o.settings()
+		settings, err := o.settings(&conns.Set{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +50,7 @@ func TestInTheClear(t *testing.T) {
 		}
 	}
 	o := Options{Addr: "redis.example:6379", TLS: &tls.Config{MinVersion: tls.VersionTLS12}}
-	if settings, err := o.settings(); err != nil || inTheClear(settings) {
+	if settings, err := o.settings(&conns.Set{}); err != nil || inTheClear(settings) {
 		t.Errorf("with TLS: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	sdk "github.com/redis/go-redis/v9"
 
+	"github.com/leasehold-dev/leasehold/internal/conns"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
@@ -24,6 +25,7 @@ const (
 // of another, and if the connection breaks, the outcome of each is unknown as if it had been sent alone.
 type line struct {
 	client  sdk.UniversalClient
+	conns   *conns.Set
 	mu      sync.Mutex
 	waiting []*request
 	flying  int
@@ -76,6 +78,9 @@ func (l *line) fly() {
 				_ = p.Process(ctx, r.cmd) // it is only noted
 			}
 			_, _ = p.Exec(ctx) // each command has its own error
+		}
+		if silent(flight[0].cmd.Err()) {
+			l.conns.Leave() // before the next flight takes one of them
 		}
 		for _, r := range flight {
 			close(r.done)

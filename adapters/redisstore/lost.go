@@ -158,7 +158,7 @@ func (s *Store) TokensRaised(ctx context.Context, token int64) error {
 	}
 	for _, of := range s.keys.shards {
 		args := appendInt(appendInt(appendList(nil, 2), raised), token)
-		if _, err := s.do(ctx, doing, raisedScript, true, of, nil, args); err != nil {
+		if _, err := s.do(ctx, doing, raisedScript, nil, of, nil, args); err != nil {
 			return err
 		}
 	}

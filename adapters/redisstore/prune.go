@@ -67,7 +67,7 @@ func (s *Store) remove(ctx context.Context, of *shard, due []string) (removed in
 	for _, member := range none {
 		ids = appendText(ids, "", member)
 	}
-	reply, err := s.do(ctx, "prune", pruneScript, true, of, keys, ids)
+	reply, err := s.do(ctx, "prune", pruneScript, nil, of, keys, ids)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -52,7 +52,7 @@ func (s *Store) read(ctx context.Context, of *shard, keys []docstore.Key) (time.
 	for i, k := range keys {
 		names[i] = of.doc(k)
 	}
-	reply, err := s.do(ctx, "read from", readScript, true, of, names, appendList(nil, 0))
+	reply, err := s.do(ctx, "read from", readScript, nil, of, names, appendList(nil, 0))
 	if err != nil {
 		return time.Time{}, nil, err
 	}
@@ -312,7 +312,7 @@ func (s *Store) members(ctx context.Context, of *shard, key string, most int, sp
 	for _, bound := range span {
 		args = appendText(args, "", bound)
 	}
-	reply, err := s.do(ctx, "list", listScript, true, of, []string{key}, args)
+	reply, err := s.do(ctx, "list", listScript, nil, of, []string{key}, args)
 	if err != nil {
 		return time.Time{}, nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	sdk "github.com/redis/go-redis/v9"
 
+	"github.com/leasehold-dev/leasehold/internal/conns"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
@@ -74,8 +75,9 @@ type Options struct {
 // Store is a [docstore.Store] in Redis.
 type Store struct {
 	client sdk.UniversalClient
-	owned  bool   // client is closed with the store
-	addr   string // for error texts
+	conns  *conns.Set // of a client that was made here
+	owned  bool       // client is closed with the store
+	addr   string     // for error texts
 	keys   layout
 	clock  func() time.Time
 	warned warned
@@ -117,7 +119,8 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 	s.warned.at, s.stopped.every = time.Now(), cmp.Or(o.insistEvery, insistEvery)
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	if s.client == nil {
-		settings, err := o.settings()
+		s.conns = &conns.Set{}
+		settings, err := o.settings(s.conns)
 		if err != nil {
 			return nil, err
 		}
@@ -137,7 +140,7 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 	}
 	err = s.inspect(ctx)
 	for _, of := range keys.shards {
-		of.line.client = s.client // that of a cluster, if it is one
+		of.line.client, of.line.conns = s.client, s.conns // that of a cluster, if it is one
 	}
 	if err != nil {
 		s.end()

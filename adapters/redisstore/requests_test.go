@@ -257,3 +257,65 @@ func TestListIsBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestLostWritesThatRejectTheirRepetition: a write that fails its own condition once it is applied is sent again when
+// its response was lost, alone and in a step. It is applied once, and what its caller sees is the document with its
+// effect.
+func TestLostWritesThatRejectTheirRepetition(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		s := open(t, server, nil)
+		once := docstore.Write{Key: key("k"), If: docstore.Not{Cond: docstore.Has{Field: "by"}},
+			Set: docstore.Doc{"by": docstore.String("me")}, Add: map[string]int64{"n": 1}}
+		beside := docstore.Write{Key: key("other"), Add: map[string]int64{"n": 1}}
+		for _, writes := range [][]docstore.Write{{once}, {once, beside}} {
+			for fate, applied := range map[redistest.Fate]bool{redistest.LostRequest: true, redistest.LostResponse: false} {
+				if _, err := s.Write(t.Context(), docstore.Write{Key: once.Key, Unset: []string{"by", "n"}},
+					docstore.Write{Key: beside.Key, Unset: []string{"n"}}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := s.Write(t.Context(), writes...); err != nil { // the server knows the script from here on
+					t.Fatal(err)
+				}
+				if _, err := s.Write(t.Context(), docstore.Write{Key: once.Key, Unset: []string{"by", "n"}},
+					docstore.Write{Key: beside.Key, Unset: []string{"n"}}); err != nil {
+					t.Fatal(err)
+				}
+				lost := server.Inject(fate, "EVALSHA")
+				r, err := s.Write(t.Context(), writes...)
+				want := docstore.Doc{"by": docstore.String("me"), "n": docstore.Int(1)}
+				if err != nil || !lost.Happened() || r.Applied != applied || !r.Docs[0].Equal(want) {
+					t.Errorf("%s, %d writes: %+v, %v; want %v", fate, len(writes), r, err, want)
+				}
+				snap, err := s.Get(t.Context(), beside.Key)
+				if n := snap.Docs[0]["n"]; err != nil || len(writes) > 1 && n != docstore.Int(1) {
+					t.Errorf("%s: what is beside has %v, %v", fate, n, err)
+				}
+			}
+		}
+	})
+}
+
+// TestTimesOfARepetition: the server's time goes on until a write arrives again. What has passed stays passed; of what
+// has not, nothing is known.
+func TestTimesOfARepetition(t *testing.T) {
+	past := docstore.LE{Field: "ends", Value: docstore.Now}
+	ends := func(in time.Duration) docstore.Doc { return docstore.Doc{"ends": docstore.Now.Add(in)} }
+	for name, c := range map[string]struct {
+		write docstore.Write
+		want  bool
+	}{
+		"it has not passed yet":    {docstore.Write{If: past, Set: ends(time.Second)}, false},
+		"it has passed":            {docstore.Write{If: past, Set: ends(0)}, false},
+		"it was not to have":       {docstore.Write{If: docstore.Not{Cond: past}, Set: ends(0)}, true},
+		"it is not to have":        {docstore.Write{If: docstore.Not{Cond: past}, Set: ends(time.Second)}, false},
+		"it is not there any more": {docstore.Write{If: past, Unset: []string{"ends"}}, true},
+		"another's time":           {docstore.Write{If: past, Set: docstore.Doc{"by": docstore.String("me")}}, false},
+		"text and time": {docstore.Write{If: docstore.Eq{Field: "ends", Value: docstore.String("x")},
+			Set: ends(time.Second)}, false},
+		"nothing of time": {docstore.Write{If: docstore.Absent{}, Set: ends(time.Second)}, true},
+	} {
+		if got := redisstore.RejectsRepeat(c.write); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

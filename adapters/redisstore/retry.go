@@ -10,10 +10,17 @@ import (
 	sdk "github.com/redis/go-redis/v9"
 
 	"github.com/leasehold-dev/leasehold/internal/backoff"
+	"github.com/leasehold-dev/leasehold/internal/conns"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
-// tries is how often a request is sent, at most: with the pauses between them about a second.
-const tries = 6
+// tries is how often a request is sent, at most, whose failures are told at once: with the pauses between them about a
+// second. Where a connection or a response did not come in time, the next try follows for as long as retryTimeout says.
+const (
+	tries        = 6
+	retryTimeout = 4 * conns.TryTimeout
+)
 
 var pauses = backoff.Policy{First: 40 * time.Millisecond, Max: time.Second}
 
@@ -23,38 +30,79 @@ var passing = []string{
 	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "NOREPLICAS", "max number of clients reached",
 }
 
-// retry sends a request, and sends it again by the rules of [mayRepeat].
-func (s *Store) retry(ctx context.Context, repeatable bool, request func() (any, error)) (any, error) {
+// retry sends a request, and sends it again by the rules of [mayRepeat]. It is of writes, or of none: then it only
+// reads, or does the same when it is done twice.
+func (s *Store) retry(ctx context.Context, writes []docstore.Write, request func() (any, error)) (any, error) {
+	began, failed := time.Now(), 0
 	for try := 1; ; try++ {
 		s.sent.Requests.Add(1)
 		if try > 1 {
 			s.sent.Retries.Add(1)
 		}
 		reply, err := request()
-		if err != nil && sdk.HasErrorPrefix(err, "max number of clients reached") {
+		if err == nil {
+			return reply, nil
+		}
+		if sdk.HasErrorPrefix(err, "max number of clients reached") {
 			s.sent.Throttled.Add(1)
 		}
-		if err == nil || try == tries || !mayRepeat(err, repeatable) || pauses.Sleep(ctx, try-1) != nil {
-			return reply, err
+		if silent(err) {
+			s.conns.Leave()
+		} else {
+			failed++
+		}
+		if docstore.Gone(ctx) != nil || failed == tries || time.Since(began) >= retryTimeout || !mayRepeat(err, writes) ||
+			pauses.Sleep(ctx, try-1) != nil {
+			return nil, err
 		}
 	}
 }
 
 // mayRepeat reports whether a request that failed may be sent again. What was certainly not executed may: no
 // connection could be made or was free, or the server rejected it for now. A request whose reply was lost may have been
-// executed, and is sent again only if it is repeatable, which reads are.
+// executed, and is sent again only if that changes nothing once more: a read, and a step with a write that rejects what
+// arrives twice. The rule then recognises its own effect in the document found, by its request_id.
 //
-// The library by itself would send everything again. A write of Leasehold that arrives twice is in most cases rejected
-// the second time by what the first has done, and the rule recognises it by its request_id; but an Add without a
-// condition would be done twice, and the library cannot tell the two apart. The callers can.
-func mayRepeat(err error, repeatable bool) bool {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return false
-	}
+// The library by itself would send everything again, and an Add without a condition would be done twice.
+func mayRepeat(err error, writes []docstore.Write) bool {
 	if _, refused := errors.AsType[sdk.Error](err); refused {
 		return isPassing(err)
 	}
-	return repeatable || unsent(err)
+	return len(writes) == 0 || unsent(err) || slices.ContainsFunc(writes, rejectsRepeat)
+}
+
+// rejectsRepeat is [driver.RejectsRepeat] for a write that arrives again later. The server's clock goes on meanwhile: a
+// time that has passed stays passed, and of one that has not nothing is known.
+func rejectsRepeat(w docstore.Write) bool {
+	return driver.RejectsRepeat(w, func(c docstore.Cond, after docstore.Doc, _ bool) driver.Truth {
+		var compared docstore.Value
+		switch c := c.(type) {
+		case docstore.Eq:
+			compared = c.Value
+		case docstore.LE:
+			compared = c.Value
+		}
+		_, byNow := compared.(docstore.Instant)
+		for f, v := range after {
+			_, timed := v.(docstore.Instant)
+			if le, ok := c.(docstore.LE); ok && byNow && timed {
+				at := time.Unix(0, 0)
+				if le.Holds(docstore.Doc{f: driver.Resolve(v, at)}, at) {
+					return driver.Yes
+				}
+			}
+			if compared != nil && (byNow || timed) {
+				return driver.Maybe
+			}
+		}
+		return driver.TruthOf(c.Holds(after, time.Time{}))
+	})
+}
+
+// silent reports whether a connection or a response did not come in time.
+func silent(err error) bool {
+	e, ok := errors.AsType[net.Error](err)
+	return ok && e.Timeout()
 }
 
 // isPassing reports whether the server rejected a request for now.

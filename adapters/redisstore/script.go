@@ -102,21 +102,23 @@ type reply struct {
 }
 
 // do runs a script on the documents of a shard that this store opened. Its first key, and the beginning of its only
-// argument, are those of begin.lua; args is the rest of that. doing says what for, in errors.
-func (s *Store) do(ctx context.Context, doing string, sc *script, repeatable bool, of *shard, keys []string,
+// argument, are those of begin.lua; args is the rest of that. doing says what for, in errors; step is what the
+// script carries out, if that must not be done twice.
+func (s *Store) do(ctx context.Context, doing string, sc *script, step []docstore.Write, of *shard, keys []string,
 	args []byte) (reply, error) {
-	r, err := s.doOnce(ctx, doing, sc, repeatable, of, keys, args)
+	r, err := s.doOnce(ctx, doing, sc, step, of, keys, args)
 	if errors.Is(err, errRaised) { // nothing was done, and it is known now
-		r, err = s.doOnce(ctx, doing, sc, repeatable, of, keys, args)
+		r, err = s.doOnce(ctx, doing, sc, step, of, keys, args)
 	}
 	return r, err
 }
 
-func (s *Store) doOnce(ctx context.Context, doing string, sc *script, repeatable bool, of *shard, keys []string,
+func (s *Store) doOnce(ctx context.Context, doing string, sc *script, step []docstore.Write, of *shard, keys []string,
 	args []byte) (reply, error) {
 	if err := s.lost(); err != nil {
 		return reply{}, s.unknown(doing, err)
 	}
+	s.conns.Begin()
 	known, err := s.claim(ctx, of)
 	if err != nil {
 		return reply{}, s.explain(ctx, doing, err)
@@ -140,7 +142,7 @@ func (s *Store) doOnce(ctx context.Context, doing string, sc *script, repeatable
 	if len(keys) < fewKeys {
 		send = of.line.send
 	}
-	answer, err := s.evaluate(ctx, send, sc, repeatable, append(command, arg))
+	answer, err := s.evaluate(ctx, send, sc, step, append(command, arg))
 	if err != nil {
 		return reply{}, s.explain(ctx, doing, err)
 	}
@@ -196,7 +198,7 @@ func (s *Store) run(ctx context.Context, sc *script, keys []string, args ...stri
 	for _, a := range args {
 		command = append(command, a)
 	}
-	reply, err := s.evaluate(ctx, s.alone, sc, true, command)
+	reply, err := s.evaluate(ctx, s.alone, sc, nil, command)
 	if err != nil {
 		return nil, err
 	}
@@ -208,8 +210,9 @@ func (s *Store) run(ctx context.Context, sc *script, keys []string, args ...stri
 }
 
 // evaluate sends the command of a script.
-func (s *Store) evaluate(ctx context.Context, send sender, sc *script, repeatable bool, command []any) (any, error) {
-	return s.retry(ctx, repeatable, func() (any, error) {
+func (s *Store) evaluate(ctx context.Context, send sender, sc *script, writes []docstore.Write, command []any) (any,
+	error) {
+	return s.retry(ctx, writes, func() (any, error) {
 		// The hash is enough, and one round trip. The text follows if the server does not know it: once after each
 		// start of the server.
 		reply, err := send(ctx, command)

@@ -24,7 +24,7 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 		keys = of.appendKeys(keys, w.Key)
 	}
 	sc, program := s.program(writes)
-	reply, err := s.do(ctx, "write to", sc, false, of, keys, program)
+	reply, err := s.do(ctx, "write to", sc, writes, of, keys, program)
 	if err != nil {
 		return docstore.Result{}, err
 	}

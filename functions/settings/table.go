@@ -180,7 +180,7 @@ var Table = []Setting{
 	{
 		Env: "LEASEHOLD_AUDIT_LOG", Group: groupServer, Type: File, Placeholder: "FILE", Entries: Serve,
 		Help:  "File that audit events are appended to, each a line of JSON. Without it they are in the log. It is made with access for its owner alone.",
-		More:  "An event that the file does not take is in the log. To rotate the file, copy and truncate it; or move it and restart the server.",
+		More:  "An event that the file does not take is in the log. To rotate the file, rename it and send SIGHUP, as logrotate does ([operations.md](operations.md#on-a-machine)); on Windows, move it and restart the server.",
 		field: func(c *Config) any { return &c.AuditLog },
 	},
 
