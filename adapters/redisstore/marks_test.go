@@ -73,9 +73,9 @@ func goesOn(t *testing.T, s *redisstore.Store, k docstore.Key) (token int64) {
 	return token
 }
 
-// TestOneNoticesAllStop (LS-INV-002): once a process has noticed that writes are lost, no other one grants anything,
-// in no shard, nor does one that starts then. They learn it with what they ask anyway. When the tokens are raised, all go
-// on by themselves, above every token that was granted.
+// TestOneNoticesAllStop (LS-INV-002): once a process has noticed that writes are lost, none grants anything, in no
+// shard, nor does one that starts then. They learn it with what they ask anyway. When tokens are raised, all go on by
+// themselves, above every token that was granted.
 func TestOneNoticesAllStop(t *testing.T) {
 	eachLayout(t, func(t *testing.T, server *redistest.Server, shards int) {
 		o := redisstore.InsistEvery(time.Millisecond, redisstore.Options{Prefix: "marks", Shards: shards})
