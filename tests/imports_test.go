@@ -68,7 +68,8 @@ var imports = map[string][]string{
 	"repo/page":      {"repo/docstore", "repo/field"},
 	"repo/placement": {"internal/backoff", "repo/census", "repo/docstore", "repo/field", "repo/rule",
 		"github.com/cespare/xxhash"},
-	"repo/restore": {"repo/analysis", "repo/docstore", "repo/lock", "repo/placement", "repo/runs"},
+	"repo/restore": {"internal/backoff", "repo/analysis", "repo/docstore", "repo/field", "repo/lock", "repo/placement",
+		"repo/runs"},
 	"repo/rule":    {"repo/docstore"},
 	"repo/runs":    {"repo/analysis", "repo/docstore", "repo/field", "repo/page", "repo/rule"},
 
