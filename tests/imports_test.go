@@ -70,8 +70,8 @@ var imports = map[string][]string{
 		"github.com/cespare/xxhash"},
 	"repo/restore": {"internal/backoff", "repo/analysis", "repo/docstore", "repo/field", "repo/lock", "repo/placement",
 		"repo/runs"},
-	"repo/rule":    {"repo/docstore"},
-	"repo/runs":    {"repo/analysis", "repo/docstore", "repo/field", "repo/page", "repo/rule"},
+	"repo/rule": {"repo/docstore"},
+	"repo/runs": {"repo/analysis", "repo/docstore", "repo/field", "repo/page", "repo/rule"},
 
 	"adapters/awsdynamodb": {"internal/awsconfig", "internal/backoff", "repo/docstore", "github.com/aws"},
 	"adapters/awssqs":      {"internal/awsconfig", "internal/backoff", "repo/analysis", "github.com/aws"},

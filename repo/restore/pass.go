@@ -10,8 +10,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// patience is how long a store may do nothing at all before a pass fails.
-const patience = time.Minute
+// retryTimeout is how long a store may do nothing at all before a pass fails.
+const retryTimeout = time.Minute
 
 // pauses are those before a store is asked again. Who pauses asks for nothing else: the more a store refuses, the less
 // it is asked.
@@ -31,9 +31,9 @@ func newPass(walker docstore.Walker, parallel int, retrying func(error)) *pass {
 	return &pass{walker: walker, parallel: parallel, retrying: retrying, last: time.Now()}
 }
 
-// each passes all documents of a kind to do, up to parallel of them at once, and the keys of those that the store cannot
-// read to damaged. The first error ends it, and so does ctx; then do is called for no further document, and the calls
-// that are under way come to their end.
+// each passes all documents of a kind to do, up to parallel of them at once, and the keys of those that the store
+// cannot read to damaged. The first error ends it, and so does ctx; then do is called for no further document, and the
+// calls that are under way come to their end.
 func (p *pass) each(ctx context.Context, kind string, damaged func(docstore.Key),
 	do func(context.Context, docstore.Entry) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
@@ -88,8 +88,8 @@ func (p *pass) pages(ctx context.Context, kind string, damaged func(docstore.Key
 	}
 }
 
-// insist does something until the store has done it, ctx ends, or the store has done nothing for any caller for as long
-// as patience. Only an [docstore.ErrUnavailable] is worth another try.
+// insist does something until the store has done it, ctx ends, or the store has done nothing for any caller for the
+// retryTimeout. Only an [docstore.ErrUnavailable] is worth another try.
 func (p *pass) insist(ctx context.Context, do func() error) error {
 	for failures := 0; ; failures++ {
 		err := do()
@@ -99,7 +99,7 @@ func (p *pass) insist(ctx context.Context, do func() error) error {
 			p.mu.Unlock()
 			return nil
 		}
-		if !errors.Is(err, docstore.ErrUnavailable) || p.silent() >= patience {
+		if !errors.Is(err, docstore.ErrUnavailable) || p.silent() >= retryTimeout {
 			return err
 		}
 		if p.retrying != nil {

@@ -21,8 +21,8 @@
 //
 // # A raise that was interrupted
 //
-// goes on if it has a name: [Options.Name]. Its token is in the store until it has ended, and what has it already is not
-// written to again.
+// goes on if it has a name: [Options.Name]. Its token is in the store until it has ended, and what has it already is
+// not written to again.
 //
 // Machine IDs are not covered: leases that the store forgot end by themselves. Wait for the longest of them before the
 // store is used for IDs again.
@@ -75,6 +75,7 @@ const tries = 10
 // granted since.
 const unfinished = 24 * time.Hour
 
+// Bounds of [Options].
 const (
 	DefaultParallel = 64  // documents at once
 	MaxParallel     = 256 // for Options.Parallel
@@ -239,7 +240,7 @@ func (r *raising) end(ctx context.Context) error {
 		docstore.Eq{Field: fToken, Value: docstore.Int(r.did.Token)},
 	}})
 	if err != nil {
-		return fmt.Errorf("all tokens were raised, and their raise could not be ended: %w", err)
+		return fmt.Errorf("all tokens were raised, but the end was not noted: %w", err)
 	}
 	return nil
 }
@@ -252,17 +253,17 @@ func (r *raising) write(ctx context.Context, w docstore.Write) error {
 	})
 }
 
-// verdict is what came of a document.
-type verdict int
+// outcome is what came of a document.
+type outcome int
 
 const (
-	raised verdict = iota
+	raised outcome = iota
 	current
 	damaged
 )
 
 // count counts a document, and tells of it.
-func (r *raising) count(report *Report, k docstore.Key, field string, what verdict) {
+func (r *raising) count(report *Report, k docstore.Key, field string, what outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	report.Documents++
@@ -288,7 +289,7 @@ func missing(v docstore.Value) bool {
 }
 
 // raise sets the token of one document. A write that was begun is not given up when ctx ends.
-func (r *raising) raise(ctx context.Context, c counter, e docstore.Entry) (what verdict, err error) {
+func (r *raising) raise(ctx context.Context, c counter, e docstore.Entry) (what outcome, err error) {
 	to, unsure := r.did.Token, false // unsure: a write without a response may have been carried out
 	err = r.pass.insist(ctx, func() error {
 		for range tries {
