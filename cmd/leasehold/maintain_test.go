@@ -134,14 +134,16 @@ type batches struct {
 }
 
 func (b *batches) Prune(ctx context.Context, limit int) (int, error) {
-	if ctx.Err() != nil {
+	switch b.left--; {
+	case b.left > 0:
+		return limit, nil
+	case b.left < 0:
+		return 0, nil
+	}
+	if b.end(); ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
-	if b.left--; b.left == 0 {
-		b.end()
-		return limit, b.err
-	}
-	return limit, nil
+	return limit, b.err
 }
 
 // TestPruneInterrupted: Ctrl-C stops prune after the batch that is under way, and what was removed is said.
@@ -172,7 +174,7 @@ func TestProgress(t *testing.T) {
 		"long": {progressFlags{true}, 14 * time.Second, `leasehold: 30 documents in 3s, 10 a second; now locks
 leasehold: store away; trying again
 leasehold: 80 documents in 8s, 10 a second; now locks
-leasehold: 130 documents in 13s, 10 a second; now fences
+leasehold: 160 documents in 13s, 16 a second; now fences
 `},
 		"no terminal": {progressFlags{}, 14 * time.Second, "leasehold: store away; trying again\n"},
 	} {
@@ -186,7 +188,11 @@ leasehold: 130 documents in 13s, 10 a second; now fences
 					if i == 50 || i == 70 {
 						p.trouble(errors.New("store away"))
 					}
-					p.add(1, map[bool]string{true: "locks", false: "fences"}[i < 100])
+					if i < 100 {
+						p.add(1, "locks")
+					} else {
+						p.add(2, "fences")
+					}
 					time.Sleep(100 * time.Millisecond)
 				}
 				stop()

@@ -192,6 +192,13 @@ func backup(t *testing.T, s docstore.Store) map[docstore.Key]string {
 	return tokens
 }
 
+func raisedBy(r restore.Raise) (sum int) {
+	for _, k := range r.Kinds {
+		sum += k.Raised
+	}
+	return sum
+}
+
 // TestRaiseTokensInterrupted interrupts a raise at every call that it makes, in four ways, and goes on with it: in the
 // end all tokens are those of one raise, each was written once, and no other is as before.
 func TestRaiseTokensInterrupted(t *testing.T) {
@@ -245,6 +252,12 @@ func TestRaiseTokensInterrupted(t *testing.T) {
 							calls = whole.calls
 						}
 						_, marked := read(t, store.Memory, docstore.Key{Kind: markKind, ID: "unfinished"})["token"]
+						if err != nil && first.Token != 0 && !marked && k != calls {
+							t.Errorf("interrupted at call %d: %+v, and marked: %v", k, first, marked)
+						}
+						if sum := raisedBy(first); err == nil && sum != len(tokens) {
+							t.Errorf("disturbed at call %d: %d of %d were raised", k, sum, len(tokens))
+						}
 						time.Sleep(time.Hour)
 						before := store.writes
 						second, failed := restore.RaiseTokens(t.Context(), store, o)
@@ -269,11 +282,7 @@ func TestRaiseTokensInterrupted(t *testing.T) {
 						if read(t, store.Memory, docstore.Key{Kind: markKind, ID: "unfinished"}) != nil {
 							t.Errorf("interrupted at call %d: the raise has not ended", k)
 						}
-						sum := 0
-						for _, r := range second.Kinds {
-							sum += r.Raised
-						}
-						if store.writes-before != sum {
+						if sum := raisedBy(second); store.writes-before != sum {
 							t.Errorf("interrupted at call %d: %d writes for %d documents", k, store.writes-before, sum)
 						}
 					})
@@ -499,7 +508,9 @@ func TestRaiseTokensThrottled(t *testing.T) {
 			return nil
 		}
 		began := time.Now()
-		got, err := restore.RaiseTokens(t.Context(), store, restore.Options{Name: "tuesday"})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		got, err := restore.RaiseTokens(ctx, store, restore.Options{Name: "tuesday"})
 		if took := time.Since(began); !errors.Is(err, docstore.ErrUnavailable) || took < time.Minute ||
 			took > time.Minute+10*time.Second || got.Kinds[3].Raised != 500 {
 			t.Errorf("after %v: %+v, %v", took, got, err)

@@ -220,14 +220,16 @@ func TestRaiseTokensBesideServers(t *testing.T) {
 		}
 	})
 	t.Run("a store that fails", func(t *testing.T) {
-		memory := docstore.NewMemory(nil)
-		put(t, memory, lock.Kind, "acme", "deploy", docstore.Doc{"token": docstore.Int(7)})
-		broken := errors.New("no such table")
-		store := &busy{Store: memory, Walker: memory, before: func(docstore.Key) error { return broken }}
-		if r, err := restore.RaiseTokens(t.Context(), store, restore.Options{}); !errors.Is(err, broken) ||
-			r.Kinds[0].Raised != 0 || store.writes != 1 {
-			t.Errorf("%+v, %v, %d writes", r, err, store.writes)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			memory := docstore.NewMemory(nil)
+			put(t, memory, lock.Kind, "acme", "deploy", docstore.Doc{"token": docstore.Int(7)})
+			broken := errors.New("no such table")
+			store := &busy{Store: memory, Walker: memory, before: func(docstore.Key) error { return broken }}
+			if r, err := restore.RaiseTokens(t.Context(), store, restore.Options{}); !errors.Is(err, broken) ||
+				r.Kinds[0].Raised != 0 || store.writes != 1 {
+				t.Errorf("%+v, %v, %d writes", r, err, store.writes)
+			}
+		})
 	})
 	t.Run("a store that cannot walk", func(t *testing.T) {
 		if _, err := restore.RaiseTokens(t.Context(), struct{ docstore.Store }{docstore.NewMemory(nil)},
