@@ -200,7 +200,7 @@ func raisedBy(r restore.Raise) (sum int) {
 }
 
 // TestRaiseTokensInterrupted interrupts a raise at every call that it makes, in four ways, and goes on with it: in the
-// end all tokens are those of one raise, each was written once, and no other is as before.
+// end all tokens are those of one raise, each was written once, and no other is as before (LS-INV-002).
 func TestRaiseTokensInterrupted(t *testing.T) {
 	fatal := errors.New("killed")
 	for _, parallel := range []int{1, 4} {

@@ -42,7 +42,7 @@ func read(t *testing.T, s docstore.Store, k docstore.Key) docstore.Doc {
 }
 
 // TestRaiseTokens: what the store forgot is below what comes next, for locks, analyses, fences and activations of all
-// tenants; nothing else changes, and a second time changes nothing.
+// tenants; nothing else changes, and a second time changes nothing (LS-INV-002).
 func TestRaiseTokens(t *testing.T) {
 	clock := present.Add(-24 * time.Hour)
 	store := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return clock }})
