@@ -68,6 +68,13 @@ func (d *distant) call(count *int, do func() error) error {
 	return err
 }
 
+// written is how many writes of documents were begun.
+func (d *distant) written() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.writes
+}
+
 func (d *distant) Get(ctx context.Context, keys ...docstore.Key) (s docstore.Snapshot, err error) {
 	err = d.call(&d.gets, func() error {
 		if d.unreadableMark && keys[0].ID == "unfinished" {
@@ -343,7 +350,7 @@ func TestNamesOfRaises(t *testing.T) {
 			store := &distant{Memory: docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return clock }})}
 			fill(t, store.Memory, 3)
 			store.before = func(int) error {
-				if store.writes == 2 {
+				if store.written() == 2 {
 					return errors.New("killed")
 				}
 				return nil
@@ -436,7 +443,7 @@ func TestRaiseBesideAnInterruptedOne(t *testing.T) {
 		fill(t, store.Memory, 1)
 		time.Sleep(time.Hour)
 		store.before = func(int) error {
-			if store.writes == 2 {
+			if store.written() == 2 {
 				return errors.New("killed")
 			}
 			return nil
@@ -502,7 +509,7 @@ func TestRaiseTokensThrottled(t *testing.T) {
 		store := &distant{Memory: docstore.NewMemory(nil)}
 		fill(t, store.Memory, 1000)
 		store.before = func(int) error {
-			if store.writes > 500 {
+			if store.written() > 500 {
 				return docstore.ErrUnavailable
 			}
 			return nil
