@@ -98,6 +98,8 @@ var noBound = map[string]string{
 	"election.maxLook":         "of a backoff",
 	"election.minLook":         "of a backoff",
 	"once.MinHeartbeat":        "of an option",
+	"restore.MaxNameBytes":     "of an option",
+	"restore.MaxParallel":      "of an option",
 	"kazahana.maxBurstWindow":  "of an option",
 	"kazahana.maxNap":          "between two looks at a clock",
 	"kazahana.maxSampleError":  "of a sample of a clock",

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"text/tabwriter"
@@ -13,6 +14,7 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/setup"
 	"github.com/leasehold-dev/leasehold/functions/telemetry"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/restore"
 )
@@ -68,12 +70,15 @@ func (cmd *storeCmd) open(ctx context.Context, s *streams, u use) (store docstor
 }
 
 type pruneCmd struct {
+	progressFlags
 	JSON bool `name:"json" help:"Print the result as JSON."`
 }
 
 // Help is the longer help of the command.
 func (pruneCmd) Help() string {
-	return `Removes the documents of locks whose lease ended longer ago than the server's --retention said when it ended. "leasehold serve" does it every five minutes. DynamoDB and Firestore remove such documents by themselves, if time to live is set up (docs/stores.md).`
+	return `Removes the documents of locks whose lease ended longer ago than the server's --retention said when it ended. "leasehold serve" does it every five minutes. DynamoDB and Firestore remove such documents by themselves, if time to live is set up (docs/stores.md).
+
+Ctrl-C stops it after the documents that are being removed; run it again to go on.`
 }
 
 // Run prunes the store.
@@ -87,13 +92,26 @@ func (c *pruneCmd) Run(ctx context.Context, parent *storeCmd, s *streams) error 
 	if !ok {
 		return usage("this store removes ended locks by itself, by its time to live: docs/stores.md says how to set it up")
 	}
-	n, err := setup.Prune(ctx, p)
+	return c.prune(ctx, p, where, s)
+}
+
+func (c *pruneCmd) prune(ctx context.Context, p docstore.Pruner, where string, s *streams) error {
+	interruptsOf(ctx).endAtOnce()
+	shown, stop := c.begin(ctx, s)
+	n, err := setup.Prune(context.WithoutCancel(ctx), p, func(removed int) error {
+		shown.add(removed, "")
+		return ctx.Err()
+	})
+	stop()
 	passed, failed := docstore.Failure(err)
 	if passed.Count > 0 {
 		fmt.Fprintf(s.err, "leasehold: %d documents that are to be removed cannot be read, and are left alone:\n%s\n",
 			passed.Count, passed.Error())
 	}
-	if failed != nil {
+	switch {
+	case errors.Is(failed, context.Canceled):
+		return interruption("interrupted: removed %d documents %s; run it again to go on", n, where)
+	case failed != nil:
 		return fmt.Errorf("removed %d documents, then: %w", n, failed)
 	}
 	if c.JSON {
@@ -108,8 +126,11 @@ func (c *pruneCmd) Run(ctx context.Context, parent *storeCmd, s *streams) error 
 }
 
 type raiseTokensCmd struct {
-	DryRun bool `help:"Count what would be raised, and write nothing."`
-	JSON   bool `name:"json" help:"Print the result as JSON."`
+	progressFlags
+	DryRun   bool   `help:"Count what would be raised, and write nothing."`
+	Name     string `placeholder:"NAME" help:"Name of this raise: one that was interrupted goes on under its name, within a day. Each restore needs a new one, which is the default."`
+	Parallel int    `default:"64" help:"How many documents are written at once, 1 to 256 (default ${default})."`
+	JSON     bool   `name:"json" help:"Print the result as JSON."`
 }
 
 // Help is the longer help of the command.
@@ -118,7 +139,9 @@ func (raiseTokensCmd) Help() string {
 
 Leases that are held according to the backup stay held until they expire, but their holders have lost the token: renewals fail, and fences reject them.
 
-Tokens are set a minute ahead. Start the servers after that minute: a lock that is new before has tokens below the fences that were raised.`
+Tokens are set a minute ahead. Start the servers after that minute: a lock that is new before has tokens below the fences that were raised.
+
+Ctrl-C stops it after the documents that are being written, and it says the name to go on with. Without that name, and after its end with it, the command begins anew, which is always safe. To go on is safe only if the store was not restored again and lost nothing since. A store that is asked too much slows the command down; it fails when the store has done nothing for a minute.`
 }
 
 // Run raises the tokens.
@@ -128,32 +151,52 @@ func (c *raiseTokensCmd) Run(ctx context.Context, parent *storeCmd, s *streams) 
 		return err
 	}
 	defer done()
+	interruptsOf(ctx).endAtOnce()
+	shown, stop := c.begin(ctx, s)
 	damaged := 0
-	reports, err := restore.RaiseTokens(ctx, store, restore.Options{DryRun: c.DryRun,
+	raise, err := restore.RaiseTokens(ctx, store, restore.Options{
+		DryRun: c.DryRun, Name: c.Name, Parallel: c.Parallel, Retrying: shown.trouble,
+		Progress: func(r restore.Report) { shown.add(1, r.Kind) },
 		Damaged: func(k docstore.Key, field string) {
 			switch damaged++; {
 			case damaged > 20: // a store full of them needs no longer list
 			case field == "":
-				fmt.Fprintf(s.err, "leasehold: %s cannot be read; left as it is\n", k)
+				shown.sayf("%s cannot be read; left as it is", k)
 			default:
-				fmt.Fprintf(s.err, "leasehold: %s: field %q is not a whole number; left as it is\n", k, field)
+				shown.sayf("%s: field %q is not a whole number; left as it is", k, field)
 			}
 		}})
+	stop()
+	if bad, ok := errors.AsType[*field.Error](err); ok {
+		return usage("--%s %s", bad.Name, bad.Problem)
+	}
 	if c.JSON && err == nil {
-		err = json.NewEncoder(s.out).Encode(map[string]any{"dry_run": c.DryRun, "kinds": reports})
+		err = json.NewEncoder(s.out).Encode(struct {
+			DryRun bool `json:"dry_run"`
+			restore.Raise
+		}{c.DryRun, raise})
 	} else if !c.JSON {
-		printReports(s, reports, c.DryRun, where)
+		printReports(s, raise, c.DryRun, err == nil, where)
 	}
-	if err != nil {
-		return fmt.Errorf("not all tokens were raised: %w", err)
+	goOn := ""
+	if raise.Name != "" && !c.DryRun {
+		goOn = "; to go on, unless the store is restored again or loses writes: the same command with --name " +
+			quoted(raise.Name)
 	}
-	if damaged > 0 {
+	switch {
+	case err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) && c.DryRun:
+		return interruption("interrupted: not all documents were counted")
+	case err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return interruption("interrupted: not all tokens were raised, start no server%s", goOn)
+	case err != nil:
+		return fmt.Errorf("the raise did not come to its end: %w%s", err, goOn)
+	case damaged > 0:
 		return fmt.Errorf("%d documents have no usable token: set it by hand, above all that were granted", damaged)
 	}
 	return nil
 }
 
-func printReports(s *streams, reports []restore.Report, dry bool, where string) {
+func printReports(s *streams, r restore.Raise, dry, whole bool, where string) {
 	raised := "raised"
 	if dry {
 		raised = "to raise"
@@ -161,16 +204,16 @@ func printReports(s *streams, reports []restore.Report, dry bool, where string) 
 	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "KIND\tDOCUMENTS\t%s\tCURRENT\tDAMAGED\n", map[bool]string{false: "RAISED", true: "TO RAISE"}[dry])
 	total, fences := 0, 0
-	for _, r := range reports {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\n", r.Kind, r.Documents, r.Raised, r.Current, r.Damaged)
-		total += r.Raised
-		if r.Kind == lock.FenceKind {
-			fences = r.Raised
+	for _, k := range r.Kinds {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\n", k.Kind, k.Documents, k.Raised, k.Current, k.Damaged)
+		total += k.Raised
+		if k.Kind == lock.FenceKind {
+			fences = k.Raised
 		}
 	}
 	_ = t.Flush() // an output that is gone
 	fmt.Fprintf(s.out, "%d tokens %s %s.\n", total, raised, where)
-	if fences > 0 && !dry {
+	if whole && !dry && (fences > 0 || r.Resumed) {
 		fmt.Fprintln(s.out,
 			"Start the servers in a minute, not before: a lock that is new until then stays below the fences that were raised.")
 	}

@@ -24,17 +24,18 @@ const (
 )
 
 // Prune removes the documents whose end has passed, in small batches. It returns how many. An error means that some may
-// be left.
-func Prune(ctx context.Context, store docstore.Pruner) (removed int, err error) {
-	return pruneUpTo(ctx, store, math.MaxInt)
+// be left; another call goes on with those. told is called after each batch that leaves some, with the number of those
+// that it removed, and ends it with an error; nil is not called.
+func Prune(ctx context.Context, store docstore.Pruner, told func(removed int) error) (removed int, err error) {
+	return pruneUpTo(ctx, store, math.MaxInt, told)
 }
 
 // pruneSome is [Prune] for some thousand documents.
 func pruneSome(ctx context.Context, store docstore.Pruner) (removed int, err error) {
-	return pruneUpTo(ctx, store, prunedBySweep)
+	return pruneUpTo(ctx, store, prunedBySweep, nil)
 }
 
-func pruneUpTo(ctx context.Context, store docstore.Pruner, most int) (removed int, err error) {
+func pruneUpTo(ctx context.Context, store docstore.Pruner, most int, told func(int) error) (removed int, err error) {
 	var unreadable docstore.Unreadable
 	for removed < most {
 		n, more, err := pruneOnce(ctx, store)
@@ -42,6 +43,11 @@ func pruneUpTo(ctx context.Context, store docstore.Pruner, most int) (removed in
 		unreadable.Add(passed) // keeps nothing behind it
 		if removed += n; failed != nil || !more {
 			return removed, errors.Join(failed, unreadable.Err())
+		}
+		if told != nil {
+			if err := told(n); err != nil {
+				return removed, errors.Join(err, unreadable.Err())
+			}
 		}
 	}
 	return removed, unreadable.Err()
@@ -68,7 +74,7 @@ func PruneLoop(ctx context.Context, store docstore.Store, log *slog.Logger, m *m
 			return
 		case <-time.After(pause):
 		}
-		n, err := Prune(ctx, p)
+		n, err := Prune(ctx, p, nil)
 		switch {
 		case ctx.Err() != nil || errors.Is(err, docstore.ErrClosed):
 			return

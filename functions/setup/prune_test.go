@@ -131,7 +131,7 @@ func TestPrunePassesDamage(t *testing.T) {
 		store := docstore.NewMemory(nil)
 		fill(t, store, 1200, time.Minute)
 		time.Sleep(time.Hour)
-		n, err := Prune(t.Context(), passing{store})
+		n, err := Prune(t.Context(), passing{store}, nil)
 		if u, failed := docstore.Failure(err); n != 1200 || failed != nil || u.Count != 45 ||
 			len(u.Named) != docstore.MostNamed {
 			t.Errorf("removed %d: %v, %+v", n, failed, u)
