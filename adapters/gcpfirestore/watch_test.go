@@ -32,7 +32,7 @@ func TestWatchAcrossOutages(t *testing.T) {
 		Effect: firestoretest.Fail{Code: codes.Unavailable}})
 	ctx, cancel := context.WithCancel(t.Context())
 	w, err := s.Watch(ctx, key("a"))
-	if err != nil || !w.Complete {
+	if err != nil || !w.Complete() {
 		t.Fatalf("%+v, error %v", w, err)
 	}
 	received(t, w.Changed, "a watch whose first stream was refused")
