@@ -74,12 +74,17 @@ type Store struct {
 	laid   bool // the layout was checked
 	calls  driver.InFlight
 	shapes shapes
+
+	signals  docstore.Signals
+	tracking sync.WaitGroup // the connections that track
 }
 
 var (
 	_ docstore.Store  = (*Store)(nil)
 	_ docstore.Pruner = (*Store)(nil)
 	_ docstore.Walker = (*Store)(nil)
+
+	_ docstore.Watcher = (*Store)(nil)
 )
 
 // Open connects with a server and checks its settings. Options may be nil. The context bounds the opening only.
@@ -134,6 +139,7 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) release() error {
+	s.tracking.Wait()
 	if !s.owned {
 		return nil
 	}
