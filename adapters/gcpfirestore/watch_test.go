@@ -8,7 +8,9 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/leasehold-dev/leasehold/experimental/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/docstoretest"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
@@ -56,6 +58,17 @@ func TestWatchAcrossOutages(t *testing.T) {
 	waitFor(t, func() bool { return server.DropListeners(codes.Unavailable, "none") == 0 })
 	if _, err := s.Watch(t.Context(), key("b")); err != nil { // ended by the store
 		t.Fatal(err)
+	}
+}
+
+// TestHandOvers: servers hand locks over to each other without reads by the clock; and what one writes is signalled to
+// the other.
+func TestHandOvers(t *testing.T) {
+	t.Parallel()
+	server := firestoretest.Start(t, nil)
+	suite.HandOvers(t, open(t, server, ""), open(t, server, ""), open(t, server, ""))
+	if err := docstoretest.Watched(t.Context(), open(t, server, ""), open(t, server, ""), true); err != nil {
+		t.Error(err)
 	}
 }
 
