@@ -62,8 +62,7 @@ func (s *waits) granted(id ID, token int64, x *waiter) {
 			}
 			delete(s.own, other)
 		}
-		// Who held the lock when the request was refused was another's, as far as is known.
-		r = &spells{pause: letFirst * let, due: now.Add(letFirst * let), others: x.waiting}
+		r = &spells{pause: letFirst * let, due: now.Add(letFirst * let)}
 		s.own[id] = r
 	case token > r.token+1:
 		r.others, r.pause, r.due = true, letFirst*let, now.Add(letFirst*let)

@@ -555,7 +555,7 @@ func (s *waits) due(w *watch, now time.Time) bool {
 // which a request waits. waits.mu is held.
 func (w *watch) nextRead() time.Time {
 	rhythm := w.rhythm()
-	next := w.seen.arrived.Add(rhythm + rhythm/4 - time.Duration(w.early*float64(rhythm)).Truncate(time.Millisecond))
+	next := w.seen.arrived.Add(time.Duration((1.25 - w.early) * float64(rhythm)).Truncate(time.Millisecond))
 	for _, x := range w.waiters {
 		if !x.waiting {
 			continue
@@ -613,7 +613,7 @@ func (w *watch) rhythm() time.Duration {
 	if !w.contended() {
 		least = readNext * time.Duration(1+w.ahead())
 	}
-	return min(max(w.seen.lasted()/10, least), readEvery).Truncate(time.Millisecond)
+	return min(max(w.seen.lasted()/10, least), readEvery)
 }
 
 // look reads the document. An error that another read would meet again is that of everyone who waits.
