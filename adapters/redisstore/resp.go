@@ -12,8 +12,8 @@ import (
 	sdk "github.com/redis/go-redis/v9"
 )
 
-// mostReply bounds the parts and the bytes of what a server says on a [wire]: it is a few names.
-const mostReply = 1 << 20
+// replyRoom bounds the parts and the bytes of what a server says on a [wire]: it is a few names.
+const replyRoom = 1 << 20
 
 // wire is a connection of its own on which the server says something without being asked. The library has none: it
 // looks for that only when it sends a command. The protocol is RESP3.
@@ -70,7 +70,7 @@ func (w *wire) value(texts *[]string) (kind byte, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if len(head) < 3 || head[len(head)-2] != '\r' || len(*texts) > mostReply {
+	if len(head) < 3 || head[len(head)-2] != '\r' || len(*texts) > replyRoom {
 		return 0, errReply
 	}
 	kind, rest := head[0], head[1:len(head)-2]
@@ -82,7 +82,7 @@ func (w *wire) value(texts *[]string) (kind byte, err error) {
 		*texts = append(*texts, rest)
 		return kind, nil
 	case '$', '=', '*', '>', '~', '%':
-		if parts, err = strconv.Atoi(rest); err != nil || parts > mostReply {
+		if parts, err = strconv.Atoi(rest); err != nil || parts > replyRoom {
 			return 0, errReply
 		}
 	default:

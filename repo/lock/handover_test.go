@@ -192,3 +192,37 @@ func TestOneServerKeepsItsLock(t *testing.T) {
 		})
 	}
 }
+
+// TestFarFromItsTurn: a request with many before it in line does not read with each signal.
+func TestFarFromItsTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		far := newCounted(0)
+		near, there := lock.New(far.Store, nil), lock.New(signalling{far}, nil)
+		lease := held(t, near, 3600)
+		var all []<-chan result
+		for n := range 20 {
+			all = append(all, acquiring(t.Context(), near, fairly(fmt.Sprint("w", n), 20)))
+			synctest.Wait()
+		}
+		last := acquiring(t.Context(), there, fairly("last", 20))
+		time.Sleep(time.Second)
+		far.take()
+		for _, c := range all {
+			endLease(t, near, lease)
+			r := <-c
+			if r.err != nil || r.Code != lock.OK {
+				t.Fatalf("%+v", r)
+			}
+			lease = r.Lease
+			time.Sleep(10 * time.Millisecond)
+		}
+		if gets, _, _ := far.take(); gets < 2 || gets > 16 {
+			t.Errorf("%d reads for 20 hand-overs before its turn", gets)
+		}
+		endLease(t, near, lease)
+		if r := <-last; r.err != nil || r.Code != lock.OK {
+			t.Errorf("%+v", r)
+		}
+	})
+}

@@ -18,7 +18,7 @@ const (
 
 	// A process that knows of no others leaves the lock to them after so many times that long, at first; each time that
 	// none comes it is twice as long, up to the last.
-	letFirst, letLast = 8, 64
+	letFirst, letLast = 4, 64
 
 	// chanceTook is within how many reads of the store those who contend for a lock choose when to ask, by chance.
 	chanceTook             = 2
