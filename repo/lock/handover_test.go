@@ -175,7 +175,7 @@ func TestHandOversBetweenServers(t *testing.T) {
 }
 
 // TestOneServerKeepsItsLock: without others a server hands a lock without a line over to its own requests at once, but
-// for a hundredth of the time.
+// for a small part of the time, less as it goes on.
 func TestOneServerKeepsItsLock(t *testing.T) {
 	t.Parallel()
 	for _, watched := range []bool{true, false} {
@@ -186,7 +186,7 @@ func TestOneServerKeepsItsLock(t *testing.T) {
 				s = signalling{counts}
 			}
 			run := relay{1, 4, false, 4000}.run(t, s)
-			if best := 1e3 / 12.0; run.rate() < best*0.97 {
+			if best := 1e3 / 12.0; run.rate() < best*0.94 {
 				t.Errorf("signals %v: %.1f in a second, where %.1f are possible", watched, run.rate(), best)
 			}
 		})
