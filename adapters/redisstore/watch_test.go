@@ -42,7 +42,8 @@ func TestWatchAsAUser(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	if err := client(t, server).Do(t.Context(), "ACL", "SETUSER", "leasehold", "on", ">secret", "~{shared}:*",
-		"~{shared/*", "+@string", "+@sortedset", "+@scripting", "+@connection", "+time", "+info", "+config|get").Err(); err != nil {
+		"~{shared/*", "+@string", "+@sortedset", "+@scripting", "+@connection", "+time", "+info",
+		"+config|get").Err(); err != nil {
 		t.Fatal(err)
 	}
 	o := redisstore.Options{Prefix: "shared", Addr: "redis://leasehold:secret@" + server.Addr() + "/3"}

@@ -31,7 +31,7 @@ const (
 	fruitless = 8
 
 	// Where the store signals nothing, the document is read after a tenth of the time for which its newest lease has
-	// lasted: whoever is next learns of a release that much late. It is not read more often than in readNext for each
+	// lasted: who is next learns of a release that much late. It is not read more often than in readNext for each
 	// place up to that of the first request of this process in line, or in readFree if the lock has no line; and as often
 	// as in readEvery.
 	readNext = 100 * time.Millisecond
