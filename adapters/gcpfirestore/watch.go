@@ -41,7 +41,7 @@ func (s *Store) Watch(ctx context.Context, k docstore.Key) (docstore.Watch, erro
 			}
 		})
 	})
-	return docstore.Watch{Changed: changed, Complete: true}, nil
+	return docstore.Watch{Changed: changed, Complete: func() bool { return true }}, nil
 }
 
 // watch listens until the context ends. What cannot be listened to can perhaps be read, so no error ends it.

@@ -8,7 +8,9 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/leasehold-dev/leasehold/experimental/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/docstoretest"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
@@ -32,7 +34,7 @@ func TestWatchAcrossOutages(t *testing.T) {
 		Effect: firestoretest.Fail{Code: codes.Unavailable}})
 	ctx, cancel := context.WithCancel(t.Context())
 	w, err := s.Watch(ctx, key("a"))
-	if err != nil || !w.Complete {
+	if err != nil || !w.Complete() {
 		t.Fatalf("%+v, error %v", w, err)
 	}
 	received(t, w.Changed, "a watch whose first stream was refused")
@@ -56,6 +58,17 @@ func TestWatchAcrossOutages(t *testing.T) {
 	waitFor(t, func() bool { return server.DropListeners(codes.Unavailable, "none") == 0 })
 	if _, err := s.Watch(t.Context(), key("b")); err != nil { // ended by the store
 		t.Fatal(err)
+	}
+}
+
+// TestHandOvers: servers hand locks over to each other without reads by the clock; and what one writes is signalled to
+// the other.
+func TestHandOvers(t *testing.T) {
+	t.Parallel()
+	server := firestoretest.Start(t, nil)
+	suite.HandOvers(t, open(t, server, ""), open(t, server, ""), open(t, server, ""))
+	if err := docstoretest.Watched(t.Context(), open(t, server, ""), open(t, server, ""), true); err != nil {
+		t.Error(err)
 	}
 }
 

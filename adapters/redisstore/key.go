@@ -33,8 +33,9 @@ type shard struct {
 	own, ends, tenants string
 	first              any // own, ready to be an argument
 
-	known known
-	line  line
+	known   known
+	line    line
+	tracker tracker
 }
 
 func newLayout(prefix string, shards int) (layout, error) {

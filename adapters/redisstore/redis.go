@@ -93,12 +93,17 @@ type Store struct {
 
 	repair  bool // its documents are used although they are marked
 	stopped stopped
+
+	signals  docstore.Signals
+	tracking sync.WaitGroup // the connections that track
 }
 
 var (
 	_ docstore.Store  = (*Store)(nil)
 	_ docstore.Pruner = (*Store)(nil)
 	_ docstore.Walker = (*Store)(nil)
+
+	_ docstore.Watcher = (*Store)(nil)
 )
 
 // Open connects with a server and checks its settings. Options may be nil. The context bounds the opening only.
@@ -164,6 +169,7 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) release() error {
+	s.tracking.Wait()
 	if !s.owned {
 		return nil
 	}

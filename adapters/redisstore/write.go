@@ -28,7 +28,13 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 	if err != nil {
 		return docstore.Result{}, err
 	}
-	return s.result(reply, sc, writes)
+	r, err := s.result(reply, sc, writes)
+	if r.Applied && !of.tracker.live.Load() {
+		for _, w := range writes {
+			s.signals.Changed(w.Key)
+		}
+	}
+	return r, err
 }
 
 // program is the script of writes, with its arguments: one of its own for the shape of a single write, else that which

@@ -84,6 +84,7 @@ type Store struct {
 	sent   driver.Sent
 
 	signals docstore.Signals
+	looker  looker
 
 	mu      sync.Mutex
 	indexes map[dueIndex]bool // that are known to be there; under mu
@@ -101,6 +102,7 @@ var (
 // another application or was written by a newer version, and a file system on which commits would not be safe.
 func Open(ctx context.Context, path string, o *Options) (*Store, error) {
 	s := &Store{now: time.Now, busy: DefaultBusyTimeout, idle: make(chan *reader, readers), indexes: map[dueIndex]bool{}}
+	s.looker.end = make(chan struct{})
 	if o != nil {
 		if o.BusyTimeout < 0 {
 			return nil, fmt.Errorf("sqlite: BusyTimeout is %v: use a positive time, or 0 for %v",
@@ -159,6 +161,9 @@ func (s *Store) disconnect() error {
 	for len(s.idle) > 0 {
 		errs = append(errs, (<-s.idle).conn.close())
 	}
+	if s.looker.reader != nil {
+		errs = append(errs, s.looker.reader.conn.close())
+	}
 	if s.writer != nil {
 		errs = append(errs, s.writer.conn.close())
 	}
@@ -174,6 +179,7 @@ func (s *Store) Close() error { return s.calls.Close(s.release) }
 
 func (s *Store) release() error {
 	s.writer.stop()
+	s.looker.stop()
 	var errs []error
 	if err := s.stillThere(); s.gone.Load() != nil {
 		// The connections stay open until the process ends. SQLite would delete the log that is there now when it closes the
@@ -190,19 +196,6 @@ func (s *Store) release() error {
 		errs = append(errs, s.explain("close", err))
 	}
 	return errors.Join(errs...)
-}
-
-// Watch implements [docstore.Watcher], for what is written through this store; other processes that share the file are
-// not seen.
-func (s *Store) Watch(ctx context.Context, k docstore.Key) (docstore.Watch, error) {
-	if err := k.Validate(); err != nil {
-		return docstore.Watch{}, err
-	}
-	if err := s.calls.Begin(ctx); err != nil {
-		return docstore.Watch{}, err
-	}
-	defer s.calls.End()
-	return docstore.Watch{Changed: s.signals.Watch(ctx, k)}, nil
 }
 
 // Usage implements [docstore.Meter].

@@ -168,8 +168,11 @@ func (m *Memory) Watch(ctx context.Context, k Key) (Watch, error) {
 	if err := m.open(ctx); err != nil {
 		return Watch{}, err
 	}
-	return Watch{Changed: m.signals.Watch(ctx, k), Complete: true}, nil
+	return Watch{Changed: m.signals.Watch(ctx, k), Complete: always}, nil
 }
+
+// always is [Watch].Complete of a store that learns of each change itself.
+func always() bool { return true }
 
 // put stores what a write made of the document of a record. m.mu is held.
 func (m *Memory) put(w Write, r *record, after Doc, at time.Time) {

@@ -21,9 +21,10 @@ type Watch struct {
 	// change. It is never closed.
 	Changed <-chan struct{}
 
-	// Complete says that the changes of all processes are signalled, except while the store cannot be reached, after which
-	// there is an entry. Otherwise only those that are made through this store are.
-	Complete bool
+	// Complete reports whether the changes of all processes are signalled, except while the store cannot be reached, after
+	// which there is an entry. Otherwise only those that are made through this store are. It may be another with each
+	// entry, and does not wait. Nil reports false.
+	Complete func() bool
 }
 
 // Signals tells those who watch documents of changes: for stores that learn of each change themselves. The zero value

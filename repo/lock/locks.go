@@ -88,7 +88,8 @@ func New(store docstore.Store, o *Options) *Locks {
 	if o != nil && o.Retention != 0 {
 		l.retention = min(max(o.Retention.Truncate(time.Millisecond), MinRetention), KeepForever)
 	}
-	l.waits = &waits{store: store, of: map[ID]*watch{}}
+	l.waits = &waits{store: store, of: map[ID]*watch{}, own: map[ID]*spells{}}
+	_, l.waits.says = store.(docstore.Watcher)
 	if o != nil {
 		l.census = census.New(store, Kind, o.MaxPerTenant, l.now)
 		l.waits.stop, l.working, l.seat = o.Stop, o.Working, o.Seat

@@ -148,6 +148,7 @@ type Outcome struct {
 	Detail     string // a sentence for people that says more than the code, may be empty
 
 	lost    bool // the request had a place in line, and has it no more
+	unsent  bool // the request was not sent to the store yet
 	created bool // by a [GiveUp]: it made the record of the lock
 }
 

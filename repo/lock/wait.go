@@ -22,11 +22,22 @@ const (
 	// readWatched is the same where the store says what has changed: then a read only makes sure of that.
 	readWatched = 5 * time.Second
 
-	// After a signal of the store the document is read at once, but not more often than this: others may change it all the
-	// time.
+	// After a signal of the store the document is read at once if that may be the turn of a request of this process, see
+	// [watch.due]; else not more often than this.
 	readSignalled = readEvery / 4
 
-	readLeast   = 50 * time.Millisecond // between two reads, whatever the reason
+	// fruitless is how many reads in a row may find that no one came, went or was granted the lock before signals are read
+	// as if it were no turn of this process: holders may renew all the time.
+	fruitless = 8
+
+	// Where the store signals nothing, the document is read after a tenth of the time for which its newest lease has
+	// lasted: who is next learns of a release that much late. It is not read more often than in readNext for each
+	// place up to that of the first request of this process in line, or in readFree if the lock has no line; and as often
+	// as in readEvery.
+	readNext = 100 * time.Millisecond
+	readFree = readEvery / 4
+
+	readLeast   = 50 * time.Millisecond // between two reads, but for those because of a signal
 	readTimeout = 5 * time.Second       // of one read
 
 	// turnTime is how long a request may take for its turn before the next one has its own.
@@ -87,16 +98,17 @@ func (l *Locks) acquireWithin(ctx context.Context, c Acquire, most time.Duration
 		l.waits.endWaits(c.delivery())
 		return l.send(ctx, c, nil, begun)
 	}
-	over := time.NewTimer(most)
-	defer over.Stop()
+	over := make(chan struct{})
+	timer := time.AfterFunc(most, func() { close(over) })
+	defer timer.Stop()
 	w, x := l.waits.enter(c)
 	defer l.waits.leave(w, x)
-	o, err := l.send(ctx, c, x, begun)
+	o, err := l.first(ctx, w, x, begun, over)
 	if errors.Is(err, errGivenUp) {
 		return c.givenUp(), nil
 	}
 	if err == nil && o.waits() && most > 0 {
-		o, err = l.seated(ctx, w, x, o, begun, over.C)
+		o, err = l.seated(ctx, w, x, o, begun, over)
 	}
 	if err != nil && ctx.Err() != nil {
 		l.leaveLine(ctx, w, x)
@@ -104,9 +116,21 @@ func (l *Locks) acquireWithin(ctx context.Context, c Acquire, most time.Duration
 	return o, err
 }
 
+// first sends a request for the first time. While its process leaves the lock to others it waits for that first, beside
+// those that were refused.
+func (l *Locks) first(ctx context.Context, w *watch, x *waiter, begun time.Time, over <-chan struct{}) (Outcome,
+	error) {
+	if o, ok := l.waits.leaves(w, x); ok {
+		if o, err := l.seated(ctx, w, x, o, begun, over); err != nil || !o.unsent {
+			return o, err
+		}
+	}
+	return l.send(ctx, x.acquire, x, begun)
+}
+
 // seated lets a request wait that was refused with the outcome o, if there is room for one more that waits.
 func (l *Locks) seated(ctx context.Context, w *watch, x *waiter, o Outcome, begun time.Time,
-	over <-chan time.Time) (Outcome, error) {
+	over <-chan struct{}) (Outcome, error) {
 	if l.seat != nil {
 		leave, ok := l.seat(ctx, x.acquire.Tenant)
 		if !ok {
@@ -138,6 +162,9 @@ func (l *Locks) send(ctx context.Context, c Acquire, x *waiter, begun time.Time)
 	if x != nil && err == nil {
 		x.placed = o.Position > 0
 	}
+	if err == nil && o.Code == OK && !o.Replayed && !c.queues() {
+		l.waits.granted(c.ID, o.Lease.Token, x)
+	}
 	return o, err
 }
 
@@ -167,7 +194,7 @@ func (c Acquire) ending(o Outcome) (ended <-chan time.Time, stop func()) {
 
 // wait sends an acquire again when it has its turn. o is its refusal.
 func (l *Locks) wait(ctx context.Context, w *watch, x *waiter, o Outcome, begun time.Time,
-	over <-chan time.Time) (Outcome, error) {
+	over <-chan struct{}) (Outcome, error) {
 	l.waits.begin(w, x)
 	refused := time.Now()
 	ended, stop := x.acquire.ending(o)
@@ -262,8 +289,11 @@ type waits struct {
 	store docstore.Store
 	stop  <-chan struct{} // when it is closed, no request waits any more; nil: never
 
-	mu sync.Mutex
-	of map[ID]*watch
+	mu   sync.Mutex
+	of   map[ID]*watch
+	took time.Duration  // about what a read of the store takes
+	says bool           // the store signals every change, as was known last
+	own  map[ID]*spells // see [spells]
 }
 
 // watch is what is known of a lock for which requests wait. waits.mu guards it.
@@ -272,6 +302,7 @@ type watch struct {
 	waiters []*waiter // by arrival
 	turn    *waiter   // whose request is under way; nil if none is
 	turnEnd time.Time // when the next one may go all the same
+	spells  *spells   // nil if there are none
 
 	seen    observation
 	version int // how many observations there were
@@ -280,10 +311,13 @@ type watch struct {
 	end      context.CancelFunc
 	kick     chan struct{} // has an entry when there may be something to decide
 	complete bool          // the store signals every change
-	signal   bool          // the store has signalled a change that was not read yet
+	signals  int           // how many the store has given since the last read
+	signal   time.Time     // when it gave the last one
+	ask      time.Time     // when to read because of them: by chance, so that no process is always the first one
+	same     int           // how many reads in a row found the same
 	read     time.Time     // when the last read began
 	rest     time.Time     // until when there is none, after one that failed
-	pause    time.Duration // from the last observation to the next read
+	early    float64       // by how much the next read comes earlier than a quarter after it is due, by chance
 }
 
 // observation is what the document of a lock said.
@@ -306,15 +340,17 @@ type waiter struct {
 	givenUp bool          // a later delivery of the request does not wait
 	end     chan struct{} // is closed then
 
-	judged int       // the version of which again and next are
+	judged int       // the version of which again, next and ahead are
 	again  bool      // see Acquire.ready
 	next   time.Time // see Acquire.ready
+	ahead  int       // see Acquire.ahead
 }
 
 // ready is [Acquire.ready] of the document as it was seen last. waits.mu is held.
 func (x *waiter) ready(w *watch) (again bool, next time.Time) {
 	if x.judged != w.version {
 		x.again, x.next = x.acquire.ready(w.seen.state, w.seen.at)
+		x.ahead = x.acquire.ahead(w.seen.state)
 		x.judged = w.version
 	}
 	return x.again, x.next
@@ -326,7 +362,7 @@ func (s *waits) enter(c Acquire) (*watch, *waiter) {
 	defer s.mu.Unlock()
 	w := s.of[c.ID]
 	if w == nil {
-		w = &watch{id: c.ID, kick: make(chan struct{}, 1), end: func() {}}
+		w = &watch{id: c.ID, kick: make(chan struct{}, 1), end: func() {}, spells: s.own[c.ID]}
 		s.of[c.ID] = w
 	}
 	x := &waiter{acquire: c, turn: make(chan error, 1), end: make(chan struct{})}
@@ -380,13 +416,20 @@ func (s *waits) note(id ID, o observation) {
 	o.arrived = time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w := s.of[id]; w != nil && (w.version == 0 || o.follows(w.seen)) {
-		w.seen, w.version = o, w.version+1
-		w.pause = readEvery
-		if w.complete {
-			w.pause = readWatched
+	w := s.of[id]
+	if w != nil && w.version > 0 && !o.follows(w.seen) {
+		return
+	}
+	s.own[id].see(o, s.letting())
+	if w != nil {
+		if o.begun.After(w.signal) {
+			w.signals = 0 // it has what the signals were about
 		}
-		w.pause += (rand.N(w.pause/2) - w.pause/4).Truncate(time.Millisecond)
+		if w.version == 0 || o.differs(w.seen) {
+			w.same = 0
+		}
+		w.seen, w.version = o, w.version+1
+		w.early = rand.Float64() / 2
 		w.wake()
 	}
 }
@@ -397,7 +440,7 @@ func (s *waits) changed(ids ...ID) {
 	defer s.mu.Unlock()
 	for _, id := range ids {
 		if w := s.of[id]; w != nil {
-			w.signal = true
+			w.signalled(0)
 			w.wake()
 		}
 	}
@@ -436,7 +479,7 @@ func (w *watch) giveTurn(now time.Time) {
 		return
 	}
 	for _, x := range w.waiters {
-		if !x.waiting || x.busy || x.givenUp || x.tried == w.version {
+		if !x.waiting || x.busy || x.givenUp || x.tried == w.version || w.lets(x, now) {
 			continue
 		}
 		if again, _ := x.ready(w); again {
@@ -481,7 +524,9 @@ func (s *waits) follow(ctx context.Context, w *watch) {
 		case <-w.kick:
 		case <-watched.Changed:
 			s.mu.Lock()
-			w.signal, w.complete = true, watched.Complete
+			w.complete = watched.Complete != nil && watched.Complete()
+			s.says = w.complete
+			w.signalled(s.chance())
 			s.mu.Unlock()
 		case <-next.C:
 			if s.due(w, time.Now()) {
@@ -499,7 +544,11 @@ func (s *waits) decide(w *watch, now time.Time) time.Time {
 	if w.turn != nil && now.Before(w.turnEnd) {
 		return w.turnEnd
 	}
-	return w.nextRead()
+	next := w.nextRead()
+	if w.spells != nil && now.Before(w.spells.until) {
+		next = earlier(next, w.spells.until)
+	}
+	return next
 }
 
 // due reports whether it is time to read.
@@ -512,7 +561,8 @@ func (s *waits) due(w *watch, now time.Time) bool {
 // nextRead is when the document is to be read. Whatever the clocks show, the store's time is then not before that for
 // which a request waits. waits.mu is held.
 func (w *watch) nextRead() time.Time {
-	next := w.seen.arrived.Add(w.pause)
+	rhythm := w.rhythm()
+	next := w.seen.arrived.Add(time.Duration((1.25 - w.early) * float64(rhythm)).Truncate(time.Millisecond))
 	for _, x := range w.waiters {
 		if !x.waiting {
 			continue
@@ -521,17 +571,66 @@ func (w *watch) nextRead() time.Time {
 			next = earlier(next, w.seen.arrived.Add(max(0, ends.Sub(w.seen.at))))
 		}
 	}
-	if w.signal {
-		next = earlier(next, w.read.Add(readSignalled))
+	next = later(next, w.read.Add(readLeast))
+	if w.signals > 0 {
+		at := w.read.Add(readSignalled)
+		if w.signals > w.ahead() && w.same < fruitless {
+			at = w.ask
+		}
+		next = earlier(next, at)
 	}
-	return later(later(next, w.read.Add(readLeast)), w.rest)
+	return later(next, w.rest)
+}
+
+// signalled notes that the document may have changed. chance is how long to wait before it is read, if others contend
+// for the lock. waits.mu is held.
+func (w *watch) signalled(chance time.Duration) {
+	w.signals++
+	w.signal = time.Now()
+	if !w.contended() {
+		chance = 0
+	}
+	if w.signals == 1 || chance == 0 {
+		w.ask = w.signal.Add(chance)
+	}
+}
+
+// ahead is about how many others are granted the lock before the first of those who wait here. As many changes at
+// least, and as many signals where the store gives one for each, come before its turn. waits.mu is held.
+func (w *watch) ahead() int {
+	least := MaxWaiting
+	for _, x := range w.waiters {
+		if x.waiting {
+			_, _ = x.ready(w)
+			least = min(least, x.ahead)
+		}
+	}
+	return least
+}
+
+// rhythm is how long after an observation the document is read, if nothing else makes that happen. waits.mu is held.
+func (w *watch) rhythm() time.Duration {
+	switch {
+	case w.complete:
+		return readWatched
+	case w.seen.state.shared != nil && w.seen.state.shared.family == Rate:
+		return readEvery // it is time that brings the next grant
+	}
+	least := readFree
+	if !w.contended() {
+		least = readNext * time.Duration(1+w.ahead())
+	}
+	return min(max(w.seen.lasted()/10, least), readEvery)
 }
 
 // look reads the document. An error that another read would meet again is that of everyone who waits.
 func (s *waits) look(ctx context.Context, w *watch) {
 	begun := time.Now()
 	s.mu.Lock()
-	w.read, w.signal = begun, false
+	if w.signals > 0 {
+		w.same++
+	}
+	w.read, w.signals = begun, 0
 	s.mu.Unlock()
 	reading, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -542,6 +641,9 @@ func (s *waits) look(ctx context.Context, w *watch) {
 	}
 	switch {
 	case err == nil:
+		s.mu.Lock()
+		s.took = (3*s.took + time.Since(begun)) / 4
+		s.mu.Unlock()
 		s.note(w.id, observation{state: state, at: r.At, begun: begun})
 	case errors.Is(err, docstore.ErrDamaged) || errors.Is(err, docstore.ErrClosed):
 		s.fail(w, fmt.Errorf("%s: waiting: %w", w.id.key(), err))

@@ -153,9 +153,9 @@ func TestWaitIsGrantedAtExpiry(t *testing.T) {
 			r.Waited != r.took {
 			t.Errorf("%+v", r)
 		}
-		if gets, granted, refused := s.take(); gets > 10 || granted != 2 || refused != 1 {
+		if gets, granted, refused := s.take(); gets > 36 || granted != 2 || refused != 1 {
 			t.Errorf(
-				"%d reads, %d writes, %d refused in 7 s: want at most a read in 0.75 s and one at the end, and no write while the lock is held",
+				"%d reads, %d writes, %d refused in 7 s: want at most a read in 0.2 s and one at the end, and no write while the lock is held",
 				gets, granted, refused)
 		}
 	})
@@ -214,8 +214,8 @@ func TestWaitersShareTheirReads(t *testing.T) {
 			}
 		}
 		synctest.Wait() // a read that was under way when the waits ended
-		if gets, granted, refused := s.take(); gets < 15 || gets > 27 || granted != 0 || refused != 0 {
-			t.Errorf("%d reads, %d writes, %d refused in 20 s: want a read in 0.75 to 1.25 s, and no write", gets,
+		if gets, granted, refused := s.take(); gets < 20 || gets > 50 || granted != 0 || refused != 0 {
+			t.Errorf("%d reads, %d writes, %d refused in 20 s: want a read after a tenth of the time, and no write", gets,
 				granted, refused)
 		}
 		time.Sleep(time.Minute)
@@ -271,7 +271,7 @@ func TestWaitersOfOtherProcesses(t *testing.T) {
 		s.take()
 		endLease(t, first, lease)
 		time.Sleep(2 * time.Second)
-		if gets, granted, refused := s.take(); gets > processes*4 || granted != 2 || refused > processes-1 {
+		if gets, granted, refused := s.take(); gets > processes*13 || granted != 2 || refused > processes-1 {
 			t.Errorf("%d reads, %d writes, %d refused: want one grant, and one request of each process at most", gets,
 				granted, refused)
 		}
@@ -408,7 +408,7 @@ func TestWaitFollowsRenewals(t *testing.T) {
 		if r := <-far; r.Code != lock.Held {
 			t.Errorf("far: %+v", r)
 		}
-		if gets, granted, refused := s.take(); granted != 9 || refused != 0 || gets > 2*27 {
+		if gets, granted, refused := s.take(); granted != 9 || refused != 0 || gets > 2*50 {
 			t.Errorf("%d reads, %d writes, %d refused", gets, granted, refused)
 		}
 	})
@@ -445,8 +445,8 @@ func TestWaitWithSignals(t *testing.T) {
 			}
 		}
 		<-waits
-		if gets, _, _ := s.take(); gets < 38 || gets > 42 {
-			t.Errorf("%d reads in 10 s, want four in a second", gets)
+		if gets, _, _ := s.take(); gets < 38 || gets > 52 {
+			t.Errorf("%d reads in 10 s, want four in a second and some at once", gets)
 		}
 	})
 }

@@ -38,8 +38,8 @@ func TestWaitInLine(t *testing.T) {
 				granted, refused)
 		}
 		time.Sleep(5 * time.Second)
-		if gets, granted, refused := s.take(); gets > 3*7 || granted+refused != 0 {
-			t.Errorf("%d reads, %d writes, %d refused in 5 s: want a read of each process in 0.75 to 1.25 s, and no write", gets,
+		if gets, granted, refused := s.take(); gets > 100 || granted+refused != 0 {
+			t.Errorf("%d reads, %d writes, %d refused in 5 s: want a read after a tenth of the time, and no write", gets,
 				granted, refused)
 		}
 		for n, c := range all {

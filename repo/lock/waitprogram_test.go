@@ -426,7 +426,7 @@ func (p *waitProgram) leave(process int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.busy[process]--; p.busy[process] == 0 {
-		p.mayRead += 1 + int(time.Since(p.from[process])/(readEvery*3/4))
+		p.mayRead += 1 + int(time.Since(p.from[process])/(readNext*3/4))
 	}
 }
 

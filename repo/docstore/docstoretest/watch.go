@@ -88,6 +88,57 @@ func checkWatch(ctx context.Context, s docstore.Store) error {
 	return f.err()
 }
 
+// Watched holds two stores on the same data, such as two processes have, to what [docstore.Watch] says: a change that
+// there makes is signalled by here, unless that says that it does not know all changes. With knows it must know them,
+// at the latest some seconds after a watch has begun.
+func Watched(ctx context.Context, here, there docstore.Store, knows bool) error {
+	w, ok := here.(docstore.Watcher)
+	if !ok {
+		return errors.New("the store does not signal changes")
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	a, err := w.Watch(ctx, key("a"))
+	if err != nil {
+		return fmt.Errorf("watch: %w", err)
+	}
+	b, err := w.Watch(ctx, key("b"))
+	if err != nil {
+		return fmt.Errorf("watch: %w", err)
+	}
+	if !signalled(a.Changed) || !signalled(b.Changed) {
+		return errors.New("no signal that a watch has begun")
+	}
+	var f findings
+	complete := func() bool { return a.Complete != nil && a.Complete() }
+	for over := time.Now().Add(signalWithin); knows && !complete(); time.Sleep(time.Millisecond) {
+		if time.Now().After(over) {
+			return errors.New("it does not know all changes")
+		}
+	}
+	for n := range 5 {
+		if !complete() {
+			quiet(a.Changed)
+		}
+		if err := put(ctx, there, key("a"), docstore.Doc{"n": docstore.Int(int64(n))}); err != nil {
+			return err
+		}
+		if complete() && !signalled(a.Changed) {
+			f.addf("no signal of change %d, which another store made", n)
+		}
+	}
+	quiet(b.Changed)
+	r, err := there.Write(ctx, docstore.Write{Key: key("b"), Set: docstore.Doc{"n": docstore.Int(1)}},
+		docstore.Write{Key: key("a"), If: docstore.Has{Field: "n"}, Delete: true})
+	if err != nil || !r.Applied {
+		return fmt.Errorf("write two: %+v, error %w", r, err)
+	}
+	if complete() && (!signalled(a.Changed) || !signalled(b.Changed)) {
+		f.addf("no signal of a document that another store created, or deleted")
+	}
+	return f.err()
+}
+
 // signalled waits for a signal.
 func signalled(c <-chan struct{}) bool {
 	over := time.NewTimer(signalWithin)

@@ -109,3 +109,36 @@ func TestPlantedFaultsOfWatches(t *testing.T) {
 		}
 	})
 }
+
+// TestPlantedFaultsOfSharedData demands that the check of two stores on the same data finds each fault.
+func TestPlantedFaultsOfSharedData(t *testing.T) {
+	always, never := func() bool { return true }, func() bool { return false }
+	own := func(complete func() bool) docstore.Store { // signals nothing that another makes, but that it has begun
+		return watching{docstore.NewMemory(nil), func(ctx context.Context, m *docstore.Memory, k docstore.Key) (
+			docstore.Watch, error) {
+			w, err := relayed(1, func(n int) bool { return n == 0 })(ctx, m, k)
+			w.Complete = complete
+			return w, err
+		}}
+	}
+	for name, c := range map[string]struct {
+		here  docstore.Store
+		knows bool
+		fine  bool
+	}{
+		"knows all":                 {docstore.NewMemory(nil), true, true},
+		"knows its own, and says":   {own(never), false, true},
+		"knows its own":             {own(always), false, false},
+		"says that it does not":     {own(never), true, false},
+		"has nothing to say of all": {own(nil), true, false},
+		"signals nothing":           {struct{ docstore.Store }{docstore.NewMemory(nil)}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if err := Watched(t.Context(), c.here, c.here, c.knows); (err == nil) != c.fine {
+					t.Errorf("error %v", err)
+				}
+			})
+		})
+	}
+}
