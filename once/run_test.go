@@ -328,7 +328,7 @@ func TestLossByTime(t *testing.T) {
 // TestDoneAfterTheExpiry: the work succeeds, although its lock has expired by the clocks of this process because no
 // refresh arrived. The gate decides what becomes of the result.
 func TestDoneAfterTheExpiry(t *testing.T) {
-	away := func(ctx context.Context, c call) (error, bool) { return errNetwork, false }
+	away := func(context.Context, call) (error, bool) { return errNetwork, false }
 	for name, c := range map[string]struct {
 		meanwhile func(*fake)
 		fails     error

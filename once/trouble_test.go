@@ -411,8 +411,8 @@ func TestStoppedWhileAsking(t *testing.T) {
 		calls []string
 		took  time.Duration
 	}{
-		"before":         {answersAfter(0), 0, nil, 0},
-		"during":         {answersAfter(3 * time.Second), time.Second, []string{"acquire", "give up"}, time.Second},
+		"before": {answersAfter(0), 0, nil, 0},
+		"during": {answersAfter(3 * time.Second), time.Second, []string{"acquire", "give up"}, time.Second},
 		"and granted all the same": {func(_ context.Context, c call) (error, bool) {
 			if c.name == "acquire" {
 				time.Sleep(3 * time.Second) // whatever the context says

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -123,8 +122,8 @@ func TestKubernetesManifest(t *testing.T) {
 			t.Errorf("%s: %+v\n%s", path, r, server.stderr.Bytes())
 		}
 	}
-	server.signal(t, syscall.SIGTERM)
-	server.signal(t, syscall.SIGTERM) // the delay need not pass
+	server.terminate(t)
+	server.terminate(t) // the delay need not pass
 	server.stops(t)
 }
 

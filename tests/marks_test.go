@@ -21,7 +21,7 @@ func TestWhatOneServerNotices(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
 	admin := sdk.NewClient(&sdk.Options{Addr: redis.Addr()})
-	defer admin.Close() //nolint:errcheck // nothing is lost
+	defer admin.Close()
 	store := []string{"--store", "redis", "--redis-addr", redis.Addr(), "--redis-shards", "4"}
 	serve := func() string {
 		return launch(t, nil, append([]string{"serve", "--listen", "127.0.0.1:0"}, store...)...).url
@@ -35,7 +35,7 @@ func TestWhatOneServerNotices(t *testing.T) {
 			TTLSeconds: 3600})
 	}
 	ready := func(url string) int {
-		r, err := http.Get(url + "/readyz") //nolint:noctx // a test's
+		r, err := http.Get(url + "/readyz")
 		if err != nil {
 			t.Fatal(err)
 		}

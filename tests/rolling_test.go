@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,10 +20,10 @@ import (
 	"github.com/leasehold-dev/leasehold/experimental/emulator/redistest"
 )
 
-// signal sends a signal to the process.
-func (p *process) signal(t *testing.T, s syscall.Signal) {
+// terminate sends SIGTERM to the process.
+func (p *process) terminate(t *testing.T) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -105,7 +106,7 @@ func TestShutdownDelay(t *testing.T) {
 	waits := make(chan reply)
 	go func() { waits <- ask(t, anew(), "POST", lock+"/acquire", fmt.Sprintf(acquire, "bob", 20)) }()
 	awaitLine(t, lock, 1)
-	p.signal(t, syscall.SIGTERM)
+	p.terminate(t)
 	awaited(t, "it is not ready", func() bool {
 		r := ask(t, anew(), "GET", p.url+"/readyz", "")
 		detail, _ := r.body["detail"].(string)
@@ -123,7 +124,7 @@ func TestShutdownDelay(t *testing.T) {
 		t.Errorf("the wait ended in the delay: %+v", r)
 	default:
 	}
-	p.signal(t, syscall.SIGTERM)
+	p.terminate(t)
 	if r := <-waits; r.status != 409 || r.body["code"] != "LOCK_HELD" || r.body["retry_after_ms"] != json.Number("1") ||
 		r.body["position"] != json.Number("1") {
 		t.Errorf("who waits: %+v", r)
@@ -133,7 +134,7 @@ func TestShutdownDelay(t *testing.T) {
 	const delay = 300 * time.Millisecond
 	p = start(t, "--store", "memory", "--shutdown-delay", delay.String())
 	begin := time.Now()
-	p.signal(t, syscall.SIGTERM)
+	p.terminate(t)
 	p.stops(t)
 	if took := time.Since(begin); took < delay {
 		t.Errorf("it stopped after %v", took)
@@ -315,7 +316,7 @@ func (c *callers) work(url, name string, h *http.Client) {
 	}
 	kept := lock("kept-"+name, "acquire", "kept", nil)["fencing_token"]
 	for i := 0; !c.ended(); i++ {
-		id := fmt.Sprint(i)
+		id := strconv.Itoa(i)
 		token := lock("of-"+name, "acquire", "a"+id, nil)["fencing_token"]
 		lock("of-"+name, "renew", "n"+id, token)
 		lock("kept-"+name, "renew", "k"+id, kept)
@@ -338,7 +339,7 @@ func (c *callers) wait(url, name string, place int, granted chan<- string) {
 				`{"request_id":"e","owner_id":%q,"fencing_token":%v}`, name, r.body["fencing_token"]))
 			return
 		}
-		position := json.Number(fmt.Sprint(place))
+		position := json.Number(strconv.Itoa(place))
 		c.mu.Lock()
 		if r.err != nil || r.status != http.StatusConflict || r.body["position"] != position && !c.ended() {
 			c.failures = append(c.failures, fmt.Sprintf("%s waits at place %d: %d %v, error %v", name, place, r.status,
@@ -391,10 +392,10 @@ func TestRollingRestart(t *testing.T) {
 			pool = append(pool, launched())
 			old := pool[0]
 			pool = pool[1:]
-			old.signal(t, syscall.SIGTERM)
+			old.terminate(t)
 			awaited(t, "the balancer notices", func() bool { return b.look(t, old) })
 			awaited(t, "connections go elsewhere", func() bool { return b.gone(old, "working") })
-			old.signal(t, syscall.SIGTERM)
+			old.terminate(t)
 			old.stops(t)
 			b.remove(old)
 		}

@@ -74,7 +74,7 @@ func (w *wire) value(texts *[]string) (kind byte, err error) {
 		return 0, errReply
 	}
 	kind, rest := head[0], head[1:len(head)-2]
-	parts := 0
+	var parts int
 	switch kind {
 	case '-':
 		return kind, rejected(rest)

@@ -150,7 +150,6 @@ func TestLeaving(t *testing.T) {
 		"no body":   {ask("GET", "/empty", ""), 200, ""},
 		"earlier":   {<-earlier, 200, "done"},
 	} {
-		//nolint:bodyclose // it has none that must be closed; its header is the one that was sent
 		if w, sent := c.got, c.got.Result().Header; w.Code != c.code || sent.Get("Connection") != "close" ||
 			!strings.Contains(w.Body.String(), c.says) {
 			t.Errorf("%s: %d %v %s", name, w.Code, sent, w.Body)

@@ -156,7 +156,7 @@ func TestHandOversBetweenServers(t *testing.T) {
 				if c.watched {
 					s = unevenSignalling{uneven{counts}}
 				}
-				run := c.relay.run(t, s)
+				run := c.run(t, s)
 				gets, _, refused := counts.take()
 				each := func(n int) float64 { return float64(n) / float64(c.grants) }
 				t.Logf("%.1f in a second, by server %v; %.1f reads and %.1f refused writes for each", run.rate(), run.of,
