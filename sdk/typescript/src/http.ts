@@ -202,7 +202,7 @@ export class Server {
     const after = asksFor(response, this.clock)
     const other = (text: string, options?: ErrorOptions) => Object.assign(new InvalidResponseError(text, options), { status, retryAfter: after })
     if (response.type === 'opaqueredirect' || (status >= 300 && status < 400)) {
-      throw other(`${this.base} responded with a redirect: use the URL of the server itself`)
+      throw other(`${this.base} responded with a redirect: use its own URL`)
     }
     const type = (response.headers.get('content-type') ?? '').split(';')[0]?.trim().toLowerCase()
     if ((status === 200 && type === 'application/json') || type === 'application/problem+json') {

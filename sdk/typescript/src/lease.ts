@@ -79,7 +79,7 @@ export function checkSet(got: Json, a: Asked, keys: readonly string[], of?: read
   text(got['tenant_id'], 'tenant_id', a.tenant)
   owner(got['owner_id'], a.owner)
   const leases = got['leases']
-  if (!Array.isArray(leases) || leases.length !== keys.length) bad('it has other locks than were asked for')
+  if (!Array.isArray(leases) || leases.length !== keys.length) bad('it has other locks')
   return keys.map((key) => {
     const l = (leases as Json[]).find((l) => l?.['lock_key'] === key) ?? bad(`it has no lock ${key}`)
     return { lock_key: key, fencing_token: token(l['fencing_token'], of?.find((t) => t.lock_key === key)?.fencing_token) }

@@ -193,7 +193,7 @@ export class Locks {
   acquireAll(keys: readonly string[], options: LockSetOptions): Promise<Lock | null>
   async acquireAll(keys: readonly string[], options: LockSetOptions = {}): Promise<Lock | null> {
     for (const o of ['mode', 'permits', 'fair', 'maxWaiting', 'replace', 'lockDelay']) {
-      if ((options as Record<string, unknown> | null)?.[o] !== undefined) throw invalid(o, 'is for one lock, not for several')
+      if ((options as Record<string, unknown> | null)?.[o] !== undefined) throw invalid(o, 'is for one lock')
     }
     return this.#acquire(this.#several(keys), options)
   }
@@ -224,7 +224,7 @@ export class Locks {
    * {@link acquire} are released; those of {@link request} when their work has ended. It waits for 5 seconds at most.
    */
   async close(): Promise<void> {
-    const reason = new ClosedError('the client of locks is closed')
+    const reason = new ClosedError('the client is closed')
     this.#closed.abort(reason)
     for (const l of this.#held) l.close(reason)
     const all = async () => {
@@ -442,7 +442,7 @@ export class Locks {
           const again = Number((t.error as ApiError).problem.poll_after_ms) // of a server that holds no response for so long
           // Without a pause, unless the server does not wait as it is asked to. A pause that the server asks for ends before the wait does, so that what
           // the lock's line has granted by then is not missed.
-          after = again > 0 ? Math.min(again, 10_000, Math.max(deadline ? until(clock, deadline) - lastLook : 10_000, 600)) : polls > 0 || !subject.waits || room() === 0 || (wait > 0 && t.took < wait / 2) ? poll(hint) : 0
+          after = again > 0 ? Math.min(again, Math.max(600, deadline ? until(clock, deadline) - lastLook : again)) : polls > 0 || !subject.waits || room() === 0 || (wait > 0 && t.took < wait / 2) ? poll(hint) : 0
           this.#emit({ type: 'waiting', key: subject.name, after, error: t.error })
           if (after > 0 && !(await pause(clock, after, waiting.signal))) throw t.error
           failed = 0
@@ -697,7 +697,7 @@ export class Lock {
     if (this.#most && until(this.#clock, this.#most) <= 0 && until(this.#clock, this.#end) > this.#s.margin) {
       return new MaxHoldError(`lock ${this.key}: held for as long as maxHold allows`)
     }
-    return new LockLostError(`lock ${this.key}: its lease was not renewed in time`, trouble === undefined ? undefined : { cause: trouble })
+    return new LockLostError(`lock ${this.key} was not renewed in time`, trouble === undefined ? undefined : { cause: trouble })
   }
 
   /** When a lease is to be renewed: when a third of its ttl is over. */
