@@ -132,25 +132,25 @@ func handOver(t *testing.T, url string, transport http.RoundTripper, tenant, pre
 }
 
 // startHTTPAPI starts so many instances on a table of their own.
-func startHTTPAPI(t *testing.T, instances int) *lambdatest.HTTPAPI {
+func startHTTPAPI(t *testing.T, instances int, env ...string) *lambdatest.HTTPAPI {
 	t.Helper()
 	db := dynamodbtest.Start(t, nil)
 	openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "locks", awsdynamodb.Options{}) // creates the table
 	bootstrap := build(t, "functions/aws/lambda", "-tags", lambdaTags)
 	all := make([]*lambdatest.Instance, instances)
 	for i := range all {
-		all[i] = lambdatest.Start(t, bootstrap, "api", "LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT="+db.URL,
-			"LEASEHOLD_FRONT_DOOR=http-api", "LEASEHOLD_AUTH_TENANT=acme")
+		all[i] = lambdatest.Start(t, bootstrap, "api", append(env, "LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT="+db.URL,
+			"LEASEHOLD_FRONT_DOOR=http-api", "LEASEHOLD_AUTH_TENANT=acme")...)
 	}
 	return lambdatest.NewHTTPAPI(map[string]string{"sub": "svc-deploy", "tenant_id": "acme", "aud": "leasehold",
 		"iss": "https://issuer.example"}, all...)
 }
 
-// TestLongPollOnLambda: a request that waits for events as long as it may is responded to within the time that an HTTP
-// API has, with the event that comes meanwhile, or without one.
+// TestLongPollOnLambda: where responses may be held, a request that waits for events as long as it may is responded to
+// within the time that an HTTP API has, with the event that comes meanwhile, or without one.
 func TestLongPollOnLambda(t *testing.T) {
 	t.Parallel()
-	api := startHTTPAPI(t, 2)
+	api := startHTTPAPI(t, 2, "LEASEHOLD_MAX_WAIT=20s")
 	c, err := client.New("http://api.example", &client.Options{HTTP: &http.Client{Transport: api}})
 	if err != nil {
 		t.Fatal(err)
