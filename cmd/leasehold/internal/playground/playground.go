@@ -64,7 +64,9 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 		return err
 	}
 	p.fences = c.Fences()
-	api := setup.API(&settings.Config{Console: true, RequestTimeout: 10 * time.Second}, nil, slog.New(slog.DiscardHandler))
+	api := setup.API(&settings.Config{
+		Console: true, RequestTimeout: 10 * time.Second, MaxWait: httpapi.DefaultMaxWait,
+	}, nil, slog.New(slog.DiscardHandler))
 	api.Routes = append(api.Routes, p.routes()...)
 	api.Stop = ctx.Done()
 	ended := server.Serve(httpapi.New(store, httpapi.Development{}, api))
