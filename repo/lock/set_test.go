@@ -471,3 +471,21 @@ func TestSetsThatCameTooLate(t *testing.T) {
 	}
 	b.set(acquireSet("ann", "r2", "c", "d"), lock.LeaseExpired, false, "Write")
 }
+
+// TestWhatIsWrongIsShownFirst: of a set that is refused for two reasons the caller gets the one that waiting does not
+// cure.
+func TestWhatIsWrongIsShownFirst(t *testing.T) {
+	locks := lock.New(docstore.NewMemory(nil), nil)
+	for _, one := range []lock.Acquire{
+		{ID: lock.ID{Tenant: "acme", Key: "a"}, Owner: "bob", RequestID: "r", TTLSeconds: 60},
+		{ID: lock.ID{Tenant: "acme", Key: "b"}, Owner: "ann", RequestID: "s", TTLSeconds: 60}, // by itself, not of a set
+	} {
+		if o, err := locks.Acquire(t.Context(), one); err != nil || o.Code != lock.OK {
+			t.Fatalf("%+v, %v", o, err)
+		}
+	}
+	o, err := locks.AcquireSet(t.Context(), acquireSet("ann", "s", "a", "b"))
+	if err != nil || o.Code != lock.RequestIDReused || o.Refusal.Lease.Key != "b" {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
