@@ -3,12 +3,12 @@
 // # The tally
 //
 // A document for each tenant and kind has a number: how many documents the tenant has, and how many more processes have
-// taken room for ([Take]). A process takes room for a few at a time, one at first and ten at the most; a document that
-// it creates takes a place of that. So documents are never counted in a request, however many there are.
+// reserved ([Take]). A process reserves a few at a time, one at first and ten at the most, and uses them up as it
+// creates documents. So documents are never counted in a request, however many there are.
 //
-// What is removed by the store itself, and the room that a process had in hand when it ended, is found by counting:
-// [Correct] goes through the documents little by little, and sets the tally right. A tally that nothing corrects for a
-// day refuses nothing any more.
+// What is removed by the store itself, and what a process had reserved when it ended, is found by counting: [Correct]
+// goes through the documents little by little, and sets the tally right. A tally that nothing corrects for a day
+// refuses nothing any more.
 package census
 
 import (
@@ -28,12 +28,12 @@ const (
 	maxTallies = 10_000          // tenants that are remembered before those that are idle are forgotten
 )
 
-// Census bounds the documents of a kind that a tenant has, those that all processes create together. It errs by the
-// room that processes had in hand when the tally was corrected. A document that exists is never counted against its
+// Census bounds the documents of a kind that a tenant has, those that all processes create together. It errs by what
+// processes had reserved when the tally was corrected. A document that exists is never counted against its
 // writer, so that what is held can be renewed and released, and taken again, at the bound.
 //
-// A tenant whose documents were never counted has room for as many as it may have: what it had before is known from the
-// first [Correct] on.
+// A tenant whose documents were never counted may create as many as the bound says: what it had before is known from
+// the first [Correct] on.
 //
 // A nil *Census bounds nothing.
 type Census struct {
@@ -46,9 +46,9 @@ type Census struct {
 	tenants map[string]*tally
 }
 
-// tally is what this process has of a tenant's room.
+// tally is what this process has reserved for a tenant.
 type tally struct {
-	room    int           // places in hand
+	room    int           // documents that are reserved
 	next    int           // how many to take next
 	wanted  int           // places for which requests wait
 	pending int           // requests under way
@@ -82,7 +82,7 @@ const (
 // Within runs a command on a document of a tenant. try runs it; with existing it must not create the document. If there
 // is no room for another document, the outcome of that try stands.
 //
-// tells says that try can tell whether it created a document. Then one try is enough while there is room in hand;
+// tells says that try can tell whether it created a document. Then one try is enough while some are reserved;
 // otherwise a command that creates a document costs a try more, and now and then a write to the tally.
 func (c *Census) Within(ctx context.Context, tenant string, tells bool, try func(existing bool) (Effect, error)) error {
 	if c == nil {
@@ -133,7 +133,7 @@ func (c *Census) Several(
 	return err
 }
 
-// reserve takes places that are in hand, if there are as many.
+// reserve takes some of what is reserved, if there is as much.
 func (c *Census) reserve(tenant string, n int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,7 +156,7 @@ func (c *Census) settle(tenant string, reserved, created int) {
 	t.used = c.now()
 }
 
-// obtain reserves places, and takes them from the tally where there are none in hand. Those who need some at the same
+// obtain reserves documents, and asks the tally for them where this process has none. Those who need some at the same
 // time ask once.
 func (c *Census) obtain(ctx context.Context, tenant string, n int) (ok bool, err error) {
 	for {
@@ -229,7 +229,7 @@ func (c *Census) tally(tenant string, now time.Time) *tally {
 	return t
 }
 
-// forget drops tenants that have done nothing for a while, when there are many, with the room that they have in hand.
+// forget drops tenants that have done nothing for a while, when there are many, with what is reserved for them.
 // c.mu is held.
 func (c *Census) forget(now time.Time) {
 	if len(c.tenants) < maxTallies {

@@ -12,7 +12,7 @@ const TallyKind = "tallies"
 
 // Fields of a tally.
 const (
-	fCount      = "count"       // documents, and room for some that was taken
+	fCount      = "count"       // documents, and those that are reserved
 	fMost       = "most"        // the bound of the latest take
 	fValidUntil = "valid_until" // when the tally refuses nothing any more, because nothing corrects it
 	fRev        = "rev"         // of the counting
@@ -34,7 +34,7 @@ func tallyKey(kind, tenant string) docstore.Key {
 	return docstore.Key{Kind: TallyKind, ID: kind + "/" + tenant}
 }
 
-// Take is the command that takes room for documents of a kind.
+// Take is the command that reserves documents of a kind.
 type Take struct {
 	Kind, Tenant string
 	Need, Want   int // places: at least and at most
@@ -44,7 +44,7 @@ type Take struct {
 // State is what a tally says.
 type State struct {
 	Found                 bool  // there is a number
-	Count                 int64 // documents, and room for some that was taken
+	Count                 int64 // documents, and those that are reserved
 	Most                  int64 // the bound of the latest take
 	ValidUntil, CountedAt time.Time
 	Documents             int64 // of the latest count
