@@ -171,7 +171,7 @@ func (s Setting) allowed() string {
 	switch {
 	case s.Off:
 		text += ", or off"
-	case s.Type == Duration:
+	case s.Type == Duration && (s.Min == "" || s.Max == ""): // otherwise the bounds show how it is written
 		text += ", such as 30s or 5m"
 	}
 	return text

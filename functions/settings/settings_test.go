@@ -566,3 +566,12 @@ func TestRejected(t *testing.T) {
 		t.Errorf("an empty flag: %v", err)
 	}
 }
+
+// TestExamplesAreAllowed: the error of a value that is out of its bounds gives no example that is out of them, too.
+func TestExamplesAreAllowed(t *testing.T) {
+	_, err := settings.Load(settings.Serve, []string{"LEASEHOLD_STORE=memory", "LEASEHOLD_MAX_WAIT=21s"}, nil)
+	const want = `LEASEHOLD_MAX_WAIT is "21s": it must be a duration from 0s to 20s`
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
