@@ -110,6 +110,8 @@ func pollAfter(c lock.Acquire, o lock.Outcome, held time.Duration) time.Duration
 	turn := (o.Position + together - 1) / together
 	var after time.Duration
 	switch {
+	case o.Newcomer: // its place counts from then on
+		after = min(free, spread(pollNext, c.RequestID))
 	case turn == 0: // not all who wait at the same time
 		after = min(spread(pollFree, c.RequestID), free+spread(pollNext, c.RequestID)-3*pollNext/4)
 	case turn == 1 && c.Mode == lock.Rate: // what is granted there is not released

@@ -47,6 +47,12 @@ func TestResponsesThatAreNotHeld(t *testing.T) {
 				}
 				acquire("ann")
 				w, a, took := acquire("bob")
+				if _, has := a["position"]; !has { // not one that came once, and whose response is not held
+					if poll, _ := a["poll_after_ms"].(float64); c.took > 0 || poll < 750 || poll > 1250 {
+						t.Errorf("after %v: %d %s", took, w.Code, w.Body)
+					}
+					w, a, took = acquire("bob")
+				}
 				poll, _ := a["poll_after_ms"].(float64)
 				if w.Code != 409 || a["code"] != "LOCK_HELD" || a["position"] != 1. || took != c.took || poll != c.poll ||
 					w.Header().Get("Retry-After") != c.header {
@@ -60,6 +66,67 @@ func TestResponsesThatAreNotHeld(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCallersWithNewRequestIDs: where no response is held, callers that send a new request_id each time leave nothing
+// behind that others wait for. They obtain the lock as those without a line do, and one that sends the same request
+// again goes before them.
+func TestCallersWithNewRequestIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, &httpapi.Options{MaxWait: -1})
+		send := func(verb, body string) (token float64, ok bool) {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost,
+				"http://127.0.0.1:8080/v1/tenants/acme/locks/deploy/"+verb, strings.NewReader(body)))
+			var all map[string]any
+			_ = json.Unmarshal(w.Body.Bytes(), &all)
+			if w.Code != http.StatusOK && all["code"] != "LOCK_HELD" {
+				t.Errorf("%s: %d %s", body, w.Code, w.Body)
+			}
+			token, _ = all["fencing_token"].(float64)
+			return token, w.Code == http.StatusOK
+		}
+		// obtain asks every so often, holds the lock for a moment, and returns after how long it had it.
+		obtain := func(owner string, every time.Duration, requestID func(n int) string) time.Duration {
+			begin := time.Now()
+			for n := 0; time.Since(begin) < 5*time.Minute; n++ {
+				token, ok := send("acquire", fmt.Sprintf(
+					`{"request_id":%q,"owner_id":%q,"ttl_seconds":60,"wait_seconds":20,"fair":true}`, requestID(n), owner))
+				if !ok {
+					time.Sleep(every)
+					continue
+				}
+				took := time.Since(begin)
+				time.Sleep(500 * time.Millisecond)
+				send("release", fmt.Sprintf(`{"request_id":"e","owner_id":%q,"fencing_token":%.0f}`, owner, token))
+				return took
+			}
+			return time.Hour
+		}
+		token, _ := send("acquire", `{"request_id":"a","owner_id":"ann","ttl_seconds":600}`)
+		var all sync.WaitGroup
+		took := make([]time.Duration, 9)
+		for i := range took {
+			owner, every := fmt.Sprint("caller-", i), 2*time.Second+time.Duration(i)*70*time.Millisecond
+			all.Go(func() {
+				took[i] = obtain(owner, every, func(n int) string {
+					if i == 0 {
+						return "the same"
+					}
+					return fmt.Sprint(owner, "-", n)
+				})
+			})
+		}
+		time.Sleep(30 * time.Second)
+		send("release", fmt.Sprintf(`{"request_id":"e","owner_id":"ann","fencing_token":%.0f}`, token))
+		all.Wait()
+		for i, d := range took {
+			if d -= 30 * time.Second; d > time.Minute || i == 0 && d > 3*time.Second {
+				t.Errorf("caller %d has the lock %v after it was released", i, d)
+			}
+		}
+		t.Log(took)
+	})
 }
 
 // TestWaitsOfASubject: one subject holds its share of what its tenant has, and no more: another one has room, for locks

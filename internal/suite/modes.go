@@ -207,9 +207,9 @@ func setBesideALine(t *testing.T, newStore func(t *testing.T, now func() time.Ti
 	line := lock.ID{Tenant: "acme", Key: "line"}
 	ask := func(n int) lock.Outcome {
 		t.Helper()
-		o, err := servers[n%2].AcquireWithin(t.Context(), lock.Acquire{
+		o, err := lineUp(t.Context(), servers[n%2], lock.Acquire{
 			ID: line, Owner: fmt.Sprint("w", n), RequestID: "r", TTLSeconds: 60, Fair: true, WaitSeconds: 20,
-		}, 0)
+		})
 		if err != nil || o.Code != lock.OK && o.Code != lock.Held {
 			t.Fatalf("w%d: %+v, %v", n, o, err)
 		}
@@ -307,11 +307,11 @@ func afterTheDead(
 	}
 	writer := must(l.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: "r", TTLSeconds: 60}))
 	for i := range n {
-		must(l.AcquireWithin(t.Context(), reader(i), 0))
+		must(lineUp(t.Context(), l, reader(i)))
 	}
 	must(l.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: writer.Lease.Token, RequestID: "e"}))
 	for i := range 5 {
-		if o := must(l.AcquireWithin(t.Context(), reader(n-1-i), 0)); o.Code != lock.OK {
+		if o := must(lineUp(t.Context(), l, reader(n-1-i))); o.Code != lock.OK {
 			t.Fatalf("reader %d: %+v", n-1-i, o)
 		}
 	}

@@ -27,7 +27,7 @@ type lockServer interface {
 // each.
 type LeaveStep struct {
 	Wait  time.Duration
-	Do    string // acquire; poll and leave send requests in line again, leave without waiting; renew, release, force
+	Do    string // acquire; come is one that has no place in line; poll and leave send requests in line again, leave without waiting; renew, release, force
 	Times int    // how many callers
 	Ask   lock.Acquire
 	Label int // bytes of metadata
@@ -130,12 +130,12 @@ func (l *leaving) step(ctx context.Context, s LeaveStep) error {
 	for n := range s.Times {
 		var err error
 		switch s.Do {
-		case "acquire":
+		case "acquire", "come":
 			c := s.Ask
 			c.ID, c.Owner, c.RequestID = l.id, fmt.Sprint("caller ", len(l.left.asked)), fmt.Sprint("r", len(l.left.asked))
 			c.Metadata = metadataOf(s.Label)
 			l.left.asked = append(l.left.asked, c)
-			err = l.acquire(ctx, c)
+			err = l.acquire(ctx, c, s.Do == "come")
 		case "poll", "leave":
 			if n >= len(l.left.asked) {
 				return nil
@@ -144,7 +144,7 @@ func (l *leaving) step(ctx context.Context, s LeaveStep) error {
 			if s.Do == "leave" {
 				c.WaitSeconds = 0
 			}
-			err = l.acquire(ctx, c)
+			err = l.acquire(ctx, c, true)
 		case "renew", "release":
 			if n >= len(l.left.leases) {
 				return nil
@@ -162,8 +162,31 @@ func (l *leaving) step(ctx context.Context, s LeaveStep) error {
 	return nil
 }
 
-func (l *leaving) acquire(ctx context.Context, c lock.Acquire) error {
-	o, err := l.server().AcquireWithin(ctx, c, 0)
+// within is what sends acquires whose responses are not held.
+type within interface {
+	AcquireWithin(ctx context.Context, c lock.Acquire, most time.Duration) (lock.Outcome, error)
+}
+
+func comeOnce(ctx context.Context, l within, c lock.Acquire) (lock.Outcome, error) {
+	return l.AcquireWithin(ctx, c, 0)
+}
+
+// lineUp sends an acquire, and again if it is a newcomer: then it has a place in line.
+func lineUp(ctx context.Context, l within, c lock.Acquire) (lock.Outcome, error) {
+	o, err := comeOnce(ctx, l, c)
+	if err == nil && o.Newcomer {
+		return comeOnce(ctx, l, c)
+	}
+	return o, err
+}
+
+// acquire sends an acquire, and again if it has no place in line yet, but for one that comes only once.
+func (l *leaving) acquire(ctx context.Context, c lock.Acquire, once bool) error {
+	send := lineUp
+	if once {
+		send = comeOnce
+	}
+	o, err := send(ctx, l.server(), c)
 	switch {
 	case err != nil:
 		return err
@@ -262,6 +285,12 @@ var leftBehinds = map[string]leftBehind{
 			acquires(n, lock.Acquire{Fair: true, TTLSeconds: 60, WaitSeconds: 5}),
 		}
 	}, 15 * time.Second, 15*time.Second + lock.ClaimTime},
+	"requests that came once": {func(n int) []LeaveStep {
+		c := lock.Acquire{Fair: true, TTLSeconds: 15}
+		in := c
+		in.WaitSeconds = 20
+		return []LeaveStep{acquires(1, c), {Do: "come", Times: n, Ask: in}}
+	}, 15 * time.Second, 15 * time.Second},
 	"grants of a rate": {func(n int) []LeaveStep {
 		return []LeaveStep{acquires(n, lock.Acquire{Mode: lock.Rate, Limit: int64(n), WindowSeconds: 15})}
 	}, 15 * time.Second, 15 * time.Second},

@@ -83,11 +83,11 @@ func SharedLock(t *testing.T, locks *lock.Locks, size func() int) (held, all, ho
 	acquire := func(mode lock.Mode, wait int64, want lock.Code) {
 		t.Helper()
 		requests++
-		o, err := locks.AcquireWithin(t.Context(), lock.Acquire{
+		o, err := lineUp(t.Context(), locks, lock.Acquire{
 			ID: lock.ID{Tenant: "acme", Key: "deploy/prod"}, Owner: fmt.Sprintf("worker-%04d", requests),
 			RequestID: strconv.Itoa(requests), TTLSeconds: 60,
 			Mode: mode, Fair: true, WaitSeconds: wait, Metadata: map[string]string{"build": "1234"},
-		}, 0)
+		})
 		if err != nil || o.Code != want {
 			t.Fatalf("%d: %+v, %v", requests, o, err)
 		}

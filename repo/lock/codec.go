@@ -153,6 +153,8 @@ const (
 	fGranted  = "g" // with rate: the time of the latest grant, whose lease is h1
 	fGrants   = "o" // with rate: the grants before it
 	fReserved = "w" // what a request for several locks has reserved
+
+	fNewcomers = "n" // in both forms: see [newcomer]
 )
 
 // shared is the phase that a document in shared form stores.

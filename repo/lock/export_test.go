@@ -1,5 +1,13 @@
 package lock
 
+import "context"
+
+// LineUp is an acquire whose process dies as soon as it was refused: it has a place in line, and does not come again.
+func (l *Locks) LineUp(ctx context.Context, c Acquire) (Outcome, error) {
+	c.LeaseID, c.retention = l.newLeaseID(), l.retention
+	return l.acquireWithin(ctx, c, 0)
+}
+
 // How often the document of a lock is read at most, while requests wait for the lock.
 const (
 	ReadSignalled = readSignalled // because the store signals changes

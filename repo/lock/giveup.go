@@ -156,6 +156,8 @@ func (s State) givenUp(r rule.Request) (known, differs bool) {
 	other(h != nil, same)
 	i, same = v.placeOf(r)
 	other(i >= 0, same)
+	i, same = v.newcomerOf(r)
+	other(i >= 0, same)
 	if v.reserved != nil {
 		other(r.Is(v.reserved.request))
 	}

@@ -38,7 +38,7 @@ func TestAWriteIsKeptForAllThatLasts(t *testing.T) {
 			store := &keeps{docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now}), &keep}
 			locks := lock.New(store, &lock.Options{Now: clock.Now, Retention: retention})
 			for _, a := range c.commands {
-				if _, err := locks.AcquireWithin(t.Context(), a, 0); err != nil {
+				if _, err := locks.LineUp(t.Context(), a); err != nil {
 					t.Fatal(err)
 				}
 			}

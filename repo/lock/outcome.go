@@ -142,6 +142,7 @@ type Outcome struct {
 	// decided
 	Waited   time.Duration
 	Position int64 // for Held: the caller's place in line, 1 being the next; 0 if it has none
+	Newcomer bool  // for Held: the request has a place in line when it comes again; its response is not held
 	// for Held and Delayed: when the lock is free, if its holder does nothing, or at once if [Options].Stop ended the
 	// wait; for Limit: when the tenant may be counted again
 	RetryAfter time.Duration

@@ -222,7 +222,7 @@ func (l *setLine) joinAt(key, owner string) {
 	l.Helper()
 	c := fairly(owner, 20)
 	c.Key = key
-	if o, err := l.locks.AcquireWithin(l.Context(), c, 0); err != nil || o.Code != lock.Held {
+	if o, err := l.locks.LineUp(l.Context(), c); err != nil || o.Code != lock.Held {
 		l.Fatalf("%+v, %v", o, err)
 	}
 }
@@ -233,7 +233,7 @@ func (l *setLine) handOver(owner string) {
 	l.end(l.lease)
 	c := fairly(owner, 20)
 	c.Key = "a"
-	o, err := l.locks.AcquireWithin(l.Context(), c, 0)
+	o, err := l.locks.LineUp(l.Context(), c)
 	if err != nil || o.Code != lock.OK {
 		l.Fatalf("%+v, %v", o, err)
 	}

@@ -121,6 +121,7 @@ type Acquire struct {
 	LeaseID string
 
 	retention       time.Duration
+	unheld          bool   // its response is not held while it waits
 	set             string // of an [AcquireSet]: all of its keys; otherwise empty
 	recordsRefusals bool
 	observed        bool // see Outcome.TookOver

@@ -65,7 +65,7 @@ func (b *bench) lineUp() {
 	b.t.Helper()
 	id := lock.ID{Tenant: "acme", Key: "b"}
 	c := lock.Acquire{ID: id, Owner: "bob", RequestID: "in line", TTLSeconds: 30, Fair: true, WaitSeconds: 20}
-	o, err := b.locks.AcquireWithin(b.t.Context(), c, 0)
+	o, err := b.locks.LineUp(b.t.Context(), c)
 	if err != nil || o.Code != lock.Held || o.Position != 1 {
 		b.t.Fatalf("%+v, %v", o, err)
 	}
@@ -199,7 +199,7 @@ func TestASetWhoseSecondWriteIsRefused(t *testing.T) {
 			if writes++; writes > 1 && writes <= 1+changes {
 				c := lock.Acquire{ID: id, Owner: fmt.Sprint("in line ", writes), RequestID: "r", TTLSeconds: 30, Fair: true,
 					WaitSeconds: 20}
-				if o, err := others.AcquireWithin(t.Context(), c, 0); err != nil || o.Code != lock.Held {
+				if o, err := others.LineUp(t.Context(), c); err != nil || o.Code != lock.Held {
 					t.Error(o, err)
 				}
 			}

@@ -62,6 +62,7 @@ type sharedForm struct {
 	latest        *holder
 	grants        []grant // of a rate, before the latest, oldest first
 	reserved      *reservation
+	newcomers     []newcomer // the latest last
 
 	// What the write brings.
 	granted  []string // requests of the new grants, oldest first
@@ -192,12 +193,12 @@ func (s State) view() *sharedForm {
 	if s.shared != nil {
 		return s.shared
 	}
-	return &sharedForm{token: s.Token, holders: s.holders()}
+	return &sharedForm{token: s.Token, holders: s.holders(), newcomers: s.newcomers}
 }
 
 // toShared is the state in shared form, whatever the form of the document, to be changed.
 func (s State) toShared() *sharedForm {
-	v := &sharedForm{revision: s.revision, token: s.Token, past: s.history()}
+	v := &sharedForm{revision: s.revision, token: s.Token, past: s.history(), newcomers: slices.Clone(s.newcomers)}
 	if s.shared != nil {
 		found := s.shared
 		v.family, v.limit, v.window = found.family, found.limit, found.window
@@ -263,6 +264,7 @@ func (v *sharedForm) dropExpired(w rule.When) {
 		v.cleared = v.cleared || over
 		return over
 	})
+	v.newcomers = slices.DeleteFunc(v.newcomers, func(n newcomer) bool { return !n.until.After(w.At) })
 	if v.reserved != nil && v.reserved.over(w.At) {
 		v.reserved = nil
 	}
@@ -394,6 +396,7 @@ func (v *sharedForm) grantWaiting(w rule.When, here string) {
 // grant grants a lease. Its token is one more than the one before it.
 func (v *sharedForm) grant(p place, number int64, w rule.When, claimed bool) {
 	v.granted = append(v.granted, p.request)
+	v.forget(p.request)
 	if v.reserved != nil && v.reserved.request == p.request {
 		v.reserved = nil
 	}
@@ -551,7 +554,7 @@ var plainFields = append([]string{
 // remembers of requests.
 func ours(field string) bool {
 	switch field {
-	case fRevision, fMode, fLimit, fWindow, fLine, fPast, fGranted, fGrants, fReserved:
+	case fRevision, fMode, fLimit, fWindow, fLine, fPast, fGranted, fGrants, fReserved, fNewcomers:
 		return true
 	}
 	for _, prefix := range []string{"h", "x"} {
@@ -636,6 +639,9 @@ func (v *sharedForm) keep(w rule.When, retention time.Duration) time.Duration {
 func (v *sharedForm) document(s State) docstore.Doc {
 	d := v.content(s)
 	d[fRevision] = docstore.Int(v.revision + 1)
+	if len(v.newcomers) > 0 {
+		d[fNewcomers] = encodeNewcomers(v.newcomers)
+	}
 	return d
 }
 

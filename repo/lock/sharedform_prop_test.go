@@ -24,10 +24,11 @@ type program struct {
 	store   docstore.Store
 	now     time.Time
 	margin  time.Duration
-	highest int64              // token that was granted
-	grants  []time.Time        // of a rate
-	known   map[string]Outcome // what each acquire obtained last, by owner and request
-	waiting []string           // owners in line, as the last status showed them
+	highest int64                // token that was granted
+	grants  []time.Time          // of a rate
+	known   map[string]Outcome   // what each acquire obtained last, by owner and request
+	waiting []string             // owners in line, as the last status showed them
+	came    map[string]time.Time // when each newcomer came last, by owner and request
 }
 
 func (p *program) status() Status {
@@ -87,6 +88,7 @@ func (p *program) acquire(c Acquire) {
 	before, had := p.known[name]
 	free := p.status()
 	o := p.run(c)
+	p.newcomer(c, o, slices.Contains(owners(free.Waiting), c.Owner))
 	if o.Code != OK {
 		if o.Code == Held && o.Position > 0 && (o.Position > int64(len(p.status().Waiting)) ||
 			p.status().Waiting[o.Position-1].Owner != c.Owner) {
@@ -131,6 +133,25 @@ func (p *program) acquire(c Acquire) {
 	}
 }
 
+// newcomer checks what becomes of an acquire whose response is not held: it has a place in line from its second delivery
+// on, if that comes within PlaceTime.
+func (p *program) newcomer(c Acquire, o Outcome, waited bool) {
+	name := c.Owner + " " + c.RequestID
+	at, came := p.came[name]
+	again := came && p.now.Before(at.Add(PlaceTime))
+	switch {
+	case o.Newcomer && (!c.unheld || c.WaitSeconds == 0 || again || waited || !o.waits() || o.Position != 0):
+		p.Fatalf("%#v came once: %+v", c, o)
+	case o.Newcomer && slices.Contains(owners(p.status().Waiting), c.Owner):
+		p.Fatalf("%#v came once, and is in line: %+v", c, p.status().Waiting)
+	case o.Position > 0 && c.unheld && !waited && !came:
+		p.Fatalf("%#v has a place the first time: %+v", c, o)
+	}
+	if o.Newcomer {
+		p.came[name] = p.now
+	}
+}
+
 // unserved reports whether the lease is none that was handed over before.
 func (p *program) unserved(before Status, o Outcome) bool {
 	return !slices.ContainsFunc(before.Holders, func(h Holder) bool { return h.Owner == o.Lease.Owner })
@@ -146,7 +167,7 @@ func owners(line []Waiter) (names []string) {
 // TestSeveralNeverBreak runs programs of commands in one family of modes, with owners who come again, die and return.
 func TestSeveralNeverBreak(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		p := &program{T: rt, now: epoch, known: map[string]Outcome{}}
+		p := &program{T: rt, now: epoch, known: map[string]Outcome{}, came: map[string]time.Time{}}
 		p.store = docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return p.now }})
 		if p.margin = rapid.SampledFrom([]time.Duration{0, 0, time.Second}).Draw(rt, "margin"); p.margin > 0 {
 			p.store = Uncertain{Store: p.store, Margin: p.margin}
@@ -182,6 +203,7 @@ func TestSeveralNeverBreak(t *testing.T) {
 					}
 				}
 				c.WaitSeconds = rapid.SampledFrom([]int64{0, 2, 20}).Draw(t, "wait")
+				c.unheld = rapid.Bool().Draw(t, "unheld")
 				last[owner] = c
 				p.acquire(c)
 				p.check("acquire")

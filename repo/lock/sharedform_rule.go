@@ -78,6 +78,7 @@ type decision struct {
 	code     Code
 	lease    *holder // with OK: the lease that the request has already
 	position int64   // in line, 0 if it has no place
+	newcomer bool    // it has one when it comes again
 	detail   string
 }
 
@@ -132,6 +133,11 @@ func (c Acquire) decide(s State, w rule.When) decision {
 	if full() {
 		return decision{after: v.worthWriting(), code: QueueFull, detail: tooLarge}
 	}
+	if i, _ := v.newcomerOf(r); i < 0 && c.comesOnce() {
+		v.newcomer(c, w)
+		return decision{after: v, code: Held, newcomer: true}
+	}
+	v.forget(entry)
 	v.line = append(v.line, c.place(w))
 	return decision{after: v, code: Held, position: int64(len(v.line))}
 }
@@ -147,8 +153,10 @@ func (c Acquire) recognise(s State, v *sharedForm, r rule.Request, w rule.When) 
 	}
 	position, sameBefore := s.Acquires.Find(r)
 	place, samePlace := v.placeOf(r)
+	newcomer, sameNewcomer := v.newcomerOf(r)
 	switch {
-	case h != nil && !same, h == nil && position >= 0 && !sameBefore, place >= 0 && !samePlace:
+	case h != nil && !same, h == nil && position >= 0 && !sameBefore, place >= 0 && !samePlace,
+		newcomer >= 0 && !sameNewcomer:
 		return decision{code: RequestIDReused, detail: usedOtherwise}, true
 	case h != nil && v.family == Rate:
 		return decision{code: OK, lease: h}, true
@@ -354,7 +362,11 @@ func (c Acquire) turnedAway(d decision, s State, w rule.When) Outcome {
 		o.Code = QueueFull
 		return o
 	default:
-		return c.busy(s, w, d.position, d.detail)
+		o := c.busy(s, w, d.position, d.detail)
+		if d.newcomer {
+			o.Newcomer, o.Detail = true, strings.TrimPrefix(o.Detail+"; "+secondDelivery, "; ")
+		}
+		return o
 	}
 }
 

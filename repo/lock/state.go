@@ -68,10 +68,11 @@ type State struct {
 	Former  [rememberedLeases]formerLease // in plain form: the leases before the latest, as far as they are remembered
 	Refused Refused
 
-	revision int64        // of the shared form, which the plain form keeps until the next grant; otherwise 0
-	shared   *sharedForm  // nil in plain form
-	past     []Past       // what the shared form remembers of leases that have ended, the latest first
-	found    docstore.Doc // the document
+	revision  int64       // of the shared form, which the plain form keeps until the next grant; otherwise 0
+	shared    *sharedForm // nil in plain form
+	past      []Past      // what the shared form remembers of leases that have ended, the latest first
+	newcomers []newcomer
+	found     docstore.Doc // the document
 
 	// Of one of several leases, see State.leaseOf.
 	mode                  Mode
@@ -131,8 +132,10 @@ func (id ID) State(d docstore.Doc) (State, error) {
 	}
 	s.found, s.revision = d, r.Number(fRevision)
 	part(&r, fPast, "a list of leases", &s.past, decodePast)
+	part(&r, fNewcomers, "a list of requests", &s.newcomers, decodeNewcomers)
 	if s.Phase == shared {
 		s.shared = readShared(&r, d, s.Token)
+		s.shared.newcomers = s.newcomers
 		return s, r.Err()
 	}
 	if s.Phase == Active && s.ExpiresAt.IsZero() {

@@ -52,7 +52,8 @@ const (
 )
 
 // AcquireWithin is [Locks.Acquire] for a caller that can wait no longer than most, whatever c.WaitSeconds says: 0 sends
-// the request once. A place in line is kept as c.WaitSeconds says, so that the request, sent again, has it.
+// the request once, and it has a place in line from its second delivery on. A place is kept as c.WaitSeconds says, so
+// that the request, sent again, has it.
 //
 // # How requests wait
 //
@@ -80,6 +81,7 @@ func (l *Locks) AcquireWithin(ctx context.Context, c Acquire, most time.Duration
 	}
 	c.retention, c.recordsRefusals = l.retention, l.refusals.every > 0
 	_, c.observed = l.store.(rule.Observer)
+	c.unheld = most <= 0
 	if err := c.Validate(); err != nil {
 		return Outcome{}, err
 	}

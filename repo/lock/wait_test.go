@@ -439,7 +439,7 @@ func TestWaitWithSignals(t *testing.T) {
 		for range 1000 {
 			time.Sleep(10 * time.Millisecond)
 			if _, err := s.Write(t.Context(), docstore.Write{
-				Key: docstore.Key{Kind: lock.Kind, Tenant: deploy.Tenant, ID: deploy.Key}, Add: map[string]int64{"n": 1},
+				Key: docstore.Key{Kind: lock.Kind, Tenant: deploy.Tenant, ID: deploy.Key}, Add: map[string]int64{"other": 1},
 			}); err != nil {
 				t.Fatal(err)
 			}

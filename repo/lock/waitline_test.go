@@ -77,7 +77,7 @@ func TestWaitBehindOneWhoDied(t *testing.T) {
 		s := newCounted(0)
 		here, there := lock.New(s, nil), lock.New(s, nil)
 		lease := held(t, here, 3600)
-		dead, err := there.AcquireWithin(t.Context(), fairly("dead", 20), 0) // its process dies now
+		dead, err := there.LineUp(t.Context(), fairly("dead", 20)) // its process dies now
 		if err != nil || dead.Code != lock.Held || dead.Position != 1 {
 			t.Fatalf("%+v, error %v", dead, err)
 		}

@@ -184,7 +184,13 @@ func serverDies(ctx context.Context, name string, n int, acquire waitsBy) (time.
 		if i >= suite.AtDepth(10, n) { // what the others find out costs their process the square of their number
 			most = 0
 		}
-		ends.Go(func() { _, _ = doomed.AcquireWithin(process, c, most) })
+		ends.Go(func() {
+			if most == 0 {
+				_, _ = doomed.LineUp(process, c)
+				return
+			}
+			_, _ = doomed.AcquireWithin(process, c, most)
+		})
 		time.Sleep(5 * time.Millisecond)
 	}
 	served := make(chan error, 1)
@@ -287,12 +293,12 @@ func sendsAgain(l *lock.Locks, s docstore.Store, again func(docstore.Doc) bool) 
 	return func(ctx context.Context, c lock.Acquire) (lock.Outcome, error) {
 		if first {
 			first = false
-			return l.AcquireWithin(ctx, c, 0)
+			return l.LineUp(ctx, c)
 		}
 		for range lock.MaxWaitSeconds {
 			r, err := s.Get(ctx, docstore.Key{Kind: lock.Kind, Tenant: c.Tenant, ID: c.Key})
 			if err == nil && again(r.Docs[0]) {
-				return l.AcquireWithin(ctx, c, 0)
+				return l.LineUp(ctx, c)
 			}
 			time.Sleep(time.Second)
 		}

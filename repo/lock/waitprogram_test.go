@@ -515,7 +515,7 @@ func (p *waitProgram) hold(ctx context.Context, l *Locks, r *rand.Rand, lease Le
 func (p *waitProgram) acquire(ctx context.Context, l *Locks, c Acquire, most time.Duration) (Outcome, error) {
 	switch {
 	case p.faults.deaf:
-		o, err := l.AcquireWithin(ctx, c, 0)
+		o, err := l.LineUp(ctx, c)
 		if err == nil && o.waits() && c.WaitSeconds > 0 {
 			select {
 			case <-time.After(min(most, time.Duration(c.WaitSeconds)*time.Second)):
@@ -526,8 +526,8 @@ func (p *waitProgram) acquire(ctx context.Context, l *Locks, c Acquire, most tim
 		return o, err
 	case p.faults.stays:
 		most = min(most, time.Duration(c.WaitSeconds)*time.Second)
-		for o, err := l.AcquireWithin(context.WithoutCancel(ctx), c, 0); ; o,
-			err = l.AcquireWithin(context.WithoutCancel(ctx), c, 0) {
+		for o, err := l.LineUp(context.WithoutCancel(ctx), c); ; o,
+			err = l.LineUp(context.WithoutCancel(ctx), c) {
 			if err != nil || !o.waits() {
 				return o, err
 			}
