@@ -166,9 +166,7 @@ func TestLockRun(t *testing.T) {
 	s.take(t, "held")
 	env := []string{"LEASEHOLD_SERVER=" + s.url, "LEASEHOLD_OWNER=ci-42", "LEASEHOLD_AUTH_TOKEN=secret"}
 	data := filepath.Join(t.TempDir(), "data")
-	if err := os.WriteFile(data, []byte("no program\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	program(t, data, "no program\n")
 	const isHeld = `LOCK_HELD: lock is held (by ann, until TIME unless it renews) (tenant default)`
 	for _, c := range []struct {
 		args           string // as for a shell

@@ -43,9 +43,7 @@ func TestOnceCommand(t *testing.T) {
 	env := []string{"LEASEHOLD_SERVER=" + p.url, "LEASEHOLD_OWNER=ci-42"}
 	noProgram, noInterpreter := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "script")
 	for path, content := range map[string]string{noProgram: "no program\n", noInterpreter: "#!/no/such/interpreter\n"} {
-		if err := os.WriteFile(path, []byte(content), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		program(t, path, content)
 	}
 	for _, c := range []struct {
 		args           []string

@@ -201,6 +201,17 @@ func (p *process) kill(t *testing.T) {
 	<-p.ended
 }
 
+// program writes a file that is going to be run. No process may be begun meanwhile: it would have the file open for a
+// moment, and what is open for writing cannot be run.
+func program(t *testing.T, path, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // environment is that of this process without what could lead the command to another store.
 func environment() []string {
 	var env []string

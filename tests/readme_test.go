@@ -118,9 +118,7 @@ func TestReadmeScript(t *testing.T) {
 			dir := t.TempDir()
 			for name, text := range map[string]string{"deploy": "#!/bin/sh\n" + c.deploy, "run": "#!/bin/sh\n" +
 				strings.ReplaceAll(script, "deploy-prod", c.key)} {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
-					t.Fatal(err)
-				}
+				program(t, filepath.Join(dir, name), text)
 			}
 			cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "run"))
 			cmd.Dir = dir

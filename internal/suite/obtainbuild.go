@@ -26,9 +26,11 @@ type lockServer interface {
 // LeaveStep is one step of a program whose callers die in the end: time passes, then many of them send one command
 // each.
 type LeaveStep struct {
-	Wait  time.Duration
-	Do    string // acquire; come is one that has no place in line; poll and leave send requests in line again, leave without waiting; renew, release, force
-	Times int    // how many callers
+	Wait time.Duration
+	// Do is acquire, or come, which is one that comes once and has no place in line; poll and leave, which send requests
+	// in line again, leave without waiting; renew, release, force.
+	Do    string
+	Times int // how many callers
 	Ask   lock.Acquire
 	Label int // bytes of metadata
 }

@@ -3,6 +3,7 @@ package lock
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,14 +19,14 @@ func come(owner string, mode Mode) Acquire {
 }
 
 // newcomer fails the test unless the command is that of a newcomer.
-func (s *stage) newcomer(c Acquire, requests int) {
+func (s *stage) newcomer(c Acquire) {
 	s.Helper()
-	if o := s.gets(c, Held, requests); !o.Newcomer || o.Position != 0 || !strings.HasSuffix(o.Detail, secondDelivery) {
+	if o := s.gets(c, Held, 2); !o.Newcomer || o.Position != 0 || !strings.HasSuffix(o.Detail, secondDelivery) {
 		s.Fatalf("%#v: %+v", c, o)
 	}
 }
 
-// TestAPlaceFromTheSecondDeliveryOn: in all modes that have a line. A newcomer does not keep a place that it had not.
+// TestAPlaceFromTheSecondDeliveryOn: in all modes that have a line, before those who came after the first delivery.
 func TestAPlaceFromTheSecondDeliveryOn(t *testing.T) {
 	for _, mode := range []Mode{Exclusive, Shared, Permits, Rate} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -37,15 +38,22 @@ func TestAPlaceFromTheSecondDeliveryOn(t *testing.T) {
 					s.send(try(holder, Exclusive))
 				}
 			}
-			s.newcomer(come("bob", mode), 2)
-			if st := s.status(); len(st.Waiting) != 0 {
+			s.waits(wait("zoe", mode), 1, 2)
+			s.pass(time.Millisecond)
+			s.newcomer(come("bob", mode))
+			if st := s.status(); len(st.Waiting) != 1 {
 				t.Fatalf("got %+v", st.Waiting)
 			}
-			s.newcomer(come("eve", mode), 2)
-			s.waits(wait("kim", mode), 1, 2) // its response is held
+			s.pass(time.Millisecond)
+			s.newcomer(come("eve", mode))
+			s.pass(time.Millisecond)
+			s.waits(wait("kim", mode), 2, 2) // its response is held
+			s.pass(time.Second)
 			s.waits(come("eve", mode), 2, 2)
-			s.waits(come("bob", mode), 3, 2)
-			s.waits(come("eve", mode), 2, 1)
+			s.waits(wait("lee", mode), 4, 2)
+			s.waits(come("bob", mode), 2, 2)
+			s.waits(come("eve", mode), 3, 1)
+			s.waits(wait("lee", mode), 5, 1)
 		})
 	}
 }
@@ -56,12 +64,12 @@ func TestNewcomersAreNotServed(t *testing.T) {
 	s := newStage(t)
 	s.granted(try("ann", Shared), 1, 1)
 	for n := range 10 {
-		s.newcomer(come(fmt.Sprint("new each time ", n), Exclusive), 2)
+		s.newcomer(come(fmt.Sprint("new each time ", n), Exclusive))
 	}
 	s.waits(come("new each time 3", Exclusive), 1, 2)
 	s.gets(give("ann", 1), OK, 2)
 	s.granted(come("new each time 3", Exclusive), 2, 2)
-	s.newcomer(come("bob", Exclusive), 2)
+	s.newcomer(come("bob", Exclusive))
 	s.gets(give("new each time 3", 2), OK, 1)
 	s.granted(come("eve", Exclusive), 3, 1)
 	s.waits(come("bob", Exclusive), 1, 2)
@@ -71,17 +79,17 @@ func TestNewcomersAreNotServed(t *testing.T) {
 func TestANewcomerIsForgotten(t *testing.T) {
 	s := newStage(t)
 	s.granted(try("ann", Shared), 1, 1)
-	s.newcomer(come("bob", Exclusive), 2)
+	s.newcomer(come("bob", Exclusive))
 	s.pass(PlaceTime)
-	s.newcomer(come("bob", Exclusive), 2)
+	s.newcomer(come("bob", Exclusive))
 	s.pass(PlaceTime - time.Millisecond)
 	s.waits(come("bob", Exclusive), 1, 2)
 	for n := range mostNewcomers + 1 {
-		s.newcomer(come(fmt.Sprint(n), Exclusive), 2)
+		s.newcomer(come(strconv.Itoa(n), Exclusive))
 	}
-	s.newcomer(come("0", Exclusive), 2) // it takes the place of the next one
-	s.newcomer(come("1", Exclusive), 2)
-	s.waits(come(fmt.Sprint(mostNewcomers), Exclusive), 2, 2)
+	s.newcomer(come("0", Exclusive)) // it takes the place of the next one
+	s.newcomer(come("1", Exclusive))
+	s.waits(come(strconv.Itoa(mostNewcomers), Exclusive), 2, 2)
 	s.waits(come("1", Exclusive), 3, 2)
 }
 
@@ -89,7 +97,7 @@ func TestANewcomerIsForgotten(t *testing.T) {
 func TestANewcomersRequest(t *testing.T) {
 	s := newStage(t)
 	s.granted(try("ann", Shared), 1, 1)
-	s.newcomer(come("bob", Exclusive), 2)
+	s.newcomer(come("bob", Exclusive))
 	other := come("bob", Exclusive)
 	other.TTLSeconds++
 	s.gets(other, RequestIDReused, 1)
@@ -98,7 +106,7 @@ func TestANewcomersRequest(t *testing.T) {
 	s.gets(come("bob", Exclusive), RequestIDReused, 1)
 	short := come("eve", Exclusive)
 	short.MaxWaiting = 1
-	s.newcomer(short, 2)
+	s.newcomer(short)
 	s.waits(wait("kim", Exclusive), 1, 2)
 	s.gets(short, QueueFull, 1)
 }
@@ -107,7 +115,7 @@ func TestANewcomersRequest(t *testing.T) {
 func TestANewcomerLeavesThePlainForm(t *testing.T) {
 	s := newStage(t)
 	s.granted(try("ann", Exclusive), 1, 1)
-	s.newcomer(come("bob", Exclusive), 2)
+	s.newcomer(come("bob", Exclusive))
 	if st := s.status(); st.Phase != Active || len(st.Holders) != 0 || len(st.Waiting) != 0 || st.Owner != "ann" {
 		t.Fatalf("got %+v", st)
 	}
@@ -132,11 +140,11 @@ func TestANewcomerLeavesNothing(t *testing.T) {
 		}
 	}
 	s.granted(try("ann", Shared), 1, 1)
-	s.newcomer(come("bob", Exclusive), 2)
+	s.newcomer(come("bob", Exclusive))
 	newcomers(1)
 	s.waits(come("bob", Exclusive), 1, 2)
 	newcomers(0)
-	s.newcomer(come("eve", Shared), 2)
+	s.newcomer(come("eve", Shared))
 	newcomers(1)
 	s.gets(leave("bob"), OK, 2)
 	s.granted(come("eve", Shared), 2, 2)
@@ -147,7 +155,7 @@ func TestANewcomerLeavesNothing(t *testing.T) {
 func TestNewcomersThatCannotBeRead(t *testing.T) {
 	s := newStage(t)
 	s.granted(try("ann", Shared), 1, 1)
-	s.newcomer(come("bob", Exclusive), 2)
+	s.newcomer(come("bob", Exclusive))
 	for name, bad := range map[string]docstore.Value{
 		"text": docstore.String("x"), "cut": s.document()[fNewcomers].(docstore.Bytes)[:5], //nolint:forcetypeassert // it is
 	} {

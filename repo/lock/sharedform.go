@@ -264,7 +264,7 @@ func (v *sharedForm) dropExpired(w rule.When) {
 		v.cleared = v.cleared || over
 		return over
 	})
-	v.newcomers = slices.DeleteFunc(v.newcomers, func(n newcomer) bool { return !n.until.After(w.At) })
+	v.newcomers = slices.DeleteFunc(v.newcomers, func(n newcomer) bool { return n.over(w.At) })
 	if v.reserved != nil && v.reserved.over(w.At) {
 		v.reserved = nil
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -70,13 +71,16 @@ func (p *program) check(after string) {
 	case st.Mode == Permits && int64(len(st.Holders)) > st.Limit:
 		p.Fatalf("%s: more than %d holders: %+v", after, st.Limit, st)
 	}
-	// First come, first served: those who wait keep their order, and new ones come last.
+	// First come, first served: those who wait keep their order, and new ones come last, but for newcomers.
 	var owners []string
 	for _, w := range st.Waiting {
 		owners = append(owners, w.Owner)
 	}
 	left := slices.DeleteFunc(slices.Clone(p.waiting), func(o string) bool { return !slices.Contains(owners, o) })
-	if len(left) > 0 && !slices.Equal(left, owners[:len(left)]) {
+	old := slices.DeleteFunc(slices.Clone(owners), func(o string) bool {
+		return !slices.Contains(left, o) && p.cameBefore(o)
+	})
+	if len(left) > 0 && !slices.Equal(left, old[:len(left)]) {
 		p.Fatalf("%s: the line was %v, and is %v", after, p.waiting, owners)
 	}
 	p.waiting = owners
@@ -133,8 +137,8 @@ func (p *program) acquire(c Acquire) {
 	}
 }
 
-// newcomer checks what becomes of an acquire whose response is not held: it has a place in line from its second delivery
-// on, if that comes within PlaceTime.
+// newcomer checks what becomes of an acquire whose response is not held: it has a place in line from its second
+// delivery on, if that comes within PlaceTime.
 func (p *program) newcomer(c Acquire, o Outcome, waited bool) {
 	name := c.Owner + " " + c.RequestID
 	at, came := p.came[name]
@@ -150,6 +154,16 @@ func (p *program) newcomer(c Acquire, o Outcome, waited bool) {
 	if o.Newcomer {
 		p.came[name] = p.now
 	}
+}
+
+// cameBefore reports whether an owner was a newcomer.
+func (p *program) cameBefore(owner string) bool {
+	for name := range p.came {
+		if strings.HasPrefix(name, owner+" ") {
+			return true
+		}
+	}
+	return false
 }
 
 // unserved reports whether the lease is none that was handed over before.

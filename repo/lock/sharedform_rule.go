@@ -137,9 +137,7 @@ func (c Acquire) decide(s State, w rule.When) decision {
 		v.newcomer(c, w)
 		return decision{after: v, code: Held, newcomer: true}
 	}
-	v.forget(entry)
-	v.line = append(v.line, c.place(w))
-	return decision{after: v, code: Held, position: int64(len(v.line))}
+	return decision{after: v, code: Held, position: int64(v.lineUp(c, w)) + 1}
 }
 
 // recognise recognises a request that obtained a lease. One from the line is claimed by that.
