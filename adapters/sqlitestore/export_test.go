@@ -31,8 +31,9 @@ func DueIndex(kind, field string) string { return dueIndex{kind, field}.create()
 // What tests look at: the statement that removes what is due, the steps of the schema, and how far the floor is set
 // above a counter that passes it.
 const (
-	PruneSQL = pruneSQL
-	Headroom = headroom
+	PruneSQL    = pruneSQL
+	ShrinkPages = shrinkPages
+	Headroom    = headroom
 )
 
 // Migrations are the steps of the schema.

@@ -13,8 +13,33 @@ var _ docstore.Pruner = (*Store)(nil)
 const pruneSQL = "DELETE FROM docs WHERE (kind, tenant, id) IN " +
 	"(SELECT kind, tenant, id FROM docs INDEXED BY docs_by_end WHERE keep_until <= ?1 ORDER BY keep_until LIMIT ?2)"
 
+// A file gives space back to the disk when more of it is free than one part of freeShare, and freeLeast pages: so many
+// pages with each call of Prune, that no write waits for long, and that the log stays small.
+const (
+	incremental = 2 // PRAGMA auto_vacuum: pages are given back when they are asked for
+	freeShare   = 4
+	freeLeast   = 256
+	shrinkPages = 256
+)
+
+// shrink gives free pages back, inside a transaction that has begun, and reports whether there were any to give. Files
+// that were made by earlier versions keep theirs.
+func (c *conn) shrink() (bool, error) {
+	var free, all, mode int64
+	for name, into := range map[string]*int64{"freelist_count": &free, "page_count": &all, "auto_vacuum": &mode} {
+		var err error
+		if *into, err = c.number("PRAGMA " + name); err != nil {
+			return false, err
+		}
+	}
+	if mode != incremental || free < freeLeast || free*freeShare < all {
+		return false, nil
+	}
+	return true, c.exec(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", shrinkPages))
+}
+
 // Prune implements [docstore.Pruner]. It goes through the queue as writes do, [maxBatch] documents at a time, so that
-// no write waits for more than that.
+// no write waits for more than that. The file shrinks by it, if much of it is free.
 func (s *Store) Prune(ctx context.Context, limit int) (removed int, err error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("%w: limit %d: 1 or more", docstore.ErrInvalid, limit)

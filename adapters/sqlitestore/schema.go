@@ -35,8 +35,14 @@ var migrations = []string{
 // setUp prepares the writing connection and the file. It can be repeated, and is when another process is in the way.
 func setUp(path string, c *conn) error {
 	// The owner is checked first: nothing of a foreign database is changed, not even its journal mode.
-	if err := look(path, c); err != nil {
+	v, err := look(path, c)
+	if err != nil {
 		return err
+	}
+	if v == 0 { // only an empty file takes it
+		if err := c.exec(fmt.Sprintf("PRAGMA auto_vacuum = %d", incremental)); err != nil {
+			return err
+		}
 	}
 	if err := setDurable(path, c); err != nil {
 		return err
@@ -46,12 +52,12 @@ func setUp(path string, c *conn) error {
 
 // look reads the file's version in one read transaction: another process may be setting it up at this moment, and its
 // tables must not be seen without its application_id.
-func look(path string, c *conn) error {
+func look(path string, c *conn) (int, error) {
 	if err := c.exec("BEGIN"); err != nil {
-		return err
+		return 0, err
 	}
-	_, err := version(path, c)
-	return errors.Join(err, c.exec("ROLLBACK"))
+	v, err := version(path, c)
+	return v, errors.Join(err, c.exec("ROLLBACK"))
 }
 
 // version returns the file's schema version, 0 for an empty file, or an error if the file is not for us.

@@ -258,8 +258,12 @@ func (w *writer) evaluate(calls []*call) (did done, err error) {
 			if err != nil {
 				return did, err
 			}
+			shrunk, err := w.conn.shrink()
+			if err != nil {
+				return did, err
+			}
 			c.pruned = int(n)
-			did.change = did.change || n > 0
+			did.change = did.change || n > 0 || shrunk
 			continue
 		}
 		w.marks.started, w.ends = false, w.ends[:0]
