@@ -358,7 +358,8 @@ func TestForeignFields(t *testing.T) {
 	}
 }
 
-// TestCorruptFile overwrites the root of the tree of documents, the file's second page.
+// TestCorruptFile overwrites the root of the tree of documents, the file's third page: the second says where pages are
+// used.
 func TestCorruptFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leasehold.db")
 	s := open(t, path, nil)
@@ -376,7 +377,7 @@ func TestCorruptFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.WriteAt([]byte(strings.Repeat("\xaa", 4096)), 4096); err != nil {
+	if _, err := f.WriteAt([]byte(strings.Repeat("\xaa", 4096)), 2*4096); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
