@@ -5,16 +5,18 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/internal/price"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/census"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/rates"
 	"github.com/leasehold-dev/leasehold/repo/rule"
+	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
 // TestLimits counts what limits of tenants cost. A slice of a rate is a write, as is room for documents, and one that
 // is refused is a write that was not applied. The first slice of a process, and the first room of a tenant, is both. A
-// lock with a record costs what it does without a bound.
+// lock or a run with a record costs what it does without a bound.
 func TestLimits(t *testing.T) {
 	for _, open := range stores {
 		s := open(t)
@@ -69,5 +71,20 @@ func TestLimits(t *testing.T) {
 		p := &program{t: t, s: s, locks: lock.New(s, &lock.Options{MaxPerTenant: 1000, Now: now})}
 		p.acquire("bounded", owner, lock.Acquire{}, lock.OK)
 		requests("a lock with a record", 1, 0, func() { p.acquire("bounded", other, lock.Acquire{}, lock.Held) })
+
+		all := runs.New(s, &runs.Options{Options: analysis.Options{Now: now}, MaxPerTenant: 1000})
+		begin := func(id, owner string, code analysis.Code) {
+			t.Helper()
+			o, err := all.Begin(t.Context(), runs.Begin{ID: runs.ID{Tenant: tenant, ID: id}, Owner: owner, RequestID: owner,
+				TTLSeconds: 30, KeepSeconds: 60})
+			if err != nil || o.Code != code {
+				t.Fatal(o, err)
+			}
+		}
+		begin("first", "ann", analysis.OK)
+		requests("a run, that there is no record, room for two, and its record", 1, 2,
+			func() { begin("second", "ann", analysis.OK) })
+		requests("a run with room in hand", 0, 1, func() { begin("third", "ann", analysis.OK) })
+		requests("a run with a record", 1, 0, func() { begin("third", "bob", analysis.Locked) })
 	}
 }
