@@ -503,7 +503,7 @@ func TestPlacementPerTenant(t *testing.T) {
 		limited                   bool
 	}{
 		{"chat/members/ann/join", join, "", "", false},
-		{"other/members/ann/join", join, "the tenant has 1 clusters", "", true},
+		{"other/members/ann/join", join, "the tenant has 1 clusters", "300", true},
 		{"chat/activations/room/1/claim", claim, "", "", false},
 		{"chat/activations/room/2/claim", claim, "the cluster has 1 identities", "300", true},
 	} {

@@ -133,7 +133,8 @@ var Table = []Setting{
 	{
 		Env: "LEASEHOLD_MAX_CLUSTERS_PER_TENANT", Group: groupServer, Type: Number, Default: "0", Min: "0",
 		Placeholder: "N", Entries: apis,
-		Help:  "Clusters of placement that one tenant can set up; the join to another one is PLACEMENT_LIMIT. 0 is no bound.",
+		Help: "Clusters of placement that one tenant can set up; the join to another one is PLACEMENT_LIMIT. " +
+			"All processes share one tally, which the sweep corrects. 0 is no bound.",
 		field: func(c *Config) any { return &c.MaxClustersPerTenant },
 	},
 	{

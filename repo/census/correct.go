@@ -195,7 +195,11 @@ func (p *pass) tally(ctx context.Context, e docstore.Entry, at time.Time) (done 
 	if !counting {
 		s.walk.base, s.walk.seen, s.walk.after = s.Count, 0, ""
 	}
-	q := docstore.Query{Kind: kind, Tenant: tenant, Limit: countPage}
+	q, prefix := docstore.Query{Kind: kind, Tenant: tenant, Limit: countPage}, ""
+	if e.Doc[fNamed] == docstore.Bool(true) {
+		prefix = tenant + "/"
+		q.Tenant, q.Prefix = "", prefix
+	}
 	for moved := false; ; moved = true {
 		if p.left <= 0 {
 			return false, p.progress(ctx, e.Key, s, moved)
@@ -207,6 +211,11 @@ func (p *pass) tally(ctx context.Context, e docstore.Entry, at time.Time) (done 
 		}
 		n := len(page.Entries) + len(page.Damaged)
 		s.walk.seen, s.walk.after = s.walk.seen+int64(n), page.Next
+		for e := range page.All() { //nolint:errcheck // it counts, also if it cannot be read
+			if prefix != "" && strings.Contains(strings.TrimPrefix(e.Key.ID, prefix), "/") {
+				s.walk.seen-- // of a tenant whose name is longer
+			}
+		}
 		p.left, p.done.Documents = p.left-max(1, n), p.done.Documents+n
 		if page.Next == "" {
 			return true, p.finish(ctx, e.Key, s)

@@ -127,7 +127,7 @@ variable "max_runs_per_tenant" {
 }
 
 variable "max_clusters_per_tenant" {
-  description = "Clusters of placement that one tenant can set up; the join to another one is PLACEMENT_LIMIT. 0 is no bound. LEASEHOLD_MAX_CLUSTERS_PER_TENANT of Lambda api; null is 0."
+  description = "Clusters of placement that one tenant can set up; the join to another one is PLACEMENT_LIMIT. All processes share one tally, which the sweep corrects. 0 is no bound. LEASEHOLD_MAX_CLUSTERS_PER_TENANT of Lambda api; null is 0."
   type        = number
   default     = null
 
