@@ -11,8 +11,8 @@ import (
 	"github.com/leasehold-dev/leasehold/once"
 )
 
-// TestLimitsOfATenant: a tenant has as many locks and runs as the server allows, also after a restart; those that it has
-// work as before.
+// TestLimitsOfATenant: a tenant has as many locks and runs as the server allows, also after a restart; those that it
+// has work as before.
 func TestLimitsOfATenant(t *testing.T) {
 	t.Parallel()
 	for _, store := range []string{"memory", "sqlite"} {

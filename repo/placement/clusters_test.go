@@ -59,7 +59,8 @@ func (w *clusters) correct() {
 	}
 }
 
-// TestClustersAreNotListed: what it costs to set up a cluster, and to be refused, is the same for any number of them.
+// TestClustersAreNotListed (LIM-NUMBER-2): what it costs to set up a cluster, and to be refused, is the same for any
+// number of them.
 func TestClustersAreNotListed(t *testing.T) {
 	t.Parallel()
 	for _, there := range []int{1, 30_000} {
@@ -111,8 +112,8 @@ func TestClustersAreNotListed(t *testing.T) {
 	}
 }
 
-// TestMembersOfANewClusterComeTogether: all of them join it, also where it is the only one that the tenant may have,
-// and it counts once.
+// TestMembersOfANewClusterComeTogether (LIM-NUMBER-3): all of them join it, also where it is the only one that the
+// tenant may have, and it counts once.
 func TestMembersOfANewClusterComeTogether(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 8, 64} {
@@ -133,8 +134,8 @@ func TestMembersOfANewClusterComeTogether(t *testing.T) {
 	}
 }
 
-// TestClustersOfProcesses: processes that set up ten times as many clusters as there may be set up as many as the bound
-// says, and no more.
+// TestClustersOfProcesses (LIM-NUMBER-1): processes that set up ten times as many clusters as there may be set up as
+// many as the bound says, and no more.
 func TestClustersOfProcesses(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 8, 64} {
@@ -171,8 +172,8 @@ func TestClustersOfProcesses(t *testing.T) {
 	}
 }
 
-// TestClustersAreCounted by the correction: those of the tenant, and not those of one whose name begins alike; a name
-// that went without making room is found.
+// TestClustersAreCounted (LIM-NUMBER-4) by the correction: those of the tenant, and not those of one whose name begins
+// alike; a name that went without making room is found.
 func TestClustersAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newClusters(t)
@@ -189,7 +190,8 @@ func TestClustersAreCounted(t *testing.T) {
 			w.join(s, tenant, "d", placement.Limit)
 		}
 		if _, err := w.Store.Write(t.Context(), docstore.Write{
-			Key: docstore.Key{Kind: "placement_registry", ID: "acme/x/a"}, If: docstore.Not{Cond: docstore.Absent{}}, Delete: true,
+			Key: docstore.Key{Kind: "placement_registry", ID: "acme/x/a"}, If: docstore.Not{Cond: docstore.Absent{}},
+			Delete: true,
 		}); err != nil {
 			t.Fatal(err)
 		}

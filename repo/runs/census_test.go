@@ -103,8 +103,8 @@ func (w *tenants) fill(name string, most int) (n int) {
 	return n
 }
 
-// TestRunsPerTenant walks a tenant up to its bound and beyond, with the requests that each step costs: one for a run
-// that has a record, and where there is no room in hand, one more for a new one and one to the tally.
+// TestRunsPerTenant (LIM-NUMBER-3) walks a tenant up to its bound and beyond, with the requests that each step costs:
+// one for a run that has a record, and where there is no room in hand, one more for a new one and one to the tally.
 func TestRunsPerTenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTenants(t, 3)
@@ -144,7 +144,7 @@ func TestRunsPerTenant(t *testing.T) {
 	})
 }
 
-// TestRemovedRunsMakeRoom: with the next correction, and for as many as were removed.
+// TestRemovedRunsMakeRoom (LIM-NUMBER-4): with the next correction, and for as many as were removed.
 func TestRemovedRunsMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTenants(t, 3)
@@ -182,8 +182,8 @@ func TestGiveUpsAtTheBound(t *testing.T) {
 	})
 }
 
-// TestRoomForRunsIsTakenTogether: a new run is one request while there is room in hand, whatever number of runs there
-// is. What makes no record uses none.
+// TestRoomForRunsIsTakenTogether (LIM-NUMBER-2): a new run is one request while there is room in hand, whatever number
+// of runs there is. What makes no record uses none.
 func TestRoomForRunsIsTakenTogether(t *testing.T) {
 	t.Parallel()
 	for _, there := range []int64{1, 30_000, 1_000_000} {
@@ -212,8 +212,8 @@ func TestRoomForRunsIsTakenTogether(t *testing.T) {
 	}
 }
 
-// TestRunsOfProcesses: however many processes begin them, and ten times as many as there is room for, a tenant has as
-// many as the bound says, and no more.
+// TestRunsOfProcesses (LIM-NUMBER-1): however many processes begin them, and ten times as many as there is room for, a
+// tenant has as many as the bound says, and no more.
 func TestRunsOfProcesses(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 8, 64} {
