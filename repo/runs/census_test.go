@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -225,7 +226,7 @@ func TestRunsOfProcesses(t *testing.T) {
 			for i := range n {
 				w := first.another(most)
 				all.Go(func() {
-					begun.Add(int64(w.fill(fmt.Sprint(i), 10*most)))
+					begun.Add(int64(w.fill(strconv.Itoa(i), 10*most)))
 					for range 10 * most / n {
 						begun.Add(int64(w.fill(fmt.Sprint("beyond", i), 1)))
 					}

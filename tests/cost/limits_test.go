@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/census"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
+	"github.com/leasehold-dev/leasehold/repo/placement"
 	"github.com/leasehold-dev/leasehold/repo/rates"
 	"github.com/leasehold-dev/leasehold/repo/rule"
 	"github.com/leasehold-dev/leasehold/repo/runs"
@@ -16,7 +18,8 @@ import (
 
 // TestLimits counts what limits of tenants cost. A slice of a rate is a write, as is room for documents, and one that
 // is refused is a write that was not applied. The first slice of a process, and the first room of a tenant, is both. A
-// lock or a run with a record costs what it does without a bound.
+// lock or a run with a record costs what it does without a bound. And the bound of clusters, whose names belong to no
+// tenant, holds on each store.
 func TestLimits(t *testing.T) {
 	for _, open := range stores {
 		s := open(t)
@@ -86,5 +89,27 @@ func TestLimits(t *testing.T) {
 			func() { begin("second", "ann", analysis.OK) })
 		requests("a run with room in hand", 0, 1, func() { begin("third", "ann", analysis.OK) })
 		requests("a run with a record", 1, 0, func() { begin("third", "bob", analysis.Locked) })
+
+		placed := placement.New(s, &placement.Options{Now: now, MaxClusters: 1})
+		join := func(cluster string, code placement.Code) {
+			t.Helper()
+			o, err := placed.Join(t.Context(), placement.Join{Cluster: placement.Cluster{Tenant: tenant, Name: cluster},
+				Member: "ann", RequestID: cluster, TTL: time.Hour, Partitions: 16})
+			if err != nil || o.Code != code {
+				t.Fatal(o, err)
+			}
+		}
+		join("one", placement.OK)
+		for range 2 { // before they are counted, and after it
+			join("two", placement.Limit)
+			if done, err := census.Correct(t.Context(), s, 0); err != nil || done.Tallies != 3 || done.Documents != 5 {
+				t.Errorf("corrected %+v, %v", done, err)
+			}
+			s.clock.Advance(time.Hour)
+		}
+		names, _, err := placed.Clusters(t.Context(), placement.Clusters{Tenant: tenant})
+		if err != nil || !slices.Equal(names, []string{"one"}) {
+			t.Errorf("clusters %v, %v", names, err)
+		}
 	}
 }
