@@ -195,10 +195,10 @@ func (p *pass) tally(ctx context.Context, e docstore.Entry, at time.Time) (done 
 	if !counting {
 		s.walk.base, s.walk.seen, s.walk.after = s.Count, 0, ""
 	}
-	q, prefix := docstore.Query{Kind: kind, Tenant: tenant, Limit: countPage}, ""
-	if e.Doc[fNamed] == docstore.Bool(true) {
-		prefix = tenant + "/"
-		q.Tenant, q.Prefix = "", prefix
+	q := docstore.Query{Kind: kind, Tenant: tenant, Limit: countPage}
+	named := e.Doc[fNamed] == docstore.Bool(true)
+	if named {
+		q.Tenant, q.Prefix = "", tenant+"/"
 	}
 	for moved := false; ; moved = true {
 		if p.left <= 0 {
@@ -211,9 +211,11 @@ func (p *pass) tally(ctx context.Context, e docstore.Entry, at time.Time) (done 
 		}
 		n := len(page.Entries) + len(page.Damaged)
 		s.walk.seen, s.walk.after = s.walk.seen+int64(n), page.Next
-		for e := range page.All() { //nolint:errcheck // it counts, also if it cannot be read
-			if prefix != "" && strings.Contains(strings.TrimPrefix(e.Key.ID, prefix), "/") {
-				s.walk.seen-- // of a tenant whose name is longer
+		if named {
+			for e := range page.All() { //nolint:errcheck // it counts, also if it cannot be read
+				if strings.Contains(strings.TrimPrefix(e.Key.ID, q.Prefix), "/") {
+					s.walk.seen-- // of a tenant whose name is longer
+				}
 			}
 		}
 		p.left, p.done.Documents = p.left-max(1, n), p.done.Documents+n
