@@ -105,6 +105,7 @@ const (
 	CodeRequestIDReused      Code = "REQUEST_ID_REUSED"
 	CodeRunDiffers           Code = "RUN_DIFFERS"
 	CodeRunInterrupted       Code = "RUN_INTERRUPTED"
+	CodeRunLimit             Code = "RUN_LIMIT"
 	CodeStaleEpoch           Code = "STALE_EPOCH"
 	CodeStaleIncarnation     Code = "STALE_INCARNATION"
 	CodeStaleToken           Code = "STALE_TOKEN"
@@ -211,6 +212,8 @@ func (e Code) Valid() bool {
 	case CodeRunDiffers:
 		return true
 	case CodeRunInterrupted:
+		return true
+	case CodeRunLimit:
 		return true
 	case CodeStaleEpoch:
 		return true
@@ -2017,7 +2020,7 @@ type Problem struct {
 	// Position For LOCK_HELD: the caller's place in line, 1 being the next; left out if it has none.
 	Position int64 `json:"position,omitempty"`
 
-	// RetryAfterMs In milliseconds. For LOCK_HELD, LOCK_QUEUE_FULL, ANALYSIS_LOCKED, MEMBER_EXISTS, CLUSTER_FULL, MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, and of a lock its lock delay has passed, unless its holder extends it; with the mode `rate`, until the next grant is possible. For LOCK_DELAYED: until the lock opens. For ACTIVATION_LOCKED: until the lock phase ends at the latest. For LOCK_LIMIT and PLACEMENT_LIMIT: until the server counts again what there is. For RATE_LIMITED and OVERLOADED: when to send the request again.
+	// RetryAfterMs In milliseconds. For LOCK_HELD, LOCK_QUEUE_FULL, ANALYSIS_LOCKED, MEMBER_EXISTS, CLUSTER_FULL, MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, and of a lock its lock delay has passed, unless its holder extends it; with the mode `rate`, until the next grant is possible. For LOCK_DELAYED: until the lock opens. For ACTIVATION_LOCKED: until the lock phase ends at the latest. For LOCK_LIMIT, RUN_LIMIT and PLACEMENT_LIMIT: until the server counts again what there is. For RATE_LIMITED and OVERLOADED: when to send the request again.
 	RetryAfterMs int64 `json:"retry_after_ms,omitempty"`
 
 	// Retryable Whether the same request may succeed later.
@@ -2454,6 +2457,9 @@ type TooManyLocks = Problem
 
 // TooManyPlaced A request that was rejected or failed (RFC 9457).
 type TooManyPlaced = Problem
+
+// TooManyRuns A request that was rejected or failed (RFC 9457).
+type TooManyRuns = Problem
 
 // Unauthenticated A request that was rejected or failed (RFC 9457).
 type Unauthenticated = Problem

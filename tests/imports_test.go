@@ -73,7 +73,7 @@ var imports = map[string][]string{
 	"repo/restore": {"internal/backoff", "repo/analysis", "repo/docstore", "repo/field", "repo/lock", "repo/placement",
 		"repo/runs"},
 	"repo/rule": {"repo/docstore"},
-	"repo/runs": {"repo/analysis", "repo/docstore", "repo/field", "repo/page", "repo/rule"},
+	"repo/runs": {"repo/analysis", "repo/census", "repo/docstore", "repo/field", "repo/page", "repo/rule"},
 
 	"adapters/awsdynamodb": {"internal/awsconfig", "internal/backoff", "internal/conns", "repo/docstore",
 		"github.com/aws"},

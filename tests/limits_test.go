@@ -4,18 +4,20 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/once"
 )
 
-// TestLimitsOfATenant: a tenant has as many locks as the server allows, also after a restart; those that it has work as
-// before.
+// TestLimitsOfATenant: a tenant has as many locks and runs as the server allows, also after a restart; those that it
+// has work as before.
 func TestLimitsOfATenant(t *testing.T) {
 	t.Parallel()
 	for _, store := range []string{"memory", "sqlite"} {
 		t.Run(store, func(t *testing.T) {
-			args := []string{"--store", store, "--max-locks-per-tenant", "3"}
+			args := []string{"--store", store, "--max-locks-per-tenant", "3", "--max-runs-per-tenant", "1"}
 			if store == "sqlite" {
 				args = append(args, "--data", t.TempDir())
 			}
@@ -37,6 +39,31 @@ func TestLimitsOfATenant(t *testing.T) {
 					t.Errorf("%s of %s: %v", key, tenant, err)
 				}
 			}
+			begin := func(id string) error {
+				t.Helper()
+				c, err := client.New(p.url, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = c.Runs("acme").Acquire(t.Context(), once.Acquire{AnalysisID: id, Owner: "ann", RequestID: "r1",
+					TTL: time.Hour})
+				return err
+			}
+			if err := begin("a"); err != nil {
+				t.Fatal(err)
+			}
+			runLimited := func() {
+				t.Helper()
+				var e *contracts.Error
+				if err := begin("b"); !errors.As(err, &e) || e.Code != contracts.CodeRunLimit || e.Status != 429 ||
+					e.RetryAfter <= 0 {
+					t.Errorf("a second run: %v", err)
+				}
+				if err := begin("a"); err != nil {
+					t.Errorf("a retry of the first: %v", err)
+				}
+			}
+			runLimited()
 			for _, key := range []string{"a", "b", "c"} {
 				if _, err := acquire("acme", key, "r1"); err != nil {
 					t.Fatal(err)
@@ -58,6 +85,7 @@ func TestLimitsOfATenant(t *testing.T) {
 			p.kill(t)
 			p = start(t, args...)
 			limited("acme", "d")
+			runLimited()
 			for i := range 2 {
 				if _, err := acquire("acmf", fmt.Sprint("e", i), "r1"); err != nil {
 					t.Errorf("another tenant after a restart: %v", err)

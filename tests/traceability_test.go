@@ -12,8 +12,8 @@ import (
 // required lists the requirements of LS-SPEC-001 (locks) and of BE-041 (the analysis gate), whose parts have no numbers
 // of their own: DOD are its criteria of completion, RULE its rules of decision, CONFLICT what it says about conflicts
 // and failures, TEST the tests that it asks for, each in its order. PLC are the criteria of placement, in its four
-// groups, PRJ the parts of the project lock. Each must be decided somewhere, tested somewhere, and have its row in
-// docs/traceability.md.
+// groups, PRJ the parts of the project lock, LIM those of the limits of all processes. Each must be decided somewhere,
+// tested somewhere, and have its row in docs/traceability.md.
 var required = []string{
 	"LS-INV-001", "LS-INV-002", "LS-INV-003", "LS-INV-004",
 	"LS-ACQ-001", "LS-ACQ-002", "LS-ACQ-003", "LS-ACQ-004",
@@ -40,6 +40,8 @@ var required = []string{
 	"PRJ-EVENT-4", "PRJ-EVENT-5", "PRJ-EVENT-6", "PRJ-SUBSCRIBE", "PRJ-WITH", "PRJ-TEST-1", "PRJ-TEST-2",
 	"PRJ-TEST-3", "PRJ-TEST-4",
 
+	"LIM-RATE-1", "LIM-RATE-2", "LIM-RATE-3", "LIM-NUMBER-1", "LIM-NUMBER-2", "LIM-NUMBER-3", "LIM-NUMBER-4",
+
 	"IDS-EXHAUSTION", "IDS-SPREAD", "IDS-COUNTERS", "IDS-EXTERNAL", "IDS-LANGUAGES",
 }
 
@@ -50,7 +52,7 @@ const unnamed = "IDS-"
 // row is a line of docs/traceability.md: | ID | what | file: name | file: name |, where several places are parted by
 // <br>.
 var row = regexp.MustCompile(
-	`(?m)^\| ((?:LS|BE-041|IDS|PLC|PRJ)-[A-Z]+(?:-[0-9]+)?) \| [^|]+ \| ([^|]+) \| ([^|]+) \|$`)
+	`(?m)^\| ((?:LS|BE-041|IDS|PLC|PRJ|LIM)-[A-Z]+(?:-[0-9]+)?) \| [^|]+ \| ([^|]+) \| ([^|]+) \|$`)
 
 // place is "`path/to/file.go`: `Name`" or "`path/to/file.go`: `Type.Method`". Files in TypeScript have theirs in the
 // same form, private ones as `Class.#method`; a test in one of them is named by its title, up to ": ${" where each case

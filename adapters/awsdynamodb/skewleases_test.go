@@ -94,7 +94,7 @@ var exclusives = map[string]func(docstore.Store) exclusive{
 		}
 	},
 	"a run": func(s docstore.Store) exclusive {
-		all := runs.New(s, &analysis.Options{MaxTakeovers: 1000})
+		all := runs.New(s, &runs.Options{Options: analysis.Options{MaxTakeovers: 1000}})
 		id := runs.ID{Tenant: "acme", ID: "r1"}
 		return exclusive{
 			func(ctx context.Context, owner, request string, ttl int64) (obtained, error) {

@@ -92,6 +92,7 @@ export default {
   'code.MACHINE_IDS_EXHAUSTED': 'All machine IDs of the namespace are leased. The next one becomes free when a lease expires.',
   'code.MACHINE_ID_LIMIT': 'The subject has as many machine IDs as it may have.',
   'code.LOCK_LIMIT': 'The tenant has as many locks or fences as it may have.',
+  'code.RUN_LIMIT': 'The tenant has as many runs as it may have.',
   'code.PLACEMENT_LIMIT': 'There are as many clusters or identities as there may be.',
   'code.RATE_LIMITED': 'The tenant or the subject sends more requests than it may. Nothing was done.',
   'code.OVERLOADED': 'The server works on as many requests as it can. Try again in a moment.',

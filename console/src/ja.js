@@ -92,6 +92,7 @@ export default {
   'code.MACHINE_IDS_EXHAUSTED': '名前空間のマシン ID はすべて貸し出し中です。リースが切れると空きます。',
   'code.MACHINE_ID_LIMIT': 'この主体のマシン ID は上限に達しています。',
   'code.LOCK_LIMIT': 'テナントのロックかフェンスが上限に達しています。',
+  'code.RUN_LIMIT': 'テナントの名前付きの実行が上限に達しています。',
   'code.PLACEMENT_LIMIT': 'クラスターか対象が上限に達しています。',
   'code.RATE_LIMITED': 'テナントか主体の要求が多すぎます。何も行われていません。',
   'code.OVERLOADED': 'サーバーが混み合っています。少し待って再試行してください。',

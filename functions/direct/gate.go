@@ -87,7 +87,7 @@ func (g gate) grant(r once.Acquire, o analysis.Outcome) (once.Grant, error) {
 	case analysis.Locked:
 		return once.Grant{Reason: contracts.SkipLocked, Status: string(o.Grant.Status), RetryAfter: o.RetryAfter}, nil
 	case analysis.NotFound, analysis.RequestIDReused, analysis.Unreadable, analysis.Differs, analysis.TooLate,
-		analysis.TooFar:
+		analysis.TooFar, runs.Limit:
 		return once.Grant{}, g.rejection(o)
 	default: // granted, and expired by the time of the store's response
 		return once.Grant{}, fmt.Errorf("%w: %s: %s", docstore.ErrUnavailable, o.Code, o.Detail)

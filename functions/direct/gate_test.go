@@ -38,7 +38,9 @@ type thing struct {
 var things = map[string]thing{
 	"run": {
 		key: docstore.Key{Kind: runs.Kind, Tenant: "acme", ID: "x1"}, expiry: "expiresAt",
-		local:  func(s docstore.Store, o *analysis.Options) once.Gate { return direct.Runs(runs.New(s, o), "acme", 0) },
+		local: func(s docstore.Store, o *analysis.Options) once.Gate {
+			return direct.Runs(runs.New(s, &runs.Options{Options: *o}), "acme", 0)
+		},
 		remote: func(c *client.Client) once.Gate { return c.Runs("acme") },
 		read: func(ctx context.Context, c *client.Client) error {
 			_, one := c.Runs("acme").Get(ctx, "x1")

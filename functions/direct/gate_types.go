@@ -32,8 +32,12 @@ func NoRun(o analysis.Outcome, idField string) *contracts.Error {
 		return e
 	}
 	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
-	if o.Code == analysis.NotFound {
+	switch o.Code {
+	case analysis.NotFound:
 		e.Field = idField
+	case runs.Limit:
+		e.RetryAfter = o.RetryAfter
+	default: // the others say no more
 	}
 	return e
 }

@@ -32,8 +32,8 @@ func TestRunsAsOverHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	both := []once.Gate{c.Runs("shop"), direct.Runs(runs.New(memory(), &analysis.Options{Now: now, MaxTakeovers: 1}),
-		"shop", 0)}
+	both := []once.Gate{c.Runs("shop"), direct.Runs(runs.New(memory(), &runs.Options{
+		Options: analysis.Options{Now: now, MaxTakeovers: 1}}), "shop", 0)}
 
 	ctx, token := t.Context(), at.UnixMicro()+1
 	acquire := func(id, owner, request, fingerprint string) func(once.Gate) (any, error) {

@@ -120,7 +120,8 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 		RecordRefusals: o.RecordRefusals,
 	})
 	a.analyses = analysis.New(store, &analysis.Options{Now: o.Now, MaxTakeovers: o.MaxTakeovers})
-	a.runs = runs.New(store, &analysis.Options{Now: o.Now, MaxTakeovers: o.MaxTakeovers})
+	a.runs = runs.New(store, &runs.Options{Options: analysis.Options{Now: o.Now, MaxTakeovers: o.MaxTakeovers},
+		MaxPerTenant: o.Limits.RunsPerTenant})
 	a.machineIDs, a.idQuota = o.MachineIDs, newIDQuota(o.MaxIDsPerSubject, o.Now)
 	a.placement = placement.New(store, &placement.Options{
 		Now: o.Now, Retention: o.Retention, MaxClusters: o.Limits.ClustersPerTenant,

@@ -44,6 +44,10 @@ type Limits struct {
 	// [lock.Options].MaxPerTenant. 0: no bound.
 	LocksPerTenant int
 
+	// RunsPerTenant is how many runs a tenant may have a record of; another one is RUN_LIMIT. See
+	// runs.Options.MaxPerTenant. 0: no bound.
+	RunsPerTenant int
+
 	// ClustersPerTenant is how many clusters of placement a tenant can set up, and IdentitiesPerCluster how many
 	// identities one has a record of; another one is PLACEMENT_LIMIT. See placement.Options. 0 is no bound.
 	ClustersPerTenant, IdentitiesPerCluster int

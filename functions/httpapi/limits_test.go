@@ -503,7 +503,7 @@ func TestPlacementPerTenant(t *testing.T) {
 		limited                   bool
 	}{
 		{"chat/members/ann/join", join, "", "", false},
-		{"other/members/ann/join", join, "the tenant has 1 clusters", "", true},
+		{"other/members/ann/join", join, "the tenant has 1 clusters", "300", true},
 		{"chat/activations/room/1/claim", claim, "", "", false},
 		{"chat/activations/room/2/claim", claim, "the cluster has 1 identities", "300", true},
 	} {
@@ -554,5 +554,40 @@ func TestLocksPerTenant(t *testing.T) {
 	if a := d.post("/v1/tenants/acme/locks/a/release",
 		`{"request_id":"e1","owner_id":"ann","fencing_token":1767225600000001}`); a.status != 200 {
 		t.Errorf("a release at the bound: %d %s", a.status, a.raw)
+	}
+}
+
+// TestRunsPerTenant: a run too many has its code, also where it is given up, says what the bound is and when to try
+// again, and is not there; those that there are go on, and their results can be had.
+func TestRunsPerTenant(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	d.handler = contracttest.Handler(t, httpapi.New(d.store, httpapi.Development{},
+		&httpapi.Options{Now: d.clock.Now, Limits: httpapi.Limits{RunsPerTenant: 2}}))
+	const tenant, body = "/v1/tenants/acme/runs/", `{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`
+	for _, id := range []string{"a", "b"} {
+		if a := d.post(tenant+id+"/begin", body); a.status != 200 {
+			t.Fatalf("%s: %d %s", id, a.status, a.raw)
+		}
+	}
+	for _, b := range []string{body, strings.Replace(body, "{", `{"give_up":true,`, 1)} {
+		a := d.post(tenant+"c/begin", b)
+		a.refuses(t, http.StatusTooManyRequests, "RUN_LIMIT", "")
+		if detail, _ := a.body["detail"].(string); a.header.Get("Retry-After") != "300" ||
+			!strings.Contains(detail, "the tenant has 2 runs") {
+			t.Errorf("Retry-After %q, %s", a.header.Get("Retry-After"), detail)
+		}
+	}
+	if a := d.get(tenant + "c"); a.status != 404 {
+		t.Errorf("the run is there: %s", a.raw)
+	}
+	if a := d.post(tenant+"a/finish", `{"owner_id":"ann","fencing_token":1767225600000001,"status":"READY","result":"x"}`); a.
+		status != 200 {
+		t.Errorf("a finish at the bound: %d %s", a.status, a.raw)
+	}
+	if a := d.post(tenant+"a/begin", strings.Replace(body, "r1", "r2", 1)); a.status != 200 || a.body["result"] != "x" {
+		t.Errorf("its result: %d %s", a.status, a.raw)
+	}
+	if a := d.post("/v1/tenants/acmf/runs/c/begin", body); a.status != 200 {
+		t.Errorf("another tenant: %d %s", a.status, a.raw)
 	}
 }

@@ -165,7 +165,7 @@ var Table = []Instrument{
 		CloudWatch: []string{attrOutcome},
 		Help:       "Requests by what was asked for and how they ended.",
 		Question: "What is granted, what is refused and why: contention (LOCK_HELD), stale tokens (STALE_TOKEN, LEASE_LOST), limits (RATE_LIMITED, OVERLOADED, " +
-			"LOCK_LIMIT, MACHINE_ID_LIMIT, PLACEMENT_LIMIT), exhausted machine IDs (MACHINE_IDS_EXHAUSTED)?",
+			"LOCK_LIMIT, RUN_LIMIT, MACHINE_ID_LIMIT, PLACEMENT_LIMIT), exhausted machine IDs (MACHINE_IDS_EXHAUSTED)?",
 	},
 	{
 		Name: nameReplays, Group: groupRequests, Unit: "{operation}", Kind: Counter, Attributes: []string{attrOperation},

@@ -29,6 +29,7 @@ type Config struct {
 	TenantRate, SubjectRate        int64
 	RateWithoutStore               string
 	MaxLocksPerTenant              int64
+	MaxRunsPerTenant               int64
 	MaxClustersPerTenant           int64
 	MaxIdentitiesPerCluster        int64
 	Log, LogLevel                  string

@@ -124,9 +124,17 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.MaxLocksPerTenant },
 	},
 	{
+		Env: "LEASEHOLD_MAX_RUNS_PER_TENANT", Group: groupServer, Type: Number, Default: "0", Min: "0",
+		Placeholder: "N", Entries: apis,
+		Help: "Runs that one tenant may have a record of, as each Idempotency-Key is one, also those that have finished and are still kept; another one is " +
+			"RUN_LIMIT. All processes share one tally, which the sweep corrects. 0 is no bound.",
+		field: func(c *Config) any { return &c.MaxRunsPerTenant },
+	},
+	{
 		Env: "LEASEHOLD_MAX_CLUSTERS_PER_TENANT", Group: groupServer, Type: Number, Default: "0", Min: "0",
 		Placeholder: "N", Entries: apis,
-		Help:  "Clusters of placement that one tenant can set up; the join to another one is PLACEMENT_LIMIT. 0 is no bound.",
+		Help: "Clusters of placement that one tenant can set up; the join to another one is PLACEMENT_LIMIT. " +
+			"All processes share one tally, which the sweep corrects. 0 is no bound.",
 		field: func(c *Config) any { return &c.MaxClustersPerTenant },
 	},
 	{

@@ -19,6 +19,7 @@ func API(c *settings.Config, ids *machineid.Service, log *slog.Logger) *httpapi.
 			Concurrent: int(c.MaxConcurrent), Lists: httpapi.DefaultLists(), PageBytes: httpapi.DefaultPageBytes,
 			PerTenant: float64(c.TenantRate), PerSubject: float64(c.SubjectRate),
 			RefuseWithoutStore: c.RateWithoutStore == "refuse", LocksPerTenant: int(c.MaxLocksPerTenant),
+			RunsPerTenant:     int(c.MaxRunsPerTenant),
 			ClustersPerTenant: int(c.MaxClustersPerTenant), IdentitiesPerCluster: int(c.MaxIdentitiesPerCluster),
 		},
 	}

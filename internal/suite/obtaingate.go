@@ -239,7 +239,7 @@ var TriesOfRuns = func() (dead []int) {
 
 // obtainableRuns asks for runs through a store that may have a fault.
 func obtainableRuns(ctx context.Context, store, asked docstore.Store, clock *Clock, tries []int) error {
-	o := &analysis.Options{Now: clock.Now}
+	o := &runs.Options{Options: analysis.Options{Now: clock.Now}}
 	servers := []*runs.Runs{runs.New(asked, o), runs.New(asked, o)}
 	const ttl, keep = 30, 3600
 	kept := withSlack((ttl + keep) * time.Second)
@@ -384,7 +384,7 @@ func retention(ctx context.Context, store docstore.Store, p docstore.Pruner, ask
 	documents int) error {
 	names, rows := leftTable([]int{2})
 	last := clock.Now()
-	records := runs.New(asked, &analysis.Options{Now: clock.Now})
+	records := runs.New(asked, &runs.Options{Options: analysis.Options{Now: clock.Now}})
 	for n := range documents {
 		if n%4 == 3 {
 			o, err := records.Begin(ctx, runs.Begin{

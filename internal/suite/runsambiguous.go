@@ -78,7 +78,8 @@ func (n *namedRun) want(t *testing.T, s GateStep, token int64, now time.Time) Ga
 
 func ambiguousRun(t *testing.T, store docstore.Store, faults Faults, clock *Clock, do string, fate Fate) {
 	t.Helper()
-	n := &namedRun{store: store, runs: runs.New(store, &analysis.Options{Now: clock.Now}), oracle: &gateOracle{}}
+	n := &namedRun{store: store, oracle: &gateOracle{},
+		runs: runs.New(store, &runs.Options{Options: analysis.Options{Now: clock.Now}})}
 	step := GateStep{Owner: "ann", Request: "r1", TTL: 60, Do: do}
 	switch do {
 	case "begin", "begin stale":

@@ -39,6 +39,7 @@ const (
 type Census struct {
 	store docstore.Store
 	kind  string
+	named bool // see NewNamed
 	most  int
 	now   func() time.Time
 
@@ -67,6 +68,16 @@ func New(store docstore.Store, kind string, most int, now func() time.Time) *Cen
 		return nil
 	}
 	return &Census{store: store, kind: kind, most: most, now: now, tenants: make(map[string]*tally)}
+}
+
+// NewNamed is [New] for documents that belong to no tenant: the ID of each begins with the tenant's and a slash, and
+// has no other slash behind it.
+func NewNamed(store docstore.Store, kind string, most int, now func() time.Time) *Census {
+	c := New(store, kind, most, now)
+	if c != nil {
+		c.named = true
+	}
+	return c
 }
 
 // Effect is what a command did.
@@ -133,6 +144,19 @@ func (c *Census) Several(
 	return err
 }
 
+// Created takes room for a document that was created without asking. If there is none (ok is false), or after an error,
+// its creator is to remove it again. It suits documents that several create at the same time: only who was first takes
+// room.
+func (c *Census) Created(ctx context.Context, tenant string) (ok bool, err error) {
+	if c == nil {
+		return true, nil
+	}
+	if ok, err = c.obtain(ctx, tenant, 1); ok {
+		c.settle(tenant, 1, 1)
+	}
+	return ok, err
+}
+
 // reserve takes some of what is reserved, if there is as much.
 func (c *Census) reserve(tenant string, n int) bool {
 	c.mu.Lock()
@@ -177,8 +201,8 @@ func (c *Census) obtain(ctx context.Context, tenant string, n int) (ok bool, err
 		if t.asking == nil {
 			t.asking = make(chan struct{})
 			// The question does not end with the request that asks it: others wait for it, too.
-			go c.ask(context.WithoutCancel(ctx), t, Take{Kind: c.kind, Tenant: tenant, Need: n - t.room,
-				Want: max(t.next, t.wanted-t.room), Most: c.most})
+			go c.ask(context.WithoutCancel(ctx), t, Take{Kind: c.kind, Tenant: tenant, Named: c.named,
+				Need: n - t.room, Want: max(t.next, t.wanted-t.room), Most: c.most})
 		}
 		asking := t.asking
 		c.mu.Unlock()

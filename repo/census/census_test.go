@@ -134,9 +134,9 @@ func (w *world) correct(limit int) (all census.Corrected) {
 	}
 }
 
-// TestBound: a tenant creates as many documents as it may have, and no more. Commands that create nothing take no room,
-// however many there are. What the store removed makes room with the next correction, and what a program removed by
-// this one at once.
+// TestBound (LIM-NUMBER-3): a tenant creates as many documents as it may have, and no more. Commands that create
+// nothing take no room, however many there are. What the store removed makes room with the next correction, and what a
+// program removed by this one at once.
 func TestBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -177,8 +177,8 @@ func TestBound(t *testing.T) {
 	})
 }
 
-// TestNoCountsInRequests: whatever number of documents there is, no request reads one, and one that creates a document
-// writes the tally once for ten of them.
+// TestNoCountsInRequests (LIM-NUMBER-2): whatever number of documents there is, no request reads one, and one that
+// creates a document writes the tally once for ten of them.
 func TestNoCountsInRequests(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int64{1, 30_000, 1_000_000} {
@@ -215,8 +215,8 @@ func TestNoCountsInRequests(t *testing.T) {
 	}
 }
 
-// TestSeveralProcesses: processes on one store do not exceed the bound together. What one had in hand when the tally
-// was corrected, ten places at the most, it still uses; the next correction knows.
+// TestSeveralProcesses (LIM-NUMBER-1): processes on one store do not exceed the bound together. What one had in hand
+// when the tally was corrected, ten places at the most, it still uses; the next correction knows.
 func TestSeveralProcesses(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 8, 64} {
@@ -317,7 +317,8 @@ func TestNeverCounted(t *testing.T) {
 	})
 }
 
-// TestNothingCorrects: where no sweep runs, a tally refuses nothing from a day on after it should have been corrected.
+// TestNothingCorrects (LIM-NUMBER-4): where no sweep runs, a tally refuses nothing from a day on after it should have
+// been corrected.
 func TestNothingCorrects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -441,8 +442,8 @@ func TestSets(t *testing.T) {
 	})
 }
 
-// TestLargeTenants: a count goes on from page to page and from call to call, and one that was cut off by its time goes
-// on as well. What is created meanwhile stays counted.
+// TestLargeTenants (LIM-NUMBER-4): a count goes on from page to page and from call to call, and one that was cut off by
+// its time goes on as well. What is created meanwhile stays counted.
 func TestLargeTenants(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{1, 250, 600, 10_000} {
@@ -684,7 +685,7 @@ func TestForgetsIdleTenants(t *testing.T) {
 	})
 }
 
-// TestStepOfATake: each outcome of the rule, at the bound, one beyond and ten times beyond it.
+// TestStepOfATake (LIM-NUMBER-1): each outcome of the rule, at the bound, one beyond and ten times beyond it.
 func TestStepOfATake(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_800_000_000_000)

@@ -196,6 +196,10 @@ func (p *pass) tally(ctx context.Context, e docstore.Entry, at time.Time) (done 
 		s.walk.base, s.walk.seen, s.walk.after = s.Count, 0, ""
 	}
 	q := docstore.Query{Kind: kind, Tenant: tenant, Limit: countPage}
+	named := e.Doc[fNamed] == docstore.Bool(true)
+	if named {
+		q.Tenant, q.Prefix = "", tenant+"/"
+	}
 	for moved := false; ; moved = true {
 		if p.left <= 0 {
 			return false, p.progress(ctx, e.Key, s, moved)
@@ -207,6 +211,13 @@ func (p *pass) tally(ctx context.Context, e docstore.Entry, at time.Time) (done 
 		}
 		n := len(page.Entries) + len(page.Damaged)
 		s.walk.seen, s.walk.after = s.walk.seen+int64(n), page.Next
+		if named {
+			for e := range page.All() { //nolint:errcheck // it counts, also if it cannot be read
+				if strings.Contains(strings.TrimPrefix(e.Key.ID, q.Prefix), "/") {
+					s.walk.seen-- // of a tenant whose name is longer
+				}
+			}
+		}
 		p.left, p.done.Documents = p.left-max(1, n), p.done.Documents+n
 		if page.Next == "" {
 			return true, p.finish(ctx, e.Key, s)

@@ -16,6 +16,7 @@ const (
 	fMost       = "most"        // the bound of the latest take
 	fValidUntil = "valid_until" // when the tally refuses nothing any more, because nothing corrects it
 	fRev        = "rev"         // of the counting
+	fNamed      = "named"       // where the documents are, see [NewNamed]
 
 	// of the latest count
 	fDocuments = "documents"
@@ -37,8 +38,9 @@ func tallyKey(kind, tenant string) docstore.Key {
 // Take is the command that reserves documents of a kind.
 type Take struct {
 	Kind, Tenant string
-	Need, Want   int // places: at least and at most
-	Most         int // the bound
+	Named        bool // see [NewNamed]
+	Need, Want   int  // places: at least and at most
+	Most         int  // the bound
 }
 
 // State is what a tally says.
@@ -63,8 +65,12 @@ func (c Take) Key() docstore.Key { return tallyKey(c.Kind, c.Tenant) }
 
 // take adds places under a condition.
 func (c Take) take(n int, cond docstore.Cond) docstore.Write {
-	return docstore.Write{Key: c.Key(), If: cond, Add: map[string]int64{fCount: int64(n)},
+	w := docstore.Write{Key: c.Key(), If: cond, Add: map[string]int64{fCount: int64(n)},
 		Set: map[string]docstore.Value{fMost: docstore.Int(c.Most)}, Return: []string{fCount}}
+	if c.Named {
+		w.Set[fNamed] = docstore.Bool(true)
+	}
+	return w
 }
 
 func (c Take) room(n int) docstore.Cond {

@@ -133,9 +133,9 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 				return MemberOutcome{}, err
 			case full:
 				return v.rejected(MemberOutcome{
-					Code: Limit, Incarnation: p.outcome.Incarnation,
+					Code: Limit, Incarnation: p.outcome.Incarnation, RetryAfter: s.clusters.RetryAfter(c.Tenant),
 					Detail: fmt.Sprintf("the tenant has %d clusters, which is the bound of this server: join one of them",
-						s.maxClusters),
+						s.clusters.Most()),
 				}).outcome, nil
 			}
 		}
@@ -154,7 +154,7 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 		}
 		// a sweep may have removed the name of a cluster that no one seemed to join
 		if v.head.fresh() && s.now().Sub(begin) > maxDelay {
-			if _, err := s.register(ctx, c, rule.End{}); err != nil {
+			if _, err := s.name(ctx, c, docstore.Write{}); err != nil {
 				return MemberOutcome{}, err
 			}
 		}

@@ -46,10 +46,14 @@ func endedClaim(self bool) func(*world, *placement.Service, time.Time) (placemen
 
 func joinAnn(w *world) { w.join("ann", func(c *placement.Join) { c.TTL = time.Hour }) }
 
+// firstJoinOfBoundedOnes is sent to a process with Options.MaxClusters.
+const firstJoinOfBoundedOnes = "the first join of a tenant with a bound"
+
 // endedCommands are all commands that have an end.
 var endedCommands = map[string]ended{
-	"the first join": {func(*world) {}, endedJoin(nil)},
-	"a join":         {joinAnn, endedJoin(nil)},
+	"the first join":       {func(*world) {}, endedJoin(nil)},
+	firstJoinOfBoundedOnes: {func(*world) {}, endedJoin(nil)},
+	"a join":               {joinAnn, endedJoin(nil)},
 	"a join after a death": {func(w *world) {
 		joinAnn(w)
 		w.join("bob")
@@ -129,7 +133,11 @@ func TestEnds(t *testing.T) {
 						w.clock.Advance(try.stop)
 						return apply()
 					}
-					s := placement.New(store, &placement.Options{Now: w.clock.Now, Sleep: w.clock.Sleep})
+					o := placement.Options{Now: w.clock.Now, Sleep: w.clock.Sleep}
+					if name == firstJoinOfBoundedOnes {
+						o.MaxClusters = 1
+					}
+					s := placement.New(store, &o)
 					end, before := w.clock.Now().Add(try.end), w.stored()
 					code, replayed, at, err := c.send(w, s, end)
 					if err != nil || code != try.want || replayed {

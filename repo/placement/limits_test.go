@@ -12,8 +12,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
-// TestMaxIdentities: a claim of an identity too many says what the bound is and when to try again, and leaves no
-// record; those that there are can be claimed, handed over and ended as before, and count while they are kept.
+// TestMaxIdentities (LIM-NUMBER-1): a claim of an identity too many says what the bound is and when to try again, and
+// leaves no record; those that there are can be claimed, handed over and ended as before, and count while they are
+// kept.
 func TestMaxIdentities(t *testing.T) {
 	w := newWorld(t)
 	w.Service = placement.New(w.store, &placement.Options{Now: w.clock.Now, MaxIdentities: 2, Retention: time.Hour})

@@ -189,19 +189,31 @@ func (s *Service) clear(ctx context.Context, c Cluster, h head, named docstore.D
 	if named == nil {
 		return identities, nil
 	}
-	return identities, s.unname(ctx, c, named, quiet)
+	return identities, s.drop(ctx, c, named, quiet)
 }
 
-// unname removes the document that names a cluster; see [Service.clear].
-func (s *Service) unname(ctx context.Context, c Cluster, named docstore.Doc, quiet bool) error {
-	cond := docstore.All{docstore.Eq{Field: fAt, Value: named[fAt]}}
+// drop removes the document that names a cluster, and makes room for another one; see [Service.clear].
+func (s *Service) drop(ctx context.Context, c Cluster, named docstore.Doc, quiet bool) error {
+	cond := docstore.All{}
 	if quiet {
 		cond = append(cond, docstore.LE{Field: fAt, Value: docstore.Now.Add(-time.Minute)})
 	}
-	if _, err := s.store.Write(ctx, docstore.Write{Key: c.entry(), If: cond, Delete: true}); err != nil {
-		return fmt.Errorf("cluster %q: %w", c.Name, err)
+	gone, err := s.unname(ctx, c, named, cond...)
+	if gone {
+		s.clusters.Removed(ctx, c.Tenant)
 	}
-	return nil
+	return err
+}
+
+// unname removes the document that names a cluster, if it is as it was named and under a condition.
+func (s *Service) unname(ctx context.Context, c Cluster, named docstore.Doc, cond ...docstore.Cond) (gone bool,
+	err error) {
+	r, err := s.store.Write(ctx, docstore.Write{Key: c.entry(), Delete: true,
+		If: append(docstore.All{docstore.Eq{Field: fAt, Value: named[fAt]}}, cond...)})
+	if err != nil {
+		return false, fmt.Errorf("cluster %q: %w", c.Name, err)
+	}
+	return r.Applied, nil
 }
 
 // retire removes what is left of a cluster that has no epoch: it was removed, or its first member has not joined for
@@ -213,7 +225,7 @@ func (w *sweeping) retire(ctx context.Context, c Cluster, e docstore.Entry) erro
 	}
 	if snap.Docs[0] == nil {
 		if unused := (docstore.LE{Field: fAt, Value: docstore.Now.Add(-w.retention)}); unused.Holds(e.Doc, snap.At) {
-			return w.unname(ctx, c, e.Doc, true)
+			return w.drop(ctx, c, e.Doc, true)
 		}
 		return nil
 	}

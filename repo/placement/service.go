@@ -31,9 +31,8 @@ type Service struct {
 	sleep     func(ctx context.Context, d time.Duration) error
 	retention time.Duration
 
-	identities  *census.Census
-	maxClusters int
-	evicted     func(ctx context.Context, expired []time.Duration, moved int)
+	identities, clusters *census.Census
+	evicted              func(ctx context.Context, expired []time.Duration, moved int)
 
 	ahead atomic.Int64 // by how much the store's clock is ahead of ours, about; see learn
 
@@ -61,8 +60,9 @@ type Options struct {
 	// package census. 0 is no bound.
 	MaxIdentities int
 
-	// MaxClusters is how many clusters a tenant can set up; the join that would set up another one is Limit. Joins that
-	// come at the same time may set up a few more. 0 is no bound.
+	// MaxClusters is how many clusters a tenant can set up; the join that would set up another one is Limit. They are
+	// counted as identities are. Of several that join the same cluster at the same time, a cluster too many, all but the
+	// first may set it up. 0 is no bound.
 	MaxClusters int
 
 	// Evicted is told of the members that the Service evicts together: for how long the lease of each had expired, and
@@ -85,7 +85,8 @@ func New(store docstore.Store, o *Options) *Service {
 		s.retention = min(max(o.Retention.Truncate(time.Millisecond), MinRetention), keepForever)
 	}
 	if o != nil {
-		s.identities, s.maxClusters = census.New(store, ActivationKind, o.MaxIdentities, s.now), o.MaxClusters
+		s.identities = census.New(store, ActivationKind, o.MaxIdentities, s.now)
+		s.clusters = census.NewNamed(store, registryKind, o.MaxClusters, s.now)
 		s.evicted = o.Evicted
 	}
 	return s

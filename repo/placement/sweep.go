@@ -125,54 +125,45 @@ func fatal(err error) bool {
 // entry is the document that names a cluster.
 func (c Cluster) entry() docstore.Key { return docstore.Key{Kind: registryKind, ID: c.space()} }
 
+// fAgain is in the document that names a cluster once a join has found it there.
+const fAgain = "again"
+
 // register makes a cluster one that sweeps find. It comes before the first epoch, because it belongs to no tenant and
 // so to no step of the cluster. full says that the tenant has as many clusters as it may have, and this is none of
 // them.
+//
+// Members of a new cluster come together. So the first of them names it, and takes room for it then: the others find
+// the name, and need none. If there is no room, the name goes, unless another join has found it by then.
 func (s *Service) register(ctx context.Context, c Cluster, end rule.End) (full bool, err error) {
-	if s.maxClusters > 0 {
-		if full, err = s.full(ctx, c); full || err != nil {
-			return full, err
+	found := docstore.Write{Until: end.NotAfter}
+	if s.clusters != nil {
+		found.Add = map[string]int64{fAgain: 1}
+		made, err := s.name(ctx, c, docstore.Write{If: docstore.Absent{}, Until: end.NotAfter})
+		if err != nil {
+			return false, err
+		}
+		if made.Applied {
+			ok, err := s.clusters.Created(ctx, c.Tenant)
+			if ok {
+				return false, nil
+			}
+			_, unnamed := s.unname(ctx, c, made.Docs[0], docstore.Not{Cond: docstore.Has{Field: fAgain}})
+			return true, cmp.Or(err, unnamed)
 		}
 	}
-	// The time of the latest try keeps sweeps from removing the name before the epoch is written.
-	_, err = s.store.Write(ctx, docstore.Write{
-		Key: c.entry(), Set: map[string]docstore.Value{fAt: docstore.Now}, Until: end.NotAfter,
-	})
-	if err != nil {
-		return false, fmt.Errorf("cluster %q: %w", c.Name, err)
-	}
-	return false, nil
+	_, err = s.name(ctx, c, found)
+	return false, err
 }
 
-// full reports whether a tenant has as many clusters as it may have, beside this one. It is asked for clusters without
-// an epoch only.
-func (s *Service) full(ctx context.Context, c Cluster) (bool, error) {
-	prefix, others := c.Tenant+"/", 0
-	for q := (docstore.Query{Kind: registryKind, Prefix: prefix, Limit: docstore.MaxLimit}); ; {
-		p, err := s.store.List(ctx, q)
-		if err != nil {
-			return false, fmt.Errorf("clusters of %q: %w", c.Tenant, err)
-		}
-		for e := range p.All() { //nolint:errcheck // its name counts, also if the rest cannot be read
-			name := strings.TrimPrefix(e.Key.ID, prefix)
-			if name == c.Name {
-				return false, nil // an earlier join has named it
-			}
-			if !strings.Contains(name, "/") { // otherwise it is of a tenant whose name is longer
-				others++
-			}
-		}
-		if q.After = p.Next; p.Next == "" {
-			return others >= s.maxClusters, nil
-		}
-		if others >= s.maxClusters { // however many more there are
-			found, err := s.store.Get(ctx, c.entry())
-			if err != nil {
-				return false, fmt.Errorf("cluster %q: %w", c.Name, err)
-			}
-			return found.Docs[0] == nil, nil
-		}
+// name writes the document that names a cluster. The time of the latest try keeps sweeps from removing it before the
+// epoch is written.
+func (s *Service) name(ctx context.Context, c Cluster, w docstore.Write) (docstore.Result, error) {
+	w.Key, w.Set = c.entry(), map[string]docstore.Value{fAt: docstore.Now}
+	r, err := s.store.Write(ctx, w)
+	if err != nil {
+		return r, fmt.Errorf("cluster %q: %w", c.Name, err)
 	}
+	return r, nil
 }
 
 // Clusters selects clusters of a tenant for [Service.Clusters].

@@ -81,9 +81,9 @@ func load(t *testing.T, all []*rates.Rates, tenant string, perSecond int, lasts 
 	return accepted.Load()
 }
 
-// TestSumOfAllProcesses: a caller that asks for twice its rate, or ten times, gets it within a fifth over ten seconds,
-// however many processes there are, and however long the store takes. From the beginning it gets two seconds' worth
-// more at the most.
+// TestSumOfAllProcesses (LIM-RATE-1): a caller that asks for twice its rate, or ten times, gets it within a fifth over
+// ten seconds, however many processes there are, and however long the store takes. From the beginning it gets two
+// seconds' worth more at the most.
 func TestSumOfAllProcesses(t *testing.T) {
 	t.Parallel()
 	for _, takes := range []time.Duration{0, 150 * time.Millisecond} {
@@ -117,8 +117,8 @@ func TestSumOfAllProcesses(t *testing.T) {
 	}
 }
 
-// TestFewWritesBelowTheRate: a slice is ten requests, or what a process needs for a second, and the first one of a
-// process is a write more. What is not there is written for no one.
+// TestFewWritesBelowTheRate (LIM-RATE-2): a slice is ten requests, or what a process needs for a second, and the first
+// one of a process is a write more. What is not there is written for no one.
 func TestFewWritesBelowTheRate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -172,8 +172,8 @@ func TestGreedyAndQuiet(t *testing.T) {
 	})
 }
 
-// TestFrozen: a process that was frozen with a slice in hand does not come back with it, by whichever of its clocks.
-// What it had in hand is all that is lost.
+// TestFrozen (LIM-RATE-1): a process that was frozen with a slice in hand does not come back with it, by whichever of
+// its clocks. What it had in hand is all that is lost.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -226,7 +226,7 @@ func takeAll(t *testing.T, r *rates.Rates) (n int) {
 	}
 }
 
-// TestManyAtOnce: callers that come at one moment share the writes, and get what may come at once.
+// TestManyAtOnce (LIM-RATE-2): callers that come at one moment share the writes, and get what may come at once.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -273,8 +273,8 @@ func TestManyAtOnce(t *testing.T) {
 	})
 }
 
-// TestStoreAway: while the store is away, each process holds callers to the rate by itself, and asks once a second. Or
-// the error is that of their requests. Then it is as before.
+// TestStoreAway (LIM-RATE-3): while the store is away, each process holds callers to the rate by itself, and asks once
+// a second. Or the error is that of their requests. Then it is as before.
 func TestStoreAway(t *testing.T) {
 	t.Parallel()
 	for _, refuse := range []bool{false, true} {

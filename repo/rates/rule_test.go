@@ -57,9 +57,9 @@ func (b *bucket) level(now time.Time) (level, least *big.Rat) {
 	return level, least
 }
 
-// TestStepAgreesWithTheBucket: whatever is asked for and whatever is known of the document, each take leaves the bucket
-// with no less than nothing; it gets what it wants if that is there, ten requests while half of the burst is left
-// besides, and what there is otherwise.
+// TestStepAgreesWithTheBucket (LIM-RATE-1): whatever is asked for and whatever is known of the document, each take
+// leaves the bucket with no less than nothing; it gets what it wants if that is there, ten requests while half of the
+// burst is left besides, and what there is otherwise.
 func TestStepAgreesWithTheBucket(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -20,9 +20,11 @@ package runs
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/census"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/rule"
@@ -64,22 +66,39 @@ func (id ID) document(keepSeconds int64) analysis.Document {
 // Outcome is the result of a command.
 type Outcome = analysis.Outcome
 
-// Runs carries out the commands on a store. It keeps no state between calls: any number of them, in any number of
-// processes, may use the same store. Errors are those of [analysis.Analyses].
+// Limit is the code of a begin, or of one that is given up, that would make a record while the tenant has as many as it
+// may have: see [Options]. Nothing was done.
+const Limit analysis.Code = "RUN_LIMIT"
+
+// Runs carries out the commands on a store. What it keeps between calls decides no grant; only the tally of a tenant's
+// runs bounds new ones. So any number of them, in any number of processes, may use the same store. Errors are those of
+// [analysis.Analyses].
 type Runs struct {
 	store        docstore.Store
 	now          func() time.Time
 	maxTakeovers int64
+	census       *census.Census
 }
 
-// New returns the commands of runs on a store. Options may be nil; they are those of the gate.
-func New(store docstore.Store, o *analysis.Options) *Runs {
+// Options are the settings of [New]: those of the gate, and the bound. The zero value works.
+type Options struct {
+	analysis.Options
+
+	// MaxPerTenant is how many runs a tenant may have a record of, also of those that have finished. The begin of another
+	// one is [Limit]; those that have a record go on, and their results can be had. All processes share a tally, which
+	// sweeps correct: see package census. 0: no bound.
+	MaxPerTenant int
+}
+
+// New returns the commands of runs on a store. Options may be nil.
+func New(store docstore.Store, o *Options) *Runs {
 	r := &Runs{store: store, now: time.Now}
 	if o != nil {
 		r.maxTakeovers = o.MaxTakeovers
 		if o.Now != nil {
 			r.now = o.Now
 		}
+		r.census = census.New(store, Kind, o.MaxPerTenant, r.now)
 	}
 	return r
 }
@@ -132,10 +151,12 @@ type Finish struct {
 	KeepSeconds int64           // from now on, see Begin
 }
 
-// Begin carries out a [Begin]: one request to the store, two for taking over a lock that expired. The outcome of a run
-// that has finished is analysis.AlreadyFinished, with its result; one of another fingerprint is analysis.Differs.
+// Begin carries out a [Begin]: one request to the store, two for taking over a lock that expired. With
+// Options.MaxPerTenant it is one more for a run without a record where this process has no room in hand for it, and one
+// or two to take some. The outcome of a run that has finished is analysis.AlreadyFinished, with its result; one of
+// another fingerprint is analysis.Differs.
 func (r *Runs) Begin(ctx context.Context, c Begin) (Outcome, error) {
-	return r.run(ctx, c.ID, c.KeepSeconds, c.acquire(r.maxTakeovers))
+	return r.making(ctx, c.ID, c.KeepSeconds, c.acquire(r.maxTakeovers))
 }
 
 // acquire is the command on the document of the run.
@@ -147,9 +168,10 @@ func (c Begin) acquire(maxTakeovers int64) analysis.Acquire {
 }
 
 // GiveUp gives up a [Begin], see [analysis.GiveUp]: one request to the store where no run has that name, two for any
-// other.
+// other, and with Options.MaxPerTenant what it is more for a [Begin]. At the bound, that of a run without a record is
+// [Limit]: only such a begin obtains nothing either.
 func (r *Runs) GiveUp(ctx context.Context, c Begin) (Outcome, error) {
-	return r.run(ctx, c.ID, c.KeepSeconds, analysis.GiveUp{Acquire: c.acquire(0)})
+	return r.making(ctx, c.ID, c.KeepSeconds, analysis.GiveUp{Acquire: c.acquire(0)})
 }
 
 // Refresh carries out a [Refresh]: one request to the store.
@@ -200,28 +222,90 @@ type onRun struct {
 	command
 	rule.End
 
-	id ID
+	id       ID
+	existing bool           // makes no record
+	effect   *census.Effect // what it did to the number of records
 }
 
 // Unwrap implements [rule.Wrapper].
 func (c onRun) Unwrap() any { return Command{c.id, c.command} }
 
-// GrantedFallback implements [rule.FallbackOutcome], for a command that does.
+// Write does not apply where there is no record, if none is to be made.
+func (c onRun) Write() docstore.Write {
+	w := c.command.Write()
+	if c.existing {
+		w.If = docstore.All{docstore.Not{Cond: docstore.Absent{}}, w.If}
+	}
+	return w
+}
+
+// Granted notes if the command made the record: then one request is remembered in it.
+func (c onRun) Granted(s analysis.State, w rule.When) Outcome {
+	remembered := 0
+	for _, r := range s.Requests {
+		if r != "" {
+			remembered++
+		}
+	}
+	if remembered == 1 {
+		*c.effect = census.Created
+	}
+	return c.command.Granted(s, w)
+}
+
+// GrantedFallback implements [rule.FallbackOutcome], for a command that does. What was found has a record.
 func (c onRun) GrantedFallback(found, after analysis.State, decided, w rule.When) Outcome {
 	if second, ok := c.command.(rule.FallbackOutcome[analysis.State, Outcome]); ok {
 		return second.GrantedFallback(found, after, decided, w)
 	}
-	return c.Granted(after, w)
+	return c.command.Granted(after, w)
 }
 
-func (r *Runs) run(ctx context.Context, id ID, keepSeconds int64, c command) (Outcome, error) {
-	keep := field.Range("keep_seconds", keepSeconds, MinKeepSeconds, MaxKeepSeconds)
-	if err := cmp.Or(id.Validate(), keep, c.Validate()); err != nil {
-		return Outcome{}, err
+// Refusal notes if there is no record, and none is to be made.
+func (c onRun) Refusal(s analysis.State, w rule.When) Outcome {
+	o := c.command.Refusal(s, w)
+	if c.existing && !s.Exists && s.Requests == (rule.Requests{}) && o.Code != analysis.TooLate &&
+		o.Code != analysis.TooFar {
+		*c.effect = census.Missing
+		return Outcome{Code: Limit, At: o.At}
 	}
-	sent := onRun{command: c, id: id}
+	return o
+}
+
+// on is a command on the document of a run. The error is a [field.Error].
+func (id ID) on(keepSeconds int64, c command) (onRun, error) {
+	keep := field.Range("keep_seconds", keepSeconds, MinKeepSeconds, MaxKeepSeconds)
+	sent := onRun{command: c, id: id, effect: new(census.Effect)}
 	if acquire, ok := c.(analysis.Acquire); ok {
 		sent.End = acquire.End
 	}
+	return sent, cmp.Or(id.Validate(), keep, c.Validate())
+}
+
+func (r *Runs) run(ctx context.Context, id ID, keepSeconds int64, c command) (Outcome, error) {
+	sent, err := id.on(keepSeconds, c)
+	if err != nil {
+		return Outcome{}, err
+	}
 	return rule.Run(ctx, r.store, r.now, sent)
+}
+
+// making is run for a command that makes the record if there is none.
+func (r *Runs) making(ctx context.Context, id ID, keepSeconds int64, c command) (o Outcome, err error) {
+	sent, err := id.on(keepSeconds, c)
+	if err != nil {
+		return Outcome{}, err
+	}
+	err = r.census.Within(ctx, id.Tenant, true, func(existing bool) (_ census.Effect, err error) {
+		sent.existing, *sent.effect = existing, census.Other
+		o, err = rule.Run(ctx, r.store, r.now, sent)
+		return *sent.effect, err
+	})
+	if err == nil && o.Code == Limit {
+		o.RetryAfter = r.census.RetryAfter(id.Tenant)
+		o.Detail = fmt.Sprintf("the tenant has %d runs, which is the bound of this server; those that it has go on, and "+
+			"there is room for others when some were removed: that is keep_seconds after the last request of their holders",
+			r.census.Most())
+	}
+	return o, err
 }

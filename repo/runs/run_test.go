@@ -32,7 +32,7 @@ func open() *bench {
 	b := &bench{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	now := func() time.Time { return b.at }
 	b.Store = docstore.NewMemory(&docstore.MemoryOptions{Now: now})
-	b.runs = runs.New(b, &analysis.Options{Now: now, MaxTakeovers: 2})
+	b.runs = runs.New(b, &runs.Options{Options: analysis.Options{Now: now, MaxTakeovers: 2}})
 	return b
 }
 

@@ -1,20 +1,25 @@
 package cost
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/internal/price"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/census"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
+	"github.com/leasehold-dev/leasehold/repo/placement"
 	"github.com/leasehold-dev/leasehold/repo/rates"
 	"github.com/leasehold-dev/leasehold/repo/rule"
+	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
 // TestLimits counts what limits of tenants cost. A slice of a rate is a write, as is room for documents, and one that
 // is refused is a write that was not applied. The first slice of a process, and the first room of a tenant, is both. A
-// lock with a record costs what it does without a bound.
+// lock or a run with a record costs what it does without a bound. And the bound of clusters, whose names belong to no
+// tenant, holds on each store.
 func TestLimits(t *testing.T) {
 	for _, open := range stores {
 		s := open(t)
@@ -69,5 +74,42 @@ func TestLimits(t *testing.T) {
 		p := &program{t: t, s: s, locks: lock.New(s, &lock.Options{MaxPerTenant: 1000, Now: now})}
 		p.acquire("bounded", owner, lock.Acquire{}, lock.OK)
 		requests("a lock with a record", 1, 0, func() { p.acquire("bounded", other, lock.Acquire{}, lock.Held) })
+
+		all := runs.New(s, &runs.Options{Options: analysis.Options{Now: now}, MaxPerTenant: 1000})
+		begin := func(id, owner string, code analysis.Code) {
+			t.Helper()
+			o, err := all.Begin(t.Context(), runs.Begin{ID: runs.ID{Tenant: tenant, ID: id}, Owner: owner, RequestID: owner,
+				TTLSeconds: 30, KeepSeconds: 60})
+			if err != nil || o.Code != code {
+				t.Fatal(o, err)
+			}
+		}
+		begin("first", "ann", analysis.OK)
+		requests("a run, that there is no record, room for two, and its record", 1, 2,
+			func() { begin("second", "ann", analysis.OK) })
+		requests("a run with room in hand", 0, 1, func() { begin("third", "ann", analysis.OK) })
+		requests("a run with a record", 1, 0, func() { begin("third", "bob", analysis.Locked) })
+
+		placed := placement.New(s, &placement.Options{Now: now, MaxClusters: 1})
+		join := func(cluster string, code placement.Code) {
+			t.Helper()
+			o, err := placed.Join(t.Context(), placement.Join{Cluster: placement.Cluster{Tenant: tenant, Name: cluster},
+				Member: "ann", RequestID: cluster, TTL: time.Hour, Partitions: 16})
+			if err != nil || o.Code != code {
+				t.Fatal(o, err)
+			}
+		}
+		join("one", placement.OK)
+		for range 2 { // before they are counted, and after it
+			join("two", placement.Limit)
+			if done, err := census.Correct(t.Context(), s, 0); err != nil || done.Tallies != 3 || done.Documents != 5 {
+				t.Errorf("corrected %+v, %v", done, err)
+			}
+			s.clock.Advance(time.Hour)
+		}
+		names, _, err := placed.Clusters(t.Context(), placement.Clusters{Tenant: tenant})
+		if err != nil || !slices.Equal(names, []string{"one"}) {
+			t.Errorf("clusters %v, %v", names, err)
+		}
 	}
 }

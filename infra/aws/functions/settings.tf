@@ -115,8 +115,19 @@ variable "max_locks_per_tenant" {
   }
 }
 
+variable "max_runs_per_tenant" {
+  description = "Runs that one tenant may have a record of, as each Idempotency-Key is one, also those that have finished and are still kept; another one is RUN_LIMIT. All processes share one tally, which the sweep corrects. 0 is no bound. LEASEHOLD_MAX_RUNS_PER_TENANT of Lambda api; null is 0."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.max_runs_per_tenant == null ? true : floor(var.max_runs_per_tenant) == var.max_runs_per_tenant && var.max_runs_per_tenant >= 0
+    error_message = "max_runs_per_tenant must be a whole number from 0."
+  }
+}
+
 variable "max_clusters_per_tenant" {
-  description = "Clusters of placement that one tenant can set up; the join to another one is PLACEMENT_LIMIT. 0 is no bound. LEASEHOLD_MAX_CLUSTERS_PER_TENANT of Lambda api; null is 0."
+  description = "Clusters of placement that one tenant can set up; the join to another one is PLACEMENT_LIMIT. All processes share one tally, which the sweep corrects. 0 is no bound. LEASEHOLD_MAX_CLUSTERS_PER_TENANT of Lambda api; null is 0."
   type        = number
   default     = null
 
@@ -629,6 +640,7 @@ locals {
       LEASEHOLD_SUBJECT_RATE               = var.subject_rate == null ? null : tostring(var.subject_rate)
       LEASEHOLD_RATE_WITHOUT_STORE         = var.rate_without_store
       LEASEHOLD_MAX_LOCKS_PER_TENANT       = var.max_locks_per_tenant == null ? null : tostring(var.max_locks_per_tenant)
+      LEASEHOLD_MAX_RUNS_PER_TENANT        = var.max_runs_per_tenant == null ? null : tostring(var.max_runs_per_tenant)
       LEASEHOLD_MAX_CLUSTERS_PER_TENANT    = var.max_clusters_per_tenant == null ? null : tostring(var.max_clusters_per_tenant)
       LEASEHOLD_MAX_IDENTITIES_PER_CLUSTER = var.max_identities_per_cluster == null ? null : tostring(var.max_identities_per_cluster)
       LEASEHOLD_LOG_SAMPLE                 = var.log_sample == null ? null : tostring(var.log_sample)

@@ -175,6 +175,9 @@ export type MachineIdLimitError = CodedError<'MACHINE_ID_LIMIT'>
 /** LOCK_LIMIT: too many locks. */
 export const LockLimitError = of('LOCK_LIMIT', true)
 export type LockLimitError = CodedError<'LOCK_LIMIT'>
+/** RUN_LIMIT: too many runs. */
+export const RunLimitError = of('RUN_LIMIT', true)
+export type RunLimitError = CodedError<'RUN_LIMIT'>
 /** PLACEMENT_LIMIT: too many identities or clusters. */
 export const PlacementLimitError = of('PLACEMENT_LIMIT', true)
 export type PlacementLimitError = CodedError<'PLACEMENT_LIMIT'>

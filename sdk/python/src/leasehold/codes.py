@@ -53,6 +53,7 @@ __all__ = [
     "RequestIDReused",
     "RunDiffers",
     "RunInterrupted",
+    "RunLimit",
     "StaleEpoch",
     "StaleIncarnation",
     "StaleToken",
@@ -526,6 +527,15 @@ class LockLimit(ApiError):
     default_retryable = True
 
 
+class RunLimit(ApiError):
+    """429, retryable: too many runs."""
+
+    code = "RUN_LIMIT"
+    default_title = "too many runs"
+    default_status = 429
+    default_retryable = True
+
+
 class PlacementLimit(ApiError):
     """429, retryable: too many identities or clusters."""
 
@@ -623,6 +633,7 @@ CLASSES: dict[str, type[ApiError]] = {
     "MACHINE_IDS_EXHAUSTED": MachineIDsExhausted,
     "MACHINE_ID_LIMIT": MachineIDLimit,
     "LOCK_LIMIT": LockLimit,
+    "RUN_LIMIT": RunLimit,
     "PLACEMENT_LIMIT": PlacementLimit,
     "RATE_LIMITED": RateLimited,
     "OVERLOADED": Overloaded,

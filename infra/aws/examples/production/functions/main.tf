@@ -48,6 +48,7 @@ module "functions" {
   throttle             = { rate = 500, burst = 1000 }
   tenant_rate          = 100
   max_locks_per_tenant = 100000
+  max_runs_per_tenant  = 1000000
 
   log_retention_days = 90
   metrics_emf        = true

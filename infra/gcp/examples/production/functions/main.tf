@@ -36,6 +36,7 @@ module "functions" {
   auth_required_scope  = "leasehold"
   tenant_rate          = 200
   max_locks_per_tenant = 100000
+  max_runs_per_tenant  = 1000000
 
   # Analyses: the queue delivers to Tasks, which calls the target with a token of Secret Manager.
   target_url          = var.target_url
