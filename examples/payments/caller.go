@@ -23,8 +23,8 @@ import (
 // account is whose payments these are.
 const account = "ann"
 
-// patience is how often a caller tries.
-const patience = 60
+// tryLimit is how often a caller tries.
+const tryLimit = 60
 
 // response is what a caller sees of one try.
 type response struct {
@@ -64,7 +64,7 @@ func (w *world) send(ctx context.Context, key string, p payment, kill string) (r
 }
 
 // pay is how a caller makes sure of a payment: it sends the same request with the same key until the response is one
-// that will not change, so often as it has patience. The first try has the process killed at a step, unless that is empty.
+// that will not change, at most tryLimit times. The first try has the process killed at a step, unless that is empty.
 func (w *world) pay(ctx context.Context, key string, p payment, kill string) (tries []response, err error) {
 	for {
 		r, header, err := w.send(ctx, key, p, kill)
@@ -75,8 +75,8 @@ func (w *world) pay(ctx context.Context, key string, p payment, kill string) (tr
 		if !again(r, header) {
 			return tries, nil
 		}
-		if len(tries) == patience {
-			return tries, fmt.Errorf("%s: no response that lasts after %d tries: %d %s", key, patience, r.status, r.text)
+		if len(tries) == tryLimit {
+			return tries, fmt.Errorf("%s: no response that lasts after %d tries: %d %s", key, tryLimit, r.status, r.text)
 		}
 		kill = ""
 		select {

@@ -3,7 +3,7 @@
 //
 //	go run ./examples/payments            a page to click, on 127.0.0.1
 //	go run ./examples/payments --walk     one case after the other, here in the terminal
-//	go run ./examples/payments --storm    many payments at once, processes killed at random steps; then the ledger is counted
+//	go run ./examples/payments --storm    many at once, processes killed at random steps; then the ledger is counted
 //
 // shop.go is what to copy: a handler behind the middleware, and how it calls a bank. Two processes run it, on one
 // SQLite file. bank.go is the bank with its ledger, front.go starts the shop's processes again when they were killed,

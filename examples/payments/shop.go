@@ -76,7 +76,8 @@ func (s shop) ask(ctx context.Context, key string, p payment) (status int, recei
 // accountOf is whose request it is: what authentication found, in a real shop.
 func accountOf(r *http.Request) string { return r.Header.Get("X-Account") }
 
-// bankKey is the key for the bank. Two accounts may make up the same key, and a key is the same with quotes and without.
+// bankKey is the key for the bank. Two accounts may make up the same key, and a key is the same with quotes and without
+// them.
 func bankKey(account, key string) string { return account + "/" + strings.Trim(key, `"`) }
 
 // handler is the shop: the handler behind the middleware, on a store in a file that all processes of the shop share.
