@@ -224,7 +224,8 @@ func (w *world) storm(ctx context.Context, s storm) error {
 		}
 	}
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(out, "killed at\tkeys\trequests\tbank asked\tanswered with 201\tpaid once\ttwice or more\tnot at all")
+	_, _ = fmt.Fprintln(out,
+		"killed at\tkeys\trequests\tbank asked\tanswered with 201\tpaid once\ttwice or more\tnot at all")
 	for _, step := range steps {
 		c, name := counts[step], step
 		if step == "" {

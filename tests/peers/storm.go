@@ -98,12 +98,12 @@ var stormRows = []faults{
 		at: map[string]func(*contestant, int){"after": away(time.Second)}, want: [2]int{1, 1}},
 	{what: "the same for 4 s, longer than the ttl; the caller gives up after 1 s and tries again",
 		timeout: time.Second,
-		at: map[string]func(*contestant, int){"after": away(2 * stormTTL)}, want: [2]int{1, 2}},
+		at:      map[string]func(*contestant, int){"after": away(2 * stormTTL)}, want: [2]int{1, 2}},
 	{what: "64 at once, the handler responds 201", clients: 64, want: [2]int{1, 1}},
 	{what: "64 at once, the handler responds 400", clients: 64, outcome: "400", want: [2]int{1, 1}},
 	{what: "64 at once, the handler responds 500", clients: 64, outcome: "500", want: [2]int{1, 1}},
-	{what: "64 at once, the handler panics or throws after its effect; 5 tries each", clients: 64, outcome: "thrown", tries: 5,
-		want: [2]int{1, 1}},
+	{what: "64 at once, the handler panics or throws after its effect; 5 tries each", clients: 64,
+		outcome: "thrown", tries: 5, want: [2]int{1, 1}},
 	{what: "a proxy delivers a copy 3 s after the response", want: [2]int{1, 1},
 		around: func(ctx context.Context, c *contestant, key string, s faults) []int {
 			last := c.call(ctx, 0, key, s)
