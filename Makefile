@@ -54,6 +54,10 @@ costs: ## Print what operations cost and what stores carry; make costs UPDATE=1 
 peers: ## Measure Leasehold beside etcd and others, and write the tables of docs/performance.md
 	go -C tests/peers run . -write ../../docs/performance.md
 
+.PHONY: storm
+storm: ## Count effects per key in a storm, beside Powertools, and write the table of docs/idempotency.md (first: make ci STEP=tools)
+	go -C tests/peers run . -storm -write ../../docs/idempotency.md
+
 .PHONY: fuzz
 fuzz: ## Fuzz each target for half a minute: make fuzz, or make fuzz TIME=10m
 	@grep -rlE '^func Fuzz' --include='*_test.go' . | sort | while read -r file; do \

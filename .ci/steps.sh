@@ -79,7 +79,7 @@ need() { # command, package
   apt-get install -y -qq "$2"
 }
 
-# What the steps need beyond Go: the linter and govulncheck as Go modules, the OpenAPI linter and another DynamoDB as npm packages, Redis, etcd,
+# What the steps need beyond Go: the linter and govulncheck as Go modules, the OpenAPI linter, another DynamoDB and Powertools as npm packages, Redis, etcd,
 # PostgreSQL, MariaDB, Node, Python, mypy, Chromium (for the clients), two shells (for completion), groff and mandoc (for manual pages), promtool (for
 # alerts) as Debian packages. npm packages are those of lock files, by their hashes, and their scripts are not run.
 step_tools() {
@@ -268,7 +268,7 @@ step_bench() {
   go test -C tests/bench ./... -bench . -benchtime 10x
 }
 
-# Each peer does a little; requests are counted, and no time is judged.
+# Each peer does a little; requests are counted, and no time is judged. The storm of docs/idempotency.md, with one key for each of its lines.
 step_peers() { go test -C tests/peers -count=1 ./...; }
 
 # A release for Linux and this system, made twice; files for builds and containers.

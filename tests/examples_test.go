@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -104,25 +103,46 @@ func TestWorkerExample(t *testing.T) {
 	}
 }
 
-// TestIdempotencyExample: 64 requests at once and one payment, another amount under the same key, a failure after which
-// nothing was done, and one of which no one knows what was done.
-func TestIdempotencyExample(t *testing.T) {
+// TestPaymentsWalk: the cases of docs/idempotency.md, with the responses and the number of payments that it shows.
+func TestPaymentsWalk(t *testing.T) {
 	t.Parallel()
-	want := []string{
-		"64 requests, 1 payment, 64 equal responses, 63 of them replayed: 201 payment 1: 10 euros to bob",
-		"the same key with another amount: 422, 1 payment",
-		"a bank that is closed the first time: 503 the bank is closed",
-		"a bank that is closed the first time: 201 payment 2: 5 euros to carol",
-		"a bank that pays and does not say so: 502 the bank does not respond, 3 payments",
-		"a bank that pays and does not say so: 502 the bank does not respond, 3 payments",
-	}
-	if lines := example(t, exec.CommandContext(t.Context(), build(t, "examples/idempotency"))); !slices.Equal(lines,
-		want) {
-		t.Errorf("%q", lines)
-	}
+	lines := example(t, exec.CommandContext(t.Context(), build(t, "examples/payments"), "--walk"))
 	page, err := os.ReadFile("../docs/idempotency.md")
-	if err != nil || !strings.Contains(string(page), strings.Join(want, "\n")) {
-		t.Errorf("docs/idempotency.md shows another output: %v", err)
+	if shown := strings.Join(lines, "\n"); err != nil || !strings.Contains(string(page), "\n"+shown+"\n```\n") {
+		t.Errorf("docs/idempotency.md does not show this: %v\n%s", err, shown)
+	}
+}
+
+// TestPaymentsStorm: processes are killed while payments are under way. All are answered, and each is made once. A bank
+// that does not look at keys pays twice, and the storm finds that.
+func TestPaymentsStorm(t *testing.T) {
+	t.Parallel()
+	const keys = 8
+	for to, fails := range map[string]bool{"bob": false, "erin": true} {
+		t.Run(to, func(t *testing.T) {
+			t.Parallel()
+			c := exec.CommandContext(t.Context(), build(t, "examples/payments"), "--storm", "--keys", strconv.Itoa(keys),
+				"--clients", "4", "--to", to)
+			c.Env = environment()
+			out, err := c.CombinedOutput()
+			if (err != nil) != fails || strings.Contains(string(out), "the ledger is wrong") != fails {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			sum := make([]int, 7) // of keys, requests, bank asked, answered, once, twice, not at all
+			for line := range strings.Lines(string(out)) {
+				numbers := regexp.MustCompile(` {2,}`).Split(strings.TrimSpace(line), -1)[1:]
+				if n, err := strconv.Atoi(strings.Join(numbers, "")); len(numbers) == len(sum) && err == nil && n >= 0 {
+					for i := range sum {
+						n, _ := strconv.Atoi(numbers[i])
+						sum[i] += n
+					}
+				}
+			}
+			if sum[0] != keys || sum[3] != keys || (sum[4] == keys) == fails || sum[6] != 0 ||
+				strings.Contains(string(out), "\n0 processes were killed") {
+				t.Errorf("%v\n%s", sum, out)
+			}
+		})
 	}
 }
 

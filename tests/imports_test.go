@@ -129,14 +129,14 @@ var imports = map[string][]string{
 	"experimental/emulator/redistest": {"experimental/emulator/internal", "github.com/alicebob/miniredis"},
 	"experimental/emulator/sqstest":   {"experimental/emulator/internal"},
 
-	"examples/cronjob":     {"client", "contracts", "functions/httpapi", "locks", "repo/docstore"},
-	"examples/idempotency": {"client", "functions/httpapi", "idempotency", "repo/docstore"},
-	"examples/leader":      {"client", "functions/httpapi", "locks", "repo/docstore"},
-	"examples/worker":      {"client", "contracts", "fence", "functions/httpapi", "locks", "repo/docstore"},
-	"examples/pool":        {"client", "functions/httpapi", "locks", "repo/docstore"},
-	"examples/ratelimit":   {"client", "functions/httpapi", "locks", "repo/docstore"},
-	"examples/config":      {"client", "functions/httpapi", "locks", "repo/docstore"},
-	"examples/placement":   {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore"},
+	"examples/cronjob":   {"client", "contracts", "functions/httpapi", "locks", "repo/docstore"},
+	"examples/payments":  {"adapters/sqlitestore", "functions/direct", "idempotency", "repo/runs"},
+	"examples/leader":    {"client", "functions/httpapi", "locks", "repo/docstore"},
+	"examples/worker":    {"client", "contracts", "fence", "functions/httpapi", "locks", "repo/docstore"},
+	"examples/pool":      {"client", "functions/httpapi", "locks", "repo/docstore"},
+	"examples/ratelimit": {"client", "functions/httpapi", "locks", "repo/docstore"},
+	"examples/config":    {"client", "functions/httpapi", "locks", "repo/docstore"},
+	"examples/placement": {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore"},
 
 	"cmd/leasehold": {
 		"adapters", "cmd/leasehold/internal", "client", "cluster", "console", "contracts", "experimental/emulator",

@@ -3,12 +3,13 @@
 //
 //	go -C tests/peers run .                                 print the tables
 //	go -C tests/peers run . -write ../../docs/performance.md    put them into the page
-//	go -C tests/peers run . -only 'etcd|sqlite' -clients 64
+//	go -C tests/peers run . -only 'etcd|sqlite'
+//	go -C tests/peers run . -storm                          count effects per idempotency key, beside Powertools
 //
 // Peers take turns: each slice of time of one is followed by one of the next, in another order each round, so that what
 // else the machine does meets all of them. Compare the lines of one table with each other, not with those of another
 // machine.
 //
 // It needs etcd and redis-server (Debian: etcd-server, redis-server). A peer whose server is missing is skipped, and
-// the page names it.
+// the page names it. The storm needs node, and Powertools for AWS Lambda (TypeScript), which .ci/run tools installs.
 package main

@@ -32,6 +32,8 @@ func main() {
 		each   = flag.Duration("each", time.Second, "how long a slice is")
 		write  = flag.String("write", "", "put the tables into this `page`, between its marks, instead of printing them")
 	)
+	storm := flag.Bool("storm", false, "have processes killed, stores away and requests sent often, and count effects")
+	keys := flag.Int("keys", 5, "with -storm: how many keys each line of the table gets")
 	flag.Parse()
 	p := plan{
 		rounds: *rounds, each: *each, times: 200, crash: 4, most: 64,
@@ -42,7 +44,16 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := p.main(ctx, *write); err != nil {
+	var err error
+	switch {
+	case os.Getenv(asStormShop) != "":
+		err = stormShop(ctx)
+	case *storm:
+		err = p.table(ctx, *write, *keys)
+	default:
+		err = p.main(ctx, *write)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1) //nolint:gocritic // the process ends
 	}
@@ -58,12 +69,30 @@ func (p plan) main(ctx context.Context, write string) error {
 	if err != nil {
 		return err
 	}
-	text := page(results, skipped, p.rounds, p.each)
-	if write == "" {
+	return put(write, page(results, skipped, p.rounds, p.each))
+}
+
+// table has the storm happen.
+func (p plan) table(ctx context.Context, write string, keys int) error {
+	dir, err := os.MkdirTemp("", "peers-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	names, results, err := p.storm(ctx, dir, keys)
+	if err != nil {
+		return err
+	}
+	return put(write, stormTable(names, results, keys))
+}
+
+// put prints a text, or puts it into a page.
+func put(page, text string) error {
+	if page == "" {
 		fmt.Print(text)
 		return nil
 	}
-	return replace(write, text)
+	return replace(page, text)
 }
 
 // begin and end are the marks of the part of a page that is written.

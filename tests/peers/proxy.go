@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// proxy stands between a client and a server while requests and bytes are counted, and only then.
+// proxy stands between a client and a server while requests and bytes are counted, or while the server is to be away,
+// and only then.
 type proxy struct {
 	listener net.Listener
 	to       string
@@ -16,6 +17,7 @@ type proxy struct {
 	sent, got atomic.Int64 // bytes of clients and of the server
 	mu        sync.Mutex
 	conns     []net.Conn
+	isAway    bool // connections end at once
 	running   sync.WaitGroup
 }
 
@@ -44,6 +46,9 @@ func (p *proxy) accept(ctx context.Context) {
 		}
 		p.mu.Lock()
 		p.conns = append(p.conns, client, server)
+		if p.isAway {
+			_, _ = client.Close(), server.Close()
+		}
 		p.mu.Unlock()
 		var asked atomic.Bool
 		p.running.Go(func() {
@@ -81,12 +86,20 @@ func carry(to, from net.Conn, count func(n int)) {
 	}
 }
 
+// away has all connections end, and new ones too until it is called again.
+func (p *proxy) away(is bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.isAway = is
+	if is {
+		for _, c := range p.conns {
+			_ = c.Close()
+		}
+	}
+}
+
 func (p *proxy) close() {
 	_ = p.listener.Close()
-	p.mu.Lock()
-	for _, c := range p.conns {
-		_ = c.Close()
-	}
-	p.mu.Unlock()
+	p.away(true)
 	p.running.Wait()
 }

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// shops is how many processes the shop has.
+const shops = 2
+
+// front is what a platform does: it passes requests on to the processes in turn, and starts one again that has ended.
+type front struct {
+	httputil.ReverseProxy
+
+	addresses [shops]atomic.Pointer[string]
+	turn      atomic.Uint32
+	killed    atomic.Int64 // processes
+	stop      context.CancelFunc
+	running   sync.WaitGroup
+}
+
+func openFront(ctx context.Context, dir, bank string) (*front, error) {
+	ctx, stop := context.WithCancel(ctx)
+	f := &front{stop: stop}
+	f.Rewrite = func(r *httputil.ProxyRequest) {
+		to := *f.addresses[f.turn.Add(1)%shops].Load()
+		r.SetURL(&url.URL{Scheme: "http", Host: to})
+		r.Out.Host = r.In.Host // the host is a part of what is compared: the same request has the same one everywhere
+	}
+	f.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) {
+		http.Error(w, "the process was killed", http.StatusBadGateway)
+	}
+	for i := range f.addresses {
+		process, err := start(ctx, dir, bank, &f.addresses[i])
+		if err != nil {
+			f.close()
+			return nil, err
+		}
+		f.running.Go(func() {
+			for {
+				_ = process.Wait()
+				if ctx.Err() != nil {
+					return
+				}
+				f.killed.Add(1)
+				if process, err = start(ctx, dir, bank, &f.addresses[i]); err != nil {
+					if ctx.Err() == nil {
+						fmt.Fprintln(os.Stderr, "payments: a process of the shop does not start again:", err)
+					}
+					return
+				}
+			}
+		})
+	}
+	return f, nil
+}
+
+// start starts a process of the shop, and notes where it listens.
+func start(ctx context.Context, dir, bank string, address *atomic.Pointer[string]) (*exec.Cmd, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	process := exec.CommandContext(ctx, self) //nolint:gosec // this program
+	process.Env = append(os.Environ(), asShop+"="+dir+"\n"+bank)
+	process.Stderr = os.Stderr
+	if _, err := process.StdinPipe(); err != nil { // it ends when this process does
+		return nil, err
+	}
+	out, err := process.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := process.Start(); err != nil {
+		return nil, err
+	}
+	said, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("it ended before it listened: %w", err), process.Wait())
+	}
+	said = strings.TrimSpace(said)
+	address.Store(&said)
+	return process, nil
+}
+
+// close ends the processes.
+func (f *front) close() {
+	f.stop()
+	f.running.Wait()
+}
