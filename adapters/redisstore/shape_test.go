@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/adapters/redisstore"
 	"github.com/leasehold-dev/leasehold/experimental/emulator/redistest"
@@ -107,6 +108,34 @@ func TestReturnOfARow(t *testing.T) {
 				Return: []string{"e1", "e2", "e3"}})
 			if err != nil || !r.Docs[0].Equal(want) {
 				t.Errorf("%d: %v, %v; want %v", i, r.Docs, err, want)
+			}
+		}
+	})
+}
+
+// TestTheTimeIsThatOfTheServer: in whole milliseconds, and never one that is still to come. The server is asked before
+// and after each write.
+func TestTheTimeIsThatOfTheServer(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		c := client(t, server)
+		asked := func() time.Time {
+			at, err := c.Time(t.Context()).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return at.Truncate(time.Millisecond)
+		}
+		for name, most := range map[string]func(*redisstore.Store){
+			"compiled": func(*redisstore.Store) {}, "interpreted": (*redisstore.Store).Interpret,
+		} {
+			s := open(t, server, &redisstore.Options{Prefix: name})
+			most(s)
+			for range 200 { // in most of them all three are of one millisecond
+				before := asked()
+				r, err := s.Write(t.Context(), count(key("a")))
+				if after := asked(); err != nil || r.At.Before(before) || r.At.After(after) {
+					t.Fatalf("%s: written at %v, between %v and %v, error %v", name, r.At, before, after, err)
+				}
 			}
 		}
 	})

@@ -118,3 +118,31 @@ func TestReplaceOfALeaseOfTheSameWrite(t *testing.T) {
 	s.gets(bob, RequestIDReused, 1)
 	s.plain(Active)
 }
+
+// TestWhenSomethingEndsNext: a request that waits looks again when the first of leases and places ends, in whatever
+// order they are.
+func TestWhenSomethingEndsNext(t *testing.T) {
+	s := newStage(t)
+	ann, bob := try("ann", Permits), try("bob", Permits)
+	ann.TTLSeconds, bob.TTLSeconds = 90, 60
+	s.granted(ann, 1, 1)
+	s.granted(bob, 2, 2)
+	s.waits(wait("eve", Permits), 1, 2)
+	s.pass(time.Second)
+	for _, c := range []struct {
+		after, want time.Duration
+	}{
+		{0, 29 * time.Second}, // the place ends: it was taken for 30 s
+		{29 * time.Second, 0}, // to be sent again: its place has ended
+	} {
+		st, err := subject.State(s.document())
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := s.now.Add(c.after)
+		again, next := wait("eve", Permits).readyInLine(st, at)
+		if c.want == 0 && !again || c.want != 0 && (again || !next.Equal(at.Add(c.want))) {
+			t.Errorf("after %v: again %v, next %v", c.after, again, next.Sub(at))
+		}
+	}
+}
