@@ -103,8 +103,8 @@ func TestIdempotencyOnEveryStore(t *testing.T) {
 	}
 }
 
-// TestKeyIsNewWithoutASweep: on a store that removes nothing, and whose time is known between two instants, the key of a
-// finished run is a new one once it has certainly been kept for as long as it was to be, by callers whose clocks are
+// TestKeyIsNewWithoutASweep: on a store that removes nothing, and whose time is known between two instants, the key of
+// a finished run is a new one once it has certainly been kept for as long as it was to be, by callers whose clocks are
 // apart; not before, and within a few seconds.
 func TestKeyIsNewWithoutASweep(t *testing.T) {
 	t.Parallel()

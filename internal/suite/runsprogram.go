@@ -36,7 +36,8 @@ type RunStep struct {
 }
 
 var runProgram = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) RunStep {
-	s := RunStep{GateStep: genStep.Draw(t, "step"), Keep: rapid.SampledFrom([]int64{0, 0, 60, 60, 61, 3600}).Draw(t, "keep"),
+	s := RunStep{GateStep: genStep.Draw(t, "step"),
+		Keep:  rapid.SampledFrom([]int64{0, 0, 60, 60, 61, 3600}).Draw(t, "keep"),
 		About: rapid.SampledFrom([]string{"", "f1", "f1", "f1", "f2"}).Draw(t, "about")}
 	s.Wait = rapid.SampledFrom([]time.Duration{0, 0, 0, time.Second, 2 * time.Second, time.Minute - time.Millisecond,
 		time.Minute, time.Minute + time.Millisecond, 10 * time.Minute, time.Hour, 24 * time.Hour}).Draw(t, "wait")

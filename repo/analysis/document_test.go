@@ -82,7 +82,8 @@ func TestOneRuleForAllShapes(t *testing.T) {
 			if end, ok := w.Set[charge.ExpiryField].(docstore.Instant); ok {
 				lock = end.Offset()
 			}
-			if w.Key != charge.Key() || w.Keep != time.Hour+lock || until.Offset() != w.Keep || strings.Contains(fmt.Sprintf("%+v", w), fExpiresAt) {
+			if w.Key != charge.Key() || w.Keep != time.Hour+lock || until.Offset() != w.Keep ||
+				strings.Contains(fmt.Sprintf("%+v", w), fExpiresAt) {
 				t.Fatalf("%T writes %+v", other, w)
 			}
 		}

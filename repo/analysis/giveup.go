@@ -45,7 +45,7 @@ func (c GiveUp) Write() docstore.Write {
 
 // remain is the write that remembers the request where there is nothing else to remember.
 func (c GiveUp) remain(found docstore.Cond) docstore.Write {
-	w := c.remember(c.Acquire.document().legible(), found)
+	w := c.remember(c.Acquire.document().readable(), found)
 	w.Keep = KeepGivenUp
 	return w
 }

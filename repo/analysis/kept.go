@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -37,31 +38,15 @@ func (s State) At(now time.Time) State {
 	return s
 }
 
-// legible is [readable] with what only documents have that are not kept for ever.
-func (sh *Shape) legible() docstore.All {
-	if sh.KeepSeconds == 0 {
-		return readable()
-	}
-	return append(readable(),
-		docstore.Any{docstore.Not{Cond: docstore.Has{Field: fKeepSeconds}}, docstore.All{
-			docstore.LE{Field: fKeepSeconds, Value: docstore.Int(sh.MaxKeepSeconds)},
-			docstore.Not{Cond: docstore.LE{Field: fKeepSeconds, Value: docstore.Int(0)}},
-		}},
-		docstore.Any{docstore.Not{Cond: docstore.Has{Field: fKeptUntil}}, docstore.All{
-			docstore.LE{Field: fKeptUntil, Value: lastText},
-			docstore.Not{Cond: docstore.LE{Field: fKeptUntil, Value: docstore.String("")}},
-		}})
-}
-
 // present holds for a document that can be read and is not gone, and where there is none.
 func (sh *Shape) present() docstore.All {
 	if sh.KeepSeconds == 0 {
-		return readable()
+		return sh.readable()
 	}
-	return append(sh.legible(), docstore.Not{Cond: sh.gone()})
+	return append(sh.readable(), docstore.Not{Cond: sh.gone()})
 }
 
-// readKept reads for how long a document is kept, as [Shape.legible] asks.
+// readKept reads for how long a document is kept, as [Shape.readable] asks.
 func (d Document) readKept(s *State, found docstore.Doc) error {
 	if v := found[fKeepSeconds]; v != nil {
 		n, ok := v.(docstore.Int)
@@ -86,12 +71,8 @@ func (d Document) keep(s State, ttlSeconds int64, w docstore.Write) docstore.Wri
 	if usual == 0 {
 		return w
 	}
-	seconds := d.KeepSeconds
-	if seconds == 0 {
-		seconds = usual
-		if s.keepSeconds > 0 {
-			seconds = s.keepSeconds
-		}
+	seconds := cmp.Or(d.KeepSeconds, s.keepSeconds, usual)
+	if d.KeepSeconds == 0 {
 		same := docstore.Cond(docstore.Eq{Field: fKeepSeconds, Value: docstore.Int(seconds)})
 		if seconds == usual {
 			same = docstore.Any{docstore.Not{Cond: docstore.Has{Field: fKeepSeconds}}, same}

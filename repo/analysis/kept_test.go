@@ -17,9 +17,10 @@ func TestKeptNoLonger(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	in := func(d time.Duration) docstore.String { return docstore.FormatTime(at.Add(d)) }
 	ended := func(kept, finished time.Duration) docstore.Doc {
-		return docstore.Doc{"status": docstore.String("READY"), "result": docstore.String("paid"), "lockToken": docstore.Int(7),
-			"lockFinishedAt": in(finished), "lockRequest1": rule.Identify("acquire", "ann", "r1").With("60").Entry(),
-			"keepSeconds": docstore.Int(60), "keptUntil": in(kept), "lockFingerprint": docstore.String("f1"),
+		return docstore.Doc{"status": docstore.String("READY"), "result": docstore.String("paid"),
+			"lockToken": docstore.Int(7), "lockFinishedAt": in(finished),
+			"lockRequest1": rule.Identify("acquire", "ann", "r1").With("60").Entry(),
+			"keepSeconds":  docstore.Int(60), "keptUntil": in(kept), "lockFingerprint": docstore.String("f1"),
 			"lockFailures": docstore.Int(3)}
 	}
 	held := func(kept, lock time.Duration) docstore.Doc {
@@ -28,6 +29,7 @@ func TestKeptNoLonger(t *testing.T) {
 	}
 	const minute, ms = time.Minute, time.Millisecond
 	without := func(d docstore.Doc, f string) docstore.Doc { delete(d, f); return d }
+	usual := func(d docstore.Doc) docstore.Doc { d[fKeepSeconds] = docstore.Int(3600); return d }
 	for name, c := range map[string]struct {
 		doc    docstore.Doc
 		margin time.Duration
@@ -46,6 +48,8 @@ func TestKeptNoLonger(t *testing.T) {
 		"its lock has ended, and it is kept":      {held(ms, -minute), 0, false},
 		"released":                                {without(without(held(0, 0), "lockOwner"), "expiresAt"), 0, true},
 		"released, and kept":                      {without(without(held(ms, 0), "lockOwner"), "expiresAt"), 0, false},
+		"perhaps, and its holder may end it":      {held(ms, -minute), 2 * time.Second, false},
+		"released, for the usual time":            {usual(without(without(held(0, 0), "lockOwner"), "expiresAt")), 0, true},
 		"its lock lasts, until when is not known": {without(held(-10*minute, ms), "keptUntil"), 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,8 +90,12 @@ func TestKeptNoLonger(t *testing.T) {
 				"release": Release{Owner: "ann", Token: 7}.In(d),
 				"finish":  Finish{Owner: "ann", Token: 7, Status: Ready, Result: "paid"}.In(d),
 			} {
-				if _, o, err := rule.Step(held, c.doc, w); err != nil || c.gone != (o.Code == NotFound) {
+				_, o, err := rule.Step(held, c.doc, w)
+				if err != nil || c.gone != (o.Code == NotFound) {
 					t.Errorf("%s: %+v, %v", what, o, err)
+				}
+				if c.doc["lockOwner"] != nil && !c.gone && what != "refresh" && o.Code != OK {
+					t.Errorf("%s by the holder: %+v", what, o)
 				}
 			}
 		})
@@ -137,7 +145,8 @@ func TestDamagedKeep(t *testing.T) {
 		"more": {fKeepSeconds, docstore.Int(86_401), true}, "ten times more": {fKeepSeconds, docstore.Int(864_000), true},
 		"text": {fKeepSeconds, docstore.String("60"), true}, "null": {fKeepSeconds, docstore.Opaque{Null: true}, true},
 		"a number": {fKeptUntil, docstore.Int(1), true}, "no text": {fKeptUntil, docstore.String(""), true},
-		"beyond text": {fKeptUntil, docstore.String("\U0010FFFF~"), true},
+		"of an earlier version": {fFingerprint, docstore.String("f1"), false},
+		"beyond text":           {fKeptUntil, docstore.String("\U0010FFFF~"), true},
 	} {
 		doc := docstore.Doc{"lockOwner": docstore.String("ann"), "lockToken": docstore.Int(7), "status": docstore.String("x"),
 			"expiresAt": docstore.FormatTime(w.At.Add(time.Minute)), c.field: c.value}

@@ -47,7 +47,7 @@ const (
 // readable holds for a document that [Document.State] can read, but for a status of null, which a condition cannot tell
 // from a number: see [nullable]. It is the first part of every condition, by [Shape.present]: a write whose outcome
 // cannot be reported must not change anything.
-func readable() docstore.All {
+func (sh *Shape) readable() docstore.All {
 	c := docstore.All{docstore.Any{docstore.Not{Cond: docstore.Has{Field: fStatus}},
 		docstore.LE{Field: fStatus, Value: lastText}}}
 	for _, f := range slices.Concat(fRequests[:], fRetries[:]) {
@@ -59,7 +59,18 @@ func readable() docstore.All {
 			docstore.Not{Cond: docstore.LE{Field: f, Value: docstore.Int(-1)}},
 		}})
 	}
-	return c
+	if sh.KeepSeconds == 0 {
+		return c
+	}
+	return append(c,
+		docstore.Any{docstore.Not{Cond: docstore.Has{Field: fKeepSeconds}}, docstore.All{
+			docstore.LE{Field: fKeepSeconds, Value: docstore.Int(sh.MaxKeepSeconds)},
+			docstore.Not{Cond: docstore.LE{Field: fKeepSeconds, Value: docstore.Int(0)}},
+		}},
+		docstore.Any{docstore.Not{Cond: docstore.Has{Field: fKeptUntil}}, docstore.All{
+			docstore.LE{Field: fKeptUntil, Value: lastText},
+			docstore.Not{Cond: docstore.LE{Field: fKeptUntil, Value: docstore.String("")}},
+		}})
 }
 
 // nullable is the second write of a command whose document was found with a status of null: the first one without the
@@ -319,7 +330,7 @@ func (c Acquire) write(free docstore.All, s State) docstore.Write {
 func (c Acquire) anew(s State) docstore.Write {
 	d := c.document()
 	d.KeepSeconds = cmp.Or(d.KeepSeconds, d.Shape.KeepSeconds)
-	w := c.In(d).begin(docstore.All{d.legible(), d.gone(), sameText(fFinishedAt, s.Finished)}, s)
+	w := c.In(d).begin(docstore.All{d.readable(), d.gone(), sameText(fFinishedAt, s.Finished)}, s)
 	w.Set[fRuns] = docstore.Int(1)
 	w.Unset = append(w.Unset, fStatus, fResult, fReason, fFailures, fFailed)
 	if c.Fingerprint == "" {

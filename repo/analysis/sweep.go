@@ -113,7 +113,7 @@ func isRetried(expiry string) docstore.Cond {
 // that has passed as text counts: the sweep finds analyses by that text. What the text means was judged before.
 func isDue(whose docstore.Cond, token int64, expiry string) docstore.All {
 	return docstore.All{
-		readable(), unfinished(), whose, sameToken(token),
+		analyses.readable(), unfinished(), whose, sameToken(token),
 		docstore.Eq{Field: fExpiresAt, Value: docstore.String(expiry)},
 		docstore.LE{Field: fExpiresAt, Value: docstore.Now},
 		docstore.Not{Cond: docstore.Eq{Field: fExpiresAt, Value: docstore.String("")}},

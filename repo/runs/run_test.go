@@ -308,8 +308,8 @@ func TestRunThatLasts(t *testing.T) {
 	}
 }
 
-// TestKeepIsSaidOnce: a command that does not say how long a run is kept leaves what was said, in one request if that is
-// what runs are kept for that say nothing, and in two otherwise; a command that says it changes it.
+// TestKeepIsSaidOnce: a command that does not say how long a run is kept leaves what was said, in one request if that
+// is a day, as where nothing was said, and in two otherwise; a command that says it changes it.
 func TestKeepIsSaidOnce(t *testing.T) {
 	const day = runs.DefaultKeepSeconds
 	for _, c := range []struct{ begin, later, kept, requests int64 }{
