@@ -18,8 +18,8 @@ import (
 // Runs is the client of a tenant's runs, which callers name themselves: the first one that begins a run does the work,
 // and all later ones get its result. It is the gate of package idempotency.
 type Runs struct {
-	// Keep is how long the record of a run is kept after the last request of its holder, at least: whole seconds from a
-	// minute to 30 days. 0 means a day. Set it before the first use.
+	// Keep is how long the record of a run is kept after the end of the run: whole seconds from a minute to 30 days. After
+	// that its ID is a new one. 0 leaves what other processes say, a day if none does. Set it before the first use.
 	Keep time.Duration
 
 	client *Client
@@ -132,7 +132,7 @@ func (r *Runs) List(ctx context.Context, prefix string, pageSize int, pageToken 
 		complete(func(p contracts.RunPage) bool { return p.Runs != nil }))
 }
 
-// keep is Keep in seconds, rounded up; 0 leaves it to the server.
+// keep is Keep in seconds, rounded up; 0 is not sent.
 func (r *Runs) keep() int64 { return int64((r.Keep + time.Second - 1) / time.Second) }
 
 // begun is the response to a request for a run, in either shape.

@@ -2118,8 +2118,9 @@ type RunBeginRequest struct {
 	// The response is 204. Left out, false.
 	GiveUp GiveUp `json:"give_up,omitempty"`
 
-	// KeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
-	// store may keep it longer. The last request of the holder counts.
+	// KeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end
+	// of its lock. Left out, it is as an earlier request of this run said, or a day if none did; the latest one that says
+	// it counts.
 	KeepSeconds RunKeepSeconds `json:"keep_seconds,omitempty"`
 
 	// MaxFailures A run that failed so often becomes FAILED instead of running again. 0, or left out, is no bound.
@@ -2151,8 +2152,9 @@ type RunFinishRequest struct {
 	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
-	// KeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
-	// store may keep it longer. The last request of the holder counts.
+	// KeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end
+	// of its lock. Left out, it is as an earlier request of this run said, or a day if none did; the latest one that says
+	// it counts.
 	KeepSeconds RunKeepSeconds `json:"keep_seconds,omitempty"`
 
 	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
@@ -2206,8 +2208,9 @@ type RunGranted struct {
 	Runs Count `json:"runs"`
 }
 
-// RunKeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
-// store may keep it longer. The last request of the holder counts.
+// RunKeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end
+// of its lock. Left out, it is as an earlier request of this run said, or a day if none did; the latest one that says
+// it counts.
 type RunKeepSeconds = int64
 
 // RunLock The lock of a run, as its holder sees it.
@@ -2239,8 +2242,9 @@ type RunRefreshRequest struct {
 	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
-	// KeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
-	// store may keep it longer. The last request of the holder counts.
+	// KeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end
+	// of its lock. Left out, it is as an earlier request of this run said, or a day if none did; the latest one that says
+	// it counts.
 	KeepSeconds RunKeepSeconds `json:"keep_seconds,omitempty"`
 
 	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
@@ -2261,8 +2265,9 @@ type RunReleaseRequest struct {
 	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
-	// KeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
-	// store may keep it longer. The last request of the holder counts.
+	// KeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end
+	// of its lock. Left out, it is as an earlier request of this run said, or a day if none did; the latest one that says
+	// it counts.
 	KeepSeconds RunKeepSeconds `json:"keep_seconds,omitempty"`
 
 	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is

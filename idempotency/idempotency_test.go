@@ -146,6 +146,31 @@ func TestCost(t *testing.T) {
 	}
 }
 
+// TestKeyIsNewAfterItsTime: on a store from which nothing removes records, a key is a new one once its record was kept
+// for as long as was said, for whatever payload; a millisecond before it is not.
+func TestKeyIsNewAfterItsTime(t *testing.T) {
+	for kept, keep := range map[time.Duration]time.Duration{time.Minute: time.Minute, 24 * time.Hour: 0} {
+		for _, past := range []time.Duration{0, time.Millisecond, 9 * kept} {
+			synctest.Test(t, func(t *testing.T) {
+				var ran atomic.Int64
+				g := direct.Runs(runs.New(docstore.NewMemory(nil), nil), "shop", keep)
+				h := middleware(t, g, nil).Wrap(payments(&ran, 0))
+				post(h, "k1", "10")
+				time.Sleep(kept - time.Millisecond)
+				if w := post(h, "k1", "20"); w.Code != http.StatusUnprocessableEntity || ran.Load() != 1 {
+					t.Errorf("%v, before: %d %s", kept, w.Code, w.Body)
+				}
+				time.Sleep(time.Millisecond + past)
+				for range 2 {
+					if w := post(h, "k1", "20"); w.Code != http.StatusCreated || ran.Load() != 2 {
+						t.Errorf("%v and %v: %d %s, %d runs", kept, past, w.Code, w.Body, ran.Load())
+					}
+				}
+			})
+		}
+	}
+}
+
 // TestAnotherPayload is 422, while the first runs and after it, in the same process and another one; another scope,
 // name or key is another request.
 func TestAnotherPayload(t *testing.T) {

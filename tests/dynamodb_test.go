@@ -78,6 +78,14 @@ func TestAmbiguousAnalysesOnDynamoDB(t *testing.T) {
 	suite.AmbiguousAnalyses(t, unreliableDynamo)
 }
 
+func TestRunsOnDynamoDB(t *testing.T) {
+	t.Parallel()
+	suite.Runs(t, func(t *testing.T, now func() time.Time) docstore.Store {
+		_, client := overNetwork(t)
+		return openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now})
+	})
+}
+
 // TestAmbiguousRunsOnDynamoDB: the same for commands of named runs.
 func TestAmbiguousRunsOnDynamoDB(t *testing.T) {
 	t.Parallel()
@@ -243,6 +251,11 @@ func TestDynoxide(t *testing.T) {
 	})
 	t.Run("placements", func(t *testing.T) {
 		suite.Placements(t, func(t *testing.T, now func() time.Time) docstore.Store {
+			return openDynamo(t, client, table(), awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now})
+		})
+	})
+	t.Run("runs", func(t *testing.T) {
+		suite.Runs(t, func(t *testing.T, now func() time.Time) docstore.Store {
 			return openDynamo(t, client, table(), awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now})
 		})
 	})

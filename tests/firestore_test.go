@@ -147,6 +147,19 @@ func TestAmbiguousAnalysesOnFirestore(t *testing.T) {
 	})
 }
 
+func TestRunsOnFirestore(t *testing.T) {
+	t.Parallel()
+	suite.EveryStore(t)
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			suite.Runs(t, func(t *testing.T, now func() time.Time) docstore.Store {
+				s, _ := onFirestore(t, mode, now)
+				return s
+			})
+		})
+	}
+}
+
 // TestAmbiguousRunsOnFirestore: the same for commands of named runs.
 func TestAmbiguousRunsOnFirestore(t *testing.T) {
 	t.Parallel()

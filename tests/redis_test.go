@@ -110,6 +110,14 @@ func TestAmbiguousWritesOnRedis(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.Ambiguous(t, redisWithFaults(server)) })
 }
 
+func TestRunsOnRedis(t *testing.T) {
+	t.Parallel()
+	suite.EveryStore(t)
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		suite.Runs(t, func(t *testing.T, now func() time.Time) docstore.Store { return onRedis(t, server, now) })
+	})
+}
+
 // TestAmbiguousRunsOnRedis: commands of named runs whose request or response was lost.
 func TestAmbiguousRunsOnRedis(t *testing.T) {
 	t.Parallel()

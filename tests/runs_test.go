@@ -103,6 +103,54 @@ func TestIdempotencyOnEveryStore(t *testing.T) {
 	}
 }
 
+// TestKeyIsNewWithoutASweep: on a store that removes nothing, and whose time is known between two instants, the key of
+// a finished run is a new one once it has certainly been kept for as long as it was to be, by callers whose clocks are
+// apart; not before, and within a few seconds.
+func TestKeyIsNewWithoutASweep(t *testing.T) {
+	t.Parallel()
+	for finishes, finisher := range []time.Duration{0, 900 * time.Millisecond, -900 * time.Millisecond} {
+		for begins, beginner := range []time.Duration{0, 900 * time.Millisecond, -900 * time.Millisecond} {
+			synctest.Test(t, func(t *testing.T) {
+				client := dynamoClient("http://dynamodb.local", dynamodbtest.New(nil).RoundTripper())
+				on := func(off time.Duration) *runs.Runs {
+					return runs.New(openDynamo(t, client, "leasehold", awsdynamodb.Options{
+						Now: func() time.Time { return time.Now().Add(off) }}), nil)
+				}
+				id := runs.ID{Tenant: "acme", ID: "order-7"}
+				begin := func(r *runs.Runs, request string) runs.Outcome {
+					o, err := r.Begin(t.Context(), runs.Begin{ID: id, Owner: "ann", RequestID: request, TTLSeconds: 30,
+						KeepSeconds: runs.MinKeepSeconds})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return o
+				}
+				holder, other := on(finisher), on(beginner)
+				first := begin(holder, "r")
+				if o, err := holder.Finish(t.Context(), runs.Finish{ID: id, Owner: "ann", Token: first.Grant.Token,
+					Status: analysis.Ready}); err != nil || o.Code != analysis.OK {
+					t.Fatalf("%+v, %v", o, err)
+				}
+				finished := time.Now()
+				time.Sleep(55 * time.Second)
+				for n := 0; ; n++ {
+					asked := time.Now()
+					o := begin(other, fmt.Sprint("r", n))
+					if kept := asked.Sub(finished); o.Code == analysis.OK {
+						if kept < time.Minute || kept > 66*time.Second || o.Grant.Token != first.Grant.Token+1 {
+							t.Errorf("finished by %d, begun by %d: a new run after %v: %+v", finishes, begins, kept, o)
+						}
+						return
+					} else if o.Code != analysis.AlreadyFinished || kept > 66*time.Second {
+						t.Fatalf("finished by %d, begun by %d: after %v: %+v", finishes, begins, kept, o)
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+			})
+		}
+	}
+}
+
 // TestRunCostsOnDynamoDB: one request and one unit for each command of a run, although the table has an index for the
 // sweep: a run is not in it.
 func TestRunCostsOnDynamoDB(t *testing.T) {

@@ -99,6 +99,17 @@ func TestAmbiguousPlacements(t *testing.T) {
 	})
 }
 
+// TestRunsOnMemory and the tests of its kind: a run whose time has passed counts as none where no store removes it.
+func TestRunsOnMemory(t *testing.T) {
+	t.Parallel()
+	suite.Runs(t, onMemory)
+}
+
+func TestRunsOnSQLite(t *testing.T) {
+	t.Parallel()
+	suite.Runs(t, onSQLite)
+}
+
 // TestAmbiguousRuns: commands of named runs whose request or response was lost.
 func TestAmbiguousRuns(t *testing.T) {
 	t.Parallel()

@@ -19,12 +19,9 @@ func Analyses(a *analysis.Analyses) once.Gate {
 }
 
 // Runs is the gate of a tenant's runs on a store, for package idempotency and for once.Run with names of the caller's
-// own. Records are kept for keep after the last write of their holder, in whole seconds, from a minute to 30 days; 0
-// means a day.
+// own. Records are kept for keep after the end of a run, in whole seconds, from a minute to 30 days; 0 leaves what
+// other processes say, a day if none does.
 func Runs(r *runs.Runs, tenant string, keep time.Duration) once.Gate {
-	if keep == 0 {
-		keep = runs.DefaultKeepSeconds * time.Second
-	}
 	return gate{namedRuns{r, tenant, int64(keep / time.Second)}, "run_id", &ends.Clock{}}
 }
 

@@ -47,13 +47,13 @@ func begin(body any) (most int64) {
 		b.FailureReason = notGiven
 		return maxFinishBytes
 	case *contracts.RunBeginRequest:
-		b.TTLSeconds, b.KeepSeconds = runs.DefaultTTLSeconds, runs.DefaultKeepSeconds
+		b.TTLSeconds, b.KeepSeconds = runs.DefaultTTLSeconds, keepNotGiven
 	case *contracts.RunRefreshRequest:
-		b.TTLSeconds, b.KeepSeconds = runs.DefaultTTLSeconds, runs.DefaultKeepSeconds
+		b.TTLSeconds, b.KeepSeconds = runs.DefaultTTLSeconds, keepNotGiven
 	case *contracts.RunReleaseRequest:
-		b.FailureReason, b.KeepSeconds = notGiven, runs.DefaultKeepSeconds
+		b.FailureReason, b.KeepSeconds = notGiven, keepNotGiven
 	case *contracts.RunFinishRequest:
-		b.FailureReason, b.KeepSeconds = notGiven, runs.DefaultKeepSeconds
+		b.FailureReason, b.KeepSeconds = notGiven, keepNotGiven
 		return maxFinishBytes
 	case *contracts.MemberJoinRequest:
 		b.TTLSeconds = defaultSeconds

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"math"
 	"net/http"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -17,11 +18,27 @@ func runID(r *http.Request) runs.ID {
 	return runs.ID{Tenant: r.PathValue("tenant_id"), ID: r.PathValue("run_id")}
 }
 
+// keepNotGiven marks keep_seconds that the body does not have: the run is kept for as long as was said before.
+const keepNotGiven = math.MinInt64
+
+// keep is for how long a body says that a run is kept, as the rule is told: 0 is nothing said there, and no time here.
+func keep(seconds int64) int64 {
+	switch seconds {
+	case keepNotGiven:
+		return 0
+	case 0:
+		return -1 // refused
+	default:
+		return seconds
+	}
+}
+
 // beginRun responds with a grant, or with why there is none, which is no error.
 func (a *api) beginRun(c call, b *contracts.RunBeginRequest) (any, error) {
 	if err := c.asHolder(&b.OwnerID); err != nil {
 		return nil, err
 	}
+	b.KeepSeconds = keep(b.KeepSeconds)
 	command, err := direct.BeginRun(runID(c.Request), *b)
 	if err != nil {
 		return nil, err
@@ -62,7 +79,8 @@ func (a *api) refreshRun(c call, b *contracts.RunRefreshRequest) (held contracts
 		return held, err
 	}
 	o, err := a.runs.Refresh(c.Context(), runs.Refresh{
-		ID: runID(c.Request), Owner: b.OwnerID, Token: b.FencingToken, TTLSeconds: b.TTLSeconds, KeepSeconds: b.KeepSeconds,
+		ID: runID(c.Request), Owner: b.OwnerID, Token: b.FencingToken, TTLSeconds: b.TTLSeconds,
+		KeepSeconds: keep(b.KeepSeconds),
 	})
 	return reply(c, o, o.Replayed, err, ifOK(noRun, func(o runs.Outcome) contracts.RunLock {
 		return contracts.RunLock{
@@ -84,7 +102,8 @@ func (a *api) releaseRun(c call, b *contracts.RunReleaseRequest) (released contr
 			"is empty: say why the run failed, or leave it out for a run that was only stopped")
 	}
 	o, err := a.runs.Release(c.Context(), runs.Release{
-		ID: runID(c.Request), Owner: b.OwnerID, Token: b.FencingToken, Failed: b.FailureReason, KeepSeconds: b.KeepSeconds,
+		ID: runID(c.Request), Owner: b.OwnerID, Token: b.FencingToken, Failed: b.FailureReason,
+		KeepSeconds: keep(b.KeepSeconds),
 	})
 	return reply(c, o, o.Replayed, err, ifOK(noRun, func(o runs.Outcome) contracts.RunReleased {
 		return contracts.RunReleased{RunID: runID(c.Request).ID, Failures: o.Grant.Failures, Replayed: o.Replayed}
@@ -103,7 +122,7 @@ func (a *api) finishRun(c call, b *contracts.RunFinishRequest) (finished contrac
 	}
 	o, err := a.runs.Finish(c.Context(), runs.Finish{
 		ID: runID(c.Request), Owner: b.OwnerID, Token: b.FencingToken, Status: analysis.Status(b.Status), Result: b.Result,
-		Reason: b.FailureReason, KeepSeconds: b.KeepSeconds,
+		Reason: b.FailureReason, KeepSeconds: keep(b.KeepSeconds),
 	})
 	return reply(c, o, o.Replayed, err, ifOK(noRun, func(o runs.Outcome) contracts.RunFinished {
 		return contracts.RunFinished{RunID: runID(c.Request).ID, Status: b.Status, Replayed: o.Replayed}

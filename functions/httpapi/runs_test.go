@@ -63,6 +63,29 @@ func TestRunsOverHTTP(t *testing.T) {
 	d.get("/v1/tenants/other/runs/order-7").refuses(t, 404, "NOT_FOUND", "run_id")
 }
 
+// TestKeepOverHTTP: a request without keep_seconds leaves what an earlier one said, and a run whose time has passed is
+// not found, not listed, and begins anew.
+func TestKeepOverHTTP(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	const held = `{"owner_id":"ann","fencing_token":1767225600000001`
+	d.post(order7+"/begin", `{"owner_id":"ann","request_id":"r1","keep_seconds":60}`).ok(t)
+	d.post(order7+"/refresh", held+`}`).ok(t)
+	d.post(order7+"/finish", held+`,"status":"READY","result":"paid"}`).ok(t)
+	begin := `{"owner_id":"bob","request_id":"r2"}`
+	d.clock.Advance(time.Minute - time.Millisecond)
+	d.post(order7+"/begin", begin).wants(t, 200,
+		`{"run_id":"order-7","acquired":false,"reason":"already_finished","status":"READY","result":"paid"}`)
+	d.clock.Advance(time.Millisecond)
+	d.get(order7).refuses(t, 404, "NOT_FOUND", "run_id")
+	d.get("/v1/tenants/acme/runs").wants(t, 200, `{"runs":[]}`)
+	d.post(order7+"/finish", held+`,"status":"READY","result":"paid"}`).refuses(t, 404, "NOT_FOUND", "run_id")
+	d.post(order7+"/begin", `{"owner_id":"ann","request_id":"r1","keep_seconds":60}`).refuses(t, 422, "REQUEST_ID_REUSED", "")
+	if a := d.post(order7+"/begin", begin); a.status != 200 || a.body["fencing_token"] != 1767225600000002.0 ||
+		a.body["runs"] != 1.0 {
+		t.Errorf("%d %s", a.status, a.raw)
+	}
+}
+
 // TestRunRefusals: each malformed request names its field, and makes no document.
 func TestRunRefusals(t *testing.T) {
 	d := open(t, httpapi.Development{})
@@ -86,10 +109,12 @@ func TestRunRefusals(t *testing.T) {
 		{"begin", `{` + ok + `,"color":"red"}`, "color"},
 		{"refresh", `{"owner_id":"ann"}`, "fencing_token"},
 		{"refresh", `{` + held + `,"keep_seconds":59}`, "keep_seconds"},
+		{"refresh", `{` + held + `,"keep_seconds":0}`, "keep_seconds"},
 		{"refresh", `{` + held + `,"ttl_seconds":0}`, "ttl_seconds"},
 		{"release", `{` + held + `,"failure_reason":""}`, "failure_reason"},
 		{"release", `{` + held + `,"failure_reason":"` + strings.Repeat("x", 1025) + `"}`, "failure_reason"},
 		{"release", `{` + held + `,"keep_seconds":59}`, "keep_seconds"},
+		{"release", `{` + held + `,"keep_seconds":0}`, "keep_seconds"},
 		{"finish", `{` + held + `}`, "status"},
 		{"finish", `{` + held + `,"status":"DONE"}`, "status"},
 		{"finish", `{` + held + `,"status":"READY","failure_reason":"x"}`, "failure_reason"},
@@ -97,6 +122,7 @@ func TestRunRefusals(t *testing.T) {
 		{"finish", `{` + held + `,"status":"FAILED","result":"x"}`, "result"},
 		{"finish", `{` + held + `,"status":"READY","result":"` + strings.Repeat("x", 32<<10+1) + `"}`, "result"},
 		{"finish", `{` + held + `,"status":"READY","keep_seconds":59}`, "keep_seconds"},
+		{"finish", `{` + held + `,"status":"READY","keep_seconds":0}`, "keep_seconds"},
 	} {
 		d.post(order7+"/"+c.command, c.body).refuses(t, 400, "INVALID_ARGUMENT", c.field)
 	}

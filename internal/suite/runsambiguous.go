@@ -14,7 +14,7 @@ import (
 // gets the right one, and the command has had one effect: no false "locked", no false "lost", no run that counts twice,
 // no second record. The rule is that of the gate, and so is the oracle; only the first begin makes the document.
 func AmbiguousRuns(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
-	everyFate(t, newStore, ambiguousRun, "begin", "begin stale", "refresh", "release", "release failed",
+	everyFate(t, newStore, ambiguousRun, "begin", "begin stale", "begin anew", "refresh", "release", "release failed",
 		"finish", "finish failed", "give up", "give up stale", "give up a copy", "give up nothing")
 }
 
@@ -22,49 +22,23 @@ func AmbiguousRuns(t *testing.T, newStore func(t *testing.T, now func() time.Tim
 type namedRun struct {
 	store  docstore.Store
 	runs   *runs.Runs
-	oracle *gateOracle
+	oracle *runOracle
 }
 
 var modelledRun = runs.ID{Tenant: "acme", ID: "order-7"}
 
+// step is a command on the run, which is kept for an hour.
+func (n *namedRun) step(s GateStep) RunStep { return RunStep{GateStep: s, Keep: 3600, About: "f1"} }
+
 // send carries out a command; "acquire" begins the run.
 func (n *namedRun) send(ctx context.Context, s GateStep, token int64) (GateAnswer, error) {
-	const keep = 3600
-	var (
-		o   runs.Outcome
-		err error
-	)
-	switch s.Do {
-	case "acquire", "give up":
-		c := runs.Begin{
-			ID: modelledRun, Owner: s.Owner, RequestID: s.Request, TTLSeconds: s.TTL, Fingerprint: "f1", KeepSeconds: keep,
-		}
-		if s.Do == "give up" {
-			o, err = n.runs.GiveUp(ctx, c)
-		} else {
-			o, err = n.runs.Begin(ctx, c)
-		}
-	case "refresh":
-		o, err = n.runs.Refresh(ctx, runs.Refresh{ID: modelledRun, Owner: s.Owner, Token: token, TTLSeconds: s.TTL,
-			KeepSeconds: keep})
-	case "release":
-		o, err = n.runs.Release(ctx, runs.Release{ID: modelledRun, Owner: s.Owner, Token: token, Failed: s.reason(),
-			KeepSeconds: keep})
-	default:
-		c := runs.Finish{ID: modelledRun, Owner: s.Owner, Token: token, Status: analysis.Ready, Result: s.Result,
-			KeepSeconds: keep}
-		if s.Failed {
-			c.Status, c.Result, c.Reason = analysis.Failed, "", s.reason()
-		}
-		o, err = n.runs.Finish(ctx, c)
-	}
-	return gateAnswer(o), err
+	return sendToRun(ctx, n.runs, modelledRun, nil, n.step(s), token)
 }
 
 // want is what the oracle says of a command. It learns the first token from the store.
 func (n *namedRun) want(t *testing.T, s GateStep, token int64, now time.Time) GateAnswer {
 	t.Helper()
-	want := n.oracle.answer(s, token, now)
+	want := n.oracle.answer(n.step(s), token, now)
 	state, _, err := n.runs.Get(t.Context(), modelledRun)
 	if err != nil {
 		t.Fatal(err)
@@ -78,11 +52,11 @@ func (n *namedRun) want(t *testing.T, s GateStep, token int64, now time.Time) Ga
 
 func ambiguousRun(t *testing.T, store docstore.Store, faults Faults, clock *Clock, do string, fate Fate) {
 	t.Helper()
-	n := &namedRun{store: store, oracle: &gateOracle{},
+	n := &namedRun{store: store, oracle: &runOracle{gateOracle: &gateOracle{}},
 		runs: runs.New(store, &runs.Options{Options: analysis.Options{Now: clock.Now}})}
 	step := GateStep{Owner: "ann", Request: "r1", TTL: 60, Do: do}
 	switch do {
-	case "begin", "begin stale":
+	case "begin", "begin stale", "begin anew":
 		step.Do = "acquire"
 	case "give up", "give up stale": // the lock to begin with
 		step.Do, step.Request = "give up", "r0"
@@ -102,7 +76,12 @@ func ambiguousRun(t *testing.T, store docstore.Store, faults Faults, clock *Cloc
 		}
 		clock.Advance(time.Second)
 	}
-	if do == "begin stale" || do == "give up stale" {
+	switch do {
+	case "begin stale", "give up stale":
+		clock.Advance(time.Hour)
+	case "begin anew":
+		n.expect(t, "the run to end", GateStep{Owner: "ann", Do: "finish", Result: "charge ch_0"}, n.oracle.token(),
+			clock.Now())
 		clock.Advance(time.Hour)
 	}
 	token := n.oracle.token()

@@ -16,6 +16,8 @@ func TestLockSetsChecksBite(t *testing.T) { LockSetsChecksBite(t) }
 
 func TestAnalysesChecksBite(t *testing.T) { AnalysesChecksBite(t) }
 
+func TestRunsChecksBite(t *testing.T) { RunsChecksBite(t) }
+
 // stalling is a store that stops for a while after some grants, before it responds.
 type stalling struct {
 	through

@@ -22,6 +22,10 @@ type Shape struct {
 	// Made says that the first acquire makes the document, see [Acquire].Create. One without a token remembers requests
 	// that were given up, and nothing else: what it is about does not exist.
 	Made bool
+
+	// KeepSeconds is how long a document is kept whose commands say nothing of it, MaxKeepSeconds how long the commands of
+	// one may say. 0 keeps documents for ever.
+	KeepSeconds, MaxKeepSeconds int64
 }
 
 // analyses is the shape of analyses.
@@ -32,7 +36,10 @@ type Document struct {
 	*Shape
 
 	Tenant, ID string
-	Keep       time.Duration // of each write, see [docstore.Write].Keep
+
+	// KeepSeconds is how long the document is kept after its lock has ended, as the command says; 0 says nothing: what an
+	// earlier command said stays.
+	KeepSeconds int64
 }
 
 // document is that of an analysis.
@@ -59,7 +66,7 @@ func (d Document) Get(ctx context.Context, store docstore.Store) (State, time.Ti
 		return State{}, time.Time{}, fmt.Errorf("%s: %w", d.Key(), err)
 	}
 	s, err := d.State(r.Docs[0])
-	return s, r.At, err
+	return s.At(r.At), r.At, err
 }
 
 // State reads the document; nil is the zero State. The error is [docstore.ErrDamaged] and names the field.
@@ -108,6 +115,9 @@ func (d Document) State(found docstore.Doc) (State, error) {
 			return State{}, d.damaged(counts[i], "is not a whole number from 0 on")
 		}
 		*n = int64(v)
+	}
+	if d.Shape.KeepSeconds > 0 {
+		return s, d.readKept(&s, found)
 	}
 	return s, nil
 }

@@ -13,8 +13,9 @@ import (
 
 // charge is a document of another shape.
 var charge = Document{
-	Shape:  &Shape{Kind: "charges", Thing: "charge", IDField: "charge_id", ExpiryField: "until"},
-	Tenant: "acme", ID: "a1", Keep: time.Hour,
+	Shape: &Shape{Kind: "charges", Thing: "charge", IDField: "charge_id", ExpiryField: "until", KeepSeconds: 60,
+		MaxKeepSeconds: 3600},
+	Tenant: "acme", ID: "a1", KeepSeconds: 3600,
 }
 
 // inCharge says of a charge what a text says of an analysis.
@@ -33,7 +34,7 @@ func renamed(d docstore.Doc, from, to string) docstore.Doc {
 }
 
 // TestOneRuleForAllShapes: a command on a document of another shape leaves the same document and has the same outcome,
-// in the names of that shape, and each of its writes keeps the document for as long as it says.
+// in the names of that shape, and each of its writes keeps the document for as long as it says, in the document too.
 func TestOneRuleForAllShapes(t *testing.T) {
 	granted, refused, damaged := 0, 0, 0
 	for seed := range cases / 5 {
@@ -63,7 +64,11 @@ func TestOneRuleForAllShapes(t *testing.T) {
 		if o.Detail = inCharge.Replace(o.Detail); otherErr != nil || o != otherO {
 			t.Fatalf("%T on %v: %+v, %v; want %+v", other, found, otherO, otherErr, o)
 		}
-		if want := renamed(after, fExpiresAt, charge.ExpiryField); !reflect.DeepEqual(want, otherAfter) {
+		want := renamed(after, fExpiresAt, charge.ExpiryField)
+		if changed := !reflect.DeepEqual(after, s.found); changed {
+			want[fKeepSeconds], want[fKeptUntil] = docstore.Int(3600), otherAfter[fKeptUntil]
+		}
+		if !reflect.DeepEqual(want, otherAfter) {
 			t.Fatalf("%T on %v leaves %v; want %v", other, found, otherAfter, want)
 		}
 		writes := []docstore.Write{other.Write()}
@@ -72,7 +77,13 @@ func TestOneRuleForAllShapes(t *testing.T) {
 			writes = append(writes, w)
 		}
 		for _, w := range writes {
-			if w.Key != charge.Key() || w.Keep != charge.Keep || strings.Contains(fmt.Sprintf("%+v", w), fExpiresAt) {
+			until, _ := w.Set[fKeptUntil].(docstore.Instant)
+			lock := time.Duration(0)
+			if end, ok := w.Set[charge.ExpiryField].(docstore.Instant); ok {
+				lock = end.Offset()
+			}
+			if w.Key != charge.Key() || w.Keep != time.Hour+lock || until.Offset() != w.Keep ||
+				strings.Contains(fmt.Sprintf("%+v", w), fExpiresAt) {
 				t.Fatalf("%T writes %+v", other, w)
 			}
 		}

@@ -37,21 +37,26 @@ func (c GiveUp) Validate() error { return c.Acquire.Validate() }
 // Write remembers the request if it is not remembered: it has obtained nothing, and will not. Where acquires make
 // documents this is the write for one that does not exist.
 func (c GiveUp) Write() docstore.Write {
-	if !c.Acquire.document().Made {
-		return c.remember(unfinished())
+	if d := c.Acquire.document(); !d.Made {
+		return c.remember(d.present(), unfinished())
 	}
-	w := c.remember(docstore.Not{Cond: docstore.Has{Field: fToken}})
+	return c.remain(docstore.Not{Cond: docstore.Has{Field: fToken}})
+}
+
+// remain is the write that remembers the request where there is nothing else to remember.
+func (c GiveUp) remain(found docstore.Cond) docstore.Write {
+	w := c.remember(c.Acquire.document().readable(), found)
 	w.Keep = KeepGivenUp
 	return w
 }
 
 // remember is the write that remembers the request. It comes behind the latest acquire, whose holder may send that
 // again. How long the document is kept is not its business.
-func (c GiveUp) remember(found docstore.Cond) docstore.Write {
+func (c GiveUp) remember(found ...docstore.Cond) docstore.Write {
 	request := c.Acquire.request()
 	w := docstore.Write{
 		Key: c.Acquire.document().Key(),
-		If:  docstore.All{readable(), found, fRequests.Lacks(request)},
+		If:  append(docstore.All(found), fRequests.Lacks(request)),
 		Set: map[string]docstore.Value{},
 	}
 	fRequests.RememberBehind(w.Set, request)
@@ -59,23 +64,23 @@ func (c GiveUp) remember(found docstore.Cond) docstore.Write {
 }
 
 // Fallback ends the lock of the request, or remembers the request where the first write could not.
-func (c GiveUp) Fallback(s State, _ rule.When) (docstore.Write, bool) {
+func (c GiveUp) Fallback(s State, now rule.When) (docstore.Write, bool) {
 	position, same := s.Requests.Find(c.Acquire.request())
+	d := c.Acquire.document()
 	var w docstore.Write
 	switch {
+	case position < 0 && s.gone(now.At):
+		w = c.remain(d.gone())
 	case !s.Exists, s.Status.Finished():
 		return w, false
 	case position < 0:
-		w = c.remember(unfinished())
+		w = c.remember(d.present(), unfinished())
 	case position == 0 && same && s.Owner == c.Acquire.Owner:
 		w = c.end(s)
 	default:
 		return w, false
 	}
-	if nulled, ok := nullable(s, w); ok {
-		w = nulled
-	}
-	return w, true
+	return nullable(s, w), true
 }
 
 // end takes the lock off. The runs that were begun before and have not ended by themselves stay counted: they were
@@ -84,7 +89,7 @@ func (c GiveUp) end(s State) docstore.Write {
 	d := c.Acquire.document()
 	w := docstore.Write{
 		Key: d.Key(),
-		If: docstore.All{readable(), docstore.Eq{Field: fOwner, Value: docstore.String(c.Acquire.Owner)},
+		If: docstore.All{d.present(), docstore.Eq{Field: fOwner, Value: docstore.String(c.Acquire.Owner)},
 			sameToken(s.Token), docstore.Eq{Field: fRequests[0], Value: c.Acquire.request().Entry()}},
 		Unset: d.unlock(),
 	}
@@ -97,7 +102,7 @@ func (c GiveUp) end(s State) docstore.Write {
 
 // Granted is the request that was remembered.
 func (c GiveUp) Granted(s State, w rule.When) Outcome {
-	return Outcome{Code: OK, At: w.Latest(), Grant: Grant{Status: s.Status}}
+	return Outcome{Code: OK, At: w.Latest(), Grant: Grant{Status: s.At(w.At).Status}}
 }
 
 // GrantedFallback has the token of the lock that was ended, if one was.

@@ -13,8 +13,8 @@ import (
 // shapes are the documents of both kinds: that of the user, and one that the first acquire makes.
 var shapes = map[string]Document{
 	"analysis": ID("a1").document(),
-	"run": {Shape: &Shape{Kind: "runs", Thing: "run", IDField: "run_id", ExpiryField: "expiresAt", Made: true},
-		Tenant: "acme", ID: "a1", Keep: time.Hour},
+	"run": {Shape: &Shape{Kind: "runs", Thing: "run", IDField: "run_id", ExpiryField: "expiresAt", Made: true,
+		KeepSeconds: 3600, MaxKeepSeconds: 86_400}, Tenant: "acme", ID: "a1"},
 }
 
 // stage is a document on which commands are carried out.

@@ -43,7 +43,7 @@ func (c Retry) request() rule.Request {
 func (c Retry) Write() docstore.Write {
 	w := nextToken(docstore.Write{
 		Key: c.document().Key(),
-		If: docstore.All{readable(), docstore.Eq{Field: fStatus, Value: docstore.String(Failed)},
+		If: docstore.All{analyses.readable(), docstore.Eq{Field: fStatus, Value: docstore.String(Failed)},
 			fRetries.Lacks(c.request())},
 		Set: map[string]docstore.Value{
 			fStatus:      docstore.String(Pending),

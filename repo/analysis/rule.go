@@ -45,9 +45,9 @@ const (
 )
 
 // readable holds for a document that [Document.State] can read, but for a status of null, which a condition cannot tell
-// from a number: see [nullable]. It is the first part of every condition: a write whose outcome cannot be reported must
-// not change anything.
-func readable() docstore.Cond {
+// from a number: see [nullable]. It is the first part of every condition, by [Shape.present]: a write whose outcome
+// cannot be reported must not change anything.
+func (sh *Shape) readable() docstore.All {
 	c := docstore.All{docstore.Any{docstore.Not{Cond: docstore.Has{Field: fStatus}},
 		docstore.LE{Field: fStatus, Value: lastText}}}
 	for _, f := range slices.Concat(fRequests[:], fRetries[:]) {
@@ -59,19 +59,30 @@ func readable() docstore.Cond {
 			docstore.Not{Cond: docstore.LE{Field: f, Value: docstore.Int(-1)}},
 		}})
 	}
-	return c
+	if sh.KeepSeconds == 0 {
+		return c
+	}
+	return append(c,
+		docstore.Any{docstore.Not{Cond: docstore.Has{Field: fKeepSeconds}}, docstore.All{
+			docstore.LE{Field: fKeepSeconds, Value: docstore.Int(sh.MaxKeepSeconds)},
+			docstore.Not{Cond: docstore.LE{Field: fKeepSeconds, Value: docstore.Int(0)}},
+		}},
+		docstore.Any{docstore.Not{Cond: docstore.Has{Field: fKeptUntil}}, docstore.All{
+			docstore.LE{Field: fKeptUntil, Value: lastText},
+			docstore.Not{Cond: docstore.LE{Field: fKeptUntil, Value: docstore.String("")}},
+		}})
 }
 
 // nullable is the second write of a command whose document was found with a status of null: the first one without the
 // demand that the status is text.
-func nullable(s State, w docstore.Write) (docstore.Write, bool) {
+func nullable(s State, w docstore.Write) docstore.Write {
 	all, ok := w.If.(docstore.All)
 	if !s.nullStatus || !ok {
-		return docstore.Write{}, false
+		return w
 	}
 	parts, _ := all[0].(docstore.All) // readable
 	w.If = append(docstore.All{parts[1:]}, all[1:]...)
-	return w, true
+	return w
 }
 
 // unfinished holds for a document that exists and whose status is not finished.
@@ -109,9 +120,9 @@ func (sh *Shape) comparesExpiry() docstore.Cond {
 
 // heldBy holds while the document's lock is that of owner and token, whether it has expired or not: no one has taken
 // over.
-func heldBy(owner string, token int64) docstore.All {
+func (sh *Shape) heldBy(owner string, token int64) docstore.All {
 	return docstore.All{
-		readable(),
+		sh.present(),
 		docstore.Eq{Field: fOwner, Value: docstore.String(owner)},
 		docstore.Eq{Field: fToken, Value: docstore.Int(token)},
 	}
@@ -124,7 +135,7 @@ func (sh *Shape) asFound(s State) docstore.All {
 	if s.strangeOwner {
 		owner = docstore.Not{Cond: docstore.LE{Field: fOwner, Value: lastText}}
 	}
-	return docstore.All{readable(), unfinished(), owner, sameText(sh.ExpiryField, s.Expiry.Text), sameToken(s.Token)}
+	return docstore.All{sh.present(), unfinished(), owner, sameText(sh.ExpiryField, s.Expiry.Text), sameToken(s.Token)}
 }
 
 func sameText(field, found string) docstore.Cond {
@@ -145,9 +156,9 @@ func sameToken(token int64) docstore.Cond {
 
 // checkHolder says why [heldBy] does not hold, or OK. The token is compared first: it alone tells one run from the
 // next.
-func (s State) checkHolder(owner string, token int64) Code {
+func (s State) checkHolder(owner string, token int64, w rule.When) Code {
 	switch {
-	case !s.Exists:
+	case !s.At(w.At).Exists:
 		return NotFound
 	case token != s.Token:
 		return Lost
@@ -229,31 +240,33 @@ func (c Acquire) Write() docstore.Write {
 	if c.Create {
 		open = docstore.Any{docstore.Absent{}, open}
 	}
-	free := docstore.All{readable(), open, docstore.Not{Cond: owned()}}
+	free := docstore.All{c.document().present(), open, docstore.Not{Cond: owned()}}
 	if c.MaxFailures > 0 {
 		free = append(free, docstore.Any{
 			docstore.Not{Cond: docstore.Has{Field: fFailures}},
 			docstore.LE{Field: fFailures, Value: docstore.Int(c.MaxFailures - 1)},
 		})
 	}
-	return c.write(free)
+	return c.write(free, State{})
 }
 
 // Fallback is Write for a lock that has certainly ended, or that names null as its owner: what a time means, a
-// condition cannot judge. If there were too many runs already, it ends the analysis instead.
+// condition cannot judge. If there were too many runs already, it ends the analysis instead. Of a document that is kept
+// no longer it makes a new one.
 func (c Acquire) Fallback(s State, w rule.When) (docstore.Write, bool) {
-	if !s.Exists || s.Status.Finished() || s.Owner != "" && !s.Expiry.passed(w.At) || c.differs(s) {
+	var end docstore.Write
+	switch d := c.document(); {
+	case s.gone(w.At):
+		end = c.anew(s)
+	case !s.Exists || s.Status.Finished() || s.Owner != "" && !s.Expiry.passed(w.At) || c.differs(s):
 		return docstore.Write{}, false
+	default:
+		end = c.write(d.asFound(s), s)
+		if reason := c.exhausted(s); reason != "" {
+			end = d.giveUp(end.If, reason, s)
+		}
 	}
-	d := c.document()
-	end := c.write(d.asFound(s))
-	if reason := c.exhausted(s); reason != "" {
-		end = d.giveUp(end.If, reason)
-	}
-	if nulled, ok := nullable(s, end); ok {
-		end = nulled
-	}
-	return end, true
+	return nullable(s, end), true
 }
 
 // exhausted says why an analysis without a living lock must not run again; empty if it may.
@@ -270,15 +283,14 @@ func (c Acquire) exhausted(s State) string {
 
 // giveUp ends an analysis, or what else runs once, as FAILED. It takes the next token, so that a worker that was only
 // slow learns that it lost the lock.
-func (d Document) giveUp(holds docstore.Cond, reason string) docstore.Write {
-	return nextToken(docstore.Write{
-		Key:  d.Key(),
-		Keep: d.Keep,
-		If:   holds,
+func (d Document) giveUp(holds docstore.Cond, reason string, s State) docstore.Write {
+	return nextToken(d.keep(s, 0, docstore.Write{
+		Key: d.Key(),
+		If:  holds,
 		Set: map[string]docstore.Value{fStatus: docstore.String(Failed), fReason: docstore.String(reason),
 			fFinishedAt: docstore.Now},
 		Unset: d.unlock(),
-	})
+	}))
 }
 
 func tooManyTakeovers(n int64) string {
@@ -303,23 +315,43 @@ func alike(fingerprint string) docstore.Cond {
 	}
 }
 
-func (c Acquire) write(free docstore.All) docstore.Write {
+// write is the write of a document that is free, as was found if that is known.
+func (c Acquire) write(free docstore.All, s State) docstore.Write {
 	if c.Fingerprint != "" {
 		free = append(free, alike(c.Fingerprint))
 	}
+	w := c.begin(free, s)
+	w.Add[fRuns] = 1
+	return w
+}
+
+// anew is the write of a document that is kept no longer, as if there were none; but its token goes on, and its
+// requests stay remembered, so that no late one begins a run.
+func (c Acquire) anew(s State) docstore.Write {
 	d := c.document()
-	w := nextToken(docstore.Write{
-		Key:  d.Key(),
-		Keep: d.Keep,
-		If:   append(free, fRequests.Lacks(c.request()), d.comparesExpiry()),
+	d.KeepSeconds = cmp.Or(d.KeepSeconds, d.Shape.KeepSeconds)
+	w := c.In(d).begin(docstore.All{d.readable(), d.gone(), sameText(fFinishedAt, s.Finished)}, s)
+	w.Set[fRuns] = docstore.Int(1)
+	w.Unset = append(w.Unset, fStatus, fResult, fReason, fFailures, fFailed)
+	if c.Fingerprint == "" {
+		w.Unset = append(w.Unset, fFingerprint)
+	}
+	return w
+}
+
+// begin is a write that begins a run.
+func (c Acquire) begin(holds docstore.All, s State) docstore.Write {
+	d := c.document()
+	w := nextToken(d.keep(s, c.TTLSeconds, docstore.Write{
+		Key: d.Key(),
+		If:  append(holds, fRequests.Lacks(c.request()), d.comparesExpiry()),
 		Set: map[string]docstore.Value{
 			fOwner:        docstore.String(c.Owner),
 			d.ExpiryField: after(c.TTLSeconds),
 			fHeartbeatAt:  docstore.Now,
 		},
 		Unset: []string{fRequeuedAt, fRequeueID, fFinishedAt},
-	})
-	w.Add[fRuns] = 1
+	}))
 	if c.Fingerprint != "" {
 		w.Set[fFingerprint] = docstore.String(c.Fingerprint)
 	}
@@ -355,6 +387,7 @@ func (c Acquire) ended(o Outcome, w rule.When) Outcome {
 // refusal is [Acquire.Refusal] of a command in time.
 func (c Acquire) refusal(s State, w rule.When) Outcome {
 	d := c.document()
+	s = s.At(w.At)
 	end, _ := s.ExpiresAt()
 	position, same := s.Requests.Find(c.request())
 	switch {
@@ -438,17 +471,16 @@ func (c Refresh) Validate() error {
 // write that comes late is an old one.
 func (c Refresh) Write() docstore.Write {
 	latest := docstore.Latest.Add(time.Duration(c.TTLSeconds) * time.Second)
-	return c.write(docstore.LE{Field: c.document().ExpiryField, Value: latest})
+	return c.write(docstore.LE{Field: c.document().ExpiryField, Value: latest}, State{})
 }
 
-func (c Refresh) write(expires docstore.Cond) docstore.Write {
+func (c Refresh) write(expires docstore.Cond, s State) docstore.Write {
 	d := c.document()
-	return docstore.Write{
-		Key:  d.Key(),
-		Keep: d.Keep,
-		If:   append(heldBy(c.Owner, c.Token), unfinished(), docstore.Not{Cond: d.expired()}, expires),
-		Set:  map[string]docstore.Value{d.ExpiryField: after(c.TTLSeconds), fHeartbeatAt: docstore.Now},
-	}
+	return d.keep(s, c.TTLSeconds, docstore.Write{
+		Key: d.Key(),
+		If:  append(d.heldBy(c.Owner, c.Token), unfinished(), docstore.Not{Cond: d.expired()}, expires),
+		Set: map[string]docstore.Value{d.ExpiryField: after(c.TTLSeconds), fHeartbeatAt: docstore.Now},
+	})
 }
 
 // Fallback is Write for a smaller TTLSeconds, which moves the expiry back from the one found, so that no other refresh
@@ -457,11 +489,8 @@ func (c Refresh) Fallback(s State, _ rule.When) (docstore.Write, bool) {
 	if !s.Exists || s.Expiry.Text == "" {
 		return docstore.Write{}, false
 	}
-	w := c.write(sameText(c.document().ExpiryField, s.Expiry.Text))
-	if nulled, ok := nullable(s, w); ok {
-		w = nulled
-	}
-	return w, true
+	w := c.write(sameText(c.document().ExpiryField, s.Expiry.Text), s)
+	return nullable(s, w), true
 }
 
 // Granted is the refreshed lock, unless it was over before the response arrived.
@@ -471,7 +500,7 @@ func (c Refresh) Granted(s State, w rule.When) Outcome { return s.ok(w).rejectLa
 // again.
 func (c Refresh) Refusal(s State, w rule.When) Outcome {
 	d := c.document()
-	switch code := s.checkHolder(c.Owner, c.Token); {
+	switch code := s.checkHolder(c.Owner, c.Token, w); {
 	case code != OK:
 		return d.refused(s, code, c.Token, w)
 	case s.Status.Finished():
@@ -509,18 +538,23 @@ func (c Release) Validate() error {
 }
 
 // Write applies while the lock is this owner's under this token, expired or not. The analysis is free for the next run.
-func (c Release) Write() docstore.Write {
+func (c Release) Write() docstore.Write { return c.write(State{}) }
+
+func (c Release) write(s State) docstore.Write {
 	d := c.document()
-	w := docstore.Write{Key: d.Key(), Keep: d.Keep, If: heldBy(c.Owner, c.Token), Unset: d.unlock()}
+	w := d.keep(s, 0, docstore.Write{Key: d.Key(), If: d.heldBy(c.Owner, c.Token), Unset: d.unlock(),
+		Set: map[string]docstore.Value{}})
 	if c.Failed != "" {
-		w.Set = map[string]docstore.Value{fReason: docstore.String(c.Failed), fFailed: docstore.Int(c.Token)}
+		w.Set[fReason], w.Set[fFailed] = docstore.String(c.Failed), docstore.Int(c.Token)
 		w.Add = map[string]int64{fFailures: 1}
 	}
 	return w
 }
 
-// Fallback is Write for a status of null.
-func (c Release) Fallback(s State, _ rule.When) (docstore.Write, bool) { return nullable(s, c.Write()) }
+// Fallback is Write for a status of null, and for a document that is kept for as long as it says.
+func (c Release) Fallback(s State, _ rule.When) (docstore.Write, bool) {
+	return nullable(s, c.write(s)), true
+}
 
 // Granted is the analysis without the lock.
 func (c Release) Granted(s State, w rule.When) Outcome { return s.ok(w) }
@@ -529,7 +563,7 @@ func (c Release) Granted(s State, w rule.When) Outcome { return s.ok(w) }
 // in silence.
 func (c Release) Refusal(s State, w rule.When) Outcome {
 	d := c.document()
-	code := s.checkHolder(c.Owner, c.Token)
+	code := s.checkHolder(c.Owner, c.Token, w)
 	switch {
 	case code != Released:
 		return d.refused(s, code, c.Token, w)
@@ -589,16 +623,17 @@ func (c Finish) Validate() error {
 // Write applies while the lock is this owner's under this token, expired or not, so that a worker that was taken over
 // can neither finish nor fail the run of another. If the document says already that the analysis ended the same way,
 // the holder itself wrote that, and its lock is removed; an analysis that ended the other way stays as it is.
-func (c Finish) Write() docstore.Write {
+func (c Finish) Write() docstore.Write { return c.write(State{}) }
+
+func (c Finish) write(s State) docstore.Write {
 	d := c.document()
-	w := docstore.Write{
-		Key:  d.Key(),
-		Keep: d.Keep,
-		If: append(heldBy(c.Owner, c.Token), docstore.Any{unfinished(),
+	w := d.keep(s, 0, docstore.Write{
+		Key: d.Key(),
+		If: append(d.heldBy(c.Owner, c.Token), docstore.Any{unfinished(),
 			docstore.Eq{Field: fStatus, Value: docstore.String(c.Status)}}),
 		Set:   map[string]docstore.Value{fStatus: docstore.String(c.Status), fFinishedAt: docstore.Now},
 		Unset: d.unlock(),
-	}
+	})
 	if c.Result != "" {
 		w.Set[fResult] = docstore.String(c.Result)
 	}
@@ -614,8 +649,10 @@ func (c Finish) Write() docstore.Write {
 	return w
 }
 
-// Fallback is Write for a status of null.
-func (c Finish) Fallback(s State, _ rule.When) (docstore.Write, bool) { return nullable(s, c.Write()) }
+// Fallback is Write for a status of null, and for a document that is kept for as long as it says.
+func (c Finish) Fallback(s State, _ rule.When) (docstore.Write, bool) {
+	return nullable(s, c.write(s)), true
+}
 
 // Granted is the finished analysis.
 func (c Finish) Granted(s State, w rule.When) Outcome { return s.ok(w) }
@@ -624,7 +661,7 @@ func (c Finish) Granted(s State, w rule.When) Outcome { return s.ok(w) }
 // reason is told apart: the first stays.
 func (c Finish) Refusal(s State, w rule.When) Outcome {
 	d := c.document()
-	code := s.checkHolder(c.Owner, c.Token)
+	code := s.checkHolder(c.Owner, c.Token, w)
 	switch {
 	case code == Released && s.Status == c.Status && (c.Result == "" || c.Result == s.Result) &&
 		(c.Reason == "" || c.Reason == s.Reason):

@@ -945,7 +945,7 @@ func TestAgreementHasTeeth(t *testing.T) {
 		"status not looked at":    without(is(unfinished())),
 		"token not compared":      without(eq(fToken)),
 		"owner not compared":      without(eq(fOwner)),
-		"readable not asked":      without(is(readable())),
+		"readable not asked":      without(is(analyses.readable())),
 		"token not increased":     func(w docstore.Write) docstore.Write { w.Add, w.StartAtNow = nil, nil; return w },
 		"lock not taken off":      func(w docstore.Write) docstore.Write { w.Unset = nil; return w },
 		"request not remembered":  dropSet(fRequests[0]),
@@ -966,7 +966,7 @@ func TestAgreementHasTeeth(t *testing.T) {
 		"given up, and not remembered": dropSet(fRequests[1]),
 		"given up, and made": func(w docstore.Write) docstore.Write {
 			if w.Set[fRequests[0]] == nil && w.Set[fRequests[1]] != nil {
-				w.If = docstore.All{readable()}
+				w.If = docstore.All{analyses.readable()}
 			}
 			return w
 		},
@@ -979,7 +979,7 @@ func TestAgreementHasTeeth(t *testing.T) {
 		"retry of another failure": without(eq(fFinishedAt)),
 		"retry without the request memory": func(w docstore.Write) docstore.Write {
 			if w.Set[fRetries[0]] != nil {
-				w.If = docstore.All{readable(), docstore.Eq{Field: fStatus, Value: docstore.String(Failed)}}
+				w.If = docstore.All{analyses.readable(), docstore.Eq{Field: fStatus, Value: docstore.String(Failed)}}
 			}
 			return w
 		},

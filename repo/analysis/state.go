@@ -41,6 +41,8 @@ const (
 	fResult      = "result"
 	fReason      = "failureReason"
 	fFingerprint = "lockFingerprint"
+	fKeepSeconds = "keepSeconds"
+	fKeptUntil   = "keptUntil"
 )
 
 // fRequests are the fields in which the last acquires are remembered, to recognise a late duplicate.
@@ -80,6 +82,9 @@ type State struct {
 
 	// Fingerprint says what the run is about, see [Acquire]; empty if no acquire said so.
 	Fingerprint string
+
+	keepSeconds int64           // how long the document is kept after its lock has ended; 0 if it does not say
+	until       docstore.String // until when it is kept as it stands; empty for ever
 
 	nullStatus   bool // a condition cannot tell it from a status that is no text
 	strangeOwner bool // the owner is not text

@@ -59,7 +59,9 @@ func (c requeue) Refusal(s State, w rule.When) Outcome {
 }
 
 // Fallback is Write for a status of null.
-func (c requeue) Fallback(s State, _ rule.When) (docstore.Write, bool) { return nullable(s, c.Write()) }
+func (c requeue) Fallback(s State, _ rule.When) (docstore.Write, bool) {
+	return nullable(s, c.Write()), true
+}
 
 // unmark removes the mark of an analysis that could not be queued.
 func (c requeue) unmark() docstore.Write {
@@ -80,11 +82,13 @@ type abandon struct {
 
 // Write applies to an unfinished analysis whose lock is stale and is the one that was found.
 func (c abandon) Write() docstore.Write {
-	return c.document().giveUp(isDue(hasOwner(), c.Token, c.Expiry), c.Reason)
+	return c.document().giveUp(isDue(hasOwner(), c.Token, c.Expiry), c.Reason, State{})
 }
 
 // Fallback is Write for a status of null.
-func (c abandon) Fallback(s State, _ rule.When) (docstore.Write, bool) { return nullable(s, c.Write()) }
+func (c abandon) Fallback(s State, _ rule.When) (docstore.Write, bool) {
+	return nullable(s, c.Write()), true
+}
 
 // Granted is the failed analysis.
 func (c abandon) Granted(s State, w rule.When) Outcome { return s.ok(w) }
@@ -109,7 +113,7 @@ func isRetried(expiry string) docstore.Cond {
 // that has passed as text counts: the sweep finds analyses by that text. What the text means was judged before.
 func isDue(whose docstore.Cond, token int64, expiry string) docstore.All {
 	return docstore.All{
-		readable(), unfinished(), whose, sameToken(token),
+		analyses.readable(), unfinished(), whose, sameToken(token),
 		docstore.Eq{Field: fExpiresAt, Value: docstore.String(expiry)},
 		docstore.LE{Field: fExpiresAt, Value: docstore.Now},
 		docstore.Not{Cond: docstore.Eq{Field: fExpiresAt, Value: docstore.String("")}},

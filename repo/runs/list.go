@@ -54,8 +54,9 @@ func (r *Runs) List(ctx context.Context, q List) (Page, error) {
 	var p Page
 	done, err := q.page().Read(ctx, r.store, func(e docstore.Entry, damaged error, at time.Time) page.Entry {
 		s, err := ID{Tenant: q.Tenant, ID: e.Key.ID}.document(0).State(e.Doc)
+		s = s.At(at)
 		s.Result, err = "", cmp.Or(damaged, err)
-		if err == nil && !s.Exists { // it remembers a request that was given up
+		if err == nil && !s.Exists { // it is kept no longer, or remembers a request that was given up
 			return page.Entry{Bytes: analysis.Size(e)}
 		}
 		p.Runs = append(p.Runs, analysis.Listed{ID: analysis.ID(e.Key.ID), State: s, Locked: s.Locked(at), Err: err})

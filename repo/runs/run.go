@@ -8,8 +8,9 @@
 //   - A run belongs to a tenant.
 //   - No producer makes its document: the first [Begin] does, in the same write.
 //   - A fingerprint says what the run is about, and the same ID with another one is refused.
-//   - The document is removed a while after the last write of its holder. A run that is begun after that is a new one,
-//     with a higher token.
+//   - The document is kept for a while after the end of its lock: for as long as the first begin says, unless a later
+//     command says otherwise. A run that is begun after that is a new one, with a higher token, whether the store has
+//     removed the document or not.
 //   - No sweep looks for a run whose holder died: its caller asks again, and takes it over.
 //
 // A document of kind "runs" has the fields of an analysis' document, but for lockExpiresAt, which is called expiresAt
@@ -33,7 +34,8 @@ import (
 // Kind is the kind of document that a run is: one for each (tenant, run ID).
 const Kind = "runs"
 
-var shape = &analysis.Shape{Kind: Kind, Thing: "run", IDField: "run_id", ExpiryField: "expiresAt", Made: true}
+var shape = &analysis.Shape{Kind: Kind, Thing: "run", IDField: "run_id", ExpiryField: "expiresAt", Made: true,
+	KeepSeconds: DefaultKeepSeconds, MaxKeepSeconds: MaxKeepSeconds}
 
 // Bounds of what a command may carry. The others are those of package analysis.
 const (
@@ -58,9 +60,9 @@ func (id ID) Validate() error {
 	return id.document(0).Validate()
 }
 
-// document is that of the run, of which each write says how long it is kept.
+// document is that of the run, of which a command may say how long it is kept.
 func (id ID) document(keepSeconds int64) analysis.Document {
-	return analysis.Document{Shape: shape, Tenant: id.Tenant, ID: id.ID, Keep: time.Duration(keepSeconds) * time.Second}
+	return analysis.Document{Shape: shape, Tenant: id.Tenant, ID: id.ID, KeepSeconds: keepSeconds}
 }
 
 // Outcome is the result of a command.
@@ -114,8 +116,9 @@ type Begin struct {
 	MaxFailures int64  // a run that failed so often becomes FAILED instead of running again; 0 is no bound
 	Fingerprint string // what the run is about, at most analysis.MaxFingerprintBytes; empty compares nothing
 
-	// KeepSeconds is how long the record is kept after the end of the lock, MinKeepSeconds to MaxKeepSeconds. The store
-	// may keep it longer. Each write of the holder says it anew.
+	// KeepSeconds is how long the record is kept after the end of the lock, MinKeepSeconds to MaxKeepSeconds. From then on
+	// the run counts as one that never was, although the store may keep its record longer. 0 leaves what an earlier
+	// command said, DefaultKeepSeconds for a new run.
 	KeepSeconds int64
 }
 
@@ -136,7 +139,7 @@ type Release struct {
 	Owner       string
 	Token       int64
 	Failed      string // why the run failed; empty if it did not fail, but was stopped
-	KeepSeconds int64  // from now on, see Begin
+	KeepSeconds int64  // see Begin
 }
 
 // Finish ends a run, and stores what all later callers get.
@@ -148,13 +151,14 @@ type Finish struct {
 	Status      analysis.Status // analysis.Ready or analysis.Failed
 	Result      string          // with Ready
 	Reason      string          // with Failed
-	KeepSeconds int64           // from now on, see Begin
+	KeepSeconds int64           // see Begin
 }
 
-// Begin carries out a [Begin]: one request to the store, two for taking over a lock that expired. With
-// Options.MaxPerTenant it is one more for a run without a record where this process has no room in hand for it, and one
-// or two to take some. The outcome of a run that has finished is analysis.AlreadyFinished, with its result; one of
-// another fingerprint is analysis.Differs.
+// Begin carries out a [Begin]: one request to the store, two for taking over a lock that expired, and where a record is
+// left that is kept no longer. A command that leaves KeepSeconds out where the run is kept for another time than
+// DefaultKeepSeconds takes two. With Options.MaxPerTenant it is one more for a run without a record where this process
+// has no room in hand for it, and one or two to take some. The outcome of a run that has finished is
+// analysis.AlreadyFinished, with its result; one of another fingerprint is analysis.Differs.
 func (r *Runs) Begin(ctx context.Context, c Begin) (Outcome, error) {
 	return r.making(ctx, c.ID, c.KeepSeconds, c.acquire(r.maxTakeovers))
 }
@@ -164,7 +168,7 @@ func (c Begin) acquire(maxTakeovers int64) analysis.Acquire {
 	return analysis.Acquire{
 		End: c.End, Owner: c.Owner, RequestID: c.RequestID, TTLSeconds: c.TTLSeconds, MaxTakeovers: maxTakeovers,
 		MaxFailures: c.MaxFailures, Create: true, Fingerprint: c.Fingerprint,
-	}.In(c.document(c.KeepSeconds + c.TTLSeconds))
+	}.In(c.document(c.KeepSeconds))
 }
 
 // GiveUp gives up a [Begin], see [analysis.GiveUp]: one request to the store where no run has that name, two for any
@@ -174,21 +178,21 @@ func (r *Runs) GiveUp(ctx context.Context, c Begin) (Outcome, error) {
 	return r.making(ctx, c.ID, c.KeepSeconds, analysis.GiveUp{Acquire: c.acquire(0)})
 }
 
-// Refresh carries out a [Refresh]: one request to the store.
+// Refresh carries out a [Refresh]: one request to the store, or two, see [Runs.Begin].
 func (r *Runs) Refresh(ctx context.Context, c Refresh) (Outcome, error) {
 	return r.run(ctx, c.ID, c.KeepSeconds, analysis.Refresh{
 		Owner: c.Owner, Token: c.Token, TTLSeconds: c.TTLSeconds,
-	}.In(c.document(c.KeepSeconds+c.TTLSeconds)))
+	}.In(c.document(c.KeepSeconds)))
 }
 
-// Release carries out a [Release]: one request to the store.
+// Release carries out a [Release]: one request to the store, or two, see [Runs.Begin].
 func (r *Runs) Release(ctx context.Context, c Release) (Outcome, error) {
 	return r.run(ctx, c.ID, c.KeepSeconds, analysis.Release{
 		Owner: c.Owner, Token: c.Token, Failed: c.Failed,
 	}.In(c.document(c.KeepSeconds)))
 }
 
-// Finish carries out a [Finish]: one request to the store.
+// Finish carries out a [Finish]: one request to the store, or two, see [Runs.Begin].
 func (r *Runs) Finish(ctx context.Context, c Finish) (Outcome, error) {
 	return r.run(ctx, c.ID, c.KeepSeconds, analysis.Finish{
 		Owner: c.Owner, Token: c.Token, Status: c.Status, Result: c.Result, Reason: c.Reason,
@@ -274,7 +278,10 @@ func (c onRun) Refusal(s analysis.State, w rule.When) Outcome {
 
 // on is a command on the document of a run. The error is a [field.Error].
 func (id ID) on(keepSeconds int64, c command) (onRun, error) {
-	keep := field.Range("keep_seconds", keepSeconds, MinKeepSeconds, MaxKeepSeconds)
+	var keep error
+	if keepSeconds != 0 {
+		keep = field.Range("keep_seconds", keepSeconds, MinKeepSeconds, MaxKeepSeconds)
+	}
 	sent := onRun{command: c, id: id, effect: new(census.Effect)}
 	if acquire, ok := c.(analysis.Acquire); ok {
 		sent.End = acquire.End

@@ -3,6 +3,7 @@ package runs_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -20,12 +21,18 @@ type bench struct {
 	at       time.Time
 	requests int
 	kept     time.Duration // of the last write
+	between  func()        // carried out after the next write
 }
 
 func (b *bench) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
 	b.requests++
 	b.kept = writes[0].Keep
-	return b.Store.Write(ctx, writes...)
+	r, err := b.Store.Write(ctx, writes...)
+	if do := b.between; do != nil {
+		b.between = nil
+		do()
+	}
+	return r, err
 }
 
 func open() *bench {
@@ -211,6 +218,158 @@ func TestRecordIsRemoved(t *testing.T) {
 	}
 	if o := b.finish(t, first.Grant.Token, "late"); o.Code != analysis.Lost {
 		t.Errorf("a late finish into the new run: %+v", o)
+	}
+}
+
+// TestTimeOfARecord: a record whose time has passed counts as none although nothing removes it, at that time, a
+// millisecond later and ten times later: it is not read, not listed, and its run begins anew, in two requests, with a
+// higher token and nothing of the one before. Of two that begin it at once one gets it.
+func TestTimeOfARecord(t *testing.T) {
+	for _, past := range []time.Duration{0, time.Millisecond, 9 * time.Hour} {
+		b := open()
+		first := b.begin(t, "ann", "r1")
+		b.at = b.at.Add(time.Second)
+		b.finish(t, first.Grant.Token, "charge ch_1")
+		b.at = b.at.Add(time.Hour - time.Millisecond)
+		if o := b.begin(t, "bob", "r2"); o.Code != analysis.AlreadyFinished || o.Result != "charge ch_1" {
+			t.Errorf("%v, before: %+v", past, o)
+		}
+		b.at = b.at.Add(time.Millisecond + past)
+		s, _, err := b.runs.Get(t.Context(), order)
+		p, errList := b.runs.List(t.Context(), runs.List{Tenant: "shop"})
+		if err != nil || errList != nil || s.Exists || s.Result != "" || len(p.Runs) != 0 {
+			t.Errorf("%v: read as %+v, listed as %+v; %v, %v", past, s, p, err, errList)
+		}
+		b.requests = 0
+		if o := b.finish(t, first.Grant.Token, "charge ch_1"); o.Code != analysis.NotFound || b.requests != 1 {
+			t.Errorf("%v, a late finish: %+v, %d requests", past, o, b.requests)
+		}
+		if o := b.begin(t, "ann", "r1"); o.Code != analysis.RequestIDReused {
+			t.Errorf("%v, a late begin: %+v", past, o)
+		}
+		b.requests = 0
+		b.between = func() { b.begin(t, "cy", "r3", about("f2")) }
+		if o := b.begin(t, "bob", "r2", about("f3")); o.Code != analysis.Differs {
+			t.Errorf("%v, the second of two at once: %+v", past, o)
+		}
+		if b.requests != 4 {
+			t.Errorf("%v: %d requests of both", past, b.requests)
+		}
+		second := b.begin(t, "cy", "r3", about("f2"))
+		if second.Code != analysis.OK || second.Grant.Token != first.Grant.Token+1 || second.Grant.Runs != 1 {
+			t.Errorf("%v, the first of two at once: %+v", past, second)
+		}
+		if o := b.finish(t, first.Grant.Token, "late"); o.Code != analysis.Lost {
+			t.Errorf("%v, a late finish into the new run: %+v", past, o)
+		}
+		if s, _, err := b.runs.Get(t.Context(), order); err != nil || !s.Exists || s.Status != "" || s.Owner != "cy" ||
+			s.Fingerprint != "f2" {
+			t.Errorf("%v, the new run: %+v, %v", past, s, err)
+		}
+	}
+}
+
+// TestRunThatLasts is kept while it is refreshed, however short its time is, and by versions that do not know of it.
+func TestRunThatLasts(t *testing.T) {
+	for name, refresh := range map[string]func(b *bench, token int64) error{
+		"refreshed": func(b *bench, token int64) error {
+			o, err := b.runs.Refresh(t.Context(), runs.Refresh{ID: order, Owner: "ann", Token: token, TTLSeconds: 50,
+				KeepSeconds: 60})
+			if o.Code != analysis.OK {
+				return fmt.Errorf("%+v, %w", o, err)
+			}
+			return nil
+		},
+		"by an earlier version": func(b *bench, _ int64) error {
+			_, err := b.Store.Write(t.Context(), docstore.Write{
+				Key: docstore.Key{Kind: runs.Kind, Tenant: "shop", ID: "order-7"}, Keep: 110 * time.Second,
+				Set: docstore.Doc{"expiresAt": docstore.Now.Add(50 * time.Second)},
+			})
+			return err
+		},
+	} {
+		b := open()
+		first := b.begin(t, "ann", "r1", func(c *runs.Begin) { c.KeepSeconds = 60 })
+		for range 20 {
+			if err := refresh(b, first.Grant.Token); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			b.at = b.at.Add(50*time.Second - time.Millisecond)
+			if o := b.begin(t, "bob", "r2"); o.Code != analysis.Locked {
+				t.Fatalf("%s, at %v: %+v", name, b.at, o)
+			}
+		}
+		if s, _, err := b.runs.Get(t.Context(), order); err != nil || !s.Exists {
+			t.Errorf("%s: %+v, %v", name, s, err)
+		}
+		if o := b.finish(t, first.Grant.Token, "done"); o.Code != analysis.OK {
+			t.Errorf("%s: %+v", name, o)
+		}
+	}
+}
+
+// TestKeepIsSaidOnce: a command that does not say how long a run is kept leaves what was said, in one request if that
+// is a day, as where nothing was said, and in two otherwise; a command that says it changes it.
+func TestKeepIsSaidOnce(t *testing.T) {
+	const day = runs.DefaultKeepSeconds
+	for _, c := range []struct{ begin, later, kept, requests int64 }{
+		{0, 0, day, 1}, {day, 0, day, 1}, {3600, 0, 3600, 2}, {60, 0, 60, 2}, {30 * day, 0, 30 * day, 2},
+		{0, 60, 60, 1}, {3600, 60, 60, 1}, {3600, day, day, 1},
+	} {
+		for what, do := range map[string]func(b *bench, token int64) (runs.Outcome, error){
+			"refresh": func(b *bench, token int64) (runs.Outcome, error) {
+				return b.runs.Refresh(t.Context(), runs.Refresh{ID: order, Owner: "ann", Token: token, TTLSeconds: 10,
+					KeepSeconds: c.later})
+			},
+			"a shorter refresh": func(b *bench, token int64) (runs.Outcome, error) {
+				o, err := b.runs.Refresh(t.Context(), runs.Refresh{ID: order, Owner: "ann", Token: token, TTLSeconds: 2,
+					KeepSeconds: c.later})
+				b.requests = int(c.requests) // it is two in any case
+				return o, err
+			},
+			"release": func(b *bench, token int64) (runs.Outcome, error) {
+				return b.runs.Release(t.Context(), runs.Release{ID: order, Owner: "ann", Token: token, KeepSeconds: c.later})
+			},
+			"finish": func(b *bench, token int64) (runs.Outcome, error) {
+				return b.runs.Finish(t.Context(), runs.Finish{ID: order, Owner: "ann", Token: token, Status: analysis.Failed,
+					Reason: "no money", KeepSeconds: c.later})
+			},
+			"takeover": func(b *bench, _ int64) (runs.Outcome, error) {
+				b.at = b.at.Add(10 * time.Second)
+				o, err := b.runs.Begin(t.Context(), runs.Begin{ID: order, Owner: "bob", RequestID: "r2", TTLSeconds: 10,
+					KeepSeconds: c.later})
+				b.requests = int(c.requests) // it is two in any case
+				return o, err
+			},
+		} {
+			b := open()
+			first := b.begin(t, "ann", "r1", func(begin *runs.Begin) { begin.KeepSeconds = c.begin })
+			b.at = b.at.Add(time.Second)
+			b.requests = 0
+			o, err := do(b, first.Grant.Token)
+			if err != nil || o.Code != analysis.OK || b.requests != int(c.requests) {
+				t.Errorf("%s of %+v: %+v, %v, %d requests", what, c, o, err, b.requests)
+			}
+			kept := time.Duration(c.kept) * time.Second
+			if !o.Grant.ExpiresAt.IsZero() {
+				kept += o.Grant.ExpiresAt.Sub(b.at)
+			}
+			if b.kept != kept {
+				t.Errorf("%s of %+v: the store keeps it for %v, want %v", what, c, b.kept, kept)
+			}
+			b.at = b.at.Add(kept - time.Millisecond)
+			if s, _, err := b.runs.Get(t.Context(), order); err != nil || !s.Exists {
+				t.Errorf("%s of %+v, before its time: %+v, %v", what, c, s, err)
+			}
+			b.at = b.at.Add(time.Millisecond)
+			if s, _, err := b.runs.Get(t.Context(), order); err != nil || s.Exists {
+				t.Errorf("%s of %+v, at its time: %+v, %v", what, c, s, err)
+			}
+			b.begin(t, "dee", "r9", func(begin *runs.Begin) { begin.KeepSeconds = 0 })
+			if b.kept != (day+10)*time.Second {
+				t.Errorf("%s of %+v: the next run is kept for %v", what, c, b.kept)
+			}
+		}
 	}
 }
 

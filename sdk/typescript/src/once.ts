@@ -14,7 +14,7 @@ import { type Moment, Scope, add, backoff, endOf, moment, pause, pauseBefore, sl
 
 /** Settings of {@link Runs}. */
 export interface RunsOptions extends ServerOptions {
-  /** How long the record of a run is kept after the last request of its holder, in milliseconds: whole seconds from a minute to 30 days; a day if left out. */
+  /** How long the record of a run is kept after the end of the run, in milliseconds: whole seconds from a minute to 30 days. After that its ID is a new one. Left out, it is as other processes say, a day if none does. */
   readonly keep?: number
   /** The runs of analyses, whose documents a producer has made, instead of those of the tenant that callers name. They have no `keep`. */
   readonly analyses?: boolean

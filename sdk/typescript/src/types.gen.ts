@@ -1332,8 +1332,9 @@ export interface paths {
          * Grants the run to one caller, until it finishes it, releases it or its lock expires. A run that is not known is made: no one has to
          *     create it before. A run that is not granted is no error: the response is 200 with `"acquired": false` and a `reason`, and with
          *     `already_finished` the `result` that the earlier run stored. With a `fingerprint`, the ID cannot be used for something else:
-         *     `RUN_DIFFERS`. A retry with the same `owner_id` and `request_id` returns the same lock as long as that lasts. The record is
-         *     removed `keep_seconds` after the last request of its holder, at the earliest; then the ID is free again.
+         *     `RUN_DIFFERS`. A retry with the same `owner_id` and `request_id` returns the same lock as long as that lasts. `keep_seconds`
+         *     after the run has ended, or the lock of one that never did, the ID is a new one: its record counts as none, and is
+         *     removed at some time.
          *
          *     With `give_up`, the lock of this request ends as if it had never been: it counts neither as a takeover nor as a
          *     failed run. That the request was given up is remembered with the record until three others are, and for an hour
@@ -1957,9 +1958,9 @@ export interface components {
         readonly RunTTLSeconds: number;
         /**
          * Format: int64
-         * How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
-         *     store may keep it longer. The last request of the holder counts.
-         * @default 86400
+         * How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end
+         *     of its lock. Left out, it is as an earlier request of this run said, or a day if none did; the latest one that says
+         *     it counts.
          */
         readonly RunKeepSeconds: number;
         readonly RunBeginRequest: {

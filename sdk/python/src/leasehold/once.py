@@ -265,7 +265,7 @@ class _AnyGrant(AnalysisGranted, total=False):
 class Runs(_HTTPGate):
     """The runs of a tenant, which callers name themselves: the first one that begins a run does the work, and all later ones get its result.
 
-    keep is for how many seconds the record of a run is kept after the last request of its holder, at least: whole seconds from a minute to 30 days. None means a day.
+    keep is for how many seconds the record of a run is kept after the end of the run: whole seconds from a minute to 30 days. After that its ID is a new one. None leaves what other processes say, a day if none does.
     """
 
     def __init__(self, client: Client, tenant: str = "default", *, keep: float | None = None) -> None:

@@ -569,8 +569,8 @@ class RunBeginRequest(_RunBeginRequest, total=False):
     max_failures: int
     """A run that failed so often becomes FAILED instead of running again. 0, or left out, is no bound."""
     keep_seconds: int
-    """How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
-    store may keep it longer. The last request of the holder counts."""
+    """How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. Left
+    out, it is as an earlier request of this run said, or a day if none did; the latest one that says it counts."""
     not_after: str
     """The end of the request: after this time of the store it has no effect, however late it arrives, and waits no longer. In RFC 3339,
     within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its effect before. The same `request_id` may be
@@ -652,8 +652,8 @@ class RunRefreshRequest(_RunRefreshRequest, total=False):
     ttl_seconds: int
     """How long the lock lasts from now, in whole seconds."""
     keep_seconds: int
-    """How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
-    store may keep it longer. The last request of the holder counts."""
+    """How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. Left
+    out, it is as an earlier request of this run said, or a day if none did; the latest one that says it counts."""
 
 
 class RunLock(TypedDict):
@@ -687,8 +687,8 @@ class RunReleaseRequest(_RunReleaseRequest, total=False):
     failure_reason: str
     """Why the run failed, in up to 1024 bytes. Stored in the document."""
     keep_seconds: int
-    """How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
-    store may keep it longer. The last request of the holder counts."""
+    """How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. Left
+    out, it is as an earlier request of this run said, or a day if none did; the latest one that says it counts."""
 
 
 class RunReleased(TypedDict):
@@ -721,8 +721,8 @@ class RunFinishRequest(_RunFinishRequest, total=False):
     failure_reason: str
     """Why the run failed, in up to 1024 bytes. Stored in the document."""
     keep_seconds: int
-    """How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
-    store may keep it longer. The last request of the holder counts."""
+    """How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. Left
+    out, it is as an earlier request of this run said, or a day if none did; the latest one that says it counts."""
 
 
 class RunFinished(TypedDict):
