@@ -289,6 +289,7 @@ func TestAuditReadsWhatSinksExport(t *testing.T) {
 			return "2026-11-26T22:00:00.000Z " + lambda(l)
 		})},
 		"Firehose":                        {text(object{"messageType": "DATA_MESSAGE", "logEvents": messages})},
+		"several in a line":          {strings.Join(lines, "")},
 		"aws logs filter-log-events":      {string(printed)},
 		"gcloud logging read":             {string(indented)},
 		"a sink to a bucket":              {each(func(l string) string { return text(object{"jsonPayload": json.RawMessage(lambda(l))}) })},

@@ -116,10 +116,21 @@ func (l *Log) line(text []byte) (why string) {
 	switch {
 	case bytes.Contains(text, []byte("msg=audit ")):
 		return "it is in the text format, which is for people: set LEASEHOLD_LOG=json or LEASEHOLD_AUDIT_LOG"
-	case start < 0 || !json.Valid(text[start:]):
+	case start < 0:
 		return "it is not JSON"
 	}
-	return l.value(text[start:], 0)
+	d := json.NewDecoder(bytes.NewReader(text[start:]))
+	for { // a delivery may have put several beside each other
+		var v json.RawMessage
+		if err := d.Decode(&v); errors.Is(err, io.EOF) {
+			return why
+		} else if err != nil {
+			return "it is not JSON"
+		}
+		if w := l.value(v, 0); w != "" {
+			why = w
+		}
+	}
 }
 
 // value finds the events in a JSON value.
