@@ -36,10 +36,12 @@ func newNight(t *testing.T) *night {
 	n := &night{t: t}
 	n.at("21:00")
 	lines := slog.New(slog.DiscardHandler)
-	n.api = httpapi.New(docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return n.now }}), httpapi.Development{}, &httpapi.Options{
+	clock := func() time.Time { return n.now }
+	store := docstore.NewMemory(&docstore.MemoryOptions{Now: clock})
+	n.api = httpapi.New(store, httpapi.Development{}, &httpapi.Options{
 		Log:   telemetry.AtLeast(slog.LevelError, lines),
 		Audit: slog.New(telemetry.NewHandler(slog.NewJSONHandler(&n.audit, nil))),
-		Now:   func() time.Time { return n.now }, MaxWait: -1, // who waits keeps a place in line and asks again
+		Now:   clock, MaxWait: -1, // who waits keeps a place in line and asks again
 	})
 	return n
 }
@@ -284,16 +286,21 @@ func TestAuditReadsWhatSinksExport(t *testing.T) {
 		"in any order, twice": {strings.Join(mixed, "\n")},
 		"rotated":             {strings.Join(lines[5:], "\n"), strings.Join(lines[:6], "\n") + "\n"},
 		"gzip":                {zipped.String()},
-		"a server's log":      {`{"msg":"started"}` + "\n" + each(func(l string) string { return l + "\n" + `{"msg":"request"}` })},
+		"a server's log": {`{"msg":"started"}` + "\n" +
+			each(func(l string) string { return l + "\n" + `{"msg":"request"}` })},
 		"export to S3": {each(func(l string) string {
 			return "2026-11-26T22:00:00.000Z " + lambda(l)
 		})},
-		"Firehose":                        {text(object{"messageType": "DATA_MESSAGE", "logEvents": messages})},
+		"Firehose":                   {text(object{"messageType": "DATA_MESSAGE", "logEvents": messages})},
 		"several in a line":          {strings.Join(lines, "")},
-		"aws logs filter-log-events":      {string(printed)},
-		"gcloud logging read":             {string(indented)},
-		"a sink to a bucket":              {each(func(l string) string { return text(object{"jsonPayload": json.RawMessage(lambda(l))}) })},
-		"a message in a message of a log": {each(func(l string) string { return text(object{"message": text(object{"message": lambda(l)})}) })},
+		"aws logs filter-log-events": {string(printed)},
+		"gcloud logging read":        {string(indented)},
+		"a sink to a bucket": {each(func(l string) string {
+			return text(object{"jsonPayload": json.RawMessage(lambda(l))})
+		})},
+		"a message in a message of a log": {each(func(l string) string {
+			return text(object{"message": text(object{"message": lambda(l)})})
+		})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -320,9 +327,11 @@ func TestAuditReadsWhatSinksExport(t *testing.T) {
 		!strings.Contains(errs, "6 lines could not be read") {
 		t.Errorf("exit code %d, %+v, %s", code, a.Broken, errs)
 	}
-	for line, why := range map[int]string{1: "not JSON", 3: "longer than 1048576 bytes", 4: "without a schema", 5: "schema is 2",
-		6: "text format", 7: "no audit event"} {
-		if !slices.ContainsFunc(a.Broken, func(b audit.Broken) bool { return b.Line == line && strings.Contains(b.Why, why) }) {
+	for line, why := range map[int]string{1: "not JSON", 3: "longer than 1048576 bytes", 4: "without a schema",
+		5: "schema is 2", 6: "text format", 7: "no audit event"} {
+		if !slices.ContainsFunc(a.Broken, func(b audit.Broken) bool {
+			return b.Line == line && strings.Contains(b.Why, why)
+		}) {
 			t.Errorf("line %d is not named as %q: %+v", line, why, a.Broken)
 		}
 		if !strings.Contains(errs, fmt.Sprintf("broken.jsonl:%d: ", line)) {
@@ -369,8 +378,8 @@ func TestAuditInWords(t *testing.T) {
 		}
 	}
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), []string{"audit", "-f", file + "x", "--lock", "nightly", "--at", "2026-11-26T03:12Z"}, &out,
-		&errs); code != exitFailed || !strings.Contains(errs.String(), "audit.jsonlx") {
+	missing := []string{"audit", "-f", file + "x", "--lock", "nightly", "--at", "2026-11-26T03:12Z"}
+	if code := run(t.Context(), missing, &out, &errs); code != exitFailed || !strings.Contains(errs.String(), "audit.jsonlx") {
 		t.Errorf("exit code %d, %s", code, &errs)
 	}
 }

@@ -480,7 +480,8 @@ func TestAuditOfInternalEndpoints(t *testing.T) {
 		want                []string // of the audit event; nil: there is none
 	}{
 		"a run": {queueAccount, tasks.TaskPath, `{"analysisId":"a1"}`, 200,
-			[]string{`"action":"task.deliver","outcome":"ok"`, `"subject":"` + queueAccount + `"`, `"kind":"analysis","key":"a1"`,
+			[]string{`"action":"task.deliver","outcome":"ok"`, `"subject":"` + queueAccount + `"`,
+				`"kind":"analysis","key":"a1"`,
 				`"result":"ready"`}},
 		"a retry": {queueAccount, tasks.TaskPath, `{"analysisId":"missing"}`, 404, nil},
 		"a sweep": {queueAccount, tasks.SweepPath, "", 200,
