@@ -243,6 +243,7 @@ func TestAuditReadsWhatSinksExport(t *testing.T) {
 	n := newNight(t)
 	first := n.play()
 	lines := strings.Split(strings.TrimSpace(n.audit.String()), "\n")
+	of, _, _ := ask(t, "22:05", "nightly", save(t, "audit.jsonl", n.audit.String()))
 	text := func(v any) string {
 		b, err := json.Marshal(v)
 		if err != nil {
@@ -309,7 +310,8 @@ func TestAuditReadsWhatSinksExport(t *testing.T) {
 				paths = append(paths, save(t, fmt.Sprint("audit.", i), content))
 			}
 			for _, q := range questions {
-				if a, errs, _ := ask(t, q.clock, "nightly", paths...); summary(a, first) != q.want || errs != "" {
+				if a, errs, _ := ask(t, q.clock, "nightly", paths...); summary(a, first) != q.want || errs != "" ||
+					a.Events != of.Events {
 					t.Errorf("%s\ngot  %s\nwant %s\n%s", q.clock, summary(a, first), q.want, errs)
 				}
 			}
@@ -379,7 +381,8 @@ func TestAuditInWords(t *testing.T) {
 	}
 	var out, errs bytes.Buffer
 	missing := []string{"audit", "-f", file + "x", "--lock", "nightly", "--at", "2026-11-26T03:12Z"}
-	if code := run(t.Context(), missing, &out, &errs); code != exitFailed || !strings.Contains(errs.String(), "audit.jsonlx") {
+	if code := run(t.Context(), missing, &out, &errs); code != exitFailed ||
+		!strings.Contains(errs.String(), "audit.jsonlx") {
 		t.Errorf("exit code %d, %s", code, &errs)
 	}
 }

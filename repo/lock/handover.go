@@ -25,7 +25,7 @@ func tellHandedOver(told func(Outcome), id ID, command any, found, after State, 
 	if c, ok := acquireOf(command); ok {
 		own = string(c.request().Entry())
 	}
-	for _, l := range id.handedOver(found.shared.line, own, found.Token, after) {
+	for _, l := range id.handedOver(found.shared.line, own, after) {
 		told(Outcome{Code: OK, At: w.Latest(), Lease: l})
 	}
 }
@@ -74,11 +74,11 @@ func acquireOf(command any) (Acquire, bool) {
 	}
 }
 
-// handedOver are the leases with tokens above one, by token, that requests of a line have in a state; but for own.
-func (id ID) handedOver(line []place, own string, above int64, after State) (leases []Lease) {
+// handedOver are the leases, by token, that requests which were in line have in the state after; but for own.
+func (id ID) handedOver(line []place, own string, after State) (leases []Lease) {
 	v := after.view()
 	for _, p := range line {
-		if h := v.grantOf(p.request); p.request != own && h != nil && h.token > above {
+		if h := v.grantOf(p.request); p.request != own && h != nil {
 			l := v.lease(id, *h, Active)
 			l.Owner, l.Metadata = p.owner, p.metadata // the document does not have those of a rate
 			leases = append(leases, l)
