@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -263,7 +264,7 @@ func TestAuditReadsWhatSinksExport(t *testing.T) {
 	rand.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
-	if _, err := z.Write([]byte(n.audit.String())); err != nil {
+	if _, err := z.Write(n.audit.Bytes()); err != nil {
 		t.Fatal(err)
 	}
 	if err := z.Close(); err != nil {
@@ -366,7 +367,7 @@ func TestAuditInWords(t *testing.T) {
 		var out, errs bytes.Buffer
 		run(t.Context(), []string{"audit", "-f", file, "--tenant", "acme", "--lock", "nightly", "--at", at}, &out, &errs)
 		for i := range int64(6) {
-			want = strings.ReplaceAll(want, fmt.Sprint("TOKEN", i), fmt.Sprint(first+i))
+			want = strings.ReplaceAll(want, fmt.Sprint("TOKEN", i), strconv.FormatInt(first+i, 10))
 		}
 		if !strings.Contains(out.String(), want) || errs.Len() > 0 {
 			t.Errorf("at %s:\n%s%s\nwant\n%s", at, &out, &errs, want)
