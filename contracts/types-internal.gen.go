@@ -39,6 +39,138 @@ func (e TaskOutcome) Valid() bool {
 	}
 }
 
+// AuditChosen What the caller chose, word for word: it proves nothing.
+type AuditChosen struct {
+	// ForwardedFor What `X-Forwarded-For` said, shortened: a proxy's word, or anyone's.
+	ForwardedFor string `json:"forwarded_for,omitempty"`
+
+	// OwnerID The `owner_id` of the body; of placement the member that it names.
+	OwnerID string `json:"owner_id,omitempty"`
+
+	// Reason Why.
+	Reason string `json:"reason,omitempty"`
+
+	// RequestID The `request_id` of the body: deliveries of one intention have the same.
+	RequestID string `json:"request_id,omitempty"`
+
+	// XRequestID The header `X-Request-Id` of the response, which the line of the request has as `request`: the caller's if it sent a usable one, else the server's.
+	XRequestID string `json:"x_request_id,omitempty"`
+}
+
+// AuditEvent One audit event: a grant, an end of a lease, a change of rights, or a request that was rejected because of who sent it. A line of the
+// log has it in the member `audit`. Members that do not apply are left out. Later versions of a schema add members; one in which a
+// member means something else has another number.
+type AuditEvent struct {
+	// Action What was asked for, such as `lock.acquire`; `lock.hand_over` is the grant to the next in line, which no request of its own asks for. Method and path of requests that were rejected before that was known.
+	Action string `json:"action"`
+
+	// AllLeases Of a force-release that named no lease: all leases of the lock were ended, up to that of `fencing_token`.
+	AllLeases bool `json:"all_leases,omitempty"`
+
+	// At When it took effect, by the clock that `clock` names.
+	At Time `json:"at"`
+
+	// CallerTenant The tenant of the caller, as the server verified it. Service accounts of queues and schedulers have none.
+	CallerTenant string `json:"caller_tenant,omitempty"`
+
+	// Cause Of `lock.hand_over`: the action of the request that handed the lock over.
+	Cause  string       `json:"cause,omitempty"`
+	Chosen *AuditChosen `json:"chosen,omitempty"`
+
+	// Clock `store`: `at` is the store's time of the effect. `server`: no store said one, and it is when the server wrote the event.
+	Clock string `json:"clock"`
+
+	// Cluster Of members and activations: their cluster.
+	Cluster string `json:"cluster,omitempty"`
+
+	// EndedAt When the lease was ended, by the store's time; missing if that is not remembered. One whose `expires_at` is earlier had expired by then.
+	EndedAt Time `json:"ended_at,omitempty"`
+
+	// Epoch Of a cluster: the epoch that the command began or named.
+	Epoch int64 `json:"epoch,omitempty"`
+
+	// ExpiresAt When the lease expires unless it is renewed, or, of one that was ended, would have expired; by the store's time. Renewals are no events.
+	ExpiresAt Time `json:"expires_at,omitempty"`
+
+	// FencingToken Of the lease that was granted or ended. Of an acquire that was given up, of the lease that it had; missing if it had none.
+	FencingToken int64 `json:"fencing_token,omitempty"`
+
+	// GrantedAt When the lease was granted, by the store's time.
+	GrantedAt Time `json:"granted_at,omitempty"`
+
+	// HighestToken Of a fence: the token that it had or is set to.
+	HighestToken int64 `json:"highest_token,omitempty"`
+
+	// ID Of this event, made by the server; no two events have the same.
+	ID string `json:"id"`
+
+	// Incarnation Of a member.
+	Incarnation int64 `json:"incarnation,omitempty"`
+
+	// Key Its name: the key of a lock, the ID of an analysis or a run, the service of machine IDs, the member of a cluster, kind and ID of an activation with a slash between them.
+	Key string `json:"key,omitempty"`
+
+	// Kind What it is about.
+	Kind string `json:"kind,omitempty"`
+
+	// Lease Of locks: the first half of SHA-256 of the `lease_id`, in hexadecimal, so that events of one lease can be brought together. The `lease_id` itself is in no log.
+	Lease string `json:"lease,omitempty"`
+
+	// Leases Of machine IDs: how many leases were granted or ended.
+	Leases int64 `json:"leases,omitempty"`
+
+	// MachineIDs The machine IDs that were leased or released.
+	MachineIDs []int64 `json:"machine_ids,omitempty"`
+
+	// MessageID Of a delivery: its message.
+	MessageID string `json:"message_id,omitempty"`
+
+	// Mode Of locks: with other modes than `exclusive`, several leases last at the same time.
+	Mode string `json:"mode,omitempty"`
+
+	// Outcome `ok`, or the code of the error.
+	Outcome string `json:"outcome"`
+
+	// Owner Whose lease it is, or was; of a member itself. Where callers are verified it begins with the subject of that owner; what follows a `#`, and all of it in development mode, its caller chose.
+	Owner string `json:"owner,omitempty"`
+
+	// Path The path of the request, escaped.
+	Path string `json:"path,omitempty"`
+
+	// Permit Of a lock with permits: which one, from 1 to the limit.
+	Permit int64 `json:"permit,omitempty"`
+
+	// Rejected Why the caller was rejected, in the server's words.
+	Rejected string `json:"rejected,omitempty"`
+
+	// Remote The address that the request came from: that of a proxy if there is one.
+	Remote string `json:"remote,omitempty"`
+
+	// Replaces Of a join: the member that it replaces.
+	Replaces string `json:"replaces,omitempty"`
+
+	// Replayed The request had taken effect before; this delivery changed nothing.
+	Replayed bool `json:"replayed,omitempty"`
+
+	// Result Of a delivery: what became of it, an outcome of TaskDone; of a finish the status.
+	Result string `json:"result,omitempty"`
+
+	// Schema The version of this schema.
+	Schema int64 `json:"schema"`
+
+	// Subject Who asked, as the server verified it. Missing in development mode, and if the caller could not be identified.
+	Subject string `json:"subject,omitempty"`
+
+	// TakenFrom Of activations: the member that had it before.
+	TakenFrom string `json:"taken_from,omitempty"`
+
+	// Takeover The lease before had expired and was not released.
+	Takeover bool `json:"takeover,omitempty"`
+
+	// Tenant The tenant that it is about.
+	Tenant string `json:"tenant,omitempty"`
+}
+
 // ClustersSwept What was done in the clusters of placement.
 type ClustersSwept struct {
 	// Clusters Clusters that were looked at.

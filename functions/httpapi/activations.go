@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"encoding/base64"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -48,9 +47,9 @@ func (a *api) claimActivation(c call, b *contracts.ActivationClaimRequest) (outc
 	}
 	o, err := a.placement.Claim(c.Context(), command)
 	if err == nil && o.Code == placement.OK && o.TakenFrom.Member != "" {
-		c.note.action = "placement.takeover"
+		c.note.action = actionTakeover
 		c.note.facts.Takeover = metrics.KindActivation
-		c.audit(slog.String("owner", o.Activation.Owner.Member), slog.String("taken_from", o.TakenFrom.Member))
+		c.event().Takeover = true
 	}
 	return a.activation(c, o, err)
 }
@@ -75,7 +74,7 @@ func (a *api) transferActivation(c call, b *contracts.ActivationTransferRequest)
 		return outcome, err
 	}
 	o, err := a.placement.Transfer(c.Context(), command)
-	c.audit(slog.String("owner", o.Activation.Owner.Member), slog.String("taken_from", hold.Owner.Member))
+	c.event().TakenFrom = hold.Owner.Member
 	return a.activation(c, o, err)
 }
 
@@ -142,6 +141,7 @@ func (a *api) writeState(c call, b *contracts.ActivationStateRequest) (outcome c
 
 // activation replies to a command on an activation.
 func (a *api) activation(c call, o placement.Outcome, err error) (contracts.ActivationOutcome, error) {
+	c.note.activation(o, err)
 	return reply(c, o, o.Replayed, err, func(o placement.Outcome) (contracts.ActivationOutcome, error) {
 		return direct.ActivationOutcome(a.placement.Cached(clusterOf(c.Request)), o)
 	})

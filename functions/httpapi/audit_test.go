@@ -10,44 +10,67 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/internal/contracttest"
 	"github.com/leasehold-dev/leasehold/repo/census"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
 
-// audited returns the audit events of the log, and empties it.
-func (d *api) audited(t *testing.T) (events []map[string]any) {
+// audited returns the audit events of the log, and empties it: without what differs from run to run, which it looks at.
+func (d *api) audited(t *testing.T) (events []contracts.AuditEvent) {
 	t.Helper()
+	levels := map[string]string{}
 	for line := range strings.Lines(d.log.String()) {
 		var l struct {
-			Msg   string         `json:"msg"`
-			Level string         `json:"level"`
-			Audit map[string]any `json:"audit"`
+			Level string               `json:"level"`
+			Audit contracts.AuditEvent `json:"audit"`
 		}
 		if err := json.Unmarshal([]byte(line), &l); err != nil {
 			t.Fatalf("%v in %s", err, line)
 		}
-		if l.Msg != httpapi.AuditMessage {
-			continue
+		levels[l.Audit.ID] = l.Level
+	}
+	for _, e := range contracttest.AuditEvents(t, d.log.String()) {
+		if e.Remote != "192.0.2.1:1234" || e.Chosen.XRequestID == "" || e.Chosen.XRequestID == e.ID {
+			t.Errorf("no address, or no request: %+v", e)
 		}
-		if request, _ := l.Audit["request"].(string); request == "" || l.Audit["remote"] != "192.0.2.1:1234" {
-			t.Errorf("an event without a request or an address: %s", line)
+		if (e.Outcome == "ok") != (levels[e.ID] == "INFO") {
+			t.Errorf("level %s: %+v", levels[e.ID], e)
 		}
-		if (l.Audit["outcome"] == "ok") != (l.Level == "INFO") {
-			t.Errorf("level %s: %s", l.Level, line)
+		if e.Clock == "store" && e.At != "2026-01-01T00:00:00.000Z" { // that of the tests
+			t.Errorf("the time is not the store's: %+v", e)
 		}
-		delete(l.Audit, "request")
-		delete(l.Audit, "remote")
-		events = append(events, l.Audit)
+		if e.Lease != "" && e.FencingToken == 0 {
+			t.Errorf("a lease without a token: %+v", e)
+		}
+		e.Schema, e.ID, e.At, e.Clock, e.Remote, e.Chosen.XRequestID, e.Lease = 0, "", "", "", "", "", ""
+		events = append(events, e)
 	}
 	d.log.Reset()
 	return events
+}
+
+// sameEvents compares events, and shows them as their lines do.
+func sameEvents(t *testing.T, what string, got, want []contracts.AuditEvent) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		show := func(events []contracts.AuditEvent) string {
+			text, err := json.Marshal(events)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(text)
+		}
+		t.Errorf("%s\ngot  %s\nwant %s", what, show(got), show(want))
+	}
 }
 
 // TestAudit: grants, changes of rights and rejected callers leave an event that says who, what, whose and why; nothing
@@ -55,12 +78,31 @@ func (d *api) audited(t *testing.T) (events []map[string]any) {
 func TestAudit(t *testing.T) {
 	ann := httpapi.Caller{Subject: "ann", Tenant: "acme", Worker: true, MachineIDs: true}
 	root := httpapi.Caller{Subject: "root", Tenant: "acme", Admin: true}
-	by := func(subject, action, outcome, path string, more ...any) map[string]any {
-		e := map[string]any{"action": action, "outcome": outcome, "path": path, "subject": subject, "caller_tenant": "acme"}
-		for i := 0; i < len(more); i += 2 {
-			e[more[i].(string)] = more[i+1]
+	const (
+		first, now, later = 1767225600000001, "2026-01-01T00:00:00.000Z", "2026-01-01T00:00:30.000Z"
+	)
+	by := func(subject, action, outcome, path, kind, key string, more func(*contracts.AuditEvent)) *contracts.AuditEvent {
+		e := &contracts.AuditEvent{Action: action, Outcome: outcome, Path: path, Subject: subject, CallerTenant: "acme",
+			Kind: kind, Key: key, Chosen: &contracts.AuditChosen{}}
+		if kind == "lock" {
+			e.Tenant = "acme"
 		}
+		more(e)
 		return e
+	}
+	lease := func(request string, more func(*contracts.AuditEvent)) func(*contracts.AuditEvent) {
+		return func(e *contracts.AuditEvent) {
+			e.Owner, e.FencingToken, e.Mode, e.GrantedAt, e.ExpiresAt = "ann", first, "exclusive", now, later
+			e.Chosen.RequestID = request
+			more(e)
+		}
+	}
+	nothing := func(*contracts.AuditEvent) {}
+	rejected := func(why string) func(*contracts.AuditEvent) {
+		return func(e *contracts.AuditEvent) { e.Rejected = why }
+	}
+	analysis := func(more func(*contracts.AuditEvent)) func(*contracts.AuditEvent) {
+		return func(e *contracts.AuditEvent) { e.Chosen.RequestID, e.Chosen.Reason = "t1", "fixed"; more(e) }
 	}
 	d := open(t, verified{caller: ann})
 	d.order("a2", map[string]docstore.Value{"status": docstore.String("FAILED")})
@@ -69,60 +111,82 @@ func TestAudit(t *testing.T) {
 		caller             httpapi.Caller
 		err                error
 		method, path, body string
-		want               map[string]any // nil: no event
+		want               *contracts.AuditEvent // nil: no event
 	}{
 		{ann, nil, "POST", deploy + "/acquire", `{"request_id":"r1","ttl_seconds":30}`,
-			by("ann", "lock.acquire", "ok", deploy+"/acquire", "owner", "ann")},
+			by("ann", "lock.acquire", "ok", deploy+"/acquire", "lock", "deploy-prod", lease("r1", nothing))},
+		{ann, nil, "POST", deploy + "/acquire", `{"request_id":"r1","ttl_seconds":30}`,
+			by("ann", "lock.acquire", "ok", deploy+"/acquire", "lock", "deploy-prod",
+				lease("r1", func(e *contracts.AuditEvent) { e.Replayed = true }))},
 		{root, nil, "POST", deploy + "/acquire", `{"request_id":"r1","ttl_seconds":30}`, nil}, // held
 		{ann, nil, "POST", deploy + "/acquire", `{"request_id":"r1"`, nil},
 		{ann, nil, "POST", deploy + "/renew", `{"request_id":"n1","fencing_token":1,"ttl_seconds":30}`, nil},
 		{ann, nil, "GET", deploy, "", nil},
 		{ann, nil, "GET", "/healthz", "", nil},
 		{ann, nil, "POST", deploy + "/force-release", `{"request_id":"f1","reason":"stuck"}`,
-			by("ann", "lock.force_release", "PERMISSION_DENIED",
-				deploy+"/force-release", "reason", "ending another owner's lease needs the administrator's scope")},
-		{root, nil, "POST", deploy + "/force-release", `{"request_id":"f1","reason":"stuck"}`,
-			by("root", "lock.force_release", "ok",
-				deploy+"/force-release", "owner", "ann", "reason", "stuck")},
-		{ann, nil, "GET", rival, "", by("ann", "GET "+rival, "PERMISSION_DENIED", rival, "reason",
-			`your token is for tenant "acme", the path for tenant "acmf"`)},
-		{ann, fmt.Errorf("%w: the token expired", httpapi.ErrUnauthenticated), "GET", deploy, "", map[string]any{
-			"action": "GET " + deploy, "outcome": "UNAUTHENTICATED", "path": deploy,
-			"reason": "unauthenticated: the token expired",
-		}},
+			by("ann", "lock.force_release", "PERMISSION_DENIED", deploy+"/force-release", "lock", "deploy-prod",
+				rejected("ending another owner's lease needs the administrator's scope"))},
+		{root, nil, "POST", deploy + "/force-release", `{"owner_id":"desk","request_id":"f1","reason":"stuck"}`,
+			by("root", "lock.force_release", "ok", deploy+"/force-release", "lock", "deploy-prod",
+				lease("f1", func(e *contracts.AuditEvent) {
+					e.Chosen.OwnerID, e.Chosen.Reason, e.EndedAt, e.AllLeases = "desk", "stuck", now, true
+				}))},
+		{ann, nil, "POST", deploy + "/release", fmt.Sprintf(`{"request_id":"e1","fencing_token":%d}`, first), nil}, // forced
+		{ann, nil, "POST", deploy + "/acquire", `{"owner_id":"w1","request_id":"r2","ttl_seconds":30}`,
+			by("ann", "lock.acquire", "ok", deploy+"/acquire", "lock", "deploy-prod",
+				lease("r2", func(e *contracts.AuditEvent) {
+					e.Owner, e.FencingToken, e.Chosen.OwnerID = "ann#w1", first+1, "w1"
+				}))},
+		{ann, nil, "POST", deploy + "/release", fmt.Sprintf(`{"owner_id":"w1","request_id":"e2","fencing_token":%d}`, first+1),
+			by("ann", "lock.release", "ok", deploy+"/release", "lock", "deploy-prod",
+				lease("e2", func(e *contracts.AuditEvent) {
+					e.Owner, e.FencingToken, e.Chosen.OwnerID, e.EndedAt = "ann#w1", first+1, "w1", now
+				}))},
+		{ann, nil, "GET", rival, "", by("ann", "GET "+rival, "PERMISSION_DENIED", rival, "lock", "k",
+			func(e *contracts.AuditEvent) {
+				e.Tenant, e.Rejected = "acmf", `your token is for tenant "acme", the path for tenant "acmf"`
+			})},
+		{ann, fmt.Errorf("%w: the token expired", httpapi.ErrUnauthenticated), "GET", deploy, "",
+			by("", "GET "+deploy, "UNAUTHENTICATED", deploy, "lock", "deploy-prod", func(e *contracts.AuditEvent) {
+				e.CallerTenant, e.Rejected = "", "unauthenticated: the token expired"
+			})},
 		{ann, nil, "PUT", "/v1/analyses/a1", "", nil},
 		{ann, nil, "POST", "/v1/analyses/a1/lock", `{"owner_id":"w1","request_id":"r1"}`,
-			by("ann", "analysis.lock", "ok", "/v1/analyses/a1/lock", "owner", "ann#w1")},
-		{ann, nil, "POST", "/v1/analyses/a1/lock", `{"owner_id":"w2","request_id":"r2"}`, nil},    // skipped
+			by("ann", "analysis.lock", "ok", "/v1/analyses/a1/lock", "analysis", "a1", func(e *contracts.AuditEvent) {
+				e.Owner, e.FencingToken, e.ExpiresAt = "ann#w1", first+2, "2026-01-01T00:05:00.000Z"
+				e.Chosen.OwnerID, e.Chosen.RequestID = "w1", "r1"
+			})},
+		{ann, nil, "POST", "/v1/analyses/a1/lock", `{"owner_id":"w2","request_id":"r2"}`, nil}, // skipped
+		{ann, nil, "POST", "/v1/analyses/a1/release", fmt.Sprintf(`{"owner_id":"w1","fencing_token":%d}`, first+2),
+			by("ann", "analysis.release", "ok", "/v1/analyses/a1/release", "analysis", "a1", func(e *contracts.AuditEvent) {
+				e.Owner, e.FencingToken, e.Chosen.OwnerID = "ann#w1", first+2, "w1"
+			})},
 		{root, nil, "POST", "/v1/analyses/a1/retry", `{"request_id":"t1","reason":"fixed"}`, nil}, // not FAILED
 		{ann, nil, "POST", "/v1/analyses/a2/retry", `{"request_id":"t1","reason":"fixed"}`,
-			by("ann", "analysis.retry", "PERMISSION_DENIED",
-				"/v1/analyses/a2/retry", "reason", "retrying an analysis needs the administrator's scope")},
+			by("ann", "analysis.retry", "PERMISSION_DENIED", "/v1/analyses/a2/retry", "analysis", "a2",
+				rejected("retrying an analysis needs the administrator's scope"))},
 		{root, nil, "POST", "/v1/analyses/a2/retry", `{"request_id":"t1","reason":"fixed"}`,
-			by("root", "analysis.retry", "ok", "/v1/analyses/a2/retry",
-				"reason", "fixed", "replayed", false)},
+			by("root", "analysis.retry", "ok", "/v1/analyses/a2/retry", "analysis", "a2", analysis(nothing))},
 		{root, nil, "POST", "/v1/analyses/a2/retry", `{"request_id":"t1","reason":"fixed"}`,
-			by("root", "analysis.retry", "ok", "/v1/analyses/a2/retry",
-				"reason", "fixed", "replayed", true)},
+			by("root", "analysis.retry", "ok", "/v1/analyses/a2/retry", "analysis", "a2",
+				analysis(func(e *contracts.AuditEvent) { e.Replayed = true }))},
 		{root, nil, "GET", "/v1/analyses", "", nil},
 	} {
 		d.serve(verified{caller: c.caller, err: c.err}, d.store)
 		d.send(c.method, c.path, c.body)
-		got, want := d.audited(t), []map[string]any{c.want}
-		if c.want == nil {
-			want = nil
+		var want []contracts.AuditEvent
+		if c.want != nil {
+			want = append(want, *c.want)
 		}
-		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%s %s\ngot  %v\nwant %v", c.method, c.path, got, want)
-		}
+		sameEvents(t, c.method+" "+c.path+" "+c.body, d.audited(t), want)
 	}
 	d.serve(verified{caller: ann}, d.store)
 	d.header.Set("X-Forwarded-For", strings.Repeat("9", 1000))
 	d.post("/v1/machine-ids/lease", `{"throughputPerMs":300}`)
 	e := d.audited(t)
-	if len(e) != 1 || e[0]["action"] != "machine_ids.lease" || e[0]["leases"] != 2. ||
-		len(fmt.Sprint(e[0]["forwarded_for"])) > 70 {
-		t.Errorf("machine IDs: %v", e)
+	if len(e) != 1 || e[0].Action != "machine_ids.lease" || e[0].Leases != 2 || len(e[0].MachineIDs) != 2 ||
+		len(e[0].Chosen.ForwardedFor) > 70 {
+		t.Errorf("machine IDs: %+v", e)
 	}
 }
 
@@ -246,7 +310,9 @@ func TestRejectionsAreLogged(t *testing.T) {
 			}
 			why, _ := line["detail"].(string)
 			if c.status == 401 || c.status == 403 {
-				why, _ = event["reason"].(string)
+				why, _ = event["rejected"].(string)
+				chosen, _ := event["chosen"].(map[string]any)
+				event["forwarded_for"] = chosen["forwarded_for"]
 				maps.DeleteFunc(event, func(k string, _ any) bool { return who[k] == nil })
 				if !maps.Equal(event, who) {
 					t.Errorf("the audit event says %v, want %v", event, who)

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"log/slog"
 	"net/http"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -25,7 +24,9 @@ func command[B, R any](do func(call, *B) (R, error)) handler {
 		if err := decode(w, r, begin(&body), &body); err != nil {
 			return err
 		}
-		response, err := do(call{r, c, noteOf(r)}, &body)
+		n := noteOf(r)
+		n.body = &body
+		response, err := do(call{r, c, n}, &body)
 		if err != nil {
 			return err
 		}
@@ -93,24 +94,24 @@ func ofAdministrators(what string, do handler) handler {
 
 // asOwner puts the owner of the caller's leases, see [Caller.owner], in the place of what a body says.
 func (c call) asOwner(name *string) (err error) {
+	c.note.ownerID = *name
 	*name, err = c.caller.owner(*name)
 	return err
 }
 
 // asHolder is asOwner for analyses and runs, see [Caller.lockOwner].
 func (c call) asHolder(name *string) (err error) {
+	c.note.ownerID = *name
 	*name, err = c.caller.lockOwner(*name)
 	return err
 }
 
 // asMember puts the member that the caller acts for, see [Caller.member], in the place of what a body or a path says.
 func (c call) asMember(name *string) (err error) {
+	c.note.ownerID = *name
 	*name, err = c.caller.member(*name)
 	return err
 }
-
-// audit adds attributes to the audit event.
-func (c call) audit(attrs ...slog.Attr) { c.note.audit = append(c.note.audit, attrs...) }
 
 // reply is what a rule said, or its error. say puts the first into the types of the contract, or rejects the command.
 // The metrics are told whether the command had been carried out before.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -51,9 +50,15 @@ type exchangeLog struct {
 	detail string // for the caller
 	err    error
 	caller Caller
-	known  bool        // the caller was identified
-	action string      // Route.Audit
-	audit  []slog.Attr // of the audit event, beside those that all have
+	known  bool   // the caller was identified
+	action string // Route.Audit
+
+	event     contracts.AuditEvent   // what the endpoint says in it
+	apart     []contracts.AuditEvent // of a command on several locks: one for each
+	body      any                    // a pointer to what the request asked for; nil if it has no body
+	ownerID   string                 // the owner of the body, as the caller wrote it
+	request   *http.Request          // with the values of its path; nil if the path is that of no endpoint
+	requestID string                 // see withRequestID
 
 	facts   metrics.Facts
 	route   *Route           // nil: the path is that of no endpoint
@@ -82,7 +87,7 @@ func noteOf(r *http.Request) *exchangeLog {
 // limit of its work.
 func (f *frame) withLog(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n := &exchangeLog{begin: time.Now(), aborted: true}
+		n := &exchangeLog{begin: time.Now(), aborted: true, requestID: w.Header().Get(requestIDHeader)}
 		r, n.unclear = f.meant(r)
 		ctx, end := telemetry.Incoming(r.Context(), r.Header), endNothing
 		if f.traces != nil {
@@ -92,7 +97,7 @@ func (f *frame) withLog(next http.Handler) http.Handler {
 		f.metrics.Begin(n.ctx, r.Method, r.TLS != nil)
 		s := &statusWriter{ResponseWriter: w, status: http.StatusOK, leaving: f.leaving}
 		defer func() { // also after a panic that cuts the connection
-			took, requestID := time.Since(n.begin), w.Header().Get(requestIDHeader)
+			took, requestID := time.Since(n.begin), n.requestID
 			f.outcomes.remember(r, n, s.status, took, requestID)
 			f.writeAudit(n.ctx, r, n, requestID)
 			f.writeLine(r, n, s.status, took, requestID)

@@ -151,7 +151,7 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) error {
 func (route Route) named() func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		n := noteOf(r)
-		n.route, n.action, n.tenant = &route, route.Audit, r.PathValue("tenant_id")
+		n.request, n.route, n.action, n.tenant = r, &route, route.Audit, r.PathValue("tenant_id")
 		return route.Do(w, r)
 	}
 }

@@ -1,10 +1,10 @@
 package httpapi_test
 
 import (
-	"reflect"
 	"testing"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 )
 
@@ -97,13 +97,22 @@ func TestGiveUpASet(t *testing.T) {
 	if a := d.post(deploy+"/acquire", `{"request_id":"r3","ttl_seconds":30,"give_up":true}`); a.status != 204 {
 		t.Errorf("%d %s", a.status, a.raw)
 	}
-	set := map[string]any{"action": "lock.acquire_set", "outcome": "ok", "path": sets + "/acquire", "subject": "ann",
-		"caller_tenant": "acme", "owner": "ann", "locks": []any{"b", "a"}, "give_up": true}
-	one := map[string]any{"action": "lock.acquire", "outcome": "ok", "path": deploy + "/acquire", "subject": "ann",
-		"caller_tenant": "acme", "owner": "ann", "give_up": true}
-	if got := d.audited(t); !reflect.DeepEqual(got, []map[string]any{set, set, one}) {
-		t.Errorf("got  %v", got)
+	event := func(action, path, key, request string, more func(*contracts.AuditEvent)) contracts.AuditEvent {
+		e := contracts.AuditEvent{Action: action, Outcome: "ok", Path: path, Subject: "ann", CallerTenant: "acme",
+			Tenant: "acme", Kind: "lock", Key: key, Owner: "ann", Chosen: &contracts.AuditChosen{RequestID: request}}
+		more(&e)
+		return e
 	}
+	ended := func(e *contracts.AuditEvent) {
+		e.FencingToken, e.EndedAt = 1767225600000001, "2026-01-01T00:00:00.000Z"
+	}
+	again := func(e *contracts.AuditEvent) { e.Replayed = true }
+	const set = sets + "/acquire"
+	sameEvents(t, "given up", d.audited(t), []contracts.AuditEvent{
+		event("lock.give_up_set", set, "b", "r1", ended), event("lock.give_up_set", set, "a", "r1", ended),
+		event("lock.give_up_set", set, "b", "r1", again), event("lock.give_up_set", set, "a", "r1", again),
+		event("lock.give_up", deploy+"/acquire", "deploy-prod", "r3", func(*contracts.AuditEvent) {}),
+	})
 	a := d.post(sets+"/acquire", `{"request_id":"r1","lock_keys":["b"],"ttl_seconds":30,"give_up":true}`)
 	if a.status != 422 || a.body["code"] != "REQUEST_ID_REUSED" || a.body["lock_key"] != "b" {
 		t.Errorf("%d %s", a.status, a.raw)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -32,17 +31,21 @@ func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 		if err != nil {
 			return err
 		}
+		said := body.OwnerID
 		if body.OwnerID, err = c.owner(body.OwnerID); err != nil {
 			return err
 		}
-		auditNote(r, slog.String("owner", body.OwnerID))
+		n := noteOf(r)
+		n.body, n.ownerID, n.event.Owner = &body, said, body.OwnerID
 		if command, err = direct.Acquire(lockID(r), body); err != nil {
 			return err
 		}
 		if body.GiveUp {
-			auditNote(r, gaveUp)
+			n.action = "lock." + actionGiveUp
 			command.WaitSeconds = 0
 			o, err := a.locks.GiveUp(r.Context(), lock.GiveUp{Acquire: command})
+			n.lock(o, err)
+			n.ended(o.At)
 			return sendGaveUp(w, r, c, o, err)
 		}
 		if command.WaitSeconds != 0 {
@@ -65,6 +68,8 @@ func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 
 // sendLease sends what became of an acquire, and when it is to come again if it still waits.
 func sendLease(w http.ResponseWriter, r *http.Request, c Caller, o lock.Outcome, again time.Duration, err error) error {
+	noteOf(r).lock(o, err)
+	noteOf(r).tooLate(o, err)
 	lease, err := reply(call{r, c, noteOf(r)}, o, o.Replayed, err, func(o lock.Outcome) (contracts.Lease, error) {
 		lease, err := direct.Lease(o)
 		if e, ok := errors.AsType[*contracts.Error](err); ok {
@@ -177,6 +182,9 @@ func (a *api) release(c call, b *contracts.ReleaseRequest) (ended contracts.Ende
 		return ended, err
 	}
 	o, err := a.locks.Release(c.Context(), direct.Release(lockID(c.Request), *b))
+	c.event().Owner = b.OwnerID
+	c.note.lock(o, err)
+	c.note.ended(endOf(o))
 	return reply(c, o, o.Replayed, err, direct.EndedLease)
 }
 
@@ -187,8 +195,18 @@ func (a *api) forceRelease(c call, b *contracts.ForceReleaseRequest) (ended cont
 	o, err := a.locks.ForceRelease(c.Context(), lock.ForceRelease{
 		ID: lockID(c.Request), By: b.OwnerID, RequestID: b.RequestID, Reason: b.Reason, LeaseID: b.LeaseID,
 	})
-	c.audit(slog.String("owner", o.Lease.Owner), slog.String("reason", b.Reason))
+	c.note.lock(o, err)
+	c.note.ended(endOf(o))
+	c.event().AllLeases = b.LeaseID == "" && c.event().FencingToken != 0
 	return reply(c, o, o.Replayed, err, direct.ForceReleased)
+}
+
+// endOf is when the lease of an outcome was ended; zero if that is not remembered.
+func endOf(o lock.Outcome) time.Time {
+	if o.Lease.ReleasedAt.IsZero() && !o.Replayed {
+		return o.At
+	}
+	return o.Lease.ReleasedAt
 }
 
 func (a *api) getLock(c call) (contracts.Lock, error) {
@@ -266,8 +284,9 @@ func (a *api) resetFence(c call, b *contracts.FenceResetRequest) (reset contract
 		Tenant: c.PathValue("tenant_id"), Resource: c.PathValue("resource"), Highest: b.HighestToken, By: b.OwnerID,
 		Reason: b.Reason,
 	}
-	c.audit(slog.String("reason", b.Reason))
+	c.event().HighestToken = b.HighestToken
 	o, err := a.guard.Reset(c.Context(), command)
+	c.event().Replayed = o.Replayed
 	return reply(c, o, o.Replayed, err, func(o lock.FenceResetOutcome) (contracts.FenceReset, error) {
 		switch {
 		case o.Reset:
@@ -290,8 +309,9 @@ func (a *api) removeFence(c call, b *contracts.FenceRemoveRequest) (removed cont
 		Tenant: c.PathValue("tenant_id"), Resource: c.PathValue("resource"), Highest: b.HighestToken, By: b.OwnerID,
 		Reason: b.Reason,
 	}
-	c.audit(slog.Int64("highest_token", b.HighestToken), slog.String("reason", b.Reason))
+	c.event().HighestToken = b.HighestToken
 	o, err := a.guard.Remove(c.Context(), command)
+	c.event().Replayed = o.Replayed
 	return reply(c, o, o.Replayed, err, func(o lock.FenceRemoveOutcome) (contracts.FenceRemoved, error) {
 		if !o.Removed {
 			return removed, otherHighest(o.Highest, "removing")

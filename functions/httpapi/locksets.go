@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"log/slog"
-
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/repo/lock"
@@ -17,13 +15,18 @@ func (a *api) acquireSet(c call, b *contracts.LockSetAcquireRequest) (set any, e
 	if err != nil {
 		return nil, err
 	}
-	c.audit(slog.String("owner", b.OwnerID), slog.Any("locks", b.LockKeys))
+	c.event().Owner = b.OwnerID
 	if b.GiveUp {
-		c.audit(gaveUp)
+		c.note.action = "lock." + actionGiveUp + "_set"
 		o, err := a.locks.GiveUpSet(c.Context(), lock.GiveUpSet{Acquire: command})
+		if o.Code == lock.OK {
+			c.note.lockSet(b.LockKeys, o, err)
+		}
+		c.note.endedApart(o.At)
 		return reply(c, o, o.Replayed, err, func(o lock.SetOutcome) (any, error) { return nil, direct.GaveUpSet(o) })
 	}
 	o, err := a.locks.AcquireSet(c.Context(), command)
+	c.note.lockSet(keysOf(o.Leases), o, err)
 	return a.heldSet(c, o, err)
 }
 
@@ -51,7 +54,21 @@ func (a *api) releaseSet(c call, b *contracts.LockSetReleaseRequest) (released c
 		return released, err
 	}
 	o, err := a.locks.ReleaseSet(c.Context(), direct.ReleaseSet(c.PathValue("tenant_id"), *b))
+	c.event().Owner = b.OwnerID
+	c.note.lockSet(keysOf(o.Leases), o, err) // they need not be all
+	if !o.Replayed {
+		c.note.endedApart(o.At)
+	}
 	return reply(c, o, o.Replayed, err, func(o lock.SetOutcome) (contracts.LockSetReleased, error) {
 		return direct.LockSetReleased(c.PathValue("tenant_id"), o)
 	})
+}
+
+// keysOf are the keys of leases.
+func keysOf(leases []lock.Lease) []string {
+	keys := make([]string, len(leases))
+	for i, l := range leases {
+		keys[i] = l.Key
+	}
+	return keys
 }

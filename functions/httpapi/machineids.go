@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"errors"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -37,7 +36,11 @@ func (a *api) leaseMachineIDs(c call, b *contracts.MachineIDLeaseRequest) (lease
 	if err != nil {
 		return leases, machineIDError(err, "retry: leases whose response was lost expire")
 	}
-	c.audit(slog.String("service", b.ServiceID), slog.Int("leases", len(leases.Leases)))
+	e := c.event()
+	e.Kind, e.Key, e.Leases = "machine_ids", b.ServiceID, int64(len(leases.Leases))
+	for _, l := range leases.Leases {
+		e.MachineIDs = append(e.MachineIDs, l.ID)
+	}
 	return leases, nil
 }
 
@@ -69,6 +72,7 @@ func (a *api) releaseMachineID(w http.ResponseWriter, r *http.Request, c Caller)
 		return machineIDError(err, "the lease may have been released: send the release again, or let it run out")
 	}
 	a.idQuota.released(c.Subject, id)
+	*AuditEvent(r) = contracts.AuditEvent{Kind: "machine_ids", Key: body.ServiceID, MachineIDs: []int64{id}, Leases: 1}
 	return send(w, nil)
 }
 
@@ -83,7 +87,8 @@ func (a *api) forceReleaseMachineIDs(c call, b *contracts.MachineIDForceReleaseR
 	if err != nil {
 		return ended, machineIDError(err, "some leases may have been ended: send the same body again")
 	}
-	c.audit(slog.String("service", b.ServiceID), slog.Int("leases", done.Leases), slog.String("reason", b.Reason))
+	e := c.event()
+	e.Kind, e.Key, e.Leases = "machine_ids", b.ServiceID, int64(done.Leases)
 	return contracts.MachineIDForceRelease{Space: done.Space, Leases: done.Leases, Free: unixMilliseconds(done.Free)}, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -89,7 +88,7 @@ func (a *api) replaceMember(c call, b *contracts.MemberReplaceRequest) (state co
 	if err := checkOffer(b.Kinds, b.Weight); err != nil {
 		return state, err
 	}
-	c.audit(slog.String("replaces", b.Replaces.Member))
+	c.event().Replaces = b.Replaces.Member
 	member, err := c.joining(b.TTLSeconds)
 	if err != nil {
 		return state, err
@@ -111,7 +110,7 @@ func (c call) joining(ttl int64) (member string, err error) {
 	if err := checkSeconds("ttl_seconds", ttl); err != nil {
 		return "", err
 	}
-	c.audit(slog.String("owner", member))
+	c.event().Owner = member
 	return member, nil
 }
 
@@ -138,7 +137,7 @@ func (a *api) ofMember(anyone bool, do func(context.Context, placement.Cluster,
 				return state, err
 			}
 		}
-		c.audit(slog.String("owner", i.Member))
+		c.event().Owner = i.Member
 		o, err := do(c.Context(), clusterOf(c.Request), i)
 		return c.member(o, err)
 	})
@@ -146,7 +145,7 @@ func (a *api) ofMember(anyone bool, do func(context.Context, placement.Cluster,
 
 func (a *api) evictMember(c call, b *contracts.MemberEvictRequest) (contracts.MemberState, error) {
 	i := placement.Incarnation{Member: c.PathValue("member"), Number: b.Incarnation}
-	c.audit(slog.String("owner", i.Member), slog.String("reason", b.Reason))
+	c.event().Owner = i.Member
 	o, err := a.placement.Expel(c.Context(), placement.Expel{Cluster: clusterOf(c.Request), Incarnation: i,
 		Reason: b.Reason})
 	return c.member(o, err)
@@ -154,8 +153,8 @@ func (a *api) evictMember(c call, b *contracts.MemberEvictRequest) (contracts.Me
 
 func (a *api) removeCluster(c call, b *contracts.ClusterRemoveRequest) (contracts.ClusterRemoved, error) {
 	command := placement.RemoveCluster{Cluster: clusterOf(c.Request), Epoch: b.Epoch, Reason: b.Reason}
-	c.audit(slog.Int64("epoch", b.Epoch), slog.String("reason", b.Reason))
 	o, err := a.placement.RemoveCluster(c.Context(), command)
+	c.event().Epoch, c.event().Replayed = b.Epoch, o.Replayed
 	return reply(c, o, o.Replayed, err, func(o placement.Removal) (contracts.ClusterRemoved, error) {
 		if o.Code != placement.OK {
 			e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
@@ -185,6 +184,10 @@ func (a *api) changeOffer(c call, b *contracts.MemberOfferRequest) (state contra
 func (c call) member(o placement.MemberOutcome, err error) (contracts.MemberState, error) {
 	if o.Code == placement.OK && !o.Replayed {
 		c.note.facts.Moved = o.Moved
+	}
+	if e := c.event(); err == nil && o.Code == placement.OK {
+		e.Incarnation, e.Epoch, e.Replayed = o.Incarnation.Number, o.Epoch, o.Replayed
+		atStore(e, o.At)
 	}
 	return reply(c, o, o.Replayed, err, direct.MemberState)
 }

@@ -3,11 +3,11 @@ package httpapi
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"maps"
 	"math"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -182,16 +182,9 @@ func (o *outcomes) remember(r *http.Request, n *exchangeLog, status int, took ti
 		Status:   status, TookMs: milliseconds(took), Action: cmp.Or(n.action, n.route.Audit), Subject: n.caller.Subject,
 		CallerTenant: n.caller.Tenant,
 	}
-	for _, a := range n.audit {
-		if a.Value.Kind() != slog.KindString {
-			continue
-		}
-		switch a.Key {
-		case "owner":
-			e.OwnerID = cut(a.Value.String(), maxOutcomeText)
-		case "reason":
-			e.Reason = cut(a.Value.String(), maxOutcomeText)
-		}
+	e.OwnerID = cut(n.event.Owner, maxOutcomeText)
+	if n.body != nil {
+		e.Reason = cut(textOf(reflect.ValueOf(n.body).Elem(), "Reason"), maxOutcomeText)
 	}
 	if n.problem != nil {
 		p := *n.problem

@@ -498,8 +498,8 @@ func TestClustersStayInTheirTenant(t *testing.T) {
 	d.get(other+"/members").wants(t, 200, `{"members":[],"cluster":"chat","status":"UNDETERMINED","epoch":0}`)
 }
 
-// TestPlacementIsAudited: who joins, replaces, drains, leaves, evicts, transfers and takes over is in the log; tokens
-// and states are not.
+// TestPlacementIsAudited: who joins, replaces, drains, leaves, evicts, and who claims, transfers, takes over and
+// releases what, with which token, is in the log; states are not.
 func TestPlacementIsAudited(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	audited := func(what string, a answer, want ...string) {
@@ -525,14 +525,16 @@ func TestPlacementIsAudited(t *testing.T) {
 			}
 		}
 		if token := a.object("activation").number("fencing_token"); token != "0" &&
-			strings.Contains(strings.Join(lines, ""), token) {
-			t.Errorf("%s: the log has a token", what)
+			!strings.Contains(event, `"fencing_token":`+token) {
+			t.Errorf("%s: %q lacks the token %s", what, event, token)
 		}
+		contracttest.AuditEvents(t, event)
 	}
 	join := d.post(chat+"/members/alice/join", `{"request_id":"j","kinds":["room"],"partitions":16}`)
 	audited("join", join, `"action":"placement.join"`, `"outcome":"ok"`, `"owner":"alice"`)
 	alice := join.number("incarnation")
-	audited("claim", d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c1"}`))
+	audited("claim", d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c1"}`), `"action":"placement.claim"`,
+		`"kind":"activation","key":"room/lobby","cluster":"chat"`, `"owner":"alice"`, `"request_id":"c1"`)
 	audited("heartbeat", d.post(chat+"/members/alice/heartbeat", `{"incarnation":`+alice+`,"seq":1}`))
 	audited("replace", d.post(chat+"/members/bob/replace",
 		`{"request_id":"j","kinds":["room"],"replaces":{"member":"alice","incarnation":`+alice+`}}`),
@@ -540,8 +542,9 @@ func TestPlacementIsAudited(t *testing.T) {
 	audited("leave", d.post(chat+"/members/alice/leave", `{"incarnation":`+alice+`}`), `"action":"placement.leave"`,
 		`"owner":"alice"`)
 	claim := d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c2"}`)
-	audited("takeover", claim, `"action":"placement.takeover"`, `"owner":"bob"`, `"taken_from":"alice"`)
-	audited("takeover, again", d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c2"}`))
+	audited("takeover", claim, `"action":"placement.takeover"`, `"owner":"bob"`, `"taken_from":"alice"`, `"takeover":true`)
+	audited("takeover, again", d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c2"}`),
+		`"action":"placement.claim"`, `"owner":"bob"`, `"replayed":true`)
 	bobs := "{" + hold(claim.object("activation"))
 	audited("activated", d.post(chat+"/activations/room/lobby/activated", bobs+"}"))
 	bob := claim.object("activation").number("incarnation")

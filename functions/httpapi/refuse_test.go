@@ -531,7 +531,7 @@ func TestLogsKeepSecrets(t *testing.T) {
 	d := open(t, verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme"}})
 	d.header.Set("Authorization", "Bearer secret-credential")
 	d.header.Set("X-Request-Id", "trace-1")
-	d.post(deploy+"/acquire", `{"request_id":"secret-request","ttl_seconds":30,"metadata":{"k":"secret-label"}}`)
+	d.post(deploy+"/acquire", `{"request_id":"plain-request","ttl_seconds":30,"metadata":{"k":"secret-label"}}`)
 	a := d.post(deploy+"/renew", `{"request_id":"secret-request","fencing_token":777777,"ttl_seconds":30}`)
 	d.get("/v1/tenants/acme/locks?prefix=secret-prefix")
 	if got := a.header.Get("X-Request-Id"); got != "trace-1" {

@@ -175,6 +175,9 @@ func TestSecrets(t *testing.T) {
 				if err := reader.Collect(t.Context(), &all); err != nil {
 					t.Fatal(err)
 				}
+				if format == "json" {
+					contracttest.AuditEvents(t, log.String())
+				}
 				written, measured, made := log.String(), fmt.Sprintf("%+v", all), fmt.Sprintf("%+v", spans.GetSpans())
 				if strings.Count(written, "\n") < requests || !strings.Contains(measured, "lock.acquire") ||
 					!strings.Contains(made, "{lock_key}/acquire") {

@@ -66,8 +66,8 @@ func (m *Metrics) setEnded(ctx context.Context, command any, o lock.SetOutcome) 
 			m.Granted(ctx, LockLease(l), l.AcquiredAt, o.At, l.ExpiresAt)
 		}
 	}
-	if o.TookOver > 0 {
-		m.takeovers.Add(ctx, int64(o.TookOver), m.kind(KindLock).add...)
+	if n := len(o.TookOver); n > 0 {
+		m.takeovers.Add(ctx, int64(n), m.kind(KindLock).add...)
 	}
 }
 

@@ -172,10 +172,10 @@ var Table = []Setting{
 	{
 		Env: "LEASEHOLD_LOG_LEVEL", Group: groupServer, Type: Text, Default: "info",
 		Choices: []string{"info", "warn", "error", "none"},
-		Entries: Serve | Worker | Maintain | functions,
+		Entries: Serve | Worker | Maintain | functions | lambdas,
 		Help:    "Lines of a lower level are not written. Audit events are, whatever this is.",
-		More: "Requests are info, those that the server sends away for lack of room warn, its own faults error. Lambda functions have AWS_LAMBDA_LOG_LEVEL, " +
-			"by which the platform leaves out audit events, too.",
+		More: "Requests are info, those that the server sends away for lack of room warn, its own faults error. Leave AWS_LAMBDA_LOG_LEVEL of a Lambda function at INFO: " +
+			"with a higher one the platform leaves out audit events and metrics, too.",
 		field: func(c *Config) any { return &c.LogLevel },
 	},
 	{

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -117,8 +116,8 @@ func (d Endpoint) deliver(life context.Context, w http.ResponseWriter, r *http.R
 	defer stop()
 	m := message(w, r, body)
 	a := d.Worker.Deliver(ctx, m)
-	httpapi.AuditNote(r, slog.String("message_id", m.ID), slog.String("analysis", a.AnalysisID),
-		slog.String("result", string(a.Outcome)))
+	e := httpapi.AuditEvent(r)
+	e.Kind, e.Key, e.MessageID, e.Result = "analysis", a.AnalysisID, m.ID, string(a.Outcome)
 	return reply(w, a)
 }
 

@@ -480,13 +480,14 @@ func TestAuditOfInternalEndpoints(t *testing.T) {
 		want                []string // of the audit event; nil: there is none
 	}{
 		"a run": {queueAccount, tasks.TaskPath, `{"analysisId":"a1"}`, 200,
-			[]string{`"action":"task.deliver","outcome":"ok"`, `"subject":"` + queueAccount + `"`, `"analysis":"a1"`,
+			[]string{`"action":"task.deliver","outcome":"ok"`, `"subject":"` + queueAccount + `"`,
+				`"kind":"analysis","key":"a1"`,
 				`"result":"ready"`}},
 		"a retry": {queueAccount, tasks.TaskPath, `{"analysisId":"missing"}`, 404, nil},
 		"a sweep": {queueAccount, tasks.SweepPath, "", 200,
 			[]string{`"action":"sweep","outcome":"ok"`, `"subject":"` + queueAccount + `"`}},
 		"another account": {other, tasks.TaskPath, `{"analysisId":"a1"}`, 403,
-			[]string{`"action":"task.deliver","outcome":"PERMISSION_DENIED"`, `"subject":"` + other + `"`, `"reason":`}},
+			[]string{`"action":"task.deliver","outcome":"PERMISSION_DENIED"`, `"subject":"` + other + `"`, `"rejected":`}},
 		"no token": {"", tasks.SweepPath, "", 401, []string{`"action":"sweep","outcome":"UNAUTHENTICATED"`}},
 	} {
 		log.Reset()
@@ -510,6 +511,7 @@ func TestAuditOfInternalEndpoints(t *testing.T) {
 			}
 		}
 		event := strings.Join(events, "")
+		contracttest.AuditEvents(t, event)
 		if (event == "") != (c.want == nil) || strings.Contains(event, "caller_tenant") ||
 			c.account == "" && strings.Contains(event, `"subject"`) {
 			t.Errorf("%s: %s", name, event)

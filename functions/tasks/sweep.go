@@ -77,6 +77,7 @@ func (d SweepEndpoint) sweep(w http.ResponseWriter, r *http.Request) error {
 	if err := admit(d.Guard, r); err != nil {
 		return err
 	}
+	httpapi.AuditEvent(r).Kind = "sweep"
 	writeWithin(w, d.Timeout+2*Margin)
 	ctx, cancel := context.WithTimeout(r.Context(), d.Timeout)
 	defer cancel()

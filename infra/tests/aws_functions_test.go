@@ -20,6 +20,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/functions/aws"
 	"github.com/leasehold-dev/leasehold/functions/aws/emf"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
@@ -185,11 +186,104 @@ func checkFunctions(plan *tfjson.Plan) []string {
 	p.front(functions["api"])
 	p.schedule(functions["sweep"])
 	p.queues()
+	p.audit(functions["api"])
 	if analyses {
 		p.analyses(functions["worker"])
 	}
 	slices.Sort(p.problems)
 	return p.problems
+}
+
+// auditPattern is what the API writes as audit events.
+var auditPattern = fmt.Sprintf("{ $.message = %q && $.audit.schema = * }", httpapi.AuditMessage)
+
+// audit looks at what keeps audit events: all that the API writes, in a bucket that no one else sees, for a year at
+// least.
+func (p *planOf) audit(api map[string]any) {
+	filters := resources(p.Plan, "aws_cloudwatch_log_subscription_filter")
+	if len(filters) == 0 {
+		return
+	}
+	_, filter := p.only("aws_cloudwatch_log_subscription_filter")
+	if filter["log_group_name"] != "/aws/lambda/"+text(api["function_name"]) || filter["filter_pattern"] != auditPattern {
+		p.badf("audit events: the lines %v of %v are passed on", filter["filter_pattern"], filter["log_group_name"])
+	}
+	_, lifecycle := p.only("aws_s3_bucket_lifecycle_configuration")
+	days := 0.0
+	for _, rule := range blocks(lifecycle, "rule") {
+		for _, e := range blocks(rule, "expiration") {
+			days = number(e["days"])
+		}
+		if rule["status"] != "Enabled" {
+			p.badf("audit events: the rule of their retention is %v", rule["status"])
+		}
+	}
+	if days < 365 {
+		p.badf("audit events are kept for %v days", days)
+	}
+	_, access := p.only("aws_s3_bucket_public_access_block")
+	for _, name := range []string{"block_public_acls", "block_public_policy", "ignore_public_acls",
+		"restrict_public_buckets"} {
+		if access[name] != true {
+			p.badf("audit events: %s is %v", name, access[name])
+		}
+	}
+	_, stream := p.only("aws_kinesis_firehose_delivery_stream")
+	var steps []string
+	for _, to := range blocks(stream, "extended_s3_configuration") {
+		for _, c := range blocks(to, "processing_configuration") {
+			for _, s := range blocks(c, "processors") {
+				steps = append(steps, text(s["type"]))
+			}
+		}
+	}
+	slices.Sort(steps)
+	if !slices.Equal(steps, []string{"AppendDelimiterToRecord", "CloudWatchLogProcessing", "Decompression"}) {
+		p.badf("audit events: a delivery is not made into lines, but by %v", steps)
+	}
+	_, bucket := p.only("aws_s3_bucket")
+	arn := "arn:aws:s3:::" + text(bucket["bucket"])
+	want := map[string]map[string][]string{
+		"audit_logs": {"arn:aws:firehose:" + region + ":" + account + ":deliverystream/" + text(stream["name"]): {
+			"firehose:PutRecord", "firehose:PutRecordBatch"}},
+		"audit_delivery": {
+			arn:        {"s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketMultipartUploads"},
+			arn + "/*": {"s3:AbortMultipartUpload", "s3:PutObject"},
+		},
+	}
+	for address, r := range resources(p.Plan, "aws_iam_role_policy") {
+		for name, may := range want {
+			if !strings.Contains(address, "."+name+"[") {
+				continue
+			}
+			got := map[string][]string{}
+			for _, s := range p.policy(address, text(r.AttributeValues["policy"])).Statement {
+				for _, of := range s.Resource {
+					got[of] = append(got[of], s.Action...)
+				}
+			}
+			if !reflect.DeepEqual(got, may) {
+				p.badf("%s: may %v, and must %v", address, got, may)
+			}
+		}
+	}
+	trusted := map[string]string{}
+	for address, r := range resources(p.Plan, "aws_iam_role") {
+		if !strings.Contains(address, ".audit[") {
+			continue
+		}
+		for _, s := range p.policy(address, text(r.AttributeValues["assume_role_policy"])).Statement {
+			if s.Condition == nil {
+				p.badf("%s: other accounts have the service assume it", address)
+			}
+			trusted[text(r.AttributeValues["name"])] = fmt.Sprint(s.Principal)
+		}
+	}
+	name := strings.TrimSuffix(text(api["function_name"]), "-api")
+	if !maps.Equal(trusted, map[string]string{name + "-audit-delivery": "map[Service:firehose.amazonaws.com]",
+		name + "-audit-logs": "map[Service:logs.amazonaws.com]"}) {
+		p.badf("audit events: the roles are assumed by %v", trusted)
+	}
 }
 
 // function checks what all functions have.
@@ -205,6 +299,9 @@ func (p *planOf) function(address string, v map[string]any) {
 		p.badf("%s: timeout %v", address, timeout)
 	}
 	name := text(v["function_name"])
+	if c := blocks(v, "logging_config"); len(c) == 1 && c[0]["application_log_level"] != "INFO" {
+		p.badf("%s: Lambda leaves out audit events at the level %v", address, c[0]["application_log_level"])
+	}
 	if c := blocks(v, "logging_config"); len(c) != 1 || c[0]["log_format"] != "JSON" ||
 		c[0]["log_group"] != "/aws/lambda/"+name {
 		p.badf("%s: the program writes text without log_format JSON, in which alarms find no errors", address)

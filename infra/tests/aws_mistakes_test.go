@@ -150,6 +150,17 @@ var foundInPlans = map[string][]mistake{
 			"no alarm on Throttles"},
 	},
 	productionExample: {
+		{"aws/functions/main.tf", `application_log_level = "INFO"`, `application_log_level = "ERROR"`,
+			"leaves out audit events at the level ERROR"},
+		{"aws/functions/audit.tf", `$.message = \"audit\"`, `$.msg = \"audit\"`, "are passed on"},
+		{"aws/functions/audit.tf", `days = each.value`, `days = 30`, "audit events are kept for 30 days"},
+		{"aws/functions/audit.tf", `restrict_public_buckets = true`, `restrict_public_buckets = false`,
+			"restrict_public_buckets is false"},
+		{"aws/functions/audit.tf", `type = "AppendDelimiterToRecord"`, `type = "RecordDeAggregation"`, "made into lines"},
+		{"aws/functions/audit.tf", `"s3:AbortMultipartUpload", "s3:PutObject"]`,
+			`"s3:AbortMultipartUpload", "s3:DeleteObject", "s3:PutObject"]`, "s3:DeleteObject"},
+		{"aws/functions/audit.tf", `service = "logs.amazonaws.com"`, `service = "ec2.amazonaws.com"`,
+			"the roles are assumed by"},
 		{"aws/functions/analyses.tf", `6 * var.worker_timeout`, `60 + var.worker_timeout`, "six times the worker's timeout"},
 		{"aws/functions/analyses.tf", `  function_response_types = ["ReportBatchItemFailures"]
 `, "", "without ReportBatchItemFailures messages are lost"},

@@ -215,7 +215,7 @@ func (l *Locks) GiveUp(ctx context.Context, c GiveUp) (o Outcome, err error) {
 	err = l.inTurn(ctx, c.Acquire, func(ctx context.Context) error {
 		return l.census.Within(ctx, c.Acquire.Tenant, true, func(existing bool) (census.Effect, error) {
 			c.existing = existing
-			o, err = rule.Run(ctx, l.store, l.now, l.noted(c.Acquire.ID, c))
+			o, err = rule.Run(ctx, l.store, l.now, l.noted(ctx, c.Acquire.ID, c))
 			return o.effect(), err
 		})
 	})

@@ -28,6 +28,8 @@ type Locks struct {
 	deliveries deliveries
 	queue      queue
 	refusals   refusals
+	handedOver func(ctx context.Context, o Outcome) // see Options.HandedOver
+	observed   bool                                 // see [Outcome].TookOver
 }
 
 // Bounds of [Options].Retention.
@@ -74,6 +76,11 @@ type Options struct {
 	// RecordRefusals makes the document of a lock say who was refused last (Status.Refused). It costs one write more when
 	// an acquire is refused, for each lock and process once in this time at the most. 0: nothing is recorded.
 	RecordRefusals time.Duration
+
+	// HandedOver is told of each lease that the write of a command granted to another request, which waited in line: with
+	// the context of that command, once the write was applied. o.Lease is that lease, o.At the store's time. Where the
+	// response of the store was lost it is not told. nil: no one is.
+	HandedOver func(ctx context.Context, o Outcome)
 }
 
 // New returns the lock commands on a store. Options may be nil.
@@ -88,11 +95,13 @@ func New(store docstore.Store, o *Options) *Locks {
 	if o != nil && o.Retention != 0 {
 		l.retention = min(max(o.Retention.Truncate(time.Millisecond), MinRetention), KeepForever)
 	}
+	_, l.observed = store.(rule.Observer)
 	l.waits = &waits{store: store, of: map[ID]*watch{}, own: map[ID]*spells{}}
 	_, l.waits.says = store.(docstore.Watcher)
 	if o != nil {
 		l.census = census.New(store, Kind, o.MaxPerTenant, l.now)
 		l.waits.stop, l.working, l.seat = o.Stop, o.Working, o.Seat
+		l.handedOver, l.observed = o.HandedOver, l.observed || o.HandedOver != nil
 		l.refusals = refusals{every: max(o.RecordRefusals, 0), store: store, now: l.now, last: map[docstore.Key]time.Time{}}
 	}
 	return l
@@ -111,9 +120,9 @@ func (l *Locks) acquire(ctx context.Context, c Acquire) (Outcome, error) {
 	var o Outcome
 	err := l.census.Within(ctx, c.Tenant, true, func(existing bool) (e census.Effect, err error) {
 		if existing {
-			o, err = rule.Run(ctx, l.store, l.now, l.noted(c.ID, acquireExisting{c}))
+			o, err = rule.Run(ctx, l.store, l.now, l.noted(ctx, c.ID, acquireExisting{c}))
 		} else {
-			o, err = rule.Run(ctx, l.store, l.now, l.noted(c.ID, acquireNoting{c, &e}))
+			o, err = rule.Run(ctx, l.store, l.now, l.noted(ctx, c.ID, acquireNoting{c, &e}))
 		}
 		if err == nil && o.Code == Limit {
 			e = census.Missing
@@ -218,7 +227,7 @@ func (l *Locks) run(ctx context.Context, id ID, c command) (Outcome, error) {
 	if err := c.Validate(); err != nil {
 		return Outcome{}, err
 	}
-	return rule.Run(ctx, l.store, l.now, l.noted(id, c))
+	return rule.Run(ctx, l.store, l.now, l.noted(ctx, id, c))
 }
 
 // Get returns the lock as it stands. found is false if there is no record of it: it was never held, or not since

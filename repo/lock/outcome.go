@@ -127,7 +127,7 @@ type Outcome struct {
 	Replayed bool // the request_id was known: this is the earlier result, nothing was changed now
 
 	// TookOver says that the lease before had expired and was not released, of an acquire on a store with a
-	// [rule.Observer]: on others it is false. The lock must remember that lease.
+	// [rule.Observer] or with [Options].HandedOver: on others it is false. The lock must remember that lease.
 	TookOver bool
 
 	// Lease is, for OK, the caller's lease. For Held it is the holder's, without its token, and for the other

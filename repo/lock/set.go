@@ -72,8 +72,8 @@ type SetOutcome struct {
 	// it is the one that is held for longest.
 	Refusal Outcome
 
-	// TookOver is how many of the leases of an acquire took over, see [Outcome].TookOver.
-	TookOver int
+	// TookOver are the keys of the leases of an acquire that took over, see [Outcome].TookOver.
+	TookOver []string
 
 	At time.Time // the store's time of the decision
 }
@@ -201,7 +201,10 @@ func sortedLeases(leases []SetLease) []SetLease {
 func (l *Locks) runSet(ctx context.Context, set any, do func(context.Context, rule.Send[State, Outcome]) (SetOutcome,
 	error)) (SetOutcome, error) {
 	grants := func(o Outcome) bool { return o.Code == OK && !o.Replayed }
-	return rule.RunSet(ctx, l.store, l.now, set, grants, do)
+	return rule.RunSet(ctx, l.store, l.now, set, grants, func(ctx context.Context, send rule.Send[State, Outcome]) (
+		SetOutcome, error) {
+		return do(ctx, l.telling(send))
+	})
 }
 
 // together are the commands of a set, as the runner has them.
@@ -222,7 +225,7 @@ func (l *Locks) AcquireSet(ctx context.Context, c AcquireSet) (SetOutcome, error
 	}
 	cs := c.commands(l.newLeaseID, l.retention)
 	for i := range cs {
-		_, cs[i].observed = l.store.(rule.Observer)
+		cs[i].observed = l.observed
 	}
 	var o SetOutcome
 	err := l.census.Several(ctx, c.Tenant, len(cs), func(existing bool) (created, missing int, err error) {
@@ -371,7 +374,7 @@ func allOf(outcomes map[int]Outcome, w rule.When) SetOutcome {
 		o.Replayed = o.Replayed && one.Replayed
 		o.Leases = append(o.Leases, one.Lease)
 		if one.TookOver {
-			o.TookOver++
+			o.TookOver = append(o.TookOver, one.Lease.Key)
 		}
 	}
 	if len(refusals) > 0 {

@@ -493,13 +493,19 @@ func (v *sharedForm) rateGrant(r rule.Request) (h *holder, same bool) {
 	}
 	for i, g := range v.grants {
 		if is, same := r.Is(g.request); is {
-			return &holder{
-				token: v.latest.token - int64(len(v.grants)-i), leaseID: grantID(g.request), mode: Rate,
-				acquired: g.at, expires: storedTime{Time: g.at.Add(v.span())},
-			}, same
+			return v.earlier(i), same
 		}
 	}
 	return nil, false
+}
+
+// earlier is the lease of one of the grants of a rate before the latest.
+func (v *sharedForm) earlier(i int) *holder {
+	g := v.grants[i]
+	return &holder{
+		token: v.latest.token - int64(len(v.grants)-i), leaseID: grantID(g.request), mode: Rate,
+		acquired: g.at, expires: storedTime{Time: g.at.Add(v.span())},
+	}
 }
 
 // grantID is the lease_id of a grant of a rate, which is made from its request: so it need not be stored.

@@ -80,8 +80,7 @@ func (l *Locks) AcquireWithin(ctx context.Context, c Acquire, most time.Duration
 		c.LeaseID = l.newLeaseID()
 	}
 	c.retention, c.recordsRefusals = l.retention, l.refusals.every > 0
-	_, c.observed = l.store.(rule.Observer)
-	c.unheld = most <= 0
+	c.observed, c.unheld = l.observed, most <= 0
 	if err := c.Validate(); err != nil {
 		return Outcome{}, err
 	}
@@ -152,7 +151,7 @@ func (l *Locks) send(ctx context.Context, c Acquire, x *waiter, begun time.Time)
 		}
 		waited = l.now().Sub(begun)
 		if x != nil && x.placed {
-			o, err = rule.Run(ctx, l.store, l.now, l.noted(c.ID, inLine{c}))
+			o, err = rule.Run(ctx, l.store, l.now, l.noted(ctx, c.ID, inLine{c}))
 		} else {
 			o, err = l.acquire(ctx, c)
 		}
@@ -690,9 +689,12 @@ type noted struct {
 	begun time.Time
 	waits *waits
 	queue *queue
+	told  func(Outcome) // of what the command handed over; nil: no one is
 }
 
-func (l *Locks) noted(id ID, c command) noted { return noted{c, id, time.Now(), l.waits, &l.queue} }
+func (l *Locks) noted(ctx context.Context, id ID, c command) noted {
+	return noted{c, id, time.Now(), l.waits, &l.queue, l.toldIn(ctx)}
+}
 
 // Unwrap implements [rule.Wrapper].
 func (c noted) Unwrap() any { return c.command }
@@ -731,6 +733,7 @@ func (c noted) Tries() int {
 // GrantedFallback is that of the command, if it has one.
 func (c noted) GrantedFallback(found, after State, decided, w rule.When) Outcome {
 	c.waits.note(c.id, observation{state: after, at: w.At, begun: c.begun})
+	tellHandedOver(c.told, c.id, c.command, found, after, w)
 	if second, ok := c.command.(rule.FallbackOutcome[State, Outcome]); ok {
 		return second.GrantedFallback(found, after, decided, w)
 	}

@@ -175,10 +175,19 @@ type fallback[S any] struct {
 // Granted is the outcome of a command of a step that was applied. after is the state that the step left.
 func (d *Sent[S, O]) Granted(i int, after S) O {
 	c := d.commands[i]
-	if d.fallbacks != nil && d.fallbacks[i].sent {
-		return grantedFallback(c, d.fallbacks[i].found, d.fallbacks[i].decided)(after, d.When)
+	if found, decided, ok := d.Second(i); ok {
+		return grantedFallback(c, found, decided)(after, d.When)
 	}
 	return c.Granted(after, d.When)
+}
+
+// Second returns the state and the time that the second write of a command of an applied step was decided on; ok is
+// false if its first write granted it.
+func (d *Sent[S, O]) Second(i int) (found S, decided When, ok bool) {
+	if d.fallbacks == nil || !d.fallbacks[i].sent {
+		return found, decided, false
+	}
+	return d.fallbacks[i].found, d.fallbacks[i].decided, true
 }
 
 // send is the runner: it carries out commands on different documents in one step, all or none, with writes beside them.

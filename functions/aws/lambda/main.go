@@ -8,8 +8,9 @@
 // It is built for the runtime provided.al2023, whose executable is called bootstrap (make lambda). Settings are
 // environment variables; docs/settings.md lists them. Region and credentials are the variables that Lambda sets; a
 // program that needs profiles, a CA bundle or FIPS endpoints of the AWS SDK is built without the tag
-// leasehold.noprofiles. The log is on standard output, in the format and from the level on that the function's logging
-// configuration says (AWS_LAMBDA_LOG_FORMAT, AWS_LAMBDA_LOG_LEVEL), with Lambda's ID of the request. For work that is a
+// leasehold.noprofiles. The log is on standard output, in the format that the function's logging configuration says
+// (AWS_LAMBDA_LOG_FORMAT) and from the level of the settings on, with Lambda's ID of the request; audit events always,
+// unless that configuration leaves out INFO (AWS_LAMBDA_LOG_LEVEL). For work that is a
 // Go function, build a main like this one around aws.NewWorker.
 package main
 
@@ -76,6 +77,7 @@ func openAPI(ctx, starting context.Context, environ []string, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
+	lines := telemetry.AtLeast(c.Level(), log)
 	identity, err := setup.Identity(ctx, c, aws.Authorizer{
 		TenantClaim: setup.TenantClaim(c), AdminScope: c.AuthAdminScope, WorkerScope: c.AuthWorkerScope,
 		IDScope: c.AuthIDScope, IAMTenant: c.AuthTenant,
@@ -83,11 +85,11 @@ func openAPI(ctx, starting context.Context, environ []string, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
-	table, err := openStore(starting, c, log, &awsdynamodb.Options{Lazy: true, Due: []string{analysis.ExpiryField}})
+	table, err := openStore(starting, c, lines, &awsdynamodb.Options{Lazy: true, Due: []string{analysis.ExpiryField}})
 	if err != nil {
 		return nil, err
 	}
-	ids, err := machineid.New(table.store, c.IDServices, &machineid.Options{Log: log, MaxLeases: int(c.IDMaxLeases),
+	ids, err := machineid.New(table.store, c.IDServices, &machineid.Options{Log: lines, MaxLeases: int(c.IDMaxLeases),
 		Closed: c.IDServicesClosed})
 	if err != nil {
 		return nil, err
@@ -96,12 +98,12 @@ func openAPI(ctx, starting context.Context, environ []string, log *slog.Logger) 
 	for _, name := range c.FrontDoor {
 		fronts = append(fronts, aws.FrontDoor(name))
 	}
-	o := setup.API(c, ids, log)
-	o.Build, o.Metrics = buildinfo.This(""), table.metrics
-	logStart(ctx, log, c, slog.String("authentication", c.Authentication("API Gateway or IAM, as the events say")),
+	o := setup.API(c, ids, lines)
+	o.Audit, o.Build, o.Metrics = log, buildinfo.This(""), table.metrics
+	logStart(ctx, lines, c, slog.String("authentication", c.Authentication("API Gateway or IAM, as the events say")),
 		slog.Any("front_doors", c.FrontDoor))
 	api := httpapi.New(table.store, identity, o)
-	return table.measured(aws.New(api, &aws.Options{Log: log, BasePath: c.BasePath, FrontDoors: fronts}), log), nil
+	return table.measured(aws.New(api, &aws.Options{Log: lines, BasePath: c.BasePath, FrontDoors: fronts}), lines), nil
 }
 
 func openWorker(ctx context.Context, environ []string, log *slog.Logger) (lambda.Handler, error) {
@@ -109,6 +111,7 @@ func openWorker(ctx context.Context, environ []string, log *slog.Logger) (lambda
 	if err != nil {
 		return nil, err
 	}
+	log = telemetry.AtLeast(c.Level(), log)
 	table, err := openStore(ctx, c, log, &awsdynamodb.Options{Lazy: true, Due: []string{analysis.ExpiryField}})
 	if err != nil {
 		return nil, err
@@ -134,6 +137,7 @@ func openSweep(ctx context.Context, environ []string, log *slog.Logger) (lambda.
 	if err != nil {
 		return nil, err
 	}
+	log = telemetry.AtLeast(c.Level(), log)
 	table, err := openStore(ctx, c, log, &awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}})
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"log/slog"
 	"slices"
 	"strings"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/leasehold-dev/leasehold/functions/aws"
 	"github.com/leasehold-dev/leasehold/functions/settings"
+	"github.com/leasehold-dev/leasehold/functions/telemetry"
+	"github.com/leasehold-dev/leasehold/internal/contracttest"
 )
 
 // TestRejectedSettings: the function does not start, and says what to change.
@@ -37,5 +40,30 @@ func TestFrontDoors(t *testing.T) {
 	if want := []string{string(aws.FunctionURL), string(aws.HTTPAPI), string(aws.RESTAPI),
 		string(aws.LoadBalancer)}; !slices.Equal(s.Choices, want) {
 		t.Errorf("%v, want %v", s.Choices, want)
+	}
+}
+
+// TestAuditEventsAtAnyLevel: the level of the settings leaves out lines, and no audit event.
+func TestAuditEventsAtAnyLevel(t *testing.T) {
+	t.Setenv("AWS_REGION", "eu-west-1")
+	t.Setenv("AWS_ACCESS_KEY_ID", "test")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
+	for _, level := range []string{"info", "warn", "error", "none"} {
+		var log bytes.Buffer
+		h, err := open(t.Context(), "api", []string{"LEASEHOLD_TABLE=x", "LEASEHOLD_FRONT_DOOR=http-api",
+			"LEASEHOLD_LOG_LEVEL=" + level}, slog.New(telemetry.NewHandler(slog.NewJSONHandler(&log, nil))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		event := `{"version":"2.0","rawPath":"/v1/tenants/acme/locks","requestContext":{"http":{"method":"GET",` +
+			`"path":"/v1/tenants/acme/locks","sourceIp":"192.0.2.1"}},"headers":{"host":"x.example"}}`
+		if _, err := h.Invoke(t.Context(), []byte(event)); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Count(log.String(), "\n")
+		if events := contracttest.AuditEvents(t, log.String()); len(events) != 1 ||
+			events[0].Outcome != "UNAUTHENTICATED" || (lines > 1) != (level == "info") {
+			t.Errorf("%s: %d lines, %+v: %s", level, lines, events, &log)
+		}
 	}
 }

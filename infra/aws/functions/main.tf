@@ -173,11 +173,11 @@ resource "aws_lambda_function" "this" {
   memory_size                    = each.value.memory
   reserved_concurrent_executions = var.reserve_concurrency ? coalesce(each.value.concurrency, -1) : -1
 
-  # The program writes JSON then, and alarms count its errors.
+  # The program writes JSON then, and alarms count its errors. It leaves out lines by LEASEHOLD_LOG_LEVEL: by a level above INFO here, Lambda would leave out audit events and metrics.
   logging_config {
     log_format            = "JSON"
     log_group             = aws_cloudwatch_log_group.function[each.key].name
-    application_log_level = var.log_level
+    application_log_level = "INFO"
     system_log_level      = "WARN"
   }
 

@@ -47,3 +47,8 @@ output "alarms" {
   description = "Names of the alarms."
   value       = concat([for alarm in merge(aws_cloudwatch_metric_alarm.this, aws_cloudwatch_metric_alarm.metrics) : alarm.alarm_name], [aws_cloudwatch_metric_alarm.no_sweep.alarm_name])
 }
+
+output "audit_bucket" {
+  description = "Name of the bucket of audit events; null if there is none."
+  value       = one([for bucket in aws_s3_bucket.audit : bucket.bucket])
+}

@@ -148,6 +148,17 @@ variable "max_identities_per_cluster" {
   }
 }
 
+variable "log_level" {
+  description = "Lines of a lower level are not written. Audit events are, whatever this is. Requests are info, those that the server sends away for lack of room warn, its own faults error. Leave AWS_LAMBDA_LOG_LEVEL of a Lambda function at INFO: with a higher one the platform leaves out audit events and metrics, too. LEASEHOLD_LOG_LEVEL of Lambda api, Lambda worker, Lambda sweep; null is info."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.log_level == null ? true : contains(["info", "warn", "error", "none"], var.log_level)
+    error_message = "log_level must be info or warn or error or none."
+  }
+}
+
 variable "log_sample" {
   description = "One in this many requests that were carried out has a line in the log, by chance; 0 is none. Requests that were rejected or failed always have one, and so do audit events. LEASEHOLD_LOG_SAMPLE of Lambda api; null is 1."
   type        = number
@@ -643,6 +654,7 @@ locals {
       LEASEHOLD_MAX_RUNS_PER_TENANT        = var.max_runs_per_tenant == null ? null : tostring(var.max_runs_per_tenant)
       LEASEHOLD_MAX_CLUSTERS_PER_TENANT    = var.max_clusters_per_tenant == null ? null : tostring(var.max_clusters_per_tenant)
       LEASEHOLD_MAX_IDENTITIES_PER_CLUSTER = var.max_identities_per_cluster == null ? null : tostring(var.max_identities_per_cluster)
+      LEASEHOLD_LOG_LEVEL                  = var.log_level
       LEASEHOLD_LOG_SAMPLE                 = var.log_sample == null ? null : tostring(var.log_sample)
       LEASEHOLD_METRICS_EMF                = var.metrics_emf == null ? null : tostring(var.metrics_emf)
       LEASEHOLD_RETENTION                  = var.retention
@@ -674,6 +686,7 @@ locals {
 
   settings_worker = merge({
     for name, value in {
+      LEASEHOLD_LOG_LEVEL       = var.log_level
       LEASEHOLD_METRICS_EMF     = var.metrics_emf == null ? null : tostring(var.metrics_emf)
       LEASEHOLD_MAX_SKEW        = var.max_skew
       LEASEHOLD_INDEX_SHARDS    = var.index_shards == null ? null : tostring(var.index_shards)
@@ -690,6 +703,7 @@ locals {
 
   settings_sweep = merge({
     for name, value in {
+      LEASEHOLD_LOG_LEVEL              = var.log_level
       LEASEHOLD_METRICS_EMF            = var.metrics_emf == null ? null : tostring(var.metrics_emf)
       LEASEHOLD_RETENTION              = var.retention
       LEASEHOLD_MAX_SKEW               = var.max_skew

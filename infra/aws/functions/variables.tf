@@ -292,22 +292,6 @@ variable "reserve_concurrency" {
   nullable    = false
 }
 
-variable "log_level" {
-  description = "Lines of the functions' logs below this level are left out: DEBUG, INFO, WARN or ERROR. Audit events are INFO."
-  type        = string
-  default     = "INFO"
-
-  validation {
-    condition     = contains(["DEBUG", "INFO", "WARN", "ERROR"], var.log_level)
-    error_message = "log_level must be DEBUG, INFO, WARN or ERROR."
-  }
-
-  validation {
-    condition     = !coalesce(var.metrics_emf, false) || contains(["DEBUG", "INFO"], var.log_level)
-    error_message = "log_level must be DEBUG or INFO with metrics_emf: Lambda takes the lines of metrics, which have no level, for INFO, and would leave them out."
-  }
-}
-
 variable "log_retention_days" {
   description = "Days for which logs are kept."
   type        = number
@@ -316,6 +300,28 @@ variable "log_retention_days" {
   validation {
     condition     = contains([1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653], var.log_retention_days)
     error_message = "log_retention_days must be one of the numbers that CloudWatch Logs knows: 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, …"
+  }
+}
+
+variable "audit_retention_days" {
+  description = "Days for which audit events are kept in a bucket of their own, whatever log_retention_days is. null is none: they are in the log of the API alone."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.audit_retention_days == null ? true : var.audit_retention_days >= 1 && floor(var.audit_retention_days) == var.audit_retention_days
+    error_message = "audit_retention_days must be a whole number from 1 on."
+  }
+}
+
+variable "audit_kms_key_arn" {
+  description = "ARN of a KMS key that encrypts the bucket of audit events. null is the service's own key."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.audit_kms_key_arn == null ? true : can(regex("^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$", var.audit_kms_key_arn))
+    error_message = "audit_kms_key_arn must be the ARN of a key, such as arn:aws:kms:eu-west-1:123456789012:key/…, and not an alias."
   }
 }
 

@@ -27,3 +27,8 @@ output "names" {
   description = "Names of the services in Cloud Run: api, and, if they exist, tasks and sweep."
   value       = merge({ api = module.api.name }, { for s in module.tasks : "tasks" => s.name }, { for s in module.sweep : "sweep" => s.name })
 }
+
+output "audit_bucket" {
+  description = "Name of the bucket of Cloud Logging with audit events; null if there is none."
+  value       = one([for bucket in google_logging_project_bucket_config.audit : bucket.bucket_id])
+}

@@ -160,7 +160,7 @@ variable "max_identities_per_cluster" {
 }
 
 variable "log_level" {
-  description = "Lines of a lower level are not written. Audit events are, whatever this is. Requests are info, those that the server sends away for lack of room warn, its own faults error. Lambda functions have AWS_LAMBDA_LOG_LEVEL, by which the platform leaves out audit events, too. LEASEHOLD_LOG_LEVEL of Cloud Function API, Cloud Function Tasks, Cloud Function Sweep; null is info."
+  description = "Lines of a lower level are not written. Audit events are, whatever this is. Requests are info, those that the server sends away for lack of room warn, its own faults error. Leave AWS_LAMBDA_LOG_LEVEL of a Lambda function at INFO: with a higher one the platform leaves out audit events and metrics, too. LEASEHOLD_LOG_LEVEL of Cloud Function API, Cloud Function Tasks, Cloud Function Sweep; null is info."
   type        = string
   default     = null
 

@@ -374,3 +374,14 @@ variable "metrics_alerts" {
     error_message = "metrics_alerts needs otlp_endpoint: without a collector no metrics of the program come to Cloud Monitoring."
   }
 }
+
+variable "audit_retention_days" {
+  description = "Days for which audit events are kept in a bucket of Cloud Logging of their own, 1 to 3650. null is none: they are in the bucket _Default alone."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.audit_retention_days == null ? true : var.audit_retention_days >= 1 && var.audit_retention_days <= 3650 && floor(var.audit_retention_days) == var.audit_retention_days
+    error_message = "audit_retention_days must be a whole number from 1 to 3650."
+  }
+}

@@ -27,7 +27,8 @@ var predictions = map[string]map[string]string{
 		"name": "projects/{project}/roles/{role_id}"},
 	"google_iam_workload_identity_pool": {
 		"name": "projects/123456789012/locations/global/workloadIdentityPools/{workload_identity_pool_id}"},
-	"google_cloud_run_v2_service": {"uri": "https://{name}-abcdefghij-ew.a.run.app"},
+	"google_logging_project_bucket_config": {"id": "projects/{project}/locations/{location}/buckets/{bucket_id}"},
+	"google_cloud_run_v2_service":          {"uri": "https://{name}-abcdefghij-ew.a.run.app"},
 	"google_cloudfunctions2_function": {"url": "https://{location}-{project}.cloudfunctions.net/{name}",
 		"service_config.uri": "https://{name}-abcdefghij-ew.a.run.app"},
 }

@@ -194,9 +194,11 @@ run "a_token_for_every_service_and_a_worker_out_of_bounds" {
     on_locked    = "drop"
     batch_size   = 20000
     concurrency  = { worker = 1 }
-    metrics_emf  = true
     log_level    = "WARN"
+
+    audit_retention_days = 0
+    audit_kms_key_arn    = "alias/audit"
   }
 
-  expect_failures = [var.jwt, var.ttl, var.max_receives, var.on_locked, var.batch_size, var.concurrency, var.log_level]
+  expect_failures = [var.jwt, var.ttl, var.max_receives, var.on_locked, var.batch_size, var.concurrency, var.log_level, var.audit_retention_days, var.audit_kms_key_arn]
 }

@@ -50,11 +50,12 @@ module "functions" {
   max_locks_per_tenant = 100000
   max_runs_per_tenant  = 1000000
 
-  log_retention_days = 90
-  metrics_emf        = true
-  metrics_alarms     = true
-  alarm_topic_arns   = var.alarm_topic_arns
-  budget             = { monthly_usd = var.monthly_usd, emails = var.budget_emails, tag = "user:Service$leasehold" }
+  log_retention_days   = 90
+  audit_retention_days = 400
+  metrics_emf          = true
+  metrics_alarms       = true
+  alarm_topic_arns     = var.alarm_topic_arns
+  budget               = { monthly_usd = var.monthly_usd, emails = var.budget_emails, tag = "user:Service$leasehold" }
 }
 
 module "deploy_role" {

@@ -49,6 +49,7 @@ module "functions" {
   tasks_scaling = { max_instances = 10, concurrency = 20 }
   queue         = { max_concurrent = 100 }
 
+  audit_retention_days  = 400
   notification_channels = [google_monitoring_notification_channel.on_call.name]
   otlp_endpoint         = var.otlp_endpoint
   metrics_alerts        = var.otlp_endpoint != null

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/audit"
+)
+
+type auditCmd struct {
+	Files  []string  `name:"file" short:"f" required:"" sep:"none" placeholder:"FILE" help:"File with audit events, may be given several times; - is standard input. Lines of JSON, also compressed with gzip."`
+	Tenant string    `default:"default" env:"LEASEHOLD_TENANT" help:"The tenant (${env}; default ${default})."`
+	Lock   string    `required:"" placeholder:"KEY" help:"The key of the lock."`
+	At     auditTime `required:"" placeholder:"TIME" help:"The time, such as 2026-11-26T03:12:00Z or 2026-11-26T03:12:00+01:00; without a zone it is UTC."`
+	JSON   bool      `name:"json" help:"Print the answer as JSON, on one line; an error as JSON on standard error."`
+}
+
+// Help is the longer help of the command.
+func (auditCmd) Help() string {
+	return `Who had this lock at 03:12, with which fencing token, from when to when, and who had it next. It reads the audit events that servers wrote, and asks no server:
+
+  leasehold audit --file /var/log/leasehold/audit.jsonl --lock deploy-prod --at 2026-11-26T03:12:00Z
+
+Rotated files are named together, in any order: --file audit.jsonl --file audit.jsonl.1. Events that are there twice count once. What a cloud's sink exports is read as it is:
+
+  gcloud logging read 'jsonPayload.message="audit"' --format json | leasehold audit --file - --lock deploy-prod --at …
+  aws logs filter-log-events --log-group-name … --filter-pattern '{ $.message = "audit" }' | leasehold audit --file - …
+
+All times are the store's. Renewals are no audit events: a lease that was released, given up or ended by an administrator was held until then. One that expired was held until its lease ended, and possibly longer, if it was renewed: the answer says which of the two. What lies before the first event, or after the last, is not known. Lines that cannot be read are counted and named on standard error.
+
+Exit codes: 0 someone had it, or may have had it; 5 no one had it, as far as the events say; 1 a file cannot be read.`
+}
+
+// auditTime is a time of the command line.
+type auditTime struct{ time.Time }
+
+// timeForms are how a time may be written, beside RFC 3339; without a zone it is UTC.
+var timeForms = []string{time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04"}
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (t *auditTime) UnmarshalText(text []byte) error {
+	for _, form := range timeForms {
+		if at, err := time.Parse(form, strings.Replace(string(text), " ", "T", 1)); err == nil {
+			t.Time = at.UTC()
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is no time: write one such as 2026-11-26T03:12:00Z", text)
+}
+
+// Run answers.
+func (c *auditCmd) Run(s *streams) error {
+	var log audit.Log
+	for _, name := range c.Files {
+		if err := readAudit(&log, name); err != nil {
+			return err
+		}
+	}
+	const mostNamed = 10
+	for i, b := range log.Broken {
+		if i == mostNamed {
+			fmt.Fprintf(s.err, "leasehold: and %d more\n", len(log.Broken)-i)
+			break
+		}
+		fmt.Fprintf(s.err, "leasehold: left out: %s\n", b)
+	}
+	if n := len(log.Broken); n > 0 {
+		fmt.Fprintf(s.err, "leasehold: %d lines could not be read: what they say is not in the answer\n", n)
+	}
+	a := log.At(c.Tenant, c.Lock, c.At.Time)
+	if err := show(s, c.JSON, a, "%s", auditAnswer(a)); err != nil {
+		return err
+	}
+	if len(a.Holders) == 0 {
+		return &exitError{exitMissing, nil} // the answer has said so
+	}
+	return nil
+}
+
+func readAudit(log *audit.Log, name string) error {
+	if name == "-" {
+		return log.Read("standard input", os.Stdin)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was read only
+	return log.Read(name, f)
+}
+
+// auditAnswer is an answer in words.
+func auditAnswer(a audit.Answer) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s of tenant %s at %s: ", quoted(a.LockKey), quoted(a.TenantID), a.At)
+	switch {
+	case len(a.Holders) == 0 && a.Events == 0:
+		b.WriteString("nothing is known, there is no event about this lock\n")
+	case len(a.Holders) == 0:
+		b.WriteString("no one had it\n")
+	case len(a.Holders) > 1:
+		fmt.Fprintf(&b, "%d leases\n", len(a.Holders))
+	}
+	for _, h := range a.Holders {
+		who := fmt.Sprintf("%s, with fencing token %d", quoted(h.Owner), h.FencingToken)
+		switch {
+		case !h.Certain && h.GrantedAt == "":
+			who = "possibly " + who + ", if it was granted by then"
+		case !h.Certain:
+			who = "possibly " + who + ", if its lease was renewed until then"
+		}
+		fmt.Fprintln(&b, who)
+		writeLease(&b, h.Lease)
+	}
+	if a.Before != nil {
+		fmt.Fprintf(&b, "before: %s, with fencing token %d\n", quoted(a.Before.Owner), a.Before.FencingToken)
+		writeLease(&b, *a.Before)
+	}
+	if a.After != nil {
+		fmt.Fprintf(&b, "after: %s, with fencing token %d\n", quoted(a.After.Owner), a.After.FencingToken)
+		writeLease(&b, *a.After)
+	}
+	if a.First != "" && (a.At < a.First || a.At > a.Last) {
+		fmt.Fprintf(&b, "The events are from %s to %s: what happened outside is not known.\n", a.First, a.Last)
+	}
+	return b.String()
+}
+
+// writeLease says how a lease began and ended.
+func writeLease(w io.Writer, l audit.Lease) {
+	line := func(what, text string) { fmt.Fprintf(w, "  %-8s %s\n", what, text) }
+	granted := cmp.Or(l.GrantedAt, "at a time that no event tells")
+	if l.InLine {
+		granted += ", as the next in line"
+	}
+	if l.TookOver {
+		granted += ", after the lease before had expired"
+	}
+	line("granted", granted)
+	if l.Mode != "" && l.Mode != "exclusive" {
+		mode := l.Mode
+		if l.Permit != 0 {
+			mode = fmt.Sprintf("%s, number %d", mode, l.Permit)
+		}
+		line("mode", mode)
+	}
+	if l.ExpiresAt != "" {
+		line("lease", "to "+l.ExpiresAt+", unless it was renewed")
+	}
+	switch {
+	case l.Ended == audit.TooLate:
+		line("ended", "before its holder learned of it, who did not work under it")
+	case l.EndedAt == "":
+		line("ended", "no event says")
+	case l.Ended == audit.Expired && l.NextToken != 0 && l.EndedAt != l.ExpiresAt:
+		line("ended", "it had expired by "+l.EndedAt)
+	case l.Ended == audit.Unknown:
+		line("ended", "by "+l.EndedAt+", no event says how")
+	default:
+		text := l.EndedAt + ", " + l.Ended
+		if l.EndedBy != "" {
+			text += " by " + quoted(l.EndedBy)
+		}
+		if l.Reason != "" {
+			text += ": " + quoted(l.Reason)
+		}
+		line("ended", text)
+	}
+	if l.NextToken != 0 {
+		line("next", fmt.Sprintf("%s, with fencing token %d", quoted(l.NextOwner), l.NextToken))
+	}
+}

@@ -1,0 +1,389 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/audit"
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/telemetry"
+	"github.com/leasehold-dev/leasehold/internal/contracttest"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// night is a server on a clock of its own, whose audit events are kept.
+type night struct {
+	t     *testing.T
+	now   time.Time
+	api   http.Handler
+	audit bytes.Buffer
+}
+
+func newNight(t *testing.T) *night {
+	n := &night{t: t}
+	n.at("21:00")
+	lines := slog.New(slog.DiscardHandler)
+	clock := func() time.Time { return n.now }
+	store := docstore.NewMemory(&docstore.MemoryOptions{Now: clock})
+	n.api = httpapi.New(store, httpapi.Development{}, &httpapi.Options{
+		Log:   telemetry.AtLeast(slog.LevelError, lines),
+		Audit: slog.New(telemetry.NewHandler(slog.NewJSONHandler(&n.audit, nil))),
+		Now:   clock, MaxWait: -1, // who waits keeps a place in line and asks again
+	})
+	return n
+}
+
+// timeAt is a time of the night.
+func timeAt(t *testing.T, clock string) time.Time {
+	t.Helper()
+	form := "2006-01-02T15:04:05"
+	at, err := time.Parse(form, "2026-11-26T"+(clock + ":00")[:8])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+func (n *night) at(clock string) { n.now = timeAt(n.t, clock) }
+
+// send sends a command on the lock "nightly" or on several locks, and returns the token that the response has.
+func (n *night) send(clock, command, body string, status int) int64 {
+	n.t.Helper()
+	n.at(clock)
+	path := "/v1/tenants/acme/locks/nightly/" + command
+	if set, ok := strings.CutPrefix(command, "set/"); ok {
+		path = "/v1/tenants/acme/lock-sets/" + set
+	}
+	w := httptest.NewRecorder()
+	n.api.ServeHTTP(w, httptest.NewRequestWithContext(n.t.Context(), http.MethodPost, "http://127.0.0.1:8080"+path,
+		strings.NewReader(body)))
+	if w.Code != status {
+		n.t.Fatalf("%s %s: %d %s", clock, command, w.Code, w.Body)
+	}
+	var lease struct {
+		FencingToken int64 `json:"fencing_token"`
+	}
+	_ = json.Unmarshal(w.Body.Bytes(), &lease) // some have no body
+	return lease.FencingToken
+}
+
+// play plays a night: an acquire, a hand-over in line, a takeover, a force-release, a replay, a request that is given
+// up, several locks at once, and a lease that no one ends.
+func (n *night) play() (first int64) {
+	acquire := func(clock, owner string, ttl int, more string, status int) int64 {
+		return n.send(clock, "acquire", fmt.Sprintf(`{"owner_id":%q,"request_id":"of-%s","ttl_seconds":%d%s}`, owner, owner,
+			ttl, more), status)
+	}
+	const waits = `,"fair":true,"wait_seconds":20`
+	first = acquire("22:00", "ann", 3600, "", 200)
+	acquire("22:10", "ben", 600, waits, 409)
+	n.send("22:10:05", "release", fmt.Sprintf(`{"owner_id":"ann","request_id":"e","fencing_token":%d}`, first), 200)
+	acquire("22:10:08", "ben", 600, waits, 200)
+	acquire("22:30", "cho", 600, "", 200)
+	n.send("22:35", "force-release", `{"owner_id":"root","request_id":"f","reason":"it hangs"}`, 200)
+	acquire("22:40", "dan", 600, "", 200)
+	acquire("22:41", "dan", 600, "", 200)
+	acquire("22:42", "dan", 600, `,"give_up":true`, 204)
+	const set = `{"owner_id":"eve","request_id":"of-eve","lock_keys":["nightly","other"],"ttl_seconds":60}`
+	n.send("22:44", "set/acquire", set, 200)
+	n.send("22:44:30", "set/release", fmt.Sprintf(`{"owner_id":"eve","request_id":"e","leases":[`+
+		`{"lock_key":"nightly","fencing_token":%d},{"lock_key":"other","fencing_token":%d}]}`, first+4, n.tokenOf("other")), 200)
+	acquire("22:50", "fay", 60, "", 200)
+	n.send("22:51", "acquire", `{"owner_id":"gus","request_id":"of-gus"`, 400)
+	return first
+}
+
+// tokenOf is the token of the latest event about a lock.
+func (n *night) tokenOf(key string) (token int64) {
+	for _, e := range contracttest.AuditEvents(n.t, n.audit.String()) {
+		if e.Key == key {
+			token = e.FencingToken
+		}
+	}
+	return token
+}
+
+// ask asks who had the lock at a time.
+func ask(t *testing.T, clock, key string, files ...string) (a audit.Answer, stderr string, code int) {
+	t.Helper()
+	args := []string{"audit", "--tenant", "acme", "--lock", key, "--json", "--at",
+		timeAt(t, clock).Format("2006-01-02T15:04:05")}
+	for _, f := range files {
+		args = append(args, "--file", f)
+	}
+	var out, errs bytes.Buffer
+	code = run(t.Context(), args, &out, &errs)
+	if err := json.Unmarshal(out.Bytes(), &a); err != nil {
+		t.Fatalf("%v in %s; %s", err, &out, &errs)
+	}
+	return a, errs.String(), code
+}
+
+// save writes a file.
+func save(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// summary is an answer in a few words: who for certain, who possibly, and how that ended; the leases before and after.
+func summary(a audit.Answer, first int64) string {
+	lease := func(l audit.Lease) string {
+		text := fmt.Sprintf("%s+%d", l.Owner, l.FencingToken-first)
+		if l.InLine {
+			text += " in line"
+		}
+		if l.TookOver {
+			text += " took over"
+		}
+		text += ", granted " + clockOf(l.GrantedAt)
+		if l.EndedAt != "" {
+			text += ", " + l.Ended + " " + clockOf(l.EndedAt)
+		}
+		if l.EndedBy != "" {
+			text += " by " + l.EndedBy + ": " + l.Reason
+		}
+		if l.NextToken != 0 {
+			text += fmt.Sprintf(", then %s+%d", l.NextOwner, l.NextToken-first)
+		}
+		return text
+	}
+	var parts []string
+	for _, h := range a.Holders {
+		text := lease(h.Lease)
+		if !h.Certain {
+			text = "possibly " + text
+		}
+		parts = append(parts, text)
+	}
+	if a.Before != nil {
+		parts = append(parts, "before "+lease(*a.Before))
+	}
+	if a.After != nil {
+		parts = append(parts, "after "+lease(*a.After))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// clockOf is a time of the night in short.
+func clockOf(at contracts.Time) string {
+	_, clock, _ := strings.Cut(strings.TrimSuffix(at, ".000Z"), "T")
+	return strings.TrimSuffix(clock, ":00")
+}
+
+// questions are what is asked about the night, and the answers.
+var questions = []struct{ clock, want string }{
+	{"21:59", "after ann+0, granted 22:00, released 22:10:05, then ben+1"},
+	{"22:00", "ann+0, granted 22:00, released 22:10:05, then ben+1"},
+	{"22:09:59", "ann+0, granted 22:00, released 22:10:05, then ben+1"},
+	{"22:10:05", "ben+1 in line, granted 22:10:05, expired 22:30, then cho+2"},
+	{"22:15", "ben+1 in line, granted 22:10:05, expired 22:30, then cho+2"},
+	{"22:25", "possibly ben+1 in line, granted 22:10:05, expired 22:30, then cho+2; " +
+		"before ann+0, granted 22:00, released 22:10:05, then ben+1; after cho+2 took over, granted 22:30, forced 22:35 by root: it hangs, then dan+3"},
+	{"22:32", "cho+2 took over, granted 22:30, forced 22:35 by root: it hangs, then dan+3"},
+	{"22:37", "before cho+2 took over, granted 22:30, forced 22:35 by root: it hangs, then dan+3; " +
+		"after dan+3, granted 22:40, given up 22:42, then eve+4"},
+	{"22:41:30", "dan+3, granted 22:40, given up 22:42, then eve+4"},
+	{"22:43", "before dan+3, granted 22:40, given up 22:42, then eve+4; " +
+		"after eve+4, granted 22:44, released 22:44:30, then fay+5"},
+	{"22:44:10", "eve+4, granted 22:44, released 22:44:30, then fay+5"},
+	{"22:50:30", "fay+5, granted 22:50"},
+	{"23:59", "possibly fay+5, granted 22:50; before eve+4, granted 22:44, released 22:44:30, then fay+5"},
+}
+
+// TestAuditOfANight: the audit's answer at each time of a night that was played.
+func TestAuditOfANight(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	first := n.play()
+	events := n.audit.String()
+	contracttest.AuditEvents(t, events)
+	file := save(t, "audit.jsonl", events)
+	for _, q := range questions {
+		a, errs, code := ask(t, q.clock, "nightly", file)
+		wantCode := exitOK
+		if len(a.Holders) == 0 {
+			wantCode = exitMissing
+		}
+		if got := summary(a, first); got != q.want || errs != "" ||
+			code != wantCode {
+			t.Errorf("%s\ngot  %s\nwant %s\nexit code %d, %s", q.clock, got, q.want, code, errs)
+		}
+	}
+	for _, key := range []string{"none", "nightl"} {
+		if a, _, code := ask(t, "22:05", key, file); code != exitMissing || a.Events != 0 {
+			t.Errorf("%s: %+v, exit code %d", key, a, code)
+		}
+	}
+	if a, _, code := ask(t, "22:44:10", "other", file); code != exitOK || a.Holders[0].Owner != "eve" {
+		t.Errorf("the other lock: %+v, exit code %d", a, code)
+	}
+}
+
+// TestAuditReadsWhatSinksExport: the answers are the same for lines in any order, twice, in several files, and within
+// what exports put around them; what cannot be read is counted and named.
+func TestAuditReadsWhatSinksExport(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	first := n.play()
+	lines := strings.Split(strings.TrimSpace(n.audit.String()), "\n")
+	of, _, _ := ask(t, "22:05", "nightly", save(t, "audit.jsonl", n.audit.String()))
+	text := func(v any) string {
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	lambda := func(line string) string { return strings.Replace(line, `"msg":"audit"`, `"message":"audit"`, 1) }
+	each := func(around func(string) string) string {
+		var all []string
+		for _, l := range lines {
+			all = append(all, around(l))
+		}
+		return strings.Join(all, "\n")
+	}
+	mixed := slices.Concat(lines, lines)
+	rand.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	if _, err := z.Write(n.audit.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	type object = map[string]any
+	entries, messages := []object{}, []object{}
+	for _, l := range lines {
+		entries = append(entries, object{"severity": "INFO", "jsonPayload": json.RawMessage(lambda(l))})
+		messages = append(messages, object{"id": "1", "timestamp": 1, "message": lambda(l)})
+	}
+	indented, err := json.MarshalIndent(entries, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed, err := json.MarshalIndent(object{"events": messages, "searchedLogStreams": []string{}}, "", "    ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, files := range map[string][]string{
+		"in any order, twice": {strings.Join(mixed, "\n")},
+		"rotated":             {strings.Join(lines[5:], "\n"), strings.Join(lines[:6], "\n") + "\n"},
+		"gzip":                {zipped.String()},
+		"a server's log": {`{"msg":"started"}` + "\n" +
+			each(func(l string) string { return l + "\n" + `{"msg":"request"}` })},
+		"export to S3": {each(func(l string) string {
+			return "2026-11-26T22:00:00.000Z " + lambda(l)
+		})},
+		"Firehose":                   {text(object{"messageType": "DATA_MESSAGE", "logEvents": messages})},
+		"several in a line":          {strings.Join(lines, "")},
+		"aws logs filter-log-events": {string(printed)},
+		"gcloud logging read":        {string(indented)},
+		"a sink to a bucket": {each(func(l string) string {
+			return text(object{"jsonPayload": json.RawMessage(lambda(l))})
+		})},
+		"a message in a message of a log": {each(func(l string) string {
+			return text(object{"message": text(object{"message": lambda(l)})})
+		})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var paths []string
+			for i, content := range files {
+				paths = append(paths, save(t, fmt.Sprint("audit.", i), content))
+			}
+			for _, q := range questions {
+				if a, errs, _ := ask(t, q.clock, "nightly", paths...); summary(a, first) != q.want || errs != "" ||
+					a.Events != of.Events {
+					t.Errorf("%s\ngot  %s\nwant %s\n%s", q.clock, summary(a, first), q.want, errs)
+				}
+			}
+		})
+	}
+
+	broken := slices.Clone(lines)
+	broken[0] = broken[0][:100]
+	broken = slices.Insert(broken, 1, "", strings.Repeat("x", audit.MaxLineBytes+1), `{"msg":"audit","audit":{"action":"lock.acquire"}}`,
+		`{"msg":"audit","audit":{"schema":2,"id":"x"}}`, `level=INFO msg=audit audit.schema=1`,
+		`{"msg":"audit","audit":{"schema":1,"id":7}}`)
+	file := save(t, "broken.jsonl", strings.Join(broken, "\n"))
+	a, errs, code := ask(t, "22:32", "nightly", file)
+	if code != exitOK || len(a.Broken) != 6 || !strings.HasPrefix(summary(a, first), "cho+2") ||
+		!strings.Contains(errs, "6 lines could not be read") {
+		t.Errorf("exit code %d, %+v, %s", code, a.Broken, errs)
+	}
+	for line, why := range map[int]string{1: "not JSON", 3: "longer than 1048576 bytes", 4: "without a schema",
+		5: "schema is 2", 6: "text format", 7: "no audit event"} {
+		if !slices.ContainsFunc(a.Broken, func(b audit.Broken) bool {
+			return b.Line == line && strings.Contains(b.Why, why)
+		}) {
+			t.Errorf("line %d is not named as %q: %+v", line, why, a.Broken)
+		}
+		if !strings.Contains(errs, fmt.Sprintf("broken.jsonl:%d: ", line)) {
+			t.Errorf("line %d is not on standard error: %s", line, errs)
+		}
+	}
+}
+
+// TestAuditInWords is what a person reads.
+func TestAuditInWords(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	first := n.play()
+	file := save(t, "audit.jsonl", n.audit.String())
+	for at, want := range map[string]string{
+		"2026-11-26T23:32:00+01:00": "nightly of tenant acme at 2026-11-26T22:32:00.000Z: cho, with fencing token TOKEN2\n" +
+			"  granted  2026-11-26T22:30:00.000Z, after the lease before had expired\n" +
+			"  lease    to 2026-11-26T22:40:00.000Z, unless it was renewed\n" +
+			"  ended    2026-11-26T22:35:00.000Z, forced by root: \"it hangs\"\n" +
+			"  next     dan, with fencing token TOKEN3\n",
+		"2026-11-26 22:25": "nightly of tenant acme at 2026-11-26T22:25:00.000Z: possibly ben, with fencing token TOKEN1, " +
+			"if its lease was renewed until then\n" +
+			"  granted  2026-11-26T22:10:05.000Z, as the next in line\n" +
+			"  lease    to 2026-11-26T22:20:08.000Z, unless it was renewed\n" +
+			"  ended    it had expired by 2026-11-26T22:30:00.000Z\n" +
+			"  next     cho, with fencing token TOKEN2\n",
+		"2026-11-27T03:12Z": "The events are from 2026-11-26T22:00:00.000Z to 2026-11-26T22:50:00.000Z: " +
+			"what happened outside is not known.\n",
+	} {
+		var out, errs bytes.Buffer
+		run(t.Context(), []string{"audit", "-f", file, "--tenant", "acme", "--lock", "nightly", "--at", at}, &out, &errs)
+		for i := range int64(6) {
+			want = strings.ReplaceAll(want, fmt.Sprint("TOKEN", i), strconv.FormatInt(first+i, 10))
+		}
+		if !strings.Contains(out.String(), want) || errs.Len() > 0 {
+			t.Errorf("at %s:\n%s%s\nwant\n%s", at, &out, &errs, want)
+		}
+	}
+	for _, args := range [][]string{{"--at", "03:12"}, {"--at", "yesterday"}, {}} {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), append([]string{"audit", "-f", file, "--lock", "nightly"}, args...), &out,
+			&errs); code != exitUsage {
+			t.Errorf("%v: exit code %d, %s", args, code, &errs)
+		}
+	}
+	var out, errs bytes.Buffer
+	missing := []string{"audit", "-f", file + "x", "--lock", "nightly", "--at", "2026-11-26T03:12Z"}
+	if code := run(t.Context(), missing, &out, &errs); code != exitFailed ||
+		!strings.Contains(errs.String(), "audit.jsonlx") {
+		t.Errorf("exit code %d, %s", code, &errs)
+	}
+}

@@ -1,0 +1,206 @@
+// Package audit reads the audit events of servers, wherever they were kept, and says who had a lock at a time.
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+)
+
+// MaxLineBytes is how long a line may be; a longer one is broken. Sinks of logs cut theirs at 256 KiB and less.
+const MaxLineBytes = 1 << 20
+
+// mostDepth is how deep an event may lie in what an export puts around it.
+const mostDepth = 6
+
+// Log is audit events that were read. The zero value has none.
+type Log struct {
+	Events []contracts.AuditEvent // each once, in the order in which they were read
+	Broken []Broken               // what could not be read, in that order
+
+	ids map[string]bool
+}
+
+// Broken is a line that is no event and may have been one.
+type Broken struct {
+	File string `json:"file"`
+	Line int    `json:"line"` // from 1
+	Why  string `json:"why"`
+}
+
+// String is file:line: why.
+func (b Broken) String() string { return fmt.Sprintf("%s:%d: %s", b.File, b.Line, b.Why) }
+
+// Read reads a file of lines of JSON, or one JSON document, and takes the audit events out of it, wherever they lie: in
+// lines of a server's log, in messages of CloudWatch Logs as it exports, delivers or prints them, in entries of Cloud
+// Logging. Other lines of JSON are left out, and events that were read before as well; what cannot be read is in
+// l.Broken. A file may be compressed with gzip. The error is that of the file.
+func (l *Log) Read(name string, in io.Reader) error {
+	r := bufio.NewReaderSize(in, MaxLineBytes)
+	if magic, err := r.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
+		unzipped, err := gzip.NewReader(r)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		r = bufio.NewReaderSize(unzipped, MaxLineBytes)
+	}
+	for number := 1; ; number++ {
+		line, err := r.ReadSlice('\n')
+		tooLong := errors.Is(err, bufio.ErrBufferFull)
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = r.ReadSlice('\n')
+		}
+		text := bytes.TrimSpace(line)
+		why := ""
+		switch {
+		case tooLong:
+			why = fmt.Sprintf("the line is longer than %d bytes", MaxLineBytes)
+		case len(text) == 0:
+		case number == 1 && isDocument(text): // over many lines
+			if err := l.document(name, io.MultiReader(bytes.NewReader(bytes.Clone(line)), r)); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		default:
+			why = l.line(text)
+		}
+		if why != "" {
+			l.Broken = append(l.Broken, Broken{name, number, why})
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+}
+
+// isDocument reports whether a first line begins a document that goes on in the next ones.
+func isDocument(first []byte) bool {
+	return (first[0] == '[' || first[0] == '{') && !json.Valid(first) && len(first) <= 2
+}
+
+// document reads JSON values that need not be lines.
+func (l *Log) document(name string, in io.Reader) error {
+	d := json.NewDecoder(in)
+	for {
+		var v json.RawMessage
+		err := d.Decode(&v)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) || errors.Is(err, io.ErrUnexpectedEOF) {
+			l.Broken = append(l.Broken, Broken{name, 1, fmt.Sprintf("the document is not JSON from byte %d on", d.InputOffset())})
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if why := l.value(v, 0); why != "" {
+			l.Broken = append(l.Broken, Broken{name, 1, why})
+		}
+	}
+}
+
+// line reads a line, and says what is wrong with it. An export may have put its time in front.
+func (l *Log) line(text []byte) (why string) {
+	start := bytes.IndexAny(text, "{[")
+	switch {
+	case bytes.Contains(text, []byte("msg=audit ")):
+		return "it is in the text format, which is for people: set LEASEHOLD_LOG=json or LEASEHOLD_AUDIT_LOG"
+	case start < 0:
+		return "it is not JSON"
+	}
+	d := json.NewDecoder(bytes.NewReader(text[start:]))
+	for { // a delivery may have put several beside each other
+		var v json.RawMessage
+		if err := d.Decode(&v); errors.Is(err, io.EOF) {
+			return why
+		} else if err != nil {
+			return "it is not JSON"
+		}
+		if w := l.value(v, 0); w != "" {
+			why = w
+		}
+	}
+}
+
+// value finds the events in a JSON value.
+func (l *Log) value(v []byte, depth int) (why string) {
+	v = bytes.TrimSpace(v)
+	if depth > mostDepth || len(v) == 0 {
+		return ""
+	}
+	if v[0] == '[' {
+		var list []json.RawMessage
+		if json.Unmarshal(v, &list) != nil {
+			return ""
+		}
+		for _, one := range list {
+			if w := l.value(one, depth+1); w != "" {
+				why = w
+			}
+		}
+		return why
+	}
+	var members map[string]json.RawMessage
+	if v[0] != '{' || json.Unmarshal(v, &members) != nil {
+		return ""
+	}
+	if event, ok := members["audit"]; ok && isAudit(members) {
+		return l.event(event)
+	}
+	for _, within := range []string{"jsonPayload", "json_payload", "message", "@message", "textPayload", "logEvents",
+		"events", "entries"} {
+		inner, ok := members[within]
+		if !ok {
+			continue
+		}
+		var text string
+		if json.Unmarshal(inner, &text) == nil {
+			if inner = []byte(strings.TrimSpace(text)); len(inner) == 0 || inner[0] != '{' {
+				continue
+			}
+		}
+		if w := l.value(inner, depth+1); w != "" {
+			why = w
+		}
+	}
+	return why
+}
+
+// isAudit reports whether a line of a log is that of an event.
+func isAudit(members map[string]json.RawMessage) bool {
+	return string(members["msg"]) == `"audit"` || string(members["message"]) == `"audit"`
+}
+
+// event keeps an event, unless it was read before.
+func (l *Log) event(text []byte) (why string) {
+	var e contracts.AuditEvent
+	switch err := json.Unmarshal(text, &e); {
+	case err != nil:
+		return "it is no audit event: " + err.Error()
+	case e.Schema == 0:
+		return "it is an audit event without a schema, of a version before there was one: it does not name its lease"
+	case e.Schema != contracts.AuditSchema:
+		return fmt.Sprintf("its schema is %d, and this program knows %d", e.Schema, contracts.AuditSchema)
+	case e.ID == "":
+		return "it is an audit event without an ID"
+	}
+	if l.ids == nil {
+		l.ids = map[string]bool{}
+	}
+	if !l.ids[e.ID] {
+		l.ids[e.ID] = true
+		l.Events = append(l.Events, e)
+	}
+	return ""
+}
