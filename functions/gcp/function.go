@@ -193,6 +193,7 @@ func (f *Function) handler(ctx context.Context) (http.Handler, error) {
 	f.mu.Lock()
 	o := f.now
 	if o == nil {
+		setup.GrowStack()
 		o = &opening{done: make(chan struct{})}
 		f.now = o
 		go f.try(o)
@@ -207,6 +208,7 @@ func (f *Function) handler(ctx context.Context) (http.Handler, error) {
 }
 
 func (f *Function) try(o *opening) {
+	setup.GrowStack()
 	defer close(o.done)
 	if o.handler, o.err = f.open(); o.err != nil {
 		f.mu.Lock()

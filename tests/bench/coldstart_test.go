@@ -198,8 +198,9 @@ const lookAtALock = `{
   "isBase64Encoded": false
 }`
 
-// BenchmarkColdStartLambda starts the Lambda function and two hellos with the same framework and the same client in
-// turns, until the first response that read the table. Compare the ratios; the machine decides the rest.
+// BenchmarkColdStartLambda starts the Lambda function, with and without clients of queues, and a hello with the same
+// framework and the same client in turns, until the first response that read the table. Compare the ratios; the machine
+// decides the rest.
 //
 //	go test -C tests/bench -run '^$' -bench ColdStart -benchtime 30x
 func BenchmarkColdStartLambda(b *testing.B) {
@@ -209,11 +210,12 @@ func BenchmarkColdStartLambda(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer store.Close()
+	const tags = "lambda.norpc,leasehold.noprofiles"
+	api := []string{"_HANDLER=api", "LEASEHOLD_FRONT_DOOR=url", "LEASEHOLD_AUTH_TENANT=acme"}
 	programs := []*program{
-		{name: "leasehold", path: building(b, "../..", "./functions/aws/lambda", "-tags",
-			"lambda.norpc,leasehold.noprofiles"), env: []string{
-			"_HANDLER=api", "LEASEHOLD_FRONT_DOOR=url", "LEASEHOLD_AUTH_TENANT=acme",
-		}},
+		{name: "leasehold", path: building(b, "../..", "./functions/aws/lambda", "-tags", tags), env: api},
+		{name: "noqueues", path: building(b, "../..", "./functions/aws/lambda", "-tags", tags+",leasehold.noqueues"),
+			env: api},
 		{name: "hello", path: building(b, ".", "./hello/lambda", "-tags", "lambda.norpc")},
 	}
 	b.ResetTimer()
