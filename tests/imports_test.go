@@ -59,7 +59,7 @@ var imports = map[string][]string{
 
 	"repo/analysis":              {"repo/docstore", "repo/field", "repo/page", "repo/rule"},
 	"repo/census":                {"repo/docstore", "repo/rule"},
-	"repo/docstore":              {},
+	"repo/docstore":              {"internal/term"},
 	"repo/docstore/driver":       {"repo/docstore"},
 	"repo/docstore/docstoretest": {"repo/docstore", "pgregory.net/rapid"},
 	"repo/field":                 {},
