@@ -96,6 +96,7 @@ func newFunction(e settings.Entry, environ func() []string, log *slog.Logger, li
 			slog.String("version", this().Version), slog.String("commit", this().Commit), slog.String("store", "firestore"),
 			slog.String("stored", "in the Firestore database "+c.Database), slog.String("listen", ":"+os.Getenv("PORT")),
 			slog.String("authentication", authentication(c)))
+		setup.NoSurvey(context.Background(), observed.metrics, telemetry.AtLeast(c.Level(), log))
 		switch {
 		case c.Development:
 			h = f.fromThisMachine(h, "a function in development mode accepts callers on its own machine only")

@@ -169,6 +169,7 @@ func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, o *aws
 	if t.metrics, err = metrics.New(t.provider, nil); err != nil {
 		return nil, err
 	}
+	setup.NoSurvey(ctx, t.metrics, log)
 	t.store = telemetry.Store(store, t.metrics.Observe(store, metrics.SystemDynamoDB)...)
 	return t, nil
 }
