@@ -174,11 +174,17 @@ func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, o *aws
 	return t, nil
 }
 
-// logStart writes the line with which an instance begins to work.
+// logStart writes the line with which an instance begins to work. It does not look for the caller, as the methods of a
+// log do, which no handler here shows and for which the program file is read.
 func logStart(ctx context.Context, log *slog.Logger, c *settings.Config, more ...slog.Attr) {
+	if !log.Enabled(ctx, slog.LevelInfo) {
+		return
+	}
 	b := buildinfo.This("")
-	log.LogAttrs(ctx, slog.LevelInfo, "started", append([]slog.Attr{
+	line := slog.NewRecord(time.Now(), slog.LevelInfo, "started", 0)
+	line.AddAttrs(append([]slog.Attr{
 		slog.String("version", b.Version), slog.String("commit", b.Commit), slog.String("store", "dynamodb"),
 		slog.String("stored", "in the DynamoDB table "+c.Table),
 	}, more...)...)
+	_ = log.Handler().Handle(ctx, line)
 }
