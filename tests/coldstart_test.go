@@ -176,7 +176,7 @@ func TestLambdaColdStart(t *testing.T) {
 		t.Errorf("requests until the first response: %v, want %v", got, want)
 	}
 	l.Kill()
-	checkInits(t, l.Log(), 40<<10, 420)
+	checkInits(t, l.Log(), 32<<10, 130)
 }
 
 // TestFunctionColdStart: little is made by this module before a Cloud Function's main, the first response is one
