@@ -121,8 +121,8 @@ var initialized = regexp.MustCompile(`(?m)^init (\S+) @.* (\d+) bytes, (\d+) all
 
 // idle are packages with nothing to do before main, which a first read does not use: a variable that is computed there
 // has 64 KiB of the program file mapped, and each of them is in a part of the file that nothing else wants.
-var idle = []string{"cluster", "functions/direct", "functions/metrics", "functions/tasks", "functions/telemetry", "once",
-	"repo/analysis", "repo/runs"}
+var idle = []string{"cluster", "functions/direct", "functions/metrics", "functions/tasks", "functions/telemetry",
+	"once", "repo/analysis", "repo/runs"}
 
 // checkInits holds what the packages of this module do before main against bounds. What the SDKs do there is not ours
 // to change. There is room for 18 kB of the runtime's own: its table of types behind interfaces is counted with the

@@ -86,12 +86,12 @@ func TestFrozen(t *testing.T) {
 		status   int
 		code     any
 		free     bool
-		leftWith float64 // milliseconds of a lease that was granted
+		leftWith float64 // milliseconds of a lease that was granted; one is not known
 	}{
 		"before the decision, the request has an end":         {"BatchGetDocuments", 3600, true, 409, "TOO_LATE", true, 0},
 		"before the decision":                                 {"BatchGetDocuments", 60, false, 200, nil, false, 60_000},
 		"after the decision, for longer than the lease lasts": {"Commit", 60, false, 409, "LEASE_EXPIRED", true, 0},
-		"after the decision":                                  {"Commit", 3600, false, 200, nil, false, 3_000_000 - 1}, // a millisecond is not known
+		"after the decision":                                  {"Commit", 3600, false, 200, nil, false, 3_000_000 - 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			key := strings.NewReplacer(" ", "-", ",", "").Replace(name)

@@ -52,7 +52,7 @@ func (f *frozen) signed(t *testing.T) *jose.JSONWebSignature {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parsed, err := jose.ParseSigned(token.FullSerialize(), []jose.SignatureAlgorithm{jose.ES256})
+	parsed, err := jose.ParseSignedJSON(token.FullSerialize(), []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +75,8 @@ func (f *frozen) freeze(both bool) {
 	}
 }
 
-// TestFrozenBetweenRequests: keys that the issuer removed while the process was stopped for ten minutes are not believed
-// after it, whether its monotonic clock stood still or not; nor when the wall clock was set back.
+// TestFrozenBetweenRequests: keys that the issuer removed while the process was stopped for ten minutes are not
+// believed after it, whether its monotonic clock stood still or not; nor when the wall clock was set back.
 func TestFrozenBetweenRequests(t *testing.T) {
 	for name, freeze := range map[string]func(*frozen){
 		"the monotonic clock stood still": func(f *frozen) { f.freeze(false) },

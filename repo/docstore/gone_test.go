@@ -12,7 +12,7 @@ import (
 
 // late is a context whose timer has not noticed its deadline.
 type late struct {
-	context.Context
+	context.Context //nolint:containedctx // it is one
 
 	deadline time.Time
 }
@@ -25,7 +25,7 @@ func TestGone(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, c := range []struct {
-		ctx  context.Context
+		ctx  context.Context //nolint:containedctx // of one call
 		want error
 	}{
 		{t.Context(), nil},
