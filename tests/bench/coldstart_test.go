@@ -116,7 +116,7 @@ func (p *program) start(b *testing.B, env []string, responded func() error) {
 func processorTime(pid int) (time.Duration, error) {
 	const scheduled = 2 // CPUCLOCK_SCHED, of the whole process, as clock_getcpuclockid(3) makes it
 	var t unix.Timespec
-	if err := unix.ClockGettime(int32(^pid<<3|scheduled), &t); err != nil { //nolint:gosec // pids are small
+	if err := unix.ClockGettime(int32(^pid<<3|scheduled), &t); err != nil {
 		return 0, fmt.Errorf("the processor clock of a process: %w", err)
 	}
 	return time.Duration(t.Nano()), nil
