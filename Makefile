@@ -12,9 +12,12 @@ serve: ## Run a server on 127.0.0.1:8080 with the embedded store
 build: ## Build bin/leasehold, static, without cgo
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o bin/leasehold ./cmd/leasehold
 
+comma := ,
+
 .PHONY: lambda
-lambda: ## Build bin/lambda/bootstrap for provided.al2023 on arm64: make lambda, or make lambda ARCH=amd64
-	CGO_ENABLED=0 GOOS=linux GOARCH=$(or $(ARCH),arm64) go build -tags lambda.norpc,leasehold.noprofiles -trimpath -ldflags "-s -w" \
+lambda: ## Build bin/lambda/bootstrap for provided.al2023 on arm64: make lambda, or make lambda ARCH=amd64; QUEUES=no has no client of SQS
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(or $(ARCH),arm64) go build -tags lambda.norpc,leasehold.noprofiles$(if $(filter no,$(QUEUES)),$(comma)leasehold.noqueues) \
+	  -trimpath -ldflags "-s -w" \
 	  -o bin/lambda/bootstrap ./functions/aws/lambda
 
 .PHONY: release

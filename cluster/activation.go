@@ -200,7 +200,7 @@ func (m *Member) claim(a *activation, need *Need) (got contracts.Activation, loc
 	}
 }
 
-var errNotOurs = fmt.Errorf("%w: the activation is not this member's any more", ErrLost)
+func notOurs() error { return fmt.Errorf("%w: the activation is not this member's any more", ErrLost) }
 
 // record reads an activation that should be this member's.
 func (m *Member) record(a *activation) (got contracts.Activation, locked bool, err error) {
@@ -209,7 +209,7 @@ func (m *Member) record(a *activation) (got contracts.Activation, locked bool, e
 		return err
 	})
 	if err == nil && (got.Member != a.life.name || got.Incarnation != a.life.number || got.Phase == contracts.PhaseFree) {
-		err = errNotOurs
+		err = notOurs()
 	}
 	return got, got.Phase == contracts.PhaseLocked, err
 }

@@ -138,7 +138,7 @@ func (m *Member) learn(l *incarnation, e contracts.PlacementEvent, room chan str
 				}
 				got, locked, err := m.record(a)
 				if err == nil && !locked {
-					err = errNotOurs
+					err = notOurs()
 				}
 				return got, locked, err
 			})

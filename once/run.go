@@ -223,7 +223,7 @@ func (r *run) hold(ctx context.Context, g Grant, asked term.Moment, work Work) O
 	stop()
 	keepers.Wait()
 	switch {
-	case err == nil && errors.Is(lost, errExpired): // the gate knows whether another worker has begun
+	case err == nil && errors.Is(lost, expiredError{}): // the gate knows whether another worker has begun
 		return r.ready(ctx, t, result)
 	case lost != nil:
 		return Outcome{Status: Lost, Token: r.lock.Token, Err: because(lost, err)}

@@ -7,15 +7,19 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
-// errExpired is the loss of a lock that has expired by the clocks of this process, which may be early.
-var errExpired = fmt.Errorf("%w: it expired", ErrLost)
+// expiredError is the loss of a lock that has expired by the clocks of this process, which may be early.
+type expiredError struct{}
+
+func (expiredError) Error() string { return ErrLost.Error() + ": it expired" }
+
+func (expiredError) Unwrap() error { return ErrLost }
 
 // expired is the loss of a lock that expired. trouble is why the latest refresh did not succeed.
 func expired(trouble error) error {
 	if trouble != nil {
-		return fmt.Errorf("%w, after refreshes that failed: %w", errExpired, trouble)
+		return fmt.Errorf("%w, after refreshes that failed: %w", expiredError{}, trouble)
 	}
-	return errExpired
+	return expiredError{}
 }
 
 // Check reports whether a run may take its next step: nil while its context lives and its lock lasts. Otherwise the

@@ -11,11 +11,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
 	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest"
 	"github.com/leasehold-dev/leasehold/experimental/emulator/firestoretest"
 	"github.com/leasehold-dev/leasehold/internal/lambdatest"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
 
 // lambdaTags are those that make lambda builds the program with.
@@ -29,6 +31,7 @@ func TestLambdaLinks(t *testing.T) {
 	const aws = "github.com/aws/aws-sdk-go-v2/"
 	left := []string{aws + "config", aws + "service/sso", aws + "service/ssooidc", aws + "service/signin",
 		aws + "feature/ec2/imds", "net/rpc"}
+	queues := []string{module + "adapters/awssqs", aws + "service/sqs", aws + "service/sts"}
 	linked := func(tags string) map[string]bool {
 		all := map[string]bool{}
 		for _, p := range goList(t, "-deps", "-json=ImportPath", "-tags", tags, module+"functions/aws/lambda") {
@@ -45,8 +48,42 @@ func TestLambdaLinks(t *testing.T) {
 	if !program[aws+"service/dynamodb"] {
 		t.Error("the client of DynamoDB is not linked")
 	}
+	without := linked(lambdaTags + ",leasehold.noqueues")
+	for _, pkg := range queues {
+		if without[pkg] || !program[pkg] {
+			t.Errorf("%s is linked: %t, and %t without queues", pkg, program[pkg], without[pkg])
+		}
+	}
 	if whole := linked("lambda.norpc"); !whole[aws+"config"] {
 		t.Error("the loader is not linked without the tag either")
+	}
+}
+
+// TestLambdaWithoutQueues: the program that has no client of a queue does what needs none, and says which program has
+// one.
+func TestLambdaWithoutQueues(t *testing.T) {
+	t.Parallel()
+	bootstrap := build(t, "functions/aws/lambda", "-tags", lambdaTags+",leasehold.noqueues")
+	db := dynamodbtest.Start(t, nil)
+	openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "locks",
+		awsdynamodb.Options{Due: []string{analysis.ExpiryField}}) // creates the table
+	env := []string{"LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT=" + db.URL}
+	l := lambdatest.Start(t, bootstrap, "sweep", env...)
+	if a := l.Invoke(t, lambdaFile(t, "schedule.json"), failAfter); a.Failed {
+		t.Errorf("the sweep: %s", a.Body)
+	}
+	for handler, more := range map[string]string{
+		"worker": "LEASEHOLD_TARGET_URL=https://worker.example", "sweep": "LEASEHOLD_QUEUE_URL=" + db.URL + "/1/q",
+	} {
+		l := lambdatest.Start(t, bootstrap, handler, append(env, more)...)
+		select {
+		case <-l.Ended():
+		case <-time.After(failAfter):
+			t.Fatal("the instance goes on")
+		}
+		if log := l.Log(); l.ExitCode() != 1 || !strings.Contains(log, "build it without the tag") {
+			t.Errorf("%s: exit code %d, %s", handler, l.ExitCode(), log)
+		}
 	}
 }
 
@@ -82,6 +119,11 @@ func TestLambdaWithoutProfiles(t *testing.T) {
 // initialized is a line of GODEBUG=inittrace=1.
 var initialized = regexp.MustCompile(`(?m)^init (\S+) @.* (\d+) bytes, (\d+) allocs$`)
 
+// idle are packages with nothing to do before main, which a first read does not use: a variable that is computed there
+// has 64 KiB of the program file mapped, and each of them is in a part of the file that nothing else wants.
+var idle = []string{"cluster", "functions/direct", "functions/metrics", "functions/tasks", "functions/telemetry",
+	"once", "repo/analysis", "repo/runs"}
+
 // checkInits holds what the packages of this module do before main against bounds. What the SDKs do there is not ours
 // to change. There is room for 18 kB of the runtime's own: its table of types behind interfaces is counted with the
 // package during which it grows.
@@ -106,6 +148,11 @@ func checkInits(t *testing.T, log string, bytes, allocs int) {
 	if all[1] == 0 {
 		t.Fatalf("no package says what it did:\n%s", log)
 	}
+	for _, pkg := range idle {
+		if strings.Contains(log, "\ninit "+module+pkg+" @") {
+			t.Errorf("package %s does something before main", pkg)
+		}
+	}
 	if ours[0] > bytes || ours[1] > allocs {
 		t.Errorf("this module's packages allocate %d bytes in %d pieces before main, more than %d in %d", ours[0],
 			ours[1], bytes, allocs)
@@ -129,7 +176,7 @@ func TestLambdaColdStart(t *testing.T) {
 		t.Errorf("requests until the first response: %v, want %v", got, want)
 	}
 	l.Kill()
-	checkInits(t, l.Log(), 40<<10, 420)
+	checkInits(t, l.Log(), 32<<10, 130)
 }
 
 // TestFunctionColdStart: little is made by this module before a Cloud Function's main, the first response is one

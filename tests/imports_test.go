@@ -59,7 +59,7 @@ var imports = map[string][]string{
 
 	"repo/analysis":              {"repo/docstore", "repo/field", "repo/page", "repo/rule"},
 	"repo/census":                {"repo/docstore", "repo/rule"},
-	"repo/docstore":              {},
+	"repo/docstore":              {"internal/term"},
 	"repo/docstore/driver":       {"repo/docstore"},
 	"repo/docstore/docstoretest": {"repo/docstore", "pgregory.net/rapid"},
 	"repo/field":                 {},
@@ -107,7 +107,8 @@ var imports = map[string][]string{
 		"internal/buildinfo", "kazahana", "github.com/go-json-experiment/json"},
 	"functions/metrics": {"contracts", "functions/telemetry", "repo", "go.opentelemetry.io/otel/attribute",
 		"go.opentelemetry.io/otel/metric"},
-	"functions/oidc":     {"functions/httpapi", "github.com/coreos/go-oidc", "github.com/go-jose/go-jose"},
+	"functions/oidc": {"functions/httpapi", "internal/term", "github.com/coreos/go-oidc",
+		"github.com/go-jose/go-jose"},
 	"functions/otlp":     {"github.com/go-logr/logr", "go.opentelemetry.io/otel"},
 	"functions/settings": {"functions/httpapi", "functions/oidc", "functions/tasks", "repo/machineid"},
 	"functions/setup": {"console", "functions/httpapi", "functions/metrics", "functions/oidc", "functions/settings",

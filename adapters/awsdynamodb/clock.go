@@ -259,16 +259,16 @@ func dateOf(m middleware.Metadata) time.Time {
 	return t
 }
 
-// lost is by how much longer ago a reading was than the caller's clock knows, see [docstore.Result].Lost, given the
-// Date of a response that has just been received. It is 0 unless the two contradict each other: then the machine was
-// stopped between the reading and the response, its clock with it, and the service has counted on.
+// lost is by how much longer ago a reading was than the caller's monotonic clock knows, by which the rules count, see
+// [docstore.Result].Lost, given the Date of a response that has just been received. It is 0 unless the two contradict
+// each other: then the machine was stopped between the reading and the response, that clock with it, and the service
+// has counted on. The wall clock may have gone on meanwhile.
 func (c *clock) lost(of reading, date time.Time) time.Duration {
 	if c.trusted() || date.IsZero() {
 		return 0
 	}
 	wall, monotonic := c.read()
-	end := reading{wall: wall, monotonic: monotonic}
-	counted := max(wall.Sub(of.wall), monotonic-of.monotonic) + age(of, end)
+	counted := monotonic - of.monotonic + age(of, reading{wall: wall, monotonic: monotonic})
 	if !date.Add(-spread).After(of.latest.Add(counted)) {
 		return 0
 	}

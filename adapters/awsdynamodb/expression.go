@@ -39,20 +39,19 @@ func newExpressions(m instants) *expressions {
 // mark makes placeholders: a prefix and a number.
 type mark struct {
 	prefix string
-	first  [64]string // most requests have no more
+
+	once  sync.Once  // a function that reads first needs none
+	first [64]string // most requests have no more
 }
 
-func newMark(prefix string) *mark {
-	m := &mark{prefix: prefix}
-	for i := range m.first {
-		m.first[i] = prefix + strconv.Itoa(i)
-	}
-	return m
-}
-
-var nameMarks, valueMarks = newMark("#f"), newMark(":v")
+var nameMarks, valueMarks = &mark{prefix: "#f"}, &mark{prefix: ":v"}
 
 func (m *mark) at(i int) string {
+	m.once.Do(func() {
+		for i := range m.first {
+			m.first[i] = m.prefix + strconv.Itoa(i)
+		}
+	})
 	if i < len(m.first) {
 		return m.first[i]
 	}

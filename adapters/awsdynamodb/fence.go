@@ -40,7 +40,7 @@ func Condition(c docstore.Cond) (Expression, error) {
 	return Expression{Condition: string(e.condition(c).text), Names: e.attributeNames(), Values: e.attributeValues()}, nil
 }
 
-var leaseNameMarks, leaseValueMarks = newMark("#lease"), newMark(":lease")
+var leaseNameMarks, leaseValueMarks = &mark{prefix: "#lease"}, &mark{prefix: ":lease"}
 
 // portable reports whether a condition means the same on any item.
 func portable(c docstore.Cond) error {

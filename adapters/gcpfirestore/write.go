@@ -64,7 +64,7 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 		// may be shown to the caller. All else would be a guess: a write that might be the second, a rejection that the
 		// first one might overtake.
 		if lost != nil && (err != nil || e.Applied != lost.same(r)) {
-			return docstore.Result{}, errUnknown
+			return docstore.Result{}, unknown()
 		}
 		result := e.Result()
 		result.Before = before.Sub(began)
@@ -206,7 +206,8 @@ func refuted(err error) bool {
 	}
 }
 
-// errUnknown says that a write may have been applied.
-var errUnknown = fmt.Errorf(
-	"%w: firestore: write: an answer was lost, and what is stored does not tell whether the write was "+
+// unknown says that a write may have been applied.
+func unknown() error {
+	return fmt.Errorf("%w: firestore: write: an answer was lost, and what is stored does not tell whether the write was "+
 		"applied: send the request again with the same request ID", docstore.ErrUnavailable)
+}

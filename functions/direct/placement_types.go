@@ -131,13 +131,22 @@ func ClusterStatus(t *placement.Topology) contracts.ClusterStatus {
 	return contracts.ClusterUndetermined
 }
 
-// details say what to do after rejections for which the rules have no sentence.
-var details = map[placement.Code]string{
-	placement.Undetermined:     "the cluster has no active member: try again when one has joined",
-	placement.MemberIneligible: "the member may not host the identity",
-	placement.StaleEpoch:       "get the topology, and place the identity again",
-	placement.Exists:           "the identity is active: go to its owner",
-	placement.Locking:          "another claim is being carried out",
+// detailOf says what to do after a rejection for which the rules have no sentence; empty for others.
+func detailOf(code placement.Code) string {
+	switch code {
+	case placement.Undetermined:
+		return "the cluster has no active member: try again when one has joined"
+	case placement.MemberIneligible:
+		return "the member may not host the identity"
+	case placement.StaleEpoch:
+		return "get the topology, and place the identity again"
+	case placement.Exists:
+		return "the identity is active: go to its owner"
+	case placement.Locking:
+		return "another claim is being carried out"
+	default:
+		return ""
+	}
 }
 
 // ActivationOutcome is the outcome of a command on an activation, or its rejection as a [contracts.Error]. latest is as
@@ -163,7 +172,7 @@ func rejected(latest *placement.Topology, o placement.Outcome) error {
 	case o.Code == placement.ActivationFailed:
 		detail = o.Activation.Reason
 	default:
-		detail = details[o.Code]
+		detail = detailOf(o.Code)
 	}
 	e := contracts.Errorf(contracts.Code(o.Code), "%s", detail)
 	e.Epoch, e.Ineligible, e.RetryAfter = o.Epoch, contracts.Ineligible(o.Ineligible), o.RetryAfter

@@ -96,6 +96,7 @@ func newFunction(e settings.Entry, environ func() []string, log *slog.Logger, li
 			slog.String("version", this().Version), slog.String("commit", this().Commit), slog.String("store", "firestore"),
 			slog.String("stored", "in the Firestore database "+c.Database), slog.String("listen", ":"+os.Getenv("PORT")),
 			slog.String("authentication", authentication(c)))
+		setup.NoSurvey(context.Background(), observed.metrics, telemetry.AtLeast(c.Level(), log))
 		switch {
 		case c.Development:
 			h = f.fromThisMachine(h, "a function in development mode accepts callers on its own machine only")
@@ -193,6 +194,7 @@ func (f *Function) handler(ctx context.Context) (http.Handler, error) {
 	f.mu.Lock()
 	o := f.now
 	if o == nil {
+		setup.GrowStack()
 		o = &opening{done: make(chan struct{})}
 		f.now = o
 		go f.try(o)
@@ -207,6 +209,7 @@ func (f *Function) handler(ctx context.Context) (http.Handler, error) {
 }
 
 func (f *Function) try(o *opening) {
+	setup.GrowStack()
 	defer close(o.done)
 	if o.handler, o.err = f.open(); o.err != nil {
 		f.mu.Lock()

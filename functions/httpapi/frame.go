@@ -3,8 +3,10 @@ package httpapi
 import (
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -96,23 +98,63 @@ func (f *frame) handler(routes []Route, unverified bool) http.Handler {
 	return withRequestID(f.withLog(f.recoverPanics(f.withOrigins(h))))
 }
 
-// mux routes requests. Other methods of an existing path are METHOD_NOT_ALLOWED, everything else is NOT_FOUND. The mux
-// knows paths only: a pattern for each method takes twice as many, and a function that starts for its first request
-// makes all of them before it.
+// mux routes requests. Other methods of an existing path are METHOD_NOT_ALLOWED, everything else is NOT_FOUND. A
+// function that starts makes it before its first request, so that little is made: there is a mux for each part of the
+// API, made with the first request to it, and it knows paths only: a pattern for each method takes twice as many.
 func (f *frame) mux(routes []Route) http.Handler {
-	mux := http.NewServeMux()
 	paths := make(map[string]*endpoint, len(routes))
+	parts := map[string]map[string]*endpoint{"": {}}
 	for _, r := range routes {
 		e := paths[r.Path]
 		if e == nil {
 			e = &endpoint{}
 			paths[r.Path] = e
-			mux.Handle(r.Path, f.respond(e.serve))
+			p := part(r.Path)
+			if parts[p] == nil {
+				parts[p] = map[string]*endpoint{}
+			}
+			parts[p][r.Path] = e
 		}
 		e.add(r.Method, withTimeout(r.Timeout, f.respond(r.named())))
 	}
+	muxes := make(map[string]func() http.Handler, len(parts))
+	for p, its := range parts {
+		muxes[p] = sync.OnceValue(func() http.Handler { return f.muxOf(its) })
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mux, ok := muxes[part(r.URL.EscapedPath())]
+		if !ok {
+			mux = muxes[""]
+		}
+		mux().ServeHTTP(w, r)
+	})
+}
+
+// muxOf routes the requests of one part.
+func (f *frame) muxOf(paths map[string]*endpoint) http.Handler {
+	mux := http.NewServeMux()
+	for path, e := range paths {
+		mux.Handle(path, f.respond(e.serve))
+	}
 	mux.Handle("/", f.respond(func(_ http.ResponseWriter, r *http.Request) error { return f.noPath(r) }))
 	return mux
+}
+
+// part is the part of the API that a path belongs to, escaped or a pattern: what is named behind a tenant, such as
+// "locks"; empty for all other paths.
+func part(path string) string {
+	var head [4]string
+	path = strings.TrimPrefix(path, "/")
+	for i := range head {
+		head[i], path, _ = strings.Cut(path, "/")
+		if strings.Contains(head[i], "%") {
+			head[i], _ = url.PathUnescape(head[i]) // the path is well formed
+		}
+	}
+	if head[0] != "v1" || head[1] != "tenants" {
+		return ""
+	}
+	return head[3]
 }
 
 // endpoint is the routes of one path.

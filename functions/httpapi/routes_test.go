@@ -136,3 +136,23 @@ func TestHostsInDevelopment(t *testing.T) {
 		}
 	}
 }
+
+// TestEscapedParts: a path belongs to the same part of the API when its segments are escaped that need not be.
+func TestEscapedParts(t *testing.T) {
+	h := httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil)
+	for path, says := range map[string]string{
+		"/v1/tenants/acme/locks/k":     "no record of this lock",
+		"/%76%31/tenants/acme/locks/k": "no record of this lock",
+		"/v1/%74enants/acme/%6cocks/k": "no record of this lock",
+		"/v1/tenants/acme/lo%2Fcks/k":  "no such path",
+		"/v1/tenants/acme/clocks/k":    "no such path",
+		"/v1/tenants/acme":             "no such path",
+		"/v2/tenants/acme/locks/k":     "no such path",
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:8080"+path, nil))
+		if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), says) {
+			t.Errorf("%s: %d %s, want %q", path, w.Code, w.Body, says)
+		}
+	}
+}

@@ -111,8 +111,8 @@ func (m *Metrics) beginAtZero() {
 	for _, operation := range passing {
 		m.unreadable.Add(ctx, 0, set(attrOperation, operation))
 	}
-	for operation, outcome := range alarming {
-		m.operations.Add(ctx, 0, set(attrOperation, operation, attrOutcome, outcome))
+	for _, a := range alarming {
+		m.operations.Add(ctx, 0, set(attrOperation, a.operation, attrOutcome, a.outcome))
 	}
 }
 

@@ -74,8 +74,10 @@ func (m *Metrics) End(ctx context.Context, r *Request) {
 		k.tenant = r.Tenant
 	}
 	s := m.requests.get(k, func(k requestKey) requestSeries {
-		if outcome, ok := alarming[k.operation]; ok && k.tenant != "" {
-			m.operations.Add(ctx, 0, set(attrOperation, k.operation, attrOutcome, outcome, attrTenant, k.tenant))
+		for _, a := range alarming {
+			if a.operation == k.operation && k.tenant != "" {
+				m.operations.Add(ctx, 0, set(attrOperation, a.operation, attrOutcome, a.outcome, attrTenant, k.tenant))
+			}
 		}
 		return requestAttributes(k)
 	})

@@ -87,7 +87,10 @@ func (s *observer) Call(ctx context.Context, c telemetry.Call) (context.Context,
 		if errors.Is(a.Err, docstore.ErrNoIndex) {
 			return // nothing was asked
 		}
-		k := callKey{string(c.Operation), c.Kind, failure(a.Err)}
+		k := callKey{operation: string(c.Operation), kind: c.Kind}
+		if a.Err != nil {
+			k.failed = telemetry.ErrorType(a.Err)
+		}
 		s.m.storeDuration.Record(ctx, time.Since(begin).Seconds(), s.calls.get(k, func(k callKey) []metric.RecordOption {
 			return []metric.RecordOption{set(attrSystem, s.system, attrDBOp, k.operation, attrCollection, k.kind,
 				attrError, k.failed)}
@@ -151,33 +154,4 @@ func certain(err error) bool {
 		}
 	}
 	return false
-}
-
-// failure is a word for an error of a store; empty for none.
-func failure(err error) string {
-	if err == nil {
-		return ""
-	}
-	for _, f := range failures {
-		if errors.Is(err, f.is) {
-			return f.word
-		}
-	}
-	return "_OTHER"
-}
-
-// failures are looked at in order: an error can be several.
-var failures = []struct {
-	is   error
-	word string
-}{
-	{docstore.ErrFull, "full"},
-	{docstore.ErrClockSkew, "clock_skew"},
-	{docstore.ErrDamaged, "damaged"},
-	{docstore.ErrInvalid, "invalid"},
-	{docstore.ErrUnsupported, "unsupported"},
-	{docstore.ErrClosed, "closed"},
-	{context.Canceled, "canceled"},
-	{context.DeadlineExceeded, "timeout"},
-	{docstore.ErrUnavailable, "unavailable"},
 }

@@ -393,25 +393,25 @@ var Table = []Instrument{
 
 // alarming are the outcomes of operations about which an alert says something when they happen once. Their series begin
 // at 0 with the process: a counter that appears with its first event has not increased, as Prometheus sees it.
-var alarming = map[string]string{
-	"activation.activated":  "STALE_TOKEN",
-	"activation.deactivate": "STALE_TOKEN",
-	"activation.drain":      "STALE_TOKEN",
-	"activation.failed":     "STALE_TOKEN",
-	"activation.state":      "STALE_TOKEN",
-	"analysis.finish":       "LEASE_LOST",
-	"analysis.refresh":      "LEASE_LOST",
-	"analysis.release":      "LEASE_LOST",
-	"fence.check":           "STALE_TOKEN",
-	"lock.release":          "LEASE_LOST",
-	"lock.release_set":      "LEASE_LOST",
-	"lock.renew":            "LEASE_LOST",
-	"lock.renew_set":        "LEASE_LOST",
-	"machine_ids.lease":     "MACHINE_IDS_EXHAUSTED",
-	"placement.transfer":    "STALE_TOKEN",
-	"run.finish":            "LEASE_LOST",
-	"run.refresh":           "LEASE_LOST",
-	"run.release":           "LEASE_LOST",
+var alarming = []struct{ operation, outcome string }{
+	{"activation.activated", "STALE_TOKEN"},
+	{"activation.deactivate", "STALE_TOKEN"},
+	{"activation.drain", "STALE_TOKEN"},
+	{"activation.failed", "STALE_TOKEN"},
+	{"activation.state", "STALE_TOKEN"},
+	{"analysis.finish", "LEASE_LOST"},
+	{"analysis.refresh", "LEASE_LOST"},
+	{"analysis.release", "LEASE_LOST"},
+	{"fence.check", "STALE_TOKEN"},
+	{"lock.release", "LEASE_LOST"},
+	{"lock.release_set", "LEASE_LOST"},
+	{"lock.renew", "LEASE_LOST"},
+	{"lock.renew_set", "LEASE_LOST"},
+	{"machine_ids.lease", "MACHINE_IDS_EXHAUSTED"},
+	{"placement.transfer", "STALE_TOKEN"},
+	{"run.finish", "LEASE_LOST"},
+	{"run.refresh", "LEASE_LOST"},
+	{"run.release", "LEASE_LOST"},
 }
 
 // passing are the operations that pass documents by which cannot be read.

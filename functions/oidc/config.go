@@ -16,6 +16,7 @@ import (
 	gooidc "github.com/coreos/go-oidc/v3/oidc"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
 // Defaults and bounds of [Config].
@@ -118,7 +119,7 @@ func newTokens(ctx context.Context, c Config) (tokens, error) {
 	from := &issuer{url: c.Issuer, jwksURL: c.JWKSURL, client: onlySecure(c.HTTPClient)}
 	return tokens{
 		config: c,
-		keys:   &keyCache{lifetime: ctx, read: from.keys, now: c.Now},
+		keys:   &keyCache{lifetime: ctx, read: from.keys, clock: func() term.Moment { return term.Of(c.Now()) }},
 		verifier: gooidc.Config{
 			ClientID:             c.Audience,
 			SupportedSigningAlgs: algorithmNames(),

@@ -26,9 +26,10 @@
 //	                         └──────┴───────────────────────────────────────────────┘
 //
 // Requests that wait for keys share one read, and reads start at least 10 seconds apart, however many invented key
-// names arrive. A key that the issuer has removed is rejected once its set has been replaced, which is at the end of
-// the set's life at the latest. A new key is accepted at once or, if the keys have just been read, up to 10 seconds
-// later.
+// names arrive. Keys age on the monotonic clock and the wall clock at once, whichever is ahead: an instance of a
+// function that was frozen may find that the former stood still. A key that the issuer has removed is rejected once its
+// set has been replaced, which is at the end of the set's life at the latest. A new key is accepted at once or, if the
+// keys have just been read, up to 10 seconds later.
 //
 // # Errors
 //

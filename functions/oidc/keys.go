@@ -10,6 +10,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
 const (
@@ -33,7 +34,7 @@ const (
 type keyCache struct {
 	lifetime context.Context //nolint:containedctx // fetches end with it, and belong to no single request
 	read     func(context.Context) ([]jose.JSONWebKey, time.Duration, error)
-	now      func() time.Time
+	clock    term.Clock // both: on an instance that is frozen the monotonic one may stand still
 
 	mu   sync.Mutex
 	set  *keySet // the last that was read; nil before
@@ -43,14 +44,14 @@ type keyCache struct {
 // keySet is the result of one fetch. It does not change.
 type keySet struct {
 	keys      []jose.JSONWebKey
-	refreshAt time.Time // from then on it is read again in the background
-	expiresAt time.Time // from then on it is not used
+	refreshAt term.Moment // from then on it is read again in the background
+	expiresAt term.Moment // from then on it is not used
 }
 
 // fetch is one reading of the keys. While it runs, set and err are nil; afterwards one of them is not, and done is
 // closed.
 type fetch struct {
-	begun time.Time
+	begun term.Moment
 	done  chan struct{}
 	set   *keySet
 	err   error
@@ -89,38 +90,47 @@ func (c *keyCache) verify(ctx context.Context, signed *jose.JSONWebSignature) ([
 // current returns the keys in use. It waits only if there are none.
 func (c *keyCache) current(ctx context.Context) (*keySet, error) {
 	c.mu.Lock()
-	now := c.now()
-	if c.set == nil || !now.Before(c.set.expiresAt) {
+	now := c.clock()
+	if c.set == nil || now.Until(c.set.expiresAt) <= 0 {
 		c.mu.Unlock()
 		return c.newest(ctx)
 	}
 	defer c.mu.Unlock()
-	if !now.Before(c.set.refreshAt) {
+	if now.Until(c.set.refreshAt) <= 0 {
 		// Early enough to survive an issuer that is down for a while.
 		c.fetch(now)
 	}
 	return c.set, nil
 }
 
-// newest returns the result of the last fetch, after a new one if that is allowed.
+// errStale says that keys were read before the process was stopped for longer than they last, and so again.
+var errStale = errors.New("oidc: the issuer's keys had expired when they arrived")
+
+// newest returns the result of the last fetch, after a new one if that is allowed. Keys that have expired on their way
+// are read once more: the process was stopped in between.
 func (c *keyCache) newest(ctx context.Context) (*keySet, error) {
-	c.mu.Lock()
-	f := c.fetch(c.now())
-	c.mu.Unlock()
-	select {
-	case <-f.done:
-		return f.set, f.err
-	case <-ctx.Done():
-		return nil, fmt.Errorf("oidc: waiting for the issuer's keys: %w", ctx.Err())
+	for range 2 {
+		c.mu.Lock()
+		f := c.fetch(c.clock())
+		c.mu.Unlock()
+		select {
+		case <-f.done:
+			if f.err != nil || c.clock().Until(f.set.expiresAt) > 0 {
+				return f.set, f.err
+			}
+		case <-ctx.Done():
+			return nil, fmt.Errorf("oidc: waiting for the issuer's keys: %w", ctx.Err())
+		}
 	}
+	return nil, errStale
 }
 
 // fetch returns the last fetch if it is still running or began just now, and begins another one otherwise. The caller
 // holds mu.
-func (c *keyCache) fetch(now time.Time) *fetch {
+func (c *keyCache) fetch(now term.Moment) *fetch {
 	if f := c.last; f != nil {
 		running := f.set == nil && f.err == nil
-		if running || now.Sub(f.begun) < fetchEvery {
+		if running || now.Until(f.begun.Add(fetchEvery)) > 0 {
 			return f
 		}
 	}

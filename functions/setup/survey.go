@@ -38,6 +38,14 @@ func SurveyLoop(ctx context.Context, m *metrics.Metrics, every time.Duration, st
 	}
 }
 
+// NoSurvey says in the log of a function with metrics that it does not do what [SurveyLoop] does: it runs only while it
+// has requests.
+func NoSurvey(ctx context.Context, m *metrics.Metrics, log *slog.Logger) {
+	if m != nil {
+		log.InfoContext(ctx, "a function does not count what is in the store for metrics: leasehold serve does")
+	}
+}
+
 func surveyOnce(ctx context.Context, m *metrics.Metrics, store docstore.Store, ids *machineid.Service) error {
 	ctx, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()

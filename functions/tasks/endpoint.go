@@ -88,9 +88,11 @@ func notConfigured(detail string) func(http.ResponseWriter, *http.Request) error
 // errStopping is the cause with which work is stopped when the process ends.
 var errStopping = errors.New("the server is shutting down")
 
-// errHungUp is the cause with which work is stopped whose response no one waits for any more. It counts as a failed
-// run: work that never fits into the queue's time would be delivered for ever.
-var errHungUp = fmt.Errorf("the queue hung up before the run ended: %w", context.DeadlineExceeded)
+// hungUp is the cause with which work is stopped whose response no one waits for any more. It counts as a failed run:
+// work that never fits into the queue's time would be delivered for ever.
+func hungUp() error {
+	return fmt.Errorf("the queue hung up before the run ended: %w", context.DeadlineExceeded)
+}
 
 func (d Endpoint) deliver(life context.Context, w http.ResponseWriter, r *http.Request) error {
 	if err := admit(d.Guard, r); err != nil {
@@ -110,7 +112,7 @@ func (d Endpoint) deliver(life context.Context, w http.ResponseWriter, r *http.R
 			cancel(errStopping)
 			return
 		}
-		cancel(errHungUp)
+		cancel(hungUp())
 	})()
 	ctx, stop := context.WithTimeout(ctx, d.timeFor(r.Context()))
 	defer stop()

@@ -137,7 +137,7 @@ func (t *Traces) Send(r *http.Request) (_ *http.Request, end func(status int, er
 			span.SetStatus(codes.Error, "")
 			kind := strconv.Itoa(status)
 			if status == 0 {
-				kind = errorType(err)
+				kind = ErrorType(err)
 			}
 			span.SetAttributes(semconv.ErrorTypeKey.String(kind))
 		}
@@ -202,34 +202,35 @@ func (t *Traces) Call(ctx context.Context, c Call) (context.Context, func(Answer
 // fail ends a span as one of an error. The error's text stays in the log: it names keys, and may be long.
 func fail(span trace.Span, err error) {
 	span.SetStatus(codes.Error, "")
-	span.SetAttributes(semconv.ErrorTypeKey.String(errorType(err)))
+	span.SetAttributes(semconv.ErrorTypeKey.String(ErrorType(err)))
 }
 
-// errorTypes are looked at in order: an error can be several.
-var errorTypes = []struct {
-	is   error
-	word string
-}{
-	{docstore.ErrFull, "full"},
-	{docstore.ErrClockSkew, "clock_skew"},
-	{docstore.ErrDamaged, "damaged"},
-	{docstore.ErrInvalid, "invalid"},
-	{docstore.ErrUnsupported, "unsupported"},
-	{docstore.ErrNoIndex, "no_index"},
-	{docstore.ErrClosed, "closed"},
-	{context.Canceled, "canceled"},
-	{context.DeadlineExceeded, "timeout"},
-	{docstore.ErrUnavailable, "unavailable"},
-}
-
-// errorType is a word for an error.
-func errorType(err error) string {
-	for _, t := range errorTypes {
-		if errors.Is(err, t.is) {
-			return t.word
-		}
+// ErrorType is a word for an error of a store, of metrics and spans. The cases are in order: an error can be several.
+func ErrorType(err error) string {
+	switch is := func(target error) bool { return errors.Is(err, target) }; {
+	case is(docstore.ErrFull):
+		return "full"
+	case is(docstore.ErrClockSkew):
+		return "clock_skew"
+	case is(docstore.ErrDamaged):
+		return "damaged"
+	case is(docstore.ErrInvalid):
+		return "invalid"
+	case is(docstore.ErrUnsupported):
+		return "unsupported"
+	case is(docstore.ErrNoIndex):
+		return "no_index"
+	case is(docstore.ErrClosed):
+		return "closed"
+	case is(context.Canceled):
+		return "canceled"
+	case is(context.DeadlineExceeded):
+		return "timeout"
+	case is(docstore.ErrUnavailable):
+		return "unavailable"
+	default:
+		return "_OTHER"
 	}
-	return "_OTHER"
 }
 
 // Outcome is the code of a command's outcome, and whether it had been carried out before; empty for what has no code.

@@ -56,12 +56,22 @@ func expiry(v docstore.Value) Expiry {
 // isoForm is the forms of ISO 8601 that are read: a calendar date, extended or basic, and if there is a time of the
 // day, "T", hours and minutes, seconds and a fraction if any, and the offset from UTC if any. The extended form may
 // have a year of six digits, as JavaScript writes those beyond 9999.
-var isoForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:` +
-		`([0-9]{4}|[+-][0-9]{6})-([0-9]{2})-([0-9]{2})(?:T([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,30}))?)?` +
-		isoZone + `)?|` +
-		`([0-9]{4})([0-9]{2})([0-9]{2})(?:T([0-9]{2})([0-9]{2})(?:([0-9]{2})(?:[.,]([0-9]{1,30}))?)?` + isoZone + `)?)$`)
-})
+func isoForm() *regexp.Regexp {
+	iso.Do(func() {
+		iso.form = regexp.MustCompile(`^(?:` +
+			`([0-9]{4}|[+-][0-9]{6})-([0-9]{2})-([0-9]{2})(?:T([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,30}))?)?` +
+			isoZone + `)?|` +
+			`([0-9]{4})([0-9]{2})([0-9]{2})(?:T([0-9]{2})([0-9]{2})(?:([0-9]{2})(?:[.,]([0-9]{1,30}))?)?` + isoZone + `)?)$`)
+	})
+	return iso.form
+}
+
+// iso is made with the first text that is read: not before main, nor with what [sync.OnceValue] does there.
+var iso struct {
+	sync.Once
+
+	form *regexp.Regexp
+}
 
 const isoZone = `(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?`
 
@@ -75,7 +85,9 @@ const (
 )
 
 // lastTime is the last time that has the form in which the gate writes times. A later one counts as this.
-var lastTime = time.Date(9999, 12, 31, 23, 59, 59, int(999*time.Millisecond), time.UTC)
+func lastTime() time.Time {
+	return time.Date(9999, 12, 31, 23, 59, 59, int(999*time.Millisecond), time.UTC)
+}
 
 // parseISO reads a time of ISO 8601. Without an offset from UTC it may be that of any place, and a date alone is any
 // time of that day.
@@ -129,8 +141,8 @@ func parseISO(s string) (earliest, latest time.Time, ok bool) {
 }
 
 func bounded(t time.Time) time.Time {
-	if t.After(lastTime) {
-		return lastTime
+	if last := lastTime(); t.After(last) {
+		return last
 	}
 	return t
 }

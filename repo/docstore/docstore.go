@@ -39,6 +39,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
 var (
@@ -106,11 +108,15 @@ func Gone(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if deadline, ok := ctx.Deadline(); ok && time.Now().After(deadline) {
+	if deadline, ok := ctx.Deadline(); ok && over(term.Now(), term.Of(deadline)) {
 		return context.DeadlineExceeded
 	}
 	return nil
 }
+
+// over reports whether a deadline has passed by either clock: the monotonic one, and so the timers of contexts, may
+// stand still while the process is stopped.
+func over(now, deadline term.Moment) bool { return now.Until(deadline) < 0 }
 
 // Snapshot is the result of [Store.Get].
 type Snapshot struct {

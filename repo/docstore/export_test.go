@@ -15,3 +15,6 @@ func (m *Memory) CountComparisons() (compared *int) {
 	})
 	return compared
 }
+
+// Over is over.
+var Over = over

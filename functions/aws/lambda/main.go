@@ -8,10 +8,11 @@
 // It is built for the runtime provided.al2023, whose executable is called bootstrap (make lambda). Settings are
 // environment variables; docs/settings.md lists them. Region and credentials are the variables that Lambda sets; a
 // program that needs profiles, a CA bundle or FIPS endpoints of the AWS SDK is built without the tag
-// leasehold.noprofiles. The log is on standard output, in the format that the function's logging configuration says
-// (AWS_LAMBDA_LOG_FORMAT) and from the level of the settings on, with Lambda's ID of the request; audit events always,
-// unless that configuration leaves out INFO (AWS_LAMBDA_LOG_LEVEL). For work that is a
-// Go function, build a main like this one around aws.NewWorker.
+// leasehold.noprofiles. The tag leasehold.noqueues leaves out the worker and the queue of the sweep, with the clients
+// of SQS and STS: what is left starts sooner, in less memory. The log is on standard output, in the format that the
+// function's logging configuration says (AWS_LAMBDA_LOG_FORMAT) and from the level of the settings on, with Lambda's ID
+// of the request; audit events always, unless that configuration leaves out INFO (AWS_LAMBDA_LOG_LEVEL). For work that
+// is a Go function, build a main like this one around aws.NewWorker.
 package main
 
 import (
@@ -25,10 +26,8 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
-	"github.com/leasehold-dev/leasehold/adapters/awssqs"
 	"github.com/leasehold-dev/leasehold/functions/aws"
 	"github.com/leasehold-dev/leasehold/functions/aws/emf"
-	"github.com/leasehold-dev/leasehold/functions/aws/ststoken"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/settings"
@@ -44,6 +43,7 @@ import (
 const openTimeout = 9 * time.Second
 
 func main() {
+	setup.GrowStack()
 	log := slog.New(telemetry.NewHandler(lambdacontext.NewLogHandler()))
 	slog.SetDefault(log) // aws-lambda-go writes the errors of invocations to the standard log, and nothing else
 	slog.SetLogLoggerLevel(slog.LevelError)
@@ -106,32 +106,6 @@ func openAPI(ctx, starting context.Context, environ []string, log *slog.Logger) 
 	return table.measured(aws.New(api, &aws.Options{Log: lines, BasePath: c.BasePath, FrontDoors: fronts}), lines), nil
 }
 
-func openWorker(ctx context.Context, environ []string, log *slog.Logger) (lambda.Handler, error) {
-	c, err := settings.Load(settings.LambdaWorker, environ, nil)
-	if err != nil {
-		return nil, err
-	}
-	log = telemetry.AtLeast(c.Level(), log)
-	table, err := openStore(ctx, c, log, &awsdynamodb.Options{Lazy: true, Due: []string{analysis.ExpiryField}})
-	if err != nil {
-		return nil, err
-	}
-	worker, err := setup.Work(c, ststoken.New, table.store, log, table.metrics, nil)
-	if err != nil {
-		return nil, err
-	}
-	hider, err := awssqs.OpenHider(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	logStart(ctx, log, c)
-	w, err := aws.NewWorker(worker, hider)
-	if err != nil {
-		return nil, err
-	}
-	return table.measured(w, log), nil
-}
-
 func openSweep(ctx context.Context, environ []string, log *slog.Logger) (lambda.Handler, error) {
 	c, err := settings.Load(settings.LambdaSweep, environ, nil)
 	if err != nil {
@@ -147,16 +121,9 @@ func openSweep(ctx context.Context, environ []string, log *slog.Logger) (lambda.
 		log.WarnContext(ctx, "LEASEHOLD_QUEUE_URL is not set: analyses are left alone")
 		return sweeper(table, nil, analysis.Sweep{}, c, log)
 	}
-	o := &awssqs.Options{}
-	if c.QueueTenantSeparator != "" {
-		o.Tenant = awssqs.TenantBefore(c.QueueTenantSeparator)
-	}
-	queue, err := awssqs.Open(ctx, c.QueueURL, o)
+	queue, err := openQueue(ctx, c, log)
 	if err != nil {
 		return nil, err
-	}
-	for _, w := range queue.Warnings(awssqs.Expect{}) {
-		log.WarnContext(ctx, w, "queue", c.QueueURL)
 	}
 	return sweeper(table, analysis.New(table.store, nil), setup.Sweep(c, queue), c, log)
 }
@@ -205,15 +172,22 @@ func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, o *aws
 	if t.metrics, err = metrics.New(t.provider, nil); err != nil {
 		return nil, err
 	}
+	setup.NoSurvey(ctx, t.metrics, log)
 	t.store = telemetry.Store(store, t.metrics.Observe(store, metrics.SystemDynamoDB)...)
 	return t, nil
 }
 
-// logStart writes the line with which an instance begins to work.
+// logStart writes the line with which an instance begins to work. It does not look for the caller, as the methods of a
+// log do, which no handler here shows and for which the program file is read.
 func logStart(ctx context.Context, log *slog.Logger, c *settings.Config, more ...slog.Attr) {
+	if !log.Enabled(ctx, slog.LevelInfo) {
+		return
+	}
 	b := buildinfo.This("")
-	log.LogAttrs(ctx, slog.LevelInfo, "started", append([]slog.Attr{
+	line := slog.NewRecord(time.Now(), slog.LevelInfo, "started", 0)
+	line.AddAttrs(append([]slog.Attr{
 		slog.String("version", b.Version), slog.String("commit", b.Commit), slog.String("store", "dynamodb"),
 		slog.String("stored", "in the DynamoDB table "+c.Table),
 	}, more...)...)
+	_ = log.Handler().Handle(ctx, line)
 }
