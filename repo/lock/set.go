@@ -150,8 +150,14 @@ func keysOf(leases []SetLease) []string {
 }
 
 // allKeys is what tells a command that is one of a set from another with the same request_id: the keys of the set. No
-// key has a line break.
-func allKeys(sorted []string) string { return strings.Join(sorted, "\n") }
+// key has a line break, and neither has a policy of an acquire, whose place the keys take among the parameters: so one
+// key has a line break, too.
+func allKeys(sorted []string) string {
+	if len(sorted) == 1 {
+		return sorted[0] + "\n"
+	}
+	return strings.Join(sorted, "\n")
+}
 
 // commands are those of the locks, by key.
 func (c AcquireSet) commands(newLeaseID func() string, retention time.Duration) []Acquire {
