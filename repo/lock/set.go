@@ -150,13 +150,14 @@ func keysOf(leases []SetLease) []string {
 }
 
 // allKeys is what tells a command that is one of a set from another with the same request_id: the keys of the set. No
-// key has a line break, and neither has a policy of an acquire, whose place the keys take among the parameters: so one
-// key has a line break, too.
+// key has a line break. One key takes the place of the policies of an acquire among the parameters, which end with a
+// space and have no line break: so one that ends with a space has a line break behind it.
 func allKeys(sorted []string) string {
-	if len(sorted) == 1 {
-		return sorted[0] + "\n"
+	all := strings.Join(sorted, "\n")
+	if strings.HasSuffix(all, " ") {
+		all += "\n"
 	}
-	return strings.Join(sorted, "\n")
+	return all
 }
 
 // commands are those of the locks, by key.
