@@ -131,8 +131,9 @@ func TestCloudBuildScripts(t *testing.T) {
 		t.Error(err)
 	}
 
-	// Without a key nothing is signed, and the step says so; with one the service signs, which OpenSSL takes the place of.
-	if out, err := p.run(t, "sign"); err != nil || !strings.Contains(out, "NOT SIGNED") || strings.Contains(out, "gcloud") {
+	// Without a key nothing is signed, and the step says so; with one the service signs. OpenSSL takes its place.
+	out, err := p.run(t, "sign")
+	if err != nil || !strings.Contains(out, "NOT SIGNED") || strings.Contains(out, "gcloud") {
 		t.Errorf("sign without a key: %v\n%s", err, out)
 	}
 	p.values["_KMS_KEY"] = "projects/p/locations/l/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1"
@@ -146,7 +147,8 @@ esac`)
 	if out, err := p.run(t, "sign"); err != nil {
 		t.Errorf("sign: %v\n%s", err, out)
 	}
-	if out, err := shell(t, dir, strings.ReplaceAll(documented(t, "**It is signed.**"), "leasehold.pub", public)); err != nil {
+	check := strings.ReplaceAll(documented(t, "**It is signed.**"), "leasehold.pub", public)
+	if out, err := shell(t, dir, check); err != nil {
 		t.Errorf("what was signed: %v\n%s", err, out)
 	}
 

@@ -275,7 +275,8 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	prefix := "leasehold-" + testVersion + "-"
-	want := []string{"lambda-amd64.zip", "lambda-arm64.zip", "functions-source.zip", "image.tar", "sbom.cdx.json", "provenance.json"}
+	want := []string{"lambda-amd64.zip", "lambda-arm64.zip", "functions-source.zip", "image.tar", "sbom.cdx.json",
+		"provenance.json"}
 	for name := range strings.SplitSeq(testPlatforms(), ",") {
 		suffix := ".tar.gz"
 		if strings.HasPrefix(name, "windows/") {

@@ -152,7 +152,8 @@ func TestSignature(t *testing.T) {
 
 	// A person who can change the files can make another list of them, but not sign it.
 	forged := copied(t, dir)
-	if out, err := shell(t, forged, "echo other > THIRD_PARTY_NOTICES.txt; sha256sum leasehold-* T* > SHA256SUMS"); err != nil {
+	forge := "echo other > THIRD_PARTY_NOTICES.txt; sha256sum leasehold-* T* > SHA256SUMS"
+	if out, err := shell(t, forged, forge); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if out, err := shell(t, forged, commands); err == nil {
@@ -261,7 +262,8 @@ func TestProvenance(t *testing.T) {
 	d := says.Predicate.BuildDefinition
 	external, _ := json.Marshal(d.ExternalParameters)
 	internal, _ := json.Marshal(d.InternalParameters)
-	if want := `{"dirty":false,"platforms":["linux/amd64","linux/arm64"],"sourceDateEpoch":1700000000,"version":"v1.2.3"}`; string(external) != want {
+	const want = `{"dirty":false,"platforms":["linux/amd64","linux/arm64"],"sourceDateEpoch":1700000000,"version":"v1.2.3"}`
+	if string(external) != want {
 		t.Errorf("%s, want %s", external, want)
 	}
 	if !bytes.Contains(internal, []byte(`"go":"go1.26.8"`)) || !bytes.Contains(internal, []byte("CGO_ENABLED=0")) {
@@ -283,7 +285,8 @@ func TestSignCommand(t *testing.T) {
 	sign := func(dir string, args ...string) error {
 		return run(t.Context(), append([]string{"-sign", dir}, args...), io.Discard, io.Discard)
 	}
-	if err := sign(folder, "-key", public, "-sign-command", "openssl dgst -sha256 -sign "+private); err != nil {
+	by := func(command string) []string { return []string{"-key", public, "-sign-command", command} }
+	if err := sign(folder, by("openssl dgst -sha256 -sign "+private)...); err != nil {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(folder, "leasehold.pub"), read(t, public))
@@ -306,9 +309,9 @@ func TestSignCommand(t *testing.T) {
 		args []string
 		says string
 	}{
-		"another key":             {small(t), []string{"-key", public, "-sign-command", "openssl dgst -sha256 -sign " + other}, "no signature by the key"},
-		"nothing":                 {small(t), []string{"-key", public, "-sign-command", "true"}, "no signature by the key"},
-		"a failure":               {small(t), []string{"-key", public, "-sign-command", "exit 3"}, "exit status 3"},
+		"another key":             {small(t), by("openssl dgst -sha256 -sign " + other), "no signature by the key"},
+		"nothing":                 {small(t), by("true"), "no signature by the key"},
+		"a failure":               {small(t), by("exit 3"), "exit status 3"},
 		"a public key":            {small(t), []string{"-key", public}, "is a public key"},
 		"both":                    {small(t), []string{"-key", private, "-sign-command", "true"}, "is a private key"},
 		"no key":                  {small(t), nil, "-sign needs -key"},

@@ -17,7 +17,8 @@ func TestRequestsAreToldApart(t *testing.T) {
 	}
 	transfer := func(token int64, request string, labels, prefer map[string]string, to string) Transfer {
 		return Transfer{
-			Hold: Hold{Token: token}, Need: Need{Labels: labels, Prefer: prefer}, RequestID: request, LockTTL: time.Second, To: to,
+			Hold: Hold{Token: token}, Need: Need{Labels: labels, Prefer: prefer}, RequestID: request,
+			LockTTL: time.Second, To: to,
 		}
 	}
 	join := func(member, request, address, replaces string, number int64, kinds ...string) Join {
