@@ -21,12 +21,31 @@ lambda: ## Build bin/lambda/bootstrap for provided.al2023 on arm64: make lambda,
 	  -o bin/lambda/bootstrap ./functions/aws/lambda
 
 .PHONY: release
-release: ## Make the files of a release in dist/: make release VERSION=v1.2.3; DIRTY=1 builds changes that are in no commit
-	go run -C release . $(if $(DIRTY),-dirty) "$(VERSION)"
+release: ## Make the files of a release in dist/: make release VERSION=v1.2.3 KEY=FILE, which signs it; DIRTY=1 builds changes that are in no commit
+	go run -C release . $(if $(DIRTY),-dirty) $(signing) "$(VERSION)"
+
+.PHONY: sign
+sign: ## Sign a release that was made before: make sign VERSION=v1.2.3 KEY=FILE; or SIGN_COMMAND=COMMAND and KEY=FILE with its public key
+	go run -C release . $(signing) -sign "dist/$(VERSION)"
+
+signing = $(if $(KEY),-key "$(KEY)") $(if $(SIGN_COMMAND),-sign-command '$(SIGN_COMMAND)')
 
 .PHONY: verify-release
 verify-release: ## Make them again and compare: make verify-release VERSION=v1.2.3 SUMS=FILE, a list of checksums of a download
 	go run -C release . $(if $(DIRTY),-dirty) -verify $(or $(SUMS),dist/$(VERSION)/SHA256SUMS) "$(VERSION)"
+
+# The images of Dockerfile and cloudbuild.yaml: name and version, and their digest if they have one.
+images = sed -nE 's/.*(name: |FROM [^ ]+ )([a-z0-9./-]+:[a-z0-9.-]+)(@[a-z0-9:]+)?.*/\2/p' Dockerfile cloudbuild.yaml | sort -u
+
+.PHONY: pin-images
+pin-images: ## Write the digests of the images that build a release into Dockerfile and cloudbuild.yaml; asks their registries
+	set -e; for image in $$($(images)); do \
+	  digest=$$(go -C release tool gcrane digest "$$image"); \
+	  for file in Dockerfile cloudbuild.yaml; do \
+	    sed -E "s|$$image(@[a-z0-9:]+)?|$$image@$$digest|" "$$file" >"$$file.pinned" && cat "$$file.pinned" >"$$file"; \
+	    rm "$$file.pinned"; \
+	  done; \
+	done
 
 .PHONY: test
 test: ## Run all tests

@@ -138,7 +138,7 @@ func checksums(files []file) file {
 	for _, f := range sorted(files) {
 		b.WriteString(f.sum() + "  " + f.name + "\n")
 	}
-	return file{name: "SHA256SUMS", content: []byte(b.String())}
+	return file{name: sumsFile, content: []byte(b.String())}
 }
 
 // below are the files in a folder.

@@ -181,6 +181,11 @@ func (b *builder) release(ctx context.Context) ([]file, error) {
 		return nil, err
 	}
 	made = append(made, file{name: b.name("sbom") + ".cdx.json", content: sbom}, notices)
+	provenance, err := b.provenance(made)
+	if err != nil {
+		return nil, err
+	}
+	made = append(made, provenance)
 	return append(sorted(made), checksums(made)), nil
 }
 
@@ -210,8 +215,8 @@ func (b *builder) sourceFile(name string) (file, error) {
 func (b *builder) build(ctx context.Context, p program, target platform) (*binary, error) {
 	b.logf("build %s for %s", p.pkg, target)
 	path := filepath.Join(b.tmp, p.name+"-"+target.os+"-"+target.arch)
-	if _, err := b.goCommand(ctx, target, "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-tags="+p.tags, "-o",
-		path, p.pkg); err != nil {
+	args := slices.Concat([]string{"build"}, buildFlags, []string{"-tags=" + p.tags, "-o", path, p.pkg})
+	if _, err := b.goCommand(ctx, target, args...); err != nil {
 		return nil, err
 	}
 	built := &binary{program: p, platform: target}
@@ -277,6 +282,12 @@ func (b *builder) check(built *binary) error {
 	return nil
 }
 
+// buildFlags and buildEnv are what every program is built with. An empty GOFLAGS would be that of "go env -w".
+var (
+	buildFlags = []string{"-trimpath", "-buildvcs=true", "-ldflags=-s -w"}
+	buildEnv   = []string{"GOFLAGS=-mod=readonly", "GOWORK=off", "CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0"}
+)
+
 // unset are variables that change what Go builds, or where it reads it.
 var unset = []string{"GOFLAGS", "GOOS", "GOARCH", "GOEXPERIMENT", "GODEBUG", "GOFIPS140", "GO111MODULE", "GOROOT",
 	"GOGC", "GOMEMLIMIT"}
@@ -291,9 +302,7 @@ func (b *builder) goCommand(ctx context.Context, target platform, args ...string
 			c.Env = append(c.Env, kv)
 		}
 	}
-	// An empty GOFLAGS would be that of "go env -w".
-	c.Env = append(c.Env, "GOFLAGS=-mod=readonly", "GOWORK=off", "CGO_ENABLED=0", "GOOS="+target.os, "GOARCH="+target.arch,
-		"GOAMD64=v1", "GOARM64=v8.0")
+	c.Env = append(append(c.Env, buildEnv...), "GOOS="+target.os, "GOARCH="+target.arch)
 	var stdout, stderr bytes.Buffer
 	c.Stdout, c.Stderr = &stdout, &stderr
 	if err := c.Run(); err != nil {

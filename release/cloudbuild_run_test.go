@@ -85,7 +85,11 @@ func TestCloudBuildScripts(t *testing.T) {
 	p := newPipeline(t, filepath.Dir(filepath.Dir(dir)))
 	t.Cleanup(func() { // the workspace is the clone of other tests
 		_ = os.RemoveAll(filepath.Join(p.dir, "dist", "image"))
-		_ = os.Remove(filepath.Join(p.dir, "dist", "image-name"))
+		for _, name := range []string{"image-name", "release", "leasehold.pub"} {
+			_ = os.Remove(filepath.Join(p.dir, "dist", name))
+		}
+		_ = os.Remove(filepath.Join(dir, signatureFile))
+		_ = os.Remove(filepath.Join(dir, "leasehold-"+testVersion+envelopeSuffix))
 	})
 
 	if out, err := p.run(t, "check"); err == nil || !strings.Contains(out, "_VERSION is empty") {
@@ -125,6 +129,27 @@ func TestCloudBuildScripts(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(again, ".git")); err != nil {
 		t.Error(err)
+	}
+
+	// Without a key nothing is signed, and the step says so; with one the service signs. OpenSSL takes its place.
+	out, err := p.run(t, "sign")
+	if err != nil || !strings.Contains(out, "NOT SIGNED") || strings.Contains(out, "gcloud") {
+		t.Errorf("sign without a key: %v\n%s", err, out)
+	}
+	p.values["_KMS_KEY"] = "projects/p/locations/l/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1"
+	private, public := newKey(t)
+	p.replace(t, "gcloud", `case "$*" in
+"kms keys versions get-public-key `+p.values["_KMS_KEY"]+` --output-file "*) cat `+public+` >"$7" ;;
+"kms asymmetric-sign --version `+p.values["_KMS_KEY"]+
+		` --digest-algorithm sha256 --input-file - --signature-file -") exec openssl dgst -sha256 -sign `+private+` ;;
+*) echo "gcloud $*" >&2; exit 7 ;;
+esac`)
+	if out, err := p.run(t, "sign"); err != nil {
+		t.Errorf("sign: %v\n%s", err, out)
+	}
+	check := strings.ReplaceAll(documented(t, "**It is signed.**"), "leasehold.pub", public)
+	if out, err := shell(t, dir, check); err != nil {
+		t.Errorf("what was signed: %v\n%s", err, out)
 	}
 
 	// A registry takes the image, and the service gets it by its digest.

@@ -26,7 +26,7 @@ var substitution = regexp.MustCompile(`\$\$|\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?`)
 // shell.
 var commands = map[string][]string{
 	"golang":           {"go", "make", "git", "tar", "mkdir", "cat"},
-	"google-cloud-cli": {"gcloud", "cat"},
+	"google-cloud-cli": {"gcloud", "cat", "dist/release"}, // the tool, which a step before has built
 }
 
 var shellBuiltins = []string{"set", "[", "echo", "exit", "cd", "export", "test", "true"}
@@ -117,7 +117,9 @@ func checkCloudBuild(_ *testing.T, files deployment) (problems []string) {
 		}
 		problems = append(problems, checkScript(s, files)...)
 	}
-	for last, first := range map[string][]string{"push": {"test", "reproduce"}, "deploy": {"test", "reproduce", "push"}} {
+	for last, first := range map[string][]string{
+		"sign": {"reproduce"}, "push": {"test", "reproduce", "sign"}, "deploy": {"test", "reproduce", "sign", "push"},
+	} {
 		for _, f := range first {
 			if !slices.Contains(waits[last], f) {
 				say("%s does not wait for %s", last, f)

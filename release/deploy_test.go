@@ -47,6 +47,54 @@ var checks = map[string]func(*testing.T, deployment) []string{
 	manifests: checkKubernetes,
 }
 
+// TestPinImages: "make pin-images" adds the digest that the registry says to each image, or replaces the one that is
+// there, and changes nothing else; the files are then as right as before. An image that the registry does not have is
+// an error.
+func TestPinImages(t *testing.T) {
+	files := deployed(t)
+	dir, programs := t.TempDir(), t.TempDir()
+	pinned := []string{"Dockerfile", "cloudbuild.yaml"}
+	for _, name := range append(pinned, "Makefile") {
+		write(t, filepath.Join(dir, name), []byte(files[name]))
+	}
+	path := "PATH=" + programs + ":$PATH make pin-images"
+	for _, digit := range []string{"1", "2"} {
+		digest := "@sha256:" + strings.Repeat(digit, 64)
+		registry := "#!/bin/sh\n[ \"$1 $2 $3 $4 $5\" = '-C release tool gcrane digest' ] && echo sha256:" +
+			strings.Repeat(digit, 64) + "\n"
+		if err := os.WriteFile(filepath.Join(programs, "go"), []byte(registry), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := shell(t, dir, path); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		changed := maps.Clone(files)
+		for _, name := range pinned {
+			changed[name] = string(read(t, filepath.Join(dir, name)))
+			images := strings.Count(changed[name], digest)
+			if bare := regexp.MustCompile(`@[a-z0-9:]{71}`).ReplaceAllString(changed[name], ""); images == 0 ||
+				images != len(imageLine.FindAllString(files[name], -1)) ||
+				bare != regexp.MustCompile(`@[a-z0-9:]{71}`).ReplaceAllString(files[name], "") {
+				t.Errorf("%s: %d digests\n%s", name, images, changed[name])
+			}
+		}
+		for _, name := range pinned {
+			for _, problem := range checks[name](t, changed) {
+				t.Errorf("%s: %s", name, problem)
+			}
+		}
+	}
+	if err := os.WriteFile(filepath.Join(programs, "go"), []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := shell(t, dir, path); err == nil {
+		t.Errorf("an unknown image: no error\n%s", out)
+	}
+}
+
+// imageLine is a line of Dockerfile or cloudbuild.yaml that names an image which others publish.
+var imageLine = regexp.MustCompile(`(?m)^(    name: |FROM --platform=\S+ )\S+`)
+
 // TestMistakesAreFound: the checks find each of these.
 func TestMistakesAreFound(t *testing.T) {
 	files := deployed(t)
@@ -68,11 +116,11 @@ func TestMistakesAreFound(t *testing.T) {
 	}
 }
 
-// exactImage is an image of one version, or of one digest.
-var exactImage = regexp.MustCompile(`^[a-z0-9./-]+(:v?\d+\.\d+\.\d+[a-z0-9.-]*|@sha256:[0-9a-f]{64})$`)
+// exactImage is an image of one version, whose digest may follow; "make pin-images" adds it.
+var exactImage = regexp.MustCompile(`^[a-z0-9./-]+:v?\d+\.\d+\.\d+[a-z0-9.-]*(@sha256:[0-9a-f]{64})?$`)
 
-// goImage is the image of a Go version.
-var goImage = regexp.MustCompile(`\bgolang:[\w.-]+`)
+// goImage is the image of a Go version, with its digest if it has one: all files must have the same.
+var goImage = regexp.MustCompile(`\bgolang:[\w.-]+(@[\w:]+)?`)
 
 var mistakes = []change{
 	// What Cloud Build would reject, or do otherwise than it looks.
@@ -93,6 +141,9 @@ var mistakes = []change{
 	{"cloudbuild.yaml", "golang:1.26.8-bookworm", "golang:1.26", "golang:1.26"},
 	{"cloudbuild.yaml", "golang:1.26.8-bookworm", "golang:1.26.7-bookworm", "more than one Go"},
 	{"cloudbuild.yaml", "google-cloud-cli:525.0.0-slim", "google-cloud-cli:slim", "google-cloud-cli:slim"},
+	{"cloudbuild.yaml", "google-cloud-cli:525.0.0-slim", "google-cloud-cli:525.0.0-slim@sha256:c0ffee", "@sha256:c0ffee"},
+	{"cloudbuild.yaml", "golang:1.26.8-bookworm", "golang:1.26.8-bookworm@sha256:" + strings.Repeat("0", 64),
+		"more than one Go"},
 	{"cloudbuild.yaml", `"VERSION=$_VERSION", "BUCKET=$_BUCKET"`, `"VERSION=$_VERSIN", "BUCKET=$_BUCKET"`, "$_VERSIN"},
 	{"cloudbuild.yaml", `"PROJECT=$PROJECT_ID"`, `"PROJECT=$PROJECTID"`, "$PROJECTID"},
 	{"cloudbuild.yaml", `  _SERVICE: "" `, "  _UNUSED: x\n  _SERVICE: \"\" ", "_UNUSED"},
@@ -106,9 +157,10 @@ var mistakes = []change{
 	{"cloudbuild.yaml", "set -eu\n      go vet", "go vet", "set -eu"},
 	{"cloudbuild.yaml", "waitFor: [reproduce]", "waitFor: [check]", "does not wait for test"},
 	{"cloudbuild.yaml", "waitFor: [reproduce]", "waitFor: [release]", "does not wait for reproduce"},
+	{"cloudbuild.yaml", "waitFor: [sign]", "waitFor: [reproduce]", "does not wait for sign"},
 	{"cloudbuild.yaml", "      exit 0\n      fi", "      exit 0", "script"},
 	{"cloudbuild.yaml", "location: gs://$_BUCKET", "location: s3://$_BUCKET", "gs://"},
-	{"cloudbuild.yaml", "timeout: 8400s", "timeout: 1200s", "longer than the build"},
+	{"cloudbuild.yaml", "timeout: 8700s", "timeout: 1200s", "longer than the build"},
 	{"cloudbuild.yaml", "    script: |\n      #!/bin/sh\n      set -eu\n      go vet",
 		"    args: [x]\n    script: |\n      #!/bin/sh\n      set -eu\n      go vet", "args"},
 	{"cloudbuild.yaml", "  _BUCKET: \"\" ", "  _VERSION: \"\" ", "already defined"},
@@ -119,6 +171,7 @@ var mistakes = []change{
 	{"Dockerfile", "FROM scratch", "FROM alpine:3.20", "scratch"},
 	{"Dockerfile", "golang:1.26.8-bookworm", "golang:bookworm", "golang:bookworm"},
 	{"Dockerfile", "golang:1.26.8-bookworm", "golang:1.26.7-bookworm", "more than one Go"},
+	{"Dockerfile", "golang:1.26.8-bookworm", "golang:1.26.8-bookworm@sha256:c0ffee", "c0ffee"},
 	{"Dockerfile", "--from=build", "--from=builder", "builder"},
 	{"Dockerfile", "USER 65532:65532", "USER root", "User"},
 	{"Dockerfile", "USER 65532:65532\n", "", "User"},

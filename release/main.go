@@ -5,13 +5,16 @@
 //
 // It writes into dist/VERSION: an archive for each system and processor, with the manual pages and the scripts of
 // completion; the Lambda function; the sources of the Cloud Functions; a container image for two processors as an OCI
-// layout; the licenses of what is linked; a bill of materials; and SHA256SUMS. Progress goes to standard error, the
-// list of files to standard output.
+// layout; the licenses of what is linked; a bill of materials; a statement of provenance; and SHA256SUMS. Progress goes
+// to standard error, the list of files to standard output.
 //
 // The same commit and the same Go make the same bytes, in whatever folder and on whatever machine: what is built is a
 // new clone of the commit, whose only tag is the version, with the settings of the compiler that are stated here, and
 // every file in an archive has the commit's time and no owner. -verify makes the files again and compares them with a
 // list of checksums.
+//
+// -key signs SHA256SUMS and the statement of provenance; -sign does that with a release that was made before. Without a
+// key a release is not signed, and the tool says so.
 //
 // -rootfs writes the root folder of the image only; the Dockerfile is made with it.
 package main
@@ -53,6 +56,9 @@ type order struct {
 	asJSON    bool
 	verify    string // a list of checksums to compare with, instead of writing files
 	rootfs    string // write the root folder of the image here, and nothing else
+	key       string // a file with the key that signs; empty: nothing is signed
+	command   string // signs in the place of a private key
+	sign      string // sign the release in this folder, and make nothing
 }
 
 func parse(args []string, stderr io.Writer) (*order, error) {
@@ -75,6 +81,11 @@ func parse(args []string, stderr io.Writer) (*order, error) {
 		"write nothing: build, and compare with this `list of checksums`, such as SHA256SUMS of a download")
 	flags.StringVar(&o.rootfs, "rootfs", "",
 		"write the root of the image for the one platform into this `folder`, and nothing else; VERSION may be missing")
+	flags.StringVar(&o.key, "key", "",
+		"sign with this `file`: a private key for ECDSA on P-256 in PEM, or with -sign-command the public one")
+	flags.StringVar(&o.command, "sign-command", "",
+		"`command` for sh that signs instead: a message on its standard input, ECDSA over SHA-256 in DER on its output")
+	flags.StringVar(&o.sign, "sign", "", "make nothing: sign the release in this `folder`; VERSION is not needed")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -88,7 +99,15 @@ func parse(args []string, stderr io.Writer) (*order, error) {
 	if o.platforms, err = parsePlatforms(names); err != nil {
 		return nil, err
 	}
-	if o.rootfs == "" || flags.Arg(0) != "" {
+	switch {
+	case o.command != "" && o.key == "":
+		return nil, errors.New("-sign-command needs -key with the public key, to check what was signed")
+	case o.sign != "" && o.key == "":
+		return nil, errors.New("-sign needs -key")
+	case o.key != "" && (o.verify != "" || o.rootfs != ""):
+		return nil, errors.New("-key signs a release: -verify and -rootfs make none")
+	}
+	if o.rootfs+o.sign == "" || flags.Arg(0) != "" {
 		if o.version, err = parseVersion(flags.Arg(0)); err != nil {
 			return nil, err
 		}
@@ -96,7 +115,7 @@ func parse(args []string, stderr io.Writer) (*order, error) {
 	if o.rootfs != "" && (len(o.platforms) != 1 || o.platforms[0].os != "linux") {
 		return nil, fmt.Errorf("-rootfs needs one platform of Linux, such as -platforms linux/amd64; it has %q", names)
 	}
-	for _, path := range []*string{&o.out, &o.verify, &o.rootfs} {
+	for _, path := range []*string{&o.out, &o.verify, &o.rootfs, &o.key, &o.sign} {
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(o.repo, *path)
 		}
@@ -107,6 +126,19 @@ func parse(args []string, stderr io.Writer) (*order, error) {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	o, err := parse(args, stderr)
 	if err != nil {
+		return err
+	}
+	var by *signer
+	if o.key != "" {
+		if by, err = newSigner(o.key, o.command); err != nil { // before it has built for minutes
+			return err
+		}
+	}
+	if o.sign != "" {
+		added, err := by.signFolder(ctx, o.sign)
+		for _, f := range added {
+			fmt.Fprintln(stdout, filepath.Join(o.sign, f.name))
+		}
 		return err
 	}
 	tmp, err := os.MkdirTemp("", "leasehold-release-")
@@ -129,13 +161,24 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if o.verify != "" {
 		return verify(o.verify, made, stdout)
 	}
+	if by != nil {
+		added, err := by.signatures(ctx, made)
+		if err != nil {
+			return err
+		}
+		made = append(made, added...)
+	} else {
+		b.logf("NOT SIGNED: there is no -key (make release VERSION=… KEY=FILE). Sign it before it is published: make sign")
+	}
 	dir := filepath.Join(o.out, b.label)
 	if err := replace(dir, made); err != nil {
 		return err
 	}
 	b.logf("%d files in %s after %v", len(made), dir, time.Since(began).Round(time.Second))
 	if o.asJSON {
-		return b.summary(made).write(stdout)
+		s := b.summary(made)
+		s.Signed = by != nil
+		return s.write(stdout)
 	}
 	for _, f := range made {
 		fmt.Fprintln(stdout, filepath.Join(dir, f.name))
@@ -175,6 +218,7 @@ type summary struct {
 	Date    string        `json:"date"` // of the commit, RFC 3339
 	Dirty   bool          `json:"dirty"`
 	Go      string        `json:"go_version"`
+	Signed  bool          `json:"signed"`
 	Files   []summaryFile `json:"files"`
 }
 
@@ -185,7 +229,7 @@ type summaryFile struct {
 }
 
 func (b *builder) summary(files []file) summary {
-	s := summary{b.label, b.source.commit, b.source.time.Format(time.RFC3339), b.source.dirty, b.goVersion, nil}
+	s := summary{b.label, b.source.commit, b.source.time.Format(time.RFC3339), b.source.dirty, b.goVersion, false, nil}
 	for _, f := range files {
 		s.Files = append(s.Files, summaryFile{f.name, len(f.content), f.sum()})
 	}

@@ -275,7 +275,8 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	prefix := "leasehold-" + testVersion + "-"
-	want := []string{"lambda-amd64.zip", "lambda-arm64.zip", "functions-source.zip", "image.tar", "sbom.cdx.json"}
+	want := []string{"lambda-amd64.zip", "lambda-arm64.zip", "functions-source.zip", "image.tar", "sbom.cdx.json",
+		"provenance.json"}
 	for name := range strings.SplitSeq(testPlatforms(), ",") {
 		suffix := ".tar.gz"
 		if strings.HasPrefix(name, "windows/") {
@@ -819,7 +820,7 @@ func TestSummary(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal(
-		[]byte(`{"version":"v1.0.0","commit":"4be5","date":"2027-01-15T08:00:00Z","dirty":false,"go_version":"go1.26.8",
+		[]byte(`{"version":"v1.0.0","commit":"4be5","date":"2027-01-15T08:00:00Z","dirty":false,"go_version":"go1.26.8","signed":false,
 		"files":[{"name":"a","size":1,"sha256":"6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"}]}`), &want); err != nil {
 		t.Fatal(err)
 	}

@@ -63,3 +63,22 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestNamesAreToldApart: what SQS does not take is replaced by a hash, and no other name is that hash.
+func TestNamesAreToldApart(t *testing.T) {
+	taken := map[string]string{}
+	names := []string{"a", "a b", "a\tb", "sha256:", "sha256:x", strings.Repeat("x", 128), strings.Repeat("x", 129)}
+	for i := 0; i < len(names) && i < 100; i++ {
+		name := fifoName(names[i])
+		if other, known := taken[name]; known {
+			t.Errorf("%q is taken for %q", names[i], other)
+		}
+		taken[name] = names[i]
+		if name != names[i] {
+			names = append(names, name) // the hash itself is a name that an analysis may have
+		}
+	}
+	if fifoName("a") != "a" || len(names) < 100 {
+		t.Errorf("%d names", len(names))
+	}
+}

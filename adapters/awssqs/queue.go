@@ -168,13 +168,17 @@ var plainName = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile("^[0-9A-Za-z!-/:-@\\[-`{-~]{1,128}$")
 })
 
-// fifoName is a name as SQS takes it. What does not fit is replaced by its hash.
+// hashed begins a name that is the hash of another one.
+const hashed = "sha256:"
+
+// fifoName is a name as SQS takes it. What does not fit is replaced by its hash, and so is what looks like one: a
+// message whose name is taken for another's would be dropped as its duplicate.
 func fifoName(name string) string {
-	if plainName().MatchString(name) {
+	if plainName().MatchString(name) && !strings.HasPrefix(name, hashed) {
 		return name
 	}
 	sum := sha256.Sum256([]byte(name))
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return hashed + hex.EncodeToString(sum[:])
 }
 
 // empty reports whether the queue has no messages at all: none that waits, none in flight, none delayed. The service's

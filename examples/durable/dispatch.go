@@ -59,11 +59,15 @@ func (d dispatcher) start(ctx context.Context, l once.Lock) (string, error) {
 	return *out.DurableExecutionArn, nil
 }
 
-var plain = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var (
+	plain  = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	hashed = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
 
-// executionName is the analysis ID where it can be the name of an execution, and a hash of it where it cannot.
+// executionName is the analysis ID where it can be the name of an execution, and a hash of it where it cannot, or where
+// it looks like such a hash: two analyses never have one name.
 func executionName(analysis string) string {
-	if plain.MatchString(analysis) {
+	if plain.MatchString(analysis) && !hashed.MatchString(analysis) {
 		return analysis
 	}
 	sum := sha256.Sum256([]byte(analysis))

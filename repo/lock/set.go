@@ -150,8 +150,15 @@ func keysOf(leases []SetLease) []string {
 }
 
 // allKeys is what tells a command that is one of a set from another with the same request_id: the keys of the set. No
-// key has a line break.
-func allKeys(sorted []string) string { return strings.Join(sorted, "\n") }
+// key has a line break. One key takes the place of the policies of an acquire among the parameters, which end with a
+// space and have no line break: so one that ends with a space has a line break behind it.
+func allKeys(sorted []string) string {
+	all := strings.Join(sorted, "\n")
+	if strings.HasSuffix(all, " ") {
+		all += "\n"
+	}
+	return all
+}
 
 // commands are those of the locks, by key.
 func (c AcquireSet) commands(newLeaseID func() string, retention time.Duration) []Acquire {

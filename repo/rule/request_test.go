@@ -1,12 +1,34 @@
 package rule_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
+
+// TestPartsAreNotJoined: what one part ends with is not what the next begins with, in an identity and in parameters,
+// however long they are: a length takes one byte or two.
+func TestPartsAreNotJoined(t *testing.T) {
+	long := strings.Repeat("a", 130)
+	lists := [][]string{
+		{}, {""}, {"", ""}, {"ab"}, {"a", "b"}, {"", "ab"}, {"ab", ""}, {"a", "", "b"}, {"\x01b"}, {"a\x01b"}, {"\x02ab"},
+		{long}, {long[1:], "a"}, {"a", long[1:]}, {long[2:], "aa"}, {long[:2], long[2:]}, {"\x01" + long[2:]},
+	}
+	identities, parameters := map[string][]string{}, map[string][]string{}
+	for _, list := range lists {
+		id, params := string(rule.Identify(list...).Entry()), string(rule.Identify("x").With(list...).Entry())
+		if other, taken := identities[id]; taken {
+			t.Errorf("the identity %q is taken for %q", list, other)
+		}
+		if other, taken := parameters[params]; taken {
+			t.Errorf("the parameters %q are taken for %q", list, other)
+		}
+		identities[id], parameters[params] = list, list
+	}
+}
 
 // TestRegister: the last four requests are known, whatever their parameters, and the fifth is forgotten. What differs
 // in the parts of its identity, also in where one part ends, is another request.
