@@ -25,7 +25,8 @@ export interface paths {
          *     With `wait_seconds` the server waits for a lock that is held, and responds as soon as the caller has it. If it is still held then, the response is
          *     `LOCK_HELD`: send the same request again, with the same `request_id`, to wait on. A server that holds no response for so long responds
          *     earlier, and `poll_after_ms` says when to send the request again. A request that waits in line has a `position`, and keeps its place
-         *     for `wait_seconds` and 10 seconds more, not beyond `not_after`; sent again, it keeps it for as long from then on. With `wait_seconds` 0 it gives its place up, and ends the waits of its earlier deliveries at the server that it reaches:
+         *     for `wait_seconds` and 10 seconds more, not beyond `not_after`; sent again, it keeps it for as long from then on. Where the server holds no response at
+         *     all, it has its place when it is sent for the second time, within 10 seconds. With `wait_seconds` 0 it gives its place up, and ends the waits of its earlier deliveries at the server that it reaches:
          *     they obtain nothing afterwards. If one has obtained the lock, the response is its lease. That is no giving up: a copy that is still on its way obtains what is
          *     free. With `give_up` none does. A server that has no room for more requests that wait
          *     responds at once, as with `wait_seconds` 0, but for the place in line and `poll_after_ms`. One that stops ends the wait early, with a `retry_after_ms` of 1: send the
