@@ -13,16 +13,16 @@ var _ docstore.Pruner = (*Store)(nil)
 const pruneSQL = "DELETE FROM docs WHERE (kind, tenant, id) IN " +
 	"(SELECT kind, tenant, id FROM docs INDEXED BY docs_by_end WHERE keep_until <= ?1 ORDER BY keep_until LIMIT ?2)"
 
-// A file gives space back to the disk when more of it is free than one part of freeShare, and freeLeast pages: so many
+// The file returns space to the disk when more of it is free than one part of freeShare, and freeLeast pages: so many
 // pages with each call of Prune, that no write waits for long, and that the log stays small.
 const (
-	incremental = 2 // PRAGMA auto_vacuum: pages are given back when they are asked for
+	incremental = 2 // PRAGMA auto_vacuum: free pages leave the file when that is asked for
 	freeShare   = 4
 	freeLeast   = 256
 	shrinkPages = 256
 )
 
-// shrink gives free pages back, inside a transaction that has begun, and reports whether there were any to give. Files
+// shrink returns free pages to the disk, inside a transaction that has begun, and reports whether it did. Files
 // that were made by earlier versions keep theirs.
 func (c *conn) shrink() (bool, error) {
 	var free, all, mode int64

@@ -31,9 +31,10 @@ func TestTheFileShrinks(t *testing.T) {
 				return n
 			}
 			const documents, left = 4000, 40
+			text := docstore.String(strings.Repeat("x", 2000))
 			var group []docstore.Write
 			for i := range documents {
-				w := docstore.Write{Key: key(strconv.Itoa(i)), Set: docstore.Doc{"text": docstore.String(strings.Repeat("x", 2000))}}
+				w := docstore.Write{Key: key(strconv.Itoa(i)), Set: docstore.Doc{"text": text}}
 				if i%(documents/left) != 0 {
 					w.Keep = time.Hour
 				}
