@@ -539,7 +539,7 @@ func (p *planOf) analyses(worker map[string]any) {
 		visible > 43200 {
 		p.badf("%s: messages are hidden for %v s, which must be six times the worker's timeout, %v s", where, visible, need)
 	}
-	if !strings.Contains(p.reference(where, "redrive_policy"), "analyses_dead") {
+	if !strings.Contains(text(queue["redrive_policy"]), text(queue["name"])+`-dead"`) {
 		p.badf("%s: it has no dead-letter queue", where)
 	}
 	address, mapping := p.only("aws_lambda_event_source_mapping")
@@ -582,17 +582,17 @@ func (p *planOf) alarmed(handler string, v map[string]any) {
 // measured makes sure that the alarms and the dashboard on the program's own metrics are those of observability/, if
 // the program writes them.
 func (p *planOf) measured(api map[string]any, analyses bool) {
-	writes := false
+	writes, namespace := false, ""
 	for _, e := range blocks(api, "environment") {
 		variables, _ := e["variables"].(map[string]any)
-		writes = variables["LEASEHOLD_METRICS_EMF"] == "true"
+		writes, namespace = variables["LEASEHOLD_METRICS_EMF"] == "true", emf.Namespace(text(variables["LEASEHOLD_TABLE"]))
 	}
 	want, got := map[string]string{}, map[string]string{}
 	if content, err := os.ReadFile(observability + "/cloudwatch/alarms.json"); err != nil {
 		p.badf("%v", err)
 	} else if writes {
 		var alarms []struct {
-			AlarmName, AlarmDescription, Namespace, MetricName, Statistic, ExtendedStatistic, ComparisonOperator,
+			AlarmName, AlarmDescription, MetricName, Statistic, ExtendedStatistic, ComparisonOperator,
 			TreatMissingData string
 			Threshold, Period,
 			EvaluationPeriods float64
@@ -606,7 +606,7 @@ func (p *planOf) measured(api map[string]any, analyses bool) {
 			for _, d := range a.Dimensions {
 				dimensions[d.Name] = d.Value
 			}
-			want[a.AlarmName] = fmt.Sprint(a.AlarmDescription, a.Namespace, a.MetricName, a.Statistic, a.ExtendedStatistic,
+			want[a.AlarmName] = fmt.Sprint(a.AlarmDescription, namespace, a.MetricName, a.Statistic, a.ExtendedStatistic,
 				a.ComparisonOperator, a.TreatMissingData,
 				a.Threshold, a.Period, a.EvaluationPeriods, dimensions)
 		}
@@ -616,7 +616,7 @@ func (p *planOf) measured(api map[string]any, analyses bool) {
 	}
 	for address, r := range resources(p.Plan, "aws_cloudwatch_metric_alarm") {
 		v := r.AttributeValues
-		if v["namespace"] != emf.Namespace {
+		if !strings.Contains(address, ".metrics[") {
 			continue
 		}
 		dimensions, _ := v["dimensions"].(map[string]any)
@@ -646,6 +646,7 @@ func (p *planOf) measured(api map[string]any, analyses bool) {
 		var want, got any
 		content, err := os.ReadFile(observability + "/cloudwatch/dashboard.json")
 		content = bytes.ReplaceAll(content, []byte("us-east-1"), []byte(region))
+		content = bytes.ReplaceAll(content, []byte(emf.Namespace("leasehold")), []byte(namespace))
 		if err := cmp.Or(err, json.Unmarshal(content, &want),
 			json.Unmarshal([]byte(text(r.AttributeValues["dashboard_body"])), &got)); err != nil ||
 			!reflect.DeepEqual(got, want) {

@@ -161,7 +161,7 @@ var foundInPlans = map[string][]mistake{
 			`function_name           = aws_lambda_function.this["worker"].arn`,
 			"aws_lambda_event_source_mapping.analyses[0]: it does not call the alias"},
 		{"aws/functions/analyses.tf", `  redrive_policy = jsonencode({
-    deadLetterTargetArn = aws_sqs_queue.analyses_dead[0].arn
+    deadLetterTargetArn = "${local.queue_arn}-dead"
     maxReceiveCount     = var.max_receives
   })
 `, "", "aws_sqs_queue.analyses[0]: it has no dead-letter queue"},
