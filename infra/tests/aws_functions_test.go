@@ -188,6 +188,7 @@ func checkFunctions(plan *tfjson.Plan) []string {
 	if analyses {
 		p.analyses(functions["worker"])
 	}
+	p.problems = append(p.problems, broken(read("", plan))...)
 	slices.Sort(p.problems)
 	return p.problems
 }
@@ -520,9 +521,6 @@ func (p *planOf) queues() {
 		if v["sqs_managed_sse_enabled"] != true {
 			p.badf("%s: messages are not encrypted", address)
 		}
-		if strings.HasSuffix(text(v["name"]), "-dead") && number(v["message_retention_seconds"]) < 14*86400 {
-			p.badf("%s: dead letters are kept for %v s", address, v["message_retention_seconds"])
-		}
 	}
 }
 
@@ -628,9 +626,6 @@ func (p *planOf) measured(api map[string]any, analyses bool) {
 			v["metric_name"], text(v["statistic"]), text(v["extended_statistic"]),
 			v["comparison_operator"], v["treat_missing_data"], number(v["threshold"]), number(v["period"]),
 			number(v["evaluation_periods"]), dimensions)
-		if len(texts(v["alarm_actions"])) == 0 {
-			p.badf("%s: it tells no one", address)
-		}
 	}
 	for name, as := range want {
 		if got[name] != as {

@@ -124,6 +124,29 @@ var rules = []aRule{
 		}
 		return ""
 	}},
+	{"what fails is kept beside what waits", nil, func(_ *plan, v map[string]any) string {
+		for _, to := range []any{at(v, "dead_letter_config", 0, "arn"),
+			at(v, "destination_config", 0, "on_failure", 0, "destination")} {
+			if to != nil && !strings.Contains(fmt.Sprint(to), "dead") {
+				return fmt.Sprint("it goes to ", to)
+			}
+		}
+		if from := v["event_source_arn"]; from != nil && strings.Contains(fmt.Sprint(from), "dead") {
+			return fmt.Sprint("it comes from ", from)
+		}
+		return ""
+	}},
+	{"only subjects that are given deploy", []string{"google_iam_workload_identity_pool_provider"},
+		func(p *plan, v map[string]any) string {
+			subjects, _ := p.variables["subjects"].([]any)
+			for _, s := range subjects {
+				if !strings.Contains(text(v["attribute_condition"]), "assertion.sub in [") ||
+					!strings.Contains(text(v["attribute_condition"]), text(s)) {
+					return fmt.Sprint("the condition is ", v["attribute_condition"])
+				}
+			}
+			return ""
+		}},
 	{"tokens are meant for whom the deployment names", []string{"aws_apigatewayv2_authorizer"},
 		func(p *plan, v map[string]any) string {
 			jwt, _ := p.variables["jwt"].(map[string]any)
@@ -244,6 +267,7 @@ func aboutPlanned(p *plan, v map[string]any) string {
 	case len(dimensions) != 1 || value == nil,
 		known[1] != "" && !p.has(known[1], known[2], value),
 		known[0] == "TableName" && value != p.table(),
+		metric == "Invocations" && !strings.HasSuffix(text(value), "-sweep"),
 		strings.HasSuffix(metric, "MessagesVisible") && !dead, strings.HasSuffix(metric, "OldestMessage") && dead:
 		return fmt.Sprint(metric, " of ", v["dimensions"])
 	}
@@ -371,12 +395,13 @@ func statements(v map[string]any) (all []statement) {
 // named makes sure of what a policy allows: no action by a pattern, keys only to decrypt and through the service that
 // has the data, conditions that exclude something.
 func named(p *plan, v map[string]any) string {
+	var wrong []string
 	for _, s := range statements(v) {
 		if s.Effect != "Allow" {
 			continue
 		}
 		if s.NotAction != nil || s.NotResource != nil {
-			return "it allows all but some"
+			wrong = append(wrong, "it allows all but some")
 		}
 		for _, a := range s.Action {
 			service, what, _ := strings.Cut(a, ":")
@@ -384,24 +409,24 @@ func named(p *plan, v map[string]any) string {
 			case strings.Contains(a, "*"), service == "iam",
 				service == "kms" && (what != "Decrypt" && what != "DescribeKey" ||
 					s.Condition["StringEquals"]["kms:ViaService"] == nil):
-				return "it allows " + a
+				wrong = append(wrong, "it allows "+a)
 			}
 		}
 		if slices.Contains(s.Resource, "*") && len(s.Condition) == 0 {
-			return "it is about everything"
+			wrong = append(wrong, "it is about everything")
 		}
 		conditions := jsonText(s.Condition)
 		if strings.Contains(conditions, `*`) {
-			return "its condition is met by everything: " + conditions
+			wrong = append(wrong, "its condition is met by everything: "+conditions)
 		}
 		if want := text(p.variables["target_audience"]); slices.Contains(s.Action, "sts:GetWebIdentityToken") &&
 			!strings.Contains(conditions, strconv.Quote(want)) {
-			return "its tokens are for others: " + conditions
+			wrong = append(wrong, "its tokens are for others: "+conditions)
 		}
 		if slices.Contains(s.Action, "sts:AssumeRoleWithWebIdentity") && (!strings.Contains(conditions, `:sub":`) ||
 			!strings.Contains(conditions, `:aud":`)) {
-			return "it does not ask which subject"
+			wrong = append(wrong, "it does not ask which subject")
 		}
 	}
-	return ""
+	return strings.Join(wrong, "; ")
 }

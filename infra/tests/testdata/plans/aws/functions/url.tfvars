@@ -8,4 +8,4 @@ reserve_concurrency = false
 analyses            = true
 target_url          = "https://target.example.com/run"
 target_token        = "secret"
-auth_subjects = ["arn:aws:iam::123456789012:role/web"]
+auth_subjects       = ["arn:aws:iam::123456789012:role/web"]
