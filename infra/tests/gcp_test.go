@@ -448,7 +448,7 @@ func checkGoogleFunctions(t testing.TB, p *tfjson.Plan, v given) (r report) {
 	r.order(p)
 	r.watching(p)
 	r.measured(p, v)
-	return r
+	return append(r, broken(read("", p))...)
 }
 
 // order: a service is made after what it needs. Terraform sees that by itself only where one names the other, and a

@@ -369,7 +369,7 @@ func (c *configuration) planOfFile(path string) (*plan, string) {
 }
 
 // TestPlans: what a module or an example makes is what was reviewed, with its defaults and with each of its variables.
-// Whoever means a change writes the plans again: go test -C infra/tests -run TestPlans -update .
+// A change that is meant writes the plans again: go test -C infra/tests -run TestPlans -update .
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	program(t)

@@ -313,8 +313,15 @@ var ofGoogle = map[string]float64{
 	"cloudtasks.googleapis.com/queue/task_attempt_count": 1, // a second
 }
 
+// ofLabel are the kinds of resources that a label of a filter names.
+var ofLabel = map[string][]string{
+	"service_name": {"google_cloudfunctions2_function", "google_cloud_run_v2_service"},
+	"queue_id":     {"google_cloud_tasks_queue"},
+	"job_id":       {"google_cloud_scheduler_job"},
+}
+
 var inFilter = regexp.MustCompile(
-	`(?:service_name|queue_id|job_id) ?=~? ?(?:monitoring\.regex\.full_match\()?"\^?([a-z0-9-]+)`)
+	`(service_name|queue_id|job_id) ?=~? ?(?:monitoring\.regex\.full_match\()?"\^?([a-z0-9-]+)`)
 
 func aboutPlannedOfGoogle(p *plan, v map[string]any) string {
 	c := only(v, "conditions")
@@ -340,8 +347,12 @@ func aboutPlannedOfGoogle(p *plan, v map[string]any) string {
 		}
 		most, ok := ofGoogle[metric[1]]
 		threshold, lasts := number(x["threshold_value"]), seconds(x["duration"])
+		longest := 1800.0
+		if name == "condition_absent" {
+			longest = 3 * 3600 // three sweeps
+		}
 		if !ok || name == "condition_threshold" && (threshold <= 0 || threshold > most ||
-			x["comparison"] != "COMPARISON_GT") || lasts < 60 || lasts > max(1800, 3*3600*float64(len(name)/16)) {
+			x["comparison"] != "COMPARISON_GT") || lasts < 60 || lasts > longest {
 			return fmt.Sprintf("%s %v for %v s", metric[1], threshold, lasts)
 		}
 	}
@@ -349,10 +360,11 @@ func aboutPlannedOfGoogle(p *plan, v map[string]any) string {
 	if of == nil {
 		return "it is about everything: " + filter
 	}
-	about := strings.TrimSuffix(of[1], "-")
+	about := strings.TrimSuffix(of[2], "-")
 	if !slices.ContainsFunc(p.resources, func(r madeResource) bool {
 		name := text(r.values["name"])
-		return name == about || strings.HasPrefix(name, about+"-") && strings.HasSuffix(of[1], "-")
+		return slices.Contains(ofLabel[of[1]], r.kind) &&
+			(name == about || strings.HasPrefix(name, about+"-") && strings.HasSuffix(of[2], "-"))
 	}) {
 		return "there is no " + about
 	}
