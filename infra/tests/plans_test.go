@@ -100,7 +100,7 @@ func resolveBlock(values, unknown map[string]any, expressions map[string]*tfjson
 	all := map[string]any{}
 	for _, name := range slices.Concat(slices.Collect(maps.Keys(values)), slices.Collect(maps.Keys(unknown))) {
 		e, set := expressions[name]
-		if _, block := values[name].([]any); !set && expressions != nil && !(block && isBlocks(values[name])) {
+		if !set && expressions != nil && !isBlocks(values[name]) {
 			continue // the provider's default
 		}
 		if v := resolve(values[name], unknown[name], e); v != nil {
@@ -316,7 +316,7 @@ func (p *plan) String() string {
 func planFolders(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
-	err := filepath.WalkDir(planFiles, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(planFiles, func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && filepath.Ext(path) == ".tfvars" {
 			dir, _ := filepath.Rel(planFiles, filepath.Dir(path))
 			all[dir] = append(all[dir], path)
@@ -332,7 +332,8 @@ func planFolders(t *testing.T) map[string][]string {
 // plannable is a copy of infra/ with the folder dir initialized, as its plans need it.
 func plannable(t *testing.T, dir string) *configuration {
 	t.Helper()
-	providers, env := "", []string{predicting}
+	var providers string
+	env := []string{predicting}
 	if strings.HasPrefix(dir, "aws/") {
 		providers, env = mirror(t, awsProvider), accountless(t)
 	} else {

@@ -64,7 +64,7 @@ var rules = []aRule{
 			}
 			return ""
 		}},
-	{"what was lost can be had for 7 days", nil, func(p *plan, v map[string]any) string {
+	{"what was lost can be had for 7 days", nil, func(_ *plan, v map[string]any) string {
 		if r := only(v, "point_in_time_recovery"); r != nil &&
 			(r["enabled"] != true || r["recovery_period_in_days"] != nil && number(r["recovery_period_in_days"]) < 7) {
 			return fmt.Sprint("recovery is ", r)
