@@ -272,7 +272,7 @@ func policies(t *testing.T) (all []object) {
 		p := object{
 			"displayName": a.Alert, "combiner": "OR",
 			"conditions": []object{{"displayName": a.Alert, "conditionPrometheusQueryLanguage": object{
-				"query": a.Expr, "duration": fmt.Sprintf("%ds", n*seconds[a.For[len(a.For)-1]]), "evaluationInterval": "60s",
+				"query": ofJob(a.Expr), "duration": fmt.Sprintf("%ds", n*seconds[a.For[len(a.For)-1]]), "evaluationInterval": "60s",
 			}}},
 			"documentation": object{"mimeType": "text/markdown", "content": summary(a) + "\n\n" + a.Annotations["runbook_url"]},
 			"userLabels":    object{"product": "leasehold"},
@@ -284,6 +284,26 @@ func policies(t *testing.T) (all []object) {
 	}
 	return all
 }
+
+// ofJob is an expression with a selector of the job in each selector of a metric, in place of which a deployment puts
+// its own.
+func ofJob(expr string) string {
+	known := names()
+	return regexp.MustCompile(`[a-z_]+\b(\{|)`).ReplaceAllStringFunc(expr, func(found string) string {
+		name, braced := strings.CutSuffix(found, "{")
+		switch _, metric := known[name]; {
+		case !metric:
+			return found
+		case braced:
+			return name + "{" + anyJob + ","
+		default:
+			return name + "{" + anyJob + "}"
+		}
+	})
+}
+
+// anyJob selects the metrics of all programs.
+const anyJob = `job=~".+"`
 
 // summary is that of an alert, with labels in the words of Cloud Monitoring.
 func summary(a alert) string {
@@ -299,7 +319,7 @@ func googleDashboard(t *testing.T) object {
 	for i, p := range panels(t) {
 		var sets []object
 		for _, x := range p.Targets {
-			expr := regexp.MustCompile(`job=~"\$job",?`).ReplaceAllString(x.Expr, "")
+			expr := regexp.MustCompile(`job=~"\$job",?`).ReplaceAllString(x.Expr, anyJob+",")
 			expr = strings.NewReplacer("{}", "", ",}", "}", "$__rate_interval", "${__interval}", "$__interval",
 				"${__interval}").Replace(expr)
 			sets = append(sets, object{"plotType": "LINE", "targetAxis": "Y1",
@@ -312,6 +332,9 @@ func googleDashboard(t *testing.T) object {
 	}
 	return object{"displayName": "Leasehold", "mosaicLayout": object{"columns": 3 * width, "tiles": tiles}}
 }
+
+// anyTable is the table in the files for CloudWatch: the default of the module table.
+const anyTable = "leasehold"
 
 // alarms are those of CloudWatch, on what Lambda functions write. A metric that is not written is no data, which is
 // fine.
@@ -365,7 +388,7 @@ func alarms(t *testing.T) (all []object) {
 		}
 		alarm := object{
 			"AlarmName": strings.Join(name, "-"), "AlarmDescription": known[i].Annotations["runbook_url"],
-			"Namespace": emf.Namespace, "MetricName": a.metric, "Dimensions": dimensions,
+			"Namespace": emf.Namespace(anyTable), "MetricName": a.metric, "Dimensions": dimensions,
 			"Period": 300, "EvaluationPeriods": a.periods, "Threshold": a.threshold, "TreatMissingData": "notBreaching",
 			"ComparisonOperator": "GreaterThanThreshold",
 		}
@@ -397,7 +420,7 @@ func awsDashboard() object {
 			statistic = "Maximum"
 		default: // counters
 		}
-		schema := "{" + emf.Namespace
+		schema := `{"` + emf.Namespace(anyTable) + `"`
 		if len(i.CloudWatch) > 0 {
 			schema += `,"` + strings.Join(i.CloudWatch, `","`) + `"`
 		}

@@ -206,7 +206,7 @@ var Table = []Setting{
 	},
 	{
 		Env: "LEASEHOLD_METRICS_EMF", Group: groupTelemetry, Type: Switch, Entries: lambdas,
-		Help:  "Write metrics as lines of the log, in the embedded metric format, after each invocation: CloudWatch makes metrics of them in the namespace Leasehold.",
+		Help:  "Write metrics as lines of the log, in the embedded metric format, after each invocation: CloudWatch makes metrics of them in the namespace Leasehold/TABLE, that of the table.",
 		More:  "CloudWatch bills the lines as log, and each combination of dimensions as a metric; [metrics.md](metrics.md#cloudwatch) lists them.",
 		field: func(c *Config) any { return &c.MetricsEMF },
 	},

@@ -172,7 +172,7 @@ var foundInPlans = map[string][]mistake{
 			`function_name           = aws_lambda_function.this["worker"].arn`,
 			"aws_lambda_event_source_mapping.analyses[0]: it does not call the alias"},
 		{"aws/functions/analyses.tf", `  redrive_policy = jsonencode({
-    deadLetterTargetArn = aws_sqs_queue.analyses_dead[0].arn
+    deadLetterTargetArn = "${local.queue_arn}-dead"
     maxReceiveCount     = var.max_receives
   })
 `, "", "aws_sqs_queue.analyses[0]: it has no dead-letter queue"},
@@ -206,6 +206,31 @@ var foundInPlans = map[string][]mistake{
           ],`, `Resource = ["*"]
             },
           ],`, "statement Queue is about *"},
+		{"aws/functions/alarms.tf", `  ok_actions          = var.alarm_topic_arns
+  tags                = var.tags
+}
+
+resource "aws_cloudwatch_metric_alarm" "no_sweep"`, `  tags                = var.tags
+}
+
+resource "aws_cloudwatch_metric_alarm" "no_sweep"`, `this["api-errors"]: an alarm acts`},
+		{"aws/functions/alarms.tf", `each.value.above`, `each.value.above + 1000`,
+			`this["api-errors"]: an alarm is raised by what can be: GreaterThanThreshold 1000`},
+		{"aws/functions/alarms.tf", `$.level`, `$.lvl`, "a filter finds errors of the program"},
+		{"aws/functions/alarms.tf", `dimensions = { QueueName = queue }`,
+			`dimensions = { QueueName = trimsuffix(queue, "-dead") }`, "no alarm is about its dead letters"},
+		{"aws/functions/alarms.tf", `alarm_name          = "${var.name}-no-sweep"
+  alarm_description   = "The sweep has not been called for three times as long as it should be"
+  namespace           = "AWS/Lambda"
+  metric_name         = "Invocations"
+  dimensions          = { FunctionName = "${var.name}-sweep" }`, `alarm_name          = "${var.name}-no-sweep"
+  namespace           = "AWS/Lambda"
+  metric_name         = "Invocations"
+  dimensions          = { FunctionName = "${var.name}-api" }`, "Invocations of map[FunctionName:leasehold-staging-api]"},
+		{"aws/functions/main.tf", `"kms:DescribeKey"]`, `"kms:DescribeKey", "kms:PutKeyPolicy"]`, "kms:PutKeyPolicy"},
+		{"aws/functions/main.tf", `= [var.target_audience]`, `= ["*"]`, "its condition is met by everything"},
+		{"aws/functions/main.tf", "  source_code_hash = filebase64sha256(var.package)\n", "", "no source_code_hash"},
+		{"aws/functions/analyses.tf", `  batch_size `, "  enabled = false\n  batch_size ", "nothing is turned off"},
 		{"aws/functions/main.tf", `timeout     = var.api_timeout`, `timeout     = 10`, "its timeout of 10 s is less"},
 	},
 }

@@ -186,8 +186,57 @@ func checkSAM(s *sam, p *tfjson.Plan) (problems []string) {
 		throttle := blocks(r.AttributeValues, "default_route_settings")[0]
 		same("throttle", get("HttpApi", "DefaultRouteSettings", "ThrottlingRateLimit"), throttle["throttling_rate_limit"])
 	}
+	want := planAlarms(p)
+	for name, r := range s.Resources {
+		if r.Type != "AWS::CloudWatch::Alarm" {
+			continue
+		}
+		v := r.Properties
+		about := fmt.Sprint(at(v, "Dimensions", 0, "Value"))
+		alarm := alarmLine(v["MetricName"], about, v["Statistic"], v["ComparisonOperator"], v["Threshold"], v["Period"],
+			v["EvaluationPeriods"], v["TreatMissingData"])
+		if !want[alarm] {
+			badf("alarm %s is not there with Terraform: %s", name, alarm)
+		}
+		delete(want, alarm)
+		if !slices.Equal(texts(v["AlarmActions"]), []string{"AlarmTopicArn"}) {
+			badf("alarm %s tells no one", name)
+		}
+	}
+	for alarm := range want {
+		badf("there is no alarm as with Terraform: %s", alarm)
+	}
 	slices.Sort(problems)
 	return problems
+}
+
+// alarmLine is what an alarm watches, and when it is raised.
+func alarmLine(values ...any) string { return fmt.Sprint(values...) }
+
+// planAlarms are the alarms of a plan on what the platform measures, about resources as the template names them.
+func planAlarms(p *tfjson.Plan) map[string]bool {
+	all := map[string]bool{}
+	for _, r := range resources(p, "aws_cloudwatch_metric_alarm") {
+		v := r.AttributeValues
+		if strings.HasPrefix(text(v["metric_name"]), "leasehold.") || strings.HasPrefix(text(v["metric_name"]), "db.") {
+			continue // what the program measures, which the template does not ask for
+		}
+		about := "HttpApi" // whose ID is known after the apply
+		if d, _ := v["dimensions"].(map[string]any); len(d) > 0 {
+			for _, name := range d {
+				about = map[string]string{"leasehold-staging": "Table", "leasehold-staging-api": "Api",
+					"leasehold-staging-worker": "Worker", "leasehold-staging-sweep": "Sweep",
+					"leasehold-staging-analyses": "Queue.QueueName", "leasehold-staging-analyses-dead": "QueueDead.QueueName",
+					"leasehold-staging-sweep-dead": "SweepDead.QueueName"}[text(name)]
+			}
+		}
+		if strings.HasSuffix(text(v["metric_name"]), "-log-errors") {
+			about = fmt.Sprint(nil)
+		}
+		all[alarmLine(v["metric_name"], about, v["statistic"], v["comparison_operator"], v["threshold"], v["period"],
+			v["evaluation_periods"], v["treat_missing_data"])] = true
+	}
+	return all
 }
 
 // samTable is the table of the template, as checkTable reads one of a plan.
@@ -250,6 +299,11 @@ var inSAM, byLint = []mistake{
 	{samTemplate, "AttributeName: _keep_until", "AttributeName: lockExpiresAt", `time to live is "lockExpiresAt"`},
 	{samTemplate, "DeletionProtectionEnabled: true", "DeletionProtectionEnabled: false", "no deletion protection"},
 	{samTemplate, "BillingMode: PAY_PER_REQUEST", "BillingMode: ON_DEMAND", "billing_mode is ON_DEMAND"},
+	{samTemplate, "Value: !GetAtt SweepDead.QueueName", "Value: !GetAtt Queue.QueueName",
+		"alarm SweepDeadLetters is not there with Terraform"},
+	{samTemplate, "TreatMissingData: breaching", "TreatMissingData: notBreaching",
+		"alarm SweepMissing is not there with Terraform"},
+	{samTemplate, "AlarmActions: [!Ref AlarmTopicArn]", "AlarmActions: []", "alarm ApiErrors tells no one"},
 }, []mistake{
 	{samTemplate, "rate(5 minutes)", "rate(5 minute)", "'minute' is not one of"},
 	{samTemplate, "BatchSize: 10\n", "BatchSize: 20000\n", "20000"},

@@ -141,6 +141,15 @@ var googleMistakes = []googleMistake{
 		"disable_metric_validation = false", "before its metric is there", 6},
 	{"another dashboard", "image", "functions/observability.tf", `{ displayName = "Leasehold ${var.name}: the program" }`,
 		`{ displayName = "Leasehold" }`, "is not the dashboard of observability", 6},
+	{"an alert on the queue of others", "image", "functions/observability.tf",
+		`queue_id = \"${var.name}-analyses\""`, `queue_id = \"${var.name}-tasks\""`, "there is no leasehold-tasks", 6},
+	{"a threshold that nothing reaches", "image", "functions/observability.tf", `threshold = 0.1
+      duration  = "300s"`, `threshold = 100
+      duration  = "300s"`, "request_count 100 for 300 s", 6},
+	{"a schedule that is paused", "image", "functions/queue.tf", `  http_target {`, "  paused = true\n\n  http_target {",
+		"nothing is turned off", 6},
+	{"alerts on all deployments", "image", "functions/observability.tf",
+		`query, "job=~\".+\"", local.jobs)`, `query, "jobs", local.jobs)`, "it is about other deployments, too", 6},
 	{"a time without its unit", "image", "functions/service/main.tf", `"${var.timeout_seconds}s"`, "var.timeout_seconds",
 		"is cut off", 6},
 	{"a sink that takes nothing", "image", "functions/audit.tf", `jsonPayload.message=\"audit\"`,

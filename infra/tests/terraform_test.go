@@ -167,11 +167,18 @@ func (c *configuration) validate() []string {
 // plan is what an apply of the folder with these variables (name=value) would do, and what Terraform says if it refuses
 // to.
 func (c *configuration) plan(variables ...string) (*tfjson.Plan, string) {
-	c.tb.Helper()
-	args := []string{"plan", "-input=false", "-no-color", "-refresh=false", "-lock=false", "-out=plan.bin"}
+	var args []string
 	for _, v := range variables {
 		args = append(args, "-var", v)
 	}
+	return c.planWith(args...)
+}
+
+// planWith is the plan with arguments that give the variables.
+func (c *configuration) planWith(given ...string) (*tfjson.Plan, string) {
+	c.tb.Helper()
+	args := append([]string{"plan", "-input=false", "-no-color", "-refresh=false", "-lock=false", "-out=plan.bin"},
+		given...)
 	if out, err := c.run(args...); err != nil {
 		return nil, out
 	}

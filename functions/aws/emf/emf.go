@@ -29,8 +29,9 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/metrics"
 )
 
-// Namespace is that of the metrics in CloudWatch.
-const Namespace = "Leasehold"
+// Namespace is that of the metrics in CloudWatch of the functions on a table of DynamoDB. Deployments in one region of
+// an account have tables of their own, and so metrics and alarms.
+func Namespace(table string) string { return "Leasehold/" + table }
 
 // maxValues is how many values of one metric a line may have.
 const maxValues = 100
@@ -39,7 +40,8 @@ const maxValues = 100
 type Provider struct {
 	noop.MeterProvider
 
-	now func() time.Time
+	namespace string
+	now       func() time.Time
 
 	mu        sync.Mutex
 	written   map[string]metrics.Instrument // by name
@@ -54,12 +56,12 @@ type point struct {
 	attrs attribute.Set
 }
 
-// New returns a provider. A nil clock is time.Now.
-func New(now func() time.Time) *Provider {
+// New returns a provider of metrics of a [Namespace]. A nil clock is time.Now.
+func New(namespace string, now func() time.Time) *Provider {
 	if now == nil {
 		now = time.Now
 	}
-	p := &Provider{now: now, written: map[string]metrics.Instrument{}, values: map[point][]float64{},
+	p := &Provider{namespace: namespace, now: now, written: map[string]metrics.Instrument{}, values: map[point][]float64{},
 		reached: map[point]float64{}}
 	for _, i := range metrics.Table {
 		if i.CloudWatch != nil {
@@ -215,7 +217,7 @@ func (p *Provider) Flush(ctx context.Context, w io.Writer) error {
 			b.attrs.Encoded(attribute.DefaultEncoder())))
 	}) {
 		for some := range slices.Chunk(values[pt], maxValues) {
-			b, err := json.Marshal(line(pt, p.written[pt.name], some, at))
+			b, err := json.Marshal(line(p.namespace, pt, p.written[pt.name], some, at))
 			if err == nil {
 				_, err = w.Write(append(b, '\n'))
 			}
@@ -226,7 +228,7 @@ func (p *Provider) Flush(ctx context.Context, w io.Writer) error {
 }
 
 // line is the line of one instrument with one set of attributes.
-func line(pt point, i metrics.Instrument, values []float64, at int64) map[string]any {
+func line(namespace string, pt point, i metrics.Instrument, values []float64, at int64) map[string]any {
 	l := map[string]any{}
 	for _, a := range pt.attrs.ToSlice() {
 		l[string(a.Key)] = a.Value.String()
@@ -239,7 +241,7 @@ func line(pt point, i metrics.Instrument, values []float64, at int64) map[string
 	l["_aws"] = map[string]any{
 		"Timestamp": at,
 		"CloudWatchMetrics": []any{map[string]any{
-			"Namespace": Namespace, "Dimensions": [][]string{dimensions},
+			"Namespace": namespace, "Dimensions": [][]string{dimensions},
 			"Metrics": []any{map[string]any{"Name": pt.name, "Unit": unitOf(i.Unit)}},
 		}},
 	}

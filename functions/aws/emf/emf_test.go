@@ -44,7 +44,7 @@ func (i invoke) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 // TestLines: each invocation writes what it measured, once, in the format of CloudWatch, with the dimensions of the
 // table and all other attributes beside them.
 func TestLines(t *testing.T) {
-	p := emf.New(func() time.Time { return time.UnixMilli(1767225600123) })
+	p := emf.New(emf.Namespace("locks"), func() time.Time { return time.UnixMilli(1767225600123) })
 	m, err := metrics.New(p, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestLines(t *testing.T) {
 		}
 		if len(e.AWS.CloudWatchMetrics) != 1 || len(e.AWS.CloudWatchMetrics[0].Metrics) != 1 ||
 			len(e.AWS.CloudWatchMetrics[0].Dimensions) != 1 ||
-			e.AWS.CloudWatchMetrics[0].Namespace != "Leasehold" || e.AWS.Timestamp != 1767225600123 {
+			e.AWS.CloudWatchMetrics[0].Namespace != "Leasehold/locks" || e.AWS.Timestamp != 1767225600123 {
 			t.Fatal(l)
 		}
 		name := e.AWS.CloudWatchMetrics[0].Metrics[0].Name
@@ -116,7 +116,7 @@ func (broken) Write([]byte) (int, error) { return 0, errors.New("disk on fire") 
 
 // TestValues: many values of a histogram are several lines; of a counter that is observed, what was added is written.
 func TestValues(t *testing.T) {
-	p := emf.New(nil)
+	p := emf.New(emf.Namespace("locks"), nil)
 	m, err := metrics.New(p, nil)
 	if err != nil {
 		t.Fatal(err)

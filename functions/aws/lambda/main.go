@@ -168,7 +168,7 @@ func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, o *aws
 	if !c.MetricsEMF {
 		return &table{store: store}, nil
 	}
-	t := &table{provider: emf.New(nil)}
+	t := &table{provider: emf.New(emf.Namespace(c.Table), nil)}
 	if t.metrics, err = metrics.New(t.provider, nil); err != nil {
 		return nil, err
 	}

@@ -109,6 +109,7 @@ resource "aws_cloudwatch_metric_alarm" "no_sweep" {
 
 locals {
   observability = "${path.module}/../../../observability/cloudwatch"
+  measured      = "Leasehold/${var.table_name}" # by deployment, in place of Leasehold/leasehold
   metrics_alarms = { for alarm in jsondecode(var.metrics_alarms ? file("${local.observability}/alarms.json") : "[]") : alarm.AlarmName => alarm
     if var.analyses || alarm.AlarmName != "LeaseholdSweepStopped" # without a queue there is nothing to sweep
   }
@@ -119,7 +120,7 @@ resource "aws_cloudwatch_metric_alarm" "metrics" {
 
   alarm_name          = "${var.name}-${each.key}"
   alarm_description   = each.value.AlarmDescription
-  namespace           = each.value.Namespace
+  namespace           = local.measured
   metric_name         = each.value.MetricName
   dimensions          = { for d in each.value.Dimensions : d.Name => d.Value }
   statistic           = lookup(each.value, "Statistic", null)
@@ -142,7 +143,7 @@ resource "aws_cloudwatch_dashboard" "metrics" {
   count = var.metrics_alarms ? 1 : 0
 
   dashboard_name = var.name
-  dashboard_body = replace(file("${local.observability}/dashboard.json"), "\"us-east-1\"", "\"${local.region}\"")
+  dashboard_body = replace(replace(file("${local.observability}/dashboard.json"), "\"us-east-1\"", "\"${local.region}\""), "Leasehold/leasehold", local.measured)
 }
 
 resource "aws_budgets_budget" "this" {

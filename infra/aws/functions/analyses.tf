@@ -26,9 +26,11 @@ resource "aws_sqs_queue" "analyses" {
   tags                       = var.tags
 
   redrive_policy = jsonencode({
-    deadLetterTargetArn = aws_sqs_queue.analyses_dead[0].arn
+    deadLetterTargetArn = "${local.queue_arn}-dead"
     maxReceiveCount     = var.max_receives
   })
+
+  depends_on = [aws_sqs_queue.analyses_dead]
 }
 
 resource "aws_sqs_queue" "analyses_dead" {

@@ -360,7 +360,7 @@ variable "alarm_topic_arns" {
 }
 
 variable "metrics_alarms" {
-  description = "Create the alarms of observability/cloudwatch/alarms.json, and the dashboard beside it, on what the functions measure with metrics_emf. Two deployments in one region of an account share these metrics, and so their alarms."
+  description = "Create the alarms of observability/cloudwatch/alarms.json, and the dashboard beside it, on what the functions measure with metrics_emf. The metrics are in the namespace Leasehold/TABLE, so that deployments are apart."
   type        = bool
   default     = false
   nullable    = false

@@ -3,7 +3,19 @@
 locals {
   of_api   = "resource.type = \"cloud_run_revision\" AND resource.labels.service_name = \"${var.name}-api\""
   of_all   = "resource.type = \"cloud_run_revision\" AND resource.labels.service_name = monitoring.regex.full_match(\"${var.name}-(api|tasks|sweep)\")"
+  of_sweep = "resource.type = \"cloud_run_revision\" AND resource.labels.service_name = \"${var.name}-sweep\""
   of_queue = "resource.type = \"cloud_tasks_queue\" AND resource.labels.queue_id = \"${var.name}-analyses\""
+
+  # A response that is held for a caller that waits is not a slow one.
+  held = ceil(sum([for part in regexall("([0-9.]+)(ms|s|m|h)", coalesce(var.max_wait, var.image == null ? "0s" : "20s")) :
+    tonumber(part[0]) * { ms = 0.001, s = 1, m = 60, h = 3600 }[part[1]]
+  ]))
+
+  # Minutes between sweeps. A schedule with hours or days of its own has pauses that mean nothing, and then none is noticed.
+  sweep_minutes = try(
+    endswith(var.sweep_schedule, " * * * *") ? try(tonumber(regex("^[*]/([0-9]+) ", var.sweep_schedule)[0]), startswith(var.sweep_schedule, "* ") ? 1 : 60) : null,
+    null,
+  )
 
   alerts = { for name, alert in {
     api-errors = {
@@ -22,10 +34,10 @@ locals {
       filter    = "${local.of_api} AND metric.type = \"run.googleapis.com/request_latencies\""
       aligner   = "ALIGN_PERCENTILE_95"
       reducer   = "REDUCE_MAX"
-      threshold = 2000
+      threshold = 2000 + 1000 * local.held
       duration  = "600s"
       severity  = "WARNING"
-      content   = "One request in twenty takes longer than 2 s. Look for waits in the log (a request may wait for a lock, which is no error), for cold starts (api_scaling.min_instances) and for one document that many write."
+      content   = "One request in twenty takes longer than ${2 + local.held} s, of which a caller that waits is held for up to ${local.held} s. Look for cold starts (api_scaling.min_instances) and for one document that many write."
       wanted    = true
     }
     queue-deep = {
@@ -98,6 +110,40 @@ resource "google_monitoring_alert_policy" "metrics" {
 
   documentation {
     content   = each.value.content
+    mime_type = "text/markdown"
+  }
+
+  depends_on = [google_project_service.this]
+}
+
+# A scheduler that is paused, or was deleted, writes no line and makes no request.
+resource "google_monitoring_alert_policy" "no_sweep" {
+  count = var.alerts && local.sweeps && local.sweep_minutes != null ? 1 : 0
+
+  project               = var.project
+  display_name          = "Leasehold ${var.name}: there is no sweep"
+  combiner              = "OR"
+  severity              = "CRITICAL"
+  notification_channels = var.notification_channels
+  user_labels           = var.labels
+
+  conditions {
+    display_name = "there is no sweep"
+
+    condition_absent {
+      filter   = "${local.of_sweep} AND metric.type = \"run.googleapis.com/request_count\""
+      duration = "${max(15, 3 * local.sweep_minutes) * 60}s"
+
+      aggregations {
+        alignment_period     = "60s"
+        per_series_aligner   = "ALIGN_RATE"
+        cross_series_reducer = "REDUCE_SUM"
+      }
+    }
+  }
+
+  documentation {
+    content   = "The sweep has not been called for three times as long as it should be: is the job ${var.name}-sweep of Cloud Scheduler paused? Analyses whose run has died wait until it is resumed."
     mime_type = "text/markdown"
   }
 
@@ -185,6 +231,7 @@ resource "google_monitoring_dashboard" "this" {
 
 locals {
   observability    = "${path.module}/../../../observability/cloudmonitoring"
+  jobs             = "job=~\"${var.name}-(api|tasks|sweep)\"" # of this deployment, in place of all
   metrics_policies = { for policy in jsondecode(var.metrics_alerts ? file("${local.observability}/policies.json") : "[]") : policy.displayName => policy }
 }
 
@@ -205,7 +252,7 @@ resource "google_monitoring_alert_policy" "program" {
       display_name = conditions.value.displayName
 
       condition_prometheus_query_language {
-        query                     = conditions.value.conditionPrometheusQueryLanguage.query
+        query                     = replace(conditions.value.conditionPrometheusQueryLanguage.query, "job=~\".+\"", local.jobs)
         duration                  = conditions.value.conditionPrometheusQueryLanguage.duration
         evaluation_interval       = conditions.value.conditionPrometheusQueryLanguage.evaluationInterval
         disable_metric_validation = true # a metric is there after the first event of its kind
@@ -225,7 +272,7 @@ resource "google_monitoring_dashboard" "program" {
   count = var.metrics_alerts ? 1 : 0
 
   project        = var.project
-  dashboard_json = jsonencode(merge(jsondecode(file("${local.observability}/dashboard.json")), { displayName = "Leasehold ${var.name}: the program" }))
+  dashboard_json = jsonencode(merge(jsondecode(replace(file("${local.observability}/dashboard.json"), "job=~\\\".+\\\"", replace(local.jobs, "\"", "\\\""))), { displayName = "Leasehold ${var.name}: the program" }))
 
   depends_on = [google_project_service.this]
 }

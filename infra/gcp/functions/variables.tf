@@ -364,7 +364,7 @@ variable "otlp_endpoint" {
 }
 
 variable "metrics_alerts" {
-  description = "Whether to make the alerts of observability/cloudmonitoring/policies.json, and the dashboard beside it, on what the program itself measures. The collector at otlp_endpoint must bring the metrics to Managed Service for Prometheus. Two deployments in one project share these metrics, and so their alerts."
+  description = "Whether to make the alerts of observability/cloudmonitoring/policies.json, and the dashboard beside it, on what the program itself measures. The collector at otlp_endpoint must bring the metrics to Managed Service for Prometheus. The alerts of a deployment are about its own services, by the label job, which is service.name."
   type        = bool
   default     = false
   nullable    = false

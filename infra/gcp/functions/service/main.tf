@@ -2,7 +2,11 @@
 
 locals {
   # Go frees memory before Cloud Run ends an instance for using too much.
-  environment = merge(var.environment, { GOMEMLIMIT = "${floor(var.scaling.memory_mib * 9 / 10)}MiB" })
+  environment = merge(
+    var.environment,
+    { GOMEMLIMIT = "${floor(var.scaling.memory_mib * 9 / 10)}MiB" },
+    contains(keys(var.environment), "OTEL_EXPORTER_OTLP_ENDPOINT") ? { OTEL_SERVICE_NAME = var.name } : {}, # the job of its metrics
+  )
 }
 
 resource "google_cloudfunctions2_function" "this" {

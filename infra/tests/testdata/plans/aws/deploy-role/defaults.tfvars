@@ -1,0 +1,1 @@
+subjects = ["repo:acme/deployment:environment:production"]

@@ -1,0 +1,3 @@
+region  = "eu-north-1"
+name    = "locks"
+package = "package.zip"

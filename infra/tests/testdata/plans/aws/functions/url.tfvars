@@ -1,0 +1,11 @@
+table_name          = "leasehold"
+package             = "package.zip"
+architecture        = "x86_64"
+front_door          = "url"
+iam                 = true
+auth_tenant         = "acme"
+reserve_concurrency = false
+analyses            = true
+target_url          = "https://target.example.com/run"
+target_token        = "secret"
+auth_subjects       = ["arn:aws:iam::123456789012:role/web"]

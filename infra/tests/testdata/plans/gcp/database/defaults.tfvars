@@ -1,0 +1,2 @@
+project  = "my-project-1"
+location = "eur3"

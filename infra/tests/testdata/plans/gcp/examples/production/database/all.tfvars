@@ -1,0 +1,3 @@
+project               = "my-production-project"
+location              = "eur3"
+backup_retention_days = 21

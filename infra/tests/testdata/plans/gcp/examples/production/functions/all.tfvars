@@ -1,0 +1,12 @@
+project       = "my-production-project"
+environment   = "production"
+region        = "europe-west1"
+image         = "europe-west1-docker.pkg.dev/my-production-project/leasehold/leasehold@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+auth_issuer   = "https://login.example.com"
+auth_audience = "https://locks.example.com"
+target_url    = "https://analyses.example.com/run"
+producers     = ["serviceAccount:web@my-production-project.iam.gserviceaccount.com"]
+repository    = "acme/deployment"
+on_call       = "on-call@example.com"
+database      = "locks"
+otlp_endpoint = "http://collector:4318"

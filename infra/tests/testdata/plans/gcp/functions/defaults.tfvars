@@ -1,0 +1,6 @@
+project        = "my-project-1"
+region         = "europe-west1"
+database       = "leasehold"
+source_archive = "package.zip"
+auth_issuer    = "https://login.example.com"
+auth_audience  = "https://locks.example.com"

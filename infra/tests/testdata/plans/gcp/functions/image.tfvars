@@ -1,0 +1,67 @@
+project               = "my-project-1"
+region                = "europe-west1"
+name                  = "locks"
+database              = "locks-database"
+labels                = { team = "platform" }
+enable_services       = false
+image                 = "europe-west1-docker.pkg.dev/my-project-1/leasehold/leasehold:v1.2.3"
+api_public            = false
+api_invokers          = ["serviceAccount:web@my-project-1.iam.gserviceaccount.com"]
+api_ingress           = "internal-and-load-balancer"
+target_token_secret   = "target-token"
+queue                 = { max_concurrent = 20, max_per_second = 10, max_attempts = 100, min_backoff = "10s", max_backoff = "120s" }
+producers             = ["serviceAccount:jobs@my-project-1.iam.gserviceaccount.com"]
+sweep_schedule        = "*/5 * * * *"
+api_scaling           = { min_instances = 1, max_instances = 5, concurrency = 40, cpu = 2, memory_mib = 1024 }
+tasks_scaling         = { min_instances = 0, max_instances = 4, concurrency = 20, cpu = 1, memory_mib = 512 }
+notification_channels = ["projects/my-project-1/notificationChannels/1"]
+otlp_endpoint         = "http://collector:4318"
+metrics_alerts        = true
+
+auth_issuer                = "https://login.example.com"
+auth_audience              = "https://locks.example.com"
+auth_clients               = ["client-a", "client-b"]
+auth_jwks_url              = "https://login.example.com/keys"
+auth_tenant_claim          = "org"
+auth_required_scope        = "leasehold"
+auth_admin_scope           = "leasehold.admin"
+auth_admins                = ["alice"]
+auth_worker_scope          = "leasehold.worker"
+auth_workers               = ["bob"]
+auth_id_scope              = "leasehold.ids"
+auth_id_subjects           = ["carol"]
+auth_leeway                = "30s"
+base_path                  = "/leasehold"
+console                    = true
+cors_origins               = ["https://app.example.com"]
+request_timeout            = "5s"
+max_concurrent             = 100
+max_wait                   = "2s"
+max_waiting                = 200
+tenant_rate                = 100
+subject_rate               = 20
+rate_without_store         = "refuse"
+max_locks_per_tenant       = 1000
+max_runs_per_tenant        = 2000
+max_clusters_per_tenant    = 3
+max_identities_per_cluster = 4000
+log_level                  = "warn"
+log_sample                 = 10
+retention                  = "240h"
+record_refusals            = "1m"
+root                       = "locks"
+firestore_index_shards     = 8
+id_services                = "[{\"serviceId\":\"orders\"}]"
+id_services_closed         = true
+id_max_leases              = 100
+id_max_leases_per_subject  = 10
+target_url                 = "https://target.example.com/run"
+ttl                        = "2m"
+heartbeat                  = "20s"
+max_failures               = 6
+task_grace                 = "20s"
+on_locked                  = "retry"
+task_timeout               = "20m"
+max_takeovers              = 4
+requeue_every              = "10m"
+sweep_grace                = "1m"
