@@ -17,7 +17,9 @@ sweep_timeout            = 90
 sweep_minutes            = 10
 memory_size              = { api = 512, worker = 1024, sweep = 128 }
 concurrency              = { api = 50, worker = 20, sweep = 2 }
-log_level                = "DEBUG"
+log_level                = "warn"
+audit_retention_days     = 400
+audit_kms_key_arn        = "arn:aws:kms:eu-north-1:123456789012:key/99999999-9999-9999-9999-999999999999"
 log_retention_days       = 90
 log_kms_key_arn          = "arn:aws:kms:eu-north-1:123456789012:key/1111"
 permissions_boundary_arn = "arn:aws:iam::123456789012:policy/boundary"

@@ -46,6 +46,7 @@ max_runs_per_tenant        = 2000
 max_clusters_per_tenant    = 3
 max_identities_per_cluster = 4000
 log_level                  = "warn"
+audit_retention_days       = 400
 log_sample                 = 10
 retention                  = "240h"
 record_refusals            = "1m"
