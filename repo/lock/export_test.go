@@ -4,7 +4,7 @@ import "context"
 
 // LineUp is an acquire whose process dies as soon as it was refused: it has a place in line, and does not come again.
 func (l *Locks) LineUp(ctx context.Context, c Acquire) (Outcome, error) {
-	c.LeaseID, c.retention = l.newLeaseID(), l.retention
+	c.LeaseID, c.retention, c.observed = l.newLeaseID(), l.retention, l.observed
 	return l.acquireWithin(ctx, c, 0)
 }
 

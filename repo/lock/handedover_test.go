@@ -113,7 +113,7 @@ func (n *handing) acquire(owner string, wait int64) lock.Outcome {
 	n.t.Helper()
 	c := n.form
 	c.ID, c.Owner, c.RequestID, c.WaitSeconds = deploy, owner, "r", wait
-	o, err := n.locks.AcquireWithin(n.by(owner), c, 0)
+	o, err := n.locks.LineUp(n.by(owner), c)
 	if err != nil {
 		n.t.Fatal(err)
 	}
