@@ -157,6 +157,7 @@ type backend struct {
 	leaving bool
 	late    int            // connections that it had after it said that it is not ready
 	open    map[string]int // connections, by the front on which they came
+	dialing int            // connections that are being made
 }
 
 // lateConnections is how many connections are passed on to a server that is not ready.
@@ -195,6 +196,7 @@ func (b *balancer) choose(front string, turn int) *backend {
 			s.late++
 		}
 		s.open[front]++
+		s.dialing++
 		return s
 	}
 	b.failed = append(b.failed, "no server is there")
@@ -213,10 +215,12 @@ func (b *balancer) pass(c net.Conn, front string, s *backend) {
 		s.open[front]--
 	}()
 	other, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		b.mu.Lock()
-		defer b.mu.Unlock()
+	b.mu.Lock()
+	if s.dialing--; err != nil {
 		b.failed = append(b.failed, err.Error())
+	}
+	b.mu.Unlock()
+	if err != nil {
 		return
 	}
 	defer other.Close()
@@ -248,11 +252,12 @@ func (b *balancer) look(t *testing.T, s *backend) (leaving bool) {
 	return s.leaving
 }
 
-// gone reports whether a server that is not ready gets no new connection, and has none of a front.
+// gone reports whether a server that is not ready gets no new connection, none is being made, and it has none of a
+// front.
 func (b *balancer) gone(s *backend, front string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return s.leaving && s.late >= lateConnections && s.open[front] == 0
+	return s.leaving && s.late >= lateConnections && s.dialing == 0 && s.open[front] == 0
 }
 
 // remove forgets a server that has ended.
@@ -395,6 +400,9 @@ func TestRollingRestart(t *testing.T) {
 			old.terminate(t)
 			awaited(t, "the balancer notices", func() bool { return b.look(t, old) })
 			awaited(t, "connections go elsewhere", func() bool { return b.gone(old, "working") })
+			if r := ask(t, anew(), "GET", old.url+"/healthz", ""); r.status != 200 { // it has accepted all before this one
+				t.Errorf("%+v", r)
+			}
 			old.terminate(t)
 			old.stops(t)
 			b.remove(old)
