@@ -102,15 +102,15 @@ func TestPageShowsTheExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var code string
+	var sources []byte
 	for _, name := range []string{"example_test.go", "../examples/payments/shop.go"} {
 		file, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		code += string(file)
+		sources = append(sources, file...)
 	}
-	code = regexp.MustCompile(`(?m)^\s*dies\(.*$`).ReplaceAllString(code, "") // where the example is killed
+	code := string(regexp.MustCompile(`(?m)^\s*dies\(.*$`).ReplaceAll(sources, nil)) // without where the example is killed
 	flat := func(s string) string { return regexp.MustCompile(`\s+`).ReplaceAllString(s, " ") }
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	if len(blocks) != 5 {
