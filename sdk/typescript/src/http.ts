@@ -85,7 +85,7 @@ export class Server {
     }
     if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash || url.username || url.password) {
       // It is not repeated: it may have a password.
-      throw invalid('url', 'must be one such as "https://locks.example.com", without a query, fragment or password')
+      throw invalid('url', 'must be like https://locks.example.com, without query, fragment or password')
     }
     if (o.token !== undefined) {
       if (typeof o.token !== 'function') checkToken(o.token)
