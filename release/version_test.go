@@ -40,7 +40,7 @@ func TestArguments(t *testing.T) {
 		"the root of Windows":    {[]string{"-rootfs", "x", "-platforms", "windows/amd64"}, "one platform of Linux"},
 		"the root of all":        {[]string{"-rootfs", "x"}, "one platform of Linux"},
 		"an invalid one of root": {[]string{"-rootfs", "x", "-platforms", "linux/amd64", "1.0"}, "VERSION"},
-		"a flag":                 {[]string{"-sign", "v1.0.0"}, "not defined: -sign"},
+		"a flag":                 {[]string{"-publish", "v1.0.0"}, "not defined: -publish"},
 	} {
 		if _, err := parse(c.args, io.Discard); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
