@@ -60,22 +60,6 @@ func TestPagesOfACycle(t *testing.T) {
 	}
 }
 
-// TestAllocationsOfACycle: the document that was written is not parsed when it is read. The condition of an acquire has
-// 39 of the allocations: it asks four fields for the request, and four more for whether it was given up. The race
-// detector has two more.
-func TestAllocationsOfACycle(t *testing.T) {
-	const most = 229
-	cycle := cycler(t, open(t, filepath.Join(t.TempDir(), "leasehold.db"), nil))
-	for range 3 {
-		cycle()
-	}
-	got := testing.AllocsPerRun(50, cycle)
-	t.Logf("%v allocations", got)
-	if got > most {
-		t.Errorf("%v allocations, %d at most", got, most)
-	}
-}
-
 // TestMemoIsNotBelieved: a document that another program changed is read as it is, also one that was read or written
 // before.
 func TestMemoIsNotBelieved(t *testing.T) {

@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -153,6 +154,32 @@ func TestEscapedParts(t *testing.T) {
 		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:8080"+path, nil))
 		if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), says) {
 			t.Errorf("%s: %d %s, want %q", path, w.Code, w.Body, says)
+		}
+	}
+}
+
+// TestHeadersAreNotShared: what a handler adds to the headers of one response is not in those of the next.
+func TestHeadersAreNotShared(t *testing.T) {
+	h := httpapi.Handler([]httpapi.Route{{
+		Method: http.MethodGet, Path: "/x",
+		Do: func(w http.ResponseWriter, _ *http.Request) error {
+			for name := range w.Header() {
+				w.Header().Add(name, "more")
+			}
+			return httpapi.Send(w, map[string]string{})
+		},
+	}}, nil)
+	for i := range 2 {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:8080/x", http.NoBody))
+		w.Header().Add("Cache-Control", "more")
+		w.Header().Add("Content-Type", "more")
+		want := map[string]string{"X-Content-Type-Options": "[nosniff more]", "Cache-Control": "[no-store more]",
+			"Content-Type": "[application/json more]", "Content-Length": "[3]"}
+		for name, values := range want {
+			if got := fmt.Sprint(w.Header().Values(name)); got != values {
+				t.Errorf("response %d: %s is %s, want %s", i, name, got, values)
+			}
 		}
 	}
 }

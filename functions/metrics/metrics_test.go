@@ -7,7 +7,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -693,38 +692,4 @@ func TestNothing(t *testing.T) {
 	m.Granted(t.Context(), metrics.Lease{}, time.Now(), time.Now(), time.Now())
 	m.Ended(metrics.Lease{})
 	m.Waiting(nil)
-}
-
-// TestAllocations: what measuring costs a request, counted. Without metrics it costs nothing: [TestNothing] shows that
-// nothing is there.
-func TestAllocations(t *testing.T) {
-	const most = 8 // more than without metrics
-	per := func(m *metrics.Metrics) float64 {
-		store := telemetry.Store(docstore.NewMemory(nil), m.Observe(nil, metrics.SystemMemory)...)
-		h := httpapi.New(store, httpapi.Development{}, &httpapi.Options{Metrics: m})
-		body := strings.NewReader("")
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/v1"+lockPath+"/acquire", body)
-		r.RemoteAddr = "127.0.0.1:50000"
-		acquire := `{"request_id":"a1","owner_id":"ann","ttl_seconds":3600}`
-		once := func() {
-			body.Reset(acquire)
-			h.ServeHTTP(httptest.NewRecorder(), r)
-		}
-		once()
-		got := math.Inf(1) // the least of several requests: under the race detector, pools forget now and then
-		for range 100 {
-			got = min(got, testing.AllocsPerRun(1, once))
-		}
-		return got
-	}
-	reader := sdk.NewManualReader()
-	m, err := metrics.New(sdk.NewMeterProvider(sdk.WithReader(reader)), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	off, on := per(nil), per(m)
-	t.Logf("%v allocations of a request without metrics, %v with them", off, on)
-	if on-off > most {
-		t.Errorf("metrics cost %v allocations, %d at most", on-off, most)
-	}
 }
