@@ -31,8 +31,8 @@ type program struct {
 
 var (
 	leasehold = program{"leasehold", "./cmd/leasehold", ""}
-	// the name is that of the runtime provided.al2023
-	bootstrap = program{"bootstrap", "./functions/aws/lambda", "lambda.norpc"}
+	// the name is that of the runtime provided.al2023, the tags are those of make lambda
+	bootstrap = program{"bootstrap", "./functions/aws/lambda", "lambda.norpc,leasehold.noprofiles"}
 )
 
 // binary is a program that was built for a platform.

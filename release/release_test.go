@@ -9,6 +9,7 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/x509"
+	"debug/buildinfo"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -22,6 +23,7 @@ import (
 	"reflect"
 	"regexp"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -413,8 +415,13 @@ func TestArchiveOfWindows(t *testing.T) {
 	}
 }
 
-// TestLambda: the zip has an executable with the name that the runtime starts.
+// TestLambda: the zip has an executable with the name that the runtime starts, built with the tags of make lambda: what
+// they leave out would be loaded at each cold start.
 func TestLambda(t *testing.T) {
+	tags := regexp.MustCompile(`go build -tags ([a-z.,]+)`).FindSubmatch(read(t, "../Makefile"))
+	if tags == nil {
+		t.Fatal("make lambda names no tags")
+	}
 	for _, arch := range []string{"amd64", "arm64"} {
 		content := read(t, filepath.Join(released(t), "leasehold-"+testVersion+"-lambda-"+arch+".zip"))
 		r, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
@@ -429,6 +436,17 @@ func TestLambda(t *testing.T) {
 		info, err := f.Stat()
 		if err != nil || info.Mode() != 0o755 {
 			t.Errorf("%s: %v, %v", arch, info.Mode(), err)
+		}
+		program, err := io.ReadAll(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		built, err := buildinfo.Read(bytes.NewReader(program))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := (debug.BuildSetting{Key: "-tags", Value: string(tags[1])}); !slices.Contains(built.Settings, want) {
+			t.Errorf("%s: built with %v, make lambda has %v", arch, built.Settings, want)
 		}
 		if len(r.File) != 3 || len(content) > 50<<20 {
 			t.Errorf("%s: %d files, %d bytes; Lambda takes 50 MiB", arch, len(r.File), len(content))
