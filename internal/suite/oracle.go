@@ -352,7 +352,8 @@ func (o *oracle) force(c command, now time.Time) outcome {
 	switch {
 	case same != nil && (same.reason != c.reason || same.lease != c.lease):
 		return outcome{Code: "REQUEST_ID_REUSED", At: written(now)}
-	case same != nil && newest && (is(l.forced) || is(l.opened) && l.forced != nil && l.forced.owner == c.owner):
+	case same != nil && newest && (is(l.forced) ||
+		is(l.opened) && l.forced != nil && l.forced.owner == c.owner && l.forced.reason == c.reason):
 		a := l.shown("OK", now)
 		a.Replayed = true
 		return a
