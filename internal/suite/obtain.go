@@ -108,8 +108,9 @@ func (r *obtaining) plant(ctx context.Context, left leftover) (lock.ID, error) {
 		Key: docstore.Key{Kind: lock.Kind, Tenant: id.Tenant, ID: id.Key}, If: docstore.Absent{}, Set: left.doc.Clone(),
 		Keep: lock.MinRetention,
 	})
-	if err == nil && !w.Applied {
-		err = fmt.Errorf("%v cannot be made", id)
+	// No one else makes it: what is there already was written by a try whose response was lost.
+	if err == nil && !w.Applied && !w.Docs[0].Equal(left.doc) {
+		err = fmt.Errorf("%v cannot be made: %v is there", id, w.Docs[0])
 	}
 	return id, err
 }
