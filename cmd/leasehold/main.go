@@ -32,7 +32,7 @@ type cli struct {
 }
 
 func newCLI() cli {
-	return cli{Serve: newServeCmd(), Lock: lockCmd{Run: newLockRunCmd()}, Worker: newWorkerCmd(), Store: newStoreCmd()}
+	return cli{Serve: newServeCmd(), Lock: lockCmd{Run: newLockRunCmd()}, Once: newOnceCmd(), Worker: newWorkerCmd(), Store: newStoreCmd()}
 }
 
 const description = `Locks with fencing tokens for serverless functions.

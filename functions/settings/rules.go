@@ -230,8 +230,8 @@ func (c *Config) checkStore(map[string]string) error {
 		return fmt.Errorf("%s dynamodb needs %s: the name of the table", c.Name(store), c.NameBeside(table, store))
 	case c.Entry == Worker && c.Store == "memory":
 		return fmt.Errorf("%s memory has no analyses: choose the store that they are in", c.Name(store))
-	case c.Entry == LockRun && c.Store == "memory":
-		return fmt.Errorf("%s memory is seen by no other process: choose the store that all who want the lock use",
+	case c.Entry == Directly && c.Store == "memory":
+		return fmt.Errorf("%s memory is seen by no other process: choose the store that all of them use",
 			c.Name(store))
 	case c.Store == "":
 		return nil // an entry point with one store

@@ -15,7 +15,7 @@ const (
 	groupTaskAuth   = "Callers of the internal endpoints"
 	groupSweep      = "Sweep"
 	defaultListen   = "127.0.0.1:8080"
-	onStores        = Serve | Worker | Maintain | LockRun
+	onStores        = Serve | Worker | Maintain | Directly
 	onFirestore     = onStores | functions
 	onDynamoDB      = onStores | lambdas
 	runsTasks       = Serve | Worker | FunctionTasks | LambdaWorker
@@ -222,8 +222,8 @@ var Table = []Setting{
 		Env: "LEASEHOLD_STORE", Group: groupStore, Type: Text, Default: "sqlite", Entries: onStores,
 		Choices:  []string{"sqlite", "memory", "firestore", "dynamodb", "redis"},
 		Help:     "Where locks are stored. The store memory is lost when the server ends.",
-		More:     "`leasehold lock run` calls a server unless the flag `--store` says otherwise; the variable alone does not.",
-		Variants: []Variant{{Entries: LockRun, Help: "Open this store, instead of calling a server."}},
+		More:     "`leasehold lock run` and `once` call a server unless the flag `--store` says otherwise; the variable alone does not.",
+		Variants: []Variant{{Entries: Directly, Help: "Open this store, instead of calling a server. The variable alone does not."}},
 		field:    func(c *Config) any { return &c.Store },
 	},
 	{
