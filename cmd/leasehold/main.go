@@ -17,6 +17,7 @@ type cli struct {
 	Fence     fenceCmd     `cmd:"" help:"Check fencing tokens where a resource cannot."`
 	Analysis  analysisCmd  `cmd:"" help:"List analyses of a server, look at one, retry one that failed."`
 	Once      onceCmd      `cmd:"" help:"Run a command under the lock of an analysis: once at a time, and not again once it succeeded."`
+	Run       runCmd       `cmd:"" help:"Look at a run: by its name, or by the Idempotency-Key of a request."`
 	Placement placementCmd `cmd:"" help:"Look at a cluster: its members, where an identity is, what changed; drain a member."`
 	Worker    workerCmd    `cmd:"" help:"Run the analyses of an SQS queue, each by one worker at a time."`
 	Store     storeCmd     `cmd:"" help:"Maintain a store: remove ended locks, raise tokens after a restore."`
@@ -32,7 +33,8 @@ type cli struct {
 }
 
 func newCLI() cli {
-	return cli{Serve: newServeCmd(), Lock: lockCmd{Run: newLockRunCmd()}, Once: newOnceCmd(), Worker: newWorkerCmd(), Store: newStoreCmd()}
+	return cli{Serve: newServeCmd(), Lock: lockCmd{Run: newLockRunCmd()}, Once: newOnceCmd(), Worker: newWorkerCmd(),
+		Store: newStoreCmd()}
 }
 
 const description = `Locks with fencing tokens for serverless functions.

@@ -97,21 +97,20 @@ func (c *onceCmd) Run(ctx context.Context, k *kong.Context, s *streams) error {
 		return trouble(err)
 	}
 	defer done()
+	asked := once.Gate(gate)
 	if c.Create || c.Every > 0 {
-		if _, err := gate.Create(ctx, c.Analysis); err != nil {
-			return trouble(c.explain(err))
-		}
+		asked = once.Creating(gate)
 	}
 	trying := s.err
 	if c.Quiet {
 		trying = io.Discard
 	}
-	out, err := once.Run(ctx, &announced{Gate: gate, remote: c.remote, to: trying}, c.Analysis,
+	out, err := once.Run(ctx, &announced{Gate: asked, remote: c.remote, to: trying}, c.Analysis,
 		func(ctx context.Context, l once.Lock) (string, error) {
 			return c.perform(ctx, path, l, s)
 		}, &once.Options{
 			Owner: c.Owner, TTL: c.TTL, Heartbeat: c.Heartbeat, MaxFailures: c.MaxFailures,
-			Warn: func(err error) { c.say(s, "%v", err) },
+			Warn: func(err error) { c.sayf(s, "%v", err) },
 		})
 	switch {
 	case err != nil:
@@ -119,7 +118,7 @@ func (c *onceCmd) Run(ctx context.Context, k *kong.Context, s *streams) error {
 	case ctx.Err() != nil && out.Status == once.Stopped:
 		return interruption("interrupted: the run of %s was stopped, and may be tried again", c.Analysis)
 	case out.Status == once.Locked && c.Skip:
-		c.say(s, "skipped: %v", c.exit(out))
+		c.sayf(s, "skipped: %v", c.exit(out))
 		return nil
 	case out.Status == once.AlreadyFinished, out.Status == once.AlreadyFailed:
 		return c.skipped(ctx, out.Status, gate, begin, s)
@@ -130,9 +129,8 @@ func (c *onceCmd) Run(ctx context.Context, k *kong.Context, s *streams) error {
 
 // gate is what says whether an analysis may run: that of a server, or of a store.
 type gate interface {
-	once.Gate
+	once.Creator
 
-	Create(ctx context.Context, analysisID string) (created bool, err error)
 	Get(ctx context.Context, analysisID string) (contracts.Analysis, error)
 }
 
@@ -152,8 +150,8 @@ func (c *onceCmd) gate(ctx context.Context, k *kong.Context, s *streams) (g gate
 	return server.Analyses(), done, nil
 }
 
-// say says what is no error, unless that is not wanted.
-func (c *onceCmd) say(s *streams, format string, args ...any) {
+// sayf says what is no error, unless that is not wanted.
+func (c *onceCmd) sayf(s *streams, format string, args ...any) {
 	if !c.Quiet {
 		fmt.Fprintf(s.err, "leasehold: "+format+"\n", args...)
 	}
@@ -227,7 +225,7 @@ func (c *onceCmd) skipped(ctx context.Context, status once.Status, gate gate, be
 	if a.Result != "" {
 		result = ", with the result " + printable(a.Result)
 	}
-	c.say(s, "%s is finished already%s%s, and nothing was run; %s", c.Analysis, since, result, next)
+	c.sayf(s, "%s is finished already%s%s, and nothing was run; %s", c.Analysis, since, result, next)
 	return nil
 }
 
@@ -276,7 +274,7 @@ func (c *onceCmd) perform(ctx context.Context, path string, l once.Lock, s *stre
 	if err := once.Check(ctx); err != nil {
 		return "", err
 	}
-	p, err := begin(path, c.Command, os.Environ(), []string{
+	p, err := begin(path, c.Command, settings.WithoutLock(os.Environ()), []string{
 		"LEASEHOLD_ANALYSIS_ID=" + l.AnalysisID, "LEASEHOLD_FENCING_TOKEN=" + strconv.FormatInt(l.Token, 10),
 		"LEASEHOLD_RESULT=" + result,
 	}, s)

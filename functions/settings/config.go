@@ -85,6 +85,7 @@ type Config struct {
 	TTL, Heartbeat                          time.Duration // a Heartbeat of 0 is a fifth of TTL
 	MaxFailures                             int64
 	TaskGrace                               time.Duration
+	CreateAnalyses                          bool
 	OnLocked                                string
 	TaskTimeout                             time.Duration
 	TaskAuth, TaskIssuer                    string

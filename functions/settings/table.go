@@ -557,6 +557,12 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.OnLocked },
 	},
 	{
+		Env: "LEASEHOLD_CREATE_ANALYSES", Group: groupTasks, Type: Switch, Entries: runsTasks,
+		Help: "Make the document of an analysis that a message names and that is not there, instead of waiting for it: for " +
+			"queues whose senders keep no such documents.",
+		field: func(c *Config) any { return &c.CreateAnalyses },
+	},
+	{
 		Env: "LEASEHOLD_TASK_TIMEOUT", Group: groupTasks, Type: Duration, Default: "10m", Min: "1s", Max: "30m",
 		Entries:  internalCallers | Worker,
 		Variants: []Variant{{Entries: Worker, Default: "12h"}},
@@ -639,14 +645,13 @@ var ClientVariables = []Variable{
 	{Name: "LEASEHOLD_EXTERNAL_ID_SECRET_FILE", Help: "File with the secret of public IDs."},
 	{Name: "LEASEHOLD_KEY", Help: "Set by leasehold lock run for its command: the lock."},
 	{Name: "LEASEHOLD_FENCING_TOKEN",
-		Help: "Set by leasehold lock run for its command: the fencing token. leasehold fence check takes it."},
+		Help: "Set by leasehold lock run and once for their command: the fencing token. leasehold fence check takes it."},
 	{Name: "LEASEHOLD_KEY_2",
 		Help: "Set by leasehold lock run --also for its command: the second lock; _3 to _20 instead of _2 are the others."},
 	{Name: "LEASEHOLD_FENCING_TOKEN_2",
 		Help: "Set by leasehold lock run --also for its command: the fencing token of the second lock; _3 to _20 instead of _2 are those of the others."},
 	{Name: "LEASEHOLD_PERMIT", Help: "Set by leasehold lock run --permits for its command: which permit it has, from 1."},
 	{Name: "LEASEHOLD_ANALYSIS_ID", Help: "Set by leasehold once for its command: the analysis."},
-	{Name: "LEASEHOLD_TOKEN", Help: "Set by leasehold once for its command: the fencing token."},
 	{Name: "LEASEHOLD_RESULT", Help: "Set by leasehold once for its command: the file for the result."},
 }
 
