@@ -102,7 +102,9 @@ func exchanges[T any](ctx context.Context, c *Client, method, path string, body 
 }
 
 // neverDone reports whether the request cannot have been carried out: there was no connection for it, or no room.
-func neverDone(err error) bool { return lease.NeverSent(err) || errors.Is(err, contracts.CodeOverloaded) }
+func neverDone(err error) bool {
+	return lease.NeverSent(err) || errors.Is(err, contracts.CodeOverloaded)
+}
 
 // encode makes a request's body; nil for none.
 func encode(body any) ([]byte, error) {

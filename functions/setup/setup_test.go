@@ -176,7 +176,9 @@ func TestSettingsArriveWhereTheyBelong(t *testing.T) {
 		docstore.NewMemory(nil), nil, nil, nil); err != nil || w.AckLocked {
 		t.Errorf("without ack: %+v, %v", w, err)
 	}
-	for args, known := range map[string]bool{"LEASEHOLD_CREATE_ANALYSES=false": false, "LEASEHOLD_CREATE_ANALYSES=true": true} {
+	for args, known := range map[string]bool{
+		"LEASEHOLD_CREATE_ANALYSES=false": false, "LEASEHOLD_CREATE_ANALYSES=true": true,
+	} {
 		w, err := Work(config(t, settings.Worker, "LEASEHOLD_STORE=dynamodb LEASEHOLD_TABLE=t LEASEHOLD_QUEUE_URL=https://sqs.eu-west-1.amazonaws.com/1/q"+
 			" LEASEHOLD_TARGET_URL=https://worker.example/run "+args), nil, docstore.NewMemory(nil), nil, nil, nil)
 		if err != nil {
