@@ -114,6 +114,7 @@ var imports = map[string][]string{
 	"functions/setup": {"console", "functions/direct", "functions/httpapi", "functions/metrics", "functions/oidc",
 		"functions/settings", "functions/tasks", "functions/telemetry", "once", "repo/analysis", "repo/census",
 		"repo/docstore", "repo/machineid", "repo/placement"},
+	"functions/tokenfile": {"functions/httpapi", "repo/field", "repo/lock"},
 	"functions/telemetry": {"repo", "go.opentelemetry.io/otel"},
 	"functions/tasks": {"once", "functions/httpapi", "functions/metrics", "functions/telemetry",
 		"repo", "contracts", "github.com/go-json-experiment/json"},

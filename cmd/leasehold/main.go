@@ -24,6 +24,7 @@ type cli struct {
 	ID        idCmd        `cmd:"" name:"id" help:"Generate IDs, decode them, convert them to public IDs and back."`
 	Emulate   emulateCmd   `cmd:"" help:"Run an in-memory emulator of Firestore, DynamoDB, SQS or Cloud Tasks."`
 	Audit     auditCmd     `cmd:"" help:"Say who had a lock at a time, with which token, from the audit events of servers."`
+	Token     tokenCmd     `cmd:"" help:"Make, list and revoke the tokens of a server without an identity provider."`
 	Health    healthCmd    `cmd:"" help:"Check that a server is ready: for health checks of containers."`
 	Version   versionCmd   `cmd:"" help:"Print the version, the commit and its date; so does --version."`
 	Help      helpCmd      `cmd:"" help:"Show the help of a command; so does the command with --help."`

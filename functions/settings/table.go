@@ -186,6 +186,16 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.LogSample },
 	},
 	{
+		Env: "LEASEHOLD_TLS_CERT", Group: groupServer, Type: File, Placeholder: "FILE", Entries: Serve,
+		Help:  "Certificate of the server, with those of its issuers, in PEM: the server then speaks TLS. It is read again when it changes.",
+		field: func(c *Config) any { return &c.TLSCert },
+	},
+	{
+		Env: "LEASEHOLD_TLS_KEY", Group: groupServer, Type: File, Placeholder: "FILE", Entries: Serve,
+		Help:  "Key of the certificate, in PEM.",
+		field: func(c *Config) any { return &c.TLSKey },
+	},
+	{
 		Env: "LEASEHOLD_AUDIT_LOG", Group: groupServer, Type: File, Placeholder: "FILE", Entries: Serve,
 		Help:  "File that audit events are appended to, each a line of JSON. Without it they are in the log. It is made with access for its owner alone.",
 		More:  "An event that the file does not take is in the log. To rotate the file, rename it and send SIGHUP, as logrotate does ([operations.md](operations.md#on-a-machine)); on Windows, move it and restart the server.",
@@ -368,6 +378,14 @@ var Table = []Setting{
 		More: "Without it, `leasehold serve` runs in development mode, for callers on the same machine only; a Cloud Function rejects all " +
 			"callers; a Lambda function accepts the callers that API Gateway or IAM has verified, as {FRONT_DOOR} says.",
 		field: func(c *Config) any { return &c.AuthIssuer },
+	},
+	{
+		Env: "LEASEHOLD_AUTH_TOKENS", Group: groupAuth, Type: File, Placeholder: "FILE", Entries: Serve,
+		Help: "File of tokens that are accepted, as leasehold token new makes it: for servers without an issuer, or beside one. " +
+			"It is read again when it changes.",
+		More: "It has hashes of the tokens, and for each its subject, tenant, rights and end: see " +
+			"[authentication.md](authentication.md#tokens-in-a-file).",
+		field: func(c *Config) any { return &c.AuthTokens },
 	},
 	{
 		Env: "LEASEHOLD_AUTH_AUDIENCE", Group: groupAuth, Type: Text, Placeholder: "NAME", Entries: apis,
