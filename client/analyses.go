@@ -118,7 +118,7 @@ func (a *Analyses) Get(ctx context.Context, analysisID string) (contracts.Analys
 // AnalysisQuery selects analyses for [Analyses.List]. The zero value selects all.
 type AnalysisQuery struct {
 	Prefix    string // of the ID
-	Status    string // exactly as in the document, such as "FAILED"; empty selects all
+	Status    string // such as "FAILED", in upper or lower case; empty selects all
 	PageSize  int    // 1 to 1000; 0 means the server's default
 	PageToken string // AnalysisPage.NextPageToken of the page before
 }
@@ -156,7 +156,7 @@ func isAnalysisPage(q AnalysisQuery) func(contracts.AnalysisPage) error {
 			if a.AnalysisID == "" {
 				return lease.ErrMissing
 			}
-			if !strings.HasPrefix(a.AnalysisID, q.Prefix) || q.Status != "" && a.Status != q.Status {
+			if !strings.HasPrefix(a.AnalysisID, q.Prefix) || q.Status != "" && !strings.EqualFold(a.Status, q.Status) {
 				return fmt.Errorf("it lists the analysis %q with the status %q, which was not asked for", a.AnalysisID, a.Status)
 			}
 		}

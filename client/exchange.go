@@ -3,12 +3,12 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -103,8 +103,7 @@ func exchanges[T any](ctx context.Context, c *Client, method, path string, body 
 
 // neverDone reports whether the request cannot have been carried out: there was no connection for it, or no room.
 func neverDone(err error) bool {
-	e, ok := errors.AsType[*net.OpError](err)
-	return ok && e.Op == "dial" || errors.Is(err, contracts.CodeOverloaded)
+	return lease.NeverSent(err) || errors.Is(err, contracts.CodeOverloaded)
 }
 
 // encode makes a request's body; nil for none.
@@ -222,7 +221,11 @@ func (c *Client) send(
 	begin := time.Now()
 	w, err = c.http.Do(r)
 	if err != nil {
-		return nil, nil, true, err
+		if errors.Is(err, http.ErrSchemeMismatch) {
+			err = schemeError{c.name + " is a server without TLS: its address begins with http://"}
+		}
+		_, distrusted := errors.AsType[*tls.CertificateVerificationError](err)
+		return nil, nil, !distrusted && !contracts.Final(err), err
 	}
 	c.learn(w, time.Since(begin))
 	defer w.Body.Close() //nolint:errcheck // the body was read to its end, or is not wanted
@@ -231,6 +234,23 @@ func (c *Client) send(
 		return nil, nil, true, fmt.Errorf("read the response: %w", err)
 	}
 	return w, content, false, nil
+}
+
+// schemeError is the error of an address that has https:// for a server without TLS, or http:// for one with it.
+type schemeError struct{ text string }
+
+func (e schemeError) Error() string { return e.text }
+
+// Final is for [contracts.Final]: no wait makes the address right.
+func (e schemeError) Final() bool { return true }
+
+// Unwrap is that of net/http.
+func (e schemeError) Unwrap() error { return http.ErrSchemeMismatch }
+
+// wantsTLS reports whether a response says that the request should have come by TLS, in the words of net/http or nginx.
+func wantsTLS(w *http.Response, content []byte) bool {
+	return w.StatusCode == http.StatusBadRequest && (bytes.Contains(content, []byte("HTTP request to an HTTPS server")) ||
+		bytes.Contains(content, []byte("plain HTTP request was sent to HTTPS port")))
 }
 
 // learn takes the server's time from a response that took so long. A page that a proxy has made has the proxy's.
@@ -259,6 +279,8 @@ func (c *Client) rejection(w *http.Response, content []byte) (unknown bool, err 
 		return false, fmt.Errorf(
 			"%s responded %s: redirects are not followed, because they could lead away from TLS; use the URL of the server itself",
 			c.name, w.Status)
+	case wantsTLS(w, content):
+		return false, schemeError{c.name + " is a server with TLS: its address begins with https://"}
 	default:
 		// A proxy in between, or another server altogether.
 		err := fmt.Errorf("%s responded %s with content type %q, which is not Leasehold", c.name, w.Status, mediaType)

@@ -6,10 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -457,6 +461,44 @@ func TestResponsesOfSomethingElse(t *testing.T) {
 				t.Errorf("got %+v, %v", got, err)
 			}
 		})
+	}
+}
+
+// TestScheme: an address with the wrong scheme, or a certificate that is not trusted, is said after one request. The
+// scheme is final for all who insist; a certificate may be replaced.
+func TestScheme(t *testing.T) {
+	var asked atomic.Int64
+	count := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) })
+	plain, secure := httptest.NewServer(count), httptest.NewUnstartedServer(count)
+	defer plain.Close()
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
+	for _, c := range []struct {
+		address, says string
+		final         bool
+	}{
+		{strings.Replace(plain.URL, "http:", "https:", 1), " is a server without TLS: its address begins with http://", true},
+		{strings.Replace(secure.URL, "https:", "http:", 1), " is a server with TLS: its address begins with https://", true},
+		{secure.URL, "certificate signed by unknown authority", false},
+	} {
+		var dials atomic.Int64
+		transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			dials.Add(1)
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		}}
+		defer transport.CloseIdleConnections()
+		server, err := client.New(c.address, &client.Options{HTTP: &http.Client{Transport: transport}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = server.Locks().Get(t.Context(), "acme", "k")
+		if err == nil || !strings.Contains(err.Error(), c.says) || contracts.Final(err) != c.final || dials.Load() != 1 {
+			t.Errorf("%s: %v, final: %t, after %d connections", c.address, err, contracts.Final(err), dials.Load())
+		}
+	}
+	if n := asked.Load(); n != 0 {
+		t.Errorf("%d requests arrived", n)
 	}
 }
 

@@ -94,15 +94,20 @@ func (e *Error) Final() bool {
 	}
 }
 
-// Final reports whether an error says that the same request would be rejected again: [Error.Final], or [Code.Final] of
-// a code alone. An error without a code is not final: there was no response, or one that is not of a Leasehold server,
-// such as the page of a proxy.
+// Final reports whether an error says that the same request would be rejected again: [Error.Final], [Code.Final] of a
+// code alone, or what another error says that has a method Final. One without is not final: there was no response, or
+// one that is not of a Leasehold server, such as the page of a proxy.
 func Final(err error) bool {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Final()
 	}
-	code, ok := errors.AsType[Code](err)
-	return ok && code.Final()
+	if e, ok := errors.AsType[interface {
+		error
+		Final() bool
+	}](err); ok {
+		return e.Final()
+	}
+	return false
 }
 
 // RetryAfter is how long the server, or what stands before it, asks to wait before the same request is sent again; 0 if

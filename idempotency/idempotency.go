@@ -192,7 +192,7 @@ func (m *Middleware) keyed(w http.ResponseWriter, r *http.Request, next http.Han
 		}.send(w)
 		return
 	}
-	c := &call{Middleware: m, w: w, r: r, next: next, body: body, id: hash(m.o.Name, scope, key), print: p,
+	c := &call{Middleware: m, w: w, r: r, next: next, body: body, id: runID(m.o.Name, scope, key), print: p,
 		until: time.Now().Add(m.o.Wait)}
 	c.serve()
 }

@@ -194,6 +194,20 @@ func reader(body []byte) io.ReadCloser {
 	return io.NopCloser(bytes.NewReader(body))
 }
 
+// RunID is the ID of the run of a request, to look at its record: the scope is what New's function returned for it, the
+// key is that of its header field, with quotes or without, the name is Options.Name. The error says what is wrong with
+// the key.
+func RunID(name, scope, idempotencyKey string) (string, error) {
+	k, _, err := key(http.Header{Header: {idempotencyKey}})
+	if err != nil {
+		return "", fmt.Errorf("%s %w", Header, err)
+	}
+	return runID(name, scope, k), nil
+}
+
+// runID is the ID of the run of a key.
+func runID(name, scope, key string) string { return hash(name, scope, key) }
+
 // hash is a SHA-256 in base64url. Each part is preceded by its length, so that no two lists of parts are hashed alike.
 func hash(parts ...string) string {
 	h := sha256.New()

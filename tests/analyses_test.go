@@ -15,7 +15,7 @@ import (
 	"github.com/leasehold-dev/leasehold/experimental/emulator/firestoretest"
 	"github.com/leasehold-dev/leasehold/experimental/emulator/firestoretest/official"
 	"github.com/leasehold-dev/leasehold/experimental/emulator/redistest"
-	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
@@ -508,7 +508,7 @@ func TestHolderReckonsEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := onMemory(t, time.Now)
 		makeAnalyses(t, store, "a1")
-		gate := tasks.Local(analysis.New(store, nil))
+		gate := direct.Analyses(analysis.New(store, nil))
 		begin := time.Now()
 		time.Sleep(900 * time.Microsecond)
 		_, _ = once.Run(t.Context(), gate, "a1", func(ctx context.Context, l once.Lock) (string, error) {

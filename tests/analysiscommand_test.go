@@ -45,11 +45,13 @@ func TestAnalysisCommand(t *testing.T) {
 	if got := list("_--prefix_b"); got != "ANALYSIS b1" {
 		t.Errorf("by prefix: %q", got)
 	}
-	code, out, _ := run(t, env, "analysis", "list", "--status", "FAILED")
+	code, out, _ := run(t, env, "analysis", "list", "--status", "Failed")
 	if got := strings.Join(strings.Fields(times.ReplaceAllString(out, "TIME")), " "); code != 0 || got != failed {
 		t.Errorf("by status: %d %s", code, got)
 	}
-	step("analysis_list_--status_LOST", 0, "", "no analyses with the status LOST\n")
+	step("analysis_list_--prefix_b_--status_pending", 0, "", "no analyses that begin with b with the status pending\n")
+	step("analysis_list_--status_LOST", 5, "",
+		"leasehold: no analyses with the status LOST; Leasehold writes PENDING, READY, FAILED, other words are your programs'\n")
 	step("analysis_get_a1", 0,
 		"analysis  a1\nstatus    FAILED\nfinished  TIME\nfailures  1\nreason    \"false: exit status 1\"\n", "")
 	step("analysis_get_a9", 5, "", "leasehold: NOT_FOUND: there is no such analysis\n")

@@ -111,11 +111,12 @@ var imports = map[string][]string{
 		"github.com/go-jose/go-jose"},
 	"functions/otlp":     {"github.com/go-logr/logr", "go.opentelemetry.io/otel"},
 	"functions/settings": {"functions/httpapi", "functions/oidc", "functions/tasks", "repo/machineid"},
-	"functions/setup": {"console", "functions/httpapi", "functions/metrics", "functions/oidc", "functions/settings",
-		"functions/tasks", "functions/telemetry", "repo/analysis", "repo/census", "repo/docstore", "repo/machineid",
-		"repo/placement"},
+	"functions/setup": {"console", "functions/direct", "functions/httpapi", "functions/metrics", "functions/oidc",
+		"functions/settings", "functions/tasks", "functions/telemetry", "once", "repo/analysis", "repo/census",
+		"repo/docstore", "repo/machineid", "repo/placement"},
+	"functions/tokenfile": {"functions/httpapi", "repo/field", "repo/lock"},
 	"functions/telemetry": {"repo", "go.opentelemetry.io/otel"},
-	"functions/tasks": {"once", "functions/direct", "functions/httpapi", "functions/metrics", "functions/telemetry",
+	"functions/tasks": {"once", "functions/httpapi", "functions/metrics", "functions/telemetry",
 		"repo", "contracts", "github.com/go-json-experiment/json"},
 
 	// Cloud Functions are registered in the root of the module.
@@ -141,7 +142,7 @@ var imports = map[string][]string{
 
 	"cmd/leasehold": {
 		"adapters", "cmd/leasehold/internal", "client", "cluster", "console", "contracts", "experimental/emulator",
-		"functions", "internal/backoff", "internal/buildinfo", "internal/price", "kazahana",
+		"functions", "idempotency", "internal/backoff", "internal/buildinfo", "internal/price", "kazahana",
 		"locks", "once", "repo", "github.com/alecthomas/kong", "github.com/aws/aws-sdk-go-v2", "go.opentelemetry.io/otel",
 	},
 	"cmd/leasehold/internal/export": {"functions/httpapi", "functions/otlp", "github.com/prometheus/client_golang",

@@ -410,6 +410,10 @@ func TestLockRunOnStore(t *testing.T) {
 		"x")...); code != 120 || !strings.Contains(stderr, "LOCK_HELD") {
 		t.Errorf("held on the store, asked for through the server: %d %q", code, stderr)
 	}
+	if code, _, stderr := run(t, nil, append(store, "--server", p.url, "k", "--", "true")...); code != 125 ||
+		!strings.Contains(stderr, "--server and --store cannot both be given") {
+		t.Errorf("a server and a store: %d %q", code, stderr)
+	}
 	if code, _, stderr := run(t, nil, "lock", "run", "--store", "sqlite", "--data", "/dev/null/x", "k", "--",
 		"true"); code != 118 || !strings.Contains(stderr, "--data") {
 		t.Errorf("a store that cannot be opened: %d %q", code, stderr)

@@ -33,6 +33,54 @@ var (
 	windows = regexp.MustCompile(`\d{4}-\d\d-\d\dT00:00Z`)
 )
 
+// TestNightlyJob: of three machines whose clocks start a job at the same time, one runs it, and all three exit with 0
+// and say nothing, so that cron sends no mail: with a server, and with a store that all of them open.
+func TestNightlyJob(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("the commands are those of a Unix shell")
+	}
+	p := start(t, "--data", t.TempDir())
+	for name, where := range map[string][]string{
+		"server": {"--server", p.url}, "store": {"--store", "sqlite", "--data", t.TempDir()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			job := append(append([]string{"once", "nightly", "--every", "8784h", "--skip", "-q"}, where...), "--", "sh", "-c",
+				"echo $LEASEHOLD_FENCING_TOKEN >> "+dir+"/ran; until [ -e "+dir+"/go ]; do sleep 0.05; done")
+			type end struct {
+				code           int
+				stdout, stderr string
+			}
+			ended := make(chan end, 3)
+			for range cap(ended) {
+				go func() {
+					var e end
+					e.code, e.stdout, e.stderr = run(t, nil, job...)
+					ended <- e
+				}()
+			}
+			for i := range cap(ended) {
+				if i == 2 { // the others are done while the job still runs
+					if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got := <-ended; got != (end{}) {
+					t.Errorf("a machine: %+v", got)
+				}
+			}
+			if code, stdout, stderr := run(t, nil, job...); code != 0 || stdout != "" || stderr != "" {
+				t.Errorf("a fourth, later: %d %q %q", code, stdout, stderr)
+			}
+			if ran, err := os.ReadFile(filepath.Join(dir, "ran")); err != nil || bytes.Count(ran, []byte("\n")) != 1 {
+				t.Errorf("the job ran as %q, %v", ran, err)
+			}
+		})
+	}
+}
+
 // TestOnceCommand walks through `leasehold once` with its exit codes, as a script would.
 func TestOnceCommand(t *testing.T) {
 	t.Parallel()
@@ -50,9 +98,9 @@ func TestOnceCommand(t *testing.T) {
 		code           int
 		stdout, stderr string // "…" at the end allows anything to follow
 	}{
-		{[]string{"a1", "--", "sh", "-c", "echo $LEASEHOLD_ANALYSIS_ID under $LEASEHOLD_TOKEN; exit 7"}, 7, "a1 under 1\n",
+		{[]string{"a1", "--", "sh", "-c", "echo $LEASEHOLD_ANALYSIS_ID under $LEASEHOLD_FENCING_TOKEN; exit 7"}, 7, "a1 under 1\n",
 			"leasehold: the run of a1 failed, and may be tried again: sh: exit status 7\n"},
-		{[]string{"a1", "--", "sh", "-c", "echo s3://results/a1 > $LEASEHOLD_RESULT; echo under $LEASEHOLD_TOKEN"},
+		{[]string{"a1", "--", "sh", "-c", "echo s3://results/a1 > $LEASEHOLD_RESULT; echo under $LEASEHOLD_FENCING_TOKEN"},
 			0, "under 2\n", ""},
 		{[]string{"a1", "--", "echo", "twice"}, 0, "",
 			"leasehold: a1 is finished already, since TIME, with the result s3://results/a1, and nothing was run; to run it once a day: leasehold once --every 24h a1 -- COMMAND\n"},
@@ -86,6 +134,13 @@ func TestOnceCommand(t *testing.T) {
 		{[]string{"--heartbeat", "5m", "a3", "--", "true"}, 125, "",
 			"leasehold: --heartbeat 5m0s: must be less than --ttl 5m0s, or the lock is lost each time\n"},
 		{[]string{"a3"}, 125, "", "…"},
+		{[]string{"--data", "x", "a3", "--", "true"}, 125, "",
+			"leasehold: --data is a setting of a store: name the store with --store, such as --store sqlite\n"},
+		{[]string{"--store", "sqlite", "--server", "http://127.0.0.1:8080", "a3", "--", "true"}, 125, "",
+			"leasehold: --server and --store cannot both be given: a store is opened without a server\n"},
+		{[]string{"--store", "memory", "a3", "--", "true"}, 125, "",
+			"leasehold: --store memory is seen by no other process: choose the store that all of them use\n"},
+		{[]string{"--store", "sqlite", "--data", "/dev/null/x", "a3", "--", "true"}, 118, "", "…"},
 		{[]string{"--color", "red", "a3", "--", "true"}, 125, "", "leasehold: unknown flag --color…"},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
@@ -137,6 +192,10 @@ func TestOnceCommand(t *testing.T) {
 		code, _, says := run(t, env, "once", "a3", "--", "echo", "x")
 		if code != 120 || !strings.HasPrefix(says, "leasehold: another worker runs a3; its lock expires in ") {
 			t.Errorf("locked: %d %q", code, says)
+		}
+		code, _, says = run(t, env, "once", "--skip", "a3", "--", "echo", "x")
+		if code != 0 || !strings.HasPrefix(says, "leasehold: skipped: another worker runs a3; its lock expires in ") {
+			t.Errorf("locked, with --skip: %d %q", code, says)
 		}
 		if err := gate.Release(t.Context(), once.Lock{AnalysisID: "a3", Owner: "ci-42", Token: 1}, ""); err != nil {
 			t.Fatal(err)

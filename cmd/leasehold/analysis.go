@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -59,7 +60,7 @@ func (c *analysisCmd) outcome(err error) error {
 
 type analysisListCmd struct {
 	Prefix string `help:"Only analyses whose ID begins with this."`
-	Status string `placeholder:"STATUS" complete:"FAILED,PENDING,READY" help:"Only analyses with exactly this status, such as FAILED, READY or PENDING."`
+	Status string `placeholder:"STATUS" complete:"FAILED,PENDING,READY" help:"Only analyses with this status, such as FAILED, READY or PENDING."`
 }
 
 // Run lists analyses, page by page. With --json it prints one analysis a line; those that cannot be read have a code.
@@ -74,26 +75,28 @@ func (c *analysisListCmd) Run(ctx context.Context, a *analysisCmd, s *streams) e
 		if err != nil {
 			return a.outcome(err)
 		}
+		some := len(page.Analyses)+len(page.Unreadable) > 0
+		shown = shown || some
 		if a.JSON {
 			err = showEach(s, page)
-		} else if len(page.Analyses)+len(page.Unreadable) > 0 {
-			shown = true
+		} else if some {
 			_, err = fmt.Fprint(s.out, analysisTable(page, a.wide()))
 		}
 		if err != nil {
 			return err
 		}
 		if q.PageToken = page.NextPageToken; q.PageToken == "" {
-			if !shown && !a.JSON {
-				fmt.Fprintln(s.err, c.none())
+			if shown {
+				return nil
 			}
-			return nil
+			return c.none(a, s)
 		}
 	}
 }
 
-// none says that there was nothing to list.
-func (c *analysisListCmd) none() string {
+// none says that there was nothing to list. A status that Leasehold does not write may be a word of the user's own, or
+// a mistake.
+func (c *analysisListCmd) none(a *analysisCmd, s *streams) error {
 	text := "no analyses"
 	if c.Prefix != "" {
 		text += " that begin with " + printable(c.Prefix)
@@ -101,8 +104,18 @@ func (c *analysisListCmd) none() string {
 	if c.Status != "" {
 		text += " with the status " + printable(c.Status)
 	}
-	return text
+	if c.Status != "" && !slices.Contains(statuses, strings.ToUpper(c.Status)) {
+		return &exitError{exitMissing, fmt.Errorf("%s; Leasehold writes %s, other words are your programs'", text,
+			strings.Join(statuses, ", "))}
+	}
+	if !a.JSON {
+		fmt.Fprintln(s.err, text)
+	}
+	return nil
 }
+
+// statuses are those that Leasehold and its examples write.
+var statuses = []string{"PENDING", string(contracts.AnalysisReady), string(contracts.AnalysisFailed)}
 
 // showEach prints a page as JSON, one analysis a line.
 func showEach(s *streams, page contracts.AnalysisPage) error {
@@ -165,11 +178,11 @@ func (c *analysisGetCmd) Run(ctx context.Context, a *analysisCmd, s *streams) er
 	if err != nil {
 		return a.outcome(err)
 	}
-	return show(s, a.JSON, got, "%s", analysisCard(got))
+	return show(s, a.JSON, got, "%s", card("analysis", got))
 }
 
-// analysisCard is one analysis for people, a member a line.
-func analysisCard(a contracts.Analysis) string {
+// card is one analysis for people, or a run, which has the same members, a member a line.
+func card(what string, a contracts.Analysis) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	line := func(name, text string) {
@@ -177,7 +190,7 @@ func analysisCard(a contracts.Analysis) string {
 			fmt.Fprintf(w, "%s\t%s\n", name, text)
 		}
 	}
-	line("analysis", quoted(a.AnalysisID))
+	line(what, quoted(a.AnalysisID))
 	line("status", cmp.Or(quoted(a.Status), "-"))
 	line("finished", a.FinishedAt)
 	switch {

@@ -23,9 +23,14 @@ func TestInterrupted(t *testing.T) {
 		case asked <- struct{}{}:
 			<-r.Context().Done()
 		default: // the command looks what its request may have acquired: nothing
+			nothing := contracts.Errorf(contracts.CodeLockHeld, "")
+			if strings.HasPrefix(r.URL.Path, "/v1/analyses/") {
+				nothing = &contracts.Error{Code: contracts.CodeNotFound, Field: "analysis_id"}
+			}
 			w.Header().Set("Content-Type", "application/problem+json")
-			w.WriteHeader(http.StatusConflict)
-			_ = json.NewEncoder(w).Encode(contracts.Errorf(contracts.CodeLockHeld, "").Problem())
+			info, _ := nothing.Code.Info()
+			w.WriteHeader(info.Status)
+			_ = json.NewEncoder(w).Encode(nothing.Problem())
 		}
 	}))
 	defer server.Close()

@@ -42,7 +42,7 @@ type lockRunCmd struct {
 }
 
 func newLockRunCmd() lockRunCmd {
-	flags := newSettingFlags(settings.LockRun)
+	flags := newSettingFlags(settings.Directly)
 	return lockRunCmd{Plugins: flags.plugin(), flags: flags}
 }
 
@@ -96,12 +96,12 @@ Whatever is not the command's own is said on standard error in a line that begin
 const releaseTimeout = 5 * time.Second
 
 // Run runs the command.
-func (c *lockRunCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
+func (c *lockRunCmd) Run(ctx context.Context, l *lockCmd, k *kong.Context, s *streams) error {
 	path, err := c.prepare(l.Tenant)
 	if err != nil {
 		return trouble(err)
 	}
-	provider, done, err := c.provider(ctx, l, s)
+	provider, done, err := c.provider(ctx, l, k, s)
 	if err != nil {
 		return trouble(err)
 	}
@@ -262,34 +262,20 @@ func (c *lockRunCmd) checkSeveral(tenant string) error {
 func (c *lockRunCmd) last() time.Duration { return min(c.TTL/20, time.Second) }
 
 // provider is the locks of a server, or of a store if the flags name one.
-func (c *lockRunCmd) provider(ctx context.Context, l *lockCmd, s *streams) (p locks.Provider, done func(), err error) {
-	given := c.flags.given()
-	if given["store"] == "" {
-		for name := range given {
-			return nil, nil, usage("--%s is a setting of a store: name the store with --store, such as --store sqlite", name)
-		}
-		server, err := l.locks()
-		if err != nil {
-			return nil, nil, err
-		}
-		return server.For(l.Tenant), func() {}, nil
-	}
-	if l.Server != defaultServer && l.Server != os.Getenv("LEASEHOLD_SERVER") {
-		return nil, nil, usage("--server and --store cannot both be set: a store is opened without a server")
-	}
-	config, err := c.flags.load()
+func (c *lockRunCmd) provider(ctx context.Context, l *lockCmd, k *kong.Context, s *streams) (p locks.Provider,
+	done func(), err error) {
+	store, done, err := c.flags.direct(ctx, k, s)
 	if err != nil {
 		return nil, nil, err
 	}
-	log := newLog("text", s)
-	store, _, err := openStore(ctx, config, log, use{})
+	if store != nil {
+		return direct.Locks(lock.New(store, nil), l.Tenant), done, nil
+	}
+	server, err := l.locks()
 	if err != nil {
-		if _, own := errors.AsType[*exitError](err); !own && ctx.Err() == nil {
-			err = &exitError{exitUnavailable, err}
-		}
 		return nil, nil, err
 	}
-	return direct.Locks(lock.New(store, nil), l.Tenant), func() { closeLogged(log, "close the store", store.Close) }, nil
+	return server.For(l.Tenant), done, nil
 }
 
 // notAcquired gives the error of a lock that was not acquired its exit code.

@@ -17,12 +17,14 @@ type cli struct {
 	Fence     fenceCmd     `cmd:"" help:"Check fencing tokens where a resource cannot."`
 	Analysis  analysisCmd  `cmd:"" help:"List analyses of a server, look at one, retry one that failed."`
 	Once      onceCmd      `cmd:"" help:"Run a command under the lock of an analysis: once at a time, and not again once it succeeded."`
+	Run       runCmd       `cmd:"" help:"Look at a run: by its name, or by the Idempotency-Key of a request."`
 	Placement placementCmd `cmd:"" help:"Look at a cluster: its members, where an identity is, what changed; drain a member."`
 	Worker    workerCmd    `cmd:"" help:"Run the analyses of an SQS queue, each by one worker at a time."`
 	Store     storeCmd     `cmd:"" help:"Maintain a store: remove ended locks, raise tokens after a restore."`
 	ID        idCmd        `cmd:"" name:"id" help:"Generate IDs, decode them, convert them to public IDs and back."`
 	Emulate   emulateCmd   `cmd:"" help:"Run an in-memory emulator of Firestore, DynamoDB, SQS or Cloud Tasks."`
 	Audit     auditCmd     `cmd:"" help:"Say who had a lock at a time, with which token, from the audit events of servers."`
+	Token     tokenCmd     `cmd:"" help:"Make, list and revoke the tokens of a server without an identity provider."`
 	Health    healthCmd    `cmd:"" help:"Check that a server is ready: for health checks of containers."`
 	Version   versionCmd   `cmd:"" help:"Print the version, the commit and its date; so does --version."`
 	Help      helpCmd      `cmd:"" help:"Show the help of a command; so does the command with --help."`
@@ -32,7 +34,8 @@ type cli struct {
 }
 
 func newCLI() cli {
-	return cli{Serve: newServeCmd(), Lock: lockCmd{Run: newLockRunCmd()}, Worker: newWorkerCmd(), Store: newStoreCmd()}
+	return cli{Serve: newServeCmd(), Lock: lockCmd{Run: newLockRunCmd()}, Once: newOnceCmd(), Worker: newWorkerCmd(),
+		Store: newStoreCmd()}
 }
 
 const description = `Locks with fencing tokens for serverless functions.

@@ -4,14 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client"
+	"github.com/alecthomas/kong"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/direct"
+	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/once"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
 
 type onceCmd struct {
@@ -26,7 +32,18 @@ type onceCmd struct {
 	TTL         time.Duration `name:"ttl" default:"5m" help:"How long the lock lasts without a refresh, in whole seconds (default ${default})."`
 	Heartbeat   time.Duration `placeholder:"DURATION" help:"Time between refreshes; the default is a fifth of --ttl."`
 	MaxFailures int64         `placeholder:"N" help:"The analysis turns FAILED when so many runs have failed (default: never)."`
+	Skip        bool          `help:"That another worker runs the analysis is no error: nothing is run, and the exit code is 0."`
+	Quiet       bool          `short:"q" help:"Say nothing but errors: not that nothing is to be done, or that a request is tried again."`
 	Grace       time.Duration `default:"10s" help:"Time for the command between SIGTERM and SIGKILL when this process is asked to stop (default ${default})."`
+
+	kong.Plugins // the flags of the settings
+
+	flags settingFlags
+}
+
+func newOnceCmd() onceCmd {
+	flags := newSettingFlags(settings.Directly)
+	return onceCmd{Plugins: flags.plugin(), flags: flags}
 }
 
 // Help is the longer help of the command.
@@ -34,16 +51,20 @@ func (onceCmd) Help() string {
 	return `Asks for the run of an analysis, runs the command with a heartbeat, and ends the analysis: READY if the command exits with 0, otherwise the run is counted as failed and may be tried again.
 
   leasehold once a-1024 -- ./analyze.sh --input s3://bucket/a-1024
+  17 2 * * *  leasehold once nightly --every 24h --skip -q -- /usr/local/bin/nightly
+  leasehold once nightly --every 24h --store sqlite --data /var/lib/jobs -- ./nightly.sh
 
-The command finds LEASEHOLD_ANALYSIS_ID, LEASEHOLD_TOKEN (the fencing token: pass it on to what the command writes to) and LEASEHOLD_RESULT, a file whose content becomes the result, in its environment, and none of Leasehold's secrets (LEASEHOLD_AUTH_TOKEN …). When the lock is lost, the command and all that it started (its process group) are killed at once; what the command leaves behind when it ends by itself is killed, too, for the run is over then. If this process itself is killed, Linux kills the command, but not what it started; elsewhere nothing does. Then the token protects.
+The second line is one of a crontab, for a job that several machines have: one of them runs it, once a day, the others say nothing, and no one gets mail unless it fails. The third needs no server: every process opens the same store, here a file on one machine.
+
+The command finds LEASEHOLD_ANALYSIS_ID, LEASEHOLD_FENCING_TOKEN (pass it on to what the command writes to) and LEASEHOLD_RESULT, a file whose content becomes the result, in its environment, and none of Leasehold's secrets (LEASEHOLD_AUTH_TOKEN …). When the lock is lost, the command and all that it started (its process group) are killed at once; what the command leaves behind when it ends by itself is killed, too, for the run is over then. If this process itself is killed, Linux kills the command, but not what it started; elsewhere nothing does. Then the token protects.
 
 An analysis that is finished does not run again. For work that comes round again, --every runs the command once in each window: with "--every 24h nightly" the analysis is nightly@2026-11-22T00:00Z, all day long by UTC. Windows of whole days begin at midnight, those of weeks on Monday. The name of the window is taken by the clock of this machine: do not start the command just at the turn.
 
 Exit codes, as those of env and timeout:
 
-    0        the analysis is READY now, or was READY before
+    0        the analysis is READY now, or was READY before; with --skip also: another worker runs it
     1 to 255 the command's own: it failed, and may be tried again, or not
-    118      the server could not be reached, or failed: try again later
+    118      the server or the store could not be reached, or failed: try again later
     120      another worker runs the analysis: try again later
     121      the lock was lost during the run, and the command was killed
     122      there is no such analysis; --create makes it
@@ -64,39 +85,75 @@ const (
 )
 
 // Run runs the command.
-func (c *onceCmd) Run(ctx context.Context, s *streams) error {
+func (c *onceCmd) Run(ctx context.Context, k *kong.Context, s *streams) error {
 	begin := time.Now()
 	c.Analysis = windowName(c.Analysis, c.Every, begin)
 	path, err := c.prepare()
 	if err != nil {
 		return trouble(err)
 	}
-	server, err := c.connect()
+	gate, done, err := c.gate(ctx, k, s)
 	if err != nil {
 		return trouble(err)
 	}
-	gate := server.Analyses()
+	defer done()
+	asked := once.Gate(gate)
 	if c.Create || c.Every > 0 {
-		if _, err := gate.Create(ctx, c.Analysis); err != nil {
-			return trouble(c.explain(err))
-		}
+		asked = once.Creating(gate)
 	}
-	out, err := once.Run(ctx, &announced{Gate: gate, remote: c.remote, to: s.err}, c.Analysis,
+	trying := s.err
+	if c.Quiet {
+		trying = io.Discard
+	}
+	out, err := once.Run(ctx, &announced{Gate: asked, remote: c.remote, to: trying}, c.Analysis,
 		func(ctx context.Context, l once.Lock) (string, error) {
 			return c.perform(ctx, path, l, s)
 		}, &once.Options{
 			Owner: c.Owner, TTL: c.TTL, Heartbeat: c.Heartbeat, MaxFailures: c.MaxFailures,
-			Warn: func(err error) { fmt.Fprintln(s.err, "leasehold:", err) },
+			Warn: func(err error) { c.sayf(s, "%v", err) },
 		})
 	switch {
 	case err != nil:
 		return trouble(c.explain(err))
 	case ctx.Err() != nil && out.Status == once.Stopped:
 		return interruption("interrupted: the run of %s was stopped, and may be tried again", c.Analysis)
+	case out.Status == once.Locked && c.Skip:
+		c.sayf(s, "skipped: %v", c.exit(out))
+		return nil
 	case out.Status == once.AlreadyFinished, out.Status == once.AlreadyFailed:
 		return c.skipped(ctx, out.Status, gate, begin, s)
 	default:
 		return c.exit(out)
+	}
+}
+
+// gate is what says whether an analysis may run: that of a server, or of a store.
+type gate interface {
+	once.Creator
+
+	Get(ctx context.Context, analysisID string) (contracts.Analysis, error)
+}
+
+// gate is the gate of a server, or of a store if the flags name one.
+func (c *onceCmd) gate(ctx context.Context, k *kong.Context, s *streams) (g gate, done func(), err error) {
+	store, done, err := c.flags.direct(ctx, k, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	if store != nil {
+		return direct.Analyses(analysis.New(store, nil)), done, nil
+	}
+	server, err := c.connect()
+	if err != nil {
+		return nil, nil, err
+	}
+	return server.Analyses(), done, nil
+}
+
+// sayf says what is no error, unless that is not wanted.
+func (c *onceCmd) sayf(s *streams, format string, args ...any) {
+	if !c.Quiet {
+		fmt.Fprintf(s.err, "leasehold: "+format+"\n", args...)
 	}
 }
 
@@ -142,7 +199,7 @@ func trouble(err error) error {
 }
 
 // skipped says that the analysis was finished before: when and why, as far as the server tells.
-func (c *onceCmd) skipped(ctx context.Context, status once.Status, gate *client.Analyses, begin time.Time,
+func (c *onceCmd) skipped(ctx context.Context, status once.Status, gate gate, begin time.Time,
 	s *streams) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -168,7 +225,7 @@ func (c *onceCmd) skipped(ctx context.Context, status once.Status, gate *client.
 	if a.Result != "" {
 		result = ", with the result " + printable(a.Result)
 	}
-	fmt.Fprintf(s.err, "leasehold: %s is finished already%s%s, and nothing was run; %s\n", c.Analysis, since, result, next)
+	c.sayf(s, "%s is finished already%s%s, and nothing was run; %s", c.Analysis, since, result, next)
 	return nil
 }
 
@@ -217,8 +274,8 @@ func (c *onceCmd) perform(ctx context.Context, path string, l once.Lock, s *stre
 	if err := once.Check(ctx); err != nil {
 		return "", err
 	}
-	p, err := begin(path, c.Command, os.Environ(), []string{
-		"LEASEHOLD_ANALYSIS_ID=" + l.AnalysisID, "LEASEHOLD_TOKEN=" + strconv.FormatInt(l.Token, 10),
+	p, err := begin(path, c.Command, settings.WithoutLock(os.Environ()), []string{
+		"LEASEHOLD_ANALYSIS_ID=" + l.AnalysisID, "LEASEHOLD_FENCING_TOKEN=" + strconv.FormatInt(l.Token, 10),
 		"LEASEHOLD_RESULT=" + result,
 	}, s)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/setup"
+	"github.com/leasehold-dev/leasehold/functions/tokenfile"
 	"github.com/leasehold-dev/leasehold/internal/buildinfo"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
@@ -36,13 +37,14 @@ func newServeCmd() serveCmd {
 func (serveCmd) Help() string {
 	return `Without settings the server stores everything in one SQLite file in your data folder, listens on 127.0.0.1:8080 and runs in development mode: it accepts every caller, from this machine only.
 
-For other machines, set --auth-issuer and --auth-audience: callers then send tokens of that issuer, the owner of a lease is the token's subject, and the tenant comes from a claim. Terminate TLS in front of the server.
+For other machines, set --auth-tokens: callers then send tokens of that file, which "leasehold token new" makes, and --tls-cert and --tls-key give the server TLS. Or set --auth-issuer and --auth-audience: callers send tokens of that issuer, the owner of a lease is the token's subject, and the tenant comes from a claim. Where no certificate is given, terminate TLS in front of the server.
 
   leasehold serve
   leasehold serve --listen 127.0.0.1:0 --store memory
   leasehold serve --store firestore --project my-project
   leasehold serve --store dynamodb --table leasehold --region eu-west-1
   leasehold serve --store redis --redis-addr 127.0.0.1:6379
+  leasehold serve --listen 0.0.0.0:8443 --auth-tokens /etc/leasehold/tokens --tls-cert /etc/leasehold/cert.pem --tls-key /etc/leasehold/key.pem
   leasehold serve --listen 0.0.0.0:8080 --auth-issuer https://issuer.example --auth-audience leasehold
   leasehold serve --target-url http://127.0.0.1:9000/run
 
@@ -70,9 +72,13 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	ctx, drain := context.WithCancel(lifetime)
 	defer drain()
 	undelayed := context.AfterFunc(stop, drain) // until it serves
-	identity, err := setup.Identity(lifetime, c, httpapi.Development{})
+	identity, err := identify(lifetime, c, log)
 	if err != nil {
 		return usage("%w", err)
+	}
+	certificate, err := openCertificate(c, log)
+	if err != nil {
+		return err
 	}
 	observed, err := observe(ctx, c, log)
 	if err != nil {
@@ -132,14 +138,14 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	if c.ShutdownDelay > 0 && undelayed() {
 		skipped, over = signals.delayed()
 	}
-	go func() { ended <- server.Serve(l) }()
+	go func() { ended <- certificate.serve(server, l) }()
 
 	if c.InsecureListenAnywhere {
 		log.WarnContext(ctx, insecure, "listen", l.Addr().String())
 	}
 	logStart(ctx, log, c, o.Build, where, slog.String("listen", l.Addr().String()),
 		slog.String("authentication", c.Authentication("development mode")), slog.String("audit", cmp.Or(c.AuditLog, "log")))
-	url := "http://" + fromHere(l.Addr().String())
+	url := certificate.scheme() + "://" + fromHere(l.Addr().String())
 	fmt.Fprintln(s.out, "listening on", url)
 	if c.Log == "text" {
 		fmt.Fprint(s.out, whatNext(c, url, where))
@@ -172,6 +178,23 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	}
 	log.Info("stopped")
 	return nil
+}
+
+// identify is who callers are: by the tokens of an issuer, of a file, or of both.
+func identify(ctx context.Context, c *settings.Config, log *slog.Logger) (httpapi.Identity, error) {
+	who, err := setup.Identity(ctx, c, httpapi.Development{})
+	if err != nil || c.AuthTokens == "" {
+		return who, err
+	}
+	if c.AuthIssuer == "" {
+		who = nil
+	}
+	i, err := tokenfile.Open(c.AuthTokens, who, log)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; make it with: leasehold token new --file %s --subject NAME --tenant NAME",
+			c.Name("LEASEHOLD_AUTH_TOKENS"), err, c.AuthTokens)
+	}
+	return i, nil
 }
 
 // logStart writes the line with which a program begins to work.
@@ -210,8 +233,8 @@ func checkSpaces(ctx context.Context, ids *machineid.Service) error {
 }
 
 func whatNext(c *settings.Config, url, where string) string {
-	if c.AuthIssuer != "" {
-		return fmt.Sprintf("Locks are stored %s. Callers authenticate with tokens of %s.\n", where, c.AuthIssuer)
+	if c.Authenticates() {
+		return fmt.Sprintf("Locks are stored %s. Callers authenticate with %s.\n", where, c.Authentication(""))
 	}
 	who := "Development mode: every caller on this machine is accepted and names itself."
 	if c.InsecureListenAnywhere {

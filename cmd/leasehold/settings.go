@@ -1,14 +1,18 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/leasehold-dev/leasehold/functions/settings"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
 // settingFlags are the flags of an entry point, made from the table of settings: a field for each, without defaults, so
@@ -89,4 +93,35 @@ func (f settingFlags) load() (*settings.Config, error) {
 		return nil, usage("%w", err)
 	}
 	return c, nil
+}
+
+// direct opens the store that the flags name, for a command that calls a server without them: then the store is nil.
+// done closes it. A server and a store cannot both be meant.
+func (f settingFlags) direct(ctx context.Context, k *kong.Context, s *streams) (store docstore.Store, done func(),
+	err error) {
+	given := f.given()
+	if given["store"] == "" {
+		for name := range given {
+			return nil, nil, usage("--%s is a setting of a store: name the store with --store, such as --store sqlite", name)
+		}
+		return nil, func() {}, nil
+	}
+	for _, p := range k.Path {
+		if p.Flag != nil && slices.Contains([]string{"server", "auth-token-file"}, p.Flag.Name) {
+			return nil, nil, usage("--%s and --store cannot both be given: a store is opened without a server", p.Flag.Name)
+		}
+	}
+	config, err := f.load()
+	if err != nil {
+		return nil, nil, err
+	}
+	log := newLog("text", s)
+	store, _, err = openStore(ctx, config, log, use{})
+	if err != nil {
+		if _, own := errors.AsType[*exitError](err); !own && ctx.Err() == nil {
+			err = &exitError{exitUnavailable, err}
+		}
+		return nil, nil, err
+	}
+	return store, func() { closeLogged(log, "close the store", store.Close) }, nil
 }

@@ -1,14 +1,14 @@
 #!/bin/sh
-# A job that several machines have in their crontabs, and that must not run twice at once. Run it in a clone with
+# A job that several machines have in their crontabs, and that must run once a night. Run it in a clone with
 #
 #	sh examples/cronjob/cronjob.sh
 #
 # In a crontab it is the one line
 #
-#	17 2 * * *  leasehold lock run nightly-report --skip --quiet -- /usr/local/bin/report
+#	17 2 * * *  leasehold once nightly-report --every 24h --skip -q -- /usr/local/bin/report
 #
 # with LEASEHOLD_SERVER set. Here three of them start at once, on a store in a file instead of a server: one
-# runs the job, and the others say nothing, as cron would send that as a mail.
+# runs the job, and the others say nothing, as cron would send that as a mail. One that is late does nothing, either.
 set -eu
 cd "$(dirname "$0")/../.."
 folder=$(mktemp -d)
@@ -24,8 +24,8 @@ echo "$1 is done"
 REPORT
 chmod +x "$folder/report"
 
-machine() {
-  leasehold lock run nightly-report --skip --quiet --store sqlite --data "$folder/data" -- "$folder/report" "$1"
+machine() { # the longest window, so that none ends while the example runs
+  leasehold once nightly-report --every 8784h --skip -q --store sqlite --data "$folder/data" -- "$folder/report" "$1"
 }
 machine alpha &
 machine bravo &

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/leasehold-dev/leasehold/functions/aws"
+	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
@@ -27,7 +28,7 @@ func ExampleNewWorker() {
 	}
 
 	worker, err := aws.NewWorker(&tasks.Worker{
-		Gate: tasks.Local(analysis.New(store, nil)),
+		Gate: direct.Analyses(analysis.New(store, nil)),
 		Work: func(_ context.Context, l once.Lock) (string, error) {
 			fmt.Println("running", l.AnalysisID, "with the fence", l.Token)
 			return "s3://results/" + l.AnalysisID, nil

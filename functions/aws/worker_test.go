@@ -20,6 +20,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/leasehold-dev/leasehold/functions/aws"
+	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
@@ -48,7 +49,7 @@ type bench struct {
 func newBench(t *testing.T, work once.Work) *bench {
 	t.Helper()
 	b := &bench{t: t, store: docstore.NewMemory(nil), began: time.Now()}
-	b.Worker = tasks.Worker{Gate: tasks.Local(analysis.New(b.store, nil)), Work: work,
+	b.Worker = tasks.Worker{Gate: direct.Analyses(analysis.New(b.store, nil)), Work: work,
 		Log: slog.New(slog.NewTextHandler(&b.log, nil))}
 	for _, id := range []string{"a1", "a2", "b1"} {
 		b.put(id, docstore.Doc{"title": docstore.String("x")})
@@ -229,7 +230,7 @@ func TestMalformed(t *testing.T) {
 
 // TestOtherEvents: an event that is not the worker's fails the invocation, and nothing runs.
 func TestOtherEvents(t *testing.T) {
-	w, err := aws.NewWorker(&tasks.Worker{Gate: tasks.Local(nil), Work: done}, nil)
+	w, err := aws.NewWorker(&tasks.Worker{Gate: direct.Analyses(nil), Work: done}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -399,7 +400,7 @@ func TestGateTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, done)
 		good := b.Gate
-		b.Gate = tasks.Local(nil) // has no analyses, and so panics
+		b.Gate = direct.Analyses(nil) // has no analyses, and so panics
 		if got := b.invoke(one(), time.Minute); got != "m" || !strings.Contains(b.log.String(), "panic") {
 			t.Errorf("failed %q, %s", got, b.log.String())
 		}
@@ -412,7 +413,7 @@ func TestGateTrouble(t *testing.T) {
 }
 
 func TestNewWorkerRejects(t *testing.T) {
-	if w, err := aws.NewWorker(&tasks.Worker{Gate: tasks.Local(nil)}, nil); w != nil || err == nil ||
+	if w, err := aws.NewWorker(&tasks.Worker{Gate: direct.Analyses(nil)}, nil); w != nil || err == nil ||
 		!strings.Contains(err.Error(), "Work is required") {
 		t.Errorf("%v", err)
 	}

@@ -13,9 +13,46 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
-// Analyses is the gate of analyses on a store, for once.Run and for workers that have the store at hand.
-func Analyses(a *analysis.Analyses) once.Gate {
-	return gate{a, "analysis_id", &ends.Clock{}}
+// AnalysisGate is the gate of analyses on a store, for once.Run and for workers that have the store at hand. It does
+// what a server's client does.
+type AnalysisGate struct {
+	once.Gate
+
+	service *analysis.Analyses
+}
+
+// Analyses is the gate of analyses on a store.
+func Analyses(a *analysis.Analyses) *AnalysisGate {
+	return &AnalysisGate{gate{a, analysisID, &ends.Clock{}}, a}
+}
+
+// analysisID is the field of the contract.
+const analysisID = "analysis_id"
+
+// Create makes the document of an analysis unless there is one, and reports whether it did.
+func (a *AnalysisGate) Create(ctx context.Context, id string) (created bool, err error) {
+	o, err := a.service.Create(ctx, analysis.Create{ID: analysis.ID(id)})
+	switch {
+	case err != nil:
+		return false, withCode(err)
+	case o.Code != analysis.OK:
+		return false, NoRun(o, analysisID)
+	default:
+		return !o.Replayed, nil
+	}
+}
+
+// Get reads an analysis. If there is none, the error is NOT_FOUND with the field "analysis_id".
+func (a *AnalysisGate) Get(ctx context.Context, id string) (contracts.Analysis, error) {
+	s, now, err := a.service.Get(ctx, analysis.ID(id))
+	switch {
+	case err != nil:
+		return contracts.Analysis{}, withCode(err)
+	case !s.Exists:
+		return contracts.Analysis{}, NoAnalysis()
+	default:
+		return Analysis(analysis.ID(id), s, s.Locked(now)), nil
+	}
 }
 
 // Runs is the gate of a tenant's runs on a store, for package idempotency and for once.Run with names of the caller's

@@ -3,6 +3,7 @@ package direct
 import (
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
@@ -40,4 +41,43 @@ func NoRun(o analysis.Outcome, idField string) *contracts.Error {
 	default: // the others say no more
 	}
 	return e
+}
+
+// NoAnalysis is the error of a read of an analysis that does not exist.
+func NoAnalysis() *contracts.Error {
+	return NoRun(analysis.Outcome{Code: analysis.NotFound, Detail: "there is no such analysis"}, analysisID)
+}
+
+// Analysis is an analysis as everybody may see it who may see analyses.
+func Analysis(id analysis.ID, s analysis.State, locked bool) contracts.Analysis {
+	a := contracts.Analysis{
+		AnalysisID: string(id), Status: string(s.Status), Finished: s.Status.Finished(), Locked: locked,
+		OwnerID: s.Owner, Runs: s.Runs, Failures: s.Failures, Result: s.Result, FailureReason: s.Reason,
+		Retry: Retried(s.Retried),
+	}
+	if end, ok := s.ExpiresAt(); ok && s.Owner != "" { // without an owner it is no lock's
+		a.ExpiresAt = Time(end)
+	}
+	if s.Status.Finished() {
+		a.FinishedAt = StoredTime(s.Finished)
+	}
+	return a
+}
+
+// Retried is the last retry of an analysis; nil if there was none.
+func Retried(r analysis.Retried) *contracts.AnalysisRetry {
+	at := StoredTime(r.At)
+	if at == "" {
+		return nil
+	}
+	return &contracts.AnalysisRetry{By: r.By, Reason: r.Reason, At: at}
+}
+
+// StoredTime is a time of the document if it has the form of the contract, as the server writes it; empty otherwise:
+// the document is the user's.
+func StoredTime(s string) contracts.Time {
+	if _, err := docstore.ParseTime(docstore.String(s)); err != nil {
+		return ""
+	}
+	return s
 }

@@ -182,9 +182,9 @@ func (a *api) getAnalysis(c call) (contracts.Analysis, error) {
 		return contracts.Analysis{}, err
 	}
 	if !s.Exists {
-		return contracts.Analysis{}, noLock(analysis.Outcome{Code: analysis.NotFound, Detail: "there is no such analysis"})
+		return contracts.Analysis{}, direct.NoAnalysis()
 	}
-	return analysisBody(analysisID(c.Request), s, s.Locked(now)), nil
+	return direct.Analysis(analysisID(c.Request), s, s.Locked(now)), nil
 }
 
 func (a *api) listAnalyses(w http.ResponseWriter, r *http.Request, _ Caller) error {
@@ -199,7 +199,7 @@ func (a *api) listAnalyses(w http.ResponseWriter, r *http.Request, _ Caller) err
 	if err := list.Validate(); err != nil {
 		return err // without waiting
 	}
-	show := func(l analysis.Listed) contracts.Analysis { return analysisBody(l.ID, l.State, l.Locked) }
+	show := func(l analysis.Listed) contracts.Analysis { return direct.Analysis(l.ID, l.State, l.Locked) }
 	return sendList(a, w, r, "analyses", show, func(ctx context.Context) (readable []analysis.Listed, rest any,
 		cost page.Cost, err error) {
 		p, err := a.analyses.List(ctx, list)
@@ -241,44 +241,10 @@ func (a *api) retryAnalysis(c call, b *contracts.AnalysisRetryRequest) (retried 
 	atStore(c.event(), o.At)
 	return reply(c, o, o.Replayed, err, ifOK(noLock, func(o analysis.Outcome) contracts.AnalysisRetried {
 		return contracts.AnalysisRetried{
-			AnalysisID: string(analysisID(c.Request)), Status: string(o.Grant.Status), Retry: retryBody(o.Retried),
+			AnalysisID: string(analysisID(c.Request)), Status: string(o.Grant.Status), Retry: direct.Retried(o.Retried),
 			Replayed: o.Replayed,
 		}
 	}))
-}
-
-// analysisBody is an analysis as everybody may see it who may see analyses.
-func analysisBody(id analysis.ID, s analysis.State, locked bool) contracts.Analysis {
-	a := contracts.Analysis{
-		AnalysisID: string(id), Status: string(s.Status), Finished: s.Status.Finished(), Locked: locked,
-		OwnerID: s.Owner, Runs: s.Runs, Failures: s.Failures, Result: s.Result, FailureReason: s.Reason,
-		Retry: retryBody(s.Retried),
-	}
-	if end, ok := s.ExpiresAt(); ok && s.Owner != "" { // without an owner it is no lock's
-		a.ExpiresAt = direct.Time(end)
-	}
-	if s.Status.Finished() {
-		a.FinishedAt = storedTime(s.Finished)
-	}
-	return a
-}
-
-// retryBody is the last retry of an analysis; nil if there was none.
-func retryBody(r analysis.Retried) *contracts.AnalysisRetry {
-	at := storedTime(r.At)
-	if at == "" {
-		return nil
-	}
-	return &contracts.AnalysisRetry{By: r.By, Reason: r.Reason, At: at}
-}
-
-// storedTime is a time of the document if it has the form of the contract, as the server writes it; empty otherwise:
-// the document is the user's.
-func storedTime(s string) contracts.Time {
-	if _, err := docstore.ParseTime(docstore.String(s)); err != nil {
-		return ""
-	}
-	return s
 }
 
 // ifOK is what the outcome of a holder's command says if it is OK, else its rejection.

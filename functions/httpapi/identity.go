@@ -112,3 +112,30 @@ func (c Caller) owner(fromBody string) (string, error) {
 func escaped(subject string) string {
 	return strings.NewReplacer("%", "%25", "#", "%23").Replace(subject)
 }
+
+// maxTokenBytes bounds the work that an unknown caller can cause. Tokens usually have one or two thousand bytes.
+const maxTokenBytes = 8 << 10
+
+// Bearer returns the token of the Authorization header (RFC 6750, section 2.1).
+func Bearer(h http.Header) (string, error) {
+	values := h.Values("Authorization")
+	switch len(values) {
+	case 0:
+		return "", Unauthenticated("the request has no Authorization header: send Authorization: Bearer and a token")
+	case 1:
+	default:
+		return "", Unauthenticated("the request has %d Authorization headers: send one", len(values))
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	token = strings.Trim(token, " ")
+	switch {
+	case !strings.EqualFold(scheme, "Bearer"):
+		return "", Unauthenticated(
+			"the Authorization header is not of the scheme Bearer: send Authorization: Bearer and a token")
+	case token == "":
+		return "", Unauthenticated("the Authorization header has no token after Bearer")
+	case len(token) > maxTokenBytes:
+		return "", Unauthenticated("the token has %d bytes, %d at most", len(token), maxTokenBytes)
+	}
+	return token, nil
+}

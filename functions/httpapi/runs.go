@@ -154,7 +154,7 @@ func runBody(id string, s analysis.State, locked bool) contracts.Run {
 		body.ExpiresAt = direct.Time(end)
 	}
 	if body.Finished {
-		body.Status, body.FinishedAt = contracts.AnalysisEnd(s.Status), storedTime(s.Finished)
+		body.Status, body.FinishedAt = contracts.AnalysisEnd(s.Status), direct.StoredTime(s.Finished)
 	}
 	return body
 }

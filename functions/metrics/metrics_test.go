@@ -20,6 +20,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
@@ -191,7 +192,7 @@ func (s *server) sweep() {
 		s.t.Fatal(w.Code, w.Body)
 	}
 	worker := &tasks.Worker{
-		Gate: tasks.Local(analyses), Metrics: s.m,
+		Gate: direct.Analyses(analyses), Metrics: s.m,
 		Work: func(context.Context, once.Lock) (string, error) { return "done", nil },
 	}
 	if got := worker.Deliver(s.t.Context(), tasks.Message{Body: []byte(`{"analysisId":"a3"}`), ID: "m1"}); !got.Done {

@@ -13,9 +13,6 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 )
 
-// maxTokenBytes bounds the work that an unknown caller can cause. Tokens usually have one or two thousand bytes.
-const maxTokenBytes = 8 << 10
-
 // algorithms are the accepted values of alg. All have a public and a private key: with a shared key (HS256 and its
 // like) everyone who can verify a token can make one, and an issuer's public key could be used as the shared one.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.ES384, jose.EdDSA}
@@ -63,7 +60,7 @@ func (i *Identity) Identify(r *http.Request) (httpapi.Caller, error) {
 
 // read verifies the signature of the request's token and passes its payload to check.
 func (t *tokens) read(r *http.Request, check func(payload []byte) error) error {
-	raw, err := bearer(r.Header)
+	raw, err := httpapi.Bearer(r.Header)
 	if err != nil {
 		return err
 	}
@@ -86,30 +83,6 @@ func (t *tokens) read(r *http.Request, check func(payload []byte) error) error {
 			"a registered claim has the wrong type, or is there twice with different spellings")
 	}
 	return nil
-}
-
-// bearer returns the token of the Authorization header (RFC 6750, section 2.1).
-func bearer(h http.Header) (string, error) {
-	values := h.Values("Authorization")
-	switch len(values) {
-	case 0:
-		return "", httpapi.Unauthenticated("the request has no Authorization header: send Authorization: Bearer and a token")
-	case 1:
-	default:
-		return "", httpapi.Unauthenticated("the request has %d Authorization headers: send one", len(values))
-	}
-	scheme, token, _ := strings.Cut(values[0], " ")
-	token = strings.Trim(token, " ")
-	switch {
-	case !strings.EqualFold(scheme, "Bearer"):
-		return "", httpapi.Unauthenticated(
-			"the Authorization header is not of the scheme Bearer: send Authorization: Bearer and a token")
-	case token == "":
-		return "", httpapi.Unauthenticated("the Authorization header has no token after Bearer")
-	case len(token) > maxTokenBytes:
-		return "", httpapi.Unauthenticated("the token has %d bytes, %d at most", len(token), maxTokenBytes)
-	}
-	return token, nil
 }
 
 // parse parses a JWT and rejects what cannot be valid with any key. go-oidc parses again, but gives its reasons as text

@@ -60,6 +60,7 @@ type Config struct {
 	RedisPrefix             string
 	RedisShards             int64
 
+	AuthTokens, TLSCert, TLSKey           string
 	AuthIssuer, AuthAudience, AuthJWKSURL string
 	AuthClients                           []string
 	AuthTenantClaim, AuthTenant           string
@@ -85,6 +86,7 @@ type Config struct {
 	TTL, Heartbeat                          time.Duration // a Heartbeat of 0 is a fifth of TTL
 	MaxFailures                             int64
 	TaskGrace                               time.Duration
+	CreateAnalyses                          bool
 	OnLocked                                string
 	TaskTimeout                             time.Duration
 	TaskAuth, TaskIssuer                    string
@@ -110,13 +112,22 @@ func (c *Config) Level() slog.Level {
 	}
 }
 
-// Authentication says in words who authenticates callers. otherwise is what does without an issuer.
+// Authentication says in words who authenticates callers. otherwise is what does without an issuer and tokens.
 func (c *Config) Authentication(otherwise string) string {
-	if c.AuthIssuer != "" {
+	switch {
+	case c.AuthIssuer != "" && c.AuthTokens != "":
+		return "tokens of " + c.AuthIssuer + " and of " + c.AuthTokens
+	case c.AuthIssuer != "":
 		return "tokens of " + c.AuthIssuer
+	case c.AuthTokens != "":
+		return "tokens of " + c.AuthTokens
+	default:
+		return otherwise
 	}
-	return otherwise
 }
+
+// Authenticates reports whether callers must say who they are: by tokens of an issuer, or of a file.
+func (c *Config) Authenticates() bool { return c.AuthIssuer != "" || c.AuthTokens != "" }
 
 // Forever is the duration of a setting that is off: longer than anything that is measured with it.
 const Forever = 100 * 365 * 24 * time.Hour

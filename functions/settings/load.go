@@ -238,7 +238,7 @@ var numbered = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // WithoutLock is an environment without what "leasehold lock run" sets for its command, so that a command of an inner
-// one does not take the permit, or the further locks, of the outer one for its own.
+// one, or of "leasehold once", does not take the locks of the outer one for its own.
 func WithoutLock(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")

@@ -29,6 +29,8 @@ const (
 	noIssuer   = "without an issuer no token is accepted"
 	byIssuer   = Serve | FunctionAPI // where only an issuer authenticates callers
 	twoTenants = "one is the tenant of all callers, the other names the claim with each caller's own"
+	mayListen  = "a server that authenticates callers may listen anywhere"
+	twoOfTLS   = "TLS needs a certificate and its key"
 	twoTokens  = "they are two ways to get the target's token"
 )
 
@@ -52,8 +54,14 @@ var Rules = []Rule{
 	},
 	{
 		If: []string{"LEASEHOLD_INSECURE_LISTEN_ANYWHERE"}, NotWith: "LEASEHOLD_AUTH_ISSUER", Entries: Serve,
-		Why: "a server that authenticates callers may listen anywhere",
+		Why: mayListen,
 	},
+	{
+		If: []string{"LEASEHOLD_INSECURE_LISTEN_ANYWHERE"}, NotWith: "LEASEHOLD_AUTH_TOKENS", Entries: Serve,
+		Why: mayListen,
+	},
+	{If: []string{"LEASEHOLD_TLS_CERT"}, Needs: "LEASEHOLD_TLS_KEY", Entries: Serve, Why: twoOfTLS},
+	{If: []string{"LEASEHOLD_TLS_KEY"}, Needs: "LEASEHOLD_TLS_CERT", Entries: Serve, Why: twoOfTLS},
 	{If: []string{"LEASEHOLD_AUTH_SUBJECTS"}, Needs: "LEASEHOLD_AUTH_TENANT", Entries: apis,
 		Why: "it lists the subjects of that tenant"},
 	{If: []string{"LEASEHOLD_AUTH_SUBJECTS"}, NotWith: "LEASEHOLD_AUTH_TENANT_CLAIM", Entries: apis, Why: twoTenants},
@@ -111,7 +119,7 @@ func (c *Config) checkListen(env map[string]string) error {
 	if port := env["PORT"]; port != "" && !c.Given(listen) {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil {
 			return fmt.Errorf("PORT is %q: it must be a whole number from 0 to 65535", port)
-		} else if port = strconv.FormatUint(n, 10); c.AuthIssuer != "" {
+		} else if port = strconv.FormatUint(n, 10); c.Authenticates() {
 			c.Listen = ":" + port
 		} else {
 			c.Listen = net.JoinHostPort("127.0.0.1", port)
@@ -122,17 +130,18 @@ func (c *Config) checkListen(env map[string]string) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s is %q: it must be host:port, such as %s", c.Name(listen), c.Listen, defaultListen)
-	case c.AuthIssuer != "":
+	case c.Authenticates():
 		return nil
 	case c.CloudRun:
 		return errors.New(
 			"on Cloud Run the server needs LEASEHOLD_AUTH_ISSUER and LEASEHOLD_AUTH_AUDIENCE: development mode, which accepts every caller, is for one machine")
 	case !httpapi.Loopback(host) && !c.InsecureListenAnywhere:
 		issuer, audience := c.NameBeside("LEASEHOLD_AUTH_ISSUER", listen), c.NameBeside("LEASEHOLD_AUTH_AUDIENCE", listen)
+		tokens := c.NameBeside("LEASEHOLD_AUTH_TOKENS", listen)
 		return fmt.Errorf(
-			"%s %s can be reached from other machines, and without %s every caller there could take and release locks.\n"+
-				"Listen on 127.0.0.1, or set %s and %s; docs/containers.md says what to do in containers of a development machine",
-			c.Name(listen), c.Listen, issuer, issuer, audience)
+			"%s %s can be reached from other machines, and without %s or %s every caller there could take and release locks.\n"+
+				"Listen on 127.0.0.1, or set %s, or %s and %s; docs/containers.md says what to do in containers of a development machine",
+			c.Name(listen), c.Listen, tokens, issuer, tokens, issuer, audience)
 	}
 	return nil
 }
@@ -230,8 +239,8 @@ func (c *Config) checkStore(map[string]string) error {
 		return fmt.Errorf("%s dynamodb needs %s: the name of the table", c.Name(store), c.NameBeside(table, store))
 	case c.Entry == Worker && c.Store == "memory":
 		return fmt.Errorf("%s memory has no analyses: choose the store that they are in", c.Name(store))
-	case c.Entry == LockRun && c.Store == "memory":
-		return fmt.Errorf("%s memory is seen by no other process: choose the store that all who want the lock use",
+	case c.Entry == Directly && c.Store == "memory":
+		return fmt.Errorf("%s memory is seen by no other process: choose the store that all of them use",
 			c.Name(store))
 	case c.Store == "":
 		return nil // an entry point with one store
@@ -314,7 +323,7 @@ func (c *Config) checkTaskAccount(account string) error {
 }
 
 // InDevelopment reports whether callers are not authenticated.
-func (c *Config) InDevelopment() bool { return c.Development || c.Entry == Serve && c.AuthIssuer == "" }
+func (c *Config) InDevelopment() bool { return c.Development || c.Entry == Serve && !c.Authenticates() }
 
 // RunsTasks reports whether the endpoint for tasks is configured.
 func (c *Config) RunsTasks() bool { return c.TaskAuth != "" && c.TargetURL != "" }

@@ -22,9 +22,9 @@ const (
 	LambdaWorker                    // Lambda function worker
 	LambdaSweep                     // Lambda function sweep
 	Maintain                        // leasehold store
-	LockRun                         // leasehold lock run, without a server
+	Directly                        // leasehold lock run and once, without a server
 
-	commands  = Serve | Worker | Maintain | LockRun
+	commands  = Serve | Worker | Maintain | Directly
 	functions = FunctionAPI | FunctionTasks | FunctionSweep
 	lambdas   = LambdaAPI | LambdaWorker | LambdaSweep
 	apis      = Serve | FunctionAPI | LambdaAPI
@@ -44,7 +44,7 @@ var Entries = []struct {
 	{LambdaWorker, "Lambda worker"},
 	{LambdaSweep, "Lambda sweep"},
 	{Maintain, "leasehold store"},
-	{LockRun, "leasehold lock run"},
+	{Directly, "leasehold lock run, once"},
 }
 
 // Has reports whether the set has all entry points of another one.

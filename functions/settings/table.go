@@ -15,7 +15,7 @@ const (
 	groupTaskAuth   = "Callers of the internal endpoints"
 	groupSweep      = "Sweep"
 	defaultListen   = "127.0.0.1:8080"
-	onStores        = Serve | Worker | Maintain | LockRun
+	onStores        = Serve | Worker | Maintain | Directly
 	onFirestore     = onStores | functions
 	onDynamoDB      = onStores | lambdas
 	runsTasks       = Serve | Worker | FunctionTasks | LambdaWorker
@@ -186,6 +186,16 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.LogSample },
 	},
 	{
+		Env: "LEASEHOLD_TLS_CERT", Group: groupServer, Type: File, Placeholder: "FILE", Entries: Serve,
+		Help:  "Certificate of the server, with those of its issuers, in PEM: the server then speaks TLS. It is read again when it changes.",
+		field: func(c *Config) any { return &c.TLSCert },
+	},
+	{
+		Env: "LEASEHOLD_TLS_KEY", Group: groupServer, Type: File, Placeholder: "FILE", Entries: Serve,
+		Help:  "Key of the certificate, in PEM.",
+		field: func(c *Config) any { return &c.TLSKey },
+	},
+	{
 		Env: "LEASEHOLD_AUDIT_LOG", Group: groupServer, Type: File, Placeholder: "FILE", Entries: Serve,
 		Help:  "File that audit events are appended to, each a line of JSON. Without it they are in the log. It is made with access for its owner alone.",
 		More:  "An event that the file does not take is in the log. To rotate the file, rename it and send SIGHUP, as logrotate does ([operations.md](operations.md#on-a-machine)); on Windows, move it and restart the server.",
@@ -222,8 +232,8 @@ var Table = []Setting{
 		Env: "LEASEHOLD_STORE", Group: groupStore, Type: Text, Default: "sqlite", Entries: onStores,
 		Choices:  []string{"sqlite", "memory", "firestore", "dynamodb", "redis"},
 		Help:     "Where locks are stored. The store memory is lost when the server ends.",
-		More:     "`leasehold lock run` calls a server unless the flag `--store` says otherwise; the variable alone does not.",
-		Variants: []Variant{{Entries: LockRun, Help: "Open this store, instead of calling a server."}},
+		More:     "`leasehold lock run` and `once` call a server unless the flag `--store` says otherwise; the variable alone does not.",
+		Variants: []Variant{{Entries: Directly, Help: "Open this store, instead of calling a server. The variable alone does not."}},
 		field:    func(c *Config) any { return &c.Store },
 	},
 	{
@@ -368,6 +378,14 @@ var Table = []Setting{
 		More: "Without it, `leasehold serve` runs in development mode, for callers on the same machine only; a Cloud Function rejects all " +
 			"callers; a Lambda function accepts the callers that API Gateway or IAM has verified, as {FRONT_DOOR} says.",
 		field: func(c *Config) any { return &c.AuthIssuer },
+	},
+	{
+		Env: "LEASEHOLD_AUTH_TOKENS", Group: groupAuth, Type: File, Placeholder: "FILE", Entries: Serve,
+		Help: "File of tokens that are accepted, as leasehold token new makes it: for servers without an issuer, or beside one. " +
+			"It is read again when it changes.",
+		More: "It has hashes of the tokens, and for each its subject, tenant, rights and end: see " +
+			"[authentication.md](authentication.md#tokens-in-a-file).",
+		field: func(c *Config) any { return &c.AuthTokens },
 	},
 	{
 		Env: "LEASEHOLD_AUTH_AUDIENCE", Group: groupAuth, Type: Text, Placeholder: "NAME", Entries: apis,
@@ -557,6 +575,12 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.OnLocked },
 	},
 	{
+		Env: "LEASEHOLD_CREATE_ANALYSES", Group: groupTasks, Type: Switch, Entries: runsTasks,
+		Help: "Make the document of an analysis that a message names and that is not there, instead of waiting for it: for " +
+			"queues whose senders keep no such documents.",
+		field: func(c *Config) any { return &c.CreateAnalyses },
+	},
+	{
 		Env: "LEASEHOLD_TASK_TIMEOUT", Group: groupTasks, Type: Duration, Default: "10m", Min: "1s", Max: "30m",
 		Entries:  internalCallers | Worker,
 		Variants: []Variant{{Entries: Worker, Default: "12h"}},
@@ -639,14 +663,13 @@ var ClientVariables = []Variable{
 	{Name: "LEASEHOLD_EXTERNAL_ID_SECRET_FILE", Help: "File with the secret of public IDs."},
 	{Name: "LEASEHOLD_KEY", Help: "Set by leasehold lock run for its command: the lock."},
 	{Name: "LEASEHOLD_FENCING_TOKEN",
-		Help: "Set by leasehold lock run for its command: the fencing token. leasehold fence check takes it."},
+		Help: "Set by leasehold lock run and once for their command: the fencing token. leasehold fence check takes it."},
 	{Name: "LEASEHOLD_KEY_2",
 		Help: "Set by leasehold lock run --also for its command: the second lock; _3 to _20 instead of _2 are the others."},
 	{Name: "LEASEHOLD_FENCING_TOKEN_2",
 		Help: "Set by leasehold lock run --also for its command: the fencing token of the second lock; _3 to _20 instead of _2 are those of the others."},
 	{Name: "LEASEHOLD_PERMIT", Help: "Set by leasehold lock run --permits for its command: which permit it has, from 1."},
 	{Name: "LEASEHOLD_ANALYSIS_ID", Help: "Set by leasehold once for its command: the analysis."},
-	{Name: "LEASEHOLD_TOKEN", Help: "Set by leasehold once for its command: the fencing token."},
 	{Name: "LEASEHOLD_RESULT", Help: "Set by leasehold once for its command: the file for the result."},
 }
 

@@ -10,9 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/oidc"
 	"github.com/leasehold-dev/leasehold/functions/settings"
+	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
@@ -173,6 +175,19 @@ func TestSettingsArriveWhereTheyBelong(t *testing.T) {
 	if w, err := Work(config(t, settings.Serve, "LEASEHOLD_TARGET_URL=https://worker.example/run"), nil,
 		docstore.NewMemory(nil), nil, nil, nil); err != nil || w.AckLocked {
 		t.Errorf("without ack: %+v, %v", w, err)
+	}
+	for args, known := range map[string]bool{
+		"LEASEHOLD_CREATE_ANALYSES=false": false, "LEASEHOLD_CREATE_ANALYSES=true": true,
+	} {
+		w, err := Work(config(t, settings.Worker, "LEASEHOLD_STORE=dynamodb LEASEHOLD_TABLE=t LEASEHOLD_QUEUE_URL=https://sqs.eu-west-1.amazonaws.com/1/q"+
+			" LEASEHOLD_TARGET_URL=https://worker.example/run "+args), nil, docstore.NewMemory(nil), nil, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := w.Gate.Acquire(t.Context(), once.Acquire{AnalysisID: "a1", Owner: "w", RequestID: "r1", TTL: time.Minute})
+		if g.Acquired != known || errors.Is(err, contracts.CodeNotFound) == known {
+			t.Errorf("a message for an analysis that is not there, with%q: %+v, %v", args, g, err)
+		}
 	}
 	if got, want := Sweep(c, nil), (analysis.Sweep{MaxTakeovers: 11, RequeueEvery: 13 * time.Minute,
 		Grace: 17 * time.Minute}); !reflect.DeepEqual(got, want) {

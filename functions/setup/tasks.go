@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/oidc"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/functions/telemetry"
+	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/placement"
@@ -37,9 +39,13 @@ func Work(
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Name("LEASEHOLD_TARGET_URL"), err)
 	}
+	analyses := direct.Analyses(analysis.New(store, &analysis.Options{MaxTakeovers: c.MaxTakeovers}))
+	gate := once.Gate(analyses)
+	if c.CreateAnalyses {
+		gate = once.Creating(analyses)
+	}
 	return &tasks.Worker{
-		Gate: tasks.Local(analysis.New(store, &analysis.Options{MaxTakeovers: c.MaxTakeovers})), Work: target.Run, TTL: c.TTL,
-		Heartbeat:   c.Heartbeat,
+		Gate: gate, Work: target.Run, TTL: c.TTL, Heartbeat: c.Heartbeat,
 		MaxFailures: c.MaxFailures, Grace: c.TaskGrace, AckLocked: c.OnLocked == "ack", Log: log, Metrics: m, Traces: traces,
 	}, nil
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/experimental/emulator/cloudtaskstest"
+	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/oidc"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
@@ -337,7 +338,7 @@ func TestGateDown(t *testing.T) {
 	for code, err := range map[string]error{"UNAVAILABLE": docstore.ErrUnavailable, "CLOCK_SKEW": docstore.ErrClockSkew} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t, succeeds)
-			b.Gate = tasks.Local(analysis.New(down{b.store, err}, nil))
+			b.Gate = direct.Analyses(analysis.New(down{b.store, err}, nil))
 			wants(t, code, post(t.Context(), b.endpoint(t.Context(), tasks.Endpoint{}), tasks.TaskPath, strings.NewReader(a1)),
 				503, code)
 		})
@@ -525,7 +526,7 @@ func TestAuditOfInternalEndpoints(t *testing.T) {
 }
 
 func TestEndpointRefusesSettings(t *testing.T) {
-	gate := tasks.Local(analysis.New(docstore.NewMemory(nil), nil))
+	gate := direct.Analyses(analysis.New(docstore.NewMemory(nil), nil))
 	works := &tasks.Worker{Gate: gate, Work: succeeds}
 	for _, c := range []struct {
 		says     string

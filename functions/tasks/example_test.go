@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 
+	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/once"
@@ -28,7 +29,7 @@ func ExampleEndpoint() {
 	}
 	route, err := tasks.Endpoint{
 		Worker: &tasks.Worker{
-			Gate: tasks.Local(analysis.New(store, nil)),
+			Gate: direct.Analyses(analysis.New(store, nil)),
 			Work: func(_ context.Context, l once.Lock) (string, error) {
 				fmt.Println("running", l.AnalysisID, "under token", l.Token)
 				return "gs://results/" + l.AnalysisID, nil

@@ -20,6 +20,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/adapters/gcpcloudtasks"
 	"github.com/leasehold-dev/leasehold/experimental/emulator/cloudtaskstest"
+	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/oidc"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
@@ -52,7 +53,7 @@ func newFlow(t *testing.T, o *cloudtaskstest.Options, work once.Work) *flow {
 	t.Helper()
 	f := &flow{bench: newBench(t, work), clock: suite.NewClock(), emulator: cloudtaskstest.Start(t, o)}
 	f.store = docstore.NewMemory(&docstore.MemoryOptions{Now: f.clock.Now})
-	f.Gate = tasks.Local(analysis.New(f.store, nil))
+	f.Gate = direct.Analyses(analysis.New(f.store, nil))
 	f.Log = nil // several deliveries at once would write to it
 	s := httptest.NewUnstartedServer(nil)
 	f.url = "http://" + s.Listener.Addr().String()

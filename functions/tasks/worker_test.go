@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
@@ -30,7 +31,7 @@ type bench struct {
 func newBench(t *testing.T, work once.Work) *bench {
 	t.Helper()
 	b := &bench{t: t, store: docstore.NewMemory(nil), log: &bytes.Buffer{}}
-	b.Worker = tasks.Worker{Gate: tasks.Local(analysis.New(b.store, nil)), Work: work,
+	b.Worker = tasks.Worker{Gate: direct.Analyses(analysis.New(b.store, nil)), Work: work,
 		Log: slog.New(slog.NewJSONHandler(b.log, nil))}
 	return b
 }
@@ -306,7 +307,7 @@ func TestOwner(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	gate := tasks.Local(analysis.New(docstore.NewMemory(nil), nil))
+	gate := direct.Analyses(analysis.New(docstore.NewMemory(nil), nil))
 	for _, c := range []struct {
 		says string // empty: can work
 		w    *tasks.Worker
@@ -357,7 +358,7 @@ func TestDeliveryEndsWhileTheGateIsSilent(t *testing.T) {
 		b := newBench(t, succeeds)
 		b.put("a1", docstore.Doc{"status": docstore.String("PENDING")})
 		silent := &silent{Store: b.store, left: 6}
-		b.Gate = tasks.Local(analysis.New(silent, nil))
+		b.Gate = direct.Analyses(analysis.New(silent, nil))
 		for range 6 {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			r := b.Deliver(ctx, tasks.Message{ID: "m1", Try: "0", Body: []byte(`{"analysisId":"a1"}`)})

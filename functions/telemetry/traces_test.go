@@ -15,6 +15,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/functions/telemetry"
@@ -174,7 +175,7 @@ func TestTargetsGetTheTrace(t *testing.T) {
 		if _, err := gate.Create(t.Context(), analysis.Create{ID: "a1"}); err != nil {
 			t.Fatal(err)
 		}
-		route, err := tasks.Endpoint{Worker: &tasks.Worker{Gate: tasks.Local(gate), Work: work.Run, Traces: traces},
+		route, err := tasks.Endpoint{Worker: &tasks.Worker{Gate: direct.Analyses(gate), Work: work.Run, Traces: traces},
 			Guard: tasks.Development{}}.Route(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -25,10 +26,20 @@ func isAny(err error, codes []contracts.Code) bool {
 	return slices.ContainsFunc(codes, func(c contracts.Code) bool { return errors.Is(err, c) })
 }
 
+// NeverSent reports whether there was no connection for a request: none could be made, or it did not become one by TLS
+// with the server that was meant.
+func NeverSent(err error) bool {
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
+		return true
+	}
+	_, distrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	return distrusted || errors.Is(err, http.ErrSchemeMismatch)
+}
+
 // Unsettled reports whether a request that failed may have been carried out, or may still be.
 func Unsettled(err error) bool {
-	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
-		return false // there was no connection for it
+	if NeverSent(err) {
+		return false
 	}
 	code, info, ok := meaning(err)
 	switch code {

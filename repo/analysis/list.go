@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -14,7 +15,7 @@ import (
 // List selects analyses for [Analyses.List]. The zero value selects all.
 type List struct {
 	Prefix    string // of the ID; empty selects all
-	Status    Status // exactly as in the document; empty selects all
+	Status    Status // in upper or lower case; empty selects all
 	PageSize  int    // 1 to page.MaxSize; 0 means page.DefaultSize
 	PageToken string // Page.Next of the page before; empty for the first
 }
@@ -70,7 +71,7 @@ func (a *Analyses) List(ctx context.Context, q List) (Page, error) {
 		if invalid := id.Validate(); invalid != nil && damaged == nil {
 			s, err = State{}, invalid
 		}
-		kept := err != nil || q.Status == "" || q.Status == s.Status
+		kept := err != nil || q.Status == "" || strings.EqualFold(string(q.Status), string(s.Status))
 		if kept {
 			p.Analyses = append(p.Analyses, Listed{ID: id, State: s, Locked: s.Locked(at), Err: err})
 		}

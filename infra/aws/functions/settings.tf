@@ -599,6 +599,12 @@ variable "on_locked" {
   }
 }
 
+variable "create_analyses" {
+  description = "Make the document of an analysis that a message names and that is not there, instead of waiting for it: for queues whose senders keep no such documents. LEASEHOLD_CREATE_ANALYSES of Lambda worker."
+  type        = bool
+  default     = null
+}
+
 variable "max_takeovers" {
   description = "Takeovers after which an analysis becomes FAILED, by the next acquire or by a sweep. LEASEHOLD_MAX_TAKEOVERS of Lambda api, Lambda worker, Lambda sweep; null is 5."
   type        = number
@@ -697,6 +703,7 @@ locals {
       LEASEHOLD_MAX_FAILURES    = var.max_failures == null ? null : tostring(var.max_failures)
       LEASEHOLD_TASK_GRACE      = var.task_grace
       LEASEHOLD_ON_LOCKED       = var.on_locked
+      LEASEHOLD_CREATE_ANALYSES = var.create_analyses == null ? null : tostring(var.create_analyses)
       LEASEHOLD_MAX_TAKEOVERS   = var.max_takeovers == null ? null : tostring(var.max_takeovers)
     } : name => value if value != null
   }, nonsensitive(var.target_token == null) ? {} : { LEASEHOLD_TARGET_TOKEN = var.target_token })

@@ -524,6 +524,12 @@ variable "on_locked" {
   }
 }
 
+variable "create_analyses" {
+  description = "Make the document of an analysis that a message names and that is not there, instead of waiting for it: for queues whose senders keep no such documents. LEASEHOLD_CREATE_ANALYSES of Cloud Function Tasks."
+  type        = bool
+  default     = null
+}
+
 variable "task_timeout" {
   description = "Time limit of one run. A run that exceeds it is cancelled and counts as failed. LEASEHOLD_TASK_TIMEOUT of Cloud Function Tasks, Cloud Function Sweep; null is 10m."
   type        = string
@@ -636,6 +642,7 @@ locals {
       LEASEHOLD_MAX_FAILURES           = var.max_failures == null ? null : tostring(var.max_failures)
       LEASEHOLD_TASK_GRACE             = var.task_grace
       LEASEHOLD_ON_LOCKED              = var.on_locked
+      LEASEHOLD_CREATE_ANALYSES        = var.create_analyses == null ? null : tostring(var.create_analyses)
       LEASEHOLD_TASK_TIMEOUT           = var.task_timeout
       LEASEHOLD_MAX_TAKEOVERS          = var.max_takeovers == null ? null : tostring(var.max_takeovers)
     } : name => value if value != null

@@ -6545,7 +6545,7 @@ export interface operations {
             readonly query?: {
                 /** Only analyses whose ID begins with this. */
                 readonly prefix?: string;
-                /** Only analyses with exactly this status, such as `FAILED`. */
+                /** Only analyses with this status, such as `FAILED`, in upper or lower case. */
                 readonly status?: string;
                 readonly page_size?: number;
                 /** `next_page_token` of the page before. */

@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -239,7 +239,7 @@ func (c *chaos) wait() error {
 
 // replay sends every message again that any holder could have sent. Each must be rejected, or change nothing.
 func (c *chaos) replay(ctx context.Context) error {
-	gate := tasks.Local(c.rules(&actor{}))
+	gate := direct.Analyses(c.rules(&actor{}))
 	var wrong []error
 	for i := range analyses {
 		key := docstore.Key{Kind: "analyses", ID: name(i)}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -80,7 +81,7 @@ type delivery struct {
 
 func (c *chaos) newDelivery(name, about string) *delivery {
 	d := &delivery{chaos: c, name: name, about: about, random: c.random(name), bound: 3 * time.Minute}
-	d.gate = tasks.Local(c.rules(&actor{}))
+	d.gate = direct.Analyses(c.rules(&actor{}))
 	if !c.calm() {
 		d.fault = faults[d.random.IntN(len(faults))]
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/leasehold-dev/leasehold/adapters/sqlitestore"
 	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/stage"
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
@@ -113,7 +114,7 @@ func (d *demo) serve(ctx context.Context, store docstore.Store) (closeAll func()
 		return closeAll, err
 	}
 	endpoint, err := tasks.Endpoint{
-		Guard: tasks.Development{}, Worker: &tasks.Worker{Gate: tasks.Local(d.analyses), Work: target.Run},
+		Guard: tasks.Development{}, Worker: &tasks.Worker{Gate: direct.Analyses(d.analyses), Work: target.Run},
 	}.Route(ctx)
 	if err != nil {
 		return closeAll, err

@@ -62,6 +62,7 @@ heartbeat                  = "20s"
 max_failures               = 6
 task_grace                 = "20s"
 on_locked                  = "retry"
+create_analyses            = true
 task_timeout               = "20m"
 max_takeovers              = 4
 requeue_every              = "10m"

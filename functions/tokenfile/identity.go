@@ -1,0 +1,116 @@
+package tokenfile
+
+import (
+	"crypto/subtle"
+	"log/slog"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+)
+
+// LookEvery is how often a server looks whether the file has changed, at most.
+const LookEvery = time.Second
+
+// Identity is the [httpapi.Identity] of a file of tokens. It may be used by several goroutines at once.
+type Identity struct {
+	path  string
+	other httpapi.Identity
+	log   *slog.Logger
+
+	mu     sync.Mutex
+	tokens map[string]Token // by hash
+	seen   os.FileInfo      // of what was read, or could not be
+	looked time.Time
+}
+
+var _ httpapi.Identity = (*Identity)(nil)
+
+// Open reads a file. Tokens that do not begin with [Prefix] are those of another identity, if it is not nil. The log gets
+// what is wrong with the file later.
+func Open(path string, other httpapi.Identity, log *slog.Logger) (*Identity, error) {
+	i := &Identity{path: path, other: other, log: log, looked: time.Now()}
+	i.seen, _ = os.Stat(path)
+	tokens, err := Read(path)
+	if err != nil {
+		return nil, err
+	}
+	i.tokens = byHash(tokens)
+	return i, nil
+}
+
+func byHash(tokens []Token) map[string]Token {
+	m := make(map[string]Token, len(tokens))
+	for _, t := range tokens {
+		m[t.SHA256] = t
+	}
+	return m
+}
+
+// Challenge implements [httpapi.Identity]: bearer tokens are accepted (RFC 6750, section 3).
+func (*Identity) Challenge() string { return `Bearer realm="leasehold"` }
+
+// Unverified implements [httpapi.Identity].
+func (*Identity) Unverified() bool { return false }
+
+// Identify implements [httpapi.Identity].
+func (i *Identity) Identify(r *http.Request) (httpapi.Caller, error) {
+	secret, err := httpapi.Bearer(r.Header)
+	if err != nil {
+		return httpapi.Caller{}, err
+	}
+	if !strings.HasPrefix(secret, Prefix) {
+		if i.other != nil {
+			return i.other.Identify(r)
+		}
+		return httpapi.Caller{}, httpapi.Unauthenticated(
+			"the token is none of this server's, which begin with %s: make one with leasehold token new", Prefix)
+	}
+	// The table is asked for a hash: how long that takes says nothing about a token.
+	sum := hash(secret)
+	t, ok := i.latest()[sum]
+	now := time.Now()
+	switch {
+	case !ok || subtle.ConstantTimeCompare([]byte(t.SHA256), []byte(sum)) != 1:
+		return httpapi.Caller{}, httpapi.Unauthenticated("the token is not known, or was revoked")
+	case !t.Expires.IsZero() && !now.Before(t.Expires):
+		return httpapi.Caller{}, httpapi.Unauthenticated("the token %s expired at %s", t.ID,
+			t.Expires.UTC().Format(time.RFC3339))
+	}
+	has := func(right string) bool { return slices.Contains(t.Rights, right) }
+	return httpapi.Caller{Subject: t.Subject, Tenant: t.Tenant, Admin: has(Admin), Worker: has(Worker),
+		MachineIDs: has(MachineIDs)}, nil
+}
+
+// latest are the tokens of the file as it is now.
+func (i *Identity) latest() map[string]Token {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if time.Since(i.looked) < LookEvery {
+		return i.tokens
+	}
+	i.looked = time.Now()
+	found, err := os.Stat(i.path)
+	if err == nil && i.seen != nil && os.SameFile(found, i.seen) && found.ModTime().Equal(i.seen.ModTime()) &&
+		found.Size() == i.seen.Size() {
+		return i.tokens
+	}
+	gone := err != nil && i.seen == nil // and said before
+	i.seen = found
+	var tokens []Token
+	if err == nil {
+		tokens, err = Read(i.path)
+	}
+	switch {
+	case err == nil:
+		i.tokens = byHash(tokens)
+		i.log.Info("the file of tokens was read again", "tokens", len(tokens))
+	case !gone:
+		i.log.Error("the file of tokens cannot be read: those of before stay valid", "err", err)
+	}
+	return i.tokens
+}

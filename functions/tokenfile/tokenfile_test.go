@@ -1,0 +1,299 @@
+package tokenfile_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/tokenfile"
+)
+
+// add makes a token in a file and returns it.
+func add(t *testing.T, path string, token tokenfile.Token) (secret, id string) {
+	t.Helper()
+	secret, token, err := tokenfile.New(token, time.Now())
+	if err == nil {
+		err = tokenfile.Change(path, func(all []tokenfile.Token) ([]tokenfile.Token, error) { return append(all, token), nil })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret, token.ID
+}
+
+// revoke removes a token from a file.
+func revoke(t *testing.T, path, id string) {
+	t.Helper()
+	err := tokenfile.Change(path, func(all []tokenfile.Token) (left []tokenfile.Token, _ error) {
+		for _, one := range all {
+			if one.ID != id {
+				left = append(left, one)
+			}
+		}
+		return left, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ask identifies the caller with a token.
+func ask(t *testing.T, i httpapi.Identity, secret string) (httpapi.Caller, error) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+	if secret != "" {
+		r.Header.Set("Authorization", "Bearer "+secret)
+	}
+	return i.Identify(r)
+}
+
+// TestIdentify: a token says whose it is, and every other text is refused without saying what is known.
+func TestIdentify(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	ann, _ := add(t, path, tokenfile.Token{Subject: "ann", Tenant: "acme", Rights: []string{tokenfile.Admin}})
+	job, _ := add(t, path, tokenfile.Token{Subject: "job", Tenant: "beta",
+		Rights: []string{tokenfile.Worker, tokenfile.MachineIDs}})
+	old, oldID := add(t, path, tokenfile.Token{Subject: "old", Tenant: "acme", Expires: time.Now().Add(-time.Second)})
+	i, err := tokenfile.Open(path, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for secret, want := range map[string]httpapi.Caller{
+		ann: {Subject: "ann", Tenant: "acme", Admin: true},
+		job: {Subject: "job", Tenant: "beta", Worker: true, MachineIDs: true},
+	} {
+		if got, err := ask(t, i, secret); err != nil || got != want {
+			t.Errorf("got %+v, %v, want %+v", got, err, want)
+		}
+	}
+	for secret, says := range map[string]string{
+		"":                      "no Authorization header",
+		old:                     "the token " + oldID + " expired at ",
+		ann[:len(ann)-1]:        "not known, or was revoked",
+		ann + "x":               "not known, or was revoked",
+		strings.ToUpper(ann):    "none of this server's",
+		"eyJhbGciOiJub25lIn0.e": "none of this server's",
+	} {
+		got, err := ask(t, i, secret)
+		if !errors.Is(err, httpapi.ErrUnauthenticated) || !strings.Contains(err.Error(), says) || got != (httpapi.Caller{}) {
+			t.Errorf("%q: %+v, %v, want %q", secret, got, err, says)
+		}
+		if secret != "" && strings.Contains(err.Error(), secret) {
+			t.Errorf("the error shows the token: %v", err)
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || bytes.Contains(text, []byte(ann)) || bytes.Contains(text, []byte(strings.TrimPrefix(ann, "lh_"))) {
+		t.Errorf("the file has a token, %v", err)
+	}
+	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode() != 0o600 {
+		t.Errorf("the file is %v, %v", info.Mode(), err)
+	}
+	if i.Unverified() || i.Challenge() == "" {
+		t.Error("callers are not asked for a token")
+	}
+}
+
+// other is an identity beside the file.
+type other struct{ httpapi.Development }
+
+// Identify implements [httpapi.Identity].
+func (other) Identify(*http.Request) (httpapi.Caller, error) {
+	return httpapi.Caller{Subject: "other"}, nil
+}
+
+// TestBeside: tokens of the file's form are the file's, and all others another identity's.
+func TestBeside(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	ann, id := add(t, path, tokenfile.Token{Subject: "ann", Tenant: "acme"})
+	revoke(t, path, id)
+	i, err := tokenfile.Open(path, other{}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ask(t, i, "a.b.c"); err != nil || got.Subject != "other" {
+		t.Errorf("a token of the issuer: %+v, %v", got, err)
+	}
+	if got, err := ask(t, i, ann); !errors.Is(err, httpapi.ErrUnauthenticated) {
+		t.Errorf("a token that was revoked: %+v, %v", got, err)
+	}
+}
+
+// TestChanges: within a second, what was added is accepted and what was revoked is not. A file that is damaged or gone
+// changes nothing, and is said once each.
+func TestChanges(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	ann, annID := add(t, path, tokenfile.Token{Subject: "ann", Tenant: "acme"})
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		i, err := tokenfile.Open(path, nil, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		valid := func(secret string, want bool, when string) {
+			t.Helper()
+			if _, err := ask(t, i, secret); (err == nil) != want {
+				t.Errorf("%s: %v", when, err)
+			}
+		}
+		bob, _ := add(t, path, tokenfile.Token{Subject: "bob", Tenant: "acme"})
+		revoke(t, path, annID)
+		time.Sleep(tokenfile.LookEvery - time.Nanosecond)
+		valid(bob, false, "just before the file is looked at")
+		valid(ann, true, "just before the file is looked at")
+		time.Sleep(time.Nanosecond)
+		valid(bob, true, "added")
+		valid(ann, false, "revoked")
+
+		if err := os.WriteFile(path, []byte(`{"tokens": [`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			time.Sleep(tokenfile.LookEvery)
+			valid(bob, true, "while the file is damaged")
+		}
+		if n := strings.Count(log.String(), "cannot be read"); n != 1 {
+			t.Errorf("the damage is said %d times:\n%s", n, &log)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			time.Sleep(tokenfile.LookEvery)
+			valid(bob, true, "while the file is gone")
+		}
+		if n := strings.Count(log.String(), "cannot be read"); n != 2 {
+			t.Errorf("damage and absence are said %d times:\n%s", n, &log)
+		}
+		eve, _ := add(t, path, tokenfile.Token{Subject: "eve", Tenant: "acme"})
+		time.Sleep(tokenfile.LookEvery)
+		valid(bob, false, "when the file is there again, without it")
+		valid(eve, true, "when the file is there again")
+	})
+}
+
+// TestRead: what is wrong with a file is said, with the token and its member, and nothing of it is accepted.
+func TestRead(t *testing.T) {
+	const sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+	one := func(more string) string {
+		return `{"id":"a","sha256":"` + sum + `","subject":"ann","tenant":"acme"` + more + `}`
+	}
+	for text, says := range map[string]string{
+		`{"tokens":[` + one("") + `]}`:          "",
+		`{}`:                                    "",
+		``:                                      "EOF",
+		`[]`:                                    "cannot unmarshal",
+		`{"tokens":[]} {}`:                      "something follows",
+		`{"token":[]}`:                          `unknown field "token"`,
+		`{"tokens":[{"id":"a","sha256":"x"}]}`:  `token 1 ("a"): sha256 must be`,
+		`{"tokens":[{"sha256":"` + sum + `"}]}`: `token 1 (""): id is missing`,
+		`{"tokens":[` + one(`,"rights":["root"]`) + `]}`:                                            `there is no right "root"`,
+		`{"tokens":[` + one(`,"subject":""`) + `]}`:                                                 "subject",
+		`{"tokens":[` + one(`,"subject":"`+strings.Repeat("s", 201)) + `"]}`:                        "invalid character",
+		`{"tokens":[` + one(`,"subject":"`+strings.Repeat("s", 201)+`"`) + `]}`:                     "subject",
+		`{"tokens":[` + one(`,"note":"`+strings.Repeat("n", 1001)+`"`) + `]}`:                       "note",
+		`{"tokens":[` + one(`,"tenant":""`) + `]}`:                                                  "tenant",
+		`{"tokens":[` + one(`,"expires_at":"tomorrow"`) + `]}`:                                      "tomorrow",
+		`{"tokens":[` + one("") + `,` + one("") + `]}`:                                              `token 2 ("a"): another token has this id`,
+		`{"tokens":[` + one("") + `,` + one(`,"id":"b"`) + `]}`:                                     `token 2 ("b"): it is there twice`,
+		`{"tokens":[` + one("") + `,` + one(`,"id":"b","sha256":"`+strings.ToUpper(sum)+`"`) + `]}`: "it is there twice",
+	} {
+		path := filepath.Join(t.TempDir(), "tokens")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := tokenfile.Read(path)
+		if (err == nil) != (says == "") || err != nil && (!strings.Contains(err.Error(), says) ||
+			strings.Contains(strings.ToLower(err.Error()), sum)) {
+			t.Errorf("%s\ngot  %v\nwant %q", text, err, says)
+		}
+		if _, err := tokenfile.Open(path, nil, nil); (err == nil) != (says == "") {
+			t.Errorf("%s: a server opens it: %v", text, err)
+		}
+	}
+	many := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			sum := sha256.Sum256([]byte(strconv.Itoa(i)))
+			fmt.Fprintf(&b, `,{"id":"%d","sha256":"%x","subject":"ann","tenant":"acme"}`, i, sum)
+		}
+		return `{"tokens":[` + strings.TrimPrefix(b.String(), ",") + `]}`
+	}
+	small := one("")
+	for name, c := range map[string]struct {
+		text string
+		ok   bool
+	}{
+		"as many as may be": {many(tokenfile.MaxTokens), true}, "one more": {many(tokenfile.MaxTokens + 1), false},
+		"as large as may be": {`{"tokens":[` + strings.Repeat(" ", tokenfile.MaxFileBytes-13-len(small)) + small + `]}`, true},
+		"one byte more":      {`{"tokens":[` + strings.Repeat(" ", tokenfile.MaxFileBytes-12-len(small)) + small + `]}`, false},
+	} {
+		path := filepath.Join(t.TempDir(), "tokens")
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tokenfile.Read(path); (err == nil) != c.ok || err != nil && !strings.Contains(err.Error(), "at most") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestChange: programs that change a file at once lose nothing of each other, and one that fails leaves the file as it
+// was, and its mode too.
+func TestChange(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	add(t, path, tokenfile.Token{Subject: "ann", Tenant: "acme"})
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for {
+				err := tokenfile.Change(path, func(all []tokenfile.Token) ([]tokenfile.Token, error) {
+					_, one, err := tokenfile.New(tokenfile.Token{Subject: "bob", Tenant: "acme"}, time.Now())
+					return append(all, one), err
+				})
+				if err == nil {
+					return
+				}
+				if !strings.Contains(err.Error(), "another program changes the tokens") {
+					t.Error(err)
+					return
+				}
+				runtime.Gosched()
+			}
+		})
+	}
+	all.Wait()
+	fails := errors.New("no")
+	if err := tokenfile.Change(path, func([]tokenfile.Token) ([]tokenfile.Token, error) { return nil, fails }); !errors.Is(
+		err, fails) {
+		t.Errorf("a change that fails: %v", err)
+	}
+	tokens, err := tokenfile.Read(path)
+	if err != nil || len(tokens) != 9 {
+		t.Errorf("%d tokens, %v", len(tokens), err)
+	}
+	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode() != 0o640 {
+		t.Errorf("the mode is %v, %v", info.Mode(), err)
+	}
+	if _, err := os.Stat(path + ".new"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("something is left behind: %v", err)
+	}
+}

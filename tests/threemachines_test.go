@@ -1,0 +1,170 @@
+//go:build unix
+
+package tests
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// machines are three that reach each other by the addresses of the guide: network namespaces where this process may make
+// some, and otherwise this machine alone, which has all of their roles.
+type machines struct {
+	address, port string // of the server
+	in      func(machine string, c *exec.Cmd)
+}
+
+func threeMachines(t *testing.T) machines {
+	t.Helper()
+	name := func(machine string) string { return fmt.Sprintf("leasehold%d%s", os.Getpid(), machine) }
+	alone := machines{"127.0.0.1", strconv.Itoa(freePort(t)), func(string, *exec.Cmd) {}}
+	if runtime.GOOS != "linux" || os.Getuid() != 0 {
+		return alone
+	}
+	ip := func(args string) error {
+		out, err := exec.CommandContext(t.Context(), "ip", strings.Fields(args)...).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("ip %s: %w: %s", args, err, out)
+		}
+		return nil
+	}
+	steps := []string{"netns add " + name("server"), "-n " + name("server") + " link set lo up"}
+	for i, machine := range []string{"alpha", "bravo"} {
+		there := "-n " + name(machine) + " "
+		here := fmt.Sprintf("-n %s ", name("server"))
+		end, other := fmt.Sprintf("to%s", machine), fmt.Sprintf("10.77.0.%d", i+2)
+		steps = append(steps, "netns add "+name(machine),
+			here+"link add "+end+" type veth peer name eth0 netns "+name(machine),
+			here+"addr add 10.77.0.1 peer "+other+" dev "+end, here+"link set "+end+" up",
+			there+"addr add "+other+" peer 10.77.0.1 dev eth0", there+"link set eth0 up")
+	}
+	t.Cleanup(func() {
+		for _, machine := range []string{"server", "alpha", "bravo"} {
+			_ = exec.Command("ip", "netns", "del", name(machine)).Run() // it is there, or was never made
+		}
+	})
+	for _, s := range steps {
+		if err := ip(s); err != nil {
+			t.Logf("on this machine alone: %v", err)
+			return alone
+		}
+	}
+	return machines{"10.77.0.1", "8443", func(machine string, c *exec.Cmd) {
+		path, err := exec.LookPath("ip")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Args = append([]string{"ip", "netns", "exec", name(machine), c.Path}, c.Args[1:]...)
+		c.Path = path
+	}}
+}
+
+// TestThreeMachines: the guide works as it stands, from nothing to a lock across machines: with a certificate and tokens
+// that its commands make, the settings of its files, and what each machine types.
+func TestThreeMachines(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("the certificate is named in SSL_CERT_FILE on Linux")
+	}
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip("openssl makes the certificate") // the gate has it
+	}
+	three := threeMachines(t)
+	dir, program := t.TempDir(), filepath.Dir(binary(t))
+	for _, sub := range []string{"etc", "lib"} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sh := blocks(t, "docs/three-machines.md", "sh")
+	for i := range sh {
+		sh[i] = strings.NewReplacer("/etc/leasehold", filepath.Join(dir, "etc"), "/var/lib/leasehold",
+			filepath.Join(dir, "lib"), "10.77.0.1", three.address, ":8443", ":"+three.port).Replace(sh[i]) + "\n"
+	}
+	// What a machine has besides: users, groups and systemd are not changed here.
+	const besides = "set -eu; useradd() { :; }; install() { :; }; chgrp() { :; }; systemctl() { :; }\n"
+	command := func(machine, script string) *exec.Cmd {
+		c := exec.CommandContext(t.Context(), "/bin/sh", "-c", besides+script)
+		c.Env = append(environment(), "PATH="+program+string(os.PathListSeparator)+os.Getenv("PATH"))
+		three.in(machine, c)
+		return c
+	}
+	types := func(machine, script string) string {
+		t.Helper()
+		out, err := command(machine, script).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s\n%s", machine, err, script, out)
+		}
+		return string(out)
+	}
+	const setUp, settings, exports, alphas, bravos, nightly, wrong, gone = 0, 1, 3, 4, 5, 6, 7, 8
+	types("server", sh[setUp]+sh[2])
+
+	server := command("server", "set -a; "+sh[settings]+"exec leasehold serve")
+	stdout, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	if said := make([]byte, 64); true {
+		n, err := stdout.Read(said)
+		if want := "listening on https://" + three.address + ":" + three.port + "\n"; err != nil || !strings.HasPrefix(string(said[:n]), want) {
+			t.Fatalf("the server said %q, %v, want %q", said[:n], err, want)
+		}
+	}
+
+	as := func(machine string) string { return strings.ReplaceAll(sh[exports], "alpha", machine) }
+	holds := make(chan string)
+	go func() {
+		out, err := command("alpha", as("alpha")+strings.Replace(sh[alphas], "sleep 2", "touch "+dir+"/held; sleep 1", 1)).
+			CombinedOutput()
+		holds <- fmt.Sprint(string(out), err)
+	}()
+	for deadline := time.Now().Add(failAfter); ; time.Sleep(20 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(dir, "held")); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("alpha does not get the lock: %s", <-holds)
+		}
+	}
+	if out := types("bravo", as("bravo")+sh[bravos]); !strings.Contains(out, "is held by alpha#") ||
+		!strings.HasSuffix(out, "bravo's turn\n") {
+		t.Errorf("bravo: %s", out)
+	}
+	if out := <-holds; !strings.Contains(out, "deploying under the token ") || !strings.HasSuffix(out, "<nil>") {
+		t.Errorf("alpha: %s", out)
+	}
+	ran := types("alpha", as("alpha")+sh[nightly]) + types("bravo", as("bravo")+sh[nightly])
+	if ran != "reported\n" && ran != "reported\nreported\n" { // it is midnight between the two once a year of tests
+		t.Errorf("the job said %q", ran)
+	}
+	if out := types("alpha", as("ann")+sh[wrong]); !strings.Contains(out, "nothing was held") {
+		t.Errorf("the administrator: %s", out)
+	}
+	list := types("server", strings.Split(sh[gone], "\n")[0])
+	id, _, _ := strings.Cut(list[strings.Index(list, "\n")+1:], " ")
+	if out := types("server", strings.ReplaceAll(sh[gone], " ID", " "+id)); !strings.Contains(out,
+		"of alpha in tenant default is revoked") {
+		t.Errorf("revoked: %s", out)
+	}
+	for deadline := time.Now().Add(failAfter); ; time.Sleep(50 * time.Millisecond) {
+		out, err := command("alpha", as("alpha")+"leasehold lock get deploy").CombinedOutput()
+		if err != nil && strings.Contains(string(out), "was revoked") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("a token that was revoked: %s, %v", out, err)
+		}
+	}
+}
