@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/term"
 	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
@@ -19,8 +20,8 @@ const DefaultMaxIDsPerSubject = 2048
 // idQuota bounds the leases that each subject has of this process. It is kept in memory: a document for each subject
 // would be written to by all processes of the subject, and so be the bottleneck that pages avoid.
 type idQuota struct {
-	most int
-	now  func() time.Time
+	most  int
+	clock term.Clock // both: on an instance that is frozen the monotonic one may stand still
 
 	mu   sync.Mutex
 	held map[string][]heldID
@@ -29,8 +30,11 @@ type idQuota struct {
 // heldID is a lease. It is reserved, with no ID, while it is being granted.
 type heldID struct {
 	id  int64
-	end time.Time
+	end term.Moment
 }
+
+// lasts reports whether the lease is counted at a moment.
+func (h heldID) lasts(now term.Moment) bool { return now.Until(h.end) > 0 }
 
 const reserved = -1
 
@@ -38,10 +42,7 @@ func newIDQuota(most int, now func() time.Time) *idQuota {
 	if most == 0 {
 		most = DefaultMaxIDsPerSubject
 	}
-	if now == nil {
-		now = time.Now
-	}
-	return &idQuota{most: most, now: now, held: make(map[string][]heldID)}
+	return &idQuota{most: most, clock: clockOf(now), held: make(map[string][]heldID)}
 }
 
 // reserve counts n leases that are about to be granted, and returns what records the leases that were. A caller without
@@ -52,19 +53,19 @@ func (q *idQuota) reserve(subject string, n int) (granted func([]kazahana.Lease)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	now := q.now()
+	now := q.clock()
 	for s, held := range q.held { // as many subjects as have leases, and few of them at once
-		if s != subject && !slices.ContainsFunc(held, func(h heldID) bool { return h.end.After(now) }) {
+		if s != subject && !slices.ContainsFunc(held, func(h heldID) bool { return h.lasts(now) }) {
 			delete(q.held, s)
 		}
 	}
-	held := slices.DeleteFunc(q.held[subject], func(h heldID) bool { return !h.end.After(now) })
+	held := slices.DeleteFunc(q.held[subject], func(h heldID) bool { return !h.lasts(now) })
 	q.held[subject] = held
 	if len(held)+n > q.most {
 		e := contracts.Errorf(contracts.CodeMachineIDLimit,
 			"your subject has %d leases of this server and asks for %d, %d at most", len(held), n, q.most)
 		for _, h := range held {
-			if left := h.end.Sub(now); h.id != reserved && (e.RetryAfter == 0 || left < e.RetryAfter) {
+			if left := now.Until(h.end); h.id != reserved && (e.RetryAfter == 0 || left < e.RetryAfter) {
 				e.RetryAfter = left
 			}
 		}
@@ -88,7 +89,7 @@ func (q *idQuota) settle(subject string, n int, leases []kazahana.Lease) {
 		}
 		return reservation
 	})
-	now := q.now()
+	now := q.clock()
 	for _, l := range leases {
 		held = append(held, heldID{l.ID, now.Add(time.Duration(l.Expired-l.Created) * time.Millisecond)})
 	}

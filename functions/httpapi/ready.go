@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/term"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
@@ -31,20 +32,25 @@ var errLeaving = errors.New("the server is about to stop")
 // readiness finds out whether a write can be made: reading works on a full disk, and on a store that lost its primary.
 type readiness struct {
 	store docstore.Store
-	now   func() time.Time
+	clock term.Clock // both: on an instance that is frozen the monotonic one may stand still
 	write docstore.Write
 
 	mu      sync.Mutex
 	running chan struct{} // closed when the write that is under way has ended; nil if none is
-	checked time.Time     // when the last one began; zero if there was none
+	fresh   term.Moment   // until when the result of the last one is given; zero if there was none
 	err     error         // of the last one
 }
 
-func newReadiness(store docstore.Store, now func() time.Time) *readiness {
+// clockOf reads both clocks by a function that reads the time; nil is the system's.
+func clockOf(now func() time.Time) term.Clock {
 	if now == nil {
-		now = time.Now
+		return term.Now
 	}
-	return &readiness{store: store, now: now, write: docstore.Write{
+	return func() term.Moment { return term.Of(now()) }
+}
+
+func newReadiness(store docstore.Store, now func() time.Time) *readiness {
+	return &readiness{store: store, clock: clockOf(now), write: docstore.Write{
 		Key:  docstore.Key{Kind: ReadyKind, ID: strconv.Itoa(rand.IntN(readyShards))},
 		Set:  map[string]docstore.Value{"checked_at": docstore.Now},
 		Keep: readyKeep,
@@ -55,13 +61,13 @@ func newReadiness(store docstore.Store, now func() time.Time) *readiness {
 // share one; a caller that leaves does not end it.
 func (r *readiness) check(ctx context.Context) error {
 	r.mu.Lock()
-	if !r.checked.IsZero() && r.now().Sub(r.checked) < readyFor {
+	if r.clock().Until(r.fresh) > 0 {
 		defer r.mu.Unlock()
 		return r.err
 	}
 	if r.running == nil {
 		r.running = make(chan struct{})
-		go r.probe(context.WithoutCancel(ctx), r.now())
+		go r.probe(context.WithoutCancel(ctx), r.clock().Add(readyFor))
 	}
 	done := r.running
 	r.mu.Unlock()
@@ -75,13 +81,13 @@ func (r *readiness) check(ctx context.Context) error {
 	return r.err
 }
 
-func (r *readiness) probe(ctx context.Context, begin time.Time) {
+func (r *readiness) probe(ctx context.Context, fresh term.Moment) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	err := r.try(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.checked, r.err = begin, err
+	r.fresh, r.err = fresh, err
 	close(r.running)
 	r.running = nil
 }
