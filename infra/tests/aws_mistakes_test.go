@@ -231,6 +231,20 @@ resource "aws_cloudwatch_metric_alarm" "no_sweep"`, `this["api-errors"]: an alar
 		{"aws/functions/main.tf", `= [var.target_audience]`, `= ["*"]`, "its condition is met by everything"},
 		{"aws/functions/main.tf", "  source_code_hash = filebase64sha256(var.package)\n", "", "no source_code_hash"},
 		{"aws/functions/analyses.tf", `  batch_size `, "  enabled = false\n  batch_size ", "nothing is turned off"},
+		{"aws/functions/main.tf", `"sqs:ReceiveMessage"]
+              Resource = [local.queue_arn]`, `"sqs:ReceiveMessage"]
+              Resource = [local.swept_arn]`, "it receives what is not tried again: "},
+		{"aws/functions/main.tf", `"dynamodb:UpdateItem"]
+          Resource = [local.table_arn]`, `"dynamodb:UpdateItem"]
+          Resource = ["${local.table_arn}*"]`, "it is about others, too: "},
+		{"aws/functions/main.tf", `"dynamodb.${local.region}.amazonaws.com"`, `"dynamodb.amazonaws.com"`,
+			"it allows kms:Decrypt"},
+		{"../observability/cloudwatch/alarms.json", `"Threshold": 0.5,`, `"Threshold": 500,`,
+			"GreaterThanThreshold 1000 in"},
+		{"aws/functions/sweep.tf", `  source_arn    = aws_cloudwatch_event_rule.sweep.arn
+`, "", "events.amazonaws.com may call it for every account"},
+		{"aws/functions/analyses.tf", `event_source_arn        = aws_sqs_queue.analyses[0].arn`,
+			`event_source_arn        = aws_sqs_queue.analyses_dead[0].arn`, "what fails is kept beside what waits"},
 		{"aws/functions/main.tf", `timeout     = var.api_timeout`, `timeout     = 10`, "its timeout of 10 s is less"},
 	},
 }
