@@ -36,6 +36,8 @@ var googleMistakes = []googleMistake{
 		1},
 	{"time to live on a field in use", "database", "database/firestore.indexes.json",
 		`"locks", "fieldPath": "_keep_until"`, `"locks", "fieldPath": "expires_at"`, "in use", 2},
+	{"time to live that a field should have", "database", "database/main.tf", "try(each.value.ttl, false) ? [1] : []",
+		"each.value.collectionGroup == \"runs\" ? [] : [1]", "what expires has a time to live of its own: it has none", 0},
 	{"time to live for all fields", "database", "database/main.tf", "try(each.value.ttl, false) ? [1] : []",
 		"[1]", "in use", 0},
 	{"no index for the sweep", "database", "database/firestore.indexes.json", `"collectionGroup": "fences"`,
@@ -160,7 +162,7 @@ var googleMistakes = []googleMistake{
 		`${google_logging_project_bucket_config.audit[each.key].id}`, `projects/${var.project}/locations/global/buckets/_Default`,
 		"and their bucket is", 6},
 	{"audit events for a month", "image", "functions/audit.tf", `retention_days = each.value`, `retention_days = 30`,
-		"and must be for 400", 6},
+		"audit events are kept as long as was asked for", 6},
 	{"an image by its tag", "image", "functions/service/main.tf", "image = var.image\n",
 		"image = \"${split(\"@\", var.image)[0]}:v1\"\n", "can move", 7},
 	{"a queue of another region", "image", "functions/queue.tf", `  location = var.region

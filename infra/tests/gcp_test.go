@@ -229,7 +229,7 @@ func checkDatabase(p *tfjson.Plan) (r report) {
 		}
 	}
 	r.equal("rules of the database", got, want)
-	return r
+	return append(r, broken(read("", p))...)
 }
 
 // service is one of the functions, or a container of Cloud Run.

@@ -185,6 +185,8 @@ func resolve(v, unknown any, e *tfjson.Expression) any {
 				all = append(all, resolveBlock(block, m, e.NestedBlocks[min(i, len(e.NestedBlocks)-1)]))
 			} else if made := resolve(item, u, e); made != nil {
 				all = append(all, made)
+			} else if ok {
+				all = append(all, map[string]any{}) // a dynamic block with nothing in it says something, too
 			}
 		}
 		if len(all) == 0 {

@@ -109,6 +109,9 @@ var rules = []aRule{
 	}},
 	{"what expires has a time to live of its own", []string{"aws_dynamodb_table", "google_firestore_field"},
 		func(_ *plan, v map[string]any) string {
+			if v["field"] == "_keep_until" && v["ttl_config"] == nil {
+				return "it has none"
+			}
 			for _, name := range []any{at(v, "ttl", 0, "attribute_name"), v["field"]} {
 				if name != nil && name != "*" && name != "_keep_until" {
 					return fmt.Sprint("it is ", name)
