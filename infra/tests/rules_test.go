@@ -102,7 +102,7 @@ var rules = []aRule{
 		if days == nil {
 			days = at(v, "rule", 0, "expiration", 0, "days")
 		}
-		if want := p.variables["audit_retention_days"]; want != nil && number(days) != number(want) {
+		if want := p.variables["audit_retention_days"]; want != nil && fmt.Sprint(days) != fmt.Sprint(want) {
 			return fmt.Sprint("they are kept for ", days, " days")
 		}
 		return ""
