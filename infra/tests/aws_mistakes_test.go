@@ -90,7 +90,7 @@ func TestMistakesThatTerraformFinds(t *testing.T) {
 var foundInPlans = map[string][]mistake{
 	"aws/table": {
 		{"aws/table/main.tf", `attribute_name = "_keep_until"`, `attribute_name = "lockExpiresAt"`,
-			`time to live is "lockExpiresAt"`},
+			"what expires has a time to live of its own: it is lockExpiresAt"},
 		{"aws/table/main.tf", `hash_key        = "_due"
     range_key       = "lockExpiresAt"
     projection_type = "ALL"`, `hash_key        = "lockExpiresAt"
@@ -161,7 +161,9 @@ var foundInPlans = map[string][]mistake{
 			`"s3:AbortMultipartUpload", "s3:DeleteObject", "s3:PutObject"]`, "s3:DeleteObject"},
 		{"aws/functions/audit.tf", `service = "logs.amazonaws.com"`, `service = "ec2.amazonaws.com"`,
 			"the roles are assumed by"},
-		{"aws/functions/analyses.tf", `6 * var.worker_timeout`, `60 + var.worker_timeout`, "six times the worker's timeout"},
+		{"aws/functions/analyses.tf", `6 * var.worker_timeout`, `300`, "six times the worker's timeout"},
+		{"aws/functions/analyses.tf", `visibility_timeout_seconds = 300`, `visibility_timeout_seconds = 200`,
+			"it waits for 200, and leasehold-staging-worker may take 900 s"},
 		{"aws/functions/analyses.tf", `  function_response_types = ["ReportBatchItemFailures"]
 `, "", "without ReportBatchItemFailures messages are lost"},
 		{"aws/functions/analyses.tf", `maximum_concurrency = var.concurrency.worker`, `maximum_concurrency = 50`,
@@ -181,7 +183,7 @@ var foundInPlans = map[string][]mistake{
 		{"aws/functions/front.tf", `authorization_type = local.authorization`,
 			`authorization_type = local.authorization == "JWT" ? "NONE" : "AWS_IAM"`, "$default does not ask for a token"},
 		{"aws/functions/front.tf", `["GET /healthz", "GET /readyz"],`,
-			`["GET /healthz", "GET /readyz", "POST /v1/{proxy+}"],`, "POST /v1/{proxy+} is open"},
+			`["GET /healthz", "GET /readyz", "POST /v1/{proxy+}"],`, "POST /v1/{proxy+} asks for no token"},
 		{"aws/functions/front.tf", `timeout_milliseconds   = 30000`, `timeout_milliseconds   = 60000`, "60000 ms"},
 		{"aws/functions/front.tf", `payload_format_version = "2.0"`, `payload_format_version = "1.0"`,
 			"the program reads format 2.0"},
@@ -231,6 +233,23 @@ resource "aws_cloudwatch_metric_alarm" "no_sweep"`, `this["api-errors"]: an alar
 		{"aws/functions/main.tf", `= [var.target_audience]`, `= ["*"]`, "its condition is met by everything"},
 		{"aws/functions/main.tf", "  source_code_hash = filebase64sha256(var.package)\n", "", "no source_code_hash"},
 		{"aws/functions/analyses.tf", `  batch_size `, "  enabled = false\n  batch_size ", "nothing is turned off"},
+		{"aws/functions/main.tf", `"sqs:ReceiveMessage"]
+              Resource = ["*"]`, `"sqs:ReceiveMessage"]
+              Resource = ["*", local.swept_arn]`, "it receives what is not tried again: arn:"},
+		{"aws/functions/main.tf", `"dynamodb:UpdateItem"]
+          Resource = [local.table_arn]`, `"dynamodb:UpdateItem"]
+          Resource = ["${local.table_arn}*"]`, "it is about others, too: "},
+		{"aws/functions/main.tf", `"dynamodb.${local.region}.amazonaws.com"`, `"dynamodb.amazonaws.com"`,
+			"it allows kms:Decrypt"},
+		{"../observability/cloudwatch/alarms.json", `"Threshold": 0.5,`, `"Threshold": 500,`,
+			"GreaterThanThreshold 1000 in"},
+		{"aws/functions/sweep.tf", `  source_arn    = aws_cloudwatch_event_rule.sweep.arn
+`, "", "events.amazonaws.com may call it for every account"},
+		{"aws/functions/outputs.tf", `output "queue_arn" {`, `output "target_token" {
+  value = nonsensitive(var.target_token)
+}
+
+output "queue_arn" {`, "output target_token: it shows a secret"},
 		{"aws/functions/main.tf", `timeout     = var.api_timeout`, `timeout     = 10`, "its timeout of 10 s is less"},
 	},
 }

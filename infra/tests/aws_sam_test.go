@@ -82,6 +82,7 @@ func checkSAM(s *sam, p *tfjson.Plan) (problems []string) {
 		handler := text(r.AttributeValues["handler"])
 		name := byHandler[handler]
 		same(name+" handler", get(name, "Handler"), handler)
+		same(name+" alias after a change of settings", get(name, "AutoPublishAliasAllProperties"), true)
 		same(name+" timeout", get(name, "Timeout"), r.AttributeValues["timeout"])
 		same(name+" memory", s.Globals.Function["MemorySize"], r.AttributeValues["memory_size"])
 		environ := []string{"LEASEHOLD_TABLE=leasehold"}
@@ -185,6 +186,11 @@ func checkSAM(s *sam, p *tfjson.Plan) (problems []string) {
 	for _, r := range resources(p, "aws_apigatewayv2_stage") {
 		throttle := blocks(r.AttributeValues, "default_route_settings")[0]
 		same("throttle", get("HttpApi", "DefaultRouteSettings", "ThrottlingRateLimit"), throttle["throttling_rate_limit"])
+	}
+	for name, r := range s.Resources {
+		if r.Type == "AWS::Logs::LogGroup" && fmt.Sprint(r.Properties["RetentionInDays"]) != "LogRetentionDays" {
+			badf("log %s is kept for %v days", name, r.Properties["RetentionInDays"])
+		}
 	}
 	want := planAlarms(p)
 	for name, r := range s.Resources {
@@ -304,6 +310,9 @@ var inSAM, byLint = []mistake{
 	{samTemplate, "TreatMissingData: breaching", "TreatMissingData: notBreaching",
 		"alarm SweepMissing is not there with Terraform"},
 	{samTemplate, "AlarmActions: [!Ref AlarmTopicArn]", "AlarmActions: []", "alarm ApiErrors tells no one"},
+	{samTemplate, "      AutoPublishAliasAllProperties: true\n", "", "Api alias after a change of settings is <nil>"},
+	{samTemplate, "-access\n      RetentionInDays: !Ref LogRetentionDays\n", "-access\n",
+		"log AccessLog is kept for <nil>"},
 }, []mistake{
 	{samTemplate, "rate(5 minutes)", "rate(5 minute)", "'minute' is not one of"},
 	{samTemplate, "BatchSize: 10\n", "BatchSize: 20000\n", "20000"},

@@ -97,7 +97,7 @@ func checkTable(p *tfjson.Plan, want map[string]string) (problems []string) {
 	for address, r := range tables {
 		problems = tableProblems(address, r.AttributeValues, want)
 	}
-	return problems
+	return append(problems, broken(read("", p))...)
 }
 
 // tableProblems returns what is wrong with a table of a plan.

@@ -60,7 +60,7 @@ func checkGoogleDeployRole(p *tfjson.Plan) (r report) {
 	if got := text(only(v, "oidc")["issuer_uri"]); got != "https://token.actions.githubusercontent.com" {
 		r.sayf("tokens are of %q", got)
 	}
-	return r
+	return append(r, broken(read("", p))...)
 }
 
 // TestGoogleDeployRole: deployments need no key, come from named subjects, and may deploy and nothing else; mistakes
@@ -85,8 +85,8 @@ func TestGoogleDeployRole(t *testing.T) {
 			`"assertion.repository_owner == 'acme'"`, `tokens are accepted if "assertion.repository_owner`},
 		{"gcp/deploy-role/main.tf", `"google.subject" = "assertion.sub"`, `"google.subject" = "assertion.repository"`,
 			"subjects are map"},
-		{"gcp/deploy-role/main.tf", `/subject/${each.value}"`, `/*"`,
-			"workloadIdentityPools/leasehold-deploy/*: roles/iam.workloadIdentityUser on"},
+		{"gcp/deploy-role/main.tf", `"principal://iam.googleapis.com/${local.pool}/subject/${each.value}"`,
+			`"principalSet://iam.googleapis.com/${local.pool}/*"`, "nothing is open to the public beside invokers: principalSet"},
 		{"gcp/deploy-role/main.tf", `"run.services.update"]`, `"run.services.update", "run.services.setIamPolicy"]`,
 			"run.services.setIamPolicy is too much"},
 		{"gcp/deploy-role/main.tf", `role     = google_project_iam_custom_role.deploy.name`, `role     = "roles/run.admin"`,

@@ -36,6 +36,8 @@ var googleMistakes = []googleMistake{
 		1},
 	{"time to live on a field in use", "database", "database/firestore.indexes.json",
 		`"locks", "fieldPath": "_keep_until"`, `"locks", "fieldPath": "expires_at"`, "in use", 2},
+	{"time to live that a field should have", "database", "database/main.tf", "try(each.value.ttl, false) ? [1] : []",
+		"each.value.collectionGroup == \"runs\" ? [] : [1]", "what expires has a time to live of its own: it has none", 0},
 	{"time to live for all fields", "database", "database/main.tf", "try(each.value.ttl, false) ? [1] : []",
 		"[1]", "in use", 0},
 	{"no index for the sweep", "database", "database/firestore.indexes.json", `"collectionGroup": "fences"`,
@@ -160,7 +162,38 @@ var googleMistakes = []googleMistake{
 		`${google_logging_project_bucket_config.audit[each.key].id}`, `projects/${var.project}/locations/global/buckets/_Default`,
 		"and their bucket is", 6},
 	{"audit events for a month", "image", "functions/audit.tf", `retention_days = each.value`, `retention_days = 30`,
-		"and must be for 400", 6},
+		"audit events are kept as long as was asked for", 6},
+	{"an image by its tag", "image", "functions/service/main.tf", "image = var.image\n",
+		"image = \"${split(\"@\", var.image)[0]}:v1\"\n", "can move", 7},
+	{"a queue of another region", "image", "functions/queue.tf", `  location = var.region
+  name     = "${var.name}-analyses"`, `  location = "us-central1"
+  name     = "${var.name}-analyses"`, "it is in us-central1", 7},
+	{"a class of responses that is none", "image", "functions/observability.tf", `response_code_class = \"5xx\"`,
+		`response_code_class = \"500\"`, "no class of responses is 500", 7},
+	{"no alert on a scheduler that is paused", "image", "functions/observability.tf", "var.alerts && local.sweeps &&",
+		"var.alerts && var.image == null &&", "no alarm is about calls that are missing", 7},
+	{"a role for the whole project", "image", "functions/identities.tf",
+		`
+  condition {
+    title       = "Leasehold's database"
+    description = "The role is for one database of the project."
+    expression  = "resource.name == \"projects/${var.project}/databases/${var.database}\""
+  }
+`, "", "a role is for less than the project", 7},
+	{"a token for a path", "image", "functions/queue.tf", "local.task_audience : module.sweep[0].uri\n",
+		"local.task_audience : \"${module.sweep[0].uri}${local.sweep_path}\"\n",
+		"a token is for the service that is called", 7},
+	{"a sweep that is not waited for", "image", "functions/queue.tf", `"${local.sweep_timeout}s"`, `"30s"`,
+		"it waits for 30s", 7},
+	{"a sweep on the internet", "image", "functions/main.tf", `  ingress         = var.task_ingress
+  invokers        = local.verifies_tokens ? local.everybody : { scheduler`, `  ingress         = "all"
+  invokers        = local.verifies_tokens ? local.everybody : { scheduler`, "takes requests from everywhere", 7},
+	{"a time limit below that of a run", "image", "functions/service/main.tf", `"${var.timeout_seconds}s"`, `"60s"`,
+		"nothing is cut off", 7},
+	{"a variable that nothing reads", "image", "functions/main.tf", "LEASEHOLD_TASK_QUEUE ", "LEASEHOLD_TASKS_QUEUE ",
+		"LEASEHOLD_TASKS_QUEUE is no setting", 7},
+	{"a field that no line has", "image", "functions/audit.tf", "jsonPayload.audit.schema>=1", "jsonPayload.schema>=1",
+		"no line has schema", 7},
 	{"a worker's container on the internet", "image", "functions/service/main.tf",
 		`internal = "INGRESS_TRAFFIC_INTERNAL_ONLY"`, `internal = "INGRESS_TRAFFIC_ALL"`, "has the ingress", 6},
 }

@@ -41,7 +41,8 @@ const (
 	project      = "my-project-1"
 	googleRegion = "europe-west1"
 	lockDatabase = "locks"
-	imageName    = googleRegion + "-docker.pkg.dev/" + project + "/leasehold/leasehold:v1.2.3"
+	imageName    = googleRegion + "-docker.pkg.dev/" + project + "/leasehold/leasehold@sha256:" +
+		"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 )
 
 // mirrored is where the tests put providers of their own: a mirror, for as long as they run.
@@ -228,7 +229,7 @@ func checkDatabase(p *tfjson.Plan) (r report) {
 		}
 	}
 	r.equal("rules of the database", got, want)
-	return r
+	return append(r, broken(read("", p))...)
 }
 
 // service is one of the functions, or a container of Cloud Run.
@@ -1044,7 +1045,7 @@ func TestGoogleBadInput(t *testing.T) {
 		"an image without a version": {functions,
 			given{"source_archive": "", "image": "example.com/leasehold"}, "image must name"},
 		"an image that changes": {functions,
-			given{"source_archive": "", "image": "example.com/leasehold:latest"}, "image must name"},
+			given{"source_archive": "", "image": "example.com/leasehold:v1.2.3"}, "image must name"},
 		"an old runtime": {functions, given{"runtime": "go125"}, "runtime must be go126"},
 		"a public issuer for everybody": {functions, given{"auth_issuer": oidc.GoogleIssuer},
 			"auth_issuer gives tokens to every account"},

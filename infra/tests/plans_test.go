@@ -15,9 +15,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclparse"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	tfjson "github.com/hashicorp/terraform-json"
+	"github.com/zclconf/go-cty/cty"
 )
 
 // planFiles has a folder for each folder of infra/ that is applied. NAME.tfvars are the variables of a plan, NAME.txt
@@ -41,6 +43,7 @@ type plan struct {
 	name      string // the file below planFiles, without its ending
 	resources []madeResource
 	variables map[string]any // of the folder
+	shown     []string       // outputs of secrets
 }
 
 // of are the resources of a kind.
@@ -90,8 +93,27 @@ func read(name string, from *tfjson.Plan) *plan {
 		}
 	}
 	walk(from.PlannedValues.RootModule, from.Config.RootModule)
+	p.shown = showing(from.Config.RootModule)
 	slices.SortFunc(p.resources, func(a, b madeResource) int { return cmp.Compare(a.address, b.address) })
 	return p
+}
+
+// showing are the outputs of a module, and of those that it calls, that refer to a variable that is a secret.
+func showing(m *tfjson.ConfigModule) (names []string) {
+	for name, output := range m.Outputs {
+		if output.Expression == nil || output.Expression.ExpressionData == nil {
+			continue
+		}
+		for _, to := range output.Expression.References {
+			if v := m.Variables[strings.TrimPrefix(to, "var.")]; v != nil && v.Sensitive {
+				names = append(names, name)
+			}
+		}
+	}
+	for _, call := range m.ModuleCalls {
+		names = append(names, showing(call.Module)...)
+	}
+	return names
 }
 
 // resolveBlock has the arguments of a block that its configuration sets: all of it, where the block is dynamic and so
@@ -163,6 +185,8 @@ func resolve(v, unknown any, e *tfjson.Expression) any {
 				all = append(all, resolveBlock(block, m, e.NestedBlocks[min(i, len(e.NestedBlocks)-1)]))
 			} else if made := resolve(item, u, e); made != nil {
 				all = append(all, made)
+			} else if ok {
+				all = append(all, map[string]any{}) // a dynamic block with nothing in it says something, too
 			}
 		}
 		if len(all) == 0 {
@@ -439,44 +463,142 @@ func difference(want, got string) string {
 	return strings.Join(all, "\n")
 }
 
+// sources are the folders below root with Terraform, each with the bodies of its files, by their paths.
+func sources(t *testing.T, root string) map[string]map[string]*hclsyntax.Body {
+	t.Helper()
+	parser := hclparse.NewParser()
+	all := map[string]map[string]*hclsyntax.Body{}
+	for _, below := range []string{"*/*", "*/*/*", "*/examples/*/*"} {
+		files, err := filepath.Glob(filepath.Join(root, below, "*.tf"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range files {
+			file, diagnostics := parser.ParseHCLFile(path)
+			if diagnostics.HasErrors() {
+				t.Fatal(diagnostics)
+			}
+			dir, _ := filepath.Rel(root, filepath.Dir(path))
+			if all[dir] == nil {
+				all[dir] = map[string]*hclsyntax.Body{}
+			}
+			all[dir][path] = file.Body.(*hclsyntax.Body)
+		}
+	}
+	return all
+}
+
+// careless says what is wrong in the files of a folder and is in no plan: changes that are ignored, variables that
+// nothing uses, and metrics of the platform with a dimension that they do not have.
+func careless(files map[string]*hclsyntax.Body) (problems []string) {
+	literal := func(e hclsyntax.Expression) string {
+		v, diagnostics := e.Value(nil)
+		if diagnostics.HasErrors() || v.Type() != cty.String {
+			return ""
+		}
+		return v.AsString()
+	}
+	used, declared := map[string]bool{}, map[string]bool{}
+	var block string
+	visit := func(node hclsyntax.Node) hcl.Diagnostics {
+		switch n := node.(type) {
+		case *hclsyntax.ScopeTraversalExpr:
+			if len(n.Traversal) > 1 && n.Traversal.RootName() == "var" {
+				if name := n.Traversal[1].(hcl.TraverseAttr).Name; name != block { // its validation is no use
+					used[name] = true
+				}
+			}
+		case *hclsyntax.Block:
+			if n.Type == "lifecycle" && n.Body.Attributes["ignore_changes"] != nil {
+				problems = append(problems, fmt.Sprint(n.Range(), ": changes are ignored"))
+			}
+		case *hclsyntax.ObjectConsExpr:
+			of := map[string]hclsyntax.Expression{}
+			for _, item := range n.Items {
+				of[literal(item.KeyExpr)] = item.ValueExpr
+			}
+			d, ok := of["dimensions"].(*hclsyntax.ObjectConsExpr)
+			if !ok || of["namespace"] == nil || of["metric"] == nil || len(d.Items) == 0 {
+				break
+			}
+			metric, dimension := literal(of["namespace"])+" "+literal(of["metric"]), literal(d.Items[0].KeyExpr)
+			if known, ok := ofAWS[metric]; ok && dimension != known[0] {
+				problems = append(problems, fmt.Sprint(n.Range(), ": ", metric, " has no ", dimension))
+			}
+		}
+		return nil
+	}
+	for _, body := range files {
+		for _, b := range body.Blocks {
+			block = ""
+			if b.Type == "variable" {
+				block = b.Labels[0]
+				declared[block] = true
+			}
+			_ = hclsyntax.VisitAll(b, visit)
+		}
+	}
+	for name := range declared {
+		if !used[name] {
+			problems = append(problems, "nothing uses the variable "+name)
+		}
+	}
+	return problems
+}
+
 // TestPlansSetEveryVariable: each folder has plans, and each of its optional variables is set in one of them.
 func TestPlansSetEveryVariable(t *testing.T) {
 	t.Parallel()
 	of := planFolders(t)
 	parser := hclparse.NewParser()
-	body := func(path string) *hclsyntax.Body {
-		file, diagnostics := parser.ParseHCLFile(path)
-		if diagnostics.HasErrors() {
-			t.Fatal(diagnostics)
+	for dir, files := range sources(t, "..") {
+		if dir == "gcp/functions/service" {
+			continue // it is applied by gcp/functions alone, which sets all of it
 		}
-		return file.Body.(*hclsyntax.Body)
-	}
-	sources, err := filepath.Glob("../*/*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, below := range []string{"../*/examples/*", "../*/examples/*/*"} {
-		more, _ := filepath.Glob(below)
-		sources = append(sources, more...)
-	}
-	for _, folder := range sources {
-		files, _ := filepath.Glob(folder + "/*.tf")
-		if files == nil || folder == "../tests/testdata" {
-			continue
-		}
-		dir := strings.TrimPrefix(folder, "../")
 		set := map[string]bool{}
 		for _, path := range of[dir] {
-			for name := range body(path).Attributes {
+			file, diagnostics := parser.ParseHCLFile(path)
+			if diagnostics.HasErrors() {
+				t.Fatal(diagnostics)
+			}
+			for name := range file.Body.(*hclsyntax.Body).Attributes {
 				set[name] = true
 			}
 		}
-		for _, path := range files {
-			for _, b := range body(path).Blocks {
+		for _, body := range files {
+			for _, b := range body.Blocks {
 				if b.Type == "variable" && !set[b.Labels[0]] {
 					t.Errorf("%s: no plan sets %s", dir, b.Labels[0])
 				}
 			}
 		}
 	}
+}
+
+// TestSources: what no plan shows is right, too, and mistakes in it are found.
+func TestSources(t *testing.T) {
+	t.Parallel()
+	for dir, files := range sources(t, "..") {
+		for _, problem := range careless(files) {
+			t.Errorf("%s: %s", dir, problem)
+		}
+	}
+	c := &configuration{tb: t, root: t.TempDir()}
+	if err := os.CopyFS(c.root, os.DirFS("..")); err != nil {
+		t.Fatal(err)
+	}
+	all := []mistake{
+		{"gcp/functions/service/main.tf", "  deletion_protection = false # it has no data\n",
+			"  deletion_protection = false\n  lifecycle {\n    ignore_changes = [template]\n  }\n", "changes are ignored"},
+		{"aws/functions/alarms.tf", "dimensions = { ApiId =", "dimensions = { ApiName =",
+			"AWS/ApiGateway 5xx has no ApiName"},
+		{"aws/table/main.tf", "recovery_period_in_days = var.recovery_days", "recovery_period_in_days = 35",
+			"nothing uses the variable recovery_days"},
+	}
+	mistaken(c, all)
+	var problems []string
+	for _, files := range sources(t, c.root) {
+		problems = append(problems, careless(files)...)
+	}
+	found(t, all, strings.Join(problems, "\n"))
 }

@@ -3,11 +3,14 @@ package tests
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/leasehold-dev/leasehold/functions/settings"
 )
 
 // aRule says what is wrong with a resource, whatever the deployment: "" is nothing.
@@ -43,6 +46,17 @@ var rules = []aRule{
 			}
 			return ""
 		}},
+	{"a filter asks for what lines have", nil, func(_ *plan, v map[string]any) string {
+		for _, filter := range []any{v["pattern"], v["filter_pattern"], v["filter"],
+			at(v, "conditions", 0, "condition_matched_log", 0, "filter")} {
+			for _, field := range ofLine.FindAllStringSubmatch(text(filter), -1) {
+				if !slices.Contains([]string{"level", "message", "audit.schema"}, field[1]) {
+					return "no line has " + field[1]
+				}
+			}
+		}
+		return ""
+	}},
 	{"nothing is open to the public beside invokers", nil, private},
 	{"policies allow no more than they name", nil, named},
 	{"nothing is turned off", nil, func(_ *plan, v map[string]any) string {
@@ -54,12 +68,17 @@ var rules = []aRule{
 		}
 		return ""
 	}},
-	{"code is deployed by its hash", []string{"aws_lambda_function", "google_storage_bucket_object"},
+	{"code is deployed by its hash", nil,
 		func(_ *plan, v map[string]any) string {
+			for _, image := range []any{v["image_uri"], at(v, "template", 0, "containers", 0, "image")} {
+				if image != nil && !strings.Contains(text(image), "@sha256:") {
+					return fmt.Sprint("the tag of ", image, " can move")
+				}
+			}
 			if v["filename"] != nil && v["source_code_hash"] == nil {
 				return "no source_code_hash"
 			}
-			if v["source"] != nil && !hidden.MatchString(text(v["name"])) {
+			if v["source"] != nil && v["bucket"] != nil && !hidden.MatchString(text(v["name"])) {
 				return "its name has no hash"
 			}
 			return ""
@@ -77,6 +96,68 @@ var rules = []aRule{
 		}
 		return ""
 	}},
+	{"audit events are kept as long as was asked for", []string{"aws_s3_bucket_lifecycle_configuration",
+		"google_logging_project_bucket_config"}, func(p *plan, v map[string]any) string {
+		days := v["retention_days"]
+		if days == nil {
+			days = at(v, "rule", 0, "expiration", 0, "days")
+		}
+		if want := p.variables["audit_retention_days"]; want != nil && fmt.Sprint(days) != fmt.Sprint(want) {
+			return fmt.Sprint("they are kept for ", days, " days")
+		}
+		return ""
+	}},
+	{"what expires has a time to live of its own", []string{"aws_dynamodb_table", "google_firestore_field"},
+		func(_ *plan, v map[string]any) string {
+			if v["field"] == "_keep_until" && v["ttl_config"] == nil {
+				return "it has none"
+			}
+			for _, name := range []any{at(v, "ttl", 0, "attribute_name"), v["field"]} {
+				if name != nil && name != "*" && name != "_keep_until" {
+					return fmt.Sprint("it is ", name)
+				}
+			}
+			return ""
+		}},
+	{"the program reads its environment", nil, func(_ *plan, v map[string]any) string {
+		for name := range environmentOf(v) {
+			if _, known := settings.Find(name); strings.HasPrefix(name, "LEASEHOLD_") && !known {
+				return name + " is no setting"
+			}
+		}
+		return ""
+	}},
+	{"everything is in the region that was given", nil, func(p *plan, v map[string]any) string {
+		for _, name := range []string{"location", "region"} {
+			if want := p.variables["region"]; want != nil && v[name] != nil && v[name] != want {
+				return fmt.Sprint("it is in ", v[name])
+			}
+		}
+		return ""
+	}},
+	{"nothing is cut off", nil, inTime},
+	{"a token is for the service that is called", []string{"google_cloud_scheduler_job"},
+		func(_ *plan, v map[string]any) string {
+			audience := text(at(v, "http_target", 0, "oidc_token", 0, "audience"))
+			if address, ok := strings.CutPrefix(audience, "https://"); ok && strings.Contains(address, "/") {
+				return "its audience is " + audience
+			}
+			return ""
+		}},
+	{"services of AWS call for what is planned", []string{"aws_lambda_permission"},
+		func(_ *plan, v map[string]any) string {
+			if v["source_arn"] == nil && strings.HasSuffix(text(v["principal"]), ".amazonaws.com") {
+				return fmt.Sprint(v["principal"], " may call it for every account")
+			}
+			return ""
+		}},
+	{"a role is for less than the project", []string{"google_project_iam_member"},
+		func(_ *plan, v map[string]any) string {
+			if only(v, "condition") == nil && v["role"] != "roles/logging.logWriter" {
+				return fmt.Sprint(v["role"], " has no condition")
+			}
+			return ""
+		}},
 	{"boundaries are honoured", []string{"aws_iam_role"}, func(p *plan, v map[string]any) string {
 		if want := p.variables["permissions_boundary_arn"]; want != nil && v["permissions_boundary"] != want {
 			return fmt.Sprint("its boundary is ", v["permissions_boundary"])
@@ -206,7 +287,106 @@ func broken(p *plan) (problems []string) {
 			problems = append(problems, q.address+": no alarm is about its dead letters")
 		}
 	}
+	for _, s := range slices.Concat(p.of("google_cloud_scheduler_job"), p.of("aws_cloudwatch_event_rule")) {
+		if !p.missed(text(s.values["name"]), text(s.values["schedule"])) {
+			problems = append(problems, s.address+": no alarm is about calls that are missing")
+		}
+	}
+	for _, name := range p.shown {
+		problems = append(problems, "output "+name+": it shows a secret")
+	}
 	return problems
+}
+
+// missed reports whether an alarm is raised when what a schedule calls is not called. There is none without alerts, and
+// for a schedule with hours or days of its own.
+func (p *plan) missed(name, schedule string) bool {
+	if p.variables["alerts"] == false || schedule != "" && !strings.HasSuffix(schedule, " * * * *") {
+		return true
+	}
+	return slices.ContainsFunc(p.resources, func(r madeResource) bool {
+		return r.values["comparison_operator"] == "LessThanThreshold" &&
+			fmt.Sprint(r.values["dimensions"]) == fmt.Sprint(map[string]any{"FunctionName": name}) ||
+			strings.Contains(text(at(r.values, "conditions", 0, "condition_absent", 0, "filter")), strconv.Quote(name))
+	})
+}
+
+// ofLine is a field of a line of the log.
+var ofLine = regexp.MustCompile(`(?:\$|jsonPayload)\.([A-Za-z.]+)`)
+
+// environmentOf is the environment of a function or of a container.
+func environmentOf(v map[string]any) map[string]any {
+	all := map[string]any{}
+	for _, variables := range []any{at(v, "environment", 0, "variables"),
+		at(v, "service_config", 0, "environment_variables")} {
+		m, _ := variables.(map[string]any)
+		maps.Copy(all, m)
+	}
+	list, _ := at(v, "template", 0, "containers", 0, "env").([]any)
+	for i := range list {
+		all[text(at(list, i, "name"))] = at(list, i, "value")
+	}
+	return all
+}
+
+// timeLimit is how long a function or a service may take, in seconds: -1 for other resources.
+func timeLimit(v map[string]any) float64 {
+	if t := at(v, "template", 0, "timeout"); t != nil {
+		return seconds(t)
+	}
+	if t := at(v, "service_config", 0, "timeout_seconds"); t != nil {
+		return number(t)
+	}
+	if v["handler"] != nil {
+		return number(v["timeout"])
+	}
+	return -1
+}
+
+// inTime makes sure that a limit is above what the program takes, and above the limit of what is called.
+func inTime(p *plan, v map[string]any) string {
+	environment, limit := environmentOf(v), timeLimit(v)
+	for _, name := range []string{"LEASEHOLD_REQUEST_TIMEOUT", "LEASEHOLD_TASK_TIMEOUT"} {
+		if name == "LEASEHOLD_TASK_TIMEOUT" && environment["LEASEHOLD_TARGET_URL"] == nil {
+			continue // a sweep only has to know it
+		}
+		if takes, err := time.ParseDuration(text(environment[name])); err == nil && limit >= 0 && limit <= takes.Seconds() {
+			return fmt.Sprintf("its limit is %v s, and %s is %v", limit, name, takes)
+		}
+	}
+	waits, called := v["attempt_deadline"], text(v["name"])
+	if waits == nil {
+		queue := p.referred(v["event_source_arn"])
+		if queue == nil {
+			return ""
+		}
+		waits = queue["visibility_timeout_seconds"]
+		called = text(p.referred(v["function_name"])["function_name"])
+	}
+	for _, r := range p.resources {
+		name := text(r.values["name"])
+		if r.values["function_name"] != nil {
+			name = text(r.values["function_name"])
+		}
+		if limit := timeLimit(r.values); name == called && limit > max(number(waits), seconds(waits)) {
+			return fmt.Sprintf("it waits for %v, and %s may take %v s", waits, name, limit)
+		}
+	}
+	return ""
+}
+
+// referred is the resource that a reference is to.
+func (p *plan) referred(v any) map[string]any {
+	to, ok := v.(reference)
+	if !ok {
+		return nil
+	}
+	for _, r := range p.resources {
+		if address := string(to); strings.HasSuffix(r.address, address[:max(0, strings.LastIndex(address, "."))]) {
+			return r.values
+		}
+	}
+	return nil
 }
 
 // asked reports whether a list of a resource is the one of the variable, where that has one.
@@ -287,6 +467,8 @@ func raised(p *plan, v map[string]any) string {
 				most = number(q.values["message_retention_seconds"])/2 - 1
 			}
 		}
+	case strings.HasPrefix(metric, "db."):
+		most = 10 // of seconds: that of a request
 	case strings.Contains(text(v["namespace"]), "/") && v["extended_statistic"] != nil:
 		most = 600 // of seconds
 	case strings.Contains(metric, "leasehold."), less:
@@ -356,6 +538,10 @@ func aboutPlannedOfGoogle(p *plan, v map[string]any) string {
 			return fmt.Sprintf("%s %v for %v s", metric[1], threshold, lasts)
 		}
 	}
+	class := regexp.MustCompile(`response_code_class = "([^"]*)"`).FindStringSubmatch(filter)
+	if class != nil && !regexp.MustCompile("^[1-5]xx$").MatchString(class[1]) {
+		return "no class of responses is " + class[1]
+	}
 	of := inFilter.FindStringSubmatch(filter)
 	if of == nil {
 		return "it is about everything: " + filter
@@ -371,6 +557,9 @@ func aboutPlannedOfGoogle(p *plan, v map[string]any) string {
 	return ""
 }
 
+// tokenless are routes that ask for no token: those without one, and the rest where the function verifies it.
+var tokenless = []string{"GET /healthz", "GET /readyz", "GET /console/{proxy+}", "OPTIONS /{proxy+}", "$default"}
+
 // private says who of the public may do what.
 func private(p *plan, v map[string]any) string {
 	if m := text(v["member"]); m == "allUsers" || m == "allAuthenticatedUsers" {
@@ -379,8 +568,19 @@ func private(p *plan, v map[string]any) string {
 			return m + " is " + text(v["role"])
 		}
 	}
+	if m := text(v["member"]); strings.HasPrefix(m, "principalSet:") && strings.HasSuffix(m, "/*") {
+		return m + " is " + text(v["role"])
+	}
 	if t := text(v["authorization_type"]); t == "NONE" && v["route_key"] == nil {
 		return "its URL is open"
+	} else if t == "NONE" && !slices.Contains(tokenless, text(v["route_key"])) {
+		return text(v["route_key"]) + " asks for no token"
+	}
+	for _, from := range []any{v["ingress"], at(v, "service_config", 0, "ingress_settings")} {
+		if strings.HasSuffix(text(from), "_ALL") && !strings.HasSuffix(text(v["name"]), "-api") &&
+			p.variables["task_ingress"] != "all" {
+			return text(v["name"]) + " takes requests from everywhere"
+		}
 	}
 	if v["uniform_bucket_level_access"] != nil && v["public_access_prevention"] != "enforced" {
 		return "its objects can be made public"
@@ -407,6 +607,12 @@ func statements(v map[string]any) (all []statement) {
 // ofAnAccount is an ARN that ends with a pattern, within one service, region and account.
 var ofAnAccount = regexp.MustCompile(`"arn:[a-z-]+:[a-z0-9-]+:[a-z0-9-]+:[0-9]{12}:[^"]*\*"`)
 
+// ofOthers is an ARN that ends with a pattern for names that begin like the one that is meant.
+var ofOthers = regexp.MustCompile(`[^:/]\*$`)
+
+// ofRegion is a service as KMS names it.
+var ofRegion = regexp.MustCompile(`^[a-z0-9]+\.` + region + `\.amazonaws\.com$`)
+
 // named makes sure of what a policy allows: no action by a pattern, keys only for data and through the service that
 // has it, conditions that exclude something.
 func named(p *plan, v map[string]any) string {
@@ -423,8 +629,18 @@ func named(p *plan, v map[string]any) string {
 			switch {
 			case strings.Contains(a, "*"), service == "iam",
 				service == "kms" && (!slices.Contains([]string{"Decrypt", "DescribeKey", "GenerateDataKey"}, what) ||
-					s.Condition["StringEquals"]["kms:ViaService"] == nil):
+					!ofRegion.MatchString(text(s.Condition["StringEquals"]["kms:ViaService"]))):
 				wrong = append(wrong, "it allows "+a)
+			}
+		}
+		for _, r := range s.Resource {
+			if ofOthers.MatchString(r) {
+				wrong = append(wrong, "it is about others, too: "+r)
+			}
+			_, name, _ := strings.Cut(r, account+":")
+			if slices.Contains(s.Action, "sqs:ReceiveMessage") && !slices.ContainsFunc(p.of("aws_sqs_queue"),
+				func(q madeResource) bool { return q.values["name"] == name && q.values["redrive_policy"] != nil }) {
+				wrong = append(wrong, "it receives what is not tried again: "+r)
 			}
 		}
 		if slices.Contains(s.Resource, "*") && len(s.Condition) == 0 {

@@ -72,7 +72,7 @@ variable "source_archive" {
 }
 
 variable "image" {
-  description = "Leasehold's image in Artifact Registry, with its digest or a tag: the services run it instead of being built of sources. It must be in a registry that Cloud Run can read."
+  description = "Leasehold's image in Artifact Registry, with its digest: the services run it instead of being built of sources. It must be in a registry that Cloud Run can read."
   type        = string
   default     = null
 
@@ -82,8 +82,8 @@ variable "image" {
   }
 
   validation {
-    condition     = var.image == null ? true : can(regex("^[a-z0-9.-]+/[a-z0-9./_-]+(:[A-Za-z0-9._-]+|@sha256:[0-9a-f]{64})$", var.image)) && !endswith(coalesce(var.image, "-"), ":latest")
-    error_message = "image must name a registry, an image and a version, such as europe-west1-docker.pkg.dev/my-project/leasehold/leasehold:v1.2.3. The tag latest would change under the services."
+    condition     = var.image == null ? true : can(regex("^[a-z0-9.-]+/[a-z0-9./_-]+(:[A-Za-z0-9._-]+)?@sha256:[0-9a-f]{64}$", var.image))
+    error_message = "image must name a registry, an image and its digest, such as europe-west1-docker.pkg.dev/my-project/leasehold/leasehold@sha256:0123…: a tag can move to another image under the services."
   }
 }
 

@@ -4,7 +4,7 @@ name                  = "locks"
 database              = "locks-database"
 labels                = { team = "platform" }
 enable_services       = false
-image                 = "europe-west1-docker.pkg.dev/my-project-1/leasehold/leasehold:v1.2.3"
+image                 = "europe-west1-docker.pkg.dev/my-project-1/leasehold/leasehold@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 api_public            = false
 api_invokers          = ["serviceAccount:web@my-project-1.iam.gserviceaccount.com"]
 api_ingress           = "internal-and-load-balancer"
