@@ -17,7 +17,7 @@ import (
 // MaxLineBytes is how long a line may be; a longer one is broken. Sinks of logs cut theirs at 256 KiB and less.
 const MaxLineBytes = 1 << 20
 
-// maxValueBytes is how long a JSON value may be that is over many lines: an entry of a list, or a document that is none.
+// maxValueBytes is how long a JSON value over many lines may be: an entry of a list, or a document that is none.
 const maxValueBytes = 64 << 20
 
 // mostBroken is how many broken lines a log names; the others are counted.
