@@ -54,24 +54,20 @@ func (t *auditTime) UnmarshalText(text []byte) error {
 
 // Run answers.
 func (c *auditCmd) Run(s *streams) error {
-	var log audit.Log
+	log := audit.Log{Tenant: c.Tenant, Key: c.Lock}
 	for _, name := range c.Files {
 		if err := readAudit(&log, name); err != nil {
 			return err
 		}
 	}
 	const mostNamed = 10
-	for i, b := range log.Broken {
-		if i == mostNamed {
-			fmt.Fprintf(s.err, "leasehold: and %d more\n", len(log.Broken)-i)
-			break
-		}
+	for _, b := range log.Broken[:min(len(log.Broken), mostNamed)] {
 		fmt.Fprintf(s.err, "leasehold: left out: %s\n", b)
 	}
-	if n := len(log.Broken); n > 0 {
+	if n := log.BrokenLines; n > 0 {
 		fmt.Fprintf(s.err, "leasehold: %d lines could not be read: what they say is not in the answer\n", n)
 	}
-	a := log.At(c.Tenant, c.Lock, c.At.Time)
+	a := log.At(c.At.Time)
 	if err := show(s, c.JSON, a, "%s", auditAnswer(a)); err != nil {
 		return err
 	}
@@ -142,7 +138,7 @@ func writeLease(w io.Writer, l audit.Lease) {
 	}
 	line("granted", granted)
 	if l.Mode != "" && l.Mode != "exclusive" {
-		mode := l.Mode
+		mode := quoted(l.Mode)
 		if l.Permit != 0 {
 			mode = fmt.Sprintf("%s, number %d", mode, l.Permit)
 		}

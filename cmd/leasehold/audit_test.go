@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -340,6 +342,64 @@ func TestAuditReadsWhatSinksExport(t *testing.T) {
 		}
 		if !strings.Contains(errs, fmt.Sprintf("broken.jsonl:%d: ", line)) {
 			t.Errorf("line %d is not on standard error: %s", line, errs)
+		}
+	}
+}
+
+// endless is a text, and then one letter again and again.
+type endless struct {
+	text io.Reader
+	left int
+}
+
+func (e *endless) Read(b []byte) (int, error) {
+	if n, err := e.text.Read(b); err == nil {
+		return n, nil
+	}
+	if e.left -= len(b); e.left < 0 {
+		return 0, errors.New("all of it was read")
+	}
+	for i := range b {
+		b[i] = 'a'
+	}
+	return len(b), nil
+}
+
+// TestAuditOfFilesThatOthersWrote: a file cannot write to the terminal, and its size is not that of the memory.
+func TestAuditOfFilesThatOthersWrote(t *testing.T) {
+	t.Parallel()
+	const event = `{"msg":"audit","audit":{"schema":1,"id":"%s","at":"%s","kind":"lock","tenant":"acme","key":"%s",` +
+		`"action":"lock.acquire","outcome":"ok","mode":"%s","owner":"%s","fencing_token":1}}` + "\n"
+	const night, escape = "2026-11-26T22:00:00.000Z", `\u001b]0;x\u0007\n`
+	file := save(t, "audit.jsonl", fmt.Sprintf(event, "1", night, "nightly", escape, escape)+
+		fmt.Sprintf(event, "2", escape, "nightly", "", "")+fmt.Sprintf(event, escape, night, "nightly", "", "ann"))
+	var out, errs bytes.Buffer
+	run(t.Context(), []string{"audit", "-f", file, "--tenant", "acme", "--lock", "nightly", "--at", "2026-11-26T21:00"},
+		&out, &errs)
+	if text := out.String() + errs.String(); strings.Contains(text, "\x1b") ||
+		!strings.Contains(text, "audit.jsonl:2: it is an audit event without a time") {
+		t.Errorf("%q", text)
+	}
+
+	log := audit.Log{Tenant: "acme", Key: "nightly"}
+	others := strings.Repeat("x\n", 5000) + fmt.Sprintf(event, "3", night, "other", "", "ann")
+	if err := log.Read("lines", strings.NewReader(others)); err != nil || log.BrokenLines != 5000 ||
+		len(log.Broken) > 100 || len(log.Events) != 0 || log.At(timeAt(t, "22:05")).First != night {
+		t.Errorf("%v: %d of %d broken lines, %d events, %+v", err, len(log.Broken), log.BrokenLines, len(log.Events),
+			log.At(timeAt(t, "22:05")))
+	}
+	for _, begin := range []string{"[\n" + strings.TrimSpace(fmt.Sprintf(event, "4", night, "nightly", "", "ann")) + `, "`,
+		"{\n" + `"msg": "`} {
+		log := audit.Log{Tenant: "acme", Key: "nightly"}
+		if err := log.Read("document", &endless{strings.NewReader(begin), 200 << 20}); err != nil || log.BrokenLines != 1 ||
+			!strings.Contains(log.Broken[0].Why, "longer than") || len(log.Events) != strings.Count(begin, "[") {
+			t.Errorf("%.20q: %v, %d events, %v", begin, err, len(log.Events), log.Broken)
+		}
+	}
+	for _, cut := range []string{"[\n", "[\n{}", "[\n{},", "{\n"} {
+		log := audit.Log{Tenant: "acme", Key: "nightly"}
+		if err := log.Read("cut off", strings.NewReader(cut)); err != nil || log.BrokenLines != 1 {
+			t.Errorf("%q: %v, %v", cut, err, log.Broken)
 		}
 	}
 }

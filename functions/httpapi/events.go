@@ -279,5 +279,9 @@ func (s *watches) follow(ctx context.Context, c placement.Cluster, w *watch, fro
 			s.mu.Unlock()
 		}
 		from = from.next(read)
+		// The watch is that of all who wait, and the first one may have named a time that is to come.
+		if settled := direct.Time(read.At.Add(-placement.EventLag)); from.after > settled {
+			from = place{after: settled}
+		}
 	}
 }

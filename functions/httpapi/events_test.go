@@ -159,6 +159,22 @@ func TestEventsAreWaitedFor(t *testing.T) {
 			}
 		})
 	})
+	t.Run("something new, beside a request for what comes in ten years", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			call, _ := serve(t, nil)
+			go call(t.Context(), http.MethodGet, chat+"/events?wait_seconds=20&after=2036-01-01T00:00:00.000Z", "")
+			synctest.Wait() // its watch is that of the cluster
+			begin := time.Now()
+			done := make(chan string)
+			go func() { done <- call(t.Context(), http.MethodGet, chat+"/events?wait_seconds=20", "").Body.String() }()
+			time.Sleep(500 * time.Millisecond) // before the first look at the store
+			call(t.Context(), http.MethodPost, chat+"/members/alice/join", join)
+			if body, took := <-done, time.Since(begin); !strings.Contains(body, `"member":"alice"`) || took > 3*time.Second {
+				t.Errorf("after %v: %s", took, body)
+			}
+			time.Sleep(20 * time.Second) // for the other one
+		})
+	})
 	t.Run("nothing new", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			call, _ := serve(t, nil)

@@ -66,26 +66,20 @@ type Answer struct {
 	Before   *Lease         `json:"before,omitempty"`
 	After    *Lease         `json:"after,omitempty"` // the leases before and after, if no one had it for certain
 
-	Events int            `json:"events"`           // about this lock
-	First  contracts.Time `json:"first,omitempty"`  // the earliest and the latest of all events that were read: what lies
-	Last   contracts.Time `json:"last,omitempty"`   // outside is not known
-	Broken []Broken       `json:"broken,omitempty"` // what could not be read
+	Events int            `json:"events"`          // about this lock
+	First  contracts.Time `json:"first,omitempty"` // the earliest and the latest of all events that were read: what lies
+	Last   contracts.Time `json:"last,omitempty"`  // outside is not known
+
+	Broken      []Broken `json:"broken,omitempty"` // the first of what could not be read
+	BrokenLines int      `json:"broken_lines,omitempty"`
 }
 
-// At says who had a lock at a time.
-func (l *Log) At(tenant, key string, at time.Time) Answer {
-	a := Answer{TenantID: tenant, LockKey: key, At: stamp(at), Holders: []Holder{}, Broken: l.Broken}
-	for _, e := range l.Events {
-		if a.First == "" || e.At < a.First {
-			a.First = e.At
-		}
-		a.Last = max(a.Last, e.At)
-		if about(e, tenant, key) {
-			a.Events++
-		}
-	}
+// At says who had the lock at a time.
+func (l *Log) At(at time.Time) Answer {
+	a := Answer{TenantID: l.Tenant, LockKey: l.Key, At: stamp(at), Holders: []Holder{}, Events: len(l.Events),
+		First: l.first, Last: l.last, Broken: l.Broken, BrokenLines: l.BrokenLines}
 	certain, later := false, false
-	for _, one := range l.Leases(tenant, key) {
+	for _, one := range l.leases() {
 		later = later || one.from.After(at) // and all that follow
 		switch held, sure := one.heldAt(at); {
 		case held && !later:
@@ -123,14 +117,11 @@ func about(e contracts.AuditEvent, tenant, key string) bool {
 		(e.Outcome == "ok" || e.Outcome == string(contracts.CodeLeaseExpired))
 }
 
-// Leases are the leases of a lock that the events know, by token.
-func (l *Log) Leases(tenant, key string) []Lease {
+// leases are the leases of the lock that the events know, by token.
+func (l *Log) leases() []Lease {
 	of := map[int64]*Lease{}
 	var all []contracts.AuditEvent // force-releases of all leases
 	for _, e := range l.Events {
-		if !about(e, tenant, key) {
-			continue
-		}
 		one := of[e.FencingToken]
 		if one == nil {
 			one = &Lease{FencingToken: e.FencingToken}

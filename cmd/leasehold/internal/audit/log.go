@@ -17,15 +17,33 @@ import (
 // MaxLineBytes is how long a line may be; a longer one is broken. Sinks of logs cut theirs at 256 KiB and less.
 const MaxLineBytes = 1 << 20
 
+// maxValueBytes is how long a JSON value over many lines may be: an entry of a list, or a document that is none.
+const maxValueBytes = 64 << 20
+
+// mostBroken is how many broken lines a log names; the others are counted.
+const mostBroken = 100
+
 // mostDepth is how deep an event may lie in what an export puts around it.
 const mostDepth = 6
 
-// Log is audit events that were read. The zero value has none.
+// Log is the audit events about one lock that were read. It keeps no others, so that its memory does not grow with the
+// files.
 type Log struct {
-	Events []contracts.AuditEvent // each once, in the order in which they were read
-	Broken []Broken               // what could not be read, in that order
+	Tenant, Key string // of the lock
 
-	ids map[string]bool
+	Events      []contracts.AuditEvent // each once, in the order in which they were read
+	Broken      []Broken               // the first mostBroken of what could not be read, in that order
+	BrokenLines int                    // how many could not be read
+
+	first, last contracts.Time // of all events, also about other locks
+	ids         map[string]bool
+}
+
+// broken notes what could not be read.
+func (l *Log) broken(b Broken) {
+	if l.BrokenLines++; len(l.Broken) < mostBroken {
+		l.Broken = append(l.Broken, b)
+	}
 }
 
 // Broken is a line that is no event and may have been one.
@@ -64,7 +82,7 @@ func (l *Log) Read(name string, in io.Reader) error {
 			why = fmt.Sprintf("the line is longer than %d bytes", MaxLineBytes)
 		case len(text) == 0:
 		case number == 1 && isDocument(text): // over many lines
-			if err := l.document(name, io.MultiReader(bytes.NewReader(bytes.Clone(line)), r)); err != nil {
+			if err := l.document(name, io.MultiReader(bytes.NewReader(bytes.Clone(line)), r), text[0] == '['); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 			return nil
@@ -72,7 +90,7 @@ func (l *Log) Read(name string, in io.Reader) error {
 			why = l.line(text)
 		}
 		if why != "" {
-			l.Broken = append(l.Broken, Broken{name, number, why})
+			l.broken(Broken{name, number, why})
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -88,26 +106,62 @@ func isDocument(first []byte) bool {
 	return (first[0] == '[' || first[0] == '{') && !json.Valid(first) && len(first) <= 2
 }
 
-// document reads JSON values that need not be lines.
-func (l *Log) document(name string, in io.Reader) error {
-	d := json.NewDecoder(in)
+// document reads JSON values that need not be lines: a list entry by entry.
+func (l *Log) document(name string, in io.Reader, isList bool) error {
+	rest := &limited{in: in, left: maxValueBytes}
+	d, begin, list := json.NewDecoder(rest), isList, false
 	for {
 		var v json.RawMessage
-		err := d.Decode(&v)
-		if errors.Is(err, io.EOF) {
-			return nil
+		err := error(nil)
+		switch {
+		case list && !d.More():
+			if _, err = d.Token(); err == nil {
+				list = false
+			}
+		case list:
+			err = d.Decode(&v)
+		case begin:
+			_, err = d.Token()
+			list, begin = true, false
+		default:
+			err = d.Decode(&v)
 		}
-		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) || errors.Is(err, io.ErrUnexpectedEOF) {
-			l.Broken = append(l.Broken, Broken{name, 1, fmt.Sprintf("the document is not JSON from byte %d on", d.InputOffset())})
+		switch syntax := (*json.SyntaxError)(nil); {
+		case errors.Is(err, io.EOF) && !list:
 			return nil
-		}
-		if err != nil {
+		case errors.Is(err, errTooLong):
+			l.broken(Broken{name, 1, fmt.Sprintf("a value is longer than %d bytes: give lines", maxValueBytes)})
+			return nil
+		case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+			l.broken(Broken{name, 1, fmt.Sprintf("the document is not JSON from byte %d on", d.InputOffset())})
+			return nil
+		case err != nil:
 			return err
 		}
+		rest.left = maxValueBytes
 		if why := l.value(v, 0); why != "" {
-			l.Broken = append(l.Broken, Broken{name, 1, why})
+			l.broken(Broken{name, 1, why})
 		}
 	}
+}
+
+// errTooLong is what limited reports.
+var errTooLong = errors.New("the value is too long")
+
+// limited reads so many bytes at most.
+type limited struct {
+	in   io.Reader
+	left int
+}
+
+// Read implements [io.Reader].
+func (r *limited) Read(b []byte) (int, error) {
+	if r.left <= 0 {
+		return 0, errTooLong
+	}
+	n, err := r.in.Read(b[:min(len(b), r.left)])
+	r.left -= n
+	return n, err
 }
 
 // line reads a line, and says what is wrong with it. An export may have put its time in front.
@@ -194,6 +248,14 @@ func (l *Log) event(text []byte) (why string) {
 		return fmt.Sprintf("its schema is %d, and this program knows %d", e.Schema, contracts.AuditSchema)
 	case e.ID == "":
 		return "it is an audit event without an ID"
+	case when(e.At).IsZero():
+		return "it is an audit event without a time"
+	}
+	if l.first == "" || e.At < l.first {
+		l.first = e.At
+	}
+	if l.last = max(l.last, e.At); !about(e, l.Tenant, l.Key) {
+		return ""
 	}
 	if l.ids == nil {
 		l.ids = map[string]bool{}
