@@ -13,7 +13,7 @@ import leasehold
 
 async def worker(locks: leasehold.Locks, name: str) -> None:
     try:
-        async with locks.acquire("partner-connections", permits=2, wait=60) as lock:
+        async with locks.hold("partner-connections", permits=2, wait=60) as lock:
             print(f"{name} works with connection {lock.permit}")
             await asyncio.sleep(0.1)  # what is awaited here is cancelled if the lock is lost
         print(f"{name} is done")

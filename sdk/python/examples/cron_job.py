@@ -16,7 +16,7 @@ def main() -> int:
     server = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8080"
     locks = leasehold.Client(server).locks(ttl=30)
     try:
-        with locks.try_acquire("nightly-report", metadata={"job": "nightly-report"}) as lock:
+        with locks.hold("nightly-report", metadata={"job": "nightly-report"}, wait=0) as lock:
             print(f"this machine makes the report, under token {lock.token}")
             for part in range(1, 4):
                 lock.check()  # raises LockLost before another machine can begin

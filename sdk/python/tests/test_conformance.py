@@ -98,15 +98,14 @@ class Call:
     def _lock_value(self, lock: leasehold.Lock) -> dict[str, Any]:
         return {"key": lock.key, "token": lock.token, "permit": lock.permit}
 
-    def _acquisition(self) -> leasehold.Acquisition[Any]:
+    def _acquisition(self) -> leasehold.Hold[Any]:
         locks, s = self.runner.locks, self.step
         if s["call"] == "acquire_all":
-            return locks.acquire_all(s["keys"], **self._settings())
+            return locks.hold_all(s["keys"], **self._settings())
         settings = self._settings()
         if s["call"] == "try":
-            settings.pop("wait", None)
-            return locks.try_acquire(s["key"], **settings)
-        return locks.acquire(s["key"], **settings)
+            settings["wait"] = 0
+        return locks.hold(s["key"], **settings)
 
     def _obtained(self, lock: Any) -> None:
         self.handle = self.lock = lock
@@ -165,8 +164,8 @@ class Call:
             self._obtained(self._acquisition()._hold(False, self.cancelled))
         elif op == "do":
             a = self._acquisition()
-            hold = a._hold
-            a._hold = lambda working, cancel: hold(working, self.cancelled)
+            finish = a._finish
+            a._finish = lambda acquire, working, cancel: finish(acquire, working, self.cancelled)
             with a as lock:
                 self._begin(lock, self._lock_value(lock))
                 self.value = {"result": self._work()}
@@ -190,7 +189,7 @@ class Call:
         s, r = self.step, self.runner
         op = s["call"]
         if op in ("acquire", "try", "acquire_all"):
-            self._obtained(await self._acquisition().hold_async())
+            self._obtained(await self._acquisition().acquire_async())
         elif op == "do":
             async with self._acquisition() as lock:
                 self._begin(lock, self._lock_value(lock))

@@ -144,19 +144,19 @@ class Judge:
 def granting(client: leasehold.Client) -> dict[str, tuple[str, Callable[[], object]]]:
     """Each way to ask for something that is granted, and the end of the path of its request."""
     def hold() -> None:
-        with client.locks(owner="me").acquire("k"):
+        with client.locks(owner="me").hold("k"):
             pass
 
     def hold_in(mode: dict[str, Any]) -> None:
-        with client.locks(owner="me").acquire("k", **mode):
+        with client.locks(owner="me").hold("k", **mode):
             pass
 
     def hold_all() -> None:
-        with client.locks(owner="me").acquire_all(["a", "b"]):
+        with client.locks(owner="me").hold_all(["a", "b"]):
             pass
 
     async def hold_async() -> None:
-        async with client.locks(owner="me").acquire("k"):
+        async with client.locks(owner="me").hold("k"):
             pass
 
     async def work(lock: Any) -> str:
@@ -385,7 +385,7 @@ class GivingUp(unittest.TestCase):
         return [r for name, r in self.server.sent if name == what]
 
     def blocking(self, cancel: Signal, **settings: Any) -> Program:
-        return Program(lambda: self.locks.acquire("k", **settings)._hold(False, cancel))
+        return Program(lambda: self.locks.hold("k", **settings)._hold(False, cancel))
 
     def test_in_each_state(self) -> None:
         """One request says so, if there may be something to be given up, and it is that of the acquire."""
@@ -433,7 +433,7 @@ class GivingUp(unittest.TestCase):
         """A rejection that looked at no lock does not say what became of a lost request, also when that can come no more
         because the machine slept."""
         self.server.answers["acquire"] = [fails(LOST)] + 20 * [fails(BUSY)]
-        p = Program(lambda: self.locks.acquire("k").hold())
+        p = Program(lambda: self.locks.hold("k").acquire())
         self.clock.run(1)
         self.assertEqual(len(self.sent("acquire")), 2)
         self.clock.move(60)
@@ -443,7 +443,7 @@ class GivingUp(unittest.TestCase):
 
     def test_when_its_wait_is_over(self) -> None:
         self.server.answers["acquire"] = [fails(HELD), hang(self.server, self.clock)]
-        p = Program(lambda: self.locks.acquire("k", wait=5).hold())
+        p = Program(lambda: self.locks.hold("k", wait=5).acquire())
         self.clock.run(5.1)
         self.assertIsInstance(p.error, leasehold.LockHeld)
         self.assertEqual(len(self.sent("give_up")), 1)
@@ -471,7 +471,7 @@ class GivingUp(unittest.TestCase):
 
         cancel = Signal()
         with mock.patch.object(self.server, "send_set", send_set):
-            Program(lambda: self.locks.acquire_all(["b", "a"])._hold(False, cancel))
+            Program(lambda: self.locks.hold_all(["b", "a"])._hold(False, cancel))
             self.clock.settle()
             cancel.set()
             self.clock.settle()
@@ -484,7 +484,7 @@ class GivingUp(unittest.TestCase):
 
         async def main() -> str:
             async def use() -> None:
-                async with self.locks.acquire("k"):
+                async with self.locks.hold("k"):
                     self.fail("it is held by another")
 
             task = asyncio.ensure_future(use())
@@ -528,7 +528,7 @@ class GivingUp(unittest.TestCase):
                     patches.enter_context(mock.patch.object(self.clock, "wait", wait))
                     if twice:
                         patches.enter_context(mock.patch.object(self.locks, "_give_up", side_effect=KeyboardInterrupt))
-                    p = Program(lambda: self.locks.acquire("k").hold())
+                    p = Program(lambda: self.locks.hold("k").acquire())
                     p.join(STUCK)
                 self.clock.settle()
                 self.assertIsInstance(p.error, KeyboardInterrupt)
@@ -541,7 +541,7 @@ class GivingUp(unittest.TestCase):
     def test_a_thread_that_waits_when_the_process_ends(self) -> None:
         """It is given up once, and not asked for again."""
         self.server.answers["acquire"] = [fails(HELD), hang(self.server, self.clock)]
-        p = Program(lambda: self.locks.acquire("k", fair=True).hold())
+        p = Program(lambda: self.locks.hold("k", fair=True).acquire())
         self.clock.run(1)
 
         def child() -> list[str]:
@@ -577,11 +577,11 @@ class GivingUp(unittest.TestCase):
                 self.clock.settle()
 
     def test_what_was_granted_or_refused_is_not_owed(self) -> None:
-        p = Program(lambda: self.locks.acquire("k").hold())
+        p = Program(lambda: self.locks.hold("k").acquire())
         self.clock.settle()
         Program(p.value.release)
         self.server.answers["acquire"] = [fails(HELD)]
-        Program(lambda: self.locks.try_acquire("k").hold())
+        Program(lambda: self.locks.hold("k", wait=0).acquire())
         self.clock.settle()
         self.assertEqual(_call._owed, {})
 
@@ -802,7 +802,7 @@ class Clones(unittest.TestCase):
         return fails(codes.LeaseChanged(problem={"retryable": True, "expires_at": end}, status=409))
 
     def held(self) -> leasehold.Lock:
-        p = Program(lambda: self.locks.acquire("k").hold())
+        p = Program(lambda: self.locks.hold("k").acquire())
         self.clock.settle()
         assert isinstance(p.value, leasehold.Lock), p.error
         return p.value
@@ -896,7 +896,7 @@ class Processes(unittest.TestCase):
 
     LOCK = """
         import sys, leasehold
-        with leasehold.Client(sys.argv[1]).locks(owner="me").acquire("k", fair=True):
+        with leasehold.Client(sys.argv[1]).locks(owner="me").hold("k", fair=True):
             pass
     """
 
@@ -932,7 +932,7 @@ class Processes(unittest.TestCase):
         self.assertTrue(self.judge.until(2)[1]["give_up"])
 
     def test_a_thread_that_ends_with_the_process(self) -> None:
-        for what in ("locks(owner='me').acquire('k').hold()", "runs()"):
+        for what in ("locks(owner='me').hold('k').acquire()", "runs()"):
             with self.subTest(what):
                 before = len(self.judge.bodies)
                 p = self.program(f"""
@@ -942,7 +942,7 @@ class Processes(unittest.TestCase):
                     if {what == "runs()"}:
                         do = lambda: run(client.runs(), "job", lambda lock: "done")
                     else:
-                        do = lambda: client.locks(owner="me").acquire("k").hold()
+                        do = lambda: client.locks(owner="me").hold("k").acquire()
                     threading.Thread(target=do, daemon=True).start()
                     sys.stdin.readline()
                 """)

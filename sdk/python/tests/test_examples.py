@@ -26,7 +26,7 @@ class Examples(WithServer):
 
     def test_cron_job(self) -> None:
         self.assertIn("part 3 is done", self.run_example("cron_job.py", self.server.url))
-        with leasehold.Client(self.server.url).locks(owner="first").acquire("nightly-report"):
+        with leasehold.Client(self.server.url).locks(owner="first").hold("nightly-report"):
             self.assertIn("another machine makes the report: first", self.run_example("cron_job.py", self.server.url))
 
     def test_lambda_handler(self) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import ssl
 import threading
 import time
 import unittest
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from unittest import mock
@@ -118,7 +120,7 @@ class LocksTest(unittest.TestCase):
         self.clock.settle()
 
     def held(self, **settings: Any) -> leasehold.Lock:
-        p = Program(lambda: self.locks.acquire("k", **settings).hold())
+        p = Program(lambda: self.locks.hold("k", **settings).acquire())
         self.clock.settle()
         assert isinstance(p.value, leasehold.Lock), p.error
         return p.value
@@ -184,7 +186,7 @@ class LocksTest(unittest.TestCase):
             with self.subTest(str(members)):
                 before = len(self.sent("acquire"))
                 self.server.answers["acquire"] = [but(**members)]
-                p = Program(lambda: self.locks.acquire("k").hold())
+                p = Program(lambda: self.locks.hold("k").acquire())
                 self.clock.run(1)
                 self.assertIsNotNone(p.value, p.error)
                 asked = self.sent("acquire")[before:]
@@ -198,7 +200,7 @@ class LocksTest(unittest.TestCase):
             with self.subTest(permit):
                 before = len(self.sent("acquire"))
                 self.server.answers["acquire"] = [but(mode="permits", permit=permit), but(mode="permits", permit=3)]
-                p = Program(lambda: self.locks.acquire("k", permits=3).hold())
+                p = Program(lambda: self.locks.hold("k", permits=3).acquire())
                 self.clock.run(1)
                 self.assertEqual((p.value.permit, len(self.sent("acquire")) - before), (3, 2), p.error)
                 Program(p.value.release)
@@ -217,7 +219,7 @@ class LocksTest(unittest.TestCase):
 
         locks = leasehold.Locks(self.server, owner="me", ttl=15, retry_for=60, clock=self.clock)
         self.server.answers["acquire"] = [slow]
-        p = Program(lambda: locks.acquire("k").hold())
+        p = Program(lambda: locks.hold("k").acquire())
         self.clock.run(5)
         self.assertEqual([r["fencing_token"] for r in self.sent("release")], [1])
         self.assertEqual(p.value.token, 2)
@@ -227,7 +229,7 @@ class LocksTest(unittest.TestCase):
 
     def test_retries_obey_the_server(self) -> None:
         self.server.answers["acquire"] = [fails(codes.RateLimited(problem={"retry_after_ms": 5000, "retryable": True}, status=429))]
-        p = Program(lambda: self.locks.acquire("k").hold())
+        p = Program(lambda: self.locks.hold("k").acquire())
         self.clock.run(4.9)
         self.assertEqual(len(self.sent("acquire")), 1)
         self.clock.run(0.2)
@@ -240,14 +242,14 @@ class LocksTest(unittest.TestCase):
             with self.subTest(err.code):
                 self.server.sent.clear()
                 self.server.answers["acquire"] = [fails(err)]
-                p = Program(lambda: self.locks.acquire("k").hold())
+                p = Program(lambda: self.locks.hold("k").acquire())
                 self.clock.run(60)
                 self.assertIs(p.error, err)
                 self.assertEqual(len(self.server.sent), 1)  # nor is it asked for once more to release what it obtained: that is nothing
 
     def test_an_error_of_the_server_is_repeated_though_it_does_not_say_that_it_may_be(self) -> None:
         self.server.answers["acquire"] = [fails(codes.Internal(status=500))]
-        p = Program(lambda: self.locks.acquire("k").hold())
+        p = Program(lambda: self.locks.hold("k").acquire())
         self.clock.run(60)
         self.assertIsNotNone(p.value)
         self.assertEqual(len(self.sent("acquire")), 2)
@@ -266,7 +268,7 @@ class LocksTest(unittest.TestCase):
                     return mistakes()
 
                 setattr(self.server, where, once)
-                p = Program(lambda: self.locks.acquire("k").hold())
+                p = Program(lambda: self.locks.hold("k").acquire())
                 self.clock.run(60)
                 self.assertIsInstance(p.error, KeyError)
                 # It may have obtained something all the same.
@@ -289,7 +291,7 @@ class LocksTest(unittest.TestCase):
         for sent, want in ((False, 0), (True, 1)):
             with self.subTest(sent=sent):
                 self.server.answers["acquire"] = [fails(leasehold.TransportError("no", sent=sent))] * 1000
-                p = Program(lambda: self.locks.acquire("k").hold())
+                p = Program(lambda: self.locks.hold("k").acquire())
                 self.assertTrue(self.clock.run(60, until=lambda: not p.is_alive()))
                 self.assertIsInstance(p.error, leasehold.TransportError)
                 self.assertGreater(len(self.sent("acquire")), 2)
@@ -319,7 +321,7 @@ class LocksTest(unittest.TestCase):
         for name, (errors, want) in cases.items():
             with self.subTest(name):
                 self.server.answers["acquire"] = [fails(e) for e in (errors * 1000 if len(errors) == 1 else errors)]
-                p = Program(lambda: self.locks.acquire("k").hold())
+                p = Program(lambda: self.locks.hold("k").acquire())
                 self.assertTrue(self.clock.run(60, until=lambda: not p.is_alive()))
                 self.assertIsInstance(p.error, type(errors[-1]))
                 self.server.answers["acquire"].clear()
@@ -332,7 +334,7 @@ class LocksTest(unittest.TestCase):
         """It is raised at once: a later try would come too late."""
         problem = {"retryable": True, "retry_after_ms": 11_000}
         self.server.answers["acquire"] = [fails(codes.RateLimited("", problem, status=429))]
-        p = Program(lambda: self.locks.acquire("k").hold())
+        p = Program(lambda: self.locks.hold("k").acquire())
         self.clock.settle()
         self.assertIsInstance(p.error, codes.RateLimited)
         self.clock.run(60)
@@ -343,7 +345,7 @@ class LocksTest(unittest.TestCase):
         self.server.answers["acquire"] = [
             fails(leasehold.LockHeld(problem={"retry_after_ms": 1000})), fails(leasehold.TransportError("no")),
             fails(codes.Unauthenticated(status=401))]
-        p = Program(lambda: self.locks.acquire("k", replace=True, metadata={"build": "7"}).hold())
+        p = Program(lambda: self.locks.hold("k", replace=True, metadata={"build": "7"}).acquire())
         self.clock.run(60)
         self.assertIsInstance(p.error, codes.Unauthenticated)
         self.assertEqual([bool(r.pop("wait_seconds", 0)) for r in self.sent("acquire")], [False, True, False])
@@ -378,7 +380,7 @@ class LocksTest(unittest.TestCase):
         order: list[int] = []
 
         def use(n: int) -> None:
-            with self.locks.acquire("k"):
+            with self.locks.hold("k"):
                 order.append(n)
 
         for n in range(4):
@@ -391,9 +393,9 @@ class LocksTest(unittest.TestCase):
 
     def test_a_thread_that_gets_an_error_lets_the_next_one_ask(self) -> None:
         self.server.answers["acquire"] = [fails(codes.Unavailable(status=503)), fails(codes.PermissionDenied())]
-        first = Program(lambda: self.locks.acquire("k").hold())
+        first = Program(lambda: self.locks.hold("k").acquire())
         self.clock.settle()
-        second = Program(lambda: self.locks.acquire("k").hold())
+        second = Program(lambda: self.locks.hold("k").acquire())
         self.clock.settle()
         self.assertEqual(len(self.sent("acquire")), 1)
         self.clock.run(20)
@@ -464,7 +466,7 @@ class LocksTest(unittest.TestCase):
 
     def test_the_block_keeps_its_exception(self) -> None:
         def use() -> None:
-            with self.locks.acquire("k"):
+            with self.locks.hold("k"):
                 self.server.answers["release"] = [fails(codes.LeaseLost())]
                 raise KeyError("mine")
 
@@ -475,7 +477,7 @@ class LocksTest(unittest.TestCase):
 
     def test_an_interrupt_releases(self) -> None:
         def use() -> None:
-            with self.locks.acquire("k"):
+            with self.locks.hold("k"):
                 raise KeyboardInterrupt
 
         p = Program(use)
@@ -485,7 +487,7 @@ class LocksTest(unittest.TestCase):
 
     def test_an_interrupt_before_the_release_begins(self) -> None:
         def use() -> None:
-            with self.locks.acquire("k") as lock:
+            with self.locks.hold("k") as lock:
                 settle = lock._term.settle
                 interrupts = mock.Mock(side_effect=[KeyboardInterrupt, None])
                 setattr(lock._term, "settle", lambda: interrupts() or settle())
@@ -499,7 +501,7 @@ class LocksTest(unittest.TestCase):
         self.server.answers["release"] = [fails(codes.Unavailable(status=503))] * 1000
 
         def use() -> None:
-            with self.locks.acquire("k", release_timeout=2):
+            with self.locks.hold("k", release_timeout=2):
                 pass
 
         p = Program(use)
@@ -531,7 +533,7 @@ class LocksTest(unittest.TestCase):
 
         def use() -> None:
             for _ in range(2):
-                with locks.acquire("k"):
+                with locks.hold("k"):
                     pass
 
         with mock.patch("sys.excepthook"):
@@ -542,7 +544,7 @@ class LocksTest(unittest.TestCase):
         self.assertEqual(told, ["Acquired", "Released"] * 2)
 
     def test_a_block_is_not_entered_twice(self) -> None:
-        a = self.locks.acquire("k")
+        a = self.locks.hold("k")
 
         def twice() -> None:
             with a, a:
@@ -552,6 +554,31 @@ class LocksTest(unittest.TestCase):
         self.clock.run(1)
         self.assertIsInstance(p.error, RuntimeError)
         self.assertEqual(len(self.sent("release")), 1)
+
+    def test_what_is_not_acquired_says_so(self) -> None:
+        """It has no truth value, warns when it goes unused, and sends nothing."""
+        for made in (lambda: self.locks.hold("k", wait=0), lambda: self.locks.hold_all(["k"])):
+            with self.assertWarns(ResourceWarning), self.assertRaises(TypeError):
+                if made():  # type: ignore[no-untyped-call]
+                    self.fail("nothing is held")
+                gc.collect()
+            gc.collect()
+        self.assertEqual(self.server.sent, [])
+        self.assertFalse(hasattr(self.locks, "acquire"))
+
+    def test_what_is_acquired_warns_of_nothing(self) -> None:
+        def use() -> None:
+            with self.locks.hold("k"):
+                pass
+            self.locks.hold("k").acquire().release()
+
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            p = Program(use)
+            self.clock.run(1)
+            gc.collect()
+        self.assertIsNone(p.error)
+        self.assertEqual([w for w in told if "never acquired" in str(w.message)], [])
 
     def test_closed(self) -> None:
         lock = self.held()
@@ -563,23 +590,23 @@ class LocksTest(unittest.TestCase):
         p.join(60)
         self.assertIsNone(p.error)
         self.assertEqual(len(self.sent("release")), 1)
-        q = Program(lambda: self.locks.acquire("k").hold())
+        q = Program(lambda: self.locks.hold("k").acquire())
         self.clock.settle()
         self.assertIsInstance(q.error, leasehold.ClosedError)
 
     def test_invalid_arguments_name_the_field(self) -> None:
         bad: dict[str, list[Callable[[], object]]] = {
-            "key": [lambda: self.locks.acquire(""), lambda: self.locks.acquire("k" * 257), lambda: self.locks.acquire("a\x00"), lambda: self.locks.acquire("\ud800")],
-            "ttl": [lambda: self.locks.acquire("k", ttl=0), lambda: self.locks.acquire("k", ttl=1.5), lambda: self.locks.acquire("k", ttl=86401)],
-            "wait": [lambda: self.locks.acquire("k", wait=-1), lambda: self.locks.acquire("k", wait=float("nan"))],
-            "poll": [lambda: self.locks.acquire("k", poll=0.05)],
-            "permits": [lambda: self.locks.acquire("k", permits=101), lambda: self.locks.acquire("k", permits=2, shared=True)],
-            "replace": [lambda: self.locks.acquire("k", shared=True, replace=True)],
-            "max_waiting": [lambda: self.locks.acquire("k", max_waiting=1), lambda: self.locks.acquire("k", fair=True, max_waiting=101)],
-            "margin": [lambda: self.locks.acquire("k", margin=15), lambda: self.locks.acquire("k", margin=-1)],
-            "lock_delay": [lambda: self.locks.acquire("k", lock_delay=0.5), lambda: self.locks.acquire("k", lock_delay=3601)],
-            "max_hold": [lambda: self.locks.acquire("k", max_hold=0)],
-            "keys": [lambda: self.locks.acquire_all([]), lambda: self.locks.acquire_all(["a", "a"]), lambda: self.locks.acquire_all("ab")],
+            "key": [lambda: self.locks.hold(""), lambda: self.locks.hold("k" * 257), lambda: self.locks.hold("a\x00"), lambda: self.locks.hold("\ud800")],
+            "ttl": [lambda: self.locks.hold("k", ttl=0), lambda: self.locks.hold("k", ttl=1.5), lambda: self.locks.hold("k", ttl=86401)],
+            "wait": [lambda: self.locks.hold("k", wait=-1), lambda: self.locks.hold("k", wait=float("nan"))],
+            "poll": [lambda: self.locks.hold("k", poll=0.05)],
+            "permits": [lambda: self.locks.hold("k", permits=101), lambda: self.locks.hold("k", permits=2, shared=True)],
+            "replace": [lambda: self.locks.hold("k", shared=True, replace=True)],
+            "max_waiting": [lambda: self.locks.hold("k", max_waiting=1), lambda: self.locks.hold("k", fair=True, max_waiting=101)],
+            "margin": [lambda: self.locks.hold("k", margin=15), lambda: self.locks.hold("k", margin=-1)],
+            "lock_delay": [lambda: self.locks.hold("k", lock_delay=0.5), lambda: self.locks.hold("k", lock_delay=3601)],
+            "max_hold": [lambda: self.locks.hold("k", max_hold=0)],
+            "keys": [lambda: self.locks.hold_all([]), lambda: self.locks.hold_all(["a", "a"]), lambda: self.locks.hold_all("ab")],
             "limit": [lambda: self.locks.take("k", limit=0, window=1)],
             "window": [lambda: self.locks.take("k", limit=1, window=0.5)],
         }
@@ -597,6 +624,8 @@ class Async(unittest.TestCase):
         self.server = Fake(self.clock)
         self.locks = leasehold.Locks(self.server, owner="me", ttl=30, clock=self.clock)
 
+    go_on: Callable[[], object]
+
     def run_task(self, main: Callable[[], Any]) -> Program:
         def do() -> Any:
             loop = self.clock.loop()
@@ -607,10 +636,109 @@ class Async(unittest.TestCase):
 
         return Program(do)
 
+    def threads(self) -> list[str]:
+        return [t.name for t in threading.enumerate() if t.name.startswith("leasehold")]
+
+    def test_a_thousand_tasks_wait_without_a_thread_for_each(self) -> None:
+        """For a lock that another client holds, without a bound and with one. They get it in the order in which they came."""
+        for wait in (None, 50.0):
+            with self.subTest(wait=wait):
+                self.server.sent.clear()
+                self.server.answers["acquire"] = [fails(codes.LockHeld(status=409))] * 4
+                order: list[int] = []
+
+                async def use(n: int) -> None:
+                    async with self.locks.hold("k", wait=wait) as lock:
+                        lock.check()
+                        order.append(n)
+
+                async def main() -> None:
+                    await asyncio.gather(*(use(n) for n in range(1000)))
+
+                before = len(self.threads())
+                p = self.run_task(main)
+                self.clock.settle()
+                self.assertEqual([what for what, _ in self.server.sent], ["acquire"] * 2)
+                self.assertLessEqual(len(self.threads()) - before, 8, self.threads())
+                self.clock.run(20)
+                p.join(STUCK)
+                self.assertIsNone(p.error)
+                self.assertEqual(order, list(range(1000)))
+
+    def test_a_wait_of_a_task_ends(self) -> None:
+        """By its time, by a cancellation and by close: no request is sent for it, and the next task has its turn."""
+        async def use(wait: float | None) -> None:
+            async with self.locks.hold("k", wait=wait):
+                pass
+
+        async def main() -> list[str]:
+            loop = asyncio.get_running_loop()
+            go_on = loop.create_future()
+            self.go_on = lambda: loop.call_soon_threadsafe(go_on.set_result, None)
+            async with self.locks.hold("k"):
+                tasks = [asyncio.ensure_future(use(wait)) for wait in (3.0, 1.0, None, None)]
+                for _ in range(3):
+                    await asyncio.sleep(0)
+                tasks[2].cancel()
+                await go_on
+            got = await asyncio.gather(*tasks, return_exceptions=True)
+            return [type(err).__name__ for err in got]
+
+        p = self.run_task(main)
+        self.clock.run(5)
+        self.assertEqual([what for what, _ in self.server.sent], ["acquire"])
+        self.go_on()
+        self.clock.run(1)
+        self.assertEqual(p.value, ["LockHeld", "LockHeld", "CancelledError", "NoneType"], p.error)
+        self.assertEqual([what for what, _ in self.server.sent], ["acquire", "release"] * 2)
+
+    def test_close_ends_the_wait_of_a_task(self) -> None:
+        async def use() -> None:
+            async with self.locks.hold("k"):
+                pass
+
+        lock = Program(lambda: self.locks.hold("k").acquire())
+        self.clock.settle()
+        p = self.run_task(use)
+        self.clock.settle()
+        closing = Program(self.locks.close)
+        self.clock.run(1)
+        self.assertIsInstance(p.error, leasehold.ClosedError)
+        self.clock.run(10)
+        closing.join(STUCK)
+        self.assertIsNone(lock.error)
+
+    def test_a_turn_is_passed_on_by_a_loop_that_is_closed(self) -> None:
+        """A task in it waits, and never looks at its turn."""
+        lock = Program(lambda: self.locks.hold("k").acquire())
+        self.clock.settle()
+        left = []
+
+        async def use() -> None:
+            async with self.locks.hold("k"):
+                self.fail("the loop does not run any more")
+
+        def do() -> None:
+            loop = self.clock.loop()
+            task = loop.create_task(use())
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            left.append(task)
+            for _ in range(3):
+                loop.call_soon(loop.stop)
+                loop.run_forever()
+            loop.close()
+
+        Program(do).join(STUCK)
+        lock.value.release()
+        self.clock.run(1)
+        p = Program(lambda: self.locks.hold("k", wait=0).acquire().release())
+        self.clock.run(1)
+        self.assertIsNone(p.error)
+
     def test_the_task_is_cancelled_on_loss(self) -> None:
         async def main() -> str:
             try:
-                async with self.locks.acquire("k"):
+                async with self.locks.hold("k"):
                     self.server.answers["renew"] = [fails(codes.LeaseLost())]
                     await asyncio.get_running_loop().create_future()
             except leasehold.LockLost as err:
@@ -633,7 +761,7 @@ class Async(unittest.TestCase):
             loop = asyncio.get_running_loop()
             over = loop.create_future()
             waits.append(lambda: loop.call_soon_threadsafe(over.set_result, "went on"))
-            async with self.locks.acquire("k") as lock:
+            async with self.locks.hold("k") as lock:
                 await lock.release_async()
                 lock._term.lose(leasehold.LockLost("late"))
                 return str(await over)
@@ -648,7 +776,7 @@ class Async(unittest.TestCase):
     def test_a_coroutine_that_is_thrown_away_releases(self) -> None:
         """While it waits, and while it holds the lock."""
         async def use() -> None:
-            async with self.locks.acquire("k"):
+            async with self.locks.hold("k"):
                 await asyncio.get_running_loop().create_future()
 
         for steps in (1, 20):
@@ -675,7 +803,7 @@ class Async(unittest.TestCase):
     def test_a_loop_that_stops_for_good_while_an_acquire_waits(self) -> None:
         """What it obtained is released: the loop takes the news, and never looks at it."""
         async def use() -> None:
-            async with self.locks.acquire("k"):
+            async with self.locks.hold("k"):
                 self.fail("the loop does not run any more")
 
         def do() -> None:
@@ -699,7 +827,7 @@ class Async(unittest.TestCase):
     def test_a_loss_at_the_end_of_the_block(self) -> None:
         async def main() -> str:
             try:
-                async with self.locks.acquire("k") as lock:
+                async with self.locks.hold("k") as lock:
                     lock._term.lose(leasehold.LockLost("now"))
                     lock._client  # the block ends before its task can be cancelled
             except leasehold.LockLost:
@@ -714,7 +842,7 @@ class Async(unittest.TestCase):
     @unittest.skipUnless(hasattr(asyncio.Task, "uncancel"), "Python 3.10 does not count cancellations")
     def test_a_cancellation_beside_a_loss_stays_one(self) -> None:
         async def use() -> None:
-            async with self.locks.acquire("k") as lock:
+            async with self.locks.hold("k") as lock:
                 lock._term.lose(leasehold.LockLost("now"))
                 task = asyncio.current_task()
                 assert task is not None
@@ -736,7 +864,7 @@ class Async(unittest.TestCase):
 
     def test_a_cancellation_from_outside_stays_one(self) -> None:
         async def use() -> None:
-            async with self.locks.acquire("k"):
+            async with self.locks.hold("k"):
                 await asyncio.get_running_loop().create_future()
 
         async def main() -> str:

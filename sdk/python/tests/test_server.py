@@ -98,29 +98,29 @@ class WithServer(unittest.TestCase):
 class Basics(WithServer):
     def test_all_modes(self) -> None:
         locks, others = self.locks(), self.locks()
-        with locks.acquire("exclusive") as lock:
+        with locks.hold("exclusive") as lock:
             lock.check()
             self.assertGreater(lock.remaining, 0)
             self.assertEqual(locks.get("exclusive")["owner_id"], locks.owner)
-            with self.assertRaises(leasehold.LockHeld) as held, others.try_acquire("exclusive"):
+            with self.assertRaises(leasehold.LockHeld) as held, others.hold("exclusive", wait=0):
                 pass
             self.assertEqual(held.exception.owner_id, locks.owner)
-            with self.assertRaises(leasehold.LockHeld), others.acquire("exclusive", wait=0.5):
+            with self.assertRaises(leasehold.LockHeld), others.hold("exclusive", wait=0.5):
                 pass
-        with others.acquire("exclusive", wait=LONG) as later:  # the acquire that gave up may hold it for a moment
+        with others.hold("exclusive", wait=LONG) as later:  # the acquire that gave up may hold it for a moment
             self.assertGreater(later.token, lock.token)
-        with locks.acquire("shared", shared=True), others.try_acquire("shared", shared=True):
-            with self.assertRaises(leasehold.LockHeld), others.try_acquire("shared"):
+        with locks.hold("shared", shared=True), others.hold("shared", shared=True, wait=0):
+            with self.assertRaises(leasehold.LockHeld), others.hold("shared", wait=0):
                 pass
-        with locks.acquire("pool", permits=2) as one, others.acquire("pool", permits=2) as two:
+        with locks.hold("pool", permits=2) as one, others.hold("pool", permits=2) as two:
             self.assertEqual({one.permit, two.permit}, {1, 2})
-            with self.assertRaises(leasehold.LockHeld), others.try_acquire("pool", permits=2):
+            with self.assertRaises(leasehold.LockHeld), others.hold("pool", permits=2, wait=0):
                 pass
-            with self.assertRaises(leasehold.codes.LockModeDiffers), others.try_acquire("pool", permits=3):
+            with self.assertRaises(leasehold.codes.LockModeDiffers), others.hold("pool", permits=3, wait=0):
                 pass
-        with locks.acquire_all(["b", "a"]) as both:
+        with locks.hold_all(["b", "a"]) as both:
             self.assertEqual(both.keys, ["a", "b"])
-            with self.assertRaises(leasehold.LockHeld) as held, others.acquire_all(["c", "b"], wait=0):
+            with self.assertRaises(leasehold.LockHeld) as held, others.hold_all(["c", "b"], wait=0):
                 pass
             self.assertEqual(held.exception.lock_key, "b")
         self.assertLess(locks.take("rate", limit=2, window=600), locks.take("rate", limit=2, window=600))
@@ -131,8 +131,8 @@ class Basics(WithServer):
             locks.get("never")
 
     def test_replace(self) -> None:
-        first = self.locks(ttl=6).acquire("preview", replace=True).hold()
-        with self.locks().acquire("preview", replace=True) as second:
+        first = self.locks(ttl=6).hold("preview", replace=True).acquire()
+        with self.locks().hold("preview", replace=True) as second:
             self.assertGreater(second.token, first.token)
             self.assertTrue(first.lost.wait(LONG))
             self.assertIsInstance(first.lost_cause, leasehold.LockLost)
@@ -142,12 +142,12 @@ class Basics(WithServer):
             first.release()
 
     def test_queue_full(self) -> None:
-        with self.locks().acquire("rebuild", fair=True):
-            waiting = threading.Thread(target=lambda: self.locks().acquire("rebuild", fair=True, max_waiting=1).hold().release())
+        with self.locks().hold("rebuild", fair=True):
+            waiting = threading.Thread(target=lambda: self.locks().hold("rebuild", fair=True, max_waiting=1).acquire().release())
             waiting.start()
             api = leasehold.Client(self.server.url).lock_api()
             self.eventually(lambda: api.get("rebuild").get("waiting"), "no one waits in line")
-            with self.assertRaises(leasehold.LockQueueFull), self.locks().acquire("rebuild", fair=True, max_waiting=1):
+            with self.assertRaises(leasehold.LockQueueFull), self.locks().hold("rebuild", fair=True, max_waiting=1):
                 pass
         waiting.join(LONG)
         self.assertFalse(waiting.is_alive())
@@ -160,7 +160,7 @@ class Basics(WithServer):
                 ended.release()
 
         async def give_up() -> None:
-            async with self.locks(observe=observe).acquire("wanted", fair=True):
+            async with self.locks(observe=observe).hold("wanted", fair=True):
                 self.fail("it is held by another")
 
         async def both() -> None:
@@ -172,11 +172,11 @@ class Basics(WithServer):
                 await task
 
         api = leasehold.Client(self.server.url).lock_api()
-        with self.locks().acquire("wanted", fair=True):
+        with self.locks().hold("wanted", fair=True):
             asyncio.run(both())
             self.assertTrue(ended.acquire(timeout=LONG))
             self.assertFalse(api.get("wanted").get("waiting"))
-        with self.locks().try_acquire("wanted"):
+        with self.locks().hold("wanted", wait=0):
             pass
 
     def test_the_task_is_cancelled_on_loss(self) -> None:
@@ -184,7 +184,7 @@ class Basics(WithServer):
         went_on = []
 
         async def work() -> None:
-            async with self.locks(ttl=3).acquire("forced") as lock:
+            async with self.locks(ttl=3).hold("forced") as lock:
                 await asyncio.get_running_loop().run_in_executor(None, lambda: api.force_release(
                     "forced", {"owner_id": "admin", "request_id": "", "reason": "a test"}))
                 await asyncio.sleep(LONG)
@@ -200,7 +200,7 @@ class Basics(WithServer):
         child = Child("""
             import sys, leasehold
             def steps():
-                with leasehold.Client(sys.argv[1]).locks().acquire("at-the-end") as lock:
+                with leasehold.Client(sys.argv[1]).locks().hold("at-the-end") as lock:
                     yield lock.token
             at_work = steps()
             print(next(at_work))
@@ -214,7 +214,7 @@ class Basics(WithServer):
         locks = self.locks()
         ids = Generator(leasehold.Client(self.server.url).machine_ids(), service="", fallback=False)
         before = ids.next_ids(100)
-        with locks.acquire("parent") as lock:
+        with locks.hold("parent") as lock:
 
             def child() -> list[str]:
                 said = []
@@ -224,7 +224,7 @@ class Basics(WithServer):
                     said.append("lost" if lock.lost.is_set() and lock.lost.wait(0) else "lost, but its event is not set")
                 lock.release()
                 try:
-                    with locks.try_acquire("parent"):
+                    with locks.hold("parent", wait=0):
                         said.append("held twice")
                 except leasehold.LockHeld:
                     said.append("held")
@@ -257,9 +257,9 @@ class Late(WithServer):
         api = leasehold.Client(self.server.url).lock_api()
         for name, settings in modes.items():
             with self.subTest(name):
-                self.check(f"late-{name}", lambda locks: locks.acquire(f"late-{name}", **settings)._hold, api)
+                self.check(f"late-{name}", lambda locks: locks.hold(f"late-{name}", **settings)._hold, api)
         with self.subTest("several"):
-            self.check("late-several", lambda locks: locks.acquire_all(["late-several", "late-other"])._hold, api)
+            self.check("late-several", lambda locks: locks.hold_all(["late-several", "late-other"])._hold, api)
 
     def check(self, key: str, hold: Any, api: leasehold.LockAPI) -> None:
         g, seen, cancel = self.gateway(), queue.Queue[leasehold.Event](), Signal()
@@ -276,7 +276,7 @@ class Late(WithServer):
         [(path, body)] = g.held
         status, _, content = g.deliver(path, body)
         self.assertNotEqual(status, 200, content)
-        with self.locks().try_acquire(key):
+        with self.locks().hold(key, wait=0):
             self.assertEqual(api.get(key)["state"], "ACTIVE")
 
     def test_a_grant_of_a_rate(self) -> None:
@@ -332,9 +332,9 @@ class Late(WithServer):
                 g = self.gateway()
                 client = leasehold.Client(g.url, clock=Shifted(by))
                 for n in range(3):
-                    with client.locks().acquire(f"clock-{by:.0f}"):
+                    with client.locks().hold(f"clock-{by:.0f}"):
                         pass
-                    with client.locks().acquire_all([f"clock-{by:.0f}", "clock"]):
+                    with client.locks().hold_all([f"clock-{by:.0f}", "clock"]):
                         pass
                     self.assertEqual(run(client.runs(), f"clock-{by:.0f}-{n}", lambda lock: "done").status, "ready")
                 asked = [p for p in g.passed if p.endswith(("/acquire", "/begin"))]
@@ -351,7 +351,7 @@ class Faults(WithServer):
             locks = self.locks(proxy.url, ttl=20, retry_for=LONG, release_timeout=LONG)
             for _ in range(5):
                 try:
-                    with locks.acquire("counter") as lock:
+                    with locks.hold("counter") as lock:
                         with mutex:
                             inside += 1
                             most = max(most, inside)
@@ -523,7 +523,7 @@ class Frozen(WithServer):
         import sys, time, leasehold
         locks = leasehold.Client(sys.argv[1]).locks(ttl=2)
         try:
-            with locks.acquire("frozen") as lock:
+            with locks.hold("frozen") as lock:
                 print("token", lock.token)
                 while True:
                     lock.check()
@@ -538,7 +538,7 @@ class Frozen(WithServer):
         token = int(child.until("token")[-1].split()[1])
         child.until("step")
         child.process.send_signal(signal.SIGSTOP)
-        with self.locks().acquire("frozen", wait=LONG) as lock:  # its lease has ended
+        with self.locks().hold("frozen", wait=LONG) as lock:  # its lease has ended
             self.assertGreater(lock.token, token)
             while not child.lines.empty():
                 child.line()
@@ -552,7 +552,7 @@ class Frozen(WithServer):
         child = Child(self.HOLDER, self.server.url)
         token = int(child.until("token")[-1].split()[1])
         child.end()
-        with self.locks().acquire("frozen", wait=LONG) as lock:
+        with self.locks().hold("frozen", wait=LONG) as lock:
             self.assertGreater(lock.token, token)
 
     def test_a_task_of_a_frozen_process_is_cancelled(self) -> None:
@@ -560,7 +560,7 @@ class Frozen(WithServer):
             import asyncio, sys, leasehold
             locks = leasehold.Client(sys.argv[1]).locks(ttl=2)
             async def main():
-                async with locks.acquire("task") as lock:
+                async with locks.hold("task") as lock:
                     print("token", lock.token)
                     await asyncio.sleep(1000)
             try:
@@ -570,7 +570,7 @@ class Frozen(WithServer):
         """, self.server.url)
         child.until("token")
         child.process.send_signal(signal.SIGSTOP)
-        with self.locks().acquire("task", wait=LONG):
+        with self.locks().hold("task", wait=LONG):
             child.process.send_signal(signal.SIGCONT)
             child.until("lost")
         child.end()
@@ -615,7 +615,7 @@ class Frozen(WithServer):
     def test_a_frozen_server(self) -> None:
         lost_at: list[float] = []
         locks = self.locks(ttl=3, observe=lambda e: lost_at.append(time.monotonic()) if e.what == "Lost" else None)
-        lock = locks.acquire("server").hold()
+        lock = locks.hold("server").acquire()
         self.server.freeze()
         last = time.monotonic()  # no renewal is granted after this
         try:
@@ -630,13 +630,13 @@ class Frozen(WithServer):
             self.assertLess(time.monotonic() - began, LONG)
         finally:
             self.server.thaw()
-        with self.locks().acquire("server", wait=LONG) as later:
+        with self.locks().hold("server", wait=LONG) as later:
             self.assertGreater(later.token, lock.token)
 
     def test_a_killed_server(self) -> None:
         seen: queue.Queue[leasehold.Event] = queue.Queue()
         locks = self.locks(ttl=9, observe=seen.put)
-        with locks.acquire("restart", release_timeout=LONG) as lock:
+        with locks.hold("restart", release_timeout=LONG) as lock:
             self.server.kill()
             while seen.get(timeout=LONG).what != "RenewalFailed":
                 pass

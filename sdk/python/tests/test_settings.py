@@ -71,12 +71,12 @@ class Settings(unittest.TestCase):
             "wait", "ttl", "permits", "max_waiting", "lock_delay", "poll", "max_hold", "margin", "release_timeout", "metadata",
             "shared", "fair", "replace",
         ):
-            self.check(field, lambda v: locks.acquire("k", **{field: v}))
+            self.check(field, lambda v: locks.hold("k", **{field: v}))
         self.check("observe", lambda v: client.locks(observe=v))
         self.check("timeout", lambda v: client.locks().close(v))
-        self.check("key", locks.acquire)
-        self.check("keys", locks.acquire_all)
-        self.check("key", lambda v: locks.acquire_all(["a", v]))
+        self.check("key", locks.hold)
+        self.check("keys", locks.hold_all)
+        self.check("key", lambda v: locks.hold_all(["a", v]))
         for field in ("limit", "window", "poll", "max_waiting", "metadata"):
             given: dict[str, Any] = {"limit": 1, "window": 1, "wait": 0, "poll": 2.0, "max_waiting": 0, "metadata": None}
             self.check(field, lambda v: locks._rate("k", **{**given, field: v}))

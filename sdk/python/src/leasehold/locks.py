@@ -3,13 +3,21 @@
     client = leasehold.Client("http://127.0.0.1:8080")
     locks = client.locks()
 
-    with locks.acquire("deploy-prod") as lock:
+    with locks.hold("deploy-prod") as lock:
         for step in steps:
             lock.check()                 # raises LockLost before another can have the lock
             step(token=lock.token)
 
-    async with locks.acquire("deploy-prod") as lock:   # the task is cancelled if the lock is lost
-        await deploy(lock.token)
+    async with locks.hold("deploy-prod") as lock:   # the task is cancelled if the lock is lost
+        for step in steps:
+            lock.check()
+            await step(token=lock.token)
+
+    lock = locks.hold("deploy-prod").acquire()      # without a block: it is held from here on
+    try:
+        ...
+    finally:
+        lock.release()
 
 The server decides who has the lock, by its own clock. This module decides when to stop: it counts the lease from before the request that granted
 or extended it was sent, or so much later as the server says that it waited, on the monotonic clock and on the wall clock, and the first of the
@@ -28,11 +36,14 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import heapq
+import itertools
 import random
 import secrets
 import socket
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace as changed
@@ -53,7 +64,7 @@ from .errors import (
 from .types import Lock as LockRecord
 
 __all__ = [
-    "Acquisition", "DEFAULT_TTL", "Event", "Lock", "LockSet", "Locks", "MAX_KEYS", "MAX_LOCK_DELAY", "MAX_PERMITS", "MAX_RATE", "MAX_TTL", "MAX_WAITING",
+    "DEFAULT_TTL", "Event", "Hold", "Lock", "LockSet", "Locks", "MAX_KEYS", "MAX_LOCK_DELAY", "MAX_PERMITS", "MAX_RATE", "MAX_TTL", "MAX_WAITING",
     "MAX_WINDOW", "Provider",
 ]
 
@@ -207,14 +218,14 @@ class Locks:
         if self._own_name:
             self._owner = process_name(secrets.token_hex(6))
 
-    def acquire(
+    def hold(
         self, key: str, *, wait: float | None = None, ttl: float | None = None, shared: bool = False, permits: int = 0, fair: bool = False,
         max_waiting: int = 0, replace: bool = False, lock_delay: float = 0.0, poll: float = 2.0, max_hold: float | None = None,
         margin: float | None = None, release_timeout: float | None = None, metadata: Mapping[str, str] | None = None,
-    ) -> Acquisition[Lock]:
-        """A lock to be used in ``with`` or ``async with``, which wait for it. Nothing is sent before.
+    ) -> Hold[Lock]:
+        """A lock for ``with`` and ``async with``, which wait for it, renew it and release it. Nothing is sent before.
 
-        A thread or task that holds a lock cannot have it once more: with wait None it waits for itself.
+        :meth:`Hold.acquire` has it without a block. What is made here and never used is a ResourceWarning. A thread or task that holds a lock cannot have it once more: with wait None it waits for itself.
 
         wait
             How many seconds to wait for a lock that is held; None waits for as long as it takes, 0 does not wait. Then the error is LockHeld, or why
@@ -248,22 +259,18 @@ class Locks:
             wait=wait, ttl=ttl, shared=shared, permits=permits, fair=fair, max_waiting=max_waiting, replace=replace, lock_delay=lock_delay, poll=poll,
             max_hold=max_hold, margin=margin, release_timeout=release_timeout, metadata=metadata)
         _check.text("key", key, 256)
-        return Acquisition(self, lambda working, cancel: self._hold(key, o, working, cancel))
+        
+        def begin() -> _Acquire:
+            return _Acquire(
+                self, self._provider, key, o, o.request(self._owner), min(TRY_TIME, o.ttl), own=o.max_waiting > 0 or o.replace,
+                alone=not o.shared and not o.permits, grant=False)
 
-    def try_acquire(
-        self, key: str, *, ttl: float | None = None, shared: bool = False, permits: int = 0, fair: bool = False, replace: bool = False,
-        lock_delay: float = 0.0, max_hold: float | None = None, margin: float | None = None, release_timeout: float | None = None,
-        metadata: Mapping[str, str] | None = None,
-    ) -> Acquisition[Lock]:
-        """:meth:`acquire` without waiting: ``with`` raises LockHeld at once if the lock is held, LockDelayed while it is closed for its delay."""
-        return self.acquire(
-            key, wait=0, ttl=ttl, shared=shared, permits=permits, fair=fair, replace=replace, lock_delay=lock_delay, max_hold=max_hold, margin=margin,
-            release_timeout=release_timeout, metadata=metadata)
+        return Hold(begin, lambda a, working, cancel: a.run(cancel, lambda asked, got: Lock(self, a, asked, got, working, cancel)))
 
-    def acquire_all(
+    def hold_all(
         self, keys: Sequence[str], *, wait: float | None = None, ttl: float | None = None, poll: float = 2.0, max_hold: float | None = None,
         margin: float | None = None, release_timeout: float | None = None, metadata: Mapping[str, str] | None = None,
-    ) -> Acquisition[LockSet]:
+    ) -> Hold[LockSet]:
         """1 to MAX_KEYS locks of one holder each, acquired and renewed in one step, all or none.
 
         No one waits with some of its locks held, so that those whose keys overlap cannot block each other for good. They are asked for again and
@@ -277,7 +284,18 @@ class Locks:
         for a, b in zip(ordered, ordered[1:]):
             if a == b:
                 raise InvalidSettingError("keys", f"the key {a!r} is given twice")
-        return Acquisition(self, lambda working, cancel: self._hold_all(ordered, o, working, cancel))
+        several = _Several(self._provider, ordered)
+
+        def begin() -> _Acquire:
+            return _Acquire(
+                self, several, several.name, o, o.request(self._owner), min(TRY_TIME, o.ttl), own=True, alone=True, grant=False)
+
+        def finish(a: _Acquire, working: bool, cancel: Signal) -> LockSet:
+            return a.run(
+                cancel,
+                lambda asked, got: LockSet(self, a, asked, got, working, cancel, several.tokens(got["fencing_token"])))
+
+        return Hold(begin, finish)
 
     def take(
         self, key: str, *, limit: int, window: float, wait: float | None = None, poll: float = 2.0, max_waiting: int = 0,
@@ -307,7 +325,7 @@ class Locks:
     def close(self, timeout: float = 5.0) -> None:
         """End the client: it acquires nothing more, and ``check`` of the locks that it holds raises ClosedError.
 
-        It waits for so many seconds until they are released. Then it releases those that were taken with :meth:`Acquisition.hold`, within 2 s; locks whose
+        It waits for so many seconds until they are released. Then it releases those that were taken with :meth:`Hold.acquire`, within 2 s; locks whose
         block still runs expire. The error is a NotReleasedError that says which locks that concerns.
         """
         timeout = _check.seconds("timeout", timeout)
@@ -403,17 +421,6 @@ class Locks:
             return cast(int, got["fencing_token"])
 
         return a.run(cancel, use)
-
-    def _hold(self, key: str, o: _Options, working: bool, cancel: Signal) -> Lock:
-        a = _Acquire(
-            self, self._provider, key, o, o.request(self._owner), min(TRY_TIME, o.ttl), own=o.max_waiting > 0 or o.replace,
-            alone=not o.shared and not o.permits, grant=False)
-        return a.run(cancel, lambda asked, got: Lock(self, a, asked, got, working, cancel))
-
-    def _hold_all(self, keys: list[str], o: _Options, working: bool, cancel: Signal) -> LockSet:
-        several = _Several(self._provider, keys)
-        a = _Acquire(self, several, several.name, o, o.request(self._owner), min(TRY_TIME, o.ttl), own=True, alone=True, grant=False)
-        return a.run(cancel, lambda asked, got: LockSet(self, a, asked, got, working, cancel, several.tokens(got["fencing_token"])))
 
     def _discard(self, a: _Acquire, asked: Moment, got: dict[str, Any]) -> None:
         """Release in the background a lease that no one wants."""
@@ -575,6 +582,31 @@ class _Acquire:
         self.late: Moment | None = None  # until then a try without a definite response may have its effect
         self.last: Exception | None = None  # of the latest try that was not cut off
         self.clock = client._clock
+        self.deadline: float | None = None  # of the wait, once that has begun
+
+    def _begin(self) -> None:
+        if self.deadline is None and self.o.wait:
+            self.deadline = self.clock.monotonic() + self.o.wait
+
+    async def line_up(self) -> None:
+        """Wait without a thread until no other task or thread of this client is before this one. run is to follow."""
+        if not self.alone or self.own or self.o.wait == 0:
+            return
+        self._begin()
+        c = self.client
+        taken = self._taken()
+        leave = c._queues.enter(None, self.key)
+        if leave is None:
+            c._events.emit("Waiting", self.key, err=taken)
+            leave = await c._queues.enter_async(self.key, self.deadline, c._closed)
+        if leave is None:
+            self._check(c._closed)
+            raise taken
+        self.leave, self.inside = leave, True
+
+    def _taken(self) -> codes.LockHeld:
+        return codes.LockHeld(
+            "this client has the lock already, or one of its threads or tasks waits for it", {"owner_id": self.client._owner})
 
     def run(self, cancel: Signal, use: Callable[[Moment, dict[str, Any]], R]) -> R:
         """Ask for what is to be acquired, and give it to use if it was granted."""
@@ -583,9 +615,9 @@ class _Acquire:
         unsubscribe = c._closed.subscribe(lambda: cancel.set(c._closed.cause))
         try:
             self._check(cancel)
-            deadline = None if not self.o.wait else self.clock.monotonic() + self.o.wait
-            calling, waiting = _Wait(self.clock, cancel, None), _Wait(self.clock, cancel, deadline)
-            if self.alone and not self.own:
+            self._begin()
+            calling, waiting = _Wait(self.clock, cancel, None), _Wait(self.clock, cancel, self.deadline)
+            if self.alone and not self.own and not self.inside:
                 self._enter(waiting)
             settled = owe(self._last_word)
             try:
@@ -629,9 +661,9 @@ class _Acquire:
 
     def _enter(self, waiting: _Wait) -> None:
         c = self.client
-        leave = c._queues.enter(waiting, self.key, False)
+        leave = c._queues.enter(None, self.key)
         if leave is None:
-            taken = codes.LockHeld("this client has the lock already, or one of its threads waits for it", {"owner_id": c._owner})
+            taken = self._taken()
             if self.o.wait == 0:
                 raise taken
             c._events.emit("Waiting", self.key, err=taken)
@@ -645,7 +677,7 @@ class _Acquire:
         """Wait until no other thread of this client is before this one; False if waiting ended."""
         if self.own or self.inside:
             return True
-        leave = self.client._queues.enter(waiting, self.key, True)
+        leave = self.client._queues.enter(waiting, self.key)
         if leave is None:
             return False
         self.leave, self.inside = leave, True
@@ -1134,8 +1166,10 @@ class LockSet(_Base):
 H = TypeVar("H", bound=_Base)
 
 
-class Acquisition(Generic[H]):
-    """What :meth:`Locks.acquire` returns: it acquires in ``with`` and ``async with``, and releases at the end of the block.
+class Hold(Generic[H]):
+    """What :meth:`Locks.hold` returns: it acquires in ``with`` and ``async with``, and releases at the end of the block.
+
+    By itself it holds nothing, so that its truth value is a TypeError, and it warns when it goes unused (ResourceWarning).
 
     At the end of a block that raised nothing, LockLost says that the work was not protected until its end, NotReleasedError that it was, and that others wait
     until the lease expires. An exception of the block is not replaced.
@@ -1144,26 +1178,45 @@ class Acquisition(Generic[H]):
     background, and the cancellation does not wait for that.
     """
 
-    def __init__(self, client: Locks, hold: Callable[[bool, Signal], H]) -> None:
-        self._client = client
-        self._hold = hold
+    def __init__(self, begin: Callable[[], _Acquire], finish: Callable[[_Acquire, bool, Signal], H]) -> None:
+        self._begin, self._finish = begin, finish
+        self._used = False
         self._lock: H | None = None
         self._task: asyncio.Task[Any] | None = None
         self._before = 0
         self._interrupted = False
         self._over = False
 
-    def hold(self) -> H:
-        """Acquire without a block: :meth:`Lock.release` must be called. Until then it is renewed."""
+    def acquire(self) -> H:
+        """Acquire without a block: :meth:`Lock.release` must be called. Until then it is renewed. What is returned is held;
+        a lock that cannot be had is an error, as in ``with``."""
         return self._hold(False, Signal())
 
-    async def hold_async(self) -> H:
-        """:meth:`hold` without blocking the event loop. The task is not cancelled when the lock is lost."""
-        return await _in_thread(lambda cancel: self._hold(False, cancel), _Base._give_up)
+    async def acquire_async(self) -> H:
+        """:meth:`acquire` without blocking the event loop. The task is not cancelled when the lock is lost."""
+        return await self._hold_async(False)
+
+    def __bool__(self) -> bool:
+        raise TypeError("nothing is held yet: use `with` or `async with`, or call acquire(), which raises LockHeld if the lock cannot be had")
+
+    def __del__(self, warn: Callable[..., None] = warnings.warn) -> None:
+        if not self._used:
+            warn("a lock was never acquired: use locks.hold(...) in `with` or `async with`, or call acquire()", ResourceWarning, source=self)
+
+    def _hold(self, working: bool, cancel: Signal) -> H:
+        self._used = True
+        return self._finish(self._begin(), working, cancel)
+
+    async def _hold_async(self, working: bool) -> H:
+        self._used = True
+        a = self._begin()
+        await a.line_up()
+        return await _in_thread(lambda cancel: self._finish(a, working, cancel), _Base._give_up)
 
     def _enter(self) -> None:
+        self._used = True
         if self._lock is not None:
-            raise RuntimeError("this lock is held in another block: call acquire again")
+            raise RuntimeError("this lock is held in another block: call hold again")
 
     def __enter__(self) -> H:
         self._enter()
@@ -1189,7 +1242,7 @@ class Acquisition(Generic[H]):
         self._enter()
         task = asyncio.current_task()
         assert task is not None
-        lock = await _in_thread(lambda cancel: self._hold(True, cancel), _Base._give_up)
+        lock = await self._hold_async(True)
         self._lock, self._task, self._interrupted, self._over = lock, task, False, False
         self._before = task.cancelling() if hasattr(task, "cancelling") else 0
         loop = asyncio.get_running_loop()
@@ -1287,42 +1340,83 @@ async def _in_thread(do: Callable[[Signal], V], give_up: Callable[[V], None]) ->
 
 
 class _Queues:
-    """Let one thread of a client at a time ask for a key, or hold it, in the order in which they came."""
+    """Let one thread or task of a client at a time ask for a key, or hold it, in the order in which they came."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._mutex = threading.Lock()
         self._keys: dict[str, collections.deque[Signal]] = {}
+        self._alarms = _Alarms(clock)
 
-    def enter(self, waiting: _Wait, key: str, wait: bool) -> Callable[[], None] | None:
-        """Take the place of a key, and wait for it if that is wanted. The returned function leaves it; None if it could not be had."""
+    async def enter_async(self, key: str, deadline: float | None, closed: Signal) -> Callable[[], None] | None:
+        """enter, for a task that waits without a thread until its turn, a time of the monotonic clock or a signal."""
+        leave, turn, ended = self._leave(key), Signal(), Signal()
+        with self._mutex:
+            line = self._keys.get(key)
+            if line is None:
+                self._keys[key] = collections.deque()
+                return leave
+            line.append(turn)
+        loop = asyncio.get_running_loop()
+        awake = loop.create_future()
+
+        def end_wait() -> None:
+            if not awake.done():
+                awake.set_result(None)
+
+        def wake() -> None:
+            try:
+                loop.call_soon_threadsafe(end_wait)
+            except RuntimeError:  # the loop is closed
+                self._drop(key, turn, leave)
+
+        ends = [turn.subscribe(ended.set), closed.subscribe(ended.set), ended.subscribe(wake)]
+        if deadline is not None:
+            self._alarms.set(deadline, ended)
+        try:
+            await awake
+        except BaseException:
+            self._drop(key, turn, leave)
+            raise
+        finally:
+            for end in ends:
+                end()
+            ended.set()  # it needs no alarm
+        if turn.is_set():
+            return leave
+        self._drop(key, turn, leave)
+        return None
+
+    def enter(self, waiting: _Wait | None, key: str) -> Callable[[], None] | None:
+        """Take the place of a key, and wait for it unless waiting is None. The returned function leaves it; None if it could not be had."""
         with self._mutex:
             line = self._keys.get(key)
             if line is None:
                 self._keys[key] = collections.deque()
                 return self._leave(key)
-            if not wait:
+            if waiting is None:
                 return None
             turn = Signal()
             line.append(turn)
+        leave = self._leave(key)
         try:
             while not turn.is_set() and not waiting.over():
                 self._clock.wait(min(waiting.left(), LOOK_AGAIN), turn, waiting.cancel)
         except BaseException:
-            self._drop(key, turn)
+            self._drop(key, turn, leave)
             raise
         if turn.is_set():
-            return self._leave(key)
-        self._drop(key, turn)
+            return leave
+        self._drop(key, turn, leave)
         return None
 
-    def _drop(self, key: str, turn: Signal) -> None:
+    def _drop(self, key: str, turn: Signal, leave: Callable[[], None]) -> None:
         with self._mutex:
             line = self._keys.get(key)
             if line is not None and turn in line:
                 line.remove(turn)
                 return
-        self._next(key)  # its turn came meanwhile
+        leave()  # its turn came meanwhile
 
     def _leave(self, key: str) -> Callable[[], None]:
         left = threading.Lock()
@@ -1343,6 +1437,43 @@ class _Queues:
                 return
             turn = line.popleft()
         turn.set()
+
+
+class _Alarms:
+    """Sets signals at times of the monotonic clock, in one thread for all of a client. It ends when there is none left."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._mutex = threading.Lock()
+        self._changed = Signal()
+        self._running = False
+        self._due: list[tuple[float, int, Signal]] = []
+        self._numbers = itertools.count()  # signals have no order
+
+    def set(self, at: float, signal: Signal) -> None:
+        with self._mutex:
+            heapq.heappush(self._due, (at, next(self._numbers), signal))
+            changed, self._changed = self._changed, Signal()
+            start, self._running = not self._running, True
+        changed.set()
+        if start:
+            spawn("waits", self._run)
+
+    def _run(self) -> None:
+        while True:
+            over: list[Signal] = []
+            with self._mutex:
+                now = self._clock.monotonic()
+                while self._due and (self._due[0][0] <= now or self._due[0][2].is_set()):
+                    over.append(heapq.heappop(self._due)[2])
+                self._running = bool(self._due)
+                changed, running = self._changed, self._running
+                wait = min(self._due[0][0] - now, LOOK_AGAIN) if running else 0.0
+            for signal in over:
+                signal.set()
+            if not running:
+                return
+            self._clock.wait(wait, changed)
 
 
 class _Events:
