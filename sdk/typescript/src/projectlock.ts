@@ -319,15 +319,17 @@ class FileLock implements Backend<LockBackend> {
       if (!named(e, 'NotFoundError')) throw e
     }
     const handle = await folder.getFileHandle('.lock', { create: true })
-    return this.#write(handle, (content, changed) => {
+    let before: LockFile | undefined
+    const grant = await this.#write(handle, (content, changed) => {
       this.#judge(content, changed, isLeftover)
       signal.throwIfAborted()
-      const before = parse(content)
-      if (before) notes()?.removeItem(note + before.id) // its file ends here
+      before = parse(content)
       const asked = moment(this.#clock)
       const acquiredAt = Math.floor(asked.wall)
-      return [{ asked, expiresAt: acquiredAt + ttl }, { id: a.id, backend: 'fallback', scope: a.scope, acquiredAt, ttlExpiresAt: acquiredAt + ttl }]
+      return [{ asked, expiresAt: acquiredAt + ttl }, { id: a.id, backend: 'fallback', scope: a.scope, acquiredAt, ttlExpiresAt: acquiredAt + ttl }] as const
     })
+    if (before) notes()?.removeItem(note + before.id) // its file is gone
+    return grant
   }
 
   async renew(h: Holding<LockBackend>, _request: string, signal: AbortSignal): Promise<Grant> {
