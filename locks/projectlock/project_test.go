@@ -354,8 +354,8 @@ func TestFailedRenewals(t *testing.T) {
 	})
 }
 
-// TestAcquireAfterFailedRenewals: a holder whose renewals failed acquires again at once; the lease that it had is over by
-// then, also if its file could not be removed. One that was renewed after all is not (PRJ-RNW-3).
+// TestAcquireAfterFailedRenewals: a holder whose renewals failed acquires again at once; the lease that it had is over
+// by then, also if its file could not be removed. One that was renewed after all is not (PRJ-RNW-3).
 func TestAcquireAfterFailedRenewals(t *testing.T) {
 	for _, c := range []string{"", "the file cannot be removed", "renewed after all"} {
 		inBubble(t, func(t *testing.T, w *world) {
