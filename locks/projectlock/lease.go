@@ -175,6 +175,14 @@ func (h *held) isReleased() bool {
 	return h.released
 }
 
+// release ends the lease for its holder: it is not renewed any more.
+func (h *held) release() {
+	h.mu.Lock()
+	h.released = true
+	h.mu.Unlock()
+	h.cancel()
+}
+
 // over is why the lease cannot be renewed, an ErrLost; nil if it can.
 func (h *held) over() error {
 	if h.isReleased() {

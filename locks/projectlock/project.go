@@ -66,7 +66,7 @@ type Project struct {
 	leftovers []*leftover
 }
 
-// leftover is a lease that is over, and whose lock could not be removed.
+// leftover is a lease whose lock was not removed: it is over, or its renewals failed, and the next acquire ends it.
 type leftover struct {
 	id       string
 	scope    Scope
@@ -271,6 +271,7 @@ func (p *Project) renewOnce(ctx context.Context, h *held, r renewal, n int) (l L
 		case err == nil && h.term.Extend(g.begin.End(g.lasts)):
 			h.service = g.service
 			h.set(g)
+			p.forget(h.id)
 			p.push(h, Event{Type: Renewed, TTLExpiresAt: g.expiresAt})
 			return h.lease(), 0, nil
 		case err == nil:
@@ -292,14 +293,36 @@ func (p *Project) renewOnce(ctx context.Context, h *held, r renewal, n int) (l L
 	delay := renewals.delay(n)
 	switch {
 	case permanent:
+		p.unrenewed(h)
 		failed.Retryable = false
 		p.push(h, Event{Type: Failed, Err: failed})
 	case n < renewals.MaxAttempts && delay < h.term.Left():
 		p.push(h, Event{Type: RetryScheduled, Attempt: n, Delay: delay, Reason: reason})
 		return Lease{}, delay, nil
+	default:
+		p.unrenewed(h)
 	}
 	return Lease{}, 0, failed
 }
+
+// unrenewed notes that the renewals of a lease failed: its caller acquires again, and is not to wait for its own lease.
+func (p *Project) unrenewed(h *held) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !slices.ContainsFunc(p.leftovers, func(l *leftover) bool { return l.id == h.id }) {
+		p.leftovers = append(p.leftovers, &leftover{id: h.id, scope: h.scope, held: h, until: h.lease().expiresAt})
+	}
+}
+
+// forget ends what unrenewed noted: the lease was renewed after all.
+func (p *Project) forget(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.leftovers = slices.DeleteFunc(p.leftovers, func(l *leftover) bool { return l.id == id })
+}
+
+// errFollowed is the cause of the end of a lease that could not be renewed and that another acquire followed.
+var errFollowed = fmt.Errorf("%w: its renewals failed, and another acquire followed", ErrLost)
 
 // errReleased is the cause of a renewal that ended because the lease was released.
 var errReleased = fmt.Errorf("%w: it was released", ErrLost)
@@ -316,10 +339,7 @@ func (p *Project) Release(ctx context.Context, l Lease) error {
 }
 
 func (p *Project) release(ctx context.Context, h *held) error {
-	h.mu.Lock()
-	h.released = true
-	h.mu.Unlock()
-	h.cancel()
+	h.release()
 	_ = h.term.Settle() // it is not lost by time any more
 	defer h.term.Cancel(errReleased)
 	ctx = context.WithoutCancel(ctx)
@@ -412,6 +432,11 @@ func (p *Project) cleanOne(ctx context.Context, l *leftover) {
 			return
 		}
 		defer h.leave()
+		if p.leftover(l.id) != l {
+			return // it was renewed or released meanwhile
+		}
+		h.term.Lose(errFollowed)
+		h.release()
 	}
 	err := p.remove(ctx, l)
 	switch {
@@ -446,7 +471,11 @@ func (p *Project) taken(id string) {
 	})
 }
 
-func (p *Project) isLeftover(id string) bool { return p.leftover(id) != nil }
+// isLeftover reports whether the lock of a lease is free for the next one of this project: the lease is over.
+func (p *Project) isLeftover(id string) bool {
+	l := p.leftover(id)
+	return l != nil && (l.held == nil || l.held.isReleased())
+}
 
 // owns reports whether the lease is one of this project.
 func (p *Project) owns(l Lease) error {

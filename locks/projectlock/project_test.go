@@ -354,6 +354,42 @@ func TestFailedRenewals(t *testing.T) {
 	})
 }
 
+// TestAcquireAfterFailedRenewals: a holder whose renewals failed acquires again at once; the lease that it had is over
+// by then, also if its file could not be removed. One that was renewed after all is not (PRJ-RNW-3).
+func TestAcquireAfterFailedRenewals(t *testing.T) {
+	for _, c := range []string{"", "the file cannot be removed", "renewed after all"} {
+		inBubble(t, func(t *testing.T, w *world) {
+			l := w.acquire(nil)
+			w.disk.fails(opWrite, errDisk)
+			_, err := w.Renew(t.Context(), l)
+			wantError(t, err, CodeLockRenewalFailed, true)
+			w.disk.on(nil)
+			switch c {
+			case "the file cannot be removed":
+				w.disk.fails(opRemove, errDisk)
+			case "renewed after all":
+				if _, err := w.Renew(t.Context(), l); err != nil {
+					t.Fatal(err)
+				}
+				_, err := w.Acquire(t.Context(), &AcquireOptions{Retry: RetryPolicy{MaxAttempts: 1}})
+				wantError(t, err, CodeLockUnavailable, false)
+				return
+			}
+			next, err := w.Acquire(t.Context(), &AcquireOptions{Retry: RetryPolicy{MaxAttempts: 1}})
+			if err != nil {
+				t.Fatalf("%s: %v", c, err)
+			}
+			w.disk.on(nil)
+			if _, err := w.Renew(t.Context(), l); !errors.Is(err, ErrLost) || l.Remaining() > 0 {
+				t.Errorf("%s: the lease before goes on: %v, %v", c, err, l.Remaining())
+			}
+			if _, err := w.Renew(t.Context(), next); err != nil {
+				t.Errorf("%s: %v", c, err)
+			}
+		})
+	}
+}
+
 // TestRenewalThatSucceedsAtLast: failures before it do not matter (PRJ-RNW-2).
 func TestRenewalThatSucceedsAtLast(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {

@@ -51,7 +51,8 @@ export interface ProjectLockLease<B extends string = LockBackend> {
   readonly acquiredAt: number
   /** In ms since 1970; positive infinity with Web Locks. */
   readonly ttlExpiresAt: number
-  readonly reach: LockReach
+  /** Every lease of this module has it. */
+  readonly reach?: LockReach
   /** The fencing token, with the server only. */
   readonly token?: number
 }
@@ -60,7 +61,7 @@ export type LockErrorCode = 'web-lock-unsupported' | 'lock-timeout' | 'lock-unav
 
 /** The error of each function. If it is not retryable, go on read-only. Arguments that cannot work are an InvalidArgumentError instead, which names the field. */
 export class LockError extends LeaseholdError {
-  override readonly name = 'LockError'
+  override readonly name: string = 'LockError'
   constructor(readonly code: LockErrorCode, readonly retryable: boolean, override readonly cause?: unknown) {
     super(cause instanceof Error ? `${code}: ${cause.message}` : code)
   }
@@ -205,6 +206,8 @@ interface Backend<B extends string> {
   acquire(a: Attempt, signal: AbortSignal, isLeftover: (id: string) => boolean): Promise<Grant>
   renew(h: Holding<B>, request: string, signal: AbortSignal): Promise<Grant>
   release(h: Holding<B>, signal: AbortSignal): Promise<void>
+  /** Notes at once, for all pages, that a lease is over whose page is being left: a page has no time for a release. */
+  leave?(id: string): void
   /** Ends what an acquire that was given up may have obtained. */
   abandon?(a: Attempt): void
 }
@@ -249,7 +252,9 @@ class WebLocks implements Backend<LockBackend> {
       asked, expiresAt: Infinity,
       free: async () => {
         free()
-        await over.catch(() => undefined) // it was stolen
+        await over.catch((cause: unknown) => {
+          throw new Lost('the Web Lock was stolen', { cause })
+        })
       },
       stolen: (call) => void over.catch(call),
     }
@@ -302,7 +307,7 @@ class FileLock implements Backend<LockBackend> {
     if (content.trim() === '') return
     const r = parse(content)
     const end = r ? r.ttlExpiresAt : changed + ttl
-    if (this.#clock.wall() < end && !(r && isLeftover(r.id))) throw new Held(`.lock is held by the lease ${r?.id ?? 'of a damaged file'}`)
+    if (this.#clock.wall() < end && !(r && (isLeftover(r.id) || notes()?.getItem(note + r.id)))) throw new Held(`.lock is held by the lease ${r?.id ?? 'of a damaged file'}`)
   }
 
   async acquire(a: Attempt, signal: AbortSignal, isLeftover: (id: string) => boolean): Promise<Grant> {
@@ -314,13 +319,17 @@ class FileLock implements Backend<LockBackend> {
       if (!named(e, 'NotFoundError')) throw e
     }
     const handle = await folder.getFileHandle('.lock', { create: true })
-    return this.#write(handle, (content, changed) => {
+    let before: LockFile | undefined
+    const grant = await this.#write(handle, (content, changed) => {
       this.#judge(content, changed, isLeftover)
       signal.throwIfAborted()
+      before = parse(content)
       const asked = moment(this.#clock)
       const acquiredAt = Math.floor(asked.wall)
-      return [{ asked, expiresAt: acquiredAt + ttl }, { id: a.id, backend: 'fallback', scope: a.scope, acquiredAt, ttlExpiresAt: acquiredAt + ttl }]
+      return [{ asked, expiresAt: acquiredAt + ttl }, { id: a.id, backend: 'fallback', scope: a.scope, acquiredAt, ttlExpiresAt: acquiredAt + ttl }] as const
     })
+    if (before) notes()?.removeItem(note + before.id) // its file is gone
+    return grant
   }
 
   async renew(h: Holding<LockBackend>, _request: string, signal: AbortSignal): Promise<Grant> {
@@ -353,7 +362,12 @@ class FileLock implements Backend<LockBackend> {
       }
       signal.throwIfAborted()
       await folder.removeEntry('.lock')
+      notes()?.removeItem(note + h.id)
     })
+  }
+
+  leave(id: string): void {
+    notes()?.setItem(note + id, '1')
   }
 
   async #mine<T>(id: string, work: (handle: FileSystemFileHandle, folder: ProjectDirectory) => Promise<T>): Promise<T> {
@@ -372,11 +386,14 @@ class FileLock implements Backend<LockBackend> {
     const file = async () => handle.getFile()
     const sync = handle as FileSystemFileHandle & { createSyncAccessHandle?: () => Promise<SyncAccess> }
     if (typeof sync.createSyncAccessHandle === 'function') {
+      const before = await file() // while the handle is open a file cannot be read otherwise
+      const text = await before.text()
       const access = await sync.createSyncAccessHandle()
       try {
         const buffer = new Uint8Array(access.getSize())
         access.read(buffer, { at: 0 })
-        const [result, record] = decide(new TextDecoder().decode(buffer), this.#clock.wall())
+        const content = new TextDecoder().decode(buffer)
+        const [result, record] = decide(content, content === text ? before.lastModified : this.#clock.wall())
         access.truncate(0)
         access.write(new TextEncoder().encode(JSON.stringify(record)), { at: 0 })
         access.flush()
@@ -404,6 +421,17 @@ class FileLock implements Backend<LockBackend> {
       await writer.abort().catch(() => undefined)
       throw e
     }
+  }
+}
+
+const note = 'leasehold.projectlock.over.'
+
+/** Where pages note that a lease is over; undefined in workers, and where the browser refuses it. */
+function notes(): Storage | undefined {
+  try {
+    return (globalThis as { document?: Document }).document && globalThis.localStorage
+  } catch {
+    return undefined
   }
 }
 
@@ -527,8 +555,11 @@ class Project<B extends string> implements ProjectLock<B> {
   readonly #clock: Clock
   readonly #first: Backend<B>
   readonly #second: Backend<B> | undefined
+  /** Leases that have not ended, by ID: a copy of a lease is as good as the lease. */
   readonly #held = new Map<string, Holding<B>>()
-  /** Leases that are over, and whose lock could not be removed. */
+  /** What was returned for them. It outlives them, so that a lease may be released again, and keeps none of them. */
+  readonly #known = new WeakMap<object, Holding<B>>()
+  /** Leases that are over, or that the next acquire ends because they could not be renewed; their lock was not removed. */
   readonly #leftovers = new Map<string, Holding<B>>()
   #listeners: LockEventListener<B>[] = []
   readonly #queue: ProjectLockEvent<B>[] = []
@@ -549,12 +580,12 @@ class Project<B extends string> implements ProjectLock<B> {
     return () => void (this.#listeners = this.#listeners.filter((l) => l !== own))
   }
 
-  readonly acquireProjectLock = async (options: AcquireLockOptions = {}): Promise<ProjectLockLease<B>> => lease(await this.#acquire(options))
+  readonly acquireProjectLock = async (options: AcquireLockOptions = {}): Promise<ProjectLockLease<B>> => this.#lease(await this.#acquire(options))
 
   readonly renewProjectLock = async (l: ProjectLockLease<B>): Promise<ProjectLockLease<B>> => {
     const h = this.#own(l)
     await this.#renew(h, h.watching.signal)
-    return lease(h)
+    return this.#lease(h)
   }
 
   readonly releaseProjectLock = async (l: ProjectLockLease<B>): Promise<void> => {
@@ -573,7 +604,7 @@ class Project<B extends string> implements ProjectLock<B> {
     let result: T | undefined
     let failed: { error: unknown } | undefined
     try {
-      result = await fn(lease(h), h.term.signal)
+      result = await fn(this.#lease(h), h.term.signal)
     } catch (error) {
       failed = { error }
     }
@@ -588,9 +619,27 @@ class Project<B extends string> implements ProjectLock<B> {
   }
 
   #own(l: ProjectLockLease<B>): Holding<B> {
-    const h = this.#held.get(l?.id)
+    const h = this.#held.get(l?.id) ?? this.#known.get(l)
     if (!h) throw invalid('lease', 'must be of this project lock: what acquireProjectLock or renewProjectLock returned')
     return h
+  }
+
+  #lease(h: Holding<B>): ProjectLockLease<B> {
+    const l = lease(h)
+    this.#known.set(l, h)
+    return l
+  }
+
+  /** Nothing is left to do for a lease. */
+  #ended(h: Holding<B>): void {
+    h.ended = true
+    this.#held.delete(h.id)
+    this.#leftovers.delete(h.id)
+  }
+
+  /** Whether the lock of a lease is free for the next one of this project. The lease is over: its signal says so. */
+  #isLeftover(id: string): boolean {
+    return this.#leftovers.get(id)?.term.signal.aborted ?? false
   }
 
   /** Delivers events in their order, before the function returns that causes them. A listener may call the project. */
@@ -678,18 +727,30 @@ class Project<B extends string> implements ProjectLock<B> {
     }
     const undo = (grant: Grant) => {
       const h = make(grant)
+      h.term.cancel(new Lost('the acquire was given up'))
       void backend.release(h, none).catch((error: unknown) => {
         if (!(error instanceof Lost)) this.#remains(h, error)
       })
     }
-    const grant = await this.#once((s) => backend.acquire(a, s, (id) => this.#leftovers.has(id)), undo, tryTime, signal)
+    const grant = await this.#once((s) => backend.acquire(a, s, (id) => this.#isLeftover(id)), undo, tryTime, signal)
     const h = make(grant)
     if (h.term.check() !== undefined) throw new Error('the lease expired before it was granted')
     this.#leftovers.delete(a.id)
     this.#held.set(h.id, h)
     grant.stolen?.(() => h.term.lose(new Lost('the Web Lock was stolen')))
     if (grant.expiresAt !== Infinity) void h.term.watch(h.watching.signal)
+    if (backend.leave) this.#leaves(h)
     return h
+  }
+
+  /** Ends a lease when its page is left or reloaded: the page that follows need not wait for its expiry. */
+  #leaves(h: Holding<B>): void {
+    const leave = () => {
+      h.term.lose(new Lost('the page was left'))
+      h.backend.leave?.(h.id)
+    }
+    globalThis.addEventListener?.('pagehide', leave)
+    h.term.signal.addEventListener('abort', () => globalThis.removeEventListener?.('pagehide', leave))
   }
 
   /** Renewals and the release of a lease take turns. */
@@ -718,6 +779,7 @@ class Project<B extends string> implements ProjectLock<B> {
             if (grant.expiresAt === Infinity) return 0 // Web Locks do not expire
             if (h.term.extend(endOf(grant.asked, grant.expiresAt - Math.floor(grant.asked.wall)))) {
               h.grant = grant
+              this.#leftovers.delete(h.id)
               this.#emit({ type: 'lock:renewed', ttlExpiresAt: grant.expiresAt, ...base() } as never)
               return 0
             }
@@ -735,12 +797,14 @@ class Project<B extends string> implements ProjectLock<B> {
         h.term.failed(error)
         const [reason, permanent] = judge(error, h.backend.name)
         const delayMs = delay(defaults, attempt)
+        const last = permanent || attempt >= defaults.maxAttempts || delayMs >= h.term.left
+        if (last) this.#leftovers.set(h.id, h) // the caller acquires again: its own lease is not to be in the way
         if (permanent) {
           const final = new LockError('lock-renewal-failed', false, error)
           this.#emit({ type: 'lock:error', error: final, ...base() } as never)
           throw final
         }
-        if (attempt >= defaults.maxAttempts || delayMs >= h.term.left) throw failed
+        if (last) throw failed
         this.#emit({ type: 'lock:retry', attempt, delayMs, reason, ...base() } as never)
         return delayMs
       })
@@ -774,29 +838,21 @@ class Project<B extends string> implements ProjectLock<B> {
         await this.#remove(h)
       } catch (error) {
         if (error instanceof Lost) {
-          h.ended = true
+          this.#ended(h)
           this.#emit({ type: 'lock:cleanup-warning', message: `the lock was left alone: ${error.message}`, leaseId: h.id, backend: h.backend.name, scope: h.scope } as never)
         } else this.#remains(h, error)
         throw new LockError('lock-release-failed', true, error)
       } finally {
         h.term.cancel(new Lost('the lease was released'))
       }
-      h.ended = true
       this.#emit({ type: 'lock:released', leaseId: h.id, backend: h.backend.name, scope: h.scope } as never)
     })
   }
 
   /** Frees the lock of a lease that is over. */
   async #remove(h: Holding<B>): Promise<void> {
-    try {
-      await this.#once((s) => h.backend.release(h, s), undefined, tryTime)
-    } catch (error) {
-      if (!(error instanceof Lost)) throw error
-      this.#leftovers.delete(h.id)
-      throw error
-    }
-    this.#leftovers.delete(h.id)
-    h.ended = true
+    await this.#once((s) => h.backend.release(h, s), undefined, tryTime)
+    this.#ended(h)
   }
 
   /** Notes that a lock could not be removed, and warns. */
@@ -812,16 +868,18 @@ class Project<B extends string> implements ProjectLock<B> {
   async #clean(signal?: AbortSignal): Promise<void> {
     for (const h of [...this.#leftovers.values()]) {
       if (h.failures >= cleanups) {
-        if (this.#clock.wall() > h.grant.expiresAt) this.#leftovers.delete(h.id)
+        if (this.#clock.wall() > h.grant.expiresAt) this.#ended(h)
         continue
       }
       if (signal?.aborted) return
       await this.#turn(h, async () => {
-        if (h.ended) return
+        if (h.ended || !this.#leftovers.has(h.id)) return // it was renewed after all
+        h.term.lose(new Lost('another acquire followed the renewals that failed'))
+        h.watching.abort(undefined)
         try {
           await this.#remove(h)
         } catch (error) {
-          if (error instanceof Lost) h.ended = true
+          if (error instanceof Lost) this.#ended(h)
           else this.#remains(h, error)
         }
       })

@@ -115,6 +115,8 @@ describe('in Chromium', { skip, concurrency: true, timeout: 170_000 }, () => {
     const a = await tab(context, url, { refused })
     const first = await acquire(a)
     assert.ok(first.lease)
+    // As if the browser had crashed: the page cannot note that its lease is over.
+    await a.evaluate(() => void Object.defineProperty(globalThis, 'localStorage', { value: undefined }))
     await a.close()
     const early = await tab(context, url, { refused })
     assert.equal((await acquire(early, once)).error?.code, 'lock-unavailable')
@@ -124,6 +126,18 @@ describe('in Chromium', { skip, concurrency: true, timeout: 170_000 }, () => {
     assert.equal(got.filter((g) => g.lease).length, 1, JSON.stringify(got))
     // Whose file it was does not touch the next one's.
     assert.equal((await acquire(early, once)).error?.code, 'lock-unavailable')
+  })
+
+  test('the file: a page that is reloaded has the lock again at once, and so has another tab', async () => {
+    const url = await own()
+    const a = await tab(context, url, { refused: 'SecurityError' })
+    assert.ok((await acquire(a)).lease)
+    await a.goto(`${url}/?again`)
+    const b = await tab(context, url, { refused: 'SecurityError' })
+    const got = await acquire(b, once)
+    assert.equal(got.lease?.backend, 'fallback', JSON.stringify(got))
+    assert.equal(await b.evaluate(() => localStorage.length), 0)
+    await release(b, got.lease?.id ?? '')
   })
 
   // PRJ-FILE

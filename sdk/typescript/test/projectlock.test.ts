@@ -1,13 +1,16 @@
 // The project lock with a clock that the tests move, Web Locks and a private file system in this process.
 import assert from 'node:assert/strict'
+import { getEventListeners } from 'node:events'
 import { describe, test } from 'node:test'
+import { queryObjects } from 'node:v8'
 import {
   LockError, createProjectLock, type AcquireLockOptions, type LockAcquiredEvent, type LockBackend, type LockErrorCode, type LockErrorEvent, type LockEventListener,
   type LockReleasedEvent, type LockRenewedEvent, type LockRetryScheduledEvent, type LockWarningEvent, type ProjectLock, type ProjectLockEvent, type ProjectLockLease,
   type RetryPolicyConfig,
 } from '../src/projectlock.js'
 import * as module from '../src/projectlock.js'
-import { InvalidArgumentError } from '../src/index.js'
+import { InvalidArgumentError, type LeaseholdError } from '../src/index.js'
+import { Term } from '../src/term.js'
 import { FakeClock, FakeServer, json, problem, settle } from './world.js'
 
 // The requirement's types, word for word: each must be the same as the package's, or at least as wide.
@@ -29,16 +32,17 @@ type RequiredEvent =
 type Fits<A, B extends A> = B
 type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : false) : false
 const types: [
+  Same<ProjectLockLease, RequiredLease>, Same<LockError, RequiredError & LeaseholdError>, Same<LockErrorEvent['error'], RequiredError & LeaseholdError>,
   Same<AcquireLockOptions, RequiredOptions>, Same<RetryPolicyConfig, RequiredRetry>, Same<LockBackend, 'web' | 'fallback'>, Same<LockErrorCode, RequiredCode>,
   Same<ProjectLockEvent['type'], RequiredEvent['type']>, Same<ProjectLockEvent, LockAcquiredEvent | LockRenewedEvent | LockReleasedEvent | LockRetryScheduledEvent | LockWarningEvent | LockErrorEvent>,
-] = [true, true, true, true, true, true]
+] = [true, true, true, true, true, true, true, true, true]
 export type Checked = [Fits<RequiredLease, ProjectLockLease>, Fits<RequiredEvent, ProjectLockEvent>, Fits<RequiredError, LockError>, Fits<(e: never) => void, LockEventListener>]
 const functions: {
   acquireProjectLock(options?: RequiredOptions): Promise<RequiredLease>
-  renewProjectLock(lease: ProjectLockLease): Promise<RequiredLease>
-  releaseProjectLock(lease: ProjectLockLease): Promise<void>
-  withProjectLock<T>(fn: (lease: ProjectLockLease) => Promise<T>, options?: RequiredOptions): Promise<T>
-  subscribeLockEvents(listener: (event: ProjectLockEvent) => void): () => void
+  renewProjectLock(lease: RequiredLease): Promise<RequiredLease>
+  releaseProjectLock(lease: RequiredLease): Promise<void>
+  withProjectLock<T>(fn: (lease: RequiredLease) => Promise<T>, options?: RequiredOptions): Promise<T>
+  subscribeLockEvents(listener: (event: RequiredEvent) => void): () => void
 } = module
 
 /** Web Locks in this process. */
@@ -80,6 +84,8 @@ class FakeDirectory {
   readonly faults: { [kind in 'get' | 'read' | 'write' | 'remove']: string[] } = { get: [], read: [], write: [], remove: [] }
   readonly touched = new Set<string>()
   modes = true
+  /** Files have a synchronous access handle, as in workers; while it is open they cannot be read otherwise. */
+  worker = false
 
   constructor(readonly clock: FakeClock) {}
 
@@ -104,9 +110,25 @@ class FakeDirectory {
       if (!o.create) throw new DOMException('none', 'NotFoundError')
       this.files.set(name, { text: '', changed: this.clock.time })
     }
+    const access = async () => {
+      this.#fail('write')
+      if (this.writers.has(name)) throw new DOMException('another writer', 'NoModificationAllowedError')
+      this.writers.add(name)
+      let bytes = new TextEncoder().encode(this.files.get(name)?.text)
+      return {
+        getSize: () => bytes.length,
+        read: (to: Uint8Array) => to.set(bytes),
+        truncate: () => void (bytes = new Uint8Array()),
+        write: (from: Uint8Array) => void (bytes = Uint8Array.from(from)),
+        flush: () => this.put(new TextDecoder().decode(bytes)),
+        close: () => void this.writers.delete(name),
+      }
+    }
     return {
+      ...(this.worker && { createSyncAccessHandle: access }),
       getFile: async () => {
         this.#fail('read')
+        if (this.worker && this.writers.has(name)) throw new DOMException('it is open', 'NotReadableError')
         const f = this.files.get(name)
         if (!f) throw new DOMException('none', 'NotFoundError')
         return { text: async () => f.text, lastModified: f.changed }
@@ -245,7 +267,7 @@ describe('Web Locks', () => {
   })
 
   test('a lock that is stolen aborts the signal of the work', async () => {
-    const { locks, project } = world()
+    const { locks, project, events, types } = world()
     await assert.rejects(
       project.withProjectLock(async (_, signal) => {
         locks.held.get('imgponic:project:autosave')?.reject(new DOMException('stolen', 'AbortError'))
@@ -254,7 +276,31 @@ describe('Web Locks', () => {
       }),
       isError('lock-renewal-failed', true),
     )
+    const e = events.at(-1)
+    assert.ok(e?.type === 'lock:cleanup-warning' && e.message.includes('stolen'))
+    assert.equal(types().includes('lock:released'), false)
   })
+})
+
+test('leases that were released leave nothing behind: no object, no listener, no timer', async () => {
+  for (const w of [world(), file()]) {
+    const { signal } = new AbortController()
+    const acquire = async () => {
+      const lease = await w.project.acquireProjectLock({ signal })
+      await w.project.releaseProjectLock({ ...lease }) // a copy is as good
+      await w.project.releaseProjectLock(lease)
+    }
+    await acquire()
+    w.events.length = 0
+    const before = Number(queryObjects(Term, { format: 'count' }))
+    for (let i = 0; i < 5000; i++) {
+      await acquire()
+      w.events.length = w.locks ? (w.locks.names.length = 0) : 0
+    }
+    await settle()
+    assert.ok(Number(queryObjects(Term, { format: 'count' })) <= before + 2)
+    assert.deepEqual([getEventListeners(signal, 'abort').length, w.clock.timers], [0, 0])
+  }
 })
 
 describe('the file', () => {
@@ -330,13 +376,17 @@ describe('the file', () => {
   })
 
   for (const [name, text] of [['no JSON', '{"id":'], ['another JSON', '[]'], ['no end', '{"id":"x"}']] as const) {
-    test(`a damaged file counts from its last change: ${name}`, async () => {
-      const w = file()
-      w.directory.put(text)
-      await assert.rejects(w.clock.until(w.project.acquireProjectLock()))
-      await w.clock.pass(30_000)
-      assert.equal((await w.project.acquireProjectLock()).backend, 'fallback')
-    })
+    for (const worker of [false, true]) {
+      test(`a damaged file counts from its last change: ${name}${worker ? ', in a worker' : ''}`, async () => {
+        const w = file()
+        w.directory.worker = worker
+        w.directory.put(text)
+        await assert.rejects(w.clock.until(w.project.acquireProjectLock()))
+        await w.clock.pass(30_000)
+        const lease = await w.project.acquireProjectLock()
+        assert.equal(w.directory.lock?.id, lease.id)
+      })
+    }
   }
 
   // PRJ-RNW-1
@@ -364,6 +414,33 @@ describe('the file', () => {
     assert.equal(w.types().includes('lock:error'), false) // it may be acquired again
     const again = await w.project.renewProjectLock(lease)
     assert.ok(again.ttlExpiresAt > lease.ttlExpiresAt)
+  })
+
+  // PRJ-RNW-3
+  test('after five renewals that failed the holder acquires again, and the lease that it had is over', async () => {
+    for (const removable of [true, false]) {
+      const w = file()
+      const lease = await w.project.acquireProjectLock()
+      w.directory.faults.write.push(...Array<string>(5).fill('QuotaExceededError'))
+      await assert.rejects(w.clock.until(w.project.renewProjectLock(lease)), isError('lock-renewal-failed', true))
+      if (!removable) w.directory.faults.remove.push('InvalidStateError')
+      const next = await w.project.acquireProjectLock({ retry: { maxAttempts: 1 } })
+      assert.equal(w.directory.lock?.id, next.id)
+      await assert.rejects(w.project.renewProjectLock(lease), isError('lock-renewal-failed', true))
+      assert.equal(w.directory.lock?.id, next.id)
+      await w.project.renewProjectLock(next)
+    }
+  })
+
+  // PRJ-RNW-3
+  test('a renewal that succeeds after five that failed keeps the lease: an acquire waits for it', async () => {
+    const w = file()
+    const lease = await w.project.acquireProjectLock()
+    w.directory.faults.write.push(...Array<string>(5).fill('QuotaExceededError'))
+    await assert.rejects(w.clock.until(w.project.renewProjectLock(lease)))
+    await w.project.renewProjectLock(lease)
+    await assert.rejects(w.project.acquireProjectLock({ retry: { maxAttempts: 1 } }), isError('lock-unavailable', false))
+    assert.equal(w.directory.lock?.id, lease.id)
   })
 
   // PRJ-RNW-2, PRJ-EVENT-4
