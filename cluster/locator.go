@@ -370,6 +370,7 @@ func (l *Locator) Activate(ctx context.Context, id Identity, need *Need) (Locati
 	}
 	request := contracts.ActivationClaimRequest{RequestID: rand.Text()}
 	request.Labels, request.Prefer = need.labels()
+	var told contracts.Code // of the latest event: a refusal that stays the same is one
 	for try := 0; ; try++ {
 		if err := l.ready(); err != nil {
 			return Location{}, err
@@ -378,6 +379,10 @@ func (l *Locator) Activate(ctx context.Context, id Identity, need *Need) (Locati
 		own := waits.Delay(min(try, 2))
 		pause := hold.Pause(own, err, hold.Left(ctx))
 		e, _ := errors.AsType[*contracts.Error](err)
+		if e != nil && e.Code != told && e.Code != contracts.CodeActivationExists {
+			told = e.Code
+			l.emit(Event{What: ClaimRefused, Identity: id, Err: err})
+		}
 		switch {
 		case err == nil && o.Activation.Phase != contracts.PhaseLocked:
 			return l.found(o.Activation, o.Epoch), nil

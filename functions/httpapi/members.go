@@ -41,8 +41,11 @@ func (c Caller) member(name string) (string, error) {
 	}
 }
 
-// defaultSeconds is the time to live of members and lock phases where a body has none.
-const defaultSeconds = int64(placement.DefaultTTL / time.Second)
+// The time to live of members, and that of lock phases, where a body has none.
+const (
+	defaultSeconds     = int64(placement.DefaultTTL / time.Second)
+	defaultLockSeconds = int64(placement.DefaultLockTTL / time.Second)
+)
 
 // checkSeconds rejects a time to live of a body that is out of range.
 func checkSeconds(name string, n int64) error {

@@ -711,14 +711,15 @@ func TestLateResponsesOfPlacement(t *testing.T) {
 	alice := d.get(chat + "/members").ok(t).body["members"].([]any)[0].(map[string]any)
 	d.post(chat+"/members/alice/heartbeat", `{"seq":1,"incarnation":`+answer{body: alice}.number("incarnation")+
 		`}`).refuses(t, 409, "LEASE_EXPIRED", "")
-	d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c"}`).refuses(t, 409, "LEASE_EXPIRED", "")
+	d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c","lock_ttl_seconds":10}`).refuses(t, 409,
+		"LEASE_EXPIRED", "")
 }
 
-// TestRetentionOfPlacement: documents of what has ended can be removed after the retention, and not before.
+// TestRetentionOfPlacement: what has ended can be removed with its state when that of states is over, and not before.
 func TestRetentionOfPlacement(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	d.handler = contracttest.Handler(t, httpapi.New(d.store, httpapi.Development{},
-		&httpapi.Options{Retention: 48 * time.Hour}))
+		&httpapi.Options{Retention: time.Hour, StateRetention: 48 * time.Hour}))
 	d.join("alice", `,"ttl_seconds":3600`)
 	claimed := d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c"}`).ok(t).object("activation")
 	d.post(chat+"/activations/room/lobby/deactivate", "{"+hold(claimed)+"}").ok(t)

@@ -11,7 +11,7 @@ import (
 
 // keptStates asks for how long a store has what owners stored, once no one has the identity any more: for ever, unless
 // the setting for states says how long, and then up to its last millisecond. What has no state, or an empty one, is
-// removed when the retention is over.
+// removed when the retention is over (PLC-LOCK-4).
 func keptStates(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
 	const retention = placement.MinRetention
 	for name, c := range map[string]struct {
@@ -29,9 +29,9 @@ func keptStates(t *testing.T, newStore func(t *testing.T, now func() time.Time) 
 			store := newStore(t, clock.Now)
 			s := placement.New(store, &placement.Options{Now: clock.Now, Retention: retention, StateRetention: c.states})
 			cluster := placement.Cluster{Tenant: "acme", Name: "states"}
-			if o, err := s.Join(t.Context(), placement.Join{Cluster: cluster, Member: "ann", RequestID: "j",
-				TTL: time.Hour, Partitions: placement.MinPartitions, Offer: placement.Offer{Kinds: []string{"room"}}}); err != nil ||
-				o.Code != placement.OK {
+			rooms := placement.Offer{Kinds: []string{"room"}}
+			if o, err := s.Join(t.Context(), placement.Join{Cluster: cluster, Member: "ann", RequestID: "j", TTL: time.Hour,
+				Partitions: placement.MinPartitions, Offer: rooms}); err != nil || o.Code != placement.OK {
 				t.Fatal(o, err)
 			}
 			ok := func(o placement.Outcome, err error) placement.Outcome {
@@ -105,7 +105,7 @@ func keptStates(t *testing.T, newStore func(t *testing.T, now func() time.Time) 
 				}
 				// it is what the next owner goes on with
 				if o, err := s.Join(t.Context(), placement.Join{Cluster: cluster, Member: "bob", RequestID: "j",
-					Offer: placement.Offer{Kinds: []string{"room"}}}); err != nil || o.Code != placement.OK {
+					Offer: rooms}); err != nil || o.Code != placement.OK {
 					t.Fatal(o, err)
 				}
 				o := ok(s.Claim(t.Context(), placement.Claim{Cluster: cluster, Identity: ended.Identity, RequestID: "again"}))

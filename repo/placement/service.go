@@ -497,7 +497,7 @@ func (c Claim) decide(v *view) (*grant, *Member, Outcome) {
 	switch {
 	case o.Code != OK:
 	case v.owner != nil && v.act.Phase == Locked && !lapsed:
-		o.Code, o.RetryAfter = Locking, v.act.LockUntil.Sub(v.at)
+		o.Code, o.RetryAfter = Locking, min(v.act.LockUntil.Sub(v.at), DefaultTTL)
 	case v.owner != nil && v.act.Phase != Locked:
 		o.Code = Exists
 	case c.By != (Incarnation{}) && !c.placedOnCaller(v, &o):
