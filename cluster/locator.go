@@ -111,9 +111,9 @@ func (l *Locator) Start(ctx context.Context) error {
 	if !l.change(Starting, 0, nil, Stopped) {
 		return &StateError{l.Status()}
 	}
-	if told, err := l.insist(ctx, Event{}, "topology", hold.Insist{}, l.refresh); err != nil {
+	if told, err := l.insist(ctx, Event{}, "members", hold.Insist{}, l.refresh); err != nil {
 		if !told {
-			l.failed(Event{}, "topology", err)
+			l.failed(Event{}, "members", err)
 		}
 		l.change(Stopped, 0, err, Starting)
 		return err
@@ -152,7 +152,7 @@ func (l *Locator) keep(ctx context.Context) {
 		err := l.refresh(asking)
 		cancel()
 		if pause = l.o.Refresh; err != nil && ctx.Err() == nil {
-			l.failed(Event{}, "topology", err)
+			l.failed(Event{}, "members", err)
 			left := l.o.MaxStale - l.age()
 			if left <= 0 { // it serves no one meanwhile, and looks often
 				left = l.o.MaxStale
@@ -183,7 +183,7 @@ func (l *Locator) settle() {
 // refresh reads the epoch.
 func (l *Locator) refresh(ctx context.Context) error {
 	asked := term.Now()
-	t, err := l.provider.Topology(ctx)
+	t, err := l.provider.Members(ctx)
 	if err != nil {
 		return err
 	}

@@ -652,6 +652,9 @@ export interface paths {
          * The members of the current epoch
          * In the order of their names. A cluster that never had a member has none. A member whose lease has just ended is shown until someone
          *     needs to know: a claim, a lookup or a sweep evicts it.
+         *
+         *     The members of an epoch never change. Keep the `ETag` and send it as `If-None-Match`: the response is 304 while the epoch is the current one.
+         *     With `Accept-Encoding: gzip` the response is a tenth as long.
          */
         readonly get: operations["listMembers"];
         readonly put?: never;
@@ -4922,7 +4925,10 @@ export interface operations {
     readonly listMembers: {
         readonly parameters: {
             readonly query?: never;
-            readonly header?: never;
+            readonly header?: {
+                /** The `ETag` of the epoch that the caller has. */
+                readonly "If-None-Match"?: string;
+            };
             readonly path: {
                 /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
@@ -4936,6 +4942,8 @@ export interface operations {
             /** The members. */
             readonly 200: {
                 headers: {
+                    readonly ETag: components["headers"]["ETag"];
+                    readonly "Cache-Control": components["headers"]["CacheControl"];
                     readonly "X-Request-Id": components["headers"]["RequestID"];
                     readonly [name: string]: unknown;
                 };
@@ -4966,6 +4974,16 @@ export interface operations {
                      */
                     readonly "application/json": components["schemas"]["MemberList"];
                 };
+            };
+            /** The epoch is the one that `If-None-Match` names. The response has no body. */
+            readonly 304: {
+                headers: {
+                    readonly ETag: components["headers"]["ETag"];
+                    readonly "Cache-Control": components["headers"]["CacheControl"];
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content?: never;
             };
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
