@@ -564,9 +564,14 @@ func (c Transfer) Validate() error {
 	return err
 }
 
+// request names the default of the lock as it was when it was 10 s: a version with that recognises the transfer, too.
 func (c Transfer) request() rule.Request {
+	lock := c.LockTTL
+	if lock == DefaultLockTTL {
+		lock = 10 * time.Second
+	}
 	return rule.Identify("transfer", strconv.FormatInt(c.Token, 10), c.RequestID).
-		With(append(append(table(c.Labels), table(c.Prefer)...), c.LockTTL.String(), c.To)...)
+		With(append(append(table(c.Labels), table(c.Prefer)...), lock.String(), c.To)...)
 }
 
 // Transfer gives an activation to another member; see [Transfer]. It costs what a claim costs. The codes of rejections
