@@ -22,7 +22,7 @@ type compressed struct {
 func (w *compressed) WriteHeader(status int) {
 	if w.wanted && status == http.StatusOK {
 		w.Header().Set("Content-Encoding", "gzip")
-		w.gzip, _ = gzip.NewWriterLevel(w.ResponseWriter, gzip.BestSpeed) //nolint:errcheck // the level is one
+		w.gzip, _ = gzip.NewWriterLevel(w.ResponseWriter, gzip.BestSpeed) // the level is one
 	}
 	w.ResponseWriter.WriteHeader(status)
 }

@@ -2,6 +2,7 @@ package suite
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,19 +74,20 @@ func keptStates(t *testing.T, newStore func(t *testing.T, now func() time.Time) 
 					}
 				}
 			}
-			there := func() (ids string) {
+			there := func() string {
 				t.Helper()
 				p, err := s.Snapshot(t.Context(), cluster, placement.Query{})
 				if err != nil {
 					t.Fatal(err)
 				}
+				var ids strings.Builder
 				for _, a := range p.Activations {
 					if a.Phase != placement.Free || string(a.State) != "chairs" {
 						t.Errorf("%s is %s with %q", a.ID, a.Phase, a.State)
 					}
-					ids += a.ID + " "
+					ids.WriteString(a.ID + " ")
 				}
-				return ids
+				return ids.String()
 			}
 			pass() // evicts the member, frees the orphan, and removes what has no state: the retention is an hour
 			const all = "ended failed orphan "

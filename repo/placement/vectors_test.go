@@ -49,7 +49,7 @@ func TestVectors(t *testing.T) {
 	for _, top := range v.Topologies {
 		table := make([]uint16, len(top.Table))
 		for p, m := range top.Table {
-			table[p] = uint16(m) //nolint:gosec // -1 is noMember
+			table[p] = uint16(m) // -1 is noMember
 		}
 		topologies[top.Name] = (&Topology{Epoch: 1, Members: top.Members, table: table}).seal()
 	}
