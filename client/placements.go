@@ -27,13 +27,14 @@ type Placements struct {
 	cluster string
 	base    string // path of the cluster
 
-	known atomic.Pointer[knownTopology]
+	topology atomic.Pointer[known[contracts.Topology]]
+	members  atomic.Pointer[known[contracts.MemberList]]
 }
 
-// knownTopology is the latest epoch that was read, with the name by which the server knows it again.
-type knownTopology struct {
-	topology contracts.Topology
-	tag      string
+// known is what was read of the latest epoch, with the name by which the server knows it again.
+type known[T any] struct {
+	value T
+	tag   string
 }
 
 var _ cluster.Provider = (*Placements)(nil)
@@ -113,9 +114,10 @@ func (p *Placements) ChangeOffer(ctx context.Context, member string,
 	return got, err
 }
 
-// Members reads the members of the current epoch.
+// Members reads the members of the current epoch. While the epoch that was read before is the current one, the server
+// sends no more than that. The caller must not change what it returns.
 func (p *Placements) Members(ctx context.Context) (contracts.MemberList, error) {
-	return call(ctx, p.client, http.MethodGet, p.base+"/members", nil, func(l contracts.MemberList) error {
+	return current(ctx, p.client, p.base+"/members", &p.members, func(l contracts.MemberList) error {
 		if l.Members == nil || l.Status == "" {
 			return lease.ErrMissing
 		}
@@ -123,15 +125,10 @@ func (p *Placements) Members(ctx context.Context) (contracts.MemberList, error) 
 	})
 }
 
-// Topology reads the current epoch, with its members and which partition is whose. While the epoch that was read before
-// is the current one, the server sends no more than that. The caller must not change what it returns.
+// Topology reads the current epoch, with its members and which partition is whose, for callers that place identities by
+// themselves. It is sent as [Placements.Members] are.
 func (p *Placements) Topology(ctx context.Context) (contracts.Topology, error) {
-	for retry := 0; ; retry++ {
-		t, unknown, err := p.topology(ctx)
-		if !unknown || ctx.Err() != nil || retry == p.client.tries-1 || waits.Sleep(ctx, retry) != nil {
-			return t, err
-		}
-	}
+	return current(ctx, p.client, p.base+"/topology", &p.topology, p.isTopology)
 }
 
 // Epoch reads an epoch by its number, 1 or more: the current one, or an earlier one, which is kept for a day. One that
@@ -146,28 +143,40 @@ func (p *Placements) Epoch(ctx context.Context, number int64) (contracts.Topolog
 	})
 }
 
-func (p *Placements) topology(ctx context.Context) (t contracts.Topology, unknown bool, err error) {
+// current reads something of the current epoch, unless it is known.
+func current[T any](ctx context.Context, c *Client, path string, at *atomic.Pointer[known[T]],
+	check func(T) error) (T, error) {
+	for retry := 0; ; retry++ {
+		t, unknown, err := currentOnce(ctx, c, path, at, check)
+		if !unknown || ctx.Err() != nil || retry == c.tries-1 || waits.Sleep(ctx, retry) != nil {
+			return t, err
+		}
+	}
+}
+
+func currentOnce[T any](ctx context.Context, c *Client, path string, at *atomic.Pointer[known[T]],
+	check func(T) error) (t T, unknown bool, err error) {
 	header := http.Header{}
-	known := p.known.Load()
-	if known != nil {
-		header.Set("If-None-Match", known.tag)
+	before := at.Load()
+	if before != nil {
+		header.Set("If-None-Match", before.tag)
 	}
 	//nolint:bodyclose // send has read and closed it
-	w, content, unknown, err := p.client.send(ctx, http.MethodGet, p.base+"/topology", nil, maxResponse, header)
+	w, content, unknown, err := c.send(ctx, http.MethodGet, path, nil, maxResponse, header)
 	if err != nil {
 		return t, unknown, err
 	}
 	mediaType := mediaType(w.Header)
 	switch {
-	case w.StatusCode == http.StatusNotModified && known != nil:
-		return known.topology, false, nil
+	case w.StatusCode == http.StatusNotModified && before != nil:
+		return before.value, false, nil
 	case w.StatusCode != http.StatusOK || mediaType != "application/json":
-		unknown, err = p.client.rejection(w, content)
+		unknown, err = c.rejection(w, content)
 		return t, unknown, err
 	}
-	t, err = decode(p.client, content, p.isTopology)
+	t, err = decode(c, content, check)
 	if tag := w.Header.Get("ETag"); err == nil && tag != "" {
-		p.known.Store(&knownTopology{t, tag})
+		at.Store(&known[T]{t, tag})
 	}
 	return t, false, err
 }

@@ -301,6 +301,20 @@ func (s *tagged) RoundTrip(r *http.Request) (*http.Response, error) {
 	return got, err
 }
 
+// TestMembersAreSentOnce: the members of an epoch never change, so they are sent again only when there is another.
+func TestMembersAreSentOnce(t *testing.T) {
+	s := &tagged{tag: `"1"`, body: membersBody}
+	p := chat(t, s)
+	for i, tag := range []string{`"1"`, `"1"`, `"2"`, `"2"`} {
+		epoch := int64(i/2 + 1)
+		s.tag, s.body = tag, strings.Replace(membersBody, `"epoch":1`, fmt.Sprintf(`"epoch":%d`, epoch), 1)
+		if got, err := p.Members(t.Context()); err != nil || got.Epoch != epoch || len(got.Members) != 1 ||
+			s.full != int(epoch) {
+			t.Errorf("epoch %d, %v, sent %d times", got.Epoch, err, s.full)
+		}
+	}
+}
+
 // TestTopologyIsSentOnce: an epoch never changes, so it is read again only when there is another.
 func TestTopologyIsSentOnce(t *testing.T) {
 	s := &tagged{tag: `"1"`, body: tableBody}

@@ -65,13 +65,14 @@ func (m *Member) open(l *incarnation, id Identity, token int64, begin func(*acti
 	return a
 }
 
-// spawn begins work of an incarnation, unless that ends everything that it has already.
-func (m *Member) spawn(l *incarnation, work func()) {
+// spawn begins work of an incarnation, and reports whether it did: not if that ends everything that it has already.
+func (m *Member) spawn(l *incarnation, work func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !l.closed {
 		l.work.Go(work)
 	}
+	return !l.closed
 }
 
 // stopAccepting makes an incarnation take nothing more, and returns what it has.
@@ -182,6 +183,7 @@ func (m *Member) claim(a *activation, need *Need) (got contracts.Activation, loc
 	if !ok {
 		return got, false, err
 	}
+	m.emit(Event{What: ClaimRefused, Incarnation: a.life.number, Identity: a.Identity, Err: err})
 	mine := e.Activation != nil && e.Activation.Member == a.life.name && e.Activation.Incarnation == a.life.number
 	switch e.Code {
 	case contracts.CodeActivationExists, contracts.CodeActivationLocked:
@@ -293,14 +295,24 @@ func (m *Member) hold(a *activation) contracts.ActivationHoldRequest {
 	return contracts.ActivationHoldRequest{Member: m.name, Incarnation: a.life.number, FencingToken: m.seen(a).Token}
 }
 
-// activate calls the host. A panic is an error.
+// errSlow ends an activation that takes too long.
+var errSlow = errors.New("Activate did not return in time")
+
+// activate calls the host, whose time is bounded. A panic is an error.
 func (m *Member) activate(a *activation, known Activation) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	return m.host.Activate(a.ctx, known)
+	slow := fmt.Errorf("%w: %v", errSlow, m.o.ActivateWithin)
+	end := time.AfterFunc(m.o.ActivateWithin, func() { a.cancel(slow) })
+	err = m.host.Activate(a.ctx, known)
+	if !end.Stop() && err == nil {
+		m.deactivate(a, slow)
+		return slow
+	}
+	return err
 }
 
 // deactivate calls the host. A panic is an event.

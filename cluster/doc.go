@@ -8,7 +8,7 @@
 //	placements := server.Placements("acme", "chat")
 //
 //	m, err := cluster.NewMember(placements, "worker-1", host, &cluster.Options{Kinds: []string{"room"}, Address: "10.0.0.5:9000"})
-//	err = m.Start(ctx) // MEMBER_EXISTS: another process has this name
+//	err = m.Start(ctx) // MEMBER_EXISTS: another process that lives has this name
 //	defer m.Stop(ctx)  // hands everything over, and leaves
 //
 //	l := cluster.NewLocator(placements, nil)

@@ -29,7 +29,7 @@ func (w *world) serves(m joined, n int) {
 // ann is that member as the cluster has it.
 func (w *world) ann() contracts.ClusterMember {
 	w.t.Helper()
-	top, err := w.provider().Topology(w.t.Context())
+	top, err := w.provider().Members(w.t.Context())
 	if err != nil {
 		w.t.Fatal(err)
 	}

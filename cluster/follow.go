@@ -96,13 +96,16 @@ func (m *Member) learn(l *incarnation, e contracts.PlacementEvent, room chan str
 	}
 	m.mu.Unlock()
 	if a != nil && token == 0 { // its own claim is under way; if that fails, this may be another one for this member
-		m.spawn(l, func() {
+		work := func() {
 			select {
 			case <-a.began:
 				m.learn(l, e, room)
 			case <-l.Context().Done():
 			}
-		})
+		}
+		if !m.spawn(l, work) {
+			work() // it is being ended
+		}
 		return
 	}
 	if a != nil {
@@ -115,20 +118,23 @@ func (m *Member) learn(l *incarnation, e contracts.PlacementEvent, room chan str
 		return
 	}
 	// it was claimed before the cluster knew that this member drains: who claimed it can claim it again at once
-	if m.ready() != nil {
+	decline := func() {
 		_ = m.insist(l.Context(), func(ctx context.Context) error { // or its lock expires
 			_, err := m.provider.Deactivate(ctx, e.Kind, e.ID, contracts.ActivationEndRequest{
 				Member: m.name, Incarnation: l.number, FencingToken: e.FencingToken, Reason: "the member drains",
 			})
 			return err
 		})
+	}
+	if m.ready() != nil {
+		decline()
 		return
 	}
-	m.spawn(l, func() {
+	work := func() {
 		if a != nil {
 			<-a.over
 		}
-		m.open(l, id, e.FencingToken, func(a *activation) {
+		if m.open(l, id, e.FencingToken, func(a *activation) {
 			m.begin(a, func(a *activation) (contracts.Activation, bool, error) {
 				select {
 				case room <- struct{}{}:
@@ -142,6 +148,11 @@ func (m *Member) learn(l *incarnation, e contracts.PlacementEvent, room chan str
 				}
 				return got, locked, err
 			})
-		})
-	})
+		}) == nil {
+			decline() // it began to drain meanwhile
+		}
+	}
+	if !m.spawn(l, work) {
+		work()
+	}
 }

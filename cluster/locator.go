@@ -111,9 +111,9 @@ func (l *Locator) Start(ctx context.Context) error {
 	if !l.change(Starting, 0, nil, Stopped) {
 		return &StateError{l.Status()}
 	}
-	if told, err := l.insist(ctx, Event{}, "topology", hold.Insist{}, l.refresh); err != nil {
+	if told, err := l.insist(ctx, Event{}, "members", hold.Insist{}, l.refresh); err != nil {
 		if !told {
-			l.failed(Event{}, "topology", err)
+			l.failed(Event{}, "members", err)
 		}
 		l.change(Stopped, 0, err, Starting)
 		return err
@@ -152,7 +152,7 @@ func (l *Locator) keep(ctx context.Context) {
 		err := l.refresh(asking)
 		cancel()
 		if pause = l.o.Refresh; err != nil && ctx.Err() == nil {
-			l.failed(Event{}, "topology", err)
+			l.failed(Event{}, "members", err)
 			left := l.o.MaxStale - l.age()
 			if left <= 0 { // it serves no one meanwhile, and looks often
 				left = l.o.MaxStale
@@ -183,7 +183,7 @@ func (l *Locator) settle() {
 // refresh reads the epoch.
 func (l *Locator) refresh(ctx context.Context) error {
 	asked := term.Now()
-	t, err := l.provider.Topology(ctx)
+	t, err := l.provider.Members(ctx)
 	if err != nil {
 		return err
 	}
@@ -370,6 +370,7 @@ func (l *Locator) Activate(ctx context.Context, id Identity, need *Need) (Locati
 	}
 	request := contracts.ActivationClaimRequest{RequestID: rand.Text()}
 	request.Labels, request.Prefer = need.labels()
+	var told contracts.Code // of the latest event: a refusal that stays the same is one
 	for try := 0; ; try++ {
 		if err := l.ready(); err != nil {
 			return Location{}, err
@@ -378,6 +379,10 @@ func (l *Locator) Activate(ctx context.Context, id Identity, need *Need) (Locati
 		own := waits.Delay(min(try, 2))
 		pause := hold.Pause(own, err, hold.Left(ctx))
 		e, _ := errors.AsType[*contracts.Error](err)
+		if e != nil && e.Code != told && e.Code != contracts.CodeActivationExists {
+			told = e.Code
+			l.emit(Event{What: ClaimRefused, Identity: id, Err: err})
+		}
 		switch {
 		case err == nil && o.Activation.Phase != contracts.PhaseLocked:
 			return l.found(o.Activation, o.Epoch), nil

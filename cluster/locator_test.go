@@ -73,9 +73,9 @@ func TestStaleEpoch(t *testing.T) {
 				t.Errorf("%+v, %v; want %+v, %v", where, err, want.Placed, e)
 			}
 		}
-		if p.count("lookup") != 21 || p.count("topology") != 2 {
+		if p.count("lookup") != 21 || p.count("members") != 2 {
 			t.Errorf("%d lookups, %d topologies: want one of each more than without the new epoch", p.count("lookup"),
-				p.count("topology"))
+				p.count("members"))
 		}
 		l.Stop()
 		w.stop(m, other)
@@ -328,8 +328,8 @@ type fixed struct {
 	members []contracts.ClusterMember
 }
 
-func (f *fixed) Topology(context.Context) (contracts.Topology, error) {
-	return contracts.Topology{Cluster: "chat", Status: contracts.ClusterReady, Epoch: 1, Members: f.members}, nil
+func (f *fixed) Members(context.Context) (contracts.MemberList, error) {
+	return contracts.MemberList{Cluster: "chat", Status: contracts.ClusterReady, Epoch: 1, Members: f.members}, nil
 }
 
 func (f *fixed) Lookup(_ context.Context, kind, id string, _ cluster.Query) (contracts.Placement, error) {

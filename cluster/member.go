@@ -50,6 +50,11 @@ type Options struct {
 	// passed.
 	TTL time.Duration
 
+	// ActivateWithin bounds [Host.Activate]: after it the context of an activation ends, and the identity is free with
+	// that reason. It is for hosts that hang. 0 means 9 minutes, and more than that is refused: a provider gives the
+	// identity to the next claim 10 minutes after the one before.
+	ActivateWithin time.Duration
+
 	// Partitions is what the first member of a cluster sets it up with; 0 means the provider's default.
 	Partitions int64
 
@@ -67,6 +72,10 @@ type Options struct {
 
 	clock term.Clock // nil means the process's clocks
 }
+
+// maxActivation is the longest time that an activation may take: less than the lock of its claim lasts, by the time
+// until the member has learned of it.
+const maxActivation = 9 * time.Minute
 
 // Member hosts identities in a cluster. Its methods may be called from several goroutines at once.
 type Member struct {
@@ -94,6 +103,7 @@ func NewMember(p Provider, name string, host Host, o *Options) (*Member, error) 
 		m.o = *o
 	}
 	m.o.TTL = cmp.Or(m.o.TTL, 10*time.Second)
+	m.o.ActivateWithin = cmp.Or(m.o.ActivateWithin, maxActivation)
 	m.offer = Offer{Kinds: m.o.Kinds, Labels: m.o.Labels, Weight: m.o.Weight, Address: m.o.Address}
 	if m.o.clock == nil {
 		m.o.clock = term.Now
@@ -108,6 +118,8 @@ func NewMember(p Provider, name string, host Host, o *Options) (*Member, error) 
 			"the name of a member must not be empty: take one that no other process has, such as the host's")
 	case m.o.TTL < 3*time.Second || m.o.TTL > time.Hour || m.o.TTL%time.Second != 0:
 		return nil, fmt.Errorf("Options.TTL is %v: must be whole seconds from 3s to 1h", m.o.TTL)
+	case m.o.ActivateWithin < 0 || m.o.ActivateWithin > maxActivation:
+		return nil, fmt.Errorf("Options.ActivateWithin is %v: must be up to %v", m.o.ActivateWithin, maxActivation)
 	}
 	return m, nil
 }
@@ -125,7 +137,8 @@ func (m *Member) Incarnation() int64 {
 }
 
 // Start joins the cluster and serves from then on, until [Member.Stop]. A join that is rejected is an error, and the
-// member is Stopped; MEMBER_EXISTS says for how long the lease of the member that has this name lasts. While the
+// member is Stopped. A process that died and was started again finds a member of its name, and waits until the lease of
+// that ends; if it is extended meanwhile, another process has the name: the error is MEMBER_EXISTS. While the
 // provider cannot be reached, Start tries again until ctx ends. What it joined as then, without learning of it, leaves
 // again in the background, also if the request arrives later; Stop waits for the first try of that.
 func (m *Member) Start(ctx context.Context) error {
@@ -161,12 +174,14 @@ func (m *Member) join(ctx context.Context, replaces contracts.Incarnation, again
 	earlier := again // the member of this name may be an incarnation of this one
 	a := attempt{id: rand.Text(), replaces: replaces}
 	var l *incarnation
+	var named contracts.Error // the member of this name, as the first response had it
+	lives := false            // it has sent a heartbeat since, or is another one
 	_, err := m.component.insist(ctx, Event{}, "join", hold.Insist{Each: m.o.TTL, Final: func(err error) bool {
 		switch {
 		case errors.Is(err, contracts.CodeLeaseExpired), errors.Is(err, contracts.CodeRequestIDReused):
 			return false
 		case errors.Is(err, contracts.CodeMemberExists):
-			return !earlier
+			return lives && !earlier
 		default:
 			return !again && lease.Final(err)
 		}
@@ -180,6 +195,12 @@ func (m *Member) join(ctx context.Context, replaces contracts.Incarnation, again
 				return nil
 			}
 			err = contracts.CodeLeaseExpired
+		}
+		if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeMemberExists {
+			if named.Code == "" {
+				named = *e
+			}
+			lives = e.RetryAfter <= 0 || e.Incarnation != named.Incarnation || !e.ExpiresAt.Equal(named.ExpiresAt)
 		}
 		// it had joined, for a moment
 		if errors.Is(err, contracts.CodeLeaseExpired) || errors.Is(err, contracts.CodeRequestIDReused) {

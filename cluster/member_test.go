@@ -73,7 +73,7 @@ func TestLifeOfAMember(t *testing.T) {
 		}
 		w.stop(m, m) // the second time it does nothing
 		refused(cluster.ErrNotRunning)
-		if top, err := m.p.Topology(t.Context()); err != nil || len(top.Members) != 0 {
+		if top, err := m.p.Members(t.Context()); err != nil || len(top.Members) != 0 {
 			t.Errorf("after the stop the cluster has %+v, %v", top.Members, err)
 		}
 		m.went(t, cluster.Starting, cluster.Ready, cluster.Draining, cluster.Stopped)

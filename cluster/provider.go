@@ -50,7 +50,7 @@ type Membership interface {
 
 // Directory says who the members are, where an identity is, or would be, and what changed.
 type Directory interface {
-	Topology(ctx context.Context) (contracts.Topology, error)
+	Members(ctx context.Context) (contracts.MemberList, error)
 	Lookup(ctx context.Context, kind, id string, q Query) (contracts.Placement, error)
 	Events(ctx context.Context, q EventQuery) (contracts.EventPage, error)
 }

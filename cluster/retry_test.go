@@ -45,7 +45,7 @@ func TestPermanentErrorsEndTheStart(t *testing.T) {
 					ctx.Err() != nil {
 					t.Errorf("locator: %v, %v", err, ctx.Err())
 				}
-				if n, told := p.count("topology"), len(j.has(cluster.RequestFailed)); n != 1 || told != 1 {
+				if n, told := p.count("members"), len(j.has(cluster.RequestFailed)); n != 1 || told != 1 {
 					t.Errorf("%d readings of the epoch and %d events, want 1", n, told)
 				}
 			})
@@ -155,12 +155,12 @@ func TestRequestsWaitAsTheProviderAsks(t *testing.T) {
 				w.t.Error(err)
 			}
 		},
-		"topology": func(ctx context.Context, _ *world, m joined) {
+		"members": func(ctx context.Context, _ *world, m joined) {
 			l := cluster.NewLocator(m.p, nil)
 			_ = l.Start(ctx)
 			l.Stop()
 		},
-		"topology again": func(ctx context.Context, w *world, m joined) {
+		"members again": func(ctx context.Context, w *world, m joined) {
 			fault := m.p.fault
 			m.p.set(nil)
 			l := cluster.NewLocator(m.p, &cluster.LocatorOptions{MaxStale: 10 * time.Minute})
@@ -241,14 +241,14 @@ func TestNoPauseOutlastsWhatIsLeft(t *testing.T) {
 			w.stop(m)
 		})
 	})
-	t.Run("topology", func(t *testing.T) {
+	t.Run("members", func(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
 			m := w.start("ann", nil)
 			l, p := w.locator(&cluster.LocatorOptions{MaxStale: 12 * time.Second})
-			asked(p, "topology", later(time.Hour))
-			before := p.count("topology")
+			asked(p, "members", later(time.Hour))
+			before := p.count("members")
 			time.Sleep(time.Minute)
-			if n := p.count("topology") - before; n < 12 {
+			if n := p.count("members") - before; n < 12 {
 				t.Errorf("the epoch was asked for %d times in a minute", n)
 			}
 			p.set(nil)
@@ -330,7 +330,7 @@ func TestEachFailedRequestIsOneEvent(t *testing.T) {
 		"heartbeat": func(ctx context.Context, m joined) error { return m.Start(ctx) },
 		"drain":     func(ctx context.Context, m joined) error { return errors.Join(m.Start(ctx), m.Drain(ctx)) },
 		"leave":     func(ctx context.Context, m joined) error { return errors.Join(m.Start(ctx), m.Stop(ctx)) },
-		"topology": func(ctx context.Context, m joined) error {
+		"members": func(ctx context.Context, m joined) error {
 			l := cluster.NewLocator(m.p, &cluster.LocatorOptions{Observe: m.add})
 			err := l.Start(ctx)
 			time.Sleep(5 * time.Minute)

@@ -88,6 +88,7 @@ const (
 	ActivationFailed = "ActivationFailed" // Event.Err is why
 	ActivationEnded  = "ActivationEnded"  // an identity is not served any more, as intended
 	ActivationLost   = "ActivationLost"   // an identity is not this member's any more: Event.Err is why
+	ClaimRefused     = "ClaimRefused"     // an identity was not given to a claim: Event.Err is why
 	RequestFailed    = "RequestFailed"    // and is to be tried again: Event.Err is why
 )
 

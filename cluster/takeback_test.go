@@ -17,7 +17,7 @@ import (
 // members are those of the current epoch, with their status.
 func (w *world) members() string {
 	w.t.Helper()
-	t, err := direct.Cluster(w.service, chat).Topology(w.t.Context())
+	t, err := direct.Cluster(w.service, chat).Members(w.t.Context())
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -142,8 +142,8 @@ func (f *faulty) Leave(ctx context.Context, m string, r contracts.MemberRequest)
 	return through(f, "leave", func() (contracts.MemberState, error) { return f.Provider.Leave(ctx, m, r) })
 }
 
-func (f *faulty) Topology(ctx context.Context) (contracts.Topology, error) {
-	return through(f, "topology", func() (contracts.Topology, error) { return f.Provider.Topology(ctx) })
+func (f *faulty) Members(ctx context.Context) (contracts.MemberList, error) {
+	return through(f, "members", func() (contracts.MemberList, error) { return f.Provider.Members(ctx) })
 }
 
 func (f *faulty) Lookup(ctx context.Context, kind, id string, q cluster.Query) (contracts.Placement, error) {

@@ -505,7 +505,7 @@ type ActivationClaimRequest struct {
 	// Labels Keys of 1 to 64 bytes, values of up to 128.
 	Labels Labels `json:"labels,omitempty"`
 
-	// LockTTLSeconds How long the owner has to activate the identity, in whole seconds. 0 is 10, and with `member` no time: it is `ACTIVE` at once.
+	// LockTTLSeconds How long the owner has to activate the identity while it lives, in whole seconds: a bound for owners that hang. 0 is 600, and with `member` no time: it is `ACTIVE` at once.
 	LockTTLSeconds int64 `json:"lock_ttl_seconds,omitempty"`
 
 	// Member The member that claims for itself; without it anyone may ask.
@@ -618,7 +618,7 @@ type ActivationTransferRequest struct {
 	// Labels Keys of 1 to 64 bytes, values of up to 128.
 	Labels Labels `json:"labels,omitempty"`
 
-	// LockTTLSeconds How long the owner has to activate the identity, in whole seconds.
+	// LockTTLSeconds How long the owner has to activate the identity while it lives, in whole seconds: a bound for owners that hang.
 	LockTTLSeconds LockTTLSeconds `json:"lock_ttl_seconds,omitempty"`
 	Member         string         `json:"member"`
 
@@ -1495,7 +1495,7 @@ type LockSetToken struct {
 // LockSetTokens Which leases; each lock once.
 type LockSetTokens = []LockSetToken
 
-// LockTTLSeconds How long the owner has to activate the identity, in whole seconds.
+// LockTTLSeconds How long the owner has to activate the identity while it lives, in whole seconds: a bound for owners that hang.
 type LockTTLSeconds = int64
 
 // LockWaiter A request that waits in line.

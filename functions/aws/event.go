@@ -127,6 +127,7 @@ func (e *event) formatOne(p *payload, basePath string) {
 	e.remote = p.RequestContext.Identity.SourceIP
 	if e.front == RESTAPI {
 		e.query = url.Values(query).Encode()
+		e.header.Del("Accept-Encoding") // it passes bytes on as text, unless it is set up for their media types
 		return
 	}
 	var pairs []string

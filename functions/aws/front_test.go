@@ -97,6 +97,23 @@ func TestRequestsOfRESTAPIsAndLoadBalancers(t *testing.T) {
 	}
 }
 
+// TestCompressionBehindAFrontEnd: a REST API would pass compressed bytes on as text, so none are asked for behind one.
+func TestCompressionBehindAFrontEnd(t *testing.T) {
+	for _, c := range []struct {
+		event, want string
+	}{{string(rest("/", "null")), ""}, {string(alb("/", "")), "gzip"}} {
+		got := "not called"
+		h := aws.New(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			got = r.Header.Get("Accept-Encoding")
+		}), nil)
+		event := strings.NewReplacer(`"X-Two": ["a", "b"]`, `"Accept-Encoding": ["gzip"]`, `"x-two": "a,b"`,
+			`"accept-encoding": "gzip"`).Replace(c.event)
+		if _, err := h.Invoke(t.Context(), []byte(event)); err != nil || got != c.want {
+			t.Errorf("%q, %v, want %q", got, err, c.want)
+		}
+	}
+}
+
 // TestLargestResponseOfALoadBalancer: it accepts less than Lambda does.
 func TestLargestResponseOfALoadBalancer(t *testing.T) {
 	large := aws.New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

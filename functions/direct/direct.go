@@ -86,11 +86,11 @@ func (p provider) Leave(ctx context.Context, member string, r contracts.MemberRe
 	return said(o, err, MemberState)
 }
 
-// Topology implements [cluster.Provider].
-func (p provider) Topology(ctx context.Context) (contracts.Topology, error) {
+// Members implements [cluster.Provider].
+func (p provider) Members(ctx context.Context) (contracts.MemberList, error) {
 	t, err := p.service.Topology(ctx, p.cluster)
 	if err != nil {
-		return contracts.Topology{}, withCode(err)
+		return contracts.MemberList{}, withCode(err)
 	}
 	if t == nil {
 		t = placement.NewTopology(placement.DefaultPartitions)
@@ -99,11 +99,8 @@ func (p provider) Topology(ctx context.Context) (contracts.Topology, error) {
 	for i := range t.Members {
 		members[i] = Member(t.Members[i])
 	}
-	return contracts.Topology{
-		Cluster: p.cluster.Name, Status: ClusterStatus(t), Epoch: t.Epoch, ChangedAt: Time(t.At), Cause: t.Cause,
-		Members:     members,
-		HashVersion: placement.HashVersion, Partitions: int64(t.Partitions()), Table: t.Table(),
-	}, nil
+	return contracts.MemberList{Cluster: p.cluster.Name, Status: ClusterStatus(t), Epoch: t.Epoch,
+		ChangedAt: Time(t.At), Members: members}, nil
 }
 
 // Lookup implements [cluster.Provider].

@@ -60,7 +60,7 @@ func TestAsOverHTTP(t *testing.T) {
 		do   func(cluster.Provider) (any, error)
 		code contracts.Code // of the rejection
 	}{
-		{"topology without members", func(p cluster.Provider) (any, error) { return p.Topology(ctx) }, ""},
+		{"members of a cluster without", func(p cluster.Provider) (any, error) { return p.Members(ctx) }, ""},
 		{"lookup without members", lookup("room", "a", 0), contracts.CodeTopologyUndetermined},
 		{"claim without members", claim("a", "r0"), contracts.CodeTopologyUndetermined},
 		{"join", func(p cluster.Provider) (s any, err error) {
@@ -87,7 +87,7 @@ func TestAsOverHTTP(t *testing.T) {
 		{"heartbeat of an unknown member", func(p cluster.Provider) (any, error) {
 			return p.Heartbeat(ctx, "zoe", contracts.MemberHeartbeatRequest{Incarnation: 1, Seq: 1, TTLSeconds: 60})
 		}, contracts.CodeMemberUnknown},
-		{"topology", func(p cluster.Provider) (any, error) { return p.Topology(ctx) }, ""},
+		{"members", func(p cluster.Provider) (any, error) { return p.Members(ctx) }, ""},
 		{"lookup", lookup("room", "a", 0), ""},
 		{"lookup by an epoch that is over", lookup("room", "a", 1), contracts.CodeStaleEpoch},
 		{"lookup of a kind that no member hosts", lookup("device", "a", 0), contracts.CodeNoEligibleMember},

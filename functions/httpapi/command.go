@@ -65,7 +65,7 @@ func begin(body any) (most int64) {
 	case *contracts.ActivationClaimRequest:
 		b.Member = notGiven
 	case *contracts.ActivationTransferRequest:
-		b.To, b.LockTTLSeconds = notGiven, defaultSeconds
+		b.To, b.LockTTLSeconds = notGiven, defaultLockSeconds
 	default: // a member that is left out is its zero
 	}
 	return MaxBodyBytes

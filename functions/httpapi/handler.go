@@ -76,6 +76,9 @@ type Options struct {
 	// and of members that left: from lock.MinRetention to lock.KeepForever. 0 means lock.DefaultRetention.
 	Retention time.Duration
 
+	// StateRetention is how long activations that are free are kept with their states. 0 is for ever.
+	StateRetention time.Duration
+
 	// RecordRefusals makes a lock say who was refused it last; see lock.Options. 0: nothing is recorded.
 	RecordRefusals time.Duration
 
@@ -124,7 +127,7 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 		MaxPerTenant: o.Limits.RunsPerTenant})
 	a.machineIDs, a.idQuota = o.MachineIDs, newIDQuota(o.MaxIDsPerSubject, o.Now)
 	a.placement = placement.New(store, &placement.Options{
-		Now: o.Now, Retention: o.Retention, MaxClusters: o.Limits.ClustersPerTenant,
+		Now: o.Now, Retention: o.Retention, StateRetention: o.StateRetention, MaxClusters: o.Limits.ClustersPerTenant,
 		MaxIdentities: o.Limits.IdentitiesPerCluster,
 		Evicted:       o.Metrics.Evicted,
 	})

@@ -41,8 +41,11 @@ func (c Caller) member(name string) (string, error) {
 	}
 }
 
-// defaultSeconds is the time to live of members and lock phases where a body has none.
-const defaultSeconds = int64(placement.DefaultTTL / time.Second)
+// The time to live of members, and that of lock phases, where a body has none.
+const (
+	defaultSeconds     = int64(placement.DefaultTTL / time.Second)
+	defaultLockSeconds = int64(placement.DefaultLockTTL / time.Second)
+)
 
 // checkSeconds rejects a time to live of a body that is out of range.
 func checkSeconds(name string, n int64) error {
@@ -236,14 +239,9 @@ func (a *api) listClusters(w http.ResponseWriter, r *http.Request, _ Caller) err
 }
 
 func (a *api) listMembers(w http.ResponseWriter, r *http.Request, _ Caller) error {
-	return sendList(a, w, r, "members", direct.Member, func(ctx context.Context) ([]placement.Member, any,
-		page.Cost, error) {
-		t, err := a.topology(ctx, clusterOf(r))
-		if err != nil {
-			return nil, nil, page.Cost{}, err
-		}
-		return slices.Clone(t.Members), bodyOf(clusterOf(r), t), page.Cost{Kept: len(t.Members) * memberBytes}, nil
-	})
+	c := clusterOf(r)
+	read := func(ctx context.Context) (*placement.Topology, error) { return a.topology(ctx, c) }
+	return a.sendEpoch(w, r, read, func(t *placement.Topology) (any, int) { return bodyOf(c, t), 0 })
 }
 
 // memberBytes is about what a member takes.
@@ -261,27 +259,41 @@ func (a *api) getTopology(w http.ResponseWriter, r *http.Request, _ Caller) erro
 	if err != nil {
 		return err
 	}
-	err = sendList(a, w, r, "members", direct.Member, func(ctx context.Context) ([]placement.Member, any,
+	c := clusterOf(r)
+	read := func(ctx context.Context) (*placement.Topology, error) { return a.epoch(ctx, c, epoch) }
+	return a.sendEpoch(w, r, read, func(t *placement.Topology) (any, int) {
+		table := t.Table()
+		return tableBody{bodyOf(c, t), t.Cause, placement.HashVersion, len(table), table}, len(table) * 12 // and its JSON
+	})
+}
+
+// sendEpoch sends the members of an epoch, and what else rest makes of it, so many bytes: unless the caller has it, and
+// compressed for one that can read that.
+func (a *api) sendEpoch(w http.ResponseWriter, r *http.Request,
+	read func(context.Context) (*placement.Topology, error), rest func(*placement.Topology) (any, int)) error {
+	z := &compressed{ResponseWriter: w, wanted: takesGzip(r.Header.Get("Accept-Encoding"))}
+	err := sendList(a, z, r, "members", direct.Member, func(ctx context.Context) ([]placement.Member, any,
 		page.Cost, error) {
-		c := clusterOf(r)
-		t, err := a.epoch(ctx, c, epoch)
+		t, err := read(ctx)
 		if err != nil {
 			return nil, nil, page.Cost{}, err
 		}
 		tag := entityTag(t)
 		w.Header().Set("ETag", tag)
 		w.Header().Set("Cache-Control", "private, no-cache") // to be kept, and asked for again
+		w.Header().Add("Vary", "Accept-Encoding")
 		if hasTag(r.Header.Get("If-None-Match"), tag) {
 			return nil, nil, page.Cost{}, errNotModified
 		}
-		table := t.Table()
-		return slices.Clone(t.Members), tableBody{bodyOf(c, t), t.Cause, placement.HashVersion, len(table), table},
-			page.Cost{Kept: len(t.Members)*memberBytes + len(table)*12}, nil // the table, and its JSON
+		z.wanted = z.wanted && len(t.Members) >= compressFrom
+		also, size := rest(t)
+		return slices.Clone(t.Members), also, page.Cost{Kept: len(t.Members)*memberBytes + size}, nil
 	})
 	if errors.Is(err, errNotModified) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
+	z.close()
 	return err
 }
 

@@ -1,10 +1,14 @@
 package httpapi_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -711,14 +715,15 @@ func TestLateResponsesOfPlacement(t *testing.T) {
 	alice := d.get(chat + "/members").ok(t).body["members"].([]any)[0].(map[string]any)
 	d.post(chat+"/members/alice/heartbeat", `{"seq":1,"incarnation":`+answer{body: alice}.number("incarnation")+
 		`}`).refuses(t, 409, "LEASE_EXPIRED", "")
-	d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c"}`).refuses(t, 409, "LEASE_EXPIRED", "")
+	d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c","lock_ttl_seconds":10}`).refuses(t, 409,
+		"LEASE_EXPIRED", "")
 }
 
-// TestRetentionOfPlacement: documents of what has ended can be removed after the retention, and not before.
+// TestRetentionOfPlacement: what has ended can be removed with its state when that of states is over, and not before.
 func TestRetentionOfPlacement(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	d.handler = contracttest.Handler(t, httpapi.New(d.store, httpapi.Development{},
-		&httpapi.Options{Retention: 48 * time.Hour}))
+		&httpapi.Options{Retention: time.Hour, StateRetention: 48 * time.Hour}))
 	d.join("alice", `,"ttl_seconds":3600`)
 	claimed := d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c"}`).ok(t).object("activation")
 	d.post(chat+"/activations/room/lobby/deactivate", "{"+hold(claimed)+"}").ok(t)
@@ -731,6 +736,49 @@ func TestRetentionOfPlacement(t *testing.T) {
 		}
 		if got := strings.Contains(d.cluster(), "room%2Flobby"); got != want {
 			t.Errorf("the activation is there: %v, want %v", got, want)
+		}
+	}
+}
+
+// TestMembersAreSmall: what a locator reads of a cluster has no table, is compressed, and is sent once for each epoch.
+func TestMembersAreSmall(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	const members = 200
+	for i := range members {
+		d.join(fmt.Sprint("member-", i), fmt.Sprintf(`,"address":"10.0.%d.%d:9000"`, i/100, i))
+	}
+	get := func(path, encoding, tag string) *httptest.ResponseRecorder {
+		t.Helper()
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:8080"+chat+path, nil)
+		r.Header.Set("Accept-Encoding", encoding)
+		r.Header.Set("If-None-Match", tag)
+		d.handler.ServeHTTP(w, r)
+		return w
+	}
+	plain, small, table := get("/members", "", ""), get("/members", "br, gzip", ""), get("/topology", "gzip;q=0", "")
+	for name, w := range map[string]*httptest.ResponseRecorder{"plain": plain, "small": small, "table": table} {
+		if w.Code != http.StatusOK || w.Header().Get("ETag") == "" || w.Header().Get("Vary") != "Accept-Encoding" ||
+			(w.Header().Get("Content-Encoding") == "gzip") != (name == "small") {
+			t.Errorf("%s: %d %v", name, w.Code, w.Header())
+		}
+	}
+	z, err := gzip.NewReader(bytes.NewReader(small.Body.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if whole, err := io.ReadAll(z); err != nil || string(whole) != plain.Body.String() {
+		t.Errorf("%d bytes, want %d: %v", len(whole), plain.Body.Len(), err)
+	}
+	if small.Body.Len() > plain.Body.Len()/8 || plain.Body.Len() >= table.Body.Len() {
+		t.Errorf("%d bytes compressed, %d plain, %d with the table", small.Body.Len(), plain.Body.Len(), table.Body.Len())
+	}
+	t.Logf("%d members: %d bytes compressed, %d plain, %d with the table", members, small.Body.Len(), plain.Body.Len(),
+		table.Body.Len())
+	for _, encoding := range []string{"", "gzip"} {
+		if w := get("/members", encoding, plain.Header().Get("ETag")); w.Code != http.StatusNotModified || w.Body.Len() > 0 ||
+			w.Header().Get("Content-Encoding") != "" {
+			t.Errorf("%d with %d bytes, %v", w.Code, w.Body.Len(), w.Header())
 		}
 	}
 }

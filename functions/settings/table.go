@@ -240,9 +240,17 @@ var Table = []Setting{
 		Env: "LEASEHOLD_RETENTION", Group: groupStore, Type: Duration, Default: "720h", Min: "1h", Off: true,
 		Entries: apis | FunctionSweep | LambdaSweep,
 		Help: "How long a lock is kept after its lease has ended, and of placement an activation that is free and a member that is gone; then " +
-			"the store may remove it. Tokens of what comes back are higher all the same. The value off keeps them for ever.",
+			"the store may remove it. Tokens of what comes back are higher all the same. The value off keeps them for ever. " +
+			"An activation with a state stays; see LEASEHOLD_STATE_RETENTION.",
 		More:  "DynamoDB and Firestore need time to live set up for it: see [stores.md](stores.md#what-is-kept-and-for-how-long).",
 		field: func(c *Config) any { return &c.Retention },
+	},
+	{
+		Env: "LEASEHOLD_STATE_RETENTION", Group: groupStore, Type: Duration, Min: "1h", Off: true,
+		Entries: apis | FunctionSweep | LambdaSweep,
+		Help: "How long the state of an identity is kept in placement once no member has it; then the store may remove it. " +
+			"Without it, or with the value off, states are kept for ever, unless they are empty. What is shorter than LEASEHOLD_RETENTION is as long as that.",
+		field: func(c *Config) any { return &c.StateRetention },
 	},
 	{
 		Env: "LEASEHOLD_RECORD_REFUSALS", Group: groupStore, Type: Duration, Default: "0s", Min: "0s", Entries: apis,

@@ -12,8 +12,8 @@ import (
 func API(c *settings.Config, ids *machineid.Service, log *slog.Logger) *httpapi.Options {
 	o := &httpapi.Options{
 		Log: log, Timeout: c.RequestTimeout, MachineIDs: ids, MaxIDsPerSubject: int(c.IDMaxLeasesPerSubject),
-		Retention: c.Retention, RecordRefusals: c.RecordRefusals, InsecureAnyHost: c.InsecureListenAnywhere,
-		Origins:      c.CORSOrigins,
+		Retention: c.Retention, StateRetention: c.StateRetention, RecordRefusals: c.RecordRefusals,
+		InsecureAnyHost: c.InsecureListenAnywhere, Origins: c.CORSOrigins,
 		MaxTakeovers: c.MaxTakeovers,
 		Limits: httpapi.Limits{
 			Concurrent: int(c.MaxConcurrent), Lists: httpapi.DefaultLists(), PageBytes: httpapi.DefaultPageBytes,

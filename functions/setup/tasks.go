@@ -101,7 +101,8 @@ func Sweep(c *settings.Config, queue analysis.Queue) analysis.Sweep {
 
 // Clusters returns what sweeps clusters.
 func Clusters(c *settings.Config, store docstore.Store, m *metrics.Metrics) *placement.Service {
-	return placement.New(store, &placement.Options{Retention: c.Retention, Evicted: m.Evicted})
+	return placement.New(store, &placement.Options{Retention: c.Retention, StateRetention: c.StateRetention,
+		Evicted: m.Evicted})
 }
 
 // guard says which callers an internal endpoint accepts. [settings.Load] has checked that it knows them.

@@ -4,6 +4,7 @@ package contracttest
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -138,6 +139,22 @@ func check(router routers.Router, r *http.Request, body []byte, response *httpte
 	out := &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: in, Status: response.Code, Header: response.Header(), Options: in.Options,
 	}
-	out.SetBodyBytes(response.Body.Bytes())
+	plain, err := decompressed(response)
+	if err != nil {
+		return err
+	}
+	out.SetBodyBytes(plain)
 	return openapi3filter.ValidateResponse(q.Context(), out)
+}
+
+// decompressed is the body of a response.
+func decompressed(response *httptest.ResponseRecorder) ([]byte, error) {
+	if response.Header().Get("Content-Encoding") != "gzip" {
+		return response.Body.Bytes(), nil
+	}
+	z, err := gzip.NewReader(bytes.NewReader(response.Body.Bytes()))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(z)
 }

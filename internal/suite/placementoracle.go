@@ -319,7 +319,7 @@ func (o *placementOracle) sweep(now time.Time) {
 		var reason string
 		switch {
 		case a.phase == "FREE":
-			if a.token != 0 && over(a.changed, oracleRetention) {
+			if a.token != 0 && a.data == "" && !now.Before(a.changed.Add(oracleRetention)) {
 				delete(o.activations, id)
 			}
 			continue

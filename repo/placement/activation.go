@@ -11,8 +11,10 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// ActivationKind is the kind of document that holds an activation: one for each identity that was ever claimed, until
-// its retention is over.
+// ActivationKind is the kind of document that holds an activation: one for each identity that was ever claimed. One
+// that is free is removed by a sweep after the retention, unless it has a state: a state stays until
+// Options.StateRetention says otherwise. The store itself is told to keep all, because who frees an activation need
+// not know whether it has a state.
 const ActivationKind = "activations"
 
 // Phase is where an activation is in its life.
@@ -85,6 +87,11 @@ var (
 	claims = rule.Register{"c1", "c2", "c3", "c4"}
 	writes = rule.Register{"w1", "w2", "w3", "w4"}
 )
+
+// stateless holds for activations that no state keeps: it was never stored, or is empty.
+var stateless = docstore.Any{
+	docstore.Not{Cond: docstore.Has{Field: fState}}, docstore.Eq{Field: fState, Value: docstore.Bytes("")},
+}
 
 // subject is the identity of a cluster that a command is about.
 type subject struct {
@@ -352,8 +359,8 @@ func (c Activated) Refusal(a Activation, w rule.When) Outcome {
 type Fail struct {
 	Hold
 
-	Reason    string // required
-	retention time.Duration
+	Reason string // required
+	keep   time.Duration
 }
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
@@ -365,7 +372,7 @@ func (c Fail) Validate() error {
 func (c Fail) Write() docstore.Write {
 	w := c.to(Free, Locked)
 	w.Set[fFailed], w.Set[fReason], w.Unset = docstore.Bool(true), docstore.String(c.Reason), []string{fLockUntil}
-	return ending(w, c.retention)
+	return ending(w, c.keep)
 }
 
 // Known is what is known of the document beforehand.
@@ -403,8 +410,8 @@ func (c Drain) Refusal(a Activation, w rule.When) Outcome {
 type Deactivate struct {
 	Hold
 
-	Reason    string // may be empty
-	retention time.Duration
+	Reason string // may be empty
+	keep   time.Duration
 }
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
@@ -417,7 +424,7 @@ func (c Deactivate) Write() docstore.Write {
 	if c.Reason != "" {
 		w.Set[fReason] = docstore.String(c.Reason)
 	}
-	return ending(w, c.retention)
+	return ending(w, c.keep)
 }
 
 // Known is what is known of the document beforehand.

@@ -35,10 +35,13 @@ const (
 	MaxPartitions     = 1 << 16
 	DefaultPartitions = 4096
 
-	MinTTL         = time.Second // of a member's lease, and of the lock phase of an activation
-	MaxTTL         = time.Hour
-	DefaultTTL     = 10 * time.Second // of a member's lease
-	DefaultLockTTL = 10 * time.Second // of the lock phase of an activation
+	MinTTL     = time.Second // of a member's lease, and of the lock phase of an activation
+	MaxTTL     = time.Hour
+	DefaultTTL = 10 * time.Second // of a member's lease
+
+	// DefaultLockTTL is that of the lock phase of an activation. It is for owners that live and hang: the lock of an owner
+	// whose lease has ended ends with that, so it need not be short, and an activation may take its time.
+	DefaultLockTTL = 10 * time.Minute
 
 	// DefaultRetention is how long documents are kept that say only how something ended: activations that are free,
 	// members that left or died. Events, and the tables of epochs that are over, are kept for a day.

@@ -25,7 +25,8 @@ const (
 
 	Exists Code = "ACTIVATION_EXISTS" // the identity is active: Outcome.Activation says where
 	// Locking:
-	// another claim is being carried out: Outcome.RetryAfter is when it ends at the latest
+	// another claim is being carried out: Outcome.RetryAfter is when its lock ends, or 10 s, in which its owner would have
+	// completed it or died
 	Locking Code = "ACTIVATION_LOCKED"
 	// ActivationFailed:
 	// the activation that this claim began failed: Outcome.Activation.Reason says why

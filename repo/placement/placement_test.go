@@ -161,7 +161,7 @@ func TestLifeOfAnActivation(t *testing.T) {
 	}
 	// While the lock lasts it is in the store for all who ask.
 	w.clock.Advance(time.Second)
-	if o := w.claim(room("lobby")); o.Code != placement.Locking || o.RetryAfter != placement.DefaultLockTTL-time.Second ||
+	if o := w.claim(room("lobby")); o.Code != placement.Locking || o.RetryAfter != placement.DefaultTTL ||
 		o.Activation.Owner != ann {
 		t.Errorf("a claim during the lock phase: %+v", o)
 	}

@@ -30,6 +30,7 @@ type Service struct {
 	now       func() time.Time
 	sleep     func(ctx context.Context, d time.Duration) error
 	retention time.Duration
+	keepState time.Duration // of what is free and has a state
 
 	identities, clusters *census.Census
 	evicted              func(ctx context.Context, expired []time.Duration, moved int)
@@ -50,10 +51,14 @@ type Options struct {
 	// clock that does not run by itself needs its own. nil means the machine's time.
 	Sleep func(ctx context.Context, d time.Duration) error
 
-	// Retention is how long documents are kept of activations that are free, and of members that left or died; then the
-	// store may remove them, and with an activation its state. 0 means DefaultRetention; it is brought into the range
-	// from MinRetention to a century.
+	// Retention is how long documents are kept of members that left or died, and of activations that are free and have no
+	// state, or an empty one: a sweep removes those. 0 means DefaultRetention; it is brought into the range from
+	// MinRetention to a century.
 	Retention time.Duration
+
+	// StateRetention is how long an activation that is free is kept with its state; then the store may remove it. 0 is for
+	// ever. Otherwise it is Retention at least, and a century at most.
+	StateRetention time.Duration
 
 	// MaxIdentities is how many identities a cluster has a record of at most, free ones included; the claim of another
 	// one is Limit, and what exists can be claimed as before. All processes share a tally, which sweeps correct: see
@@ -73,7 +78,7 @@ type Options struct {
 
 // New returns the commands of placement on a store. Options may be nil.
 func New(store docstore.Store, o *Options) *Service {
-	s := &Service{store: store, now: time.Now, sleep: backoff.Sleep, retention: DefaultRetention,
+	s := &Service{store: store, now: time.Now, sleep: backoff.Sleep, retention: DefaultRetention, keepState: keepForever,
 		latest: map[Cluster]*Topology{}}
 	if o != nil && o.Now != nil {
 		s.now = o.Now
@@ -83,6 +88,9 @@ func New(store docstore.Store, o *Options) *Service {
 	}
 	if o != nil && o.Retention != 0 {
 		s.retention = min(max(o.Retention.Truncate(time.Millisecond), MinRetention), keepForever)
+	}
+	if o != nil && o.StateRetention != 0 {
+		s.keepState = min(max(o.StateRetention.Truncate(time.Millisecond), s.retention), keepForever)
 	}
 	if o != nil {
 		s.identities = census.New(store, ActivationKind, o.MaxIdentities, s.now)
@@ -489,7 +497,7 @@ func (c Claim) decide(v *view) (*grant, *Member, Outcome) {
 	switch {
 	case o.Code != OK:
 	case v.owner != nil && v.act.Phase == Locked && !lapsed:
-		o.Code, o.RetryAfter = Locking, v.act.LockUntil.Sub(v.at)
+		o.Code, o.RetryAfter = Locking, min(v.act.LockUntil.Sub(v.at), DefaultTTL)
 	case v.owner != nil && v.act.Phase != Locked:
 		o.Code = Exists
 	case c.By != (Incarnation{}) && !c.placedOnCaller(v, &o):
@@ -556,9 +564,14 @@ func (c Transfer) Validate() error {
 	return err
 }
 
+// request names the default of the lock as it was when it was 10 s: a version with that recognises the transfer, too.
 func (c Transfer) request() rule.Request {
+	lock := c.LockTTL
+	if lock == DefaultLockTTL {
+		lock = 10 * time.Second
+	}
 	return rule.Identify("transfer", strconv.FormatInt(c.Token, 10), c.RequestID).
-		With(append(append(table(c.Labels), table(c.Prefer)...), c.LockTTL.String(), c.To)...)
+		With(append(append(table(c.Labels), table(c.Prefer)...), lock.String(), c.To)...)
 }
 
 // Transfer gives an activation to another member; see [Transfer]. It costs what a claim costs. The codes of rejections
@@ -629,7 +642,7 @@ func (s *Service) Activated(ctx context.Context, c Activated) (Outcome, error) {
 // Fail ends the lock phase without an activation; see [Fail]. One request to the store. The codes of rejections are
 // StaleToken, NotOwner and WrongPhase.
 func (s *Service) Fail(ctx context.Context, c Fail) (Outcome, error) {
-	c.retention = s.retention
+	c.keep = s.keepState
 	return own(ctx, s, c, c.Hold, Event{From: string(Locked), To: string(Free), Reason: c.Reason})
 }
 
@@ -640,7 +653,7 @@ func (s *Service) Drain(ctx context.Context, c Drain) (Outcome, error) {
 
 // Deactivate ends an activation; see [Deactivate]. One request to the store, rejections as for [Service.Fail].
 func (s *Service) Deactivate(ctx context.Context, c Deactivate) (Outcome, error) {
-	c.retention = s.retention
+	c.keep = s.keepState
 	return own(ctx, s, c, c.Hold, Event{To: string(Free), Reason: c.Reason})
 }
 

@@ -434,13 +434,14 @@ func (w *sweeping) page(ctx context.Context, c Cluster, kind, after string, limi
 }
 
 // activations frees a page of activations that no one has any more, and removes those that have been free for long
-// enough.
+// enough and have no state.
 func (w *sweeping) activations(ctx context.Context, c Cluster, after string) (string, error) {
 	page, err := w.page(ctx, c, ActivationKind, after, sweepPage)
 	if err != nil {
 		return "", err
 	}
 	var abandoned []Activation
+	var kept [][]docstore.Write
 	t := w.Cached(c)
 	for _, e := range page.Entries {
 		kind, id, _ := strings.Cut(e.Key.ID, "/")
@@ -450,6 +451,8 @@ func (w *sweeping) activations(ctx context.Context, c Cluster, after string) (st
 			w.trouble(err)
 		case a.Phase != Free && (!t.Live(a.Owner) || a.lapsedFor(keepLocked, page.At)):
 			abandoned = append(abandoned, a)
+		case a.Phase == Free && len(a.State) > 0 && e.Doc[fKeptUntil] != nil && w.keepState == keepForever:
+			kept = append(kept, (subject{c, a.Identity}).kept(a))
 		}
 	}
 	if len(abandoned) > 0 {
@@ -463,16 +466,35 @@ func (w *sweeping) activations(ctx context.Context, c Cluster, after string) (st
 		s := subject{c, a.Identity}
 		switch {
 		case !t.Live(a.Owner):
-			steps = append(steps, s.freed(a, t.Epoch, "its owner is gone", w.retention, page.At))
+			steps = append(steps, s.freed(a, t.Epoch, "its owner is gone", w.keepState, page.At))
 		case a.lapsedFor(keepLocked, page.At):
-			steps = append(steps, s.freed(a, t.Epoch, "its owner did not activate it", w.retention, page.At))
+			steps = append(steps, s.freed(a, t.Epoch, "its owner did not activate it", w.keepState, page.At))
 		}
 	}
 	n, err := w.apply(ctx, steps)
 	if w.done.Freed += n; err != nil {
 		return "", err
 	}
-	return page.Next, w.remove(ctx, page, over(fKeptUntil, 0, docstore.Eq{Field: fPhase, Value: docstore.String(Free)}))
+	if _, err := w.apply(ctx, kept); err != nil {
+		return "", err
+	}
+	free := docstore.Eq{Field: fPhase, Value: docstore.String(Free)}
+	due := docstore.Any{
+		docstore.All{free, stateless, docstore.LE{Field: fChangedAt, Value: docstore.Now.Add(-w.retention)}},
+	}
+	if w.keepState < keepForever {
+		due = append(due, over(fKeptUntil, 0, free))
+	}
+	return page.Next, w.remove(ctx, page, due)
+}
+
+// kept has the store keep a free activation with its state, which an earlier version of the program, or one with
+// another setting, has told it to remove.
+func (c subject) kept(a Activation) []docstore.Write {
+	return []docstore.Write{{
+		Key: c.key(), If: docstore.Eq{Field: fRev, Value: docstore.Int(a.rev)}, Unset: []string{fKeptUntil},
+		Keep: keepForever,
+	}}
 }
 
 // lapsedFor reports whether the lock phase ended so long ago.

@@ -104,28 +104,36 @@ func TestSweepOfAbandonedLock(t *testing.T) {
 	}
 }
 
-// TestSweepRemoves: two days after a store should have removed them, ended activations and members, old events and the
-// epochs before the latest are removed. Tokens and incarnations that come later are higher all the same.
+// TestSweepRemoves: activations without a state are removed when the retention is over. Two days after a store should
+// have removed them, so are states whose time has passed, ended members, old events and the epochs before the latest.
+// Tokens and incarnations that come later are higher all the same.
 func TestSweepRemoves(t *testing.T) {
 	w := newWorld(t)
-	w.Service = placement.New(w.store, &placement.Options{Now: w.clock.Now, Retention: 24 * time.Hour})
+	w.Service = placement.New(w.store, &placement.Options{Now: w.clock.Now, Retention: 24 * time.Hour,
+		StateRetention: 24 * time.Hour})
 	sweep := func() placement.Swept {
 		t.Helper()
 		return must[placement.Swept](w)(w.Sweep(t.Context(), 0))
 	}
 	ann := w.join("ann")
 	lobby := w.active(room("lobby"))
+	must[placement.Outcome](w)(w.WriteState(t.Context(),
+		placement.WriteState{Hold: lobby, RequestID: "w", Data: []byte("chairs")}))
 	w.want(must[placement.Outcome](w)(w.Deactivate(t.Context(), placement.Deactivate{Hold: lobby})).Code, placement.OK)
 	failed := w.claim(room("broken"))
 	w.want(must[placement.Outcome](w)(w.Fail(t.Context(), placement.Fail{Hold: w.hold(failed), Reason: "no disk"})).Code,
 		placement.OK)
 	must[placement.MemberOutcome](w)(w.Leave(t.Context(), w.cluster, ann))
 	w.wantSwept(sweep(), placement.Swept{Clusters: 1})
-	w.clock.Advance(72*time.Hour - time.Millisecond)
+	w.clock.Advance(24*time.Hour - time.Millisecond)
+	w.wantSwept(sweep(), placement.Swept{Clusters: 1})
+	w.clock.Advance(time.Millisecond)
+	w.wantSwept(sweep(), placement.Swept{Clusters: 1, Removed: 1}) // what has no state
+	w.clock.Advance(48*time.Hour - time.Millisecond)
 	w.wantSwept(sweep(), placement.Swept{Clusters: 1})
 	w.clock.Advance(24 * time.Hour)
-	// Two activations, a member and its lease, epoch 1, and seven events.
-	w.wantSwept(sweep(), placement.Swept{Clusters: 1, Removed: 2 + 2 + 1 + 7})
+	// An activation, a member and its lease, epoch 1, and seven events.
+	w.wantSwept(sweep(), placement.Swept{Clusters: 1, Removed: 1 + 2 + 1 + 7})
 	for kind, want := range map[string]int{
 		placement.ActivationKind: 0, "placement_members": 0, "placement_member_leases": 0, "placement_events": 0,
 		"placement_epochs": 1, "placement_clusters": 1,

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/leasehold-dev/leasehold/repo/field"
 )
 
 // Status says what a member does in its cluster.
@@ -220,31 +218,6 @@ func NewTopology(partitions int) *Topology {
 		t.table[p] = noMember
 	}
 	return t
-}
-
-// LoadTopology is a topology that was computed elsewhere. The members must be in the order of their names, and the
-// table as [Topology.Table] returned it.
-func LoadTopology(epoch int64, at time.Time, cause string, members []Member, table []int) (*Topology, error) {
-	if err := checkPartitions(len(table)); err != nil {
-		return nil, err
-	}
-	t := &Topology{Epoch: epoch, At: at, Cause: cause, Members: members, table: make([]uint16, len(table))}
-	for i := range members {
-		if i > 0 && members[i-1].Member >= members[i].Member {
-			return nil, field.Errorf("members", "must be in the order of their names, each once: %q comes after %q",
-				members[i].Member, members[i-1].Member)
-		}
-	}
-	for p, m := range table {
-		if m < -1 || m >= len(members) {
-			return nil, field.Errorf("table", "names member %d of %d for partition %d", m, len(members), p)
-		}
-		t.table[p] = noMember
-		if m >= 0 {
-			t.table[p] = uint16(m) //nolint:gosec // there are MaxMembers at most
-		}
-	}
-	return t.seal(), nil
 }
 
 // seal computes what follows from the members.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -48,9 +47,11 @@ func TestVectors(t *testing.T) {
 	}
 	topologies := map[string]*Topology{}
 	for _, top := range v.Topologies {
-		if topologies[top.Name], err = LoadTopology(1, time.Time{}, "", top.Members, top.Table); err != nil {
-			t.Fatal(err)
+		table := make([]uint16, len(top.Table))
+		for p, m := range top.Table {
+			table[p] = uint16(m) // -1 is noMember
 		}
+		topologies[top.Name] = (&Topology{Epoch: 1, Members: top.Members, table: table}).seal()
 	}
 	for _, p := range v.Placements {
 		top, id := topologies[p.Topology], Identity{p.Kind, p.ID}
@@ -77,31 +78,5 @@ func TestHashIsWhatItSays(t *testing.T) {
 	want := number(0).Xor(low, new(big.Int).Rsh(product, 64)).Uint64()
 	if got := (Identity{Kind: "", ID: "as"}).Hash(); got != want {
 		t.Errorf("%x, want %x", got, want)
-	}
-}
-
-// TestLoadTopology: what is no topology is not taken for one.
-func TestLoadTopology(t *testing.T) {
-	t.Parallel()
-	two := members(2)
-	for name, c := range map[string]struct {
-		members []Member
-		table   []int
-	}{
-		"too few partitions":   {two, make([]int, 8)},
-		"not a power of two":   {two, make([]int, 17)},
-		"no such member":       {two, append(make([]int, 15), 2)},
-		"below no member":      {two, append(make([]int, 15), -2)},
-		"members out of order": {[]Member{two[1], two[0]}, make([]int, 16)},
-		"a member twice":       {[]Member{two[0], two[0]}, make([]int, 16)},
-	} {
-		if _, err := LoadTopology(1, time.Time{}, "", c.members, c.table); err == nil {
-			t.Errorf("%s was taken", name)
-		}
-	}
-	before := grown(16, 2)
-	after, err := LoadTopology(before.Epoch, before.At, before.Cause, before.Members, before.Table())
-	if err != nil || fmt.Sprint(after.Table()) != fmt.Sprint(before.Table()) {
-		t.Errorf("%v, %v", after, err)
 	}
 }

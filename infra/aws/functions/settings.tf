@@ -177,7 +177,7 @@ variable "metrics_emf" {
 }
 
 variable "retention" {
-  description = "How long a lock is kept after its lease has ended, and of placement an activation that is free and a member that is gone; then the store may remove it. Tokens of what comes back are higher all the same. The value off keeps them for ever. DynamoDB and Firestore need time to live set up for it: see docs/stores.md#what-is-kept-and-for-how-long. LEASEHOLD_RETENTION of Lambda api, Lambda sweep; null is 720h."
+  description = "How long a lock is kept after its lease has ended, and of placement an activation that is free and a member that is gone; then the store may remove it. Tokens of what comes back are higher all the same. The value off keeps them for ever. An activation with a state stays; see LEASEHOLD_STATE_RETENTION. DynamoDB and Firestore need time to live set up for it: see docs/stores.md#what-is-kept-and-for-how-long. LEASEHOLD_RETENTION of Lambda api, Lambda sweep; null is 720h."
   type        = string
   default     = null
 
@@ -189,6 +189,22 @@ variable "retention" {
   validation {
     condition     = var.retention == null ? true : var.retention == "off" || try(timecmp(timeadd("2000-01-01T00:00:00Z", var.retention), timeadd("2000-01-01T00:00:00Z", "1h")) >= 0, true)
     error_message = "retention must be at least 1h."
+  }
+}
+
+variable "state_retention" {
+  description = "How long the state of an identity is kept in placement once no member has it; then the store may remove it. Without it, or with the value off, states are kept for ever, unless they are empty. What is shorter than LEASEHOLD_RETENTION is as long as that. LEASEHOLD_STATE_RETENTION of Lambda api, Lambda sweep."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.state_retention == null ? true : var.state_retention == "off" || can(regex("^([0-9]+([.][0-9]+)?(ms|s|m|h))+$", var.state_retention))
+    error_message = "state_retention must be a duration such as 300ms, 30s, 5m, 2h, or off."
+  }
+
+  validation {
+    condition     = var.state_retention == null ? true : var.state_retention == "off" || try(timecmp(timeadd("2000-01-01T00:00:00Z", var.state_retention), timeadd("2000-01-01T00:00:00Z", "1h")) >= 0, true)
+    error_message = "state_retention must be at least 1h."
   }
 }
 
@@ -664,6 +680,7 @@ locals {
       LEASEHOLD_LOG_SAMPLE                 = var.log_sample == null ? null : tostring(var.log_sample)
       LEASEHOLD_METRICS_EMF                = var.metrics_emf == null ? null : tostring(var.metrics_emf)
       LEASEHOLD_RETENTION                  = var.retention
+      LEASEHOLD_STATE_RETENTION            = var.state_retention
       LEASEHOLD_RECORD_REFUSALS            = var.record_refusals
       LEASEHOLD_MAX_SKEW                   = var.max_skew
       LEASEHOLD_INDEX_SHARDS               = var.index_shards == null ? null : tostring(var.index_shards)
@@ -713,6 +730,7 @@ locals {
       LEASEHOLD_LOG_LEVEL              = var.log_level
       LEASEHOLD_METRICS_EMF            = var.metrics_emf == null ? null : tostring(var.metrics_emf)
       LEASEHOLD_RETENTION              = var.retention
+      LEASEHOLD_STATE_RETENTION        = var.state_retention
       LEASEHOLD_MAX_SKEW               = var.max_skew
       LEASEHOLD_INDEX_SHARDS           = var.index_shards == null ? null : tostring(var.index_shards)
       LEASEHOLD_QUEUE_TENANT_SEPARATOR = var.queue_tenant_separator

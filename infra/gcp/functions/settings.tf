@@ -182,7 +182,7 @@ variable "log_sample" {
 }
 
 variable "retention" {
-  description = "How long a lock is kept after its lease has ended, and of placement an activation that is free and a member that is gone; then the store may remove it. Tokens of what comes back are higher all the same. The value off keeps them for ever. DynamoDB and Firestore need time to live set up for it: see docs/stores.md#what-is-kept-and-for-how-long. LEASEHOLD_RETENTION of Cloud Function API, Cloud Function Sweep; null is 720h."
+  description = "How long a lock is kept after its lease has ended, and of placement an activation that is free and a member that is gone; then the store may remove it. Tokens of what comes back are higher all the same. The value off keeps them for ever. An activation with a state stays; see LEASEHOLD_STATE_RETENTION. DynamoDB and Firestore need time to live set up for it: see docs/stores.md#what-is-kept-and-for-how-long. LEASEHOLD_RETENTION of Cloud Function API, Cloud Function Sweep; null is 720h."
   type        = string
   default     = null
 
@@ -194,6 +194,22 @@ variable "retention" {
   validation {
     condition     = var.retention == null ? true : var.retention == "off" || try(timecmp(timeadd("2000-01-01T00:00:00Z", var.retention), timeadd("2000-01-01T00:00:00Z", "1h")) >= 0, true)
     error_message = "retention must be at least 1h."
+  }
+}
+
+variable "state_retention" {
+  description = "How long the state of an identity is kept in placement once no member has it; then the store may remove it. Without it, or with the value off, states are kept for ever, unless they are empty. What is shorter than LEASEHOLD_RETENTION is as long as that. LEASEHOLD_STATE_RETENTION of Cloud Function API, Cloud Function Sweep."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.state_retention == null ? true : var.state_retention == "off" || can(regex("^([0-9]+([.][0-9]+)?(ms|s|m|h))+$", var.state_retention))
+    error_message = "state_retention must be a duration such as 300ms, 30s, 5m, 2h, or off."
+  }
+
+  validation {
+    condition     = var.state_retention == null ? true : var.state_retention == "off" || try(timecmp(timeadd("2000-01-01T00:00:00Z", var.state_retention), timeadd("2000-01-01T00:00:00Z", "1h")) >= 0, true)
+    error_message = "state_retention must be at least 1h."
   }
 }
 
@@ -605,6 +621,7 @@ locals {
       LEASEHOLD_LOG_LEVEL                  = var.log_level
       LEASEHOLD_LOG_SAMPLE                 = var.log_sample == null ? null : tostring(var.log_sample)
       LEASEHOLD_RETENTION                  = var.retention
+      LEASEHOLD_STATE_RETENTION            = var.state_retention
       LEASEHOLD_RECORD_REFUSALS            = var.record_refusals
       LEASEHOLD_ROOT                       = var.root
       LEASEHOLD_FIRESTORE_INDEX_SHARDS     = var.firestore_index_shards == null ? null : tostring(var.firestore_index_shards)
@@ -653,6 +670,7 @@ locals {
       LEASEHOLD_BASE_PATH              = var.base_path
       LEASEHOLD_LOG_LEVEL              = var.log_level
       LEASEHOLD_RETENTION              = var.retention
+      LEASEHOLD_STATE_RETENTION        = var.state_retention
       LEASEHOLD_ROOT                   = var.root
       LEASEHOLD_FIRESTORE_INDEX_SHARDS = var.firestore_index_shards == null ? null : tostring(var.firestore_index_shards)
       LEASEHOLD_TASK_TIMEOUT           = var.task_timeout

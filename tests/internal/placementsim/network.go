@@ -121,10 +121,10 @@ func command[T any](ctx context.Context, c commands, do func(context.Context, cl
 	return do(ctx, c.Provider)
 }
 
-// Topology implements [cluster.Provider].
-func (c commands) Topology(ctx context.Context) (contracts.Topology, error) {
+// Members implements [cluster.Provider].
+func (c commands) Members(ctx context.Context) (contracts.MemberList, error) {
 	c.count()
-	return c.Provider.Topology(ctx)
+	return c.Provider.Members(ctx)
 }
 
 // Lookup implements [cluster.Provider].

@@ -44,6 +44,7 @@ max_identities_per_cluster = 4000
 log_sample                 = 10
 metrics_emf                = true
 retention                  = "240h"
+state_retention            = "8760h"
 record_refusals            = "1m"
 max_skew                   = "200ms"
 index_shards               = 8

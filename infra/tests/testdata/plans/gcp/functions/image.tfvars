@@ -49,6 +49,7 @@ log_level                  = "warn"
 audit_retention_days       = 400
 log_sample                 = 10
 retention                  = "240h"
+state_retention            = "8760h"
 record_refusals            = "1m"
 root                       = "locks"
 firestore_index_shards     = 8
