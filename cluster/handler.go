@@ -241,15 +241,17 @@ func (h *Handler) hopOf(r *http.Request) (*hop, error) {
 	return &p, nil
 }
 
+// ErrNotServed is the error of [Forwarded] when the other member did not serve the request: the identity is not there.
+var ErrNotServed = errors.New("the member did not serve the request")
+
 var (
 	errNoMember   = errors.New("the request says that a member forwarded it, and no member has")
-	errNotServed  = errors.New("the member did not serve the request")
 	errGone       = errors.New("the member to which the request was forwarded is not in the cluster any more")
 	errNoAddress  = errors.New("the member has no address")
 	errBodyIsGone = errors.New("the body was sent already, and is too large to be sent again")
 )
 
-// RoundTrip sends a request to a member. Its error is errNotServed if that says that it did not serve it.
+// RoundTrip sends a request to a member. Its error is ErrNotServed if that says that it did not serve it.
 func (t through) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := t.RoundTripper.RoundTrip(r)
 	if err != nil {
@@ -258,7 +260,7 @@ func (t through) RoundTrip(r *http.Request) (*http.Response, error) {
 	if res.Header.Get(headerNotHere) == trialOf(r.Context()).hop.Nonce {
 		_, _ = io.CopyN(io.Discard, res.Body, 512) // so that the connection can be used again
 		_ = res.Body.Close()
-		return nil, errNotServed
+		return nil, ErrNotServed
 	}
 	res.Header.Del(headerNotHere)
 	return res, nil
@@ -305,7 +307,7 @@ func (h *Handler) arrived(w http.ResponseWriter, r *http.Request, p *hop) {
 		defer cancel()
 		ctx = limited
 	}
-	err := errNotServed
+	err := ErrNotServed
 	if h.m != nil && p.To == h.m.name && p.Incarnation == h.m.Incarnation() {
 		var held *Held
 		if held, err = h.m.Hold(ctx, Identity{p.Kind, p.ID}, p.Need); err == nil {
@@ -472,7 +474,7 @@ func (h *Handler) send(r *http.Request, q *quest, where Location) error {
 	}
 	told()
 	dial, ok := errors.AsType[*net.OpError](t.err)
-	if t.err == nil || errors.Is(t.err, errNotServed) || ok && dial.Op == "dial" {
+	if t.err == nil || errors.Is(t.err, ErrNotServed) || ok && dial.Op == "dial" {
 		return t.err
 	}
 	return brokenError{t.err}

@@ -105,7 +105,7 @@ var imports = map[string][]string{
 	"functions/gcp/local": {root, "github.com/GoogleCloudPlatform/functions-framework-go/funcframework"},
 	"functions/httpapi": {"repo", "contracts", "functions/direct", "functions/metrics", "functions/telemetry",
 		"internal/buildinfo", "kazahana", "github.com/go-json-experiment/json"},
-	"functions/metrics": {"contracts", "functions/telemetry", "repo", "go.opentelemetry.io/otel/attribute",
+	"functions/metrics": {"cluster", "contracts", "functions/telemetry", "repo", "go.opentelemetry.io/otel/attribute",
 		"go.opentelemetry.io/otel/metric"},
 	"functions/oidc": {"functions/httpapi", "internal/term", "github.com/coreos/go-oidc",
 		"github.com/go-jose/go-jose"},
