@@ -45,7 +45,8 @@ type HandlerOptions struct {
 	// member refuses one that is not. Without it, and without Trust, everyone who reaches a member could say who a caller
 	// is. The signature covers where the request comes from and goes to, the identity, the caller, the method, the
 	// address and the X-Forwarded headers. It covers neither other headers nor the body, and hides nothing: between
-	// machines whose network others can read, set a Transport with TLS.
+	// machines whose network others can read, set a Transport with TLS. It proves nothing about the member to which the
+	// request goes: a caller that may join the cluster chooses its address.
 	Secret []byte
 
 	// Trust, instead of Secret, reports whether a request comes from a member, for instance by the certificate of its
@@ -359,7 +360,8 @@ type quest struct {
 func (h *Handler) find(w http.ResponseWriter, r *http.Request, q *quest) {
 	waiting, cancel := context.WithTimeout(r.Context(), h.o.Wait)
 	defer cancel()
-	q.waiting, q.body, q.w, q.began = waiting, &replay{from: r.Body, most: h.o.Body}, &answer{ResponseWriter: w}, time.Now()
+	q.waiting, q.began = waiting, time.Now()
+	q.body, q.w = &replay{from: r.Body, most: h.o.Body}, &answer{ResponseWriter: w}
 	for try := 1; ; try++ {
 		err := h.try(r, q)
 		if err == nil {

@@ -206,6 +206,9 @@ func (s *site) at(t *testing.T, l *cluster.Locator) string {
 	return ""
 }
 
+// hostless makes a member that hosts no rooms.
+func hostless(o *cluster.Options, _ *host) { o.Kinds = []string{"other"} }
+
 // two are two members.
 func (w *world) two(o cluster.HandlerOptions) (ann, bob *site) {
 	n := w.net()
@@ -246,8 +249,8 @@ func TestHandler(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, _ := io.ReadAll(res.Body)
-		if want := "true eve ann ann:1 /rooms/" + there + "/a%2Fb?x=1;y 10.0.0.9 ann:1 http  true <nil>"; spaced(string(text)) !=
-			spaced(want) {
+		want := "true eve ann ann:1 /rooms/" + there + "/a%2Fb?x=1;y 10.0.0.9 ann:1 http  true <nil>"
+		if spaced(string(text)) != spaced(want) {
 			t.Errorf("%q, want %q", text, want)
 		}
 		if len(ann.events.has(cluster.Forwarded)) != 2 || len(ann.events.has(cluster.FailedOver)) != 0 {
@@ -261,8 +264,8 @@ func TestHandler(t *testing.T) {
 // spaced leaves spaces out, which Print sets by types.
 func spaced(s string) string { return strings.ReplaceAll(s, " ", "") }
 
-// TestHandlerStreams: what is written is forwarded as it comes, after an upgrade in both directions; a connection learns
-// that its activation is to end, and a caller that goes away ends the request.
+// TestHandlerStreams: what is written is forwarded as it comes, after an upgrade in both directions; a connection
+// learns that its activation is to end, and a caller that goes away ends the request.
 func TestHandlerStreams(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		ann, bob := w.two(cluster.HandlerOptions{})
@@ -344,14 +347,13 @@ func (s *site) upgrade(t *testing.T, id string) (net.Conn, *bufio.Reader) {
 	return conn, lines
 }
 
-// TestHandlerDrain: while a member is replaced, requests come all the time, at both members. None fails, none is served
-// twice, and one that the old member has begun is ended by it.
+// TestHandlerDrain (PLC-LIFE-2): while a member is replaced, requests come all the time, at both members. None fails,
+// none is served twice, and one that the old member has begun is ended by it.
 func TestHandlerDrain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		n := w.net()
-		ann, front := w.site(n, "ann", nil, cluster.HandlerOptions{}), w.site(n, "front", func(o *cluster.Options, _ *host) {
-			o.Kinds = []string{"other"}
-		}, cluster.HandlerOptions{})
+		ann := w.site(n, "ann", nil, cluster.HandlerOptions{})
+		front := w.site(n, "front", hostless, cluster.HandlerOptions{})
 		var served atomic.Int64
 		slow := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
@@ -487,7 +489,7 @@ func TestHandlerNotHere(t *testing.T) {
 		if got := ann.get(t, "/rooms/a"); got != "200 ann has a: " {
 			t.Error(got)
 		}
-		front := w.site(n, "front", func(o *cluster.Options, _ *host) { o.Kinds = []string{"other"} }, cluster.HandlerOptions{})
+		front := w.site(n, "front", hostless, cluster.HandlerOptions{})
 		if got := front.get(t, "/rooms/a"); got != "200 ann has a: " { // it knows where the room is now
 			t.Error(got)
 		}
@@ -520,10 +522,11 @@ func TestHandlerForged(t *testing.T) {
 		n := w.net()
 		n.ends = map[string]*listener{"bob:1": bob.end}
 		var seen http.Header
-		tap := n.listen("bob:1")                                                                        // what ann sends, as another process at this address receives it
-		server := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { //nolint:gosec // a test
+		tap := n.listen("bob:1") // as another process at this address receives it
+		spy := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			seen = r.Header.Clone()
-		})}
+		})
+		server := &http.Server{Handler: spy} //nolint:gosec // a test
 		go server.Serve(tap) //nolint:errcheck // it ends with Close
 		l := cluster.NewLocator(w.provider(), nil)
 		if err := l.Start(t.Context()); err != nil {
@@ -608,14 +611,14 @@ func TestHandlerGivesUp(t *testing.T) {
 			time.Since(start) > time.Second {
 			t.Errorf("%s after %v", got, time.Since(start))
 		}
-		front := w.site(n, "front", func(o *cluster.Options, _ *host) { o.Kinds = []string{"other"} },
+		front := w.site(n, "front", hostless,
 			cluster.HandlerOptions{Wait: 4 * time.Second, Body: 10})
 		ann.close()
 		start = time.Now()
 		if got := front.get(t, "/rooms/a"); !strings.HasPrefix(got, "503") || time.Since(start) != 4*time.Second {
 			t.Errorf("%s after %v", got, time.Since(start))
 		}
-		few := w.site(n, "few", func(o *cluster.Options, _ *host) { o.Kinds = []string{"other"} },
+		few := w.site(n, "few", hostless,
 			cluster.HandlerOptions{Tries: 3})
 		start = time.Now()
 		if got := few.get(t, "/rooms/a"); !strings.HasPrefix(got, "503") || time.Since(start) > time.Second {
@@ -626,8 +629,8 @@ func TestHandlerGivesUp(t *testing.T) {
 	})
 }
 
-// TestServeAfterALoss: a member that drains, is stopped or has lost its lease says of every identity that it is not
-// here.
+// TestServeAfterALoss (PLC-LIFE-3): a member that drains, is stopped or has lost its lease says of every identity that
+// it is not here.
 func TestServeAfterALoss(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		check := func(m joined, want error) {

@@ -89,7 +89,7 @@ const (
 	ActivationEnded  = "ActivationEnded"  // an identity is not served any more, as intended
 	ActivationLost   = "ActivationLost"   // an identity is not this member's any more: Event.Err is why
 	RequestFailed    = "RequestFailed"    // and is to be tried again: Event.Err is why
-	Forwarded        = "Forwarded"        // a Handler sent a request to another member; Event.Err is why that did not serve it
+	Forwarded        = "Forwarded"        // a request was sent to another member; Event.Err is why that did not serve it
 	FailedOver       = "FailedOver"       // a request is served that no member served at first; Event.Err is why
 )
 
