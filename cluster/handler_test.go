@@ -527,7 +527,7 @@ func TestHandlerForged(t *testing.T) {
 			seen = r.Header.Clone()
 		})
 		server := &http.Server{Handler: spy} //nolint:gosec // a test
-		go server.Serve(tap) //nolint:errcheck // it ends with Close
+		go server.Serve(tap)                 //nolint:errcheck // it ends with Close
 		l := cluster.NewLocator(w.provider(), nil)
 		if err := l.Start(t.Context()); err != nil {
 			t.Fatal(err)

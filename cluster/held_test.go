@@ -118,8 +118,8 @@ func TestNoRequestIsLostToIdleness(t *testing.T) {
 	})
 }
 
-// TestGrace (PLC-LIFE-2): a member that gives an identity away waits for those who hold it, who learn of it at once, all
-// at the same time, and not for longer than the grace. What is lost ends at once.
+// TestGrace (PLC-LIFE-2): a member that gives an identity away waits for those who hold it, who learn of it at once,
+// all at the same time, and not for longer than the grace. What is lost ends at once.
 func TestGrace(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", func(o *cluster.Options, _ *host) { o.Grace = 10 * time.Second })

@@ -137,7 +137,7 @@ var imports = map[string][]string{
 	"examples/pool":      {"client", "functions/httpapi", "locks", "repo/docstore"},
 	"examples/ratelimit": {"client", "functions/httpapi", "locks", "repo/docstore"},
 	"examples/config":    {"client", "functions/httpapi", "locks", "repo/docstore"},
-	"examples/placement": {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore"},
+	"examples/chat":      {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore", "golang.org/x/net"},
 
 	"cmd/leasehold": {
 		"adapters", "cmd/leasehold/internal", "client", "cluster", "console", "contracts", "experimental/emulator",
