@@ -327,9 +327,7 @@ func (m *Member) conclude(ctx context.Context, a *activation, why error) {
 		<-a.over
 		return
 	}
-	if !errors.Is(why, ErrLost) {
-		m.letGo(a)
-	}
+	m.letGo(a)
 	m.deactivate(a, why)
 	e := Event{What: ActivationEnded, Incarnation: a.life.number, Identity: a.Identity, Token: m.seen(a).Token}
 	switch err := a.life.Check(); {

@@ -145,7 +145,8 @@ func (w *world) site(n *wires, name string, change func(*cluster.Options, *host)
 	}
 	s.end, s.server = n.listen(name+":1"), &http.Server{Handler: h} //nolint:gosec // a test
 	go s.server.Serve(s.end)                                        //nolint:errcheck // it ends with Close
-	s.client = &http.Client{Transport: &http.Transport{DialContext: n.dial, DisableCompression: true}}
+	s.client = &http.Client{Timeout: time.Minute,
+		Transport: &http.Transport{DialContext: n.dial, DisableCompression: true}}
 	if err := s.Start(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
@@ -459,11 +460,17 @@ func TestHandlerKill(t *testing.T) {
 // seconds after it was evicted, and its identities are served elsewhere.
 func TestHandlerFrozen(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		ann, bob := w.two(cluster.HandlerOptions{})
+		ann, bob := w.two(cluster.HandlerOptions{Wait: 30 * time.Second})
 		there := bob.at(t, ann.l)
 		release := make(chan struct{})
+		if got := ann.get(t, "/rooms/"+there); got != "200 bob has "+there+": " {
+			t.Error(got)
+		}
 		hang := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }) // it sees no context
 		bob.inner.Store(&hang)
+		time.AfterFunc(11*time.Second, func() { // a look-up of what it has evicts it
+			_, _ = ann.p.Lookup(t.Context(), "room", there, cluster.Query{})
+		})
 		start := time.Now()
 		bob.p.set(func(string) (error, bool) { return errNetwork, false })
 		if got := ann.get(t, "/rooms/"+there); got != "200 ann has "+there+": " {

@@ -84,8 +84,9 @@ func TestNoRequestIsLostToIdleness(t *testing.T) {
 				return nil
 			}
 			h.ending = func(a cluster.Activation, _ error) {
+				state := strconv.AppendInt(nil, seen.Load(), 10)
 				time.Sleep(50 * time.Millisecond)
-				if err := m.WriteState(t.Context(), a.Identity, strconv.AppendInt(nil, seen.Load(), 10)); err != nil {
+				if err := m.WriteState(t.Context(), a.Identity, state); err != nil {
 					t.Error(err)
 				}
 				seen.Store(-1000)
@@ -146,7 +147,10 @@ func TestGrace(t *testing.T) {
 					}
 					return
 				}
-				<-ctx.Done()
+				select {
+				case <-ctx.Done():
+				case <-time.After(time.Minute):
+				}
 				if at := time.Since(start); at < 10*time.Second || at > 11*time.Second {
 					t.Errorf("its context ends after %v", at)
 				}
