@@ -164,9 +164,10 @@ type hop struct {
 
 // trial is one try to forward a request.
 type trial struct {
-	hop    hop
-	target *url.URL
-	err    error
+	hop     hop
+	payload string // the hop as it is sent
+	target  *url.URL
+	err     error
 }
 
 type trialKey struct{}
@@ -210,13 +211,11 @@ func (h *Handler) rewrite(p *httputil.ProxyRequest) {
 	if p.Out.Header.Get("X-Forwarded-Proto") == "" {
 		p.Out.Header.Set("X-Forwarded-Proto", map[bool]string{false: "http", true: "https"}[p.In.TLS != nil])
 	}
-	text, _ := json.Marshal(t.hop) // it has texts and numbers
-	payload := base64.RawURLEncoding.EncodeToString(text)
 	proof := ""
 	if len(h.o.Secret) > 0 {
-		proof = base64.RawURLEncoding.EncodeToString(h.sign(payload, p.Out, p.Out.URL.RequestURI()))
+		proof = base64.RawURLEncoding.EncodeToString(h.sign(t.payload, p.Out, p.Out.URL.RequestURI()))
 	}
-	p.Out.Header.Set(headerHop, payload+"."+proof)
+	p.Out.Header.Set(headerHop, t.payload+"."+proof)
 }
 
 // hopOf is the hop of a request that a member forwarded; nil without one. The error is of one that no member wrote.
@@ -458,6 +457,11 @@ func (h *Handler) send(r *http.Request, q *quest, where Location) error {
 	if end, ok := r.Context().Deadline(); ok {
 		t.hop.LeftMs = max(1, time.Until(end).Milliseconds())
 	}
+	text, err := json.Marshal(t.hop)
+	if err != nil {
+		return err
+	}
+	t.payload = base64.RawURLEncoding.EncodeToString(text)
 	ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), trialKey{}, t))
 	defer cancel(nil)
 	defer h.watch(where, cancel)()

@@ -174,7 +174,7 @@ func TestChatExample(t *testing.T) {
 		was, _, _, _ := guests[0].state()
 		over := make(chan error, 1)
 		go func() {
-			r, err := http.Post(url+"/processes/"+was+"/"+what, "", nil) //nolint:noctx,gosec // the test's own
+			r, err := http.Post(url+"/processes/"+was+"/"+what, "", nil)
 			if err == nil {
 				_ = r.Body.Close()
 				if r.StatusCode != http.StatusOK {
@@ -211,13 +211,6 @@ func TestChatExample(t *testing.T) {
 			}
 		}
 	}
-	_, a, _, _ := guests[0].state()
-	_, b, _, _ := guests[1].state()
-	for i := range a {
-		if a[i] != b[i] {
-			t.Fatalf("%q and %q", a, b)
-		}
-	}
 	for _, g := range guests {
 		g.mu.Lock()
 		g.over = true
@@ -227,4 +220,10 @@ func TestChatExample(t *testing.T) {
 		g.mu.Unlock()
 	}
 	work.Wait()
+	a, b := guests[0].order, guests[1].order
+	for i := range a {
+		if a[i] != b[i] {
+			t.Fatalf("%q and %q", a, b)
+		}
+	}
 }

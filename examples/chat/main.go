@@ -44,18 +44,20 @@ func main() {
 	listen := flag.String("listen", "127.0.0.1:8082", "address of the page")
 	ttl := flag.Duration("ttl", 3*time.Second, "lease of a process: so long after a kill its rooms are without one")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	err := error(nil)
-	if m := strings.Fields(os.Getenv(asMember)); len(m) >= 4 {
-		err = host(m[0], m[1], m[2], m[3], m[4:])
-	} else {
-		err = front(ctx, *listen, *ttl)
-	}
-	if err != nil {
+	if err := run(*listen, *ttl); err != nil {
 		fmt.Fprintln(os.Stderr, "chat:", err)
 		os.Exit(1)
 	}
+}
+
+// run is the front, or a process that hosts rooms, until the program is interrupted.
+func run(listen string, ttl time.Duration) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if m := strings.Fields(os.Getenv(asMember)); len(m) >= 4 {
+		return host(m[0], m[1], m[2], m[3], m[4:]) // the front stops it
+	}
+	return front(ctx, listen, ttl)
 }
 
 // identity is the room of a request: /rooms/NAME.
@@ -82,7 +84,7 @@ func front(ctx context.Context, listen string, ttl time.Duration) error {
 		all: map[string]*process{}}
 	defer f.end()
 	for range 2 {
-		if _, err := f.start(ctx, nil); err != nil {
+		if err := f.start(ctx, nil); err != nil {
 			return err
 		}
 	}
@@ -138,10 +140,10 @@ type process struct {
 }
 
 // start starts a process and waits until it hosts rooms, in the place of another one if that is not nil.
-func (f *fleet) start(ctx context.Context, replaces *process) (*process, error) {
+func (f *fleet) start(ctx context.Context, replaces *process) error {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	f.mu.Lock()
 	f.last++
@@ -155,24 +157,24 @@ func (f *fleet) start(ctx context.Context, replaces *process) (*process, error) 
 	}
 	p.cmd.Env, p.cmd.Stderr = append(os.Environ(), asMember+"="+is), os.Stderr
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		return nil, err
+		return err
 	}
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := p.cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	first, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		return nil, fmt.Errorf("%s does not start: %w", p.name, errors.Join(err, p.cmd.Wait()))
+		return fmt.Errorf("%s does not start: %w", p.name, errors.Join(err, p.cmd.Wait()))
 	}
 	p.incarnation = strings.TrimSpace(first)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.all[p.name] = p
-	return p, nil
+	return nil
 }
 
 // take takes a process out of the fleet.
@@ -196,10 +198,10 @@ func (f *fleet) change(ctx context.Context, name, what string) error {
 	if what == "kill" {
 		err := p.cmd.Process.Kill()
 		_ = p.cmd.Wait() // it says that the process was killed
-		_, started := f.start(ctx, nil)
+		started := f.start(ctx, nil)
 		return errors.Join(err, started)
 	}
-	_, started := f.start(ctx, p)
+	started := f.start(ctx, p)
 	return errors.Join(started, p.stop())
 }
 
