@@ -178,7 +178,8 @@ func (m *Member) announce(a *activation) {
 	}
 }
 
-// letGo waits until no one holds an activation that is ending, or until the grace has passed. What is lost ends at once.
+// letGo waits until no one holds an activation that is ending, or until the grace has passed. What is lost ends at
+// once.
 func (m *Member) letGo(a *activation) {
 	m.announce(a)
 	m.mu.Lock()
