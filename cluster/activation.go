@@ -25,12 +25,18 @@ type activation struct {
 	writing chan struct{} // has room for one state at a time
 	unsure  bool          // with writing: a state may have been stored that the member does not know of
 
+	closing chan struct{} // closed when it is to end
+
 	// With the member's lock:
 	Activation
-	ending bool
+	ending    bool
+	holds     int           // what uses it
+	used      time.Time     // when it was used last, on the monotonic clock
+	freed     chan struct{} // closed when holds becomes 0; nil if that interests no one
+	announced time.Time     // when closing was closed
 }
 
-// NotHereError is the error of [Member.Serve] for an identity that is, or is to be, on another member.
+// NotHereError is the error of [Member.Serve] and [Member.Hold] for an identity that is not here, or not any more.
 type NotHereError struct {
 	Where Location // its member's name is empty if it is not known
 	Err   error    // what the provider said
@@ -56,7 +62,7 @@ func (m *Member) open(l *incarnation, id Identity, token int64, begin func(*acti
 	}
 	a := &activation{
 		life: l, began: make(chan struct{}), over: make(chan struct{}), writing: make(chan struct{}, 1),
-		Activation: Activation{Identity: id, Token: token},
+		closing: make(chan struct{}), Activation: Activation{Identity: id, Token: token},
 	}
 	ctx, cancel := context.WithCancelCause(l.Context())
 	a.ctx, a.cancel = l.Guard(ctx), cancel
@@ -126,46 +132,12 @@ func (m *Member) Activations() []Activation {
 
 // Serve makes sure that the member serves an identity, which it activates if it is placed here. It is what a member
 // does for a caller that has come to it; need is what the caller located it with. The error is a [NotHereError] if the
-// identity is elsewhere, so that the caller asks its locator again; otherwise it is why the activation failed.
+// identity is not here, or not any more, so that the caller asks its locator again: it is on another member, or this
+// one drains, is stopped, or has lost its lease ([ErrDraining], [ErrNotRunning], [ErrNotReady]). Otherwise it is why
+// the activation failed.
 func (m *Member) Serve(ctx context.Context, id Identity, need *Need) (Activation, error) {
-	for {
-		if err := m.ready(); err != nil {
-			return Activation{}, err
-		}
-		m.mu.Lock()
-		l := m.life
-		m.mu.Unlock()
-		if l == nil || l.Check() != nil {
-			return Activation{}, &StateError{Status{NotReady, AsMember, time.Now(), ErrLost}}
-		}
-		a := m.open(l, id, 0, func(a *activation) {
-			m.begin(a, func(a *activation) (contracts.Activation, bool, error) { return m.claim(a, need) })
-		})
-		if a == nil {
-			continue // the state is another one by now
-		}
-		select {
-		case <-a.began:
-		case <-ctx.Done():
-			return Activation{}, context.Cause(ctx)
-		}
-		m.mu.Lock()
-		known, ending := a.Activation, a.ending
-		m.mu.Unlock()
-		switch {
-		case a.err == nil && !ending && a.ctx.Err() == nil:
-			return known, nil
-		case errors.Is(a.err, errStopped), errors.Is(a.err, errDrained):
-			return Activation{}, &StateError{m.Status()}
-		case a.err != nil:
-			return Activation{}, a.err
-		}
-		select { // until what was before is over
-		case <-a.over:
-		case <-ctx.Done():
-			return Activation{}, context.Cause(ctx)
-		}
-	}
+	_, known, err := m.serve(ctx, id, need, false)
+	return known, err
 }
 
 // claim asks for an activation that a caller wants here. locked reports whether the lock phase is still to be ended.
@@ -218,6 +190,7 @@ func (m *Member) record(a *activation) (got contracts.Activation, locked bool, e
 
 // begin obtains an activation and serves it.
 func (m *Member) begin(a *activation, obtain func(*activation) (contracts.Activation, bool, error)) {
+	learned := time.Now()
 	got, locked, err := obtain(a)
 	if err != nil {
 		err = because(a, err)
@@ -244,8 +217,16 @@ func (m *Member) begin(a *activation, obtain func(*activation) (contracts.Activa
 		}
 	}
 	if err == nil {
+		m.mu.Lock()
+		a.used = m.o.clock().Time()
+		m.mu.Unlock()
 		close(a.began) // if the context has ended meanwhile, what ended it finishes the activation
-		m.emit(Event{What: Activated, Incarnation: a.life.number, Identity: a.Identity, Token: known.Token})
+		e := Event{What: Activated, Incarnation: a.life.number, Identity: a.Identity, Token: known.Token,
+			Took: time.Since(learned)}
+		if claimed, err := time.Parse(contracts.TimeFormat, got.ClaimedAt); err == nil && locked {
+			e.Lag = max(0, learned.Sub(claimed))
+		}
+		m.emit(e)
 		return
 	}
 	err = because(a, err)
@@ -302,7 +283,7 @@ var errSlow = errors.New("Activate did not return in time")
 func (m *Member) activate(a *activation, known Activation) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
+			err = hostError{fmt.Errorf("panic: %v", p)}
 		}
 	}()
 	slow := fmt.Errorf("%w: %v", errSlow, m.o.ActivateWithin)
@@ -310,9 +291,12 @@ func (m *Member) activate(a *activation, known Activation) (err error) {
 	err = m.host.Activate(a.ctx, known)
 	if !end.Stop() && err == nil {
 		m.deactivate(a, slow)
-		return slow
+		err = slow
 	}
-	return err
+	if err != nil {
+		return hostError{err}
+	}
+	return nil
 }
 
 // deactivate calls the host. A panic is an event.
@@ -340,6 +324,11 @@ func (m *Member) finish(ctx context.Context, a *activation, why error) {
 		<-a.over
 		return
 	}
+	m.conclude(ctx, a, why)
+}
+
+// conclude is finish for an activation that is marked as ending.
+func (m *Member) conclude(ctx context.Context, a *activation, why error) {
 	select {
 	case <-a.began:
 	default:
@@ -350,6 +339,7 @@ func (m *Member) finish(ctx context.Context, a *activation, why error) {
 		<-a.over
 		return
 	}
+	m.letGo(a)
 	m.deactivate(a, why)
 	e := Event{What: ActivationEnded, Incarnation: a.life.number, Identity: a.Identity, Token: m.seen(a).Token}
 	switch err := a.life.Check(); {

@@ -67,6 +67,16 @@ type Options struct {
 	// activated each second.
 	ServeOnly bool
 
+	// IdleAfter is how long nothing has used an activation when the member ends it, with [ErrIdle]: it calls
+	// [Host.Deactivate], in which the last state can be stored, then frees the identity. A request that comes meanwhile is
+	// served by the next activation. What uses one is [Member.Serve] when it is called, and [Member.Hold] until the
+	// release. It ends up to a quarter later. 0 means never; otherwise 1 ms or more.
+	IdleAfter time.Duration
+
+	// Grace is how long the member waits for those who hold an activation ([Member.Hold], [Handler]) before it gives it
+	// away, because it stops, is drained, or [Member.Deactivate] was called. Then their contexts end. 0 means 5 s.
+	Grace time.Duration
+
 	// Observe is called for each event, in their order, one at a time. It must return soon. nil drops them.
 	Observe func(Event)
 
@@ -120,6 +130,10 @@ func NewMember(p Provider, name string, host Host, o *Options) (*Member, error) 
 		return nil, fmt.Errorf("Options.TTL is %v: must be whole seconds from 3s to 1h", m.o.TTL)
 	case m.o.ActivateWithin < 0 || m.o.ActivateWithin > maxActivation:
 		return nil, fmt.Errorf("Options.ActivateWithin is %v: must be up to %v", m.o.ActivateWithin, maxActivation)
+	case m.o.IdleAfter != 0 && m.o.IdleAfter < time.Millisecond:
+		return nil, fmt.Errorf("Options.IdleAfter is %v: must be 0, or 1ms or more", m.o.IdleAfter)
+	case m.o.Grace < 0:
+		return nil, fmt.Errorf("Options.Grace is %v: must not be negative", m.o.Grace)
 	}
 	return m, nil
 }
@@ -247,6 +261,9 @@ func (m *Member) run(l *incarnation) {
 		keepers.Go(func() { m.handOver(l) })
 		if !m.o.ServeOnly {
 			keepers.Go(func() { m.follow(l) })
+		}
+		if m.o.IdleAfter > 0 {
+			keepers.Go(func() { m.passivate(l) })
 		}
 		<-l.Context().Done()
 		cause := context.Cause(l.Context())
@@ -390,7 +407,11 @@ func (m *Member) handOver(l *incarnation) {
 	})
 	var hands sync.WaitGroup
 	room := make(chan struct{}, handOvers)
-	for _, a := range m.stopAccepting(l) {
+	all := m.stopAccepting(l)
+	for _, a := range all { // those who hold them have the same time, however many there are
+		m.announce(a)
+	}
+	for _, a := range all {
 		room <- struct{}{}
 		hands.Go(func() {
 			defer func() { <-room }()

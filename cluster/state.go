@@ -90,6 +90,8 @@ const (
 	ActivationLost   = "ActivationLost"   // an identity is not this member's any more: Event.Err is why
 	ClaimRefused     = "ClaimRefused"     // an identity was not given to a claim: Event.Err is why
 	RequestFailed    = "RequestFailed"    // and is to be tried again: Event.Err is why
+	Forwarded        = "Forwarded"        // a request was sent to another member; Event.Err is why that did not serve it
+	FailedOver       = "FailedOver"       // a request is served that no member served at first; Event.Err is why
 )
 
 // Event is a change of a component, or something that went wrong.
@@ -101,10 +103,19 @@ type Event struct {
 	From, To State // of StateChanged
 
 	Member      string   // its name; empty for a client
+	Peer        string   // the member to which a request was forwarded
 	Incarnation int64    // of the member, if it has one
 	Identity    Identity // of an activation
 	Token       int64    // of an activation
 	Err         error    // the cause
+
+	// Took is for how long: of Activated since the member learned of it, of Forwarded until there was a response, of
+	// FailedOver since the first try.
+	Took time.Duration
+
+	// Lag is, of Activated, how old the claim was when the member learned of it, if that was another's, by the clocks of
+	// the store and of this process.
+	Lag time.Duration
 }
 
 // component is the state of a Member or a Locator, and its events.

@@ -105,7 +105,7 @@ var imports = map[string][]string{
 	"functions/gcp/local": {root, "github.com/GoogleCloudPlatform/functions-framework-go/funcframework"},
 	"functions/httpapi": {"repo", "contracts", "functions/direct", "functions/metrics", "functions/telemetry",
 		"internal/buildinfo", "internal/term", "kazahana", "github.com/go-json-experiment/json"},
-	"functions/metrics": {"contracts", "functions/telemetry", "repo", "go.opentelemetry.io/otel/attribute",
+	"functions/metrics": {"cluster", "contracts", "functions/telemetry", "repo", "go.opentelemetry.io/otel/attribute",
 		"go.opentelemetry.io/otel/metric"},
 	"functions/oidc": {"functions/httpapi", "internal/term", "github.com/coreos/go-oidc",
 		"github.com/go-jose/go-jose"},
@@ -138,7 +138,7 @@ var imports = map[string][]string{
 	"examples/pool":      {"client", "functions/httpapi", "locks", "repo/docstore"},
 	"examples/ratelimit": {"client", "functions/httpapi", "locks", "repo/docstore"},
 	"examples/config":    {"client", "functions/httpapi", "locks", "repo/docstore"},
-	"examples/placement": {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore"},
+	"examples/chat":      {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore", "golang.org/x/net"},
 
 	"cmd/leasehold": {
 		"adapters", "cmd/leasehold/internal", "client", "cluster", "console", "contracts", "experimental/emulator",

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -170,13 +169,4 @@ func TestPlacementOverHTTP(t *testing.T) {
 		t.Errorf("%v\n%s", err, p.stderr.Bytes())
 	}
 	<-ended
-}
-
-// TestPlacementExample: the example runs to its end, and no room is active twice.
-func TestPlacementExample(t *testing.T) {
-	t.Parallel()
-	out, err := exec.CommandContext(t.Context(), build(t, "examples/placement"), "200").CombinedOutput()
-	if err != nil || strings.Count(string(out), "active twice: 0") != 3 || !strings.Contains(string(out), "dave: ") {
-		t.Errorf("%v\n%s", err, out)
-	}
 }

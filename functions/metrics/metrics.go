@@ -49,6 +49,7 @@ type Metrics struct {
 	sweepLag, missed                                 metric.Float64Histogram
 	active                                           metric.Int64UpDownCounter
 	held                                             *held
+	cluster                                          clusterMetrics
 
 	requests  series[requestKey, requestSeries]
 	begun     series[begunKey, []metric.AddOption]
@@ -93,6 +94,7 @@ func New(provider metric.MeterProvider, o *Options) (*Metrics, error) {
 	m.storeDocuments, m.unreadable = b.counter(nameStoreDocuments), b.counter(nameUnreadable)
 	m.jointWrites, m.fallbackWrites = b.counter(nameStoreJoint), b.counter(nameStoreFallback)
 	m.active = b.upDown(nameActiveRequests)
+	m.cluster = newClusterMetrics(&b)
 	m.held = newHeld(o.MaxLeases)
 	m.observeHeld(&b)
 	m.observeWaiting(&b)

@@ -20,6 +20,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"github.com/leasehold-dev/leasehold/cluster"
 	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/metrics"
@@ -425,6 +426,15 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 		if err := s.m.Survey(t.Context(), s.store, ids); err != nil {
 			t.Fatal(err)
 		}
+		for _, e := range []cluster.Event{
+			{What: cluster.Activated, Took: time.Second, Lag: 250 * time.Millisecond}, {What: cluster.Activated},
+			{What: cluster.ActivationLost}, {What: cluster.Forwarded, Peer: "bob"},
+			{What: cluster.Forwarded, Peer: "bob", Err: cluster.ErrNotServed},
+			{What: cluster.Forwarded, Peer: "bob", Err: context.Canceled}, {What: cluster.FailedOver, Took: 9 * time.Second},
+			{What: cluster.StateChanged},
+		} {
+			s.m.Cluster(e)
+		}
 		time.Sleep(time.Minute)
 
 		all = s.collect()
@@ -468,6 +478,14 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 			{"leasehold.leases.held", []string{"leasehold.kind=analysis"}, 0},
 			{"leasehold.leases.untracked", []string{"leasehold.kind=lock"}, 2},
 			{"leasehold.placement.moves", []string{"leasehold.operation=placement.join"}, 8192},
+			{"leasehold.cluster.activations", []string{"leasehold.outcome=activated"}, 2},
+			{"leasehold.cluster.activations", []string{"leasehold.outcome=lost"}, 1},
+			{"leasehold.cluster.activation.duration", nil, 2},
+			{"leasehold.cluster.event.lag", nil, 1},
+			{"leasehold.cluster.forwards", []string{"leasehold.outcome=ok"}, 1},
+			{"leasehold.cluster.forwards", []string{"leasehold.outcome=not_here"}, 1},
+			{"leasehold.cluster.forwards", []string{"leasehold.outcome=failed"}, 1},
+			{"leasehold.cluster.failover.duration", nil, 1},
 			{"leasehold.audit.events", []string{"leasehold.operation=placement.join", "leasehold.outcome=ok"}, 2},
 			{"http.server.active_requests", nil, 0},
 		} {

@@ -78,6 +78,7 @@ const (
 	groupRequests = "Requests"
 	groupLeases   = "Leases"
 	groupRuns     = "Runs and placement"
+	groupCluster  = "Members and locators"
 	groupSweep    = "Queue and sweep"
 	groupSurvey   = "Survey"
 	groupStore    = "Store"
@@ -103,6 +104,12 @@ const (
 	nameMoves     = "leasehold.placement.moves"
 	nameEvictions = "leasehold.placement.evictions"
 	nameMissed    = "leasehold.placement.eviction.delay"
+
+	nameClusterActivations = "leasehold.cluster.activations"
+	nameClusterActivation  = "leasehold.cluster.activation.duration"
+	nameClusterLag         = "leasehold.cluster.event.lag"
+	nameClusterForwards    = "leasehold.cluster.forwards"
+	nameClusterFailover    = "leasehold.cluster.failover.duration"
 
 	nameDeliveries = "leasehold.deliveries"
 	nameSweeps     = "leasehold.sweeps"
@@ -244,6 +251,34 @@ var Table = []Instrument{
 		CloudWatch: []string{},
 		Help:       "How long the lease of a member had expired when it was evicted.",
 		Question:   "How long does no one have what a dead member had, beyond its lease?",
+	},
+	{
+		Name: nameClusterActivations, Group: groupCluster, Unit: "{activation}", Kind: Counter,
+		Attributes: []string{attrOutcome},
+		Help: "Activations of this process's member, as they began and ended: `activated`, `failed`, `ended` (as intended: handed over, idle), `lost`. " +
+			"The program feeds these instruments: `cluster.Options.Observe` and `cluster.LocatorOptions.Observe` are `Metrics.Cluster`.",
+		Question: "How many identities come and go, and is any of them lost?",
+	},
+	{
+		Name: nameClusterActivation, Group: groupCluster, Unit: "s", Kind: Histogram, Buckets: seconds,
+		Help:     "Time from when the member learned of an identity that it is to serve until it serves it: requests to the store, and the host's own start.",
+		Question: "How long does the first caller wait?",
+	},
+	{
+		Name: nameClusterLag, Group: groupCluster, Unit: "s", Kind: Histogram, Buckets: seconds,
+		Help:     "Age of a claim of another process when the member learned of it, by the clocks of the store and of this process.",
+		Question: "How late are members told of their identities?",
+	},
+	{
+		Name: nameClusterForwards, Group: groupCluster, Unit: "{request}", Kind: Counter, Attributes: []string{attrOutcome},
+		Help: "Requests that a handler sent to another member: `ok` when there was a response, `not_here` when that member did not serve it, `failed` when it was not " +
+			"reached or the connection broke. Each try counts.",
+		Question: "How many requests arrive at the wrong member, and how many of those in vain?",
+	},
+	{
+		Name: nameClusterFailover, Group: groupCluster, Unit: "s", Kind: Histogram, Buckets: waits,
+		Help:     "Time from the arrival of a request whose first try was in vain until a member served it. Requests that were given up are not among it.",
+		Question: "What do callers notice of a hand-over, or of a member that died?",
 	},
 	{
 		Name: nameDeliveries, Group: groupSweep, Unit: "{message}", Kind: Counter, Attributes: []string{attrOutcome},

@@ -1,0 +1,710 @@
+package cluster_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/cluster"
+	"github.com/leasehold-dev/leasehold/contracts"
+)
+
+var secret = []byte("thirty-two bytes that all share.")
+
+// wires is a network in memory, which works in virtual time.
+type wires struct {
+	mu    sync.Mutex
+	ends  map[string]*listener
+	dials atomic.Int64
+}
+
+type listener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+	mu     sync.Mutex
+	open   []net.Conn
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *listener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+func (l *listener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// kill closes everything, as when a process is killed.
+func (l *listener) kill() {
+	_ = l.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.open {
+		_ = c.Close()
+	}
+}
+
+// from is a connection whose other end has an address.
+type from struct{ net.Conn }
+
+func (from) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 9), Port: 999} }
+
+func (n *wires) listen(address string) *listener {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l := &listener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	n.ends[address] = l
+	return l
+}
+
+func (n *wires) dial(ctx context.Context, _, address string) (net.Conn, error) {
+	n.dials.Add(1)
+	n.mu.Lock()
+	l := n.ends[address]
+	n.mu.Unlock()
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	if l == nil {
+		return nil, refused
+	}
+	near, far := net.Pipe()
+	l.mu.Lock()
+	l.open = append(l.open, near, far)
+	l.mu.Unlock()
+	select {
+	case l.conns <- from{far}:
+		return near, nil
+	case <-l.closed:
+		return nil, refused
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// site is a member with its server.
+type site struct {
+	joined
+
+	l      *cluster.Locator
+	events *journal // of the locator
+	end    *listener
+	server *http.Server
+	client *http.Client
+	inner  atomic.Pointer[http.HandlerFunc]
+	calls  atomic.Int64
+}
+
+func (w *world) net() *wires { return &wires{ends: map[string]*listener{}} }
+
+func identity(r *http.Request) (cluster.Identity, bool) {
+	id, ok := strings.CutPrefix(r.URL.Path, "/rooms/")
+	return room(strings.Split(id, "/")[0]), ok
+}
+
+// site starts a member behind a Handler. The member is not started if change says so by a name without kinds.
+func (w *world) site(n *wires, name string, change func(*cluster.Options, *host), o cluster.HandlerOptions) *site {
+	w.t.Helper()
+	s := &site{joined: w.member(name, change), events: &journal{}}
+	transport := &http.Transport{DialContext: n.dial, DisableCompression: true}
+	o.Identity = identity
+	if o.Secret == nil && o.Trust == nil {
+		o.Secret = secret
+	}
+	o.Transport = transport
+	s.l = cluster.NewLocator(w.provider(), &cluster.LocatorOptions{Observe: s.events.add})
+	h, err := cluster.NewHandler(s.Member, s.l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.calls.Add(1)
+		if f := s.inner.Load(); f != nil {
+			(*f)(w, r)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		c, _ := cluster.CallOf(r.Context())
+		fmt.Fprintf(w, "%s has %s: %s", name, c.ID, body)
+	}), o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s.end, s.server = n.listen(name+":1"), &http.Server{Handler: h}
+	go s.server.Serve(s.end)
+	s.client = &http.Client{Timeout: time.Minute,
+		Transport: &http.Transport{DialContext: n.dial, DisableCompression: true}}
+	if err := s.Start(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := s.l.Start(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { transport.CloseIdleConnections() })
+	return s
+}
+
+// stop ends it all.
+func (s *site) close() {
+	s.l.Stop()
+	_ = s.Stop(context.Background())
+	_ = s.server.Close()
+	s.end.kill()
+	s.client.CloseIdleConnections()
+}
+
+func (s *site) get(t *testing.T, path string) string {
+	t.Helper()
+	return s.send(t, http.MethodGet, path, nil)
+}
+
+func (s *site) send(t *testing.T, method, path string, body io.Reader) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.name()+":1"+path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := s.client.Do(r)
+	if err != nil {
+		return err.Error()
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return strconv.Itoa(res.StatusCode) + " " + string(text)
+}
+
+func (j joined) name() string { return j.host.name }
+
+// at is a room that is placed on a member.
+func (s *site) at(t *testing.T, l *cluster.Locator) string {
+	t.Helper()
+	for i := range 1000 {
+		where, err := l.Locate(t.Context(), room(strconv.Itoa(i)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if where.Member == s.name() {
+			return strconv.Itoa(i)
+		}
+	}
+	t.Fatal("no room is placed there")
+	return ""
+}
+
+// hostless makes a member that hosts no rooms.
+func hostless(o *cluster.Options, _ *host) { o.Kinds = []string{"other"} }
+
+// two are two members.
+func (w *world) two(o cluster.HandlerOptions) (ann, bob *site) {
+	n := w.net()
+	ann, bob = w.site(n, "ann", nil, o), w.site(n, "bob", nil, o)
+	time.Sleep(3 * time.Second) // both locators have the epoch
+	return ann, bob
+}
+
+// TestHandler: a request is served by the member of its identity, wherever it arrives, with its body, its caller and
+// where it came from.
+func TestHandler(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		ann, bob := w.two(cluster.HandlerOptions{Caller: func(r *http.Request) string { return r.Header.Get("User") }})
+		here, there := ann.at(t, ann.l), bob.at(t, ann.l)
+		if got := ann.send(t, http.MethodPost, "/rooms/"+here, strings.NewReader("hello")); got !=
+			"200 ann has "+here+": hello" {
+			t.Error(got)
+		}
+		if got := ann.send(t, http.MethodPost, "/rooms/"+there, strings.NewReader("hello")); got !=
+			"200 bob has "+there+": hello" {
+			t.Error(got)
+		}
+		if got := ann.get(t, "/"); !strings.HasPrefix(got, "404") {
+			t.Error(got)
+		}
+		serve := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			c, ok := cluster.CallOf(r.Context())
+			fmt.Fprint(rw, ok, c.Caller, c.From, r.Host, r.URL, r.Header.Get("X-Forwarded-For"),
+				r.Header.Get("X-Forwarded-Host"), r.Header.Get("X-Forwarded-Proto"), r.Header.Get("Leasehold-Forward"),
+				c.Token == w.record(room(there)).FencingToken, cluster.Check(r.Context()))
+		})
+		bob.inner.Store(&serve)
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://ann:1/rooms/"+there+"/a%2Fb?x=1;y", nil)
+		r.Header.Set("User", "eve")
+		r.Header.Set("X-Forwarded-For", "1.2.3.4")
+		res, err := ann.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		text, _ := io.ReadAll(res.Body)
+		want := "true eve ann ann:1 /rooms/" + there + "/a%2Fb?x=1;y 10.0.0.9 ann:1 http  true <nil>"
+		if spaced(string(text)) != spaced(want) {
+			t.Errorf("%q, want %q", text, want)
+		}
+		if len(ann.events.has(cluster.Forwarded)) != 2 || len(ann.events.has(cluster.FailedOver)) != 0 {
+			t.Errorf("%+v", ann.events.has(cluster.Forwarded))
+		}
+		ann.close()
+		bob.close()
+	})
+}
+
+// spaced leaves spaces out, which Print sets by types.
+func spaced(s string) string { return strings.ReplaceAll(s, " ", "") }
+
+// TestHandlerStreams: what is written is forwarded as it comes, after an upgrade in both directions; a connection
+// learns that its activation is to end, and a caller that goes away ends the request.
+func TestHandlerStreams(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		ann, bob := w.two(cluster.HandlerOptions{})
+		there := bob.at(t, ann.l)
+		ended := make(chan error, 1)
+		stream := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			for i := range 3 {
+				fmt.Fprintf(rw, "%s %d\n", body, i)
+				_ = http.NewResponseController(rw).Flush()
+				time.Sleep(time.Second)
+			}
+			<-r.Context().Done()
+			ended <- context.Cause(r.Context())
+		})
+		bob.inner.Store(&stream)
+		ctx, cancel := context.WithCancel(t.Context())
+		r, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://ann:1/rooms/"+there, strings.NewReader("line"))
+		start := time.Now()
+		res, err := ann.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		lines := bufio.NewReader(res.Body)
+		for i := range 3 {
+			if line, err := lines.ReadString('\n'); line != fmt.Sprintf("line %d\n", i) ||
+				time.Since(start).Round(time.Second) != time.Duration(i)*time.Second {
+				t.Errorf("%q, %v after %v", line, err, time.Since(start))
+			}
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+
+		upgrade := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			call, _ := cluster.CallOf(r.Context())
+			conn, both, err := http.NewResponseController(rw).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+			line, _ := both.ReadString('\n')
+			_, _ = io.WriteString(conn, "echo "+line)
+			<-call.Ending
+			_, _ = io.WriteString(conn, "bye\n")
+		})
+		bob.inner.Store(&upgrade)
+		conn, lines := ann.upgrade(t, there)
+		_, _ = io.WriteString(conn, "two\n")
+		if line, err := lines.ReadString('\n'); line != "echo two\n" {
+			t.Errorf("%q, %v", line, err)
+		}
+		go bob.Stop(t.Context())
+		if line, err := lines.ReadString('\n'); line != "bye\n" {
+			t.Errorf("%q, %v", line, err)
+		}
+		_ = conn.Close()
+		bob.close()
+		ann.close()
+	})
+}
+
+// upgrade makes a connection of another protocol.
+func (s *site) upgrade(t *testing.T, id string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	conn, err := s.client.Transport.(*http.Transport).DialContext(t.Context(), "tcp", s.name()+":1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(conn, "GET /rooms/%s HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n", id)
+	lines := bufio.NewReader(conn)
+	res, err := http.ReadResponse(lines, nil)
+	if err != nil || res.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	_ = res.Body.Close() // which is empty
+	return conn, lines
+}
+
+// TestHandlerDrain (PLC-LIFE-2): while a member is replaced, requests come all the time, at both members. None fails,
+// none is served twice, and one that the old member has begun is ended by it.
+func TestHandlerDrain(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		n := w.net()
+		ann := w.site(n, "ann", nil, cluster.HandlerOptions{})
+		front := w.site(n, "front", hostless, cluster.HandlerOptions{})
+		var served atomic.Int64
+		slow := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			time.Sleep(100 * time.Millisecond)
+			served.Add(1)
+			if r.Context().Err() != nil {
+				rw.WriteHeader(http.StatusInternalServerError)
+			}
+			_, _ = rw.Write(body)
+		})
+		ann.inner.Store(&slow)
+		var sent int64
+		var work sync.WaitGroup
+		over := make(chan struct{})
+		for c := range 8 {
+			work.Go(func() {
+				for i := 0; ; i++ {
+					select {
+					case <-over:
+						return
+					default:
+					}
+					atomic.AddInt64(&sent, 1)
+					at, text := front, strings.Repeat("x", 1000*c)
+					if c%2 == 0 {
+						at = ann
+					}
+					if got := at.send(t, http.MethodPost, "/rooms/"+strconv.Itoa(c/2), strings.NewReader(text)); got != "200 "+text {
+						t.Errorf("%d: %.100s", c, got)
+					}
+				}
+			})
+		}
+		time.Sleep(5 * time.Second)
+		bob := w.site(n, "bob", func(o *cluster.Options, _ *host) {
+			o.Replaces = contracts.Incarnation{Member: "ann", Incarnation: ann.Incarnation()}
+		}, cluster.HandlerOptions{})
+		bob.inner.Store(&slow)
+		time.Sleep(20 * time.Second)
+		close(over)
+		work.Wait()
+		if s := ann.Status(); s.State != cluster.Draining || len(bob.Activations()) != 4 {
+			t.Errorf("%+v; %v", s, bob.Activations())
+		}
+		if got := served.Load(); got != sent {
+			t.Errorf("%d requests were served %d times", sent, got)
+		}
+		if len(front.events.has(cluster.FailedOver)) == 0 {
+			t.Error("no request was in the way of the change")
+		}
+		ann.close()
+		bob.close()
+		front.close()
+	})
+}
+
+// TestHandlerKill: a member is killed. Requests for what it had wait until its lease has ended and another one serves
+// them; a request that it had begun fails, unless it can be repeated.
+func TestHandlerKill(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		ann, bob := w.two(cluster.HandlerOptions{})
+		there := bob.at(t, ann.l)
+		began := make(chan struct{}, 9)
+		hang := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			began <- struct{}{}
+			<-r.Context().Done()
+		})
+		bob.inner.Store(&hang)
+		all := make(chan string, 3)
+		go func() { all <- "post " + ann.send(t, http.MethodPost, "/rooms/"+there, strings.NewReader("p")) }()
+		<-began
+		go func() { all <- "get " + ann.get(t, "/rooms/"+there) }()
+		<-began
+		bob.p.set(func(string) (error, bool) { return errNetwork, false }) // it sends nothing any more
+		bob.end.kill()
+		go func() { all <- "late " + ann.send(t, http.MethodPost, "/rooms/"+there, strings.NewReader("l")) }()
+		start := time.Now()
+		if got := <-all; !strings.HasPrefix(got, "post 502") {
+			t.Error(got)
+		}
+		got := <-all + "; " + <-all
+		for _, want := range []string{"get 200 ann has " + there + ": ", "late 200 ann has " + there + ": l"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%q, want %q", got, want)
+			}
+		}
+		if took := time.Since(start); took < 5*time.Second || took > 12*time.Second {
+			t.Errorf("after %v", took)
+		}
+		for _, e := range ann.events.has(cluster.FailedOver) {
+			if e.Took < 5*time.Second || e.Took > 12*time.Second || e.Err == nil {
+				t.Errorf("%+v", e)
+			}
+		}
+		ann.close()
+		bob.p.set(nil)
+		bob.close()
+	})
+}
+
+// TestHandlerFrozen: a member that is frozen while it has an open connection closes nothing. Its connections end some
+// seconds after it was evicted, and its identities are served elsewhere.
+func TestHandlerFrozen(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		ann, bob := w.two(cluster.HandlerOptions{Wait: 30 * time.Second})
+		there := bob.at(t, ann.l)
+		release := make(chan struct{})
+		if got := ann.get(t, "/rooms/"+there); got != "200 bob has "+there+": " {
+			t.Error(got)
+		}
+		hang := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }) // it sees no context
+		bob.inner.Store(&hang)
+		time.AfterFunc(11*time.Second, func() { // a look-up of what it has evicts it
+			_, _ = ann.p.Lookup(t.Context(), "room", there, cluster.Query{})
+		})
+		start := time.Now()
+		bob.p.set(func(string) (error, bool) { return errNetwork, false })
+		if got := ann.get(t, "/rooms/"+there); got != "200 ann has "+there+": " {
+			t.Error(got)
+		}
+		if took := time.Since(start); took > 22*time.Second { // the lease, an eviction by a look-up, the epoch, the grace
+			t.Errorf("after %v", took)
+		}
+		close(release)
+		ann.close()
+		bob.p.set(nil)
+		bob.close()
+	})
+}
+
+// TestHandlerNotHere: a locator that is behind sends a request to a member that has given the identity away. The
+// request is served, once, with its whole body, and no member forwards it twice.
+func TestHandlerNotHere(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		n := w.net()
+		ann := w.site(n, "ann", nil, cluster.HandlerOptions{})
+		body := strings.Repeat("0123456789", 5000)
+		if got := ann.get(t, "/rooms/a"); got != "200 ann has a: " {
+			t.Error(got)
+		}
+		front := w.site(n, "front", hostless, cluster.HandlerOptions{})
+		if got := front.get(t, "/rooms/a"); got != "200 ann has a: " { // it knows where the room is now
+			t.Error(got)
+		}
+		bob := w.site(n, "bob", nil, cluster.HandlerOptions{})
+		if err := ann.Drain(t.Context()); err != nil { // the locator of front does not learn of it
+			t.Fatal(err)
+		}
+		if got := front.send(t, http.MethodPost, "/rooms/a", strings.NewReader(body)); got != "200 bob has a: "+body {
+			t.Errorf("%.100s", got)
+		}
+		if ann.calls.Load() != 2 || bob.calls.Load() != 1 || len(ann.events.has(cluster.Forwarded)) != 0 {
+			t.Errorf("served %d and %d times", ann.calls.Load(), bob.calls.Load())
+		}
+		f := front.events.has(cluster.Forwarded)
+		if len(f) != 3 || f[1].Err == nil || f[1].Peer != "ann" || f[2].Err != nil || f[2].Peer != "bob" {
+			t.Errorf("%+v", f)
+		}
+		ann.close()
+		bob.close()
+		front.close()
+	})
+}
+
+// TestHandlerForged: a request that says that it was forwarded, and was not by a member, is refused: with another
+// secret, none, another address, or another caller.
+func TestHandlerForged(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		ann, bob := w.two(cluster.HandlerOptions{})
+		there := bob.at(t, ann.l)
+		n := w.net()
+		n.ends = map[string]*listener{"bob:1": bob.end}
+		var seen http.Header
+		tap := n.listen("bob:1") // as another process at this address receives it
+		spy := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			seen = r.Header.Clone()
+		})
+		server := &http.Server{Handler: spy}
+		go server.Serve(tap)
+		l := cluster.NewLocator(w.provider(), nil)
+		if err := l.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		way := &http.Transport{DialContext: n.dial}
+		h, err := cluster.NewHandler(nil, l, nil, cluster.HandlerOptions{Identity: identity, Secret: secret, Transport: way,
+			Caller: func(*http.Request) string { return "eve" }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.ServeHTTP(new(recorder), request(t, "/rooms/"+there, nil))
+		hop := seen.Get("Leasehold-Forward")
+		send := func(path string, change func(http.Header)) string {
+			r := request(t, "http://bob:1"+path, nil)
+			r.Header, r.RequestURI = seen.Clone(), ""
+			change(r.Header)
+			res, err := bob.client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			text, _ := io.ReadAll(res.Body)
+			return strconv.Itoa(res.StatusCode) + " " + string(text)
+		}
+		if got := send("/rooms/"+there, func(http.Header) {}); got != "200 bob has "+there+": " {
+			t.Error(got) // it was forwarded, and is as it was
+		}
+		payload, proof, _ := strings.Cut(hop, ".")
+		for what, got := range map[string]string{
+			"no proof":        send("/rooms/"+there, func(h http.Header) { h.Set("Leasehold-Forward", payload+".") }),
+			"another payload": send("/rooms/"+there, func(h http.Header) { h.Set("Leasehold-Forward", "e30."+proof) }),
+			"another path":    send("/rooms/other", func(http.Header) {}),
+			"another address": send("/rooms/"+there, func(h http.Header) { h.Set("X-Forwarded-For", "127.0.0.1") }),
+			"two":             send("/rooms/"+there, func(h http.Header) { h.Add("Leasehold-Forward", hop) }),
+		} {
+			if !strings.HasPrefix(got, "403") {
+				t.Errorf("%s: %s", what, got)
+			}
+		}
+		for _, o := range []cluster.HandlerOptions{
+			{}, {Identity: identity}, {Identity: identity, Secret: []byte("short")},
+			{Identity: identity, Secret: secret, Tries: -1}, {Secret: secret},
+		} {
+			if _, err := cluster.NewHandler(nil, l, nil, o); err == nil {
+				t.Errorf("%+v", o)
+			}
+		}
+		l.Stop()
+		_ = server.Close()
+		tap.kill()
+		ann.close()
+		bob.close()
+	})
+}
+
+// recorder is where a response goes that no one reads.
+type recorder struct{ bytes.Buffer }
+
+func (*recorder) Header() http.Header { return http.Header{} }
+func (*recorder) WriteHeader(int)     {}
+
+func request(t *testing.T, url string, body io.Reader) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.RemoteAddr = "10.0.0.1:1"
+	return r
+}
+
+// TestHandlerGivesUp: a request that no member serves is tried for as long and as often as the options say. One whose
+// identity the host cannot activate is an error at once.
+func TestHandlerGivesUp(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		n := w.net()
+		ann := w.site(n, "ann", func(_ *cluster.Options, h *host) {
+			h.activate = func(context.Context, cluster.Activation) error { return errors.New("no disk") }
+		}, cluster.HandlerOptions{})
+		start := time.Now()
+		if got := ann.get(t, "/rooms/a"); !strings.HasPrefix(got, "500") || strings.Contains(got, "disk") ||
+			time.Since(start) > time.Second {
+			t.Errorf("%s after %v", got, time.Since(start))
+		}
+		front := w.site(n, "front", hostless,
+			cluster.HandlerOptions{Wait: 4 * time.Second})
+		ann.close()
+		start = time.Now()
+		if got := front.get(t, "/rooms/a"); !strings.HasPrefix(got, "503") || time.Since(start) != 4*time.Second {
+			t.Errorf("%s after %v", got, time.Since(start))
+		}
+		few := w.site(n, "few", hostless,
+			cluster.HandlerOptions{Tries: 3})
+		start = time.Now()
+		if got := few.get(t, "/rooms/a"); !strings.HasPrefix(got, "503") || time.Since(start) > time.Second {
+			t.Errorf("%s after %v", got, time.Since(start))
+		}
+		few.close()
+		front.close()
+	})
+}
+
+// way is a Transport.
+type way func(*http.Request) (*http.Response, error)
+
+func (w way) RoundTrip(r *http.Request) (*http.Response, error) { return w(r) }
+
+// TestHandlerBody: a body of which a member has read a part is sent again from its beginning, unless more of it was
+// read than is kept.
+func TestHandlerBody(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.start("ann", nil)
+		l, _ := w.locator(nil)
+		for most, want := range map[int]string{5: "0123456789", 4: ""} {
+			var got string
+			tries := 0
+			h, err := cluster.NewHandler(nil, l, nil, cluster.HandlerOptions{Identity: identity, Secret: secret, Body: most,
+				Transport: way(func(r *http.Request) (*http.Response, error) {
+					if tries++; tries == 1 {
+						_, _ = io.ReadFull(r.Body, make([]byte, 5))
+						return nil, &net.OpError{Op: "dial", Err: errNetwork}
+					}
+					body, err := io.ReadAll(r.Body)
+					got = string(body)
+					return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, err
+				})})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.ServeHTTP(new(recorder), request(t, "/rooms/a", strings.NewReader("0123456789")))
+			if got != want {
+				t.Errorf("with %d bytes that are kept: %q after %d tries, want %q", most, got, tries, want)
+			}
+		}
+		l.Stop()
+		w.stop(m)
+	})
+}
+
+// TestServeAfterALoss (PLC-LIFE-3): a member that drains, is stopped or has lost its lease says of every identity that
+// it is not here.
+func TestServeAfterALoss(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		check := func(m joined, want error) {
+			t.Helper()
+			_, err := m.Serve(t.Context(), room("a"), nil)
+			if _, ok := errors.AsType[*cluster.NotHereError](err); !ok || !errors.Is(err, want) {
+				t.Errorf("%v, want %v", err, want)
+			}
+		}
+		m := w.member("ann", nil)
+		check(m, cluster.ErrNotRunning)
+		if err := m.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Serve(t.Context(), room("a"), nil); err != nil {
+			t.Error(err)
+		}
+		w.freeze(11 * time.Second)
+		check(m, cluster.ErrNotReady)
+		time.Sleep(20 * time.Second) // it has joined again
+		if err := m.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		check(m, cluster.ErrDraining)
+		w.stop(m)
+		check(m, cluster.ErrNotRunning)
+		synctest.Wait()
+	})
+}

@@ -1,0 +1,221 @@
+// Command chat is a page with chat rooms. Each room lives in one of two processes, which are replaced and killed by the
+// press of a button, and no one in a room sees an error.
+//
+//	go run ./examples/chat
+//
+// room.go is what to copy: a process that hosts rooms behind a cluster.Handler. This file starts a server in memory,
+// the processes, and the front, which has the page and no rooms: it forwards WebSockets to where the room is.
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/cluster"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+//go:embed page.html
+var page []byte
+
+// asMember is the variable by which a process learns that it hosts rooms: its name, the server, the secret of all
+// members, the time of their leases, and the member and incarnation that it replaces, if any.
+const asMember = "CHAT_MEMBER"
+
+func main() {
+	listen := flag.String("listen", "127.0.0.1:8082", "address of the page")
+	ttl := flag.Duration("ttl", 3*time.Second, "lease of a process: so long after a kill its rooms are without one")
+	flag.Parse()
+	if err := run(*listen, *ttl); err != nil {
+		fmt.Fprintln(os.Stderr, "chat:", err)
+		os.Exit(1)
+	}
+}
+
+// run is the front, or a process that hosts rooms, until the program is interrupted.
+func run(listen string, ttl time.Duration) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if m := strings.Fields(os.Getenv(asMember)); len(m) >= 4 {
+		return host(m[0], m[1], m[2], m[3], m[4:]) // the front stops it
+	}
+	return front(ctx, listen, ttl)
+}
+
+// identity is the room of a request: /rooms/NAME.
+func identity(r *http.Request) (cluster.Identity, bool) {
+	name, ok := strings.CutPrefix(r.URL.Path, "/rooms/")
+	return cluster.Identity{Kind: "room", ID: name}, ok && name != ""
+}
+
+// serve serves on a listener in the background.
+func serve(l net.Listener, h http.Handler) *http.Server {
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	go s.Serve(l) //nolint:errcheck // it ends with Close
+	return s
+}
+
+// front is the process with the page.
+func front(ctx context.Context, listen string, ttl time.Duration) error {
+	local, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	defer serve(local, httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil)).Close() //nolint:errcheck // over
+	f := &fleet{server: "http://" + local.Addr().String(), secret: rand.Text() + rand.Text(), ttl: ttl,
+		all: map[string]*process{}}
+	defer f.end()
+	for range 2 {
+		if err := f.start(ctx, nil); err != nil {
+			return err
+		}
+	}
+	c, err := client.New(f.server, nil)
+	if err != nil {
+		return err
+	}
+	l := cluster.NewLocator(c.Placements("default", "chat"), nil)
+	if err := l.Start(ctx); err != nil {
+		return err
+	}
+	defer l.Stop()
+	rooms, err := cluster.NewHandler(nil, l, nil, cluster.HandlerOptions{Identity: identity, Secret: []byte(f.secret)})
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/rooms/", rooms)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write(page)
+	})
+	mux.HandleFunc("POST /processes/{name}/{what}", func(w http.ResponseWriter, r *http.Request) {
+		if err := f.change(ctx, r.PathValue("name"), r.PathValue("what")); err != nil {
+			http.Error(w, err.Error(), http.StatusConflict)
+		}
+	})
+	public, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
+	if err != nil {
+		return err
+	}
+	defer serve(public, http.NewCrossOriginProtection().Handler(mux)).Close() //nolint:errcheck // over
+	fmt.Printf("Open http://%s in two windows. End it with Ctrl+C.\n", public.Addr())
+	<-ctx.Done()
+	return nil
+}
+
+// fleet is the processes that host rooms.
+type fleet struct {
+	server, secret string
+	ttl            time.Duration
+
+	mu   sync.Mutex
+	last int
+	all  map[string]*process
+}
+
+// process is one of them.
+type process struct {
+	name, incarnation string
+	cmd               *exec.Cmd
+	in                io.Closer
+}
+
+// start starts a process and waits until it hosts rooms, in the place of another one if that is not nil.
+func (f *fleet) start(ctx context.Context, replaces *process) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	f.last++
+	p := &process{name: "process-" + strconv.Itoa(f.last)}
+	f.mu.Unlock()
+	p.cmd = exec.CommandContext(ctx, self) //nolint:gosec // this program
+	p.cmd.Cancel = func() error { return nil }
+	is := strings.Join([]string{p.name, f.server, f.secret, f.ttl.String()}, " ")
+	if replaces != nil {
+		is += " " + replaces.name + " " + replaces.incarnation
+	}
+	p.cmd.Env, p.cmd.Stderr = append(os.Environ(), asMember+"="+is), os.Stderr
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
+	first, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("%s does not start: %w", p.name, errors.Join(err, p.cmd.Wait()))
+	}
+	p.incarnation = strings.TrimSpace(first)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all[p.name] = p
+	return nil
+}
+
+// take takes a process out of the fleet.
+func (f *fleet) take(name string) (*process, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := f.all[name]
+	if p == nil {
+		return nil, fmt.Errorf("there is no %s", name) //nolint:err113 // for people
+	}
+	delete(f.all, name)
+	return p, nil
+}
+
+// change replaces a process by another one, or kills it and starts another one.
+func (f *fleet) change(ctx context.Context, name, what string) error {
+	p, err := f.take(name)
+	if err != nil {
+		return err
+	}
+	if what == "kill" {
+		err := p.cmd.Process.Kill()
+		_ = p.cmd.Wait() // it says that the process was killed
+		started := f.start(ctx, nil)
+		return errors.Join(err, started)
+	}
+	started := f.start(ctx, p)
+	return errors.Join(started, p.stop())
+}
+
+// stop ends a process: it hands its rooms over first.
+func (p *process) stop() error {
+	_ = p.in.Close()
+	return p.cmd.Wait()
+}
+
+// end stops all.
+func (f *fleet) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range f.all {
+		_ = p.stop()
+	}
+}
