@@ -54,7 +54,8 @@ func newEventID(at time.Time) string {
 	return fmt.Sprintf("%s-%08X-%s", at.UTC().Format(eventID), drawn.Add(1), rand.Text())
 }
 
-// write is the event as its document. at is about the store's time.
+// write is the event as its document. at is the store's time, as far as the writer knows: the step is refused if it was
+// drawn too long ago, or by a clock that is too far behind, since those who follow may have gone past its place.
 func (e Event) write(c Cluster, at time.Time) docstore.Write {
 	w := docstore.Write{
 		Key: docstore.Key{Kind: eventKind, Tenant: c.space(), ID: newEventID(at)},
@@ -63,7 +64,8 @@ func (e Event) write(c Cluster, at time.Time) docstore.Write {
 			fAt: docstore.Now, fMember: docstore.String(e.Member.Member), fIncarnation: docstore.Int(e.Member.Number),
 			fTo: docstore.String(e.To),
 		},
-		Keep: keepEvents,
+		Keep:  keepEvents,
+		Until: at.Add(maxDelay).Truncate(time.Millisecond),
 	}
 	for f, text := range map[string]string{fKind: e.Identity.Kind, fID: e.Identity.ID, fFrom: e.From, fReason: e.Reason} {
 		if text != "" {
