@@ -135,22 +135,6 @@ func TestRequestsOfMembersAreToldApart(t *testing.T) {
 	w.want(must[placement.MemberOutcome](w)(w.ChangeOffer(t.Context(), offer)).Code, placement.RequestIDReused)
 }
 
-// TestFollowersWaitForEvents: Next does not pass an event while others may appear before it.
-func TestFollowersWaitForEvents(t *testing.T) {
-	w := newWorld(t)
-	w.join("ann")
-	for _, after := range []struct {
-		wait time.Duration
-		want bool
-	}{{0, false}, {placement.EventLag, false}, {time.Millisecond, true}} {
-		w.clock.Advance(after.wait)
-		p := must[placement.EventPage](w)(w.Events(t.Context(), w.cluster, "", 0))
-		if len(p.Events) != 1 || (p.Next == p.Events[0].ID) != after.want {
-			t.Errorf("after %v: %+v", after.wait, p)
-		}
-	}
-}
-
 // TestEventOfAWrongClock: a process whose clock is wrong writes no event where those who follow have been, whatever it
 // does; and what it was asked to do is done.
 func TestEventOfAWrongClock(t *testing.T) {

@@ -38,6 +38,8 @@ type Service struct {
 
 	mu     sync.RWMutex
 	latest map[Cluster]*Topology
+
+	feeds feeds
 }
 
 // Options are the settings of [New]. The zero value works.
@@ -461,7 +463,7 @@ func (s *Service) obtain(ctx context.Context, c subject, need Need,
 			started.To = string(Active)
 		}
 		if v.act.Phase != Free && v.act.Owner != g.owner {
-			started.Reason = "taken over from " + v.act.Owner.Member
+			started.Reason = takenFrom(v.act.Owner.Member)
 		}
 		o, free, err := rule.RunJoint(ctx, s.store, s.now, *g, c.unchanged(to, v.at), started.write(c.Cluster, v.at))
 		if err != nil {
