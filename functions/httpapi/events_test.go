@@ -172,7 +172,8 @@ func TestEventsAreWaitedFor(t *testing.T) {
 			call, _ := serve(t, nil)
 			begin := time.Now()
 			w := call(t.Context(), http.MethodGet, chat+"/events?wait_seconds=7", "")
-			if took := time.Since(begin); w.Code != 200 || !strings.HasPrefix(w.Body.String(), empty) || strings.Contains(w.Body.String(), "poll_after") ||
+			if took := time.Since(begin); w.Code != 200 || !strings.HasPrefix(w.Body.String(), empty) ||
+				strings.Contains(w.Body.String(), "poll_after") ||
 				took != 7*time.Second {
 				t.Errorf("after %v: %d %s", took, w.Code, w.Body)
 			}

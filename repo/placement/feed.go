@@ -133,6 +133,11 @@ func (c cursor) from() string {
 	return settled(c.read)
 }
 
+// ahead reports whether a cursor is a time that has not come.
+func (c cursor) ahead(at time.Time) bool {
+	return c.read.IsZero() && c.place > at.UTC().Format(eventID)
+}
+
 // settled is the place before which no event can appear any more at a time of the store.
 func settled(at time.Time) string { return at.Add(-EventLag).UTC().Format(eventID) }
 
@@ -211,6 +216,9 @@ func (l *look) entries(member string) []*entry {
 
 // page is what a caller that has read so far is to be shown.
 func (l *look) page(c cursor, q EventQuery) EventPage {
+	if c.ahead(l.at) {
+		return EventPage{At: l.at, Next: c.place}
+	}
 	all := l.entries(q.Member)
 	var beside, late, ahead []*entry // of a second in which one appeared late; written since the read; behind the place
 	sums := c.sumsOf(all)
@@ -349,7 +357,7 @@ func (s *Service) Events(ctx context.Context, c Cluster, q EventQuery) (EventPag
 	}
 	f := s.feed(c)
 	l, err := s.recent(ctx, c, f, at, q)
-	if err == nil && at.read.IsZero() && at.place > settled(l.at) && l.from > settled(l.at) {
+	if err == nil && at.read.IsZero() && !at.ahead(l.at) && at.place > settled(l.at) && l.from > settled(l.at) {
 		// what comes before a place that is a time may be written later
 		l, err = s.read(ctx, c, f, at, settled(l.at), q)
 	}

@@ -727,7 +727,8 @@ func TestBadInput(t *testing.T) {
 	if got := w.store.took(); got != [2]int{} {
 		t.Errorf("%v requests", got)
 	}
-	if _, err := w.Events(ctx, w.cluster, placement.EventQuery{After: "now?", Limit: 0}); err == nil || !strings.Contains(err.Error(), "after") {
+	if _, err := w.Events(ctx, w.cluster, placement.EventQuery{After: "now?"}); err == nil ||
+		!strings.Contains(err.Error(), "after") {
 		t.Errorf("%v", err)
 	}
 }
