@@ -329,14 +329,15 @@ func (p *Placements) Activations(ctx context.Context, q ActivationQuery) (contra
 	})
 }
 
-// Events returns the events after a place. Those of the last ten seconds can come again. What it is to wait for them
+// Events returns the events after a place. One of the last ten seconds can come again. What it is to wait for them
 // must be less than the client waits for a response.
 func (p *Placements) Events(ctx context.Context, q cluster.EventQuery) (contracts.EventPage, error) {
 	wait := ""
 	if s := int64(q.Wait / time.Second); s > 0 {
 		wait = strconv.FormatInt(s, 10)
 	}
-	path := p.base + "/events" + listQuery(q.PageSize, map[string]string{"after": q.After, "wait_seconds": wait})
+	path := p.base + "/events" + listQuery(q.PageSize, map[string]string{"after": q.After, "member": q.Member,
+		"wait_seconds": wait})
 	return call(ctx, p.client, http.MethodGet, path, nil, func(page contracts.EventPage) error {
 		if page.Events == nil || page.Next == "" {
 			return lease.ErrMissing

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,77 +11,41 @@ import (
 )
 
 const (
-	eventWait = 8 * time.Second // for new events, less than clients wait for a response
-	eventPage = 1000
-	// between reads of events that are known, which providers show again for some seconds
-	eventPause = 250 * time.Millisecond
-	longPause  = 10 * time.Second // that a provider asks for which does not wait for events itself
-	readers    = 16               // activations that are read at a time
+	eventWait  = 8 * time.Second // for new events, less than clients wait for a response
+	eventPage  = 1000
+	eventPause = 250 * time.Millisecond // between requests to a provider that waits for nothing
+	longPause  = 10 * time.Second       // that a provider asks for which does not wait for events itself
+	readers    = 16                     // activations that are read at a time
 )
 
-// follow reads the events of the cluster: what others claimed for this member is activated, what others have is lost.
+// follow reads the events of the cluster that concern the member: what others claimed for it is activated, what others
+// have is lost.
 func (m *Member) follow(l *incarnation) {
-	after := l.since
-	var known map[string]bool // the events of the round before
+	q := EventQuery{Member: l.name, After: l.since, Wait: eventWait, PageSize: eventPage}
 	room := make(chan struct{}, readers)
 	always := hold.Insist{Final: func(error) bool { return false }} // as long as it is in the cluster
 	for l.Check() == nil && l.Context().Err() == nil {
-		var seen map[string]bool
-		var news bool
-		var next string
-		pause := eventPause
+		var page contracts.EventPage
+		begin := time.Now()
 		if _, err := m.component.insist(l.Context(), Event{Incarnation: l.number}, "events", always,
 			func(context.Context) (err error) {
-				seen, news, next, pause, err = m.round(l, after, known, room)
+				if page, err = m.provider.Events(l.Context(), q); errors.Is(err, contracts.CodeCursorExpired) {
+					q.After = "" // locks last for an hour at most: what was claimed then has expired
+				}
 				return err
 			}); err != nil {
 			return
 		}
-		if !news {
-			sleep(l.Context(), pause)
-		}
-		after, known = next, seen
-	}
-}
-
-// round reads all events from a place on, once. If there is no news, the next round comes after a pause.
-func (m *Member) round(l *incarnation, after string, known map[string]bool, room chan struct{}) (
-	seen map[string]bool, news bool, next string, pause time.Duration, err error) {
-	seen = map[string]bool{}
-	q := EventQuery{After: after, Wait: eventWait, PageSize: eventPage}
-	if len(known) >= eventPage {
-		q.Wait = 0 // what is new comes behind the first page, for which alone a provider waits
-	}
-	for ; ; q.Wait = 0 {
-		page, err := m.provider.Events(l.Context(), q)
-		if err != nil {
-			return nil, false, "", 0, err
-		}
-		if next == "" {
-			next = page.Next
-			pause = max(eventPause, min(time.Duration(page.PollAfterMs)*time.Millisecond, longPause))
-		}
 		for _, e := range page.Events {
-			if seen[e.EventID] = true; !known[e.EventID] {
-				news = true
-				m.learn(l, e, room)
-			}
+			m.learn(l, e, room)
 		}
-		if len(page.Events) < eventPage {
-			return seen, news, next, pause, nil
+		q.After = page.Next
+		if len(page.Events) == 0 {
+			pause := min(time.Duration(page.PollAfterMs)*time.Millisecond, longPause)
+			sleep(l.Context(), max(pause, eventPause-time.Since(begin)))
 		}
-		// A provider that has shown a full page shows nothing until there is another one. By a time alone it shows all again.
-		next = stamp(next)
-		last := stamp(page.Events[len(page.Events)-1].EventID)
-		if last <= q.After {
-			return seen, news, next, pause, nil
-		}
-		q.After = last
 	}
 }
-
-// stamp is the time with which the IDs of events, and the places between them, begin.
-func stamp(id string) string { return id[:min(len(id), len(contracts.TimeFormat))] }
 
 // learn acts on one event of an activation.
 func (m *Member) learn(l *incarnation, e contracts.PlacementEvent, room chan struct{}) {

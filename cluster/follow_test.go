@@ -2,9 +2,7 @@ package cluster_test
 
 import (
 	"context"
-	"fmt"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,37 +14,6 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
-
-// reserved shows events as a server does: what it has shown by a place it does not show again, until the page differs.
-type reserved struct{ cluster.Provider }
-
-func (r reserved) Events(ctx context.Context, q cluster.EventQuery) (contracts.EventPage, error) {
-	wait := q.Wait
-	base, shown, _ := strings.Cut(q.After, "~")
-	q.After, q.Wait = base, 0
-	for ; ; wait -= time.Second {
-		page, err := r.Provider.Events(ctx, q)
-		if err != nil {
-			return page, err
-		}
-		have := ""
-		if n := len(page.Events); n > 0 {
-			have = fmt.Sprint(n, page.Events[0].EventID, page.Events[n-1].EventID)
-		}
-		page.Next += "~" + have
-		if shown != have {
-			return page, nil
-		}
-		if page.Events = nil; wait <= 0 {
-			return page, nil
-		}
-		select {
-		case <-ctx.Done():
-			return page, ctx.Err()
-		case <-time.After(time.Second):
-		}
-	}
-}
 
 // prompt holds no response, and says when to come again.
 type prompt struct {
@@ -69,7 +36,7 @@ func (p prompt) Events(ctx context.Context, q cluster.EventQuery) (contracts.Eve
 func TestProviderThatHoldsNoResponse(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		h := &host{w: w, name: "ann", contexts: map[cluster.Identity]context.Context{}}
-		p := prompt{reserved{direct.Cluster(w.service, chat)}, new(atomic.Int64)}
+		p := prompt{direct.Cluster(w.service, chat), new(atomic.Int64)}
 		m, err := cluster.NewMember(p, "ann", h, &cluster.Options{Kinds: []string{"room"}, Partitions: 16})
 		if err != nil {
 			t.Fatal(err)
@@ -99,7 +66,7 @@ func TestProviderThatHoldsNoResponse(t *testing.T) {
 func TestMoreEventsThanAPage(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		h := &host{w: w, name: "ann", contexts: map[cluster.Identity]context.Context{}}
-		m, err := cluster.NewMember(reserved{direct.Cluster(w.service, chat)}, "ann", h,
+		m, err := cluster.NewMember(direct.Cluster(w.service, chat), "ann", h,
 			&cluster.Options{Kinds: []string{"room"}, Partitions: 16})
 		if err != nil {
 			t.Fatal(err)

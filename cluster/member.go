@@ -62,9 +62,9 @@ type Options struct {
 	// others. It is used for the first join.
 	Replaces contracts.Incarnation
 
-	// ServeOnly: the member does not follow the events of the cluster, so that [Member.Serve] alone activates. Every
-	// member that follows them reads all: leave it to the callers in clusters in which hundreds of identities are
-	// activated each second.
+	// ServeOnly: the member does not follow the events of the cluster, so that [Member.Serve] alone activates. It is the
+	// way for callers that connect to members anyway. One that follows them gets those that concern it, within about a
+	// second; a look at the store a second serves all members of a process, or of a server.
 	ServeOnly bool
 
 	// IdleAfter is how long nothing has used an activation when the member ends it, with [ErrIdle]: it calls

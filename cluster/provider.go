@@ -124,6 +124,9 @@ type Query struct {
 
 // EventQuery selects events of the cluster. The zero value selects the oldest.
 type EventQuery struct {
+	// Member leaves out what does not concern the member of this name: it gets what became of it and of its activations,
+	// and who took one from it. A provider may return others as well.
+	Member   string
 	After    string        // EventPage.Next of the page before, or a time like 2026-01-01T00:00:00.000Z
 	Wait     time.Duration // for something new, in whole seconds; a provider may return earlier, and without events
 	PageSize int           // 1 to 1000; 0 means the provider's default

@@ -72,6 +72,7 @@ const (
 	CodeClockSkew            Code = "CLOCK_SKEW"
 	CodeClusterDiffers       Code = "CLUSTER_DIFFERS"
 	CodeClusterFull          Code = "CLUSTER_FULL"
+	CodeCursorExpired        Code = "CURSOR_EXPIRED"
 	CodeDeadlineExceeded     Code = "DEADLINE_EXCEEDED"
 	CodeDocumentDamaged      Code = "DOCUMENT_DAMAGED"
 	CodeInternal             Code = "INTERNAL"
@@ -146,6 +147,8 @@ func (e Code) Valid() bool {
 	case CodeClusterDiffers:
 		return true
 	case CodeClusterFull:
+		return true
+	case CodeCursorExpired:
 		return true
 	case CodeDeadlineExceeded:
 		return true

@@ -18,7 +18,7 @@ import (
 // some, and otherwise this machine alone, which has all of their roles.
 type machines struct {
 	address, port string // of the server
-	in      func(machine string, c *exec.Cmd)
+	in            func(machine string, c *exec.Cmd)
 }
 
 func threeMachines(t *testing.T) machines {
@@ -39,7 +39,7 @@ func threeMachines(t *testing.T) machines {
 	for i, machine := range []string{"alpha", "bravo"} {
 		there := "-n " + name(machine) + " "
 		here := fmt.Sprintf("-n %s ", name("server"))
-		end, other := fmt.Sprintf("to%s", machine), fmt.Sprintf("10.77.0.%d", i+2)
+		end, other := "to"+machine, fmt.Sprintf("10.77.0.%d", i+2)
 		steps = append(steps, "netns add "+name(machine),
 			here+"link add "+end+" type veth peer name eth0 netns "+name(machine),
 			here+"addr add 10.77.0.1 peer "+other+" dev "+end, here+"link set "+end+" up",

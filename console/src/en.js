@@ -60,6 +60,7 @@ export default {
   'code.LEASE_RELEASED': 'The lease was released, or ended by an administrator. The sender must stop its work.',
   'code.LEASE_CHANGED': 'The lease was renewed in between. Renew again with the expiry that it has now.',
   'code.TOO_LATE': 'The request came after the end that it names, and changed nothing.',
+  'code.CURSOR_EXPIRED': 'Events after this place have been removed. Begin again without a place.',
   'code.LOCK_UNREADABLE': 'Another program wrote an expiry that cannot be read, so that no one can say whether the lock is held.',
   'code.STALE_TOKEN': 'A higher fencing token was seen: the sender has lost its lock without noticing. This is what the fence is for.',
   'code.TOPOLOGY_UNDETERMINED': 'The cluster has no active member to place on.',

@@ -125,23 +125,28 @@ func (p provider) Activation(ctx context.Context, kind, id string) (contracts.Ac
 	return Recorded(p.latest(), found.Activation)
 }
 
-// eventPoll is how often a provider that waits for events asks the store.
-const eventPoll = time.Second
-
-// Events implements [cluster.Provider]. Young events are returned again, without waiting.
+// Events implements [cluster.Provider]. All who wait for events of a cluster, by one Service, share one look at the
+// store a second.
 func (p provider) Events(ctx context.Context, q cluster.EventQuery) (contracts.EventPage, error) {
-	for left := q.Wait; ; left -= eventPoll {
-		page, err := p.service.Events(ctx, p.cluster, q.After, q.PageSize)
+	ask := placement.EventQuery{After: q.After, Member: q.Member, Limit: q.PageSize}
+	if q.Wait > 0 {
+		ask.Recent = placement.LookEvery
+	}
+	for left := q.Wait; ; {
+		page, err := p.service.Events(ctx, p.cluster, ask)
 		if err != nil {
 			return contracts.EventPage{}, withCode(err)
 		}
-		if len(page.Events) > 0 || left <= 0 {
+		if page.News() || left <= 0 {
 			return events(page), nil
 		}
+		ask.After = page.Next // so that the latest look serves the next one, too
+		pause := min(left, page.Due())
 		select {
 		case <-ctx.Done():
 			return contracts.EventPage{}, ctx.Err()
-		case <-time.After(min(left, eventPoll)):
+		case <-time.After(pause):
+			left -= pause
 		}
 	}
 }
@@ -238,6 +243,9 @@ func withCode(err error) error {
 	}
 	if errors.Is(err, docstore.ErrDamaged) {
 		return fmt.Errorf("%w: %w", contracts.CodeDocumentDamaged, err)
+	}
+	if errors.Is(err, placement.ErrCursorExpired) {
+		return fmt.Errorf("%w: %w", contracts.CodeCursorExpired, err)
 	}
 	return err
 }

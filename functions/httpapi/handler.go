@@ -131,7 +131,7 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 		MaxIdentities: o.Limits.IdentitiesPerCluster,
 		Evicted:       o.Metrics.Evicted,
 	})
-	a.watches = newWatches(a.placement, f.timeout, o.Stop)
+	a.watches = newWatches(o.Stop)
 	a.maxWait = max(0, cmp.Or(o.MaxWait, DefaultMaxWait))
 	most := max(0, cmp.Or(o.MaxWaiting, DefaultMaxWaiting))
 	a.lockWaiters.what, a.lockWaiters.most, a.watches.waiters.most = "locks", most, most

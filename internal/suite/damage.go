@@ -199,7 +199,7 @@ func (d damaged) clusters(t *testing.T) {
 	events, bad := map[string]bool{}, map[string]bool{}
 	for round := range 2 {
 		for after := ""; ; {
-			p, err := s.Events(t.Context(), cluster, after, 2)
+			p, err := s.Events(t.Context(), cluster, placement.EventQuery{After: after, Limit: 2})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -441,7 +441,7 @@ func (r *placementRun) compareEvents(ctx context.Context) error {
 	after := ""
 	r.clock.Advance(2 * placement.EventLag)
 	for {
-		p, err := r.via[0].Events(ctx, r.cluster, after, 100)
+		p, err := r.via[0].Events(ctx, r.cluster, placement.EventQuery{After: after, Limit: 100})
 		if err != nil {
 			return err
 		}

@@ -264,7 +264,7 @@ func PlacementSteps(t *testing.T, store docstore.Store, clock *Clock, before fun
 			return placement.Outcome{Code: placement.OK}, err
 		}, placement.OK},
 		{"events, none new", func() (placement.Outcome, error) {
-			page, err := s.Events(t.Context(), cluster, "9999-01-01T00:00:00.000Z", 0)
+			page, err := s.Events(t.Context(), cluster, placement.EventQuery{After: "9999-01-01T00:00:00.000Z", Limit: 0})
 			if len(page.Events) > 0 {
 				t.Errorf("events %v", page.Events)
 			}

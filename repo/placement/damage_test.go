@@ -151,7 +151,7 @@ func TestListsPassDamage(t *testing.T) {
 		if after == "-" {
 			after = ""
 		}
-		page = must[placement.EventPage](w)(w.Events(t.Context(), w.cluster, after, 10))
+		page = must[placement.EventPage](w)(w.Events(t.Context(), w.cluster, placement.EventQuery{After: after, Limit: 10}))
 		found, damaged = found+len(page.Events), damaged+len(page.Damaged)
 	}
 	if found != events || damaged != 25 {
@@ -174,7 +174,7 @@ func TestEventsBehindStrangeNames(t *testing.T) {
 	for _, young := range []bool{true, false} {
 		seen, damaged := map[string]bool{}, map[string]bool{}
 		for after, n := "", 0; ; n++ {
-			page := must[placement.EventPage](w)(w.Events(t.Context(), w.cluster, after, 10))
+			page := must[placement.EventPage](w)(w.Events(t.Context(), w.cluster, placement.EventQuery{After: after, Limit: 10}))
 			if n > 20 || len(page.Events)+len(page.Damaged) > 70 {
 				t.Fatal(n, len(page.Events), len(page.Damaged))
 			}

@@ -1,15 +1,12 @@
 package placement
 
 import (
-	"context"
 	"crypto/rand"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
-	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
@@ -43,10 +40,6 @@ const (
 	eventID = "2006-01-02T15:04:05.000Z" // what IDs of events begin with
 )
 
-// EventLag is how long after an event others may still appear that come before it: the ID of an event is drawn a moment
-// before the change is written, and writers do not wait for each other.
-const EventLag = 10 * time.Second
-
 // drawn counts the events of this process, so that those of one millisecond are in their order.
 var drawn atomic.Uint32
 
@@ -54,7 +47,8 @@ func newEventID(at time.Time) string {
 	return fmt.Sprintf("%s-%08X-%s", at.UTC().Format(eventID), drawn.Add(1), rand.Text())
 }
 
-// write is the event as its document. at is about the store's time.
+// write is the event as its document. at is the store's time, as far as the writer knows: the step is refused if it was
+// drawn too long ago, or by a clock that is too far behind, since those who follow may have gone past its place.
 func (e Event) write(c Cluster, at time.Time) docstore.Write {
 	w := docstore.Write{
 		Key: docstore.Key{Kind: eventKind, Tenant: c.space(), ID: newEventID(at)},
@@ -63,7 +57,8 @@ func (e Event) write(c Cluster, at time.Time) docstore.Write {
 			fAt: docstore.Now, fMember: docstore.String(e.Member.Member), fIncarnation: docstore.Int(e.Member.Number),
 			fTo: docstore.String(e.To),
 		},
-		Keep: keepEvents,
+		Keep:  keepEvents,
+		Until: at.Add(maxDelay).Truncate(time.Millisecond),
 	}
 	for f, text := range map[string]string{fKind: e.Identity.Kind, fID: e.Identity.ID, fFrom: e.From, fReason: e.Reason} {
 		if text != "" {
@@ -88,74 +83,4 @@ func eventOf(k docstore.Key, d docstore.Doc) (Event, error) {
 		Reason: r.Text(fReason),
 	}
 	return e, r.Err()
-}
-
-// EventPage is the result of [Service.Events].
-type EventPage struct {
-	At      time.Time          // the store's time of the read
-	Events  []Event            // in the order of their IDs
-	Damaged []docstore.Damaged // those of the page that cannot be read
-	Next    string             // what to pass as after the next time; never empty
-}
-
-// Events returns events in the order of their IDs, those after a Next of before; the first ones for an empty after.
-// Next never passes an event that is younger than [EventLag]: younger ones are returned again, until no other can
-// appear before them. Who follows Next and leaves out the IDs that it has seen misses none, but for the change of a
-// writer that was stopped for longer than that between drawing an ID and writing. One request to the store, unless
-// another program's documents take a page.
-func (s *Service) Events(ctx context.Context, c Cluster, after string, limit int) (EventPage, error) {
-	if err := first(c.Validate(), checkLimit(limit), checkAfter(after)); err != nil {
-		return EventPage{}, err
-	}
-	page := EventPage{Next: after}
-	for at := after; ; {
-		p, err := s.store.List(ctx, docstore.Query{Kind: eventKind, Tenant: c.space(), After: at, Limit: limit})
-		if err != nil {
-			return EventPage{}, fmt.Errorf("events of %q: %w", c.Name, err)
-		}
-		page.At = p.At
-		settled := p.At.Add(-EventLag).UTC().Format(eventID)
-		for entry, err := range p.All() {
-			var e Event
-			if err == nil {
-				e, err = eventOf(entry.Key, entry.Doc)
-			}
-			if err != nil {
-				page.Damaged = append(page.Damaged, docstore.Damaged{Key: entry.Key, Err: err})
-			} else {
-				page.Events = append(page.Events, e)
-			}
-			page.Next = later(page.Next, entry.Key.ID, settled)
-		}
-		// A page of what another program put there, with names behind which no reader can go on: the events are behind it.
-		if at = p.Next; at == "" || at >= settled || page.Next != after || len(page.Events) > 0 {
-			break
-		}
-	}
-	if page.Next == "" {
-		page.Next = time.Time{}.Format(eventID)
-	}
-	return page, nil
-}
-
-// later is where a reader of events goes on: at an ID, if it is behind and others cannot appear before it any more.
-func later(next, id, settled string) string {
-	if id > next && id < settled && checkAfter(id) == nil {
-		return id
-	}
-	return next
-}
-
-func checkAfter(after string) error {
-	if after != "" && (len(after) > MaxIDBytes || strings.Trim(after, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ-:.") != "") {
-		return field.Errorf("after", "must be what the page before named as next")
-	}
-	return nil
-}
-
-func checkLimit(n int) error {
-	if n < 0 || n > docstore.MaxLimit {
-		return field.Errorf("limit", "is %d: from 1 to %d, or 0 for %d", n, docstore.MaxLimit, docstore.DefaultLimit)
-	}
-	return nil
 }

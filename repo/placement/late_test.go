@@ -135,19 +135,41 @@ func TestRequestsOfMembersAreToldApart(t *testing.T) {
 	w.want(must[placement.MemberOutcome](w)(w.ChangeOffer(t.Context(), offer)).Code, placement.RequestIDReused)
 }
 
-// TestFollowersWaitForEvents: Next does not pass an event while others may appear before it.
-func TestFollowersWaitForEvents(t *testing.T) {
-	w := newWorld(t)
-	w.join("ann")
-	for _, after := range []struct {
-		wait time.Duration
-		want bool
-	}{{0, false}, {placement.EventLag, false}, {time.Millisecond, true}} {
-		w.clock.Advance(after.wait)
-		p := must[placement.EventPage](w)(w.Events(t.Context(), w.cluster, "", 0))
-		if len(p.Events) != 1 || (p.Next == p.Events[0].ID) != after.want {
-			t.Errorf("after %v: %+v", after.wait, p)
-		}
+// TestEventOfAWrongClock: a process whose clock is wrong writes no event where those who follow have been, whatever it
+// does; and what it was asked to do is done.
+func TestEventOfAWrongClock(t *testing.T) {
+	for _, off := range []time.Duration{-time.Minute, -25 * time.Hour, 25 * time.Hour, 30 * time.Second} {
+		t.Run(off.String(), func(t *testing.T) {
+			w := newWorld(t)
+			w.join("ann", func(j *placement.Join) { j.TTL = time.Hour })
+			for i, do := range map[string]func(s *placement.Service, h placement.Hold) (placement.Outcome, error){
+				"activated": func(s *placement.Service, h placement.Hold) (placement.Outcome, error) {
+					return s.Activated(t.Context(), placement.Activated{Hold: h})
+				},
+				"failed": func(s *placement.Service, h placement.Hold) (placement.Outcome, error) {
+					return s.Fail(t.Context(), placement.Fail{Hold: h, Reason: "x"})
+				},
+				"ended": func(s *placement.Service, h placement.Hold) (placement.Outcome, error) {
+					return s.Deactivate(t.Context(), placement.Deactivate{Hold: h})
+				},
+			} {
+				h := w.hold(w.claim(room(i)))
+				w.clock.Advance(time.Minute)
+				before := len(w.events())
+				s := placement.New(w.store, &placement.Options{Now: func() time.Time { return w.clock.Now().Add(off) }})
+				w.want(must[placement.Outcome](w)(do(s, h)).Code, placement.OK)
+				all := w.events()
+				if len(all) != before+1 {
+					t.Fatalf("%s: %d events, want %d", i, len(all), before+1)
+				}
+				for _, e := range all {
+					drawn, err := time.Parse("2006-01-02T15:04:05.000Z", e.ID[:24])
+					if d := e.At.Sub(drawn); err != nil || d > placement.EventLag/2 || d < -time.Hour {
+						t.Errorf("%s: event %s of %v, %v", i, e.ID, e.At, err)
+					}
+				}
+			}
+		})
 	}
 }
 

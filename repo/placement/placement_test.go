@@ -235,7 +235,7 @@ func TestFailure(t *testing.T) {
 		p.Activation.Phase != placement.Free {
 		t.Errorf("looked up: %+v", p)
 	}
-	page, err := w.Events(t.Context(), w.cluster, "", 0)
+	page, err := w.Events(t.Context(), w.cluster, placement.EventQuery{After: "", Limit: 0})
 	if err != nil || len(page.Events) != 3 {
 		t.Fatalf("events: %+v, %v", page, err)
 	}
@@ -455,7 +455,7 @@ func TestTwoMembersWithOneName(t *testing.T) {
 
 func (w *world) events() []placement.Event {
 	w.Helper()
-	page, err := w.Events(w.Context(), w.cluster, "", docstore.MaxLimit)
+	page, err := w.Events(w.Context(), w.cluster, placement.EventQuery{After: "", Limit: docstore.MaxLimit})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -727,7 +727,8 @@ func TestBadInput(t *testing.T) {
 	if got := w.store.took(); got != [2]int{} {
 		t.Errorf("%v requests", got)
 	}
-	if _, err := w.Events(ctx, w.cluster, "now?", 0); err == nil || !strings.Contains(err.Error(), "after") {
+	if _, err := w.Events(ctx, w.cluster, placement.EventQuery{After: "now?"}); err == nil ||
+		!strings.Contains(err.Error(), "after") {
 		t.Errorf("%v", err)
 	}
 }

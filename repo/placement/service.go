@@ -39,6 +39,8 @@ type Service struct {
 
 	mu     sync.RWMutex
 	latest map[Cluster]*Topology
+
+	feeds feeds
 }
 
 // Options are the settings of [New]. The zero value works.
@@ -469,7 +471,7 @@ func (s *Service) obtain(ctx context.Context, c subject, need Need,
 			started.To = string(Active)
 		}
 		if v.act.Phase != Free && v.act.Owner != g.owner {
-			started.Reason = "taken over from " + v.act.Owner.Member
+			started.Reason = takenFrom(v.act.Owner.Member)
 		}
 		o, free, err := rule.RunJoint(ctx, s.store, s.now, *g, c.unchanged(to, v.at), started.write(c.Cluster, v.at))
 		if err != nil {
@@ -672,20 +674,30 @@ type owned interface {
 	Validate() error
 }
 
-// own carries out a command of an owner together with its event, while what stands beside it holds.
+// own carries out a command of an owner together with its event, while what stands beside it holds. An event that was
+// refused for its time is drawn anew, by the time of the store that the refusal says.
 func own(ctx context.Context, s *Service, c owned, h Hold, e Event, beside ...docstore.Write) (Outcome, error) {
 	if err := c.Validate(); err != nil {
 		return Outcome{}, err
 	}
 	e.Member, e.Identity, e.Token = h.Owner, h.Identity, h.Token
-	o, free, err := rule.RunJoint(ctx, s.store, s.now, c, append(beside, e.write(h.Cluster, s.storeTime()))...)
-	if err == nil && !free {
-		o = Outcome{
-			Code: MemberIneligible, Ineligible: NotAMember, Activation: o.Activation, At: o.At,
-			Detail: "the incarnation is not a member any more: it lost the activation, or is about to",
+	for range maxTries {
+		event := e.write(h.Cluster, s.storeTime())
+		o, free, err := rule.RunJoint(ctx, s.store, s.now, c, append(slices.Clip(beside), event)...)
+		switch {
+		case err != nil:
+			return Outcome{}, err
+		case free:
+			return o, nil
+		case event.InTime(o.At):
+			return Outcome{
+				Code: MemberIneligible, Ineligible: NotAMember, Activation: o.Activation, At: o.At,
+				Detail: "the incarnation is not a member any more: it lost the activation, or is about to",
+			}, nil
 		}
+		s.learn(o.At)
 	}
-	return o, err
+	return Outcome{}, s.busy(h.subject())
 }
 
 // Query selects activations for [Service.Snapshot].

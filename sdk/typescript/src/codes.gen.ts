@@ -79,6 +79,9 @@ export type LeaseChangedError = CodedError<'LEASE_CHANGED'>
 /** TOO_LATE: too late. */
 export const TooLateError = of('TOO_LATE')
 export type TooLateError = CodedError<'TOO_LATE'>
+/** CURSOR_EXPIRED: the place is gone. */
+export const CursorExpiredError = of('CURSOR_EXPIRED')
+export type CursorExpiredError = CodedError<'CURSOR_EXPIRED'>
 /** LOCK_UNREADABLE: lock cannot be judged. */
 export const LockUnreadableError = of('LOCK_UNREADABLE')
 export type LockUnreadableError = CodedError<'LOCK_UNREADABLE'>

@@ -1007,8 +1007,11 @@ export interface paths {
         /**
          * Follow what changes in a cluster
          * Every change of a member or an activation has an event, which is kept for a day. Send `next` of the response as `after` of the next
-         *     request. Events of the last ten seconds can be shown again, because others may still appear before them: leave out every `event_id` that
-         *     you have seen, and you miss none.
+         *     request: you miss none, however late it was written, and see each within about a second. The order is that of time but for the last ten
+         *     seconds. An event of those can be shown again, together with one that appeared late: leave out every `event_id` that you have seen.
+         *
+         *     With `member` only events that this member needs are shown: what became of it and of its activations, and who took one from it. Send the
+         *     same `member` with each `next`. A place before the events that are kept is `CURSOR_EXPIRED`.
          *
          *     With `wait_seconds` the response waits until there is something new. It comes earlier, with no events, when the server stops, or holds no
          *     response for so long: then `poll_after_ms` says when to ask again.
@@ -2986,7 +2989,7 @@ export interface components {
          * What happened, for programs.
          * 
          */
-        readonly Code: "INVALID_ARGUMENT" | "AMBIGUOUS_PATH" | "UNAUTHENTICATED" | "PERMISSION_DENIED" | "NOT_OWNER" | "BAD_SIGNATURE" | "NOT_FOUND" | "UNKNOWN_SERVICE" | "METHOD_NOT_ALLOWED" | "LOCK_HELD" | "LOCK_NOT_HELD" | "LOCK_MODE_DIFFERS" | "LOCK_QUEUE_FULL" | "LOCK_DELAYED" | "LEASE_LOST" | "LEASE_EXPIRED" | "LEASE_RELEASED" | "LEASE_CHANGED" | "TOO_LATE" | "LOCK_UNREADABLE" | "STALE_TOKEN" | "TOPOLOGY_UNDETERMINED" | "NO_ELIGIBLE_MEMBER" | "MEMBER_INELIGIBLE" | "STALE_EPOCH" | "ACTIVATION_EXISTS" | "ACTIVATION_LOCKED" | "ACTIVATION_FAILED" | "WRONG_PHASE" | "STATE_CHANGED" | "MEMBER_EXISTS" | "MEMBER_UNKNOWN" | "STALE_INCARNATION" | "CLUSTER_FULL" | "CLUSTER_DIFFERS" | "ANALYSIS_LOCKED" | "RUN_INTERRUPTED" | "ALREADY_FINISHED" | "ANALYSIS_NOT_FAILED" | "ANALYSIS_CHANGED" | "PAYLOAD_TOO_LARGE" | "REQUEST_ID_REUSED" | "RUN_DIFFERS" | "ATTEMPT_FAILED" | "INTERNAL" | "DOCUMENT_DAMAGED" | "NOT_CONFIGURED" | "UNAVAILABLE" | "MACHINE_IDS_EXHAUSTED" | "MACHINE_ID_LIMIT" | "LOCK_LIMIT" | "RUN_LIMIT" | "PLACEMENT_LIMIT" | "RATE_LIMITED" | "OVERLOADED" | "CLOCK_SKEW" | "DEADLINE_EXCEEDED";
+        readonly Code: "INVALID_ARGUMENT" | "AMBIGUOUS_PATH" | "UNAUTHENTICATED" | "PERMISSION_DENIED" | "NOT_OWNER" | "BAD_SIGNATURE" | "NOT_FOUND" | "UNKNOWN_SERVICE" | "METHOD_NOT_ALLOWED" | "LOCK_HELD" | "LOCK_NOT_HELD" | "LOCK_MODE_DIFFERS" | "LOCK_QUEUE_FULL" | "LOCK_DELAYED" | "LEASE_LOST" | "LEASE_EXPIRED" | "LEASE_RELEASED" | "LEASE_CHANGED" | "TOO_LATE" | "CURSOR_EXPIRED" | "LOCK_UNREADABLE" | "STALE_TOKEN" | "TOPOLOGY_UNDETERMINED" | "NO_ELIGIBLE_MEMBER" | "MEMBER_INELIGIBLE" | "STALE_EPOCH" | "ACTIVATION_EXISTS" | "ACTIVATION_LOCKED" | "ACTIVATION_FAILED" | "WRONG_PHASE" | "STATE_CHANGED" | "MEMBER_EXISTS" | "MEMBER_UNKNOWN" | "STALE_INCARNATION" | "CLUSTER_FULL" | "CLUSTER_DIFFERS" | "ANALYSIS_LOCKED" | "RUN_INTERRUPTED" | "ALREADY_FINISHED" | "ANALYSIS_NOT_FAILED" | "ANALYSIS_CHANGED" | "PAYLOAD_TOO_LARGE" | "REQUEST_ID_REUSED" | "RUN_DIFFERS" | "ATTEMPT_FAILED" | "INTERNAL" | "DOCUMENT_DAMAGED" | "NOT_CONFIGURED" | "UNAVAILABLE" | "MACHINE_IDS_EXHAUSTED" | "MACHINE_ID_LIMIT" | "LOCK_LIMIT" | "RUN_LIMIT" | "PLACEMENT_LIMIT" | "RATE_LIMITED" | "OVERLOADED" | "CLOCK_SKEW" | "DEADLINE_EXCEEDED";
         /** A request that was rejected or failed (RFC 9457). */
         readonly Problem: {
             /** Where the code is explained. */
@@ -5911,6 +5914,8 @@ export interface operations {
             readonly query?: {
                 /** `next` of the response before, or a time like `2026-01-01T00:00:00.000Z`; without it, the oldest events. */
                 readonly after?: string;
+                /** Only the events that the member of this name needs. */
+                readonly member?: string;
                 /** How long to wait for something new. */
                 readonly wait_seconds?: number;
                 readonly page_size?: number;
@@ -5949,7 +5954,7 @@ export interface operations {
                      *           "fencing_token": 1767225601000001
                      *         }
                      *       ],
-                     *       "next": "2026-01-01T00:00:00.000Z-00000001-BMJ2K6N8PTRSWUCDV4Z5QXG3H7~0f3a5c7e91b2d486"
+                     *       "next": "2026-01-01T00:00:01.000Z-00000002-V4Z5QXG3H7BMJ2K6N8PTRSWUCD~mjuptjk0~D2xq4kXv"
                      *     }
                      */
                     readonly "application/json": components["schemas"]["EventPage"];
@@ -5958,6 +5963,16 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
+            /** `CURSOR_EXPIRED`: events after this place have been removed. Begin again without `after`. */
+            readonly 410: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             readonly 429: components["responses"]["RateLimited"];
             readonly 500: components["responses"]["Internal"];
             readonly 503: components["responses"]["Unavailable"];

@@ -20,6 +20,7 @@ __all__ = [
     "ClockSkew",
     "ClusterDiffers",
     "ClusterFull",
+    "CursorExpired",
     "DeadlineExceeded",
     "DocumentDamaged",
     "Internal",
@@ -236,6 +237,15 @@ class TooLate(ApiError):
     code = "TOO_LATE"
     default_title = "too late"
     default_status = 409
+    default_retryable = False
+
+
+class CursorExpired(ApiError):
+    """410: the place is gone."""
+
+    code = "CURSOR_EXPIRED"
+    default_title = "the place is gone"
+    default_status = 410
     default_retryable = False
 
 
@@ -601,6 +611,7 @@ CLASSES: dict[str, type[ApiError]] = {
     "LEASE_RELEASED": LeaseReleased,
     "LEASE_CHANGED": LeaseChanged,
     "TOO_LATE": TooLate,
+    "CURSOR_EXPIRED": CursorExpired,
     "LOCK_UNREADABLE": LockUnreadable,
     "STALE_TOKEN": StaleToken,
     "TOPOLOGY_UNDETERMINED": TopologyUndetermined,
