@@ -3,6 +3,7 @@
 package tests
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,8 +15,8 @@ import (
 	"time"
 )
 
-// machines are three that reach each other by the addresses of the guide: network namespaces where this process may make
-// some, and otherwise this machine alone, which has all of their roles.
+// machines are three that reach each other by the addresses of the guide: network namespaces where this process may
+// make some, and otherwise this machine alone, which has all of their roles.
 type machines struct {
 	address, port string // of the server
 	in            func(machine string, c *exec.Cmd)
@@ -66,8 +67,8 @@ func threeMachines(t *testing.T) machines {
 	}}
 }
 
-// TestThreeMachines: the guide works as it stands, from nothing to a lock across machines: with a certificate and tokens
-// that its commands make, the settings of its files, and what each machine types.
+// TestThreeMachines: the guide works as it stands, from nothing to a lock across machines: with a certificate and
+// tokens that its commands make, the settings of its files, and what each machine types.
 func TestThreeMachines(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -116,11 +117,10 @@ func TestThreeMachines(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
-	if said := make([]byte, 64); true {
-		n, err := stdout.Read(said)
-		if want := "listening on https://" + three.address + ":" + three.port + "\n"; err != nil || !strings.HasPrefix(string(said[:n]), want) {
-			t.Fatalf("the server said %q, %v, want %q", said[:n], err, want)
-		}
+	lines := bufio.NewScanner(stdout)
+	lines.Scan()
+	if want := "listening on https://" + three.address + ":" + three.port; lines.Text() != want {
+		t.Fatalf("the server said %q, %v, want %q", lines.Text(), lines.Err(), want)
 	}
 
 	as := func(machine string) string { return strings.ReplaceAll(sh[exports], "alpha", machine) }

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// certified writes the certificate and the key of a server on 127.0.0.1, which is trusted by who trusts the certificate.
+// certified writes the certificate and the key of a server on 127.0.0.1, which is trusted by who trusts the
+// certificate.
 func certified(t *testing.T) (cert, key string) {
 	t.Helper()
 	s := httptest.NewTLSServer(nil)
@@ -104,7 +105,8 @@ func TestTokenCommand(t *testing.T) {
 	if code, out, _ := run(t, in, "token", "revoke", bravoID); code != 0 || !strings.Contains(out, "is revoked") {
 		t.Errorf("revoke: %d %q", code, out)
 	}
-	if code, _, stderr := run(t, in, "token", "revoke", bravoID); code != 5 || !strings.Contains(stderr, "there is no token") {
+	if code, _, stderr := run(t, in, "token", "revoke", bravoID); code != 5 ||
+		!strings.Contains(stderr, "there is no token") {
 		t.Errorf("revoke again: %d %q", code, stderr)
 	}
 	for deadline := time.Now().Add(failAfter); ; time.Sleep(50 * time.Millisecond) {
@@ -122,14 +124,15 @@ func TestTokenCommand(t *testing.T) {
 		t.Errorf("the audit log, %v:\n%s\nthe log:\n%s", err, events, p.stderr.Bytes())
 	}
 
+	mine := "token new --file " + file + " --subject s"
 	for args, says := range map[string]string{
-		"token new --file " + file + " --subject s --tenant a --right root": "--right must be one of",
-		"token new --file " + file + " --subject s":                         "missing flags: --tenant",
-		"token list --file /no/such/file":                                   "no such file",
-		"serve --auth-tokens /no/such/file":                                 "make it with: leasehold token new",
-		"serve --tls-cert " + cert:                                          "--tls-cert needs --tls-key",
-		"serve --tls-cert " + key + " --tls-key " + key:                     "--tls-cert, --tls-key: ",
-		"serve --listen 0.0.0.0:0":                                          "--auth-tokens",
+		mine + " --tenant a --right root":               "--right must be one of",
+		mine:                                            "missing flags: --tenant",
+		"token list --file /no/such/file":               "no such file",
+		"serve --auth-tokens /no/such/file":             "make it with: leasehold token new",
+		"serve --tls-cert " + cert:                      "--tls-cert needs --tls-key",
+		"serve --tls-cert " + key + " --tls-key " + key: "--tls-cert, --tls-key: ",
+		"serve --listen 0.0.0.0:0":                      "--auth-tokens",
 	} {
 		if code, _, stderr := run(t, nil, strings.Fields(args)...); code == 0 || !strings.Contains(stderr, says) {
 			t.Errorf("%s: %d %q, want %q", args, code, stderr, says)

@@ -56,7 +56,7 @@ func (t *certificate) serve(server *http.Server, l net.Listener) error {
 	return server.ServeTLS(l, "", "")
 }
 
-// read reads the files. Whoever calls it has the lock, or is the only one.
+// read reads the files. Its caller has the lock, or is the only one.
 func (t *certificate) read() error {
 	found, err := os.Stat(t.cert)
 	if err != nil {

@@ -20,7 +20,7 @@ type tokenCmd struct {
 }
 
 // AfterApply reads the flags together.
-func (c *tokenCmd) AfterApply() error {
+func (c *tokenCmd) AfterApply() error { //nolint:unparam // kong wants an error
 	c.settle()
 	return nil
 }

@@ -30,8 +30,8 @@ type Identity struct {
 
 var _ httpapi.Identity = (*Identity)(nil)
 
-// Open reads a file. Tokens that do not begin with [Prefix] are those of another identity, if it is not nil. The log gets
-// what is wrong with the file later.
+// Open reads a file. Tokens that do not begin with [Prefix] are those of another identity, if it is not nil. The log
+// gets what is wrong with the file later.
 func Open(path string, other httpapi.Identity, log *slog.Logger) (*Identity, error) {
 	i := &Identity{path: path, other: other, log: log, looked: time.Now()}
 	i.seen, _ = os.Stat(path)

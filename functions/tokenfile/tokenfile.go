@@ -3,11 +3,11 @@
 //
 // The file has the hashes of tokens, so that who reads it can send none of them, and for each whose it is: a subject,
 // who owns the leases that are acquired with it, its tenant, its rights, and when it ends. [New] makes a token of 256
-// random bits; it is shown once and stored nowhere. A fast hash is enough for such a token: nobody can try them all.
+// random bits; it is shown once and stored nowhere. A fast hash is enough for such a token: no one can try them all.
 //
-// A server looks at the file again when it has changed, at most once in [LookEvery]: a token that was removed is refused
-// a moment later. A file that cannot be read any more changes nothing until it can: what was valid stays so, and the log
-// says it.
+// A server looks at the file again when it has changed, at most once in [LookEvery]: a token that was removed is
+// refused a moment later. A file that cannot be read any more changes nothing until it can: what was valid stays so,
+// and the log says it.
 package tokenfile
 
 import (
@@ -155,8 +155,8 @@ func Read(path string) ([]Token, error) {
 	return c.Tokens, nil
 }
 
-// Change changes the file: whole or not at all, and one program at a time. A file that is not there has no tokens, and is
-// made with access for its owner alone.
+// Change changes the file: whole or not at all, and one program at a time. A file that is not there has no tokens, and
+// is made with access for its owner alone.
 func Change(path string, change func([]Token) ([]Token, error)) (err error) {
 	next := path + ".new"
 	w, err := os.OpenFile(next, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
@@ -192,8 +192,8 @@ func Change(path string, change func([]Token) ([]Token, error)) (err error) {
 	return os.Rename(next, path)
 }
 
-// likeBefore gives the new file the mode and, where that is possible, the owner of the old one: the server that reads it
-// is often another user than the one who changes it.
+// likeBefore gives the new file the mode and, where that is possible, the owner of the old one: the server that reads
+// it is often another user than the one who changes it.
 func likeBefore(w *os.File, path string) error {
 	old, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

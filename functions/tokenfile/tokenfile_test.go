@@ -28,7 +28,9 @@ func add(t *testing.T, path string, token tokenfile.Token) (secret, id string) {
 	t.Helper()
 	secret, token, err := tokenfile.New(token, time.Now())
 	if err == nil {
-		err = tokenfile.Change(path, func(all []tokenfile.Token) ([]tokenfile.Token, error) { return append(all, token), nil })
+		err = tokenfile.Change(path, func(all []tokenfile.Token) ([]tokenfile.Token, error) {
+			return append(all, token), nil
+		})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -193,6 +195,10 @@ func TestRead(t *testing.T) {
 	one := func(more string) string {
 		return `{"id":"a","sha256":"` + sum + `","subject":"ann","tenant":"acme"` + more + `}`
 	}
+	upper := `{"tokens":[` + one("") + `,` + one(`,"id":"b","sha256":"`+strings.ToUpper(sum)+`"`) + `]}`
+	longSubject := `{"tokens":[` + one(`,"subject":"`+strings.Repeat("s", 201)+`"`) + `]}`
+	longNote := `{"tokens":[` + one(`,"note":"`+strings.Repeat("n", 1001)+`"`) + `]}`
+	cut := `{"tokens":[` + one(`,"subject":"s`) + `"]}`
 	for text, says := range map[string]string{
 		`{"tokens":[` + one("") + `]}`:          "",
 		`{}`:                                    "",
@@ -202,16 +208,16 @@ func TestRead(t *testing.T) {
 		`{"token":[]}`:                          `unknown field "token"`,
 		`{"tokens":[{"id":"a","sha256":"x"}]}`:  `token 1 ("a"): sha256 must be`,
 		`{"tokens":[{"sha256":"` + sum + `"}]}`: `token 1 (""): id is missing`,
-		`{"tokens":[` + one(`,"rights":["root"]`) + `]}`:                                            `there is no right "root"`,
-		`{"tokens":[` + one(`,"subject":""`) + `]}`:                                                 "subject",
-		`{"tokens":[` + one(`,"subject":"`+strings.Repeat("s", 201)) + `"]}`:                        "invalid character",
-		`{"tokens":[` + one(`,"subject":"`+strings.Repeat("s", 201)+`"`) + `]}`:                     "subject",
-		`{"tokens":[` + one(`,"note":"`+strings.Repeat("n", 1001)+`"`) + `]}`:                       "note",
-		`{"tokens":[` + one(`,"tenant":""`) + `]}`:                                                  "tenant",
-		`{"tokens":[` + one(`,"expires_at":"tomorrow"`) + `]}`:                                      "tomorrow",
-		`{"tokens":[` + one("") + `,` + one("") + `]}`:                                              `token 2 ("a"): another token has this id`,
-		`{"tokens":[` + one("") + `,` + one(`,"id":"b"`) + `]}`:                                     `token 2 ("b"): it is there twice`,
-		`{"tokens":[` + one("") + `,` + one(`,"id":"b","sha256":"`+strings.ToUpper(sum)+`"`) + `]}`: "it is there twice",
+		`{"tokens":[` + one(`,"rights":["root"]`) + `]}`: `there is no right "root"`,
+		`{"tokens":[` + one(`,"subject":""`) + `]}`:      "subject",
+		cut:         "invalid character",
+		longSubject: "subject",
+		longNote:    "note",
+		`{"tokens":[` + one(`,"tenant":""`) + `]}`:              "tenant",
+		`{"tokens":[` + one(`,"expires_at":"tomorrow"`) + `]}`:  "tomorrow",
+		`{"tokens":[` + one("") + `,` + one("") + `]}`:          `token 2 ("a"): another token has this id`,
+		`{"tokens":[` + one("") + `,` + one(`,"id":"b"`) + `]}`: `token 2 ("b"): it is there twice`,
+		upper: "it is there twice",
 	} {
 		path := filepath.Join(t.TempDir(), "tokens")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -235,13 +241,17 @@ func TestRead(t *testing.T) {
 		return `{"tokens":[` + strings.TrimPrefix(b.String(), ",") + `]}`
 	}
 	small := one("")
+	padded := func(bytes int) string {
+		const before, after = `{"tokens":[`, `]}`
+		return before + strings.Repeat(" ", bytes-len(before+small+after)) + small + after
+	}
 	for name, c := range map[string]struct {
 		text string
 		ok   bool
 	}{
 		"as many as may be": {many(tokenfile.MaxTokens), true}, "one more": {many(tokenfile.MaxTokens + 1), false},
-		"as large as may be": {`{"tokens":[` + strings.Repeat(" ", tokenfile.MaxFileBytes-13-len(small)) + small + `]}`, true},
-		"one byte more":      {`{"tokens":[` + strings.Repeat(" ", tokenfile.MaxFileBytes-12-len(small)) + small + `]}`, false},
+		"as large as may be": {padded(tokenfile.MaxFileBytes), true},
+		"one byte more":      {padded(tokenfile.MaxFileBytes + 1), false},
 	} {
 		path := filepath.Join(t.TempDir(), "tokens")
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
