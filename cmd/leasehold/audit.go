@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -53,10 +54,10 @@ func (t *auditTime) UnmarshalText(text []byte) error {
 }
 
 // Run answers.
-func (c *auditCmd) Run(s *streams) error {
+func (c *auditCmd) Run(ctx context.Context, s *streams) error {
 	log := audit.Log{Tenant: c.Tenant, Key: c.Lock}
 	for _, name := range c.Files {
-		if err := readAudit(&log, name); err != nil {
+		if err := readAudit(ctx, &log, name); err != nil {
 			return err
 		}
 	}
@@ -77,16 +78,31 @@ func (c *auditCmd) Run(s *streams) error {
 	return nil
 }
 
-func readAudit(log *audit.Log, name string) error {
+// untilEnd is a reader that ends with a context: files may be large.
+type untilEnd struct {
+	io.Reader
+
+	ctx context.Context //nolint:containedctx // of the command that reads
+}
+
+// Read implements [io.Reader].
+func (r untilEnd) Read(b []byte) (int, error) {
+	if err := context.Cause(r.ctx); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(b)
+}
+
+func readAudit(ctx context.Context, log *audit.Log, name string) error {
 	if name == "-" {
-		return log.Read("standard input", os.Stdin)
+		return log.Read("standard input", untilEnd{os.Stdin, ctx})
 	}
 	f, err := os.Open(name)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }() // it was read only
-	return log.Read(name, f)
+	return log.Read(name, untilEnd{f, ctx})
 }
 
 // auditAnswer is an answer in words.

@@ -137,8 +137,12 @@ func (l *Log) leases() []Lease {
 		leases = append(leases, *one)
 	}
 	slices.SortFunc(leases, func(a, b Lease) int { return cmp.Compare(a.FencingToken, b.FencingToken) })
-	for i := range leases {
-		leases[i].endByNext(leases[i+1:])
+	var after later
+	for i := range slices.Backward(leases) {
+		if next := after.firstExcludedBy(&leases[i]); next != nil {
+			leases[i].endBy(next)
+		}
+		after.add(&leases[i])
 	}
 	for _, e := range all {
 		for i := range leases {
@@ -209,13 +213,8 @@ func (l *Lease) end(how string, e contracts.AuditEvent) {
 	}
 }
 
-// endByNext ends the lease by a later one that excludes it, and names that.
-func (l *Lease) endByNext(later []Lease) {
-	i := slices.IndexFunc(later, func(n Lease) bool { return !n.from.IsZero() && l.excludes(n) })
-	if i < 0 {
-		return
-	}
-	next := later[i]
+// endBy ends the lease by the first later one that excludes it, and names that.
+func (l *Lease) endBy(next *Lease) {
 	l.NextOwner, l.NextToken = next.Owner, next.FencingToken
 	if !l.ended.IsZero() && !l.ended.After(next.from) {
 		return
@@ -230,16 +229,50 @@ func (l *Lease) endByNext(later []Lease) {
 	l.Events = append(l.Events, next.Events[0])
 }
 
-// excludes reports whether another lease of the lock cannot last at the same time.
-func (l *Lease) excludes(other Lease) bool {
-	exclusive := func(l Lease) bool { return l.Mode == "" || l.Mode == string(contracts.LockModeExclusive) }
-	switch {
-	case l.Mode == string(contracts.LockModeRate):
-		return false
-	case l.Mode == string(contracts.LockModePermits) && other.Mode == l.Mode:
-		return l.Permit == other.Permit
+// later are the leases that follow one, as far as one of them can be the first that excludes it: a log may have a
+// hundred thousand of them.
+type later struct {
+	next    *Lease           // the first
+	other   *Lease           // the first of another mode than that
+	permits map[int64]*Lease // the first of each permit
+}
+
+// add puts a lease before them. One that is not known to have begun ends no other.
+func (l *later) add(one *Lease) {
+	if one.from.IsZero() {
+		return
+	}
+	if l.next != nil && l.next.Mode != one.Mode {
+		l.other = l.next
+	}
+	l.next = one
+	if one.Mode == string(contracts.LockModePermits) {
+		if l.permits == nil {
+			l.permits = map[int64]*Lease{}
+		}
+		l.permits[one.Permit] = one
+	}
+}
+
+// firstExcludedBy is the first of them that cannot last at the same time as a lease; nil if there is none.
+func (l *later) firstExcludedBy(one *Lease) *Lease {
+	otherMode := l.next
+	if otherMode != nil && otherMode.Mode == one.Mode {
+		otherMode = l.other
+	}
+	switch one.Mode {
+	case "", string(contracts.LockModeExclusive):
+		return l.next
+	case string(contracts.LockModeRate):
+		return nil
+	case string(contracts.LockModePermits):
+		same := l.permits[one.Permit]
+		if same == nil || otherMode != nil && otherMode.FencingToken < same.FencingToken {
+			return otherMode
+		}
+		return same
 	default:
-		return exclusive(*l) || exclusive(other) || l.Mode != other.Mode
+		return otherMode
 	}
 }
 

@@ -112,7 +112,7 @@ func (l *Log) document(name string, in io.Reader, isList bool) error {
 	d, begin, list := json.NewDecoder(rest), isList, false
 	for {
 		var v json.RawMessage
-		err := error(nil)
+		var err error
 		switch {
 		case list && !d.More():
 			if _, err = d.Token(); err == nil {
