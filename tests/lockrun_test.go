@@ -206,7 +206,7 @@ func TestLockRun(t *testing.T) {
 			"leasehold: --data is a setting of a store: name the store with --store, such as --store sqlite\n"},
 		{`k --store memory -- true`, 125, "", "leasehold: --store memory is seen by no other process: …"},
 		{`k --store sqlite --server http://127.0.0.1:1 -- true`, 125, "",
-			"leasehold: --server and --store cannot both be set: …"},
+			"leasehold: --server and --store cannot both be given: …"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			// The shell takes the arguments apart, and is replaced.

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -56,7 +57,10 @@ func TestPlacementCommand(t *testing.T) {
 	step("where_chat_room_lobby", 0, "room/lobby is ACTIVE on w1 at w1:1, fencing token N", "")
 	step("events_chat", 0,
 		"TIME member w1 - → ACTIVE epoch 1, 16 partitions moved TIME room/lobby on w1 FREE → ACTIVE token N", "")
-	step("events_chat_--after_2000-01-01T00:00:00+14:00", 0,
+	anHourAgo := time.Now().Add(-time.Hour).In(time.FixedZone("", 14*60*60)).Format(time.RFC3339)
+	step("events_chat_--after_2000-01-01T00:00:00+14:00", 1, "",
+		"leasehold: CURSOR_EXPIRED: events after that place were removed: they are kept for 24h0m0s (tenant default)")
+	step("events_chat_--after_"+anHourAgo, 0,
 		"TIME member w1 - → ACTIVE epoch 1, 16 partitions moved TIME room/lobby on w1 FREE → ACTIVE token N", "")
 	step("events_chat_--after_YESTERDAY", 2, "",
 		"leasehold: --after \"YESTERDAY\": must be a time such as 2026-01-01T00:00:00.000Z")

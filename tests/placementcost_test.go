@@ -92,7 +92,7 @@ func TestCostsOfMembersAndLocators(t *testing.T) {
 		{"a member on a store", 1, 0, false, false, 0, 1080, 3960, 0, 90},
 		{"a member on a store that serves only", 1, 0, true, false, 0, 1080, 0, 0, 0},
 		{"a locator on a store", 0, 1, false, false, 1800, 0, 0, 0, 0},
-		{"ten members over HTTP", 10, 0, false, true, 0, 10800, 3600 + 10*440, 10800 + 10*440, 130},
+		{"ten members over HTTP", 10, 0, false, true, 0, 10800, 3600 + 10*440, 10800 + 10*450, 130},
 		{"a locator over HTTP", 0, 1, false, true, 1800, 0, 0, 1800, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

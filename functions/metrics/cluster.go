@@ -23,10 +23,20 @@ func newClusterMetrics(b *builder) clusterMetrics {
 	}
 }
 
-// clusterOutcomes are those of activations, by the events that say them.
-var clusterOutcomes = map[string]string{
-	cluster.Activated: "activated", cluster.ActivationFailed: "failed", cluster.ActivationEnded: "ended",
-	cluster.ActivationLost: "lost",
+// activationOutcome is that of an activation, by the event that says it; empty for another event.
+func activationOutcome(what string) string {
+	switch what {
+	case cluster.Activated:
+		return "activated"
+	case cluster.ActivationFailed:
+		return "failed"
+	case cluster.ActivationEnded:
+		return "ended"
+	case cluster.ActivationLost:
+		return "lost"
+	default:
+		return ""
+	}
 }
 
 // Cluster measures what an event of a member, a locator or a handler says. It is a function for Options.Observe of
@@ -36,7 +46,7 @@ func (m *Metrics) Cluster(e cluster.Event) {
 		return
 	}
 	ctx, c := context.Background(), &m.cluster
-	if outcome := clusterOutcomes[e.What]; outcome != "" {
+	if outcome := activationOutcome(e.What); outcome != "" {
 		m.count(ctx, c.activations, 1, "", outcome)
 	}
 	switch e.What {

@@ -118,7 +118,7 @@ func (c cursor) String() string {
 	sums := make([]byte, 0, sumBytes*cursorSums)
 	for _, s := range c.sums[:n] {
 		for i := sumBytes - 1; i >= 0; i-- {
-			sums = append(sums, byte(s>>(8*i)))
+			sums = append(sums, byte(s>>(8*i)&0xff))
 		}
 	}
 	return c.place + cursorParts + strconv.FormatInt(c.read.UnixMilli(), 36) + cursorParts +

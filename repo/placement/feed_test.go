@@ -184,7 +184,7 @@ func TestFollowersKeepUp(t *testing.T) {
 func TestFollowersGoOn(t *testing.T) {
 	for _, away := range []time.Duration{0, 3 * time.Second, 9 * time.Second, 12 * time.Second, time.Hour} {
 		t.Run(away.String(), func(t *testing.T) {
-			inFeed(t, func(t *testing.T, f *feed) {
+			inFeed(t, func(_ *testing.T, f *feed) {
 				r := f.follower("", 100)
 				for i := range 3000 {
 					if f.write("ann", time.Duration(i%3000)*time.Millisecond); i%20 == 0 {
