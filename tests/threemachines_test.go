@@ -51,6 +51,7 @@ func threeMachines(t *testing.T) machines {
 			_ = exec.Command("ip", "netns", "del", name(machine)).Run() // it is there, or was never made
 		}
 	})
+	steps = append(steps, "netns exec "+name("alpha")+" true")
 	for _, s := range steps {
 		if err := ip(s); err != nil {
 			t.Logf("on this machine alone: %v", err)
