@@ -45,8 +45,9 @@ const (
 	// rememberedGrants is how many grants of a rate are remembered with their requests.
 	rememberedGrants = 100
 
-	// maxTries is how many times a command is tried on a document that others change as well.
-	maxTries = 12
+	// maxTries is how many times a command is tried on a document that others change as well: for some two seconds, by
+	// the pauses between them.
+	maxTries = 48
 )
 
 // sharedForm is what a document in shared form says, and what a write is going to make of it. The commands change it by

@@ -924,7 +924,7 @@ func TestServices(t *testing.T) {
 		{BitReserve: 2, BitTs: 48, BitID: 7, BitSeq: 7}, {BitReserve: 1, BitTs: 41, BitID: 10, BitSeq: 12},
 		{BitReserve: 1, BitTs: 41, BitID: 16, BitSeq: 6},
 	} {
-		s := open(t, machineid.ServiceConfig{ServiceID: "default", Layout: l, LeaseDuration: 1000})
+		s := open(t, machineid.ServiceConfig{ServiceID: "default", Layout: l, LeaseDuration: 60_000})
 		seen := make(map[int64]bool)
 		for left := l.MaxMachineID() + 1; left > 0; {
 			for _, granted := range s.lease(kazahana.AcquireOptions{ThroughputPerMs: min(left, 100*128) * l.Throughput()}) {

@@ -328,8 +328,12 @@ const (
 	longPause  = 160 * time.Millisecond
 )
 
+// round is how many pauses grow before they begin anew: who waited long for its turn would wait longest for ever.
+const round = 12
+
 // pause lets others go first.
 func pause(ctx context.Context, try int) error {
+	try %= round
 	if try < 2 {
 		return nil
 	}

@@ -8,7 +8,9 @@ const contracts = new URL('../../../contracts/', import.meta.url)
 // The tags are of JSDoc; in TypeScript the types say it, and typedoc does not know them.
 const types = astToString(await openapiTS(new URL('openapi.yaml', contracts), { alphabetize: false, immutable: true })).replaceAll(/@description /g, '').replaceAll(/ *\/\*\* @constant \*\/\n|@enum \{\w+\} */g, '')
 
-const { codes } = JSON.parse(readFileSync(new URL('vectors/errors.json', contracts), 'utf8'))
+// Of placement this package has no client: its errors have no class of their own, unless a retry may help.
+const placement = new Set(['CURSOR_EXPIRED', 'TOPOLOGY_UNDETERMINED', 'NO_ELIGIBLE_MEMBER', 'MEMBER_INELIGIBLE', 'STALE_EPOCH', 'ACTIVATION_EXISTS', 'ACTIVATION_LOCKED', 'ACTIVATION_FAILED', 'WRONG_PHASE', 'STATE_CHANGED', 'MEMBER_EXISTS', 'MEMBER_UNKNOWN', 'STALE_INCARNATION', 'CLUSTER_FULL', 'CLUSTER_DIFFERS', 'PLACEMENT_LIMIT'])
+const codes = JSON.parse(readFileSync(new URL('vectors/errors.json', contracts), 'utf8')).codes.filter(({ code, retryable }) => retryable || !placement.has(code))
 const camel = (code) => code.toLowerCase().replace(/(?:^|_)(.)/g, (_, letter) => letter.toUpperCase()) // as ApiError names itself
 const classes = `import { ApiError, type Code, type Problem } from './errors.js'
 

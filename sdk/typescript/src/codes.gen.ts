@@ -79,9 +79,6 @@ export type LeaseChangedError = CodedError<'LEASE_CHANGED'>
 /** TOO_LATE: too late. */
 export const TooLateError = of('TOO_LATE')
 export type TooLateError = CodedError<'TOO_LATE'>
-/** CURSOR_EXPIRED: the place is gone. */
-export const CursorExpiredError = of('CURSOR_EXPIRED')
-export type CursorExpiredError = CodedError<'CURSOR_EXPIRED'>
 /** LOCK_UNREADABLE: lock cannot be judged. */
 export const LockUnreadableError = of('LOCK_UNREADABLE')
 export type LockUnreadableError = CodedError<'LOCK_UNREADABLE'>
@@ -94,42 +91,15 @@ export type TopologyUndeterminedError = CodedError<'TOPOLOGY_UNDETERMINED'>
 /** NO_ELIGIBLE_MEMBER: no eligible member. */
 export const NoEligibleMemberError = of('NO_ELIGIBLE_MEMBER', true)
 export type NoEligibleMemberError = CodedError<'NO_ELIGIBLE_MEMBER'>
-/** MEMBER_INELIGIBLE: member is not eligible. */
-export const MemberIneligibleError = of('MEMBER_INELIGIBLE')
-export type MemberIneligibleError = CodedError<'MEMBER_INELIGIBLE'>
-/** STALE_EPOCH: epoch is over. */
-export const StaleEpochError = of('STALE_EPOCH')
-export type StaleEpochError = CodedError<'STALE_EPOCH'>
-/** ACTIVATION_EXISTS: identity is active. */
-export const ActivationExistsError = of('ACTIVATION_EXISTS')
-export type ActivationExistsError = CodedError<'ACTIVATION_EXISTS'>
 /** ACTIVATION_LOCKED: identity is being activated. */
 export const ActivationLockedError = of('ACTIVATION_LOCKED', true)
 export type ActivationLockedError = CodedError<'ACTIVATION_LOCKED'>
-/** ACTIVATION_FAILED: activation failed. */
-export const ActivationFailedError = of('ACTIVATION_FAILED')
-export type ActivationFailedError = CodedError<'ACTIVATION_FAILED'>
-/** WRONG_PHASE: activation is in another phase. */
-export const WrongPhaseError = of('WRONG_PHASE')
-export type WrongPhaseError = CodedError<'WRONG_PHASE'>
-/** STATE_CHANGED: state has another version. */
-export const StateChangedError = of('STATE_CHANGED')
-export type StateChangedError = CodedError<'STATE_CHANGED'>
 /** MEMBER_EXISTS: member of this name lives. */
 export const MemberExistsError = of('MEMBER_EXISTS', true)
 export type MemberExistsError = CodedError<'MEMBER_EXISTS'>
-/** MEMBER_UNKNOWN: no member of this name. */
-export const MemberUnknownError = of('MEMBER_UNKNOWN')
-export type MemberUnknownError = CodedError<'MEMBER_UNKNOWN'>
-/** STALE_INCARNATION: incarnation has ended. */
-export const StaleIncarnationError = of('STALE_INCARNATION')
-export type StaleIncarnationError = CodedError<'STALE_INCARNATION'>
 /** CLUSTER_FULL: cluster is full. */
 export const ClusterFullError = of('CLUSTER_FULL', true)
 export type ClusterFullError = CodedError<'CLUSTER_FULL'>
-/** CLUSTER_DIFFERS: cluster is set up differently. */
-export const ClusterDiffersError = of('CLUSTER_DIFFERS')
-export type ClusterDiffersError = CodedError<'CLUSTER_DIFFERS'>
 /** ANALYSIS_LOCKED: analysis is locked. */
 export const AnalysisLockedError = of('ANALYSIS_LOCKED', true)
 export type AnalysisLockedError = CodedError<'ANALYSIS_LOCKED'>
