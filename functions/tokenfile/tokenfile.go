@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -158,6 +159,9 @@ func Read(path string) ([]Token, error) {
 // Change changes the file: whole or not at all, and one program at a time. A file that is not there has no tokens, and
 // is made with access for its owner alone.
 func Change(path string, change func([]Token) ([]Token, error)) (err error) {
+	if target, err := filepath.EvalSymlinks(path); err == nil { // the link stays one
+		path = target
+	}
 	next := path + ".new"
 	w, err := os.OpenFile(next, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {

@@ -307,3 +307,20 @@ func TestChange(t *testing.T) {
 		t.Errorf("something is left behind: %v", err)
 	}
 }
+
+// TestChangeOfALink: a file that is linked to is changed where it is, and the link stays one.
+func TestChangeOfALink(t *testing.T) {
+	path, link := filepath.Join(t.TempDir(), "tokens"), filepath.Join(t.TempDir(), "link")
+	add(t, path, tokenfile.Token{Subject: "ann", Tenant: "acme"})
+	if err := os.Symlink(path, link); err != nil {
+		t.Skip(err) // Windows lets few users make one
+	}
+	add(t, link, tokenfile.Token{Subject: "bob", Tenant: "acme"})
+	tokens, err := tokenfile.Read(path)
+	if err != nil || len(tokens) != 2 {
+		t.Errorf("%d tokens, %v", len(tokens), err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		t.Errorf("the link is %v, %v", info.Mode(), err)
+	}
+}
