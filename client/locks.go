@@ -21,6 +21,25 @@ import (
 // the lock, the owner and the token of the request is an error.
 type Locks struct{ client *Client }
 
+// LocksOptions are the settings of [NewLocks]. The zero value works.
+type LocksOptions struct {
+	Server Options       // of the requests
+	Locks  locks.Options // of what is held
+}
+
+// NewLocks returns a client that holds locks of a tenant at the server with this URL: it is [New] and [locks.New] in
+// one, for programs that need nothing else of the server. Options may be nil.
+func NewLocks(baseURL, tenant string, o *LocksOptions) (*locks.Client, error) {
+	if o == nil {
+		o = &LocksOptions{}
+	}
+	server, err := New(baseURL, &o.Server)
+	if err != nil {
+		return nil, err
+	}
+	return locks.New(server.Locks().For(tenant), &o.Locks)
+}
+
 // For returns the locks of a tenant as package locks needs them: each request is sent once, because that package
 // retries by itself.
 func (l *Locks) For(tenant string) locks.Provider {

@@ -15,7 +15,7 @@ import (
 
 // ErrLost marks what a member lost: its incarnation, because its lease ended or it was evicted, or one activation,
 // because another member has it. It is the cause with which contexts of activations end.
-var ErrLost = errors.New("lost")
+var ErrLost = fmt.Errorf("%w", contracts.ErrLost)
 
 // The causes of what ends because the member hands over what it has.
 var (

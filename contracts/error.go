@@ -11,6 +11,11 @@ import (
 // Error returns the code itself: a code is an error, so that errors.Is(err, CodeLockHeld) asks what happened.
 func (c Code) Error() string { return string(c) }
 
+// ErrLost is what every loss of something that was held is, whichever package says it: [errors.Is] finds it in the
+// ErrLost of packages locks, once, cluster and projectlock. Those tell apart what was lost: work that holds a lock
+// inside a run can lose either.
+var ErrLost = errors.New("lost")
+
 // Error is a request that was rejected or failed: what a problem document says, in Go's types. Servers write it and
 // clients return it. errors.Is matches it by its [Code].
 type Error struct {

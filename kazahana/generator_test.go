@@ -44,7 +44,7 @@ func (w *world) generator(p kazahana.LeaseProvider, o kazahana.Options) *kazahan
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	o.OnEvent = func(e kazahana.Event) {
+	o.Observe = func(e kazahana.Event) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.events = append(w.events, e)

@@ -69,9 +69,9 @@ type Options struct {
 	// Clock is the source of time; nil means the system's. Tests and simulations set it.
 	Clock Clock
 
-	// OnEvent receives what operators want to know. It is called synchronously, from several goroutines at once, and
+	// Observe receives what operators want to know. It is called synchronously, from several goroutines at once, and
 	// must not call [Generator.Close].
-	OnEvent func(Event)
+	Observe func(Event)
 }
 
 // settings are Options with all defaults filled in.

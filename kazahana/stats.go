@@ -114,7 +114,7 @@ type Event struct {
 
 // note keeps an event until mu is unlocked. The caller holds mu.
 func (g *Generator) note(e Event) {
-	if g.set.OnEvent != nil {
+	if g.set.Observe != nil {
 		g.events = append(g.events, e)
 	}
 }
@@ -134,13 +134,13 @@ func (g *Generator) unlock() {
 		log()
 	}
 	for _, e := range events {
-		g.set.OnEvent(e)
+		g.set.Observe(e)
 	}
 }
 
 // tell reports an event at once.
 func (g *Generator) tell(e Event) {
-	if g.set.OnEvent != nil {
-		g.set.OnEvent(e)
+	if g.set.Observe != nil {
+		g.set.Observe(e)
 	}
 }

@@ -3,8 +3,7 @@
 //
 // What decides is a [Provider]: client.Locks.For over HTTP, or functions/direct on a store.
 //
-//	server, err := client.New("http://127.0.0.1:8080", nil)
-//	c, err := locks.New(server.Locks().For("default"), nil)
+//	c, err := client.NewLocks("http://127.0.0.1:8080", "default", nil) // or direct.NewLocks(store, "default", nil)
 //	defer c.Close(ctx)
 //
 //	err = c.Do(ctx, "deploy-prod", nil, func(ctx context.Context, l *locks.Lock) error {

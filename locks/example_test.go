@@ -14,7 +14,6 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/locks"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
-	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
 // exampleServer is a server of its own in production; `leasehold serve` runs one.
@@ -28,11 +27,7 @@ func ExampleClient_Do() {
 	url, stop := exampleServer()
 	defer stop()
 
-	server, err := client.New(url, nil)
-	if err != nil {
-		log.Panic(err)
-	}
-	c, err := locks.New(server.Locks().For("default"), nil)
+	c, err := client.NewLocks(url, "default", nil)
 	if err != nil {
 		log.Panic(err)
 	}
@@ -58,10 +53,10 @@ func ExampleClient_Do() {
 
 // A job that is to be skipped while it runs elsewhere, on a store without a server.
 func ExampleClient_TryLock() {
-	rule := lock.New(docstore.NewMemory(nil), nil) // a store of package adapters in production
+	store := docstore.NewMemory(nil) // one of package adapters in production
 	ctx := context.Background()
 	for _, owner := range []string{"host-1", "host-2"} {
-		c, err := locks.New(direct.Locks(rule, "default"), &locks.Options{Owner: owner})
+		c, err := direct.NewLocks(store, "default", &locks.Options{Owner: owner})
 		if err != nil {
 			log.Panic(err)
 		}

@@ -35,6 +35,34 @@ func exampleGate(ids ...string) (gate *client.Analyses, stop func()) {
 	return c.Analyses(), server.Close
 }
 
+// The first caller makes the invoice; all others get the same one.
+func ExampleDo() {
+	server := httptest.NewServer(httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil))
+	defer server.Close()
+	c, err := client.New(server.URL, nil)
+	if err != nil {
+		log.Panic(err)
+	}
+
+	type Invoice struct{ Number string }
+	makeInvoice := func(context.Context, once.Lock) (Invoice, error) {
+		fmt.Println("made")
+		return Invoice{Number: "2026-1107"}, nil
+	}
+	for range 2 {
+		invoice, err := once.Do(context.Background(), c.Runs("default"), "invoice-17-2026-11", makeInvoice, nil)
+		if err != nil { // not done: once.ErrLocked if another process makes it now
+			log.Panic(err)
+		}
+		fmt.Println(invoice.Number)
+	}
+
+	// Output:
+	// made
+	// 2026-1107
+	// 2026-1107
+}
+
 // A queue delivers the same analysis twice; it runs once.
 func ExampleRun_queue() {
 	gate, stop := exampleGate("a-1024")

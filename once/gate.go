@@ -3,6 +3,7 @@ package once
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -92,7 +93,7 @@ type Result struct {
 
 // ErrLost marks a lock that is no longer the caller's: it expired by this process's clocks, or the gate says so, and
 // then the error has the gate's code as well. It is the cause with which the context of a run is cancelled.
-var ErrLost = errors.New("the lock is lost")
+var ErrLost = fmt.Errorf("the lock is %w", contracts.ErrLost)
 
 // lostCodes are the codes that say so.
 var lostCodes = []contracts.Code{

@@ -79,11 +79,7 @@ func (c config) read() (routes, keys string, err error) {
 
 // process is a reader or the writer.
 func process(ctx context.Context, name, server string, files config) error {
-	c, err := client.New(server, nil)
-	if err != nil {
-		return err
-	}
-	holder, err := locks.New(c.Locks().For("default"), &locks.Options{Owner: name})
+	holder, err := client.NewLocks(server, "default", &client.LocksOptions{Locks: locks.Options{Owner: name}})
 	if err != nil {
 		return err
 	}

@@ -46,11 +46,7 @@ func main() {
 
 // job is what cron starts.
 func job(ctx context.Context, name, server string) error {
-	c, err := client.New(server, nil)
-	if err != nil {
-		return err
-	}
-	holder, err := locks.New(c.Locks().For("default"), &locks.Options{Owner: name})
+	holder, err := client.NewLocks(server, "default", &client.LocksOptions{Locks: locks.Options{Owner: name}})
 	if err != nil {
 		return err
 	}

@@ -53,12 +53,9 @@ func candidate(ctx context.Context, name, server string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
-	c, err := client.New(server, nil)
-	if err != nil {
-		return err
-	}
 	// short, so that it does not take long to see
-	holder, err := locks.New(c.Locks().For("default"), &locks.Options{Owner: name, TTL: 2 * time.Second})
+	holder, err := client.NewLocks(server, "default",
+		&client.LocksOptions{Locks: locks.Options{Owner: name, TTL: 2 * time.Second}})
 	if err != nil {
 		return err
 	}

@@ -48,11 +48,7 @@ func main() {
 
 // caller calls the API four times, each time with a grant.
 func caller(ctx context.Context, name, server string) error {
-	c, err := client.New(server, nil)
-	if err != nil {
-		return err
-	}
-	taker, err := locks.New(c.Locks().For("default"), &locks.Options{Owner: name})
+	taker, err := client.NewLocks(server, "default", &client.LocksOptions{Locks: locks.Options{Owner: name}})
 	if err != nil {
 		return err
 	}

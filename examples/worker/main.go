@@ -52,12 +52,9 @@ func main() {
 
 // work is one worker: it books again and again while it holds the lock.
 func work(ctx context.Context, name, server string) error {
-	c, err := client.New(server, nil)
-	if err != nil {
-		return err
-	}
 	// short, so that it does not take long to see
-	holder, err := locks.New(c.Locks().For("default"), &locks.Options{Owner: name, TTL: 2 * time.Second})
+	holder, err := client.NewLocks(server, "default",
+		&client.LocksOptions{Locks: locks.Options{Owner: name, TTL: 2 * time.Second}})
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,7 @@
 // others ask a server for: locks, as package locks needs them, fences, as package fence does, the placement of a
 // cluster, as package cluster does, and the gate of analyses and of runs, as package once does.
 //
-//	c, err := locks.New(direct.Locks(lock.New(store, nil), "acme"), nil)
+//	c, err := direct.NewLocks(store, "acme", nil)
 //
 //	service := placement.New(store, nil)
 //	provider := direct.Cluster(service, placement.Cluster{Tenant: "acme", Name: "chat"})

@@ -6,8 +6,15 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/internal/ends"
 	"github.com/leasehold-dev/leasehold/locks"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
+
+// NewLocks is a client that holds locks of a tenant on a store, without a server. Options may be nil. See [Locks] for
+// how many locks a tenant may have and other settings of the rule.
+func NewLocks(s docstore.Store, tenant string, o *locks.Options) (*locks.Client, error) {
+	return locks.New(Locks(lock.New(s, nil), tenant), o)
+}
 
 // Locks is the locks of a tenant on a store.
 func Locks(s *lock.Locks, tenant string) locks.Provider {
