@@ -34,7 +34,7 @@ func (e *Error) Unwrap() error { return e.Outcome.Err }
 // which may have been another process. Without an error the work is done, and was done by one worker. [Run] says in an
 // [Outcome] what this says in errors. Options may be nil.
 //
-// The result is kept as JSON of at most [MaxResultBytes], also of what other languages' clients ran; both calls get what
+// The result is kept as JSON of at most [MaxResultBytes], as clients in other languages keep it; both calls get what
 // comes out of it. One that JSON cannot hold makes the run FAILED: the work is done, and must not be done again to find
 // that out once more. A run that finished without a result, as a command's does, has the zero value.
 //

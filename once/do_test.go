@@ -76,7 +76,8 @@ func TestDoErrors(t *testing.T) {
 		"stopped": {work: later, timeout: time.Minute, status: once.Stopped, is: context.DeadlineExceeded},
 		"unknown": {id: "a2", status: once.Unknown,
 			text: `run "a2": unknown_analysis: there is no such run: its producer makes it, or once.Creating does`},
-		"another's text": {gate: &fake{status: "READY", result: once.Result{Result: "s3://a1"}}, status: once.AlreadyFinished},
+		"another's text": {gate: &fake{status: "READY", result: once.Result{Result: "s3://a1"}},
+			status: once.AlreadyFinished},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -28,11 +28,11 @@ var volatile = []string{
 var promptLine = regexp.MustCompile(
 	`^\$ curl -s (?:-X (PUT) )?http://127\.0\.0\.1:8080(\S+)(?: -d '([^']+)')? \| jq(?: -c)?(?: '\{([a-z_, ]+)\}')?$`)
 
-// TestReadmeIsReal sends the requests of the README and of the guides to locks to a new server, in order, and compares
+// TestReadmeIsReal sends the requests of the pages about locks to a new server, in order, and compares
 // the responses with the output that the page shows.
 func TestReadmeIsReal(t *testing.T) {
 	t.Parallel()
-	for page, least := range map[string]int{"README.md": 10, "docs/locks.md": 5, "docs/modes.md": 20} {
+	for page, least := range map[string]int{"docs/tutorials/http.md": 11, "docs/locks.md": 5, "docs/modes.md": 20} {
 		t.Run(page, func(t *testing.T) { pageIsReal(t, page, least) })
 	}
 }
@@ -134,6 +134,95 @@ func TestReadmeScript(t *testing.T) {
 				t.Errorf("the lock afterwards: %s%s\n%s", stdout, stderr, out)
 			}
 		})
+	}
+}
+
+// TestReadmeCommands runs the README's other commands: a nightly job, which runs once, and IDs.
+func TestReadmeCommands(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("the work is a Unix shell script")
+	}
+	leasehold := binary(t)
+	p := start(t, "--store", "memory")
+	dir := t.TempDir()
+	program(t, filepath.Join(dir, "report"), "#!/bin/sh\necho reported >>reports")
+	paste := func(beginning string) string {
+		for _, block := range blocks(t, "README.md", "sh") {
+			if strings.HasPrefix(block, beginning) {
+				cmd := exec.CommandContext(t.Context(), "sh", "-c", block)
+				cmd.Dir = dir
+				cmd.Env = append(environment(), "LEASEHOLD_SERVER="+p.url, "PATH="+filepath.Dir(leasehold)+":"+os.Getenv("PATH"))
+				out, err := cmd.CombinedOutput()
+				if err != nil {
+					t.Errorf("%s\n%v: %s", block, err, out)
+				}
+				return string(out)
+			}
+		}
+		t.Errorf("the README has no command that begins with %q", beginning)
+		return ""
+	}
+	for range 2 {
+		if out := paste("leasehold once report "); out != "" {
+			t.Errorf("the nightly job says %q, which is mail", out)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "reports")); string(text) != "reported\n" {
+		t.Errorf("the nightly job, two times: %q, %v", text, err)
+	}
+	if ids := strings.Fields(paste("leasehold id next ")); len(ids) != 3 || ids[0] >= ids[1] || ids[1] >= ids[2] {
+		t.Errorf("the IDs are %q", ids)
+	}
+}
+
+// TestReadmePrograms runs the README's first programs: in Go, and in Python where there is one. .ci/sdk/typescript runs
+// the one in TypeScript.
+func TestReadmePrograms(t *testing.T) {
+	t.Parallel()
+	p := start(t, "--store", "memory")
+	run := func(name, text string, command ...string) {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, "http://127.0.0.1:8080", p.url)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), command[0], append(command[1:], file)...)
+		cmd.Dir = ".."
+		cmd.Env = append(environment(), "PYTHONPATH="+filepath.Join("sdk", "python", "src"), "PYTHONDONTWRITEBYTECODE=1")
+		out, err := cmd.CombinedOutput()
+		if token, _ := strings.CutPrefix(strings.TrimSpace(string(out)), "deployed "); err != nil || len(token) < 10 {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+	run("main.go", `package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/locks"
+)
+
+func deploy(_ context.Context, token int64) error {
+	fmt.Println("deployed", token)
+	return nil
+}
+
+func work(ctx context.Context) error {
+`+blocks(t, "README.md", "go")[0]+`
+}
+
+func main() {
+	if err := work(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
+`, "go", "run")
+	if python, err := exec.LookPath("python3"); err == nil {
+		run("main.py", `deploy = lambda token: print("deployed", token)`+"\n"+blocks(t, "README.md", "python")[0], python)
 	}
 }
 
