@@ -106,7 +106,7 @@ func TestThreeMachines(t *testing.T) {
 		}
 		return string(out)
 	}
-	const setUp, settings, exports, alphas, bravos, nightly, wrong, gone = 0, 1, 3, 4, 5, 6, 7, 8
+	const setUp, settings, exports, doctor, alphas, bravos, nightly, wrong, gone = 0, 1, 3, 4, 5, 6, 7, 8, 9
 	types("server", sh[setUp]+sh[2])
 
 	server := command("server", "set -a; "+sh[settings]+"exec leasehold serve")
@@ -125,6 +125,9 @@ func TestThreeMachines(t *testing.T) {
 	}
 
 	as := func(machine string) string { return strings.ReplaceAll(sh[exports], "alpha", machine) }
+	if out := types("alpha", as("alpha")+sh[doctor]); !strings.Contains(out, "you are alpha, in the tenant default") {
+		t.Errorf("the doctor: %s", out)
+	}
 	holds := make(chan string)
 	go func() {
 		out, err := command("alpha", as("alpha")+strings.Replace(sh[alphas], "sleep 2", "touch "+dir+"/held; sleep 1", 1)).

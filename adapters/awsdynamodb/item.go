@@ -23,7 +23,7 @@ const (
 
 	// attrKeep (N) is the table's time-to-live attribute: Unix seconds until which the document is kept. Items without it
 	// are kept for ever.
-	attrKeep = "_keep_until"
+	attrKeep = TimeToLiveAttribute
 )
 
 // keepUntil is the stored form of an instant until which a document is kept: in whole seconds, and no earlier.

@@ -120,6 +120,21 @@ func (s *Store) enableTimeToLive(ctx context.Context) {
 	}
 }
 
+// TimeToLiveAttribute is the attribute of items that the table's time to live must name.
+const TimeToLiveAttribute = "_keep_until"
+
+// TimeToLive reports whether the service removes documents whose Keep has passed. It needs the permission
+// dynamodb:DescribeTimeToLive, which nothing else does.
+func (s *Store) TimeToLive(ctx context.Context) (bool, error) {
+	out, err := s.client.DescribeTimeToLive(ctx, &sdk.DescribeTimeToLiveInput{TableName: aws.String(s.table)}, s.attempts())
+	if err != nil {
+		return false, s.explain(ctx, "describe the time to live", err)
+	}
+	d := out.TimeToLiveDescription
+	return d != nil && aws.ToString(d.AttributeName) == attrKeep &&
+		(d.TimeToLiveStatus == types.TimeToLiveStatusEnabled || d.TimeToLiveStatus == types.TimeToLiveStatusEnabling), nil
+}
+
 func keys(hash, order string) []types.KeySchemaElement {
 	return []types.KeySchemaElement{
 		{AttributeName: aws.String(hash), KeyType: types.KeyTypeHash},

@@ -50,22 +50,39 @@ func (c *healthCmd) Run(ctx context.Context, s *streams) error {
 	if _, err := server.connect(); err != nil { // looks at the URL
 		return err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.Server+"/readyz", nil)
+	if err := ready(ctx, server); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(s.out, server.Server, "is ready")
+	return err
+}
+
+// ready asks a server whether its store accepts a write.
+func ready(ctx context.Context, server remote) error {
+	status, body, err := get(ctx, server.Server+"/readyz")
 	if err != nil {
-		return usage("--server: %w", err)
+		return server.explain(err)
+	}
+	if status != "200 OK" {
+		return fmt.Errorf("%s is not ready: %s: %s", server.Server, status, strings.TrimSpace(string(body)))
+	}
+	return nil
+}
+
+// get asks a server for something that needs no token. It follows no redirects, and has what there is of a body.
+func get(ctx context.Context, url string) (status string, body []byte, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", nil, usage("--server: %w", err)
 	}
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	w, err := client.Do(r)
 	if err != nil {
-		return server.explain(err)
+		return "", nil, err
 	}
 	defer func() { _ = w.Body.Close() }()
-	if w.StatusCode != http.StatusOK {
-		body, _ := io.ReadAll(io.LimitReader(w.Body, 1<<10)) // what there is of it
-		return fmt.Errorf("%s is not ready: %s: %s", r.URL.Redacted(), w.Status, strings.TrimSpace(string(body)))
-	}
-	_, err = fmt.Fprintln(s.out, server.Server, "is ready")
-	return err
+	body, _ = io.ReadAll(io.LimitReader(w.Body, 1<<10))
+	return fmt.Sprintf("%d %s", w.StatusCode, http.StatusText(w.StatusCode)), body, nil
 }
 
 // dial checks that a program listens.

@@ -25,6 +25,7 @@ type cli struct {
 	Emulate   emulateCmd   `cmd:"" help:"Run an in-memory emulator of Firestore, DynamoDB, SQS or Cloud Tasks."`
 	Audit     auditCmd     `cmd:"" help:"Say who had a lock at a time, with which token, from the audit events of servers."`
 	Token     tokenCmd     `cmd:"" help:"Make, list and revoke the tokens of a server without an identity provider."`
+	Doctor    doctorCmd    `cmd:"" help:"Check the settings of a server, its store and its clock, or a server that runs, and say what to do."`
 	Health    healthCmd    `cmd:"" help:"Check that a server is ready: for health checks of containers."`
 	Version   versionCmd   `cmd:"" help:"Print the version, the commit and its date; so does --version."`
 	Help      helpCmd      `cmd:"" help:"Show the help of a command; so does the command with --help."`
@@ -35,7 +36,7 @@ type cli struct {
 
 func newCLI() cli {
 	return cli{Serve: newServeCmd(), Lock: lockCmd{Run: newLockRunCmd()}, Once: newOnceCmd(), Worker: newWorkerCmd(),
-		Store: newStoreCmd()}
+		Store: newStoreCmd(), Doctor: newDoctorCmd()}
 }
 
 const description = `Locks with fencing tokens for serverless functions.

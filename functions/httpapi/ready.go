@@ -50,11 +50,22 @@ func clockOf(now func() time.Time) term.Clock {
 }
 
 func newReadiness(store docstore.Store, now func() time.Time) *readiness {
-	return &readiness{store: store, clock: clockOf(now), write: docstore.Write{
+	return &readiness{store: store, clock: clockOf(now), write: readyWrite()}
+}
+
+// readyWrite is a write to one of the documents, the same for the life of a process.
+func readyWrite() docstore.Write {
+	return docstore.Write{
 		Key:  docstore.Key{Kind: ReadyKind, ID: strconv.Itoa(rand.IntN(readyShards))},
 		Set:  map[string]docstore.Value{"checked_at": docstore.Now},
 		Keep: readyKeep,
-	}}
+	}
+}
+
+// TryWrite makes the write by which /readyz finds out whether locks can be granted, for programs that have the store.
+func TryWrite(ctx context.Context, store docstore.Store) error {
+	_, err := store.Write(ctx, readyWrite())
+	return err
 }
 
 // check returns the error of a write that began less than readyFor ago, or of a new one. Requests that wait for it
