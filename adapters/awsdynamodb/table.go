@@ -126,7 +126,8 @@ const TimeToLiveAttribute = "_keep_until"
 // TimeToLive reports whether the service removes documents whose Keep has passed. It needs the permission
 // dynamodb:DescribeTimeToLive, which nothing else does.
 func (s *Store) TimeToLive(ctx context.Context) (bool, error) {
-	out, err := s.client.DescribeTimeToLive(ctx, &sdk.DescribeTimeToLiveInput{TableName: aws.String(s.table)}, s.attempts())
+	in := &sdk.DescribeTimeToLiveInput{TableName: aws.String(s.table)}
+	out, err := s.client.DescribeTimeToLive(ctx, in, s.attempts())
 	if err != nil {
 		return false, s.explain(ctx, "describe the time to live", err)
 	}

@@ -52,7 +52,8 @@ func TestDoctorOfSettings(t *testing.T) {
 	issuer = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var response any = map[string]string{"issuer": issuer.URL, "jwks_uri": issuer.URL + "/keys"}
 		if r.URL.Path == "/keys" {
-			response = jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "a", Algorithm: "ES256", Use: "sig"}}}
+			public := jose.JSONWebKey{Key: key.Public(), KeyID: "a", Algorithm: "ES256", Use: "sig"}
+			response = jose.JSONWebKeySet{Keys: []jose.JSONWebKey{public}}
 		}
 		_ = json.NewEncoder(w).Encode(response)
 	}))
@@ -116,7 +117,7 @@ func TestDoctorOfSettings(t *testing.T) {
 	}
 }
 
-// TestDoctorOfCertificate: one hears of the end of a certificate before it comes.
+// TestDoctorOfCertificate: the end of a certificate is said three weeks before.
 func TestDoctorOfCertificate(t *testing.T) {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
@@ -131,7 +132,8 @@ func TestDoctorOfCertificate(t *testing.T) {
 	if err := os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for status, left := range map[string]time.Duration{"ok": 60 * 24 * time.Hour, "warn": 10 * 24 * time.Hour, "fail": -time.Hour} {
+	const day = 24 * time.Hour
+	for status, left := range map[string]time.Duration{"ok": 60 * day, "warn": 10 * day, "fail": -day} {
 		template.NotAfter = time.Now().Add(left)
 		der, err := x509.CreateCertificate(rand.Reader, &template, &template, server.Certificate().PublicKey, private)
 		if err != nil {

@@ -1,0 +1,72 @@
+package tests
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// translated is the first line of a page in Japanese: the page in English that it says again, and the beginning of that
+// one's hash when it did.
+var translated = regexp.MustCompile(`^<!-- (\S+) ([0-9a-f]{16}) -->\n`)
+
+// TestJapanese: each page in Japanese names the page in English of which it is the translation, has its programs, and
+// is not behind it. After a change of the English page, change the other, and run this with UPDATE_JAPANESE=1.
+func TestJapanese(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("../*.ja.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := filepath.Glob("../docs/*.ja.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pages = append(pages, more...); len(pages) < 2 {
+		t.Errorf("there are only %v", pages)
+	}
+	code := regexp.MustCompile("(?ms)^```(\\w+)\n.*?^```$")
+	comment := regexp.MustCompile(`(#|//) .*`) // in the language of the page
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := translated.FindSubmatch(text)
+		if m == nil {
+			t.Errorf("%s: the first line must be <!-- PAGE HASH -->, with the page in English that it translates", page)
+			continue
+		}
+		english, err := os.ReadFile(filepath.Join("..", string(m[1])))
+		if err != nil {
+			t.Fatal(err)
+		}
+		hash := fmt.Sprintf("%x", sha256.Sum256(english))[:16]
+		if string(m[2]) != hash && os.Getenv("UPDATE_JAPANESE") != "" {
+			m[2] = []byte(hash)
+			line := fmt.Appendf(nil, "<!-- %s %s -->\n", m[1], hash)
+			if err := os.WriteFile(page, append(line, text[len(m[0]):]...), 0o644); err != nil { //nolint:gosec // a page
+				t.Fatal(err)
+			}
+		}
+		if string(m[2]) != hash {
+			t.Errorf("%s is behind %s: bring it up to date, then run UPDATE_JAPANESE=1 go test ./tests -run TestJapanese", page,
+				m[1])
+		}
+		want, got := code.FindAll(english, -1), code.FindAll(text, -1)
+		for i := range max(len(want), len(got)) {
+			if i >= len(want) || i >= len(got) ||
+				!bytes.Equal(comment.ReplaceAll(want[i], nil), comment.ReplaceAll(got[i], nil)) {
+				t.Errorf("%s and %s differ in program %d of %d", page, m[1], i+1, len(want))
+			}
+		}
+		if titles := func(b []byte) int { return strings.Count("\n"+string(b), "\n## ") }; titles(english) > titles(text) {
+			t.Errorf("%s has %d sections, and %s has %d", page, titles(text), m[1], titles(english))
+		}
+	}
+}
