@@ -143,7 +143,7 @@ func TestDoResultThatCannotBeKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // what goes in, and does not come out
 		f := &fake{}
 		_, err := once.Do(t.Context(), f, "a1", func(context.Context, once.Lock) (error, error) {
-			return errors.New("a result"), nil //nolint:nilerr // a result
+			return errors.New("a result"), nil
 		}, nil)
 		want(t, "status", f.status, "FAILED")
 		if err == nil {

@@ -50,7 +50,7 @@ func TestJapanese(t *testing.T) {
 		if string(m[2]) != hash && os.Getenv("UPDATE_JAPANESE") != "" {
 			m[2] = []byte(hash)
 			line := fmt.Appendf(nil, "<!-- %s %s -->\n", m[1], hash)
-			if err := os.WriteFile(page, append(line, text[len(m[0]):]...), 0o644); err != nil { //nolint:gosec // a page
+			if err := os.WriteFile(page, append(line, text[len(m[0]):]...), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}

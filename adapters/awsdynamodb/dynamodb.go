@@ -23,8 +23,6 @@ type Client interface {
 	CreateTable(context.Context, *sdk.CreateTableInput, ...func(*sdk.Options)) (*sdk.CreateTableOutput, error)
 	UpdateTimeToLive(context.Context, *sdk.UpdateTimeToLiveInput, ...func(*sdk.Options)) (*sdk.UpdateTimeToLiveOutput,
 		error)
-	DescribeTimeToLive(context.Context, *sdk.DescribeTimeToLiveInput,
-		...func(*sdk.Options)) (*sdk.DescribeTimeToLiveOutput, error)
 	GetItem(context.Context, *sdk.GetItemInput, ...func(*sdk.Options)) (*sdk.GetItemOutput, error)
 	Query(context.Context, *sdk.QueryInput, ...func(*sdk.Options)) (*sdk.QueryOutput, error)
 	Scan(context.Context, *sdk.ScanInput, ...func(*sdk.Options)) (*sdk.ScanOutput, error)
@@ -36,7 +34,16 @@ type Client interface {
 		...func(*sdk.Options)) (*sdk.TransactWriteItemsOutput, error)
 }
 
-var _ Client = (*sdk.Client)(nil)
+// timeToLive is what the SDK's client does for [Store.TimeToLive] alone.
+type timeToLive interface {
+	DescribeTimeToLive(context.Context, *sdk.DescribeTimeToLiveInput,
+		...func(*sdk.Options)) (*sdk.DescribeTimeToLiveOutput, error)
+}
+
+var (
+	_ Client     = (*sdk.Client)(nil)
+	_ timeToLive = (*sdk.Client)(nil)
+)
 
 // Defaults of [Options].
 const (

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/leasehold-dev/leasehold/internal/backoff"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
 // openTable looks at the table, or creates it, and measures the clock by the response.
@@ -126,8 +127,12 @@ const TimeToLiveAttribute = "_keep_until"
 // TimeToLive reports whether the service removes documents whose Keep has passed. It needs the permission
 // dynamodb:DescribeTimeToLive, which nothing else does.
 func (s *Store) TimeToLive(ctx context.Context) (bool, error) {
+	c, ok := s.client.(timeToLive)
+	if !ok {
+		return false, fmt.Errorf("%w: the client cannot describe the time to live", docstore.ErrUnsupported)
+	}
 	in := &sdk.DescribeTimeToLiveInput{TableName: aws.String(s.table)}
-	out, err := s.client.DescribeTimeToLive(ctx, in, s.attempts())
+	out, err := c.DescribeTimeToLive(ctx, in, s.attempts())
 	if err != nil {
 		return false, s.explain(ctx, "describe the time to live", err)
 	}

@@ -248,7 +248,7 @@ func (e *examination) clock(ctx context.Context, c *settings.Config, store docst
 	if err != nil {
 		return e.result("clock", err, "", "")
 	}
-	low, high := read.At.Sub(time.Now()), read.At.Sub(begin) // the store's clock is ahead by something between these
+	low, high := time.Until(read.At), read.At.Sub(begin) // the store's clock is ahead by something between these
 	if m, ok := store.(docstore.Meter); ok {
 		if u := m.Usage().Clock; u.Known { // the store's time is made of this clock
 			low, high = u.Offset-u.Uncertainty/2, u.Offset+u.Uncertainty/2
@@ -292,8 +292,7 @@ func (e *examination) index(ctx context.Context, store docstore.Store) error {
 
 // removal checks that the store removes documents whose time to live has passed.
 func (e *examination) removal(ctx context.Context, c *settings.Config, store docstore.Store) error {
-	switch s := store.(type) {
-	case *awsdynamodb.Store:
+	if s, ok := store.(*awsdynamodb.Store); ok {
 		ctx, cancel := context.WithTimeout(ctx, openTimeout)
 		defer cancel()
 		on, err := s.TimeToLive(ctx)
@@ -363,7 +362,7 @@ func (cmd *doctorCmd) server(ctx context.Context, e *examination) error {
 	if err := e.tell("caller", "ok", who, ""); err != nil {
 		return err
 	}
-	at, err := time.Parse(time.RFC3339, string(caller.At))
+	at, err := time.Parse(time.RFC3339, caller.At)
 	if err != nil {
 		return e.result("clock", err, "", "")
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts/conformance"
 )
@@ -111,6 +112,67 @@ func TestPlayerOverHTTP(t *testing.T) {
 			}
 			<-answered
 		})
+	}
+}
+
+// TestLevels: a client can be written in steps, the first of which has an order; every level has its scripts.
+func TestLevels(t *testing.T) {
+	p, err := conformance.NewPlayer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(p)
+	defer s.Close()
+	count := map[conformance.Level]int{}
+	for _, level := range []conformance.Level{"", conformance.Core, conformance.Robust, conformance.Modes,
+		conformance.OfRuns, conformance.OfIDs} {
+		var got struct {
+			Scripts []struct {
+				Name  string
+				Level conformance.Level
+			}
+		}
+		text := send(t, http.MethodGet, s.URL+"/scripts?level="+string(level), "")
+		if err := json.Unmarshal([]byte(text), &got); err != nil {
+			t.Fatal(err)
+		}
+		count[level] = len(got.Scripts)
+		for _, script := range got.Scripts {
+			if level != "" && script.Level != level {
+				t.Errorf("%s is of the level %s, among those of %s", script.Name, script.Level, level)
+			}
+		}
+		if level == conformance.Core && got.Scripts[0].Name != "lock-hold-renew-release" {
+			t.Errorf("the first one is %s", got.Scripts[0].Name)
+		}
+	}
+	if count[conformance.Core] != conformance.CoreScripts {
+		t.Errorf("%d of the %d scripts of the first level are there", count[conformance.Core], conformance.CoreScripts)
+	}
+	for level, n := range count {
+		if n < 10 {
+			t.Errorf("the level %q has %d scripts", level, n)
+		}
+	}
+}
+
+// TestStepTimeout: a request that does not come fails its step when the time for it is over.
+func TestStepTimeout(t *testing.T) {
+	p, err := conformance.NewPlayer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.StepTimeout = time.Millisecond
+	s := httptest.NewServer(p)
+	defer s.Close()
+	var run struct{ Run string }
+	text := send(t, http.MethodPost, s.URL+"/runs", `{"script": "lock-try-held"}`)
+	if err := json.Unmarshal([]byte(text), &run); err != nil {
+		t.Fatal(err)
+	}
+	send(t, http.MethodPost, run.Run+"/steps/0", "")
+	if got := send(t, http.MethodPost, run.Run+"/steps/1", ""); !strings.Contains(got, `"ok":false`) {
+		t.Error(got)
 	}
 }
 

@@ -32,3 +32,6 @@ func Match(known map[string]string, strict bool, pattern, value string) ([]strin
 	}
 	return matcher{known: known, strict: strict}.match("it", p, v, true), nil
 }
+
+// CoreScripts is how many scripts the level Core names.
+var CoreScripts = len(core)

@@ -1,10 +1,12 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,12 +15,16 @@ import (
 
 // Player serves scripts over HTTP, to runners in any language. Runs do not disturb each other.
 //
-//	GET  /scripts                  the scripts, with their names
+//	GET  /scripts                  the scripts, with their names and levels; ?level=core only those of that level
 //	POST /runs                     {"script": "…"} begins a run: {"run": URL for the next lines, "base_url": for the client under test}
 //	GET  <run>                     {"waiting": how many requests wait for their step}; ?arrival=SECONDS waits for one
 //	POST <run>/steps/<i>           takes step i, with what the runner observed: {"ok": …, "failures": […]}
 //	POST <run>/end                 ends the run: {"passed": …, "failures": […]}
 type Player struct {
+	// StepTimeout is how long a step waits for its request in true time; 0 means [StepTimeout]. Set it before the first
+	// use.
+	StepTimeout time.Duration
+
 	scripts []*Script
 	mux     *http.ServeMux
 
@@ -26,8 +32,8 @@ type Player struct {
 	runs []*Run
 }
 
-// StepTimeout is how long a step waits for its request in true time, unless the runner says otherwise. It bounds how
-// long a client that sends nothing takes to fail; it is not part of any script.
+// StepTimeout is how long a step waits for its request in true time, unless [Player].StepTimeout says otherwise. It
+// bounds how long a client that sends nothing takes to fail; it is not part of any script.
 const StepTimeout = 30 * time.Second
 
 // NewPlayer returns a player of all scripts.
@@ -68,8 +74,22 @@ func (p *Player) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	p.mux.ServeHTTP(w, q)
 }
 
-func (p *Player) list(w http.ResponseWriter, _ *http.Request) {
-	respond(w, http.StatusOK, map[string]any{"start": stamp(0), "scripts": p.scripts})
+func (p *Player) list(w http.ResponseWriter, q *http.Request) {
+	type leveled struct {
+		*Script
+
+		Level Level `json:"level"`
+	}
+	only, all := Level(q.FormValue("level")), []leveled{}
+	for _, s := range p.scripts {
+		if only == "" || only == s.Level() {
+			all = append(all, leveled{s, s.Level()})
+		}
+	}
+	if only == Core { // in the order in which they can be made to pass
+		slices.SortFunc(all, func(a, b leveled) int { return slices.Index(core, a.Name) - slices.Index(core, b.Name) })
+	}
+	respond(w, http.StatusOK, map[string]any{"start": stamp(0), "scripts": all})
 }
 
 func (p *Player) begin(w http.ResponseWriter, q *http.Request) {
@@ -136,7 +156,7 @@ func (p *Player) step(w http.ResponseWriter, q *http.Request) {
 			return
 		}
 	}
-	ctx, cancel := context.WithTimeout(q.Context(), StepTimeout)
+	ctx, cancel := context.WithTimeout(q.Context(), cmp.Or(p.StepTimeout, StepTimeout))
 	defer cancel()
 	failures := []string{}
 	if err := r.Step(ctx, i, o); err != nil {

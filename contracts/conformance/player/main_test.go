@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestServe: the URL is the first line, the scripts are there, and the end of the input ends it.
@@ -13,7 +14,7 @@ func TestServe(t *testing.T) {
 	stdin, end := io.Pipe()
 	lines, stdout := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- serve("127.0.0.1:0", stdin, stdout) }()
+	go func() { ended <- serve("127.0.0.1:0", time.Second, stdin, stdout) }()
 	line, err := bufio.NewReader(lines).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +39,7 @@ func TestServe(t *testing.T) {
 
 // TestServeNowhere: an address that cannot be is an error.
 func TestServeNowhere(t *testing.T) {
-	if err := serve("127.0.0.1:99999", nil, io.Discard); err == nil {
+	if err := serve("127.0.0.1:99999", time.Second, nil, io.Discard); err == nil {
 		t.Error("it listens on a port that there is not")
 	}
 }
