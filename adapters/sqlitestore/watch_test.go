@@ -2,8 +2,8 @@ package sqlitestore_test
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -107,7 +107,7 @@ func TestHowOftenTheFileIsLookedAt(t *testing.T) {
 			t.Errorf("%d looks in the second after one that took 3 s: want one in 10 ms", n)
 		}
 		for n := range 499 {
-			watch(fmt.Sprint(n))
+			watch(strconv.Itoa(n))
 		}
 		var writing sync.WaitGroup
 		ctx, end := context.WithCancel(t.Context())
