@@ -2,7 +2,8 @@
 --
 -- KEYS  first what the store keeps of itself: its generation, the number of writes, the floor, and what index.lua says
 -- ARGV  one text, as MessagePack: the time in milliseconds, nil for the server's; the generation that the caller found when it opened
---       the store; the most writes that it knows of; the arguments of the script, a list
+--       the store; the most writes that it knows of; the store's name and the number of its latest write, see wrote.lua; the arguments of
+--       the script, a list
 --
 -- Returns, and does nothing with documents, if this is not what the caller opened, the time, the number of writes and the generation:
 --   other    the name is another, or there is none: another server, or one that was emptied
@@ -13,17 +14,17 @@
 -- is stored, nil where there is none.
 
 local call, pack = redis.call, cmsgpack.pack
-local now, wanted, known, args = cmsgpack.unpack(ARGV[1])
+local now, wanted, known, me, mine, args = cmsgpack.unpack(ARGV[1])
 if not now then
   local time = call('TIME')
   now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 end
-local generation, writes, floor, indexed, indexes, at = cmsgpack.unpack(call('GET', KEYS[1]) or '')
+local generation, writes, floor, indexed, indexes, at, writers = cmsgpack.unpack(call('GET', KEYS[1]) or '')
 $STOP
 
 -- own stores what the store keeps of itself.
 local function own()
-  call('SET', KEYS[1], pack(generation, writes, floor, indexed, indexes, at))
+  call('SET', KEYS[1], pack(generation, writes, floor, indexed, indexes, at, writers))
 end
 
 -- read returns a document: when it ends, 0 if it does not and false if another program has made it, its fields, and as it is stored. All are nil

@@ -29,7 +29,8 @@
 //	{leasehold}:tenants                        sorted set: the kinds and tenants that have documents, as locks/acme
 //	{leasehold}:ends                           sorted set: documents that end, by when they do in milliseconds since 1970
 //	{leasehold}:by:analyses/                   sorted set: the indexes of a kind and tenant, see index.lua; there is none before the first Due
-//	{leasehold}:own                            text: generation, writes, floor; indexed, indexes, and for each KIND/FIELD what index.lua says
+//	{leasehold}:own                            text: generation, writes, floor; indexed, indexes, and for each KIND/FIELD what index.lua says;
+//	                                           the latest write of each of 16 stores, see stop.lua
 //
 // The part in braces, Options.Prefix, decides the slot of a cluster. With one shard, all keys of a store are in one
 // slot, and so on one member of the cluster. With several (Options.Shards), what stands above exists once for each: the
@@ -55,8 +56,9 @@
 // # Documents that are not there any more
 //
 // What the store keeps of itself, in one text for each shard, begins with a random generation, which is as old as the
-// documents, and the number of writes so far. Every script compares both with what its caller knows, and does nothing
-// else if they do not fit: the server was emptied, the address leads to another one, or acknowledged writes are lost.
+// documents, and the number of writes so far; the latest write of each store that writes stands at its end. Every
+// script compares them with what its caller knows, and does nothing else if they do not fit: the server was emptied,
+// the address leads to another one, or acknowledged writes are lost.
 // The store then fails with an error that says what to do, reads and readiness as well. It is the same round trip.
 //
 // What one process notices, all know. The script that finds too few writes puts lost: before the generation, in the
@@ -67,7 +69,8 @@
 // processes go on by themselves ([Store.TokensRaised]). One that knows of a raise that the server has lost stops as
 // well.
 //
-// Lost writes are noticed by processes that had seen them, with their next call, unless others have made as many since.
+// Lost writes are noticed with the next call of the process that made them, whatever others have written since, and by
+// processes that had seen them, unless others have made as many since.
 // After a backup was restored, or a failover lost writes, run leasehold store raise-tokens.
 //
 // # Sentinels

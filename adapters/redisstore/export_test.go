@@ -83,6 +83,15 @@ func Own(stored string) (generation string, writes, floor int64) {
 	return generation, writes, floor
 }
 
+// Writers is what is stored of the latest writes of each store, see wrote.lua.
+func Writers(stored string) string {
+	u := unpacker{stored}
+	for range 6 { // generation, writes, floor, indexed, indexes, and when each was filled
+		u.skip(u.next())
+	}
+	return u.next().text
+}
+
 // Sent reports whether a request that waits is sent if its caller has the context.
 func Sent(ctx context.Context) bool {
 	l := line{waiting: []*request{{ctx: ctx, done: make(chan struct{})}}, flying: 1}

@@ -18,11 +18,12 @@ type known struct {
 	now atomic.Pointer[opened] // nil until it was claimed
 }
 
-// opened are documents as the store found them: their generation, and how many writes they have had at least. Each
-// script compares both before anything else. What is known of one generation says nothing of the next.
+// opened are documents as the store found them: their generation, how many writes they have had at least, and which of
+// these was the latest of the store's own, 0 if there was none. Each script compares all of that before anything else.
+// What is known of one generation says nothing of the next.
 type opened struct {
-	generation string
-	writes     atomic.Int64
+	generation  string
+	writes, own atomic.Int64
 }
 
 var (
@@ -55,11 +56,30 @@ func (s *Store) learn(ctx context.Context, of *shard, known *opened, r reply, wr
 		}
 		return errBack
 	}
+	atLeast(&known.writes, writes)
+	if r.outcome == "applied" {
+		atLeast(&known.own, writes)
+	}
+	return nil
+}
+
+// atLeast sets a number to another one, if that is higher.
+func atLeast(n *atomic.Int64, least int64) {
 	for {
-		if seen := known.writes.Load(); writes <= seen || known.writes.CompareAndSwap(seen, writes) {
-			return nil
+		if seen := n.Load(); least <= seen || n.CompareAndSwap(seen, least) {
+			return
 		}
 	}
+}
+
+// newName makes the name of a store among those that write: 8 letters, see wrote.lua.
+func newName() string {
+	name := make([]byte, 8)
+	_, _ = rand.Read(name) // it never fails
+	for i, b := range name {
+		name[i] = 'a' + b%26
+	}
+	return string(name)
 }
 
 // adopt puts documents whose tokens were raised in the place of those that were known.

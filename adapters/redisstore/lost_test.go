@@ -101,6 +101,82 @@ func TestLostAcknowledgedWrites(t *testing.T) {
 	})
 }
 
+// TestLossThatOthersHide: a process notices that its writes are lost also when others have made as many since, whether
+// it had written before the loss or not. What it cannot know is no loss: another version drops what is noted of
+// processes, and of many processes those are forgotten that have not written for longest.
+func TestLossThatOthersHide(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		for _, c := range []struct {
+			name              string
+			interpret, before bool // whether the process had written before the loss
+		}{{"compiled", false, true}, {"compiled-began-later", false, false}, {"interpreted", true, true},
+			{"interpreted-began-later", true, false}} {
+			o := redisstore.InsistEvery(time.Hour, redisstore.Options{Prefix: c.name})
+			s, other, admin := open(t, server, o), open(t, server, o), client(t, server)
+			if c.interpret {
+				s.Interpret()
+				other.Interpret()
+			}
+			if token(t, other, key("b")); c.before {
+				token(t, s, key("a"))
+			}
+			backup := dump(t, admin)
+			token(t, s, key("a"))
+			putBack(t, admin, backup)
+			for range 9 {
+				token(t, other, key("b"))
+			}
+			refusesAll(t, s, "leasehold store raise-tokens")
+			if _, err := other.Get(t.Context(), key("b")); !isStopped(err) {
+				t.Errorf("%s: the process that hid the loss: %v", c.name, err)
+			}
+		}
+	})
+}
+
+// TestWritersThatAreForgotten: see [TestLossThatOthersHide].
+func TestWritersThatAreForgotten(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		o := redisstore.InsistEvery(time.Hour, redisstore.Options{Prefix: "forgotten"})
+		admin, s := client(t, server), open(t, server, o)
+		noted := func() string { return redisstore.Writers(admin.Get(t.Context(), "{forgotten}:own").Val()) }
+		token(t, s, key("a"))
+		for n := range 17 { // as many as are noted, and one more
+			token(t, open(t, server, o), key("b"))
+			if _, err := s.Get(t.Context(), key("a")); err != nil {
+				t.Fatalf("%d others: %v", n+1, err)
+			}
+			if want := 16 + 24*min(n+2, 16); len(noted()) != want {
+				t.Errorf("%d others: %q has %d bytes, want %d", n+1, noted(), len(noted()), want)
+			}
+		}
+		const older = "#!lua\nredis.call('SET', KEYS[1], (function(generation, writes, floor, indexed, indexes, at) " +
+			"return cmsgpack.pack(generation, writes + 1, floor, indexed, indexes, at) end)" +
+			"(cmsgpack.unpack(redis.call('GET', KEYS[1]))))"
+		for range 2 {
+			if err := admin.Eval(t.Context(), older, []string{"{forgotten}:own"}).Err(); err != nil && !errors.Is(err, sdk.Nil) {
+				t.Fatal(err)
+			}
+			if noted() != "" {
+				t.Fatalf("%q", noted())
+			}
+			if _, err := s.Get(t.Context(), key("a")); err != nil {
+				t.Errorf("after an older version: %v", err)
+			}
+			token(t, open(t, server, o), key("b"))
+			if _, err := s.Get(t.Context(), key("a")); err != nil {
+				t.Errorf("after an older version, and another process: %v", err)
+			}
+			token(t, s, key("a"))
+		}
+		backup := dump(t, admin)
+		token(t, s, key("a"))
+		putBack(t, admin, backup)
+		token(t, open(t, server, o), key("b"))
+		refusesAll(t, s, "leasehold store raise-tokens") // what is noted has begun again
+	})
+}
+
 // dump copies what is on a server, and putBack puts it back.
 func dump(t *testing.T, c *sdk.Client) map[string]any {
 	t.Helper()

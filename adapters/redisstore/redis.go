@@ -79,6 +79,7 @@ type Store struct {
 	owned  bool       // client is closed with the store
 	addr   string     // for error texts
 	keys   layout
+	name   string // of this store among those that write, see wrote.lua
 	clock  func() time.Time
 	warned warned
 	warn   func(string)
@@ -119,8 +120,8 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{client: o.Client, addr: "(the client's)", keys: keys, clock: o.Now, warn: o.Warn, every: lookEvery,
-		repair: o.Repair}
+	s := &Store{client: o.Client, addr: "(the client's)", keys: keys, name: newName(), clock: o.Now, warn: o.Warn,
+		every: lookEvery, repair: o.Repair}
 	s.warned.at, s.stopped.every = time.Now(), cmp.Or(o.insistEvery, insistEvery)
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	if s.client == nil {

@@ -26,7 +26,8 @@ type script struct {
 // newScript puts begin.lua behind the first line of a script, and what else it begins with.
 func newScript(text string, begin ...string) *script {
 	flags, rest, _ := strings.Cut(text, "\n")
-	return rawScript(flags + "\n" + strings.Replace(beginText, "$STOP\n", stopText, 1) + strings.Join(begin, "") + rest)
+	return rawScript(flags + "\n" + strings.NewReplacer("$STOP\n", stopText, "$WROTE\n", wroteText).Replace(
+		beginText+strings.Join(begin, "")+rest))
 }
 
 func rawScript(text string) *script {
@@ -39,6 +40,8 @@ var (
 	beginText string
 	//go:embed stop.lua
 	stopText string
+	//go:embed wrote.lua
+	wroteText string
 	//go:embed index.lua
 	indexText string
 	//go:embed count.lua
@@ -127,13 +130,14 @@ func (s *Store) doOnce(ctx context.Context, doing string, sc *script, step []doc
 		s.stop(ctx, raisedIn(known.generation), true)
 		return reply{}, s.unknown(doing, errBack)
 	}
-	arg := make([]byte, 0, 64+len(args))
+	arg := make([]byte, 0, 96+len(args))
 	if s.clock == nil {
 		arg = appendNil(arg)
 	} else {
 		arg = appendInt(arg, docstore.TruncateMilli(s.clock()).UnixMilli())
 	}
-	arg = append(appendInt(appendText(arg, "", known.generation), known.writes.Load()), args...)
+	arg = appendInt(appendText(arg, "", known.generation), known.writes.Load())
+	arg = append(appendInt(appendText(arg, "", s.name), known.own.Load()), args...)
 	command := append(make([]any, 0, 5+len(keys)), "EVALSHA", sc.sha, 1+len(keys), of.first)
 	for i := range keys {
 		command = append(command, &keys[i]) // a string would take an allocation to become an argument

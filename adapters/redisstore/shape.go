@@ -491,7 +491,7 @@ func (s *shaper) script(w docstore.Write) *script {
 	parts := map[string]string{
 		"ARGS": "", "FUNCTIONS": "", "COND": c.cond, "BEFORE": strings.Join(c.before, ""), "CHANGES": strings.Join(c.set, ""),
 		"INDEX": indexText, "ENDS": noEndText,
-		"SHOWN": ") .. after", "STOP": strings.TrimSuffix(stopText, "\n"),
+		"SHOWN": ") .. after", "STOP": strings.TrimSuffix(stopText, "\n"), "WROTE": strings.TrimSuffix(wroteText, "\n"),
 	}
 	for i := range lua.told {
 		parts["ARGS"] += ", v" + strconv.Itoa(i+1)

@@ -3,20 +3,21 @@
 --
 -- KEYS  what the store keeps of itself, the ends, the tenants, the document, the IDs of its kind and tenant, the indexes of its kind and tenant
 -- ARGV  one text, as MessagePack: the time in milliseconds, nil for the server's; the generation that the caller found when it opened the
---       store; the most writes that it knows of; the ID; then what differs from write to write, in the order of the shape
+--       store; the most writes that it knows of; the store's name and the number of its latest write; the ID; then what differs from write
+--       to write, in the order of the shape
 --
 -- Returns what write.lua does, and of a write that says what it wants returned the values of those fields that its caller does not know, after
 -- the number of writes. It keeps to its order, too: what can fail comes before the first change.
 
 local call, pack, unpack, type = redis.call, cmsgpack.pack, cmsgpack.unpack, type
-local now, wanted, known, id$ARGS = unpack(ARGV[1])
+local now, wanted, known, me, mine, id$ARGS = unpack(ARGV[1])
 if not now then
   local time = call('TIME')
   local micro = tonumber(time[2])
   now = time[1] * 1000 + (micro - micro % 1000) / 1000
 end
 local both = call('MGET', KEYS[1], KEYS[4])
-local generation, writes, floor, indexed, indexes, at = unpack(both[1] or '')
+local generation, writes, floor, indexed, indexes, at, writers = unpack(both[1] or '')
 $STOP
 local new = not both[2]
 if new then
@@ -70,7 +71,7 @@ end
 if keep then
   keep()
 end
-writes = writes + 1
+$WROTE
 local after = pack(f, ends)
-call('MSET', KEYS[1], pack(generation, writes, floor, indexed, indexes, at), KEYS[4], after)
+call('MSET', KEYS[1], pack(generation, writes, floor, indexed, indexes, at, writers), KEYS[4], after)
 return pack('applied', now, writes$SHOWN

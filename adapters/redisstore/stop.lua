@@ -1,4 +1,9 @@
-if generation ~= wanted or writes < known then
+-- The latest write of each store, see wrote.lua: its number is 16 digits behind the store's name, 8 letters. One whose name is missing
+-- has made none since the write whose number is in front, and nothing is known where another version has dropped all of it.
+writers = writers or ''
+local place = writers:find(me, 1, true)
+local latest = writers == '' and mine or tonumber(place and writers:sub(place + 8, place + 23) or writers:sub(1, 16))
+if generation ~= wanted or writes < known or latest < mine then
   -- The generation is a name and how often tokens were raised, as NAME.3; behind lost: once writes were found to be lost, until tokens are
   -- raised again.
   local function parts(text)
@@ -15,7 +20,7 @@ if generation ~= wanted or writes < known then
     outcome = 'raised'
     if raised <= before then
       outcome, generation = 'back', string.format('lost:%s.%.0f', name, before)
-      call('SET', KEYS[1], pack(generation, writes, floor, indexed, indexes, at))
+      call('SET', KEYS[1], pack(generation, writes, floor, indexed, indexes, at, writers))
     end
   end
   return pack(outcome, now, writes, generation)

@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"context"
+	"database/sql/driver"
 	"maps"
 	"os"
 	"slices"
@@ -97,4 +98,24 @@ func Taken(ctx context.Context) bool {
 	q := queue{wake: make(chan struct{}, 1)}
 	q.add(&call{ctx: ctx, done: make(chan struct{})})
 	return len(q.take(1)) == 1
+}
+
+// OnLook lets a test count and delay the looks at the file. No document may have been watched yet.
+func (s *Store) OnLook(look func()) error {
+	if err := s.looker.open(s); err != nil {
+		return err
+	}
+	s.looker.version.raw = observed{s.looker.version.raw, look}
+	return nil
+}
+
+// observed is a statement that says when it is run.
+type observed struct {
+	driver.Stmt
+	run func()
+}
+
+func (o observed) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	o.run()
+	return o.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args) //nolint:forcetypeassert // it is the driver's
 }

@@ -20,7 +20,11 @@ const (
 	// watched: after a tenth of the time for which there was none. A look takes some 10 µs.
 	lookLeast, lookMost = time.Millisecond, 10 * time.Millisecond
 
-	lookShare = 10               // a pause is so many times as long as the look before it, at least
+	// lookEach is the least pause after a look, for each document that it read: more than ten times of what that takes.
+	// How long the look took does not count. A busy machine may have held it up, and a store that pauses for longer
+	// because of that learns of releases later than others on the file.
+	lookEach = 100 * time.Microsecond
+
 	lookRest  = 10 * time.Second // how long it goes on while no document is watched
 	lookAgain = time.Second      // after an error
 )
@@ -140,8 +144,9 @@ func (l *looker) look(s *Store) error {
 		if err != nil {
 			return err
 		}
+		read := 0
 		if now != seen || added {
-			if err := l.compare(s); err != nil {
+			if read, err = l.compare(s); err != nil {
 				return err
 			}
 			seen, changed = now, begin
@@ -153,7 +158,7 @@ func (l *looker) look(s *Store) error {
 			return nil
 		}
 		l.live.Store(true)
-		next.Reset(max(min(max(begin.Sub(changed)/10, lookLeast), lookMost), lookShare*time.Since(begin)))
+		next.Reset(max(min(max(begin.Sub(changed)/10, lookLeast), lookMost), time.Duration(read)*lookEach))
 	}
 }
 
@@ -182,8 +187,8 @@ func (l *looker) number() (n int64, err error) {
 	return n, err
 }
 
-// compare signals those of the watched documents that have changed, and reads those that were added.
-func (l *looker) compare(s *Store) error {
+// compare signals those of the watched documents that have changed. It reads them all, and returns their number.
+func (l *looker) compare(s *Store) (read int, err error) {
 	l.mu.Lock()
 	keys := slices.Collect(maps.Keys(l.of))
 	l.mu.Unlock()
@@ -198,7 +203,7 @@ func (l *looker) compare(s *Store) error {
 			}
 			return io.EOF
 		}, k.Kind, k.Tenant, k.ID); err != nil {
-			return err
+			return 0, err
 		}
 		l.mu.Lock()
 		if d := l.of[k]; d != nil {
@@ -209,7 +214,7 @@ func (l *looker) compare(s *Store) error {
 		}
 		l.mu.Unlock()
 	}
-	return nil
+	return len(keys), nil
 }
 
 // watching reports whether a document is watched.

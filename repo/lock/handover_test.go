@@ -27,10 +27,14 @@ type relayed struct {
 
 	mu      sync.Mutex
 	of      []int // grants of each server
+	turns   []turn
 	granted int
 	took    time.Duration
 	current int
 }
+
+// turn is how many grants in a row a server had.
+type turn struct{ server, grants int }
 
 // uneven is a store of which no two requests take equally long: from half to one and a half times as long as one of the
 // counted store, and nothing of it is in step by chance.
@@ -101,6 +105,10 @@ func (r *relayed) caller(ctx context.Context, end func(), t *testing.T, l *lock.
 			t.Errorf("%d hold the lock", r.current)
 		}
 		r.of[server]++
+		if n := len(r.turns); n == 0 || r.turns[n-1].server != server {
+			r.turns = append(r.turns, turn{server: server})
+		}
+		r.turns[len(r.turns)-1].grants++
 		r.granted++
 		last := r.granted >= r.grants
 		r.mu.Unlock()
@@ -172,6 +180,25 @@ func TestHandOversBetweenServers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWhoWaitedLeavesTheLock: where nothing is signalled, the first server keeps a lock without a line until it looks for
+// others; each of those that had to wait for it knows of others, and leaves it to them from its first turn on.
+func TestWhoWaitedLeavesTheLock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		run := relay{8, 2, false, 1200}.run(t, uneven{newCounted(0)})
+		for _, turn := range run.turns[1:] {
+			if turn.grants > 40 { // each of them is the last by one half
+				t.Errorf("server %d had %d grants in a row", turn.server, turn.grants)
+			}
+		}
+		for n, grants := range run.of {
+			if grants < 50 {
+				t.Errorf("server %d had %d of %d grants", n, grants, run.grants)
+			}
+		}
+	})
 }
 
 // TestOneServerKeepsItsLock: without others a server hands a lock without a line over to its own requests at once, but

@@ -62,7 +62,8 @@ func (s *waits) granted(id ID, token int64, x *waiter) {
 			}
 			delete(s.own, other)
 		}
-		r = &spells{pause: letFirst * let, due: now.Add(letFirst * let)}
+		// Who had to wait for its first grant does not wait for the time after which others are looked for.
+		r = &spells{others: x.waiting, pause: letFirst * let, due: now.Add(letFirst * let)}
 		s.own[id] = r
 	case token > r.token+1:
 		r.others, r.pause, r.due = true, letFirst*let, now.Add(letFirst*let)
