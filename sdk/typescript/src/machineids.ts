@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /**
  * A generator of IDs under leases of machine IDs.
  *
@@ -11,6 +12,7 @@ import { ClosedError, ConnectionError, InvalidResponseError, LeaseholdError, Not
 import { Server, type ServerOptions } from './http.js'
 import { isFinal, messageOf } from './judge.js'
 import { type Layout, checkLayout, defaultLayout, signRelease } from './layout.js'
+import type { AbortSignal, Url } from './platform.js'
 import { type Clock, Scope, orAborted, pause, systemClock } from './time.js'
 
 /** Leases machine IDs. {@link HttpLeaseProvider} asks a server; a program may have its own, over another store. */
@@ -64,7 +66,7 @@ export interface ReleaseOptions {
 /** Settings of {@link IdGenerator}. Times are in milliseconds. */
 export interface GeneratorOptions extends Partial<Pick<ServerOptions, 'token' | 'fetch' | 'clock'>> {
   /** The server that leases machine IDs: short for `provider: new HttpLeaseProvider({ url, token, fetch })`. Without either all IDs are made without a lease. */
-  readonly url?: string | URL
+  readonly url?: string | Url
   /** What leases machine IDs, if it is not the server of `url`. */
   readonly provider?: LeaseProvider
   /** Names the service whose machine IDs are leased; the provider's default if left out. */

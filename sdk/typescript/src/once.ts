@@ -9,6 +9,7 @@ import { LeaseholdError, LockLostError, isGone } from './errors.js'
 import { Server, randomID, segment, type ServerOptions } from './http.js'
 import { isFinal, isOver, isUnsettled, messageOf, retryAfter } from './judge.js'
 import { bad, count, owner, text, token } from './lease.js'
+import type { AbortSignal } from './platform.js'
 import { Term } from './term.js'
 import { type Moment, Scope, add, backoff, endOf, moment, pause, pauseBefore, sleepUntil, until } from './time.js'
 

@@ -9,6 +9,7 @@
  */
 
 import { invalid } from './check.js'
+import type { AbortSignal } from './platform.js'
 
 /** The clocks and timers that a client uses; tests set them. Times are in milliseconds. */
 export interface Clock {
@@ -137,7 +138,7 @@ export class Scope {
   readonly #controller = new AbortController()
   readonly #ends: (() => void)[] = []
   #end = Infinity
-  readonly signal = this.#controller.signal
+  readonly signal: AbortSignal = this.#controller.signal
 
   constructor(...signals: (AbortSignal | undefined)[]) {
     for (const s of signals) {

@@ -6,7 +6,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { IdGenerator } from '../src/ids.js'
 import { Locks } from '../src/index.js'
-import { onAbort } from '../src/time.js'
+import { onAbort, pause } from '../src/time.js'
 import { FakeClock, json } from './world.js'
 
 setFlagsFromString('--expose-gc')
@@ -77,6 +77,16 @@ test('calls for IDs that wait side by side need one listener', async () => {
   assert.equal(new Set(await clock.until(waiting, 1)).size, 50)
   assert.equal(getEventListeners(stop.signal, 'abort').length, 0)
   await ids.close()
+})
+
+test('a pause that is over leaves no listener', async () => {
+  const clock = new FakeClock()
+  const stop = new AbortController()
+  const pauses = [pause(clock, 5, stop.signal), pause(clock, 10, stop.signal)]
+  assert.equal(getEventListeners(stop.signal, 'abort').length, 1)
+  await clock.pass(10)
+  assert.deepEqual(await Promise.all(pauses), [true, true])
+  assert.equal(getEventListeners(stop.signal, 'abort').length, 0)
 })
 
 test('all who wait for a signal are called, but those that have left', () => {
