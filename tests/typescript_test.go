@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -91,6 +92,31 @@ func TestTypeScriptPackage(t *testing.T) {
 	}
 	if entries < 21 {
 		t.Errorf("looked at %d exports and codes: there are more", entries)
+	}
+}
+
+// TestVersionsOfTheClients: the packages of other languages have one version, in each file that says it.
+func TestVersionsOfTheClients(t *testing.T) {
+	t.Parallel()
+	said := map[string]string{}
+	for file, pattern := range map[string]string{
+		"typescript/package.json":          `(?m)^  "version": "([^"]+)",$`,
+		"typescript/package-lock.json":     `(?m)^  "version": "([^"]+)",$`,
+		"python/pyproject.toml":            `(?m)^version = "([^"]+)"$`,
+		"python/src/leasehold/__init__.py": `(?m)^__version__ = "([^"]+)"$`,
+	} {
+		content, err := os.ReadFile(filepath.Join("..", "sdk", filepath.FromSlash(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(pattern).FindSubmatch(content)
+		if found == nil {
+			t.Fatalf("sdk/%s has no version", file)
+		}
+		said[string(found[1])] = file
+	}
+	if len(said) != 1 {
+		t.Errorf("versions of the clients: %v", said)
 	}
 }
 
