@@ -197,7 +197,9 @@ export class Server {
     } catch (cause) {
       if (signal.aborted) throw signal.reason
       if (cause instanceof InvalidResponseError) throw cause
-      throw new ConnectionError(`no response of ${this.base}: ${messageOf(cause)}`, { cause })
+      // Node's fetch says "fetch failed", and the reason in its cause, which may have a code only.
+      const { code, message } = { ...(cause as { cause?: { code?: string } }).cause, message: messageOf((cause as Error).cause ?? cause) }
+      throw Object.assign(new ConnectionError(`no response of ${this.base}: ${message || code}`, { cause }), { untrusted: /SSL_WRONG_V|CERT|VERIF/.test(`${code}`) })
     }
     const { status } = response
     const after = asksFor(response, this.clock)

@@ -730,7 +730,7 @@ const sorted = (leases: readonly Holding[]): Holding[] => [...leases].sort((a, b
  */
 const isConfiguration = (e: unknown): boolean => e instanceof ConfigurationError || (e instanceof InvalidResponseError
   ? (e.status < 500 || e.status === 501) && !passes(e.status)
-  : isFinal(e) && !(e instanceof DocumentDamagedError))
+  : isFinal(e) && !(e instanceof DocumentDamagedError || e instanceof ConnectionError))
 
 /** The labels of this process, as far as the runtime says them without asking for a permission. */
 function ownLabels(): Record<string, string> | undefined {
