@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +14,7 @@ import (
 )
 
 // TestTypeScriptPackage: what can be seen without Node: the package depends on nothing, what it exports has a source,
-// and each code of the contract has its class.
+// for import and for require, and each code of the contract has its class.
 func TestTypeScriptPackage(t *testing.T) {
 	t.Parallel()
 	sdk := filepath.Join("..", "sdk", "typescript")
@@ -40,20 +41,27 @@ func TestTypeScriptPackage(t *testing.T) {
 	}
 	entries := 0
 	for entry, raw := range manifest.Exports {
-		var to struct{ Types, Default string }
+		type file struct{ Types, Default string }
+		var to struct{ Import, Require file }
 		if json.Unmarshal(raw, &to) != nil {
 			continue // ./package.json
 		}
 		entries++
-		name := strings.TrimSuffix(strings.TrimPrefix(to.Default, "./dist/"), ".js")
-		if to.Types != "./dist/"+name+".d.ts" {
-			t.Errorf("the export %s has the types %s and the code %s", entry, to.Types, to.Default)
+		name := strings.TrimSuffix(strings.TrimPrefix(to.Import.Default, "./dist/"), ".js")
+		for at, got := range map[string]file{"./dist/": to.Import, "./dist/cjs/": to.Require} {
+			if want := (file{at + name + ".d.ts", at + name + ".js"}); got != want {
+				t.Errorf("the export %s has %s, not %s", entry, got, want)
+			}
 		}
 		if _, err := os.Stat(filepath.Join(sdk, "src", name+".ts")); err != nil {
 			t.Errorf("the export %s: %v", entry, err)
 		}
 	}
 	errors, err := os.ReadFile(filepath.Join(sdk, "src", "codes.gen.ts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := os.ReadFile(filepath.Join(sdk, "src", "index.ts"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,8 +77,14 @@ func TestTypeScriptPackage(t *testing.T) {
 		}
 		class := name.String() + "Error"
 		entries++
-		if info, _ := contracts.Code(code).Info(); !info.Retryable && slices.Contains(ofPlacement, code) {
-			continue // the package has no client of it
+		// The package has no client of placement. Where a retry may help there is a class, which it does not export.
+		info, _ := contracts.Code(code).Info()
+		placement := slices.Contains(ofPlacement, code)
+		if placement && !info.Retryable {
+			continue
+		}
+		if exported := strings.Contains(string(index), " "+class+","); exported == placement {
+			t.Errorf("src/index.ts exports %s: %t", class, exported)
 		}
 		if want := "export const " + class + " = of('" + code + "'"; !strings.Contains(string(errors), want) {
 			t.Errorf("src/codes.gen.ts has no %q", want)
@@ -78,6 +92,31 @@ func TestTypeScriptPackage(t *testing.T) {
 	}
 	if entries < 21 {
 		t.Errorf("looked at %d exports and codes: there are more", entries)
+	}
+}
+
+// TestVersionsOfTheClients: the packages of other languages have one version, in each file that says it.
+func TestVersionsOfTheClients(t *testing.T) {
+	t.Parallel()
+	said := map[string]string{}
+	for file, pattern := range map[string]string{
+		"typescript/package.json":          `(?m)^  "version": "([^"]+)",$`,
+		"typescript/package-lock.json":     `(?m)^  "version": "([^"]+)",$`,
+		"python/pyproject.toml":            `(?m)^version = "([^"]+)"$`,
+		"python/src/leasehold/__init__.py": `(?m)^__version__ = "([^"]+)"$`,
+	} {
+		content, err := os.ReadFile(filepath.Join("..", "sdk", filepath.FromSlash(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(pattern).FindSubmatch(content)
+		if found == nil {
+			t.Fatalf("sdk/%s has no version", file)
+		}
+		said[string(found[1])] = file
+	}
+	if len(said) != 1 {
+		t.Errorf("versions of the clients: %v", said)
 	}
 }
 

@@ -21,6 +21,8 @@ export class LeaseholdError extends Error {
 /** No definite response arrived: the request may have been carried out, or may still be. `cause` says what went wrong. */
 export class ConnectionError extends LeaseholdError {
   override readonly name = 'ConnectionError'
+  /** The server was not trusted, or does not speak TLS: nothing was sent, and no retry cures it. Only runtimes that say so, such as Node. */
+  untrusted = false
 }
 
 /** A response that is not the one that was asked for: of another server, of a proxy, or about another lease. */

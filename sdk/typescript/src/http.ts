@@ -7,12 +7,13 @@ import { checkFunction, checkObject, checkText, invalid } from './check.js'
 import { RequestIdReusedError, apiError } from './codes.gen.js'
 import { ApiError, ConnectionError, InvalidResponseError, type Code } from './errors.js'
 import { isFinal, isSettled, messageOf, retryAfter } from './judge.js'
+import type { AbortSignal, Fetch, Url } from './platform.js'
 import { type Clock, Scope, orAborted, pauseBefore, systemClock } from './time.js'
 
 /** How a server is reached. */
 export interface ServerOptions {
   /** Where the server is: "https://locks.example.com". A path is kept; redirects are not followed. With a token it must be https, unless it is this machine itself. */
-  readonly url: string | URL
+  readonly url: string | Url
   /** The tenant whose locks and runs they are. */
   readonly tenant: string
   /** A bearer token, or a function that returns one for each request. Without it the request has no Authorization. */
@@ -23,7 +24,7 @@ export interface ServerOptions {
    */
   readonly owner?: string
   /** What sends requests; `fetch` unless it is given. */
-  readonly fetch?: typeof fetch
+  readonly fetch?: Fetch
   /** The clocks; for tests. */
   readonly clock?: Clock
 }
@@ -70,7 +71,7 @@ export class Server {
   readonly base: string
   readonly tenant: string
   readonly owner: string
-  readonly #fetch: typeof fetch
+  readonly #fetch: Fetch
   readonly #token: ServerOptions['token']
   #ahead = 0 // of the server's time before the wall clock
   #told = false // the store said its time
@@ -196,7 +197,9 @@ export class Server {
     } catch (cause) {
       if (signal.aborted) throw signal.reason
       if (cause instanceof InvalidResponseError) throw cause
-      throw new ConnectionError(`no response of ${this.base}: ${messageOf(cause)}`, { cause })
+      // Node's fetch says "fetch failed", and the reason in its cause, which may have a code only.
+      const { code, message } = { ...(cause as { cause?: { code?: string } }).cause, message: messageOf((cause as Error).cause ?? cause) }
+      throw Object.assign(new ConnectionError(`no response of ${this.base}: ${message || code}`, { cause }), { untrusted: /SSL_WRONG_V|CERT|VERIF/.test(`${code}`) })
     }
     const { status } = response
     const after = asksFor(response, this.clock)

@@ -5,7 +5,11 @@
  */
 export { decodeId, defaultLayout, firstId, formatId, idBytes, parseId } from './layout.js'
 export type { IdParts, Layout } from './layout.js'
-export { ClockBackwardError, ConfigurationError, IdGenerator, LeaseAcquisitionError, TimeRangeError } from './machineids.js'
-export type { GeneratorOptions } from './machineids.js'
+export {
+  ClockBackwardError, ConfigurationError, EpochMismatchError, HttpLeaseProvider, IdGenerator, LeaseAcquisitionError, NoProviderError, TimeRangeError,
+} from './machineids.js'
+export type {
+  AcquireOptions, AcquireResponse, GeneratorEvent, GeneratorOptions, GeneratorStats, LeaseInfo, LeaseProvider, ReleaseOptions,
+} from './machineids.js'
 export { ImplausibleIdError, MalformedIdError, PublicIds } from './publicids.js'
 export type { PublicIdKey, PublicIdOptions } from './publicids.js'

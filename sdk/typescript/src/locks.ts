@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /**
  * Locks that are held while work runs.
  *
@@ -9,6 +10,7 @@ import { ApiError, ClosedError, LockLostError, MaxHoldError, NotReleasedError, R
 import { Server, randomID, segment, type ServerOptions } from './http.js'
 import { isFinal, isOver, isSettled, isUnsettled, messageOf, retryAfter } from './judge.js'
 import { type AcquireRequest, type Asked, bad, checkLease, checkReleased, checkSet, count, text } from './lease.js'
+import type { AbortSignal } from './platform.js'
 import { Term } from './term.js'
 import { type Clock, type Moment, Scope, add, backoff, elapsed, endOf, moment, orAborted, pause, pauseBefore, sleepUntil, until } from './time.js'
 import type { components } from './types.gen.js'

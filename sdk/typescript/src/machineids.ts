@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /**
  * A generator of IDs under leases of machine IDs.
  *
@@ -6,43 +7,147 @@
  * @module
  */
 import { checkFunction, checkLabels, checkNumber, checkObject, checkText, invalid } from './check.js'
-import { DocumentDamagedError } from './codes.gen.js'
-import { ClosedError, InvalidResponseError, LeaseholdError, NotReleasedError, passes } from './errors.js'
+import { DocumentDamagedError, MachineIdLimitError, MachineIdsExhaustedError, NotFoundError } from './codes.gen.js'
+import { ClosedError, ConnectionError, InvalidResponseError, LeaseholdError, NotReleasedError, passes } from './errors.js'
 import { Server, type ServerOptions } from './http.js'
-import { isFinal, messageOf, retryAfter } from './judge.js'
+import { isFinal, messageOf } from './judge.js'
 import { type Layout, checkLayout, defaultLayout, signRelease } from './layout.js'
-import { type Clock, Scope, pause, systemClock } from './time.js'
+import type { AbortSignal, Url } from './platform.js'
+import { type Clock, Scope, orAborted, pause, systemClock } from './time.js'
+
+/** Leases machine IDs. {@link HttpLeaseProvider} asks a server; a program may have its own, over another store. */
+export interface LeaseProvider {
+  /**
+   * Leases as many machine IDs as the throughput needs; fewer if no more are free, but one at least. `signal` is aborted when the generator waits no longer.
+   * An error may say in `retryAfter` how many milliseconds to wait; a {@link ConfigurationError} says that no retry cures it.
+   */
+  acquire(options: AcquireOptions, signal?: AbortSignal): Promise<AcquireResponse>
+  /** Ends a lease before it expires. One that no longer exists is no error. */
+  release(options: ReleaseOptions, signal?: AbortSignal): Promise<void>
+}
+
+/** What is needed. */
+export interface AcquireOptions {
+  /** Whose namespace and layout; the provider's default if left out. */
+  serviceId?: string
+  /** Labels for people: host name, process ID. */
+  meta?: Record<string, string>
+  /** IDs in a millisecond; one lease if left out. */
+  throughputPerMs?: number
+}
+
+/** The leases that were granted: one at least. */
+export interface AcquireResponse {
+  leases: LeaseInfo[]
+}
+
+/** The right to make IDs with one machine ID and the timestamps from `created` up to, but not including, `expired`. */
+export interface LeaseInfo extends Layout {
+  /** The machine ID, below 2^(bitId-1). */
+  readonly id: number
+  /** Unix milliseconds. */
+  readonly created: number
+  /** Unix milliseconds. */
+  readonly expired: number
+  /** Signs the release. Keep it out of logs. */
+  readonly secret: string
+}
+
+/** A lease to end. No ID has a timestamp after `timestamp`. */
+export interface ReleaseOptions {
+  serviceId?: string
+  id: number
+  /** HMAC-SHA256 of "id:timestamp" under the lease's secret, in hexadecimal digits. */
+  signature: string
+  /** Unix milliseconds, within 30 s of the provider's clock. */
+  timestamp: number
+}
 
 /** Settings of {@link IdGenerator}. Times are in milliseconds. */
 export interface GeneratorOptions extends Partial<Pick<ServerOptions, 'token' | 'fetch' | 'clock'>> {
-  /** The server that leases machine IDs; without it all IDs are made without a lease. */
-  readonly url?: string | URL
-  /** Names the service whose machine IDs are leased. */
-  readonly service?: string
-  /** How many IDs in a millisecond are needed; 256 if left out, one lease of the default layout. */
-  readonly throughputPerMs?: number
+  /** The server that leases machine IDs: short for `provider: new HttpLeaseProvider({ url, token, fetch })`. Without either all IDs are made without a lease. */
+  readonly url?: string | Url
+  /** What leases machine IDs, if it is not the server of `url`. */
+  readonly provider?: LeaseProvider
+  /** Names the service whose machine IDs are leased; the provider's default if left out. */
+  readonly serviceId?: string
+  /** How many IDs in a millisecond are needed; 256 if left out, one lease of the default layout. Leases are acquired until they add up to it; further IDs wait. */
+  readonly maxThroughputPerMs?: number
   /** Fail with a {@link LeaseAcquisitionError} instead of IDs without a lease. */
   readonly disableFallback?: boolean
-  /** How far the clock may be behind the last ID: up to that it is waited for; beyond, the error is a {@link ClockBackwardError}. 5000 if left out, negative is no limit. */
-  readonly maxBackward?: number
+  /** How long to wait after a first failure to acquire, at most; it doubles with each failure in a row. 1000 if left out. The wait is random, between half of it and all. */
+  readonly acquireRetryInterval?: number
+  /** What it doubles up to; 60 000 if left out, or acquireRetryInterval if that is more. */
+  readonly acquireRetryMaxInterval?: number
+  /**
+   * How far the clock may be behind the last ID: up to that it is waited for; beyond, the error is a {@link ClockBackwardError}. 5000 if left out, negative is no
+   * limit. With 0 each call reads the wall clock, which otherwise is read once a second, and fails if it is more than a millisecond behind.
+   */
+  readonly maxBackwardMs?: number
+  /** The width of the timestamp in bits until the first lease sets it: 32 to 60, 41 if left out. */
+  readonly bitTs?: number
+  /** Unix milliseconds of the timestamp 0 until the first lease sets it; the beginning of 2026 if left out. If the provider uses another, set the same. */
+  readonly defaultEpoch?: number
   /** How far a lease may begin from the local clock; 5000 if left out. */
   readonly maxSkew?: number
-  /** After a first failure to acquire; it doubles up to retryMaxInterval. 1000 and 60 000 if left out. */
-  readonly retryInterval?: number
-  readonly retryMaxInterval?: number
-  /** Labels for people who read the server's log. */
+  /** Labels for people who read the provider's log: 32 at most. The host's name and the process's ID if left out, where the runtime says them. */
   readonly meta?: Readonly<Record<string, string>>
-  /** Until the first lease sets it. */
-  readonly layout?: Layout
-  /** Receives what operators want to know: failures to acquire, leases that were rejected, IDs that are made without a lease. */
-  readonly onEvent?: (event: { readonly type: 'acquired' | 'acquire-failed' | 'lease-rejected' | 'fallback' | 'recovered' | 'released' | 'release-failed'; readonly error?: unknown }) => void
+  /** Gets a warning when leases are not granted, and when they are again; `console` if left out. */
+  readonly log?: { warn(text: string, more: Readonly<Record<string, unknown>>): void }
+  /** Receives what operators want to know. An error that it throws is dropped. */
+  readonly onEvent?: (event: GeneratorEvent) => void
 }
 
-/** The clock is behind the last ID by more than `maxBackward`. It goes away when the clock has caught up. */
+/** Something that operators want to know. */
+export interface GeneratorEvent {
+  /**
+   * `acquired`: `leases` took effect. `acquire-failed`: `error` is why; the next attempt follows by itself. `lease-rejected`: granted, but `error` is what is wrong
+   * with it. `fallback`: from now on IDs are made without a lease. `recovered`: under leases again. `clock-backward`, `clock-forward`: the wall clock made a
+   * `step`; after one forward the leases are replaced. `epoch-changed`: the first lease has an earlier epoch than the fallback IDs before it. `released`.
+   * `release-failed`: the lease expires by itself.
+   */
+  readonly type: 'acquired' | 'acquire-failed' | 'lease-rejected' | 'fallback' | 'recovered' | 'clock-backward' | 'clock-forward' | 'epoch-changed' | 'released' | 'release-failed'
+  readonly leases?: number
+  /** In milliseconds; negative is back. */
+  readonly step?: number
+  readonly error?: unknown
+}
+
+/** The counters of a generator, since it was made. They are meant to be exported as metrics: each only grows, unless its comment says otherwise. */
+export interface GeneratorStats {
+  /** As in the options. */
+  readonly serviceId: string
+  /** Now: leases whose interval contains the present. */
+  readonly activeLeases: number
+  /** Now: IDs in a millisecond under them. */
+  readonly throughputPerMs: number
+  /** Now: IDs are made without a lease. */
+  readonly fallback: boolean
+  readonly acquireAttempts: number
+  readonly acquireFailures: number
+  /** Granted, but rejected: counted in the failures, too. */
+  readonly leasesRejected: number
+  /** Leases with another epoch than the IDs before: rejected, but for the first one after fallback IDs if its epoch is earlier. */
+  readonly epochMismatches: number
+  /** IDs that were made, fallback IDs included. */
+  readonly ids: number
+  /** Of them, those without a lease. */
+  readonly fallbackIds: number
+  /** How often IDs had to wait because those of the millisecond were used up. */
+  readonly sequenceWaits: number
+  /** Steps back of the wall clock, by more than a millisecond. */
+  readonly clockBackward: number
+  /** The size of the last one, in milliseconds. */
+  readonly lastBackwardMs: number
+  /** Jumps forward by a second or more, such as after a suspension. */
+  readonly clockForward: number
+}
+
+/** The clock is behind the last ID by more than `maxBackwardMs`. It goes away when the clock has caught up. */
 export class ClockBackwardError extends LeaseholdError {
   override readonly name = 'ClockBackwardError'
   constructor(readonly backwardMs: number, readonly limitMs: number) {
-    super(`the clock is ${backwardMs} ms behind the last ID, more than ${limitMs} ms`)
+    super(`the clock moved backward by ${backwardMs} ms (limit: ${limitMs} ms): check NTP and the system's time settings`)
   }
 }
 
@@ -51,9 +156,14 @@ export class LeaseAcquisitionError extends LeaseholdError {
   override readonly name = 'LeaseAcquisitionError'
 }
 
-/** There never was a lease, and what the server sent is none: wrong URL, credentials or service. */
+/** There never was a lease, and what the provider sent is none: wrong URL, credentials or service. */
 export class ConfigurationError extends LeaseholdError {
   override readonly name = 'ConfigurationError'
+}
+
+/** There is neither a provider nor fallback: no ID could ever be made. */
+export class NoProviderError extends LeaseholdError {
+  override readonly name = 'NoProviderError'
 }
 
 /** The clock shows a time that the layout cannot say. */
@@ -61,15 +171,42 @@ export class TimeRangeError extends LeaseholdError {
   override readonly name = 'TimeRangeError'
 }
 
-interface MachineLease extends Layout {
-  readonly id: number
-  readonly created: number
-  readonly expired: number
-  readonly secret: string
+/** A lease has another epoch than the IDs before: theirs would be smaller, or equal. The server's setting was changed, or `defaultEpoch` is to be set. */
+export class EpochMismatchError extends LeaseholdError {
+  override readonly name = 'EpochMismatchError'
 }
 
-interface Holding extends MachineLease {
+/** A lease that was granted and cannot be used. */
+class Rejection extends LeaseholdError {}
+
+/** Leases machine IDs from a server. A request is sent once, and ends after 10 seconds: the generator retries by itself. */
+export class HttpLeaseProvider implements LeaseProvider {
+  readonly #server: Server
+
+  /** Makes a provider; nothing is sent. An option that cannot work is an InvalidArgumentError that names it. */
+  constructor(options: Pick<ServerOptions, 'url'> & Partial<Pick<ServerOptions, 'token' | 'fetch' | 'clock'>>) {
+    this.#server = new Server({ ...options, tenant: '-' })
+  }
+
+  async acquire({ serviceId, meta, throughputPerMs }: AcquireOptions, signal?: AbortSignal): Promise<AcquireResponse> {
+    const got = await this.#server.ask(path, { serviceId, meta, throughputPerMs }, requestTime, signal, requestTime, 'notAfter')
+    if (!Array.isArray(got['leases']) || got['leases'].length === 0) throw new InvalidResponseError('invalid response: it has no leases')
+    return { leases: got['leases'].map(leaseOf) }
+  }
+
+  async release({ id, ...body }: ReleaseOptions, signal?: AbortSignal): Promise<void> {
+    try {
+      await this.#server.send('DELETE', `${path}/${id}`, body, requestTime, signal)
+    } catch (e) {
+      if (!(e instanceof NotFoundError)) throw e
+    }
+  }
+}
+
+interface Holding extends LeaseInfo {
   readonly renewAt: number
+  /** Another process may share it: see #anchor. */
+  suspect: boolean
 }
 
 /** From when to when which leases are used; no indices of one millisecond are given out under two of them. */
@@ -82,18 +219,30 @@ interface Segment {
   readonly fallback: boolean
 }
 
-const acquireTime = 10_000
+const path = '/v1/machine-ids/lease'
+const requestTime = 10_000 // of one request
+const acquireTime = 30_000 // of one attempt, whatever the provider does
+const anchorEvery = 1000 // between two samples of the wall clock
+const jump = 1000 // forward: a suspension, a snapshot, or a set clock
 const gap = 100 // for a lease that begins later, and is waited for
+const releasers = 8 // at once
+const maxMeta = 32 // labels
 
 /** Makes IDs that are larger than all that it made before. */
 export class IdGenerator {
   readonly #o: GeneratorOptions
   readonly #clock: Clock
-  readonly #server: Server | undefined
+  readonly #provider: LeaseProvider | undefined
   readonly #closed = new Scope()
   readonly #backward: number
   readonly #skew: number
   readonly #throughput: number
+  readonly #retry: number
+  readonly #retryMax: number
+  readonly #meta: Record<string, string> | undefined
+  readonly #stats = {
+    acquireAttempts: 0, acquireFailures: 0, leasesRejected: 0, epochMismatches: 0, ids: 0, fallbackIds: 0, sequenceWaits: 0, clockBackward: 0, lastBackwardMs: 0, clockForward: 0,
+  }
   #layout: Layout
   #settled = false // IDs were made: the layout no longer changes
   #base: number
@@ -102,11 +251,13 @@ export class IdGenerator {
   #cached: readonly Holding[] = []
   #leased = false
   #segment: Segment | undefined
+  #fallback = false
   #last = -1 // Unix milliseconds of the last ID
   #index = 0 // indices of it that are taken
   #start = 0 // the index that the millisecond began with
   #failures = 0
   #failure: unknown
+  #outage = { since: 0, fallbackIds: 0, told: new Set<string>() } // in which no leases are granted
   #tryAt = 0
   #trying: Promise<void> | undefined
   #wake = new Scope()
@@ -116,28 +267,43 @@ export class IdGenerator {
   constructor(options: GeneratorOptions = {}) {
     checkObject('options', options)
     this.#o = options
-    this.#clock = options.clock ?? systemClock
-    this.#backward = options.maxBackward ?? 5000
-    this.#skew = options.maxSkew ?? 5000
-    this.#throughput = options.throughputPerMs ?? 256
-    this.#layout = options.layout ?? defaultLayout
-    checkLayout(this.#layout)
-    checkNumber('maxBackward', this.#backward, -Infinity, Infinity)
-    checkNumber('maxSkew', this.#skew, 0, Infinity)
-    checkNumber('throughputPerMs', this.#throughput, 1, 2 ** (this.#layout.bitId + this.#layout.bitSeq - 1), 1)
-    for (const k of ['retryInterval', 'retryMaxInterval'] as const) if (options[k] !== undefined) checkNumber(k, options[k], 1, Infinity)
-    if (options.onEvent) checkFunction('onEvent', options.onEvent)
-    if (options.service !== undefined) checkText('service', options.service, 128)
-    checkLabels('meta', options.meta)
-    if (options.url === undefined && options.disableFallback) throw invalid('url', 'is left out, and IDs without a lease are disabled')
-    this.#base = this.#clock.wall() - this.#clock.now()
-    this.#anchorAt = this.#clock.now() + 1000
-    if (options.url !== undefined) {
-      this.#server = new Server({ url: options.url, tenant: '-', clock: this.#clock, ...(options.token !== undefined && { token: options.token }), ...(options.fetch !== undefined && { fetch: options.fetch }) })
-      this.#done = this.#renew()
-    } else {
-      this.#done = Promise.resolve()
+    const { url, token, fetch, clock = systemClock, provider, bitTs, meta, log } = options
+    this.#clock = clock
+    this.#backward = checkNumber('maxBackwardMs', options.maxBackwardMs ?? 5000, -Infinity, Infinity)
+    this.#skew = checkNumber('maxSkew', options.maxSkew ?? 5000, 0, Infinity)
+    this.#retry = checkNumber('acquireRetryInterval', options.acquireRetryInterval ?? 1000, 1, Infinity)
+    this.#retryMax = checkNumber('acquireRetryMaxInterval', options.acquireRetryMaxInterval ?? Math.max(60_000, this.#retry), this.#retry, Infinity)
+    this.#layout = { ...defaultLayout, customEpoch: options.defaultEpoch ?? defaultLayout.customEpoch }
+    if (bitTs !== undefined) {
+      const node = 63 - checkNumber('bitTs', bitTs, 32, 60, 1)
+      const bitSeq = Math.min(defaultLayout.bitSeq, node - 2)
+      this.#layout = { ...this.#layout, bitTs, bitId: node - bitSeq, bitSeq }
     }
+    try {
+      checkLayout(this.#layout)
+    } catch {
+      throw invalid('defaultEpoch', 'must be a time in Unix milliseconds up to the year 9999')
+    }
+    this.#throughput = checkNumber('maxThroughputPerMs', options.maxThroughputPerMs ?? 256, 1, 2 ** (this.#layout.bitId + this.#layout.bitSeq - 1), 1)
+    if (options.onEvent) checkFunction('onEvent', options.onEvent)
+    if (log !== undefined) checkFunction('log', log?.warn)
+    if (options.serviceId !== undefined) checkText('serviceId', options.serviceId, 128)
+    checkLabels('meta', meta)
+    if (Object.keys(meta ?? {}).length > maxMeta) throw invalid('meta', `must have ${maxMeta} labels at most`)
+    this.#meta = meta ? { ...meta } : ownLabels()
+    if (provider !== undefined) {
+      checkObject('provider', provider)
+      checkFunction('provider', provider.acquire)
+      checkFunction('provider', provider.release)
+      if (url !== undefined) throw invalid('provider', 'and url cannot both be set')
+    } else if (url === undefined && options.disableFallback) {
+      throw new NoProviderError('there is neither a provider nor a url, and IDs without a lease are disabled')
+    }
+    this.#base = clock.wall() - clock.now()
+    this.#base = this.#sample() ?? this.#base
+    this.#anchorAt = clock.now() + anchorEvery
+    this.#provider = url === undefined ? provider : new HttpLeaseProvider({ url, clock, ...(token !== undefined && { token }), ...(fetch !== undefined && { fetch }) })
+    this.#done = this.#provider ? this.#renew() : Promise.resolve()
   }
 
   /** How the IDs are laid out: by the leases, or before the first one by the options. */
@@ -145,9 +311,16 @@ export class IdGenerator {
     return this.#layout
   }
 
+  /** The counters. */
+  get stats(): GeneratorStats {
+    const now = this.#now()
+    const active = this.#held.filter((l) => l.created <= now && now < l.expired)
+    return { serviceId: this.#o.serviceId ?? '', activeLeases: active.length, throughputPerMs: width(active), fallback: this.#fallback, ...this.#stats }
+  }
+
   /** Waits until there is a lease, or the first attempt to get one has failed, and says which. */
   async ready(): Promise<boolean> {
-    await this.#settle()
+    if (this.#provider && !this.#leased && this.#failures === 0 && !this.#closed.signal.aborted) await this.#trying
     return this.#leased
   }
 
@@ -160,16 +333,18 @@ export class IdGenerator {
   async batch(count: number, signal?: AbortSignal): Promise<bigint[]> {
     checkNumber('count', count, 0, Number.MAX_SAFE_INTEGER, 1)
     const ids: bigint[] = []
-    const scope = new Scope(signal, this.#closed.signal)
+    let scope = signal === undefined ? undefined : new Scope(signal, this.#closed.signal)
     try {
       while (ids.length < count) {
-        scope.signal.throwIfAborted()
+        scope?.signal.throwIfAborted()
         const wait = this.#take(count - ids.length, ids)
+        if (wait === undefined) continue
+        scope ??= new Scope(this.#closed.signal)
         if (typeof wait === 'number') await pause(this.#clock, Math.max(wait, 0.05), scope.signal)
-        else await wait
+        else await orAborted(wait, scope.signal)
       }
     } finally {
-      scope.end()
+      scope?.end()
     }
     return ids
   }
@@ -186,7 +361,14 @@ export class IdGenerator {
     await this.#done
     const held = this.#held
     this.#held = []
-    const errors = (await Promise.all(held.map((l) => this.#release(l)))).filter((e) => e !== undefined)
+    const errors: unknown[] = []
+    const some = async () => {
+      for (let l; (l = held.pop()); ) {
+        const error = await this.#release(l)
+        if (error !== undefined) errors.push(error)
+      }
+    }
+    await Promise.all(Array.from({ length: releasers }, some))
     if (errors.length > 0) throw new NotReleasedError(`${errors.length} leases of machine IDs were not released, and expire`, { cause: errors[0] })
   }
 
@@ -195,26 +377,68 @@ export class IdGenerator {
     await this.close().catch(() => undefined)
   }
 
-  #emit(event: Parameters<NonNullable<GeneratorOptions['onEvent']>>[0]): void {
-    try {
-      this.#o.onEvent?.(event)
-    } catch {
-      // it disturbs no ID
+  /** Calls what a program gave, after the step that is under way: it may ask for IDs. */
+  #tell(call: () => void): void {
+    queueMicrotask(() => {
+      try {
+        call()
+      } catch {
+        // it disturbs no ID
+      }
+    })
+  }
+
+  #emit(event: GeneratorEvent): void {
+    const { onEvent } = this.#o
+    if (onEvent) this.#tell(() => onEvent(event))
+  }
+
+  #warn(text: string, more: object): void {
+    const log = this.#o.log ?? globalThis.console
+    this.#tell(() => log.warn(`kazahana: ${text}`, { service: this.#o.serviceId ?? 'default', ...more }))
+  }
+
+  /** What to add to the monotonic clock for Unix milliseconds; undefined if the process was interrupted between the clocks each time. */
+  #sample(): number | undefined {
+    let best = Infinity
+    let base = 0
+    for (let i = 0; i < 5 && best > 0.1; i++) {
+      const before = this.#clock.now()
+      const wall = this.#clock.wall()
+      const took = this.#clock.now() - before
+      if (took < best) {
+        best = took
+        base = wall - before
+      }
     }
+    return best <= 1 ? base : undefined
   }
 
   /** The time in Unix milliseconds, by the monotonic clock and the last sample of the wall clock. */
   #now(force = false): number {
     const now = this.#clock.now()
-    if (force || now >= this.#anchorAt || this.#backward === 0) {
-      this.#base = this.#clock.wall() - now
-      this.#anchorAt = now + 1000
-    }
-    return Math.floor(this.#base + now)
+    if (force || now >= this.#anchorAt || this.#backward === 0) this.#anchor(now)
+    return Math.floor(this.#base + this.#clock.now())
   }
 
-  async #settle(): Promise<void> {
-    if (this.#server && !this.#leased && this.#failures === 0 && !this.#closed.signal.aborted) await this.#trying
+  /** Samples the wall clock, and notes its steps. It shows whole milliseconds. */
+  #anchor(now: number): void {
+    this.#anchorAt = now + anchorEvery
+    const base = this.#sample()
+    if (base === undefined) return
+    const step = base - this.#base
+    this.#base = base
+    if (step <= -2) {
+      this.#stats.clockBackward++
+      this.#stats.lastBackwardMs = -step
+      this.#emit({ type: 'clock-backward', step })
+    } else if (step >= jump) {
+      this.#stats.clockForward++
+      this.#emit({ type: 'clock-forward', step })
+      // The process may have been suspended, or this is a copy of it, resumed from a snapshot, while the other one goes on with the same leases.
+      for (const l of this.#held) l.suspect = true
+      if (this.#held.length > 0) this.#wake.abort(undefined)
+    }
   }
 
   /** Takes up to n IDs of one millisecond. The result is what to wait for, if anything. */
@@ -241,8 +465,13 @@ export class IdGenerator {
       this.#start = this.#index = s.fallback ? this.#random(s) : 0
     }
     const took = Math.min(n, s.cap + (s.fallback && s.leases.length === 0 ? this.#start : 0) - this.#index)
-    if (took <= 0) return this.#early(this.#last + 1, now)
+    if (took <= 0) {
+      this.#stats.sequenceWaits++
+      return this.#early(this.#last + 1, now)
+    }
     this.#settled = true
+    this.#stats.ids += took
+    if (s.fallback) this.#stats.fallbackIds += took
     for (let i = 0; i < took; i++) ids.push(this.#id(s, this.#last, this.#index++))
     return undefined
   }
@@ -274,91 +503,132 @@ export class IdGenerator {
   }
 
   /** Makes the segment that begins at a millisecond. The result is true, or what to wait for. */
-  #change(now: number, from: number): true | number | Promise<void> | undefined {
+  #change(now: number, from: number): true | number | Promise<void> {
     const s = this.#build(from, this.#o.disableFallback ? Infinity : now + gap)
     if (s) {
-      if (this.#segment?.fallback) this.#emit({ type: 'recovered' })
+      if (this.#fallback) this.#emit({ type: 'recovered' })
+      this.#fallback = false
       this.#segment = s
       return true
     }
-    if (this.#server) {
+    if (this.#provider) {
       this.#wake.abort(undefined)
       const coming = this.#held.some((l) => now < l.created)
       if ((this.#failures === 0 && !coming) || (this.#o.disableFallback && this.#trying)) return this.#trying ?? 1
-      if (this.#o.disableFallback) throw new LeaseAcquisitionError('there is no lease of a machine ID', { cause: this.#failure })
-      if (!this.#leased && isConfiguration(this.#failure)) throw new ConfigurationError('there never was a lease, and the server sent none', { cause: this.#failure })
+      if (this.#o.disableFallback) throw new LeaseAcquisitionError(`no lease could be acquired and fallback is disabled: ${messageOf(this.#failure)}`, { cause: this.#failure })
+      if (!this.#leased && isConfiguration(this.#failure)) throw new ConfigurationError(`the lease provider granted no lease: ${messageOf(this.#failure)}`, { cause: this.#failure })
+      if (!this.#fallback) this.#emit({ type: 'fallback', error: this.#failure })
     }
     const until = Math.min(this.#layout.customEpoch + 2 ** this.#layout.bitTs, ...this.#held.filter((l) => from < l.created).map((l) => l.created))
-    const leases = this.#held.length > 0 ? this.#held.filter((l) => l.expired <= from) : this.#cached
-    const cap = leases.length > 0 ? leases.reduce((sum, l) => sum + 2 ** l.bitSeq, 0) : Math.min(this.#throughput, 2 ** (this.#layout.bitId + this.#layout.bitSeq - 2))
-    if (!this.#segment?.fallback && this.#server) this.#emit({ type: 'fallback', error: this.#failure })
+    const leases = this.#lastLeases(from)
+    const cap = leases.length > 0 ? width(leases) : Math.min(this.#throughput, 2 ** (this.#layout.bitId + this.#layout.bitSeq - 2))
+    this.#fallback = true
     this.#segment = { from, until, leases: sorted(leases), cap, fallback: true }
     return true
+  }
+
+  /** The leases whose machine IDs fallback IDs have: those that this process had last. Those that another one may share are not among them. */
+  #lastLeases(at: number): readonly Holding[] {
+    for (const leases of [this.#held, this.#cached]) {
+      const last: Holding[] = []
+      for (const l of leases.filter((l) => !l.suspect && l.created <= at).sort((a, b) => b.expired - a.expired)) {
+        if (!last.some((o) => overlap(l, o))) last.push(l) // of two leases of a machine ID, one after the other, it takes one
+      }
+      if (last.length > 0) return last
+    }
+    return []
   }
 
   #build(at: number, before: number): Segment | undefined {
     const live = this.#held.filter((l) => l.created <= at && at < l.expired)
     const later = Math.min(...this.#held.filter((l) => at < l.created).map((l) => l.created))
     if (live.length === 0) return later <= before && later !== Infinity ? this.#build(later, before) : undefined
-    return {
-      from: at, until: Math.min(later, ...live.map((l) => l.expired)), leases: sorted(live), cap: live.reduce((sum, l) => sum + 2 ** l.bitSeq, 0), fallback: false,
-    }
+    return { from: at, until: Math.min(later, ...live.map((l) => l.expired)), leases: sorted(live), cap: width(live), fallback: false }
   }
 
   /** The background: the only one that leases. */
   async #renew(): Promise<void> {
     const { signal } = this.#closed
     while (!signal.aborted) {
+      this.#wake = new Scope(signal)
       const now = this.#now(true)
-      const live = this.#held.filter((l) => now < l.renewAt)
-      const need = this.#throughput - live.reduce((sum, l) => sum + 2 ** l.bitSeq, 0)
+      const live = this.#held.filter((l) => !l.suspect && now < l.renewAt)
+      const need = this.#throughput - width(live)
       const wait = need > 0 ? this.#tryAt - this.#clock.now() : Math.min(...live.map((l) => l.renewAt)) - now
       if (need > 0 && wait <= 0) {
         this.#trying = this.#acquire(need)
         await this.#trying
         this.#trying = undefined
-        continue
+      } else {
+        await pause(background(this.#clock), Math.max(1, Math.min(wait, 10_000)), need > 0 ? signal : this.#wake.signal)
       }
-      this.#wake = new Scope(signal)
-      await pause(this.#clock, Math.max(1, Math.min(wait, 10_000)), need > 0 ? signal : this.#wake.signal)
       this.#wake.end()
     }
   }
 
+  /** Makes one attempt. */
   async #acquire(need: number): Promise<void> {
-    const server = this.#server as Server
+    this.#stats.acquireAttempts++
     const began = this.#now(true)
-    let leases: MachineLease[] = []
+    const scope = new Scope(this.#closed.signal).within(this.#clock, acquireTime, () => new ConnectionError(`the provider did not respond within ${acquireTime} ms`))
+    let leases: readonly LeaseInfo[] = []
     let error: unknown
     try {
-      const { service, meta } = this.#o
-      const body = { ...(service !== undefined && { serviceId: service }), ...(meta && { meta }), throughputPerMs: need }
-      const got = await server.ask('/v1/machine-ids/lease', body, acquireTime, this.#closed.signal, acquireTime, 'notAfter')
-      if (!Array.isArray(got['leases']) || got['leases'].length === 0) throw new InvalidResponseError('invalid response: it has no leases')
-      leases = got['leases'].map(leaseOf)
+      const { serviceId } = this.#o
+      const asked = { ...(serviceId !== undefined && { serviceId }), ...(this.#meta && { meta: { ...this.#meta } }), throughputPerMs: need }
+      const work = (async () => (await (this.#provider as LeaseProvider).acquire(asked, scope.signal)).leases.map(leaseOf))()
+      // What comes too late is not used.
+      void work.then((late) => scope.signal.aborted && late.forEach((l) => void this.#release(l)), () => undefined)
+      leases = await orAborted(work, scope.signal)
       error = this.#accept(leases, began)
     } catch (e) {
       error = e
     }
+    scope.end()
     if (error === undefined) {
+      if (this.#failures > 0) {
+        const { since, fallbackIds } = this.#outage
+        this.#warn('the lease provider grants leases again', { afterMs: Math.round(this.#clock.now() - since), failures: this.#failures, fallbackIds: this.#stats.fallbackIds - fallbackIds })
+      }
       this.#failures = 0
       this.#failure = undefined
-      const lasts = Math.min(this.#o.retryInterval ?? 1000, ...leases.map((l) => (l.expired - l.created) / 10))
+      const lasts = Math.min(this.#retry, ...leases.map((l) => (l.expired - l.created) / 10)) // those that have nearly expired cause no busy loop
       this.#tryAt = this.#clock.now() + Math.max(1, lasts)
       return
     }
     if (this.#closed.signal.aborted) return
     this.#failures++
     this.#failure = error
+    this.#stats.acquireFailures++
+    this.#failing(error)
     this.#emit({ type: 'acquire-failed', error })
-    const first = this.#o.retryInterval ?? 1000
-    const bound = Math.min(this.#o.retryMaxInterval ?? Math.max(60_000, first), first * 2 ** Math.min(this.#failures - 1, 20))
-    const hint = Math.min(retryAfter(error), 60_000)
-    this.#tryAt = this.#clock.now() + Math.max((bound / 2) * (1 + Math.random()), hint)
+    this.#tryAt = this.#clock.now() + this.#delay(error)
+  }
+
+  /** Writes one warning for each kind of failure of an outage. */
+  #failing(error: unknown): void {
+    if (this.#failures === 1) this.#outage = { since: this.#clock.now(), fallbackIds: this.#stats.fallbackIds, told: new Set() }
+    const wrong = isConfiguration(error)
+    const kind = wrong ? 'configuration' : error instanceof Rejection ? 'rejection' : 'unreachable'
+    if (this.#outage.told.has(kind)) return
+    this.#outage.told.add(kind)
+    const until = Math.max(0, ...this.#held.map((l) => l.expired))
+    const then = this.#o.disableFallback || (!this.#leased && wrong) ? 'no IDs' : 'fallback IDs'
+    this.#warn('the lease provider grants no leases', { error: messageOf(error), ...(until > this.#now() && { leasedUntil: new Date(until).toISOString() }), then })
+  }
+
+  /** How long to wait after a failure. */
+  #delay(error: unknown): number {
+    const asks = Math.max(0, Number((error as { retryAfter?: unknown } | undefined)?.retryAfter) || 0)
+    // No machine ID becomes free before, unless one is released; the largest interval allows for that.
+    if (asks > 0 && (error instanceof MachineIdsExhaustedError || error instanceof MachineIdLimitError)) return Math.min(asks + Math.random() * this.#retry, this.#retryMax)
+    const bound = Math.min(this.#retryMax, this.#retry * 2 ** Math.min(this.#failures - 1, 20))
+    return Math.max((bound / 2) * (1 + Math.random()), Math.min(asks, this.#retryMax))
   }
 
   /** Holds the leases that can be used, and releases the others. The result is an error if there are such. */
-  #accept(leases: readonly MachineLease[], began: number): unknown {
+  #accept(leases: readonly LeaseInfo[], began: number): unknown {
+    if (leases.length === 0) return new LeaseholdError('the provider granted no lease')
     const now = this.#now(true)
     let fault: unknown
     const share = 0.85 + 0.1 * Math.random()
@@ -366,75 +636,118 @@ export class IdGenerator {
     for (const l of leases) {
       try {
         this.#check(l, began, now, fresh.length === 0)
-        const clash = [...this.#held, ...fresh].some((o) => {
-          const [low, high, a, b] = [l.id * 2 ** l.bitSeq, (l.id + 1) * 2 ** l.bitSeq, o.id * 2 ** o.bitSeq, (o.id + 1) * 2 ** o.bitSeq]
-          return low < b && a < high && l.created < o.expired && o.created < l.expired
-        })
-        if (clash) throw new InvalidResponseError('it could make the same IDs as another lease that is held')
-        fresh.push({ ...l, renewAt: l.created + (l.expired - l.created) * share })
+        if ([...this.#held, ...fresh].some((o) => overlap(l, o) && l.created < o.expired && o.created < l.expired)) {
+          throw new LeaseholdError('it could make the same IDs as another lease that is held')
+        }
+        fresh.push({ ...l, renewAt: l.created + (l.expired - l.created) * share, suspect: false })
       } catch (cause) {
-        const kind = cause instanceof InvalidResponseError || isFinal(cause) ? InvalidResponseError : LeaseholdError // otherwise a clock is wrong
-        fault = new kind(`lease of machine ID ${l.id} rejected: ${messageOf(cause)}`, { cause })
+        fault = new Rejection(`lease of machine ID ${l.id} rejected: ${messageOf(cause)}`, { cause })
+        this.#stats.leasesRejected++
+        if (cause instanceof EpochMismatchError) this.#stats.epochMismatches++
         this.#emit({ type: 'lease-rejected', error: fault })
         if (!this.#held.some((o) => o.id === l.id && o.secret === l.secret)) void this.#release(l)
       }
     }
     if (fresh.length === 0) return fault
-    const gone = this.#held.filter((l) => now >= l.expired)
+    const gone = this.#held.filter((l) => now >= l.expired || l.suspect)
     if (gone.length > 0) this.#cached = gone
-    this.#held = [...this.#held.filter((l) => now < l.expired), ...fresh]
+    this.#held = [...this.#held.filter((l) => !gone.includes(l)), ...fresh]
     this.#leased = true
-    if (this.#segment && !this.#segment.fallback) this.#segment = { ...this.#segment, until: Math.min(this.#segment.until, this.#last + 1) } // the next one has them all
-    this.#emit({ type: 'acquired' })
+    if (this.#segment) this.#segment = { ...this.#segment, until: Math.min(this.#segment.until, this.#last + 1) } // the next one has them all
+    this.#emit({ type: 'acquired', leases: fresh.length })
     return fault
   }
 
-  #check(l: MachineLease, began: number, now: number, first: boolean): void {
+  /** Throws why a lease cannot be used. The first one of all decides the layout. */
+  #check(l: LeaseInfo, began: number, now: number, first: boolean): void {
     checkLayout(l)
     const own = this.#layout
-    const shared = l.customEpoch === own.customEpoch && l.bitTs === own.bitTs && l.bitReserve === own.bitReserve
-    const free = !this.#leased && first && (!this.#settled || (l.customEpoch < own.customEpoch && l.bitTs === own.bitTs && l.bitReserve === own.bitReserve))
-    if (!shared && !free) throw new InvalidResponseError('its customEpoch, bitTs or bitReserve is another than that of the IDs before')
-    if (l.id < 0 || l.id >= 2 ** (l.bitId - 1)) throw new InvalidResponseError(`its id must be below ${2 ** (l.bitId - 1)}`)
-    if (l.created >= l.expired) throw new InvalidResponseError('its interval is empty')
-    if (l.created < l.customEpoch || l.created - l.customEpoch >= 2 ** l.bitTs) throw new InvalidResponseError('it begins at a time that its layout cannot say')
-    if (l.created > now + this.#skew) throw new LeaseholdError('the local clock is behind the server\'s by more than maxSkew')
-    if (l.created < began - this.#skew) throw new LeaseholdError('the local clock is ahead of the server\'s by more than maxSkew')
-    if (l.expired <= now) throw new InvalidResponseError('it has ended')
+    const moved = l.customEpoch !== own.customEpoch
+    const widths = l.bitTs === own.bitTs && l.bitReserve === own.bitReserve
+    // Fallback IDs are never equal to leased ones, and with an earlier epoch those that follow are larger.
+    const free = !this.#leased && first && (!this.#settled || (l.customEpoch < own.customEpoch && widths))
+    if (moved && !free) throw new EpochMismatchError(`customEpoch is ${l.customEpoch}, that of the IDs before is ${own.customEpoch}`)
+    if (!widths && !free) throw new LeaseholdError(`bitReserve and bitTs are ${l.bitReserve} and ${l.bitTs}: those of the IDs before are ${own.bitReserve} and ${own.bitTs}`)
+    if (l.id < 0 || l.id >= 2 ** (l.bitId - 1)) throw new LeaseholdError(`id: must be from 0 to ${2 ** (l.bitId - 1) - 1}`)
+    if (l.created >= l.expired) throw new LeaseholdError(`created ${l.created} and expired ${l.expired}: the interval is empty`)
+    if (l.created < l.customEpoch || l.created - l.customEpoch >= 2 ** l.bitTs) throw new LeaseholdError('it begins at a time that its layout cannot say')
+    if (l.created > now + this.#skew) throw new LeaseholdError(`it begins in ${l.created - now} ms: the local clock is behind the provider's by more than maxSkew, ${this.#skew} ms`)
+    if (l.created < began - this.#skew) throw new LeaseholdError(`it began ${began - l.created} ms before it was asked for: the local clock is ahead of the provider's by more than maxSkew, ${this.#skew} ms`)
+    if (l.expired <= now) throw new LeaseholdError(`it ended ${now - l.expired} ms ago`)
     const { customEpoch, bitReserve, bitTs, bitId, bitSeq } = l
-    if (!shared || bitId !== own.bitId || bitSeq !== own.bitSeq) this.#segment = undefined
+    if (moved && this.#settled) {
+      const error = new EpochMismatchError(`customEpoch is ${customEpoch}, that of the fallback IDs before is ${own.customEpoch}: set defaultEpoch`)
+      this.#stats.epochMismatches++
+      this.#emit({ type: 'epoch-changed', error })
+      this.#warn('IDs go on with the epoch of the first lease', { error: error.message })
+    }
+    if (moved || !widths || bitId !== own.bitId || bitSeq !== own.bitSeq) this.#segment = undefined
     this.#layout = { customEpoch, bitReserve, bitTs, bitId, bitSeq }
   }
 
-  async #release(l: MachineLease): Promise<unknown> {
+  async #release(l: LeaseInfo): Promise<unknown> {
     // No ID has a later timestamp by now.
     const timestamp = Math.max(this.#now(), this.#last, l.created - 1)
     if (l.expired <= timestamp) return undefined
+    const scope = new Scope().within(this.#clock, requestTime, () => new ConnectionError(`the provider did not respond within ${requestTime} ms`))
     try {
       const signature = await signRelease(l.secret, l.id, timestamp)
-      const { service } = this.#o
-      await (this.#server as Server).send('DELETE', `/v1/machine-ids/lease/${l.id}`, { ...(service !== undefined && { serviceId: service }), signature, timestamp }, 10_000)
-      this.#emit({ type: 'released' })
+      const { serviceId } = this.#o
+      const asked = { ...(serviceId !== undefined && { serviceId }), id: l.id, signature, timestamp }
+      await orAborted((async () => (this.#provider as LeaseProvider).release(asked, scope.signal))(), scope.signal)
+      this.#emit({ type: 'released', leases: 1 })
       return undefined
     } catch (error) {
-      this.#emit({ type: 'release-failed', error })
+      this.#emit({ type: 'release-failed', leases: 1, error })
       return error
+    } finally {
+      scope.end()
     }
   }
 }
 
+/** A clock whose timers keep no process of Node alive: a program that forgets to close its generator ends all the same. */
+const background = (clock: Clock): Clock => clock !== systemClock || globalThis.document ? clock : {
+  ...clock,
+  after(ms, call) {
+    const timer = setTimeout(call, ms) as unknown as number & { unref?(): void }
+    timer.unref?.()
+    return () => clearTimeout(timer)
+  },
+}
+
+/** The IDs of a millisecond under leases. */
+const width = (leases: readonly LeaseInfo[]): number => leases.reduce((sum, l) => sum + 2 ** l.bitSeq, 0)
+
+/** Whether two leases have numbers below the timestamp in common. */
+const overlap = (a: LeaseInfo, b: LeaseInfo): boolean => a.id * 2 ** a.bitSeq < (b.id + 1) * 2 ** b.bitSeq && b.id * 2 ** b.bitSeq < (a.id + 1) * 2 ** a.bitSeq
+
 const sorted = (leases: readonly Holding[]): Holding[] => [...leases].sort((a, b) => a.id * 2 ** a.bitSeq - b.id * 2 ** b.bitSeq)
 
 /**
- * Whether what the server sent is to be cured by those who run the program or the server: its URL, its rights, its settings. A failure of a proxy is not, nor
+ * Whether what the provider sent is to be cured by those who run the program or the server: its URL, its rights, its settings. A failure of a proxy is not, nor
  * is a damaged document: IDs go on without a lease.
  */
-const isConfiguration = (e: unknown): boolean => e instanceof InvalidResponseError
+const isConfiguration = (e: unknown): boolean => e instanceof ConfigurationError || (e instanceof InvalidResponseError
   ? (e.status < 500 || e.status === 501) && !passes(e.status)
-  : isFinal(e) && !(e instanceof DocumentDamagedError)
+  : isFinal(e) && !(e instanceof DocumentDamagedError || e instanceof ConnectionError))
 
-function leaseOf(l: unknown): MachineLease {
-  const got = l as MachineLease | null
+/** The labels of this process, as far as the runtime says them without asking for a permission. */
+function ownLabels(): Record<string, string> | undefined {
+  const { process, Deno } = globalThis as { process?: { pid?: number; getBuiltinModule?: (name: string) => { hostname(): string } | undefined }; Deno?: unknown }
+  const labels: Record<string, string> = {}
+  try {
+    if (process?.pid) labels['pid'] = String(process.pid)
+    const host = Deno === undefined ? process?.getBuiltinModule?.('node:os')?.hostname() : undefined
+    if (host) labels['host'] = checkText('meta', host, 512)
+  } catch {
+    // it has none that can be told
+  }
+  return Object.keys(labels).length > 0 ? labels : undefined
+}
+
+function leaseOf(l: unknown): LeaseInfo {
+  const got = l as LeaseInfo | null
   for (const k of ['id', 'created', 'expired', 'customEpoch', 'bitReserve', 'bitTs', 'bitId', 'bitSeq'] as const) {
     if (!Number.isSafeInteger(got?.[k])) throw new InvalidResponseError(`invalid response: its ${k} is ${String(got?.[k])}`)
   }

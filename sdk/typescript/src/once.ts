@@ -9,6 +9,7 @@ import { LeaseholdError, LockLostError, isGone } from './errors.js'
 import { Server, randomID, segment, type ServerOptions } from './http.js'
 import { isFinal, isOver, isUnsettled, messageOf, retryAfter } from './judge.js'
 import { bad, count, owner, text, token } from './lease.js'
+import type { AbortSignal } from './platform.js'
 import { Term } from './term.js'
 import { type Moment, Scope, add, backoff, endOf, moment, pause, pauseBefore, sleepUntil, until } from './time.js'
 
@@ -18,7 +19,7 @@ export interface RunsOptions extends ServerOptions {
   readonly keep?: number
   /** The runs of analyses, whose documents a producer has made, instead of those of the tenant that callers name. They have no `keep`. */
   readonly analyses?: boolean
-  /** Receives what does not fail a run: a failed release, a refresh that is tried again. */
+  /** Receives what does not fail a run: a failed release, a request that is tried again. */
   readonly onWarning?: (error: unknown) => void
 }
 
@@ -237,7 +238,9 @@ export class Runs {
           open = late.signal.aborted || isUnsettled(error) || (open && !isOver(error))
           if (error instanceof RequestIdReusedError || error instanceof LeaseExpiredError) body = { ...body, request_id: randomID() } // what it obtained has ended
           else if (isUnknown(error) || isFinal(error)) throw error
-          if (late.signal.aborted || !(await pauseBefore(clock, retry, retryAfter(error), late))) throw error
+          if (late.signal.aborted) throw error
+          this.#warn(error)
+          if (!(await pauseBefore(clock, retry, retryAfter(error), late))) throw error
         }
       }
     } finally {

@@ -10,6 +10,7 @@ import { LeaseholdError, isGone } from './errors.js'
 import { Server, randomID, segment, type ServerOptions } from './http.js'
 import { isFinal, isOver, isUnsettled, messageOf } from './judge.js'
 import { type Asked, checkLease, checkReleased } from './lease.js'
+import type { AbortSignal, FileSystemDirectoryHandle, LockManager } from './platform.js'
 import { Term } from './term.js'
 import { type Clock, type Moment, Scope, add, endOf, moment, orAborted, pause, sleepUntil, systemClock, until } from './time.js'
 

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { AbortSignal } from './platform.js'
 import { type Clock, type Moment, pause, until } from './time.js'
 
 /** What tells a page that it goes on after it was frozen or hidden. */
@@ -17,7 +18,7 @@ export class Term {
   #trouble: unknown
   #lost: unknown
   #settled = false
-  readonly signal = this.#controller.signal
+  readonly signal: AbortSignal = this.#controller.signal
 
   /**
    * @param end when the signal is to be aborted
@@ -28,7 +29,7 @@ export class Term {
     this.#end = end
     this.#expired = expired
     // The first step after a freeze may be taken before any timer fires: the signal consults the clocks when it is asked.
-    const aborted = Object.getOwnPropertyDescriptor(AbortSignal.prototype, 'aborted')?.get
+    const aborted = Object.getOwnPropertyDescriptor(globalThis.AbortSignal.prototype, 'aborted')?.get
     if (aborted) {
       Object.defineProperty(this.signal, 'aborted', { configurable: true, get: () => (this.check(), aborted.call(this.signal) as boolean) })
       this.signal.throwIfAborted = () => {

@@ -9,6 +9,7 @@
  */
 
 import { invalid } from './check.js'
+import type { AbortSignal } from './platform.js'
 
 /** The clocks and timers that a client uses; tests set them. Times are in milliseconds. */
 export interface Clock {
@@ -88,17 +89,36 @@ export async function sleepUntil(c: Clock, m: Moment, signal: AbortSignal): Prom
   }
 }
 
+const waiting = new WeakMap<AbortSignal, Set<() => void> & EventListenerObject>()
+
+/**
+ * Calls a function when a signal is aborted, unless what it returns was called before. A signal has one listener, however many wait for it, and none after the
+ * last of them: beyond ten Node warns of a leak.
+ */
+export function onAbort(signal: AbortSignal, call: () => void): () => void {
+  const calls = waiting.get(signal) ?? Object.assign(new Set<() => void>(), { handleEvent: () => calls.forEach((call) => call()) })
+  if (!calls.size) {
+    waiting.set(signal, calls)
+    signal.addEventListener('abort', calls)
+  }
+  calls.add(call)
+  return () => {
+    calls.delete(call)
+    if (!calls.size) signal.removeEventListener('abort', calls)
+  }
+}
+
 /** Waits for some milliseconds, or until the signal is aborted: then the result is false. */
 export function pause(c: Clock, ms: number, signal: AbortSignal): Promise<boolean> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve(false)
     const done = () => {
       cancel()
-      signal.removeEventListener('abort', done)
+      off()
       resolve(!signal.aborted)
     }
     const cancel = c.after(ms, done)
-    signal.addEventListener('abort', done)
+    const off = onAbort(signal, done)
   })
 }
 
@@ -118,7 +138,7 @@ export class Scope {
   readonly #controller = new AbortController()
   readonly #ends: (() => void)[] = []
   #end = Infinity
-  readonly signal = this.#controller.signal
+  readonly signal: AbortSignal = this.#controller.signal
 
   constructor(...signals: (AbortSignal | undefined)[]) {
     for (const s of signals) {
@@ -126,8 +146,7 @@ export class Scope {
       if (typeof s.addEventListener !== 'function') throw invalid('signal', 'must be an AbortSignal')
       const follow = () => this.abort(s.reason)
       if (s.aborted) follow()
-      s.addEventListener('abort', follow)
-      this.#ends.push(() => s.removeEventListener('abort', follow))
+      this.#ends.push(onAbort(s, follow))
     }
   }
 
@@ -158,7 +177,6 @@ export function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> 
   return new Promise((resolve, reject) => {
     const aborted = () => reject(signal.reason)
     if (signal.aborted) aborted()
-    else signal.addEventListener('abort', aborted)
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', aborted))
+    work.then(resolve, reject).finally(onAbort(signal, aborted))
   })
 }

@@ -207,8 +207,8 @@ class Runner {
       },
       generator: async () => {
         const options = given({
-          url: this.base, token: client.token, fetch: this.fetch, clock: this.clock, service: o['service'], throughputPerMs: o['throughput_per_ms'],
-          disableFallback: o['no_fallback'], maxBackward: o['max_backward_ms'],
+          url: this.base, token: client.token, fetch: this.fetch, clock: this.clock, serviceId: o['service'], maxThroughputPerMs: o['throughput_per_ms'],
+          disableFallback: o['no_fallback'], maxBackwardMs: o['max_backward_ms'], log: { warn: () => undefined },
         }) as object
         call.ids = new IdGenerator(options)
         await call.ids.ready()

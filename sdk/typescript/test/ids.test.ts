@@ -1,11 +1,15 @@
 // IDs and public IDs against the golden vectors of contracts/vectors, and the generator with a clock that the tests move.
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { createHmac } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
+import { hostname } from 'node:os'
 import { describe, test } from 'node:test'
 import { InvalidArgumentError } from '../src/index.js'
 import {
-  ClockBackwardError, ConfigurationError, IdGenerator, ImplausibleIdError, LeaseAcquisitionError, MalformedIdError, PublicIds, decodeId, defaultLayout, firstId, formatId,
-  idBytes, parseId, type GeneratorOptions, type Layout, type PublicIdKey,
+  ClockBackwardError, ConfigurationError, EpochMismatchError, HttpLeaseProvider, IdGenerator, ImplausibleIdError, LeaseAcquisitionError, MalformedIdError, NoProviderError, PublicIds, decodeId, defaultLayout, firstId, formatId,
+  idBytes, parseId, type AcquireOptions, type AcquireResponse, type GeneratorEvent, type GeneratorOptions, type Layout, type LeaseInfo, type LeaseProvider, type PublicIdKey,
+  type ReleaseOptions,
 } from '../src/ids.js'
 import { checkLayout, signRelease } from '../src/layout.js'
 import { deriveKey, fromText, toText } from '../src/publicids.js'
@@ -129,21 +133,33 @@ describe('the generator', () => {
     const clock = new FakeClock()
     clock.time += 1_000_000_000
     const sent: { method: string; path: string; body: Record<string, unknown> }[] = []
-    const answers: (() => Response | Error | undefined)[] = []
-    const events: string[] = []
+    const answers: (() => Response | Error | Promise<Response> | undefined)[] = []
+    const all: GeneratorEvent[] = []
+    const warnings: [string, Readonly<Record<string, unknown>>][] = []
     let machine = 4
     const fetch = (async (input: string, init: RequestInit) => {
       const url = new URL(input)
       sent.push({ method: init.method ?? '', path: url.pathname, body: JSON.parse(String(init.body)) })
-      const own = answers.shift()?.()
+      w.onSend()
+      const own = await answers.shift()?.()
       if (own instanceof Error) throw own
       if (own) return own
       if (init.method === 'DELETE') return new Response(null, { status: 204 })
       const created = Math.floor(clock.time)
       return json({ leases: [{ id: ++machine, created, expired: created + 60_000, secret: `secret-of-${machine}`, ...defaultLayout }] })
     }) as unknown as typeof globalThis.fetch
-    const make = () => new IdGenerator({ url: 'https://ids.test', fetch, clock, onEvent: (e) => events.push(e.type), ...o })
-    return { clock, sent, answers, events, make }
+    const log = { warn: (text: string, more: Readonly<Record<string, unknown>>) => warnings.push([text, more]) }
+    const w = {
+      clock, sent, answers, all, warnings, onSend: () => undefined as unknown,
+      make: () => new IdGenerator({ url: 'https://ids.test', fetch, clock, log, onEvent: (e) => all.push(e), ...o }),
+      get events() {
+        return all.map((e) => e.type)
+      },
+      get steps() {
+        return all.flatMap((e) => e.step ?? [])
+      },
+    }
+    return w
   }
 
   test('makes ascending IDs under a lease, 256 in a millisecond, and releases it', async () => {
@@ -249,18 +265,21 @@ describe('the generator', () => {
     }
   })
 
-  for (const [name, spoil] of Object.entries<object>({
-    'a machine ID that the layout has not': { id: 8192 }, 'an empty interval': { expired: 1 },
-    'another width': { bitSeq: 9 }, 'no secret': { secret: 5 }, 'a fraction': { id: 1.5 },
-  })) {
-    test(`a lease with ${name} is not used`, async () => {
+  for (const [name, spoil, configuration] of [
+    ['a machine ID that the layout has not', { id: 8192 }, false], ['an empty interval', { expired: 1 }, false],
+    ['another width', { bitSeq: 9 }, false], ['no secret', { secret: 5 }, true], ['a fraction', { id: 1.5 }, true],
+  ] as const) {
+    test(`a lease with ${name} is not used${configuration ? ': it is none' : ', and said to be rejected'}`, async () => {
       const w = world()
       w.answers.push(() => {
         const created = Math.floor(w.clock.time)
-        return json({ leases: [{ id: 5, created, expired: created + 60_000, secret: 's', ...defaultLayout, ...spoil }] })
+        return json({ leases: [{ ...{ id: 5, created, expired: created + 60_000, secret: 's' }, ...defaultLayout, ...spoil }] })
       })
       const ids = w.make()
-      await assert.rejects(w.clock.until(ids.next(), 1), ConfigurationError)
+      if (configuration) await assert.rejects(w.clock.until(ids.next(), 1), ConfigurationError)
+      else assert.equal(decodeId(await w.clock.until(ids.next(), 1)).fallback, true)
+      assert.equal(ids.stats.leasesRejected, configuration ? 0 : 1)
+      assert.equal(w.events.includes('lease-rejected'), !configuration)
       await ids.close()
     })
   }
@@ -289,18 +308,270 @@ describe('the generator', () => {
     await ids.close()
     await settle()
     const refused = (field: string, o: GeneratorOptions) => assert.throws(() => new IdGenerator(o), (e: unknown) => e instanceof InvalidArgumentError && e.field === field)
-    refused('url', { disableFallback: true })
+    assert.throws(() => new IdGenerator({ disableFallback: true }), NoProviderError)
     refused('url', { url: 'x' })
-    refused('throughputPerMs', { throughputPerMs: 0 })
+    refused('maxThroughputPerMs', { maxThroughputPerMs: 0 })
     refused('maxSkew', { maxSkew: -1 })
-    for (const k of ['maxSkew', 'maxBackward', 'retryInterval', 'retryMaxInterval', 'throughputPerMs']) for (const v of ['5', NaN]) refused(k, { [k]: v })
-    for (const k of ['retryInterval', 'retryMaxInterval']) for (const v of [0, -5]) refused(k, { [k]: v })
+    for (const k of ['maxSkew', 'maxBackwardMs', 'acquireRetryInterval', 'acquireRetryMaxInterval', 'maxThroughputPerMs']) for (const v of ['5', NaN]) refused(k, { [k]: v })
+    for (const k of ['acquireRetryInterval', 'acquireRetryMaxInterval']) for (const v of [0, -5]) refused(k, { [k]: v })
+    refused('acquireRetryMaxInterval', { acquireRetryInterval: 2000, acquireRetryMaxInterval: 1000 })
     refused('token', { url: 'https://locks.test', token: '' })
     refused('fetch', { url: 'https://locks.test', fetch: 5 as never })
     refused('onEvent', { onEvent: 5 as never })
+    refused('log', { log: {} as never })
     refused('options', null as never)
-    refused('service', { service: '' })
-    refused('bitTs', { layout: { ...defaultLayout, bitTs: 31 } })
-    refused('bitSeq', { layout: { ...defaultLayout, bitSeq: 7 } })
+    refused('serviceId', { serviceId: '' })
+    refused('meta', { meta: Object.fromEntries(Array.from({ length: 33 }, (_, i) => [`k${i}`, ''])) })
+    for (const bitTs of [31, 61, 41.5]) refused('bitTs', { bitTs })
+    for (const defaultEpoch of [-1, 0.5, NaN]) refused('defaultEpoch', { defaultEpoch })
+    for (const provider of [5, {}, { acquire: () => undefined }]) refused('provider', { provider: provider as never })
+    refused('provider', { url: 'https://locks.test', provider: new HttpLeaseProvider({ url: 'https://locks.test' }) })
+  })
+
+  test('the labels are those of the process unless they are given', async () => {
+    for (const [meta, want] of [[undefined, { pid: String(process.pid), host: hostname() }], [{ zone: 'a' }, { zone: 'a' }], [{}, {}]] as const) {
+      const w = world(meta === undefined ? {} : { meta })
+      const ids = w.make()
+      await w.clock.until(ids.next(), 1)
+      assert.deepEqual(w.sent[0]?.body['meta'], want)
+      await ids.close()
+    }
+  })
+
+  test('warns once for each kind of failure, and when leases are granted again', async () => {
+    const w = world()
+    const page = (status: number) => () => new Response('<html>', { status, headers: { 'content-type': 'text/html' } })
+    w.answers.push(() => new TypeError('fetch failed'), page(502), page(503), page(403), page(404))
+    const ids = w.make()
+    await w.clock.until(ids.next(), 1)
+    await w.clock.pass(120_000)
+    await w.clock.until(ids.next(), 1)
+    assert.deepEqual(w.warnings.map(([text, { then }]) => [text, then]), [
+      ['kazahana: the lease provider grants no leases', 'fallback IDs'],
+      ['kazahana: the lease provider grants no leases', 'no IDs'], // a page with 403 is to be cured
+      ['kazahana: the lease provider grants leases again', undefined],
+    ])
+    assert.deepEqual([w.warnings[2]?.[1]['failures'], w.warnings[2]?.[1]['fallbackIds']], [5, 1])
+    await ids.close()
+  })
+
+  test('what a proxy says does not stop it: it tries again after half to all of 1, 2, 4 … s, and no sooner than it is asked to', async () => {
+    const w = world({ acquireRetryMaxInterval: 20_000 })
+    const page = (status: number, more = {}) => () => new Response('<html>', { status, headers: { 'content-type': 'text/html', ...more } })
+    w.answers.push(page(502), page(503, { 'retry-after': '10' }), page(504), page(500), page(429, { 'retry-after': '3600' }))
+    const at: number[] = []
+    w.onSend = () => at.push(w.clock.mono)
+    const ids = w.make()
+    assert.equal(decodeId(await w.clock.until(ids.next(), 1)).fallback, true)
+    await w.clock.pass(60_000)
+    assert.equal(decodeId(await w.clock.until(ids.next(), 1)).fallback, false)
+    const waits = at.slice(1, 6).map((t, i) => t - (at[i] ?? 0))
+    const bounds = [[500, 1000], [10_000, 10_000], [2000, 4000], [4000, 8000], [20_000, 20_000]]
+    waits.forEach((ms, i) => assert.ok(ms >= (bounds[i]?.[0] ?? 0) && ms <= (bounds[i]?.[1] ?? 0) + 1, `${i}: ${ms}`))
+    await ids.close()
+  })
+
+  test('a space that is full is waited for as long as it says, at most the largest interval', async () => {
+    for (const [asks, least, most] of [[30_000, 30_000, 31_000], [500_000, 60_000, 60_000]] as const) {
+      const w = world()
+      w.answers.push(() => problem('MACHINE_IDS_EXHAUSTED', 429, { retryable: true, retry_after_ms: asks }))
+      const at: number[] = []
+      w.onSend = () => at.push(w.clock.mono)
+      const ids = w.make()
+      await w.clock.until(ids.next(), 1)
+      await w.clock.pass(70_000)
+      const waited = (at[1] ?? 0) - (at[0] ?? 0)
+      assert.ok(waited >= least && waited <= most + 1, `${waited}`)
+      await ids.close()
+    }
+  })
+
+  test('counts what operators watch', async () => {
+    const w = world({ serviceId: 'orders' })
+    w.answers.push(() => new TypeError('fetch failed'))
+    const ids = w.make()
+    await w.clock.until(ids.batch(3), 1)
+    assert.deepEqual(ids.stats, {
+      serviceId: 'orders', activeLeases: 0, throughputPerMs: 0, fallback: true, acquireAttempts: 1, acquireFailures: 1, leasesRejected: 0, epochMismatches: 0, ids: 3, fallbackIds: 3,
+      sequenceWaits: 0, clockBackward: 0, lastBackwardMs: 0, clockForward: 0,
+    })
+    await w.clock.pass(2000)
+    await w.clock.until(ids.batch(600), 1)
+    const { activeLeases, throughputPerMs, fallback, acquireAttempts, ids: made, fallbackIds, sequenceWaits } = ids.stats
+    assert.deepEqual([activeLeases, throughputPerMs, fallback, acquireAttempts, made, fallbackIds], [1, 256, false, 2, 603, 3])
+    assert.ok(sequenceWaits >= 2)
+    w.clock.time -= 3000
+    await w.clock.pass(1001)
+    await w.clock.until(ids.next(), 1)
+    assert.deepEqual([ids.stats.clockBackward, ids.stats.lastBackwardMs], [1, 3000])
+    assert.deepEqual(w.steps, [-3000])
+    await ids.close()
+    assert.equal(ids.stats.activeLeases, 0)
+  })
+
+  test('leases are replaced when the clocks show that the process stood still, and are not used for fallback IDs then', async () => {
+    const w = world()
+    const ids = w.make()
+    await w.clock.until(ids.next(), 1)
+    await w.clock.pass(5000)
+    w.clock.time += 2000
+    for (let i = 0; i < 100; i++) w.answers.push(() => new TypeError('fetch failed'))
+    await w.clock.pass(11_000)
+    assert.deepEqual([ids.stats.clockForward, w.steps], [1, [2000]])
+    assert.ok(w.sent.length >= 2) // although it had most of its time left
+    assert.equal(decodeId(await w.clock.until(ids.next(), 1)).fallback, false) // it is the right of this process still, or of its copy
+    await w.clock.pass(60_000)
+    const machines = new Set<number>()
+    for (let i = 0; i < 20; i++) {
+      const p = decodeId(await w.clock.until(ids.next(), 1))
+      assert.ok(p.fallback)
+      machines.add(p.machineId)
+      await w.clock.pass(1)
+    }
+    assert.ok(machines.size > 5)
+    w.answers.length = 0
+    await w.clock.pass(120_000)
+    const { fallback, machineId } = decodeId(await w.clock.until(ids.next(), 1))
+    assert.ok(!fallback && machineId > 5)
+    await ids.close()
+  })
+
+  test('a lease of another epoch is rejected, but for the first one after fallback IDs if its epoch is earlier', async () => {
+    for (const [epoch, accepted] of [[defaultLayout.customEpoch - 86_400_000, true], [defaultLayout.customEpoch + 86_400_000, false]] as const) {
+      const w = world()
+      const lease = (customEpoch: number) => () => {
+        const created = Math.floor(w.clock.time)
+        return json({ leases: [{ id: 9, created, expired: created + 60_000, secret: 's', ...defaultLayout, customEpoch }] })
+      }
+      w.answers.push(() => new TypeError('fetch failed'), lease(epoch))
+      const ids = w.make()
+      const before = await w.clock.until(ids.next(), 1)
+      await w.clock.pass(1500)
+      const after = await w.clock.until(ids.next(), 1)
+      assert.ok(after > before)
+      assert.equal(ids.layout.customEpoch, accepted ? epoch : defaultLayout.customEpoch)
+      assert.equal(decodeId(after, ids.layout).fallback, !accepted)
+      assert.deepEqual([ids.stats.epochMismatches, ids.stats.leasesRejected], [1, accepted ? 0 : 1])
+      const event = w.all.find((e) => e.type === (accepted ? 'epoch-changed' : 'lease-rejected'))
+      assert.ok((accepted ? event?.error : (event?.error as Error).cause) instanceof EpochMismatchError)
+      // The next one must agree with the leased IDs: no epoch is earlier enough.
+      if (accepted) {
+        w.answers.push(lease(epoch - 86_400_000))
+        await w.clock.pass(58_000)
+        assert.ok(ids.stats.leasesRejected >= 1)
+        assert.equal(ids.layout.customEpoch, epoch)
+      }
+      await ids.close()
+    }
+  })
+
+  test('a call that is given up ends while the first attempt is under way', async () => {
+    const w = world()
+    w.answers.push(() => new Promise<Response>(() => undefined))
+    const ids = w.make()
+    const stop = new AbortController()
+    const waiting = ids.next(stop.signal)
+    await settle()
+    stop.abort(new Error('enough'))
+    await assert.rejects(waiting, /enough/)
+    await ids.close()
+    assert.equal(w.clock.timers, 0)
+  })
+})
+
+/** The provider for tests of the requirement, as it stands there; "held" is for the tests here. */
+class MemoryLeaseProvider implements LeaseProvider {
+  private leases = new Map<number, { secret: string; expired: number }>()
+  private lastAssigned = -1
+  private readonly config = { customEpoch: Date.parse('2026-01-01T00:00:00Z'), bitReserve: 1, bitTs: 41, bitId: 14, bitSeq: 8 }
+
+  get held(): number {
+    return this.leases.size
+  }
+
+  async acquire(options: AcquireOptions): Promise<AcquireResponse> {
+    const { throughputPerMs = 1 } = options
+    const now = Date.now()
+    const expired = now + 600000
+    const maxPerLease = 1 << this.config.bitSeq
+    const count = Math.ceil(throughputPerMs / maxPerLease)
+    const results: LeaseInfo[] = []
+    for (let i = 0; i < 8192 && results.length < count; i++) {
+      const id = (this.lastAssigned + 1 + i) % 8192
+      const existing = this.leases.get(id)
+      if (!existing || existing.expired < now) {
+        const secret = Math.random().toString(36).slice(2)
+        this.leases.set(id, { secret, expired })
+        this.lastAssigned = id
+        results.push({ id, created: now, expired, secret, ...this.config })
+      }
+    }
+    if (results.length === 0) throw new Error('No machine ID available')
+    return { leases: results }
+  }
+
+  async release(options: ReleaseOptions): Promise<void> {
+    const { id, signature, timestamp } = options
+    if (Math.abs(Date.now() - timestamp) > 30000) throw new Error('Timestamp expired')
+    const lease = this.leases.get(id)
+    if (!lease) throw new Error('Lease not found')
+    const expected = createHmac('sha256', lease.secret).update(`${id}:${timestamp}`).digest('hex')
+    if (signature !== expected) throw new Error('Invalid signature')
+    this.leases.delete(id)
+  }
+}
+
+describe('a provider of the program', () => {
+  test('leases, in the order of machine IDs, and gets its leases back', async () => {
+    const provider = new MemoryLeaseProvider()
+    const ids = new IdGenerator({ provider, serviceId: 'payment-service', maxThroughputPerMs: 1024 })
+    const got = await ids.batch(3000)
+    assert.ok(got.every((id, i) => i === 0 || id > (got[i - 1] ?? id)))
+    assert.equal(new Set(got.map((id) => decodeId(id).machineId)).size, 4)
+    assert.deepEqual([ids.stats.activeLeases, ids.stats.throughputPerMs, ids.stats.fallback, provider.held], [4, 1024, false, 4])
+    await ids.close()
+    assert.equal(provider.held, 0)
+  })
+
+  const failing = (error: unknown) => ({ acquire: () => Promise.reject(error), release: () => Promise.resolve() })
+
+  test('that throws is an outage, unless it says that no retry cures it', async () => {
+    const log = { warn: () => undefined }
+    const ids = new IdGenerator({ provider: failing(new Error('No machine ID available')), log })
+    assert.equal(decodeId(await ids.next()).fallback, true)
+    await ids.close()
+    const wrong = new IdGenerator({ provider: failing(new ConfigurationError('no such table')), log })
+    await assert.rejects(wrong.next(), /granted no lease: no such table/)
+    await wrong.close()
+    const empty = new IdGenerator({ provider: { acquire: async () => ({ leases: [] }), release: async () => undefined }, log })
+    assert.equal(decodeId(await empty.next()).fallback, true)
+    await empty.close()
+  })
+
+  test('keeps no process alive', () => {
+    const program = `
+      import { IdGenerator } from ${JSON.stringify(new URL('../src/ids.js', import.meta.url).href)}
+      let id = 0
+      const lease = () => ({ id: id++, created: Date.now(), expired: Date.now() + 600000, secret: 's', customEpoch: 1767225600000, bitReserve: 1, bitTs: 41, bitId: 14, bitSeq: 8 })
+      const ids = new IdGenerator({ provider: { acquire: async () => ({ leases: [lease()] }), release: async () => undefined } })
+      console.log((await ids.batch(1000)).length)`
+    const { status, stdout } = spawnSync(process.execPath, ['--input-type=module', '--eval', program], { encoding: 'utf8', timeout: 60_000 })
+    assert.deepEqual([status, stdout], [0, '1000\n'])
+  })
+
+  test('that hangs is given up after 30 s, and what it grants later is released', async () => {
+    const clock = new FakeClock()
+    const grants: ((r: AcquireResponse) => void)[] = []
+    const released: number[] = []
+    const ids = new IdGenerator({
+      clock, log: { warn: () => undefined }, disableFallback: true,
+      provider: { acquire: () => new Promise((resolve) => void grants.push(resolve)), release: async ({ id }) => void released.push(id) },
+    })
+    await assert.rejects(clock.until(ids.next(), 1000), /did not respond within 30000 ms/)
+    const created = Math.floor(clock.time)
+    grants[0]?.({ leases: [{ id: 7, created, expired: created + 60_000, secret: 's', ...defaultLayout }] })
+    for (let i = 0; i < 100 && released.length === 0; i++) await settle()
+    assert.deepEqual(released, [7])
+    await ids.close()
   })
 })

@@ -24,7 +24,7 @@ test('which responses say that the same request would be rejected again, and whi
     const answer = async () => new Response(JSON.stringify(body), { status: v.status, headers: { 'content-type': v.page ?? 'application/problem+json' } })
     const options = { url: 'https://locks.example.com', tenant: 'acme', clock: new FakeClock(), fetch: answer }
     await assert.rejects(new Server(options).send('GET', '/locks/deploy-prod', undefined, 1000), (e) => isFinal(e) === v.final, JSON.stringify(v))
-    const ids = new IdGenerator({ ...options, service: 'orders' })
+    const ids = new IdGenerator({ ...options, serviceId: 'orders', log: { warn: () => undefined } })
     const got = await ids.next().then((id) => decodeId(id).fallback ? 'falls back' : 'has a lease', (e: unknown) => e instanceof ConfigurationError ? 'configuration' : e)
     assert.equal(got, v.configuration ? 'configuration' : 'falls back', JSON.stringify(v))
     await ids.close()

@@ -1,0 +1,113 @@
+// What a wrong address, a page of a proxy, a mismatch of TLS and an expired token say, at the first try: no test waits for the retries.
+import assert from 'node:assert/strict'
+import { type RequestListener, createServer } from 'node:http'
+import { type AddressInfo, type Server as Listener } from 'node:net'
+import { createServer as createTLS } from 'node:tls'
+import { after, describe, test } from 'node:test'
+import { IdGenerator, decodeId } from '../src/ids.js'
+import { ConnectionError, InvalidResponseError, Locks, UnauthenticatedError } from '../src/index.js'
+import { Runs } from '../src/once.js'
+import { FakeClock } from './world.js'
+
+const open: Listener[] = []
+after(() => open.forEach((s) => s.close()))
+const listen = async (server: Listener): Promise<number> => {
+  open.push(server)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return (server.address() as AddressInfo).port
+}
+const http = (answer: RequestListener) => listen(createServer(answer))
+const nowhere = async (): Promise<number> => {
+  const server = createServer()
+  const port = await listen(server)
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}
+
+/** Asks for a lock, a run and an ID. The results are the first errors that callers see or are told of; no clock moves. */
+async function first(url: string, fetch?: typeof globalThis.fetch): Promise<unknown[]> {
+  const stop = new AbortController()
+  const server = { url, tenant: 'acme', token: 'secret', clock: new FakeClock(), ...(fetch && { fetch }) }
+  const told = (ask: (tell: (error: unknown) => void) => Promise<unknown>) => new Promise<unknown>((resolve) => void ask(resolve).catch(resolve))
+  const made: IdGenerator[] = []
+  const got = await Promise.all([
+    told((tell) => new Locks({ ...server, onEvent: (e) => tell(e.error) }).acquire('deploy', { signal: stop.signal })),
+    told((tell) => new Runs({ ...server, onWarning: tell }).once('order', () => 1, { signal: stop.signal })),
+    told((tell) => new Locks(server).query('deploy').then(tell)),
+    told(async (tell) => void made.push(new IdGenerator({ ...server, log: { warn: () => undefined }, onEvent: (e) => tell(e.error) }))),
+  ])
+  await made[0]?.close()
+  stop.abort()
+  return got
+}
+
+const says = (got: unknown[], kind: new (...a: never[]) => Error, text: RegExp) => {
+  for (const e of got) {
+    assert.ok(e instanceof kind, String(e))
+    assert.match(e.message, text)
+  }
+}
+
+describe('at the first try', () => {
+  test('an address where nothing listens', async () => {
+    const port = await nowhere()
+    says(await first(`http://127.0.0.1:${port}`), ConnectionError, new RegExp(`no response of http://127.0.0.1:${port}: .*ECONNREFUSED`))
+  })
+
+  test('a name that no one knows', async () => {
+    const cause = Object.assign(new Error('getaddrinfo ENOTFOUND locks.test'), { code: 'ENOTFOUND' })
+    says(await first('https://locks.test', () => Promise.reject(new TypeError('fetch failed', { cause }))), ConnectionError, /of https:\/\/locks.test: getaddrinfo ENOTFOUND locks.test/)
+  })
+
+  test('several addresses of which none responds', async () => {
+    const cause = Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' })
+    says(await first('https://locks.test', () => Promise.reject(new TypeError('fetch failed', { cause }))), ConnectionError, /of https:\/\/locks.test: ECONNREFUSED/)
+  })
+
+  for (const status of [200, 404, 502]) {
+    test(`a page of a proxy, ${status}`, async () => {
+      const port = await http((_, w) => void w.writeHead(status, { 'content-type': 'text/html' }).end('<html>Welcome</html>'))
+      says(await first(`http://127.0.0.1:${port}`), InvalidResponseError, new RegExp(`^http://127.0.0.1:${port} responded ${status} with "text/html", which is not Leasehold`))
+    })
+  }
+
+  test('an expired token', async () => {
+    let requests = 0
+    const port = await http((_, w) => {
+      requests++
+      w.writeHead(401, { 'content-type': 'application/problem+json' }).end(JSON.stringify({ code: 'UNAUTHENTICATED', status: 401, detail: 'the token has expired', retryable: false }))
+    })
+    says(await first(`http://127.0.0.1:${port}`), UnauthenticatedError, /the token has expired/)
+    assert.equal(requests, 4) // each once
+  })
+
+  test('https at a server without TLS is an error at once', async () => {
+    const port = await http((_, w) => void w.end())
+    const got = await first(`https://127.0.0.1:${port}`)
+    says(got, ConnectionError, new RegExp(`no response of https://127.0.0.1:${port}: .*wrong version number`))
+    await assert.rejects(new Locks({ url: `https://127.0.0.1:${port}`, tenant: 'acme', clock: new FakeClock() }).acquire('deploy'), (e) => e instanceof ConnectionError && e.untrusted)
+  })
+
+  test('http at a server with TLS', async () => {
+    const port = await listen(createTLS({}))
+    says(await first(`http://127.0.0.1:${port}`), ConnectionError, new RegExp(`no response of http://127.0.0.1:${port}: .+`))
+  })
+
+  for (const code of ['DEPTH_ZERO_SELF_SIGNED_CERT', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'CERT_HAS_EXPIRED', 'ERR_TLS_CERT_ALTNAME_INVALID']) {
+    test(`a certificate that is not trusted is an error at once, and nothing is given up: ${code}`, async () => {
+      let requests = 0
+      const fetch = async () => {
+        requests++
+        throw new TypeError('fetch failed', { cause: Object.assign(new Error('not trusted'), { code }) })
+      }
+      const server = { url: 'https://locks.test', tenant: 'acme', clock: new FakeClock(), fetch }
+      await assert.rejects(new Locks(server).acquire('deploy'), (e) => e instanceof ConnectionError && e.untrusted && /not trusted/.test(e.message))
+      await assert.rejects(new Runs(server).once('order', () => 1), ConnectionError)
+      assert.equal(requests, 2)
+      // A proxy may be in the way: IDs go on.
+      const ids = new IdGenerator({ ...server, log: { warn: () => undefined } })
+      assert.equal(decodeId(await ids.next()).fallback, true)
+      await ids.close()
+    })
+  }
+})
