@@ -65,6 +65,7 @@ class VirtualClock(Clock):
         """In a child no thread of the parent waits."""
         self._changed = threading.Condition()
         self._waiting, self._sending, self._loops = {}, {}, {}
+        BACKGROUND.clear()  # a thread of the child may have the ident of one of the parent
 
     def monotonic(self) -> float:
         return self._monotonic

@@ -12,6 +12,7 @@ import functools
 import heapq
 import itertools
 import selectors
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Generator, Mapping
@@ -185,7 +186,9 @@ class _Engine:
         self.timers = weakref.WeakKeyDictionary()
 
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """None if the process is ending, and starts no more threads."""
+        """None if the process is ending, and no other thread runs any more."""
+        if sys.is_finalizing():
+            return None
         with self._mutex:
             if self._loop is None:
                 loop = new_loop()
@@ -308,6 +311,13 @@ def start(clock: Clock, steps: Steps[T], done: Callable[[T | None, BaseException
         done(None, err)
     else:
         done(value, None)
+
+
+def later(clock: Clock, moment: Moment, steps: Steps[Any], *signals: Signal) -> None:
+    """Carry steps out in the background at a moment, unless one of the signals is set before. Until then they cost no turn of the event loop."""
+    end = _engine.timers_of(clock).at(moment, functools.partial(start, clock, steps))
+    for signal in signals:
+        signal.subscribe(end)
 
 
 def run(background: Background, clock: Clock, steps: Steps[Any]) -> None:

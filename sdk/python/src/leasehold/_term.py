@@ -54,18 +54,17 @@ class Term:
         return left if self._most is None else min(left, now.until(self._most))
 
     @property
-    def _until(self) -> Moment:
+    def until(self) -> Moment:
         """When it counts as lost."""
         end = self._end.plus(-self._margin)
         if self._most is None:
             return end
         return Moment(min(end.monotonic, self._most.monotonic), min(end.wall, self._most.wall))
 
-    def watch(self) -> Steps[LockLost | None]:
-        """Watch the time, until the lease is lost or settled. The result is why it was lost."""
+    def watch(self) -> Steps[None]:
+        """Watch the time, until the lease is lost or settled."""
         while not self.over.is_set() and self.look() is None:
-            yield Sleep(self._until, (self.over,))
-        return self.cause
+            yield Sleep(self.until, (self.over,))
 
     @property
     def capped(self) -> bool:

@@ -33,6 +33,9 @@ IDLE_TIME = 50.0
 MAX_WAIT = 1e6
 """Seconds that a socket can wait, on every system."""
 
+NEVER_TLS = frozenset(("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNSUPPORTED_PROTOCOL", "TLSV1_ALERT_PROTOCOL_VERSION"))
+"""Why TLS fails that another try does not help."""
+
 USER_AGENT = "leasehold-python/0.1"
 
 Token = str | Callable[[], str] | None
@@ -128,7 +131,9 @@ class Transport:
         return _http.request(method, self._path + path, self._authority, headers, payload)
 
     def unconnected(self, err: Exception) -> TransportError:
-        return TransportError(f"no connection to {self.name}: {err}", sent=False)
+        never = isinstance(err, ssl.SSLError) and (isinstance(err, ssl.SSLCertVerificationError) or err.reason in NEVER_TLS)
+        hint = ": it may not speak TLS, and its address begin with http://" if "WRONG_VERSION_NUMBER" in str(err) else ""
+        return TransportError(f"no connection to {self.name}: {err}{hint}", sent=False, retry=not never)
 
     def unanswered(self, err: Exception) -> TransportError:
         return TransportError(f"no response of {self.name}: {err or type(err).__name__}")

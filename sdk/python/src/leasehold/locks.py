@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import logging
 import random
 import secrets
 import socket
@@ -50,7 +51,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from . import _check, _end, _outcome, codes
 from ._call import Background, Cancelled, bounded, on_fork, owe, spawn, tell
-from ._steps import Send, Sleep, Steps, Wires, asked, awaited, block, pause, performed, run, start
+from ._steps import Send, Sleep, Steps, Wires, asked, awaited, block, later, pause, performed, run, start
 from ._check import MAX_TTL
 from ._term import Term
 from ._time import SYSTEM, Backoff, Clock, Moment, Signal
@@ -73,6 +74,8 @@ MAX_LOCK_DELAY = 3600.0
 MAX_RATE = 1000
 MAX_WINDOW = 24 * 3600.0
 MAX_KEYS = 20
+
+log = logging.getLogger("leasehold")
 
 WAIT_TIME = 20.0  # seconds for which one request asks the server to wait, at most
 CLOSE_TIME = 2.0  # seconds for the releases of close when its own timeout has passed
@@ -583,6 +586,7 @@ class _Acquire:
         self.inside = False  # it is this one's turn
         self.open = False  # a try may have been carried out, or may still be
         self.placed = False  # it may have a place in line
+        self.told = False  # that there was no usable response
         self.ended = False  # given up because the process ends: it is not sent again
         self.late: Moment | None = None  # until then a try without a definite response may have its effect
         self.last: Exception | None = None  # of the latest try that was not cut off
@@ -723,6 +727,9 @@ class _Acquire:
             elif not isinstance(problem, (ApiError, TransportError, InvalidResponseError)):
                 raise problem  # a mistake in the program
             else:
+                if not self.told and isinstance(problem, TransportError):
+                    self.told = True
+                    log.warning("lock %r is asked for again, for up to %.3g s: %s", self.key, c._retry_for, problem)
                 if failed == 0 and wait > 0:
                     since = self.clock.now()  # there was none to expect before
                 failed += 1
@@ -829,8 +836,9 @@ class _Base:
             self._leave, a.leave = a.leave, self._leave
         client._events.emit("Acquired", a.key, self._token)
         due = asked.plus(a.lasts(got) - a.o.ttl * 2 / 3)
-        start(self._clock, self._renewals(due, cast(str, got["expires_at"])))
-        start(self._clock, self._watch())
+        later(self._clock, due, self._renewals(due, cast(str, got["expires_at"])), self._renewing, self._term.over)
+        later(self._clock, self._term.until, self._term.watch(), self._term.over)
+        self._term.when_lost(self._lost)
 
     @property
     def lost_cause(self) -> LockLost | None:
@@ -942,10 +950,9 @@ class _Base:
             self._client._held.discard(cast(Lock, self))
         self._finished.set()
 
-    def _watch(self) -> Steps[None]:
-        lost = yield from self._term.watch()
-        if lost is not None:
-            self._announce(lost)
+    def _lost(self) -> None:
+        if self._term.cause is not None:
+            self._announce(self._term.cause)
 
     def _until(self, due: Moment) -> Steps[bool]:
         """Wait until a renewal is due; False if there is to be none."""

@@ -34,7 +34,7 @@ from typing import Any, Literal, Protocol, TypeVar, cast
 
 from . import _check, _end, _outcome, codes
 from ._call import Background, Cancelled, owe, tell
-from ._steps import Blocks, Send, Sleep, Steps, Wires, asked, awaited, block, pause, performed, start
+from ._steps import Blocks, Send, Sleep, Steps, Wires, asked, awaited, block, later, pause, performed
 from ._steps import run as in_background
 from ._term import Term
 from ._time import SYSTEM, Backoff, Clock, Moment, Signal
@@ -561,8 +561,9 @@ class _Run:
         self.failures = g.failures
         lock = RunLock(self.clock, held, began.end(g.remaining))
         first = self.heartbeat if g.remaining >= self.ttl else self.heartbeat * g.remaining / self.ttl
-        start(self.clock, self.beat(lock, held, began.plus(first)))
-        start(self.clock, lock._term.watch())
+        due, term = began.plus(first), lock._term
+        later(self.clock, due, self.beat(lock, held, due), term.over)
+        later(self.clock, term.until, term.watch(), term.over)
         return None, lock, held
 
     def beat(self, lock: RunLock, held: Held, due: Moment) -> Steps[None]:
