@@ -18,6 +18,7 @@ from leasehold import _steps
 from leasehold._http import Response
 from leasehold._time import Moment, Signal
 from leasehold._transport import MAX_RESPONSE, AsyncTransport, Transport
+from leasehold.locks import _Queues, _Wait
 
 import test_client
 from fork import in_child
@@ -279,6 +280,22 @@ class OverTheLoop(test_client.OverTheWire):
 
 def void(_: object) -> None:
     pass
+
+
+class Lines(unittest.TestCase):
+    def test_a_turn_that_comes_with_an_interrupt_is_passed_on(self) -> None:
+        """The steps of a thread that waits, without a thread."""
+        clock = VirtualClock()
+        queues, waiting = _Queues(clock), _Wait(clock, Signal(), None)
+        leave = queues.enter_free("k")
+        assert leave is not None
+        steps = queues.enter(waiting, "k")
+        self.assertIsInstance(next(steps), _steps.Sleep)
+        self.assertIsNone(queues.enter_free("k"))
+        leave()  # it is the turn of the other, which is interrupted before it knows
+        with self.assertRaises(KeyboardInterrupt):
+            steps.throw(KeyboardInterrupt())
+        self.assertIsNotNone(queues.enter_free("k"))
 
 
 class Timers(unittest.TestCase):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import selectors
 import threading
 import time
@@ -43,6 +44,8 @@ def watched(loops: dict[int, asyncio.BaseEventLoop]) -> asyncio.SelectorEventLoo
     loop = asyncio.SelectorEventLoop(selector)
     return loop
 
+
+logging.getLogger("leasehold").addHandler(logging.NullHandler())  # not on the terminal
 
 BACKGROUND: dict[int, asyncio.BaseEventLoop] = {}
 """The event loop of the client, which all clocks share."""

@@ -727,9 +727,6 @@ class _Acquire:
             elif not isinstance(problem, (ApiError, TransportError, InvalidResponseError)):
                 raise problem  # a mistake in the program
             else:
-                if not self.told and isinstance(problem, TransportError):
-                    self.told = True
-                    log.warning("lock %r is asked for again, for up to %.3g s: %s", self.key, c._retry_for, problem)
                 if failed == 0 and wait > 0:
                     since = self.clock.now()  # there was none to expect before
                 failed += 1
@@ -739,6 +736,9 @@ class _Acquire:
                 left = self.clock.now().until(since.plus(c._retry_for))
                 if left <= 0 or asks > left:
                     raise problem
+                if not self.told and isinstance(problem, TransportError):  # it may never help
+                    self.told = True
+                    log.warning("lock %r is asked for again, for up to %.3g s: %s", self.key, left, problem)
                 pause = min(pause, left)
             wait = 0.0
             if self.placed and (polls == 0 or failed < 3):  # otherwise the place is given up
