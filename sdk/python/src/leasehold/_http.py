@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import http.client
 from collections.abc import Generator, Mapping
 from email.message import Message
 from typing import NamedTuple, TypeVar
@@ -60,7 +58,7 @@ def response(most: int) -> Reading[tuple[Response, bool]]:
     """Read a response, of whose body so many bytes at most, and whether the connection can be used again."""
     while True:
         version, status, reason = _status((yield from _line()))
-        headers = http.client.parse_headers(io.BytesIO((yield from _fields())))
+        headers = _message((yield from _fields()))
         if status >= 200:
             break
         if status == 101:
@@ -104,16 +102,29 @@ def _status(line: bytes) -> tuple[str, int, str]:
     return words[0], int(words[1]), words[2] if len(words) > 2 else ""
 
 
-def _fields() -> Reading[bytes]:
-    """The lines up to an empty one, with it."""
-    lines: list[bytes] = []
+def _fields() -> Reading[list[str]]:
+    """The lines up to an empty one. A line that goes on with the one before is part of that."""
+    lines: list[str] = []
     while True:
-        line = yield from _line()
-        lines.append(line)
-        if line in (b"\r\n", b"\n"):
-            return b"".join(lines)
-        if len(lines) > MAX_FIELDS:
+        line = (yield from _line()).decode("iso-8859-1").rstrip("\r\n")
+        if not line:
+            return lines
+        if line[0] in " \t" and lines:
+            lines[-1] += " " + line.strip()
+        else:
+            lines.append(line)
+        if len(lines) > MAX_FIELDS or len(lines[-1]) > MAX_LINE:
             raise Broken("it has too many fields")
+
+
+def _message(fields: list[str]) -> Message:
+    headers = Message()
+    for line in fields:
+        name, colon, value = line.partition(":")
+        if not colon or not name or name != name.strip():
+            raise Broken("a field of its head has no name")
+        headers[name] = value.strip()
+    return headers
 
 
 def _chunks(most: int) -> Reading[bytes]:
