@@ -28,7 +28,7 @@ A process can be stopped (SIGSTOP, a debugger, a frozen function, a closed lapto
 statement of the work may run before any thread looks at the time. :meth:`Lock.check` and ``lock.lost.is_set()`` look at the clocks at each call.
 What was already sent cannot be stopped: that is what :attr:`Lock.token` is for. Pass it on to whatever the work writes to, which rejects a lower one.
 
-Each lock is renewed by a daemon thread when a third of its ttl is over. It ends with the block. A child of a fork does not hold the locks of its parent:
+Each lock is renewed when a third of its ttl is over, in a daemon thread for all locks. A child of a fork does not hold the locks of its parent:
 its ``check`` raises LockLost, and the end of its block releases nothing.
 """
 
