@@ -19,14 +19,14 @@ from datetime import datetime
 from typing import Any
 
 import leasehold
-from leasehold import _outcome, ids
+from leasehold import _outcome, _steps, ids
 from leasehold._call import Cancelled
 from leasehold._time import Signal
 from leasehold.codes import LockDelayed, LockHeld, LockQueueFull
 from leasehold.machineids import ClockBackwardError, ConfigurationError, Generator, TimeRangeError
 from leasehold.once import RunLock, run, run_async
 
-from virtual import STUCK, VirtualClock
+from virtual import BACKGROUND, STUCK, VirtualClock
 
 Step = dict[str, Any]
 
@@ -429,7 +429,8 @@ class Runner:
         return failures or ([] if end["passed"] else list(end["failures"]))
 
     def leave(self) -> None:
-        """Let everything end that a failed run has left: the clock runs on until no thread is left."""
+        """Let everything end that a failed run has left: the clock runs on until no thread is left, and the event
+        loop of the client has nothing to do."""
         for call in self.calls.values():
             call.returned = {"error": "the run is over"}
             call.back.set()
@@ -442,7 +443,8 @@ class Runner:
                 g._closed, g._held = True, []
             g._stopped.set()
         end = time.monotonic() + STUCK
-        while [t for t in threading.enumerate() if t.name.startswith("leasehold")]:
+        while [t for t in threading.enumerate() if t.name.startswith("leasehold") and t.ident not in BACKGROUND] or (
+                self.clock.busy() or _steps._engine._tasks):
             assert time.monotonic() < end, [t.name for t in threading.enumerate()]
             step = self.clock.next_timer()
             if not self.clock.busy() and step is not None:

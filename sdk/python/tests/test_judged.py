@@ -10,7 +10,7 @@ from typing import Any
 from unittest import mock
 
 from leasehold import Client, _outcome
-from leasehold._transport import Response
+from leasehold._http import Response
 from leasehold.errors import LeaseholdError
 from leasehold.machineids import ConfigurationError
 

@@ -812,7 +812,7 @@ class Async(unittest.TestCase):
             task = loop.create_task(coroutine)
             loop.call_soon(loop.stop)  # after the acquire began
             loop.run_forever()
-            while any(t.name == "leasehold acquire" for t in threading.enumerate()):
+            while not self.locks._held:
                 time.sleep(0.001)
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             loop.close()

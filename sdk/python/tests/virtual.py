@@ -7,6 +7,8 @@ in true time, however long that takes.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import selectors
 import threading
 import time
@@ -14,12 +16,41 @@ from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
+from leasehold import _steps
 from leasehold._call import on_fork
 from leasehold._time import Clock, Signal
-from leasehold._transport import Response, Transport
+from leasehold._http import Response
+from leasehold._transport import AsyncTransport, Transport
 
 START = 1_893_456_000.0  # 2030-01-01T00:00:00Z
 STUCK = 60.0  # seconds of true time after which a test that waits for the client gives up
+
+
+def watched(loops: dict[int, asyncio.BaseEventLoop]) -> asyncio.SelectorEventLoop:
+    """An event loop that is in loops, by its thread, while it waits for something to do."""
+    selector = selectors.DefaultSelector()
+    select = selector.select
+
+    def watch(timeout: float | None = None) -> Any:
+        me = threading.get_ident()
+        if timeout is None or timeout > 0:
+            loops[me] = loop
+        try:
+            return select(timeout)
+        finally:
+            loops.pop(me, None)
+
+    selector.select = watch  # type: ignore[assignment]
+    loop = asyncio.SelectorEventLoop(selector)
+    return loop
+
+
+logging.getLogger("leasehold").addHandler(logging.NullHandler())  # not on the terminal
+
+BACKGROUND: dict[int, asyncio.BaseEventLoop] = {}
+"""The event loop of the client, which all clocks share."""
+
+_steps.new_loop = lambda: watched(BACKGROUND)
 
 
 class VirtualClock(Clock):
@@ -28,7 +59,7 @@ class VirtualClock(Clock):
         self._monotonic = 1000.0
         self._wall = start
         self._waiting: dict[int, float | None] = {}  # by thread: when it is to go on
-        self._sending: dict[int | None, int] = {}  # threads in a request, and its number: idents of threads are used again
+        self._sending: dict[object, int] = {}  # threads and tasks in a request, and its number: idents of threads are used again
         self._sent = 0
         self._loops: dict[int, asyncio.BaseEventLoop] = {}  # event loops that wait for something to do
         on_fork(self)
@@ -37,6 +68,7 @@ class VirtualClock(Clock):
         """In a child no thread of the parent waits."""
         self._changed = threading.Condition()
         self._waiting, self._sending, self._loops = {}, {}, {}
+        BACKGROUND.clear()  # a thread of the child may have the ident of one of the parent
 
     def monotonic(self) -> float:
         return self._monotonic
@@ -83,12 +115,14 @@ class VirtualClock(Clock):
                 self._changed.notify_all()
 
     def busy(self) -> list[str]:
-        """The threads of the client that work."""
+        """The threads of the client that work, but those which call functions by other clocks."""
+        others = {t.thread for clock, t in list(_steps._engine.timers.items()) if clock is not self}
         with self._changed:
+            loops = {**self._loops, **BACKGROUND}
             return [
                 t.name for t in threading.enumerate()
-                if t.name.startswith("leasehold") and t.ident not in self._waiting and t.ident not in self._sending
-                and not (t.ident in self._loops and not self._loops[t.ident]._ready)]  # type: ignore[attr-defined]
+                if t.name.startswith("leasehold") and t not in others and t.ident not in self._waiting and t.ident not in self._sending
+                and not (t.ident in loops and not loops[t.ident]._ready)]  # type: ignore[attr-defined]
 
     def requests(self) -> set[int]:
         """The numbers of the requests that are under way."""
@@ -97,24 +131,7 @@ class VirtualClock(Clock):
 
     def loop(self) -> asyncio.AbstractEventLoop:
         """An event loop whose rest this clock knows of. Its timers are of true time: the client uses none."""
-        clock = self
-        selector = selectors.DefaultSelector()
-        select = selector.select
-
-        def watched(timeout: float | None = None) -> Any:
-            me = threading.get_ident()
-            if timeout is None or timeout > 0:
-                with clock._changed:
-                    clock._loops[me] = loop
-            try:
-                return select(timeout)
-            finally:
-                with clock._changed:
-                    clock._loops.pop(me, None)
-
-        selector.select = watched  # type: ignore[assignment]
-        loop = asyncio.SelectorEventLoop(selector)
-        return loop
+        return watched(self._loops)
 
     def settle(self) -> None:
         """Wait until the client has done all that it does now, but for requests that are under way."""
@@ -139,22 +156,39 @@ class VirtualClock(Clock):
             self.move(step)
             left -= step
 
-    def watch_requests(self) -> mock._patch[Any]:
+    def watch_requests(self) -> contextlib.ExitStack:
         """Count the requests that are under way, whose threads do not work."""
-        clock, send = self, Transport.send
+        clock, send, send_async = self, Transport.send, AsyncTransport.send
 
-        def counted(transport: Transport, *args: Any, **kwargs: Any) -> Response:
-            me = threading.get_ident()
+        def begin(me: object) -> None:
             with clock._changed:
                 clock._sent += 1
                 clock._sending[me] = clock._sent
+
+        def end(me: object) -> None:
+            with clock._changed:
+                clock._sending.pop(me, None)
+
+        def counted(transport: Transport, *args: Any, **kwargs: Any) -> Response:
+            me = threading.get_ident()
+            begin(me)
             try:
                 return send(transport, *args, **kwargs)
             finally:
-                with clock._changed:
-                    clock._sending.pop(me, None)
+                end(me)
 
-        return mock.patch.object(Transport, "send", counted)
+        async def counted_async(transport: AsyncTransport, *args: Any, **kwargs: Any) -> Response:
+            me = object()
+            begin(me)
+            try:
+                return await send_async(transport, *args, **kwargs)
+            finally:
+                end(me)
+
+        both = contextlib.ExitStack()
+        both.enter_context(mock.patch.object(Transport, "send", counted))
+        both.enter_context(mock.patch.object(AsyncTransport, "send", counted_async))
+        return both
 
 
 class Shifted(Clock):

@@ -40,11 +40,11 @@ def spawn(name: str, do: Callable[[], None]) -> threading.Thread | None:
 
 
 def bounded(
-    clock: Clock, seconds: float, do: Callable[[Signal], T], *, cancel: Signal | None = None, tick: Callable[[], object] | None = None,
+    clock: Clock, seconds: float, do: Callable[[Signal], T], *, cancel: Signal | None = None,
 ) -> T:
     """Do something in a thread of its own, and return in so many seconds, also if that does not.
 
-    The signal that it gets is set when no one waits for it any more. tick is called about once a second meanwhile. The error is that of
+    The signal that it gets is set when no one waits for it any more. The error is that of
     do, DEADLINE_EXCEEDED, or Cancelled if cancel was set.
     """
     done, abort = Signal(), Signal()
@@ -69,8 +69,6 @@ def bounded(
             if left <= 0 or cancel is not None and cancel.is_set():
                 break
             clock.wait(min(left, LOOK_AGAIN), *signals)
-            if tick is not None:
-                tick()
     finally:
         if not done.is_set():
             abort.set()
@@ -101,19 +99,6 @@ class Background:
         self._changed = threading.Condition()
         self._running = 0
         everything.add(self)
-
-    def run(self, name: str, do: Callable[[], object]) -> None:
-        with self._changed:
-            self._running += 1
-
-        def work() -> None:
-            try:
-                do()
-            finally:
-                self.end()
-
-        if spawn(name, work) is None:
-            work()
 
     def begin(self) -> None:
         with self._changed:

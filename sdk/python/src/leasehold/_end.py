@@ -6,9 +6,11 @@ import threading
 from collections.abc import Callable
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
+from functools import partial
 
 from . import _outcome
-from ._call import bounded, on_fork
+from ._call import on_fork
+from ._steps import Send, Steps, Wires, pause
 from ._time import Clock, Moment, Signal
 from .codes import RequestIDReused
 from .errors import ApiError, InvalidResponseError, TransportError, format_time
@@ -70,7 +72,9 @@ class ServerTime:
                 self._ahead = min(max(self._ahead, least), most)
 
 
-def give_up(clock: Clock, end: Moment, each: float, send: Callable[[float, Signal], None]) -> BaseException | None:
+def give_up(
+    clock: Clock, end: Moment, each: float, send: Callable[[float, Signal], Wires[None]],
+) -> Steps[BaseException | None]:
     """Give up a request that may have had its effect, or may still have it. The result is why it may not be given up.
 
     send tells the server once, in so many seconds. That goes on until the server says that nothing is held under the
@@ -81,7 +85,7 @@ def give_up(clock: Clock, end: Moment, each: float, send: Callable[[float, Signa
     while True:
         seconds = min(each, max(0.01, clock.now().until(end)))
         try:
-            bounded(clock, seconds, lambda abort: send(seconds, abort))
+            yield Send(seconds, partial(send, seconds))
             return None
         except RequestIDReused:
             return None
@@ -93,5 +97,5 @@ def give_up(clock: Clock, end: Moment, each: float, send: Callable[[float, Signa
                 return err
         except Exception as err:  # a mistake in the program
             return err
-        clock.sleep(wait)
+        yield pause(clock, wait)
         retry += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, get_args, get_origin, get_type_hints
@@ -35,6 +36,8 @@ def final(err: BaseException) -> bool:
 
     The response's own word that a retry may help comes first. Then a rejection is final; a failure of the server is not, but for 501 and damage.
     """
+    if isinstance(err, TransportError):  # a certificate that is not accepted, or no TLS
+        return not err.sent and not err.retry and isinstance(err.__cause__, ssl.SSLError)
     return isinstance(err, ApiError) and not err.retryable and (err.status < 500 or err.status == 501 or isinstance(err, DocumentDamaged))
 
 

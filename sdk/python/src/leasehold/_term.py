@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 
+from ._steps import Sleep, Steps
 from ._time import Clock, Moment, Signal
 from .errors import LockLost
 
@@ -51,6 +52,19 @@ class Term:
         now = self._clock.now()
         left = now.until(self._end.plus(-self._margin))
         return left if self._most is None else min(left, now.until(self._most))
+
+    @property
+    def until(self) -> Moment:
+        """When it counts as lost."""
+        end = self._end.plus(-self._margin)
+        if self._most is None:
+            return end
+        return Moment(min(end.monotonic, self._most.monotonic), min(end.wall, self._most.wall))
+
+    def watch(self) -> Steps[None]:
+        """Watch the time, until the lease is lost or settled."""
+        while not self.over.is_set() and self.look() is None:
+            yield Sleep(self.until, (self.over,))
 
     @property
     def capped(self) -> bool:

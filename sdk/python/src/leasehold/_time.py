@@ -132,6 +132,10 @@ class Clock:
             self.wait(left, *signals)
 
 
+SYSTEM = Clock()
+"""The clocks of the process, for all that is given no others: what waits by them shares one thread."""
+
+
 class Backoff(NamedTuple):
     """Bounds the waits between tries, in seconds: the first by first, each later one by twice the bound before, all by most.
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
-import http.client
 import ipaddress
 import os
 import select
@@ -12,11 +12,12 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
-from email.message import Message
-from typing import NamedTuple
+from typing import Any, BinaryIO
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from ._call import on_fork
+from . import _http
+from ._call import on_fork, spawn
+from ._http import Response
 from ._time import Signal
 from .errors import InvalidSettingError, TransportError
 
@@ -32,20 +33,12 @@ IDLE_TIME = 50.0
 MAX_WAIT = 1e6
 """Seconds that a socket can wait, on every system."""
 
+NEVER_TLS = frozenset(("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNSUPPORTED_PROTOCOL", "TLSV1_ALERT_PROTOCOL_VERSION"))
+"""Why TLS fails that another try does not help."""
+
 USER_AGENT = "leasehold-python/0.1"
 
 Token = str | Callable[[], str] | None
-
-
-class Response(NamedTuple):
-    status: int
-    reason: str
-    headers: Message
-    content: bytes
-
-    @property
-    def media_type(self) -> str:
-        return (self.headers.get("Content-Type") or "").split(";")[0].strip().lower()
 
 
 class Transport:
@@ -57,19 +50,20 @@ class Transport:
             raise InvalidSettingError("ssl_context", "must be an ssl.SSLContext")
         self._token = token
         u = self._url
-        self._host = u.hostname or ""
-        self._port = u.port
+        self.host = u.hostname or ""
+        self.port = u.port or (443 if u.scheme == "https" else 80)
+        self._authority = u.netloc.rsplit("@", 1)[-1]
         self.name = f"{u.scheme}://{_netloc(u)}{u.path.rstrip('/')}"
         """The base URL without its password, for errors."""
         self._path = u.path.rstrip("/")
-        self._tls = (ssl_context or ssl.create_default_context()) if u.scheme == "https" else None
+        self.tls = (ssl_context or ssl.create_default_context()) if u.scheme == "https" else None
         credentials = token is not None or u.username is not None or u.password is not None
-        if self._tls is None and credentials and not loopback(self._host):
+        if self.tls is None and credentials and not loopback(self.host):
             raise InvalidSettingError(
                 "server", f"{self.name}: a token or a password must not travel over plain http: use https:// "
                 "(http:// with credentials is accepted only for this machine itself)")
         self._lock = threading.Lock()
-        self._idle: list[tuple[http.client.HTTPConnection, float]] = []
+        self._idle: list[tuple[_Connection, float]] = []
         self._pid = os.getpid()
         on_fork(self)
 
@@ -100,49 +94,49 @@ class Transport:
         self, method: str, path: str, payload: bytes | None, *, seconds: float, abort: Signal | None = None, most: int = MAX_RESPONSE,
     ) -> Response:
         """Send a request once. seconds bounds each wait for the network; abort ends the request."""
+        data = self.request(method, path, payload, self._authorization())
+        connection = self._connection(min(seconds, MAX_WAIT))
+        stop = abort.subscribe(connection.shut) if abort is not None else lambda: None
+        keep = False
+        try:
+            if connection.file is None:
+                try:
+                    connection.connect(self)
+                except OSError as err:
+                    raise self.unconnected(err) from err
+                if abort is not None and abort.is_set():
+                    raise TransportError(f"the request to {self.name} was given up", sent=False)
+            try:
+                r, keep = connection.exchange(data, most)
+            except (OSError, _http.Broken, ValueError) as err:
+                raise self.unanswered(err) from err
+            return r
+        finally:
+            stop()
+            if keep and (abort is None or not abort.is_set()):
+                self._keep(connection)
+            else:
+                connection.close()
+
+    def request(self, method: str, path: str, payload: bytes | None, authorization: str) -> bytes:
+        """The bytes of a request."""
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json, application/problem+json"}
         if payload is not None:
             headers["Content-Type"] = "application/json"
         plain = path.partition("?")[0]
         if "%" in plain:  # what resolves escapes on the way must not make another name of one
             headers["Leasehold-Path"] = plain
-        authorization = self._authorization()
         if authorization:
             headers["Authorization"] = authorization
-        connection = self._connection(min(seconds, MAX_WAIT))
-        stop = abort.subscribe(lambda: _shut(connection)) if abort is not None else lambda: None
-        keep = False
-        r: http.client.HTTPResponse | None = None
-        try:
-            if connection.sock is None:
-                try:
-                    connection.connect()
-                except (OSError, http.client.HTTPException) as err:
-                    raise TransportError(f"no connection to {self.name}: {err}", sent=False) from err
-                if abort is not None and abort.is_set():
-                    raise TransportError(f"the request to {self.name} was given up", sent=False)
-                sock: socket.socket | None = connection.sock
-                if sock is not None:
-                    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            try:
-                connection.request(method, self._path + path, body=payload if payload is not None else (b"" if method == "POST" else None), headers=headers)
-                r = connection.getresponse()
-                content = r.read(most)
-                # http.client does not say that the connection ended before the body, or the head, did.
-                if r.length and len(content) < most or r.will_close and not content and not r.chunked and r.length is None:
-                    raise http.client.IncompleteRead(content, r.length)
-                keep = not r.will_close and r.isclosed()
-            except (OSError, http.client.HTTPException, ValueError) as err:
-                raise TransportError(f"no response of {self.name}: {err or type(err).__name__}") from err
-            return Response(r.status, r.reason, r.headers, content)
-        finally:
-            stop()
-            if r is not None and not keep:
-                r.close()  # it has the socket if the server ends the connection after it
-            if keep and (abort is None or not abort.is_set()):
-                self._keep(connection)
-            else:
-                connection.close()
+        return _http.request(method, self._path + path, self._authority, headers, payload)
+
+    def unconnected(self, err: Exception) -> TransportError:
+        never = isinstance(err, ssl.SSLError) and (isinstance(err, ssl.SSLCertVerificationError) or err.reason in NEVER_TLS)
+        hint = ": it may not speak TLS, and its address begin with http://" if "WRONG_VERSION_NUMBER" in str(err) else ""
+        return TransportError(f"no connection to {self.name}: {err}{hint}", sent=False, retry=not never)
+
+    def unanswered(self, err: Exception) -> TransportError:
+        return TransportError(f"no response of {self.name}: {err or type(err).__name__}")
 
     def _authorization(self) -> str:
         token = self._token
@@ -162,22 +156,20 @@ class Transport:
             return ""
         return "Basic " + base64.b64encode(f"{unquote(u.username or '')}:{unquote(u.password or '')}".encode()).decode()
 
-    def _connection(self, seconds: float) -> http.client.HTTPConnection:
+    def _connection(self, seconds: float) -> _Connection:
         while True:
             with self._lock:
                 if not self._idle:
                     break
                 connection, since = self._idle.pop()
             if connection.sock is not None and time.monotonic() - since < IDLE_TIME and not _readable(connection.sock):
-                connection.timeout = seconds
+                connection.seconds = seconds
                 connection.sock.settimeout(seconds)
                 return connection
             connection.close()
-        if self._tls is not None:
-            return http.client.HTTPSConnection(self._host, self._port, timeout=seconds, context=self._tls)
-        return http.client.HTTPConnection(self._host, self._port, timeout=seconds)
+        return _Connection(seconds)
 
-    def _keep(self, connection: http.client.HTTPConnection) -> None:
+    def _keep(self, connection: _Connection) -> None:
         with self._lock:
             if len(self._idle) < MAX_IDLE:
                 self._idle.append((connection, time.monotonic()))
@@ -185,13 +177,232 @@ class Transport:
         connection.close()
 
 
-def _shut(connection: http.client.HTTPConnection) -> None:
-    sock = connection.sock
-    if sock is not None:
+class _Connection:
+    """A connection whose calls block."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.sock: socket.socket | None = None
+        self.file: BinaryIO | None = None
+
+    def connect(self, to: Transport) -> None:
+        self.sock = sock = socket.create_connection((to.host, to.port), self.seconds)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if to.tls is not None:
+            self.sock = sock = to.tls.wrap_socket(sock, server_hostname=to.host)
+        self.file = sock.makefile("rb")
+
+    def exchange(self, data: bytes, most: int) -> tuple[Response, bool]:
+        sock, file = self.sock, self.file
+        assert sock is not None and file is not None
+        sock.sendall(data)
+        reading = _http.response(most)
+        ask = next(reading)
+        while True:
+            got = file.readline(ask.most + 1) if isinstance(ask, _http.Line) else file.read(ask.size)
+            try:
+                ask = reading.send(got)
+            except StopIteration as end:
+                result: tuple[Response, bool] = end.value
+                return result
+
+    def shut(self) -> None:
+        """End what waits for the connection, in whatever thread."""
+        sock = self.sock
+        if sock is not None:
+            try:
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def close(self) -> None:
+        if self.file is not None:
+            self.file.close()
+        if self.sock is not None:
+            self.sock.close()
+
+
+class AsyncTransport:
+    """The same on the event loop that carries the background out, in whose thread requests are sent."""
+
+    def __init__(self, of: Transport) -> None:
+        self._of = of
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._idle: list[tuple[_Streams, float]] = []
+        self._open: set[_Streams] = set()
+        self._addresses: asyncio.Future[list[Any]] | None = None
+        on_fork(self)
+
+    def after_fork(self) -> None:
+        """The parent goes on using its connections, and its loop does not run in the child."""
+        for connection in self._open:
+            try:
+                os.close(connection.sock.detach())
+            except OSError:
+                pass
+        _inherited.append(self._open)  # nothing of it ends what the parent uses
+        self._idle, self._open, self._addresses, self._loop = [], set(), None, None
+
+    def close(self) -> None:
+        """Close the connections that no request uses, soon."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._close)
+
+    def _close(self) -> None:
+        idle, self._idle = self._idle, []
+        for connection, _ in idle:
+            self._end(connection)
+
+    def __del__(self) -> None:
+        if getattr(self, "_loop", None) is not None:
+            for connection in self._open:
+                self._loop.call_soon_threadsafe(connection.writer.transport.abort)  # type: ignore[union-attr]
+
+    async def send(self, method: str, path: str, payload: bytes | None, *, most: int = MAX_RESPONSE) -> Response:
+        """Send a request once. A cancellation of the task ends it."""
+        of = self._of
+        self._loop = asyncio.get_running_loop()
+        authorization = await in_thread(of._authorization) if callable(of._token) else of._authorization()
+        data = of.request(method, path, payload, authorization)
+        connection = self._connection()
+        keep = False
         try:
-            sock.shutdown(socket.SHUT_RDWR)
-        except OSError:
+            if connection is None:
+                try:
+                    connection = await self._connect()
+                except OSError as err:
+                    raise of.unconnected(err) from err
+            try:
+                r, keep = await connection.exchange(data, most)
+            except (OSError, _http.Broken, ValueError) as err:
+                raise of.unanswered(err) from err
+            return r
+        finally:
+            if connection is not None:
+                if keep and len(self._idle) < MAX_IDLE:
+                    self._idle.append((connection, time.monotonic()))
+                else:
+                    self._end(connection)
+
+    def _connection(self) -> _Streams | None:
+        while self._idle:
+            connection, since = self._idle.pop()
+            if time.monotonic() - since < IDLE_TIME and connection.usable():
+                return connection
+            self._end(connection)
+        return None
+
+    def _end(self, connection: _Streams) -> None:
+        self._open.discard(connection)
+        connection.writer.transport.abort()
+
+    async def _connect(self) -> _Streams:
+        problem: OSError | None = None
+        for family, kind, proto, _, address in await self._resolve():
+            sock = socket.socket(family, kind, proto)
+            try:
+                sock.setblocking(False)
+                await asyncio.get_running_loop().sock_connect(sock, address)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                tls: dict[str, Any] = {} if self._of.tls is None else {
+                    "ssl": self._of.tls, "server_hostname": self._of.host}
+                reader, writer = await asyncio.open_connection(sock=sock, limit=_http.MAX_LINE, **tls)
+            except OSError as err:
+                sock.close()
+                problem = err
+                continue
+            except BaseException:
+                sock.close()
+                raise
+            connection = _Streams(sock, reader, writer)
+            self._open.add(connection)
+            return connection
+        raise problem or OSError("its name has no address")
+
+    async def _resolve(self) -> list[Any]:
+        """The addresses of the server. Those who ask at the same time share a look-up, which takes a thread."""
+        of = self._of
+
+        def look_up() -> list[Any]:
+            return socket.getaddrinfo(of.host, of.port, type=socket.SOCK_STREAM)
+
+        try:
+            ipaddress.ip_address(of.host)
+            return look_up()
+        except ValueError:
             pass
+        if self._addresses is None:
+            self._addresses = asyncio.ensure_future(in_thread(look_up))
+            self._addresses.add_done_callback(self._looked_up)
+        return await asyncio.shield(self._addresses)
+
+    def _looked_up(self, found: asyncio.Future[list[Any]]) -> None:
+        self._addresses = None
+        if not found.cancelled():
+            found.exception()  # those who ask get it
+
+
+_inherited: list[object] = []
+
+
+class _Streams:
+    """A connection of an event loop."""
+
+    def __init__(self, sock: socket.socket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.sock, self.reader, self.writer = sock, reader, writer
+
+    def usable(self) -> bool:
+        """Whether the server neither closed the connection nor sent what no one asked for."""
+        return not (self.reader.at_eof() or self.reader._buffer or self.writer.is_closing() or _readable(self.sock))  # type: ignore[attr-defined]
+
+    async def exchange(self, data: bytes, most: int) -> tuple[Response, bool]:
+        self.writer.write(data)
+        reading = _http.response(most)
+        ask = next(reading)
+        while True:
+            if isinstance(ask, _http.Line):
+                got = await self.reader.readline()  # a longer line is a ValueError
+            else:
+                got = await self._bytes(ask.size)
+            try:
+                ask = reading.send(got)
+            except StopIteration as end:
+                result: tuple[Response, bool] = end.value
+                return result
+
+    async def _bytes(self, size: int) -> bytes:
+        try:
+            return await self.reader.readexactly(size)
+        except asyncio.IncompleteReadError as err:
+            return err.partial
+
+
+async def in_thread(do: Callable[[], Any]) -> Any:
+    """Do something that blocks in a thread of its own."""
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+
+    def settle(value: Any, err: BaseException | None) -> None:
+        if done.done():
+            return
+        if err is None:
+            done.set_result(value)
+        elif isinstance(err, StopIteration):  # a future cannot have it
+            done.set_exception(RuntimeError(f"{type(err).__name__}: {err}"))
+        else:
+            done.set_exception(err)
+
+    def work() -> None:
+        value, problem = None, None
+        try:
+            value = do()
+        except BaseException as err:  # it is raised where it is waited for
+            problem = err
+        loop.call_soon_threadsafe(settle, value, problem)
+
+    if spawn("request", work) is None:
+        work()
+    return await done
 
 
 def _readable(sock: socket.socket) -> bool:

@@ -23,8 +23,10 @@ from urllib.parse import quote, urlencode
 
 from . import _check, _end, _outcome, codes
 from ._call import Background, bounded, owe
-from ._time import Backoff, Clock, Moment, Signal
-from ._transport import MAX_RESPONSE, Response, Token, Transport
+from ._steps import Wire, Wires, asked, here, performed, run
+from ._time import SYSTEM, Backoff, Clock, Moment, Signal
+from ._http import Response
+from ._transport import MAX_RESPONSE, AsyncTransport, Token, Transport
 from .errors import ApiError, InvalidResponseError, InvalidSettingError, LeaseholdError, TransportError, UnknownOutcomeError, format_time
 from .types import (
     AcquireRequest, EndedLease, FencePassed, ForceReleased, ForceReleaseRequest, Lease, Lock, LockPage, LockSet, LockSetAcquireRequest,
@@ -81,9 +83,10 @@ class Client:
         if _check.whole("tries", tries) < 1:
             raise InvalidSettingError("tries", f"is {tries}: must be at least 1")
         self._transport = Transport(server, token, ssl_context)
+        self._streams = AsyncTransport(self._transport)
         self._tries = tries
         self._timeout = _check.positive("timeout", timeout)
-        self._clock = clock or Clock()
+        self._clock = clock or SYSTEM
         self._time = _end.ServerTime(self._clock)
         self._background = Background()
 
@@ -95,6 +98,7 @@ class Client:
     def close(self) -> None:
         """Close the idle connections. The client can be used again."""
         self._transport.close()
+        self._streams.close()
 
     def __enter__(self) -> Client:
         return self
@@ -143,15 +147,23 @@ class Client:
     def once(self, method: str, path: str, body: Mapping[str, Any] | None, *, seconds: float, abort: Signal | None = None, most: int = MAX_RESPONSE) -> Response:
         """Send a request once, in the thread of the caller; whatever arrives is the response."""
         begin = self._clock.now()
-        r = self._transport.send(method, path, encode(body), seconds=seconds, abort=abort, most=most)
+        return self._arrived(begin, self._transport.send(method, path, encode(body), seconds=seconds, abort=abort, most=most))
+
+    async def _once_async(self, e: Wire) -> Response:
+        """once, on the event loop of the background. A cancellation ends the request."""
+        begin = self._clock.now()
+        return self._arrived(begin, await self._streams.send(e.method, e.path, encode(e.body), most=e.most))
+
+    def _arrived(self, begin: Moment, r: Response) -> Response:
         if r.status == 204 or r.media_type in ("application/json", "application/problem+json"):  # not that of a proxy
             self._time.compare(r.headers.get("Date") or "", begin.since(self._clock.now()))
         return r
 
+    @performed
     def grant(
         self, path: str, body: Mapping[str, Any], *, wanted: float, seconds: float, abort: Signal | None = None,
         most: int = MAX_RESPONSE, member: str = "not_after",
-    ) -> Response:
+    ) -> Wires[Response]:
         """Send a request that grants something once, and tell the server for how many seconds from now on it is wanted.
 
         If the response says that the end is wrong by the store's time it is sent once more, with another end. A body
@@ -162,7 +174,7 @@ class Client:
         while True:
             begin = self._clock.now()
             end = body.get(member) or self._time.end(until - begin.monotonic)
-            r = self.once("POST", path, {**body, member: end}, seconds=seconds, abort=abort, most=most)
+            r: Response = yield Wire(self, "POST", path, {**body, member: end}, seconds, abort, most)
             err = None if 200 <= r.status < 300 else self.rejection(r)
             if not isinstance(err, (codes.TooLate, codes.InvalidArgument)) or err.store_time is None:
                 return r
@@ -171,25 +183,30 @@ class Client:
                 return r
             again = False
 
+    @performed
     def exchange(
         self, method: str, path: str, body: Mapping[str, Any] | None, kind: type, valid: Callable[[dict[str, Any]], None] | None = None, *,
         seconds: float | None = None, abort: Signal | None = None, wanted: float | None = None,
-    ) -> dict[str, Any]:
+    ) -> Wires[dict[str, Any]]:
         """Send a request once, and read the response that says OK; everything else is an error. One that grants
         something says for how many seconds it is wanted."""
         most = self._timeout if seconds is None else seconds
         if wanted is None or body is None:
-            r = self.once(method, path, body, seconds=most, abort=abort)
+            r: Response = yield Wire(self, method, path, body, most, abort, MAX_RESPONSE)
         else:
-            r = self.grant(path, body, wanted=wanted, seconds=max(most, self._timeout), abort=abort)
+            r = yield from asked(
+                self.grant, path, body, wanted=wanted, seconds=max(most, self._timeout), abort=abort)
         if r.status == 200 and r.media_type == "application/json":
             return self.read(r.content, kind, valid)
         raise self.rejection(r)
 
-    def give_up(self, path: str, body: Mapping[str, Any], *, seconds: float, abort: Signal | None = None) -> None:
+    @performed
+    def give_up(
+        self, path: str, body: Mapping[str, Any], *, seconds: float, abort: Signal | None = None,
+    ) -> Wires[None]:
         """Send once that the request with this body is given up. It returns if the server says that it is; everything
         else is an error."""
-        r = self.once("POST", path, {**body, "give_up": True}, seconds=seconds, abort=abort)
+        r: Response = yield Wire(self, "POST", path, {**body, "give_up": True}, seconds, abort, MAX_RESPONSE)
         if r.status != 204:
             raise self.rejection(r)
 
@@ -362,10 +379,10 @@ class LockAPI:
         if request.get("request_id"):
             return do(r)
 
-        def send(seconds: float, abort: Signal) -> None:
-            client.give_up(path, r, seconds=seconds, abort=abort)
+        def send(seconds: float, abort: Signal) -> Wires[None]:
+            return asked(client.give_up, path, r, seconds=seconds, abort=abort)
 
-        settled = owe(lambda seconds: send(seconds / 2, Signal()))  # for the connection, and for the response
+        settled = owe(lambda seconds: here(send(seconds / 2, Signal())))  # for the connection, and for the response
         try:
             got = do(r)
         except BaseException as err:
@@ -374,7 +391,7 @@ class LockAPI:
                 # For how long a try may still have its effect.
                 late = client._timeout + min(float(r.get("wait_seconds", 0)), 60.0) + _end.AFTER
                 end = client._clock.now().plus(late + ABANDON_TIME)
-                client._background.run("give up", lambda: _end.give_up(client._clock, end, client._timeout, send))
+                run(client._background, client._clock, _end.give_up(client._clock, end, client._timeout, send))
             settled()
             raise
         settled()
@@ -509,37 +526,43 @@ class LockAPI:
             request_id=r["request_id"], grants=command == "/acquire")
         return got
 
-    # What leasehold.locks needs: each request is sent once, in the thread of the caller.
+    # What leasehold.locks needs: each request is sent once.
 
-    def send_acquire(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
-        return self._client.exchange(
-            "POST", self._path(key, "/acquire"), r, Lease, lambda got: _outcome.acquired(r, got, self.tenant, key),
+    @performed
+    def send_acquire(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> Wires[dict[str, Any]]:
+        return asked(
+            self._client.exchange, "POST", self._path(key, "/acquire"), r, Lease, lambda got: _outcome.acquired(r, got, self.tenant, key),
             seconds=seconds, abort=abort, wanted=seconds)
 
-    def send_give_up(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> None:
-        self._client.give_up(self._path(key, "/acquire"), r, seconds=seconds, abort=abort)
+    @performed
+    def send_give_up(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> Wires[None]:
+        return asked(self._client.give_up, self._path(key, "/acquire"), r, seconds=seconds, abort=abort)
 
-    def send_renew(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
-        return self._client.exchange(
-            "POST", self._path(key, "/renew"), r, Lease,
+    @performed
+    def send_renew(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> Wires[dict[str, Any]]:
+        return asked(
+            self._client.exchange, "POST", self._path(key, "/renew"), r, Lease,
             lambda got: _outcome.granted(got, self.tenant, key, r["owner_id"], r["fencing_token"]), seconds=seconds, abort=abort)
 
-    def send_release(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
-        return self._client.exchange(
-            "POST", self._path(key, "/release"), r, EndedLease,
+    @performed
+    def send_release(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> Wires[dict[str, Any]]:
+        return asked(
+            self._client.exchange, "POST", self._path(key, "/release"), r, EndedLease,
             lambda got: _outcome.ended(got, self.tenant, key, r["owner_id"], r["fencing_token"]), seconds=seconds, abort=abort)
 
-    def send_get(self, key: str, seconds: float, abort: Signal) -> dict[str, Any]:
-        return self._client.exchange("GET", self._path(key), None, Lock, lambda got: self._is_lock(got, key), seconds=seconds, abort=abort)
+    @performed
+    def send_get(self, key: str, seconds: float, abort: Signal) -> Wires[dict[str, Any]]:
+        return asked(self._client.exchange, "GET", self._path(key), None, Lock, lambda got: self._is_lock(got, key), seconds=seconds, abort=abort)
 
-    def send_set(self, command: str, r: Mapping[str, Any], keys: Sequence[str], tokens: Mapping[str, int], seconds: float, abort: Signal) -> dict[str, Any]:
+    @performed
+    def send_set(self, command: str, r: Mapping[str, Any], keys: Sequence[str], tokens: Mapping[str, int], seconds: float, abort: Signal) -> Wires[dict[str, Any]]:
         if command == "give_up":
-            self._client.give_up(f"{self._base}/lock-sets/acquire", r, seconds=seconds, abort=abort)
+            yield from asked(self._client.give_up, f"{self._base}/lock-sets/acquire", r, seconds=seconds, abort=abort)
             return {}
         kind, valid = (LockSetReleased, _outcome.set_ended) if command == "release" else (LockSet, _outcome.set_granted)
-        return self._client.exchange(
-            "POST", f"{self._base}/lock-sets/{command}", r, kind, lambda got: valid(got, self.tenant, list(keys), r["owner_id"], tokens),
-            seconds=seconds, abort=abort, wanted=seconds if command == "acquire" else None)
+        return (yield from asked(
+            self._client.exchange, "POST", f"{self._base}/lock-sets/{command}", r, kind, lambda got: valid(got, self.tenant, list(keys), r["owner_id"], tokens),
+            seconds=seconds, abort=abort, wanted=seconds if command == "acquire" else None))
 
 
 def _filled(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ A process can be stopped (SIGSTOP, a debugger, a frozen function, a closed lapto
 statement of the work may run before any thread looks at the time. :meth:`Lock.check` and ``lock.lost.is_set()`` look at the clocks at each call.
 What was already sent cannot be stopped: that is what :attr:`Lock.token` is for. Pass it on to whatever the work writes to, which rejects a lower one.
 
-Each lock is renewed by a daemon thread when a third of its ttl is over. It ends with the block. A child of a fork does not hold the locks of its parent:
+Each lock is renewed when a third of its ttl is over, in a daemon thread for all locks. A child of a fork does not hold the locks of its parent:
 its ``check`` raises LockLost, and the end of its block releases nothing.
 """
 
@@ -36,8 +36,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import heapq
-import itertools
+import logging
 import random
 import secrets
 import socket
@@ -45,7 +44,6 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field, replace as changed
 from datetime import datetime, timezone
 from types import TracebackType
@@ -53,9 +51,10 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from . import _check, _end, _outcome, codes
 from ._call import Background, Cancelled, bounded, on_fork, owe, spawn, tell
+from ._steps import Send, Sleep, Steps, Wires, asked, awaited, block, later, pause, performed, run, start
 from ._check import MAX_TTL
 from ._term import Term
-from ._time import Backoff, Clock, LOOK_AGAIN, Moment, Signal
+from ._time import SYSTEM, Backoff, Clock, Moment, Signal
 from .client import TRY_TIME, new_request_id
 from .errors import (
     ApiError, ClosedError, InvalidResponseError, InvalidSettingError, LeaseholdError, LockLost, MaxHoldExceeded, NotReleasedError, ReleasedError,
@@ -75,6 +74,8 @@ MAX_LOCK_DELAY = 3600.0
 MAX_RATE = 1000
 MAX_WINDOW = 24 * 3600.0
 MAX_KEYS = 20
+
+log = logging.getLogger("leasehold")
 
 WAIT_TIME = 20.0  # seconds for which one request asks the server to wait, at most
 CLOSE_TIME = 2.0  # seconds for the releases of close when its own timeout has passed
@@ -193,7 +194,7 @@ class Locks:
         self._release_timeout = _check.positive("release_timeout", release_timeout)
         _check.function("observe", observe)
         self._provider = provider
-        self._clock = clock or Clock()
+        self._clock = clock or SYSTEM
         self._queues = _Queues(self._clock)
         self._events = _Events(observe)
         self._background = Background()
@@ -290,7 +291,7 @@ class Locks:
             return _Acquire(
                 self, several, several.name, o, o.request(self._owner), min(TRY_TIME, o.ttl), own=True, alone=True, grant=False)
 
-        def finish(a: _Acquire, working: bool, cancel: Signal) -> LockSet:
+        def finish(a: _Acquire, working: bool, cancel: Signal) -> Steps[LockSet]:
             return a.run(
                 cancel,
                 lambda asked, got: LockSet(self, a, asked, got, working, cancel, several.tokens(got["fencing_token"])))
@@ -314,7 +315,7 @@ class Locks:
     ) -> int:
         """:meth:`take` without blocking the event loop. If the task is cancelled, the place in line is given up."""
         a = self._rate(key, limit, window, wait, poll, max_waiting, metadata)
-        return await _in_thread(lambda cancel: self._take(a, cancel), lambda token: None)
+        return await awaited(self._clock, lambda cancel: self._taking(a, cancel), lambda token: None)
 
     def get(self, key: str) -> LockRecord:
         """Read a lock: who holds it. NotFound means that there is no record of it."""
@@ -416,6 +417,9 @@ class Locks:
         return _Acquire(self, self._provider, key, o, r, TRY_TIME, own=max_waiting > 0, alone=False, grant=True)
 
     def _take(self, a: _Acquire, cancel: Signal) -> int:
+        return block(self._clock, self._taking(a, cancel))
+
+    def _taking(self, a: _Acquire, cancel: Signal) -> Steps[int]:
         def use(asked: Moment, got: dict[str, Any]) -> int:
             self._events.emit("Taken", a.key, got["fencing_token"])
             return cast(int, got["fencing_token"])
@@ -428,36 +432,36 @@ class Locks:
         if self._clock.now().until(end) <= 0:
             return
 
-        def work() -> None:
+        def work() -> Steps[None]:
             err: BaseException | None = None
             try:
-                self._free(a.provider, a.key, got, end)
+                yield from self._free(a.provider, a.key, got, end)
             except Exception as e:
                 err = e
             self._abandoned(a.key, got["fencing_token"], err)
 
-        self._background.run("discard", work)
+        run(self._background, self._clock, work())
 
-    def _free(self, provider: Provider, key: str, got: dict[str, Any], end: Moment) -> None:
+    def _free(self, provider: Provider, key: str, got: dict[str, Any], end: Moment) -> Steps[None]:
         """Release a lease that no one holds, until end."""
         r = {"owner_id": self._owner, "fencing_token": got["fencing_token"], "request_id": new_request_id()}
         retry = 0
         while True:
             try:
                 left = max(0.01, self._clock.now().until(end))
-                self._release(provider, key, r, min(TRY_TIME, left))
+                yield from self._release(provider, key, r, min(TRY_TIME, left))
                 return
             except (ApiError, TransportError, InvalidResponseError) as err:
                 if _outcome.gone(err):
                     return
-                pause = _outcome.pause(retry, err, self._clock.now().until(end))
-                if _outcome.final(err) or self._clock.now().until(end) <= pause:
+                wait = _outcome.pause(retry, err, self._clock.now().until(end))
+                if _outcome.final(err) or self._clock.now().until(end) <= wait:
                     raise
-            self._clock.sleep(pause)
+            yield pause(self._clock, wait)
             retry += 1
 
-    def _release(self, provider: Provider, key: str, r: dict[str, Any], seconds: float) -> None:
-        got = bounded(self._clock, seconds, lambda abort: provider.send_release(key, r, seconds, abort))
+    def _release(self, provider: Provider, key: str, r: dict[str, Any], seconds: float) -> Steps[None]:
+        got = yield Send(seconds, lambda abort: asked(provider.send_release, key, r, seconds, abort))
         _outcome.ended(got, "", key, r["owner_id"], r["fencing_token"])
 
     def _give_up(self, a: _Acquire) -> None:
@@ -466,13 +470,13 @@ class Locks:
         now = self._clock.now()
         end = now.plus(max(0.0, 0.0 if a.late is None else now.until(a.late)) + min(a.o.ttl, 30.0))
 
-        def work() -> None:
-            err = _end.give_up(
+        def work() -> Steps[None]:
+            err = yield from _end.give_up(
                 self._clock, end, a.each,
-                lambda seconds, abort: a.provider.send_give_up(a.key, a.request, seconds, abort))
+                lambda seconds, abort: asked(a.provider.send_give_up, a.key, a.request, seconds, abort))
             self._abandoned(a.key, 0, err)
 
-        self._background.run("give up", work)
+        run(self._background, self._clock, work())
 
     def _abandoned(self, key: str, token: int, err: BaseException | None) -> None:
         self._events.emit("Abandoned", key, token, err)
@@ -500,11 +504,13 @@ class _Several:
         body["lock_keys"] = self._keys
         return body
 
-    def send_give_up(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> None:
-        self._provider.send_set("give_up", self._request(r), self._keys, {}, seconds, abort)
+    @performed
+    def send_give_up(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> Wires[None]:
+        yield from asked(self._provider.send_set, "give_up", self._request(r), self._keys, {}, seconds, abort)
 
-    def send_acquire(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
-        got = self._provider.send_set("acquire", self._request(r), self._keys, {}, seconds, abort)
+    @performed
+    def send_acquire(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> Wires[dict[str, Any]]:
+        got = yield from asked(self._provider.send_set, "acquire", self._request(r), self._keys, {}, seconds, abort)
         _outcome.set_granted(got, "", self._keys, r["owner_id"], {})
         tokens = {lease["lock_key"]: lease["fencing_token"] for lease in got["leases"]}
         first = tokens[self._keys[0]]
@@ -512,18 +518,20 @@ class _Several:
             self._granted[first] = tokens
         return self._as_one(got, first)
 
-    def send_renew(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
+    @performed
+    def send_renew(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> Wires[dict[str, Any]]:
         return self._send("renew", r, _outcome.set_granted, seconds, abort)
 
-    def send_release(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
+    @performed
+    def send_release(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> Wires[dict[str, Any]]:
         return self._send("release", r, _outcome.set_ended, seconds, abort)
 
-    def _send(self, command: str, r: Mapping[str, Any], valid: Callable[..., None], seconds: float, abort: Signal) -> dict[str, Any]:
+    def _send(self, command: str, r: Mapping[str, Any], valid: Callable[..., None], seconds: float, abort: Signal) -> Wires[dict[str, Any]]:
         """Send a command about the leases that were granted with the token of the request."""
         tokens = self.tokens(r["fencing_token"])
         body = {k: v for k, v in r.items() if k != "fencing_token"}
         body["leases"] = [{"lock_key": k, "fencing_token": t} for k, t in tokens.items()]
-        got = self._provider.send_set(command, body, self._keys, tokens, seconds, abort)
+        got = yield from asked(self._provider.send_set, command, body, self._keys, tokens, seconds, abort)
         valid(got, "", self._keys, r["owner_id"], tokens)
         return self._as_one(got, r["fencing_token"])
 
@@ -555,9 +563,9 @@ class _Wait:
         """A pause that ends before the wait does, so that what the lock's line has granted by then is not missed."""
         return min(seconds, max(self.left() - LAST_LOOK, LAST_LOOK + SHORT_PAUSE))
 
-    def sleep(self, seconds: float) -> bool:
+    def sleep(self, seconds: float) -> Steps[bool]:
         """False if the wait is over before."""
-        self.clock.sleep(max(0.0, min(seconds, self.left())), self.cancel)
+        yield pause(self.clock, max(0.0, min(seconds, self.left())), self.cancel)
         return not self.over()
 
 
@@ -578,6 +586,7 @@ class _Acquire:
         self.inside = False  # it is this one's turn
         self.open = False  # a try may have been carried out, or may still be
         self.placed = False  # it may have a place in line
+        self.told = False  # that there was no usable response
         self.ended = False  # given up because the process ends: it is not sent again
         self.late: Moment | None = None  # until then a try without a definite response may have its effect
         self.last: Exception | None = None  # of the latest try that was not cut off
@@ -588,27 +597,7 @@ class _Acquire:
         if self.deadline is None and self.o.wait:
             self.deadline = self.clock.monotonic() + self.o.wait
 
-    async def line_up(self) -> None:
-        """Wait without a thread until no other task or thread of this client is before this one. run is to follow."""
-        if not self.alone or self.own or self.o.wait == 0:
-            return
-        self._begin()
-        c = self.client
-        taken = self._taken()
-        leave = c._queues.enter(None, self.key)
-        if leave is None:
-            c._events.emit("Waiting", self.key, err=taken)
-            leave = await c._queues.enter_async(self.key, self.deadline, c._closed)
-        if leave is None:
-            self._check(c._closed)
-            raise taken
-        self.leave, self.inside = leave, True
-
-    def _taken(self) -> codes.LockHeld:
-        return codes.LockHeld(
-            "this client has the lock already, or one of its threads or tasks waits for it", {"owner_id": self.client._owner})
-
-    def run(self, cancel: Signal, use: Callable[[Moment, dict[str, Any]], R]) -> R:
+    def run(self, cancel: Signal, use: Callable[[Moment, dict[str, Any]], R]) -> Steps[R]:
         """Ask for what is to be acquired, and give it to use if it was granted."""
         c = self.client
         c._background.begin()
@@ -617,17 +606,17 @@ class _Acquire:
             self._check(cancel)
             self._begin()
             calling, waiting = _Wait(self.clock, cancel, None), _Wait(self.clock, cancel, self.deadline)
-            if self.alone and not self.own and not self.inside:
-                self._enter(waiting)
+            if self.alone and not self.own:
+                yield from self._enter(waiting)
             settled = owe(self._last_word)
             try:
-                asked, got = self._ask(calling, waiting)
+                began, got = yield from self._ask(calling, waiting)
                 settled()
                 try:
-                    return use(asked, got)
+                    return use(began, got)
                 except BaseException:
                     if not self.grant:
-                        c._discard(self, asked, got)
+                        c._discard(self, began, got)
                     raise
             except BaseException as err:
                 if self._unsettled() and not (_outcome.final(err) and _outcome.settles(err)):
@@ -659,31 +648,32 @@ class _Acquire:
             cause = cancel.cause or ClosedError("the acquire was cancelled")
             raise type(cause)(*cause.args) from self.last
 
-    def _enter(self, waiting: _Wait) -> None:
+    def _enter(self, waiting: _Wait) -> Steps[None]:
         c = self.client
-        leave = c._queues.enter(None, self.key)
+        leave = c._queues.enter_free(self.key)
         if leave is None:
-            taken = self._taken()
+            taken = codes.LockHeld(
+                "this client has the lock already, or one of its threads or tasks waits for it", {"owner_id": c._owner})
             if self.o.wait == 0:
                 raise taken
             c._events.emit("Waiting", self.key, err=taken)
-            if not self._turn(waiting):
+            if not (yield from self._turn(waiting)):
                 self._check(waiting.cancel)
                 raise taken
             return
         self.leave, self.inside = leave, True
 
-    def _turn(self, waiting: _Wait) -> bool:
-        """Wait until no other thread of this client is before this one; False if waiting ended."""
+    def _turn(self, waiting: _Wait) -> Steps[bool]:
+        """Wait until no other thread or task of this client is before this one; False if waiting ended."""
         if self.own or self.inside:
             return True
-        leave = self.client._queues.enter(waiting, self.key)
+        leave = yield from self.client._queues.enter(waiting, self.key)
         if leave is None:
             return False
         self.leave, self.inside = leave, True
         return True
 
-    def _ask(self, calling: _Wait, waiting: _Wait) -> tuple[Moment, dict[str, Any]]:
+    def _ask(self, calling: _Wait, waiting: _Wait) -> Steps[tuple[Moment, dict[str, Any]]]:
         """Ask until it is granted, waiting ends, or there is nothing to wait for.
 
         The first request is not part of the wait: whether the lock is held is known when there was a response. The later ones let the server
@@ -697,7 +687,7 @@ class _Acquire:
             asking = calling if self.last is None else waiting
             began = self.clock.now()
             try:
-                return self._try(asking, wait)
+                return (yield from self._try(asking, wait))
             except Cancelled:
                 raise
             except Exception as err:
@@ -720,7 +710,7 @@ class _Acquire:
                 elif polls > 0 or self._left(waiting) == 0 or wait > 0 and took < wait / 2:  # the server does not wait as it is asked to
                     pause = self._pause(asks)
                 c._events.emit("Waiting", self.key, after=pause, err=problem)
-                if not self._turn(waiting) or not waiting.sleep(pause):
+                if not (yield from self._turn(waiting)) or not (yield from waiting.sleep(pause)):
                     raise problem
                 failed, since, wait = 0, self.clock.now(), self._left(waiting)
                 if polls > 0:
@@ -746,37 +736,39 @@ class _Acquire:
                 left = self.clock.now().until(since.plus(c._retry_for))
                 if left <= 0 or asks > left:
                     raise problem
+                if not self.told and isinstance(problem, TransportError):  # it may never help
+                    self.told = True
+                    log.warning("lock %r is asked for again, for up to %.3g s: %s", self.key, left, problem)
                 pause = min(pause, left)
             wait = 0.0
             if self.placed and (polls == 0 or failed < 3):  # otherwise the place is given up
                 wait = min(1.0, self._left(waiting))
             c._events.emit("Waiting", self.key, after=pause, err=problem)
-            if not waiting.sleep(pause):
+            if not (yield from waiting.sleep(pause)):
                 raise problem
 
-    def _try(self, asking: _Wait, wait: float) -> tuple[Moment, dict[str, Any]]:
+    def _try(self, asking: _Wait, wait: float) -> Steps[tuple[Moment, dict[str, Any]]]:
         """Send the request once."""
         if self.ended or asking.cancel.is_set():
             raise Cancelled
         request = dict(self.request)
         if wait > 0:
             request["wait_seconds"] = int(wait)
-        asked = self.clock.now()
+        began = self.clock.now()
         seconds = max(0.0, min(self.each + wait, asking.left()))
         before, self.open = self.open, True  # also if the process ends meanwhile
         try:
-            got = bounded(
-                self.clock, seconds, lambda abort: self.provider.send_acquire(self.key, request, seconds, abort),
-                cancel=asking.cancel)
+            got = yield Send(
+                seconds, lambda abort: asked(self.provider.send_acquire, self.key, request, seconds, abort), asking.cancel)
             _outcome.acquired(request, got, "", self.key)
-            asked = asked.plus(_outcome.waited(request, got, asked.until(self.clock.now())))
-            if not self.grant and self.clock.now().until(asked.end(self.lasts(got)).plus(-self.o.margin)) <= 0:
-                self.client._discard(self, asked, got)
+            began = began.plus(_outcome.waited(request, got, began.until(self.clock.now())))
+            if not self.grant and self.clock.now().until(began.end(self.lasts(got)).plus(-self.o.margin)) <= 0:
+                self.client._discard(self, began, got)
                 raise codes.LeaseExpired(f"the response arrived when the lease was about to end: use a longer ttl than {self.o.ttl:.0f}s")
         except BaseException as err:
             self.open = _outcome.unsettled(err)
             if self.open:
-                end = asked.plus(seconds + _end.AFTER)
+                end = began.plus(seconds + _end.AFTER)
                 if self.late is None or self.late.until(end) > 0:
                     self.late = end
             self.open = self.open or before and not _outcome.settles(err)
@@ -789,7 +781,7 @@ class _Acquire:
                 self.placed = self.placed or wait > 0 and lines
             raise
         self.open = self.placed = False
-        return asked, got
+        return began, got
 
     def _held(self, err: BaseException) -> bool:
         """Whether the lock cannot be had now, but can later without anything being wrong."""
@@ -844,7 +836,9 @@ class _Base:
             self._leave, a.leave = a.leave, self._leave
         client._events.emit("Acquired", a.key, self._token)
         due = asked.plus(a.lasts(got) - a.o.ttl * 2 / 3)
-        spawn("lock " + a.key, lambda: self._keep(due, cast(str, got["expires_at"])))
+        later(self._clock, due, self._renewals(due, cast(str, got["expires_at"])), self._renewing, self._term.over)
+        later(self._clock, self._term.until, self._term.watch(), self._term.over)
+        self._term.when_lost(self._lost)
 
     @property
     def lost_cause(self) -> LockLost | None:
@@ -881,6 +875,9 @@ class _Base:
         A release that fails is tried again until the lease ends, also in the background. The error is a NotReleasedError if the lock may still be held,
         and a LockLost if it was lost before. It may be called again, which tries again what has failed. In a child of a fork it does nothing.
         """
+        block(self._clock, self._end(timeout))
+
+    def _end(self, timeout: float | None) -> Steps[None]:
         if timeout is not None:
             timeout = _check.seconds("timeout", timeout)
         if self._term.inherited:
@@ -891,11 +888,11 @@ class _Base:
         if lost is not None:
             self._announce(lost)
             if self._elsewhere or _outcome.gone(lost.__cause__) or self._term.left <= 0:  # there is nothing to release
-                self._release_rest(self._o.release_timeout if timeout is None else timeout)
+                yield from self._release_rest(self._o.release_timeout if timeout is None else timeout)
                 self._finish()
                 raise _again(lost)
         r = self._begin_release()
-        self._clock.sleep(max(self._term.left, 0.0) + 1.0 if timeout is None else timeout, r.done)
+        yield pause(self._clock, max(self._term.left, 0.0) + 1.0 if timeout is None else timeout, r.done)
         err: LeaseholdError | None = r.error
         if not r.done.is_set():
             err = NotReleasedError(f"lock {self._lease_key!r}: not released in time, and the release goes on in the background")
@@ -905,25 +902,20 @@ class _Base:
         if err is not None:
             raise _again(err)
 
-    def _release_rest(self, timeout: float) -> None:
+    def _release_rest(self, timeout: float) -> Steps[None]:
         """Release what is left when the lock is lost: of one lock nothing."""
+        yield from ()
 
     async def release_async(self, timeout: float | None = None) -> None:
         """:meth:`release` without blocking the event loop. If the task is cancelled, the release goes on."""
-        await _in_thread(lambda _: self.release(timeout), lambda _: None)
+        await awaited(self._clock, lambda _: self._end(timeout), lambda _: None)
 
     # The rest is called by this module.
 
     def _give_up(self) -> None:
         """Release in the background what no one waits for any more."""
 
-        def work() -> None:
-            try:
-                self.release()
-            except LeaseholdError:
-                pass  # it was told as an event
-
-        self._client._background.run("release", work)
+        run(self._client._background, self._clock, self._end(None))  # an error was told as an event
 
     def _expired(self, trouble: BaseException | None) -> LockLost:
         name = f"lock {self._lease_key!r} is lost"
@@ -958,27 +950,21 @@ class _Base:
             self._client._held.discard(cast(Lock, self))
         self._finished.set()
 
-    def _keep(self, due: Moment, expires_at: str) -> None:
-        """The thread of the lock: renew it, then watch the time, until it is released or lost."""
-        self._renewals(due, expires_at)
-        term = self._term
-        while not term.over.is_set() and term.look() is None:
-            self._clock.wait(max(0.0, min(term.remaining, LOOK_AGAIN)), term.over)
-        lost = term.cause
-        if lost is not None:
-            self._announce(lost)
+    def _lost(self) -> None:
+        if self._term.cause is not None:
+            self._announce(self._term.cause)
 
-    def _until(self, due: Moment) -> bool:
+    def _until(self, due: Moment) -> Steps[bool]:
         """Wait until a renewal is due; False if there is to be none."""
         term = self._term
         while not self._renewing.is_set() and not term.over.is_set() and term.look() is None:
-            left = self._clock.now().until(due)
-            if left <= 0:
+            if self._clock.now().until(due) <= 0:
                 return True
-            self._clock.wait(max(0.0, min(left, term.remaining, LOOK_AGAIN)), self._renewing, term.over)
+            yield Sleep(due, (self._renewing, term.over))
         return False
 
-    def _renewals(self, due: Moment, expires_at: str) -> None:
+    def _renewals(self, due: Moment, expires_at: str) -> Steps[None]:
+        """Renew the lock, until it is released or lost."""
         term, ttl = self._term, self._o.ttl
         soon = min(1.0, ttl / 24)
         waits = Backoff(soon, min(10.0, ttl / 6), soon / 2)
@@ -988,17 +974,16 @@ class _Base:
         }
         failed = 0
         unanswered = False  # a renewal may have moved the end that is known
-        while self._until(due):
+        while (yield from self._until(due)):
             if term.capped:
                 return
-            asked = self._clock.now()
+            began = self._clock.now()
             seconds = min(TRY_TIME, max(term.remaining / 3, 0.01))
             request = dict(r)
             problem: Exception
             try:
-                got = bounded(
-                    self._clock, seconds, lambda abort: self._provider.send_renew(self._lease_key, request, seconds, abort), cancel=self._renewing,
-                    tick=term.look)
+                got = yield Send(
+                    seconds, lambda abort: asked(self._provider.send_renew, self._lease_key, request, seconds, abort), self._renewing)
                 _outcome.acquired(self._request, got, "", self._lease_key, self._token)
                 if got.get("permit", 0) != self._permit:
                     raise InvalidResponseError(f"the lease has the permit {got.get('permit', 0)}, not {self._permit}")
@@ -1008,11 +993,11 @@ class _Base:
                 problem = err
             else:
                 lasts = min(got["remaining_ms"] / 1000, ttl)
-                if not term.extend(asked.end(lasts)):
+                if not term.extend(began.end(lasts)):
                     return
                 self._client._events.emit("Renewed", self._lease_key, self._token)
                 r["request_id"], r["expires_at"], failed, unanswered = new_request_id(), got["expires_at"], 0, False
-                due = asked.plus(lasts - ttl * 2 / 3)
+                due = began.plus(lasts - ttl * 2 / 3)
                 now = self._clock.now()
                 if now.until(due) < soon:
                     due = now.plus(soon)
@@ -1051,9 +1036,9 @@ class _Base:
                 return last
             r = self._releasing = _Releasing()
 
-        def work() -> None:
+        def work() -> Steps[None]:
             try:
-                self._try_release()
+                yield from self._try_release()
                 self._client._events.emit("Released", self._lease_key, self._token)
             except LockLost as err:
                 r.error = err
@@ -1065,10 +1050,10 @@ class _Base:
             self._finish()
             r.done.set()
 
-        self._client._background.run("release", work)
+        run(self._client._background, self._clock, work())
         return r
 
-    def _try_release(self) -> None:
+    def _try_release(self) -> Steps[None]:
         """Release the lock, or say why that was not possible until the lease ended."""
         retry = 0
         last: Exception | None = None
@@ -1078,7 +1063,7 @@ class _Base:
             if left <= 0:
                 raise NotReleasedError(f"{name}: not released before its lease ended: {last}") from last
             try:
-                self._client._release(self._provider, self._lease_key, self._release_request, min(TRY_TIME, max(left / 3, 0.01)))
+                yield from self._client._release(self._provider, self._lease_key, self._release_request, min(TRY_TIME, max(left / 3, 0.01)))
                 return
             except Exception as err:
                 if _outcome.gone(err):
@@ -1087,7 +1072,7 @@ class _Base:
                     raise NotReleasedError(f"{name}: {err}") from err
                 last = err
             left = max(0.0, self._term.left)
-            self._clock.sleep(min(_outcome.pause(retry, last, left), left))
+            yield pause(self._clock, min(_outcome.pause(retry, last, left), left))
             retry += 1
 
 
@@ -1134,7 +1119,7 @@ class LockSet(_Base):
         """The fencing token of each lock, by its key."""
         super().__init__(client, a, asked, got, working, calling)
 
-    def _release_rest(self, timeout: float) -> None:
+    def _release_rest(self, timeout: float) -> Steps[None]:
         """One of the locks was lost; the others are released once, or expire."""
         with self._mutex:
             if self._rested or self._elsewhere or self._term.left <= 0:
@@ -1142,15 +1127,16 @@ class LockSet(_Base):
             self._rested = True
         done = Signal()
 
-        def work() -> None:
+        def work() -> Steps[None]:
             try:
-                self._client._release(self._provider, self._lease_key, self._release_request, min(TRY_TIME, max(self._term.left, 0.01)))
+                yield from self._client._release(
+                    self._provider, self._lease_key, self._release_request, min(TRY_TIME, max(self._term.left, 0.01)))
             except Exception:
                 pass  # it says that one of them was lost, or they expire
             done.set()
 
-        self._client._background.run("release", work)
-        self._clock.sleep(timeout, done)
+        run(self._client._background, self._clock, work())
+        yield pause(self._clock, timeout, done)
 
     @property
     def key(self) -> str:
@@ -1178,7 +1164,7 @@ class Hold(Generic[H]):
     background, and the cancellation does not wait for that.
     """
 
-    def __init__(self, begin: Callable[[], _Acquire], finish: Callable[[_Acquire, bool, Signal], H]) -> None:
+    def __init__(self, begin: Callable[[], _Acquire], finish: Callable[[_Acquire, bool, Signal], Steps[H]]) -> None:
         self._begin, self._finish = begin, finish
         self._used = False
         self._lock: H | None = None
@@ -1205,13 +1191,13 @@ class Hold(Generic[H]):
 
     def _hold(self, working: bool, cancel: Signal) -> H:
         self._used = True
-        return self._finish(self._begin(), working, cancel)
+        a = self._begin()
+        return block(a.clock, self._finish(a, working, cancel))
 
     async def _hold_async(self, working: bool) -> H:
         self._used = True
         a = self._begin()
-        await a.line_up()
-        return await _in_thread(lambda cancel: self._finish(a, working, cancel), _Base._give_up)
+        return await awaited(a.clock, lambda cancel: self._finish(a, working, cancel), _Base._give_up)
 
     def _enter(self) -> None:
         self._used = True
@@ -1288,7 +1274,7 @@ class Hold(Generic[H]):
                 raise asyncio.CancelledError
             return
         try:
-            await _in_thread(lambda _: lock.release(lock._o.release_timeout), lambda _: None)
+            await lock.release_async(lock._o.release_timeout)
         except LeaseholdError as problem:
             if err is None or self._interrupted and isinstance(err, asyncio.CancelledError):
                 raise problem from problem.__cause__
@@ -1300,45 +1286,6 @@ def _note(err: BaseException, problem: LeaseholdError) -> None:
         err.add_note(str(problem))
 
 
-V = TypeVar("V")
-
-
-async def _in_thread(do: Callable[[Signal], V], give_up: Callable[[V], None]) -> V:
-    """Do something in a thread of its own. If the task is cancelled, the signal is set, and give_up gets what do returns all the same."""
-    loop = asyncio.get_running_loop()
-    made: Future[V] = Future()  # what is in it is not lost if the loop stops for good
-    ended = loop.create_future()
-    cancel = Signal()
-
-    def end() -> None:
-        if not ended.done():
-            ended.set_result(None)
-
-    def work() -> None:
-        try:
-            made.set_result(do(cancel))
-        except BaseException as err:
-            made.set_exception(err)
-        try:
-            loop.call_soon_threadsafe(end)
-        except RuntimeError:
-            pass  # the loop is closed
-
-    def unwanted(made: Future[V]) -> None:
-        if made.exception() is None:
-            give_up(made.result())
-
-    if spawn("acquire", work) is None:
-        work()
-    try:
-        await ended
-    except (asyncio.CancelledError, GeneratorExit):
-        cancel.set(ClosedError("the acquire was cancelled"))
-        made.add_done_callback(unwanted)
-        raise
-    return made.result()
-
-
 class _Queues:
     """Let one thread or task of a client at a time ask for a key, or hold it, in the order in which they came."""
 
@@ -1346,62 +1293,29 @@ class _Queues:
         self._clock = clock
         self._mutex = threading.Lock()
         self._keys: dict[str, collections.deque[Signal]] = {}
-        self._alarms = _Alarms(clock)
 
-    async def enter_async(self, key: str, deadline: float | None, closed: Signal) -> Callable[[], None] | None:
-        """enter, for a task that waits without a thread until its turn, a time of the monotonic clock or a signal."""
-        leave, turn, ended = self._leave(key), Signal(), Signal()
+    def enter_free(self, key: str) -> Callable[[], None] | None:
+        """Take the place of a key. The returned function leaves it; None if it is taken."""
         with self._mutex:
-            line = self._keys.get(key)
-            if line is None:
-                self._keys[key] = collections.deque()
-                return leave
-            line.append(turn)
-        loop = asyncio.get_running_loop()
-        awake = loop.create_future()
+            if key in self._keys:
+                return None
+            self._keys[key] = collections.deque()
+            return self._leave(key)
 
-        def end_wait() -> None:
-            if not awake.done():
-                awake.set_result(None)
-
-        def wake() -> None:
-            try:
-                loop.call_soon_threadsafe(end_wait)
-            except RuntimeError:  # the loop is closed
-                self._drop(key, turn, leave)
-
-        ends = [turn.subscribe(ended.set), closed.subscribe(ended.set), ended.subscribe(wake)]
-        if deadline is not None:
-            self._alarms.set(deadline, ended)
-        try:
-            await awake
-        except BaseException:
-            self._drop(key, turn, leave)
-            raise
-        finally:
-            for end in ends:
-                end()
-            ended.set()  # it needs no alarm
-        if turn.is_set():
-            return leave
-        self._drop(key, turn, leave)
-        return None
-
-    def enter(self, waiting: _Wait | None, key: str) -> Callable[[], None] | None:
-        """Take the place of a key, and wait for it unless waiting is None. The returned function leaves it; None if it could not be had."""
+    def enter(self, waiting: _Wait, key: str) -> Steps[Callable[[], None] | None]:
+        """Wait for the place of a key, and take it. The returned function leaves it; None if the wait is over before."""
+        turn = Signal()
         with self._mutex:
             line = self._keys.get(key)
             if line is None:
                 self._keys[key] = collections.deque()
                 return self._leave(key)
-            if waiting is None:
-                return None
-            turn = Signal()
             line.append(turn)
         leave = self._leave(key)
         try:
             while not turn.is_set() and not waiting.over():
-                self._clock.wait(min(waiting.left(), LOOK_AGAIN), turn, waiting.cancel)
+                end = None if waiting.deadline is None else Moment(waiting.deadline, float("inf"))
+                yield Sleep(end, (turn, waiting.cancel))
         except BaseException:
             self._drop(key, turn, leave)
             raise
@@ -1437,43 +1351,6 @@ class _Queues:
                 return
             turn = line.popleft()
         turn.set()
-
-
-class _Alarms:
-    """Sets signals at times of the monotonic clock, in one thread for all of a client. It ends when there is none left."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._mutex = threading.Lock()
-        self._changed = Signal()
-        self._running = False
-        self._due: list[tuple[float, int, Signal]] = []
-        self._numbers = itertools.count()  # signals have no order
-
-    def set(self, at: float, signal: Signal) -> None:
-        with self._mutex:
-            heapq.heappush(self._due, (at, next(self._numbers), signal))
-            changed, self._changed = self._changed, Signal()
-            start, self._running = not self._running, True
-        changed.set()
-        if start:
-            spawn("waits", self._run)
-
-    def _run(self) -> None:
-        while True:
-            over: list[Signal] = []
-            with self._mutex:
-                now = self._clock.monotonic()
-                while self._due and (self._due[0][0] <= now or self._due[0][2].is_set()):
-                    over.append(heapq.heappop(self._due)[2])
-                self._running = bool(self._due)
-                changed, running = self._changed, self._running
-                wait = min(self._due[0][0] - now, LOOK_AGAIN) if running else 0.0
-            for signal in over:
-                signal.set()
-            if not running:
-                return
-            self._clock.wait(wait, changed)
 
 
 class _Events:

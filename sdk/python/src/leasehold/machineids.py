@@ -31,7 +31,7 @@ from typing import Any, Protocol
 from . import _check, _outcome, codes
 from ._call import bounded, on_fork, spawn
 from ._time import Backoff, Clock, Signal
-from ._transport import Response
+from ._http import Response
 from .client import Client
 from .errors import PASSING, ApiError, ClosedError, InvalidResponseError, InvalidSettingError, LeaseholdError, TransportError
 from .ids import DEFAULT_LAYOUT, Layout

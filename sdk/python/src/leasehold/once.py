@@ -33,12 +33,14 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 from . import _check, _end, _outcome, codes
-from ._call import Background, Cancelled, bounded, owe, spawn, tell
+from ._call import Background, Cancelled, owe, tell
+from ._steps import Blocks, Send, Sleep, Steps, Wires, asked, awaited, block, later, pause, performed
+from ._steps import run as in_background
 from ._term import Term
-from ._time import Backoff, Clock, LOOK_AGAIN, Moment, Signal
+from ._time import SYSTEM, Backoff, Clock, Moment, Signal
 from .client import TRY_TIME, Client, new_request_id, segment
 from .errors import ApiError, InvalidResponseError, InvalidSettingError, LeaseholdError, LockLost, TransportError
-from .locks import _in_thread, process_name
+from .locks import process_name
 from .types import (
     AnalysisFinished, AnalysisGranted, AnalysisLock, AnalysisReleased, Run, RunFinished, RunGranted, RunLock as RunLockBody, RunReleased,
 )
@@ -183,9 +185,9 @@ class _HTTPGate:
     def _send(
         self, run_id: str, command: str, body: Mapping[str, Any], kind: type, valid: Callable[[dict[str, Any]], None],
         seconds: float, abort: Signal,
-    ) -> dict[str, Any]:
-        return self._client.exchange(
-            "POST", f"{self._path(run_id)}/{command}", self._body(body), kind, valid, seconds=seconds, abort=abort,
+    ) -> Wires[dict[str, Any]]:
+        return asked(
+            self._client.exchange, "POST", f"{self._path(run_id)}/{command}", self._body(body), kind, valid, seconds=seconds, abort=abort,
             wanted=seconds if command == self._begin else None)
 
     def _body(self, members: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,7 +206,8 @@ class _HTTPGate:
         if found != run_id:
             raise InvalidResponseError(f"it is about the run {found!r}, not {run_id!r}")
 
-    def acquire(self, ask: Ask, seconds: float, abort: Signal) -> Grant:
+    @performed
+    def acquire(self, ask: Ask, seconds: float, abort: Signal) -> Wires[Grant]:
         def valid(got: dict[str, Any]) -> None:
             if not got.get("acquired"):
                 if got.get("reason") not in ("locked", "already_finished"):
@@ -216,7 +219,7 @@ class _HTTPGate:
             self._same(ask.run_id, got)
             _outcome.same_owner(ask.owner, got.get("owner_id", ""))
 
-        got = self._send(ask.run_id, self._begin, self._asked(ask), _AnyGrant, valid, seconds, abort)
+        got = yield from self._send(ask.run_id, self._begin, self._asked(ask), _AnyGrant, valid, seconds, abort)
         if not got.get("acquired"):
             return Grant(
                 None, reason=got["reason"], retry_after=got.get("retry_after_ms", 0) / 1000, failed=got.get("status") == "FAILED", result=got.get("result", ""),
@@ -225,23 +228,27 @@ class _HTTPGate:
             Held(ask.run_id, got["owner_id"], got["fencing_token"]), remaining=got["remaining_ms"] / 1000, runs=got.get("runs", 0),
             failures=got.get("failures", 0))
 
-    def give_up(self, ask: Ask, seconds: float, abort: Signal) -> None:
-        self._client.give_up(
-            f"{self._path(ask.run_id)}/{self._begin}", self._body(self._asked(ask)), seconds=seconds, abort=abort)
+    @performed
+    def give_up(self, ask: Ask, seconds: float, abort: Signal) -> Wires[None]:
+        return asked(
+            self._client.give_up, f"{self._path(ask.run_id)}/{self._begin}", self._body(self._asked(ask)), seconds=seconds, abort=abort)
 
-    def refresh(self, held: Held, ttl: float, seconds: float, abort: Signal) -> None:
+    @performed
+    def refresh(self, held: Held, ttl: float, seconds: float, abort: Signal) -> Wires[None]:
         def valid(got: dict[str, Any]) -> None:
             self._same(held.run_id, got)
             _outcome.same_token(held.token, got.get("fencing_token", 0))
 
         body = {"owner_id": held.owner, "fencing_token": held.token, "ttl_seconds": int(ttl)}
-        self._send(held.run_id, "refresh", body, self._kinds[1], valid, seconds, abort)
+        yield from self._send(held.run_id, "refresh", body, self._kinds[1], valid, seconds, abort)
 
-    def release(self, held: Held, failed: str, seconds: float, abort: Signal) -> None:
+    @performed
+    def release(self, held: Held, failed: str, seconds: float, abort: Signal) -> Wires[None]:
         body = {"owner_id": held.owner, "fencing_token": held.token, "failure_reason": failed}
-        self._send(held.run_id, "release", body, self._kinds[2], lambda got: self._same(held.run_id, got), seconds, abort)
+        yield from self._send(held.run_id, "release", body, self._kinds[2], lambda got: self._same(held.run_id, got), seconds, abort)
 
-    def finish(self, held: Held, result: str | None, failed: str, seconds: float, abort: Signal) -> None:
+    @performed
+    def finish(self, held: Held, result: str | None, failed: str, seconds: float, abort: Signal) -> Wires[None]:
         status = "READY" if result is not None else "FAILED"
 
         def valid(got: dict[str, Any]) -> None:
@@ -249,7 +256,7 @@ class _HTTPGate:
             _outcome.in_state(status, got.get("status", ""))
 
         body = {"owner_id": held.owner, "fencing_token": held.token, "status": status, "result": result, "failure_reason": failed}
-        self._send(held.run_id, "finish", body, self._kinds[3], valid, seconds, abort)
+        yield from self._send(held.run_id, "finish", body, self._kinds[3], valid, seconds, abort)
 
 
 class _AnyGrant(AnalysisGranted, total=False):
@@ -414,7 +421,7 @@ class _Run:
         _check.function("on_refresh", on_refresh)
         _check.function("warn", warn)
         self.on_refresh, self._warn = on_refresh, warn
-        self.clock = clock or Clock()
+        self.clock = clock or SYSTEM
         self.failures = 0
         self.under_way = False  # a try has been sent, and not been answered
         self.open = False  # a try may have been carried out, or may still be
@@ -427,21 +434,27 @@ class _Run:
             problem.__cause__ = err
             tell(self._warn, problem)
 
-    def insist(self, limit: float, each: float, final: Callable[[BaseException], bool], do: Callable[[float, Signal], Any], cancel: Signal | None = None) -> Any:
+    def warning(self, text: str, err: BaseException) -> Blocks:
+        """warn, as a step."""
+        return Blocks(lambda: self.warn(text, err))
+
+    def insist(
+        self, limit: float, each: float, final: Callable[[BaseException], bool], do: Callable[[float, Signal], Wires[Any]],
+        cancel: Signal | None = None,
+    ) -> Steps[Any]:
         """Call do until it succeeds, the time has passed, or another try would return the same."""
         end = self.clock.monotonic() + limit
         retry = 0
         while True:
             seconds = min(each, max(0.01, end - self.clock.monotonic()))
             try:
-                got: Any = bounded(self.clock, seconds, functools.partial(do, seconds), cancel=cancel)
-                return got
+                return (yield Send(seconds, functools.partial(do, seconds), cancel))
             except (ApiError, TransportError, InvalidResponseError) as err:
                 left = end - self.clock.monotonic()
-                pause = max(WAITS.delay(retry), min(_outcome.retry_after(err), left / 3))  # or the next try may come too late
-                if final(err) or pause >= left:
+                wait = max(WAITS.delay(retry), min(_outcome.retry_after(err), left / 3))  # or the next try may come too late
+                if final(err) or wait >= left:
                     raise
-                self.clock.sleep(pause, *([cancel] if cancel else []))
+                yield pause(self.clock, wait, *([cancel] if cancel else []))
                 if cancel is not None and cancel.is_set():
                     raise Cancelled from None
                 retry += 1
@@ -449,22 +462,22 @@ class _Run:
     def ask(self) -> Ask:
         return Ask(self.run_id, self.owner, self.request_id, self.ttl, self.max_failures, self.fingerprint)
 
-    def acquire(self, cancel: Signal) -> tuple[Grant, Moment]:
+    def acquire(self, cancel: Signal) -> Steps[tuple[Grant, Moment]]:
         """Ask until there is a response. The moment is that before the request which got it."""
         box: list[Moment] = []
 
-        def once(seconds: float, abort: Signal) -> Grant:
-            asked = self.clock.now()
-            self.under_way, self.ends = True, asked.plus(seconds + _end.AFTER)
+        def once(seconds: float, abort: Signal) -> Wires[Grant]:
+            began = self.clock.now()
+            self.under_way, self.ends = True, began.plus(seconds + _end.AFTER)
             try:
-                g = self.gate.acquire(self.ask(), seconds, abort)
-                if g.held is not None and self.clock.now().until(asked.end(g.remaining)) <= 0:
+                g: Grant = yield from asked(self.gate.acquire, self.ask(), seconds, abort)
+                if g.held is not None and self.clock.now().until(began.end(g.remaining)) <= 0:
                     raise codes.LeaseExpired("the lock expired before the gate's response arrived: use a longer ttl")
             except (codes.RequestIDReused, codes.LeaseExpired):
                 if self.made_up and not abort.is_set():
                     self.request_id, self.late = new_request_id(), None  # the one before is spent
                 raise
-            box[:] = [asked]
+            box[:] = [began]
             return g
 
         def final(err: BaseException) -> bool:
@@ -476,15 +489,15 @@ class _Run:
         if cancel.is_set():
             raise Cancelled
         self.under_way = True
-        g = self.insist(ACQUIRE_TIME, min(TRY_TIME, self.ttl), final, once, cancel)
+        g = yield from self.insist(ACQUIRE_TIME, min(TRY_TIME, self.ttl), final, once, cancel)
         self.under_way = self.open = False
         return cast(Grant, g), box[0]
 
-    def wanted(self, cancel: Signal) -> tuple[Grant, Moment]:
+    def wanted(self, cancel: Signal) -> Steps[tuple[Grant, Moment]]:
         """waited, and what is left of it given up if that obtains nothing."""
         settled = owe(self.last_word)
         try:
-            g, asked = self.waited(cancel)
+            g, began = yield from self.waited(cancel)
         except BaseException as err:
             if self.unsettled() and not (_outcome.final(err) and _outcome.settles(err)):
                 self.give_up()
@@ -493,25 +506,25 @@ class _Run:
         if g.reason == "locked" and self.unsettled():
             self.give_up()
         settled()
-        return g, asked
+        return g, began
 
     def unsettled(self) -> bool:
         """Whether the request may hold the run, or may still obtain it."""
         return self.under_way or self.open or self.late is not None and self.clock.now().until(self.late) > 0
 
-    def waited(self, cancel: Signal) -> tuple[Grant, Moment]:
+    def waited(self, cancel: Signal) -> Steps[tuple[Grant, Moment]]:
         """acquire, again and again while another worker runs it, for as long as the caller waits."""
         until = self.clock.monotonic() + self.wait
         poll = 0
         while True:
-            g, asked = self.acquire(cancel)
+            g, began = yield from self.acquire(cancel)
             left = until - self.clock.monotonic()
             if g.held is not None or g.reason != "locked" or left <= 0:
-                return g, asked
-            pause = min(POLLS.delay(poll), left)
+                return g, began
+            wait = min(POLLS.delay(poll), left)
             if g.retry_after > 0:
-                pause = min(pause, g.retry_after)
-            self.clock.sleep(pause, cancel)
+                wait = min(wait, g.retry_after)
+            yield pause(self.clock, wait, cancel)
             if cancel.is_set():
                 raise Cancelled
             poll += 1
@@ -521,18 +534,18 @@ class _Run:
         and no delivery obtains anything."""
         ask, now = self.ask(), self.clock.now()
         end = now.plus(max(0.0, 0.0 if self.ends is None else now.until(self.ends)) + min(self.ttl, 30.0))
-        _background.run("give up", lambda: _end.give_up(
-            self.clock, end, GRACE_TIME, lambda s, abort: self.gate.give_up(ask, s, abort)))
+        in_background(_background, self.clock, _end.give_up(
+            self.clock, end, GRACE_TIME, lambda s, abort: asked(self.gate.give_up, ask, s, abort)))
 
     def last_word(self, seconds: float) -> None:
         """Give the run up once, as the process ends."""
         if self.unsettled():
             self.gate.give_up(self.ask(), seconds / 2, Signal())  # for the connection, and for the response
 
-    def begin(self, cancel: Signal) -> tuple[Outcome | None, RunLock | None, Held | None]:
+    def begin(self, cancel: Signal) -> Steps[tuple[Outcome | None, RunLock | None, Held | None]]:
         """The outcome of a run that is skipped; otherwise its lock, which is kept."""
         try:
-            g, asked = self.wanted(cancel)
+            g, began = yield from self.wanted(cancel)
         except codes.NotFound as err:
             if _unknown(err):
                 return Outcome("unknown_analysis", error=err), None, None
@@ -546,26 +559,27 @@ class _Run:
             return Outcome("locked", retry_after=g.retry_after), None, None
         held = g.held
         self.failures = g.failures
-        lock = RunLock(self.clock, held, asked.end(g.remaining))
+        lock = RunLock(self.clock, held, began.end(g.remaining))
         first = self.heartbeat if g.remaining >= self.ttl else self.heartbeat * g.remaining / self.ttl
-        spawn("run " + self.run_id, lambda: self.beat(lock, held, asked.plus(first)))
+        due, term = began.plus(first), lock._term
+        later(self.clock, due, self.beat(lock, held, due), term.over)
+        later(self.clock, term.until, term.watch(), term.over)
         return None, lock, held
 
-    def beat(self, lock: RunLock, held: Held, due: Moment) -> None:
-        """Refresh the lock until it is lost or the work is over, and watch the time."""
+    def beat(self, lock: RunLock, held: Held, due: Moment) -> Steps[None]:
+        """Refresh the lock until it is lost or the work is over."""
         soon = min(1.0, self.heartbeat / 8)
         waits = Backoff(soon, min(10.0, self.heartbeat / 2), soon / 2)
         failed = 0
         while not lock._term.over.is_set() and lock._term.look() is None:
             now = self.clock.now()
-            left = now.until(due)
-            if left > 0:
-                self.clock.wait(max(0.0, min(left, lock._term.left, LOOK_AGAIN)), lock._term.over)
+            if now.until(due) > 0:
+                yield Sleep(due, (lock._term.over,))
                 continue
             seconds = min(TRY_TIME, max(lock._term.left / 3, 0.01))
             try:
-                bounded(
-                    self.clock, seconds, lambda abort: self.gate.refresh(held, self.ttl, seconds, abort), cancel=lock._term.over, tick=lock._term.look)
+                yield Send(
+                    seconds, lambda abort: asked(self.gate.refresh, held, self.ttl, seconds, abort), lock._term.over)
             except Cancelled:
                 return
             except Exception as err:
@@ -575,71 +589,75 @@ class _Run:
                     lock._term.lose(loss)
                     return
                 lock._term.trouble = err
-                self.warn(f"refresh the lock of run {self.run_id!r}, to be tried again", err)
+                yield self.warning(f"refresh the lock of run {self.run_id!r}, to be tried again", err)
                 due = self.clock.now().plus(max(waits.delay(failed), min(_outcome.retry_after(err), lock._term.left / 3)))
                 failed += 1
                 continue
             if not lock._term.extend(now.end(self.ttl)):
                 return
             due, failed = now.plus(self.heartbeat), 0
-            if self.on_refresh is not None:
-                tell(self.on_refresh, datetime.fromtimestamp(now.wall, timezone.utc) + timedelta(seconds=self.ttl))
+            call = self.on_refresh
+            if call is not None:
+                end = datetime.fromtimestamp(now.wall, timezone.utc) + timedelta(seconds=self.ttl)
+                yield Blocks(functools.partial(tell, call, end))
 
-    def release(self, held: Held, failed: str, limit: float) -> None:
+    def release(self, held: Held, failed: str, limit: float) -> Steps[None]:
         try:
-            self.insist(limit, TRY_TIME, lambda err: lost(err) or _rejected(err), lambda s, abort: self.gate.release(held, failed, s, abort))
+            yield from self.insist(
+                limit, TRY_TIME, lambda err: lost(err) or _rejected(err), lambda s, abort: asked(self.gate.release, held, failed, s, abort))
         except (ApiError, TransportError, InvalidResponseError) as err:
-            self.warn(f"release the lock of run {self.run_id!r}, which now expires", err)
+            yield self.warning(f"release the lock of run {self.run_id!r}, which now expires", err)
 
     def interrupted(self, lock: RunLock, held: Held) -> None:
         """The caller gave up: the run does not count. It is released in the background."""
         if lock._term.settle() is None:
-            _background.run("release", lambda: self.release(held, "", GRACE_TIME))
+            in_background(_background, self.clock, self.release(held, "", GRACE_TIME))
 
-    def end(self, lock: RunLock, held: Held, result: str | None, err: BaseException | None) -> Outcome:
+    def end(self, lock: RunLock, held: Held, result: str | None, err: BaseException | None) -> Steps[Outcome]:
         """Store how the work ended. After an interrupt that goes on in the background, as the work is done."""
         _background.begin()
         try:
-            return self.stored(lock, held, result, err)
+            return (yield from self.stored(lock, held, result, err))
         except (KeyboardInterrupt, SystemExit):
-            _background.run("end", lambda: self.stored(lock, held, result, err))
+            in_background(_background, self.clock, self.stored(lock, held, result, err))
             raise
         finally:
             _background.end()
 
-    def stored(self, lock: RunLock, held: Held, result: str | None, err: BaseException | None) -> Outcome:
+    def stored(self, lock: RunLock, held: Held, result: str | None, err: BaseException | None) -> Steps[Outcome]:
         loss = lock._term.settle()
         if loss is not None and (err is not None or not lock._has_expired):
             return Outcome("lock_lost", token=held.token, error=loss)
         if err is None:
             text = "" if result is None else result
             if not isinstance(text, str):
-                return self.failed(lock, held, Permanent(f"the result is a {type(text).__name__}: it must be a str, or None"))
+                return (yield from self.failed(lock, held, Permanent(f"the result is a {type(text).__name__}: it must be a str, or None")))
             try:
                 size = len(text.encode())
             except UnicodeEncodeError:
-                return self.failed(lock, held, Permanent("the result is not valid UTF-8: keep it elsewhere and return where it is"))
+                return (yield from self.failed(lock, held, Permanent(
+                    "the result is not valid UTF-8: keep it elsewhere and return where it is")))
             if size > MAX_RESULT_BYTES:
-                return self.failed(lock, held, Permanent(
-                    f"the result has {size} bytes, {MAX_RESULT_BYTES} at most: keep it elsewhere and return where it is"))
-            return self.finish(lock, held, text, "", Outcome("ready", result=text, token=held.token))
-        return self.failed(lock, held, err)
+                return (yield from self.failed(lock, held, Permanent(
+                    f"the result has {size} bytes, {MAX_RESULT_BYTES} at most: keep it elsewhere and return where it is")))
+            return (yield from self.finish(lock, held, text, "", Outcome("ready", result=text, token=held.token)))
+        return (yield from self.failed(lock, held, err))
 
-    def failed(self, lock: RunLock, held: Held, err: BaseException) -> Outcome:
+    def failed(self, lock: RunLock, held: Held, err: BaseException) -> Steps[Outcome]:
         if isinstance(err, Uncounted):
-            self.release(held, "", ENDING_TIME)
+            yield from self.release(held, "", ENDING_TIME)
             return Outcome("attempt_failed", token=held.token, error=err)
         if isinstance(err, Permanent) or self.max_failures > 0 and self.failures + 1 >= self.max_failures:
-            return self.finish(lock, held, None, reason(err), Outcome("failed", token=held.token, error=err))
-        self.release(held, reason(err), ENDING_TIME)
+            return (yield from self.finish(lock, held, None, reason(err), Outcome("failed", token=held.token, error=err)))
+        yield from self.release(held, reason(err), ENDING_TIME)
         return Outcome("attempt_failed", token=held.token, error=err)
 
-    def finish(self, lock: RunLock, held: Held, result: str | None, failed: str, done: Outcome) -> Outcome:
+    def finish(self, lock: RunLock, held: Held, result: str | None, failed: str, done: Outcome) -> Steps[Outcome]:
         """Store the end. It is tried again until the lock expires, and for a while at least: the gate accepts a late end as long as no other worker took over."""
         try:
-            self.insist(
+            yield from self.insist(
                 max(lock._term.left, ENDING_TIME), TRY_TIME, lambda err: lost(err) or _rejected(err),
-                lambda s, abort: self.gate.finish(held, result, failed, s, abort))
+                lambda s, abort: asked(self.gate.finish, held, result, failed, s, abort))
             return done
         except (ApiError, TransportError, InvalidResponseError) as err:
             if lost(err):
@@ -649,7 +667,7 @@ class _Run:
             problem = RunNotStored(f"store the end of run {self.run_id!r}: {err}")
             problem.__cause__ = done.error or err
             if _rejected(err):
-                self.release(held, reason(problem), ENDING_TIME)
+                yield from self.release(held, reason(problem), ENDING_TIME)
             return Outcome("attempt_failed", token=held.token, error=problem)
 
 
@@ -692,7 +710,7 @@ def run(
     r = _Run(
         gate, run_id, owner=owner, request_id=request_id, ttl=ttl, heartbeat=heartbeat, max_failures=max_failures, wait=wait, fingerprint=fingerprint,
         on_refresh=on_refresh, warn=warn, clock=clock)
-    outcome, lock, held = r.begin(Signal())
+    outcome, lock, held = block(r.clock, r.begin(Signal()))
     if lock is None or held is None:
         assert outcome is not None
         return outcome
@@ -709,7 +727,7 @@ def run(
         raise
     finally:
         _current.reset(before)
-    return r.end(lock, held, result, problem)
+    return block(r.clock, r.end(lock, held, result, problem))
 
 
 async def run_async(
@@ -726,7 +744,7 @@ async def run_async(
         if begun[1] is not None and begun[2] is not None:
             r.interrupted(begun[1], begun[2])
 
-    outcome, lock, held = await _in_thread(r.begin, give_up)
+    outcome, lock, held = await awaited(r.clock, r.begin, give_up)
     if lock is None or held is None:
         assert outcome is not None
         return outcome
@@ -772,7 +790,7 @@ async def run_async(
     else:  # it cancelled itself, or is to end the program
         r.interrupted(held_lock, held_run)
         raise err or asyncio.CancelledError
-    return await _in_thread(lambda _: r.end(held_lock, held_run, result, problem), lambda _: None)
+    return await awaited(r.clock, lambda _: r.end(held_lock, held_run, result, problem), lambda _: None)
 
 
 F = TypeVar("F", bound=Callable[..., Any])
