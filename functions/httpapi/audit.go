@@ -221,7 +221,7 @@ func (f *frame) writeEvent(ctx context.Context, level slog.Level, r *http.Reques
 		return
 	}
 	e.Schema, e.ID, e.Path, e.Remote = contracts.AuditSchema, rand.Text(), r.URL.EscapedPath(), r.RemoteAddr
-	e.Subject, e.CallerTenant = n.caller.Subject, n.caller.Tenant
+	e.Subject, e.TokenID, e.CallerTenant = n.caller.Subject, n.caller.TokenID, n.caller.Tenant
 	if e.At == "" {
 		e.At, e.Clock = direct.Time(time.Now()), "server"
 	}
