@@ -83,13 +83,13 @@ type AuditEvent struct {
 	// Cluster Of members and activations: their cluster.
 	Cluster string `json:"cluster,omitempty"`
 
-	// EndedAt When the lease was ended, by the store's time; missing if that is not remembered. One whose `expires_at` is earlier had expired by then. Of machine IDs the first timestamp that may be another lease's.
+	// EndedAt When the lease was ended, by the store's time; missing if that is not remembered. One whose `expires_at` is earlier had expired by then. Of machine IDs that their holder released, the first timestamp that may be another lease's; they have no fencing token, their times tell leases apart.
 	EndedAt Time `json:"ended_at,omitempty"`
 
 	// Epoch Of a cluster: the epoch that the command began or named.
 	Epoch int64 `json:"epoch,omitempty"`
 
-	// ExpiresAt When the lease expires unless it is renewed, or, of one that was ended, would have expired; by the store's time. Renewals are no events. Of machine IDs the first timestamp after the lease; of activations, when the lock ends under which the owner makes them active.
+	// ExpiresAt When the lease expires unless it is renewed, or, of one that was ended, would have expired; by the store's time. Renewals are no events. Of machine IDs the first timestamp after the lease.
 	ExpiresAt Time `json:"expires_at,omitempty"`
 
 	// Failures Of analyses and runs: how many attempts have failed so far.
