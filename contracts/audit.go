@@ -8,7 +8,7 @@ const AuditSchema = 1
 // LogValue implements [slog.LogValuer]: the event as a group with the members that its JSON has, so that every format
 // of a log shows it.
 func (e AuditEvent) LogValue() slog.Value {
-	g := make(group, 0, 24)
+	g := make(group, 0, 26)
 	g.number("schema", e.Schema)
 	g.text("id", e.ID)
 	g.text("at", e.At)
@@ -17,6 +17,7 @@ func (e AuditEvent) LogValue() slog.Value {
 	g.text("outcome", e.Outcome)
 	g.text("cause", e.Cause)
 	g.text("subject", e.Subject)
+	g.text("token_id", e.TokenID)
 	g.text("caller_tenant", e.CallerTenant)
 	g.text("remote", e.Remote)
 	g.text("path", e.Path)
@@ -44,6 +45,8 @@ func (e AuditEvent) LogValue() slog.Value {
 		g = append(g, slog.Any("machine_ids", e.MachineIDs))
 	}
 	g.number("leases", e.Leases)
+	g.number("runs", e.Runs)
+	g.number("failures", e.Failures)
 	g.text("message_id", e.MessageID)
 	g.text("result", e.Result)
 	g.text("rejected", e.Rejected)

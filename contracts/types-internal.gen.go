@@ -83,19 +83,22 @@ type AuditEvent struct {
 	// Cluster Of members and activations: their cluster.
 	Cluster string `json:"cluster,omitempty"`
 
-	// EndedAt When the lease was ended, by the store's time; missing if that is not remembered. One whose `expires_at` is earlier had expired by then.
+	// EndedAt When the lease was ended, by the store's time; missing if that is not remembered. One whose `expires_at` is earlier had expired by then. Of machine IDs that their holder released, the first timestamp that may be another lease's; they have no fencing token, their times tell leases apart.
 	EndedAt Time `json:"ended_at,omitempty"`
 
 	// Epoch Of a cluster: the epoch that the command began or named.
 	Epoch int64 `json:"epoch,omitempty"`
 
-	// ExpiresAt When the lease expires unless it is renewed, or, of one that was ended, would have expired; by the store's time. Renewals are no events.
+	// ExpiresAt When the lease expires unless it is renewed, or, of one that was ended, would have expired; by the store's time. Renewals are no events. Of machine IDs the first timestamp after the lease.
 	ExpiresAt Time `json:"expires_at,omitempty"`
+
+	// Failures Of analyses and runs: how many attempts have failed so far.
+	Failures int64 `json:"failures,omitempty"`
 
 	// FencingToken Of the lease that was granted or ended. Of an acquire that was given up, of the lease that it had; missing if it had none.
 	FencingToken int64 `json:"fencing_token,omitempty"`
 
-	// GrantedAt When the lease was granted, by the store's time.
+	// GrantedAt When the lease was granted, by the store's time; of machine IDs the first timestamp of IDs made with them.
 	GrantedAt Time `json:"granted_at,omitempty"`
 
 	// HighestToken Of a fence: the token that it had or is set to.
@@ -119,7 +122,7 @@ type AuditEvent struct {
 	// Leases Of machine IDs: how many leases were granted or ended.
 	Leases int64 `json:"leases,omitempty"`
 
-	// MachineIDs The machine IDs that were leased or released.
+	// MachineIDs The machine IDs that were leased, released or ended by an administrator.
 	MachineIDs []int64 `json:"machine_ids,omitempty"`
 
 	// MessageID Of a delivery: its message.
@@ -131,7 +134,7 @@ type AuditEvent struct {
 	// Outcome `ok`, or the code of the error.
 	Outcome string `json:"outcome"`
 
-	// Owner Whose lease it is, or was; of a member itself. Where callers are verified it begins with the subject of that owner; what follows a `#`, and all of it in development mode, its caller chose.
+	// Owner Whose lease it is, or was; of a member itself, of machine IDs the subject that leased them. Where callers are verified it begins with the subject of that owner; what follows a `#`, and all of it in development mode, its caller chose.
 	Owner string `json:"owner,omitempty"`
 
 	// Path The path of the request, escaped.
@@ -152,8 +155,11 @@ type AuditEvent struct {
 	// Replayed The request had taken effect before; this delivery changed nothing.
 	Replayed bool `json:"replayed,omitempty"`
 
-	// Result Of a delivery: what became of it, an outcome of TaskDone; of a finish the status.
+	// Result Of a delivery: what became of it, an outcome of TaskDone; of a finish the status; of a release `failed`, if the run failed and may be begun again.
 	Result string `json:"result,omitempty"`
+
+	// Runs Of analyses and runs that were begun: which attempt it is, of those since the last one that ended by itself.
+	Runs int64 `json:"runs,omitempty"`
 
 	// Schema The version of this schema.
 	Schema int64 `json:"schema"`
@@ -169,6 +175,9 @@ type AuditEvent struct {
 
 	// Tenant The tenant that it is about.
 	Tenant string `json:"tenant,omitempty"`
+
+	// TokenID Which token of the file of tokens the caller sent: the ID that `leasehold token list` shows, and never the token.
+	TokenID string `json:"token_id,omitempty"`
 }
 
 // ClustersSwept What was done in the clusters of placement.

@@ -126,13 +126,13 @@ func checkHardened(pod corev1.PodSpec, c corev1.Container) (problems []string) {
 	return problems
 }
 
-// ofVersion is an image of a release.
-var ofVersion = regexp.MustCompile(`:v\d+\.\d+\.\d+$`)
+// byDigest is an image that cannot become another one.
+var byDigest = regexp.MustCompile(`^[^@\s]+@sha256:[0-9a-f]{64}$`)
 
 // checkContainer: it runs what the image has, listens where it is asked, and has room.
 func checkContainer(c corev1.Container) (problems []string) {
 	say := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
-	if c.Command != nil || !slices.Equal(c.Args, command) || !ofVersion.MatchString(c.Image) {
+	if c.Command != nil || !slices.Equal(c.Args, command) || !byDigest.MatchString(c.Image) {
 		say("it runs %v %v of %s", c.Command, c.Args, c.Image)
 	}
 	env, ports := map[string]string{}, map[string]string{}

@@ -13,25 +13,36 @@ import (
 )
 
 type auditCmd struct {
-	Files  []string  `name:"file" short:"f" required:"" sep:"none" placeholder:"FILE" help:"File with audit events, may be given several times; - is standard input. Lines of JSON, also compressed with gzip."`
-	Tenant string    `default:"default" env:"LEASEHOLD_TENANT" help:"The tenant (${env}; default ${default})."`
-	Lock   string    `required:"" placeholder:"KEY" help:"The key of the lock."`
-	At     auditTime `required:"" placeholder:"TIME" help:"The time, such as 2026-11-26T03:12:00Z or 2026-11-26T03:12:00+01:00; without a zone it is UTC."`
-	JSON   bool      `name:"json" help:"Print the answer as JSON, on one line; an error as JSON on standard error."`
+	Files  []string `name:"file" short:"f" required:"" sep:"none" placeholder:"FILE" help:"File with audit events, may be given several times; - is standard input. Lines of JSON, also compressed with gzip."`
+	Tenant string   `default:"default" env:"LEASEHOLD_TENANT" help:"The tenant of a lock, a run or an identity (${env}; default ${default})."`
+
+	Lock      string `xor:"thing" required:"" placeholder:"KEY" help:"Who had this lock."`
+	RunID     string `name:"run" xor:"thing" required:"" placeholder:"ID" help:"Who ran this run."`
+	Analysis  string `xor:"thing" required:"" placeholder:"ID" help:"Who ran this analysis."`
+	MachineID *int64 `name:"machine-id" xor:"thing" required:"" placeholder:"NUMBER" help:"Who had this machine ID of --service."`
+	Identity  string `xor:"thing" required:"" placeholder:"KIND/ID" help:"Which member of --cluster had this identity."`
+	Service   string `default:"default" help:"The service of a machine ID (default ${default})."`
+	Cluster   string `help:"The cluster of an identity."`
+
+	At   auditTime `placeholder:"TIME" help:"The time, such as 2026-11-26T03:12:00Z or 2026-11-26T03:12:00+01:00; without a zone it is UTC. Without a time, all who had it are listed."`
+	JSON bool      `name:"json" help:"Print the answer as JSON, on one line; an error as JSON on standard error."`
 }
 
 // Help is the longer help of the command.
 func (auditCmd) Help() string {
-	return `Who had this lock at 03:12, with which fencing token, from when to when, and who had it next. It reads the audit events that servers wrote, and asks no server:
+	return `Who had this at 03:12, with which fencing token, from when to when, and who had it next: a lock, a run or an analysis, a machine ID, an identity of placement. It reads the audit events that servers wrote, and asks no server:
 
   leasehold audit --file /var/log/leasehold/audit.jsonl --lock deploy-prod --at 2026-11-26T03:12:00Z
+  leasehold audit --file /var/log/leasehold/audit.jsonl --run nightly
+  leasehold audit --file /var/log/leasehold/audit.jsonl --machine-id 7 --service orders --at 2026-11-26T03:12:00Z
+  leasehold audit --file /var/log/leasehold/audit.jsonl --identity room/lobby --cluster chat --at 2026-11-26T03:12:00Z
 
 Rotated files are named together, in any order: --file audit.jsonl --file audit.jsonl.1. Events that are there twice count once. What a cloud's sink exports is read as it is:
 
   gcloud logging read 'jsonPayload.message="audit"' --format json | leasehold audit --file - --lock deploy-prod --at …
   aws logs filter-log-events --log-group-name … --filter-pattern '{ $.message = "audit" }' | leasehold audit --file - …
 
-All times are the store's. Renewals are no audit events: a lease that was released, given up or ended by an administrator was held until then. One that expired was held until its lease ended, and possibly longer, if it was renewed: the answer says which of the two. What lies before the first event, or after the last, is not known. Lines that cannot be read are counted and named on standard error.
+All times are the store's. Renewals are no audit events: a lease that was released, given up or ended by an administrator was held until then. One that expired was held until its lease ended, and possibly longer, if it was renewed: the answer says which of the two. Machine IDs have no fencing token, and are never renewed: their times tell leases apart. A member has an identity until it gives it up, or until the next one has it: it may have been dead before. What lies before the first event, or after the last, is not known. Lines that cannot be read are counted and named on standard error.
 
 Exit codes: 0 someone had it, or may have had it; 5 no one had it, as far as the events say; 1 a file cannot be read.`
 }
@@ -53,9 +64,34 @@ func (t *auditTime) UnmarshalText(text []byte) error {
 	return fmt.Errorf("%q is no time: write one such as 2026-11-26T03:12:00Z", text)
 }
 
+// about is what is asked about.
+func (c *auditCmd) about() (audit.Thing, error) {
+	if c.Cluster == "" == (c.Identity != "") {
+		return audit.Thing{}, usage("--identity and --cluster go together")
+	}
+	switch {
+	case c.Lock != "":
+		return audit.Thing{Kind: audit.Lock, Tenant: c.Tenant, Key: c.Lock}, nil
+	case c.RunID != "":
+		return audit.Thing{Kind: audit.Run, Tenant: c.Tenant, Key: c.RunID}, nil
+	case c.Analysis != "":
+		return audit.Thing{Kind: audit.Analysis, Key: c.Analysis}, nil
+	case c.Identity != "":
+		return audit.Thing{Kind: audit.Identity, Tenant: c.Tenant, Cluster: c.Cluster, Key: c.Identity}, nil
+	case c.MachineID != nil:
+		return audit.Thing{Kind: audit.MachineID, Key: c.Service, MachineID: c.MachineID}, nil
+	default:
+		return audit.Thing{}, usage("say what it is about: --lock, --run, --analysis, --machine-id or --identity")
+	}
+}
+
 // Run answers.
 func (c *auditCmd) Run(ctx context.Context, s *streams) error {
-	log := audit.Log{Tenant: c.Tenant, Key: c.Lock}
+	about, err := c.about()
+	if err != nil {
+		return err
+	}
+	log := audit.Log{About: about}
 	for _, name := range c.Files {
 		if err := readAudit(ctx, &log, name); err != nil {
 			return err
@@ -68,11 +104,14 @@ func (c *auditCmd) Run(ctx context.Context, s *streams) error {
 	if n := log.BrokenLines; n > 0 {
 		fmt.Fprintf(s.err, "leasehold: %d lines could not be read: what they say is not in the answer\n", n)
 	}
-	a := log.At(c.At.Time)
+	a := log.All()
+	if !c.At.IsZero() {
+		a = log.At(c.At.Time)
+	}
 	if err := show(s, c.JSON, a, "%s", auditAnswer(a)); err != nil {
 		return err
 	}
-	if len(a.Holders) == 0 {
+	if len(a.Holders)+len(a.Leases) == 0 {
 		return &exitError{exitMissing, nil} // the answer has said so
 	}
 	return nil
@@ -108,20 +147,32 @@ func readAudit(ctx context.Context, log *audit.Log, name string) error {
 // auditAnswer is an answer in words.
 func auditAnswer(a audit.Answer) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s of tenant %s at %s: ", quoted(a.LockKey), quoted(a.TenantID), a.At)
+	b.WriteString(auditThing(a.Thing))
+	if a.At != "" {
+		b.WriteString(" at " + a.At)
+	}
+	b.WriteString(": ")
 	switch {
 	case len(a.Holders) == 0 && a.Events == 0:
-		b.WriteString("nothing is known, there is no event about this lock\n")
+		b.WriteString("nothing is known, there is no event about it\n")
+	case a.At == "":
+		fmt.Fprintf(&b, "%d leases\n", len(a.Leases))
 	case len(a.Holders) == 0:
 		b.WriteString("no one had it\n")
 	case len(a.Holders) > 1:
 		fmt.Fprintf(&b, "%d leases\n", len(a.Holders))
 	}
+	for _, l := range a.Leases {
+		fmt.Fprintln(&b, holderOf(l.Owner, l.FencingToken))
+		writeLease(&b, l)
+	}
 	for _, h := range a.Holders {
-		who := fmt.Sprintf("%s, with fencing token %d", quoted(h.Owner), h.FencingToken)
+		who := holderOf(h.Owner, h.FencingToken)
 		switch {
 		case !h.Certain && h.GrantedAt == "":
 			who = "possibly " + who + ", if it was granted by then"
+		case !h.Certain && a.Kind == audit.Identity:
+			who = "possibly " + who + ", if it lived until then"
 		case !h.Certain:
 			who = "possibly " + who + ", if its lease was renewed until then"
 		}
@@ -129,17 +180,47 @@ func auditAnswer(a audit.Answer) string {
 		writeLease(&b, h.Lease)
 	}
 	if a.Before != nil {
-		fmt.Fprintf(&b, "before: %s, with fencing token %d\n", quoted(a.Before.Owner), a.Before.FencingToken)
+		fmt.Fprintf(&b, "before: %s\n", holderOf(a.Before.Owner, a.Before.FencingToken))
 		writeLease(&b, *a.Before)
 	}
 	if a.After != nil {
-		fmt.Fprintf(&b, "after: %s, with fencing token %d\n", quoted(a.After.Owner), a.After.FencingToken)
+		fmt.Fprintf(&b, "after: %s\n", holderOf(a.After.Owner, a.After.FencingToken))
 		writeLease(&b, *a.After)
 	}
-	if a.First != "" && (a.At < a.First || a.At > a.Last) {
+	if a.First != "" && (a.At == "" || a.At < a.First || a.At > a.Last) {
 		fmt.Fprintf(&b, "The events are from %s to %s: what happened outside is not known.\n", a.First, a.Last)
 	}
 	return b.String()
+}
+
+// auditThing names what an answer is about.
+func auditThing(t audit.Thing) string {
+	of := " of tenant " + quoted(t.Tenant)
+	switch t.Kind {
+	case audit.Run:
+		return "run " + quoted(t.Key) + of
+	case audit.Analysis:
+		return "analysis " + quoted(t.Key)
+	case audit.MachineID:
+		return fmt.Sprintf("machine ID %d of service %s", *t.MachineID, quoted(t.Key))
+	case audit.Identity:
+		return quoted(t.Key) + " of cluster " + quoted(t.Cluster) + of
+	default:
+		return quoted(t.Key) + of
+	}
+}
+
+// holderOf names who had a lease.
+func holderOf(owner string, token int64) string {
+	if owner == "" {
+		owner = "a caller whom the server did not verify"
+	} else {
+		owner = quoted(owner)
+	}
+	if token == 0 {
+		return owner
+	}
+	return fmt.Sprintf("%s, with fencing token %d", owner, token)
 }
 
 // writeLease says how a lease began and ended.
@@ -149,10 +230,28 @@ func writeLease(w io.Writer, l audit.Lease) {
 	if l.InLine {
 		granted += ", as the next in line"
 	}
-	if l.TookOver {
+	switch {
+	case l.TookOver && l.TakenFrom != "":
+		granted += ", taken over from " + quoted(l.TakenFrom)
+	case l.TakenFrom != "":
+		granted += ", handed over by " + quoted(l.TakenFrom)
+	case l.TookOver:
 		granted += ", after the lease before had expired"
 	}
 	line("granted", granted)
+	if l.Remote != "" && (l.Owner == "" || l.TokenID != "") {
+		from := quoted(l.Remote)
+		if l.TokenID != "" {
+			from += ", with token " + quoted(l.TokenID)
+		}
+		line("from", from)
+	}
+	if l.Incarnation != 0 {
+		line("member", fmt.Sprintf("incarnation %d, epoch %d", l.Incarnation, l.Epoch))
+	}
+	if l.Runs != 0 {
+		line("attempt", fmt.Sprintf("%d since the last that ended by itself; %d have failed", l.Runs, l.Failures))
+	}
 	if l.Mode != "" && l.Mode != "exclusive" {
 		mode := quoted(l.Mode)
 		if l.Permit != 0 {
@@ -161,7 +260,11 @@ func writeLease(w io.Writer, l audit.Lease) {
 		line("mode", mode)
 	}
 	if l.ExpiresAt != "" {
-		line("lease", "to "+l.ExpiresAt+", unless it was renewed")
+		to := "to " + l.ExpiresAt
+		if l.FencingToken != 0 {
+			to += ", unless it was renewed"
+		}
+		line("lease", to)
 	}
 	switch {
 	case l.Ended == audit.TooLate:
@@ -174,6 +277,9 @@ func writeLease(w io.Writer, l audit.Lease) {
 		line("ended", "by "+l.EndedAt+", no event says how")
 	default:
 		text := l.EndedAt + ", " + l.Ended
+		if l.Ended == audit.Finished {
+			text += " as " + quoted(l.Result)
+		}
 		if l.EndedBy != "" {
 			text += " by " + quoted(l.EndedBy)
 		}
@@ -182,7 +288,7 @@ func writeLease(w io.Writer, l audit.Lease) {
 		}
 		line("ended", text)
 	}
-	if l.NextToken != 0 {
-		line("next", fmt.Sprintf("%s, with fencing token %d", quoted(l.NextOwner), l.NextToken))
+	if l.NextOwner != "" || l.NextToken != 0 {
+		line("next", holderOf(l.NextOwner, l.NextToken))
 	}
 }

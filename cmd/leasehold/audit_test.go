@@ -24,7 +24,9 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/telemetry"
 	"github.com/leasehold-dev/leasehold/internal/contracttest"
+	"github.com/leasehold-dev/leasehold/kazahana"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
 
 // night is a server on a clock of its own, whose audit events are kept.
@@ -45,8 +47,21 @@ func newNight(t *testing.T) *night {
 		Log:   telemetry.AtLeast(slog.LevelError, lines),
 		Audit: slog.New(telemetry.NewHandler(slog.NewJSONHandler(&n.audit, nil))),
 		Now:   clock, MaxWait: -1, // who waits keeps a place in line and asks again
+		MachineIDs: twoMachineIDs(t, store),
 	})
 	return n
+}
+
+// twoMachineIDs leases the machine IDs 0 and 1, for 10 minutes.
+func twoMachineIDs(t *testing.T, store docstore.Store) *machineid.Service {
+	t.Helper()
+	c := machineid.DefaultService()
+	c.BitTs, c.BitID, c.BitSeq = 60, 2, 1
+	ids, err := machineid.New(store, []machineid.ServiceConfig{c}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids
 }
 
 // timeAt is a time of the night.
@@ -65,22 +80,28 @@ func (n *night) at(clock string) { n.now = timeAt(n.t, clock) }
 // send sends a command on the lock "nightly" or on several locks, and returns the token that the response has.
 func (n *night) send(clock, command, body string, status int) int64 {
 	n.t.Helper()
-	n.at(clock)
 	path := "/v1/tenants/acme/locks/nightly/" + command
 	if set, ok := strings.CutPrefix(command, "set/"); ok {
 		path = "/v1/tenants/acme/lock-sets/" + set
 	}
-	w := httptest.NewRecorder()
-	n.api.ServeHTTP(w, httptest.NewRequestWithContext(n.t.Context(), http.MethodPost, "http://127.0.0.1:8080"+path,
-		strings.NewReader(body)))
-	if w.Code != status {
-		n.t.Fatalf("%s %s: %d %s", clock, command, w.Code, w.Body)
-	}
 	var lease struct {
 		FencingToken int64 `json:"fencing_token"`
 	}
-	_ = json.Unmarshal(w.Body.Bytes(), &lease) // some have no body
+	_ = json.Unmarshal(n.call(clock, http.MethodPost, path, body, status), &lease) // some have no body
 	return lease.FencingToken
+}
+
+// call sends a request, and returns the body of the response.
+func (n *night) call(clock, method, path, body string, status int) []byte {
+	n.t.Helper()
+	n.at(clock)
+	w := httptest.NewRecorder()
+	n.api.ServeHTTP(w, httptest.NewRequestWithContext(n.t.Context(), method, "http://127.0.0.1:8080"+path,
+		strings.NewReader(body)))
+	if w.Code != status {
+		n.t.Fatalf("%s %s: %d %s", clock, path, w.Code, w.Body)
+	}
+	return w.Body.Bytes()
 }
 
 // play plays a night: an acquire, a hand-over in line, a takeover, a force-release, a replay, a request that is given
@@ -123,8 +144,16 @@ func (n *night) tokenOf(key string) (token int64) {
 // ask asks who had the lock at a time.
 func ask(t *testing.T, clock, key string, files ...string) (a audit.Answer, stderr string, code int) {
 	t.Helper()
-	args := []string{"audit", "--tenant", "acme", "--lock", key, "--json", "--at",
-		timeAt(t, clock).Format("2006-01-02T15:04:05")}
+	return askAbout(t, clock, []string{"--lock", key}, files...)
+}
+
+// askAbout asks who had something at a time, or at any if there is none.
+func askAbout(t *testing.T, clock string, thing []string, files ...string) (a audit.Answer, stderr string, code int) {
+	t.Helper()
+	args := append([]string{"audit", "--tenant", "acme", "--json"}, thing...)
+	if clock != "" {
+		args = append(args, "--at", timeAt(t, clock).Format("2006-01-02T15:04:05"))
+	}
 	for _, f := range files {
 		args = append(args, "--file", f)
 	}
@@ -149,7 +178,16 @@ func save(t *testing.T, name, content string) string {
 // summary is an answer in a few words: who for certain, who possibly, and how that ended; the leases before and after.
 func summary(a audit.Answer, first int64) string {
 	lease := func(l audit.Lease) string {
-		text := fmt.Sprintf("%s+%d", l.Owner, l.FencingToken-first)
+		text := l.Owner
+		if l.FencingToken != 0 {
+			text += fmt.Sprintf("+%d", l.FencingToken-first)
+		}
+		if l.Runs != 0 {
+			text += fmt.Sprintf(", attempt %d after %d failures", l.Runs, l.Failures)
+		}
+		if l.TakenFrom != "" {
+			text += " from " + l.TakenFrom
+		}
 		if l.InLine {
 			text += " in line"
 		}
@@ -160,8 +198,11 @@ func summary(a audit.Answer, first int64) string {
 		if l.EndedAt != "" {
 			text += ", " + l.Ended + " " + clockOf(l.EndedAt)
 		}
-		if l.EndedBy != "" {
+		if l.EndedBy+l.Reason != "" {
 			text += " by " + l.EndedBy + ": " + l.Reason
+		}
+		if l.Result != "" {
+			text += " as " + l.Result
 		}
 		if l.NextToken != 0 {
 			text += fmt.Sprintf(", then %s+%d", l.NextOwner, l.NextToken-first)
@@ -169,6 +210,9 @@ func summary(a audit.Answer, first int64) string {
 		return text
 	}
 	var parts []string
+	for _, l := range a.Leases {
+		parts = append(parts, lease(l))
+	}
 	for _, h := range a.Holders {
 		text := lease(h.Lease)
 		if !h.Certain {
@@ -237,6 +281,145 @@ func TestAuditOfANight(t *testing.T) {
 	}
 	if a, _, code := ask(t, "22:44:10", "other", file); code != exitOK || a.Holders[0].Owner != "eve" {
 		t.Errorf("the other lock: %+v, exit code %d", a, code)
+	}
+}
+
+// playOthers plays a night of a run, a machine ID and an identity, and returns their first tokens and the machine ID.
+func (n *night) playOthers() (run, identity, id int64) {
+	begin := func(clock, owner string, ttl int) (token int64) {
+		var granted contracts.RunGranted
+		if err := json.Unmarshal(n.call(clock, http.MethodPost, "/v1/tenants/acme/runs/nightly/begin",
+			fmt.Sprintf(`{"owner_id":%q,"request_id":"of-%s","ttl_seconds":%d}`, owner, owner, ttl), 200), &granted); err != nil {
+			n.t.Fatal(err)
+		}
+		return granted.FencingToken
+	}
+	end := func(clock, owner, command string, token int64, more string) {
+		n.call(clock, http.MethodPost, "/v1/tenants/acme/runs/nightly/"+command,
+			fmt.Sprintf(`{"owner_id":%q,"fencing_token":%d%s}`, owner, token, more), 200)
+	}
+	run = begin("22:00", "ann", 600)
+	begin("22:01", "ann", 600)
+	end("22:05", "ann", "release", run, `,"failure_reason":"the disk is full"`)
+	begin("22:10", "ben", 60)
+	begin("22:20", "cho", 600)
+	end("22:25", "cho", "finish", run+2, `,"status":"READY"`)
+
+	lease := func(clock string) kazahana.Lease {
+		var r kazahana.AcquireResponse
+		if err := json.Unmarshal(n.call(clock, http.MethodPost, "/v1/machine-ids/lease", `{}`, 200), &r); err != nil ||
+			len(r.Leases) != 1 {
+			n.t.Fatalf("%v, %d leases", err, len(r.Leases))
+		}
+		return r.Leases[0]
+	}
+	l := lease("22:00")
+	id = l.ID
+	lease("22:04") // the other one
+	at := timeAt(n.t, "22:05").UnixMilli()
+	release := fmt.Sprintf(`{"signature":%q,"timestamp":%d}`, kazahana.Sign(l.Secret, id, at), at)
+	path := fmt.Sprint("/v1/machine-ids/lease/", id)
+	n.call("22:05", http.MethodDelete, path, release, 204)
+	n.call("22:05", http.MethodDelete, path, release, 204) // again, when it is no one's
+	lease("22:06")
+	n.call("22:08", http.MethodPost, "/v1/machine-ids/force-release",
+		fmt.Sprintf(`{"first":%d,"last":%d,"reason":"gone"}`, id, id), 200)
+	lease("22:09")
+
+	const chat = "/v1/tenants/acme/clusters/chat"
+	join := func(clock, member string) {
+		n.call(clock, http.MethodPost, chat+"/members/"+member+"/join",
+			`{"request_id":"j","kinds":["room"],"partitions":16,"ttl_seconds":3600}`, 200)
+	}
+	const lobby = chat + "/activations/room/lobby"
+	command := func(clock, name string, of contracts.Activation, more string) contracts.Activation {
+		body := `{"request_id":"of-` + clock + `"`
+		if of.Member != "" {
+			body = fmt.Sprintf(`{"member":%q,"incarnation":%d,"fencing_token":%d`, of.Member, of.Incarnation, of.FencingToken)
+		}
+		var o contracts.ActivationOutcome
+		if err := json.Unmarshal(n.call(clock, http.MethodPost, lobby+"/"+name, body+more+"}", 200), &o); err != nil {
+			n.t.Fatal(err)
+		}
+		return o.Activation
+	}
+	join("22:00", "alice")
+	had := command("22:01", "claim", contracts.Activation{}, "")
+	identity = had.FencingToken
+	command("22:02", "activated", had, "")
+	join("22:05", "bob")
+	had = command("22:10", "transfer", had, `,"request_id":"t","to":"bob"`)
+	n.call("22:20", http.MethodPost, chat+"/members/bob/evict",
+		fmt.Sprintf(`{"incarnation":%d,"reason":"hangs"}`, had.Incarnation), 200)
+	had = command("22:30", "claim", contracts.Activation{}, "")
+	command("22:31", "activated", had, "")
+	command("22:32", "drain", had, "")
+	command("22:40", "deactivate", had, `,"reason":"idle"`)
+	return run, identity, id
+}
+
+// TestAuditOfOtherThings: who ran a run, which attempt and how it ended; who had a machine ID; which member had an
+// identity: the answer at each time of a night that was played, whatever the order of the events.
+func TestAuditOfOtherThings(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	run, identity, id := n.playOthers()
+	lines := strings.SplitAfter(n.audit.String(), "\n")
+	contracttest.AuditEvents(t, n.audit.String())
+	rand.Shuffle(len(lines), func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })
+	file := save(t, "audit.jsonl", n.audit.String()+strings.Join(lines, ""))
+	shuffled := save(t, "shuffled.jsonl", strings.Join(lines, ""))
+
+	const (
+		ann   = "ann+0, attempt 1 after 1 failures, granted 22:00, failed 22:05 as failed, then ben+1"
+		ben   = "ben+1, attempt 1 after 1 failures, granted 22:10, expired 22:20, then cho+2"
+		cho   = "cho+2, attempt 2 after 1 failures took over, granted 22:20, finished 22:25 as READY"
+		one   = ", granted 22:00, released 22:05:00.001Z"
+		two   = ", granted 22:06, forced 22:08 by : gone"
+		three = ", granted 22:09, expired 22:19"
+		alice = "alice+0, granted 22:01, handed over 22:10, then bob+1"
+		bob   = "bob+1 from alice, granted 22:10, taken over 22:30, then alice+2"
+		again = "alice+2 from bob took over, granted 22:30, released 22:40"
+	)
+	ofRun, ofID := []string{"--run", "nightly"}, []string{"--machine-id", strconv.FormatInt(id, 10)}
+	ofIdentity := []string{"--identity", "room/lobby", "--cluster", "chat"}
+	for _, q := range []struct {
+		thing       []string
+		first       int64
+		clock, want string
+	}{
+		{ofRun, run, "21:59", "after " + ann},
+		{ofRun, run, "22:02", ann},
+		{ofRun, run, "22:07", "before " + ann + "; after " + ben},
+		{ofRun, run, "22:10:30", ben},
+		{ofRun, run, "22:15", "possibly " + ben + "; before " + ann + "; after " + cho},
+		{ofRun, run, "22:24", cho},
+		{ofRun, run, "22:25", "before " + cho},
+		{ofRun, run, "", ann + "; " + ben + "; " + cho},
+		{ofID, 0, "22:03", one},
+		{ofID, 0, "22:05:30", "before " + one + "; after " + two},
+		{ofID, 0, "22:07", two},
+		{ofID, 0, "22:08", "before " + two + "; after " + three},
+		{ofID, 0, "22:18:59", three},
+		{ofID, 0, "22:19", "before " + three},
+		{[]string{"--machine-id", strconv.FormatInt(1-id, 10)}, 0, "22:13", ", granted 22:04, expired 22:14"},
+		{ofIdentity, identity, "22:05", alice},
+		{ofIdentity, identity, "22:15", "possibly " + bob + "; before " + alice + "; after " + again},
+		{ofIdentity, identity, "22:35", again},
+		{ofIdentity, identity, "22:50", "before " + again},
+		{ofIdentity, identity, "", alice + "; " + bob + "; " + again},
+		{[]string{"--analysis", "nightly"}, 0, "22:02", ""},
+		{[]string{"--lock", "nightly"}, 0, "22:02", ""},
+		{[]string{"--identity", "room/lobby", "--cluster", "chatt"}, 0, "22:05", ""},
+		{append(slices.Clone(ofID), "--service", "other"), 0, "22:03", ""},
+	} {
+		for _, f := range []string{file, shuffled} {
+			a, errs, code := askAbout(t, q.clock, q.thing, f)
+			if got := summary(a, q.first); got != q.want || errs != "" ||
+				(code == exitOK) != (len(a.Holders)+len(a.Leases) > 0) {
+				t.Errorf("%v %s\ngot  %s\nwant %s\nexit code %d, %s", q.thing, q.clock, got, q.want, code, errs)
+			}
+		}
 	}
 }
 
@@ -381,7 +564,7 @@ func TestAuditOfFilesThatOthersWrote(t *testing.T) {
 		t.Errorf("%q", text)
 	}
 
-	log := audit.Log{Tenant: "acme", Key: "nightly"}
+	log := audit.Log{About: audit.Thing{Kind: audit.Lock, Tenant: "acme", Key: "nightly"}}
 	others := strings.Repeat("x\n", 5000) + fmt.Sprintf(event, "3", night, "other", "", "ann")
 	if err := log.Read("lines", strings.NewReader(others)); err != nil || log.BrokenLines != 5000 ||
 		len(log.Broken) > 100 || len(log.Events) != 0 || log.At(timeAt(t, "22:05")).First != night {
@@ -390,14 +573,14 @@ func TestAuditOfFilesThatOthersWrote(t *testing.T) {
 	}
 	for _, begin := range []string{"[\n" + strings.TrimSpace(fmt.Sprintf(event, "4", night, "nightly", "", "ann")) + `, "`,
 		"{\n" + `"msg": "`} {
-		log := audit.Log{Tenant: "acme", Key: "nightly"}
+		log := audit.Log{About: audit.Thing{Kind: audit.Lock, Tenant: "acme", Key: "nightly"}}
 		if err := log.Read("document", &endless{strings.NewReader(begin), 200 << 20}); err != nil || log.BrokenLines != 1 ||
 			!strings.Contains(log.Broken[0].Why, "longer than") || len(log.Events) != strings.Count(begin, "[") {
 			t.Errorf("%.20q: %v, %d events, %v", begin, err, len(log.Events), log.Broken)
 		}
 	}
 	for _, cut := range []string{"[\n", "[\n{}", "[\n{},", "{\n"} {
-		log := audit.Log{Tenant: "acme", Key: "nightly"}
+		log := audit.Log{About: audit.Thing{Kind: audit.Lock, Tenant: "acme", Key: "nightly"}}
 		if err := log.Read("cut off", strings.NewReader(cut)); err != nil || log.BrokenLines != 1 {
 			t.Errorf("%q: %v, %v", cut, err, log.Broken)
 		}
@@ -434,9 +617,10 @@ func TestAuditInWords(t *testing.T) {
 			t.Errorf("at %s:\n%s%s\nwant\n%s", at, &out, &errs, want)
 		}
 	}
-	for _, args := range [][]string{{"--at", "03:12"}, {"--at", "yesterday"}, {}} {
+	for _, args := range [][]string{{"--lock", "k", "--at", "03:12"}, {"--lock", "k", "--at", "yesterday"}, {},
+		{"--lock", "k", "--run", "r"}, {"--machine-id", "x"}, {"--identity", "room/lobby"}, {"--lock", "k", "--cluster", "c"}} {
 		var out, errs bytes.Buffer
-		if code := run(t.Context(), append([]string{"audit", "-f", file, "--lock", "nightly"}, args...), &out,
+		if code := run(t.Context(), append([]string{"audit", "-f", file}, args...), &out,
 			&errs); code != exitUsage {
 			t.Errorf("%v: exit code %d, %s", args, code, &errs)
 		}

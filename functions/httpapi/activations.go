@@ -51,6 +51,7 @@ func (a *api) claimActivation(c call, b *contracts.ActivationClaimRequest) (outc
 		c.note.facts.Takeover = metrics.KindActivation
 		c.event().Takeover = true
 	}
+	defer c.note.begins()
 	return a.activation(c, o, err)
 }
 
@@ -75,6 +76,7 @@ func (a *api) transferActivation(c call, b *contracts.ActivationTransferRequest)
 	}
 	o, err := a.placement.Transfer(c.Context(), command)
 	c.event().TakenFrom = hold.Owner.Member
+	defer c.note.begins()
 	return a.activation(c, o, err)
 }
 
@@ -114,6 +116,7 @@ func (a *api) activationFailed(c call, b *contracts.ActivationFailedRequest) (ou
 		return outcome, err
 	}
 	o, err := a.placement.Fail(c.Context(), placement.Fail{Hold: hold, Reason: b.Reason})
+	defer c.note.ends()
 	return a.activation(c, o, err)
 }
 
@@ -123,6 +126,7 @@ func (a *api) deactivate(c call, b *contracts.ActivationEndRequest) (outcome con
 		return outcome, err
 	}
 	o, err := a.placement.Deactivate(c.Context(), placement.Deactivate{Hold: hold, Reason: b.Reason})
+	defer c.note.ends()
 	return a.activation(c, o, err)
 }
 

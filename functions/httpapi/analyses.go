@@ -91,6 +91,8 @@ func (c call) began(o analysis.Outcome, owner string, err error) {
 	c.note.gate(o, owner, 0, err)
 	switch o.Code {
 	case analysis.OK:
+		c.event().Runs = o.Grant.Runs
+		c.note.begins()
 		return
 	case analysis.AlreadyFinished:
 		c.note.skipped = string(contracts.SkipAlreadyFinished)
@@ -101,10 +103,19 @@ func (c call) began(o analysis.Outcome, owner string, err error) {
 	c.note.action = "" // nothing was granted
 }
 
+// gateEnded notes the end of an attempt by its holder, which failed if that says why.
+func (c call) gateEnded(o analysis.Outcome, owner string, token int64, failed string, err error) {
+	c.note.gate(o, owner, token, err)
+	if c.note.ends(); failed != "" {
+		c.event().Result = "failed"
+	}
+}
+
 // gaveUp is the response to a request that was given up: none, because nothing is left of it.
 func (c call) gaveUp(o analysis.Outcome, owner string, err error, rejected func(analysis.Outcome) error) (any, error) {
 	c.note.action = strings.TrimSuffix(strings.TrimSuffix(c.note.action, "lock"), "begin") + actionGiveUp
 	c.note.gate(o, owner, 0, err)
+	c.note.ends()
 	return reply(c, o, o.Replayed, err, ifOK(rejected, func(analysis.Outcome) any { return nil }))
 }
 
@@ -147,7 +158,7 @@ func (a *api) releaseAnalysis(c call, b *contracts.AnalysisReleaseRequest) (rele
 	o, err := a.analyses.Release(c.Context(), analysis.Release{
 		ID: analysisID(c.Request), Owner: b.OwnerID, Token: b.FencingToken, Failed: b.FailureReason,
 	})
-	c.note.gate(o, b.OwnerID, b.FencingToken, err)
+	c.gateEnded(o, b.OwnerID, b.FencingToken, b.FailureReason, err)
 	return reply(c, o, o.Replayed, err, ifOK(noLock, func(o analysis.Outcome) contracts.AnalysisReleased {
 		return contracts.AnalysisReleased{AnalysisID: string(analysisID(c.Request)), Failures: o.Grant.Failures,
 			Replayed: o.Replayed}
@@ -169,7 +180,7 @@ func (a *api) finishAnalysis(c call, b *contracts.AnalysisFinishRequest) (finish
 		ID: analysisID(c.Request), Owner: b.OwnerID, Token: b.FencingToken,
 		Status: analysis.Status(b.Status), Result: b.Result, Reason: b.FailureReason,
 	})
-	c.note.gate(o, b.OwnerID, b.FencingToken, err)
+	c.gateEnded(o, b.OwnerID, b.FencingToken, "", err)
 	c.event().Result = string(b.Status)
 	return reply(c, o, o.Replayed, err, ifOK(noLock, func(o analysis.Outcome) contracts.AnalysisFinished {
 		return contracts.AnalysisFinished{AnalysisID: string(analysisID(c.Request)), Status: b.Status, Replayed: o.Replayed}

@@ -109,10 +109,24 @@ func (n *exchangeLog) gate(o analysis.Outcome, owner string, token int64, err er
 		return
 	}
 	e := &n.event
-	e.FencingToken, e.Replayed = cmp.Or(o.Grant.Token, token), o.Replayed
+	e.FencingToken, e.Failures, e.Replayed = cmp.Or(o.Grant.Token, token), o.Grant.Failures, o.Replayed
 	atStore(e, o.At)
 	if !o.Grant.ExpiresAt.IsZero() {
 		e.ExpiresAt = direct.Time(o.Grant.ExpiresAt)
+	}
+}
+
+// begins says in the event that its lease was granted at the time of the event, unless it was before.
+func (n *exchangeLog) begins() {
+	if e := &n.event; e.FencingToken != 0 && !e.Replayed && e.Clock == "store" {
+		e.GrantedAt = e.At
+	}
+}
+
+// ends says in the event that its lease was ended at the time of the event, unless it was before.
+func (n *exchangeLog) ends() {
+	if e := &n.event; e.FencingToken != 0 && !e.Replayed && e.Clock == "store" {
+		e.EndedAt = e.At
 	}
 }
 
@@ -183,7 +197,8 @@ func rejectsCaller(c contracts.Code) bool {
 // writeAudit writes the audit events of a request, if there are any: what it did apart from its outcome, and that.
 func (f *frame) writeAudit(ctx context.Context, r *http.Request, n *exchangeLog, requestID string) {
 	rejected := rejectsCaller(n.code)
-	whole := rejected || n.action != "" && n.code == "" && len(n.apart) == 0
+	// An event that names a token tells of an effect, whatever was responded: as of a delivery whose run failed.
+	whole := rejected || n.action != "" && (n.code == "" || n.event.FencingToken != 0) && len(n.apart) == 0
 	if !whole && len(n.apart) == 0 {
 		return
 	}
@@ -221,7 +236,7 @@ func (f *frame) writeEvent(ctx context.Context, level slog.Level, r *http.Reques
 		return
 	}
 	e.Schema, e.ID, e.Path, e.Remote = contracts.AuditSchema, rand.Text(), r.URL.EscapedPath(), r.RemoteAddr
-	e.Subject, e.CallerTenant = n.caller.Subject, n.caller.Tenant
+	e.Subject, e.TokenID, e.CallerTenant = n.caller.Subject, n.caller.TokenID, n.caller.Tenant
 	if e.At == "" {
 		e.At, e.Clock = direct.Time(time.Now()), "server"
 	}

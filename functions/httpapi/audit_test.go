@@ -19,6 +19,7 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/internal/contracttest"
+	"github.com/leasehold-dev/leasehold/kazahana"
 	"github.com/leasehold-dev/leasehold/repo/census"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
@@ -104,6 +105,13 @@ func TestAudit(t *testing.T) {
 	analysis := func(more func(*contracts.AuditEvent)) func(*contracts.AuditEvent) {
 		return func(e *contracts.AuditEvent) { e.Chosen.RequestID, e.Chosen.Reason = "t1", "fixed"; more(e) }
 	}
+	const runPath = "/v1/tenants/acme/runs/nightly"
+	ofRun := func(action string, more func(*contracts.AuditEvent)) *contracts.AuditEvent {
+		return by("ann", "run."+action, "ok", runPath+"/"+action, "run", "nightly", func(e *contracts.AuditEvent) {
+			e.Tenant, e.Owner, e.FencingToken, e.Chosen.OwnerID = "acme", "ann#w1", first+3, "w1"
+			more(e)
+		})
+	}
 	d := open(t, verified{caller: ann})
 	d.order("a2", map[string]docstore.Value{"status": docstore.String("FAILED")})
 	const rival = "/v1/tenants/acmf/locks/k"
@@ -154,13 +162,25 @@ func TestAudit(t *testing.T) {
 		{ann, nil, "POST", "/v1/analyses/a1/lock", `{"owner_id":"w1","request_id":"r1"}`,
 			by("ann", "analysis.lock", "ok", "/v1/analyses/a1/lock", "analysis", "a1", func(e *contracts.AuditEvent) {
 				e.Owner, e.FencingToken, e.ExpiresAt = "ann#w1", first+2, "2026-01-01T00:05:00.000Z"
+				e.GrantedAt, e.Runs = now, 1
 				e.Chosen.OwnerID, e.Chosen.RequestID = "w1", "r1"
 			})},
 		{ann, nil, "POST", "/v1/analyses/a1/lock", `{"owner_id":"w2","request_id":"r2"}`, nil}, // skipped
 		{ann, nil, "POST", "/v1/analyses/a1/release", fmt.Sprintf(`{"owner_id":"w1","fencing_token":%d}`, first+2),
 			by("ann", "analysis.release", "ok", "/v1/analyses/a1/release", "analysis", "a1", func(e *contracts.AuditEvent) {
-				e.Owner, e.FencingToken, e.Chosen.OwnerID = "ann#w1", first+2, "w1"
+				e.Owner, e.FencingToken, e.Chosen.OwnerID, e.EndedAt = "ann#w1", first+2, "w1", now
 			})},
+		{ann, nil, "POST", runPath + "/begin", `{"owner_id":"w1","request_id":"r1"}`,
+			ofRun("begin", func(e *contracts.AuditEvent) {
+				e.GrantedAt, e.Runs, e.ExpiresAt, e.Chosen.RequestID = now, 1, later, "r1"
+			})},
+		{ann, nil, "POST", runPath + "/begin", `{"owner_id":"w1","request_id":"r1"}`,
+			ofRun("begin", func(e *contracts.AuditEvent) {
+				e.Replayed, e.Runs, e.ExpiresAt, e.Chosen.RequestID = true, 1, later, "r1"
+			})},
+		{ann, nil, "POST", runPath + "/release",
+			fmt.Sprintf(`{"owner_id":"w1","fencing_token":%d,"failure_reason":"full"}`, first+3),
+			ofRun("release", func(e *contracts.AuditEvent) { e.EndedAt, e.Failures, e.Result = now, 1, "failed" })},
 		{root, nil, "POST", "/v1/analyses/a1/retry", `{"request_id":"t1","reason":"fixed"}`, nil}, // not FAILED
 		{ann, nil, "POST", "/v1/analyses/a2/retry", `{"request_id":"t1","reason":"fixed"}`,
 			by("ann", "analysis.retry", "PERMISSION_DENIED", "/v1/analyses/a2/retry", "analysis", "a2",
@@ -188,6 +208,43 @@ func TestAudit(t *testing.T) {
 		len(e[0].Chosen.ForwardedFor) > 70 {
 		t.Errorf("machine IDs: %+v", e)
 	}
+}
+
+// TestMachineIDsAreAudited: the events of a lease of machine IDs, of its release and of one that an administrator ended
+// name the service, also one that the body leaves out, and which leases those were.
+func TestMachineIDsAreAudited(t *testing.T) {
+	const now, end = "2026-01-01T00:00:00.000Z", "2026-01-01T00:10:00.000Z"
+	d := open(t, verified{caller: httpapi.Caller{Subject: "ann", Tenant: "acme", MachineIDs: true, Admin: true}})
+	l := d.lease(`{}`)[0]
+	release := func(id, at int64, secret string) {
+		d.send("DELETE", fmt.Sprint("/v1/machine-ids/lease/", id),
+			fmt.Sprintf(`{"signature":%q,"timestamp":%d}`, kazahana.Sign(secret, id, at), at))
+	}
+	at := l.Created + 5
+	release(l.ID, at, l.Secret)
+	release(l.ID, at, l.Secret)
+	other := d.lease(`{"serviceId":"orders"}`)[0]
+	d.post("/v1/machine-ids/force-release", `{"serviceId":"orders","first":0,"reason":"gone"}`).ok(t)
+	event := func(action, path, service string, id int64, more func(*contracts.AuditEvent)) contracts.AuditEvent {
+		e := contracts.AuditEvent{Action: "machine_ids." + action, Outcome: "ok", Path: "/v1/machine-ids/" + path,
+			Subject: "ann", CallerTenant: "acme", Kind: "machine_ids", Key: service, MachineIDs: []int64{id}, Leases: 1,
+			Chosen: &contracts.AuditChosen{}}
+		more(&e)
+		return e
+	}
+	leased := func(e *contracts.AuditEvent) { e.Owner, e.GrantedAt, e.ExpiresAt = "ann", now, end }
+	one := fmt.Sprint("lease/", l.ID)
+	sameEvents(t, "machine IDs", d.audited(t), []contracts.AuditEvent{
+		event("lease", "lease", "default", l.ID, leased),
+		event("release", one, "default", l.ID, func(e *contracts.AuditEvent) {
+			e.GrantedAt, e.EndedAt = now, "2026-01-01T00:00:00.006Z"
+		}),
+		event("release", one, "default", l.ID, func(e *contracts.AuditEvent) { e.Leases, e.Replayed = 0, true }),
+		event("lease", "lease", "orders", other.ID, leased),
+		event("force_release", "force-release", "orders", other.ID, func(e *contracts.AuditEvent) {
+			e.EndedAt, e.Chosen.Reason = now, "gone"
+		}),
+	})
 }
 
 // TestRejectionsAreLogged: the log says of every rejected request who sent it, from where, and why, and nothing that is

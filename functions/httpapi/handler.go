@@ -365,7 +365,7 @@ func notWorker() error {
 func (a *api) identify(r *http.Request) (Caller, error) {
 	c, err := a.identity.Identify(r)
 	if err != nil {
-		return Caller{}, &identityError{err, a.identity.Challenge()}
+		return Caller{TokenID: c.TokenID}, &identityError{err, a.identity.Challenge()}
 	}
 	return c, nil
 }

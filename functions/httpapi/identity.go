@@ -15,6 +15,10 @@ type Caller struct {
 	// where the body names the owner.
 	Subject string
 
+	// TokenID names the token that the caller sent, for audit events, where an [Identity] has names for them; it is no
+	// secret. Empty otherwise.
+	TokenID string
+
 	// Tenant is the only tenant that the caller may touch. It is empty in development mode: any.
 	Tenant string
 
@@ -34,6 +38,7 @@ type Identity interface {
 	// Identify returns the caller. An error that is [ErrUnauthenticated] means that the request does not say who sent
 	// it, or not in a way that can be believed; its text is shown to the caller and says what is wrong, never what the
 	// credentials were. Any other error means that the caller could not be verified just now, and results in UNAVAILABLE.
+	// Of the Caller that comes with an error only the TokenID is used, for the audit event.
 	Identify(r *http.Request) (Caller, error)
 
 	// Challenge is the WWW-Authenticate header of a 401 response: what is accepted. Empty sends none.

@@ -190,11 +190,10 @@ func (a *api) authenticated(do handler) func(http.ResponseWriter, *http.Request)
 // callerOf is the caller of a request, within its rates.
 func (a *api) callerOf(r *http.Request) (Caller, error) {
 	c, err := a.identify(r)
-	if err != nil {
+	n := noteOf(r)
+	if n.caller, n.known = c, err == nil; err != nil {
 		return c, err
 	}
-	n := noteOf(r)
-	n.caller, n.known = c, true
 	return c, a.admission.rates(r.Context(), c, payer(r, c))
 }
 

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strconv"
@@ -37,11 +38,20 @@ func (a *api) leaseMachineIDs(c call, b *contracts.MachineIDLeaseRequest) (lease
 		return leases, machineIDError(err, "retry: leases whose response was lost expire")
 	}
 	e := c.event()
-	e.Kind, e.Key, e.Leases = "machine_ids", b.ServiceID, int64(len(leases.Leases))
+	ofMachineIDLeases(e, b.ServiceID)
+	e.Owner, e.Leases = c.caller.Subject, int64(len(leases.Leases))
 	for _, l := range leases.Leases {
 		e.MachineIDs = append(e.MachineIDs, l.ID)
+		begin := time.UnixMilli(l.Created) // of all of them
+		atStore(e, begin)
+		e.GrantedAt, e.ExpiresAt = e.At, direct.Time(time.UnixMilli(l.Expired))
 	}
 	return leases, nil
+}
+
+// ofMachineIDLeases says in an event that it is about machine IDs of a service, as a body names it.
+func ofMachineIDLeases(e *contracts.AuditEvent, service string) {
+	e.Kind, e.Key = "machine_ids", cmp.Or(service, machineid.DefaultServiceID)
 }
 
 // ofMachineIDs admits callers who may lease machine IDs.
@@ -65,14 +75,19 @@ func (a *api) releaseMachineID(w http.ResponseWriter, r *http.Request, c Caller)
 	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
 		return err
 	}
-	err = a.machineIDs.Release(r.Context(), kazahana.ReleaseOptions{
+	done, err := a.machineIDs.End(r.Context(), kazahana.ReleaseOptions{
 		ServiceID: body.ServiceID, ID: id, Signature: body.Signature, Timestamp: body.Timestamp,
 	})
 	if err != nil {
 		return machineIDError(err, "the lease may have been released: send the release again, or let it run out")
 	}
 	a.idQuota.released(c.Subject, id)
-	*AuditEvent(r) = contracts.AuditEvent{Kind: "machine_ids", Key: body.ServiceID, MachineIDs: []int64{id}, Leases: 1}
+	e := AuditEvent(r)
+	ofMachineIDLeases(e, cmp.Or(done.ServiceID, body.ServiceID))
+	e.MachineIDs, e.Replayed = []int64{id}, done.ServiceID == ""
+	if !e.Replayed {
+		e.Leases, e.GrantedAt, e.EndedAt = 1, direct.Time(done.Created), direct.Time(done.Free)
+	}
 	return send(w, nil)
 }
 
@@ -88,7 +103,10 @@ func (a *api) forceReleaseMachineIDs(c call, b *contracts.MachineIDForceReleaseR
 		return ended, machineIDError(err, "some leases may have been ended: send the same body again")
 	}
 	e := c.event()
-	e.Kind, e.Key, e.Leases = "machine_ids", b.ServiceID, int64(done.Leases)
+	ofMachineIDLeases(e, b.ServiceID)
+	e.Leases, e.MachineIDs = int64(done.Leases), done.IDs
+	atStore(e, done.At)
+	e.EndedAt = e.At
 	return contracts.MachineIDForceRelease{Space: done.Space, Leases: done.Leases, Free: unixMilliseconds(done.Free)}, nil
 }
 

@@ -105,7 +105,7 @@ func (a *api) releaseRun(c call, b *contracts.RunReleaseRequest) (released contr
 		ID: runID(c.Request), Owner: b.OwnerID, Token: b.FencingToken, Failed: b.FailureReason,
 		KeepSeconds: keep(b.KeepSeconds),
 	})
-	c.note.gate(o, b.OwnerID, b.FencingToken, err)
+	c.gateEnded(o, b.OwnerID, b.FencingToken, b.FailureReason, err)
 	return reply(c, o, o.Replayed, err, ifOK(noRun, func(o runs.Outcome) contracts.RunReleased {
 		return contracts.RunReleased{RunID: runID(c.Request).ID, Failures: o.Grant.Failures, Replayed: o.Replayed}
 	}))
@@ -125,7 +125,7 @@ func (a *api) finishRun(c call, b *contracts.RunFinishRequest) (finished contrac
 		ID: runID(c.Request), Owner: b.OwnerID, Token: b.FencingToken, Status: analysis.Status(b.Status), Result: b.Result,
 		Reason: b.FailureReason, KeepSeconds: keep(b.KeepSeconds),
 	})
-	c.note.gate(o, b.OwnerID, b.FencingToken, err)
+	c.gateEnded(o, b.OwnerID, b.FencingToken, "", err)
 	c.event().Result = string(b.Status)
 	return reply(c, o, o.Replayed, err, ifOK(noRun, func(o runs.Outcome) contracts.RunFinished {
 		return contracts.RunFinished{RunID: runID(c.Request).ID, Status: b.Status, Replayed: o.Replayed}

@@ -120,6 +120,7 @@ func (d Endpoint) deliver(life context.Context, w http.ResponseWriter, r *http.R
 	a := d.Worker.Deliver(ctx, m)
 	e := httpapi.AuditEvent(r)
 	e.Kind, e.Key, e.MessageID, e.Result = "analysis", a.AnalysisID, m.ID, string(a.Outcome)
+	e.Owner, e.FencingToken = a.Owner, a.Token
 	return reply(w, a)
 }
 

@@ -453,8 +453,9 @@ func guardOf(err error) tasks.Guard                  { return guard{err} }
 func (g guard) Verify(*http.Request) (string, error) { return "", g.err }
 func (guard) Challenge() string                      { return "Bearer" }
 
-// TestAuditOfInternalEndpoints: the events of deliveries and sweeps that were done, and of callers that were kept out,
-// name the account that called; a retry and a caller without a token have no account to name.
+// TestAuditOfInternalEndpoints: the events of deliveries that ran, of sweeps, and of callers that were kept out, name the
+// account that called, and those of deliveries the run; one that did not run has none, and a caller without a token has no
+// account to name.
 func TestAuditOfInternalEndpoints(t *testing.T) {
 	const queueAccount, other = "queue@p.iam.gserviceaccount.com", "other@p.iam.gserviceaccount.com"
 	issuer := cloudtaskstest.Start(t, nil)
@@ -462,8 +463,14 @@ func TestAuditOfInternalEndpoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := newBench(t, succeeds)
+	b := newBench(t, func(_ context.Context, l once.Lock) (string, error) {
+		if l.AnalysisID == "bad" {
+			return "", errors.New("the disk is full")
+		}
+		return "done", nil
+	})
 	b.put("a1", docstore.Doc{"x": docstore.Int(1)})
+	b.put("bad", docstore.Doc{"x": docstore.Int(1)})
 	task, err := tasks.Endpoint{Worker: &b.Worker, Guard: who}.Route(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -483,7 +490,10 @@ func TestAuditOfInternalEndpoints(t *testing.T) {
 		"a run": {queueAccount, tasks.TaskPath, `{"analysisId":"a1"}`, 200,
 			[]string{`"action":"task.deliver","outcome":"ok"`, `"subject":"` + queueAccount + `"`,
 				`"kind":"analysis","key":"a1"`,
-				`"result":"ready"`}},
+				`"result":"ready"`, `"fencing_token":`, `"owner":"request/`}},
+		"a run that fails": {queueAccount, tasks.TaskPath, `{"analysisId":"bad"}`, 424,
+			[]string{`"action":"task.deliver","outcome":"ATTEMPT_FAILED"`, `"key":"bad"`, `"result":"attempt_failed"`,
+				`"fencing_token":`}},
 		"a retry": {queueAccount, tasks.TaskPath, `{"analysisId":"missing"}`, 404, nil},
 		"a sweep": {queueAccount, tasks.SweepPath, "", 200,
 			[]string{`"action":"sweep","outcome":"ok"`, `"subject":"` + queueAccount + `"`}},

@@ -72,6 +72,8 @@ type Result struct {
 	RetryAfter time.Duration // unless Done: deliver not before this; 0 leaves it to the queue
 	Outcome    Outcome
 	AnalysisID string // empty if the message names none
+	Owner      string // of the run, if there was one
+	Token      int64  // the fence of the run, 0 if there was none
 	Err        error  // what went wrong; Worker.Log has it already
 }
 
@@ -147,10 +149,11 @@ func (w *Worker) deliver(ctx context.Context, m Message) Result {
 		extend(ctx)
 		return w.Work(context.WithValue(ctx, messageKey{}, m), l)
 	}
+	owner := m.owner()
 	o, err := once.Run(ctx, w.Gate, string(id), work, &once.Options{
 		// The request ID is made up for each delivery: a message that a queue hands out twice at once has one name, and
 		// the second must not be taken for the first sent again.
-		Owner: m.owner(), TTL: ttl, Heartbeat: w.Heartbeat, MaxFailures: cmp.Or(w.MaxFailures, DefaultMaxFailures),
+		Owner: owner, TTL: ttl, Heartbeat: w.Heartbeat, MaxFailures: cmp.Or(w.MaxFailures, DefaultMaxFailures),
 		OnRefresh: func(ctx context.Context, _ time.Time) { extend(ctx) },
 		Warn:      warn,
 	})
@@ -159,7 +162,9 @@ func (w *Worker) deliver(ctx context.Context, m Message) Result {
 			"stack", string(p.Stack))
 	}
 	a := resultOf(o, err)
-	a.AnalysisID = string(id)
+	if a.AnalysisID, a.Token = string(id), o.Token; a.Token != 0 {
+		a.Owner = owner
+	}
 	if a.Outcome == once.Unknown || a.Outcome == Damaged {
 		a.RetryAfter, a.Dead = w.grace(m)
 	}

@@ -78,11 +78,11 @@ func (i *Identity) Identify(r *http.Request) (httpapi.Caller, error) {
 	case !ok || subtle.ConstantTimeCompare([]byte(t.SHA256), []byte(sum)) != 1:
 		return httpapi.Caller{}, httpapi.Unauthenticated("the token is not known, or was revoked")
 	case !t.Expires.IsZero() && !now.Before(t.Expires):
-		return httpapi.Caller{}, httpapi.Unauthenticated("the token %s expired at %s", t.ID,
+		return httpapi.Caller{TokenID: t.ID}, httpapi.Unauthenticated("the token %s expired at %s", t.ID,
 			t.Expires.UTC().Format(time.RFC3339))
 	}
 	has := func(right string) bool { return slices.Contains(t.Rights, right) }
-	return httpapi.Caller{Subject: t.Subject, Tenant: t.Tenant, Admin: has(Admin), Worker: has(Worker),
+	return httpapi.Caller{Subject: t.Subject, TokenID: t.ID, Tenant: t.Tenant, Admin: has(Admin), Worker: has(Worker),
 		MachineIDs: has(MachineIDs)}, nil
 }
 

@@ -3,6 +3,7 @@ package tokenfile_test
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,6 +22,8 @@ import (
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/tokenfile"
+	"github.com/leasehold-dev/leasehold/internal/contracttest"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
 // add makes a token in a file and returns it.
@@ -67,8 +70,8 @@ func ask(t *testing.T, i httpapi.Identity, secret string) (httpapi.Caller, error
 // TestIdentify: a token says whose it is, and every other text is refused without saying what is known.
 func TestIdentify(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
-	ann, _ := add(t, path, tokenfile.Token{Subject: "ann", Tenant: "acme", Rights: []string{tokenfile.Admin}})
-	job, _ := add(t, path, tokenfile.Token{Subject: "job", Tenant: "beta",
+	ann, annID := add(t, path, tokenfile.Token{Subject: "ann", Tenant: "acme", Rights: []string{tokenfile.Admin}})
+	job, jobID := add(t, path, tokenfile.Token{Subject: "job", Tenant: "beta",
 		Rights: []string{tokenfile.Worker, tokenfile.MachineIDs}})
 	old, oldID := add(t, path, tokenfile.Token{Subject: "old", Tenant: "acme", Expires: time.Now().Add(-time.Second)})
 	i, err := tokenfile.Open(path, nil, slog.New(slog.DiscardHandler))
@@ -76,8 +79,8 @@ func TestIdentify(t *testing.T) {
 		t.Fatal(err)
 	}
 	for secret, want := range map[string]httpapi.Caller{
-		ann: {Subject: "ann", Tenant: "acme", Admin: true},
-		job: {Subject: "job", Tenant: "beta", Worker: true, MachineIDs: true},
+		ann: {Subject: "ann", TokenID: annID, Tenant: "acme", Admin: true},
+		job: {Subject: "job", TokenID: jobID, Tenant: "beta", Worker: true, MachineIDs: true},
 	} {
 		if got, err := ask(t, i, secret); err != nil || got != want {
 			t.Errorf("got %+v, %v, want %+v", got, err, want)
@@ -92,7 +95,11 @@ func TestIdentify(t *testing.T) {
 		"eyJhbGciOiJub25lIn0.e": "none of this server's",
 	} {
 		got, err := ask(t, i, secret)
-		if !errors.Is(err, httpapi.ErrUnauthenticated) || !strings.Contains(err.Error(), says) || got != (httpapi.Caller{}) {
+		want := httpapi.Caller{}
+		if secret == old {
+			want.TokenID = oldID // for the audit event
+		}
+		if !errors.Is(err, httpapi.ErrUnauthenticated) || !strings.Contains(err.Error(), says) || got != want {
 			t.Errorf("%q: %+v, %v, want %q", secret, got, err, says)
 		}
 		if secret != "" && strings.Contains(err.Error(), secret) {
@@ -108,6 +115,39 @@ func TestIdentify(t *testing.T) {
 	}
 	if i.Unverified() || i.Challenge() == "" {
 		t.Error("callers are not asked for a token")
+	}
+}
+
+// TestAuditNamesTheToken: events say which token was sent, also of one that has expired, so that after a leak it can be
+// said what that one token did; neither the token nor its hash is in the log.
+func TestAuditNamesTheToken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	one, oneID := add(t, path, tokenfile.Token{Subject: "ann", Tenant: "acme"})
+	two, twoID := add(t, path, tokenfile.Token{Subject: "ann", Tenant: "acme"})
+	old, oldID := add(t, path, tokenfile.Token{Subject: "ann", Tenant: "acme", Expires: time.Now().Add(-time.Second)})
+	i, err := tokenfile.Open(path, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	api := httpapi.New(docstore.NewMemory(nil), i, &httpapi.Options{Log: slog.New(slog.NewJSONHandler(&log, nil))})
+	for _, c := range []struct{ secret, tenant, id, outcome string }{
+		{one, "acme", oneID, "ok"}, {two, "acme", twoID, "ok"}, {two, "other", twoID, "PERMISSION_DENIED"},
+		{old, "acme", oldID, "UNAUTHENTICATED"}, {one + "x", "acme", "", "UNAUTHENTICATED"},
+	} {
+		log.Reset()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/tenants/"+c.tenant+"/locks/"+c.id+"x/acquire",
+			strings.NewReader(`{"request_id":"r","ttl_seconds":30}`))
+		r.Header.Set("Authorization", "Bearer "+c.secret)
+		api.ServeHTTP(httptest.NewRecorder(), r)
+		events := contracttest.AuditEvents(t, log.String())
+		if len(events) != 1 || events[0].TokenID != c.id || events[0].Outcome != c.outcome {
+			t.Errorf("of token %q in tenant %s: %+v", c.id, c.tenant, events)
+		}
+		sum := sha256.Sum256([]byte(c.secret))
+		if strings.Contains(log.String(), c.secret[3:]) || strings.Contains(log.String(), hex.EncodeToString(sum[:4])) {
+			t.Errorf("the log has a token or its hash: %s", &log)
+		}
 	}
 }
 

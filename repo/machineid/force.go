@@ -24,7 +24,9 @@ type ForceRelease struct {
 // ForceReleased is what [Service.ForceRelease] did.
 type ForceReleased struct {
 	Space  string
-	Leases int       // that were ended
+	IDs    []int64   // whose leases were ended, in ascending order
+	Leases int       // how many
+	At     time.Time // the store's time
 	Free   time.Time // from when on their machine IDs can be leased again
 }
 
@@ -51,17 +53,24 @@ func (s *Service) ForceRelease(ctx context.Context, o ForceRelease) (ForceReleas
 	if err != nil {
 		return ForceReleased{}, err
 	}
-	done := ForceReleased{Space: sp.name, Free: time.UnixMilli(seen.at).UTC().Add(ForceReleaseDelay)}
+	at := time.UnixMilli(seen.at).UTC()
+	done := ForceReleased{Space: sp.name, At: at, Free: at.Add(ForceReleaseDelay)}
 	for _, index := range seen.g.all() {
 		if seen.damaged[index] != nil {
 			continue
 		}
 		ended := 0
+		var ids []int64
 		_, err := s.releaseAt(ctx, sp, seen, index, func(p page, now int64) (page, releaseResult) {
 			var after page
+			ids = nil
 			if after, ended = p.end(now, done.Free.UnixMilli(), func(l lease) bool {
 				id := seen.g.id(run{page: index, slot: l.slot, split: p.split}, l.bits-p.split)
-				return l.service == sv.ServiceID && id >= o.First && (o.Last == nil || id <= *o.Last)
+				chosen := l.service == sv.ServiceID && id >= o.First && (o.Last == nil || id <= *o.Last)
+				if chosen {
+					ids = append(ids, id)
+				}
+				return chosen
 			}); ended == 0 {
 				return p, notThere
 			}
@@ -70,8 +79,9 @@ func (s *Service) ForceRelease(ctx context.Context, o ForceRelease) (ForceReleas
 		if err != nil {
 			return ForceReleased{}, err
 		}
-		done.Leases += ended
+		done.Leases, done.IDs = done.Leases+ended, append(done.IDs, ids...)
 	}
+	slices.Sort(done.IDs)
 	s.log.LogAttrs(ctx, slog.LevelWarn, "machine IDs force-released",
 		slog.String("space", sp.name), slog.String("service", sv.ServiceID), slog.Int("leases", done.Leases),
 		slog.Int64("first", o.First),

@@ -275,43 +275,56 @@ func (s *Service) granted(ctx context.Context, sv *service, leases []kazahana.Le
 //
 // The error is a [field.Error], an [*UnknownServiceError], [ErrBadSignature] or that of the store.
 func (s *Service) Release(ctx context.Context, o kazahana.ReleaseOptions) error {
+	_, err := s.End(ctx, o)
+	return err
+}
+
+// Ended is the lease that a release ended. It is zero if nothing was left to release.
+type Ended struct {
+	ServiceID string    // whose lease it was
+	Created   time.Time // its first timestamp
+	Free      time.Time // the first timestamp that may be another lease's
+}
+
+// End is [Service.Release], and says which lease it ended.
+func (s *Service) End(ctx context.Context, o kazahana.ReleaseOptions) (ended Ended, _ error) {
 	if _, err := hex.DecodeString(o.Signature); err != nil || len(o.Signature) != 64 {
-		return field.Errorf("signature",
+		return ended, field.Errorf("signature",
 			"must be 64 hexadecimal digits: HMAC-SHA256 under the lease's secret of \"id:timestamp\"")
 	}
 	if o.Timestamp < 0 || o.Timestamp > docstore.MaxInt {
-		return field.Errorf("timestamp", "must be a time in Unix milliseconds")
+		return ended, field.Errorf("timestamp", "must be a time in Unix milliseconds")
 	}
 	spaces, err := s.candidates(o)
 	if err != nil {
-		return err
+		return ended, err
 	}
 	names := slices.Sorted(maps.Keys(spaces))
 	bad := false
 	var damaged error // pages that the lease may be on
 	for _, name := range names {
 		configured := spaces[name]
-		v, err := s.releaseIn(ctx, s.spaces[name], func(geometry) []int { return configured }, o)
+		v, err := s.releaseIn(ctx, s.spaces[name], func(geometry) []int { return configured }, o, &ended)
 		_, failed := docstore.Failure(err)
 		if failed != nil || v == released {
-			return failed
+			return ended, failed
 		}
 		damaged = cmp.Or(damaged, err)
 		bad = bad || v == refused
 	}
 	for _, name := range names {
 		sp := s.spaces[name]
-		v, err := s.releaseIn(ctx, sp, func(g geometry) []int { return g.otherSizes(sp.layout, spaces[name]) }, o)
+		v, err := s.releaseIn(ctx, sp, func(g geometry) []int { return g.otherSizes(sp.layout, spaces[name]) }, o, &ended)
 		_, failed := docstore.Failure(err)
 		if failed != nil || v == released {
-			return failed
+			return ended, failed
 		}
 		damaged = cmp.Or(damaged, err)
 	}
 	if bad {
-		return ErrBadSignature
+		return ended, ErrBadSignature
 	}
-	return damaged
+	return ended, damaged
 }
 
 // candidates are the bits of sequence of leases that the configuration grants, by space: of the service that is named,
@@ -347,9 +360,9 @@ func (g geometry) otherSizes(l kazahana.Layout, known []int) (sizes []int) {
 }
 
 // releaseIn releases the lease of a space that the signature belongs to, if it has one of some numbers of bits of
-// sequence.
+// sequence, and says in ended which one that was.
 func (s *Service) releaseIn(ctx context.Context, sp *guarded, sizes func(geometry) []int,
-	o kazahana.ReleaseOptions) (releaseResult, error) {
+	o kazahana.ReleaseOptions, ended *Ended) (releaseResult, error) {
 	// possible are the sizes with such a machine ID.
 	possible := func(g geometry) []int {
 		return slices.DeleteFunc(slices.Clone(sizes(g)), func(bitSeq int) bool {
@@ -390,7 +403,13 @@ func (s *Service) releaseIn(ctx context.Context, sp *guarded, sizes func(geometr
 		size := bitSeq - seen.g.unit
 		v, err := s.releaseAt(ctx, sp, seen, index, func(p page, now int64) (page, releaseResult) {
 			p = p.fit(size)
-			return p.release(p.slot(seen.g, first), size+p.split, o.Timestamp, verifies, now)
+			slot := p.slot(seen.g, first)
+			after, v := p.release(slot, size+p.split, o.Timestamp, verifies, now)
+			if v == released {
+				l := p.held[slices.IndexFunc(p.held, func(l lease) bool { return l.slot == slot })]
+				*ended = Ended{l.service, time.UnixMilli(l.created).UTC(), time.UnixMilli(after.notBefore[slot]).UTC()}
+			}
+			return after, v
 		})
 		if err != nil || v == released {
 			return v, err

@@ -1,4 +1,5 @@
-// Package audit reads the audit events of servers, wherever they were kept, and says who had a lock at a time.
+// Package audit reads the audit events of servers, wherever they were kept, and says who had something at a time: a lock,
+// a run, a machine ID, an identity of placement.
 package audit
 
 import (
@@ -26,16 +27,16 @@ const mostBroken = 100
 // mostDepth is how deep an event may lie in what an export puts around it.
 const mostDepth = 6
 
-// Log is the audit events about one lock that were read. It keeps no others, so that its memory does not grow with the
+// Log is the audit events about one thing that were read. It keeps no others, so that its memory does not grow with the
 // files.
 type Log struct {
-	Tenant, Key string // of the lock
+	About Thing
 
 	Events      []contracts.AuditEvent // each once, in the order in which they were read
 	Broken      []Broken               // the first mostBroken of what could not be read, in that order
 	BrokenLines int                    // how many could not be read
 
-	first, last contracts.Time // of all events, also about other locks
+	first, last contracts.Time // of all events, also about other things
 	ids         map[string]bool
 }
 
@@ -254,14 +255,14 @@ func (l *Log) event(text []byte) (why string) {
 	if l.first == "" || e.At < l.first {
 		l.first = e.At
 	}
-	if l.last = max(l.last, e.At); !about(e, l.Tenant, l.Key) {
+	if l.last = max(l.last, e.At); !l.About.in(&e) {
 		return ""
 	}
 	if l.ids == nil {
 		l.ids = map[string]bool{}
 	}
 	if !l.ids[e.ID] {
-		l.ids[e.ID] = true
+		l.ids[e.ID], e.MachineIDs = true, nil
 		l.Events = append(l.Events, e)
 	}
 	return ""

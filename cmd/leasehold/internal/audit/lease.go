@@ -1,0 +1,441 @@
+package audit
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+)
+
+// The kinds of things that leases are of, as events have them.
+const (
+	Lock      = "lock"
+	Run       = "run"
+	Analysis  = "analysis"
+	MachineID = "machine_ids"
+	Identity  = "activation"
+)
+
+// Thing is what leases are of.
+type Thing struct {
+	Kind      string `json:"kind"`
+	Tenant    string `json:"tenant_id,omitempty"` // analyses and machine IDs have none
+	Key       string `json:"key"`                 // as events have it: of a machine ID the service
+	Cluster   string `json:"cluster,omitempty"`   // of an identity
+	MachineID *int64 `json:"machine_id,omitempty"`
+}
+
+// in reports whether an event is about a lease of the thing.
+func (t Thing) in(e *contracts.AuditEvent) bool {
+	if e.Kind != t.Kind || e.Key != t.Key || e.Tenant != t.Tenant || e.Cluster != t.Cluster {
+		return false
+	}
+	switch {
+	case t.Kind == MachineID:
+		return e.Outcome == "ok" && !e.Replayed && t.MachineID != nil && slices.Contains(e.MachineIDs, *t.MachineID)
+	case e.FencingToken == 0:
+		return false
+	default: // a run that a queue delivered has an event whatever came of it
+		return e.Outcome == "ok" || e.Outcome == string(contracts.CodeLeaseExpired) || e.Action == deliver
+	}
+}
+
+// deliver is the action of a run that a queue asked for, from its begin to its end.
+const deliver = "task.deliver"
+
+// How a lease ended.
+const (
+	Released   = "released"
+	Finished   = "finished" // a run: with a result, or for good without one
+	Failed     = "failed"   // a run, which may begin again; an activation
+	GivenUp    = "given up" // its request was
+	Forced     = "forced"   // by an administrator
+	Expired    = "expired"
+	HandedOver = "handed over" // an identity, by its member to the next one
+	TakenOver  = "taken over"  // an identity, whose member had gone by then
+	Replaced   = "replaced"    // by the next one, both acquired with replace; or the event of its end is missing
+	TooLate    = "too late"    // it was over before its holder learned of it, who did not work under it
+	Unknown    = ""            // no event says
+)
+
+// Lease is what events say of one lease.
+type Lease struct {
+	Owner        string         `json:"owner"`                   // empty if its server did not verify who leases machine IDs
+	FencingToken int64          `json:"fencing_token,omitempty"` // machine IDs have none
+	TokenID      string         `json:"token_id,omitempty"`      // which token its owner sent, see contracts.AuditEvent
+	Remote       string         `json:"remote,omitempty"`        // where the owner's request for it came from
+	Incarnation  int64          `json:"incarnation,omitempty"`   // of the member that is its owner
+	Epoch        int64          `json:"epoch,omitempty"`         // by which the identity was placed
+	Runs         int64          `json:"runs,omitempty"`          // which attempt it is, see contracts.AuditEvent
+	Failures     int64          `json:"failures,omitempty"`      // attempts that had failed by its end
+	Result       string         `json:"result,omitempty"`        // of a run: its status, or what became of its delivery
+	Lease        string         `json:"lease,omitempty"`         // see contracts.AuditEvent
+	Mode         string         `json:"mode,omitempty"`
+	Permit       int64          `json:"permit,omitempty"`
+	GrantedAt    contracts.Time `json:"granted_at,omitempty"` // empty if no event says
+	InLine       bool           `json:"in_line,omitempty"`    // it was handed over
+	TookOver     bool           `json:"took_over,omitempty"`  // the lease before had expired
+	TakenFrom    string         `json:"taken_from,omitempty"` // the member that had the identity before
+
+	// ExpiresAt is when it would have ended, had it never been renewed.
+	ExpiresAt contracts.Time `json:"expires_at,omitempty"`
+
+	// EndedAt is when it ended. If it expired and an event of the next lease is all that tells, it is when that was
+	// granted: the lease had ended by then.
+	EndedAt contracts.Time `json:"ended_at,omitempty"`
+	Ended   string         `json:"ended,omitempty"`
+	EndedBy string         `json:"ended_by,omitempty"` // who ended it, if that was not its owner
+	Reason  string         `json:"reason,omitempty"`   // in the words of who did
+
+	NextOwner string `json:"next_owner,omitempty"` // whose lease could only begin when it had ended
+	NextToken int64  `json:"next_token,omitempty"`
+
+	Events []string `json:"events"` // the IDs of the events that say so
+
+	order                int64     // its place among the leases of the thing
+	from, expires, ended time.Time // zero if unknown
+	exact                bool      // ended is when it ended; else it had ended by then
+	given                bool      // by the owner before
+}
+
+// Holder is a lease that was held at a time.
+type Holder struct {
+	Lease
+
+	// Certain is false if it was held only if it was renewed until then: renewals are no events.
+	Certain bool `json:"certain"`
+}
+
+// Answer says who had something at a time.
+type Answer struct {
+	Thing
+
+	At      contracts.Time `json:"at,omitempty"` // empty: all leases are asked for
+	Leases  []Lease        `json:"leases,omitempty"`
+	Holders []Holder       `json:"holders"` // by token; several of a lock with other modes than exclusive
+	Before  *Lease         `json:"before,omitempty"`
+	After   *Lease         `json:"after,omitempty"` // the leases before and after, if no one had it for certain
+
+	Events int            `json:"events"`          // about this thing
+	First  contracts.Time `json:"first,omitempty"` // the earliest and the latest of all events that were read: what lies
+	Last   contracts.Time `json:"last,omitempty"`  // outside is not known
+
+	Broken      []Broken `json:"broken,omitempty"` // the first of what could not be read
+	BrokenLines int      `json:"broken_lines,omitempty"`
+}
+
+// All says who had it, from the first event to the last.
+func (l *Log) All() Answer {
+	return Answer{Thing: l.About, Leases: l.leases(), Holders: []Holder{}, Events: len(l.Events), First: l.first,
+		Last: l.last, Broken: l.Broken, BrokenLines: l.BrokenLines}
+}
+
+// At says who had it at a time.
+func (l *Log) At(at time.Time) Answer {
+	a := l.All()
+	leases := a.Leases
+	a.At, a.Leases = stamp(at), nil
+	certain, later := false, false
+	for _, one := range leases {
+		later = later || one.from.After(at) // and all that follow
+		switch held, sure := one.heldAt(at, l.About.Kind); {
+		case held && !later:
+			a.Holders = append(a.Holders, Holder{one, sure})
+			certain = certain || sure
+		case !later:
+			a.Before = &one
+		case a.After == nil:
+			a.After = &one
+		}
+	}
+	if certain {
+		a.Before, a.After = nil, nil
+	}
+	return a
+}
+
+// heldAt reports whether the lease was held at a time that is not before it, and whether that is certain.
+func (l *Lease) heldAt(at time.Time, kind string) (held, certain bool) {
+	switch {
+	case l.Ended == TooLate, !l.ended.IsZero() && !at.Before(l.ended):
+		return false, false
+	case l.from.IsZero():
+		return !l.ended.IsZero(), false
+	case l.exact, at.Before(l.expires):
+		return true, true
+	default: // no lease of a rate or of a machine ID is renewed
+		return l.Mode != string(contracts.LockModeRate) && kind != MachineID, false
+	}
+}
+
+// order is the place of an event among the leases of a thing: that of the lease that it names, by its fencing token, or
+// by its first timestamp where there are no tokens. What ends all leases is behind those.
+func (t Thing) order(e *contracts.AuditEvent) (place int64, ofLease bool) {
+	if t.Kind != MachineID {
+		return e.FencingToken, true
+	}
+	if from := when(e.GrantedAt); !from.IsZero() {
+		return from.UnixNano(), true
+	}
+	return ending(e).UnixNano(), false
+}
+
+// ending is when an event ended leases: its own time if it does not say.
+func ending(e *contracts.AuditEvent) time.Time {
+	if at := when(e.EndedAt); !at.IsZero() {
+		return at
+	}
+	return when(e.At)
+}
+
+// leases are the leases of the thing that the events know, in their order.
+func (l *Log) leases() []Lease {
+	of := map[int64]*Lease{}
+	var all []endOfAll
+	for i := range l.Events {
+		e := &l.Events[i]
+		place, ofLease := l.About.order(e)
+		if ofLease {
+			one := of[place]
+			if one == nil {
+				one = &Lease{FencingToken: e.FencingToken, order: place}
+				of[place] = one
+			}
+			one.learn(*e)
+		}
+		if e.AllLeases || !ofLease {
+			all = append(all, endOfAll{place, ending(e), e})
+		}
+	}
+	leases := make([]Lease, 0, len(of))
+	for _, one := range of {
+		leases = append(leases, *one)
+	}
+	slices.SortFunc(leases, func(a, b Lease) int { return cmp.Compare(a.order, b.order) })
+	slices.SortStableFunc(all, func(a, b endOfAll) int { return cmp.Compare(b.place, a.place) })
+	var after later
+	var first *endOfAll // of those behind the lease
+	for i := range slices.Backward(leases) {
+		one := &leases[i]
+		if next := after.firstExcludedBy(one); next != nil {
+			one.endBy(next, l.About.Kind)
+		}
+		after.add(one)
+		for ; len(all) > 0 && all[0].place > one.order; all = all[1:] {
+			if first == nil || all[0].at.Before(first.at) {
+				first = &all[0]
+			}
+		}
+		if first != nil && (one.ended.IsZero() || !one.exact && first.at.Before(one.ended)) {
+			one.end(Forced, *first.event)
+		}
+		if l.About.Kind == MachineID {
+			one.endAtExpiry(when(l.last))
+		}
+	}
+	return leases
+}
+
+// endOfAll is the end of all leases before a place.
+type endOfAll struct {
+	place int64
+	at    time.Time
+	event *contracts.AuditEvent
+}
+
+// cite names an event, which is the latest if it was named before.
+func (l *Lease) cite(id string) {
+	if n := len(l.Events); n == 0 || l.Events[n-1] != id {
+		l.Events = append(l.Events, id)
+	}
+}
+
+// endAtExpiry ends a lease that is never renewed, if that was before a time.
+func (l *Lease) endAtExpiry(known time.Time) {
+	if !l.expires.IsZero() && (l.ended.IsZero() || l.expires.Before(l.ended)) && !l.expires.After(known) {
+		l.Ended, l.ended, l.exact, l.EndedAt = Expired, l.expires, true, l.ExpiresAt
+	}
+}
+
+// learn adds what an event says.
+func (l *Lease) learn(e contracts.AuditEvent) {
+	l.cite(e.ID)
+	l.Owner, l.Lease, l.Mode = cmp.Or(e.Owner, l.Owner), cmp.Or(e.Lease, l.Lease), cmp.Or(e.Mode, l.Mode)
+	l.Permit, l.TookOver = cmp.Or(e.Permit, l.Permit), l.TookOver || e.Takeover
+	l.Incarnation = cmp.Or(e.Incarnation, l.Incarnation)
+	l.Runs, l.Failures, l.Result = cmp.Or(e.Runs, l.Runs), max(e.Failures, l.Failures), cmp.Or(e.Result, l.Result)
+	l.TakenFrom = cmp.Or(l.TakenFrom, e.TakenFrom)
+	if from := when(e.GrantedAt); !from.IsZero() {
+		l.from, l.GrantedAt = from, stamp(from)
+	}
+	switch e.Action {
+	case "run.begin", "analysis.lock", "machine_ids.lease":
+		l.asked(e)
+		l.expiry(when(e.ExpiresAt))
+	case "placement.claim", "placement.takeover":
+		l.asked(e)
+		l.Epoch = cmp.Or(e.Epoch, l.Epoch)
+	case "placement.transfer":
+		l.Epoch, l.given = cmp.Or(e.Epoch, l.Epoch), true
+	case "run.finish", "analysis.finish":
+		l.end(Finished, e)
+	case "run.give_up", "analysis.give_up":
+		l.end(GivenUp, e)
+	case "placement.fail":
+		l.end(Failed, e)
+	case "machine_ids.release", "placement.deactivate":
+		l.end(Released, e)
+	case "run.release", "analysis.release":
+		if e.Result == Failed {
+			l.end(Failed, e)
+		} else {
+			l.end(Released, e)
+		}
+	case deliver:
+		l.asked(e)
+		if how := delivered[e.Result]; how != Unknown {
+			l.end(how, e)
+		}
+	case "lock.acquire", "lock.acquire_set", "lock.hand_over":
+		if e.Action != "lock.hand_over" {
+			l.asked(e)
+		}
+		l.InLine = l.InLine || e.Action == "lock.hand_over"
+		if e.Outcome != "ok" {
+			l.Ended = TooLate
+		}
+		l.expiry(when(e.ExpiresAt))
+	case "lock.release", "lock.release_set":
+		l.end(Released, e)
+	case "lock.give_up", "lock.give_up_set":
+		l.end(GivenUp, e)
+	case "lock.force_release":
+		l.end(Forced, e)
+	}
+}
+
+// delivered is how a run ended, by what became of its delivery.
+var delivered = map[string]string{
+	"ready": Finished, "failed": Finished, "attempt_failed": Failed, "stopped": Released,
+}
+
+// asked says where the request for the lease came from.
+func (l *Lease) asked(e contracts.AuditEvent) {
+	if l.Remote == "" || !e.Replayed {
+		l.Remote, l.TokenID = e.Remote, e.TokenID
+	}
+}
+
+// expiry is a time until which the lease lasted unless it was ended.
+func (l *Lease) expiry(at time.Time) {
+	if at.After(l.expires) {
+		l.expires, l.ExpiresAt = at, stamp(at)
+	}
+}
+
+// end ends the lease by an event. A lease that had expired by then had ended before.
+func (l *Lease) end(how string, e contracts.AuditEvent) {
+	if l.exact {
+		return // the first to say so did it
+	}
+	at, exact := when(e.EndedAt), true
+	if at.IsZero() { // not remembered when it was replayed
+		at, exact = when(e.At), false
+	}
+	if expired := when(e.ExpiresAt); e.FencingToken == l.FencingToken && !expired.IsZero() && !expired.After(at) {
+		how, at, exact = Expired, expired, true
+	}
+	if !l.ended.IsZero() && !exact && l.ended.Before(at) {
+		return
+	}
+	l.Ended, l.ended, l.exact, l.EndedAt = how, at, exact, stamp(at)
+	if l.EndedBy = ""; how == Forced {
+		if l.EndedBy = e.Subject; e.Chosen != nil {
+			l.Reason = e.Chosen.Reason
+			l.EndedBy = cmp.Or(l.EndedBy, e.Chosen.OwnerID)
+		}
+	}
+	l.cite(e.ID)
+}
+
+// endBy ends the lease by the first later one that excludes it, and names that.
+func (l *Lease) endBy(next *Lease, kind string) {
+	l.NextOwner, l.NextToken = next.Owner, next.FencingToken
+	if !l.ended.IsZero() && !l.ended.After(next.from) {
+		return
+	}
+	l.ended, l.EndedAt = next.from, stamp(next.from)
+	switch {
+	case kind == Identity && next.given:
+		l.Ended, l.exact = HandedOver, true
+	case kind == Identity:
+		l.Ended, l.exact = TakenOver, false
+	case next.TookOver, !l.expires.IsZero() && !l.expires.After(next.from):
+		l.Ended, l.exact = Expired, false
+	case kind != Lock: // the event of its end is missing
+		l.Ended, l.exact = Unknown, false
+	case !l.expires.IsZero() && next.from.Before(l.expires):
+		l.Ended, l.exact, l.EndedBy = Replaced, true, next.Owner
+	}
+	l.cite(next.Events[0])
+}
+
+// later are the leases that follow one, as far as one of them can be the first that excludes it: a log may have a
+// hundred thousand of them.
+type later struct {
+	next    *Lease           // the first
+	other   *Lease           // the first of another mode than that
+	permits map[int64]*Lease // the first of each permit
+}
+
+// add puts a lease before them. One that is not known to have begun ends no other.
+func (l *later) add(one *Lease) {
+	if one.from.IsZero() {
+		return
+	}
+	if l.next != nil && l.next.Mode != one.Mode {
+		l.other = l.next
+	}
+	l.next = one
+	if one.Mode == string(contracts.LockModePermits) {
+		if l.permits == nil {
+			l.permits = map[int64]*Lease{}
+		}
+		l.permits[one.Permit] = one
+	}
+}
+
+// firstExcludedBy is the first of them that cannot last at the same time as a lease; nil if there is none.
+func (l *later) firstExcludedBy(one *Lease) *Lease {
+	otherMode := l.next
+	if otherMode != nil && otherMode.Mode == one.Mode {
+		otherMode = l.other
+	}
+	switch one.Mode {
+	case "", string(contracts.LockModeExclusive):
+		return l.next
+	case string(contracts.LockModeRate):
+		return nil
+	case string(contracts.LockModePermits):
+		same := l.permits[one.Permit]
+		if same == nil || otherMode != nil && otherMode.FencingToken < same.FencingToken {
+			return otherMode
+		}
+		return same
+	default:
+		return otherMode
+	}
+}
+
+// when reads a time of an event; zero if it has none.
+func when(text contracts.Time) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+// stamp is a time as events have it.
+func stamp(t time.Time) contracts.Time { return t.UTC().Format(contracts.TimeFormat) }
