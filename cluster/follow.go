@@ -11,26 +11,23 @@ import (
 )
 
 const (
-	eventWait  = 8 * time.Second // for new events, less than clients wait for a response
-	eventPage  = 1000
-	eventPause = 250 * time.Millisecond // between requests to a provider that waits for nothing
-	longPause  = 10 * time.Second       // that a provider asks for which does not wait for events itself
-	readers    = 16                     // activations that are read at a time
+	eventWait = 8 * time.Second // for new events, less than clients wait for a response
+	eventPage = 1000
+	readers   = 16 // activations that are read at a time
 )
 
 // follow reads the events of the cluster that concern the member: what others claimed for it is activated, what others
 // have is lost.
 func (m *Member) follow(l *incarnation) {
-	q := EventQuery{Member: l.name, After: l.since, Wait: eventWait, PageSize: eventPage}
+	events := NewEventReader(m.provider, EventQuery{Member: l.name, After: l.since, Wait: eventWait, PageSize: eventPage})
 	room := make(chan struct{}, readers)
 	always := hold.Insist{Final: func(error) bool { return false }} // as long as it is in the cluster
 	for l.Check() == nil && l.Context().Err() == nil {
 		var page contracts.EventPage
-		begin := time.Now()
 		if _, err := m.component.insist(l.Context(), Event{Incarnation: l.number}, "events", always,
 			func(context.Context) (err error) {
-				if page, err = m.provider.Events(l.Context(), q); errors.Is(err, contracts.CodeCursorExpired) {
-					q.After = "" // locks last for an hour at most: what was claimed then has expired
+				if page, _, err = events.Next(l.Context()); errors.Is(err, contracts.CodeCursorExpired) {
+					events.Restart() // locks last for an hour at most: what was claimed then has expired
 				}
 				return err
 			}); err != nil {
@@ -38,11 +35,6 @@ func (m *Member) follow(l *incarnation) {
 		}
 		for _, e := range page.Events {
 			m.learn(l, e, room)
-		}
-		q.After = page.Next
-		if len(page.Events) == 0 {
-			pause := min(time.Duration(page.PollAfterMs)*time.Millisecond, longPause)
-			sleep(l.Context(), max(pause, eventPause-time.Since(begin)))
 		}
 	}
 }

@@ -81,7 +81,8 @@ type HandlerOptions struct {
 // identity is not there (any more), or could not be connected to. If the connection broke while the member worked on
 // it, that is so only for requests that can be repeated: GET, HEAD, OPTIONS and TRACE, and those with an
 // Idempotency-Key. Nothing is tried again once a part of the response was sent, or more of the body was read than
-// [HandlerOptions.Body].
+// [HandlerOptions.Body]. A member that hangs, and is not in the cluster any more, is left like one whose connection
+// broke; what can be repeated is then tried for [HandlerOptions.Wait] once more.
 //
 // A forwarded request is served where it arrives or not at all: it is forwarded no further, so that it goes in no loop.
 // A request of which a header says that it was forwarded, and that does not come from a member, is refused (403).
@@ -94,6 +95,9 @@ type Handler struct {
 	inner   http.Handler
 	o       HandlerOptions
 	forward *httputil.ReverseProxy
+
+	mu     sync.Mutex
+	doubts map[string]time.Time // by member, when it was asked about last
 }
 
 // NewHandler returns a handler that serves with inner what the member has. Without a member (nil) it forwards
@@ -117,7 +121,7 @@ func NewHandler(m *Member, l *Locator, inner http.Handler, o HandlerOptions) (*H
 			DisableCompression: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute,
 		}
 	}
-	h := &Handler{m: m, l: l, inner: inner, o: o}
+	h := &Handler{m: m, l: l, inner: inner, o: o, doubts: map[string]time.Time{}}
 	h.forward = &httputil.ReverseProxy{
 		Transport: through{o.Transport}, Rewrite: h.rewrite, ErrorHandler: failedTry,
 		ErrorLog: log.New(io.Discard, "", 0), // errors are events
@@ -357,14 +361,26 @@ type quest struct {
 
 // find serves a request here or elsewhere.
 func (h *Handler) find(w http.ResponseWriter, r *http.Request, q *quest) {
+	q.began = time.Now()
+	q.body, q.w = &replay{from: r.Body, most: h.o.Body}, &answer{ResponseWriter: w}
+	err := h.tries(r, q)
+	if errors.Is(err, errGone) && q.repeatable(r, err) { // its time went by while it was with a member that hung
+		err = h.tries(r, q)
+	}
+	if err != nil {
+		h.refuse(w, r, err)
+	}
+}
+
+// tries tries to serve a request until its time is up, or it was with a member that hung. It returns why it was not.
+func (h *Handler) tries(r *http.Request, q *quest) error {
 	waiting, cancel := context.WithTimeout(r.Context(), h.o.Wait)
 	defer cancel()
-	q.waiting, q.began = waiting, time.Now()
-	q.body, q.w = &replay{from: r.Body, most: h.o.Body}, &answer{ResponseWriter: w}
+	q.waiting = waiting
 	for try := 1; ; try++ {
 		err := h.try(r, q)
 		if err == nil {
-			return
+			return nil
 		}
 		if q.w.begun {
 			panic(http.ErrAbortHandler) // the caller must not take what it has for the whole
@@ -372,12 +388,10 @@ func (h *Handler) find(w http.ResponseWriter, r *http.Request, q *quest) {
 		q.first = cmp.Or(q.first, err)
 		switch {
 		case r.Context().Err() != nil:
-			h.refuse(w, r, context.Cause(r.Context()))
-			return
-		case try >= h.o.Tries, !repeatable(r, err), !again(err), q.body.more.Load(),
+			return context.Cause(r.Context())
+		case try >= h.o.Tries, errors.Is(err, errGone), !q.repeatable(r, err), !again(err),
 			!sleep(waiting, max(pauses.Delay(try-1), min(contracts.RetryAfter(err), time.Second))):
-			h.refuse(w, r, err)
-			return
+			return err
 		}
 	}
 }
@@ -395,8 +409,12 @@ type brokenError struct{ error }
 func (e brokenError) Unwrap() error { return e.error }
 
 // repeatable reports whether a request can be sent again after an error.
-func repeatable(r *http.Request, err error) bool {
-	if _, ok := errors.AsType[brokenError](err); !ok {
+func (q *quest) repeatable(r *http.Request, err error) bool {
+	_, broken := errors.AsType[brokenError](err)
+	switch {
+	case q.body.more.Load():
+		return false
+	case !broken:
 		return true
 	}
 	switch r.Method {
@@ -464,9 +482,15 @@ func (h *Handler) send(r *http.Request, q *quest, where Location) error {
 	t.payload = base64.RawURLEncoding.EncodeToString(text)
 	ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), trialKey{}, t))
 	defer cancel(nil)
-	defer h.watch(where, cancel)()
 	sent := time.Now()
+	var answered atomic.Bool
+	defer h.watch(where, cancel, func() {
+		if !answered.Load() && time.Since(sent) >= doubtAfter {
+			h.doubt(ctx, q, where.Member)
+		}
+	})()
 	told := sync.OnceFunc(func() {
+		answered.Store(true)
 		h.l.emit(Event{What: Forwarded, Identity: q.id, Token: where.Token, Peer: where.Member, Took: time.Since(sent),
 			Err: t.err})
 		if t.err == nil {
@@ -511,31 +535,57 @@ func (l *Locator) lives(member string, incarnation int64) bool {
 // goneGrace is for how long a response of a member that has left, or was evicted, may still come.
 const goneGrace = 5 * time.Second
 
-// watch ends a forwarded request some time after its member is gone: a process that hangs closes no connection.
-func (h *Handler) watch(where Location, cancel context.CancelCauseFunc) (stop func()) {
+// doubtAfter is how long a member may take to begin its response until it is asked whether it lives: the request that
+// finds out where the identity is evicts a member whose lease has ended.
+const doubtAfter = 4 * time.Second
+
+// doubt asks where an identity is that a member has for long, once in each Refresh for all that it has.
+func (h *Handler) doubt(ctx context.Context, q *quest, member string) {
+	now := time.Now()
+	h.mu.Lock()
+	for m, at := range h.doubts {
+		if now.Sub(at) >= h.l.o.Refresh {
+			delete(h.doubts, m)
+		}
+	}
+	_, asked := h.doubts[member]
+	if !asked {
+		h.doubts[member] = now
+	}
+	h.mu.Unlock()
+	if !asked {
+		go func() { _, _ = h.l.join(ctx, want{q.id, q.need.key()}, q.need) }() // what is found is remembered
+	}
+}
+
+// watch ends a forwarded request some time after its member is gone: a process that hangs closes no connection. lives is
+// called in each Refresh before that.
+func (h *Handler) watch(where Location, cancel context.CancelCauseFunc, lives func()) (stop func()) {
 	var mu sync.Mutex
-	var gone time.Time
 	var timer *time.Timer
-	stopped := false
-	look := func() {
+	stopped, gone := false, false
+	next := func() {
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
 		case stopped:
 			return
 		case h.l.lives(where.Member, where.Incarnation):
-			gone = time.Time{}
-		case gone.IsZero():
-			gone = time.Now()
-		case time.Since(gone) >= goneGrace:
+			gone = false
+			lives()
+		case gone:
 			cancel(errGone)
+			return
+		default:
+			gone = true
+			timer.Reset(goneGrace)
 			return
 		}
 		timer.Reset(h.l.o.Refresh)
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	timer = time.AfterFunc(h.l.o.Refresh, look)
+	timer = time.AfterFunc(h.l.o.Refresh, next)
 	return func() {
 		mu.Lock()
 		defer mu.Unlock()

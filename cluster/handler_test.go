@@ -4,11 +4,21 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,6 +38,7 @@ type wires struct {
 	mu    sync.Mutex
 	ends  map[string]*listener
 	dials atomic.Int64
+	tls   func(name string) *tls.Config // of a member, as server and as client; nil is without TLS
 }
 
 type listener struct {
@@ -104,7 +115,8 @@ type site struct {
 	joined
 
 	l      *cluster.Locator
-	events *journal // of the locator
+	lp     *faulty  // its provider
+	events *journal // of it
 	end    *listener
 	server *http.Server
 	client *http.Client
@@ -122,14 +134,17 @@ func identity(r *http.Request) (cluster.Identity, bool) {
 // site starts a member behind a Handler. The member is not started if change says so by a name without kinds.
 func (w *world) site(n *wires, name string, change func(*cluster.Options, *host), o cluster.HandlerOptions) *site {
 	w.t.Helper()
-	s := &site{joined: w.member(name, change), events: &journal{}}
+	s := &site{joined: w.member(name, change), lp: w.provider(), events: &journal{}}
 	transport := &http.Transport{DialContext: n.dial, DisableCompression: true}
+	if n.tls != nil {
+		transport.TLSClientConfig, o.Scheme = n.tls(name), "https"
+	}
 	o.Identity = identity
 	if o.Secret == nil && o.Trust == nil {
 		o.Secret = secret
 	}
 	o.Transport = transport
-	s.l = cluster.NewLocator(w.provider(), &cluster.LocatorOptions{Observe: s.events.add})
+	s.l = cluster.NewLocator(s.lp, &cluster.LocatorOptions{Observe: s.events.add})
 	h, err := cluster.NewHandler(s.Member, s.l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.calls.Add(1)
 		if f := s.inner.Load(); f != nil {
@@ -143,8 +158,13 @@ func (w *world) site(n *wires, name string, change func(*cluster.Options, *host)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	s.end, s.server = n.listen(name+":1"), &http.Server{Handler: h}
-	go s.server.Serve(s.end)
+	s.end, s.server = n.listen(name+":1"), &http.Server{Handler: h,
+		ErrorLog: log.New(io.Discard, "", 0)}
+	var end net.Listener = s.end
+	if n.tls != nil {
+		end = tls.NewListener(s.end, n.tls(name))
+	}
+	go s.server.Serve(end)
 	s.client = &http.Client{Timeout: time.Minute,
 		Transport: &http.Transport{DialContext: n.dial, DisableCompression: true}}
 	if err := s.Start(w.t.Context()); err != nil {
@@ -459,32 +479,83 @@ func TestHandlerKill(t *testing.T) {
 	})
 }
 
-// TestHandlerFrozen: a member that is frozen while it has an open connection closes nothing. Its connections end some
-// seconds after it was evicted, and its identities are served elsewhere.
+// TestHandlerFrozen: a member is frozen while it works on requests, and no one else asks for what it has. It closes
+// nothing. It is evicted when its lease has ended, and left some seconds later: what can be repeated is served by the
+// next member, also if its time was over by then; all else is an error, and is not sent again.
 func TestHandlerFrozen(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		ann, bob := w.two(cluster.HandlerOptions{Wait: 30 * time.Second})
-		there := bob.at(t, ann.l)
-		release := make(chan struct{})
-		if got := ann.get(t, "/rooms/"+there); got != "200 bob has "+there+": " {
-			t.Error(got)
-		}
-		hang := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }) // it sees no context
-		bob.inner.Store(&hang)
-		time.AfterFunc(11*time.Second, func() { // a look-up of what it has evicts it
-			_, _ = ann.p.Lookup(t.Context(), "room", there, cluster.Query{})
+	for _, c := range []struct {
+		method, key string
+		want        string
+	}{
+		{http.MethodGet, "", "200 ann has "}, {http.MethodHead, "", "200 "}, {http.MethodPost, "", "504"},
+		{http.MethodPost, "k", "200 ann has "},
+	} {
+		t.Run(c.method+c.key, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				ann, bob := w.two(cluster.HandlerOptions{})
+				there := bob.at(t, ann.l)
+				release := make(chan struct{})
+				if got := ann.get(t, "/rooms/"+there); got != "200 bob has "+there+": " {
+					t.Error(got)
+				}
+				hang := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }) // it sees no context
+				bob.inner.Store(&hang)
+				start := time.Now()
+				bob.p.set(func(string) (error, bool) { return errNetwork, false })
+				r, _ := http.NewRequestWithContext(t.Context(), c.method, "http://ann:1/rooms/"+there, nil)
+				if c.key != "" {
+					r.Header.Set("Idempotency-Key", c.key)
+				}
+				res, err := ann.client.Do(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, _ := io.ReadAll(res.Body)
+				_ = res.Body.Close()
+				if got := fmt.Sprint(res.StatusCode, " ", string(text)); !strings.HasPrefix(got, c.want) {
+					t.Errorf("%s, want %s", got, c.want)
+				}
+				// its lease of 10 s, a look at most 2 s later, one at the new epoch 2 s later, and 5 s for its response
+				if took := time.Since(start); took < 10*time.Second || took > 20*time.Second {
+					t.Errorf("after %v", took)
+				}
+				if n := ann.calls.Load(); n != map[bool]int64{true: 1}[!strings.HasPrefix(c.want, "504")] {
+					t.Errorf("served %d times by the other member", n)
+				}
+				close(release)
+				ann.close()
+				bob.p.set(nil)
+				bob.close()
+			})
 		})
-		start := time.Now()
-		bob.p.set(func(string) (error, bool) { return errNetwork, false })
-		if got := ann.get(t, "/rooms/"+there); got != "200 ann has "+there+": " {
-			t.Error(got)
+	}
+}
+
+// TestHandlerSlow: a member that takes long is not left while it lives, and all requests that it works on cost one
+// request in two seconds together.
+func TestHandlerSlow(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		ann, bob := w.two(cluster.HandlerOptions{})
+		there := bob.at(t, ann.l)
+		slow := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+			time.Sleep(40 * time.Second) // longer than a request waits for a member that serves it
+			fmt.Fprint(rw, "done")
+		})
+		bob.inner.Store(&slow)
+		before := ann.lp.count("lookup")
+		var work sync.WaitGroup
+		for range 50 {
+			work.Go(func() {
+				if got := ann.get(t, "/rooms/"+there); got != "200 done" {
+					t.Error(got)
+				}
+			})
 		}
-		if took := time.Since(start); took > 22*time.Second { // the lease, an eviction by a look-up, the epoch, the grace
-			t.Errorf("after %v", took)
+		work.Wait()
+		if n := ann.lp.count("lookup") - before; n > 20 || bob.calls.Load() != 50 {
+			t.Errorf("%d requests to the provider, %d of 50 served", n, bob.calls.Load())
 		}
-		close(release)
 		ann.close()
-		bob.p.set(nil)
 		bob.close()
 	})
 }
@@ -588,6 +659,144 @@ func TestHandlerForged(t *testing.T) {
 		l.Stop()
 		_ = server.Close()
 		tap.kill()
+		ann.close()
+		bob.close()
+	})
+}
+
+// authority signs certificates.
+type authority struct {
+	t    *testing.T
+	cert *x509.Certificate
+	key  ed25519.PrivateKey
+}
+
+func newAuthority(t *testing.T, name string) *authority {
+	t.Helper()
+	a := &authority{t: t}
+	_, a.key, _ = ed25519.GenerateKey(rand.Reader)
+	a.cert = &x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true}
+	a.cert = a.sign(a.cert, a.key).Leaf
+	return a
+}
+
+// sign makes a certificate of it for a key.
+func (a *authority) sign(c *x509.Certificate, key ed25519.PrivateKey) tls.Certificate {
+	a.t.Helper()
+	c.SerialNumber, c.NotBefore, c.NotAfter = big.NewInt(1), time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, key.Public(), a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+}
+
+// of is the certificate of a machine, in an organizational unit.
+func (a *authority) of(name, unit string) tls.Certificate {
+	_, key, _ := ed25519.GenerateKey(rand.Reader)
+	return a.sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: name, OrganizationalUnit: []string{unit}}, DNSNames: []string{name},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}, key)
+}
+
+// TestHandlerTrust: with mutual TLS between members, what a member says of a caller is believed, and what others say is
+// not: without a certificate, with one that is not a member's, and with one of another authority.
+func TestHandlerTrust(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		ours := newAuthority(t, "ours")
+		roots := x509.NewCertPool()
+		roots.AddCert(ours.cert)
+		n := w.net()
+		n.tls = func(name string) *tls.Config {
+			return &tls.Config{Certificates: []tls.Certificate{ours.of(name, "members")}, RootCAs: roots, ClientCAs: roots,
+				ClientAuth: tls.VerifyClientCertIfGiven}
+		}
+		o := cluster.HandlerOptions{
+			Caller: func(r *http.Request) string { return r.Header.Get("User") },
+			Trust: func(r *http.Request) bool {
+				return r.TLS != nil && len(r.TLS.VerifiedChains) > 0 &&
+					slices.Contains(r.TLS.PeerCertificates[0].Subject.OrganizationalUnit, "members")
+			},
+		}
+		ann, bob := w.site(n, "ann", nil, o), w.site(n, "bob", nil, o)
+		time.Sleep(3 * time.Second) // both locators have the epoch
+		there := bob.at(t, ann.l)
+		says := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			c, _ := cluster.CallOf(r.Context())
+			fmt.Fprintf(rw, "%q by way of %q", c.Caller, c.From)
+		})
+		bob.inner.Store(&says)
+		send := func(to, hop string, certs ...tls.Certificate) string {
+			way := &http.Transport{DialContext: n.dial, TLSClientConfig: &tls.Config{RootCAs: roots,
+				GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { // whatever is asked for
+					return &append(certs, tls.Certificate{})[0], nil
+				}}}
+			defer way.CloseIdleConnections()
+			r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+to+":1/rooms/"+there, nil)
+			r.Header.Set("User", "eve")
+			if hop != "" {
+				r.Header.Set("Leasehold-Forward", hop)
+			}
+			res, err := way.RoundTrip(r)
+			if err != nil {
+				return err.Error()
+			}
+			defer res.Body.Close()
+			text, _ := io.ReadAll(res.Body)
+			return fmt.Sprint(res.StatusCode, " ", string(text))
+		}
+		hop := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil,
+			`{"to":"bob","incarnation":%d,"kind":"room","id":%q,"caller":"root","from":"ann","nonce":"n"}`, bob.Incarnation(),
+			there)) + "."
+		for _, c := range []struct{ what, got, want string }{
+			{"from outside, to its member", send("bob", ""), `200 "eve" by way of ""`},
+			{"from outside, to another one", send("ann", ""), `200 "eve" by way of "ann"`},
+			{"of a member", send("bob", hop, ours.of("ann", "members")), `200 "root" by way of "ann"`},
+			{"forged, without a certificate", send("bob", hop), "403"},
+			{"forged, with the certificate of a user", send("bob", hop, ours.of("ann", "users")), "403"},
+		} {
+			if !strings.HasPrefix(c.got, c.want) {
+				t.Errorf("%s: %s, want %s", c.what, c.got, c.want)
+			}
+		}
+		// TLS ends that connection
+		if got := send("bob", hop, newAuthority(t, "other").of("ann", "members")); strings.HasPrefix(got, "200") {
+			t.Errorf("forged, with the certificate of another authority: %s", got)
+		}
+		ann.close()
+		bob.close()
+	})
+}
+
+// TestHandlerDeadline: the time that a caller's request has left is that of the request on the other member, too; the caller gets 504 then, and the request is tried no more.
+func TestHandlerDeadline(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		ann, bob := w.two(cluster.HandlerOptions{})
+		there := bob.at(t, ann.l)
+		start := time.Now()
+		ended, release := make(chan string, 2), make(chan struct{})
+		hang := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			end, ok := r.Context().Deadline()
+			ended <- fmt.Sprint(ok, " ", end.Sub(start).Round(time.Millisecond))
+			<-release // it sees no context
+		})
+		bob.inner.Store(&hang)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		res := httptest.NewRecorder()
+		ann.server.Handler.ServeHTTP(res, request(t, "/rooms/"+there, nil).WithContext(ctx))
+		if res.Code != http.StatusGatewayTimeout || time.Since(start) != 3*time.Second {
+			t.Errorf("%d after %v", res.Code, time.Since(start))
+		}
+		if got := <-ended; got != "true 3s" || bob.calls.Load() != 1 {
+			t.Errorf("the member knew of the deadline: %s; it was asked %d times", got, bob.calls.Load())
+		}
+		close(release)
 		ann.close()
 		bob.close()
 	})

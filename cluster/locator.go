@@ -46,7 +46,8 @@ type LocatorOptions struct {
 	MaxStale time.Duration
 
 	// Cached is how many identities it remembers, and as many that would be elsewhere for those who need certain labels; 0
-	// means 100000. When there are more, any of them are forgotten.
+	// means 100000. When there are more, those are forgotten that were not asked for since half as many others
+	// were.
 	Cached int
 
 	// Observe is called for each event, in their order, one at a time. It must return soon. nil drops them.
@@ -64,8 +65,8 @@ type Locator struct {
 	read     atomic.Pointer[term.Moment] // before the latest reading of the epoch
 
 	mu      sync.RWMutex
-	places  map[Identity]Location // of activations, and where one would be for anyone
-	wanted  map[want]Location     // where one would be for those who need certain labels
+	places  recent[Identity] // of activations, and where one would be for anyone
+	wanted  recent[want]     // where one would be for those who need certain labels
 	flights map[want]*flight
 	stop    context.CancelCauseFunc
 	ctx     context.Context //nolint:containedctx // from Start to Stop
@@ -94,13 +95,14 @@ type flight struct {
 
 // NewLocator returns a locator. Options may be nil.
 func NewLocator(p Provider, o *LocatorOptions) *Locator {
-	l := &Locator{provider: p, places: map[Identity]Location{}, wanted: map[want]Location{}, flights: map[want]*flight{}}
+	l := &Locator{provider: p, flights: map[want]*flight{}}
 	if o != nil {
 		l.o = *o
 	}
 	l.o.Refresh = cmp.Or(l.o.Refresh, 2*time.Second)
 	l.o.MaxStale = cmp.Or(l.o.MaxStale, 30*time.Second)
 	l.o.Cached = cmp.Or(l.o.Cached, 100_000)
+	l.places, l.wanted = newRecent[Identity](l.o.Cached), newRecent[want](l.o.Cached)
 	l.component = newComponent(AsClient, "", l.o.Observe)
 	return l
 }
@@ -139,8 +141,8 @@ func (l *Locator) Stop() {
 	if l.stop != nil {
 		l.stop(errStopped)
 	}
-	clear(l.places)
-	clear(l.wanted)
+	l.places.clear()
+	l.wanted.clear()
 	l.mu.Unlock()
 	l.work.Wait()
 }
@@ -214,21 +216,32 @@ func (l *Locator) Cached(id Identity, need *Need) (Location, bool) {
 		return Location{}, false
 	}
 	v, key := l.view.Load(), need.key()
-	l.mu.RLock()
-	where, ok := l.places[id]
-	l.mu.RUnlock()
+	where, ok := found(l, &l.places, id)
 	if ok && (key == "" || where.Token != 0) && v.has(&where) {
 		return where, true
 	}
 	if key != "" {
-		l.mu.RLock()
-		where, ok = l.wanted[want{id, key}]
-		l.mu.RUnlock()
+		where, ok = found(l, &l.wanted, want{id, key})
 		if ok && v.has(&where) {
 			return where, true
 		}
 	}
 	return Location{}, false
+}
+
+// found is a location that is remembered, and is so for longer now.
+func found[K comparable](l *Locator, in *recent[K], key K) (Location, bool) {
+	l.mu.RLock()
+	where, ok, old := in.get(key)
+	l.mu.RUnlock()
+	if old {
+		l.mu.Lock()
+		if where, ok, old = in.get(key); old {
+			in.put(key, where)
+		}
+		l.mu.Unlock()
+	}
+	return where, ok
 }
 
 // has reports whether a location is one by this epoch, too, and brings its address up to date.
@@ -284,24 +297,13 @@ func (l *Locator) join(ctx context.Context, w want, need *Need) (Location, error
 // remember keeps a location, unless a later one is known.
 func (l *Locator) remember(where Location) {
 	if where.need != "" {
-		keep(l.wanted, want{where.Identity, where.need}, where, l.o.Cached)
+		l.wanted.put(want{where.Identity, where.need}, where)
 		return
 	}
-	if known, ok := l.places[where.Identity]; ok && known.Token > where.Token && known.Epoch >= where.Epoch {
+	if known, ok, _ := l.places.get(where.Identity); ok && known.Token > where.Token && known.Epoch >= where.Epoch {
 		return
 	}
-	keep(l.places, where.Identity, where, l.o.Cached)
-}
-
-// keep puts a location among so many.
-func keep[K comparable](places map[K]Location, key K, where Location, most int) {
-	for k := range places {
-		if len(places) < most {
-			break
-		}
-		delete(places, k)
-	}
-	places[key] = where
+	l.places.put(where.Identity, where)
 }
 
 // askTime bounds what several callers wait for.
@@ -347,11 +349,12 @@ func (l *Locator) ask(ctx context.Context, w want, need *Need) (Location, error)
 func (l *Locator) Forget(where Location) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.places[where.Identity].same(where) {
-		delete(l.places, where.Identity)
+	if known, ok, _ := l.places.get(where.Identity); ok && known.same(where) {
+		l.places.remove(where.Identity)
 	}
-	if w := (want{where.Identity, where.need}); l.wanted[w].same(where) {
-		delete(l.wanted, w)
+	w := want{where.Identity, where.need}
+	if known, ok, _ := l.wanted.get(w); ok && known.same(where) {
+		l.wanted.remove(w)
 	}
 }
 

@@ -3,6 +3,7 @@ package tests
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/cluster"
+	"github.com/leasehold-dev/leasehold/cluster/clustertest"
 	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest"
 	"github.com/leasehold-dev/leasehold/experimental/emulator/firestoretest"
 	"github.com/leasehold-dev/leasehold/internal/lambdatest"
@@ -33,7 +35,8 @@ func (c *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // TestPlacementOnEveryStore: through each server, and each store, members join, a room is served by one of them, and
-// after that has died by the other, with a higher token and the state (PLC-ONE-1, PLC-ONE-5).
+// after that has died by the other, with a higher token and the state (PLC-ONE-1, PLC-ONE-5). The events are as their
+// readers need them.
 func TestPlacementOnEveryStore(t *testing.T) {
 	t.Parallel()
 	for name, backend := range backends {
@@ -70,6 +73,17 @@ func handOver(t *testing.T, url string, transport http.RoundTripper, tenant, pre
 		}
 		return s.Placements(tenant, "chat")
 	}
+	clusters := 0
+	t.Run("events", func(t *testing.T) {
+		clustertest.Events(t, func(t *testing.T) (cluster.Provider, func(time.Duration)) {
+			clusters++
+			s, err := client.New(url, &client.Options{HTTP: &http.Client{Transport: transport}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.Placements(tenant, fmt.Sprint("events", clusters)), nil
+		}, prefix+"ann", prefix+"bob")
+	})
 	served, wires, members := noting(make(chan cluster.Activation, 10)), map[string]*wire{}, map[string]*cluster.Member{}
 	for _, name := range []string{prefix + "ann", prefix + "bob"} {
 		wires[name] = &wire{RoundTripper: transport}

@@ -82,6 +82,13 @@ func TestStorage(t *testing.T) {
 	}
 }
 
+// TestEvents: the events of a cluster on a store, and over HTTP, are as their readers need them.
+func TestEvents(t *testing.T) {
+	for name, open := range providers {
+		t.Run(name, func(t *testing.T) { clustertest.Events(t, open, "ann", "bob") })
+	}
+}
+
 func TestHost(t *testing.T) {
 	clustertest.Host(t, func(*testing.T) cluster.Host { return newRooms() }, room("lobby"), room("broken"))
 }

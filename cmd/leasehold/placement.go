@@ -11,7 +11,6 @@ import (
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/cluster"
 	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/internal/backoff"
 )
 
 type placementCmd struct {
@@ -248,31 +247,20 @@ func (c *eventsCmd) Run(ctx context.Context, p *placementCmd, s *streams) error 
 	}
 	const most = 1000
 	q := cluster.EventQuery{After: c.After, PageSize: most}
-	for shown := map[string]bool{}; ; {
-		page, err := server.Events(ctx, q)
+	if c.Follow {
+		q.Wait = eventWait
+	}
+	for events := cluster.NewEventReader(server, q); ; {
+		page, more, err := events.Next(ctx)
 		if err != nil {
 			return p.outcome(err)
 		}
-		again, news := map[string]bool{}, false // young events are sent again
 		for _, e := range page.Events {
-			again[e.EventID] = true
-			if shown[e.EventID] {
-				continue
-			}
-			news = true
 			if err := show(s, p.JSON, e, "%s\n", eventText(e)); err != nil {
 				return err
 			}
 		}
-		moved := page.Next != q.After
-		q.After, shown = page.Next, again
-		switch {
-		case c.Follow:
-			q.Wait = eventWait
-			if err := backoff.Sleep(ctx, time.Duration(page.PollAfterMs)*time.Millisecond); err != nil {
-				return p.outcome(err)
-			}
-		case !news || !moved || len(page.Events) < most:
+		if !more && !c.Follow {
 			return nil
 		}
 	}

@@ -331,11 +331,34 @@ func (r *Run) decide(s *Step, e *exchange) (d decision, differs []string) {
 
 // asks reports whether a request has the method and the path of a step. What is escaped in a path without need does not
 // matter.
-func (*Run) asks(s *Step, got request) bool {
+func (r *Run) asks(s *Step, got request) bool {
 	method, path, _ := strings.Cut(s.Request, " ")
 	path, query, _ := strings.Cut(path, "?")
 	gotPath, gotQuery, _ := strings.Cut(got.path, "?")
-	return method == got.method && query == gotQuery && slices.Equal(segments(path), segments(gotPath))
+	return method == got.method && r.sameQuery(query, gotQuery) && slices.Equal(segments(path), segments(gotPath))
+}
+
+// sameQuery reports whether a query has the parameters of a pattern, in any order, and no others.
+func (r *Run) sameQuery(pattern, got string) bool {
+	want, err1 := url.ParseQuery(pattern)
+	have, err2 := url.ParseQuery(got)
+	if err1 != nil || err2 != nil {
+		return false
+	}
+	for name, values := range have {
+		if len(values) != 1 || !want.Has(name) {
+			return false
+		}
+	}
+	m := matcher{known: r.known}
+	for name := range want {
+		p, v := want.Get(name), have.Get(name)
+		special := strings.HasPrefix(p, "$")
+		if special && len(m.special(name, p, json.Number(v), have.Has(name))) > 0 || !special && (!have.Has(name) || p != v) {
+			return false
+		}
+	}
+	return true
 }
 
 // segments are the parts of a path, not escaped.

@@ -46,6 +46,8 @@ const (
 	Locks Area = "locks" // leases of locks
 	Once  Area = "once"  // runs that take effect once
 	IDs   Area = "ids"   // leases of machine IDs, and the IDs that are made with them
+
+	Events Area = "events" // the events of a cluster of placement, followed from place to place
 )
 
 // Client is how the client under test is set up.
@@ -79,10 +81,10 @@ type Step struct {
 
 	// What belongs to Call.
 	As      string          `json:"as,omitempty"`      // its name, and that of what it obtains
-	Key     string          `json:"key,omitempty"`     // of the lock, or the ID of the run
+	Key     string          `json:"key,omitempty"`     // of the lock, the ID of the run, or the cluster
 	Keys    []string        `json:"keys,omitempty"`    // of several locks
 	Of      string          `json:"of,omitempty"`      // what was obtained by an earlier call
-	Count   int             `json:"count,omitempty"`   // of IDs; 0 is 1
+	Count   int             `json:"count,omitempty"`   // of IDs, or events; 0 is 1
 	Options json.RawMessage `json:"options,omitempty"` // see [Options]
 
 	// What belongs to Request.
@@ -131,6 +133,9 @@ type Options struct {
 	Throughput  int64  `json:"throughput_per_ms,omitempty"`
 	NoFallback  bool   `json:"no_fallback,omitempty"`
 	MaxBackward *int64 `json:"max_backward_ms,omitempty"`
+
+	After  string `json:"after,omitempty"`  // a place in the events
+	Member string `json:"member,omitempty"` // only the events that this member needs
 }
 
 // Answer is a response. Exactly one of Text, JSON and Like is its body.
@@ -238,7 +243,7 @@ func Parse(name string, text []byte) (*Script, error) {
 
 // check says what is wrong with a script.
 func (s *Script) check() error {
-	if !slices.Contains([]Area{Locks, Once, IDs}, s.Area) {
+	if !slices.Contains([]Area{Locks, Once, IDs, Events}, s.Area) {
 		return fmt.Errorf("area is %q", s.Area)
 	}
 	if s.Proves == "" || len(s.Steps) == 0 {

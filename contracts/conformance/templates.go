@@ -135,6 +135,9 @@ var templates = map[string]func(request) any{
 			Created: Start.UnixMilli(), Expired: Start.UnixMilli() + 600_000, Secret: "secret-of-5",
 		}}}
 	},
+
+	// Events.
+	"events": func(request) any { return contracts.EventPage{Events: []contracts.PlacementEvent{}, Next: "p1"} },
 }
 
 // givenUp is the answer to a request that is given up. It has no body.
