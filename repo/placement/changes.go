@@ -338,16 +338,14 @@ func (t *Topology) writeChanges(c Cluster, before *Topology) (docstore.Write, er
 	return t.document(c, changesVersion, map[string]docstore.Value{fChanges: docstore.Bytes(b.Bytes())}), nil
 }
 
-// maxChanges bounds what the changes of a document take when they are read: a thousand members of all labels take less.
-const maxChanges = 16 << 20
-
 // changesOf reads the document of an epoch that says what changed.
 func (c Cluster) changesOf(epoch int64, d docstore.Doc) (*Topology, epochChanges, error) {
 	r := rule.Read(c.epoch(epoch), d)
 	var said epochChanges
 	t := &Topology{Epoch: r.Number(fEpoch), At: r.Time(fChangedAt), Cause: r.Text(fCause)}
 	partitions := int(r.Number(fPartitions))
-	content, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(r.Bytes(fChanges))), maxChanges))
+	content, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(r.Bytes(fChanges))),
+		64*docstore.MaxBytes))
 	if err != nil || json.Unmarshal(content, &said) != nil || checkPartitions(partitions) != nil || t.Epoch != epoch {
 		r.Fail(fChanges, "what changed with the epoch")
 	}

@@ -168,6 +168,37 @@ func TestDamagedEpochs(t *testing.T) {
 	}
 }
 
+// TestRemoveUnreadable: a cluster whose epoch cannot be read is removed by its epoch, once no lease lasts; members join
+// anew then.
+func TestRemoveUnreadable(t *testing.T) {
+	t.Parallel()
+	e := newEvolving(t, 7)
+	e.join("ann")
+	e.join("bob", func(j *placement.Join) { j.TTL = time.Minute })
+	must[docstore.Result](e.world)(e.store.Write(t.Context(), docstore.Write{Key: e.epochKey(1), Delete: true,
+		If: docstore.Has{Field: "epoch"}}))
+	remove := func(epoch int64) placement.Removal {
+		t.Helper()
+		return must[placement.Removal](e.world)(e.another().RemoveCluster(t.Context(), placement.RemoveCluster{
+			Cluster: e.cluster, Epoch: epoch, Reason: "damaged"}))
+	}
+	e.clock.Advance(10 * time.Second)
+	if o := remove(2); o.Code != placement.MemberExists || o.RetryAfter != 50*time.Second {
+		t.Fatalf("%+v", o)
+	}
+	e.clock.Advance(50 * time.Second)
+	if o := remove(1); o.Code != placement.StaleEpoch || o.Epoch != 2 {
+		t.Fatalf("%+v", o)
+	}
+	if o := remove(2); o.Code != placement.OK {
+		t.Fatalf("%+v", o)
+	}
+	e.Service = e.another()
+	e.many(3)
+	e.same("one that knows nothing", must[*placement.Topology](e.world)(e.another().Topology(t.Context(), e.cluster)),
+		e.latest)
+}
+
 // TestSetBackStore: a process that knows an epoch of a store that was set back since does not take what changed for a
 // change of what it knows.
 func TestSetBackStore(t *testing.T) {
@@ -192,32 +223,54 @@ func TestSetBackStore(t *testing.T) {
 		must[*placement.Topology](e.world)(known.Topology(t.Context(), e.cluster)), 72)
 }
 
-// TestChangesAreKept: a sweep removes documents of epochs only when neither the current epoch nor one of the last day
-// needs them, and then all of them.
+// TestChangesAreKept: documents of epochs are removed, by the store or by a sweep, only when neither the current epoch
+// nor one of the last day needs them, and then all of them.
 func TestChangesAreKept(t *testing.T) {
 	t.Parallel()
-	e := newEvolving(t, 3)
-	for range 200 {
-		e.by(e.Service)
-		if e.alive = nil; e.random.IntN(2) == 0 { // members that no one drains live on
-			e.clock.Advance(3 * time.Hour)
-		}
-		if _, err := e.Sweep(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
-		e.latest = must[*placement.Topology](e.world)(e.Topology(t.Context(), e.cluster)).Epoch
-		must[*placement.Topology](e.world)(e.another().Topology(t.Context(), e.cluster))
-		for n := e.latest; n > 0 && e.epochs[n] != nil && e.clock.Now().Sub(e.epochs[n].At) < 24*time.Hour; n-- {
-			e.same("an epoch of the last day", must[*placement.Topology](e.world)(e.another().Epoch(t.Context(), e.cluster, n)), n)
-		}
-	}
-	for range 10 {
-		e.clock.Advance(25 * time.Hour)
-		must[placement.Swept](e.world)(e.Sweep(t.Context(), 0))
-	}
-	top := must[*placement.Topology](e.world)(e.another().Topology(t.Context(), e.cluster))
-	if n := len(e.kinds("placement_epochs")); n != 64 || top.Epoch < 64 {
-		t.Errorf("%d documents of epochs are kept", n)
+	for by, remove := range map[string]func(e *evolving) error{
+		"a sweep": func(e *evolving) error {
+			_, err := e.Sweep(e.Context(), 0)
+			return err
+		},
+		"the store": func(e *evolving) error {
+			memory, _ := e.store.Store.(*docstore.Memory)
+			_, err := memory.Prune(e.Context(), docstore.MaxLimit)
+			return err
+		},
+	} {
+		t.Run(by, func(t *testing.T) {
+			t.Parallel()
+			e := newEvolving(t, 3)
+			e.join("lives on", func(j *placement.Join) { j.TTL = time.Hour })
+			for range 200 {
+				e.by(e.Service)
+				if e.random.IntN(2) == 0 {
+					e.alive = nil // their leases end
+					e.clock.Advance(3 * time.Hour)
+				}
+				if err := remove(e); err != nil {
+					t.Fatal(err)
+				}
+				top := must[*placement.Topology](e.world)(e.another().Topology(t.Context(), e.cluster))
+				e.epochs[top.Epoch], e.latest = top, top.Epoch
+				oldest := e.latest // of the last day
+				for e.epochs[oldest-1] != nil && e.clock.Now().Sub(e.epochs[oldest].At) < 24*time.Hour {
+					oldest--
+				}
+				e.same("an epoch of the last day",
+					must[*placement.Topology](e.world)(e.another().Epoch(t.Context(), e.cluster, oldest)), oldest)
+			}
+			for range 10 {
+				e.clock.Advance(25 * time.Hour)
+				if err := remove(e); err != nil {
+					t.Fatal(err)
+				}
+			}
+			top := must[*placement.Topology](e.world)(e.another().Topology(t.Context(), e.cluster))
+			if n := len(e.kinds("placement_epochs")); n != 64 || top.Epoch < 64 {
+				t.Errorf("%d documents of epochs are kept", n)
+			}
+		})
 	}
 }
 
