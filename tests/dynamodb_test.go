@@ -217,16 +217,16 @@ func TestPlacementRequestsOnDynamoDB(t *testing.T) {
 	})
 }
 
-// TestPlacementUnitsAtScale: what changes of the members cost on DynamoDB with a thousand of them and 16 384 partitions,
-// where epochs are stored as changes: each join, the largest step of all, and a replacement of every member, one after
-// the other.
+// TestPlacementUnitsAtScale: what changes of the members cost on DynamoDB with a thousand of them and 16 384
+// partitions, where epochs are stored as changes: each join, the largest step of all, and a replacement of every
+// member, one after the other.
 func TestPlacementUnitsAtScale(t *testing.T) {
 	t.Parallel()
 	const members = placement.MaxMembers
 	server := dynamodbtest.New(nil)
 	clock := suite.NewClock()
-	store := openDynamo(t, dynamoClient("http://dynamodb.test", server.RoundTripper()), "leasehold", awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock,
-		Now: clock.Now})
+	store := openDynamo(t, dynamoClient("http://dynamodb.test", server.RoundTripper()), "leasehold",
+		awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: clock.Now})
 	s := placement.New(store, &placement.Options{Now: clock.Now, Sleep: clock.Sleep, Changes: true})
 	chat := placement.Cluster{Tenant: "acme", Name: "chat"}
 	before := server.Consumed().Write
@@ -244,7 +244,8 @@ func TestPlacementUnitsAtScale(t *testing.T) {
 		return units(s.Join(t.Context(), placement.Join{
 			Cluster: chat, Member: fmt.Sprintf("chat-7d9f8b6c5-%05x", i*7919%0x100000), RequestID: "j", TTL: time.Hour,
 			Address: fmt.Sprintf("10.%d.%d.%d:9000", i%4, i/4%200, i%251), Partitions: 16384, Replaces: replaces,
-			Offer: placement.Offer{Kinds: []string{"room", "user"}, Labels: map[string]string{"zone": "eu-west-1" + "abc"[i%3:i%3+1]}},
+			Offer: placement.Offer{Kinds: []string{"room", "user"},
+				Labels: map[string]string{"zone": "eu-west-1" + "abc"[i%3:i%3+1]}},
 		}))
 	}
 	var alive []placement.Incarnation

@@ -27,9 +27,9 @@ import (
 //	changed      a joined     b left       c drains
 //	part         2 of 64      3 of 64      4 of 64
 //
-// A reader that knows epoch 130 reads the two documents behind it. One that knows nothing reads the latest 64: each part
-// of the state is in one of them, and what changed since is in those behind that. So each change of the members writes
-// the same few kilobytes, however many members there are, and no document is large.
+// A reader that knows epoch 130 reads the two documents behind it. One that knows nothing reads the latest 64: each
+// part of the state is in one of them, and what changed since is in those behind that. So each change of the members
+// writes the same few kilobytes, however many members there are, and no document is large.
 //
 // A member has a slot, a small number, from when it joins until it is gone: the table names slots, so that it stays the
 // same where no partition moves. The document has a sum of the whole state: what was put together of other documents
@@ -412,8 +412,8 @@ func (c Cluster) unroll(epoch int64, docs []docstore.Doc, base *Topology) (*Topo
 	return nil, fmt.Errorf("epoch %d of %q cannot be put together: %w", epoch, c.Name, cmp.Or(err, errMissing))
 }
 
-// readEpoch reads an epoch from the store, nil if it is not there. Where changes are stored it takes those since base, if that
-// is one of the epochs shortly before, in one request; otherwise all that are needed, in two.
+// readEpoch reads an epoch from the store, nil if it is not there. Where changes are stored it takes those since base,
+// if that is one of the epochs shortly before, in one request; otherwise all that are needed, in two.
 func (s *Service) readEpoch(ctx context.Context, c Cluster, epoch int64, base *Topology) (*Topology, error) {
 	if base != nil && base.slots != nil && base.Epoch < epoch && base.Epoch+epochParts > epoch {
 		docs, err := s.epochDocs(ctx, c, base.Epoch+1, epoch)
