@@ -20,6 +20,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
+	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
 // dynamoClient is the real SDK, with its own rules for trying again switched on, as a program has it.
@@ -214,6 +215,59 @@ func TestPlacementRequestsOnDynamoDB(t *testing.T) {
 			t.Errorf("%s: %s, want %s", step, got, want[step])
 		}
 	})
+}
+
+// TestPlacementUnitsAtScale: what changes of the members cost on DynamoDB with a thousand of them and 16 384
+// partitions, where epochs are stored as changes: each join, the largest step of all, and a replacement of every
+// member, one after the other.
+func TestPlacementUnitsAtScale(t *testing.T) {
+	t.Parallel()
+	const members = placement.MaxMembers
+	server := dynamodbtest.New(nil)
+	clock := suite.NewClock()
+	store := openDynamo(t, dynamoClient("http://dynamodb.test", server.RoundTripper()), "leasehold",
+		awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: clock.Now})
+	s := placement.New(store, &placement.Options{Now: clock.Now, Sleep: clock.Sleep, Changes: true})
+	chat := placement.Cluster{Tenant: "acme", Name: "chat"}
+	before := server.Consumed().Write
+	units := func(o placement.MemberOutcome, err error) (placement.Incarnation, float64) {
+		t.Helper()
+		if err != nil || o.Code != placement.OK {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		clock.Advance(37 * time.Millisecond)
+		n := server.Consumed().Write
+		before, n = n, n-before
+		return o.Incarnation, n
+	}
+	join := func(i int, replaces placement.Incarnation) (placement.Incarnation, float64) {
+		return units(s.Join(t.Context(), placement.Join{
+			Cluster: chat, Member: fmt.Sprintf("chat-7d9f8b6c5-%05x", i*7919%0x100000), RequestID: "j", TTL: time.Hour,
+			Address: fmt.Sprintf("10.%d.%d.%d:9000", i%4, i/4%200, i%251), Partitions: 16384, Replaces: replaces,
+			Offer: placement.Offer{Kinds: []string{"room", "user"},
+				Labels: map[string]string{"zone": "eu-west-1" + "abc"[i%3:i%3+1]}},
+		}))
+	}
+	var alive []placement.Incarnation
+	var joins, most, last float64
+	for i := range members {
+		m, n := join(i, placement.Incarnation{})
+		alive, joins, most, last = append(alive, m), joins+n, max(most, n), n
+	}
+	_, leave := units(s.Leave(t.Context(), chat, alive[members-1]))
+	var replacement float64
+	for i, old := range alive[:members-1] {
+		_, n := join(members+i, old)
+		_, left := units(s.Leave(t.Context(), chat, old))
+		replacement, most = replacement+n+left, max(most, n, left)
+	}
+	got := fmt.Sprintf("joins %v, the last %v, most %v, a leave %v, replacement %v", joins, last, most, leave, replacement)
+	if want := "joins 15787, the last 16, most 22, a leave 16, replacement 37962"; got != want {
+		t.Errorf("write units: %s, want %s", got, want)
+	}
+	if most > 50 || replacement > 300*1000 {
+		t.Errorf("a change of %v write units, a replacement of all members of %v", most, replacement)
+	}
 }
 
 // TestAnalysesOnDynamoDB: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4, with an index for the sweep and

@@ -79,6 +79,9 @@ type Options struct {
 	// StateRetention is how long activations that are free are kept with their states. 0 is for ever.
 	StateRetention time.Duration
 
+	// EpochsAsChanges has clusters store what changes with an epoch; see Changes of placement.Options.
+	EpochsAsChanges bool
+
 	// RecordRefusals makes a lock say who was refused it last; see lock.Options. 0: nothing is recorded.
 	RecordRefusals time.Duration
 
@@ -129,6 +132,7 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 	a.placement = placement.New(store, &placement.Options{
 		Now: o.Now, Retention: o.Retention, StateRetention: o.StateRetention, MaxClusters: o.Limits.ClustersPerTenant,
 		MaxIdentities: o.Limits.IdentitiesPerCluster,
+		Changes:       o.EpochsAsChanges,
 		Evicted:       o.Metrics.Evicted,
 	})
 	a.watches = newWatches(o.Stop)

@@ -42,6 +42,7 @@ type Config struct {
 	Store                   string
 	Retention               time.Duration // Forever: off
 	StateRetention          time.Duration // Forever: off
+	PlacementEpochs         string
 	RecordRefusals          time.Duration // 0: off
 	Data                    string
 	Project, Database, Root string

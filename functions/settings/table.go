@@ -253,6 +253,15 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.StateRetention },
 	},
 	{
+		Env: "LEASEHOLD_PLACEMENT_EPOCHS", Group: groupStore, Type: Text, Default: "whole",
+		Choices: []string{"whole", "changes"}, Entries: apis | FunctionSweep | LambdaSweep,
+		Help: "How epochs of placement are stored: each whole, or as what changed with it, which costs the same however many members " +
+			"a cluster has. Set changes once all that use the store are of a version that has this setting: earlier ones fail on " +
+			"such a cluster. A cluster begins with it at the next change of its members, and does not go back.",
+		More:  "See [placement.md](placement.md#sizing).",
+		field: func(c *Config) any { return &c.PlacementEpochs },
+	},
+	{
 		Env: "LEASEHOLD_RECORD_REFUSALS", Group: groupStore, Type: Duration, Default: "0s", Min: "0s", Entries: apis,
 		Help: "Keep with each lock who was refused it last, and when. That costs a write when a request is refused, for each lock once in this time at " +
 			"the most, by each process. 0s records nothing.",

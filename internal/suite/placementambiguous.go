@@ -27,7 +27,8 @@ func ambiguousPlacement(t *testing.T, store docstore.Store, faults Faults, clock
 		begun: clock.Now(),
 	}
 	for i := range r.via {
-		r.via[i] = placement.New(store, &placement.Options{Now: clock.Now, Sleep: clock.Sleep, Retention: oracleRetention})
+		r.via[i] = placement.New(store, &placement.Options{Now: clock.Now, Sleep: clock.Sleep, Retention: oracleRetention,
+			Changes: i == 1})
 	}
 	before := func(c placementCommand) {
 		t.Helper()

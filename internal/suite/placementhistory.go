@@ -35,7 +35,7 @@ func PlacementHistory(ctx context.Context, store docstore.Store, clock *Clock, n
 		p := &placing{
 			caller: c, cluster: cluster, lives: map[string]int64{}, seqs: map[string]int64{},
 			service: placement.New(oneCluster{through{paused}, "acme/" + cluster.Name},
-				&placement.Options{Now: clock.Now, Sleep: clock.Sleep}),
+				&placement.Options{Now: clock.Now, Sleep: clock.Sleep, Changes: true}),
 		}
 		return func() error { return p.command(ctx) }
 	})

@@ -157,7 +157,7 @@ func RunPlacement(ctx context.Context, store docstore.Store, clock *Clock, name 
 	}
 	for i := range r.via {
 		r.via[i] = placement.New(oneCluster{through{lossy}, "acme/" + r.cluster.Name},
-			&placement.Options{Now: clock.Now, Sleep: clock.Sleep, Retention: oracleRetention})
+			&placement.Options{Now: clock.Now, Sleep: clock.Sleep, Retention: oracleRetention, Changes: i == 1})
 	}
 	for i, s := range program {
 		clock.Advance(s.Wait)

@@ -3,6 +3,7 @@ package placement
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -113,7 +114,7 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 		if err != nil {
 			return MemberOutcome{}, err
 		}
-		if p.grows && (len(next.Members) > MaxMembers || bodyBytes(writes) > maxBodyBytes) {
+		if p.grows && (len(next.Members) > MaxMembers || next.bytes() > maxBodyBytes) {
 			made, err := s.evictEnded(ctx, c, 1)
 			if err != nil {
 				return MemberOutcome{}, err
@@ -213,13 +214,27 @@ func (s *Service) look(ctx context.Context, c Cluster, partitions int, names []s
 // changeWrites are all writes of a change, in one step: the head, on the condition that the epoch is the one that was
 // read, the next epoch, and what the plan says.
 func (s *Service) changeWrites(c Cluster, v *sight, p plan, next *Topology, moved int) ([]docstore.Write, error) {
-	body, err := next.write(c)
+	// a cluster that stores changes goes on with it
+	changes := s.changes || v.head.hashVersion == changesVersion
+	version, ended := HashVersion, v.head.epoch
+	body, err := docstore.Write{}, error(nil)
+	switch {
+	case !changes:
+		body, err = next.write(c)
+	case v.head.fresh():
+		body, err = next.writeChanges(c, nil)
+	default:
+		body, err = next.writeChanges(c, v.top)
+	}
 	if err != nil {
 		return nil, err
 	}
+	if changes {
+		version, ended = changesVersion, next.Epoch-epochParts
+	}
 	head := docstore.Write{Key: c.head(), If: docstore.Absent{}, Set: map[string]docstore.Value{
 		fEpoch: docstore.Int(next.Epoch), fPartitions: docstore.Int(next.Partitions()),
-		fHashVersion: docstore.Int(HashVersion),
+		fHashVersion: docstore.Int(version),
 		fChangedAt:   docstore.Now,
 	}, Unset: []string{fRemoved}, Until: p.end.NotAfter} // the step is all or none
 	writes := []docstore.Write{head, body}
@@ -229,8 +244,8 @@ func (s *Service) changeWrites(c Cluster, v *sight, p plan, next *Topology, move
 			docstore.Not{Cond: docstore.LE{Field: fChangedAt, Value: docstore.Now.Add(v.head.changedAt.Sub(v.at) - maxDelay)}},
 		}
 	}
-	if !v.head.fresh() {
-		writes = append(writes, docstore.Write{Key: c.epoch(v.head.epoch), If: docstore.Has{Field: fEpoch}, Keep: keepEpochs})
+	if !v.head.fresh() && (ended >= next.chain || !changes) {
+		writes = append(writes, docstore.Write{Key: c.epoch(ended), Keep: keepEpochs})
 	}
 	writes = append(writes, p.writes...)
 	for _, e := range p.events {
@@ -240,11 +255,10 @@ func (s *Service) changeWrites(c Cluster, v *sight, p plan, next *Topology, move
 	return writes, nil
 }
 
-// bodyBytes is about the size of the document of the epoch.
-func bodyBytes(writes []docstore.Write) int {
-	members, _ := writes[1].Set[fMembers].(docstore.String)
-	table, _ := writes[1].Set[fTable].(docstore.Bytes)
-	return len(members) + len(table)
+// bytes is about the size of the epoch: of its document, where that is whole.
+func (t *Topology) bytes() int {
+	members, _ := json.Marshal(t.Members) //nolint:errchkjson // texts and numbers can always be encoded
+	return len(members) + 2*len(t.table)
 }
 
 // Join makes a member; see [Join]. One read and one write of the store, unless others change the members at the same

@@ -28,7 +28,8 @@ const (
 	MaxStateBytes      = 32 << 10
 	MaxMembers         = 1000
 
-	// maxBodyBytes bounds the document of an epoch: DynamoDB stores 400 KB in an item.
+	// maxBodyBytes bounds what an epoch says, and so its document where it is stored whole: DynamoDB stores 400 KB in an
+	// item.
 	maxBodyBytes = 360_000
 
 	MinPartitions     = 16

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -85,14 +86,14 @@ func (c Cluster) headOf(d docstore.Doc) (head, error) {
 	if r.Err() == nil && (h.epoch < 1 || checkPartitions(h.partitions) != nil) {
 		r.Fail(fEpoch, "an epoch, or its number of partitions is not one")
 	}
-	if r.Err() == nil && h.hashVersion != HashVersion {
+	if r.Err() == nil && h.hashVersion != HashVersion && h.hashVersion != changesVersion {
 		return h, fmt.Errorf("cluster %q places by version %d of the hash, and this program by %d: update the program",
 			c.Name, h.hashVersion, HashVersion)
 	}
 	return h, r.Err()
 }
 
-// write is the epoch as its document: created once, never changed.
+// write is the epoch as its document, whole: created once, never changed.
 func (t *Topology) write(c Cluster) (docstore.Write, error) {
 	members, err := json.Marshal(t.Members)
 	if err != nil {
@@ -102,19 +103,27 @@ func (t *Topology) write(c Cluster) (docstore.Write, error) {
 	for _, m := range t.table {
 		table = binary.BigEndian.AppendUint16(table, m)
 	}
-	return docstore.Write{
+	t.chain = t.Epoch
+	return t.document(c, HashVersion, map[string]docstore.Value{
+		fMembers: docstore.String(members), fTable: docstore.Bytes(table),
+	}), nil
+}
+
+// document is that of the epoch, with what says the members and the table.
+func (t *Topology) document(c Cluster, version int64, content map[string]docstore.Value) docstore.Write {
+	w := docstore.Write{
 		Key: c.epoch(t.Epoch),
 		If:  docstore.Absent{},
 		Set: map[string]docstore.Value{
 			fEpoch:       docstore.Int(t.Epoch),
 			fPartitions:  docstore.Int(len(t.table)),
-			fHashVersion: docstore.Int(HashVersion),
+			fHashVersion: docstore.Int(version),
 			fChangedAt:   docstore.Now,
 			fCause:       docstore.String(t.Cause),
-			fMembers:     docstore.String(members),
-			fTable:       docstore.Bytes(table),
 		},
-	}, nil
+	}
+	maps.Copy(w.Set, content)
+	return w
 }
 
 // topologyOf reads the document of an epoch.
@@ -138,6 +147,7 @@ func (c Cluster) topologyOf(epoch int64, d docstore.Doc) (*Topology, error) {
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
+	t.chain = epoch
 	return t.dated().seal(), nil
 }
 

@@ -60,8 +60,8 @@ const removeMargin = 2 * time.Minute
 
 // RemoveCluster removes a cluster; see [RemoveCluster]. Members whose leases have ended are evicted first. Three reads
 // and a write of the store, and then a list and a write for each few hundred documents of the cluster; what is left
-// after an error, the next call removes, or a sweep. The codes of rejections are ClusterUnknown, StaleEpoch, and
-// MemberExists while a member lives.
+// after an error, the next call removes, or a sweep. A cluster whose epoch cannot be read is removed once all leases
+// have ended. The codes of rejections are ClusterUnknown, StaleEpoch, and MemberExists while a member lives.
 func (s *Service) RemoveCluster(ctx context.Context, c RemoveCluster) (Removal, error) {
 	if err := c.Validate(); err != nil {
 		return Removal{}, err
@@ -72,6 +72,10 @@ func (s *Service) RemoveCluster(ctx context.Context, c RemoveCluster) (Removal, 
 			return Removal{}, err
 		}
 		v, err := s.look(ctx, c.Cluster, DefaultPartitions, nil)
+		var next time.Duration // until the first lease ends of a cluster whose epoch cannot be read
+		if errors.Is(err, docstore.ErrDamaged) {
+			v, next, err = s.lookPast(ctx, c.Cluster, err)
+		}
 		switch {
 		case err != nil:
 			return Removal{}, err
@@ -85,6 +89,9 @@ func (s *Service) RemoveCluster(ctx context.Context, c RemoveCluster) (Removal, 
 		case v.head.epoch != c.Epoch:
 			return Removal{Code: StaleEpoch, Epoch: v.head.epoch,
 				Detail: fmt.Sprintf("the epoch is %d: look at the cluster again", v.head.epoch)}, nil
+		case next > 0:
+			return Removal{Code: MemberExists, RetryAfter: next,
+				Detail: "the epoch cannot be read, and members live: stop them, and wait until their leases have ended"}, nil
 		}
 		if len(v.top.Members) > 0 {
 			var next time.Duration
@@ -107,6 +114,40 @@ func (s *Service) RemoveCluster(ctx context.Context, c RemoveCluster) (Removal, 
 	}
 	return Removal{}, fmt.Errorf("%w: cluster %q: %d changes of its members came first; try again",
 		docstore.ErrUnavailable, c.Name, maxTries)
+}
+
+// lookPast is a look at a cluster whose epoch cannot be read: at its head, as if it had no members, and at the leases.
+// next is how long it takes until the first of them ends, 0 if all have.
+func (s *Service) lookPast(ctx context.Context, c Cluster, damage error) (v *sight, next time.Duration, err error) {
+	snap, err := s.store.Get(ctx, c.head())
+	if err != nil {
+		return nil, 0, fmt.Errorf("cluster %q: %w", c.Name, err)
+	}
+	h, err := c.headOf(snap.Docs[0])
+	if err != nil {
+		return nil, 0, damage
+	}
+	for q := (docstore.Query{Kind: leaseKind, Tenant: c.space(), Limit: docstore.MaxLimit}); ; {
+		p, err := s.store.List(ctx, q)
+		if err != nil {
+			return nil, 0, fmt.Errorf("leases of %q: %w", c.Name, err)
+		}
+		for e, err := range p.All() {
+			var l LeaseState
+			if err == nil {
+				l, err = c.leaseOf(e.Key.ID, e.Doc)
+			}
+			if err != nil {
+				return nil, 0, err
+			}
+			if left := l.ExpiresAt.Sub(p.At); l.held(p.At) && (next == 0 || left < next) {
+				next = left
+			}
+		}
+		if q.After = p.Next; p.Next == "" {
+			return &sight{at: snap.At, head: h, top: NewTopology(h.partitions)}, next, nil
+		}
+	}
 }
 
 // emptied evicts all members whose leases have ended. next is how long it takes until the first lease of another ends.

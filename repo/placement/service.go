@@ -3,6 +3,7 @@ package placement
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,6 +32,7 @@ type Service struct {
 	sleep     func(ctx context.Context, d time.Duration) error
 	retention time.Duration
 	keepState time.Duration // of what is free and has a state
+	changes   bool
 
 	identities, clusters *census.Census
 	evicted              func(ctx context.Context, expired []time.Duration, moved int)
@@ -72,6 +74,12 @@ type Options struct {
 	// first may set it up. 0 is no bound.
 	MaxClusters int
 
+	// Changes has clusters store what changes with an epoch, not the whole of it: a change of the members costs a few
+	// kilobytes then, however many members there are. A cluster begins with it at the next change of its members, and goes
+	// on for as long as it exists. Programs of a version without this option fail on it, and change nothing: set it once
+	// none of them is left.
+	Changes bool
+
 	// Evicted is told of the members that the Service evicts together: for how long the lease of each had expired, and
 	// how many partitions changed hands. It is called after the eviction was written, in the call that evicted, which
 	// may be a lookup or a claim. nil means that no one is told.
@@ -95,6 +103,7 @@ func New(store docstore.Store, o *Options) *Service {
 		s.keepState = min(max(o.StateRetention.Truncate(time.Millisecond), s.retention), keepForever)
 	}
 	if o != nil {
+		s.changes = o.Changes
 		s.identities = census.New(store, ActivationKind, o.MaxIdentities, s.now)
 		s.clusters = census.NewNamed(store, registryKind, o.MaxClusters, s.now)
 		s.evicted = o.Evicted
@@ -141,13 +150,12 @@ func (s *Service) current(ctx context.Context, c Cluster, d docstore.Doc) (head,
 	if t := s.Cached(c); t != nil && t.Epoch == h.epoch {
 		return h, t, nil
 	}
-	snap, err := s.store.Get(ctx, c.epoch(h.epoch))
+	t, err := s.readEpoch(ctx, c, h.epoch, s.Cached(c))
 	if err != nil {
-		return head{}, nil, fmt.Errorf("epoch %d of %q: %w", h.epoch, c.Name, err)
+		return h, nil, err
 	}
-	t, err := c.topologyOf(h.epoch, snap.Docs[0])
-	if err != nil {
-		return head{}, nil, err
+	if t == nil {
+		return h, nil, fmt.Errorf("%w: epoch %d of %q is missing", docstore.ErrDamaged, h.epoch, c.Name)
 	}
 	s.keep(c, t)
 	return h, t, nil
@@ -168,8 +176,8 @@ func (s *Service) Topology(ctx context.Context, c Cluster) (*Topology, error) {
 }
 
 // Epoch is one epoch of a cluster, the current or an earlier one, by its number, 1 or more. It is nil if there was
-// none, or if it is kept no longer: the epochs before the current one are, for a day. One request to the store, none
-// for the latest one that this Service has seen.
+// none, or if it is kept no longer: the epochs before the current one are, for a day. One request to the store, two
+// where changes are stored, none for the latest one that this Service has seen.
 func (s *Service) Epoch(ctx context.Context, c Cluster, number int64) (*Topology, error) {
 	if err := first(c.Validate(), field.Range("epoch", number, 1, docstore.MaxInt)); err != nil {
 		return nil, err
@@ -177,14 +185,11 @@ func (s *Service) Epoch(ctx context.Context, c Cluster, number int64) (*Topology
 	if t := s.Cached(c); t != nil && t.Epoch == number {
 		return t, nil
 	}
-	snap, err := s.store.Get(ctx, c.epoch(number))
-	if err != nil {
-		return nil, fmt.Errorf("epoch %d of %q: %w", number, c.Name, err)
+	t, err := s.readEpoch(ctx, c, number, nil)
+	if errors.Is(err, errMissing) {
+		err = nil // one of those before it is kept no longer
 	}
-	if snap.Docs[0] == nil {
-		return nil, nil //nolint:nilnil // it is said to be none
-	}
-	return c.topologyOf(number, snap.Docs[0])
+	return t, err
 }
 
 // Lookup asks where an identity is, or would be.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -567,29 +568,63 @@ func (w *sweeping) events(ctx context.Context, c Cluster, after string) (string,
 	return page.Next, w.remove(ctx, page, due)
 }
 
-// epochs removes the oldest epochs, those with a later one that began long enough ago. The order of their IDs is
-// theirs.
+// epochs removes the oldest epochs, those that are needed no more since one began long enough ago. The order of their
+// IDs is theirs.
 func (w *sweeping) epochs(ctx context.Context, c Cluster, after string) (string, error) {
 	page, err := w.page(ctx, c, epochKind, after, epochPage)
 	if err != nil {
 		return "", err
 	}
+	enders, err := w.enders(ctx, c, page.Entries)
+	if err != nil {
+		return "", err
+	}
 	began, ended := over(fChangedAt, keepEpochs, docstore.Has{Field: fEpoch}), 0
-	// all before one that began long enough ago have ended, also those that cannot be read
-	for i, e := range page.Entries {
-		if began.Holds(e.Doc, page.At) {
-			ended = i
+	// all before one that has ended have, also those that cannot be read
+	for i, d := range enders {
+		if began.Holds(d, page.At) {
+			ended = i + 1
 		}
 	}
 	if ended == 0 {
 		return "", nil
 	}
 	next := ""
-	if page.Next != "" && ended+1 == len(page.Entries) {
-		next = page.Entries[ended-1].Key.ID // the last one is judged by the one behind it
+	if page.Next != "" && ended == len(enders) {
+		next = page.Entries[ended-1].Key.ID
 	}
 	page.Entries = page.Entries[:ended]
 	return next, w.remove(ctx, page, docstore.Has{Field: fEpoch})
+}
+
+// enders are, for each epoch of a page, the document of the one from which on it is not needed: that behind it, which
+// the last of a page does not have; or, where changes are stored, the one that has its part of the state again.
+func (w *sweeping) enders(ctx context.Context, c Cluster, page []docstore.Entry) (docs []docstore.Doc, err error) {
+	if t := w.Cached(c); t == nil || t.slots == nil || len(page) == 0 {
+		for _, e := range page[min(1, len(page)):] {
+			docs = append(docs, e.Doc)
+		}
+		return docs, nil
+	}
+	docs = make([]docstore.Doc, len(page))
+	var keys []docstore.Key
+	var at []int
+	for i, e := range page {
+		if n, err := strconv.ParseInt(e.Key.ID, 10, 64); err == nil && e.Key == c.epoch(n) {
+			keys, at = append(keys, c.epoch(n+epochParts)), append(at, i)
+		}
+	}
+	if len(keys) == 0 {
+		return docs, nil
+	}
+	snap, err := w.store.Get(ctx, keys...)
+	if err != nil {
+		return nil, fmt.Errorf("epochs of %q: %w", c.Name, err)
+	}
+	for i, d := range snap.Docs {
+		docs[at[i]] = d
+	}
+	return docs, nil
 }
 
 // remove removes those documents of a page for which a condition holds, in steps that ask again.

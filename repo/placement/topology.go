@@ -119,6 +119,9 @@ type Topology struct {
 
 	table []uint16 // of each partition, the index of its member; noMember without one
 	seeds []uint64 // of each member
+
+	slots []uint16 // of each member, where the epoch is stored as changes
+	chain int64    // the first epoch whose document is needed, if it is not too long ago: see epochChanges.From
 }
 
 // noMember marks a partition without a member: no member is active.

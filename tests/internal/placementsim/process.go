@@ -41,8 +41,8 @@ func (s *simulation) newProcess(name string) *process {
 	}
 	off := p.time(4*time.Second) - 2*time.Second
 	provider := func(s docstore.Store) cluster.Provider {
-		return direct.Cluster(placement.New(s, &placement.Options{Now: func() time.Time { return time.Now().Add(off) }}),
-			chat)
+		return direct.Cluster(placement.New(s, &placement.Options{Changes: true,
+			Now: func() time.Time { return time.Now().Add(off) }}), chat)
 	}
 	p.requests = commands{provider(line{store, p}), provider(store), p}
 	return p

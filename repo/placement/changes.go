@@ -1,0 +1,460 @@
+package placement
+
+import (
+	"bytes"
+	"cmp"
+	"compress/flate"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/rule"
+)
+
+// # Epochs as changes
+//
+// The document of an epoch has its members and its table, whole, or what changed with the epoch and one part of 64 of
+// the state after it:
+//
+//	epoch     …  130          131          132
+//	changed      a joined     b left       c drains
+//	part         2 of 64      3 of 64      4 of 64
+//
+// A reader that knows epoch 130 reads the two documents behind it. One that knows nothing reads the latest 64: each
+// part of the state is in one of them, and what changed since is in those behind that. So each change of the members
+// writes the same few kilobytes, however many members there are, and no document is large.
+//
+// A member has a slot, a small number, from when it joins until it is gone: the table names slots, so that it stays the
+// same where no partition moves. The document has a sum of the whole state: what was put together of other documents
+// than the writer knew is damage, not a topology.
+//
+// A cluster begins to store changes at the first change of its members by a Service with [Options.Changes], and then
+// does for as long as it exists. Its head says so as a version of the hash that earlier programs refuse to go by.
+
+const (
+	// changesVersion is fHashVersion in the head and in the epochs of a cluster that stores changes. The hash is
+	// that of HashVersion.
+	changesVersion = 2
+
+	// epochParts is in how many parts the state of a cluster is written, one with each epoch: so many documents are read
+	// by who knows nothing.
+	epochParts = 64
+)
+
+const fChanges = "changes" // of an epoch: what changed and a part of the state, as epochChanges, JSON, deflated
+
+// placed is a member with its slot.
+type placed struct {
+	Slot uint16 `json:"slot"`
+	Member
+}
+
+// epochChanges is what an epoch says.
+type epochChanges struct {
+	Begins bool     `json:"begins,omitempty"` // there was nothing before: no members, and no partition has one
+	From   int64    `json:"from"`             // the first of the documents up to this one that are as good as all before
+	Set    []placed `json:"set,omitempty"`    // members that joined or changed
+	Gone   []uint16 `json:"gone,omitempty"`   // slots of members that are gone
+	Moved  []byte   `json:"moved,omitempty"`  // partitions with another slot: see appendMoves
+
+	// The part of the state after the epoch: members whose slot, and partitions whose number, has the remainder of the
+	// epoch when divided by epochParts.
+	Members []placed `json:"members,omitempty"`
+	Owners  []byte   `json:"owners,omitempty"` // 2 bytes for each partition, big endian: the slot of its member
+
+	Sum uint64 `json:"sum"` // of the state after the epoch
+}
+
+// state is a topology in terms of slots, in which changes are said.
+type state struct {
+	epoch int64
+	slots []*Member // of slot n at n-1, nil if no member has it
+	table []uint16  // of each partition, the slot of its member, 0 for none
+}
+
+// partOf is the part of the state that an epoch writes.
+func partOf(epoch int64) int { return int(epoch % epochParts) }
+
+// slotsOf are the slots of a topology's members. Where none are stored they are in the order of their names.
+func (t *Topology) slotsOf() []uint16 {
+	if t.slots != nil {
+		return t.slots
+	}
+	slots := make([]uint16, len(t.Members))
+	for i := range slots {
+		slots[i] = uint16(i + 1) //nolint:gosec // there are MaxMembers at most
+	}
+	return slots
+}
+
+// state is the topology in terms of slots.
+func (t *Topology) state() *state {
+	s := &state{epoch: t.Epoch, table: make([]uint16, len(t.table))}
+	slots := t.slotsOf()
+	for i, n := range slots {
+		s.set(n, t.Members[i])
+	}
+	for p, m := range t.table {
+		if m != noMember {
+			s.table[p] = slots[m]
+		}
+	}
+	return s
+}
+
+func (s *state) set(slot uint16, m Member) {
+	for len(s.slots) < int(slot) {
+		s.slots = append(s.slots, nil)
+	}
+	s.slots[slot-1] = &m
+}
+
+// settle gives the members of the next epoch their slots: those that they had before, or the lowest that are free.
+func (t *Topology) settle(before *Topology) {
+	t.slots = make([]uint16, len(t.Members))
+	had, taken := before.slotsOf(), map[uint16]bool{0: true}
+	for i, m := range t.Members {
+		if n, ok := before.search(m.Member); ok {
+			t.slots[i] = had[n]
+			taken[had[n]] = true
+		}
+	}
+	free := uint16(0)
+	for i, slot := range t.slots {
+		if slot == 0 {
+			for taken[free] {
+				free++
+			}
+			t.slots[i], taken[free] = free, true
+		}
+	}
+}
+
+// sum is of who has which slot, since which change, and of the table.
+func (s *state) sum() uint64 {
+	h := xxhash.New()
+	var b []byte
+	for n, m := range s.slots {
+		if m != nil {
+			b = binary.BigEndian.AppendUint16(b[:0], uint16(n+1)) //nolint:gosec // there are MaxMembers at most
+			b = binary.AppendVarint(binary.AppendVarint(b, m.Number), m.Since)
+			_, _ = h.Write(append(append(b, m.Member...), 0))
+		}
+	}
+	_, _ = h.Write(bytesOf(s.table, 0, 1))
+	return h.Sum64()
+}
+
+// bytesOf are every so manieth of the numbers, from the first on, in 2 bytes each.
+func bytesOf(numbers []uint16, first, step int) []byte {
+	var b []byte
+	for p := first; p < len(numbers); p += step {
+		b = binary.BigEndian.AppendUint16(b, numbers[p])
+	}
+	return b
+}
+
+// changed is what changed from before, nil for nothing, and the part of the epoch.
+func (s *state) changed(before *state, from int64) epochChanges {
+	c := epochChanges{Begins: before == nil, From: from}
+	if before == nil {
+		before = &state{table: make([]uint16, len(s.table))}
+	}
+	for n, m := range s.slots {
+		slot := uint16(n + 1) //nolint:gosec // there are MaxMembers at most
+		if m == nil {
+			continue
+		}
+		if m.Since == s.epoch || n >= len(before.slots) || before.slots[n] == nil {
+			c.Set = append(c.Set, placed{slot, *m})
+		}
+		if int(slot)%epochParts == partOf(s.epoch) {
+			c.Members = append(c.Members, placed{slot, *m})
+		}
+	}
+	for n, m := range before.slots {
+		if m != nil && (n >= len(s.slots) || s.slots[n] == nil) {
+			c.Gone = append(c.Gone, uint16(n+1)) //nolint:gosec // there are MaxMembers at most
+		}
+	}
+	c.Moved = appendMoves(before.table, s.table)
+	c.Owners = bytesOf(s.table, partOf(s.epoch), epochParts)
+	c.Sum = s.sum()
+	return c
+}
+
+// appendMoves says which partitions have another slot than before: for each of those slots its number, how many
+// partitions it got, and their distances.
+func appendMoves(before, after []uint16) (b []byte) {
+	moved := map[uint16][]int{}
+	var slots []uint16
+	for p, slot := range after {
+		if slot != before[p] {
+			if moved[slot] == nil {
+				slots = append(slots, slot)
+			}
+			moved[slot] = append(moved[slot], p)
+		}
+	}
+	for _, slot := range slots {
+		b = binary.AppendUvarint(b, uint64(slot))
+		b = binary.AppendUvarint(b, uint64(len(moved[slot])))
+		last := -1
+		for _, p := range moved[slot] {
+			b = binary.AppendUvarint(b, uint64(p-last)) //nolint:gosec // they ascend
+			last = p
+		}
+	}
+	return b
+}
+
+// errChanges is of changes that are none of the state that they are said of.
+var errChanges = errors.New("what changed is not said of this cluster")
+
+// move applies what appendMoves says.
+func (s *state) move(b []byte) error {
+	next := func() int {
+		n, size := binary.Uvarint(b)
+		if size <= 0 || n > MaxPartitions {
+			b = nil
+			return -1
+		}
+		b = b[size:]
+		return int(n) //nolint:gosec // it is MaxPartitions at most
+	}
+	for len(b) > 0 {
+		slot, many := next(), next()
+		for p := -1; many > 0; many-- {
+			n := next()
+			if p += n; slot < 0 || slot >= noMember || n < 1 || p >= len(s.table) {
+				return errChanges
+			}
+			s.table[p] = uint16(slot)
+		}
+		if many < 0 {
+			return errChanges
+		}
+	}
+	return nil
+}
+
+// apply makes it the state of the next epoch. The part replaces what was there: of a state of which not all parts are
+// known it is the first that is.
+func (s *state) apply(t *Topology, c epochChanges) error {
+	s.epoch = t.Epoch
+	for _, slot := range c.Gone {
+		if slot > 0 && int(slot) <= len(s.slots) {
+			s.slots[slot-1] = nil
+		}
+	}
+	part := partOf(t.Epoch)
+	if err := s.move(c.Moved); err != nil {
+		return err
+	}
+	for i := range s.slots {
+		if (i+1)%epochParts == part {
+			s.slots[i] = nil
+		}
+	}
+	for _, all := range [][]placed{c.Set, c.Members} {
+		for _, m := range all {
+			if m.Slot == 0 || m.Slot == noMember {
+				return errChanges
+			}
+			if m.Since == t.Epoch {
+				m.At = t.At
+			}
+			s.set(m.Slot, m.Member)
+		}
+	}
+	for p := part; p < len(s.table); p += epochParts {
+		if len(c.Owners) < 2 {
+			return errChanges
+		}
+		s.table[p], c.Owners = binary.BigEndian.Uint16(c.Owners), c.Owners[2:]
+	}
+	return nil
+}
+
+// topology is the state as the topology of an epoch.
+func (s *state) topology(t *Topology) (*Topology, error) {
+	type at struct {
+		slot uint16
+		m    *Member
+	}
+	var all []at
+	for n, m := range s.slots {
+		if m != nil {
+			all = append(all, at{uint16(n + 1), m}) //nolint:gosec // there are MaxMembers at most
+		}
+	}
+	slices.SortFunc(all, func(a, b at) int { return cmp.Compare(a.m.Member, b.m.Member) })
+	index := map[uint16]uint16{0: noMember}
+	t.Members, t.slots = make([]Member, len(all)), make([]uint16, len(all))
+	for i, a := range all {
+		t.Members[i], t.slots[i], index[a.slot] = *a.m, a.slot, uint16(i) //nolint:gosec // there are MaxMembers at most
+	}
+	for p, slot := range s.table {
+		m, ok := index[slot]
+		if !ok {
+			return nil, errChanges
+		}
+		t.table[p] = m
+	}
+	return t.seal(), nil
+}
+
+// writeChanges is the epoch as a document of what changed from before, which is nil for the first of a cluster.
+func (t *Topology) writeChanges(c Cluster, before *Topology) (docstore.Write, error) {
+	var from *state
+	if t.chain = t.Epoch; before == nil {
+		before = NewTopology(t.Partitions())
+	} else {
+		from, t.chain = before.state(), before.chain
+	}
+	t.settle(before)
+	content, err := json.Marshal(t.state().changed(from, t.chain))
+	if err != nil {
+		return docstore.Write{}, err
+	}
+	var b bytes.Buffer
+	w, err := flate.NewWriter(&b, flate.DefaultCompression)
+	if err != nil {
+		return docstore.Write{}, err
+	}
+	if _, err := w.Write(content); err != nil {
+		return docstore.Write{}, err
+	}
+	if err := w.Close(); err != nil {
+		return docstore.Write{}, err
+	}
+	return t.document(c, changesVersion, map[string]docstore.Value{fChanges: docstore.Bytes(b.Bytes())}), nil
+}
+
+// changesOf reads the document of an epoch that says what changed.
+func (c Cluster) changesOf(epoch int64, d docstore.Doc) (*Topology, epochChanges, error) {
+	r := rule.Read(c.epoch(epoch), d)
+	var said epochChanges
+	t := &Topology{Epoch: r.Number(fEpoch), At: r.Time(fChangedAt), Cause: r.Text(fCause)}
+	partitions := int(r.Number(fPartitions))
+	content, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(r.Bytes(fChanges))),
+		64*docstore.MaxBytes))
+	if err != nil || json.Unmarshal(content, &said) != nil || checkPartitions(partitions) != nil || t.Epoch != epoch {
+		r.Fail(fChanges, "what changed with the epoch")
+	}
+	if r.Err() != nil {
+		return nil, said, r.Err()
+	}
+	t.table, t.chain = make([]uint16, partitions), said.From
+	return t, said, nil
+}
+
+// errMissing is of a document that would be needed.
+var errMissing = fmt.Errorf("%w: one of the 64 before it is missing", docstore.ErrDamaged)
+
+// unroll puts the topology of an epoch together, of the documents up to it; its own is the last. base is what is known
+// of the epoch before the first of them, nil for nothing.
+func (c Cluster) unroll(epoch int64, docs []docstore.Doc, base *Topology) (*Topology, error) {
+	var s *state  // nil: nothing is known
+	missing := 0  // parts of it that are not known
+	var err error // of the latest document that could not be read
+	if base != nil {
+		s = base.state()
+	}
+	for i, d := range docs {
+		n := epoch - int64(len(docs)-1-i)
+		if d != nil && d[fChanges] == nil { // an epoch before changes were stored
+			whole, failed := c.topologyOf(n, d)
+			if s, missing = nil, 0; failed != nil {
+				err = failed
+			} else if s = whole.state(); n == epoch {
+				return whole, nil
+			}
+			continue
+		}
+		var t *Topology
+		var said epochChanges
+		failed := errMissing
+		if d != nil {
+			t, said, failed = c.changesOf(n, d)
+		}
+		if failed != nil {
+			s, err = nil, failed
+			continue
+		}
+		if said.Begins || s == nil || len(s.table) != t.Partitions() {
+			s, missing = &state{table: make([]uint16, t.Partitions())}, epochParts
+			if said.Begins {
+				missing = 0
+			}
+		}
+		missing = max(0, missing-1)
+		if failed = s.apply(t, said); failed == nil && n == epoch && missing == 0 {
+			if s.sum() != said.Sum {
+				failed = errChanges
+			} else if t, failed = s.topology(t); failed == nil {
+				return t, nil
+			}
+		}
+		if failed != nil {
+			r := rule.Read(c.epoch(n), d)
+			r.Fail(fChanges, "what changed with the epoch, of what was before")
+			s, err = nil, r.Err()
+		}
+	}
+	return nil, fmt.Errorf("epoch %d of %q cannot be put together: %w", epoch, c.Name, cmp.Or(err, errMissing))
+}
+
+// readEpoch reads an epoch from the store, nil if it is not there. Where changes are stored it takes those since base,
+// if that is one of the epochs shortly before, in one request; otherwise all that are needed, in two.
+func (s *Service) readEpoch(ctx context.Context, c Cluster, epoch int64, base *Topology) (*Topology, error) {
+	if base != nil && base.slots != nil && base.Epoch < epoch && base.Epoch+epochParts > epoch {
+		docs, err := s.epochDocs(ctx, c, base.Epoch+1, epoch)
+		if err != nil {
+			return nil, err
+		}
+		t, err := c.unroll(epoch, docs, base)
+		if !errors.Is(err, docstore.ErrDamaged) {
+			return t, err
+		}
+		// a store that was set back has begun an epoch anew that is known as another
+	}
+	docs, err := s.epochDocs(ctx, c, epoch, epoch)
+	if err != nil || docs[0] == nil {
+		return nil, err
+	}
+	if docs[0][fChanges] != nil {
+		_, said, err := c.changesOf(epoch, docs[0])
+		if err != nil {
+			return nil, err
+		}
+		if from := max(said.From, epoch-epochParts+1); from < epoch {
+			before, err := s.epochDocs(ctx, c, from, epoch-1)
+			if err != nil {
+				return nil, err
+			}
+			docs = append(before, docs...)
+		}
+	}
+	return c.unroll(epoch, docs, nil)
+}
+
+// epochDocs reads the documents of epochs.
+func (s *Service) epochDocs(ctx context.Context, c Cluster, from, to int64) ([]docstore.Doc, error) {
+	var keys []docstore.Key
+	for n := from; n <= to; n++ {
+		keys = append(keys, c.epoch(n))
+	}
+	snap, err := s.store.Get(ctx, keys...)
+	if err != nil {
+		return nil, fmt.Errorf("epoch %d of %q: %w", to, c.Name, err)
+	}
+	return snap.Docs, nil
+}

@@ -1,0 +1,326 @@
+package placement_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/placement"
+)
+
+// evolving is a cluster whose members change, with all of its epochs as the process that made them had them.
+type evolving struct {
+	*world
+
+	random *rand.Rand
+	alive  []placement.Incarnation
+	epochs map[int64]*placement.Topology
+	latest int64
+	names  int
+}
+
+func newEvolving(t *testing.T, seed uint64) *evolving {
+	t.Helper()
+	return &evolving{world: newWorld(t), random: rand.New(rand.NewPCG(seed, 1)), epochs: map[int64]*placement.Topology{}}
+}
+
+// by has a process make the next epoch: a member joins, most often; or takes the place of another, drains, offers
+// something else, leaves, or dies with all that have its time to live.
+func (e *evolving) by(s *placement.Service) {
+	e.Helper()
+	var done placement.MemberOutcome
+	do := e.random.IntN(10)
+	if len(e.alive) == 0 {
+		do = 0
+	}
+	some := e.random.IntN(max(1, len(e.alive)))
+	switch {
+	case do < 5:
+		e.names++
+		c := placement.Join{Cluster: e.cluster, Member: fmt.Sprint("m", e.random.IntN(1000), "-", e.names), RequestID: "j",
+			TTL: time.Hour, Partitions: 64, Address: "10.0.0.1", Offer: placement.Offer{Kinds: []string{"room"},
+				Labels: map[string]string{"zone": fmt.Sprint(e.random.IntN(3))}, Weight: e.random.IntN(3)}}
+		if do == 0 && len(e.alive) > 0 {
+			c.Replaces = e.alive[some]
+		}
+		if do == 1 {
+			c.TTL = time.Second
+		}
+		done = must[placement.MemberOutcome](e.world)(s.Join(e.Context(), c))
+		if c.TTL == time.Hour {
+			e.alive = append(e.alive, done.Incarnation)
+		}
+	case do < 6:
+		done = must[placement.MemberOutcome](e.world)(s.ChangeOffer(e.Context(), placement.ChangeOffer{Cluster: e.cluster,
+			Incarnation: e.alive[some], RequestID: e.request(), Offer: placement.Offer{Kinds: []string{"user"}, Full: true}}))
+	case do < 7:
+		done = must[placement.MemberOutcome](e.world)(s.DrainMember(e.Context(), e.cluster, e.alive[some]))
+	case do < 9:
+		done = must[placement.MemberOutcome](e.world)(s.Leave(e.Context(), e.cluster, e.alive[some]))
+		e.alive = append(e.alive[:some], e.alive[some+1:]...)
+	default:
+		e.clock.Advance(2 * time.Second)
+		must[[]placement.Incarnation](e.world)(s.Evict(e.Context(), e.cluster))
+	}
+	if done.Code != "" && done.Code != placement.OK {
+		e.Fatalf("%+v", done)
+	}
+	e.clock.Advance(time.Millisecond)
+	top := must[*placement.Topology](e.world)(s.Topology(e.Context(), e.cluster))
+	e.epochs[top.Epoch], e.latest = top, top.Epoch
+}
+
+// same fails unless a process that read an epoch has what the one had that made it.
+func (e *evolving) same(what string, got *placement.Topology, epoch int64) {
+	e.Helper()
+	want := e.epochs[epoch]
+	if got == nil || got.Epoch != epoch || !got.At.Equal(want.At) || got.Cause != want.Cause ||
+		!reflect.DeepEqual(got.Members, want.Members) || !reflect.DeepEqual(got.Table(), want.Table()) {
+		e.Fatalf("%s, epoch %d:\n%+v\n%+v", what, epoch, got, want)
+	}
+}
+
+// TestEpochsAreWhatTheirWritersHad: over some hundred changes of the members, by two processes in turn, every reader
+// puts an epoch together as it was: one that knows nothing, one that knows any earlier one, and for any that is kept.
+func TestEpochsAreWhatTheirWritersHad(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		e := newEvolving(t, rapid.Uint64().Draw(r, "seed"))
+		processes, slow := []*placement.Service{e.another(), e.Service}, e.another()
+		if rapid.Bool().Draw(r, "changes are stored from some epoch on") {
+			for range rapid.IntRange(1, 70).Draw(r, "whole epochs") {
+				e.by(processes[0])
+			}
+		}
+		for range rapid.IntRange(1, 150).Draw(r, "epochs") {
+			e.by(processes[1])
+			processes[0], processes[1] = processes[1], processes[0]
+			if e.random.IntN(10) == 0 {
+				e.same("one that knows nothing",
+					must[*placement.Topology](e.world)(e.another().Topology(t.Context(), e.cluster)), e.latest)
+			}
+			if e.random.IntN(20) == 0 {
+				e.same("one that knows some", must[*placement.Topology](e.world)(slow.Topology(t.Context(), e.cluster)), e.latest)
+			}
+			n := 1 + e.random.Int64N(e.latest)
+			if before, ok := e.epochs[n]; ok && e.random.IntN(5) == 0 {
+				e.same("an earlier epoch",
+					must[*placement.Topology](e.world)(e.another().Epoch(t.Context(), e.cluster, before.Epoch)), n)
+			}
+		}
+	})
+}
+
+// epochKey is the document of an epoch.
+func (e *evolving) epochKey(n int64) docstore.Key {
+	return docstore.Key{Kind: "placement_epochs", Tenant: "acme/prod", ID: fmt.Sprintf("%016d", n)}
+}
+
+// many are so many epochs.
+func (e *evolving) many(n int) {
+	e.Helper()
+	for want := e.latest + int64(n); e.latest < want; {
+		e.by(e.Service)
+	}
+}
+
+// TestDamagedEpochs: while one of the latest 64 epochs cannot be read, or is missing, a process that knows nothing says
+// which, and one that knows a later one goes on. When 64 others have come, it is in no one's way.
+func TestDamagedEpochs(t *testing.T) {
+	t.Parallel()
+	for what, set := range map[string]docstore.Doc{
+		"not compressed": {"changes": docstore.Bytes("{}")}, "a time that is none": {"changed_at": docstore.Int(7)},
+		"other partitions": {"partitions": docstore.Int(128)}, "missing": nil,
+	} {
+		for _, back := range []int64{0, 1, 63} {
+			t.Run(fmt.Sprint(what, ", ", back), func(t *testing.T) {
+				t.Parallel()
+				e := newEvolving(t, 7)
+				e.many(100)
+				k := e.epochKey(e.latest - back)
+				w := docstore.Write{Key: k, Set: set}
+				if set == nil {
+					w = docstore.Write{Key: k, If: docstore.Has{Field: "epoch"}, Delete: true}
+				}
+				must[docstore.Result](e.world)(e.store.Write(t.Context(), w))
+				_, err := e.another().Topology(t.Context(), e.cluster)
+				if !errors.Is(err, docstore.ErrDamaged) || !strings.Contains(err.Error(), fmt.Sprint(e.latest)) ||
+					set != nil && !strings.Contains(err.Error(), k.ID) {
+					t.Fatalf("%v, want damage of %s", err, k)
+				}
+				if _, err := e.another().Claim(t.Context(), placement.Claim{Cluster: e.cluster, Identity: room("x"),
+					RequestID: "c"}); !errors.Is(err, docstore.ErrDamaged) {
+					t.Errorf("a claim: %v", err)
+				}
+				e.many(int(64 - back))
+				e.same("one that knows nothing", must[*placement.Topology](e.world)(e.another().Topology(t.Context(), e.cluster)),
+					e.latest)
+			})
+		}
+	}
+}
+
+// TestRemoveUnreadable: a cluster whose epoch cannot be read is removed by its epoch, once no lease lasts; members join
+// anew then.
+func TestRemoveUnreadable(t *testing.T) {
+	t.Parallel()
+	e := newEvolving(t, 7)
+	e.join("ann")
+	e.join("bob", func(j *placement.Join) { j.TTL = time.Minute })
+	must[docstore.Result](e.world)(e.store.Write(t.Context(), docstore.Write{Key: e.epochKey(1), Delete: true,
+		If: docstore.Has{Field: "epoch"}}))
+	remove := func(epoch int64) placement.Removal {
+		t.Helper()
+		return must[placement.Removal](e.world)(e.another().RemoveCluster(t.Context(), placement.RemoveCluster{
+			Cluster: e.cluster, Epoch: epoch, Reason: "damaged"}))
+	}
+	e.clock.Advance(10 * time.Second)
+	if o := remove(2); o.Code != placement.MemberExists || o.RetryAfter != 50*time.Second {
+		t.Fatalf("%+v", o)
+	}
+	e.clock.Advance(50 * time.Second)
+	if o := remove(1); o.Code != placement.StaleEpoch || o.Epoch != 2 {
+		t.Fatalf("%+v", o)
+	}
+	if o := remove(2); o.Code != placement.OK {
+		t.Fatalf("%+v", o)
+	}
+	e.Service = e.another()
+	e.many(3)
+	e.same("one that knows nothing", must[*placement.Topology](e.world)(e.another().Topology(t.Context(), e.cluster)),
+		e.latest)
+}
+
+// TestSetBackStore: a process that knows an epoch of a store that was set back since does not take what changed for a
+// change of what it knows.
+func TestSetBackStore(t *testing.T) {
+	t.Parallel()
+	e := newEvolving(t, 7)
+	e.many(70)
+	head := docstore.Key{Kind: "placement_clusters", Tenant: "acme/prod", ID: "head"}
+	was := must[docstore.Snapshot](e.world)(e.store.Get(t.Context(), head)).Docs[0]
+	e.many(1)
+	known := e.another()
+	must[*placement.Topology](e.world)(known.Topology(t.Context(), e.cluster))
+	must[docstore.Result](e.world)(e.store.Write(t.Context(), docstore.Write{Key: e.epochKey(71), Delete: true,
+		If: docstore.Has{Field: "epoch"}}, docstore.Write{Key: head, Set: was}))
+	e.Service = e.another()
+	e.clock.Advance(time.Second)
+	for _, name := range []string{"x", "y"} {
+		e.join(name)
+		top := must[*placement.Topology](e.world)(e.Topology(t.Context(), e.cluster))
+		e.epochs[top.Epoch], e.latest = top, top.Epoch
+	}
+	e.same("one that knows an epoch of another time",
+		must[*placement.Topology](e.world)(known.Topology(t.Context(), e.cluster)), 72)
+}
+
+// TestChangesAreKept: documents of epochs are removed, by the store or by a sweep, only when neither the current epoch
+// nor one of the last day needs them, and then all of them.
+func TestChangesAreKept(t *testing.T) {
+	t.Parallel()
+	for by, remove := range map[string]func(e *evolving) error{
+		"a sweep": func(e *evolving) error {
+			_, err := e.Sweep(e.Context(), 0)
+			return err
+		},
+		"the store": func(e *evolving) error {
+			memory, _ := e.store.Store.(*docstore.Memory)
+			_, err := memory.Prune(e.Context(), docstore.MaxLimit)
+			return err
+		},
+	} {
+		t.Run(by, func(t *testing.T) {
+			t.Parallel()
+			e := newEvolving(t, 3)
+			e.join("lives on", func(j *placement.Join) { j.TTL = time.Hour })
+			for range 200 {
+				e.by(e.Service)
+				if e.random.IntN(2) == 0 {
+					e.alive = nil // their leases end
+					e.clock.Advance(3 * time.Hour)
+				}
+				if err := remove(e); err != nil {
+					t.Fatal(err)
+				}
+				top := must[*placement.Topology](e.world)(e.another().Topology(t.Context(), e.cluster))
+				e.epochs[top.Epoch], e.latest = top, top.Epoch
+				oldest := e.latest // of the last day
+				for e.epochs[oldest-1] != nil && e.clock.Now().Sub(e.epochs[oldest].At) < 24*time.Hour {
+					oldest--
+				}
+				e.same("an epoch of the last day",
+					must[*placement.Topology](e.world)(e.another().Epoch(t.Context(), e.cluster, oldest)), oldest)
+			}
+			for range 10 {
+				e.clock.Advance(25 * time.Hour)
+				if err := remove(e); err != nil {
+					t.Fatal(err)
+				}
+			}
+			top := must[*placement.Topology](e.world)(e.another().Topology(t.Context(), e.cluster))
+			if n := len(e.kinds("placement_epochs")); n != 64 || top.Epoch < 64 {
+				t.Errorf("%d documents of epochs are kept", n)
+			}
+		})
+	}
+}
+
+// TestEarlierProgramsStop: the head of a cluster that stores changes has the version of the hash that programs before
+// did not know, and those fail; a program without the option goes on as the cluster does.
+func TestEarlierProgramsStop(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	head := docstore.Key{Kind: "placement_clusters", Tenant: "acme/prod", ID: "head"}
+	for i, c := range []struct {
+		by   *placement.Service
+		want docstore.Int
+	}{{w.another(), 1}, {w.another(), 1}, {w.Service, 2}, {w.another(), 2}} {
+		w.Service = c.by
+		w.join(fmt.Sprint("m", i))
+		d := must[docstore.Snapshot](w)(w.store.Get(t.Context(), head)).Docs[0]
+		if d["hash_version"] != c.want {
+			t.Fatalf("after %d joins: %v", i+1, d)
+		}
+	}
+}
+
+// getting notes how many documents each read asks for.
+type getting struct {
+	docstore.Store
+
+	docs []int
+}
+
+func (g *getting) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapshot, error) {
+	g.docs = append(g.docs, len(keys))
+	return g.Store.Get(ctx, keys...)
+}
+
+// TestReadsOfEpochs: who knows an earlier epoch reads the documents since, and who knows none, or one that is more than
+// 63 back, reads 64.
+func TestReadsOfEpochs(t *testing.T) {
+	t.Parallel()
+	e := newEvolving(t, 5)
+	g := &getting{Store: e.store}
+	reader := placement.New(g, &placement.Options{Now: e.clock.Now})
+	for _, c := range []struct {
+		epochs int
+		want   string
+	}{{1, "[1 1]"}, {1, "[1 1]"}, {63, "[1 63]"}, {64, "[1 1 63]"}, {30, "[1 30]"}, {0, "[1]"}} {
+		e.many(c.epochs)
+		g.docs = nil
+		must[*placement.Topology](e.world)(reader.Topology(t.Context(), e.cluster))
+		if got := fmt.Sprint(g.docs); got != c.want {
+			t.Errorf("%d epochs later: %s documents, want %s", c.epochs, got, c.want)
+		}
+	}
+}
