@@ -275,3 +275,39 @@ func TestTables(t *testing.T) {
 		}
 	}
 }
+
+// TestScreensInDocuments: each address of a screen that a document shows is one.
+func TestScreensInDocuments(t *testing.T) {
+	source, err := os.ReadFile(filepath.Join("src", "app.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := regexp.MustCompile(`const screens = \[([^\]]+)\]`).FindSubmatch(source)
+	files := map[string]string{"locks": "now"} // their modules, where they have another name
+	known := map[string]bool{}
+	for name := range strings.SplitSeq(string(list[1]), ", ") {
+		if files[name] != "" {
+			name = files[name]
+		}
+		module, err := os.ReadFile(filepath.Join("src", name+".js"))
+		if err != nil || !strings.Contains(string(module), "export default { id: '"+name+"'") {
+			t.Errorf("the screen %s: %v", name, err)
+		}
+		known[name] = true
+	}
+	seen := 0
+	for _, name := range []string{"runbook.md", "console.md"} {
+		text, err := os.ReadFile(filepath.Join("..", "docs", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`/console/#/(\w+)`).FindAllStringSubmatch(string(text), -1) {
+			if seen++; !known[m[1]] {
+				t.Errorf("%s: there is no screen %s", name, m[1])
+			}
+		}
+	}
+	if seen < 6 {
+		t.Errorf("%d addresses of screens were found", seen)
+	}
+}

@@ -18,7 +18,7 @@ const remembered = (name) => { try { return sessionStorage.getItem(name) } catch
 
 // S is all that the page knows. caller is null until the server has said who calls; tenant is chosen in development mode only; data is that of
 // the screen that the hash named when it was read; asked is when the requests were sent that have no response yet.
-const S = { caller: null, refused: null, tenant: 'default', hash: '', data: null, error: null, at: 0, asked: 0, paused: false, tried: false }
+const S = { caller: null, refused: null, tenant: 'default', hash: '', data: null, error: null, at: 0, asked: 0, paused: false, tried: hasToken() }
 
 // Where: #/screen/argument/argument?filter=…
 const where = () => {
