@@ -186,7 +186,8 @@ func TestListRuns(t *testing.T) {
 	const one = `{"run_id":"order-1","status":"READY","finished":true,"locked":false,"runs":0,"failures":0,"finished_at":"2026-01-01T00:00:00.000Z"}`
 	const two = `{"run_id":"order-2","finished":false,"locked":true,"owner_id":"w","expires_at":"2026-01-01T00:00:30.000Z","runs":1,"failures":0}`
 	d.get(runs+"?prefix=order").wants(t, 200, `{"runs":[`+one+`,`+two+`],`+counts(2, 1, 1)+`}`)
-	d.get(runs+"?prefix=order&page_size=1").wants(t, 200, `{"runs":[`+one+`],`+counts(1, 0, 1)+`,"next_page_token":"b3JkZXItMQ"}`)
+	d.get(runs+"?prefix=order&page_size=1").wants(t, 200, `{"runs":[`+one+`],`+counts(1, 0, 1)+
+		`,"next_page_token":"b3JkZXItMQ"}`)
 	d.get(runs+"?state=READY").wants(t, 200, `{"runs":[`+one+`],`+counts(3, 2, 1)+`}`)
 	d.get(runs+"?owner_id=w&prefix=order").wants(t, 200, `{"runs":[`+two+`],`+counts(2, 1, 1)+`}`)
 	d.get(runs+"?urgent=true").wants(t, 200, `{"runs":[],`+counts(3, 2, 1)+`}`)

@@ -62,10 +62,9 @@ func (l *Looked) add(s Status, at time.Time) {
 	}
 }
 
-// ending reports whether less than a third of a lease is left. A lease of a rate is never renewed, so that its end says
-// nothing.
+// ending reports whether less than a third of a lease is left. What a rate grants has no ttl, and its end says nothing.
 func (s Status) ending(at time.Time) bool {
-	if s.Phase != Active || s.Mode == Rate {
+	if s.Phase != Active {
 		return false
 	}
 	late := func(expires time.Time, ttlSeconds int64) bool {
