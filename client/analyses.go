@@ -117,10 +117,13 @@ func (a *Analyses) Get(ctx context.Context, analysisID string) (contracts.Analys
 
 // AnalysisQuery selects analyses for [Analyses.List]. The zero value selects all.
 type AnalysisQuery struct {
-	Prefix    string // of the ID
-	Status    string // such as "FAILED", in upper or lower case; empty selects all
-	PageSize  int    // 1 to 1000; 0 means the server's default
-	PageToken string // AnalysisPage.NextPageToken of the page before
+	Prefix    string              // of the ID
+	Status    string              // such as "FAILED", in upper or lower case; empty selects all
+	State     contracts.WorkState // empty selects all
+	Owner     string              // of the lock, also of one that has expired; empty selects all
+	Urgent    bool                // only those that are FAILED or STALE
+	PageSize  int                 // 1 to 1000; 0 means the server's default
+	PageToken string              // AnalysisPage.NextPageToken of the page before
 }
 
 // List returns a page of analyses by ascending bytes of their IDs, for workers and administrators. A page can be short,
@@ -128,7 +131,7 @@ type AnalysisQuery struct {
 // status that was asked for.
 func (a *Analyses) List(ctx context.Context, q AnalysisQuery) (contracts.AnalysisPage, error) {
 	path := "/v1/analyses" + listQuery(q.PageSize, map[string]string{"prefix": q.Prefix, "status": q.Status,
-		"page_token": q.PageToken})
+		"state": string(q.State), "owner_id": q.Owner, "urgent": ifTrue(q.Urgent), "page_token": q.PageToken})
 	return call(ctx, a.client, http.MethodGet, path, nil, isAnalysisPage(q))
 }
 

@@ -195,7 +195,7 @@ func TestRetryOverHTTP(t *testing.T) {
 				want(t, "failed", failed, contracts.AnalysisPage{Analyses: []contracts.Analysis{
 					{AnalysisID: "a1", Status: "FAILED", Finished: true, Failures: 1, FailureReason: "no model",
 						FinishedAt: "2000-01-01T00:00:00.000Z"},
-				}})
+				}, Counts: contracts.WorkCounts{Documents: 3, Failed: 1, Pending: 2}})
 				first, err := c.List(t.Context(), client.AnalysisQuery{Prefix: "a", PageSize: 1})
 				want(t, "error", err, nil)
 				rest, err := c.List(t.Context(), client.AnalysisQuery{Prefix: "a", PageToken: first.NextPageToken})

@@ -284,15 +284,27 @@ func (l *Locks) Get(ctx context.Context, tenant, key string) (contracts.Lock, er
 type LockQuery struct {
 	Prefix    string          // of the key
 	State     contracts.State // empty selects all
+	Owner     string          // who holds it, held it last, or waits in line; empty selects all
+	Urgent    bool            // only locks with a line, and leases of which less than a third is left
 	PageSize  int             // 1 to 1000; 0 means the server's default
 	PageToken string          // LockPage.NextPageToken of the page before
 }
 
-// List returns a page of the tenant's locks by ascending bytes of their keys.
+// List returns a page of the tenant's locks by ascending bytes of their keys. A page that is filtered can be short, or
+// even empty, and still have a NextPageToken; its Counts are those of all locks that were read for it.
 func (l *Locks) List(ctx context.Context, tenant string, q LockQuery) (contracts.LockPage, error) {
 	path := "/v1/tenants/" + url.PathEscape(tenant) + "/locks" +
-		listQuery(q.PageSize, map[string]string{"prefix": q.Prefix, "state": string(q.State), "page_token": q.PageToken})
+		listQuery(q.PageSize, map[string]string{"prefix": q.Prefix, "state": string(q.State), "owner_id": q.Owner,
+			"urgent": ifTrue(q.Urgent), "page_token": q.PageToken})
 	return call(ctx, l.client, http.MethodGet, path, nil, isLockPage(tenant, q))
+}
+
+// ifTrue is a parameter that is left out if it is false.
+func ifTrue(b bool) string {
+	if b {
+		return "true"
+	}
+	return ""
 }
 
 // listQuery is the query of a list, with its "?"; what is empty is left out.

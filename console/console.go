@@ -40,7 +40,7 @@ import (
 var assets embed.FS
 
 // MaxBytes is what all files have together at most.
-const MaxBytes = 100_000
+const MaxBytes = 130_000
 
 // policy allows the page its own script, style and icon, and requests to its own origin. The browser then refuses
 // everything else, also what would parse text as markup.

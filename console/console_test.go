@@ -63,6 +63,46 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+// TestBrowsersAreLedHere: GET / leads a browser to the console, behind a base path as well; to other programs, other
+// methods and without the console it is no path, as ever.
+func TestBrowsersAreLedHere(t *testing.T) {
+	const chromium = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
+	on, off := serve(true, "/leasehold", httpapi.Development{}), serve(false, "", httpapi.Development{})
+	for _, x := range []struct {
+		h                    http.Handler
+		method, path, accept string
+		want                 int
+	}{
+		{on, "GET", "/", chromium, 302}, {on, "HEAD", "/", chromium, 302}, {on, "GET", "/leasehold/", chromium, 302},
+		{on, "GET", "/", "application/json, Text/HTML;q=0.5", 302}, {on, "GET", "/?x=1", chromium, 302},
+		{on, "GET", "/", "*/*", 404}, {on, "GET", "/", "", 404}, {on, "GET", "/", "application/json", 404},
+		{on, "GET", "/", "text/htmlx", 404}, {on, "POST", "/", chromium, 404}, {on, "GET", "/x", chromium, 404},
+		{on, "GET", "//", chromium, 404}, {off, "GET", "/", chromium, 404},
+	} {
+		w := ask(x.h, x.method, x.path, http.Header{"Accept": {x.accept}})
+		plain := ask(off, x.method, x.path, http.Header{"Accept": {x.accept}})
+		switch {
+		case w.Code != x.want:
+			t.Errorf("%s %s, Accept %q: %d, want %d", x.method, x.path, x.accept, w.Code, x.want)
+		case x.want == 302 && (w.Header().Get("Location") != "console/" || w.Header().Get("Vary") != "Accept"):
+			t.Errorf("%s leads to %q, Vary %q", x.path, w.Header().Get("Location"), w.Header().Get("Vary"))
+		case x.want == 404 && problem(w) != problem(plain):
+			t.Errorf("%s %s: %s, without the console %s", x.method, x.path, problem(w), problem(plain))
+		}
+	}
+	rebound := httptest.NewRequest(http.MethodGet, "http://evil.example/", nil)
+	rebound.Header.Set("Accept", chromium)
+	w := httptest.NewRecorder()
+	if on.ServeHTTP(w, rebound); w.Code != 403 {
+		t.Errorf("development mode under another name: %d", w.Code)
+	}
+}
+
+// problem is a problem document without what is of one request.
+func problem(w *httptest.ResponseRecorder) string {
+	return regexp.MustCompile(`"instance":"[^"]*"`).ReplaceAllString(w.Body.String(), "")
+}
+
 func TestMethods(t *testing.T) {
 	h := serve(true, "", httpapi.Development{})
 	for _, path := range []string{"/console/", "/console", "/console/app.js"} {
@@ -233,5 +273,41 @@ func TestTables(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestScreensInDocuments: each address of a screen that a document shows is one.
+func TestScreensInDocuments(t *testing.T) {
+	source, err := os.ReadFile(filepath.Join("src", "app.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := regexp.MustCompile(`const screens = \[([^\]]+)\]`).FindSubmatch(source)
+	files := map[string]string{"locks": "now"} // their modules, where they have another name
+	known := map[string]bool{}
+	for name := range strings.SplitSeq(string(list[1]), ", ") {
+		if files[name] != "" {
+			name = files[name]
+		}
+		module, err := os.ReadFile(filepath.Join("src", name+".js"))
+		if err != nil || !strings.Contains(string(module), "export default { id: '"+name+"'") {
+			t.Errorf("the screen %s: %v", name, err)
+		}
+		known[name] = true
+	}
+	seen := 0
+	for _, name := range []string{"runbook.md", "console.md"} {
+		text, err := os.ReadFile(filepath.Join("..", "docs", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`/console/#/(\w+)`).FindAllStringSubmatch(string(text), -1) {
+			if seen++; !known[m[1]] {
+				t.Errorf("%s: there is no screen %s", name, m[1])
+			}
+		}
+	}
+	if seen < 6 {
+		t.Errorf("%d addresses of screens were found", seen)
 	}
 }

@@ -390,6 +390,33 @@ func (e State) Valid() bool {
 	}
 }
 
+// Defines values for WorkState.
+const (
+	FAILED  WorkState = "FAILED"
+	PENDING WorkState = "PENDING"
+	READY   WorkState = "READY"
+	RUNNING WorkState = "RUNNING"
+	STALE   WorkState = "STALE"
+)
+
+// Valid indicates whether the value is a known member of the WorkState enum.
+func (e WorkState) Valid() bool {
+	switch e {
+	case FAILED:
+		return true
+	case PENDING:
+		return true
+	case READY:
+		return true
+	case RUNNING:
+		return true
+	case STALE:
+		return true
+	default:
+		return false
+	}
+}
+
 // AcquireRequest defines model for AcquireRequest.
 type AcquireRequest struct {
 	// Fair Wait in line: first come, first served. Left out, false; the modes `shared`, `permits` and `rate` always do. Without `wait_seconds` the
@@ -803,6 +830,9 @@ type AnalysisOwnerID = string
 // AnalysisPage defines model for AnalysisPage.
 type AnalysisPage struct {
 	Analyses []Analysis `json:"analyses"`
+
+	// Counts What was read for a page, by state, whether or not it is in the page. The sum over all pages is that of all.
+	Counts WorkCounts `json:"counts"`
 
 	// NextPageToken `page_token` of the next page; missing on the last.
 	NextPageToken string               `json:"next_page_token,omitempty"`
@@ -1321,6 +1351,23 @@ type Lock struct {
 	WindowSeconds int64 `json:"window_seconds,omitempty"`
 }
 
+// LockCounts What was read for a page, whether or not it is in the page. The sum over all pages is that of all locks.
+type LockCounts struct {
+	// Active Held.
+	Active int64 `json:"active"`
+
+	// Documents All that were read: also those that cannot be read, and what is left of requests that were given up.
+	Documents int64 `json:"documents"`
+
+	// Ending Held locks with a lease of which less than a third is left.
+	Ending   int64 `json:"ending"`
+	Expired  int64 `json:"expired"`
+	Released int64 `json:"released"`
+
+	// WaitedFor Locks with a line.
+	WaitedFor int64 `json:"waited_for"`
+}
+
 // LockHolder One lease of a lock that can have several.
 type LockHolder struct {
 	// AcquiredAt When it was granted.
@@ -1356,8 +1403,11 @@ type LockMode string
 // LockPage defines model for LockPage.
 type LockPage struct {
 	// At The store's time when the page was read, by which the states were told: a lease has `expires_at` - `at` left.
-	At    Time   `json:"at"`
-	Locks []Lock `json:"locks"`
+	At Time `json:"at"`
+
+	// Counts What was read for a page, whether or not it is in the page. The sum over all pages is that of all locks.
+	Counts LockCounts `json:"counts"`
+	Locks  []Lock     `json:"locks"`
 
 	// NextPageToken `page_token` of the next page; missing on the last.
 	NextPageToken string           `json:"next_page_token,omitempty"`
@@ -2231,6 +2281,9 @@ type RunLock struct {
 
 // RunPage defines model for RunPage.
 type RunPage struct {
+	// Counts What was read for a page, by state, whether or not it is in the page. The sum over all pages is that of all.
+	Counts WorkCounts `json:"counts"`
+
 	// NextPageToken `page_token` of the next page; missing on the last.
 	NextPageToken string `json:"next_page_token,omitempty"`
 
@@ -2393,6 +2446,22 @@ type UnreadableRun struct {
 
 // Weight The member's share of the partitions, relative to the other members; 0 means 1.
 type Weight = int64
+
+// WorkCounts What was read for a page, by state, whether or not it is in the page. The sum over all pages is that of all.
+type WorkCounts struct {
+	// Documents All that were read: also those that cannot be read, and those that are kept no longer.
+	Documents int64 `json:"documents"`
+	Failed    int64 `json:"failed"`
+	Pending   int64 `json:"pending"`
+	Ready     int64 `json:"ready"`
+	Running   int64 `json:"running"`
+	Stale     int64 `json:"stale"`
+}
+
+// WorkState How far an analysis or a run has come, whatever a program of your own writes into its status. RUNNING: its lock is held. STALE: it is
+// not finished, and its lock has expired: it waits for a takeover. PENDING: none of the others; it was not begun, or its last run
+// released it.
+type WorkState string
 
 // AnalysisID defines model for AnalysisID.
 type AnalysisID = string

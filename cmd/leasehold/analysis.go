@@ -61,6 +61,7 @@ func (c *analysisCmd) outcome(err error) error {
 type analysisListCmd struct {
 	Prefix string `help:"Only analyses whose ID begins with this."`
 	Status string `placeholder:"STATUS" complete:"FAILED,PENDING,READY" help:"Only analyses with this status, such as FAILED, READY or PENDING."`
+	Urgent bool   `help:"Only analyses that failed, and those whose worker was lost and that no other has taken over."`
 }
 
 // Run lists analyses, page by page. With --json it prints one analysis a line; those that cannot be read have a code.
@@ -69,7 +70,7 @@ func (c *analysisListCmd) Run(ctx context.Context, a *analysisCmd, s *streams) e
 	if err != nil {
 		return err
 	}
-	q := client.AnalysisQuery{Prefix: c.Prefix, Status: c.Status, PageSize: 1000}
+	q := client.AnalysisQuery{Prefix: c.Prefix, Status: c.Status, Urgent: c.Urgent, PageSize: 1000}
 	for shown := false; ; {
 		page, err := server.List(ctx, q)
 		if err != nil {

@@ -366,6 +366,8 @@ type listCmd struct {
 	Prefix string `help:"Only locks whose key begins with this."`
 	State  string `xor:"which" placeholder:"active|released|expired" help:"Only locks in this state; the default is active."`
 	All    bool   `xor:"which" help:"Locks in every state."`
+	Owner  string `help:"Only locks that this owner holds, held last, or waits for in line."`
+	Urgent bool   `help:"Only locks that are waited for in line or about to expire: less than a third of the lease is left, which a holder that renews in time never comes to."`
 	watch
 }
 
@@ -374,7 +376,7 @@ func (c *listCmd) state() (contracts.State, error) {
 	states := []contracts.State{contracts.StateActive, contracts.StateReleased, contracts.StateExpired}
 	state := contracts.State(strings.ToUpper(c.State))
 	switch {
-	case c.All:
+	case c.All, c.Urgent && c.State == "":
 		return "", nil
 	case state == "":
 		return contracts.StateActive, nil
@@ -395,7 +397,7 @@ func (c *listCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 		return err
 	}
 	pages := func(each func([]contracts.Lock) error) error {
-		for q := (client.LockQuery{Prefix: c.Prefix, State: state, PageSize: 1000}); ; {
+		for q := (client.LockQuery{Prefix: c.Prefix, State: state, Owner: c.Owner, Urgent: c.Urgent, PageSize: 1000}); ; {
 			page, err := server.List(ctx, l.Tenant, q)
 			if err != nil {
 				return err
@@ -454,6 +456,9 @@ func (c *listCmd) none(tenant string, state contracts.State) string {
 	text := "no locks of tenant " + tenant
 	if state != "" {
 		text = "no " + strings.ToLower(string(state)) + " locks of tenant " + tenant
+	}
+	if c.Urgent {
+		return text + " that are waited for or about to expire"
 	}
 	if c.State == "" && !c.All {
 		text += "; --all lists ended ones too"

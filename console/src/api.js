@@ -1,9 +1,16 @@
-// What speaks to the API. The bearer token is in a variable of this module and nowhere else: not in the page, not in a storage.
+// What speaks to the API. The bearer token is in a variable of this module, and in the storage of this tab alone, which outlives a reload and not
+// the tab: it is put there when the server has accepted it, and taken away by signing out, and when the server accepts it no longer.
 
 const base = new URL('../', document.baseURI)
-let token = ''
+const place = 'leasehold.token'
+const stored = (f) => { try { return f(sessionStorage) } catch { return null } } // only this page knows the token then
+let token = stored((s) => s.getItem(place)) || ''
 
-export const setToken = (text) => { token = text }
+export function setToken(text) {
+  token = text
+  if (!text) stored((s) => s.removeItem(place))
+}
+export const keepToken = () => { if (token) stored((s) => s.setItem(place, token)) }
 export const hasToken = () => token !== ''
 
 // Problem is a request that was rejected or failed. problem is the body of the response, with a code; of what is no problem document, a code of

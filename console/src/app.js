@@ -1,6 +1,6 @@
 // The shell: who calls, which screen, when it is read again. A screen is { id, icon, every, load, View }: load reads its data, View shows them.
 import { render } from './vendor/preact.js'
-import { get, setToken, hasToken, server, now, Problem } from './api.js'
+import { get, setToken, keepToken, hasToken, server, now, Problem } from './api.js'
 import { tenants } from './now.js'
 import en from './en.js'
 import ja from './ja.js'
@@ -17,13 +17,14 @@ const screens = [locks, lock, work, ids, placement, happened]
 const remembered = (name) => { try { return sessionStorage.getItem(name) } catch { return null } }
 
 // S is all that the page knows. caller is null until the server has said who calls; tenant is chosen in development mode only; data is that of
-// the screen that the hash named when it was read.
-const S = { caller: null, refused: null, tenant: 'default', hash: '', data: null, error: null, at: 0, paused: false, tried: false }
+// the screen that the hash named when it was read; asked is when the requests were sent that have no response yet.
+const S = { caller: null, refused: null, tenant: 'default', hash: '', data: null, error: null, at: 0, asked: 0, paused: false, tried: hasToken() }
 
-// Where: #/screen/argument/argument
+// Where: #/screen/argument/argument?filter=…
 const where = () => {
-  const [id, ...args] = location.hash.slice(2).split('/').map((s) => { try { return decodeURIComponent(s) } catch { return s } })
-  return { screen: screens.find((s) => s.id === id) || locks, args }
+  const [path, filters] = location.hash.slice(2).split(/\?(.*)/s)
+  const [id, ...args] = path.split('/').map((s) => { try { return decodeURIComponent(s) } catch { return s } })
+  return { screen: screens.find((s) => s.id === id) || locks, args, q: new URLSearchParams(filters || '') }
 }
 export const link = (id, ...args) => '#/' + [id, ...args].map(encodeURIComponent).join('/')
 
@@ -34,26 +35,27 @@ function start(keep) {
   clearTimeout(timer)
   control?.abort()
   control = new AbortController()
-  failures = 0
+  failures = S.asked = 0
   if (!keep) Object.assign(S, { hash: location.hash, data: null, error: null, at: 0 })
   draw()
   if (S.caller) read(run, control.signal)
 }
 
 async function read(mine, signal) {
-  const { screen, args } = where()
+  const { screen, args, q } = where()
   if (S.data && (document.hidden || S.paused)) return
   let wait = screen.every
+  S.asked = Date.now()
   try {
-    const data = await screen.load({ tenant: S.tenant, caller: S.caller, args, signal, before: S.data })
+    const data = await screen.load({ tenant: S.tenant, caller: S.caller, args, q, signal, before: S.data, changed: draw })
     if (mine !== run) return
-    Object.assign(S, { data, error: null, at: now() })
+    Object.assign(S, { data, error: null, at: now(), asked: 0 })
     failures = 0
   } catch (error) {
     if (mine !== run) return
     if (error instanceof Problem && error.status === 401) return signOut(error)
     if (!(error instanceof Problem)) console.error(error)
-    S.error = error
+    Object.assign(S, { error, asked: 0 })
     wait = Math.min(60_000, Math.max(error.problem?.retry_after_ms || 0, wait * 2 ** ++failures))
   }
   draw()
@@ -68,11 +70,13 @@ async function identify() {
     server.add(body.at, sent, got)
     S.caller = body
     S.refused = null
+    keepToken()
     S.tenant = body.development ? remembered('leasehold.tenant') || 'default' : body.tenant_id || 'default'
     start()
   } catch (error) {
     if (!(error instanceof Problem)) throw error
     S.refused = error
+    if (error.status === 401) setToken('')
     if (!mayHelp(error)) setTimeout(identify, 5000)
     draw()
   }
@@ -108,7 +112,7 @@ function choose(tenant) {
 const Icon = ({ d }) => html`<svg viewBox="0 0 24 24" aria-hidden="true"><path d=${d} /></svg>`
 
 function Shell() {
-  const { screen, args } = where()
+  const { screen, args, q } = where()
   document.documentElement.lang = lang()
   document.title = t('screen.' + screen.id) + ' · Leasehold'
   const c = S.caller
@@ -119,10 +123,10 @@ function Shell() {
     <aside class="who" aria-label=${t('you')}>${c && html`<${Who} c=${c} />`}
       <div class="langs" role="group" aria-label=${t('language')}>${Object.keys(tables).map((l) => html`<button key=${l} class="quiet" lang=${l} aria-pressed=${String(l === lang())} onClick=${() => { setLang(l); draw() }}>${{ en: 'English', ja: '日本語' }[l]}</button>`)}</div>
     </aside></div>
-  <main id="main" tabindex="-1">${c ? html`
+  <main id="main" tabindex="-1" class=${c && status()[0]}>${c ? html`
     <div class="title"><h1>${t('screen.' + screen.id)}</h1><${Live} screen=${screen} /></div>
     ${S.error && html`<${Failure} error=${S.error} />${!S.data && args.length > 0 && html`<p><a href=${link(screen.id)}>${t('back')}</a></p>`}`}
-    ${S.data && S.hash === location.hash ? html`<${Guard} key=${screen.id + '\0' + S.tenant + '\0' + args.join('\0')} View=${screen.View} data=${S.data} args=${args} caller=${c} tenant=${S.tenant} again=${again} />`
+    ${S.data && S.hash === location.hash ? html`<${Guard} key=${screen.id + '\0' + S.tenant + '\0' + args.join('\0') + '\0' + q} View=${screen.View} data=${S.data} args=${args} q=${q} caller=${c} tenant=${S.tenant} again=${again} />`
       : !S.error && html`<p class="note" role="status">${t('loading')}</p>`}` : html`<${SignIn} />`}
   </main>`
 }
@@ -144,9 +148,20 @@ const Who = ({ c }) => html`
   <p class="note">${t(c.administrator ? 'may.change' : 'may.read')}</p>
   ${hasToken() && html`<button class="quiet" onClick=${() => signOut()}>${t('signout')}</button>`}`
 
+// patience is how long a response may take before the page says that there is none, in milliseconds.
+const patience = 5000
+
+// status is paused, failing, or live: what the server said last, and whether it still does.
+function status() {
+  const silent = S.asked && Date.now() - S.asked > patience, none = silent || S.error?.problem?.code === 'NO_RESPONSE'
+  if (S.paused) return ['paused', none ? 'live.pausedsilent' : 'live.paused']
+  if (none) return ['failing', 'live.silent']
+  return S.error ? ['failing', 'live.failing'] : S.at ? ['current', 'live.live'] : ['asking', 'loading']
+}
+
 function Live({ screen }) {
-  const state = S.error ? 'failing' : S.paused ? 'paused' : 'live'
-  return html`<div class=${'live ' + state}><span class="dot" key=${S.at}></span><span>${t('live.' + state, { every: duration(screen.every), at: S.at ? clock(S.at) : '—' })}</span>
+  const [state, says] = status()
+  return html`<div class=${'live is-' + state} role="status"><span class="dot" key=${S.at}></span><span>${t(says, { every: duration(screen.every), at: S.at ? clock(S.at) : '—' })}</span>
     <button class="quiet" aria-pressed=${String(S.paused)} onClick=${() => { S.paused = !S.paused; again() }}>${t(S.paused ? 'resume' : 'pause')}</button></div>`
 }
 

@@ -8,7 +8,8 @@ async function load({ caller, args: [what, argument], signal, before }) {
   const page = await refusals(caller, what === 'request' ? { request_id: argument, page_size: 100 } : { after: before?.last, page_size: 200 }, signal)
   if (!page) return { closed: caller.administrator ? 'happened.off' : 'happened.scope' }
   const list = what === 'request' ? page.outcomes : [...page.outcomes, ...(before?.list || [])].slice(0, 400)
-  return { list, since: page.since, forgotten: page.forgotten, last: page.outcomes[0]?.number ?? before?.last }
+  const older = what !== 'request' && (before?.older || !!page.next_page_token || list.length === 400)
+  return { list, older, since: page.since, forgotten: page.forgotten, last: page.outcomes[0]?.number ?? before?.last }
 }
 
 // about says in words what a path was about: the last segment is what was done, those before it to what.
@@ -27,14 +28,20 @@ export function Explained({ p }) {
       <div><dt>${t('problem.retry')}</dt><dd>${t(p.retryable ? 'problem.may' : 'problem.maynot')}</dd></div></dl></div>`
 }
 
-export const Outcomes = ({ list, open }) => html`<ol class="outcomes">${list.map((o) => {
-  const { verb, thing } = about(o), bad = o.problem, tone = !bad ? 'good' : o.status >= 500 ? 'gone' : 'low'
-  return html`<li key=${o.number}><details open=${open}><summary><${Time} at=${o.at} /><span class=${'code ' + tone}>${bad ? visible(bad.code) : 'OK'}</span><span class="what"><b>${visible(verb)}</b> <${Text} v=${thing} /></span><span class="by"><${Text} v=${o.subject || o.owner_id || ''} cut /></span></summary>
-    ${bad && html`<${Explained} p=${bad} />`}
+// Outcome is one request. What is behind its line is made when it is opened: a list of hundreds would be thousands of elements.
+class Outcome extends Component {
+  state = { open: !!this.props.open }
+  render({ o }, { open }) {
+    const { verb, thing } = about(o), bad = o.problem, tone = !bad ? 'good' : o.status >= 500 ? 'gone' : 'low'
+    return html`<li><details open=${open} onToggle=${(e) => this.setState({ open: e.target.open })}><summary><${Time} at=${o.at} /><span class=${'code ' + tone}>${bad ? visible(bad.code) : 'OK'}</span><span class="what"><b>${visible(verb)}</b> <${Text} v=${thing} /></span><span class="by"><${Text} v=${o.subject || o.owner_id || ''} cut /></span></summary>
+    ${open && html`${bad && html`<${Explained} p=${bad} />`}
     <dl class="labels"><div><dt>${t('happened.request')}</dt><dd><${Text} v=${o.request_id} mono /></dd></div><div><dt>${t('happened.http')}</dt><dd><span class="mono">${o.method} ${o.status}</span> · ${t('happened.took', { ms: o.took_ms })}</dd></div>
       ${o.tenant_id && html`<div><dt>${t('tenant')}</dt><dd><${Text} v=${o.tenant_id} /></dd></div>`}${o.action && html`<div><dt>${t('happened.action')}</dt><dd class="mono">${o.action}</dd></div>`}
-      ${o.owner_id && html`<div><dt>${t('happened.owner')}</dt><dd><${Text} v=${o.owner_id} /></dd></div>`}${o.reason && html`<div><dt>${t('reason')}</dt><dd><${Text} v=${o.reason} /></dd></div>`}</dl></details></li>`
-})}</ol>`
+      ${o.owner_id && html`<div><dt>${t('happened.owner')}</dt><dd><${Text} v=${o.owner_id} /></dd></div>`}${o.reason && html`<div><dt>${t('reason')}</dt><dd><${Text} v=${o.reason} /></dd></div>`}</dl>`}</details></li>`
+  }
+}
+
+export const Outcomes = ({ list, open }) => html`<ol class="outcomes">${list.map((o) => html`<${Outcome} key=${o.number} o=${o} open=${open} />`)}</ol>`
 
 // go takes what one searches for to its place: a code, the ID of a request, or a whole problem document.
 function go(text) {
@@ -47,16 +54,17 @@ function go(text) {
 }
 
 class View extends Component {
-  state = { show: 'all' }
-  render({ data: { list, since, forgotten, closed }, args: [what, argument] }, { show }) {
+  state = { show: 'all', most: 100 }
+  render({ data: { list, older, since, forgotten, closed }, args: [what, argument] }, { show, most }) {
     const find = html`<${Find} id="search" label=${t('happened.search')} value=${argument} find=${go} does=${t('explain')} />`
     if (what === 'code') return html`${find}<section class="panel"><h2 class="mono">${visible(argument)}</h2><p>${explain(argument)}</p><p><a href="#/happened">${t('happened.all')}</a></p></section>`
     if (closed) return html`${find}<${Empty} title=${t('happened.closed')}><p>${t(closed)}</p><//>`
     const shown = list.filter((o) => show === 'all' || (show === 'refused') === !!o.problem)
     return html`${find}
-      <p class="banner">${t('happened.process', { since: date(since) })} ${forgotten > 0 && plural('happened.forgotten', forgotten)}</p>
+      <p class="banner">${t('happened.process', { since: date(since) })} ${forgotten > 0 && plural('happened.forgotten', forgotten)} ${older && t('happened.older')}</p>
       ${what === 'request' ? html`<p><a href="#/happened">${t('happened.all')}</a></p>` : html`<div class="choices" role="group" aria-label=${t('happened.show')}>${['all', 'refused', 'done'].map((s) => html`<button key=${s} class="tag" aria-pressed=${String(s === show)} onClick=${() => this.setState({ show: s })}>${t('show.' + s)}</button>`)}</div>`}
-      ${shown.length ? html`<${Outcomes} list=${shown} open=${what === 'request'} />` : html`<${Empty} title=${t(what === 'request' ? 'happened.unknown' : 'happened.empty')}><p>${t(what === 'request' ? 'happened.unknownwhy' : 'happened.teach')}</p><//>`}`
+      ${shown.length > most && html`<p class="note">${t('happened.first', { n: number(most), of: number(shown.length) })}</p>`}
+      ${shown.length ? html`<${Outcomes} list=${shown.slice(0, most)} open=${what === 'request'} />${shown.length > most && html`<p class="actions"><button class="quiet" onClick=${() => this.setState({ most: most + 100 })}>${t('happened.more')}</button></p>`}` : html`<${Empty} title=${t(what === 'request' ? 'happened.unknown' : 'happened.empty')}><p>${t(what === 'request' ? 'happened.unknownwhy' : 'happened.teach')}</p><//>`}`
   }
 }
 

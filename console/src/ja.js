@@ -3,15 +3,15 @@ export default {
   'screen.now': '現在', 'screen.lock': 'ロック', 'screen.work': '処理', 'screen.ids': 'ID', 'screen.placement': '配置', 'screen.happened': '履歴',
   nav: '画面', back: '最初から', you: '利用者', skip: '本文へ移動', language: '言語', loading: '読み込み中…', tenant: 'テナント', go: '移動', find: '検索', filter: '絞り込み', cancel: 'キャンセル', explain: '説明',
   reason: '理由', 'reason.note': '監査ログに記録され、関係者に表示されます。', development: '開発モード', 'may.change': '管理者', 'may.read': '閲覧のみ', signout: 'サインアウト',
-  'live.live': '{every} ごとに更新', 'live.paused': '{at} で一時停止中', 'live.failing': '更新できません(最終取得 {at})', pause: '一時停止', resume: '再開',
+  'live.live': '{every} ごとに更新', 'live.failing': '更新できません(最終取得 {at})', pause: '一時停止', resume: '再開',
   signin: 'サインイン', 'signin.why': 'このサーバーは呼び出し元を検証します。発行者のベアラートークンを貼り付けてください。表示と操作の範囲は、そのトークンの権限と同じです。', 'signin.token': 'ベアラートークン', 'signin.do': 'サインイン',
-  'signin.kept': 'トークンはこのページのメモリーにだけ保持されます。どこにも保存されず、再読み込みすると消えます。', 'signin.cannot': 'いまサーバーを利用できません',
+  'signin.kept': 'トークンはこのタブにだけ保存されます。再読み込みしても残り、サインアウトするかタブを閉じると消えます。', 'signin.cannot': 'いまサーバーを利用できません',
   'unit.s': '{n} 秒', 'unit.min': '{n} 分', 'unit.h': '{n} 時間', 'unit.d': '{n} 日', 'bar.left': '{ttl}のうち残り{left}',
   'waiting.one': '{n} 件待機', 'waiting.many': '{n} 件待機', 'refused.one': '拒否 {n} 回', 'refused.many': '拒否 {n} 回', 'mode.exclusive': '排他', 'mode.shared': '共有', 'mode.permits': '許可数', 'mode.rate': 'レート',
 
-  'now.held': '保持中', 'now.contended': '競合中', 'now.next': '次の期限切れ', 'now.clock': 'この端末の時計', 'now.prefix': 'キーの先頭', 'now.none': 'この文字で始まる保持中のロックはありません', 'now.empty': '保持中のロックはありません',
+  'now.held': '保持中', 'now.contended': '競合中', 'now.clock': 'この端末の時計', 'now.prefix': 'キーの先頭', 'now.none': '条件に合うロックはありません', 'now.empty': '保持中のロックはありません',
   'now.teach': '保持中のロックは、リースの期限まで縮んでいくバーで表示されます。動作中の保持者は期限前に更新するため、バーが3分の1を下回ることはありません。下回ったら更新が止まっています。お試しください:',
-  'now.tenant': 'テナント {tenant} のロックです。', 'now.more': '保持中の先頭100件です。ほかはキーの先頭で絞り込んでください。', 'now.unwatched': '拒否された要求は管理者にだけ表示されます。',
+  'now.tenant': 'テナント {tenant} のロックです。', 'now.unwatched': '拒否された要求は管理者にだけ表示されます。',
   'clock.same': '一致 (±{off} ms)', 'clock.ahead': '{ms}進み', 'clock.behind': '{ms}遅れ', 'clock.server': 'サーバーとストアの差は{ms}です。',
 
   'lock.key': 'ロックのキー', 'lock.which': 'どのロックですか?', 'lock.teach': 'キーを入力すると、保持者、待機者、拒否された要求、過去の保持者が分かります。', 'lock.none': 'このロックの記録はありません', 'lock.nonewhy': '一度も保持されていないか、長く空いていたため記録が削除されました。',
@@ -24,9 +24,9 @@ export default {
 
   'state.ACTIVE': '有効', 'state.RELEASED': '解放済み', 'state.EXPIRED': '期限切れ', 'state.RUNNING': '実行中', 'state.STALE': 'ワーカー喪失', 'state.PENDING': '待機中', 'state.READY': '完了', 'state.FAILED': '失敗', 'state.INTERRUPTED': '中断', 'state.FREE': '空き', 'state.LOCKED': '起動中', 'state.DRAINING': '移行中', 'state.LEFT': '退出', 'state.DEAD': '停止',
   'failures.one': '失敗 {n} 回', 'failures.many': '失敗 {n} 回', 'takeovers.one': '引き継ぎ {n} 回', 'takeovers.many': '引き継ぎ {n} 回',
-  'work.prefix': 'ID の先頭', 'work.closed': '分析は表示できません', 'work.scope': '分析はテナントに属しません。ワーカーまたは管理者のスコープが必要です。', 'work.empty': '分析はありません', 'work.nomatch': 'この文字で始まる分析はありません', 'work.teach': '二重に実行してはならない処理がここに並びます。誰が実行しているか、何回失敗したか、停止したワーカーから何回引き継がれたかが分かります。お試しください:',
-  'work.result': '結果', 'work.stale': '引き継ぎ待ち。期限切れになったロックの保持者:', 'work.finished': '終了', 'work.retried': '再試行:', 'work.retry': '再試行', 'work.retries': '分析 {id} は待機中に戻り、再び実行できます。表示後に変わっていた場合は何も行いません。', 'work.unreadable': '読めない文書', 'work.more': '先頭100件です。ほかは ID の先頭で絞り込んでください。',
-  runs: '名前付きの実行', 'run.more': '先頭50件です。ほかは名前の先頭で絞り込んでください。', 'run.what': 'Idempotency-Key の付いた要求など、呼び出し元が名前を付けた実行です。しばらくすると削除されます。', 'run.name': '実行の名前 (結果を表示)', 'run.none': '実行 {id} はありません。',
+  'work.prefix': 'ID の先頭', 'work.closed': '分析は表示できません', 'work.scope': '分析はテナントに属しません。ワーカーまたは管理者のスコープが必要です。', 'work.empty': '分析はありません', 'work.nomatch': '条件に合うものはありません', 'work.teach': '二重に実行してはならない処理がここに並びます。誰が実行しているか、何回失敗したか、停止したワーカーから何回引き継がれたかが分かります。お試しください:',
+  'work.result': '結果', 'work.stale': '引き継ぎ待ち。期限切れになったロックの保持者:', 'work.finished': '終了', 'work.retried': '再試行:', 'work.retry': '再試行', 'work.retries': '分析 {id} は待機中に戻り、再び実行できます。表示後に変わっていた場合は何も行いません。', 'work.unreadable': '読めない文書',
+  runs: '名前付きの実行', 'run.what': 'Idempotency-Key の付いた要求など、呼び出し元が名前を付けた実行です。しばらくすると削除されます。', 'run.name': '実行の名前 (結果を表示)', 'run.none': '実行 {id} はありません。',
 
   'ids.taken': '貸し出し中', 'ids.full': '枯渇', 'ids.now': '枯渇中', 'ids.no': '見込みなし', 'ids.next': '次に空くまで', 'ids.map': '名前空間', 'ids.picture': 'マシン ID {units} 個のうち {leased} 個が貸し出し中', 'ids.legend.free': '空き', 'ids.legend.leased': '貸し出し中: 短い・長い、最大 {time}', 'ids.look': '番号を調べる', 'ids.free': '{n} 番は空いています。', 'ids.leased': '{n} 番は、更新されなければ最大 {time} 貸し出し中です。',
   'ids.teach': 'ID を作るプロセスはそれぞれマシン ID を借り、同じ ID が二度作られないようにします。いま借りているプロセスはありません。', 'ids.services': 'サービス別のリース', id: 'ID を解読', 'id.label': 'ID (数値)', 'id.do': '解読', 'id.digits': 'ID は20桁以内の数値です。', 'id.reserve': 'この名前空間の ID ではありません。最上位のビットが 0 ではありません。', 'id.at': '作成時刻', 'id.machine': 'マシン ID', 'id.sequence': '連番', 'id.leased': 'リースあり', 'id.fallback': 'リースなしで作成',
@@ -39,6 +39,7 @@ export default {
   'happened.closed': '表示できません', 'happened.scope': '誰が何を求めたかは管理者にだけ表示します。トークンに管理者のスコープがありません。', 'happened.off': 'このプロセスは要求を記憶していません。', 'happened.request': '要求', 'happened.http': '通信', 'happened.took': '{ms} ms', 'happened.action': '操作', 'happened.owner': '所有者',
   'problem.field': '項目', 'problem.owner_id': '保持者', 'problem.expires_at': '期限', 'problem.retry_after_ms': '再試行まで', 'problem.position': '順番', 'problem.highest_token': '最大のトークン', 'problem.lock_key': 'ロック', 'problem.epoch': 'エポック', 'problem.incarnation': '世代', 'problem.retry': '後で同じ要求は', 'problem.may': '成功する可能性あり', 'problem.maynot': '成功しない',
 
+  state: '状態', 'live.paused': '一時停止中：{at} 時点', 'live.pausedsilent': '一時停止中。{at} から応答なし', 'live.silent': '{at} から応答なし', pages: 'ページ', 'page.shown': '{page} ページ目：{n} 件を表示、{looked} 件を確認', 'page.before': '前へ', 'page.next': '次へ', 'page.none': 'このページには該当なし。続きのページがあります', 'survey.part': '最初の {n} 件を確認した結果（{at}）', 'survey.more': 'さらに確認', 'survey.whole': '{n} 件すべてを確認（{at}）', 'survey.at': '{at} 時点', 'survey.failed': 'いまは数えられませんでした。', 'now.ending': 'まもなく失効', 'work.name': '分析（ID を指定）', 'work.all': 'すべての作業', 'work.missing': '分析 {id} はありません', 'work.runs': '最後に正常に終わって以降の実行', 'work.failures': '失敗した実行', 'work.norequests': 'このプロセスには、これについての要求の記憶がありません。', 'work.retryall': 'この {n} 件を再試行…', 'work.retrymany.one': '{n} 件の分析が待機中に戻り、再び実行できます。表示後に変わっていれば何もしません。', 'work.retrymany.many': 'これら {n} 件の分析が待機中に戻り、再び実行できます。表示後に変わったものには何もしません。', 'work.preview': '再試行されるもの', 'work.did.one': '{n} 件の分析を再試行しました。', 'work.did.many': '{n} 件の分析を再試行しました。', 'work.notsent': '未送信：その前の要求が失敗しました。', 'happened.first': '{of} 件のうち最新の {n} 件。', 'happened.more': 'さらに表示', 'happened.older': '記憶しているさらに古いものは表示していません。ID で検索してください。', 'place.others': '一覧にないクラスターもあります。名前を入力してください。', 'place.behind': 'まだ読んでいないイベントがあります。最新のものは続いて表示します。', 'place.all': 'クラスター全体',
   'code.unknown': 'このページはコード {code} を知りません。', 'code.NO_RESPONSE': 'サーバーの応答がありません。ページは再試行します。', 'code.NO_PROBLEM': 'API 以外が応答しました。プロキシかもしれません。', 'code.PAGE_FAILED': 'ページ自体の不具合です。再読み込みしてください。',
   // エラーコード。contracts/codes.yaml から生成: make generate
   'code.INVALID_ARGUMENT': '項目の値が不正です。何も変更されていません。項目を直してください。',

@@ -126,11 +126,11 @@ export class Dialog extends Component {
       this.setState({ busy: false, error })
     }
   }
-  render({ title, what, does, close }, { busy, error }) {
+  render({ title, what, does, close, children }, { busy, error }) {
     return html`<dialog ref=${this.el} aria-labelledby="asked" onClose=${() => close(false)}>
       <form onSubmit=${this.submit}>
         <h2 id="asked">${title}</h2>
-        <p>${what}</p>
+        <p>${what}</p>${children}
         <label for="reason">${t('reason')}</label>
         <textarea id="reason" ref=${this.field} rows="2" maxlength="160" required autofocus></textarea>
         <p class="note">${t('reason.note')}</p>
@@ -166,3 +166,18 @@ export const Find = ({ id, label, value, find, does, second, list }) => html`<fo
   ${list && html`<datalist id=${id + 's'}>${list.map((v) => html`<option key=${v} value=${v} />`)}</datalist>`}
   ${second && html`<div class="field"><label for=${id + '2'}>${second.label}</label><input id=${id + '2'} key=${second.value} defaultValue=${second.value ?? ''} autocomplete="off" autocapitalize="off" spellcheck="false" /></div>`}
   <button>${does || t('find')}</button></form>`
+
+// where a hash leads: the screen, its arguments, and what it is filtered by.
+export const to = (path, filters = {}) => {
+  const q = new URLSearchParams(Object.entries(filters).filter(([, v]) => v))
+  return '#/' + path.map(encodeURIComponent).join('/') + (q.size ? '?' + q : '')
+}
+
+// Filters is a form of several fields, each { name, label, value, options? }. What is chosen becomes the address.
+export const Filters = ({ id, path, fields, does }) => html`<form class="find filters" role="search" onSubmit=${(e) => {
+  e.preventDefault()
+  location.hash = to(path, Object.fromEntries(fields.map((f) => [f.name, e.target.elements[f.name].value.trim()])))
+}}>${fields.map((f) => html`<div class="field" key=${f.name}><label for=${id + f.name}>${f.label}</label>${f.options
+  ? html`<select id=${id + f.name} name=${f.name} key=${f.value}>${f.options.map(([v, text]) => html`<option key=${v} value=${v} selected=${v === (f.value || '')}>${text}</option>`)}</select>`
+  : html`<input id=${id + f.name} name=${f.name} key=${f.value} defaultValue=${f.value ?? ''} autocomplete="off" autocapitalize="off" spellcheck="false" />`}</div>`)}
+  <button>${does || t('filter')}</button></form>`

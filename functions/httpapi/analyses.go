@@ -199,12 +199,15 @@ func (a *api) getAnalysis(c call) (contracts.Analysis, error) {
 }
 
 func (a *api) listAnalyses(w http.ResponseWriter, r *http.Request, _ Caller) error {
-	q, err := query(r, "prefix", "status", "page_size", "page_token")
+	q, err := query(r, "prefix", "status", "state", "owner_id", "urgent", "page_size", "page_token")
 	if err != nil {
 		return err
 	}
-	list := analysis.List{Prefix: q["prefix"], Status: analysis.Status(q["status"]), PageToken: q["page_token"]}
-	if list.PageSize, err = pageSize(q); err != nil {
+	list := analysis.List{
+		Prefix: q["prefix"], Status: analysis.Status(q["status"]), Stage: analysis.Stage(q["state"]), Owner: q["owner_id"],
+		PageToken: q["page_token"],
+	}
+	if list.PageSize, list.Urgent, err = selection(q); err != nil {
 		return err
 	}
 	if err := list.Validate(); err != nil {
@@ -214,7 +217,7 @@ func (a *api) listAnalyses(w http.ResponseWriter, r *http.Request, _ Caller) err
 	return sendList(a, w, r, "analyses", show, func(ctx context.Context) (readable []analysis.Listed, rest any,
 		cost page.Cost, err error) {
 		p, err := a.analyses.List(ctx, list)
-		end := unreadable{nextPage: nextPage{p.Next}}
+		end := unreadable{Counts: workCounts(p.Looked), nextPage: nextPage{p.Next}}
 		var damaged []docstore.Damaged
 		for _, l := range p.Analyses {
 			if l.Err == nil {
@@ -233,7 +236,17 @@ func (a *api) listAnalyses(w http.ResponseWriter, r *http.Request, _ Caller) err
 // unreadable is what follows the entries of a page of analyses.
 type unreadable struct {
 	Unreadable []contracts.UnreadableAnalysis `json:"unreadable,omitempty"`
+	Counts     contracts.WorkCounts           `json:"counts"`
 	nextPage
+}
+
+// workCounts are the counts of a page of analyses or runs.
+func workCounts(l analysis.Looked) contracts.WorkCounts {
+	in := func(s analysis.Stage) int64 { return int64(l.Stages[s]) }
+	return contracts.WorkCounts{
+		Documents: int64(l.Documents), Running: in(analysis.StageRunning), Stale: in(analysis.StageStale),
+		Failed: in(analysis.StageFailed), Pending: in(analysis.StagePending), Ready: in(analysis.StageReady),
+	}
 }
 
 func (a *api) retryAnalysis(c call, b *contracts.AnalysisRetryRequest) (retried contracts.AnalysisRetried, err error) {

@@ -506,6 +506,13 @@ func TestListAnalyses(t *testing.T) {
 		"prefix=b":                  {"b1", ""},
 		"prefix=%C3%BC":             {"ü", ""},
 		"prefix=%25":                {"", ""},
+		"state=FAILED":              {"a2 b1 ü", slash},
+		"state=RUNNING":             {"a7", slash},
+		"state=STALE&prefix=a":      {"", slash},
+		"urgent=true":               {"a2 b1 ü", slash},
+		"urgent=true&prefix=a7":     {"", ""},
+		"owner_id=w":                {"a7", slash},
+		"owner_id=W":                {"", slash},
 	} {
 		if shown, unreadable := walk(query); shown != want[0] || unreadable != want[1] {
 			t.Errorf("%s: got %q and %q\nwant %q", query, shown, unreadable, want)
@@ -516,11 +523,11 @@ func TestListAnalyses(t *testing.T) {
 	}
 	d.get("/v1/analyses?prefix=a7").wants(t, 200,
 		`{"analyses":[{"analysis_id":"a7","status":"PENDING","finished":false,"locked":true,"owner_id":"w",
-		"runs":0,"failures":0}]}`)
+		"runs":0,"failures":0}],"counts":{"documents":1,"running":1,"stale":0,"failed":0,"pending":0,"ready":0}}`)
 	for query, field := range map[string]string{
 		"page_size=0": "page_size", "page_size=1001": "page_size", "page_size=x": "page_size", "page_token=%21": "page_token",
-		"state=FAILED": "state",
-		"status=%00":   "status", "status=A&status=B": "status", "prefix=" + strings.Repeat("x", 257): "prefix",
+		"state=failed": "state", "urgent=yes": "urgent", "locked=true": "locked",
+		"status=%00": "status", "status=A&status=B": "status", "prefix=" + strings.Repeat("x", 257): "prefix",
 	} {
 		d.get("/v1/analyses?"+query).refuses(t, 400, "INVALID_ARGUMENT", field)
 	}
@@ -541,7 +548,8 @@ func TestOnlyWorkers(t *testing.T) {
 		t.Errorf("an administrator: %d %s", a.status, a.raw)
 	}
 	d.get("/v1/analyses").wants(t, 200,
-		`{"analyses":[{"analysis_id":"a1","status":"PENDING","finished":false,"locked":false,"runs":0,"failures":0}]}`)
+		`{"analyses":[{"analysis_id":"a1","status":"PENDING","finished":false,"locked":false,"runs":0,"failures":0}],
+		"counts":{"documents":1,"running":0,"stale":0,"failed":0,"pending":1,"ready":0}}`)
 	d.serve(verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme"}}, d.store)
 	d.get(a1).refuses(t, 403, "PERMISSION_DENIED", "")
 	d.get("/v1/analyses").refuses(t, 403, "PERMISSION_DENIED", "")

@@ -57,6 +57,7 @@ type frame struct {
 	outcomes *outcomes // nil: none are remembered
 	metrics  *metrics.Metrics
 	leaving  <-chan struct{} // see Options.Leaving
+	home     string          // see Options.Home
 	folders  map[string]bool // paths of routes that end in a slash
 	routes   []Route
 	caller   func(*http.Request) (Caller, error) // who sent a request, where that decides how its path is read
@@ -78,7 +79,7 @@ func newFrame(o *Options) *frame {
 	}
 	if o != nil {
 		f.traces, f.leaving = o.Traces, o.Leaving
-		f.anyHost, f.origins = o.InsecureAnyHost, o.Origins
+		f.anyHost, f.origins, f.home = o.InsecureAnyHost, o.Origins, o.Home
 		f.outcomes, f.metrics = newOutcomes(o.Outcomes, o.Now), o.Metrics
 	}
 	return f
@@ -136,8 +137,29 @@ func (f *frame) muxOf(paths map[string]*endpoint) http.Handler {
 	for path, e := range paths {
 		mux.Handle(path, f.respond(e.serve))
 	}
-	mux.Handle("/", f.respond(func(_ http.ResponseWriter, r *http.Request) error { return f.noPath(r) }))
+	mux.Handle("/", f.respond(func(w http.ResponseWriter, r *http.Request) error {
+		if f.home != "" && r.URL.Path == "/" && asksForPage(r) {
+			w.Header().Set("Location", f.home)
+			w.Header().Set("Vary", "Accept")
+			w.WriteHeader(http.StatusFound)
+			return nil
+		}
+		return f.noPath(r)
+	}))
 	return mux
+}
+
+// asksForPage reports whether a browser asks for a page: it accepts HTML by its name, which other programs do not.
+func asksForPage(r *http.Request) bool {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return false
+	}
+	for accepted := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
+		if kind, _, _ := strings.Cut(accepted, ";"); strings.EqualFold(strings.TrimSpace(kind), "text/html") {
+			return true
+		}
+	}
+	return false
 }
 
 // part is the part of the API that a path belongs to, escaped or a pattern: what is named behind a tenant, such as

@@ -30,7 +30,11 @@ type Options struct {
 	Log     *slog.Logger  // one line for each request, see RequestMessage, and faults; nil means none
 	Audit   *slog.Logger  // audit events, see AuditMessage; nil means Log
 	Timeout time.Duration // for the work of one request; 0 means DefaultTimeout
-	Routes  []Route       // endpoints beside those of the API, which authenticate callers themselves
+	// Home is where GET / leads browsers, relative to it, such as "console/". Empty: nowhere, and other programs are told
+	// that there is no such path in any case.
+	Home string
+
+	Routes []Route // endpoints beside those of the API, which authenticate callers themselves
 
 	// LogSample is how many requests that were carried out share one line, by chance; 0 means LogAll, a negative number
 	// that they have none. Requests that were rejected or failed always have one, and audit events are always written.

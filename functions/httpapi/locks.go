@@ -222,14 +222,15 @@ func (a *api) getLock(c call) (contracts.Lock, error) {
 }
 
 func (a *api) listLocks(w http.ResponseWriter, r *http.Request, _ Caller) error {
-	q, err := query(r, "prefix", "state", "page_size", "page_token")
+	q, err := query(r, "prefix", "state", "owner_id", "urgent", "page_size", "page_token")
 	if err != nil {
 		return err
 	}
 	list := lock.List{
-		Tenant: r.PathValue("tenant_id"), Prefix: q["prefix"], Phase: lock.Phase(q["state"]), PageToken: q["page_token"],
+		Tenant: r.PathValue("tenant_id"), Prefix: q["prefix"], Phase: lock.Phase(q["state"]), Owner: q["owner_id"],
+		PageToken: q["page_token"],
 	}
-	if list.PageSize, err = pageSize(q); err != nil {
+	if list.PageSize, list.Urgent, err = selection(q); err != nil {
 		return err
 	}
 	if err := list.Validate(); err != nil {
@@ -237,7 +238,7 @@ func (a *api) listLocks(w http.ResponseWriter, r *http.Request, _ Caller) error 
 	}
 	return sendList(a, w, r, "locks", direct.Lock, func(ctx context.Context) ([]lock.Status, any, page.Cost, error) {
 		p, err := a.locks.List(ctx, list)
-		rest := pageOfLocks{At: direct.Time(p.At), nextPage: nextPage{p.Next}}
+		rest := pageOfLocks{At: direct.Time(p.At), Counts: lockCounts(p.Looked), nextPage: nextPage{p.Next}}
 		for _, d := range p.Damaged {
 			rest.Unreadable = append(rest.Unreadable, contracts.UnreadableLock{LockKey: d.Key.ID, Code: problemOf(d.Err).Code})
 		}
@@ -250,7 +251,15 @@ func (a *api) listLocks(w http.ResponseWriter, r *http.Request, _ Caller) error 
 type pageOfLocks struct {
 	Unreadable []contracts.UnreadableLock `json:"unreadable,omitempty"`
 	At         contracts.Time             `json:"at"`
+	Counts     contracts.LockCounts       `json:"counts"`
 	nextPage
+}
+
+func lockCounts(l lock.Looked) contracts.LockCounts {
+	return contracts.LockCounts{
+		Documents: int64(l.Documents), Active: int64(l.Active), Released: int64(l.Released), Expired: int64(l.Expired),
+		WaitedFor: int64(l.Waited), Ending: int64(l.Ending),
+	}
 }
 
 func (a *api) getFence(c call) (contracts.Fence, error) {
@@ -328,6 +337,21 @@ func otherHighest(highest int64, doing string) error {
 		doing)
 	e.HighestToken = highest
 	return e
+}
+
+// selection is the page_size and the urgent of a query.
+func selection(q map[string]string) (size int, urgent bool, err error) {
+	if size, err = pageSize(q); err != nil {
+		return 0, false, err
+	}
+	switch q["urgent"] {
+	case "", "false":
+		return size, false, nil
+	case "true":
+		return size, true, nil
+	default:
+		return 0, false, field.Errorf("urgent", "must be true or false")
+	}
 }
 
 // pageSize is the page_size of a query, 0 if it has none.

@@ -322,11 +322,39 @@ func TestListPagesByPrefixAndState(t *testing.T) {
 		"state=EXPIRED":                       "",
 		"prefix=" + url.QueryEscape("ü") + "": "ü",
 		"prefix=%25":                          "",
+		"owner_id=ann":                        "a/1 a/2 a/3 b ü",
+		"owner_id=ann&state=RELEASED":         "a/2",
+		"owner_id=an":                         "",
+		"urgent=true":                         "",
+		"urgent=false":                        "a/1 a/2 a/3 b ü",
 	} {
 		if got := walk(query); got != want {
 			t.Errorf("%s: got %q, want %q", query, got, want)
 		}
 	}
+	for query, field := range map[string]string{"urgent=1": "urgent", "urgent=true&urgent=true": "urgent",
+		"owner_id=%00": "owner_id", "owner=ann": "owner"} {
+		d.get("/v1/tenants/acme/locks?"+query).refuses(t, 400, "INVALID_ARGUMENT", field)
+	}
+}
+
+// TestCountsOfAPage: a page says how many locks of each kind were read for it, also of those that it leaves out.
+func TestCountsOfAPage(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	const locks = "/v1/tenants/acme/locks"
+	for _, key := range []string{"ends", "fresh", "over"} {
+		ttl := map[string]int{"ends": 60, "fresh": 300, "over": 10}[key]
+		d.post(locks+"/"+key+"/acquire", fmt.Sprintf(`{"request_id":"r1","owner_id":"ann","ttl_seconds":%d}`, ttl)).ok(t)
+	}
+	d.clock.Advance(41 * time.Second)
+	const counts = `"at":"2026-01-01T00:00:41.000Z","counts":{"documents":3,"active":2,"released":0,"expired":1,` +
+		`"waited_for":0,"ending":1}}`
+	a := d.get(locks + "?urgent=true")
+	if a.body["counts"].(map[string]any)["active"] != 2.0 || strings.Count(a.raw, "lock_key") != 1 ||
+		!strings.Contains(a.raw, `"lock_key":"ends"`) {
+		t.Errorf("%s", a.raw)
+	}
+	d.get(locks+"?owner_id=bob").wants(t, 200, `{"locks":[],`+counts)
 }
 
 // TestFence: LS-FENCE-001 over HTTP.

@@ -160,12 +160,15 @@ func runBody(id string, s analysis.State, locked bool) contracts.Run {
 }
 
 func (a *api) listRuns(w http.ResponseWriter, r *http.Request, _ Caller) error {
-	q, err := query(r, "prefix", "page_size", "page_token")
+	q, err := query(r, "prefix", "state", "owner_id", "urgent", "page_size", "page_token")
 	if err != nil {
 		return err
 	}
-	list := runs.List{Tenant: r.PathValue("tenant_id"), Prefix: q["prefix"], PageToken: q["page_token"]}
-	if list.PageSize, err = pageSize(q); err != nil {
+	list := runs.List{
+		Tenant: r.PathValue("tenant_id"), Prefix: q["prefix"], Stage: analysis.Stage(q["state"]), Owner: q["owner_id"],
+		PageToken: q["page_token"],
+	}
+	if list.PageSize, list.Urgent, err = selection(q); err != nil {
 		return err
 	}
 	if err := list.Validate(); err != nil {
@@ -175,7 +178,7 @@ func (a *api) listRuns(w http.ResponseWriter, r *http.Request, _ Caller) error {
 	return sendList(a, w, r, "runs", show, func(ctx context.Context) (readable []analysis.Listed, rest any,
 		cost page.Cost, err error) {
 		p, err := a.runs.List(ctx, list)
-		end := unreadableRuns{nextPage: nextPage{p.Next}}
+		end := unreadableRuns{Counts: workCounts(p.Looked), nextPage: nextPage{p.Next}}
 		var damaged []docstore.Damaged
 		for _, l := range p.Runs {
 			if l.Err == nil {
@@ -193,6 +196,7 @@ func (a *api) listRuns(w http.ResponseWriter, r *http.Request, _ Caller) error {
 // unreadableRuns is what follows the entries of a page of runs.
 type unreadableRuns struct {
 	Unreadable []contracts.UnreadableRun `json:"unreadable,omitempty"`
+	Counts     contracts.WorkCounts      `json:"counts"`
 	nextPage
 }
 

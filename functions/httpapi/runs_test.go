@@ -77,7 +77,8 @@ func TestKeepOverHTTP(t *testing.T) {
 		`{"run_id":"order-7","acquired":false,"reason":"already_finished","status":"READY","result":"paid"}`)
 	d.clock.Advance(time.Millisecond)
 	d.get(order7).refuses(t, 404, "NOT_FOUND", "run_id")
-	d.get("/v1/tenants/acme/runs").wants(t, 200, `{"runs":[]}`)
+	d.get("/v1/tenants/acme/runs").wants(t, 200,
+		`{"runs":[],"counts":{"documents":1,"running":0,"stale":0,"failed":0,"pending":0,"ready":0}}`)
 	d.post(order7+"/finish", held+`,"status":"READY","result":"paid"}`).refuses(t, 404, "NOT_FOUND", "run_id")
 	d.post(order7+"/begin", `{"owner_id":"ann","request_id":"r1","keep_seconds":60}`).refuses(t, 422, "REQUEST_ID_REUSED", "")
 	if a := d.post(order7+"/begin", begin); a.status != 200 || a.body["fencing_token"] != 1767225600000002.0 ||
@@ -167,7 +168,11 @@ func TestRunsBelongToTenants(t *testing.T) {
 func TestListRuns(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	const runs = "/v1/tenants/acme/runs"
-	d.get(runs).wants(t, 200, `{"runs":[]}`)
+	counts := func(documents, running, ready int) string {
+		return fmt.Sprintf(`"counts":{"documents":%d,"running":%d,"stale":0,"failed":0,"pending":0,"ready":%d}`, documents,
+			running, ready)
+	}
+	d.get(runs).wants(t, 200, `{"runs":[],`+counts(0, 0, 0)+`}`)
 	for _, path := range []string{"acme/runs/order-2", "acme/runs/order-1", "acme/runs/other", "acmf/runs/secret"} {
 		if a := d.post("/v1/tenants/"+path+"/begin", `{"request_id":"r1","owner_id":"w","ttl_seconds":30}`); a.status != 200 {
 			t.Fatalf("%d %s", a.status, a.raw)
@@ -180,9 +185,14 @@ func TestListRuns(t *testing.T) {
 	}
 	const one = `{"run_id":"order-1","status":"READY","finished":true,"locked":false,"runs":0,"failures":0,"finished_at":"2026-01-01T00:00:00.000Z"}`
 	const two = `{"run_id":"order-2","finished":false,"locked":true,"owner_id":"w","expires_at":"2026-01-01T00:00:30.000Z","runs":1,"failures":0}`
-	d.get(runs+"?prefix=order").wants(t, 200, `{"runs":[`+one+`,`+two+`]}`)
-	d.get(runs+"?prefix=order&page_size=1").wants(t, 200, `{"runs":[`+one+`],"next_page_token":"b3JkZXItMQ"}`)
-	d.get(runs+"?prefix=order&page_token=b3JkZXItMQ").wants(t, 200, `{"runs":[`+two+`]}`)
+	d.get(runs+"?prefix=order").wants(t, 200, `{"runs":[`+one+`,`+two+`],`+counts(2, 1, 1)+`}`)
+	d.get(runs+"?prefix=order&page_size=1").wants(t, 200, `{"runs":[`+one+`],`+counts(1, 0, 1)+
+		`,"next_page_token":"b3JkZXItMQ"}`)
+	d.get(runs+"?state=READY").wants(t, 200, `{"runs":[`+one+`],`+counts(3, 2, 1)+`}`)
+	d.get(runs+"?owner_id=w&prefix=order").wants(t, 200, `{"runs":[`+two+`],`+counts(2, 1, 1)+`}`)
+	d.get(runs+"?urgent=true").wants(t, 200, `{"runs":[],`+counts(3, 2, 1)+`}`)
+	d.get(runs+"?state=LOST").refuses(t, 400, "INVALID_ARGUMENT", "state")
+	d.get(runs+"?prefix=order&page_token=b3JkZXItMQ").wants(t, 200, `{"runs":[`+two+`],`+counts(1, 1, 0)+`}`)
 	if a := d.get(runs); strings.Contains(a.raw, "s3cret") || strings.Contains(a.raw, "secret") ||
 		strings.Count(a.raw, "run_id") != 3 {
 		t.Errorf("%s", a.raw)
@@ -197,5 +207,5 @@ func TestListRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.get(runs+"?prefix=order").wants(t, 200, `{"runs":[`+one+
-		`],"unreadable":[{"run_id":"order-2","code":"DOCUMENT_DAMAGED"}]}`)
+		`],"unreadable":[{"run_id":"order-2","code":"DOCUMENT_DAMAGED"}],`+counts(2, 0, 1)+`}`)
 }

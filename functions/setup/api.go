@@ -34,7 +34,7 @@ func API(c *settings.Config, ids *machineid.Service, log *slog.Logger) *httpapi.
 		o.LogSample = -1 // none
 	}
 	if c.Console {
-		o.Routes, o.Outcomes = consoleRoutes(), httpapi.DefaultOutcomes
+		o.Routes, o.Outcomes, o.Home = consoleRoutes(), httpapi.DefaultOutcomes, "console/"
 	}
 	return o
 }

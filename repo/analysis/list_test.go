@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
@@ -116,5 +118,70 @@ func TestListOfDamagedDocuments(t *testing.T) {
 		if e, ok := errors.AsType[*field.Error](err); !ok || e.Name != name {
 			t.Errorf("%+v: %v, want an error about %s", q, err, name)
 		}
+	}
+}
+
+// TestStages: what failed or lost its worker is asked for as such, wherever its ID is, and all stages are counted.
+func TestStages(t *testing.T) {
+	b := begin(t)
+	over, held := docstore.FormatTime(suite.Epoch.Add(-time.Second)), docstore.FormatTime(suite.Epoch.Add(time.Hour))
+	doc := func(status, owner string, end docstore.String) docstore.Doc {
+		d := docstore.Doc{"status": docstore.String(status)}
+		if owner != "" {
+			d["lockOwner"], d["lockExpiresAt"], d["lockToken"] = docstore.String(owner), end, docstore.Int(1)
+		}
+		return d
+	}
+	for i := range 6000 {
+		b.put(analysis.ID(fmt.Sprintf("n%05d", i)), doc("READY", "", ""))
+	}
+	b.put("z-failed", doc("FAILED", "", ""))
+	b.put("z-own", doc("queued", "", ""))
+	b.put("z-running", doc("queued", "ann", held))
+	b.put("z-stale", doc("queued", "bob", over))
+	for _, c := range []struct {
+		q     analysis.List
+		ids   string
+		pages int
+	}{
+		{analysis.List{Urgent: true}, "z-failed z-stale", 2},
+		{analysis.List{Stage: analysis.StageStale}, "z-stale", 2},
+		{analysis.List{Stage: analysis.StageRunning, Prefix: "z"}, "z-running", 1},
+		{analysis.List{Stage: analysis.StagePending, Prefix: "z"}, "z-own", 1},
+		{analysis.List{Stage: analysis.StageFailed, Prefix: "z"}, "z-failed", 1},
+		{analysis.List{Stage: analysis.StageReady, Prefix: "z"}, "", 1},
+		{analysis.List{Owner: "bob", Prefix: "z"}, "z-stale", 1},
+		{analysis.List{Urgent: true, Owner: "ann", Prefix: "z"}, "", 1},
+	} {
+		stages, documents, pages := map[analysis.Stage]int{}, 0, 0
+		var ids []string
+		for {
+			p, err := b.analyses.List(t.Context(), c.q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pages++
+			documents += p.Looked.Documents
+			for s, n := range p.Looked.Stages {
+				stages[s] += n
+			}
+			for _, a := range p.Analyses {
+				ids = append(ids, string(a.ID))
+			}
+			if c.q.PageToken = p.Next; p.Next == "" {
+				break
+			}
+		}
+		want, ready := "map[FAILED:1 PENDING:1 RUNNING:1 STALE:1]", documents-4
+		if c.q.Prefix == "" { // one more, which begin puts, is pending
+			want, ready = "map[FAILED:1 PENDING:2 READY:6000 RUNNING:1 STALE:1]", documents-6005
+		}
+		if got := strings.Join(ids, " "); got != c.ids || pages != c.pages || fmt.Sprint(stages) != want || ready != 0 {
+			t.Errorf("%+v: %q on %d pages, %v of %d", c.q, got, pages, stages, documents)
+		}
+	}
+	_, err := b.analyses.List(t.Context(), analysis.List{Stage: "LOST"})
+	if e, ok := errors.AsType[*field.Error](err); !ok || e.Name != "state" {
+		t.Errorf("a stage that there is not: %v", err)
 	}
 }

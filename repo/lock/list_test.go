@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
@@ -110,5 +111,87 @@ func TestPagesCountHoldersAndWaiters(t *testing.T) {
 	}
 	if seen != all {
 		t.Errorf("the pages show %d locks", seen)
+	}
+}
+
+// TestUrgent: what is waited for or about to expire is found among many, wherever its key is; the counts of all pages
+// together are those of all locks, and no page reads more than it may.
+func TestUrgent(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	store := &watched{Store: docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return now }})}
+	locks := lock.New(store, nil)
+	acquire := func(key, owner string, mode lock.Mode, ttl int64) {
+		t.Helper()
+		a := lock.Acquire{ID: lock.ID{Tenant: "acme", Key: key}, Owner: owner, RequestID: "r1", TTLSeconds: ttl, Mode: mode}
+		if mode == lock.Permits {
+			a.Limit = 9
+		}
+		if mode == lock.Rate {
+			a.Limit, a.WindowSeconds, a.TTLSeconds = 9, ttl, 0
+		}
+		if o, err := locks.Acquire(t.Context(), a); err != nil || o.Code != lock.OK {
+			t.Fatal(key, o, err)
+		}
+	}
+	const many = 12_000
+	for i := range many {
+		acquire(fmt.Sprintf("k%05d", i), "ann", lock.Exclusive, 3600)
+	}
+	acquire("z-ends", "bob", lock.Exclusive, 60)
+	acquire("z-one-ends", "bob", lock.Permits, 60)
+	acquire("z-one-ends", "eve", lock.Permits, 3600)
+	acquire("z-rate", "bob", lock.Rate, 60)
+	acquire("z-third", "bob", lock.Exclusive, 63)
+	now = now.Add(42 * time.Second) // a third of 63 s, and no less, is left of z-third
+	waits := lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "k06000"}, Owner: "joe", RequestID: "r2", TTLSeconds: 60,
+		WaitSeconds: 20, Fair: true}
+	for range 2 { // the first makes the lock one that has a line
+		if _, err := locks.AcquireWithin(t.Context(), waits, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	for _, c := range []struct {
+		q     lock.List
+		keys  string
+		pages int
+	}{
+		{lock.List{Urgent: true}, "k06000 z-ends z-one-ends", 3},
+		{lock.List{Owner: "joe"}, "k06000", 3},
+		{lock.List{Urgent: true, Owner: "eve"}, "z-one-ends", 3},
+		{lock.List{Owner: "eve"}, "z-one-ends", 3},
+		{lock.List{Owner: "bob", Prefix: "z-"}, "z-ends z-one-ends z-rate z-third", 1},
+	} {
+		var sum lock.Looked
+		var keys []string
+		pages := 0
+		for c.q.Tenant, c.q.PageSize = "acme", 1000; ; pages++ {
+			store.requests = nil
+			p, err := locks.List(t.Context(), c.q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := len(store.requests); n > 8 || p.Looked.Documents > 5000 {
+				t.Errorf("%+v: a page read %d locks in %d requests", c.q, p.Looked.Documents, n)
+			}
+			for _, l := range p.Locks {
+				keys = append(keys, l.Key)
+			}
+			sum.Documents += p.Looked.Documents
+			sum.Active += p.Looked.Active
+			sum.Ending += p.Looked.Ending
+			sum.Waited += p.Looked.Waited
+			if c.q.PageToken = p.Next; p.Next == "" {
+				pages++
+				break
+			}
+		}
+		want := lock.Looked{Documents: many + 4, Active: many + 4, Ending: 2, Waited: 1}
+		if c.q.Prefix != "" {
+			want = lock.Looked{Documents: 4, Active: 4, Ending: 2}
+		}
+		if got := strings.Join(keys, " "); got != c.keys || pages != c.pages || sum != want {
+			t.Errorf("%+v: %q on %d pages, %+v; want %q on %d, %+v", c.q, got, pages, sum, c.keys, c.pages, want)
+		}
 	}
 }

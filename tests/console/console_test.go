@@ -194,7 +194,7 @@ func TestHostileNames(t *testing.T) {
 	p.check("Begin again")
 	p.goes("#/lock/%E0%A4%A", "There is no record of this lock") // no UTF-8
 	p.check("It was never held")
-	p.goes("#/nowhere/%3Cscript%3E", "Next expiry")
+	p.goes("#/nowhere/%3Cscript%3E", "About to expire")
 	p.clean()
 	p.local(w)
 
@@ -263,15 +263,35 @@ func TestReadOnly(t *testing.T) {
 			t.Errorf("%s has %d buttons that change something", x.hash, n)
 		}
 		if kept := says[string](
-			p, `document.documentElement.outerHTML + JSON.stringify(sessionStorage) + JSON.stringify(localStorage) + document.cookie + location + [...document.querySelectorAll('input')].map((i) => i.value)`); strings.Contains(kept, "t0ken") {
-			t.Errorf("%s: the token is in the page or in a storage", x.hash)
+			p, `document.documentElement.outerHTML + JSON.stringify({ ...sessionStorage, 'leasehold.token': null }) + JSON.stringify(localStorage) + document.cookie + location + [...document.querySelectorAll('input')].map((i) => i.value)`); strings.Contains(kept, "t0ken") {
+			t.Errorf("%s: the token is in the page, or in a storage beside the one of the tab", x.hash)
 		}
 	}
+	p.do(chromedp.Reload())
+	p.sees("Read-only") // who signed in need not do it again
+	p.sees("deploy-prod")
+	if kept := says[string](p, `JSON.stringify(sessionStorage)`); strings.Contains(kept, "no-one") ||
+		strings.Count(kept, "t0ken") != 1 {
+		t.Errorf("the tab keeps %s", kept)
+	}
+	const cleared = `JSON.stringify(sessionStorage).includes('t0ken')`
 	p.do(chromedp.Evaluate[chromedp.Void](
 		`[...document.querySelectorAll('button')].find((b) => b.innerText === 'Sign out').click(); undefined`))
 	p.sees("Bearer token")
 	if says[bool](p, `document.body.innerText.includes('deploy-prod')`) {
 		t.Error("who signed out still sees locks")
+	}
+	if says[bool](p, cleared) {
+		t.Error("the tab keeps the token of who signed out")
+	}
+	p.do(chromedp.Reload())
+	p.sees("Bearer token")
+	// A token that the server accepts no longer is forgotten as well.
+	p.do(chromedp.Evaluate[chromedp.Void](`sessionStorage.setItem('leasehold.token', 't0ken-that-expired'); undefined`),
+		chromedp.Reload())
+	p.sees("the token is missing or unknown")
+	if says[bool](p, cleared) {
+		t.Error("the tab keeps a token that was not accepted")
 	}
 	p.clean()
 	p.local(w)
@@ -350,6 +370,9 @@ func TestAdministrator(t *testing.T) {
 		t.Errorf("%+v, %v", a, err)
 	}
 	p.goes("#/happened", "force release")
+	p.do(chromedp.Evaluate[chromedp.Void](
+		`document.querySelectorAll('.outcomes summary').forEach((s) => s.click()); undefined`))
+	p.sees("the bucket is back")
 	for _, reason := range []string{"the runner is gone", "a token of the test system", "the bucket is back"} {
 		if !says[bool](p, fmt.Sprintf(`document.body.textContent.includes(%q)`, reason)) {
 			t.Errorf("what happened does not say %q", reason)
@@ -516,7 +539,7 @@ func TestFailures(t *testing.T) {
 		waited = append(waited, poll(p))
 	}
 	p.sees("The server did not respond")
-	p.sees("Not current")
+	p.sees("No answer since")
 	p.sees("deploy-prod")
 	p.do(chromedp.Evaluate[chromedp.Void](`window.fetch = window.real; undefined`))
 	waited = append(waited, poll(p), poll(p))
@@ -626,14 +649,14 @@ func TestKeyboard(t *testing.T) {
 	p := w.visit("#/now", look{before: ofAcme})
 	p.sees("deploy-prod")
 	const focus = `(() => { const e = document.activeElement, s = getComputedStyle(e)
-		return (e.innerText || e.labels?.[0]?.innerText || e.getAttribute('aria-label') || e.tagName).trim() + (s.outlineStyle === 'none' ? ' (unseen)' : '') })()`
+		return (e.tagName !== 'SELECT' && e.innerText || e.labels?.[0]?.innerText || e.getAttribute('aria-label') || e.tagName).trim() + (s.outlineStyle === 'none' ? ' (unseen)' : '') })()`
 	var walk []string
-	for range 15 {
+	for range 17 {
 		p.do(chromedp.KeyEvent("\t"))
 		walk = append(walk, says[string](p, focus))
 	}
 	if got, want := strings.Join(walk, ", "),
-		"Skip to the content, Leasehold, Now, One lock, Work, IDs, Placement, What happened, Tenant, Go, English, 日本語, Pause, Keys that begin with, Filter"; got != want {
+		"Skip to the content, Leasehold, Now, One lock, Work, IDs, Placement, What happened, Tenant, Go, English, 日本語, Pause, Keys that begin with, Owner, State, Filter"; got != want {
 		t.Errorf("walked\n%s, want\n%s", got, want)
 	}
 	p.do(chromedp.KeyEvent("\t"), chromedp.KeyEvent("\r")) // the lock

@@ -83,7 +83,7 @@ func open(t *testing.T, identity httpapi.Identity, token string) *world {
 	w.store = &counted{Store: docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time {
 		return time.Now().Add(time.Duration(w.ahead.Load()))
 	}})}
-	o := setup.API(&settings.Config{Console: true, RecordRefusals: time.Millisecond}, nil, nil)
+	o := setup.API(&settings.Config{Console: true, RecordRefusals: time.Millisecond, MaxWait: time.Minute}, nil, nil)
 	s := httptest.NewServer(httpapi.New(w.store, identity, o))
 	t.Cleanup(s.Close)
 	w.url = s.URL

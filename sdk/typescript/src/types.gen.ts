@@ -238,8 +238,9 @@ export interface paths {
         };
         /**
          * List a tenant's locks
-         * By ascending bytes of the key. A page ends at `page_size` or at about 750 kB. One that is filtered by state can be shorter, even
-         *     empty, and still have a `next_page_token`.
+         * By ascending bytes of the key. A page ends at `page_size` or at about 750 kB. One that is filtered can be shorter, even
+         *     empty, and still have a `next_page_token`: at most 5000 locks are read for a page. `counts` says how many there were of each kind, also
+         *     of those that are not in the page, so that the sum over all pages is exact.
          */
         readonly get: operations["listLocks"];
         readonly put?: never;
@@ -1281,7 +1282,8 @@ export interface paths {
          * List analyses
          * By ascending bytes of the ID. A page ends at `page_size` or at about 0.75 MB of documents. It can be shorter, even empty, and
          *     still have a `next_page_token`: ask until there is none. Documents that cannot be read are listed by themselves, in `unreadable`,
-         *     whatever `status` says; they do not count as errors of the page.
+         *     whatever `status` says; they do not count as errors of the page. At most 5000 are read for a page; `counts` says how many there were
+         *     in each state, also of those that are not in the page.
          */
         readonly get: operations["listAnalyses"];
         readonly put?: never;
@@ -1442,8 +1444,9 @@ export interface paths {
         };
         /**
          * List a tenant's runs
-         * By ascending bytes of the name, without results. A page ends at `page_size` or at about 750 kB. Documents that the server cannot read are
-         *     in `unreadable`.
+         * By ascending bytes of the name, without results. A page ends at `page_size` or at about 750 kB; one that is filtered can be shorter,
+         *     even empty, and still have a `next_page_token`. Documents that the server cannot read are in `unreadable`. At most 5000 are read for a
+         *     page; `counts` says how many there were in each state, also of those that are not in the page.
          */
         readonly get: operations["listRuns"];
         readonly put?: never;
@@ -1947,9 +1950,35 @@ export interface components {
         };
         readonly AnalysisPage: {
             readonly analyses: readonly components["schemas"]["Analysis"][];
+            readonly counts: components["schemas"]["WorkCounts"];
             readonly unreadable?: readonly components["schemas"]["UnreadableAnalysis"][];
             /** `page_token` of the next page; missing on the last. */
             readonly next_page_token?: string;
+        };
+        /**
+         * How far an analysis or a run has come, whatever a program of your own writes into its status. RUNNING: its lock is held. STALE: it is
+         *     not finished, and its lock has expired: it waits for a takeover. PENDING: none of the others; it was not begun, or its last run
+         *     released it.
+         * 
+         */
+        readonly WorkState: "RUNNING" | "STALE" | "FAILED" | "PENDING" | "READY";
+        /** What was read for a page, by state, whether or not it is in the page. The sum over all pages is that of all. */
+        readonly WorkCounts: {
+            /**
+             * Format: int64
+             * All that were read: also those that cannot be read, and those that are kept no longer.
+             */
+            readonly documents: number;
+            /** Format: int64 */
+            readonly running: number;
+            /** Format: int64 */
+            readonly stale: number;
+            /** Format: int64 */
+            readonly failed: number;
+            /** Format: int64 */
+            readonly pending: number;
+            /** Format: int64 */
+            readonly ready: number;
         };
         /** A document that is no analysis which the server can judge. The server's log says what is wrong with it. */
         readonly UnreadableAnalysis: {
@@ -2096,6 +2125,7 @@ export interface components {
             readonly code: components["schemas"]["Code"];
         };
         readonly RunPage: {
+            readonly counts: components["schemas"]["WorkCounts"];
             /** Without their results. */
             readonly runs: readonly components["schemas"]["Run"][];
             readonly unreadable?: readonly components["schemas"]["UnreadableRun"][];
@@ -2319,11 +2349,39 @@ export interface components {
         };
         readonly LockPage: {
             readonly locks: readonly components["schemas"]["Lock"][];
+            readonly counts: components["schemas"]["LockCounts"];
             readonly unreadable?: readonly components["schemas"]["UnreadableLock"][];
             /** The store's time when the page was read, by which the states were told: a lease has `expires_at` - `at` left. */
             readonly at: components["schemas"]["Time"];
             /** `page_token` of the next page; missing on the last. */
             readonly next_page_token?: string;
+        };
+        /** What was read for a page, whether or not it is in the page. The sum over all pages is that of all locks. */
+        readonly LockCounts: {
+            /**
+             * Format: int64
+             * All that were read: also those that cannot be read, and what is left of requests that were given up.
+             */
+            readonly documents: number;
+            /**
+             * Format: int64
+             * Held.
+             */
+            readonly active: number;
+            /** Format: int64 */
+            readonly released: number;
+            /** Format: int64 */
+            readonly expired: number;
+            /**
+             * Format: int64
+             * Locks with a line.
+             */
+            readonly waited_for: number;
+            /**
+             * Format: int64
+             * Held locks with a lease of which less than a third is left.
+             */
+            readonly ending: number;
         };
         /**
          * A lock of the page whose document cannot be read. It is listed whatever the state that was asked for. The server's log says what is wrong
@@ -3912,6 +3970,13 @@ export interface operations {
                 readonly prefix?: string;
                 /** Only locks in this state. */
                 readonly state?: components["schemas"]["State"];
+                /** Only locks that this owner holds, held last, or waits for in line. */
+                readonly owner_id?: string;
+                /**
+                 * With `true` only locks that need a look: those with a line, and those with a lease of which less than a third is left. A holder
+                 *     that renews in time never comes there.
+                 */
+                readonly urgent?: boolean;
                 readonly page_size?: number;
                 /** `next_page_token` of the page before. */
                 readonly page_token?: string;
@@ -3950,6 +4015,14 @@ export interface operations {
                      *         }
                      *       ],
                      *       "at": "2026-01-01T00:00:12.000Z",
+                     *       "counts": {
+                     *         "documents": 1,
+                     *         "active": 1,
+                     *         "released": 0,
+                     *         "expired": 0,
+                     *         "waited_for": 0,
+                     *         "ending": 0
+                     *       },
                      *       "next_page_token": "ZGVwbG95LXByb2Q"
                      *     }
                      */
@@ -6580,6 +6653,12 @@ export interface operations {
                 readonly prefix?: string;
                 /** Only analyses with this status, such as `FAILED`, in upper or lower case. */
                 readonly status?: string;
+                /** Only analyses in this state. */
+                readonly state?: components["schemas"]["WorkState"];
+                /** Only analyses whose lock this owner has, or had when it expired. */
+                readonly owner_id?: string;
+                /** With `true` only those that need a look, which are FAILED or STALE. */
+                readonly urgent?: boolean;
                 readonly page_size?: number;
                 /** `next_page_token` of the page before. */
                 readonly page_token?: string;
@@ -6617,6 +6696,14 @@ export interface operations {
                      *           "code": "DOCUMENT_DAMAGED"
                      *         }
                      *       ],
+                     *       "counts": {
+                     *         "documents": 2,
+                     *         "running": 0,
+                     *         "stale": 0,
+                     *         "failed": 1,
+                     *         "pending": 0,
+                     *         "ready": 0
+                     *       },
                      *       "next_page_token": "YS0xMDI1"
                      *     }
                      */
@@ -6961,6 +7048,12 @@ export interface operations {
             readonly query?: {
                 /** Only runs whose name begins with this. */
                 readonly prefix?: string;
+                /** Only runs in this state. */
+                readonly state?: components["schemas"]["WorkState"];
+                /** Only runs whose lock this owner has, or had when it expired. */
+                readonly owner_id?: string;
+                /** With `true` only those that need a look, which are FAILED or STALE. */
+                readonly urgent?: boolean;
                 readonly page_size?: number;
                 /** `next_page_token` of the page before. */
                 readonly page_token?: string;
@@ -6993,7 +7086,15 @@ export interface operations {
                      *           "failures": 0,
                      *           "finished_at": "2026-01-01T00:00:02.000Z"
                      *         }
-                     *       ]
+                     *       ],
+                     *       "counts": {
+                     *         "documents": 1,
+                     *         "running": 0,
+                     *         "stale": 0,
+                     *         "failed": 0,
+                     *         "pending": 0,
+                     *         "ready": 1
+                     *       }
                      *     }
                      */
                     readonly "application/json": components["schemas"]["RunPage"];

@@ -23,6 +23,7 @@ __all__ = [
     "ForcedRelease",
     "Lease",
     "Lock",
+    "LockCounts",
     "LockHolder",
     "LockPage",
     "LockRefusal",
@@ -391,6 +392,21 @@ class Lock(_Lock, total=False):
     """Who was refused last, if the server records that (`LEASEHOLD_RECORD_REFUSALS`). Not in lists."""
 
 
+class LockCounts(TypedDict):
+    """What was read for a page, whether or not it is in the page. The sum over all pages is that of all locks."""
+
+    documents: int
+    """All that were read: also those that cannot be read, and what is left of requests that were given up."""
+    active: int
+    """Held."""
+    released: int
+    expired: int
+    waited_for: int
+    """Locks with a line."""
+    ending: int
+    """Held locks with a lease of which less than a third is left."""
+
+
 class UnreadableLock(TypedDict):
     """A lock of the page whose document cannot be read. It is listed whatever the state that was asked for. The server's log says what is
     wrong with it."""
@@ -404,6 +420,8 @@ class _LockPage(TypedDict):
     """What it always has."""
 
     locks: list[Lock]
+    counts: LockCounts
+    """What was read for a page, whether or not it is in the page. The sum over all pages is that of all locks."""
     at: str
     """The store's time when the page was read, by which the states were told: a lease has `expires_at` - `at` left."""
 
