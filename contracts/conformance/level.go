@@ -7,7 +7,7 @@ type Level string
 
 // The levels.
 const (
-	Core   Level = "core"   // a lock that is held, renewed, released and lost: what every client has
+	Core   Level = "core"   // a lock that is held, renewed, released, lost and given up: what every client has
 	Robust Level = "robust" // the same behind proxies, on clocks that are set, and in processes that are stopped
 	Modes  Level = "modes"  // several holders, lines, rates, several locks at once
 	OfRuns Level = "runs"   // work that runs once
@@ -16,15 +16,16 @@ const (
 
 // core are the scripts of the level Core, in an order in which they can be made to pass.
 var core = []string{
-	"lock-hold-renew-release", "lock-try-held", "lock-key-in-path", "lock-names", "lock-credentials",
-	"lock-acquire-unknown-members", "lock-acquire-denied", "lock-acquire-invalid", "lock-acquire-unauthenticated",
-	"lock-acquire-lost-answer", "lock-acquire-lost-request", "lock-acquire-unavailable", "lock-acquire-of-another",
-	"lock-acquire-incomplete", "lock-acquire-spent", "lock-wait", "lock-wait-over", "lock-cancel",
-	"lock-renewal-lost-answer", "lock-renewal-lost-request", "lock-renewal-unavailable-then-back",
-	"lock-renewal-unavailable", "lock-lost-before-expiry", "lock-renewal-lost", "lock-renewal-expired",
-	"lock-renewal-not-owner", "lock-renewal-released", "lock-renewal-of-another", "lock-release-lost-answer",
-	"lock-release-lost-request", "lock-release-lease-lost", "lock-late-answer", "lock-clock-set-back", "lock-do",
-	"lock-do-fails", "lock-do-lost",
+	"lock-hold-renew-release", "lock-try-held", "lock-credentials", "lock-acquire-unknown-members",
+	"lock-acquire-denied", "lock-acquire-invalid", "lock-acquire-unauthenticated", "lock-key-in-path", "lock-names",
+	"lock-acquire-lost-answer", "lock-acquire-lost-request", "lock-acquire-unavailable", "lock-acquire-hang",
+	"lock-acquire-content-type", "lock-acquire-of-another", "lock-acquire-incomplete", "lock-acquire-spent",
+	"lock-late-answer", "lock-wait", "lock-wait-impossible", "lock-wait-over", "lock-cancel",
+	"lock-renewal-lost-answer", "lock-renewal-lost-request", "lock-renewal-changed",
+	"lock-renewal-unavailable-then-back", "lock-renewal-unavailable", "lock-lost-before-expiry", "lock-renewal-lost",
+	"lock-renewal-expired", "lock-renewal-not-owner", "lock-renewal-released", "lock-renewal-of-another",
+	"lock-release-lost-answer", "lock-release-lost-request", "lock-release-lease-lost", "lock-do", "lock-do-fails",
+	"lock-do-lost",
 }
 
 // Level is how much of a client the script needs.
