@@ -61,15 +61,58 @@ func (s unevenSignalling) Watch(ctx context.Context, k docstore.Key) (docstore.W
 	return signalling{s.counted}.Watch(ctx, k)
 }
 
-// run plays the relay on a store. In the bubble, sleeping takes no time.
-func (c relay) run(t *testing.T, s docstore.Store) *relayed {
+// far is a store to which a request takes longer, and so does its response or a signal.
+type far struct {
+	docstore.Store
+	way time.Duration
+}
+
+func (s far) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapshot, error) {
+	time.Sleep(s.way)
+	defer time.Sleep(s.way)
+	return s.Store.Get(ctx, keys...)
+}
+
+func (s far) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	time.Sleep(s.way)
+	defer time.Sleep(s.way)
+	return s.Store.Write(ctx, writes...)
+}
+
+// farSignalling is one that is a [docstore.Watcher].
+type farSignalling struct{ far }
+
+func (s farSignalling) Watch(ctx context.Context, k docstore.Key) (docstore.Watch, error) {
+	w, err := s.Store.(docstore.Watcher).Watch(ctx, k) //nolint:forcetypeassert // it is one
+	near, changed := w.Changed, make(chan struct{}, 1)
+	go func() {
+		for {
+			select {
+			case <-near:
+				time.AfterFunc(s.way, func() {
+					select {
+					case changed <- struct{}{}:
+					default: // it has an entry
+					}
+				})
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	w.Changed = changed
+	return w, err
+}
+
+// run plays the relay on a store, which all servers have unless there are more. In the bubble, sleeping takes no time.
+func (c relay) run(t *testing.T, stores ...docstore.Store) *relayed {
 	t.Helper()
 	r := &relayed{relay: c, of: make([]int, c.servers)}
 	ctx, end := context.WithCancel(t.Context())
 	begin := time.Now()
 	var done sync.WaitGroup
 	for n := range r.servers {
-		l := lock.New(s, nil)
+		l := lock.New(stores[n%len(stores)], nil)
 		for c := range r.callers {
 			done.Go(func() { r.caller(ctx, end, t, l, n, fmt.Sprintf("s%d-c%d", n, c)) })
 		}
@@ -148,7 +191,7 @@ func TestHandOversBetweenServers(t *testing.T) {
 		"eight in line":              {relay{8, 8, true, 1280}, true, 50, 6, 5, 0.15},
 		"two, one caller, in line":   {relay{2, 1, true, 600}, true, 60, 4, 5, 0.05},
 		"two":                        {relay{2, 4, false, 2500}, true, 65, 4, 2, 0.2},
-		"eight":                      {relay{8, 2, false, 6000}, true, 65, 15, 4, 0.2},
+		"eight":                      {relay{8, 2, false, 12000}, true, 65, 15, 4, 0.2},
 		"two, one caller":            {relay{2, 1, false, 3000}, true, 65, 4, 2, 0.2},
 		"no signals, two in line":    {relay{2, 8, true, 600}, false, 12, 1, 5, 0.05},
 		"no signals, eight in line":  {relay{8, 8, true, 640}, false, 10, 1, 5, 0.15},
@@ -199,6 +242,34 @@ func TestWhoWaitedLeavesTheLock(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAServerFarFromTheStore: a server that is farther from the store than another one, or slower, obtains a lock
+// without a line, too. It would obtain nothing if the other one left the lock to it for as long as itself needs to come.
+func TestAServerFarFromTheStore(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		watched bool
+		way     time.Duration
+	}{"10 ms, signals": {true, 10 * time.Millisecond}, "25 ms, signals": {true, 25 * time.Millisecond},
+		"50 ms, no signals": {false, 50 * time.Millisecond}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				near := docstore.Store(uneven{newCounted(0)})
+				there := docstore.Store(far{near, c.way})
+				if c.watched {
+					near = unevenSignalling{near.(uneven)} //nolint:forcetypeassert // see above
+					there = farSignalling{far{near, c.way}}
+				}
+				run := relay{2, 4, false, 4000}.run(t, near, there)
+				t.Logf("%.1f in a second, by server %v", run.rate(), run.of)
+				if run.of[1] < run.grants/6 {
+					t.Errorf("the one that is far had %d of %d grants", run.of[1], run.grants)
+				}
+			})
+		})
+	}
 }
 
 // TestOneServerKeepsItsLock: without others a server hands a lock without a line over to its own requests at once, but

@@ -20,6 +20,10 @@ const (
 	// none comes it is twice as long, up to the last.
 	letFirst, letLast = 4, 64
 
+	// A process that is farther from the store than another one needs longer to come. So every so many times that none
+	// came after the last, and once if those that are known do not come, the lock is left to others so many times as long.
+	letFar, letFarther = 4, 8
+
 	// chanceTook is within how many reads of the store those who contend for a lock choose when to ask, by chance.
 	chanceTook             = 2
 	chanceLeast, chanceEnd = time.Millisecond, 50 * time.Millisecond
@@ -36,6 +40,9 @@ type spells struct {
 	token  int64         // of the latest grant to a request of this process
 	over   bool          // its end was seen
 	left   bool          // the lock was left to others then
+	missed bool          // it was, and others that are known did not come
+	far    bool          // it is left to others for longer
+	last   int           // how often none came after the last time
 	until  time.Time     // until when it is
 	others bool          // others obtained the lock since it was left to them last
 	due    time.Time     // when it is left to others next, although none is known
@@ -66,9 +73,15 @@ func (s *waits) granted(id ID, token int64, x *waiter) {
 		r = &spells{others: x.waiting, pause: letFirst * let, due: now.Add(letFirst * let)}
 		s.own[id] = r
 	case token > r.token+1:
-		r.others, r.pause, r.due = true, letFirst*let, now.Add(letFirst*let)
+		r.others, r.missed, r.last, r.pause, r.due = true, false, 0, letFirst*let, now.Add(letFirst*let)
+	case r.left && r.others && !r.missed:
+		r.missed, r.far = true, true
 	case r.left:
-		r.others, r.pause = false, min(2*r.pause, letLast*let)
+		r.others, r.missed, r.far = false, false, false
+		if r.pause = min(2*r.pause, letLast*let); r.pause == letLast*let {
+			r.far = r.last%letFar == 0
+			r.last++
+		}
 		r.due = now.Add(r.pause)
 	}
 	r.token, r.over, r.left, r.until = token, false, false, time.Time{}
@@ -86,7 +99,10 @@ func (r *spells) see(o observation, let time.Duration) {
 	case o.state.Token == r.token && o.state.Phase == Released && !r.over:
 		r.over, r.at, r.arrived = true, o.at, o.arrived
 		if r.others && rand.N(2) == 0 || !o.arrived.Before(r.due) {
-			r.left, r.until = true, o.arrived.Add(let)
+			if r.left = true; r.far {
+				let = min(letFarther*let, letLimit)
+			}
+			r.until = o.arrived.Add(let)
 		}
 	}
 }
