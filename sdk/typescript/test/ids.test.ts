@@ -367,7 +367,7 @@ describe('the generator', () => {
     assert.equal(decodeId(await w.clock.until(ids.next(), 1)).fallback, false)
     const waits = at.slice(1, 6).map((t, i) => t - (at[i] ?? 0))
     const bounds = [[500, 1000], [10_000, 10_000], [2000, 4000], [4000, 8000], [20_000, 20_000]]
-    waits.forEach((ms, i) => assert.ok(ms >= (bounds[i]?.[0] ?? 0) && ms <= (bounds[i]?.[1] ?? 0) + 1, `${i}: ${ms}`))
+    waits.forEach((ms, i) => assert.ok(ms >= (bounds[i]?.[0] ?? 0) - 1 && ms <= (bounds[i]?.[1] ?? 0) + 1, `${i}: ${ms}`))
     await ids.close()
   })
 
@@ -381,7 +381,7 @@ describe('the generator', () => {
       await w.clock.until(ids.next(), 1)
       await w.clock.pass(70_000)
       const waited = (at[1] ?? 0) - (at[0] ?? 0)
-      assert.ok(waited >= least && waited <= most + 1, `${waited}`)
+      assert.ok(waited >= least - 1 && waited <= most + 1, `${waited}`)
       await ids.close()
     }
   })
@@ -562,16 +562,16 @@ describe('a provider of the program', () => {
   test('that hangs is given up after 30 s, and what it grants later is released', async () => {
     const clock = new FakeClock()
     const grants: ((r: AcquireResponse) => void)[] = []
-    const released: number[] = []
+    let release: (id: number) => void = () => undefined
+    const released = new Promise<number>((resolve) => (release = resolve))
     const ids = new IdGenerator({
       clock, log: { warn: () => undefined }, disableFallback: true,
-      provider: { acquire: () => new Promise((resolve) => void grants.push(resolve)), release: async ({ id }) => void released.push(id) },
+      provider: { acquire: () => new Promise((resolve) => void grants.push(resolve)), release: async ({ id }) => release(id) },
     })
     await assert.rejects(clock.until(ids.next(), 1000), /did not respond within 30000 ms/)
     const created = Math.floor(clock.time)
     grants[0]?.({ leases: [{ id: 7, created, expired: created + 60_000, secret: 's', ...defaultLayout }] })
-    for (let i = 0; i < 100 && released.length === 0; i++) await settle()
-    assert.deepEqual(released, [7])
+    assert.equal(await released, 7)
     await ids.close()
   })
 })
