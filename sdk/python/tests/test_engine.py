@@ -220,7 +220,7 @@ class Requests(unittest.TestCase):
             with locks.hold("k") as lock:
                 lock.check()
         self.assertEqual(len(w.sent), 6)
-        self.assertEqual(w.connections, 2)  # one of the thread, one of the background
+        self.assertEqual(w.connections, 1)
 
     def test_asyncio(self) -> None:
         w, locks = self.lock_server()
@@ -296,6 +296,29 @@ class Lines(unittest.TestCase):
         with self.assertRaises(KeyboardInterrupt):
             steps.throw(KeyboardInterrupt())
         self.assertIsNotNone(queues.enter_free("k"))
+
+
+class Abandoned(unittest.TestCase):
+    def test_what_is_obtained_for_a_cancelled_task_is_given_up_once(self) -> None:
+        """Though its steps did not see the signal: they had what they asked for."""
+        clock, go_on = VirtualClock(), Signal()
+        given_up: list[str] = []
+
+        def steps(cancel: Signal) -> _steps.Steps[str]:
+            yield _steps.Sleep(None, (go_on,))
+            return "a lock"
+
+        async def main() -> None:
+            task = asyncio.ensure_future(_steps.awaited(clock, steps, given_up.append))
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        asyncio.run(main())
+        self.assertEqual(given_up, [])
+        go_on.set()
+        clock.settle()
+        self.assertEqual(given_up, ["a lock"])
 
 
 class Timers(unittest.TestCase):

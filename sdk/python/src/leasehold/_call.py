@@ -47,14 +47,31 @@ def bounded(
     The signal that it gets is set when no one waits for it any more. The error is that of
     do, DEADLINE_EXCEEDED, or Cancelled if cancel was set.
     """
-    done, abort = Signal(), Signal()
-    box: list[Any] = []
 
-    def work() -> None:
-        try:
-            box.append((do(abort), None))
-        except BaseException as err:  # it is raised where it is waited for
-            box.append((None, err))
+    def begin(abort: Signal, end: Callable[[Any, BaseException | None], None]) -> None:
+        def work() -> None:
+            try:
+                got = do(abort)
+            except BaseException as err:  # it is raised where it is waited for
+                end(None, err)
+            else:
+                end(got, None)
+
+        if spawn("request", work) is None:
+            work()
+
+    return waited(clock, seconds, begin, cancel)
+
+
+def waited(
+    clock: Clock, seconds: float, begin: Callable[[Signal, Callable[[T | None, BaseException | None], None]], None], cancel: Signal | None,
+) -> T:
+    """Begin something that goes on elsewhere and tells how it ended, and wait for that: see bounded."""
+    done, abort = Signal(), Signal()
+    box: list[tuple[T | None, BaseException | None]] = []
+
+    def tell_end(value: T | None, err: BaseException | None) -> None:
+        box.append((value, err))
         done.set()
 
     if cancel is not None and cancel.is_set():
@@ -62,21 +79,21 @@ def bounded(
     signals = (done,) if cancel is None else (done, cancel)
     end = clock.monotonic() + seconds
     try:
-        if spawn("request", work) is None:
-            work()
+        begin(abort, tell_end)
         while not done.is_set():
             left = end - clock.monotonic()
             if left <= 0 or cancel is not None and cancel.is_set():
                 break
             clock.wait(min(left, LOOK_AGAIN), *signals)
     finally:
-        if not done.is_set():
+        ended = done.is_set()  # not by what the signal does
+        if not ended:
             abort.set()
-    if done.is_set():
+    if ended:
         got, err = box[0]
         if err is not None:
             raise err
-        return got  # type: ignore[no-any-return]
+        return got  # type: ignore[return-value]
     if cancel is not None and cancel.is_set():
         raise Cancelled
     raise DeadlineExceeded(f"no response within {seconds:.3g}s")

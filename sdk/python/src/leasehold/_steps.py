@@ -19,7 +19,7 @@ from collections.abc import Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Union
 
-from ._call import Background, Cancelled, bounded, on_fork, spawn
+from ._call import Background, Cancelled, on_fork, spawn, waited
 from ._time import LOOK_AGAIN, Clock, Moment, Signal
 from ._http import Response
 from ._transport import in_thread
@@ -118,14 +118,13 @@ def here(wires: Wires[T]) -> T:
 
 
 def block(clock: Clock, steps: Steps[T]) -> T:
-    """Carry steps out in the thread of the caller, and their requests in others, which it does not wait for if they take too long."""
+    """Carry steps out in the thread of the caller, and their requests on the event loop, which it does not wait for if they take too long."""
 
     def step(e: Any) -> Any:
         if isinstance(e, Blocks):
             return e.do()
         if isinstance(e, Send):
-            do: Callable[[Signal], Any] = functools.partial(_started, e.start)
-            return bounded(clock, e.seconds, do, cancel=e.cancel)
+            return waited(clock, e.seconds, functools.partial(_begin, e.start), e.cancel)
         if e.until is None:
             while not any(s.is_set() for s in e.signals):
                 clock.wait(LOOK_AGAIN, *e.signals)
@@ -137,8 +136,25 @@ def block(clock: Clock, steps: Steps[T]) -> T:
     return _each(steps, step)
 
 
-def _started(start: Callable[[Signal], Wires[Any]], abort: Signal) -> Any:
-    return here(start(abort))
+def _begin(start: Callable[[Signal], Wires[Any]], abort: Signal, end: Callable[[Any, BaseException | None], None]) -> None:
+    """Send something on the event loop of the background, for a thread that waits for it."""
+
+    async def work() -> None:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        stop = abort.subscribe(functools.partial(loop.call_soon_threadsafe, task.cancel))  # type: ignore[arg-type]
+        got = await _wires(start, abort)
+        stop()
+        end(*got)
+
+    if _engine.start(work()):
+        return
+    try:
+        value = here(start(abort))
+    except BaseException as err:
+        end(None, err)
+    else:
+        end(value, None)
 
 
 def _each(steps: Generator[Any, Any, T], step: Callable[[Any], Any]) -> T:
@@ -364,7 +380,7 @@ async def _send(clock: Clock, e: Send) -> Any:
         raise Cancelled
     abort = Signal()
     over, settle, wake = _wake()
-    task = asyncio.get_running_loop().create_task(_wires(e.start(abort)))
+    task = asyncio.get_running_loop().create_task(_wires(e.start, abort))
     task.add_done_callback(lambda _: settle())
     ends = [_engine.timers_of(clock).at(Moment(clock.monotonic() + e.seconds, float("inf")), wake)]
     if e.cancel is not None:
@@ -387,8 +403,12 @@ async def _send(clock: Clock, e: Send) -> Any:
     raise DeadlineExceeded(f"no response within {e.seconds:.3g}s")
 
 
-async def _wires(wires: Wires[Any]) -> tuple[Any, BaseException | None]:
+async def _wires(start: Callable[[Signal], Wires[Any]], abort: Signal) -> tuple[Any, BaseException | None]:
     """What came of requests. An error is no exception of the task: one of a program could end the loop."""
+    try:
+        wires = start(abort)
+    except BaseException as err:
+        return None, err
     value: Any = None
     problem: BaseException | None = None
     while True:

@@ -255,8 +255,8 @@ class AsyncTransport:
 
     def __del__(self) -> None:
         if getattr(self, "_loop", None) is not None:
-            for connection in self._open:
-                self._loop.call_soon_threadsafe(connection.writer.transport.abort)  # type: ignore[union-attr]
+            for connection in self._open:  # what is left of them ends in the thread of the loop
+                self._loop.call_soon_threadsafe(connection.abort)  # type: ignore[union-attr]
 
     async def send(self, method: str, path: str, payload: bytes | None, *, most: int = MAX_RESPONSE) -> Response:
         """Send a request once. A cancellation of the task ends it."""
@@ -294,7 +294,7 @@ class AsyncTransport:
 
     def _end(self, connection: _Streams) -> None:
         self._open.discard(connection)
-        connection.writer.transport.abort()
+        connection.abort()
 
     async def _connect(self) -> _Streams:
         problem: OSError | None = None
@@ -350,6 +350,9 @@ class _Streams:
 
     def __init__(self, sock: socket.socket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.sock, self.reader, self.writer = sock, reader, writer
+
+    def abort(self) -> None:
+        self.writer.transport.abort()
 
     def usable(self) -> bool:
         """Whether the server neither closed the connection nor sent what no one asked for."""
