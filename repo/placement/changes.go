@@ -89,7 +89,7 @@ func (t *Topology) slotsOf() []uint16 {
 	}
 	slots := make([]uint16, len(t.Members))
 	for i := range slots {
-		slots[i] = uint16(i + 1) //nolint:gosec // there are MaxMembers at most
+		slots[i] = uint16(i + 1)
 	}
 	return slots
 }
@@ -143,7 +143,7 @@ func (s *state) sum() uint64 {
 	var b []byte
 	for n, m := range s.slots {
 		if m != nil {
-			b = binary.BigEndian.AppendUint16(b[:0], uint16(n+1)) //nolint:gosec // there are MaxMembers at most
+			b = binary.BigEndian.AppendUint16(b[:0], uint16(n+1))
 			b = binary.AppendVarint(binary.AppendVarint(b, m.Number), m.Since)
 			_, _ = h.Write(append(append(b, m.Member...), 0))
 		}
@@ -168,7 +168,7 @@ func (s *state) changed(before *state, from int64) epochChanges {
 		before = &state{table: make([]uint16, len(s.table))}
 	}
 	for n, m := range s.slots {
-		slot := uint16(n + 1) //nolint:gosec // there are MaxMembers at most
+		slot := uint16(n + 1)
 		if m == nil {
 			continue
 		}
@@ -181,7 +181,7 @@ func (s *state) changed(before *state, from int64) epochChanges {
 	}
 	for n, m := range before.slots {
 		if m != nil && (n >= len(s.slots) || s.slots[n] == nil) {
-			c.Gone = append(c.Gone, uint16(n+1)) //nolint:gosec // there are MaxMembers at most
+			c.Gone = append(c.Gone, uint16(n+1))
 		}
 	}
 	c.Moved = appendMoves(before.table, s.table)
@@ -227,7 +227,7 @@ func (s *state) move(b []byte) error {
 			return -1
 		}
 		b = b[size:]
-		return int(n) //nolint:gosec // it is MaxPartitions at most
+		return int(n)
 	}
 	for len(b) > 0 {
 		slot, many := next(), next()
@@ -292,14 +292,14 @@ func (s *state) topology(t *Topology) (*Topology, error) {
 	var all []at
 	for n, m := range s.slots {
 		if m != nil {
-			all = append(all, at{uint16(n + 1), m}) //nolint:gosec // there are MaxMembers at most
+			all = append(all, at{uint16(n + 1), m})
 		}
 	}
 	slices.SortFunc(all, func(a, b at) int { return cmp.Compare(a.m.Member, b.m.Member) })
 	index := map[uint16]uint16{0: noMember}
 	t.Members, t.slots = make([]Member, len(all)), make([]uint16, len(all))
 	for i, a := range all {
-		t.Members[i], t.slots[i], index[a.slot] = *a.m, a.slot, uint16(i) //nolint:gosec // there are MaxMembers at most
+		t.Members[i], t.slots[i], index[a.slot] = *a.m, a.slot, uint16(i)
 	}
 	for p, slot := range s.table {
 		m, ok := index[slot]

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +48,7 @@ func (e *evolving) by(s *placement.Service) {
 		e.names++
 		c := placement.Join{Cluster: e.cluster, Member: fmt.Sprint("m", e.random.IntN(1000), "-", e.names), RequestID: "j",
 			TTL: time.Hour, Partitions: 64, Address: "10.0.0.1", Offer: placement.Offer{Kinds: []string{"room"},
-				Labels: map[string]string{"zone": fmt.Sprint(e.random.IntN(3))}, Weight: e.random.IntN(3)}}
+				Labels: map[string]string{"zone": strconv.Itoa(e.random.IntN(3))}, Weight: e.random.IntN(3)}}
 		if do == 0 && len(e.alive) > 0 {
 			c.Replaces = e.alive[some]
 		}
@@ -152,7 +153,7 @@ func TestDamagedEpochs(t *testing.T) {
 				}
 				must[docstore.Result](e.world)(e.store.Write(t.Context(), w))
 				_, err := e.another().Topology(t.Context(), e.cluster)
-				if !errors.Is(err, docstore.ErrDamaged) || !strings.Contains(err.Error(), fmt.Sprint(e.latest)) ||
+				if !errors.Is(err, docstore.ErrDamaged) || !strings.Contains(err.Error(), strconv.FormatInt(e.latest, 10)) ||
 					set != nil && !strings.Contains(err.Error(), k.ID) {
 					t.Fatalf("%v, want damage of %s", err, k)
 				}

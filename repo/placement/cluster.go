@@ -217,20 +217,18 @@ func (s *Service) changeWrites(c Cluster, v *sight, p plan, next *Topology, move
 	// a cluster that stores changes goes on with it
 	changes := s.changes || v.head.hashVersion == changesVersion
 	version, ended := HashVersion, v.head.epoch
-	body, err := docstore.Write{}, error(nil)
-	switch {
-	case !changes:
-		body, err = next.write(c)
-	case v.head.fresh():
-		body, err = next.writeChanges(c, nil)
-	default:
-		body, err = next.writeChanges(c, v.top)
-	}
-	if err != nil {
-		return nil, err
-	}
+	write := func() (docstore.Write, error) { return next.write(c) }
 	if changes {
 		version, ended = changesVersion, next.Epoch-epochParts
+		before := v.top
+		if v.head.fresh() {
+			before = nil
+		}
+		write = func() (docstore.Write, error) { return next.writeChanges(c, before) }
+	}
+	body, err := write()
+	if err != nil {
+		return nil, err
 	}
 	head := docstore.Write{Key: c.head(), If: docstore.Absent{}, Set: map[string]docstore.Value{
 		fEpoch: docstore.Int(next.Epoch), fPartitions: docstore.Int(next.Partitions()),
