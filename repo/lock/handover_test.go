@@ -225,8 +225,8 @@ func TestHandOversBetweenServers(t *testing.T) {
 	}
 }
 
-// TestWhoWaitedLeavesTheLock: where nothing is signalled, the first server keeps a lock without a line until it looks for
-// others; each of those that had to wait for it knows of others, and leaves it to them from its first turn on.
+// TestWhoWaitedLeavesTheLock: where nothing is signalled, the first server keeps a lock without a line until it looks
+// for others; each of those that had to wait for it knows of others, and leaves it to them from its first turn on.
 func TestWhoWaitedLeavesTheLock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -245,7 +245,8 @@ func TestWhoWaitedLeavesTheLock(t *testing.T) {
 }
 
 // TestAServerFarFromTheStore: a server that is farther from the store than another one, or slower, obtains a lock
-// without a line, too. It would obtain nothing if the other one left the lock to it for as long as itself needs to come.
+// without a line, too. It would obtain nothing if the other one left the lock to it for only as long as itself needs to
+// come.
 func TestAServerFarFromTheStore(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
