@@ -118,7 +118,7 @@ func TestForcedEnds(t *testing.T) {
 }
 
 // TestManyEvents: a log that another one wrote, with as many events as fit, costs a look at each: with a look at each
-// for each, none of these would come to an end.
+// for each this test would take hours.
 func TestManyEvents(t *testing.T) {
 	const many = 100_000
 	log := Log{About: Thing{Kind: Lock}}
