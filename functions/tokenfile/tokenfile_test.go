@@ -171,7 +171,8 @@ func TestHeadersClaimNothing(t *testing.T) {
 		r.Header = headers
 		w := httptest.NewRecorder()
 		api.ServeHTTP(w, r)
-		for _, caller = range contracttest.AuditEvents(t, log.String()) {
+		if events := contracttest.AuditEvents(t, log.String()); len(events) > 0 {
+			caller = events[len(events)-1]
 		}
 		return w.Code, caller
 	}
