@@ -229,6 +229,24 @@ func values(cell string) (all []string) {
 	return all
 }
 
+// TestSecurityNamesTests: what SECURITY.md says of attacks is held by tests that exist.
+func TestSecurityNamesTests(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests, named := testNames(t), regexp.MustCompile("`(Test[A-Za-z0-9]+)`").FindAllSubmatch(page, -1)
+	for _, m := range named {
+		if !tests[string(m[1])] {
+			t.Errorf("SECURITY.md names %s, which is no test", m[1])
+		}
+	}
+	if len(named) < 30 {
+		t.Errorf("SECURITY.md names %d tests: are they read?", len(named))
+	}
+}
+
 // testNames are those of all tests of the repository.
 func testNames(t *testing.T) map[string]bool {
 	t.Helper()

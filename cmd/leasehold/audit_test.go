@@ -618,7 +618,8 @@ func TestAuditInWords(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"--lock", "k", "--at", "03:12"}, {"--lock", "k", "--at", "yesterday"}, {},
-		{"--lock", "k", "--run", "r"}, {"--machine-id", "x"}, {"--identity", "room/lobby"}, {"--lock", "k", "--cluster", "c"}} {
+		{"--lock", "k", "--run", "r"}, {"--machine-id", "x"}, {"--identity", "room/lobby"},
+		{"--lock", "k", "--cluster", "c"}} {
 		var out, errs bytes.Buffer
 		if code := run(t.Context(), append([]string{"audit", "-f", file}, args...), &out,
 			&errs); code != exitUsage {

@@ -57,7 +57,26 @@ func parse(body []byte, into any) error {
 	if err := noNulls(body); err != nil {
 		return err
 	}
+	if err := noEmptyEnd(body); err != nil {
+		return err
+	}
 	return noneMissing(body, into)
+}
+
+// noEmptyEnd rejects an end of a request that is empty text: the request would have none, as if it were left out.
+func noEmptyEnd(body []byte) error {
+	if !bytes.Contains(body, []byte(`""`)) {
+		return nil
+	}
+	for _, name := range []string{"not_after", "notAfter"} {
+		if bytes.Contains(body, []byte(name)) {
+			var values map[string]jsontext.Value
+			if jsonv2.Unmarshal(body, &values) == nil && string(values[name]) == `""` {
+				return field.Errorf(name, "is empty: give a time in RFC 3339, or leave it out")
+			}
+		}
+	}
+	return nil
 }
 
 // noneMissing rejects a body without a number that it must have. The rules see 0 then, and would speak of its range;

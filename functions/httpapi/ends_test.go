@@ -47,7 +47,7 @@ func TestEndsOfPlacementAndMachineIDs(t *testing.T) {
 				t.Errorf("%s: %s", target, a.raw)
 			}
 		}
-		for _, no := range []string{"soon", "2026-01-01", "1767225600"} {
+		for _, no := range []string{"soon", "2026-01-01", "1767225600", ""} {
 			send(no).refuses(t, 400, "INVALID_ARGUMENT", c.field)
 		}
 		if d.cluster() != before {

@@ -39,7 +39,9 @@ func TestEndsOfTheGate(t *testing.T) {
 					t.Errorf("store_time is %v, want %s", r.body["store_time"], now)
 				}
 			}
-			d.post(path, body("r1", `,"not_after":"soon"`)).refuses(t, 400, "INVALID_ARGUMENT", "not_after")
+			for _, no := range []string{"soon", ""} {
+				d.post(path, body("r1", `,"not_after":"`+no+`"`)).refuses(t, 400, "INVALID_ARGUMENT", "not_after")
+			}
 
 			given := func(request, more string) {
 				t.Helper()

@@ -453,9 +453,9 @@ func guardOf(err error) tasks.Guard                  { return guard{err} }
 func (g guard) Verify(*http.Request) (string, error) { return "", g.err }
 func (guard) Challenge() string                      { return "Bearer" }
 
-// TestAuditOfInternalEndpoints: the events of deliveries that ran, of sweeps, and of callers that were kept out, name the
-// account that called, and those of deliveries the run; one that did not run has none, and a caller without a token has no
-// account to name.
+// TestAuditOfInternalEndpoints: the events of deliveries that ran, of sweeps, and of callers that were kept out, name
+// the account that called, and those of deliveries the run; one that did not run has none, and a caller without a token
+// has no account to name.
 func TestAuditOfInternalEndpoints(t *testing.T) {
 	const queueAccount, other = "queue@p.iam.gserviceaccount.com", "other@p.iam.gserviceaccount.com"
 	issuer := cloudtaskstest.Start(t, nil)

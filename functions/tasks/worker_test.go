@@ -162,7 +162,10 @@ func TestOutcomes(t *testing.T) {
 					t.Errorf("the error is %v, want %q", a.Err, c.says)
 				}
 				got, want := a, c.want
-				got.Err, want.AnalysisID = nil, "a1"
+				if (got.Owner == "") != (got.Token == 0) {
+					t.Errorf("owner %q, token %d", got.Owner, got.Token)
+				}
+				got.Err, got.Owner, got.Token, want.AnalysisID = nil, "", 0, "a1"
 				if got != want {
 					t.Errorf("got %+v, want %+v", got, want)
 				}

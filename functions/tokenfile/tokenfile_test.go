@@ -20,6 +20,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/tokenfile"
 	"github.com/leasehold-dev/leasehold/internal/contracttest"
@@ -148,6 +149,63 @@ func TestAuditNamesTheToken(t *testing.T) {
 		if strings.Contains(log.String(), c.secret[3:]) || strings.Contains(log.String(), hex.EncodeToString(sum[:4])) {
 			t.Errorf("the log has a token or its hash: %s", &log)
 		}
+	}
+}
+
+// TestHeadersClaimNothing: no header but Authorization says who a caller is, a token that is not spelled as it is is
+// refused, and headers beside a good one make no other caller of who sent it.
+func TestHeadersClaimNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	ann, annID := add(t, path, tokenfile.Token{Subject: "ann", Tenant: "acme"})
+	bob, _ := add(t, path, tokenfile.Token{Subject: "bob", Tenant: "acme", Rights: []string{tokenfile.Admin}})
+	i, err := tokenfile.Open(path, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	api := httpapi.New(docstore.NewMemory(nil), i, &httpapi.Options{Log: slog.New(slog.NewJSONHandler(&log, nil))})
+	send := func(key string, headers http.Header) (status int, caller contracts.AuditEvent) {
+		log.Reset()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/tenants/acme/locks/"+key+"/acquire",
+			strings.NewReader(`{"request_id":"r","ttl_seconds":30}`))
+		r.Header = headers
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, r)
+		if events := contracttest.AuditEvents(t, log.String()); len(events) > 0 {
+			caller = events[len(events)-1]
+		}
+		return w.Code, caller
+	}
+	for j, claims := range []http.Header{
+		{"X-Forwarded-For": {"127.0.0.1"}, "X-Forwarded-Host": {"localhost"}, "X-Forwarded-Proto": {"https"}},
+		{"X-Goog-Authenticated-User-Email": {"accounts.google.com:bob"}}, {"X-Amzn-Oidc-Identity": {"bob"}},
+		{"X-Serverless-Authorization": {"Bearer " + bob}}, {"Proxy-Authorization": {"Bearer " + bob}},
+		{"Cookie": {"token=" + bob}}, {"X-Remote-User": {"bob"}}, {"X-Cloudtasks-Queuename": {"q"}},
+		{"Forwarded": {"for=127.0.0.1;host=localhost"}}, {"X-Apigateway-Event": {"{}"}},
+	} {
+		if status, e := send("anonymous", claims); status != http.StatusUnauthorized || e.Subject != "" {
+			t.Errorf("%v without a token: %d, %+v", claims, status, e)
+		}
+		claims = claims.Clone()
+		claims.Set("Authorization", "Bearer "+ann)
+		if status, e := send(fmt.Sprint("k", j), claims); status != http.StatusOK || e.Subject != "ann" ||
+			e.TokenID != annID || e.Owner != "ann" {
+			t.Errorf("%v with ann's token: %d, %+v", claims, status, e)
+		}
+	}
+	for _, value := range []string{
+		"", "Bearer", "Bearer ", "Basic " + ann, "Bearer\t" + ann, "Bearer " + ann + " " + bob, "Bearer " + ann + "," + bob,
+		"Bearer " + strings.ToUpper(ann), "Bearer " + ann + "\x00", "Bearer lh_\xff\xfe", "Bearer lh_",
+		"Bearer " + strings.Repeat("lh_", 5000), "Bearer " + ann[:len(ann)-1] + "\u0430",
+	} {
+		if status, e := send("anonymous", http.Header{"Authorization": {value}}); status != http.StatusUnauthorized ||
+			e.Subject != "" {
+			t.Errorf("%.40q: %d, %+v", value, status, e)
+		}
+	}
+	two := http.Header{"Authorization": {"Bearer " + ann, "Bearer " + bob}}
+	if status, e := send("anonymous", two); status != http.StatusUnauthorized || e.Subject != "" {
+		t.Errorf("two tokens: %d, %+v", status, e)
 	}
 }
 

@@ -61,7 +61,7 @@ const (
 
 // Lease is what events say of one lease.
 type Lease struct {
-	Owner        string         `json:"owner"`                   // empty if its server did not verify who leases machine IDs
+	Owner        string         `json:"owner"`                   // empty: machine IDs of callers without a name
 	FencingToken int64          `json:"fencing_token,omitempty"` // machine IDs have none
 	TokenID      string         `json:"token_id,omitempty"`      // which token its owner sent, see contracts.AuditEvent
 	Remote       string         `json:"remote,omitempty"`        // where the owner's request for it came from

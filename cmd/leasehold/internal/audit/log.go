@@ -1,5 +1,5 @@
-// Package audit reads the audit events of servers, wherever they were kept, and says who had something at a time: a lock,
-// a run, a machine ID, an identity of placement.
+// Package audit reads the audit events of servers, wherever they were kept, and says who had something at a time: a
+// lock, a run, a machine ID, an identity of placement.
 package audit
 
 import (
