@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -48,7 +49,8 @@ func TestEventReader(t *testing.T) {
 		empty := page("p2")
 		empty.PollAfterMs = 3000
 		p := &pages{all: []contracts.EventPage{
-			page("p1", 1, 2), empty, page("p3", 1, 2, 3), page("p4", 12), page("p5", 2, 3, 12), page("p6", 100), page("p7", 2, 100),
+			page("p1", 1, 2), empty, page("p3", 1, 2, 3), page("p4", 12), page("p5", 2, 3, 12), page("p6", 100),
+			page("p7", 2, 100),
 		}}
 		r := cluster.NewEventReader(p, cluster.EventQuery{Member: "ann", After: "p0", Wait: time.Second, PageSize: 3})
 		var got []string
@@ -57,11 +59,11 @@ func TestEventReader(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text := r.Place()
+			text := []string{r.Place()}
 			for _, e := range page.Events {
-				text += " " + e.EventID
+				text = append(text, e.EventID)
 			}
-			got = append(got, fmt.Sprint(text, " ", more))
+			got = append(got, fmt.Sprint(strings.Join(text, " "), " ", more))
 		}
 		// the events of the first seconds cannot come again after that of second 100: the last page proves nothing else
 		want := "p1 e1 e2 false, p2 false, p3 e3 true, p4 e12 false, p5 true, p6 e100 false, p7 e2 false"
@@ -71,7 +73,7 @@ func TestEventReader(t *testing.T) {
 		if pause := p.at[2].Sub(p.at[1]); pause != 3*time.Second {
 			t.Errorf("asked again after %v", pause)
 		}
-		if _, _, err := r.Next(t.Context()); err != contracts.CodeCursorExpired || r.Place() != "p7" { //nolint:errorlint // as it is
+		if _, _, err := r.Next(t.Context()); !errors.Is(err, contracts.CodeCursorExpired) || r.Place() != "p7" {
 			t.Errorf("%v at %s", err, r.Place())
 		}
 		r.Restart()

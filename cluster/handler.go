@@ -558,8 +558,8 @@ func (h *Handler) doubt(ctx context.Context, q *quest, member string) {
 	}
 }
 
-// watch ends a forwarded request some time after its member is gone: a process that hangs closes no connection. lives is
-// called in each Refresh before that.
+// watch ends a forwarded request some time after its member is gone: a process that hangs closes no connection. Before
+// that, it calls lives in each Refresh.
 func (h *Handler) watch(where Location, cancel context.CancelCauseFunc, lives func()) (stop func()) {
 	var mu sync.Mutex
 	var timer *time.Timer

@@ -773,7 +773,8 @@ func TestHandlerTrust(t *testing.T) {
 	})
 }
 
-// TestHandlerDeadline: the time that a caller's request has left is that of the request on the other member, too; the caller gets 504 then, and the request is tried no more.
+// TestHandlerDeadline: the time that a caller's request has left is that of the request on the other member, too; the
+// caller gets 504 then, and the request is tried no more.
 func TestHandlerDeadline(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		ann, bob := w.two(cluster.HandlerOptions{})

@@ -186,7 +186,8 @@ func TestCostOfALook(t *testing.T) {
 			look := func() float64 {
 				t.Helper()
 				c.reset()
-				if _, err := placement.New(c.store, nil).Events(t.Context(), chat, placement.EventQuery{Member: "ann"}); err != nil {
+				fresh := placement.New(c.store, nil) // which has not looked yet
+				if _, err := fresh.Events(t.Context(), chat, placement.EventQuery{Member: "ann"}); err != nil {
 					t.Fatal(err)
 				}
 				return c.units()

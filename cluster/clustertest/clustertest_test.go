@@ -82,7 +82,8 @@ func TestStorage(t *testing.T) {
 	}
 }
 
-// TestEvents: the events of a cluster on a store, and over HTTP, are as their readers need them.
+// TestEvents: the events of a cluster on a store, and over HTTP, are as their readers need them
+// (PLC-LIFE-4).
 func TestEvents(t *testing.T) {
 	for name, open := range providers {
 		t.Run(name, func(t *testing.T) { clustertest.Events(t, open, "ann", "bob") })

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -59,7 +60,7 @@ func Events(t *testing.T, open Open, ann, bob string) {
 		var r *cluster.EventReader
 		place := ""
 		for i := range 12 {
-			a := f.active(fmt.Sprint(i))
+			a := f.active(strconv.Itoa(i))
 			if i%3 == 0 { // another process, which has seen nothing
 				r = cluster.NewEventReader(f, cluster.EventQuery{After: place, PageSize: 2})
 			}
@@ -108,7 +109,7 @@ func Events(t *testing.T, open Open, ann, bob string) {
 		f := begin(t, ann, bob)
 		own := map[string]int{} // claims by member
 		for i := 0; len(own) < 2 || i < 6; i++ {
-			a := f.active(fmt.Sprint(i))
+			a := f.active(strconv.Itoa(i))
 			own[a.Member]++
 			if own[a.Member] > 1 {
 				continue // each member loses its first one

@@ -92,6 +92,7 @@ func TestTemplates(t *testing.T) {
 		{"run_released", "run_released", run, `{}`, `"run_id":"invoice-42"`},
 		{"run_ended", "run_finished", run, `{"status": "FAILED"}`, `"status":"FAILED"`},
 		{"machine_ids", "machine_id_leases", "/v1/machine-ids/lease", `{}`, `"id":5`},
+		{"events", "event_page", "/v1/tenants/acme/clusters/chat/events", `{}`, `"next":"p1"`},
 		{"LOCK_HELD", "problem", lock, `{}`, `"retryable":true`},
 	} {
 		schema, err := jsonschema.NewCompiler().Compile("../schema/" + c.schema + ".json") // and what it refers to
@@ -112,7 +113,7 @@ func TestTemplates(t *testing.T) {
 	for _, name := range conformance.Templates() {
 		if !slices.Contains([]string{
 			"lease", "ended", "set", "set_ended", "run", "run_locked", "run_finished", "run_refreshed", "run_released",
-			"run_ended", "machine_ids",
+			"run_ended", "machine_ids", "events",
 		}, name) {
 			t.Errorf("the template %q is not checked", name)
 		}
