@@ -40,6 +40,9 @@ export class Survey {
   // deeper has the next survey read twice as much.
   deeper() { Object.assign(this, { deep: this.deep * 2, sum: this.sum && { ...this.sum, read: 0 } }) }
 
+  // dated has it read again, after something was changed.
+  dated() { if (this.sum) this.sum.read = 0 }
+
   // count is a number of the survey as it can be said: with a plus if there may be more of them.
   count(n) { return this.sum ? number(n(this.sum.counts)) + (this.sum.next ? '+' : '') : '…' }
 }

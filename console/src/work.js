@@ -130,7 +130,7 @@ class View extends Component {
   }
   render({ data, q, caller, again }, { asks, done }) {
     const ask = caller.administrator && ((a) => this.setState({ asks: [a], done: null }))
-    const dialog = asks && html`<${Dialog} title=${t('work.retry')} what=${asks.length > 1 ? plural('work.retrymany', asks.length) : t('work.retries', { id: asks[0].analysis_id })} does=${t('work.retry')} act=${this.retry} close=${(did) => { this.setState({ asks: null }); if (did) again() }}>
+    const dialog = asks && html`<${Dialog} title=${t('work.retry')} what=${asks.length > 1 ? plural('work.retrymany', asks.length) : t('work.retries', { id: asks[0].analysis_id })} does=${t('work.retry')} act=${this.retry} close=${(did) => { this.setState({ asks: null }); if (did) { surveys.analyses.dated(); again() } }}>
       ${asks.length > 1 && html`<ul class="preview" tabindex="0" aria-label=${t('work.preview')}>${asks.map((a) => html`<li key=${a.analysis_id}><${Text} v=${a.analysis_id} mono /> <span class="note"><${Text} v=${a.failure_reason || ''} cut /></span></li>`)}</ul>`}<//>`
     if (data.kind) return html`<${One} data=${data} retry=${ask} />${dialog}`
     const { analyses, runs, unreadable } = data

@@ -40,6 +40,8 @@ type world struct {
 	store *counted
 	c     *client.Client
 	ahead atomic.Int64 // of the store's clock, nanoseconds
+
+	frozen atomic.Int64 // when the store's clock stands still, in nanoseconds since 1970; 0 if it does not
 }
 
 // counted counts the requests to a store.
@@ -81,7 +83,11 @@ func open(t *testing.T, identity httpapi.Identity, token string) *world {
 	t.Helper()
 	w := &world{t: t}
 	w.store = &counted{Store: docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time {
-		return time.Now().Add(time.Duration(w.ahead.Load()))
+		now := time.Now()
+		if at := w.frozen.Load(); at != 0 {
+			now = time.Unix(0, at)
+		}
+		return now.Add(time.Duration(w.ahead.Load()))
 	}})}
 	o := setup.API(&settings.Config{Console: true, RecordRefusals: time.Millisecond, MaxWait: time.Minute}, nil, nil)
 	s := httptest.NewServer(httpapi.New(w.store, identity, o))
