@@ -8,6 +8,7 @@ export {
   NotReleasedError, ReleasedError,
 } from './errors.js'
 export type { Code, Problem } from './errors.js'
+export type { CodedError, CodedErrorClass } from './codes.gen.js'
 export {
   InvalidArgumentError, AmbiguousPathError, UnauthenticatedError, PermissionDeniedError, NotOwnerError,
   BadSignatureError, NotFoundError, UnknownServiceError, MethodNotAllowedError, LockHeldError, LockNotHeldError,

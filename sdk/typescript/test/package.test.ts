@@ -54,6 +54,7 @@ createProjectLock({ locks: navigator.locks, directory: () => navigator.storage.g
 before(() => {
   rmSync(app, { recursive: true, force: true })
   mkdirSync(installed, { recursive: true })
+  writeFileSync(`${app}package.json`, '{ "private": true }\n') // otherwise the package's own name would be that of the sources
   const compiler = `${root}node_modules/typescript/bin/tsc`
   run(process.execPath, [compiler, '-p', 'tsconfig.build.json', '--outDir', `${installed}dist`])
   run(process.execPath, [compiler, '-p', 'tsconfig.cjs.json', '--outDir', `${installed}dist/cjs`])
