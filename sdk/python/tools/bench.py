@@ -2,7 +2,7 @@
 
     LEASEHOLD_BIN=leasehold python3 tools/bench.py
 
-It starts leasehold with its store in memory, and redis-server, both on this machine, and takes and gives back one lock again and again, in turns. It prints
+It starts leasehold with its store in memory, and redis-server, both on this machine, and acquires and releases one lock again and again, in turns. It prints
 medians; their ratios say something, the times are those of this machine. It needs redis-server and redis-py (on Debian: redis-server, python3-redis).
 """
 
