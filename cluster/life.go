@@ -10,12 +10,13 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/internal/backoff"
 	"github.com/leasehold-dev/leasehold/internal/hold"
+	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
 // ErrLost marks what a member lost: its incarnation, because its lease ended or it was evicted, or one activation,
 // because another member has it. It is the cause with which contexts of activations end.
-var ErrLost = fmt.Errorf("%w", contracts.ErrLost)
+var ErrLost = lease.Lost("lost")
 
 // The causes of what ends because the member hands over what it has.
 var (

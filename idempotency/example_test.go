@@ -77,23 +77,18 @@ func ExampleNothingDone() {
 
 // The earlier result of a function.
 func Example_function() { //nolint:testableexamples // it needs a server
-	ctx, hash, use := context.Background(), "q1vXo2kPz0", func(string) {}
+	ctx, hash := context.Background(), "q1vXo2kPz0"
 	makeInvoice := func(context.Context, once.Lock) (string, error) { return "invoice 17", nil }
 	c, err := client.New("https://leasehold.example", nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 
-	out, err := c.Runs("shop").Run(ctx, "invoice-2026-11", makeInvoice, &once.Options{
+	invoice, err := once.Do(ctx, c.Runs("shop"), "invoice-2026-11", makeInvoice, &once.Options{
 		Fingerprint: hash,        // of the input: another input under this name is refused (RUN_DIFFERS)
 		Wait:        time.Minute, // for the result of another worker that makes it now
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if out.Status == once.Ready || out.Status == once.AlreadyFinished {
-		use(out.Result)
-	}
+	fmt.Println(invoice, err)
 }
 
 // TestPageShowsTheExamples: the code on the page of documentation is that of the examples, which compile.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
@@ -16,7 +17,7 @@ var (
 	// ErrLost marks a lock that is, or very soon will be, another's: its lease was not renewed in time, the provider says
 	// that it is over, or it was held for as long as it may be ([ErrMaxHold]). The error also has what the provider said:
 	// the code of the rejection, or why the renewals failed.
-	ErrLost = fmt.Errorf("the lock is %w", contracts.ErrLost)
+	ErrLost = lease.Lost("the lock is lost")
 
 	// ErrMaxHold is an ErrLost as well: LockOptions.MaxHold is over.
 	ErrMaxHold = errors.New("it was held for as long as it may be")

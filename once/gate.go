@@ -3,7 +3,6 @@ package once
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -93,7 +92,7 @@ type Result struct {
 
 // ErrLost marks a lock that is no longer the caller's: it expired by this process's clocks, or the gate says so, and
 // then the error has the gate's code as well. It is the cause with which the context of a run is cancelled.
-var ErrLost = fmt.Errorf("the lock is %w", contracts.ErrLost)
+var ErrLost = lease.Lost("the lock is lost")
 
 // lostCodes are the codes that say so.
 var lostCodes = []contracts.Code{

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -202,7 +203,7 @@ func TestCostOfALook(t *testing.T) {
 			}
 			for i := range 99 {
 				if _, err := s.Claim(t.Context(), placement.Claim{Cluster: chat, RequestID: "c",
-					Identity: placement.Identity{Kind: "room", ID: fmt.Sprint(i)}}); err != nil {
+					Identity: placement.Identity{Kind: "room", ID: strconv.Itoa(i)}}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -218,19 +218,27 @@ func (a *api) listAnalyses(w http.ResponseWriter, r *http.Request, _ Caller) err
 		cost page.Cost, err error) {
 		p, err := a.analyses.List(ctx, list)
 		end := unreadable{Counts: workCounts(p.Looked), nextPage: nextPage{p.Next}}
-		var damaged []docstore.Damaged
-		for _, l := range p.Analyses {
-			if l.Err == nil {
-				readable = append(readable, l)
-				continue
-			}
-			end.Unreadable = append(end.Unreadable, contracts.UnreadableAnalysis{AnalysisID: string(l.ID),
-				Code: problemOf(l.Err).Code})
-			damaged = append(damaged, docstore.Damaged{Err: l.Err})
-		}
-		a.passed(r, "analyses", damaged)
+		readable = a.readable(r, "analyses", p.Analyses, func(id string, c contracts.Code) {
+			end.Unreadable = append(end.Unreadable, contracts.UnreadableAnalysis{AnalysisID: id, Code: c})
+		})
 		return readable, end, p.Cost, err
 	})
+}
+
+// readable are those of a page that can be read. The others are passed to unreadable, and told of in the log.
+func (a *api) readable(r *http.Request, what string, listed []analysis.Listed,
+	unreadable func(id string, c contracts.Code)) (readable []analysis.Listed) {
+	var damaged []docstore.Damaged
+	for _, l := range listed {
+		if l.Err == nil {
+			readable = append(readable, l)
+			continue
+		}
+		unreadable(string(l.ID), problemOf(l.Err).Code)
+		damaged = append(damaged, docstore.Damaged{Err: l.Err})
+	}
+	a.passed(r, what, damaged)
+	return readable
 }
 
 // unreadable is what follows the entries of a page of analyses.

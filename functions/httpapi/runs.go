@@ -8,7 +8,6 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
-	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/page"
 	"github.com/leasehold-dev/leasehold/repo/runs"
@@ -179,16 +178,9 @@ func (a *api) listRuns(w http.ResponseWriter, r *http.Request, _ Caller) error {
 		cost page.Cost, err error) {
 		p, err := a.runs.List(ctx, list)
 		end := unreadableRuns{Counts: workCounts(p.Looked), nextPage: nextPage{p.Next}}
-		var damaged []docstore.Damaged
-		for _, l := range p.Runs {
-			if l.Err == nil {
-				readable = append(readable, l)
-				continue
-			}
-			end.Unreadable = append(end.Unreadable, contracts.UnreadableRun{RunID: string(l.ID), Code: problemOf(l.Err).Code})
-			damaged = append(damaged, docstore.Damaged{Err: l.Err})
-		}
-		a.passed(r, "runs", damaged)
+		readable = a.readable(r, "runs", p.Runs, func(id string, c contracts.Code) {
+			end.Unreadable = append(end.Unreadable, contracts.UnreadableRun{RunID: id, Code: c})
+		})
 		return readable, end, p.Cost, err
 	})
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/lease"
 )
 
 // Code says what went wrong, with the names that the browser's project lock uses as well. A code is an error, so that
@@ -69,7 +69,7 @@ func (e *LockError) Unwrap() error { return e.Cause }
 
 // ErrLost marks a lease that is no longer the caller's: it expired by this process's clocks, or the lock is gone or
 // another's. It is the cause with which the context of [Project.With] is cancelled.
-var ErrLost = fmt.Errorf("the lease is %w", contracts.ErrLost)
+var ErrLost = lease.Lost("the lease is lost")
 
 // ErrNoToken is the error of [Lease.Token] for a lease that has no fencing token.
 var ErrNoToken = errors.New(

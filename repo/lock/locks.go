@@ -96,7 +96,8 @@ func New(store docstore.Store, o *Options) *Locks {
 		l.retention = min(max(o.Retention.Truncate(time.Millisecond), MinRetention), KeepForever)
 	}
 	_, l.observed = store.(rule.Observer)
-	l.waits = &waits{store: store, of: map[ID]*watch{}, own: map[ID]*spells{}}
+	l.waits = &waits{store: store, of: map[ID]*watch{}, own: map[ID]*spells{},
+		alone: map[ID]int64{}}
 	_, l.waits.says = store.(docstore.Watcher)
 	if o != nil {
 		l.census = census.New(store, Kind, o.MaxPerTenant, l.now)

@@ -61,17 +61,15 @@ func (s *waits) granted(id ID, token int64, x *waiter) {
 	let := s.letting()
 	switch {
 	case r == nil && x == nil:
+		forgetOne(s.alone, id)
+		s.alone[id] = token
 		return
 	case r == nil:
-		for other := range s.own {
-			if len(s.own) < spellsKept {
-				break
-			}
-			delete(s.own, other)
-		}
-		// Who had to wait for its first grant does not wait for the time after which others are looked for.
-		r = &spells{others: x.waiting, pause: letFirst * let, due: now.Add(letFirst * let)}
+		forgetOne(s.own, id)
+		// Who had to wait for another process does not wait for the time after which others are looked for.
+		r = &spells{others: x.waiting && s.alone[id] != token-1, pause: letFirst * let, due: now.Add(letFirst * let)}
 		s.own[id] = r
+		delete(s.alone, id)
 	case token > r.token+1:
 		r.others, r.missed, r.last, r.pause, r.due = true, false, 0, letFirst*let, now.Add(letFirst*let)
 	case r.left && r.others && !r.missed:
@@ -87,6 +85,17 @@ func (s *waits) granted(id ID, token int64, x *waiter) {
 	r.token, r.over, r.left, r.until = token, false, false, time.Time{}
 	if w != nil {
 		w.spells = r
+	}
+}
+
+// forgetOne makes room for what is remembered of a lock.
+func forgetOne[T any](of map[ID]T, id ID) {
+	if _, ok := of[id]; ok || len(of) < spellsKept {
+		return
+	}
+	for other := range of {
+		delete(of, other)
+		return
 	}
 }
 

@@ -295,6 +295,8 @@ type waits struct {
 	took time.Duration  // about what a read of the store takes
 	says bool           // the store signals every change, as was known last
 	own  map[ID]*spells // see [spells]
+	// the tokens of the latest grants to requests that did not wait, of locks that are not in own
+	alone map[ID]int64
 }
 
 // watch is what is known of a lock for which requests wait. waits.mu guards it.
