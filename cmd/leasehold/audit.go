@@ -155,6 +155,8 @@ func auditAnswer(a audit.Answer) string {
 	switch {
 	case len(a.Holders) == 0 && a.Events == 0:
 		b.WriteString("nothing is known, there is no event about it\n")
+	case a.At == "" && len(a.Leases) == 1:
+		b.WriteString("one lease\n")
 	case a.At == "":
 		fmt.Fprintf(&b, "%d leases\n", len(a.Leases))
 	case len(a.Holders) == 0:

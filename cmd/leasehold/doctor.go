@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -192,6 +193,10 @@ func (e *examination) certificate(c *settings.Config, log *slog.Logger) error {
 		return e.result("certificate", err, "", "")
 	}
 	if t == nil {
+		if host, _, err := net.SplitHostPort(c.Listen); err == nil && c.Authenticates() && !httpapi.Loopback(host) {
+			return e.tell("certificate", "warn", "none: what sends tokens to "+c.Listen+" must not send them in the clear",
+				"set "+c.Name("LEASEHOLD_TLS_CERT")+" and "+c.Name("LEASEHOLD_TLS_KEY")+", or end TLS in front of the server")
+		}
 		return e.tell("certificate", "ok", "none: the server speaks HTTP without TLS", "")
 	}
 	leaf, err := x509.ParseCertificate(t.pair.Certificate[0])
@@ -326,7 +331,11 @@ func (cmd *doctorCmd) server(ctx context.Context, e *examination) error {
 	own := buildinfo.This(version)
 	_, body, err := get(ctx, r.Server+"/healthz")
 	if err != nil {
-		return e.result("server", r.explain(err), "", "")
+		fix := ""
+		if strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
+			fix = "the server speaks HTTP without TLS: use http://, if it is on this machine"
+		}
+		return e.result("server", r.explain(err), "", fix)
 	}
 	if err := e.tell("server", "ok", r.Server+" responds", ""); err != nil {
 		return err

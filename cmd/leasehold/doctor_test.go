@@ -90,6 +90,8 @@ func TestDoctorOfSettings(t *testing.T) {
 		{"an issuer that is away", withIssuer("http://127.0.0.1:1"), "", exitFailed, "callers fail", "--auth-issuer"},
 		{"no file of tokens", []string{"--data", data, "--auth-tokens", filepath.Join(data, "none")}, "", exitFailed,
 			"callers fail", ""},
+		{"tokens in the clear", []string{"--data", data, "--listen", "0.0.0.0:8443", "--auth-issuer", issuer.URL,
+			"--auth-audience", "leasehold"}, "", exitOK, "certificate warn", "--tls-cert"},
 		{"no folder", []string{"--data", "/dev/null/x"}, "", exitFailed, "store fail", ""},
 		{"no table, and none is made", append(table, "--create-table"), "", exitFailed, "store fail", ""},
 		{"a table", table, "", exitOK, "clock ok", ""},

@@ -107,7 +107,7 @@ func openDynamoDB(ctx context.Context, c *settings.Config, log *slog.Logger, cou
 	}
 	store, err := awsdynamodb.Open(ctx, c.Table, &o)
 	if err != nil {
-		return nil, "", fmt.Errorf("%w\nSet %s, %s and %s; --create-table makes the table", err,
+		return nil, "", fmt.Errorf("%w\nSet %s, %s and %s; serve with --create-table makes the table", err,
 			c.Name("LEASEHOLD_TABLE"), c.Name("LEASEHOLD_REGION"), c.Name("LEASEHOLD_ENDPOINT"))
 	}
 	for _, w := range store.Warnings() {

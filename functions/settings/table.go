@@ -28,8 +28,8 @@ var Table = []Setting{
 	{
 		Env: "LEASEHOLD_LISTEN", Group: groupServer, Type: Text, Default: defaultListen, Placeholder: "HOST:PORT",
 		Entries: Serve,
-		Help: "Address to listen on; port 0 takes a free one. An address that other machines can reach needs {AUTH_ISSUER}. " +
-			"If only the variable PORT is set, that port: on all addresses with {AUTH_ISSUER}, otherwise on 127.0.0.1.",
+		Help: "Address to listen on; port 0 takes a free one. An address that other machines can reach needs {AUTH_TOKENS} or {AUTH_ISSUER}. " +
+			"If only the variable PORT is set, that port: on all addresses with one of them, otherwise on 127.0.0.1.",
 		field: func(c *Config) any { return &c.Listen },
 	},
 	{

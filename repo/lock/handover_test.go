@@ -325,3 +325,26 @@ func TestFarFromItsTurn(t *testing.T) {
 		}
 	})
 }
+
+// TestNoneIsRefusedWhatIsFree: a server that leaves the lock to others, of which there are none, refuses no caller of
+// its own whose wait ends meanwhile.
+func TestNoneIsRefusedWhatIsFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := lock.New(newCounted(0), nil)
+		first := held(t, l, 60)
+		bob := acquiring(t.Context(), l, waitFor("bob", 20))
+		synctest.Wait()
+		endLease(t, l, first)
+		second := <-bob // who waited: after some time of his the lock is left to others
+		if second.err != nil || second.Code != lock.OK {
+			t.Fatalf("%+v", second)
+		}
+		const wait, before = 5, 100 * time.Millisecond
+		carl := acquiring(t.Context(), l, waitFor("carl", wait))
+		time.Sleep(wait*time.Second - before)
+		endLease(t, l, second.Lease)
+		if r := <-carl; r.err != nil || r.Code != lock.OK || r.took != wait*time.Second {
+			t.Errorf("the lock was free for the last %v of the wait: %+v", before, r)
+		}
+	})
+}

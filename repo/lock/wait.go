@@ -221,6 +221,13 @@ func (l *Locks) wait(ctx context.Context, w *watch, x *waiter, o Outcome, begun 
 		case <-x.end:
 			return l.waits.refused(w, x, o), nil
 		case <-over:
+			if _, ok := l.waits.leaves(w, x); ok { // it is free, and others did not come
+				found, err := l.send(ctx, x.acquire, x, begun)
+				if err == nil && found.waits() || errors.Is(err, errGivenUp) {
+					return l.waits.refused(w, x, o), nil
+				}
+				return found, err
+			}
 			return l.waits.refused(w, x, o), nil
 		case <-ended:
 			return x.acquire.ended(o, rule.When{At: docstore.TruncateMilli(o.At.Add(time.Since(refused)))}), nil
