@@ -204,21 +204,19 @@ func (c Cluster) seatWrite(i Incarnation, found seat, status Status, epoch int64
 	}
 }
 
-// unchanged holds while the document of a member is as an epoch has it, and only for so long after a read that no
-// document which the read did not find can have come and gone since.
-func (c Cluster) unchanged(m *Member, read time.Time) docstore.Write {
+// unchanged holds while the document of a member is as an epoch has it.
+func (c Cluster) unchanged(m *Member) docstore.Write {
 	return docstore.Write{Key: c.member(m.Member), If: docstore.All{
 		docstore.Eq{Field: fIncarnation, Value: docstore.Int(m.Number)},
 		docstore.Eq{Field: fSince, Value: docstore.Int(m.Since)},
-		docstore.Not{Cond: docstore.LE{Field: fChangedAt, Value: docstore.Now.Add(m.At.Sub(read) - maxDelay)}},
 	}}
 }
 
 // maxDelay is how long after its read a claim, a transfer or a change of the members may be written. A store evaluates
-// it: a process that was paused in between writes nothing. It is far below the retention of documents, so what a read
-// did not find has not been there since, and numbers that start at the time of the read are higher than all before. And
-// it is below [EventLag]: the event is named by the time of the read, and who follows events must not have gone past it
-// when it appears.
+// it, as the end of the event that is written in the same step: a process that was paused in between writes nothing. It
+// is far below the retention of documents, so what a read did not find has not been there since, and numbers that start
+// at the time of the read are higher than all before. And it is below [EventLag]: the event is named by the time of the
+// read, and who follows events must not have gone past it when it appears.
 const maxDelay = EventLag / 2
 
 // LeaseState is what the document of a member's lease says. The zero LeaseState is one that never was.

@@ -478,7 +478,7 @@ func (s *Service) obtain(ctx context.Context, c subject, need Need,
 		if v.act.Phase != Free && v.act.Owner != g.owner {
 			started.Reason = takenFrom(v.act.Owner.Member)
 		}
-		o, free, err := rule.RunJoint(ctx, s.store, s.now, *g, c.unchanged(to, v.at), started.write(c.Cluster, v.at))
+		o, free, err := rule.RunJoint(ctx, s.store, s.now, *g, c.unchanged(to), started.write(c.Cluster, v.at))
 		if err != nil {
 			return Outcome{}, err
 		}
