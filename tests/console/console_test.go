@@ -79,7 +79,7 @@ func (p *tab) accessible(axe, where string) {
 func TestScreens(t *testing.T) {
 	t.Parallel()
 	w := open(t, httpapi.Development{}, "")
-	w.busy("acme")
+	w.busy()
 	w.line("acme")
 	p, source := w.visit("#/now", look{before: ofAcme}), axe(t)
 	var leases []string
@@ -473,7 +473,7 @@ const timers = `
 func TestStoreRequests(t *testing.T) {
 	t.Parallel()
 	w := open(t, httpapi.Development{}, "")
-	w.busy("acme")
+	w.busy()
 	documented, err := os.ReadFile("../../docs/console.md")
 	if err != nil {
 		t.Fatal(err)
@@ -745,7 +745,7 @@ func TestPictures(t *testing.T) {
 		t.Skip("LEASEHOLD_SCREENSHOTS is not set")
 	}
 	w := open(t, httpapi.Development{}, "")
-	w.busy("acme")
+	w.busy()
 	p := w.visit("#/now", look{before: ofAcme})
 	w.line("acme")
 	p.sees("2 waiting")

@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -54,7 +55,7 @@ func TestSizes(t *testing.T) {
 	t.Parallel()
 	source := axe(t)
 	for _, n := range []int{0, 1, 101, 5000, 5200, 100_000} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			w := open(t, httpapi.Development{}, "")
 			w.frozen.Store(time.Now().UnixNano()) // places in line last, however slow the machine is
 			w.many(n)
@@ -115,7 +116,7 @@ func (p *tab) keys() []string {
 // comma writes a number as the page does.
 func comma(n int) string {
 	if n < 1000 {
-		return fmt.Sprint(n)
+		return strconv.Itoa(n)
 	}
 	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 }
@@ -273,7 +274,7 @@ func TestWorkAtAnySize(t *testing.T) {
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	w := open(t, httpapi.Development{}, "")
-	w.busy("acme")
+	w.busy()
 	p := w.visit("#/placement/rooms/room/lobby", look{before: ofAcme})
 	p.sees("Would be placed on")
 	p.sees("room/lobby")

@@ -166,7 +166,8 @@ func (w *world) ago(d time.Duration) { w.ahead.Store(int64(-d)) }
 
 // busy is a tenant in the middle of its work: locks that are held, contended, shared, waited for and ended by force;
 // analyses in all states; machine IDs; a cluster.
-func (w *world) busy(tenant string) {
+func (w *world) busy() {
+	const tenant = "acme"
 	t, ctx := w.t, w.t.Context()
 	t.Helper()
 	locks := w.c.Locks()
