@@ -183,8 +183,8 @@ func (l *Locator) settle() {
 	}
 }
 
-// refresh reads the epoch. A store that lost its latest writes goes back to an earlier epoch, or begins another one under
-// the number of one that it lost: what was found by that counts no longer.
+// refresh reads the epoch. A store that lost its latest writes goes back to an earlier epoch, or begins another one
+// under the number of one that it lost: what was found by that counts no longer.
 func (l *Locator) refresh(ctx context.Context) error {
 	before, asked := l.view.Load(), term.Now()
 	t, err := l.provider.Members(ctx)
