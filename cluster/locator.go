@@ -76,6 +76,7 @@ type Locator struct {
 // view is an epoch, as far as a locator needs it.
 type view struct {
 	epoch   int64
+	began   contracts.Time                     // tells two epochs of one number apart
 	members map[string]contracts.ClusterMember // nil if nothing can be placed
 }
 
@@ -182,14 +183,15 @@ func (l *Locator) settle() {
 	}
 }
 
-// refresh reads the epoch.
+// refresh reads the epoch. A store that lost its latest writes goes back to an earlier epoch, or begins another one
+// under the number of one that it lost: what was found by that counts no longer.
 func (l *Locator) refresh(ctx context.Context) error {
-	asked := term.Now()
+	before, asked := l.view.Load(), term.Now()
 	t, err := l.provider.Members(ctx)
 	if err != nil {
 		return err
 	}
-	v := &view{epoch: t.Epoch}
+	v := &view{epoch: t.Epoch, began: t.ChangedAt}
 	if t.Status == contracts.ClusterReady {
 		v.members = make(map[string]contracts.ClusterMember, len(t.Members))
 		for _, m := range t.Members {
@@ -198,11 +200,17 @@ func (l *Locator) refresh(ctx context.Context) error {
 	}
 	for {
 		known := l.view.Load()
-		if known != nil && known.epoch > v.epoch {
+		if known != before && known.epoch > v.epoch {
 			return nil // a later one was read meanwhile
 		}
 		if l.view.CompareAndSwap(known, v) {
 			l.read.Store(&asked)
+			if known != nil && (known.epoch > v.epoch || known.epoch == v.epoch && known.began != v.began) {
+				l.mu.Lock()
+				l.places.clear()
+				l.wanted.clear()
+				l.mu.Unlock()
+			}
 			return nil
 		}
 	}

@@ -324,6 +324,105 @@ func located(tb testing.TB) (l *cluster.Locator, ids []cluster.Identity) {
 	return l, ids
 }
 
+// TestLostEpochOfALocator: a store that lost its latest epochs has an earlier one, or another of the number of a lost
+// one. A locator goes on by that, and forgets what it found by those.
+func TestLostEpochOfALocator(t *testing.T) {
+	t.Parallel()
+	a := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		epoch int64 // after 7
+		began time.Duration
+		want  string
+	}{"earlier": {6, -time.Minute, "bob"}, "of that number": {7, time.Minute, "bob"}, "the same": {7, 0, "ann"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := &epochs{epoch: 7, began: a, on: "ann"}
+			l := cluster.NewLocator(p, &cluster.LocatorOptions{Refresh: time.Hour, MaxStale: 2 * time.Hour})
+			if err := l.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			defer l.Stop()
+			locate := func(id string, need *cluster.Need) cluster.Location {
+				t.Helper()
+				where, err := l.Locate(t.Context(), room(id), need)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return where
+			}
+			near := &cluster.Need{Prefer: map[string]string{"zone": "a"}}
+			locate("x", nil)
+			locate("x", near)
+			p.epoch, p.began, p.on, p.stale = c.epoch, a.Add(c.began), "bob", true
+			if where := locate("y", nil); where.Member != "bob" || where.Epoch != c.epoch {
+				t.Errorf("another identity: %+v", where)
+			}
+			for _, need := range []*cluster.Need{nil, near} {
+				if where := locate("x", need); where.Member != c.want {
+					t.Errorf("%+v, want one on %s", where, c.want)
+				}
+			}
+		})
+	}
+}
+
+// TestLateEpochOfALocator: an epoch that was read before a later one began, and arrives after it, changes nothing.
+func TestLateEpochOfALocator(t *testing.T) {
+	t.Parallel()
+	p := &epochs{epoch: 7, on: "ann"}
+	l := cluster.NewLocator(p, &cluster.LocatorOptions{Refresh: time.Hour, MaxStale: 2 * time.Hour})
+	if err := l.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Stop()
+	locate := func(id string) {
+		t.Helper()
+		if _, err := l.Locate(t.Context(), room(id), nil); err != nil {
+			t.Error(err)
+		}
+	}
+	p.stale = true
+	p.meanwhile = func() {
+		p.epoch, p.stale = 8, true
+		locate("x")
+	}
+	locate("y")
+	if where, ok := l.Cached(room("x"), nil); !ok || where.Epoch != 8 {
+		t.Errorf("%+v, %v", where, ok)
+	}
+}
+
+// epochs is a cluster with an epoch, which rejects one request as if it was placed by another.
+type epochs struct {
+	cluster.Provider
+
+	epoch int64
+	began time.Time
+	on    string // the only member
+	stale bool
+
+	meanwhile func() // once, before a response of members
+}
+
+func (e *epochs) Members(context.Context) (contracts.MemberList, error) {
+	list := contracts.MemberList{Cluster: "chat", Status: contracts.ClusterReady, Epoch: e.epoch,
+		ChangedAt: e.began.Format(time.RFC3339), Members: []contracts.ClusterMember{{Member: e.on, Incarnation: 1}}}
+	if do := e.meanwhile; do != nil {
+		e.meanwhile = nil
+		do()
+	}
+	return list, nil
+}
+
+func (e *epochs) Lookup(_ context.Context, kind, id string, _ cluster.Query) (contracts.Placement, error) {
+	if e.stale {
+		e.stale = false
+		return contracts.Placement{}, contracts.CodeStaleEpoch
+	}
+	return contracts.Placement{Kind: kind, ID: id, Epoch: e.epoch,
+		Placed: &contracts.ClusterMember{Member: e.on, Incarnation: 1}}, nil
+}
+
 // fixed is a cluster that does not change.
 type fixed struct {
 	cluster.Provider

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -33,7 +34,8 @@ import (
 //
 // A member has a slot, a small number, from when it joins until it is gone: the table names slots, so that it stays the
 // same where no partition moves. The document has a sum of the whole state: what was put together of other documents
-// than the writer knew is damage, not a topology.
+// than the writer knew is damage, not a topology. The number of an epoch does not tell it from one that a store lost:
+// see head.names.
 //
 // A cluster begins to store changes at the first change of its members by a Service with [Options.Changes], and then
 // does for as long as it exists. Its head says so as a version of the hash that earlier programs refuse to go by.
@@ -137,15 +139,18 @@ func (t *Topology) settle(before *Topology) {
 	}
 }
 
-// sum is of who has which slot, since which change, and of the table.
+// sum is of all that the state says of its members, in the form in which it is stored, and of the table. The time of
+// the epoch is not known when the sum is written.
 func (s *state) sum() uint64 {
 	h := xxhash.New()
-	var b []byte
+	to := json.NewEncoder(h)
 	for n, m := range s.slots {
 		if m != nil {
-			b = binary.BigEndian.AppendUint16(b[:0], uint16(n+1))
-			b = binary.AppendVarint(binary.AppendVarint(b, m.Number), m.Since)
-			_, _ = h.Write(append(append(b, m.Member...), 0))
+			p := placed{uint16(n + 1), *m}
+			if m.Since == s.epoch {
+				p.At = time.Time{}
+			}
+			_ = to.Encode(p) //nolint:errchkjson // texts and numbers can always be encoded
 		}
 	}
 	_, _ = h.Write(bytesOf(s.table, 0, 1))

@@ -200,30 +200,6 @@ func TestRemoveUnreadable(t *testing.T) {
 		e.latest)
 }
 
-// TestSetBackStore: a process that knows an epoch of a store that was set back since does not take what changed for a
-// change of what it knows.
-func TestSetBackStore(t *testing.T) {
-	t.Parallel()
-	e := newEvolving(t, 7)
-	e.many(70)
-	head := docstore.Key{Kind: "placement_clusters", Tenant: "acme/prod", ID: "head"}
-	was := must[docstore.Snapshot](e.world)(e.store.Get(t.Context(), head)).Docs[0]
-	e.many(1)
-	known := e.another()
-	must[*placement.Topology](e.world)(known.Topology(t.Context(), e.cluster))
-	must[docstore.Result](e.world)(e.store.Write(t.Context(), docstore.Write{Key: e.epochKey(71), Delete: true,
-		If: docstore.Has{Field: "epoch"}}, docstore.Write{Key: head, Set: was}))
-	e.Service = e.another()
-	e.clock.Advance(time.Second)
-	for _, name := range []string{"x", "y"} {
-		e.join(name)
-		top := must[*placement.Topology](e.world)(e.Topology(t.Context(), e.cluster))
-		e.epochs[top.Epoch], e.latest = top, top.Epoch
-	}
-	e.same("one that knows an epoch of another time",
-		must[*placement.Topology](e.world)(known.Topology(t.Context(), e.cluster)), 72)
-}
-
 // TestChangesAreKept: documents of epochs are removed, by the store or by a sweep, only when neither the current epoch
 // nor one of the last day needs them, and then all of them.
 func TestChangesAreKept(t *testing.T) {

@@ -140,6 +140,7 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 				}).outcome, nil
 			}
 		}
+		before := s.Cached(c)
 		r, err := s.store.Write(ctx, writes...)
 		if err != nil {
 			return MemberOutcome{}, fmt.Errorf("cluster %q: %w", c.Name, err)
@@ -160,7 +161,7 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 			}
 		}
 		next.At = r.At
-		s.keep(c, next.dated())
+		s.keep(c, next.dated(), before)
 		o := p.outcome
 		o.Epoch, o.Moved, o.At = next.Epoch, moved, r.At
 		if !o.ExpiresAt.IsZero() { // of a lease that began with the change
@@ -187,13 +188,14 @@ func (s *Service) look(ctx context.Context, c Cluster, partitions int, names []s
 	for _, n := range names {
 		keys = append(keys, c.member(n), c.lease(n))
 	}
+	before := s.Cached(c)
 	snap, err := s.store.Get(ctx, keys...)
 	if err != nil {
 		return nil, fmt.Errorf("cluster %q: %w", c.Name, err)
 	}
 	s.learn(snap.At)
 	v := &sight{at: snap.At, seats: map[string]seat{}, leases: map[string]LeaseState{}}
-	if v.head, v.top, err = s.current(ctx, c, snap.Docs[0]); err != nil {
+	if v.head, v.top, err = s.current(ctx, c, snap.Docs[0], before); err != nil {
 		return nil, err
 	}
 	if v.top == nil {
@@ -211,8 +213,8 @@ func (s *Service) look(ctx context.Context, c Cluster, partitions int, names []s
 	return v, nil
 }
 
-// changeWrites are all writes of a change, in one step: the head, on the condition that the epoch is the one that was
-// read, the next epoch, and what the plan says.
+// changeWrites are all writes of a change, in one step: the head, on the condition that it is the one that was read, the
+// next epoch, and what the plan says.
 func (s *Service) changeWrites(c Cluster, v *sight, p plan, next *Topology, moved int) ([]docstore.Write, error) {
 	// a cluster that stores changes goes on with it
 	changes := s.changes || v.head.hashVersion == changesVersion
@@ -237,10 +239,8 @@ func (s *Service) changeWrites(c Cluster, v *sight, p plan, next *Topology, move
 	}, Unset: []string{fRemoved}, Until: p.end.NotAfter} // the step is all or none
 	writes := []docstore.Write{head, body}
 	if v.head.epoch > 0 {
-		writes[0].If = docstore.All{
-			docstore.Eq{Field: fEpoch, Value: docstore.Int(v.head.epoch)},
-			docstore.Not{Cond: docstore.LE{Field: fChangedAt, Value: docstore.Now.Add(v.head.changedAt.Sub(v.at) - maxDelay)}},
-		}
+		writes[0].If = append(v.head.same(), docstore.Not{Cond: docstore.LE{
+			Field: fChangedAt, Value: docstore.Now.Add(v.head.changedAt.Sub(v.at) - maxDelay)}})
 	}
 	if !v.head.fresh() && (ended >= next.chain || !changes) {
 		writes = append(writes, docstore.Write{Key: c.epoch(ended), Keep: keepEpochs})

@@ -76,6 +76,18 @@ type head struct {
 // fresh reports whether the next epoch is the first of a cluster.
 func (h head) fresh() bool { return h.epoch == 0 || h.removed > 0 }
 
+// names reports whether the head is that of an epoch. Its number does not tell: a store that lost its latest writes
+// begins the epochs after them again, under the same numbers. The step that writes an epoch gives both the same time.
+func (h head) names(t *Topology) bool {
+	return t != nil && t.Epoch == h.epoch && t.At.Equal(h.changedAt)
+}
+
+// same holds while the head is as it was read.
+func (h head) same() docstore.All {
+	return docstore.All{docstore.Eq{Field: fEpoch, Value: docstore.Int(h.epoch)},
+		docstore.Eq{Field: fChangedAt, Value: docstore.FormatTime(h.changedAt)}}
+}
+
 func (c Cluster) headOf(d docstore.Doc) (head, error) {
 	r := rule.Read(c.head(), d)
 	h := head{

@@ -174,8 +174,7 @@ func (s *Service) end(ctx context.Context, c Cluster, h head, from int64) (after
 	epoch := max(h.epoch, s.storeTime().Add(removeMargin).UnixMicro()>>20) + 1
 	r, err := s.store.Write(ctx, docstore.Write{
 		Key: c.head(),
-		If: docstore.All{docstore.Eq{Field: fEpoch, Value: docstore.Int(h.epoch)},
-			docstore.Not{Cond: docstore.Has{Field: fRemoved}}},
+		If:  append(h.same(), docstore.Not{Cond: docstore.Has{Field: fRemoved}}),
 		Set: map[string]docstore.Value{fEpoch: docstore.Int(epoch), fRemoved: docstore.Int(from), fChangedAt: docstore.Now},
 	})
 	if err != nil {
@@ -288,7 +287,7 @@ func (w *sweeping) idle(ctx context.Context, c Cluster, t *Topology, e docstore.
 	if err != nil || len(page.Entries) > 0 {
 		return false, err
 	}
-	h, applied, err := w.end(ctx, c, head{epoch: t.Epoch}, t.Epoch)
+	h, applied, err := w.end(ctx, c, head{epoch: t.Epoch, changedAt: t.At}, t.Epoch)
 	switch {
 	case err != nil:
 		return false, err

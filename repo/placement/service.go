@@ -124,18 +124,20 @@ func (s *Service) Cached(c Cluster) *Topology {
 	return s.latest[c]
 }
 
-// keep remembers an epoch, unless a later one is known.
-func (s *Service) keep(c Cluster, t *Topology) {
+// keep remembers an epoch, unless a later one is known. before is what was known when the request was sent that said it
+// is the current one: a store that lost its latest writes has no such epoch any more, also where its number is higher.
+func (s *Service) keep(c Cluster, t, before *Topology) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known := s.latest[c]; known == nil || known.Epoch < t.Epoch {
+	if known := s.latest[c]; known == before || known == nil || known.Epoch < t.Epoch {
 		s.latest[c] = t
 	}
 }
 
 // current is the epoch that a document of the head names: the one that is known here, or else read. Both are zero for a
-// cluster that never had a member; one that was removed has a head and no epoch.
-func (s *Service) current(ctx context.Context, c Cluster, d docstore.Doc) (head, *Topology, error) {
+// cluster that never had a member; one that was removed has a head and no epoch. before is what was known here when the
+// head was asked for.
+func (s *Service) current(ctx context.Context, c Cluster, d docstore.Doc, before *Topology) (head, *Topology, error) {
 	if d == nil {
 		return head{}, nil, nil
 	}
@@ -147,17 +149,18 @@ func (s *Service) current(ctx context.Context, c Cluster, d docstore.Doc) (head,
 		s.forget(c)
 		return h, nil, nil
 	}
-	if t := s.Cached(c); t != nil && t.Epoch == h.epoch {
-		return h, t, nil
+	known := s.Cached(c)
+	if h.names(known) {
+		return h, known, nil
 	}
-	t, err := s.readEpoch(ctx, c, h.epoch, s.Cached(c))
+	t, err := s.readEpoch(ctx, c, h.epoch, known)
 	if err != nil {
 		return h, nil, err
 	}
 	if t == nil {
 		return h, nil, fmt.Errorf("%w: epoch %d of %q is missing", docstore.ErrDamaged, h.epoch, c.Name)
 	}
-	s.keep(c, t)
+	s.keep(c, t, before)
 	return h, t, nil
 }
 
@@ -167,23 +170,27 @@ func (s *Service) Topology(ctx context.Context, c Cluster) (*Topology, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
+	before := s.Cached(c)
 	snap, err := s.store.Get(ctx, c.head())
 	if err != nil {
 		return nil, fmt.Errorf("cluster %q: %w", c.Name, err)
 	}
-	_, t, err := s.current(ctx, c, snap.Docs[0])
+	_, t, err := s.current(ctx, c, snap.Docs[0], before)
 	return t, err
 }
 
 // Epoch is one epoch of a cluster, the current or an earlier one, by its number, 1 or more. It is nil if there was
 // none, or if it is kept no longer: the epochs before the current one are, for a day. One request to the store, two
-// where changes are stored, none for the latest one that this Service has seen.
+// where changes are stored.
 func (s *Service) Epoch(ctx context.Context, c Cluster, number int64) (*Topology, error) {
 	if err := first(c.Validate(), field.Range("epoch", number, 1, docstore.MaxInt)); err != nil {
 		return nil, err
 	}
 	if t := s.Cached(c); t != nil && t.Epoch == number {
-		return t, nil
+		// it may have been lost: the head tells
+		if t, err := s.Topology(ctx, c); err != nil || t != nil && t.Epoch == number {
+			return t, err
+		}
 	}
 	t, err := s.readEpoch(ctx, c, number, nil)
 	if errors.Is(err, errMissing) {
@@ -301,8 +308,9 @@ func (s *Service) see(ctx context.Context, c subject, need Need) (*view, error) 
 		// The member on which the identity is placed is most likely the one that matters: its lease is read in the same
 		// request.
 		keys, guess := []docstore.Key{c.key(), c.head()}, ""
-		if t := s.Cached(c.Cluster); t.Ready() {
-			if m := t.Place(c.Identity, need); m != nil {
+		before := s.Cached(c.Cluster)
+		if before.Ready() {
+			if m := before.Place(c.Identity, need); m != nil {
 				guess = m.Member
 				keys = append(keys, c.lease(guess))
 			}
@@ -316,7 +324,7 @@ func (s *Service) see(ctx context.Context, c subject, need Need) (*view, error) 
 		if v.act, err = c.State(v.doc); err != nil {
 			return nil, err
 		}
-		if _, v.top, err = s.current(ctx, c.Cluster, snap.Docs[1]); err != nil {
+		if _, v.top, err = s.current(ctx, c.Cluster, snap.Docs[1], before); err != nil {
 			return nil, err
 		}
 		if v.top == nil {

@@ -1,0 +1,213 @@
+package placement_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/placement"
+)
+
+// copied is a store with what the cluster has now. To put it in the place of the store loses what comes later, as a
+// fail-over of Redis does, or a backup.
+func (w *world) copied() docstore.Store {
+	w.Helper()
+	store := docstore.NewMemory(&docstore.MemoryOptions{Now: w.clock.Now})
+	for _, kind := range []string{"placement_clusters", "placement_epochs", "placement_members",
+		"placement_member_leases", "placement_events", placement.ActivationKind} {
+		p := must[docstore.Page](w)(w.store.List(w.Context(), docstore.Query{Kind: kind,
+			Tenant: w.cluster.Tenant + "/" + w.cluster.Name, Limit: docstore.MaxLimit}))
+		for _, e := range p.Entries {
+			must[docstore.Result](w)(store.Write(w.Context(), docstore.Write{Key: e.Key, Set: e.Doc}))
+		}
+	}
+	return store
+}
+
+// changing makes a change of the members by a process.
+func (e *evolving) changing(s *placement.Service, what, by string) {
+	e.Helper()
+	var o placement.MemberOutcome
+	a := must[*placement.Topology](e.world)(s.Topology(e.Context(), e.cluster)).Find("a").Incarnation
+	switch what {
+	case "join":
+		o = must[placement.MemberOutcome](e.world)(s.Join(e.Context(), placement.Join{Cluster: e.cluster, Member: by,
+			RequestID: e.request(), TTL: time.Hour, Partitions: 64, Offer: placement.Offer{Kinds: []string{"room"}}}))
+	case "drain":
+		o = must[placement.MemberOutcome](e.world)(s.DrainMember(e.Context(), e.cluster, a))
+	default:
+		c := placement.ChangeOffer{Cluster: e.cluster, Incarnation: a, RequestID: e.request(),
+			Offer: placement.Offer{Kinds: []string{"room"}}}
+		switch what {
+		case "kinds":
+			c.Kinds = []string{by}
+		case "labels":
+			c.Labels = map[string]string{"by": by}
+		case "weight":
+			c.Weight = len(by)
+		case "full":
+			c.Full = by == "lost"
+		case "address":
+			c.Address = by
+		}
+		o = must[placement.MemberOutcome](e.world)(s.ChangeOffer(e.Context(), c))
+	}
+	e.want(o.Code, placement.OK)
+}
+
+// learn notes the current epoch as a process has it.
+func (e *evolving) learn(s *placement.Service) {
+	e.Helper()
+	top := must[*placement.Topology](e.world)(s.Topology(e.Context(), e.cluster))
+	if top == nil {
+		e.Fatal("the cluster has no epoch")
+	}
+	e.epochs[top.Epoch], e.latest = top, top.Epoch
+}
+
+// TestLostEpochs: a store loses its latest epochs, and others begin under the same numbers. A process that knows the
+// lost ones has the current epoch as it is, whatever the two differ in, and changes that one: so all read the next one.
+func TestLostEpochs(t *testing.T) {
+	t.Parallel()
+	for _, changes := range []bool{true, false} {
+		for _, what := range []string{"join", "drain", "kinds", "labels", "weight", "full", "address"} {
+			for _, n := range []struct {
+				lost, since int
+				later       time.Duration // 0: in the same millisecond
+			}{{1, 0, time.Second}, {1, 1, time.Second}, {1, 5, time.Second}, {1, 5, 0}, {3, 1, time.Second}, {3, 4, 0}} {
+				t.Run(fmt.Sprintf("changes %v, %s, %d lost, %d since, %v later", changes, what, n.lost, n.since, n.later), func(t *testing.T) {
+					t.Parallel()
+					e := newEvolving(t, 7)
+					process := func() *placement.Service {
+						return placement.New(e.store, &placement.Options{Now: e.clock.Now, Changes: changes})
+					}
+					e.Service = process()
+					e.join("a", func(j *placement.Join) { j.TTL = time.Hour })
+					e.many(5)
+					before, known, other := e.copied(), e.Service, process()
+					e.changing(known, what, "lost")
+					for i := range n.lost - 1 {
+						e.changing(known, "join", fmt.Sprint("lost too ", i))
+					}
+					e.store.Store = before
+					e.clock.Advance(n.later)
+					e.learn(other)
+					for i := range n.since {
+						if i == 0 {
+							e.changing(other, what, "another")
+						} else {
+							e.changing(other, "join", fmt.Sprint("since ", i))
+						}
+						e.learn(other)
+					}
+					number := known.Cached(e.cluster).Epoch
+					if want := e.epochs[number]; want != nil {
+						e.same("by its number", must[*placement.Topology](e.world)(known.Epoch(t.Context(), e.cluster, number)),
+							number)
+					}
+					e.same("one that knows what was lost",
+						must[*placement.Topology](e.world)(known.Topology(t.Context(), e.cluster)), e.latest)
+					e.store.took()
+					e.same("and again", must[*placement.Topology](e.world)(known.Topology(t.Context(), e.cluster)), e.latest)
+					if got := e.store.took(); got != [2]int{1, 0} {
+						t.Errorf("%v requests for an epoch that is known", got)
+					}
+					e.changing(known, "join", "z")
+					e.learn(known)
+					e.same("one that knows what was before",
+						must[*placement.Topology](e.world)(other.Topology(t.Context(), e.cluster)), e.latest)
+					e.same("one that knows nothing",
+						must[*placement.Topology](e.world)(process().Topology(t.Context(), e.cluster)), e.latest)
+				})
+			}
+		}
+	}
+}
+
+// meanwhile is a store in which something happens once between a request and the one before it, or its response.
+type meanwhile struct {
+	docstore.Store
+
+	written, got func() // before a write, after a read
+}
+
+func (m *meanwhile) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapshot, error) {
+	snap, err := m.Store.Get(ctx, keys...)
+	once(&m.got)
+	return snap, err
+}
+
+func (m *meanwhile) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	once(&m.written)
+	return m.Store.Write(ctx, writes...)
+}
+
+func once(f *func()) {
+	if do := *f; do != nil {
+		*f = nil
+		do()
+	}
+}
+
+// TestLostBetweenReadAndWrite: a change of the members, and a removal of the cluster, are not written on what was lost
+// after they were decided, also where there is another epoch of that number by then.
+func TestLostBetweenReadAndWrite(t *testing.T) {
+	t.Parallel()
+	for what, act := range map[string]func(e *evolving, s *placement.Service){
+		"change": func(e *evolving, s *placement.Service) {
+			e.changing(s, "join", "z")
+			e.learn(s)
+			if top := e.epochs[4]; top == nil || top.Find("since") == nil {
+				e.Errorf("%+v", top)
+			}
+		},
+		"removal": func(e *evolving, s *placement.Service) {
+			a := s.Cached(e.cluster).Find("a").Incarnation
+			e.want(must[placement.MemberOutcome](e.world)(e.Leave(e.Context(), e.cluster, a)).Code, placement.OK)
+			o := must[placement.Removal](e.world)(s.RemoveCluster(e.Context(), placement.RemoveCluster{Cluster: e.cluster,
+				Epoch: 3, Reason: "it has no members"}))
+			e.want(o.Code, placement.MemberExists)
+			e.learn(s)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			e := newEvolving(t, 7)
+			e.join("a", func(j *placement.Join) { j.TTL = time.Hour })
+			e.changing(e.Service, "kinds", "room")
+			store := &meanwhile{Store: e.store}
+			s := placement.New(store, &placement.Options{Now: e.clock.Now, Sleep: e.clock.Sleep, Changes: true})
+			must[*placement.Topology](e.world)(s.Topology(t.Context(), e.cluster))
+			before := e.copied()
+			if what == "change" {
+				e.changing(e.Service, "join", "lost")
+			}
+			store.written = func() {
+				e.store.Store = before
+				e.clock.Advance(time.Second)
+				e.changing(e.another(), "join", "since")
+			}
+			act(e, s)
+			e.same("one that knows nothing", must[*placement.Topology](e.world)(e.another().Topology(t.Context(), e.cluster)),
+				e.latest)
+		})
+	}
+}
+
+// TestALateResponseIsNotKept: a head that was read before the members changed does not take the place of what is known.
+func TestALateResponseIsNotKept(t *testing.T) {
+	t.Parallel()
+	e := newEvolving(t, 7)
+	e.join("a")
+	store := &meanwhile{Store: e.store}
+	s := placement.New(store, &placement.Options{Now: e.clock.Now, Changes: true})
+	store.got = func() { e.changing(s, "join", "b") }
+	if top := must[*placement.Topology](e.world)(s.Topology(t.Context(), e.cluster)); top.Epoch != 1 {
+		t.Errorf("epoch %d, and the head says 1", top.Epoch)
+	}
+	if top := s.Cached(e.cluster); top.Epoch != 2 {
+		t.Errorf("epoch %d is known, and 2 began later", top.Epoch)
+	}
+}
