@@ -213,8 +213,8 @@ func (s *Service) look(ctx context.Context, c Cluster, partitions int, names []s
 	return v, nil
 }
 
-// changeWrites are all writes of a change, in one step: the head, on the condition that it is the one that was read, the
-// next epoch, and what the plan says.
+// changeWrites are all writes of a change, in one step: the head, on the condition that it is the one that was read,
+// the next epoch, and what the plan says.
 func (s *Service) changeWrites(c Cluster, v *sight, p plan, next *Topology, moved int) ([]docstore.Write, error) {
 	// a cluster that stores changes goes on with it
 	changes := s.changes || v.head.hashVersion == changesVersion
