@@ -236,14 +236,16 @@ func (l *look) page(c cursor, q EventQuery) EventPage {
 	slices.SortStableFunc(late, func(a, b *entry) int { return a.event.At.Compare(b.event.At) })
 
 	p, limit := EventPage{At: l.at}, cmp.Or(q.Limit, docstore.DefaultLimit)
-	next := cursor{place: c.place, read: l.at.Truncate(time.Millisecond)}
+	next, unshown := cursor{place: c.place, read: l.at.Truncate(time.Millisecond)}, false
 	switch cut := limit - len(beside); {
-	case cut < 0: // from here on in the order of IDs
-		next.place, p.More = beside[limit-1].key.ID, true
-		p.show(beside[:limit], limit)
+	case cut < 0: // from here on in the order of IDs, those that were written since as well
+		both := slices.SortedFunc(slices.Values(slices.Concat(beside, late)),
+			func(a, b *entry) int { return strings.Compare(a.key.ID, b.key.ID) })
+		next.place, p.More = both[limit-1].key.ID, true
+		p.show(both[:limit], limit)
 	case cut < len(late):
 		// By the time of their writes, which all at one time come together. One read of the store has them all.
-		next.read, p.More = late[cut].event.At, true
+		next.read, p.More, unshown = late[cut].event.At, true, true
 		for cut > 0 && late[cut-1].event.At.Equal(next.read) {
 			cut--
 		}
@@ -276,8 +278,8 @@ func (l *look) page(c cursor, q EventQuery) EventPage {
 	slices.SortStableFunc(p.Events, func(a, b Event) int { return strings.Compare(a.ID, b.ID) })
 	if next.place <= next.from() {
 		next.read = time.Time{}
-	} else if next.sums = next.sumsOf(all); next.read.Before(l.at.Truncate(time.Millisecond)) {
-		next.sums[0] = 0 // not shown yet
+	} else if next.sums = next.sumsOf(all); unshown {
+		next.sums[0] = 0 // also those that are younger than the read says
 	}
 	p.Next = next.String()
 	return p

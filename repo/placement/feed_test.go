@@ -21,11 +21,14 @@ type lists struct {
 
 	n    atomic.Int64
 	late func(id string) time.Duration // after its time an event is seen; nil: at once
+	// early is how long before what it shows a list says that it was made, as on stores that go by the time of a request.
+	early time.Duration
 }
 
 func (l *lists) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
 	l.n.Add(1)
 	p, err := l.Store.List(ctx, q)
+	p.At = p.At.Add(-l.early)
 	if err != nil || l.late == nil {
 		return p, err
 	}
@@ -206,28 +209,83 @@ func TestFollowersGoOn(t *testing.T) {
 	}
 }
 
-// TestEventsThatAppearLate: where others see a write some time after the time that it has, none is missed; what was
-// seen may come again beside it.
+// TestEventsThatAppearLate: where others see a write some time after the time that it has, none is missed, also those
+// that were drawn some time before, and if a page does not hold what comes again; what was seen may come again beside
+// it.
 func TestEventsThatAppearLate(t *testing.T) {
-	inFeed(t, func(t *testing.T, f *feed) {
+	for _, limit := range []int{20, 100, 1000} {
+		for _, drawn := range []time.Duration{time.Millisecond, 3 * time.Second} {
+			t.Run(fmt.Sprint(limit, drawn), func(t *testing.T) {
+				inFeed(t, func(t *testing.T, f *feed) {
+					f.store.late = func(id string) time.Duration {
+						return time.Duration(id[len(id)-3]%5) * 900 * time.Millisecond
+					}
+					r := f.follower("", limit)
+					for i := range 3000 {
+						if f.write("ann", time.Duration(i*7919%int(drawn/time.Millisecond))*time.Millisecond); i%limit == 0 {
+							r.round()
+						}
+						time.Sleep(3 * time.Millisecond)
+					}
+					end := time.Now()
+					r.until(end.Add(20 * time.Second))
+					r.check(end, 20*time.Second, 1<<30)
+					before := r.again
+					r.until(end.Add(time.Minute))
+					if r.again != before {
+						t.Errorf("%d events again when all were seen", r.again-before)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestEventsBesideMoreThanAPage: an event that was drawn early and written late is not missed where more appear again
+// beside another one than a page holds.
+func TestEventsBesideMoreThanAPage(t *testing.T) {
+	inFeed(t, func(_ *testing.T, f *feed) {
+		const young, limit = 30, 20
 		f.store.late = func(id string) time.Duration {
-			return time.Duration(id[len(id)-3]%5) * 900 * time.Millisecond
-		}
-		r := f.follower("", 1000)
-		for i := range 3000 {
-			if f.write("ann", 0); i%100 == 0 {
-				r.round()
+			if strings.HasSuffix(id, "-00000001-X") {
+				return time.Second // it appears beside those that were shown
 			}
-			time.Sleep(3 * time.Millisecond)
+			return 0
 		}
-		end := time.Now()
-		r.until(end.Add(10 * time.Second))
-		r.check(end, 6*time.Second, 1<<30)
-		before := r.again
-		r.until(end.Add(time.Minute))
-		if r.again != before {
-			t.Errorf("%d events again when all were seen", r.again-before)
+		r := f.follower("", limit)
+		for range young + 1 {
+			f.write("ann", 0)
 		}
+		time.Sleep(time.Millisecond)
+		for range 3 { // the last one waits for the next look
+			r.round()
+		}
+		f.write("ann", 1500*time.Millisecond) // and this one before them
+		r.until(time.Now().Add(20 * time.Second))
+		r.check(time.Now(), 5*time.Second, 2*young)
+	})
+}
+
+// TestEventsYoungerThanTheRead: events that are as young as the read that shows them, or younger, are not missed where
+// they are more than a page holds.
+func TestEventsYoungerThanTheRead(t *testing.T) {
+	inFeed(t, func(_ *testing.T, f *feed) {
+		const limit = 5
+		r := f.follower("", limit)
+		write := func(ago time.Duration) {
+			for range 2*limit - 1 {
+				f.write("ann", ago)
+				time.Sleep(time.Millisecond)
+			}
+		}
+		write(0)
+		for range 3 { // the last one waits for the next look
+			r.round()
+		}
+		write(1500 * time.Millisecond) // before those that were shown
+		f.store.early = 20 * time.Millisecond
+		r.until(time.Now().Add(20 * time.Second))
+		r.check(time.Now(), 5*time.Second, 0)
 	})
 }
 
