@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import gc
 import json
 import select
 import threading
 import unittest
+import warnings
 from collections import Counter
+from collections.abc import Callable
 from email.message import Message
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 import leasehold
-from leasehold import _steps
+from leasehold import _steps, _transport, locks
+from leasehold._call import spawn
 from leasehold._http import Response
 from leasehold._time import Moment, Signal
 from leasehold._transport import MAX_RESPONSE, AsyncTransport, Transport
-from leasehold.locks import _Queues, _Wait
+from leasehold.locks import _Events, _Queues, _Wait
 
 import test_client
 from fork import in_child
 from test_locks import Program
-from virtual import STUCK, VirtualClock
+from virtual import STUCK, VirtualClock, no_threads
 
 MOST_THREADS = 8
 MANY = 1000
@@ -343,6 +347,138 @@ class Timers(unittest.TestCase):
         self.assertEqual(called, ["first", "second", "monotonic", "wall"])
         clock.run(10)
         self.assertIsNone(timers.thread)
+
+    def test_a_thread_that_cannot_be_started_at_once(self) -> None:
+        """Each call tries again, and so does the event loop: one attempt at a time."""
+        for by_the_loop in (False, True):
+            with self.subTest(by_the_loop=by_the_loop):
+                clock, called = VirtualClock(), list[str]()
+                timers = _steps._engine.timers_of(clock)
+                with no_threads(_steps, "times") as again:
+                    timers.at(clock.now().plus(1), lambda: called.append("first"))
+                    timers.at(clock.now().plus(2), lambda: called.append("second"))
+                    self.assertEqual(len(again), 1)
+                    again.pop()()
+                    self.assertEqual(len(again), 1)
+                self.assertIsNone(timers.thread)
+                if by_the_loop:
+                    again.pop()()
+                else:
+                    timers.at(clock.now().plus(3), lambda: None)
+                self.assertIsNotNone(timers.thread)
+                clock.run(3)
+                self.assertEqual(called, ["first", "second"])
+
+    def test_a_function_that_raises_ends_no_other(self) -> None:
+        clock, called = VirtualClock(), list[str]()
+        timers, now = _steps._engine.timers_of(clock), clock.now()
+
+        def wrong() -> None:
+            raise KeyError("mine")
+
+        with mock.patch("sys.excepthook") as shown:
+            for call in (wrong, lambda: called.append("of the same time"), wrong):
+                timers.at(now.plus(1), call)
+            timers.at(now.plus(2), lambda: called.append("later"))
+            clock.run(3)
+        self.assertEqual(called, ["of the same time", "later"])
+        self.assertEqual([c.args[0] for c in shown.call_args_list], [KeyError, KeyError])
+
+    def test_what_is_due_waits_for_the_event_loop(self) -> None:
+        """If its thread cannot be started: in the one of the times it would delay all others."""
+        clock, at = VirtualClock(), list[str]()
+
+        def steps() -> _steps.Steps[None]:
+            at.append(threading.current_thread().name)
+            yield from ()
+
+        with mock.patch.object(_steps._engine, "loop", lambda: None):
+            _steps.later(clock, clock.now().plus(1), steps())
+            clock.run(1.5)
+        self.assertEqual(at, [])
+        clock.run(1)
+        self.assertEqual(at, ["leasehold requests"])
+
+
+class Refused(unittest.TestCase):
+    """What is done in a thread of its own is not done in the one of the event loop if no thread can be started."""
+
+    def test_a_function_of_the_program(self) -> None:
+        real, asked = spawn, list[str]()
+
+        def second(name: str, do: Callable[[], None]) -> threading.Thread | None:
+            asked.append(name)
+            return None if len(asked) == 1 else real(name, do)
+
+        with mock.patch.object(_transport, "spawn", second), mock.patch.object(_transport, "LOOK_AGAIN", 0):
+            got = asyncio.run(_transport.in_thread(lambda: threading.current_thread().name))
+        self.assertEqual((got, asked), ("leasehold request", ["request"] * 2))
+
+    def test_events(self) -> None:
+        """They are delivered in their order when a thread can be started: by the event loop, an event or the end."""
+        def emit(events: _Events) -> None:
+            events.emit("Released", "k")
+
+        def wait(events: _Events) -> None:
+            events.flush(STUCK)
+
+        for name, more in (("by the loop", None), ("by an event", emit), ("by the end", wait)):
+            with self.subTest(name):
+                told: list[tuple[str, str]] = []
+                events = _Events(lambda e: told.append((e.what, threading.current_thread().name)))
+                with no_threads(locks, "events") as again:
+                    events.emit("Acquired", "k")
+                    events.emit("Lost", "k")
+                    self.assertEqual((told, len(again)), ([], 1))
+                again[0]() if more is None else more(events)
+                events.flush(STUCK)
+                self.assertEqual([what for what, _ in told][:2], ["Acquired", "Lost"])
+                self.assertEqual({at for _, at in told}, {"leasehold events"})
+
+
+class Collected(unittest.TestCase):
+    def test_no_finalizer_ends_a_connection(self) -> None:
+        """A client is collected in another thread than that of the loop, which ends its idle connections."""
+        times, each = 20, 3
+        w = test_client.Wire(*[test_client.http(test_client.LEASE)] * (times * each), keep=True)
+        self.addCleanup(w.close)
+        loop = cast(asyncio.AbstractEventLoop, _steps._engine.loop())
+        wrong: list[object] = []
+        before = set(_transport._opened.connections)
+
+        async def requests(client: leasehold.Client) -> None:
+            wire = _steps.Wire(client, "GET", "/", None, STUCK, None, MAX_RESPONSE)
+            await asyncio.gather(*(client._once_async(wire) for _ in range(each)))
+
+        def turn() -> None:
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(STUCK)
+
+        def cycle() -> None:
+            client = leasehold.Client(w.url)
+            asyncio.run_coroutine_threadsafe(requests(client), loop).result(STUCK)
+            self.assertEqual(len(client._streams._idle), each)
+            setattr(client, "itself", client)
+
+        gc.collect()
+        gc.disable()  # in this thread alone
+        loop.set_debug(True)  # what is done to it in another thread raises
+        loop.set_exception_handler(lambda _, context: wrong.append(context))
+        try:
+            with warnings.catch_warnings(record=True) as warned, mock.patch("sys.unraisablehook", wrong.append):
+                warnings.simplefilter("always", ResourceWarning)
+                for _ in range(times):
+                    cycle()
+                    turn()
+                    gc.collect()
+                    turn()
+                    turn()
+                self.assertEqual(_transport._opened.connections - before, set())
+        finally:
+            gc.enable()
+            loop.set_debug(False)
+            loop.set_exception_handler(None)
+        self.assertEqual(w.connections, times * each)
+        self.assertEqual((wrong, [str(e.message) for e in warned]), ([], []))
 
 
 if __name__ == "__main__":

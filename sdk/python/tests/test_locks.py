@@ -15,12 +15,12 @@ from typing import Any
 from unittest import mock
 
 import leasehold
-from leasehold import _outcome, codes
+from leasehold import _outcome, _steps, codes
 from leasehold._time import Signal
 from leasehold._transport import loopback
 
 from fork import in_child
-from virtual import STUCK, VirtualClock
+from virtual import STUCK, VirtualClock, no_threads
 
 
 class Fake:
@@ -457,6 +457,37 @@ class LocksTest(unittest.TestCase):
         self.clock.run(11)
         self.assertEqual([what for what, _ in self.server.sent], ["acquire", "renew"])
 
+    def test_a_child_of_a_fork_waits_for_no_thread_of_its_parent(self) -> None:
+        closed = leasehold.Locks(self.server, clock=self.clock)
+        closed.close(timeout=0)
+
+        def child() -> list[str]:
+            return [f"{c._closed._lock.locked()} {c._closed.is_set()} {c._closed.cause}" for c in (self.locks, closed)]
+
+        with self.locks._closed._lock, closed._closed._lock:  # another thread is inside
+            said = in_child(child)
+        self.assertEqual(said, ["False False None", "False True the client of locks is closed"])
+
+    def test_a_lock_whose_times_cannot_be_kept(self) -> None:
+        """No thread can be started for a while: its loss is told, and what can be renewed later is renewed."""
+        told: list[str] = []
+        self.locks = leasehold.Locks(
+            self.server, owner="me", ttl=30, clock=self.clock, observe=lambda e: told.append(f"{e.what} {e.token}"))
+        with no_threads(_steps, "times") as again:
+            lost = self.held()
+            self.clock.move(27)
+            self.clock.settle()
+            self.assertTrue(raises(lost))
+            self.clock.settle()
+            self.assertEqual(told, ["Acquired 1", "Lost 1"])
+            lock = self.held()
+        self.assertEqual(self.sent("renew"), [])
+        again[-1]()  # the event loop tries again
+        self.clock.run(11)
+        self.assertEqual([r["fencing_token"] for r in self.sent("renew")], [2])
+        self.clock.run(90)
+        self.assertFalse(raises(lock))
+
     def test_names_of_a_client_in_a_child(self) -> None:
         """A name that was made up names one process; one that the program chose is kept."""
         made_up = leasehold.Locks(self.server, clock=self.clock)
@@ -734,6 +765,64 @@ class Async(unittest.TestCase):
         p = Program(lambda: self.locks.hold("k", wait=0).acquire().release())
         self.clock.run(1)
         self.assertIsNone(p.error)
+
+    def test_a_loop_that_is_closed_releases(self) -> None:
+        """Though its task was not cancelled, and can never go on: in a block, or before it has what it asked for."""
+        left: list[Any] = []
+        inside: list[leasehold.Lock] = []
+        go_on = threading.Event()
+
+        def waits(body: dict[str, Any]) -> dict[str, Any]:
+            go_on.wait(STUCK)
+            return body
+
+        async def use() -> None:
+            async with self.locks.hold("k") as lock:
+                inside.append(lock)
+                await asyncio.get_running_loop().create_future()
+
+        async def ask() -> None:
+            await self.locks.hold("k").acquire_async()
+            self.fail("the loop is closed before that")
+
+        def do(work: Callable[[], Any], until: Callable[[], object]) -> None:
+            loop = self.clock.loop()
+            task = loop.create_task(work())
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            left.append(task)
+            while not until():
+                loop.call_soon(loop.stop)
+                loop.run_forever()
+            go_on.set()
+            while work is ask and not loop._ready:  # type: ignore[attr-defined]
+                pass  # the response comes, and the task does not see it
+            loop.close()
+
+        def sent() -> list[str]:
+            return [what for what, _ in self.server.sent]
+
+        for work, until in ((use, lambda: inside), (ask, sent)):
+            with self.subTest(work.__name__):
+                self.server.sent.clear()
+                go_on.clear()
+                if work is ask:
+                    self.server.answers["acquire"] = [waits]
+                p = Program(lambda: do(work, until))
+                p.join(STUCK)
+                self.clock.run(9)
+                self.assertEqual((sent(), p.error), (["acquire"], None))
+                self.clock.run(2)
+                self.assertEqual(sent(), ["acquire", "release"])
+                self.clock.run(60)
+                self.assertEqual(sent(), ["acquire", "release"])
+                self.assertEqual(self.locks._held, set())
+
+    def test_a_lock_without_a_block_outlasts_its_loop(self) -> None:
+        p = self.run_task(lambda: self.locks.hold("k").acquire_async())
+        p.join(STUCK)
+        self.clock.run(60)
+        self.assertFalse(raises(p.value))
+        self.assertEqual({what for what, _ in self.server.sent}, {"acquire", "renew"})
 
     def test_the_task_is_cancelled_on_loss(self) -> None:
         async def main() -> str:

@@ -739,6 +739,34 @@ class OnceTest(unittest.TestCase):
         self.assertIsNone(p.error)
         self.assertEqual(self.gate.sent("release"), [""])
 
+    def test_a_loop_that_is_closed_releases(self) -> None:
+        """Though its task was not cancelled, and can never go on."""
+        left: list[Any] = []
+
+        @self.once()
+        async def job() -> None:
+            await asyncio.get_running_loop().create_future()
+
+        def do() -> None:
+            loop = self.clock.loop()
+            left.append(loop.create_task(job()))
+            while len(tasks := asyncio.all_tasks(loop)) < 2:  # the second is the job
+                loop.call_soon(loop.stop)
+                loop.run_forever()
+            loop.call_soon(loop.stop)
+            loop.run_forever()  # it begins
+            loop.close()
+            left.extend(tasks)
+            for t in tasks:
+                t._log_destroy_pending = False  # type: ignore[attr-defined]
+
+        p = self.call(do, 1)
+        p.join(STUCK)
+        self.clock.run(60)
+        self.assertIsNone(p.error)
+        self.assertEqual([what for what, _ in self.gate.asked], ["acquire", "release"])
+        self.assertEqual(self.gate.sent("release"), [""])  # it does not count
+
     # run and run_async.
 
     def test_outcomes(self) -> None:

@@ -120,6 +120,16 @@ class Terms(unittest.TestCase):
         self.assertFalse(t.inherited)
         self.assertIsNone(t.look())
 
+    def test_a_child_of_a_fork_waits_for_no_thread_of_its_parent(self) -> None:
+        """One may have had the mutex, and has it for ever in the child."""
+        t = self.term()
+
+        def child() -> list[str]:
+            setattr(t, "_mutex", None)  # to take it raises
+            return [str(t.settle())]
+
+        self.assertEqual(in_child(child), ["of the parent"])
+
 
 if __name__ == "__main__":
     unittest.main()

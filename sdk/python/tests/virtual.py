@@ -12,7 +12,7 @@ import logging
 import selectors
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
@@ -189,6 +189,23 @@ class VirtualClock(Clock):
         both.enter_context(mock.patch.object(Transport, "send", counted))
         both.enter_context(mock.patch.object(AsyncTransport, "send", counted_async))
         return both
+
+
+@contextlib.contextmanager
+def no_threads(module: Any, name: str) -> Iterator[list[Callable[[], None]]]:
+    """Within it a module starts no threads of a name. The list is what the event loop is asked to call a second later."""
+    again: list[Callable[[], None]] = []
+
+    def spawn(of: str, do: Callable[[], None]) -> threading.Thread | None:
+        return None if of == name else real(of, do)
+
+    def try_again(do: Callable[[], None]) -> bool:
+        again.append(do)
+        return True
+
+    real = module.spawn
+    with mock.patch.object(module, "spawn", spawn), mock.patch.object(module, "try_again", try_again):
+        yield again
 
 
 class Shifted(Clock):

@@ -240,8 +240,19 @@ class _Engine:
         task.add_done_callback(self._tasks.discard)
 
 
+def try_again(do: Callable[[], None]) -> bool:
+    """Call a function, which must be quick, on the event loop in LOOK_AGAIN seconds: it starts a thread that could not be
+    started. False if there is no event loop either."""
+    loop = _engine.loop()
+    if loop is None:
+        return False
+    loop.call_soon_threadsafe(loop.call_later, LOOK_AGAIN, do)
+    return True
+
+
 class _Timers:
-    """Calls functions at moments of a clock, in one thread. It ends when there is none left."""
+    """Calls functions at moments of a clock, in one thread. It ends when there is none left. If it cannot be started, each
+    call of at tries again, and so does the event loop."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = weakref.ref(clock)  # which is the key of these
@@ -252,6 +263,7 @@ class _Timers:
         self._by_wall: list[tuple[float, int, list[Callable[[], None]]]] = []
         self._numbers = itertools.count()  # functions have no order
         self.thread: threading.Thread | None = None
+        self._again = False  # the event loop tries to start it
 
     def at(self, moment: Moment, call: Callable[[], None]) -> Callable[[], None]:
         """Call a function, which must be quick, at a moment by either clock. The returned function ends that."""
@@ -264,19 +276,29 @@ class _Timers:
                 heapq.heappush(self._by_monotonic, (moment.monotonic, number, entry))
             if moment.wall < float("inf"):
                 heapq.heappush(self._by_wall, (moment.wall, number, entry))
-            now = clock.now()
-            start = self._next is None
-            if start:
-                self._next = now.monotonic
-            if start or now.monotonic + now.until(moment) >= (self._next or 0.0):
-                changed = None
-            else:
+            now, changed = clock.now(), None
+            if self._next is None:
+                self._start(clock, now)
+            elif now.monotonic + now.until(moment) < self._next:
                 changed, self._changed = self._changed, Signal()
         if changed is not None:
             changed.set()
-        if start:
-            self.thread = spawn("times", functools.partial(self._run, clock))
         return entry.clear
+
+    def _start(self, clock: Clock, now: Moment) -> None:
+        """Start the thread, which waits for the mutex that the caller has."""
+        self.thread = spawn("times", functools.partial(self._run, clock))
+        if self.thread is not None:
+            self._next = now.monotonic
+        elif not self._again:
+            self._again = try_again(self._start_again)
+
+    def _start_again(self) -> None:
+        clock = self._clock()
+        with self._mutex:
+            self._again = False
+            if clock is not None and self._next is None and (self._by_monotonic or self._by_wall):
+                self._start(clock, clock.now())
 
     def _run(self, clock: Clock) -> None:
         while True:
@@ -291,7 +313,10 @@ class _Timers:
                 wait = 0.0 if calls else min(left, LOOK_AGAIN)
                 self._next = now.monotonic + wait
             for call in calls:
-                call()
+                try:
+                    call()
+                except Exception:  # it ends no other
+                    sys.excepthook(*sys.exc_info())
             if not calls:
                 clock.wait(wait, changed)
 
@@ -331,7 +356,15 @@ def start(clock: Clock, steps: Steps[T], done: Callable[[T | None, BaseException
 
 def later(clock: Clock, moment: Moment, steps: Steps[Any], *signals: Signal) -> None:
     """Carry steps out in the background at a moment, unless one of the signals is set before. Until then they cost no turn of the event loop."""
-    end = _engine.timers_of(clock).at(moment, functools.partial(start, clock, steps))
+    timers = _engine.timers_of(clock)
+
+    def begin() -> None:
+        if _engine.loop() is None:  # it cannot be started now, and this thread is that of all others
+            timers.at(clock.now().plus(LOOK_AGAIN), begin)
+        else:
+            start(clock, steps)
+
+    end = timers.at(moment, begin)
     for signal in signals:
         signal.subscribe(end)
 

@@ -112,6 +112,8 @@ class Term:
 
     def settle(self) -> LockLost | None:
         """The last look: what has not been lost by now is not lost any more."""
+        if self.inherited:  # a thread that does not go on in the child may have the mutex
+            return self.look()
         with self._mutex:
             err = self.look()
             self._settled = True

@@ -18,7 +18,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from . import _http
 from ._call import on_fork, spawn
 from ._http import Response
-from ._time import Signal
+from ._time import LOOK_AGAIN, Signal
 from .errors import InvalidSettingError, TransportError
 
 MAX_RESPONSE = 128 << 20
@@ -229,18 +229,12 @@ class AsyncTransport:
         self._of = of
         self._loop: asyncio.AbstractEventLoop | None = None
         self._idle: list[tuple[_Streams, float]] = []
-        self._open: set[_Streams] = set()
+        self._open: set[_Streams] = set()  # the connections of this one in _opened
         self._addresses: asyncio.Future[list[Any]] | None = None
         on_fork(self)
 
     def after_fork(self) -> None:
         """The parent goes on using its connections, and its loop does not run in the child."""
-        for connection in self._open:
-            try:
-                os.close(connection.sock.detach())
-            except OSError:
-                pass
-        _inherited.append(self._open)  # nothing of it ends what the parent uses
         self._idle, self._open, self._addresses, self._loop = [], set(), None, None
 
     def close(self) -> None:
@@ -256,7 +250,7 @@ class AsyncTransport:
     def __del__(self) -> None:
         if getattr(self, "_loop", None) is not None:
             for connection in self._open:  # what is left of them ends in the thread of the loop
-                self._loop.call_soon_threadsafe(connection.abort)  # type: ignore[union-attr]
+                self._loop.call_soon_threadsafe(_opened.end, connection)  # type: ignore[union-attr]
 
     async def send(self, method: str, path: str, payload: bytes | None, *, most: int = MAX_RESPONSE) -> Response:
         """Send a request once. A cancellation of the task ends it."""
@@ -294,7 +288,7 @@ class AsyncTransport:
 
     def _end(self, connection: _Streams) -> None:
         self._open.discard(connection)
-        connection.abort()
+        _opened.end(connection)
 
     async def _connect(self) -> _Streams:
         problem: OSError | None = None
@@ -316,6 +310,7 @@ class AsyncTransport:
                 raise
             connection = _Streams(sock, reader, writer)
             self._open.add(connection)
+            _opened.add(connection)
             return connection
         raise problem or OSError("its name has no address")
 
@@ -340,9 +335,6 @@ class AsyncTransport:
         self._addresses = None
         if not found.cancelled():
             found.exception()  # those who ask get it
-
-
-_inherited: list[object] = []
 
 
 class _Streams:
@@ -380,6 +372,40 @@ class _Streams:
             return err.partial
 
 
+class _Opened:
+    """The open connections of all event loops.
+
+    A finalizer of asyncio that finds an open one closes it, in whatever thread collects garbage, beside the loop that uses
+    it. So what is open is referenced from here, and not only by a client, until its loop has ended it.
+    """
+
+    def __init__(self) -> None:
+        self.connections: set[_Streams] = set()
+        self._inherited: list[object] = []
+        on_fork(self)
+
+    def add(self, connection: _Streams) -> None:
+        self.connections.add(connection)
+
+    def end(self, connection: _Streams) -> None:
+        """Is called in the thread of its loop."""
+        connection.abort()
+        self.connections.discard(connection)
+
+    def after_fork(self) -> None:
+        """The child drops its copies."""
+        for connection in self.connections:
+            try:
+                os.close(connection.sock.detach())
+            except OSError:
+                pass
+        self._inherited.append(self.connections)  # nothing of it ends what the parent uses
+        self.connections = set()
+
+
+_opened = _Opened()
+
+
 async def in_thread(do: Callable[[], Any]) -> Any:
     """Do something that blocks in a thread of its own."""
     loop = asyncio.get_running_loop()
@@ -403,8 +429,8 @@ async def in_thread(do: Callable[[], Any]) -> Any:
             problem = err
         loop.call_soon_threadsafe(settle, value, problem)
 
-    if spawn("request", work) is None:
-        work()
+    while spawn("request", work) is None:  # not here: it may block the loop
+        await asyncio.sleep(LOOK_AGAIN)
     return await done
 
 

@@ -51,7 +51,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from . import _check, _end, _outcome, codes
 from ._call import Background, Cancelled, bounded, on_fork, owe, spawn, tell
-from ._steps import Send, Sleep, Steps, Wires, asked, awaited, block, later, pause, performed, run, start
+from ._steps import Send, Sleep, Steps, Wires, asked, awaited, block, later, pause, performed, run, start, try_again
 from ._check import MAX_TTL
 from ._term import Term
 from ._time import SYSTEM, Backoff, Clock, Moment, Signal
@@ -214,6 +214,9 @@ class Locks:
         self._mutex = threading.Lock()
         self._queues = _Queues(self._clock)
         self._events = _Events(self._events.observe)
+        closed, self._closed = self._closed, Signal()  # a thread of the parent may have been inside
+        if closed.is_set():
+            self._closed.set(closed.cause)
         self._held = set()
         self._failed = []
         if self._own_name:
@@ -591,6 +594,7 @@ class _Acquire:
         self.late: Moment | None = None  # until then a try without a definite response may have its effect
         self.last: Exception | None = None  # of the latest try that was not cut off
         self.clock = client._clock
+        self.loop: asyncio.AbstractEventLoop | None = None  # that of the task which asks
         self.deadline: float | None = None  # of the wait, once that has begun
 
     def _begin(self) -> None:
@@ -815,6 +819,7 @@ class _Base:
         self._lease_key, self._token = a.key, cast(int, got["fencing_token"])
         self._permit = cast(int, got.get("permit", 0))
         self._working = working  # a block knows when its work ends
+        self._loop = a.loop  # that of the task which holds it
         self._mutex = threading.RLock()
         self._term = Term(
             self._clock, asked.end(a.lasts(got)), margin=a.o.margin, most=None if a.o.max_hold is None else self._clock.now().plus(a.o.max_hold),
@@ -975,6 +980,9 @@ class _Base:
         failed = 0
         unanswered = False  # a renewal may have moved the end that is known
         while (yield from self._until(due)):
+            if self._loop is not None and self._loop.is_closed():  # its task does not go on
+                self._give_up()
+                return
             if term.capped:
                 return
             began = self._clock.now()
@@ -1197,7 +1205,11 @@ class Hold(Generic[H]):
     async def _hold_async(self, working: bool) -> H:
         self._used = True
         a = self._begin()
-        return await awaited(a.clock, lambda cancel: self._finish(a, working, cancel), _Base._give_up)
+        a.loop = asyncio.get_running_loop()
+        lock = await awaited(a.clock, lambda cancel: self._finish(a, working, cancel), _Base._give_up)
+        if not working:  # it may be held for longer than the loop runs
+            lock._loop = None
+        return lock
 
     def _enter(self) -> None:
         self._used = True
@@ -1361,17 +1373,30 @@ class _Events:
         self._changed = threading.Condition()
         self._queue: collections.deque[Event] = collections.deque()
         self._running = False
+        self._again = False  # the event loop tries to start the thread
 
     def emit(self, what: str, key: str, token: int = 0, err: BaseException | None = None, after: float = 0.0) -> None:
         if self.observe is None:
             return
         with self._changed:
             self._queue.append(Event(datetime.now(timezone.utc), what, key, token, after, err))
-            if self._running:
-                return
-            self._running = True
-        if spawn("events", self._deliver) is None:
+            self._start()
+        if sys.is_finalizing():  # there is no other thread
             self._deliver()
+
+    def _start(self) -> None:
+        """Start the thread if there is something to deliver. If that is not possible, the next event and the event loop try
+        again: observe may block, and is not called in this thread."""
+        if self._running or not self._queue:
+            return
+        self._running = spawn("events", self._deliver) is not None
+        if not self._running and not self._again:
+            self._again = try_again(self._start_again)
+
+    def _start_again(self) -> None:
+        with self._changed:
+            self._again = False
+            self._start()
 
     def _deliver(self) -> None:
         while True:
@@ -1386,4 +1411,5 @@ class _Events:
 
     def flush(self, seconds: float) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: not self._running, seconds)
+            self._start()
+            self._changed.wait_for(lambda: not self._running and not self._queue, seconds)

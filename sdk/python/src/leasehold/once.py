@@ -422,6 +422,7 @@ class _Run:
         _check.function("warn", warn)
         self.on_refresh, self._warn = on_refresh, warn
         self.clock = clock or SYSTEM
+        self.loop: asyncio.AbstractEventLoop | None = None  # that of the task which runs it
         self.failures = 0
         self.under_way = False  # a try has been sent, and not been answered
         self.open = False  # a try may have been carried out, or may still be
@@ -576,6 +577,9 @@ class _Run:
             if now.until(due) > 0:
                 yield Sleep(due, (lock._term.over,))
                 continue
+            if self.loop is not None and self.loop.is_closed():  # its task does not go on
+                self.interrupted(lock, held)
+                return
             seconds = min(TRY_TIME, max(lock._term.left / 3, 0.01))
             try:
                 yield Send(
@@ -744,11 +748,11 @@ async def run_async(
         if begun[1] is not None and begun[2] is not None:
             r.interrupted(begun[1], begun[2])
 
+    loop = r.loop = asyncio.get_running_loop()
     outcome, lock, held = await awaited(r.clock, r.begin, give_up)
     if lock is None or held is None:
         assert outcome is not None
         return outcome
-    loop = asyncio.get_running_loop()
     held_lock, held_run = lock, held
 
     async def begun() -> str | None:
