@@ -73,12 +73,12 @@ costs: ## Print what operations cost and what stores carry; make costs UPDATE=1 
 	go test ./tests/cost -run 'TestCosts|TestScaling' -count=1 -v $(if $(UPDATE),-update)
 
 .PHONY: peers
-peers: ## Measure Leasehold beside etcd and others, and write the tables of docs/performance.md
-	go -C tests/peers run . -write ../../docs/performance.md
+peers: ## Measure Leasehold beside etcd and others, and write the tables of docs/internals/performance.md
+	go -C tests/peers run . -write ../../docs/internals/performance.md
 
 .PHONY: storm
-storm: ## Count effects per key in a storm, beside Powertools, and write the table of docs/idempotency.md (first: make ci STEP=tools)
-	go -C tests/peers run . -storm -write ../../docs/idempotency.md
+storm: ## Count effects per key in a storm, beside Powertools, and write the table of docs/guides/idempotency.md (first: make ci STEP=tools)
+	go -C tests/peers run . -storm -write ../../docs/guides/idempotency.md
 
 .PHONY: fuzz
 fuzz: ## Fuzz each target for half a minute: make fuzz, or make fuzz TIME=10m

@@ -268,7 +268,7 @@ step_bench() {
   go test -C tests/bench ./... -bench . -benchtime 10x
 }
 
-# Each peer does a little; requests are counted, and no time is judged. The storm of docs/idempotency.md, with one key for each of its lines.
+# Each peer does a little; requests are counted, and no time is judged. The storm of docs/guides/idempotency.md, with one key for each of its lines.
 step_peers() { go test -C tests/peers -count=1 ./...; }
 
 # A release for Linux and this system, made twice; files for builds and containers.

@@ -297,7 +297,7 @@ func TestScreensInDocuments(t *testing.T) {
 	}
 	seen := 0
 	for _, name := range []string{"runbook.md", "console.md"} {
-		text, err := os.ReadFile(filepath.Join("..", "docs", name))
+		text, err := os.ReadFile(filepath.Join("..", "docs", "guides", name))
 		if err != nil {
 			t.Fatal(err)
 		}

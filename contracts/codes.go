@@ -27,7 +27,7 @@ func (c Code) Info() (info CodeInfo, ok bool) {
 func (c Code) Final() bool { return codes[c].Final }
 
 // DocsURL is where the codes are explained, one heading for each.
-const DocsURL = "https://github.com/leasehold-dev/leasehold/blob/main/docs/errors.md"
+const DocsURL = "https://github.com/leasehold-dev/leasehold/blob/main/docs/reference/errors.md"
 
 // TypeURI is the "type" of the code's problem documents: the place where it is explained.
 func (c Code) TypeURI() string { return DocsURL + "#" + strings.ToLower(string(c)) }

@@ -47,22 +47,22 @@ func TestEveryCodeHasItsMeaning(t *testing.T) {
 	}
 }
 
-// TestEveryCodeIsExplained: a problem's type leads to a heading of docs/errors.md, which has the table's status and
-// title.
+// TestEveryCodeIsExplained: a problem's type leads to a heading of docs/reference/errors.md, which has the table's
+// status and title.
 func TestEveryCodeIsExplained(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "docs", "errors.md"))
+	page, err := os.ReadFile(filepath.Join("..", "docs", "reference", "errors.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range all(t) {
 		if !strings.Contains(string(page), "\n## "+string(c)+"\n") {
-			t.Errorf("docs/errors.md has no heading %q", "## "+string(c))
+			t.Errorf("docs/reference/errors.md has no heading %q", "## "+string(c))
 		}
 		info, _ := c.Info()
 		not := map[bool]string{false: "not "}[info.Retryable]
 		if want := fmt.Sprintf("\n## %s\n\n%d, %sretryable: %s.\n", c, info.Status, not,
 			info.Title); !strings.Contains(string(page), want) {
-			t.Errorf("docs/errors.md does not have %q", want)
+			t.Errorf("docs/reference/errors.md does not have %q", want)
 		}
 		if want := "#" + strings.ToLower(string(c)); !strings.HasSuffix(c.TypeURI(), want) {
 			t.Errorf("%s has the type %s", c, c.TypeURI())

@@ -39,5 +39,5 @@
 // [StoreOutcome], [NothingDone] and [StoreSuccess]. The status, the body and chosen header fields, 32 KiB in all.
 // Of a response that is larger, only the status is: the first caller gets it whole, and later ones get 409 with the
 // code IDEMPOTENT_RESPONSE_NOT_STORED. The middleware holds responses in memory until they are stored, so that
-// handlers cannot stream, hijack the connection or send trailers. docs/idempotency.md has the details.
+// handlers cannot stream, hijack the connection or send trailers. docs/guides/idempotency.md has the details.
 package idempotency

@@ -93,7 +93,7 @@ func Example_function() { //nolint:testableexamples // it needs a server
 
 // TestPageShowsTheExamples: the code on the page of documentation is that of the examples, which compile.
 func TestPageShowsTheExamples(t *testing.T) {
-	page, err := os.ReadFile("../docs/idempotency.md")
+	page, err := os.ReadFile("../docs/guides/idempotency.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ const (
 )
 
 // docs explains the codes.
-const docs = "https://github.com/leasehold-dev/leasehold/blob/main/docs/idempotency.md#"
+const docs = "https://github.com/leasehold-dev/leasehold/blob/main/docs/guides/idempotency.md#"
 
 // problem is a response of the middleware itself.
 type problem struct {

@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write the files for the clouds")
 
-const runbook = "https://github.com/leasehold-dev/leasehold/blob/main/docs/runbook.md#"
+const runbook = "https://github.com/leasehold-dev/leasehold/blob/main/docs/guides/runbook.md#"
 
 // alert is one rule of Prometheus.
 type alert struct {
@@ -178,7 +178,7 @@ func TestCheckFindsMistakes(t *testing.T) {
 
 // TestRunbook: each alert has its place in the runbook, and there is no place without an alert.
 func TestRunbook(t *testing.T) {
-	b, err := os.ReadFile("../docs/runbook.md")
+	b, err := os.ReadFile("../docs/guides/runbook.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -261,7 +261,7 @@ func (b *builder) labels() map[string]string {
 		prefix + "created":       b.source.time.Format(time.RFC3339),
 		prefix + "source":        repository,
 		prefix + "url":           repository,
-		prefix + "documentation": repository + "/blob/" + b.source.commit + "/docs/containers.md",
+		prefix + "documentation": repository + "/blob/" + b.source.commit + "/docs/guides/containers.md",
 		prefix + "licenses":      "Apache-2.0",
 		prefix + "vendor":        "Leasehold",
 	}

@@ -102,7 +102,7 @@ func (m manifest) checkTogether() (problems []string) {
 	return problems
 }
 
-// checkHardened: as the production example for Docker is in docs/containers.md.
+// checkHardened: as the production example for Docker is in docs/guides/containers.md.
 func checkHardened(pod corev1.PodSpec, c corev1.Container) (problems []string) {
 	say := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	is := func(b *bool, want bool) bool { return b != nil && *b == want }

@@ -10,7 +10,7 @@ import (
 const (
 	statementType = "https://in-toto.io/Statement/v1"
 	predicateType = "https://slsa.dev/provenance/v1"
-	buildType     = repository + "/blob/main/docs/releases.md#provenance"
+	buildType     = repository + "/blob/main/docs/guides/releases.md#provenance"
 	builderID     = repository + "/tree/main/release" // the tool; who ran it is what the key of the signature says
 )
 

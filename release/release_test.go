@@ -518,8 +518,8 @@ func image(t *testing.T) containers.ImageIndex {
 	return index
 }
 
-// TestImage: a library of others reads the layout, finds all digests right, and the settings that docs/containers.md
-// promises.
+// TestImage: a library of others reads the layout, finds all digests right, and the settings that
+// docs/guides/containers.md promises.
 func TestImage(t *testing.T) {
 	index := image(t)
 	if err := validate.Index(index); err != nil {

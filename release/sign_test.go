@@ -57,13 +57,13 @@ func write(t *testing.T, path string, content []byte) {
 	}
 }
 
-// documented are the commands of a block of docs/releases.md, the one after the words.
+// documented are the commands of a block of docs/guides/releases.md, the one after the words.
 func documented(t *testing.T, after string) string {
 	t.Helper()
-	_, text, ok := strings.Cut(string(read(t, "../docs/releases.md")), after)
+	_, text, ok := strings.Cut(string(read(t, "../docs/guides/releases.md")), after)
 	m := regexp.MustCompile("(?s)```sh\n(.*?)```").FindStringSubmatch(text)
 	if !ok || m == nil {
-		t.Fatalf("docs/releases.md has no commands after %q", after)
+		t.Fatalf("docs/guides/releases.md has no commands after %q", after)
 	}
 	return m[1]
 }
@@ -77,7 +77,7 @@ func shell(t *testing.T, dir, commands string) (string, error) {
 	return string(out), err
 }
 
-// newKey makes a key as docs/releases.md says. It returns the files of the private and of the public key.
+// newKey makes a key as docs/guides/releases.md says. It returns the files of the private and of the public key.
 func newKey(t *testing.T) (private, public string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -97,8 +97,8 @@ func copied(t *testing.T, dir string) string {
 	return to
 }
 
-// TestSignature: the two commands of docs/releases.md accept a signed release, and with a single byte changed of any
-// file, of the list, of the signature or of the key they do not. No one but who has the key can sign.
+// TestSignature: the two commands of docs/guides/releases.md accept a signed release, and with a single byte changed of
+// any file, of the list, of the signature or of the key they do not. No one but who has the key can sign.
 func TestSignature(t *testing.T) {
 	dir := small(t)
 	private, public := newKey(t)

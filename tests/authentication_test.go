@@ -24,7 +24,7 @@ func TestSettingsInDocuments(t *testing.T) {
 	named := 0
 	sources(t, func(path string, line int, text string) {
 		// Older names are in the changelog and in decisions; those for tests in the page for contributors.
-		if !strings.HasSuffix(path, ".md") || path == "CHANGELOG.md" || strings.HasPrefix(path, "docs/decisions/") {
+		if !strings.HasSuffix(path, ".md") || path == "CHANGELOG.md" || strings.HasPrefix(path, "docs/internals/decisions/") {
 			return
 		}
 		for _, found := range name.FindAllString(text, -1) {
@@ -38,10 +38,10 @@ func TestSettingsInDocuments(t *testing.T) {
 	}
 }
 
-// TestSettingsOfIssuers: a server starts with the settings that docs/authentication.md shows for each issuer.
+// TestSettingsOfIssuers: a server starts with the settings that docs/guides/authentication.md shows for each issuer.
 func TestSettingsOfIssuers(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../docs/authentication.md")
+	page, err := os.ReadFile("../docs/guides/authentication.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,11 +16,11 @@ import (
 	"testing"
 )
 
-// TestBoundsAreInTheTable: docs/limits.md names every constant of the product that bounds something, with the value
-// that it has, and tests that there are.
+// TestBoundsAreInTheTable: docs/reference/limits.md names every constant of the product that bounds something, with the
+// value that it has, and tests that there are.
 func TestBoundsAreInTheTable(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../docs/limits.md")
+	page, err := os.ReadFile("../docs/reference/limits.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestBoundsAreInTheTable(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		if _, other := noBound[name]; !named[name] && !other {
-			t.Errorf("%s = %s is not in docs/limits.md", name, found[name])
+			t.Errorf("%s = %s is not in docs/reference/limits.md", name, found[name])
 		}
 	}
 }

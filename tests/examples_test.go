@@ -103,13 +103,14 @@ func TestWorkerExample(t *testing.T) {
 	}
 }
 
-// TestPaymentsWalk: the cases of docs/idempotency.md, with the responses and the number of payments that it shows.
+// TestPaymentsWalk: the cases of docs/guides/idempotency.md, with the responses and the number of payments that it
+// shows.
 func TestPaymentsWalk(t *testing.T) {
 	t.Parallel()
 	lines := example(t, exec.CommandContext(t.Context(), build(t, "examples/payments"), "--walk"))
-	page, err := os.ReadFile("../docs/idempotency.md")
+	page, err := os.ReadFile("../docs/guides/idempotency.md")
 	if shown := strings.Join(lines, "\n"); err != nil || !strings.Contains(string(page), "\n"+shown+"\n```\n") {
-		t.Errorf("docs/idempotency.md does not show this: %v\n%s", err, shown)
+		t.Errorf("docs/guides/idempotency.md does not show this: %v\n%s", err, shown)
 	}
 }
 

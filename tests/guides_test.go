@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestNamesInGuides: the variables and outputs of Terraform that docs/aws.md and docs/gcp.md name in commands are those
-// of the example that the commands apply, and every target of make that a page names is one.
+// TestNamesInGuides: the variables and outputs of Terraform that docs/guides/aws.md and docs/guides/gcp.md name in
+// commands are those of the example that the commands apply, and every target of make that a page names is one.
 func TestNamesInGuides(t *testing.T) {
 	t.Parallel()
 	names := func(pattern string, files ...string) map[string]bool {
@@ -35,7 +35,7 @@ func TestNamesInGuides(t *testing.T) {
 	for cloud, least := range map[string]int{"aws": 5, "gcp": 5} {
 		example := "../infra/" + cloud + "/examples/minimal/*.tf"
 		variables, outputs := names(`variable "([a-z_]+)"`, example), names(`output "([a-z_]+)"`, example)
-		page, err := os.ReadFile("../docs/" + cloud + ".md")
+		page, err := os.ReadFile("../docs/guides/" + cloud + ".md")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,12 +44,12 @@ func TestNamesInGuides(t *testing.T) {
 			`output -raw ([a-z_]+)`: outputs} {
 			for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(page), -1) {
 				if named++; !known[m[1]] {
-					t.Errorf("docs/%s.md: the example has no %s", cloud, m[0])
+					t.Errorf("docs/guides/%s.md: the example has no %s", cloud, m[0])
 				}
 			}
 		}
 		if named < least {
-			t.Errorf("docs/%s.md: %d names", cloud, named)
+			t.Errorf("docs/guides/%s.md: %d names", cloud, named)
 		}
 	}
 	made := 0

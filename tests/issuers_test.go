@@ -34,7 +34,8 @@ func (c claims) with(other claims) claims {
 	return all
 }
 
-// sent is a token as an issuer gives it, and what a server with the settings of docs/authentication.md makes of it.
+// sent is a token as an issuer gives it, and what a server with the settings of docs/guides/authentication.md makes of
+// it.
 type sent struct {
 	name   string
 	claims claims
@@ -128,7 +129,8 @@ const (
 	noAudience = "the token has no audience, and its client"
 )
 
-// issuers are the sections of docs/authentication.md, each with the number of its block of settings, and tokens for it.
+// issuers are the sections of docs/guides/authentication.md, each with the number of its block of settings, and tokens
+// for it.
 var issuers = []struct {
 	name, section string
 	block         int
@@ -259,11 +261,11 @@ var issuers = []struct {
 	}},
 }
 
-// TestTokensOfIssuers: a server with the settings that docs/authentication.md has for an issuer takes the tokens of
-// that issuer for what the page says, and says what is wrong with those of its traps.
+// TestTokensOfIssuers: a server with the settings that docs/guides/authentication.md has for an issuer takes the tokens
+// of that issuer for what the page says, and says what is wrong with those of its traps.
 func TestTokensOfIssuers(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../docs/authentication.md")
+	page, err := os.ReadFile("../docs/guides/authentication.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +280,7 @@ func TestTokensOfIssuers(t *testing.T) {
 			section, _, _ = strings.Cut(section, "\n### ")
 			blocks := regexp.MustCompile("(?s)```sh\n(LEASEHOLD_.*?)```").FindAllStringSubmatch(section, -1)
 			if !found || len(blocks) <= i.block {
-				t.Fatalf("docs/authentication.md has %d blocks of settings for %s", len(blocks), i.section)
+				t.Fatalf("docs/guides/authentication.md has %d blocks of settings for %s", len(blocks), i.section)
 			}
 			env := append(strings.Fields(blocks[i.block][1]), "LEASEHOLD_AUTH_JWKS_URL="+keySet(t, key, i.certificates))
 			for _, c := range i.change {

@@ -78,14 +78,14 @@ func environ(all []variable) (env []string) {
 
 // TestKubernetesManifest: the settings of the manifest are settings, its times fit to each other, and a server that
 // has them answers the probes, is not ready after SIGTERM, and stops in order. So are the settings for other stores, as
-// docs/kubernetes.md has them.
+// docs/guides/kubernetes.md has them.
 func TestKubernetesManifest(t *testing.T) {
 	t.Parallel()
 	p := deployedPod(t)
 	c := p.Containers[0]
 	env := environ(c.Env)
 	checkTimes(t, p, env)
-	page, err := os.ReadFile("../docs/kubernetes.md")
+	page, err := os.ReadFile("../docs/guides/kubernetes.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestKubernetesManifest(t *testing.T) {
 		stores++
 	}
 	if stores != 2 {
-		t.Errorf("docs/kubernetes.md has the settings of %d other stores, want 2", stores)
+		t.Errorf("docs/guides/kubernetes.md has the settings of %d other stores, want 2", stores)
 	}
 
 	redis := redistest.StandIn(t)

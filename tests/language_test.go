@@ -66,7 +66,8 @@ func TestPlainWords(t *testing.T) {
 	})
 }
 
-// TestRequirementIDsStandInTestsOnly: readers of the code cannot look them up; docs/traceability.md connects the two.
+// TestRequirementIDsStandInTestsOnly: readers of the code cannot look them up; docs/internals/traceability.md connects
+// the two.
 func TestRequirementIDsStandInTestsOnly(t *testing.T) {
 	t.Parallel()
 	id := regexp.MustCompile(`\b(LS-[A-Z]+-[0-9]+|BE-041-[A-Z]+|(IDS|PLC|PRJ)-[A-Z]+)\b`)

@@ -182,7 +182,7 @@ func TestModesGuide(t *testing.T) {
 	t.Parallel()
 	leasehold := binary(t)
 	p := start(t, "--store", "memory")
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", blocks(t, "docs/modes.md", "sh")[0])
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", blocks(t, "docs/guides/modes.md", "sh")[0])
 	cmd.Env = append(environment(), "LEASEHOLD_SERVER="+p.url, "PATH="+filepath.Dir(leasehold)+
 		string(os.PathListSeparator)+os.Getenv("PATH"))
 	var stdout, stderr bytes.Buffer

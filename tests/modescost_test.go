@@ -10,8 +10,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// TestCostsOfModes: the writes of each command, applied or refused, which docs/stores.md shows; none of them reads. The
-// exclusive lock of those who do not wait in line costs one, whatever its policies.
+// TestCostsOfModes: the writes of each command, applied or refused, which docs/guides/stores.md shows; none of them
+// reads. The exclusive lock of those who do not wait in line costs one, whatever its policies.
 func TestCostsOfModes(t *testing.T) {
 	t.Parallel()
 	clock := suite.NewClock()

@@ -14,15 +14,15 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/settings"
 )
 
-// TestRestoreDrill runs the drill of docs/operations.md: a backup, two holders after it, a restore of the old copy, and
-// tokens that are raised. It prints what the page shows.
+// TestRestoreDrill runs the drill of docs/guides/operations.md: a backup, two holders after it, a restore of the old
+// copy, and tokens that are raised. It prints what the page shows.
 func TestRestoreDrill(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("a Unix shell script")
 	}
 	leasehold, dir := binary(t), t.TempDir()
-	script := blocks(t, "docs/operations.md", "sh")[0]
+	script := blocks(t, "docs/guides/operations.md", "sh")[0]
 	const address = "127.0.0.1:8080"
 	if strings.Count(script, address) < 2 {
 		t.Fatalf("the drill has another address than %s", address)
@@ -38,7 +38,7 @@ func TestRestoreDrill(t *testing.T) {
 		log, _ := os.ReadFile(filepath.Join(dir, "server.log"))
 		t.Fatalf("%v\n%s\n%s\n%s", err, &stdout, &stderr, log)
 	}
-	page := blocks(t, "docs/operations.md", "text")[0]
+	page := blocks(t, "docs/guides/operations.md", "text")[0]
 	if got, want := sameDay(strings.ReplaceAll(stdout.String(), dir+string(os.PathSeparator), "")),
 		sameDay(page); got != want {
 		t.Errorf("the drill printed\n%s\nthe page shows\n%s", got, want)
@@ -61,8 +61,8 @@ func sameDay(output string) string {
 	return strings.TrimSpace(output)
 }
 
-// TestUnit: the unit of docs/operations.md gives the server no more rights than it needs, by the judgement of systemd:
-// below 2 of 10, where 10 is all.
+// TestUnit: the unit of docs/guides/operations.md gives the server no more rights than it needs, by the judgement of
+// systemd: below 2 of 10, where 10 is all.
 func TestUnit(t *testing.T) {
 	t.Parallel()
 	analyze, err := exec.LookPath("systemd-analyze")
@@ -70,7 +70,7 @@ func TestUnit(t *testing.T) {
 		t.Skip("there is no systemd-analyze")
 	}
 	unit := filepath.Join(t.TempDir(), "leasehold.service")
-	if err := os.WriteFile(unit, []byte(blocks(t, "docs/operations.md", "ini")[0]), 0o600); err != nil {
+	if err := os.WriteFile(unit, []byte(blocks(t, "docs/guides/operations.md", "ini")[0]), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	judge := exec.CommandContext(t.Context(), analyze, "security", "--offline=true", "--threshold=20", "--no-pager", unit)
@@ -83,11 +83,11 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// TestSettingsOfOperations: a server accepts the variables that docs/operations.md has for a machine.
+// TestSettingsOfOperations: a server accepts the variables that docs/guides/operations.md has for a machine.
 func TestSettingsOfOperations(t *testing.T) {
 	t.Parallel()
 	var environ []string
-	for _, block := range blocks(t, "docs/operations.md", "sh") {
+	for _, block := range blocks(t, "docs/guides/operations.md", "sh") {
 		if strings.HasPrefix(block, "LEASEHOLD_DATA=") {
 			environ = strings.Fields(block)
 		}

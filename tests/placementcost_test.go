@@ -72,8 +72,8 @@ func (s *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // TestCostsOfMembersAndLocators: what members and locators cost in an hour in which nothing happens, and how often the
-// event of a claim is read: the figures of docs/placement.md. A member costs its heartbeats and, unless it serves only
-// those who come to it, its look at the events.
+// event of a claim is read: the figures of docs/guides/placement.md. A member costs its heartbeats and, unless it
+// serves only those who come to it, its look at the events.
 func TestCostsOfMembersAndLocators(t *testing.T) {
 	t.Parallel()
 	chat := placement.Cluster{Tenant: "acme", Name: "chat"}

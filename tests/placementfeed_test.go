@@ -84,7 +84,7 @@ func (*timed) Deactivate(context.Context, cluster.Activation, error) {}
 
 // TestCostOfFollowing: members that follow events over HTTP get what they need and at most as much again, however many
 // they are, and serve what was claimed for them within about a second. The store is read once a second for each server.
-// With -v, and for all sizes LEASEHOLD_TEST_DEEP=1, it prints the table of docs/placement.md.
+// With -v, and for all sizes LEASEHOLD_TEST_DEEP=1, it prints the table of docs/guides/placement.md.
 func TestCostOfFollowing(t *testing.T) {
 	t.Parallel()
 	const (
@@ -163,7 +163,8 @@ func TestCostOfFollowing(t *testing.T) {
 }
 
 // TestCostOfALook: what one look at the events of a cluster costs on the stores that bill by use, when there are none
-// and when a hundred are young: the figures of docs/placement.md. It is the same for one who follows and for many.
+// and when a hundred are young: the figures of docs/guides/placement.md. It is the same for one who follows and for
+// many.
 func TestCostOfALook(t *testing.T) {
 	t.Parallel()
 	db, documents := dynamodbtest.Start(t, nil), firestoretest.Start(t, nil)

@@ -32,7 +32,9 @@ var promptLine = regexp.MustCompile(
 // the responses with the output that the page shows.
 func TestReadmeIsReal(t *testing.T) {
 	t.Parallel()
-	for page, least := range map[string]int{"docs/tutorials/http.md": 11, "docs/locks.md": 5, "docs/modes.md": 20} {
+	for page, least := range map[string]int{
+		"docs/tutorials/http.md": 11, "docs/guides/locks.md": 5, "docs/guides/modes.md": 20,
+	} {
 		t.Run(page, func(t *testing.T) { pageIsReal(t, page, least) })
 	}
 }

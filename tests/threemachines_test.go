@@ -85,7 +85,7 @@ func TestThreeMachines(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sh := blocks(t, "docs/three-machines.md", "sh")
+	sh := blocks(t, "docs/tutorials/three-machines.md", "sh")
 	for i := range sh {
 		sh[i] = strings.NewReplacer("/etc/leasehold", filepath.Join(dir, "etc"), "/var/lib/leasehold",
 			filepath.Join(dir, "lib"), "10.77.0.1", three.address, ":8443", ":"+three.port).Replace(sh[i]) + "\n"

@@ -65,7 +65,7 @@ func itemBytes(t *testing.T, client *sdk.Client) (largest int) {
 
 // TestItemOfALock: with ordinary names and 256 bytes of labels, the item of a lock that has been used for long stays
 // within a KiB, so that each write of a lock is billed as one unit. Only a force-release, and the acquire after it, may
-// take more: until then the reason is kept. docs/stores.md has the figures.
+// take more: until then the reason is kept. docs/guides/stores.md has the figures.
 func TestItemOfALock(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
 		locks := lock.New(openWith(t, client, awsdynamodb.Options{}), nil)
@@ -79,7 +79,7 @@ func TestItemOfALock(t *testing.T) {
 			return size
 		})
 		if plain > 918 || forced > 986 {
-			t.Errorf("%d bytes, %d after force-releases: correct docs/stores.md, and keep below 1024", plain, forced)
+			t.Errorf("%d bytes, %d after force-releases: correct docs/guides/stores.md, and keep below 1024", plain, forced)
 		}
 	})
 }
@@ -119,7 +119,7 @@ func TestItemOfALockWithHistory(t *testing.T) {
 						return size
 					})
 				if documented := c.names == 12 && c.labels == 90; largest > 1024 || documented && (plain > 798 || forced > 878) {
-					t.Errorf("%d bytes, %d after force-releases, %d at most: correct docs/stores.md, and keep below 1024", plain,
+					t.Errorf("%d bytes, %d after force-releases, %d at most: correct docs/guides/stores.md, and keep below 1024", plain,
 						forced, largest)
 				}
 				p, err := locks.List(t.Context(), lock.List{Tenant: "tenant" + strings.Repeat("x", c.names-6)})
@@ -141,8 +141,8 @@ type acceptAll struct{}
 func (acceptAll) Enqueue(context.Context, analysis.ID, string) error { return nil }
 
 // TestItemOfAnAnalysis: the same of an analysis, whose document is the user's. Every field of Leasehold's that can be
-// there at once is, with reasons of 100 bytes, and each write of the gate and of the sweep is one unit. docs/stores.md
-// has the figures.
+// there at once is, with reasons of 100 bytes, and each write of the gate and of the sweep is one unit.
+// docs/guides/stores.md has the figures.
 func TestItemOfAnAnalysis(t *testing.T) {
 	for name, c := range map[string]struct{ retries, users, ours int }{
 		"never retried": {0, 400, 528},
@@ -226,7 +226,7 @@ func analysisForLong(t *testing.T, server *dynamodbtest.Server, client *sdk.Clie
 		server.ResetCounts()
 	}
 	if largest-users != ours {
-		t.Errorf("%d bytes of Leasehold's, want %d: correct docs/stores.md", largest-users, ours)
+		t.Errorf("%d bytes of Leasehold's, want %d: correct docs/guides/stores.md", largest-users, ours)
 	}
 }
 
@@ -259,14 +259,15 @@ func TestTooLarge(t *testing.T) {
 }
 
 // TestALockWithAsManyHoldersAsMay: the largest writes of the shared form stay within what the service takes in one
-// expression, and what a holder and a place take of the item, by which writes are billed, is what docs/stores.md says.
+// expression, and what a holder and a place take of the item, by which writes are billed, is what docs/guides/stores.md
+// says.
 func TestALockWithAsManyHoldersAsMay(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *dynamodbtest.Server, client *sdk.Client) {
 		locks := lock.New(openWith(t, client, awsdynamodb.Options{}), nil)
 		id := lock.ID{Tenant: "acme", Key: "deploy/prod"}
 		held, all, holder, place := suite.SharedLock(t, locks, func() int { return itemBytes(t, client) })
 		if held > 11233 || all > 19437 || holder > 112 || place > 83 {
-			t.Errorf("%d bytes, %d with places, %d for a holder, %d for a place: correct docs/stores.md", held,
+			t.Errorf("%d bytes, %d with places, %d for a holder, %d for a place: correct docs/guides/stores.md", held,
 				all, holder, place)
 		}
 		force := func(request string) {

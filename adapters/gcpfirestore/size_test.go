@@ -36,14 +36,14 @@ func fieldsBytes(t *testing.T, fields map[string]any) int {
 }
 
 // TestSizeOfALock: with ordinary names and 256 bytes of labels, the document of a lock that has been used for long.
-// Firestore bills a write by the document, whatever its size. docs/stores.md has the figures.
+// Firestore bills a write by the document, whatever its size. docs/guides/stores.md has the figures.
 func TestSizeOfALock(t *testing.T) {
 	clock := suite.NewClock()
 	store, server := onClock(t, firestoretest.Pessimistic, clock.Now)
 	c := client(t, server)
 	plain, forced := suite.UsedLock(t, lock.New(store, nil), clock.Advance, func() int { return lockBytes(t, c) })
 	if plain > 1067 || forced > 1143 {
-		t.Errorf("%d bytes, %d after force-releases: correct docs/stores.md", plain, forced)
+		t.Errorf("%d bytes, %d after force-releases: correct docs/guides/stores.md", plain, forced)
 	}
 }
 
@@ -62,14 +62,14 @@ func lockBytes(t *testing.T, c *firestore.Client) int {
 	return name + fieldsBytes(t, docs[0].Data())
 }
 
-// TestSizeOfASharedLock: what holders and places in line take of the document. docs/stores.md has the figures.
+// TestSizeOfASharedLock: what holders and places in line take of the document. docs/guides/stores.md has the figures.
 func TestSizeOfASharedLock(t *testing.T) {
 	clock := suite.NewClock()
 	store, server := onClock(t, firestoretest.Pessimistic, clock.Now)
 	c := client(t, server)
 	held, all, holder, place := suite.SharedLock(t, lock.New(store, nil), func() int { return lockBytes(t, c) })
 	if held > 11622 || all > 19827 || holder > 115 || place > 83 {
-		t.Errorf("%d bytes, %d with places, %d for a holder, %d for a place: correct docs/stores.md", held,
+		t.Errorf("%d bytes, %d with places, %d for a holder, %d for a place: correct docs/guides/stores.md", held,
 			all, holder, place)
 	}
 }

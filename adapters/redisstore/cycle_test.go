@@ -64,7 +64,7 @@ func fileOf(t *testing.T, s *redistest.Server) string {
 }
 
 // TestCycle: what the real server does for an acquire and a release of a lock that has been used, what it adds to its
-// file, and the bytes that go there and back. docs/performance.md has the figures.
+// file, and the bytes that go there and back. docs/internals/performance.md has the figures.
 func TestCycle(t *testing.T) {
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	locks, admin := lock.New(open(t, server, &redisstore.Options{Prefix: redisstore.DefaultPrefix}), nil),

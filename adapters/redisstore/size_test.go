@@ -26,7 +26,7 @@ func sizeOfTheLock(t *testing.T, c *sdk.Client) (key string, n int) {
 }
 
 // TestSizeOfALock: with ordinary names and 256 bytes of labels, the key and the document of a lock that has been used
-// for long, and what the real server says that they take in memory. docs/stores.md has the figures.
+// for long, and what the real server says that they take in memory. docs/guides/stores.md has the figures.
 func TestSizeOfALock(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		clock := suite.NewClock()
@@ -45,13 +45,13 @@ func TestSizeOfALock(t *testing.T) {
 			return n
 		})
 		if plain > 938 || forced > 1014 || memory > 1200 {
-			t.Errorf("%d bytes, %d after force-releases, %d in memory: correct docs/stores.md", plain, forced, memory)
+			t.Errorf("%d bytes, %d after force-releases, %d in memory: correct docs/guides/stores.md", plain, forced, memory)
 		}
 	})
 }
 
-// TestSizeOfASharedLock: what holders and places in line take of the key and the document. docs/stores.md has the
-// figures.
+// TestSizeOfASharedLock: what holders and places in line take of the key and the document. docs/guides/stores.md has
+// the figures.
 func TestSizeOfASharedLock(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		clock := suite.NewClock()
@@ -62,7 +62,7 @@ func TestSizeOfASharedLock(t *testing.T) {
 			return n
 		})
 		if held > 10353 || all > 18565 || holder > 103 || place > 83 {
-			t.Errorf("%d bytes, %d with places, %d for a holder, %d for a place: correct docs/stores.md", held,
+			t.Errorf("%d bytes, %d with places, %d for a holder, %d for a place: correct docs/guides/stores.md", held,
 				all, holder, place)
 		}
 	})

@@ -116,13 +116,13 @@ func TestEdgesOfValues(t *testing.T) {
 // TestDocumentedScripts: the page on stores says how to look at a document, and how to set a field of one's own, with
 // redis-cli.
 func TestDocumentedScripts(t *testing.T) {
-	page, err := os.ReadFile("../../docs/stores.md")
+	page, err := os.ReadFile("../../docs/guides/stores.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	scripts := regexp.MustCompile(`(?m)^redis-cli EVAL "(.*?)" 1 `).FindAllStringSubmatch(string(page), -1)
 	if len(scripts) != 2 {
-		t.Fatalf("%d scripts in docs/stores.md, want 2", len(scripts))
+		t.Fatalf("%d scripts in docs/guides/stores.md, want 2", len(scripts))
 	}
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		s, c := open(t, server, &redisstore.Options{Prefix: "page"}), client(t, server)

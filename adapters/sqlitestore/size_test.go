@@ -11,7 +11,7 @@ import (
 )
 
 // TestSizeOfALock: with ordinary names and 256 bytes of labels, the row of a lock that has been used for long.
-// docs/stores.md has the figures.
+// docs/guides/stores.md has the figures.
 func TestSizeOfALock(t *testing.T) {
 	clock := suite.NewClock()
 	path := filepath.Join(t.TempDir(), "leasehold.db")
@@ -19,11 +19,11 @@ func TestSizeOfALock(t *testing.T) {
 	c := dial(t, path)
 	plain, forced := suite.UsedLock(t, locks, clock.Advance, func() int { return rowBytes(t, c) })
 	if plain > 1063 || forced > 1155 {
-		t.Errorf("%d bytes, %d after force-releases: correct docs/stores.md", plain, forced)
+		t.Errorf("%d bytes, %d after force-releases: correct docs/guides/stores.md", plain, forced)
 	}
 }
 
-// TestSizeOfASharedLock: what holders and places in line take of the row. docs/stores.md has the figures.
+// TestSizeOfASharedLock: what holders and places in line take of the row. docs/guides/stores.md has the figures.
 func TestSizeOfASharedLock(t *testing.T) {
 	clock := suite.NewClock()
 	path := filepath.Join(t.TempDir(), "leasehold.db")
@@ -31,7 +31,7 @@ func TestSizeOfASharedLock(t *testing.T) {
 	c := dial(t, path)
 	held, all, holder, place := suite.SharedLock(t, locks, func() int { return rowBytes(t, c) })
 	if held > 16269 || all > 27227 || holder > 162 || place > 110 {
-		t.Errorf("%d bytes, %d with places, %d for a holder, %d for a place: correct docs/stores.md", held,
+		t.Errorf("%d bytes, %d with places, %d for a holder, %d for a place: correct docs/guides/stores.md", held,
 			all, holder, place)
 	}
 }

@@ -234,7 +234,7 @@ func (e *examination) write(ctx context.Context, store docstore.Store) error {
 	begin := time.Now()
 	err := httpapi.TryWrite(ctx, store)
 	return e.result("write", err, fmt.Sprintf("a write takes %v", time.Since(begin).Round(100*time.Microsecond)),
-		"the program needs the right to read and write; docs/stores.md lists the permissions")
+		"the program needs the right to read and write; docs/guides/stores.md lists the permissions")
 }
 
 // clockWarning is how far a clock may be off before one should know of it.
@@ -290,7 +290,7 @@ func (e *examination) index(ctx context.Context, store docstore.Store) error {
 	_, err := d.Due(ctx, docstore.DueQuery{Kind: analysis.Kind, Field: analysis.ExpiryField, UpTo: time.Now(), Limit: 1})
 	if errors.Is(err, docstore.ErrNoIndex) {
 		return e.tell("index", "warn", "there is no index for the sweep, which finds runs whose workers died: "+err.Error(),
-			"make it as docs/stores.md says, or go without the sweep")
+			"make it as docs/guides/stores.md says, or go without the sweep")
 	}
 	return e.result("index", err, "the sweep finds expired locks by an index", "")
 }
@@ -314,7 +314,7 @@ func (e *examination) removal(ctx context.Context, c *settings.Config, store doc
 	}
 	if c.Store == "firestore" {
 		return e.tell("removal", "skip", "policies of time to live cannot be read with the rights of a server",
-			"gcloud firestore fields ttls list; docs/gcp.md has those that are needed")
+			"gcloud firestore fields ttls list; docs/guides/gcp.md has those that are needed")
 	}
 	return e.tell("removal", "ok", "the server removes what has ended by itself", "")
 }
@@ -349,7 +349,7 @@ func (cmd *doctorCmd) server(ctx context.Context, e *examination) error {
 		err = e.tell("version", "ok", health.Version+", as this program", "")
 	default:
 		err = e.tell("version", "warn", "the server is "+health.Version+", this program is "+own.Version,
-			"docs/releases.md says which go together")
+			"docs/guides/releases.md says which go together")
 	}
 	if err != nil {
 		return err
@@ -359,7 +359,7 @@ func (cmd *doctorCmd) server(ctx context.Context, e *examination) error {
 	if err != nil {
 		fix := ""
 		if errors.Is(err, contracts.CodeUnauthenticated) {
-			fix = "set LEASEHOLD_AUTH_TOKEN, or name a file with --auth-token-file; docs/authentication.md says which token"
+			fix = "set LEASEHOLD_AUTH_TOKEN, or name a file with --auth-token-file; docs/guides/authentication.md says which token"
 		}
 		return e.result("caller", r.explain(err), "", fix)
 	}

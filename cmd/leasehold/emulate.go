@@ -26,7 +26,7 @@ type emulateCmd struct {
 
 // Help is the longer help of the command.
 func (emulateCmd) Help() string {
-	return `For tests and for trying things out, without Java, Docker or an account. Data is in memory and lost when the emulator ends. Requests that are not supported fail with an error that says so. Emulators accept every caller, and listen on this machine only; --insecure-listen-anywhere is for containers (docs/containers.md).`
+	return `For tests and for trying things out, without Java, Docker or an account. Data is in memory and lost when the emulator ends. Requests that are not supported fail with an error that says so. Emulators accept every caller, and listen on this machine only; --insecure-listen-anywhere is for containers (docs/guides/containers.md).`
 }
 
 // anywhere lets an emulator listen where other machines reach it.
@@ -46,7 +46,7 @@ func (a anywhere) check(address string, s *streams) error {
 	case !a.InsecureListenAnywhere:
 		return usage(
 			"--listen %s can be reached from other machines, and an emulator accepts every caller: listen on 127.0.0.1; "+
-				"docs/containers.md says what to do in containers of a development machine", address)
+				"docs/guides/containers.md says what to do in containers of a development machine", address)
 	}
 	slog.New(slog.NewTextHandler(s.err, nil)).Warn(insecure, "listen", address)
 	return nil

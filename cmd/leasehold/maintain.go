@@ -76,7 +76,7 @@ type pruneCmd struct {
 
 // Help is the longer help of the command.
 func (pruneCmd) Help() string {
-	return `Removes the documents of locks whose lease ended longer ago than the server's --retention said when it ended. "leasehold serve" does it every five minutes. DynamoDB and Firestore remove such documents by themselves, if time to live is set up (docs/stores.md).
+	return `Removes the documents of locks whose lease ended longer ago than the server's --retention said when it ended. "leasehold serve" does it every five minutes. DynamoDB and Firestore remove such documents by themselves, if time to live is set up (docs/guides/stores.md).
 
 Ctrl-C stops it after the documents that are being removed; run it again to go on.`
 }
@@ -90,7 +90,7 @@ func (c *pruneCmd) Run(ctx context.Context, parent *storeCmd, s *streams) error 
 	defer done()
 	p, ok := store.(docstore.Pruner)
 	if !ok {
-		return usage("this store removes ended locks by itself, by its time to live: docs/stores.md says how to set it up")
+		return usage("this store removes ended locks by itself, by its time to live: docs/guides/stores.md says how to set it up")
 	}
 	return c.prune(ctx, p, where, s)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // reference is what the documentation says of one command, made from the table from which the command line is parsed,
-// so that help, manual pages and docs/cli.md say the same.
+// so that help, manual pages and docs/reference/cli.md say the same.
 type reference struct {
 	words    []string // of the command, with "leasehold" in front
 	aliases  []string
@@ -19,7 +19,7 @@ type reference struct {
 	args     []entry
 	flags    []entry      // of the command
 	parent   []string     // the words of the command above whose flags it takes too; nil if that has none
-	settings bool         // it also takes the settings of docs/settings.md
+	settings bool         // it also takes the settings of docs/reference/settings.md
 	commands []*reference // below it
 }
 
@@ -109,7 +109,7 @@ func passages(text string) []passage {
 	return all
 }
 
-// markdown is the reference of the commands below the program for docs/cli.md.
+// markdown is the reference of the commands below the program for docs/reference/cli.md.
 func markdown(program *reference) string {
 	var b strings.Builder
 	for _, r := range program.all()[1:] {

@@ -12,9 +12,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-var update = flag.Bool("update", false, "write the generated part of docs/cli.md")
+var update = flag.Bool("update", false, "write the generated part of docs/reference/cli.md")
 
-// generated is the line of docs/cli.md below which the reference is.
+// generated is the line of docs/reference/cli.md below which the reference is.
 const generated = "<!-- Generated from cmd/leasehold. To write it again: go test ./cmd/leasehold -run TestDocumentation -update -->\n"
 
 // describeAll is the reference of the whole command line.
@@ -28,9 +28,10 @@ func describeAll(t *testing.T) *reference {
 	return describe(parser.Model.Node, nil)
 }
 
-// TestDocumentation: the reference of docs/cli.md is made from the table from which the command line is parsed.
+// TestDocumentation: the reference of docs/reference/cli.md is made from the table from which the command line is
+// parsed.
 func TestDocumentation(t *testing.T) {
-	path := filepath.Join("..", "..", "docs", "cli.md")
+	path := filepath.Join("..", "..", "docs", "reference", "cli.md")
 	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

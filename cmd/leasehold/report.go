@@ -11,7 +11,7 @@ import (
 )
 
 // Exit codes, for scripts; "once" and "lock run" have others. They are part of what the command promises; --help and
-// docs/cli.md list them.
+// docs/reference/cli.md list them.
 const (
 	exitOK     = 0
 	exitFailed = 1 // an error of the server, the network or the store

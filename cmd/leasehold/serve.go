@@ -48,7 +48,7 @@ For other machines, set --auth-tokens: callers then send tokens of that file, wh
   leasehold serve --listen 0.0.0.0:8080 --auth-issuer https://issuer.example --auth-audience leasehold
   leasehold serve --target-url http://127.0.0.1:9000/run
 
-Every flag can be set by the environment variable in parentheses; the flag wins. docs/settings.md lists all settings.
+Every flag can be set by the environment variable in parentheses; the flag wins. docs/reference/settings.md lists all settings.
 
 SIGTERM or Ctrl-C lets requests in flight finish; a second signal ends the server at once. Behind a load balancer, --shutdown-delay lets it take the server out first.`
 }

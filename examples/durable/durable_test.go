@@ -14,21 +14,21 @@ import (
 	"github.com/leasehold-dev/leasehold/once"
 )
 
-// TestShow: the demonstration prints what docs/durable.md shows.
+// TestShow: the demonstration prints what docs/guides/durable.md shows.
 func TestShow(t *testing.T) {
 	var out bytes.Buffer
 	if err := show(t.Context(), &out); err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
-	page, err := os.ReadFile("../../docs/durable.md")
+	page, err := os.ReadFile("../../docs/guides/durable.md")
 	if err != nil || !strings.Contains(string(page), "```text\n"+out.String()+"```\n") {
-		t.Errorf("docs/durable.md shows another output, %v:\n%s", err, &out)
+		t.Errorf("docs/guides/durable.md shows another output, %v:\n%s", err, &out)
 	}
 }
 
-// TestCodeOfThePage: the code that docs/durable.md shows is in the example.
+// TestCodeOfThePage: the code that docs/guides/durable.md shows is in the example.
 func TestCodeOfThePage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/durable.md")
+	page, err := os.ReadFile("../../docs/guides/durable.md")
 	if err != nil {
 		t.Fatal(err)
 	}

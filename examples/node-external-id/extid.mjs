@@ -1,7 +1,7 @@
 // Public IDs of kazahana in Node, without dependencies: 64-bit IDs to 11 characters and back, as Leasehold's Go package
 // kazahana/extid does it. IDs are BigInts: a Number cannot hold them.
 //
-// What each mode protects, and what not, is in docs/ids.md. Copy the file, and check.mjs with it.
+// What each mode protects, and what not, is in docs/guides/ids.md. Copy the file, and check.mjs with it.
 
 import { createCipheriv, hkdfSync } from 'node:crypto'
 

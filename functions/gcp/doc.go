@@ -24,7 +24,7 @@
 //
 // # Settings
 //
-// Settings are environment variables; the package settings and docs/settings.md list them.
+// Settings are environment variables; the package settings and docs/reference/settings.md list them.
 //
 // # Callers with Google identities
 //

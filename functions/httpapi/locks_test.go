@@ -47,7 +47,7 @@ func TestLifeOfALease(t *testing.T) {
 	a = d.post(deploy+"/acquire", `{"request_id":"r2","owner_id":"ci-43","ttl_seconds":30}`) // LS-ACQ-001
 	delete(a.body, "instance")
 	a.wants(t, 409,
-		`{"type":"https://github.com/leasehold-dev/leasehold/blob/main/docs/errors.md#lock_held","title":"lock is held",
+		`{"type":"https://github.com/leasehold-dev/leasehold/blob/main/docs/reference/errors.md#lock_held","title":"lock is held",
 		"status":409,"code":"LOCK_HELD","retryable":true,"owner_id":"ci-42","expires_at":"2026-01-01T00:00:30.000Z","retry_after_ms":20000}`)
 	if got := a.header.Get("Retry-After"); got != "20" {
 		t.Errorf("Retry-After %q, want 20", got)

@@ -1,7 +1,8 @@
 // Package metrics is the one place that measures: what requests end as, what stores do, and what is held.
 //
-// [Table] lists every instrument with its unit, its attributes and the question that it answers; docs/metrics.md is
-// written from it. A [Metrics] makes them with a meter of OpenTelemetry and is fed in two places:
+// [Table] lists every instrument with its unit, its attributes and the question that it answers;
+// docs/reference/metrics.md is written from it. A [Metrics] makes them with a meter of OpenTelemetry and is fed in two
+// places:
 //
 //	functions/httpapi ──[Request] at the end of each exchange──▶ Metrics ──▶ metric.Meter ──▶ an exporter of the program
 //	repo, adapters    ──[Metrics.Store] around the store───────▶

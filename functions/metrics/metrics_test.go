@@ -34,10 +34,10 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
-var update = flag.Bool("update", false, "write docs/metrics.md")
+var update = flag.Bool("update", false, "write docs/reference/metrics.md")
 
 func TestDocumentation(t *testing.T) {
-	const path = "../../docs/metrics.md"
+	const path = "../../docs/reference/metrics.md"
 	want := metrics.Markdown()
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
@@ -46,7 +46,7 @@ func TestDocumentation(t *testing.T) {
 	}
 	if got, err := os.ReadFile(path); err != nil || string(got) != want {
 		t.Errorf(
-			"docs/metrics.md does not agree with functions/metrics (%v): run go test ./functions/metrics -run TestDocumentation -update", err)
+			"docs/reference/metrics.md does not agree with functions/metrics (%v): run go test ./functions/metrics -run TestDocumentation -update", err)
 	}
 }
 

@@ -270,7 +270,7 @@ func suggestion(e Entry, name string) string {
 	if best, ok := nearest(name, known); ok {
 		return ": did you mean " + best + "?"
 	}
-	return ", and no setting has a similar name: docs/settings.md lists all"
+	return ", and no setting has a similar name: docs/reference/settings.md lists all"
 }
 
 // nearest returns the name that is most like another: one that ends with it, or one with few other characters.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Markdown is the documentation of all settings, docs/settings.md.
+// Markdown is the documentation of all settings, docs/reference/settings.md.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString(`# Settings

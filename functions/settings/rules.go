@@ -140,7 +140,7 @@ func (c *Config) checkListen(env map[string]string) error {
 		tokens := c.NameBeside("LEASEHOLD_AUTH_TOKENS", listen)
 		return fmt.Errorf(
 			"%s %s can be reached from other machines, and without %s or %s every caller there could take and release locks.\n"+
-				"Listen on 127.0.0.1, or set %s, or %s and %s; docs/containers.md says what to do in containers of a development machine",
+				"Listen on 127.0.0.1, or set %s, or %s and %s; docs/guides/containers.md says what to do in containers of a development machine",
 			c.Name(listen), c.Listen, tokens, issuer, tokens, issuer, audience)
 	}
 	return nil

@@ -22,11 +22,11 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
 
-var update = flag.Bool("update", false, "write docs/settings.md")
+var update = flag.Bool("update", false, "write docs/reference/settings.md")
 
-// TestDocumentation: docs/settings.md is what the table says.
+// TestDocumentation: docs/reference/settings.md is what the table says.
 func TestDocumentation(t *testing.T) {
-	const path = "../../docs/settings.md"
+	const path = "../../docs/reference/settings.md"
 	if *update {
 		if err := os.WriteFile(path, []byte(settings.Markdown()), 0o644); err != nil {
 			t.Fatal(err)
@@ -35,7 +35,7 @@ func TestDocumentation(t *testing.T) {
 	got, err := os.ReadFile(path)
 	if err != nil || string(got) != settings.Markdown() {
 		t.Errorf(
-			"docs/settings.md does not agree with functions/settings (%v): run go test ./functions/settings -run TestDocumentation -update", err)
+			"docs/reference/settings.md does not agree with functions/settings (%v): run go test ./functions/settings -run TestDocumentation -update", err)
 	}
 }
 
@@ -330,7 +330,7 @@ func TestRejected(t *testing.T) {
 		{api, "LEASEHOLD_AUTH_TOKEN=secret", "did you mean LEASEHOLD_TARGET_TOKEN?"},
 		{serve, "LEASEHOLD_A=1 LEASEHOLD_B=2", "\nLEASEHOLD_B is not"},
 		{serve, "LEASEHOLD_A=1",
-			"LEASEHOLD_A is not a setting, and no setting has a similar name: docs/settings.md lists all"},
+			"LEASEHOLD_A is not a setting, and no setting has a similar name: docs/reference/settings.md lists all"},
 		{serve, "LEASEHOLD_FOO=1", "no setting has a similar name"},
 		{serve, "LEASEHOLD_FLAVOUR_OF_THE_MONTH=1", "no setting has a similar name"},
 		{serve, "LEASEHOLD_OWNR=1", "did you mean LEASEHOLD_OWNER?"},

@@ -36,7 +36,7 @@ var Table = []Setting{
 		Env: "LEASEHOLD_INSECURE_LISTEN_ANYWHERE", Group: groupServer, Type: Switch, Entries: Serve,
 		Help: "Let development mode, which accepts every caller, listen on an address that other machines can reach, under any host name. " +
 			"Only for containers on a development machine.",
-		More:  "The internal endpoints still accept callers on the same machine only. [containers.md](containers.md) has recipes.",
+		More:  "The internal endpoints still accept callers on the same machine only. [containers.md](../guides/containers.md) has recipes.",
 		field: func(c *Config) any { return &c.InsecureListenAnywhere },
 	},
 	{
@@ -50,7 +50,7 @@ var Table = []Setting{
 		Env: "LEASEHOLD_CONSOLE", Group: groupServer, Type: Switch, Default: "true", Entries: apis,
 		Help: "Serve the console, a web page for people who operate the server, at /console/, and remember for it how the last requests to the " +
 			"process ended.",
-		More:     "[console.md](console.md) says who may do what there, and what it costs.",
+		More:     "[console.md](../guides/console.md) says who may do what there, and what it costs.",
 		Variants: []Variant{{Entries: FunctionAPI | LambdaAPI, Default: "false"}},
 		field:    func(c *Config) any { return &c.Console },
 	},
@@ -86,7 +86,7 @@ var Table = []Setting{
 		Help: "How long a response is held for a caller that waits, for a lock or for events, whatever it asks for. One that would wait for longer is told " +
 			"when to come again, and keeps its place in line until then. 0s holds no response.",
 		More: "Where an instance serves one request at a time, as a Lambda function does, a response that is held keeps all other callers from it. Raise it for a Cloud Function " +
-			"or a service of Cloud Run whose instances serve many at once: [gcp.md](gcp.md#waiting).",
+			"or a service of Cloud Run whose instances serve many at once: [gcp.md](../guides/gcp.md#waiting).",
 		field: func(c *Config) any { return &c.MaxWait },
 	},
 	{
@@ -166,7 +166,7 @@ var Table = []Setting{
 		Choices: []string{"text", "json", "cloud-logging"}, Entries: Serve | Worker | Maintain,
 		Help: "Log format on standard error; cloud-logging is JSON as Google Cloud's Cloud Logging reads it.",
 		More: "Cloud Functions always write the latter. Lambda functions write what the function's own setting says, AWS_LAMBDA_LOG_FORMAT: Text or JSON. " +
-			"[logs.md](logs.md) lists what is in a line.",
+			"[logs.md](../guides/logs.md) lists what is in a line.",
 		field: func(c *Config) any { return &c.Log },
 	},
 	{
@@ -198,7 +198,7 @@ var Table = []Setting{
 	{
 		Env: "LEASEHOLD_AUDIT_LOG", Group: groupServer, Type: File, Placeholder: "FILE", Entries: Serve,
 		Help:  "File that audit events are appended to, each a line of JSON. Without it they are in the log. It is made with access for its owner alone.",
-		More:  "An event that the file does not take is in the log. To rotate the file, rename it and send SIGHUP, as logrotate does ([operations.md](operations.md#on-a-machine)); on Windows, move it and restart the server.",
+		More:  "An event that the file does not take is in the log. To rotate the file, rename it and send SIGHUP, as logrotate does ([operations.md](../guides/operations.md#on-a-machine)); on Windows, move it and restart the server.",
 		field: func(c *Config) any { return &c.AuditLog },
 	},
 
@@ -242,7 +242,7 @@ var Table = []Setting{
 		Help: "How long a lock is kept after its lease has ended, and of placement an activation that is free and a member that is gone; then " +
 			"the store may remove it. Tokens of what comes back are higher all the same. The value off keeps them for ever. " +
 			"An activation with a state stays; see LEASEHOLD_STATE_RETENTION.",
-		More:  "DynamoDB and Firestore need time to live set up for it: see [stores.md](stores.md#what-is-kept-and-for-how-long).",
+		More:  "DynamoDB and Firestore need time to live set up for it: see [stores.md](../guides/stores.md#what-is-kept-and-for-how-long).",
 		field: func(c *Config) any { return &c.Retention },
 	},
 	{
@@ -258,7 +258,7 @@ var Table = []Setting{
 		Help: "How epochs of placement are stored: each whole, or as what changed with it, which costs the same however many members " +
 			"a cluster has. Set changes once all that use the store are of a version that has this setting: earlier ones fail on " +
 			"such a cluster. A cluster begins with it at the next change of its members, and does not go back.",
-		More:  "See [placement.md](placement.md#sizing).",
+		More:  "See [placement.md](../guides/placement.md#sizing).",
 		field: func(c *Config) any { return &c.PlacementEpochs },
 	},
 	{
@@ -293,7 +293,7 @@ var Table = []Setting{
 		Env: "LEASEHOLD_FIRESTORE_INDEX_SHARDS", Group: groupFirestore, Type: Number, Default: "0", Min: "0", Max: "64",
 		Placeholder: "N", Entries: onFirestore,
 		Help:  "Shards that analyses are spread over in the index of the sweep, from 8 to 64, or 0 for none: for more than some 500 writes a second.",
-		More:  "[stores.md](stores.md#firestore) says what else it takes. It can be raised at any time, in one process after the other.",
+		More:  "[stores.md](../guides/stores.md#firestore) says what else it takes. It can be raised at any time, in one process after the other.",
 		field: func(c *Config) any { return &c.FirestoreIndexShards },
 	},
 	{
@@ -401,7 +401,7 @@ var Table = []Setting{
 		Help: "File of tokens that are accepted, as leasehold token new makes it: for servers without an issuer, or beside one. " +
 			"It is read again when it changes.",
 		More: "It has hashes of the tokens, and for each its subject, tenant, rights and end: see " +
-			"[authentication.md](authentication.md#tokens-in-a-file).",
+			"[authentication.md](../guides/authentication.md#tokens-in-a-file).",
 		field: func(c *Config) any { return &c.AuthTokens },
 	},
 	{

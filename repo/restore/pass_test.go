@@ -128,7 +128,7 @@ func fill(t *testing.T, s docstore.Store, n int) {
 var documents = flag.Int("documents", 20_000, "of TestRaiseTokensAtADistance")
 
 // TestRaiseTokensAtADistance: so many documents are written at once and never more, with exactly one call for each, and
-// the time is that of the way to the store divided by how many. The log is the table in docs/operations.md.
+// the time is that of the way to the store divided by how many. The log is the table in docs/guides/operations.md.
 func TestRaiseTokensAtADistance(t *testing.T) {
 	n := *documents
 	for _, c := range []struct {

@@ -468,13 +468,13 @@ const timers = `
 		return w.ms
 	}`
 
-// TestStoreRequests: a page that is looked at costs the store what docs/console.md says, and one that is hidden
+// TestStoreRequests: a page that is looked at costs the store what docs/guides/console.md says, and one that is hidden
 // nothing.
 func TestStoreRequests(t *testing.T) {
 	t.Parallel()
 	w := open(t, httpapi.Development{}, "")
 	w.busy()
-	documented, err := os.ReadFile("../../docs/console.md")
+	documented, err := os.ReadFile("../../docs/guides/console.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -491,7 +491,7 @@ func TestStoreRequests(t *testing.T) {
 	} {
 		if row := fmt.Sprintf("| *%s* | %d s | %d |", x.row, x.every/1000, x.requests); !strings.Contains(string(documented),
 			row) {
-			t.Errorf("docs/console.md has no row that begins with %s", row)
+			t.Errorf("docs/guides/console.md has no row that begins with %s", row)
 		}
 		p.goes(x.hash, x.shows)
 		p.until(`window.waits.some((w) => w && w.ms >= 1000)`, "the time of the next poll")
@@ -731,15 +731,15 @@ func shoot(p *tab, name string) {
 		err = os.MkdirAll("../../docs/console", 0o755)
 	}
 	if err == nil {
-		err = os.WriteFile("../../docs/console/"+name+".png", b, 0o644)
+		err = os.WriteFile("../../docs/pictures/console/"+name+".png", b, 0o644)
 	}
 	if err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-// TestPictures writes docs/console/*.png, for the documentation. It runs only when it is asked to: the pictures are
-// never the same twice.
+// TestPictures writes docs/pictures/console/*.png, for the documentation. It runs only when it is asked to: the
+// pictures are never the same twice.
 func TestPictures(t *testing.T) {
 	if os.Getenv("LEASEHOLD_SCREENSHOTS") == "" {
 		t.Skip("LEASEHOLD_SCREENSHOTS is not set")

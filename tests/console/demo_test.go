@@ -401,7 +401,7 @@ func TestDemoEnds(t *testing.T) {
 	}
 }
 
-// TestDemoPictures writes docs/console/demo*.png. It runs only when it is asked to.
+// TestDemoPictures writes docs/pictures/console/demo*.png. It runs only when it is asked to.
 func TestDemoPictures(t *testing.T) {
 	if os.Getenv("LEASEHOLD_SCREENSHOTS") == "" {
 		t.Skip("LEASEHOLD_SCREENSHOTS is not set")

@@ -3,5 +3,5 @@
 //
 //	go test -C tests/console ./...
 //
-// Without Chromium its tests are skipped. LEASEHOLD_SCREENSHOTS=1 writes docs/console/*.png anew.
+// Without Chromium its tests are skipped. LEASEHOLD_SCREENSHOTS=1 writes docs/pictures/console/*.png anew.
 package console

@@ -85,10 +85,10 @@ func compare(t *testing.T, path string, parts map[string]string) {
 	}
 }
 
-// TestCosts: docs/costs.md has what is counted today, at the prices of price.go of package price.
+// TestCosts: docs/reference/costs.md has what is counted today, at the prices of price.go of package price.
 func TestCosts(t *testing.T) {
 	all := counted(t)
-	compare(t, "../../docs/costs.md", map[string]string{
+	compare(t, "../../docs/reference/costs.md", map[string]string{
 		"prices":     PricesTable(),
 		"dollars":    DollarsTable(all),
 		"counts":     CountsTable(all),
@@ -97,9 +97,9 @@ func TestCosts(t *testing.T) {
 		"faaskeeper": FaaSKeeperTable(all),
 		"break-even": BreakEvenTable(all),
 	})
-	page, err := os.ReadFile("../../docs/costs.md")
+	page, err := os.ReadFile("../../docs/reference/costs.md")
 	if err != nil || !strings.Contains(string(page), price.AsOf) || !strings.Contains(string(page), price.In) {
-		t.Errorf("docs/costs.md does not say that the prices are those of %s in %s: %v", price.AsOf, price.In, err)
+		t.Errorf("docs/reference/costs.md does not say that the prices are those of %s in %s: %v", price.AsOf, price.In, err)
 	}
 }
 

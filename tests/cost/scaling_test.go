@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-const plotPath = "../../docs/scaling.svg"
+const plotPath = "../../docs/pictures/scaling.svg"
 
-// TestScaling: docs/scaling.md and its plot are what the simulation makes of what is counted today.
+// TestScaling: docs/reference/scaling.md and its plot are what the simulation makes of what is counted today.
 func TestScaling(t *testing.T) {
 	all := counted(t)
-	compare(t, "../../docs/scaling.md", map[string]string{
+	compare(t, "../../docs/reference/scaling.md", map[string]string{
 		"limits": LimitsTable(all), "sources": SourcesTable(), "sweep": SweepTable(all),
 	})
 	want := Plot(all)
@@ -25,7 +25,7 @@ func TestScaling(t *testing.T) {
 		}
 	}
 	if got, err := os.ReadFile(plotPath); err != nil || string(got) != want {
-		t.Errorf("docs/scaling.svg is out of date: run make costs UPDATE=1 (%v)", err)
+		t.Errorf("docs/pictures/scaling.svg is out of date: run make costs UPDATE=1 (%v)", err)
 	}
 	for d := xml.NewDecoder(strings.NewReader(want)); ; {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {

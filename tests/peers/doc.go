@@ -2,7 +2,7 @@
 // and dynamolock. One run, one machine, the same keys, each program with the server that it needs.
 //
 //	go -C tests/peers run .                                 print the tables
-//	go -C tests/peers run . -write ../../docs/performance.md    put them into the page
+//	go -C tests/peers run . -write ../../docs/internals/performance.md    put them into the page
 //	go -C tests/peers run . -only 'etcd|sqlite'
 //	go -C tests/peers run . -storm                          count effects per idempotency key, beside Powertools
 //

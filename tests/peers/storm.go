@@ -366,7 +366,7 @@ func (p plan) storm(ctx context.Context, dir string, keys int) (names []string, 
 	return names, results, ctx.Err()
 }
 
-// stormTable is the table in docs/idempotency.md.
+// stormTable is the table in docs/guides/idempotency.md.
 func stormTable(names []string, results [][]cell, keys int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d keys for each line, a ttl of %v:\n\n| What happens |", keys, stormTTL)

@@ -15,8 +15,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestStorm has each row of the storm happen to one key: the middleware has as many effects as docs/idempotency.md
-// says. What Powertools does is not judged, only that it responds.
+// TestStorm has each row of the storm happen to one key: the middleware has as many effects as
+// docs/guides/idempotency.md says. What Powertools does is not judged, only that it responds.
 func TestStorm(t *testing.T) {
 	names, results, err := quick(t).storm(t.Context(), t.TempDir(), 1)
 	if err != nil {
@@ -38,10 +38,10 @@ func TestStorm(t *testing.T) {
 		}
 	}
 	text := stormTable(names, results, 1)
-	page, err := os.ReadFile("../../docs/idempotency.md")
+	page, err := os.ReadFile("../../docs/guides/idempotency.md")
 	for _, s := range stormRows {
 		if !strings.Contains(text, "| "+s.what+" |") || !strings.Contains(string(page), "| "+s.what+" |") {
-			t.Errorf("docs/idempotency.md has no line for %q: %v; make storm writes them", s.what, err)
+			t.Errorf("docs/guides/idempotency.md has no line for %q: %v; make storm writes them", s.what, err)
 		}
 	}
 }

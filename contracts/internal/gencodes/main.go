@@ -135,7 +135,7 @@ func Files(folder string) (map[string][]byte, error) {
 			each(rows, "        - %s\n", func(r Row) []any { return []any{r.Code} }) + "      x-enum-varnames:\n" +
 				each(rows, "        - %s\n", func(r Row) []any { return []any{r.name()} }),
 		},
-		{"docs/errors.md", "<!-- What follows is made from contracts/codes.yaml: make generate -->\n", `\z`,
+		{"docs/reference/errors.md", "<!-- What follows is made from contracts/codes.yaml: make generate -->\n", `\z`,
 			each(rows, "%s", Row.section)},
 		{
 			"console/src/en.js", "  // The codes; made from contracts/codes.yaml: make generate\n", `(?m)^}`,

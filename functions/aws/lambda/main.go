@@ -6,8 +6,8 @@
 //	sweep    puts stale analyses back into their queue, and sweeps clusters, when a schedule calls it
 //
 // It is built for the runtime provided.al2023, whose executable is called bootstrap (make lambda). Settings are
-// environment variables; docs/settings.md lists them. Region and credentials are the variables that Lambda sets; a
-// program that needs profiles, a CA bundle or FIPS endpoints of the AWS SDK is built without the tag
+// environment variables; docs/reference/settings.md lists them. Region and credentials are the variables that Lambda
+// sets; a program that needs profiles, a CA bundle or FIPS endpoints of the AWS SDK is built without the tag
 // leasehold.noprofiles. The tag leasehold.noqueues leaves out the worker and the queue of the sweep, with the clients
 // of SQS and STS: what is left starts sooner, in less memory. The log is on standard output, in the format that the
 // function's logging configuration says (AWS_LAMBDA_LOG_FORMAT) and from the level of the settings on, with Lambda's ID

@@ -1,7 +1,7 @@
 # Generated from functions/settings, the table of settings. To write it again: make generate
 
 variable "console" {
-  description = "Serve the console, a web page for people who operate the server, at /console/, and remember for it how the last requests to the process ended. docs/console.md says who may do what there, and what it costs. LEASEHOLD_CONSOLE of Lambda api; null is false."
+  description = "Serve the console, a web page for people who operate the server, at /console/, and remember for it how the last requests to the process ended. docs/../guides/console.md says who may do what there, and what it costs. LEASEHOLD_CONSOLE of Lambda api; null is false."
   type        = bool
   default     = null
 }
@@ -45,7 +45,7 @@ variable "max_concurrent" {
 }
 
 variable "max_wait" {
-  description = "How long a response is held for a caller that waits, for a lock or for events, whatever it asks for. One that would wait for longer is told when to come again, and keeps its place in line until then. 0s holds no response. Where an instance serves one request at a time, as a Lambda function does, a response that is held keeps all other callers from it. Raise it for a Cloud Function or a service of Cloud Run whose instances serve many at once: docs/gcp.md#waiting. LEASEHOLD_MAX_WAIT of Lambda api; null is 0s."
+  description = "How long a response is held for a caller that waits, for a lock or for events, whatever it asks for. One that would wait for longer is told when to come again, and keeps its place in line until then. 0s holds no response. Where an instance serves one request at a time, as a Lambda function does, a response that is held keeps all other callers from it. Raise it for a Cloud Function or a service of Cloud Run whose instances serve many at once: docs/../guides/gcp.md#waiting. LEASEHOLD_MAX_WAIT of Lambda api; null is 0s."
   type        = string
   default     = null
 
@@ -177,7 +177,7 @@ variable "metrics_emf" {
 }
 
 variable "retention" {
-  description = "How long a lock is kept after its lease has ended, and of placement an activation that is free and a member that is gone; then the store may remove it. Tokens of what comes back are higher all the same. The value off keeps them for ever. An activation with a state stays; see LEASEHOLD_STATE_RETENTION. DynamoDB and Firestore need time to live set up for it: see docs/stores.md#what-is-kept-and-for-how-long. LEASEHOLD_RETENTION of Lambda api, Lambda sweep; null is 720h."
+  description = "How long a lock is kept after its lease has ended, and of placement an activation that is free and a member that is gone; then the store may remove it. Tokens of what comes back are higher all the same. The value off keeps them for ever. An activation with a state stays; see LEASEHOLD_STATE_RETENTION. DynamoDB and Firestore need time to live set up for it: see docs/../guides/stores.md#what-is-kept-and-for-how-long. LEASEHOLD_RETENTION of Lambda api, Lambda sweep; null is 720h."
   type        = string
   default     = null
 
@@ -209,7 +209,7 @@ variable "state_retention" {
 }
 
 variable "placement_epochs" {
-  description = "How epochs of placement are stored: each whole, or as what changed with it, which costs the same however many members a cluster has. Set changes once all that use the store are of a version that has this setting: earlier ones fail on such a cluster. A cluster begins with it at the next change of its members, and does not go back. See docs/placement.md#sizing. LEASEHOLD_PLACEMENT_EPOCHS of Lambda api, Lambda sweep; null is whole."
+  description = "How epochs of placement are stored: each whole, or as what changed with it, which costs the same however many members a cluster has. Set changes once all that use the store are of a version that has this setting: earlier ones fail on such a cluster. A cluster begins with it at the next change of its members, and does not go back. See docs/../guides/placement.md#sizing. LEASEHOLD_PLACEMENT_EPOCHS of Lambda api, Lambda sweep; null is whole."
   type        = string
   default     = null
 

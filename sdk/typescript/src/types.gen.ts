@@ -7238,7 +7238,7 @@ export interface operations {
                      *           "caller_tenant": "acme",
                      *           "owner_id": "ann",
                      *           "problem": {
-                     *             "type": "https://github.com/leasehold-dev/leasehold/blob/main/docs/errors.md#lock_held",
+                     *             "type": "https://github.com/leasehold-dev/leasehold/blob/main/docs/reference/errors.md#lock_held",
                      *             "title": "lock is held",
                      *             "status": 409,
                      *             "code": "LOCK_HELD",
@@ -7271,7 +7271,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "type": "https://github.com/leasehold-dev/leasehold/blob/main/docs/errors.md#not_configured",
+                     *       "type": "https://github.com/leasehold-dev/leasehold/blob/main/docs/reference/errors.md#not_configured",
                      *       "title": "not configured",
                      *       "status": 501,
                      *       "code": "NOT_CONFIGURED",

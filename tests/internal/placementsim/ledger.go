@@ -12,7 +12,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// Kinds of documents, as docs/placement.md has them.
+// Kinds of documents, as docs/guides/placement.md has them.
 const (
 	activations = "activations"
 	members     = "placement_members"
