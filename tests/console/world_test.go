@@ -98,8 +98,8 @@ func open(t *testing.T, identity httpapi.Identity, token string) *world {
 	return w
 }
 
-// had answers who had something: deploy-prod was ann's from 22:00 to 22:10, of the rest nothing is known; for runs there
-// is no file.
+// had answers who had something: deploy-prod was ann's from 22:00 to 22:10, of the rest nothing is known; for runs
+// there is no file.
 func (w *world) had(_ context.Context, q httpapi.HistoryQuery) (contracts.LeaseHistory, error) {
 	h := contracts.LeaseHistory{Kind: q.Kind, Key: q.Key, Holders: []contracts.RecordedLease{}}
 	switch {
