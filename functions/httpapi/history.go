@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -23,8 +24,11 @@ type HistoryQuery struct {
 // mostPastLeases is how many leases a response without a time lists.
 const mostPastLeases = 100
 
-// maxHistoryKey is how long the name of what is asked for may be; none that has leases is longer.
-const maxHistoryKey = 1024
+// How many bytes the names of what is asked for may have; none that has leases has more.
+const (
+	maxHistoryKey = 1024
+	maxHistoryOf  = 128 // of its tenant and its cluster
+)
 
 // getHistory says who had something, as the audit events of this server tell.
 func (a *api) getHistory(c call) (contracts.LeaseHistory, error) {
@@ -56,41 +60,39 @@ func historyQuery(c call) (HistoryQuery, error) {
 		return HistoryQuery{}, err
 	}
 	q := HistoryQuery{Kind: given["kind"], Tenant: given["tenant_id"], Key: given["key"], Cluster: given["cluster"]}
-	kinds := []string{"lock", "run", "analysis", "machine_ids", "activation"}
-	if !slices.Contains(kinds, q.Kind) {
-		return q, field.Errorf("kind", "must be one of lock, run, analysis, machine_ids, activation")
-	}
-	if err := field.Text("key", q.Key, maxHistoryKey); err != nil {
+	if err := errors.Join(field.OptionalText("tenant_id", q.Tenant, maxHistoryOf),
+		field.OptionalText("cluster", q.Cluster, maxHistoryOf)); err != nil {
 		return q, err
 	}
-	for _, f := range []struct {
-		name, value string
-		given, of   bool
-	}{
-		{"tenant_id", q.Tenant, q.Tenant != "", q.Kind != "analysis" && q.Kind != "machine_ids"},
-		{"cluster", q.Cluster, q.Cluster != "", q.Kind == "activation"},
-		{"machine_id", "", given["machine_id"] != "", q.Kind == "machine_ids"},
-	} {
-		switch {
-		case f.of && !f.given:
-			return q, field.Errorf(f.name, "is missing: each %s has one", q.Kind)
-		case !f.of && f.given:
-			return q, field.Errorf(f.name, "is given, but no %s has one", q.Kind)
-		}
-		if err := field.OptionalText(f.name, f.value, maxHistoryKey); err != nil {
-			return q, err
-		}
-	}
-	if q.Kind == "machine_ids" {
-		n, err := number(given, "machine_id", 0, math.MaxInt32)
-		if err != nil {
-			return q, err
-		}
-		q.MachineID = &n
+	n, err := number(given, "machine_id", 0, math.MaxInt64)
+	if err != nil {
+		return q, err
 	}
 	if at, ok := given["at"]; ok {
 		if q.At, err = time.Parse(time.RFC3339Nano, at); err != nil || q.At.IsZero() {
 			return q, field.Errorf("at", "must be a time such as 2026-01-01T03:12:00Z")
+		}
+	}
+	if err := field.Text("key", q.Key, maxHistoryKey); err != nil {
+		return q, err
+	}
+	if !slices.Contains([]string{"lock", "run", "analysis", "machine_ids", "activation"}, q.Kind) {
+		return q, field.Errorf("kind", "must be one of lock, run, analysis, machine_ids, activation")
+	}
+	if q.Kind == "machine_ids" {
+		q.MachineID = &n
+	}
+	for _, f := range []struct {
+		name string
+		of   bool
+	}{
+		{"tenant_id", q.Kind != "analysis" && q.Kind != "machine_ids"}, {"cluster", q.Kind == "activation"},
+		{"machine_id", q.Kind == "machine_ids"},
+	} {
+		if is := given[f.name] != ""; f.of && !is {
+			return q, field.Errorf(f.name, "is missing: a question about %s has one", q.Kind)
+		} else if !f.of && is {
+			return q, field.Errorf(f.name, "is given, but a question about %s has none", q.Kind)
 		}
 	}
 	if c.caller.Tenant != "" && q.Tenant != "" && q.Tenant != c.caller.Tenant {
