@@ -166,7 +166,7 @@ func TestOutcomesOfATenant(t *testing.T) {
 // its numbers. Callers that could not be identified have a small memory of their own, for those who see all tenants.
 func TestOutcomesOfEachTenant(t *testing.T) {
 	who := &callers{}
-	d := remembering(t, who, 1024)
+	d := remembering(t, who, 128)
 	as := func(tenant string, admin bool) {
 		who.caller, who.err = httpapi.Caller{Subject: "s", Tenant: tenant, Admin: admin}, nil
 	}
@@ -177,11 +177,11 @@ func TestOutcomesOfEachTenant(t *testing.T) {
 	as("quiet", false)
 	ask("quiet", "first")
 	as("busy", false)
-	for i := range 1100 {
+	for i := range 200 {
 		ask("busy", fmt.Sprint("b", i))
 	}
 	who.err = httpapi.Unauthenticated("no token")
-	for i := range 1100 {
+	for i := range 200 {
 		ask("quiet", fmt.Sprint("u", i))
 	}
 	as("quiet", false)
@@ -191,7 +191,7 @@ func TestOutcomesOfEachTenant(t *testing.T) {
 		t.Errorf("the quiet tenant: %s, %d forgotten", brief(p), p.Forgotten)
 	}
 	as("busy", true)
-	if p := d.outcomes("?page_size=1"); p.Outcomes[0].Number != 1100 || p.Forgotten != 76 {
+	if p := d.outcomes("?page_size=1"); p.Outcomes[0].Number != 200 || p.Forgotten != 72 {
 		t.Errorf("the busy tenant: %s, %d forgotten", brief(p), p.Forgotten)
 	}
 	as("new", true)
@@ -204,14 +204,14 @@ func TestOutcomesOfEachTenant(t *testing.T) {
 	for i, o := range p.Outcomes {
 		ids[i] = o.RequestID
 	}
-	if len(ids) != 2+64 || ids[0] != "second" || ids[1] != "u1099" || ids[64] != "u1036" || ids[65] != "first" {
+	if len(ids) != 2+64 || ids[0] != "second" || ids[1] != "u199" || ids[64] != "u136" || ids[65] != "first" {
 		t.Errorf("all: %q", ids)
 	}
-	if p.Outcomes[0].Number != 2202 || p.Forgotten != 2202-2-1024-64 {
+	if p.Outcomes[0].Number != 402 || p.Forgotten != 402-2-128-64 {
 		t.Errorf("all: number %d, %d forgotten", p.Outcomes[0].Number, p.Forgotten)
 	}
-	if next := d.outcomes("?page_size=1&page_token=2202"); next.Outcomes[0].RequestID != "u1099" ||
-		next.NextPageToken != "2201" {
+	if next := d.outcomes("?page_size=1&page_token=402"); next.Outcomes[0].RequestID != "u199" ||
+		next.NextPageToken != "401" {
 		t.Errorf("all, the second page: %+v", next)
 	}
 }

@@ -284,7 +284,7 @@ func TestOneServerKeepsItsLock(t *testing.T) {
 			if watched {
 				s = signalling{counts}
 			}
-			run := relay{1, 4, false, 4000}.run(t, s)
+			run := relay{1, 4, false, 2000}.run(t, s)
 			if best := 1e3 / 12.0; run.rate() < best*0.94 {
 				t.Errorf("signals %v: %.1f in a second, where %.1f are possible", watched, run.rate(), best)
 			}

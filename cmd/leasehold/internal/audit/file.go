@@ -26,8 +26,8 @@ func (l *Log) ReadFile(ctx context.Context, name string) error {
 	return l.Read(name, untilEnd{f, ctx})
 }
 
-// ReadNewest reads the file of a server, and then those that it was rotated to, the newest first, until they are as many
-// bytes as given: of the last one that is read the end, unless it is compressed. Rotated files are FILE.1 and
+// ReadNewest reads the file of a server, and then those that it was rotated to, the newest first, until they are as
+// many bytes as given: of the last one that is read the end, unless it is compressed. Rotated files are FILE.1 and
 // FILE-20260101, also with .gz, as logrotate names them.
 func (l *Log) ReadNewest(ctx context.Context, name string, most int64) error {
 	files, err := rotated(name)
