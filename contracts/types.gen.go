@@ -1298,6 +1298,52 @@ type Lease struct {
 	WaitedMs Milliseconds `json:"waited_ms,omitempty"`
 }
 
+// LeaseHistory defines model for LeaseHistory.
+type LeaseHistory struct {
+	// After The lease after, if no one had it for certain.
+	After *RecordedLease `json:"after,omitempty"`
+
+	// At The time that was asked about; missing if all leases were.
+	At Time `json:"at,omitempty"`
+
+	// Before The lease before, if no one had it for certain.
+	Before *RecordedLease `json:"before,omitempty"`
+
+	// BrokenLines How many lines could not be read.
+	BrokenLines int64 `json:"broken_lines,omitempty"`
+
+	// Cluster Of an identity.
+	Cluster string `json:"cluster,omitempty"`
+
+	// Events How many events are about it.
+	Events int64 `json:"events"`
+
+	// First Of the earliest of all events that were read: what was before is not known.
+	First Time `json:"first,omitempty"`
+
+	// Holders Who had it then, by token; several of a lock with other modes than exclusive.
+	Holders []RecordedLease `json:"holders"`
+
+	// Key Its name; of a machine ID, its service.
+	Key string `json:"key"`
+
+	// Kind What it is: `lock`, `run`, `analysis`, `machine_ids`, `activation`.
+	Kind string `json:"kind"`
+
+	// Last Of the latest.
+	Last Time `json:"last,omitempty"`
+
+	// Leases Without `at`: its leases, the oldest first.
+	Leases []RecordedLease `json:"leases,omitempty"`
+
+	// LeftOff How many older leases were left off.
+	LeftOff   int64  `json:"left_off,omitempty"`
+	MachineID *int64 `json:"machine_id,omitempty"`
+
+	// TenantID Analyses and machine IDs have none.
+	TenantID string `json:"tenant_id,omitempty"`
+}
+
 // Lock A lock, as every caller of its tenant may see it.
 type Lock struct {
 	// AcquiredAt ISO 8601, UTC, milliseconds.
@@ -2091,6 +2137,78 @@ type Problem struct {
 
 	// Type Where the code is explained.
 	Type string `json:"type"`
+}
+
+// RecordedLease What audit events say of one lease. Renewals are no events.
+type RecordedLease struct {
+	// Certain Of `holders`: false if it was held only if it was renewed until then.
+	Certain *bool `json:"certain,omitempty"`
+
+	// Ended How: `released`, `finished`, `failed`, `given up`, `forced`, `expired`, `handed over`, `taken over`, `replaced`, `too late`. Missing if no event says.
+	Ended string `json:"ended,omitempty"`
+
+	// EndedAt When it ended. If it expired and an event of the next lease is all that tells, it is when that was granted: the lease had ended by then.
+	EndedAt Time `json:"ended_at,omitempty"`
+
+	// EndedBy Who ended it, if that was not its owner.
+	EndedBy string `json:"ended_by,omitempty"`
+
+	// Epoch By which the identity was placed.
+	Epoch int64 `json:"epoch,omitempty"`
+
+	// Events The IDs of the events that say so.
+	Events []string `json:"events"`
+
+	// ExpiresAt When it would have ended, had it never been renewed.
+	ExpiresAt Time `json:"expires_at,omitempty"`
+
+	// Failures Attempts that had failed by its end.
+	Failures int64 `json:"failures,omitempty"`
+
+	// FencingToken Machine IDs have none.
+	FencingToken int64 `json:"fencing_token,omitempty"`
+
+	// GrantedAt Missing if no event says.
+	GrantedAt Time `json:"granted_at,omitempty"`
+
+	// InLine It was handed over to the next in line.
+	InLine bool `json:"in_line,omitempty"`
+
+	// Incarnation Of the member that is its owner.
+	Incarnation int64 `json:"incarnation,omitempty"`
+
+	// Lease A hash of its lease ID, as in the audit event.
+	Lease string `json:"lease,omitempty"`
+	Mode  string `json:"mode,omitempty"`
+
+	// NextOwner Whose lease could only begin when it had ended.
+	NextOwner string `json:"next_owner,omitempty"`
+	NextToken int64  `json:"next_token,omitempty"`
+
+	// Owner Who had it; empty for machine IDs of callers without a name.
+	Owner  string `json:"owner"`
+	Permit int64  `json:"permit,omitempty"`
+
+	// Reason In the words of who did.
+	Reason string `json:"reason,omitempty"`
+
+	// Remote Where the request for it came from.
+	Remote string `json:"remote,omitempty"`
+
+	// Result Of a run: its status, or what became of its delivery.
+	Result string `json:"result,omitempty"`
+
+	// Runs Which attempt it is, as in the audit event.
+	Runs int64 `json:"runs,omitempty"`
+
+	// TakenFrom The member that had the identity before.
+	TakenFrom string `json:"taken_from,omitempty"`
+
+	// TokenID Which bearer token its owner sent, as in the audit event.
+	TokenID string `json:"token_id,omitempty"`
+
+	// TookOver The lease before had expired.
+	TookOver bool `json:"took_over,omitempty"`
 }
 
 // ReleaseRequest defines model for ReleaseRequest.

@@ -5,11 +5,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/audit"
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
 )
 
 type auditCmd struct {
@@ -93,7 +94,7 @@ func (c *auditCmd) Run(ctx context.Context, s *streams) error {
 	}
 	log := audit.Log{About: about}
 	for _, name := range c.Files {
-		if err := readAudit(ctx, &log, name); err != nil {
+		if err := log.ReadFile(ctx, name); err != nil {
 			return err
 		}
 	}
@@ -117,37 +118,31 @@ func (c *auditCmd) Run(ctx context.Context, s *streams) error {
 	return nil
 }
 
-// untilEnd is a reader that ends with a context: files may be large.
-type untilEnd struct {
-	io.Reader
+// historyBytes is how much of its audit events a server reads for a request: a second's work, and a day of most.
+const historyBytes = 64 << 20
 
-	ctx context.Context //nolint:containedctx // of the command that reads
-}
-
-// Read implements [io.Reader].
-func (r untilEnd) Read(b []byte) (int, error) {
-	if err := context.Cause(r.ctx); err != nil {
-		return 0, err
+// history answers from the audit file of a server, and those that it was rotated to; nil if it has none.
+func history(file string) func(context.Context, httpapi.HistoryQuery) (contracts.LeaseHistory, error) {
+	if file == "" {
+		return nil
 	}
-	return r.Reader.Read(b)
-}
-
-func readAudit(ctx context.Context, log *audit.Log, name string) error {
-	if name == "-" {
-		return log.Read("standard input", untilEnd{os.Stdin, ctx})
+	return func(ctx context.Context, q httpapi.HistoryQuery) (contracts.LeaseHistory, error) {
+		log := audit.Log{About: audit.Thing{Kind: q.Kind, Tenant: q.Tenant, Key: q.Key, Cluster: q.Cluster,
+			MachineID: q.MachineID}}
+		if err := log.ReadNewest(ctx, file, historyBytes); err != nil {
+			return contracts.LeaseHistory{}, err
+		}
+		if q.At.IsZero() {
+			return log.All().LeaseHistory, nil
+		}
+		return log.At(q.At).LeaseHistory, nil
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }() // it was read only
-	return log.Read(name, untilEnd{f, ctx})
 }
 
 // auditAnswer is an answer in words.
 func auditAnswer(a audit.Answer) string {
 	var b strings.Builder
-	b.WriteString(auditThing(a.Thing))
+	b.WriteString(auditThing(a))
 	if a.At != "" {
 		b.WriteString(" at " + a.At)
 	}
@@ -171,15 +166,15 @@ func auditAnswer(a audit.Answer) string {
 	for _, h := range a.Holders {
 		who := holderOf(h.Owner, h.FencingToken)
 		switch {
-		case !h.Certain && h.GrantedAt == "":
+		case !*h.Certain && h.GrantedAt == "":
 			who = "possibly " + who + ", if it was granted by then"
-		case !h.Certain && a.Kind == audit.Identity:
+		case !*h.Certain && a.Kind == audit.Identity:
 			who = "possibly " + who + ", if it lived until then"
-		case !h.Certain:
+		case !*h.Certain:
 			who = "possibly " + who + ", if its lease was renewed until then"
 		}
 		fmt.Fprintln(&b, who)
-		writeLease(&b, h.Lease)
+		writeLease(&b, h)
 	}
 	if a.Before != nil {
 		fmt.Fprintf(&b, "before: %s\n", holderOf(a.Before.Owner, a.Before.FencingToken))
@@ -196,8 +191,8 @@ func auditAnswer(a audit.Answer) string {
 }
 
 // auditThing names what an answer is about.
-func auditThing(t audit.Thing) string {
-	of := " of tenant " + quoted(t.Tenant)
+func auditThing(t audit.Answer) string {
+	of := " of tenant " + quoted(t.TenantID)
 	switch t.Kind {
 	case audit.Run:
 		return "run " + quoted(t.Key) + of
@@ -226,7 +221,7 @@ func holderOf(owner string, token int64) string {
 }
 
 // writeLease says how a lease began and ended.
-func writeLease(w io.Writer, l audit.Lease) {
+func writeLease(w io.Writer, l contracts.RecordedLease) {
 	line := func(what, text string) { fmt.Fprintf(w, "  %-8s %s\n", what, text) }
 	granted := cmp.Or(l.GrantedAt, "at a time that no event tells")
 	if l.InLine {

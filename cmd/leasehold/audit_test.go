@@ -177,7 +177,7 @@ func save(t *testing.T, name, content string) string {
 
 // summary is an answer in a few words: who for certain, who possibly, and how that ended; the leases before and after.
 func summary(a audit.Answer, first int64) string {
-	lease := func(l audit.Lease) string {
+	lease := func(l contracts.RecordedLease) string {
 		text := l.Owner
 		if l.FencingToken != 0 {
 			text += fmt.Sprintf("+%d", l.FencingToken-first)
@@ -214,8 +214,8 @@ func summary(a audit.Answer, first int64) string {
 		parts = append(parts, lease(l))
 	}
 	for _, h := range a.Holders {
-		text := lease(h.Lease)
-		if !h.Certain {
+		text := lease(h)
+		if !*h.Certain {
 			text = "possibly " + text
 		}
 		parts = append(parts, text)
@@ -281,6 +281,44 @@ func TestAuditOfANight(t *testing.T) {
 	}
 	if a, _, code := ask(t, "22:44:10", "other", file); code != exitOK || a.Holders[0].Owner != "eve" {
 		t.Errorf("the other lock: %+v, exit code %d", a, code)
+	}
+}
+
+// TestHistoryOfAServer: a server answers from its audit file as the command does, for administrators, about what is of
+// their tenant; also when the file was rotated.
+func TestHistoryOfAServer(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	first := n.play()
+	lines := strings.SplitAfter(n.audit.String(), "\n")
+	file := filepath.Join(t.TempDir(), "audit.jsonl")
+	for name, content := range map[string]string{
+		"": strings.Join(lines[len(lines)/2:], ""), ".1": strings.Join(lines[:len(lines)/2], ""),
+		".old": "it is not a rotated file\n", "s": "nor is this\n",
+	} {
+		if err := os.WriteFile(file+name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store := docstore.NewMemory(nil)
+	api := contracttest.Handler(t, httpapi.New(store, httpapi.Development{}, &httpapi.Options{History: history(file)}))
+	get := func(query string) (h contracts.LeaseHistory) {
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet,
+			"http://127.0.0.1:8080/v1/history?kind=lock&tenant_id=acme&key=nightly"+query, nil))
+		if err := json.Unmarshal(w.Body.Bytes(), &h); err != nil || w.Code != http.StatusOK {
+			t.Fatalf("%d %s, %v", w.Code, w.Body, err)
+		}
+		return h
+	}
+	for _, q := range questions {
+		h := get("&at=" + timeAt(t, q.clock).Format(time.RFC3339))
+		if got := summary(audit.Answer{LeaseHistory: h}, first); got != q.want || h.BrokenLines != 0 {
+			t.Errorf("%s\ngot  %s\nwant %s\n%d broken lines", q.clock, got, q.want, h.BrokenLines)
+		}
+	}
+	if h := get(""); len(h.Leases) != 6 || h.LeftOff != 0 || h.Leases[5].Owner != "fay" {
+		t.Errorf("all: %+v", h)
 	}
 }
 

@@ -130,6 +130,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	o.Routes = append(o.Routes, task, sweep)
 	o.Leaving, o.Stop, o.Audit, o.Build, o.Metrics, o.Traces = stop.Done(), ctx.Done(), written.audit,
 		buildinfo.This(version), observed.metrics, observed.traces
+	o.History = history(c.AuditLog)
 	api := httpapi.New(store, identity, o)
 	server := httpapi.Server(setup.BasePath(c.BasePath, api), log)
 	ended := make(chan error, 1)

@@ -3,6 +3,7 @@ import { get, post, path, requestID, Problem } from './api.js'
 import { html, t, Component, Text, Time, Bar, Panel, Find, Empty, State, Dialog, Failure, duration, left, since, visible } from './ui.js'
 import { refusals } from './now.js'
 import { Outcomes } from './happened.js'
+import { Had } from './had.js'
 
 async function load({ tenant, caller, args: [key], signal }) {
   if (!key) return {}
@@ -63,9 +64,10 @@ class View extends Component {
   render({ data: { lock, outcomes }, args: [key], caller, tenant, again }, { asks }) {
     const find = html`<${Find} id="key" label=${t('lock.key')} value=${key} find=${(k) => { location.hash = '#/lock' + (k ? '/' + encodeURIComponent(k) : '') }} />`
     const fence = html`<${Fence} tenant=${tenant} caller=${caller} value=${key} me=${me(caller)} />`
+    const had = key && html`<${Had} key=${tenant + '/' + key} of=${{ kind: 'lock', tenant_id: tenant, key }} caller=${caller} />`
     if (!key) return html`${find}<${Empty} title=${t('lock.which')}><p>${t('lock.teach')}</p><//>${fence}`
     const refused = outcomes && html`<${Panel} id="requests" title=${t('lock.requests')}>${outcomes.length ? html`<${Outcomes} list=${outcomes} />` : html`<p class="note">${t('lock.norequests')}</p>`}<//>`
-    if (!lock) return html`${find}<${Empty} title=${t('lock.none')}><p>${t('lock.nonewhy')}</p><//>${refused}${fence}`
+    if (!lock) return html`${find}<${Empty} title=${t('lock.none')}><p>${t('lock.nonewhy')}</p><//>${had}${refused}${fence}`
     const held = lock.state === 'ACTIVE' && lock.mode !== 'rate', holders = lock.holders?.length ? lock.holders : held ? [lock] : []
     const f = lock.force_release
     return html`${find}
@@ -78,7 +80,7 @@ class View extends Component {
       <${Panel} id="line" title=${t('lock.line')}>${lock.waiting?.length ? html`<ol class="line">${lock.waiting.map((w, i) => html`<li key=${i}><${Text} v=${w.owner_id} /> <span class="note">${t('lock.waits', { time: since(w.since) })}</span></li>`)}</ol>` : html`<p class="note">${t('lock.noline')}</p>`}
         ${lock.refused && html`<p>${t('lock.refusedlast')} <${Text} v=${lock.refused.owner_id} />, <${Time} at=${lock.refused.at} /></p>`}<//>
       <${Panel} id="past" title=${t('lock.history')}>${lock.history?.length ? html`<${History} past=${lock.history} />` : html`<p class="note">${t('lock.nohistory')}</p>`}<//>
-      ${refused}${fence}
+      ${had}${refused}${fence}
       ${asks && html`<${Dialog} title=${t('lock.release')} what=${t('lock.releases', { key: lock.lock_key, owner: asks.owner_id })} does=${t('lock.release')} act=${this.release} close=${(done) => { this.setState({ asks: null }); if (done) again() }} />`}`
   }
 }

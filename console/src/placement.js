@@ -1,5 +1,6 @@
 // Placement: the members of a cluster, which partitions are whose, where an identity is, and what the last epoch moved.
 import { get, path, query, now } from './api.js'
+import { Had } from './had.js'
 import { html, t, Text, Time, Fact, Panel, Find, Empty, Command, State, Canvas, number, visible, to } from './ui.js'
 
 const past = 3_600_000 // how far back events are read
@@ -84,7 +85,7 @@ const At = ({ placed }) => html`<dl class="labels"><div><dt>${t('place.partition
   ${placed.placed && html`<div><dt>${t('place.placed')}</dt><dd><${Text} v=${placed.placed.member} /></dd></div>`}
   <div><dt>${t('place.activation')}</dt><dd>${placed.activation ? html`<${State} v=${placed.activation.phase} /> ${placed.activation.changed_at && html`<${Time} at=${placed.activation.changed_at} />`}` : t('place.never')}</dd></div></dl>`
 
-function View({ data, args: [name, kind, id], tenant }) {
+function View({ data, args: [name, kind, id], tenant, caller }) {
   const { clusters, others, cluster, topology, events, behind, moved, placed } = data
   const choose = html`<${Find} id="cluster" label=${t('place.cluster')} value=${name || cluster} find=${(c) => { location.hash = '#/placement' + (c ? '/' + encodeURIComponent(c) : '') }} does=${t('go')} />
     ${clusters.length > 1 && html`<p class="choices">${clusters.map((c) => html`<a key=${c} class="tag" href=${'#/placement/' + encodeURIComponent(c)} aria-current=${c === cluster ? 'true' : null}>${c}</a>`)}</p>`}${others && html`<p class="note">${t('place.others')}</p>`}`
@@ -97,6 +98,7 @@ function View({ data, args: [name, kind, id], tenant }) {
       <${Fact} name=${t('place.epoch')}>${number(topology.epoch)}<//><${Fact} name=${t('place.status')} level=${topology.status === 'READY' ? '' : 'gone'}>${t('place.' + topology.status)}<//></dl>
     <${Panel} id="find" title=${t('place.find')}><${Find} id="kind" label=${t('place.kind')} value=${kind} second=${{ label: t('place.id'), value: id }} find=${(k, i) => { if (k && i) location.hash = to(['placement', cluster, k, i]) }} />
       <div role="status">${placed && html`<${At} placed=${placed} />`}</div>${placed && html`<p><a href=${to(['placement', cluster])}>${t('place.all')}</a></p>`}<//>
+    ${placed && html`<${Had} key=${kind + '/' + id} of=${{ kind: 'activation', tenant_id: tenant, cluster, key: kind + '/' + id }} caller=${caller} />`}
     <${Panel} id="members" title=${t('place.members')}><ul class="members">${topology.members.map((m, i) => html`<li key=${m.member + m.incarnation}><i class=${'dot ' + hue(i)}></i><div><${Text} v=${m.member} /> ${m.status !== 'ACTIVE' && html`<${State} v=${m.status} />`}${m.full && html`<span class="tag warm">${t('place.full')}</span>`}
         <p class="note">${m.kinds.map(visible).join(', ') || '—'}${m.address && html` · <${Text} v=${m.address} mono />`}${Object.entries(m.labels || {}).map(([k, v]) => html` · <${Text} v=${k + '=' + v} />`)}</p></div>
         <div class="bar" role="meter" aria-label=${visible(m.member)} aria-valuemin="0" aria-valuemax=${topology.partitions} aria-valuenow=${count[i]}><div style=${{ width: (100 * count[i]) / most + '%', background: `var(--${hue(i)})` }}></div></div><span class="left">${number(count[i])}</span></li>`)}</ul><${Partitions} topology=${topology} found=${placed?.partition} /><//>

@@ -5,6 +5,7 @@ import { html, t, Component, Text, Time, Bar, Fact, Panel, Find, Filters, Empty,
 import { Survey, Looked, Pages, pagesOf } from './survey.js'
 import { refusals } from './now.js'
 import { Outcomes } from './happened.js'
+import { Had } from './had.js'
 import { me } from './lock.js'
 
 const surveys = { analyses: new Survey('analyses'), runs: new Survey('runs') }
@@ -96,12 +97,13 @@ const Part = ({ kind, one, data, q, is, filters, again, retry, other }) => {
 const states = ['', 'FAILED', 'STALE', 'RUNNING', 'PENDING', 'READY']
 
 // One is an analysis or a run by itself.
-const One = ({ data: { kind, id, one: a, outcomes }, retry }) => {
+const One = ({ data: { kind, id, one: a, outcomes }, retry, tenant, caller }) => {
   const is = kind === 'run' ? runState : stateOf
   return html`<p><a href="#/work">${t('work.all')}</a></p>${!a ? html`<${Empty} title=${t(kind === 'run' ? 'run.none' : 'work.missing', { id })}><p>${t('lock.nonewhy')}</p><//>`
     : html`<${Panel} id="one" title=${html`<${Text} v=${id} mono />`} aside=${html`<${State} v=${is(a)} />${a.status && a.status !== is(a) && html`<span class="tag"><${Text} v=${a.status} /></span>`}`}>
       <ul class="plain"><${Item} a=${a} id=${id} kind=${kind} retry=${is(a) === 'FAILED' && kind === 'analysis' && retry} /></ul>
       <dl class="labels"><div><dt>${t('work.runs')}</dt><dd>${number(a.runs)}</dd></div><div><dt>${t('work.failures')}</dt><dd>${number(a.failures)}</dd></div></dl><//>`}
+    <${Had} key=${kind + id} of=${{ kind, key: id, ...(kind === 'run' && { tenant_id: tenant }) }} caller=${caller} />
     ${outcomes && html`<${Panel} id="requests" title=${t('lock.requests')}>${outcomes.length ? html`<${Outcomes} list=${outcomes} />` : html`<p class="note">${t('work.norequests')}</p>`}<//>`}`
 }
 
@@ -128,11 +130,11 @@ class View extends Component {
     }
     this.setState({ done: { done, refused } })
   }
-  render({ data, q, caller, again }, { asks, done }) {
+  render({ data, q, caller, tenant, again }, { asks, done }) {
     const ask = caller.administrator && ((a) => this.setState({ asks: [a], done: null }))
     const dialog = asks && html`<${Dialog} title=${t('work.retry')} what=${asks.length > 1 ? plural('work.retrymany', asks.length) : t('work.retries', { id: asks[0].analysis_id })} does=${t('work.retry')} act=${this.retry} close=${(did) => { this.setState({ asks: null }); if (did) { surveys.analyses.dated(); again() } }}>
       ${asks.length > 1 && html`<ul class="preview" tabindex="0" aria-label=${t('work.preview')}>${asks.map((a) => html`<li key=${a.analysis_id}><${Text} v=${a.analysis_id} mono /> <span class="note"><${Text} v=${a.failure_reason || ''} cut /></span></li>`)}</ul>`}<//>`
-    if (data.kind) return html`<${One} data=${data} retry=${ask} />${dialog}`
+    if (data.kind) return html`<${One} data=${data} retry=${ask} tenant=${tenant} caller=${caller} />${dialog}`
     const { analyses, runs, unreadable } = data
     const filters = { prefix: q.get('prefix'), owner: q.get('owner'), state: q.get('state') }
     const failed = [...new Map([...(filters.owner || filters.state || analyses?.tokens.length ? [] : surveys.analyses.sum?.urgent || []), ...(analyses?.list || [])].filter((a) => stateOf(a) === 'FAILED').map((a) => [a.analysis_id, a])).values()].slice(0, 100)

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"net/http"
 	"time"
@@ -93,6 +94,9 @@ type Options struct {
 	// rejected or failed, and as many that were carried out; of all tenants together, four times as many. 0: none.
 	Outcomes int
 
+	// History answers from a file of audit events who had something; nil if there is no such file.
+	History func(context.Context, HistoryQuery) (contracts.LeaseHistory, error)
+
 	// Metrics measures requests and what they end as; nil measures nothing. That of the store is
 	// [metrics.Metrics.Observe].
 	Metrics *metrics.Metrics
@@ -146,7 +150,7 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 	if a.now = o.Now; a.now == nil {
 		a.now = time.Now
 	}
-	a.build = o.Build
+	a.build, a.history, a.reading = o.Build, o.History, make(chan struct{}, 1)
 	a.ready, a.admission = newReadiness(store, o.Now), newAdmission(o.Limits, store, f, o.Now)
 	a.metrics.Waiting(map[string]func() int{"locks": a.lockWaiters.count, "events": a.watches.waiters.count})
 	routes := append(a.routes(), o.Routes...)
@@ -189,6 +193,8 @@ type api struct {
 	lockWaiters waiters
 
 	build     buildinfo.Info
+	history   func(context.Context, HistoryQuery) (contracts.LeaseHistory, error)
+	reading   chan struct{} // has room for one that reads it
 	ready     *readiness
 	admission *admission
 }
@@ -297,6 +303,8 @@ func (a *api) routes() []Route {
 		{Method: "GET", Path: "/v1/caller", Operation: "caller.get", Do: a.authenticated(look(a.getCaller))},
 		{Method: "GET", Path: "/v1/outcomes", Operation: "outcomes.list",
 			Do: a.authenticated(ofAdministrators("reading outcomes", a.listOutcomes))},
+		{Method: "GET", Path: "/v1/history", Operation: "history.get",
+			Do: a.authenticated(ofAdministrators("reading audit events", look(a.getHistory)))},
 		{Method: "GET", Path: "/healthz", Do: a.healthz},
 		{Method: "GET", Path: "/readyz", Do: a.readyz},
 		{Method: "GET", Path: "/openapi.yaml", Do: document("application/yaml", contracts.OpenAPI)},

@@ -496,6 +496,7 @@ var Operations = []string{
 	"machine_ids.occupancy",
 	"machine_ids.release",
 	"outcomes.list",
+	"history.get",
 	"placement.clusters",
 	"placement.drain",
 	"placement.events",

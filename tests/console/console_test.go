@@ -127,7 +127,8 @@ func TestScreens(t *testing.T) {
 // local fails the test if a tab asked anything but its server.
 func (p *tab) local(w *world) {
 	p.t.Helper()
-	p.asksOnly(w.url+"/console/", w.url+"/v1/")
+	// and pictures of the browser's own, of which its fields for times are made
+	p.asksOnly(w.url+"/console/", w.url+"/v1/", "data:image/svg+xml;base64,PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciIHdpZHRo")
 }
 
 // asksOnly fails the test if a tab asked for anything that does not begin in one of these ways.
@@ -378,6 +379,40 @@ func TestAdministrator(t *testing.T) {
 			t.Errorf("what happened does not say %q", reason)
 		}
 	}
+	p.clean()
+}
+
+// TestWhoHadIt: administrators ask who had a lock or a run; the page says what is known, and what to do without a file.
+func TestWhoHadIt(t *testing.T) {
+	t.Parallel()
+	w := open(t, people, "t0ken-of-root")
+	w.acquire("acme", "deploy-prod", "", 300, nil)
+	p := w.visit("#/lock/deploy-prod", look{})
+	p.signIn("t0ken-of-root")
+	p.sees("Who had it")
+	ask := func(at string) {
+		p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`{ const f = document.querySelector('#at').form
+			f.elements.at.value = %q && new Date(new Date(%[1]q) - new Date(%[1]q).getTimezoneOffset() * 60e3).toISOString().slice(0, 19)
+			f.requestSubmit() }; undefined`, at)))
+	}
+	ask("2026-01-01T22:05:00Z")
+	p.sees("possibly: if it was renewed until then")
+	p.sees("ended by an administrator")
+	p.sees("it hangs")
+	p.accessible(axe(t), "who had it")
+	ask("2026-01-01T23:00:00Z")
+	p.sees("No one had it then.")
+	p.sees("The lease before")
+	ask("2025-12-31T23:00:00Z")
+	p.sees("This is before the first event")
+	ask("")
+	p.sees("3 older leases are left off.")
+	p.goes("#/lock/other", "Who had it")
+	ask("")
+	p.sees("There is no event about it.")
+	p.goes("#/work/run/it's-one", "Who had it")
+	ask("2026-01-01T22:05:00Z")
+	p.sees(`leasehold audit --file - --tenant acme --run 'it'\''s-one' --at 2026-01-01T22:05:00.000Z <server.log`)
 	p.clean()
 }
 

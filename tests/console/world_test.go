@@ -90,11 +90,43 @@ func open(t *testing.T, identity httpapi.Identity, token string) *world {
 		return now.Add(time.Duration(w.ahead.Load()))
 	}})}
 	o := setup.API(&settings.Config{Console: true, RecordRefusals: time.Millisecond, MaxWait: time.Minute}, nil, nil)
+	o.History = w.had
 	s := httptest.NewServer(httpapi.New(w.store, identity, o))
 	t.Cleanup(s.Close)
 	w.url = s.URL
 	w.c = w.client(token)
 	return w
+}
+
+// had answers who had something: deploy-prod was ann's from 22:00 to 22:10, of the rest nothing is known; for runs
+// there is no file.
+func (w *world) had(_ context.Context, q httpapi.HistoryQuery) (contracts.LeaseHistory, error) {
+	h := contracts.LeaseHistory{Kind: q.Kind, Key: q.Key, Holders: []contracts.RecordedLease{}}
+	switch {
+	case q.Kind == "run":
+		return h, contracts.Errorf(contracts.CodeNotConfigured, "no file")
+	case q.Kind != "lock" || q.Key != "deploy-prod":
+		return h, nil
+	}
+	h.Events, h.First, h.Last = 2, "2026-01-01T00:00:00.000Z", "2026-01-02T00:00:00.000Z"
+	ann := contracts.RecordedLease{Owner: "ann", FencingToken: 17, GrantedAt: "2026-01-01T22:00:00.000Z",
+		EndedAt: "2026-01-01T22:10:00.000Z", Ended: "forced", EndedBy: "root", Reason: "it hangs", Events: []string{"e"}}
+	switch from, to := ann.GrantedAt, ann.EndedAt; {
+	case q.At.IsZero():
+		h.Leases, h.LeftOff = []contracts.RecordedLease{ann}, 3
+	case q.At.Format(contracts.TimeFormat) < from:
+		h.After = &ann
+	case q.At.Format(contracts.TimeFormat) < to:
+		certain := false
+		ann.Certain = &certain
+		h.Holders = append(h.Holders, ann)
+	default:
+		h.Before = &ann
+	}
+	if !q.At.IsZero() {
+		h.At = q.At.UTC().Format(contracts.TimeFormat)
+	}
+	return h, nil
 }
 
 func (w *world) client(token string) *client.Client {

@@ -19,11 +19,11 @@ const (
 
 // Thing is what leases are of.
 type Thing struct {
-	Kind      string `json:"kind"`
-	Tenant    string `json:"tenant_id,omitempty"` // analyses and machine IDs have none
-	Key       string `json:"key"`                 // as events have it: of a machine ID the service
-	Cluster   string `json:"cluster,omitempty"`   // of an identity
-	MachineID *int64 `json:"machine_id,omitempty"`
+	Kind      string
+	Tenant    string // analyses and machine IDs have none
+	Key       string // as events have it: of a machine ID the service
+	Cluster   string // of an identity
+	MachineID *int64
 }
 
 // in reports whether an event is about a lease of the thing.
@@ -61,37 +61,7 @@ const (
 
 // Lease is what events say of one lease.
 type Lease struct {
-	Owner        string         `json:"owner"`                   // empty: machine IDs of callers without a name
-	FencingToken int64          `json:"fencing_token,omitempty"` // machine IDs have none
-	TokenID      string         `json:"token_id,omitempty"`      // which token its owner sent, see contracts.AuditEvent
-	Remote       string         `json:"remote,omitempty"`        // where the owner's request for it came from
-	Incarnation  int64          `json:"incarnation,omitempty"`   // of the member that is its owner
-	Epoch        int64          `json:"epoch,omitempty"`         // by which the identity was placed
-	Runs         int64          `json:"runs,omitempty"`          // which attempt it is, see contracts.AuditEvent
-	Failures     int64          `json:"failures,omitempty"`      // attempts that had failed by its end
-	Result       string         `json:"result,omitempty"`        // of a run: its status, or what became of its delivery
-	Lease        string         `json:"lease,omitempty"`         // see contracts.AuditEvent
-	Mode         string         `json:"mode,omitempty"`
-	Permit       int64          `json:"permit,omitempty"`
-	GrantedAt    contracts.Time `json:"granted_at,omitempty"` // empty if no event says
-	InLine       bool           `json:"in_line,omitempty"`    // it was handed over
-	TookOver     bool           `json:"took_over,omitempty"`  // the lease before had expired
-	TakenFrom    string         `json:"taken_from,omitempty"` // the member that had the identity before
-
-	// ExpiresAt is when it would have ended, had it never been renewed.
-	ExpiresAt contracts.Time `json:"expires_at,omitempty"`
-
-	// EndedAt is when it ended. If it expired and an event of the next lease is all that tells, it is when that was
-	// granted: the lease had ended by then.
-	EndedAt contracts.Time `json:"ended_at,omitempty"`
-	Ended   string         `json:"ended,omitempty"`
-	EndedBy string         `json:"ended_by,omitempty"` // who ended it, if that was not its owner
-	Reason  string         `json:"reason,omitempty"`   // in the words of who did
-
-	NextOwner string `json:"next_owner,omitempty"` // whose lease could only begin when it had ended
-	NextToken int64  `json:"next_token,omitempty"`
-
-	Events []string `json:"events"` // the IDs of the events that say so
+	contracts.RecordedLease
 
 	order                int64     // its place among the leases of the thing
 	from, expires, ended time.Time // zero if unknown
@@ -99,54 +69,49 @@ type Lease struct {
 	given                bool      // by the owner before
 }
 
-// Holder is a lease that was held at a time.
-type Holder struct {
-	Lease
-
-	// Certain is false if it was held only if it was renewed until then: renewals are no events.
-	Certain bool `json:"certain"`
-}
-
 // Answer says who had something at a time.
 type Answer struct {
-	Thing
+	contracts.LeaseHistory
 
-	At      contracts.Time `json:"at,omitempty"` // empty: all leases are asked for
-	Leases  []Lease        `json:"leases,omitempty"`
-	Holders []Holder       `json:"holders"` // by token; several of a lock with other modes than exclusive
-	Before  *Lease         `json:"before,omitempty"`
-	After   *Lease         `json:"after,omitempty"` // the leases before and after, if no one had it for certain
+	Broken []Broken `json:"broken,omitempty"` // the first of what could not be read
+}
 
-	Events int            `json:"events"`          // about this thing
-	First  contracts.Time `json:"first,omitempty"` // the earliest and the latest of all events that were read: what lies
-	Last   contracts.Time `json:"last,omitempty"`  // outside is not known
-
-	Broken      []Broken `json:"broken,omitempty"` // the first of what could not be read
-	BrokenLines int      `json:"broken_lines,omitempty"`
+// answer is what is known of the thing without its leases.
+func (l *Log) answer() Answer {
+	t := l.About
+	return Answer{contracts.LeaseHistory{
+		Kind: t.Kind, TenantID: t.Tenant, Key: t.Key, Cluster: t.Cluster, MachineID: t.MachineID,
+		Holders: []contracts.RecordedLease{}, Events: int64(len(l.Events)), First: l.first, Last: l.last,
+		BrokenLines: int64(l.BrokenLines),
+	}, l.Broken}
 }
 
 // All says who had it, from the first event to the last.
 func (l *Log) All() Answer {
-	return Answer{Thing: l.About, Leases: l.leases(), Holders: []Holder{}, Events: len(l.Events), First: l.first,
-		Last: l.last, Broken: l.Broken, BrokenLines: l.BrokenLines}
+	a, leases := l.answer(), l.leases()
+	a.Leases = make([]contracts.RecordedLease, len(leases))
+	for i := range leases {
+		a.Leases[i] = leases[i].RecordedLease
+	}
+	return a
 }
 
 // At says who had it at a time.
 func (l *Log) At(at time.Time) Answer {
-	a := l.All()
-	leases := a.Leases
-	a.At, a.Leases = stamp(at), nil
+	a := l.answer()
+	a.At = stamp(at)
 	certain, later := false, false
-	for _, one := range leases {
+	for _, one := range l.leases() {
 		later = later || one.from.After(at) // and all that follow
 		switch held, sure := one.heldAt(at, l.About.Kind); {
 		case held && !later:
-			a.Holders = append(a.Holders, Holder{one, sure})
+			one.Certain = &sure
+			a.Holders = append(a.Holders, one.RecordedLease)
 			certain = certain || sure
 		case !later:
-			a.Before = &one
+			a.Before = &one.RecordedLease
 		case a.After == nil:
-			a.After = &one
+			a.After = &one.RecordedLease
 		}
 	}
 	if certain {
@@ -199,7 +164,7 @@ func (l *Log) leases() []Lease {
 		if ofLease {
 			one := of[place]
 			if one == nil {
-				one = &Lease{FencingToken: e.FencingToken, order: place}
+				one = &Lease{RecordedLease: contracts.RecordedLease{FencingToken: e.FencingToken}, order: place}
 				of[place] = one
 			}
 			one.learn(*e)

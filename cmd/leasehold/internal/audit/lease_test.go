@@ -33,7 +33,7 @@ func TestLater(t *testing.T) {
 	for range 2000 {
 		leases := make([]Lease, 1+r.IntN(12))
 		for i := range leases {
-			leases[i] = Lease{FencingToken: int64(i + 1), Mode: modes[r.IntN(len(modes))]}
+			leases[i].FencingToken, leases[i].Mode = int64(i+1), modes[r.IntN(len(modes))]
 			if leases[i].Mode == "permits" {
 				leases[i].Permit = 1 + r.Int64N(3)
 			}

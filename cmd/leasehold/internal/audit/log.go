@@ -63,7 +63,7 @@ func (b Broken) String() string { return fmt.Sprintf("%s:%d: %s", b.File, b.Line
 // l.Broken. A file may be compressed with gzip. The error is that of the file.
 func (l *Log) Read(name string, in io.Reader) error {
 	r := bufio.NewReaderSize(in, MaxLineBytes)
-	if magic, err := r.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
+	if magic, err := r.Peek(2); err == nil && isGzip(magic) {
 		unzipped, err := gzip.NewReader(r)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)

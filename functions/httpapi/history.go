@@ -1,0 +1,101 @@
+package httpapi
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/repo/field"
+)
+
+// HistoryQuery is about what leases were of.
+type HistoryQuery struct {
+	Kind      string // lock, run, analysis, machine_ids, activation
+	Tenant    string // of locks, runs and identities
+	Key       string // of a machine ID its service
+	Cluster   string // of an identity
+	MachineID *int64
+	At        time.Time // zero: all leases are asked for
+}
+
+// mostPastLeases is how many leases a response without a time lists.
+const mostPastLeases = 100
+
+// maxHistoryKey is how long the name of what is asked for may be; none that has leases is longer.
+const maxHistoryKey = 1024
+
+// getHistory says who had something, as the audit events of this server tell.
+func (a *api) getHistory(c call) (contracts.LeaseHistory, error) {
+	q, err := historyQuery(c)
+	if err != nil {
+		return contracts.LeaseHistory{}, err
+	}
+	if a.history == nil {
+		return contracts.LeaseHistory{}, contracts.Errorf(contracts.CodeNotConfigured,
+			"this process writes its audit events to the log, not to a file: set LEASEHOLD_AUDIT_LOG, or ask leasehold audit")
+	}
+	select { // a file takes seconds to read, and a processor
+	case a.reading <- struct{}{}:
+		defer func() { <-a.reading }()
+	case <-c.Context().Done():
+		return contracts.LeaseHistory{}, context.Cause(c.Context())
+	}
+	h, err := a.history(c.Context(), q)
+	if n := len(h.Leases) - mostPastLeases; n > 0 {
+		h.Leases, h.LeftOff = h.Leases[n:], int64(n)
+	}
+	return h, err
+}
+
+// historyQuery reads what a request asks for. A verified caller asks about its tenant.
+func historyQuery(c call) (HistoryQuery, error) {
+	given, err := query(c.Request, "kind", "key", "tenant_id", "cluster", "machine_id", "at")
+	if err != nil {
+		return HistoryQuery{}, err
+	}
+	q := HistoryQuery{Kind: given["kind"], Tenant: given["tenant_id"], Key: given["key"], Cluster: given["cluster"]}
+	kinds := []string{"lock", "run", "analysis", "machine_ids", "activation"}
+	if !slices.Contains(kinds, q.Kind) {
+		return q, field.Errorf("kind", "must be one of lock, run, analysis, machine_ids, activation")
+	}
+	if err := field.Text("key", q.Key, maxHistoryKey); err != nil {
+		return q, err
+	}
+	for _, f := range []struct {
+		name, value string
+		given, of   bool
+	}{
+		{"tenant_id", q.Tenant, q.Tenant != "", q.Kind != "analysis" && q.Kind != "machine_ids"},
+		{"cluster", q.Cluster, q.Cluster != "", q.Kind == "activation"},
+		{"machine_id", "", given["machine_id"] != "", q.Kind == "machine_ids"},
+	} {
+		switch {
+		case f.of && !f.given:
+			return q, field.Errorf(f.name, "is missing: each %s has one", q.Kind)
+		case !f.of && f.given:
+			return q, field.Errorf(f.name, "is given, but no %s has one", q.Kind)
+		}
+		if err := field.OptionalText(f.name, f.value, maxHistoryKey); err != nil {
+			return q, err
+		}
+	}
+	if q.Kind == "machine_ids" {
+		n, err := number(given, "machine_id", 0, math.MaxInt32)
+		if err != nil {
+			return q, err
+		}
+		q.MachineID = &n
+	}
+	if at, ok := given["at"]; ok {
+		if q.At, err = time.Parse(time.RFC3339Nano, at); err != nil || q.At.IsZero() {
+			return q, field.Errorf("at", "must be a time such as 2026-01-01T03:12:00Z")
+		}
+	}
+	if c.caller.Tenant != "" && q.Tenant != "" && q.Tenant != c.caller.Tenant {
+		return q, contracts.Errorf(contracts.CodePermissionDenied, "your token is for tenant %q, tenant_id is %q",
+			c.caller.Tenant, clip(q.Tenant))
+	}
+	return q, nil
+}
