@@ -297,7 +297,7 @@ func steady(object map[string]any) map[string]any {
 	return stable(object)
 }
 
-// TestHouseIsWhole: what people look for is there, and links between the pages lead to pages and to headings that exist.
+// TestHouseIsWhole: what people look for is there, and links between the pages lead to pages and headings that exist.
 func TestHouseIsWhole(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"LICENSE", "Makefile", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md",
