@@ -297,7 +297,7 @@ func steady(object map[string]any) map[string]any {
 	return stable(object)
 }
 
-// TestHouseIsWhole: what people look for is there, and links between the pages lead somewhere.
+// TestHouseIsWhole: what people look for is there, and links between the pages lead to pages and headings that exist.
 func TestHouseIsWhole(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"LICENSE", "Makefile", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md",
@@ -307,8 +307,8 @@ func TestHouseIsWhole(t *testing.T) {
 		}
 	}
 	code := regexp.MustCompile("(?s)```.*?\n```|`[^`\n]*`") // Go's generic calls look like links
-	link := regexp.MustCompile(`\]\(([^)#:]+)\)`)
-	pages := 0
+	link := regexp.MustCompile(`\]\(([^)#:]*)(#[^)]+)?\)`)
+	pages := map[string]string{}
 	for _, path := range tracked(t, "*.md") {
 		path = filepath.Join("..", path)
 		page, err := os.ReadFile(path)
@@ -318,14 +318,48 @@ func TestHouseIsWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pages++
-		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(string(page), ""), -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(path), m[1])); err != nil {
+		pages[path] = string(page)
+	}
+	for path, page := range pages {
+		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(page, ""), -1) {
+			to := path
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(path), m[1])
+			}
+			if _, err := os.Stat(to); err != nil {
 				t.Errorf("%s links to %s: %v", path, m[1], err)
+			} else if on, is := pages[to]; is && m[2] != "" && !headings(on)[m[2]] {
+				t.Errorf("%s links to %s%s: no such heading", path, m[1], m[2])
 			}
 		}
 	}
-	if pages < 8 {
-		t.Errorf("%d pages", pages)
+	if len(pages) < 8 {
+		t.Errorf("%d pages", len(pages))
 	}
+}
+
+var (
+	fenced  = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+	heading = regexp.MustCompile(`(?m)^#{1,6} +(.+?) *$`)
+	linked  = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	named   = regexp.MustCompile(`<a (?:id|name)="([^"]+)"`)
+	unsaid  = regexp.MustCompile(`[^\pL\pN_\- ]`)
+)
+
+// headings are the fragments of links that lead into a page, made of its headings as GitHub makes them.
+func headings(page string) map[string]bool {
+	found := map[string]bool{}
+	for _, m := range named.FindAllStringSubmatch(page, -1) {
+		found["#"+m[1]] = true
+	}
+	for _, m := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(page, ""), -1) {
+		name := "#" + strings.ReplaceAll(unsaid.ReplaceAllString(
+			strings.ToLower(linked.ReplaceAllString(m[1], "$1")), ""), " ", "-")
+		again := name
+		for n := 1; found[again]; n++ {
+			again = fmt.Sprintf("%s-%d", name, n)
+		}
+		found[again] = true
+	}
+	return found
 }

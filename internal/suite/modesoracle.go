@@ -9,8 +9,8 @@ import (
 )
 
 // The oracle of the modes says what a lock with several holders, a line or a policy does, from its description in
-// docs/internals/decisions/0043 and 0044 and in the contract. It remembers every lease whole, in lists, and shares no
-// code with repo/lock.
+// docs/internals/decisions/locks.md and in the contract. It remembers every lease whole, in lists, and shares no code
+// with repo/lock.
 //
 // Where the description leaves a choice, a command has several permitted results: who gets which permit, if two are
 // handed over in one write, for example. So the oracle is a set of locks, those that explain everything that was seen
