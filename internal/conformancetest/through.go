@@ -14,9 +14,9 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/lambdatest"
 )
 
-// Through runs all scripts of an area through each service that hands requests to a Lambda function, with the function's
-// adapter in front of the player: what a client sends and is told arrives whole, and names in paths and queries are
-// those that it meant. open makes the client for one script.
+// Through runs all scripts of an area through each service that hands requests to a Lambda function, with the
+// function's adapter in front of the player: what a client sends and is told arrives whole, and names in paths and
+// queries are those that it meant. open makes the client for one script.
 func Through(t *testing.T, area conformance.Area, open func(*testing.T, Env) Program) {
 	t.Helper()
 	all, err := conformance.Scripts()
