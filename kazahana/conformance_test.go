@@ -20,6 +20,11 @@ func TestConformance(t *testing.T) {
 	conformancetest.Run(t, conformance.IDs, openConformance)
 }
 
+// TestConformanceThroughFrontEnds: the same through each service in front of a Lambda function.
+func TestConformanceThroughFrontEnds(t *testing.T) {
+	conformancetest.Through(t, conformance.IDs, openConformance)
+}
+
 // TestConformanceCanFail: a script of which a step is wrong fails, whichever step that is.
 func TestConformanceCanFail(t *testing.T) {
 	conformancetest.Falsify(t, conformance.IDs, openConformance)

@@ -3,7 +3,6 @@ package tests
 import (
 	"bytes"
 	"errors"
-	"maps"
 	"net/http"
 	"os/exec"
 	"regexp"
@@ -16,6 +15,7 @@ import (
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
 	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest"
 	"github.com/leasehold-dev/leasehold/experimental/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/internal/conns"
 	"github.com/leasehold-dev/leasehold/internal/lambdatest"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
@@ -159,6 +159,16 @@ func checkInits(t *testing.T, log string, bytes, allocs int) {
 	}
 }
 
+// checkFirst holds the requests to a store until the first response to one of a kind. On a machine so busy that it took
+// longer than a try may, it was sent once more for each such time.
+func checkFirst(t *testing.T, got map[string]int, kind string, took time.Duration) {
+	t.Helper()
+	most := 1 + int(took/conns.TryTimeout)
+	if len(got) != 1 || got[kind] < 1 || got[kind] > most {
+		t.Errorf("requests until the first response, in %v: %v, want %d of %s at the most", took, got, most, kind)
+	}
+}
+
 // TestLambdaColdStart: the first response of an instance is one request to the table, nothing of the control plane, and
 // little is made before it.
 func TestLambdaColdStart(t *testing.T) {
@@ -169,12 +179,11 @@ func TestLambdaColdStart(t *testing.T) {
 	l := lambdatest.Start(t, build(t, "functions/aws/lambda", "-tags", lambdaTags), "api",
 		"LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT="+db.URL, "LEASEHOLD_FRONT_DOOR=url", "LEASEHOLD_AUTH_TENANT=acme",
 		"GODEBUG=inittrace=1")
+	begin := time.Now()
 	if status, body := respond(t, l, lambdaFile(t, "url_iam.json")); status != http.StatusNotFound {
 		t.Fatalf("%d %s", status, body)
 	}
-	if got, want := db.Requests(), map[string]int{"GetItem": 1}; !maps.Equal(got, want) {
-		t.Errorf("requests until the first response: %v, want %v", got, want)
-	}
+	checkFirst(t, db.Requests(), "GetItem", time.Since(begin))
 	l.Kill()
 	checkInits(t, l.Log(), 32<<10, 130)
 }
@@ -187,13 +196,12 @@ func TestFunctionColdStart(t *testing.T) {
 	f := startFunction(t, build(t, "functions/gcp/local"), "API", "GOOGLE_CLOUD_PROJECT=demo",
 		"FIRESTORE_EMULATOR_HOST="+emulator.Addr(),
 		"LEASEHOLD_DEVELOPMENT=1", "GODEBUG=inittrace=1,gctrace=1")
+	begin := time.Now()
 	if status, body := call(t, http.MethodGet, f.url+"/v1/tenants/acme/locks/deploy", "",
 		""); status != http.StatusNotFound {
 		t.Fatalf("%d %s", status, body)
 	}
-	if got, want := emulator.Counts(), map[string]int{"BatchGetDocuments": 1}; !maps.Equal(got, want) {
-		t.Errorf("requests until the first response: %v, want %v", got, want)
-	}
+	checkFirst(t, emulator.Counts(), "BatchGetDocuments", time.Since(begin))
 	for range 8 { // a collection says that it was when it has ended
 		call(t, http.MethodGet, f.url+"/v1/tenants/acme/locks/deploy", "", "")
 	}

@@ -149,7 +149,7 @@ var imports = map[string][]string{
 		"go.opentelemetry.io/otel"},
 
 	// What only tests import.
-	"internal/conformancetest": {"client", "contracts", "internal/term"},
+	"internal/conformancetest": {"client", "contracts", "functions/aws", "internal/lambdatest", "internal/term"},
 	"internal/contracttest":    {"contracts", "github.com/getkin/kin-openapi"},
 	"internal/fencesuite":      {"contracts", "fence", "pgregory.net/rapid"},
 	"internal/lambdatest":      {"github.com/aws/aws-lambda-go/events"},

@@ -274,7 +274,7 @@ func TestServerThatStopsAndGoesOn(t *testing.T) {
 	path := func(s *process, i int) string {
 		return fmt.Sprintf("%s/v1/tenants/default/locks/k%d/acquire", s.url, i)
 	}
-	for i := range callers { // the connections are open, and both know the locks
+	for i := range callers { // both know the locks
 		if status, said := send(t, http.MethodPost, path(servers[i%2], i),
 			`"request_id":"w","owner_id":"warm","ttl_seconds":1`); status != http.StatusOK {
 			t.Fatal(said)

@@ -102,7 +102,7 @@ func TestNeighbours(t *testing.T) {
 		"sqlite": func(t *testing.T) []string { t.Helper(); return []string{"--data", t.TempDir()} },
 		"redis": func(t *testing.T) []string {
 			t.Helper()
-			return []string{"--store", "redis", "--redis-addr", redistest.StandIn(t).Addr()}
+			return []string{"--store", "redis", "--redis-addr", redistest.StandIn(t).URL()}
 		},
 	}
 	for name, open := range stores {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -124,6 +125,9 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) int {
+	// A connection for each request. A server closes one that was kept and not used, and a POST that is sent on it at that
+	// moment ends with EOF.
+	http.DefaultClient = anew()
 	var err error
 	if binaries, err = os.MkdirTemp("", "leasehold-test-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -138,6 +142,9 @@ func runTests(m *testing.M) int {
 	}
 	return m.Run()
 }
+
+// anew is a client that makes a connection for each request.
+func anew() *http.Client { return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} }
 
 // process is a running server.
 type process struct {

@@ -29,11 +29,11 @@ var backends = map[string]func(t *testing.T) (env, args []string){
 	},
 	"redis": func(t *testing.T) (env, args []string) {
 		server := redistest.Start(t, "--requirepass", "hunter2")
-		return []string{"LEASEHOLD_REDIS_PASSWORD=hunter2"}, []string{"--store", "redis", "--redis-addr", server.Addr(),
+		return []string{"LEASEHOLD_REDIS_PASSWORD=hunter2"}, []string{"--store", "redis", "--redis-addr", server.URL(),
 			"--redis-prefix", "t"}
 	},
 	"redis, by its stand-in": func(t *testing.T) (env, args []string) {
-		return []string{"LEASEHOLD_REDIS_ADDR=redis://" + redistest.StandIn(t).Addr()},
+		return []string{"LEASEHOLD_REDIS_ADDR=" + redistest.StandIn(t).URL()},
 			[]string{"--store", "redis", "--redis-shards", "16"}
 	},
 }
@@ -45,7 +45,7 @@ func TestServeOnEveryStore(t *testing.T) {
 	for name, backend := range backends {
 		t.Run(name, func(t *testing.T) {
 			env, args := backend(t)
-			args = append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)
+			args = append([]string{"serve", "--listen", "127.0.0.1:0", "--request-timeout", failAfter.String()}, args...)
 			p := launch(t, env, args...)
 			take := func() (client.Lease, error) {
 				t.Helper()

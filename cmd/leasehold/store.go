@@ -19,7 +19,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// openTimeout bounds the wait for a store or a queue at the start.
+// openTimeout bounds the wait for a queue at the start, and for a store if no request may take longer.
 const openTimeout = 15 * time.Second
 
 // lostWithMemory is what operators of the store memory must know.
@@ -35,7 +35,7 @@ type use struct {
 // openStore opens the store and makes sure that it responds; where says in words where locks are stored.
 func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, u use) (store docstore.Store,
 	where string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	ctx, cancel := context.WithTimeout(ctx, max(openTimeout, c.RequestTimeout))
 	defer cancel()
 	switch c.Store {
 	case "memory":

@@ -97,7 +97,9 @@ func front(ctx context.Context, listen string, ttl time.Duration) error {
 		return err
 	}
 	defer l.Stop()
-	rooms, err := cluster.NewHandler(nil, l, nil, cluster.HandlerOptions{Identity: identity, Secret: []byte(f.secret)})
+	// After a kill a room is without a process for as long as the lease lasts, and on a busy machine a while longer.
+	rooms, err := cluster.NewHandler(nil, l, nil, cluster.HandlerOptions{Identity: identity, Secret: []byte(f.secret),
+		Wait: ttl + time.Minute, Tries: 1000})
 	if err != nil {
 		return err
 	}

@@ -100,12 +100,20 @@ func (r *rooms) write(id cluster.Identity, n *room, m message) error {
 		n.messages = messages
 	}
 	for c := range n.here {
-		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
-		if websocket.JSON.Send(c, news{What: "message", Messages: []message{m}}) != nil {
+		if tell(c, news{What: "message", Messages: []message{m}}) != nil {
 			_ = c.Close()
 		}
 	}
 	return nil
+}
+
+// tell sends news to one who is in the room, and waits for one who does not read for a second. The deadline is of each
+// message: one that has passed ends all that come after it.
+func tell(c *websocket.Conn, n news) error {
+	if err := c.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
+		return err
+	}
+	return websocket.JSON.Send(c, n)
 }
 
 // visit is one connection.
@@ -119,7 +127,7 @@ func (r *rooms) visit(c *websocket.Conn) {
 		return // it was lost in this moment: the page connects again
 	}
 	n.mu.Lock()
-	err := websocket.JSON.Send(c, news{What: "hello", Process: r.name, Token: call.Token, Messages: n.messages})
+	err := tell(c, news{What: "hello", Process: r.name, Token: call.Token, Messages: n.messages})
 	n.here[c] = true
 	n.mu.Unlock()
 	defer func() {
@@ -142,7 +150,7 @@ func (r *rooms) visit(c *websocket.Conn) {
 		return
 	case <-call.Ending: // the room moves: what was being written is written first
 		n.mu.Lock()
-		_ = websocket.JSON.Send(c, news{What: "bye"})
+		_ = tell(c, news{What: "bye"})
 		n.mu.Unlock()
 	case <-c.Request().Context().Done():
 	}

@@ -64,9 +64,12 @@ func (f *frame) meant(r *http.Request) (*http.Request, error) {
 func asSent(r *http.Request, sent []string) (*http.Request, error) {
 	asMeant := withPath(r, sent[0])
 	if len(sent) > 1 || asMeant.URL.EscapedPath() != sent[0] { // it is not that of this path, or not well formed
-		return r, contracts.Errorf(contracts.CodeAmbiguousPath,
-			"the path arrived as %s and was sent as %s: something between the client and this server changes paths",
-			r.URL.EscapedPath(), strings.Join(sent, ", "))
+		changes := "something between the client and this server changes paths"
+		if front, unescaped := r.Context().Value(unescapedKey{}).(string); unescaped {
+			changes = front + " changes paths: it resolves escapes, and cuts a name at a \"?\""
+		}
+		return r, contracts.Errorf(contracts.CodeAmbiguousPath, "the path arrived as %s and was sent as %s: %s",
+			r.URL.EscapedPath(), strings.Join(sent, ", "), changes)
 	}
 	return asMeant, nil
 }

@@ -1,22 +1,16 @@
 package lambdatest
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"time"
-
-	"github.com/aws/aws-lambda-go/events"
 )
 
 // HTTPAPI is Amazon API Gateway's HTTP API in front of instances of a function, each of which has one request at a
-// time. It is an [http.RoundTripper]: the request becomes an event, its path decoded, as from a caller whom a JWT
-// authorizer let pass.
+// time. It is an [http.RoundTripper]; requests are as from a caller whom a JWT authorizer let pass.
 type HTTPAPI struct {
-	claims map[string]string
-	free   chan *Instance
+	front Front
+	free  chan *Instance
 }
 
 // HTTPAPITimeout is the longest that an HTTP API waits for a function.
@@ -24,42 +18,16 @@ const HTTPAPITimeout = 30 * time.Second
 
 // NewHTTPAPI returns an HTTP API with the claims of its caller's token, and the instances behind it.
 func NewHTTPAPI(claims map[string]string, instances ...*Instance) *HTTPAPI {
-	a := &HTTPAPI{claims, make(chan *Instance, len(instances))}
+	a := &HTTPAPI{Front{Name: "http-api", Claims: claims}, make(chan *Instance, len(instances))}
 	for _, i := range instances {
 		a.free <- i
 	}
 	return a
 }
 
-// event is the request as an HTTP API hands it to a function.
-func (a *HTTPAPI) event(r *http.Request) ([]byte, error) {
-	var body []byte
-	if r.Body != nil {
-		var err error
-		if body, err = io.ReadAll(r.Body); err != nil {
-			return nil, err
-		}
-	}
-	headers := map[string]string{"host": r.Host}
-	for name := range r.Header {
-		headers[name] = r.Header.Get(name)
-	}
-	e := events.APIGatewayV2HTTPRequest{
-		Version: "2.0", RouteKey: "$default", RawPath: r.URL.Path, RawQueryString: r.URL.RawQuery, Headers: headers,
-		Body: string(body),
-	}
-	e.RequestContext.Stage, e.RequestContext.APIID = "$default", "a1b2c3"
-	e.RequestContext.HTTP = events.APIGatewayV2HTTPRequestContextHTTPDescription{Method: r.Method, Path: r.URL.Path,
-		Protocol: "HTTP/1.1", SourceIP: "192.0.2.1"}
-	e.RequestContext.Authorizer = &events.APIGatewayV2HTTPRequestContextAuthorizerDescription{
-		JWT: &events.APIGatewayV2HTTPRequestContextAuthorizerJWTDescription{Claims: a.claims},
-	}
-	return json.Marshal(e)
-}
-
 // RoundTrip implements [http.RoundTripper].
 func (a *HTTPAPI) RoundTrip(r *http.Request) (*http.Response, error) {
-	payload, err := a.event(r)
+	payload, err := a.front.Event(r)
 	if err != nil {
 		return nil, err
 	}
@@ -78,16 +46,10 @@ func (a *HTTPAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	}()
 	select {
 	case got := <-done:
-		var response events.APIGatewayV2HTTPResponse
-		if err := json.Unmarshal(got.Body, &response); err != nil || got.Failed {
-			return nil, errors.Join(errors.New("the function failed: "+string(got.Body)), err)
+		if got.Failed {
+			return nil, errors.New("the function failed: " + string(got.Body))
 		}
-		w := &http.Response{StatusCode: response.StatusCode, Header: http.Header{},
-			Body: io.NopCloser(bytes.NewReader([]byte(response.Body))), Request: r}
-		for name, value := range response.Headers {
-			w.Header.Set(name, value)
-		}
-		return w, nil
+		return a.front.Response(r, got.Body)
 	case <-i.ended:
 		return nil, errors.New("the instance ended")
 	case <-r.Context().Done():
