@@ -96,10 +96,11 @@ class Mistakes(unittest.TestCase):
     def test_another_server_is_named_within_a_second(self) -> None:
         page = http(b"<html>", "404 Not Found", "text/html")
         with mock.patch.object(locks.log, "warning"):
-            for acquire in (
+            ways: list[Callable[[leasehold.Client], Any]] = [
                 lambda c: c.locks().hold("k").acquire(), lambda c: asyncio.run(c.locks().hold("k").acquire_async()),
                 lambda c: leasehold.once.run(c.runs(), "r", lambda run: None),
-            ):
+            ]
+            for acquire in ways:
                 w = self.wire(page, page, page)
                 with self.assertRaises(leasehold.TransportError) as err:
                     acquire(leasehold.Client(w.url))
