@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 	"strconv"
@@ -94,7 +95,7 @@ func exchanges[T any](ctx context.Context, c *Client, method, path string, body 
 			continue
 		}
 		after := contracts.RetryAfter(err)
-		if !unknown || ctx.Err() != nil || retry == c.tries-1 || after > waits.Max ||
+		if !unknown || ctx.Err() != nil || retry == c.tries-1 || lease.Unmet(err) || after > waits.Max ||
 			backoff.Sleep(ctx, max(waits.Delay(retry), after)) != nil {
 			return none, e, err
 		}
@@ -152,18 +153,50 @@ func (c *Client) exchange(ctx context.Context, method, path string, payload []by
 	//nolint:bodyclose // send has read and closed it
 	w, content, unknown, err := c.send(ctx, method, path, payload, most, nil)
 	if err != nil {
-		return nil, unknown, err
+		return nil, unknown, c.meet(err, lease.NeverSent(err))
 	}
 	switch mediaType := mediaType(w.Header); {
 	case w.StatusCode == http.StatusOK && mediaType == "application/json":
-		return content, false, nil
+		return content, false, c.meet(nil, false)
 	case none && len(content) == 0 && (w.StatusCode == http.StatusOK ||
 		w.StatusCode == http.StatusNoContent):
-		return nil, false, nil
+		return nil, false, c.meet(nil, false)
 	}
 	unknown, err = c.rejection(w, content)
-	return nil, unknown, err
+	// The page of a proxy whose server is away says so in its status.
+	return nil, unknown, c.meet(err, w.StatusCode < http.StatusInternalServerError && !passes(w.StatusCode))
 }
+
+// firstTries is how often a server that has never answered is asked, while no connection to it can be made or what
+// answers is another server: its address is wrong, rather than that it is away for a while. With the pauses between
+// them that is less than a second.
+const firstTries = 3
+
+// answered is that a server has answered: far below 0, whatever is added meanwhile.
+const answered = math.MinInt32
+
+// meet takes note of a server that answers. Before that it marks an error which says that the address may be wrong, from
+// the third one on.
+func (c *Client) meet(err error, wrong bool) error {
+	tried := c.tried.Load()
+	switch _, answers := errors.AsType[*contracts.Error](err); {
+	case tried < 0:
+	case err == nil || answers:
+		c.tried.Store(answered)
+	case wrong && (tried >= firstTries-1 || c.tried.Add(1) >= firstTries):
+		return unmetError{err}
+	}
+	return err
+}
+
+// unmetError is an error of a request to a server that has never answered: see [lease.Unmet].
+type unmetError struct{ error }
+
+// Unmet is for [lease.Unmet].
+func (unmetError) Unmet() bool { return true }
+
+// Unwrap is the error without the mark.
+func (e unmetError) Unwrap() error { return e.error }
 
 // mediaType is what a response says that its body is.
 func mediaType(h http.Header) string {

@@ -234,6 +234,9 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 				polls = fewPolls
 			}
 		}
+		if !c.o.insists && lease.Unmet(t.err) {
+			return t.asked, t.got, t.err
+		}
 		if failed > 0 {
 			left := c.o.clock().Until(since.Add(c.o.RetryFor))
 			if left <= 0 || contracts.RetryAfter(t.err) > left {

@@ -49,14 +49,17 @@ type Options struct {
 	// renewed every third of it. After a crash others wait for as long at most.
 	TTL time.Duration
 
-	// RetryFor bounds for how long an acquire is sent again while no definite response arrives; 0 means 10 s.
+	// RetryFor bounds for how long an acquire is sent again while no definite response arrives. 0 means 10 s, but less
+	// than a second while the server has never answered and no connection to it can be made, or what answers is another
+	// server: its address may be wrong.
 	RetryFor time.Duration
 
 	// Observe is called for each event, in their order, one at a time, in a goroutine of its own. It must not call
 	// [Client.Close], which waits for it. nil drops them.
 	Observe func(Event)
 
-	clock term.Clock // nil means the process's clocks
+	clock   term.Clock // nil means the process's clocks
+	insists bool       // RetryFor holds for a server that has never answered too
 }
 
 // LockOptions are the settings of one lock. The zero value works.
@@ -122,6 +125,7 @@ func (o *Options) settings() (Options, error) {
 		s = *o
 	}
 	s.TTL = cmp.Or(s.TTL, DefaultTTL)
+	s.insists = s.RetryFor > 0
 	s.RetryFor = cmp.Or(s.RetryFor, 10*time.Second)
 	if s.Owner == "" {
 		s.Owner = owner.Process(strings.ToLower(rand.Text()[:12]))

@@ -11,6 +11,7 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/internal/backoff"
 	"github.com/leasehold-dev/leasehold/internal/fencing"
+	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
@@ -65,8 +66,8 @@ type Work func(ctx context.Context, l Lock) (result string, err error)
 // the gate still accepts it, because no other worker took over; under a lock that the gate called lost, nothing is
 // written.
 //
-// An error means that nothing ran: the arguments are invalid, or the gate did not respond for half a minute. Everything
-// else is an Outcome.
+// An error means that nothing ran: the arguments are invalid, the gate did not respond for half a minute, or its server
+// has never answered and its address may be wrong, which is known within a second. Everything else is an Outcome.
 func Run(ctx context.Context, gate Gate, runID string, work Work, o *Options) (Outcome, error) {
 	s, err := o.settings()
 	if err != nil {
@@ -86,7 +87,7 @@ func Run(ctx context.Context, gate Gate, runID string, work Work, o *Options) (O
 		return Outcome{Status: Stopped, Err: context.Cause(ctx)}, nil //nolint:nilerr // an outcome
 	}
 	grant, asked, err := r.waited(ctx)
-	if err != nil && (ctx.Err() != nil || !unknown(err) && !rejected(err)) {
+	if err != nil && r.open && (ctx.Err() != nil || !unknown(err) && !rejected(err)) {
 		r.giveUp(ctx)
 	}
 	switch {
@@ -127,6 +128,7 @@ type run struct {
 	id       string
 	lock     Lock
 	failures int64 // attempts that failed before this one
+	open     bool  // a request for the run may have been carried out, or may still be
 }
 
 // polls are the waits between two requests for a run that another worker has.
@@ -161,12 +163,13 @@ func (r *run) acquire(ctx context.Context) (g Grant, asked term.Moment, err erro
 		return errors.Is(err, contracts.CodeRequestIDReused) || errors.Is(err, contracts.CodeLeaseExpired)
 	}
 	final := func(err error) bool {
-		return unknown(err) || rejected(err) && (!r.madeUp || !errors.Is(err, contracts.CodeRequestIDReused))
+		return unknown(err) || lease.Unmet(err) || rejected(err) && (!r.madeUp || !errors.Is(err, contracts.CodeRequestIDReused))
 	}
 	err = insist(ctx, min(tryTime, r.TTL), final, func(ctx context.Context) error {
 		var err error
 		asked = r.clock()
 		g, err = r.gate.Acquire(ctx, r.request())
+		r.open = r.open || err == nil || lease.Unsettled(err)
 		if err == nil && g.Acquired && r.clock().Until(asked.End(g.Remaining)) <= 0 {
 			err = fmt.Errorf("%w: before the gate's response arrived", contracts.CodeLeaseExpired)
 		}

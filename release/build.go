@@ -97,6 +97,9 @@ func (b *builder) host() platform { return platform{runtime.GOOS, runtime.GOARCH
 
 // release makes the files of the release.
 func (b *builder) release(ctx context.Context) ([]file, error) {
+	if err := clientVersions(b.source.dir, b.version); err != nil && !b.source.dirty {
+		return nil, err
+	}
 	var programs, lambdas []*binary
 	for _, p := range b.platforms {
 		built, err := b.build(ctx, leasehold, p)

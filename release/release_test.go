@@ -54,6 +54,9 @@ var clone = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := setVersions(s.dir, version(testVersion)); err != nil {
+		return "", err
+	}
 	for _, args := range [][]string{
 		{"add", "--all"},
 		{"-c", "user.name=test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false", "commit", "--quiet",

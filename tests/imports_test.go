@@ -142,7 +142,7 @@ var imports = map[string][]string{
 
 	"cmd/leasehold": {
 		"adapters", "cmd/leasehold/internal", "client", "cluster", "console", "contracts", "experimental/emulator",
-		"functions", "idempotency", "internal/backoff", "internal/buildinfo", "internal/price", "kazahana",
+		"functions", "idempotency", "internal/backoff", "internal/buildinfo", "internal/lease", "internal/price", "kazahana",
 		"locks", "once", "repo", "github.com/alecthomas/kong", "github.com/aws/aws-sdk-go-v2", "go.opentelemetry.io/otel",
 	},
 	"cmd/leasehold/internal/export": {"functions/httpapi", "functions/otlp", "github.com/prometheus/client_golang",

@@ -153,6 +153,36 @@ func TestInterruptedAgain(t *testing.T) {
 	}
 }
 
+// TestOnceInterruptedBeforeItBegan: a quiet command names an address at which no server responds, goes on asking, and
+// says when it is stopped that nothing had begun.
+func TestOnceInterruptedBeforeItBegan(t *testing.T) {
+	t.Parallel()
+	job := exec.CommandContext(t.Context(), binary(t), "--server", "http://127.0.0.1:1", "once", "-q", "--create", "a", "--",
+		"true")
+	job.Env = environment()
+	stderr, err := job.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := job.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		if said = append(said, lines.Text()); len(said) == 2 {
+			if err := job.Process.Signal(syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_ = job.Wait()
+	if code := job.ProcessState.ExitCode(); code != 130 || len(said) != 3 ||
+		!strings.HasPrefix(said[0], "leasehold: cannot reach http://127.0.0.1:1: ") ||
+		said[2] != "leasehold: interrupted before the run of a began" {
+		t.Errorf("exit code %d: %q", code, said)
+	}
+}
+
 // TestOnceInterruptedAgain: a command that does not end when it is asked to is killed with the second signal, and its
 // run is free for the next at once.
 func TestOnceInterruptedAgain(t *testing.T) {

@@ -240,15 +240,17 @@ func TestLockRun(t *testing.T) {
 		}
 	})
 	t.Run("tries again", func(t *testing.T) {
-		p := (&lockServer{url: "http://127.0.0.1:1"}).supervise(t, "k", "--wait", "1h", "--", "echo", "mine")
-		p.complains(t, "\n")
-		const says = "leasehold: cannot reach http://127.0.0.1:1: connection refused; is the server running? Start one with: leasehold serve --listen 127.0.0.1:1; trying again\n"
-		if said := p.errors(t); said != says {
-			t.Errorf("%q", said)
-		}
-		p.signal(t, syscall.SIGTERM)
-		if said, code := p.ends(t); said != nil || code != 130 {
-			t.Errorf("%q %d %s", said, code, p.errors(t))
+		for _, quiet := range []string{"--quiet=false", "--quiet"} {
+			p := (&lockServer{url: "http://127.0.0.1:1"}).supervise(t, "k", quiet, "--wait", "1h", "--", "echo", "mine")
+			p.complains(t, "\n")
+			const says = "leasehold: cannot reach http://127.0.0.1:1: connection refused; is the server running? Start one with: leasehold serve --listen 127.0.0.1:1; trying again\n"
+			if said := p.errors(t); said != says {
+				t.Errorf("%s: %q", quiet, said)
+			}
+			p.signal(t, syscall.SIGTERM)
+			if said, code := p.ends(t); said != nil || code != 130 {
+				t.Errorf("%s: %q %d %s", quiet, said, code, p.errors(t))
+			}
 		}
 	})
 	t.Run("interrupted", func(t *testing.T) {

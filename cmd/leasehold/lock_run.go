@@ -17,6 +17,7 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/settings"
+	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/locks"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
@@ -95,6 +96,10 @@ Whatever is not the command's own is said on standard error in a line that begin
 // releaseTimeout is how long a lock is tried to be released at the end.
 const releaseTimeout = 5 * time.Second
 
+// retryFor is how long a lock is asked for while no server responds, also where the address may be wrong: a command that
+// a timer starts must outlast a restart of the server.
+const retryFor = 10 * time.Second
+
 // Run runs the command.
 func (c *lockRunCmd) Run(ctx context.Context, l *lockCmd, k *kong.Context, s *streams) error {
 	path, err := c.prepare(l.Tenant)
@@ -107,8 +112,8 @@ func (c *lockRunCmd) Run(ctx context.Context, l *lockCmd, k *kong.Context, s *st
 	}
 	defer done()
 	o := &locks.Options{Owner: owner{c.Owner}.ofProcess(l.remote), TTL: c.TTL}
-	if !c.Quiet && !l.JSON { // with --json, standard error has JSON only
-		o.Observe = (&lockNews{cmd: c, lock: l, s: s}).tell
+	if !l.JSON { // then standard error has JSON only, and an address that may be wrong ends the command
+		o.Observe, o.RetryFor = (&lockNews{cmd: c, lock: l, s: s}).tell, retryFor
 	}
 	holder, err := locks.New(provider, o)
 	if err != nil {
@@ -462,6 +467,8 @@ var closed = []contracts.Code{contracts.CodeLockHeld, contracts.CodeLockDelayed,
 func (n *lockNews) tell(e locks.Event) {
 	refused, ok := errors.AsType[*contracts.Error](e.Err)
 	switch {
+	case n.cmd.Quiet && !lease.Unmet(e.Err): // no server may ever answer there
+		return
 	case e.What == locks.Waiting && ok && slices.Contains(closed, refused.Code):
 		if n.since.IsZero() {
 			n.since = e.At

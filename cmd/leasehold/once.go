@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -33,7 +33,7 @@ type onceCmd struct {
 	Heartbeat   time.Duration `placeholder:"DURATION" help:"Time between refreshes; the default is a fifth of --ttl."`
 	MaxFailures int64         `placeholder:"N" help:"The analysis turns FAILED when so many runs have failed (default: never)."`
 	Skip        bool          `help:"That another worker runs the analysis is no error: nothing is run, and the exit code is 0."`
-	Quiet       bool          `short:"q" help:"Say nothing but errors: not that nothing is to be done, or that a request is tried again."`
+	Quiet       bool          `short:"q" help:"Say nothing but errors: not that nothing is to be done, or that a request is tried again; but that no server has ever responded at its address."`
 	Grace       time.Duration `default:"10s" help:"Time for the command between SIGTERM and SIGKILL when this process is asked to stop (default ${default})."`
 
 	kong.Plugins // the flags of the settings
@@ -101,12 +101,10 @@ func (c *onceCmd) Run(ctx context.Context, k *kong.Context, s *streams) error {
 	if c.Create || c.Every > 0 {
 		asked = once.Creating(gate)
 	}
-	trying := s.err
-	if c.Quiet {
-		trying = io.Discard
-	}
-	out, err := once.Run(ctx, &announced{Gate: asked, remote: c.remote, to: trying}, c.Analysis,
+	var begun atomic.Bool
+	out, err := once.Run(ctx, &announced{Gate: asked, remote: c.remote, to: s.err, quiet: c.Quiet}, c.Analysis,
 		func(ctx context.Context, l once.Lock) (string, error) {
+			begun.Store(true)
 			return c.perform(ctx, path, l, s)
 		}, &once.Options{
 			Owner: c.Owner, TTL: c.TTL, Heartbeat: c.Heartbeat, MaxFailures: c.MaxFailures,
@@ -115,6 +113,8 @@ func (c *onceCmd) Run(ctx context.Context, k *kong.Context, s *streams) error {
 	switch {
 	case err != nil:
 		return trouble(c.explain(err))
+	case ctx.Err() != nil && out.Status == once.Stopped && !begun.Load():
+		return interruption("interrupted before the run of %s began", c.Analysis)
 	case ctx.Err() != nil && out.Status == once.Stopped:
 		return interruption("interrupted: the run of %s was stopped, and may be tried again", c.Analysis)
 	case out.Status == once.Locked && c.Skip:

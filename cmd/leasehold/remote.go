@@ -18,6 +18,7 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/settings"
+	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/once"
 )
 
@@ -193,20 +194,36 @@ func withExit(code contracts.Code, err error) error {
 	}
 }
 
-// announced is a gate that says once that the server cannot be reached: a run asks until there is a response.
+// announced is a gate that says once that the server cannot be reached: a run asks until there is a response. A command
+// that a timer starts must outlast a restart of the server, so that this goes on too where the address may be wrong.
 type announced struct {
 	once.Gate
 
 	remote remote
 	to     io.Writer
+	quiet  bool // only what may never pass is said: an address at which no server has answered
 	said   atomic.Bool
 }
 
 // Acquire asks for the run of an analysis.
 func (a *announced) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
 	g, err := a.Gate.Acquire(ctx, r)
-	if unreachable, ok := errors.AsType[*unreachableError](a.remote.explain(err)); ok && !a.said.Swap(true) {
-		fmt.Fprintf(a.to, "leasehold: %v\nleasehold: trying again until it responds; stop with Ctrl-C\n", unreachable)
+	why, unmet := a.remote.explain(err), lease.Unmet(err)
+	_, unreachable := errors.AsType[*unreachableError](why)
+	if (unmet || unreachable && !a.quiet) && !a.said.Swap(true) {
+		fmt.Fprintf(a.to, "leasehold: %v\nleasehold: trying again until it responds; stop with Ctrl-C\n", why)
+	}
+	if unmet {
+		err = insisted{err}
 	}
 	return g, err
 }
+
+// insisted is an error after which the request is sent again, although the address of the server may be wrong.
+type insisted struct{ error }
+
+// Unmet is for [lease.Unmet].
+func (insisted) Unmet() bool { return false }
+
+// Unwrap is the error itself.
+func (e insisted) Unwrap() error { return e.error }

@@ -40,7 +40,9 @@ func TestEndsOfTheGate(t *testing.T) {
 				}
 			}
 			for _, no := range []string{"soon", ""} {
-				d.post(path, body("r1", `,"not_after":"`+no+`"`)).refuses(t, 400, "INVALID_ARGUMENT", "not_after")
+				for _, member := range []string{"not_after", `\u006eot_after`, `not\u005fafter`} { // one name, however it is written
+					d.post(path, body("r1", `,"`+member+`":"`+no+`"`)).refuses(t, 400, "INVALID_ARGUMENT", "not_after")
+				}
 			}
 
 			given := func(request, more string) {

@@ -23,6 +23,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -87,12 +88,20 @@ func hash(secret string) string {
 	return hex.EncodeToString(h[:])
 }
 
+// maxIDBytes bounds the ID of a token: those that are made here have 8.
+const maxIDBytes = 64
+
+// ids are those that can stand in a line of a log.
+var ids = regexp.MustCompile(`^[0-9A-Za-z._-]+$`)
+
 // validate reports what is wrong with a token. The error names the field.
 func (t Token) validate() error {
 	sum, err := hex.DecodeString(t.SHA256)
 	switch {
 	case t.ID == "":
 		return errors.New("id is missing")
+	case len(t.ID) > maxIDBytes || !ids.MatchString(t.ID):
+		return fmt.Errorf("id must be 1 to %d letters, digits, \"-\", \"_\" and \".\": audit events have it", maxIDBytes)
 	case err != nil || len(sum) != sha256.Size:
 		return errors.New("sha256 must be the SHA-256 of the token, in 64 hexadecimal digits")
 	}
@@ -149,7 +158,7 @@ func Read(path string) ([]Token, error) {
 			err = errors.New("it is there twice")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: token %d (%q): %w", path, i+1, t.ID, err)
+			return nil, fmt.Errorf("%s: token %d (%.64q): %w", path, i+1, t.ID, err)
 		}
 		names[t.ID], hashes[t.SHA256] = true, true
 	}

@@ -311,10 +311,14 @@ func TestRead(t *testing.T) {
 		cut:         "invalid character",
 		longSubject: "subject",
 		longNote:    "note",
-		`{"tokens":[` + one(`,"tenant":""`) + `]}`:              "tenant",
-		`{"tokens":[` + one(`,"expires_at":"tomorrow"`) + `]}`:  "tomorrow",
-		`{"tokens":[` + one("") + `,` + one("") + `]}`:          `token 2 ("a"): another token has this id`,
-		`{"tokens":[` + one("") + `,` + one(`,"id":"b"`) + `]}`: `token 2 ("b"): it is there twice`,
+		`{"tokens":[` + one(`,"id":"`+strings.Repeat("i", 64)+`"`) + `]}`: "",
+		`{"tokens":[` + one(`,"id":"`+strings.Repeat("i", 65)+`"`) + `]}`: "id must be 1 to 64 letters",
+		`{"tokens":[` + one(`,"id":"a b"`) + `]}`:                         "id must be 1 to 64 letters",
+		`{"tokens":[` + one(`,"id":"a\n"`) + `]}`:                         "id must be 1 to 64 letters",
+		`{"tokens":[` + one(`,"tenant":""`) + `]}`:                        "tenant",
+		`{"tokens":[` + one(`,"expires_at":"tomorrow"`) + `]}`:            "tomorrow",
+		`{"tokens":[` + one("") + `,` + one("") + `]}`:                    `token 2 ("a"): another token has this id`,
+		`{"tokens":[` + one("") + `,` + one(`,"id":"b"`) + `]}`:           `token 2 ("b"): it is there twice`,
 		upper: "it is there twice",
 	} {
 		path := filepath.Join(t.TempDir(), "tokens")

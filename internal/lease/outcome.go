@@ -36,6 +36,16 @@ func NeverSent(err error) bool {
 	return distrusted || errors.Is(err, http.ErrSchemeMismatch)
 }
 
+// Unmet reports whether an error says that the address of a server may be wrong: nothing has ever answered there as a
+// server of Leasehold does, so that another try in the next seconds is of no use.
+func Unmet(err error) bool {
+	e, ok := errors.AsType[interface {
+		error
+		Unmet() bool
+	}](err)
+	return ok && e.Unmet()
+}
+
 // Unsettled reports whether a request that failed may have been carried out, or may still be.
 func Unsettled(err error) bool {
 	if NeverSent(err) {

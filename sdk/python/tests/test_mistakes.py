@@ -6,15 +6,26 @@ import asyncio
 import socket
 import unittest
 from collections.abc import Callable
+from email.message import Message
 from typing import Any
 from unittest import mock
 
 import leasehold
-from leasehold import codes
+import leasehold.once
+from leasehold import codes, locks
+from leasehold._http import Response
+from leasehold.types import AcquireRequest
 
 from test_client import Wire, http
 
 EXPIRED = b'{"code": "UNAUTHENTICATED", "title": "no identity", "status": 401, "detail": "the token has expired"}'
+
+def message(headers: dict[str, str]) -> Message:
+    m = Message()
+    for name, value in headers.items():
+        m[name] = value
+    return m
+
 
 GIVEN_UP = b"HTTP/1.1 204 No Content\r\n\r\n"
 
@@ -48,6 +59,52 @@ class Mistakes(unittest.TestCase):
         closed.bind(("127.0.0.1", 0))  # and does not listen
         url = f"http://127.0.0.1:{closed.getsockname()[1]}"
         self.each(lambda: url, leasehold.TransportError, "no connection to " + url)
+
+    def test_a_wrong_address_is_an_error_within_a_second(self) -> None:
+        """A server that has never answered is asked three times, with pauses of 0.6 s at most. Nothing was sent, so nothing is given up. Where the caller
+        says for how long to ask, and once it has answered, a server is away for a while."""
+        closed = socket.socket()
+        self.addCleanup(closed.close)
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+
+        def tries(acquire: Callable[[leasehold.Client], Any], answered: bool = False) -> int:
+            client = leasehold.Client(url)
+            self.addCleanup(client.close)
+            if answered:
+                client._arrived(client._clock.now(), Response(404, "", message({"Content-Type": "application/problem+json"}), b""))
+            with mock.patch.object(client, "_unanswered", wraps=client._unanswered) as failed:
+                with self.assertRaises(leasehold.TransportError) as err:
+                    acquire(client)
+                self.assertIn("no connection to " + url, str(err.exception))
+                return failed.call_count
+
+        request: AcquireRequest = {"owner_id": "me", "request_id": "r", "ttl_seconds": 30}
+        ways: dict[str, Callable[[leasehold.Client], Any]] = {
+            "one request": lambda c: c.lock_api().acquire("k", request),
+            "a thread": lambda c: c.locks().hold("k").acquire(),
+            "a task": lambda c: asyncio.run(c.locks().hold("k").acquire_async()),
+            "a run": lambda c: leasehold.once.run(c.runs(), "r", lambda run: None),
+        }
+        with mock.patch.object(locks.log, "warning"):
+            for way, acquire in ways.items():
+                with self.subTest(way):
+                    self.assertEqual(tries(acquire), 3)
+            self.assertGreater(tries(lambda c: c.locks(retry_for=1.0).hold("k").acquire()), 3)
+            self.assertEqual(tries(ways["one request"], answered=True), 4)
+
+    def test_another_server_is_named_within_a_second(self) -> None:
+        page = http(b"<html>", "404 Not Found", "text/html")
+        with mock.patch.object(locks.log, "warning"):
+            ways: list[Callable[[leasehold.Client], Any]] = [
+                lambda c: c.locks().hold("k").acquire(), lambda c: asyncio.run(c.locks().hold("k").acquire_async()),
+                lambda c: leasehold.once.run(c.runs(), "r", lambda run: None),
+            ]
+            for acquire in ways:
+                w = self.wire(page, page, page)
+                with self.assertRaises(leasehold.TransportError) as err:
+                    acquire(leasehold.Client(w.url))
+                self.assertIn(w.url + " responded 404", str(err.exception))
 
     def test_a_name_that_is_none(self) -> None:
         self.each(lambda: "http://no-such-host.invalid", leasehold.TransportError, "no connection to http://no-such-host.invalid")

@@ -23,6 +23,8 @@ export class ConnectionError extends LeaseholdError {
   override readonly name = 'ConnectionError'
   /** The server was not trusted, or does not speak TLS: nothing was sent, and no retry cures it. Only runtimes that say so, such as Node. */
   untrusted = false
+  /** No connection was made: the request was not sent. Only runtimes that say so, such as Node. */
+  unsent = false
 }
 
 /** A response that is not the one that was asked for: of another server, of a proxy, or about another lease. */

@@ -75,6 +75,7 @@ export class Server {
   readonly #token: ServerOptions['token']
   #ahead = 0 // of the server's time before the wall clock
   #told = false // the store said its time
+  #tried = 0 // requests while nothing at this address has answered as a server does
 
   constructor(o: ServerOptions) {
     checkObject('options', o)
@@ -147,7 +148,7 @@ export class Server {
    * @returns why the server may not know it; undefined if it does
    */
   async giveUp(path: string, body: object): Promise<unknown> {
-    const late = new ConnectionError('the server did not respond')
+    const late = new ConnectionError(`no response within ${insistTime} ms`)
     const scope = new Scope().within(this.clock, insistTime, () => late)
     for (let retry = 0; ; retry++) {
       let error: unknown
@@ -170,6 +171,15 @@ export class Server {
       this.#ahead = ahead
       this.#told = told
     }
+  }
+
+  /**
+   * Whether an error says that the address may be wrong, so that another try in the next seconds is of no use: nothing there has ever answered, and this is the
+   * third request or a later one. It is asked once for each request. A proxy whose server is away says so by its status, and one that is busy.
+   */
+  unmet(e: unknown): boolean {
+    const { unsent, status } = e as { unsent?: boolean; status?: number }
+    return (unsent || status! < 408) && ++this.#tried > 2
   }
 
   async #send(method: string, path: string, body: unknown, signal: AbortSignal): Promise<Record<string, unknown>> {
@@ -199,7 +209,9 @@ export class Server {
       if (cause instanceof InvalidResponseError) throw cause
       // Node's fetch says "fetch failed", and the reason in its cause, which may have a code only.
       const { code, message } = { ...(cause as { cause?: { code?: string } }).cause, message: messageOf((cause as Error).cause ?? cause) }
-      throw Object.assign(new ConnectionError(`no response of ${this.base}: ${message || code}`, { cause }), { untrusted: /SSL_WRONG_V|CERT|VERIF/.test(`${code}`) })
+      const untrusted = /SSL_WRONG_V|CERT|VERIF/.test(code!)
+      const unsent = untrusted || /REFUSED|NOTFOUND/.test(code!)
+      throw Object.assign(new ConnectionError(`no response of ${this.base}: ${message || code}`, { cause }), { untrusted, unsent })
     }
     const { status } = response
     const after = asksFor(response, this.clock)
@@ -217,6 +229,7 @@ export class Server {
       }
       if (typeof got === 'object' && got !== null && !Array.isArray(got)) {
         const json = got as Record<string, unknown>
+        this.#tried = -Infinity
         this.#learn(response.headers.get('date'), false)
         if (type === 'application/json') return json
         if (typeof json['code'] === 'string') {

@@ -20,16 +20,14 @@ export function retryAfter(e: unknown): number {
   return e instanceof ApiError || e instanceof InvalidResponseError ? e.retryAfter : 0
 }
 
-const isUntrusted = (e: unknown): boolean => e instanceof ConnectionError && e.untrusted
-
 /** Whether the same request would be rejected again: the response does not say that a retry may help, and it is no failure of the server that may pass. */
 export function isFinal(e: unknown): boolean {
-  return isUntrusted(e) || (e instanceof ApiError && !e.retryable && (e.status < 500 || e.status === 501 || e instanceof DocumentDamagedError))
+  return (e instanceof ConnectionError && e.untrusted) || (e instanceof ApiError && !e.retryable && (e.status < 500 || e.status === 501 || e instanceof DocumentDamagedError))
 }
 
 /** Whether a request that failed may have been carried out, or may still be. */
 export function isUnsettled(e: unknown): boolean {
-  if (!(e instanceof ApiError)) return !isUntrusted(e)
+  if (!(e instanceof ApiError)) return !(e instanceof ConnectionError && e.unsent)
   return e.status >= 500 && !(e instanceof OverloadedError || e instanceof DocumentDamagedError || e instanceof NotConfiguredError)
 }
 

@@ -25,7 +25,10 @@ export interface LocksOptions extends ServerOptions {
    * it. After a crash others wait for as long at most.
    */
   readonly ttl?: number
-  /** For how long an acquire is sent again while no definite response arrives, in milliseconds; 10 000 if left out. */
+  /**
+   * For how long an acquire is sent again while no definite response arrives, in milliseconds. 10 000 if left out, but less than a second while nothing at the
+   * address has ever answered as a server does, and no connection is made or another server answers: the address may be wrong.
+   */
   readonly retryFor?: number
   /** Is called for each event, in their order. An error that it throws is dropped. */
   readonly onEvent?: (event: LockEvent) => void
@@ -459,7 +462,7 @@ export class Locks {
         } else if (t.error instanceof RequestIdReusedError || t.error instanceof LeaseExpiredError) {
           request = { ...request, request_id: randomID() } // what it obtained has ended
           failed++
-        } else if (isFinal(t.error) || t.error instanceof LockQueueFullError) {
+        } else if (isFinal(t.error) || t.error instanceof LockQueueFullError || (!this.#o.retryFor && this.#server.unmet(t.error))) {
           throw t.error
         } else {
           if (failed === 0 && wait > 0) since = moment(clock) // there was none to expect before
@@ -774,7 +777,7 @@ export class Lock {
           error = e
         }
         if (isGone(error) && left > 0) {
-          const lost = new LockLostError(`lock ${this.key} was lost before it was released`, { cause: error })
+          const lost = new LockLostError(`lock ${this.key} is lost: ${messageOf(error)}`, { cause: error })
           this.#announce(lost)
           throw lost
         }

@@ -7,7 +7,7 @@ import { after, describe, test } from 'node:test'
 import { IdGenerator, decodeId } from '../src/ids.js'
 import { ConnectionError, InvalidResponseError, Locks, UnauthenticatedError } from '../src/index.js'
 import { Runs } from '../src/once.js'
-import { FakeClock } from './world.js'
+import { FakeClock, settle } from './world.js'
 
 const open: Listener[] = []
 after(() => open.forEach((s) => s.close()))
@@ -52,6 +52,50 @@ describe('at the first try', () => {
   test('an address where nothing listens', async () => {
     const port = await nowhere()
     says(await first(`http://127.0.0.1:${port}`), ConnectionError, new RegExp(`no response of http://127.0.0.1:${port}: .*ECONNREFUSED`))
+  })
+
+  test('an address that may be wrong is an error after three tries, within a second', async () => {
+    const refused = () => Promise.reject(new TypeError('fetch failed', { cause: Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }) }))
+    const page = () => Promise.resolve(new Response('<html>Welcome</html>', { status: 404, headers: { 'content-type': 'text/html' } }))
+    const away = () => Promise.resolve(new Response('<html>Bad Gateway</html>', { status: 502, headers: { 'content-type': 'text/html' } }))
+    const asks = (answer: () => Promise<Response>, o: { retryFor?: number; answered?: boolean } = {}) => {
+      const clock = new FakeClock()
+      let requests = 0
+      const fetch = () => {
+        requests++
+        if (!o.answered) return answer()
+        o.answered = false
+        return Promise.resolve(new Response('{"code":"LOCK_NOT_FOUND","status":404}', { status: 404, headers: { 'content-type': 'application/problem+json' } }))
+      }
+      const server = { url: 'http://127.0.0.1:1', tenant: 'acme', clock, fetch }
+      const locks = new Locks({ ...server, ...(o.retryFor && { retryFor: o.retryFor }) })
+      const run = async (ask: () => Promise<unknown>): Promise<[number, number, unknown]> => {
+        if (o.answered) await locks.query('first').catch(() => undefined)
+        requests = 0
+        const begin = clock.now()
+        let error: unknown
+        void ask().catch((e: unknown) => (error = e))
+        for (await settle(); error === undefined; ) assert.ok(await clock.fire(begin + 60_000))
+        return [requests, clock.now() - begin, error]
+      }
+      return { lock: () => run(() => locks.acquire('deploy')), once: () => run(() => new Runs(server).once('order', () => 1)) }
+    }
+    for (const way of ['lock', 'once'] as const) {
+      const [requests, took, error] = await asks(refused)[way]()
+      assert.equal(requests, 3, way)
+      assert.ok(took <= 1000 && error instanceof ConnectionError && error.unsent && /no response of http:\/\/127.0.0.1:1: .*ECONNREFUSED/.test(error.message), `${way}: ${took} ms: ${error}`)
+      const [, soon, other] = await asks(page)[way]()
+      assert.ok(soon <= 1000 && other instanceof InvalidResponseError && other.message.startsWith('http://127.0.0.1:1 responded 404'), `${way}: ${soon} ms: ${other}`)
+      for (const [what, late] of [
+        ['of a proxy whose server is away', asks(away)],
+        ...(way === 'lock'
+          ? ([['of a server that has answered', asks(refused, { answered: true })], ['with retryFor', asks(refused, { retryFor: 10_000 })]] as const)
+          : []),
+      ] as const) {
+        const [, ms] = await late[way]()
+        assert.ok(ms > 9000, `${way}: an error ${what} after ${ms} ms`)
+      }
+    }
   })
 
   test('a name that no one knows', async () => {

@@ -41,6 +41,11 @@ def final(err: BaseException) -> bool:
     return isinstance(err, ApiError) and not err.retryable and (err.status < 500 or err.status == 501 or isinstance(err, DocumentDamaged))
 
 
+def unmet(err: BaseException) -> bool:
+    """Whether an error says that the address of the server may be wrong, so that another try in the next seconds is of no use."""
+    return isinstance(err, TransportError) and err._unmet
+
+
 def unsettled(err: BaseException) -> bool:
     """Whether a request that failed may have been carried out, or may still be."""
     if isinstance(err, TransportError) and not err.sent:

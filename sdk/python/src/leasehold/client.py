@@ -27,7 +27,7 @@ from ._steps import Wire, Wires, asked, here, performed, run
 from ._time import SYSTEM, Backoff, Clock, Moment, Signal
 from ._http import Response
 from ._transport import MAX_RESPONSE, AsyncTransport, Token, Transport
-from .errors import ApiError, InvalidResponseError, InvalidSettingError, LeaseholdError, TransportError, UnknownOutcomeError, format_time
+from .errors import PASSING, ApiError, InvalidResponseError, InvalidSettingError, LeaseholdError, TransportError, UnknownOutcomeError, format_time
 from .types import (
     AcquireRequest, EndedLease, FencePassed, ForceReleased, ForceReleaseRequest, Lease, Lock, LockPage, LockSet, LockSetAcquireRequest,
     LockSetReleased, LockSetReleaseRequest, LockSetRenewRequest, ReleaseRequest, RenewRequest,
@@ -52,6 +52,13 @@ MAX_RETRY_AFTER = 86_400.0
 """Seconds that a server can ask to wait: a longer time is as good as none."""
 
 WAITS = Backoff(0.2, 10.0)
+
+FIRST_TRIES = 3
+"""How often a server that has never answered is asked, while no connection to it can be made or what answers is another server: its address is
+wrong, rather than that it is away for a while. With the pauses between them that is less than a second."""
+
+ANSWERED = -(10**9)
+"""Far below 0, whatever is added meanwhile."""
 
 
 def new_request_id() -> str:
@@ -88,6 +95,7 @@ class Client:
         self._timeout = _check.positive("timeout", timeout)
         self._clock = clock or SYSTEM
         self._time = _end.ServerTime(self._clock)
+        self._tried = 0  # requests while nothing at the address has answered as a server does; ANSWERED after that
         self._background = Background()
 
     @property
@@ -111,7 +119,7 @@ class Client:
         return LockAPI(self, tenant)
 
     def locks(
-        self, tenant: str = "default", *, owner: str = "", ttl: float = 30.0, retry_for: float = 10.0, release_timeout: float = 5.0,
+        self, tenant: str = "default", *, owner: str = "", ttl: float = 30.0, retry_for: float | None = None, release_timeout: float = 5.0,
         observe: Callable[[Event], None] | None = None,
     ) -> Locks:
         """Locks of a tenant that are renewed while they are held: see :class:`leasehold.locks.Locks`."""
@@ -147,17 +155,35 @@ class Client:
     def once(self, method: str, path: str, body: Mapping[str, Any] | None, *, seconds: float, abort: Signal | None = None, most: int = MAX_RESPONSE) -> Response:
         """Send a request once, in the thread of the caller; whatever arrives is the response."""
         begin = self._clock.now()
-        return self._arrived(begin, self._transport.send(method, path, encode(body), seconds=seconds, abort=abort, most=most))
+        try:
+            r = self._transport.send(method, path, encode(body), seconds=seconds, abort=abort, most=most)
+        except TransportError as err:
+            raise self._unanswered(err)
+        return self._arrived(begin, r)
 
     async def _once_async(self, e: Wire) -> Response:
         """once, on the event loop of the background. A cancellation ends the request."""
         begin = self._clock.now()
-        return self._arrived(begin, await self._streams.send(e.method, e.path, encode(e.body), most=e.most))
+        try:
+            r = await self._streams.send(e.method, e.path, encode(e.body), most=e.most)
+        except TransportError as err:
+            raise self._unanswered(err)
+        return self._arrived(begin, r)
 
     def _arrived(self, begin: Moment, r: Response) -> Response:
         if r.status == 204 or r.media_type in ("application/json", "application/problem+json"):  # not that of a proxy
             self._time.compare(r.headers.get("Date") or "", begin.since(self._clock.now()))
+            self._tried = ANSWERED
+        elif _of_another(r):
+            self._tried += 1
         return r
+
+    def _unanswered(self, err: TransportError) -> TransportError:
+        """The error, with a mark if it says that the address may be wrong."""
+        if not err.sent and err.retry and isinstance(err.__cause__, OSError):  # not that the caller gave it up, or has no token
+            self._tried += 1
+            err._unmet = self._tried >= FIRST_TRIES
+        return err
 
     @performed
     def grant(
@@ -237,12 +263,15 @@ class Client:
             err.retry_after = err.retry_after or wait
             return err
         if 300 <= r.status < 400:
-            return TransportError(
+            other = TransportError(
                 f"{self.name} responded {r.status} {r.reason}: redirects are not followed, because they could lead away from TLS; use the URL of "
                 "the server itself", retry=False)
-        return TransportError(
-            f"{self.name} responded {r.status} {r.reason} with content type {r.media_type!r}, which is not Leasehold",
-            retry=r.status >= 500, retry_after=wait)
+        else:
+            other = TransportError(
+                f"{self.name} responded {r.status} {r.reason} with content type {r.media_type!r}, which is not Leasehold",
+                retry=r.status >= 500, retry_after=wait)
+        other._unmet = _of_another(r) and self._tried >= FIRST_TRIES
+        return other
 
     def insist(
         self, do: Callable[[float, Signal], T], *, extra: float = 0.0, timeout: float | None = None,
@@ -269,7 +298,7 @@ class Client:
                 asks = _outcome.retry_after(err)
                 pause = max(WAITS.delay(retry), asks)
                 retry += 1
-                done = not maybe or asks > WAITS.most or retry >= self._tries or end is not None and self._clock.monotonic() + pause >= end
+                done = not maybe or _outcome.unmet(err) or asks > WAITS.most or retry >= self._tries or end is not None and self._clock.monotonic() + pause >= end
                 if done:
                     if unknown and request_id:
                         raise UnknownOutcomeError(request_id, err) from err
@@ -288,6 +317,11 @@ class Client:
                 method, path, body, kind, valid, seconds=self._timeout + extra, abort=abort,
                 wanted=left if grants else None),
             extra=extra, timeout=timeout, request_id=request_id)
+
+
+def _of_another(r: Response) -> bool:
+    """Whether a response is that of another server. The page of a proxy whose server is away says so in its status, and that of one that is busy."""
+    return r.media_type not in ("application/json", "application/problem+json") and r.status < 500 and r.status not in PASSING
 
 
 def encode(body: Mapping[str, Any] | None) -> bytes | None:

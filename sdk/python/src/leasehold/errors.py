@@ -38,6 +38,8 @@ class ReleasedError(LeaseholdError):
 class TransportError(LeaseholdError):
     """There was no usable response. ``sent`` is False if the request cannot have reached the server."""
 
+    _unmet = False  # the address may be wrong: nothing there has ever answered as a server does
+
     def __init__(self, text: str, *, sent: bool = True, retry: bool = True, retry_after: float = 0.0) -> None:
         super().__init__(text)
         self.sent = sent

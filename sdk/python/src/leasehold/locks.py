@@ -174,7 +174,8 @@ class Locks:
         How long a lease lasts unless it is renewed: whole seconds from 1 to MAX_TTL. It is renewed every third of it. After a crash others wait for as
         long at most.
     retry_for
-        For how many seconds an acquire is sent again while no definite response arrives.
+        For how many seconds an acquire is sent again while no definite response arrives. None is 10, but less than one while nothing at the address has
+        ever answered as a server does, and no connection can be made or another server answers: the address may be wrong.
     release_timeout
         How many seconds the end of a block waits for the release, which goes on in the background after that until the lease ends.
     observe
@@ -182,13 +183,14 @@ class Locks:
     """
 
     def __init__(
-        self, provider: Provider, *, owner: str = "", ttl: float = DEFAULT_TTL, retry_for: float = 10.0, release_timeout: float = 5.0,
+        self, provider: Provider, *, owner: str = "", ttl: float = DEFAULT_TTL, retry_for: float | None = None, release_timeout: float = 5.0,
         observe: Callable[[Event], None] | None = None, clock: Clock | None = None,
     ) -> None:
         self._own_name = not owner
         self._owner = _check.text("owner", owner or process_name(secrets.token_hex(6)), 256)
         self._ttl = _check.ttl("ttl", ttl)
-        self._retry_for = _check.number("retry_for", retry_for)
+        self._insists = retry_for is not None
+        self._retry_for = 10.0 if retry_for is None else _check.number("retry_for", retry_for)
         if self._retry_for < 0:
             raise InvalidSettingError("retry_for", f"is {retry_for}: must not be negative")
         self._release_timeout = _check.positive("release_timeout", release_timeout)
@@ -738,7 +740,7 @@ class _Acquire:
                     polls = FEW_POLLS
             if failed > 0:
                 left = self.clock.now().until(since.plus(c._retry_for))
-                if left <= 0 or asks > left:
+                if left <= 0 or asks > left or _outcome.unmet(problem) and not c._insists:
                     raise problem
                 if not self.told and isinstance(problem, TransportError):  # it may never help
                     self.told = True

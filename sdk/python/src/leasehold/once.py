@@ -485,7 +485,7 @@ class _Run:
             if _outcome.unsettled(err):
                 self.open, self.late = True, self.ends
             self.under_way, self.open = False, self.open and not _outcome.settles(err)
-            return _unknown(err) or _rejected(err) and not (self.made_up and isinstance(err, codes.RequestIDReused))
+            return _unknown(err) or _outcome.unmet(err) or _rejected(err) and not (self.made_up and isinstance(err, codes.RequestIDReused))
 
         if cancel.is_set():
             raise Cancelled
