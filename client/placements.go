@@ -242,12 +242,6 @@ func (p *Placements) Failed(ctx context.Context, kind, id string, r contracts.Ac
 		}))
 }
 
-// DrainActivation says that the owner is about to give the identity away.
-func (p *Placements) DrainActivation(ctx context.Context, kind, id string,
-	r contracts.ActivationHoldRequest) (contracts.ActivationOutcome, error) {
-	return call(ctx, p.client, http.MethodPost, p.activation(kind, id, "drain"), r, isHeld(kind, id, r))
-}
-
 // Deactivate ends an activation.
 func (p *Placements) Deactivate(ctx context.Context, kind, id string,
 	r contracts.ActivationEndRequest) (contracts.ActivationOutcome, error) {

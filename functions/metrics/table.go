@@ -431,7 +431,6 @@ var Table = []Instrument{
 var alarming = []struct{ operation, outcome string }{
 	{"activation.activated", "STALE_TOKEN"},
 	{"activation.deactivate", "STALE_TOKEN"},
-	{"activation.drain", "STALE_TOKEN"},
 	{"activation.failed", "STALE_TOKEN"},
 	{"activation.state", "STALE_TOKEN"},
 	{"analysis.finish", "LEASE_LOST"},
@@ -463,7 +462,6 @@ var Operations = []string{
 	"activation.activated",
 	"activation.claim",
 	"activation.deactivate",
-	"activation.drain",
 	"activation.failed",
 	"activation.get",
 	"activation.list",
