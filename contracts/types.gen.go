@@ -1778,8 +1778,16 @@ type MemberList struct {
 	Cluster   string `json:"cluster"`
 
 	// Epoch Each change of the members begins a new one.
-	Epoch   Epoch           `json:"epoch"`
+	Epoch Epoch `json:"epoch"`
+
+	// Gone With `since`, the names of members that are gone.
+	Gone []string `json:"gone,omitempty"`
+
+	// Members By ascending name: all, or with `since` those that joined or changed.
 	Members []ClusterMember `json:"members"`
+
+	// Since The epoch that the caller named, if the response says what changed since; otherwise missing.
+	Since Epoch `json:"since,omitempty"`
 
 	// Status A cluster is READY while it has an active member.
 	Status ClusterStatus `json:"status"`

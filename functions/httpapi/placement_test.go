@@ -837,3 +837,35 @@ func TestEarlierEpochs(t *testing.T) {
 	d.get(chat+"/topology?epochs=1").refuses(t, 400, "INVALID_ARGUMENT", "epochs")
 	d.get("/v1/tenants/acme/clusters/other/topology?epoch=1").refuses(t, 404, "NOT_FOUND", "")
 }
+
+// TestMembersSince: who names an epoch by number and time gets what changed since, and the whole list where either is
+// another one's.
+func TestMembersSince(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	d.join("alice", "")
+	d.clock.Advance(time.Second)
+	bob := d.join("bob", "")
+	list := d.get(chat + "/members").ok(t)
+	since := "/members?since=2&changed_at=" + list.body["changed_at"].(string)
+	d.clock.Advance(time.Second)
+	d.join("carol", "")
+	d.post(chat+"/members/bob/leave", `{"incarnation":`+bob+`}`).ok(t)
+	d.get(chat + "/members").ok(t)
+	if got := d.get(chat + since).ok(t); got.number("since") != "2" || got.number("epoch") != "4" ||
+		strings.Count(got.raw, `"member":`) != 1 || !strings.Contains(got.raw, `"member":"carol"`) ||
+		!strings.Contains(got.raw, `"gone":["bob"]`) {
+		t.Errorf("%s", got.raw)
+	}
+	for _, query := range []string{"", "?since=3&changed_at=2026-01-01T00:00:01.000Z",
+		"?since=2&changed_at=2026-01-01T00:00:01.001Z", "?since=9&changed_at=2026-01-01T00:00:09.000Z"} {
+		if got := d.get(chat + "/members" + query).ok(t); got.body["since"] != nil || got.body["gone"] != nil ||
+			strings.Count(got.raw, `"member":`) != 2 {
+			t.Errorf("%s: %s", query, got.raw)
+		}
+	}
+	d.get(chat+"/members?since=2").refuses(t, 400, "INVALID_ARGUMENT", "changed_at")
+	d.get(chat+"/members?changed_at=2026-01-01T00:00:01.000Z").refuses(t, 400, "INVALID_ARGUMENT", "changed_at")
+	d.get(chat+"/members?since=2&changed_at=soon").refuses(t, 400, "INVALID_ARGUMENT", "changed_at")
+	d.get(chat+"/members?since=0&changed_at=2026-01-01T00:00:01.000Z").refuses(t, 400, "INVALID_ARGUMENT", "since")
+	d.get(chat+"/members?epoch=2").refuses(t, 400, "INVALID_ARGUMENT", "epoch")
+}

@@ -130,6 +130,9 @@ func (s *Service) keep(c Cluster, t, before *Topology) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known := s.latest[c]; known == before || known == nil || known.Epoch < t.Epoch {
+		if known != nil {
+			t.follows(known)
+		}
 		s.latest[c] = t
 	}
 }

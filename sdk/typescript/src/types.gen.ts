@@ -655,7 +655,9 @@ export interface paths {
          *     needs to know: a claim, a lookup or a sweep evicts it.
          *
          *     The members of an epoch never change. Keep the `ETag` and send it as `If-None-Match`: the response is 304 while the epoch is the current one.
-         *     With `Accept-Encoding: gzip` the response is a tenth as long.
+         *     With `since` and `changed_at`, the `epoch` and `changed_at` of the list that the caller has, a response that has `since` says what
+         *     changed since: apply it to that list. One without `since` is the whole list, as where the server does not know what changed.
+         *     With `Accept-Encoding: gzip` a long response is a tenth as long.
          */
         readonly get: operations["listMembers"];
         readonly put?: never;
@@ -2581,12 +2583,17 @@ export interface components {
             readonly at?: components["schemas"]["Time"];
         };
         readonly MemberList: {
+            /** By ascending name: all, or with `since` those that joined or changed. */
             readonly members: readonly components["schemas"]["ClusterMember"][];
             readonly cluster: string;
             readonly status: components["schemas"]["ClusterStatus"];
             readonly epoch: components["schemas"]["Epoch"];
             /** When the epoch began; missing if there was none. */
             readonly changed_at?: components["schemas"]["Time"];
+            /** The epoch that the caller named, if the response says what changed since; otherwise missing. */
+            readonly since?: components["schemas"]["Epoch"];
+            /** With `since`, the names of members that are gone. */
+            readonly gone?: readonly string[];
         };
         readonly Topology: {
             /** By ascending name. */
@@ -4970,7 +4977,12 @@ export interface operations {
     };
     readonly listMembers: {
         readonly parameters: {
-            readonly query?: never;
+            readonly query?: {
+                /** The epoch that the caller knows. */
+                readonly since?: number;
+                /** When it began; required with `since`. A store that was set back can begin an epoch again, at another time. */
+                readonly changed_at?: components["schemas"]["Time"];
+            };
             readonly header?: {
                 /** The `ETag` of the epoch that the caller has. */
                 readonly "If-None-Match"?: string;
