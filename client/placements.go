@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -115,20 +116,57 @@ func (p *Placements) ChangeOffer(ctx context.Context, member string,
 }
 
 // Members reads the members of the current epoch. While the epoch that was read before is the current one, the server
-// sends no more than that. The caller must not change what it returns.
+// sends no more than that, and of a later one what changed since. The caller must not change what it returns.
 func (p *Placements) Members(ctx context.Context) (contracts.MemberList, error) {
-	return current(ctx, p.client, p.base+"/members", &p.members, func(l contracts.MemberList) error {
+	return current(ctx, p.client, &p.members, p.membersSince, func(l contracts.MemberList) error {
 		if l.Members == nil || l.Status == "" {
 			return lease.ErrMissing
 		}
 		return p.sameCluster(l.Cluster)
-	})
+	}, wholeList)
+}
+
+// membersSince is the path of what changed since the list that is known, nil for none.
+func (p *Placements) membersSince(before *known[contracts.MemberList]) string {
+	if before == nil || before.value.Epoch == 0 || before.value.ChangedAt == "" {
+		return p.base + "/members"
+	}
+	return p.base + "/members?" + url.Values{"since": {strconv.FormatInt(before.value.Epoch, 10)},
+		"changed_at": {before.value.ChangedAt}}.Encode()
+}
+
+// wholeList is the list that a response makes of the one that was known before: all members, in the order of their
+// names, also where the response says what changed.
+func wholeList(before *known[contracts.MemberList], got contracts.MemberList) (contracts.MemberList, error) {
+	if got.Since == 0 {
+		return got, nil
+	}
+	if before == nil || got.Since != before.value.Epoch {
+		return got, fmt.Errorf("it says what changed since epoch %d, for which it was not asked", got.Since)
+	}
+	changed := make(map[string]bool, len(got.Members)+len(got.Gone))
+	for i := range got.Members {
+		changed[got.Members[i].Member] = true
+	}
+	for _, name := range got.Gone {
+		changed[name] = true
+	}
+	for i := range before.value.Members {
+		if m := &before.value.Members[i]; !changed[m.Member] {
+			got.Members = append(got.Members, *m)
+		}
+	}
+	slices.SortFunc(got.Members, func(a, b contracts.ClusterMember) int { return strings.Compare(a.Member, b.Member) })
+	got.Since, got.Gone = 0, nil
+	return got, nil
 }
 
 // Topology reads the current epoch, with its members and which partition is whose, for callers that place identities by
 // themselves. It is sent as [Placements.Members] are.
 func (p *Placements) Topology(ctx context.Context) (contracts.Topology, error) {
-	return current(ctx, p.client, p.base+"/topology", &p.topology, p.isTopology)
+	path := func(*known[contracts.Topology]) string { return p.base + "/topology" }
+	whole := func(_ *known[contracts.Topology], t contracts.Topology) (contracts.Topology, error) { return t, nil }
+	return current(ctx, p.client, &p.topology, path, p.isTopology, whole)
 }
 
 // Epoch reads an epoch by its number, 1 or more: the current one, or an earlier one, which is kept for a day. One that
@@ -143,26 +181,27 @@ func (p *Placements) Epoch(ctx context.Context, number int64) (contracts.Topolog
 	})
 }
 
-// current reads something of the current epoch, unless it is known.
-func current[T any](ctx context.Context, c *Client, path string, at *atomic.Pointer[known[T]],
-	check func(T) error) (T, error) {
+// current reads something of the current epoch, unless it is known: whole makes it of what was known before, for which
+// path asks, and of a response that is valid.
+func current[T any](ctx context.Context, c *Client, at *atomic.Pointer[known[T]], path func(*known[T]) string,
+	check func(T) error, whole func(*known[T], T) (T, error)) (T, error) {
 	for retry := 0; ; retry++ {
-		t, unknown, err := currentOnce(ctx, c, path, at, check)
+		t, unknown, err := currentOnce(ctx, c, at, path, check, whole)
 		if !unknown || ctx.Err() != nil || retry == c.tries-1 || waits.Sleep(ctx, retry) != nil {
 			return t, err
 		}
 	}
 }
 
-func currentOnce[T any](ctx context.Context, c *Client, path string, at *atomic.Pointer[known[T]],
-	check func(T) error) (t T, unknown bool, err error) {
+func currentOnce[T any](ctx context.Context, c *Client, at *atomic.Pointer[known[T]], path func(*known[T]) string,
+	check func(T) error, whole func(*known[T], T) (T, error)) (t T, unknown bool, err error) {
 	header := http.Header{}
 	before := at.Load()
 	if before != nil {
 		header.Set("If-None-Match", before.tag)
 	}
 	//nolint:bodyclose // send has read and closed it
-	w, content, unknown, err := c.send(ctx, http.MethodGet, path, nil, maxResponse, header)
+	w, content, unknown, err := c.send(ctx, http.MethodGet, path(before), nil, maxResponse, header)
 	if err != nil {
 		return t, unknown, err
 	}
@@ -174,11 +213,16 @@ func currentOnce[T any](ctx context.Context, c *Client, path string, at *atomic.
 		unknown, err = c.rejection(w, content)
 		return t, unknown, err
 	}
-	t, err = decode(c, content, check)
-	if tag := w.Header.Get("ETag"); err == nil && tag != "" {
+	if t, err = decode(c, content, check); err != nil {
+		return t, false, err
+	}
+	if t, err = whole(before, t); err != nil {
+		return t, false, fmt.Errorf("invalid response of %s: %w", c.name, err)
+	}
+	if tag := w.Header.Get("ETag"); tag != "" {
 		at.Store(&known[T]{t, tag})
 	}
-	return t, false, err
+	return t, false, nil
 }
 
 // Lookup says where an identity is, or would be.
@@ -240,12 +284,6 @@ func (p *Placements) Failed(ctx context.Context, kind, id string, r contracts.Ac
 		isHeld(kind, id, contracts.ActivationHoldRequest{
 			Member: r.Member, Incarnation: r.Incarnation, FencingToken: r.FencingToken,
 		}))
-}
-
-// DrainActivation says that the owner is about to give the identity away.
-func (p *Placements) DrainActivation(ctx context.Context, kind, id string,
-	r contracts.ActivationHoldRequest) (contracts.ActivationOutcome, error) {
-	return call(ctx, p.client, http.MethodPost, p.activation(kind, id, "drain"), r, isHeld(kind, id, r))
 }
 
 // Deactivate ends an activation.

@@ -102,9 +102,6 @@ func placementCalls() map[string]placementCall {
 			return p.Failed(ctx, "room", "a/b", contracts.ActivationFailedRequest{Member: "w1", Incarnation: 9,
 				FencingToken: 7, Reason: "no"})
 		}, "POST", act + "/failed", `{` + held + `,"reason":"no"}`, activeBody, false},
-		"drain activation": {func(ctx context.Context, p *client.Placements) (any, error) {
-			return p.DrainActivation(ctx, "room", "a/b", hold)
-		}, "POST", act + "/drain", `{` + held + `}`, activeBody, false},
 		"deactivate": {func(ctx context.Context, p *client.Placements) (any, error) {
 			return p.Deactivate(ctx, "room", "a/b", contracts.ActivationEndRequest{Member: "w1", Incarnation: 9,
 				FencingToken: 7})
@@ -255,15 +252,14 @@ func TestPlacementResponsesForOthers(t *testing.T) {
 		"lookup":    {{`"a/b"`, `"a/c"`}, {`"kind":"room"`, `"kind":"roon"`}, {`"epoch":1,`, ``}},
 		"claim": {{`"a/b"`, `"a/c"`}, {`"w1"`, `"w2"`}, {`"incarnation":9`, `"incarnation":8`},
 			{`"ACTIVE"`, `"FREE"`}, {`"fencing_token":7`, `"fencing_token":0`}},
-		"activated":        {{`"a/b"`, `"a/c"`}, {`"fencing_token":7`, `"fencing_token":8`}, {`"w1"`, `"w2"`}},
-		"failed":           {{`"fencing_token":7`, `"fencing_token":8`}},
-		"drain activation": {{`"fencing_token":7`, `"fencing_token":8`}},
-		"deactivate":       {{`"fencing_token":7`, `"fencing_token":8`}},
-		"state":            {{`"fencing_token":7`, `"fencing_token":8`}},
-		"transfer":         {{`"w2"`, `"w3"`}, {`"fencing_token":8`, `"fencing_token":7`}, {`"a/b"`, `"a/c"`}},
-		"activation":       {{`"a/b"`, `"a/c"`}},
-		"activations":      {{`"kind":"room"`, `"kind":"roon"`}},
-		"events":           {{`"event_id":"e1"`, `"event_id":""`}, {`"next":"e1~0"`, `"next":""`}},
+		"activated":   {{`"a/b"`, `"a/c"`}, {`"fencing_token":7`, `"fencing_token":8`}, {`"w1"`, `"w2"`}},
+		"failed":      {{`"fencing_token":7`, `"fencing_token":8`}},
+		"deactivate":  {{`"fencing_token":7`, `"fencing_token":8`}},
+		"state":       {{`"fencing_token":7`, `"fencing_token":8`}},
+		"transfer":    {{`"w2"`, `"w3"`}, {`"fencing_token":8`, `"fencing_token":7`}, {`"a/b"`, `"a/c"`}},
+		"activation":  {{`"a/b"`, `"a/c"`}},
+		"activations": {{`"kind":"room"`, `"kind":"roon"`}},
+		"events":      {{`"event_id":"e1"`, `"event_id":""`}, {`"next":"e1~0"`, `"next":""`}},
 	} {
 		c := placementCalls()[name]
 		for i, change := range changes {

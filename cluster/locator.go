@@ -192,7 +192,10 @@ func (l *Locator) refresh(ctx context.Context) error {
 		return err
 	}
 	v := &view{epoch: t.Epoch, began: t.ChangedAt}
-	if t.Status == contracts.ClusterReady {
+	switch {
+	case before != nil && before.epoch == v.epoch && before.began == v.began:
+		v = before // an epoch never changes
+	case t.Status == contracts.ClusterReady:
 		v.members = make(map[string]contracts.ClusterMember, len(t.Members))
 		for _, m := range t.Members {
 			v.members[m.Member] = m

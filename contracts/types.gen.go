@@ -347,18 +347,15 @@ func (e PastLeaseEnded) Valid() bool {
 
 // Defines values for Phase.
 const (
-	PhaseActive   Phase = "ACTIVE"
-	PhaseDraining Phase = "DRAINING"
-	PhaseFree     Phase = "FREE"
-	PhaseLocked   Phase = "LOCKED"
+	PhaseActive Phase = "ACTIVE"
+	PhaseFree   Phase = "FREE"
+	PhaseLocked Phase = "LOCKED"
 )
 
 // Valid indicates whether the value is a known member of the Phase enum.
 func (e Phase) Valid() bool {
 	switch e {
 	case PhaseActive:
-		return true
-	case PhaseDraining:
 		return true
 	case PhaseFree:
 		return true
@@ -511,7 +508,7 @@ type Activation struct {
 	// Member The owner by the latest claim or transfer, also when it is FREE again.
 	Member string `json:"member,omitempty"`
 
-	// Phase FREE: no one's. LOCKED: its owner alone may activate it. ACTIVE: its owner serves it. DRAINING: its owner is about to give it away.
+	// Phase FREE: no one's. LOCKED: its owner alone may activate it. ACTIVE: its owner serves it.
 	Phase Phase `json:"phase"`
 
 	// Reason Why it failed or was ended.
@@ -1827,8 +1824,16 @@ type MemberList struct {
 	Cluster   string `json:"cluster"`
 
 	// Epoch Each change of the members begins a new one.
-	Epoch   Epoch           `json:"epoch"`
+	Epoch Epoch `json:"epoch"`
+
+	// Gone With `since`, the names of members that are gone.
+	Gone []string `json:"gone,omitempty"`
+
+	// Members By ascending name: all, or with `since` those that joined or changed.
 	Members []ClusterMember `json:"members"`
+
+	// Since The epoch that the caller named, if the response says what changed since; otherwise missing.
+	Since Epoch `json:"since,omitempty"`
 
 	// Status A cluster is READY while it has an active member.
 	Status ClusterStatus `json:"status"`
@@ -2019,7 +2024,7 @@ type PastLease struct {
 // PastLeaseEnded `released` by its holder; `expired`; `forced`: ended by an administrator; `replaced` by an acquire with `replace`.
 type PastLeaseEnded string
 
-// Phase FREE: no one's. LOCKED: its owner alone may activate it. ACTIVE: its owner serves it. DRAINING: its owner is about to give it away.
+// Phase FREE: no one's. LOCKED: its owner alone may activate it. ACTIVE: its owner serves it.
 type Phase string
 
 // Placement defines model for Placement.

@@ -312,7 +312,6 @@ var conversations = map[string]conversation{
 		{"POST " + room + "state", ofOne + `,"request_id":"s2","state_version":1,"state":"eyJ1c2VycyI6NH0="}`, 200, "", false},
 		{"POST " + room + "transfer", ofOne + `,"request_id":"t1","to":"two"}`, 200, "moved=activation.fencing_token", false},
 		{"POST " + room + "activated", `{"member":"two","incarnation":{two},"fencing_token":{moved}}`, 200, "", false},
-		{"POST " + room + "drain", `{"member":"two","incarnation":{two},"fencing_token":{moved}}`, 200, "", false},
 		{"POST " + room + "deactivate", `{"member":"two","incarnation":{two},"fencing_token":{moved},"reason":"empty"}`, 200, "",
 			false},
 		{"POST " + members + "two/drain", `{"incarnation":{two}}`, 200, "", false},

@@ -89,24 +89,13 @@ func (c call) hold(member string, incarnation, token int64) (placement.Hold, err
 	}, err
 }
 
-// ofOwner is a command of an owner that names its activation and nothing else.
-func (a *api) ofOwner(do func(context.Context, placement.Hold) (placement.Outcome, error)) handler {
-	return command(func(c call, b *contracts.ActivationHoldRequest) (outcome contracts.ActivationOutcome, err error) {
-		hold, err := c.hold(b.Member, b.Incarnation, b.FencingToken)
-		if err != nil {
-			return outcome, err
-		}
-		o, err := do(c.Context(), hold)
-		return a.activation(c, o, err)
-	})
-}
-
-func (a *api) activated(ctx context.Context, h placement.Hold) (placement.Outcome, error) {
-	return a.placement.Activated(ctx, placement.Activated{Hold: h})
-}
-
-func (a *api) drainActivation(ctx context.Context, h placement.Hold) (placement.Outcome, error) {
-	return a.placement.Drain(ctx, placement.Drain{Hold: h})
+func (a *api) activated(c call, b *contracts.ActivationHoldRequest) (outcome contracts.ActivationOutcome, err error) {
+	hold, err := c.hold(b.Member, b.Incarnation, b.FencingToken)
+	if err != nil {
+		return outcome, err
+	}
+	o, err := a.placement.Activated(c.Context(), placement.Activated{Hold: hold})
+	return a.activation(c, o, err)
 }
 
 func (a *api) activationFailed(c call, b *contracts.ActivationFailedRequest) (outcome contracts.ActivationOutcome,

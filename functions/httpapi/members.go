@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -217,6 +218,14 @@ type tableBody struct {
 	Table       []int  `json:"table"`
 }
 
+// changesBody is what follows the members of an epoch, or those that changed since an earlier one.
+type changesBody struct {
+	epochBody
+
+	Since int64    `json:"since,omitempty"`
+	Gone  []string `json:"gone,omitempty"`
+}
+
 func (a *api) listClusters(w http.ResponseWriter, r *http.Request, _ Caller) error {
 	q, err := query(r, "page_size", "page_token")
 	if err != nil {
@@ -239,9 +248,26 @@ func (a *api) listClusters(w http.ResponseWriter, r *http.Request, _ Caller) err
 }
 
 func (a *api) listMembers(w http.ResponseWriter, r *http.Request, _ Caller) error {
+	q, err := query(r, "since", "changed_at")
+	if err != nil {
+		return err
+	}
+	since, err := number(q, "since", 1, docstore.MaxInt)
+	if err != nil {
+		return err
+	}
+	began, err := time.Parse(time.RFC3339, cmp.Or(q["changed_at"], "0001-01-01T00:00:00Z"))
+	if err != nil || (since == 0) != began.IsZero() {
+		return field.Errorf("changed_at", "is the changed_at of the response that has the epoch since: send both, or none")
+	}
 	c := clusterOf(r)
 	read := func(ctx context.Context) (*placement.Topology, error) { return a.topology(ctx, c) }
-	return a.sendEpoch(w, r, read, func(t *placement.Topology) (any, int) { return bodyOf(c, t), 0 })
+	return a.sendEpoch(w, r, read, func(t *placement.Topology) ([]placement.Member, any, int) {
+		if changed, gone, ok := t.Since(since, began); ok && since > 0 {
+			return changed, changesBody{bodyOf(c, t), since, gone}, len(gone) * memberBytes
+		}
+		return t.Members, changesBody{epochBody: bodyOf(c, t)}, 0
+	})
 }
 
 // memberBytes is about what a member takes.
@@ -261,16 +287,17 @@ func (a *api) getTopology(w http.ResponseWriter, r *http.Request, _ Caller) erro
 	}
 	c := clusterOf(r)
 	read := func(ctx context.Context) (*placement.Topology, error) { return a.epoch(ctx, c, epoch) }
-	return a.sendEpoch(w, r, read, func(t *placement.Topology) (any, int) {
+	return a.sendEpoch(w, r, read, func(t *placement.Topology) ([]placement.Member, any, int) {
 		table := t.Table()
-		return tableBody{bodyOf(c, t), t.Cause, placement.HashVersion, len(table), table}, len(table) * 12 // and its JSON
+		body := tableBody{bodyOf(c, t), t.Cause, placement.HashVersion, len(table), table}
+		return t.Members, body, len(table) * 12 // and its JSON
 	})
 }
 
-// sendEpoch sends the members of an epoch, and what else rest makes of it, so many bytes: unless the caller has it, and
-// compressed for one that can read that.
-func (a *api) sendEpoch(w http.ResponseWriter, r *http.Request,
-	read func(context.Context) (*placement.Topology, error), rest func(*placement.Topology) (any, int)) error {
+// sendEpoch sends what say makes of an epoch: members, and what else there is, so many bytes: unless the caller has the
+// epoch, and compressed for one that can read that.
+func (a *api) sendEpoch(w http.ResponseWriter, r *http.Request, read func(context.Context) (*placement.Topology, error),
+	say func(*placement.Topology) ([]placement.Member, any, int)) error {
 	z := &compressed{ResponseWriter: w, wanted: takesGzip(r.Header.Get("Accept-Encoding"))}
 	err := sendList(a, z, r, "members", direct.Member, func(ctx context.Context) ([]placement.Member, any,
 		page.Cost, error) {
@@ -285,9 +312,9 @@ func (a *api) sendEpoch(w http.ResponseWriter, r *http.Request,
 		if hasTag(r.Header.Get("If-None-Match"), tag) {
 			return nil, nil, page.Cost{}, errNotModified
 		}
-		z.wanted = z.wanted && len(t.Members) >= compressFrom
-		also, size := rest(t)
-		return slices.Clone(t.Members), also, page.Cost{Kept: len(t.Members)*memberBytes + size}, nil
+		members, rest, size := say(t)
+		z.wanted = z.wanted && len(members) >= compressFrom
+		return slices.Clone(members), rest, page.Cost{Kept: len(members)*memberBytes + size}, nil
 	})
 	if errors.Is(err, errNotModified) {
 		w.WriteHeader(http.StatusNotModified)

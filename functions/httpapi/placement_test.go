@@ -146,7 +146,6 @@ func TestLifeOfAPlacement(t *testing.T) {
 	d.post(chat+"/members/bob/replace",
 		`{"request_id":"r1","kinds":["room"],"labels":{"zone":"a"},"replaces":{"member":"alice","incarnation":1767225600000001}}`).wants(t, 200,
 		`{"member":"bob","incarnation":1767225605000001,"status":"ACTIVE","epoch":2,"moved":16,"expires_at":"2026-01-01T00:00:15.000Z","remaining_ms":10000,"replayed":false}`)
-	changed(d.post(lobby+"/drain", "{"+held+"}"), "DRAINING")
 	given := d.post(lobby+"/transfer", `{`+held+`,"request_id":"t1"}`).ok(t)
 	if s := given.object("activation").body; s["member"] != "bob" || s["phase"] != "LOCKED" ||
 		s["fencing_token"] != 1767225605000002.0 || s["state"] != state {
@@ -358,14 +357,12 @@ func TestPlacementRejections(t *testing.T) {
 			`,"request_id":"s","state_version":1,"state":""}`, 409, "STALE_TOKEN", "", `{}`},
 		{"transfer under a stale token", "/activations/room/active/transfer", `{` + stale + `,"request_id":"t"}`, 409,
 			"STALE_TOKEN", "", `{}`},
-		{"another's activation", "/activations/room/active/drain", `{` + foreign + `}`, 403, "NOT_OWNER", "",
+		{"another's activation", "/activations/room/active/activated", `{` + foreign + `}`, 403, "NOT_OWNER", "",
 			`{"retryable":false}`},
 		{"failing what is active", "/activations/room/active/failed", `{` + active + `,"reason":"x"}`, 409, "WRONG_PHASE", "",
 			`{"retryable":false,"activation.phase":"ACTIVE"}`},
-		{"draining what is not active yet", "/activations/room/locked/drain", `{` + locked + `}`, 409, "WRONG_PHASE", "",
-			`{"activation.phase":"LOCKED"}`},
 		{"transfer of what is not active yet", "/activations/room/locked/transfer", `{` + locked + `,"request_id":"t"}`, 409,
-			"WRONG_PHASE", "", `{}`},
+			"WRONG_PHASE", "", `{"activation.phase":"LOCKED"}`},
 		{"state of another version", "/activations/room/active/state", `{` + active +
 			`,"request_id":"s","state_version":7,"state":""}`, 409, "STATE_CHANGED", "",
 			`{"retryable":false,"activation.state_version":1}`},
@@ -450,12 +447,12 @@ func TestMembersBelongToSubjects(t *testing.T) {
 		"/remove":                 `{"epoch":1,"reason":"x"}`,
 		"/members/w2/replace": `{"request_id":"r","kinds":[],"replaces":{"member":"svc#w1","incarnation":` +
 			number + `}}`,
-		"/activations/room/lobby/activated": "{" + whole + "}", "/activations/room/lobby/drain": "{" + whole + "}",
-		"/activations/room/lobby/failed": "{" + whole + `,"reason":"x"}`, "/activations/room/lobby/deactivate": "{" + whole +
-			"}",
-		"/activations/room/lobby/state":    "{" + whole + `,"request_id":"s","state_version":0,"state":""}`,
-		"/activations/room/lobby/transfer": "{" + whole + `,"request_id":"t"}`,
-		"/activations/room/attic/claim":    `{"request_id":"c","member":"svc#w1","incarnation":` + number + `}`,
+		"/activations/room/lobby/activated":  "{" + whole + "}",
+		"/activations/room/lobby/failed":     "{" + whole + `,"reason":"x"}`,
+		"/activations/room/lobby/deactivate": "{" + whole + "}",
+		"/activations/room/lobby/state":      "{" + whole + `,"request_id":"s","state_version":0,"state":""}`,
+		"/activations/room/lobby/transfer":   "{" + whole + `,"request_id":"t"}`,
+		"/activations/room/attic/claim":      `{"request_id":"c","member":"svc#w1","incarnation":` + number + `}`,
 	} {
 		d.post(chat+target, body).refuses(t, 403, "PERMISSION_DENIED", "")
 	}
@@ -490,7 +487,7 @@ func TestClustersStayInTheirTenant(t *testing.T) {
 	for _, target := range []string{"join", "replace", "heartbeat", "drain", "leave", "evict", "offer"} {
 		d.post(other+"/members/w1/"+target, `{}`).refuses(t, 403, "PERMISSION_DENIED", "")
 	}
-	for _, target := range []string{"claim", "activated", "failed", "drain", "deactivate", "state", "transfer"} {
+	for _, target := range []string{"claim", "activated", "failed", "deactivate", "state", "transfer"} {
 		d.post(other+"/activations/room/lobby/"+target, `{}`).refuses(t, 403, "PERMISSION_DENIED", "")
 	}
 	for _, target := range []string{"members", "topology", "placements/room/lobby", "activations",
@@ -629,7 +626,7 @@ func TestBadPlacementInput(t *testing.T) {
 		{"id too long", "/activations/room/" + long + "/claim", `{"request_id":"c"}`, "id"},
 		{"no owner", "/activations/room/lobby/activated", `{"incarnation":1,"fencing_token":1}`, "member"},
 		{"no token", "/activations/room/lobby/activated", `{"member":"alice","incarnation":1}`, "fencing_token"},
-		{"token 0", "/activations/room/lobby/drain", `{"member":"alice","incarnation":1,"fencing_token":0}`, "fencing_token"},
+		{"token 0", "/activations/room/lobby/activated", `{"member":"alice","incarnation":1,"fencing_token":0}`, "fencing_token"},
 		{"failed without a reason", "/activations/room/lobby/failed", `{` + own + `}`, "reason"},
 		{"reason too long", "/activations/room/lobby/deactivate", `{` + own + `,"reason":"` + long + long + `"}`, "reason"},
 		{"no state", "/activations/room/lobby/state", `{` + own + `,"request_id":"s","state_version":0}`, "state"},
@@ -839,4 +836,36 @@ func TestEarlierEpochs(t *testing.T) {
 	d.get(chat+"/topology?epoch=01").refuses(t, 400, "INVALID_ARGUMENT", "epoch")
 	d.get(chat+"/topology?epochs=1").refuses(t, 400, "INVALID_ARGUMENT", "epochs")
 	d.get("/v1/tenants/acme/clusters/other/topology?epoch=1").refuses(t, 404, "NOT_FOUND", "")
+}
+
+// TestMembersSince: who names an epoch by number and time gets what changed since, and the whole list where either is
+// another one's.
+func TestMembersSince(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	d.join("alice", "")
+	d.clock.Advance(time.Second)
+	bob := d.join("bob", "")
+	list := d.get(chat + "/members").ok(t)
+	since := "/members?since=2&changed_at=" + list.body["changed_at"].(string)
+	d.clock.Advance(time.Second)
+	d.join("carol", "")
+	d.post(chat+"/members/bob/leave", `{"incarnation":`+bob+`}`).ok(t)
+	d.get(chat + "/members").ok(t)
+	if got := d.get(chat + since).ok(t); got.number("since") != "2" || got.number("epoch") != "4" ||
+		strings.Count(got.raw, `"member":`) != 1 || !strings.Contains(got.raw, `"member":"carol"`) ||
+		!strings.Contains(got.raw, `"gone":["bob"]`) {
+		t.Errorf("%s", got.raw)
+	}
+	for _, query := range []string{"", "?since=3&changed_at=2026-01-01T00:00:01.000Z",
+		"?since=2&changed_at=2026-01-01T00:00:01.001Z", "?since=9&changed_at=2026-01-01T00:00:09.000Z"} {
+		if got := d.get(chat + "/members" + query).ok(t); got.body["since"] != nil || got.body["gone"] != nil ||
+			strings.Count(got.raw, `"member":`) != 2 {
+			t.Errorf("%s: %s", query, got.raw)
+		}
+	}
+	d.get(chat+"/members?since=2").refuses(t, 400, "INVALID_ARGUMENT", "changed_at")
+	d.get(chat+"/members?changed_at=2026-01-01T00:00:01.000Z").refuses(t, 400, "INVALID_ARGUMENT", "changed_at")
+	d.get(chat+"/members?since=2&changed_at=soon").refuses(t, 400, "INVALID_ARGUMENT", "changed_at")
+	d.get(chat+"/members?since=0&changed_at=2026-01-01T00:00:01.000Z").refuses(t, 400, "INVALID_ARGUMENT", "since")
+	d.get(chat+"/members?epoch=2").refuses(t, 400, "INVALID_ARGUMENT", "epoch")
 }

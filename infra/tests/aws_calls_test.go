@@ -243,7 +243,6 @@ func (c *caller) everything() {
 	state := maps.Clone(held)
 	maps.Copy(state, object{"request_id": "2", "state_version": 0, "state": "e30="})
 	c.call("POST", cluster+"/activations/room/1/state", state)
-	c.call("POST", cluster+"/activations/room/1/drain", held)
 	held["reason"] = "test"
 	c.call("POST", cluster+"/activations/room/1/deactivate", held)
 	for _, path := range []string{"/members", "/topology", "/placements/room/1", "/activations", "/activations/room/1",

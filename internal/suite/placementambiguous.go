@@ -15,7 +15,7 @@ import (
 func AmbiguousPlacements(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
 	everyFate(t, newStore, ambiguousPlacement,
 		"join", "replace", "beat", "offer", "drain member", "leave", "evict", "sweep",
-		"claim", "claim at once", "take over", "activated", "fail", "drain", "write", "transfer", "deactivate")
+		"claim", "claim at once", "take over", "activated", "fail", "write", "transfer", "deactivate")
 }
 
 func ambiguousPlacement(t *testing.T, store docstore.Store, faults Faults, clock *Clock, do string, fate Fate) {
@@ -65,7 +65,7 @@ func ambiguousPlacement(t *testing.T, store docstore.Store, faults Faults, clock
 		step.do, step.self = "claim", true
 	case "activated", "fail", "write":
 		claimed()
-	case "drain", "deactivate", "transfer":
+	case "deactivate", "transfer":
 		claimed()
 		before(placementCommand{do: "activated", member: "ann", number: step.number, id: "x", token: step.token})
 		if do == "transfer" {

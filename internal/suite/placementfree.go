@@ -46,7 +46,7 @@ func freePlacements(t *testing.T, newStore func(t *testing.T, now func() time.Ti
 	}
 	tokens := map[string]int64{}
 	for i := range each {
-		for _, phase := range []placement.Phase{placement.Locked, placement.Active, placement.Draining} {
+		for _, phase := range []placement.Phase{placement.Locked, placement.Active} {
 			id := fmt.Sprint(phase, i)
 			o := claim(id)
 			if o.Code != placement.OK {
@@ -57,9 +57,6 @@ func freePlacements(t *testing.T, newStore func(t *testing.T, now func() time.Ti
 			var err error
 			if phase != placement.Locked {
 				o, err = s.Activated(t.Context(), placement.Activated{Hold: hold})
-			}
-			if phase == placement.Draining && err == nil {
-				o, err = s.Drain(t.Context(), placement.Drain{Hold: hold})
 			}
 			if err != nil || o.Code != placement.OK {
 				t.Fatal(o, err)

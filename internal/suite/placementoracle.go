@@ -482,7 +482,7 @@ func (o *placementOracle) answer(c placementCommand, now time.Time) placementAns
 		if c.to != "" {
 			to = o.top.Find(c.to)
 		}
-		switch code := held("ACTIVE", "DRAINING"); {
+		switch code := held("ACTIVE"); {
 		case code != "OK":
 			return shown(code)
 		case !o.ready():
@@ -499,20 +499,18 @@ func (o *placementOracle) answer(c placementCommand, now time.Time) placementAns
 		if s := o.seat(c.member); held("LOCKED") == "OK" && (!s.live() || s.number != c.number) {
 			return placementAnswer{Code: "MEMBER_INELIGIBLE"}
 		}
-		return own("ACTIVE", a.phase == "ACTIVE" || a.phase == "DRAINING", "LOCKED")
+		return own("ACTIVE", a.phase == "ACTIVE", "LOCKED")
 	case "fail":
 		r := own("FREE", a.phase == "FREE" && a.failed, "LOCKED")
 		if r.Code == "OK" && !r.Replayed {
 			a.failed, a.reason = true, "it fails"
 		}
 		return r
-	case "drain":
-		return own("DRAINING", a.phase == "DRAINING", "ACTIVE")
 	case "deactivate":
-		return own("FREE", a.phase == "FREE" && !a.failed, "LOCKED", "ACTIVE", "DRAINING")
+		return own("FREE", a.phase == "FREE" && !a.failed, "LOCKED", "ACTIVE")
 	default: // write
 		request := fmt.Sprint(c.token, c.request)
-		code := held("LOCKED", "ACTIVE", "DRAINING")
+		code := held("LOCKED", "ACTIVE")
 		ago, same := a.writes.find(request, fmt.Sprint(c.version, c.data))
 		switch {
 		case code == "STALE_TOKEN" || code == "NOT_OWNER":

@@ -39,7 +39,7 @@ type PlacementStep struct {
 var placementDoes = []string{
 	"join", "join", "join", "beat", "beat", "beat", "beat", "drain member", "offer", "leave", "evict", "sweep",
 	"late sweep", "lookup", "lookup",
-	"claim", "claim", "claim", "claim", "activated", "activated", "activated", "fail", "drain", "deactivate", "write",
+	"claim", "claim", "claim", "claim", "activated", "activated", "activated", "fail", "deactivate", "write",
 	"write", "transfer", "transfer",
 	"again", "again", "again", "again",
 }
@@ -232,7 +232,7 @@ func (r *placementRun) command(number int, s PlacementStep) (placementCommand, b
 		}
 	case "beat":
 		c.seq = r.oracle.seat(s.Member).seq + 1
-	case "activated", "fail", "drain", "deactivate", "write", "transfer":
+	case "activated", "fail", "deactivate", "write", "transfer":
 		c.token, c.version = r.given("activation "+s.ID, s.Back), max(0, a.version-int64(s.Behind))
 		if s.Back == 0 && a.owner != "" && number%8 != 0 { // few programs would get anywhere otherwise
 			c.member, c.number = a.owner, a.number
@@ -355,8 +355,6 @@ func sendPlacementAt(
 		o, err = s.Activated(ctx, placement.Activated{Hold: hold})
 	case "fail":
 		o, err = s.Fail(ctx, placement.Fail{Hold: hold, Reason: "it fails"})
-	case "drain":
-		o, err = s.Drain(ctx, placement.Drain{Hold: hold})
 	case "deactivate":
 		o, err = s.Deactivate(ctx, placement.Deactivate{Hold: hold})
 	case "write":

@@ -23,17 +23,16 @@ type Phase string
 // The phases of an activation.
 //
 //	        claim                activated
-//	Free ───────────▶ Locked ───────────────▶ Active ──▶ Draining
-//	 ▲                  │ failed                │            │
-//	 └──────────────────┴───────────────────────┴────────────┘ deactivate
+//	Free ───────────▶ Locked ───────────────▶ Active
+//	 ▲                  │ failed                │
+//	 └──────────────────┴───────────────────────┘ deactivate
 //
 // A claim of a Locked activation is granted when the lock has ended, and of any whose owner is dead. A transfer leads
-// from Active or Draining to Locked, for another member. Each of them gets a higher token.
+// from Active to Locked, for another member. Each of them gets a higher token.
 const (
-	Free     Phase = "FREE"     // no one's
-	Locked   Phase = "LOCKED"   // claimed: its owner alone may activate it
-	Active   Phase = "ACTIVE"   // its owner serves it
-	Draining Phase = "DRAINING" // its owner serves what it has and gives it away
+	Free   Phase = "FREE"   // no one's
+	Locked Phase = "LOCKED" // claimed: its owner alone may activate it
+	Active Phase = "ACTIVE" // its owner serves it
 )
 
 // Activation is what is known of the one activation that an identity can have. The zero Activation, but for its
@@ -48,7 +47,7 @@ type Activation struct {
 
 	LockUntil   time.Time // while Locked: when another claim may have it
 	ClaimedAt   time.Time
-	ActivatedAt time.Time // zero unless Active or Draining
+	ActivatedAt time.Time // zero unless Active
 	ChangedAt   time.Time // of the latest change of phase, owner or token
 
 	Failed bool   // Free because its activation failed
@@ -120,8 +119,8 @@ func (s subject) State(d docstore.Doc) (Activation, error) {
 		Failed:    r.Flag(fFailed), Reason: r.Text(fReason), State: r.Bytes(fState), StateVersion: r.Number(fVersion),
 		rev: r.Number(fRev), claims: r.Requests(claims), writes: r.Requests(writes),
 	}
-	if !slices.Contains([]Phase{Free, Locked, Active, Draining}, a.Phase) {
-		r.Fail(fPhase, "FREE, LOCKED, ACTIVE or DRAINING")
+	if !slices.Contains([]Phase{Free, Locked, Active}, a.Phase) {
+		r.Fail(fPhase, "FREE, LOCKED or ACTIVE")
 	}
 	if a.Phase == Locked && a.LockUntil.IsZero() {
 		r.Fail(fLockUntil, "a time")
@@ -325,7 +324,6 @@ var (
 	_ rule.Joint[Activation, Outcome]   = grant{}
 	_ rule.Joint[Activation, Outcome]   = Activated{}
 	_ rule.Joint[Activation, Outcome]   = Fail{}
-	_ rule.Joint[Activation, Outcome]   = Drain{}
 	_ rule.Joint[Activation, Outcome]   = Deactivate{}
 	_ rule.Command[Activation, Outcome] = WriteState{}
 )
@@ -351,7 +349,7 @@ func (c Activated) Granted(a Activation, w rule.When) Outcome { return c.ok(a, w
 
 // Refusal recognises an earlier delivery by the token.
 func (c Activated) Refusal(a Activation, w rule.When) Outcome {
-	return c.refused(a, w, a.Phase == Active || a.Phase == Draining)
+	return c.refused(a, w, a.Phase == Active)
 }
 
 // Fail says that the owner could not activate the identity: it is free again, and the reason stays in its document for
@@ -386,26 +384,6 @@ func (c Fail) Refusal(a Activation, w rule.When) Outcome {
 	return c.refused(a, w, a.Phase == Free && a.Failed)
 }
 
-// Drain says that the owner serves what it has and is about to give the identity away.
-type Drain struct{ Hold }
-
-// Validate reports whether the command is well formed. The error is a [field.Error].
-func (c Drain) Validate() error { return c.validate() }
-
-// Write applies to an Active activation.
-func (c Drain) Write() docstore.Write { return c.to(Draining, Active) }
-
-// Known is what is known of the document beforehand.
-func (c Drain) Known() docstore.Doc { return c.known(Active) }
-
-// Granted is the activation.
-func (c Drain) Granted(a Activation, w rule.When) Outcome { return c.ok(a, w) }
-
-// Refusal recognises an earlier delivery by the token.
-func (c Drain) Refusal(a Activation, w rule.When) Outcome {
-	return c.refused(a, w, a.Phase == Draining)
-}
-
 // Deactivate ends an activation: the identity is free, and keeps its token and state.
 type Deactivate struct {
 	Hold
@@ -419,7 +397,7 @@ func (c Deactivate) Validate() error { return first(c.validate(), checkReason(c.
 
 // Write applies to an activation in any phase but Free.
 func (c Deactivate) Write() docstore.Write {
-	w := c.to(Free, Locked, Active, Draining)
+	w := c.to(Free, Locked, Active)
 	w.Unset = []string{fLockUntil, fActivatedAt}
 	if c.Reason != "" {
 		w.Set[fReason] = docstore.String(c.Reason)
@@ -470,7 +448,7 @@ func (c WriteState) Write() docstore.Write {
 	}
 	w := docstore.Write{
 		Key: c.key(),
-		If:  append(c.held(Locked, Active, Draining), version),
+		If:  append(c.held(Locked, Active), version),
 		Set: map[string]docstore.Value{fState: docstore.Bytes(c.Data), fVersion: docstore.Int(c.Version + 1)},
 		Add: map[string]int64{fRev: 1},
 	}

@@ -367,9 +367,11 @@ var errMissing = fmt.Errorf("%w: one of the 64 before it is missing", docstore.E
 // unroll puts the topology of an epoch together, of the documents up to it; its own is the last. base is what is known
 // of the epoch before the first of them, nil for nothing.
 func (c Cluster) unroll(epoch int64, docs []docstore.Doc, base *Topology) (*Topology, error) {
-	var s *state  // nil: nothing is known
-	missing := 0  // parts of it that are not known
-	var err error // of the latest document that could not be read
+	var s *state       // nil: nothing is known
+	missing := 0       // parts of it that are not known
+	var err error      // of the latest document that could not be read
+	var last *Topology // the epoch before, if its document was read, too: number and time
+	var steps []step
 	if base != nil {
 		s = base.state()
 	}
@@ -377,7 +379,7 @@ func (c Cluster) unroll(epoch int64, docs []docstore.Doc, base *Topology) (*Topo
 		n := epoch - int64(len(docs)-1-i)
 		if d != nil && d[fChanges] == nil { // an epoch before changes were stored
 			whole, failed := c.topologyOf(n, d)
-			if s, missing = nil, 0; failed != nil {
+			if s, missing, last, steps = nil, 0, whole, nil; failed != nil {
 				err = failed
 			} else if s = whole.state(); n == epoch {
 				return whole, nil
@@ -395,17 +397,24 @@ func (c Cluster) unroll(epoch int64, docs []docstore.Doc, base *Topology) (*Topo
 			continue
 		}
 		if said.Begins || s == nil || len(s.table) != t.Partitions() {
-			s, missing = &state{table: make([]uint16, t.Partitions())}, epochParts
+			s, missing, last = &state{table: make([]uint16, t.Partitions())}, epochParts, nil
 			if said.Begins {
 				missing = 0
 			}
 		}
 		missing = max(0, missing-1)
-		if failed = s.apply(t, said); failed == nil && n == epoch && missing == 0 {
+		steps = s.stepped(steps, last, said)
+		last = t
+		// what follows the first document behind base is then said of its state, too
+		sure := n == epoch || base != nil && i == 0
+		if failed = s.apply(t, said); failed == nil && sure && missing == 0 {
 			if s.sum() != said.Sum {
 				failed = errChanges
-			} else if t, failed = s.topology(t); failed == nil {
-				return t, nil
+			} else if n == epoch {
+				if t, failed = s.topology(t); failed == nil {
+					t.steps = steps
+					return t, nil
+				}
 			}
 		}
 		if failed != nil {

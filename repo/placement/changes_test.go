@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -89,6 +91,109 @@ func (e *evolving) same(what string, got *placement.Topology, epoch int64) {
 	}
 }
 
+// since fails unless what a process says of an earlier epoch is what changed since, where it says anything. It returns
+// of how many of the epochs it does.
+func (e *evolving) since(what string, s *placement.Service, known ...*placement.Topology) (told int) {
+	e.Helper()
+	top := must[*placement.Topology](e.world)(s.Topology(e.Context(), e.cluster))
+	for _, before := range known {
+		changed, gone, ok := top.Since(before.Epoch, before.At)
+		if !ok {
+			continue
+		}
+		told++
+		all := map[string]placement.Member{}
+		for _, m := range before.Members {
+			all[m.Member] = m
+		}
+		for _, name := range gone {
+			delete(all, name)
+		}
+		for _, m := range changed {
+			all[m.Member] = m
+		}
+		if len(all) != len(top.Members) {
+			e.Fatalf("%s, since epoch %d: %d members of %d", what, before.Epoch, len(all), len(top.Members))
+		}
+		for _, m := range top.Members {
+			if !reflect.DeepEqual(all[m.Member], m) {
+				e.Fatalf("%s, since epoch %d:\n%+v\n%+v", what, before.Epoch, all[m.Member], m)
+			}
+		}
+	}
+	return told
+}
+
+// all are the epochs that there were.
+func (e *evolving) all() []*placement.Topology { return slices.Collect(maps.Values(e.epochs)) }
+
+// TestWhatChangedSince: PLC-PLACE-2. A process says what changed since an epoch that it knew, and, where changes are stored, since
+// those that it never knew, as far as it read their documents: also one that knew nothing. It says nothing of others,
+// and nothing that is as long as all members.
+func TestWhatChangedSince(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		changes           bool
+		each, slow, fresh int // of the 13 epochs that are learned, since how many it says what changed
+	}{{true, 13, 13, 13}, {false, 13, 3, 1}} {
+		t.Run(fmt.Sprint("changes ", c.changes), func(t *testing.T) {
+			t.Parallel()
+			e := newEvolving(t, 7)
+			process := func() *placement.Service {
+				return placement.New(e.store, &placement.Options{Now: e.clock.Now, Changes: c.changes})
+			}
+			e.Service = process()
+			each, slow := process(), process()
+			e.join("a", func(j *placement.Join) { j.TTL = time.Hour })
+			for i := range 39 {
+				e.changing(e.Service, "join", fmt.Sprint("before ", i))
+			}
+			e.learn(slow)
+			e.learn(each)
+			for i := range 12 {
+				e.clock.Advance(time.Second)
+				switch i {
+				case 3:
+					m := e.epochs[e.latest].Find("before 9").Incarnation
+					must[placement.MemberOutcome](e.world)(e.Leave(t.Context(), e.cluster, m))
+				case 6:
+					e.changing(e.Service, "address", "elsewhere")
+				default:
+					e.changing(e.Service, "join", fmt.Sprint("since ", i))
+				}
+				e.learn(each)
+				if i == 7 {
+					must[*placement.Topology](e.world)(slow.Topology(t.Context(), e.cluster))
+				}
+			}
+			if n := e.since("one that knew each", each, e.all()...); n != c.each {
+				t.Errorf("one that knew each epoch says what changed since %d, want %d", n, c.each)
+			}
+			if n := e.since("one that knew some", slow, e.all()...); n != c.slow {
+				t.Errorf("one that knew two epochs says what changed since %d, want %d", n, c.slow)
+			}
+			if n := e.since("one that knew none", process(), e.all()...); n != c.fresh {
+				t.Errorf("one that knew no epoch says what changed since %d, want %d", n, c.fresh)
+			}
+			top := must[*placement.Topology](e.world)(each.Topology(t.Context(), e.cluster))
+			first := e.epochs[e.latest-12]
+			changed, gone, ok := top.Since(first.Epoch, first.At)
+			if !ok || len(changed) != 11 || changed[0].Address != "elsewhere" || !slices.Equal(gone, []string{"before 9"}) {
+				t.Errorf("%v, gone %v, %v", changed, gone, ok)
+			}
+			if _, _, ok := top.Since(first.Epoch, first.At.Add(time.Millisecond)); ok {
+				t.Error("an epoch of another time was taken for the one of that number")
+			}
+			for i := range 60 {
+				e.changing(e.Service, "join", fmt.Sprint("more ", i))
+			}
+			if _, _, ok := e.Cached(e.cluster).Since(first.Epoch, first.At); ok {
+				t.Error("it says what changed since an epoch that is more than 64 epochs ago")
+			}
+		})
+	}
+}
+
 // TestEpochsAreWhatTheirWritersHad: over some hundred changes of the members, by two processes in turn, every reader
 // puts an epoch together as it was: one that knows nothing, one that knows any earlier one, and for any that is kept.
 func TestEpochsAreWhatTheirWritersHad(t *testing.T) {
@@ -110,6 +215,11 @@ func TestEpochsAreWhatTheirWritersHad(t *testing.T) {
 			}
 			if e.random.IntN(20) == 0 {
 				e.same("one that knows some", must[*placement.Topology](e.world)(slow.Topology(t.Context(), e.cluster)), e.latest)
+			}
+			e.since("one that changes members", processes[e.random.IntN(2)], e.all()...)
+			if e.random.IntN(10) == 0 {
+				e.since("one that knows some", slow, e.all()...)
+				e.since("one that knows nothing", e.another(), e.all()...)
 			}
 			n := 1 + e.random.Int64N(e.latest)
 			if before, ok := e.epochs[n]; ok && e.random.IntN(5) == 0 {

@@ -102,7 +102,8 @@ func TestLostEpochs(t *testing.T) {
 						}
 						e.learn(other)
 					}
-					number := known.Cached(e.cluster).Epoch
+					lost := known.Cached(e.cluster)
+					number := lost.Epoch
 					if want := e.epochs[number]; want != nil {
 						e.same("by its number", must[*placement.Topology](e.world)(known.Epoch(t.Context(), e.cluster, number)),
 							number)
@@ -114,6 +115,10 @@ func TestLostEpochs(t *testing.T) {
 					if got := e.store.took(); got != [2]int{1, 0} {
 						t.Errorf("%v requests for an epoch that is known", got)
 					}
+					told := e.since("one that knows what was lost", known, e.all()...)
+					if n.later > 0 && e.since("of what was lost", known, lost) != 1 || told == 0 {
+						t.Errorf("it says nothing of what changed since the lost epoch, or since %d others", told)
+					}
 					e.changing(known, "join", "z")
 					e.learn(known)
 					e.same("one that knows what was before",
@@ -123,6 +128,41 @@ func TestLostEpochs(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestWhoIsGoneAfterALoss: a member joined in an epoch that was lost, and another one has its slot. When that leaves,
+// it is the one that is gone, also for a process that knows the lost epoch, and no other: the state after the last
+// change does not tell the two apart.
+func TestWhoIsGoneAfterALoss(t *testing.T) {
+	t.Parallel()
+	e := newEvolving(t, 7)
+	process := func() *placement.Service {
+		return placement.New(e.store, &placement.Options{Now: e.clock.Now, Changes: true})
+	}
+	e.Service = process()
+	join := func(s *placement.Service, member string) placement.Incarnation {
+		t.Helper()
+		o := must[placement.MemberOutcome](e.world)(s.Join(t.Context(), placement.Join{Cluster: e.cluster, Member: member,
+			RequestID: "j", TTL: time.Hour, Partitions: 16, Offer: placement.Offer{Kinds: []string{"room"}}}))
+		e.want(o.Code, placement.OK)
+		e.clock.Advance(time.Second)
+		e.learn(s)
+		return o.Incarnation
+	}
+	for i := range 20 { // there is no partition for those behind them
+		join(e.Service, fmt.Sprint("a", i))
+	}
+	before, known := e.copied(), e.Service
+	join(known, "lost")
+	e.store.Store = before
+	other := process()
+	b := join(other, "b")
+	join(other, "c")
+	must[placement.MemberOutcome](e.world)(other.Leave(t.Context(), e.cluster, b))
+	e.learn(other)
+	if n := e.since("one that knows what was lost", known, e.epochs[22]); n != 1 {
+		t.Error("it does not say what changed since the epoch before")
 	}
 }
 

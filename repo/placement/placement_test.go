@@ -202,7 +202,6 @@ func TestLifeOfAnActivation(t *testing.T) {
 	for name, o := range map[string]placement.Outcome{
 		"activated":  must[placement.Outcome](w)(w.Activated(t.Context(), placement.Activated{Hold: h})),
 		"fail":       must[placement.Outcome](w)(w.Fail(t.Context(), placement.Fail{Hold: h, Reason: "x"})),
-		"drain":      must[placement.Outcome](w)(w.Drain(t.Context(), placement.Drain{Hold: h})),
 		"deactivate": must[placement.Outcome](w)(w.Deactivate(t.Context(), placement.Deactivate{Hold: h})),
 		"state": must[placement.Outcome](w)(
 			w.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "s2", Version: 1})),

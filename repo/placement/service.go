@@ -130,6 +130,9 @@ func (s *Service) keep(c Cluster, t, before *Topology) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known := s.latest[c]; known == before || known == nil || known.Epoch < t.Epoch {
+		if known != nil {
+			t.follows(known)
+		}
 		s.latest[c] = t
 	}
 }
@@ -618,7 +621,7 @@ func (c Transfer) decide(v *view) (*grant, *Member, Outcome) {
 		to = v.top.Place(c.Identity, need)
 	}
 	o := v.outcome(v.undetermined(0))
-	held := c.refused(v.act, rule.When{At: v.at}, v.act.Phase == Active || v.act.Phase == Draining)
+	held := c.refused(v.act, rule.When{At: v.at}, v.act.Phase == Active)
 	switch {
 	case held.Code != OK:
 		held.Epoch, held.Replayed = o.Epoch, false
@@ -659,11 +662,6 @@ func (s *Service) Activated(ctx context.Context, c Activated) (Outcome, error) {
 func (s *Service) Fail(ctx context.Context, c Fail) (Outcome, error) {
 	c.keep = s.keepState
 	return own(ctx, s, c, c.Hold, Event{From: string(Locked), To: string(Free), Reason: c.Reason})
-}
-
-// Drain begins to give an activation away; see [Drain]. One request to the store, rejections as for [Service.Fail].
-func (s *Service) Drain(ctx context.Context, c Drain) (Outcome, error) {
-	return own(ctx, s, c, c.Hold, Event{From: string(Active), To: string(Draining)})
 }
 
 // Deactivate ends an activation; see [Deactivate]. One request to the store, rejections as for [Service.Fail].

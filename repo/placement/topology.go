@@ -122,6 +122,8 @@ type Topology struct {
 
 	slots []uint16 // of each member, where the epoch is stored as changes
 	chain int64    // the first epoch whose document is needed, if it is not too long ago: see epochChanges.From
+
+	steps []step // epochs before it, the oldest first: see Since
 }
 
 // noMember marks a partition without a member: no member is active.

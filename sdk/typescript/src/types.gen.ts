@@ -655,7 +655,9 @@ export interface paths {
          *     needs to know: a claim, a lookup or a sweep evicts it.
          *
          *     The members of an epoch never change. Keep the `ETag` and send it as `If-None-Match`: the response is 304 while the epoch is the current one.
-         *     With `Accept-Encoding: gzip` the response is a tenth as long.
+         *     With `since` and `changed_at`, the `epoch` and `changed_at` of the list that the caller has, a response that has `since` says what
+         *     changed since: apply it to that list. One without `since` is the whole list, as where the server does not know what changed.
+         *     With `Accept-Encoding: gzip` a long response is a tenth as long.
          */
         readonly get: operations["listMembers"];
         readonly put?: never;
@@ -812,36 +814,6 @@ export interface paths {
          * Ends the lock phase: the identity is free, and the reason stays for those who ask. Repeating it changes nothing.
          */
         readonly post: operations["activationFailed"];
-        readonly delete?: never;
-        readonly options?: never;
-        readonly head?: never;
-        readonly patch?: never;
-        readonly trace?: never;
-    };
-    readonly "/v1/tenants/{tenant_id}/clusters/{cluster}/activations/{kind}/{id}/drain": {
-        readonly parameters: {
-            readonly query?: never;
-            readonly header?: never;
-            readonly path: {
-                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
-                readonly tenant_id: components["parameters"]["TenantID"];
-                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
-                readonly cluster: components["parameters"]["Cluster"];
-                /** The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
-                readonly kind: components["parameters"]["Kind"];
-                /** The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
-                readonly id: components["parameters"]["IdentityID"];
-            };
-            readonly cookie?: never;
-        };
-        readonly get?: never;
-        readonly put?: never;
-        /**
-         * The owner is about to give the identity away
-         * For a hand-over that others can see: the owner serves what it has, and then ends or transfers the activation. Repeating it changes
-         *     nothing.
-         */
-        readonly post: operations["drainActivation"];
         readonly delete?: never;
         readonly options?: never;
         readonly head?: never;
@@ -2492,10 +2464,10 @@ export interface components {
          */
         readonly MemberStatus: "ACTIVE" | "DRAINING" | "LEFT" | "DEAD";
         /**
-         * FREE: no one's. LOCKED: its owner alone may activate it. ACTIVE: its owner serves it. DRAINING: its owner is about to give it away.
+         * FREE: no one's. LOCKED: its owner alone may activate it. ACTIVE: its owner serves it.
          * 
          */
-        readonly Phase: "FREE" | "LOCKED" | "ACTIVE" | "DRAINING";
+        readonly Phase: "FREE" | "LOCKED" | "ACTIVE";
         /**
          * A cluster is READY while it has an active member.
          * 
@@ -2611,12 +2583,17 @@ export interface components {
             readonly at?: components["schemas"]["Time"];
         };
         readonly MemberList: {
+            /** By ascending name: all, or with `since` those that joined or changed. */
             readonly members: readonly components["schemas"]["ClusterMember"][];
             readonly cluster: string;
             readonly status: components["schemas"]["ClusterStatus"];
             readonly epoch: components["schemas"]["Epoch"];
             /** When the epoch began; missing if there was none. */
             readonly changed_at?: components["schemas"]["Time"];
+            /** The epoch that the caller named, if the response says what changed since; otherwise missing. */
+            readonly since?: components["schemas"]["Epoch"];
+            /** With `since`, the names of members that are gone. */
+            readonly gone?: readonly string[];
         };
         readonly Topology: {
             /** By ascending name. */
@@ -5000,7 +4977,12 @@ export interface operations {
     };
     readonly listMembers: {
         readonly parameters: {
-            readonly query?: never;
+            readonly query?: {
+                /** The epoch that the caller knows. */
+                readonly since?: number;
+                /** When it began; required with `since`. A store that was set back can begin an epoch again, at another time. */
+                readonly changed_at?: components["schemas"]["Time"];
+            };
             readonly header?: {
                 /** The `ETag` of the epoch that the caller has. */
                 readonly "If-None-Match"?: string;
@@ -5504,82 +5486,6 @@ export interface operations {
                      *         "changed_at": "2026-01-01T00:00:01.200Z",
                      *         "failed": true,
                      *         "reason": "the snapshot cannot be read"
-                     *       },
-                     *       "replayed": false
-                     *     }
-                     */
-                    readonly "application/json": components["schemas"]["ActivationOutcome"];
-                };
-            };
-            readonly 400: components["responses"]["BadRequest"];
-            readonly 401: components["responses"]["Unauthenticated"];
-            readonly 403: components["responses"]["Forbidden"];
-            /**
-             * `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
-             *     in a phase in which this cannot be done. Nothing was changed.
-             */
-            readonly 409: {
-                headers: {
-                    readonly "X-Request-Id": components["headers"]["RequestID"];
-                    readonly [name: string]: unknown;
-                };
-                content: {
-                    readonly "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            readonly 413: components["responses"]["TooLarge"];
-            readonly 429: components["responses"]["RateLimited"];
-            readonly 500: components["responses"]["Internal"];
-            readonly 503: components["responses"]["Unavailable"];
-            readonly 504: components["responses"]["Timeout"];
-        };
-    };
-    readonly drainActivation: {
-        readonly parameters: {
-            readonly query?: never;
-            readonly header?: never;
-            readonly path: {
-                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
-                readonly tenant_id: components["parameters"]["TenantID"];
-                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
-                readonly cluster: components["parameters"]["Cluster"];
-                /** The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
-                readonly kind: components["parameters"]["Kind"];
-                /** The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
-                readonly id: components["parameters"]["IdentityID"];
-            };
-            readonly cookie?: never;
-        };
-        readonly requestBody: {
-            readonly content: {
-                /**
-                 * @example {
-                 *       "member": "worker-1",
-                 *       "incarnation": 1767225600000001,
-                 *       "fencing_token": 1767225601000001
-                 *     }
-                 */
-                readonly "application/json": components["schemas"]["ActivationHoldRequest"];
-            };
-        };
-        readonly responses: {
-            /** The activation is `DRAINING`. */
-            readonly 200: {
-                headers: {
-                    readonly "X-Request-Id": components["headers"]["RequestID"];
-                    readonly [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "activation": {
-                     *         "kind": "room",
-                     *         "id": "lobby",
-                     *         "phase": "DRAINING",
-                     *         "fencing_token": 1767225601000001,
-                     *         "member": "worker-1",
-                     *         "incarnation": 1767225600000001,
-                     *         "changed_at": "2026-01-01T00:09:00.000Z"
                      *       },
                      *       "replayed": false
                      *     }
