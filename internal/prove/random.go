@@ -342,7 +342,7 @@ func (r *rig) befall() {
 		met = killed
 		r.act(c, die, 0)
 		c.wake = w.now + d.Int64N(3000)
-	case n < 8:
+	case n == 7:
 		met = restarted
 		server := d.IntN(2)
 		r.restart(server)
