@@ -15,7 +15,7 @@ import (
 // TestComplete: what may follow comes from the command table.
 func TestComplete(t *testing.T) {
 	for line, want := range map[string]string{ // words are separated by blanks; the last one is unfinished
-		"":                           "analysis audit completion demo doctor emulate fence health help id lock man once placement run serve store token version worker",
+		"":                           "analysis audit completion demo doctor emulate fence health help id lock man once placement prove run serve store token version worker",
 		"lo":                         "lock",
 		"lock re":                    "release renew",
 		"lock list --s":              "--server --state",

@@ -23,9 +23,10 @@ type progressFlags struct {
 type progress struct {
 	s     *streams
 	shown bool
+	what  string // that is counted
 
 	mu    sync.Mutex
-	done  int    // documents
+	done  int    // of what is counted
 	at    string // the kind of the last one
 	begin time.Time
 	told  time.Time // when the last trouble was
@@ -33,7 +34,12 @@ type progress struct {
 
 // begin begins to show the progress of a command until stop is called.
 func (f progressFlags) begin(ctx context.Context, s *streams) (p *progress, stop func()) {
-	p = &progress{s: s, shown: f.Progress || isTerminal(s), begin: time.Now()}
+	return f.counting(ctx, s, "documents")
+}
+
+// counting is begin for a command that counts something else.
+func (f progressFlags) counting(ctx context.Context, s *streams, what string) (p *progress, stop func()) {
+	p = &progress{s: s, shown: f.Progress || isTerminal(s), begin: time.Now(), what: what}
 	ctx, cancel := context.WithCancel(ctx)
 	var shows sync.WaitGroup
 	if p.shown {
@@ -99,7 +105,7 @@ func (p *progress) show(ctx context.Context) {
 		if at != "" {
 			at = "; now " + at
 		}
-		p.sayf("%d documents in %v, %.0f a second%s", done, now.Sub(p.begin).Round(time.Second),
+		p.sayf("%d %s in %v, %.0f a second%s", done, p.what, now.Sub(p.begin).Round(time.Second),
 			float64(done-last)/now.Sub(from).Seconds(), at)
 		last, from = done, now
 	}

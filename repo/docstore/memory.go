@@ -55,6 +55,24 @@ func NewMemory(o *MemoryOptions) *Memory {
 	return m
 }
 
+// Fork returns a store with the same documents, whose clock is now. What is changed in one of the two does not change
+// the other: it is for those who try several futures of one store.
+func (m *Memory) Fork(now func() time.Time) *Memory {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	f := NewMemory(&MemoryOptions{Now: now})
+	f.floor, f.closed = m.floor, m.closed
+	for k, r := range m.docs {
+		copied := *r
+		f.docs[k] = &copied
+		f.order.Add(k)
+		if !r.end.IsZero() {
+			f.ends.Add(end{r.end, k})
+		}
+	}
+	return f
+}
+
 // record is a document of the store.
 type record struct {
 	doc  Doc       // never changed, only replaced; nil if there is none
