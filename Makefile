@@ -2,7 +2,7 @@
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: serve
 serve: ## Run a server on 127.0.0.1:8080 with the embedded store
@@ -76,9 +76,9 @@ costs: ## Print what operations cost and what stores carry; make costs UPDATE=1 
 peers: ## Measure Leasehold beside etcd and others, and write the tables of docs/internals/performance.md
 	go -C tests/peers run . -write ../../docs/internals/performance.md
 
-.PHONY: storm
-storm: ## Count effects per key in a storm, beside Powertools, and write the table of docs/guides/idempotency.md (first: make ci STEP=tools)
-	go -C tests/peers run . -storm -write ../../docs/guides/idempotency.md
+.PHONY: faults-beside
+faults-beside: ## Put the same faults to Leasehold and to others, and write the tables of docs/internals/faults.md (first: make ci STEP=tools)
+	go -C tests/peers run . -faults -write ../../docs/internals/faults.md
 
 .PHONY: fuzz
 fuzz: ## Fuzz each target for half a minute: make fuzz, or make fuzz TIME=10m

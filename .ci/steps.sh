@@ -12,9 +12,9 @@ modules="tests/bench tests/peers tests/console tests/telemetry examples/fences e
 here=$(go env GOOS)/$(go env GOARCH)
 
 # What a change must pass.
-quick=(tools format tests previous generated linter vulnerabilities openapi typescript python console telemetry durable race servers databases release terraform)
+quick=(tools format tests model previous generated linter vulnerabilities openapi typescript python console telemetry durable race servers databases release terraform)
 # All of it, at full size. Steps with the same subject are here instead of those above, and do what those do and more.
-whole=(tools format tests previous generated linter vulnerabilities openapi typescript python console telemetry durable busy servers_deep databases properties
+whole=(tools format tests model previous generated linter vulnerabilities openapi typescript python console telemetry durable busy servers_deep databases properties
   mutants fuzz bench peers release_all terraform_apply race_busy race_all)
 
 times=$(mktemp)
@@ -81,7 +81,7 @@ need() { # command, package
 
 # What the steps need beyond Go: the linter and govulncheck as Go modules, the OpenAPI linter, another DynamoDB and Powertools as npm packages, Redis, etcd,
 # PostgreSQL, MariaDB, Node, Python, mypy, Chromium (for the clients), two shells (for completion), groff and mandoc (for manual pages), promtool (for
-# alerts) as Debian packages. npm packages are those of lock files, by their hashes, and their scripts are not run.
+# alerts), spin and gcc (for the model) as Debian packages. npm packages are those of lock files, by their hashes, and their scripts are not run.
 step_tools() {
   need python3 python3
   need redis-server redis-server
@@ -95,6 +95,8 @@ step_tools() {
   need groff groff
   need mandoc mandoc
   need promtool prometheus
+  need spin spin
+  need gcc gcc
   need chromium chromium
   cp .ci/npm/package.json .ci/npm/package-lock.json "$tools"
   (cd "$tools" && npm ci --silent --no-audit --no-fund --ignore-scripts)
@@ -117,6 +119,9 @@ step_format() {
 
 # The README's command, as a reader would give it.
 step_tests() { go test ./...; }
+
+# Every order of the steps of a lock, in Promela; and with faults, which it must find.
+step_model() { tests/model/run.sh; }
 
 # The version before, on one store with this one, in both directions.
 step_previous() {
@@ -269,7 +274,7 @@ step_bench() {
 }
 
 # Each peer does a little; requests are counted, and no time is judged. The storm of docs/guides/idempotency.md, with one key for each of its lines.
-step_peers() { go test -C tests/peers -count=1 ./...; }
+step_peers() { go test -C tests/peers -count=1 -timeout 20m ./...; }
 
 # A release for Linux and this system, made twice; files for builds and containers.
 step_release() { go test -C release -count=1 -timeout 30m ./...; }

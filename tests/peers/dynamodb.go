@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strconv"
 	"time"
 
 	"cirello.io/dynamolock/v2"
@@ -22,15 +24,20 @@ func dynamo(addr string) *sdk.Client {
 	})
 }
 
-// dynamolockLocks is dynamolock, without its heartbeat, which is no part of a cycle.
+// dynamolockLocks is dynamolock. What is measured is without its heartbeat, which is no part of a cycle.
 type dynamolockLocks struct{ callers []*dynamolock.Client }
 
 func openDynamolock(ctx context.Context, addr string, callers int, ttl time.Duration) (locker, error) {
+	return dynamolockWith(ctx, addr, callers, ttl, dynamolock.DisableHeartbeat())
+}
+
+func dynamolockWith(ctx context.Context, addr string, callers int, ttl time.Duration,
+	heartbeat dynamolock.ClientOption) (locker, error) {
 	const table = "dynamolock"
 	l, client := &dynamolockLocks{}, dynamo(addr)
 	for i := range callers {
-		c, err := dynamolock.New(client, table, dynamolock.WithOwnerName(fmt.Sprint("caller ", i)),
-			dynamolock.WithLeaseDuration(ttl), dynamolock.DisableHeartbeat())
+		c, err := dynamolock.New(client, table, dynamolock.WithOwnerName(fmt.Sprint("caller ", os.Getpid(), i)),
+			dynamolock.WithLeaseDuration(ttl), heartbeat)
 		if err != nil {
 			return nil, err
 		}
@@ -44,25 +51,25 @@ func openDynamolock(ctx context.Context, addr string, callers int, ttl time.Dura
 }
 
 func (l *dynamolockLocks) acquire(ctx context.Context, caller int, key string,
-	o ...dynamolock.AcquireLockOption) (release, error) {
+	o ...dynamolock.AcquireLockOption) (held, error) {
 	c := l.callers[caller]
-	held, err := c.AcquireLockWithContext(ctx, key, o...)
+	got, err := c.AcquireLockWithContext(ctx, key, o...)
 	if _, no := errors.AsType[*dynamolock.LockNotGrantedError](err); no {
-		return nil, errHeld
+		return held{}, errHeld
 	} else if err != nil {
-		return nil, err
+		return held{}, err
 	}
-	return func(ctx context.Context) error {
-		_, err := c.ReleaseLockWithContext(ctx, held)
+	return held{release: func(ctx context.Context) error {
+		_, err := c.ReleaseLockWithContext(ctx, got)
 		return err
-	}, nil
+	}, mine: func() bool { return !got.IsExpired() }}, nil
 }
 
-func (l *dynamolockLocks) try(ctx context.Context, caller int, key string) (release, error) {
+func (l *dynamolockLocks) try(ctx context.Context, caller int, key string) (held, error) {
 	return l.acquire(ctx, caller, key, dynamolock.FailIfLocked())
 }
 
-func (l *dynamolockLocks) wait(ctx context.Context, caller int, key string) (release, error) {
+func (l *dynamolockLocks) wait(ctx context.Context, caller int, key string) (held, error) {
 	return l.acquire(ctx, caller, key, dynamolock.WithRefreshPeriod(again),
 		dynamolock.WithAdditionalTimeToWaitForLock(time.Hour))
 }
@@ -75,3 +82,62 @@ func openDynamoDB(ctx context.Context, addr string, _ int, ttl time.Duration) (l
 	s, err := awsdynamodb.Open(ctx, "leasehold", &awsdynamodb.Options{Client: dynamo(addr), CreateTable: true})
 	return onStore(s, ttl), err
 }
+
+// textbook is the lock that many write for themselves: one item for each lock, with an owner and a time at which it
+// ends.
+type textbook struct {
+	client *sdk.Client
+	owner  types.AttributeValue
+	ttl    time.Duration
+}
+
+func openTextbook(ctx context.Context, addr string, _ int, ttl time.Duration) (locker, error) {
+	l := &textbook{dynamo(addr), &types.AttributeValueMemberS{Value: "pid " + strconv.Itoa(os.Getpid())}, ttl}
+	_, err := l.client.CreateTable(ctx, &sdk.CreateTableInput{
+		TableName: aws.String("textbook"), BillingMode: types.BillingModePayPerRequest,
+		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("id"), KeyType: types.KeyTypeHash}},
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("id"), AttributeType: "S"}},
+	})
+	if _, there := errors.AsType[*types.ResourceInUseException](err); there {
+		err = nil
+	}
+	return l, err
+}
+
+func (l *textbook) try(ctx context.Context, _ int, key string) (held, error) {
+	id := &types.AttributeValueMemberS{Value: key}
+	now := time.Now()
+	at := func(t time.Time) types.AttributeValue {
+		return &types.AttributeValueMemberN{Value: strconv.FormatInt(t.UnixMilli(), 10)}
+	}
+	_, err := l.client.PutItem(ctx, &sdk.PutItemInput{
+		TableName:                 aws.String("textbook"),
+		Item:                      map[string]types.AttributeValue{"id": id, "owned_by": l.owner, "ends": at(now.Add(l.ttl))},
+		ConditionExpression:       aws.String("attribute_not_exists(id) OR ends < :now"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{":now": at(now)},
+	})
+	if _, no := errors.AsType[*types.ConditionalCheckFailedException](err); no {
+		return held{}, errHeld
+	}
+	return held{release: func(ctx context.Context) error {
+		_, err := l.client.DeleteItem(ctx, &sdk.DeleteItemInput{
+			TableName: aws.String("textbook"), Key: map[string]types.AttributeValue{"id": id},
+			ConditionExpression:       aws.String("owned_by = :me"),
+			ExpressionAttributeValues: map[string]types.AttributeValue{":me": l.owner},
+		})
+		return err
+	}}, err
+}
+
+func (l *textbook) wait(ctx context.Context, caller int, key string) (held, error) {
+	for {
+		if h, err := l.try(ctx, caller, key); !errors.Is(err, errHeld) {
+			return h, err
+		}
+		time.Sleep(again)
+	}
+}
+
+func (l *textbook) crash(int) {}
+
+func (l *textbook) close() error { return nil }

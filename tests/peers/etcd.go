@@ -18,6 +18,7 @@ type etcdLocks struct {
 	client   *etcd.Client
 	sessions []*concurrency.Session
 	sent     atomic.Int64
+	faults   injector
 }
 
 func openEtcd(ctx context.Context, addr string, callers int, ttl time.Duration) (locker, error) {
@@ -25,7 +26,9 @@ func openEtcd(ctx context.Context, addr string, callers int, ttl time.Duration) 
 	count := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 		opts ...grpc.CallOption) error {
 		l.sent.Add(1)
-		return invoke(ctx, method, req, reply, cc, opts...)
+		return l.faults.call(ctx, method, func(ctx context.Context) error {
+			return invoke(ctx, method, req, reply, cc, opts...)
+		})
 	}
 	var err error
 	l.client, err = etcd.New(etcd.Config{
@@ -45,19 +48,33 @@ func openEtcd(ctx context.Context, addr string, callers int, ttl time.Duration) 
 	return l, nil
 }
 
-func (l *etcdLocks) try(ctx context.Context, caller int, key string) (release, error) {
+func (l *etcdLocks) try(ctx context.Context, caller int, key string) (held, error) {
 	m := concurrency.NewMutex(l.sessions[caller], "/locks/"+key)
 	if err := m.TryLock(ctx); errors.Is(err, concurrency.ErrLocked) {
-		return nil, errHeld
+		return held{}, errHeld
 	} else if err != nil {
-		return nil, fmt.Errorf("try: %w", err)
+		return held{}, fmt.Errorf("try: %w", err)
 	}
-	return m.Unlock, nil
+	return l.held(m, caller), nil
 }
 
-func (l *etcdLocks) wait(ctx context.Context, caller int, key string) (release, error) {
+func (l *etcdLocks) wait(ctx context.Context, caller int, key string) (held, error) {
 	m := concurrency.NewMutex(l.sessions[caller], "/locks/"+key)
-	return m.Unlock, m.Lock(ctx)
+	if err := m.Lock(ctx); err != nil {
+		return held{}, err
+	}
+	return l.held(m, caller), nil
+}
+
+func (l *etcdLocks) held(m *concurrency.Mutex, caller int) held {
+	return held{release: m.Unlock, token: m.Header().GetRevision(), mine: func() bool {
+		select {
+		case <-l.sessions[caller].Done():
+			return false
+		default:
+			return true
+		}
+	}}
 }
 
 func (l *etcdLocks) crash(caller int) { l.sessions[caller].Orphan() }

@@ -20,7 +20,7 @@ const (
 )
 
 // untilHad waits on where a request has waited for as long as it may.
-func untilHad(acquire func() (release, error)) (release, error) {
+func untilHad(acquire func() (held, error)) (held, error) {
 	for {
 		if r, err := acquire(); !errors.Is(err, errHeld) {
 			return r, err
@@ -41,35 +41,35 @@ func onStore(s docstore.Store, ttl time.Duration) *storeLocks {
 	return &storeLocks{store: s, locks: lock.New(s, nil), ttl: int64(ttl / time.Second)}
 }
 
-func (l *storeLocks) acquire(ctx context.Context, caller int, key string, wait int64) (release, error) {
+func (l *storeLocks) acquire(ctx context.Context, caller int, key string, wait int64) (held, error) {
 	id := lock.ID{Tenant: tenant, Key: key}
 	o, err := l.locks.Acquire(ctx, lock.Acquire{
 		ID: id, Owner: owner(caller), RequestID: client.NewRequestID(), TTLSeconds: l.ttl, WaitSeconds: wait,
 	})
 	switch {
 	case err != nil:
-		return nil, err
+		return held{}, err
 	case o.Code == lock.Held:
-		return nil, errHeld
+		return held{}, errHeld
 	case o.Code != lock.OK:
-		return nil, fmt.Errorf("acquire: %s", o.Code)
+		return held{}, fmt.Errorf("acquire: %s", o.Code)
 	}
-	return func(ctx context.Context) error {
+	return held{release: func(ctx context.Context) error {
 		o, err := l.locks.Release(ctx, lock.Release{ID: id, Owner: owner(caller), RequestID: client.NewRequestID(),
 			Token: o.Lease.Token})
 		if err == nil && o.Code != lock.OK {
 			err = fmt.Errorf("release: %s", o.Code)
 		}
 		return err
-	}, nil
+	}}, nil
 }
 
-func (l *storeLocks) try(ctx context.Context, caller int, key string) (release, error) {
+func (l *storeLocks) try(ctx context.Context, caller int, key string) (held, error) {
 	return l.acquire(ctx, caller, key, 0)
 }
 
-func (l *storeLocks) wait(ctx context.Context, caller int, key string) (release, error) {
-	return untilHad(func() (release, error) { return l.acquire(ctx, caller, key, forLong) })
+func (l *storeLocks) wait(ctx context.Context, caller int, key string) (held, error) {
+	return untilHad(func() (held, error) { return l.acquire(ctx, caller, key, forLong) })
 }
 
 func (l *storeLocks) crash(int) {}
@@ -92,27 +92,27 @@ func openHTTP(_ context.Context, addr string, callers int, ttl time.Duration) (l
 	return &httpLocks{t, c.Locks(), int64(ttl / time.Second)}, nil
 }
 
-func (l *httpLocks) acquire(ctx context.Context, caller int, key string, wait int64) (release, error) {
+func (l *httpLocks) acquire(ctx context.Context, caller int, key string, wait int64) (held, error) {
 	lease, err := l.locks.Acquire(ctx, tenant, key, contracts.AcquireRequest{OwnerID: owner(caller), TTLSeconds: l.ttl,
 		WaitSeconds: wait})
 	if errors.Is(err, contracts.CodeLockHeld) {
-		return nil, errHeld
+		return held{}, errHeld
 	} else if err != nil {
-		return nil, err
+		return held{}, err
 	}
-	return func(ctx context.Context) error {
+	return held{release: func(ctx context.Context) error {
 		_, err := l.locks.Release(ctx, tenant, key, contracts.ReleaseRequest{OwnerID: owner(caller),
 			FencingToken: lease.FencingToken})
 		return err
-	}, nil
+	}}, nil
 }
 
-func (l *httpLocks) try(ctx context.Context, caller int, key string) (release, error) {
+func (l *httpLocks) try(ctx context.Context, caller int, key string) (held, error) {
 	return l.acquire(ctx, caller, key, 0)
 }
 
-func (l *httpLocks) wait(ctx context.Context, caller int, key string) (release, error) {
-	return untilHad(func() (release, error) { return l.acquire(ctx, caller, key, forLong) })
+func (l *httpLocks) wait(ctx context.Context, caller int, key string) (held, error) {
+	return untilHad(func() (held, error) { return l.acquire(ctx, caller, key, forLong) })
 }
 
 func (l *httpLocks) crash(int) {}

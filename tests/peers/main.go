@@ -32,8 +32,8 @@ func main() {
 		each   = flag.Duration("each", time.Second, "how long a slice is")
 		write  = flag.String("write", "", "put the tables into this `page`, between its marks, instead of printing them")
 	)
-	storm := flag.Bool("storm", false, "have processes killed, stores away and requests sent often, and count effects")
-	keys := flag.Int("keys", 5, "with -storm: how many keys each line of the table gets")
+	faults := flag.Bool("faults", false, "put faults to all, and say what each did")
+	keys := flag.Int("keys", 5, "with -faults: how many keys each line of the second table gets")
 	flag.Parse()
 	p := plan{
 		rounds: *rounds, each: *each, times: 200, crash: 4, most: 64,
@@ -48,8 +48,10 @@ func main() {
 	switch {
 	case os.Getenv(asStormShop) != "":
 		err = stormShop(ctx)
-	case *storm:
-		err = p.table(ctx, *write, *keys)
+	case os.Getenv(asFaultClient) != "":
+		err = faultClient(ctx)
+	case *faults:
+		err = p.faults(ctx, *write, *keys)
 	default:
 		err = p.main(ctx, *write)
 	}
@@ -72,18 +74,26 @@ func (p plan) main(ctx context.Context, write string) error {
 	return put(write, page(results, skipped, p.rounds, p.each))
 }
 
-// table has the storm happen.
-func (p plan) table(ctx context.Context, write string, keys int) error {
+// faults puts faults to all.
+func (p plan) faults(ctx context.Context, write string, keys int) error {
 	dir, err := os.MkdirTemp("", "peers-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	names, results, err := p.storm(ctx, dir, keys)
+	binary, err := clockProgram(ctx, dir)
 	if err != nil {
 		return err
 	}
-	return put(write, stormTable(names, results, keys))
+	results, err := p.faultTable(ctx, dir, binary)
+	if err != nil {
+		return err
+	}
+	names, cells, err := p.storm(ctx, dir, binary, keys)
+	if err != nil {
+		return err
+	}
+	return put(write, faultPage(results)+"\n### Work that runs once\n\n"+powertoolsPromise+stormTable(names, cells, keys))
 }
 
 // put prints a text, or puts it into a page.

@@ -29,7 +29,7 @@ type scenario struct {
 	text    string
 	callers []int
 	// once does it once; before and after prepare and clean up, as the caller 0, which does nothing else.
-	before func(ctx context.Context, l locker) (release, error)
+	before func(ctx context.Context, l locker) (held, error)
 	once   func(ctx context.Context, l locker, caller int) error
 }
 
@@ -38,7 +38,7 @@ var scenarios = []scenario{
 		name: "cycle", title: "A lock that no other caller wants", callers: []int{1, 8, 64},
 		text: "Each caller acquires a lock of its own and releases it: one cycle.",
 		once: func(ctx context.Context, l locker, caller int) error {
-			return cycle(ctx, func() (release, error) { return l.try(ctx, caller, fmt.Sprint("own-", caller)) })
+			return cycle(ctx, func() (held, error) { return l.try(ctx, caller, fmt.Sprint("own-", caller)) })
 		},
 	},
 	{
@@ -46,13 +46,13 @@ var scenarios = []scenario{
 		text: "All callers acquire one lock, and wait for it by the means that the peer has for that: etcd and Leasehold wait in the server or the " +
 			"library, the others ask again after a millisecond.",
 		once: func(ctx context.Context, l locker, caller int) error {
-			return cycle(ctx, func() (release, error) { return l.wait(ctx, caller, "hot") })
+			return cycle(ctx, func() (held, error) { return l.wait(ctx, caller, "hot") })
 		},
 	},
 	{
 		name: "held", title: "A lock that another caller has", callers: []int{1, 8, 64},
 		text:   "Each caller asks once and is refused.",
-		before: func(ctx context.Context, l locker) (release, error) { return l.try(ctx, 0, "held") },
+		before: func(ctx context.Context, l locker) (held, error) { return l.try(ctx, 0, "held") },
 		once: func(ctx context.Context, l locker, caller int) error {
 			_, err := l.try(ctx, caller, "held")
 			switch {
@@ -66,12 +66,12 @@ var scenarios = []scenario{
 	},
 }
 
-func cycle(ctx context.Context, acquire func() (release, error)) error {
-	r, err := acquire()
+func cycle(ctx context.Context, acquire func() (held, error)) error {
+	h, err := acquire()
 	if err != nil {
 		return err
 	}
-	return r(ctx)
+	return h.release(ctx)
 }
 
 // slice is what one peer did in one slice of time.
@@ -92,11 +92,11 @@ type limit struct {
 // run lets callers do something until the limit is reached. They are the callers 1 to n.
 func run(ctx context.Context, on *server, l locker, sc scenario, callers int, until limit) (slice, error) {
 	if sc.before != nil {
-		after, err := sc.before(ctx, l)
+		before, err := sc.before(ctx, l)
 		if err != nil {
 			return slice{}, err
 		}
-		defer after(ctx)
+		defer before.release(ctx)
 	}
 	var (
 		s      slice
@@ -154,11 +154,11 @@ func count(ctx context.Context, c contest, sc scenario, callers int, times int64
 	}
 	defer l.close()
 	if sc.before != nil {
-		after, err := sc.before(ctx, l)
+		before, err := sc.before(ctx, l)
 		if err != nil {
 			return counts{}, err
 		}
-		defer after(ctx)
+		defer before.release(ctx)
 		sc.before = nil
 	}
 	if _, err := run(ctx, nil, l, sc, callers, limit{done: 2 * int64(callers)}); err != nil { // connections, scripts
@@ -199,12 +199,12 @@ func expired(ctx context.Context, c contest, locks int) (took []time.Duration, e
 	time.Sleep(crashTTL + afterwards)
 	for i := range locks {
 		began := time.Now()
-		r, err := l.wait(ctx, 1, key(i))
+		h, err := l.wait(ctx, 1, key(i))
 		if err != nil {
 			return nil, err
 		}
 		took = append(took, time.Since(began))
-		if err := r(ctx); err != nil {
+		if err := h.release(ctx); err != nil {
 			return nil, err
 		}
 	}

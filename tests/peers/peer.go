@@ -12,11 +12,11 @@ var errHeld = errors.New("another holds the lock")
 // locker is a peer's client, in the hands of several callers at once, each with a number of its own.
 type locker interface {
 	// try asks once. The error is errHeld if another caller has the lock.
-	try(ctx context.Context, caller int, key string) (release, error)
+	try(ctx context.Context, caller int, key string) (held, error)
 
 	// wait asks until it has the lock, by the means that the peer has for it; where those are to ask again and again, each
 	// millisecond.
-	wait(ctx context.Context, caller int, key string) (release, error)
+	wait(ctx context.Context, caller int, key string) (held, error)
 
 	// crash lets the leases of a caller expire, as if its process had ended.
 	crash(caller int)
@@ -24,8 +24,15 @@ type locker interface {
 	close() error
 }
 
-// release releases a lock.
-type release func(context.Context) error
+// held is a lock that a client has.
+type held struct {
+	release func(context.Context) error
+	// renew has the lease last longer; nil where the client does that by itself, or nothing does.
+	renew func(context.Context) error
+	// mine is what the client says without asking: that it still has the lock. nil: it says nothing of it.
+	mine  func() bool
+	token int64 // what a resource can compare; 0 is nothing
+}
 
 // counter is a locker that counts its requests by itself, because they cannot be told apart on its connections.
 type counter interface{ requests() int64 }

@@ -7,9 +7,11 @@ import (
 	"sync/atomic"
 )
 
-// proxy stands between a client and a server while requests and bytes are counted, or while the server is to be away,
-// and only then.
+// proxy stands between a client and a server while requests and bytes are counted, while the server is to be away, or
+// requests are to meet faults, and only then.
 type proxy struct {
+	injector
+
 	listener net.Listener
 	to       string
 	// how often a client began to speak: on a connection that carries one request at a time, the requests
@@ -51,33 +53,41 @@ func (p *proxy) accept(ctx context.Context) {
 		}
 		p.mu.Unlock()
 		var asked atomic.Bool
+		c := &carried{client: client, server: server}
 		p.running.Go(func() {
-			carry(server, client, func(n int) {
-				p.sent.Add(int64(n))
+			carry(server, client, func(said []byte) bool {
+				p.sent.Add(int64(len(said)))
 				if !asked.Swap(true) {
 					p.turns.Add(1)
 				}
+				return p.request(ctx, c, said)
 			})
 		})
 		p.running.Go(func() {
-			carry(client, server, func(n int) {
-				p.got.Add(int64(n))
+			carry(client, server, func(said []byte) bool {
+				p.got.Add(int64(len(said)))
 				asked.Store(false)
+				c.answered()
+				if f := c.later.Swap(nil); f != nil {
+					f.wait(ctx)
+				}
+				return !c.mute.Load()
 			})
 		})
 	}
 }
 
-// carry copies what one side says to the other, and counts it before it arrives.
-func carry(to, from net.Conn, count func(n int)) {
+// carry copies what one side says to the other, if pass, which is asked before it arrives, lets it.
+func carry(to, from net.Conn, pass func(said []byte) bool) {
 	defer to.Close()
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
-			count(n)
-			if _, err := to.Write(buf[:n]); err != nil {
-				return
+			if pass(buf[:n]) {
+				if _, err := to.Write(buf[:n]); err != nil {
+					return
+				}
 			}
 		}
 		if err != nil {

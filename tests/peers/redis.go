@@ -14,7 +14,7 @@ import (
 )
 
 // again is how often a peer asks that has no other way to wait.
-const again = time.Millisecond
+var again = time.Millisecond
 
 // redislockLocks is bsm/redislock.
 type redislockLocks struct {
@@ -28,21 +28,22 @@ func openRedislock(_ context.Context, addr string, _ int, ttl time.Duration) (lo
 	return &redislockLocks{c, redislock.New(c), ttl}, nil
 }
 
-func (l *redislockLocks) obtain(ctx context.Context, key string, o *redislock.Options) (release, error) {
-	held, err := l.locks.Obtain(ctx, "redislock:"+key, l.ttl, o)
+func (l *redislockLocks) obtain(ctx context.Context, key string, o *redislock.Options) (held, error) {
+	got, err := l.locks.Obtain(ctx, "redislock:"+key, l.ttl, o)
 	if errors.Is(err, redislock.ErrNotObtained) {
-		return nil, errHeld
+		return held{}, errHeld
 	} else if err != nil {
-		return nil, err
+		return held{}, err
 	}
-	return held.Release, nil
+	renew := func(ctx context.Context) error { return got.Refresh(ctx, l.ttl, nil) }
+	return held{release: got.Release, renew: renew}, nil
 }
 
-func (l *redislockLocks) try(ctx context.Context, _ int, key string) (release, error) {
+func (l *redislockLocks) try(ctx context.Context, _ int, key string) (held, error) {
 	return l.obtain(ctx, key, nil)
 }
 
-func (l *redislockLocks) wait(ctx context.Context, _ int, key string) (release, error) {
+func (l *redislockLocks) wait(ctx context.Context, _ int, key string) (held, error) {
 	return l.obtain(ctx, key, &redislock.Options{RetryStrategy: redislock.LinearBackoff(again)})
 }
 
@@ -66,25 +67,32 @@ func (l *redsyncLocks) mutex(key string, more ...redsync.Option) *redsync.Mutex 
 	return l.locks.NewMutex("redsync:"+key, append(more, redsync.WithExpiry(l.ttl))...)
 }
 
-func unlock(m *redsync.Mutex) release {
-	return func(ctx context.Context) error {
-		_, err := m.UnlockContext(ctx)
-		return err
+func redsyncHeld(m *redsync.Mutex) held {
+	return held{
+		release: func(ctx context.Context) error {
+			_, err := m.UnlockContext(ctx)
+			return err
+		},
+		renew: func(ctx context.Context) error {
+			_, err := m.ExtendContext(ctx)
+			return err
+		},
+		mine: func() bool { return time.Now().Before(m.Until()) },
 	}
 }
 
-func (l *redsyncLocks) try(ctx context.Context, _ int, key string) (release, error) {
+func (l *redsyncLocks) try(ctx context.Context, _ int, key string) (held, error) {
 	m := l.mutex(key)
 	err := m.TryLockContext(ctx)
 	if taken := (*redsync.ErrTaken)(nil); errors.As(err, &taken) || errors.Is(err, redsync.ErrFailed) {
-		return nil, errHeld
+		return held{}, errHeld
 	}
-	return unlock(m), err
+	return redsyncHeld(m), err
 }
 
-func (l *redsyncLocks) wait(ctx context.Context, _ int, key string) (release, error) {
+func (l *redsyncLocks) wait(ctx context.Context, _ int, key string) (held, error) {
 	m := l.mutex(key, redsync.WithTries(int(time.Hour/again)), redsync.WithRetryDelay(again))
-	return unlock(m), m.LockContext(ctx)
+	return redsyncHeld(m), m.LockContext(ctx)
 }
 
 func (l *redsyncLocks) crash(int) {}

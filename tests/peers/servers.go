@@ -19,6 +19,8 @@ import (
 type server struct {
 	addr   string
 	cmd    *exec.Cmd
+	args   []string
+	log    string // the path of what it says
 	ended  chan struct{}
 	behind *server // what it keeps its data in, if that is a process of its own
 }
@@ -26,7 +28,8 @@ type server struct {
 // servers are those that run, by their names in [peer].
 type servers struct {
 	dir    string
-	binary string // leasehold
+	binary string     // leasehold
+	mu     sync.Mutex // for all
 	all    map[string]*server
 	why    map[string]error // of those that do not run
 }
@@ -42,37 +45,47 @@ func startServers(ctx context.Context, dir string, wanted map[string]bool) (*ser
 		"./cmd/leasehold").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go build: %w\n%s", err, out)
 	}
-	serve := []string{s.binary, "serve", "--listen", "ADDR", "--store"}
-	for _, one := range []struct {
-		name, behind string
-		command      []string
-	}{
-		{"etcd", "", []string{
-			"etcd", "--data-dir", "DIR", "--listen-client-urls", "http://ADDR", "--advertise-client-urls", "http://ADDR",
-			"--listen-peer-urls", "http://127.0.0.1:0", "--log-level", "error",
-		}},
-		{"redis", "", []string{
-			"redis-server", "--bind", "127.0.0.1", "--port", "PORT", "--dir", "DIR", "--save", "", "--appendonly", "yes",
-			"--appendfsync", "always",
-		}},
-		{"dynamodb", "", []string{s.binary, "emulate", "dynamodb", "--listen", "ADDR"}},
-		{"http-sqlite", "", append(serve[:5:5], "sqlite", "--data", "DIR")},
-		{"http-memory", "", append(serve[:5:5], "memory")},
-		{"http-redis", "redis", append(serve[:5:5], "redis", "--redis-addr", "BEHIND")},
-	} {
-		if !wanted[one.name] {
+	for _, one := range []string{"etcd", "redis", "dynamodb", "http-sqlite", "http-memory", "http-redis"} {
+		if !wanted[one] {
 			continue
 		}
-		if err := s.start(ctx, one.name, one.behind, one.command); err != nil && !errors.Is(err, errMissing) {
-			return s, fmt.Errorf("%s: %w", one.name, err)
+		if err := s.start(ctx, one, one); err != nil && !errors.Is(err, errMissing) {
+			return s, fmt.Errorf("%s: %w", one, err)
 		} else if err != nil {
-			s.why[one.name] = err
+			s.why[one] = err
 		}
 	}
 	return s, nil
 }
 
-func (s *servers) start(ctx context.Context, name, behind string, command []string) error {
+// command is how a kind of server is started, and the name of the one that it keeps its data in.
+func (s *servers) command(kind string) (behind string, args []string) {
+	serve := []string{s.binary, "serve", "--listen", "ADDR", "--store"}
+	switch kind {
+	case "etcd":
+		return "", []string{
+			"etcd", "--data-dir", "DIR", "--listen-client-urls", "http://ADDR", "--advertise-client-urls", "http://ADDR",
+			"--listen-peer-urls", "http://127.0.0.1:0", "--log-level", "error",
+		}
+	case "redis":
+		return "", []string{
+			"redis-server", "--bind", "127.0.0.1", "--port", "PORT", "--dir", "DIR", "--save", "", "--appendonly", "yes",
+			"--appendfsync", "always",
+		}
+	case "dynamodb":
+		return "", []string{s.binary, "emulate", "dynamodb", "--listen", "ADDR"}
+	case "http-sqlite":
+		return "", append(serve, "sqlite", "--data", "DIR")
+	case "http-memory":
+		return "", append(serve, "memory")
+	default:
+		return "redis", append(serve, "redis", "--redis-addr", "BEHIND")
+	}
+}
+
+// start starts a server of a kind, and gives it a name.
+func (s *servers) start(ctx context.Context, name, kind string) error {
+	behind, command := s.command(kind)
 	back := s.all[behind]
 	if behind != "" && back == nil {
 		return s.why[behind]
@@ -88,7 +101,7 @@ func (s *servers) start(ctx context.Context, name, behind string, command []stri
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	one := &server{addr: net.JoinHostPort("127.0.0.1", port), ended: make(chan struct{}), behind: back}
+	one := &server{addr: net.JoinHostPort("127.0.0.1", port), behind: back, log: filepath.Join(s.dir, name+".log")}
 	replace := []string{"DIR", dir, "ADDR", one.addr, "PORT", port}
 	if back != nil {
 		replace = append(replace, "BEHIND", back.addr)
@@ -96,35 +109,51 @@ func (s *servers) start(ctx context.Context, name, behind string, command []stri
 	for i, arg := range command {
 		command[i] = strings.NewReplacer(replace...).Replace(arg)
 	}
-	one.cmd = exec.CommandContext(ctx, command[0], command[1:]...)
-	log, err := os.Create(filepath.Join(s.dir, name+".log"))
+	one.args = command
+	s.mu.Lock()
+	s.all[name] = one
+	s.mu.Unlock()
+	return one.run(ctx)
+}
+
+// run starts the process, and returns when it answers.
+func (s *server) run(ctx context.Context) error {
+	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	one.cmd.Stdout, one.cmd.Stderr = log, log
-	if err := one.cmd.Start(); err != nil {
+	cmd, ended := exec.CommandContext(ctx, s.args[0], s.args[1:]...), make(chan struct{})
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
 		return err
 	}
+	s.cmd, s.ended = cmd, ended
 	go func() {
-		_ = one.cmd.Wait() // it is killed in the end
-		close(one.ended)
+		_ = cmd.Wait() // it is killed in the end
+		close(ended)
 	}()
-	s.all[name] = one
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		var d net.Dialer
-		if c, err := d.DialContext(ctx, "tcp", one.addr); err == nil {
+		if c, err := d.DialContext(ctx, "tcp", s.addr); err == nil {
 			return c.Close()
 		}
 		select {
-		case <-one.ended:
-			text, _ := os.ReadFile(log.Name())
+		case <-ended:
+			text, _ := os.ReadFile(s.log)
 			return fmt.Errorf("it ended:\n%s", text)
 		default:
 		}
 		if time.Now().After(deadline) {
 			return errors.New("it does not answer")
 		}
+	}
+}
+
+func (s *server) kill() {
+	if s.cmd != nil { // it was started
+		_ = s.cmd.Process.Kill()
+		<-s.ended
 	}
 }
 
@@ -142,10 +171,7 @@ func freePort(ctx context.Context) (string, error) {
 func (s *servers) stop() {
 	var done sync.WaitGroup
 	for _, one := range s.all {
-		done.Go(func() {
-			_ = one.cmd.Process.Kill()
-			<-one.ended
-		})
+		done.Go(one.kill)
 	}
 	done.Wait()
 }

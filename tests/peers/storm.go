@@ -42,6 +42,8 @@ type contestant struct {
 
 	mu      sync.Mutex
 	address [2]string
+	process [2]*os.Process
+	ahead   time.Duration // of the clock of the second process
 	effects map[string]int
 	fault   func(step, key string, pid int) // what happens at a step; it returns when the handler may go on
 }
@@ -99,6 +101,26 @@ var stormRows = []faults{
 	{what: "the same for 4 s, longer than the ttl; the caller gives up after 1 s and tries again",
 		timeout: time.Second,
 		at:      map[string]func(*contestant, int){"after": away(2 * stormTTL)}, want: [2]int{1, 2}},
+	{what: "the first request to the store is carried out, and its response is lost", want: [2]int{1, 1},
+		around: func(ctx context.Context, c *contestant, key string, s faults) []int {
+			c.proxy.arm(newFault(answerLost, "", ""))
+			return c.call(ctx, 0, key, s)
+		}},
+	{what: "the response is stored, and the store's response to that is lost", want: [2]int{1, 1},
+		at: map[string]func(*contestant, int){"after": func(c *contestant, _ int) {
+			c.proxy.arm(newFault(answerLost, "", ""))
+		}}},
+	{what: "the store has too much to do, once, when the response is to be stored", want: [2]int{1, 1},
+		at: map[string]func(*contestant, int){"after": func(c *contestant, _ int) {
+			c.proxy.arm(newFault(throttled, "", tooManyDynamo))
+		}}},
+	{what: "a copy comes to a process whose clock is a minute ahead, while the request is under way", want: [2]int{1, 1},
+		at: map[string]func(*contestant, int){"before": func(*contestant, int) { time.Sleep(stormTTL / 2) }},
+		around: func(ctx context.Context, c *contestant, key string, s faults) []int {
+			c.clock(time.Minute)
+			defer c.clock(0)
+			return twice(ctx, c, key, s)
+		}},
 	{what: "64 at once, the handler responds 201", clients: 64, want: [2]int{1, 1}},
 	{what: "64 at once, the handler responds 400", clients: 64, outcome: "400", want: [2]int{1, 1}},
 	{what: "64 at once, the handler responds 500", clients: 64, outcome: "500", want: [2]int{1, 1}},
@@ -111,22 +133,45 @@ var stormRows = []faults{
 			return append(last, c.call(ctx, 1, key, s)...)
 		}},
 	{what: "a proxy delivers a copy while the request is under way", want: [2]int{1, 1},
-		at: map[string]func(*contestant, int){"before": func(*contestant, int) { time.Sleep(stormTTL / 4) }},
-		around: func(ctx context.Context, c *contestant, key string, s faults) []int {
-			var first []int
-			var done sync.WaitGroup
-			done.Go(func() { first = c.call(ctx, 0, key, s) })
-			time.Sleep(stormTTL / 8)
-			second := c.call(ctx, 1, key, s)
-			done.Wait()
-			return append(first, second...)
-		}},
+		at:     map[string]func(*contestant, int){"before": func(*contestant, int) { time.Sleep(stormTTL / 4) }},
+		around: twice},
 	{what: "another request with the same key", want: [2]int{1, 1},
 		around: func(ctx context.Context, c *contestant, key string, s faults) []int {
 			last := c.call(ctx, 0, key, s)
 			s.outcome = "202"
 			return append(last, c.call(ctx, 1, key, s)...)
 		}},
+}
+
+// twice sends a request to one process, and while it is under way to the other.
+func twice(ctx context.Context, c *contestant, key string, s faults) []int {
+	var first []int
+	var done sync.WaitGroup
+	done.Go(func() { first = c.call(ctx, 0, key, s) })
+	time.Sleep(stormTTL / 8)
+	second := c.call(ctx, 1, key, s)
+	done.Wait()
+	return append(first, second...)
+}
+
+// clock starts the second process again, with a clock that is ahead by so much.
+func (c *contestant) clock(ahead time.Duration) {
+	c.mu.Lock()
+	c.ahead = ahead
+	before := c.process[1]
+	c.mu.Unlock()
+	if before != nil {
+		_ = before.Kill()
+	}
+	for range 400 {
+		time.Sleep(stormTTL / 40)
+		c.mu.Lock()
+		after := c.process[1]
+		c.mu.Unlock()
+		if after != before {
+			return
+		}
+	}
 }
 
 // call is a caller: it sends the request until the response is one that will not change. It returns the last status; 0
@@ -260,6 +305,11 @@ func (c *contestant) start(ctx context.Context, i int, ready chan<- error) {
 	for ctx.Err() == nil {
 		cmd := exec.CommandContext(ctx, c.command[0], c.command[1:]...)
 		cmd.Env, cmd.Stderr = append(os.Environ(), c.env...), os.Stderr
+		c.mu.Lock()
+		if i == 1 && c.ahead != 0 {
+			cmd.Env = append(cmd.Env, clockEnv+"="+strconv.Itoa(int(c.ahead/time.Second)))
+		}
+		c.mu.Unlock()
 		_, err := cmd.StdinPipe()
 		out, bad := cmd.StdoutPipe()
 		if err = errors.Join(err, bad); err == nil {
@@ -269,16 +319,21 @@ func (c *contestant) start(ctx context.Context, i int, ready chan<- error) {
 			var line string
 			if line, err = bufio.NewReader(out).ReadString('\n'); err == nil {
 				c.mu.Lock()
-				c.address[i] = strings.TrimSpace(line)
+				c.address[i], c.process[i] = strings.TrimSpace(line), cmd.Process
 				c.mu.Unlock()
 			}
 		}
 		if ready != nil {
 			ready <- err
 			ready = nil
-		}
-		if err != nil {
-			return
+			if err != nil {
+				return
+			}
+		} else if err != nil {
+			c.mu.Lock()
+			c.process[i] = nil // with that clock it does not begin
+			c.mu.Unlock()
+			time.Sleep(stormTTL / 20)
 		}
 		_ = cmd.Wait() // it is killed
 	}
@@ -301,7 +356,7 @@ func powertools() string {
 }
 
 // storm has every row happen to so many keys of each contestant, side by side. Results are by row and contestant.
-func (p plan) storm(ctx context.Context, dir string, keys int) (names []string, results [][]cell, err error) {
+func (p plan) storm(ctx context.Context, dir, binary string, keys int) (names []string, results [][]cell, err error) {
 	on, err := startServers(ctx, dir, map[string]bool{"dynamodb": true})
 	if on != nil {
 		defer on.stop()
@@ -309,11 +364,8 @@ func (p plan) storm(ctx context.Context, dir string, keys int) (names []string, 
 	if err != nil {
 		return nil, nil, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, nil, err
-	}
-	all := []*contestant{{name: "Leasehold's middleware", command: []string{self}, env: []string{asStormShop + "=1"}}}
+
+	all := []*contestant{{name: "Leasehold's middleware", command: []string{binary}, env: []string{asStormShop + "=1"}}}
 	if version := powertools(); version != "" {
 		where, err := filepath.Abs(modules)
 		if err != nil {
@@ -366,7 +418,10 @@ func (p plan) storm(ctx context.Context, dir string, keys int) (names []string, 
 	return names, results, ctx.Err()
 }
 
-// stormTable is the table in docs/guides/idempotency.md.
+const powertoolsPromise = "Powertools for AWS Lambda: “You can make any function idempotent, and safe to retry” " +
+	"(README).\nTwo processes each, on one table.\n\n"
+
+// stormTable is the second table in docs/internals/faults.md.
 func stormTable(names []string, results [][]cell, keys int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d keys for each line, a ttl of %v:\n\n| What happens |", keys, stormTTL)
