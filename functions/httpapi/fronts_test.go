@@ -20,7 +20,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-var update = flag.Bool("update", false, "write the table of names into docs/aws.md")
+var update = flag.Bool("update", false, "write the table of names into docs/guides/aws.md")
 
 // kindsOfNames are names by what they have, which is the head of a column.
 var kindsOfNames = []struct {
@@ -130,9 +130,9 @@ func allWork(t *testing.T, c *client.Client, name string) error {
 	return nil
 }
 
-// TestTableOfNames: docs/aws.md says what becomes of names behind each front end, as it does.
+// TestTableOfNames: docs/guides/aws.md says what becomes of names behind each front end, as it does.
 func TestTableOfNames(t *testing.T) {
-	const path = "../../docs/aws.md"
+	const path = "../../docs/guides/aws.md"
 	all, s := calls(t), newStage(t)
 	head, line := "| In front of the API | Request of |", "| --- | --- |"
 	for _, kind := range kindsOfNames {

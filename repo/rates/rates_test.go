@@ -87,10 +87,10 @@ func load(t *testing.T, all []*rates.Rates, tenant, of string, perSecond int, la
 
 // TestSumOfAllProcesses (LIM-RATE-1): a caller that asks for twice its rate, or ten times, gets it within a fifth over
 // ten seconds, however many processes there are, and however long the store takes. From the beginning it gets two
-// seconds' worth more at the most. docs/limits.md has what is measured here, rounded.
+// seconds' worth more at the most. docs/reference/limits.md has what is measured here, rounded.
 func TestSumOfAllProcesses(t *testing.T) {
 	t.Parallel()
-	documented, err := os.ReadFile("../../docs/limits.md")
+	documented, err := os.ReadFile("../../docs/reference/limits.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,10 +127,10 @@ func TestSumOfAllProcesses(t *testing.T) {
 						got := load(t, all, "acme", of, times*rate, lasts*time.Second)
 						share, writes, says := float64(got)/float64(lasts*rate), float64(store.writes.Load())/lasts, table[n]
 						if share < says.least || share > says.most || writes > says.writes {
-							t.Errorf("%s: %.2f of the rate, %.1f writes a second; docs/limits.md has %+v", name, share, writes, says)
+							t.Errorf("%s: %.2f of the rate, %.1f writes a second; docs/reference/limits.md has %+v", name, share, writes, says)
 						}
 						if says.least < 0.8 || says.most > 1.2 || says.writes > float64(4*n) {
-							t.Errorf("docs/limits.md promises %+v for %d processes", says, n)
+							t.Errorf("docs/reference/limits.md promises %+v for %d processes", says, n)
 						}
 						t.Logf("%s: %.3f of the rate, %.1f writes a second", name, share, writes)
 					})

@@ -171,7 +171,7 @@ variable "log_sample" {
 }
 
 variable "metrics_emf" {
-  description = "Write metrics as lines of the log, in the embedded metric format, after each invocation: CloudWatch makes metrics of them in the namespace Leasehold/TABLE, that of the table. CloudWatch bills the lines as log, and each combination of dimensions as a metric; docs/metrics.md#cloudwatch lists them. LEASEHOLD_METRICS_EMF of Lambda api, Lambda worker, Lambda sweep."
+  description = "Write metrics as lines of the log, in the embedded metric format, after each invocation: CloudWatch makes metrics of them in the namespace Leasehold/TABLE, that of the table. CloudWatch bills the lines as log, and each combination of dimensions as a metric; docs/reference/metrics.md#cloudwatch lists them. LEASEHOLD_METRICS_EMF of Lambda api, Lambda worker, Lambda sweep."
   type        = bool
   default     = null
 }
