@@ -109,37 +109,92 @@ func passages(text string) []passage {
 	return all
 }
 
-// markdown is the reference of the commands below the program for docs/reference/cli.md.
+// markdown is the reference of the commands below the program for docs/reference/cli.md. What several commands have in
+// common it says once: flags with the same text, and exit codes, which the page explains.
 func markdown(program *reference) string {
 	var b strings.Builder
-	for _, r := range program.all()[1:] {
+	commands := program.all()[1:]
+	uses := map[entry]int{}
+	for _, r := range commands {
+		for _, e := range r.flags {
+			uses[e]++
+		}
+	}
+	most := map[string]entry{} // of the texts of a flag the one that most commands have
+	for _, r := range commands {
+		for _, e := range r.flags {
+			if uses[e] > uses[most[e.flag()]] {
+				most[e.flag()] = e
+			}
+		}
+	}
+	common := func(e entry) bool { return uses[e] > 1 && most[e.flag()] == e }
+	var shared []entry
+	for _, r := range commands {
+		for _, e := range r.flags {
+			if common(e) && !slices.Contains(shared, e) {
+				shared = append(shared, e)
+			}
+		}
+	}
+	slices.SortStableFunc(shared, func(x, y entry) int { return strings.Compare(x.flag(), y.flag()) })
+	b.WriteString("\n### Common flags\n\nCommands name those of these that they take.\n")
+	writeEntries(&b, shared)
+	for _, r := range commands {
 		fmt.Fprintf(&b, "\n### %s\n\n%s", r.name(), escaped(r.help))
 		if r.aliases != nil {
 			fmt.Fprintf(&b, " It is also called `%s`.", strings.Join(r.aliases, "`, `"))
 		}
 		fmt.Fprintf(&b, "\n\n```text\n%s\n```\n", r.usage)
+		exits := false // the last passage was about exit codes
 		for _, p := range r.detail {
+			if exits = strings.HasPrefix(p.lines[0], "Exit code") || exits && p.asIs; exits {
+				continue
+			}
 			if p.asIs {
 				fmt.Fprintf(&b, "\n```text\n%s\n```\n", strings.Join(p.lines, "\n"))
 			} else {
 				fmt.Fprintf(&b, "\n%s\n", escaped(strings.Join(p.lines, " ")))
 			}
 		}
-		if len(r.args)+len(r.flags) > 0 {
-			b.WriteString("\n| argument or flag | meaning |\n| --- | --- |\n")
-		}
-		for _, e := range slices.Concat(r.args, r.flags) {
-			fmt.Fprintf(&b, "| `%s` | %s |\n", strings.ReplaceAll(e.name, "|", `\|`), escaped(e.help))
+		writeEntries(&b, slices.DeleteFunc(slices.Concat(r.args, r.flags), common))
+		var also []string
+		for _, e := range r.flags {
+			if common(e) {
+				also = append(also, "`"+e.flag()+"`")
+			}
 		}
 		if r.parent != nil {
-			fmt.Fprintf(&b, "\nIt also takes the flags of [%s](#%s).\n", strings.Join(r.parent, " "),
-				strings.Join(r.parent, "-"))
+			also = append(also, fmt.Sprintf("those of [%s](#%s)", strings.Join(r.parent, " "), strings.Join(r.parent, "-")))
 		}
 		if r.settings {
-			b.WriteString("\nIt also takes settings as flags: [settings.md](settings.md) has those of `" + r.name() + "`.\n")
+			also = append(also, "[settings](settings.md) as flags")
+		}
+		if also != nil {
+			fmt.Fprintf(&b, "\n[Also](#common-flags): %s.\n", strings.Join(also, ", "))
 		}
 	}
 	return b.String()
+}
+
+// flag is the name of a flag, without its value and its short form.
+func (e entry) flag() string {
+	name := e.name[strings.LastIndex(e.name, " ")+1:]
+	if i := strings.Index(e.name, "--"); i >= 0 {
+		name = e.name[i:]
+	}
+	name, _, _ = strings.Cut(name, "=")
+	return name
+}
+
+// writeEntries writes a table of arguments and flags, if there are any.
+func writeEntries(b *strings.Builder, all []entry) {
+	if len(all) > 0 {
+		b.WriteString("\n| argument or flag | meaning |\n| --- | --- |\n")
+	}
+	for _, e := range all {
+		fmt.Fprintf(b, "| `%s` | %s |\n", strings.ReplaceAll(e.name, "|", `\|`), escaped(e.help))
+	}
 }
 
 // escaped is text that Markdown shows as it is.

@@ -12,13 +12,13 @@ func Markdown() string {
 
 <!-- Generated from functions/metrics. To write it again: go test ./functions/metrics -run TestDocumentation -update -->
 
-What a server measures, and which question each number answers. Nothing is measured unless it is asked for.
+What a server measures, and which question each number answers. Nothing is measured without an exporter.
 
 ## Exporters
 
 | | how |
 |---|---|
-| Prometheus | ` + "`leasehold serve --metrics-listen 127.0.0.1:9464`" + ` has a page for it, ` + "`GET /metrics`" + ` on that address. It has no authentication: choose an address that only the scraper reaches. |
+| Prometheus | ` + "`leasehold serve --metrics-listen 127.0.0.1:9464`" + ` has the page ` + "`GET /metrics`" + `, without authentication. |
 | OTLP | ` +
 		"`OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318`" + `, or ` +
 		"`OTEL_METRICS_EXPORTER=otlp`" + ` for a collector on the same machine. ` +
@@ -35,8 +35,7 @@ What a server measures, and which question each number answers. Nothing is measu
 [observability](../../observability/README.md) has alerts and dashboards, the [runbook](../guides/runbook.md) what to do. Both can be on at once. Prometheus changes names: dots are underscores, counters end in ` + "`_total`" + `, and units are part of the name, so that ` + "`" + nameRequestDuration + "`" + ` is
 ` + "`" + PrometheusName(Table[0]) + "`" + `. The column says how.
 
-No key, owner or subject is ever an attribute. The tenant is one of ` + "`" + nameOperations + "`" + ` only, if ` + "`LEASEHOLD_METRICS_TENANTS`" + ` asks for it. All other attributes have few values,
-so that a process has some hundred time series, however many locks there are.
+No key, owner or subject is an attribute; the tenant is one of ` + "`" + nameOperations + "`" + ` with ` + "`LEASEHOLD_METRICS_TENANTS`" + `. A process has some hundred time series, however many locks there are.
 `)
 	group := ""
 	for _, i := range Table {
@@ -53,20 +52,19 @@ so that a process has some hundred time series, however many locks there are.
 		fmt.Fprintf(&b, "| `%s` | %s |\n", a.Name, a.Values)
 	}
 	b.WriteString(
-		"\n## CloudWatch\n\nLambda functions write metrics into their log with `LEASEHOLD_METRICS_EMF=true`, after each invocation, and CloudWatch makes metrics of them in the namespace `Leasehold`. Each " +
-			"combination of dimensions is a metric there, and billed as one, so that few attributes are dimensions; all others are in the lines, for queries of the log. What one instance " +
-			"holds, or how many requests it works on, says nothing of the others, and is left out.\n\n| metric | dimensions |\n|---|---|\n")
+		"\n## CloudWatch\n\nLambda functions write metrics into their log with `LEASEHOLD_METRICS_EMF=true`, after each invocation, in the namespace `Leasehold`. Each " +
+			"combination of dimensions is billed as a metric, so few attributes are dimensions; the others are in the lines. What one instance alone " +
+			"knows is left out.\n\n| metric | dimensions |\n|---|---|\n")
 	for _, i := range Table {
 		if i.CloudWatch != nil {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", i.Name, listed(i.CloudWatch))
 		}
 	}
 	b.WriteString(
-		"\n## Cloud Functions\n\nThe SDK of OpenTelemetry makes a function 1.9 MB larger (of 26.4 MB), and its start some 0.1 to 1 ms longer, also where it is off. So it is linked only with the build tag " +
-			"`leasehold.otlp`: exchange the two lines of `.gcloudignore` that name it, and build with `GOFLAGS=-tags=leasehold.otlp`. A function without it that finds `OTEL_EXPORTER_OTLP_ENDPOINT` says so in its log. Between requests an instance has no processor time. What is due is sent while the next " +
-			"request is worked on, and no request waits for it. Nothing is lost by that: metrics are sums since the instance began, and the rest is sent within 2 s when the platform asks the instance to " +
-			"end. What is lost is what an instance measured since its last export if it is killed without being asked; spans, also what a collector did not take.\n\nEach process has its own " +
-			"`service.instance.id`, so that the sums of instances are told apart.\n")
+		"\n## Cloud Functions\n\nThe SDK of OpenTelemetry makes a function 1.9 MB larger (of 26.4 MB), so it is linked only with the build tag " +
+			"`leasehold.otlp`: exchange the two lines of `.gcloudignore` that name it, and build with `GOFLAGS=-tags=leasehold.otlp`. A function without it that finds `OTEL_EXPORTER_OTLP_ENDPOINT` says so in its log. " +
+			"What is due is sent during the next request, which does not wait for it, and within 2 s when the platform ends the instance. An instance that is killed loses what it measured since its last export.\n\nEach process has its own " +
+			"`service.instance.id`.\n")
 	b.WriteString("\n## Operations\n\n`" + strings.Join(Operations, "`, `") + "`.\n")
 	return b.String()
 }

@@ -385,7 +385,7 @@ var Table = []Instrument{
 		CloudWatch: []string{attrWhat},
 		Help: "What the store's service bills, for `reads` and for `writes`: on DynamoDB the units that its responses say, and for a write that is refused those of the item that it found; " +
 			"on Firestore documents, as its Standard edition bills them. Requests whose response was lost are not among it. Missing on stores that are not billed by use.",
-		Question: "What does it cost? [costs.md](costs.md) has the prices. The service's own metrics say it for the whole table or database (ConsumedWriteCapacityUnits, " +
+		Question: "What does it cost? [costs](limits.md#costs) has the prices. The service's own metrics say it for the whole table or database (ConsumedWriteCapacityUnits, " +
 			"firestore.googleapis.com/document/write_ops_count).",
 	},
 	{

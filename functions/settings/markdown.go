@@ -21,8 +21,7 @@ because other users of a machine can read command lines.
 - A variable that begins with ` + "`LEASEHOLD_`" + ` and is not known is an error at the start, which names a setting with a similar name if there is one.
 - A duration is a number with a unit: ` + "`300ms`, `30s`, `5m`, `2h`" + `. A list is separated by commas. A switch is ` + "`true` or `false`" + `.
 
-An entry point in **bold** requires the setting. API, Tasks and Sweep are the Cloud Functions of those names; api, worker and sweep are the Lambda
-functions with those handler names.
+*Taken by* has commands of ` + "`leasehold`" + `, then Cloud Functions (API, Tasks, Sweep), then handlers of Lambda. Those in **bold** require the setting.
 `)
 	var group string
 	for _, s := range Table {
@@ -88,13 +87,14 @@ func (s Setting) takenBy() string {
 	return namesOf(func(e Entry) bool { return s.Entries.Has(e) }, func(e Entry) bool { return s.Required.Has(e) })
 }
 
-// namesOf names the entry points of a set, in the three kinds that there are; bold may be nil.
+// namesOf names the entry points of a set, in the three kinds that there are, as the page introduces them; bold may be
+// nil.
 func namesOf(in, bold func(Entry) bool) string {
 	var kinds []string
 	for _, k := range []struct {
-		entries Entry
-		prefix  string
-	}{{commands, "leasehold "}, {functions, "Cloud Function "}, {lambdas, "Lambda "}} {
+		entries       Entry
+		prefix, shown string
+	}{{commands, "leasehold ", ""}, {functions, "Cloud Function ", ""}, {lambdas, "Lambda ", "Lambda "}} {
 		var names []string
 		for _, p := range Entries {
 			if !k.entries.Has(p.Entry) || !in(p.Entry) {
@@ -107,7 +107,7 @@ func namesOf(in, bold func(Entry) bool) string {
 			names = append(names, name)
 		}
 		if names != nil {
-			kinds = append(kinds, k.prefix+strings.Join(names, ", "))
+			kinds = append(kinds, k.shown+strings.Join(names, ", "))
 		}
 	}
 	return strings.Join(kinds, "; ")

@@ -50,7 +50,7 @@ var Table = []Setting{
 		Env: "LEASEHOLD_CONSOLE", Group: groupServer, Type: Switch, Default: "true", Entries: apis,
 		Help: "Serve the console, a web page for people who operate the server, at /console/, and remember for it how the last requests to the " +
 			"process ended.",
-		More:     "[console.md](../guides/console.md) says who may do what there, and what it costs.",
+		More:     "See [console.md](../guides/console.md).",
 		Variants: []Variant{{Entries: FunctionAPI | LambdaAPI, Default: "false"}},
 		field:    func(c *Config) any { return &c.Console },
 	},
@@ -63,9 +63,8 @@ var Table = []Setting{
 	},
 	{
 		Env: "LEASEHOLD_CORS_ORIGINS", Group: groupServer, Type: List, Placeholder: "ORIGIN,...", Entries: apis,
-		Help: "Origins whose web pages may call the API, such as https://app.example.com. Without it only pages of the server's own origin may.",
-		More: "Each as browsers send it, without a path; there are no wildcards. Callers still need a token where the server authenticates. Leave it out where " +
-			"something before the server, such as an API Gateway, answers for it: a browser accepts one answer only.",
+		Help:  "Origins whose web pages may call the API, such as https://app.example.com. Without it only pages of the server's own origin may.",
+		More:  "No path, no wildcards. Leave it out where an API Gateway answers for it.",
 		field: func(c *Config) any { return &c.CORSOrigins },
 	},
 	{
@@ -85,8 +84,7 @@ var Table = []Setting{
 		Variants: []Variant{{Entries: FunctionAPI | LambdaAPI, Default: "0s", Max: "20s"}},
 		Help: "How long a response is held for a caller that waits, for a lock or for events, whatever it asks for. One that would wait for longer is told " +
 			"when to come again, and keeps its place in line until then. 0s holds no response.",
-		More: "Where an instance serves one request at a time, as a Lambda function does, a response that is held keeps all other callers from it. Raise it for a Cloud Function " +
-			"or a service of Cloud Run whose instances serve many at once: [gcp.md](../guides/gcp.md#waiting).",
+		More:  "An instance that serves one request at a time keeps others waiting meanwhile; raise it where instances serve many: [gcp.md](../guides/gcp.md#waiting).",
 		field: func(c *Config) any { return &c.MaxWait },
 	},
 	{
@@ -148,25 +146,21 @@ var Table = []Setting{
 		Env: "LEASEHOLD_SHUTDOWN_DELAY", Group: groupServer, Type: Duration, Default: "0s", Min: "0s", Entries: Serve,
 		Help: "Time after SIGTERM or Ctrl-C in which the server is not ready but still serves, so that a load balancer sends requests elsewhere before it stops. " +
 			"A second signal ends it.",
-		More: "Longer than the balancer needs to notice: 5 s in Kubernetes. Connections are told to close with their next response. " +
-			"The time of {SHUTDOWN_TIMEOUT} comes after it.",
+		More:  "Longer than the balancer needs to notice ([kubernetes.md](../guides/kubernetes.md#how-a-server-stops)).",
 		field: func(c *Config) any { return &c.ShutdownDelay },
 	},
 	{
 		Env: "LEASEHOLD_SHUTDOWN_TIMEOUT", Group: groupServer, Type: Duration, Default: "8s", Entries: Serve | Worker,
 		Variants: []Variant{{Entries: Worker, Default: "20s"}},
 		Help:     "Time for requests or runs in flight after SIGTERM or Ctrl-C; what is left then is cancelled.",
-		More: "The platform kills the process some time after SIGTERM, and this time must be shorter: Cloud Run and `docker stop` after 10 s, " +
-			"Kubernetes and ECS after 30 s unless they are told otherwise. A worker needs a few seconds more to return its messages. Runs of `leasehold serve` are cancelled " +
-			"at once, whatever this is.",
-		field: func(c *Config) any { return &c.ShutdownTimeout },
+		More:     "It must be shorter than the platform waits before it kills: 10 s on Cloud Run and with `docker stop`, 30 s on Kubernetes and ECS. Runs of `leasehold serve` are cancelled at once.",
+		field:    func(c *Config) any { return &c.ShutdownTimeout },
 	},
 	{
 		Env: "LEASEHOLD_LOG", Group: groupServer, Type: Text, Default: "text",
 		Choices: []string{"text", "json", "cloud-logging"}, Entries: Serve | Worker | Maintain,
-		Help: "Log format on standard error; cloud-logging is JSON as Google Cloud's Cloud Logging reads it.",
-		More: "Cloud Functions always write the latter. Lambda functions write what the function's own setting says, AWS_LAMBDA_LOG_FORMAT: Text or JSON. " +
-			"[logs.md](../guides/logs.md) lists what is in a line.",
+		Help:  "Log format on standard error; cloud-logging is JSON as Google Cloud's Cloud Logging reads it.",
+		More:  "Cloud Functions always write the latter, Lambda functions what AWS_LAMBDA_LOG_FORMAT says ([logs.md](../guides/logs.md)).",
 		field: func(c *Config) any { return &c.Log },
 	},
 	{
@@ -174,9 +168,8 @@ var Table = []Setting{
 		Choices: []string{"info", "warn", "error", "none"},
 		Entries: Serve | Worker | Maintain | functions | lambdas,
 		Help:    "Lines of a lower level are not written. Audit events are, whatever this is.",
-		More: "Requests are info, those that the server sends away for lack of room warn, its own faults error. Leave AWS_LAMBDA_LOG_LEVEL of a Lambda function at INFO: " +
-			"with a higher one the platform leaves out audit events and metrics, too.",
-		field: func(c *Config) any { return &c.LogLevel },
+		More:    "Leave AWS_LAMBDA_LOG_LEVEL at INFO: a higher one drops audit events and metrics.",
+		field:   func(c *Config) any { return &c.LogLevel },
 	},
 	{
 		Env: "LEASEHOLD_LOG_SAMPLE", Group: groupServer, Type: Number, Default: "1", Min: "0", Max: "1000000",
@@ -198,15 +191,14 @@ var Table = []Setting{
 	{
 		Env: "LEASEHOLD_AUDIT_LOG", Group: groupServer, Type: File, Placeholder: "FILE", Entries: Serve,
 		Help:  "File that audit events are appended to, each a line of JSON. Without it they are in the log. It is made with access for its owner alone.",
-		More:  "An event that the file does not take is in the log. To rotate the file, rename it and send SIGHUP, as logrotate does ([operations.md](../guides/operations.md#on-a-machine)); on Windows, move it and restart the server.",
+		More:  "An event that the file does not take is in the log. To rotate it, rename it and send SIGHUP ([operations.md](../guides/operations.md#on-a-machine)); on Windows restart the server.",
 		field: func(c *Config) any { return &c.AuditLog },
 	},
 
 	{
 		Env: "LEASEHOLD_METRICS_LISTEN", Group: groupTelemetry, Type: Text, Placeholder: "HOST:PORT", Entries: Serve | Worker,
-		Help: "Address of a page for Prometheus, GET /metrics, such as 127.0.0.1:9464. Without it there is none.",
-		More: "The page has no authentication: it tells operations, codes and numbers, and no keys, owners or subjects. Choose an address that only the " +
-			"scraper reaches. On a loopback address it answers to names of this machine only.",
+		Help:  "Address of a page for Prometheus, GET /metrics, such as 127.0.0.1:9464. Without it there is none.",
+		More:  "It has no authentication: choose an address that only the scraper reaches.",
 		field: func(c *Config) any { return &c.MetricsListen },
 	},
 	{
@@ -217,14 +209,13 @@ var Table = []Setting{
 	{
 		Env: "LEASEHOLD_METRICS_EMF", Group: groupTelemetry, Type: Switch, Entries: lambdas,
 		Help:  "Write metrics as lines of the log, in the embedded metric format, after each invocation: CloudWatch makes metrics of them in the namespace Leasehold/TABLE, that of the table.",
-		More:  "CloudWatch bills the lines as log, and each combination of dimensions as a metric; [metrics.md](metrics.md#cloudwatch) lists them.",
+		More:  "CloudWatch bills the lines, and each combination of dimensions: [metrics.md](metrics.md#cloudwatch).",
 		field: func(c *Config) any { return &c.MetricsEMF },
 	},
 	{
 		Env: "LEASEHOLD_METRICS_SURVEY", Group: groupTelemetry, Type: Duration, Default: "0s", Min: "0s", Entries: Serve,
-		Help: "Count machine IDs, analyses and members in the store about once in this time, for metrics. 0s is never.",
-		More: "It reads all pages of each namespace of machine IDs and lists all analyses, up to 100 000, and the members of all clusters, up to 1000: free on SQLite, billed on DynamoDB and Firestore. One process of several " +
-			"is enough.",
+		Help:  "Count machine IDs, analyses and members in the store about once in this time, for metrics. 0s is never.",
+		More:  "It reads all pages of machine IDs, up to 100 000 analyses, and members of up to 1000 clusters, which DynamoDB and Firestore bill. One process of several is enough.",
 		field: func(c *Config) any { return &c.MetricsSurvey },
 	},
 
@@ -384,9 +375,8 @@ var Table = []Setting{
 		Env: "LEASEHOLD_REDIS_SHARDS", Group: groupRedis, Type: Number, Default: "1", Min: "1", Max: "64", Placeholder: "N",
 		Entries: onStores,
 		Help:    "Parts that the documents are spread over by their tenant, each in a hash slot of its own, for a cluster.",
-		More: "Decide on it before the first document is written: with another number, the documents that are there would not be found, and Leasehold " +
-			"does not start.",
-		field: func(c *Config) any { return &c.RedisShards },
+		More:    "Decide before the first document is written: with another number Leasehold does not start.",
+		field:   func(c *Config) any { return &c.RedisShards },
 	},
 
 	{
@@ -556,9 +546,8 @@ var Table = []Setting{
 	},
 	{
 		Env: "LEASEHOLD_TARGET_AUDIENCE", Group: groupTasks, Type: Text, Placeholder: "NAME", Entries: runsTasks,
-		Help: "Audience of an ID token for the target, instead of a bearer token.",
-		More: "`leasehold serve` and the function Tasks get it from Google Cloud's metadata server, for their service account. " +
-			"`leasehold worker` and the Lambda worker get it from AWS STS (`sts:GetWebIdentityToken`), for their role.",
+		Help:  "Audience of an ID token for the target, instead of a bearer token.",
+		More:  "The token comes from Google Cloud's metadata server; for `leasehold worker` and the Lambda worker from AWS STS (`sts:GetWebIdentityToken`).",
 		field: func(c *Config) any { return &c.TargetAudience },
 	},
 	{

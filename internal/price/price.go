@@ -1,5 +1,5 @@
 // Package price has the list prices of what Leasehold runs on: the only file to change when they do. The tables of
-// docs/reference/costs.md, which package tests/cost makes, and the counter of the demonstration take them from here.
+// docs/reference/limits.md, which package tests/cost makes, and the counter of the demonstration take them from here.
 package price
 
 import "math"

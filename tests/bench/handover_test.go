@@ -27,7 +27,7 @@ import (
 )
 
 // BenchmarkHandOver lets 16 callers, spread over servers, obtain one lock, hold it for 5 ms, release it, and ask again,
-// for as long as -benchtime says; it makes the table of docs/reference/scaling.md. The servers are Locks with stores of
+// for as long as -benchtime says; it makes the table of docs/reference/limits.md. The servers are Locks with stores of
 // their own in one process, without HTTP; Redis is a redis-server that syncs each write, Firestore and DynamoDB are the
 // emulators.
 func BenchmarkHandOver(b *testing.B) {

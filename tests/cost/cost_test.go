@@ -85,21 +85,23 @@ func compare(t *testing.T, path string, parts map[string]string) {
 	}
 }
 
-// TestCosts: docs/reference/costs.md has what is counted today, at the prices of price.go of package price.
+// TestCosts: docs/reference/limits.md has what is counted today, at the prices of price.go of package price, and what
+// the simulation makes of it.
 func TestCosts(t *testing.T) {
 	all := counted(t)
-	compare(t, "../../docs/reference/costs.md", map[string]string{
+	compare(t, "../../docs/reference/limits.md", map[string]string{
 		"prices":     PricesTable(),
-		"dollars":    DollarsTable(all),
-		"counts":     CountsTable(all),
-		"indexes":    EntriesTable(all),
+		"operations": OperationsTable(all),
 		"functions":  FunctionsTable(),
 		"faaskeeper": FaaSKeeperTable(all),
 		"break-even": BreakEvenTable(all),
+		"limits":     LimitsTable(all),
+		"sources":    SourcesTable(),
+		"sweep":      SweepTable(all),
 	})
-	page, err := os.ReadFile("../../docs/reference/costs.md")
+	page, err := os.ReadFile("../../docs/reference/limits.md")
 	if err != nil || !strings.Contains(string(page), price.AsOf) || !strings.Contains(string(page), price.In) {
-		t.Errorf("docs/reference/costs.md does not say that the prices are those of %s in %s: %v", price.AsOf, price.In, err)
+		t.Errorf("docs/reference/limits.md does not say that the prices are those of %s in %s: %v", price.AsOf, price.In, err)
 	}
 }
 

@@ -56,33 +56,14 @@ func thousands(x float64) string {
 	return s
 }
 
-// DollarsTable is what a million of each operation costs on each store that bills by use.
-func DollarsTable(all []Counted) string {
-	head := []string{"A million times"}
-	for _, c := range all {
-		if c.Bill != nil {
-			head = append(head, c.Store)
-		}
-	}
-	var rows [][]string
-	for _, o := range Operations {
-		row := []string{o}
-		for _, c := range all {
-			if c.Bill != nil {
-				row = append(row, dollars(c.Of(o).On(*c.Bill)))
-			}
-		}
-		rows = append(rows, row)
-	}
-	return table(head, rows)
-}
-
-// CountsTable is what was counted.
-func CountsTable(all []Counted) string {
-	head := []string{"Once"}
+// OperationsTable is what was counted, and what a million cost. The last column is how many entries of indexes the
+// operation writes on Firestore Standard, without and with the exemptions that Leasehold declares.
+func OperationsTable(all []Counted) string {
+	head := []string{"Operation"}
 	for _, c := range all {
 		head = append(head, c.Store)
 	}
+	standard := find(all, price.FirestoreStandard.Name)
 	var rows [][]string
 	for _, o := range Operations {
 		row := []string{o}
@@ -90,25 +71,17 @@ func CountsTable(all []Counted) string {
 			u := c.Of(o)
 			cell := number(u.Requests)
 			if c.Bill != nil {
-				cell += fmt.Sprintf(" · %s · %s", number(u.Writes), number(u.Reads))
+				cell += fmt.Sprintf("/%s/%s, %s", number(u.Writes), number(u.Reads), dollars(u.On(*c.Bill)))
 			}
 			row = append(row, cell)
 		}
-		rows = append(rows, row)
-	}
-	return table(head, rows)
-}
-
-// EntriesTable is how many entries of indexes each operation writes on Firestore Standard.
-func EntriesTable(all []Counted) string {
-	c := find(all, price.FirestoreStandard.Name)
-	var rows [][]string
-	for _, o := range Operations {
-		if e, ok := c.Entries[o]; ok {
-			rows = append(rows, []string{o, number(e.All), number(e.Declared)})
+		cell := ""
+		if e, ok := standard.Entries[o]; ok {
+			cell = number(e.All) + "/" + number(e.Declared)
 		}
+		rows = append(rows, append(row, cell))
 	}
-	return table([]string{"Once", "without exemptions", "with those of the file"}, rows)
+	return table(append(head, "index entries"), rows)
 }
 
 // PricesTable is what the prices are.

@@ -12,13 +12,13 @@ variable "base_path" {
 }
 
 variable "console" {
-  description = "Serve the console, a web page for people who operate the server, at /console/, and remember for it how the last requests to the process ended. docs/../guides/console.md says who may do what there, and what it costs. LEASEHOLD_CONSOLE of Cloud Function API; null is false."
+  description = "Serve the console, a web page for people who operate the server, at /console/, and remember for it how the last requests to the process ended. See docs/guides/console.md. LEASEHOLD_CONSOLE of Cloud Function API; null is false."
   type        = bool
   default     = null
 }
 
 variable "cors_origins" {
-  description = "Origins whose web pages may call the API, such as https://app.example.com. Without it only pages of the server's own origin may. Each as browsers send it, without a path; there are no wildcards. Callers still need a token where the server authenticates. Leave it out where something before the server, such as an API Gateway, answers for it: a browser accepts one answer only. LEASEHOLD_CORS_ORIGINS of Cloud Function API."
+  description = "Origins whose web pages may call the API, such as https://app.example.com. Without it only pages of the server's own origin may. No path, no wildcards. Leave it out where an API Gateway answers for it. LEASEHOLD_CORS_ORIGINS of Cloud Function API."
   type        = list(string)
   default     = null
 
@@ -56,7 +56,7 @@ variable "max_concurrent" {
 }
 
 variable "max_wait" {
-  description = "How long a response is held for a caller that waits, for a lock or for events, whatever it asks for. One that would wait for longer is told when to come again, and keeps its place in line until then. 0s holds no response. Where an instance serves one request at a time, as a Lambda function does, a response that is held keeps all other callers from it. Raise it for a Cloud Function or a service of Cloud Run whose instances serve many at once: docs/../guides/gcp.md#waiting. LEASEHOLD_MAX_WAIT of Cloud Function API; null is 0s."
+  description = "How long a response is held for a caller that waits, for a lock or for events, whatever it asks for. One that would wait for longer is told when to come again, and keeps its place in line until then. 0s holds no response. An instance that serves one request at a time keeps others waiting meanwhile; raise it where instances serve many: docs/guides/gcp.md#waiting. LEASEHOLD_MAX_WAIT of Cloud Function API; null is 0s."
   type        = string
   default     = null
 
@@ -160,7 +160,7 @@ variable "max_identities_per_cluster" {
 }
 
 variable "log_level" {
-  description = "Lines of a lower level are not written. Audit events are, whatever this is. Requests are info, those that the server sends away for lack of room warn, its own faults error. Leave AWS_LAMBDA_LOG_LEVEL of a Lambda function at INFO: with a higher one the platform leaves out audit events and metrics, too. LEASEHOLD_LOG_LEVEL of Cloud Function API, Cloud Function Tasks, Cloud Function Sweep; null is info."
+  description = "Lines of a lower level are not written. Audit events are, whatever this is. Leave AWS_LAMBDA_LOG_LEVEL at INFO: a higher one drops audit events and metrics. LEASEHOLD_LOG_LEVEL of Cloud Function API, Cloud Function Tasks, Cloud Function Sweep; null is info."
   type        = string
   default     = null
 
@@ -182,7 +182,7 @@ variable "log_sample" {
 }
 
 variable "retention" {
-  description = "How long a lock is kept after its lease has ended, and of placement an activation that is free and a member that is gone; then the store may remove it. Tokens of what comes back are higher all the same. The value off keeps them for ever. An activation with a state stays; see LEASEHOLD_STATE_RETENTION. DynamoDB and Firestore need time to live set up for it: see docs/../guides/stores.md#what-is-kept-and-for-how-long. LEASEHOLD_RETENTION of Cloud Function API, Cloud Function Sweep; null is 720h."
+  description = "How long a lock is kept after its lease has ended, and of placement an activation that is free and a member that is gone; then the store may remove it. Tokens of what comes back are higher all the same. The value off keeps them for ever. An activation with a state stays; see LEASEHOLD_STATE_RETENTION. DynamoDB and Firestore need time to live set up for it: see docs/guides/stores.md#what-is-kept-and-for-how-long. LEASEHOLD_RETENTION of Cloud Function API, Cloud Function Sweep; null is 720h."
   type        = string
   default     = null
 
@@ -214,7 +214,7 @@ variable "state_retention" {
 }
 
 variable "placement_epochs" {
-  description = "How epochs of placement are stored: each whole, or as what changed with it, which costs the same however many members a cluster has. Set changes once all that use the store are of a version that has this setting: earlier ones fail on such a cluster. A cluster begins with it at the next change of its members, and does not go back. See docs/../guides/placement.md#sizing. LEASEHOLD_PLACEMENT_EPOCHS of Cloud Function API, Cloud Function Sweep; null is whole."
+  description = "How epochs of placement are stored: each whole, or as what changed with it, which costs the same however many members a cluster has. Set changes once all that use the store are of a version that has this setting: earlier ones fail on such a cluster. A cluster begins with it at the next change of its members, and does not go back. See docs/guides/placement.md#sizing. LEASEHOLD_PLACEMENT_EPOCHS of Cloud Function API, Cloud Function Sweep; null is whole."
   type        = string
   default     = null
 
@@ -247,7 +247,7 @@ variable "root" {
 }
 
 variable "firestore_index_shards" {
-  description = "Shards that analyses are spread over in the index of the sweep, from 8 to 64, or 0 for none: for more than some 500 writes a second. docs/../guides/stores.md#firestore says what else it takes. It can be raised at any time, in one process after the other. LEASEHOLD_FIRESTORE_INDEX_SHARDS of Cloud Function API, Cloud Function Tasks, Cloud Function Sweep; null is 0."
+  description = "Shards that analyses are spread over in the index of the sweep, from 8 to 64, or 0 for none: for more than some 500 writes a second. docs/guides/stores.md#firestore says what else it takes. It can be raised at any time, in one process after the other. LEASEHOLD_FIRESTORE_INDEX_SHARDS of Cloud Function API, Cloud Function Tasks, Cloud Function Sweep; null is 0."
   type        = number
   default     = null
 
@@ -476,7 +476,7 @@ variable "target_url" {
 }
 
 variable "target_audience" {
-  description = "Audience of an ID token for the target, instead of a bearer token. `leasehold serve` and the function Tasks get it from Google Cloud's metadata server, for their service account. `leasehold worker` and the Lambda worker get it from AWS STS (`sts:GetWebIdentityToken`), for their role. LEASEHOLD_TARGET_AUDIENCE of Cloud Function Tasks."
+  description = "Audience of an ID token for the target, instead of a bearer token. The token comes from Google Cloud's metadata server; for `leasehold worker` and the Lambda worker from AWS STS (`sts:GetWebIdentityToken`). LEASEHOLD_TARGET_AUDIENCE of Cloud Function Tasks."
   type        = string
   default     = null
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -252,7 +253,9 @@ var (
 
 // plain is a text of the table with the names of variables for those of settings, and names of pages for links.
 func plain(text string) string {
-	text = link.ReplaceAllString(text, "docs/$2")
+	text = link.ReplaceAllStringFunc(text, func(found string) string { // from docs/reference, where the texts are
+		return path.Join("docs/reference", link.FindStringSubmatch(found)[2])
+	})
 	return reference.ReplaceAllStringFunc(text, func(r string) string { return name(strings.Trim(r, "{}")) })
 }
 

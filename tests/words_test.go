@@ -1,0 +1,54 @@
+package tests
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// made are pages whose text comes from code: of cli.md the part below the generated line is not counted, of the others
+// nothing is.
+var made = map[string]bool{
+	"docs/reference/settings.md": true, "docs/reference/errors.md": true, "docs/reference/metrics.md": true,
+}
+
+// mostWords bounds all pages together. Lower it whenever pages become shorter: the aim is 60,000.
+const mostWords = 125_000
+
+// TestWordsOfThePages: all that is written by hand in English for people who use, operate or change Leasehold has at
+// most mostWords words, and the README at most 1,100: a page that grows takes its words from another.
+func TestWordsOfThePages(t *testing.T) {
+	t.Parallel()
+	generated := regexp.MustCompile(`(?s)<!-- table: [a-z-]+ -->.*?<!-- end -->|<!-- measured -->.*?<!-- /measured -->`)
+	sum := 0
+	for _, page := range tracked(t, "*.md") {
+		root := path.Dir(page) == "." && page != "CHANGELOG.md"
+		if !root && !strings.HasPrefix(page, "docs/") || strings.HasSuffix(page, ".ja.md") || made[page] {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join("..", page))
+		if os.IsNotExist(err) {
+			continue // deleted and not committed
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		text, _, _ := strings.Cut(string(content), "<!-- Generated from ")
+		n := 0
+		for _, word := range strings.Fields(generated.ReplaceAllString(text, "")) {
+			if strings.Trim(word, "|-") != "" { // the lines of a table are no words
+				n++
+			}
+		}
+		sum += n
+		if page == "README.md" && n > 1100 {
+			t.Errorf("%s has %d words: 1,100 at most", page, n)
+		}
+	}
+	if sum > mostWords || sum < 10_000 {
+		t.Errorf("the pages have %d words: %d at most", sum, mostWords)
+	}
+	t.Logf("%d words", sum)
+}
