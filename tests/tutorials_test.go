@@ -35,7 +35,8 @@ var (
 	anExample = regexp.MustCompile(`go run \./(examples/\w+)`)
 )
 
-// TestTutorials pastes the tutorials. TestReadmeIsReal and TestThreeMachines paste the other ones.
+// TestTutorials pastes the tutorials. TestReadmeIsReal, TestThreeMachines and TestModesTutorial paste the other ones, and
+// TestPaymentsWalk runs what the one on payments shows of the cases.
 func TestTutorials(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -45,7 +46,7 @@ func TestTutorials(t *testing.T) {
 		programs string // that the reader has, beside leasehold
 		shown    int    // outputs that the page shows
 	}{
-		"queue-worker": {"curl python3", 2}, "payment": {"curl jq", 3}, "rooms": {"curl jq", 5}, "ids": {"", 3},
+		"queue-worker": {"curl python3", 2}, "payment": {"curl jq", 2}, "rooms": {"curl jq", 5}, "ids": {"", 3},
 	} {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
