@@ -91,11 +91,15 @@ func Example_function() { //nolint:testableexamples // it needs a server
 	fmt.Println(invoice, err)
 }
 
-// TestPageShowsTheExamples: the code on the page of documentation is that of the examples, which compile.
-func TestPageShowsTheExamples(t *testing.T) {
-	page, err := os.ReadFile("../docs/guides/idempotency.md")
-	if err != nil {
-		t.Fatal(err)
+// TestPagesShowTheExamples: the code on the pages of documentation is that of the examples, which compile.
+func TestPagesShowTheExamples(t *testing.T) {
+	var pages []byte
+	for _, name := range []string{"tutorials/payment.md", "guides/idempotency.md"} {
+		page, err := os.ReadFile("../docs/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, page...)
 	}
 	var sources []byte
 	for _, name := range []string{"example_test.go", "../examples/payments/shop.go"} {
@@ -107,7 +111,7 @@ func TestPageShowsTheExamples(t *testing.T) {
 	}
 	code := string(regexp.MustCompile(`(?m)^\s*dies\(.*$`).ReplaceAll(sources, nil)) // without where the example is killed
 	flat := func(s string) string { return regexp.MustCompile(`\s+`).ReplaceAllString(s, " ") }
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(pages), -1)
 	if len(blocks) != 5 {
 		t.Errorf("%d blocks of code", len(blocks))
 	}

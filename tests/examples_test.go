@@ -103,14 +103,14 @@ func TestWorkerExample(t *testing.T) {
 	}
 }
 
-// TestPaymentsWalk: the cases of docs/guides/idempotency.md, with the responses and the number of payments that it
+// TestPaymentsWalk: the cases of docs/tutorials/payment.md, with the responses and the number of payments that it
 // shows.
 func TestPaymentsWalk(t *testing.T) {
 	t.Parallel()
 	lines := example(t, exec.CommandContext(t.Context(), build(t, "examples/payments"), "--walk"))
-	page, err := os.ReadFile("../docs/guides/idempotency.md")
+	page, err := os.ReadFile("../docs/tutorials/payment.md")
 	if shown := strings.Join(lines, "\n"); err != nil || !strings.Contains(string(page), "\n"+shown+"\n```\n") {
-		t.Errorf("docs/guides/idempotency.md does not show this: %v\n%s", err, shown)
+		t.Errorf("docs/tutorials/payment.md does not show this: %v\n%s", err, shown)
 	}
 }
 

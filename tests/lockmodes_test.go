@@ -176,13 +176,14 @@ func TestLockModes(t *testing.T) {
 	})
 }
 
-// TestModesGuide runs the commands of the guide to modes, and looks at what they print. Which of two builds waits is
-// not certain on a slow machine.
-func TestModesGuide(t *testing.T) {
+// TestModesTutorial runs the commands of the tutorial on modes, and looks at what they print. Which of two builds waits
+// is not certain on a slow machine.
+func TestModesTutorial(t *testing.T) {
 	t.Parallel()
 	leasehold := binary(t)
 	p := start(t, "--store", "memory")
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", blocks(t, "docs/guides/modes.md", "sh")[0])
+	commands := strings.Join(blocks(t, "docs/tutorials/three-at-a-time.md", "sh")[1:], "\n") // the first one is the server
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", commands)
 	cmd.Env = append(environment(), "LEASEHOLD_SERVER="+p.url, "PATH="+filepath.Dir(leasehold)+
 		string(os.PathListSeparator)+os.Getenv("PATH"))
 	var stdout, stderr bytes.Buffer

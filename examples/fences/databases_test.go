@@ -3,11 +3,15 @@ package fences
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
 	"os"
+	"regexp"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
@@ -77,4 +81,50 @@ func database(t *testing.T, driver, source string) string {
 		}
 	})
 	return name
+}
+
+// TestIDsOnPostgreSQL runs the statements of docs/tutorials/ids.md: the time of an ID, and the IDs since a time.
+func TestIDsOnPostgreSQL(t *testing.T) {
+	base := server(t, "LEASEHOLD_TEST_POSTGRESQL", "postgres://postgres@127.0.0.1:5432/postgres")
+	u, err := url.Parse(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = database(t, "pgx", base)
+	db := open(t, "pgx", u.String())
+	page, err := os.ReadFile("../../docs/tutorials/ids.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, block := range regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		for statement := range strings.SplitSeq(strings.TrimSpace(block[1]), ";\n") {
+			rows, err := db.QueryContext(t.Context(), statement)
+			if err != nil {
+				t.Fatalf("%s: %v", statement, err)
+			}
+			columns, err := rows.Columns()
+			for rows.Next() && err == nil {
+				values := make([]any, len(columns))
+				targets := make([]any, len(columns))
+				for i := range values {
+					targets[i] = &values[i]
+				}
+				err = rows.Scan(targets...)
+				for _, v := range values {
+					if made, ok := v.(time.Time); ok {
+						v = made.UTC().Format(time.RFC3339)
+					}
+					got = append(got, fmt.Sprint(v))
+				}
+			}
+			if err = errors.Join(err, rows.Err(), rows.Close()); err != nil {
+				t.Fatalf("%s: %v", statement, err)
+			}
+		}
+	}
+	const want = "7301444403200005 2026-01-21T03:33:20Z 7664332800000000 2026-01-22T03:35:19Z a lamp"
+	if strings.Join(got, " ") != want {
+		t.Errorf("the statements find %q, want %q", got, want)
+	}
 }
