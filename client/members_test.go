@@ -91,8 +91,8 @@ func grown(t *testing.T, store docstore.Store, members int, at time.Time) {
 	}
 }
 
-// TestFollowingMembers: PLC-PLACE-2. What a locator reads when one member of a thousand has joined, or left, through a server and on
-// a store, is what changed; and the list that it has is the one that it would read whole.
+// TestFollowingMembers: PLC-PLACE-2. What a locator reads when one member of a thousand has joined, or left, through a
+// server and on a store, is what changed; and the list that it has is the one that it would read whole.
 func TestFollowingMembers(t *testing.T) {
 	t.Parallel()
 	const members = 996

@@ -127,9 +127,9 @@ func (e *evolving) since(what string, s *placement.Service, known ...*placement.
 // all are the epochs that there were.
 func (e *evolving) all() []*placement.Topology { return slices.Collect(maps.Values(e.epochs)) }
 
-// TestWhatChangedSince: PLC-PLACE-2. A process says what changed since an epoch that it knew, and, where changes are stored, since
-// those that it never knew, as far as it read their documents: also one that knew nothing. It says nothing of others,
-// and nothing that is as long as all members.
+// TestWhatChangedSince: PLC-PLACE-2. A process says what changed since an epoch that it knew, and, where changes are
+// stored, since those that it never knew, as far as it read their documents: also one that knew nothing. It says
+// nothing of others, and nothing that is as long as all members.
 func TestWhatChangedSince(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
