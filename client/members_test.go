@@ -73,7 +73,7 @@ func grown(t *testing.T, store docstore.Store, members int, at time.Time) {
 	top, _ := placement.NewTopology(1024).Next(all, nil, "all join")
 	var table []byte
 	for _, m := range top.Table() {
-		table = binary.BigEndian.AppendUint16(table, uint16(m)) //nolint:gosec // a thousand at most
+		table = binary.BigEndian.AppendUint16(table, uint16(m))
 	}
 	content, err := json.Marshal(top.Members)
 	if err != nil {

@@ -251,3 +251,25 @@ func TestALateResponseIsNotKept(t *testing.T) {
 		t.Errorf("epoch %d is known, and 2 began later", top.Epoch)
 	}
 }
+
+// TestSweepAfterALoss: a sweep had looked through the cluster at an epoch that the store then lost. At the one that
+// begins again under its number it looks again, and frees what a member had that is gone.
+func TestSweepAfterALoss(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.join("ann", func(j *placement.Join) { j.TTL, j.Kinds = time.Hour, nil })
+	bob := w.join("bob", func(j *placement.Join) { j.TTL = time.Hour })
+	id := room("lobby")
+	w.want(w.claim(id, func(c *placement.Claim) { c.By = bob }).Code, placement.OK)
+	before := w.copied()
+	must[placement.MemberOutcome](w)(w.DrainMember(t.Context(), w.cluster, bob))
+	w.sweep(0)
+	entry := docstore.Key{Kind: "placement_registry", ID: "acme/prod"}
+	walked := must[docstore.Snapshot](w)(w.store.Get(t.Context(), entry)).Docs[0]
+	w.store.Store = before
+	must[docstore.Result](w)(w.store.Write(t.Context(), docstore.Write{Key: entry, Set: walked}))
+	w.clock.Advance(time.Second)
+	must[placement.MemberOutcome](w)(w.Leave(t.Context(), w.cluster, bob))
+	w.wantSwept(w.sweep(0), placement.Swept{Clusters: 1, Freed: 1})
+	w.wantSwept(w.sweep(0), placement.Swept{Clusters: 1})
+}

@@ -285,28 +285,37 @@ func (w *sweeping) clusters(ctx context.Context) (entries []docstore.Entry, mark
 
 // progress is how far sweeps have looked through a cluster.
 type progress struct {
-	rev   int64
-	epoch int64     // no activation has an owner that left before it
-	at    time.Time // when it was looked through
+	rev  int64
+	seen epochName // no activation has an owner that left before it
+	at   time.Time // when it was looked through
 
 	stage string // where the walk that is under way goes on; empty if there is none
 	after string
-	began int64 // the epoch at which it began
+	began epochName // the epoch at which it began
 }
 
-// Fields of the document that names a cluster; fRev, fEpoch and fAt as well.
+// epochName tells an epoch from those that a store lost: see head.names.
+type epochName struct {
+	number int64
+	at     time.Time // zero where an earlier version of the program wrote it
+}
+
+func (n epochName) of(t *Topology) bool { return n.number == t.Epoch && n.at.Equal(t.At) }
+
+// Fields of the document that names a cluster; fRev, fEpoch, fChangedAt and fAt as well.
 const (
 	fWalkedAt = "walked_at"
 	fStage    = "stage"
 	fAfter    = "after"
 	fBegan    = "began"
+	fBeganAt  = "began_changed_at"
 )
 
 func progressOf(e docstore.Entry) (progress, error) {
 	r := rule.Read(e.Key, e.Doc)
 	p := progress{
-		rev: r.Number(fRev), epoch: r.Number(fEpoch), at: r.Time(fWalkedAt), stage: r.Text(fStage), after: r.Text(fAfter),
-		began: r.Number(fBegan),
+		rev: r.Number(fRev), seen: epochName{r.Number(fEpoch), r.Time(fChangedAt)}, at: r.Time(fWalkedAt),
+		stage: r.Text(fStage), after: r.Text(fAfter), began: epochName{r.Number(fBegan), r.Time(fBeganAt)},
 	}
 	if p.stage != "" && !slices.ContainsFunc(stages, func(s stage) bool { return s.kind == p.stage }) {
 		p.stage, p.after = "", "" // of another version of the program
@@ -322,10 +331,12 @@ func (p progress) write(k docstore.Key) docstore.Write {
 	}
 	w := docstore.Write{Key: k, If: cond, Set: map[string]docstore.Value{}, Add: map[string]int64{fRev: 1}}
 	if p.stage == "" {
-		w.Set[fEpoch], w.Set[fWalkedAt], w.Unset = docstore.Int(p.began), docstore.Now, []string{fStage, fAfter, fBegan}
+		w.Set[fEpoch], w.Set[fChangedAt] = docstore.Int(p.began.number), docstore.FormatTime(p.began.at)
+		w.Set[fWalkedAt], w.Unset = docstore.Now, []string{fStage, fAfter, fBegan, fBeganAt}
 		return w
 	}
-	w.Set[fStage], w.Set[fAfter], w.Set[fBegan] = docstore.String(p.stage), docstore.String(p.after), docstore.Int(p.began)
+	w.Set[fStage], w.Set[fAfter] = docstore.String(p.stage), docstore.String(p.after)
+	w.Set[fBegan], w.Set[fBeganAt] = docstore.Int(p.began.number), docstore.FormatTime(p.began.at)
 	return w
 }
 
@@ -365,10 +376,10 @@ func (w *sweeping) cluster(ctx context.Context, e docstore.Entry) error {
 		return err
 	}
 	if p.stage == "" {
-		if p.epoch == t.Epoch && w.at.Before(p.at.Add(walkEvery)) {
+		if p.seen.of(t) && w.at.Before(p.at.Add(walkEvery)) {
 			return nil
 		}
-		p.stage, p.began = stages[0].kind, t.Epoch
+		p.stage, p.began = stages[0].kind, epochName{t.Epoch, t.At}
 	}
 	return w.walk(ctx, c, e.Key, p)
 }

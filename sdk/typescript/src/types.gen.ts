@@ -655,8 +655,8 @@ export interface paths {
          *     needs to know: a claim, a lookup or a sweep evicts it.
          *
          *     The members of an epoch never change. Keep the `ETag` and send it as `If-None-Match`: the response is 304 while the epoch is the current one.
-         *     With `since` and `changed_at`, the `epoch` and `changed_at` of the list that the caller has, a response that has `since` says what
-         *     changed since: apply it to that list. One without `since` is the whole list, as where the server does not know what changed.
+         *     Send `since` and `changed_at`, the `epoch` and `changed_at` of the list that you have: a response that has `since`
+         *     says what changed since then, to be applied to that list. One without `since` is the whole list.
          *     With `Accept-Encoding: gzip` a long response is a tenth as long.
          */
         readonly get: operations["listMembers"];
