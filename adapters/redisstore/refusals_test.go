@@ -64,6 +64,12 @@ func TestRefusals(t *testing.T) {
 				return errors.Join(c.Del(ctx, "{refusals}:own").Err(), c.LPush(ctx, "{refusals}:own", "x").Err())
 			},
 			[]string{"WRONGTYPE"}, docstore.ErrDamaged, []string{"WRONGTYPE"}},
+		"what the store keeps of itself, with writers that are cut": {cutWriters("w:sub(1, -2)"), []string{"DAMAGED {refusals}:own"},
+			docstore.ErrDamaged, []string{"DAMAGED {refusals}:own"}},
+		"what the store keeps of itself, with writers that are no text": {cutWriters("{w}"), []string{"DAMAGED {refusals}:own"},
+			docstore.ErrDamaged, []string{"DAMAGED {refusals}:own"}},
+		"what the store keeps of itself, with writers that are no numbers": {cutWriters("w:gsub('%d', 'x')"),
+			[]string{"DAMAGED {refusals}:own"}, docstore.ErrDamaged, []string{"DAMAGED {refusals}:own"}},
 		"a user who lost a right": {
 			func(ctx context.Context, c *sdk.Client) error {
 				return c.Do(ctx, "ACL", "SETUSER", "default", "-@string").Err()
@@ -163,4 +169,13 @@ func TestPassingTroubles(t *testing.T) {
 	}
 	server.Restart(t)
 	expect("back", 4)
+}
+
+// cutWriters changes by hand which writes of each store were the latest, w, in what the store keeps of itself.
+func cutWriters(to string) func(ctx context.Context, c *sdk.Client) error {
+	return func(ctx context.Context, c *sdk.Client) error {
+		return c.Eval(ctx, "local g, writes, floor, indexed, indexes, at, w = cmsgpack.unpack(redis.call('GET', KEYS[1])) "+
+			"redis.call('SET', KEYS[1], cmsgpack.pack(g, writes, floor, indexed, indexes, at, ("+to+"))) return 1",
+			[]string{"{refusals}:own"}).Err()
+	}
 }
