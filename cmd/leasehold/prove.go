@@ -137,7 +137,7 @@ func (c *proveCmd) finding(s *streams, seed uint64, events []prove.Event, broken
 // every tries all orders of small worlds.
 func (c *proveCmd) every(ctx context.Context, s *streams) error {
 	p, stop := c.counting(ctx, s, "states")
-	all := prove.Every(ctx, c.States, func(world string, n int) { p.add(n, world) })
+	all := prove.Every(ctx, c.States, func(_ string, n int) { p.add(n, "") })
 	stop()
 	if ctx.Err() != nil {
 		return interruption("interrupted; no promise was broken by then")

@@ -270,6 +270,9 @@ func (r *rig) acquired(q *request, o lock.Outcome) {
 	now := ms(o.At)
 	r.latest(t, now)
 	a := t.ask(q.id, now)
+	if o.Code == lock.OK {
+		r.lasts(t, q.id, now, ms(o.Lease.ExpiresAt))
+	}
 	switch o.Code {
 	case lock.OK, lock.LeaseExpired:
 		switch known := t.lease(o.Lease.Token); {
@@ -312,6 +315,14 @@ func (r *rig) acquired(q *request, o lock.Outcome) {
 	r.handOver(t, math.MaxInt64)
 	if o.Code == lock.Held {
 		r.refusedAsFree(t, q.id, now)
+	}
+}
+
+// lasts judges that a lease which a request is answered with has not ended.
+func (r *rig) lasts(t *thing, id string, now, ends int64) {
+	if r.judged(wrongAnswer); ends <= now {
+		r.breakf(wrongAnswer, t.name, "request %s was answered at %s with a lease that ended at %s", id, clock(now),
+			clock(ends))
 	}
 }
 
@@ -453,6 +464,7 @@ func (r *rig) began(t *thing, q *request, o analysis.Outcome) {
 	a := t.ask(q.id, now)
 	switch o.Code {
 	case analysis.OK:
+		r.lasts(t, q.id, now, ms(o.Grant.ExpiresAt))
 		if g := t.lease(o.Grant.Token); g == nil {
 			if o.Replayed && !r.again {
 				r.breakf(sameAnswer, t.name, "request %s was answered with token %d, which has ended", q.id, o.Grant.Token)
