@@ -18,7 +18,7 @@ type proveCmd struct {
 	Seed       uint64 `placeholder:"N" help:"Begin with the history of this seed (default: 1)."`
 	Only       bool   `help:"Carry out the history of --seed and no other, and write its page."`
 	Every      bool   `help:"Try every order of the steps of small worlds instead, the shorter histories first."`
-	States     int    `default:"400000" placeholder:"N" help:"With --every: how many states of each world are looked at, at the most (default ${default})."`
+	States     int    `default:"200000" placeholder:"N" help:"With --every: how many states of each world are looked at, at the most (default ${default})."`
 	Page       string `type:"path" placeholder:"FILE" help:"Where the page about a broken promise is written (default: leasehold-prove-SEED.html)."`
 	JSON       bool   `name:"json" help:"Print one JSON object, for machines."`
 

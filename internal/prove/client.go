@@ -254,8 +254,8 @@ func (r *rig) stampID(c *client) {
 	r.stamped(c, ms)
 }
 
-// hear is the arrival of an answer at a client. An answer to a try that was given up tells it nothing.
-func (r *rig) hear(m *message) {
+// receive is the arrival of an answer at a client. An answer to a try that was given up tells it nothing.
+func (r *rig) receive(m *message) {
 	c := &r.w.clients[m.who]
 	if m.call != c.call || !c.open || c.phase == gone {
 		return
@@ -267,9 +267,9 @@ func (r *rig) hear(m *message) {
 	}
 	switch c.phase {
 	case asking:
-		r.hearGrant(c, m)
+		r.receiveGrant(c, m)
 	case holding:
-		r.hearRenewal(c, m)
+		r.receiveRenewal(c, m)
 	case ending:
 		if m.answer.err == nil || over(m.answer.err) || lease.Final(m.answer.err) || r.scene.keys[c.key] == ids &&
 			!errors.Is(m.answer.err, contracts.CodeUnavailable) {
@@ -286,8 +286,8 @@ func (r *rig) hear(m *message) {
 // over reports whether an error says that a lease is the caller's no more, of a lock or of a run.
 func over(err error) bool { return lease.Over(err) || once.IsLost(err) }
 
-// hearGrant is the answer to a request for a lease.
-func (r *rig) hearGrant(c *client, m *message) {
+// receiveGrant is the answer to a request for a lease.
+func (r *rig) receiveGrant(c *client, m *message) {
 	a, k := m.answer, r.scene.keys[c.key]
 	switch {
 	case k == ids:
@@ -340,8 +340,8 @@ func (r *rig) hearGrant(c *client, m *message) {
 	}
 }
 
-// hearRenewal is the answer to a renewal.
-func (r *rig) hearRenewal(c *client, m *message) {
+// receiveRenewal is the answer to a renewal.
+func (r *rig) receiveRenewal(c *client, m *message) {
 	if !c.renewing {
 		return
 	}

@@ -37,8 +37,8 @@ var smalls = []small{
 type Explored struct {
 	World  string     `json:"world"`
 	States int        `json:"states"` // different ones
-	Steps  int        `json:"steps"`  // of the longest history
-	Whole  bool       `json:"whole"`  // every order of that many steps was tried
+	Steps  int        `json:"steps"`  // every order of so many steps was tried; with Broken, those of Path
+	Whole  bool       `json:"whole"`  // those are as many as the world is for: states did not run out
 	Path   []string   `json:"path,omitempty"`
 	Broken *Violation `json:"broken,omitempty"`
 }
@@ -120,6 +120,9 @@ func (s *small) explore(ctx context.Context, most int, progress func(string, int
 					next = append(next, node{w, len(trails) - 1, spent})
 				}
 			}
+		}
+		if !out.Whole {
+			break
 		}
 		level = next
 		if progress != nil {

@@ -125,9 +125,10 @@ func (h *history) arrived(w *world, m *message) {
 	k := w.scene.keys[m.key]
 	text := fmt.Sprintf("server %d gets: %s", m.server+1, m.words(k))
 	if m.back {
-		text = fmt.Sprintf("%s hears: %s", owner(m.who), m.answer.words(&m.request, k))
+		text = fmt.Sprintf("%s receives: %s", owner(m.who), m.answer.words(&m.request, k))
 	}
-	h.add(w, Event{What: "arrived", Thing: m.name, Text: text, message: m.seq, server: m.server, back: m.back, client: m.who})
+	h.add(w, Event{What: "arrived", Thing: m.name, Text: text, message: m.seq, server: m.server, back: m.back,
+		client: m.who})
 }
 
 func (h *history) decided(w *world, m *message, a *answer) {

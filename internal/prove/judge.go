@@ -109,8 +109,8 @@ type asked struct {
 // lock is not written for less.
 const placeStep = 3000
 
-// mostAsked is how many requests the judge remembers of a thing.
-const mostAsked = 64
+// askedKept is how many requests the judge remembers of a thing.
+const askedKept = 64
 
 // thing finds what has the name.
 func (w *world) thing(q *request) *thing {
@@ -130,7 +130,7 @@ func (t *thing) ask(id string, now int64) *asked {
 			return &t.asked[i]
 		}
 	}
-	if len(t.asked) == mostAsked {
+	if len(t.asked) == askedKept {
 		t.asked = slices.Delete(t.asked, 0, 1)
 	}
 	t.asked = append(t.asked, asked{id: id, since: now, first: now})
@@ -233,7 +233,8 @@ func (r *rig) grant(t *thing, id string, token, now, ends int64) {
 		r.judged(noneIsPassed)
 		for _, o := range t.asked {
 			if o.id != id && o.placed > now && o.token == 0 && !o.over && o.first < a.since {
-				r.breakf(noneIsPassed, t.name, "request %s got the lock, and request %s came before it and waits in line", id, o.id)
+				r.breakf(noneIsPassed, t.name, "request %s got the lock, and request %s came before it and waits in line", id,
+					o.id)
 			}
 		}
 	}
@@ -521,8 +522,8 @@ func (r *rig) leased(q *request, got []kazahana.Lease, err error) {
 	for _, l := range got {
 		for _, g := range t.leases {
 			if g.id == l.ID && l.Created < min(g.ends, g.own+1) && g.from < l.Expired {
-				r.breakf(idsDisjoint, t.name, "machine ID %d was leased from %d on, and another client may use it until %d", l.ID,
-					l.Created, min(g.ends, g.own+1))
+				r.breakf(idsDisjoint, t.name, "machine ID %d was leased from %d on, and another client may use it until %d",
+					l.ID, l.Created, min(g.ends, g.own+1))
 			}
 		}
 		t.leases = slices.DeleteFunc(t.leases, func(g granted) bool { return g.ends < l.Created-memory })
@@ -550,8 +551,8 @@ func (r *rig) stamped(c *client, ms int64) {
 	t := r.w.thing(&request{key: c.key, name: c.name})
 	for _, g := range t.leases {
 		if g.id == c.lease.ID && g.request != c.lease.Secret && g.from <= ms && ms < min(g.ends, g.own+1) {
-			r.breakf(idsDisjoint, t.name, "%s made an ID of machine ID %d and millisecond %d, which another client may make", owner(c.who),
-				g.id, ms)
+			r.breakf(idsDisjoint, t.name, "%s made an ID of machine ID %d and millisecond %d, which another client may make",
+				owner(c.who), g.id, ms)
 		}
 	}
 }

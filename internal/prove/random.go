@@ -214,7 +214,7 @@ func (r *rig) deliver(i int) {
 	if m.back {
 		r.thaw(&w.clients[m.who])
 		r.log.arrived(w, &m)
-		r.hear(&m)
+		r.receive(&m)
 		r.plan(&w.clients[m.who], false)
 		return
 	}
@@ -245,7 +245,8 @@ func (r *rig) step(c *client) {
 	d := r.draw
 	switch c.phase {
 	case gone:
-		*c = client{who: c.who, stops: c.stops, intention: c.intention, sent: c.sent, served: c.served, wall: c.wall, name: c.name}
+		*c = client{who: c.who, stops: c.stops, intention: c.intention, sent: c.sent, served: c.served, wall: c.wall,
+			name: c.name}
 	case idle:
 		r.act(c, start, d.IntN(len(r.scene.keys)))
 	case asking:
