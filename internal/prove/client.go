@@ -185,13 +185,13 @@ func (r *rig) do(c *client, a act, key int) {
 		c.tries, c.unsure, c.placed = 0, false, false
 		r.send(c, acquire)
 	case again:
-		switch {
-		case c.phase == asking:
+		switch c.phase {
+		case asking:
 			c.unsure = c.unsure || c.open
 			r.send(c, acquire)
-		case c.phase == leaving:
+		case leaving:
 			r.send(c, giveUp)
-		case c.phase == holding:
+		case holding:
 			c.unsure = true
 			r.send(c, renew)
 		default:
@@ -237,7 +237,7 @@ func (r *rig) ending(c *client) op {
 
 // nameOf is what a key is called now.
 func (w *world) nameOf(key int) string {
-	name := string(rune('a' + key))
+	name := "abcdefgh"[key : key+1]
 	if w.scene.keys[key] == aRun {
 		name += strconv.Itoa(w.run[key])
 	}
@@ -315,7 +315,7 @@ func (r *rig) receiveGrant(c *client, m *message) {
 			r.breakf(wrongAnswer, c.name, "%s was granted what it did not ask for: %v", owner(c.who), err)
 		}
 		c.end = c.asked.End(min(left, time.Duration(r.scene.ttl)*time.Second))
-		c.token, c.expires, c.renewal, c.works, c.renewing, c.unsure = token, string(expires), 0, 0, false, false
+		c.token, c.expires, c.renewal, c.works, c.renewing, c.unsure = token, expires, 0, 0, false, false
 		if r.w.moment(c).Until(c.end) <= 0 { // no work can be begun under it
 			c.phase, c.tries, c.failing = ending, 0, true
 			r.send(c, release)
@@ -365,7 +365,7 @@ func (r *rig) receiveRenewal(c *client, m *message) {
 	if r.scene.keys[c.key] == aRun {
 		left = time.Duration(r.scene.ttl) * time.Second
 	} else {
-		c.expires = string(a.lease.ExpiresAt)
+		c.expires = a.lease.ExpiresAt
 	}
 	c.end = c.asked.End(min(left, time.Duration(r.scene.ttl)*time.Second))
 	r.begins(c)

@@ -272,7 +272,7 @@ func (w *world) hash(spent budget) uint64 {
 			h.text(fmt.Sprint(m.answer.err))
 			h.add(m.answer.lease.FencingToken, m.answer.lease.RemainingMs, m.answer.run.Grant.Token,
 				ms(m.answer.run.Grant.ExpiresAt), ms(m.answer.run.At))
-			h.text(string(m.answer.lease.ExpiresAt))
+			h.text(m.answer.lease.ExpiresAt)
 			h.text(string(m.answer.run.Code) + m.answer.run.Result)
 		}
 		sum += h.sum()

@@ -64,7 +64,8 @@ type Violation struct {
 	AtMs  int64  `json:"at_ms"` // of virtual time
 }
 
-func (v *Violation) Error() string { return v.Name + ": " + v.What }
+// String is the promise and how it was broken.
+func (v *Violation) String() string { return v.Name + ": " + v.What }
 
 // thing is what is leased, as the judge knows it from what was granted and answered.
 type thing struct {
@@ -80,7 +81,6 @@ type thing struct {
 	given  int       // how many requests were given up
 	seen   int64     // see rig.latest
 	unsure int64     // of machine IDs: until then one may be held whose grant had no outcome
-	lost   int64     // until then a lease may last whose grant was not told to the judge
 }
 
 // granted is a lease that the store granted.

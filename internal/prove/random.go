@@ -189,10 +189,8 @@ func (r *rig) put(m message) {
 	}
 	if !m.back {
 		switch {
-		case r.chance(40):
-			m.fault = throttled
-		case r.chance(40):
-			m.fault = appliedThenError
+		case r.chance(20):
+			m.fault = []fault{throttled, appliedThenError}[r.draw.IntN(2)]
 		case !r.scene.keys[m.key].lines() && r.scene.keys[m.key] != ids && r.chance(40):
 			m.fault = resent
 		case r.scene.keys[m.key] <= permits && r.chance(100):
