@@ -63,6 +63,12 @@ race: ## Run all tests under the race detector
 mutants: ## Run tests with each fault of tests/mutants/faults: none may survive; make mutants RUN='^lock/' tries some
 	go run ./tests/mutants $(if $(RUN),-run '$(RUN)')
 
+.PHONY: faults
+faults: ## Put faults to Leasehold: a million operations in virtual time, every order of small worlds, and real processes that are killed, frozen and replaced
+	go run ./cmd/leasehold prove --operations $(or $(OPERATIONS),1000000)
+	go run ./cmd/leasehold prove --every
+	go test ./tests -count=1 -run 'Chaos|KillNine|OfProcesses|FrozenProcess|Shutdown|Rolling|HeldBack|GivenUp|StopsAndGoesOn|^TestDamage'
+
 .PHONY: bench
 bench: ## Run the benchmarks
 	go test ./... -run '^$$' -bench . -benchmem

@@ -18,7 +18,7 @@ type proveCmd struct {
 	Seed       uint64 `placeholder:"N" help:"Begin with the history of this seed (default: 1)."`
 	Only       bool   `help:"Carry out the history of --seed and no other, and write its page."`
 	Every      bool   `help:"Try every order of the steps of small worlds instead, the shorter histories first."`
-	States     int    `default:"400000" placeholder:"N" help:"With --every: how many states of each world are looked at, at the most (default ${default})."`
+	States     int    `default:"200000" placeholder:"N" help:"With --every: how many states of each world are looked at, at the most (default ${default})."`
 	Page       string `type:"path" placeholder:"FILE" help:"Where the page about a broken promise is written (default: leasehold-prove-SEED.html)."`
 	JSON       bool   `name:"json" help:"Print one JSON object, for machines."`
 
@@ -137,7 +137,7 @@ func (c *proveCmd) finding(s *streams, seed uint64, events []prove.Event, broken
 // every tries all orders of small worlds.
 func (c *proveCmd) every(ctx context.Context, s *streams) error {
 	p, stop := c.counting(ctx, s, "states")
-	all := prove.Every(ctx, c.States, func(world string, n int) { p.add(n, world) })
+	all := prove.Every(ctx, c.States, func(_ string, n int) { p.add(n, "") })
 	stop()
 	if ctx.Err() != nil {
 		return interruption("interrupted; no promise was broken by then")

@@ -185,13 +185,13 @@ func (r *rig) do(c *client, a act, key int) {
 		c.tries, c.unsure, c.placed = 0, false, false
 		r.send(c, acquire)
 	case again:
-		switch {
-		case c.phase == asking:
+		switch c.phase {
+		case asking:
 			c.unsure = c.unsure || c.open
 			r.send(c, acquire)
-		case c.phase == leaving:
+		case leaving:
 			r.send(c, giveUp)
-		case c.phase == holding:
+		case holding:
 			c.unsure = true
 			r.send(c, renew)
 		default:
@@ -237,7 +237,7 @@ func (r *rig) ending(c *client) op {
 
 // nameOf is what a key is called now.
 func (w *world) nameOf(key int) string {
-	name := string(rune('a' + key))
+	name := "abcdefgh"[key : key+1]
 	if w.scene.keys[key] == aRun {
 		name += strconv.Itoa(w.run[key])
 	}
@@ -254,8 +254,8 @@ func (r *rig) stampID(c *client) {
 	r.stamped(c, ms)
 }
 
-// hear is the arrival of an answer at a client. An answer to a try that was given up tells it nothing.
-func (r *rig) hear(m *message) {
+// receive is the arrival of an answer at a client. An answer to a try that was given up tells it nothing.
+func (r *rig) receive(m *message) {
 	c := &r.w.clients[m.who]
 	if m.call != c.call || !c.open || c.phase == gone {
 		return
@@ -267,9 +267,9 @@ func (r *rig) hear(m *message) {
 	}
 	switch c.phase {
 	case asking:
-		r.hearGrant(c, m)
+		r.receiveGrant(c, m)
 	case holding:
-		r.hearRenewal(c, m)
+		r.receiveRenewal(c, m)
 	case ending:
 		if m.answer.err == nil || over(m.answer.err) || lease.Final(m.answer.err) || r.scene.keys[c.key] == ids &&
 			!errors.Is(m.answer.err, contracts.CodeUnavailable) {
@@ -286,8 +286,8 @@ func (r *rig) hear(m *message) {
 // over reports whether an error says that a lease is the caller's no more, of a lock or of a run.
 func over(err error) bool { return lease.Over(err) || once.IsLost(err) }
 
-// hearGrant is the answer to a request for a lease.
-func (r *rig) hearGrant(c *client, m *message) {
+// receiveGrant is the answer to a request for a lease.
+func (r *rig) receiveGrant(c *client, m *message) {
 	a, k := m.answer, r.scene.keys[c.key]
 	switch {
 	case k == ids:
@@ -315,7 +315,7 @@ func (r *rig) hearGrant(c *client, m *message) {
 			r.breakf(wrongAnswer, c.name, "%s was granted what it did not ask for: %v", owner(c.who), err)
 		}
 		c.end = c.asked.End(min(left, time.Duration(r.scene.ttl)*time.Second))
-		c.token, c.expires, c.renewal, c.works, c.renewing, c.unsure = token, string(expires), 0, 0, false, false
+		c.token, c.expires, c.renewal, c.works, c.renewing, c.unsure = token, expires, 0, 0, false, false
 		if r.w.moment(c).Until(c.end) <= 0 { // no work can be begun under it
 			c.phase, c.tries, c.failing = ending, 0, true
 			r.send(c, release)
@@ -340,8 +340,8 @@ func (r *rig) hearGrant(c *client, m *message) {
 	}
 }
 
-// hearRenewal is the answer to a renewal.
-func (r *rig) hearRenewal(c *client, m *message) {
+// receiveRenewal is the answer to a renewal.
+func (r *rig) receiveRenewal(c *client, m *message) {
 	if !c.renewing {
 		return
 	}
@@ -365,7 +365,7 @@ func (r *rig) hearRenewal(c *client, m *message) {
 	if r.scene.keys[c.key] == aRun {
 		left = time.Duration(r.scene.ttl) * time.Second
 	} else {
-		c.expires = string(a.lease.ExpiresAt)
+		c.expires = a.lease.ExpiresAt
 	}
 	c.end = c.asked.End(min(left, time.Duration(r.scene.ttl)*time.Second))
 	r.begins(c)

@@ -2,9 +2,8 @@
 // are lost, late or doubled, clocks are wrong and processes stop, and judges all that happens.
 //
 // The rules are the real ones: repo/lock, repo/runs and repo/machineid, carried out on the in-memory store. Clients
-// judge by what the client libraries judge by: internal/lease says what a response means, internal/term how long a
-// lease lasts on the two clocks of a process, internal/ends when a request ends. What is made here is what is between
-// them:
+// judge as the client libraries do: internal/lease says what a response means, internal/term how long a lease lasts on
+// the two clocks of a process, internal/ends when a request ends. What is made here is what is between them:
 //
 //	client ──request──▶ network ──▶ server ──▶ rule ──▶ store
 //	client ◀─response── network ◀── server ◀── outcome

@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"hash/fnv"
-	"maps"
+	"hash/maphash"
+	"runtime"
 	"slices"
+	"sync"
 
-	"github.com/leasehold-dev/leasehold/internal/term"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/runs"
@@ -26,36 +26,40 @@ type small struct {
 
 // smalls are the worlds of [Every]: three clients each, a ttl of two seconds, and a clock that moves by one.
 var smalls = []small{
-	{"a lock", scene{keys: []kind{plain}, clients: 3, ttl: 2, fresh: true}, 3, 1, 0, 11},
-	{"two locks", scene{keys: []kind{plain, plain}, clients: 3, ttl: 2, fresh: true}, 2, 1, 0, 8},
-	{"a lock, clocks set", scene{keys: []kind{plain}, clients: 3, ttl: 2, fresh: true}, 3, 0, 1, 9},
-	{"a lock with a line", scene{keys: []kind{fair}, clients: 3, ttl: 2, fresh: true}, 2, 1, 0, 9},
-	{"a run", scene{keys: []kind{aRun}, clients: 3, ttl: 2, fresh: true}, 3, 1, 0, 11},
+	{"a lock", scene{keys: []kind{plain}, clients: 3, ttl: 2, fresh: true}, 3, 1, 0, 8},
+	{"two locks", scene{keys: []kind{plain, plain}, clients: 3, ttl: 2, fresh: true}, 2, 1, 0, 7},
+	{"a lock, clocks set", scene{keys: []kind{plain}, clients: 3, ttl: 2, fresh: true}, 3, 0, 1, 8},
+	{"a lock with a line", scene{keys: []kind{fair}, clients: 3, ttl: 2, fresh: true}, 2, 1, 0, 8},
+	{"a run", scene{keys: []kind{aRun}, clients: 3, ttl: 2, fresh: true}, 3, 1, 0, 8},
 }
 
 // Explored is what became of one small world.
 type Explored struct {
 	World  string     `json:"world"`
 	States int        `json:"states"` // different ones
-	Steps  int        `json:"steps"`  // of the longest history
-	Whole  bool       `json:"whole"`  // every order of that many steps was tried
+	Steps  int        `json:"steps"`  // every order of so many steps was tried; with Broken, those of Path
+	Whole  bool       `json:"whole"`  // those are as many as the world is for: states did not run out
 	Path   []string   `json:"path,omitempty"`
 	Broken *Violation `json:"broken,omitempty"`
 }
 
 // Every tries all orders of the steps of small worlds, the shorter ones first: each message arrives, is lost or arrives
 // twice, each client goes on or does not, and time passes, at any moment. A client that takes no step any more is one
-// that was killed or is frozen. Worlds have most states each, at the most; ctx ends it. It stops at the first broken
-// promise: no history with fewer steps breaks one in that world.
+// that was killed or is frozen. Worlds have most states each, at the most; ctx ends it. A world
+// stops at its first broken promise: no history with fewer steps breaks one there. progress may be nil, and is called
+// from several goroutines at once.
 func Every(ctx context.Context, most int, progress func(world string, states int)) []Explored {
-	var all []Explored
+	all := make([]Explored, len(smalls))
+	var workers sync.WaitGroup
+	room := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for i := range smalls {
-		e := smalls[i].explore(ctx, most, progress)
-		all = append(all, e)
-		if e.Broken != nil || ctx.Err() != nil {
-			break
-		}
+		workers.Go(func() {
+			room <- struct{}{}
+			defer func() { <-room }()
+			all[i] = smalls[i].explore(ctx, most, progress)
+		})
 	}
+	workers.Wait()
 	return all
 }
 
@@ -94,6 +98,7 @@ func (s *small) explore(ctx context.Context, most int, progress func(string, int
 	seen := map[uint64]bool{r.w.hash(budget{}): true}
 	level := []node{{w: r.w, path: -1}}
 	var trails []trail
+	told := 0
 	for ; len(level) > 0 && out.Steps < s.grows; out.Steps++ {
 		var next []node
 		for _, n := range level {
@@ -116,9 +121,13 @@ func (s *small) explore(ctx context.Context, most int, progress func(string, int
 				}
 			}
 		}
+		if !out.Whole {
+			break
+		}
 		level = next
 		if progress != nil {
-			progress(s.name, len(seen))
+			progress(s.name, len(seen)-told)
+			told = len(seen)
 		}
 	}
 	out.States = len(seen)
@@ -236,29 +245,53 @@ func (w *world) copied(r *rig) *world {
 
 // hash is that of all that decides what can follow.
 func (w *world) hash(spent budget) uint64 {
-	h := fnv.New64a()
-	fmt.Fprint(h, w.now, spent, w.run)
-	for _, c := range w.clients {
-		asked, end := c.asked, c.end
-		c.asked, c.end, c.wake, c.served, c.sent, c.name = term.Moment{}, term.Moment{}, 0, 0, 0, ""
-		if c.phase != asking && c.phase != ending && c.phase != leaving && c.phase != holding {
-			c.call = 0
-		}
-		fmt.Fprint(h, c, ms(asked.Time()), ms(asked.Wall()), ms(end.Time()), ms(end.Wall()))
+	h := make(digest, 0, 512)
+	h.add(w.now, int64(spent.lost), int64(spent.steps))
+	for _, n := range w.run {
+		h.add(int64(n))
 	}
-	sum := h.Sum64()
-	for _, m := range w.flight { // in whatever order
-		f := fnv.New64a()
-		fmt.Fprint(f, m.op, m.key, m.who, m.call, m.id, m.token, m.expires, ms(m.until), m.back)
+	for i := range w.clients {
+		c := &w.clients[i]
+		call := int64(c.call)
+		if c.phase == idle {
+			call = 0
+		}
+		h.add(int64(c.phase), int64(c.key), c.wall, int64(c.intention), int64(c.renewal), call, int64(c.tries),
+			int64(c.works), c.token, ms(c.asked.Time()), ms(c.asked.Wall()), ms(c.end.Time()), ms(c.end.Wall()),
+			c.then.UnixMilli(), c.learned.UnixMilli(), int64(c.took), bits(c.open, c.placed, c.unsure, c.renewing, c.failing))
+		h.text(c.expires)
+	}
+	sum := h.sum()
+	for i := range w.flight { // in whatever order
+		m := &w.flight[i]
+		h = h[:0]
+		h.add(int64(m.op), int64(m.key), int64(m.who), int64(m.call), m.token, ms(m.until), bits(m.back))
+		h.text(m.id)
+		h.text(m.expires)
 		if m.back {
-			fmt.Fprint(f, m.answer.err, m.answer.lease, m.answer.run)
+			h.text(fmt.Sprint(m.answer.err))
+			h.add(m.answer.lease.FencingToken, m.answer.lease.RemainingMs, m.answer.run.Grant.Token,
+				ms(m.answer.run.Grant.ExpiresAt), ms(m.answer.run.At))
+			h.text(m.answer.lease.ExpiresAt)
+			h.text(string(m.answer.run.Code) + m.answer.run.Result)
 		}
-		sum += f.Sum64()
+		sum += h.sum()
 	}
-	for _, t := range w.things {
-		f := fnv.New64a()
-		fmt.Fprint(f, t)
-		sum += 3 * f.Sum64()
+	for i := range w.things {
+		t := &w.things[i]
+		h = h[:0]
+		h.text(t.name)
+		h.add(t.top, t.passed, int64(t.grants), int64(t.given), bits(t.ended))
+		h.text(t.result)
+		for _, g := range t.leases {
+			h.text(g.request)
+			h.add(g.token, g.ends)
+		}
+		for _, a := range t.asked {
+			h.text(a.id)
+			h.add(a.token, a.since, a.first, a.placed, int64(a.grants), int64(a.given), bits(a.over))
+		}
+		sum += 3 * h.sum()
 	}
 	for _, kind := range []string{lock.Kind, runs.Kind, lock.FenceKind} {
 		page, err := w.docs.List(context.Background(), docstore.Query{Kind: kind, Tenant: tenant})
@@ -266,18 +299,55 @@ func (w *world) hash(spent budget) uint64 {
 			panic(err) // the query is a constant
 		}
 		for _, e := range page.Entries {
-			f := fnv.New64a()
-			for _, name := range slices.Sorted(maps.Keys(e.Doc)) {
-				fmt.Fprint(f, name, e.Doc[name])
+			for name, v := range e.Doc { // in whatever order
+				h = h[:0]
+				h.text(kind)
+				h.text(e.Key.ID)
+				h.text(name)
+				switch v := v.(type) {
+				case docstore.String:
+					h.text(string(v))
+				case docstore.Int:
+					h.add(int64(v))
+				case docstore.Bytes:
+					h.text(string(v))
+				default:
+					h.text(fmt.Sprint(v))
+				}
+				sum += 5 * h.sum()
 			}
-			sum += 5 * f.Sum64()
 		}
 	}
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], sum)
-	last := fnv.New64a()
-	_, _ = last.Write(b[:]) // it never fails
-	return last.Sum64()
+	h = h[:0]
+	h.add(int64(sum)) //nolint:gosec // all of its bits
+	return h.sum()
+}
+
+// digest is what is hashed.
+type digest []byte
+
+func (d *digest) add(numbers ...int64) {
+	for _, n := range numbers {
+		*d = binary.AppendVarint(*d, n)
+	}
+}
+
+func (d *digest) text(s string) { *d = append(append(*d, s...), 0) }
+
+func (d *digest) sum() uint64 { return maphash.Bytes(seed, *d) }
+
+// seed is that of all hashes of the process.
+var seed = maphash.MakeSeed()
+
+// bits are truths as one number.
+func bits(truths ...bool) (n int64) {
+	for _, t := range truths {
+		n *= 2
+		if t {
+			n++
+		}
+	}
+	return n
 }
 
 // tell is the history that ends with a step, as lines.

@@ -3,6 +3,7 @@ package prove
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -42,10 +43,10 @@ func (h *history) add(w *world, e Event) {
 
 // subject is what a request is about, in words.
 func (q *request) subject(k kind) string {
-	switch {
-	case k == ids:
+	switch k {
+	case ids:
 		return "a machine ID"
-	case k == aRun:
+	case aRun:
 		return "run " + q.name
 	default:
 		return "lock " + q.name
@@ -56,7 +57,7 @@ func (q *request) subject(k kind) string {
 func (q *request) words(k kind) string {
 	text := opNames[q.op] + " " + q.subject(k) + " (" + q.id
 	if q.op != acquire && q.op != giveUp && k != ids {
-		text += fmt.Sprintf(", token %s", short(q.token))
+		text += ", token " + short(q.token)
 	}
 	return text + ")"
 }
@@ -64,9 +65,9 @@ func (q *request) words(k kind) string {
 // short is a token for people: tokens begin at the time in microseconds.
 func short(token int64) string {
 	if first := epoch.UnixMicro(); token >= first {
-		return fmt.Sprintf("T+%d", token-first)
+		return "T+" + strconv.FormatInt(token-first, 10)
 	}
-	return fmt.Sprint(token)
+	return strconv.FormatInt(token, 10)
 }
 
 // words are what an answer says.
@@ -92,7 +93,7 @@ func (a *answer) words(q *request, k kind) string {
 	case q.op == acquire && k == aRun:
 		return fmt.Sprintf("token %s until %s", short(a.run.Grant.Token), clock(ms(a.run.Grant.ExpiresAt)))
 	case (q.op == acquire || q.op == renew) && a.lease.FencingToken > 0:
-		return fmt.Sprintf("token %s until %s", short(a.lease.FencingToken), strings.TrimPrefix(string(a.lease.ExpiresAt),
+		return fmt.Sprintf("token %s until %s", short(a.lease.FencingToken), strings.TrimPrefix(a.lease.ExpiresAt,
 			"2026-01-01T"))
 	default:
 		return "OK"
@@ -125,9 +126,10 @@ func (h *history) arrived(w *world, m *message) {
 	k := w.scene.keys[m.key]
 	text := fmt.Sprintf("server %d gets: %s", m.server+1, m.words(k))
 	if m.back {
-		text = fmt.Sprintf("%s hears: %s", owner(m.who), m.answer.words(&m.request, k))
+		text = fmt.Sprintf("%s receives: %s", owner(m.who), m.answer.words(&m.request, k))
 	}
-	h.add(w, Event{What: "arrived", Thing: m.name, Text: text, message: m.seq, server: m.server, back: m.back, client: m.who})
+	h.add(w, Event{What: "arrived", Thing: m.name, Text: text, message: m.seq, server: m.server, back: m.back,
+		client: m.who})
 }
 
 func (h *history) decided(w *world, m *message, a *answer) {

@@ -64,7 +64,8 @@ type Violation struct {
 	AtMs  int64  `json:"at_ms"` // of virtual time
 }
 
-func (v *Violation) Error() string { return v.Name + ": " + v.What }
+// String is the promise and how it was broken.
+func (v *Violation) String() string { return v.Name + ": " + v.What }
 
 // thing is what is leased, as the judge knows it from what was granted and answered.
 type thing struct {
@@ -80,7 +81,6 @@ type thing struct {
 	given  int       // how many requests were given up
 	seen   int64     // see rig.latest
 	unsure int64     // of machine IDs: until then one may be held whose grant had no outcome
-	lost   int64     // until then a lease may last whose grant was not told to the judge
 }
 
 // granted is a lease that the store granted.
@@ -109,8 +109,8 @@ type asked struct {
 // lock is not written for less.
 const placeStep = 3000
 
-// mostAsked is how many requests the judge remembers of a thing.
-const mostAsked = 64
+// askedKept is how many requests the judge remembers of a thing.
+const askedKept = 64
 
 // thing finds what has the name.
 func (w *world) thing(q *request) *thing {
@@ -130,7 +130,7 @@ func (t *thing) ask(id string, now int64) *asked {
 			return &t.asked[i]
 		}
 	}
-	if len(t.asked) == mostAsked {
+	if len(t.asked) == askedKept {
 		t.asked = slices.Delete(t.asked, 0, 1)
 	}
 	t.asked = append(t.asked, asked{id: id, since: now, first: now})
@@ -233,7 +233,8 @@ func (r *rig) grant(t *thing, id string, token, now, ends int64) {
 		r.judged(noneIsPassed)
 		for _, o := range t.asked {
 			if o.id != id && o.placed > now && o.token == 0 && !o.over && o.first < a.since {
-				r.breakf(noneIsPassed, t.name, "request %s got the lock, and request %s came before it and waits in line", id, o.id)
+				r.breakf(noneIsPassed, t.name, "request %s got the lock, and request %s came before it and waits in line", id,
+					o.id)
 			}
 		}
 	}
@@ -270,6 +271,9 @@ func (r *rig) acquired(q *request, o lock.Outcome) {
 	now := ms(o.At)
 	r.latest(t, now)
 	a := t.ask(q.id, now)
+	if o.Code == lock.OK {
+		r.lasts(t, q.id, now, ms(o.Lease.ExpiresAt))
+	}
 	switch o.Code {
 	case lock.OK, lock.LeaseExpired:
 		switch known := t.lease(o.Lease.Token); {
@@ -312,6 +316,14 @@ func (r *rig) acquired(q *request, o lock.Outcome) {
 	r.handOver(t, math.MaxInt64)
 	if o.Code == lock.Held {
 		r.refusedAsFree(t, q.id, now)
+	}
+}
+
+// lasts judges that a lease which a request is answered with has not ended.
+func (r *rig) lasts(t *thing, id string, now, ends int64) {
+	if r.judged(wrongAnswer); ends <= now {
+		r.breakf(wrongAnswer, t.name, "request %s was answered at %s with a lease that ended at %s", id, clock(now),
+			clock(ends))
 	}
 }
 
@@ -453,6 +465,7 @@ func (r *rig) began(t *thing, q *request, o analysis.Outcome) {
 	a := t.ask(q.id, now)
 	switch o.Code {
 	case analysis.OK:
+		r.lasts(t, q.id, now, ms(o.Grant.ExpiresAt))
 		if g := t.lease(o.Grant.Token); g == nil {
 			if o.Replayed && !r.again {
 				r.breakf(sameAnswer, t.name, "request %s was answered with token %d, which has ended", q.id, o.Grant.Token)
@@ -509,8 +522,8 @@ func (r *rig) leased(q *request, got []kazahana.Lease, err error) {
 	for _, l := range got {
 		for _, g := range t.leases {
 			if g.id == l.ID && l.Created < min(g.ends, g.own+1) && g.from < l.Expired {
-				r.breakf(idsDisjoint, t.name, "machine ID %d was leased from %d on, and another client may use it until %d", l.ID,
-					l.Created, min(g.ends, g.own+1))
+				r.breakf(idsDisjoint, t.name, "machine ID %d was leased from %d on, and another client may use it until %d",
+					l.ID, l.Created, min(g.ends, g.own+1))
 			}
 		}
 		t.leases = slices.DeleteFunc(t.leases, func(g granted) bool { return g.ends < l.Created-memory })
@@ -538,8 +551,8 @@ func (r *rig) stamped(c *client, ms int64) {
 	t := r.w.thing(&request{key: c.key, name: c.name})
 	for _, g := range t.leases {
 		if g.id == c.lease.ID && g.request != c.lease.Secret && g.from <= ms && ms < min(g.ends, g.own+1) {
-			r.breakf(idsDisjoint, t.name, "%s made an ID of machine ID %d and millisecond %d, which another client may make", owner(c.who),
-				g.id, ms)
+			r.breakf(idsDisjoint, t.name, "%s made an ID of machine ID %d and millisecond %d, which another client may make",
+				owner(c.who), g.id, ms)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// mostShown is how many events a picture has at most: the last ones.
-const mostShown = 220
+// eventsShown is how many events a picture has at most: the last ones.
+const eventsShown = 220
 
 // picture is what the template shows.
 type picture struct {
@@ -44,11 +44,13 @@ type dot struct {
 	Kind  string
 }
 
+const asItKnows = " holds its lease as far as it knows"
+
 // Page is one HTML page, which needs no other file: lanes of the clients, the servers and the store, messages as
 // arrows, the leases that clients hold as bars, and the promise that was broken; nil if none was.
 func Page(seed uint64, events []Event, broken *Violation) []byte {
 	const left, step, row, top = 90, 130, 22, 60
-	events = events[max(0, len(events)-mostShown):]
+	events = events[max(0, len(events)-eventsShown):]
 	p := picture{Seed: seed, Broken: broken, Lines: events}
 	var clients []int
 	for _, e := range events {
@@ -62,7 +64,8 @@ func Page(seed uint64, events []Event, broken *Violation) []byte {
 		p.Lanes = append(p.Lanes, lane{x(i), owner(c)})
 	}
 	servers := len(clients)
-	p.Lanes = append(p.Lanes, lane{x(servers), "server 1"}, lane{x(servers + 1), "server 2"}, lane{x(servers + 2), "store"})
+	p.Lanes = append(p.Lanes, lane{x(servers), "server 1"}, lane{x(servers + 1), "server 2"},
+		lane{x(servers + 2), "store"})
 	p.Width, p.Height = x(servers+2)+left, top+row*(len(events)+2)
 	type end struct{ x, y int }
 	sent, holds := map[int]end{}, map[int]int{}
@@ -100,13 +103,13 @@ func Page(seed uint64, events []Event, broken *Violation) []byte {
 		case e.holds && !held:
 			holds[e.client] = y
 		case !e.holds && held:
-			p.Leases = append(p.Leases, bar{at - 5, begun, y - begun, owner(e.client) + " holds its lease as far as it knows"})
+			p.Leases = append(p.Leases, bar{at - 5, begun, y - begun, owner(e.client) + asItKnows})
 			delete(holds, e.client)
 		}
 	}
 	for c, begun := range holds {
 		p.Leases = append(p.Leases, bar{x(slices.Index(clients, c)) - 5, begun, p.Height - row - begun,
-			owner(c) + " holds its lease as far as it knows"})
+			owner(c) + asItKnows})
 	}
 	slices.SortFunc(p.Leases, func(a, b bar) int { return 10_000*(a.Y-b.Y) + a.X - b.X })
 	var b bytes.Buffer

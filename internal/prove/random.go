@@ -189,10 +189,8 @@ func (r *rig) put(m message) {
 	}
 	if !m.back {
 		switch {
-		case r.chance(40):
-			m.fault = throttled
-		case r.chance(40):
-			m.fault = appliedThenError
+		case r.chance(20):
+			m.fault = []fault{throttled, appliedThenError}[r.draw.IntN(2)]
 		case !r.scene.keys[m.key].lines() && r.scene.keys[m.key] != ids && r.chance(40):
 			m.fault = resent
 		case r.scene.keys[m.key] <= permits && r.chance(100):
@@ -214,7 +212,7 @@ func (r *rig) deliver(i int) {
 	if m.back {
 		r.thaw(&w.clients[m.who])
 		r.log.arrived(w, &m)
-		r.hear(&m)
+		r.receive(&m)
 		r.plan(&w.clients[m.who], false)
 		return
 	}
@@ -245,7 +243,8 @@ func (r *rig) step(c *client) {
 	d := r.draw
 	switch c.phase {
 	case gone:
-		*c = client{who: c.who, stops: c.stops, intention: c.intention, sent: c.sent, served: c.served, wall: c.wall, name: c.name}
+		*c = client{who: c.who, stops: c.stops, intention: c.intention, sent: c.sent, served: c.served, wall: c.wall,
+			name: c.name}
 	case idle:
 		r.act(c, start, d.IntN(len(r.scene.keys)))
 	case asking:

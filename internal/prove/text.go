@@ -45,10 +45,10 @@ func (e *Explored) Text() string {
 		return fmt.Sprintf("%s: BROKEN after %d steps: %s\n  %s\n\n%s\n", e.World, e.Steps, e.Broken.Words, e.Broken.What,
 			strings.Join(e.Path, "\n"))
 	}
-	how := "every order"
+	more := ""
 	if !e.Whole {
-		how = "as many as were asked for"
+		more = ", and some longer ones"
 	}
-	return fmt.Sprintf("%s: %s states, histories of up to %d steps, %s; no promise was broken\n", e.World,
-		grouped(e.States), e.Steps, how)
+	return fmt.Sprintf("%s: %s states, every order of up to %d steps%s; no promise was broken\n", e.World,
+		grouped(e.States), e.Steps, more)
 }

@@ -359,8 +359,8 @@ func owner(who int) string { return "c" + strconv.Itoa(who+1) }
 
 // asks is the acquire of the contract that a client sends.
 func (q *request) asks(k kind, ttl int64) contracts.AcquireRequest {
-	a := contracts.AcquireRequest{OwnerID: owner(q.who), RequestID: q.id, TTLSeconds: ttl, GiveUp: contracts.GiveUp(q.op == giveUp),
-		NotAfter: q.until.Format(contracts.TimeFormat)}
+	a := contracts.AcquireRequest{OwnerID: owner(q.who), RequestID: q.id, TTLSeconds: ttl,
+		GiveUp: contracts.GiveUp(q.op == giveUp), NotAfter: q.until.Format(contracts.TimeFormat)}
 	if k.lines() {
 		a.WaitSeconds, a.Fair = q.wait, k == fair
 	}
