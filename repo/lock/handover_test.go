@@ -25,6 +25,8 @@ type relay struct {
 type relayed struct {
 	relay
 
+	hold time.Duration
+
 	mu      sync.Mutex
 	of      []int // grants of each server
 	turns   []turn
@@ -107,7 +109,13 @@ func (s farSignalling) Watch(ctx context.Context, k docstore.Key) (docstore.Watc
 // run plays the relay on a store, which all servers have unless there are more. In the bubble, sleeping takes no time.
 func (c relay) run(t *testing.T, stores ...docstore.Store) *relayed {
 	t.Helper()
-	r := &relayed{relay: c, of: make([]int, c.servers)}
+	return c.holding(t, 10*time.Millisecond, stores...)
+}
+
+// holding is run with callers that hold the lock for so long.
+func (c relay) holding(t *testing.T, hold time.Duration, stores ...docstore.Store) *relayed {
+	t.Helper()
+	r := &relayed{relay: c, hold: hold, of: make([]int, c.servers)}
 	ctx, end := context.WithCancel(t.Context())
 	begin := time.Now()
 	var done sync.WaitGroup
@@ -155,7 +163,7 @@ func (r *relayed) caller(ctx context.Context, end func(), t *testing.T, l *lock.
 		r.granted++
 		last := r.granted >= r.grants
 		r.mu.Unlock()
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(r.hold)
 		r.mu.Lock()
 		r.current--
 		r.mu.Unlock()
@@ -269,6 +277,25 @@ func TestAServerFarFromTheStore(t *testing.T) {
 					t.Errorf("the one that is far had %d of %d grants", run.of[1], run.grants)
 				}
 			})
+		})
+	}
+}
+
+// TestFarInLine: in line a server that is far from the store has its share, once the document stays as it is for as
+// long as it takes to read it and to write it: four times the way. Of a lock that changes hands more quickly it has
+// less, or nothing, for it does not get into the line.
+func TestFarInLine(t *testing.T) {
+	t.Parallel()
+	for way, hold := range map[time.Duration]time.Duration{
+		10 * time.Millisecond: 100 * time.Millisecond, 50 * time.Millisecond: 400 * time.Millisecond,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			near := unevenSignalling{uneven{newCounted(0)}}
+			run := relay{2, 4, true, 1000}.holding(t, hold, near, farSignalling{far{near, way}})
+			t.Logf("%v away, held for %v: %.1f in a second, by server %v", way, hold, run.rate(), run.of)
+			if run.of[1] < run.grants*2/5 {
+				t.Errorf("%v away: %d of %d grants", way, run.of[1], run.grants)
+			}
 		})
 	}
 }
