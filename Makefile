@@ -86,6 +86,11 @@ peers: ## Measure Leasehold beside etcd and others, and write the tables of docs
 faults-beside: ## Put the same faults to Leasehold and to others, and write the tables of docs/internals/faults.md (first: make ci STEP=tools)
 	go -C tests/peers run . -faults -write ../../docs/internals/faults.md
 
+.PHONY: soak
+soak: ## Keep one server busy, and fail if it grows: make soak MINUTES=60; REDIS=HOST:PORT in place of a file
+	LEASEHOLD_SOAK_MINUTES=$(or $(MINUTES),3) LEASEHOLD_SOAK_REDIS=$(REDIS) \
+	  go test ./tests -run '^TestSoak$$' -v -count=1 -timeout 0
+
 .PHONY: fuzz
 fuzz: ## Fuzz each target for half a minute: make fuzz, or make fuzz TIME=10m
 	@grep -rlE '^func Fuzz' --include='*_test.go' . | sort | while read -r file; do \

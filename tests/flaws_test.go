@@ -12,7 +12,7 @@ import (
 
 // flaw is a line of testdata/flaws.md: | number | flaw | where it was seen | `package.Test`, `package.Test` |.
 var (
-	flaw     = regexp.MustCompile("(?m)^\\| ([0-9]+) \\| ([^|]+) \\| ([^|]+) \\| ([^|]*) \\|$")
+	flaw     = regexp.MustCompile(`(?m)^\| ([0-9]+) \| ([^|]+) \| ([^|]+) \| ([^|]*) \|$`)
 	flawTest = regexp.MustCompile("^`([a-z0-9/]+)\\.(Test[A-Za-z0-9]+)`$")
 )
 
@@ -40,7 +40,7 @@ func TestFlaws(t *testing.T) {
 			t.Errorf("%s: twice", l[2])
 		}
 		seen = append(seen, l[2])
-		for _, name := range strings.Split(l[4], ", ") {
+		for name := range strings.SplitSeq(l[4], ", ") {
 			part := flawTest.FindStringSubmatch(name)
 			if part == nil {
 				t.Errorf("%s: %q is no test", l[1], name)
