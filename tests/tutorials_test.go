@@ -35,7 +35,7 @@ var (
 	anExample = regexp.MustCompile(`go run \./(examples/\w+)`)
 )
 
-// TestTutorials pastes the tutorials. TestReadmeIsReal, TestThreeMachines and TestModesTutorial paste the other ones, and
+// TestTutorials pastes tutorials. TestReadmeIsReal, TestThreeMachines and TestModesTutorial paste the other ones, and
 // TestPaymentsWalk runs what the one on payments shows of the cases.
 func TestTutorials(t *testing.T) {
 	t.Parallel()
