@@ -35,8 +35,8 @@ var (
 	anExample = regexp.MustCompile(`go run \./(examples/\w+)`)
 )
 
-// TestTutorials pastes the tutorials. TestReadmeIsReal, TestThreeMachines and TestModesTutorial paste the other ones,
-// and TestPaymentsWalk runs what the one on payments shows of the cases.
+// TestTutorials pastes tutorials. TestReadmeIsReal, TestThreeMachines and TestModesTutorial paste the other ones, and
+// TestPaymentsWalk runs what the one on payments shows of the cases.
 func TestTutorials(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
