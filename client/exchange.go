@@ -175,8 +175,8 @@ const firstTries = 3
 // answered is that a server has answered: far below 0, whatever is added meanwhile.
 const answered = math.MinInt32
 
-// meet takes note of a server that answers. Before that it marks an error which says that the address may be wrong, from
-// the third one on.
+// meet takes note of a server that answers. Before that it marks an error which says that the address may be wrong,
+// from the third one on.
 func (c *Client) meet(err error, wrong bool) error {
 	tried := c.tried.Load()
 	switch _, answers := errors.AsType[*contracts.Error](err); {

@@ -96,8 +96,8 @@ Whatever is not the command's own is said on standard error in a line that begin
 // releaseTimeout is how long a lock is tried to be released at the end.
 const releaseTimeout = 5 * time.Second
 
-// retryFor is how long a lock is asked for while no server responds, also where the address may be wrong: a command that
-// a timer starts must outlast a restart of the server.
+// retryFor is how long a lock is asked for while no server responds, also where the address may be wrong: a command
+// that a timer starts must outlast a restart of the server.
 const retryFor = 10 * time.Second
 
 // Run runs the command.
