@@ -163,7 +163,8 @@ func (r *run) acquire(ctx context.Context) (g Grant, asked term.Moment, err erro
 		return errors.Is(err, contracts.CodeRequestIDReused) || errors.Is(err, contracts.CodeLeaseExpired)
 	}
 	final := func(err error) bool {
-		return unknown(err) || lease.Unmet(err) || rejected(err) && (!r.madeUp || !errors.Is(err, contracts.CodeRequestIDReused))
+		return unknown(err) || lease.Unmet(err) ||
+			rejected(err) && (!r.madeUp || !errors.Is(err, contracts.CodeRequestIDReused))
 	}
 	err = insist(ctx, min(tryTime, r.TTL), final, func(ctx context.Context) error {
 		var err error

@@ -157,8 +157,8 @@ func TestInterruptedAgain(t *testing.T) {
 // says when it is stopped that nothing had begun.
 func TestOnceInterruptedBeforeItBegan(t *testing.T) {
 	t.Parallel()
-	job := exec.CommandContext(t.Context(), binary(t), "--server", "http://127.0.0.1:1", "once", "-q", "--create", "a", "--",
-		"true")
+	job := exec.CommandContext(t.Context(), binary(t), "--server", "http://127.0.0.1:1", "once", "-q", "--create", "a",
+		"--", "true")
 	job.Env = environment()
 	stderr, err := job.StderrPipe()
 	if err != nil {

@@ -40,7 +40,7 @@ func TestEndsOfTheGate(t *testing.T) {
 				}
 			}
 			for _, no := range []string{"soon", ""} {
-				for _, member := range []string{"not_after", `\u006eot_after`, `not\u005fafter`} { // one name, however it is written
+				for _, member := range []string{"not_after", `\u006eot_after`, `not\u005fafter`} { // one name
 					d.post(path, body("r1", `,"`+member+`":"`+no+`"`)).refuses(t, 400, "INVALID_ARGUMENT", "not_after")
 				}
 			}
