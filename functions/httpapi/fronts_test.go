@@ -138,7 +138,7 @@ func TestTableOfNames(t *testing.T) {
 	for _, kind := range kindsOfNames {
 		head, line = head+" "+kind.head+" |", line+" --- |"
 	}
-	table := head + "\n" + line + "\n"
+	lines := []string{head, line}
 	for _, front := range slices.Sorted(maps.Keys(fronts)) {
 		label := strings.NewReplacer("`Cloud", "Cloud", "serve", "leasehold serve", " with lists", "`, multi-value headers").
 			Replace("`" + front)
@@ -152,11 +152,12 @@ func TestTableOfNames(t *testing.T) {
 			}
 		}
 		if rows[true] == rows[false] {
-			table += "| " + label + " | any client |" + rows[true] + "\n"
+			lines = append(lines, "| "+label+" | any client |"+rows[true])
 			continue
 		}
-		table += "| " + label + " | our clients |" + rows[true] + "\n| " + label + " | others |" + rows[false] + "\n"
+		lines = append(lines, "| "+label+" | our clients |"+rows[true], "| "+label+" | others |"+rows[false])
 	}
+	table := strings.Join(lines, "\n") + "\n"
 	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
