@@ -53,17 +53,15 @@ type AuditChosen struct {
 	// RequestID The `request_id` of the body: deliveries of one intention have the same.
 	RequestID string `json:"request_id,omitempty"`
 
-	// XRequestID The header `X-Request-Id` of the response, which the line of the request has as `request`: the caller's
-	// if it sent a usable one, else the server's.
+	// XRequestID The header `X-Request-Id` of the response, which the line of the request has as `request`: the caller's if it sent a usable one, else the server's.
 	XRequestID string `json:"x_request_id,omitempty"`
 }
 
-// AuditEvent One audit event: a grant, an end of a lease, a change of rights, or a request that was rejected because of
-// who sent it. A line of the log has it in the member `audit`. Members that do not apply are left out. Later versions
-// of a schema add members; one in which a member means something else has another number.
+// AuditEvent One audit event: a grant, an end of a lease, a change of rights, or a request that was rejected because of who sent it. A line of the
+// log has it in the member `audit`. Members that do not apply are left out. Later versions of a schema add members; one in which a
+// member means something else has another number.
 type AuditEvent struct {
-	// Action What was asked for, such as `lock.acquire`; `lock.hand_over` is the grant to the next in line, which no
-	// request of its own asks for. Method and path of requests that were rejected before that was known.
+	// Action What was asked for, such as `lock.acquire`; `lock.hand_over` is the grant to the next in line, which no request of its own asks for. Method and path of requests that were rejected before that was known.
 	Action string `json:"action"`
 
 	// AllLeases Of a force-release that named no lease: all leases of the lock were ended, up to that of `fencing_token`.
@@ -72,38 +70,32 @@ type AuditEvent struct {
 	// At When it took effect, by the clock that `clock` names.
 	At Time `json:"at"`
 
-	// CallerTenant The tenant of the caller, as the server verified it. Service accounts of queues and schedulers have
-	// none.
+	// CallerTenant The tenant of the caller, as the server verified it. Service accounts of queues and schedulers have none.
 	CallerTenant string `json:"caller_tenant,omitempty"`
 
 	// Cause Of `lock.hand_over`: the action of the request that handed the lock over.
 	Cause  string       `json:"cause,omitempty"`
 	Chosen *AuditChosen `json:"chosen,omitempty"`
 
-	// Clock `store`: `at` is the store's time of the effect. `server`: no store said one, and it is when the server wrote
-	// the event.
+	// Clock `store`: `at` is the store's time of the effect. `server`: no store said one, and it is when the server wrote the event.
 	Clock string `json:"clock"`
 
 	// Cluster Of members and activations: their cluster.
 	Cluster string `json:"cluster,omitempty"`
 
-	// EndedAt When the lease was ended, by the store's time; missing if that is not remembered. One whose `expires_at` is
-	// earlier had expired by then. Of machine IDs that their holder released, the first timestamp that may be another
-	// lease's; they have no fencing token, their times tell leases apart.
+	// EndedAt When the lease was ended, by the store's time; missing if that is not remembered. One whose `expires_at` is earlier had expired by then. Of machine IDs that their holder released, the first timestamp that may be another lease's; they have no fencing token, their times tell leases apart.
 	EndedAt Time `json:"ended_at,omitempty"`
 
 	// Epoch Of a cluster: the epoch that the command began or named.
 	Epoch int64 `json:"epoch,omitempty"`
 
-	// ExpiresAt When the lease expires unless it is renewed, or, of one that was ended, would have expired; by the store's
-	// time. Renewals are no events. Of machine IDs the first timestamp after the lease.
+	// ExpiresAt When the lease expires unless it is renewed, or, of one that was ended, would have expired; by the store's time. Renewals are no events. Of machine IDs the first timestamp after the lease.
 	ExpiresAt Time `json:"expires_at,omitempty"`
 
 	// Failures Of analyses and runs: how many attempts have failed so far.
 	Failures int64 `json:"failures,omitempty"`
 
-	// FencingToken Of the lease that was granted or ended. Of an acquire that was given up, of the lease that it had;
-	// missing if it had none.
+	// FencingToken Of the lease that was granted or ended. Of an acquire that was given up, of the lease that it had; missing if it had none.
 	FencingToken int64 `json:"fencing_token,omitempty"`
 
 	// GrantedAt When the lease was granted, by the store's time; of machine IDs the first timestamp of IDs made with them.
@@ -118,15 +110,13 @@ type AuditEvent struct {
 	// Incarnation Of a member.
 	Incarnation int64 `json:"incarnation,omitempty"`
 
-	// Key Its name: the key of a lock, the ID of an analysis or a run, the service of machine IDs, the member of a
-	// cluster, kind and ID of an activation with a slash between them.
+	// Key Its name: the key of a lock, the ID of an analysis or a run, the service of machine IDs, the member of a cluster, kind and ID of an activation with a slash between them.
 	Key string `json:"key,omitempty"`
 
 	// Kind What it is about.
 	Kind string `json:"kind,omitempty"`
 
-	// Lease Of locks: the first half of SHA-256 of the `lease_id`, in hexadecimal, so that events of one lease can be
-	// brought together. The `lease_id` itself is in no log.
+	// Lease Of locks: the first half of SHA-256 of the `lease_id`, in hexadecimal, so that events of one lease can be brought together. The `lease_id` itself is in no log.
 	Lease string `json:"lease,omitempty"`
 
 	// Leases Of machine IDs: how many leases were granted or ended.
@@ -144,9 +134,7 @@ type AuditEvent struct {
 	// Outcome `ok`, or the code of the error.
 	Outcome string `json:"outcome"`
 
-	// Owner Whose lease it is, or was; of a member itself, of machine IDs the subject that leased them. Where callers are
-	// verified it begins with the subject of that owner; what follows a `#`, and all of it in development mode, its caller
-	// chose.
+	// Owner Whose lease it is, or was; of a member itself, of machine IDs the subject that leased them. Where callers are verified it begins with the subject of that owner; what follows a `#`, and all of it in development mode, its caller chose.
 	Owner string `json:"owner,omitempty"`
 
 	// Path The path of the request, escaped.
@@ -167,8 +155,7 @@ type AuditEvent struct {
 	// Replayed The request had taken effect before; this delivery changed nothing.
 	Replayed bool `json:"replayed,omitempty"`
 
-	// Result Of a delivery: what became of it, an outcome of TaskDone; of a finish the status; of a release `failed`, if
-	// the run failed and may be begun again.
+	// Result Of a delivery: what became of it, an outcome of TaskDone; of a finish the status; of a release `failed`, if the run failed and may be begun again.
 	Result string `json:"result,omitempty"`
 
 	// Runs Of analyses and runs that were begun: which attempt it is, of those since the last one that ended by itself.
@@ -177,8 +164,7 @@ type AuditEvent struct {
 	// Schema The version of this schema.
 	Schema int64 `json:"schema"`
 
-	// Subject Who asked, as the server verified it. Missing in development mode, and if the caller could not be
-	// identified.
+	// Subject Who asked, as the server verified it. Missing in development mode, and if the caller could not be identified.
 	Subject string `json:"subject,omitempty"`
 
 	// TakenFrom Of activations: the member that had it before.
@@ -190,8 +176,7 @@ type AuditEvent struct {
 	// Tenant The tenant that it is about.
 	Tenant string `json:"tenant,omitempty"`
 
-	// TokenID Which token of the file of tokens the caller sent: the ID that `leasehold token list` shows, and never the
-	// token.
+	// TokenID Which token of the file of tokens the caller sent: the ID that `leasehold token list` shows, and never the token.
 	TokenID string `json:"token_id,omitempty"`
 }
 
@@ -223,8 +208,7 @@ type ClustersSwept struct {
 type SweepDone struct {
 	Clusters *ClustersSwept `json:"clusters,omitempty"`
 
-	// Damaged Of `errors`, analyses whose document cannot be read: each sweep passes them by until they are repaired; left
-	// out if none.
+	// Damaged Of `errors`, analyses whose document cannot be read: each sweep passes them by until they are repaired; left out if none.
 	Damaged int `json:"damaged,omitempty"`
 
 	// Errors Analyses whose document or queue failed. The server's log names them; the next sweep tries again.
@@ -236,8 +220,7 @@ type SweepDone struct {
 	// More Whether there is more than one sweep handles, or its time allowed: the next one goes on where this one stopped.
 	More bool `json:"more"`
 
-	// Pruned Documents that were removed because their time had come, such as ended locks, 5000 at most; left out if none.
-	// DynamoDB and Firestore remove them by themselves.
+	// Pruned Documents that were removed because their time had come, such as ended locks, 5000 at most; left out if none. DynamoDB and Firestore remove them by themselves.
 	Pruned int `json:"pruned,omitempty"`
 
 	// Requeued Queued again by this sweep.
@@ -249,8 +232,7 @@ type SweepDone struct {
 	// Stale Analyses found that are due: by a stale lock, or by a retry that no worker has begun.
 	Stale int `json:"stale"`
 
-	// Unreadable What is wrong with the first documents that cannot be read, one sentence each, of all kinds; left out if
-	// none.
+	// Unreadable What is wrong with the first documents that cannot be read, one sentence each, of all kinds; left out if none.
 	Unreadable []string `json:"unreadable,omitempty"`
 }
 
@@ -259,19 +241,17 @@ type TaskDone struct {
 	// AnalysisID Missing if the message names none.
 	AnalysisID string `json:"analysis_id,omitempty"`
 
-	// Outcome `ready`: the work ran and the analysis is READY. `failed`: the analysis is FAILED, by this run.
-	// `already_finished`: it was READY before. `already_failed`: it was FAILED before. `locked`: another worker runs it,
-	// and the server is configured to acknowledge that. Dropped, and logged as errors: `malformed`, the message names no
-	// analysis; `unknown_analysis`, there is none after the grace period; `damaged`, its document cannot be read after the
-	// grace period.
+	// Outcome `ready`: the work ran and the analysis is READY. `failed`: the analysis is FAILED, by this run. `already_finished`: it was
+	// READY before. `already_failed`: it was FAILED before. `locked`: another worker runs it, and the server is configured to
+	// acknowledge that. Dropped, and logged as errors: `malformed`, the message names no analysis; `unknown_analysis`, there is none after
+	// the grace period; `damaged`, its document cannot be read after the grace period.
 	Outcome TaskOutcome `json:"outcome"`
 }
 
-// TaskOutcome `ready`: the work ran and the analysis is READY. `failed`: the analysis is FAILED, by this run.
-// `already_finished`: it was READY before. `already_failed`: it was FAILED before. `locked`: another worker runs it,
-// and the server is configured to acknowledge that. Dropped, and logged as errors: `malformed`, the message names no
-// analysis; `unknown_analysis`, there is none after the grace period; `damaged`, its document cannot be read after the
-// grace period.
+// TaskOutcome `ready`: the work ran and the analysis is READY. `failed`: the analysis is FAILED, by this run. `already_finished`: it was
+// READY before. `already_failed`: it was FAILED before. `locked`: another worker runs it, and the server is configured to
+// acknowledge that. Dropped, and logged as errors: `malformed`, the message names no analysis; `unknown_analysis`, there is none after
+// the grace period; `damaged`, its document cannot be read after the grace period.
 type TaskOutcome string
 
 // NotConfigured A request that was rejected or failed (RFC 9457).

@@ -416,48 +416,46 @@ func (e WorkState) Valid() bool {
 
 // AcquireRequest defines model for AcquireRequest.
 type AcquireRequest struct {
-	// Fair Wait in line: first come, first served. Left out, false; the modes `shared`, `permits` and `rate` always do.
-	// Without `wait_seconds` the request only tries, and gives up the place that it has.
+	// Fair Wait in line: first come, first served. Left out, false; the modes `shared`, `permits` and `rate` always do. Without `wait_seconds` the
+	// request only tries, and gives up the place that it has.
 	Fair bool `json:"fair,omitempty"`
 
-	// GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of
-	// it obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
+	// GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it
+	// obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
 	// The response is 204. Left out, false.
 	GiveUp GiveUp `json:"give_up,omitempty"`
 
-	// Limit Required with `permits`: how many may hold the lock at a time, 1 to 100. Required with `rate`: how many grants
-	// a window may have, 1 to 1000. Not with other modes.
+	// Limit Required with `permits`: how many may hold the lock at a time, 1 to 100. Required with `rate`: how many grants a window may have, 1 to 1000. Not with other modes.
 	Limit int64 `json:"limit,omitempty"`
 
-	// LockDelaySeconds How long the lock stays closed if this lease expires or is ended by force, in whole seconds. Left
-	// out, 0. A release opens it at once. Not with the mode `rate`.
+	// LockDelaySeconds How long the lock stays closed if this lease expires or is ended by force, in whole seconds. Left out, 0. A release opens it at once. Not with the
+	// mode `rate`.
 	LockDelaySeconds int64 `json:"lock_delay_seconds,omitempty"`
 
-	// MaxWaiting How many may wait in line, this request included: if as many wait already, the response is
-	// `LOCK_QUEUE_FULL`. Left out, 100. It needs `fair`, or a mode with a line.
+	// MaxWaiting How many may wait in line, this request included: if as many wait already, the response is `LOCK_QUEUE_FULL`. Left out, 100. It needs `fair`, or a mode
+	// with a line.
 	MaxWaiting int64 `json:"max_waiting,omitempty"`
 
 	// Metadata Labels for people; keys of 1 to 64 bytes, values of up to 512.
 	Metadata Metadata `json:"metadata,omitempty"`
 
-	// Mode `exclusive` (if left out): one holder. `shared`: up to 100 holders, and none beside an exclusive one; a further
-	// one gets `LOCK_HELD`. `permits`: `limit` holders at a time. `rate`: `limit` grants in any window of
-	// `window_seconds`; they are not held, renewed or released. A lock that is held or waited for keeps its mode,
+	// Mode `exclusive` (if left out): one holder. `shared`: up to 100 holders, and none beside an exclusive one; a further one gets `LOCK_HELD`. `permits`: `limit` holders at a time.
+	// `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or waited for keeps its mode,
 	// `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`.
 	Mode LockMode `json:"mode,omitempty"`
 
-	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits
-	// no longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
+	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits no
+	// longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
 	// effect before. The same `request_id` may be sent with a later end. Left out, the request has no end.
 	NotAfter NotAfter `json:"not_after,omitempty"`
 
-	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's
-	// subject; a value here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject
-	// apart, giving "subject#suffix".
+	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
+	// here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
+	// "subject#suffix".
 	OwnerID OwnerID `json:"owner_id,omitempty"`
 
-	// Replace Take the lock from its holder, if that one was acquired with `replace` as well; otherwise the response is
-	// `LOCK_HELD`. Left out, false. With the mode `exclusive` only.
+	// Replace Take the lock from its holder, if that one was acquired with `replace` as well; otherwise the response is `LOCK_HELD`. Left out, false. With the
+	// mode `exclusive` only.
 	Replace bool `json:"replace,omitempty"`
 
 	// RequestID The caller's name for this command, the same for every retry.
@@ -466,17 +464,16 @@ type AcquireRequest struct {
 	// TTLSeconds How long the lease lasts from now, in whole seconds. Required, but for the mode `rate`, which has none.
 	TTLSeconds TTLSeconds `json:"ttl_seconds,omitempty"`
 
-	// WaitSeconds How long the server waits for a lock that is held before it responds, in whole seconds. Left out, 0: it
-	// responds at once. Send the same request again to wait on: one that waits in line keeps its place for 10 seconds
-	// after the response. Let the timeout of your client be some seconds longer.
+	// WaitSeconds How long the server waits for a lock that is held before it responds, in whole seconds. Left out, 0: it responds at once. Send the same
+	// request again to wait on: one that waits in line keeps its place for 10 seconds after the response. Let the timeout of your client be some seconds
+	// longer.
 	WaitSeconds int64 `json:"wait_seconds,omitempty"`
 
 	// WindowSeconds Required with `rate`: the length of the window, in whole seconds. Not with other modes.
 	WindowSeconds int64 `json:"window_seconds,omitempty"`
 }
 
-// Activation The one activation that an identity can have. After a command of its owner, what the command says and
-// changes.
+// Activation The one activation that an identity can have. After a command of its owner, what the command says and changes.
 type Activation struct {
 	// ActivatedAt ISO 8601, UTC, milliseconds.
 	ActivatedAt Time `json:"activated_at,omitempty"`
@@ -496,8 +493,8 @@ type Activation struct {
 	// Failed FREE because its activation failed.
 	Failed bool `json:"failed,omitempty"`
 
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token,omitempty"`
 	ID           string       `json:"id"`
 
@@ -535,15 +532,14 @@ type ActivationClaimRequest struct {
 	// Labels Keys of 1 to 64 bytes, values of up to 128.
 	Labels Labels `json:"labels,omitempty"`
 
-	// LockTTLSeconds How long the owner has to activate the identity while it lives, in whole seconds: a bound for owners
-	// that hang. 0 is 600, and with `member` no time: it is `ACTIVE` at once.
+	// LockTTLSeconds How long the owner has to activate the identity while it lives, in whole seconds: a bound for owners that hang. 0 is 600, and with `member` no time: it is `ACTIVE` at once.
 	LockTTLSeconds int64 `json:"lock_ttl_seconds,omitempty"`
 
 	// Member The member that claims for itself; without it anyone may ask.
 	Member string `json:"member,omitempty"`
 
-	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits
-	// no longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
+	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits no
+	// longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
 	// effect before. The same `request_id` may be sent with a later end. Left out, the request has no end.
 	NotAfter NotAfter `json:"not_after,omitempty"`
 
@@ -556,8 +552,8 @@ type ActivationClaimRequest struct {
 
 // ActivationEndRequest defines model for ActivationEndRequest.
 type ActivationEndRequest struct {
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
 	// Incarnation One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
@@ -568,8 +564,8 @@ type ActivationEndRequest struct {
 
 // ActivationFailedRequest defines model for ActivationFailedRequest.
 type ActivationFailedRequest struct {
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
 	// Incarnation One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
@@ -580,8 +576,8 @@ type ActivationFailedRequest struct {
 
 // ActivationHoldRequest What the owner of an activation names it by.
 type ActivationHoldRequest struct {
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
 	// Incarnation One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
@@ -591,8 +587,7 @@ type ActivationHoldRequest struct {
 
 // ActivationOutcome defines model for ActivationOutcome.
 type ActivationOutcome struct {
-	// Activation The one activation that an identity can have. After a command of its owner, what the command says and
-	// changes.
+	// Activation The one activation that an identity can have. After a command of its owner, what the command says and changes.
 	Activation Activation `json:"activation"`
 
 	// Epoch The current epoch, after a claim or transfer.
@@ -622,8 +617,8 @@ type ActivationPage struct {
 
 // ActivationStateRequest defines model for ActivationStateRequest.
 type ActivationStateRequest struct {
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
 	// Incarnation One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
@@ -640,8 +635,8 @@ type ActivationStateRequest struct {
 
 // ActivationTransferRequest defines model for ActivationTransferRequest.
 type ActivationTransferRequest struct {
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
 	// Incarnation One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
@@ -650,13 +645,12 @@ type ActivationTransferRequest struct {
 	// Labels Keys of 1 to 64 bytes, values of up to 128.
 	Labels Labels `json:"labels,omitempty"`
 
-	// LockTTLSeconds How long the owner has to activate the identity while it lives, in whole seconds: a bound for owners
-	// that hang.
+	// LockTTLSeconds How long the owner has to activate the identity while it lives, in whole seconds: a bound for owners that hang.
 	LockTTLSeconds LockTTLSeconds `json:"lock_ttl_seconds,omitempty"`
 	Member         string         `json:"member"`
 
-	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits
-	// no longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
+	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits no
+	// longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
 	// effect before. The same `request_id` may be sent with a later end. Left out, the request has no end.
 	NotAfter NotAfter `json:"not_after,omitempty"`
 
@@ -722,13 +716,13 @@ type AnalysisFinishRequest struct {
 	// FailureReason Why the run failed, in up to 1024 bytes. Stored in the document.
 	FailureReason FailureReason `json:"failure_reason,omitempty"`
 
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
-	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's
-	// subject; a value here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject
-	// apart, giving "subject#suffix", or that whole name as a grant returned it.
+	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
+	// a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
+	// that whole name as a grant returned it.
 	OwnerID AnalysisOwnerID `json:"owner_id,omitempty"`
 
 	// Result With READY, the result or where it is, in up to 32 KiB. Left out, the document's is not changed.
@@ -758,16 +752,16 @@ type AnalysisGranted struct {
 	// Failures Runs that failed before.
 	Failures Count `json:"failures"`
 
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
 	// HeartbeatSeconds How often to refresh; missing for a lock of a second.
 	HeartbeatSeconds int64  `json:"heartbeat_seconds,omitempty"`
 	OwnerID          string `json:"owner_id"`
 
-	// RemainingMs How long the lock lasts from the server's decision. Count it from before the request was sent: then the
-	// clocks of client and server need not agree.
+	// RemainingMs How long the lock lasts from the server's decision. Count it from before the request was sent: then the clocks of client and
+	// server need not agree.
 	RemainingMs Milliseconds `json:"remaining_ms"`
 
 	// Replayed The same request_id had this lock already.
@@ -787,8 +781,8 @@ type AnalysisLock struct {
 	// ExpiresAt ISO 8601, UTC, milliseconds.
 	ExpiresAt Time `json:"expires_at"`
 
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 	OwnerID      string       `json:"owner_id"`
 	RemainingMs  Milliseconds `json:"remaining_ms"`
@@ -796,27 +790,26 @@ type AnalysisLock struct {
 
 // AnalysisLockRequest defines model for AnalysisLockRequest.
 type AnalysisLockRequest struct {
-	// Fingerprint What the analysis is about, such as a hash of its input. The first lock that says so stores it in the
-	// document, and another one is `RUN_DIFFERS`. Left out, nothing is compared.
+	// Fingerprint What the analysis is about, such as a hash of its input. The first lock that says so stores it in the document, and another one is
+	// `RUN_DIFFERS`. Left out, nothing is compared.
 	Fingerprint string `json:"fingerprint,omitempty"`
 
-	// GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of
-	// it obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
+	// GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it
+	// obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
 	// The response is 204. Left out, false.
 	GiveUp GiveUp `json:"give_up,omitempty"`
 
-	// MaxFailures An analysis of which so many runs have failed becomes FAILED instead of running again. 0, or left out,
-	// is no bound.
+	// MaxFailures An analysis of which so many runs have failed becomes FAILED instead of running again. 0, or left out, is no bound.
 	MaxFailures int64 `json:"max_failures,omitempty"`
 
-	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits
-	// no longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
+	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits no
+	// longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
 	// effect before. The same `request_id` may be sent with a later end. Left out, the request has no end.
 	NotAfter NotAfter `json:"not_after,omitempty"`
 
-	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's
-	// subject; a value here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject
-	// apart, giving "subject#suffix", or that whole name as a grant returned it.
+	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
+	// a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
+	// that whole name as a grant returned it.
 	OwnerID AnalysisOwnerID `json:"owner_id,omitempty"`
 
 	// RequestID The caller's name for this command, the same for every retry.
@@ -826,9 +819,9 @@ type AnalysisLockRequest struct {
 	TTLSeconds AnalysisTTLSeconds `json:"ttl_seconds,omitempty"`
 }
 
-// AnalysisOwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the
-// token's subject; a value here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one
-// subject apart, giving "subject#suffix", or that whole name as a grant returned it.
+// AnalysisOwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
+// a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
+// that whole name as a grant returned it.
 type AnalysisOwnerID = string
 
 // AnalysisPage defines model for AnalysisPage.
@@ -845,13 +838,13 @@ type AnalysisPage struct {
 
 // AnalysisRefreshRequest defines model for AnalysisRefreshRequest.
 type AnalysisRefreshRequest struct {
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
-	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's
-	// subject; a value here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject
-	// apart, giving "subject#suffix", or that whole name as a grant returned it.
+	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
+	// a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
+	// that whole name as a grant returned it.
 	OwnerID AnalysisOwnerID `json:"owner_id,omitempty"`
 
 	// TTLSeconds How long the lock lasts from now, in whole seconds.
@@ -863,13 +856,13 @@ type AnalysisReleaseRequest struct {
 	// FailureReason Why the run failed, in up to 1024 bytes. Stored in the document.
 	FailureReason FailureReason `json:"failure_reason,omitempty"`
 
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
-	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's
-	// subject; a value here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject
-	// apart, giving "subject#suffix", or that whole name as a grant returned it.
+	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
+	// a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
+	// that whole name as a grant returned it.
 	OwnerID AnalysisOwnerID `json:"owner_id,omitempty"`
 }
 
@@ -902,12 +895,10 @@ type AnalysisRetry struct {
 
 // AnalysisRetryRequest defines model for AnalysisRetryRequest.
 type AnalysisRetryRequest struct {
-	// FinishedAt When the analysis failed, as it showed it. It is retried only while that is so, so that no delivery of
-	// this request, however late, lets a later failure run again.
+	// FinishedAt When the analysis failed, as it showed it. It is retried only while that is so, so that no delivery of this request, however late, lets a later failure run again.
 	FinishedAt Time `json:"finished_at,omitempty"`
 
-	// OwnerID The administrator. In development mode it is required. With authentication it is the token's subject, and a
-	// value here a suffix to it.
+	// OwnerID The administrator. In development mode it is required. With authentication it is the token's subject, and a value here a suffix to it.
 	OwnerID OwnerID `json:"owner_id,omitempty"`
 
 	// Reason For later; it stays in the document until the next retry.
@@ -1047,8 +1038,7 @@ type Code string
 // Count defines model for Count.
 type Count = int64
 
-// EndedLease A lease that was released. If a release is repeated after the lock had later leases, only the required
-// fields are still known.
+// EndedLease A lease that was released. If a release is repeated after the lock had later leases, only the required fields are still known.
 type EndedLease struct {
 	// AcquiredAt ISO 8601, UTC, milliseconds.
 	AcquiredAt Time `json:"acquired_at,omitempty"`
@@ -1056,8 +1046,8 @@ type EndedLease struct {
 	// ExpiresAt ISO 8601, UTC, milliseconds.
 	ExpiresAt Time `json:"expires_at,omitempty"`
 
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 	LeaseID      string       `json:"lease_id,omitempty"`
 	LockKey      string       `json:"lock_key"`
@@ -1088,8 +1078,7 @@ type EventPage struct {
 	// Next What to send as `after` the next time.
 	Next string `json:"next"`
 
-	// PollAfterMs With `wait_seconds`, if there is nothing new and the server holds no response for so long: in how many
-	// milliseconds to ask again.
+	// PollAfterMs With `wait_seconds`, if there is nothing new and the server holds no response for so long: in how many milliseconds to ask again.
 	PollAfterMs int64             `json:"poll_after_ms,omitempty"`
 	Unreadable  []UnreadableEvent `json:"unreadable,omitempty"`
 }
@@ -1107,8 +1096,8 @@ type Fence struct {
 
 // FencePassed defines model for FencePassed.
 type FencePassed struct {
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 	Resource     string       `json:"resource"`
 	TenantID     string       `json:"tenant_id"`
@@ -1119,9 +1108,9 @@ type FenceRemoveRequest struct {
 	// HighestToken The highest token of the resource; after a reset, the one that it was reset from.
 	HighestToken FencingToken `json:"highest_token"`
 
-	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's
-	// subject; a value here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject
-	// apart, giving "subject#suffix".
+	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
+	// here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
+	// "subject#suffix".
 	OwnerID OwnerID `json:"owner_id,omitempty"`
 
 	// Reason For the server's log.
@@ -1141,8 +1130,8 @@ type FenceRemoved struct {
 
 // FenceRequest defines model for FenceRequest.
 type FenceRequest struct {
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 }
 
@@ -1161,17 +1150,17 @@ type FenceResetRequest struct {
 	// HighestToken The highest token of the resource, as a `STALE_TOKEN` showed it.
 	HighestToken FencingToken `json:"highest_token"`
 
-	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's
-	// subject; a value here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject
-	// apart, giving "subject#suffix".
+	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
+	// here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
+	// "subject#suffix".
 	OwnerID OwnerID `json:"owner_id,omitempty"`
 
 	// Reason For later; it stays in the fence's record.
 	Reason string `json:"reason"`
 }
 
-// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 type FencingToken = int64
 
 // ForceReleaseRequest defines model for ForceReleaseRequest.
@@ -1179,9 +1168,9 @@ type ForceReleaseRequest struct {
 	// LeaseID End only this lease, as seen in the lock's `lease_id`.
 	LeaseID string `json:"lease_id,omitempty"`
 
-	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's
-	// subject; a value here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject
-	// apart, giving "subject#suffix".
+	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
+	// here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
+	// "subject#suffix".
 	OwnerID OwnerID `json:"owner_id,omitempty"`
 
 	// Reason For the holder; shown until the lock is acquired again.
@@ -1191,8 +1180,8 @@ type ForceReleaseRequest struct {
 	RequestID RequestID `json:"request_id"`
 }
 
-// ForceReleased A lease that an administrator ended. If a force-release is repeated after the lock had later leases,
-// only the required fields are still known.
+// ForceReleased A lease that an administrator ended. If a force-release is repeated after the lock had later leases, only the required fields are
+// still known.
 type ForceReleased struct {
 	// AcquiredAt ISO 8601, UTC, milliseconds.
 	AcquiredAt Time `json:"acquired_at,omitempty"`
@@ -1227,8 +1216,8 @@ type ForcedRelease struct {
 	Reason string `json:"reason"`
 }
 
-// GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of
-// it obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
+// GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it
+// obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
 // The response is 204. Left out, false.
 type GiveUp = bool
 
@@ -1249,8 +1238,7 @@ type Incarnation struct {
 	Member      string            `json:"member"`
 }
 
-// IncarnationNumber One life of a member, from its join until it leaves or is evicted. It only ever increases for one
-// name.
+// IncarnationNumber One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
 type IncarnationNumber = int64
 
 // Ineligible For MEMBER_INELIGIBLE: why the member may not host the identity.
@@ -1270,8 +1258,8 @@ type Lease struct {
 	// ExpiresAt ISO 8601, UTC, milliseconds.
 	ExpiresAt Time `json:"expires_at"`
 
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
 	// LeaseID Names this one lease. It gives no rights.
@@ -1288,8 +1276,8 @@ type Lease struct {
 	// Permit With `permits`: which one, from 1 to the limit. Tokens of one permit only ever increase.
 	Permit int64 `json:"permit,omitempty"`
 
-	// RemainingMs How long the lease lasts from the server's decision. Count it from before the request was sent: then the
-	// clocks of client and server need not agree.
+	// RemainingMs How long the lease lasts from the server's decision. Count it from before the request was sent: then the clocks of client and
+	// server need not agree.
 	RemainingMs Milliseconds `json:"remaining_ms"`
 
 	// Replayed This request_id was carried out before; nothing was changed now.
@@ -1302,8 +1290,8 @@ type Lease struct {
 	// TTLSeconds Of the latest acquire or renewal. With `rate`: the length of the window.
 	TTLSeconds TTLSeconds `json:"ttl_seconds"`
 
-	// WaitedMs With `wait_seconds`: how long the request waited, at least, before the server decided. The lease lasts for
-	// remaining_ms and so much more, counted from before the request was sent.
+	// WaitedMs With `wait_seconds`: how long the request waited, at least, before the server decided. The lease lasts for remaining_ms and so much more,
+	// counted from before the request was sent.
 	WaitedMs Milliseconds `json:"waited_ms,omitempty"`
 }
 
@@ -1362,21 +1350,19 @@ type Lock struct {
 	ExpiresAt    Time           `json:"expires_at"`
 	ForceRelease *ForcedRelease `json:"force_release,omitempty"`
 
-	// FreeAt Until then the lock stays closed after a lease that expired or was ended by force: its lock delay; or it is
-	// kept for a request for several locks. With `rate`, if the grants are used up: when the next one is possible.
+	// FreeAt Until then the lock stays closed after a lease that expired or was ended by force: its lock delay; or it is kept for a request for several locks.
+	// With `rate`, if the grants are used up: when the next one is possible.
 	FreeAt Time `json:"free_at,omitempty"`
 
-	// History The last leases that have ended, the latest first: as many as the lock's document has room for. Not in
-	// lists. Grants of a rate are not in it.
+	// History The last leases that have ended, the latest first: as many as the lock's document has room for. Not in lists. Grants of a rate are not in it.
 	History []PastLease `json:"history,omitempty"`
 
-	// Holders The leases that last, by token, if the lock has a line or a mode with several holders. The members above are
-	// of the latest one. Left out for one lease without a line, and with `rate`.
+	// Holders The leases that last, by token, if the lock has a line or a mode with several holders. The members above are of the latest one. Left out for one lease
+	// without a line, and with `rate`.
 	Holders []LockHolder `json:"holders,omitempty"`
 
-	// LeaseID Names the latest lease. It is empty once that has ended and is not known any more: another one ended later,
-	// or an administrator ended the grants of a `rate`. Then `ttl_seconds` is 0, `owner_id` may be empty, and the times
-	// may all be when it ended.
+	// LeaseID Names the latest lease. It is empty once that has ended and is not known any more: another one ended later, or an administrator
+	// ended the grants of a `rate`. Then `ttl_seconds` is 0, `owner_id` may be empty, and the times may all be when it ended.
 	LeaseID string `json:"lease_id"`
 
 	// Limit With `permits`: how many may hold the lock at a time. With `rate`: how many grants a window may have.
@@ -1452,9 +1438,8 @@ type LockHolder struct {
 	TTLSeconds int64 `json:"ttl_seconds"`
 }
 
-// LockMode `exclusive` (if left out): one holder. `shared`: up to 100 holders, and none beside an exclusive one; a
-// further one gets `LOCK_HELD`. `permits`: `limit` holders at a time. `rate`: `limit` grants in any window of
-// `window_seconds`; they are not held, renewed or released. A lock that is held or waited for keeps its mode,
+// LockMode `exclusive` (if left out): one holder. `shared`: up to 100 holders, and none beside an exclusive one; a further one gets `LOCK_HELD`. `permits`: `limit` holders at a time.
+// `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or waited for keeps its mode,
 // `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`.
 type LockMode string
 
@@ -1494,8 +1479,8 @@ type LockSet struct {
 	Metadata Metadata `json:"metadata,omitempty"`
 	OwnerID  string   `json:"owner_id"`
 
-	// RemainingMs How long all of them last from the server's decision. Count it from before the request was sent: then
-	// the clocks of client and server need not agree.
+	// RemainingMs How long all of them last from the server's decision. Count it from before the request was sent: then the clocks of client and
+	// server need not agree.
 	RemainingMs Milliseconds `json:"remaining_ms"`
 
 	// Replayed This request_id was carried out before; nothing was changed now.
@@ -1511,8 +1496,8 @@ type LockSet struct {
 
 // LockSetAcquireRequest defines model for LockSetAcquireRequest.
 type LockSetAcquireRequest struct {
-	// GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of
-	// it obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
+	// GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it
+	// obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
 	// The response is 204. Left out, false.
 	GiveUp GiveUp `json:"give_up,omitempty"`
 
@@ -1522,14 +1507,14 @@ type LockSetAcquireRequest struct {
 	// Metadata Labels for people; keys of 1 to 64 bytes, values of up to 512.
 	Metadata Metadata `json:"metadata,omitempty"`
 
-	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits
-	// no longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
+	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits no
+	// longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
 	// effect before. The same `request_id` may be sent with a later end. Left out, the request has no end.
 	NotAfter NotAfter `json:"not_after,omitempty"`
 
-	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's
-	// subject; a value here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject
-	// apart, giving "subject#suffix".
+	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
+	// here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
+	// "subject#suffix".
 	OwnerID OwnerID `json:"owner_id,omitempty"`
 
 	// RequestID The caller's name for this command, the same for every retry.
@@ -1541,8 +1526,8 @@ type LockSetAcquireRequest struct {
 
 // LockSetLease defines model for LockSetLease.
 type LockSetLease struct {
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
 	// LeaseID After an acquire. Names this one lease. It gives no rights.
@@ -1555,9 +1540,9 @@ type LockSetReleaseRequest struct {
 	// Leases Which leases; each lock once.
 	Leases LockSetTokens `json:"leases"`
 
-	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's
-	// subject; a value here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject
-	// apart, giving "subject#suffix".
+	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
+	// here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
+	// "subject#suffix".
 	OwnerID OwnerID `json:"owner_id,omitempty"`
 
 	// RequestID The caller's name for this command, the same for every retry.
@@ -1583,9 +1568,9 @@ type LockSetRenewRequest struct {
 	// Leases Which leases; each lock once.
 	Leases LockSetTokens `json:"leases"`
 
-	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's
-	// subject; a value here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject
-	// apart, giving "subject#suffix".
+	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
+	// here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
+	// "subject#suffix".
 	OwnerID OwnerID `json:"owner_id,omitempty"`
 
 	// RequestID The caller's name for this command, the same for every retry.
@@ -1597,8 +1582,8 @@ type LockSetRenewRequest struct {
 
 // LockSetToken defines model for LockSetToken.
 type LockSetToken struct {
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 	LockKey      string       `json:"lock_key"`
 }
@@ -1606,8 +1591,7 @@ type LockSetToken struct {
 // LockSetTokens Which leases; each lock once.
 type LockSetTokens = []LockSetToken
 
-// LockTTLSeconds How long the owner has to activate the identity while it lives, in whole seconds: a bound for owners
-// that hang.
+// LockTTLSeconds How long the owner has to activate the identity while it lives, in whole seconds: a bound for owners that hang.
 type LockTTLSeconds = int64
 
 // LockWaiter A request that waits in line.
@@ -1684,20 +1668,20 @@ type MachineIDLease struct {
 
 // MachineIDLeaseRequest defines model for MachineIDLeaseRequest.
 type MachineIDLeaseRequest struct {
-	// Meta Who leases, for people: host name, process ID. Keys of 1 to 64 bytes, values of up to 512. It is written to the
-	// server's log, beside the machine IDs, and stored nowhere.
+	// Meta Who leases, for people: host name, process ID. Keys of 1 to 64 bytes, values of up to 512. It is written to the server's
+	// log, beside the machine IDs, and stored nowhere.
 	Meta map[string]string `json:"meta,omitempty"`
 
-	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits
-	// no longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
+	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits no
+	// longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
 	// effect before. The same `request_id` may be sent with a later end. Left out, the request has no end.
 	NotAfter NotAfter `json:"notAfter,omitempty"`
 
 	// ServiceID Names the layout and the namespace. Left out or empty, the service "default".
 	ServiceID ServiceID `json:"serviceId,omitempty"`
 
-	// ThroughputPerMs IDs to make in a millisecond. Left out, one lease. A server bounds the leases of one request, to 64
-	// unless it is set up otherwise, which make 16384 IDs in the default layout.
+	// ThroughputPerMs IDs to make in a millisecond. Left out, one lease. A server bounds the leases of one request, to 64 unless it is set up
+	// otherwise, which make 16384 IDs in the default layout.
 	ThroughputPerMs *int64 `json:"throughputPerMs,omitempty"`
 }
 
@@ -1711,8 +1695,7 @@ type MachineIDMap struct {
 	// At The store's time of the read, Unix milliseconds.
 	At int64 `json:"at"`
 
-	// BitID Bits of the machine ID; the rest is the sequence. If services have sequences of several lengths, with the
-	// shortest one. The upper half of the machine IDs is never leased: it is for IDs made without a lease.
+	// BitID Bits of the machine ID; the rest is the sequence. If services have sequences of several lengths, with the shortest one. The upper half of the machine IDs is never leased: it is for IDs made without a lease.
 	BitID int `json:"bit_id"`
 
 	// BitReserve Zero bits at the top of an ID.
@@ -1731,9 +1714,9 @@ type MachineIDMap struct {
 	LongestLease int64 `json:"longest_lease"`
 	NextFree     int64 `json:"next_free,omitempty"`
 
-	// Pages The pages of the namespace, each with a digit for each of its units: `0` if all of it is free; otherwise how
-	// long it stays leased, at most, in ninths of `longest_lease`, rounded up, `9` also for more. Services with smaller
-	// leases divide units, so that there can be fewer than `units`.
+	// Pages The pages of the namespace, each with a digit for each of its units: `0` if all of it is free; otherwise how long it stays leased, at most, in
+	// ninths of `longest_lease`, rounded up, `9` also for more. Services with smaller leases divide units, so that there can be
+	// fewer than `units`.
 	Pages []string `json:"pages"`
 	Space string   `json:"space"`
 
@@ -1773,12 +1756,10 @@ type MachineIDSpace struct {
 	NextFree int64  `json:"next_free,omitempty"`
 	Space    string `json:"space"`
 
-	// Units Machine IDs, if all services of the namespace have the same layout; otherwise the units that leases consist
-	// of.
+	// Units Machine IDs, if all services of the namespace have the same layout; otherwise the units that leases consist of.
 	Units int `json:"units"`
 
-	// UnreadablePages Pages whose documents cannot be read: their units count as leased, and nothing is leased from them;
-	// left out if none. The server's log names them.
+	// UnreadablePages Pages whose documents cannot be read: their units count as leased, and nothing is leased from them; left out if none. The server's log names them.
 	UnreadablePages int `json:"unreadable_pages,omitempty"`
 }
 
@@ -1817,13 +1798,13 @@ type MemberJoinRequest struct {
 	// Labels Keys of 1 to 64 bytes, values of up to 128.
 	Labels Labels `json:"labels,omitempty"`
 
-	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits
-	// no longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
+	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits no
+	// longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
 	// effect before. The same `request_id` may be sent with a later end. Left out, the request has no end.
 	NotAfter NotAfter `json:"not_after,omitempty"`
 
-	// Partitions A power of two, 16 at least. It can never change, and a member that asks for another number is rejected.
-	// 0 asks for none: 4096 if it is the first member.
+	// Partitions A power of two, 16 at least. It can never change, and a member that asks for another number is rejected. 0 asks for none: 4096 if
+	// it is the first member.
 	Partitions int64 `json:"partitions,omitempty"`
 
 	// RequestID The caller's name for this command, the same for every retry.
@@ -1896,8 +1877,8 @@ type MemberReplaceRequest struct {
 	// Labels Keys of 1 to 64 bytes, values of up to 128.
 	Labels Labels `json:"labels,omitempty"`
 
-	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits
-	// no longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
+	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits no
+	// longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
 	// effect before. The same `request_id` may be sent with a later end. Left out, the request has no end.
 	NotAfter NotAfter    `json:"not_after,omitempty"`
 	Replaces Incarnation `json:"replaces"`
@@ -1943,8 +1924,7 @@ type MemberState struct {
 	Status MemberStatus `json:"status,omitempty"`
 }
 
-// MemberStatus An ACTIVE member is given activations, a DRAINING one keeps those that it has. LEFT and DEAD are for
-// ever.
+// MemberStatus An ACTIVE member is given activations, a DRAINING one keeps those that it has. LEFT and DEAD are for ever.
 type MemberStatus string
 
 // MemberTTLSeconds How long the member's lease lasts from now, in whole seconds.
@@ -1982,8 +1962,7 @@ type Outcome struct {
 	// Path Escaped, cut after 1024 bytes, without the query. However it was sent, its escapes are those that are needed.
 	Path string `json:"path"`
 
-	// Problem What the response said, if the request was rejected or failed; without the activation, and with long texts
-	// cut.
+	// Problem What the response said, if the request was rejected or failed; without the activation, and with long texts cut.
 	Problem *Problem `json:"problem,omitempty"`
 
 	// Reason Why, in the caller's words.
@@ -2016,9 +1995,9 @@ type OutcomePage struct {
 	Since Time `json:"since"`
 }
 
-// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's
-// subject; a value here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject
-// apart, giving "subject#suffix".
+// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
+// here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
+// "subject#suffix".
 type OwnerID = string
 
 // PastLease A lease that has ended.
@@ -2026,8 +2005,7 @@ type PastLease struct {
 	// AcquiredAt When it was granted.
 	AcquiredAt Time `json:"acquired_at"`
 
-	// Ended `released` by its holder; `expired`; `forced`: ended by an administrator; `replaced` by an acquire with
-	// `replace`.
+	// Ended `released` by its holder; `expired`; `forced`: ended by an administrator; `replaced` by an acquire with `replace`.
 	Ended PastLeaseEnded `json:"ended"`
 
 	// EndedAt When it was released, ended by force or replaced, or its expiry.
@@ -2043,8 +2021,7 @@ type PastLease struct {
 	OwnerID string `json:"owner_id"`
 }
 
-// PastLeaseEnded `released` by its holder; `expired`; `forced`: ended by an administrator; `replaced` by an acquire
-// with `replace`.
+// PastLeaseEnded `released` by its holder; `expired`; `forced`: ended by an administrator; `replaced` by an acquire with `replace`.
 type PastLeaseEnded string
 
 // Phase FREE: no one's. LOCKED: its owner alone may activate it. ACTIVE: its owner serves it.
@@ -2079,8 +2056,8 @@ type PlacementEvent struct {
 	// EventID Unique, and in the order of time but for the last ten seconds.
 	EventID string `json:"event_id"`
 
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token,omitempty"`
 
 	// From A status or phase; missing where the change does not depend on it.
@@ -2104,8 +2081,7 @@ type PlacementEvent struct {
 
 // Problem A request that was rejected or failed (RFC 9457).
 type Problem struct {
-	// Activation For rejections of commands on an activation: the activation as it is, as far as it is known, without its
-	// state.
+	// Activation For rejections of commands on an activation: the activation as it is, as far as it is known, without its state.
 	Activation *Activation `json:"activation,omitempty"`
 
 	// Code What happened, for programs.
@@ -2117,16 +2093,14 @@ type Problem struct {
 	// Epoch For rejections of placement: the current epoch, if it was read.
 	Epoch int64 `json:"epoch,omitempty"`
 
-	// ExpiresAt For LOCK_HELD, LEASE_CHANGED and MEMBER_EXISTS: when the lease expires. Not with the mode `rate`, where no
-	// lease lasts.
+	// ExpiresAt For LOCK_HELD, LEASE_CHANGED and MEMBER_EXISTS: when the lease expires. Not with the mode `rate`, where no lease lasts.
 	ExpiresAt Time `json:"expires_at,omitempty"`
 
-	// Field For INVALID_ARGUMENT: the invalid field, or `body`. For TOO_LATE: `not_after`. For NOT_FOUND of an analysis:
-	// `analysis_id`, of a run: `run_id`.
+	// Field For INVALID_ARGUMENT: the invalid field, or `body`. For TOO_LATE: `not_after`. For NOT_FOUND of an analysis: `analysis_id`, of a run: `run_id`.
 	Field string `json:"field,omitempty"`
 
-	// HighestToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// HighestToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	HighestToken FencingToken `json:"highest_token,omitempty"`
 
 	// Incarnation For MEMBER_EXISTS and STALE_INCARNATION: the current, or latest, incarnation of the member.
@@ -2141,24 +2115,16 @@ type Problem struct {
 	// LockKey For commands on several locks: because of which one.
 	LockKey string `json:"lock_key,omitempty"`
 
-	// OwnerID For LOCK_HELD: the holder; with several, the one whose lease ends first; with the mode `rate`, who had the
-	// latest grant.
+	// OwnerID For LOCK_HELD: the holder; with several, the one whose lease ends first; with the mode `rate`, who had the latest grant.
 	OwnerID string `json:"owner_id,omitempty"`
 
-	// PollAfterMs For LOCK_HELD and LOCK_DELAYED of a request with `wait_seconds` whose response was not held for so long:
-	// in how many milliseconds to send it again. It says so earlier to who is next in line than to others. A place in line
-	// is kept until then, and what was granted to it.
+	// PollAfterMs For LOCK_HELD and LOCK_DELAYED of a request with `wait_seconds` whose response was not held for so long: in how many milliseconds to send it again. It says so earlier to who is next in line than to others. A place in line is kept until then, and what was granted to it.
 	PollAfterMs int64 `json:"poll_after_ms,omitempty"`
 
 	// Position For LOCK_HELD: the caller's place in line, 1 being the next; left out if it has none.
 	Position int64 `json:"position,omitempty"`
 
-	// RetryAfterMs In milliseconds. For LOCK_HELD, LOCK_QUEUE_FULL, ANALYSIS_LOCKED, MEMBER_EXISTS, CLUSTER_FULL,
-	// MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, and of a lock its lock delay has passed,
-	// unless its holder extends it; with the mode `rate`, until the next grant is possible. For LOCK_DELAYED: until the
-	// lock opens. For ACTIVATION_LOCKED: until the lock phase ends at the latest. For LOCK_LIMIT, RUN_LIMIT and
-	// PLACEMENT_LIMIT: until the server counts again what there is. For RATE_LIMITED and OVERLOADED: when to send the
-	// request again.
+	// RetryAfterMs In milliseconds. For LOCK_HELD, LOCK_QUEUE_FULL, ANALYSIS_LOCKED, MEMBER_EXISTS, CLUSTER_FULL, MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, and of a lock its lock delay has passed, unless its holder extends it; with the mode `rate`, until the next grant is possible. For LOCK_DELAYED: until the lock opens. For ACTIVATION_LOCKED: until the lock phase ends at the latest. For LOCK_LIMIT, RUN_LIMIT and PLACEMENT_LIMIT: until the server counts again what there is. For RATE_LIMITED and OVERLOADED: when to send the request again.
 	RetryAfterMs int64 `json:"retry_after_ms,omitempty"`
 
 	// Retryable Whether the same request may succeed later.
@@ -2183,12 +2149,10 @@ type RecordedLease struct {
 	// Certain Of `holders`: false if it was held only if it was renewed until then.
 	Certain *bool `json:"certain,omitempty"`
 
-	// Ended How: `released`, `finished`, `failed`, `given up`, `forced`, `expired`, `handed over`, `taken over`,
-	// `replaced`, `too late`. Missing if no event says.
+	// Ended How: `released`, `finished`, `failed`, `given up`, `forced`, `expired`, `handed over`, `taken over`, `replaced`, `too late`. Missing if no event says.
 	Ended string `json:"ended,omitempty"`
 
-	// EndedAt When it ended. If it expired and an event of the next lease is all that tells, it is when that was granted:
-	// the lease had ended by then.
+	// EndedAt When it ended. If it expired and an event of the next lease is all that tells, it is when that was granted: the lease had ended by then.
 	EndedAt Time `json:"ended_at,omitempty"`
 
 	// EndedBy Who ended it, if that was not its owner.
@@ -2254,13 +2218,13 @@ type RecordedLease struct {
 
 // ReleaseRequest defines model for ReleaseRequest.
 type ReleaseRequest struct {
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
-	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's
-	// subject; a value here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject
-	// apart, giving "subject#suffix".
+	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
+	// here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
+	// "subject#suffix".
 	OwnerID OwnerID `json:"owner_id,omitempty"`
 
 	// RequestID The caller's name for this command, the same for every retry.
@@ -2269,17 +2233,16 @@ type ReleaseRequest struct {
 
 // RenewRequest defines model for RenewRequest.
 type RenewRequest struct {
-	// ExpiresAt When the lease expires as far as the caller knows, as the lease showed it. The lease is renewed only while
-	// that is so.
+	// ExpiresAt When the lease expires as far as the caller knows, as the lease showed it. The lease is renewed only while that is so.
 	ExpiresAt Time `json:"expires_at,omitempty"`
 
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
-	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's
-	// subject; a value here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject
-	// apart, giving "subject#suffix".
+	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
+	// here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
+	// "subject#suffix".
 	OwnerID OwnerID `json:"owner_id,omitempty"`
 
 	// RequestID The caller's name for this command, the same for every retry.
@@ -2322,31 +2285,31 @@ type Run struct {
 
 // RunBeginRequest defines model for RunBeginRequest.
 type RunBeginRequest struct {
-	// Fingerprint What the run is about, such as a hash of its input. The first run of an ID stores it, and another one is
-	// `RUN_DIFFERS`. Left out, nothing is compared.
+	// Fingerprint What the run is about, such as a hash of its input. The first run of an ID stores it, and another one is `RUN_DIFFERS`. Left out,
+	// nothing is compared.
 	Fingerprint string `json:"fingerprint,omitempty"`
 
-	// GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of
-	// it obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
+	// GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it
+	// obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
 	// The response is 204. Left out, false.
 	GiveUp GiveUp `json:"give_up,omitempty"`
 
-	// KeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs,
-	// after the end of its lock. Left out, it is as an earlier request of this run said, or a day if none did; the latest
-	// one that says it counts.
+	// KeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end
+	// of its lock. Left out, it is as an earlier request of this run said, or a day if none did; the latest one that says
+	// it counts.
 	KeepSeconds RunKeepSeconds `json:"keep_seconds,omitempty"`
 
 	// MaxFailures A run that failed so often becomes FAILED instead of running again. 0, or left out, is no bound.
 	MaxFailures int64 `json:"max_failures,omitempty"`
 
-	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits
-	// no longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
+	// NotAfter The end of the request: after this time of the store it has no effect, however late it arrives, and waits no
+	// longer. In RFC 3339, within an hour from now. Afterwards the response is `TOO_LATE`, unless the request had its
 	// effect before. The same `request_id` may be sent with a later end. Left out, the request has no end.
 	NotAfter NotAfter `json:"not_after,omitempty"`
 
-	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's
-	// subject; a value here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject
-	// apart, giving "subject#suffix", or that whole name as a grant returned it.
+	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
+	// a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
+	// that whole name as a grant returned it.
 	OwnerID AnalysisOwnerID `json:"owner_id,omitempty"`
 
 	// RequestID The caller's name for this command, the same for every retry.
@@ -2361,18 +2324,18 @@ type RunFinishRequest struct {
 	// FailureReason Why the run failed, in up to 1024 bytes. Stored in the document.
 	FailureReason FailureReason `json:"failure_reason,omitempty"`
 
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
-	// KeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs,
-	// after the end of its lock. Left out, it is as an earlier request of this run said, or a day if none did; the latest
-	// one that says it counts.
+	// KeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end
+	// of its lock. Left out, it is as an earlier request of this run said, or a day if none did; the latest one that says
+	// it counts.
 	KeepSeconds RunKeepSeconds `json:"keep_seconds,omitempty"`
 
-	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's
-	// subject; a value here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject
-	// apart, giving "subject#suffix", or that whole name as a grant returned it.
+	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
+	// a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
+	// that whole name as a grant returned it.
 	OwnerID AnalysisOwnerID `json:"owner_id,omitempty"`
 
 	// Result With READY, the result, in up to 32 KiB. Callers that begin the run later get it.
@@ -2401,16 +2364,16 @@ type RunGranted struct {
 	// Failures Runs that failed before.
 	Failures Count `json:"failures"`
 
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
 	// HeartbeatSeconds How often to refresh; missing for a lock of a second.
 	HeartbeatSeconds int64  `json:"heartbeat_seconds,omitempty"`
 	OwnerID          string `json:"owner_id"`
 
-	// RemainingMs How long the lock lasts from the server's decision. Count it from before the request was sent: then the
-	// clocks of client and server need not agree.
+	// RemainingMs How long the lock lasts from the server's decision. Count it from before the request was sent: then the clocks of client and
+	// server need not agree.
 	RemainingMs Milliseconds `json:"remaining_ms"`
 
 	// Replayed The same request_id had this lock already.
@@ -2421,9 +2384,9 @@ type RunGranted struct {
 	Runs Count `json:"runs"`
 }
 
-// RunKeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs,
-// after the end of its lock. Left out, it is as an earlier request of this run said, or a day if none did; the latest
-// one that says it counts.
+// RunKeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end
+// of its lock. Left out, it is as an earlier request of this run said, or a day if none did; the latest one that says
+// it counts.
 type RunKeepSeconds = int64
 
 // RunLock The lock of a run, as its holder sees it.
@@ -2431,8 +2394,8 @@ type RunLock struct {
 	// ExpiresAt ISO 8601, UTC, milliseconds.
 	ExpiresAt Time `json:"expires_at"`
 
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 	OwnerID      string       `json:"owner_id"`
 	RemainingMs  Milliseconds `json:"remaining_ms"`
@@ -2454,18 +2417,18 @@ type RunPage struct {
 
 // RunRefreshRequest defines model for RunRefreshRequest.
 type RunRefreshRequest struct {
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
-	// KeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs,
-	// after the end of its lock. Left out, it is as an earlier request of this run said, or a day if none did; the latest
-	// one that says it counts.
+	// KeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end
+	// of its lock. Left out, it is as an earlier request of this run said, or a day if none did; the latest one that says
+	// it counts.
 	KeepSeconds RunKeepSeconds `json:"keep_seconds,omitempty"`
 
-	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's
-	// subject; a value here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject
-	// apart, giving "subject#suffix", or that whole name as a grant returned it.
+	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
+	// a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
+	// that whole name as a grant returned it.
 	OwnerID AnalysisOwnerID `json:"owner_id,omitempty"`
 
 	// TTLSeconds How long the lock lasts from now, in whole seconds.
@@ -2477,18 +2440,18 @@ type RunReleaseRequest struct {
 	// FailureReason Why the run failed, in up to 1024 bytes. Stored in the document.
 	FailureReason FailureReason `json:"failure_reason,omitempty"`
 
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is
-	// the store's time in microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
-	// KeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs,
-	// after the end of its lock. Left out, it is as an earlier request of this run said, or a day if none did; the latest
-	// one that says it counts.
+	// KeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end
+	// of its lock. Left out, it is as an earlier request of this run said, or a day if none did; the latest one that says
+	// it counts.
 	KeepSeconds RunKeepSeconds `json:"keep_seconds,omitempty"`
 
-	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's
-	// subject; a value here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject
-	// apart, giving "subject#suffix", or that whole name as a grant returned it.
+	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
+	// a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
+	// that whole name as a grant returned it.
 	OwnerID AnalysisOwnerID `json:"owner_id,omitempty"`
 }
 
@@ -2566,8 +2529,7 @@ type Topology struct {
 // UnixMilliseconds A time in Unix milliseconds.
 type UnixMilliseconds = int64
 
-// UnreadableActivation An activation of the page whose document cannot be read. The server's log says what is wrong
-// with it.
+// UnreadableActivation An activation of the page whose document cannot be read. The server's log says what is wrong with it.
 type UnreadableActivation struct {
 	// Code `DOCUMENT_DAMAGED`: a field holds what it cannot, or there is something else in the document's place.
 	Code Code   `json:"code"`
@@ -2575,8 +2537,7 @@ type UnreadableActivation struct {
 	Kind string `json:"kind"`
 }
 
-// UnreadableAnalysis A document that is no analysis which the server can judge. The server's log says what is wrong
-// with it.
+// UnreadableAnalysis A document that is no analysis which the server can judge. The server's log says what is wrong with it.
 type UnreadableAnalysis struct {
 	AnalysisID string `json:"analysis_id"`
 
@@ -2591,8 +2552,8 @@ type UnreadableEvent struct {
 	EventID string `json:"event_id"`
 }
 
-// UnreadableLock A lock of the page whose document cannot be read. It is listed whatever the state that was asked for.
-// The server's log says what is wrong with it.
+// UnreadableLock A lock of the page whose document cannot be read. It is listed whatever the state that was asked for. The server's log says what is wrong
+// with it.
 type UnreadableLock struct {
 	// Code `DOCUMENT_DAMAGED`: a field holds what it cannot, or there is something else in the document's place.
 	Code    Code   `json:"code"`
@@ -2609,8 +2570,7 @@ type UnreadableRun struct {
 // Weight The member's share of the partitions, relative to the other members; 0 means 1.
 type Weight = int64
 
-// WorkCounts What was read for a page, by state, whether or not it is in the page. The sum over all pages is that of
-// all.
+// WorkCounts What was read for a page, by state, whether or not it is in the page. The sum over all pages is that of all.
 type WorkCounts struct {
 	// Documents All that were read: also those that cannot be read, and those that are kept no longer.
 	Documents int64 `json:"documents"`
@@ -2621,9 +2581,9 @@ type WorkCounts struct {
 	Stale     int64 `json:"stale"`
 }
 
-// WorkState How far an analysis or a run has come, whatever a program of your own writes into its status. RUNNING: its
-// lock is held. STALE: it is not finished, and its lock has expired: it waits for a takeover. PENDING: none of the
-// others; it was not begun, or its last run released it.
+// WorkState How far an analysis or a run has come, whatever a program of your own writes into its status. RUNNING: its lock is held. STALE: it is
+// not finished, and its lock has expired: it waits for a takeover. PENDING: none of the others; it was not begun, or its last run
+// released it.
 type WorkState string
 
 // AnalysisID defines model for AnalysisID.
