@@ -103,7 +103,7 @@ func TestAWrongAddressIsNamedAtOnce(t *testing.T) {
 
 // TestAnotherServerIsNamedAtOnce: so it is where another server answers, unless that says that the server behind it is
 // away.
-func TestAnotherServerIsNamedAtOnce(t *testing.T) {
+func TestAnotherServerIsNamedAtOnce(t *testing.T) { //nolint:bodyclose // the client does it
 	locked := calls["lock"]
 	for name, reply := range map[string]func() (*http.Response, error){
 		"page":     page(http.StatusOK, "text/html", "<html>"),
@@ -123,7 +123,7 @@ func TestAnotherServerIsNamedAtOnce(t *testing.T) {
 
 // TestAServerThatHasAnsweredIsAwayForAWhile: then a connection that is refused is no wrong address. Nor is it one where
 // the caller says for how long to ask.
-func TestAServerThatHasAnsweredIsAwayForAWhile(t *testing.T) {
+func TestAServerThatHasAnsweredIsAwayForAWhile(t *testing.T) { //nolint:bodyclose // the client does it
 	missing := page(http.StatusNotFound, "application/problem+json", `{"code": "LOCK_NOT_FOUND", "status": 404}`)
 	for name, least := range map[string]time.Duration{"request": 0, "lock": 9 * time.Second, "run": 20 * time.Second} {
 		sent, took, err := unmet(t, refusedPort, nil, calls[name], missing)

@@ -37,7 +37,7 @@ func TestWordsOfThePages(t *testing.T) {
 		}
 		text, _, _ := strings.Cut(string(content), "<!-- Generated from ")
 		n := 0
-		for _, word := range strings.Fields(generated.ReplaceAllString(text, "")) {
+		for word := range strings.FieldsSeq(generated.ReplaceAllString(text, "")) {
 			if strings.Trim(word, "|-") != "" { // the lines of a table are no words
 				n++
 			}
