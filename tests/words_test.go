@@ -9,10 +9,11 @@ import (
 	"testing"
 )
 
-// made are pages whose text comes from code: of cli.md the part below the generated line is not counted, of the others
-// nothing is.
+// made are pages that are not counted: their text comes from code, or they are one table. Of cli.md the part below the
+// generated line is not counted.
 var made = map[string]bool{
 	"docs/reference/settings.md": true, "docs/reference/errors.md": true, "docs/reference/metrics.md": true,
+	"docs/internals/traceability.md": true,
 }
 
 // mostWords bounds all pages together. Lower it whenever pages become shorter: the aim is 60,000.
