@@ -391,7 +391,6 @@ func (n *night) playOthers() (run, identity, id int64) {
 		fmt.Sprintf(`{"incarnation":%d,"reason":"hangs"}`, had.Incarnation), 200)
 	had = command("22:30", "claim", contracts.Activation{}, "")
 	command("22:31", "activated", had, "")
-	command("22:32", "drain", had, "")
 	command("22:40", "deactivate", had, `,"reason":"idle"`)
 	return run, identity, id
 }
