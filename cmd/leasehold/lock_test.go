@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -58,6 +59,41 @@ func TestShellWord(t *testing.T) {
 	} {
 		if got := shellWord(word); got != want {
 			t.Errorf("%q: %s, want %s", word, got, want)
+		}
+	}
+}
+
+// ofAcme is everyone, with a token for the tenant acme.
+type ofAcme struct{}
+
+func (ofAcme) Identify(*http.Request) (httpapi.Caller, error) {
+	return httpapi.Caller{Subject: "ann", Tenant: "acme"}, nil
+}
+
+func (ofAcme) Challenge() string { return "" }
+func (ofAcme) Unverified() bool  { return false }
+
+// TestAnotherTenant: a command about another tenant than the token's says which one the token is for, and how to name
+// it; other errors do not.
+func TestAnotherTenant(t *testing.T) {
+	server := httptest.NewServer(httpapi.New(docstore.NewMemory(nil), ofAcme{}, nil))
+	defer server.Close()
+	t.Setenv("LEASEHOLD_SERVER", server.URL)
+	for _, c := range []struct {
+		args string
+		hint bool
+	}{
+		{"lock get k", true},
+		{"lock run k -- true", true},
+		{"run get r", true},
+		{"fence check r --token 1", true},
+		{"lock get k --tenant acme", false},
+		{"lock force-release k --reason x --tenant acme", false}, // it needs another scope
+	} {
+		var out, errs strings.Builder
+		code := run(t.Context(), words(c.args), &out, &errs)
+		if code == exitOK || c.hint != strings.Contains(errs.String(), "--tenant acme, or set LEASEHOLD_TENANT=acme") {
+			t.Errorf("%s: %d %s", c.args, code, &errs)
 		}
 	}
 }
