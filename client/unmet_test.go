@@ -106,16 +106,17 @@ func TestAWrongAddressIsNamedAtOnce(t *testing.T) {
 func TestAnotherServerIsNamedAtOnce(t *testing.T) {
 	locked := calls["lock"]
 	for name, reply := range map[string]func() (*http.Response, error){
-		"page":     page(http.StatusOK, "text/html", "<html>"),
-		"no page":  page(http.StatusNotFound, "text/html", "<html>"),
-		"redirect": page(http.StatusFound, "text/html", ""),
+		"page":     page(http.StatusOK, "text/html", "<html>"),       //nolint:bodyclose // the client does
+		"no page":  page(http.StatusNotFound, "text/html", "<html>"), //nolint:bodyclose // the client does
+		"redirect": page(http.StatusFound, "text/html", ""),          //nolint:bodyclose // the client does
 	} {
 		_, took, err := unmet(t, reply, nil, locked)
 		if took > time.Second || err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
 			t.Errorf("%s: after %v: %v", name, took, err)
 		}
 	}
-	if _, took, err := unmet(t, page(http.StatusBadGateway, "text/html", "<html>"), nil, locked); took < 9*time.Second ||
+	away := page(http.StatusBadGateway, "text/html", "<html>") //nolint:bodyclose // the client does
+	if _, took, err := unmet(t, away, nil, locked); took < 9*time.Second ||
 		err == nil {
 		t.Errorf("a proxy whose server is away: after %v: %v", took, err)
 	}
@@ -124,7 +125,8 @@ func TestAnotherServerIsNamedAtOnce(t *testing.T) {
 // TestAServerThatHasAnsweredIsAwayForAWhile: then a connection that is refused is no wrong address. Nor is it one where
 // the caller says for how long to ask.
 func TestAServerThatHasAnsweredIsAwayForAWhile(t *testing.T) {
-	missing := page(http.StatusNotFound, "application/problem+json", `{"code": "LOCK_NOT_FOUND", "status": 404}`)
+	missing := page(http.StatusNotFound, "application/problem+json", //nolint:bodyclose // the client does
+		`{"code": "LOCK_NOT_FOUND", "status": 404}`)
 	for name, least := range map[string]time.Duration{"request": 0, "lock": 9 * time.Second, "run": 20 * time.Second} {
 		sent, took, err := unmet(t, refusedPort, nil, calls[name], missing)
 		if sent <= 3 || took < least || err == nil {

@@ -103,7 +103,7 @@ func cutOff(t *testing.T, processes, durations, perMs, ms int) (cached, random i
 }
 
 // TestFallbackTable compares the two ways to make IDs without a lease: under the machine ID of the last lease, with a
-// sequence that begins at a random number, and with random numbers alone. The table is the one of docs/guides/ids.md;
+// sequence that begins at a random number, and with random numbers alone. docs/guides/ids.md has a row of its table;
 // in a deep run it has 1000 processes and a second.
 func TestFallbackTable(t *testing.T) {
 	processes, ms := suite.AtDepth(100, 1000), suite.AtDepth(100, 1000)

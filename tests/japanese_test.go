@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -15,8 +16,15 @@ import (
 // one's hash when it did.
 var translated = regexp.MustCompile(`^<!-- (\S+) ([0-9a-f]{16}) -->\n`)
 
-// TestJapanese: each page in Japanese names the page in English of which it is the translation, has its programs, and
-// is not behind it. After a change of the English page, change the other, and run this with UPDATE_JAPANESE=1.
+// pageLink is a link to a page of this repository, with or without a heading.
+var pageLink = regexp.MustCompile(`\]\(([^):]+\.md)(?:#[^)]*)?\)`)
+
+// japanese is the path of a page in Japanese, of that of the page in English.
+func japanese(page string) string { return strings.TrimSuffix(page, ".md") + ".ja.md" }
+
+// TestJapanese: each page in Japanese names the page in English of which it is the translation, has its programs, leads
+// to other pages in Japanese where there are any, and is not behind it. Each tutorial has one. After a change of the
+// English page, change the other, and run this with UPDATE_JAPANESE=1.
 func TestJapanese(t *testing.T) {
 	t.Parallel()
 	var pages []string
@@ -27,10 +35,16 @@ func TestJapanese(t *testing.T) {
 		}
 		pages = append(pages, some...)
 	}
-	if len(pages) < 2 {
-		t.Errorf("there are only %v", pages)
+	tutorials, err := filepath.Glob("../docs/tutorials/*.md")
+	if err != nil || len(tutorials) == 0 {
+		t.Fatal(tutorials, err)
 	}
-	code := regexp.MustCompile("(?ms)^```(\\w+)\n.*?^```$")
+	for _, page := range tutorials {
+		if !strings.HasSuffix(page, ".ja.md") && !slices.Contains(pages, japanese(page)) {
+			t.Errorf("there is no %s", japanese(page))
+		}
+	}
+	code := regexp.MustCompile("(?ms)^ *```(\\w+)\n.*?^ *```$")
 	comment := regexp.MustCompile(`(#|//) .*`) // in the language of the page
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
@@ -42,7 +56,8 @@ func TestJapanese(t *testing.T) {
 			t.Errorf("%s: the first line must be <!-- PAGE HASH -->, with the page in English that it translates", page)
 			continue
 		}
-		english, err := os.ReadFile(filepath.Join("..", string(m[1])))
+		name := string(m[1])
+		english, err := os.ReadFile(filepath.Join("..", name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,6 +78,12 @@ func TestJapanese(t *testing.T) {
 			if i >= len(want) || i >= len(got) ||
 				!bytes.Equal(comment.ReplaceAll(want[i], nil), comment.ReplaceAll(got[i], nil)) {
 				t.Errorf("%s and %s differ in program %d of %d", page, m[1], i+1, len(want))
+			}
+		}
+		for _, m := range pageLink.FindAllStringSubmatch(string(text), -1) {
+			to := filepath.Join(filepath.Dir(page), m[1])
+			if to != filepath.Join("..", name) && slices.Contains(pages, japanese(to)) {
+				t.Errorf("%s links to %s, which is there in Japanese", page, m[1])
 			}
 		}
 		if titles := func(b []byte) int { return strings.Count("\n"+string(b), "\n## ") }; titles(english) > titles(text) {

@@ -4,6 +4,7 @@ package tests
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -153,8 +154,9 @@ func TestThreeMachines(t *testing.T) {
 	if ran != "reported\n" && ran != "reported\nreported\n" { // it is midnight between the two once a year of tests
 		t.Errorf("the job said %q", ran)
 	}
-	if out := types("alpha", as("ann")+sh[wrong]); !strings.Contains(out, "nothing was held") {
-		t.Errorf("the administrator: %s", out)
+	out, err := command("alpha", as("alpha")+sh[wrong]).CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 4 {
+		t.Errorf("the administrator, of a lock that no one has: %v, %s", err, out)
 	}
 	list := types("server", strings.Split(sh[gone], "\n")[0])
 	id, _, _ := strings.Cut(list[strings.Index(list, "\n")+1:], " ")

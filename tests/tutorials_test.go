@@ -50,7 +50,7 @@ func TestTutorials(t *testing.T) {
 	} {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
-			for _, program := range strings.Fields(c.programs) {
+			for program := range strings.FieldsSeq(c.programs) {
 				if _, err := exec.LookPath(program); err != nil {
 					t.Skipf("there is no %s", program) // the gate has it
 				}

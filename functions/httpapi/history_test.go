@@ -31,7 +31,7 @@ func TestHistory(t *testing.T) {
 		},
 	}))
 	for query, field := range map[string]string{
-		"kind=cluster&key=k":                             "kind",
+		"kind=cluster&key=k":                          "kind",
 		"kind=lock&tenant_id=acme":                    "key",
 		"kind=lock&key=k":                             "tenant_id",
 		"kind=analysis&key=k&tenant_id=acme":          "tenant_id",
