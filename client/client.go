@@ -18,7 +18,7 @@
 // again with the same request_id until the context ends or the tries are used up, and not before the time that the
 // server asks for, or a proxy before it; if that is longer than 10 s, it is not sent again ([contracts.RetryAfter]).
 // While the server has never answered, a connection that cannot be made, and what another server answers, are an error
-// after three tries, within a second: its address may be wrong.
+// after three tries of a request, within a second: its address may be wrong.
 // Retries are idempotent: a command takes effect once. [MachineIDs] sends each request once, because the generator of
 // IDs retries by itself. A lock command that ends without a response all the same is an [UnknownOutcomeError], which
 // names its request_id.
@@ -57,8 +57,8 @@ type Client struct {
 	http  *http.Client
 	token func(context.Context) (string, error)
 	tries int
-	ends  *ends.Clock   // of the server
-	tried *atomic.Int32 // requests without an answer before the first that had one; answered after that
+	ends  *ends.Clock  // of the server
+	met   *atomic.Bool // the server has answered
 }
 
 // Options are the settings of [New]. The zero value works.
@@ -84,7 +84,7 @@ func New(baseURL string, o *Options) (*Client, error) {
 	}
 	c := &Client{base: strings.TrimRight(baseURL, "/"), name: strings.TrimRight(u.Redacted(), "/"),
 		http: &http.Client{Timeout: 15 * time.Second, Transport: transport()}, tries: 4, ends: &ends.Clock{},
-		tried: &atomic.Int32{}}
+		met: &atomic.Bool{}}
 	if u.Scheme == "http" && !loopback(u.Hostname()) && (u.User != nil || o != nil && o.Token != nil) {
 		return nil, fmt.Errorf("server %q: a token or a password must not travel over plain http: use https:// "+
 			"(http:// with credentials is accepted only for this machine itself)", u.Redacted())

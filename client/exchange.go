@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"mime"
 	"net/http"
 	"strconv"
@@ -59,6 +58,8 @@ func exchanges[T any](ctx context.Context, c *Client, method, path string, body 
 	var (
 		none T
 		e    ended
+
+		first lease.Meeting
 	)
 	l, granting := body.(limited)
 	var payload []byte
@@ -94,8 +95,12 @@ func exchanges[T any](ctx context.Context, c *Client, method, path string, body 
 			retry-- // it was no try: the end was wrong
 			continue
 		}
+		wrong := first.Unmet(err)
+		if u, ok := errors.AsType[*unmetError](err); ok {
+			u.tries = int(first) // for those who call it again
+		}
 		after := contracts.RetryAfter(err)
-		if !unknown || ctx.Err() != nil || retry == c.tries-1 || lease.Unmet(err) || after > waits.Max ||
+		if !unknown || ctx.Err() != nil || retry == c.tries-1 || wrong || after > waits.Max ||
 			backoff.Sleep(ctx, max(waits.Delay(retry), after)) != nil {
 			return none, e, err
 		}
@@ -167,36 +172,31 @@ func (c *Client) exchange(ctx context.Context, method, path string, payload []by
 	return nil, unknown, c.meet(err, w.StatusCode < http.StatusInternalServerError && !passes(w.StatusCode))
 }
 
-// firstTries is how often a server that has never answered is asked, while no connection to it can be made or what
-// answers is another server: its address is wrong, rather than that it is away for a while. With the pauses between
-// them that is less than a second.
-const firstTries = 3
-
-// answered is that a server has answered: far below 0, whatever is added meanwhile.
-const answered = math.MinInt32
-
-// meet takes note of a server that answers. Before that it marks an error which says that the address may be wrong,
-// from the third one on.
+// meet takes note of a server that answers. Before that it marks an error which says that the address may be wrong.
 func (c *Client) meet(err error, wrong bool) error {
-	tried := c.tried.Load()
 	switch _, answers := errors.AsType[*contracts.Error](err); {
-	case tried < 0:
+	case c.met.Load():
 	case err == nil || answers:
-		c.tried.Store(answered)
-	case wrong && (tried >= firstTries-1 || c.tried.Add(1) >= firstTries):
-		return unmetError{err}
+		c.met.Store(true)
+	case wrong:
+		return &unmetError{err, 1}
 	}
 	return err
 }
 
-// unmetError is an error of a request to a server that has never answered: see [lease.Unmet].
-type unmetError struct{ error }
+// unmetError is an error of a request to a server that has never answered, however often it was sent: see
+// [lease.Meeting].
+type unmetError struct {
+	error
 
-// Unmet is for [lease.Unmet].
-func (unmetError) Unmet() bool { return true }
+	tries int
+}
+
+// Unmet is for [lease.Meeting].
+func (e *unmetError) Unmet() int { return e.tries }
 
 // Unwrap is the error without the mark.
-func (e unmetError) Unwrap() error { return e.error }
+func (e *unmetError) Unwrap() error { return e.error }
 
 // mediaType is what a response says that its body is.
 func mediaType(h http.Header) string {

@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,13 +40,14 @@ func unmet(t *testing.T, reply func() (*http.Response, error), o *client.LocksOp
 	call func(context.Context, *client.Client, *locks.Client) error, first ...func() (*http.Response, error)) (
 	sent int, took time.Duration, err error) {
 	t.Helper()
+	var all atomic.Int32 // a request may be given up in the background
 	synctest.Test(t, func(t *testing.T) {
 		if o == nil {
 			o = &client.LocksOptions{}
 		}
 		o.Server.HTTP = &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
-			if sent++; sent <= len(first) {
-				return first[sent-1]()
+			if n := int(all.Add(1)); n <= len(first) {
+				return first[n-1]()
 			}
 			return reply()
 		})}
@@ -61,15 +64,15 @@ func unmet(t *testing.T, reply func() (*http.Response, error), o *client.LocksOp
 		}
 		begin := time.Now()
 		err = call(t.Context(), c, holder)
-		took = time.Since(begin)
-		before := sent
+		took, sent = time.Since(begin), int(all.Load())-len(first)
+		before := all.Load()
 		e = holder.Close(t.Context())
 		time.Sleep(time.Minute)
-		if _, refused := errors.AsType[*net.OpError](err); refused && (e != nil || sent != before) {
-			t.Errorf("%d requests more after the error; close: %v", sent-before, e)
+		if _, refused := errors.AsType[*net.OpError](err); refused && (e != nil || all.Load() != before) {
+			t.Errorf("%d requests more after the error; close: %v", all.Load()-before, e)
 		}
 	})
-	return sent - len(first), took, err
+	return sent, took, err
 }
 
 // calls are the ways to ask for a grant.
@@ -136,5 +139,43 @@ func TestAServerThatHasAnsweredIsAwayForAWhile(t *testing.T) {
 	o := &client.LocksOptions{Locks: locks.Options{RetryFor: 10 * time.Second}}
 	if _, took, err := unmet(t, refusedPort, o, calls["lock"]); took < 9*time.Second || err == nil {
 		t.Errorf("RetryFor: after %v: %v", took, err)
+	}
+}
+
+// TestManyRequestsAtOnceHaveThreeTriesEach: a server that is away for a moment when a program begins, which asks for
+// many leases at once, is no wrong address.
+func TestManyRequestsAtOnceHaveThreeTriesEach(t *testing.T) {
+	const many = 20
+	for name, call := range calls {
+		synctest.Test(t, func(t *testing.T) {
+			begin := time.Now()
+			o := client.LocksOptions{}
+			o.Server.HTTP = &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+				if time.Now().Equal(begin) { // the first try of each
+					return refusedPort()
+				}
+				return page(http.StatusForbidden, "application/problem+json", `{"code": "PERMISSION_DENIED", "status": 403}`)()
+			})}
+			c, err := client.New("http://127.0.0.1:1", &o.Server)
+			if err != nil {
+				t.Fatal(err)
+			}
+			holder, err := locks.New(c.Locks().For("default"), &o.Locks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var all sync.WaitGroup
+			for range many {
+				all.Go(func() {
+					if err := call(t.Context(), c, holder); !errors.Is(err, contracts.CodePermissionDenied) {
+						t.Errorf("%s: %v", name, err)
+					}
+				})
+			}
+			all.Wait()
+			if err := holder.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -175,6 +175,7 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 		polls  int           // tries that are not to wait
 		wait   time.Duration // of the next try
 		since  = c.o.clock() // when there was no definite response for the first time
+		first  lease.Meeting
 	)
 	for {
 		asking := waiting
@@ -234,7 +235,7 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 				polls = fewPolls
 			}
 		}
-		if !c.o.insists && lease.Unmet(t.err) {
+		if first.Unmet(t.err) && !c.o.insists {
 			return t.asked, t.got, t.err
 		}
 		if failed > 0 {

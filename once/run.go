@@ -162,8 +162,9 @@ func (r *run) acquire(ctx context.Context) (g Grant, asked term.Moment, err erro
 	spent := func(err error) bool {
 		return errors.Is(err, contracts.CodeRequestIDReused) || errors.Is(err, contracts.CodeLeaseExpired)
 	}
+	var first lease.Meeting
 	final := func(err error) bool {
-		return unknown(err) || lease.Unmet(err) ||
+		return unknown(err) || first.Unmet(err) ||
 			rejected(err) && (!r.madeUp || !errors.Is(err, contracts.CodeRequestIDReused))
 	}
 	err = insist(ctx, min(tryTime, r.TTL), final, func(ctx context.Context) error {

@@ -105,9 +105,11 @@ func (r *reader) reads(page string) (shown int) {
 
 // here is a command with the ports of this run, and with examples that are built.
 func (r *reader) here(command string) string {
+	var ports []string // all replaced at once: one of ours may have one of theirs in it, such as 39000
 	for theirs, ours := range r.ports {
-		command = strings.ReplaceAll(command, theirs, ours)
+		ports = append(ports, theirs, ours)
 	}
+	command = strings.NewReplacer(ports...).Replace(command)
 	return anExample.ReplaceAllStringFunc(command, func(run string) string {
 		return build(r.t, anExample.FindStringSubmatch(run)[1])
 	})

@@ -458,6 +458,7 @@ type lockNews struct {
 	since   time.Time // when it began to wait
 	said    string    // what it waits for, as it said last
 	trouble bool      // requests fail
+	first   lease.Meeting
 }
 
 // closed are the codes of a lock that can be had later.
@@ -467,7 +468,7 @@ var closed = []contracts.Code{contracts.CodeLockHeld, contracts.CodeLockDelayed,
 func (n *lockNews) tell(e locks.Event) {
 	refused, ok := errors.AsType[*contracts.Error](e.Err)
 	switch {
-	case n.cmd.Quiet && !lease.Unmet(e.Err): // no server may ever answer there
+	case !n.first.Unmet(e.Err) && n.cmd.Quiet: // no server may ever answer there
 		return
 	case e.What == locks.Waiting && ok && slices.Contains(closed, refused.Code):
 		if n.since.IsZero() {

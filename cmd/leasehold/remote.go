@@ -232,7 +232,7 @@ type announced struct {
 // Acquire asks for the run of an analysis.
 func (a *announced) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
 	g, err := a.Gate.Acquire(ctx, r)
-	why, unmet := a.remote.explain(err), lease.Unmet(err)
+	why, unmet := a.remote.explain(err), new(lease.Meeting).Unmet(err)
 	_, unreachable := errors.AsType[*unreachableError](why)
 	if (unmet || unreachable && !a.quiet) && !a.said.Swap(true) {
 		fmt.Fprintf(a.to, "leasehold: %v\nleasehold: trying again until it responds; stop with Ctrl-C\n", why)
@@ -246,8 +246,8 @@ func (a *announced) Acquire(ctx context.Context, r once.Acquire) (once.Grant, er
 // insisted is an error after which the request is sent again, although the address of the server may be wrong.
 type insisted struct{ error }
 
-// Unmet is for [lease.Unmet].
-func (insisted) Unmet() bool { return false }
+// Unmet is for [lease.Meeting].
+func (insisted) Unmet() int { return 0 }
 
 // Unwrap is the error itself.
 func (e insisted) Unwrap() error { return e.error }

@@ -36,14 +36,26 @@ func NeverSent(err error) bool {
 	return distrusted || errors.Is(err, http.ErrSchemeMismatch)
 }
 
-// Unmet reports whether an error says that the address of a server may be wrong: nothing has ever answered there as a
-// server of Leasehold does, so that another try in the next seconds is of no use.
-func Unmet(err error) bool {
+// Meeting counts the tries of one request to a server that has never answered as a server of Leasehold does. Those of
+// other requests do not count: many that are sent at once would have no second one.
+type Meeting int
+
+// firstTries is how often a request is sent to a server that has never answered, while no connection to it can be made
+// or what answers is another server: its address is wrong, rather than that it is away for a while. With the pauses
+// between them that is less than a second.
+const firstTries = 3
+
+// Unmet counts an error, and reports whether by now the address of the server may be wrong, so that another try in the
+// next seconds is of no use.
+func (m *Meeting) Unmet(err error) bool {
 	e, ok := errors.AsType[interface {
 		error
-		Unmet() bool
+		Unmet() int // tries that say so
 	}](err)
-	return ok && e.Unmet()
+	if ok {
+		*m += Meeting(e.Unmet())
+	}
+	return ok && *m >= firstTries
 }
 
 // Unsettled reports whether a request that failed may have been carried out, or may still be.

@@ -3,6 +3,7 @@ package audit
 import (
 	"bufio"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"errors"
 	"io"
@@ -30,16 +31,37 @@ func (l *Log) ReadFile(ctx context.Context, name string) error {
 // many bytes as given: of the last one that is read the end, unless it is compressed. Rotated files are FILE.1 and
 // FILE-20260101, also with .gz, as logrotate names them.
 func (l *Log) ReadNewest(ctx context.Context, name string, most int64) error {
-	files, err := rotated(name)
-	if err != nil {
-		return err
+	if to, err := filepath.EvalSymlinks(name); err == nil { // it may be renamed, and not yet be there again
+		name = to
 	}
+	broken, lines := l.Broken, l.BrokenLines
+	for try := 0; ; try++ {
+		l.Broken, l.BrokenLines = broken, lines
+		files, err := rotated(name)
+		if err != nil {
+			return err
+		}
+		err = l.readFiles(ctx, filepath.Dir(name), files, most)
+		if !errors.Is(err, errRotated) || try == 3 {
+			return err
+		}
+	}
+}
+
+// errRotated is that a file is another one than it was, so that the newest events may be in one that is not in the list.
+var errRotated = errors.New("the files of audit events were rotated again and again while they were read: try again")
+
+// readFiles reads files of a folder, as many bytes as given.
+func (l *Log) readFiles(ctx context.Context, folder string, files []fs.FileInfo, most int64) error {
 	for _, f := range files {
 		if most <= 0 {
 			return nil
 		}
-		n, err := l.readEnd(ctx, f, most)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // rotated or removed meanwhile
+		n, err := l.readEnd(ctx, filepath.Join(folder, f.Name()), f, most)
+		if errors.Is(err, fs.ErrNotExist) { // rotated or removed meanwhile
+			err = errRotated
+		}
+		if err != nil {
 			return err
 		}
 		most -= n
@@ -48,7 +70,7 @@ func (l *Log) ReadNewest(ctx context.Context, name string, most int64) error {
 }
 
 // rotated are a file and those that it was rotated to, the newest first.
-func rotated(name string) ([]string, error) {
+func rotated(name string) ([]fs.FileInfo, error) {
 	entries, err := os.ReadDir(filepath.Dir(name))
 	if err != nil {
 		return nil, err
@@ -68,15 +90,12 @@ func rotated(name string) ([]string, error) {
 	slices.SortFunc(found, func(a, b fs.FileInfo) int {
 		return cmp.Or(b.ModTime().Compare(a.ModTime()), cmp.Compare(a.Name(), b.Name()))
 	})
-	names := make([]string, len(found))
-	for i, info := range found {
-		names[i] = filepath.Join(filepath.Dir(name), info.Name())
-	}
-	return names, nil
+	return found, nil
 }
 
-// readEnd reads the last bytes of a file, from the first line that begins there, and says how many they are.
-func (l *Log) readEnd(ctx context.Context, name string, most int64) (int64, error) {
+// readEnd reads the last bytes of a file, from the first line that begins there, and says how many they are. Of a
+// compressed file they are those that it has uncompressed: all, or none.
+func (l *Log) readEnd(ctx context.Context, name string, listed fs.FileInfo, most int64) (int64, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return 0, err
@@ -86,12 +105,25 @@ func (l *Log) readEnd(ctx context.Context, name string, most int64) (int64, erro
 	if err != nil {
 		return 0, err
 	}
+	if !os.SameFile(info, listed) || info.Size() < listed.Size() {
+		return 0, errRotated
+	}
 	in := bufio.NewReader(untilEnd{f, ctx})
-	magic, _ := in.Peek(2)
-	if size := info.Size(); size > most {
-		if isGzip(magic) {
-			return size, nil // what is older is older still
+	if magic, _ := in.Peek(2); isGzip(magic) {
+		n, err := uncompressed(in, most)
+		if err != nil && ctx.Err() == nil { // it may be written just now, beside the file that it is made of
+			l.broken(Broken{name, 1, err.Error()})
+			return 0, nil
 		}
+		if err != nil || n > most {
+			return n, err // what is older is older still
+		}
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return 0, err
+		}
+		return n, l.Read(name, untilEnd{f, ctx})
+	}
+	if size := info.Size(); size > most {
 		if _, err := f.Seek(size-most, io.SeekStart); err != nil {
 			return 0, err
 		}
@@ -102,6 +134,15 @@ func (l *Log) readEnd(ctx context.Context, name string, most int64) (int64, erro
 		return most, l.Read(name, in)
 	}
 	return info.Size(), l.Read(name, in)
+}
+
+// uncompressed counts the bytes of a compressed file, until there are more than most.
+func uncompressed(in io.Reader, most int64) (int64, error) {
+	z, err := gzip.NewReader(in)
+	if err != nil {
+		return 0, err
+	}
+	return io.Copy(io.Discard, io.LimitReader(z, most+1))
 }
 
 // skipLine reads the rest of a line.
