@@ -684,7 +684,7 @@ func TestAuditWithoutEvents(t *testing.T) {
 		code    int
 		says    string
 	}{
-		"text":  {text.String(), exitFailed, "set LEASEHOLD_LOG=json or LEASEHOLD_AUDIT_LOG"},
+		"text":  {"listening\n" + text.String(), exitFailed, "set LEASEHOLD_LOG=json or LEASEHOLD_AUDIT_LOG"},
 		"noise": {"x\n", exitFailed, "no audit event could be read"},
 		"empty": {"", exitMissing, ""},
 		"json":  {`{"msg":"request"}` + "\n", exitMissing, ""},

@@ -153,14 +153,14 @@ func (c *acquireCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 		permit, lease.LockKey, lease.TenantID, lease.ExpiresAt, lease.FencingToken, c.releaseCommand(l, lease))
 }
 
-// releaseCommand is the command that releases a lease, for the same shell: it repeats the flags that this one was given,
-// and leaves to the variables what they say.
+// releaseCommand is the command that releases a lease, for the same shell: it repeats the flags that this one was
+// given, and leaves to the variables what they say.
 func (c *acquireCmd) releaseCommand(l *lockCmd, lease client.Lease) string {
 	server := l.Server
 	if u, err := url.Parse(server); err == nil && u.User != nil && os.Getenv("LEASEHOLD_SERVER") != server {
 		server = u.Redacted() // no password in what may end in a log
 	}
-	command := fmt.Sprintf("leasehold lock release %s --token %d", shellWord(lease.LockKey), lease.FencingToken)
+	command := []string{"leasehold lock release", shellWord(lease.LockKey), fmt.Sprintf("--token %d", lease.FencingToken)}
 	for _, f := range []struct{ name, value, variable, usual string }{
 		{"tenant", l.Tenant, "LEASEHOLD_TENANT", "default"},
 		{"owner", c.Owner, "LEASEHOLD_OWNER", ""},
@@ -168,10 +168,10 @@ func (c *acquireCmd) releaseCommand(l *lockCmd, lease client.Lease) string {
 		{"auth-token-file", l.AuthTokenFile, "LEASEHOLD_AUTH_TOKEN_FILE", ""},
 	} {
 		if f.value != cmp.Or(os.Getenv(f.variable), f.usual) {
-			command += " --" + f.name + " " + shellWord(f.value)
+			command = append(command, "--"+f.name, shellWord(f.value))
 		}
 	}
-	return command
+	return strings.Join(command, " ")
 }
 
 // shellWord is a word as a POSIX shell reads it.

@@ -178,7 +178,8 @@ func (c *inTenant) outcome(err error) error {
 func (c *inTenant) ofTenant(err error) error {
 	err = fmt.Errorf("%w (tenant %s)", err, c.Tenant)
 	e, _ := errors.AsType[*contracts.Error](err)
-	if own, ok := strings.CutPrefix(e.Detail, "your token is for tenant "); ok && e.Code == contracts.CodePermissionDenied {
+	own, ok := strings.CutPrefix(e.Detail, "your token is for tenant ")
+	if ok && e.Code == contracts.CodePermissionDenied {
 		if own, ok := unquotedPrefix(own); ok {
 			own = shellWord(own)
 			return fmt.Errorf("%w\nSay --tenant %s, or set LEASEHOLD_TENANT=%[2]s", err, own)

@@ -399,8 +399,8 @@ func (s *silent) Write(ctx context.Context, w ...docstore.Write) (docstore.Resul
 	return r, err
 }
 
-// TestAuditOfDeliveries: where a delivery is no request, the worker writes the event of each run, with its lease and what
-// became of it, as an endpoint does. One that ran nothing has none, and without a log there is none.
+// TestAuditOfDeliveries: where a delivery is no request, the worker writes the event of each run, with its lease and
+// what became of it, as an endpoint does. One that ran nothing has none, and without a log there is none.
 func TestAuditOfDeliveries(t *testing.T) {
 	b := newBench(t, func(_ context.Context, l once.Lock) (string, error) {
 		if l.AnalysisID == "bad" {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -52,13 +53,11 @@ const notJSON = "it is not JSON"
 
 // Reason is the first broken line that says more than that it is not JSON, or else the first; the zero value if there
 // is none.
-func (l *Log) Reason() (b Broken) {
-	for i := len(l.Broken) - 1; i >= 0; i-- {
-		if b == (Broken{}) || l.Broken[i].Why != notJSON || b.Why == notJSON {
-			b = l.Broken[i]
-		}
+func (l *Log) Reason() Broken {
+	if len(l.Broken) == 0 {
+		return Broken{}
 	}
-	return b
+	return l.Broken[max(0, slices.IndexFunc(l.Broken, func(b Broken) bool { return b.Why != notJSON }))]
 }
 
 // Broken is a line that is no event and may have been one.
