@@ -152,7 +152,10 @@ func TestManyRequestsAtOnceHaveThreeTriesEach(t *testing.T) {
 				if time.Now().Equal(begin) { // the first try of each
 					return refusedPort()
 				}
-				return page(http.StatusForbidden, "application/problem+json", `{"code": "PERMISSION_DENIED", "status": 403}`)()
+				return &http.Response{
+					StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/problem+json"}},
+					Body: io.NopCloser(strings.NewReader(`{"code": "PERMISSION_DENIED", "status": 403}`)),
+				}, nil
 			})}
 			c, err := client.New("http://127.0.0.1:1", &o.Server)
 			if err != nil {
