@@ -106,6 +106,8 @@ func TestAWrongAddressIsNamedAtOnce(t *testing.T) {
 
 // TestAnotherServerIsNamedAtOnce: so it is where another server answers, unless that says that the server behind it is
 // away.
+//
+//nolint:bodyclose // of responses that are made here
 func TestAnotherServerIsNamedAtOnce(t *testing.T) {
 	locked := calls["lock"]
 	for name, reply := range map[string]func() (*http.Response, error){
@@ -127,6 +129,8 @@ func TestAnotherServerIsNamedAtOnce(t *testing.T) {
 
 // TestAServerThatHasAnsweredIsAwayForAWhile: then a connection that is refused is no wrong address. Nor is it one where
 // the caller says for how long to ask.
+//
+//nolint:bodyclose // of responses that are made here
 func TestAServerThatHasAnsweredIsAwayForAWhile(t *testing.T) {
 	missing := page(http.StatusNotFound, "application/problem+json", //nolint:bodyclose // the client does
 		`{"code": "LOCK_NOT_FOUND", "status": 404}`)
@@ -154,7 +158,10 @@ func TestManyRequestsAtOnceHaveThreeTriesEach(t *testing.T) {
 				if time.Now().Equal(begin) { // the first try of each
 					return refusedPort()
 				}
-				return page(http.StatusForbidden, "application/problem+json", `{"code": "PERMISSION_DENIED", "status": 403}`)()
+				return &http.Response{
+					StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/problem+json"}},
+					Body: io.NopCloser(strings.NewReader(`{"code": "PERMISSION_DENIED", "status": 403}`)),
+				}, nil
 			})}
 			c, err := client.New("http://127.0.0.1:1", &o.Server)
 			if err != nil {

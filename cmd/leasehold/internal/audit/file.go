@@ -48,7 +48,7 @@ func (l *Log) ReadNewest(ctx context.Context, name string, most int64) error {
 	}
 }
 
-// errRotated is that a file is another one than it was, so that the newest events may be in one that is not in the list.
+// errRotated is that a file is another one than it was: the newest events may be in one that is not in the list.
 var errRotated = errors.New("the files of audit events were rotated again and again while they were read: try again")
 
 // readFiles reads files of a folder, as many bytes as given.

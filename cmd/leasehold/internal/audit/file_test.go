@@ -54,7 +54,7 @@ func TestReadNewest(t *testing.T) {
 		first, many int
 	}{
 		{size * 10, 0, 40},
-		{size*3 + int64(len(part(0))) - 1, 10, 30}, // the compressed one is read whole or not at all, whatever its bytes are in the file
+		{size*3 + int64(len(part(0))) - 1, 10, 30}, // the compressed one is read whole or not at all, by what it has
 		{size * 2, 20, 20},
 		{size*2 - 1, 21, 19}, // no part of a line
 		{size, 30, 10},
