@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -202,7 +203,10 @@ func TestWorker(t *testing.T) {
 				if got != code || stdout != "" {
 					t.Errorf("%d %q\n%s", got, stdout, stderr)
 				}
-				if n := strings.Count(stderr, `"outcome":"`); n != len(outcomes) {
+				if ran := slices.Contains(outcomes, "ready"); ran != strings.Contains(stderr, `"result":"ready"`) {
+					t.Errorf("of a run there is an audit event: %v\n%s", outcomes, stderr)
+				}
+				if n := strings.Count(stderr, `"msg":"delivery"`); n != len(outcomes) {
 					t.Errorf("%d deliveries, want %v:\n%s", n, outcomes, stderr)
 				}
 				for _, outcome := range outcomes {
@@ -580,6 +584,9 @@ func TestLambdaGate(t *testing.T) {
 	if a := sweep.Invoke(t, lambdaFile(t, "schedule.json"), failAfter); !a.Failed ||
 		!strings.Contains(string(a.Body), "RequestThrottled") {
 		t.Errorf("a sweep without a queue: %s", a.Body)
+	}
+	if log := worker.Log(); strings.Count(log, `"action":"task.deliver","outcome":"ok"`) != 2 {
+		t.Errorf("a run that was delivered has an audit event:\n%s", log)
 	}
 	for _, l := range []*lambdatest.Instance{worker, sweep} {
 		l.Kill()

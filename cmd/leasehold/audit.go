@@ -45,7 +45,7 @@ Rotated files are named together, in any order: --file audit.jsonl --file audit.
 
 All times are the store's. Renewals are no audit events: a lease that was released, given up or ended by an administrator was held until then. One that expired was held until its lease ended, and possibly longer, if it was renewed: the answer says which of the two. Machine IDs have no fencing token, and are never renewed: their times tell leases apart. A member has an identity until it gives it up, or until the next one has it: it may have been dead before. What lies before the first event, or after the last, is not known. Lines that cannot be read are counted and named on standard error.
 
-Exit codes: 0 someone had it, or may have had it; 5 no one had it, as far as the events say; 1 a file cannot be read.`
+Exit codes: 0 someone had it, or may have had it; 5 no one had it, as far as the events say; 1 a file cannot be read, or has lines of which none is an audit event.`
 }
 
 // auditTime is a time of the command line.
@@ -102,12 +102,16 @@ func (c *auditCmd) Run(ctx context.Context, s *streams) error {
 	for _, b := range log.Broken[:min(len(log.Broken), mostNamed)] {
 		fmt.Fprintf(s.err, "leasehold: left out: %s\n", b)
 	}
-	if n := log.BrokenLines; n > 0 {
+	n := log.BrokenLines
+	if n > 0 {
 		fmt.Fprintf(s.err, "leasehold: %d lines could not be read: what they say is not in the answer\n", n)
 	}
 	a := log.All()
 	if !c.At.IsZero() {
 		a = log.At(c.At.Time)
+	}
+	if a.First == "" && n > 0 {
+		return fmt.Errorf("no audit event could be read, so that nothing is known: %s", log.Reason())
 	}
 	if err := show(s, c.JSON, a, "%s", auditAnswer(a)); err != nil {
 		return err
@@ -147,6 +151,7 @@ func auditAnswer(a audit.Answer) string {
 		b.WriteString(" at " + a.At)
 	}
 	b.WriteString(": ")
+	unknown := len(a.Holders) == 0 && a.At != "" && a.At < a.First // of an event about it, or about another thing
 	switch {
 	case len(a.Holders) == 0 && a.Events == 0:
 		b.WriteString("nothing is known, there is no event about it\n")
@@ -154,6 +159,8 @@ func auditAnswer(a audit.Answer) string {
 		b.WriteString("one lease\n")
 	case a.At == "":
 		fmt.Fprintf(&b, "%d leases\n", len(a.Leases))
+	case unknown:
+		fmt.Fprintf(&b, "the events begin at %s: what was before is not known\n", a.First)
 	case len(a.Holders) == 0:
 		b.WriteString("no one had it\n")
 	case len(a.Holders) > 1:

@@ -644,13 +644,16 @@ func TestAuditInWords(t *testing.T) {
 			"  next     cho, with fencing token TOKEN2\n",
 		"2026-11-27T03:12Z": "The events are from 2026-11-26T22:00:00.000Z to 2026-11-26T22:50:00.000Z: " +
 			"what happened outside is not known.\n",
+		"2026-11-26T21:00Z": "at 2026-11-26T21:00:00.000Z: the events begin at 2026-11-26T22:00:00.000Z: " +
+			"what was before is not known\nafter: ann, ",
 	} {
 		var out, errs bytes.Buffer
 		run(t.Context(), []string{"audit", "-f", file, "--tenant", "acme", "--lock", "nightly", "--at", at}, &out, &errs)
 		for i := range int64(6) {
 			want = strings.ReplaceAll(want, fmt.Sprint("TOKEN", i), strconv.FormatInt(first+i, 10))
 		}
-		if !strings.Contains(out.String(), want) || errs.Len() > 0 {
+		if !strings.Contains(out.String(), want) || errs.Len() > 0 || strings.Contains(want, "begin at") &&
+			strings.Contains(out.String(), "no one had it") {
 			t.Errorf("at %s:\n%s%s\nwant\n%s", at, &out, &errs, want)
 		}
 	}
@@ -668,5 +671,32 @@ func TestAuditInWords(t *testing.T) {
 	if code := run(t.Context(), missing, &out, &errs); code != exitFailed ||
 		!strings.Contains(errs.String(), "audit.jsonlx") {
 		t.Errorf("exit code %d, %s", code, &errs)
+	}
+}
+
+// TestAuditWithoutEvents: files in which no event can be read are an error that says what to do, and no answer.
+func TestAuditWithoutEvents(t *testing.T) {
+	t.Parallel()
+	var text bytes.Buffer
+	slog.New(telemetry.NewHandler(slog.NewTextHandler(&text, nil))).Info("audit", "audit", map[string]any{"kind": "lock"})
+	for name, c := range map[string]struct {
+		content string
+		code    int
+		says    string
+	}{
+		"text":  {text.String(), exitFailed, "set LEASEHOLD_LOG=json or LEASEHOLD_AUDIT_LOG"},
+		"noise": {"x\n", exitFailed, "no audit event could be read"},
+		"empty": {"", exitMissing, ""},
+		"json":  {`{"msg":"request"}` + "\n", exitMissing, ""},
+	} {
+		for _, more := range [][]string{nil, {"--at", "2026-11-26T21:00"}, {"--json"}} {
+			var out, errs bytes.Buffer
+			code := run(t.Context(), append([]string{"audit", "-f", save(t, name, c.content), "--lock", "k"}, more...), &out,
+				&errs)
+			if code != c.code || !strings.Contains(errs.String(), c.says) || (code == exitFailed) == (out.Len() > 0) ||
+				code == exitFailed && !strings.Contains(errs.String(), "no audit event could be read") {
+				t.Errorf("%s %v: %d\n%s%s", name, more, code, &out, &errs)
+			}
+		}
 	}
 }

@@ -30,6 +30,7 @@ type doctorCmd struct {
 
 	Server        string `env:"LEASEHOLD_SERVER" placeholder:"URL" help:"Check this server from here (${env}), and not the settings of one."`
 	AuthTokenFile string `env:"LEASEHOLD_AUTH_TOKEN_FILE" type:"path" placeholder:"FILE" help:"File with the bearer token (${env}). LEASEHOLD_AUTH_TOKEN holds the token itself."`
+	Tenant        string `default:"default" env:"LEASEHOLD_TENANT" help:"The tenant that commands will name to that server (${env}; default ${default})."`
 	JSON          bool   `name:"json" help:"Print one JSON object a line, for machines."`
 
 	flags settingFlags
@@ -42,7 +43,7 @@ func newDoctorCmd() doctorCmd {
 
 // Help is the longer help of the command.
 func (doctorCmd) Help() string {
-	return `Without --server it checks what "leasehold serve" would start with, by the same flags and variables: the settings, who callers are, the certificate, the store with its clock, its index and its removal of old documents. Run it as the user that the server runs as: it opens the store as the server does, and writes one small document that the store removes. It makes no table. With --server it checks a server that runs: the way there, the clock, the version, and who you are to it.
+	return `Without --server it checks what "leasehold serve" would start with, by the same flags and variables: the settings, who callers are, the certificate, the store with its clock, its index and its removal of old documents. Run it as the user that the server runs as: it opens the store as the server does, and writes one small document that the store removes. It makes no table. With --server it checks a server that runs: the way there, the clock, the version, who you are to it, and whether your tenant is the one that commands will name.
 
   leasehold doctor
   leasehold doctor --store dynamodb --table leasehold --region eu-west-1
@@ -368,7 +369,7 @@ func (cmd *doctorCmd) server(ctx context.Context, e *examination) error {
 	if caller.Development {
 		who = "development mode: everyone may do everything"
 	}
-	if err := e.tell("caller", "ok", who, ""); err != nil {
+	if err := errors.Join(e.tell("caller", "ok", who, ""), e.tenant(cmd.Tenant, caller)); err != nil {
 		return err
 	}
 	at, err := time.Parse(time.RFC3339, caller.At)
@@ -383,4 +384,14 @@ func (cmd *doctorCmd) server(ctx context.Context, e *examination) error {
 	}
 	return e.result("ready", ready(ctx, r), "the server's store takes writes",
 		"its log has the reason; run doctor where it runs, with its settings")
+}
+
+// tenant compares the tenant that commands name with the only one that the caller may touch.
+func (e *examination) tenant(named string, caller contracts.CallerInfo) error {
+	if caller.Development || caller.TenantID == "" || caller.TenantID == named {
+		return e.tell("tenant", "ok", "commands name the tenant "+quoted(named), "")
+	}
+	own := shellWord(caller.TenantID)
+	return e.tell("tenant", "warn", "commands name the tenant "+quoted(named)+", your token is for "+
+		quoted(caller.TenantID)+": they will be refused", "set LEASEHOLD_TENANT="+own+", or give --tenant "+own)
 }

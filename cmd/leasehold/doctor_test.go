@@ -197,6 +197,25 @@ func TestDoctorOfServer(t *testing.T) {
 			}
 		})
 	}
+	t.Setenv("LEASEHOLD_AUTH_TOKEN", "")
+	acme := httptest.NewServer(httpapi.New(docstore.NewMemory(nil), ofAcme{}, nil))
+	defer acme.Close()
+	for tenant, want := range map[string]string{"": "tenant warn", "acme": "tenant ok", "other": "tenant warn"} {
+		t.Setenv("LEASEHOLD_TENANT", tenant)
+		code, found, said := examine(t, "--server", acme.URL)
+		if f, ok := found[want]; code != exitOK || !ok || want == "tenant warn" && !strings.Contains(f.Fix, "--tenant acme") {
+			t.Errorf("tenant %q: %d %+v %q", tenant, code, found, said)
+		}
+		_, found, _ = examine(t, "--server", acme.URL, "--tenant", "acme")
+		if _, ok := found["tenant ok"]; !ok {
+			t.Errorf("--tenant beside %q: %+v", tenant, found)
+		}
+		_, found, _ = examine(t, "--server", server.URL) // in development mode all are allowed
+		if _, ok := found["tenant warn"]; ok {
+			t.Errorf("tenant %q: %+v", tenant, found)
+		}
+	}
+	t.Setenv("LEASEHOLD_TENANT", "")
 	if code, _, said := examine(t, "--server", server.URL, "--store", "memory"); code != exitUsage ||
 		!strings.Contains(said, "--server and --store cannot both be given") {
 		t.Errorf("%d %q", code, said)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"os/user"
 	"slices"
@@ -140,16 +141,48 @@ func (c *acquireCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 		_, err := fmt.Fprintln(s.out, lease.FencingToken)
 		return err
 	}
-	switch {
-	case lease.Mode == contracts.LockModeRate:
+	if lease.Mode == contracts.LockModeRate {
 		return show(s, l.JSON, lease, "%s of tenant %s is granted to you, fencing token %d\n", lease.LockKey, lease.TenantID,
 			lease.FencingToken)
-	case lease.Permit > 0:
-		return show(s, l.JSON, lease, "permit %d of %s of tenant %s is held by you until %s, fencing token %d\n",
-			lease.Permit, lease.LockKey, lease.TenantID, lease.ExpiresAt, lease.FencingToken)
 	}
-	return show(s, l.JSON, lease, "%s of tenant %s is held by you until %s, fencing token %d\n",
-		lease.LockKey, lease.TenantID, lease.ExpiresAt, lease.FencingToken)
+	permit := ""
+	if lease.Permit > 0 {
+		permit = fmt.Sprintf("permit %d of ", lease.Permit)
+	}
+	return show(s, l.JSON, lease, "%s%s of tenant %s is held by you until %s, fencing token %d\nrelease it with: %s\n",
+		permit, lease.LockKey, lease.TenantID, lease.ExpiresAt, lease.FencingToken, c.releaseCommand(l, lease))
+}
+
+// releaseCommand is the command that releases a lease, for the same shell: it repeats the flags that this one was given,
+// and leaves to the variables what they say.
+func (c *acquireCmd) releaseCommand(l *lockCmd, lease client.Lease) string {
+	server := l.Server
+	if u, err := url.Parse(server); err == nil && u.User != nil && os.Getenv("LEASEHOLD_SERVER") != server {
+		server = u.Redacted() // no password in what may end in a log
+	}
+	command := fmt.Sprintf("leasehold lock release %s --token %d", shellWord(lease.LockKey), lease.FencingToken)
+	for _, f := range []struct{ name, value, variable, usual string }{
+		{"tenant", l.Tenant, "LEASEHOLD_TENANT", "default"},
+		{"owner", c.Owner, "LEASEHOLD_OWNER", ""},
+		{"server", server, "LEASEHOLD_SERVER", defaultServer},
+		{"auth-token-file", l.AuthTokenFile, "LEASEHOLD_AUTH_TOKEN_FILE", ""},
+	} {
+		if f.value != cmp.Or(os.Getenv(f.variable), f.usual) {
+			command += " --" + f.name + " " + shellWord(f.value)
+		}
+	}
+	return command
+}
+
+// shellWord is a word as a POSIX shell reads it.
+func shellWord(text string) string {
+	plain := func(r rune) bool {
+		return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_./:@%+,=", r))
+	}
+	if text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // acquire asks for the lock until it is acquired, an error occurs or the wait is over: once without a wait, so that it

@@ -287,7 +287,7 @@ func (c *lockRunCmd) provider(ctx context.Context, l *lockCmd, k *kong.Context, 
 func (c *lockRunCmd) notAcquired(err error, r *relay, l *lockCmd, s *streams) error {
 	var refused *contracts.Error
 	if errors.As(err, &refused) {
-		err = fmt.Errorf("%w (tenant %s)", err, l.Tenant)
+		err = l.ofTenant(err)
 	}
 	full := errors.Is(err, contracts.CodeLockQueueFull)
 	switch held := refused != nil && slices.Contains(closed, refused.Code); {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -170,7 +171,30 @@ func (c *inTenant) outcome(err error) error {
 	if !errors.As(err, &e) {
 		return c.explain(err)
 	}
-	return withExit(e.Code, fmt.Errorf("%w (tenant %s)", err, c.Tenant))
+	return withExit(e.Code, c.ofTenant(err))
+}
+
+// ofTenant names the tenant in an error of the server, and how to name the right one if the token is for another.
+func (c *inTenant) ofTenant(err error) error {
+	err = fmt.Errorf("%w (tenant %s)", err, c.Tenant)
+	e, _ := errors.AsType[*contracts.Error](err)
+	if own, ok := strings.CutPrefix(e.Detail, "your token is for tenant "); ok && e.Code == contracts.CodePermissionDenied {
+		if own, ok := unquotedPrefix(own); ok {
+			own = shellWord(own)
+			return fmt.Errorf("%w\nSay --tenant %s, or set LEASEHOLD_TENANT=%[2]s", err, own)
+		}
+	}
+	return err
+}
+
+// unquotedPrefix is the text in quotes with which another one begins.
+func unquotedPrefix(text string) (string, bool) {
+	quoted, err := strconv.QuotedPrefix(text)
+	if err != nil {
+		return "", false
+	}
+	text, err = strconv.Unquote(quoted)
+	return text, err == nil
 }
 
 // withExit gives an error of the server its exit code.

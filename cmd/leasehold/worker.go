@@ -61,7 +61,8 @@ func (cmd *workerCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	log := telemetry.AtLeast(c.Level(), newLog(c.Log, s))
+	audit := newLog(c.Log, s) // whatever the level
+	log := telemetry.AtLeast(c.Level(), audit)
 	observed, err := observe(ctx, c, log)
 	if err != nil {
 		return err
@@ -77,6 +78,7 @@ func (cmd *workerCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return usage("%w", err)
 	}
+	w.Audit = audit
 	if err := w.Validate(); err != nil {
 		return usage("%w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/direct"
+	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/placement"
@@ -241,6 +243,13 @@ func (f *frame) writeEvent(ctx context.Context, level slog.Level, r *http.Reques
 		e.At, e.Clock = direct.Time(time.Now()), "server"
 	}
 	write(ctx, f.audit, level, AuditMessage, slog.Any("audit", e))
+}
+
+// WriteAuditEvent writes the event of what no request asked for, such as a delivery of SQS, and counts it under its
+// action. What all events have is added: the ID, and the time if the event has none. Metrics may be nil.
+func WriteAuditEvent(ctx context.Context, log *slog.Logger, m *metrics.Metrics, e contracts.AuditEvent) {
+	f, none := frame{audit: log, metrics: m}, http.Request{URL: &url.URL{}}
+	f.writeEvent(ctx, slog.LevelInfo, &none, &exchangeLog{}, e.Action, e)
 }
 
 // about says in an event what the path of the request names.

@@ -59,7 +59,7 @@ type Endpoint struct {
 // running work is stopped and its lock released.
 func (d Endpoint) Route(ctx context.Context) (httpapi.Route, error) {
 	d.Timeout = cmp.Or(d.Timeout, DefaultTimeout)
-	route := httpapi.Route{Method: http.MethodPost, Path: TaskPath, Audit: "task.deliver", Timeout: d.Timeout + Margin}
+	route := httpapi.Route{Method: http.MethodPost, Path: TaskPath, Audit: auditAction, Timeout: d.Timeout + Margin}
 	if d.Worker == nil {
 		route.Do = notConfigured("this server runs no analyses: set LEASEHOLD_TARGET_URL to the URL that does")
 		return route, nil
@@ -118,9 +118,7 @@ func (d Endpoint) deliver(life context.Context, w http.ResponseWriter, r *http.R
 	defer stop()
 	m := message(w, r, body)
 	a := d.Worker.Deliver(ctx, m)
-	e := httpapi.AuditEvent(r)
-	e.Kind, e.Key, e.MessageID, e.Result = "analysis", a.AnalysisID, m.ID, string(a.Outcome)
-	e.Owner, e.FencingToken = a.Owner, a.Token
+	*httpapi.AuditEvent(r) = eventOf(m, a)
 	return reply(w, a)
 }
 
@@ -158,8 +156,16 @@ func message(w http.ResponseWriter, r *http.Request, body []byte) Message {
 
 // reply translates a result for the queue into HTTP.
 func reply(w http.ResponseWriter, a Result) error {
+	if err := retried(a); err != nil {
+		return err
+	}
+	return httpapi.Send(w, contracts.TaskDone{Outcome: contracts.TaskOutcome(a.Outcome), AnalysisID: a.AnalysisID})
+}
+
+// retried says why a delivery is to be repeated; nil if it is not.
+func retried(a Result) error {
 	if a.Done || a.Dead {
-		return httpapi.Send(w, contracts.TaskDone{Outcome: contracts.TaskOutcome(a.Outcome), AnalysisID: a.AnalysisID})
+		return nil
 	}
 	switch a.Outcome {
 	case once.Unknown:

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/telemetry"
 	"github.com/leasehold-dev/leasehold/once"
@@ -38,6 +39,9 @@ type Worker struct {
 
 	Traces  *telemetry.Traces // makes a span of each delivery; nil means none
 	Metrics *metrics.Metrics  // counts deliveries; nil counts nothing
+	// where audit events of runs go, if a delivery is no request of HTTP: the event of an [Endpoint] is its request's.
+	// nil means none
+	Audit *slog.Logger
 
 	waiting sightings
 }
@@ -125,7 +129,25 @@ func (w *Worker) Deliver(ctx context.Context, m Message) Result {
 	end(string(a.Outcome), a.Err)
 	w.Metrics.Delivered(ctx, string(a.Outcome))
 	w.logLine(ctx, m, a, time.Since(begin))
+	if w.Audit != nil && a.Token != 0 { // something ran
+		e := eventOf(m, a)
+		if p, ok := errors.AsType[*contracts.Error](retried(a)); ok {
+			e.Outcome = string(p.Code)
+		}
+		httpapi.WriteAuditEvent(ctx, w.Audit, w.Metrics, e)
+	}
 	return a
+}
+
+// auditAction is the action of a delivery in its audit event.
+const auditAction = "task.deliver"
+
+// eventOf is the audit event of a delivery.
+func eventOf(m Message, a Result) contracts.AuditEvent {
+	return contracts.AuditEvent{
+		Action: auditAction, Kind: "analysis", Key: a.AnalysisID, MessageID: m.ID, Result: string(a.Outcome),
+		Owner: a.Owner, FencingToken: a.Token,
+	}
 }
 
 func (w *Worker) deliver(ctx context.Context, m Message) Result {

@@ -12,8 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/internal/contracttest"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -395,4 +397,39 @@ func (s *silent) Write(ctx context.Context, w ...docstore.Write) (docstore.Resul
 		return docstore.Result{}, ctx.Err()
 	}
 	return r, err
+}
+
+// TestAuditOfDeliveries: where a delivery is no request, the worker writes the event of each run, with its lease and what
+// became of it, as an endpoint does. One that ran nothing has none, and without a log there is none.
+func TestAuditOfDeliveries(t *testing.T) {
+	b := newBench(t, func(_ context.Context, l once.Lock) (string, error) {
+		if l.AnalysisID == "bad" {
+			return "", errors.New("the disk is full")
+		}
+		return "done", nil
+	})
+	for _, id := range []string{"a1", "bad", "quiet"} {
+		b.put(id, docstore.Doc{"x": docstore.Int(1)})
+	}
+	var log bytes.Buffer
+	b.Audit = slog.New(slog.NewJSONHandler(&log, nil))
+	for _, id := range []string{"a1", "a1", "missing", "bad"} {
+		b.Deliver(t.Context(), tasks.Message{Body: []byte(`{"analysisId":"` + id + `"}`), ID: "m-" + id, Try: "1"})
+	}
+	b.Audit = nil
+	b.Deliver(t.Context(), tasks.Message{Body: []byte(`{"analysisId":"quiet"}`), ID: "m-quiet", Try: "1"})
+	events := contracttest.AuditEvents(t, log.String())
+	if len(events) != 2 {
+		t.Fatalf("%d events: %s", len(events), &log)
+	}
+	for i, want := range []contracts.AuditEvent{
+		{Key: "a1", Outcome: "ok", Result: "ready"}, {Key: "bad", Outcome: "ATTEMPT_FAILED", Result: "attempt_failed"},
+	} {
+		e := events[i]
+		if e.Action != "task.deliver" || e.Kind != "analysis" || e.Key != want.Key || e.Outcome != want.Outcome ||
+			e.Result != want.Result || e.MessageID != "m-"+want.Key || e.FencingToken == 0 ||
+			!strings.HasPrefix(e.Owner, "m-"+want.Key) || e.Subject != "" {
+			t.Errorf("%+v", e)
+		}
+	}
 }

@@ -23,6 +23,7 @@ func openWorker(ctx context.Context, environ []string, log *slog.Logger) (lambda
 	if err != nil {
 		return nil, err
 	}
+	audit := log // whatever the level
 	log = telemetry.AtLeast(c.Level(), log)
 	table, err := openStore(ctx, c, log, &awsdynamodb.Options{Lazy: true, Due: []string{analysis.ExpiryField}})
 	if err != nil {
@@ -32,6 +33,7 @@ func openWorker(ctx context.Context, environ []string, log *slog.Logger) (lambda
 	if err != nil {
 		return nil, err
 	}
+	worker.Audit = audit
 	hider, err := awssqs.OpenHider(ctx, nil)
 	if err != nil {
 		return nil, err

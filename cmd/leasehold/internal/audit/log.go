@@ -47,6 +47,20 @@ func (l *Log) broken(b Broken) {
 	}
 }
 
+// notJSON is what is wrong with most lines that have nothing to do with events.
+const notJSON = "it is not JSON"
+
+// Reason is the first broken line that says more than that it is not JSON, or else the first; the zero value if there
+// is none.
+func (l *Log) Reason() (b Broken) {
+	for i := len(l.Broken) - 1; i >= 0; i-- {
+		if b == (Broken{}) || l.Broken[i].Why != notJSON || b.Why == notJSON {
+			b = l.Broken[i]
+		}
+	}
+	return b
+}
+
 // Broken is a line that is no event and may have been one.
 type Broken struct {
 	File string `json:"file"`
@@ -172,7 +186,7 @@ func (l *Log) line(text []byte) (why string) {
 	case bytes.Contains(text, []byte("msg=audit ")):
 		return "it is in the text format, which is for people: set LEASEHOLD_LOG=json or LEASEHOLD_AUDIT_LOG"
 	case start < 0:
-		return "it is not JSON"
+		return notJSON
 	}
 	d := json.NewDecoder(bytes.NewReader(text[start:]))
 	for { // a delivery may have put several beside each other
@@ -180,7 +194,7 @@ func (l *Log) line(text []byte) (why string) {
 		if err := d.Decode(&v); errors.Is(err, io.EOF) {
 			return why
 		} else if err != nil {
-			return "it is not JSON"
+			return notJSON
 		}
 		if w := l.value(v, 0); w != "" {
 			why = w
