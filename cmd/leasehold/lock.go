@@ -491,7 +491,7 @@ func (c *listCmd) none(tenant string, state contracts.State) string {
 		text = "no " + strings.ToLower(string(state)) + " locks of tenant " + tenant
 	}
 	if c.Urgent {
-		return text + " that are waited for or about to expire"
+		return text + " that are waited for in line or about to expire"
 	}
 	if c.State == "" && !c.All {
 		text += "; --all lists ended ones too"

@@ -19,7 +19,7 @@ type proveCmd struct {
 	Only       bool   `help:"Carry out the history of --seed and no other, and write its page."`
 	Every      bool   `help:"Try every order of the steps of small worlds instead, the shorter histories first."`
 	States     int    `default:"200000" placeholder:"N" help:"With --every: how many states of each world are looked at, at the most (default ${default})."`
-	Page       string `type:"path" placeholder:"FILE" help:"Where the page about a broken promise is written (default: leasehold-prove-SEED.html)."`
+	Page       string `type:"path" placeholder:"FILE" help:"Where the picture of a history is written: of --only, or of one that breaks a promise (default: leasehold-prove-SEED.html)."`
 	JSON       bool   `name:"json" help:"Print one JSON object, for machines."`
 
 	progressFlags
@@ -118,7 +118,8 @@ func (c *proveCmd) finding(s *streams, seed uint64, events []prove.Event, broken
 		said = s.err
 	}
 	if broken == nil {
-		_, err := fmt.Fprintf(said, "Seed %d breaks no promise: %d events. The picture is in %s\n", seed, len(events), page)
+		_, err := fmt.Fprintf(said, "Seed %d breaks no promise: %d events. The picture of the first %d is in %s\n", seed,
+			len(events), min(len(events), prove.EventsShown), page)
 		return err
 	}
 	var b strings.Builder

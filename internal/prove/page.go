@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// eventsShown is how many events a picture has at most: the last ones.
-const eventsShown = 220
+// EventsShown is how many events a picture has at most.
+const EventsShown = 220
 
 // picture is what the template shows.
 type picture struct {
@@ -47,10 +47,15 @@ type dot struct {
 const asItKnows = " holds its lease as far as it knows"
 
 // Page is one HTML page, which needs no other file: lanes of the clients, the servers and the store, messages as
-// arrows, the leases that clients hold as bars, and the promise that was broken; nil if none was.
+// arrows, the leases that clients hold as bars, and the promise that was broken, with the [EventsShown] before it; nil if
+// none was, and then the first ones are shown.
 func Page(seed uint64, events []Event, broken *Violation) []byte {
 	const left, step, row, top = 90, 130, 22, 60
-	events = events[max(0, len(events)-eventsShown):]
+	if broken == nil {
+		events = events[:min(len(events), EventsShown)]
+	} else {
+		events = events[max(0, len(events)-EventsShown):]
+	}
 	p := picture{Seed: seed, Broken: broken, Lines: events}
 	var clients []int
 	for _, e := range events {
