@@ -107,7 +107,6 @@ func TestAWrongAddressIsNamedAtOnce(t *testing.T) {
 // TestAnotherServerIsNamedAtOnce: so it is where another server answers, unless that says that the server behind it is
 // away.
 //
-//nolint:bodyclose // of responses that are made here
 func TestAnotherServerIsNamedAtOnce(t *testing.T) {
 	locked := calls["lock"]
 	for name, reply := range map[string]func() (*http.Response, error){
@@ -130,7 +129,6 @@ func TestAnotherServerIsNamedAtOnce(t *testing.T) {
 // TestAServerThatHasAnsweredIsAwayForAWhile: then a connection that is refused is no wrong address. Nor is it one where
 // the caller says for how long to ask.
 //
-//nolint:bodyclose // of responses that are made here
 func TestAServerThatHasAnsweredIsAwayForAWhile(t *testing.T) {
 	missing := page(http.StatusNotFound, "application/problem+json", //nolint:bodyclose // the client does
 		`{"code": "LOCK_NOT_FOUND", "status": 404}`)
