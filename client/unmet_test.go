@@ -106,7 +106,6 @@ func TestAWrongAddressIsNamedAtOnce(t *testing.T) {
 
 // TestAnotherServerIsNamedAtOnce: so it is where another server answers, unless that says that the server behind it is
 // away.
-//
 func TestAnotherServerIsNamedAtOnce(t *testing.T) {
 	locked := calls["lock"]
 	for name, reply := range map[string]func() (*http.Response, error){
@@ -128,7 +127,6 @@ func TestAnotherServerIsNamedAtOnce(t *testing.T) {
 
 // TestAServerThatHasAnsweredIsAwayForAWhile: then a connection that is refused is no wrong address. Nor is it one where
 // the caller says for how long to ask.
-//
 func TestAServerThatHasAnsweredIsAwayForAWhile(t *testing.T) {
 	missing := page(http.StatusNotFound, "application/problem+json", //nolint:bodyclose // the client does
 		`{"code": "LOCK_NOT_FOUND", "status": 404}`)
