@@ -90,6 +90,13 @@ class Mistakes(unittest.TestCase):
             for way, acquire in ways.items():
                 with self.subTest(way):
                     self.assertEqual(tries(acquire), 3)
+            async def at_once(client: leasehold.Client) -> None:
+                held = [client.locks().hold("k" + str(n)).acquire_async() for n in range(5)]
+                for err in await asyncio.gather(*held, return_exceptions=True):
+                    self.assertIsInstance(err, leasehold.TransportError)
+                raise err  # the last of them
+
+            self.assertEqual(tries(lambda c: asyncio.run(at_once(c))), 15)
             self.assertGreater(tries(lambda c: c.locks(retry_for=1.0).hold("k").acquire()), 3)
             self.assertEqual(tries(ways["one request"], answered=True), 4)
 

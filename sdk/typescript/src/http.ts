@@ -75,7 +75,7 @@ export class Server {
   readonly #token: ServerOptions['token']
   #ahead = 0 // of the server's time before the wall clock
   #told = false // the store said its time
-  #tried = 0 // requests while nothing at this address has answered as a server does
+  #met = false // something at this address has answered as a server does
 
   constructor(o: ServerOptions) {
     checkObject('options', o)
@@ -174,12 +174,12 @@ export class Server {
   }
 
   /**
-   * Whether an error says that the address may be wrong, so that another try in the next seconds is of no use: nothing there has ever answered, and this is the
-   * third request or a later one. It is asked once for each request. A proxy whose server is away says so by its status, and one that is busy.
+   * Whether an error says that the address may be wrong, so that after three tries another one in the next seconds is of no use: nothing there has ever
+   * answered. A proxy whose server is away says so by its status, and one that is busy.
    */
   unmet(e: unknown): boolean {
     const { unsent, status } = e as { unsent?: boolean; status?: number }
-    return (unsent || status! < 408) && ++this.#tried > 2
+    return !this.#met && (unsent || status! < 408)
   }
 
   async #send(method: string, path: string, body: unknown, signal: AbortSignal): Promise<Record<string, unknown>> {
@@ -229,7 +229,7 @@ export class Server {
       }
       if (typeof got === 'object' && got !== null && !Array.isArray(got)) {
         const json = got as Record<string, unknown>
-        this.#tried = -Infinity
+        this.#met = true
         this.#learn(response.headers.get('date'), false)
         if (type === 'application/json') return json
         if (typeof json['code'] === 'string') {

@@ -462,7 +462,7 @@ export class Locks {
         } else if (t.error instanceof RequestIdReusedError || t.error instanceof LeaseExpiredError) {
           request = { ...request, request_id: randomID() } // what it obtained has ended
           failed++
-        } else if (isFinal(t.error) || t.error instanceof LockQueueFullError || (!this.#o.retryFor && this.#server.unmet(t.error))) {
+        } else if (isFinal(t.error) || t.error instanceof LockQueueFullError || (failed > 1 && !this.#o.retryFor && this.#server.unmet(t.error))) {
           throw t.error
         } else {
           if (failed === 0 && wait > 0) since = moment(clock) // there was none to expect before

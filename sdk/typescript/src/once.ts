@@ -237,7 +237,7 @@ export class Runs {
         } catch (error) {
           open = late.signal.aborted || isUnsettled(error) || (open && !isOver(error))
           if (error instanceof RequestIdReusedError || error instanceof LeaseExpiredError) body = { ...body, request_id: randomID() } // what it obtained has ended
-          else if (isUnknown(error) || isFinal(error) || this.#server.unmet(error)) throw error
+          else if (isUnknown(error) || isFinal(error) || (retry > 1 && this.#server.unmet(error))) throw error
           if (late.signal.aborted) throw error
           this.#warn(error)
           if (!(await pauseBefore(clock, retry, retryAfter(error), late))) throw error

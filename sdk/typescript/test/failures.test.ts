@@ -78,8 +78,10 @@ describe('at the first try', () => {
         for (await settle(); error === undefined; ) assert.ok(await clock.fire(begin + 60_000))
         return [requests, clock.now() - begin, error]
       }
-      return { lock: () => run(() => locks.acquire('deploy')), once: () => run(() => new Runs(server).once('order', () => 1)) }
+      const five = () => Promise.allSettled(['a', 'b', 'c', 'd', 'e'].map((key) => locks.acquire(key))).then(([first]) => Promise.reject((first as PromiseRejectedResult).reason as Error))
+      return { five: () => run(five), lock: () => run(() => locks.acquire('deploy')), once: () => run(() => new Runs(server).once('order', () => 1)) }
     }
+    assert.equal((await asks(refused).five())[0], 15, 'each of five at once has three tries')
     for (const way of ['lock', 'once'] as const) {
       const [requests, took, error] = await asks(refused)[way]()
       assert.equal(requests, 3, way)

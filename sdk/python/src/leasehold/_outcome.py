@@ -41,9 +41,15 @@ def final(err: BaseException) -> bool:
     return isinstance(err, ApiError) and not err.retryable and (err.status < 500 or err.status == 501 or isinstance(err, DocumentDamaged))
 
 
-def unmet(err: BaseException) -> bool:
-    """Whether an error says that the address of the server may be wrong, so that another try in the next seconds is of no use."""
-    return isinstance(err, TransportError) and err._unmet
+FIRST_TRIES = 3
+"""How often a request is sent to a server that has never answered, while no connection to it can be made or what answers is another server: its
+address is wrong, rather than that it is away for a while. With the pauses between them that is less than a second."""
+
+
+def unmet(err: BaseException, tries: int) -> bool:
+    """Whether the error of so many tries of one request says that the address of the server may be wrong, so that another try in the next seconds is of no
+    use."""
+    return isinstance(err, TransportError) and err._unmet and tries >= FIRST_TRIES
 
 
 def unsettled(err: BaseException) -> bool:

@@ -53,14 +53,6 @@ MAX_RETRY_AFTER = 86_400.0
 
 WAITS = Backoff(0.2, 10.0)
 
-FIRST_TRIES = 3
-"""How often a server that has never answered is asked, while no connection to it can be made or what answers is another server: its address is
-wrong, rather than that it is away for a while. With the pauses between them that is less than a second."""
-
-ANSWERED = -(10**9)
-"""Far below 0, whatever is added meanwhile."""
-
-
 def new_request_id() -> str:
     """A request_id for a new command: 128 random bits."""
     return base64.b32encode(secrets.token_bytes(17)).decode()[:26]
@@ -95,7 +87,7 @@ class Client:
         self._timeout = _check.positive("timeout", timeout)
         self._clock = clock or SYSTEM
         self._time = _end.ServerTime(self._clock)
-        self._tried = 0  # requests while nothing at the address has answered as a server does; ANSWERED after that
+        self._answered = False  # something at the address has, as a server does
         self._background = Background()
 
     @property
@@ -173,16 +165,13 @@ class Client:
     def _arrived(self, begin: Moment, r: Response) -> Response:
         if r.status == 204 or r.media_type in ("application/json", "application/problem+json"):  # not that of a proxy
             self._time.compare(r.headers.get("Date") or "", begin.since(self._clock.now()))
-            self._tried = ANSWERED
-        elif _of_another(r):
-            self._tried += 1
+            self._answered = True
         return r
 
     def _unanswered(self, err: TransportError) -> TransportError:
         """The error, with a mark if it says that the address may be wrong."""
         if not err.sent and err.retry and isinstance(err.__cause__, OSError):  # not that the caller gave it up, or has no token
-            self._tried += 1
-            err._unmet = self._tried >= FIRST_TRIES
+            err._unmet = not self._answered
         return err
 
     @performed
@@ -270,7 +259,7 @@ class Client:
             other = TransportError(
                 f"{self.name} responded {r.status} {r.reason} with content type {r.media_type!r}, which is not Leasehold",
                 retry=r.status >= 500, retry_after=wait)
-        other._unmet = _of_another(r) and self._tried >= FIRST_TRIES
+        other._unmet = _of_another(r) and not self._answered
         return other
 
     def insist(
@@ -298,7 +287,7 @@ class Client:
                 asks = _outcome.retry_after(err)
                 pause = max(WAITS.delay(retry), asks)
                 retry += 1
-                done = not maybe or _outcome.unmet(err) or asks > WAITS.most or retry >= self._tries or end is not None and self._clock.monotonic() + pause >= end
+                done = not maybe or _outcome.unmet(err, retry) or asks > WAITS.most or retry >= self._tries or end is not None and self._clock.monotonic() + pause >= end
                 if done:
                     if unknown and request_id:
                         raise UnknownOutcomeError(request_id, err) from err

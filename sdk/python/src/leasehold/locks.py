@@ -740,7 +740,7 @@ class _Acquire:
                     polls = FEW_POLLS
             if failed > 0:
                 left = self.clock.now().until(since.plus(c._retry_for))
-                if left <= 0 or asks > left or _outcome.unmet(problem) and not c._insists:
+                if left <= 0 or asks > left or _outcome.unmet(problem, failed) and not c._insists:
                     raise problem
                 if not self.told and isinstance(problem, TransportError):  # it may never help
                     self.told = True
