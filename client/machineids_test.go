@@ -19,10 +19,10 @@ import (
 	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
-// direct is a RoundTripper without a network.
-type direct struct{ http.Handler }
+// noNetwork is a RoundTripper without a network.
+type noNetwork struct{ http.Handler }
 
-func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+func (d noNetwork) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	d.ServeHTTP(w, r)
 	return w.Result(), nil
@@ -31,7 +31,7 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 func provider(t *testing.T, h http.Handler, token func(context.Context) (string, error)) *client.MachineIDs {
 	t.Helper()
 	p, err := client.New("https://id.example.com/", &client.Options{
-		HTTP: &http.Client{Transport: direct{h}}, Token: token,
+		HTTP: &http.Client{Transport: noNetwork{h}}, Token: token,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -286,7 +286,7 @@ func TestPasswordInTheEndpoint(t *testing.T) {
 	for _, response := range []string{`{}`, `[`, ``} {
 		sent := ""
 		p, err := client.New("https://user:"+password+"@id.example.com", &client.Options{
-			HTTP: &http.Client{Transport: direct{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			HTTP: &http.Client{Transport: noNetwork{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, sent, _ = r.BasicAuth()
 				if response != "" {
 					w.Header().Set("Content-Type", "application/json")

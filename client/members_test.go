@@ -15,7 +15,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/cluster"
 	"github.com/leasehold-dev/leasehold/contracts"
-	onstore "github.com/leasehold-dev/leasehold/functions/direct"
+	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/internal/contracttest"
 	"github.com/leasehold-dev/leasehold/internal/suite"
@@ -129,7 +129,7 @@ func TestFollowingMembers(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			overHTTP := placements(t, server.URL, nil)
-			onStore := onstore.Cluster(service(reading{memory, &stored}), chat)
+			onStore := direct.Cluster(service(reading{memory, &stored}), chat)
 			follow := func(p cluster.Provider) contracts.MemberList {
 				t.Helper()
 				wire, stored = 0, 0

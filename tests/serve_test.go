@@ -209,7 +209,7 @@ func TestInterruptedCommands(t *testing.T) {
 		"once": {[]string{"once", "--create", "a", "--", "sh", "-c", "echo ready; exec sleep 600"},
 			"leasehold: interrupted: the run of a was stopped, and may be tried again", ""},
 		"once, no server": {[]string{"once", "a", "--server", "http://127.0.0.1:1", "--", "true"},
-			"leasehold: interrupted: the run of a was stopped, and may be tried again", ""},
+			"leasehold: interrupted before the run of a began", ""},
 		"demo":         {[]string{"demo"}, "leasehold: the demonstration was interrupted", ""},
 		"demo, worker": {[]string{"demo"}, "leasehold: the demonstration was interrupted", "worker-a"},
 	} {

@@ -75,7 +75,7 @@ export class Server {
   readonly #token: ServerOptions['token']
   #ahead = 0 // of the server's time before the wall clock
   #told = false // the store said its time
-  #met = false // something at this address has answered as a server does
+  #met: unknown // something at this address has answered as a server does
 
   constructor(o: ServerOptions) {
     checkObject('options', o)
@@ -87,12 +87,12 @@ export class Server {
     }
     if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash || url.username || url.password) {
       // It is not repeated: it may have a password.
-      throw invalid('url', 'must be like https://locks.example.com, without query, fragment or password')
+      throw invalid('url', 'must be like https://locks.example.com, without query, hash or password')
     }
     if (o.token !== undefined) {
       if (typeof o.token !== 'function') checkToken(o.token)
       if (url.protocol === 'http:' && !/^(localhost|127\.[\d.]+|\[::1\])$/.test(url.hostname)) {
-        throw invalid('url', 'must be https: the token is secret')
+        throw invalid('url', 'must be https: it has a token')
       }
     }
     this.base = url.origin + url.pathname.replace(/\/+$/, '')
@@ -221,6 +221,7 @@ export class Server {
     }
     const type = (response.headers.get('content-type') ?? '').split(';')[0]?.trim().toLowerCase()
     if ((status === 200 && type === 'application/json') || type === 'application/problem+json') {
+      this.#met = true
       let got: unknown
       try {
         got = parseJSON(text)
@@ -229,7 +230,6 @@ export class Server {
       }
       if (typeof got === 'object' && got !== null && !Array.isArray(got)) {
         const json = got as Record<string, unknown>
-        this.#met = true
         this.#learn(response.headers.get('date'), false)
         if (type === 'application/json') return json
         if (typeof json['code'] === 'string') {

@@ -406,7 +406,7 @@ export class Locks {
         if (!grant && until(clock, endOf(asked, Math.min(granted.remaining, s.ttl))) - s.margin <= 0) {
           this.#discard(subject, granted, asked, s)
           throw apiError({
-            code: 'LEASE_EXPIRED', status: 409, detail: `the lease was about to end: use a longer ttl than ${s.ttl} ms`,
+            code: 'LEASE_EXPIRED', status: 409, detail: `the lease was about to end: use a ttl above ${s.ttl} ms`,
           })
         }
         return { asked, granted, request: r, took: 0, error: undefined }
@@ -423,6 +423,7 @@ export class Locks {
     try {
       let failed = 0 // tries without a definite response, one after the other
       let polls = 0 // tries that are not to wait
+      let unmet = 0
       let wait = 0 // of the next try
       let since = moment(clock) // when there was no definite response for the first time
       for (;;) {
@@ -462,7 +463,7 @@ export class Locks {
         } else if (t.error instanceof RequestIdReusedError || t.error instanceof LeaseExpiredError) {
           request = { ...request, request_id: randomID() } // what it obtained has ended
           failed++
-        } else if (isFinal(t.error) || t.error instanceof LockQueueFullError || (failed > 1 && !this.#o.retryFor && this.#server.unmet(t.error))) {
+        } else if (isFinal(t.error) || t.error instanceof LockQueueFullError || (!this.#o.retryFor && this.#server.unmet(t.error) && ++unmet > 2)) {
           throw t.error
         } else {
           if (failed === 0 && wait > 0) since = moment(clock) // there was none to expect before

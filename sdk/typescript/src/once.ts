@@ -216,6 +216,7 @@ export class Runs {
     const where = `${path}/${this.#o.analyses ? 'lock' : 'begin'}`
     let body = { owner_id: this.#server.owner, request_id: randomID(), ...begin }
     let open = false // a try may have been carried out, or may still be
+    let unmet = 0
     try {
       for (let retry = 0; ; retry++) {
         const asked = moment(clock)
@@ -237,7 +238,7 @@ export class Runs {
         } catch (error) {
           open = late.signal.aborted || isUnsettled(error) || (open && !isOver(error))
           if (error instanceof RequestIdReusedError || error instanceof LeaseExpiredError) body = { ...body, request_id: randomID() } // what it obtained has ended
-          else if (isUnknown(error) || isFinal(error) || (retry > 1 && this.#server.unmet(error))) throw error
+          else if (isUnknown(error) || isFinal(error) || (this.#server.unmet(error) && ++unmet > 2)) throw error
           if (late.signal.aborted) throw error
           this.#warn(error)
           if (!(await pauseBefore(clock, retry, retryAfter(error), late))) throw error

@@ -46,10 +46,19 @@ FIRST_TRIES = 3
 address is wrong, rather than that it is away for a while. With the pauses between them that is less than a second."""
 
 
-def unmet(err: BaseException, tries: int) -> bool:
-    """Whether the error of so many tries of one request says that the address of the server may be wrong, so that another try in the next seconds is of no
-    use."""
-    return isinstance(err, TransportError) and err._unmet and tries >= FIRST_TRIES
+class Meeting:
+    """Counts the tries of one request to a server that has never answered. Those of other requests do not count: many that are sent at once would have no
+    second one."""
+
+    def __init__(self) -> None:
+        self._tries = 0
+
+    def unmet(self, err: BaseException) -> bool:
+        """Count an error: whether by now the address of the server may be wrong, so that another try in the next seconds is of no use."""
+        if isinstance(err, TransportError) and err._unmet:
+            self._tries += 1
+            return self._tries >= FIRST_TRIES
+        return False
 
 
 def unsettled(err: BaseException) -> bool:

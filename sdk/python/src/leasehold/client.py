@@ -270,7 +270,7 @@ class Client:
         that it has. The moment is that before the request which got the response. With a request_id, an error after
         which the command may have been carried out is an UnknownOutcomeError."""
         end = None if timeout is None else self._clock.monotonic() + _check.seconds("timeout", timeout)
-        unknown, lost, retry = False, False, 0
+        unknown, lost, retry, first = False, False, 0, _outcome.Meeting()
         while True:
             begin = self._clock.now()
             left = self._timeout + extra if end is None else min(self._timeout + extra, max(0.0, end - begin.monotonic))
@@ -287,7 +287,7 @@ class Client:
                 asks = _outcome.retry_after(err)
                 pause = max(WAITS.delay(retry), asks)
                 retry += 1
-                done = not maybe or _outcome.unmet(err, retry) or asks > WAITS.most or retry >= self._tries or end is not None and self._clock.monotonic() + pause >= end
+                done = not maybe or first.unmet(err) or asks > WAITS.most or retry >= self._tries or end is not None and self._clock.monotonic() + pause >= end
                 if done:
                     if unknown and request_id:
                         raise UnknownOutcomeError(request_id, err) from err

@@ -687,6 +687,7 @@ class _Acquire:
         """
         c = self.client
         failed = polls = 0  # tries without a definite response, one after the other; tries that are not to wait
+        first = _outcome.Meeting()
         wait = 0.0  # of the next try
         since = self.clock.now()  # when there was no definite response for the first time
         while True:
@@ -740,7 +741,7 @@ class _Acquire:
                     polls = FEW_POLLS
             if failed > 0:
                 left = self.clock.now().until(since.plus(c._retry_for))
-                if left <= 0 or asks > left or _outcome.unmet(problem, failed) and not c._insists:
+                if left <= 0 or asks > left or first.unmet(problem) and not c._insists:
                     raise problem
                 if not self.told and isinstance(problem, TransportError):  # it may never help
                     self.told = True

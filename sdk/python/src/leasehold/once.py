@@ -481,15 +481,13 @@ class _Run:
             box[:] = [began]
             return g
 
-        tries = 0
+        first = _outcome.Meeting()
 
         def final(err: BaseException) -> bool:
-            nonlocal tries
-            tries += 1
             if _outcome.unsettled(err):
                 self.open, self.late = True, self.ends
             self.under_way, self.open = False, self.open and not _outcome.settles(err)
-            return _unknown(err) or _outcome.unmet(err, tries) or _rejected(err) and not (self.made_up and isinstance(err, codes.RequestIDReused))
+            return _unknown(err) or first.unmet(err) or _rejected(err) and not (self.made_up and isinstance(err, codes.RequestIDReused))
 
         if cancel.is_set():
             raise Cancelled
