@@ -47,8 +47,8 @@ type dot struct {
 const asItKnows = " holds its lease as far as it knows"
 
 // Page is one HTML page, which needs no other file: lanes of the clients, the servers and the store, messages as
-// arrows, the leases that clients hold as bars, and the promise that was broken, with the [EventsShown] before it; nil if
-// none was, and then the first ones are shown.
+// arrows, the leases that clients hold as bars, and the promise that was broken, with the [EventsShown] before it; nil
+// if none was, and then the first ones are shown.
 func Page(seed uint64, events []Event, broken *Violation) []byte {
 	const left, step, row, top = 90, 130, 22, 60
 	if broken == nil {
