@@ -1474,6 +1474,29 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/v1/history": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * Who had something, from the audit file of this server (administrators)
+         * Who had a lock, a run, an analysis, a machine ID or an identity of placement at a time, or the latest 100 leases of it. It needs the
+         *     administrator's scope, and what has a tenant must be of the administrator's. The answer is read from the file of `LEASEHOLD_AUDIT_LOG` and those
+         *     that it was rotated to, `FILE.1` or `FILE-20260101`, also with `.gz`: the newest first, 64 MiB in all, uncompressed. Other servers have files of their own, if they do not
+         *     write to the same; `leasehold audit` reads several. It asks nothing of the store. One request at a time reads; others wait.
+         */
+        readonly get: operations["getHistory"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/v1/outcomes": {
         readonly parameters: {
             readonly query?: never;
@@ -3012,6 +3035,114 @@ export interface components {
             readonly forgotten: number;
             /** `page_token` of the next page; missing on the last. */
             readonly next_page_token?: string;
+        };
+        readonly LeaseHistory: {
+            /** What it is: `lock`, `run`, `analysis`, `machine_ids`, `activation`. */
+            readonly kind: string;
+            /** Analyses and machine IDs have none. */
+            readonly tenant_id?: string;
+            /** Its name; of a machine ID, its service. */
+            readonly key: string;
+            /** Of an identity. */
+            readonly cluster?: string;
+            /** Format: int64 */
+            readonly machine_id?: number;
+            /** The time that was asked about; missing if all leases were. */
+            readonly at?: components["schemas"]["Time"];
+            /** Without `at`: its leases, the oldest first. */
+            readonly leases?: readonly components["schemas"]["RecordedLease"][];
+            /**
+             * Format: int64
+             * How many older leases were left off.
+             */
+            readonly left_off?: number;
+            /** Who had it then, by token; several of a lock with other modes than exclusive. */
+            readonly holders: readonly components["schemas"]["RecordedLease"][];
+            /** The lease before, if no one had it for certain. */
+            readonly before?: components["schemas"]["RecordedLease"];
+            /** The lease after, if no one had it for certain. */
+            readonly after?: components["schemas"]["RecordedLease"];
+            /**
+             * Format: int64
+             * How many events are about it.
+             */
+            readonly events: number;
+            /** Of the earliest of all events that were read: what was before is not known. */
+            readonly first?: components["schemas"]["Time"];
+            /** Of the latest. */
+            readonly last?: components["schemas"]["Time"];
+            /**
+             * Format: int64
+             * How many lines could not be read.
+             */
+            readonly broken_lines?: number;
+        };
+        /** What audit events say of one lease. Renewals are no events. */
+        readonly RecordedLease: {
+            /** Who had it; empty for machine IDs of callers without a name. */
+            readonly owner: string;
+            /**
+             * Format: int64
+             * Machine IDs have none.
+             */
+            readonly fencing_token?: number;
+            /** Which bearer token its owner sent, as in the audit event. */
+            readonly token_id?: string;
+            /** Where the request for it came from. */
+            readonly remote?: string;
+            /**
+             * Format: int64
+             * Of the member that is its owner.
+             */
+            readonly incarnation?: number;
+            /**
+             * Format: int64
+             * By which the identity was placed.
+             */
+            readonly epoch?: number;
+            /**
+             * Format: int64
+             * Which attempt it is, as in the audit event.
+             */
+            readonly runs?: number;
+            /**
+             * Format: int64
+             * Attempts that had failed by its end.
+             */
+            readonly failures?: number;
+            /** Of a run: its status, or what became of its delivery. */
+            readonly result?: string;
+            /** A hash of its lease ID, as in the audit event. */
+            readonly lease?: string;
+            readonly mode?: string;
+            /** Format: int64 */
+            readonly permit?: number;
+            /** Missing if no event says. */
+            readonly granted_at?: components["schemas"]["Time"];
+            /** It was handed over to the next in line. */
+            readonly in_line?: boolean;
+            /** The lease before had expired. */
+            readonly took_over?: boolean;
+            /** The member that had the identity before. */
+            readonly taken_from?: string;
+            /** When it would have ended, had it never been renewed. */
+            readonly expires_at?: components["schemas"]["Time"];
+            /** When it ended. If it expired and an event of the next lease is all that tells, it is when that was granted: the lease had ended by then. */
+            readonly ended_at?: components["schemas"]["Time"];
+            /** How: `released`, `finished`, `failed`, `given up`, `forced`, `expired`, `handed over`, `taken over`, `replaced`, `too late`. Missing if no event says. */
+            readonly ended?: string;
+            /** Who ended it, if that was not its owner. */
+            readonly ended_by?: string;
+            /** In the words of who did. */
+            readonly reason?: string;
+            /** Whose lease could only begin when it had ended. */
+            readonly next_owner?: string;
+            /** Format: int64 */
+            readonly next_token?: number;
+            /** The IDs of the events that say so. */
+            readonly events: readonly string[];
+            /** Of `holders`: false if it was held only if it was renewed until then. */
+            readonly certain?: boolean;
         };
         readonly Health: {
             readonly status: "ok";
@@ -7095,6 +7226,92 @@ export interface operations {
             readonly 403: components["responses"]["Forbidden"];
             readonly 429: components["responses"]["RateLimited"];
             readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly getHistory: {
+        readonly parameters: {
+            readonly query: {
+                /** What it is: `lock`, `run`, `analysis`, `machine_ids`, `activation`. */
+                readonly kind: "lock" | "run" | "analysis" | "machine_ids" | "activation";
+                /** Its name; of a machine ID, its service. */
+                readonly key: string;
+                /** Its tenant: of locks, runs and identities. */
+                readonly tenant_id?: string;
+                /** The cluster of an identity. */
+                readonly cluster?: string;
+                readonly machine_id?: number;
+                /** The time that is asked about. Without it, the latest leases are listed. */
+                readonly at?: string;
+            };
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** What the file says. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "kind": "lock",
+                     *       "tenant_id": "acme",
+                     *       "key": "deploy-prod",
+                     *       "at": "2026-01-01T03:12:00.000Z",
+                     *       "holders": [
+                     *         {
+                     *           "owner": "ci-41",
+                     *           "fencing_token": 1767236400000,
+                     *           "granted_at": "2026-01-01T03:00:00.000Z",
+                     *           "ended_at": "2026-01-01T03:20:00.000Z",
+                     *           "ended": "released",
+                     *           "certain": true,
+                     *           "events": [
+                     *             "3DPBG6CQ2MWYSXEBN2UZVLDQG4",
+                     *             "5KQ2MWYSXEBN2UZVLDQG43DPBG"
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "events": 2,
+                     *       "first": "2026-01-01T00:00:00.000Z",
+                     *       "last": "2026-01-01T09:00:00.000Z"
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["LeaseHistory"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            /** `NOT_CONFIGURED`: this process writes its audit events to the log, not to a file. */
+            readonly 501: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "https://github.com/leasehold-dev/leasehold/blob/main/docs/reference/errors.md#not_configured",
+                     *       "title": "not configured",
+                     *       "status": 501,
+                     *       "code": "NOT_CONFIGURED",
+                     *       "retryable": false,
+                     *       "detail": "this process writes its audit events to the log, not to a file: set LEASEHOLD_AUDIT_LOG, or ask leasehold audit",
+                     *       "instance": "urn:request:TSVROF2X34PV5UIRLKGYTRSWCD"
+                     *     }
+                     */
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             readonly 503: components["responses"]["Unavailable"];
             readonly 504: components["responses"]["Timeout"];
         };
