@@ -329,8 +329,9 @@ const (
 )
 
 // changing are members of responses that depend on when they are asked for, or who carries a request out.
-var changing = map[string]bool{"remaining_ms": true, "retry_after_ms": true, "replayed": true, "instance": true, "type": true,
-	"waited_ms": true, "store_time": true, "detail": true, "until": true, "at": true, "created": true, "released_at": true}
+var changing = map[string]bool{"remaining_ms": true, "retry_after_ms": true, "replayed": true, "instance": true,
+	"type": true, "waited_ms": true, "store_time": true, "detail": true, "until": true, "at": true, "created": true,
+	"released_at": true}
 
 // alike says where two responses differ, of what both have; empty if nowhere.
 func alike(where string, a, b any) string {
