@@ -14,7 +14,9 @@ const wrong = [];
 for (const [path, item] of Object.entries(document.paths)) {
   for (const [method, operation] of Object.entries(item)) {
     if (method === "parameters") continue;
-    const url = base + path.replace(/\{id\}/g, "1").replace(/\{\w+\}/g, "x");
+    const required = (operation.parameters ?? []).map(resolve).filter((p) => p.in === "query" && p.required);
+    const query = new URLSearchParams(required.map((p) => [p.name, p.schema.enum?.[0] ?? "x"]));
+    const url = base + path.replace(/\{id\}/g, "1").replace(/\{\w+\}/g, "x") + (required.length ? `?${query}` : "");
     const json = operation.requestBody?.content["application/json"];
     const bodies = json?.examples ? Object.values(json.examples).map((e) => resolve(e).value) : [json?.example];
     let next = 0; // every body is sent, if there are as many responses
