@@ -99,32 +99,40 @@ func TestIDsOnPostgreSQL(t *testing.T) {
 	var got []string
 	for _, block := range regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
 		for statement := range strings.SplitSeq(strings.TrimSpace(block[1]), ";\n") {
-			rows, err := db.QueryContext(t.Context(), statement)
-			if err != nil {
-				t.Fatalf("%s: %v", statement, err)
-			}
-			columns, err := rows.Columns()
-			for rows.Next() && err == nil {
-				values := make([]any, len(columns))
-				targets := make([]any, len(columns))
-				for i := range values {
-					targets[i] = &values[i]
-				}
-				err = rows.Scan(targets...)
-				for _, v := range values {
-					if made, ok := v.(time.Time); ok {
-						v = made.UTC().Format(time.RFC3339)
-					}
-					got = append(got, fmt.Sprint(v))
-				}
-			}
-			if err = errors.Join(err, rows.Err(), rows.Close()); err != nil {
-				t.Fatalf("%s: %v", statement, err)
-			}
+			got = append(got, found(t, db, statement)...)
 		}
 	}
 	const want = "7301444403200005 2026-01-21T03:33:20Z 7664332800000000 2026-01-22T03:35:19Z a lamp"
 	if strings.Join(got, " ") != want {
 		t.Errorf("the statements find %q, want %q", got, want)
 	}
+}
+
+// found is what the rows of a statement have, as text.
+func found(t *testing.T, db *sql.DB, statement string) (got []string) {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), statement)
+	if err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	for rows.Next() && err == nil {
+		values := make([]any, len(columns))
+		targets := make([]any, len(columns))
+		for i := range values {
+			targets[i] = &values[i]
+		}
+		err = rows.Scan(targets...)
+		for _, v := range values {
+			if made, ok := v.(time.Time); ok {
+				v = made.UTC().Format(time.RFC3339)
+			}
+			got = append(got, fmt.Sprint(v))
+		}
+	}
+	if err = errors.Join(err, rows.Err()); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+	return got
 }
