@@ -66,7 +66,7 @@ func TestPlainWords(t *testing.T) {
 	})
 }
 
-// TestRequirementIDsStandInTestsOnly: readers of the code cannot look them up; docs/internals/traceability.md connects
+// TestRequirementIDsStandInTestsOnly: readers of the code cannot look them up; docs/traceability.md connects
 // the two.
 func TestRequirementIDsStandInTestsOnly(t *testing.T) {
 	t.Parallel()

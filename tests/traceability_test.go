@@ -13,7 +13,7 @@ import (
 // of their own: DOD are its criteria of completion, RULE its rules of decision, CONFLICT what it says about conflicts
 // and failures, TEST the tests that it asks for, each in its order. PLC are the criteria of placement, in its four
 // groups, PRJ the parts of the project lock, LIM those of the limits of all processes. Each must be decided somewhere,
-// tested somewhere, and have its row in docs/internals/traceability.md.
+// tested somewhere, and have its row in docs/traceability.md.
 var required = []string{
 	"LS-INV-001", "LS-INV-002", "LS-INV-003", "LS-INV-004",
 	"LS-ACQ-001", "LS-ACQ-002", "LS-ACQ-003", "LS-ACQ-004",
@@ -49,7 +49,7 @@ var required = []string{
 // them.
 const unnamed = "IDS-"
 
-// row is a line of docs/internals/traceability.md: | ID | what | file: name | file: name |, where several places are
+// row is a line of docs/traceability.md: | ID | what | file: name | file: name |, where several places are
 // parted by <br>.
 var row = regexp.MustCompile(
 	`(?m)^\| ((?:LS|BE-041|IDS|PLC|PRJ|LIM)-[A-Z]+(?:-[0-9]+)?) \| [^|]+ \| ([^|]+) \| ([^|]+) \|$`)
@@ -63,7 +63,7 @@ var place = regexp.MustCompile("^`([^`]+)`: `([^`]+)`$")
 // requirement. Code does not: it says the reason in words, because its readers cannot look the IDs up.
 func TestTraceability(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join("..", "docs", "internals", "traceability.md"))
+	page, err := os.ReadFile(filepath.Join("..", "docs", "traceability.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestTraceability(t *testing.T) {
 	for _, id := range required {
 		r := rows[id]
 		if r == nil {
-			t.Errorf("%s has no row in docs/internals/traceability.md", id)
+			t.Errorf("%s has no row in docs/traceability.md", id)
 			continue
 		}
 		delete(rows, id)

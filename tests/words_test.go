@@ -13,7 +13,7 @@ import (
 // generated line is not counted.
 var made = map[string]bool{
 	"docs/reference/settings.md": true, "docs/reference/errors.md": true, "docs/reference/metrics.md": true,
-	"docs/internals/traceability.md": true,
+	"docs/traceability.md": true,
 }
 
 // mostWords bounds all pages together, without the programs in them.

@@ -227,6 +227,14 @@ func (s *stage) two() (a, b *actor, err error) {
 	return a, b, err
 }
 
+// held is two clients, of which the first has the lock.
+func (s *stage) held() (a, b *actor, err error) {
+	if a, b, err = s.two(); err == nil {
+		err = a.hold()
+	}
+	return a, b, err
+}
+
 func (s *stage) end() {
 	for _, a := range s.actors {
 		if a.cmd.Process != nil {
@@ -335,11 +343,8 @@ func acquireAnswered(s *stage) (string, error) {
 // releaseMeets has the request of a release meet a fault.
 func releaseMeets(k kind) func(*stage) (string, error) {
 	return func(s *stage) (string, error) {
-		a, b, err := s.two()
+		a, b, err := s.held()
 		if err != nil {
-			return "", err
-		}
-		if err := a.hold(); err != nil {
 			return "", err
 		}
 		a.arm(k)
@@ -362,11 +367,8 @@ func releaseMeets(k kind) func(*stage) (string, error) {
 
 // releaseLate has a release arrive when the same client has the lock again.
 func releaseLate(s *stage) (string, error) {
-	a, b, err := s.two()
+	a, b, err := s.held()
 	if err != nil {
-		return "", err
-	}
-	if err := a.hold(); err != nil {
 		return "", err
 	}
 	_, send := a.arm(late)
@@ -414,11 +416,8 @@ func renewMeets(s *stage) (string, error) {
 // the write after that.
 func frozen(asked bool) func(*stage) (string, error) {
 	return func(s *stage) (string, error) {
-		a, b, err := s.two()
+		a, b, err := s.held()
 		if err != nil {
-			return "", err
-		}
-		if err := a.hold(); err != nil {
 			return "", err
 		}
 		said := ""
@@ -455,11 +454,8 @@ func frozen(asked bool) func(*stage) (string, error) {
 
 // killed ends a holder.
 func killed(s *stage) (string, error) {
-	a, b, err := s.two()
+	a, b, err := s.held()
 	if err != nil {
-		return "", err
-	}
-	if err := a.hold(); err != nil {
 		return "", err
 	}
 	if err := a.cmd.Process.Kill(); err != nil {
@@ -513,11 +509,8 @@ func restarted(s *stage) (string, error) {
 		return notPut, nil // the emulator has its data in memory, and the service is not restarted
 	}
 	s.ttl = 5 * faultLease
-	a, b, err := s.two()
+	a, b, err := s.held()
 	if err != nil {
-		return "", err
-	}
-	if err := a.hold(); err != nil {
 		return "", err
 	}
 	s.on.kill()
