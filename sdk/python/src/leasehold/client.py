@@ -127,7 +127,7 @@ class Client:
         return Runs(self, tenant, keep=keep)
 
     def analyses(self) -> Analyses:
-        """The run-once guard of analyses: see :class:`leasehold.once.Analyses`."""
+        """The run-once gate of analyses: see :class:`leasehold.once.Analyses`."""
         from .once import Analyses
 
         return Analyses(self)

@@ -294,7 +294,7 @@ class Runs(_HTTPGate):
 
 
 class Analyses(_HTTPGate):
-    """The run-once guard of analyses, whose documents their producers make. Its caller needs the worker's scope where the server asks for tokens."""
+    """The run-once gate of analyses, whose documents their producers make. Its caller needs the worker's scope where the server asks for tokens."""
 
     _member = "analysis_id"
     _begin = "lock"
