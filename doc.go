@@ -1,7 +1,7 @@
 // Package leasehold registers the entry points of Leasehold for Cloud Functions, whose builder looks for them in the
 // root of a module. It exports nothing; a deployment names one of
 //
-//	API     the HTTP API over Firestore: locks with fencing tokens, run-once guard of analyses, machine IDs
+//	API     the HTTP API over Firestore: locks with fencing tokens, run-once gate of analyses, machine IDs
 //	Tasks   the endpoint that Cloud Tasks delivers to: it runs analyses
 //	Sweep   the endpoint that Cloud Scheduler calls: it queues stale analyses again
 //

@@ -1,4 +1,4 @@
-// Package client is the Go client of a Leasehold server over HTTP: locks, the run-once guard of analyses, and machine
+// Package client is the Go client of a Leasehold server over HTTP: locks, the run-once gate of analyses, and machine
 // IDs. It needs the standard library and the libraries of this module only.
 //
 //	c, err := client.New("http://127.0.0.1:8080", nil)

@@ -1,4 +1,4 @@
-// Package chaos tests the run-once guard as a whole: a queue that delivers at least once, workers that crash at any
+// Package chaos tests the run-once gate as a whole: a queue that delivers at least once, workers that crash at any
 // point, a network that loses and delays, and a gate that must not let one analysis run twice at once (BE-041).
 //
 //	queue ──▶ tasks.Worker.Deliver ──▶ network ──▶ gate ──▶ ledger ──▶ store
