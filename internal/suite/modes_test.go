@@ -1,11 +1,14 @@
 package suite
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
@@ -68,4 +71,44 @@ func TestModesOracle(t *testing.T) {
 			t.Errorf("no program reached %q", want)
 		}
 	}
+}
+
+// TestRatesOnASlowStore: the model explains grants of a rate that come too late.
+func TestRatesOnASlowStore(t *testing.T) {
+	waits := 0
+	for i, f := range modesFamilies {
+		for n := 0; n < 10 && slices.Equal(f.modes, []string{modeRate}); n++ {
+			clock, seed := NewClock(), uint64(n*len(modesFamilies)+i)
+			slow := &slowStore{through: through{docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})}, clock: clock,
+				random: rand.New(rand.NewPCG(seed, 0))}
+			if err := ModesHistory(t.Context(), slow, clock, "t", seed); err != nil {
+				t.Error(err)
+			}
+			waits += slow.waits
+		}
+	}
+	if waits < 100 {
+		t.Errorf("the store was slow %d times", waits)
+	}
+}
+
+// slowStore lets more time pass than a grant of a rate has, before some of its responses: not before those to the two
+// writes with which a history begins.
+type slowStore struct {
+	through
+	clock         *Clock
+	mu            sync.Mutex
+	random        *rand.Rand
+	writes, waits int
+}
+
+func (s *slowStore) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	r, err := s.Store.Write(ctx, writes...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.writes++; s.writes > 2 && s.random.IntN(4) == 0 {
+		s.waits++
+		s.clock.Advance(5 * tick)
+	}
+	return r, err
 }

@@ -36,6 +36,9 @@ func ModesHistory(ctx context.Context, store docstore.Store, clock *Clock, tenan
 	return fmt.Errorf("history of seed %d has too many explanations, even of one caller", seed)
 }
 
+// spentAfter is how long a store may take to respond to a grant of a rate, in milliseconds.
+const spentAfter = 1000
+
 // mostSteps is how many steps of the model the check of a history may take. Most take less than a thousand.
 const mostSteps = 30_000
 
@@ -510,9 +513,10 @@ func (l modesLock) revived(at moment) (modesLock, bool) {
 	return l, true
 }
 
-// late reports whether a grant may have been over before its response arrived.
+// late reports whether a grant may have been over before its response arrived, or spent if it is one of a rate.
 func (a modesAnswer) late(o modesSeen, at, took moment) bool {
-	return o.code == "LEASE_EXPIRED" && a.codes == "OK" && a.lease != nil && a.lease.expires-at <= took
+	return o.code == "LEASE_EXPIRED" && a.codes == "OK" && a.lease != nil &&
+		(a.lease.expires-at <= took || a.lease.by.mode == modeRate && took > spentAfter)
 }
 
 // describe is the history for people, in the order in which commands were sent.
