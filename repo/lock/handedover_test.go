@@ -149,3 +149,38 @@ func (n *handing) giveUp() {
 	o, err := n.locks.GiveUp(n.by("give up"), lock.GiveUp{Acquire: c})
 	n.ok(o.Code, err)
 }
+
+// TestAJoinTellsOfNoHandOver: a request that takes a place in line does not tell of what another server handed over
+// while it came.
+func TestAJoinTellsOfNoHandOver(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	clock := func() time.Time { return now }
+	store := docstore.NewMemory(&docstore.MemoryOptions{Now: clock})
+	other := &handing{t: t, now: now, locks: lock.New(store, &lock.Options{Now: clock}),
+		form: lock.Acquire{Fair: true, TTLSeconds: 20}}
+	other.first = other.acquire("first", 0).Lease.Token
+	for i := range 3 {
+		other.acquire(fmt.Sprint("w", i), 20)
+	}
+	writes := 0
+	here := &handing{t: t, now: now, form: other.form, locks: lock.New(beforeWrite{store, func() {
+		if writes++; writes == 2 {
+			other.release()
+		}
+	}}, &lock.Options{Now: clock, HandedOver: func(_ context.Context, o lock.Outcome) { t.Errorf("told of %+v", o) }})}
+	if o := here.acquire("late", 20); o.Code != lock.Held || o.Position != 3 || writes != 2 {
+		t.Errorf("after %d writes: %+v", writes, o)
+	}
+}
+
+// beforeWrite is a store to which something is done before each write.
+type beforeWrite struct {
+	docstore.Store
+	do func()
+}
+
+func (s beforeWrite) Write(ctx context.Context, w ...docstore.Write) (docstore.Result, error) {
+	s.do()
+	return s.Store.Write(ctx, w...)
+}

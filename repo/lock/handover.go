@@ -18,7 +18,8 @@ func (l *Locks) toldIn(ctx context.Context) func(Outcome) {
 // tellHandedOver tells of the leases that a second write granted to requests in line other than the command's own: of
 // its own the outcome tells.
 func tellHandedOver(told func(Outcome), id ID, command any, found, after State, w rule.When) {
-	if told == nil || found.shared == nil || len(found.shared.line) == 0 || after.Token == found.Token {
+	if told == nil || found.shared == nil || len(found.shared.line) == 0 || after.Token == found.Token ||
+		after.revision != found.revision+1 { // a join: others wrote before it
 		return
 	}
 	own := ""

@@ -281,21 +281,27 @@ func TestAServerFarFromTheStore(t *testing.T) {
 	}
 }
 
-// TestFarInLine: in line a server that is far from the store has its share, once the document stays as it is for as
-// long as it takes to read it and to write it: four times the way. Of a lock that changes hands more quickly it has
-// less, or nothing, for it does not get into the line.
+// TestFarInLine: in line a server that is far from the store has its share, also of a lock that changes hands in less
+// time than it takes there to read the document and to write it.
 func TestFarInLine(t *testing.T) {
 	t.Parallel()
-	for way, hold := range map[time.Duration]time.Duration{
-		10 * time.Millisecond: 100 * time.Millisecond, 50 * time.Millisecond: 400 * time.Millisecond,
+	for name, c := range map[string]struct{ way, hold time.Duration }{
+		"10 ms, held for 100 ms": {10 * time.Millisecond, 100 * time.Millisecond},
+		"10 ms, held for 10 ms":  {10 * time.Millisecond, 10 * time.Millisecond},
+		"10 ms, held for 1 ms":   {10 * time.Millisecond, time.Millisecond},
+		"50 ms, held for 400 ms": {50 * time.Millisecond, 400 * time.Millisecond},
+		"50 ms, held for 5 ms":   {50 * time.Millisecond, 5 * time.Millisecond},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			near := unevenSignalling{uneven{newCounted(0)}}
-			run := relay{2, 4, true, 1000}.holding(t, hold, near, farSignalling{far{near, way}})
-			t.Logf("%v away, held for %v: %.1f in a second, by server %v", way, hold, run.rate(), run.of)
-			if run.of[1] < run.grants*2/5 {
-				t.Errorf("%v away: %d of %d grants", way, run.of[1], run.grants)
-			}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				near := unevenSignalling{uneven{newCounted(0)}}
+				run := relay{2, 4, true, 1000}.holding(t, c.hold, near, farSignalling{far{near, c.way}})
+				t.Logf("%.1f in a second, by server %v", run.rate(), run.of)
+				if run.of[1] < run.grants*2/5 {
+					t.Errorf("the one that is far had %d of %d grants", run.of[1], run.grants)
+				}
+			})
 		})
 	}
 }

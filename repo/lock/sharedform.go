@@ -65,6 +65,9 @@ type sharedForm struct {
 	reserved      *reservation
 	newcomers     []newcomer // the latest last
 
+	// As found, see [Acquire.join].
+	waiting, lastJoined int64
+
 	// What the write brings.
 	granted  []string // requests of the new grants, oldest first
 	cleared  bool     // leases or places that have ended are left out
@@ -561,10 +564,10 @@ var plainFields = append([]string{
 // remembers of requests.
 func ours(field string) bool {
 	switch field {
-	case fRevision, fMode, fLimit, fWindow, fLine, fPast, fGranted, fGrants, fReserved, fNewcomers:
+	case fRevision, fMode, fLimit, fWindow, fLine, fWaiting, fPast, fGranted, fGrants, fReserved, fNewcomers:
 		return true
 	}
-	for _, prefix := range []string{"h", "x"} {
+	for _, prefix := range []string{"h", "x", fJoined} {
 		if _, ok := numbered(field, prefix); ok {
 			return true
 		}
@@ -683,7 +686,7 @@ func (v *sharedForm) content(s State) docstore.Doc {
 		d["h"+k], d["x"+k] = h.stored(), h.expires.value()
 	}
 	if len(v.line) > 0 {
-		d[fLine] = encodeLine(v.line)
+		d[fLine], d[fWaiting] = encodeLine(v.line), docstore.Int(len(v.line))
 	}
 	if v.reserved != nil {
 		d[fReserved] = v.reserved.encode()

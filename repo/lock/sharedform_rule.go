@@ -238,6 +238,9 @@ func (c Acquire) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	if d.after == nil {
 		return docstore.Write{}, false
 	}
+	if w, ok := c.join(s, d); ok {
+		return w, true
+	}
 	return c.unlessGivenUp(d.after.write(c.ID, s, w, c.retention), s), true
 }
 
@@ -258,6 +261,9 @@ func (c Acquire) GrantedFallback(found, s State, decided, w rule.When) Outcome {
 		if d := c.decide(found, decided); d.code != OK && d.position == 0 {
 			return c.turnedAway(d, s, w)
 		}
+	}
+	if i, same := s.view().placeOf(c.request()); i >= 0 && !same { // another delivery has joined meanwhile
+		return c.reused(w, 0, usedOtherwise)
 	}
 	o := c.outcomeOf(s, w)
 	o.TookOver = o.Code == OK && c.observed && c.takesOver(found, s, decided)

@@ -19,6 +19,9 @@ type Request struct {
 	params string // 24 bits over the parameters: 4 characters, or none
 }
 
+// idLength is how many characters of an entry are the request's identity.
+const idLength = 11
+
 // Identify returns the request with an identity: its kind, who sent it, its request_id, and what else tells it from
 // others.
 func Identify(parts ...string) Request { return Request{id: digest(8, parts)} }
@@ -31,6 +34,11 @@ func (r Request) With(params ...string) Request {
 
 // Entry is the stored form.
 func (r Request) Entry() docstore.String { return docstore.String(r.id + r.params) }
+
+// SameRequest reports whether two stored entries are of one request, whatever its parameters.
+func SameRequest(a, b string) bool {
+	return len(a) >= idLength && len(b) >= idLength && a[:idLength] == b[:idLength]
+}
 
 // Is reports whether a stored entry is of this request, and whether its parameters are the same.
 func (r Request) Is(entry string) (is, same bool) {

@@ -1,0 +1,73 @@
+package lock
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/rule"
+)
+
+// A request joins a line that there is without saying what the document was: of a lock that changes hands quickly, it
+// has changed again by the time that the write of a server far from the store arrives. So the place is written into a
+// field of its own, one of j1 to j8, and whatever is written next takes it over into the line.
+const (
+	fJoined  = "j"  // with a number from 1 to mostJoined: a place behind the line, in the order of the numbers
+	fWaiting = "qn" // how many wait, those who joined included; only if any do
+
+	mostJoined = 8
+)
+
+// join is the write by which an acquire takes the last place in a line, where that is all that a decision comes to: ok
+// is false if it is not. It applies as long as others wait in the same mode and not too many do, the lock does not know
+// the request, and no one has joined behind the place that it names.
+func (c Acquire) join(s State, d decision) (w docstore.Write, ok bool) {
+	v := s.shared
+	if v == nil || len(v.line) == 0 || v.waiting != int64(len(v.line)) || d.position != v.waiting+1 ||
+		!d.after.onlyJoined(v) || d.after.bytes() > mostBytes/2 {
+		return w, false
+	}
+	slot := v.lastJoined + 1
+	if slot > mostJoined {
+		return w, false
+	}
+	cond := docstore.All{
+		// No limit, one, and one with a window: that tells the modes apart, too.
+		docstore.Eq{Field: fState, Value: docstore.String(shared)}, counted(fLimit, v.limit), counted(fWindow, v.window),
+		docstore.LE{Field: fWaiting, Value: docstore.Int(cmp.Or(c.MaxWaiting, MaxWaiting) - 1)},
+		c.request().Unknown(acquires, givenUps), comparesExpiry,
+	}
+	for n := slot; n <= mostJoined; n++ {
+		cond = append(cond, docstore.Not{Cond: docstore.Has{Field: fJoined + suffix(n)}})
+	}
+	p := d.after.line[v.waiting]
+	return docstore.Write{Key: c.key(), If: cond,
+		Set: map[string]docstore.Value{fJoined + suffix(slot): encodeLine([]place{p})},
+		Add: map[string]int64{fRevision: 1, fWaiting: 1}}, true
+}
+
+// onlyJoined reports whether a change is one more place in the line and nothing else that others see.
+func (v *sharedForm) onlyJoined(found *sharedForm) bool {
+	return v.worthWriting() == nil && len(v.line) == len(found.line)+1 &&
+		slices.EqualFunc(v.line[:len(found.line)], found.line, func(a, b place) bool { return a.request == b.request })
+}
+
+// readJoined reads the places of those who joined. A request that has a place already has joined twice: its deliveries
+// met different servers.
+func readJoined(r *rule.Reader, v *sharedForm, d docstore.Doc) {
+	v.waiting = r.Number(fWaiting)
+	for f := range d {
+		if n, ok := numbered(f, fJoined); ok {
+			v.lastJoined = max(v.lastJoined, n)
+		}
+	}
+	for n := int64(1); n <= v.lastJoined; n++ {
+		var joined []place
+		part(r, fJoined+suffix(n), "a place in line", &joined, decodeLine)
+		for _, p := range joined {
+			if !slices.ContainsFunc(v.line, func(o place) bool { return rule.SameRequest(o.request, p.request) }) {
+				v.line = append(v.line, p)
+			}
+		}
+	}
+}

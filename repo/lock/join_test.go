@@ -1,0 +1,247 @@
+package lock
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// meanwhile sends commands of others after a command has found the document, before its second write arrives.
+func (s *stage) meanwhile(cs ...command) {
+	n := 0
+	s.before = func() {
+		if n++; n == 2 {
+			s.before = nil
+			for _, c := range cs {
+				s.send(c)
+			}
+			s.writes = 2
+		}
+	}
+}
+
+// joined are the fields in which the document has places behind the line.
+func (s *stage) joined() (fields []string) {
+	for f := range s.document() {
+		if _, ok := numbered(f, fJoined); ok {
+			fields = append(fields, f)
+		}
+	}
+	slices.Sort(fields)
+	return fields
+}
+
+// waiting are the owners in line.
+func (s *stage) waiting() (owners []string) {
+	for _, w := range s.status().Waiting {
+		owners = append(owners, w.Owner)
+	}
+	return owners
+}
+
+// inLine fails the test unless those are the owners in line, and the document says how many they are.
+func (s *stage) inLine(want ...string) {
+	s.Helper()
+	n, _ := s.document()[fWaiting].(docstore.Int)
+	if got := s.waiting(); !slices.Equal(got, want) || int(n) != len(want) {
+		s.Fatalf("%d are in line: %v; want %v", n, got, want)
+	}
+}
+
+// newLine is a stage with a lease of ann, and bob and eve in line.
+func newLine(t *testing.T, mode Mode) *stage {
+	t.Helper()
+	s := newStage(t)
+	s.granted(try("ann", Exclusive), 1, 1)
+	s.waits(wait("bob", mode), 1, 2)
+	s.waits(wait("eve", mode), 2, 2)
+	return s
+}
+
+// TestJoinsAChangedLine: a place needs one write after the document was found, whatever others have written meanwhile,
+// and whoever writes next takes it over.
+func TestJoinsAChangedLine(t *testing.T) {
+	for _, mode := range []Mode{Exclusive, Shared} {
+		t.Run(string(mode), func(t *testing.T) {
+			s := newLine(t, mode)
+			s.meanwhile(extend("ann", 1, "n1"), GiveUp{Acquire: wait("bob", mode)})
+			s.waits(wait("kim", mode), 2, 2)
+			s.inLine("eve", "kim")
+			if got := s.joined(); !slices.Equal(got, []string{"j2"}) {
+				t.Fatalf("joined in %v", got)
+			}
+			s.waits(wait("kim", mode), 2, 1)
+			s.gets(extend("ann", 1, "n2"), OK, 2)
+			s.inLine("eve", "kim")
+			if got := s.joined(); len(got) > 0 {
+				t.Fatalf("left: %v", got)
+			}
+		})
+	}
+}
+
+// TestJoinsInOrder: two that join at once are in line in the order of their writes, whatever each had found.
+func TestJoinsInOrder(t *testing.T) {
+	s := newLine(t, Exclusive)
+	s.meanwhile(wait("kim", Exclusive), wait("lee", Exclusive))
+	s.waits(wait("joe", Exclusive), 5, 3) // the field that it would take is not free
+	s.meanwhile(extend("ann", 1, "n1"), wait("max", Exclusive))
+	s.waits(wait("sue", Exclusive), 7, 2) // behind what was taken over
+	s.inLine("bob", "eve", "kim", "lee", "joe", "max", "sue")
+}
+
+// TestAsManyAsMayJoin: without a free field the line is written anew.
+func TestAsManyAsMayJoin(t *testing.T) {
+	s := newLine(t, Exclusive)
+	owners := s.waiting()
+	for n := range 3 * mostJoined {
+		owner := fmt.Sprint("w", n)
+		s.waits(wait(owner, Exclusive), int64(n)+3, 2)
+		owners = append(owners, owner)
+		s.inLine(owners...)
+		if got := s.joined(); len(got) > mostJoined {
+			t.Fatalf("joined in %v", got)
+		}
+	}
+}
+
+// TestNoneJoinsBeyondTheBound: how many may wait is compared when the place is written.
+func TestNoneJoinsBeyondTheBound(t *testing.T) {
+	for most, position := range map[int64]int64{3: 0, 4: 4} {
+		s := newLine(t, Exclusive)
+		c := wait("kim", Exclusive)
+		c.MaxWaiting = most
+		s.meanwhile(wait("lee", Exclusive), extend("ann", 1, "n1"))
+		if o := s.send(c); o.Position != position || (o.Code == QueueFull) != (position == 0) {
+			t.Errorf("at most %d: %+v", most, o)
+		}
+	}
+}
+
+// TestWhatMayNotJoin: the write is refused where the request is not to have a place, and decided anew.
+func TestWhatMayNotJoin(t *testing.T) {
+	kim := wait("kim", Exclusive)
+	other := kim
+	other.TTLSeconds++
+	for name, c := range map[string]struct {
+		meanwhile []command
+		code      Code
+		line      []string
+	}{
+		"given up":          {[]command{GiveUp{Acquire: kim}}, RequestIDReused, []string{"bob", "eve"}},
+		"another delivery":  {[]command{kim}, Held, []string{"bob", "eve", "kim"}},
+		"one, taken over":   {[]command{kim, extend("ann", 1, "n1")}, Held, []string{"bob", "eve", "kim"}},
+		"other parameters":  {[]command{other, extend("ann", 1, "n1")}, RequestIDReused, []string{"bob", "eve", "kim"}},
+		"others have gone":  {[]command{leave("bob"), leave("eve")}, Held, []string{"kim"}},
+		"all of it is over": {[]command{leave("bob"), leave("eve"), give("ann", 1)}, OK, nil},
+		"granted and ended": {[]command{leave("bob"), leave("eve"), kim, give("ann", 1), give("kim", 2),
+			wait("joe", Exclusive), wait("sue", Exclusive), wait("max", Exclusive)}, RequestIDReused, []string{"sue", "max"}},
+		"another mode": {[]command{leave("bob"), leave("eve"), give("ann", 1), try("joe", Permits), try("sue", Permits),
+			wait("max", Permits)}, ModeDiffers, []string{"max"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newLine(t, Exclusive)
+			s.meanwhile(c.meanwhile...)
+			if o := s.send(kim); o.Code != c.code {
+				t.Fatalf("got %+v", o)
+			}
+			if got := s.waiting(); !slices.Equal(got, c.line) {
+				t.Errorf("in line: %v, want %v", got, c.line)
+			}
+			s.pass(time.Second)
+			if o := s.send(kim); o.Code != c.code {
+				t.Errorf("sent again: %+v", o)
+			}
+		})
+	}
+}
+
+// TestNoneJoinsALineOfAnotherLimit: nor of another window, though the mode is the same.
+func TestNoneJoinsALineOfAnotherLimit(t *testing.T) {
+	for name, other := range map[string]func(*Acquire){
+		"limit":  func(c *Acquire) { c.Limit++ },
+		"window": func(c *Acquire) { c.WindowSeconds++ },
+	} {
+		for _, mode := range []Mode{Permits, Rate} {
+			if name == "window" && mode == Permits {
+				continue
+			}
+			t.Run(name+" of "+string(mode), func(t *testing.T) {
+				s := newStage(t)
+				s.granted(try("ann", mode), 1, 1)
+				s.granted(try("bob", mode), 2, 2)
+				s.waits(wait("eve", mode), 1, 2)
+				left := GiveUp{Acquire: wait("eve", mode)}
+				next := []command{left, give("ann", 1), give("bob", 2)}
+				if mode == Rate {
+					next = []command{left, ForceRelease{ID: subject, By: "op", Reason: "test", RequestID: "f"}}
+				}
+				c := wait("next", mode)
+				other(&c)
+				for n := range c.Limit + 1 { // the last one waits
+					c.Owner, c.RequestID = fmt.Sprint("w", n), fmt.Sprint("r", n)
+					next = append(next, c)
+				}
+				s.meanwhile(next...)
+				if o := s.send(wait("kim", mode)); o.Code != ModeDiffers {
+					t.Errorf("got %+v", o)
+				}
+			})
+		}
+	}
+}
+
+// TestOthersSeeWhoJoined: a write that rests on the document without the one who joined is decided anew.
+func TestOthersSeeWhoJoined(t *testing.T) {
+	s := newLine(t, Exclusive)
+	s.meanwhile(wait("kim", Exclusive))
+	s.gets(give("ann", 1), OK, 3)
+	s.inLine("eve", "kim")
+	if got := s.joined(); len(got) > 0 {
+		t.Errorf("left: %v", got)
+	}
+}
+
+// TestALineWithoutItsLength: that of an earlier version is written anew, with its length, and joined from then on.
+func TestALineWithoutItsLength(t *testing.T) {
+	s := newLine(t, Exclusive)
+	if _, err := s.store.Write(t.Context(), docstore.Write{Key: subject.key(), If: docstore.Has{Field: fLine},
+		Unset: []string{fWaiting}}); err != nil {
+		t.Fatal(err)
+	}
+	s.gets(extend("ann", 1, "n1"), OK, 2)
+	s.inLine("bob", "eve")
+	if _, err := s.store.Write(t.Context(), docstore.Write{Key: subject.key(), If: docstore.Has{Field: fLine},
+		Unset: []string{fWaiting}}); err != nil {
+		t.Fatal(err)
+	}
+	s.meanwhile(extend("ann", 1, "n2"))
+	s.waits(wait("kim", Exclusive), 3, 3)
+	s.inLine("bob", "eve", "kim")
+}
+
+// TestALengthThatWasLeft: an earlier version frees the lock and leaves the line's length. It is no line.
+func TestALengthThatWasLeft(t *testing.T) {
+	s := newLine(t, Exclusive)
+	free := []command{leave("bob"), leave("eve"), give("ann", 1)}
+	n := 0
+	s.before = func() {
+		if n++; n != 2 {
+			return
+		}
+		s.before = nil
+		for _, c := range free {
+			s.send(c)
+		}
+		if _, err := s.store.Write(t.Context(), docstore.Write{Key: subject.key(), If: plainForm,
+			Set: map[string]docstore.Value{fWaiting: docstore.Int(2)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if o := s.send(wait("kim", Exclusive)); o.Code != OK {
+		t.Errorf("got %+v", o)
+	}
+}
