@@ -17,9 +17,9 @@
 //
 // That is the plain form of the document, with one lease. In shared form ([Shared], [Permits], [Rate], and
 // [Acquire].Fair where requests wait) it has several leases and a line of requests: sharedform.go says what the
-// document is then, sharedform_rule.go what the commands make of it, codec.go how it is stored, reservation.go how a
-// request for several locks ([AcquireSet]) has its turn beside a line. A command is refused by the plain condition
-// first, and then decides on the document found.
+// document is then, sharedform_rule.go what the commands make of it, join.go how a request gets into the line, codec.go
+// how it is stored, reservation.go how a request for several locks ([AcquireSet]) has its turn beside a line. A command
+// is refused by the plain condition first, and then decides on the document found.
 //
 // A lease is held while now < expires_at. The tokens of a key only ever increase: the first is the store's time in
 // microseconds, so that the document may be removed once the lock has been free for the retention (see [Options]).

@@ -62,7 +62,7 @@ func newLine(t *testing.T, mode Mode) *stage {
 }
 
 // TestJoinsAChangedLine: a place needs one write after the document was found, whatever others have written meanwhile,
-// and whoever writes next takes it over.
+// and the next write takes it over.
 func TestJoinsAChangedLine(t *testing.T) {
 	for _, mode := range []Mode{Exclusive, Shared} {
 		t.Run(string(mode), func(t *testing.T) {
