@@ -56,14 +56,13 @@ func (v *sharedForm) onlyJoined(found *sharedForm) bool {
 // met different servers.
 func readJoined(r *rule.Reader, v *sharedForm, d docstore.Doc) {
 	v.waiting = r.Number(fWaiting)
-	for f := range d {
-		if n, ok := numbered(f, fJoined); ok {
-			v.lastJoined = max(v.lastJoined, n)
+	for n := int64(1); n <= mostJoined; n++ {
+		field := fJoined + suffix(n)
+		if _, ok := d[field]; ok {
+			v.lastJoined = n
 		}
-	}
-	for n := int64(1); n <= v.lastJoined; n++ {
 		var joined []place
-		part(r, fJoined+suffix(n), "a place in line", &joined, decodeLine)
+		part(r, field, "a place in line", &joined, decodeLine)
 		for _, p := range joined {
 			if !slices.ContainsFunc(v.line, func(o place) bool { return rule.SameRequest(o.request, p.request) }) {
 				v.line = append(v.line, p)
