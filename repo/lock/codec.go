@@ -325,7 +325,7 @@ func readShared(r *rule.Reader, d docstore.Doc, token int64) *sharedForm {
 	}
 	slices.SortFunc(v.holders, func(a, b holder) int { return int(a.number - b.number) })
 	part(r, fLine, "a line", &v.line, decodeLine)
-	readJoined(r, v, d)
+	readJoined(r, v)
 	part(r, fReserved, "a reservation", &v.reserved, decodeReservation)
 	for i := range v.line {
 		if v.family != Exclusive {

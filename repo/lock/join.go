@@ -12,11 +12,12 @@ import (
 // has changed again by the time that the write of a server far from the store arrives. So the place is written into a
 // field of its own, one of j1 to j8, and whatever is written next takes it over into the line.
 const (
-	fJoined  = "j"  // with a number from 1 to mostJoined: a place behind the line, in the order of the numbers
-	fWaiting = "qn" // how many wait, those who joined included; only if any do
-
 	mostJoined = 8
+	fWaiting   = "qn" // how many wait, those who joined included; only if any do
 )
+
+// joined are the fields of the places behind the line, in their order.
+var joined = [mostJoined]string{"j1", "j2", "j3", "j4", "j5", "j6", "j7", "j8"}
 
 // join is the write by which an acquire takes the last place in a line, where that is all that a decision comes to: ok
 // is false if it is not. It applies as long as others wait in the same mode and not too many do, the lock does not know
@@ -27,8 +28,8 @@ func (c Acquire) join(s State, d decision) (w docstore.Write, ok bool) {
 		!d.after.onlyJoined(v) || d.after.bytes() > mostBytes/2 {
 		return w, false
 	}
-	slot := v.lastJoined + 1
-	if slot > mostJoined {
+	free := joined[v.joined:]
+	if len(free) == 0 {
 		return w, false
 	}
 	cond := docstore.All{
@@ -37,12 +38,12 @@ func (c Acquire) join(s State, d decision) (w docstore.Write, ok bool) {
 		docstore.LE{Field: fWaiting, Value: docstore.Int(cmp.Or(c.MaxWaiting, MaxWaiting) - 1)},
 		c.request().Unknown(acquires, givenUps), comparesExpiry,
 	}
-	for n := slot; n <= mostJoined; n++ {
-		cond = append(cond, docstore.Not{Cond: docstore.Has{Field: fJoined + suffix(n)}})
+	for _, f := range free {
+		cond = append(cond, docstore.Not{Cond: docstore.Has{Field: f}})
 	}
 	p := d.after.line[v.waiting]
 	return docstore.Write{Key: c.key(), If: cond,
-		Set: map[string]docstore.Value{fJoined + suffix(slot): encodeLine([]place{p})},
+		Set: map[string]docstore.Value{free[0]: encodeLine([]place{p})},
 		Add: map[string]int64{fRevision: 1, fWaiting: 1}}, true
 }
 
@@ -54,16 +55,14 @@ func (v *sharedForm) onlyJoined(found *sharedForm) bool {
 
 // readJoined reads the places of those who joined. A request that has a place already has joined twice: its deliveries
 // met different servers.
-func readJoined(r *rule.Reader, v *sharedForm, d docstore.Doc) {
+func readJoined(r *rule.Reader, v *sharedForm) {
 	v.waiting = r.Number(fWaiting)
-	for n := int64(1); n <= mostJoined; n++ {
-		field := fJoined + suffix(n)
-		if _, ok := d[field]; ok {
-			v.lastJoined = n
+	for i, field := range joined {
+		var places []place
+		if part(r, field, "a place in line", &places, decodeLine); len(places) > 0 {
+			v.joined = i + 1
 		}
-		var joined []place
-		part(r, field, "a place in line", &joined, decodeLine)
-		for _, p := range joined {
+		for _, p := range places {
 			if !slices.ContainsFunc(v.line, func(o place) bool { return rule.SameRequest(o.request, p.request) }) {
 				v.line = append(v.line, p)
 			}

@@ -25,12 +25,12 @@ func (s *stage) meanwhile(cs ...command) {
 
 // joined are the fields in which the document has places behind the line.
 func (s *stage) joined() (fields []string) {
-	for f := range s.document() {
-		if _, ok := numbered(f, fJoined); ok {
+	d := s.document()
+	for _, f := range joined {
+		if _, ok := d[f]; ok {
 			fields = append(fields, f)
 		}
 	}
-	slices.Sort(fields)
 	return fields
 }
 

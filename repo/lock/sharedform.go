@@ -66,7 +66,8 @@ type sharedForm struct {
 	newcomers     []newcomer // the latest last
 
 	// As found, see [Acquire.join].
-	waiting, lastJoined int64
+	waiting int64
+	joined  int // how many of the fields are taken, or may not be
 
 	// What the write brings.
 	granted  []string // requests of the new grants, oldest first
@@ -567,12 +568,12 @@ func ours(field string) bool {
 	case fRevision, fMode, fLimit, fWindow, fLine, fWaiting, fPast, fGranted, fGrants, fReserved, fNewcomers:
 		return true
 	}
-	for _, prefix := range []string{"h", "x", fJoined} {
+	for _, prefix := range []string{"h", "x"} {
 		if _, ok := numbered(field, prefix); ok {
 			return true
 		}
 	}
-	return slices.Contains(plainFields, field) || ofHistory(field)
+	return slices.Contains(joined[:], field) || slices.Contains(plainFields, field) || ofHistory(field)
 }
 
 // write is the difference to the state found as one write. It applies only to the document found.
