@@ -87,7 +87,7 @@ describe('a tab that is stopped (SIGSTOP) for longer than its lease, in Chromium
       await page.evaluate(async () => {
         const path = '/index.js'
         const { Locks } = (await import(path)) as typeof import('../src/index.js')
-        Object.assign(globalThis, { locks: new Locks({ url: location.origin, tenant: 'acme', ttl: 2000 }) })
+        Object.assign(globalThis, { locks: new Locks({ url: location.origin, tenant: 'acme', ttl: 10_000 }) })
       })
       return page
     })
@@ -96,7 +96,7 @@ describe('a tab that is stopped (SIGSTOP) for longer than its lease, in Chromium
       const lock = await locks.acquire('page')
       Object.assign(globalThis, { lock, token: lock.token })
     })
-    await a.waitForTimeout(3000) // it is renewed
+    await a.waitForTimeout(11_000) // it is renewed
     assert.equal(await a.evaluate(() => (globalThis as unknown as { lock: import('../src/index.js').Lock }).lock.held), true)
     const busy = await b.evaluate(async () => (await (globalThis as unknown as { locks: import('../src/index.js').Locks }).locks.acquire('page', { ifAvailable: true })) === null)
     assert.equal(busy, true)
