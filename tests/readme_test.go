@@ -297,7 +297,8 @@ func steady(object map[string]any) map[string]any {
 	return stable(object)
 }
 
-// TestHouseIsWhole: what people look for is there, and links between the pages lead to pages and headings that exist.
+// TestHouseIsWhole: what people look for is there, links between the pages lead to pages and headings that exist, and
+// the index of docs/ leads to each page, of the decisions to their own index.
 func TestHouseIsWhole(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"LICENSE", "Makefile", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md",
@@ -320,11 +321,22 @@ func TestHouseIsWhole(t *testing.T) {
 		}
 		pages[path] = string(page)
 	}
+	index, unlisted := filepath.Join("..", "docs", "README.md"), map[string]bool{}
+	for path := range pages {
+		folder := filepath.Dir(path)
+		if strings.HasPrefix(path, filepath.Dir(index)) && path != index &&
+			(filepath.Base(folder) != "decisions" || filepath.Base(path) == "README.md") {
+			unlisted[path] = true
+		}
+	}
 	for path, page := range pages {
 		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(page, ""), -1) {
 			to := path
 			if m[1] != "" {
 				to = filepath.Join(filepath.Dir(path), m[1])
+			}
+			if path == index {
+				delete(unlisted, to)
 			}
 			if _, err := os.Stat(to); err != nil {
 				t.Errorf("%s links to %s: %v", path, m[1], err)
@@ -332,6 +344,9 @@ func TestHouseIsWhole(t *testing.T) {
 				t.Errorf("%s links to %s%s: no such heading", path, m[1], m[2])
 			}
 		}
+	}
+	for page := range unlisted {
+		t.Errorf("%s does not lead to %s", index, page)
 	}
 	if len(pages) < 8 {
 		t.Errorf("%d pages", len(pages))
