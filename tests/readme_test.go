@@ -1,7 +1,6 @@
 package tests
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,17 +22,17 @@ var volatile = []string{
 	"since", "until", "ended_at", "free_at", "at", "waited_ms",
 }
 
-// promptLine is a line of the README that starts with a prompt: curl with a body, piped into jq with an optional list
+// promptLine is a line of a page that starts with a prompt: curl with a body, piped into jq with an optional list
 // of members.
 var promptLine = regexp.MustCompile(
-	`^\$ curl -s (?:-X (PUT) )?http://127\.0\.0\.1:8080(\S+)(?: -d '([^']+)')? \| jq(?: -c)?(?: '\{([a-z_, ]+)\}')?$`)
+	`^\$ curl -s http://127\.0\.0\.1:8080(\S+)(?: -d '([^']+)')? \| jq(?: -c)?(?: '\{([a-z_, ]+)\}')?$`)
 
-// TestReadmeIsReal sends the requests of the pages about locks to a new server, in order, and compares
+// TestReadmeIsReal sends the requests of the guides about locks to a new server, in order, and compares
 // the responses with the output that the page shows.
 func TestReadmeIsReal(t *testing.T) {
 	t.Parallel()
 	for page, least := range map[string]int{
-		"docs/tutorials/http.md": 11, "docs/guides/locks.md": 5, "docs/guides/modes.md": 20,
+		"docs/guides/locks.md": 5, "docs/guides/modes.md": 20,
 	} {
 		t.Run(page, func(t *testing.T) { pageIsReal(t, page, least) })
 	}
@@ -56,17 +55,16 @@ func pageIsReal(t *testing.T, page string, least int) {
 				continue
 			}
 			exchanges++
-			body := c[3]
+			body, method := c[2], http.MethodPost
 			for theirs, ours := range values {
 				body = strings.ReplaceAll(body, theirs, ours)
 			}
-			method := cmp.Or(c[1], http.MethodPost)
-			if c[1] == "" && body == "" {
+			if body == "" {
 				method = http.MethodGet
 			}
-			got := exchange(t, method, p.url+c[2], body)
-			if c[4] != "" {
-				got = only(got, strings.Split(c[4], ", "))
+			got := exchange(t, method, p.url+c[1], body)
+			if c[3] != "" {
+				got = only(got, strings.Split(c[3], ", "))
 			}
 			var want map[string]any
 			if err := json.Unmarshal([]byte(output), &want); err != nil {
@@ -297,7 +295,8 @@ func steady(object map[string]any) map[string]any {
 	return stable(object)
 }
 
-// TestHouseIsWhole: what people look for is there, and links between the pages lead to pages and headings that exist.
+// TestHouseIsWhole: what people look for is there, links between the pages lead to pages and headings that exist, and
+// the index of docs/ leads to each page, of the decisions to their own index.
 func TestHouseIsWhole(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"LICENSE", "Makefile", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md",
@@ -320,11 +319,22 @@ func TestHouseIsWhole(t *testing.T) {
 		}
 		pages[path] = string(page)
 	}
+	index, unlisted := filepath.Join("..", "docs", "README.md"), map[string]bool{}
+	for path := range pages {
+		folder := filepath.Dir(path)
+		if strings.HasPrefix(path, filepath.Dir(index)) && path != index &&
+			(filepath.Base(folder) != "decisions" || filepath.Base(path) == "README.md") {
+			unlisted[path] = true
+		}
+	}
 	for path, page := range pages {
 		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(page, ""), -1) {
 			to := path
 			if m[1] != "" {
 				to = filepath.Join(filepath.Dir(path), m[1])
+			}
+			if path == index {
+				delete(unlisted, to)
 			}
 			if _, err := os.Stat(to); err != nil {
 				t.Errorf("%s links to %s: %v", path, m[1], err)
@@ -332,6 +342,9 @@ func TestHouseIsWhole(t *testing.T) {
 				t.Errorf("%s links to %s%s: no such heading", path, m[1], m[2])
 			}
 		}
+	}
+	for page := range unlisted {
+		t.Errorf("%s does not lead to %s", index, page)
 	}
 	if len(pages) < 8 {
 		t.Errorf("%d pages", len(pages))

@@ -35,7 +35,7 @@ var (
 	anExample = regexp.MustCompile(`go run \./(examples/\w+)`)
 )
 
-// TestTutorials pastes tutorials. TestReadmeIsReal, TestThreeMachines and TestModesTutorial paste the other ones, and
+// TestTutorials pastes tutorials. TestThreeMachines and TestModesTutorial paste the other ones, and
 // TestPaymentsWalk runs what the one on payments shows of the cases.
 func TestTutorials(t *testing.T) {
 	t.Parallel()
@@ -46,7 +46,8 @@ func TestTutorials(t *testing.T) {
 		programs string // that the reader has, beside leasehold
 		shown    int    // outputs that the page shows
 	}{
-		"queue-worker": {"curl python3", 2}, "payment": {"curl jq", 2}, "rooms": {"curl jq", 5}, "ids": {"", 3},
+		"http": {"curl jq", 7}, "queue-worker": {"curl python3", 2}, "payment": {"curl jq", 2}, "rooms": {"curl jq", 5},
+		"ids": {"", 3},
 	} {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
@@ -202,7 +203,8 @@ func (r *reader) starts(command string) {
 // still is what was printed without what differs from run to run: times, tokens, IDs, and how wide columns are.
 func still(printed string) string {
 	for _, c := range [][2]string{
-		{`\d{4}-\d\d-\d\dT[\d:.]+Z`, "TIME"}, {`\d{6,}`, "NUMBER"}, {`\r`, ""}, {` +`, " "}, {`(?m) $`, ""},
+		{`\d{4}-\d\d-\d\dT[\d:.]+Z`, "TIME"}, {`(_ms": ?)\d+`, "${1}NUMBER"}, {`\d{6,}`, "NUMBER"},
+		{`\b[A-Z2-7]{26}\b`, "ID"}, {`\r`, ""}, {` +`, " "}, {`(?m) $`, ""},
 	} {
 		printed = regexp.MustCompile(c[0]).ReplaceAllString(printed, c[1])
 	}
