@@ -45,6 +45,7 @@ func withRequestID(next http.Handler) http.Handler {
 // exchangeLog is what the layers of one exchange tell its log line.
 type exchangeLog struct {
 	begin  time.Time
+	writer http.ResponseWriter
 	ctx    context.Context //nolint:containedctx // of the request, without the time limit of its work
 	code   contracts.Code
 	detail string // for the caller
@@ -71,7 +72,16 @@ type exchangeLog struct {
 
 // within is the context of a request that may take longer than others: so long, from when it began.
 func (n *exchangeLog) within(bound time.Duration) (context.Context, context.CancelFunc) {
+	n.sendAfter(bound)
 	return context.WithDeadline(n.ctx, n.begin.Add(bound))
+}
+
+// sendAfter leaves the response some time to be sent after work that may take so long. The server's own limit counts
+// from the request on, and leaves that after short work. A writer without such a limit needs nothing.
+func (n *exchangeLog) sendAfter(bound time.Duration) {
+	if bound > sendTime/2 && n.writer != nil {
+		_ = http.NewResponseController(n.writer).SetWriteDeadline(n.begin.Add(bound + sendTime))
+	}
 }
 
 type noteKey struct{}
@@ -87,7 +97,8 @@ func noteOf(r *http.Request) *exchangeLog {
 // limit of its work.
 func (f *frame) withLog(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n := &exchangeLog{begin: time.Now(), aborted: true, requestID: w.Header().Get(requestIDHeader)}
+		n := &exchangeLog{begin: time.Now(), writer: w, aborted: true, requestID: w.Header().Get(requestIDHeader)}
+		n.sendAfter(f.timeout)
 		r, n.unclear = f.meant(r)
 		ctx, end := telemetry.Incoming(r.Context(), r.Header), endNothing
 		if f.traces != nil {

@@ -160,14 +160,18 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 	return f.handler(routes, identity.Unverified())
 }
 
+// sendTime is how long a response may take to be sent.
+const sendTime = 30 * time.Second
+
 // Server returns an HTTP server with limits for clients that are slow, or never end: 5 s for the header, 15 s for the
-// whole request, two minutes between requests. Its errors go to the log.
+// whole request, 30 s for the work and the response, or for the response alone where the work may take longer than half
+// of that; two minutes between requests. Its errors go to the log.
 func Server(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,
-		WriteTimeout:      30 * time.Second,
+		WriteTimeout:      sendTime,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    MaxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -507,6 +509,31 @@ func TestHangingStoreIsATimeout(t *testing.T) {
 	d.handler = httpapi.New(hanging{d.store}, httpapi.Development{}, &httpapi.Options{Timeout: 1})
 	d.post(deploy+"/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`).refuses(t, 504,
 		"DEADLINE_EXCEEDED", "")
+}
+
+// TestResponsesAfterLongWork: the server's time for a response does not end while work may still last. Here it is over
+// before any response can be.
+func TestResponsesAfterLongWork(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	for name, c := range map[string]struct {
+		timeout time.Duration
+		wait    int
+	}{"it may wait": {10 * time.Second, 1}, "any may take long": {time.Minute, 0}} {
+		server := httpapi.Server(httpapi.New(d.store, httpapi.Development{}, &httpapi.Options{Timeout: c.timeout}),
+			slog.New(slog.DiscardHandler))
+		server.WriteTimeout = time.Nanosecond
+		s := httptest.NewUnstartedServer(nil)
+		s.Config = server
+		s.Start()
+		a, err := s.Client().Post(s.URL+deploy+"/acquire", "application/json", strings.NewReader(
+			fmt.Sprintf(`{"request_id":"r1","owner_id":"ann","ttl_seconds":30,"wait_seconds":%d}`, c.wait)))
+		if err != nil || a.StatusCode != http.StatusOK {
+			t.Errorf("%s: %+v, %v", name, a, err)
+		} else if err := a.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		s.Close()
+	}
 }
 
 func TestPanicsAreContained(t *testing.T) {
