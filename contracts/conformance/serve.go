@@ -125,8 +125,8 @@ func (p *Player) begin(w http.ResponseWriter, q *http.Request) {
 	http.Error(w, fmt.Sprintf("there is no script %q", asked.Script), http.StatusNotFound)
 }
 
-// refusing is the URL of a port that nothing listens on. A connection to the player itself is bound to it as long as the
-// player is there, so that no program is given that port.
+// refusing is the URL of a port that nothing listens on. A connection to the player itself is bound to it for as long
+// as the player is there, so that no program is given that port.
 func (p *Player) refusing(ctx context.Context, player string) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,7 +135,8 @@ func (p *Player) refusing(ctx context.Context, player string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if p.bound, err = (&net.Dialer{LocalAddr: &net.TCPAddr{IP: to.IP}}).DialContext(ctx, "tcp", player); err != nil {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: to.IP}} // bound first: no other connection shares such a port
+		if p.bound, err = d.DialContext(ctx, "tcp", player); err != nil {
 			return "", err
 		}
 	}
