@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +48,11 @@ func TestParse(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.steps, err, c.want)
 		}
+	}
+	_, err := conformance.Parse("s", []byte(`{"area": "locks", "proves": "it", "client": {"refused": true},
+		"steps": [{"request": "GET /", "fault": "hang"}]}`))
+	if err == nil || !strings.Contains(err.Error(), "steps[0]: no request arrives where nothing listens") {
+		t.Error(err)
 	}
 }
 
@@ -112,6 +119,35 @@ func TestPlayerOverHTTP(t *testing.T) {
 			}
 			<-answered
 		})
+	}
+}
+
+// TestRefused: where a script says so, nothing listens at the client's base URL, as long as the player is there.
+func TestRefused(t *testing.T) {
+	p, err := conformance.NewPlayer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(p)
+	defer s.Close()
+	var first, second struct {
+		BaseURL string `json:"base_url"`
+	}
+	for _, run := range []any{&first, &second} {
+		text := send(t, http.MethodPost, s.URL+"/runs", `{"script": "lock-wrong-address"}`)
+		if err := json.Unmarshal([]byte(text), run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.GC() // a connection that nothing refers to would be closed
+	at := strings.TrimPrefix(first.BaseURL, "http://")
+	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", at)
+	if first != second || at == "" || err == nil {
+		t.Errorf("%q, then %q: a connection is %v", first.BaseURL, second.BaseURL, c)
+	}
+	if l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", at); err == nil {
+		_ = l.Close()
+		t.Errorf("another program can be given %s", at)
 	}
 }
 

@@ -56,6 +56,7 @@ type Client struct {
 	Owner      string `json:"owner,omitempty"`
 	TTLSeconds int64  `json:"ttl_seconds,omitempty"` // unless a call says another; 0 is the client's default
 	Token      string `json:"token,omitempty"`       // a bearer token
+	Refused    bool   `json:"refused,omitempty"`     // nothing listens at its base URL
 }
 
 // Step is one step. Exactly one member says which kind it is: that of its [Kind].
@@ -254,6 +255,9 @@ func (s *Script) check() error {
 		step := &s.Steps[i]
 		if err := step.check(names, held); err != nil {
 			return fmt.Errorf("steps[%d]: %w", i, err)
+		}
+		if s.Client.Refused && step.Request != "" {
+			return fmt.Errorf("steps[%d]: no request arrives where nothing listens", i)
 		}
 	}
 	for name := range held {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -28,8 +29,9 @@ type Player struct {
 	scripts []*Script
 	mux     *http.ServeMux
 
-	mu   sync.Mutex
-	runs []*Run
+	mu    sync.Mutex
+	runs  []*Run
+	bound net.Conn // to the player itself, see refusing
 }
 
 // StepTimeout is how long a step waits for its request in true time, unless [Player].StepTimeout says otherwise. It
@@ -104,14 +106,41 @@ func (p *Player) begin(w http.ResponseWriter, q *http.Request) {
 		if s.Name != asked.Script {
 			continue
 		}
+		var refused string
+		if s.Client.Refused {
+			var err error
+			if refused, err = p.refusing(q.Context(), q.Host); err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+		}
 		p.mu.Lock()
 		at := fmt.Sprintf("http://%s/runs/%d", q.Host, len(p.runs)+1)
-		p.runs = append(p.runs, NewRun(s, at+"/server"))
+		base := cmp.Or(refused, at+"/server")
+		p.runs = append(p.runs, NewRun(s, base))
 		p.mu.Unlock()
-		respond(w, http.StatusCreated, map[string]any{"run": at, "base_url": at + "/server"})
+		respond(w, http.StatusCreated, map[string]any{"run": at, "base_url": base})
 		return
 	}
 	http.Error(w, fmt.Sprintf("there is no script %q", asked.Script), http.StatusNotFound)
+}
+
+// refusing is the URL of a port that nothing listens on. A connection to the player itself is bound to it for as long
+// as the player is there, so that no program is given that port.
+func (p *Player) refusing(ctx context.Context, player string) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bound == nil {
+		to, err := net.ResolveTCPAddr("tcp", player)
+		if err != nil {
+			return "", err
+		}
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: to.IP}} // bound first: no other connection shares such a port
+		if p.bound, err = d.DialContext(ctx, "tcp", player); err != nil {
+			return "", err
+		}
+	}
+	return "http://" + p.bound.LocalAddr().String(), nil
 }
 
 func (p *Player) run(id string) (*Run, error) {

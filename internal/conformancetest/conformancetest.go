@@ -104,6 +104,9 @@ func Play(t *testing.T, s *conformance.Script, open func(*testing.T, Env) Progra
 		run := conformance.NewRun(s, base)
 		p := &player{script: s, run: run, clock: &Clock{start: time.Now()}, calls: map[string]*call{}}
 		e := Env{Client: s.Client, HTTP: &http.Client{Transport: handler{run}}, Clock: p.clock}
+		if s.Client.Refused {
+			e.HTTP.Transport = transport(refused)
+		}
 		if meddle != nil {
 			meddle(&e)
 		}
@@ -377,6 +380,11 @@ func (c *Clock) set(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.wall += d
+}
+
+// refused is what a port says that nothing listens on.
+func refused(*http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 }
 
 // handler is a server without a network, so that it can be in a bubble. A connection that the server breaks off is an

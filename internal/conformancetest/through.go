@@ -26,7 +26,7 @@ func Through(t *testing.T, area conformance.Area, open func(*testing.T, Env) Pro
 	for _, f := range lambdatest.Fronts {
 		t.Run(f.String(), func(t *testing.T) {
 			for _, s := range all {
-				if s.Area != area || f.Name == "http-api" && hasQuestionMark(s) {
+				if s.Area != area || s.Client.Refused || f.Name == "http-api" && hasQuestionMark(s) {
 					continue
 				}
 				for _, failure := range Play(t, s, open, func(e *Env) {

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import unittest
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import leasehold
 from leasehold.ids import DEFAULT_LAYOUT
-from leasehold.machineids import ClockBackwardError, Generator, Lease, LeaseAcquisitionError, sign
+from leasehold.machineids import ClockBackwardError, Generator, Lease, LeaseAcquisitionError, Stats, sign
 
 from fork import in_child
 from test_locks import Program
@@ -193,6 +194,43 @@ class Machines(unittest.TestCase):
         self.assertFalse(any(g.layout.decode(i).fallback for i in leased))
         self.assertEqual(made + leased, sorted(set(made + leased)))
         self.assertEqual(g.stats().fallback_ids, 100)
+
+    def test_what_operators_watch(self) -> None:
+        g, p = self.generator(fallback=True, service="orders", max_backward_ms=-1)
+        self.take(g, 3)
+        self.assertEqual(g.stats(), Stats(service="orders", fallback=True, acquire_attempts=1, acquire_failures=1, ids=3, fallback_ids=3))
+        p.answers.append([self.lease(5), self.lease(6)])
+        self.clock.run(2)
+        self.take(g, 1100)
+        st = g.stats()
+        self.assertEqual((st.active_leases, st.throughput_per_ms, st.fallback, st.acquire_attempts, st.ids, st.fallback_ids), (2, 512, False, 2, 1103, 3))
+        self.assertGreaterEqual(st.sequence_waits, 2)
+        self.clock.move(0.0, -3.0)
+        self.clock.run(1.1)  # it is sampled once a second
+        self.take(g, 1, 5)
+        st = g.stats()
+        self.assertEqual((st.clock_backward, round(st.last_backward_ms), st.clock_forward), (1, 3000, 0))
+        closing = Program(g.close)
+        self.clock.run(1)
+        self.assertIsNone(closing.error)
+        st = g.stats()
+        self.assertEqual((st.active_leases, st.throughput_per_ms, st.ids), (0, 0, 1104))
+
+    def test_a_lease_of_another_epoch_is_counted(self) -> None:
+        """It is rejected, but for the first one after fallback IDs if its epoch is earlier."""
+        for shift, accepted in ((-86_400_000, True), (86_400_000, False)):
+            with self.subTest(accepted=accepted):
+                self.now = int(self.clock.wall() * 1000)
+                g, p = self.generator(fallback=True)
+                before = self.take(g)
+                epoch = DEFAULT_LAYOUT.custom_epoch + shift
+                p.answers.append([replace(self.lease(), layout=replace(DEFAULT_LAYOUT, custom_epoch=epoch))])
+                self.clock.run(1.5)
+                after = self.take(g)
+                self.assertGreater(after, before)
+                st = g.stats()
+                self.assertEqual((st.epoch_mismatches, st.leases_rejected, st.active_leases), (1, 0, 1) if accepted else (1, 1, 0))
+                self.assertEqual(g.layout.custom_epoch, epoch if accepted else DEFAULT_LAYOUT.custom_epoch)
 
     def test_a_child_of_a_fork_leases_machine_ids_of_its_own(self) -> None:
         """Its clock shows the same time as that of its parent, which makes IDs in the same milliseconds."""

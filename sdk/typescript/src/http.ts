@@ -207,11 +207,13 @@ export class Server {
     } catch (cause) {
       if (signal.aborted) throw signal.reason
       if (cause instanceof InvalidResponseError) throw cause
-      // Node's fetch says "fetch failed", and the reason in its cause, which may have a code only.
-      const { code, message } = { ...(cause as { cause?: { code?: string } }).cause, message: messageOf((cause as Error).cause ?? cause) }
-      const untrusted = /SSL_WRONG_V|CERT|VERIF/.test(code!)
-      const unsent = untrusted || /REFUSED|NOTFOUND/.test(code!)
-      throw Object.assign(new ConnectionError(`no response of ${this.base}: ${message || code}`, { cause }), { untrusted, unsent })
+      // Node's fetch says "fetch failed", and the reason in its cause, whose message may be empty. Bun's says the reason itself. Deno's has no code: its text has
+      // the URL, in which there is no space, and then which part failed.
+      cause = (cause as Error).cause ?? cause
+      const { code = messageOf(cause) } = cause as { code?: string }
+      const untrusted = /^\w*(WRONG|CERT|VERIF)/.test(code)
+      const unsent = untrusted || /^\w*(REFUSED|NOTFOUND)| \(Con/.test(code)
+      throw Object.assign(new ConnectionError(`no response of ${this.base}: ${messageOf(cause) || code}`, { cause }), { untrusted, unsent })
     }
     const { status } = response
     const after = asksFor(response, this.clock)

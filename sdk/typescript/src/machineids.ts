@@ -113,33 +113,38 @@ export interface GeneratorEvent {
   readonly error?: unknown
 }
 
-/** The counters of a generator, since it was made. They are meant to be exported as metrics: each only grows, unless its comment says otherwise. */
+/**
+ * The counters of a generator, since it was made: each only grows, unless its comment says otherwise. The names in code type are those of the metrics that they are
+ * to be exported as.
+ */
 export interface GeneratorStats {
-  /** As in the options. */
+  /** As in the options: the attribute `leasehold.service`. */
   readonly serviceId: string
-  /** Now: leases whose interval contains the present. */
+  /** Now: leases whose interval contains the present. `leasehold.ids.leases` */
   readonly activeLeases: number
-  /** Now: IDs in a millisecond under them. */
+  /** Now: IDs in a millisecond under them. `leasehold.ids.throughput`, which is per second */
   readonly throughputPerMs: number
-  /** Now: IDs are made without a lease. */
+  /** Now: IDs are made without a lease. `leasehold.ids.fallback`, 0 or 1 */
   readonly fallback: boolean
+  /** Attempts to acquire leases. `leasehold.ids.acquire.attempts` */
   readonly acquireAttempts: number
+  /** Of them, those that failed. `leasehold.ids.acquire.failures` */
   readonly acquireFailures: number
-  /** Granted, but rejected: counted in the failures, too. */
+  /** Granted, but rejected: counted in the failures, too. `leasehold.ids.leases.rejected` */
   readonly leasesRejected: number
-  /** Leases with another epoch than the IDs before: rejected, but for the first one after fallback IDs if its epoch is earlier. */
+  /** Leases with another epoch than the IDs before: rejected, but for the first one after fallback IDs if its epoch is earlier. `leasehold.ids.epoch.mismatches` */
   readonly epochMismatches: number
-  /** IDs that were made, fallback IDs included. */
+  /** IDs that were made, fallback IDs included. `leasehold.ids.issued` */
   readonly ids: number
-  /** Of them, those without a lease. */
+  /** Of them, those without a lease. `leasehold.ids.issued.fallback` */
   readonly fallbackIds: number
-  /** How often IDs had to wait because those of the millisecond were used up. */
+  /** How often IDs had to wait because those of the millisecond were used up. `leasehold.ids.sequence.waits` */
   readonly sequenceWaits: number
-  /** Steps back of the wall clock, by more than a millisecond. */
+  /** Steps back of the wall clock, by more than a millisecond. `leasehold.ids.clock.backward` */
   readonly clockBackward: number
-  /** The size of the last one, in milliseconds. */
+  /** The size of the last one, in milliseconds. `leasehold.ids.clock.backward.last`, which is in seconds */
   readonly lastBackwardMs: number
-  /** Jumps forward by a second or more, such as after a suspension. */
+  /** Jumps forward by a second or more, such as after a suspension. `leasehold.ids.clock.forward` */
   readonly clockForward: number
 }
 

@@ -6,6 +6,7 @@ import { createServer as createTLS } from 'node:tls'
 import { after, describe, test } from 'node:test'
 import { IdGenerator, decodeId } from '../src/ids.js'
 import { ConnectionError, InvalidResponseError, Locks, UnauthenticatedError } from '../src/index.js'
+import { messageOf } from '../src/judge.js'
 import { Runs } from '../src/once.js'
 import { FakeClock, settle } from './world.js'
 
@@ -97,6 +98,19 @@ describe('at the first try', () => {
         const [, ms] = await late[way]()
         assert.ok(ms > 9000, `${way}: an error ${what} after ${ms} ms`)
       }
+    }
+  })
+
+  test('what runtimes say of a connection that was not made, and of one that broke off', async () => {
+    const deno = (part: string) => new TypeError('fetch failed', { cause: new TypeError(`error sending request for url (http://a/CERT/REFUSED/(Con): client error (${part}): os error`) })
+    const coded = (code: string, cause?: Error) => Object.assign(new TypeError('fetch failed', { cause }), { code })
+    for (const [unsent, error] of [
+      [true, new TypeError('fetch failed', { cause: coded('ECONNREFUSED') })], [true, coded('ECONNREFUSED')], [true, coded('ENOTFOUND')], [true, deno('Connect')],
+      [false, new TypeError('fetch failed', { cause: coded('ECONNRESET') })], [false, coded('ECONNABORTED')], [false, deno('SendRequest')], [false, new TypeError('Failed to fetch')],
+    ] as const) {
+      const fetch = () => Promise.reject(error)
+      await assert.rejects(new Locks({ url: 'http://127.0.0.1:1', tenant: 'acme', fetch }).query('deploy'),
+        (e) => e instanceof ConnectionError && e.unsent === unsent && !e.untrusted, `${messageOf(error)}: ${unsent}`)
     }
   })
 

@@ -177,20 +177,36 @@ def _misconfigured(status: int, err: LeaseholdError) -> bool:
 
 @dataclass
 class Stats:
-    """The counters of a generator."""
+    """The counters of a generator, since it was made: each only grows, unless it says otherwise. The names with dots are those of the metrics that they are to be exported as."""
 
+    service: str = ""
+    """As in the settings: the attribute ``leasehold.service``."""
     active_leases: int = 0
-    """Now: leases whose interval contains the present."""
+    """Now: leases whose interval contains the present. ``leasehold.ids.leases``"""
+    throughput_per_ms: int = 0
+    """Now: IDs in a millisecond under them. ``leasehold.ids.throughput``, which is per second"""
     fallback: bool = False
-    """Now: IDs are made without a lease."""
+    """Now: IDs are made without a lease. ``leasehold.ids.fallback``, 0 or 1"""
     acquire_attempts: int = 0
+    """Attempts to acquire leases. ``leasehold.ids.acquire.attempts``"""
     acquire_failures: int = 0
+    """Of them, those that failed. ``leasehold.ids.acquire.failures``"""
     leases_rejected: int = 0
+    """Granted, but rejected: counted in the failures, too. ``leasehold.ids.leases.rejected``"""
+    epoch_mismatches: int = 0
+    """Leases with another epoch than the IDs before: rejected, but for the first one after fallback IDs if its epoch is earlier. ``leasehold.ids.epoch.mismatches``"""
     ids: int = 0
+    """IDs that were made, fallback IDs included. ``leasehold.ids.issued``"""
     fallback_ids: int = 0
+    """Of them, those without a lease. ``leasehold.ids.issued.fallback``"""
     sequence_waits: int = 0
+    """How often IDs had to wait because those of the millisecond were used up. ``leasehold.ids.sequence.waits``"""
     clock_backward: int = 0
+    """Steps back of the wall clock, by a millisecond or more. ``leasehold.ids.clock.backward``"""
+    last_backward_ms: float = 0.0
+    """The size of the last one, in milliseconds. ``leasehold.ids.clock.backward.last``, which is in seconds"""
     clock_forward: int = 0
+    """Jumps forward by a second or more, such as after a suspension. ``leasehold.ids.clock.forward``"""
 
 
 class _Held:
@@ -323,7 +339,7 @@ class Generator:
         self._meta = _check.labels("meta", meta) if meta is not None else {"pid": str(os.getpid()), "host": socket.gethostname()}
         self._clock = clock or Clock()
         self._layout = layout
-        self._stats = Stats()
+        self._stats = Stats(service)
         self._mutex = threading.RLock()
         self._held: list[_Held] = []
         self._cached: list[_Held] = []
@@ -400,8 +416,8 @@ class Generator:
         """The counters, as a copy."""
         with self._mutex:
             now = self._millis()
-            active = 0 if self._closed else sum(h.start <= now < h.until for h in self._held)
-            return replace(self._stats, active_leases=active, fallback=self._segment.fallback)
+            active = [] if self._closed else [h.lease.layout.throughput for h in self._held if h.start <= now < h.until]
+            return replace(self._stats, active_leases=len(active), throughput_per_ms=sum(active), fallback=self._segment.fallback)
 
     def close(self) -> None:
         """Stop the generator for good: it makes no more IDs, then releases the leases that have not expired.
@@ -473,6 +489,7 @@ class Generator:
             step = base - self._base
             if step <= -0.001:
                 self._stats.clock_backward += 1
+                self._stats.last_backward_ms = -step * 1000
             elif step >= JUMP:
                 self._stats.clock_forward += 1
                 for h in self._held:
@@ -772,6 +789,7 @@ class Generator:
             shift = self._layout.custom_epoch - lay.custom_epoch
             began, now = began + shift, now + shift
         elif lay.custom_epoch != self._layout.custom_epoch:
+            self._stats.epoch_mismatches += 1
             return f"customEpoch is {lay.custom_epoch}, that of the IDs before is {self._layout.custom_epoch}"
         elif not same:
             return f"bitReserve and bitTs are {lay.bit_reserve} and {lay.bit_ts}: those of the IDs before are {self._layout.bit_reserve} and {self._layout.bit_ts}"
@@ -791,6 +809,7 @@ class Generator:
         if lay != self._layout:
             moved = lay.custom_epoch != self._layout.custom_epoch
             if moved and self._settled:
+                self._stats.epoch_mismatches += 1
                 log.warning("IDs go on with the epoch of the first lease: customEpoch is %d, that of the fallback IDs before is %d: set epoch", lay.custom_epoch, self._layout.custom_epoch)
                 self._last += self._layout.custom_epoch - lay.custom_epoch
             self._layout = lay
