@@ -52,6 +52,37 @@ func (p proof[S]) of(t *testing.T, newStore func(t *testing.T, now func() time.T
 	})
 }
 
+// onMemory carries out the same programs each time, and some histories, on the store in memory.
+func (p proof[S]) onMemory(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	memory := func() (docstore.Store, *Clock) {
+		clock := NewClock()
+		return docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now}), clock
+	}
+	t.Run("programs", func(t *testing.T) {
+		t.Parallel()
+		store, clock := memory()
+		for seed := range AtDepth(1500, 20_000) {
+			if err := p.run(t.Context(), store, clock, strconv.Itoa(seed), p.program.Example(seed)); err != nil {
+				t.Fatalf("program %d: %v", seed, err)
+			}
+		}
+	})
+	if p.history == nil {
+		return
+	}
+	t.Run("histories", func(t *testing.T) {
+		t.Parallel()
+		store, clock := memory()
+		for seed := range AtDepth(uint64(20), 200) {
+			if err := p.history(t.Context(), store, clock, fmt.Sprint("history ", seed), seed); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 // bites injects each fault between the rules and the memory store. Programs and histories must notice all of them: this
 // tests the checks, so one store is enough.
 func (p proof[S]) bites(t *testing.T) {

@@ -10,6 +10,16 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
+// TestLocks and the tests of its kind hold the rules against their oracles, in memory: the same programs each time, and
+// some histories. What they must notice is in tests/mutants.
+func TestLocks(t *testing.T) { locksProof.onMemory(t) }
+
+func TestLockSets(t *testing.T) { setsProof.onMemory(t) }
+
+func TestAnalyses(t *testing.T) { analysesProof.onMemory(t) }
+
+func TestRuns(t *testing.T) { runsProof.onMemory(t) }
+
 func TestLocksChecksBite(t *testing.T) { LocksChecksBite(t) }
 
 func TestLockSetsChecksBite(t *testing.T) { LockSetsChecksBite(t) }
