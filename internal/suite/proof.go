@@ -14,9 +14,9 @@ import (
 )
 
 // proof is how rules are shown to hold on a store: by programs of steps S that an oracle runs as well, and by histories
-// of concurrent callers. The mutants are faults that both must notice; those of commands that histories do not have,
-// programs alone, and those that only callers at once meet, histories alone. There may be no histories. Names keep what
-// runs on one store apart.
+// of concurrent callers; there may be none of those. Names keep what runs on one store apart. The faults that both must
+// notice are in tests/mutants, but for those of modes: mutants are for both, others for programs alone, and atOnce,
+// which only callers at once meet, for histories alone.
 type proof[S any] struct {
 	program *rapid.Generator[[]S]
 	run     func(ctx context.Context, store docstore.Store, clock *Clock, name string, program []S) error
@@ -63,7 +63,7 @@ func (p proof[S]) onMemory(t *testing.T) {
 	t.Run("programs", func(t *testing.T) {
 		t.Parallel()
 		store, clock := memory()
-		for seed := range AtDepth(1500, 20_000) {
+		for seed := range AtDepth(1500, 10_000) {
 			if err := p.run(t.Context(), store, clock, strconv.Itoa(seed), p.program.Example(seed)); err != nil {
 				t.Fatalf("program %d: %v", seed, err)
 			}
