@@ -25,12 +25,6 @@ func TestChaosOnMemory(t *testing.T) {
 	chaos.Proof(t, suite.AtDepth(50, 500), memoryInside)
 }
 
-// TestChaosDetectsMutations: the simulation detects mutations of the rules and of clients.
-func TestChaosDetectsMutations(t *testing.T) {
-	t.Parallel()
-	chaos.Mutations(t, memoryInside)
-}
-
 // TestChaosOnSQLite: the same on a file.
 func TestChaosOnSQLite(t *testing.T) {
 	t.Parallel()

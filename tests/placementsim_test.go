@@ -25,12 +25,6 @@ func TestPlacementSimulation(t *testing.T) {
 	placementsim.Proof(t, suite.AtDepth(20_000, 1_000_000), sharedMemory)
 }
 
-// TestPlacementSimulationDetectsMutations: it notices the mistakes that it is for.
-func TestPlacementSimulationDetectsMutations(t *testing.T) {
-	t.Parallel()
-	placementsim.Mutations(t, sharedMemory)
-}
-
 // TestPlacementSimulationWithClocksApart: the same on DynamoDB, where the callers' clocks count. Each process has one
 // that is off by up to the full bound, in either direction: no one is evicted, and no lock phase ends, early by the
 // true time (PLC-ONE-5).

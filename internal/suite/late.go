@@ -65,33 +65,6 @@ func lateRequests(t *testing.T, newStore func(*testing.T, func() time.Time) docs
 	}
 }
 
-// endsBite shows that the programs notice writes that are carried out after their end, or long before it.
-func endsBite(t *testing.T, run func(ctx context.Context, l Late, name string, seed uint64) (LateCounts, error)) {
-	t.Helper()
-	for name, dropped := range map[string]func(w docstore.Write, now time.Time) bool{
-		"ends/no write has one":   func(docstore.Write, time.Time) bool { return true },
-		"ends/one that is passed": func(w docstore.Write, now time.Time) bool { return now.After(w.Until) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			clock := NewClock()
-			store := change(docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now}), func(w docstore.Write) docstore.Write {
-				if dropped(w, clock.Now()) {
-					w.Until = time.Time{}
-				}
-				return w
-			})
-			for seed := range uint64(20) {
-				if _, err := run(t.Context(), LateOn(store, clock), fmt.Sprint("late-", seed), seed); err != nil {
-					return
-				}
-				clock.Advance(24 * time.Hour)
-			}
-			t.Error("20 programs did not notice")
-		})
-	}
-}
-
 // stopped is a store before which a process stops: the next write comes later.
 type stopped struct {
 	through

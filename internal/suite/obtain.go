@@ -21,7 +21,7 @@ func ObtainableLocks(t *testing.T, newStore func(t *testing.T, now func() time.T
 	t.Helper()
 	clock := NewClock()
 	store := newStore(t, clock.Now)
-	r := &obtaining{store: store, clock: clock, tenant: "acme", servers: []lockServer{
+	r := &obtaining{store: store, clock: clock, tenant: "acme", servers: []*lock.Locks{
 		lock.New(store, &lock.Options{Now: clock.Now}), lock.New(store, &lock.Options{Now: clock.Now}),
 	}}
 	for err := range r.all(t.Context(), e) {
@@ -44,7 +44,7 @@ var Everything = Extent{Dead: []int{1, 19, 20, 21, 40, 60, 100}, Programs: 200, 
 type obtaining struct {
 	store   docstore.Store
 	clock   *Clock
-	servers []lockServer
+	servers []*lock.Locks
 	tenant  string
 
 	locks, sent int
@@ -115,7 +115,7 @@ func (r *obtaining) plant(ctx context.Context, left leftover) (lock.ID, error) {
 	return id, err
 }
 
-func (r *obtaining) server() lockServer {
+func (r *obtaining) server() *lock.Locks {
 	r.sent++
 	return r.servers[r.sent%len(r.servers)]
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
-	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
 func onMemory(_ *testing.T, now func() time.Time) docstore.Store {
@@ -32,68 +31,4 @@ func TestWhatIsStaleIsObtained(t *testing.T) {
 func TestWhatHasEndedIsRemoved(t *testing.T) {
 	t.Parallel()
 	ObtainableRetention(t, onMemory)
-}
-
-// TestObtainableChecksBite: each way in which what is free cannot be had is noticed.
-func TestObtainableChecksBite(t *testing.T) {
-	for name, plant := range obtainMutants {
-		t.Run("locks/"+name, func(t *testing.T) {
-			t.Parallel()
-			clock := NewClock()
-			store := onMemory(t, clock.Now)
-			l := lock.New(store, &lock.Options{Now: clock.Now})
-			s := plant(faultyServer{l, store, clock})
-			r := &obtaining{store: store, clock: clock, tenant: "acme", servers: []lockServer{s, s}}
-			for err := range r.all(t.Context(), Extent{Dead: []int{1, 21}}) {
-				t.Log(err)
-				return
-			}
-			t.Error("no question noticed")
-		})
-	}
-	for name, plant := range analysisObtainMutants {
-		t.Run("analyses/"+name, func(t *testing.T) {
-			t.Parallel()
-			clock := NewClock()
-			store := onMemory(t, clock.Now)
-			for seed := range 200 {
-				if err := staleAnalyses(t.Context(), store, plant(store), clock, seed); err != nil {
-					t.Log(err)
-					return
-				}
-			}
-			t.Error("no program noticed")
-		})
-	}
-	for name, plant := range runObtainMutants {
-		t.Run("runs/"+name, func(t *testing.T) {
-			t.Parallel()
-			clock := NewClock()
-			store := onMemory(t, clock.Now)
-			if err := obtainableRuns(t.Context(), store, plant(store), clock, TriesOfRuns); err == nil {
-				t.Error("not noticed")
-			}
-		})
-	}
-	memory := func(t *testing.T) (*docstore.Memory, *Clock) {
-		t.Helper()
-		clock := NewClock()
-		return docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now}), clock
-	}
-	for name, plant := range retentionMutants {
-		t.Run("retention/"+name, func(t *testing.T) {
-			t.Parallel()
-			store, clock := memory(t)
-			if err := retention(t.Context(), store, store, plant(store), clock, retentionBatch+1); err == nil {
-				t.Error("not noticed")
-			}
-		})
-	}
-	t.Run("retention/a pass that stops", func(t *testing.T) {
-		t.Parallel()
-		store, clock := memory(t)
-		if err := retention(t.Context(), store, prunesOnce{store}, store, clock, retentionBatch+1); err == nil {
-			t.Error("not noticed")
-		}
-	})
 }

@@ -13,16 +13,6 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// lockServer is what callers ask of one server: that of [lock.Locks], or of one with a fault.
-type lockServer interface {
-	AcquireWithin(ctx context.Context, c lock.Acquire, most time.Duration) (lock.Outcome, error)
-	AcquireSet(ctx context.Context, c lock.AcquireSet) (lock.SetOutcome, error)
-	Renew(ctx context.Context, c lock.Renew) (lock.Outcome, error)
-	Release(ctx context.Context, c lock.Release) (lock.Outcome, error)
-	ForceRelease(ctx context.Context, c lock.ForceRelease) (lock.Outcome, error)
-	Get(ctx context.Context, id lock.ID) (lock.Status, bool, error)
-}
-
 // LeaveStep is one step of a program whose callers die in the end: time passes, then many of them send one command
 // each.
 type LeaveStep struct {
@@ -83,7 +73,7 @@ type leftover struct {
 
 // leaving is a program under way. Its callers send by two servers in turn, which wait for nothing.
 type leaving struct {
-	servers []lockServer
+	servers []*lock.Locks
 	clock   *Clock
 	id      lock.ID
 	sent    int
@@ -93,7 +83,7 @@ type leaving struct {
 // leave carries out a program on one lock of a store whose clock is clock.
 func leave(ctx context.Context, store docstore.Store, clock *Clock, id lock.ID, program []LeaveStep) (leftover, error) {
 	o := &lock.Options{Now: clock.Now, Retention: lock.MinRetention}
-	l := &leaving{servers: []lockServer{lock.New(store, o), lock.New(store, o)}, clock: clock, id: id,
+	l := &leaving{servers: []*lock.Locks{lock.New(store, o), lock.New(store, o)}, clock: clock, id: id,
 		left: leftover{over: clock.Now()}}
 	for i, s := range program {
 		clock.Advance(s.Wait)
@@ -114,7 +104,7 @@ func lockDoc(ctx context.Context, store docstore.Store, id lock.ID) (docstore.Do
 	return r.Docs[0], nil
 }
 
-func (l *leaving) server() lockServer {
+func (l *leaving) server() *lock.Locks {
 	l.sent++
 	return l.servers[l.sent%len(l.servers)]
 }

@@ -23,7 +23,7 @@ func ObtainableAnalyses(t *testing.T, newStore func(t *testing.T, now func() tim
 	clock := NewClock()
 	store := newStore(t, clock.Now)
 	for seed := range programs {
-		if err := staleAnalyses(t.Context(), store, store, clock, seed); err != nil {
+		if err := staleAnalyses(t.Context(), store, clock, seed); err != nil {
 			t.Errorf("program %d: %v", seed, err)
 		}
 	}
@@ -64,7 +64,7 @@ var staleForms = []struct {
 
 // staleAnalyses carries out a program, waits until no lock lasts, and asks for each analysis, through a store that may
 // have a fault.
-func staleAnalyses(ctx context.Context, store, asked docstore.Store, clock *Clock, seed int) error {
+func staleAnalyses(ctx context.Context, store docstore.Store, clock *Clock, seed int) error {
 	name := fmt.Sprint("obtain ", seed)
 	g := &gateProgram{
 		store: store, lossy: &lossyStore{through: through{store}}, clock: clock, name: name,
@@ -84,8 +84,8 @@ func staleAnalyses(ctx context.Context, store, asked docstore.Store, clock *Cloc
 	const longest = 2 * time.Second
 	clock.Advance(longest)
 	o := &analysis.Options{Now: clock.Now, MaxTakeovers: programTakeovers}
-	s := &staleGate{store: store, clock: clock, servers: []*analysis.Analyses{analysis.New(asked, o),
-		analysis.New(asked, o)}}
+	s := &staleGate{store: store, clock: clock, servers: []*analysis.Analyses{analysis.New(store, o),
+		analysis.New(store, o)}}
 	for _, id := range []string{"k", "l m"} {
 		key := docstore.Key{Kind: analysis.Kind, ID: string(g.id(id))}
 		r, err := store.Get(ctx, key)
@@ -170,53 +170,6 @@ func (s *staleGate) ask(ctx context.Context, w docstore.Write) error {
 	return nil
 }
 
-// analysisObtainMutants are faults because of which stale analyses are not acquired.
-var analysisObtainMutants = map[string]func(docstore.Store) docstore.Store{
-	"an ended lock is held for a grace": func(s docstore.Store) docstore.Store { return grace{through{s}} },
-	"no takeover": acquiresOnly(func(w docstore.Write) docstore.Write {
-		w.If = docstore.All{docstore.Not{Cond: docstore.Has{Field: "lockOwner"}}, w.If}
-		return w
-	}),
-	"left to its queue": acquiresOnly(func(w docstore.Write) docstore.Write {
-		w.If = docstore.All{docstore.Not{Cond: docstore.Has{Field: "lockRequeuedAt"}}, w.If}
-		return w
-	}),
-	"a retried analysis is that of the sweep": acquiresOnly(func(w docstore.Write) docstore.Write {
-		w.If = docstore.All{docstore.Any{docstore.Has{Field: "lockOwner"},
-			docstore.Not{Cond: docstore.Has{Field: "lockExpiresAt"}}}, w.If}
-		return w
-	}),
-	"only what the gate itself wrote": acquiresOnly(func(w docstore.Write) docstore.Write {
-		w.If = docstore.All{docstore.Any{docstore.Not{Cond: docstore.Has{Field: "lockOwner"}},
-			docstore.Has{Field: "lockToken"}}, w.If}
-		return w
-	}),
-	"only with a status": acquiresOnly(func(w docstore.Write) docstore.Write {
-		w.If = docstore.All{docstore.Has{Field: "status"}, w.If}
-		return w
-	}),
-}
-
-func acquiresOnly(change func(docstore.Write) docstore.Write) func(docstore.Store) docstore.Store {
-	return onWrites(func(w docstore.Write) docstore.Write {
-		if w.Set["lockRequest1"] != nil {
-			return change(w)
-		}
-		return w
-	})
-}
-
-// grace is a store whose refusals are of an earlier time.
-type grace struct{ through }
-
-func (s grace) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
-	r, err := s.Store.Write(ctx, writes...)
-	if err == nil && !r.Applied {
-		r.At = r.At.Add(-time.Second)
-	}
-	return r, err
-}
-
 // ObtainableRuns proves on a store that a run whose holder died is begun by the next caller that asks once, that one
 // which has ended says so, and that its ID is free once its record is removed. dead are how many callers die with a run
 // before; [TriesOfRuns] are all that matter.
@@ -224,7 +177,7 @@ func ObtainableRuns(t *testing.T, newStore func(t *testing.T, now func() time.Ti
 	t.Helper()
 	clock := NewClock()
 	store := newStore(t, clock.Now)
-	if err := obtainableRuns(t.Context(), store, store, clock, dead); err != nil {
+	if err := obtainableRuns(t.Context(), store, clock, dead); err != nil {
 		t.Error(err)
 	}
 }
@@ -238,9 +191,9 @@ var TriesOfRuns = func() (dead []int) {
 }()
 
 // obtainableRuns asks for runs through a store that may have a fault.
-func obtainableRuns(ctx context.Context, store, asked docstore.Store, clock *Clock, tries []int) error {
+func obtainableRuns(ctx context.Context, store docstore.Store, clock *Clock, tries []int) error {
 	o := &runs.Options{Options: analysis.Options{Now: clock.Now}}
-	servers := []*runs.Runs{runs.New(asked, o), runs.New(asked, o)}
+	servers := []*runs.Runs{runs.New(store, o), runs.New(store, o)}
 	const ttl, keep = 30, 3600
 	kept := withSlack((ttl + keep) * time.Second)
 	sent := 0
@@ -346,25 +299,6 @@ func removeRun(ctx context.Context, store docstore.Store, id runs.ID) error {
 	return nil
 }
 
-// runObtainMutants are faults because of which runs are not begun.
-var runObtainMutants = map[string]func(docstore.Store) docstore.Store{
-	"an ended lock is held for a grace": func(s docstore.Store) docstore.Store { return grace{through{s}} },
-	"no takeover":                       analysisObtainMutants["no takeover"],
-	"a record is kept for ever":         onWrites(func(w docstore.Write) docstore.Write { w.Keep = 0; return w }),
-	"a record is kept for twice as long": onWrites(func(w docstore.Write) docstore.Write {
-		w.Keep *= 2
-		return w
-	}),
-	"a record that is left is the run": onNewRuns(func(w docstore.Write) docstore.Write {
-		w.If = docstore.All{docstore.Absent{}, w.If}
-		return w
-	}),
-	"a record that is made only once": acquiresOnly(func(w docstore.Write) docstore.Write {
-		w.If = docstore.All{docstore.Not{Cond: docstore.Absent{}}, w.If}
-		return w
-	}),
-}
-
 // ObtainableRetention proves on a store that once everything has ended and its retention has passed, a pass removes
 // everything: at one document more than it removes at once, and at ten times as many. A store whose service does that
 // has no pass.
@@ -377,7 +311,7 @@ func ObtainableRetention(t *testing.T, newStore func(t *testing.T, now func() ti
 		if !ok {
 			return
 		}
-		if err := retention(t.Context(), store, p, store, clock, documents); err != nil {
+		if err := retention(t.Context(), store, p, clock, documents); err != nil {
 			t.Errorf("%d documents: %v", documents, err)
 		}
 	}
@@ -388,11 +322,10 @@ const retentionBatch = 8
 
 // retention leaves locks of all forms and runs behind, through a store that may have a fault, and lets passes remove
 // them.
-func retention(ctx context.Context, store docstore.Store, p docstore.Pruner, asked docstore.Store, clock *Clock,
-	documents int) error {
+func retention(ctx context.Context, store docstore.Store, p docstore.Pruner, clock *Clock, documents int) error {
 	names, rows := leftTable([]int{2})
 	last := clock.Now()
-	records := runs.New(asked, &runs.Options{Options: analysis.Options{Now: clock.Now}})
+	records := runs.New(store, &runs.Options{Options: analysis.Options{Now: clock.Now}})
 	for n := range documents {
 		if n%4 == 3 {
 			o, err := records.Begin(ctx, runs.Begin{
@@ -404,7 +337,7 @@ func retention(ctx context.Context, store docstore.Store, p docstore.Pruner, ask
 			}
 			continue
 		}
-		l, err := leave(ctx, asked, clock, lock.ID{Tenant: "acme", Key: strconv.Itoa(n)}, rows[names[n%len(names)]].program)
+		l, err := leave(ctx, store, clock, lock.ID{Tenant: "acme", Key: strconv.Itoa(n)}, rows[names[n%len(names)]].program)
 		if err != nil {
 			return err
 		}
@@ -434,24 +367,4 @@ func retention(ctx context.Context, store docstore.Store, p docstore.Pruner, ask
 		}
 	}
 	return nil
-}
-
-// retentionMutants are faults because of which documents stay.
-var retentionMutants = map[string]func(docstore.Store) docstore.Store{
-	"kept for ever": runObtainMutants["a record is kept for ever"],
-	"a lock in shared form is kept for twice as long": sharedWrites(func(w *docstore.Write) { w.Keep *= 2 }),
-	"a run is kept for a day longer": onWrites(func(w docstore.Write) docstore.Write {
-		if w.Key.Kind == runs.Kind {
-			w.Keep += 24 * time.Hour
-		}
-		return w
-	}),
-}
-
-// prunesOnce is a pass that says that it is done when it has done as much as it does at once.
-type prunesOnce struct{ docstore.Pruner }
-
-func (p prunesOnce) Prune(ctx context.Context, limit int) (int, error) {
-	n, err := p.Pruner.Prune(ctx, limit)
-	return min(n, limit-1), err
 }

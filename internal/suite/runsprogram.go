@@ -3,8 +3,6 @@ package suite
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"testing"
 	"time"
 
@@ -22,10 +20,7 @@ func Runs(t *testing.T, newStore func(t *testing.T, now func() time.Time) docsto
 	runsProof.of(t, newStore)
 }
 
-// RunsChecksBite shows that the checks of [Runs] notice faults.
-func RunsChecksBite(t *testing.T) { runsProof.bites(t) }
-
-var runsProof = proof[RunStep]{program: runProgram, run: runRuns, others: runMutants}
+var runsProof = proof[RunStep]{program: runProgram, run: runRuns}
 
 // RunStep is a step of a program of named runs.
 type RunStep struct {
@@ -181,52 +176,4 @@ func sendToRun(ctx context.Context, all *runs.Runs, id runs.ID, clock *Clock, s 
 		o, err = all.Finish(ctx, c)
 	}
 	return gateAnswer(o), err
-}
-
-// runMutants are faults of how long a run is kept.
-var runMutants = map[string]func(docstore.Store) docstore.Store{
-	"kept for a millisecond more": onWrites(func(w docstore.Write) docstore.Write {
-		if until, ok := w.Set["keptUntil"].(docstore.Instant); ok {
-			w.Set = maps.Clone(w.Set)
-			w.Set["keptUntil"] = until.Add(time.Millisecond)
-		}
-		return w
-	}),
-	"kept for a millisecond less": onWrites(func(w docstore.Write) docstore.Write {
-		if until, ok := w.Set["keptUntil"].(docstore.Instant); ok {
-			w.Set = maps.Clone(w.Set)
-			w.Set["keptUntil"] = until.Add(-time.Millisecond)
-		}
-		return w
-	}),
-	"the end sets how long it is kept": onWrites(func(w docstore.Write) docstore.Write {
-		if w.Set["status"] != nil {
-			w.Set = maps.Clone(w.Set)
-			w.Set["keepSeconds"], w.Set["keptUntil"] = docstore.Int(86_400), docstore.Now.Add(24*time.Hour)
-		}
-		return w
-	}),
-	"a new run fails on": onNewRuns(func(w docstore.Write) docstore.Write {
-		w.Unset = slices.DeleteFunc(slices.Clone(w.Unset), func(f string) bool { return f == "lockFailures" })
-		return w
-	}),
-	"a new run is kept as the old one": onNewRuns(func(w docstore.Write) docstore.Write {
-		w.Set = maps.Clone(w.Set)
-		delete(w.Set, "keepSeconds")
-		return w
-	}),
-	"a new run with the token of the old one": onNewRuns(func(w docstore.Write) docstore.Write {
-		w.Add, w.StartAtNow = nil, nil
-		return w
-	}),
-}
-
-// onNewRuns makes a mutant of a change to the writes that begin a run where a record is left.
-func onNewRuns(change func(docstore.Write) docstore.Write) func(docstore.Store) docstore.Store {
-	return onWrites(func(w docstore.Write) docstore.Write {
-		if w.Set["lockRequest1"] == nil || !slices.Contains(w.Unset, "status") {
-			return w
-		}
-		return change(w)
-	})
 }

@@ -24,66 +24,7 @@ func LockSets(t *testing.T, newStore func(t *testing.T, now func() time.Time) do
 	setsProof.of(t, newStore)
 }
 
-// LockSetsChecksBite shows that the checks of [LockSets] notice faults.
-func LockSetsChecksBite(t *testing.T) {
-	t.Helper()
-	setsProof.bites(t)
-}
-
-var setsProof = proof[SetStep]{SetProgram, RunSets, SetHistory, setMutants, Mutants, nil}
-
-// setMutants are faults of a store, or of the rule, that concern several documents.
-var setMutants = map[string]func(docstore.Store) docstore.Store{
-	"writes one after the other": func(s docstore.Store) docstore.Store { return piecemeal{through{s}} },
-	"conditions of the first write only": func(s docstore.Store) docstore.Store {
-		return several{through{s}, func(writes []docstore.Write) {
-			for i := range writes[1:] {
-				writes[1+i].If = nil
-			}
-		}}
-	},
-	"a token of one key not increased": func(s docstore.Store) docstore.Store {
-		return several{through{s}, func(writes []docstore.Write) {
-			if last := &writes[len(writes)-1]; len(last.Add) > 0 {
-				last.Add = map[string]int64{"token": 0}
-			}
-		}}
-	},
-}
-
-// piecemeal is a store that has no steps of several writes.
-type piecemeal struct{ through }
-
-func (s piecemeal) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
-	all := docstore.Result{Applied: true, Docs: make([]docstore.Doc, len(writes))}
-	for i, w := range writes {
-		r, err := s.Store.Write(ctx, w)
-		if err != nil {
-			return r, err
-		}
-		all.At, all.Docs[i] = r.At, r.Docs[0]
-		if !r.Applied {
-			refused := docstore.Result{At: r.At, Docs: make([]docstore.Doc, len(writes)), Refused: []int{i}}
-			refused.Docs[i] = r.Docs[0]
-			return refused, nil
-		}
-	}
-	return all, nil
-}
-
-// several changes the writes of a step that has more than one.
-type several struct {
-	through
-	change func([]docstore.Write)
-}
-
-func (s several) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
-	if len(writes) > 1 {
-		writes = slices.Clone(writes)
-		s.change(writes)
-	}
-	return s.Store.Write(ctx, writes...)
-}
+var setsProof = proof[SetStep]{program: SetProgram, run: RunSets, history: SetHistory}
 
 // SetStep is one step of a program: a command on several locks, or a [Step] on one of them.
 type SetStep struct {

@@ -10,13 +10,18 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-func TestLocksChecksBite(t *testing.T) { LocksChecksBite(t) }
+// TestLocks and the tests of its kind hold the rules against their oracles, in memory: the same programs each time, and
+// some histories. What they must notice is in tests/mutants. LS-ACQ-001 to 004, LS-RNW-001 to 003, LS-REL-001 to 003,
+// LS-INV-001, LS-INV-002, LS-INV-003, LS-INV-004.
+func TestLocks(t *testing.T) { locksProof.onMemory(t) }
 
-func TestLockSetsChecksBite(t *testing.T) { LockSetsChecksBite(t) }
+func TestLockSets(t *testing.T) { setsProof.onMemory(t) }
 
-func TestAnalysesChecksBite(t *testing.T) { AnalysesChecksBite(t) }
+func TestAnalyses(t *testing.T) { analysesProof.onMemory(t) }
 
-func TestRunsChecksBite(t *testing.T) { RunsChecksBite(t) }
+func TestRuns(t *testing.T) { runsProof.onMemory(t) }
+
+func TestPlacements(t *testing.T) { placementsProof.onMemory(t) }
 
 // stalling is a store that stops for a while after some grants, before it responds.
 type stalling struct {
@@ -89,13 +94,4 @@ func TestHistoriesWithStalls(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestPlacementsChecksBite(t *testing.T) { PlacementsChecksBite(t) }
-
-// TestPlacements on the memory store, which defines what stores mean.
-func TestPlacements(t *testing.T) {
-	Placements(t, func(_ *testing.T, now func() time.Time) docstore.Store {
-		return docstore.NewMemory(&docstore.MemoryOptions{Now: now})
-	})
 }

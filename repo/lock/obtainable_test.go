@@ -13,52 +13,6 @@ import (
 // be.
 var howMany = []int64{1, 19, 20, 21, 40, 41, 60, 100}
 
-// left are ways in which a lock gets many leases that have ended without a release. Each leaves n of them on the stage,
-// and nothing else.
-var left = map[string]func(s *stage, n int64){
-	"readers that expired": func(s *stage, n int64) {
-		s.hold(n, 0)
-		s.pass(time.Minute)
-	},
-	"permits that expired one after the other": func(s *stage, n int64) {
-		for i := range n {
-			c := try(fmt.Sprint("dead ", i), Permits)
-			c.Limit = MaxPermits
-			s.gets(c, OK, int(min(i, 1))+1)
-			s.pass(time.Millisecond)
-		}
-		s.pass(time.Minute)
-	},
-	"readers with lock delays": func(s *stage, n int64) {
-		s.hold(n, 30)
-		s.pass(time.Minute + 30*time.Second)
-	},
-	"readers ended by force, with lock delays": func(s *stage, n int64) {
-		s.hold(n, 30)
-		s.gets(ForceRelease{ID: subject, By: "root", Reason: "hang", RequestID: "f0"}, OK, 2)
-		s.gets(try("early", Exclusive), Delayed, 1)
-		s.pass(30 * time.Second)
-	},
-	"readers that were handed the lock, and had gone": func(s *stage, n int64) {
-		s.line(n)
-		s.gets(give("first", 1), OK, 2)
-		s.gets(try("early", Exclusive), Held, 1)
-		s.pass(ClaimTime)
-	},
-	"places of readers that have gone": func(s *stage, n int64) {
-		s.line(n)
-		s.pass(time.Minute)
-	},
-	"grants of a rate": func(s *stage, n int64) {
-		for i := range n {
-			c := try(fmt.Sprint("dead ", i), Rate)
-			c.Limit = MaxRate
-			s.gets(c, OK, int(min(i, 1))+1)
-		}
-		s.pass(10 * time.Second)
-	},
-}
-
 // hold lets n readers hold the lock.
 func (s *stage) hold(n, delay int64) {
 	s.Helper()
@@ -67,85 +21,6 @@ func (s *stage) hold(n, delay int64) {
 		c.LockDelaySeconds = delay * (1 + i%2) / 2 // of different lengths
 		s.gets(c, OK, int(min(i, 1))+1)
 	}
-}
-
-// line lets n readers wait for a writer.
-func (s *stage) line(n int64) {
-	s.Helper()
-	s.granted(try("first", Exclusive), 1, 1)
-	for i := range n {
-		s.waits(wait(fmt.Sprint("dead ", i), Shared), i+1, 2)
-	}
-}
-
-// TestWhatNoOneHoldsIsObtained: however many leases, places and grants have ended, a lock that no one holds is obtained
-// by the caller that asks once, whatever it asks for; a force-release says that no one holds it, and leaves it free.
-func TestWhatNoOneHoldsIsObtained(t *testing.T) {
-	obtains := func(change func(*Acquire)) func(*stage) {
-		return func(s *stage) {
-			c := try("zoe", Exclusive)
-			change(&c)
-			s.gets(c, OK, s.second())
-			if c.Mode == Exclusive {
-				s.plain(Active)
-			}
-		}
-	}
-	for name, ask := range map[string]func(s *stage){
-		"a writer":          obtains(func(*Acquire) {}),
-		"a fair writer":     obtains(func(c *Acquire) { c.Fair = true }),
-		"one that replaces": obtains(func(c *Acquire) { c.Replace = true }),
-		"a reader":          obtains(func(c *Acquire) { c.Mode = Shared }),
-		"another limit":     obtains(func(c *Acquire) { c.Mode, c.Limit = Permits, 7 }),
-		"a rate":            obtains(func(c *Acquire) { c.Mode, c.Limit, c.WindowSeconds, c.TTLSeconds = Rate, 7, 9, 0 }),
-		"a set": func(s *stage) {
-			l := New(s.store, &Options{Now: func() time.Time { return s.now }})
-			o, err := l.AcquireSet(s.Context(), AcquireSet{
-				Tenant: subject.Tenant, Keys: []string{"another", subject.Key}, Owner: "zoe", RequestID: "r", TTLSeconds: 60,
-			})
-			if err != nil || o.Code != OK || len(o.Leases) != 2 {
-				s.Fatalf("got %+v, %v", o, err)
-			}
-			s.plain(Active)
-		},
-		"a force-release, then a writer": func(s *stage) {
-			force := ForceRelease{ID: subject, By: "root", Reason: "hang", RequestID: "f1"}
-			if s.status().Mode == Rate { // nothing stands in the way
-				s.gets(force, NotHeld, 1)
-			} else {
-				s.gets(force, NotHeld, s.second())
-				s.gets(force, NotHeld, 1) // nothing is left to clear
-			}
-			s.gets(try("zoe", Exclusive), OK, s.second())
-			s.plain(Active)
-		},
-	} {
-		for before, leave := range left {
-			for _, n := range howMany {
-				t.Run(fmt.Sprintf("%s/%d %s", name, n, before), func(t *testing.T) {
-					s := newStage(t)
-					leave(s, n)
-					if st := s.status(); len(st.Holders)+len(st.Waiting) > 0 || !st.FreeAt.IsZero() || st.Phase == Active {
-						t.Fatalf("not free: %+v", st)
-					}
-					ask(s)
-				})
-			}
-		}
-	}
-}
-
-// second is how many requests a command takes that has something to do: two in shared form, one in plain form.
-func (s *stage) second() int {
-	s.Helper()
-	r, err := s.store.Get(s.Context(), subject.key())
-	if err != nil {
-		s.Fatal(err)
-	}
-	if r.Docs[0][fState] == docstore.Value(docstore.String(shared)) {
-		return 2
-	}
-	return 1
 }
 
 // TestALineGoesOnOverTheDead: who is the first in line behind any number of holders that died has the lock when it

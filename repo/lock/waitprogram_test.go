@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -28,7 +27,7 @@ func TestWaitPrograms(t *testing.T) {
 			t.Parallel()
 			var total waitProgram
 			for seed := range uint64(25) {
-				p := newWaitProgram(seed, ask, waitFaults{})
+				p := newWaitProgram(seed, ask)
 				synctest.Test(t, func(t *testing.T) { p.play(t.Context()) })
 				for _, e := range p.errs {
 					t.Errorf("seed %d: %s", seed, e)
@@ -47,35 +46,6 @@ func TestWaitPrograms(t *testing.T) {
 	}
 }
 
-// TestWaitProgramsBite: each fault of the waiting is noticed, as what it is.
-func TestWaitProgramsBite(t *testing.T) {
-	for name, c := range map[string]struct {
-		faults waitFaults
-		says   string
-	}{
-		"never wakes":             {waitFaults{deaf: true}, "which was free for"},
-		"forgets to leave":        {waitFaults{stays: true}, "is still in line"},
-		"a wait goes on":          {waitFaults{keeps: true}, "was given up, and gets the lock"},
-		"another order":           {waitFaults{reversed: true}, "who came earlier"},
-		"waits beyond its time":   {waitFaults{lingers: true}, "and wanted to for"},
-		"a lease of two":          {waitFaults{shares: true}, "have the token"},
-		"reads all the time":      {waitFaults{curious: true}, "would be right"},
-		"a claim that takes long": {waitFaults{slow: true}, "before its request returned"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for seed := range uint64(25) {
-				p := newWaitProgram(seed, waitModes["in line"], c.faults)
-				synctest.Test(t, func(t *testing.T) { p.play(t.Context()) })
-				if slices.ContainsFunc(p.errs, func(e string) bool { return strings.Contains(e, c.says) }) {
-					return
-				}
-			}
-			t.Error("no program noticed")
-		})
-	}
-}
-
 var waitModes = map[string]func(*rand.Rand) Acquire{
 	"not in line": func(*rand.Rand) Acquire { return Acquire{} },
 	"in line":     func(*rand.Rand) Acquire { return Acquire{Fair: true} },
@@ -89,17 +59,13 @@ var waitModes = map[string]func(*rand.Rand) Acquire{
 	"a rate":  func(*rand.Rand) Acquire { return Acquire{Mode: Rate, Limit: 2, WindowSeconds: 4} },
 }
 
-// waitFaults are what the programs must notice.
-type waitFaults struct{ deaf, stays, keeps, reversed, lingers, shares, curious, slow bool }
-
 // waitProgram is a program under way, and the store of its processes.
 type waitProgram struct {
 	docstore.Store
 
-	seed   uint64
-	ask    func(*rand.Rand) Acquire
-	faults waitFaults
-	truth  *Locks // looks at the document itself
+	seed  uint64
+	ask   func(*rand.Rand) Acquire
+	truth *Locks // looks at the document itself
 
 	mu     sync.Mutex
 	errs   []string
@@ -132,8 +98,8 @@ const (
 
 var waitID = ID{Tenant: "acme", Key: "k"}
 
-func newWaitProgram(seed uint64, ask func(*rand.Rand) Acquire, faults waitFaults) *waitProgram {
-	return &waitProgram{seed: seed, ask: ask, faults: faults, leases: map[int64]*waitLease{},
+func newWaitProgram(seed uint64, ask func(*rand.Rand) Acquire) *waitProgram {
+	return &waitProgram{seed: seed, ask: ask, leases: map[int64]*waitLease{},
 		busy: make([]int, waitProcesses), from: make([]time.Time, waitProcesses)}
 }
 
@@ -155,14 +121,6 @@ func (p *waitProgram) Write(ctx context.Context, writes ...docstore.Write) (docs
 	time.Sleep(time.Millisecond)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if q, ok := writes[0].Set[fLine].(docstore.Bytes); ok && p.faults.reversed {
-		line, ok := decodeLine([]byte(q))
-		if !ok {
-			return docstore.Result{}, docstore.ErrDamaged
-		}
-		slices.Reverse(line)
-		writes[0].Set[fLine] = encodeLine(line)
-	}
 	r, err := p.Store.Write(ctx, writes...)
 	if err == nil && r.Applied {
 		for _, calls := range p.busy {
@@ -313,7 +271,7 @@ func (p *waitProgram) call(ctx context.Context, all []*Locks, process int, r *ra
 		p.enter(process)
 		done := make(chan waitResult, 1)
 		go func() {
-			o, err := p.acquire(asking, all[process], c, most)
+			o, err := all[process].AcquireWithin(asking, c, most)
 			done <- waitResult{o, err}
 		}()
 		var got waitResult
@@ -378,10 +336,8 @@ func (p *waitProgram) giveUp(ctx context.Context, all []*Locks, process int, r *
 	}
 	c.WaitSeconds = 0
 	begun := time.Now()
-	got := waitResult{o: Outcome{Code: Held}}
-	if !p.faults.keeps {
-		got.o, got.err = all[at].Acquire(ctx, c)
-	}
+	var got waitResult
+	got.o, got.err = all[at].Acquire(ctx, c)
 	took := time.Since(begun)
 	p.mu.Lock()
 	p.quit++
@@ -405,7 +361,7 @@ func (p *waitProgram) giveUp(ctx context.Context, all []*Locks, process int, r *
 	first := <-done
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if late := time.Since(answered); at == process && !p.faults.keeps && late > waitSlack {
+	if late := time.Since(answered); at == process && late > waitSlack {
 		p.failf("%s was given up, and its wait goes on for %v", c.Owner, late)
 	}
 	if first.err == nil && first.o.Code == OK && (got.o.Code != OK || got.o.Lease.Token != first.o.Lease.Token) {
@@ -509,72 +465,4 @@ func (p *waitProgram) hold(ctx context.Context, l *Locks, r *rand.Rand, lease Le
 		until(time.Now())
 	}
 	_, _ = l.Release(ctx, Release{ID: waitID, Owner: lease.Owner, Token: lease.Token, RequestID: "e"})
-}
-
-// acquire sends an acquire, or does what a fault says.
-func (p *waitProgram) acquire(ctx context.Context, l *Locks, c Acquire, most time.Duration) (Outcome, error) {
-	switch {
-	case p.faults.deaf:
-		o, err := l.LineUp(ctx, c)
-		if err == nil && o.waits() && c.WaitSeconds > 0 {
-			select {
-			case <-time.After(min(most, time.Duration(c.WaitSeconds)*time.Second)):
-			case <-ctx.Done():
-				return l.AcquireWithin(ctx, c, most)
-			}
-		}
-		return o, err
-	case p.faults.stays:
-		most = min(most, time.Duration(c.WaitSeconds)*time.Second)
-		for o, err := l.LineUp(context.WithoutCancel(ctx), c); ; o,
-			err = l.LineUp(context.WithoutCancel(ctx), c) {
-			if err != nil || !o.waits() {
-				return o, err
-			}
-			if most -= 110 * time.Millisecond; most < 0 {
-				return o, err
-			}
-			select {
-			case <-time.After(100 * time.Millisecond):
-			case <-ctx.Done():
-				return Outcome{}, ctx.Err()
-			}
-		}
-	case p.faults.lingers:
-		o, err := l.AcquireWithin(ctx, c, most)
-		if err == nil && o.waits() {
-			return l.AcquireWithin(ctx, c, time.Second)
-		}
-		return o, err
-	case p.faults.shares:
-		o, err := l.AcquireWithin(ctx, c, most)
-		if err == nil && o.waits() {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			for token, lease := range p.leases {
-				if time.Now().Before(lease.until) {
-					o.Code, o.Lease.Token, o.Lease.AcquiredAt, o.Lease.ExpiresAt = OK, token, time.Now(), lease.until
-				}
-			}
-		}
-		return o, err
-	case p.faults.curious:
-		reading, end := context.WithCancel(ctx)
-		defer end()
-		go func() {
-			for reading.Err() == nil {
-				time.Sleep(20 * time.Millisecond)
-				_, _, _ = l.Get(reading, waitID)
-			}
-		}()
-		return l.AcquireWithin(ctx, c, most)
-	case p.faults.slow:
-		o, err := l.AcquireWithin(ctx, c, most)
-		if err == nil && o.Code == OK {
-			time.Sleep(2 * time.Second)
-		}
-		return o, err
-	default:
-		return l.AcquireWithin(ctx, c, most)
-	}
 }

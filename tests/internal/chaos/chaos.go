@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -39,12 +38,11 @@ const (
 // two bodies at once, a write under a stale token, an analysis that does not end.
 //
 // It belongs into a bubble of testing/synctest, whose time the store must show. The same seed makes the same choices;
-// events of the same instant happen in any order. mutant, if not nil, is placed between the gate and its store,
-// and around the gate.
-func Run(ctx context.Context, store docstore.Store, seed uint64, mutant *Mutant, tally *Tally) error {
+// events of the same instant happen in any order.
+func Run(ctx context.Context, store docstore.Store, seed uint64, tally *Tally) error {
 	life, end := context.WithCancel(ctx)
 	defer end()
-	c := &chaos{seed: seed, store: store, mutant: mutant, tally: tally, referee: NewReferee(), begin: time.Now(),
+	c := &chaos{seed: seed, store: store, tally: tally, referee: NewReferee(), begin: time.Now(),
 		life: life, queued: map[string]bool{}}
 	c.ledger = newLedger(c.referee, tally)
 	// In every other simulation the queue forgets: a message whose analysis another worker runs is acknowledged, and the
@@ -84,7 +82,6 @@ func name(i int) string { return fmt.Sprint("a", i) }
 type chaos struct {
 	seed      uint64
 	store     docstore.Store
-	mutant    *Mutant
 	forgetful bool
 	begin     time.Time
 	life      context.Context //nolint:containedctx // of everything that runs
@@ -131,13 +128,9 @@ func upTo(r *rand.Rand, d time.Duration) time.Duration {
 	return time.Duration(r.Int64N(int64(d/time.Microsecond))) * time.Microsecond
 }
 
-// rules are the commands of the gate on behalf of an actor, through the mutant.
+// rules are the commands of the gate on behalf of an actor.
 func (c *chaos) rules(a *actor) *analysis.Analyses {
-	s := c.ledger.under(c.store, a)
-	if c.mutant != nil && c.mutant.Store != nil {
-		s = c.mutant.Store(s)
-	}
-	return analysis.New(s, nil)
+	return analysis.New(c.ledger.under(c.store, a), nil)
 }
 
 // order makes an analysis, as its owner does.
@@ -317,7 +310,7 @@ func Proof(t *testing.T, seeds int, open Opener) {
 	for seed := range uint64(seeds) {
 		inside := open(t)
 		synctest.Test(t, func(t *testing.T) {
-			if err := Run(t.Context(), inside(t), seed, nil, &tally); err != nil {
+			if err := Run(t.Context(), inside(t), seed, &tally); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -336,22 +329,3 @@ func Proof(t *testing.T, seeds int, open Opener) {
 
 // enough is how many seeds it takes for everything to happen that can: more than a hundred times, mostly.
 const enough = 50
-
-// Mutations runs simulations with each of the [Mutants] until they detect it.
-func Mutations(t *testing.T, open Opener) {
-	for name, mutant := range Mutants {
-		t.Run(name, func(t *testing.T) {
-			const most = 50
-			for seed := range uint64(most) {
-				var err error
-				inside := open(t)
-				synctest.Test(t, func(t *testing.T) { err = Run(t.Context(), inside(t), seed, &mutant, &Tally{}) })
-				if err != nil && strings.Contains(err.Error(), mutant.Says) {
-					t.Logf("detected with seed %d", seed)
-					return
-				}
-			}
-			t.Errorf("%d seeds did not find %q", most, mutant.Says)
-		})
-	}
-}

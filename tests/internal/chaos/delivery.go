@@ -101,11 +101,7 @@ func owner(id string) string { return id + "#1" }
 func (d *delivery) deliver() (done bool, again time.Duration) {
 	ctx, cancel := context.WithTimeout(d.life, d.bound)
 	defer cancel()
-	var gate once.Gate = d
-	if d.mutant != nil && d.mutant.Gate != nil {
-		gate = d.mutant.Gate(d.life, gate)
-	}
-	w := tasks.Worker{Gate: gate, Work: d.work, TTL: ttl, Heartbeat: heartbeat, MaxFailures: maxFailures,
+	w := tasks.Worker{Gate: d, Work: d.work, TTL: ttl, Heartbeat: heartbeat, MaxFailures: maxFailures,
 		AckLocked: d.forgetful}
 	a := w.Deliver(ctx, tasks.Message{ID: d.about, Try: "1", Body: []byte(`{"analysisId":"` + d.about + `"}`)})
 	if d.gone() {

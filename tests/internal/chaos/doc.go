@@ -13,7 +13,7 @@
 //
 // The [Referee] records what workers learn and do, and compares times and tokens. The ledger sees every
 // document that a write left, and knows who wrote it. Neither shares code with the gate: they are written from what was
-// promised. [Mutants] are faults that they must find.
+// promised.
 //
 // # What can go wrong
 //

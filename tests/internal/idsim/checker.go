@@ -108,8 +108,8 @@ func (c *Checker) Maker(name string) *Maker {
 }
 
 // Check takes the IDs that a generator returned, in order, at the time now. Cached says that its provider cannot be
-// reached, so that those under a lease are made from what it has. It reports whether all IDs so far are different.
-func (c *Checker) Check(m *Maker, now time.Time, cached bool, ids ...kazahana.ID) bool {
+// reached, so that those under a lease are made from what it has.
+func (c *Checker) Check(m *Maker, now time.Time, cached bool, ids ...kazahana.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(ids) > 0 {
@@ -125,7 +125,6 @@ func (c *Checker) Check(m *Maker, now time.Time, cached bool, ids ...kazahana.ID
 		c.run(m, now, cached, ids[0], n)
 		ids = ids[n:]
 	}
-	return c.found[Duplicate] == 0
 }
 
 const blockSize = 256

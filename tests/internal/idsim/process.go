@@ -81,7 +81,7 @@ func (p *process) begin() {
 	p.maker = p.checker.Maker(fmt.Sprintf("process %d, life %d (clock %+v off)", p.index, p.life,
 		time.Duration(p.clock.off.Load())))
 	p.link = &link{
-		world: p.world, to: p.serve(p.clock), maker: p.maker, near: p.random.IntN(3) == 0, fresh: make(chan struct{}, 1),
+		world: p.world, to: p.serve(), maker: p.maker, near: p.random.IntN(3) == 0, fresh: make(chan struct{}, 1),
 		random: rand.New(rand.NewPCG(p.random.Uint64(), p.random.Uint64())),
 	}
 	o := &kazahana.Options{
@@ -198,9 +198,7 @@ func (p *process) batch(n int) {
 }
 
 func (p *process) check(ids ...kazahana.ID) {
-	if !p.checker.Check(p.maker, time.Now(), p.link.cached(), ids...) && p.UntilDuplicate {
-		p.stop()
-	}
+	p.checker.Check(p.maker, time.Now(), p.link.cached(), ids...)
 }
 
 // failed counts an error of NextID. An undocumented one is a fault.

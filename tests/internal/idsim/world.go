@@ -49,21 +49,17 @@ type Config struct {
 
 	// Serve sets the servers up. It is called in the bubble.
 	Serve func(t *testing.T, s Setting) Servers
-
-	// UntilDuplicate ends the run as soon as an ID is made twice.
-	UntilDuplicate bool
 }
 
 // Setting is what servers need to know.
 type Setting struct {
 	Services []machineid.ServiceConfig
-	Units    int        // of 256 IDs in a millisecond, in the space of these services
 	Clock    *Clock     // the store's
 	Random   *rand.Rand // for the setting up
 }
 
-// Servers returns what a process with that clock talks to.
-type Servers func(caller *Clock) kazahana.LeaseProvider
+// Servers returns what a process talks to.
+type Servers func() kazahana.LeaseProvider
 
 // Services of a run. All lease from one space.
 const (
@@ -143,7 +139,7 @@ func (w *world) run(t *testing.T) Result {
 	store := newClock(w.random)
 	services := w.services()
 	units := int(services[0].MaxMachineID() + 1)
-	w.serve = w.Serve(t, Setting{Services: services, Units: units, Clock: store, Random: w.random})
+	w.serve = w.Serve(t, Setting{Services: services, Clock: store, Random: w.random})
 
 	processes := make([]*process, w.Processes)
 	demand := 0
@@ -177,7 +173,7 @@ func (w *world) run(t *testing.T) Result {
 // full.
 func (w *world) fill(t *testing.T, units, demand int) {
 	t.Helper()
-	to := w.serve(newClock(w.random))
+	to := w.serve()
 	lease := func(service string, n int) {
 		r, err := to.Acquire(t.Context(), kazahana.AcquireOptions{ServiceID: service, ThroughputPerMs: int64(n) * blockSize})
 		if err != nil || len(r.Leases) != n {

@@ -164,9 +164,6 @@ func (c commands) Replace(ctx context.Context, m string, r contracts.MemberRepla
 // Heartbeat implements [cluster.Provider].
 func (c commands) Heartbeat(ctx context.Context, m string, r contracts.MemberHeartbeatRequest) (contracts.MemberState,
 	error) {
-	if c.p.sim.mutant.Heartbeats && c.p.chance(2) { // it takes three in a row for a lease to end
-		return contracts.MemberState{Member: m, Incarnation: r.Incarnation, RemainingMs: r.TTLSeconds * 1000}, nil
-	}
 	return command(ctx, c, func(ctx context.Context, p cluster.Provider) (contracts.MemberState, error) {
 		return p.Heartbeat(ctx, m, r)
 	})

@@ -36,9 +36,6 @@ var chat = placement.Cluster{Tenant: "acme", Name: "chat"}
 func (s *simulation) newProcess(name string) *process {
 	p := &process{sim: s, name: name, random: s.random(name), bodies: map[*body]bool{}}
 	var store docstore.Store = watched{s.open(p.random), s.ledger, p}
-	if s.mutant.Store != nil {
-		store = s.mutant.Store(store)
-	}
 	off := p.time(4*time.Second) - 2*time.Second
 	provider := func(s docstore.Store) cluster.Provider {
 		return direct.Cluster(placement.New(s, &placement.Options{Changes: true,

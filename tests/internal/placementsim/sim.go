@@ -38,7 +38,6 @@ type Opener func(r *rand.Rand) docstore.Store
 type simulation struct {
 	seed    uint64
 	open    Opener
-	mutant  Mutant
 	tally   *chaos.Tally
 	ledger  *ledger
 	referee *referee
@@ -62,13 +61,12 @@ type Figures struct {
 
 // Run plays two minutes of faults and until every identity is served again. The error is what must never happen. It
 // belongs into a bubble of testing/synctest.
-func Run(open Opener, seed uint64, mutant Mutant, tally *chaos.Tally) (Figures, error) {
+func Run(open Opener, seed uint64, tally *chaos.Tally) (Figures, error) {
 	life, end := context.WithCancel(context.Background())
 	defer end()
-	s := &simulation{seed: seed, open: open, mutant: mutant, tally: tally, referee: newReferee(), begin: time.Now(),
+	s := &simulation{seed: seed, open: open, tally: tally, referee: newReferee(), begin: time.Now(),
 		life: life, live: map[string]*process{}}
 	s.ledger = newLedger(s.referee)
-	s.referee.blind = mutant.Blind
 	var loops sync.WaitGroup
 	for i := range slots {
 		loops.Go(func() { s.slot(fmt.Sprint("member-", i)) })
@@ -323,7 +321,7 @@ func Proof(t *testing.T, operations int, inside Inside) {
 	)
 	for ; sum.Operations < operations; seeds++ {
 		synctest.Test(t, func(t *testing.T) {
-			f, err := Run(inside(t), seeds, Mutant{}, &tally)
+			f, err := Run(inside(t), seeds, &tally)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -360,24 +358,4 @@ var happens = []string{
 	"commands that arrived after their caller gave up", "members evicted", "activations taken over",
 	"activations that failed", "states written",
 	"stale states rejected",
-}
-
-// Mutations runs simulations with each of the [Mutants] until they notice it.
-func Mutations(t *testing.T, inside Inside) {
-	t.Helper()
-	for name, mutant := range Mutants {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			const most = 60
-			for seed := range uint64(most) {
-				var err error
-				synctest.Test(t, func(t *testing.T) { _, err = Run(inside(t), seed, mutant, &chaos.Tally{}) })
-				if err != nil && strings.Contains(err.Error(), mutant.Says) {
-					t.Logf("noticed with seed %d", seed)
-					return
-				}
-			}
-			t.Errorf("%d simulations did not notice %q", most, mutant.Says)
-		})
-	}
 }
