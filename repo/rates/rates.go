@@ -26,8 +26,11 @@ const (
 	// life is how long a slice of a few requests may last.
 	life = 10 * time.Second
 
-	// askTimeout bounds one write. After it the store counts as away.
+	// askTimeout bounds one write. After it the store counts as away, or as slow, if that is how it was before.
 	askTimeout = 2 * time.Second
+
+	// slowly is what a store takes for a write of a document for which others wait.
+	slowly = period / 4
 
 	// maxShares is how many callers are remembered before those that are idle are forgotten.
 	maxShares = 10_000
@@ -62,8 +65,9 @@ type share struct {
 	asking chan struct{} // closed when the store has answered; nil if it was not asked
 
 	// alone says that the store was away: until again, requests are held to the rate in this process alone, or failed is
-	// their error.
+	// their error. slowly says that the store took long for the latest take, or too long for it.
 	alone  bool
+	slowly bool
 	failed error
 	local  *rate.Limiter
 }
@@ -196,13 +200,26 @@ func (r *Rates) ask(ctx context.Context, s *share, seen int64, c Take) {
 	now := r.now()
 	since := max(begin.Sub(s.asked), period)
 	s.asked, s.seen, s.left = begin, s.seen-seen, 0
-	s.period = max(period, slow*o.Took)
-	if s.alone, s.failed = err != nil, failed; s.alone {
+	took := o.Took
+	late := err != nil && ctx.Err() != nil
+	if late {
+		took = now.Sub(begin)
+	}
+	s.period = max(period, slow*took)
+	switch {
+	case late && s.slowly:
+		// The store is there, but takes in more writes of the document than it can carry out: processes that went on by
+		// themselves would have the whole rate each. Who asks seldom gets a part of it.
+		s.alone, s.again = false, term.Of(now).Add(s.period-rand.N(s.period/2))
+	case err != nil:
+		s.alone, s.failed = true, failed
 		s.again = term.Of(now).Add(period)
-	} else {
+	default:
+		s.alone = false
 		r.at, r.atOurs = o.At, now
 		s.granted(o, c, begin, time.Duration(float64(since)*r.perSecond))
 	}
+	s.slowly = took > slowly
 	close(s.asking)
 	s.asking = nil
 }

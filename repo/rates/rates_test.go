@@ -140,6 +140,53 @@ func TestSumOfAllProcesses(t *testing.T) {
 	}
 }
 
+// TestADocumentThatTakesFewWrites: where the writes of a document wait for each other, as they do on Firestore, so that
+// takes run into their time limit, the sum of all processes stays near the rate. A process that went on by itself
+// would have the whole rate.
+func TestADocumentThatTakesFewWrites(t *testing.T) {
+	t.Parallel()
+	for _, takes := range []time.Duration{500 * time.Millisecond, time.Second} {
+		for _, n := range []int{8, 64} {
+			synctest.Test(t, func(t *testing.T) {
+				const rate, settles, lasts = 10, 20, 40
+				s := &oneByOne{Store: docstore.NewMemory(nil), takes: takes, turn: make(chan struct{}, 1)}
+				all := make([]*rates.Rates, n)
+				for i := range all {
+					all[i] = rates.New(s, rate, time.Now, func(context.Context, error) error { return nil })
+				}
+				load(t, all, "acme", "tenant", 10*rate, settles*time.Second)
+				got := float64(load(t, all, "acme", "tenant", 10*rate, lasts*time.Second)) / (lasts * rate)
+				if got < 0.5 || got > 1.5 {
+					t.Errorf("a write takes %v, %d processes: %.2f of the rate", takes, n, got)
+				}
+				t.Logf("a write takes %v, %d processes: %.2f of the rate", takes, n, got)
+			})
+		}
+	}
+}
+
+// oneByOne is a store that carries out one write at a time, each of which takes so long. One that is refused is a read.
+type oneByOne struct {
+	docstore.Store
+
+	takes time.Duration
+	turn  chan struct{}
+}
+
+func (s *oneByOne) Write(ctx context.Context, w ...docstore.Write) (docstore.Result, error) {
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return docstore.Result{}, docstore.ErrUnavailable
+	}
+	defer func() { <-s.turn }()
+	r, err := s.Store.Write(ctx, w...)
+	if r.Applied {
+		time.Sleep(s.takes)
+	}
+	return r, err
+}
+
 // TestFewWritesBelowTheRate (LIM-RATE-2): a slice is ten requests, or what a process needs for a second, and the first
 // one of a process is a write more. What is not there is written for no one.
 func TestFewWritesBelowTheRate(t *testing.T) {
