@@ -195,19 +195,27 @@ func checkFunctions(plan *tfjson.Plan) []string {
 	return p.problems
 }
 
-// auditPattern is what the API writes as audit events.
+// auditPattern is what the functions write as audit events.
 var auditPattern = fmt.Sprintf("{ $.message = %q && $.audit.schema = * }", httpapi.AuditMessage)
 
-// audit looks at what keeps audit events: all that the API writes, in a bucket that no one else sees, for a year at
-// least.
+// audit looks at what keeps audit events: all that the functions write, in a bucket that no one else sees, for a year
+// at least.
 func (p *planOf) audit(api map[string]any) {
 	filters := resources(p.Plan, "aws_cloudwatch_log_subscription_filter")
 	if len(filters) == 0 {
 		return
 	}
-	_, filter := p.only("aws_cloudwatch_log_subscription_filter")
-	if filter["log_group_name"] != "/aws/lambda/"+text(api["function_name"]) || filter["filter_pattern"] != auditPattern {
-		p.badf("audit events: the lines %v of %v are passed on", filter["filter_pattern"], filter["log_group_name"])
+	passed := map[string]bool{} // logs
+	for _, f := range filters {
+		v := f.AttributeValues
+		if passed[text(v["log_group_name"])] = true; v["filter_pattern"] != auditPattern {
+			p.badf("audit events: the lines %v of %v are passed on", v["filter_pattern"], v["log_group_name"])
+		}
+	}
+	for _, f := range resources(p.Plan, "aws_lambda_function") {
+		if name := text(f.AttributeValues["function_name"]); !passed["/aws/lambda/"+name] {
+			p.badf("audit events of %s are not passed on", name)
+		}
 	}
 	_, lifecycle := p.only("aws_s3_bucket_lifecycle_configuration")
 	days := 0.0

@@ -153,6 +153,8 @@ var foundInPlans = map[string][]mistake{
 		{"aws/functions/main.tf", `application_log_level = "INFO"`, `application_log_level = "ERROR"`,
 			"leaves out audit events at the level ERROR"},
 		{"aws/functions/audit.tf", `$.message = \"audit\"`, `$.msg = \"audit\"`, "are passed on"},
+		{"aws/functions/audit.tf", `keys(local.functions)`, `["api", "sweep"]`,
+			"audit events of leasehold-staging-worker are not passed on"},
 		{"aws/functions/audit.tf", `days = each.value`, `days = 30`, "audit events are kept for 30 days"},
 		{"aws/functions/audit.tf", `restrict_public_buckets = true`, `restrict_public_buckets = false`,
 			"restrict_public_buckets is false"},

@@ -488,8 +488,23 @@ func sources(t *testing.T, root string) map[string]map[string]*hclsyntax.Body {
 	return all
 }
 
-// careless says what is wrong in the files of a folder and is in no plan: changes that are ignored, variables that
-// nothing uses, and metrics of the platform with a dimension that they do not have.
+// names are the roots and first steps of what an expression refers to.
+func names(e hclsyntax.Expression) (all []string) {
+	for _, t := range e.Variables() {
+		for _, step := range t[:min(2, len(t))] {
+			switch step := step.(type) {
+			case hcl.TraverseRoot:
+				all = append(all, step.Name)
+			case hcl.TraverseAttr:
+				all = append(all, step.Name)
+			}
+		}
+	}
+	return all
+}
+
+// careless says what is wrong in the files of a folder and is in no plan: changes that are ignored, code with the hash
+// of other code, variables that nothing uses, and metrics of the platform with a dimension that they do not have.
 func careless(files map[string]*hclsyntax.Body) (problems []string) {
 	literal := func(e hclsyntax.Expression) string {
 		v, diagnostics := e.Value(nil)
@@ -511,6 +526,12 @@ func careless(files map[string]*hclsyntax.Body) (problems []string) {
 		case *hclsyntax.Block:
 			if n.Type == "lifecycle" && n.Body.Attributes["ignore_changes"] != nil {
 				problems = append(problems, fmt.Sprint(n.Range(), ": changes are ignored"))
+			}
+			for code, hash := range map[string]string{"filename": "source_code_hash", "source": "name"} {
+				of, by := n.Body.Attributes[code], n.Body.Attributes[hash]
+				if n.Type == "resource" && of != nil && by != nil && !slices.Equal(names(of.Expr), names(by.Expr)) {
+					problems = append(problems, fmt.Sprint(n.Range(), ": its hash is that of other code"))
+				}
 			}
 		case *hclsyntax.ObjectConsExpr:
 			of := map[string]hclsyntax.Expression{}
