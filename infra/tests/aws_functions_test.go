@@ -78,28 +78,6 @@ func (p *planOf) unknown(address, name string) bool {
 	return false
 }
 
-// reference reports whether the expression of a resource's argument refers to something; for values that are known
-// after the apply only.
-func (p *planOf) reference(address, name string) string {
-	references := map[string]string{}
-	var walk func(prefix string, m *tfjson.ConfigModule)
-	walk = func(prefix string, m *tfjson.ConfigModule) {
-		for _, r := range m.Resources {
-			var all []string
-			if e, ok := r.Expressions[name]; ok && e.ExpressionData != nil {
-				all = e.References
-			}
-			references[prefix+r.Address] = strings.Join(all, " ")
-		}
-		for called, c := range m.ModuleCalls {
-			walk(prefix+"module."+called+".", c.Module)
-		}
-	}
-	walk("", p.Config.RootModule)
-	bare, _, _ := strings.Cut(strings.TrimSuffix(address, "]"), "[")
-	return references[bare]
-}
-
 func (p *planOf) only(kind string) (string, map[string]any) {
 	all := resources(p.Plan, kind)
 	if len(all) != 1 {
@@ -223,9 +201,6 @@ func (p *planOf) audit(api map[string]any) {
 		for _, e := range blocks(rule, "expiration") {
 			days = number(e["days"])
 		}
-		if rule["status"] != "Enabled" {
-			p.badf("audit events: the rule of their retention is %v", rule["status"])
-		}
 	}
 	if days < 365 {
 		p.badf("audit events are kept for %v days", days)
@@ -301,9 +276,6 @@ func (p *planOf) function(address string, v map[string]any) {
 		p.badf("%s: runtime %v on %v, make lambda builds for provided.al2023 on arm64", address, v["runtime"],
 			v["architectures"])
 	}
-	if v["publish"] != true {
-		p.badf("%s: no version is published, so that there is none to go back to", address)
-	}
 	if timeout := number(v["timeout"]); timeout < 3 || timeout > 900 {
 		p.badf("%s: timeout %v", address, timeout)
 	}
@@ -328,9 +300,6 @@ func (p *planOf) function(address string, v map[string]any) {
 	aliased := false
 	for _, r := range resources(p.Plan, "aws_lambda_alias") {
 		aliased = aliased || r.AttributeValues["function_name"] == name
-		if r.AttributeValues["function_version"] == "$LATEST" {
-			p.badf("%s: the alias is $LATEST, which cannot be put back", r.Address)
-		}
 	}
 	if !aliased {
 		p.badf("%s: it has no alias", address)
@@ -451,9 +420,6 @@ func (p *planOf) front(api map[string]any) {
 		if url["authorization_type"] != "AWS_IAM" {
 			p.badf("%s: %v lets every caller in", address, url["authorization_type"])
 		}
-		if url["qualifier"] != "live" {
-			p.badf("%s: it calls %v, not the alias", address, url["qualifier"])
-		}
 		p.callers()
 	case string(aws.HTTPAPI):
 		p.httpAPI(itself)
@@ -468,9 +434,6 @@ func (p *planOf) front(api map[string]any) {
 		}
 		if text(v["source_arn"]) == "" && !p.unknown(address, "source_arn") {
 			p.badf("%s: every account's %v may invoke the function: no source_arn", address, v["principal"])
-		}
-		if v["qualifier"] != "live" {
-			p.badf("%s: it is for %v, not for the alias", address, v["qualifier"])
 		}
 	}
 }
@@ -537,9 +500,6 @@ func (p *planOf) httpAPI(itself bool) {
 	if ms := number(v["timeout_milliseconds"]); ms < 50 || ms > 30000 {
 		p.badf("%s: API Gateway waits for 30 s at most, not for %v ms", address, ms)
 	}
-	if !strings.Contains(p.reference(address, "integration_uri"), "aws_lambda_alias.live") {
-		p.badf("%s: it does not call the alias", address)
-	}
 	address, v = p.only("aws_apigatewayv2_stage")
 	for _, s := range blocks(v, "default_route_settings") {
 		if number(s["throttling_rate_limit"]) <= 0 || number(s["throttling_burst_limit"]) <= 0 {
@@ -587,9 +547,6 @@ func (p *planOf) schedule(sweep map[string]any) {
 	}
 	if len(blocks(target, "dead_letter_config")) != 1 {
 		p.badf("%s: it has no dead-letter queue", address)
-	}
-	if !strings.Contains(p.reference(address, "arn"), "aws_lambda_alias.live") {
-		p.badf("%s: it does not call the alias", address)
 	}
 	if concurrency := number(sweep["reserved_concurrent_executions"]); concurrency < 1 && p.reserves() || concurrency > 2 {
 		p.badf("function sweep: %v sweeps at once", concurrency)
@@ -660,9 +617,6 @@ func (p *planOf) analyses(worker map[string]any) {
 	}
 	if len(blocks(mapping, "scaling_config")) != 1 {
 		p.badf("%s: nothing bounds it: messages are received and throttled", address)
-	}
-	if !strings.Contains(p.reference(address, "function_name"), "aws_lambda_alias.live") {
-		p.badf("%s: it does not call the alias", address)
 	}
 }
 

@@ -285,10 +285,10 @@ func (s *sam) events(function string, v map[string]any, made func(kind, of strin
 	alias := reference("aws_lambda_alias." + function + ".arn")
 	events, _ := v["Events"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(events)) {
-		of := at(events, name, "Properties")
-		switch at(events, name, "Type") {
+		of, written := at(events, name, "Properties"), at(s.Resources[function].Properties, "Events", name)
+		switch at(written, "Type") {
 		case "SQS":
-			queue, _, _ := strings.Cut(text(at(s.Resources[function].Properties, "Events", name, "Properties", "Queue")), ".")
+			queue, _, _ := strings.Cut(text(at(written, "Properties", "Queue")), ".")
 			made("aws_lambda_event_source_mapping", name, map[string]any{"function_name": alias,
 				"event_source_arn": reference("aws_sqs_queue." + queue + ".arn"), "enabled": at(of, "Enabled")})
 		case "Schedule":
@@ -305,7 +305,7 @@ func (s *sam) events(function string, v map[string]any, made func(kind, of strin
 			}
 		}
 	}
-	made("aws_lambda_function_event_invoke_config", function, map[string]any{"destination_config": []any{map[string]any{
+	made("aws_lambda_function_event_invoke_config", function, map[string]any{"qualifier": alias, "destination_config": []any{map[string]any{
 		"on_failure": []any{map[string]any{"destination": at(v, "EventInvokeConfig", "DestinationConfig", "OnFailure",
 			"Destination")}}}}})
 }
@@ -455,6 +455,7 @@ var inSAM, byLint = []mistake{
 		"aws_cloudwatch_log_group.AccessLog: logs and messages are kept as long as was asked for: they are kept for <nil>"},
 	{samTemplate, "MetricName: ApproximateAgeOfOldestMessage", "MetricName: NumberOfMessagesSent",
 		"aws_lambda_event_source_mapping.Analyses: no alarm is about calls that are missing"},
+	{samTemplate, "TimeoutInMillis: 30000", "TimeoutInMillis: 3000", "nothing is cut off: it waits for 3"},
 	{samTemplate, "            DeadLetterConfig", "            Enabled: false\n            DeadLetterConfig",
 		"aws_cloudwatch_event_rule.Schedule: nothing is turned off"},
 }, []mistake{

@@ -611,6 +611,8 @@ func TestSources(t *testing.T) {
 	all := []mistake{
 		{"gcp/functions/service/main.tf", "  deletion_protection = false # it has no data\n",
 			"  deletion_protection = false\n  lifecycle {\n    ignore_changes = [template]\n  }\n", "changes are ignored"},
+		{"aws/functions/main.tf", "filebase64sha256(var.package)", `filebase64sha256("${path.module}/main.tf")`,
+			"its hash is that of other code"},
 		{"aws/functions/alarms.tf", "dimensions = { ApiId =", "dimensions = { ApiName =",
 			"AWS/ApiGateway 5xx has no ApiName"},
 		{"aws/table/main.tf", "recovery_period_in_days = var.recovery_days", "recovery_period_in_days = 35",

@@ -101,11 +101,13 @@ var rules = []aRule{
 			}
 			return ""
 		}},
-	{"functions are called by their alias", nil, func(_ *plan, v map[string]any) string {
-		if _, ok := v["qualifier"]; v["function_name"] != nil && ok && v["qualifier"] == "$LATEST" {
-			return "it calls $LATEST"
+	{"functions are called by their alias", nil, func(_ *plan, v map[string]any) string { return unaliased(v) }},
+	{"functions are called by their alias", []string{"aws_lambda_permission", "aws_lambda_function_url",
+		"aws_lambda_function_event_invoke_config"}, func(_ *plan, v map[string]any) string {
+		if q := cmp.Or(v["qualifier"], "$LATEST"); q == "$LATEST" {
+			return "it is about $LATEST"
 		}
-		return unaliased(v)
+		return ""
 	}},
 	{"a restart helps", nil, func(_ *plan, v map[string]any) string {
 		for _, name := range []string{"liveness_probe", "startup_probe"} {
@@ -407,14 +409,15 @@ func turnedOff(v any) string {
 }
 
 // bareFunction is a reference to a function itself, by which its newest code would be called, published or not.
-var bareFunction = regexp.MustCompile(`^aws_lambda_function\..*\.(arn|invoke_arn|qualified_arn|qualified_invoke_arn)$`)
+var bareFunction = regexp.MustCompile(
+	`^(aws_lambda_function\..*\.(arn|invoke_arn|qualified_arn|qualified_invoke_arn)|arn:[^" ]*:function:[^:" ]+)$`)
 
 // unaliased names a reference of a resource to a function without an alias.
 func unaliased(v any) string {
 	switch v := v.(type) {
-	case reference:
-		if bareFunction.MatchString(string(v)) {
-			return "it calls " + string(v)
+	case reference, string:
+		if to := fmt.Sprint(v); bareFunction.MatchString(to) {
+			return "it calls " + to
 		}
 	case map[string]any:
 		for _, item := range v {
