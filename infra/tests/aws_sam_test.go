@@ -305,9 +305,9 @@ func (s *sam) events(function string, v map[string]any, made func(kind, of strin
 			}
 		}
 	}
-	made("aws_lambda_function_event_invoke_config", function, map[string]any{"qualifier": alias, "destination_config": []any{map[string]any{
-		"on_failure": []any{map[string]any{"destination": at(v, "EventInvokeConfig", "DestinationConfig", "OnFailure",
-			"Destination")}}}}})
+	failed := at(v, "EventInvokeConfig", "DestinationConfig", "OnFailure", "Destination")
+	made("aws_lambda_function_event_invoke_config", function, map[string]any{"qualifier": alias,
+		"destination_config": []any{map[string]any{"on_failure": []any{map[string]any{"destination": failed}}}}})
 }
 
 // value is a value of the template as a plan has it: with names and ARNs in place of what refers to them, and the

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 )
 
@@ -556,7 +557,15 @@ func aboutPlanned(p *plan, v map[string]any) string {
 			m := only(f.values, "metric_transformation")
 			return m["namespace"] == namespace && m["name"] == metric && dimensions == nil
 		})
-		if !filtered && namespace != "Leasehold/"+fmt.Sprint(p.table()) {
+		written := slices.ContainsFunc(metrics.Table, func(i metrics.Instrument) bool {
+			return i.Name == metric && i.CloudWatch != nil && !slices.ContainsFunc(slices.Collect(maps.Keys(dimensions)),
+				func(d string) bool { return !slices.Contains(i.CloudWatch, d) })
+		})
+		switch {
+		case filtered:
+		case !written:
+			return fmt.Sprint("the program writes no ", metric, " of ", dimensions)
+		case namespace != "Leasehold/"+fmt.Sprint(p.table()):
 			return namespace + " " + metric + " is written by nothing"
 		}
 		return "" // observability/ says the rest
@@ -632,11 +641,23 @@ var ofLabel = map[string][]string{
 var inFilter = regexp.MustCompile(
 	`(service_name|queue_id|job_id) ?=~? ?(?:monitoring\.regex\.full_match\()?"\^?([a-z0-9-]+)`)
 
+// ofQuery is the name of a metric in a query of Prometheus.
+var ofQuery = regexp.MustCompile(`([a-z_]+)\{`)
+
 func aboutPlannedOfGoogle(p *plan, v map[string]any) string {
 	c := only(v, "conditions")
 	if q := only(c, "condition_prometheus_query_language"); q != nil {
 		if !strings.Contains(text(q["query"]), `job=~"`) || strings.Contains(text(q["query"]), `job=~".+"`) {
 			return "it is about other deployments, too"
+		}
+		for _, m := range ofQuery.FindAllStringSubmatch(text(q["query"]), -1) {
+			if !slices.ContainsFunc(metrics.Table, func(i metrics.Instrument) bool {
+				name, histogram := metrics.PrometheusName(i), i.Kind == metrics.Histogram
+				return m[1] == name && !histogram ||
+					histogram && slices.Contains([]string{"_bucket", "_count", "_sum"}, strings.TrimPrefix(m[1], name))
+			}) {
+				return "the program has no " + m[1]
+			}
 		}
 		return ""
 	}
