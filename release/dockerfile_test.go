@@ -74,7 +74,6 @@ func checkDockerfile(t *testing.T, files deployment) (problems []string) {
 		say("it is built on %q, want an exact version of Go", built)
 	}
 	given = map[string]string{"GOLANG": "registry.example/golang:1.2.3@sha256:" + strings.Repeat("1", 64)}
-	//nolint:dogsled // its results are for builds
 	if _, _, _, _, err := dockerfile2llb.Dockerfile2LLB(t.Context(), text, option()); err != nil || len(built) != 1 ||
 		built[0] != given["GOLANG"] {
 		say("it is built on %q, and not on the image that is given: %v", built, err)

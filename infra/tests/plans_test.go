@@ -625,3 +625,25 @@ func TestSources(t *testing.T) {
 	}
 	found(t, all, strings.Join(problems, "\n"))
 }
+
+// TestImages: no module has a function of Lambda that is an image. One that had would be given it by its digest, and
+// have that one.
+func TestImages(t *testing.T) {
+	t.Parallel()
+	const repository = "123456789012.dkr.ecr.eu-north-1.amazonaws.com/leasehold"
+	given := repository + "@sha256:" + strings.Repeat("0", 64)
+	for image, says := range map[string]string{
+		given:                "",
+		repository + ":v1":   "the tag of " + repository + ":v1 can move",
+		repository:           "can move",
+		given[:len(given)-1]: "can move",
+		repository + "@sha256:" + strings.Repeat("1", 64): "it is " + repository + "@sha256:1",
+	} {
+		p := &plan{variables: map[string]any{"image": given}, resources: []madeResource{{kind: "aws_lambda_function",
+			values: map[string]any{"function_name": "locks-api", "publish": true, "image_uri": image}}}}
+		got := strings.Join(broken(p), "\n")
+		if says == "" != (got == "") || !strings.Contains(got, says) {
+			t.Errorf("%s: %q", image, got)
+		}
+	}
+}

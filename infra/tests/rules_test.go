@@ -88,16 +88,21 @@ var rules = []aRule{
 			}
 			return ""
 		}},
-	{"what is called is the version that is meant", []string{"aws_lambda_function", "aws_lambda_alias"},
-		func(p *plan, v map[string]any) string {
-			if v["handler"] != nil && v["publish"] != true {
+	{"what is called is the version that is meant", []string{"aws_lambda_function"},
+		func(_ *plan, v map[string]any) string {
+			if v["publish"] != true {
 				return "no version is published"
 			}
+			return ""
+		}},
+	{"what is called is the version that is meant", []string{"aws_lambda_alias"},
+		func(p *plan, v map[string]any) string {
 			name := text(v["function_name"])
 			want := at(p.variables["versions"], name[strings.LastIndex(name, "-")+1:])
-			published, ok := v["function_version"].(reference)
-			if v["handler"] == nil && (v["routing_config"] != nil || want != nil && v["function_version"] != want ||
-				want == nil && !(ok && strings.Contains(string(published), "aws_lambda_function."))) {
+			published, _ := v["function_version"].(reference)
+			right := want != nil && v["function_version"] == want ||
+				want == nil && strings.Contains(string(published), "aws_lambda_function.")
+			if !right || v["routing_config"] != nil {
 				return fmt.Sprintf("it is %v, and must be %v", v["function_version"], cmp.Or(want, "what was published"))
 			}
 			return ""
