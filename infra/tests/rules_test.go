@@ -211,6 +211,14 @@ var rules = []aRule{
 		}
 		return ""
 	}},
+	{"keys are honoured", []string{"aws_s3_bucket_server_side_encryption_configuration"},
+		func(p *plan, v map[string]any) string {
+			key := at(v, "rule", 0, "apply_server_side_encryption_by_default", 0, "kms_master_key_id")
+			if want := p.variables["audit_kms_key_arn"]; want != nil && key != want {
+				return fmt.Sprint("its key is ", key)
+			}
+			return ""
+		}},
 	{"keys are honoured", []string{"aws_dynamodb_table"}, func(p *plan, v map[string]any) string {
 		if e := only(v, "server_side_encryption"); e["enabled"] != true ||
 			p.variables["kms_key_arn"] != nil && e["kms_key_arn"] != p.variables["kms_key_arn"] {
