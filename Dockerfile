@@ -2,7 +2,9 @@
 # The image of a release, for those who build their own: the same tool writes its root folder, and a test holds the settings below to those
 # of the release. It is built from the commit that is checked out, with the changes of the working tree.
 # Another processor: docker build --platform linux/arm64 . (it is compiled on this one). A version: --build-arg VERSION=v1.2.3
-FROM --platform=$BUILDPLATFORM golang:1.26.8-bookworm AS build
+# Of another registry, or by its digest: docker build --build-arg GOLANG=IMAGE@sha256:…
+ARG GOLANG=golang:1.26.8-bookworm
+FROM --platform=$BUILDPLATFORM $GOLANG AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 COPY release/go.mod release/go.sum ./release/

@@ -35,7 +35,7 @@ verify-release: ## Make them again and compare: make verify-release VERSION=v1.2
 	go run -C release . $(if $(DIRTY),-dirty) -verify $(or $(SUMS),dist/$(VERSION)/SHA256SUMS) "$(VERSION)"
 
 # The images of Dockerfile and cloudbuild.yaml: name and version, and their digest if they have one.
-images = sed -nE 's/.*(name: |FROM [^ ]+ )([a-z0-9./-]+:[a-z0-9.-]+)(@[a-z0-9:]+)?.*/\2/p' Dockerfile cloudbuild.yaml | sort -u
+images = sed -nE 's/.*(name: |ARG GOLANG=)([a-z0-9./-]+:[a-z0-9.-]+)(@[a-z0-9:]+)?.*/\2/p' Dockerfile cloudbuild.yaml | sort -u
 
 .PHONY: pin-images
 pin-images: ## Write the digests of the images that build a release into Dockerfile and cloudbuild.yaml; asks their registries

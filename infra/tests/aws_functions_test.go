@@ -78,28 +78,6 @@ func (p *planOf) unknown(address, name string) bool {
 	return false
 }
 
-// reference reports whether the expression of a resource's argument refers to something; for values that are known
-// after the apply only.
-func (p *planOf) reference(address, name string) string {
-	references := map[string]string{}
-	var walk func(prefix string, m *tfjson.ConfigModule)
-	walk = func(prefix string, m *tfjson.ConfigModule) {
-		for _, r := range m.Resources {
-			var all []string
-			if e, ok := r.Expressions[name]; ok && e.ExpressionData != nil {
-				all = e.References
-			}
-			references[prefix+r.Address] = strings.Join(all, " ")
-		}
-		for called, c := range m.ModuleCalls {
-			walk(prefix+"module."+called+".", c.Module)
-		}
-	}
-	walk("", p.Config.RootModule)
-	bare, _, _ := strings.Cut(strings.TrimSuffix(address, "]"), "[")
-	return references[bare]
-}
-
 func (p *planOf) only(kind string) (string, map[string]any) {
 	all := resources(p.Plan, kind)
 	if len(all) != 1 {
@@ -195,28 +173,33 @@ func checkFunctions(plan *tfjson.Plan) []string {
 	return p.problems
 }
 
-// auditPattern is what the API writes as audit events.
+// auditPattern is what the functions write as audit events.
 var auditPattern = fmt.Sprintf("{ $.message = %q && $.audit.schema = * }", httpapi.AuditMessage)
 
-// audit looks at what keeps audit events: all that the API writes, in a bucket that no one else sees, for a year at
-// least.
+// audit looks at what keeps audit events: all that the functions write, in a bucket that no one else sees, for a year
+// at least.
 func (p *planOf) audit(api map[string]any) {
 	filters := resources(p.Plan, "aws_cloudwatch_log_subscription_filter")
 	if len(filters) == 0 {
 		return
 	}
-	_, filter := p.only("aws_cloudwatch_log_subscription_filter")
-	if filter["log_group_name"] != "/aws/lambda/"+text(api["function_name"]) || filter["filter_pattern"] != auditPattern {
-		p.badf("audit events: the lines %v of %v are passed on", filter["filter_pattern"], filter["log_group_name"])
+	passed := map[string]bool{} // logs
+	for _, f := range filters {
+		v := f.AttributeValues
+		if passed[text(v["log_group_name"])] = true; v["filter_pattern"] != auditPattern {
+			p.badf("audit events: the lines %v of %v are passed on", v["filter_pattern"], v["log_group_name"])
+		}
+	}
+	for _, f := range resources(p.Plan, "aws_lambda_function") {
+		if name := text(f.AttributeValues["function_name"]); !passed["/aws/lambda/"+name] {
+			p.badf("audit events of %s are not passed on", name)
+		}
 	}
 	_, lifecycle := p.only("aws_s3_bucket_lifecycle_configuration")
 	days := 0.0
 	for _, rule := range blocks(lifecycle, "rule") {
 		for _, e := range blocks(rule, "expiration") {
 			days = number(e["days"])
-		}
-		if rule["status"] != "Enabled" {
-			p.badf("audit events: the rule of their retention is %v", rule["status"])
 		}
 	}
 	if days < 365 {
@@ -293,9 +276,6 @@ func (p *planOf) function(address string, v map[string]any) {
 		p.badf("%s: runtime %v on %v, make lambda builds for provided.al2023 on arm64", address, v["runtime"],
 			v["architectures"])
 	}
-	if v["publish"] != true {
-		p.badf("%s: no version is published, so that there is none to go back to", address)
-	}
 	if timeout := number(v["timeout"]); timeout < 3 || timeout > 900 {
 		p.badf("%s: timeout %v", address, timeout)
 	}
@@ -320,9 +300,6 @@ func (p *planOf) function(address string, v map[string]any) {
 	aliased := false
 	for _, r := range resources(p.Plan, "aws_lambda_alias") {
 		aliased = aliased || r.AttributeValues["function_name"] == name
-		if r.AttributeValues["function_version"] == "$LATEST" {
-			p.badf("%s: the alias is $LATEST, which cannot be put back", r.Address)
-		}
 	}
 	if !aliased {
 		p.badf("%s: it has no alias", address)
@@ -443,9 +420,6 @@ func (p *planOf) front(api map[string]any) {
 		if url["authorization_type"] != "AWS_IAM" {
 			p.badf("%s: %v lets every caller in", address, url["authorization_type"])
 		}
-		if url["qualifier"] != "live" {
-			p.badf("%s: it calls %v, not the alias", address, url["qualifier"])
-		}
 		p.callers()
 	case string(aws.HTTPAPI):
 		p.httpAPI(itself)
@@ -460,9 +434,6 @@ func (p *planOf) front(api map[string]any) {
 		}
 		if text(v["source_arn"]) == "" && !p.unknown(address, "source_arn") {
 			p.badf("%s: every account's %v may invoke the function: no source_arn", address, v["principal"])
-		}
-		if v["qualifier"] != "live" {
-			p.badf("%s: it is for %v, not for the alias", address, v["qualifier"])
 		}
 	}
 }
@@ -529,9 +500,6 @@ func (p *planOf) httpAPI(itself bool) {
 	if ms := number(v["timeout_milliseconds"]); ms < 50 || ms > 30000 {
 		p.badf("%s: API Gateway waits for 30 s at most, not for %v ms", address, ms)
 	}
-	if !strings.Contains(p.reference(address, "integration_uri"), "aws_lambda_alias.live") {
-		p.badf("%s: it does not call the alias", address)
-	}
 	address, v = p.only("aws_apigatewayv2_stage")
 	for _, s := range blocks(v, "default_route_settings") {
 		if number(s["throttling_rate_limit"]) <= 0 || number(s["throttling_burst_limit"]) <= 0 {
@@ -579,9 +547,6 @@ func (p *planOf) schedule(sweep map[string]any) {
 	}
 	if len(blocks(target, "dead_letter_config")) != 1 {
 		p.badf("%s: it has no dead-letter queue", address)
-	}
-	if !strings.Contains(p.reference(address, "arn"), "aws_lambda_alias.live") {
-		p.badf("%s: it does not call the alias", address)
 	}
 	if concurrency := number(sweep["reserved_concurrent_executions"]); concurrency < 1 && p.reserves() || concurrency > 2 {
 		p.badf("function sweep: %v sweeps at once", concurrency)
@@ -652,9 +617,6 @@ func (p *planOf) analyses(worker map[string]any) {
 	}
 	if len(blocks(mapping, "scaling_config")) != 1 {
 		p.badf("%s: nothing bounds it: messages are received and throttled", address)
-	}
-	if !strings.Contains(p.reference(address, "function_name"), "aws_lambda_alias.live") {
-		p.badf("%s: it does not call the alias", address)
 	}
 }
 

@@ -115,7 +115,7 @@ var foundInPlans = map[string][]mistake{
 	minimalExample: {
 		{"aws/functions/front.tf", `function_name      = aws_lambda_function.this["api"].function_name
   qualifier          = aws_lambda_alias.live["api"].name`, `function_name      = aws_lambda_function.this["api"].function_name
-  qualifier          = "$LATEST"`, "it calls $LATEST"},
+  qualifier          = "$LATEST"`, "it is about $LATEST"},
 		{"aws/functions/front.tf", `Condition = { Bool = { "lambda:InvokedViaFunctionUrl" = "true" } }`, `Condition = {}`,
 			"no lambda:InvokedViaFunctionUrl"},
 		{"aws/functions/front.tf", `function:${var.name}-api:live"]
@@ -153,6 +153,8 @@ var foundInPlans = map[string][]mistake{
 		{"aws/functions/main.tf", `application_log_level = "INFO"`, `application_log_level = "ERROR"`,
 			"leaves out audit events at the level ERROR"},
 		{"aws/functions/audit.tf", `$.message = \"audit\"`, `$.msg = \"audit\"`, "are passed on"},
+		{"aws/functions/audit.tf", `keys(local.functions)`, `["api", "sweep"]`,
+			"audit events of leasehold-staging-worker are not passed on"},
 		{"aws/functions/audit.tf", `days = each.value`, `days = 30`, "audit events are kept for 30 days"},
 		{"aws/functions/audit.tf", `restrict_public_buckets = true`, `restrict_public_buckets = false`,
 			"restrict_public_buckets is false"},
@@ -172,7 +174,7 @@ var foundInPlans = map[string][]mistake{
 			"batches of 20000"},
 		{"aws/functions/analyses.tf", `function_name           = aws_lambda_alias.live["worker"].arn`,
 			`function_name           = aws_lambda_function.this["worker"].arn`,
-			"aws_lambda_event_source_mapping.analyses[0]: it does not call the alias"},
+			"aws_lambda_event_source_mapping.analyses[0]: functions are called by their alias"},
 		{"aws/functions/analyses.tf", `  redrive_policy = jsonencode({
     deadLetterTargetArn = "${local.queue_arn}-dead"
     maxReceiveCount     = var.max_receives
@@ -190,7 +192,7 @@ var foundInPlans = map[string][]mistake{
 		{"aws/functions/front.tf", `["$request.header.Authorization"]`, `["$request.querystring.token"]`, "tokens are in"},
 		{"aws/functions/front.tf", `integration_uri        = aws_lambda_alias.live["api"].invoke_arn`,
 			`integration_uri        = aws_lambda_function.this["api"].invoke_arn`,
-			"aws_apigatewayv2_integration.this[0]: it does not call the alias"},
+			"aws_apigatewayv2_integration.this[0]: functions are called by their alias"},
 		{"aws/functions/front.tf", `requestId   = "$context.requestId"`, `token = "$request.header.Authorization"`,
 			"with their tokens"},
 		{"aws/functions/alarms.tf", `threshold           = each.value.Threshold`,
@@ -241,6 +243,8 @@ resource "aws_cloudwatch_metric_alarm" "no_sweep"`, `this["api-errors"]: an alar
           Resource = ["${local.table_arn}*"]`, "it is about others, too: "},
 		{"aws/functions/main.tf", `"dynamodb.${local.region}.amazonaws.com"`, `"dynamodb.amazonaws.com"`,
 			"it allows kms:Decrypt"},
+		{"../observability/cloudwatch/alarms.json", `"leasehold.store.throttled"`, `"leasehold.store.throttles"`,
+			"the program writes no leasehold.store.throttles of "},
 		{"../observability/cloudwatch/alarms.json", `"Threshold": 0.5,`, `"Threshold": 500,`,
 			"GreaterThanThreshold 1000 in"},
 		{"aws/functions/sweep.tf", `  source_arn    = aws_cloudwatch_event_rule.sweep.arn
@@ -250,6 +254,14 @@ resource "aws_cloudwatch_metric_alarm" "no_sweep"`, `this["api-errors"]: an alar
 }
 
 output "queue_arn" {`, "output target_token: it shows a secret"},
+		{"aws/functions/main.tf", `coalesce(var.versions[each.key], aws_lambda_function.this[each.key].version)`,
+			`"$LATEST"`, "it is $LATEST, and must be what was published"},
+		{"aws/functions/sweep.tf", `arn       = aws_lambda_alias.live["sweep"].arn`,
+			`arn       = "arn:aws:lambda:eu-north-1:123456789012:function:${var.name}-sweep"`,
+			"it calls arn:aws:lambda:eu-north-1:123456789012:function:leasehold-staging-sweep"},
+		{"aws/functions/audit.tf", `status = "Enabled"`, `status = "Disabled"`, "status is Disabled"},
+		{"aws/functions/alarms.tf", `"ApproximateAgeOfOldestMessage"`, `"NumberOfMessagesReceived"`,
+			"aws_lambda_event_source_mapping.analyses[0]: no alarm is about calls that are missing"},
 		{"aws/functions/main.tf", `timeout     = var.api_timeout`, `timeout     = 10`, "its timeout of 10 s is less"},
 	},
 }

@@ -3,6 +3,7 @@ package tests
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +25,9 @@ type sam struct {
 	Globals struct {
 		Function map[string]any `yaml:"Function"`
 	} `yaml:"Globals"`
+	Parameters map[string]struct {
+		Default any `yaml:"Default"`
+	} `yaml:"Parameters"`
 	Resources map[string]samResource `yaml:"Resources"`
 }
 
@@ -75,14 +79,12 @@ func checkSAM(s *sam, p *tfjson.Plan) (problems []string) {
 	same("runtime", s.Globals.Function["Runtime"], "provided.al2023")
 	same("architecture", at(s.Globals.Function, "Architectures", 0), "arm64")
 	same("log format", at(s.Globals.Function, "LoggingConfig", "LogFormat"), "JSON")
-	same("alias", s.Globals.Function["AutoPublishAlias"], "live")
 
 	byHandler := map[string]string{"api": "Api", "worker": "Worker", "sweep": "Sweep"}
 	for address, r := range resources(p, "aws_lambda_function") {
 		handler := text(r.AttributeValues["handler"])
 		name := byHandler[handler]
 		same(name+" handler", get(name, "Handler"), handler)
-		same(name+" alias after a change of settings", get(name, "AutoPublishAliasAllProperties"), true)
 		same(name+" timeout", get(name, "Timeout"), r.AttributeValues["timeout"])
 		same(name+" memory", s.Globals.Function["MemorySize"], r.AttributeValues["memory_size"])
 		environ := []string{"LEASEHOLD_TABLE=leasehold"}
@@ -187,11 +189,6 @@ func checkSAM(s *sam, p *tfjson.Plan) (problems []string) {
 		throttle := blocks(r.AttributeValues, "default_route_settings")[0]
 		same("throttle", get("HttpApi", "DefaultRouteSettings", "ThrottlingRateLimit"), throttle["throttling_rate_limit"])
 	}
-	for name, r := range s.Resources {
-		if r.Type == "AWS::Logs::LogGroup" && fmt.Sprint(r.Properties["RetentionInDays"]) != "LogRetentionDays" {
-			badf("log %s is kept for %v days", name, r.Properties["RetentionInDays"])
-		}
-	}
 	want := planAlarms(p)
 	for name, r := range s.Resources {
 		if r.Type != "AWS::CloudWatch::Alarm" {
@@ -205,15 +202,153 @@ func checkSAM(s *sam, p *tfjson.Plan) (problems []string) {
 			badf("alarm %s is not there with Terraform: %s", name, alarm)
 		}
 		delete(want, alarm)
-		if !slices.Equal(texts(v["AlarmActions"]), []string{"AlarmTopicArn"}) {
-			badf("alarm %s tells no one", name)
-		}
 	}
 	for alarm := range want {
 		badf("there is no alarm as with Terraform: %s", alarm)
 	}
+	problems = append(problems, broken(s.plan())...)
 	slices.Sort(problems)
 	return problems
+}
+
+// plan is what the template makes, as a plan of Terraform has it, for the rules that hold in all of them.
+func (s *sam) plan() *plan {
+	p := &plan{name: samTemplate, variables: map[string]any{"name": "leasehold", "log_retention_days": 30.0,
+		"alarm_topic_arns": []any{"AlarmTopicArn"}, "target_audience": "TargetAudience",
+		"jwt": map[string]any{"issuer": "JwtIssuer", "audience": []any{"JwtAudience"}}}}
+	made := func(kind, of string, values map[string]any) {
+		p.resources = append(p.resources, madeResource{kind + "." + of, kind, kind + "." + of, values})
+	}
+	policy := func(document any) string { return jsonText(s.value(document)) }
+	for _, name := range slices.Sorted(maps.Keys(s.Resources)) {
+		v, _ := s.value(s.Resources[name].Properties).(map[string]any)
+		switch s.Resources[name].Type {
+		case "AWS::Serverless::Function":
+			variables := map[string]any{}
+			for _, from := range []any{s.value(s.Globals.Function), v} {
+				of, _ := at(from, "Environment", "Variables").(map[string]any)
+				maps.Copy(variables, of)
+			}
+			alias := s.Globals.Function["AutoPublishAlias"]
+			// SAM publishes what it uploads, by its hash.
+			made("aws_lambda_function", name, map[string]any{"function_name": v["FunctionName"], "handler": v["Handler"],
+				"timeout": v["Timeout"], "publish": alias != nil, "filename": s.Globals.Function["CodeUri"],
+				"source_code_hash": alias, "environment": []any{map[string]any{"variables": variables}}})
+			called := map[string]any{"name": alias, "function_name": v["FunctionName"]}
+			if v["AutoPublishAliasAllProperties"] == true {
+				called["function_version"] = reference("aws_lambda_function." + name + ".version")
+			}
+			made("aws_lambda_alias", name, called)
+			s.events(name, v, made)
+		case "AWS::Serverless::HttpApi":
+			jwt := at(v, "Auth", "Authorizers", "jwt", "JwtConfiguration")
+			made("aws_apigatewayv2_authorizer", name, map[string]any{
+				"jwt_configuration": []any{map[string]any{"issuer": at(jwt, "issuer"), "audience": at(jwt, "audience")}}})
+		case "AWS::Logs::LogGroup":
+			made("aws_cloudwatch_log_group", name, map[string]any{"name": v["LogGroupName"],
+				"retention_in_days": v["RetentionInDays"]})
+		case "AWS::Logs::MetricFilter":
+			made("aws_cloudwatch_log_metric_filter", name, map[string]any{"pattern": v["FilterPattern"],
+				"log_group_name": v["LogGroupName"], "metric_transformation": []any{map[string]any{
+					"namespace": at(v, "MetricTransformations", 0, "MetricNamespace"),
+					"name":      at(v, "MetricTransformations", 0, "MetricName")}}})
+		case "AWS::SQS::Queue":
+			q := map[string]any{"name": v["QueueName"], "message_retention_seconds": v["MessageRetentionPeriod"],
+				"visibility_timeout_seconds": v["VisibilityTimeout"]}
+			if v["RedrivePolicy"] != nil {
+				q["redrive_policy"] = jsonText(v["RedrivePolicy"])
+			}
+			made("aws_sqs_queue", name, q)
+		case "AWS::SQS::QueuePolicy":
+			made("aws_sqs_queue_policy", name, map[string]any{"policy": policy(v["PolicyDocument"])})
+		case "AWS::IAM::Role":
+			made("aws_iam_role", name, map[string]any{"assume_role_policy": policy(v["AssumeRolePolicyDocument"]),
+				"policy": policy(at(v, "Policies", 0, "PolicyDocument"))})
+		case "AWS::DynamoDB::Table":
+			made("aws_dynamodb_table", name, samTable(s))
+		case "AWS::CloudWatch::Alarm":
+			alarm := map[string]any{"namespace": v["Namespace"], "metric_name": v["MetricName"], "statistic": v["Statistic"],
+				"comparison_operator": v["ComparisonOperator"], "threshold": v["Threshold"], "period": v["Period"],
+				"evaluation_periods": v["EvaluationPeriods"], "treat_missing_data": v["TreatMissingData"],
+				"alarm_actions": v["AlarmActions"], "ok_actions": v["OKActions"]}
+			if d := at(v, "Dimensions", 0); d != nil {
+				alarm["dimensions"] = map[string]any{text(at(d, "Name")): at(d, "Value")}
+			}
+			made("aws_cloudwatch_metric_alarm", name, alarm)
+		}
+	}
+	return p
+}
+
+// events makes what calls a function.
+func (s *sam) events(function string, v map[string]any, made func(kind, of string, values map[string]any)) {
+	alias := reference("aws_lambda_alias." + function + ".arn")
+	events, _ := v["Events"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(events)) {
+		of, written := at(events, name, "Properties"), at(s.Resources[function].Properties, "Events", name)
+		switch at(written, "Type") {
+		case "SQS":
+			queue, _, _ := strings.Cut(text(at(written, "Properties", "Queue")), ".")
+			made("aws_lambda_event_source_mapping", name, map[string]any{"function_name": alias,
+				"event_source_arn": reference("aws_sqs_queue." + queue + ".arn"), "enabled": at(of, "Enabled")})
+		case "Schedule":
+			made("aws_cloudwatch_event_rule", name, map[string]any{"name": at(of, "Name"), "enabled": at(of, "Enabled"),
+				"schedule_expression": at(of, "Schedule"), "state": at(of, "State")})
+			made("aws_cloudwatch_event_target", name, map[string]any{"rule": at(of, "Name"), "arn": alias,
+				"dead_letter_config": []any{map[string]any{"arn": at(of, "DeadLetterConfig", "Arn")}}})
+		case "HttpApi":
+			made("aws_apigatewayv2_integration", name, map[string]any{"integration_uri": alias,
+				"timeout_milliseconds": at(of, "TimeoutInMillis")})
+			if at(of, "Auth", "Authorizer") == "NONE" {
+				made("aws_apigatewayv2_route", name, map[string]any{"authorization_type": "NONE",
+					"route_key": fmt.Sprint(at(of, "Method"), " ", at(of, "Path"))})
+			}
+		}
+	}
+	failed := at(v, "EventInvokeConfig", "DestinationConfig", "OnFailure", "Destination")
+	made("aws_lambda_function_event_invoke_config", function, map[string]any{"qualifier": alias,
+		"destination_config": []any{map[string]any{"on_failure": []any{map[string]any{"destination": failed}}}}})
+}
+
+// value is a value of the template as a plan has it: with names and ARNs in place of what refers to them, and the
+// defaults of parameters.
+func (s *sam) value(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		all := map[string]any{}
+		for name, item := range v {
+			all[name] = s.value(item)
+		}
+		return all
+	case []any:
+		all := make([]any, len(v))
+		for i, item := range v {
+			all[i] = s.value(item)
+		}
+		return all
+	case int:
+		return float64(v)
+	case string:
+		if parameter, ok := s.Parameters[v]; ok && parameter.Default != nil {
+			return s.value(parameter.Default)
+		}
+		to, attribute, _ := strings.Cut(v, ".")
+		for _, name := range []string{"FunctionName", "QueueName", "TableName", "LogGroupName", "Name"} {
+			is, ok := s.Resources[to].Properties[name].(string)
+			if !ok {
+				continue
+			}
+			if attribute == "Arn" && name == "QueueName" {
+				is = "arn:aws:sqs:" + region + ":" + account + ":" + is
+			}
+			if is != v {
+				return s.value(is)
+			}
+		}
+		return strings.NewReplacer("${Name}", "leasehold", "${AWS::Partition}", "aws", "${AWS::Region}", region,
+			"${AWS::AccountId}", account).Replace(v)
+	}
+	return v
 }
 
 // alarmLine is what an alarm watches, and when it is raised.
@@ -308,11 +443,21 @@ var inSAM, byLint = []mistake{
 	{samTemplate, "Value: !GetAtt SweepDead.QueueName", "Value: !GetAtt Queue.QueueName",
 		"alarm SweepDeadLetters is not there with Terraform"},
 	{samTemplate, "TreatMissingData: breaching", "TreatMissingData: notBreaching",
-		"alarm SweepMissing is not there with Terraform"},
-	{samTemplate, "AlarmActions: [!Ref AlarmTopicArn]", "AlarmActions: []", "alarm ApiErrors tells no one"},
-	{samTemplate, "      AutoPublishAliasAllProperties: true\n", "", "Api alias after a change of settings is <nil>"},
+		"aws_cloudwatch_metric_alarm.SweepMissing: an alarm is raised by what can be"},
+	{samTemplate, "MetricName: Invocations\n      Dimensions: [{ Name: FunctionName, Value: !Ref Sweep }]",
+		"MetricName: Invocations\n      Dimensions: [{ Name: FunctionName, Value: !Ref Worker }]",
+		"aws_cloudwatch_event_rule.Schedule: no alarm is about calls that are missing"},
+	{samTemplate, "AlarmActions: [!Ref AlarmTopicArn]", "AlarmActions: []",
+		"aws_cloudwatch_metric_alarm.ApiErrors: an alarm acts"},
+	{samTemplate, "      AutoPublishAliasAllProperties: true\n", "",
+		"aws_lambda_alias.Api: what is called is the version that is meant: it is <nil>"},
 	{samTemplate, "-access\n      RetentionInDays: !Ref LogRetentionDays\n", "-access\n",
-		"log AccessLog is kept for <nil>"},
+		"aws_cloudwatch_log_group.AccessLog: logs and messages are kept as long as was asked for: they are kept for <nil>"},
+	{samTemplate, "MetricName: ApproximateAgeOfOldestMessage", "MetricName: NumberOfMessagesSent",
+		"aws_lambda_event_source_mapping.Analyses: no alarm is about calls that are missing"},
+	{samTemplate, "TimeoutInMillis: 30000", "TimeoutInMillis: 3000", "nothing is cut off: it waits for 3"},
+	{samTemplate, "            DeadLetterConfig", "            Enabled: false\n            DeadLetterConfig",
+		"aws_cloudwatch_event_rule.Schedule: nothing is turned off"},
 }, []mistake{
 	{samTemplate, "rate(5 minutes)", "rate(5 minute)", "'minute' is not one of"},
 	{samTemplate, "BatchSize: 10\n", "BatchSize: 20000\n", "20000"},

@@ -165,6 +165,20 @@ var googleMistakes = []googleMistake{
 		"audit events are kept as long as was asked for", 6},
 	{"an image by its tag", "image", "functions/service/main.tf", "image = var.image\n",
 		"image = \"${split(\"@\", var.image)[0]}:v1\"\n", "can move", 7},
+	{"alerts on a metric that there is none of", "image", "../../observability/cloudmonitoring/policies.json",
+		"http_server_request_duration_seconds_count", "http_server_request_duration_count",
+		"the program has no http_server_request_duration_count", 7},
+	{"another image than the one that is given", "image", "functions/service/main.tf", "image = var.image\n",
+		"image = \"${split(\"@\", var.image)[0]}@sha256:${strrev(split(\":\", var.image)[1])}\"\n", "by its hash: it is ", 6},
+	{"one account for two containers", "image", "functions/main.tf", `this["sweep"].email`, `this["tasks"].email`,
+		"it has the account", 7},
+	{"restarts while the database is away", "image", "functions/service/main.tf", `failure_threshold = 3
+        http_get {
+          path = "/healthz"`, `failure_threshold = 3
+        http_get {
+          path = "/readyz"`, "its liveness_probe asks for /readyz", 7},
+	{"no alert on messages that nothing takes", "image", "functions/observability.tf", "/queue/depth", "/queue/size",
+		"google_cloud_tasks_queue.analyses[0]: no alarm is about calls", 7},
 	{"a queue of another region", "image", "functions/queue.tf", `  location = var.region
   name     = "${var.name}-analyses"`, `  location = "us-central1"
   name     = "${var.name}-analyses"`, "it is in us-central1", 7},

@@ -634,9 +634,9 @@ func (r *report) measured(p *tfjson.Plan, v given) {
 	}
 }
 
-// metrics are those that alerts and charts use, with the resource that has each:
+// metricsOfGoogle are those that alerts and charts use, with the resource that has each:
 // https://cloud.google.com/monitoring/api/metrics_gcp
-var metrics = map[string]string{
+var metricsOfGoogle = map[string]string{
 	"run.googleapis.com/request_count":                   "cloud_run_revision",
 	"run.googleapis.com/request_latencies":               "cloud_run_revision",
 	"run.googleapis.com/container/instance_count":        "cloud_run_revision",
@@ -656,7 +656,7 @@ func (r *report) filter(of, filter string) {
 		}
 		return m[1]
 	}
-	if kind := metrics[value("metric.type")]; kind == "" || kind != value("resource.type") {
+	if kind := metricsOfGoogle[value("metric.type")]; kind == "" || kind != value("resource.type") {
 		r.sayf("%q is about the metric %q of a %s", of, value("metric.type"), value("resource.type"))
 	}
 }

@@ -488,8 +488,23 @@ func sources(t *testing.T, root string) map[string]map[string]*hclsyntax.Body {
 	return all
 }
 
-// careless says what is wrong in the files of a folder and is in no plan: changes that are ignored, variables that
-// nothing uses, and metrics of the platform with a dimension that they do not have.
+// names are the roots and first steps of what an expression refers to.
+func names(e hclsyntax.Expression) (all []string) {
+	for _, t := range e.Variables() {
+		for _, step := range t[:min(2, len(t))] {
+			switch step := step.(type) {
+			case hcl.TraverseRoot:
+				all = append(all, step.Name)
+			case hcl.TraverseAttr:
+				all = append(all, step.Name)
+			}
+		}
+	}
+	return all
+}
+
+// careless says what is wrong in the files of a folder and is in no plan: changes that are ignored, code with the hash
+// of other code, variables that nothing uses, and metrics of the platform with a dimension that they do not have.
 func careless(files map[string]*hclsyntax.Body) (problems []string) {
 	literal := func(e hclsyntax.Expression) string {
 		v, diagnostics := e.Value(nil)
@@ -511,6 +526,12 @@ func careless(files map[string]*hclsyntax.Body) (problems []string) {
 		case *hclsyntax.Block:
 			if n.Type == "lifecycle" && n.Body.Attributes["ignore_changes"] != nil {
 				problems = append(problems, fmt.Sprint(n.Range(), ": changes are ignored"))
+			}
+			for code, hash := range map[string]string{"filename": "source_code_hash", "source": "name"} {
+				of, by := n.Body.Attributes[code], n.Body.Attributes[hash]
+				if n.Type == "resource" && of != nil && by != nil && !slices.Equal(names(of.Expr), names(by.Expr)) {
+					problems = append(problems, fmt.Sprint(n.Range(), ": its hash is that of other code"))
+				}
 			}
 		case *hclsyntax.ObjectConsExpr:
 			of := map[string]hclsyntax.Expression{}
@@ -590,6 +611,8 @@ func TestSources(t *testing.T) {
 	all := []mistake{
 		{"gcp/functions/service/main.tf", "  deletion_protection = false # it has no data\n",
 			"  deletion_protection = false\n  lifecycle {\n    ignore_changes = [template]\n  }\n", "changes are ignored"},
+		{"aws/functions/main.tf", "filebase64sha256(var.package)", `filebase64sha256("${path.module}/main.tf")`,
+			"its hash is that of other code"},
 		{"aws/functions/alarms.tf", "dimensions = { ApiId =", "dimensions = { ApiName =",
 			"AWS/ApiGateway 5xx has no ApiName"},
 		{"aws/table/main.tf", "recovery_period_in_days = var.recovery_days", "recovery_period_in_days = 35",
@@ -601,4 +624,26 @@ func TestSources(t *testing.T) {
 		problems = append(problems, careless(files)...)
 	}
 	found(t, all, strings.Join(problems, "\n"))
+}
+
+// TestImages: no module has a function of Lambda that is an image. One that had would be given it by its digest, and
+// have that one.
+func TestImages(t *testing.T) {
+	t.Parallel()
+	const repository = "123456789012.dkr.ecr.eu-north-1.amazonaws.com/leasehold"
+	given := repository + "@sha256:" + strings.Repeat("0", 64)
+	for image, says := range map[string]string{
+		given:                "",
+		repository + ":v1":   "the tag of " + repository + ":v1 can move",
+		repository:           "can move",
+		given[:len(given)-1]: "can move",
+		repository + "@sha256:" + strings.Repeat("1", 64): "it is " + repository + "@sha256:1",
+	} {
+		p := &plan{variables: map[string]any{"image": given}, resources: []madeResource{{kind: "aws_lambda_function",
+			values: map[string]any{"function_name": "locks-api", "publish": true, "image_uri": image}}}}
+		got := strings.Join(broken(p), "\n")
+		if says == "" != (got == "") || !strings.Contains(got, says) {
+			t.Errorf("%s: %q", image, got)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 )
 
@@ -59,30 +61,69 @@ var rules = []aRule{
 	}},
 	{"nothing is open to the public beside invokers", nil, private},
 	{"policies allow no more than they name", nil, named},
-	{"nothing is turned off", nil, func(_ *plan, v map[string]any) string {
-		for name, off := range map[string]any{"enabled": false, "is_enabled": false, "state": "DISABLED", "paused": true,
-			"disabled": true, "desired_state": "PAUSED"} {
-			if v[name] == off {
-				return fmt.Sprintf("%s is %v", name, off)
-			}
-		}
-		return ""
-	}},
+	{"nothing is turned off", nil, func(_ *plan, v map[string]any) string { return turnedOff(v) }},
 	{"code is deployed by its hash", nil,
-		func(_ *plan, v map[string]any) string {
-			for _, image := range []any{v["image_uri"], at(v, "template", 0, "containers", 0, "image")} {
-				if image != nil && !strings.Contains(text(image), "@sha256:") {
+		func(p *plan, v map[string]any) string {
+			list, _ := at(v, "template", 0, "containers").([]any)
+			images := []any{v["image_uri"]}
+			for i := range list {
+				images = append(images, at(list, i, "image"))
+			}
+			for _, image := range images {
+				if image != nil && !byDigest.MatchString(text(image)) {
 					return fmt.Sprint("the tag of ", image, " can move")
+				}
+				if want := p.variables["image"]; image != nil && want != nil && image != want {
+					return fmt.Sprint("it is ", image)
 				}
 			}
 			if v["filename"] != nil && v["source_code_hash"] == nil {
 				return "no source_code_hash"
+			}
+			if want := p.variables["package"]; v["filename"] != nil && want != nil && v["filename"] != want {
+				return fmt.Sprint("it is ", v["filename"])
 			}
 			if v["source"] != nil && v["bucket"] != nil && !hidden.MatchString(text(v["name"])) {
 				return "its name has no hash"
 			}
 			return ""
 		}},
+	{"what is called is the version that is meant", []string{"aws_lambda_function"},
+		func(_ *plan, v map[string]any) string {
+			if v["publish"] != true {
+				return "no version is published"
+			}
+			return ""
+		}},
+	{"what is called is the version that is meant", []string{"aws_lambda_alias"},
+		func(p *plan, v map[string]any) string {
+			name := text(v["function_name"])
+			want := at(p.variables["versions"], name[strings.LastIndex(name, "-")+1:])
+			published, _ := v["function_version"].(reference)
+			right := want != nil && v["function_version"] == want ||
+				want == nil && strings.Contains(string(published), "aws_lambda_function.")
+			if !right || v["routing_config"] != nil {
+				return fmt.Sprintf("it is %v, and must be %v", v["function_version"], cmp.Or(want, "what was published"))
+			}
+			return ""
+		}},
+	{"functions are called by their alias", nil, func(_ *plan, v map[string]any) string { return unaliased(v) }},
+	{"functions are called by their alias", []string{"aws_lambda_permission", "aws_lambda_function_url",
+		"aws_lambda_function_event_invoke_config"}, func(_ *plan, v map[string]any) string {
+		if q := cmp.Or(v["qualifier"], "$LATEST"); q == "$LATEST" {
+			return "it is about $LATEST"
+		}
+		return ""
+	}},
+	{"a restart helps", nil, func(_ *plan, v map[string]any) string {
+		for _, name := range []string{"liveness_probe", "startup_probe"} {
+			if path := at(v, "template", 0, "containers", 0, name, 0, "http_get", 0, "path"); path != nil &&
+				path != "/healthz" {
+				return fmt.Sprint("its ", name, " asks for ", path)
+			}
+		}
+		return ""
+	}},
 	{"what was lost can be had for 7 days", nil, func(_ *plan, v map[string]any) string {
 		if r := only(v, "point_in_time_recovery"); r != nil &&
 			(r["enabled"] != true || r["recovery_period_in_days"] != nil && number(r["recovery_period_in_days"]) < 7) {
@@ -170,6 +211,14 @@ var rules = []aRule{
 		}
 		return ""
 	}},
+	{"keys are honoured", []string{"aws_s3_bucket_server_side_encryption_configuration"},
+		func(p *plan, v map[string]any) string {
+			key := at(v, "rule", 0, "apply_server_side_encryption_by_default", 0, "kms_master_key_id")
+			if want := p.variables["audit_kms_key_arn"]; want != nil && key != want {
+				return fmt.Sprint("its key is ", key)
+			}
+			return ""
+		}},
 	{"keys are honoured", []string{"aws_dynamodb_table"}, func(p *plan, v map[string]any) string {
 		if e := only(v, "server_side_encryption"); e["enabled"] != true ||
 			p.variables["kms_key_arn"] != nil && e["kms_key_arn"] != p.variables["kms_key_arn"] {
@@ -179,8 +228,9 @@ var rules = []aRule{
 	}},
 	{"logs and messages are kept as long as was asked for", []string{"aws_cloudwatch_log_group", "aws_sqs_queue"},
 		func(p *plan, v map[string]any) string {
-			if days := p.variables["log_retention_days"]; v["retention_in_days"] != nil && days != nil &&
-				number(v["retention_in_days"]) != number(days) {
+			days := p.variables["log_retention_days"]
+			if kept := number(v["retention_in_days"]); v["message_retention_seconds"] == nil && kept < 1 ||
+				v["retention_in_days"] != nil && days != nil && kept != number(days) {
 				return fmt.Sprint("they are kept for ", v["retention_in_days"], " days")
 			}
 			if m := number(v["message_retention_seconds"]); v["message_retention_seconds"] != nil && m < 86400 {
@@ -280,17 +330,24 @@ func broken(p *plan) (problems []string) {
 		}
 	}
 	for _, q := range p.of("aws_sqs_queue") {
-		if name := text(q.values["name"]); strings.HasSuffix(name, "-dead") && !slices.ContainsFunc(
-			p.of("aws_cloudwatch_metric_alarm"), func(a madeResource) bool {
-				return fmt.Sprint(a.values["dimensions"]) == fmt.Sprint(map[string]any{"QueueName": name})
-			}) {
+		if name := text(q.values["name"]); strings.HasSuffix(name, "-dead") &&
+			!p.alarmed("GreaterThanThreshold", "ApproximateNumberOfMessagesVisible", name) {
 			problems = append(problems, q.address+": no alarm is about its dead letters")
 		}
 	}
-	for _, s := range slices.Concat(p.of("google_cloud_scheduler_job"), p.of("aws_cloudwatch_event_rule")) {
-		if !p.missed(text(s.values["name"]), text(s.values["schedule"])) {
-			problems = append(problems, s.address+": no alarm is about calls that are missing")
+	for _, r := range p.resources {
+		if !p.missed(r) {
+			problems = append(problems, r.address+": no alarm is about calls that are missing")
 		}
+	}
+	of := map[string]string{} // accounts
+	for _, r := range p.resources {
+		account := text(cmp.Or(at(r.values, "template", 0, "service_account"),
+			at(r.values, "service_config", 0, "service_account_email")))
+		if account != "" && of[account] != "" {
+			problems = append(problems, fmt.Sprintf("%s: it has the account %s of %s", r.address, account, of[account]))
+		}
+		of[account] = r.address
 	}
 	for _, name := range p.shown {
 		problems = append(problems, "output "+name+": it shows a secret")
@@ -298,17 +355,98 @@ func broken(p *plan) (problems []string) {
 	return problems
 }
 
-// missed reports whether an alarm is raised when what a schedule calls is not called. There is none without alerts, and
-// for a schedule with hours or days of its own.
-func (p *plan) missed(name, schedule string) bool {
-	if p.variables["alerts"] == false || schedule != "" && !strings.HasSuffix(schedule, " * * * *") {
-		return true
+// missed reports whether an alarm is raised when what a schedule or a queue calls is not called: there are no
+// invocations, or messages wait. There is none without alerts, and for a schedule with hours or days of its own.
+func (p *plan) missed(r madeResource) bool {
+	name := text(r.values["name"])
+	switch r.kind {
+	case "aws_cloudwatch_event_rule":
+		return slices.ContainsFunc(p.of("aws_cloudwatch_event_target"), func(t madeResource) bool {
+			return t.values["rule"] == name &&
+				p.alarmed("LessThanThreshold", "Invocations", text(p.referred(t.values["arn"])["function_name"]))
+		})
+	case "aws_lambda_event_source_mapping":
+		return p.alarmed("GreaterThanThreshold", "ApproximateAgeOfOldestMessage",
+			text(p.referred(r.values["event_source_arn"])["name"]))
+	case "google_cloud_scheduler_job":
+		return p.variables["alerts"] == false || !strings.HasSuffix(text(r.values["schedule"]), " * * * *") ||
+			p.alerted("condition_absent", name, "request_count")
+	case "google_cloud_tasks_queue":
+		return p.variables["alerts"] == false || p.alerted("condition_threshold", name, "queue/depth")
 	}
-	return slices.ContainsFunc(p.resources, func(r madeResource) bool {
-		return r.values["comparison_operator"] == "LessThanThreshold" &&
-			fmt.Sprint(r.values["dimensions"]) == fmt.Sprint(map[string]any{"FunctionName": name}) ||
-			strings.Contains(text(at(r.values, "conditions", 0, "condition_absent", 0, "filter")), strconv.Quote(name))
+	return true
+}
+
+// alarmed reports whether an alarm is about a metric of one resource.
+func (p *plan) alarmed(comparison, metric, of string) bool {
+	return slices.ContainsFunc(p.of("aws_cloudwatch_metric_alarm"), func(a madeResource) bool {
+		dimensions, _ := a.values["dimensions"].(map[string]any)
+		return a.values["comparison_operator"] == comparison && a.values["metric_name"] == metric &&
+			slices.Contains(slices.Collect(maps.Values(dimensions)), any(of))
 	})
+}
+
+// alerted reports whether an alert is about a metric of one resource.
+func (p *plan) alerted(condition, of, metric string) bool {
+	return slices.ContainsFunc(p.of("google_monitoring_alert_policy"), func(a madeResource) bool {
+		filter := text(at(a.values, "conditions", 0, condition, 0, "filter"))
+		return strings.Contains(filter, strconv.Quote(of)) && strings.Contains(filter, metric+`"`)
+	})
+}
+
+// byDigest is an image that cannot become another one.
+var byDigest = regexp.MustCompile(`^[^@\s]+@sha256:[0-9a-f]{64}$`)
+
+// turnedOff names what is turned off in a resource or in a block of it.
+func turnedOff(v any) string {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, off := range map[string]any{"enabled": false, "is_enabled": false, "state": "DISABLED", "paused": true,
+			"disabled": true, "desired_state": "PAUSED", "status": "Disabled"} {
+			if v[name] == off {
+				return fmt.Sprintf("%s is %v", name, off)
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if wrong := turnedOff(v[name]); wrong != "" {
+				return wrong
+			}
+		}
+	case []any:
+		for _, item := range v {
+			if wrong := turnedOff(item); wrong != "" {
+				return wrong
+			}
+		}
+	}
+	return ""
+}
+
+// bareFunction is a reference to a function itself, by which its newest code would be called, published or not.
+var bareFunction = regexp.MustCompile(
+	`^(aws_lambda_function\..*\.(arn|invoke_arn|qualified_arn|qualified_invoke_arn)|arn:[^" ]*:function:[^:" ]+)$`)
+
+// unaliased names a reference of a resource to a function without an alias.
+func unaliased(v any) string {
+	switch v := v.(type) {
+	case reference, string:
+		if to := fmt.Sprint(v); bareFunction.MatchString(to) {
+			return "it calls " + to
+		}
+	case map[string]any:
+		for _, item := range v {
+			if wrong := unaliased(item); wrong != "" {
+				return wrong
+			}
+		}
+	case []any:
+		for _, item := range v {
+			if wrong := unaliased(item); wrong != "" {
+				return wrong
+			}
+		}
+	}
+	return ""
 }
 
 // ofLine is a field of a line of the log.
@@ -355,6 +493,9 @@ func inTime(p *plan, v map[string]any) string {
 		}
 	}
 	waits, called := v["attempt_deadline"], text(v["name"])
+	if ms := number(v["timeout_milliseconds"]); ms >= 0 && ms < 30000 { // API Gateway waits no longer
+		waits, called = ms/1000, text(p.referred(v["integration_uri"])["function_name"])
+	}
 	if waits == nil {
 		queue := p.referred(v["event_source_arn"])
 		if queue == nil {
@@ -429,7 +570,15 @@ func aboutPlanned(p *plan, v map[string]any) string {
 			m := only(f.values, "metric_transformation")
 			return m["namespace"] == namespace && m["name"] == metric && dimensions == nil
 		})
-		if !filtered && namespace != "Leasehold/"+fmt.Sprint(p.table()) {
+		written := slices.ContainsFunc(metrics.Table, func(i metrics.Instrument) bool {
+			return i.Name == metric && i.CloudWatch != nil && !slices.ContainsFunc(slices.Collect(maps.Keys(dimensions)),
+				func(d string) bool { return !slices.Contains(i.CloudWatch, d) })
+		})
+		switch {
+		case filtered:
+		case !written:
+			return fmt.Sprint("the program writes no ", metric, " of ", dimensions)
+		case namespace != "Leasehold/"+fmt.Sprint(p.table()):
 			return namespace + " " + metric + " is written by nothing"
 		}
 		return "" // observability/ says the rest
@@ -505,11 +654,23 @@ var ofLabel = map[string][]string{
 var inFilter = regexp.MustCompile(
 	`(service_name|queue_id|job_id) ?=~? ?(?:monitoring\.regex\.full_match\()?"\^?([a-z0-9-]+)`)
 
+// ofQuery is the name of a metric in a query of Prometheus.
+var ofQuery = regexp.MustCompile(`([a-z_]+)\{`)
+
 func aboutPlannedOfGoogle(p *plan, v map[string]any) string {
 	c := only(v, "conditions")
 	if q := only(c, "condition_prometheus_query_language"); q != nil {
 		if !strings.Contains(text(q["query"]), `job=~"`) || strings.Contains(text(q["query"]), `job=~".+"`) {
 			return "it is about other deployments, too"
+		}
+		for _, m := range ofQuery.FindAllStringSubmatch(text(q["query"]), -1) {
+			if !slices.ContainsFunc(metrics.Table, func(i metrics.Instrument) bool {
+				name, histogram := metrics.PrometheusName(i), i.Kind == metrics.Histogram
+				return m[1] == name && !histogram ||
+					histogram && slices.Contains([]string{"_bucket", "_count", "_sum"}, strings.TrimPrefix(m[1], name))
+			}) {
+				return "the program has no " + m[1]
+			}
 		}
 		return ""
 	}

@@ -1,4 +1,4 @@
-# Audit events in a bucket of their own: CloudWatch Logs passes the lines of the API that are some on, and no code is in the way of requests.
+# Audit events in a bucket of their own: CloudWatch Logs passes the lines of all functions that are some on, and no code is in the way of requests.
 
 locals {
   audited      = var.audit_retention_days == null ? {} : { this = var.audit_retention_days }
@@ -154,7 +154,7 @@ resource "aws_kinesis_firehose_delivery_stream" "audit" {
     buffering_size      = 5
     compression_format  = "GZIP"
 
-    # A line of an object is then an event, as the API wrote it.
+    # A line of an object is then an event, as a function wrote it.
     processing_configuration {
       enabled = true
 
@@ -185,13 +185,14 @@ resource "aws_kinesis_firehose_delivery_stream" "audit" {
   depends_on = [aws_iam_role_policy.audit_delivery]
 }
 
+# The worker's log has the events of runs from the queue.
 resource "aws_cloudwatch_log_subscription_filter" "audit" {
-  for_each = local.audited
+  for_each = toset(var.audit_retention_days == null ? [] : keys(local.functions))
 
   name            = "${var.name}-audit"
-  log_group_name  = aws_cloudwatch_log_group.function["api"].name
+  log_group_name  = aws_cloudwatch_log_group.function[each.key].name
   filter_pattern  = "{ $.message = \"audit\" && $.audit.schema = * }"
-  destination_arn = aws_kinesis_firehose_delivery_stream.audit[each.key].arn
+  destination_arn = aws_kinesis_firehose_delivery_stream.audit["this"].arn
   role_arn        = aws_iam_role.audit["audit-logs"].arn
 
   depends_on = [aws_iam_role_policy.audit_logs]

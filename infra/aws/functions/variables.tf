@@ -304,7 +304,7 @@ variable "log_retention_days" {
 }
 
 variable "audit_retention_days" {
-  description = "Days for which audit events are kept in a bucket of their own, whatever log_retention_days is. null is none: they are in the log of the API alone."
+  description = "Days for which audit events of all functions are kept in a bucket of their own, whatever log_retention_days is. null is none: they are in the functions' logs alone."
   type        = number
   default     = null
 
