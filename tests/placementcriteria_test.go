@@ -312,7 +312,7 @@ func (c *trial) request() string {
 	return fmt.Sprint("request-", c.next)
 }
 
-// claim asks for an activation, for whoever it is placed on.
+// claim asks for an activation, on the member on which the identity is placed.
 func (c *trial) claim(id string) (contracts.Activation, error) {
 	o, err := c.Claim(c.ctx, "room", id, contracts.ActivationClaimRequest{RequestID: c.request()})
 	return o.Activation, err
@@ -512,7 +512,7 @@ func place3(c *trial) {
 	c.claimed("garden")
 }
 
-// place4 (PLC-PLACE-4): whoever decides, and when, the same input is placed alike.
+// place4 (PLC-PLACE-4): the same input is placed alike, by every process and at any time.
 func place4(c *trial) {
 	zone := func(z string) func(*contracts.MemberJoinRequest) {
 		return func(r *contracts.MemberJoinRequest) { r.Labels = contracts.Labels{"zone": z} }
@@ -648,8 +648,8 @@ func one2(c *trial) {
 	}
 }
 
-// one3 (PLC-ONE-3): a member that drains, is full, lacks the kind or a label, or is none, is given nothing, whoever
-// asks and however often.
+// one3 (PLC-ONE-3): a member that drains, is full, lacks the kind or a label, or is none, is given nothing, however
+// often, and by whom, it is asked for.
 func one3(c *trial) {
 	ctx := c.ctx
 	claimBy := func(kind, name string, incarnation int64, labels map[string]string) error {
@@ -735,7 +735,7 @@ func one4(c *trial) {
 		c.t.Errorf("%+v is recorded as %+v: %v", where, r, err)
 	}
 
-	// A report that comes twice counts once, and whoever claimed learns of it by the same claim.
+	// A report that comes twice counts once, and the caller that claimed learns of it by the same claim.
 	claim := contracts.ActivationClaimRequest{RequestID: "c1", Member: "", LockTTLSeconds: 60}
 	c.stop(ann)
 	c.join("bob")
