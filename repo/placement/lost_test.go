@@ -76,7 +76,8 @@ func TestLostEpochs(t *testing.T) {
 			for _, n := range []struct {
 				lost, since int
 				later       time.Duration // 0: in the same millisecond
-			}{{1, 0, time.Second}, {1, 1, time.Second}, {1, 1, 0}, {1, 5, time.Second}, {1, 5, 0}, {3, 1, time.Second}, {3, 4, 0}} {
+			}{{1, 0, time.Second}, {1, 1, time.Second}, {1, 1, 0}, {1, 5, time.Second}, {1, 5, 0}, {3, 1, time.Second},
+				{3, 4, 0}} {
 				t.Run(fmt.Sprintf("changes %v, %s, %d lost, %d since, %v later", changes, what, n.lost, n.since, n.later), func(t *testing.T) {
 					t.Parallel()
 					e := newEvolving(t, 7)
