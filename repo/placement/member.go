@@ -71,8 +71,8 @@ type head struct {
 	partitions  int
 	hashVersion int64
 	changedAt   time.Time
-	drawn       int64 // Topology.drawn
-	removed     int64 // the epoch that the cluster was removed from; 0 if it was not, or lives again
+	drawn       string // Topology.drawn
+	removed     int64  // the epoch that the cluster was removed from; 0 if it was not, or lives again
 }
 
 // fresh reports whether the next epoch is the first of a cluster.
@@ -80,19 +80,19 @@ func (h head) fresh() bool { return h.epoch == 0 || h.removed > 0 }
 
 // names reports whether the head is that of an epoch. Its number does not tell: a store that lost its latest writes
 // begins the epochs after them again, under the same numbers, and if its clock is behind that of the store before, in
-// the same millisecond. The step that writes an epoch gives both the same time, and the same number drawn by chance. An
+// the same millisecond. The step that writes an epoch gives both the same time, and the same text drawn by chance. An
 // earlier version of the program draws none, and leaves the one before in the head.
 func (h head) names(t *Topology) bool {
 	return t != nil && t.Epoch == h.epoch && t.At.Equal(h.changedAt) &&
-		(t.drawn == h.drawn || t.drawn == 0 || h.drawn == 0)
+		(t.drawn == h.drawn || t.drawn == "" || h.drawn == "")
 }
 
 // same holds while the head is as it was read.
 func (h head) same() docstore.All {
 	same := docstore.All{docstore.Eq{Field: fEpoch, Value: docstore.Int(h.epoch)},
 		docstore.Eq{Field: fChangedAt, Value: docstore.FormatTime(h.changedAt)}}
-	if h.drawn != 0 {
-		same = append(same, docstore.Eq{Field: fDrawn, Value: docstore.Int(h.drawn)})
+	if h.drawn != "" {
+		same = append(same, docstore.Eq{Field: fDrawn, Value: docstore.String(h.drawn)})
 	}
 	return same
 }
@@ -101,7 +101,7 @@ func (c Cluster) headOf(d docstore.Doc) (head, error) {
 	r := rule.Read(c.head(), d)
 	h := head{
 		epoch: r.Number(fEpoch), partitions: int(r.Number(fPartitions)), hashVersion: r.Number(fHashVersion),
-		changedAt: r.Time(fChangedAt), drawn: r.Number(fDrawn),
+		changedAt: r.Time(fChangedAt), drawn: r.Text(fDrawn),
 		removed: r.Number(fRemoved),
 	}
 	if r.Err() == nil && (h.epoch < 1 || checkPartitions(h.partitions) != nil) {
@@ -140,7 +140,7 @@ func (t *Topology) document(c Cluster, version int64, content map[string]docstor
 			fPartitions:  docstore.Int(len(t.table)),
 			fHashVersion: docstore.Int(version),
 			fChangedAt:   docstore.Now,
-			fDrawn:       docstore.Int(t.drawn),
+			fDrawn:       docstore.String(t.drawn),
 			fCause:       docstore.String(t.Cause),
 		},
 	}
@@ -152,7 +152,7 @@ func (t *Topology) document(c Cluster, version int64, content map[string]docstor
 func (c Cluster) topologyOf(epoch int64, d docstore.Doc) (*Topology, error) {
 	r := rule.Read(c.epoch(epoch), d)
 	members, table := r.Text(fMembers), r.Bytes(fTable)
-	t := &Topology{Epoch: r.Number(fEpoch), At: r.Time(fChangedAt), Cause: r.Text(fCause), drawn: r.Number(fDrawn),
+	t := &Topology{Epoch: r.Number(fEpoch), At: r.Time(fChangedAt), Cause: r.Text(fCause), drawn: r.Text(fDrawn),
 		table: make([]uint16, len(table)/2)}
 	if err := json.Unmarshal([]byte(members), &t.Members); err != nil {
 		r.Fail(fMembers, "a list of members")
