@@ -1,7 +1,6 @@
 package client_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"testing"
@@ -180,43 +179,5 @@ func TestLifeOfACluster(t *testing.T) {
 	page, err := p.Events(ctx, cluster.EventQuery{After: "2026-01-01T00:00:00.000Z"})
 	if err != nil || len(page.Events) < 14 || page.Events[0].Member != "ann" || page.Next == "" {
 		t.Errorf("%d events, %v", len(page.Events), err)
-	}
-}
-
-// visits is a host that keeps what it is given.
-type visits chan cluster.Activation
-
-func (v visits) Activate(_ context.Context, a cluster.Activation) error { v <- a; return nil }
-
-func (v visits) Deactivate(context.Context, cluster.Activation, error) {}
-
-// TestMemberOverHTTP: a member and a locator work over a real connection as they do on a store, also when a response
-// gets lost.
-func TestMemberOverHTTP(t *testing.T) {
-	base, _ := serve(t)
-	host := visits(make(chan cluster.Activation, 2))
-	m, err := cluster.NewMember(placements(t, base, &lossy{answerOnly: true}), "ann", host,
-		&cluster.Options{Kinds: []string{"room"}, Address: "ann:1", Partitions: 16})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	l := cluster.NewLocator(placements(t, base, nil), nil)
-	if err := l.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	id := cluster.Identity{Kind: "room", ID: "ü/?"}
-	where, err := l.Activate(t.Context(), id, nil)
-	if a := <-host; err != nil || where.Address != "ann:1" || a.Identity != id || a.Token != where.Token {
-		t.Errorf("%+v, %v; the member was given %+v", where, err, a)
-	}
-	if a, err := m.Serve(t.Context(), id, nil); err != nil || a.Token != where.Token || len(host) != 0 {
-		t.Errorf("%+v, %v", a, err)
-	}
-	l.Stop()
-	if err := m.Stop(t.Context()); err != nil {
-		t.Error(err)
 	}
 }

@@ -347,7 +347,7 @@ func (t *Topology) writeChanges(c Cluster, before *Topology) (docstore.Write, er
 func (c Cluster) changesOf(epoch int64, d docstore.Doc) (*Topology, epochChanges, error) {
 	r := rule.Read(c.epoch(epoch), d)
 	var said epochChanges
-	t := &Topology{Epoch: r.Number(fEpoch), At: r.Time(fChangedAt), Cause: r.Text(fCause)}
+	t := &Topology{Epoch: r.Number(fEpoch), At: r.Time(fChangedAt), Cause: r.Text(fCause), drawn: r.Text(fDrawn)}
 	partitions := int(r.Number(fPartitions))
 	content, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(r.Bytes(fChanges))),
 		64*docstore.MaxBytes))

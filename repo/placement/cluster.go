@@ -219,6 +219,7 @@ func (s *Service) changeWrites(c Cluster, v *sight, p plan, next *Topology, move
 	// a cluster that stores changes goes on with it
 	changes := s.changes || v.head.hashVersion == changesVersion
 	version, ended := HashVersion, v.head.epoch
+	next.drawn = fmt.Sprintf("%08x", rand.Uint32()) // of one length: so are the documents
 	write := func() (docstore.Write, error) { return next.write(c) }
 	if changes {
 		version, ended = changesVersion, next.Epoch-epochParts
@@ -236,6 +237,7 @@ func (s *Service) changeWrites(c Cluster, v *sight, p plan, next *Topology, move
 		fEpoch: docstore.Int(next.Epoch), fPartitions: docstore.Int(next.Partitions()),
 		fHashVersion: docstore.Int(version),
 		fChangedAt:   docstore.Now,
+		fDrawn:       docstore.String(next.drawn),
 	}, Unset: []string{fRemoved}, Until: p.end.NotAfter} // the step is all or none
 	writes := []docstore.Write{head, body}
 	if v.head.epoch > 0 {

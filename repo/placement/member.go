@@ -38,11 +38,12 @@ func (c Cluster) lease(member string) docstore.Key {
 	return docstore.Key{Kind: leaseKind, Tenant: c.space(), ID: member}
 }
 
-// Fields of the documents of a cluster. The head has fEpoch, fPartitions, fHashVersion and fChangedAt; an epoch has
-// them, and what makes a topology.
+// Fields of the documents of a cluster. The head has fEpoch, fPartitions, fHashVersion, fChangedAt and fDrawn; an epoch
+// has them, and what makes a topology.
 const (
 	fPartitions  = "partitions"
 	fHashVersion = "hash_version"
+	fDrawn       = "drawn"
 	fCause       = "cause"
 	fMembers     = "members" // JSON: a list of Member
 	fTable       = "table"   // 2 bytes for each partition, big endian: the index of its member
@@ -70,30 +71,38 @@ type head struct {
 	partitions  int
 	hashVersion int64
 	changedAt   time.Time
-	removed     int64 // the epoch that the cluster was removed from; 0 if it was not, or lives again
+	drawn       string // Topology.drawn
+	removed     int64  // the epoch that the cluster was removed from; 0 if it was not, or lives again
 }
 
 // fresh reports whether the next epoch is the first of a cluster.
 func (h head) fresh() bool { return h.epoch == 0 || h.removed > 0 }
 
 // names reports whether the head is that of an epoch. Its number does not tell: a store that lost its latest writes
-// begins the epochs after them again, under the same numbers. The step that writes an epoch gives both the same time.
+// begins the epochs after them again, under the same numbers, and if its clock is behind that of the store before, in
+// the same millisecond. The step that writes an epoch gives both the same time, and the same text drawn by chance. An
+// earlier version of the program draws none, and leaves the one before in the head.
 func (h head) names(t *Topology) bool {
-	return t != nil && t.Epoch == h.epoch && t.At.Equal(h.changedAt)
+	return t != nil && t.Epoch == h.epoch && t.At.Equal(h.changedAt) &&
+		(t.drawn == h.drawn || t.drawn == "" || h.drawn == "")
 }
 
 // same holds while the head is as it was read.
 func (h head) same() docstore.All {
-	return docstore.All{docstore.Eq{Field: fEpoch, Value: docstore.Int(h.epoch)},
+	same := docstore.All{docstore.Eq{Field: fEpoch, Value: docstore.Int(h.epoch)},
 		docstore.Eq{Field: fChangedAt, Value: docstore.FormatTime(h.changedAt)}}
+	if h.drawn != "" {
+		same = append(same, docstore.Eq{Field: fDrawn, Value: docstore.String(h.drawn)})
+	}
+	return same
 }
 
 func (c Cluster) headOf(d docstore.Doc) (head, error) {
 	r := rule.Read(c.head(), d)
 	h := head{
 		epoch: r.Number(fEpoch), partitions: int(r.Number(fPartitions)), hashVersion: r.Number(fHashVersion),
-		changedAt: r.Time(fChangedAt),
-		removed:   r.Number(fRemoved),
+		changedAt: r.Time(fChangedAt), drawn: r.Text(fDrawn),
+		removed: r.Number(fRemoved),
 	}
 	if r.Err() == nil && (h.epoch < 1 || checkPartitions(h.partitions) != nil) {
 		r.Fail(fEpoch, "an epoch, or its number of partitions is not one")
@@ -131,6 +140,7 @@ func (t *Topology) document(c Cluster, version int64, content map[string]docstor
 			fPartitions:  docstore.Int(len(t.table)),
 			fHashVersion: docstore.Int(version),
 			fChangedAt:   docstore.Now,
+			fDrawn:       docstore.String(t.drawn),
 			fCause:       docstore.String(t.Cause),
 		},
 	}
@@ -142,7 +152,7 @@ func (t *Topology) document(c Cluster, version int64, content map[string]docstor
 func (c Cluster) topologyOf(epoch int64, d docstore.Doc) (*Topology, error) {
 	r := rule.Read(c.epoch(epoch), d)
 	members, table := r.Text(fMembers), r.Bytes(fTable)
-	t := &Topology{Epoch: r.Number(fEpoch), At: r.Time(fChangedAt), Cause: r.Text(fCause),
+	t := &Topology{Epoch: r.Number(fEpoch), At: r.Time(fChangedAt), Cause: r.Text(fCause), drawn: r.Text(fDrawn),
 		table: make([]uint16, len(table)/2)}
 	if err := json.Unmarshal([]byte(members), &t.Members); err != nil {
 		r.Fail(fMembers, "a list of members")

@@ -294,7 +294,8 @@ type progress struct {
 	began epochName // the epoch at which it began
 }
 
-// epochName tells an epoch from those that a store lost: see head.names.
+// epochName tells an epoch from those that a store lost: see head.names. Of two in one millisecond it does not: then
+// the later one is looked through when walkEvery has passed.
 type epochName struct {
 	number int64
 	at     time.Time // zero where an earlier version of the program wrote it

@@ -122,6 +122,7 @@ type Topology struct {
 
 	slots []uint16 // of each member, where the epoch is stored as changes
 	chain int64    // the first epoch whose document is needed, if it is not too long ago: see epochChanges.From
+	drawn string   // by chance, to tell epochs apart: see head.names; empty where an earlier version wrote the epoch
 
 	steps []step // epochs before it, the oldest first: see Since
 }
