@@ -126,42 +126,28 @@ func TestNeighbours(t *testing.T) {
 				})
 			}
 			t.Run("epochs as changes", func(t *testing.T) {
-				neighbouringEpochs(t, both, launchOf(t, present.leasehold, []string{"LEASEHOLD_PLACEMENT_EPOCHS=changes"}, args...))
+				whole := launchOf(t, present.leasehold, []string{"LEASEHOLD_PLACEMENT_EPOCHS=whole"}, args...)
+				neighbouringEpochs(t, whole, both[0], both[1])
 			})
 		})
 	}
 }
 
-// neighbouringEpochs: a server that stores epochs as changes begins with it on a cluster that others have. One of an
-// earlier version, which cannot read them, says so, changes nothing and claims nothing; one that can goes on.
-func neighbouringEpochs(t *testing.T, both [2]*process, changes *process) {
+// neighbouringEpochs: a cluster that stores its epochs whole, as earlier versions do, begins with changes at the first
+// one of a server that does so. All servers go on with it, and know the same.
+func neighbouringEpochs(t *testing.T, whole, old, present *process) {
 	t.Helper()
 	const grown = tenant + "/clusters/grown/"
-	join := func(p *process, name string, want int) {
-		t.Helper()
-		if got := ask(t, http.DefaultClient, "POST", p.url+grown+"members/"+name+"/join",
-			`{"request_id":"j","kinds":["room"],"ttl_seconds":600}`); got.status != want {
-			t.Fatalf("%s joins: %d %v, want %d", name, got.status, got.body, want)
+	for i, p := range []*process{whole, present, old, whole} {
+		if got := ask(t, http.DefaultClient, "POST", fmt.Sprint(p.url, grown, "members/", i, "/join"),
+			`{"request_id":"j","kinds":["room"],"ttl_seconds":600}`); got.status != 200 {
+			t.Fatalf("member %d joins: %d %v", i, got.status, got.body)
 		}
 	}
-	join(both[0], "one", 200)
-	join(changes, "two", 200)
-	knows := ask(t, http.DefaultClient, "GET", both[0].url+grown+"topology", "").status
-	if knows != 200 {
-		join(both[0], "three", 500)
-		if got := ask(t, http.DefaultClient, "POST", both[0].url+grown+"activations/room/1/claim",
-			`{"request_id":"c"}`); got.status != 500 {
-			t.Errorf("a claim by the old version: %d %v", got.status, got.body)
-		}
-	}
-	join(both[1], "four", 200)
-	if knows != 200 {
-		both[0] = changes // of two that can read it
-	}
-	a := ask(t, http.DefaultClient, "GET", both[0].url+grown+"topology", "")
-	b := ask(t, http.DefaultClient, "GET", both[1].url+grown+"topology", "")
+	a := ask(t, http.DefaultClient, "GET", old.url+grown+"topology", "")
+	b := ask(t, http.DefaultClient, "GET", present.url+grown+"topology", "")
 	if differs := alike("", a.body, b.body); a.status != 200 || b.status != 200 || differs != "" ||
-		member(t, b.body, "epoch") != "3" {
+		member(t, b.body, "epoch") != "4" {
 		t.Errorf("%d %v and %d %v: %s", a.status, a.body, b.status, b.body, differs)
 	}
 }

@@ -244,11 +244,11 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.StateRetention },
 	},
 	{
-		Env: "LEASEHOLD_PLACEMENT_EPOCHS", Group: groupStore, Type: Text, Default: "whole",
+		Env: "LEASEHOLD_PLACEMENT_EPOCHS", Group: groupStore, Type: Text, Default: "changes",
 		Choices: []string{"whole", "changes"}, Entries: apis | FunctionSweep | LambdaSweep,
-		Help: "How epochs of placement are stored: each whole, or as what changed with it, which costs the same however many members " +
-			"a cluster has. Set changes once all that use the store are of a version that has this setting: earlier ones fail on " +
-			"such a cluster. A cluster begins with it at the next change of its members, and does not go back.",
+		Help: "How epochs of placement are stored: as what changed with each, which costs the same however many members a cluster " +
+			"has, or whole. Set whole while programs that use the store are of a version without this setting: they fail on a " +
+			"cluster with changes. A cluster begins with those at the next change of its members, and does not go back.",
 		More:  "See [placement.md](../guides/placement.md#sizing).",
 		field: func(c *Config) any { return &c.PlacementEpochs },
 	},

@@ -209,7 +209,7 @@ variable "state_retention" {
 }
 
 variable "placement_epochs" {
-  description = "How epochs of placement are stored: each whole, or as what changed with it, which costs the same however many members a cluster has. Set changes once all that use the store are of a version that has this setting: earlier ones fail on such a cluster. A cluster begins with it at the next change of its members, and does not go back. See docs/guides/placement.md#sizing. LEASEHOLD_PLACEMENT_EPOCHS of Lambda api, Lambda sweep; null is whole."
+  description = "How epochs of placement are stored: as what changed with each, which costs the same however many members a cluster has, or whole. Set whole while programs that use the store are of a version without this setting: they fail on a cluster with changes. A cluster begins with those at the next change of its members, and does not go back. See docs/guides/placement.md#sizing. LEASEHOLD_PLACEMENT_EPOCHS of Lambda api, Lambda sweep; null is changes."
   type        = string
   default     = null
 
