@@ -109,7 +109,8 @@ func TestNeighbours(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			// The bounds are far above what is done here: their documents are written and read by both.
 			args := append([]string{"serve", "--listen", "127.0.0.1:0", "--request-timeout", failAfter.String(),
-				"--tenant-rate", "5000", "--subject-rate", "5000", "--max-locks-per-tenant", "5000", "--max-runs-per-tenant", "5000",
+				"--tenant-rate", "5000", "--subject-rate", "5000",
+				"--max-locks-per-tenant", "5000", "--max-runs-per-tenant", "5000",
 				"--max-identities-per-cluster", "5000", "--max-clusters-per-tenant", "5000"}, open(t)...)
 			both := [2]*process{launchOf(t, old.leasehold, nil, args...), launchOf(t, present.leasehold, nil, args...)}
 			for direction, first := range []string{"the old one begins", "the new one begins"} {
