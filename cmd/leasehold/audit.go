@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -109,6 +110,10 @@ func (c *auditCmd) Run(ctx context.Context, s *streams) error {
 	a := log.All()
 	if !c.At.IsZero() {
 		a = log.At(c.At.Time)
+	}
+	if a.First == "" && log.Some && n == 0 {
+		return errors.New("no audit event could be read, so that nothing is known: there is none in what was given; " +
+			"servers write them into the file of LEASEHOLD_AUDIT_LOG")
 	}
 	if a.First == "" && n > 0 {
 		return fmt.Errorf("no audit event could be read, so that nothing is known: %s", log.Reason())

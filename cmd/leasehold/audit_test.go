@@ -687,7 +687,9 @@ func TestAuditWithoutEvents(t *testing.T) {
 		"text":  {"listening\n" + text.String(), exitFailed, "set LEASEHOLD_LOG=json or LEASEHOLD_AUDIT_LOG"},
 		"noise": {"x\n", exitFailed, "no audit event could be read"},
 		"empty": {"", exitMissing, ""},
-		"json":  {`{"msg":"request"}` + "\n", exitMissing, ""},
+		"list":  {"[]\n", exitMissing, ""},
+		"json":  {`{"msg":"request"}` + "\n", exitFailed, "LEASEHOLD_AUDIT_LOG"},
+		"other": {"{\n\"tokens\": []\n}\n", exitFailed, "LEASEHOLD_AUDIT_LOG"},
 	} {
 		for _, more := range [][]string{nil, {"--at", "2026-11-26T21:00"}, {"--json"}} {
 			var out, errs bytes.Buffer
