@@ -224,7 +224,8 @@ func TestDoctorOfServer(t *testing.T) {
 	for tenant, want := range map[string]string{"": "tenant fail", "acme": "tenant ok", "other": "tenant fail"} {
 		t.Setenv("LEASEHOLD_TENANT", tenant)
 		code, found, said := examine(t, "--server", acme.URL)
-		if f, ok := found[want]; (code == exitOK) != (tenant == "acme") || !ok || want == "tenant fail" && !strings.Contains(f.Fix, "--tenant acme") {
+		if f, ok := found[want]; (code == exitOK) != (tenant == "acme") || !ok ||
+			want == "tenant fail" && !strings.Contains(f.Fix, "--tenant acme") {
 			t.Errorf("tenant %q: %d %+v %q", tenant, code, found, said)
 		}
 		_, found, _ = examine(t, "--server", acme.URL, "--tenant", "acme")
