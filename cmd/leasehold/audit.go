@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -71,6 +72,9 @@ func (c *auditCmd) about() (audit.Thing, error) {
 	if c.Cluster == "" == (c.Identity != "") {
 		return audit.Thing{}, usage("--identity and --cluster go together")
 	}
+	if c.Service != "default" && c.MachineID == nil {
+		return audit.Thing{}, usage("--service goes with --machine-id")
+	}
 	switch {
 	case c.Lock != "":
 		return audit.Thing{Kind: audit.Lock, Tenant: c.Tenant, Key: c.Lock}, nil
@@ -95,7 +99,9 @@ func (c *auditCmd) Run(ctx context.Context, s *streams) error {
 	}
 	log := audit.Log{About: about}
 	for _, name := range c.Files {
-		if err := log.ReadFile(ctx, name); err != nil {
+		if err := log.ReadFile(ctx, name); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w; servers write the file that LEASEHOLD_AUDIT_LOG names", err)
+		} else if err != nil {
 			return err
 		}
 	}
