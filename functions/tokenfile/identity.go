@@ -86,7 +86,8 @@ func (i *Identity) Identify(r *http.Request) (httpapi.Caller, error) {
 		MachineIDs: has(MachineIDs)}, nil
 }
 
-// without are the IDs of the tokens that others do not have, the first ones of many: a line of a log has room for those.
+// without are the IDs of the tokens that others do not have, sorted: the first ones of many, for which a line of a log
+// has room.
 func without(tokens, others map[string]Token) []string {
 	ids := []string{}
 	for sum, t := range tokens {
