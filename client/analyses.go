@@ -121,7 +121,7 @@ type AnalysisQuery struct {
 	Status    string              // such as "FAILED", in upper or lower case; empty selects all
 	State     contracts.WorkState // empty selects all
 	Owner     string              // of the lock, also of one that has expired; empty selects all
-	Urgent    bool                // only those that are FAILED or STALE
+	Urgent    bool                // only those that are FAILED or STALE, or PENDING after a run that failed
 	PageSize  int                 // 1 to 1000; 0 means the server's default
 	PageToken string              // AnalysisPage.NextPageToken of the page before
 }

@@ -50,11 +50,18 @@ func TestAnalysisCommand(t *testing.T) {
 		t.Errorf("by status: %d %s", code, got)
 	}
 	step("analysis_list_--prefix_b_--status_pending", 0, "", "no analyses that begin with b with the status pending\n")
+	step("analysis_list_--prefix_b_--urgent", 0, "", "no analyses that begin with b that failed or lost their worker\n")
+	step("analysis_list_--urgent_--status_FAILED", 2, "", "leasehold: --urgent and --status cannot both be given")
+	run(t, env, "once", "c 1", "--", "false")
+	if got := list("_--urgent"); got != `ANALYSIS a1 "c` {
+		t.Errorf("what needs a look: %q", got)
+	}
 	step("analysis_list_--status_LOST", 5, "",
 		"leasehold: no analyses with the status LOST; Leasehold writes PENDING, READY, FAILED, other words are your programs'\n")
 	step("analysis_get_a1", 0,
 		"analysis  a1\nstatus    FAILED\nfinished  TIME\nfailures  1\nreason    \"false: exit status 1\"\n", "")
-	step("analysis_get_a9", 5, "", "leasehold: NOT_FOUND: there is no such analysis\n")
+	step("analysis_get_a9", 5, "", "leasehold: NOT_FOUND: there is no such analysis; a job of once --every has its window in "+
+		"its name: leasehold analysis list --prefix a9@\n")
 	step("analysis_retry_a1", 2, "", "leasehold: missing flags: --reason=STRING\n")
 	const again = "analysis_retry_a1_--reason_fixed_--request-id_t1"
 	step(again, 0,
@@ -66,7 +73,8 @@ func TestAnalysisCommand(t *testing.T) {
 	step("analysis_get_a1", 0,
 		"analysis  a1\nstatus    PENDING\nfailures  0\nreason    \"false: exit status 1\"\nretried   TIME by root: fixed\n",
 		"")
-	step("analysis_get_c 1", 0, "analysis  \"c 1\"\nstatus    PENDING\nfailures  0\n", "")
+	step("analysis_get_c 1", 0,
+		"analysis  \"c 1\"\nstatus    PENDING\nfailures  1\nreason    \"false: exit status 1\"\n", "")
 
 	for _, c := range []struct {
 		args  string

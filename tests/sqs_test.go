@@ -419,8 +419,10 @@ func TestWorkerOnce(t *testing.T) {
 		code   int
 		says   string
 	}{
-		"done":   {http.StatusOK, nil, 0, `"outcome":"ready"`},
-		"failed": {http.StatusBadGateway, nil, 1, "analysis a: attempt_failed"},
+		"done":    {http.StatusOK, nil, 0, `"outcome":"ready"`},
+		"unknown": {http.StatusOK, nil, 1, "there is no analysis new; its message is retried"},
+		"created": {http.StatusOK, nil, 0, `"outcome":"ready"`},
+		"failed":  {http.StatusBadGateway, nil, 1, "analysis a: attempt_failed"},
 		"locked": {http.StatusOK, docstore.Doc{
 			"lockOwner": docstore.String("other"), "lockExpiresAt": docstore.FormatTime(time.Now().Add(time.Hour)),
 		}, 3, "another worker runs analysis a"},
@@ -428,8 +430,15 @@ func TestWorkerOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := newGate(t, sqstest.Start(t, nil).URL, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(c.status) })
 			g.put("a", c.doc)
-			g.send(`{"analysisId":"a"}`)
-			if code, _, stderr := run(t, nil, g.args("--once")...); code != c.code || !strings.Contains(stderr, c.says) {
+			args, id := g.args("--once"), "a"
+			switch name {
+			case "unknown":
+				id = "new"
+			case "created":
+				args, id = g.args("--once", "--create-analyses"), "new"
+			}
+			g.send(`{"analysisId":"` + id + `"}`)
+			if code, _, stderr := run(t, nil, args...); code != c.code || !strings.Contains(stderr, c.says) {
 				t.Errorf("%d, want %d with %q\n%s", code, c.code, c.says, stderr)
 			}
 		})

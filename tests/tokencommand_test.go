@@ -124,12 +124,17 @@ func TestTokenCommand(t *testing.T) {
 		t.Errorf("the audit log, %v:\n%s\nthe log:\n%s", err, events, p.stderr.Bytes())
 	}
 
+	empty := filepath.Join(t.TempDir(), "x.token")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	mine := "token new --file " + file + " --subject s"
 	for args, says := range map[string]string{
 		mine + " --tenant a --right root":               "--right must be one of",
 		mine:                                            "missing flags: --tenant",
 		"token list --file /no/such/file":               "no such file",
 		"serve --auth-tokens /no/such/file":             "make it with: leasehold token new",
+		"lock list --auth-token-file " + empty:          "it is empty",
 		"serve --tls-cert " + cert:                      "--tls-cert needs --tls-key",
 		"serve --tls-cert " + key + " --tls-key " + key: "--tls-cert, --tls-key: ",
 		"serve --listen 0.0.0.0:0":                      "--auth-tokens",

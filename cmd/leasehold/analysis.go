@@ -33,7 +33,7 @@ func (c *analysisCmd) AfterApply() error {
 func (analysisCmd) Help() string {
 	return `What failed, and once more:
 
-  leasehold analysis list --status FAILED
+  leasehold analysis list --urgent
   leasehold analysis retry a-1024 --reason "the model is fixed"
 
 The server needs the scope of workers or administrators for looking, that of administrators for a retry. To run analyses, see "leasehold once --help".
@@ -61,7 +61,7 @@ func (c *analysisCmd) outcome(err error) error {
 type analysisListCmd struct {
 	Prefix string `help:"Only analyses whose ID begins with this."`
 	Status string `placeholder:"STATUS" complete:"FAILED,PENDING,READY" help:"Only analyses with this status, such as FAILED, READY or PENDING."`
-	Urgent bool   `help:"Only analyses that failed, and those whose worker was lost and that no other has taken over."`
+	Urgent bool   `help:"Only analyses that failed, for good or with their last run, and those whose worker was lost and that no other has taken over."`
 }
 
 // Run lists analyses, page by page. With --json it prints one analysis a line; those that cannot be read have a code.
@@ -95,6 +95,14 @@ func (c *analysisListCmd) Run(ctx context.Context, a *analysisCmd, s *streams) e
 	}
 }
 
+// AfterApply checks the flags together: what failed once has a status of its own, or PENDING.
+func (c *analysisListCmd) AfterApply() error {
+	if c.Urgent && c.Status != "" {
+		return usage("--urgent and --status cannot both be given: what needs a look has several statuses")
+	}
+	return nil
+}
+
 // none says that there was nothing to list. A status that Leasehold does not write may be a word of the user's own, or
 // a mistake.
 func (c *analysisListCmd) none(a *analysisCmd, s *streams) error {
@@ -104,6 +112,9 @@ func (c *analysisListCmd) none(a *analysisCmd, s *streams) error {
 	}
 	if c.Status != "" {
 		text += " with the status " + printable(c.Status)
+	}
+	if c.Urgent {
+		text += " that failed or lost their worker"
 	}
 	if c.Status != "" && !slices.Contains(statuses, strings.ToUpper(c.Status)) {
 		return &exitError{exitMissing, fmt.Errorf("%s; Leasehold writes %s, other words are your programs'", text,
@@ -176,6 +187,10 @@ func (c *analysisGetCmd) Run(ctx context.Context, a *analysisCmd, s *streams) er
 		return err
 	}
 	got, err := server.Get(ctx, c.Analysis)
+	if errors.Is(err, contracts.CodeNotFound) && !a.JSON && !strings.Contains(c.Analysis, "@") {
+		err = fmt.Errorf("%w; a job of once --every has its window in its name: leasehold analysis list --prefix %s", err,
+			shellWord(c.Analysis+"@"))
+	}
 	if err != nil {
 		return a.outcome(err)
 	}

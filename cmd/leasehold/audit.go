@@ -3,8 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -70,6 +72,9 @@ func (c *auditCmd) about() (audit.Thing, error) {
 	if c.Cluster == "" == (c.Identity != "") {
 		return audit.Thing{}, usage("--identity and --cluster go together")
 	}
+	if c.Service != "default" && c.MachineID == nil {
+		return audit.Thing{}, usage("--service goes with --machine-id")
+	}
 	switch {
 	case c.Lock != "":
 		return audit.Thing{Kind: audit.Lock, Tenant: c.Tenant, Key: c.Lock}, nil
@@ -94,7 +99,9 @@ func (c *auditCmd) Run(ctx context.Context, s *streams) error {
 	}
 	log := audit.Log{About: about}
 	for _, name := range c.Files {
-		if err := log.ReadFile(ctx, name); err != nil {
+		if err := log.ReadFile(ctx, name); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w; servers write the file that LEASEHOLD_AUDIT_LOG names", err)
+		} else if err != nil {
 			return err
 		}
 	}
@@ -109,6 +116,10 @@ func (c *auditCmd) Run(ctx context.Context, s *streams) error {
 	a := log.All()
 	if !c.At.IsZero() {
 		a = log.At(c.At.Time)
+	}
+	if a.First == "" && log.Some && n == 0 {
+		return errors.New("no audit event could be read, so that nothing is known: there is none in what was given; " +
+			"servers write them into the file of LEASEHOLD_AUDIT_LOG")
 	}
 	if a.First == "" && n > 0 {
 		return fmt.Errorf("no audit event could be read, so that nothing is known: %s", log.Reason())

@@ -659,7 +659,7 @@ func TestAuditInWords(t *testing.T) {
 	}
 	for _, args := range [][]string{{"--lock", "k", "--at", "03:12"}, {"--lock", "k", "--at", "yesterday"}, {},
 		{"--lock", "k", "--run", "r"}, {"--machine-id", "x"}, {"--identity", "room/lobby"},
-		{"--lock", "k", "--cluster", "c"}} {
+		{"--lock", "k", "--cluster", "c"}, {"--lock", "k", "--service", "orders"}} {
 		var out, errs bytes.Buffer
 		if code := run(t.Context(), append([]string{"audit", "-f", file}, args...), &out,
 			&errs); code != exitUsage {
@@ -669,7 +669,7 @@ func TestAuditInWords(t *testing.T) {
 	var out, errs bytes.Buffer
 	missing := []string{"audit", "-f", file + "x", "--lock", "nightly", "--at", "2026-11-26T03:12Z"}
 	if code := run(t.Context(), missing, &out, &errs); code != exitFailed ||
-		!strings.Contains(errs.String(), "audit.jsonlx") {
+		!strings.Contains(errs.String(), "audit.jsonlx") || !strings.Contains(errs.String(), "LEASEHOLD_AUDIT_LOG") {
 		t.Errorf("exit code %d, %s", code, &errs)
 	}
 }
@@ -687,7 +687,9 @@ func TestAuditWithoutEvents(t *testing.T) {
 		"text":  {"listening\n" + text.String(), exitFailed, "set LEASEHOLD_LOG=json or LEASEHOLD_AUDIT_LOG"},
 		"noise": {"x\n", exitFailed, "no audit event could be read"},
 		"empty": {"", exitMissing, ""},
-		"json":  {`{"msg":"request"}` + "\n", exitMissing, ""},
+		"list":  {"[]\n", exitMissing, ""},
+		"json":  {`{"msg":"request"}` + "\n", exitFailed, "LEASEHOLD_AUDIT_LOG"},
+		"other": {"{\n\"tokens\": []\n}\n", exitFailed, "LEASEHOLD_AUDIT_LOG"},
 	} {
 		for _, more := range [][]string{nil, {"--at", "2026-11-26T21:00"}, {"--json"}} {
 			var out, errs bytes.Buffer

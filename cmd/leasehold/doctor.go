@@ -8,9 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -43,7 +46,7 @@ func newDoctorCmd() doctorCmd {
 
 // Help is the longer help of the command.
 func (doctorCmd) Help() string {
-	return `Without --server it checks what "leasehold serve" would start with, by the same flags and variables: the settings, who callers are, the certificate, the store with its clock, its index and its removal of old documents. Run it as the user that the server runs as: it opens the store as the server does, and writes one small document that the store removes. It makes no table. With --server it checks a server that runs: the way there, the clock, the version, who you are to it, and whether your tenant is the one that commands will name.
+	return `Without --server it checks what "leasehold serve" would start with, by the same flags and variables: the settings, who callers are, the certificate, the store with its clock, its index and its removal of old documents. Run it as the user that the server runs as: it opens the store as the server does, and writes one small document that the store removes. It makes no table, and no database of SQLite. With --server it checks a server that runs: the way there, the clock, the version, who you are to it, and whether your tenant is the one that commands will name.
 
   leasehold doctor
   leasehold doctor --store dynamodb --table leasehold --region eu-west-1
@@ -136,7 +139,18 @@ func (cmd *doctorCmd) settings(ctx context.Context, e *examination) error {
 	); err != nil {
 		return err
 	}
+	if err := e.audit(c); err != nil {
+		return err
+	}
 	c.CreateTable = false // it only looks
+	if c.Store == "sqlite" {
+		if path, err := sqlitePath(c); err == nil {
+			if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+				return e.tell("store", "warn", "there is no database "+path+" yet: nothing else of the store is checked",
+					"if there should be one, name its folder with "+c.Name("LEASEHOLD_DATA")+"; otherwise serve makes it")
+			}
+		}
+	}
 	store, where, err := openStore(ctx, c, quiet, use{})
 	if err != nil {
 		return e.result("store", err, "", "")
@@ -182,6 +196,24 @@ func (e *examination) callers(ctx context.Context, c *settings.Config, log *slog
 	}
 	return e.result("callers", err, "", c.Name("LEASEHOLD_AUTH_ISSUER")+" is the issuer's URL as it stands in tokens (iss); "+
 		"this machine must reach it")
+}
+
+// audit checks that the file of audit events can be written, and leaves none behind that was not there.
+func (e *examination) audit(c *settings.Config) error {
+	if c.AuditLog == "" {
+		return nil
+	}
+	f, err := os.OpenFile(c.AuditLog, os.O_APPEND|os.O_WRONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) { // the server makes it: what is tried is another one, beside it
+		if f, err = os.CreateTemp(filepath.Dir(c.AuditLog), ".leasehold-doctor-*"); err == nil {
+			defer os.Remove(f.Name()) //nolint:errcheck // an empty file
+		}
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	return e.result("audit", err, "events go to "+c.AuditLog,
+		"let the server's user write there, or name another file with "+c.Name("LEASEHOLD_AUDIT_LOG"))
 }
 
 // certificateWarning is how long before the end of a certificate one should know of it.
@@ -392,6 +424,6 @@ func (e *examination) tenant(named string, caller contracts.CallerInfo) error {
 		return e.tell("tenant", "ok", "commands name the tenant "+quoted(named), "")
 	}
 	own := shellWord(caller.TenantID)
-	return e.tell("tenant", "warn", "commands name the tenant "+quoted(named)+", your token is for "+
+	return e.tell("tenant", "fail", "commands name the tenant "+quoted(named)+", your token is for "+
 		quoted(caller.TenantID)+": they will be refused", "set LEASEHOLD_TENANT="+own+", or give --tenant "+own)
 }

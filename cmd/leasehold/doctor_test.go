@@ -18,6 +18,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
+	"github.com/leasehold-dev/leasehold/adapters/sqlitestore"
 	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/internal/buildinfo"
@@ -69,7 +70,18 @@ func TestDoctorOfSettings(t *testing.T) {
 		tables.ServeHTTP(w, r)
 	}))
 	defer dynamodb.Close()
-	data := t.TempDir()
+	data, empty := t.TempDir(), t.TempDir()
+	store, err := sqlitestore.Open(t.Context(), filepath.Join(data, "leasehold.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	damaged := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(damaged, []byte("zzz"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	table := []string{"--store", "dynamodb", "--region", "eu-west-1", "--endpoint", dynamodb.URL, "--table", "locks"}
 	withIssuer := func(url string) []string {
 		return []string{"--data", data, "--auth-issuer", url, "--auth-audience", "leasehold"}
@@ -88,10 +100,16 @@ func TestDoctorOfSettings(t *testing.T) {
 		{"its removal", []string{"--data", data}, "", exitOK, "removal ok", ""},
 		{"an issuer", withIssuer(issuer.URL), "", exitOK, "callers ok", ""},
 		{"an issuer that is away", withIssuer("http://127.0.0.1:1"), "", exitFailed, "callers fail", "--auth-issuer"},
+		{"tokens that are damaged", []string{"--data", data, "--auth-tokens", damaged}, "", exitFailed,
+			"callers fail", ""},
 		{"no file of tokens", []string{"--data", data, "--auth-tokens", filepath.Join(data, "none")}, "", exitFailed,
 			"callers fail", ""},
 		{"tokens in the clear", []string{"--data", data, "--listen", "0.0.0.0:8443", "--auth-issuer", issuer.URL,
 			"--auth-audience", "leasehold"}, "", exitOK, "certificate warn", "--tls-cert"},
+		{"no database", []string{"--data", filepath.Join(empty, "new")}, "", exitOK, "store warn", "--data"},
+		{"audit events", []string{"--data", data, "--audit-log", filepath.Join(empty, "audit")}, "", exitOK, "audit ok", ""},
+		{"no folder for audit events", []string{"--data", data, "--audit-log", filepath.Join(empty, "none", "audit")}, "",
+			exitFailed, "audit fail", "--audit-log"},
 		{"no folder", []string{"--data", "/dev/null/x"}, "", exitFailed, "store fail", ""},
 		{"no table, and none is made", append(table, "--create-table"), "", exitFailed, "store fail", ""},
 		{"a table", table, "", exitOK, "clock ok", ""},
@@ -116,6 +134,9 @@ func TestDoctorOfSettings(t *testing.T) {
 			}
 			defer store.Close()
 		}
+	}
+	if left, err := os.ReadDir(empty); err != nil || len(left) > 0 {
+		t.Errorf("the command leaves %v behind: %v", left, err)
 	}
 }
 
@@ -200,10 +221,11 @@ func TestDoctorOfServer(t *testing.T) {
 	t.Setenv("LEASEHOLD_AUTH_TOKEN", "")
 	acme := httptest.NewServer(httpapi.New(docstore.NewMemory(nil), ofAcme{}, nil))
 	defer acme.Close()
-	for tenant, want := range map[string]string{"": "tenant warn", "acme": "tenant ok", "other": "tenant warn"} {
+	for tenant, want := range map[string]string{"": "tenant fail", "acme": "tenant ok", "other": "tenant fail"} {
 		t.Setenv("LEASEHOLD_TENANT", tenant)
 		code, found, said := examine(t, "--server", acme.URL)
-		if f, ok := found[want]; code != exitOK || !ok || want == "tenant warn" && !strings.Contains(f.Fix, "--tenant acme") {
+		if f, ok := found[want]; (code == exitOK) != (tenant == "acme") || !ok ||
+			want == "tenant fail" && !strings.Contains(f.Fix, "--tenant acme") {
 			t.Errorf("tenant %q: %d %+v %q", tenant, code, found, said)
 		}
 		_, found, _ = examine(t, "--server", acme.URL, "--tenant", "acme")
@@ -211,7 +233,7 @@ func TestDoctorOfServer(t *testing.T) {
 			t.Errorf("--tenant beside %q: %+v", tenant, found)
 		}
 		_, found, _ = examine(t, "--server", server.URL) // in development mode all are allowed
-		if _, ok := found["tenant warn"]; ok {
+		if _, ok := found["tenant fail"]; ok {
 			t.Errorf("tenant %q: %+v", tenant, found)
 		}
 	}

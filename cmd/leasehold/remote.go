@@ -62,7 +62,9 @@ func (r remote) token() (func(context.Context) (string, error), error) {
 		if err != nil {
 			return nil, usage("--auth-token-file: %w", err)
 		}
-		token = strings.TrimSpace(string(b))
+		if token = strings.TrimSpace(string(b)); token == "" {
+			return nil, usage("--auth-token-file %s: it is empty; leasehold token new prints a token once", r.AuthTokenFile)
+		}
 	}
 	if token == "" {
 		return nil, nil //nolint:nilnil // no token is no error

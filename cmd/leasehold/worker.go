@@ -155,6 +155,9 @@ func (l *lastResult) outcome() error {
 		return nil
 	case l.a.Outcome == once.Locked:
 		return &exitError{exitHeld, fmt.Errorf("another worker runs analysis %s; its message is retried", l.a.AnalysisID)}
+	case l.a.Outcome == once.Unknown:
+		return fmt.Errorf("there is no analysis %s; its message is retried; --create-analyses makes those that are missing",
+			l.a.AnalysisID)
 	default:
 		return errors.Join(fmt.Errorf("analysis %s: %s; its message is retried", l.a.AnalysisID, l.a.Outcome), l.a.Err)
 	}

@@ -9,7 +9,7 @@ import { Had } from './had.js'
 import { me } from './lock.js'
 
 const surveys = { analyses: new Survey('analyses'), runs: new Survey('runs') }
-const urgent = (a, is) => ['STALE', 'FAILED'].includes(is(a))
+const urgent = (a, is) => ['STALE', 'FAILED'].includes(is(a)) || (!a.locked && !a.finished && a.failures > 0)
 
 // list reads a page, and sees to it that all are counted.
 async function list(kind, about, is, { q, signal, changed }, size) {

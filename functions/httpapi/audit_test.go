@@ -133,7 +133,7 @@ func TestAudit(t *testing.T) {
 		{ann, nil, "GET", "/healthz", "", nil},
 		{ann, nil, "POST", deploy + "/force-release", `{"request_id":"f1","reason":"stuck"}`,
 			by("ann", "lock.force_release", "PERMISSION_DENIED", deploy+"/force-release", "lock", "deploy-prod",
-				rejected("ending another owner's lease needs the administrator's scope"))},
+				rejected("ending another owner's lease needs the administrator's scope, or a token made with --right admin"))},
 		{root, nil, "POST", deploy + "/force-release", `{"owner_id":"desk","request_id":"f1","reason":"stuck"}`,
 			by("root", "lock.force_release", "ok", deploy+"/force-release", "lock", "deploy-prod",
 				lease("f1", func(e *contracts.AuditEvent) {
@@ -184,7 +184,7 @@ func TestAudit(t *testing.T) {
 		{root, nil, "POST", "/v1/analyses/a1/retry", `{"request_id":"t1","reason":"fixed"}`, nil}, // not FAILED
 		{ann, nil, "POST", "/v1/analyses/a2/retry", `{"request_id":"t1","reason":"fixed"}`,
 			by("ann", "analysis.retry", "PERMISSION_DENIED", "/v1/analyses/a2/retry", "analysis", "a2",
-				rejected("retrying an analysis needs the administrator's scope"))},
+				rejected("retrying an analysis needs the administrator's scope, or a token made with --right admin"))},
 		{root, nil, "POST", "/v1/analyses/a2/retry", `{"request_id":"t1","reason":"fixed"}`,
 			by("root", "analysis.retry", "ok", "/v1/analyses/a2/retry", "analysis", "a2", analysis(nothing))},
 		{root, nil, "POST", "/v1/analyses/a2/retry", `{"request_id":"t1","reason":"fixed"}`,
@@ -286,7 +286,7 @@ func TestRejectionsAreLogged(t *testing.T) {
 		{name: "no administrator", method: "POST", path: deploy + "/force-release", body: `{"request_id":"f1","reason":"x"}`,
 			status: 403, code: "PERMISSION_DENIED", level: "INFO", why: "needs the administrator's scope"},
 		{name: "no worker", method: "GET", path: "/v1/analyses/a1", status: 403, code: "PERMISSION_DENIED", level: "INFO",
-			why: "the worker's scope"},
+			why: "or be a token made with --right worker"},
 		{name: "a bad signature", method: "DELETE", path: "/v1/machine-ids/lease/{leased}",
 			body: fmt.Sprintf(`{"serviceId":"default","signature":%q,"timestamp":%d}`, strings.Repeat("5e", 32),
 				int64(1767225600000)),

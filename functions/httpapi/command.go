@@ -86,7 +86,8 @@ func look[R any](do func(call) (R, error)) handler {
 func ofAdministrators(what string, do handler) handler {
 	return func(w http.ResponseWriter, r *http.Request, c Caller) error {
 		if !c.Admin {
-			return contracts.Errorf(contracts.CodePermissionDenied, "%s needs the administrator's scope", what)
+			return contracts.Errorf(contracts.CodePermissionDenied,
+				"%s needs the administrator's scope, or a token made with --right admin", what)
 		}
 		return do(w, r, c)
 	}

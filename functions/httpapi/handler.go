@@ -376,7 +376,8 @@ func ofReaders(do handler) handler {
 
 func notWorker() error {
 	return contracts.Errorf(contracts.CodePermissionDenied,
-		"analyses are for workers: your credentials need the worker's scope, %s unless this server is set up otherwise",
+		"analyses are for workers: your credentials need the worker's scope, %s unless this server is set up otherwise, "+
+			"or be a token made with --right worker",
 		DefaultWorkerScope)
 }
 

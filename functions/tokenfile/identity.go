@@ -86,6 +86,19 @@ func (i *Identity) Identify(r *http.Request) (httpapi.Caller, error) {
 		MachineIDs: has(MachineIDs)}, nil
 }
 
+// without are the IDs of the tokens that others do not have, sorted: the first ones of many, for which a line of a log
+// has room.
+func without(tokens, others map[string]Token) []string {
+	ids := []string{}
+	for sum, t := range tokens {
+		if _, ok := others[sum]; !ok {
+			ids = append(ids, t.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids[:min(len(ids), 100)]
+}
+
 // latest are the tokens of the file as it is now.
 func (i *Identity) latest() map[string]Token {
 	i.mu.Lock()
@@ -107,8 +120,10 @@ func (i *Identity) latest() map[string]Token {
 	}
 	switch {
 	case err == nil:
+		before := i.tokens
 		i.tokens = byHash(tokens)
-		i.log.Info("the file of tokens was read again", "tokens", len(tokens))
+		i.log.Info("the file of tokens was read again", "tokens", len(tokens), "new", without(i.tokens, before),
+			"revoked", without(before, i.tokens))
 	case !gone:
 		i.log.Error("the file of tokens cannot be read: those of before stay valid", "err", err)
 	}

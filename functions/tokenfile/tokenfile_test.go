@@ -251,7 +251,7 @@ func TestChanges(t *testing.T) {
 				t.Errorf("%s: %v", when, err)
 			}
 		}
-		bob, _ := add(t, path, tokenfile.Token{Subject: "bob", Tenant: "acme"})
+		bob, bobID := add(t, path, tokenfile.Token{Subject: "bob", Tenant: "acme"})
 		revoke(t, path, annID)
 		time.Sleep(tokenfile.LookEvery - time.Nanosecond)
 		valid(bob, false, "just before the file is looked at")
@@ -259,6 +259,9 @@ func TestChanges(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		valid(bob, true, "added")
 		valid(ann, false, "revoked")
+		if want := " tokens=1 new=[" + bobID + "] revoked=[" + annID + "]\n"; !strings.HasSuffix(log.String(), want) {
+			t.Errorf("the log does not end with %q:\n%s", want, &log)
+		}
 
 		if err := os.WriteFile(path, []byte(`{"tokens": [`), 0o600); err != nil {
 			t.Fatal(err)

@@ -18,7 +18,7 @@ type List struct {
 	Status    Status // in upper or lower case; empty selects all
 	Stage     Stage  // empty selects all
 	Owner     string // of the lock, also of one that has expired; empty selects all
-	Urgent    bool   // only those that are Stale or failed
+	Urgent    bool   // only those that are Stale or failed, or whose last run failed
 	PageSize  int    // 1 to page.MaxSize; 0 means page.DefaultSize
 	PageToken string // Page.Next of the page before; empty for the first
 }
@@ -82,7 +82,7 @@ func (l *Looked) Passes(s State, now time.Time, stage Stage, owner string, urgen
 	}
 	l.Stages[is]++
 	return (stage == "" || stage == is) && (owner == "" || owner == s.Owner) &&
-		(!urgent || is == StageStale || is == StageFailed)
+		(!urgent || is == StageStale || is == StageFailed || is == StagePending && s.Failures > 0)
 }
 
 // Listed is an analysis of a [Page].

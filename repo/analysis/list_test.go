@@ -137,6 +137,9 @@ func TestStages(t *testing.T) {
 	}
 	b.put("z-failed", doc("FAILED", "", ""))
 	b.put("z-own", doc("queued", "", ""))
+	again := doc("queued", "", "")
+	again["lockFailures"] = docstore.Int(1)
+	b.put("z-again", again)
 	b.put("z-running", doc("queued", "ann", held))
 	b.put("z-stale", doc("queued", "bob", over))
 	for _, c := range []struct {
@@ -144,10 +147,10 @@ func TestStages(t *testing.T) {
 		ids   string
 		pages int
 	}{
-		{analysis.List{Urgent: true}, "z-failed z-stale", 2},
+		{analysis.List{Urgent: true}, "z-again z-failed z-stale", 2},
 		{analysis.List{Stage: analysis.StageStale}, "z-stale", 2},
 		{analysis.List{Stage: analysis.StageRunning, Prefix: "z"}, "z-running", 1},
-		{analysis.List{Stage: analysis.StagePending, Prefix: "z"}, "z-own", 1},
+		{analysis.List{Stage: analysis.StagePending, Prefix: "z"}, "z-again z-own", 1},
 		{analysis.List{Stage: analysis.StageFailed, Prefix: "z"}, "z-failed", 1},
 		{analysis.List{Stage: analysis.StageReady, Prefix: "z"}, "", 1},
 		{analysis.List{Owner: "bob", Prefix: "z"}, "z-stale", 1},
@@ -172,9 +175,9 @@ func TestStages(t *testing.T) {
 				break
 			}
 		}
-		want, ready := "map[FAILED:1 PENDING:1 RUNNING:1 STALE:1]", documents-4
+		want, ready := "map[FAILED:1 PENDING:2 RUNNING:1 STALE:1]", documents-5
 		if c.q.Prefix == "" { // one more, which begin puts, is pending
-			want, ready = "map[FAILED:1 PENDING:2 READY:6000 RUNNING:1 STALE:1]", documents-6005
+			want, ready = "map[FAILED:1 PENDING:3 READY:6000 RUNNING:1 STALE:1]", documents-6006
 		}
 		if got := strings.Join(ids, " "); got != c.ids || pages != c.pages || fmt.Sprint(stages) != want || ready != 0 {
 			t.Errorf("%+v: %q on %d pages, %v of %d", c.q, got, pages, stages, documents)

@@ -17,7 +17,7 @@ type List struct {
 	Prefix    string         // of the ID; empty selects all
 	Stage     analysis.Stage // empty selects all
 	Owner     string         // of the lock, also of one that has expired; empty selects all
-	Urgent    bool           // only those that are Stale or failed
+	Urgent    bool           // only those that are Stale or failed, or whose last run failed
 	PageSize  int            // 1 to page.MaxSize; 0 means page.DefaultSize
 	PageToken string         // Page.Next of the page before; empty for the first
 }

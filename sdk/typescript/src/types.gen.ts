@@ -6694,7 +6694,7 @@ export interface operations {
                 readonly state?: components["schemas"]["WorkState"];
                 /** Only analyses whose lock this owner has, or had when it expired. */
                 readonly owner_id?: string;
-                /** With `true` only those that need a look, which are FAILED or STALE. */
+                /** With `true` only those that need a look, which are FAILED or STALE, or PENDING after a run that failed. */
                 readonly urgent?: boolean;
                 readonly page_size?: number;
                 /** `next_page_token` of the page before. */
@@ -7089,7 +7089,7 @@ export interface operations {
                 readonly state?: components["schemas"]["WorkState"];
                 /** Only runs whose lock this owner has, or had when it expired. */
                 readonly owner_id?: string;
-                /** With `true` only those that need a look, which are FAILED or STALE. */
+                /** With `true` only those that need a look, which are FAILED or STALE, or PENDING after a run that failed. */
                 readonly urgent?: boolean;
                 readonly page_size?: number;
                 /** `next_page_token` of the page before. */

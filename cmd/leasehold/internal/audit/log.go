@@ -36,6 +36,7 @@ type Log struct {
 	Events      []contracts.AuditEvent // each once, in the order in which they were read
 	Broken      []Broken               // the first mostBroken of what could not be read, in that order
 	BrokenLines int                    // how many could not be read
+	Some        bool                   // there were lines or values at all, whether or not they are events
 
 	first, last contracts.Time // of all events, also about other things
 	ids         map[string]bool
@@ -101,6 +102,7 @@ func (l *Log) Read(name string, in io.Reader) error {
 			}
 			return nil
 		default:
+			l.Some = l.Some || string(text) != "[]" // an export in which there is nothing
 			why = l.line(text)
 		}
 		if why != "" {
@@ -153,6 +155,7 @@ func (l *Log) document(name string, in io.Reader, isList bool) error {
 			return err
 		}
 		rest.left = maxValueBytes
+		l.Some = true
 		if why := l.value(v, 0); why != "" {
 			l.broken(Broken{name, 1, why})
 		}
