@@ -499,6 +499,26 @@ func TestStaleEpoch(t *testing.T) {
 	}
 }
 
+// TestClaimOfADeadOwnerIsNoReplay: a claim that is sent again after its owner's lease has ended got what has ended, with
+// other members or without.
+func TestClaimOfADeadOwnerIsNoReplay(t *testing.T) {
+	t.Parallel()
+	for _, others := range []bool{true, false} {
+		w := newWorld(t)
+		w.join("ann")
+		c := placement.Claim{Cluster: w.cluster, Identity: room("lobby"), RequestID: "c1"}
+		first := must[placement.Outcome](w)(w.Claim(t.Context(), c))
+		must[placement.Outcome](w)(w.Activated(t.Context(), placement.Activated{Hold: w.hold(first)}))
+		w.clock.Advance(time.Hour)
+		if others {
+			w.join("bob")
+		}
+		if o := must[placement.Outcome](w)(w.Claim(t.Context(), c)); o.Code != placement.RequestIDReused {
+			t.Errorf("others %t: %+v", others, o)
+		}
+	}
+}
+
 // TestLateDuplicatesOfActivations: no command on an activation has a second effect, however late it is delivered.
 func TestLateDuplicatesOfActivations(t *testing.T) {
 	t.Parallel()
