@@ -1,11 +1,20 @@
 // Package client is the Go client of a Leasehold server over HTTP: locks, the run-once gate of analyses, and machine
 // IDs. It needs the standard library and the libraries of this module only.
 //
+// Hold a lock while I work:
+//
+//	l, err := client.NewLocks("http://127.0.0.1:8080", "default", nil)
+//	err = l.Do(ctx, "deploy-prod", nil, func(ctx context.Context, lock *locks.Lock) error {
+//		return deploy(ctx, lock.Token()) // ctx ends before another can have the lock
+//	})
+//
+// Run this once and give me its result, or IDs:
+//
 //	c, err := client.New("http://127.0.0.1:8080", nil)
-//	lease, err := c.Locks().Acquire(ctx, "acme", "deploy-prod", contracts.AcquireRequest{OwnerID: "ci-42", TTLSeconds: 30})
-//	if errors.Is(err, contracts.CodeLockHeld) {
-//		// the lock is held
-//	}
+//	receipt, err := once.Do(ctx, c.Runs("default"), "order-1024", charge, nil)
+//	ids, err := kazahana.New(c.MachineIDs(), nil) // then ids.NextID(ctx)
+//
+// [Client.Locks] and the others send single requests; [NewLocks] and the packages once and kazahana keep what they get.
 //
 // # Errors
 //

@@ -1,6 +1,10 @@
 // Package kazahana makes 64-bit IDs that sort by time, from leased machine IDs: standard library only, no request per
 // ID. The name is the Japanese word for snowflakes that flutter in the wind from a clear sky.
 //
+//	c, err := client.New("http://127.0.0.1:8080", nil)
+//	ids, err := kazahana.New(c.MachineIDs(), &kazahana.Options{ServiceID: "payments"})
+//	id, err := ids.NextID(ctx) // and ids.Close(ctx) at the end
+//
 //	0 | 41 bits of milliseconds | 14 bits of machine ID | 8 bits of sequence
 //
 // A [Generator] holds one or more leases of machine IDs and counts within them. An ID costs one clock read and one

@@ -2,6 +2,11 @@
 // run is that of an analysis, or one that its caller names. The package needs the standard library and package
 // contracts only.
 //
+//	c, err := client.New("http://127.0.0.1:8080", nil)
+//	receipt, err := once.Do(ctx, c.Runs("default"), "order-1024", func(ctx context.Context, lock once.Lock) (Receipt, error) {
+//		return charge(ctx, lock.Token) // ctx ends before another can have the run
+//	}, nil)
+//
 // A queue delivers at least once. [Run] stands between the queue and the work: it asks the gate for the run, refreshes
 // the lock while the work runs, and writes the end under the lock's token.
 //
