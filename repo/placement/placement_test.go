@@ -499,7 +499,7 @@ func TestStaleEpoch(t *testing.T) {
 	}
 }
 
-// TestClaimOfADeadOwnerIsNoReplay: a claim that is sent again after its owner's lease has ended got what has ended, with
+// TestClaimOfADeadOwnerIsNoReplay: a claim that is sent again after the end of its owner's lease got what has ended, with
 // other members or without.
 func TestClaimOfADeadOwnerIsNoReplay(t *testing.T) {
 	t.Parallel()
