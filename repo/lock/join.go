@@ -29,7 +29,7 @@ func (c Acquire) join(s State, d decision) (w docstore.Write, ok bool) {
 		return w, false
 	}
 	free := joined[v.joined:]
-	if len(free) == 0 {
+	if i, _ := v.newcomerOf(c.request()); i >= 0 || len(free) == 0 { // a newcomer is to be forgotten
 		return w, false
 	}
 	cond := docstore.All{

@@ -108,6 +108,16 @@ func TestAsManyAsMayJoin(t *testing.T) {
 	}
 }
 
+// TestANewcomerDoesNotJoin: its place is written with the document, which forgets it as a newcomer.
+func TestANewcomerDoesNotJoin(t *testing.T) {
+	s := newLine(t, Exclusive)
+	s.newcomer(come("kim", Exclusive))
+	s.waits(come("kim", Exclusive), 3, 2)
+	if d := s.document(); d[fNewcomers] != nil || len(s.joined()) > 0 {
+		t.Errorf("left: %v", d)
+	}
+}
+
 // TestNoneJoinsBeyondTheBound: how many may wait is compared when the place is written.
 func TestNoneJoinsBeyondTheBound(t *testing.T) {
 	for most, position := range map[int64]int64{3: 0, 4: 4} {
