@@ -499,8 +499,8 @@ func TestStaleEpoch(t *testing.T) {
 	}
 }
 
-// TestClaimOfADeadOwnerIsNoReplay: a claim that is sent again after the end of its owner's lease got what has ended, with
-// other members or without.
+// TestClaimOfADeadOwnerIsNoReplay: a claim that is sent again after the end of its owner's lease got what has ended,
+// with other members or without.
 func TestClaimOfADeadOwnerIsNoReplay(t *testing.T) {
 	t.Parallel()
 	for _, others := range []bool{true, false} {
