@@ -325,15 +325,15 @@ func readShared(r *rule.Reader, d docstore.Doc, token int64) *sharedForm {
 	}
 	slices.SortFunc(v.holders, func(a, b holder) int { return int(a.number - b.number) })
 	part(r, fLine, "a line", &v.line, decodeLine)
-	readJoined(r, v)
 	part(r, fReserved, "a reservation", &v.reserved, decodeReservation)
+	if v.family == Rate {
+		readGrants(r, v)
+	}
+	readJoined(r, v)
 	for i := range v.line {
 		if v.family != Exclusive {
 			v.line[i].mode = v.family
 		}
-	}
-	if v.family == Rate {
-		readGrants(r, v)
 	}
 	return v
 }

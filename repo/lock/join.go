@@ -3,6 +3,7 @@ package lock
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/rule"
@@ -12,8 +13,14 @@ import (
 // has changed again by the time that the write of a server far from the store arrives. So the place is written into a
 // field of its own, one of j1 to j8, and whatever is written next takes it over into the line.
 const (
-	mostJoined = 8
-	fWaiting   = "qn" // how many wait, those who joined included; only if any do
+	mostJoined      = 8
+	mostJoinedBytes = 4 << 10 // of such a place; a larger one is written with the line, whose size is known then
+
+	// joinTime is how long after the document was found the write may be applied: until then the request is decided on
+	// what it says.
+	joinTime = 2 * time.Second
+
+	fWaiting = "qn" // how many wait, those who joined included; only if any do
 )
 
 // joined are the fields of the places behind the line, in their order.
@@ -22,14 +29,15 @@ var joined = [mostJoined]string{"j1", "j2", "j3", "j4", "j5", "j6", "j7", "j8"}
 // join is the write by which an acquire takes the last place in a line, where that is all that a decision comes to: ok
 // is false if it is not. It applies as long as others wait in the same mode and not too many do, the lock does not know
 // the request, and no one has joined behind the place that it names.
-func (c Acquire) join(s State, d decision) (w docstore.Write, ok bool) {
+func (c Acquire) join(s State, d decision, at rule.When) (w docstore.Write, ok bool) {
 	v := s.shared
 	if v == nil || len(v.line) == 0 || v.waiting != int64(len(v.line)) || d.position != v.waiting+1 ||
 		!d.after.onlyJoined(v) || d.after.bytes() > mostBytes/2 {
 		return w, false
 	}
+	place := encodeLine(d.after.line[v.waiting:])
 	free := joined[v.joined:]
-	if i, _ := v.newcomerOf(c.request()); i >= 0 || len(free) == 0 { // a newcomer is to be forgotten
+	if i, _ := v.newcomerOf(c.request()); i >= 0 || len(free) == 0 || len(place) > mostJoinedBytes { // a newcomer is to be forgotten
 		return w, false
 	}
 	cond := docstore.All{
@@ -41,10 +49,8 @@ func (c Acquire) join(s State, d decision) (w docstore.Write, ok bool) {
 	for _, f := range free {
 		cond = append(cond, docstore.Not{Cond: docstore.Has{Field: f}})
 	}
-	p := d.after.line[v.waiting]
-	return docstore.Write{Key: c.key(), If: cond,
-		Set: map[string]docstore.Value{free[0]: encodeLine([]place{p})},
-		Add: map[string]int64{fRevision: 1, fWaiting: 1}}, true
+	return docstore.Write{Key: c.key(), If: cond, Set: map[string]docstore.Value{free[0]: place},
+		Add: map[string]int64{fRevision: 1, fWaiting: 1}, Until: docstore.TruncateMilli(at.At).Add(joinTime)}, true
 }
 
 // onlyJoined reports whether a change is one more place in the line and nothing else that others see.
@@ -53,8 +59,8 @@ func (v *sharedForm) onlyJoined(found *sharedForm) bool {
 		slices.EqualFunc(v.line[:len(found.line)], found.line, func(a, b place) bool { return a.request == b.request })
 }
 
-// readJoined reads the places of those who joined. A request that has a place already has joined twice: its deliveries
-// met different servers.
+// readJoined reads the places of those who joined. A request that has a place already, or the lock, has joined twice:
+// its deliveries met different servers.
 func readJoined(r *rule.Reader, v *sharedForm) {
 	v.waiting = r.Number(fWaiting)
 	for i, field := range joined {
@@ -63,9 +69,17 @@ func readJoined(r *rule.Reader, v *sharedForm) {
 			v.joined = i + 1
 		}
 		for _, p := range places {
-			if !slices.ContainsFunc(v.line, func(o place) bool { return rule.SameRequest(o.request, p.request) }) {
+			if !v.has(p.request) {
 				v.line = append(v.line, p)
 			}
 		}
 	}
+}
+
+// has reports whether a request, by its entry, has the lock, a grant or a place.
+func (v *sharedForm) has(entry string) bool {
+	return slices.ContainsFunc(v.line, func(p place) bool { return rule.SameRequest(p.request, entry) }) ||
+		slices.ContainsFunc(v.holders, func(h holder) bool { return !h.ended && rule.SameRequest(h.request, entry) }) ||
+		slices.ContainsFunc(v.grants, func(g grant) bool { return rule.SameRequest(g.request, entry) }) ||
+		v.latest != nil && rule.SameRequest(v.latest.request, entry)
 }

@@ -3,6 +3,7 @@ package lock
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,6 +105,93 @@ func TestAsManyAsMayJoin(t *testing.T) {
 		s.inLine(owners...)
 		if got := s.joined(); len(got) > mostJoined {
 			t.Fatalf("joined in %v", got)
+		}
+	}
+}
+
+// TestNoneJoinsBehindItself: another delivery has the lock already, with so many others that the lock does not remember
+// the request as one of its last acquires. It has no second place, and nothing is granted to it again.
+func TestNoneJoinsBehindItself(t *testing.T) {
+	for _, mode := range []Mode{Shared, Permits, Rate} {
+		t.Run(string(mode), func(t *testing.T) {
+			const many = RememberedRequests + 2
+			with := func(owner string) Acquire {
+				c := wait(owner, mode)
+				if mode != Shared {
+					c.Limit = many
+				}
+				if mode == Rate {
+					c.WindowSeconds = 1
+				}
+				return c
+			}
+			s, own := newStage(t), with("own")
+			holders := 1
+			if mode == Shared {
+				s.send(try("h0", Exclusive))
+			} else {
+				for holders = range many {
+					s.send(with(fmt.Sprint("h", holders)))
+				}
+				holders++
+			}
+			s.waits(with("first"), 1, 2)
+			n := 0
+			s.before = func() {
+				if n++; n != 2 {
+					return
+				}
+				s.before = nil
+				s.send(own)
+				for i := range RememberedRequests {
+					s.send(with(fmt.Sprint("w", i)))
+				}
+				if mode == Rate {
+					s.pass(time.Second)
+				}
+				for i := range holders {
+					if mode != Rate {
+						s.send(give(fmt.Sprint("h", i), int64(i)+1))
+					}
+				}
+				s.send(with("other")) // which waits
+			}
+			if o := s.send(own); o.Code != OK {
+				t.Fatalf("got %+v", o)
+			}
+			if slices.Contains(s.waiting(), "own") {
+				t.Errorf("it waits: %v", s.waiting())
+			}
+		})
+	}
+}
+
+// TestAJoinThatIsLate: two seconds after the document was found it is decided anew.
+func TestAJoinThatIsLate(t *testing.T) {
+	for late, requests := range map[time.Duration]int{0: 2, time.Millisecond: 3} {
+		s := newLine(t, Exclusive)
+		n := 0
+		s.before = func() {
+			if n++; n == 2 {
+				s.pass(2*time.Second + late)
+			}
+		}
+		s.waits(wait("kim", Exclusive), 3, requests)
+	}
+}
+
+// TestALargePlaceDoesNotJoin: it is written with the line, whose size is known then.
+func TestALargePlaceDoesNotJoin(t *testing.T) {
+	for size, fields := range map[int]int{7: 2, 8: 0} {
+		s := newLine(t, Exclusive)
+		c := wait("kim", Exclusive)
+		c.Metadata = map[string]string{}
+		for i := range size {
+			c.Metadata[fmt.Sprint("label", i)] = strings.Repeat("x", MaxMetadataValueBytes)
+		}
+		s.waits(c, 3, 2)
+		if got := s.joined(); len(got) != fields {
+			t.Errorf("%d labels: joined in %v", size, got)
 		}
 	}
 }

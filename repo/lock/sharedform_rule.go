@@ -238,7 +238,7 @@ func (c Acquire) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	if d.after == nil {
 		return docstore.Write{}, false
 	}
-	if w, ok := c.join(s, d); ok {
+	if w, ok := c.join(s, d, w); ok {
 		return w, true
 	}
 	return c.unlessGivenUp(d.after.write(c.ID, s, w, c.retention), s), true

@@ -20,11 +20,13 @@ type limited interface{ end() time.Time }
 
 func (e End) end() time.Time { return e.NotAfter }
 
-// until gives a write the end of its command, if that has one.
+// until gives a write the end of its command, if that has one, and the write none that is earlier.
 func until(command any, w docstore.Write) docstore.Write {
 	for {
 		if c, ok := command.(limited); ok {
-			w.Until = c.end()
+			if end := c.end(); w.Until.IsZero() || !end.IsZero() && end.Before(w.Until) {
+				w.Until = end
+			}
 			return w
 		}
 		inner, ok := command.(Wrapper)
