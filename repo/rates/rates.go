@@ -26,7 +26,8 @@ const (
 	// life is how long a slice of a few requests may last.
 	life = 10 * time.Second
 
-	// askTimeout bounds one write. After it the store counts as away, or as slow, if that is how it was before.
+	// askTimeout bounds one write. After it the store counts as away, or as slow, if that is how it was before and it
+	// responds to a read.
 	askTimeout = 2 * time.Second
 
 	// slowly is what a store takes for a write of a document for which others wait.
@@ -195,19 +196,20 @@ func (r *Rates) ask(ctx context.Context, s *share, seen int64, c Take) {
 			failed = r.away(ctx, err)
 		}
 	}
+	late := err != nil && ctx.Err() != nil
+	there := late && r.there(ctx, c.Key)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
 	since := max(begin.Sub(s.asked), period)
 	s.asked, s.seen, s.left = begin, s.seen-seen, 0
 	took := o.Took
-	late := err != nil && ctx.Err() != nil
 	if late {
 		took = now.Sub(begin)
 	}
-	s.period = max(period, slow*took)
+	s.period = max(period, min(slow*took, 2*s.period)) // one slow write is not how it goes on
 	switch {
-	case late && s.slowly:
+	case late && there && s.slowly:
 		// The store is there, but takes in more writes of the document than it can carry out: processes that went on by
 		// themselves would have the whole rate each. Who asks seldom gets a part of it.
 		s.alone, s.again = false, term.Of(now).Add(s.period-rand.N(s.period/2))
@@ -219,9 +221,17 @@ func (r *Rates) ask(ctx context.Context, s *share, seen int64, c Take) {
 		r.at, r.atOurs = o.At, now
 		s.granted(o, c, begin, time.Duration(float64(since)*r.perSecond))
 	}
-	s.slowly = took > slowly
+	s.slowly = took > slowly && (err == nil || there)
 	close(s.asking)
 	s.asking = nil
+}
+
+// there reports whether a store that did not carry out a write in time responds to a read.
+func (r *Rates) there(ctx context.Context, k docstore.Key) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), period)
+	defer cancel()
+	_, err := r.store.Get(ctx, k)
+	return err == nil
 }
 
 // granted notes the outcome of a take that was asked for at begin. filled is the time since the take before, times the

@@ -165,6 +165,84 @@ func TestADocumentThatTakesFewWrites(t *testing.T) {
 	}
 }
 
+// TestABlackHole: while a store that was fast does not respond, and afterwards, a caller far below its rate is not
+// refused: it is held to the rate in the process, or gets the error of the store.
+func TestABlackHole(t *testing.T) {
+	for _, failed := range []error{nil, docstore.ErrUnavailable} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &hanging{Store: docstore.NewMemory(nil)}
+			r := rates.New(s, 100, time.Now, func(context.Context, error) error { return failed })
+			ask := func(lasts time.Duration) (errs int) {
+				for begin := time.Now(); time.Since(begin) < lasts; time.Sleep(200 * time.Millisecond) {
+					switch wait, err := r.Take(t.Context(), "acme", "tenant"); {
+					case err != nil:
+						errs++
+					case wait > 0:
+						t.Errorf("refused for %v", wait)
+					}
+				}
+				return errs
+			}
+			ask(3 * time.Second)
+			s.hangs.Store(true)
+			if errs := ask(10 * time.Second); (errs > 0) != (failed != nil) {
+				t.Errorf("%d errors, where the store's are to be %v", errs, failed)
+			}
+			s.hangs.Store(false)
+			time.Sleep(2 * time.Second)
+			if errs := ask(30 * time.Second); errs > 0 {
+				t.Errorf("%d errors afterwards", errs)
+			}
+		})
+	}
+}
+
+// hanging is a store that does not respond while it hangs.
+type hanging struct {
+	docstore.Store
+
+	hangs atomic.Bool
+	takes atomic.Int64 // how long the next write takes
+}
+
+func (s *hanging) Write(ctx context.Context, w ...docstore.Write) (docstore.Result, error) {
+	if s.hangs.Load() {
+		<-ctx.Done()
+		return docstore.Result{}, ctx.Err()
+	}
+	time.Sleep(time.Duration(s.takes.Swap(0)))
+	return s.Store.Write(ctx, w...)
+}
+
+func (s *hanging) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapshot, error) {
+	if s.hangs.Load() {
+		<-ctx.Done()
+		return docstore.Snapshot{}, ctx.Err()
+	}
+	return s.Store.Get(ctx, keys...)
+}
+
+// TestOneSlowWrite: after one write that took long, beside another process that took the rate and went, a caller is
+// refused for a few seconds and not for ten times as long as the write took.
+func TestOneSlowWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &hanging{Store: docstore.NewMemory(nil)}
+		here, there := fleet(t, s, 1, 10), fleet(t, s.Store, 1, 10)
+		load(t, here, "acme", "tenant", 1, time.Second)
+		time.Sleep(15 * time.Second)
+		s.takes.Store(int64(1900 * time.Millisecond))
+		go func() {
+			time.Sleep(1850 * time.Millisecond)
+			load(t, there, "acme", "tenant", 1000, 60*time.Millisecond)
+		}()
+		load(t, here, "acme", "tenant", 1000, 60*time.Millisecond)
+		time.Sleep(3 * time.Second)
+		if got := load(t, here, "acme", "tenant", 5, 10*time.Second); got != 50 {
+			t.Errorf("%d of 50 requests at half of the rate", got)
+		}
+	})
+}
+
 // oneByOne is a store that carries out one write at a time, each of which takes so long. One that is refused is a read.
 type oneByOne struct {
 	docstore.Store
