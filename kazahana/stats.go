@@ -25,7 +25,7 @@ type Stats struct {
 
 	IDs           uint64 // issued, fallback IDs included
 	FallbackIDs   uint64 // of them, those made without a lease
-	SequenceWaits uint64 // calls that had to wait because the millisecond's IDs were used up
+	SequenceWaits uint64 // waits because the millisecond's IDs were used up
 
 	ClockBackward uint64        // steps back of the wall clock by a millisecond or more
 	LastBackward  time.Duration // the size of the last one

@@ -145,9 +145,9 @@ func (cmd *doctorCmd) settings(ctx context.Context, e *examination) error {
 	c.CreateTable = false // it only looks
 	if c.Store == "sqlite" {
 		if path, err := sqlitePath(c); err == nil {
-			if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-				return e.tell("store", "warn", "there is no database "+path+" yet: nothing else of the store is checked",
-					"if there should be one, name its folder with "+c.Name("LEASEHOLD_DATA")+"; otherwise serve makes it")
+			// serve makes it: an empty file, too, is none
+			if f, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && f.Size() == 0 {
+				return e.missing(c, path)
 			}
 		}
 	}
@@ -214,6 +214,27 @@ func (e *examination) audit(c *settings.Config) error {
 	}
 	return e.result("audit", err, "events go to "+c.AuditLog,
 		"let the server's user write there, or name another file with "+c.Name("LEASEHOLD_AUDIT_LOG"))
+}
+
+// missing checks whether serve could make a database that there is none of: in its folder, or in the nearest one that
+// there is.
+func (e *examination) missing(c *settings.Config, path string) error {
+	folder := filepath.Dir(path)
+	for parent := filepath.Dir(folder); parent != folder; folder, parent = parent, filepath.Dir(parent) {
+		if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	f, err := os.CreateTemp(folder, ".leasehold-doctor-*")
+	if err == nil {
+		err = errors.Join(f.Close(), os.Remove(f.Name()))
+	}
+	if err != nil {
+		return e.result("store", fmt.Errorf("there is no database %s, and serve cannot make it: %w", path, err), "",
+			"let the server's user write there, or name another folder with "+c.Name("LEASEHOLD_DATA"))
+	}
+	return e.tell("store", "warn", "there is no database "+path+" yet: nothing else of the store is checked",
+		"if there should be one, name its folder with "+c.Name("LEASEHOLD_DATA")+"; otherwise serve makes it")
 }
 
 // certificateWarning is how long before the end of a certificate one should know of it.

@@ -82,6 +82,10 @@ func TestDoctorOfSettings(t *testing.T) {
 	if err := os.WriteFile(damaged, []byte("zzz"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	begun := t.TempDir()
+	if err := os.WriteFile(filepath.Join(begun, "leasehold.db"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	table := []string{"--store", "dynamodb", "--region", "eu-west-1", "--endpoint", dynamodb.URL, "--table", "locks"}
 	withIssuer := func(url string) []string {
 		return []string{"--data", data, "--auth-issuer", url, "--auth-audience", "leasehold"}
@@ -107,6 +111,10 @@ func TestDoctorOfSettings(t *testing.T) {
 		{"tokens in the clear", []string{"--data", data, "--listen", "0.0.0.0:8443", "--auth-issuer", issuer.URL,
 			"--auth-audience", "leasehold"}, "", exitOK, "certificate warn", "--tls-cert"},
 		{"no database", []string{"--data", filepath.Join(empty, "new")}, "", exitOK, "store warn", "--data"},
+		{"no database, nor its folder's", []string{"--data", filepath.Join(empty, "a", "b", "c")}, "", exitOK, "store warn",
+			"--data"},
+		{"an empty file", []string{"--data", begun}, "", exitOK, "store warn", "--data"},
+		{"a folder that no one can write", []string{"--data", "/proc/leasehold"}, "", exitFailed, "store fail", "--data"},
 		{"audit events", []string{"--data", data, "--audit-log", filepath.Join(empty, "audit")}, "", exitOK, "audit ok", ""},
 		{"no folder for audit events", []string{"--data", data, "--audit-log", filepath.Join(empty, "none", "audit")}, "",
 			exitFailed, "audit fail", "--audit-log"},
@@ -134,6 +142,9 @@ func TestDoctorOfSettings(t *testing.T) {
 			}
 			defer store.Close()
 		}
+	}
+	if f, err := os.Stat(filepath.Join(begun, "leasehold.db")); err != nil || f.Size() > 0 {
+		t.Errorf("the command writes an empty file: %v", err)
 	}
 	if left, err := os.ReadDir(empty); err != nil || len(left) > 0 {
 		t.Errorf("the command leaves %v behind: %v", left, err)

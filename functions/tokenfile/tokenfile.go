@@ -133,6 +133,9 @@ func Read(path string) ([]Token, error) {
 	if len(text) > MaxFileBytes {
 		return nil, fmt.Errorf("%s has %d bytes, %d at most", path, len(text), MaxFileBytes)
 	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil, fmt.Errorf("%s is empty: remove it, and leasehold token new makes it anew", path)
+	}
 	var c content
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()

@@ -303,7 +303,7 @@ func TestRead(t *testing.T) {
 	for text, says := range map[string]string{
 		`{"tokens":[` + one("") + `]}`:          "",
 		`{}`:                                    "",
-		``:                                      "EOF",
+		``:                                      "is empty: remove it",
 		`[]`:                                    "cannot unmarshal",
 		`{"tokens":[]} {}`:                      "something follows",
 		`{"token":[]}`:                          `unknown field "token"`,

@@ -242,6 +242,7 @@ class Machines(unittest.TestCase):
             made = self.take(g, 10)
             closing = Program(g.close)
             self.clock.run(1)
+            self.assertEqual((g.stats().ids, g.stats().acquire_attempts), (10, 1))  # not those of the parent, too
             return [str(closing.error), str(len(p.asked)), *(str(machine) for machine, _, _ in p.released), *(str(i) for i in made)]
 
         error, asked, released, *made = in_child(child)

@@ -442,8 +442,9 @@ class Generator:
             raise problem
 
     def after_fork(self) -> None:
-        """The leases of the parent are not the child's, nor is what it makes in fallback mode."""
+        """The leases of the parent are not the child's, nor is what it makes in fallback mode, nor what it counted."""
         self._mutex = threading.RLock()
+        self._stats = Stats(self._stats.service)
         self._held, self._cached = [], []
         self._trying, self._failures, self._failure, self._told = False, 0, None, set()
         self._tried, self._woken, self._stopped, self._done = Signal(), Signal(), Signal(), Signal()
