@@ -37,7 +37,8 @@ func (c Acquire) join(s State, d decision, at rule.When) (w docstore.Write, ok b
 	}
 	place := encodeLine(d.after.line[v.waiting:])
 	free := joined[v.joined:]
-	if i, _ := v.newcomerOf(c.request()); i >= 0 || len(free) == 0 || len(place) > mostJoinedBytes { // a newcomer is to be forgotten
+	// A newcomer is to be forgotten as one.
+	if i, _ := v.newcomerOf(c.request()); i >= 0 || len(free) == 0 || len(place) > mostJoinedBytes {
 		return w, false
 	}
 	cond := docstore.All{
