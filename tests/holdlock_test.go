@@ -160,7 +160,8 @@ func (h *holder) takeOver(t *testing.T) {
 			t.Error("the guard rejected the next holder")
 		}
 		return nil
-	}); err != nil && !errors.Is(err, locks.ErrLost) { // a short lease, on a machine that may be busy
+	}); err != nil && !errors.Is(err, locks.ErrLost) && !errors.Is(err, locks.ErrNotReleased) {
+		// A short lease may end on a machine that is busy, before the work ends or before it is released.
 		t.Error(err)
 	}
 }
