@@ -16,8 +16,7 @@ const (
 	mostJoined      = 8
 	mostJoinedBytes = 4 << 10 // of such a place; a larger one is written with the line, whose size is known then
 
-	// joinTime is how long after the document was found the write may be applied: until then the request is decided on
-	// what it says.
+	// joinTime is how long after the document was found the write may be applied. One that comes later is decided anew.
 	joinTime = 2 * time.Second
 
 	fWaiting = "qn" // how many wait, those who joined included; only if any do
