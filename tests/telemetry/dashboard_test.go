@@ -19,8 +19,12 @@ import (
 	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest"
 )
 
-// quiet are panels that show nothing on the server of this test, where nothing of the kind happens.
-var quiet = map[string]bool{"Calls that fail": true, "Sweeps": true, "Deliveries of the queue": true}
+// quiet are panels that show nothing on the server of this test, where nothing of the kind happens, and those of the
+// programs that are members of clusters.
+var quiet = map[string]bool{
+	"Calls that fail": true, "Sweeps": true, "Deliveries of the queue": true,
+	"Activations": true, "Claim to serve, 99 %": true, "Forwarded": true, "Failover, 50 % and 99 %": true,
+}
 
 // TestDashboard: a Prometheus scrapes a server, and each query of the Grafana dashboard is one that it can answer, with
 // a series after some traffic.
