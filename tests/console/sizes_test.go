@@ -88,22 +88,29 @@ func TestSizes(t *testing.T) {
 			if n == 101 || n == 5000 {
 				p.walks(t, n)
 			}
-			for _, width := range []int64{1280, 390} {
-				call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
-					Width: width, Height: 800, DeviceScaleFactor: 1, Mobile: width < 800})
-				if wide := p.wide(); wide > 0 {
-					t.Errorf("%d locks: the page is %d pixels wider than %d", n, wide, width)
-				}
-				p.accessible(source, fmt.Sprintf("%d locks, %d pixels", n, width))
-			}
+			p.fits(source, fmt.Sprint(n, " locks"))
 			if nodes := says[int](p, `document.querySelectorAll('*').length`); nodes > 4000 {
 				t.Errorf("%d locks: the page has %d elements", n, nodes)
 			}
 			p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('button[lang=ja]').click(); undefined`))
 			p.sees("保持中")
 			p.sees("まもなく失効")
+			p.fits(source, fmt.Sprint(n, " locks, in Japanese"))
 			p.clean()
 		})
+	}
+}
+
+// fits fails the test if the page is wider than a desktop or a phone, or keeps people out on one of them.
+func (p *tab) fits(axe, where string) {
+	p.t.Helper()
+	for _, width := range []int64{1280, 390} {
+		call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+			Width: width, Height: 800, DeviceScaleFactor: 1, Mobile: width < 800})
+		if wide := p.wide(); wide > 0 {
+			p.t.Errorf("%s: the page is %d pixels wider than %d", where, wide, width)
+		}
+		p.accessible(axe, fmt.Sprintf("%s, %d pixels", where, width))
 	}
 }
 
