@@ -206,7 +206,7 @@ func TestHandOversBetweenServers(t *testing.T) {
 		"no signals, one caller":     {relay{2, 1, true, 600}, false, 8, 2, 5, 0.05},
 		"no signals, eight with one": {relay{8, 1, true, 600}, false, 6, 2.5, 5, 0.1},
 		"no signals, two, no line":   {relay{2, 2, false, 4000}, false, 10, 1, 1, 0.2},
-		"no signals, eight, no line": {relay{8, 2, false, 8000}, false, 30, 1, 1, 0.25},
+		"no signals, eight, no line": {relay{8, 2, false, 8000}, false, 30, 1, 1, 0.3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -310,7 +310,7 @@ func TestFarInLine(t *testing.T) {
 					near = unevenSignalling{near.(uneven)} //nolint:forcetypeassert // see above
 					there = farSignalling{far{near, c.way}}
 				}
-				run := relay{2, 4, true, 800}.holding(t, c.hold, near, there)
+				run := relay{2, 4, true, 500}.holding(t, c.hold, near, there)
 				t.Logf("%.1f in a second, by server %v", run.rate(), run.of)
 				if run.of[1] < run.grants*3/8 {
 					t.Errorf("the one that is far had %d of %d grants", run.of[1], run.grants)
