@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestNightOfAnOperator: the commands with which the runbook answers the questions of a night, as they stand there, on a
-// server on which all of it has happened. Each shows what was asked for.
+// TestNightOfAnOperator: the commands with which the runbook answers the questions of a night, as they stand there, on
+// a server on which all of it has happened. Each shows what was asked for.
 func TestNightOfAnOperator(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/guides/runbook.md")
