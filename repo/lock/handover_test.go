@@ -256,6 +256,16 @@ func TestWhoWaitedLeavesTheLock(t *testing.T) {
 	})
 }
 
+// nearAndFar is a store as a server near it has it, and one that is far. watched says whether it signals changes.
+func nearAndFar(watched bool, way time.Duration) (near, there docstore.Store) {
+	s := uneven{newCounted(0)}
+	if watched {
+		near := unevenSignalling{s}
+		return near, farSignalling{far{near, way}}
+	}
+	return s, far{s, way}
+}
+
 // TestAServerFarFromTheStore: a server that is farther from the store than another one, or slower, obtains a lock
 // without a line, too. It would obtain nothing if the other one left the lock to it for only as long as itself needs to
 // come.
@@ -269,12 +279,7 @@ func TestAServerFarFromTheStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				near := docstore.Store(uneven{newCounted(0)})
-				there := docstore.Store(far{near, c.way})
-				if c.watched {
-					near = unevenSignalling{near.(uneven)} //nolint:forcetypeassert // see above
-					there = farSignalling{far{near, c.way}}
-				}
+				near, there := nearAndFar(c.watched, c.way)
 				run := relay{2, 4, false, 4000}.run(t, near, there)
 				t.Logf("%.1f in a second, by server %v", run.rate(), run.of)
 				if run.of[1] < run.grants/6 {
@@ -304,12 +309,7 @@ func TestFarInLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				near := docstore.Store(uneven{newCounted(0)})
-				there := docstore.Store(far{near, c.way})
-				if c.watched {
-					near = unevenSignalling{near.(uneven)} //nolint:forcetypeassert // see above
-					there = farSignalling{far{near, c.way}}
-				}
+				near, there := nearAndFar(c.watched, c.way)
 				run := relay{2, 4, true, 500}.holding(t, c.hold, near, there)
 				t.Logf("%.1f in a second, by server %v", run.rate(), run.of)
 				if run.of[1] < run.grants*3/8 {
