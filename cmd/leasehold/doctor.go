@@ -204,16 +204,23 @@ func (e *examination) audit(c *settings.Config) error {
 		return nil
 	}
 	f, err := os.OpenFile(c.AuditLog, os.O_APPEND|os.O_WRONLY, 0)
-	if errors.Is(err, fs.ErrNotExist) { // the server makes it: what is tried is another one, beside it
-		if f, err = os.CreateTemp(filepath.Dir(c.AuditLog), ".leasehold-doctor-*"); err == nil {
-			defer os.Remove(f.Name()) //nolint:errcheck // an empty file
-		}
-	}
-	if err == nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // the server makes it
+		err = tryFolder(filepath.Dir(c.AuditLog))
+	case err == nil:
 		err = f.Close()
 	}
 	return e.result("audit", err, "events go to "+c.AuditLog,
 		"let the server's user write there, or name another file with "+c.Name("LEASEHOLD_AUDIT_LOG"))
+}
+
+// tryFolder reports whether a file can be made in a folder, and leaves none there.
+func tryFolder(folder string) error {
+	f, err := os.CreateTemp(folder, ".leasehold-doctor-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // missing checks whether serve could make a database that there is none of: in its folder, or in the nearest one that
@@ -225,11 +232,7 @@ func (e *examination) missing(c *settings.Config, path string) error {
 			break
 		}
 	}
-	f, err := os.CreateTemp(folder, ".leasehold-doctor-*")
-	if err == nil {
-		err = errors.Join(f.Close(), os.Remove(f.Name()))
-	}
-	if err != nil {
+	if err := tryFolder(folder); err != nil {
 		return e.result("store", fmt.Errorf("there is no database %s, and serve cannot make it: %w", path, err), "",
 			"let the server's user write there, or name another folder with "+c.Name("LEASEHOLD_DATA"))
 	}
