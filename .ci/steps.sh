@@ -13,9 +13,10 @@ here=$(go env GOOS)/$(go env GOARCH)
 
 # What a change must pass.
 quick=(tools format tests model previous generated linter vulnerabilities openapi typescript python console telemetry durable race servers databases release terraform)
-# All of it, at full size. Steps with the same subject are here instead of those above, and do what those do and more.
-whole=(tools format tests model previous generated linter vulnerabilities openapi typescript python console telemetry durable busy servers_deep databases properties
-  mutants fuzz bench peers release_all terraform_apply race_busy race_all)
+# All of it, at full size. Steps with the same subject are here instead of those above, and do what those do and more: tests and race are parts of
+# race_all. The longest is the last.
+whole=(tools format model previous generated linter vulnerabilities openapi typescript python console telemetry durable busy servers_deep databases properties
+  race_busy race_all release_all terraform_apply peers bench fuzz mutants)
 
 times=$(mktemp)
 notes=$(mktemp) # what was skipped

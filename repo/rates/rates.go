@@ -89,13 +89,15 @@ func New(store docstore.Store, perSecond float64, now func() time.Time,
 func (r *Rates) PerSecond() float64 { return r.perSecond }
 
 // Take takes one request of a caller, who has that ID among those of the tenant. wait says when there may be one, if
-// there is none; it is 0 otherwise. No request to the store while a slice is in hand or none is to be had. The error is
-// that of a store that is away, or of the context.
+// there is none; it is 0 otherwise. No request to the store while a slice is in hand or none is to be had. It waits for
+// at most 5 s: a request for which nothing is left of a slow store's takes is refused. The error is that of a store
+// that is away, or of the context.
 func (r *Rates) Take(ctx context.Context, tenant, id string) (wait time.Duration, err error) {
 	if r == nil {
 		return 0, nil
 	}
 	k := docstore.Key{Kind: Kind, Tenant: tenant, ID: id}
+	begin := r.now()
 	for seen := int64(1); ; seen = 0 {
 		r.mu.Lock()
 		now := r.now()
@@ -112,6 +114,10 @@ func (r *Rates) Take(ctx context.Context, tenant, id string) (wait time.Duration
 			}
 			r.mu.Unlock()
 			return wait, err
+		}
+		if now.Sub(begin) >= askTimeout { // others had what the takes brought
+			defer r.mu.Unlock()
+			return s.period, nil
 		}
 		if s.asking == nil {
 			s.asking = make(chan struct{})
