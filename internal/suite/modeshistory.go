@@ -19,10 +19,10 @@ import (
 )
 
 // ModesHistory lets clients contend for one lock with several holders, a line or policies, lets the store fail, and
-// asks whether what the clients saw can be explained by the oracle of the modes, one command at a time (linearizability;
-// Herlihy and Wing, 1990). So it needs two things to be right: the rule, and that a command whose second write rests on
-// a document that was found is still one step. The modes come from the seed, and the same seed makes the same choices.
-// The error is what cannot be explained.
+// asks whether what the clients saw can be explained by the oracle of the modes, one command at a time: linearizability
+// (Herlihy and Wing, 1990). So it needs two things to be right: the rule, and that a command whose second write rests
+// on a document that was found is still one step. The modes come from the seed, and the same seed makes the same
+// choices. The error is what cannot be explained.
 //
 // Time is the clock's, also for how long the store takes: the speed of the machine plays no part.
 func ModesHistory(ctx context.Context, store docstore.Store, clock *Clock, tenant string, seed uint64) error {
@@ -401,8 +401,8 @@ func (c *modesCaller) once(ctx context.Context, m modesCommand) (lock.Outcome, e
 	}
 }
 
-// modesModel is the oracle of the modes for the checker. It counts its steps; after [mostSteps] it explains nothing more,
-// so that the check ends.
+// modesModel is the oracle of the modes for the checker. It counts its steps; after [mostSteps] it explains nothing
+// more, so that the check ends.
 func modesModel(first modesLock, steps *int) porcupine.Model {
 	m := numbered(first.bare(), modesLock.id, followModes)
 	follow := m.Step

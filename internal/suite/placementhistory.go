@@ -20,8 +20,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
-// PlacementHistory is [AnalysisHistory] for one identity of a cluster whose members come and go. Callers are processes of their
-// own: each knows the epochs that it has seen.
+// PlacementHistory is [AnalysisHistory] for one identity of a cluster whose members come and go. Callers are processes
+// of their own: each knows the epochs that it has seen.
 func PlacementHistory(ctx context.Context, store docstore.Store, clock *Clock, name string, seed uint64) error {
 	cluster := placement.Cluster{Tenant: "acme", Name: strings.ReplaceAll(name, " ", "-")}
 	paused := &pausing{through: through{newFaultyStore(store, seed)}, random: rand.New(rand.NewPCG(seed, 99))}
