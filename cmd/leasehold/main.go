@@ -82,14 +82,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	args = arrange(args)
 	command, err := parser.Parse(args)
-	switch {
-	case code >= 0:
+	if code >= 0 {
 		return code
-	case err != nil && wantsJSON(args):
-		return report(ctx, &exitError{usageCode(args), err}, true, s)
-	case err != nil:
-		fmt.Fprintf(stderr, "leasehold: %v\nRun \"leasehold --help\", or a command with --help, for the usage.\n", err)
-		return usageCode(args)
+	}
+	if err != nil {
+		wrong, name := inWords(err)
+		code = report(ctx, &exitError{usageCode(args), wrong}, wantsJSON(args), s)
+		if !wantsJSON(args) {
+			fmt.Fprintf(stderr, "Run \"%s --help\" for the usage.\n", name)
+		}
+		return code
 	}
 	if err := command.Run(); err != nil {
 		return report(ctx, err, wantsJSON(args), s)
