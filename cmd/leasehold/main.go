@@ -24,7 +24,7 @@ type cli struct {
 	ID        idCmd        `cmd:"" name:"id" help:"Generate IDs, decode them, convert them to public IDs and back."`
 	Emulate   emulateCmd   `cmd:"" help:"Run an in-memory emulator of Firestore, DynamoDB, SQS or Cloud Tasks."`
 	Audit     auditCmd     `cmd:"" help:"Say who had a lock at a time, with which token, from the audit events of servers."`
-	Token     tokenCmd     `cmd:"" help:"Make, list and revoke the tokens of a server without an identity provider."`
+	Token     tokenCmd     `cmd:"" help:"Make, list and revoke the bearer tokens of a server without an identity provider."`
 	Doctor    doctorCmd    `cmd:"" help:"Check the settings of a server, its store and its clock, or a server that runs, and say what to do."`
 	Prove     proveCmd     `cmd:"" help:"Look for a broken promise: put faults to locks, runs and machine IDs, in virtual time, without a server."`
 	Health    healthCmd    `cmd:"" help:"Check that a server is ready: for health checks of containers."`
