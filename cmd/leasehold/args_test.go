@@ -40,7 +40,7 @@ func TestArrange(t *testing.T) {
 	}
 }
 
-// TestWrongUsage: arguments that cannot be read are an error on standard error with the code of wrong usage, which names
+// TestWrongUsage: arguments that cannot be read are an error on standard error with the code of wrong usage. It names
 // the nearest name that there is, and where the usage of the command is.
 func TestWrongUsage(t *testing.T) {
 	for args, want := range map[string]string{

@@ -62,8 +62,9 @@ func parse(body []byte, into any) error {
 	return noneMissing(body, into)
 }
 
-// Strictly decodes a JSON object into a struct, without unknown, doubled or differently spelled members, and without null
-// in place of text, numbers and objects. Errors name the member at fault, or the whole text as the caller calls it.
+// Strictly decodes a JSON object into a struct, without unknown, doubled or differently spelled members, and without
+// null in place of text, numbers and objects. Errors name the member at fault, or the whole text as the caller calls
+// it.
 func Strictly(text []byte, whole string, into any) error {
 	if string(bytes.TrimSpace(text)) == "null" {
 		return field.Errorf(whole, "must be a JSON object, not null")

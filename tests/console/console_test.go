@@ -235,8 +235,8 @@ func (p *tab) signIn(token string) {
 	p.do(chromedp.SendKeys(chromedp.CSS("#token"), token+"\r"))
 }
 
-// TestOrderOfFocus: who goes through the page with the keyboard or a screen reader goes down a telephone's screen as who
-// looks at it does, and beside the screen on a wide one.
+// TestOrderOfFocus: the keyboard and screen readers go down a telephone's screen as the eye does; on a wide page the
+// column on the left comes first.
 func TestOrderOfFocus(t *testing.T) {
 	t.Parallel()
 	w := open(t, people, "t0ken-of-root")
