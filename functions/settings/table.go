@@ -254,7 +254,7 @@ var Table = []Setting{
 	},
 	{
 		Env: "LEASEHOLD_PLACEMENT_JOIN_DELAY", Group: groupStore, Type: Duration, Default: "0s", Min: "0s", Max: "2s",
-		Entries: Serve | FunctionAPI,
+		Entries: Serve,
 		Help: "How long a member that joins a cluster of placement waits for others that come to the same process, so that one epoch has up to 24 " +
 			"of them. One that replaces a member does not wait, nor one whose lease lasts for less than four times as long. 0s is not at all.",
 		More:  "See [placement.md](../guides/placement.md#sizing).",
