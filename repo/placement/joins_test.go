@@ -174,12 +174,13 @@ func TestEachJoinThatWaits(t *testing.T) {
 		told("again", want{placement.OK, true, true}, nil)
 		told("lives", want{placement.MemberExists, false, true}, func(c *placement.Join) { c.RequestID = "other" })
 		told("other", want{placement.ClusterDiffers, false, true}, func(c *placement.Join) { c.Partitions = 512 })
-		told("ends", want{placement.OK, false, true}, func(c *placement.Join) { c.NotAfter = time.Now().Add(time.Minute) })
+		now := time.Now().Truncate(time.Millisecond)
+		told("ends", want{placement.OK, false, true}, func(c *placement.Join) { c.NotAfter = now.Add(time.Minute) })
 		told("late", want{placement.TooLate, false, true}, func(c *placement.Join) {
-			c.NotAfter = time.Now().Add(time.Millisecond)
+			c.NotAfter = now.Add(time.Millisecond)
 		})
 		told("far", want{placement.TooFar, false, true}, func(c *placement.Join) {
-			c.NotAfter = time.Now().Add(3 * time.Hour)
+			c.NotAfter = now.Add(3 * time.Hour)
 		})
 		told("heir", want{placement.OK, false, false}, func(c *placement.Join) { c.Replaces = old.Incarnation })
 		told("short", want{placement.OK, false, false}, func(c *placement.Join) { c.TTL = 3 * time.Second })
