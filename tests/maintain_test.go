@@ -25,7 +25,7 @@ import (
 // interrupted there goes on with the next. The log is the table in docs/guides/operations.md.
 func TestPruneAtADistance(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, nil)
+	server := redistest.Start(t)
 	store, err := redisstore.Open(t.Context(), &redisstore.Options{Addr: server.Addr()})
 	if err != nil {
 		t.Fatal(err)
