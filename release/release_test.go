@@ -422,7 +422,8 @@ func TestArchiveOfWindows(t *testing.T) {
 // queues, built with the tags of make lambda: what they leave out would be loaded at each cold start.
 func TestLambda(t *testing.T) {
 	tags := map[string]string{}
-	for _, m := range regexp.MustCompile(`-o bin/lambda/(\w+) -tags ([a-z.,]+)`).FindAllSubmatch(read(t, "../Makefile"), -1) {
+	named := regexp.MustCompile(`-o bin/lambda/(\w+) -tags ([a-z.,]+)`)
+	for _, m := range named.FindAllSubmatch(read(t, "../Makefile"), -1) {
 		tags[string(m[1])] = string(m[2])
 	}
 	if len(tags) != 2 || tags["bootstrap"] != tags["queues"]+",leasehold.noqueues" {

@@ -44,9 +44,9 @@ func deployed(t *testing.T) string {
 	return filepath.Join(dir, "bootstrap")
 }
 
-// TestLambdaLinks: the programs for Lambda have nothing of what they leave out to start sooner: the loader of the shared
-// configuration with the clients of three services that it brings, and net/rpc; and the one that Lambda starts no client
-// of a queue. The adapter without the tag has the loader, which is how profiles work elsewhere.
+// TestLambdaLinks: the programs for Lambda have nothing of what they leave out to start sooner: the loader of the
+// shared configuration with the clients of three services that it brings, and net/rpc; and the one that Lambda starts
+// no client of a queue. The adapter without the tag has the loader, which is how profiles work elsewhere.
 func TestLambdaLinks(t *testing.T) {
 	t.Parallel()
 	const aws = "github.com/aws/aws-sdk-go-v2/"
@@ -81,8 +81,8 @@ func TestLambdaLinks(t *testing.T) {
 }
 
 // TestLambdaWithoutQueues: the program that Lambda starts, which has no client of a queue, does what needs none. As a
-// worker, and as a sweep with a queue, it looks for the one that has one beside it (TestLambdaGate), and says so if there
-// is none.
+// worker, and as a sweep with a queue, it looks for the one that has one beside it (TestLambdaGate), and says so if
+// there is none.
 func TestLambdaWithoutQueues(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -106,7 +106,8 @@ func TestLambdaWithoutQueues(t *testing.T) {
 		case <-time.After(failAfter):
 			t.Fatal("the instance goes on")
 		}
-		if log := l.Log(); l.ExitCode() != 1 || !strings.Contains(log, "start "+filepath.Join(filepath.Dir(bootstrap), "queues")) ||
+		missing := "start " + filepath.Join(filepath.Dir(bootstrap), "queues")
+		if log := l.Log(); l.ExitCode() != 1 || !strings.Contains(log, missing) ||
 			!strings.Contains(log, "make lambda builds") {
 			t.Errorf("%s: exit code %d, %s", handler, l.ExitCode(), log)
 		}

@@ -20,12 +20,12 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestPruneAtADistance: documents that ended are found by 500 and removed by a hundred, each in one round trip, so that a
-// million of them take two minutes 10 ms from the store. What was removed is said after each 500, and a run that was
+// TestPruneAtADistance: documents that ended are found by 500 and removed by a hundred, each in one round trip, so that
+// a million of them take two minutes 10 ms from the store. What was removed is said after each 500, and a run that was
 // interrupted there goes on with the next. The log is the table in docs/guides/operations.md.
 func TestPruneAtADistance(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.StandIn(t)
 	store, err := redisstore.Open(t.Context(), &redisstore.Options{Addr: server.Addr()})
 	if err != nil {
 		t.Fatal(err)

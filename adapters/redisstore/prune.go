@@ -13,8 +13,8 @@ import (
 const findAtOnce = 500
 
 // Prune implements [docstore.Pruner]. It is six round trips for each 500 documents: one that finds them, and one for
-// each hundred that removes those that are still due, so that no other caller waits for more than a hundred. Another one
-// for each shard finds no more. What another program has put in the place of a document is left there: the error, a
+// each hundred that removes those that are still due, so that no other caller waits for more than a hundred. Another
+// one for each shard finds no more. What another program has put in the place of a document is left there: the error, a
 // [docstore.Unreadable], names it, once, after all others were removed.
 func (s *Store) Prune(ctx context.Context, limit int) (removed int, err error) {
 	if limit < 1 {
@@ -42,9 +42,8 @@ func (s *Store) Prune(ctx context.Context, limit int) (removed int, err error) {
 			for some := range slices.Chunk(due, docstore.MaxWrites) {
 				n, damaged, err := s.remove(ctx, of, some)
 				for _, member := range damaged {
-					unreadable.Take(
-						fmt.Errorf("%w: %s:doc:%s is to be removed and holds something else than Leasehold put there: it is left alone",
-							docstore.ErrDamaged, of.root, member))
+					unreadable.Take(fmt.Errorf("%w: %s:doc:%s is to be removed and holds something else than "+
+						"Leasehold put there: it is left alone", docstore.ErrDamaged, of.root, member))
 				}
 				if removed += n; err != nil {
 					return removed, errors.Join(failed, err, unreadable.Err())

@@ -8,12 +8,12 @@
 // It is built for the runtime provided.al2023, whose executable is called bootstrap (make lambda). Settings are
 // environment variables; docs/reference/settings.md lists them. Region and credentials are the variables that Lambda
 // sets; a program that needs profiles, a CA bundle or FIPS endpoints of the AWS SDK is built without the tag
-// leasehold.noprofiles. The tag leasehold.noqueues leaves out the clients of SQS and STS: what is left starts sooner, in
-// less memory, and as a worker, or as a sweep with a queue, the program queues beside it takes its place, which is built
-// without the tag. A zip has both. The log is on standard output, in the format that the function's logging
+// leasehold.noprofiles. The tag leasehold.noqueues leaves out the clients of SQS and STS: what is left starts sooner,
+// in less memory, and as a worker, or as a sweep with a queue, the program queues beside it takes its place, which is
+// built without the tag. A zip has both. The log is on standard output, in the format that the function's logging
 // configuration says (AWS_LAMBDA_LOG_FORMAT) and from the level of the settings on, with Lambda's ID of the request;
-// audit events always, unless that configuration leaves out INFO (AWS_LAMBDA_LOG_LEVEL). For work that is a Go function,
-// build a main like this one around aws.NewWorker.
+// audit events always, unless that configuration leaves out INFO (AWS_LAMBDA_LOG_LEVEL). For work that is a Go
+// function, build a main like this one around aws.NewWorker.
 package main
 
 import (
