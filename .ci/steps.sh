@@ -300,7 +300,7 @@ step_terraform_apply() {
 
 # The race detector: what runs at once in one process. Random programs send one command after the other, so a few of each are enough; checks of
 # checks, and tests of processes that were built without the detector, say nothing about races. The step race_all leaves out none.
-not_raced='ChecksBite|Test(Locks|LockSets|Analyses|Runs|Placements)$/^programs$|OfProcesses|AgreesWithTheOracle|EveryExpiry|HasTeeth|ClocksApart|Interpreted|SizeOf|EdgesOfValues|WaitPrograms'
+not_raced='Test(Modes|Locks|LockSets|Analyses|Runs|Placements)$/^programs$|OfProcesses|AgreesWithTheOracle|EveryExpiry|HasTeeth|ClocksApart|Interpreted|SizeOf|EdgesOfValues|WaitPrograms'
 raced_suites() {
   go test -race -count=1 -timeout 20m ./tests -run '^Test(Locks|Analyses|MachineIDs|Placements|Modes|Ambiguous|Chaos)' -skip "$not_raced" -rapid.checks=5
 }
