@@ -65,11 +65,11 @@ func wantsJSON(args []string) bool {
 }
 
 // inWords is an error of the parser in the words of the command line, and the command whose usage is asked for.
-func inWords(err error) (_ error, command string) {
+func inWords(err error) (command string, _ error) {
 	command = "leasehold"
 	parse, ok := errors.AsType[*kong.ParseError](err)
 	if !ok {
-		return err, command
+		return command, err
 	}
 	node := cmp.Or(parse.Context.Selected(), parse.Context.Model.Node)
 	for n, end := node, ""; n.Parent != nil; n, end = n.Parent, " "+n.Name+end {
@@ -88,7 +88,7 @@ func inWords(err error) (_ error, command string) {
 	case expects && strings.HasSuffix(text, "(<EOL>)"):
 		err = fmt.Errorf("%s: its value is missing", name)
 	}
-	return err, command
+	return command, err
 }
 
 // ignoreEmpty makes an empty variable of a flag count as not set, as it does in servers.

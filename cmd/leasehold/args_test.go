@@ -47,7 +47,7 @@ func TestWrongUsage(t *testing.T) {
 		"lokc":               `leasehold has no command lokc, did you mean "lock"?`,
 		"token foo":          "leasehold token has no command foo",
 		"token lst":          `leasehold token has no command lst, did you mean "list"?`,
-		"help lock aquire":   `leasehold lock has no command aquire, did you mean "acquire"?`,
+		"help lock acquir":   `leasehold lock has no command acquir, did you mean "acquire"?`,
 		"lock list x":        "leasehold lock list: unexpected argument x",
 		"version x":          "leasehold version: unexpected argument x",
 		"lock list --stat x": `leasehold lock list: unknown flag --stat, did you mean "--state"?`,

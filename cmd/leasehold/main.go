@@ -86,7 +86,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return code
 	}
 	if err != nil {
-		wrong, name := inWords(err)
+		name, wrong := inWords(err)
 		code = report(ctx, &exitError{usageCode(args), wrong}, wantsJSON(args), s)
 		if !wantsJSON(args) {
 			fmt.Fprintf(stderr, "Run \"%s --help\" for the usage.\n", name)

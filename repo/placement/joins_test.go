@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -102,7 +103,7 @@ func TestJoinsThatWait(t *testing.T) {
 		epoch                 int64
 		mostReads, mostWrites int
 	}{{1, 5, 5, 6}, {3, 6, 20, 20}} {
-		t.Run(fmt.Sprint(c.servers), func(t *testing.T) {
+		t.Run(strconv.Itoa(c.servers), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				j := newJoins(t)
 				var servers []*placement.Service
