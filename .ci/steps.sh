@@ -230,7 +230,7 @@ users_of_servers() {
 }
 
 # What runs on stores in tests; the step properties runs it with more checks.
-stores='On(Memory|SQLite|Firestore|DynamoDB|Redis)$'
+stores='OnStores$'
 
 # Every test once more, at full size and with those servers.
 step_servers_deep() {

@@ -194,10 +194,12 @@ func TestAnalysisCostsOnDynamoDB(t *testing.T) {
 // sweep.
 func TestAnalysisCostsOnFirestore(t *testing.T) {
 	t.Parallel()
-	for name, mode := range modes {
+	for name, mode := range map[string]firestoretest.Mode{
+		"pessimistic": firestoretest.Pessimistic, "optimistic": firestoretest.Optimistic,
+	} {
 		t.Run(name, func(t *testing.T) {
 			clock := suite.NewClock()
-			store, server := onFirestore(t, mode, clock.Now)
+			store, server := startFirestore(t, mode, clock.Now)
 			c := counter{server.ResetCounts, server.Counts}
 			costs(t, store, clock.Advance, c, map[string]int{"BatchGetDocuments": 1, "Commit": 1},
 				map[string]int{"BatchGetDocuments": 1})
@@ -213,7 +215,7 @@ func TestAnalysisCostsOnFirestore(t *testing.T) {
 func TestAnalysisCostsOnShardsOfFirestore(t *testing.T) {
 	t.Parallel()
 	clock := suite.NewClock()
-	_, server := onFirestore(t, firestoretest.Pessimistic, clock.Now)
+	_, server := startFirestore(t, firestoretest.Pessimistic, clock.Now)
 	store := openFirestore(t, &gcpfirestore.Options{
 		Project: "test", Root: "leasehold/v1", ClientOptions: server.ClientOptions(), Due: []string{analysis.ExpiryField},
 		IndexShards: 8,
@@ -258,7 +260,7 @@ func TestAnalysisCostsOnRedis(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		for _, known := range []bool{false, true} { // the server gets to know the scripts
 			clock := suite.NewClock()
-			store := onRedis(t, server, clock.Now)
+			store := openRedis(t, server, clock.Now)
 			for range 2 { // an index is made
 				if _, err := analysis.New(store, nil).Sweep(t.Context(), analysis.Sweep{Queue: everything{}}); err != nil {
 					t.Fatal(err)
@@ -433,7 +435,7 @@ func TestSweepOfAnIndexThatIsBehind(t *testing.T) {
 func TestFirestoreClockDecidesForAnalyses(t *testing.T) {
 	t.Parallel()
 	clock := suite.NewClock()
-	store, _ := onFirestore(t, firestoretest.Pessimistic, clock.Now)
+	store, _ := startFirestore(t, firestoretest.Pessimistic, clock.Now)
 	makeAnalyses(t, store, "a1")
 	for i, step := range []struct {
 		after time.Duration

@@ -2,7 +2,6 @@ package tests
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,10 +16,8 @@ import (
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
 	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest/dynoxide"
 	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/kazahana"
-	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 	"github.com/leasehold-dev/leasehold/repo/placement"
@@ -61,54 +58,8 @@ func overNetwork(t *testing.T) (*dynamodbtest.Server, *sdk.Client) {
 	return server, dynamoClient(server.URL, nil)
 }
 
-// TestLocksOnDynamoDB: LS-INV-001, LS-INV-002, LS-INV-003, LS-INV-004, LS-ACC-01, LS-ACC-02, LS-ACC-03, LS-ACC-04.
-func TestLocksOnDynamoDB(t *testing.T) {
-	t.Parallel()
-	suite.Locks(t, func(t *testing.T, now func() time.Time) docstore.Store {
-		_, client := overNetwork(t)
-		return openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now})
-	})
-}
-
-// TestAmbiguousWritesOnDynamoDB: LS-ACC-04, LS-ACQ-004, LS-RNW-003, LS-REL-003, with an SDK that sends again by itself.
-func TestAmbiguousWritesOnDynamoDB(t *testing.T) {
-	t.Parallel()
-	suite.Ambiguous(t, unreliableDynamo)
-}
-
-// TestAmbiguousAnalysesOnDynamoDB: the same for the commands of the gate.
-func TestAmbiguousAnalysesOnDynamoDB(t *testing.T) {
-	t.Parallel()
-	suite.AmbiguousAnalyses(t, unreliableDynamo)
-}
-
-func TestRunsOnDynamoDB(t *testing.T) {
-	t.Parallel()
-	suite.Runs(t, func(t *testing.T, now func() time.Time) docstore.Store {
-		_, client := overNetwork(t)
-		return openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now})
-	})
-}
-
-// TestAmbiguousRunsOnDynamoDB: the same for commands of named runs.
-func TestAmbiguousRunsOnDynamoDB(t *testing.T) {
-	t.Parallel()
-	suite.AmbiguousRuns(t, unreliableDynamo)
-}
-
-func TestAmbiguousMachineIDsOnDynamoDB(t *testing.T) {
-	t.Parallel()
-	suite.AmbiguousMachineIDs(t, unreliableDynamo)
-}
-
-// TestAmbiguousPlacementsOnDynamoDB: the same for commands on members and activations, most of which are transactions.
-func TestAmbiguousPlacementsOnDynamoDB(t *testing.T) {
-	t.Parallel()
-	suite.AmbiguousPlacements(t, unreliableDynamo)
-}
-
-// unreliableDynamo opens a store on an emulator that loses requests and responses.
-func unreliableDynamo(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
+// faultyDynamoDB opens a store on an emulator that loses requests and responses.
+func faultyDynamoDB(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
 	t.Helper()
 	kinds := map[suite.Fate]dynamodbtest.Kind{
 		suite.LostRequest: dynamodbtest.DropBefore, suite.LostResponse: dynamodbtest.DropAfter,
@@ -135,14 +86,6 @@ func unreliableDynamo(t *testing.T, now func() time.Time) (docstore.Store, suite
 		},
 	}
 	return openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now}), faults
-}
-
-func TestMachineIDsOnDynamoDB(t *testing.T) {
-	t.Parallel()
-	suite.MachineIDs(t, func(t *testing.T, now func() time.Time) docstore.Store {
-		_, client := overNetwork(t)
-		return openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now})
-	})
 }
 
 // TestMachineIDRequestsOnDynamoDB: what a lease costs, in requests and in units that are billed, on a page with none
@@ -180,15 +123,6 @@ func TestMachineIDRequestsOnDynamoDB(t *testing.T) {
 	if _, err := s.Acquire(t.Context(), kazahana.AcquireOptions{}); !errors.As(err, new(*kazahana.ExhaustedError)) {
 		t.Errorf("the page was not full: %v", err)
 	}
-}
-
-// TestPlacementsOnDynamoDB: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1.
-func TestPlacementsOnDynamoDB(t *testing.T) {
-	t.Parallel()
-	suite.Placements(t, func(t *testing.T, now func() time.Time) docstore.Store {
-		_, client := overNetwork(t)
-		return openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now})
-	})
 }
 
 // TestPlacementRequestsOnDynamoDB: what a step costs, in requests and in units that are billed.
@@ -346,57 +280,5 @@ func TestPlacementUnitsOfMostMembers(t *testing.T) {
 		if ofJoin > 34 || ofLeave > 34 || ofRead > 280 {
 			t.Errorf("a join took %v write units, a leave %v, all members %v read units", ofJoin, ofLeave, ofRead)
 		}
-	})
-}
-
-// TestAnalysesOnDynamoDB: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4, with an index for the sweep and
-// without.
-func TestAnalysesOnDynamoDB(t *testing.T) {
-	t.Parallel()
-	for name, indexes := range analysisIndexes {
-		t.Run(name, func(t *testing.T) {
-			suite.Analyses(t, func(t *testing.T, now func() time.Time) docstore.Store {
-				_, client := overNetwork(t)
-				return openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now,
-					Indexes: indexes})
-			})
-		})
-	}
-}
-
-// analysisIndexes are the indexes with which the gate's suite runs.
-var analysisIndexes = map[string][]string{"indexed": {analysis.ExpiryField}, "not indexed": nil}
-
-// TestDynoxide runs the suites on another implementation of the service, whose authors read its manual for themselves.
-func TestDynoxide(t *testing.T) {
-	t.Parallel()
-	client := dynamoClient(dynoxide.Endpoint(t), nil)
-	table := func() string { return "leasehold-" + rand.Text() }
-	t.Run("machine IDs", func(t *testing.T) {
-		suite.MachineIDs(t, func(t *testing.T, now func() time.Time) docstore.Store {
-			return openDynamo(t, client, table(), awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now})
-		})
-	})
-	t.Run("locks", func(t *testing.T) {
-		suite.Locks(t, func(t *testing.T, now func() time.Time) docstore.Store {
-			return openDynamo(t, client, table(), awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now})
-		})
-	})
-	t.Run("placements", func(t *testing.T) {
-		suite.Placements(t, func(t *testing.T, now func() time.Time) docstore.Store {
-			return openDynamo(t, client, table(), awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now})
-		})
-	})
-	t.Run("runs", func(t *testing.T) {
-		suite.Runs(t, func(t *testing.T, now func() time.Time) docstore.Store {
-			return openDynamo(t, client, table(), awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now})
-		})
-	})
-	t.Run("analyses", func(t *testing.T) {
-		suite.Analyses(t, func(t *testing.T, now func() time.Time) docstore.Store {
-			return openDynamo(t, client, table(), awsdynamodb.Options{
-				MaxSkew: awsdynamodb.TrustClock, Now: now, Indexes: analysisIndexes["indexed"],
-			})
-		})
 	})
 }

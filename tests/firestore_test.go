@@ -13,12 +13,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// modes are those of a Firestore database: they must make no difference.
-var modes = map[string]firestoretest.Mode{"pessimistic": firestoretest.Pessimistic,
-	"optimistic": firestoretest.Optimistic}
-
-// onFirestore opens a store on an emulator of its own.
-func onFirestore(t *testing.T, mode firestoretest.Mode, now func() time.Time) (*gcpfirestore.Store,
+// startFirestore opens a store on an emulator of its own.
+func startFirestore(t *testing.T, mode firestoretest.Mode, now func() time.Time) (*gcpfirestore.Store,
 	*firestoretest.Server) {
 	t.Helper()
 	server := firestoretest.Start(t, &firestoretest.Options{Mode: mode, Now: now})
@@ -41,81 +37,11 @@ func openFirestore(t *testing.T, o *gcpfirestore.Options) *gcpfirestore.Store {
 	return s
 }
 
-// TestLocksOnFirestore: LS-INV-001, LS-INV-002, LS-INV-003, LS-INV-004, LS-CC-001, LS-ACC-01, LS-ACC-02, LS-ACC-03,
-// LS-ACC-04.
-func TestLocksOnFirestore(t *testing.T) {
-	t.Parallel()
-	suite.EveryStore(t)
-	for name, mode := range modes {
-		t.Run(name, func(t *testing.T) {
-			suite.Locks(t, func(t *testing.T, now func() time.Time) docstore.Store {
-				s, _ := onFirestore(t, mode, now)
-				return s
-			})
-		})
-	}
-}
-
-// TestAmbiguousWritesOnFirestore: LS-ACC-04, LS-ACQ-004, LS-RNW-003, LS-REL-003.
-func TestAmbiguousWritesOnFirestore(t *testing.T) {
-	t.Parallel()
-	suite.EveryStore(t)
-	for name, mode := range modes {
-		t.Run(name, func(t *testing.T) {
-			suite.Ambiguous(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
-				s, server := onFirestore(t, mode, now)
-				return s, firestoreFaults(server)
-			})
-		})
-	}
-}
-
-// TestAnalysesOnFirestore: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4.
-func TestAnalysesOnFirestore(t *testing.T) {
-	t.Parallel()
-	suite.EveryStore(t)
-	for name, mode := range modes {
-		t.Run(name, func(t *testing.T) {
-			suite.Analyses(t, func(t *testing.T, now func() time.Time) docstore.Store {
-				s, _ := onFirestore(t, mode, now)
-				return s
-			})
-		})
-	}
-}
-
-func TestMachineIDsOnFirestore(t *testing.T) {
-	t.Parallel()
-	suite.EveryStore(t)
-	for name, mode := range modes {
-		t.Run(name, func(t *testing.T) {
-			suite.MachineIDs(t, func(t *testing.T, now func() time.Time) docstore.Store {
-				s, _ := onFirestore(t, mode, now)
-				return s
-			})
-		})
-	}
-}
-
-// TestPlacementsOnFirestore: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1.
-func TestPlacementsOnFirestore(t *testing.T) {
-	t.Parallel()
-	suite.EveryStore(t)
-	for name, mode := range modes {
-		t.Run(name, func(t *testing.T) {
-			suite.Placements(t, func(t *testing.T, now func() time.Time) docstore.Store {
-				s, _ := onFirestore(t, mode, now)
-				return s
-			})
-		})
-	}
-}
-
 // TestPlacementRequestsOnFirestore: what a step costs, in requests and in documents that are billed.
 func TestPlacementRequestsOnFirestore(t *testing.T) {
 	t.Parallel()
 	clock := suite.NewClock()
-	store, server := onFirestore(t, firestoretest.Pessimistic, clock.Now)
+	store, server := startFirestore(t, firestoretest.Pessimistic, clock.Now)
 	want := map[string]string{
 		"placed by a known epoch": "map[], 0 reads and 0 writes",
 		"looked up":               "map[BatchGetDocuments:1], 3 reads and 0 writes",
@@ -137,63 +63,14 @@ func TestPlacementRequestsOnFirestore(t *testing.T) {
 	})
 }
 
-// TestAmbiguousAnalysesOnFirestore: commits whose request or response was lost, with a store that retries.
-func TestAmbiguousAnalysesOnFirestore(t *testing.T) {
-	t.Parallel()
-	suite.EveryStore(t)
-	suite.AmbiguousAnalyses(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
-		s, server := onFirestore(t, firestoretest.Pessimistic, now)
+// faultyFirestore opens stores with faults of a Commit. The store retries after all but the last.
+func faultyFirestore(mode firestoretest.Mode) newFaultyStore {
+	return func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
+		s, server := startFirestore(t, mode, now)
 		return s, firestoreFaults(server)
-	})
-}
-
-func TestRunsOnFirestore(t *testing.T) {
-	t.Parallel()
-	suite.EveryStore(t)
-	for name, mode := range modes {
-		t.Run(name, func(t *testing.T) {
-			suite.Runs(t, func(t *testing.T, now func() time.Time) docstore.Store {
-				s, _ := onFirestore(t, mode, now)
-				return s
-			})
-		})
 	}
 }
 
-// TestAmbiguousRunsOnFirestore: the same for commands of named runs.
-func TestAmbiguousRunsOnFirestore(t *testing.T) {
-	t.Parallel()
-	suite.EveryStore(t)
-	for name, mode := range modes {
-		t.Run(name, func(t *testing.T) {
-			suite.AmbiguousRuns(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
-				s, server := onFirestore(t, mode, now)
-				return s, firestoreFaults(server)
-			})
-		})
-	}
-}
-
-// TestAmbiguousPlacementsOnFirestore: the same for commands on members and activations.
-func TestAmbiguousPlacementsOnFirestore(t *testing.T) {
-	t.Parallel()
-	suite.EveryStore(t)
-	suite.AmbiguousPlacements(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
-		s, server := onFirestore(t, firestoretest.Pessimistic, now)
-		return s, firestoreFaults(server)
-	})
-}
-
-func TestAmbiguousMachineIDsOnFirestore(t *testing.T) {
-	t.Parallel()
-	suite.EveryStore(t)
-	suite.AmbiguousMachineIDs(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
-		s, server := onFirestore(t, firestoretest.Pessimistic, now)
-		return s, firestoreFaults(server)
-	})
-}
-
-// firestoreFaults are faults of a Commit. The store retries after all but the last.
 func firestoreFaults(server *firestoretest.Server) suite.Faults {
 	var late *firestoretest.Injection
 	caughtUp := make(chan struct{})

@@ -1,18 +1,103 @@
 package tests
 
 import (
+	"crypto/rand"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
 	"github.com/leasehold-dev/leasehold/adapters/sqlitestore"
+	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest/dynoxide"
+	"github.com/leasehold-dev/leasehold/experimental/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/experimental/emulator/redistest"
 	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
+
+// newStore opens an empty store that shows the time.
+type newStore = func(t *testing.T, now func() time.Time) docstore.Store
+
+// newFaultyStore opens one that loses requests and responses.
+type newFaultyStore = func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults)
+
+// The stores on which the suites run, and those of servers, on which rules are put to the test less often: see
+// [suite.EveryStore]. A function prepares what the stores of a test share.
+var (
+	stores = map[string]func(*testing.T) newStore{
+		"memory":   func(*testing.T) newStore { return onMemory },
+		"SQLite":   func(*testing.T) newStore { return onSQLite },
+		"DynamoDB": func(*testing.T) newStore { return onDynamoDB(analysis.ExpiryField) },
+		"Dynoxide": onDynoxide,
+	}
+	servers = map[string]func(*testing.T) newStore{
+		"redis-server":           func(t *testing.T) newStore { return onRedis(redistest.Start(t)) },
+		"miniredis":              func(t *testing.T) newStore { return onRedis(redistest.StandIn(t)) },
+		"Firestore, pessimistic": func(*testing.T) newStore { return onFirestore(firestoretest.Pessimistic) },
+		"Firestore, optimistic":  func(*testing.T) newStore { return onFirestore(firestoretest.Optimistic) },
+	}
+	faultyStores = map[string]func(*testing.T) newFaultyStore{
+		"memory":   func(*testing.T) newFaultyStore { return faultyMemory },
+		"DynamoDB": func(*testing.T) newFaultyStore { return faultyDynamoDB },
+	}
+	faultyServers = map[string]func(*testing.T) newFaultyStore{
+		"redis-server":           func(t *testing.T) newFaultyStore { return faultyRedis(redistest.Start(t)) },
+		"miniredis":              func(t *testing.T) newFaultyStore { return faultyRedis(redistest.StandIn(t)) },
+		"Firestore, pessimistic": func(*testing.T) newFaultyStore { return faultyFirestore(firestoretest.Pessimistic) },
+		"Firestore, optimistic":  func(*testing.T) newFaultyStore { return faultyFirestore(firestoretest.Optimistic) },
+	}
+)
+
+// on runs a test on some stores.
+func on[S any](t *testing.T, stores map[string]func(*testing.T) S, test func(*testing.T, S)) {
+	t.Helper()
+	for name, prepare := range stores {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, prepare(t))
+		})
+	}
+}
+
+// ifAsked is a test for stores of servers, which is skipped unless the environment asks for it.
+func ifAsked[S any](test func(*testing.T, S)) func(*testing.T, S) {
+	return func(t *testing.T, s S) {
+		suite.EveryStore(t)
+		test(t, s)
+	}
+}
+
+func onAllStores(t *testing.T, test func(*testing.T, newStore)) {
+	t.Helper()
+	t.Parallel()
+	on(t, stores, test)
+	on(t, servers, test)
+}
+
+// rules puts rules to the test on all stores.
+func rules(t *testing.T, test func(*testing.T, newStore)) {
+	t.Helper()
+	t.Parallel()
+	on(t, stores, test)
+	on(t, servers, ifAsked(test))
+}
+
+// ambiguous puts commands to the test whose request or response is lost, on all stores.
+func ambiguous(t *testing.T, test func(*testing.T, newFaultyStore)) {
+	t.Helper()
+	t.Parallel()
+	on(t, faultyStores, test)
+	on(t, faultyServers, ifAsked(test))
+}
 
 // onMemory opens a store in memory, with its clock.
 func onMemory(_ *testing.T, now func() time.Time) docstore.Store {
 	return docstore.NewMemory(&docstore.MemoryOptions{Now: now})
+}
+
+func faultyMemory(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
+	return suite.Unreliable(onMemory(t, now))
 }
 
 // onSQLite opens a store in a file of its own.
@@ -30,98 +115,89 @@ func onSQLite(t *testing.T, now func() time.Time) docstore.Store {
 	return s
 }
 
-// TestLocksOnMemory: LS-INV-001, LS-INV-002, LS-INV-003, LS-INV-004, LS-ACC-01, LS-ACC-02, LS-ACC-03, LS-ACC-04.
-func TestLocksOnMemory(t *testing.T) {
-	t.Parallel()
-	suite.Locks(t, onMemory)
+// onDynamoDB opens stores on emulators of their own, behind sockets.
+func onDynamoDB(indexes ...string) newStore {
+	return func(t *testing.T, now func() time.Time) docstore.Store {
+		_, client := overNetwork(t)
+		return openDynamo(t, client, "leasehold",
+			awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now, Indexes: indexes})
+	}
 }
 
-// TestLocksOnSQLite: LS-INV-001, LS-INV-002, LS-INV-003, LS-INV-004, LS-ACC-01, LS-ACC-02, LS-ACC-03, LS-ACC-04.
-func TestLocksOnSQLite(t *testing.T) {
-	t.Parallel()
-	suite.Locks(t, onSQLite)
+// onDynoxide is another implementation of the service, whose authors read its manual for themselves.
+func onDynoxide(t *testing.T) newStore {
+	client := dynamoClient(dynoxide.Endpoint(t), nil)
+	return func(t *testing.T, now func() time.Time) docstore.Store {
+		return openDynamo(t, client, "leasehold-"+rand.Text(),
+			awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now, Indexes: []string{analysis.ExpiryField}})
+	}
 }
 
-// TestAnalysesOnMemory: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4.
-func TestAnalysesOnMemory(t *testing.T) {
-	t.Parallel()
-	suite.Analyses(t, onMemory)
+// onRedis opens stores on a server, each with a prefix of its own.
+func onRedis(server *redistest.Server) newStore {
+	return func(t *testing.T, now func() time.Time) docstore.Store { return openRedis(t, server, now) }
 }
 
-// TestAnalysesOnSQLite: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4.
-func TestAnalysesOnSQLite(t *testing.T) {
-	t.Parallel()
-	suite.Analyses(t, onSQLite)
+// onFirestore opens stores on emulators of their own.
+func onFirestore(mode firestoretest.Mode) newStore {
+	return func(t *testing.T, now func() time.Time) docstore.Store {
+		s, _ := startFirestore(t, mode, now)
+		return s
+	}
 }
 
-// TestPlacementsOnMemory: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1.
-func TestPlacementsOnMemory(t *testing.T) {
-	t.Parallel()
-	suite.Placements(t, onMemory)
+// TestLocksOnStores: LS-INV-001, LS-INV-002, LS-INV-003, LS-INV-004, LS-CC-001, LS-ACC-01, LS-ACC-02, LS-ACC-03, LS-ACC-04.
+func TestLocksOnStores(t *testing.T) { rules(t, suite.Locks) }
+
+// TestModesOnStores (LS-INV-001): locks with several holders, a line and policies, against the oracle of the modes.
+func TestModesOnStores(t *testing.T) { rules(t, suite.Modes) }
+
+// TestAnalysesOnStores: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4, with an index for the sweep and without.
+func TestAnalysesOnStores(t *testing.T) {
+	rules(t, suite.Analyses)
+	t.Run("DynamoDB without an index", func(t *testing.T) { suite.Analyses(t, onDynamoDB()) })
 }
 
-// TestPlacementsOnSQLite: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1.
-func TestPlacementsOnSQLite(t *testing.T) {
-	t.Parallel()
-	suite.Placements(t, onSQLite)
+// TestRunsOnStores: a run whose time has passed counts as none where no store removes it.
+func TestRunsOnStores(t *testing.T) { rules(t, suite.Runs) }
+
+func TestMachineIDsOnStores(t *testing.T) { rules(t, suite.MachineIDs) }
+
+// TestPlacementsOnStores: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1.
+func TestPlacementsOnStores(t *testing.T) { rules(t, suite.Placements) }
+
+// TestAmbiguousWritesOnStores: LS-ACC-04, LS-ACQ-004, LS-RNW-003, LS-REL-003.
+func TestAmbiguousWritesOnStores(t *testing.T) { ambiguous(t, suite.Ambiguous) }
+
+// TestAmbiguousModesOnStores: at the first write of such a command, and at its second.
+func TestAmbiguousModesOnStores(t *testing.T) { ambiguous(t, suite.AmbiguousModes) }
+
+func TestAmbiguousAnalysesOnStores(t *testing.T) { ambiguous(t, suite.AmbiguousAnalyses) }
+
+func TestAmbiguousRunsOnStores(t *testing.T) { ambiguous(t, suite.AmbiguousRuns) }
+
+func TestAmbiguousMachineIDsOnStores(t *testing.T) { ambiguous(t, suite.AmbiguousMachineIDs) }
+
+// TestAmbiguousPlacementsOnStores: commands on members and activations, most of which are transactions.
+func TestAmbiguousPlacementsOnStores(t *testing.T) { ambiguous(t, suite.AmbiguousPlacements) }
+
+// TestDamageOnStores has more damaged documents on each store than a small page has; in memory one of them, and more than a
+// large page has, too.
+func TestDamageOnStores(t *testing.T) {
+	onAllStores(t, func(t *testing.T, open newStore) { suite.Damage(t, open, 7) })
+	for _, n := range []int{1, 101} {
+		suite.Damage(t, onMemory, n)
+	}
 }
 
-// TestAmbiguousAnalyses: acquire, refresh, release and finish whose request or response was lost.
-func TestAmbiguousAnalyses(t *testing.T) {
-	t.Parallel()
-	suite.AmbiguousAnalyses(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
-		return suite.Unreliable(onMemory(t, now))
-	})
-}
-
-func TestMachineIDsOnMemory(t *testing.T) {
-	t.Parallel()
-	suite.MachineIDs(t, onMemory)
-}
-
-func TestMachineIDsOnSQLite(t *testing.T) {
-	t.Parallel()
-	suite.MachineIDs(t, onSQLite)
-}
-
-func TestAmbiguousMachineIDs(t *testing.T) {
-	t.Parallel()
-	suite.AmbiguousMachineIDs(t, func(_ *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
-		return suite.Unreliable(docstore.NewMemory(&docstore.MemoryOptions{Now: now}))
-	})
-}
-
-// TestAmbiguousPlacements: commands on members and activations whose request or response was lost.
-func TestAmbiguousPlacements(t *testing.T) {
-	t.Parallel()
-	suite.AmbiguousPlacements(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
-		return suite.Unreliable(onMemory(t, now))
-	})
-}
-
-// TestRunsOnMemory and the tests of its kind: a run whose time has passed counts as none where no store removes it.
-func TestRunsOnMemory(t *testing.T) {
-	t.Parallel()
-	suite.Runs(t, onMemory)
-}
-
-func TestRunsOnSQLite(t *testing.T) {
-	t.Parallel()
-	suite.Runs(t, onSQLite)
-}
-
-// TestAmbiguousRuns: commands of named runs whose request or response was lost.
-func TestAmbiguousRuns(t *testing.T) {
-	t.Parallel()
-	suite.AmbiguousRuns(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
-		return suite.Unreliable(onMemory(t, now))
-	})
-}
-
-// TestAmbiguousWrites: LS-ACC-04, LS-ACQ-004, LS-RNW-003, LS-REL-003.
-func TestAmbiguousWrites(t *testing.T) {
-	t.Parallel()
-	suite.Ambiguous(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
-		return suite.Unreliable(onMemory(t, now))
+// TestWhatIsFreeIsObtainedOnStores (LS-ACQ-002, BE-041-DOD-3) asks on each store for what was left behind: locks, analyses,
+// runs; and lets a pass remove what is kept no longer. Package suite has all numbers, in memory.
+func TestWhatIsFreeIsObtainedOnStores(t *testing.T) {
+	locks := suite.AtDepth(suite.Extent{Dead: []int{21}, Every: 5, Asks: 1}, suite.Everything)
+	onAllStores(t, func(t *testing.T, open newStore) {
+		t.Run("locks", func(t *testing.T) { suite.ObtainableLocks(t, open, locks) })
+		t.Run("analyses", func(t *testing.T) { suite.ObtainableAnalyses(t, open, suite.AtDepth(1, 200)) })
+		t.Run("runs", func(t *testing.T) { suite.ObtainableRuns(t, open, suite.AtDepth([]int{1}, suite.TriesOfRuns)) })
+		t.Run("retention", func(t *testing.T) { suite.ObtainableRetention(t, open) })
 	})
 }
