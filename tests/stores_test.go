@@ -146,13 +146,15 @@ func onFirestore(mode firestoretest.Mode) newStore {
 	}
 }
 
-// TestLocksOnStores: LS-INV-001, LS-INV-002, LS-INV-003, LS-INV-004, LS-CC-001, LS-ACC-01, LS-ACC-02, LS-ACC-03, LS-ACC-04.
+// TestLocksOnStores: LS-INV-001, LS-INV-002, LS-INV-003, LS-INV-004, LS-CC-001, LS-ACC-01, LS-ACC-02, LS-ACC-03,
+// LS-ACC-04.
 func TestLocksOnStores(t *testing.T) { rules(t, suite.Locks) }
 
 // TestModesOnStores (LS-INV-001): locks with several holders, a line and policies, against the oracle of the modes.
 func TestModesOnStores(t *testing.T) { rules(t, suite.Modes) }
 
-// TestAnalysesOnStores: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4, with an index for the sweep and without.
+// TestAnalysesOnStores: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4, with an index for the sweep and
+// without.
 func TestAnalysesOnStores(t *testing.T) {
 	rules(t, suite.Analyses)
 	t.Run("DynamoDB without an index", func(t *testing.T) { suite.Analyses(t, onDynamoDB()) })
@@ -181,8 +183,8 @@ func TestAmbiguousMachineIDsOnStores(t *testing.T) { ambiguous(t, suite.Ambiguou
 // TestAmbiguousPlacementsOnStores: commands on members and activations, most of which are transactions.
 func TestAmbiguousPlacementsOnStores(t *testing.T) { ambiguous(t, suite.AmbiguousPlacements) }
 
-// TestDamageOnStores has more damaged documents on each store than a small page has; in memory one of them, and more than a
-// large page has, too.
+// TestDamageOnStores has more damaged documents on each store than a small page has; in memory one of them, and more
+// than a large page has, too.
 func TestDamageOnStores(t *testing.T) {
 	onAllStores(t, func(t *testing.T, open newStore) { suite.Damage(t, open, 7) })
 	for _, n := range []int{1, 101} {
@@ -190,8 +192,8 @@ func TestDamageOnStores(t *testing.T) {
 	}
 }
 
-// TestWhatIsFreeIsObtainedOnStores (LS-ACQ-002, BE-041-DOD-3) asks on each store for what was left behind: locks, analyses,
-// runs; and lets a pass remove what is kept no longer. Package suite has all numbers, in memory.
+// TestWhatIsFreeIsObtainedOnStores (LS-ACQ-002, BE-041-DOD-3) asks on each store for what was left behind: locks,
+// analyses, runs; and lets a pass remove what is kept no longer. Package suite has all numbers, in memory.
 func TestWhatIsFreeIsObtainedOnStores(t *testing.T) {
 	locks := suite.AtDepth(suite.Extent{Dead: []int{21}, Every: 5, Asks: 1}, suite.Everything)
 	onAllStores(t, func(t *testing.T, open newStore) {
