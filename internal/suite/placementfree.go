@@ -86,7 +86,7 @@ func freePlacements(t *testing.T, newStore func(t *testing.T, now func() time.Ti
 	}
 	n := 0
 	o := join("m0", 30*time.Second, heavy)
-	for ; o.Code == placement.OK && n < 100; o = join(fmt.Sprint("m", n), 30*time.Second, heavy) {
+	for ; o.Code == placement.OK && n < 1000; o = join(fmt.Sprint("m", n), 30*time.Second, heavy) {
 		n++
 	}
 	if o.Code != placement.ClusterFull || o.RetryAfter != 30*time.Second {
