@@ -30,11 +30,7 @@ func TestListsAreCurrent(t *testing.T) {
 		t.Error(err)
 	}
 	languages := map[string]int{}
-	explored := 0
 	for _, f := range faults {
-		if f.check.pkg == "./internal/prove" && f.check.tests == "^TestEvery$" {
-			explored++
-		}
 		languages[path.Ext(f.file)]++
 		if f.check.switched() {
 			if files, err := filepath.Glob(filepath.Join(src.root, f.check.pkg, "*.go")); err != nil || len(files) == 0 {
@@ -46,9 +42,6 @@ func TestListsAreCurrent(t *testing.T) {
 		if languages[ext] == 0 {
 			t.Errorf("no fault in a file %s", ext)
 		}
-	}
-	if explored < 20 {
-		t.Errorf("%d faults are for the search through all orders of steps; want 20 at least", explored)
 	}
 	if len(faults) < 150 {
 		t.Errorf("%d faults; want 150 at least: %v", len(faults), languages)
