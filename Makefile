@@ -12,13 +12,12 @@ serve: ## Run a server on 127.0.0.1:8080 with the embedded store
 build: ## Build bin/leasehold, static, without cgo
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o bin/leasehold ./cmd/leasehold
 
-comma := ,
-
 .PHONY: lambda
-lambda: ## Build bin/lambda/bootstrap for provided.al2023 on arm64: make lambda, or make lambda ARCH=amd64; QUEUES=no has no client of SQS
-	CGO_ENABLED=0 GOOS=linux GOARCH=$(or $(ARCH),arm64) go build -tags lambda.norpc,leasehold.noprofiles$(if $(filter no,$(QUEUES)),$(comma)leasehold.noqueues) \
-	  -trimpath -ldflags "-s -w" \
-	  -o bin/lambda/bootstrap ./functions/aws/lambda
+lambda: ## Build bootstrap and queues in bin/lambda, for provided.al2023 on arm64: make lambda, or make lambda ARCH=amd64
+	$(lambda) -o bin/lambda/bootstrap -tags lambda.norpc,leasehold.noprofiles,leasehold.noqueues ./functions/aws/lambda
+	$(lambda) -o bin/lambda/queues -tags lambda.norpc,leasehold.noprofiles ./functions/aws/lambda
+
+lambda = CGO_ENABLED=0 GOOS=linux GOARCH=$(or $(ARCH),arm64) go build -trimpath -ldflags "-s -w"
 
 .PHONY: release
 release: ## Make the files of a release in dist/: make release VERSION=v1.2.3 KEY=FILE, which signs it; DIRTY=1 builds changes that are in no commit

@@ -91,15 +91,20 @@ func grown(t *testing.T, store docstore.Store, members int, at time.Time) {
 	}
 }
 
-// TestFollowingMembers: PLC-PLACE-2. What a locator reads when one member of a thousand has joined, or left, through a
-// server and on a store, is what changed; and the list that it has is the one that it would read whole.
+// TestFollowingMembers: PLC-PLACE-2. What a locator reads when one member of a thousand, or of 5000, has joined, or
+// left, through a server and on a store, is what changed; and the list that it has is the one that it would read whole.
 func TestFollowingMembers(t *testing.T) {
 	t.Parallel()
-	const members = 996
 	for name, c := range map[string]struct {
+		members int
 		changes bool
-		store   int // bytes at most, of a member that joins
-	}{"as changes": {true, 1500}, "whole": {false, 160_000}} {
+		all     int // bytes at most over HTTP, of all members
+		whole   int // and of the store
+		store   int // and of a member that joins
+	}{
+		"as changes": {996, true, 12_000, 160_000, 1500}, "whole": {996, false, 12_000, 160_000, 160_000},
+		"5000": {placement.MaxMembers - 4, true, 60_000, 900_000, 6000},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			clock := suite.NewClock()
@@ -120,8 +125,8 @@ func TestFollowingMembers(t *testing.T) {
 				}
 				return o.Incarnation
 			}
-			grown(t, memory, members, clock.Now())
-			join(members) // from now on, changes are stored
+			grown(t, memory, c.members, clock.Now())
+			join(c.members) // from now on, changes are stored
 			var wire, stored int
 			api := contracttest.Handler(t, httpapi.New(memory, httpapi.Development{}, nil))
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -153,15 +158,15 @@ func TestFollowingMembers(t *testing.T) {
 					t.Errorf("%s: want %d and %d at most", what, most, mostStored)
 				}
 			}
-			same("all", 12_000, 160_000)
+			same("all", c.all, c.whole)
 			same("nothing changed", 0, 100)
-			first := join(members + 1)
+			first := join(c.members + 1)
 			same("one joined", 300, c.store)
-			join(members + 2)
+			join(c.members + 2)
 			if o, err := writer.Leave(t.Context(), chat, first); err != nil || o.Code != placement.OK {
 				t.Fatalf("%+v, %v", o, err)
 			}
-			join(members + 3)
+			join(c.members + 3)
 			same("two joined and one left", 600, 3*c.store)
 		})
 	}

@@ -31,8 +31,11 @@ type program struct {
 
 var (
 	leasehold = program{"leasehold", "./cmd/leasehold", ""}
-	// the name is that of the runtime provided.al2023, the tags are those of make lambda
-	bootstrap = program{"bootstrap", "./functions/aws/lambda", "lambda.norpc,leasehold.noprofiles"}
+	// those of a zip for Lambda: the first has the name of the runtime provided.al2023; the tags are those of make lambda
+	functions = []program{
+		{"bootstrap", "./functions/aws/lambda", "lambda.norpc,leasehold.noprofiles,leasehold.noqueues"},
+		{"queues", "./functions/aws/lambda", "lambda.norpc,leasehold.noprofiles"},
+	}
 )
 
 // binary is a program that was built for a platform.
@@ -100,7 +103,7 @@ func (b *builder) release(ctx context.Context) ([]file, error) {
 	if err := clientVersions(b.source.dir, b.version); err != nil && !b.source.dirty {
 		return nil, err
 	}
-	var programs, lambdas []*binary
+	var programs []*binary
 	for _, p := range b.platforms {
 		built, err := b.build(ctx, leasehold, p)
 		if err != nil {
@@ -108,17 +111,20 @@ func (b *builder) release(ctx context.Context) ([]file, error) {
 		}
 		programs = append(programs, built)
 	}
+	all := slices.Clone(programs)
+	lambdas := map[platform][]file{}
 	for _, p := range b.platforms {
 		if p.os != "linux" {
 			continue
 		}
-		built, err := b.build(ctx, bootstrap, p)
-		if err != nil {
-			return nil, err
+		for _, f := range functions {
+			built, err := b.build(ctx, f, p)
+			if err != nil {
+				return nil, err
+			}
+			all, lambdas[p] = append(all, built), append(lambdas[p], built.file())
 		}
-		lambdas = append(lambdas, built)
 	}
-	all := slices.Concat(programs, lambdas)
 
 	b.logf("licenses of what is linked")
 	modules, err := b.modules(all)
@@ -154,18 +160,18 @@ func (b *builder) release(ctx context.Context) ([]file, error) {
 		}
 		made = append(made, archive)
 	}
-	for _, l := range lambdas {
-		content, err := zipped([]file{l.file(), license, notices}, b.source.time)
+	for p, files := range lambdas { // made is sorted below
+		content, err := zipped(append(files, license, notices), b.source.time)
 		if err != nil {
 			return nil, err
 		}
-		made = append(made, file{name: b.name("lambda-"+l.platform.arch) + ".zip", content: content})
+		made = append(made, file{name: b.name("lambda-"+p.arch) + ".zip", content: content})
 	}
-	functions, err := b.source.functions(ctx)
+	sources, err := b.source.functions(ctx)
 	if err != nil {
 		return nil, err
 	}
-	content, err := zipped(functions, b.source.time)
+	content, err := zipped(sources, b.source.time)
 	if err != nil {
 		return nil, err
 	}

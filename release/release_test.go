@@ -418,12 +418,16 @@ func TestArchiveOfWindows(t *testing.T) {
 	}
 }
 
-// TestLambda: the zip has an executable with the name that the runtime starts, built with the tags of make lambda: what
-// they leave out would be loaded at each cold start.
+// TestLambda: the zip has an executable with the name that the runtime starts, and the one that takes its place for
+// queues, built with the tags of make lambda: what they leave out would be loaded at each cold start.
 func TestLambda(t *testing.T) {
-	tags := regexp.MustCompile(`go build -tags ([a-z.,]+)`).FindSubmatch(read(t, "../Makefile"))
-	if tags == nil {
-		t.Fatal("make lambda names no tags")
+	tags := map[string]string{}
+	named := regexp.MustCompile(`-o bin/lambda/(\w+) -tags ([a-z.,]+)`)
+	for _, m := range named.FindAllSubmatch(read(t, "../Makefile"), -1) {
+		tags[string(m[1])] = string(m[2])
+	}
+	if len(tags) != 2 || tags["bootstrap"] != tags["queues"]+",leasehold.noqueues" {
+		t.Fatalf("make lambda builds %v", tags)
 	}
 	for _, arch := range []string{"amd64", "arm64"} {
 		content := read(t, filepath.Join(released(t), "leasehold-"+testVersion+"-lambda-"+arch+".zip"))
@@ -431,27 +435,27 @@ func TestLambda(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := r.Open("bootstrap")
-		if err != nil {
-			t.Fatal(err)
+		for name, tags := range tags {
+			info, err := fs.Stat(r, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.Mode() != 0o755 {
+				t.Errorf("%s for %s: %v", name, arch, info.Mode())
+			}
+			program, err := fs.ReadFile(r, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			built, err := buildinfo.Read(bytes.NewReader(program))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := (debug.BuildSetting{Key: "-tags", Value: tags}); !slices.Contains(built.Settings, want) {
+				t.Errorf("%s for %s: built with %v, make lambda has %v", name, arch, built.Settings, want)
+			}
 		}
-		defer f.Close()
-		info, err := f.Stat()
-		if err != nil || info.Mode() != 0o755 {
-			t.Errorf("%s: %v, %v", arch, info.Mode(), err)
-		}
-		program, err := io.ReadAll(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		built, err := buildinfo.Read(bytes.NewReader(program))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := (debug.BuildSetting{Key: "-tags", Value: string(tags[1])}); !slices.Contains(built.Settings, want) {
-			t.Errorf("%s: built with %v, make lambda has %v", arch, built.Settings, want)
-		}
-		if len(r.File) != 3 || len(content) > 50<<20 {
+		if len(r.File) != 4 || len(content) > 50<<20 {
 			t.Errorf("%s: %d files, %d bytes; Lambda takes 50 MiB", arch, len(r.File), len(content))
 		}
 	}

@@ -2,10 +2,14 @@ package tests
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,12 +24,29 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
 
-// lambdaTags are those that make lambda builds the program with.
-const lambdaTags = "lambda.norpc,leasehold.noprofiles"
+// What make lambda builds its two programs with: bootstrap, which Lambda starts, and queues, which takes its place as a
+// worker, and as a sweep with a queue.
+const (
+	bootstrapTags = lambdaTags + ",leasehold.noqueues"
+	lambdaTags    = "lambda.norpc,leasehold.noprofiles"
+)
 
-// TestLambdaLinks: the program for Lambda has nothing of what it leaves out to start sooner: the loader of the shared
-// configuration with the clients of three services that it brings, and net/rpc. The adapter without the tag has the
-// loader, which is how profiles work elsewhere.
+// deployed is the path of the program that Lambda starts, in a folder with both, as make lambda builds them.
+func deployed(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, tags := range map[string]string{"bootstrap": bootstrapTags, "queues": lambdaTags} {
+		program, err := os.ReadFile(build(t, "functions/aws/lambda", "-tags", tags))
+		if err := cmp.Or(err, os.WriteFile(filepath.Join(dir, name), program, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "bootstrap")
+}
+
+// TestLambdaLinks: the programs for Lambda have nothing of what they leave out to start sooner: the loader of the
+// shared configuration with the clients of three services that it brings, and net/rpc; and the one that Lambda starts
+// no client of a queue. The adapter without the tag has the loader, which is how profiles work elsewhere.
 func TestLambdaLinks(t *testing.T) {
 	t.Parallel()
 	const aws = "github.com/aws/aws-sdk-go-v2/"
@@ -48,7 +69,7 @@ func TestLambdaLinks(t *testing.T) {
 	if !program[aws+"service/dynamodb"] {
 		t.Error("the client of DynamoDB is not linked")
 	}
-	without := linked(lambdaTags + ",leasehold.noqueues")
+	without := linked(bootstrapTags)
 	for _, pkg := range queues {
 		if without[pkg] || !program[pkg] {
 			t.Errorf("%s is linked: %t, and %t without queues", pkg, program[pkg], without[pkg])
@@ -59,11 +80,15 @@ func TestLambdaLinks(t *testing.T) {
 	}
 }
 
-// TestLambdaWithoutQueues: the program that has no client of a queue does what needs none, and says which program has
-// one.
+// TestLambdaWithoutQueues: the program that Lambda starts, which has no client of a queue, does what needs none. As a
+// worker, and as a sweep with a queue, it looks for the one that has one beside it (TestLambdaGate), and says so if
+// there is none.
 func TestLambdaWithoutQueues(t *testing.T) {
 	t.Parallel()
-	bootstrap := build(t, "functions/aws/lambda", "-tags", lambdaTags+",leasehold.noqueues")
+	if runtime.GOOS != "linux" {
+		t.Skip("Lambda is Linux")
+	}
+	bootstrap := build(t, "functions/aws/lambda", "-tags", bootstrapTags)
 	db := dynamodbtest.Start(t, nil)
 	openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "locks",
 		awsdynamodb.Options{Due: []string{analysis.ExpiryField}}) // creates the table
@@ -81,7 +106,9 @@ func TestLambdaWithoutQueues(t *testing.T) {
 		case <-time.After(failAfter):
 			t.Fatal("the instance goes on")
 		}
-		if log := l.Log(); l.ExitCode() != 1 || !strings.Contains(log, "build it without the tag") {
+		missing := "start " + filepath.Join(filepath.Dir(bootstrap), "queues")
+		if log := l.Log(); l.ExitCode() != 1 || !strings.Contains(log, missing) ||
+			!strings.Contains(log, "make lambda builds") {
 			t.Errorf("%s: exit code %d, %s", handler, l.ExitCode(), log)
 		}
 	}
@@ -176,7 +203,7 @@ func TestLambdaColdStart(t *testing.T) {
 	db := dynamodbtest.Start(t, nil)
 	openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "locks", awsdynamodb.Options{}) // creates the table
 	db.ResetCounts()
-	l := lambdatest.Start(t, build(t, "functions/aws/lambda", "-tags", lambdaTags), "api",
+	l := lambdatest.Start(t, build(t, "functions/aws/lambda", "-tags", bootstrapTags), "api",
 		"LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT="+db.URL, "LEASEHOLD_FRONT_DOOR=url", "LEASEHOLD_AUTH_TENANT=acme",
 		"GODEBUG=inittrace=1")
 	begin := time.Now()

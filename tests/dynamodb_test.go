@@ -1,11 +1,14 @@
 package tests
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -222,7 +225,7 @@ func TestPlacementRequestsOnDynamoDB(t *testing.T) {
 // member, one after the other.
 func TestPlacementUnitsAtScale(t *testing.T) {
 	t.Parallel()
-	const members = placement.MaxMembers
+	const members = 1000
 	server := dynamodbtest.New(nil)
 	clock := suite.NewClock()
 	store := openDynamo(t, dynamoClient("http://dynamodb.test", server.RoundTripper()), "leasehold",
@@ -268,6 +271,82 @@ func TestPlacementUnitsAtScale(t *testing.T) {
 	if most > 50 || replacement > 300*1000 {
 		t.Errorf("a change of %v write units, a replacement of all members of %v", most, replacement)
 	}
+}
+
+// TestPlacementUnitsOfMostMembers: what it costs on DynamoDB when 24 members join at once, one after the other and
+// waiting for each other, and what a change and a process that knows nothing cost in a cluster with as many members as
+// there may be and 65 536 partitions.
+func TestPlacementUnitsOfMostMembers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := dynamodbtest.New(nil)
+		store := openDynamo(t, dynamoClient("http://dynamodb.test", server.RoundTripper()), "leasehold",
+			awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock})
+		alone := placement.New(store, &placement.Options{Changes: true})
+		waiting := placement.New(store, &placement.Options{Changes: true, JoinDelay: time.Second})
+		ctx := context.WithoutCancel(t.Context())
+		var before dynamodbtest.Units
+		units := func() (read, write float64) {
+			n := server.Consumed()
+			read, write, before = n.Read-before.Read, n.Write-before.Write, n
+			return read, write
+		}
+		join := func(s *placement.Service, cluster string, i int) placement.MemberOutcome {
+			o, err := s.Join(ctx, placement.Join{
+				Cluster: placement.Cluster{Tenant: "acme", Name: cluster}, Member: fmt.Sprintf("chat-7d9f8b6c5-%05x", i*7919),
+				RequestID: "j", TTL: time.Hour, Partitions: placement.MaxPartitions,
+				Address: fmt.Sprintf("10.%d.%d.%d:9000", i%4, i/4%200, i%251),
+				Offer: placement.Offer{Kinds: []string{"room", "user"},
+					Labels: map[string]string{"zone": "eu-west-1" + "abc"[i%3:i%3+1]}},
+			})
+			if err != nil || o.Code != placement.OK {
+				t.Errorf("%+v, %v", o, err)
+			}
+			return o
+		}
+		together := func(cluster string, first, many int) {
+			var done sync.WaitGroup
+			for i := range many {
+				done.Go(func() { join(waiting, cluster, first+i) })
+			}
+			done.Wait()
+		}
+		// two clusters with a thousand members get 24 more
+		for _, cluster := range []string{"chat", "alone"} {
+			together(cluster, 0, 1000)
+		}
+		units()
+		together("chat", 1000, 24)
+		_, ofGroup := units()
+		for i := range 24 {
+			join(alone, "alone", 1000+i)
+		}
+		_, ofEach := units()
+		if t.Logf("24 joins: %v write units together, %v one by one", ofGroup, ofEach); ofGroup > 170 || ofEach < 3*ofGroup {
+			t.Errorf("24 joins took %v write units together, %v one by one", ofGroup, ofEach)
+		}
+		const most = placement.MaxMembers
+		for n := 1024; n < most-1; n += 24 * 8 {
+			together("chat", n, min(24*8, most-1-n))
+		}
+		units()
+		last := join(alone, "chat", most)
+		_, ofJoin := units()
+		chat := placement.Cluster{Tenant: "acme", Name: "chat"}
+		if o, err := alone.Leave(ctx, chat, last.Incarnation); err != nil || o.Code != placement.OK {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		_, ofLeave := units()
+		top, err := placement.New(store, nil).Topology(ctx, chat)
+		if err != nil || len(top.Members) != most-1 {
+			t.Fatal(err)
+		}
+		ofRead, _ := units()
+		t.Logf("a join %v, a leave %v write units; all members %v read units", ofJoin, ofLeave, ofRead)
+		if ofJoin > 34 || ofLeave > 34 || ofRead > 280 {
+			t.Errorf("a join took %v write units, a leave %v, all members %v read units", ofJoin, ofLeave, ofRead)
+		}
+	})
 }
 
 // TestAnalysesOnDynamoDB: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4, with an index for the sweep and

@@ -1,16 +1,94 @@
 package tests
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/adapters/redisstore"
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/experimental/emulator/redistest"
+	"github.com/leasehold-dev/leasehold/functions/setup"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
+
+// TestPruneAtADistance: documents that ended are found by 500 and removed by a hundred, each in one round trip, so that
+// a million of them take two minutes 10 ms from the store. What was removed is said after each 500, and a run that was
+// interrupted there goes on with the next. The log is the table in docs/guides/operations.md.
+func TestPruneAtADistance(t *testing.T) {
+	t.Parallel()
+	server := redistest.StandIn(t)
+	store, err := redisstore.Open(t.Context(), &redisstore.Options{Addr: server.Addr()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	const n = 2300
+	for first := 0; first < n; first += docstore.MaxWrites {
+		writes := make([]docstore.Write, docstore.MaxWrites)
+		for i := range writes {
+			writes[i] = docstore.Write{Key: docstore.Key{Kind: "locks", Tenant: "acme", ID: strconv.Itoa(first + i)},
+				Set: map[string]docstore.Value{"n": docstore.Int(1)}, Keep: time.Millisecond}
+		}
+		if _, err := store.Write(t.Context(), writes...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for from := (time.Time{}); ; { // until all have ended
+		snap, err := store.Get(t.Context(), docstore.Key{Kind: "locks", Tenant: "acme", ID: "0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if from.IsZero() {
+			from = snap.At
+		} else if snap.At.Sub(from) > 2*time.Millisecond {
+			break
+		}
+	}
+	removed := func(most int) (n int, said []int) {
+		t.Helper()
+		n, err := setup.Prune(t.Context(), store, func(some int) error {
+			if said = append(said, some); len(said) == most {
+				return context.Canceled
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		return n, said
+	}
+	if got, said := removed(1); got != 500 || len(said) != 1 {
+		t.Fatalf("%d were removed until it was interrupted, and %v said", got, said)
+	}
+	server.ResetCommands()
+	if got, said := removed(0); got != n-500 || !slices.Equal(said, []int{500, 500, 500}) {
+		t.Errorf("%d were removed then, and %v said", got, said)
+	}
+	trips := 0
+	for _, sent := range server.Commands() {
+		trips += sent
+	}
+	const batch = 1 + 5
+	if want := 3*batch + 1 + 3 + 1; trips != want { // 300 are left at the end, and nothing
+		t.Errorf("%d round trips for %d documents, want %d: %v", trips, n-500, want, server.Commands())
+	}
+	for _, delay := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond} {
+		took := time.Duration(1_000_000/500*batch) * delay
+		if took > 10*time.Minute {
+			t.Errorf("a million take %v", took)
+		}
+		t.Logf("| %v | %v |", delay, took)
+	}
+}
 
 // TestStoreCommands: maintenance of a store beside its server, and without one.
 func TestStoreCommands(t *testing.T) {

@@ -21,13 +21,14 @@ import (
 type machines struct {
 	address, port string // of the server
 	in            func(machine string, c *exec.Cmd)
+	alone         error // why they are one machine; nil: they are three
 }
 
 func threeMachines(t *testing.T) machines {
 	t.Helper()
 	name := func(machine string) string { return fmt.Sprintf("leasehold%d%s", os.Getpid(), machine) }
-	alone := machines{"127.0.0.1", strconv.Itoa(freePort(t)), func(string, *exec.Cmd) {}}
-	if runtime.GOOS != "linux" || os.Getuid() != 0 {
+	alone := machines{"127.0.0.1", strconv.Itoa(freePort(t)), func(string, *exec.Cmd) {}, errors.New("root may make them")}
+	if os.Getuid() != 0 {
 		return alone
 	}
 	ip := func(args string) error {
@@ -55,7 +56,7 @@ func threeMachines(t *testing.T) machines {
 	steps = append(steps, "netns exec "+name("alpha")+" true")
 	for _, s := range steps {
 		if err := ip(s); err != nil {
-			t.Logf("on this machine alone: %v", err)
+			alone.alone = err
 			return alone
 		}
 	}
@@ -66,7 +67,7 @@ func threeMachines(t *testing.T) machines {
 		}
 		c.Args = append([]string{"ip", "netns", "exec", name(machine), c.Path}, c.Args[1:]...)
 		c.Path = path
-	}}
+	}, nil}
 }
 
 // TestThreeMachines: the guide works as it stands, from nothing to a lock across machines: with a certificate and
@@ -80,6 +81,12 @@ func TestThreeMachines(t *testing.T) {
 		t.Skip("openssl makes the certificate") // the gate has it
 	}
 	three := threeMachines(t)
+	t.Run("between network namespaces", func(t *testing.T) {
+		if three.alone != nil {
+			t.Skipf("SKIPPED: no network namespaces can be made, so that the guide is followed on this machine alone: %v",
+				three.alone)
+		}
+	})
 	dir, program := t.TempDir(), filepath.Dir(binary(t))
 	for _, sub := range []string{"etc", "lib"} {
 		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
@@ -147,7 +154,7 @@ func TestThreeMachines(t *testing.T) {
 		!strings.HasSuffix(out, "bravo's turn\n") {
 		t.Errorf("bravo: %s", out)
 	}
-	if out := <-holds; !strings.Contains(out, "deploying under the token ") || !strings.HasSuffix(out, "<nil>") {
+	if out := <-holds; !strings.Contains(out, "deploying with fencing token ") || !strings.HasSuffix(out, "<nil>") {
 		t.Errorf("alpha: %s", out)
 	}
 	ran := types("alpha", as("alpha")+sh[nightly]) + types("bravo", as("bravo")+sh[nightly])

@@ -47,7 +47,7 @@ func TestTokenCommand(t *testing.T) {
 	made := func(args ...string) (env []string, id string) {
 		t.Helper()
 		code, secret, said := run(t, []string{"LEASEHOLD_AUTH_TOKENS=" + file}, append([]string{"token", "new"}, args...)...)
-		m := regexp.MustCompile(`^leasehold: token ([a-z2-7]{8}) of `).FindStringSubmatch(said)
+		m := regexp.MustCompile(`^leasehold: bearer token ([a-z2-7]{8}) of `).FindStringSubmatch(said)
 		if code != 0 || !regexp.MustCompile(`^lh_[\w-]{43}\n$`).MatchString(secret) || m == nil {
 			t.Fatalf("%v: %d %q %q", args, code, secret, said)
 		}

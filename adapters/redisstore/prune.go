@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// Prune implements [docstore.Pruner]. It is two round trips for each hundred documents, one that finds them and one
-// that removes those that are still due, and one for each shard, which finds no more. What another program has put in
-// the place of a document is left there: the error, a [docstore.Unreadable], names it, once, after all others were
-// removed.
+// findAtOnce is how many documents that are due are found in one round trip.
+const findAtOnce = 500
+
+// Prune implements [docstore.Pruner]. It is six round trips for each 500 documents: one that finds them, and one for
+// each hundred that removes those that are still due, so that no other caller waits for more than a hundred. Another
+// one for each shard finds no more. What another program has put in the place of a document is left there: the error, a
+// [docstore.Unreadable], names it, once, after all others were removed.
 func (s *Store) Prune(ctx context.Context, limit int) (removed int, err error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("%w: limit %d: 1 or more", docstore.ErrInvalid, limit)
@@ -24,7 +28,7 @@ func (s *Store) Prune(ctx context.Context, limit int) (removed int, err error) {
 	var unreadable docstore.Unreadable
 	for _, of := range s.keys.shards {
 		for removed < limit {
-			_, due, err := s.members(ctx, of, of.ends, min(limit-removed, docstore.MaxWrites))
+			_, due, err := s.members(ctx, of, of.ends, min(limit-removed, findAtOnce))
 			if errors.Is(err, docstore.ErrDamaged) {
 				failed = errors.Join(failed, err) // the ends of this shard are something else; others have theirs
 				break
@@ -35,14 +39,15 @@ func (s *Store) Prune(ctx context.Context, limit int) (removed int, err error) {
 			if len(due) == 0 {
 				break
 			}
-			n, damaged, err := s.remove(ctx, of, due)
-			for _, member := range damaged {
-				unreadable.Take(
-					fmt.Errorf("%w: %s:doc:%s is to be removed and holds something else than Leasehold put there: it is left alone",
-						docstore.ErrDamaged, of.root, member))
-			}
-			if removed += n; err != nil {
-				return removed, errors.Join(failed, err, unreadable.Err())
+			for some := range slices.Chunk(due, docstore.MaxWrites) {
+				n, damaged, err := s.remove(ctx, of, some)
+				for _, member := range damaged {
+					unreadable.Take(fmt.Errorf("%w: %s:doc:%s is to be removed and holds something else than "+
+						"Leasehold put there: it is left alone", docstore.ErrDamaged, of.root, member))
+				}
+				if removed += n; err != nil {
+					return removed, errors.Join(failed, err, unreadable.Err())
+				}
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -57,6 +58,29 @@ func grant(id string) docstore.Write {
 		},
 		Add: map[string]int64{"token": 1},
 	}
+}
+
+// BenchmarkPrune removes documents that have ended, as retention does.
+func BenchmarkPrune(b *testing.B) {
+	clock := newHands(noon)
+	s := open(b, filepath.Join(b.TempDir(), "leasehold.db"), clock.options())
+	for i := range b.N {
+		w := grant(strconv.Itoa(i))
+		w.Keep = time.Hour
+		if _, err := s.Write(b.Context(), w); err != nil {
+			b.Fatal(err)
+		}
+	}
+	clock.set(noon.Add(2 * time.Hour))
+	b.ResetTimer()
+	for left := b.N; left > 0; {
+		n, err := s.Prune(b.Context(), 500)
+		if err != nil || n == 0 {
+			b.Fatalf("%d removed, %v", n, err)
+		}
+		left -= n
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "documents/s")
 }
 
 func BenchmarkGet(b *testing.B) {

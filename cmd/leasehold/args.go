@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -60,6 +62,33 @@ func wantsJSON(args []string) bool {
 		}
 	}
 	return false
+}
+
+// inWords is an error of the parser in the words of the command line, and the command whose usage is asked for.
+func inWords(err error) (_ error, command string) {
+	command = "leasehold"
+	parse, ok := errors.AsType[*kong.ParseError](err)
+	if !ok {
+		return err, command
+	}
+	node := cmp.Or(parse.Context.Selected(), parse.Context.Model.Node)
+	for n, end := node, ""; n.Parent != nil; n, end = n.Parent, " "+n.Name+end {
+		command = "leasehold " + n.Name + end
+	}
+	text := err.Error()
+	word, isWord := strings.CutPrefix(text, "unexpected argument ")
+	flag, isFlag := strings.CutPrefix(text, "unknown flag ")
+	_, before := beforeCommand[flag]
+	name, _, expects := strings.Cut(text, ": expected ")
+	switch {
+	case isWord && len(node.Children) > 0:
+		err = fmt.Errorf("%s has no command %s", command, word)
+	case isFlag && before && len(node.Children) > 0:
+		err = fmt.Errorf("%s stands before a command or after it, and there is none", flag)
+	case expects && strings.HasSuffix(text, "(<EOL>)"):
+		err = fmt.Errorf("%s: its value is missing", name)
+	}
+	return err, command
 }
 
 // ignoreEmpty makes an empty variable of a flag count as not set, as it does in servers.

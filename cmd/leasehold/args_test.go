@@ -40,6 +40,51 @@ func TestArrange(t *testing.T) {
 	}
 }
 
+// TestWrongUsage: arguments that cannot be read are an error on standard error with the code of wrong usage. It names
+// the nearest name that there is, and where the usage of the command is.
+func TestWrongUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"lokc":               `leasehold has no command lokc, did you mean "lock"?`,
+		"token foo":          "leasehold token has no command foo",
+		"token lst":          `leasehold token has no command lst, did you mean "list"?`,
+		"help lock aquire":   `leasehold lock has no command aquire, did you mean "acquire"?`,
+		"lock list x":        "leasehold lock list: unexpected argument x",
+		"version x":          "leasehold version: unexpected argument x",
+		"lock list --stat x": `leasehold lock list: unknown flag --stat, did you mean "--state"?`,
+		"token":              `leasehold token: expected one of "new", "list", "revoke"`,
+		"lock get":           `leasehold lock get: expected "<key>"`,
+		"token list --file":  "leasehold token list: --file: its value is missing",
+		"--server":           "leasehold: --server stands before a command or after it, and there is none",
+		"--output table":     "leasehold: --output stands before a command or after it, and there is none",
+		"serve --output x":   "leasehold serve: unknown flag --output",
+	} {
+		var out, errs strings.Builder
+		code := run(t.Context(), strings.Fields(args), &out, &errs)
+		name, says, ok := strings.Cut(want, ": ")
+		if !ok {
+			name, _, _ = strings.Cut(want, " has no command")
+			says = want
+		}
+		if want := "leasehold: " + says + "\nRun \"" + name + " --help\" for the usage.\n"; code != exitUsage ||
+			out.Len() > 0 || errs.String() != want {
+			t.Errorf("%s: %d %q %q, want %q", args, code, &out, &errs, want)
+		}
+	}
+	for _, r := range describeAll(t).all() { // at every level
+		for _, wrong := range []string{"--no-such-flag", "no-such-command no-such-argument x y z"} {
+			args := append(slices.Clone(r.words[1:]), strings.Fields(wrong)...)
+			if slices.ContainsFunc(r.args, func(e entry) bool { return strings.Contains(e.name, "...") }) && wrong[0] != '-' {
+				continue // it takes as many as are given
+			}
+			var out, errs strings.Builder
+			if code := run(t.Context(), args, &out, &errs); code != usageCode(args) || out.Len() > 0 ||
+				!strings.HasPrefix(errs.String(), "leasehold: ") {
+				t.Errorf("%v: %d %q %q", args, code, &out, &errs)
+			}
+		}
+	}
+}
+
 // TestReport: an error on standard error, as text and as JSON, with its exit code.
 func TestReport(t *testing.T) {
 	held := contracts.Errorf(contracts.CodeLockHeld, "")

@@ -24,7 +24,7 @@ type cli struct {
 	ID        idCmd        `cmd:"" name:"id" help:"Generate IDs, decode them, convert them to public IDs and back."`
 	Emulate   emulateCmd   `cmd:"" help:"Run an in-memory emulator of Firestore, DynamoDB, SQS or Cloud Tasks."`
 	Audit     auditCmd     `cmd:"" help:"Say who had a lock at a time, with which token, from the audit events of servers."`
-	Token     tokenCmd     `cmd:"" help:"Make, list and revoke the tokens of a server without an identity provider."`
+	Token     tokenCmd     `cmd:"" help:"Make, list and revoke the bearer tokens of a server without an identity provider."`
 	Doctor    doctorCmd    `cmd:"" help:"Check the settings of a server, its store and its clock, or a server that runs, and say what to do."`
 	Prove     proveCmd     `cmd:"" help:"Look for a broken promise: put faults to locks, runs and machine IDs, in virtual time, without a server."`
 	Health    healthCmd    `cmd:"" help:"Check that a server is ready: for health checks of containers."`
@@ -82,14 +82,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	args = arrange(args)
 	command, err := parser.Parse(args)
-	switch {
-	case code >= 0:
+	if code >= 0 {
 		return code
-	case err != nil && wantsJSON(args):
-		return report(ctx, &exitError{usageCode(args), err}, true, s)
-	case err != nil:
-		fmt.Fprintf(stderr, "leasehold: %v\nRun \"leasehold --help\", or a command with --help, for the usage.\n", err)
-		return usageCode(args)
+	}
+	if err != nil {
+		wrong, name := inWords(err)
+		code = report(ctx, &exitError{usageCode(args), wrong}, wantsJSON(args), s)
+		if !wantsJSON(args) {
+			fmt.Fprintf(stderr, "Run \"%s --help\" for the usage.\n", name)
+		}
+		return code
 	}
 	if err := command.Run(); err != nil {
 		return report(ctx, err, wantsJSON(args), s)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -193,21 +192,9 @@ func identify(ctx context.Context, c *settings.Config, log *slog.Logger) (httpap
 	}
 	i, err := tokenfile.Open(c.AuthTokens, who, log)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w; %s", c.Name("LEASEHOLD_AUTH_TOKENS"), err, mendTokens(c.AuthTokens, err))
+		return nil, fmt.Errorf("%s: %w", c.Name("LEASEHOLD_AUTH_TOKENS"), err)
 	}
 	return i, nil
-}
-
-// mendTokens says what to do about a file of tokens that cannot be read.
-func mendTokens(path string, err error) string {
-	switch path = shellWord(path); {
-	case errors.Is(err, fs.ErrNotExist):
-		return "make it with: leasehold token new --file " + path + " --subject NAME --tenant NAME"
-	case errors.Is(err, fs.ErrPermission):
-		return "let the server's group read it: chgrp GROUP " + path + " && chmod 0640 " + path
-	default:
-		return "it must be as leasehold token new writes it: put back a copy, or move it away and make new tokens"
-	}
 }
 
 // logStart writes the line with which a program begins to work.

@@ -14,7 +14,7 @@ import (
 type tokenCmd struct {
 	output
 
-	New    tokenNewCmd    `cmd:"" help:"Make a token and print it, once."`
+	New    tokenNewCmd    `cmd:"" help:"Make a bearer token and print it, once."`
 	List   tokenListCmd   `cmd:"" help:"List the tokens of the file: whose they are, and until when."`
 	Revoke tokenRevokeCmd `cmd:"" help:"Remove a token from the file."`
 }
@@ -27,14 +27,14 @@ func (c *tokenCmd) AfterApply() error { //nolint:unparam // kong wants an error
 
 // Help is the longer help of the command.
 func (tokenCmd) Help() string {
-	return `For a server without an identity provider: "leasehold serve --auth-tokens FILE" accepts the tokens of the file. It has their hashes, and for each whose it is; a token is printed when it is made, and stored nowhere. A server reads the file again within a second when it changes.
+	return `For a server without an identity provider: "leasehold serve --auth-tokens FILE" accepts the bearer tokens of the file, which say who calls; they are no fencing tokens. It has their hashes, and for each whose it is; a token is printed when it is made, and stored nowhere. A server reads the file again within a second when it changes.
 
   leasehold token new --file /etc/leasehold/tokens --subject build-1 --tenant acme > build-1.token
   leasehold token new --file /etc/leasehold/tokens --subject ann --tenant acme --right admin --expires 720h
   leasehold token list --file /etc/leasehold/tokens
   leasehold token revoke --file /etc/leasehold/tokens 4ek7mzqa
 
-Callers send a token with --auth-token-file FILE, or in LEASEHOLD_AUTH_TOKEN. What they hold is owned by the subject; a token opens the locks, the fences, the runs and the clusters of its tenant. Give each machine one of its own, so that it can be revoked, and audit events say who it was.
+Callers send a bearer token with --auth-token-file FILE, or in LEASEHOLD_AUTH_TOKEN. What they hold is owned by the subject; a token opens the locks, the fences, the runs and the clusters of its tenant. Give each machine one of its own, so that it can be revoked, and audit events say who it was.
 
 Exit codes: 0 done, 1 the file cannot be read or written, 2 wrong usage, 5 there is no such token.`
 }
@@ -77,7 +77,7 @@ func (c *tokenNewCmd) Run(t *tokenCmd, s *streams) error {
 	if t.JSON {
 		return show(s, true, madeToken{secret, token}, "")
 	}
-	fmt.Fprintf(s.err, "leasehold: token %s of %s in tenant %s, %s; it is shown only now\n", token.ID,
+	fmt.Fprintf(s.err, "leasehold: bearer token %s of %s in tenant %s, %s; it is shown only now\n", token.ID,
 		printable(token.Subject), printable(token.Tenant), until(token))
 	_, err = fmt.Fprintln(s.out, secret)
 	return err
@@ -153,6 +153,6 @@ func (c *tokenRevokeCmd) Run(t *tokenCmd, s *streams) error {
 	if err != nil {
 		return err
 	}
-	return show(s, t.JSON, gone, "token %s of %s in tenant %s is revoked; what is held with it lasts until it expires\n",
-		gone.ID, printable(gone.Subject), printable(gone.Tenant))
+	return show(s, t.JSON, gone,
+		"bearer token %s of %s in tenant %s is revoked; what is held with it lasts until it expires\n", gone.ID, printable(gone.Subject), printable(gone.Tenant))
 }

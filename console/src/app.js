@@ -111,24 +111,28 @@ function choose(tenant) {
 // The page.
 const Icon = ({ d }) => html`<svg viewBox="0 0 24 24" aria-hidden="true"><path d=${d} /></svg>`
 
+// narrow is whether the page is one column, as style.css has it: then what is about the reader comes after the screen, for all who go through it in its order.
+const narrow = matchMedia('(max-width: 820px)')
+narrow.onchange = () => draw()
+
 function Shell() {
   const { screen, args, q } = where()
   document.documentElement.lang = lang()
   document.title = t('screen.' + screen.id) + ' · Leasehold'
   const c = S.caller
+  const you = html`<aside class="who" aria-label=${t('you')}>${c && html`<${Who} c=${c} />`}
+    <div class="langs" role="group" aria-label=${t('language')}>${Object.keys(tables).map((l) => html`<button key=${l} class="quiet" lang=${l} aria-pressed=${String(l === lang())} onClick=${() => { setLang(l); draw() }}>${{ en: 'English', ja: '日本語' }[l]}</button>`)}</div></aside>`
   return html`<a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById('main').focus() }}>${t('skip')}</a>
   <div class="side"><header><a class="brand" href="#/now"><img src="icon.svg" alt="" width="28" height="28" />Leasehold</a>
     ${c && html`<nav aria-label=${t('nav')}>${screens.map((s) => html`<a key=${s.id} href=${link(s.id)} aria-current=${s === screen ? 'page' : null}><${Icon} d=${s.icon} /><span>${t('screen.' + s.id)}</span></a>`)}</nav>`}
     ${c && html`<p class="brief"><${Text} v=${S.tenant} cut /> <span class="note">${t(c.administrator ? 'may.change' : 'may.read')}</span></p>`}</header>
-    <aside class="who" aria-label=${t('you')}>${c && html`<${Who} c=${c} />`}
-      <div class="langs" role="group" aria-label=${t('language')}>${Object.keys(tables).map((l) => html`<button key=${l} class="quiet" lang=${l} aria-pressed=${String(l === lang())} onClick=${() => { setLang(l); draw() }}>${{ en: 'English', ja: '日本語' }[l]}</button>`)}</div>
-    </aside></div>
+    ${!narrow.matches && you}</div>
   <main id="main" tabindex="-1" class=${c && status()[0]}>${c ? html`
     <div class="title"><h1>${t('screen.' + screen.id)}</h1><${Live} screen=${screen} /></div>
     ${S.error && html`<${Failure} error=${S.error} />${!S.data && args.length > 0 && html`<p><a href=${link(screen.id)}>${t('back')}</a></p>`}`}
     ${S.data && S.hash === location.hash ? html`<${Guard} key=${screen.id + '\0' + S.tenant + '\0' + args.join('\0') + '\0' + q} View=${screen.View} data=${S.data} args=${args} q=${q} caller=${c} tenant=${S.tenant} again=${again} />`
       : !S.error && html`<p class="note" role="status">${t('loading')}</p>`}` : html`<${SignIn} />`}
-  </main>`
+  </main>${narrow.matches && you}`
 }
 
 // Guard keeps a fault of one screen from the others.

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -48,11 +50,8 @@ func parse(body []byte, into any) error {
 	if len(body) == 0 {
 		return field.Errorf("body", "is empty: send a JSON object")
 	}
-	if string(bytes.TrimSpace(body)) == "null" {
-		return field.Errorf("body", "must be a JSON object, not null")
-	}
-	if err := jsonv2.Unmarshal(body, into, strict); err != nil {
-		return explain(err, body)
+	if err := Strictly(body, "body", into); err != nil {
+		return err
 	}
 	if err := noNulls(body); err != nil {
 		return err
@@ -61,6 +60,19 @@ func parse(body []byte, into any) error {
 		return err
 	}
 	return noneMissing(body, into)
+}
+
+// Strictly decodes a JSON object into a struct, without unknown, doubled or differently spelled members, and without
+// null in place of text, numbers and objects. Errors name the member at fault, or the whole text as the caller calls
+// it.
+func Strictly(text []byte, whole string, into any) error {
+	if string(bytes.TrimSpace(text)) == "null" {
+		return field.Errorf(whole, "must be a JSON object, not null")
+	}
+	if err := jsonv2.Unmarshal(text, into, strict); err != nil {
+		return explain(err, text, whole)
+	}
+	return nil
 }
 
 // noEmptyEnd rejects an end of a request that is empty text: the request would have none, as if it were left out.
@@ -183,6 +195,9 @@ func typeName(t reflect.Type) string {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+	if t == reflect.TypeFor[time.Time]() {
+		return "a time in RFC 3339"
+	}
 	switch t.Kind() {
 	case reflect.Int64, reflect.Int:
 		return "a whole number"
@@ -204,45 +219,46 @@ func typeName(t reflect.Type) string {
 	}
 }
 
-// explain says what is wrong with a body in terms of its members.
-func explain(err error, body []byte) error {
+// explain says what is wrong with a text in terms of its members.
+func explain(err error, text []byte, whole string) error {
 	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		if errors.Is(err, jsontext.ErrDuplicateName) {
-			return field.Errorf(member(syntactic.JSONPointer), "is given twice")
+			return field.Errorf(cmp.Or(member(syntactic.JSONPointer), whole), "is given twice")
 		}
-		line, column := position(body, syntactic.ByteOffset)
-		return field.Errorf("body", "is not JSON: line %d, column %d: %s", line, column, cause(syntactic.Err))
+		line, column := position(text, syntactic.ByteOffset)
+		return field.Errorf(whole, "is not JSON: line %d, column %d: %s", line, column, cause(syntactic.Err))
 	}
 	var semantic *jsonv2.SemanticError
 	if !errors.As(err, &semantic) {
-		return field.Errorf("body", "is not JSON")
+		return field.Errorf(whole, "is not JSON")
 	}
+	name := cmp.Or(member(semantic.JSONPointer), whole)
 	if errors.Is(err, jsonv2.ErrUnknownName) {
-		return field.Errorf(member(semantic.JSONPointer), "is not a member of this body: check its spelling, or remove it")
+		return field.Errorf(name, "is not a member of this %s: check its spelling, or remove it", whole)
 	}
 	if semantic.JSONPointer == "" {
-		return field.Errorf("body", "must be a JSON object, not %s", kindName(semantic.JSONKind))
+		return field.Errorf(whole, "must be a JSON object, not %s", kindName(semantic.JSONKind))
 	}
 	if null, ok := errors.AsType[nullError](err); ok {
-		return field.Errorf(member(semantic.JSONPointer), "%v", null)
+		return field.Errorf(name, "%v", null)
 	}
 	if semantic.JSONKind == '0' && len(bytes.Trim(semantic.JSONValue, "-0123456789")) == 0 &&
 		semantic.GoType.Kind() == reflect.Int64 {
-		return field.Errorf(member(semantic.JSONPointer), "has too many digits: numbers go up to %d", int64(docstore.MaxInt))
+		return field.Errorf(name, "has too many digits: numbers go up to %d", int64(docstore.MaxInt))
 	}
 	if semantic.JSONKind == '"' && semantic.GoType == reflect.TypeFor[[]byte]() {
-		return field.Errorf(member(semantic.JSONPointer),
+		return field.Errorf(name,
 			`is not base64: use the standard alphabet (A-Z, a-z, 0-9, "+", "/"), and "=" at the end`)
 	}
 	got := kindName(semantic.JSONKind)
 	if len(semantic.JSONValue) > 0 && len(semantic.JSONValue) <= 32 {
 		got = string(semantic.JSONValue)
 	}
-	return field.Errorf(member(semantic.JSONPointer), "must be %s, not %s", typeName(semantic.GoType), got)
+	return field.Errorf(name, "must be %s, not %s", typeName(semantic.GoType), got)
 }
 
 // member names a place in a body as people write it: "/metadata/build" is "metadata.build". A name that would not be
-// visible in a sentence is quoted.
+// visible in a sentence is quoted. The whole has none.
 func member(p jsontext.Pointer) string {
 	var names []string
 	for token := range p.Tokens() {
@@ -250,9 +266,6 @@ func member(p jsontext.Pointer) string {
 			token = strconv.Quote(token)
 		}
 		names = append(names, token)
-	}
-	if len(names) == 0 {
-		return "body"
 	}
 	return clip(strings.Join(names, "."))
 }

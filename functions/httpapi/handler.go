@@ -87,6 +87,9 @@ type Options struct {
 	// EpochsAsChanges has clusters store what changes with an epoch; see Changes of placement.Options.
 	EpochsAsChanges bool
 
+	// JoinDelay is how long a member that joins waits for others; see placement.Options. 0 is not at all.
+	JoinDelay time.Duration
+
 	// RecordRefusals makes a lock say who was refused it last; see lock.Options. 0: nothing is recorded.
 	RecordRefusals time.Duration
 
@@ -141,6 +144,7 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 		Now: o.Now, Retention: o.Retention, StateRetention: o.StateRetention, MaxClusters: o.Limits.ClustersPerTenant,
 		MaxIdentities: o.Limits.IdentitiesPerCluster,
 		Changes:       o.EpochsAsChanges,
+		JoinDelay:     o.JoinDelay,
 		Evicted:       o.Metrics.Evicted,
 	})
 	a.watches = newWatches(o.Stop)

@@ -52,7 +52,7 @@ No key, owner or subject is an attribute; the tenant is one of ` + "`" + nameOpe
 		fmt.Fprintf(&b, "| `%s` | %s |\n", a.Name, a.Values)
 	}
 	b.WriteString(
-		"\n## CloudWatch\n\nLambda functions write metrics into their log with `LEASEHOLD_METRICS_EMF=true`, after each invocation, in the namespace `Leasehold`. Each " +
+		"\n## CloudWatch\n\nLambda functions write metrics into their log with `LEASEHOLD_METRICS_EMF=true`, after each invocation, in the namespace `Leasehold/TABLE`, which all deployments on that table share. Each " +
 			"combination of dimensions is billed as a metric, so few attributes are dimensions; the others are in the lines. What one instance alone " +
 			"knows is left out.\n\n| metric | dimensions |\n|---|---|\n")
 	for _, i := range Table {

@@ -43,6 +43,7 @@ type Config struct {
 	Retention               time.Duration // Forever: off
 	StateRetention          time.Duration // Forever: off
 	PlacementEpochs         string
+	PlacementJoinDelay      time.Duration // 0: off
 	RecordRefusals          time.Duration // 0: off
 	Data                    string
 	Project, Database, Root string

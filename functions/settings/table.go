@@ -253,6 +253,14 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.PlacementEpochs },
 	},
 	{
+		Env: "LEASEHOLD_PLACEMENT_JOIN_DELAY", Group: groupStore, Type: Duration, Default: "0s", Min: "0s", Max: "2s",
+		Entries: Serve,
+		Help: "How long a member that joins a cluster of placement waits for others that come to the same process, so that one epoch has up to 24 " +
+			"of them. One that replaces a member does not wait, nor one whose lease lasts for less than four times as long. 0s is not at all.",
+		More:  "See [placement.md](../guides/placement.md#sizing).",
+		field: func(c *Config) any { return &c.PlacementJoinDelay },
+	},
+	{
 		Env: "LEASEHOLD_RECORD_REFUSALS", Group: groupStore, Type: Duration, Default: "0s", Min: "0s", Entries: apis,
 		Help: "Keep with each lock who was refused it last, and when. That costs a write when a request is refused, for each lock once in this time at " +
 			"the most, by each process. 0s records nothing.",

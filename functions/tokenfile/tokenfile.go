@@ -28,6 +28,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
@@ -120,39 +121,55 @@ func (t Token) validate() error {
 }
 
 // content is the file.
-type content struct {
-	Tokens []Token `json:"tokens"`
+type content[T any] struct {
+	Tokens []T `json:"tokens"`
 }
 
-// Read reads a file. The error says which token is wrong, and never shows a hash.
+// Read reads a file. The error names the file, which token is wrong and what to do, and never shows a hash.
 func Read(path string) ([]Token, error) {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() { // a pipe would be waited for
+		return nil, fmt.Errorf("%s is not a file: name the one that leasehold token new makes", path)
+	}
 	text, err := os.ReadFile(path)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w; make it with: leasehold token new --file FILE --subject NAME --tenant NAME", err)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("%w; let the group of who reads it do so: chgrp GROUP FILE && chmod 0640 FILE", err)
+	case err != nil:
 		return nil, err
-	}
-	if len(text) > MaxFileBytes {
-		return nil, fmt.Errorf("%s has %d bytes, %d at most", path, len(text), MaxFileBytes)
-	}
-	if len(bytes.TrimSpace(text)) == 0 {
+	case len(bytes.TrimSpace(text)) == 0:
 		return nil, fmt.Errorf("%s is empty: remove it, and leasehold token new makes it anew", path)
 	}
-	var c content
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&c); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	tokens, err := parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; mend it, put back a copy, or move it away and make new tokens", path, err)
 	}
-	if d.More() {
-		return nil, fmt.Errorf("%s: something follows the object", path)
+	return tokens, nil
+}
+
+// parse reads the text of a file.
+func parse(text []byte) ([]Token, error) {
+	if len(text) > MaxFileBytes {
+		return nil, fmt.Errorf("the file has %d bytes, %d at most", len(text), MaxFileBytes)
+	}
+	var c content[json.RawMessage]
+	if err := httpapi.Strictly(text, "file", &c); err != nil {
+		return nil, err
 	}
 	if len(c.Tokens) > MaxTokens {
-		return nil, fmt.Errorf("%s has %d tokens, %d at most", path, len(c.Tokens), MaxTokens)
+		return nil, fmt.Errorf("the file has %d tokens, %d at most", len(c.Tokens), MaxTokens)
 	}
+	tokens := make([]Token, len(c.Tokens))
 	names, hashes := map[string]bool{}, map[string]bool{}
-	for i, t := range c.Tokens {
-		err := t.validate()
+	for i, one := range c.Tokens {
+		t := &tokens[i]
+		err := httpapi.Strictly(one, "token", t)
+		if err == nil {
+			err = t.validate()
+		}
 		t.SHA256 = strings.ToLower(t.SHA256)
-		c.Tokens[i].SHA256 = t.SHA256
 		switch {
 		case err != nil:
 		case names[t.ID]:
@@ -161,11 +178,11 @@ func Read(path string) ([]Token, error) {
 			err = errors.New("it is there twice")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: token %d (%.64q): %w", path, i+1, t.ID, err)
+			return nil, fmt.Errorf("token %d (%.64q): %w", i+1, t.ID, err)
 		}
 		names[t.ID], hashes[t.SHA256] = true, true
 	}
-	return c.Tokens, nil
+	return tokens, nil
 }
 
 // Change changes the file: whole or not at all, and one program at a time. A file that is not there has no tokens, and
@@ -180,7 +197,8 @@ func Change(path string, change func([]Token) ([]Token, error)) (err error) {
 		return fmt.Errorf("%s is there: another program changes the tokens. If none does, remove it", next)
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; tokens are changed in a new file beside the old one: its folder must be there, and writable",
+			err)
 	}
 	defer func() {
 		if err != nil {
@@ -195,7 +213,7 @@ func Change(path string, change func([]Token) ([]Token, error)) (err error) {
 	if tokens, err = change(tokens); err != nil {
 		return err
 	}
-	text, err := json.MarshalIndent(content{Tokens: append([]Token{}, tokens...)}, "", "  ")
+	text, err := json.MarshalIndent(content[Token]{Tokens: append([]Token{}, tokens...)}, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -293,36 +296,52 @@ func TestChanges(t *testing.T) {
 // TestRead: what is wrong with a file is said, with the token and its member, and nothing of it is accepted.
 func TestRead(t *testing.T) {
 	const sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-	one := func(more string) string {
-		return `{"id":"a","sha256":"` + sum + `","subject":"ann","tenant":"acme"` + more + `}`
+	one := func(more ...string) string { // members that replace the usual ones
+		member := map[string]string{"id": `"a"`, "sha256": `"` + sum + `"`, "subject": `"ann"`, "tenant": `"acme"`}
+		for i := 0; i < len(more); i += 2 {
+			member[more[i]] = more[i+1]
+		}
+		var b strings.Builder
+		for _, name := range slices.Sorted(maps.Keys(member)) {
+			fmt.Fprintf(&b, `,%q:%s`, name, member[name])
+		}
+		return "{" + b.String()[1:] + "}"
 	}
-	upper := `{"tokens":[` + one("") + `,` + one(`,"id":"b","sha256":"`+strings.ToUpper(sum)+`"`) + `]}`
-	longSubject := `{"tokens":[` + one(`,"subject":"`+strings.Repeat("s", 201)+`"`) + `]}`
-	longNote := `{"tokens":[` + one(`,"note":"`+strings.Repeat("n", 1001)+`"`) + `]}`
-	cut := `{"tokens":[` + one(`,"subject":"s`) + `"]}`
+	file := func(tokens ...string) string { return `{"tokens":[` + strings.Join(tokens, ",") + `]}` }
+	upper := `"` + strings.ToUpper(sum) + `"`
+	mends := regexp.MustCompile("; mend it, put back a copy, or .+$|: remove it, and leasehold token new makes it anew$")
 	for text, says := range map[string]string{
-		`{"tokens":[` + one("") + `]}`:          "",
-		`{}`:                                    "",
-		``:                                      "is empty: remove it",
-		`[]`:                                    "cannot unmarshal",
-		`{"tokens":[]} {}`:                      "something follows",
-		`{"token":[]}`:                          `unknown field "token"`,
-		`{"tokens":[{"id":"a","sha256":"x"}]}`:  `token 1 ("a"): sha256 must be`,
-		`{"tokens":[{"sha256":"` + sum + `"}]}`: `token 1 (""): id is missing`,
-		`{"tokens":[` + one(`,"rights":["root"]`) + `]}`: `there is no right "root"`,
-		`{"tokens":[` + one(`,"subject":""`) + `]}`:      "subject",
-		cut:         "invalid character",
-		longSubject: "subject",
-		longNote:    "note",
-		`{"tokens":[` + one(`,"id":"`+strings.Repeat("i", 64)+`"`) + `]}`: "",
-		`{"tokens":[` + one(`,"id":"`+strings.Repeat("i", 65)+`"`) + `]}`: "id must be 1 to 64 letters",
-		`{"tokens":[` + one(`,"id":"a b"`) + `]}`:                         "id must be 1 to 64 letters",
-		`{"tokens":[` + one(`,"id":"a\n"`) + `]}`:                         "id must be 1 to 64 letters",
-		`{"tokens":[` + one(`,"tenant":""`) + `]}`:                        "tenant",
-		`{"tokens":[` + one(`,"expires_at":"tomorrow"`) + `]}`:            "tomorrow",
-		`{"tokens":[` + one("") + `,` + one("") + `]}`:                    `token 2 ("a"): another token has this id`,
-		`{"tokens":[` + one("") + `,` + one(`,"id":"b"`) + `]}`:           `token 2 ("b"): it is there twice`,
-		upper: "it is there twice",
+		file(one()):                              "",
+		`{}`:                                     "",
+		``:                                       "is empty: remove it",
+		`[]`:                                     "file must be a JSON object, not a list",
+		`null`:                                   "file must be a JSON object, not null",
+		`{"tokens":"a"}`:                         "tokens must be a list, not text",
+		`{"tokens":[]} {}`:                       "file is not JSON: line 1, column 15: ",
+		"{\n\"tokens\": [{\"id\"":                "file is not JSON: line 2, column 17: it ends too early",
+		`{"token":[]}`:                           "token is not a member of this file",
+		`{"tokens":[` + one() + `],"tokens":[]}`: "tokens is given twice",
+		file(`{"id":"a","sha256":"x"}`):          `token 1 ("a"): sha256 must be`,
+		file(`{"sha256":"` + sum + `"}`):         `token 1 (""): id is missing`,
+		file(`7`):                                `token 1 (""): token must be a JSON object, not a number`,
+		file(one("rights", `["root"]`)):          `there is no right "root"`,
+		file(one("subject", `""`)):               "subject",
+		file(one("subject", `"s`)):               "file is not JSON: line 1, column ",
+		file(one("subject", `5`)):                "subject must be text, not a number",
+		file(one("Subject", `"s"`)):              `Subject is not a member of this token`,
+		file(one("x", `5`)):                      `token 1 ("a"): x is not a member of this token`,
+		file(`{"id":"b",` + one()[1:]):           "id is given twice",
+		file(one("subject", `"`+strings.Repeat("s", 201)+`"`)): "subject",
+		file(one("note", `"`+strings.Repeat("n", 1001)+`"`)):   "note",
+		file(one("id", `"`+strings.Repeat("i", 64)+`"`)):       "",
+		file(one("id", `"`+strings.Repeat("i", 65)+`"`)):       "id must be 1 to 64 letters",
+		file(one("id", `"a b"`)):                               "id must be 1 to 64 letters",
+		file(one("id", `"a\n"`)):                               "id must be 1 to 64 letters",
+		file(one("tenant", `""`)):                              "tenant",
+		file(one("expires_at", `"tomorrow"`)):                  "expires_at must be a time in RFC 3339, not text",
+		file(one(), one()):                                     `token 2 ("a"): another token has this id`,
+		file(one(), one("id", `"b"`)):                          `token 2 ("b"): it is there twice`,
+		file(one(), one("id", `"b"`, "sha256", upper)):         "it is there twice",
 	} {
 		path := filepath.Join(t.TempDir(), "tokens")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -330,11 +349,20 @@ func TestRead(t *testing.T) {
 		}
 		_, err := tokenfile.Read(path)
 		if (err == nil) != (says == "") || err != nil && (!strings.Contains(err.Error(), says) ||
+			!strings.HasPrefix(err.Error(), path) || !mends.MatchString(err.Error()) ||
 			strings.Contains(strings.ToLower(err.Error()), sum)) {
 			t.Errorf("%s\ngot  %v\nwant %q", text, err, says)
 		}
 		if _, err := tokenfile.Open(path, nil, nil); (err == nil) != (says == "") {
 			t.Errorf("%s: a server opens it: %v", text, err)
+		}
+		if says == "" {
+			continue
+		}
+		err = tokenfile.Change(path, func([]tokenfile.Token) ([]tokenfile.Token, error) { return nil, nil })
+		after, _ := os.ReadFile(path)
+		if _, left := os.Stat(path + ".new"); err == nil || string(after) != text || !errors.Is(left, fs.ErrNotExist) {
+			t.Errorf("%s: a damaged file is changed to %s, %v; %v", text, after, err, left)
 		}
 	}
 	many := func(n int) string {
@@ -345,7 +373,7 @@ func TestRead(t *testing.T) {
 		}
 		return `{"tokens":[` + strings.TrimPrefix(b.String(), ",") + `]}`
 	}
-	small := one("")
+	small := one()
 	padded := func(bytes int) string {
 		const before, after = `{"tokens":[`, `]}`
 		return before + strings.Repeat(" ", bytes-len(before+small+after)) + small + after
@@ -365,6 +393,34 @@ func TestRead(t *testing.T) {
 		if _, err := tokenfile.Read(path); (err == nil) != c.ok || err != nil && !strings.Contains(err.Error(), "at most") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestReadNothing: a file that is not there, is none, or cannot be read says what to do.
+func TestReadNothing(t *testing.T) {
+	dir := t.TempDir()
+	locked := filepath.Join(dir, "locked")
+	if err := os.WriteFile(locked, []byte("{}"), 0); err != nil {
+		t.Fatal(err)
+	}
+	for path, says := range map[string]string{
+		filepath.Join(dir, "none"): "no such file or directory; make it with: leasehold token new --file FILE",
+		dir:                        dir + " is not a file: name the one",
+		os.DevNull:                 os.DevNull + " is not a file: name the one",
+		locked:                     "permission denied; let the group of who reads it do so: chgrp GROUP FILE && chmod 0640 FILE",
+	} {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			if runtime.GOOS == "windows" || path == locked && os.Geteuid() == 0 {
+				t.Skip("the administrator may read every file, and Windows says it in other words")
+			}
+			if _, err := tokenfile.Read(path); err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("got  %v\nwant %q", err, says)
+			}
+		})
+	}
+	err := tokenfile.Change(filepath.Join(dir, "no", "tokens"), nil)
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "its folder must be there, and writable") {
+		t.Errorf("a folder that is missing: %v", err)
 	}
 }
 

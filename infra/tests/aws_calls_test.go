@@ -30,18 +30,20 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
 
-// built is the program of a release, for this machine.
+// built is the program of a release that Lambda starts, for this machine, with the other one beside it.
 func built(t testing.TB) string {
 	t.Helper()
-	bootstrap := filepath.Join(t.TempDir(), "bootstrap")
-	c := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc,leasehold.noprofiles", "-o", bootstrap,
-		"./functions/aws/lambda")
-	c.Dir = "../.."
-	c.Env = append(c.Environ(), "CGO_ENABLED=0")
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	dir := t.TempDir()
+	for name, tags := range map[string]string{"bootstrap": ",leasehold.noqueues", "queues": ""} {
+		c := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc,leasehold.noprofiles"+tags,
+			"-o", filepath.Join(dir, name), "./functions/aws/lambda")
+		c.Dir = "../.."
+		c.Env = append(c.Environ(), "CGO_ENABLED=0")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
 	}
-	return bootstrap
+	return filepath.Join(dir, "bootstrap")
 }
 
 // cloud is DynamoDB, SQS and STS for programs, and remembers what was asked of them, as actions of IAM.

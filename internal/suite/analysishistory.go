@@ -3,6 +3,8 @@ package suite
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 
@@ -11,7 +13,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// AnalysisHistory is [History] for one analysis and the rules of the gate, without HTTP in between.
+// AnalysisHistory lets workers contend for one analysis, loses requests and responses and lets the store fail, and then
+// asks whether what they saw can be explained by the rules of the gate, carried out one command at a time. It is
+// [ModesHistory] otherwise.
 func AnalysisHistory(ctx context.Context, store docstore.Store, clock *Clock, name string, seed uint64) error {
 	return analysisHistory(ctx, store, clock, name, seed, measure{clock.Now, true})
 }
@@ -31,15 +35,38 @@ func analysisHistory(ctx context.Context, store docstore.Store, clock *Clock, na
 	})
 }
 
+// analysesModel is the rules themselves, one command at a time. The store's time of a decision and how long it took are
+// known only within bounds, and whether a command without a response was carried out is not known at all, so a step may
+// lead to several documents. Without late, grants are never too late.
 func analysesModel(first docstore.Doc, late bool) porcupine.Model {
-	return model(first, late, func(d docstore.Doc, command any, w rule.When) (docstore.Doc, output) {
-		after, o, err := rule.Step(command.(gateCommand), d, w)
-		if err != nil {
-			return d, output{known: true, code: err.Error()} // no outcome
+	key := func(d docstore.Doc) string { return fmt.Sprintf("%#v", d) } // the fields of a map in order
+	return numbered(first, key, func(from docstore.Doc, i *input, o output) (next []docstore.Doc) {
+		if !o.known {
+			next = append(next, from) // a store that failed may have done nothing
 		}
-		delete(after, "lockHeartbeatAt") // plays no part in later outcomes, and would only multiply states
-		return after, shownOutcome(o)
-	})
+		waits := []time.Duration{0}
+		if late && i.to.After(i.from) {
+			waits = append(waits, i.to.Sub(i.from))
+		}
+		for at := i.from; !at.After(i.to); at = at.Add(tick) {
+			for _, took := range waits {
+				after, shown := stepAnalysis(from, i.command.(gateCommand), rule.When{At: at, Took: took})
+				if !o.known || shown == o {
+					next = append(next, after)
+				}
+			}
+		}
+		return next
+	}).ToModel()
+}
+
+func stepAnalysis(d docstore.Doc, c gateCommand, w rule.When) (docstore.Doc, output) {
+	after, o, err := rule.Step(c, d, w)
+	if err != nil {
+		return d, output{known: true, code: err.Error()} // no outcome
+	}
+	delete(after, "lockHeartbeatAt") // plays no part in later outcomes, and would only multiply states
+	return after, shownOutcome(o)
 }
 
 type gateCommand = rule.Command[analysis.State, analysis.Outcome]

@@ -35,14 +35,7 @@ func Modes(t *testing.T, newStore func(t *testing.T, now func() time.Time) docst
 	}
 }
 
-// ModesChecksBite shows that the checks of [Modes] notice faults.
-func ModesChecksBite(t *testing.T) {
-	modesProof.bites(t)
-	modesBetweenBites(t)
-}
-
-var modesProof = proof[ModesStep]{ModesProgram, RunModes, ModesHistory, ModesMutants, ModesProgramMutants,
-	ModesHistoryMutants}
+var modesProof = proof[ModesStep]{program: ModesProgram, run: RunModes, history: ModesHistory}
 
 // somePermits lets fifty callers ask for one of three permits at once: three get one, each another, and the others
 // learn that it is held.

@@ -12,7 +12,17 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-func TestModesChecksBite(t *testing.T) { ModesChecksBite(t) }
+// TestModes is [TestLocks] for locks with several holders, a line and policies.
+func TestModes(t *testing.T) {
+	modesProof.onMemory(t)
+	t.Run("between two writes", func(t *testing.T) {
+		clock := NewClock()
+		store := docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})
+		if err := modesBetween(t.Context(), store, clock); err != nil {
+			t.Error(err)
+		}
+	})
+}
 
 // TestModesOracle holds the oracle itself against what must never be: whatever it permits, callers never hold more
 // leases than the lock has room for, and their tokens rise. It also shows that programs reach what they are for.
@@ -73,18 +83,27 @@ func TestModesOracle(t *testing.T) {
 	}
 }
 
-// TestRatesOnASlowStore: the model explains grants of a rate that come too late.
-func TestRatesOnASlowStore(t *testing.T) {
+// TestHistoriesOnASlowStore: the model explains grants that come too late.
+func TestHistoriesOnASlowStore(t *testing.T) {
 	waits := 0
-	for i, f := range modesFamilies {
-		for n := 0; n < 10 && slices.Equal(f.modes, []string{modeRate}); n++ {
-			clock, seed := NewClock(), uint64(n*len(modesFamilies)+i)
-			slow := &slowStore{through: through{docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})}, clock: clock,
-				random: rand.New(rand.NewPCG(seed, 0))}
-			if err := ModesHistory(t.Context(), slow, clock, "t", seed); err != nil {
+	slow := func(seed uint64, f modesFamily) error {
+		clock := NewClock()
+		store := &slowStore{through: through{docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})}, clock: clock,
+			random: rand.New(rand.NewPCG(seed, 0))}
+		defer func() { waits += store.waits }()
+		return familyHistory(t.Context(), store, clock, "t", seed, f)
+	}
+	for seed := range uint64(20) {
+		for _, f := range modesFamilies {
+			if !slices.Equal(f.modes, []string{modeRate}) {
+				continue
+			}
+			if err := slow(seed, f); err != nil {
 				t.Error(err)
 			}
-			waits += slow.waits
+		}
+		if err := slow(seed, plainFamily); err != nil {
+			t.Error(err)
 		}
 	}
 	if waits < 100 {
@@ -92,8 +111,8 @@ func TestRatesOnASlowStore(t *testing.T) {
 	}
 }
 
-// slowStore lets more time pass than a grant of a rate has, before some of its responses: not before those to the two
-// writes with which a history begins.
+// slowStore lets more time pass than a grant of a rate or a lease of a second has, before some of its responses: not
+// before those to the two writes with which a history begins.
 type slowStore struct {
 	through
 	clock         *Clock

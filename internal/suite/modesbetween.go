@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"testing"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
@@ -101,20 +100,4 @@ func (s modesScene) playBetween(ctx context.Context, store docstore.Store, clock
 		}
 	}
 	return true, nil
-}
-
-// modesBetweenBites shows that [modesBetween] notices whatever a second write does not compare.
-func modesBetweenBites(t *testing.T) {
-	t.Helper()
-	for _, mutants := range []map[string]func(docstore.Store) docstore.Store{ModesHistoryMutants, ModesBetweenMutants} {
-		for name, plant := range mutants {
-			t.Run("between two writes/"+name, func(t *testing.T) {
-				t.Parallel()
-				clock := NewClock()
-				if modesBetween(t.Context(), plant(docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})), clock) == nil {
-					t.Error("nothing was noticed")
-				}
-			})
-		}
-	}
 }

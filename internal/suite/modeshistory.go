@@ -19,16 +19,27 @@ import (
 )
 
 // ModesHistory lets clients contend for one lock with several holders, a line or policies, lets the store fail, and
-// asks whether what the clients saw can be explained by the oracle of the modes, one command at a time. So it needs two
-// things to be right: the rule, and that a command whose second write rests on a document that was found is still one
-// step. The modes come from the seed.
+// asks whether what the clients saw can be explained by the oracle of the modes, one command at a time: linearizability
+// (Herlihy and Wing, 1990). So it needs two things to be right: the rule, and that a command whose second write rests
+// on a document that was found is still one step. The modes come from the seed, and the same seed makes the same
+// choices. The error is what cannot be explained.
 //
-// Every history is judged. One with more explanations than can be tried, which is rare, is played again, with fewer
-// callers at once in the end; that is counted in steps of the model and not in time, so that the speed of the machine
-// plays no part.
+// Time is the clock's, also for how long the store takes: the speed of the machine plays no part.
 func ModesHistory(ctx context.Context, store docstore.Store, clock *Clock, tenant string, seed uint64) error {
+	return familyHistory(ctx, store, clock, tenant, seed, modesFamilies[seed%uint64(len(modesFamilies))])
+}
+
+// LockHistory is [ModesHistory] for a lock that only ever has one holder and no line.
+func LockHistory(ctx context.Context, store docstore.Store, clock *Clock, tenant string, seed uint64) error {
+	return familyHistory(ctx, store, clock, tenant, seed, plainFamily)
+}
+
+// familyHistory plays and judges a history. One with more explanations than can be tried, which is rare, is played
+// again, with fewer callers at once in the end; that is counted in steps of the model and not in time.
+func familyHistory(ctx context.Context, store docstore.Store, clock *Clock, tenant string, seed uint64,
+	f modesFamily) error {
 	for try, callers := range []int{3, 3, 2, 1} {
-		judged, err := modesHistory(ctx, store, clock, lock.ID{Tenant: tenant, Key: fmt.Sprint("k", try)}, seed, callers)
+		judged, err := modesHistory(ctx, store, clock, lock.ID{Tenant: tenant, Key: fmt.Sprint("k", try)}, seed, callers, f)
 		if judged || err != nil {
 			return err
 		}
@@ -44,7 +55,7 @@ const mostSteps = 30_000
 
 // modesHistory plays a history once. judged is false if it has too many explanations.
 func modesHistory(ctx context.Context, store docstore.Store, clock *Clock, id lock.ID, seed uint64,
-	callers int) (judged bool, err error) {
+	callers int, f modesFamily) (judged bool, err error) {
 	first, err := usedOnce(ctx, store, clock, id)
 	if err != nil {
 		return false, err
@@ -58,7 +69,7 @@ func modesHistory(ctx context.Context, store docstore.Store, clock *Clock, id lo
 	for n := range callers {
 		c := &modesCaller{
 			caller: &caller{history: h, number: n, random: rand.New(rand.NewPCG(seed, uint64(n)+1))}, store: faulty, id: id,
-			family: modesFamilies[seed%uint64(len(modesFamilies))], tally: tally,
+			family: f, tally: tally,
 		}
 		done.Go(func() {
 			defer faulty.between.leave()
@@ -390,90 +401,58 @@ func (c *modesCaller) once(ctx context.Context, m modesCommand) (lock.Outcome, e
 	}
 }
 
-// modesModel is the oracle of the modes for the checker. It numbers the locks that it meets, and remembers where each
-// command led. It counts its steps; after [mostSteps] it explains nothing more, so that the check ends.
+// modesModel is the oracle of the modes for the checker. It counts its steps; after [mostSteps] it explains nothing
+// more, so that the check ends.
 func modesModel(first modesLock, steps *int) porcupine.Model {
-	var locks []modesLock
-	numbers := map[string]int{}
-	number := func(l modesLock) int {
-		l = l.bare()
-		text := l.id()
-		n, ok := numbers[text]
-		if !ok {
-			n = len(locks)
-			locks, numbers[text] = append(locks, l), n
+	m := numbered(first.bare(), modesLock.id, followModes)
+	follow := m.Step
+	m.Step = func(state, in, out any) []any {
+		if *steps++; *steps > mostSteps {
+			return nil
 		}
-		return n
+		return follow(state, in, out)
 	}
-	type edge struct {
-		from int
-		by   *input
+	return m.ToModel()
+}
+
+// followModes are the locks to which a command with an outcome may lead.
+func followModes(from modesLock, i *input, o modesSeen) (next []modesLock) {
+	if !o.known && o.wrote != wroteOnce {
+		next = append(next, from)
 	}
-	known := map[edge][]any{}
-	follow := func(from int, i *input, o modesSeen) []any {
-		var next []any
-		seen := map[int]bool{}
-		add := func(l modesLock) {
-			if n := number(l); !seen[n] {
-				seen[n] = true
-				next = append(next, n)
-			}
+	begin, end := momentOf(i.from), momentOf(i.to)
+	c := i.command.(modesCommand)
+	for at := begin; at <= end; at += moment(tick.Milliseconds()) {
+		if (o.known || o.wrote == wroteOnce) && at != o.at {
+			continue
 		}
-		if !o.known && o.wrote != wroteOnce {
-			add(locks[from])
-		}
-		begin, end := momentOf(i.from), momentOf(i.to)
-		c := i.command.(modesCommand)
-		for at := begin; at <= end; at += moment(tick.Milliseconds()) {
-			if (o.known || o.wrote == wroteOnce) && at != o.at {
-				continue
+		for decided := begin; decided <= at; decided += moment(tick.Milliseconds()) {
+			found := []modesLock{from}
+			if again, ok := from.revived(decided); ok {
+				found = append(found, again)
 			}
-			for decided := begin; decided <= at; decided += moment(tick.Milliseconds()) {
-				found := []modesLock{locks[from]}
-				if again, ok := locks[from].revived(decided); ok {
-					found = append(found, again)
-				}
-				for _, l := range found {
-					for _, x := range l.step(c, decided, at) {
-						if decided < at {
-							x.answer = x.answer.decidedEarlier()
-						}
-						if o.known && !x.answer.explains(c, o) && !x.answer.late(o, at, end-begin) {
-							continue
-						}
-						switch same := number(x.after) == number(l); {
-						case o.wrote == wroteOnce && same, o.wrote == wroteNothing && !same:
-						case same:
-							add(locks[from])
-						default:
-							add(x.after)
-						}
+			for _, l := range found {
+				before := l.bare().id()
+				for _, x := range l.step(c, decided, at) {
+					if decided < at {
+						x.answer = x.answer.decidedEarlier()
+					}
+					if o.known && !x.answer.explains(c, o) && !x.answer.late(o, at, end-begin) {
+						continue
+					}
+					after := x.after.bare()
+					switch same := after.id() == before; {
+					case o.wrote == wroteOnce && same, o.wrote == wroteNothing && !same:
+					case same:
+						next = append(next, from)
+					default:
+						next = append(next, after)
 					}
 				}
 			}
 		}
-		return next
 	}
-	return (&porcupine.NondeterministicModel{
-		Init: func() []any { return []any{number(first)} },
-		Step: func(state, in, out any) []any {
-			if *steps++; *steps > mostSteps {
-				return nil
-			}
-			e := edge{state.(int), in.(*input)}
-			next, ok := known[e]
-			if !ok {
-				next = follow(e.from, e.by, out.(modesSeen))
-				known[e] = next
-			}
-			return next
-		},
-		Hash: func(state any) uint64 { return uint64(state.(int)) },
-		DescribeOperation: func(in, out any) string {
-			return fmt.Sprintf("%+v -> %+v", *in.(*input), out)
-		},
-		DescribeState: func(state any) string { return fmt.Sprintf("%+v", locks[state.(int)]) },
-	}).ToModel()
+	return next
 }
 
 // bare is the lock without what plays no part in outcomes, which would only multiply states.

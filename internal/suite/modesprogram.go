@@ -76,6 +76,9 @@ var modesFamilies = []modesFamily{
 	},
 }
 
+// plainFamily is for locks that only ever have one holder and no line.
+var plainFamily = modesFamily{modes: []string{modeExclusive}, ttl: 2}
+
 // ModesProgram draws a sequence of steps on few keys with few owners. Most programs keep to modes that go together, so
 // that lines grow and move.
 var ModesProgram = rapid.Custom(func(t *rapid.T) []ModesStep {

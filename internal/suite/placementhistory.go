@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -19,8 +20,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
-// PlacementHistory is [History] for one identity of a cluster whose members come and go. Callers are processes of their
-// own: each knows the epochs that it has seen.
+// PlacementHistory is [AnalysisHistory] for one identity of a cluster whose members come and go. Callers are processes
+// of their own: each knows the epochs that it has seen.
 func PlacementHistory(ctx context.Context, store docstore.Store, clock *Clock, name string, seed uint64) error {
 	cluster := placement.Cluster{Tenant: "acme", Name: strings.ReplaceAll(name, " ", "-")}
 	paused := &pausing{through: through{newFaultyStore(store, seed)}, random: rand.New(rand.NewPCG(seed, 99))}
@@ -250,44 +251,11 @@ func (s *placementState) shown(code string) output {
 }
 
 // placementModel is what may happen to one identity, one command at a time. Members whose leases are over may be
-// evicted at any moment: any caller does it on its way. As in [model], states are numbered, and where a command led
-// from each is remembered.
+// evicted at any moment: any caller does it on its way.
 func placementModel(first placementState) porcupine.Model {
-	type edge struct {
-		from int
-		by   *input
-	}
-	var (
-		states  []placementState
-		numbers = map[placementState]int{}
-		known   = map[edge][]any{}
-	)
-	number := func(s placementState) int {
-		n, ok := numbers[s]
-		if !ok {
-			n = len(states)
-			states, numbers[s] = append(states, s), n
-		}
-		return n
-	}
-	return (&porcupine.NondeterministicModel{
-		Init: func() []any { return []any{number(first)} },
-		Step: func(state, in, out any) []any {
-			e := edge{state.(int), in.(*input)}
-			next, ok := known[e]
-			if !ok {
-				for s := range followPlacement(states[e.from], e.by, out.(output)) {
-					next = append(next, number(s))
-				}
-				known[e] = next
-			}
-			return next
-		},
-		Hash: func(state any) uint64 { return uint64(state.(int)) },
-		DescribeOperation: func(in, out any) string {
-			return fmt.Sprintf("%+v -> %+v", *in.(*input), out)
-		},
-		DescribeState: func(state any) string { return fmt.Sprintf("%+v", states[state.(int)]) },
+	itself := func(s placementState) placementState { return s }
+	return numbered(first, itself, func(from placementState, by *input, o output) []placementState {
+		return slices.Collect(maps.Keys(followPlacement(from, by, o)))
 	}).ToModel()
 }
 

@@ -15,15 +15,11 @@ import (
 
 // proof is how rules are shown to hold on a store: by programs of steps S that an oracle runs as well, and by histories
 // of concurrent callers; there may be none of those. Names keep what runs on one store apart. The faults that both must
-// notice are in tests/mutants, but for those of modes: mutants are for both, others for programs alone, and atOnce,
-// which only callers at once meet, for histories alone.
+// notice are in tests/mutants.
 type proof[S any] struct {
 	program *rapid.Generator[[]S]
 	run     func(ctx context.Context, store docstore.Store, clock *Clock, name string, program []S) error
 	history func(ctx context.Context, store docstore.Store, clock *Clock, name string, seed uint64) error
-	mutants map[string]func(docstore.Store) docstore.Store
-	others  map[string]func(docstore.Store) docstore.Store // for programs alone
-	atOnce  map[string]func(docstore.Store) docstore.Store // for histories alone
 }
 
 func (p proof[S]) of(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
@@ -81,50 +77,4 @@ func (p proof[S]) onMemory(t *testing.T) {
 			}
 		}
 	})
-}
-
-// bites injects each fault between the rules and the memory store. Programs and histories must notice all of them: this
-// tests the checks, so one store is enough.
-func (p proof[S]) bites(t *testing.T) {
-	t.Helper()
-	mutant := func(plant func(docstore.Store) docstore.Store) (docstore.Store, *Clock) {
-		clock := NewClock()
-		return plant(docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})), clock
-	}
-	programs := func(name string, plant func(docstore.Store) docstore.Store) {
-		t.Run("programs/"+name, func(t *testing.T) {
-			t.Parallel()
-			store, clock := mutant(plant)
-			const programs = 2000
-			for seed := range programs {
-				if err := p.run(t.Context(), store, clock, strconv.Itoa(seed), p.program.Example(seed)); err != nil {
-					return
-				}
-			}
-			t.Errorf("%d programs did not notice", programs)
-		})
-	}
-	histories := func(name string, plant func(docstore.Store) docstore.Store) {
-		t.Run("histories/"+name, func(t *testing.T) {
-			t.Parallel()
-			store, clock := mutant(plant)
-			const histories = 200
-			for seed := range uint64(histories) {
-				if err := p.history(t.Context(), store, clock, fmt.Sprint("history ", seed), seed); err != nil {
-					return
-				}
-			}
-			t.Errorf("%d histories did not notice", histories)
-		})
-	}
-	for name, plant := range p.mutants {
-		programs(name, plant)
-		histories(name, plant)
-	}
-	for name, plant := range p.others {
-		programs(name, plant)
-	}
-	for name, plant := range p.atOnce {
-		histories(name, plant)
-	}
 }

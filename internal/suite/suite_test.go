@@ -46,52 +46,48 @@ func (s *stalling) Write(ctx context.Context, writes ...docstore.Write) (docstor
 // Both matter: histories by the machine's clock without such an outcome, as they once were, are not linearizable.
 func TestHistoriesWithStalls(t *testing.T) {
 	t.Parallel()
-	kinds := map[string]func(context.Context, docstore.Store, *Clock, string, uint64, measure) error{
-		"locks": lockHistory, "analyses": analysisHistory,
-	}
-	for kind, history := range kinds {
-		// run returns the first seed's history that cannot be explained.
-		run := func(t *testing.T, seeds uint64, when func(int64) bool, stall func(*Clock),
-			measured func(*Clock) measure) error {
-			t.Helper()
-			for seed := range seeds {
-				clock := NewClock()
-				store := &stalling{
-					through: through{docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})}, when: when, stall: func() {
-						stall(clock)
-					},
-				}
-				if err := history(t.Context(), store, clock, fmt.Sprint("history ", seed), seed, measured(clock)); err != nil {
-					return err
-				}
+	// run returns the first seed's history that cannot be explained.
+	run := func(t *testing.T, seeds uint64, when func(int64) bool, stall func(*Clock),
+		measured func(*Clock) measure) error {
+		t.Helper()
+		for seed := range seeds {
+			clock := NewClock()
+			store := &stalling{
+				through: through{docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})}, when: when, stall: func() {
+					stall(clock)
+				},
 			}
-			return nil
+			name := fmt.Sprint("history ", seed)
+			if err := analysisHistory(t.Context(), store, clock, name, seed, measured(clock)); err != nil {
+				return err
+			}
 		}
-		machine, once := func(*Clock) { time.Sleep(1100 * time.Millisecond) }, func(grant int64) bool { return grant == 2 }
-		virtual, often := func(c *Clock) { c.Advance(5 * tick) }, func(grant int64) bool { return grant%3 == 0 }
-		t.Run(kind+"/the machine stops", func(t *testing.T) {
-			t.Parallel()
-			if err := run(t, 3, once, machine, func(c *Clock) measure { return measure{c.Now, true} }); err != nil {
-				t.Error(err)
-			}
-		})
-		t.Run(kind+"/the store stops", func(t *testing.T) {
-			t.Parallel()
-			if err := run(t, 20, often, virtual, func(c *Clock) measure { return measure{c.Now, true} }); err != nil {
-				t.Error(err)
-			}
-		})
-		t.Run(kind+"/by the machine's clock", func(t *testing.T) {
-			t.Parallel()
-			if err := run(t, 10, once, machine, func(*Clock) measure { return measure{time.Now, false} }); err == nil {
-				t.Error("a machine that stopped in the middle of a grant was not noticed")
-			}
-		})
-		t.Run(kind+"/without late grants", func(t *testing.T) {
-			t.Parallel()
-			if err := run(t, 20, often, virtual, func(c *Clock) measure { return measure{c.Now, false} }); err == nil {
-				t.Error("no grant was late")
-			}
-		})
+		return nil
 	}
+	machine, once := func(*Clock) { time.Sleep(1100 * time.Millisecond) }, func(grant int64) bool { return grant == 2 }
+	virtual, often := func(c *Clock) { c.Advance(5 * tick) }, func(grant int64) bool { return grant%3 == 0 }
+	t.Run("the machine stops", func(t *testing.T) {
+		t.Parallel()
+		if err := run(t, 3, once, machine, func(c *Clock) measure { return measure{c.Now, true} }); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("the store stops", func(t *testing.T) {
+		t.Parallel()
+		if err := run(t, 20, often, virtual, func(c *Clock) measure { return measure{c.Now, true} }); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("by the machine's clock", func(t *testing.T) {
+		t.Parallel()
+		if err := run(t, 10, once, machine, func(*Clock) measure { return measure{time.Now, false} }); err == nil {
+			t.Error("a machine that stopped in the middle of a grant was not noticed")
+		}
+	})
+	t.Run("without late grants", func(t *testing.T) {
+		t.Parallel()
+		if err := run(t, 20, often, virtual, func(c *Clock) measure { return measure{c.Now, false} }); err == nil {
+			t.Error("no grant was late")
+		}
+	})
 }

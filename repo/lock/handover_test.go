@@ -202,11 +202,11 @@ func TestHandOversBetweenServers(t *testing.T) {
 		"eight":                      {relay{8, 2, false, 12000}, true, 65, 15, 4, 0.2},
 		"two, one caller":            {relay{2, 1, false, 3000}, true, 65, 4, 2, 0.2},
 		"no signals, two in line":    {relay{2, 8, true, 600}, false, 12, 1, 5, 0.05},
-		"no signals, eight in line":  {relay{8, 8, true, 640}, false, 10, 1, 5, 0.15},
+		"no signals, eight in line":  {relay{8, 8, true, 640}, false, 10, 1.5, 5, 0.15},
 		"no signals, one caller":     {relay{2, 1, true, 600}, false, 8, 2, 5, 0.05},
 		"no signals, eight with one": {relay{8, 1, true, 600}, false, 6, 2.5, 5, 0.1},
 		"no signals, two, no line":   {relay{2, 2, false, 4000}, false, 10, 1, 1, 0.2},
-		"no signals, eight, no line": {relay{8, 2, false, 8000}, false, 30, 1, 1, 0.3},
+		"no signals, eight, no line": {relay{8, 2, false, 8000}, false, 30, 1.5, 1, 0.3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -114,7 +114,11 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 		if err != nil {
 			return MemberOutcome{}, err
 		}
-		if p.grows && (len(next.Members) > MaxMembers || next.bytes() > maxBodyBytes) {
+		most, ok := 0, !p.grows
+		if !ok {
+			most, ok = next.room()
+		}
+		if !ok {
 			made, err := s.evictEnded(ctx, c, 1)
 			if err != nil {
 				return MemberOutcome{}, err
@@ -125,7 +129,7 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 			return v.rejected(MemberOutcome{
 				Code: ClusterFull, Incarnation: p.outcome.Incarnation, RetryAfter: made.next,
 				Detail: fmt.Sprintf("a cluster has %d members and %d bytes about them at most, and the leases of all of them last",
-					MaxMembers, maxBodyBytes),
+					MaxMembers, most),
 			}).outcome, nil
 		}
 		if v.head.fresh() {
@@ -255,39 +259,51 @@ func (s *Service) changeWrites(c Cluster, v *sight, p plan, next *Topology, move
 	return writes, nil
 }
 
-// bytes is about the size of the epoch: of its document, where that is whole.
-func (t *Topology) bytes() int {
-	members, _ := json.Marshal(t.Members) //nolint:errchkjson // texts and numbers can always be encoded
-	return len(members) + 2*len(t.table)
+// room reports whether a cluster may be so large, and how many bytes there may be about its members. Where changes are
+// stored, each part of the state must have room in a document: an epoch that must be, such as that of an eviction,
+// writes the part whose turn it is.
+func (t *Topology) room() (most int, ok bool) {
+	sum, parts := 0, [epochParts]int{}
+	for i := range t.Members {
+		b, _ := json.Marshal(&t.Members[i]) //nolint:errchkjson // texts and numbers can always be encoded
+		if sum += len(b) + 1; t.slots != nil {
+			parts[t.slots[i]%epochParts] += len(b) + 1
+		}
+	}
+	if most = maxOfferBytes; t.slots == nil {
+		most = maxBodyBytes - 2*len(t.table)
+	}
+	return most, len(t.Members) <= MaxMembers && sum <= most && slices.Max(parts[:]) <= maxPartBytes
 }
 
 // Join makes a member; see [Join]. One read and one write of the store, unless others change the members at the same
-// moment; the first of a cluster is one write more, by which sweeps find it. Where the cluster is full, members whose
-// leases have ended are evicted, and it is decided again; ClusterFull says when the first lease ends of those that
-// last. The codes of rejections are MemberExists, StaleIncarnation and MemberUnknown (of what it replaces),
-// ClusterDiffers, ClusterFull, RequestIDReused, LateAnswer, TooLate and TooFar. What comes too late leaves nothing: all
-// that a join writes is one step, which has its end.
+// moment; the first of a cluster is one write more, by which sweeps find it. With [Options.JoinDelay] they are those of
+// all that wait together. Where the cluster is full, members whose leases have ended are evicted, and it is decided
+// again; ClusterFull says when the first lease ends of those that last. The codes of rejections are MemberExists,
+// StaleIncarnation and MemberUnknown (of what it replaces), ClusterDiffers, ClusterFull, RequestIDReused, LateAnswer,
+// TooLate and TooFar. What comes too late leaves nothing: all that a join writes is one step, which has its end.
 func (s *Service) Join(ctx context.Context, c Join) (MemberOutcome, error) {
 	if err := c.Validate(); err != nil {
 		return MemberOutcome{}, err
 	}
 	c.TTL = cmp.Or(c.TTL, DefaultTTL)
+	if o, ok := s.gather(ctx, c); ok {
+		return o, nil
+	}
 	names := []string{c.Member}
 	if c.Replaces.Member != "" {
 		names = append(names, c.Replaces.Member)
 	}
-	partitions := c.Partitions
-	if partitions == 0 {
-		partitions = DefaultPartitions
-	}
-	return s.change(ctx, c.Cluster, partitions, names, func(v *sight) plan {
-		p := c.decide(v)
-		p.end = c.End
-		return p
-	})
+	return s.change(ctx, c.Cluster, c.partitions(), names, c.decide)
 }
 
 func (c Join) decide(v *sight) plan {
+	p := c.plan(v)
+	p.end = c.End
+	return p
+}
+
+func (c Join) plan(v *sight) plan {
 	found, lease := v.seats[c.Member], v.leases[c.Member]
 	now := Incarnation{c.Member, found.number}
 	switch i, same := found.joins.Find(c.request()); {

@@ -26,11 +26,18 @@ const (
 	MaxKinds           = 64
 	MaxWeight          = 1000
 	MaxStateBytes      = 32 << 10
-	MaxMembers         = 1000
+	MaxMembers         = 5000
 
 	// maxBodyBytes bounds what an epoch says, and so its document where it is stored whole: DynamoDB stores 400 KB in an
 	// item.
 	maxBodyBytes = 360_000
+
+	// maxOfferBytes bounds what all members of an epoch say where changes are stored: Lambda sends 6 MB in a response.
+	maxOfferBytes = 2 << 20
+
+	// maxPartBytes bounds what the members of one part of the state say: with it, and with what changes, a document is
+	// smaller than docstore.MaxBytes, whichever epoch writes the part.
+	maxPartBytes = 128_000
 
 	MinPartitions     = 16
 	MaxPartitions     = 1 << 16

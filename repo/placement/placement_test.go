@@ -743,39 +743,34 @@ func TestClusterFull(t *testing.T) {
 	w.want(join(n).Code, placement.OK)
 }
 
-// TestClusterFullOfTheDead: members whose leases have ended keep no other from joining, whether few of them fill the
-// cluster or many. The join evicts as many as it needs, and what it does costs nothing while there is room.
+// TestClusterFullOfTheDead: members whose leases have ended keep no other from joining. The join evicts as many as it
+// needs, and what it does costs nothing while there is room. [TestMostMembers] does it with many.
 func TestClusterFullOfTheDead(t *testing.T) {
 	t.Parallel()
-	for name, offer := range map[string]placement.Offer{"bytes": heavy(), "members": {Kinds: []string{"room"}}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			join := func(member string) placement.MemberOutcome {
-				return must[placement.MemberOutcome](w)(w.Join(t.Context(), placement.Join{
-					Cluster: w.cluster, Member: member, RequestID: "j", TTL: 30 * time.Second, Offer: offer,
-					Partitions: placement.MinPartitions,
-				}))
-			}
-			w.want(join("first").Code, placement.OK)
-			w.store.took()
-			w.want(join("second").Code, placement.OK)
-			if got := w.store.took(); got != [2]int{1, 1} {
-				t.Errorf("a join with room: %v reads and writes", got)
-			}
-			n := 2
-			for ; join(fmt.Sprint("restart-", n)).Code == placement.OK; n++ {
-				w.clock.Advance(time.Millisecond) // a process that crashes as it starts
-			}
-			w.clock.Advance(time.Minute)
-			for i := range 3 { // one after the other, each asks once
-				if o := join(fmt.Sprint("late-", i)); o.Code != placement.OK {
-					t.Fatalf("after %d dead members: %+v", n, o)
-				}
-			}
-			if left := len(w.Cached(w.cluster).Members); left >= n || left < 3 {
-				t.Errorf("%d members", left)
-			}
-		})
+	w := newWorld(t)
+	join := func(member string) placement.MemberOutcome {
+		return must[placement.MemberOutcome](w)(w.Join(t.Context(), placement.Join{
+			Cluster: w.cluster, Member: member, RequestID: "j", TTL: 30 * time.Second, Offer: heavy(),
+			Partitions: placement.MinPartitions,
+		}))
+	}
+	w.want(join("first").Code, placement.OK)
+	w.store.took()
+	w.want(join("second").Code, placement.OK)
+	if got := w.store.took(); got != [2]int{1, 1} {
+		t.Errorf("a join with room: %v reads and writes", got)
+	}
+	n := 2
+	for ; join(fmt.Sprint("restart-", n)).Code == placement.OK; n++ {
+		w.clock.Advance(time.Millisecond) // a process that crashes as it starts
+	}
+	w.clock.Advance(time.Minute)
+	for i := range 3 { // one after the other, each asks once
+		if o := join(fmt.Sprint("late-", i)); o.Code != placement.OK {
+			t.Fatalf("after %d dead members: %+v", n, o)
+		}
+	}
+	if left := len(w.Cached(w.cluster).Members); left >= n || left < 3 {
+		t.Errorf("%d members", left)
 	}
 }

@@ -33,6 +33,7 @@ type Service struct {
 	retention time.Duration
 	keepState time.Duration // of what is free and has a state
 	changes   bool
+	joinDelay time.Duration
 
 	identities, clusters *census.Census
 	evicted              func(ctx context.Context, expired []time.Duration, moved int)
@@ -41,6 +42,8 @@ type Service struct {
 
 	mu     sync.RWMutex
 	latest map[Cluster]*Topology
+
+	joining map[gathered][]*waiting // under mu; see gather
 
 	feeds feeds
 }
@@ -80,6 +83,11 @@ type Options struct {
 	// none of them is left.
 	Changes bool
 
+	// JoinDelay is how long a join waits for others of its cluster that come to this Service, so that one epoch has up to
+	// 24 of them. One that replaces a member does not wait, nor one whose lease lasts for less than four times as long. 0
+	// is not at all.
+	JoinDelay time.Duration
+
 	// Evicted is told of the members that the Service evicts together: for how long the lease of each had expired, and
 	// how many partitions changed hands. It is called after the eviction was written, in the call that evicted, which
 	// may be a lookup or a claim. nil means that no one is told.
@@ -89,7 +97,7 @@ type Options struct {
 // New returns the commands of placement on a store. Options may be nil.
 func New(store docstore.Store, o *Options) *Service {
 	s := &Service{store: store, now: time.Now, sleep: backoff.Sleep, retention: DefaultRetention, keepState: keepForever,
-		latest: map[Cluster]*Topology{}}
+		latest: map[Cluster]*Topology{}, joining: map[gathered][]*waiting{}}
 	if o != nil && o.Now != nil {
 		s.now = o.Now
 	}
@@ -103,7 +111,7 @@ func New(store docstore.Store, o *Options) *Service {
 		s.keepState = min(max(o.StateRetention.Truncate(time.Millisecond), s.retention), keepForever)
 	}
 	if o != nil {
-		s.changes = o.Changes
+		s.changes, s.joinDelay = o.Changes, max(0, o.JoinDelay)
 		s.identities = census.New(store, ActivationKind, o.MaxIdentities, s.now)
 		s.clusters = census.NewNamed(store, registryKind, o.MaxClusters, s.now)
 		s.evicted = o.Evicted

@@ -198,9 +198,9 @@ const lookAtALock = `{
   "isBase64Encoded": false
 }`
 
-// BenchmarkColdStartLambda starts the Lambda function, with and without clients of queues, and a hello with the same
-// framework and the same client in turns, until the first response that read the table. Compare the ratios; the machine
-// decides the rest.
+// BenchmarkColdStartLambda starts the program that Lambda starts, the one with clients of queues, and a hello with the
+// same framework and the same client in turns, until the first response that read the table. Compare the ratios; the
+// machine decides the rest.
 //
 //	go test -C tests/bench -run '^$' -bench ColdStart -benchtime 30x
 func BenchmarkColdStartLambda(b *testing.B) {
@@ -213,9 +213,9 @@ func BenchmarkColdStartLambda(b *testing.B) {
 	const tags = "lambda.norpc,leasehold.noprofiles"
 	api := []string{"_HANDLER=api", "LEASEHOLD_FRONT_DOOR=url", "LEASEHOLD_AUTH_TENANT=acme"}
 	programs := []*program{
-		{name: "leasehold", path: building(b, "../..", "./functions/aws/lambda", "-tags", tags), env: api},
-		{name: "noqueues", path: building(b, "../..", "./functions/aws/lambda", "-tags", tags+",leasehold.noqueues"),
+		{name: "leasehold", path: building(b, "../..", "./functions/aws/lambda", "-tags", tags+",leasehold.noqueues"),
 			env: api},
+		{name: "queues", path: building(b, "../..", "./functions/aws/lambda", "-tags", tags), env: api},
 		{name: "hello", path: building(b, ".", "./hello/lambda", "-tags", "lambda.norpc")},
 	}
 	b.ResetTimer()

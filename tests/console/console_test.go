@@ -235,6 +235,43 @@ func (p *tab) signIn(token string) {
 	p.do(chromedp.SendKeys(chromedp.CSS("#token"), token+"\r"))
 }
 
+// TestOrderOfFocus: the keyboard and screen readers go down a telephone's screen as the eye does; on a wide page the
+// column on the left comes first.
+func TestOrderOfFocus(t *testing.T) {
+	t.Parallel()
+	w := open(t, people, "t0ken-of-root")
+	const order = `[...document.querySelectorAll('a, button, input, select')].filter((e) => !e.matches('nav *, .skip'))
+		.map((e) => e.closest('header') ? 'head' : e.closest('aside') ? 'you' : 'main').filter((x, i, all) => x !== all[i - 1]).join()`
+	for _, c := range []struct {
+		look look
+		want string
+	}{
+		{look{width: 390, height: 844, phone: true}, "head,main,you"}, {look{}, "head,you,main"},
+	} {
+		p := w.visit("#/now", c.look)
+		p.sees("Bearer token")
+		for _, what := range []string{"signing in", "the screen"} {
+			if what == "the screen" {
+				p.signIn("t0ken-of-root")
+				p.sees("No lock is held")
+			}
+			if got := says[string](p, order); got != c.want {
+				t.Errorf("%s, %d wide: %s, want %s", what, c.look.width, got, c.want)
+			}
+			if c.look.phone && says[float64](p, `document.querySelector('aside').getBoundingClientRect().top -
+				document.querySelector('main').getBoundingClientRect().bottom`) < 0 {
+				t.Errorf("%s: what is about the reader is not below the screen", what)
+			}
+			if what == "signing in" {
+				continue
+			}
+			call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+				Width: 1280, Height: 900, DeviceScaleFactor: 1}) // the telephone is turned, or the window made larger
+			p.until(order+` === 'head,you,main'`, "the order of a wide page")
+		}
+	}
+}
+
 // danger is how many buttons change something.
 const danger = `document.querySelectorAll('button.danger, .work button').length`
 

@@ -30,7 +30,7 @@ import (
 )
 
 // Namespace is that of the metrics in CloudWatch of the functions on a table of DynamoDB. Deployments in one region of
-// an account have tables of their own, and so metrics and alarms.
+// an account have tables of their own, and so metrics and alarms; those that share a table share them.
 func Namespace(table string) string { return "Leasehold/" + table }
 
 // maxValues is how many values of one metric a line may have.

@@ -8,11 +8,12 @@
 // It is built for the runtime provided.al2023, whose executable is called bootstrap (make lambda). Settings are
 // environment variables; docs/reference/settings.md lists them. Region and credentials are the variables that Lambda
 // sets; a program that needs profiles, a CA bundle or FIPS endpoints of the AWS SDK is built without the tag
-// leasehold.noprofiles. The tag leasehold.noqueues leaves out the worker and the queue of the sweep, with the clients
-// of SQS and STS: what is left starts sooner, in less memory. The log is on standard output, in the format that the
-// function's logging configuration says (AWS_LAMBDA_LOG_FORMAT) and from the level of the settings on, with Lambda's ID
-// of the request; audit events always, unless that configuration leaves out INFO (AWS_LAMBDA_LOG_LEVEL). For work that
-// is a Go function, build a main like this one around aws.NewWorker.
+// leasehold.noprofiles. The tag leasehold.noqueues leaves out the clients of SQS and STS: what is left starts sooner,
+// in less memory, and as a worker, or as a sweep with a queue, the program queues beside it takes its place, which is
+// built without the tag. A zip has both. The log is on standard output, in the format that the function's logging
+// configuration says (AWS_LAMBDA_LOG_FORMAT) and from the level of the settings on, with Lambda's ID of the request;
+// audit events always, unless that configuration leaves out INFO (AWS_LAMBDA_LOG_LEVEL). For work that is a Go
+// function, build a main like this one around aws.NewWorker.
 package main
 
 import (
@@ -112,18 +113,20 @@ func openSweep(ctx context.Context, environ []string, log *slog.Logger) (lambda.
 		return nil, err
 	}
 	log = telemetry.AtLeast(c.Level(), log)
+	var queue analysis.Queue
+	if c.QueueURL != "" { // first: this may be the program without queues
+		if queue, err = openQueue(ctx, c, log); err != nil {
+			return nil, err
+		}
+	}
 	table, err := openStore(ctx, c, log, &awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}})
 	if err != nil {
 		return nil, err
 	}
 	logStart(ctx, log, c)
-	if c.QueueURL == "" {
+	if queue == nil {
 		log.WarnContext(ctx, "LEASEHOLD_QUEUE_URL is not set: analyses are left alone")
 		return sweeper(table, nil, analysis.Sweep{}, c, log)
-	}
-	queue, err := openQueue(ctx, c, log)
-	if err != nil {
-		return nil, err
 	}
 	return sweeper(table, analysis.New(table.store, nil), setup.Sweep(c, queue), c, log)
 }

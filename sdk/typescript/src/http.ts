@@ -87,7 +87,7 @@ export class Server {
     }
     if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash || url.username || url.password) {
       // It is not repeated: it may have a password.
-      throw invalid('url', 'must be like https://locks.example.com, without query, hash or password')
+      throw invalid('url', 'must be like https://locks.example.com, without query or password')
     }
     if (o.token !== undefined) {
       if (typeof o.token !== 'function') checkToken(o.token)
@@ -166,7 +166,7 @@ export class Server {
 
   /** Learns the server's time. That of the store, by which ends are judged, is better than a date. */
   #learn(time: string | null | undefined, told: boolean): void {
-    const ahead = Date.parse(time ?? '') - this.clock.wall()
+    const ahead = Date.parse(time!) - this.clock.wall()
     if (told ? ahead === ahead : !this.#told && Math.abs(ahead - this.#ahead) > wayTime) {
       this.#ahead = ahead
       this.#told = told
@@ -208,11 +208,11 @@ export class Server {
       if (signal.aborted) throw signal.reason
       if (cause instanceof InvalidResponseError) throw cause
       // Node's fetch says "fetch failed", and the reason in its cause, whose message may be empty. Bun's says the reason itself. Deno's has no code: its text has
-      // the URL, in which there is no space, and then which part failed.
+      // the URL, in which there is no space, then which part failed, and why: "invalid peer certificate", "received corrupt message".
       cause = (cause as Error).cause ?? cause
       const { code = messageOf(cause) } = cause as { code?: string }
-      const untrusted = /^\w*(WRONG|CERT|VERIF)/.test(code)
-      const unsent = untrusted || /^\w*(REFUSED|NOTFOUND)| \(Con/.test(code)
+      const untrusted = /^\w*(WRONG|CERT|VERIF)| \(Con.+: (inv|rec)/.test(code)
+      const unsent = untrusted || /^\w*(REFUSED|NOTF)| \(Con/.test(code)
       throw Object.assign(new ConnectionError(`no response of ${this.base}: ${messageOf(cause) || code}`, { cause }), { untrusted, unsent })
     }
     const { status } = response
@@ -267,6 +267,6 @@ async function read(response: Response): Promise<string> {
 /** The Retry-After of a response in milliseconds, 0 without one. It may be a date, which counts from that of the response if that can be read. */
 function asksFor(response: Response, clock: Clock): number {
   const value = response.headers.get('retry-after') ?? ''
-  const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - (Date.parse(response.headers.get('date') ?? '') || clock.wall())
+  const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - (Date.parse(response.headers.get('date')!) || clock.wall())
   return ms > 0 ? ms : 0
 }

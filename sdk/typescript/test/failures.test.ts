@@ -153,15 +153,19 @@ describe('at the first try', () => {
     says(await first(`http://127.0.0.1:${port}`), ConnectionError, new RegExp(`no response of http://127.0.0.1:${port}: .+`))
   })
 
-  for (const code of ['DEPTH_ZERO_SELF_SIGNED_CERT', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'CERT_HAS_EXPIRED', 'ERR_TLS_CERT_ALTNAME_INVALID']) {
+  const deno = 'error sending request for url (https://locks.test/): client error (Connect): '
+  for (const code of [
+    'DEPTH_ZERO_SELF_SIGNED_CERT', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'CERT_HAS_EXPIRED', 'ERR_TLS_CERT_ALTNAME_INVALID',
+    `${deno}invalid peer certificate: UnknownIssuer`, `${deno}received corrupt message of type InvalidContentType`, // a server without TLS
+  ]) {
     test(`a certificate that is not trusted is an error at once, and nothing is given up: ${code}`, async () => {
       let requests = 0
       const fetch = async () => {
         requests++
-        throw new TypeError('fetch failed', { cause: Object.assign(new Error('not trusted'), { code }) })
+        throw new TypeError('fetch failed', { cause: code.includes(' ') ? new TypeError(code) : Object.assign(new Error('not trusted'), { code }) })
       }
       const server = { url: 'https://locks.test', tenant: 'acme', clock: new FakeClock(), fetch }
-      await assert.rejects(new Locks(server).acquire('deploy'), (e) => e instanceof ConnectionError && e.untrusted && /not trusted/.test(e.message))
+      await assert.rejects(new Locks(server).acquire('deploy'), (e) => e instanceof ConnectionError && e.untrusted && /not trusted|client error/.test(e.message))
       await assert.rejects(new Runs(server).once('order', () => 1), ConnectionError)
       assert.equal(requests, 2)
       // A proxy may be in the way: IDs go on.
