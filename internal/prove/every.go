@@ -21,7 +21,7 @@ type small struct {
 	keys    []kind
 	clients int
 	ticks   int64 // seconds that pass
-	sends   int   // requests that each client sends, of whatever kind
+	sends   int   // requests that all clients send together, of whatever kind
 	copies  int   // requests that arrive twice
 	sets    int   // of a wall clock, a second back or forth
 
@@ -29,16 +29,16 @@ type small struct {
 	heard map[string]int // after how many steps each answer is given first; nil: nobody asks
 }
 
-// smalls are the worlds of [Every].
+// smalls are the worlds of [Every]. Each has so few requests and seconds that it can be searched to its end.
 var smalls = []small{
-	{name: "two locks", keys: []kind{plain, plain}, clients: 3, ticks: 3, sends: 2, sets: 1},
-	{name: "a lock", keys: []kind{plain}, clients: 2, ticks: 3, sends: 3, copies: 1},
-	{name: "a lock, two requests each", keys: []kind{plain}, clients: 2, ticks: 3, sends: 2},
-	{name: "a lock, clocks set", keys: []kind{plain}, clients: 2, ticks: 3, sends: 2, sets: 1},
-	{name: "a lock with a line", keys: []kind{fair}, clients: 3, ticks: 2, sends: 2},
-	{name: "two permits", keys: []kind{permits}, clients: 3, ticks: 2, sends: 2},
-	{name: "a run", keys: []kind{aRun}, clients: 2, ticks: 3, sends: 3},
-	{name: "a run, three clients", keys: []kind{aRun}, clients: 3, ticks: 2, sends: 2},
+	{name: "two locks", keys: []kind{plain, plain}, clients: 3, ticks: 2, sends: 3, sets: 1},
+	{name: "two locks, a request more", keys: []kind{plain, plain}, clients: 3, ticks: 2, sends: 4},
+	{name: "a lock", keys: []kind{plain}, clients: 2, ticks: 2, sends: 4, copies: 1},
+	{name: "a lock, clocks set", keys: []kind{plain}, clients: 2, ticks: 2, sends: 4, sets: 1},
+	{name: "a lock with a line", keys: []kind{fair}, clients: 3, ticks: 2, sends: 4},
+	{name: "two permits", keys: []kind{permits}, clients: 3, ticks: 2, sends: 4},
+	{name: "a run", keys: []kind{aRun}, clients: 2, ticks: 3, sends: 4},
+	{name: "a run, three clients", keys: []kind{aRun}, clients: 3, ticks: 2, sends: 4},
 }
 
 // Explored is what became of one small world.
@@ -159,9 +159,9 @@ func (s *small) rig() *rig {
 	return r
 }
 
-// hear notes an answer, without the names of clients.
+// hear notes an answer, without the names of clients and keys.
 func (s *small) hear(m *message, w *world, steps int) {
-	text := fmt.Sprint(w.now, m.key, opNames[m.op], " ", m.answer.words(&m.request, s.keys[m.key]))
+	text := fmt.Sprint(w.now, opNames[m.op], " ", m.answer.words(&m.request, s.keys[m.key]))
 	if _, ok := s.heard[text]; !ok {
 		s.heard[text] = steps
 	}
@@ -175,7 +175,10 @@ func (s *small) hear(m *message, w *world, steps int) {
 // the end of the second, the first client first. A judgement of two clients that hold at once is not lost by that: it is
 // made when the second of them begins to, whichever that is.
 func (s *small) moves(w *world, all []move) []move {
-	begun, first := true, w.clients[0].intention == 0
+	begun, first, sent := true, w.clients[0].intention == 0, 0
+	for i := range w.clients {
+		sent += w.clients[i].sent
+	}
 	for i := range w.clients {
 		c := &w.clients[i]
 		alike := !begun && c.intention == 0 // to those before it that have not begun
@@ -192,7 +195,7 @@ func (s *small) moves(w *world, all []move) []move {
 			}
 		}
 		switch {
-		case c.sent >= s.sends || alike:
+		case sent >= s.sends || alike:
 		case c.phase == idle || c.phase == holding && !w.holds(c):
 			for key := range s.keys {
 				if !first || s.keys[key] != s.keys[0] || key == 0 { // so are keys
@@ -206,7 +209,7 @@ func (s *small) moves(w *world, all []move) []move {
 		}
 	}
 	for i := range w.flight {
-		if w.flight[i].back || !s.all && w.turn > 0 && !(w.sent && i == len(w.flight)-1) {
+		if w.flight[i].back || !s.all && w.turn > 0 && (!w.sent || i < len(w.flight)-1) {
 			continue
 		}
 		all = append(all, move{what: 'a', i: i})

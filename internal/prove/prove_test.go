@@ -68,12 +68,11 @@ func TestEvery(t *testing.T) {
 func TestEveryLeavesNothingOut(t *testing.T) {
 	t.Parallel()
 	for _, s := range []small{
-		{name: "two locks", keys: []kind{plain, plain}, clients: 2, ticks: 1, sends: 1, sets: 1},
-		{name: "a lock", keys: []kind{plain}, clients: 2, ticks: 1, sends: 2},
-		{name: "three clients", keys: []kind{plain}, clients: 3, ticks: 1, sends: 1},
+		{name: "two locks", keys: []kind{plain, plain}, clients: 3, ticks: 1, sends: 2, sets: 1},
+		{name: "a lock", keys: []kind{plain}, clients: 2, ticks: 1, sends: 3},
 		{name: "a copy", keys: []kind{plain}, clients: 1, ticks: 2, sends: 3, copies: 1},
-		{name: "a line", keys: []kind{fair}, clients: 2, ticks: 2, sends: 1, copies: 1},
-		{name: "a run", keys: []kind{aRun}, clients: 2, ticks: 1, sends: 2},
+		{name: "a line", keys: []kind{fair}, clients: 2, ticks: 2, sends: 2, copies: 1},
+		{name: "a run", keys: []kind{aRun}, clients: 2, ticks: 1, sends: 3},
 	} {
 		s.heard = map[string]int{}
 		const most = 100_000
@@ -81,8 +80,8 @@ func TestEveryLeavesNothingOut(t *testing.T) {
 		all := s
 		all.all, all.heard = true, map[string]int{}
 		more := all.explore(t.Context(), most, nil)
-		t.Logf("%s: %d states in place of %d, %d answers", s.name, fewer.States, more.States, len(s.heard))
-		if !fewer.Whole || !more.Whole || fewer.States >= more.States || !maps.Equal(s.heard, all.heard) {
+		t.Logf("%s: %d ways in place of %d, %d answers", s.name, fewer.Moves, more.Moves, len(s.heard))
+		if !fewer.Whole || !more.Whole || fewer.Moves >= more.Moves || !maps.Equal(s.heard, all.heard) {
 			t.Errorf("%s: %+v, and with all orders %+v\n%v\n%v", s.name, fewer, more, s.heard, all.heard)
 		}
 	}
