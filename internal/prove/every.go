@@ -26,7 +26,7 @@ type small struct {
 	sets    int   // of a wall clock, a second back or forth
 
 	all   bool           // orders that differ in nothing are tried, too: for a test
-	heard map[string]int // after how many steps each answer is given first; nil: nobody asks
+	heard map[string]int // after how many steps each answer is given first; nil: no one asks
 }
 
 // smalls are the worlds of [Every]. Each has so few requests and seconds that it can be searched to its end.
@@ -54,14 +54,14 @@ type Explored struct {
 
 // Every tries all orders of the steps of small worlds, the shorter ones first: each message arrives, late or not at
 // all, some requests arrive twice, each client goes on or does not, and time passes, at any moment. A client that takes
-// no step any more is one that was killed or is frozen. A world stops at its first broken promise, and where it has most
+// no step any more is one that is killed or frozen. A world stops at its first broken promise, and where it has most
 // states: no history with fewer steps breaks one there. ctx ends it. progress may be nil, and is called from several
 // goroutines at once.
 //
 // These are left out, because they add nothing:
 //
 //   - Losses. A message that is lost is one that does not arrive any more.
-//   - Responses that nobody waits for.
+//   - Responses that no one waits for.
 //   - Names. Clients are called in the order in which their first requests arrive, and are equal before that.
 //   - Orders that differ only in steps of which neither can tell which was first, see [small.moves].
 func Every(ctx context.Context, most int, progress func(world string, states int)) []Explored {
@@ -125,7 +125,7 @@ func (s *small) explore(ctx context.Context, most int, progress func(string, int
 					w.turn, w.sent, w.closing = 0, false, false
 				}
 				if m.what == 'a' && s.heard != nil && !n.w.flight[m.i].back {
-					s.hear(&r.answered, w, out.Steps)
+					s.note(&r.answered, w, out.Steps)
 				}
 				if w.broken != nil {
 					trails = append(trails, trail{n.path, m})
@@ -159,8 +159,8 @@ func (s *small) rig() *rig {
 	return r
 }
 
-// hear notes an answer, without the names of clients and keys.
-func (s *small) hear(m *message, w *world, steps int) {
+// note keeps an answer, without the names of clients and keys.
+func (s *small) note(m *message, w *world, steps int) {
 	text := fmt.Sprint(w.now, opNames[m.op], " ", m.answer.words(&m.request, s.keys[m.key]))
 	if _, ok := s.heard[text]; !ok {
 		s.heard[text] = steps
@@ -172,7 +172,7 @@ func (s *small) hear(m *message, w *world, steps int) {
 // What a client does by itself or receives changes only that client and what it sends, so that it can be had later in
 // the same second, up to the arrival of what it sent or to its own next step, and no one can tell. So each client takes
 // its steps in one go: either up to a request that arrives at once, or, when nothing more arrives in this second, up to
-// the end of the second, the first client first. A judgement of two clients that hold at once is not lost by that: it is
+// the end of the second, the first client first. A judgement of two clients that hold at once is not lost: it is
 // made when the second of them begins to, whichever that is.
 func (s *small) moves(w *world, all []move) []move {
 	begun, first, sent := true, w.clients[0].intention == 0, 0
@@ -291,7 +291,7 @@ type outcome struct {
 	broken *Violation
 }
 
-// decide lets a request arrive. The same request at the same time has the same outcome where the documents are the same:
+// decide lets a request arrive. The same request at the same time has the same outcome on the same documents:
 // the rules carry it out once.
 func (r *rig) decide(i int) {
 	w := r.w

@@ -159,7 +159,7 @@ type rig struct {
 	// of an exploration:
 	memo     map[uint64]outcome
 	answered message // the last answer
-	names    []int   // what clients were called when they began; nil: nobody asks
+	names    []int   // what clients were called when they began; nil: no one asks
 }
 
 func newRig(s *scene, c *counts) *rig {
