@@ -18,7 +18,7 @@ type proveCmd struct {
 	Seed       uint64 `placeholder:"N" help:"Begin with the history of this seed (default: 1)."`
 	Only       bool   `help:"Carry out the history of --seed and no other, and write its page."`
 	Every      bool   `help:"Try every order of the steps of small worlds instead, the shorter histories first."`
-	States     int    `default:"200000" placeholder:"N" help:"With --every: how many states of each world are looked at, at the most (default ${default})."`
+	States     int    `default:"1500000" placeholder:"N" help:"With --every: how many states of each world are looked at, at the most (default ${default}: all of them)."`
 	Page       string `type:"path" placeholder:"FILE" help:"Where the picture of a history is written: of --only, or of one that breaks a promise (default: leasehold-prove-SEED.html)."`
 	JSON       bool   `name:"json" help:"Print one JSON object, for machines."`
 

@@ -62,6 +62,7 @@ type client struct {
 	sent      int  // how many requests there were
 	call      int  // the number of the try that is under way, or was last
 	open      bool // a try is under way
+	known     bool // a request of it arrived
 	tries     int  // of this request
 	works     int  // under this lease
 	placed    bool // it may have a place in line

@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -14,40 +15,55 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
-// small is a world of which all orders are tried.
+// small is a world of which all orders are tried. Leases in it last two seconds, and its clocks move by one.
 type small struct {
-	name  string
-	scene scene
-	ticks int64 // seconds that pass
-	lost  int   // messages that are lost or arrive twice
-	steps int   // of a wall clock, a second back or forth
-	grows int   // how many steps a history has at most
+	name    string
+	keys    []kind
+	clients int
+	ticks   int64 // seconds that pass
+	sends   int   // requests that all clients send together, of whatever kind
+	copies  int   // requests that arrive twice
+	sets    int   // of a wall clock, a second back or forth
+
+	all   bool           // orders that differ in nothing are tried, too: for a test
+	heard map[string]int // after how many steps each answer is given first; nil: no one asks
 }
 
-// smalls are the worlds of [Every]: three clients each, a ttl of two seconds, and a clock that moves by one.
+// smalls are the worlds of [Every]. Each has so few requests and seconds that it can be searched to its end.
 var smalls = []small{
-	{"a lock", scene{keys: []kind{plain}, clients: 3, ttl: 2, fresh: true}, 3, 1, 0, 8},
-	{"two locks", scene{keys: []kind{plain, plain}, clients: 3, ttl: 2, fresh: true}, 2, 1, 0, 7},
-	{"a lock, clocks set", scene{keys: []kind{plain}, clients: 3, ttl: 2, fresh: true}, 3, 0, 1, 8},
-	{"a lock with a line", scene{keys: []kind{fair}, clients: 3, ttl: 2, fresh: true}, 2, 1, 0, 8},
-	{"a run", scene{keys: []kind{aRun}, clients: 3, ttl: 2, fresh: true}, 3, 1, 0, 8},
+	{name: "two locks", keys: []kind{plain, plain}, clients: 3, ticks: 2, sends: 3, sets: 1},
+	{name: "two locks, a request more", keys: []kind{plain, plain}, clients: 3, ticks: 2, sends: 4},
+	{name: "a lock", keys: []kind{plain}, clients: 2, ticks: 2, sends: 4, copies: 1},
+	{name: "a lock, clocks set", keys: []kind{plain}, clients: 2, ticks: 2, sends: 4, sets: 1},
+	{name: "a lock with a line", keys: []kind{fair}, clients: 3, ticks: 2, sends: 4},
+	{name: "two permits", keys: []kind{permits}, clients: 3, ticks: 2, sends: 4},
+	{name: "a run", keys: []kind{aRun}, clients: 2, ticks: 3, sends: 4},
+	{name: "a run, three clients", keys: []kind{aRun}, clients: 3, ticks: 2, sends: 4},
 }
 
 // Explored is what became of one small world.
 type Explored struct {
 	World  string     `json:"world"`
 	States int        `json:"states"` // different ones
-	Steps  int        `json:"steps"`  // every order of so many steps was tried; with Broken, those of Path
-	Whole  bool       `json:"whole"`  // those are as many as the world is for: states did not run out
+	Moves  int        `json:"moves"`  // from one of them to the next
+	Steps  int        `json:"steps"`  // every order of so many was tried; with Broken, those of Path
+	Whole  bool       `json:"whole"`  // there are no more
 	Path   []string   `json:"path,omitempty"`
 	Broken *Violation `json:"broken,omitempty"`
 }
 
-// Every tries all orders of the steps of small worlds, the shorter ones first: each message arrives, is lost or arrives
-// twice, each client goes on or does not, and time passes, at any moment. A client that takes no step any more is one
-// that was killed or is frozen. Worlds have most states each, at the most; ctx ends it. A world
-// stops at its first broken promise: no history with fewer steps breaks one there. progress may be nil, and is called
-// from several goroutines at once.
+// Every tries all orders of the steps of small worlds, the shorter ones first: each message arrives, late or not at
+// all, some requests arrive twice, each client goes on or does not, and time passes, at any moment. A client that takes
+// no step any more is one that is killed or frozen. A world stops at its first broken promise, and where it has most
+// states: no history with fewer steps breaks one there. ctx ends it. progress may be nil, and is called from several
+// goroutines at once.
+//
+// These are left out, because they add nothing:
+//
+//   - Losses. A message that is lost is one that does not arrive any more.
+//   - Responses that no one waits for.
+//   - Names. Clients are called in the order in which their first requests arrive, and are equal before that.
+//   - Orders that differ only in steps of which neither can tell which was first, see [small.moves].
 func Every(ctx context.Context, most int, progress func(world string, states int)) []Explored {
 	all := make([]Explored, len(smalls))
 	var workers sync.WaitGroup
@@ -63,18 +79,6 @@ func Every(ctx context.Context, most int, progress func(world string, states int
 	return all
 }
 
-// node is a world that was reached, and how.
-type node struct {
-	w     *world
-	path  int // of its last step in the list of all
-	spent budget
-}
-
-// budget is what has happened of what may happen only so often.
-type budget struct {
-	lost, steps int
-}
-
 // trail is a step of a history: what it was, and the one before it, -1 if there is none.
 type trail struct {
 	before int
@@ -83,46 +87,59 @@ type trail struct {
 
 // move is one step of a small world.
 type move struct {
-	what    byte // a client acts, a message arrives, is lost, arrives and stays on its way, time passes, a clock is set
-	i       int
-	act     act
-	key     int
-	forward bool
+	what byte // a client acts, its clock is set back or forth, a message arrives, arrives and is copied, time passes
+	i    int  // the client, or the message
+	act  act
+	key  int
+}
+
+// node is a world that was reached, and its last step in the list of all, -1 if there is none.
+type node struct {
+	w    *world
+	path int
 }
 
 func (s *small) explore(ctx context.Context, most int, progress func(string, int)) Explored {
 	out := Explored{World: s.name, Whole: true}
-	var c counts
-	r := newRig(&s.scene, &c)
-	r.w = r.newWorld()
-	seen := map[uint64]bool{r.w.hash(budget{}): true}
-	level := []node{{w: r.w, path: -1}}
-	var trails []trail
+	r := s.rig()
+	seen := map[uint64]bool{r.w.hash(): true}
+	level := []node{{r.w, -1}}
+	var (
+		trails []trail
+		moves  []move
+	)
 	told := 0
-	for ; len(level) > 0 && out.Steps < s.grows; out.Steps++ {
+	for ; len(level) > 0; out.Steps++ {
 		var next []node
-		for _, n := range level {
+		for i, n := range level {
 			if ctx.Err() != nil || len(seen) >= most {
-				out.Whole = false
-				break
+				out.Whole, out.States = false, len(seen)
+				return out
 			}
-			for _, m := range s.moves(n) {
-				w, spent := r.after(n, m)
+			level[i].w = nil // the world itself is of no more use
+			moves = s.moves(n.w, moves[:0])
+			for _, m := range moves {
+				out.Moves++
+				w := r.after(n.w, m)
+				if s.all {
+					w.turn, w.sent, w.closing = 0, false, false
+				}
+				if m.what == 'a' && s.heard != nil && !n.w.flight[m.i].back {
+					s.note(&r.answered, w, out.Steps)
+				}
 				if w.broken != nil {
 					trails = append(trails, trail{n.path, m})
-					out.Path, out.Broken, out.States = s.tell(trails, len(trails)-1), w.broken, len(seen)
+					out.Path, out.Broken = s.tell(trails)
+					out.States, out.Whole = len(seen), false
 					out.Steps++
 					return out
 				}
-				if h := w.hash(spent); !seen[h] {
+				if h := w.hash(); !seen[h] {
 					seen[h] = true
 					trails = append(trails, trail{n.path, m})
-					next = append(next, node{w, len(trails) - 1, spent})
+					next = append(next, node{w, len(trails) - 1})
 				}
 			}
-		}
-		if !out.Whole {
-			break
 		}
 		level = next
 		if progress != nil {
@@ -134,32 +151,70 @@ func (s *small) explore(ctx context.Context, most int, progress func(string, int
 	return out
 }
 
+// rig is a rig with the world as it begins.
+func (s *small) rig() *rig {
+	r := newRig(&scene{keys: s.keys, clients: s.clients, ttl: 2, fresh: true}, new(counts))
+	r.memo = map[uint64]outcome{}
+	r.w = r.newWorld()
+	return r
+}
+
+// note keeps an answer, without the names of clients and keys.
+func (s *small) note(m *message, w *world, steps int) {
+	text := fmt.Sprint(w.now, opNames[m.op], " ", m.answer.words(&m.request, s.keys[m.key]))
+	if _, ok := s.heard[text]; !ok {
+		s.heard[text] = steps
+	}
+}
+
 // moves are the steps that can be taken from a world.
-func (s *small) moves(n node) []move {
-	var all []move
-	w := n.w
+//
+// What a client does by itself or receives changes only that client and what it sends, so that it can be had later in
+// the same second, up to the arrival of what it sent or to its own next step, and no one can tell. So each client takes
+// its steps in one go: either up to a request that arrives at once, or, when nothing more arrives in this second, up to
+// the end of the second, the first client first. A judgement of two clients that hold at once is not lost: it is
+// made when the second of them begins to, whichever that is.
+func (s *small) moves(w *world, all []move) []move {
+	begun, first, sent := true, w.clients[0].intention == 0, 0
+	for i := range w.clients {
+		sent += w.clients[i].sent
+	}
 	for i := range w.clients {
 		c := &w.clients[i]
-		// Clients are alike: the first begins first.
-		if c.phase == idle && c.intention == 0 && (i == 0 || w.clients[i-1].intention > 0) {
-			for key := range w.scene.keys {
-				all = append(all, move{what: 'c', i: i, act: start, key: key})
+		alike := !begun && c.intention == 0 // to those before it that have not begun
+		begun = begun && c.intention > 0
+		if !s.all && w.turn > i+1 {
+			continue
+		}
+		if w.sets < s.sets {
+			all = append(all, move{what: '-', i: i}, move{what: '+', i: i})
+		}
+		for j := range w.flight {
+			if w.flight[j].back && w.flight[j].who == i {
+				all = append(all, move{what: 'a', i: j})
 			}
 		}
-		for _, a := range s.acts(w, c) {
-			all = append(all, move{what: 'c', i: i, act: a})
-		}
-		if n.spent.steps < s.steps {
-			all = append(all, move{what: 'w', i: i}, move{what: 'w', i: i, forward: true})
+		switch {
+		case sent >= s.sends || alike:
+		case c.phase == idle || c.phase == holding && !w.holds(c):
+			for key := range s.keys {
+				if !first || s.keys[key] != s.keys[0] || key == 0 { // so are keys
+					all = append(all, move{what: 'c', i: i, act: start, key: key})
+				}
+			}
+		default:
+			for _, a := range s.acts(c) {
+				all = append(all, move{what: 'c', i: i, act: a})
+			}
 		}
 	}
 	for i := range w.flight {
+		if w.flight[i].back || !s.all && w.turn > 0 && (!w.sent || i < len(w.flight)-1) {
+			continue
+		}
 		all = append(all, move{what: 'a', i: i})
-		if n.spent.lost < s.lost {
-			all = append(all, move{what: 'l', i: i})
-			if !w.flight[i].back {
-				all = append(all, move{what: 'd', i: i})
-			}
+		if w.copies < s.copies {
+			all = append(all, move{what: 'd', i: i})
 		}
 	}
 	if w.now < s.ticks*1000 {
@@ -169,114 +224,187 @@ func (s *small) moves(n node) []move {
 }
 
 // acts are the steps that a client of a small world takes by itself.
-func (s *small) acts(w *world, c *client) []act {
-	switch c.phase {
-	case asking:
-		if c.tries < 3 {
-			return []act{again, leave}
-		}
-	case leaving, ending:
-		if c.tries < 2 {
-			return []act{again}
-		}
-	case holding:
-		if !w.holds(c) {
-			return nil
-		}
-		acts := []act{end}
-		if c.works < 1 {
-			acts = append(acts, work)
-		}
-		switch {
-		case c.renewing && c.tries < 2:
-			acts = append(acts, again)
-		case !c.renewing && c.renewal < 1:
-			acts = append(acts, extend)
-		}
-		return acts
+func (s *small) acts(c *client) []act {
+	switch {
+	case c.phase == asking:
+		return []act{again, leave}
+	case c.phase != holding:
+		return []act{again}
+	case c.renewing:
+		return []act{end, work, again}
+	case s.keys[c.key] == aRun:
+		return []act{end, work, extend, fail}
 	default:
+		return []act{end, work, extend}
 	}
-	return nil
 }
 
 // after is the world after a step.
-func (r *rig) after(n node, m move) (*world, budget) {
-	w, spent := n.w.copied(r), n.spent
+func (r *rig) after(before *world, m move) *world {
+	w := before.copied()
 	r.w, r.between, r.handed = w, nil, nil
+	turn, seq := 0, w.seq
 	switch m.what {
-	case 'c':
-		r.act(&w.clients[m.i], m.act, m.key)
-	case 'w':
-		spent.steps++
-		if w.clients[m.i].wall -= 1000; m.forward {
-			w.clients[m.i].wall += 2000
-		}
-		r.log.note(w, &w.clients[m.i], fmt.Sprintf("its wall clock is set to %+d s", w.clients[m.i].wall/1000))
-	case 'l':
-		spent.lost++
-		r.log.lost(w, &w.flight[m.i])
-		w.flight = slices.Delete(w.flight, m.i, m.i+1)
-	case 'd':
-		spent.lost++
-		again := w.flight[m.i]
-		r.log.twice(w, &again)
-		w.flight = append(w.flight, again)
-		r.deliver(m.i)
 	case 't':
 		w.now += 1000
 		r.log.world(w, "a second passes")
+	case 'c':
+		turn = m.i + 1
+		r.act(&w.clients[m.i], m.act, m.key)
+	case '-', '+':
+		turn = m.i + 1
+		w.sets++
+		if w.clients[m.i].wall -= 1000; m.what == '+' {
+			w.clients[m.i].wall += 2000
+		}
+		r.log.note(w, &w.clients[m.i], fmt.Sprintf("its wall clock is set to %+d s", w.clients[m.i].wall/1000))
 	default:
-		r.deliver(m.i)
+		if w.flight[m.i].back {
+			turn = w.flight[m.i].who + 1
+			r.deliver(m.i)
+			break
+		}
+		r.introduce(m.i)
+		if m.what == 'd' {
+			w.copies++
+			again := w.flight[m.i]
+			r.log.twice(w, &again)
+			w.flight = append(w.flight, again)
+		}
+		r.decide(m.i)
 	}
-	return w, spent
+	w.closing = turn > 0 && (w.closing || w.turn > 0 && w.turn != turn)
+	w.turn, w.sent = turn, turn > 0 && w.seq > seq && !w.closing
+	w.flight = slices.DeleteFunc(w.flight, func(m message) bool {
+		c := &w.clients[m.who]
+		return m.back && (!c.open || c.call != m.call)
+	})
+	return w
+}
+
+// outcome is what became of what the store and the judge know, after a request.
+type outcome struct {
+	docs   *docstore.Memory
+	things []thing
+	sum    uint64
+	answer *answer
+	broken *Violation
+}
+
+// decide lets a request arrive. The same request at the same time has the same outcome on the same documents:
+// the rules carry it out once.
+func (r *rig) decide(i int) {
+	w := r.w
+	m := w.flight[i]
+	var d digest
+	d.add(w.now, int64(w.sum), int64(m.who)) //nolint:gosec // all of its bits
+	d.request(&m)
+	key := d.sum()
+	o, known := r.memo[key]
+	if known && r.log == nil {
+		w.docs, w.things, w.sum, w.broken = o.docs, o.things, o.sum, o.broken
+		w.flight = slices.Delete(w.flight, i, i+1)
+		r.put(message{request: m.request, back: true, answer: o.answer})
+	} else {
+		w.docs, w.things = w.docs.Fork(r.storeTime), slices.Clone(w.things)
+		for j := range w.things {
+			w.things[j].leases, w.things[j].asked = slices.Clone(w.things[j].leases), slices.Clone(w.things[j].asked)
+		}
+		r.deliver(i)
+		w.sum = w.kept()
+		o = outcome{w.docs, w.things, w.sum, w.flight[len(w.flight)-1].answer, w.broken}
+		r.memo[key] = o
+	}
+	r.answered = w.flight[len(w.flight)-1]
+}
+
+// introduce gives the sender of a message the next name, if it is the first one of it that arrives. A history that is
+// told leaves the names as they are.
+func (r *rig) introduce(i int) {
+	w := r.w
+	a := w.flight[i].who
+	if w.clients[a].known || r.log != nil {
+		return
+	}
+	b := slices.IndexFunc(w.clients, func(c client) bool { return !c.known })
+	w.clients[a], w.clients[b] = w.clients[b], w.clients[a]
+	w.clients[a].who, w.clients[b].who = a, b
+	w.clients[b].known = true
+	for j := range w.flight {
+		m := &w.flight[j]
+		if to, ok := map[int]int{a: b, b: a}[m.who]; ok {
+			m.id, m.who = owner(to)+m.id[len(owner(m.who)):], to
+		}
+	}
+	if r.names != nil {
+		r.names[a], r.names[b] = r.names[b], r.names[a]
+	}
 }
 
 // copied is a world that changes without the other one.
-func (w *world) copied(r *rig) *world {
+func (w *world) copied() *world {
 	c := *w
-	c.docs = w.docs.Fork(r.storeTime)
-	c.clients, c.flight, c.run, c.things = slices.Clone(w.clients), slices.Clone(w.flight), slices.Clone(w.run),
-		slices.Clone(w.things)
-	for i := range c.things {
-		c.things[i].leases, c.things[i].asked = slices.Clone(c.things[i].leases), slices.Clone(c.things[i].asked)
-	}
+	c.clients, c.flight, c.things = slices.Clone(w.clients), slices.Clone(w.flight), slices.Clip(w.things)
 	return &c
 }
 
 // hash is that of all that decides what can follow.
-func (w *world) hash(spent budget) uint64 {
-	h := make(digest, 0, 512)
-	h.add(w.now, int64(spent.lost), int64(spent.steps))
-	for _, n := range w.run {
-		h.add(int64(n))
+func (w *world) hash() uint64 {
+	d := make(digest, 0, 512)
+	d.add(w.now, int64(w.copies), int64(w.sets), int64(w.sum), int64(w.turn), //nolint:gosec // all of its bits
+		bits(w.sent, w.closing))
+	sum := d.sum()
+	var room [8]uint64
+	own := append(room[:0], make([]uint64, len(w.clients))...)
+	for i := range w.flight { // in whatever order
+		m := &w.flight[i]
+		d = d[:0]
+		d.request(m)
+		if m.back {
+			d.text(fmt.Sprint(m.answer.err))
+			d.add(m.answer.lease.FencingToken, m.answer.lease.RemainingMs, m.answer.run.Grant.Token,
+				ms(m.answer.run.Grant.ExpiresAt), ms(m.answer.run.At))
+			d.text(m.answer.lease.ExpiresAt)
+			d.text(string(m.answer.run.Code) + m.answer.run.Result)
+		}
+		own[m.who] += d.sum()
 	}
 	for i := range w.clients {
 		c := &w.clients[i]
-		call := int64(c.call)
-		if c.phase == idle {
-			call = 0
+		d = d[:0]
+		d.add(int64(own[i]), int64(c.phase), int64(c.sent), int64(c.intention), //nolint:gosec // all of its bits
+			c.wall, bits(c.open, c.known))
+		if c.known {
+			d.add(int64(i))
 		}
-		h.add(int64(c.phase), int64(c.key), c.wall, int64(c.intention), int64(c.renewal), call, int64(c.tries),
-			int64(c.works), c.token, ms(c.asked.Time()), ms(c.asked.Wall()), ms(c.end.Time()), ms(c.end.Wall()),
-			c.then.UnixMilli(), c.learned.UnixMilli(), int64(c.took), bits(c.open, c.placed, c.unsure, c.renewing, c.failing))
-		h.text(c.expires)
-	}
-	sum := h.sum()
-	for i := range w.flight { // in whatever order
-		m := &w.flight[i]
-		h = h[:0]
-		h.add(int64(m.op), int64(m.key), int64(m.who), int64(m.call), m.token, ms(m.until), bits(m.back))
-		h.text(m.id)
-		h.text(m.expires)
-		if m.back {
-			h.text(fmt.Sprint(m.answer.err))
-			h.add(m.answer.lease.FencingToken, m.answer.lease.RemainingMs, m.answer.run.Grant.Token,
-				ms(m.answer.run.Grant.ExpiresAt), ms(m.answer.run.At))
-			h.text(m.answer.lease.ExpiresAt)
-			h.text(string(m.answer.run.Code) + m.answer.run.Result)
+		if c.phase != idle {
+			d.add(int64(c.key), c.token, int64(c.renewal), bits(c.unsure, c.renewing, c.failing, c.placed))
+			d.text(c.name)
+			d.text(c.expires)
 		}
-		sum += h.sum()
+		if c.open {
+			d.add(ms(c.asked.Time()), ms(c.asked.Wall()))
+		}
+		d.add(ms(c.then), ms(c.learned), int64(c.took))
+		if c.phase == holding {
+			d.add(ms(c.end.Time()), ms(c.end.Wall()))
+		}
+		sum += d.sum()
 	}
+	return sum
+}
+
+// request adds what a message says, but for the name of its client.
+func (d *digest) request(m *message) {
+	d.add(int64(m.op), int64(m.key), m.token, ms(m.until), bits(m.back))
+	d.text(m.name)
+	d.text(m.id[len(owner(m.who)):])
+	d.text(m.expires)
+}
+
+// kept is the hash of what the store and the judge know.
+func (w *world) kept() (sum uint64) {
+	h := make(digest, 0, 512)
 	for i := range w.things {
 		t := &w.things[i]
 		h = h[:0]
@@ -318,9 +446,7 @@ func (w *world) hash(spent budget) uint64 {
 			}
 		}
 	}
-	h = h[:0]
-	h.add(int64(sum)) //nolint:gosec // all of its bits
-	return h.sum()
+	return sum
 }
 
 // digest is what is hashed.
@@ -350,22 +476,26 @@ func bits(truths ...bool) (n int64) {
 	return n
 }
 
-// tell is the history that ends with a step, as lines.
-func (s *small) tell(trails []trail, last int) []string {
+// tell is the history that ends with the last step, as lines, and what it breaks.
+func (s *small) tell(trails []trail) (lines []string, broken *Violation) {
 	var moves []move
-	for i := last; i >= 0; i = trails[i].before {
+	for i := len(trails) - 1; i >= 0; i = trails[i].before {
 		moves = append(moves, trails[i].move)
 	}
 	slices.Reverse(moves)
-	var c counts
-	var lines []string
-	r := newRig(&s.scene, &c)
+	named, r := s.rig(), s.rig()
 	r.log = &history{}
-	r.w = r.newWorld()
-	n := node{w: r.w}
+	for i := range s.clients {
+		named.names = append(named.names, i)
+	}
+	v, w := named.w, r.w
 	for i, m := range moves {
 		from := len(r.log.events)
-		n.w, n.spent = r.after(n, m)
+		here := m
+		if m.what == 'c' || m.what == '-' || m.what == '+' {
+			here.i = named.names[m.i]
+		}
+		v, w = named.after(v, m), r.after(w, here)
 		for j, e := range r.log.events[from:] {
 			number := "   "
 			if j == 0 {
@@ -374,5 +504,12 @@ func (s *small) tell(trails []trail, last int) []string {
 			lines = append(lines, number+e.String())
 		}
 	}
-	return lines
+	from := len(r.log.events)
+	for i := range w.flight {
+		r.log.lost(w, &w.flight[i])
+	}
+	for _, e := range r.log.events[from:] {
+		lines = append(lines, "   "+e.String())
+	}
+	return lines, cmp.Or(w.broken, v.broken)
 }

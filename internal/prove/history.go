@@ -186,8 +186,8 @@ func Replay(seed uint64) ([]Event, *Violation) {
 	return about, broken
 }
 
-// lost records that a message is lost.
-func (h *history) lost(w *world, m *message) { h.meets(w, m, "is lost") }
+// lost records that a message does not arrive.
+func (h *history) lost(w *world, m *message) { h.meets(w, m, "is lost, or late") }
 
 // twice records that a message stays on its way when it arrives.
 func (h *history) twice(w *world, m *message) { h.meets(w, m, "arrives now, and once more later") }

@@ -602,7 +602,7 @@ func (r *rig) told(c *client, result string) {
 	if r.judged(onceOnly); !t.ended || t.result != result {
 		r.breakf(onceOnly, t.name, "%s was told the result %q, and it is %q", owner(c.who), result, t.result)
 	}
-	if n := &r.w.run[c.key]; c.name == r.w.nameOf(c.key) {
+	if n := &r.w.run[c.key]; c.name == r.w.nameOf(c.key) && r.draw != nil { // an exploration has one run
 		*n++
 	}
 }

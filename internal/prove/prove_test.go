@@ -1,10 +1,10 @@
 package prove
 
 import (
+	"maps"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 )
 
@@ -51,14 +51,38 @@ func TestReplay(t *testing.T) {
 // TestEvery: no order of the steps of a small world breaks a promise.
 func TestEvery(t *testing.T) {
 	t.Parallel()
-	most := 20_000
+	most := 60_000
 	if n, err := strconv.Atoi(os.Getenv("PROVE_STATES")); err == nil {
 		most = n
 	}
 	for _, e := range Every(t.Context(), most, nil) {
-		t.Logf("%s: %d states, %d steps, whole %v", e.World, e.States, e.Steps, e.Whole)
+		t.Log(e.Text())
 		if e.Broken != nil {
-			t.Errorf("%s: %v\n%s", e.World, e.Broken, strings.Join(e.Path, "\n"))
+			t.Errorf("%s: %v", e.World, e.Broken)
+		}
+	}
+}
+
+// TestEveryLeavesNothingOut: orders that are left out lead to no answer that is not had without them, nor to one in
+// fewer steps.
+func TestEveryLeavesNothingOut(t *testing.T) {
+	t.Parallel()
+	for _, s := range []small{
+		{name: "two locks", keys: []kind{plain, plain}, clients: 3, ticks: 1, sends: 2, sets: 1},
+		{name: "a lock", keys: []kind{plain}, clients: 2, ticks: 1, sends: 3},
+		{name: "a copy", keys: []kind{plain}, clients: 1, ticks: 2, sends: 3, copies: 1},
+		{name: "a line", keys: []kind{fair}, clients: 2, ticks: 2, sends: 2, copies: 1},
+		{name: "a run", keys: []kind{aRun}, clients: 2, ticks: 1, sends: 3},
+	} {
+		s.heard = map[string]int{}
+		const most = 100_000
+		fewer := s.explore(t.Context(), most, nil)
+		all := s
+		all.all, all.heard = true, map[string]int{}
+		more := all.explore(t.Context(), most, nil)
+		t.Logf("%s: %d ways in place of %d, %d answers", s.name, fewer.Moves, more.Moves, len(s.heard))
+		if !fewer.Whole || !more.Whole || fewer.Moves >= more.Moves || !maps.Equal(s.heard, all.heard) {
+			t.Errorf("%s: %+v, and with all orders %+v\n%v\n%v", s.name, fewer, more, s.heard, all.heard)
 		}
 	}
 }

@@ -45,10 +45,10 @@ func (e *Explored) Text() string {
 		return fmt.Sprintf("%s: BROKEN after %d steps: %s\n  %s\n\n%s\n", e.World, e.Steps, e.Broken.Words, e.Broken.What,
 			strings.Join(e.Path, "\n"))
 	}
-	more := ""
+	covered := fmt.Sprintf("every order, up to %d steps", e.Steps-1)
 	if !e.Whole {
-		more = ", and some longer ones"
+		covered = fmt.Sprintf("every order of up to %d steps, and some longer ones", e.Steps)
 	}
-	return fmt.Sprintf("%s: %s states, every order of up to %d steps%s; no promise was broken\n", e.World,
-		grouped(e.States), e.Steps, more)
+	return fmt.Sprintf("%s: %s states, %s ways between them, %s; no promise was broken\n", e.World, grouped(e.States),
+		grouped(e.Moves), covered)
 }

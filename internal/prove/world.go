@@ -124,6 +124,13 @@ type world struct {
 	run     []int   // by key: how many runs have finished, as all know
 	seq     int
 	broken  *Violation
+
+	// of an exploration:
+	turn         int    // whose steps are under way, from 1; 0: no one's
+	sent         bool   // its last one was to send something
+	closing      bool   // nothing more arrives in this second
+	copies, sets int    // how many there were
+	sum          uint64 // of what the store and the judge know
 }
 
 // rig is what carries worlds out: servers, and the store as they see it. One goroutine uses it.
@@ -148,6 +155,11 @@ type rig struct {
 	draw    *rand.Rand // nil in an exploration
 	calm    bool       // there are no more faults
 	log     *history   // nil: nothing is recorded
+
+	// of an exploration:
+	memo     map[uint64]outcome
+	answered message // the last answer
+	names    []int   // what clients were called when they began; nil: no one asks
 }
 
 func newRig(s *scene, c *counts) *rig {
