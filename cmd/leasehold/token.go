@@ -154,5 +154,6 @@ func (c *tokenRevokeCmd) Run(t *tokenCmd, s *streams) error {
 		return err
 	}
 	return show(s, t.JSON, gone,
-		"bearer token %s of %s in tenant %s is revoked; what is held with it lasts until it expires\n", gone.ID, printable(gone.Subject), printable(gone.Tenant))
+		"bearer token %s of %s in tenant %s is revoked; what is held with it lasts until it expires\n",
+		gone.ID, printable(gone.Subject), printable(gone.Tenant))
 }

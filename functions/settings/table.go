@@ -256,7 +256,8 @@ var Table = []Setting{
 		Env: "LEASEHOLD_PLACEMENT_JOIN_DELAY", Group: groupStore, Type: Duration, Default: "0s", Min: "0s", Max: "2s",
 		Entries: Serve,
 		Help: "How long a member that joins a cluster of placement waits for others that come to the same process, so that one epoch has up to 24 " +
-			"of them. One that replaces a member does not wait, nor one whose lease lasts for less than four times as long. 0s is not at all.",
+			"of them. One that replaces a member does not wait, nor one whose lease lasts for less than four times as long, or whose request for less " +
+			"than twice as long. 0s is not at all.",
 		More:  "See [placement.md](../guides/placement.md#sizing).",
 		field: func(c *Config) any { return &c.PlacementJoinDelay },
 	},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/rule"
@@ -39,7 +40,7 @@ type waiting struct {
 
 // gather has a join wait, and go into an epoch with others. ok is false if it is to be decided by itself.
 func (s *Service) gather(ctx context.Context, c Join) (o MemberOutcome, ok bool) {
-	if s.joinDelay == 0 || c.Replaces.Member != "" || c.TTL < leaseParts*s.joinDelay {
+	if s.joinDelay == 0 || c.Replaces.Member != "" || c.TTL < leaseParts*s.joinDelay || s.hurries(ctx, c) {
 		return o, false
 	}
 	g, w := gathered{c.Cluster, c.Partitions}, &waiting{c, make(chan MemberOutcome, 1)}
@@ -68,6 +69,13 @@ func (s *Service) gather(ctx context.Context, c Join) (o MemberOutcome, ok bool)
 		s.joining[g] = slices.DeleteFunc(all, func(other *waiting) bool { return other == w })
 	}
 	return o, false
+}
+
+// hurries reports whether the caller's time, or that until the end of the join, is less than twice the delay.
+func (s *Service) hurries(ctx context.Context, c Join) bool {
+	limit, limited := ctx.Deadline()
+	return limited && time.Until(limit) < 2*s.joinDelay ||
+		!c.NotAfter.IsZero() && c.NotAfter.Sub(s.now()) < 2*s.joinDelay
 }
 
 // admit waits for others, and writes all that came.

@@ -177,7 +177,7 @@ func TestEachJoinThatWaits(t *testing.T) {
 		told("other", want{placement.ClusterDiffers, false, true}, func(c *placement.Join) { c.Partitions = 512 })
 		now := time.Now().Truncate(time.Millisecond)
 		told("ends", want{placement.OK, false, true}, func(c *placement.Join) { c.NotAfter = now.Add(time.Minute) })
-		told("late", want{placement.TooLate, false, true}, func(c *placement.Join) {
+		told("late", want{placement.TooLate, false, false}, func(c *placement.Join) {
 			c.NotAfter = now.Add(time.Millisecond)
 		})
 		told("far", want{placement.TooFar, false, true}, func(c *placement.Join) {
@@ -188,6 +188,33 @@ func TestEachJoinThatWaits(t *testing.T) {
 		j.done.Wait()
 		if top := j.topology(); top.Epoch != before+3 || top.Find("late") != nil || top.Find("far") != nil {
 			t.Errorf("%d epochs with %+v", top.Epoch-before, top.Members)
+		}
+	})
+}
+
+// TestJoinsInAHurry: a join whose caller, or whose end, leaves too little time does not wait, and is carried out.
+func TestJoinsInAHurry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := newJoins(t)
+		s := placement.New(j.far, &placement.Options{JoinDelay: time.Second})
+		for i, left := range []time.Duration{900 * time.Millisecond, time.Second, 2*time.Second - 1, 2*time.Second + 1,
+			20 * time.Second} {
+			for _, ends := range []bool{false, true} {
+				c := joinOf(fmt.Sprintf("m%d-%v", i, ends))
+				ctx, cancel := context.WithCancel(t.Context())
+				if ends {
+					c.NotAfter = time.Now().Add(left)
+				} else {
+					ctx, cancel = context.WithTimeout(t.Context(), left)
+				}
+				begin := time.Now()
+				o, err := s.Join(ctx, c)
+				cancel()
+				waited := time.Since(begin) >= time.Second
+				if err != nil || o.Code != placement.OK || waited != (left > 2*time.Second) {
+					t.Errorf("%v left, an end: %v: %+v, %v; it waited: %v", left, ends, o, err, waited)
+				}
+			}
 		}
 	})
 }

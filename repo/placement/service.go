@@ -84,8 +84,8 @@ type Options struct {
 	Changes bool
 
 	// JoinDelay is how long a join waits for others of its cluster that come to this Service, so that one epoch has up to
-	// 24 of them. One that replaces a member does not wait, nor one whose lease lasts for less than four times as long. 0
-	// is not at all.
+	// 24 of them. One that replaces a member does not wait, nor one whose lease lasts for less than four times as long, or
+	// whose caller has less than twice as long. 0 is not at all.
 	JoinDelay time.Duration
 
 	// Evicted is told of the members that the Service evicts together: for how long the lease of each had expired, and
