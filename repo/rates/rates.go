@@ -26,8 +26,8 @@ const (
 	// life is how long a slice of a few requests may last.
 	life = 10 * time.Second
 
-	// askTimeout bounds one write. After it the store counts as away, or as slow, if that is how it was before and it
-	// responds to a read.
+	// askTimeout bounds one take. After it the store counts as away, or as slow, if that is how it was before and others
+	// get what they ask it for.
 	askTimeout = 2 * time.Second
 
 	// slowly is what a store takes for a write of a document for which others wait.
@@ -202,8 +202,11 @@ func (r *Rates) ask(ctx context.Context, s *share, seen int64, c Take) {
 			failed = r.away(ctx, err)
 		}
 	}
+	var there, others bool
 	late := err != nil && ctx.Err() != nil
-	there := late && r.there(ctx, c.Key)
+	if late {
+		there, others = r.look(ctx, c, r.now().Sub(begin))
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
@@ -215,9 +218,9 @@ func (r *Rates) ask(ctx context.Context, s *share, seen int64, c Take) {
 	}
 	s.period = max(period, min(slow*took, 2*s.period)) // one slow write is not how it goes on
 	switch {
-	case late && there && s.slowly:
-		// The store is there, but takes in more writes of the document than it can carry out: processes that went on by
-		// themselves would have the whole rate each. Who asks seldom gets a part of it.
+	case others && s.slowly:
+		// The store takes in more writes of the document than it can carry out: processes that went on by themselves would
+		// have the whole rate each. Who asks seldom gets a part of it.
 		s.alone, s.again = false, term.Of(now).Add(s.period-rand.N(s.period/2))
 	case err != nil:
 		s.alone, s.failed = true, failed
@@ -232,12 +235,17 @@ func (r *Rates) ask(ctx context.Context, s *share, seen int64, c Take) {
 	s.asking = nil
 }
 
-// there reports whether a store that did not carry out a write in time responds to a read.
-func (r *Rates) there(ctx context.Context, k docstore.Key) bool {
+// look reads the document after a take that was not carried out in time. there reports whether the store responds, and
+// others whether more was granted lately than the take itself may have got: that other processes are.
+func (r *Rates) look(ctx context.Context, c Take, took time.Duration) (there, others bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), period)
 	defer cancel()
-	_, err := r.store.Get(ctx, k)
-	return err == nil
+	snap, err := r.store.Get(ctx, c.Key)
+	if err != nil {
+		return false, false
+	}
+	found, err := c.State(snap.Docs[0])
+	return err == nil, found.TAT.After(snap.At.Add(c.cost(c.Want) - took))
 }
 
 // granted notes the outcome of a take that was asked for at begin. filled is the time since the take before, times the

@@ -169,6 +169,30 @@ func TestADocumentThatTakesFewWrites(t *testing.T) {
 	}
 }
 
+// TestASlowStore: where all writes take so long that few takes come in time, and no one has what is free, a caller at
+// half of its rate is not refused for that: it is held to the rate in each process.
+func TestASlowStore(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		takes     time.Duration
+		processes int
+	}{{time.Second, 1}, {1900 * time.Millisecond, 1}, {1900 * time.Millisecond, 4}, {2500 * time.Millisecond, 1},
+		{2500 * time.Millisecond, 4}} {
+		synctest.Test(t, func(t *testing.T) {
+			const rate, lasts = 10, 60
+			s := newStore()
+			s.takes = c.takes
+			all := make([]*rates.Rates, c.processes)
+			for i := range all {
+				all[i] = rates.New(s, rate, time.Now, func(context.Context, error) error { return nil })
+			}
+			if got := load(t, all, "acme", "tenant", rate/2, lasts*time.Second); got < rate/2*lasts*9/10 {
+				t.Errorf("a write takes %v, %d processes: %d of %d accepted", c.takes, c.processes, got, rate/2*lasts)
+			}
+		})
+	}
+}
+
 // TestABlackHole: while a store that was fast does not respond, and afterwards, a caller far below its rate is not
 // refused: it is held to the rate in the process, or gets the error of the store.
 func TestABlackHole(t *testing.T) {
