@@ -26,7 +26,7 @@ import (
 func TestPruneAtADistance(t *testing.T) {
 	t.Parallel()
 	server := redistest.StandIn(t)
-	store, err := redisstore.Open(t.Context(), &redisstore.Options{Addr: server.Addr()})
+	store, err := redisstore.Open(t.Context(), &redisstore.Options{Addr: server.URL()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,15 +16,11 @@ import (
 
 var redisPrefixes atomic.Int64
 
-// longTimeouts are settings of a client, with which a machine that stands still for some seconds makes no difference. A
-// server that is gone ends its connections.
-const longTimeouts = "?dial_timeout=5m&read_timeout=5m&write_timeout=5m&pool_timeout=5m"
-
 // openRedis opens a store with a prefix of its own.
 func openRedis(t testing.TB, server *redistest.Server, now func() time.Time) *redisstore.Store {
 	t.Helper()
 	s, err := redisstore.Open(t.Context(), &redisstore.Options{
-		Addr: "redis://" + server.Addr() + longTimeouts, Prefix: fmt.Sprint("test-", redisPrefixes.Add(1)), Now: now,
+		Addr: server.URL(), Prefix: fmt.Sprint("test-", redisPrefixes.Add(1)), Now: now,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -463,7 +463,7 @@ func TestGracefulStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed := false
-	for deadline := time.Now().Add(30 * time.Second); !closed && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(failAfter); !closed && time.Now().Before(deadline); {
 		c, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
 		if closed = err != nil; !closed {
 			c.Close()
@@ -559,7 +559,7 @@ func TestSlowHeaders(t *testing.T) {
 		w.Body.Close()
 	}
 	// The bound is the assertion: the server gives a header 5 s.
-	if err := conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(failAfter)); err != nil {
 		t.Fatal(err)
 	}
 	response, err := io.ReadAll(conn)

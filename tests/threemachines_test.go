@@ -136,26 +136,40 @@ func TestThreeMachines(t *testing.T) {
 	if out := types("alpha", as("alpha")+sh[doctor]); !strings.Contains(out, "you are alpha, in the tenant default") {
 		t.Errorf("the doctor: %s", out)
 	}
-	holds := make(chan string)
-	go func() {
-		out, err := command("alpha", as("alpha")+strings.Replace(sh[alphas], "sleep 2", "touch "+dir+"/held; sleep 1", 1)).
-			CombinedOutput()
-		holds <- fmt.Sprint(string(out), err)
-	}()
-	for deadline := time.Now().Add(failAfter); ; time.Sleep(20 * time.Millisecond) {
-		if _, err := os.Stat(filepath.Join(dir, "held")); err == nil {
-			break
+	said := func(machine string) string {
+		said, err := os.ReadFile(filepath.Join(dir, machine))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("alpha does not get the lock: %s", <-holds)
+		return string(said)
+	}
+	runs := func(machine, script, until string) (ends func()) { // both outputs go into a file
+		t.Helper()
+		c := command(machine, "exec >"+filepath.Join(dir, machine)+" 2>&1; "+as(machine)+script)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(failAfter); !strings.Contains(said(machine), until); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s does not say %q: %s", machine, until, said(machine))
+			}
+		}
+		return func() {
+			t.Helper()
+			if err := c.Wait(); err != nil {
+				t.Errorf("%s: %v, %s", machine, err, said(machine))
+			}
 		}
 	}
-	if out := types("bravo", as("bravo")+sh[bravos]); !strings.Contains(out, "is held by alpha#") ||
-		!strings.HasSuffix(out, "bravo's turn\n") {
-		t.Errorf("bravo: %s", out)
+	holds := runs("alpha", strings.Replace(sh[alphas], "sleep 2", "until [ -e "+dir+"/go ]; do sleep 0.05; done", 1),
+		"deploying with fencing token ")
+	waits := runs("bravo", sh[bravos], "is held by alpha#")
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if out := <-holds; !strings.Contains(out, "deploying with fencing token ") || !strings.HasSuffix(out, "<nil>") {
-		t.Errorf("alpha: %s", out)
+	holds()
+	if waits(); !strings.HasSuffix(said("bravo"), "bravo's turn\n") {
+		t.Errorf("bravo: %s", said("bravo"))
 	}
 	ran := types("alpha", as("alpha")+sh[nightly]) + types("bravo", as("bravo")+sh[nightly])
 	if ran != "reported\n" && ran != "reported\nreported\n" { // it is midnight between the two once a year of tests

@@ -95,7 +95,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"skew too small", "t", awsdynamodb.Options{MaxSkew: time.Millisecond}, []string{"MaxSkew", "100ms"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			_, err := awsdynamodb.Open(ctx, c.table, &c.options)
 			for _, part := range c.want {

@@ -19,7 +19,7 @@ func TestSetLog(t *testing.T) {
 	var out bytes.Buffer
 	redisstore.SetLog(slog.New(slog.NewTextHandler(&out, nil)))
 	defer logging.Enable()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := redisstore.Open(ctx, &redisstore.Options{Addr: "redis://ann:hunter2@127.0.0.1:1"}); err == nil {
 		t.Fatal("port 1 is in use")

@@ -221,7 +221,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 			"leave out Addr"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			_, err := redisstore.Open(ctx, &c.o)
 			says(t, err, []string{"redis: ", c.want})
@@ -284,7 +284,7 @@ func TestNobodyThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for addr, want := range map[string]string{closed.Addr().String(): "nothing was sent", l.Addr().String(): "no answer"} {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		_, err := redisstore.Open(ctx, &redisstore.Options{Addr: addr})
 		cancel()
 		if !errors.Is(err, docstore.ErrUnavailable) {

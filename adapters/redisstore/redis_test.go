@@ -31,10 +31,6 @@ func exceptions(server *redistest.Server) []docstoretest.Exception {
 
 var prefixes atomic.Int64
 
-// longTimeouts are settings of a client, with which a machine that stands still for some seconds makes no difference. A
-// server that is gone ends its connections.
-const longTimeouts = "?dial_timeout=5m&read_timeout=5m&write_timeout=5m&pool_timeout=5m"
-
 // open opens an empty store for one test, which closes it: with a prefix of its own, unless the options name one.
 func open(t testing.TB, server *redistest.Server, o *redisstore.Options) *redisstore.Store {
 	t.Helper()
@@ -43,7 +39,7 @@ func open(t testing.TB, server *redistest.Server, o *redisstore.Options) *rediss
 		options = *o
 	}
 	if options.Client == nil && options.Addr == "" { // the server is nil where there are several
-		options.Addr = "redis://" + server.Addr() + longTimeouts
+		options.Addr = server.URL()
 	}
 	if options.Prefix == "" {
 		options.Prefix = fmt.Sprint("test-", prefixes.Add(1))

@@ -63,7 +63,7 @@ func TestLayoutsDoNotMix(t *testing.T) {
 		admin := client(t, server)
 		k := key("held")
 		for _, found := range []int{1, 2, 16} {
-			o := redisstore.Options{Addr: server.Addr(), Prefix: fmt.Sprint("mix-", found), Shards: found}
+			o := redisstore.Options{Addr: server.URL(), Prefix: fmt.Sprint("mix-", found), Shards: found}
 			s := open(t, server, &o)
 			if r, err := s.Write(t.Context(), docstore.Write{Key: k, If: docstore.Absent{}}); err != nil || !r.Applied {
 				t.Fatal(err)

@@ -147,7 +147,7 @@ func onFirestore(t *testing.T) *metered {
 func onRedis(t *testing.T) *metered {
 	t.Helper()
 	clock, server := suite.NewClock(), redistest.StandIn(t)
-	s, err := redisstore.Open(t.Context(), &redisstore.Options{Addr: server.Addr(), Now: clock.Now})
+	s, err := redisstore.Open(t.Context(), &redisstore.Options{Addr: server.URL(), Now: clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -183,11 +183,12 @@ func (s *Server) tell(command string) string {
 	return string(buf[:n])
 }
 
-// URL is where the server is, for a program that waits for each response as long as for a start: on a busy machine
-// the stand-in can take longer than the limit of a try, which the program would send again and again.
-func (s *Server) URL() string {
-	return fmt.Sprintf("redis://%s?dial_timeout=%[2]s&read_timeout=%[2]s&write_timeout=%[2]s", s.Addr(), startTimeout)
-}
+// URL is where the server is, for a client that waits for minutes: on a busy machine the stand-in can take longer than
+// the limit of a try, which is then sent again, or fails. A server that is gone ends its connections.
+func (s *Server) URL() string { return "redis://" + s.Addr() + Patient }
+
+// Patient are settings of a client, behind an address, that let it wait as [Server.URL] says.
+const Patient = "?dial_timeout=2m&read_timeout=2m&write_timeout=2m&pool_timeout=2m"
 
 // AppendOnlyFiles are the names of the files to which a real server with appendonly adds what it changes.
 func (s *Server) AppendOnlyFiles(t testing.TB) []string {
