@@ -111,7 +111,7 @@ func TestKubernetesManifest(t *testing.T) {
 		case "LEASEHOLD_LISTEN":
 			env[i] = name + "=127.0.0.1:0"
 		case "LEASEHOLD_REDIS_ADDR":
-			env[i] = name + "=" + redis.Addr()
+			env[i] = name + "=" + redis.URL()
 		case "LEASEHOLD_REDIS_PASSWORD":
 			env[i] = name + "=" // the stand-in has none
 		}

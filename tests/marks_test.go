@@ -22,7 +22,7 @@ func TestWhatOneServerNotices(t *testing.T) {
 	redis := redistest.Start(t)
 	admin := sdk.NewClient(&sdk.Options{Addr: redis.Addr()})
 	defer admin.Close()
-	store := []string{"--store", "redis", "--redis-addr", redis.Addr(), "--redis-shards", "4"}
+	store := []string{"--store", "redis", "--redis-addr", redis.URL(), "--redis-shards", "4"}
 	serve := func() string {
 		return launch(t, nil, append([]string{"serve", "--listen", "127.0.0.1:0"}, store...)...).url
 	}

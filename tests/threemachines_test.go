@@ -149,7 +149,8 @@ func TestThreeMachines(t *testing.T) {
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(failAfter); !strings.Contains(said(machine), until); time.Sleep(20 * time.Millisecond) {
+		deadline := time.Now().Add(failAfter)
+		for ; !strings.Contains(said(machine), until); time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s does not say %q: %s", machine, until, said(machine))
 			}

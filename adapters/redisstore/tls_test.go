@@ -55,7 +55,7 @@ func tunnel(t *testing.T, server *redistest.Server) (addr string, config *tls.Co
 func TestTLS(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		addr, config := tunnel(t, server)
-		s := open(t, server, &redisstore.Options{Addr: "rediss://" + addr + redistest.Patient, TLS: config})
+		s := open(t, server, &redisstore.Options{Addr: "rediss://" + addr + redistest.LongTimeouts, TLS: config})
 		for want := docstore.Int(1); want <= 3; want++ {
 			gone, leave := context.WithCancel(t.Context())
 			late := server.Inject(redistest.Late, "EVALSHA")

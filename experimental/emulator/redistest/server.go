@@ -185,10 +185,10 @@ func (s *Server) tell(command string) string {
 
 // URL is where the server is, for a client that waits for minutes: on a busy machine the stand-in can take longer than
 // the limit of a try, which is then sent again, or fails. A server that is gone ends its connections.
-func (s *Server) URL() string { return "redis://" + s.Addr() + Patient }
+func (s *Server) URL() string { return "redis://" + s.Addr() + LongTimeouts }
 
-// Patient are settings of a client, behind an address, that let it wait as [Server.URL] says.
-const Patient = "?dial_timeout=2m&read_timeout=2m&write_timeout=2m&pool_timeout=2m"
+// LongTimeouts are settings of a client, behind an address, that let it wait as [Server.URL] says.
+const LongTimeouts = "?dial_timeout=2m&read_timeout=2m&write_timeout=2m&pool_timeout=2m"
 
 // AppendOnlyFiles are the names of the files to which a real server with appendonly adds what it changes.
 func (s *Server) AppendOnlyFiles(t testing.TB) []string {
