@@ -323,7 +323,11 @@ func TestForceRelease(t *testing.T) {
 	}
 	force(machineid.ForceRelease{ServiceID: "unknown"}, 0)
 	force(machineid.ForceRelease{ServiceID: "gone", First: 1 << 20}, 0)
+	s.far.Requests()
 	force(machineid.ForceRelease{ServiceID: "gone"}, 40)
+	if gets, writes := s.far.Requests(); gets != 1 || writes != 1 { // a write for each page with such leases
+		t.Errorf("%d reads and %d writes", gets, writes)
+	}
 	force(machineid.ForceRelease{ServiceID: "gone"}, 0)
 	if o := s.occupancy("d"); o.Leased != 120 || !maps.Equal(o.Services, map[string]int{"default": 40, "large": 10}) {
 		t.Errorf("before the delay: %+v", o)

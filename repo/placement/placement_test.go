@@ -19,8 +19,15 @@ import (
 // counted counts the requests to a store.
 type counted struct {
 	docstore.Store
-	mu            sync.Mutex
-	reads, writes int
+	mu                   sync.Mutex
+	reads, writes, lists int
+}
+
+func (c *counted) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
+	c.mu.Lock()
+	c.lists++
+	c.mu.Unlock()
+	return c.Store.List(ctx, q)
 }
 
 func (c *counted) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapshot, error) {

@@ -33,6 +33,33 @@ func (w *world) documents() string {
 	return strings.Join(append(counts, strconv.Itoa(len(p.Entries))), " ")
 }
 
+// TestRemovalAtADistance: activations, and the events of them, are found by 250 in one round trip and removed by 80 in
+// each, so that a million identities take seven minutes 10 ms from the store.
+func TestRemovalAtADistance(t *testing.T) {
+	trips := func(activations int) int {
+		w := newWorld(t)
+		w.join("ann")
+		for i := range activations {
+			w.want(w.claim(room(strconv.Itoa(i))).Code, placement.OK)
+		}
+		w.clock.Advance(placement.DefaultTTL)
+		w.store.took()
+		w.store.lists = 0
+		if o := w.removeCluster(1); o != (placement.Removal{Code: placement.OK, Identities: activations}) {
+			t.Errorf("%+v", o)
+		}
+		n := w.store.took()
+		return n[0] + n[1] + w.store.lists
+	}
+	const each = 2 * (1 + 4)
+	if few, more := trips(250), trips(1000); more-few != 3*each {
+		t.Errorf("%d round trips for 250, %d for 1000: want %d for each 250", few, more, each)
+	}
+	if took := 1_000_000 / 250 * each * 10 * time.Millisecond; took > 7*time.Minute {
+		t.Errorf("a million take %v", took)
+	}
+}
+
 // TestRemoveCluster: a cluster without members is removed, with all that it has but its head; another life of it goes
 // on above everything that the first one gave, and no one of the first life can act in the second.
 func TestRemoveCluster(t *testing.T) {
