@@ -289,7 +289,8 @@ func (r *obtaining) free(ctx context.Context, id lock.ID, a obtainAsk) error {
 	if err != nil {
 		return err
 	}
-	if o.Code != lock.OK || o.Replayed || o.Lease.Owner != c.Owner {
+	// It may be a replay: of a try of the store's client whose response was lost.
+	if o.Code != lock.OK || o.Lease.Owner != c.Owner {
 		refusals := 1
 		for ; refusals < 60; refusals++ { // for the message
 			c.RequestID = fmt.Sprint("once more ", refusals)
@@ -334,7 +335,7 @@ func (r *obtaining) set(ctx context.Context, left leftover) error {
 	if err != nil {
 		return err
 	}
-	if o.Code != lock.OK || o.Replayed || len(o.Leases) != len(c.Keys) {
+	if o.Code != lock.OK || len(o.Leases) != len(c.Keys) {
 		return fmt.Errorf("a set of keys that no one holds gets %s (%+v)", o.Code, o.Refusal)
 	}
 	for _, l := range o.Leases {
